@@ -315,6 +315,46 @@ static void a_kept_plan_cudnn_does_not_take_is_made_again(void **state)
     assert_null(strstr(description, ", cached"));
 }
 
+static void count_file(const char *path)
+{
+    (void)path;
+}
+
+static void a_plan_that_does_not_run_is_replaced_once_and_leaves_the_cache(void **state)
+{
+    struct bench *bench = *state;
+    struct conv_planner planner = bench->planner;
+    const struct conv_shape shape = random_shape(CONV_WEIGHT_GRADIENT, PRECISION_BF16);
+    char first[DESCRIPTION], description[DESCRIPTION], text[1024];
+    struct conv_plan *plan = NULL;
+    struct capture capture;
+    planner.cache = bench->folder;
+    assert_computes(bench, &planner, &shape, false, first);
+    assert_int_equal(conv_plan_open(&plan, &planner, &shape, false), 0);
+    conv_fill(bench, &shape, false);
+    float *const results = conv_expected(bench, &shape, false, false);
+    sim_fail("cudnnBackendExecute", 1, CUDNN_STATUS_NOT_SUPPORTED);
+    capture_begin(&capture);
+    const int rc = conv_run(bench, plan, &shape);
+    capture_end(&capture, text, sizeof(text));
+    assert_int_equal(rc, 0);
+    assert_non_null(strstr(text, "another one is taken"));
+    assert_cuda(cudaStreamSynchronize(bench->stream));
+    assert_int_equal(conv_wrong(bench, &shape, results), 0);
+    conv_plan_describe(plan, description, sizeof(description));
+    assert_string_not_equal(description, first);
+    assert_int_equal(each_file(bench->folder, count_file), 0);
+    sim_fail("cudnnBackendExecute", 1, CUDNN_STATUS_NOT_SUPPORTED);
+    capture_begin(&capture);
+    const int again = conv_run(bench, plan, &shape);
+    capture_end(&capture, text, sizeof(text));
+    sim_fail_clear();
+    assert_int_equal(again, -ENOTSUP);
+    assert_non_null(strstr(text, "no engine of cuDNN's"));
+    conv_plan_close(plan);
+    free(results);
+}
+
 /* ---- timing ---- */
 
 static void measured_plans_compute_the_same(void **state)
@@ -365,6 +405,7 @@ int main(void)
         bench_test(a_kept_plan_gives_the_same_bits),
         bench_test(a_damaged_file_is_ignored_and_replaced),
         bench_test(a_kept_plan_cudnn_does_not_take_is_made_again),
+        bench_test(a_plan_that_does_not_run_is_replaced_once_and_leaves_the_cache),
         bench_test(measured_plans_compute_the_same),
         bench_test(a_candidate_that_does_not_run_is_not_taken),
     };

@@ -129,3 +129,10 @@ void plan_cache_store(const char *folder, const char *key, const char *plan, siz
     if (rc < 0 && !atomic_flag_test_and_set(&is_told))
         log_message(LOG_RUN, "convolution plans are not kept in %s: %s", folder, strerror(-rc));
 }
+
+void plan_cache_drop(const char *folder, const char *key)
+{
+    char path[PATH_MAX];
+    if (path_of(path, folder, key))
+        unlink(path);
+}

@@ -12,5 +12,7 @@ bool plan_cache_load(const char *folder, const char *key, char **plan_out, size_
 /* Keep it for later runs; other towers and programs may be doing the same. Says so once per
  * call when it cannot be written. */
 void plan_cache_store(const char *folder, const char *key, const char *plan, size_t bytes);
+/* Later runs are not to find it. */
+void plan_cache_drop(const char *folder, const char *key);
 
 #endif

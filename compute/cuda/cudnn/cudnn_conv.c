@@ -35,6 +35,9 @@ struct conv_engine {
     struct cudnn_graph graph;
     struct engine_plan chosen;
     bool cached, measured;
+    const char *cache;          /* lent: the folder that may hold the plan, NULL: none */
+    char *key;                  /* there */
+    bool was_replaced;          /* the first plan did not run */
 };
 
 struct conv_plan {
@@ -295,9 +298,14 @@ static int choose(struct conv_engine *engine, const struct conv_planner *planner
         *refusal = engine->graph.refusal;
         return rc;
     }
-    rc = planner->cache != NULL ? load(engine, &rules, planner->cache, key) : -ENOTSUP;
-    if (rc != -ENOTSUP)
-        return rc;
+    if (planner->cache != NULL) {
+        free(engine->key);
+        engine->key = strdup(key);
+        engine->cache = planner->cache;
+        rc = engine->key != NULL ? load(engine, &rules, planner->cache, key) : -ENOMEM;
+        if (rc != -ENOTSUP)
+            return rc;
+    }
     rc = find(engine, planner, &rules, refusal);
     if (rc == 0 && planner->cache != NULL)
         rc = keep(engine, planner->cache, key);
@@ -332,6 +340,7 @@ static void conv_engine_close(struct conv_engine *engine)
 {
     engine_plan_close(&engine->chosen);
     graph_release(&engine->graph);
+    free(engine->key);
     free(engine);
 }
 
@@ -484,6 +493,73 @@ static int surround(const struct conv_engine *engine, cudnnHandle_t handle, cons
                                                                 surrounded));
 }
 
+/* ---- plans that do not run ---- */
+
+/* The first of the plans by another engine takes the place of the one that does not run; all others are closed. */
+static int replace(struct conv_engine *engine, struct engine_plan *plans, uint32_t count)
+{
+    const int64_t failed = engine->chosen.engine;
+    int rc = -ENOTSUP;
+    for (uint32_t i = 0; i < count; i++)
+        if (rc != 0 && plans[i].engine != failed) {
+            engine_plan_close(&engine->chosen);
+            engine->chosen = plans[i];
+            rc = 0;
+        } else {
+            engine_plan_close(&plans[i]);
+        }
+    return rc;
+}
+
+/* An engine may find out late, or on another driver than the plan was made with, that it cannot run. Once another one
+ * is taken that is content with the workspace there is, and later runs choose anew. 0; -ENOTSUP, with the reason in
+ * *refusal, when there is none; or another negative errno. */
+static int choose_another(struct conv_engine *engine, cudnnHandle_t handle, struct cudnn_refusal *refusal)
+{
+    const struct conv_planner planner = { .name = engine->name, .handle = handle,
+                                          .workspace_max = engine->chosen.workspace };
+    const struct engine_rules rules = rules_of(engine, &planner);
+    struct engine_plan plans[ENGINE_PLANS_MAX];
+    uint32_t count = 0;
+    char text[256];
+    if (engine->was_replaced)
+        return -ENOTSUP;
+    engine->was_replaced = true;
+    shape_print(&engine->fused, text, sizeof(text));
+    log_message(LOG_RUN, "%s: cuDNN's engine %" PRId64 " does not run %s: %s: another one is taken", engine->name,
+                engine->chosen.engine, text, refusal->text);
+    if (engine->cache != NULL)
+        plan_cache_drop(engine->cache, engine->key);
+    pthread_mutex_lock(&one_at_a_time);
+    int rc = engine_find(&engine->graph, &rules, ENGINE_PLANS_MAX, plans, &count, refusal);
+    pthread_mutex_unlock(&one_at_a_time);
+    if (rc == 0)
+        rc = replace(engine, plans, count);
+    engine->cached = engine->measured = false;
+    return rc;
+}
+
+static int execute(const struct conv_plan *plan, cudnnHandle_t handle, struct cudnn_refusal *refusal)
+{
+    const struct conv_engine *const engine = plan->engine;
+    return cudnn_try(cudnnBackendExecute(handle, engine->chosen.plan, plan->pack), engine->name, "cudnnBackendExecute",
+                     refusal);
+}
+
+static int run_product(struct conv_plan *plan, cudnnHandle_t handle)
+{
+    struct cudnn_refusal refusal;
+    int rc = execute(plan, handle, &refusal);
+    if (rc != -ENOTSUP)
+        return rc;
+    rc = choose_another(plan->engine, handle, &refusal);
+    if (rc == 0)
+        rc = execute(plan, handle, &refusal);
+    if (rc == -ENOTSUP)
+        log_message(LOG_ERROR, "%s: no engine of cuDNN's runs a convolution: %s", plan->engine->name, refusal.text);
+    return rc;
+}
+
 int conv_plan_run(struct conv_plan *plan, cudnnHandle_t handle, void *in, void *weight, const void *bias, void *out,
                   void *workspace)
 {
@@ -497,7 +573,7 @@ int conv_plan_run(struct conv_plan *plan, cudnnHandle_t handle, void *in, void *
     if (status == 0 && surrounds)
         status = surround(engine, handle, in, workspace);
     if (status == 0)
-        status = CUDNN_CALL(engine->name, cudnnBackendExecute(handle, engine->chosen.plan, plan->pack));
+        status = run_product(plan, handle);
     if (status == 0 && (leaves_bias(engine) || leaves_relu(engine)))
         status = finish(engine, handle, bias, out);
     return status;

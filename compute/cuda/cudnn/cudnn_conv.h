@@ -58,7 +58,7 @@ size_t conv_shape_bytes(const struct conv_shape *shape);
 /* A plan of cuDNN's for all of it, or, where it refuses, for the product alone, followed by
  * kernel_bias or kernel_relu. 0; -ENOTSUP when no engine takes the shape (logged with what became of the
  * proposals, unless `quiet`: the caller has another way); or a negative errno (logged).
- * `planner` is not needed afterwards but for its handle or properties. */
+ * `planner` is not needed afterwards but for its handle or properties, and the name of its cache. */
 int conv_plan_open(struct conv_plan **plan_out, const struct conv_planner *planner, const struct conv_shape *shape,
                    bool quiet);
 /* Another plan for the shape of `of`, by the same engine: a plan remembers the pointers of its
@@ -72,7 +72,8 @@ size_t conv_plan_workspace(const struct conv_plan *plan);
 void conv_plan_describe(const struct conv_plan *plan, char *text, size_t text_size);
 /* Queue on the handle's stream. Pointers are device memory, 16-byte aligned; bias is NULL
  * without one; workspace has conv_plan_workspace bytes. May be captured; allocates nothing with
- * the pointers of the plan's last run. */
+ * the pointers of the plan's last run. A plan that does not run after all is replaced, once, by one of another engine
+ * (logged), and leaves the cache. */
 int conv_plan_run(struct conv_plan *plan, cudnnHandle_t handle, void *in, void *weight, const void *bias, void *out,
                   void *workspace);
 

@@ -11,6 +11,7 @@
 #include "stage/cuda/cuda_call.h"
 #include "stage/cuda/device_cuda.h"
 #include "stage/log.h"
+#include "sync/cuda/peer_check.h"
 #include "sync/cuda/reduce_clock.h"
 #include "sync/meeting.h"
 
@@ -94,6 +95,8 @@ static int connect_devices(struct meeting *meeting)
     for (uint32_t i = 0; i < meeting->towers && rc == 0; i++)
         for (uint32_t j = 0; j < meeting->towers && rc == 0; j++)
             rc = connect_device(meeting->members[i].device, meeting->members[j].device);
+    if (rc == 0)
+        rc = peer_check(meeting->members, meeting->towers);
     for (int region = 0; region < REGION_COUNT; region++)
         gather_arenas(meeting, region);
     return rc;

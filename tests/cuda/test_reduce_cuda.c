@@ -18,6 +18,7 @@
 
 #include "compute/cuda/kernels.h"
 #include "stage/clock.h"
+#include "stage/cuda/cuda_queue.h"
 #include "stage/cuda/device_cuda.h"
 #include "stage/stop.h"
 #include "tests/helpers/capture.h"
@@ -173,6 +174,32 @@ static void peer_gives_every_device_access_to_every_other(void **state)
                     assert_access_is_enabled(d, other);
         close_towers();
     }
+}
+
+/* What comes back from a device's memory is another number in one place. */
+static int copy_wrongly(struct stream *stream, void *to, const void *from, size_t bytes, enum copy_direction direction)
+{
+    const int rc = device_cuda_ops.copy(stream, to, from, bytes, direction);
+    if (rc == 0 && direction == COPY_FROM_DEVICE) {
+        assert_int_equal(cudaStreamSynchronize(cuda_stream_of(stream)), cudaSuccess);
+        ((float *)to)[bytes / sizeof(float) / 2] += 1;
+    }
+    return rc;
+}
+
+static void peer_finds_links_that_change_numbers(void **state)
+{
+    (void)state;
+    struct device_ops wrong = device_cuda_ops;
+    wrong.copy = copy_wrongly;
+    open_towers(&reduce_peer_ops, DEVICES, DEVICES, 0);
+    bench.tower[1].device->ops = &wrong;
+    run_towers();
+    assert_failed_once(-EIO);
+    assert_said("works on memory of cuda1 and other numbers arrive");
+    assert_said("use sync.reduce = host");
+    bench.tower[1].device->ops = &device_cuda_ops;
+    close_towers();
 }
 
 /* What a reduction says when it is asked before the run. */
@@ -467,6 +494,7 @@ int main(void)
         /* First: it forks. */
         cmocka_unit_test(an_abort_that_hangs_does_not_hang_the_program),
         cmocka_unit_test(peer_gives_every_device_access_to_every_other),
+        cmocka_unit_test(peer_finds_links_that_change_numbers),
         cmocka_unit_test(nccl_refuses_two_towers_on_one_device_before_it_is_touched),
         cmocka_unit_test(nccl_refuses_launches_that_block),
         cmocka_unit_test(peer_refuses_devices_that_do_not_reach_each_other),

@@ -9,9 +9,10 @@ struct site { size_t sample; uint32_t row, column, channel; };
 
 static __device__ inline site site_of(size_t i, uint32_t height, uint32_t width, uint32_t stored)
 {
-    const uint32_t groups = stored / GROUP;
-    const size_t pixel = i / groups, line = pixel / width;
-    return site{ line / height, (uint32_t)(line % height), (uint32_t)(pixel % width), (uint32_t)(i % groups) * GROUP };
+    uint32_t group, row, column;
+    const size_t pixel = divided(i, stored / GROUP, &group), line = divided(pixel, width, &column);
+    const size_t sample = divided(line, height, &row);
+    return site{ sample, row, column, group * GROUP };
 }
 
 static __device__ inline size_t offset_of(size_t sample, uint32_t row, uint32_t column, uint32_t height,

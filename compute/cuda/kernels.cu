@@ -22,7 +22,8 @@ static __device__ inline mixed_pixels find_pixels(const image_shape &shape, cons
                                                   const int32_t *labels, const mix *mixes, size_t pixel)
 {
     const uint8_t *const own = pixels + pixel * shape.channels;
-    const uint32_t sample = (uint32_t)(pixel / shape.pixels), place = (uint32_t)(pixel % shape.pixels);
+    uint32_t place;
+    const uint32_t sample = (uint32_t)divided(pixel, shape.pixels, &place);
     const size_t partner = (size_t)mixing_partner(sample, shape.count) * shape.pixels + place;
     const mix how = mixing_find(mixes, labels, sample, shape.count);
     return how.share == 1 ? mixed_pixels{ own, own, how, 0, 0 }
@@ -44,8 +45,9 @@ static __global__ void input(image_shape shape, input_transform transform, const
         labels_out[i] = mixing_label(mixes, labels, (uint32_t)i, shape.count);
     if (i >= (size_t)shape.count * shape.pixels * groups)
         return;
-    const uint32_t first = (uint32_t)(i % groups) * GROUP;
-    const mixed_pixels from = find_pixels(shape, pixels, labels, mixes, i / groups);
+    uint32_t group;
+    const mixed_pixels from = find_pixels(shape, pixels, labels, mixes, divided(i, groups, &group));
+    const uint32_t first = group * GROUP;
     floats<GROUP> result;
     for (uint32_t k = 0; k < GROUP; k++) {
         const uint32_t channel = first + k;
@@ -172,12 +174,12 @@ static __global__ void drop(image_shape shape, struct dropout rule, const step_v
                                void *__restrict__ in_out)
 {
     const uint32_t blocks = blocks_of_channel(shape.pixels);
-    const size_t i = thread_number(), line = i / shape.channels, sample = line / blocks;
+    uint32_t channel, part;
+    const size_t line = divided(thread_number(), shape.channels, &channel), sample = divided(line, blocks, &part);
     if (sample >= shape.count)
         return;
-    const uint32_t channel = (uint32_t)(i % shape.channels);
     const size_t begin = (size_t)channel * shape.pixels, end = begin + shape.pixels;
-    const size_t block = begin / GROUP + line % blocks;
+    const size_t block = begin / GROUP + part;
     if (block * GROUP >= end)
         return;
     const uint64_t position = values->first_position + sample;
@@ -212,8 +214,10 @@ static __global__ void add_bias(size_t threads, uint32_t groups, const void *__r
     const size_t i = thread_number();
     if (i >= threads)
         return;
+    uint32_t group;
+    divided(i, groups, &group);
     T *const at = (T *)in_out + i * GROUP;
-    const floats<GROUP> added = read<GROUP>((const T *)bias + i % groups * GROUP);
+    const floats<GROUP> added = read<GROUP>((const T *)bias + group * GROUP);
     floats<GROUP> values = read<GROUP>(at);
     for (uint32_t k = 0; k < GROUP; k++)
         values.value[k] += added.value[k];

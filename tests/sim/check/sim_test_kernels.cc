@@ -6,6 +6,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "compute/cuda/kernel_types.cuh"
+
 static __global__ void scale(float factor, const float *in, float *out)
 {
     const unsigned int row = (blockIdx.z * blockDim.z + threadIdx.z) * gridDim.y * blockDim.y +
@@ -196,4 +198,9 @@ cudaError_t test_fill(cudaStream_t stream, uint32_t *out, uint32_t count, uint32
 {
     const cudaLaunchConfig_t config = launch_of(stream, (count + 255) / 256, 256);
     return cudaLaunchKernelEx(&config, fill, out, count, value);
+}
+
+size_t test_divided(size_t number, uint32_t by, uint32_t *rest)
+{
+    return divided(number, by, rest);
 }

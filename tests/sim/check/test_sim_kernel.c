@@ -163,6 +163,19 @@ static void two_streams_run_kernels_with_barriers_at_once(void **state)
     }
 }
 
+static void numbers_of_32_bits_and_of_more_are_divided_alike(void **state)
+{
+    (void)state;
+    static const size_t numbers[] = { 0, 1, 7, 4294967294u, 4294967295u, 4294967296u, 4294967301u, (size_t)1 << 40 };
+    static const uint32_t by[] = { 1, 2, 3, 7, 4294967295u };
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        for (size_t k = 0; k < sizeof(by) / sizeof(by[0]); k++) {
+            uint32_t rest;
+            assert_int_equal(test_divided(numbers[i], by[k], &rest), numbers[i] / by[k]);
+            assert_int_equal(rest, numbers[i] % by[k]);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +184,7 @@ int main(void)
         cmocka_unit_test(lanes_give_each_other_their_values),
         cmocka_unit_test(narrow_types_round_as_on_the_device),
         cmocka_unit_test(dependence_on_the_order_of_blocks_and_threads_shows),
+        cmocka_unit_test(numbers_of_32_bits_and_of_more_are_divided_alike),
         cmocka_unit_test(two_streams_run_kernels_with_barriers_at_once),
     };
     sim_setup(2, 64 << 20);

@@ -32,6 +32,12 @@ void sim_setup_hollow(size_t memory_bytes);
  * says the same for whole programs. */
 void sim_fail(const char *function, uint32_t number, int status);
 void sim_fail_clear(void);
+/* The `number`-th call (1 = the next) of the function named does not return before sim_block_clear; then it is carried
+ * out. "kernel" stands for the number-th kernel of kernels.cu that a stream runs: the stream stands still. The
+ * environment's SIM_BLOCK="cudaMalloc:3,kernel:20" says the same for whole programs, until they end. */
+void sim_block(const char *function, uint32_t number);
+/* Blocked calls return, and none blocks any more. */
+void sim_block_clear(void);
 /* How often the function was called since the start or sim_calls_clear. */
 uint64_t sim_calls(const char *function);
 void sim_calls_clear(void);
@@ -43,7 +49,7 @@ void sim_set_peer_access(bool can_access);
 
 /* ---- for the parts of the simulation ---- */
 
-/* Count the call; nonzero status when a test wants this one to fail. */
+/* Count the call; nonzero status when a test wants this one to fail. Blocks when a test wants that. */
 int sim_enter(const char *function);
 /* Queue run(arguments), a copy of `bytes` bytes being kept until it ran; recorded instead
  * of run when the stream is being captured (then possibly run many times, always with the

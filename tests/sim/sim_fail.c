@@ -1,4 +1,4 @@
-/* Counting of calls and failures on demand, for every function of every simulated library. */
+/* Counting of calls, failures on demand and calls that do not return, for every function of every simulated library. */
 #include "tests/sim/sim_internal.h"
 
 #include <stdarg.h>
@@ -19,6 +19,7 @@ struct rule {
     char name[NAME_SIZE];
     uint32_t left;              /* calls up to the one that fails; 0 = all of them fail */
     int status;
+    bool blocks;                /* does not return, instead of failing */
 };
 
 /* For adding to the two tables and for the rules. A call that is known already and has no
@@ -28,6 +29,8 @@ static struct counter counters[FUNCTIONS_MAX];
 static atomic_size_t counter_count;
 static struct rule rules[RULES_MAX];
 static atomic_size_t rule_count;
+static pthread_cond_t unblocked = PTHREAD_COND_INITIALIZER;
+static uint64_t unblocked_count;            /* sim_block_clear was called so often; under the lock */
 static pthread_once_t environment_read = PTHREAD_ONCE_INIT;
 
 static _Thread_local cudaError_t last_error;
@@ -54,7 +57,7 @@ static void copy_name(char *to, const char *name, size_t length)
     to[length] = '\0';
 }
 
-static void add_rule(const char *function, size_t length, uint32_t number, int status)
+static struct rule *add_rule(const char *function, size_t length, uint32_t number, int status)
 {
     if (rule_count == RULES_MAX)
         sim_die("more than %d failures wanted", RULES_MAX);
@@ -62,6 +65,13 @@ static void add_rule(const char *function, size_t length, uint32_t number, int s
     copy_name(rule->name, function, length);
     rule->left = number;
     rule->status = status;
+    rule->blocks = false;
+    return rule;
+}
+
+static void add_block(const char *function, size_t length, uint32_t number)
+{
+    add_rule(function, length, number, 0)->blocks = true;
 }
 
 /* "name:number:status", ended by a comma or the end; returns what follows. */
@@ -78,11 +88,28 @@ static const char *read_rule(const char *text)
     return *text == ',' ? text + 1 : text;
 }
 
+/* "name:number", as read_rule. */
+static const char *read_block(const char *text)
+{
+    const size_t length = strcspn(text, ":,");
+    unsigned int number;
+    int used = 0;
+    if (length == 0 || sscanf(text + length, ":%u%n", &number, &used) != 1 || number == 0 ||
+        (text[length + (size_t)used] != '\0' && text[length + (size_t)used] != ','))
+        sim_die("SIM_BLOCK is not name:number,...: %s", text);
+    add_block(text, length, number);
+    text += length + (size_t)used;
+    return *text == ',' ? text + 1 : text;
+}
+
 static void read_environment(void)
 {
     const char *text = getenv("SIM_FAIL");
     while (text != NULL && *text != '\0')
         text = read_rule(text);
+    text = getenv("SIM_BLOCK");
+    while (text != NULL && *text != '\0')
+        text = read_block(text);
 }
 
 static struct counter *find_counter(const char *function)
@@ -119,8 +146,8 @@ void sim_count(const char *name)
     atomic_fetch_add_explicit(&counter->calls, 1, memory_order_relaxed);
 }
 
-/* The status of the first rule that applies now; all rules of the function move on. */
-static int apply_rules(const char *function)
+/* The status of the first rule that applies now, or that it blocks; all rules of the function move on. */
+static int apply_rules(const char *function, bool *blocks_out)
 {
     int status = 0;
     for (size_t i = 0; i < rule_count;) {
@@ -129,6 +156,8 @@ static int apply_rules(const char *function)
         const bool fires = mine && rule->left <= 1;
         if (fires && status == 0)
             status = rule->status;
+        if (fires && rule->blocks)
+            *blocks_out = true;
         if (fires && rule->left == 1) {
             memmove(rule, rule + 1, (rule_count - i - 1) * sizeof(*rule));
             rule_count--;
@@ -148,9 +177,36 @@ int sim_enter(const char *function)
     if (atomic_load_explicit(&rule_count, memory_order_relaxed) == 0)
         return 0;
     pthread_mutex_lock(&lock);
-    const int status = apply_rules(function);
+    bool blocks = false;
+    const int status = apply_rules(function, &blocks);
+    const uint64_t count = unblocked_count;
+    while (blocks && unblocked_count == count)
+        pthread_cond_wait(&unblocked, &lock);
     pthread_mutex_unlock(&lock);
     return status;
+}
+
+void sim_block(const char *function, uint32_t number)
+{
+    pthread_once(&environment_read, read_environment);
+    pthread_mutex_lock(&lock);
+    add_block(function, strlen(function), number);
+    pthread_mutex_unlock(&lock);
+}
+
+void sim_block_clear(void)
+{
+    pthread_once(&environment_read, read_environment);
+    pthread_mutex_lock(&lock);
+    for (size_t i = rule_count; i-- > 0;) {
+        if (!rules[i].blocks)
+            continue;
+        memmove(&rules[i], &rules[i + 1], (rule_count - i - 1) * sizeof(rules[0]));
+        rule_count--;
+    }
+    unblocked_count++;
+    pthread_cond_broadcast(&unblocked);
+    pthread_mutex_unlock(&lock);
 }
 
 void sim_fail(const char *function, uint32_t number, int status)

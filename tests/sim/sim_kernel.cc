@@ -383,6 +383,7 @@ void run_block()
 /* The operation of the stream. */
 void run_grid(void *arguments)
 {
+    sim_enter("kernel");        /* where a test may want it to hang */
     static thread_local runner own;
     const launch *const kernel = (const launch *)arguments;
     const uint3 grid = kernel->grid, block = kernel->block;

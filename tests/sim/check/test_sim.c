@@ -9,6 +9,8 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <time.h>
 
 #include "tests/sim/check/sim_fixture.h"
@@ -326,6 +328,56 @@ static void calls_fail_by_number(void **state)
     assert_cuda(cudaStreamDestroy(stream));
 }
 
+static void *allocate_twice(void *arg)
+{
+    atomic_int *const done = arg;
+    for (int i = 0; i < 2; i++) {
+        assert_cuda(cudaFree(device_new(4)));
+        atomic_fetch_add(done, 1);
+    }
+    return NULL;
+}
+
+static void calls_block_by_number_until_all_are_let_go(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    atomic_int done = 0;
+    sim_block("cudaMalloc", 2);
+    assert_int_equal(pthread_create(&thread, NULL, allocate_twice, &done), 0);
+    for (int i = 0; i < 1000 && atomic_load(&done) == 0; i++)
+        pause_ms(1);
+    pause_ms(20);
+    assert_int_equal(atomic_load(&done), 1);
+    assert_cuda(cudaFree(device_new(4)));               /* other calls go on */
+    sim_block_clear();
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(atomic_load(&done), 2);
+}
+
+static void a_kernel_that_blocks_holds_up_its_stream_alone(void **state)
+{
+    (void)state;
+    cudaStream_t stuck = stream_new(), other = stream_new();
+    uint32_t *const memory = device_new(2 * sizeof(*memory));
+    sim_calls_clear();
+    sim_block("kernel", 2);
+    assert_cuda(test_fill(stuck, memory, 1, 1));
+    assert_cuda(test_fill(stuck, memory, 1, 1));
+    while (sim_calls("kernel") < 2)
+        pause_ms(1);
+    assert_int_equal(cudaStreamQuery(stuck), cudaErrorNotReady);
+    assert_cuda(test_fill(other, memory + 1, 1, 2));
+    assert_cuda(cudaStreamSynchronize(other));
+    assert_int_equal(cudaStreamQuery(stuck), cudaErrorNotReady);
+    cudaGetLastError();
+    sim_block_clear();
+    assert_cuda(cudaStreamSynchronize(stuck));
+    assert_cuda(cudaStreamDestroy(stuck));
+    assert_cuda(cudaStreamDestroy(other));
+    assert_cuda(cudaFree(memory));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,6 +393,8 @@ int main(void)
         cmocka_unit_test(a_destroyed_stream_finishes_its_work),
         cmocka_unit_test(null_handles_are_errors_and_no_crash),
         cmocka_unit_test(calls_fail_by_number),
+        cmocka_unit_test(calls_block_by_number_until_all_are_let_go),
+        cmocka_unit_test(a_kernel_that_blocks_holds_up_its_stream_alone),
     };
     sim_setup(2, 64 << 20);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,7 +82,8 @@ static int lt_check(const struct dense_library *const library, cublasStatus_t st
     return status == CUBLAS_STATUS_ALLOC_FAILED ? -ENOMEM : -EIO;
 }
 
-#define LT_CALL(library, function, ...) lt_check((library), (library)->api->function(__VA_ARGS__), #function)
+#define LT_CALL(library, function, ...)                                                                               \
+    lt_check((library), HEARTBEAT_CALL(#function, (library)->api->function(__VA_ARGS__)), #function)
 
 int dense_library_open(struct dense_library **const library_out, const char *const name)
 {
@@ -240,8 +241,9 @@ static int ask_heuristics(struct dense_plan *const plan, cublasLtMatmulPreferenc
 {
     cublasLtMatmulHeuristicResult_t found;
     int count = 0;
-    const cublasStatus_t status = plan->library->api->cublasLtMatmulAlgoGetHeuristic(
-        plan->library->handle, plan->operation, plan->a, plan->b, plan->d, plan->d, preference, 1, &found, &count);
+    const struct cublaslt_api *const api = plan->library->api;
+    const cublasStatus_t status = HEARTBEAT_CALL("cublasLtMatmulAlgoGetHeuristic", api->cublasLtMatmulAlgoGetHeuristic(
+        plan->library->handle, plan->operation, plan->a, plan->b, plan->d, plan->d, preference, 1, &found, &count));
     if (is_refusal(status) || (status == CUBLAS_STATUS_SUCCESS && count < 1))
         return -ENOTSUP;
     const int rc = lt_check(plan->library, status, "cublasLtMatmulAlgoGetHeuristic");

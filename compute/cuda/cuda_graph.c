@@ -5,6 +5,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "stage/heartbeat.h"
 
 struct recording { cudaGraphExec_t graph; };
 
@@ -14,10 +17,12 @@ static int check(cudaError_t status, const char *call, struct recording_refusal 
     if (status == cudaSuccess)
         return 0;
     cudaGetLastError();         /* the runtime keeps it for the thread's next question otherwise */
-    snprintf(refusal->text, sizeof(refusal->text), "%s: %s (%s)", call, cudaGetErrorString(status),
-             cudaGetErrorName(status));
+    snprintf(refusal->text, sizeof(refusal->text), "%.*s: %s (%s)", (int)strcspn(call, "("), call,
+             cudaGetErrorString(status), cudaGetErrorName(status));
     return status == cudaErrorMemoryAllocation ? -ENOMEM : -EIO;
 }
+
+#define RECORDING_CALL(call, refusal) check(HEARTBEAT_CALL(#call, call), #call, refusal)
 
 /* The stream records instead of running from begin to end, whatever happens between. Other
  * threads' calls are none of the recording's business: hence thread-local. */
@@ -25,11 +30,11 @@ static int capture(cudaStream_t stream, int (*queue)(void *arg), void *arg, cuda
                    struct recording_refusal *refusal)
 {
     cudaGraph_t graph = NULL;
-    int rc = check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture", refusal);
+    int rc = RECORDING_CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), refusal);
     if (rc != 0)
         return rc;
     const int queued = queue(arg);
-    rc = check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture", refusal);
+    rc = RECORDING_CALL(cudaStreamEndCapture(stream, &graph), refusal);
     if (queued != 0) {
         snprintf(refusal->text, sizeof(refusal->text), "what is to be recorded failed");
         rc = queued;
@@ -44,12 +49,12 @@ static int capture(cudaStream_t stream, int (*queue)(void *arg), void *arg, cuda
 static int instantiate(struct recording *recording, cudaGraph_t graph, cudaStream_t stream,
                        struct recording_refusal *refusal)
 {
-    int rc = check(cudaGraphInstantiate(&recording->graph, graph, 0), "cudaGraphInstantiate", refusal);
+    int rc = RECORDING_CALL(cudaGraphInstantiate(&recording->graph, graph, 0), refusal);
     if (rc != 0) {
         recording->graph = NULL;
         return rc;
     }
-    return check(cudaGraphUpload(recording->graph, stream), "cudaGraphUpload", refusal);
+    return RECORDING_CALL(cudaGraphUpload(recording->graph, stream), refusal);
 }
 
 int recording_open(struct recording **recording_out, cudaStream_t stream, int (*queue)(void *arg), void *arg,
@@ -86,5 +91,5 @@ void recording_close(struct recording *recording)
 
 cudaError_t recording_run(struct recording *recording, cudaStream_t stream)
 {
-    return cudaGraphLaunch(recording->graph, stream);
+    return HEARTBEAT_CALL("cudaGraphLaunch", cudaGraphLaunch(recording->graph, stream));
 }

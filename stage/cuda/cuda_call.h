@@ -5,12 +5,14 @@
 
 #include <cuda_runtime_api.h>
 
+#include "stage/heartbeat.h"
+
 /* 0, or: logs "NAME: FUNCTION: TEXT (cudaErrorName)", the function being what `call` begins with, and
  * returns -ENOMEM (device or pinned memory short), -ENODEV (no driver, no such device, driver too
  * old), -ECANCELED never, else -EIO. An error that sticks to the context is logged once per process. */
 int cuda_check(cudaError_t status, const char *name, const char *call);
 
-/* CUDA_CALL("cuda0", cudaFree(memory)) */
-#define CUDA_CALL(name, call) cuda_check((call), (name), #call)
+/* CUDA_CALL("cuda0", cudaFree(memory)), marked in the thread's heartbeat */
+#define CUDA_CALL(name, call) cuda_check(HEARTBEAT_CALL(#call, call), (name), #call)
 
 #endif

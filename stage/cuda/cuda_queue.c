@@ -15,6 +15,7 @@
 #include "stage/clock.h"
 #include "stage/cuda/cuda_call.h"
 #include "stage/cuda/device_cuda.h"
+#include "stage/heartbeat.h"
 #include "stage/log.h"
 
 #define SPIN_NS 20000u                  /* longer waits do not notice a nap */
@@ -99,6 +100,11 @@ int cuda_stream_open(struct device *base, enum stream_role role, const char *nam
     return 0;
 }
 
+static cudaError_t query_stream(const struct cuda_stream *stream)
+{
+    return answer(HEARTBEAT_CALL("cudaStreamQuery", cudaStreamQuery(stream->stream)));
+}
+
 /* Wait for all that is queued; after a cancel for no longer than DRAIN_NS. False when the
  * work did not end. Work that ended by an error has ended. */
 static bool work_ends(struct cuda_stream *stream)
@@ -106,13 +112,17 @@ static bool work_ends(struct cuda_stream *stream)
     const uint64_t begun_ns = clock_now_ns();
     uint64_t cancelled_ns = 0;
     cudaError_t status;
-    while ((status = answer(cudaStreamQuery(stream->stream))) == cudaErrorNotReady) {
+    heartbeat_begin_wait("waiting for the end of its stream");
+    while ((status = query_stream(stream)) == cudaErrorNotReady) {
         if (cancelled_ns == 0 && is_cancelled(stream->base.device))
             cancelled_ns = clock_now_ns();
         if (cancelled_ns != 0 && clock_now_ns() - cancelled_ns > DRAIN_NS)
-            return false;
+            break;
         wait_a_little(begun_ns);
     }
+    heartbeat_end_wait();
+    if (status == cudaErrorNotReady)
+        return false;
     cuda_check(status, cuda_name(stream->base.device), "cudaStreamQuery");
     return true;
 }
@@ -229,27 +239,37 @@ int cuda_stream_wait(struct stream *stream, struct event *base)
                                cudaStreamWaitEvent(cuda_stream_of(stream), event->event, cudaEventWaitDefault));
 }
 
+static cudaError_t query_event(const struct event *base)
+{
+    const struct cuda_event *event = (const struct cuda_event *)base;
+    return answer(HEARTBEAT_CALL("cudaEventQuery", cudaEventQuery(event->event)));
+}
+
+/* Ask until the event has passed or the device is cancelled. */
+static cudaError_t await_event(const struct event *base)
+{
+    const uint64_t begun_ns = clock_now_ns();
+    cudaError_t status = cudaErrorNotReady;
+    heartbeat_begin_wait("waiting for an event");
+    while (!is_cancelled(base->device) && (status = query_event(base)) == cudaErrorNotReady)
+        wait_a_little(begun_ns);
+    heartbeat_end_wait();
+    return status;
+}
+
 int cuda_event_wait(struct event *base)
 {
-    const struct cuda_event *event = (struct cuda_event *)base;
-    const uint64_t begun_ns = clock_now_ns();
     const int rc = cuda_enter(base->device);
     if (rc)
         return rc;
-    while (!is_cancelled(base->device)) {
-        const cudaError_t status = answer(cudaEventQuery(event->event));
-        if (status != cudaErrorNotReady)
-            return cuda_check(status, cuda_name(base->device), "cudaEventQuery");
-        wait_a_little(begun_ns);
-    }
-    return -ECANCELED;
+    const cudaError_t status = await_event(base);
+    return status == cudaErrorNotReady ? -ECANCELED : cuda_check(status, cuda_name(base->device), "cudaEventQuery");
 }
 
 /* After an error nothing more is to be waited for; the next call will say so. */
 bool cuda_event_passed(struct event *base)
 {
-    const struct cuda_event *event = (struct cuda_event *)base;
-    return cuda_enter(base->device) != 0 || answer(cudaEventQuery(event->event)) != cudaErrorNotReady;
+    return cuda_enter(base->device) != 0 || query_event(base) != cudaErrorNotReady;
 }
 
 int cuda_event_elapsed(struct event *from_base, struct event *to_base, uint64_t *elapsed_ns_out)
@@ -262,7 +282,8 @@ int cuda_event_elapsed(struct event *from_base, struct event *to_base, uint64_t 
     int rc = cuda_enter(from_base->device);
     if (rc)
         return rc;
-    const cudaError_t status = answer(cudaEventElapsedTime(&elapsed_ms, from->event, to->event));
+    const cudaError_t status = answer(HEARTBEAT_CALL("cudaEventElapsedTime",
+                                                     cudaEventElapsedTime(&elapsed_ms, from->event, to->event)));
     if (status == cudaErrorNotReady)
         return -EAGAIN;
     rc = cuda_check(status, cuda_name(from_base->device), "cudaEventElapsedTime");

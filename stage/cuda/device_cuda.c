@@ -105,7 +105,8 @@ static int cuda_connect(struct device *device, struct device *other)
     const int rc = cuda_enter(device);
     if (rc != 0 || cuda_ordinal(device) == cuda_ordinal(other))
         return rc;
-    const cudaError_t status = cudaDeviceEnablePeerAccess(cuda_ordinal(other), 0);
+    const cudaError_t status =
+        HEARTBEAT_CALL("cudaDeviceEnablePeerAccess", cudaDeviceEnablePeerAccess(cuda_ordinal(other), 0));
     if (status != cudaErrorPeerAccessAlreadyEnabled)
         return cuda_check(status, cuda_name(device), "cudaDeviceEnablePeerAccess");
     cudaGetLastError();                 /* kept as the thread's last error otherwise */
@@ -159,7 +160,7 @@ static int cuda_alloc(struct device *device, size_t bytes, void **memory_out)
     const size_t taken = bytes ? bytes : 1;
     int rc = cuda_enter(device);
     if (!rc)
-        rc = check_allocation(cudaMalloc(&memory, taken), device, "cudaMalloc", taken);
+        rc = check_allocation(HEARTBEAT_CALL("cudaMalloc", cudaMalloc(&memory, taken)), device, "cudaMalloc", taken);
     if (!rc)
         rc = zero(cuda_device_of(device), memory, taken);
     if (rc) {
@@ -186,7 +187,8 @@ static int cuda_alloc_pinned(struct device *device, size_t bytes, void **memory_
     if (rc)
         return rc;
     const bool is_bound = near_cpus_bind(cuda_device_of(device)->node, &before);
-    rc = check_allocation(cudaHostAlloc(&memory, taken, cudaHostAllocPortable), device, "cudaHostAlloc", taken);
+    rc = check_allocation(HEARTBEAT_CALL("cudaHostAlloc", cudaHostAlloc(&memory, taken, cudaHostAllocPortable)), device,
+                          "cudaHostAlloc", taken);
     if (!rc) {
         memset(memory, 0, taken);
         *memory_out = memory;

@@ -88,7 +88,9 @@ int descriptor_set(cudnnBackendDescriptor_t descriptor, const char *name, cudnnB
 {
     char call[64];
     snprintf(call, sizeof(call), "cudnnBackendSetAttribute(%d)", (int)attribute);
-    return cudnn_check(cudnnBackendSetAttribute(descriptor, attribute, type, count, values), name, call);
+    return cudnn_check(HEARTBEAT_CALL("cudnnBackendSetAttribute",
+                                      cudnnBackendSetAttribute(descriptor, attribute, type, count, values)),
+                       name, call);
 }
 
 int descriptor_get(cudnnBackendDescriptor_t descriptor, const char *name, cudnnBackendAttributeName_t attribute,
@@ -97,8 +99,10 @@ int descriptor_get(cudnnBackendDescriptor_t descriptor, const char *name, cudnnB
     int64_t count = 0;
     char call[64];
     snprintf(call, sizeof(call), "cudnnBackendGetAttribute(%d)", (int)attribute);
-    const int rc =
-        cudnn_check(cudnnBackendGetAttribute(descriptor, attribute, type, capacity, &count, values), name, call);
+    const int rc = cudnn_check(HEARTBEAT_CALL("cudnnBackendGetAttribute",
+                                              cudnnBackendGetAttribute(descriptor, attribute, type, capacity, &count,
+                                                                       values)),
+                               name, call);
     if (rc == 0 && count_out != NULL)
         *count_out = count;
     return rc;
@@ -106,7 +110,8 @@ int descriptor_get(cudnnBackendDescriptor_t descriptor, const char *name, cudnnB
 
 int descriptor_finalize(cudnnBackendDescriptor_t descriptor, const char *name, struct cudnn_refusal *refusal)
 {
-    return cudnn_try(cudnnBackendFinalize(descriptor), name, "cudnnBackendFinalize", refusal);
+    return cudnn_try(HEARTBEAT_CALL("cudnnBackendFinalize", cudnnBackendFinalize(descriptor)), name,
+                     "cudnnBackendFinalize", refusal);
 }
 
 int pointers_bind(cudnnBackendDescriptor_t *pack_out, const char *name, int64_t count, const void *const *pointers,

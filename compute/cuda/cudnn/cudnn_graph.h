@@ -8,13 +8,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "stage/heartbeat.h"
+
 /* 0, or: logs "NAME: CALL: TEXT (status)" with cuDNN's own last message and returns -ENOTSUP
  * (cuDNN cannot do it), -ENOMEM, -EINVAL (our mistake), -ENODEV (no library, no driver), else
  * -EIO. */
 int cudnn_check(cudnnStatus_t status, const char *name, const char *call);
 
-/* CUDNN_CALL("cuda0", cudnnCreate(&handle)) */
-#define CUDNN_CALL(name, call) cudnn_check((call), (name), #call)
+/* CUDNN_CALL("cuda0", cudnnCreate(&handle)), marked in the thread's heartbeat */
+#define CUDNN_CALL(name, call) cudnn_check(HEARTBEAT_CALL(#call, call), (name), #call)
 
 /* For calls that may be refused because there may be another way: what cuDNN does not
  * support, or calls a mistake, is -ENOTSUP, told in *refusal and not logged. */

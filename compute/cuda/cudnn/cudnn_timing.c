@@ -28,8 +28,9 @@ static int run_some(const struct timing *timing, const struct engine_plan *plan,
     float ms = 0;
     int rc = CUDA_CALL(name, cudaEventRecord(timing->begin, timing->stream));
     for (uint32_t i = 0; i < runs && rc == 0; i++)
-        rc = cudnn_try(cudnnBackendExecute(timing->rules->handle, plan->plan, timing->pack), name,
-                       "cudnnBackendExecute", timing->refusal);
+        rc = cudnn_try(HEARTBEAT_CALL("cudnnBackendExecute",
+                                      cudnnBackendExecute(timing->rules->handle, plan->plan, timing->pack)),
+                       name, "cudnnBackendExecute", timing->refusal);
     if (rc == 0)
         rc = CUDA_CALL(name, cudaEventRecord(timing->end, timing->stream));
     if (rc == 0)

@@ -1,0 +1,11 @@
+/* Whose heartbeat the calling thread has. */
+#include "stage/heartbeat.h"
+
+_Thread_local struct heartbeat *heartbeat_own;
+
+struct heartbeat *heartbeat_adopt(struct heartbeat *heartbeat)
+{
+    struct heartbeat *const before = heartbeat_own;
+    heartbeat_own = heartbeat;
+    return before;
+}

@@ -25,6 +25,7 @@
 struct cuda_stream {
     struct stream base;
     char name[16];
+    bool is_left;                       /* its work did not end after a cancel, which is logged */
     cudaStream_t stream;
 };
 
@@ -105,18 +106,19 @@ static cudaError_t query_stream(const struct cuda_stream *stream)
     return answer(HEARTBEAT_CALL("cudaStreamQuery", cudaStreamQuery(stream->stream)));
 }
 
-/* Wait for all that is queued; after a cancel for no longer than DRAIN_NS. False when the
- * work did not end. Work that ended by an error has ended. */
+/* Wait for all that is queued; after a cancel for no longer than DRAIN_NS, once for all streams of a device: what holds
+ * one up holds up the others. False when the work did not end. Work that ended by an error has ended. */
 static bool work_ends(struct cuda_stream *stream)
 {
     const uint64_t begun_ns = clock_now_ns();
+    const uint64_t patience_ns = atomic_load(&cuda_device_of(stream->base.device)->is_stuck) ? 0 : DRAIN_NS;
     uint64_t cancelled_ns = 0;
     cudaError_t status;
     heartbeat_begin_wait("waiting for the end of its stream");
     while ((status = query_stream(stream)) == cudaErrorNotReady) {
         if (cancelled_ns == 0 && is_cancelled(stream->base.device))
             cancelled_ns = clock_now_ns();
-        if (cancelled_ns != 0 && clock_now_ns() - cancelled_ns > DRAIN_NS)
+        if (cancelled_ns != 0 && clock_now_ns() - cancelled_ns > patience_ns)
             break;
         wait_a_little(begun_ns);
     }
@@ -129,9 +131,11 @@ static bool work_ends(struct cuda_stream *stream)
 
 static bool drain(struct cuda_stream *stream)
 {
-    if (work_ends(stream))
-        return true;
+    if (stream->is_left || work_ends(stream))
+        return !stream->is_left;
+    stream->is_left = true;
     atomic_store(&has_stuck_work, true);
+    atomic_store(&cuda_device_of(stream->base.device)->is_stuck, true);
     log_message(LOG_ERROR, "%s: the work on stream %s does not end: it is left behind", cuda_name(stream->base.device),
                 stream->name);
     return false;

@@ -17,6 +17,7 @@ struct cuda_device {
     int low, high;                      /* priorities of streams */
     cudaStream_t setup;                 /* new memory is zeroed on it */
     atomic_bool cancelled;
+    atomic_bool is_stuck;               /* a stream was left behind */
     atomic_uint opened;                 /* streams and events that are open */
 };
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stage/heartbeat.h"
 #include "stage/random.h"
 #include "stage/thread.h"
 #include "stage/trace/range.h"
@@ -105,6 +106,7 @@ static int feed_batch(struct feeder *feeder, const struct batch *batch, struct s
     const uint64_t begun_ns = trace_now(feeder->spec.track);
     int rc = 0;
     range_begin(TRACE_FEED, batch->span.number);
+    heartbeat_at("batch", batch->span.number + 1);
     slot->span = batch->span;
     slot->batches_found = batch->full_found;
     memcpy(slot->ids, batch->ids, count * sizeof(slot->ids[0]));
@@ -170,6 +172,7 @@ static int synthetic_fill(struct feeder *feeder, struct slot *slot, const struct
     if (feeder->drawn == depth)
         return 0;
     feeder->drawn++;
+    heartbeat_at("batch", span->number + 1);
     synthetic_draw(&feeder->spec, (uint32_t)(feeder->number % depth), feeder->block);
     const uint64_t begun_ns = trace_now(feeder->spec.track);
     range_begin(TRACE_FEED, span->number);
@@ -209,10 +212,12 @@ static void feeder_loop(void *arg)
 {
     struct feeder *feeder = arg;
     int (*const feed)(struct feeder *) = feeder->spec.ring != NULL ? feed_from_ring : feed_synthetic;
+    heartbeat_adopt(feeder->spec.heartbeat);
     feeder->spec.device->ops->bind(feeder->spec.device);
     while (feed(feeder) == 0)
         ;
     slots_finish(feeder->spec.slots);
+    heartbeat_adopt(NULL);
 }
 
 static void feeder_close(struct feeder *feeder)

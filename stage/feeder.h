@@ -3,6 +3,7 @@
 #ifndef PIPETRAIN_FEEDER_H
 #define PIPETRAIN_FEEDER_H
 
+#include "stage/heartbeat.h"
 #include "stage/ring.h"
 #include "stage/slots.h"
 #include "stage/stop.h"
@@ -22,6 +23,7 @@ struct feeder_spec {
     uint32_t classes;
     uint64_t seed;
     const struct batch_layout *layout;
+    struct heartbeat *heartbeat;        /* of the thread, which ignores waits; NULL: none */
     struct trace_track *track, *copy_track;     /* of the thread and of its copy stream, both NULL: not recorded */
 };
 

@@ -13,7 +13,7 @@ enum exit_code {
     EXIT_CODE_DATA = 3,         /* input missing, unreadable, bad beyond the limit */
     EXIT_CODE_MEMORY = 4,       /* memory of the host or a device, threads, open files: what the system gives ran out */
     EXIT_CODE_OUTPUT = 5,       /* results could not be written */
-    EXIT_CODE_STALL = 70,       /* what should end did not: a reduction over its deadline */
+    EXIT_CODE_STALL = 70,       /* a call or a wait of a device did not end in time (watchdog.h) */
     EXIT_CODE_DEVICE = 71,
     EXIT_CODE_NONFINITE = 73,   /* the loss or a weight is not a finite number */
     EXIT_CODE_UNLEARNT = 74,    /* --overfit: the samples were not learnt */

@@ -8,6 +8,6 @@ sync_libsync_a_SOURCES = \
 	%D%/server/reduce_server.c %D%/server/server.c %D%/server/sync_async.c %D%/server/sync_server_host.c \
 	%D%/trainer.c
 if HAVE_CUDA
-sync_libsync_a_SOURCES += %D%/cuda/nccl_call.c %D%/cuda/nccl_rank.c %D%/cuda/peer_check.c %D%/cuda/reduce_clock.c %D%/cuda/watchdog.c \
+sync_libsync_a_SOURCES += %D%/cuda/nccl_call.c %D%/cuda/nccl_rank.c %D%/cuda/peer_check.c %D%/cuda/reduce_clock.c \
 	%D%/cuda/reduce_nccl.c %D%/cuda/reduce_peer.c
 endif

@@ -49,7 +49,6 @@ struct reduce_towers {
 
 struct reduce_spec {
     uint32_t towers;            /* of the run; all of them join, with numbers from 0 */
-    uint32_t deadline_ms;       /* for setting up, and for one bucket, where the reduction can fail by itself */
 };
 
 struct reduce_ops {
@@ -80,8 +79,9 @@ struct reduce_ops {
      * bucket that it started last. 0 or -ECANCELED. */
     int (*wait)(struct reduce *reduce, uint32_t tower, uint32_t bucket);
     /* Called from the tower's thread again and again while it waits for its device: 0, or a
-     * negative errno when the reduction failed or is late (-ETIMEDOUT); the cause is logged.
-     * NULL: cannot fail behind the caller's back. */
+     * negative errno when the reduction failed; the cause is logged. The thread's heartbeat beats while the sum
+     * waits for another tower. NULL: cannot fail behind the caller's back, and nothing queued waits for other towers'
+     * threads. */
     int (*poll)(struct reduce *reduce, uint32_t tower);
     /* The tower's thread has seen a batch end: put the sums that its stream has done since on the tower's track. NULL:
      * they are recorded when the host does them. */

@@ -6,6 +6,7 @@
 
 #include "compute/update/average.h"
 #include "compute/update/halves.h"
+#include "stage/heartbeat.h"
 #include "stage/trace/range.h"
 #include "sync/cut.h"
 #include "sync/mean.h"
@@ -195,11 +196,15 @@ int sync_await_end(struct sync *sync, struct event *end, struct phases *phases)
     const struct device_ops *const device = end->device->ops;
     const struct timespec nap = { .tv_nsec = POLL_NAP_NS };
     int rc = 0;
+    heartbeat_begin_wait("waiting for its results");
     while (sync->joined && reduce->ops->poll != NULL && !device->event_passed(end) && rc == 0) {
         nanosleep(&nap, NULL);
         rc = phases_cancelled(phases) ? -ECANCELED : reduce->ops->poll(reduce, sync->spec.index);
     }
-    return rc != 0 ? rc : device->event_wait(end);
+    if (rc == 0)
+        rc = device->event_wait(end);
+    heartbeat_end_wait();
+    return rc;
 }
 
 static int update(struct sync *sync, const struct span *span, size_t offset, size_t count, uint32_t samples)

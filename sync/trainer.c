@@ -66,6 +66,13 @@ static int open_tower(struct trainer *trainer)
     return rc == 0 ? sync_join(&trainer->sync, trainer->clock) : rc;
 }
 
+/* Steps count from 1, as people see them. */
+static void note_step(const struct span *span)
+{
+    heartbeat_at(span->pass == PASS_TRAIN ? "step" : "evaluation after step",
+                 span->pass == PASS_TRAIN ? span->step + 1 : span->step);
+}
+
 static int await_end(struct trainer *trainer)
 {
     return sync_await_end(&trainer->sync, step_clock_oldest(trainer->clock), &trainer->phases);
@@ -82,6 +89,7 @@ static int finish_step(struct trainer *trainer)
 {
     const struct outcome *outcome;
     struct step_report *const report = flights_oldest(&trainer->flights, &outcome);
+    note_step(&report->span);
     int rc = await_end(trainer);
     if (rc == 0)
         rc = step_clock_read(trainer->clock, &report->times, &report->ended_ns);
@@ -172,6 +180,7 @@ static int queue_pieces(struct trainer *trainer, struct slot *slot, const struct
 static int queue_step(struct trainer *trainer, struct slot *slot, struct step_report *report)
 {
     report->span = slot->span;
+    note_step(&slot->span);
     report->batches_found = slot->batches_found;
     report->slots_found = slot->slots_found;
     memcpy(report->ids, slot->ids, slot->span.count * sizeof(*slot->ids));
@@ -241,8 +250,8 @@ static void run_steps(struct trainer *trainer)
     if (rc == 0)
         rc = finish_run(trainer);
     if (rc != 0 && rc != -ECANCELED)
-        stop_fail(trainer->spec.stop, rc == -ETIMEDOUT ? EXIT_CODE_STALL : exit_code_of(rc, EXIT_CODE_DEVICE),
-                  "%s: a step failed: %s", trainer->spec.name, exit_cause(rc));
+        stop_fail(trainer->spec.stop, exit_code_of(rc, EXIT_CODE_DEVICE), "%s: a step failed: %s", trainer->spec.name,
+                  exit_cause(rc));
     slots_end(trainer->slots);
     queue_finish(trainer->reports.full);
 }
@@ -259,6 +268,7 @@ static int fail(struct trainer *trainer, const char *what, int rc)
 static int set_up(struct trainer *trainer)
 {
     const struct trainer_spec *const spec = &trainer->spec;
+    heartbeat_at("planning", HEARTBEAT_NO_NUMBER);
     int rc = team_start_bound(spec->tower.device, spec->cpus, spec->cpu_count,
                               spec->tower.backend->has_teams ? spec->tower.backend_spec.threads : 0);
     if (rc == 0)
@@ -267,16 +277,19 @@ static int set_up(struct trainer *trainer)
         rc = fail(trainer, "planned", tower_open(&trainer->tower, &trainer->spec.tower));
     if (rc == 0)
         rc = phases_meet(&trainer->phases, PHASE_PLANNED, PHASE_OPENING);
+    heartbeat_at("allocating memory and joining the other towers", HEARTBEAT_NO_NUMBER);
     return rc == 0 ? fail(trainer, "set up", open_tower(trainer)) : rc;
 }
 
 static void trainer_loop(void *arg)
 {
     struct trainer *const trainer = arg;
+    heartbeat_adopt(trainer->spec.heartbeat);
     const int rc = set_up(trainer);
     phases_set(&trainer->phases, rc == 0 ? PHASE_OPEN : PHASE_FAILED, rc);
     if (rc == 0 && phases_await(&trainer->phases, PHASE_RUNNING) == 0)
         run_steps(trainer);
+    heartbeat_at("closing", HEARTBEAT_NO_NUMBER);
     sync_leave(&trainer->sync);
     trainer->spec.tower.compute->device->ops->stream_drain(trainer->spec.tower.compute);
     phases_set(&trainer->phases, PHASE_DONE, rc);
@@ -286,6 +299,7 @@ static void trainer_loop(void *arg)
     snapshot_pool_close(&trainer->snapshots);
     snapshot_pool_close(&trainer->shown);
     tower_close(trainer->tower);
+    heartbeat_adopt(NULL);
 }
 
 static void release(struct trainer *trainer)

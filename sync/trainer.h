@@ -7,6 +7,7 @@
 #define PIPETRAIN_TRAINER_H
 
 #include "compute/tower.h"
+#include "stage/heartbeat.h"
 #include "stage/queue.h"
 #include "stage/slots.h"
 #include "stage/stop.h"
@@ -54,6 +55,7 @@ struct trainer_spec {
     const uint32_t *cpus;       /* CPUs to bind to, NULL = none */
     uint32_t cpu_count;
     struct trace_track *track;  /* of the tower; NULL: not recorded */
+    struct heartbeat *heartbeat;        /* of the tower's thread; NULL: its device is not watched */
 };
 
 /* Bytes that trainer_allocate will take. */

@@ -141,7 +141,7 @@ static void lane_open(struct lane *lane, const struct net *net)
 
 static void open_all(const struct net *net)
 {
-    const struct reduce_spec spec = { .towers = TOWERS, .deadline_ms = 60000 };
+    const struct reduce_spec spec = { .towers = TOWERS };
     for (uint32_t i = 0; i < TOWERS; i++) {
         lanes[i].index = i;
         lane_open(&lanes[i], net);

@@ -1,5 +1,5 @@
 /* A rank's communicator. It never blocks: a call that goes on (ncclInProgress) is asked after
- * until it is done, the deadline has come or the run ends. A rank that saw an error or a
+ * until it is done or the run ends. A rank that saw an error or a
  * cancel aborts its communicator when it leaves, every other one ends it in peace. */
 #include "sync/cuda/nccl_rank.h"
 
@@ -16,11 +16,8 @@
 #include "sync/cuda/nccl_call.h"
 #include "sync/cuda/reduce_clock.h"
 
-#define NS_PER_MS 1000000u
 #define YIELD_NS 200000u                /* longer waits do not notice a nap */
 #define NAP_NS 100000
-#define END_LIMIT_MS 20000u             /* at most, for a call that ends the communicator */
-#define LIST_BYTES 256                  /* of the towers that are missing, in a message */
 
 /* A collective from when it is queued until it is done. */
 struct flight {
@@ -45,7 +42,7 @@ struct nccl_rank {
     atomic_uint_fast64_t started;       /* collectives, those of the warm-up first; others read it */
     uint64_t finished;                  /* collectives seen done */
     bool warm;                          /* the warm-up is over */
-    uint64_t since_ns;                  /* the oldest unfinished one may have begun then */
+    atomic_bool leaves;                 /* it starts no more; others read it */
 };
 
 static const char *name_of(const struct nccl_rank *rank)
@@ -56,11 +53,6 @@ static const char *name_of(const struct nccl_rank *rank)
 static bool is_cancelled(const struct nccl_rank *rank)
 {
     return atomic_load(&rank->group->cancelled);
-}
-
-static bool is_late(const struct nccl_rank *rank, uint64_t begun_ns)
-{
-    return clock_now_ns() - begun_ns > (uint64_t)rank->group->deadline_ms * NS_PER_MS;
 }
 
 /* Between two questions of a wait that began at begun_ns. */
@@ -82,6 +74,17 @@ static int keep(struct nccl_rank *rank, int rc)
 
 /* Calling NCCL. */
 
+/* Ending the communicator may take until all ranks do. Those that still train are no stall. */
+static void beat_for_others(const struct nccl_rank *rank)
+{
+    const struct nccl_group *const group = rank->group;
+    bool has_others = false;
+    for (uint32_t d = 0; d < group->towers; d++)
+        has_others = has_others || !atomic_load(&group->ranks[d]->leaves);
+    if (has_others && atomic_load(&rank->leaves))
+        heartbeat_beat();
+}
+
 /* Wait until the communicator has done what goes on. */
 static int await_call(const struct nccl_rank *rank, const char *call)
 {
@@ -94,11 +97,7 @@ static int await_call(const struct nccl_rank *rank, const char *call)
             return rc != 0 ? rc : nccl_check(state, name_of(rank), call);
         if (is_cancelled(rank))
             return -ECANCELED;
-        if (is_late(rank, begun_ns)) {
-            log_message(LOG_ERROR, "%s: %s did not finish within %u ms: tower %u", name_of(rank), call,
-                        rank->group->deadline_ms, rank->tower);
-            return -ETIMEDOUT;
-        }
+        beat_for_others(rank);
         wait_a_little(begun_ns);
     }
     return rc;
@@ -109,11 +108,12 @@ static int finish_call(struct nccl_rank *rank, ncclResult_t status, const char *
     int rc = nccl_check(status, name_of(rank), call);
     if (rc == 0 && status == ncclInProgress)
         rc = await_call(rank, call);
+    heartbeat_end_wait();
     return keep(rank, rc);
 }
 
 /* Make the call and wait for its end. */
-#define RANK_CALL(rank, call) finish_call((rank), (call), #call)
+#define RANK_CALL(rank, call) (heartbeat_begin_wait(#call), finish_call((rank), (call), #call))
 
 /* Opening and closing. */
 
@@ -125,6 +125,7 @@ int nccl_rank_open(struct nccl_rank **rank_out, struct nccl_group *group, uint32
     rank->group = group;
     rank->tower = tower;
     atomic_init(&rank->started, 0);
+    atomic_init(&rank->leaves, false);
     *rank_out = rank;
     return 0;
 }
@@ -180,9 +181,11 @@ static int register_region(struct nccl_rank *rank, enum region region)
     void **const handle = &rank->registered[region];
     if (arena->count == 0)
         return 0;
+    heartbeat_begin_wait("ncclCommRegister");
     const ncclResult_t status = ncclCommRegister(rank->comm, arena->floats, arena->count * sizeof(float), handle);
     if (status == ncclSuccess || status == ncclInProgress)
         return finish_call(rank, status, "ncclCommRegister");
+    heartbeat_end_wait();
     *handle = NULL;
     log_message(LOG_RUN, "%s: NCCL does not use what it sums in place: %s", name_of(rank), ncclGetErrorString(status));
     return 0;
@@ -209,11 +212,13 @@ static int deregister_regions(struct nccl_rank *rank)
 static int await_collectives(struct nccl_rank *rank)
 {
     const uint64_t begun_ns = clock_now_ns();
+    heartbeat_begin_wait("waiting for a sum of NCCL");
     int rc = nccl_rank_poll(rank);
     while (rc == 0 && rank->finished < atomic_load(&rank->started)) {
         wait_a_little(begun_ns);
         rc = nccl_rank_poll(rank);
     }
+    heartbeat_end_wait();
     return rc;
 }
 
@@ -257,11 +262,10 @@ static struct flight *flight_at(const struct nccl_rank *rank, uint64_t number)
     return &rank->flights[number % rank->flight_count];
 }
 
-/* The oldest collective is done; the next one has been waiting for it. */
 static void note_finished(struct nccl_rank *rank)
 {
     rank->finished++;
-    rank->since_ns = clock_now_ns();
+    heartbeat_beat();
 }
 
 /* What is summed for the bucket: in the warm-up zeros, as many of them. */
@@ -310,8 +314,6 @@ int nccl_rank_start(struct nccl_rank *rank, uint32_t bucket, uint64_t batch)
     const int rc = queue_collective(rank, flight);
     if (rc != 0)
         return keep(rank, rc);
-    if (rank->finished == number)
-        rank->since_ns = clock_now_ns();
     rank->latest[bucket] = number;
     atomic_store(&rank->started, number + 1);
     return 0;
@@ -324,34 +326,15 @@ int nccl_rank_wait(struct nccl_rank *rank, uint32_t bucket)
     return keep(rank, stream_wait(rank->member.compute, flight_at(rank, rank->latest[bucket])->reduced));
 }
 
-/* Being late. */
+/* Waiting. */
 
-/* The towers that have not started collective `number`, as " 1 3". */
-static void list_missing(const struct nccl_rank *rank, uint64_t number, char *list, size_t list_size)
+/* Has every tower started collective `number`? */
+static bool is_complete(const struct nccl_rank *rank, uint64_t number)
 {
-    size_t used = 0;
-    list[0] = '\0';
-    for (uint32_t d = 0; d < rank->group->towers && used < list_size; d++) {
-        if (atomic_load(&rank->group->ranks[d]->started) <= number)
-            used += (size_t)snprintf(list + used, list_size - used, " %u", d);
-    }
-}
-
-/* Said once for all ranks: they all wait for the same. */
-static int report_late(const struct nccl_rank *rank)
-{
-    const uint64_t number = rank->finished;
-    const struct flight *const flight = flight_at(rank, number);
-    char missing[LIST_BYTES], when[64];
-    if (atomic_exchange(&rank->group->late, true))
-        return -ETIMEDOUT;
-    list_missing(rank, number, missing, sizeof(missing));
-    snprintf(when, sizeof(when), number < rank->buckets.count ? "the warm-up" : "batch %llu",
-             (unsigned long long)flight->batch);
-    log_message(LOG_ERROR, "%s: reduction of bucket %u did not finish within %u ms: tower %u, %s; %s%s", name_of(rank),
-                flight->bucket, rank->group->deadline_ms, rank->tower, when,
-                missing[0] == '\0' ? "every tower has started it" : "not started by tower", missing);
-    return -ETIMEDOUT;
+    bool is_started = true;
+    for (uint32_t d = 0; d < rank->group->towers; d++)
+        is_started = is_started && atomic_load(&rank->group->ranks[d]->started) > number;
+    return is_started;
 }
 
 static int check_comm(const struct nccl_rank *rank)
@@ -365,17 +348,19 @@ static int check_comm(const struct nccl_rank *rank)
     return nccl_check(state, name_of(rank), call);
 }
 
-/* Collectives are done in the order in which they were started. */
-static int check_oldest(struct nccl_rank *rank)
+/* Collectives are done in the order in which they were started. One that another tower has not started, which may be
+ * waiting for its input, is no stall. */
+static void look_at_oldest(struct nccl_rank *rank)
 {
     const uint64_t started = atomic_load(&rank->started);
     while (rank->finished < started) {
         struct event *const reduced = flight_at(rank, rank->finished)->reduced;
         if (!reduced->device->ops->event_passed(reduced))
-            return is_late(rank, rank->since_ns) ? report_late(rank) : 0;
+            break;
         note_finished(rank);
     }
-    return 0;
+    if (rank->finished < started && !is_complete(rank, rank->finished))
+        heartbeat_beat();
 }
 
 int nccl_rank_poll(struct nccl_rank *rank)
@@ -384,8 +369,8 @@ int nccl_rank_poll(struct nccl_rank *rank)
         return rank->result;
     if (is_cancelled(rank))
         return -ECANCELED;
-    const int rc = check_comm(rank);
-    return keep(rank, rc != 0 ? rc : check_oldest(rank));
+    look_at_oldest(rank);
+    return keep(rank, check_comm(rank));
 }
 
 void nccl_rank_record(struct nccl_rank *rank)
@@ -406,19 +391,18 @@ static int end_comm(struct nccl_rank *rank)
 
 void nccl_rank_leave(struct nccl_rank *rank)
 {
+    atomic_store(&rank->leaves, true);
     if (rank->comm == NULL)
         return;
-    const uint32_t deadline_ms = rank->group->deadline_ms;
-    const uint32_t limit_ms = deadline_ms < END_LIMIT_MS ? deadline_ms : END_LIMIT_MS;
     int rc = keep(rank, cuda_enter(rank->member.device));
     if (rc == 0)
         rc = end_comm(rank);
     /* Without this rank the others' waits cannot end well. */
     if (rc != 0)
         atomic_store(&rank->group->cancelled, true);
-    const char *const what = rc == 0 ? "ncclCommDestroy" : "ncclCommAbort";
-    watchdog_begin(rank->group->watchdog, rank->tower, limit_ms, name_of(rank), what);
-    nccl_check(rc == 0 ? ncclCommDestroy(rank->comm) : ncclCommAbort(rank->comm), name_of(rank), what);
-    watchdog_end(rank->group->watchdog, rank->tower);
+    if (rc == 0)
+        NCCL_CALL(name_of(rank), ncclCommDestroy(rank->comm));
+    else
+        NCCL_CALL(name_of(rank), ncclCommAbort(rank->comm));
     rank->comm = NULL;
 }

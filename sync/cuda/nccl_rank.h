@@ -1,6 +1,7 @@
 /* One rank of an NCCL communicator: a tower, its device, its collectives. Opened and closed
  * by any thread; everything between, and so every NCCL call of the communicator, is the
- * tower's thread's. No call blocks beyond the group's deadline, or for long after its cancel. */
+ * tower's thread's. No call blocks for long after the group's cancel, which the watchdog (stage/watchdog.h) sees to
+ * where NCCL hangs. */
 #ifndef PIPETRAIN_NCCL_RANK_H
 #define PIPETRAIN_NCCL_RANK_H
 
@@ -8,7 +9,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "sync/cuda/watchdog.h"
 #include "sync/reduce.h"
 
 struct nccl_rank;
@@ -16,11 +16,8 @@ struct nccl_rank;
 /* What the ranks have in common. */
 struct nccl_group {
     uint32_t towers;
-    uint32_t deadline_ms;
     struct nccl_rank **ranks;           /* [tower] */
-    struct watchdog *watchdog;          /* of `towers` callers */
     atomic_bool cancelled;              /* every wait ends now; also set by a rank that aborts */
-    atomic_bool late;                   /* a rank has said that a collective is late */
 };
 
 int nccl_rank_open(struct nccl_rank **rank_out, struct nccl_group *group, uint32_t tower);

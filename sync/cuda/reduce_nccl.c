@@ -9,14 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stage/clock.h"
 #include "stage/cuda/cuda_count.h"
 #include "stage/cuda/device_cuda.h"
 #include "stage/log.h"
 #include "sync/cuda/nccl_call.h"
 #include "sync/cuda/nccl_rank.h"
-
-#define LIST_BYTES 256          /* of the towers that are missing, in a message */
 
 struct nccl_reduce {
     struct reduce base;
@@ -39,7 +36,7 @@ static int open_ranks(struct nccl_reduce *reduce)
     int rc = reduce->devices == NULL || group->ranks == NULL ? -ENOMEM : 0;
     for (uint32_t d = 0; d < group->towers && rc == 0; d++)
         rc = nccl_rank_open(&group->ranks[d], group, d);
-    return rc != 0 ? rc : watchdog_open(&group->watchdog, group->towers);
+    return rc;
 }
 
 static void nccl_close(struct reduce *base)
@@ -47,7 +44,6 @@ static void nccl_close(struct reduce *base)
     struct nccl_reduce *const reduce = (struct nccl_reduce *)base;
     if (reduce == NULL)
         return;
-    watchdog_close(reduce->group.watchdog);
     for (uint32_t d = 0; reduce->group.ranks != NULL && d < reduce->group.towers; d++)
         nccl_rank_close(reduce->group.ranks[d]);
     pthread_cond_destroy(&reduce->changed);
@@ -64,15 +60,9 @@ static int nccl_open(struct reduce **reduce_out, const struct reduce_spec *spec)
         return -ENOMEM;
     reduce->base.ops = &reduce_nccl_ops;
     reduce->group.towers = spec->towers;
-    reduce->group.deadline_ms = spec->deadline_ms;
     atomic_init(&reduce->group.cancelled, false);
-    atomic_init(&reduce->group.late, false);
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_mutex_init(&reduce->lock, NULL);
-    pthread_cond_init(&reduce->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    pthread_cond_init(&reduce->changed, NULL);
     const int rc = open_ranks(reduce);
     if (rc != 0) {
         nccl_close(&reduce->base);
@@ -147,49 +137,26 @@ static int name_communicator(struct nccl_reduce *reduce)
     return rc;
 }
 
-/* The deadline came before all towers: the meeting is over, which one of them says. Lock held. */
-static int give_up(struct nccl_reduce *reduce)
+/* Wait for the other towers. One that does not come hangs elsewhere, or has failed. */
+static int await_name(struct nccl_reduce *reduce)
 {
-    char missing[LIST_BYTES];
-    size_t used = 0;
-    missing[0] = '\0';
-    for (uint32_t d = 0; d < reduce->group.towers && used < sizeof(missing); d++) {
-        if (reduce->devices[d] == NULL)
-            used += (size_t)snprintf(missing + used, sizeof(missing) - used, " %u", d);
-    }
-    reduce->broken = true;
-    pthread_cond_broadcast(&reduce->changed);
-    log_message(LOG_ERROR, "sync.reduce = nccl: not all towers came within %u ms, these did not:%s",
-                reduce->group.deadline_ms, missing);
-    return -ETIMEDOUT;
-}
-
-static int await_name(struct nccl_reduce *reduce, uint64_t due_ns)
-{
-    const struct timespec due = { .tv_sec = (time_t)(due_ns / 1000000000u), .tv_nsec = (long)(due_ns % 1000000000u) };
-    int error = 0;
     pthread_mutex_lock(&reduce->lock);
-    while (!reduce->named && !reduce->broken && !atomic_load(&reduce->group.cancelled) && error == 0)
-        error = pthread_cond_timedwait(&reduce->changed, &reduce->lock, &due);
-    int rc = 0;
-    if (reduce->broken || atomic_load(&reduce->group.cancelled))
-        rc = -ECANCELED;
-    else if (!reduce->named)
-        rc = give_up(reduce);
+    while (!reduce->named && !reduce->broken && !atomic_load(&reduce->group.cancelled))
+        pthread_cond_wait(&reduce->changed, &reduce->lock);
+    const bool is_over = reduce->broken || atomic_load(&reduce->group.cancelled);
     pthread_mutex_unlock(&reduce->lock);
-    return rc;
+    return is_over ? -ECANCELED : 0;
 }
 
 static int nccl_join(struct reduce *base, uint32_t tower, const struct reduce_member *member,
                      const struct buckets *buckets)
 {
     struct nccl_reduce *const reduce = (struct nccl_reduce *)base;
-    const uint64_t due_ns = clock_now_ns() + (uint64_t)reduce->group.deadline_ms * 1000000u;
     int rc = 0;
     if (enter(reduce, tower, member->device))
         rc = name_communicator(reduce);
     if (rc == 0)
-        rc = await_name(reduce, due_ns);
+        rc = await_name(reduce);
     return rc != 0 ? rc : nccl_rank_connect(reduce->group.ranks[tower], member, buckets, &reduce->id);
 }
 

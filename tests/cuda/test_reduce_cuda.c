@@ -21,6 +21,7 @@
 #include "stage/cuda/cuda_queue.h"
 #include "stage/cuda/device_cuda.h"
 #include "stage/stop.h"
+#include "stage/watchdog.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/reduce_bench.h"
 #include "tests/helpers/test_long.h"
@@ -30,12 +31,38 @@
 enum { DEVICES = 3, SHORT_MS = 150 };
 
 static struct bench bench;
+static struct stop *stop;               /* of the next two, NULL while towers are not watched */
+static struct watchdog *watchdog;
 static char messages[8192];         /* of the last run */
 
-static void open_towers(const struct reduce_ops *reduction, uint32_t towers, uint32_t devices, uint32_t deadline_ms)
+static void open_towers(const struct reduce_ops *reduction, uint32_t towers, uint32_t devices)
 {
     bench_open(&bench, &(struct bench_spec){ .reduction = reduction, .towers = towers, .devices = devices,
-                                             .deadline_ms = deadline_ms });
+                                             .watchdog = watchdog });
+}
+
+static void cancel_towers(void *arg)
+{
+    bench_cancel(arg);
+}
+
+/* The towers that are opened from here on are watched. */
+static void watch(uint32_t deadline_ms)
+{
+    assert_int_equal(stop_open(&stop), 0);
+    assert_int_equal(stop_on_failure(stop, cancel_towers, &bench), 0);
+    assert_int_equal(watchdog_open(&watchdog, stop, deadline_ms, DEVICES), 0);
+    for (uint32_t d = 0; d < DEVICES; d++)
+        watchdog_name(watchdog, d, "tower %u", d);
+}
+
+/* The towers are closed, and none hung. */
+static void unwatch(void)
+{
+    assert_string_equal(stop_message(stop), "");
+    watchdog_close(watchdog);
+    stop_close(stop);
+    watchdog = NULL;
 }
 
 /* Run the towers that are open to their end. */
@@ -90,7 +117,7 @@ static void assert_said(const char *text)
 static void nccl_refuses_two_towers_on_one_device_before_it_is_touched(void **state)
 {
     (void)state;
-    open_towers(&reduce_nccl_ops, 3, 2, 0);
+    open_towers(&reduce_nccl_ops, 3, 2);
     sim_calls_clear();
     run_towers();
     assert_failed_once(-EINVAL);
@@ -104,7 +131,7 @@ static void nccl_refuses_launches_that_block(void **state)
 {
     (void)state;
     setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
-    open_towers(&reduce_nccl_ops, 2, 2, 0);
+    open_towers(&reduce_nccl_ops, 2, 2);
     sim_calls_clear();
     run_towers();
     assert_failed_once(-EINVAL);
@@ -112,7 +139,7 @@ static void nccl_refuses_launches_that_block(void **state)
     assert_int_equal(sim_calls("ncclGetUniqueId"), 0);
     close_towers();
     setenv("CUDA_LAUNCH_BLOCKING", "0", 1);
-    open_towers(&reduce_nccl_ops, 2, 2, 0);
+    open_towers(&reduce_nccl_ops, 2, 2);
     run_towers();
     assert_int_equal(bench.tower[0].result, 0);
     close_towers();
@@ -123,12 +150,12 @@ static void peer_refuses_devices_that_do_not_reach_each_other(void **state)
 {
     (void)state;
     sim_set_peer_access(false);
-    open_towers(&reduce_peer_ops, 3, 2, 0);
+    open_towers(&reduce_peer_ops, 3, 2);
     run_towers();
     assert_failed_once(-ENOTSUP);
     assert_said("cuda0 cannot use the memory of cuda1: use sync.reduce = host");
     close_towers();
-    open_towers(&reduce_peer_ops, 3, 1, 0);
+    open_towers(&reduce_peer_ops, 3, 1);
     run_towers();
     assert_int_equal(bench.tower[2].result, 0);
     close_towers();
@@ -164,7 +191,7 @@ static void peer_gives_every_device_access_to_every_other(void **state)
     (void)state;
     /* Twice: what is enabled already is as good. */
     for (uint32_t i = 0; i < 2; i++) {
-        open_towers(&reduce_peer_ops, DEVICES + 1, DEVICES, 0);
+        open_towers(&reduce_peer_ops, DEVICES + 1, DEVICES);
         run_towers();
         for (uint32_t d = 0; d < bench.towers; d++)
             assert_int_equal(bench.tower[d].result, 0);
@@ -263,43 +290,37 @@ static void several_devices_are_refused_where_launches_block(void **state)
 
 /* Towers that are missing. */
 
-static void nccl_gives_up_on_towers_that_do_not_join(void **state)
+/* For longer than the deadline of those that wait for it. */
+static void cancel_when_it_is_late(void)
+{
+    bench_start(&bench);
+    usleep(SHORT_MS * 4000);
+    bench_cancel(&bench);
+    bench_join(&bench);
+    for (uint32_t d = 0; d < DEVICES; d += 2)
+        assert_int_equal(bench.tower[d].result, -ECANCELED);
+    close_towers();
+    unwatch();
+}
+
+static void waiting_for_a_tower_that_does_not_join_is_no_stall(void **state)
 {
     (void)state;
-    open_towers(&reduce_nccl_ops, 3, 3, SHORT_MS);
+    watch(SHORT_MS);
+    open_towers(&reduce_nccl_ops, DEVICES, DEVICES);
     bench.tower[1].stays_out = true;
-    run_towers();
-    assert_int_equal(bench.tower[1].result, 0);
-    assert_true(bench.tower[0].result == -ETIMEDOUT || bench.tower[2].result == -ETIMEDOUT);
-    assert_said("these did not: 1");
-    close_towers();
+    cancel_when_it_is_late();
 }
 
-static void nccl_gives_up_on_ranks_that_do_not_come(void **state)
+static void waiting_for_a_tower_that_does_not_start_a_bucket_is_no_stall(void **state)
 {
     (void)state;
-    sim_nccl_lose_rank(2);
-    open_towers(&reduce_nccl_ops, 3, 3, SHORT_MS);
-    run_towers();
-    assert_failed(-ETIMEDOUT);
-    assert_said("did not finish within 150 ms");
-    close_towers();
-    sim_nccl_lose_rank(-1);
-}
-
-static void nccl_names_the_tower_that_does_not_start_a_bucket(void **state)
-{
-    (void)state;
-    open_towers(&reduce_nccl_ops, 3, 3, SHORT_MS);
+    watch(SHORT_MS);
+    open_towers(&reduce_nccl_ops, DEVICES, DEVICES);
     bench.tower[1].steps = 5;
     bench.tower[1].step_buckets = 2;
     bench.tower[1].lingers = true;
-    run_towers();
-    assert_int_equal(bench.tower[1].result, 0);
-    assert_true(bench.tower[0].result == -ETIMEDOUT || bench.tower[2].result == -ETIMEDOUT);
-    assert_said("reduction of bucket 2 did not finish within 150 ms");
-    assert_said("batch 5; not started by tower 1");
-    close_towers();
+    cancel_when_it_is_late();
 }
 
 static void slow_streams_are_not_late_as_long_as_buckets_finish(void **state)
@@ -308,7 +329,8 @@ static void slow_streams_are_not_late_as_long_as_buckets_finish(void **state)
     /* Of a bucket. All of them together take longer than the short one. */
     const uint32_t deadline_ms = test_is_long() ? 1000 : 120000;
     sim_delay_us(2000);
-    open_towers(&reduce_nccl_ops, 2, 2, deadline_ms);
+    watch(deadline_ms);
+    open_towers(&reduce_nccl_ops, 2, 2);
     bench.tower[0].steps = bench.tower[1].steps = 40;
     const uint64_t begun_ns = clock_now_ns();
     run_towers();
@@ -318,6 +340,7 @@ static void slow_streams_are_not_late_as_long_as_buckets_finish(void **state)
     assert_int_equal(bench.tower[0].result, 0);
     assert_int_equal(bench.tower[1].result, 0);
     close_towers();
+    unwatch();
 }
 
 /* Errors. */
@@ -327,7 +350,7 @@ static void an_error_of_another_rank_ends_all_towers(void **state)
     (void)state;
     for (uint32_t number = 1; number < 40; number += 5) {
         sim_nccl_break_after(number);
-        open_towers(&reduce_nccl_ops, 3, 3, 0);
+        open_towers(&reduce_nccl_ops, 3, 3);
         run_towers();
         assert_failed(-EREMOTEIO);
         assert_said("remote process exited");
@@ -349,7 +372,7 @@ static void fail_calls(const struct reduce_ops *reduction, const char *function,
 {
     const uint32_t towers = reduction == &reduce_nccl_ops ? DEVICES : DEVICES + 1;
     for (uint32_t number = 1, step = 1; number < 60; number += step, step = (step * 3 + 1) / 2) {
-        open_towers(reduction, towers, DEVICES, 20000);
+        open_towers(reduction, towers, DEVICES);
         sim_calls_clear();
         sim_fail(function, number, status);
         run_towers();
@@ -416,7 +439,7 @@ static void gradients_that_cannot_be_registered_are_reduced_all_the_same(void **
 {
     (void)state;
     sim_fail("ncclCommRegister", 0, ncclUnhandledCudaError);
-    open_towers(&reduce_nccl_ops, 3, 3, 0);
+    open_towers(&reduce_nccl_ops, 3, 3);
     sim_calls_clear();
     run_towers();
     sim_fail_clear();
@@ -429,7 +452,7 @@ static void gradients_that_cannot_be_registered_are_reduced_all_the_same(void **
 static void a_run_that_ends_well_aborts_nothing(void **state)
 {
     (void)state;
-    open_towers(&reduce_nccl_ops, 3, 3, 0);
+    open_towers(&reduce_nccl_ops, 3, 3);
     sim_calls_clear();
     run_towers();
     assert_int_equal(sim_calls("ncclCommAbort"), 0);
@@ -446,7 +469,7 @@ static void a_cancel_ends_ranks_that_wait_for_others(void **state)
     (void)state;
     sim_nccl_lose_rank(0);
     for (uint32_t i = 0; i < 5; i++) {
-        open_towers(&reduce_nccl_ops, 3, 3, 1000000);   /* longer than the alarm: only the cancel ends it */
+        open_towers(&reduce_nccl_ops, 3, 3);
         bench_start(&bench);
         usleep(i * 1500);
         bench_cancel(&bench);
@@ -458,41 +481,84 @@ static void a_cancel_ends_ranks_that_wait_for_others(void **state)
     sim_nccl_lose_rank(-1);
 }
 
-/* A program of its own, whose abort hangs after a cancel. */
-static _Noreturn void hang(void)
+/* Hangs. Programs of their own: the watchdog that fails a run ends the program, too. */
+
+static int run_apart(void (*body)(void))
+{
+    struct capture capture;
+    int status;
+    capture_begin(&capture);
+    const pid_t child = fork();
+    if (child == 0) {
+        watch(SHORT_MS * 4);
+        body();
+        heartbeat_adopt(NULL);
+        watchdog_close(watchdog);
+        _exit(stop_code(stop));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    capture_end(&capture, messages, sizeof(messages));
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void cancel_and_hang(void)
 {
     sim_nccl_hang_abort(true);
     sim_nccl_lose_rank(0);
-    open_towers(&reduce_nccl_ops, 3, 3, SHORT_MS * 10);
+    open_towers(&reduce_nccl_ops, 3, 3);
     bench_start(&bench);
     while (sim_nccl_open_communicators() == 0)
         usleep(1000);
     bench_cancel(&bench);
     bench_join(&bench);
-    _exit(0);
 }
 
 static void an_abort_that_hangs_does_not_hang_the_program(void **state)
 {
     (void)state;
-    struct capture capture;
-    int status;
-    capture_begin(&capture);
-    const pid_t child = fork();
-    if (child == 0)
-        hang();
-    assert_int_equal(waitpid(child, &status, 0), child);
-    capture_end(&capture, messages, sizeof(messages));
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), EXIT_CODE_STALL);
-    assert_said("ncclCommAbort did not return within 1500 ms");
+    assert_int_equal(run_apart(cancel_and_hang), EXIT_CODE_STALL);
+    assert_said(": no progress for 0.6 s (sync.deadline): ncclCommAbort");
+    assert_said("still hangs: ncclCommAbort; the process ends here");
+}
+
+static void lose_a_rank(void)
+{
+    sim_nccl_lose_rank(2);
+    open_towers(&reduce_nccl_ops, 3, 3);
+    bench_start(&bench);
+    bench_join(&bench);
+}
+
+static void ranks_that_do_not_come_fail_the_run(void **state)
+{
+    (void)state;
+    assert_int_equal(run_apart(lose_a_rank), EXIT_CODE_STALL);
+    assert_said(": no progress for 0.6 s (sync.deadline): ncclCommInitRankConfig");
+}
+
+static void block_a_collective(void)
+{
+    sim_block("ncclAllReduce", 50);
+    open_towers(&reduce_nccl_ops, 3, 3);
+    bench_start(&bench);
+    bench_join(&bench);
+}
+
+static void only_the_tower_whose_call_hangs_is_named(void **state)
+{
+    (void)state;
+    assert_int_equal(run_apart(block_a_collective), EXIT_CODE_STALL);
+    assert_said("no progress for 0.6 s (sync.deadline): ncclAllReduce; the run ends\n");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        /* First: it forks. */
+        /* First: they fork. */
         cmocka_unit_test(an_abort_that_hangs_does_not_hang_the_program),
+        cmocka_unit_test(ranks_that_do_not_come_fail_the_run),
+        cmocka_unit_test(only_the_tower_whose_call_hangs_is_named),
         cmocka_unit_test(peer_gives_every_device_access_to_every_other),
         cmocka_unit_test(peer_finds_links_that_change_numbers),
         cmocka_unit_test(nccl_refuses_two_towers_on_one_device_before_it_is_touched),
@@ -502,9 +568,8 @@ int main(void)
         cmocka_unit_test(the_best_reduction_that_can_do_it_is_chosen),
         cmocka_unit_test(a_reduction_that_cannot_do_it_says_why),
         cmocka_unit_test(several_devices_are_refused_where_launches_block),
-        cmocka_unit_test(nccl_gives_up_on_towers_that_do_not_join),
-        cmocka_unit_test(nccl_gives_up_on_ranks_that_do_not_come),
-        cmocka_unit_test(nccl_names_the_tower_that_does_not_start_a_bucket),
+        cmocka_unit_test(waiting_for_a_tower_that_does_not_join_is_no_stall),
+        cmocka_unit_test(waiting_for_a_tower_that_does_not_start_a_bucket_is_no_stall),
         cmocka_unit_test(slow_streams_are_not_late_as_long_as_buckets_finish),
         cmocka_unit_test(an_error_of_another_rank_ends_all_towers),
         cmocka_unit_test(a_call_that_fails_ends_the_run_of_every_reduction),

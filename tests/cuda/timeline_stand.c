@@ -271,7 +271,7 @@ static void trainer_open(struct timeline *timeline)
 
 struct timeline *timeline_open(const struct timeline_spec *spec)
 {
-    const struct reduce_spec alone = { .towers = 1, .deadline_ms = 20000 };
+    const struct reduce_spec alone = { .towers = 1 };
     struct timeline *timeline = calloc(1, sizeof(*timeline));
     assert_non_null(timeline);
     assert_in_range(spec->steps, 1, TIMELINE_STEPS_MAX);

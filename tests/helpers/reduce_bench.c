@@ -70,7 +70,7 @@ static void tower_open(struct bench_tower *tower, uint32_t device_index)
 void bench_open(struct bench *bench, const struct bench_spec *spec)
 {
     *bench = (struct bench){ .ops = test_device_ops(), .towers = spec->towers, .buckets.count = BUCKETS,
-                             .has_halves = spec->has_halves };
+                             .has_halves = spec->has_halves, .watchdog = spec->watchdog };
     bench->exact = strcmp(spec->reduction->name, "nccl") != 0;
     bench->depth = bench->ops->steps_ahead + 1;
     assert_true(bench->depth <= BENCH_DEPTH_MAX);
@@ -79,8 +79,7 @@ void bench_open(struct bench *bench, const struct bench_spec *spec)
                                                       .count = bucket_counts[b] };
         bench->floats += (bucket_counts[b] + 15) / 16 * 16;
     }
-    const struct reduce_spec reduce_spec = { .towers = spec->towers,
-                                             .deadline_ms = spec->deadline_ms ? spec->deadline_ms : 60000 };
+    const struct reduce_spec reduce_spec = { .towers = spec->towers };
     assert_int_equal(spec->reduction->open(&bench->reduce, &reduce_spec), 0);
     for (uint32_t d = 0; d < spec->towers; d++) {
         struct bench_tower *tower = &bench->tower[d];
@@ -241,11 +240,15 @@ static int await_end(struct bench_tower *tower, struct event *end)
     struct bench *bench = tower->bench;
     const struct reduce_ops *reduction = bench->reduce->ops;
     int rc = 0;
+    heartbeat_begin_wait("waiting for its results");
     while (reduction->poll != NULL && !bench->ops->event_passed(end) && !rc) {
         usleep(20);
         rc = reduction->poll(bench->reduce, tower->index);
     }
-    return rc ? rc : bench->ops->event_wait(end);
+    if (!rc)
+        rc = bench->ops->event_wait(end);
+    heartbeat_end_wait();
+    return rc;
 }
 
 static void look_at_sums(struct bench_tower *tower, uint32_t step)
@@ -333,6 +336,8 @@ static void tower_loop(void *arg)
     struct bench *bench = tower->bench;
     if (tower->stays_out)
         return;
+    if (bench->watchdog != NULL)
+        heartbeat_adopt(watchdog_heartbeat(bench->watchdog, tower->index));
     tower->result = join(tower);
     if (!tower->result)
         tower->result = run_steps(tower);
@@ -343,6 +348,7 @@ static void tower_loop(void *arg)
         usleep(100);
     if (bench->reduce->ops->leave != NULL)
         bench->reduce->ops->leave(bench->reduce, tower->index);
+    heartbeat_adopt(NULL);
 }
 
 void bench_start(struct bench *bench)

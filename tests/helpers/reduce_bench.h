@@ -7,6 +7,7 @@
 
 #include "stage/thread.h"
 #include "stage/trace/trace.h"
+#include "stage/watchdog.h"
 #include "sync/reduce.h"
 
 enum { BENCH_TOWERS_MAX = 8, BENCH_STEPS = 40, BENCH_DEPTH_MAX = 4 };
@@ -41,6 +42,7 @@ struct bench {
     struct reduce *reduce;
     bool exact;                     /* sums have the bits of adding in tower order */
     bool has_halves;
+    struct watchdog *watchdog;
     uint32_t towers, depth;
     size_t floats;
     struct buckets buckets;
@@ -52,7 +54,7 @@ struct bench_spec {
     const struct reduce_ops *reduction;
     uint32_t towers;
     uint32_t devices;               /* tower t is on device t % devices */
-    uint32_t deadline_ms;           /* 0: a minute */
+    struct watchdog *watchdog;      /* whose heartbeat d tower d has; NULL: none */
     bool has_halves;                /* gradients are summed as bf16 */
     struct trace *trace;            /* of sums; NULL: none */
 };

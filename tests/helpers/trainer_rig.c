@@ -17,8 +17,6 @@
 #include "tests/helpers/test_long.h"
 
 enum { SIDE = 6, CLASSES = 4, DEPTH = 2 };
-/* For towers that wait for others: longer than any test takes, so that nothing ends or fails by it. */
-enum { DEADLINE_MS = 1000000 };
 
 static struct net *net_make(bool normalizes)
 {
@@ -219,7 +217,7 @@ void rig_open(struct rig *rig, const struct rig_spec *spec)
     const struct sync_ops *mode = sync_choose(spec->mode, schedule->towers, spec->max_staleness);
     const bool together = mode->sum != NULL && schedule->towers > 1, is_served = mode->serves != SERVES_NOBODY;
     const struct reduce_ops *ops = is_served ? &reduce_server_ops : reduce_find(together ? spec->reduction : "none");
-    const struct reduce_spec reduce = { .towers = schedule->towers, .deadline_ms = DEADLINE_MS };
+    const struct reduce_spec reduce = { .towers = schedule->towers };
     assert_int_equal(ops->open(&rig->reduce, &reduce), 0);
     assert_int_equal(stop_on_failure(rig->stop, reduce_cancel, rig->reduce), 0);
     for (uint32_t d = 0; d < schedule->towers; d++)

@@ -74,7 +74,7 @@ static const struct { int code; const char *meaning; } exit_codes[] = {
     { EXIT_CODE_DATA, "input is missing, unreadable, or damaged beyond the limit" },
     { EXIT_CODE_MEMORY, "not enough memory, or no thread to be had" },
     { EXIT_CODE_OUTPUT, "results could not be written" },
-    { EXIT_CODE_STALL, "the run came to a standstill" },
+    { EXIT_CODE_STALL, "a device does not answer within \\fBsync.deadline\\fR, or a trial run does not end" },
     { EXIT_CODE_DEVICE, "a device failed" },
     { EXIT_CODE_NONFINITE, "the loss is not a finite number" },
     { EXIT_CODE_UNLEARNT, "\\-\\-overfit: the samples were not learnt" },

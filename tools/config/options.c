@@ -369,7 +369,7 @@ const struct option_row option_table[] = {
     { SECTION_SYNC, "reduce", OPTION_CHOICE, .initial = "auto", .choices = reduce_choices,
       FIELD(sync.reduce), .help = "how towers are summed: by NCCL, from device to device, or on the host" },
     { SECTION_SYNC, "deadline", OPTION_INTEGER, .unit = "seconds", .initial = "120", RANGE(1, 86400),
-      FIELD(sync.deadline), .help = "NCCL: a reduction that takes longer ends the run" },
+      FIELD(sync.deadline), .help = "a tower whose device does not answer for so long ends the run" },
     { SECTION_SYNC, "bucket", OPTION_SIZE, .initial = "auto", .initial_note = "one up to 2 MiB, else 1 MiB and growing",
       RANGE(0, TIB), FIELD(sync.bucket), .help = "what is summed over the towers as a whole, at least" },
 

@@ -7,6 +7,7 @@
 
 #include "stage/clock.h"
 #include "stage/trace/range.h"
+#include "stage/watchdog.h"
 #include "tools/run/lane.h"
 #include "tools/run/memory_fit.h"
 #include "tools/run/observe/observers.h"
@@ -18,6 +19,8 @@
 struct pipeline {
     struct pipeline_parts parts;
     uint32_t towers;                    /* of this process */
+    struct watchdog *watchdog;          /* NULL: none */
+    bool closes;
     struct lane *lanes;
     struct ring **rings;
     struct reduce *reduce;
@@ -28,6 +31,50 @@ struct pipeline {
     uint64_t waited_ns;                 /* main for them */
 };
 
+/* Heartbeats: each tower has these. */
+enum { BEAT_TRAINER, BEAT_FEEDER, BEAT_MAIN, BEAT_COUNT };
+
+/* Of tower d of this process. NULL: there is none. */
+static struct heartbeat *heartbeat_of(const struct pipeline *pipeline, uint32_t d, int of)
+{
+    if (pipeline->watchdog == NULL)
+        return NULL;
+    return watchdog_heartbeat(pipeline->watchdog, d * BEAT_COUNT + (uint32_t)of);
+}
+
+/* What main does on a device from here on, it does for tower d. */
+static void act_for(const struct pipeline *pipeline, uint32_t d)
+{
+    heartbeat_adopt(heartbeat_of(pipeline, d, BEAT_MAIN));
+    heartbeat_at(pipeline->closes ? "closing" : "setting up", HEARTBEAT_NO_NUMBER);
+}
+
+/* A feeder waits for its tower's steps, and these may wait for the input of another tower: its calls alone are
+ * watched. The trainer knows when it waits for another tower (reduce.h). */
+static void name_heartbeats(const struct pipeline *pipeline, uint32_t d)
+{
+    const struct device_plan *const devices = &pipeline->parts.plan->devices;
+    const uint32_t tower = devices->towers.first + d, index = device_plan_index(devices, d);
+    static const char *const of[BEAT_COUNT] = { [BEAT_TRAINER] = "", [BEAT_FEEDER] = ", its feeder",
+                                                [BEAT_MAIN] = ", the main thread" };
+    for (uint32_t i = 0; i < BEAT_COUNT; i++)
+        watchdog_name(pipeline->watchdog, d * BEAT_COUNT + i, "tower %u (%s%u)%s", tower, devices->ops->kind, index,
+                      of[i]);
+    heartbeat_of(pipeline, d, BEAT_FEEDER)->ignores_waits = true;
+}
+
+/* Devices that the program itself computes on cannot hang. */
+static int open_watchdog(struct pipeline *pipeline)
+{
+    if (pipeline->parts.plan->devices.ops->host_memory)
+        return 0;
+    const uint32_t deadline_ms = (uint32_t)pipeline->parts.settings->sync.deadline * 1000;
+    const int rc = watchdog_open(&pipeline->watchdog, pipeline->parts.stop, deadline_ms, pipeline->towers * BEAT_COUNT);
+    for (uint32_t d = 0; d < pipeline->towers && rc == 0; d++)
+        name_heartbeats(pipeline, d);
+    return rc;
+}
+
 static bool is_synthetic(const struct pipeline *pipeline)
 {
     return pipeline->parts.settings->input.source == INPUT_SYNTHETIC;
@@ -37,6 +84,7 @@ static bool is_synthetic(const struct pipeline *pipeline)
 static int open_lane(struct pipeline *pipeline, uint32_t d)
 {
     struct lane *const lane = &pipeline->lanes[d];
+    act_for(pipeline, d);
     const int rc = lane_open(lane, &pipeline->parts.plan->devices, d);
     return rc == 0 ? stop_on_failure(pipeline->parts.stop, device_cancel, lane->device) : rc;
 }
@@ -47,6 +95,7 @@ static int open_ring(struct pipeline *pipeline, uint32_t d)
     if (is_synthetic(pipeline))
         return 0;
     const uint32_t depth = (uint32_t)pipeline->parts.settings->input.prefetch_depth;
+    act_for(pipeline, d);
     const int rc = lane_open_ring(lane, depth, &pipeline->parts.plan->layout);
     pipeline->rings[d] = lane->ring;
     return rc == 0 ? stop_on_failure(pipeline->parts.stop, ring_cancel, lane->ring) : rc;
@@ -56,6 +105,7 @@ static int open_slots(struct pipeline *pipeline, uint32_t d)
 {
     struct lane *const lane = &pipeline->lanes[d];
     const uint32_t depth = (uint32_t)pipeline->parts.settings->input.staging_depth;
+    act_for(pipeline, d);
     const int rc = slots_open(&lane->slots, lane->device, depth, &pipeline->parts.plan->layout);
     return rc == 0 ? stop_on_failure(pipeline->parts.stop, slots_cancel, lane->slots) : rc;
 }
@@ -65,7 +115,6 @@ static int open_reduction(struct pipeline *pipeline)
     const struct reduce_ops *const ops = pipeline->parts.plan->devices.reduce;
     const struct reduce_spec spec = {
         .towers = pipeline->parts.plan->schedule.towers,
-        .deadline_ms = (uint32_t)pipeline->parts.settings->sync.deadline * 1000,
     };
     const int rc = ops->open(&pipeline->reduce, &spec);
     return rc != 0 ? rc : stop_on_failure(pipeline->parts.stop, reduce_cancel, pipeline->reduce);
@@ -107,6 +156,7 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
         .cpus = lane->cpus,
         .cpu_count = plan->threads_per_tower,
         .track = run_trace_track(pipeline->trace, TRACE_TOWER, lane->tower),
+        .heartbeat = heartbeat_of(pipeline, d, BEAT_TRAINER),
     };
     rc = trainer_start(&lane->trainer, &spec);
     return rc != 0 ? rc : stop_on_failure(pipeline->parts.stop, trainer_cancel, lane->trainer);
@@ -129,7 +179,9 @@ static int start_feeder(struct pipeline *pipeline, uint32_t d)
         .layout = &plan->layout,
         .track = run_trace_track(pipeline->trace, TRACE_FEEDER, lane->tower),
         .copy_track = run_trace_track(pipeline->trace, TRACE_COPIES, lane->tower),
+        .heartbeat = heartbeat_of(pipeline, d, BEAT_FEEDER),
     };
+    act_for(pipeline, d);
     return feeder_start(&lane->feeder, &spec);
 }
 
@@ -188,6 +240,8 @@ static int plan(struct pipeline *pipeline)
 {
     const uint32_t towers = pipeline->towers;
     int rc = make_room(pipeline);
+    if (rc == 0)
+        rc = open_watchdog(pipeline);
     for (uint32_t d = 0; d < towers && rc == 0; d++)
         rc = open_lane(pipeline, d);
     if (rc == 0)
@@ -259,6 +313,7 @@ static int find_memory(const struct pipeline *pipeline, struct memory_there *the
     int rc = 0;
     for (uint32_t d = 0; d < devices && rc == 0; d++) {
         struct device *const device = pipeline->lanes[d].device;
+        act_for(pipeline, d);
         rc = device->ops->memory(device, &there_out->devices[d], &total);
     }
     return rc;
@@ -377,6 +432,7 @@ void pipeline_request_stop(void *arg)
 
 struct tower *pipeline_tower(struct pipeline *pipeline, uint32_t tower)
 {
+    act_for(pipeline, tower);
     return trainer_tower(pipeline->lanes[tower].trainer);
 }
 
@@ -385,6 +441,7 @@ static void join_feeders(struct pipeline *pipeline, struct feeder_counts *sum)
     *sum = (struct feeder_counts){ 0 };
     for (uint32_t d = 0; d < pipeline->towers; d++) {
         struct feeder_counts counts = { 0 };
+        act_for(pipeline, d);
         feeder_join(pipeline->lanes[d].feeder, &counts);
         sum->batches += counts.batches;
         sum->copy_ns += counts.copy_ns;
@@ -414,8 +471,10 @@ static void join_threads(struct pipeline *pipeline, struct pipeline_counts *coun
             trainer_cancel(pipeline->lanes[d].trainer);
     for (uint32_t d = 0; d < pipeline->towers; d++)
         trainer_settle(pipeline->lanes[d].trainer);
-    for (uint32_t d = 0; d < pipeline->towers; d++)
+    for (uint32_t d = 0; d < pipeline->towers; d++) {
+        act_for(pipeline, d);
         lane_close_stream(&pipeline->lanes[d].communication);
+    }
     for (uint32_t d = 0; d < pipeline->towers; d++)
         trainer_join(pipeline->lanes[d].trainer);
 }
@@ -425,17 +484,24 @@ void pipeline_close(struct pipeline *pipeline, struct pipeline_counts *counts_ou
     if (pipeline == NULL)
         return;
     struct pipeline_counts counts = { .main_waited_ns = pipeline->waited_ns };
+    pipeline->closes = true;
     if (pipeline->lanes != NULL) {
         join_threads(pipeline, &counts);
         stop_forget(pipeline->parts.stop);
         loader_close(pipeline->loader);
         if (pipeline->reduce != NULL)
             pipeline->reduce->ops->close(pipeline->reduce);
-        for (uint32_t d = 0; d < pipeline->towers; d++)
+        for (uint32_t d = 0; d < pipeline->towers; d++) {
+            act_for(pipeline, d);
             lane_close(&pipeline->lanes[d]);
-        for (uint32_t d = 0; d < pipeline->towers; d++)
+        }
+        for (uint32_t d = 0; d < pipeline->towers; d++) {
+            act_for(pipeline, d);
             if (pipeline->lanes[d].device != NULL)
                 pipeline->lanes[d].device->ops->close(pipeline->lanes[d].device);
+        }
+        heartbeat_adopt(NULL);
+        watchdog_close(pipeline->watchdog);
     }
     run_trace_close(pipeline->trace);
     gate_close(pipeline->gate);

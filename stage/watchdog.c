@@ -1,0 +1,320 @@
+/* Looking at heartbeats. The thread takes no lock but its own, which it holds only to sleep and to say that it
+ * has failed the run. */
+#include "stage/watchdog.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stage/clock.h"
+#include "stage/log.h"
+#include "stage/text/output.h"
+#include "stage/thread.h"
+
+#define LOOKS_LEAST 4u          /* within a deadline */
+#define PERIOD_MS 1000u         /* from look to look, at most */
+#define GRACE_MS 20000u         /* at most, for the process to end after a failure */
+#define LAST_WORDS_MS 1000u
+#define TEXT_BYTES 1024         /* of a message */
+
+/* What the watchdog knows of a heartbeat. */
+struct watch {
+    uint64_t beats;             /* at the last look */
+    uint32_t looks;             /* since then the thread has been in the same mark */
+};
+
+struct watchdog {
+    struct thread *thread;
+    struct stop *stop;
+    uint32_t deadline_ms, period_ms, looks_due, grace_looks;
+    uint32_t count;
+    struct heartbeat *heartbeats;       /* count, and one of the end of the process */
+    struct watch *watches;              /* as many; the thread's own */
+    uint32_t looks_failed;              /* since the run has failed; the thread's own */
+    pthread_mutex_t lock;               /* of what follows */
+    pthread_cond_t changed;
+    bool closing, stays;                /* watchdog_close was called; the run was failed by the watchdog */
+    bool is_failing, is_exiting;        /* the thread is in stop_fail; it only waits for the end of the process */
+};
+
+/* A heartbeat as one look sees it. */
+struct sight {
+    const char *guarded, *call, *phase;
+    uint64_t beats, number;
+};
+
+static struct sight look_at(const struct heartbeat *heartbeat)
+{
+    return (struct sight){
+        .beats = atomic_load_explicit(&heartbeat->beats, memory_order_acquire),
+        .guarded = atomic_load_explicit(&heartbeat->guarded, memory_order_relaxed),
+        .call = atomic_load_explicit(&heartbeat->call, memory_order_relaxed),
+        .phase = atomic_load_explicit(&heartbeat->phase, memory_order_relaxed),
+        .number = atomic_load_explicit(&heartbeat->number, memory_order_relaxed),
+    };
+}
+
+static void look(struct watchdog *watchdog)
+{
+    for (uint32_t i = 0; i <= watchdog->count; i++) {
+        struct watch *const watch = &watchdog->watches[i];
+        const struct sight sight = look_at(&watchdog->heartbeats[i]);
+        watch->looks = sight.guarded != NULL && sight.beats == watch->beats ? watch->looks + 1 : 0;
+        watch->beats = sight.beats;
+    }
+}
+
+/* The thread that has been in its mark for the most looks, the first of several; NULL where it is less than `due`. */
+static const struct heartbeat *find_stuck(const struct watchdog *watchdog, uint32_t due)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 1; i <= watchdog->count; i++)
+        if (watchdog->watches[i].looks > watchdog->watches[found].looks)
+            found = i;
+    return watchdog->watches[found].looks >= due ? &watchdog->heartbeats[found] : NULL;
+}
+
+/* Messages. */
+
+/* A function without its arguments. */
+static int name_length(const char *call)
+{
+    return (int)strcspn(call, "(");
+}
+
+/* "in step 345: waiting for its results (cudaEventQuery)" */
+static void describe(const struct heartbeat *heartbeat, char *text, size_t text_size)
+{
+    const struct sight sight = look_at(heartbeat);
+    const char *const guarded = sight.guarded != NULL ? sight.guarded : "a call that has returned";
+    char where[64] = "";
+    if (sight.phase != NULL && sight.number == HEARTBEAT_NO_NUMBER)
+        snprintf(where, sizeof(where), " while %s", sight.phase);
+    else if (sight.phase != NULL)
+        snprintf(where, sizeof(where), " in %s %llu", sight.phase, (unsigned long long)sight.number);
+    if (sight.call == NULL)
+        snprintf(text, text_size, "%s: %.*s", where, name_length(guarded), guarded);
+    else
+        snprintf(text, text_size, "%s: %.*s (%.*s)", where, name_length(guarded), guarded, name_length(sight.call),
+                 sight.call);
+}
+
+/* Others that hang as well: they may wait for the first one. */
+static void add_others(const struct watchdog *watchdog, const struct heartbeat *first, char *text, size_t text_size)
+{
+    char other[TEXT_BYTES / 4];
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < watchdog->count && used < text_size; i++) {
+        const struct heartbeat *const heartbeat = &watchdog->heartbeats[i];
+        if (heartbeat == first || watchdog->watches[i].looks + 1 < watchdog->looks_due)
+            continue;
+        describe(heartbeat, other, sizeof(other));
+        used += (size_t)snprintf(text + used, text_size - used, "; also %s%s", heartbeat->name, other);
+    }
+}
+
+/* Failing the run. */
+
+static void set_failing(struct watchdog *watchdog, bool is_failing)
+{
+    pthread_mutex_lock(&watchdog->lock);
+    watchdog->is_failing = is_failing;
+    watchdog->stays = true;
+    pthread_cond_broadcast(&watchdog->changed);
+    pthread_mutex_unlock(&watchdog->lock);
+}
+
+static void fail_run(struct watchdog *watchdog, const struct heartbeat *stuck)
+{
+    char text[TEXT_BYTES / 4], others[TEXT_BYTES];
+    set_failing(watchdog, true);
+    describe(stuck, text, sizeof(text));
+    add_others(watchdog, stuck, others, sizeof(others));
+    stop_fail(watchdog->stop, EXIT_CODE_STALL, "%s: no progress for %g s (sync.deadline)%s%s; the run ends",
+              stuck->name, watchdog->deadline_ms / 1000.0, text, others);
+    set_failing(watchdog, false);
+}
+
+/* Not exit: what the hanging thread holds, exit's clean-up may need. */
+static _Noreturn void end_process(const struct heartbeat *stuck, enum exit_code code)
+{
+    char text[TEXT_BYTES / 4];
+    describe(stuck, text, sizeof(text));
+    log_message(LOG_ERROR, "%s still hangs%s; the process ends here", stuck->name, text);
+    output_flush(LAST_WORDS_MS);
+    _exit(code);
+}
+
+/* Everything of the run that is not stuck ends by itself. */
+static void end_failed_run(struct watchdog *watchdog, enum exit_code code)
+{
+    const uint32_t due = watchdog->grace_looks;
+    const struct heartbeat *const stuck = find_stuck(watchdog, due);
+    watchdog->looks_failed++;
+    if (stuck != NULL && watchdog->looks_failed > due)
+        end_process(stuck, code);
+}
+
+static void judge(struct watchdog *watchdog)
+{
+    const bool has_failed = stop_failed(watchdog->stop);
+    const struct heartbeat *const stuck = has_failed ? NULL : find_stuck(watchdog, watchdog->looks_due);
+    if (has_failed)
+        end_failed_run(watchdog, stop_code(watchdog->stop));
+    else if (stuck != NULL)
+        fail_run(watchdog, stuck);
+}
+
+/* The thread. */
+
+/* Sleep until the next look. Lock held. False when there is none. */
+static bool await_look(struct watchdog *watchdog)
+{
+    const uint64_t due_ns = clock_now_ns() + (uint64_t)watchdog->period_ms * 1000000u;
+    const struct timespec due = { .tv_sec = (time_t)(due_ns / 1000000000u), .tv_nsec = (long)(due_ns % 1000000000u) };
+    int rc = 0;
+    while (rc == 0 && !watchdog->closing)
+        rc = pthread_cond_timedwait(&watchdog->changed, &watchdog->lock, &due);
+    return !watchdog->closing;
+}
+
+static bool sleep_until_look(struct watchdog *watchdog)
+{
+    pthread_mutex_lock(&watchdog->lock);
+    const bool is_open = await_look(watchdog);
+    pthread_mutex_unlock(&watchdog->lock);
+    return is_open;
+}
+
+/* The run is closed, its `stop` may be, and the process is to end. */
+static _Noreturn void await_exit(struct watchdog *watchdog)
+{
+    pthread_mutex_lock(&watchdog->lock);
+    watchdog->is_exiting = true;
+    pthread_cond_broadcast(&watchdog->changed);
+    pthread_mutex_unlock(&watchdog->lock);
+    const struct timespec period = { .tv_sec = watchdog->period_ms / 1000,
+                                     .tv_nsec = (long)(watchdog->period_ms % 1000) * 1000000 };
+    for (;;) {
+        nanosleep(&period, NULL);
+        look(watchdog);
+        end_failed_run(watchdog, EXIT_CODE_STALL);
+    }
+}
+
+static void watchdog_loop(void *arg)
+{
+    struct watchdog *const watchdog = arg;
+    while (sleep_until_look(watchdog)) {
+        look(watchdog);
+        judge(watchdog);
+    }
+    if (watchdog->stays)
+        await_exit(watchdog);
+}
+
+/* Opening and closing. */
+
+static void release(struct watchdog *watchdog)
+{
+    pthread_cond_destroy(&watchdog->changed);
+    pthread_mutex_destroy(&watchdog->lock);
+    free(watchdog->heartbeats);
+    free(watchdog->watches);
+    free(watchdog);
+}
+
+/* Enough of them that one or two after a pause do not count. */
+static uint32_t looks_in(uint32_t ms, uint32_t period_ms)
+{
+    const uint32_t looks = (ms + period_ms - 1) / period_ms;
+    return looks < LOOKS_LEAST ? LOOKS_LEAST : looks;
+}
+
+static void set_times(struct watchdog *watchdog, uint32_t deadline_ms)
+{
+    const uint32_t period_ms = deadline_ms / LOOKS_LEAST, grace_ms = deadline_ms < GRACE_MS ? deadline_ms : GRACE_MS;
+    watchdog->deadline_ms = deadline_ms;
+    watchdog->period_ms = period_ms == 0 ? 1 : period_ms < PERIOD_MS ? period_ms : PERIOD_MS;
+    watchdog->looks_due = looks_in(deadline_ms, watchdog->period_ms);
+    watchdog->grace_looks = looks_in(grace_ms, watchdog->period_ms);
+}
+
+int watchdog_open(struct watchdog **watchdog_out, struct stop *stop, uint32_t deadline_ms, uint32_t count)
+{
+    struct watchdog *const watchdog = calloc(1, sizeof(*watchdog));
+    if (watchdog == NULL)
+        return -ENOMEM;
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_mutex_init(&watchdog->lock, NULL);
+    pthread_cond_init(&watchdog->changed, &clock);
+    pthread_condattr_destroy(&clock);
+    watchdog->stop = stop;
+    watchdog->count = count;
+    set_times(watchdog, deadline_ms);
+    watchdog->heartbeats = calloc((size_t)count + 1, sizeof(*watchdog->heartbeats));
+    watchdog->watches = calloc((size_t)count + 1, sizeof(*watchdog->watches));
+    int rc = watchdog->heartbeats == NULL || watchdog->watches == NULL ? -ENOMEM : 0;
+    if (rc == 0)
+        watchdog_name(watchdog, count, "%s", "the process");
+    if (rc == 0)
+        rc = thread_start(&watchdog->thread, "watchdog", watchdog_loop, watchdog);
+    if (rc != 0) {
+        release(watchdog);
+        return rc;
+    }
+    *watchdog_out = watchdog;
+    return 0;
+}
+
+/* The libraries' own clean-up may hang, too: the end of the process is a mark that never ends. */
+static void guard_exit(struct watchdog *watchdog)
+{
+    heartbeat_adopt(&watchdog->heartbeats[watchdog->count]);
+    heartbeat_begin("its end");
+    heartbeat_adopt(NULL);
+}
+
+void watchdog_close(struct watchdog *watchdog)
+{
+    if (watchdog == NULL)
+        return;
+    pthread_mutex_lock(&watchdog->lock);
+    while (watchdog->is_failing)
+        pthread_cond_wait(&watchdog->changed, &watchdog->lock);
+    const bool stays = watchdog->stays;
+    if (stays)
+        guard_exit(watchdog);
+    watchdog->closing = true;
+    pthread_cond_broadcast(&watchdog->changed);
+    while (stays && !watchdog->is_exiting)
+        pthread_cond_wait(&watchdog->changed, &watchdog->lock);
+    pthread_mutex_unlock(&watchdog->lock);
+    if (stays)
+        return;
+    thread_join(watchdog->thread);
+    release(watchdog);
+}
+
+struct heartbeat *watchdog_heartbeat(struct watchdog *watchdog, uint32_t index)
+{
+    return &watchdog->heartbeats[index];
+}
+
+struct heartbeat *watchdog_name(struct watchdog *watchdog, uint32_t index, const char *format, ...)
+{
+    struct heartbeat *const heartbeat = watchdog_heartbeat(watchdog, index);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(heartbeat->name, sizeof(heartbeat->name), format, arguments);
+    va_end(arguments);
+    return heartbeat;
+}

@@ -1,0 +1,312 @@
+/* Tests of the watchdog: a thread that hangs in a call or a wait fails the run, one that waits for anything else does
+ * not, nor does a process that was paused; and a process that cannot end is ended. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "stage/thread.h"
+#include "stage/watchdog.h"
+#include "tests/helpers/capture.h"
+
+enum { DEADLINE_MS = 200, LONG_US = 4 * DEADLINE_MS * 1000, BEAT_US = 10000, STEPS = LONG_US / BEAT_US };
+
+static struct stop *stop;
+static struct watchdog *watchdog;
+static struct heartbeat *first, *second;
+static char messages[4096];
+
+static int open_run(void **state)
+{
+    (void)state;
+    if (stop_open(&stop) != 0 || watchdog_open(&watchdog, stop, DEADLINE_MS, 2) != 0)
+        return -1;
+    first = watchdog_name(watchdog, 0, "tower %u (%s)", 0, "gpu0");
+    second = watchdog_name(watchdog, 1, "tower %u (%s)", 1, "gpu1");
+    return 0;
+}
+
+static int close_run(void **state)
+{
+    (void)state;
+    heartbeat_adopt(NULL);
+    watchdog_close(watchdog);
+    stop_close(stop);
+    return 0;
+}
+
+static void a_thread_outside_of_marks_may_take_as_long_as_it_likes(void **state)
+{
+    (void)state;
+    heartbeat_adopt(first);
+    heartbeat_at("step", 1);
+    heartbeat_begin("call");
+    heartbeat_end();
+    usleep(LONG_US);
+    assert_false(stop_failed(stop));
+}
+
+static void many_short_calls_are_progress(void **state)
+{
+    (void)state;
+    heartbeat_adopt(first);
+    for (uint32_t i = 0; i < STEPS; i++) {
+        heartbeat_begin("call");
+        usleep(BEAT_US);
+        heartbeat_end();
+    }
+    assert_false(stop_failed(stop));
+}
+
+static void a_wait_that_beats_is_progress(void **state)
+{
+    (void)state;
+    heartbeat_adopt(first);
+    heartbeat_begin_wait("waiting");
+    for (uint32_t i = 0; i < STEPS; i++) {
+        usleep(BEAT_US);
+        heartbeat_beat();
+    }
+    heartbeat_end_wait();
+    assert_false(stop_failed(stop));
+}
+
+static void waits_of_threads_that_ignore_them_are_not_watched(void **state)
+{
+    (void)state;
+    first->ignores_waits = true;
+    heartbeat_adopt(first);
+    heartbeat_begin_wait("waiting");
+    for (uint32_t i = 0; i < STEPS; i++) {
+        heartbeat_begin("question");
+        heartbeat_end();
+        usleep(BEAT_US);
+    }
+    heartbeat_end_wait();
+    assert_false(stop_failed(stop));
+    assert_int_equal(first->depth, 0);
+}
+
+/* The child of a test whose watchdog is to fail the run: it does not return. */
+static _Noreturn void leave(void)
+{
+    const enum exit_code code = stop_code(stop);
+    heartbeat_adopt(NULL);
+    watchdog_close(watchdog);
+    stop_close(stop);
+    exit(code);
+}
+
+/* Run `body` in a process of its own, as a watchdog that has failed a run stays. Its exit code. */
+static int run_apart(void (*body)(void))
+{
+    struct capture capture;
+    int status;
+    capture_begin(&capture);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (open_run(NULL) != 0)
+            _exit(99);
+        body();
+        leave();
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    capture_end(&capture, messages, sizeof(messages));
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void assert_said(const char *text)
+{
+    if (strstr(messages, text) == NULL)
+        fail_msg("no \"%s\" in: %s", text, messages);
+}
+
+static void await_failure(void)
+{
+    for (uint32_t i = 0; i < 1000 && !stop_failed(stop); i++)
+        usleep(BEAT_US);
+}
+
+static void stay_in_a_call(void)
+{
+    heartbeat_adopt(second);
+    heartbeat_at("step", 345);
+    heartbeat_begin("cudaLaunch(kernel, arguments)");
+    await_failure();
+    heartbeat_end();
+}
+
+static void a_call_that_does_not_return_fails_the_run(void **state)
+{
+    (void)state;
+    assert_int_equal(run_apart(stay_in_a_call), EXIT_CODE_STALL);
+    assert_said("pipetrain: tower 1 (gpu1): no progress for 0.2 s (sync.deadline) in step 345: cudaLaunch; "
+                "the run ends\n");
+}
+
+static void ask_without_end(void)
+{
+    heartbeat_adopt(first);
+    heartbeat_at("planning", HEARTBEAT_NO_NUMBER);
+    heartbeat_begin_wait("waiting for an event");
+    heartbeat_begin("cudaEventQuery(event)");
+    while (!stop_failed(stop)) {
+        heartbeat_end();
+        heartbeat_begin("cudaEventQuery(event)");
+        usleep(BEAT_US);
+    }
+    heartbeat_end();
+    heartbeat_end_wait();
+}
+
+static void questions_within_a_wait_are_no_progress(void **state)
+{
+    (void)state;
+    assert_int_equal(run_apart(ask_without_end), EXIT_CODE_STALL);
+    assert_said("tower 0 (gpu0): no progress for 0.2 s (sync.deadline) while planning: waiting for an event");
+}
+
+static void hang(void)
+{
+    heartbeat_adopt(first);
+    heartbeat_at("step", 3);
+    heartbeat_begin("cudaMalloc");
+    for (;;)
+        pause();
+}
+
+static void a_process_that_cannot_end_is_ended(void **state)
+{
+    (void)state;
+    assert_int_equal(run_apart(hang), EXIT_CODE_STALL);
+    assert_said("tower 0 (gpu0): no progress for 0.2 s (sync.deadline) in step 3: cudaMalloc; the run ends\n");
+    assert_said("tower 0 (gpu0) still hangs in step 3: cudaMalloc; the process ends here\n");
+}
+
+static void fail_and_hang(void)
+{
+    stop_fail(stop, EXIT_CODE_DEVICE, "the device failed");
+    hang();
+}
+
+static void a_run_that_failed_before_keeps_its_exit_code(void **state)
+{
+    (void)state;
+    assert_int_equal(run_apart(fail_and_hang), EXIT_CODE_DEVICE);
+    assert_said("still hangs in step 3: cudaMalloc");
+}
+
+static void never_exit(void)
+{
+    stay_in_a_call();
+    heartbeat_adopt(NULL);
+    watchdog_close(watchdog);
+    stop_close(stop);
+    for (;;)
+        pause();
+}
+
+static void a_process_that_hangs_in_its_clean_up_is_ended(void **state)
+{
+    (void)state;
+    assert_int_equal(run_apart(never_exit), EXIT_CODE_STALL);
+    assert_said("the process still hangs");
+}
+
+static void hang_both(void *arg)
+{
+    heartbeat_adopt(arg);
+    heartbeat_at("step", 7);
+    heartbeat_begin_wait("waiting for its results");
+    await_failure();
+    heartbeat_end_wait();
+}
+
+static void hang_twice(void)
+{
+    struct thread *threads[2];
+    struct heartbeat *const heartbeats[] = { first, second };
+    for (uint32_t i = 0; i < 2; i++)
+        if (thread_start(&threads[i], "tower", hang_both, heartbeats[i]) != 0)
+            _exit(99);
+    for (uint32_t i = 0; i < 2; i++)
+        thread_join(threads[i]);
+}
+
+static void all_that_hang_are_named_in_one_message(void **state)
+{
+    (void)state;
+    assert_int_equal(run_apart(hang_twice), EXIT_CODE_STALL);
+    *strchr(messages, '\n') = '\0';
+    assert_said("tower 0 (gpu0)");
+    assert_said("tower 1 (gpu1)");
+}
+
+/* The clock has run on for longer than the deadline, and the thread is in one call all the time. */
+static void a_paused_process_is_not_late(void **state)
+{
+    (void)state;
+    int status;
+    const pid_t child = fork();
+    if (child == 0) {
+        if (open_run(NULL) != 0)
+            _exit(99);
+        heartbeat_adopt(first);
+        heartbeat_begin("cudaMalloc");
+        raise(SIGSTOP);
+        usleep(DEADLINE_MS * 1000 / 4);
+        _exit(stop_failed(stop) ? 1 : 0);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+        if (!WIFSTOPPED(status))
+            break;
+        usleep(LONG_US);
+        kill(child, SIGCONT);
+    }
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void threads_without_a_heartbeat_mark_nothing(void **state)
+{
+    (void)state;
+    assert_null(heartbeat_adopt(NULL));
+    heartbeat_at("step", 1);
+    heartbeat_begin("call");
+    assert_int_equal(HEARTBEAT_CALL("call", -7), -7);
+    heartbeat_beat();
+    heartbeat_end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        /* First: they fork. */
+        cmocka_unit_test(a_paused_process_is_not_late),
+        cmocka_unit_test(a_call_that_does_not_return_fails_the_run),
+        cmocka_unit_test(questions_within_a_wait_are_no_progress),
+        cmocka_unit_test(a_process_that_cannot_end_is_ended),
+        cmocka_unit_test(a_run_that_failed_before_keeps_its_exit_code),
+        cmocka_unit_test(a_process_that_hangs_in_its_clean_up_is_ended),
+        cmocka_unit_test(all_that_hang_are_named_in_one_message),
+        cmocka_unit_test_setup_teardown(a_thread_outside_of_marks_may_take_as_long_as_it_likes, open_run, close_run),
+        cmocka_unit_test_setup_teardown(many_short_calls_are_progress, open_run, close_run),
+        cmocka_unit_test_setup_teardown(a_wait_that_beats_is_progress, open_run, close_run),
+        cmocka_unit_test_setup_teardown(waits_of_threads_that_ignore_them_are_not_watched, open_run, close_run),
+        cmocka_unit_test(threads_without_a_heartbeat_mark_nothing),
+    };
+    alarm(60);
+    return cmocka_run_group_tests_name("watchdog", tests, NULL, NULL);
+}

@@ -109,7 +109,8 @@ script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/model_steps %D
 %C%_e2e_use_jpeg_maker_LDADD = $(TOOLS)
 %C%_e2e_limits_pipetrain_slow_SOURCES = tools/pipetrain.c %D%/e2e/limits/slow.c
 %C%_e2e_limits_pipetrain_slow_LDADD = $(TOOLS)
-%C%_e2e_limits_pipetrain_slow_LDFLAGS = $(AM_LDFLAGS) $(wrap)read_batch_run $(wrap)sample_read $(wrap)host_call \
+%C%_e2e_limits_pipetrain_slow_LDFLAGS = $(slow_ldflags)
+slow_ldflags = $(AM_LDFLAGS) $(wrap)read_batch_run $(wrap)sample_read $(wrap)host_call \
 	$(wrap)host_copy $(wrap)tower_forward $(wrap)tower_backward $(wrap)tower_update $(wrap)report_interval $(wrap)fsync
 %C%_e2e_model_steps_LDADD = $(HELPERS) $(COMPUTE)
 if HAVE_ONEDNN
@@ -119,7 +120,7 @@ endif
 # Of the sources, whatever they are built into.
 tree_tests = %D%/tree/dialect.sh %D%/tree/walls.sh
 script_tests = %D%/e2e/sim_batches.sh %D%/e2e/sim_gpu.sh %D%/e2e/sim_threads.sh %D%/e2e/sim_towers.sh %D%/e2e/e2e_accumulate.sh %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh \
-	%D%/e2e/e2e_cli.sh %D%/e2e/e2e_ema.sh %D%/e2e/e2e_many_shards.sh %D%/e2e/e2e_memory.sh \
+	%D%/e2e/e2e_cli.sh %D%/e2e/e2e_ema.sh %D%/e2e/e2e_hang.sh %D%/e2e/e2e_many_shards.sh %D%/e2e/e2e_memory.sh \
 	%D%/e2e/e2e_mixing.sh %D%/e2e/e2e_models.sh %D%/e2e/e2e_outputs.sh \
 	%D%/e2e/e2e_phases.sh %D%/e2e/resume/e2e_other_towers.sh %D%/e2e/resume/e2e_resume.sh %D%/e2e/resume/e2e_states.sh %D%/e2e/e2e_signals.sh %D%/e2e/sync/e2e_sync.sh \
 	%D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_unread.sh %D%/e2e/hardening.sh \

@@ -70,7 +70,8 @@ $(sim_twins): %_sim: %.$(OBJEXT)
 	$(AM_V_CCLD)$(LINK) $< $(LDADD) $(LIBS)
 
 script_programs += tests/e2e/pipetrain_sim
-tests_e2e_pipetrain_sim_SOURCES = tools/pipetrain.c
+tests_e2e_pipetrain_sim_SOURCES = tools/pipetrain.c tests/e2e/limits/slow.c
+tests_e2e_pipetrain_sim_LDFLAGS = $(slow_ldflags)
 tests_e2e_pipetrain_sim_LDADD = $(SIM) tools/libtools.a sync/libsync.a $(LOADER) compute/libcompute.a $(SIM_STAGE)
 
 # Plans of every convolution of every model, for devices that need not be there: all directions and

@@ -1,0 +1,93 @@
+#!/bin/sh
+# Nothing hangs: on the simulated CUDA each kind of call does not return once, or a kernel does not end, with one tower and
+# with two under every reduction. The run ends soon with exit code 70 and one message that names the tower, what it did and
+# the call. Slow input is no hang.
+. "$(dirname "$0")/sim.sh"
+. "$(dirname "$0")/e2e.sh"
+make_tiny
+make_quick
+deadline=1
+[ "$sanitizer" = no ] || deadline=5     # where everything takes longer
+at_once=6                               # runs; they wait more than they compute
+anywhere='(in|while) [a-z0-9 ]+' while='while [a-z ]+' step='in (step|batch) [1-6]'
+
+# train_apart NAME OPTION...: a short run beside others, its output and exit code in files named after it.
+train_apart() {
+    name=$1
+    shift
+    timeout 60 "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" --set "sync.deadline=$deadline" \
+        --set train.steps=6 --set train.batch=12 --set data.validation= "$@" >"$work/$name.out" 2>"$work/$name.err"
+    echo $? >"$work/$name.code"
+}
+
+# What it ended with, for the expectations of e2e.sh.
+recall() {
+    command_line="run $1: $2"
+    code=$(cat "$work/$1.code")
+    cp "$work/$1.out" "$work/out"
+    cp "$work/$1.err" "$work/err"
+}
+
+cases=
+# hang BLOCK WHERE CALL OPTION...: a run that hangs as SIM_BLOCK says, doing that, in that call (patterns).
+hang() {
+    number=$((${number:-0} + 1))
+    printf '%s\n' "$1" "$2" "$3" >"$work/case$number"
+    block=$1
+    shift 3
+    SIM_BLOCK=$block train_apart hang$number "$@" &
+    cases="$cases $number"
+    [ $((number % at_once)) -ne 0 ] || wait
+}
+
+expect_stall() {
+    { read -r block; read -r where; read -r call; } <"$work/case$1"
+    recall "hang$1" "SIM_BLOCK=$block"
+    expect_code 70 'a run that hangs'
+    expect_err "^pipetrain: tower [01] \\(cuda[01]\\)[a-z, ]*: no progress for $deadline s \\(sync\\.deadline\\) $where: $call"
+    expect_equal "$(grep -c 'no progress' "$work/err")" 1 'messages of a hang'
+}
+
+hang cudaMalloc:3 "$while" cudaMalloc
+hang cudaHostAlloc:1 "$while" cudaHostAlloc
+hang cudnnBackendFinalize:4 "$while" cudnnBackendFinalize
+hang cudaMemcpyAsync:12 "$step" cudaMemcpyAsync
+hang cudaGraphLaunch:2 "$step" '[a-z_]+ \(cudaGraphLaunch\)'
+hang cudaLaunchKernelEx:30 "$step" 'kernel_[a-z_]+' --set devices.graph=off
+hang cudnnBackendExecute:9 "$step" cudnnBackendExecute --set devices.graph=off
+hang cudaEventQuery:20 "$anywhere" '[a-z ]+ \(cudaEventQuery\)'
+hang cudaStreamQuery:1 "$while" 'waiting for the end of its stream'
+hang kernel:30 "$step" 'waiting for its results'
+
+for reduce in peer host; do
+    two="--set devices.towers=2 --set sync.reduce=$reduce"
+    hang cudaMalloc:20 "$while" cudaMalloc $two
+    hang cudaMemcpyAsync:40 "$step" cudaMemcpyAsync $two
+    hang cudaGraphLaunch:5 "$step" '[a-z_]+ \(cudaGraphLaunch\)' $two
+    hang cudaLaunchKernelEx:60 "$step" 'kernel_[a-z_]+' $two --set devices.graph=off
+    hang cudnnBackendExecute:18 "$step" cudnnBackendExecute $two --set devices.graph=off
+    hang cudaStreamQuery:1 "$while" 'waiting for the end of its stream' $two
+    hang kernel:60 "$step" 'waiting for its results' $two
+done
+
+two='--set devices.towers=2 --set sync.reduce=nccl'
+hang ncclCommInitRankConfig:1 "$while" ncclCommInitRankConfig $two
+hang ncclAllReduce:9 "$step" ncclAllReduce $two
+hang ncclCommDestroy:1 "$while" ncclCommDestroy $two
+hang kernel:60 "$step" 'waiting for its results' $two
+wait
+for i in $cases; do
+    expect_stall "$i"
+done
+
+# Towers that wait for input for longer than the deadline, again and again.
+for reduce in nccl peer; do
+    PIPETRAIN_SLOW="decode ${deadline}900000 15" train_apart slow-$reduce --set devices.towers=2 --set sync.reduce=$reduce \
+        --set input.decode_threads=1 &
+done
+wait
+for reduce in nccl peer; do
+    recall slow-$reduce 'slow input'
+    expect_code 0 'slow input is no hang'
+done
+finish

@@ -219,7 +219,7 @@ static void peer_finds_links_that_change_numbers(void **state)
     (void)state;
     struct device_ops wrong = device_cuda_ops;
     wrong.copy = copy_wrongly;
-    open_towers(&reduce_peer_ops, DEVICES, DEVICES, 0);
+    open_towers(&reduce_peer_ops, DEVICES, DEVICES);
     bench.tower[1].device->ops = &wrong;
     run_towers();
     assert_failed_once(-EIO);

@@ -542,8 +542,9 @@ static int choose_another(struct conv_engine *engine, cudnnHandle_t handle, stru
 static int execute(const struct conv_plan *plan, cudnnHandle_t handle, struct cudnn_refusal *refusal)
 {
     const struct conv_engine *const engine = plan->engine;
-    return cudnn_try(cudnnBackendExecute(handle, engine->chosen.plan, plan->pack), engine->name, "cudnnBackendExecute",
-                     refusal);
+    return cudnn_try(HEARTBEAT_CALL("cudnnBackendExecute",
+                                    cudnnBackendExecute(handle, engine->chosen.plan, plan->pack)),
+                     engine->name, "cudnnBackendExecute", refusal);
 }
 
 static int run_product(struct conv_plan *plan, cudnnHandle_t handle)

@@ -19,12 +19,20 @@ cuda_folders() {
 print(os.path.dirname(os.path.dirname(importlib.util.find_spec("torch").origin)))' 2>/dev/null) || site_packages=
     own_path=$2
     shift 2
-    # libcublasLt is not linked but loaded at run time; cuDNN loads libnvrtc, which is in the same folder as libcudart.
-    missing=$(for program in "$@"; do
+    needed=$(for program in "$@"; do
         LD_LIBRARY_PATH=$own_path ldd "$program" 2>/dev/null
-    done | awk '/not found/ { print $1 }' | sort -u)
-    for library in $missing libcublasLt.so.13; do
-        for place in ${site_packages:+"$site_packages/nvidia/"} /usr/local/cuda/ /usr/lib/; do
+    done)
+    missing=$(echo "$needed" | awk '/not found/ { print $1 }' | sort -u)
+    # Loaded at run time: libcublasLt by our programs, libnvrtc by cuDNN. They are beside libcudart, which may be found
+    # by LD_LIBRARY_PATH or ld.so.conf. Programs without libcudart are built without CUDA.
+    loaded=
+    case $needed in
+        *libcudart.so*) loaded='libcublasLt.so.13 libnvrtc.so.13' ;;
+    esac
+    cudart=$(echo "$needed" | awk '$1 ~ /^libcudart/ && $3 ~ /^\// { print $3; exit }')
+    for library in $missing $loaded; do
+        for place in ${cudart:+"${cudart%/*}/"} ${site_packages:+"$site_packages/nvidia/"} \
+            /usr/local/cuda/ /usr/lib/; do
             library_file=$(find "$place" -name "$library" 2>/dev/null | head -n 1)
             [ -z "$library_file" ] || break
         done

@@ -87,7 +87,7 @@ peer() {
     fi
     name=$1 limit=$2
     shift 2
-    [ $torch_seen = yes ] || { skip "$name" "$python has no PyTorch"; return; }
+    [ $torch_seen = yes ] || { skip "$name" "$python cannot import PyTorch"; return; }
     item "$name" "$limit" "$python" "$source_dir/bench/peer_torch_gpu.py" --device $device \
         ${FIRST_LIGHT_STEPS:+--warm 1 --trial 1} "$@" ${FIRST_LIGHT_STEPS:+--steps "$FIRST_LIGHT_STEPS"}
 }
@@ -137,7 +137,8 @@ facts() {
     item libraries 10 sh -c 'cat "$0"; ! grep -q . "$0"' "$out/tmp/missing"
     item pytorch 60 "$python" -c 'import importlib.util, sys
 if importlib.util.find_spec("torch") is None: sys.exit(print("there is no PyTorch") or 77)
-import torch
+try: import torch
+except (ImportError, OSError) as error: sys.exit(print("PyTorch cannot be imported:", *str(error).split()) or 77)
 print("PyTorch", torch.__version__, "cuDNN", torch.backends.cudnn.version(), "CUDA", torch.version.cuda)
 if torch.cuda.is_available(): print(torch.cuda.get_device_name(0), torch.cuda.get_device_capability(0))'
     FIRST_LIGHT_SHOWN=

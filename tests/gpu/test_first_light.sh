@@ -81,6 +81,16 @@ if command -v python3 >/dev/null; then
     expect_code 0 'no PyTorch'
     expect_equal "$(lines "$work/bare")" 'facts pytorch skipped
 resnets r50-bf16-torch-eager skipped' 'the results without PyTorch'
+
+    # One that is there but cannot be imported.
+    mkdir -p "$work/packages/torch"
+    echo 'raise ImportError("libcudnn.so.9: not found")' >"$work/packages/torch/__init__.py"
+    printf '#!/bin/sh\nPYTHONPATH="%s" exec python3 "$@"\n' "$work/packages" >"$PEER_TORCH"
+    run sh "$tests/first_light.sh" "$work/folder" "$work/broken" facts:pytorch resnets:r50-bf16-torch-eager
+    expect_code 0 'a PyTorch that cannot be imported'
+    expect_equal "$(lines "$work/broken")" 'facts pytorch skipped
+resnets r50-bf16-torch-eager skipped' 'the results with a PyTorch that cannot be imported'
+    expect_out 'PyTorch cannot be imported: libcudnn.so.9: not found'
 fi
 
 # The libraries that a CUDA build loads at run time are found beside libcudart; other builds need none of them.

@@ -39,6 +39,15 @@ run tar -tzf "$work/good/logs.tgz"
 expect_out 'trains.tf32.log'
 "$json_value" --lines "$work/good/results.jsonl" item trains seconds >/dev/null || fail 'results.jsonl is no JSON'
 
+# Items by name leave the results of the others as they are, and comparing trainings needs both.
+run sh "$tests/first_light.sh" "$work/folder" "$work/good" trains:bf16
+expect_code 0 'an item again'
+[ -f "$work/good/runs/tf32/summary.json" ] || fail 'items that are not named keep their runs'
+run sh "$tests/first_light.sh" "$work/folder" "$work/half" trains:fp32-graph,same-bits
+expect_code 0 'half of what same-bits compares'
+expect_equal "$(lines "$work/half" | tail -n 1)" 'trains same-bits skipped' 'the comparison of half'
+expect_out 'fp32-direct has no weights'
+
 # Programs that fail, hang, and do not heed the first signal: each is reported, and what follows runs.
 cat >"$work/pipetrain" <<'END'
 #!/bin/sh

@@ -47,9 +47,9 @@ int step_clock_end(struct step_clock *clock, enum spent spent);
 
 /* The end of the oldest step that is queued and not yet read, to wait for. */
 struct event *step_clock_oldest(const struct step_clock *clock);
-/* That step has ended: where its time went, and when it ended on clock_now_ns's clock. Two events with nothing between
- * them are a microsecond or two apart on a GPU: a wait of less than 2 us for a copy or a reduction was none, and is told
- * as other time. 0 or a negative errno. */
+/* That step has ended: where its time went, and when it ended on clock_now_ns's clock. Two events with nothing
+ * between them are a microsecond or two apart on a GPU: a wait of less than 2 us for a copy or a reduction was none,
+ * and is told as other time. 0 or a negative errno. */
 int step_clock_read(struct step_clock *clock, struct step_times *times_out, uint64_t *ended_ns_out);
 /* Record the step that was read last, the batch `span` of tower `tower`, mark by mark, on the tower's track (NULL:
  * nothing happens). Its times are counted on by the device's clock from the first step. Before the next mark. */

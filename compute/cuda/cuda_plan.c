@@ -75,9 +75,9 @@ static size_t value_size(const struct plan *plan, uint32_t value)
     if (count <= INT32_MAX / plan->base.count)
         return value_counts(plan, value) * value_bytes(plan->base.backend->type);
     const struct shape shape = plan_shape(&plan->base, value);
-    log_message(LOG_ERROR, "%s: %u samples of %ux%u pixels with %u channels are more numbers than cuDNN can count (2^31): "
-                "at most %zu samples go into a step of a tower", plan->base.backend->name, plan->base.count, shape.height,
-                shape.width, value_stored(plan, value), (size_t)INT32_MAX / count);
+    log_message(LOG_ERROR, "%s: %u samples of %ux%u pixels with %u channels are more numbers than cuDNN can count "
+                "(2^31): at most %zu samples go into a step of a tower", plan->base.backend->name, plan->base.count,
+                shape.height, shape.width, value_stored(plan, value), (size_t)INT32_MAX / count);
     return 0;
 }
 

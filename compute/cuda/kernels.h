@@ -254,7 +254,8 @@ cudaError_t kernel_squares(cudaStream_t stream, const struct squares *squares /*
  * for those that do. shadow (NULL: none) gets the new weights as `type`, element by element: those of the first range
  * where it points to, those of the others as far behind it as they lie behind the first. scale (NULL: 1): gradients are
  * divided by its factor, and nothing is written when it overflowed. */
-cudaError_t kernel_update(cudaStream_t stream, enum optimizer_kind kind, const struct optimizer_numbers *kept /* host */,
+cudaError_t kernel_update(cudaStream_t stream, enum optimizer_kind kind,
+                          const struct optimizer_numbers *kept /* host */,
                           const struct optimizer_numbers *decayed /* host */, const struct loss_scale *scale,
                           const struct optimizer_range *ranges /* host structs of device pointers */, uint32_t count,
                           enum value_type type, void *shadow);

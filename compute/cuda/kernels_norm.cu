@@ -272,9 +272,9 @@ enum passing {
 
 /* With four blocks side by side, not three, up to 528 of them are one wave on the 132 multiprocessors of an H100. */
 template <typename T, enum passing PASSING>
-static __global__ void __launch_bounds__(THREADS, 4) sum_gradients(tiling tiling, normalisation norm, const void *__restrict__ in,
-                                     const uint8_t *__restrict__ mask, void *__restrict__ gradient,
-                                     float *__restrict__ partials)
+static __global__ void __launch_bounds__(THREADS, 4)
+    sum_gradients(tiling tiling, normalisation norm, const void *__restrict__ in, const uint8_t *__restrict__ mask,
+                  void *__restrict__ gradient, float *__restrict__ partials)
 {
     __shared__ float sums[2 * GROUP][THREADS];
     const share mine = share_of(tiling, norm.rows);

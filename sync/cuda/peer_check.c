@@ -63,10 +63,11 @@ static int add(const struct link *link)
 {
     const struct reduce_member *const reader = link->reader;
     const struct tower_arenas both = { 2, { reader->zeros.floats, link->other->zeros.floats } };
+    const cudaStream_t stream = cuda_stream_of(reader->communication);
     int rc = cuda_enter(reader->device);
     if (rc == 0)
         rc = CUDA_CALL(cuda_name(reader->device),
-                       kernel_sum_towers(cuda_stream_of(reader->communication), VALUE_FP32, &both, 0, link->count, 0, 2));
+                       kernel_sum_towers(stream, VALUE_FP32, &both, 0, link->count, 0, 2));
     return rc == 0 ? await(reader, event_of(link, reader)) : rc;
 }
 

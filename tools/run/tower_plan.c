@@ -32,8 +32,8 @@ static void find_counts(const struct schedule *schedule, uint32_t tower, struct 
     find_pieces(full.count, last.count, spec->piece_max, spec->evaluate_counts);
 }
 
-/* A second or two for ResNet-50, which a short run does not earn back. Without a folder to keep the plans in another run
- * of the same settings could measure others, and compute other bits. */
+/* Measuring takes a second or two for ResNet-50, which a short run does not earn back. Without a folder to keep plans
+ * in, another run of the same settings could find others the fastest, and compute other bits. */
 #define STEPS_TO_MEASURE_FOR 5000u
 
 static bool measures_plans(const struct run_plan *plan, const struct settings *settings)

@@ -33,11 +33,11 @@ struct engine_plan {
  * negative errno. */
 int engine_place(const struct engine_rules *rules, char *text, size_t text_size);
 
-/* The best `wanted` (1 to ENGINE_PLANS_MAX) plans for the graph, best first; *found_out of them. Where one is wanted,
- * engines that copy come after those that do not, then those that are compiled at run time, and the ones that take any
- * graph, slowly, last. Where several are, for measuring them, they come as cuDNN proposes them, and of the last two
- * kinds there is one at most. -ENOTSUP with the reasons in *refusal, not logged, when there is none; or another negative
- * errno. */
+/* The best `wanted` (1 to ENGINE_PLANS_MAX) plans for the graph, best first; *found_out of them. Where one is
+ * wanted, engines that copy come after those that do not, then those that are compiled at run time, and the ones that
+ * take any graph, slowly, last. Where several are, for measuring them, they come as cuDNN proposes them, and of the
+ * last two kinds there is one at most. -ENOTSUP with the reasons in *refusal, not logged, when there is none; or
+ * another negative errno. */
 int engine_find(const struct cudnn_graph *graph, const struct engine_rules *rules, uint32_t wanted,
                 struct engine_plan *found, uint32_t *found_out, struct cudnn_refusal *refusal);
 void engine_plan_close(struct engine_plan *plan);       /* NULL members: nothing */

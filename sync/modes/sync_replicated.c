@@ -12,10 +12,11 @@ static int replicated_ready(struct sync *sync, const struct span *span, uint32_t
 static int replicated_apply(struct sync *sync, const struct span *span)
 {
     const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
+    const bool is_alone = sync->spec.reduce->ops == &reduce_none_ops;
     int rc = 0;
     for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++) {
         rc = sync_await_gradients(sync, b, span->number);
-        if (rc == 0)
+        if (rc == 0 && !is_alone)
             rc = step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION);
         if (rc == 0)
             rc = sync_update_bucket(sync, span, b, span->global_count);

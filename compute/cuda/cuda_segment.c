@@ -120,12 +120,16 @@ void cuda_segments_close(struct plan *plan)
 /* Multiply-accumulates of a forward pass. A smaller step takes less time to compute than to
  * queue call by call. */
 #define SMALL_STEP_MACS 1e11
+/* Three steps are queued at a time, and a stream takes about a thousand calls; more block in the driver until others are
+ * done. A layer takes three or four. */
+#define MANY_LAYERS 80u
 
 bool cuda_plan_is_recorded(const struct plan *plan)
 {
     const enum graph_use use = plan->base.backend->spec.graph;
     const double macs = (double)plan_net(plan)->macs * plan->base.count;
-    return use == GRAPH_ON || (use == GRAPH_AUTO && macs < SMALL_STEP_MACS);
+    const bool is_worth_it = macs < SMALL_STEP_MACS || plan_net(plan)->layer_count > MANY_LAYERS;
+    return use == GRAPH_ON || (use == GRAPH_AUTO && is_worth_it);
 }
 
 static int record_plan(struct plan *plan, struct recording_refusal *refusal)

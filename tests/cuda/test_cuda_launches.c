@@ -15,6 +15,7 @@
 #include "compute/model.h"
 #include "sync/bucket.h"
 #include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/test_long.h"
 #include "tests/sim/sim.h"
 
 #define DEVICE_BYTES ((size_t)192 << 30)
@@ -211,6 +212,24 @@ static void resnet50_at_batch_256_in_bf16_is_recorded_as_graphs(void **state)
     bench_close(&bench);
 }
 
+/* A stream takes about a thousand calls, and three steps may be queued. */
+static void steps_of_every_model_fit_into_a_stream(void **state)
+{
+    enum { STREAM_CALLS = 1000, STEPS = 3 };
+    static const char *const some[] = { "vgg19_bn", "googlenet", "resnet50_v1.5" };
+    (void)state;
+    for (const struct model *model = model_table; model->name != NULL; model++) {
+        bool is_looked_at = test_is_long();
+        for (size_t i = 0; i < sizeof(some) / sizeof(some[0]); i++)
+            is_looked_at = is_looked_at || strcmp(model->name, some[i]) == 0;
+        if (!is_looked_at)
+            continue;
+        const struct step_calls calls = step_of(model->name, 256, PRECISION_BF16, GRAPH_AUTO);
+        if (all_calls(&calls) * STEPS > STREAM_CALLS)
+            fail_msg("%s: %" PRIu64 " calls", model->name, all_calls(&calls));
+    }
+}
+
 /* Every one by a kernel that makes the convolution's weights and bias; a block's sum and ReLU by another. What else
  * there is: the input, two pools, and the loss in two. */
 static void resnet50_normalises_in_its_convolutions_in_evaluation(void **state)
@@ -286,6 +305,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(resnet50_asks_for_every_convolution_once),
         cmocka_unit_test(resnet50_normalises_in_its_convolutions_in_evaluation),
         cmocka_unit_test(every_model_is_planned),
+        cmocka_unit_test(steps_of_every_model_fit_into_a_stream),
         cmocka_unit_test(resnet50_at_batch_256_in_bf16_is_recorded_as_graphs),
     };
     const struct CMUnitTest table[] = { cmocka_unit_test(print_table) };

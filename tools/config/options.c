@@ -329,7 +329,7 @@ const struct option_row option_table[] = {
       FIELD(devices.precision),
       .help = "number format of the computation (cpu: fp32, some bf16); weights stay fp32" },
     { SECTION_DEVICES, "graph", OPTION_CHOICE, .initial = "auto", .choices = graph_choices,
-      FIELD(devices.graph), .help = "CUDA: replay steps as recorded graphs; auto: small steps only" },
+      FIELD(devices.graph), .help = "CUDA: replay steps as recorded graphs; auto: small ones, and of many layers" },
     { SECTION_DEVICES, "workspace", OPTION_SIZE, .initial = "256MiB", RANGE(0, TIB),
       FIELD(devices.workspace),
       .help = "memory a convolution may use beside its values (CPU: if by Winograd's)" },

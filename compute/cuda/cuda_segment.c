@@ -120,8 +120,8 @@ void cuda_segments_close(struct plan *plan)
 /* Multiply-accumulates of a forward pass. A smaller step takes less time to compute than to
  * queue call by call. */
 #define SMALL_STEP_MACS 1e11
-/* Three steps are queued at a time, and a stream takes about a thousand calls; more block in the driver until others are
- * done. A layer takes three or four. */
+/* Three steps are queued at a time, and a stream takes about a thousand calls; more block in the driver until others
+ * are done. A layer takes three or four. */
 #define MANY_LAYERS 80u
 
 bool cuda_plan_is_recorded(const struct plan *plan)

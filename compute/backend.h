@@ -86,6 +86,16 @@ struct backend_result {
     uint32_t is_skipped;        /* of a training step: not 0 = its update was left out */
 };
 
+/* What a training step asks of a device, from the batch in its memory to the result on its way back; the update is not
+ * among it. */
+struct step_counts {
+    uint32_t kernels;           /* launches of kernels of ours */
+    uint32_t convolutions, products;    /* by libraries, each a kernel or a few */
+    uint32_t copies;            /* on the device, and that of the result */
+    bool is_recorded;           /* all that is launched as a few graphs */
+    size_t value_bytes;         /* of values, gradients and what layers keep between forward and backward */
+};
+
 /* Each implementation's struct backend begins with this. */
 struct backend_base { const struct backend_ops *ops; };
 
@@ -120,6 +130,9 @@ struct backend_ops {
      * needed) or -ENODEV (another device is) with the reason. Reads nothing else of the spec. */
     int (*supports)(const struct backend_spec *spec, struct refusal *refusal);
     int (*open)(struct backend **backend_out, const struct backend_spec *spec);
+    /* Of `count` samples of the spec's net, in its precision: counted without a device, the rest of the spec is not
+     * read. 0, -EOVERFLOW (logged: too many samples) or -ENOMEM. NULL: it queues nothing. */
+    int (*count_step)(const struct backend_spec *spec, uint32_t count, struct step_counts *counts_out);
     void (*close)(struct backend *backend);
     /* Floats parameter i takes in an arena: stored_counts[net->parameter_count]. */
     int (*store)(struct backend *backend, size_t *stored_counts);

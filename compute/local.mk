@@ -40,7 +40,7 @@ compute_libcompute_a_SOURCES += \
 	%D%/cuda/cublaslt_api.c %D%/cuda/cublaslt_dense.c \
 	%D%/cuda/backend_cuda.c %D%/cuda/cuda_plan.c %D%/cuda/cuda_store.c \
 	%D%/cuda/cuda_graph.c %D%/cuda/cuda_segment.c \
-	%D%/cuda/cuda_channels.c %D%/cuda/cuda_conv2d.c %D%/cuda/cuda_dense.c %D%/cuda/cuda_layers.c \
+	%D%/cuda/cuda_channels.c %D%/cuda/cuda_conv2d.c %D%/cuda/cuda_counts.c %D%/cuda/cuda_dense.c %D%/cuda/cuda_layers.c \
 	%D%/cuda/cuda_loss.c %D%/cuda/cuda_weighted.c \
 	%D%/cuda/cuda_memory.c %D%/cuda/cuda_norm.c %D%/cuda/cuda_pool.c
 endif

@@ -1,11 +1,13 @@
 /* Tables about models. */
 #include "tools/describe.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "compute/model.h"
 #include "compute/tower.h"
+#include "stage/log.h"
 #include "tools/config/number.h"
 #include "tools/config/train/recipes.h"
 #include "tools/run/run_plan.h"
@@ -308,28 +310,64 @@ static int make_spec(struct settings *settings, struct backend_spec *spec_out)
     *spec_out = (struct backend_spec){
         .threads = run_plan_threads(settings, (uint32_t)towers), .slice_max = find_slice(settings, towers),
         .layout = devices->layout, .convolution = devices->convolution, .allow_ref = devices->allow_ref,
-        .precision = devices->precision, .workspace_max = (size_t)devices->workspace,
+        .precision = devices->precision, .graph = devices->graph, .workspace_max = (size_t)devices->workspace,
     };
     return rc;
+}
+
+/* What a step needs and asks for. */
+struct step { const char *place; size_t value_bytes; struct step_counts counts; };
+
+static int find_step_on_cpu(const struct net *net, struct backend_spec *spec, struct step *step_out)
+{
+    const struct backend_ops *const ops = find_backend(spec);
+    step_out->place = "the CPU";
+    return find_values(net, ops, spec, &step_out->value_bytes);
+}
+
+/* Counted: no GPU is needed. */
+static int find_step_on_gpu(const struct net *net, struct backend_spec *spec, struct step *step_out)
+{
+    const struct backend_ops *const ops = backend_find("cuda");
+    if (ops == NULL) {
+        log_message(LOG_ERROR, "devices.kind = cuda: this program is built without CUDA");
+        return -ENODEV;
+    }
+    spec->net = net;
+    const int rc = ops->count_step(spec, spec->slice_max, &step_out->counts);
+    step_out->place = "a GPU";
+    step_out->value_bytes = step_out->counts.value_bytes;
+    return rc;
+}
+
+static void print_step(const struct step_counts *counts, FILE *out)
+{
+    char text[256];
+    snprintf(text, sizeof(text), "%" PRIu32 " kernels of ours, %" PRIu32 " convolutions by cuDNN, %" PRIu32
+             " products by cuBLASLt, %" PRIu32 " cop%s, and the update; %s", counts->kernels, counts->convolutions,
+             counts->products, counts->copies, counts->copies == 1 ? "y" : "ies",
+             counts->is_recorded ? "replayed as a few CUDA graphs" : "queued call by call");
+    print_beside("a step asks", 11, text, out);
 }
 
 int describe_net(const struct net *net, struct settings *settings, FILE *out)
 {
     struct backend_spec spec;
-    size_t values;
+    struct step step = { .value_bytes = 0 };
+    const bool is_on_gpu = settings->devices.kind == DEVICE_CHOICE_CUDA;
     int rc = make_spec(settings, &spec);
-    if (rc != 0)
-        return rc;
-    const struct backend_ops *const ops = find_backend(&spec);
-    rc = find_values(net, ops, &spec, &values);
+    if (rc == 0)
+        rc = is_on_gpu ? find_step_on_gpu(net, &spec, &step) : find_step_on_cpu(net, &spec, &step);
     if (rc != 0)
         return rc;
     fprintf(out, "%s: image %ux%ux%u, %u class%s\n\n", net->model, net->input.height, net->input.width,
             net->input.channels, net->classes, net->classes == 1 ? "" : "es");
     print_layers(net, out);
     print_counts(net, out);
-    fprintf(out, "activations  %s with gradients, training at batch %u on the CPU in %s\n",
-            number_bytes(values).text, spec.slice_max, precision_name(spec.precision));
+    fprintf(out, "activations  %s with gradients, training at batch %u on %s in %s\n",
+            number_bytes(step.value_bytes).text, spec.slice_max, step.place, precision_name(spec.precision));
+    if (is_on_gpu)
+        print_step(&step.counts, out);
     print_recipe(net, out);
     return 0;
 }

@@ -358,6 +358,7 @@ const struct backend_ops backend_cuda_ops = {
     .keeps_plans = true,
     .supports = cuda_backend_supports,
     .open = cuda_backend_open,
+    .count_step = cuda_count_step,
     .close = cuda_backend_close,
     .store = cuda_store_counts,
     .lay_out = cuda_backend_lay_out,

@@ -158,6 +158,12 @@ static int open_scratch(struct plan *plan, uint32_t index, struct conv2d *state)
     return rc;
 }
 
+/* A plan that is only counted has none. */
+static bool has_engines(const struct plan *plan)
+{
+    return plan->base.backend->cudnn != NULL;
+}
+
 static int conv2d_plan(struct plan *plan, uint32_t layer)
 {
     struct conv2d *const state = calloc(1, sizeof(*state));
@@ -168,7 +174,7 @@ static int conv2d_plan(struct plan *plan, uint32_t layer)
     int rc = value_plan_goes_back(&plan->base.values, layer) ? open_scratch(plan, layer, state) : 0;
     if (rc == 0 && has_norm(plan, layer))
         rc = open_folded(plan, layer, state);
-    for (uint32_t pass = 0; pass < CONV_PASS_COUNT && rc == 0; pass++)
+    for (uint32_t pass = 0; pass < CONV_PASS_COUNT && rc == 0 && has_engines(plan); pass++)
         if (pass_is_needed(plan, layer, pass))
             rc = plan_pass(plan, layer, pass);
     return rc;

@@ -141,7 +141,7 @@ static const struct fusion_rule rules[] = {
     { .head = LAYER_DENSE, .tail_count = 1, .tail = { LAYER_RELU } },
 };
 
-static const struct plan_ops plan_ops = {
+const struct plan_ops cuda_plan_ops = {
     .layers = cuda_layer_table,
     .rules = rules,
     .rule_count = sizeof(rules) / sizeof(rules[0]),
@@ -187,7 +187,7 @@ int cuda_plan_open(struct backend *backend, uint32_t count, bool training, struc
         return -ENOMEM;
     plan->base = (struct plan_base){
         .backend = backend,
-        .ops = &plan_ops,
+        .ops = &cuda_plan_ops,
         .net = backend->spec.net,
         .count = count,
         .training = training,

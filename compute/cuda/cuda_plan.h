@@ -166,6 +166,8 @@ int cuda_store_counts(struct backend *backend, size_t *stored_counts);
 int cuda_store_pack(struct backend *backend, uint32_t parameter, const float *plain, float *stored);
 int cuda_store_unpack(struct backend *backend, uint32_t parameter, const float *stored, float *plain);
 int cuda_store_plain(const struct backend *backend, uint32_t parameter, const float *stored, float *plain);
+/* cuda_counts.c: */
+int cuda_count_step(const struct backend_spec *spec, uint32_t count, struct step_counts *counts_out);
 /* cuda_loss.c: */
 int cuda_logits(struct plan *plan, float *logits_out);
 /* cuda_plan.c: */
@@ -223,6 +225,8 @@ extern const struct layer_ops cuda_max_pool_ops, cuda_average_pool_ops, cuda_bat
 extern const struct layer_ops cuda_pad_channels_ops, cuda_concat_ops, cuda_local_response_norm_ops;
 extern const struct layer_ops cuda_softmax_loss_ops;
 
+/* What the shared plan asks of this backend (cuda_plan.c). */
+extern const struct plan_ops cuda_plan_ops;
 /* All layers by kind (cuda_layers.c), and a line about one of a plan. */
 extern const struct layer_ops *const cuda_layer_table[LAYER_KIND_COUNT];
 void cuda_layer_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size);

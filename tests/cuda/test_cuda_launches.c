@@ -131,6 +131,18 @@ static void queue_step(struct bench *bench)
     assert_int_equal(tower_result(bench->stand.tower, bench->stand.result), 0);
 }
 
+static void leave_bucket(void *arg, size_t floats)
+{
+    (void)arg, (void)floats;
+}
+
+static void queue_without_update(struct bench *bench)
+{
+    stand_forward(&bench->stand, true);
+    assert_int_equal(tower_backward(bench->stand.tower, leave_bucket, bench), 0);
+    assert_int_equal(tower_result(bench->stand.tower, bench->stand.result), 0);
+}
+
 /* Of what is queued, which is like what was queued before. */
 static struct step_calls count_calls(struct bench *bench, void (*queue)(struct bench *bench))
 {
@@ -210,6 +222,37 @@ static void resnet50_at_batch_256_in_bf16_is_recorded_as_graphs(void **state)
     assert_int_equal(calls.of[OWN_KERNELS], 1 + bench.buckets.count);   /* the input and the updates */
     assert_int_equal(calls.of[COPIES], 1);
     bench_close(&bench);
+}
+
+/* --describe tells these. */
+static void assert_counted(const char *model, uint32_t batch, enum precision precision)
+{
+    struct bench bench;
+    struct step_counts counts;
+    bench_open(&bench, model, batch, precision, GRAPH_OFF);
+    const struct backend_spec spec = { .net = bench.net, .precision = precision };
+    const struct step_calls calls = count_calls(&bench, queue_without_update);
+    assert_int_equal(backend_find("cuda")->count_step(&spec, batch, &counts), 0);
+    assert_int_equal(counts.kernels, calls.of[OWN_KERNELS]);
+    assert_int_equal(counts.convolutions, calls.of[CONVOLUTIONS]);
+    assert_int_equal(counts.products, calls.of[PRODUCTS]);
+    assert_int_equal(counts.copies, calls.of[COPIES]);
+    assert_int_equal(counts.value_bytes, tower_needs(bench.stand.tower).backend.values);
+    bench_close(&bench);
+}
+
+static void steps_are_counted_without_a_device_as_they_are_queued(void **state)
+{
+    static const char *const some[] = { "mnist_cnn", "cifar_alexnet", "resnet20_v1", "resnet20_v2", "densenet40_k12",
+                                        "googlenet" };
+    (void)state;
+    for (const struct model *model = model_table; model->name != NULL; model++) {
+        bool is_looked_at = test_is_long();
+        for (size_t i = 0; i < sizeof(some) / sizeof(some[0]); i++)
+            is_looked_at = is_looked_at || strcmp(model->name, some[i]) == 0;
+        if (is_looked_at)
+            assert_counted(model->name, 64, (model - model_table) % 2 != 0 ? PRECISION_BF16 : PRECISION_FP32);
+    }
 }
 
 /* A stream takes about a thousand calls, and three steps may be queued. */
@@ -304,6 +347,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resnet50_asks_for_every_convolution_once),
         cmocka_unit_test(resnet50_normalises_in_its_convolutions_in_evaluation),
+        cmocka_unit_test(steps_are_counted_without_a_device_as_they_are_queued),
         cmocka_unit_test(every_model_is_planned),
         cmocka_unit_test(steps_of_every_model_fit_into_a_stream),
         cmocka_unit_test(resnet50_at_batch_256_in_bf16_is_recorded_as_graphs),

@@ -162,6 +162,18 @@ expect_out '^input     \(pixel / 255 - mean\) / deviation, mean 0.5, deviation 1
 expect_out_joined ' images train padded by 4 zeros, a random part, bilinear, half of them mirrored '
 expect_narrow 'the model of a file'
 
+# What a step asks of a GPU is counted without one.
+run "$pipetrain" --describe=mnist_cnn --set devices.kind=cuda --set devices.precision=bf16
+if [ -x "$build/tests/e2e/pipetrain_sim" ]; then
+    expect_code 0 'a model on a GPU'
+    expect_out '^activations  [0-9.]+ MiB with gradients, training at batch 128 on a GPU in bf16$'
+    expect_out_joined 'a step asks 17 kernels of ours, 5 convolutions by cuDNN, 6 products by cuBLASLt, 1 copy, and the update'
+    expect_narrow 'a model on a GPU'
+else
+    expect_code 71 'a model on a GPU, without CUDA'
+    expect_err 'devices.kind = cuda: this program is built without CUDA'
+fi
+
 # What a run does is said on lines that fit a terminal.
 for how in --check --dry-run; do
     for settings in '--set train.batch=100' '--set data.shuffle=block --set input.read_block=64KiB --set devices.towers=3' \

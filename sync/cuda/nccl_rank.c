@@ -1,6 +1,7 @@
-/* A rank's communicator. It never blocks: a call that goes on (ncclInProgress) is asked after
- * until it is done or the run ends. A rank that saw an error or a
- * cancel aborts its communicator when it leaves, every other one ends it in peace. */
+/* A rank's communicator. It never blocks: a call that goes on (ncclInProgress) is asked after until it is done or the
+ * run ends. That has a price: NCCL hands every call to a thread that it starts for it, which takes memory and 30 to
+ * 80 us; a call that blocks could not be ended with its run. A rank that saw an error or a cancel aborts its
+ * communicator when it leaves, every other one ends it in peace. */
 #include "sync/cuda/nccl_rank.h"
 
 #include <assert.h>

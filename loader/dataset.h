@@ -61,6 +61,7 @@ struct dataset {
     struct sample_format format;
     size_t sample_bytes;        /* of options.shape */
     uint64_t fingerprint;       /* xxh3 over names, sizes and record counts */
+    uint64_t contents;          /* xxh3 over the contents of the shards (shard_index.h) */
 };
 
 /* Open every shard. On failure all that is wrong is written to problem_out, a line each, the

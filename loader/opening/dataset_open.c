@@ -215,8 +215,10 @@ static int fingerprint(struct dataset *dataset)
     if (hash == NULL)
         return -ENOMEM;
     XXH3_64bits_reset(hash);
-    for (uint32_t i = 0; i < dataset->shard_count; i++)
+    for (uint32_t i = 0; i < dataset->shard_count; i++) {
         hash_add(hash, dataset->paths[i], &dataset->indexes[i]);
+        dataset->contents = XXH3_64bits_withSeed(&dataset->indexes[i].contents, sizeof(uint64_t), dataset->contents);
+    }
     dataset->fingerprint = XXH3_64bits_digest(hash);
     XXH3_freeState(hash);
     return 0;

@@ -22,7 +22,7 @@
 #include "stage/file/file.h"
 
 #define INDEX_MAGIC "PTINDEX"
-#define INDEX_VERSION 2u
+#define INDEX_VERSION 3u
 #define INDEX_BYTE_ORDER 0x01020304u
 
 struct index_header {
@@ -32,6 +32,7 @@ struct index_header {
     uint64_t checksum;          /* xxh3 of the whole file with this field 0 */
     struct shard_stamp stamp;   /* of the shard */
     uint64_t stream_bytes;
+    uint64_t contents;
     uint64_t record_count;
     uint64_t damage_count;
 };
@@ -173,6 +174,7 @@ static int image_unpack(const struct image *image, const struct index_header *he
     uint64_t offset = 0;
     int rc = 0;
     index->bytes = header->stream_bytes;
+    index->contents = header->contents;
     while (rc == 0 && (length < lengths_end || next < end)) {
         struct index_damage damage = { .before_record = UINT64_MAX };
         if (next < end)
@@ -228,7 +230,7 @@ static int image_pack(struct image *image, const struct shard_index *index)
         return -ENOMEM;
     struct index_header header = {
         .magic = INDEX_MAGIC, .version = INDEX_VERSION, .byte_order = INDEX_BYTE_ORDER,
-        .stamp = index->stamp, .stream_bytes = index->bytes,
+        .stamp = index->stamp, .stream_bytes = index->bytes, .contents = index->contents,
         .record_count = index->record_count, .damage_count = index->damage_count,
     };
     uint8_t *at = image->data + sizeof(header);

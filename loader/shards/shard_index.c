@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <xxhash.h>
 
 #include "formats/tfrecord.h"
 #include "loader/shards/frame_text.h"
@@ -296,11 +297,18 @@ static int walk_damage(struct walk *walk, uint64_t offset, enum tfrecord_check c
     return 0;
 }
 
+/* The footer is read with the header behind it. */
 static int walk_record(struct walk *walk, uint64_t offset, uint32_t payload_bytes, uint64_t *next_out)
 {
+    struct shard_index *const index = walk->index;
+    const uint64_t footer = offset + TFRECORD_HEADER_BYTES + payload_bytes;
     walk->read_bytes = payload_bytes > PAYLOAD_LONG_BYTES ? WINDOW_SPARSE_BYTES : WINDOW_BYTES;
-    *next_out = offset + payload_bytes + TFRECORD_FRAME_BYTES;
-    return shard_index_add_record(walk->index, offset, payload_bytes);
+    const int rc = window_move(walk, footer, TFRECORD_FOOTER_BYTES);
+    if (rc < 0)
+        return rc;
+    index->contents = XXH3_64bits_withSeed(window_at(walk, footer), TFRECORD_FOOTER_BYTES, index->contents);
+    *next_out = footer + TFRECORD_FOOTER_BYTES;
+    return shard_index_add_record(index, offset, payload_bytes);
 }
 
 /* The size of a stream that may be broken is known when it was read, as its breaks are: window by window, so that it

@@ -76,6 +76,35 @@ static void the_fingerprint_follows_names_sizes_and_counts(void **state)
     assert_true(seen[0] == seen[3]);
 }
 
+/* Other records of the same sizes, under the same name. */
+static void the_content_follows_the_payloads(void **state)
+{
+    (void)state;
+    uint64_t seen[4][2];
+    char place[256];
+    fixture_subfolder(place, sizeof(place), "content");
+    const char *const path = fixture_path(place, "shard.tfrecord");
+    const uint32_t first_ids[] = { 0, 3, 0, 0 }, parts[] = { 0, 0, 0, 1 };
+    for (int i = 0; i < 4; i++) {
+        fixture_write_shard(path, first_ids[i], 10);
+        struct dataset_options options = fixture_options(path);
+        options.use_index_cache = true;
+        if (parts[i]) {
+            options.part = DATASET_REST;
+            options.held_out = 0.5;
+        }
+        for (int round = 0; round < 2; round++) {
+            struct dataset *const dataset = fixture_open(&options);
+            assert_int_equal(dataset->indexes[0].bytes, dataset->indexes[0].stamp.bytes);
+            seen[i][round] = dataset->contents;
+            dataset_close(dataset);
+        }
+        assert_true(seen[i][0] == seen[i][1] && seen[i][0] != 0);
+    }
+    assert_true(seen[0][0] != seen[1][0]);
+    assert_true(seen[0][0] == seen[2][0] && seen[0][0] == seen[3][0]);
+}
+
 static void takes_shards_and_leaves_their_companions(void **state)
 {
     (void)state;
@@ -346,6 +375,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_all_records_of_any_number_of_shards),
         cmocka_unit_test(the_fingerprint_follows_names_sizes_and_counts),
+        cmocka_unit_test(the_content_follows_the_payloads),
         cmocka_unit_test(takes_shards_and_leaves_their_companions),
         cmocka_unit_test(shards_are_sorted_bytewise),
         cmocka_unit_test(a_directory_of_two_splits_gives_the_one_that_is_meant),

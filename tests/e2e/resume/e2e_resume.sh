@@ -134,6 +134,19 @@ resumed by_name --set checkpoint.every=often
 expect_code 2 'no rule'
 expect_err 'every: is none of: never, epoch, a number of steps'
 
+# ---- shards that were written anew ----
+
+"$shard_maker" "$work/anew.tfrecord" 40 28 7 1
+resumed anew --set "data.train=$work/anew.tfrecord" --set train.epochs=1 --set checkpoint.every=epoch
+expect_code 0 'a run over a shard'
+"$shard_maker" "$work/anew.tfrecord" 40 28 7 1
+resumed anew --set "data.train=$work/anew.tfrecord" --set train.epochs=2
+expect_code 0 'a shard that holds the same again'
+"$shard_maker" "$work/anew.tfrecord" 40 28 7 2
+resumed anew --set "data.train=$work/anew.tfrecord" --set train.epochs=3
+expect_code 2 'a shard with another label'
+expect_err 'is of a run of other settings: the content of data.train is [0-9a-f]{16}, there [0-9a-f]{16}'
+
 # ---- by the clock ----
 
 for towers in 1 3; do

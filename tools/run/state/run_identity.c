@@ -14,6 +14,7 @@
 
 #define TOLD_MAX 3u             /* differences that are named */
 #define VALUE_SHOWN 60          /* bytes of a value */
+#define CONTENT_OF "the content of "
 
 /* Sections that decide, but for some of their keys; "" = all the others of the section. */
 static const struct { enum section section; bool decides; const char *others; } rules[] = {
@@ -65,9 +66,13 @@ static void write_options(const struct settings *settings, FILE *out)
 static void write_data(const struct run_plan *plan, const struct dataset *const *datasets, FILE *out)
 {
     static const char *const names[PASS_COUNT] = { [PASS_TRAIN] = "data.train", [PASS_EVALUATE] = "data.validation" };
-    for (int pass = 0; pass < PASS_COUNT; pass++)
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+        const struct dataset *const dataset = datasets[pass];
         fprintf(out, "%s = %" PRIu64 " records, %016" PRIx64 "\n", names[pass], plan->schedule.records[pass],
-                datasets[pass] != NULL ? datasets[pass]->fingerprint : 0);
+                dataset != NULL ? dataset->fingerprint : 0);
+        if (dataset != NULL)
+            fprintf(out, CONTENT_OF "%s = %016" PRIx64 "\n", names[pass], dataset->contents);
+    }
 }
 
 int run_identity_open(char **identity_out, const struct settings *settings, const struct run_plan *plan,
@@ -124,9 +129,11 @@ static void add_difference(const char *line, size_t key_bytes, const char *their
         snprintf(words + used, words_size - used, "; ...");
 }
 
-/* Is the line's value what a version that did not know the key would have had? */
-static bool is_initial(const char *line, size_t key_bytes, size_t value_bytes)
+/* Is the line's value what a version that did not know the key would have had, as far as one can tell? */
+static bool may_be_initial(const char *line, size_t key_bytes, size_t value_bytes)
 {
+    if (strncmp(line, CONTENT_OF, sizeof(CONTENT_OF) - 1) == 0)
+        return true;
     for (const struct option_row *row = option_table; row->key != NULL; row++) {
         char begin[96];
         const int bytes = snprintf(begin, sizeof(begin), "%s.%s = ", section_name(row->section), row->key);
@@ -145,7 +152,7 @@ bool run_identity_differs(const char *ours, const char *theirs, char *words, siz
         const size_t value_bytes = strcspn(line + key_bytes, "\n");
         const char *const value = find_value(theirs, line, key_bytes);
         const bool is_same = value != NULL ? strncmp(value, line + key_bytes, value_bytes + 1) == 0
-                                           : is_initial(line, key_bytes, value_bytes);
+                                           : may_be_initial(line, key_bytes, value_bytes);
         if (!is_same)
             add_difference(line, key_bytes, value, told++, words, words_size);
     }

@@ -127,6 +127,9 @@ static int check_link(const struct reduce_member *reader, const struct reduce_me
         rc = other->device->ops->event_open(other->device, EVENT_ORDER, &link.passed[1]);
     if (rc == 0)
         rc = try_link(&link);
+    /* Where it was given up, copies may still be on their way. */
+    device->ops->stream_drain(reader->communication);
+    other->device->ops->stream_drain(other->communication);
     for (uint32_t i = 0; i < 2; i++)
         if (link.passed[i] != NULL)
             link.passed[i]->device->ops->event_close(link.passed[i]);

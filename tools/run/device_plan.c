@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "stage/file/cache_folder.h"
 #include "sync/server/reduce_server.h"
@@ -221,7 +222,7 @@ static int choose_reduction(struct device_plan *plan, const struct settings *set
 
 /* ---- all together ---- */
 
-/* A folder that is not there or cannot be written costs the planning time, nothing else. */
+/* A folder that is not there or cannot be written costs the planning time in every run. */
 static void choose_plan_cache(struct device_plan *plan, const struct settings *settings)
 {
     const char *const folder = settings->devices.plan_cache;
@@ -229,12 +230,13 @@ static void choose_plan_cache(struct device_plan *plan, const struct settings *s
         return;
     if (*folder != '\0') {
         snprintf(plan->plan_cache, sizeof(plan->plan_cache), "%s", folder);
-        (void)mkdir(folder, 0777);      /* whether that worked shows when a file is made there */
-        return;
+        (void)mkdir(folder, 0777);      /* whether that worked shows next */
+    } else {
+        cache_folder_make();
+        if (!cache_folder_find(plan->plan_cache, sizeof(plan->plan_cache)))
+            plan->plan_cache[0] = '\0';
     }
-    cache_folder_make();
-    if (!cache_folder_find(plan->plan_cache, sizeof(plan->plan_cache)))
-        plan->plan_cache[0] = '\0';
+    plan->keeps_plans = access(plan->plan_cache, W_OK | X_OK) == 0;
 }
 
 static int choose(struct device_plan *plan, const struct settings *settings, struct problems *problems)

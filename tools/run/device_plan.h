@@ -25,6 +25,7 @@ struct device_plan {
     uint32_t idle;                      /* devices there are beyond those, when no list was given */
     char note[256];                     /* why no better kind of device was found, "" else */
     char plan_cache[PATH_MAX];          /* folder of the convolution plans, "" = none */
+    bool keeps_plans;                   /* it is there, and new ones can be written to it */
 };
 
 /* 0, or with a message in `problems`: -EINVAL (the settings contradict each other), -ENODEV

@@ -38,7 +38,7 @@ static void find_counts(const struct schedule *schedule, uint32_t tower, struct 
 
 static bool measures_plans(const struct run_plan *plan, const struct settings *settings)
 {
-    const bool is_worth_it = plan->devices.plan_cache[0] != '\0' && plan->only_evaluated == 0 &&
+    const bool is_worth_it = plan->devices.keeps_plans && plan->only_evaluated == 0 &&
                              schedule_step_count(&plan->schedule) >= STEPS_TO_MEASURE_FOR;
     return settings->devices.time_plans == PLAN_TIMES_AUTO ? is_worth_it
                                                            : settings->devices.time_plans == PLAN_TIMES_YES;

@@ -312,8 +312,8 @@ static int choose(struct conv_engine *engine, const struct conv_planner *planner
     return rc;
 }
 
-/* Towers are opened side by side. One at a time asks cuDNN for plans: then what is measured on a device that they share
- * is measured alone, and all but the first find in the cache what the first has chosen. */
+/* Towers are opened side by side. One at a time measures: then what is measured on a device that they share is measured
+ * alone, and all but the first find in the cache what the first has chosen. */
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
 /* Bias and ReLU are left to a kernel of ours when cuDNN has no engine that does them too. */
@@ -354,9 +354,12 @@ static int conv_engine_open(struct conv_engine **engine_out, const struct conv_p
     snprintf(engine->name, sizeof(engine->name), "%s", planner->name);
     engine->shape = *shape;
     engine->fused = evened(shape);
-    pthread_mutex_lock(&one_at_a_time);
+    const bool measures = planner->scratch != NULL;
+    if (measures)
+        pthread_mutex_lock(&one_at_a_time);
     const int rc = choose_any(engine, planner, &refusal);
-    pthread_mutex_unlock(&one_at_a_time);
+    if (measures)
+        pthread_mutex_unlock(&one_at_a_time);
     if (rc == -ENOTSUP && !quiet) {
         char text[256];
         shape_print(shape, text, sizeof(text));
@@ -495,22 +498,6 @@ static int surround(const struct conv_engine *engine, cudnnHandle_t handle, cons
 
 /* ---- plans that do not run ---- */
 
-/* The first of the plans by another engine takes the place of the one that does not run; all others are closed. */
-static int replace(struct conv_engine *engine, struct engine_plan *plans, uint32_t count)
-{
-    const int64_t failed = engine->chosen.engine;
-    int rc = -ENOTSUP;
-    for (uint32_t i = 0; i < count; i++)
-        if (rc != 0 && plans[i].engine != failed) {
-            engine_plan_close(&engine->chosen);
-            engine->chosen = plans[i];
-            rc = 0;
-        } else {
-            engine_plan_close(&plans[i]);
-        }
-    return rc;
-}
-
 /* An engine may find out late, or on another driver than the plan was made with, that it cannot run. Once another one
  * is taken that is content with the workspace there is, and later runs choose anew. 0; -ENOTSUP, with the reason in
  * *refusal, when there is none; or another negative errno. */
@@ -518,25 +505,26 @@ static int choose_another(struct conv_engine *engine, cudnnHandle_t handle, stru
 {
     const struct conv_planner planner = { .name = engine->name, .handle = handle,
                                           .workspace_max = engine->chosen.workspace };
-    const struct engine_rules rules = rules_of(engine, &planner);
-    struct engine_plan plans[ENGINE_PLANS_MAX];
+    struct engine_rules rules = rules_of(engine, &planner);
+    struct engine_plan another;
     uint32_t count = 0;
     char text[256];
     if (engine->was_replaced)
         return -ENOTSUP;
-    engine->was_replaced = true;
+    rules.failed = &engine->chosen.engine;
     shape_print(&engine->fused, text, sizeof(text));
     log_message(LOG_RUN, "%s: cuDNN's engine %" PRId64 " does not run %s: %s: another one is taken", engine->name,
                 engine->chosen.engine, text, refusal->text);
     if (engine->cache != NULL)
         plan_cache_drop(engine->cache, engine->key);
-    pthread_mutex_lock(&one_at_a_time);
-    int rc = engine_find(&engine->graph, &rules, ENGINE_PLANS_MAX, plans, &count, refusal);
-    pthread_mutex_unlock(&one_at_a_time);
-    if (rc == 0)
-        rc = replace(engine, plans, count);
+    const int rc = engine_find(&engine->graph, &rules, 1, &another, &count, refusal);
+    if (rc < 0)
+        return rc;
+    engine_plan_close(&engine->chosen);
+    engine->chosen = another;
     engine->cached = engine->measured = false;
-    return rc;
+    engine->was_replaced = true;
+    return 0;
 }
 
 static int execute(const struct conv_plan *plan, cudnnHandle_t handle, struct cudnn_refusal *refusal)

@@ -136,6 +136,8 @@ static int judge(struct search *search, cudnnBackendDescriptor_t config, enum ra
         return rc;
     /* Engine 0 is cuDNN's plain implementation of whatever the others do. */
     *rank_out = index == 0 ? RANK_SLOW : compiled ? RANK_COMPILED : RANK_READY;
+    if (search->rules->failed != NULL && *search->rules->failed == index)
+        return 0;
     return is_admissible(search, notes) && !has_plans_of(search, index) && !is_worthless(search, *rank_out) ? 1 : 0;
 }
 
@@ -330,7 +332,7 @@ static void explain(const struct search *search, struct cudnn_refusal *refusal)
 static bool has_enough(const struct search *search)
 {
     if (search->wanted > 1)
-        return search->count > 0;
+        return search->count > 0 && search->ranks[0] < RANK_COMPILED;
     return search->count == search->wanted && search->ranks[search->count - 1] == RANK_READY;
 }
 

@@ -17,6 +17,7 @@ struct engine_rules {
     cudnnBackendDescriptor_t properties;
     bool exact;                 /* inputs are not rounded: no tensor cores for fp32 */
     size_t workspace_max;
+    const int64_t *failed;      /* an engine that does not run, which is left out; NULL: none */
     size_t copy_bytes;          /* a workspace of so many holds all of a step's values in another layout */
 };
 

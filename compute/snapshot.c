@@ -146,9 +146,9 @@ int snapshot_queue(struct snapshot *snapshot)
     return rc == 0 ? stream_record(spec->compute, snapshot->copied) : rc;
 }
 
-int snapshot_wait(struct snapshot *snapshot)
+struct event *snapshot_end(struct snapshot *snapshot)
 {
-    return tower_spec(snapshot->tower)->device->ops->event_wait(snapshot->copied);
+    return snapshot->copied;
 }
 
 static int read_plain(const struct snapshot *snapshot, int kind, uint32_t parameter, float *plain_out)

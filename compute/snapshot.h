@@ -36,9 +36,9 @@ void snapshot_close(struct snapshot *snapshot);
  * nothing and does not wait, but on a device whose compute stream is inline the copy is made now.
  * 0 or a negative errno: then what the snapshot holds is not defined. */
 int snapshot_queue(struct snapshot *snapshot);
-/* Wait until what was queued is there: from then until the next snapshot_queue any thread may
- * read. 0, -ECANCELED, or -EIO when the device failed. */
-int snapshot_wait(struct snapshot *snapshot);
+/* What was queued is there once this event has passed: from then until the next snapshot_queue any thread may
+ * read. */
+struct event *snapshot_end(struct snapshot *snapshot);
 
 /* The plain form of a parameter (parameter->count floats): its value, or, of one that is updated,
  * its part of buffer `state` < tower_state_count. Any thread; allocates nothing. 0 or a

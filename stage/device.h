@@ -133,5 +133,9 @@ static inline int stream_wait(struct stream *stream, struct event *event)
 {
     return stream->device->ops->stream_wait(stream, event);
 }
+static inline int event_wait(struct event *event)
+{
+    return event->device->ops->event_wait(event);
+}
 
 #endif

@@ -84,12 +84,24 @@ static void record_copy(struct feeder *feeder, const struct span *span, uint64_t
     feeder->ended_before = ended;
 }
 
+/* Until the slot is free the copy waits for steps, which may wait for other towers' input; from then on it is only the
+ * copy that may hang. */
+static int await_copy(struct feeder *feeder, struct slot *slot)
+{
+    int rc = event_wait(feeder->begun);
+    heartbeat_begin("waiting for its copy");
+    if (!rc)
+        rc = event_wait(slot->ready);
+    heartbeat_end();
+    return rc;
+}
+
 /* Wait for the copy of what `span` names, queued from queued_ns on. */
 static int copy_wait(struct feeder *feeder, struct slot *slot, const struct span *span, uint64_t queued_ns)
 {
     const struct device_ops *const ops = feeder->spec.device->ops;
     uint64_t copy_ns = 0;
-    int rc = ops->event_wait(slot->ready);
+    int rc = await_copy(feeder, slot);
     if (!rc)
         rc = ops->event_elapsed(feeder->begun, feeder->ended, &copy_ns);
     feeder->counts.copy_ns += copy_ns;

@@ -2,6 +2,7 @@
 #include "stage/heartbeat.h"
 
 _Thread_local struct heartbeat *heartbeat_own;
+atomic_bool heartbeat_left_behind;
 
 struct heartbeat *heartbeat_adopt(struct heartbeat *heartbeat)
 {

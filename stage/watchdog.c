@@ -38,8 +38,9 @@ struct watchdog {
     uint32_t looks_failed;              /* since the run has failed; the thread's own */
     pthread_mutex_t lock;               /* of what follows */
     pthread_cond_t changed;
-    bool closing, stays;                /* watchdog_close was called; the run was failed by the watchdog */
+    bool closing, stays;                /* watchdog_close was called; the end of the process may hang */
     bool is_failing, is_exiting;        /* the thread is in stop_fail; it only waits for the end of the process */
+    enum exit_code code;                /* of the process, where that is ended */
 };
 
 /* A heartbeat as one look sees it. */
@@ -121,11 +122,20 @@ static void add_others(const struct watchdog *watchdog, const struct heartbeat *
 
 /* Failing the run. */
 
-static void set_failing(struct watchdog *watchdog, bool is_failing)
+/* False when the run is being closed: whatever hung has returned. */
+static bool begin_failing(struct watchdog *watchdog)
 {
     pthread_mutex_lock(&watchdog->lock);
-    watchdog->is_failing = is_failing;
-    watchdog->stays = true;
+    watchdog->is_failing = !watchdog->closing;
+    pthread_mutex_unlock(&watchdog->lock);
+    return watchdog->is_failing;
+}
+
+static void end_failing(struct watchdog *watchdog)
+{
+    pthread_mutex_lock(&watchdog->lock);
+    watchdog->is_failing = false;
+    watchdog->stays = stop_code(watchdog->stop) == EXIT_CODE_STALL;    /* else another failure was first */
     pthread_cond_broadcast(&watchdog->changed);
     pthread_mutex_unlock(&watchdog->lock);
 }
@@ -133,12 +143,13 @@ static void set_failing(struct watchdog *watchdog, bool is_failing)
 static void fail_run(struct watchdog *watchdog, const struct heartbeat *stuck)
 {
     char text[TEXT_BYTES / 4], others[TEXT_BYTES];
-    set_failing(watchdog, true);
+    if (!begin_failing(watchdog))
+        return;
     describe(stuck, text, sizeof(text));
     add_others(watchdog, stuck, others, sizeof(others));
     stop_fail(watchdog->stop, EXIT_CODE_STALL, "%s: no progress for %g s (sync.deadline)%s%s; the run ends",
               stuck->name, watchdog->deadline_ms / 1000.0, text, others);
-    set_failing(watchdog, false);
+    end_failing(watchdog);
 }
 
 /* Not exit: what the hanging thread holds, exit's clean-up may need. */
@@ -204,7 +215,7 @@ static _Noreturn void await_exit(struct watchdog *watchdog)
     for (;;) {
         nanosleep(&period, NULL);
         look(watchdog);
-        end_failed_run(watchdog, EXIT_CODE_STALL);
+        end_failed_run(watchdog, watchdog->code);
     }
 }
 
@@ -290,6 +301,8 @@ void watchdog_close(struct watchdog *watchdog)
     pthread_mutex_lock(&watchdog->lock);
     while (watchdog->is_failing)
         pthread_cond_wait(&watchdog->changed, &watchdog->lock);
+    watchdog->stays = watchdog->stays || (stop_failed(watchdog->stop) && atomic_load(&heartbeat_left_behind));
+    watchdog->code = stop_code(watchdog->stop);
     const bool stays = watchdog->stays;
     if (stays)
         guard_exit(watchdog);

@@ -75,17 +75,9 @@ bool snapshot_pool_has_last(const struct snapshot_pool *pool)
     return pool->rule.count > 0 && pool->rule.last;
 }
 
-int snapshot_pool_take_last(struct snapshot_pool *pool)
+void snapshot_pool_keep_last(struct snapshot_pool *pool, struct snapshot *last)
 {
-    if (!snapshot_pool_has_last(pool))
-        return 0;
-    struct snapshot *last;
-    int rc = snapshot_pool_take(pool, &last);
-    if (rc == 0)
-        rc = snapshot_wait(last);
-    if (rc == 0)
-        pool->last = last;
-    return rc;
+    pool->last = last;
 }
 
 struct snapshot *snapshot_pool_last(struct snapshot_pool *pool)

@@ -54,8 +54,8 @@ int snapshot_pool_take(struct snapshot_pool *pool, struct snapshot **snapshot_ou
 int snapshot_pool_try_take(struct snapshot_pool *pool, struct snapshot **snapshot_out);
 /* Does the rule want one behind the last batch? */
 bool snapshot_pool_has_last(const struct snapshot_pool *pool);
-/* The one behind the last batch, if the rule wants it: take it and wait until it is complete. */
-int snapshot_pool_take_last(struct snapshot_pool *pool);
+/* The one behind the last batch was taken and is complete. */
+void snapshot_pool_keep_last(struct snapshot_pool *pool, struct snapshot *last);
 /* That snapshot, lent; NULL when there is none. */
 struct snapshot *snapshot_pool_last(struct snapshot_pool *pool);
 /* A snapshot that was taken goes to main, and comes back from any thread. */

@@ -236,6 +236,20 @@ static int finish_run(struct trainer *trainer)
     return rc == 0 ? await_end(trainer) : rc;
 }
 
+/* The snapshot behind the last batch, for which other towers may have sums left to do. */
+static int take_last(struct trainer *trainer)
+{
+    struct snapshot *last = NULL;
+    int rc = sync_before_snapshot(&trainer->sync, trainer->next);
+    if (rc == 0)
+        rc = snapshot_pool_take(&trainer->snapshots, &last);
+    if (rc == 0)
+        rc = sync_await_end(&trainer->sync, snapshot_end(last), &trainer->phases);
+    if (rc == 0)
+        snapshot_pool_keep_last(&trainer->snapshots, last);
+    return rc;
+}
+
 static void run_steps(struct trainer *trainer)
 {
     int rc = step_clock_start(trainer->clock);
@@ -244,9 +258,7 @@ static void run_steps(struct trainer *trainer)
     if (rc == -ENODATA)
         rc = finish_steps(trainer);
     if (rc == 0 && snapshot_pool_has_last(&trainer->snapshots))
-        rc = sync_before_snapshot(&trainer->sync, trainer->next);
-    if (rc == 0)
-        rc = snapshot_pool_take_last(&trainer->snapshots);
+        rc = take_last(trainer);
     if (rc == 0)
         rc = finish_run(trainer);
     if (rc != 0 && rc != -ECANCELED)

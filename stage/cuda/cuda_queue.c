@@ -36,7 +36,6 @@ struct cuda_event {
     cudaEvent_t event;
 };
 
-static atomic_bool has_stuck_work;
 
 static bool is_cancelled(struct device *device)
 {
@@ -134,7 +133,7 @@ static bool drain(struct cuda_stream *stream)
     if (stream->is_left || work_ends(stream))
         return !stream->is_left;
     stream->is_left = true;
-    atomic_store(&has_stuck_work, true);
+    atomic_store(&heartbeat_left_behind, true);
     atomic_store(&cuda_device_of(stream->base.device)->is_stuck, true);
     log_message(LOG_ERROR, "%s: the work on stream %s does not end: it is left behind", cuda_name(stream->base.device),
                 stream->name);
@@ -161,7 +160,7 @@ void cuda_stream_close(struct stream *base)
 
 bool cuda_has_stuck_work(void)
 {
-    return atomic_load(&has_stuck_work);
+    return atomic_load(&heartbeat_left_behind);
 }
 
 /* Before anything is queued. */

@@ -222,7 +222,7 @@ static bool await_idle(struct lane *lane, uint64_t due_ns)
     return is_idle;
 }
 
-/* A thread that somebody keeps from writing is left behind. */
+/* A thread that somebody keeps from writing is left behind; where none does, who writes from then on writes itself. */
 static void lane_end(struct lane *lane, uint64_t due_ns)
 {
     const bool is_idle = await_idle(lane, due_ns);
@@ -230,8 +230,10 @@ static void lane_end(struct lane *lane, uint64_t due_ns)
     lane->state = LANE_CLOSED;
     pthread_cond_broadcast(&lane->changed);
     pthread_mutex_unlock(&lane->lock);
-    if (is_idle)
+    if (is_idle) {
         thread_join(lane->thread);
+        lane->state = LANE_DIRECT;
+    }
     lane->thread = NULL;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "compute/update/bf16.h"
+#include "stage/heartbeat.h"
 #include "stage/trace/range.h"
 #include "sync/meeting.h"
 #include "sync/place.h"
@@ -325,7 +326,11 @@ static int await_updates(struct server_reduce *reduce, uint32_t tower, uint64_t 
                          uint32_t *staleness_out)
 {
     pthread_mutex_lock(&reduce->lock);
-    while ((!reduce->filled || reduce->next[tower] < step || steps_in(reduce) + bound < step) && !reduce->cancelled)
+    heartbeat_begin_wait("waiting for its updates");
+    while (reduce->next[tower] < step && !reduce->cancelled)
+        pthread_cond_wait(&reduce->changed, &reduce->lock);
+    heartbeat_end_wait();
+    while ((!reduce->filled || steps_in(reduce) + bound < step) && !reduce->cancelled)
         pthread_cond_wait(&reduce->changed, &reduce->lock);
     const uint64_t in = steps_in(reduce);
     const bool cancelled = reduce->cancelled;

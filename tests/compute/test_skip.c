@@ -68,7 +68,7 @@ static float *numbers_of(const struct stand *stand, const struct net *net, size_
     assert_non_null(numbers);
     assert_int_equal(snapshot_open(&snapshot, stand->tower, SNAPSHOT_STATE), 0);
     assert_int_equal(snapshot_queue(snapshot), 0);
-    assert_int_equal(snapshot_wait(snapshot), 0);
+    assert_int_equal(event_wait(snapshot_end(snapshot)), 0);
     for (uint32_t p = 0; p < net->parameter_count; at += net->parameters[p++].count) {
         assert_int_equal(snapshot_value(snapshot, p, numbers + at), 0);
         at += net->parameters[p].count;

@@ -100,7 +100,7 @@ static struct plain_state stand_state(struct stand *stand, const struct net *net
     struct snapshot *snapshot = NULL;
     assert_int_equal(snapshot_open(&snapshot, stand->tower, SNAPSHOT_STATE), 0);
     assert_int_equal(snapshot_queue(snapshot), 0);
-    assert_int_equal(snapshot_wait(snapshot), 0);
+    assert_int_equal(event_wait(snapshot_end(snapshot)), 0);
     state_read(&state, net, snapshot);
     snapshot_close(snapshot);
     return state;
@@ -235,7 +235,7 @@ static void check_stays(const char *backend)
     state_read(&found, net, snapshot);
     assert_states_equal(&found, &expected);
     assert_int_equal(snapshot_queue(snapshot), 0);
-    assert_int_equal(snapshot_wait(snapshot), 0);
+    assert_int_equal(event_wait(snapshot_end(snapshot)), 0);
     state_read(&found, net, snapshot);
     assert_memory_not_equal(found.numbers, expected.numbers, found.floats * sizeof(*found.numbers));
     free(expected.numbers);
@@ -264,7 +264,7 @@ static void check_shown(const char *backend)
     struct plain_state state = stand_state(&stand, net, &optimizers[1]);
     float *const arena = stand_gradients(&stand);
     stand_steps(&stand, net, 1, 2);     /* what is shown stays */
-    assert_int_equal(snapshot_wait(snapshot), 0);
+    assert_int_equal(event_wait(snapshot_end(snapshot)), 0);
     for (uint32_t p = 0, at = 0; p < net->parameter_count; at += net->parameters[p++].count) {
         const struct parameter *const parameter = &net->parameters[p];
         const struct arena_range *const range = &tower_arena(stand.tower)->ranges[p];
@@ -324,7 +324,7 @@ static void check_last_of(const char *backend, const struct optimizer *optimizer
                     tower_statistics_count(stand.tower) * sizeof(float) + expected.carried_bytes + 2 * 64);
     assert_int_equal(snapshot_open(&snapshot, stand.tower, SNAPSHOT_LAST), 0);
     assert_int_equal(snapshot_queue(snapshot), 0);
-    assert_int_equal(snapshot_wait(snapshot), 0);
+    assert_int_equal(event_wait(snapshot_end(snapshot)), 0);
     for (uint32_t p = 0, at = 0; p < net->parameter_count; at += net->parameters[p++].count) {
         const size_t count = net->parameters[p].count;
         if (net->parameters[p].is_trained) {

@@ -58,6 +58,7 @@ hang cudnnBackendExecute:9 "$step" cudnnBackendExecute --set devices.graph=off
 hang cudaEventQuery:20 "$anywhere" '[a-z ]+ \(cudaEventQuery\)'
 hang cudaStreamQuery:1 "$while" 'waiting for the end of its stream'
 hang kernel:30 "$step" 'waiting for its results'
+hang upload:10 "$step" 'waiting for its copy'
 
 for reduce in peer host; do
     two="--set devices.towers=2 --set sync.reduce=$reduce"
@@ -70,7 +71,9 @@ for reduce in peer host; do
     hang kernel:60 "$step" 'waiting for its results' $two
 done
 
+hang kernel:60 "$step" 'waiting for its updates' --set devices.towers=2 --set sync.mode=async
 two='--set devices.towers=2 --set sync.reduce=nccl'
+hang upload:20 "$step" '(waiting for its results.*)?waiting for its copy' $two
 hang ncclCommInitRankConfig:1 "$while" ncclCommInitRankConfig $two
 hang ncclAllReduce:9 "$step" ncclAllReduce $two
 hang ncclCommDestroy:1 "$while" ncclCommDestroy $two

@@ -277,11 +277,14 @@ struct copy {
     void *to;
     const void *from;
     size_t bytes;
+    enum cudaMemcpyKind kind;
 };
 
 static void run_copy(void *arguments)
 {
     const struct copy *const copy = arguments;
+    if (copy->kind == cudaMemcpyHostToDevice)
+        sim_enter("upload");    /* where a test may want it to hang */
     if (!sim_is_hollow())
         memcpy(copy->to, copy->from, copy->bytes);
 }
@@ -348,7 +351,7 @@ static bool kind_is_known(enum cudaMemcpyKind kind)
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
     SIM_ENTER();
-    const struct copy copy = { .to = to, .from = from, .bytes = bytes };
+    const struct copy copy = { .to = to, .from = from, .bytes = bytes, .kind = kind };
     if (!kind_is_known(kind))
         return sim_result(cudaErrorInvalidMemcpyDirection);
     if (bytes == 0)
@@ -362,7 +365,7 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpy
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     SIM_ENTER();
-    const struct copy copy = { .to = to, .from = from, .bytes = bytes };
+    const struct copy copy = { .to = to, .from = from, .bytes = bytes, .kind = kind };
     if (!kind_is_known(kind))
         return sim_result(cudaErrorInvalidMemcpyDirection);
     if (bytes == 0)

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "stage/text/output.h"
 #include "stage/thread.h"
 #include "stage/watchdog.h"
 #include "tests/helpers/capture.h"
@@ -207,20 +208,45 @@ static void a_run_that_failed_before_keeps_its_exit_code(void **state)
     assert_said("still hangs in step 3: cudaMalloc");
 }
 
-static void never_exit(void)
+static _Noreturn void never_exit(void)
 {
-    stay_in_a_call();
     heartbeat_adopt(NULL);
     watchdog_close(watchdog);
     stop_close(stop);
+    output_end();
     for (;;)
         pause();
+}
+
+static void stall_and_never_exit(void)
+{
+    if (output_start() != 0)
+        _exit(99);
+    stay_in_a_call();
+    never_exit();
 }
 
 static void a_process_that_hangs_in_its_clean_up_is_ended(void **state)
 {
     (void)state;
-    assert_int_equal(run_apart(never_exit), EXIT_CODE_STALL);
+    assert_int_equal(run_apart(stall_and_never_exit), EXIT_CODE_STALL);
+    assert_said("the process still hangs");
+}
+
+/* As when a stream does not end: its library may wait for it. */
+static void leave_work_behind(void)
+{
+    if (output_start() != 0)
+        _exit(99);
+    atomic_store(&heartbeat_left_behind, true);
+    stop_fail(stop, EXIT_CODE_DATA, "a record is damaged");
+    never_exit();
+}
+
+static void so_is_one_of_a_run_that_failed_and_left_work_behind(void **state)
+{
+    (void)state;
+    assert_int_equal(run_apart(leave_work_behind), EXIT_CODE_DATA);
     assert_said("the process still hangs");
 }
 
@@ -300,6 +326,7 @@ int main(void)
         cmocka_unit_test(a_process_that_cannot_end_is_ended),
         cmocka_unit_test(a_run_that_failed_before_keeps_its_exit_code),
         cmocka_unit_test(a_process_that_hangs_in_its_clean_up_is_ended),
+        cmocka_unit_test(so_is_one_of_a_run_that_failed_and_left_work_behind),
         cmocka_unit_test(all_that_hang_are_named_in_one_message),
         cmocka_unit_test_setup_teardown(a_thread_outside_of_marks_may_take_as_long_as_it_likes, open_run, close_run),
         cmocka_unit_test_setup_teardown(many_short_calls_are_progress, open_run, close_run),

@@ -111,7 +111,7 @@ static void as_many_are_lent_as_there_are_and_they_come_round(void **state)
         for (int round = 0; round < 3; round++) {
             for (uint32_t i = 0; i < count; i++) {
                 assert_int_equal(snapshot_pool_take(&rig.pool, &taken[i]), 0);
-                assert_int_equal(snapshot_wait(taken[i]), 0);
+                assert_int_equal(event_wait(snapshot_end(taken[i])), 0);
                 snapshot_pool_lend(&rig.pool);
                 assert_true(i == 0 || taken[i] != taken[0]);
             }
@@ -139,7 +139,7 @@ static void one_that_comes_round_allocates_nothing(void **state)
     const size_t before = allocated_bytes();
     for (int round = 0; round < 50; round++) {
         assert_int_equal(snapshot_pool_take(&rig.pool, &taken), 0);
-        assert_int_equal(snapshot_wait(taken), 0);
+        assert_int_equal(event_wait(snapshot_end(taken)), 0);
         snapshot_pool_lend(&rig.pool);
         snapshot_pool_give_back(&rig.pool, taken);
         assert_int_equal(allocated_bytes(), before);

@@ -111,7 +111,7 @@ static void take_snapshots(struct fixture *fixture)
 {
     for (uint32_t d = 0; d < TOWERS; d++) {
         assert_int_equal(snapshot_queue(fixture->snapshots[d]), 0);
-        assert_int_equal(snapshot_wait(fixture->snapshots[d]), 0);
+        assert_int_equal(event_wait(snapshot_end(fixture->snapshots[d])), 0);
     }
 }
 
@@ -140,7 +140,7 @@ static float *numbers_of(struct fixture *fixture, uint32_t d, size_t *count_out)
     float *const numbers = calloc(3 * count, sizeof(*numbers));
     float *next = numbers;
     assert_int_equal(snapshot_queue(fixture->snapshots[d]), 0);
-    assert_int_equal(snapshot_wait(fixture->snapshots[d]), 0);
+    assert_int_equal(event_wait(snapshot_end(fixture->snapshots[d])), 0);
     for (uint32_t p = 0; p < fixture->net->parameter_count; next += fixture->net->parameters[p++].count)
         assert_int_equal(snapshot_value(fixture->snapshots[d], p, next), 0);
     for (uint32_t p = 0; p < fixture->net->parameter_count; next += fixture->net->parameters[p++].count)

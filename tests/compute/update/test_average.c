@@ -191,7 +191,7 @@ static void take_state(struct stand *stand, const struct net *net, float *values
     struct snapshot *snapshot = NULL;
     assert_int_equal(snapshot_open(&snapshot, stand->tower, SNAPSHOT_STATE), 0);
     assert_int_equal(snapshot_queue(snapshot), 0);
-    assert_int_equal(snapshot_wait(snapshot), 0);
+    assert_int_equal(event_wait(snapshot_end(snapshot)), 0);
     for (uint32_t p = 0; p < net->parameter_count; p++) {
         assert_int_equal(snapshot_value(snapshot, p, values), 0);
         assert_int_equal(snapshot_average(snapshot, p, averages), 0);

@@ -36,8 +36,8 @@ struct shard_damage {
 struct shard_index {
     struct shard_stamp stamp;   /* of the shard it was built from */
     uint64_t bytes;             /* of the stream */
-    uint64_t contents;          /* a hash of the checksums that the shard stores of its payloads, in their order: another
-                                 * one where a payload is another, whatever is left out of the index later */
+    uint64_t contents;          /* a hash of the checksums that the shard stores of its payloads, in their order, of
+                                 * those too that are left out later: another one where a payload is another */
     uint64_t record_count;
     struct shard_record *records;
     uint64_t left_out;          /* records of the shard that are of another part of the set, or of none (set_part.h) */

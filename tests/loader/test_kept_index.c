@@ -203,7 +203,7 @@ struct made_index {
     uint32_t version, byte_order;
     uint64_t checksum;
     struct shard_stamp stamp;
-    uint64_t stream_bytes, record_count, damage_count;
+    uint64_t stream_bytes, contents, record_count, damage_count;
     uint32_t lengths[2];
     uint64_t damages[4];        /* in front of which record, bytes; twice */
 };

@@ -34,8 +34,8 @@ void sim_fail(const char *function, uint32_t number, int status);
 void sim_fail_clear(void);
 /* The `number`-th call (1 = the next) of the function named does not return before sim_block_clear; then it is carried
  * out. "kernel" stands for the number-th kernel of kernels.cu that a stream runs, "upload" for a copy to it: the
- * stream stands still. The environment's SIM_BLOCK="cudaMalloc:3,kernel:20" says the same for whole programs, until they
- * end. */
+ * stream stands still. The environment's SIM_BLOCK="cudaMalloc:3,kernel:20" says the same for whole programs, until
+ * they end. */
 void sim_block(const char *function, uint32_t number);
 /* Blocked calls return, and none blocks any more. */
 void sim_block_clear(void);

@@ -27,21 +27,19 @@ static int end(void **state)
 }
 
 /* A run of so many steps, one tower, batches of 8. */
-static struct run_plan plan_of(uint64_t steps, const char *plan_cache)
+static struct run_plan plan_of(uint64_t steps, bool keeps_plans)
 {
-    struct run_plan plan = {
+    return (struct run_plan){
         .schedule = { .records = { [PASS_TRAIN] = 8 * steps }, .batch = 8, .towers = 1, .epochs = 1 },
         .devices = { .backend = backend_find("reference"), .mode = &sync_replicated_ops, .towers = { 0, 1 },
-                     .count = 1 },
+                     .count = 1, .keeps_plans = keeps_plans },
         .threads_per_tower = 1,
     };
-    snprintf(plan.devices.plan_cache, sizeof(plan.devices.plan_cache), "%s", plan_cache);
-    return plan;
 }
 
-static bool measures(enum plan_times times, uint64_t steps, const char *plan_cache)
+static bool measures(enum plan_times times, uint64_t steps, bool keeps_plans)
 {
-    const struct run_plan plan = plan_of(steps, plan_cache);
+    const struct run_plan plan = plan_of(steps, keeps_plans);
     settings.devices.time_plans = times;
     return tower_plan(&plan, &settings, 0).backend_spec.time_plans;
 }
@@ -50,18 +48,18 @@ static void plans_are_measured_for_long_runs_that_keep_them(void **state)
 {
     (void)state;
     assert_int_equal(settings.devices.time_plans, PLAN_TIMES_AUTO);
-    assert_true(measures(PLAN_TIMES_AUTO, 5000, "folder"));
-    assert_false(measures(PLAN_TIMES_AUTO, 4999, "folder"));
-    assert_false(measures(PLAN_TIMES_AUTO, 5000, ""));
-    assert_true(measures(PLAN_TIMES_YES, 1, ""));
-    assert_false(measures(PLAN_TIMES_NO, 5000, "folder"));
+    assert_true(measures(PLAN_TIMES_AUTO, 5000, true));
+    assert_false(measures(PLAN_TIMES_AUTO, 4999, true));
+    assert_false(measures(PLAN_TIMES_AUTO, 5000, false));
+    assert_true(measures(PLAN_TIMES_YES, 1, false));
+    assert_false(measures(PLAN_TIMES_NO, 5000, true));
 }
 
 /* What is left does not count: a run that goes on computes by the plans it began with. */
 static void a_run_that_goes_on_measures_as_it_did(void **state)
 {
     (void)state;
-    struct run_plan plan = plan_of(6000, "folder");
+    struct run_plan plan = plan_of(6000, true);
     settings.devices.time_plans = PLAN_TIMES_AUTO;
     plan.schedule.first = 5999;
     assert_true(tower_plan(&plan, &settings, 0).backend_spec.time_plans);
@@ -72,7 +70,7 @@ static void a_run_that_goes_on_measures_as_it_did(void **state)
 static void slices_are_cut_into_pieces(void **state)
 {
     (void)state;
-    struct run_plan plan = plan_of(3, "");
+    struct run_plan plan = plan_of(3, false);
     plan.schedule.records[PASS_TRAIN] = 8 + 5;
     struct tower_spec spec = tower_plan(&plan, &settings, 0);
     assert_int_equal(spec.train_counts[0], 8);

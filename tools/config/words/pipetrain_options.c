@@ -30,7 +30,7 @@ const struct program_option pipetrain_options[] = {
     { WORD_DESCRIBE, "describe", "MODEL", true,
       "the models; or the layers of one, of a file (mine.net) or of FILE's, and what is done to its images",
       "a name with a slash or with .net at its end is a file as model.file takes it; with devices.kind = cuda also "
-      "what a step asks of a GPU, which need not be there", "pipetrain --describe=resnet20 --set devices.kind=cuda" },
+      "what a step asks of a GPU, which need not be there", "pipetrain --describe=lenet --set devices.kind=cuda" },
     { WORD_NET, "net", NULL, false, "with --describe: as a file for model.file, to be changed", NULL,
       "pipetrain --describe=mnist_cnn --net > mine.net" },
     { WORD_DOCTOR, "doctor", "json", true,

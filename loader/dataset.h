@@ -28,6 +28,7 @@ struct dataset_options {
     struct image_shape shape;   /* of the network */
     uint32_t classes;
     int64_t label_offset;       /* added to the stored label */
+    bool may_lack_classes;      /* fewer of them than the network's are not worth a word */
     bool is_any_label_taken;    /* labels out of range are no reason to refuse the set: label_survey looks at them */
     enum image_layout layout;   /* of raw images */
     enum image_range_choice range;      /* of images that are floats */
@@ -68,8 +69,8 @@ struct dataset {
  * last without a line end: no such file, no match, empty, cut, damaged, foreign, other counts
  * than dataset.json beside it says, missing from a directory whose dataset.json lists it, key
  * missing, image of another size, label out of range. 0, or a negative errno; -ECANCELED, without
- * a line, soon after it has become unwanted. A number of classes in dataset.json that is not that of
- * the options is said on stderr. */
+ * a line, soon after it has become unwanted. More classes in dataset.json than the
+ * options have are refused, fewer are said on stderr. */
 int dataset_open(struct dataset **dataset_out, const struct dataset_options *options,
                  char *problem_out, size_t problem_size);
 void dataset_close(struct dataset *dataset);

@@ -20,6 +20,7 @@
 #include "stage/log.h"
 
 #define PROBLEM_BYTES OPENING_PROBLEM_BYTES
+#define DATASET_CLASSES_MAX 1000000u    /* more are no number that anyone would want to set */
 
 static int copy_string(const char **string)
 {
@@ -326,14 +327,26 @@ static int prepare(struct opening *opening, const struct dataset_options *option
     return rc;
 }
 
-/* Labels that are out of range show only where they are read, and too many classes nowhere: said, as a part of a set
- * or a network with spare classes may be meant. What is held out is told of with the rest. */
-static void tell_classes(const struct dataset *dataset, const struct manifest *manifest)
+/* More classes than the network has are refused before the first step, as a label that is too large ends the run only
+ * where it is read. Fewer are said, as a network with spare classes may be meant. What is held out is told of with the
+ * rest. */
+static void check_classes(struct opening *opening, const struct manifest *manifest)
 {
+    const struct dataset *const dataset = opening->dataset;
     const struct dataset_options *const options = &dataset->options;
-    if (manifest->classes > 0 && manifest->classes != options->classes && options->part != DATASET_HELD_OUT)
-        log_message(LOG_RUN, "%s: %s says %" PRIu64 " classes, the network has %" PRIu32 ": set data.classes = %"
-                    PRIu64, options->what, dataset->listed_in, manifest->classes, options->classes, manifest->classes);
+    char text[PROBLEM_BYTES];
+    if (manifest->classes == 0 || manifest->classes == options->classes || options->part == DATASET_HELD_OUT)
+        return;
+    const int length = snprintf(text, sizeof(text), "%s says %" PRIu64 " classes, the network has %" PRIu32,
+                                dataset->listed_in, manifest->classes, options->classes);
+    if (manifest->classes <= DATASET_CLASSES_MAX)
+        snprintf(text + length, sizeof(text) - (size_t)length, ": set data.classes = %" PRIu64, manifest->classes);
+    const bool is_too_large = manifest->classes > INT64_MAX ||
+                              (int64_t)manifest->classes > (int64_t)options->classes - options->label_offset;
+    if (is_too_large && !options->is_any_label_taken)
+        opening_report(opening, -ERANGE, text);
+    else if (is_too_large || !options->may_lack_classes)
+        log_message(LOG_RUN, "%s: %s", options->what, text);
 }
 
 /* What the description of the set in the first shard's folder says, where nothing is configured. */
@@ -346,7 +359,9 @@ static int take_description(struct opening *opening)
     if (rc < 0)
         return rc;
     dataset->listed_in = manifest->count > 0 ? manifest->shards[0].listed_in : MANIFEST_FILE;
-    tell_classes(dataset, manifest);
+    check_classes(opening, manifest);
+    if (opening->result < 0)
+        return opening->result;
     if (manifest->image_key == NULL)
         return 0;
     if (options->image_key == NULL)

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -332,18 +333,47 @@ static void a_manifest_that_cannot_be_used_is_told_once_and_no_error(void **stat
     assert_non_null(strstr(text, "dataset.json: File too large"));
 }
 
-static void another_number_of_classes_is_told(void **state)
+static size_t write_classes(uint64_t classes, char *manifest, size_t manifest_size)
+{
+    return (size_t)snprintf(manifest, manifest_size, "{\"splits\": {}, \"classes\": %" PRIu64 "}", classes);
+}
+
+static void fewer_classes_than_the_networks_are_told(void **state)
 {
     (void)state;
     char manifest[64], text[2048], wanted[128];
-    int bytes = snprintf(manifest, sizeof(manifest), "{\"splits\": {}, \"classes\": %u}", FIXTURE_CLASSES + 1);
-    tell_with(manifest, (size_t)bytes, text, sizeof(text));
+    size_t bytes = write_classes(FIXTURE_CLASSES - 1, manifest, sizeof(manifest));
+    tell_with(manifest, bytes, text, sizeof(text));
     snprintf(wanted, sizeof(wanted), "train: dataset.json says %u classes, the network has %u: set data.classes = %u\n",
-             FIXTURE_CLASSES + 1, FIXTURE_CLASSES, FIXTURE_CLASSES + 1);
+             FIXTURE_CLASSES - 1, FIXTURE_CLASSES, FIXTURE_CLASSES - 1);
     assert_non_null(strstr(text, wanted));
-    bytes = snprintf(manifest, sizeof(manifest), "{\"splits\": {}, \"classes\": %u}", FIXTURE_CLASSES);
-    tell_with(manifest, (size_t)bytes, text, sizeof(text));
+    bytes = write_classes(FIXTURE_CLASSES, manifest, sizeof(manifest));
+    tell_with(manifest, bytes, text, sizeof(text));
     assert_null(strstr(text, "classes"));
+}
+
+static void more_classes_than_the_networks_are_refused(void **state)
+{
+    (void)state;
+    char manifest[64], wanted[128];
+    struct dataset_options options = fixture_options(set);
+    size_t bytes = write_classes(FIXTURE_CLASSES + 1, manifest, sizeof(manifest));
+    fixture_write(fixture_path(set, MANIFEST_FILE), manifest, bytes);
+    snprintf(wanted, sizeof(wanted), "dataset.json says %u classes, the network has %u", FIXTURE_CLASSES + 1,
+             FIXTURE_CLASSES);
+    fixture_assert_refused(&options, wanted, "set data.classes = ");
+    options.is_any_label_taken = true;
+    dataset_close(fixture_open(&options));
+    options.is_any_label_taken = false;
+    options.classes = FIXTURE_CLASSES + 2;
+    options.label_offset = 1;
+    dataset_close(fixture_open(&options));
+    options.label_offset = 2;
+    fixture_assert_refused(&options, "dataset.json says", "the network has");
+    options.label_offset = 0;
+    bytes = write_classes(INT64_MAX, manifest, sizeof(manifest));
+    fixture_write(fixture_path(set, MANIFEST_FILE), manifest, bytes);
+    fixture_assert_refused(&options, "dataset.json says 9223372036854775807 classes", "the network has");
 }
 
 static void what_stands_in_a_manifests_place_is_told_once_for_all_sets(void **state)
@@ -392,7 +422,8 @@ int main(void)
         SET_TEST(shards_missing_from_two_sets_are_not_the_same_file),
         SET_TEST(what_stands_in_a_manifests_place_is_told_once_for_all_sets),
         SET_TEST(a_manifest_that_cannot_be_used_is_told_once_and_no_error),
-        SET_TEST(another_number_of_classes_is_told),
+        SET_TEST(fewer_classes_than_the_networks_are_told),
+        SET_TEST(more_classes_than_the_networks_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,10 @@
 
 #include "loader/shards/text_file.h"
 #include "stage/log.h"
+#include "tools/results/named_classes.h"
 #include "tools/results/weights.h"
+
+#define LIST_BYTES 300          /* of names that a message tells */
 
 /* 0; -ENODATA when the list cannot be used, after a message; or -ENOMEM. */
 static int read_list(struct class_names *listed, const char *text, size_t bytes, const char *path)
@@ -49,21 +52,45 @@ static int find_list(struct known_names *names, const struct trained *trained, c
     return is_beside || text == NULL ? 0 : read_list(&names->listed, text, strlen(text), trained->weights_path);
 }
 
-static const char *name_of(const struct known_names *names, const struct dataset *dataset, uint32_t class)
+static struct named_classes named(const struct known_names *names, const struct dataset *dataset)
 {
-    const struct class_names *const own = &names->listed;
-    const struct class_names *const listed = own->count > 0 || dataset == NULL ? own : &dataset->class_names;
-    if (listed->count > 0)
-        return class < listed->count ? listed->names[class] : "";
-    const char *const beside = label_names_find(&names->beside, class);
-    return beside != NULL ? beside : "";
+    const bool is_own = names->listed.count > 0 || dataset == NULL;
+    return (struct named_classes){ is_own ? &names->listed : &dataset->class_names, &names->beside };
+}
+
+/* A data set's label means another class than the network's output of its number. 0, -ENODATA after a message, or
+ * -ENOMEM. */
+static int check_weights(const struct known_names *names, const struct trained *trained, const struct dataset *dataset)
+{
+    const char *const text = first_weights_text(trained->weights, WEIGHTS_CLASS_NAMES);
+    const uint32_t classes = trained->net->classes;
+    const struct named_classes data = named(names, dataset);
+    struct class_names outputs = { .count = 0 };
+    char here[LIST_BYTES], there[LIST_BYTES];
+    if (dataset == NULL || text == NULL || *trained->settings->data.class_names != '\0')
+        return 0;
+    int rc = read_list(&outputs, text, strlen(text), trained->weights_path);
+    const struct named_classes learnt = { &outputs, NULL };
+    if (rc == 0 && named_classes_differ(&data, &learnt, classes)) {
+        named_classes_tell(&data, classes, here, sizeof(here));
+        named_classes_tell(&learnt, classes, there, sizeof(there));
+        log_message(LOG_ERROR, "%s was trained on other classes: %s; those of %s are %s: convert the data with the "
+                    "training set, or name the classes of both with data.class_names = FILE", trained->weights_path,
+                    there, dataset->options.pattern, here);
+        rc = -ENODATA;
+    }
+    class_names_release(&outputs);
+    return rc;
 }
 
 int known_names_find(struct known_names *names, const struct trained *trained, const struct dataset *dataset)
 {
     const uint32_t classes = trained->net->classes;
     bool has_any = false;
-    const int rc = find_list(names, trained, dataset);
+    int rc = find_list(names, trained, dataset);
+    if (rc == 0)
+        rc = check_weights(names, trained, dataset);
+    const struct named_classes known = named(names, dataset);
     const char **const all = rc == 0 ? calloc(classes, sizeof(*all)) : NULL;
     if (rc == -ENOMEM || (rc == 0 && all == NULL)) {
         log_message(LOG_ERROR, "the names of classes: %s", strerror(ENOMEM));
@@ -72,7 +99,7 @@ int known_names_find(struct known_names *names, const struct trained *trained, c
     if (rc != 0)
         return EXIT_CODE_DATA;
     for (uint32_t c = 0; c < classes; c++) {
-        all[c] = name_of(names, dataset, c);
+        all[c] = named_classes_find(&known, c);
         has_any |= all[c][0] != '\0';
     }
     if (has_any)

@@ -8,18 +8,16 @@
 #include <string.h>
 
 #include "stage/text/text_stream.h"
-#include "tools/shards/label_names.h"
+#include "tools/results/named_classes.h"
 
 static bool write_names(const struct dataset *dataset, const struct label_names *beside, FILE *out)
 {
-    const struct class_names *const listed = &dataset->class_names;
+    const struct named_classes names = { &dataset->class_names, beside };
     const uint32_t classes = dataset->options.classes;
     bool has_any = false;
     for (uint32_t c = 0; c < classes; c++) {
-        const char *const name = listed->count == 0 ? label_names_find(beside, c)
-                                 : c < listed->count ? listed->names[c]
-                                                     : "";
-        if (name == NULL || *name == '\0' || strpbrk(name, "\r\n") != NULL)
+        const char *const name = named_classes_find(&names, c);
+        if (*name == '\0' || strpbrk(name, "\r\n") != NULL)
             continue;
         fprintf(out, "%" PRIu32 ":%s\n", c, name);
         has_any = true;

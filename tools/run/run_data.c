@@ -12,6 +12,7 @@
 #include "loader/shards/left_out.h"
 #include "stage/log.h"
 #include "tools/config/number.h"
+#include "tools/results/named_classes.h"
 #include "tools/run/signals.h"
 #include "tools/text/wrapped.h"
 
@@ -92,6 +93,17 @@ static int check_overlap(struct dataset *const datasets[PASS_COUNT], struct prob
     return rc;
 }
 
+/* The same label must mean the same class in both sets, as far as they say. */
+static void check_classes(struct dataset *const datasets[PASS_COUNT], struct problems *problems)
+{
+    char train[NAME_TEXT_BYTES], validation[NAME_TEXT_BYTES];
+    if (datasets[PASS_TRAIN] == NULL || datasets[PASS_EVALUATE] == NULL ||
+        !datasets_name_differently(datasets[PASS_TRAIN], datasets[PASS_EVALUATE], train, validation, NAME_TEXT_BYTES))
+        return;
+    problems_add(problems, "pipetrain", "validation: its classes are not those of train: %s; train has %s: convert "
+                 "both sets together, or name the classes of both with data.class_names = FILE", validation, train);
+}
+
 /* What the directories that are named hold besides the sets. */
 static int tell_left_out(struct dataset *const datasets[PASS_COUNT], struct problems *problems)
 {
@@ -115,6 +127,7 @@ static struct dataset_options options_of_pass(const struct data_settings *data, 
     const bool is_shared = data->validation_split > 0;
     struct dataset_options options = options_of(data, net);
     options.what = what[is_shared ? PASS_TRAIN : pass];
+    options.may_lack_classes = pass != PASS_TRAIN;
     options.part = !is_shared ? DATASET_ALL : pass == PASS_TRAIN ? DATASET_REST : DATASET_HELD_OUT;
     options.held_out = data->validation_split;
     options.pattern = pass == PASS_TRAIN || is_shared ? data->train : data->validation;
@@ -146,6 +159,8 @@ int run_data_open(struct dataset *datasets[PASS_COUNT], const struct settings *s
     shard_counts_release(&counts);
     if (!data->allow_overlap && !is_shared && rc != -ENOMEM)
         rc = check_overlap(datasets, problems);
+    if (problems->count == 0 && !is_shared)
+        check_classes(datasets, problems);
     if (problems->count == 0)
         rc = tell_left_out(datasets, problems);
     return problems->count == 0 ? 0 : rc == -ENOMEM ? -ENOMEM : -EINVAL;

@@ -185,4 +185,29 @@ if [ -w /dev/full ]; then
     expect_err 'standard output: .*No space left'
 fi
 
+# The same label is another class in the validation set, or in what the weights were trained on.
+mkdir named other
+cp data/train-* named
+cp data/validation-* other
+printf '%s\n' zero one two three four five six seven eight nine >named/labels.txt
+sed '/zero/d' named/labels.txt >other/labels.txt
+run "$pipetrain" -c tiny.conf --set run.dir=runs/named --set data.train=named --set 'data.validation=other/v*' \
+    --set train.steps=1
+expect_code 3 'a validation set whose classes are others'
+expect_err 'validation: its classes are not those of train: one, two, three, four, five, six, [.]{3}; train has zero, one, '
+[ ! -e runs/named ] || fail 'a run whose sets differ has begun'
+run "$pipetrain" -c tiny.conf --set run.dir=runs/named --set data.train=named --set train.steps=1
+expect_code 0 'a validation set without names'
+evaluate named
+expect_code 0 'data without names'
+expect_out 'zero'
+evaluate named --set 'data.validation=other/v*'
+expect_code 3 'data whose classes are not those of the weights'
+expect_err 'weights.safetensors was trained on other classes: zero, .*; those of other/v[*] are one, two'
+evaluate named --set 'data.validation=other/v*' --set data.class_names=named/labels.txt
+expect_code 0 'data whose classes are named'
+head -n 3 named/labels.txt >other/labels.txt
+evaluate named --set 'data.validation=other/v*'
+expect_code 0 'data whose list is shorter'
+
 finish

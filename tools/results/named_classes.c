@@ -1,0 +1,64 @@
+/* Lists of class names side by side. */
+#include "tools/results/named_classes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "stage/log.h"
+
+#define TOLD_MAX 6u             /* names */
+#define NAME_BYTES 40u          /* of a name that is told */
+
+const char *named_classes_find(const struct named_classes *names, uint32_t class)
+{
+    const struct class_names *const listed = names->listed;
+    if (listed->count > 0)
+        return class < listed->count ? listed->names[class] : "";
+    const char *const beside = names->beside != NULL ? label_names_find(names->beside, class) : NULL;
+    return beside != NULL ? beside : "";
+}
+
+bool named_classes_differ(const struct named_classes *a, const struct named_classes *b, uint32_t classes)
+{
+    for (uint32_t c = 0; c < classes; c++) {
+        const char *const one = named_classes_find(a, c), *const other = named_classes_find(b, c);
+        if (*one != '\0' && *other != '\0' && strcmp(one, other) != 0)
+            return true;
+    }
+    return false;
+}
+
+void named_classes_tell(const struct named_classes *names, uint32_t classes, char *text_out, size_t text_size)
+{
+    size_t used = 0;
+    uint32_t told = 0;
+    text_out[0] = '\0';
+    for (uint32_t c = 0; c < classes && told <= TOLD_MAX && used < text_size; c++) {
+        const char *const name = named_classes_find(names, c);
+        char shown[NAME_BYTES];
+        if (*name == '\0')
+            continue;
+        log_escape(name, strlen(name), shown, sizeof(shown));
+        used += (size_t)snprintf(text_out + used, text_size - used, "%s%s", told > 0 ? ", " : "",
+                                 told < TOLD_MAX ? shown : "...");
+        told++;
+    }
+}
+
+bool datasets_name_differently(const struct dataset *a, const struct dataset *b, char *a_out, char *b_out,
+                               size_t text_size)
+{
+    struct label_names beside_a, beside_b;
+    const struct named_classes one = { &a->class_names, &beside_a }, other = { &b->class_names, &beside_b };
+    const uint32_t classes = a->options.classes;
+    label_names_read(&beside_a, a->paths[0]);
+    label_names_read(&beside_b, b->paths[0]);
+    const bool differ = named_classes_differ(&one, &other, classes);
+    if (differ) {
+        named_classes_tell(&one, classes, a_out, text_size);
+        named_classes_tell(&other, classes, b_out, text_size);
+    }
+    label_names_release(&beside_a);
+    label_names_release(&beside_b);
+    return differ;
+}

@@ -37,7 +37,7 @@ extern atomic_bool heartbeat_left_behind;
 /* The calling thread has this heartbeat from here on, NULL: none. Not between marks. Returns the one it had. */
 struct heartbeat *heartbeat_adopt(struct heartbeat *heartbeat);
 
-/* The thread is in this phase, a literal, at this number. */
+/* Say what the thread works on, for messages: the phase, a string literal, and the number of the step or batch. */
 static inline void heartbeat_at(const char *phase, uint64_t number)
 {
     struct heartbeat *const own = heartbeat_own;

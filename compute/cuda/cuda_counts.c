@@ -179,7 +179,7 @@ static void count_step(const struct counter *counter)
     counter->counts->is_recorded = cuda_plan_is_recorded(counter->plan);
 }
 
-/* A plan without engines, as the backend has no libraries. */
+/* A plan without cuDNN engines: without a device there is no cuDNN to ask for them. */
 static int count_plan(struct backend *backend, uint32_t count, struct step_counts *counts_out)
 {
     struct plan plan = { .base = { .backend = backend, .ops = &cuda_plan_ops, .net = backend->spec.net,

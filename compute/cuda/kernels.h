@@ -251,8 +251,8 @@ cudaError_t kernel_squares(cudaStream_t stream, const struct squares *squares /*
 
 /* compute/optimizer.h's rule over ranges (device pointers) of the same arenas, in one launch for up to 112 of them that
  * lie behind the first, in any order. kept and decayed: what optimizer_numbers gives for ranges that do not decay, and
- * for those that do. shadow (NULL: none) gets the new weights as `type`, element by element: those of the first range
- * where it points to, those of the others as far behind it as they lie behind the first. scale (NULL: 1): gradients are
+ * for those that do. shadow (NULL: none) also gets the new weights, rounded to `type`: it points to those of the
+ * first range, and the other ranges are as many elements further on as in the arenas. scale (NULL: 1): gradients are
  * divided by its factor, and nothing is written when it overflowed. */
 cudaError_t kernel_update(cudaStream_t stream, enum optimizer_kind kind,
                           const struct optimizer_numbers *kept /* host */,

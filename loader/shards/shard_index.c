@@ -297,7 +297,7 @@ static int walk_damage(struct walk *walk, uint64_t offset, enum tfrecord_check c
     return 0;
 }
 
-/* The footer is read with the header behind it. */
+/* One read takes the footer and the header of the next record. */
 static int walk_record(struct walk *walk, uint64_t offset, uint32_t payload_bytes, uint64_t *next_out)
 {
     struct shard_index *const index = walk->index;

@@ -222,7 +222,8 @@ static bool await_idle(struct lane *lane, uint64_t due_ns)
     return is_idle;
 }
 
-/* A thread that somebody keeps from writing is left behind; where none does, who writes from then on writes itself. */
+/* Once the thread has ended, texts are written directly. A thread that is stuck in a write is left behind, and texts
+ * are dropped. */
 static void lane_end(struct lane *lane, uint64_t due_ns)
 {
     const bool is_idle = await_idle(lane, due_ns);
@@ -232,7 +233,9 @@ static void lane_end(struct lane *lane, uint64_t due_ns)
     pthread_mutex_unlock(&lane->lock);
     if (is_idle) {
         thread_join(lane->thread);
+        pthread_mutex_lock(&lane->lock);
         lane->state = LANE_DIRECT;
+        pthread_mutex_unlock(&lane->lock);
     }
     lane->thread = NULL;
 }

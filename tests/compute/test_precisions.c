@@ -40,7 +40,7 @@ static void compare_with_reference(const char *backend, struct net *net, uint32_
 
 static uint32_t precisions_checked;
 
-/* In every precision but fp32, which test_layers and test_graph compare. */
+/* All precisions but fp32: that one is tested in test_layers and test_graph. */
 static void check_precisions(const char *backend, struct net *(*net_of)(uint32_t seed, float dropout))
 {
     for (enum precision precision = PRECISION_TF32; precision < PRECISION_COUNT; precision++) {

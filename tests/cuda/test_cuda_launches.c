@@ -255,7 +255,7 @@ static void steps_are_counted_without_a_device_as_they_are_queued(void **state)
     }
 }
 
-/* A stream takes about a thousand calls, and three steps may be queued. */
+/* About a thousand calls fit into the queue of a stream, and up to three steps are queued at a time. */
 static void steps_of_every_model_fit_into_a_stream(void **state)
 {
     enum { STREAM_CALLS = 1000, STEPS = 3 };

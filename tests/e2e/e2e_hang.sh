@@ -29,7 +29,8 @@ recall() {
 }
 
 cases=
-# hang BLOCK WHERE CALL OPTION...: a run that hangs as SIM_BLOCK says, doing that, in that call (patterns).
+# hang BLOCK WHERE CALL OPTION...: start a run with SIM_BLOCK=BLOCK, which makes it hang. Its message must match the patterns
+# WHERE (the phase) and CALL (the call that hangs).
 hang() {
     number=$((${number:-0} + 1))
     printf '%s\n' "$1" "$2" "$3" >"$work/case$number"

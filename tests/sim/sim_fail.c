@@ -88,7 +88,7 @@ static const char *read_rule(const char *text)
     return *text == ',' ? text + 1 : text;
 }
 
-/* "name:number", as read_rule. */
+/* Read one "name:number" of SIM_BLOCK, ended by a comma or the end; returns what follows. */
 static const char *read_block(const char *text)
 {
     const size_t length = strcspn(text, ":,");

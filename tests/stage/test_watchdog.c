@@ -108,7 +108,7 @@ static _Noreturn void leave(void)
     exit(code);
 }
 
-/* Run `body` in a process of its own, as a watchdog that has failed a run stays. Its exit code. */
+/* Run `body` in a child process, because a watchdog that has failed a run ends its process. Returns the exit code. */
 static int run_apart(void (*body)(void))
 {
     struct capture capture;

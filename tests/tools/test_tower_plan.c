@@ -1,4 +1,4 @@
-/* Tests of what towers are told. */
+/* Tests of the settings that the plan of a run gives to each tower. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

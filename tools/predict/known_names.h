@@ -14,8 +14,9 @@ struct known_names {
 };
 
 /* The first that names any class: the file data.class_names; what lies beside the shards of the data set (NULL: there
- * are none); the weights. The data set and the network are lent. 0, or an exit code after a message;
- * known_names_release after either. */
+ * are none); the weights. Without that file, a data set and weights that name the same class differently are
+ * refused. The data set and the network are lent. 0, or an exit code after a message; known_names_release after
+ * either. */
 int known_names_find(struct known_names *names, const struct trained *trained, const struct dataset *dataset);
 void known_names_release(struct known_names *names);
 

@@ -8,8 +8,8 @@
 
 #include "loader/record.h"
 
-/* So many records, spread over the set, are looked at for the range of floats. */
-#define RANGE_RECORDS 64u
+/* So many records, spread over the set, are looked at where the first one does not say all. */
+#define LOOK_RECORDS 64u
 
 static void report(struct opening *opening, uint64_t id, const struct record_problem *problem)
 {
@@ -51,16 +51,60 @@ static uint64_t find_format(struct opening *opening, struct decode_context *cont
     return UINT64_MAX;
 }
 
+static uint64_t look_count(const struct dataset *dataset)
+{
+    return dataset->record_count < LOOK_RECORDS ? dataset->record_count : LOOK_RECORDS;
+}
+
+/* The payload of the i-th of these records, NULL where it cannot be read. */
+static const uint8_t *look(struct decode_context *context, uint64_t i, uint64_t *bytes_out)
+{
+    const struct dataset *const dataset = context->dataset;
+    struct record_problem problem;
+    const uint64_t id = (uint64_t)((__uint128_t)dataset->record_count * i / look_count(dataset));
+    return record_payload(context, id, bytes_out, &problem);
+}
+
+/* Whether the labels of other records are bytes that only a number can be. */
+static bool labels_are_number_bytes(struct decode_context *context)
+{
+    const struct dataset *const dataset = context->dataset;
+    bool is_number = false;
+    for (uint64_t i = 0; i < look_count(dataset) && !is_number; i++) {
+        uint64_t bytes;
+        const uint8_t *const payload = look(context, i, &bytes);
+        is_number = payload != NULL && sample_label_is_number_byte(&dataset->format, payload, bytes);
+    }
+    return is_number;
+}
+
+/* One label alone may be a digit or a byte. */
+static int find_label(struct opening *opening, struct decode_context *context, uint64_t first_id)
+{
+    struct dataset *const dataset = opening->dataset;
+    struct record_problem problem;
+    uint64_t bytes;
+    const uint8_t *payload = record_payload(context, first_id, &bytes, &problem);
+    if (payload == NULL || !sample_label_is_open(&dataset->format, payload, bytes))
+        return 0;
+    const bool is_number = labels_are_number_bytes(context);
+    payload = record_payload(context, first_id, &bytes, &problem);
+    const int rc = payload == NULL ? -EBADMSG
+                                   : sample_settle_label(&dataset->format, payload, bytes, is_number, problem.text,
+                                                         sizeof(problem.text));
+    if (rc < 0)
+        report(opening, first_id, &problem);
+    return rc;
+}
+
 /* One image alone may be darker than the others. */
 static int find_range(struct opening *opening, struct decode_context *context, uint64_t first_id)
 {
     struct dataset *const dataset = opening->dataset;
     struct record_problem problem;
-    const uint64_t count = dataset->record_count < RANGE_RECORDS ? dataset->record_count : RANGE_RECORDS;
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < look_count(dataset); i++) {
         uint64_t bytes;
-        const uint8_t *const payload =
-            record_payload(context, (uint64_t)((__uint128_t)dataset->record_count * i / count), &bytes, &problem);
+        const uint8_t *const payload = look(context, i, &bytes);
         if (payload != NULL)
             sample_meet_range(&dataset->format, payload, bytes);
     }
@@ -98,8 +142,9 @@ static int probe(struct opening *opening, uint8_t *pixels)
     if (rc < 0)
         return rc;
     const uint64_t id = find_format(opening, context);
-    const bool is_found = id != UINT64_MAX && (!sample_lacks_range(&opening->dataset->format) ||
-                                               find_range(opening, context, id) == 0);
+    const bool is_found = id != UINT64_MAX && find_label(opening, context, id) == 0 &&
+                          (!sample_lacks_range(&opening->dataset->format) ||
+                           find_range(opening, context, id) == 0);
     decode_context_close(context);
     if (!is_found)
         return 0;

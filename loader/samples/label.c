@@ -53,15 +53,26 @@ static bool is_row(const struct label_format *format, const struct feature *feat
     return format->classes > 1 && feature->value_count == format->classes;
 }
 
-static bool read_row(const struct label_format *format, const struct feature *feature, int64_t *stored_out)
+static bool find_hot(const struct feature *feature, int64_t *hot_out)
 {
     struct row row = { .ones = 0 };
     const struct value_visitor visitor = { .int64 = meet_int64, .floats = meet_floats, .arg = &row };
-    if (!is_row(format, feature))
-        return false;
     feature_visit(feature, &visitor);
-    *stored_out = row.hot;
+    *hot_out = row.hot;
     return row.ones == 1 && row.others == 0;
+}
+
+static bool read_row(const struct label_format *format, const struct feature *feature, int64_t *stored_out)
+{
+    return is_row(format, feature) && find_hot(feature, stored_out);
+}
+
+/* Of whatever number of classes. */
+static bool is_one_hot(const struct feature *feature)
+{
+    int64_t hot;
+    return (feature->kind == FEATURE_INT64S || feature->kind == FEATURE_FLOATS) && feature->value_count > 1 &&
+           find_hot(feature, &hot);
 }
 
 static bool read_int64_row(const struct label_format *format, const struct feature *feature, int64_t *stored_out)
@@ -89,6 +100,24 @@ static bool read_text(const struct label_format *format, const struct feature *f
     return true;
 }
 
+/* A decimal number, as str() writes it: an optional minus sign and digits, nothing else. */
+static bool read_digits(const struct label_format *format, const struct feature *feature, int64_t *stored_out)
+{
+    (void)format;
+    if (!is_bytes(feature))
+        return false;
+    const bool is_negative = feature->byte_count > 0 && feature->bytes[0] == '-';
+    int64_t number = 0;
+    for (size_t i = is_negative; i < feature->byte_count; i++) {
+        const int digit = feature->bytes[i] - '0';
+        if (digit < 0 || digit > 9 || __builtin_mul_overflow(number, 10, &number) ||
+            __builtin_add_overflow(number, digit, &number))
+            return false;
+    }
+    *stored_out = is_negative ? -number : number;
+    return feature->byte_count > is_negative;
+}
+
 static bool read_byte(const struct label_format *format, const struct feature *feature, int64_t *stored_out)
 {
     (void)format;
@@ -98,33 +127,53 @@ static bool read_byte(const struct label_format *format, const struct feature *f
     return true;
 }
 
-/* The first that can read a first record's label is how all are stored. */
+/* The first that can read a first record's label is how all are stored, but for one byte that is a character: see
+ * label_is_open. */
 static const struct label_ops kinds[] = {
     { "integers", read_integer },
     { "one-hot integers", read_int64_row },
     { "one-hot floats", read_float_row },
     { "names of classes", read_text },
+    { "digits as text", read_digits },
     { "single bytes", read_byte },
 };
 
+static const struct label_ops *const byte_kind = &kinds[sizeof(kinds) / sizeof(*kinds) - 1];
+
+/* The bytes of a text without the white space and zeros that a line or an array of fixed width leaves at its end. */
+static size_t trimmed_bytes(const struct feature *feature)
+{
+    size_t bytes = feature->byte_count;
+    while (bytes > 0 && (feature->bytes[bytes - 1] == '\0' || isspace(feature->bytes[bytes - 1])))
+        bytes--;
+    return bytes;
+}
+
 static bool is_text(const struct feature *feature)
 {
+    const size_t bytes = trimmed_bytes(feature);
     size_t i = 0;
-    while (i < feature->byte_count && (feature->bytes[i] >= 0x80 || isprint(feature->bytes[i])))
+    while (i < bytes && (feature->bytes[i] >= 0x80 || isprint(feature->bytes[i])))
         i++;
-    return i > 0 && i == feature->byte_count && i <= TEXT_SHOWN_MAX;
+    return i > 0 && i == bytes && feature->byte_count <= TEXT_SHOWN_MAX;
 }
 
 static int tell_text(const struct label_format *format, const char *key, const struct feature *feature,
                      const struct payload_problem *problem)
 {
     char shown[4 * TEXT_SHOWN_MAX + 1];
+    const size_t trimmed = trimmed_bytes(feature);
     uint32_t class;
     log_escape((const char *)feature->bytes, feature->byte_count, shown, sizeof(shown));
     if (format->names == NULL)
         snprintf(problem->text, problem->text_size,
-                 "feature '%s' holds the text '%s': name a file that lists the names of all classes with class_names",
-                 key, shown);
+                 "feature '%s' holds the text '%s': name a file that lists the names of all classes with class_names, "
+                 "or store labels as integers", key, shown);
+    else if (trimmed < feature->byte_count &&
+             class_names_find(format->names, feature->bytes, trimmed, &class) == 0)
+        snprintf(problem->text, problem->text_size,
+                 "label '%s' is none of the %" PRIu32 " class names, '%s' is: store it without what is behind the name",
+                 shown, format->names->count, format->names->names[class]);
     else
         snprintf(problem->text, problem->text_size, "label '%s' is %s of the %" PRIu32 " class names", shown,
                  class_names_find(format->names, feature->bytes, feature->byte_count, &class) == -ENOTUNIQ
@@ -137,31 +186,36 @@ static int tell_text(const struct label_format *format, const char *key, const s
 static int tell_kind(const struct label_format *format, const char *key, const struct feature *feature,
                      const struct payload_problem *problem)
 {
+    const struct values_text values = feature_values_text(feature);
+    const char *const holds = values.text;
     if (feature->kind == FEATURE_MISSING)
         return feature_tell_missing(problem, "label", key);
-    if (is_bytes(feature) && is_text(feature))
+    if (is_bytes(feature) && is_text(feature) && (format->ops == NULL || format->ops->read == read_text))
         return tell_text(format, key, feature, problem);
-    if (feature->kind != FEATURE_BYTES && is_row(format, feature))
+    if (is_one_hot(feature) && format->ops == NULL)
         snprintf(problem->text, problem->text_size,
-                 "feature '%s' holds %s, as many as classes, but not one 1 and zeros", key,
-                 feature_values_text(feature).text);
+                 "feature '%s' holds %s, one 1 and zeros: a one-hot label of a network with data.classes = %" PRIu64,
+                 key, holds, feature->value_count);
+    else if (feature->kind != FEATURE_BYTES && is_row(format, feature) && !is_one_hot(feature))
+        snprintf(problem->text, problem->text_size,
+                 "feature '%s' holds %s, as many as classes, but not one 1 and zeros", key, holds);
     else if (format->ops == NULL || format->ops->read == read_integer)
-        snprintf(problem->text, problem->text_size, "feature '%s' holds %s, one integer label is needed", key,
-                 feature_values_text(feature).text);
+        snprintf(problem->text, problem->text_size, "feature '%s' holds %s, one integer label is needed", key, holds);
     else
         snprintf(problem->text, problem->text_size,
-                 "feature '%s' holds %s, where the labels of the first record are %s", key,
-                 feature_values_text(feature).text, format->ops->name);
+                 "feature '%s' holds %s, where the labels of the first record are %s", key, holds, format->ops->name);
     return -EBADMSG;
 }
 
 /* What to change when a label is outside the range. */
-static void hint(const struct label_format *format, int64_t label, char *text, size_t text_size)
+static void hint(const struct label_format *format, int64_t stored, int64_t label, char *text, size_t text_size)
 {
     text[0] = '\0';
-    if (label == -1)
+    if (label == -1 && stored == -1)
+        snprintf(text, text_size, ": " LABEL_MINUS_ONE "; " LABEL_COUNTED_FROM_MINUS_ONE);
+    else if (label == -1)
         snprintf(text, text_size, ": set data.label_offset one higher, if that is the lowest label");
-    else if (label == (int64_t)format->classes)
+    else if (label == (int64_t)format->classes && format->offset <= 0)
         snprintf(text, text_size,
                  ": if the labels count from 1, set data.label_offset one lower; else set data.classes to the number "
                  "of classes");
@@ -172,13 +226,13 @@ static void hint(const struct label_format *format, int64_t label, char *text, s
 static int tell_range(const struct label_format *format, int64_t stored, const struct payload_problem *problem)
 {
     int64_t label;
-    char advice[128];
+    char advice[256];
     if (__builtin_add_overflow(stored, format->offset, &label)) {
         snprintf(problem->text, problem->text_size, "label %" PRId64 " is not in [0, %" PRIu32 ")", stored,
                  format->classes);
         return -EBADMSG;
     }
-    hint(format, label, advice, sizeof(advice));
+    hint(format, stored, label, advice, sizeof(advice));
     if (format->offset != 0)
         snprintf(problem->text, problem->text_size,
                  "label %" PRId64 " (%" PRId64 " with label_offset) is not in [0, %" PRIu32 ")%s", stored, label,
@@ -200,6 +254,27 @@ int label_find_format(struct label_format *format, const char *key, const struct
         }
     }
     return tell_kind(format, key, feature, problem);
+}
+
+bool label_is_open(const struct label_format *format, const struct feature *feature)
+{
+    return (format->ops->read == read_digits || format->ops->read == read_byte) && feature->byte_count == 1 &&
+           isprint(feature->bytes[0]);
+}
+
+bool label_is_number_byte(const struct feature *feature)
+{
+    return is_bytes(feature) && feature->byte_count == 1 && !isprint(feature->bytes[0]);
+}
+
+int label_settle(struct label_format *format, const char *key, const struct feature *feature, bool is_number,
+                 const struct payload_problem *problem)
+{
+    if (is_number)
+        format->ops = byte_kind;
+    if (is_number || format->ops->read == read_digits)
+        return 0;
+    return tell_text(format, key, feature, problem);
 }
 
 int label_read_stored(const struct label_format *format, const char *key, const struct feature *feature,

@@ -93,6 +93,38 @@ int sample_read_label(const struct sample_format *format, const uint8_t *payload
                              &label_out->stored, &problem);
 }
 
+/* The label's feature; MISSING where the payload cannot be read. */
+static struct feature find_label(const struct sample_format *format, const struct payload_problem *problem)
+{
+    struct feature features[SAMPLE_KEY_COUNT];
+    return read_features(format, features, problem) == 0 ? features[SAMPLE_LABEL]
+                                                         : (struct feature){ .kind = FEATURE_MISSING };
+}
+
+bool sample_label_is_open(const struct sample_format *format, const uint8_t *payload, size_t bytes)
+{
+    char text[128];
+    const struct payload_problem problem = { payload, bytes, text, sizeof(text) };
+    const struct feature label = find_label(format, &problem);
+    return label_is_open(&format->label, &label);
+}
+
+bool sample_label_is_number_byte(const struct sample_format *format, const uint8_t *payload, size_t bytes)
+{
+    char text[128];
+    const struct payload_problem problem = { payload, bytes, text, sizeof(text) };
+    const struct feature label = find_label(format, &problem);
+    return label_is_number_byte(&label);
+}
+
+int sample_settle_label(struct sample_format *format, const uint8_t *payload, size_t bytes, bool is_number,
+                        char *problem_out, size_t problem_size)
+{
+    const struct payload_problem problem = { payload, bytes, problem_out, problem_size };
+    const struct feature label = find_label(format, &problem);
+    return label_settle(&format->label, format->keys[SAMPLE_LABEL], &label, is_number, &problem);
+}
+
 bool sample_lacks_range(const struct sample_format *format)
 {
     return format->image->takes_floats && format->range == NULL;

@@ -34,6 +34,13 @@ struct sample_target {
  * features there are. Keys found point to constants; keys configured stay. */
 int sample_find_format(struct sample_format *format, const struct image_shape *shape, const uint8_t *payload,
                        size_t bytes, char *problem_out, size_t problem_size);
+/* Whether this first payload, whose format is found, leaves open what its label is. Then some payloads are to be asked
+ * whether theirs is a number's byte (label.h), and the label is settled with the first payload. */
+bool sample_label_is_open(const struct sample_format *format, const uint8_t *payload, size_t bytes);
+bool sample_label_is_number_byte(const struct sample_format *format, const uint8_t *payload, size_t bytes);
+/* 0, or -EBADMSG with a text. */
+int sample_settle_label(struct sample_format *format, const uint8_t *payload, size_t bytes, bool is_number,
+                        char *problem_out, size_t problem_size);
 /* Whether the format found has a range that is not known yet. Then some payloads are to be met, any that can be read,
  * and with them the range is settled. */
 bool sample_lacks_range(const struct sample_format *format);

@@ -174,6 +174,42 @@ static void finds_the_names_of_classes_beside_the_shards(void **state)
     fixture_assert_refused(&options, "nothing.txt: names no class", "");
 }
 
+/* Sets whose first record leaves open what its label is; the others say. */
+static void labels_of_one_character_are_what_the_others_are(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *labels[4];
+        const char *kind;               /* NULL: the set is refused */
+        int32_t first, last;
+    } cases[] = {
+        { { "7", "11", "0", "3" }, "digits as text", 7, 3 },
+        { { "7", "3", "0", "1" }, "digits as text", 7, 1 },
+        { { "11", "0", "7", "3" }, "digits as text", 11, 3 },
+        { { "7", "\x0b", "5", "\x01" }, "single bytes", 55, 1 },
+        { { "a", "b", "a", "\x01" }, "single bytes", 97, 1 },
+        { { "a", "b", "a", "b" }, NULL, 0, 0 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        uint8_t pixels[FIXTURE_SAMPLE_BYTES];
+        int32_t first, last;
+        struct dataset_options options = write_floats(0, 1, cases[i].labels, 4);
+        options.classes = 100;
+        if (cases[i].kind == NULL) {
+            fixture_assert_refused(&options, "record 0 at byte 0: feature 'label' holds the text 'a'",
+                                   "or store labels as integers");
+            continue;
+        }
+        struct dataset *dataset = fixture_open(&options);
+        assert_string_equal(dataset->format.label.ops->name, cases[i].kind);
+        fixture_load(dataset, 0, pixels, &first);
+        fixture_load(dataset, 3, pixels, &last);
+        assert_int_equal(first, cases[i].first);
+        assert_int_equal(last, cases[i].last);
+        dataset_close(dataset);
+    }
+}
+
 static void labels_out_of_range_wait_for_who_looks_at_them(void **state)
 {
     (void)state;
@@ -314,6 +350,7 @@ int main(void)
         cmocka_unit_test(the_layout_of_raw_pixels_can_be_said),
         cmocka_unit_test(finds_the_range_of_floats_from_several_records),
         cmocka_unit_test(finds_the_names_of_classes_beside_the_shards),
+        cmocka_unit_test(labels_of_one_character_are_what_the_others_are),
         cmocka_unit_test(labels_out_of_range_wait_for_who_looks_at_them),
         cmocka_unit_test(refuses_images_that_are_not_the_networks),
         cmocka_unit_test(refuses_sizes_that_contradict_the_network),

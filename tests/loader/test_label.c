@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "loader/samples/label.h"
@@ -101,7 +102,9 @@ static void rows_that_are_not_one_hot_are_refused(void **state)
     struct label_format format = { .classes = CLASSES };
     expect_refused(&format, FEATURE_FLOATS, half, sizeof(half), "10 floats, as many as classes, but not one 1");
     expect_refused(&format, FEATURE_FLOATS, more, sizeof(more), "but not one 1");
-    expect_refused(&format, FEATURE_INT64S, two, CLASSES - 1, "holds 9 integers");
+    expect_refused(&format, FEATURE_INT64S, two, CLASSES - 1, "holds 9 integers, one integer label");
+    expect_refused(&format, FEATURE_INT64S, "\0\1\0", 3,
+                   "holds 3 integers, one 1 and zeros: a one-hot label of a network with data.classes = 3");
 }
 
 static void names_are_their_classes(void **state)
@@ -116,15 +119,36 @@ static void names_are_their_classes(void **state)
     expect_refused(&format, FEATURE_BYTES, "daisy", 5, "label 'daisy' is none of the 4 class names");
     expect_refused(&format, FEATURE_BYTES, "roses", 5, "label 'roses' is more than one of the 4 class names");
     expect_refused(&format, FEATURE_INT64S, "\x01", 1, "where the labels of the first record are names of classes");
+    expect_refused(&format, FEATURE_BYTES, "tulips\n", 7,
+                   "label 'tulips\\x0a' is none of the 4 class names, 'tulips' is");
     format = (struct label_format){ .classes = CLASSES };
     expect_refused(&format, FEATURE_BYTES, "tulips", 6, "holds the text 'tulips': name a file");
     class_names_release(&names);
 }
 
-static void single_bytes_are_numbers(void **state)
+static void decimal_digits_are_their_number(void **state)
 {
     (void)state;
     struct label_format format = { .classes = 300 };
+    for (int32_t value = 0; value < 300; value++) {
+        char text[8];
+        expect(&format, FEATURE_BYTES, text, (size_t)snprintf(text, sizeof(text), "%d", value), value);
+    }
+    assert_string_equal(format.ops->name, "digits as text");
+    expect(&format, FEATURE_BYTES, "007", 3, 7);
+    expect_refused(&format, FEATURE_BYTES, "300", 3, "label 300 is not in [0, 300)");
+    expect_refused(&format, FEATURE_BYTES, "-1", 2, "-1 often marks a record without a label");
+    static const char *const others[] = { "-", "", "7.0", "7\n", " 7", "+7", "cat", "99999999999999999999" };
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+        expect_refused(&format, FEATURE_BYTES, others[i], strlen(others[i]),
+                       "where the labels of the first record are digits as text");
+}
+
+static void a_single_byte_that_is_no_character_is_a_number(void **state)
+{
+    (void)state;
+    struct label_format format = { .classes = 300 };
+    expect(&format, FEATURE_BYTES, "\x03", 1, 3);
     for (unsigned value = 0; value < 256; value++) {
         const uint8_t byte = (uint8_t)value;
         expect(&format, FEATURE_BYTES, &byte, 1, (int32_t)value);
@@ -133,13 +157,70 @@ static void single_bytes_are_numbers(void **state)
     expect_refused(&format, FEATURE_BYTES, "", 0, "single bytes");
 }
 
+/* One record with this label, settled with what others said of theirs. */
+static int settle(struct label_format *format, const char *label, bool is_number)
+{
+    const size_t bytes = example_fixture("label", FEATURE_BYTES, label, strlen(label), payload);
+    const struct payload_problem problem = problem_of(bytes);
+    const struct feature feature = example_fixture_find("label", payload, bytes);
+    *format = (struct label_format){ .classes = 300 };
+    assert_int_equal(label_find_format(format, "label", &feature, &problem), 0);
+    assert_true(label_is_open(format, &feature));
+    return label_settle(format, "label", &feature, is_number, &problem);
+}
+
+static void a_single_character_is_a_number_only_where_others_are(void **state)
+{
+    (void)state;
+    struct label_format format;
+    assert_int_equal(settle(&format, "7", false), 0);
+    expect(&format, FEATURE_BYTES, "11", 2, 11);
+    assert_int_equal(settle(&format, "7", true), 0);
+    expect(&format, FEATURE_BYTES, "7", 1, '7');
+    assert_int_equal(settle(&format, "a", true), 0);
+    expect(&format, FEATURE_BYTES, "a", 1, 'a');
+    assert_int_equal(settle(&format, "a", false), -EBADMSG);
+    assert_non_null(strstr(problem_text, "holds the text 'a': name a file"));
+}
+
+static void what_open_labels_are_is_seen_from_one_byte(void **state)
+{
+    (void)state;
+    static const struct { const char *label; size_t bytes; bool is_open, is_number; } cases[] = {
+        { "7", 1, true, false }, { "11", 2, false, false }, { "\x03", 1, false, true }, { "\xff", 1, false, true },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct label_format format = { .classes = 300 };
+        const size_t bytes = example_fixture("label", FEATURE_BYTES, cases[i].label, cases[i].bytes, payload);
+        const struct payload_problem problem = problem_of(bytes);
+        const struct feature feature = example_fixture_find("label", payload, bytes);
+        assert_int_equal(label_find_format(&format, "label", &feature, &problem), 0);
+        assert_int_equal(label_is_open(&format, &feature), cases[i].is_open);
+        assert_int_equal(label_is_number_byte(&feature), cases[i].is_number);
+    }
+}
+
+static void advice_for_what_is_out_of_range_goes_round_no_circle(void **state)
+{
+    (void)state;
+    struct label_format format = { .classes = CLASSES, .offset = 1 };
+    static const uint8_t minus_one[] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01 };
+    expect(&format, FEATURE_INT64S, minus_one, sizeof(minus_one), 0);
+    expect_refused(&format, FEATURE_INT64S, "\x09", 1, "at least 11");
+    format = (struct label_format){ .classes = CLASSES };
+    expect_refused(&format, FEATURE_INT64S, minus_one, sizeof(minus_one),
+                   LABEL_MINUS_ONE "; " LABEL_COUNTED_FROM_MINUS_ONE);
+    format.offset = -1;
+    expect_refused(&format, FEATURE_INT64S, "\0", 1, "(-1 with label_offset) is not in [0, 10): set data.label_offset");
+}
+
 static void a_record_stored_otherwise_than_the_first_is_refused(void **state)
 {
     (void)state;
     static const uint8_t row[CLASSES] = { 0, 1 };
     struct label_format format = { .classes = CLASSES };
     expect(&format, FEATURE_INT64S, "\x03", 1, 3);
-    expect_refused(&format, FEATURE_INT64S, row, CLASSES, "label");
+    expect_refused(&format, FEATURE_INT64S, row, CLASSES, "holds 10 integers, one integer label is needed");
     format = (struct label_format){ .classes = CLASSES };
     expect(&format, FEATURE_INT64S, row, CLASSES, 1);
     expect_refused(&format, FEATURE_INT64S, "\x03", 1, "where the labels of the first record are one-hot integers");
@@ -152,7 +233,11 @@ int main(void)
         cmocka_unit_test(rows_with_one_1_are_its_place),
         cmocka_unit_test(rows_that_are_not_one_hot_are_refused),
         cmocka_unit_test(names_are_their_classes),
-        cmocka_unit_test(single_bytes_are_numbers),
+        cmocka_unit_test(decimal_digits_are_their_number),
+        cmocka_unit_test(a_single_byte_that_is_no_character_is_a_number),
+        cmocka_unit_test(a_single_character_is_a_number_only_where_others_are),
+        cmocka_unit_test(what_open_labels_are_is_seen_from_one_byte),
+        cmocka_unit_test(advice_for_what_is_out_of_range_goes_round_no_circle),
         cmocka_unit_test(a_record_stored_otherwise_than_the_first_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,7 +112,12 @@ static void add_problem(const struct label_survey *survey, const struct dataset 
     const uint32_t classes = dataset->options.classes;
     const int64_t lowest = survey->labels[0], highest = survey->labels[survey->count - 1];
     int64_t offset;
-    if (label_survey_offset(survey, classes, &offset))
+    const bool has_offset = label_survey_offset(survey, classes, &offset);
+    if (lowest == -1 && dataset->options.label_offset == 0)
+        problems_add(problems, "pipetrain", "%s: labels are -1 to %" PRId64 ", which are not in [0, %" PRIu32 "): %s%s",
+                     name_of(dataset), highest, classes, LABEL_MINUS_ONE,
+                     has_offset ? "; " LABEL_COUNTED_FROM_MINUS_ONE : "");
+    else if (has_offset)
         problems_add(problems, "pipetrain",
                      "%s: labels are %" PRId64 " to %" PRId64 " as stored, with label_offset = %" PRId64
                      " they are not in [0, %" PRIu32 "): set data.label_offset = %" PRId64,

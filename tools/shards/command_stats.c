@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "formats/json.h"
+#include "loader/samples/label.h"
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "tools/shards/label_names.h"
@@ -140,6 +141,8 @@ static void print_offset(int64_t least, int64_t most, uint64_t classes)
     else
         printf("for %" PRIu64 " classes: none of the offsets fits, the labels go from %" PRId64 " to %" PRId64 "\n",
                classes, least, most);
+    if (least == -1)
+        printf("%s; %s\n", LABEL_MINUS_ONE, LABEL_COUNTED_FROM_MINUS_ONE);
 }
 
 static void print_label(const struct label_names *names, const struct tally_entry *entry)

@@ -1,6 +1,7 @@
 /* The headers of JPEG and PNG files. Called by the converters; the bytes are in memory. */
 #include "formats/image_header.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -137,6 +138,8 @@ static const char *what_else(const uint8_t *data, size_t bytes)
         if (bytes >= others[i].bytes && memcmp(data, others[i].begin, others[i].bytes) == 0)
             return others[i].problem;
     }
+    if (bytes >= 3 && data[0] == 'P' && data[1] >= '1' && data[1] <= '7' && isspace(data[2]))
+        return "is a PNM";
     return "is no image";
 }
 

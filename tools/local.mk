@@ -49,7 +49,7 @@ tools_libtools_a_SOURCES = \
 	%D%/convert/arrays/image_array.c %D%/convert/arrays/label_array.c \
 	%D%/convert/files/convert_cifar.c %D%/convert/files/convert_csv.c %D%/convert/files/convert_folder.c \
 	%D%/convert/files/convert_tar.c %D%/convert/files/csv_classes.c %D%/convert/files/csv_columns.c \
-	%D%/convert/files/csv_table.c %D%/convert/files/image_choice.c %D%/convert/files/image_layout.c \
+	%D%/convert/files/csv_table.c %D%/convert/files/image_choice.c %D%/convert/files/image_folder.c %D%/convert/files/image_layout.c \
 	%D%/convert/files/image_list.c %D%/convert/files/image_set.c %D%/convert/files/tar_file.c \
 	%D%/convert/files/tar_members.c \
 	%D%/convert/images/image_change.c %D%/convert/images/image_tally.c %D%/convert/images/jpeg_write.c \

@@ -198,6 +198,53 @@ writes_nothing_into_its_input() {
     rm -r set/made
 }
 
+skips_what_is_hidden_and_counts_the_rest_by_kind() {
+    cp -r set/train mac
+    mkdir -p mac/__MACOSX/cat mac/.git mac/dog/__MACOSX
+    image x >mac/__MACOSX/cat/._1.png
+    image x >mac/.git/1.png
+    image x >mac/dog/__MACOSX/1.png
+    echo text >mac/dog/._1.png
+    for file in notes.txt cat/list.csv; do echo words >"mac/$file"; done
+    printf '%%PDF-1.4' >mac/about.pdf
+    tar cf mac.tar mac
+    for input in "folder mac" "tar mac.tar"; do
+        rm -rf out
+        expect 0 $input -o out
+        grep -q '21 train records' output || failed "$input: not 21 records: $(cat output)"
+        says "left out 3 files that are no JPEG or PNG: "
+        says "1 a PDF ("
+        says "2 no image (the first "
+    done
+    printf 'P6\n1 1\n255\n000' >mac/cat/p.pgm
+    expect 3 folder mac -o out --force
+    says "cat/p.pgm is a PNM"
+    rm -r out mac
+}
+
+# sized BYTES - the header of a PNG with so many bytes for width and height
+sized() {
+    printf '\211PNG\r\n\032\n\000\000\000\rIHDR%b\010\002\000\000\000pixels' "$1"
+}
+
+refuses_images_too_large_to_train_with() {
+    mkdir -p large/a large/b
+    sized '\000\000\040\000\000\000\040\000' >large/a/8192.png
+    image x >large/b/1.png
+    expect 0 folder large -o large-set
+    sized '\000\001\206\240\000\001\206\240' >large/b/100000.png
+    sized '\000\000\040\001\000\000\040\000' >large/b/8193.png
+    (cd large && printf 'file,label\nb/100000.png,a\na/8192.png,b\n') >large/list.csv
+    tar cf large.tar -C large a b
+    for input in "folder large" "tar large.tar" "csv large/list.csv"; do
+        expect 3 $input -o out
+        says "b/100000.png says it has more than 64 Mi pixels, which training refuses"
+        absent out
+    done
+    expect 3 folder large -o out
+    says "2 files cannot be used"
+}
+
 refuses_and_leaves_nothing() {
     mkdir -p bad/a bad/b
     image x >bad/a/1.png
@@ -229,5 +276,7 @@ refuses_to_change_what_it_cannot_read
 refuses_classes_that_become_one
 says_that_files_could_not_be_opened
 writes_nothing_into_its_input
+skips_what_is_hidden_and_counts_the_rest_by_kind
+refuses_images_too_large_to_train_with
 refuses_and_leaves_nothing
 [ $failures -eq 0 ]

@@ -100,6 +100,10 @@ static void says_what_other_files_are(void **state)
     expect_problem("RIFF....WEBP", 12, "WebP");
     expect_problem("<html>", 6, "HTML");
     expect_problem("version https://git-lfs.github.com", 34, "Git LFS");
+    expect_problem("P5\n2 2\n255\n....", 14, "is a PNM");
+    expect_problem("P3 2 2 255 0 0 0 0", 18, "is a PNM");
+    expect_problem("P9\n2 2\n", 7, "is no image");
+    expect_problem("P5", 2, "is no image");
     expect_problem("plain text", 10, "is no image");
     expect_problem("B", 1, "is no image");
 }

@@ -40,7 +40,7 @@ tools/config/observe
 tools/config/words
 tools/config        tools/config/observe tools/config/towers tools/config/train tools/config/words tools formats stage stage/text loader/augment loader/images loader loader/order compute compute/netfile sync
 tools/convert/arrays  tools/convert formats stage stage/file
-tools/convert/files tools/convert tools/limits formats formats/inputs stage stage/file
+tools/convert/files tools/convert tools/limits formats formats/inputs stage stage/file loader/images
 tools/convert/records  tools/convert formats stage loader/shards
 tools/convert/images   tools/convert tools/convert/writing tools/shards formats loader/images
 tools/convert/writing  tools/convert tools/convert/images formats stage loader/shards
@@ -51,7 +51,7 @@ tools/results       tools/config tools/shards tools/text formats formats/inputs 
 tools/limits        tools/config stage stage/text
 tools/text          tools/config
 tools/trial         tools/run tools stage
-tools/predict       tools/run tools/results tools/shards tools/config tools/config/words tools/text tools formats stage stage/file stage/text loader loader/images loader/shards compute tools/checkpoint
+tools/predict       tools/convert/files tools/run tools/results tools/shards tools/config tools/config/words tools/text tools formats stage stage/file stage/text loader loader/images loader/shards compute tools/checkpoint
 tools/tune          tools/trial tools/report/trace tools/run tools/run/pace tools/limits tools/config tools/text stage stage/file stage/text
 tools/compare       tools/trial tools/run tools/config tools/config/words tools/text tools formats stage stage/text
 tools/report/draw   stage/text

@@ -2,17 +2,19 @@
 #include "tools/predict/image_words.h"
 
 #include <errno.h>
-#include <fts.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "loader/shards/shard_list.h"
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/text_stream.h"
+#include "tools/convert/files/image_folder.h"
 
 static int out_of_memory(void)
 {
@@ -56,47 +58,70 @@ static int add_shards(struct image_words *words, const char *pattern)
 
 /* ---- folders ---- */
 
-static bool is_image_name(const char *name)
+/* A file of the folder, by its path from there on. */
+static int add_file(struct image_words *words, const char *folder, const char *name)
 {
-    static const char *const endings[] = { ".jpg", ".jpeg", ".png" };
-    const char *const dot = strrchr(name, '.');
-    for (size_t i = 0; dot != NULL && i < sizeof(endings) / sizeof(endings[0]); i++)
-        if (strcasecmp(dot, endings[i]) == 0)
-            return true;
-    return false;
-}
-
-static int compare_names(const FTSENT **left, const FTSENT **right)
-{
-    return strcmp((*left)->fts_name, (*right)->fts_name);
-}
-
-static int walk(struct image_words *words, FTS *tree)
-{
-    int code = 0;
-    for (FTSENT *entry = fts_read(tree); entry != NULL && code == 0; entry = fts_read(tree))
-        if (entry->fts_info == FTS_F && is_image_name(entry->fts_name))
-            code = add_path(words, entry->fts_path);
-        else if (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR)
-            log_message(LOG_ERROR, "%s: cannot be read: %s", entry->fts_path, strerror(entry->fts_errno));
+    const size_t length = strlen(folder);
+    char *path;
+    if (asprintf(&path, "%s%s%s", folder, length > 0 && folder[length - 1] == '/' ? "" : "/", name) < 0)
+        return out_of_memory();
+    const int code = add_path(words, path);
+    free(path);
     return code;
 }
 
+static int add_files(struct image_words *words, const char *folder, struct image_list *list)
+{
+    int code = 0;
+    image_list_sort(list);
+    for (size_t i = 0; i < list->count && code == 0; i++)
+        if (!list->files[i].is_folder)
+            code = add_file(words, folder, image_list_path(list, &list->files[i]));
+    return code;
+}
+
+/* What is no image is told by kind, what cannot be looked at one by one, as far as there is room. */
+static void tell_others(struct image_words *words, const char *folder, struct image_choice *choice)
+{
+    image_choice_tell(choice, folder);
+    if (choice->refused_count > 0)
+        log_message(LOG_ERROR, "%s: %" PRIu64 " cannot be read: %s%s", folder, choice->refused_count, choice->refused,
+                    choice->refused_count > choice->refused_told ? "; and more" : "");
+    words->unread += choice->refused_count;
+    if (choice->image_count > 0)
+        return;
+    log_message(LOG_RUN, "%s: holds no images (JPEG, PNG) and no shards", folder);
+    words->empty_folders++;
+}
+
+static int walk(struct image_folder *tree, const char *folder)
+{
+    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int rc = fd >= 0 ? image_folder_walk(tree, fd) : -errno;
+    if (fd >= 0)
+        close(fd);
+    if (rc == 0)
+        return 0;
+    log_message(LOG_ERROR, "%s: looking for images: %s", folder, exit_cause(rc));
+    return (int)exit_code_of(rc, EXIT_CODE_DATA);
+}
+
+/* Those that a conversion of the folder would take. */
 static int add_folder(struct image_words *words, const char *folder)
 {
-    char name[] = "", *paths[] = { name, NULL };
-    const uint64_t before = words->count;
-    paths[0] = strdup(folder);
-    FTS *const tree = paths[0] != NULL ? fts_open(paths, FTS_LOGICAL | FTS_NOCHDIR, compare_names) : NULL;
-    const int code = tree != NULL ? walk(words, tree) : out_of_memory();
-    if (tree != NULL)
-        (void)fts_close(tree);
-    free(paths[0]);
-    if (code != 0 || words->count > before)
-        return code;
-    log_message(LOG_RUN, "%s: holds no images (.jpg, .jpeg, .png) and no shards", folder);
-    words->empty_folders++;
-    return 0;
+    struct image_choice choice;
+    struct image_list list = { .count = 0 };
+    struct image_folder tree = { .choice = &choice, .list = &list };
+    image_choice_begin(&choice, IMAGE_CHOICE_SHOWN, 0);
+    progress_keep_to_terminal(&choice.progress);
+    int code = walk(&tree, folder);
+    if (code == 0) {
+        tell_others(words, folder, &choice);
+        code = add_files(words, folder, &list);
+    }
+    image_list_release(&list);
+    image_choice_release(&choice);
+    return code;
 }
 
 /* The glob of all shards of one set, NAME-*-of-NNNNN: a single one would be told of as lacking the others. Shards
@@ -199,7 +224,7 @@ int image_words_read(struct image_words *words, char *const *argv, int count)
         code = add_word(words, argv[i]);
     if (code != 0 || (words->count > 0) != (words->shards != NULL))
         return code;
-    if (words->count == 0 && words->empty_folders > 0)
+    if (words->count == 0 && words->empty_folders + words->unread > 0)
         return EXIT_CODE_DATA;
     log_message(LOG_ERROR, words->count > 0 ? "shards and images are predicted one after the other, not together"
                                             : "there are no images to look at (pipetrain predict --help tells more)");

@@ -213,7 +213,7 @@ static int run_batches(struct prediction_run *run)
     if (run->unreadable > 0)
         log_message(LOG_ERROR, "%" PRIu64 " of %" PRIu64 " images could not be read", run->unreadable,
                     sample_count(run));
-    return run->unreadable + run->words->empty_folders > 0 ? EXIT_CODE_DATA : 0;
+    return run->unreadable + run->words->empty_folders + run->words->unread > 0 ? EXIT_CODE_DATA : 0;
 }
 
 static void end_source(struct prediction_run *run)

@@ -55,10 +55,11 @@ static void print_usage(FILE *out)
           "Tell what a trained network takes images for.\n\n", out);
     program_option_help(options, out);
     fputs("\n"
-          "An IMAGE is a JPEG or PNG file of any size. Of a FOLDER these are all files in\n"
-          "it and below that end in .jpg, .jpeg or .png. SHARDS are TFRecord files, folders\n"
-          "of them or globs in quotes; their labels are not looked at. With - paths come\n"
-          "from standard input, a line each or, as of find -print0, with a 0 behind each.\n"
+          "An IMAGE is a JPEG or PNG file of any size. Of a FOLDER these are all in it and\n"
+          "below, found by their content; hidden files and __MACOSX are skipped, other\n"
+          "files are counted. SHARDS are TFRecord files, folders of them or globs in\n"
+          "quotes; their labels are not looked at. With - paths come from standard input,\n"
+          "a line each or, as of find -print0, with a 0 behind each.\n"
           "Images are decoded and scaled as those of the validation set were in training.\n"
           "One that cannot be read is told on standard error, the others go on, and the\n"
           "exit status is 3. A saved state has weights as well.\n\n"

@@ -100,6 +100,30 @@ expect_out '^image  *class  *probability$'
 expect_out '^photos/class3/17.jpg +[0-9] class[0-9] +[0-9.]+ %$'
 expect_narrow 'a table'
 
+# Of a folder it takes what a conversion takes: by content, without what is hidden; the rest is counted by kind.
+mkdir -p mixed/a mixed/b/.hid mixed/__MACOSX
+for name in a/noext a/x.jfif a/named.webp a/U.JPG b/1.jpg .hidden.jpg b/.hid/h.jpg a/._1.jpg __MACOSX/._x.jpg; do
+    cp $first mixed/$name
+done
+echo 'no image' >mixed/__MACOSX/._y.jpg
+"$convert" folder mixed -o as-converted >/dev/null 2>&1 || fail 'the folder cannot be converted'
+echo 'a list' >mixed/a/notes.txt
+printf 'BM and so on' >mixed/a/b.bmp
+printf 'P5\n1 1\n255\n0' >mixed/b/p.pgm
+printf 'P5\n1 1\n255\n0' >mixed/b/q.pgm
+predict --tsv --top 1 mixed
+expect_code 0 'a folder of files of many kinds'
+expect_err '^mixed: left out 4 files that are no JPEG or PNG: 2 a PNM \(the first b/p.pgm\), 1 a BMP \(a/b.bmp\), 1 no image \(a/notes.txt\)$'
+expect_err_lines 1
+sed 1d out | cut -f 1 | sed 's|mixed/||' >predicted
+expect_equal "$(tr '\n' ' ' <predicted)" 'a/U.JPG a/named.webp a/noext a/x.jfif b/1.jpg ' 'the files of a folder'
+expect_equal "$("$build/pipetrain-shards" stats as-converted | sed -n 's/ records in.*//p')" 5 'files that are converted'
+mkfifo mixed/a/pipe.jpg
+predict --tsv --top 1 mixed/
+expect_code 3 'a folder with a pipe in it'
+expect_err '^pipetrain: mixed/: 1 cannot be read: a/pipe.jpg is no regular file$'
+expect_equal "$(sed 1d out | wc -l) $(sed -n 2p out | cut -f 1)" '5 mixed/a/U.JPG' 'images beside a pipe'
+
 # What cannot be read is told, and the others go on.
 head -c 300 $first >cut.jpg
 echo 'no image' >text.jpg

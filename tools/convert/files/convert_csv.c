@@ -162,7 +162,7 @@ static int describe_files(struct csv_set *set, struct conversion *conversion)
 
     for (size_t t = 0; t < set->table_count; t++)
         rows += set->tables[t].row_count;
-    image_choice_begin(&set->images.choice, true, rows);
+    image_choice_begin(&set->images.choice, IMAGE_CHOICE_ALL, rows);
     for (size_t t = 0; t < set->table_count && rc == 0; t++)
         rc = add_files(set, t);
     if (rc == 0)

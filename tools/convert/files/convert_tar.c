@@ -154,15 +154,9 @@ static int add_file(struct tar *tar, struct tar_file *archive, const struct tar_
     return rc;
 }
 
-/* Hidden files, and what macOS puts beside files. */
-static bool is_hidden(const char *path)
-{
-    return path[0] == '.' || strstr(path, "/.") != NULL || strncmp(path, "__MACOSX/", 9) == 0;
-}
-
 static int add_member(struct tar *tar, struct tar_file *archive, const struct tar_member *member)
 {
-    if (member->path[0] == '\0' || is_hidden(member->path))
+    if (member->path[0] == '\0' || image_choice_is_hidden(member->path))
         return 0;
     return member->is_folder ? list_member(tar, member, 0) : add_file(tar, archive, member);
 }
@@ -268,7 +262,7 @@ static int tar_prepare(const struct convert_options *options, struct stop *stop,
     tar->store_limit = memory_limit();
     tar->images.input = options->input_count == 1 ? options->inputs[0] : "the archives";
     tar->images.stop = stop;
-    image_choice_begin(&tar->images.choice, false, 0);
+    image_choice_begin(&tar->images.choice, IMAGE_CHOICE_STORED, 0);
     image_choice_count_bytes(&tar->images.choice, count_bytes(options));
     tar->images.read = read_image;
     tar->images.arg = tar;

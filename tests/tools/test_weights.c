@@ -107,7 +107,7 @@ static int fixture_open(void **state, bool borrows)
     assert_int_equal(tower_allocate(fixture->tower), 0);
     directory_open(fixture);
     assert_int_equal(run_directory_begin(fixture->directory), 0);
-    fixture->spec = (struct weights_spec){ fixture->net, borrows };
+    fixture->spec = (struct weights_spec){ .net = fixture->net, .borrows = borrows };
     assert_int_equal(weights_open(&fixture->weights, fixture->spec, &pixels), 0);
     *state = fixture;
     return 0;
@@ -369,8 +369,8 @@ static void what_is_trained_takes_no_memory_where_it_is_borrowed(void **state)
 {
     struct fixture *fixture = *state;
     const struct net *net = fixture->net;
-    const size_t with = weights_bytes((struct weights_spec){ net, false });
-    const size_t borrowed = weights_bytes((struct weights_spec){ net, true });
+    const size_t with = weights_bytes((struct weights_spec){ .net = net, .borrows = false });
+    const size_t borrowed = weights_bytes((struct weights_spec){ .net = net, .borrows = true });
     assert_true(net->trainable_count > 0 && net->statistic_count > 0);
     assert_int_equal(with - borrowed, net->trainable_count * sizeof(float));
     assert_int_equal(weights_file_bytes(net), with);

@@ -17,6 +17,7 @@
 #include "tools/results/tensor_file.h"
 #include "tools/results/tensor_match.h"
 #include "tools/results/tensor_numbers.h"
+#include "tools/results/weights_about.h"
 #include "tools/text/wrapped.h"
 
 #define NAMED_MAX 4u            /* tensors that are named of each kind of difference */
@@ -215,6 +216,17 @@ static int check(struct first_weights *weights, bool may_skip, struct problems *
     return rc != 0 ? rc : skip != 0 ? skip : taken;
 }
 
+/* Weights that were named, whatever they are, are taken. */
+static void tell_learned(const struct first_weights *weights)
+{
+    const char *const learned = first_weights_text(weights, WEIGHTS_LEARNED);
+    char shown[256];
+    if (learned == NULL)
+        return;
+    log_plain(learned, shown, sizeof(shown));
+    log_message(LOG_RUN, "%s: these weights learned %s", weights->path, shown);
+}
+
 /* ---- the contract ---- */
 
 int first_weights_open(struct first_weights **weights_out, const char *path, const struct net *net, const char *skip,
@@ -233,6 +245,8 @@ int first_weights_open(struct first_weights **weights_out, const char *path, con
         problems_add(problems, path, "%s", problem[0] != '\0' ? problem : strerror(-rc));
     else
         rc = check(weights, skip != NULL, problems);
+    if (rc == 0)
+        tell_learned(weights);
     if (rc == 0)
         *weights_out = weights;
     else

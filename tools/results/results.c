@@ -23,6 +23,14 @@ static int code_of(int rc, const char *problem)
     return rc == -ENOMEM ? EXIT_CODE_MEMORY : EXIT_CODE_OUTPUT;
 }
 
+/* What weights learn that are of no use on the data; NULL: the data. */
+static const char *learned_of(const struct settings *settings)
+{
+    return settings->input.source == INPUT_SYNTHETIC ? "made-up images and labels (input.source = synthetic)"
+           : settings->overfit > 0                   ? "a few samples by heart (--overfit)"
+                                                     : NULL;
+}
+
 static int open_all(struct results *results, const struct settings *settings, struct weights_spec saved,
                     const struct run_past *past, uint64_t state_bytes, char *problem)
 {
@@ -33,6 +41,7 @@ static int open_all(struct results *results, const struct settings *settings, st
         return rc;
     struct pixels_text pixels;
     pixels_describe(settings, saved.net, &pixels);
+    saved.learned = learned_of(settings);
     rc = weights_open(&results->weights, saved, &pixels);
     if (rc != 0)
         snprintf(problem, PROBLEM_BYTES, "what saving the weights needs: %s", strerror(-rc));

@@ -158,6 +158,8 @@ int weights_open(struct weights **weights_out, struct weights_spec spec, const s
         place_data(weights);
         rc = weights_about_open(&weights->about, spec.net, pixels);
     }
+    if (rc == 0 && spec.learned != NULL)
+        weights_about_learned(weights->about, spec.learned);
     if (rc == 0)
         rc = make_header(weights, UINT64_MAX);
     if (rc != 0) {

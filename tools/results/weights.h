@@ -18,6 +18,7 @@ struct weights_spec {
     const struct net *net;      /* lent; NULL: nothing */
     bool borrows;               /* what is trained is put together where the tower has its gradients, which lie in the
                                  * host's memory: no memory is taken for it */
+    const char *learned;        /* of WEIGHTS_LEARNED, lent; NULL: the data */
 };
 
 /* What weights_open takes, or a little more, for the plan. */

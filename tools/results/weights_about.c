@@ -87,6 +87,11 @@ void weights_about_classes(struct weights_about *about, char *names)
         add(about, WEIGHTS_CLASS_NAMES, names);
 }
 
+void weights_about_learned(struct weights_about *about, const char *learned)
+{
+    add(about, WEIGHTS_LEARNED, learned);
+}
+
 const struct safetensors_text *weights_about_texts(const struct weights_about *about, uint32_t *count_out)
 {
     *count_out = about->count;

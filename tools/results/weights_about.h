@@ -14,6 +14,8 @@
 #define WEIGHTS_CLASS_NAMES "pipetrain.class_names"
 #define WEIGHTS_CLASS_BYTES 64u         /* of the names of a class on the average, at most */
 #define WEIGHTS_STEPS "pipetrain.steps" /* after how many the weights are; not one of these texts */
+/* Only where the run was no training on the data: what it learned instead, "made-up images and labels (...)". */
+#define WEIGHTS_LEARNED "pipetrain.learned"
 
 struct weights_about;
 
@@ -24,8 +26,10 @@ int weights_about_open(struct weights_about **about_out, const struct net *net, 
 /* The names of classes, a text that is taken over; one that is longer than WEIGHTS_CLASS_BYTES a class allows is left
  * out. */
 void weights_about_classes(struct weights_about *about, char *names);
+/* The text of WEIGHTS_LEARNED, lent. */
+void weights_about_learned(struct weights_about *about, const char *learned);
 /* At most WEIGHTS_ABOUT_TEXTS of them, valid until weights_about_close. */
-#define WEIGHTS_ABOUT_TEXTS (9u + PIXELS_SETTINGS)
+#define WEIGHTS_ABOUT_TEXTS (10u + PIXELS_SETTINGS)
 const struct safetensors_text *weights_about_texts(const struct weights_about *about, uint32_t *count_out);
 /* Accepts NULL. */
 void weights_about_close(struct weights_about *about);

@@ -67,6 +67,10 @@ static void append_crop(struct text *text, const struct augment *augment, enum c
         [CROP_PAD] = { "padded by ", " zeros, a random part" },
         [CROP_SHIFT] = { "shifted by up to ", " of each side" },
     };
+    if (crop == CROP_CENTRAL && augment->resize > 0) {
+        append(text, "the shorter side resized to %u pixels, then the middle", augment->resize);
+        return;
+    }
     append(text, "%s", words[crop].before);
     if (words[crop].behind != NULL)
         append(text, "%g%s", numbers[crop], words[crop].behind);

@@ -24,7 +24,8 @@ enum filter { FILTER_BILINEAR, FILTER_AREA, FILTER_BICUBIC, FILTER_NEAREST, FILT
 enum crop {
     CROP_AUTO,      /* all of an image of the sample's size; of others RESIZED in training, CENTRAL in evaluation */
     CROP_NONE,      /* all of it */
-    CROP_CENTRAL,   /* the middle of the image scaled to `scale` times the sample's size, its aspect kept */
+    CROP_CENTRAL,   /* the middle of the image scaled to `scale` times the sample's size, its aspect kept; or resized
+                     * to `resize` pixels, as torchvision does it */
     CROP_RESIZED,   /* torchvision's RandomResizedCrop */
     CROP_BOX,       /* TensorFlow's sample_distorted_bounding_box as tf_cnn_benchmarks calls it */
     CROP_PAD,       /* the image with `pad` zeros on all sides, moved by up to as much */
@@ -39,12 +40,20 @@ struct augment {
     enum crop crop[PASS_COUNT]; /* of evaluation: one that is not random */
     enum filter filter;
     double scale;               /* >= 1 */
+    uint32_t resize;            /* of CENTRAL: pixels of the shorter side, at least the sample's sides; 0 = by scale */
     uint32_t pad;               /* pixels of the sample; at most one less than its side counts */
     double shift;               /* share of the side, < 1 */
     bool flips;                 /* half of the training images, at random */
     bool changes_colour;        /* of every training image */
     double mixup, cutmix;       /* training images are mixed in pairs (loader/augment/mixing.h); 0 = not by this */
     double mixed;               /* share of the images that are mixed, where they are */
+};
+
+/* The image is resized as a whole, by Pillow's arithmetic (FILTER_BILINEAR or FILTER_BICUBIC), and the sample is the
+ * part of the result that begins at pixel (row, column). */
+struct augment_resize {
+    double y_step, x_step;      /* pixels of the image for one of the result; 0 = it is not resized as a whole */
+    double row, column;         /* whole numbers */
 };
 
 /* The part of an image that becomes the sample, in the image's pixels: pixel (y, x) is the square from
@@ -54,6 +63,7 @@ struct augment_view {
     bool is_flipped;                    /* left becomes right, after scaling */
     enum beyond beyond;
     enum filter filter;
+    struct augment_resize resize;       /* where it is one, the part above is what the sample's pixels are made of */
 };
 
 /* What of an image of image_height x image_width (>= 1) is wanted. Any thread. */

@@ -40,11 +40,39 @@ static struct stretch find_middle(uint32_t image, double scaled, uint32_t wanted
     return (struct stretch){ .from = floor((scaled - wanted) / 2) * pixel, .length = wanted * pixel };
 }
 
+/* One axis of an image that is resized as a whole: the `wanted` pixels in the middle of the result, and the pixels of
+ * the image they are made of. The widest filter reaches two pixels of the result to each side. */
+struct resized_axis { double step, first, from, length; };
+
+static struct resized_axis resize_axis(uint32_t image, double resized, uint32_t wanted)
+{
+    const double step = image / resized, reach = 2 * fmax(step, 1) + 1;
+    const double first = nearbyint((resized - wanted) / 2);     /* halves to the even one, as Python's round */
+    const double from = fmax(floor(first * step - reach), 0);
+    const double end = fmin(ceil((first + wanted) * step + reach), image);
+    return (struct resized_axis){ step, first, from, end - from };
+}
+
+/* torchvision's Resize(resize) and CenterCrop: the longer side is rounded down. */
+static struct augment_view view_resized_whole(const struct crop_job *job)
+{
+    const struct image_shape *const wanted = &job->request->shape;
+    const uint32_t shorter = job->height < job->width ? job->height : job->width;
+    const double side = job->augment->resize;
+    const struct resized_axis y = resize_axis(job->height, floor(side * job->height / shorter), wanted->height);
+    const struct resized_axis x = resize_axis(job->width, floor(side * job->width / shorter), wanted->width);
+    struct augment_view view = view_part(job, y.from, x.from, y.length, x.length);
+    view.resize = (struct augment_resize){ y.step, x.step, y.first, x.first };
+    return view;
+}
+
 /* The image is scaled so that both sides are `scale` times the sample's, one of them more where the aspects
  * differ, to whole pixels (rounded down). */
 static struct augment_view view_central(const struct crop_job *job)
 {
     const struct image_shape *const wanted = &job->request->shape;
+    if (job->augment->resize > 0)
+        return view_resized_whole(job);
     const double factor = job->augment->scale *
                           fmax((double)wanted->height / job->height, (double)wanted->width / job->width);
     const double height = fmax(wanted->height, floor(job->height * factor));

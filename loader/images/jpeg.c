@@ -135,11 +135,11 @@ static int begin_jpeg(void *decoder, const uint8_t *bytes, size_t byte_count, ui
 }
 
 /* The smallest size that still has as many pixels as are wanted: powers of two are what the library is fast at. The
- * nearest pixel is one of the whole image. */
+ * nearest pixel is one of the whole image, and so is what Pillow resizes. */
 static uint32_t choose_eighths(const struct picture_wish *wish)
 {
     const struct augment_view *const view = wish->view;
-    uint32_t eighths = view->filter == FILTER_NEAREST ? PICTURE_WHOLE : 1;
+    uint32_t eighths = view->filter == FILTER_NEAREST || view->resize.x_step > 0 ? PICTURE_WHOLE : 1;
     while (eighths < PICTURE_WHOLE && (view->width * eighths < (double)wish->shape->width * PICTURE_WHOLE ||
                                        view->height * eighths < (double)wish->shape->height * PICTURE_WHOLE))
         eighths *= 2;

@@ -90,7 +90,7 @@ static bool is_whole(const struct augment_view *view, const struct image_shape *
 {
     return view->left == 0 && view->top == 0 && view->width == wanted->width && view->height == wanted->height &&
            stored->width == wanted->width && stored->height == wanted->height &&
-           stored->channels == wanted->channels && !view->is_flipped;
+           stored->channels == wanted->channels && !view->is_flipped && view->resize.x_step == 0;
 }
 
 static int decode(struct raw *raw, const struct raw_order *order, const struct stored_image *image,

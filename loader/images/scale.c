@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "loader/images/channels.h"
+#include "loader/images/resize.h"
 #include "loader/images/scale_rows.h"
 #include "loader/images/view_copy.h"
 
@@ -104,6 +105,8 @@ static void write_sample(const struct scaling *scaling, uint8_t *sample)
 int scale_picture(struct scale *scale, const struct picture *picture, const struct augment_view *view,
                   const struct image_shape *shape, uint8_t *sample_out)
 {
+    if (view->resize.x_step > 0)
+        return resize_picture(&scale->line, picture, view, shape, sample_out);
     struct scaling scaling = { .scale = scale, .picture = picture, .view = view, .shape = shape,
                                .sums = scale_rows_find(), .is_copy = view_is_copy(view, shape) };
     if (!scaling.is_copy && plan_axes(scale, scaling.sums, picture, view, shape) < 0)

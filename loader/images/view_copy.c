@@ -18,7 +18,7 @@ static void fill(const uint8_t *pixel, uint32_t channels, enum beyond beyond, si
         memcpy(out + i * channels, pixel, channels);
 }
 
-static void mirror(uint8_t *row, uint32_t width, uint32_t channels)
+void view_mirror_row(uint8_t *row, uint32_t width, uint32_t channels)
 {
     for (size_t left = 0, right = width - 1; left < right; left++, right--) {
         for (uint32_t c = 0; c < channels; c++) {
@@ -61,5 +61,5 @@ void view_copy_row(const struct picture *picture, const struct augment_view *vie
     copy_row(picture, picture->pixels + (size_t)nearest * picture->row_bytes, (int64_t)view->left, width,
              view->beyond, row_out);
     if (view->is_flipped)
-        mirror(row_out, width, picture->channels);
+        view_mirror_row(row_out, width, picture->channels);
 }

@@ -12,5 +12,7 @@ bool view_is_copy(const struct augment_view *view, const struct image_shape *sha
 /* Row y of such a view, `width` pixels in the picture's channels. The view touches the picture. */
 void view_copy_row(const struct picture *picture, const struct augment_view *view, uint32_t width, uint32_t y,
               uint8_t *row_out);
+/* Left and right change places in a row of `width` pixels. */
+void view_mirror_row(uint8_t *row, uint32_t width, uint32_t channels);
 
 #endif

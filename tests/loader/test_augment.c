@@ -511,6 +511,11 @@ static void every_rule_is_said_in_words_that_fit(void **state)
                               "area, half of them mirrored, colours changed");
     augment_describe(&augment, PASS_EVALUATE, text, sizeof(text));
     assert_string_equal(text, "as it is where it has the size, else the middle, scaled to 1.145 x the size, area");
+    augment.resize = 256;
+    augment_describe(&augment, PASS_EVALUATE, text, sizeof(text));
+    assert_string_equal(text, "as it is where it has the size, else the shorter side resized to 256 pixels, then the "
+                              "middle, area");
+    augment.resize = 0;
     for (enum crop crop = CROP_NONE; crop < CROP_COUNT; crop++) {
         augment.crop[PASS_TRAIN] = crop;
         augment_describe(&augment, PASS_TRAIN, text, sizeof(text));

@@ -49,7 +49,8 @@ static void every_key_reaches_the_augmentation(void **state)
 {
     struct settings *const settings = *state;
     static const char *const keys[] = { "run.seed=7", "augment.crop=shift", "augment.evaluation=central",
-                                        "augment.evaluation_scale=1.25", "augment.pad=3", "augment.shift=0.2",
+                                        "augment.evaluation_scale=1.25", "augment.evaluation_resize=40",
+                                        "augment.pad=3", "augment.shift=0.2",
                                         "augment.flip=yes", "augment.colour=yes", "augment.filter=bicubic" };
     for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
         set(settings, keys[i]);
@@ -57,6 +58,7 @@ static void every_key_reaches_the_augmentation(void **state)
     assert_int_equal(augment.seed, 7);
     assert_int_equal(augment.crop[PASS_TRAIN], CROP_SHIFT);
     assert_int_equal(augment.crop[PASS_EVALUATE], CROP_CENTRAL);
+    assert_int_equal(augment.resize, 40);
     assert_true(augment.scale == 1.25 && augment.pad == 3 && augment.shift == 0.2);
     assert_true(augment.flips && augment.changes_colour);
     assert_int_equal(augment.filter, FILTER_BICUBIC);
@@ -141,6 +143,58 @@ static void numbers_for_other_channels_than_the_model_has_are_refused(void **sta
                               "channels");
 }
 
+static void torchvisions_networks_resize_to_256_unless_another_scaling_is_given(void **state)
+{
+    struct settings *const settings = *state;
+    static const struct { const char *assignment; int64_t resize; const char *line; } cases[] = {
+        { "input.source=real", 256, "" },
+        { "augment.evaluation_resize=232", 232, "" },
+        { "augment.evaluation_resize=0", 0, "" },
+        { "augment.evaluation_scale=1.145", 0, "" },
+        { "augment.evaluation=none", 0, "" },
+        { "augment.filter=bicubic", 256, "" },
+        { "augment.filter=area", 0, "" },
+        { "model.name=resnet50_v1", 0, "" },
+        { "augment.evaluation_resize=200", 200, "--set augment.evaluation_resize: evaluation_resize: resized to 200 "
+          "pixels an image is smaller than the network's 224 x 224: at least 224" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char line[512];
+        settings_release(settings);
+        assert_int_equal(settings_init(settings), 0);
+        set(settings, "data.train=x");
+        set(settings, "model.name=torchvision_resnet18");
+        set(settings, cases[i].assignment);
+        finish(settings, line, sizeof(line));
+        assert_string_equal(line, cases[i].line);
+        assert_int_equal(settings->augment.evaluation_resize, cases[i].resize);
+    }
+}
+
+static void the_scaling_that_is_given_last_decides(void **state)
+{
+    struct settings *const settings = *state;
+    static const char file[] = "[data]\ntrain = x\n[model]\nname = mnist_cnn\n[augment]\nevaluation_scale = 1.5\n"
+                               "evaluation_resize = 32\n";
+    struct problems problems;
+    char line[512];
+    problems_init(&problems);
+    assert_int_equal(config_parse(settings, "x.conf", file, sizeof(file) - 1, &problems), 0);
+    finish(settings, line, sizeof(line));
+    assert_string_equal(line, "");
+    assert_int_equal(pixels_augment(settings).resize, 32);
+    set(settings, "augment.evaluation_scale=1.25");
+    finish(settings, line, sizeof(line));
+    assert_string_equal(line, "");
+    assert_true(pixels_augment(settings).resize == 0 && pixels_augment(settings).scale == 1.25);
+    set(settings, "augment.evaluation_resize=30");
+    set(settings, "augment.filter=nearest");
+    finish(settings, line, sizeof(line));
+    assert_string_equal(line, "--set augment.evaluation_resize: evaluation_resize: is for filter = bilinear or "
+                              "bicubic; with others evaluation_scale says how images are scaled");
+    problems_release(&problems);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +202,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_key_reaches_the_augmentation, setup, teardown),
         cmocka_unit_test_setup_teardown(the_transform_is_the_model_s_own_until_a_key_replaces_it, setup, teardown),
         cmocka_unit_test_setup_teardown(one_number_is_for_all_channels, setup, teardown),
+        cmocka_unit_test_setup_teardown(torchvisions_networks_resize_to_256_unless_another_scaling_is_given, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(the_scaling_that_is_given_last_decides, setup, teardown),
         cmocka_unit_test_setup_teardown(numbers_for_other_channels_than_the_model_has_are_refused, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

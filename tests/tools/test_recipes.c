@@ -91,6 +91,7 @@ static void training_images_change_as_those_of_the_recipe_unless_they_are_drawn(
     assert_true(settings.augment.crop == CROP_AUTO && settings.augment.flip);
     SETTINGS("model.name=torchvision_resnet18", "input.source=real", "augment.flip=no");
     assert_true(settings.augment.crop == CROP_RESIZED && !settings.augment.flip);
+    assert_int_equal(settings.augment.evaluation_resize, 256);
     SETTINGS("model.name=mnist_cnn", "input.source=real");
     assert_true(settings.augment.crop == CROP_AUTO && !settings.augment.flip);
     SETTINGS("model.name=resnet20");

@@ -48,7 +48,7 @@ void *__wrap_realloc(void *memory, size_t bytes)
 
 static const struct pixels_text pixels = {
     .divisor = "127.5", .mean = "1 0.5", .deviation = "0.25", .images = { "cut", "as \"they\" are" },
-    .settings = { "central", "1.25", "area" } };
+    .settings = { "central", "1.25", "0", "area" } };
 
 /* A tower of its own with a directory to save to. */
 struct fixture {
@@ -210,6 +210,7 @@ static const struct { const char *key, *value; } metadata[] = {
     { "pipetrain.images.validation", "as \"they\" are" },
     { "pipetrain.setting.augment.evaluation", "central" },
     { "pipetrain.setting.augment.evaluation_scale", "1.25" },
+    { "pipetrain.setting.augment.evaluation_resize", "0" },
     { "pipetrain.setting.augment.filter", "area" },
 };
 

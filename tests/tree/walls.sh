@@ -51,7 +51,7 @@ tools/results       tools/config tools/shards tools/text formats formats/inputs 
 tools/limits        tools/config stage stage/text
 tools/text          tools/config
 tools/trial         tools/run tools stage
-tools/predict       tools/convert/files tools/run tools/results tools/shards tools/config tools/config/words tools/text tools formats stage stage/file stage/text loader loader/images loader/shards compute tools/checkpoint
+tools/predict       tools/convert/files tools/run tools/results tools/shards tools/config tools/config/train tools/config/words tools/text tools formats stage stage/file stage/text loader loader/images loader/shards compute tools/checkpoint
 tools/tune          tools/trial tools/report/trace tools/run tools/run/pace tools/limits tools/config tools/text stage stage/file stage/text
 tools/compare       tools/trial tools/run tools/config tools/config/words tools/text tools formats stage stage/text
 tools/report/draw   stage/text

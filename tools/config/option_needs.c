@@ -42,6 +42,8 @@ const struct option_need option_needs[] = {
     { SECTION_AUGMENT, "pad", SECTION_AUGMENT, "crop", "pad" },
     { SECTION_AUGMENT, "shift", SECTION_AUGMENT, "crop", "shift" },
     { SECTION_AUGMENT, "evaluation_scale", SECTION_AUGMENT, "evaluation", "auto central" },
+    { SECTION_AUGMENT, "evaluation_scale", SECTION_AUGMENT, "evaluation_resize", "0" },
+    { SECTION_AUGMENT, "evaluation_resize", SECTION_AUGMENT, "evaluation", "auto central" },
     { SECTION_MODEL, "skip", SECTION_MODEL, "weights", NULL },
     KIND("list", "auto cuda"),
     KIND("graph", "auto cuda"),

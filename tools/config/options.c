@@ -199,6 +199,9 @@ const struct option_row option_table[] = {
       FIELD(augment.evaluation), .help = "part of a validation image; auto: all where it has the size, else central" },
     { SECTION_AUGMENT, "evaluation_scale", OPTION_NUMBER, .initial = "1.145", .low = 1, .high = 8,
       FIELD(augment.evaluation_scale), .help = "of central: scaled to so many times the network's size, then cut" },
+    { SECTION_AUGMENT, "evaluation_resize", OPTION_INTEGER, .unit = "pixels", .initial = "0",
+      .initial_note = "evaluation_scale decides", RANGE(0, 8192), FIELD(augment.evaluation_resize),
+      .help = "of central: resize the shorter side to it, as torchvision does (256)" },
     { SECTION_AUGMENT, "filter", OPTION_CHOICE, .initial = "bilinear", .choices = filter_choices,
       FIELD(augment.filter), .help = "how images are scaled to the network's size" },
 

@@ -5,6 +5,7 @@
 
 #include "stage/text/decimal.h"
 #include "tools/config/options.h"
+#include "tools/config/settings_model.h"
 
 #define DIVISOR_DEFAULT 255.0
 #define COLUMNS 79u
@@ -12,7 +13,32 @@
 #define IMAGES_INDENT 21u       /* of what is done to images */
 
 const char *const pixels_settings[PIXELS_SETTINGS] = { "augment.evaluation", "augment.evaluation_scale",
-                                                       "augment.filter" };
+                                                       "augment.evaluation_resize", "augment.filter" };
+
+void pixels_choose_scaling(struct settings *settings)
+{
+    const enum origin scale = settings_origin(settings, SECTION_AUGMENT, "evaluation_scale")->origin;
+    const enum origin resize = settings_origin(settings, SECTION_AUGMENT, "evaluation_resize")->origin;
+    if (scale > resize)
+        settings->augment.evaluation_resize = 0;
+}
+
+void pixels_check_resize(struct settings *settings, const struct net *net, struct problems *problems)
+{
+    const struct augment_settings *const augment = &settings->augment;
+    const uint32_t side = net->input.height > net->input.width ? net->input.height : net->input.width;
+    char message[160];
+    if (augment->evaluation_resize == 0)
+        return;
+    if (augment->evaluation_resize < side) {
+        snprintf(message, sizeof(message), "resized to %lld pixels an image is smaller than the network's %u x %u: at "
+                 "least %u", (long long)augment->evaluation_resize, net->input.height, net->input.width, side);
+        settings_report(settings, problems, SECTION_AUGMENT, "evaluation_resize", message);
+    }
+    if (augment->filter != FILTER_BILINEAR && augment->filter != FILTER_BICUBIC)
+        settings_report(settings, problems, SECTION_AUGMENT, "evaluation_resize",
+                        "is for filter = bilinear or bicubic; with others evaluation_scale says how images are scaled");
+}
 
 struct augment pixels_augment(const struct settings *settings)
 {
@@ -22,6 +48,7 @@ struct augment pixels_augment(const struct settings *settings)
         .crop = { [PASS_TRAIN] = augment->crop, [PASS_EVALUATE] = augment->evaluation },
         .filter = augment->filter,
         .scale = augment->evaluation_scale,
+        .resize = (uint32_t)augment->evaluation_resize,
         .pad = (uint32_t)augment->pad,
         .shift = augment->shift,
         .flips = augment->flip,

@@ -11,7 +11,7 @@
 #include "tools/config/settings.h"
 
 /* "SECTION.KEY" of what decides how validation images are scaled. */
-#define PIXELS_SETTINGS 3u
+#define PIXELS_SETTINGS 4u
 extern const char *const pixels_settings[PIXELS_SETTINGS];
 
 /* The network's input is (pixel / divisor - mean) / deviation, where mean and deviation are one number
@@ -22,6 +22,11 @@ struct pixels_text {
     char settings[PIXELS_SETTINGS][64]; /* the values of pixels_settings */
 };
 
+/* Of augment.evaluation_scale and augment.evaluation_resize the one decides that was given last: on the command line
+ * before in the file before by the model. Where both were given there, evaluation_resize does. */
+void pixels_choose_scaling(struct settings *settings);
+/* What evaluation_resize cannot do with images of the network is a problem. */
+void pixels_check_resize(struct settings *settings, const struct net *net, struct problems *problems);
 struct augment pixels_augment(const struct settings *settings);
 /* Whether the settings replace the transform of the model. */
 bool pixels_transform(const struct settings *settings, struct input_transform *transform_out);

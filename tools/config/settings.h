@@ -84,6 +84,7 @@ struct input_settings {
 struct augment_settings {
     enum crop crop, evaluation; /* of training and of validation images */
     double evaluation_scale;
+    int64_t evaluation_resize;  /* pixels; 0 = evaluation_scale decides */
     int64_t pad;                /* pixels */
     double shift;               /* share of the side */
     bool flip, colour;

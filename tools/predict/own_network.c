@@ -11,11 +11,14 @@
 #include "tools/config/config.h"
 #include "tools/config/pixels.h"
 #include "tools/config/settings_model.h"
+#include "tools/config/train/recipes.h"
 #include "tools/results/tensor_file.h"
 #include "tools/results/weights.h"
 
-/* How images were scaled, key by key. What another program wrote has none. */
-static int take_scaling(struct settings *settings, const struct safetensors_index *index, struct problems *problems)
+/* How images were scaled, key by key: of the model, so that what the command line says goes before. What another
+ * program wrote has none. */
+static int take_scaling(struct settings *settings, const struct safetensors_index *index, bool *is_known_out,
+                        struct problems *problems)
 {
     int rc = 0;
     for (size_t i = 0; i < PIXELS_SETTINGS && rc == 0; i++) {
@@ -28,6 +31,8 @@ static int take_scaling(struct settings *settings, const struct safetensors_inde
             return -ENOMEM;
         rc = config_set(settings, assignment, problems);
         free(assignment);
+        settings_origin(settings, SECTION_AUGMENT, strchr(pixels_settings[i], '.') + 1)->origin = ORIGIN_MODEL;
+        *is_known_out = true;
     }
     return rc;
 }
@@ -44,14 +49,17 @@ static int take_text(struct settings *settings, const char *text, const char *pa
     if (rc == -EINVAL)
         problems_add(problems, path, "its description of a network makes none: name one with --model=NAME, or give the "
                                      "configuration with -c FILE");
+    if (rc == 0)
+        pixels_check_resize(settings, net, problems);
     net_close(net);
     return rc;
 }
 
 static int take_model(struct settings *settings, const struct network_words *words,
-                      const struct safetensors_index *index, struct problems *problems)
+                      const struct safetensors_index *index, bool is_scaling_known, struct problems *problems)
 {
     const char *const text = safetensors_index_text(index, WEIGHTS_NET);
+    pixels_choose_scaling(settings);
     if (words->model == NULL && text != NULL)
         return take_text(settings, text, words->weights, problems);
     if (words->model == NULL) {
@@ -59,8 +67,10 @@ static int take_model(struct settings *settings, const struct network_words *wor
                                                  "configuration with -c FILE");
         return -EINVAL;
     }
-    const int rc = settings_choose_model(settings, "--model", words->model, problems);
-    return rc == 0 ? settings_find_model(settings, problems) : rc;
+    int rc = settings_choose_model(settings, "--model", words->model, problems);
+    if (rc == 0)
+        rc = settings_find_model(settings, problems);
+    return rc == 0 && !is_scaling_known ? recipe_apply_evaluation(settings) : rc;
 }
 
 static int take_all(struct settings *settings, const struct network_words *words, struct problems *problems)
@@ -72,11 +82,12 @@ static int take_all(struct settings *settings, const struct network_words *words
         problems_add(problems, words->weights, "%s", problem[0] != '\0' ? problem : strerror(-rc));
         return rc;
     }
-    rc = take_scaling(settings, &file.index, problems);
+    bool is_scaling_known = false;
+    rc = take_scaling(settings, &file.index, &is_scaling_known, problems);
     for (int i = 0; i < words->assignment_count && (rc == 0 || rc == -EINVAL); i++)
         rc = config_set(settings, words->assignments[i], problems);
     if (rc == 0 && problems->count == 0)
-        rc = take_model(settings, words, &file.index, problems);
+        rc = take_model(settings, words, &file.index, is_scaling_known, problems);
     tensor_file_close(&file);
     return rc;
 }

@@ -17,7 +17,7 @@
 #define CIFAR_IMAGES { "crop", "pad" }, { "flip", "yes" }
 #define KERAS_CIFAR_IMAGES { "crop", "shift" }, { "flip", "yes" }
 #define IMAGENET_IMAGES { "crop", "box" }, { "flip", "yes" }
-#define TORCHVISION_IMAGES { "crop", "resized" }, { "flip", "yes" }
+#define TORCHVISION_IMAGES { "crop", "resized" }, { "flip", "yes" }, { "evaluation_resize", "256" }
 
 static const struct recipe_value keras_mnist[] = {
     { "batch", "128" }, { "optimizer", "adadelta" }, { "learning_rate", "1" }, { NULL, NULL }
@@ -138,6 +138,20 @@ static bool is_own_optimizer(const struct settings *settings, const struct recip
     return strcmp(option_choice_name(row, (int)settings->train.optimizer), recipe->value) == 0;
 }
 
+static bool is_of_evaluation(const struct recipe_value *value)
+{
+    return strcmp(value->key, "evaluation_resize") == 0;
+}
+
+/* Validation images are resized as the recipe says where nothing else is said of how they are scaled. */
+static bool is_scaling_given(struct settings *settings)
+{
+    const enum filter filter = settings->augment.filter;
+    return is_given_in(settings, SECTION_AUGMENT, "evaluation") ||
+           is_given_in(settings, SECTION_AUGMENT, "evaluation_scale") ||
+           (filter != FILTER_BILINEAR && filter != FILTER_BICUBIC);
+}
+
 /* May the recipe say it? Numbers go with their optimizer, boundaries with their schedule, and what a rate is meant for
  * with the rate. Images that are drawn stay as they are. */
 static bool is_open(struct settings *settings, const struct recipe_value *recipe, const struct recipe_value *value)
@@ -145,6 +159,8 @@ static bool is_open(struct settings *settings, const struct recipe_value *recipe
     const char *const key = value->key;
     static const char *const of_schedules[] = { "schedule",     "boundaries", "factors",      "decay_factor",
                                                 "decay_epochs", "rate_decay", "warmup_epochs" };
+    if (is_of_evaluation(value) && is_scaling_given(settings))
+        return false;
     if (recipe_section(value) == SECTION_AUGMENT)
         return settings->input.source != INPUT_SYNTHETIC && !is_given_in(settings, SECTION_AUGMENT, key);
     if (strcmp(key, "batch") == 0)
@@ -167,7 +183,7 @@ static int use(struct settings *settings, const struct recipe_value *value)
     return rc;
 }
 
-int recipe_apply(struct settings *settings)
+static int apply(struct settings *settings, bool is_evaluation_alone)
 {
     const struct model *const model = model_find(settings->model.name);
     const struct recipe_value *const recipe = model != NULL ? recipe_find(model->name) : NULL;
@@ -175,9 +191,19 @@ int recipe_apply(struct settings *settings)
     if (recipe == NULL)
         return 0;
     for (const struct recipe_value *value = recipe; value->key != NULL && rc == 0; value++)
-        if (is_open(settings, recipe, value))
+        if ((!is_evaluation_alone || is_of_evaluation(value)) && is_open(settings, recipe, value))
             rc = use(settings, value);
     return rc;
+}
+
+int recipe_apply(struct settings *settings)
+{
+    return apply(settings, false);
+}
+
+int recipe_apply_evaluation(struct settings *settings)
+{
+    return apply(settings, true);
 }
 
 /* ---- in words ---- */

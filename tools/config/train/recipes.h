@@ -20,8 +20,10 @@ enum section recipe_section(const struct recipe_value *value);
  * is given the recipe's with its warm-up; and what is done to training images, each key by itself, where these are not
  * drawn. Before the checks between keys. 0 or -ENOMEM. */
 int recipe_apply(struct settings *settings);
+/* Only how validation images are scaled, as it says. 0 or -ENOMEM. */
+int recipe_apply_evaluation(struct settings *settings);
 
-#define RECIPE_TEXT_SIZE 256
+#define RECIPE_TEXT_SIZE 320
 /* The keys that recipe_apply gave values, with commas. False: none. */
 bool recipe_describe_used(const struct settings *settings, char text[RECIPE_TEXT_SIZE]);
 /* What recipe_find gives as "key = value, ...". */

@@ -213,7 +213,7 @@ const struct option_row option_table[] = {
     { SECTION_MODEL, "weights", OPTION_STRING, .initial = "", .initial_note = "drawn by chance",
       FIELD(model.weights), .help = "weights to begin with: a safetensors file of pipetrain or PyTorch" },
     { SECTION_MODEL, "skip", OPTION_STRING, .initial = "", .initial_note = "takes all weights",
-      FIELD(model.skip), .help = "patterns of tensors not taken from it, drawn anew: fc.*" },
+      FIELD(model.skip), .help = "patterns of tensors not taken from it but drawn by run.seed: fc.*" },
     { SECTION_MODEL, "freeze", OPTION_STRING, .initial = "", .initial_note = "all parameters learn",
       FIELD(model.freeze), .help = "patterns of parameters that keep their numbers: conv1.* layer1.*" },
     { SECTION_MODEL, "dropout", OPTION_YES_NO, .initial = "yes",

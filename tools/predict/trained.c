@@ -88,6 +88,8 @@ int trained_open(struct trained *trained, struct settings *settings, const char 
     const int code = rc == 0 ? 0 : refuse(&problems, rc == -EINVAL ? EXIT_CODE_USAGE
                                                                    : (int)exit_code_of(rc, EXIT_CODE_DATA));
     problems_release(&problems);
+    if (code == 0)
+        first_weights_tell_prefix(trained->weights);
     return code;
 }
 

@@ -34,6 +34,7 @@ struct first_weights {
     struct names skipped;       /* of the network */
     struct names aside;         /* of the file, and skipped: not of the network */
     uint32_t batch_counts, of_state;    /* of the file, and not used */
+    char prefix[128];           /* that all names of the file began with; "" = none */
 };
 
 static void add_name(struct names *names, const char *name)
@@ -96,12 +97,14 @@ static bool is_of_a_state(const struct first_weights *weights, const char *name)
     return false;
 }
 
-/* How often PyTorch's batch normalisation was trained: nothing here depends on it. */
+/* How often PyTorch's batch normalisation was trained, and how many weights its AveragedModel is the mean of: nothing
+ * here depends on it. */
 static bool is_batch_count(const char *name)
 {
     static const char end[] = ".num_batches_tracked";
     const size_t length = strlen(name);
-    return length >= sizeof(end) - 1 && strcmp(name + length - (sizeof(end) - 1), end) == 0;
+    return (length >= sizeof(end) - 1 && strcmp(name + length - (sizeof(end) - 1), end) == 0) ||
+           strcmp(name, "n_averaged") == 0;
 }
 
 static uint32_t parameter_of(const struct net *net, const char *name)
@@ -110,6 +113,104 @@ static uint32_t parameter_of(const struct net *net, const char *name)
     while (i < net->parameter_count && strcmp(net->parameters[i].name, name) != 0)
         i++;
     return i;
+}
+
+/* ---- names that another module was wrapped around ---- */
+
+/* The bytes of the first name that all names begin with, up to a dot. */
+static size_t common_prefix(const struct safetensors_index *index, const char **first_out)
+{
+    const char *first = NULL;
+    size_t length = 0;
+    for (size_t i = 0; i < index->count; i++) {
+        const char *const name = index->tensors[i].name;
+        size_t same = 0;
+        if (strcmp(name, "n_averaged") == 0)
+            continue;
+        if (first == NULL) {
+            first = name;
+            length = strlen(name);
+        }
+        while (same < length && name[same] == first[same])
+            same++;
+        length = same;
+    }
+    while (length > 0 && first[length - 1] != '.')
+        length--;
+    *first_out = first;
+    return length;
+}
+
+static bool has_prefix(const struct net *net, const char *prefix, size_t bytes)
+{
+    for (uint32_t i = 0; i < net->parameter_count; i++)
+        if (strncmp(net->parameters[i].name, prefix, bytes) == 0)
+            return true;
+    return false;
+}
+
+/* Is a name behind the prefix one of the network's? */
+static bool leads_to_names(const struct first_weights *weights, size_t prefix_bytes)
+{
+    const struct net *const net = weights->net;
+    for (size_t i = 0; i < weights->file.index.count; i++) {
+        const char *const name = weights->file.index.tensors[i].name;
+        if (strlen(name) > prefix_bytes && parameter_of(net, name + prefix_bytes) < net->parameter_count)
+            return true;
+    }
+    return false;
+}
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Of the first name: the bytes of the wrappers of PyTorch that it begins with. */
+static size_t wrappers_of(const char *name)
+{
+    size_t bytes = 0;
+    for (size_t more = 1; more > 0; bytes += more)
+        more = begins(name + bytes, "module.") ? 7 : begins(name + bytes, "_orig_mod.") ? 10 : 0;
+    return bytes;
+}
+
+/* Leave out what all names begin with and the network's do not, where there are names of the network behind it; and in
+ * any case what PyTorch's DataParallel ("module.") and torch.compile ("_orig_mod.") put before names. */
+static void strip_prefix(struct first_weights *weights)
+{
+    struct safetensors_index *const index = &weights->file.index;
+    const char *first;
+    const size_t most = common_prefix(index, &first);
+    size_t bytes = 0;
+    for (size_t i = 1; i <= most && bytes == 0; i++) {
+        if (first[i - 1] != '.')
+            continue;
+        if (has_prefix(weights->net, first, i))
+            return;
+        bytes = leads_to_names(weights, i) ? i : 0;
+    }
+    if (bytes == 0 && most > 0)
+        bytes = wrappers_of(first) <= most ? wrappers_of(first) : 0;
+    if (bytes == 0 || bytes >= sizeof(weights->prefix))
+        return;
+    memcpy(weights->prefix, first, bytes);
+    for (size_t i = 0; i < index->count; i++)
+        if (strcmp(index->tensors[i].name, "n_averaged") != 0)
+            index->tensors[i].name += bytes;
+}
+
+/* "all 8 names begin with 'module.' (PyTorch's DataParallel)". */
+static void describe_prefix(const struct first_weights *weights, char *text, size_t text_size)
+{
+    char prefix[sizeof(weights->prefix)];
+    const bool is_parallel = strstr(weights->prefix, "module.") != NULL;
+    const bool is_compiled = strstr(weights->prefix, "_orig_mod.") != NULL;
+    log_escape(weights->prefix, strlen(weights->prefix), prefix, sizeof(prefix));
+    snprintf(text, text_size, "all its names begin with '%s'%s%s%s%s", prefix,
+             is_parallel || is_compiled ? " (PyTorch's " : "", is_parallel ? "DataParallel" : "",
+             is_parallel && is_compiled ? " and " : "",
+             is_compiled ? "torch.compile)" : is_parallel ? ")" : "");
 }
 
 /* A tensor of the file, and what it is to the network. */
@@ -155,6 +256,7 @@ static void tell_models(const struct first_weights *weights, struct problems *pr
 static int tell(const struct first_weights *weights, const struct names differences[DIFFERENCE_COUNT], bool may_skip,
                 struct problems *problems)
 {
+    char prefix[256];
     if (differences[DIFFERENCE_MISSING].count + differences[DIFFERENCE_UNKNOWN].count +
         differences[DIFFERENCE_SHAPE].count == 0)
         return 0;
@@ -164,10 +266,14 @@ static int tell(const struct first_weights *weights, const struct names differen
         if (differences[which].count > 0)
             problems_add(problems, weights->path, "%u %s: %s%s", differences[which].count, difference_words[which],
                          differences[which].list, more(&differences[which]).text);
+    if (weights->prefix[0] != '\0') {
+        describe_prefix(weights, prefix, sizeof(prefix));
+        problems_add(problems, weights->path, "%s, which was left out", prefix);
+    }
     tell_models(weights, problems);
     if (may_skip)
         problems_add(problems, weights->path, "model.skip=PATTERN leaves tensors out: those of the network are drawn "
-                     "anew");
+                     "by run.seed");
     return -EINVAL;
 }
 
@@ -244,6 +350,8 @@ int first_weights_open(struct first_weights **weights_out, const char *path, con
     if (rc != 0)
         problems_add(problems, path, "%s", problem[0] != '\0' ? problem : strerror(-rc));
     else
+        strip_prefix(weights);
+    if (rc == 0)
         rc = check(weights, skip != NULL, problems);
     if (rc == 0)
         tell_learned(weights);
@@ -348,7 +456,12 @@ int first_weights_write(const struct first_weights *weights, struct tower *tower
 void first_weights_print(const struct first_weights *weights, FILE *out)
 {
     const uint32_t all = weights->net->parameter_count, taken = all - weights->skipped.count;
+    char prefix[256];
     wrapped_print(out, "weights   %u of %u tensors from %s, by their names", taken, all, weights->path);
+    if (weights->prefix[0] != '\0') {
+        describe_prefix(weights, prefix, sizeof(prefix));
+        wrapped_print(out, "%*s%s, which was left out", (int)WRAPPED_INDENT, "", prefix);
+    }
     if (weights->skipped.count > 0)
         wrapped_print(out, "%*s%u left out by model.skip: %s%s", (int)WRAPPED_INDENT, "", weights->skipped.count,
                       weights->skipped.list, more(&weights->skipped).text);
@@ -361,6 +474,15 @@ void first_weights_print(const struct first_weights *weights, FILE *out)
     if (weights->of_state > 0)
         wrapped_print(out, "%*s%u of the file not used: what a saved state has besides", (int)WRAPPED_INDENT, "",
                       weights->of_state);
+}
+
+void first_weights_tell_prefix(const struct first_weights *weights)
+{
+    char prefix[256];
+    if (weights->prefix[0] == '\0')
+        return;
+    describe_prefix(weights, prefix, sizeof(prefix));
+    log_message(LOG_RUN, "%s: %s, which was left out", weights->path, prefix);
 }
 
 void first_weights_close(struct first_weights *weights)

@@ -11,7 +11,8 @@
 struct first_weights;
 
 /* Open the file and compare it with `net` (lent): all its parameters and statistics have to be there, nothing else but
- * PyTorch's counts of batches and what a saved state has besides. Names that match `skip` (stage/text/patterns.h; lent;
+ * PyTorch's counts of batches and what a saved state has besides. What all names of the file begin with and those of
+ * the network do not is left out ("module."). Names that match `skip` (stage/text/patterns.h; lent;
  * NULL: nothing may be left out) are neither looked for nor taken, and each pattern has to match one of the network or
  * of the file. 0; or with problems added -EINVAL when they are another network's, with what is missing, unknown or has
  * another shape; -EBADMSG when it is no such file; -ENODATA when it cannot be read; or -ENOMEM. */
@@ -27,6 +28,8 @@ int first_weights_check(const struct first_weights *weights);
 int first_weights_write(const struct first_weights *weights, struct tower *tower);
 /* Lines for people: how many were taken, which were left out, and what of the file is not used. */
 void first_weights_print(const struct first_weights *weights, FILE *out);
+/* Say on stderr what was left out of all names, where that was something; first_weights_print says it, too. */
+void first_weights_tell_prefix(const struct first_weights *weights);
 /* Accepts NULL. */
 void first_weights_close(struct first_weights *weights);
 

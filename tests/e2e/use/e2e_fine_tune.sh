@@ -94,7 +94,7 @@ expect_code 2 'tensors that are not there'
 expect_err "^model.skip: no tensor of 'mnist_cnn' or of $base is 'fc3.\*' \(did you mean 'fc1.\*'\?\)$"
 try wrong $tuned --set model.name=lenet
 expect_code 2 'weights of another network'
-expect_err '^runs/base/weights.safetensors: model.skip=PATTERN leaves tensors out: those of the network are drawn anew$'
+expect_err '^runs/base/weights.safetensors: model.skip=PATTERN leaves tensors out: those of the network are drawn by run.seed$'
 [ ! -e runs/wrong ] || fail 'what is wrong starts a run'
 
 # Weights of torch.save are told as such; broken numbers with their tensor.

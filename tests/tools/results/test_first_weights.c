@@ -1,0 +1,157 @@
+/* Names of tensors that a wrapper of PyTorch's was put before: left out and told, unless the network has them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compute/model.h"
+#include "tests/helpers/file_fixture.h"
+#include "tools/results/first_weights.h"
+
+/* A safetensors file of zeros: the net's tensors with `prefix` before their names, and one more, an I64, where `more`
+ * names it. */
+static const char *write_file(const struct net *net, const char *prefix, const char *more)
+{
+    static char path[512];
+    char *header = NULL;
+    size_t header_bytes = 0;
+    uint64_t at = 0;
+    FILE *const out = open_memstream(&header, &header_bytes);
+    assert_non_null(out);
+    fputc('{', out);
+    for (uint32_t i = 0; i < net->parameter_count; i++) {
+        const struct parameter *const parameter = &net->parameters[i];
+        fprintf(out, "%s\"%s%s\":{\"dtype\":\"F32\",\"shape\":[", i > 0 ? "," : "", prefix, parameter->name);
+        for (uint32_t axis = 0; axis < parameter->rank; axis++)
+            fprintf(out, "%s%u", axis > 0 ? "," : "", parameter->dims[axis]);
+        fprintf(out, "],\"data_offsets\":[%llu,", (unsigned long long)at);
+        at += parameter->count * sizeof(float);
+        fprintf(out, "%llu]}", (unsigned long long)at);
+    }
+    if (more != NULL) {
+        fprintf(out, ",\"%s\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[%llu,%llu]}", more,
+                (unsigned long long)at, (unsigned long long)at + 8);
+        at += 8;
+    }
+    fputc('}', out);
+    fclose(out);
+    snprintf(path, sizeof(path), "%s", fixture_path(folder, "weights.safetensors"));
+    FILE *const file = fopen(path, "wb");
+    assert_non_null(file);
+    for (int i = 0; i < 8; i++)
+        fputc((int)(header_bytes >> (8 * i) & 255), file);
+    assert_int_equal(fwrite(header, 1, header_bytes, file), header_bytes);
+    fclose(file);
+    assert_int_equal(truncate(path, (off_t)(8 + header_bytes + at)), 0);
+    free(header);
+    return path;
+}
+
+static struct net *open_net(const char *name)
+{
+    struct net *net;
+    assert_int_equal(model_open(&net, name, &(const struct model_options){ .dropout = true }), 0);
+    return net;
+}
+
+/* What first_weights_print says. */
+static void told_of(const struct first_weights *weights, char *text, size_t text_size)
+{
+    FILE *const out = fmemopen(text, text_size, "w");
+    assert_non_null(out);
+    first_weights_print(weights, out);
+    fclose(out);
+    /* Lines are broken at blanks: as one line. */
+    char *to = text;
+    for (const char *from = text; *from != '\0'; from++)
+        if (*from != '\n' && !(*from == ' ' && to > text && to[-1] == ' '))
+            *to++ = *from;
+        else if (to > text && to[-1] != ' ')
+            *to++ = ' ';
+    *to = '\0';
+}
+
+static void what_all_names_begin_with_is_left_out_and_told(void **state)
+{
+    (void)state;
+    static const struct { const char *prefix, *more, *told; } cases[] = {
+        { "module.", NULL, "all its names begin with 'module.' (PyTorch's DataParallel), which was left out" },
+        { "_orig_mod.", NULL, "all its names begin with '_orig_mod.' (PyTorch's torch.compile), which was left out" },
+        { "_orig_mod.module.", "_orig_mod.module.bn.num_batches_tracked",
+          "all its names begin with '_orig_mod.module.' (PyTorch's DataParallel and" },
+        { "module.", "n_averaged", "all its names begin with 'module.' (PyTorch's DataParallel), which was left out" },
+        { "model.", NULL, "all its names begin with 'model.', which was left out" },
+        { "model.backbone.", NULL, "all its names begin with 'model.backbone.', which was left out" },
+    };
+    struct net *const net = open_net("mnist_cnn");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct first_weights *weights = NULL;
+        struct problems problems;
+        char text[1024] = "";
+        problems_init(&problems);
+        const char *const path = write_file(net, cases[i].prefix, cases[i].more);
+        assert_int_equal(first_weights_open(&weights, path, net, NULL, &problems), 0);
+        told_of(weights, text, sizeof(text));
+        if (strstr(text, cases[i].told) == NULL || strstr(text, "8 of 8 tensors") == NULL)
+            fail_msg("'%s': %s", cases[i].prefix, text);
+        assert_int_equal(first_weights_check(weights), 0);
+        first_weights_close(weights);
+        problems_release(&problems);
+    }
+    net_close(net);
+}
+
+static void names_that_are_the_networks_say_nothing_of_it(void **state)
+{
+    (void)state;
+    struct net *const net = open_net("mnist_cnn");
+    struct first_weights *weights = NULL;
+    struct problems problems;
+    char text[1024] = "";
+    problems_init(&problems);
+    assert_int_equal(first_weights_open(&weights, write_file(net, "", NULL), net, NULL, &problems), 0);
+    told_of(weights, text, sizeof(text));
+    assert_null(strstr(text, "begin with"));
+    first_weights_close(weights);
+    problems_release(&problems);
+    net_close(net);
+}
+
+/* The advice is about the prefix and the model, not to leave tensors out one by one. */
+static void another_networks_weights_are_known_behind_it(void **state)
+{
+    (void)state;
+    struct net *const theirs = open_net("mnist_cnn"), *const ours = open_net("resnet20_v1");
+    struct first_weights *weights = NULL;
+    struct problems problems;
+    char all[4096] = "";
+    problems_init(&problems);
+    assert_int_equal(first_weights_open(&weights, write_file(theirs, "module.", NULL), ours, "", &problems), -EINVAL);
+    for (size_t i = 0; i < problems.count; i++)
+        snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s\n", problems.lines[i]);
+    assert_non_null(strstr(all, "all its names begin with 'module.' (PyTorch's DataParallel), which was left out"));
+    assert_non_null(strstr(all, "its tensors are those of 'mnist_cnn'"));
+    problems_release(&problems);
+    net_close(theirs);
+    net_close(ours);
+}
+
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_folder_make, fixture_folder_remove)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(what_all_names_begin_with_is_left_out_and_told),
+        IN_FOLDER(names_that_are_the_networks_say_nothing_of_it),
+        IN_FOLDER(another_networks_weights_are_known_behind_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -521,6 +521,27 @@ makes_shards_of_numpys_arrays() {
     absent out
 }
 
+# npy TYPE SHAPE BYTES - a file of NumPy's
+npy() {
+    printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '$1', 'fortran_order': False, 'shape': $2, }"
+    printf "$3"
+}
+
+warns_of_images_that_are_nearly_black() {
+    npy '<i8' '(2,)' '\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0' >y.npy
+    npy '|u1' '(2, 2, 2)' '\0\1\1\0\1\0\0\1' >x.npy
+    expect 0 npy x.npy y.npy -o black
+    says "black: the images are nearly black: pixels of 0 ... 255 with a mean of 0.5 and a deviation of 0.5: if their"
+    npy '|u1' '(2, 2, 2)' '\372\372\373\373\372\372\373\373' >x.npy
+    expect 0 npy x.npy y.npy -o flat
+    says "flat: the images are nearly of one colour: "
+    npy '|b1' '(2, 2, 2)' '\0\1\1\0\1\0\0\1' >x.npy
+    expect 0 npy x.npy y.npy -o truths
+    says "x.npy: 2x2x1, bool, numbers taken as 0 (False) and 255 (True)"
+    grep -q nearly messages && failed "black where True is white: $(cat messages)"
+    rm -r black flat truths
+}
+
 # Units end where records do, so what tools unpack is the plain shard.
 compresses_what_others_unpack() {
     expect 0 digits -o unpacked --train 3000 --validation 10 --shards 2
@@ -647,6 +668,7 @@ leaves_nothing_when_stopped
 makes_shards_of_cifar10
 makes_shards_of_cifar100_by_either_label
 makes_shards_of_numpys_arrays
+warns_of_images_that_are_nearly_black
 compresses_what_others_unpack
 shares_out_shards_anew
 keeps_what_is_known_of_shards

@@ -186,6 +186,24 @@ static void finds_the_range_of_numbers(void **state)
     expect_refusal("NaN");
 }
 
+static void true_is_white(void **state)
+{
+    (void)state;
+    uint8_t truths[COUNT * PIXELS], pixels[COUNT * PIXELS];
+    for (size_t i = 0; i < sizeof(truths); i++) {
+        truths[i] = i % 3 == 0;
+        pixels[i] = i % 3 == 0 ? 255 : 0;
+    }
+    write_array("y.npy", "<i8", "(3,)", labels, sizeof(labels));
+    write_array("x.npy", "|b1", "(3, 2, 3, 3)", truths, sizeof(truths));
+    struct attempt attempt;
+    prepare_pair(&attempt);
+    assert_int_equal(attempt.rc, 0);
+    for (uint64_t i = 0; i < COUNT; i++)
+        expect_sample(&attempt.conversion.sources[0], i, labels[i], pixels + i * PIXELS, PIXELS);
+    release(&attempt);
+}
+
 static void refuses_what_does_not_go_together(void **state)
 {
     (void)state;
@@ -275,6 +293,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_pixels_as_they_are_and_planes_turned),
         cmocka_unit_test(finds_the_range_of_numbers),
+        cmocka_unit_test(true_is_white),
         cmocka_unit_test(refuses_what_does_not_go_together),
         cmocka_unit_test(reads_archives_by_the_names_in_them),
         cmocka_unit_test(says_what_there_is_where_no_name_is_known),

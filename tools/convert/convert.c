@@ -60,6 +60,8 @@ static int write_shards(const struct convert_options *options, const struct conv
         rc = shards_write(&set, &writer);
     if (rc == 0)
         rc = commit(&set, conversion, options, stop);
+    if (rc == 0)
+        set_description_warn(&set, options->output);
     shard_set_close(&set);
     if (rc == 0 && !options->is_quiet)
         report(conversion, options->output);

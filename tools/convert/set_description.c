@@ -3,13 +3,18 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/json.h"
+#include "stage/log.h"
 #include "stage/text/utf8.h"
 #include "tools/version.h"
+
+/* Of pixels, of 255: photographs have some 50 to 70, digits in white on black 80; numbers of 0 and 1 at most 0.5. */
+#define DEVIATION_LEAST 3.0
 
 /* A name of a class and what it is in JSON, which is owned. */
 struct written_name {
@@ -193,6 +198,23 @@ static void describe(struct json *json, const struct conversion *conversion, con
         describe_split(json, set, &conversion->sources[i]);
     json_close_object(json);
     json_close_object(json);
+}
+
+void set_description_warn(const struct shard_set *set, const char *output)
+{
+    const struct pixel_sums pixels = tally_images(set, false).pixels;
+    double mean = 0, deviation = 0;
+
+    if (pixels.count == 0)
+        return;
+    for (uint32_t c = 0; c < pixels.channels; c++) {
+        mean += pixel_sums_mean(&pixels, c) / pixels.channels;
+        deviation = fmax(deviation, pixel_sums_deviation(&pixels, c));
+    }
+    if (deviation < DEVIATION_LEAST)
+        log_message(LOG_RUN, "%s: the images are nearly %s: pixels of 0 ... 255 with a mean of %.3g and a deviation of "
+                    "%.2g: if their numbers are 0 ... 1, save them as floating-point numbers or times 255", output,
+                    mean < DEVIATION_LEAST ? "black" : "of one colour", mean, deviation);
 }
 
 char *set_description(const struct conversion *conversion, const struct shard_set *set,

@@ -103,6 +103,10 @@ const struct pixel_scale *image_array_scale(const struct npy *npy, const struct 
         { 0, 255, true, { "0 ... 255", 1, 0 } },
     };
 
+    static const struct pixel_scale truths = { "0 (False) and 255 (True)", UINT8_MAX, 0 };
+
+    if (npy->kind == NPY_BOOL)
+        return &truths;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (range->least >= rows[i].least - SLACK && range->most <= rows[i].most + SLACK &&
             (rows[i].is_for_integers || npy->kind == NPY_FLOAT))

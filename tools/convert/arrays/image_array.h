@@ -26,8 +26,8 @@ int image_array_shape(const struct array *images, struct image_shape_found *shap
  * negative errno after stop_fail, as where a number is none (NaN). */
 int image_array_range(const struct array *images, struct number_range *range, const atomic_bool *interrupted,
                       struct stop *stop);
-/* How numbers of this range are pixels: 0 ... 255 as they are, floating-point 0 ... 1 and -1 ... 1 stretched. NULL
- * where it is none of these. */
+/* How numbers of this range are pixels: 0 ... 255 as they are, floating-point 0 ... 1 and -1 ... 1 stretched, booleans
+ * 0 and 255. NULL where it is none of these. */
 const struct pixel_scale *image_array_scale(const struct npy *npy, const struct number_range *range);
 
 /* Bytes image_array_read needs besides the pixels. */

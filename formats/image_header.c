@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define SIDE_MAX 0x7fffffffu    /* PNG's own limit */
+#define UPRIGHT 1u
 
 #define MARK(text) text, sizeof(text) - 1
 
@@ -72,7 +73,7 @@ static int read_png(const uint8_t *data, size_t bytes, struct image_header *head
         return refuse("is a PNG with an impossible size", problem_out);
     if (data[25] >= sizeof(channels) || channels[data[25]] == 0)
         return refuse("is a PNG with an unknown kind of color", problem_out);
-    *header_out = (struct image_header){ IMAGE_FORMAT_PNG, width, height, channels[data[25]] };
+    *header_out = (struct image_header){ IMAGE_FORMAT_PNG, width, height, channels[data[25]], UPRIGHT };
     return 0;
 }
 
@@ -99,13 +100,49 @@ static int read_frame(const uint8_t *segment, size_t bytes, struct image_header 
         return refuse("is a JPEG with an impossible size", problem_out);
     if (channels != 1 && channels != 3 && channels != 4)
         return refuse("is a JPEG with neither 1, 3 nor 4 channels", problem_out);
-    *header_out = (struct image_header){ IMAGE_FORMAT_JPEG, width, height, channels };
+    *header_out = (struct image_header){ IMAGE_FORMAT_JPEG, width, height, channels, UPRIGHT };
     return 0;
+}
+
+/* A number of the EXIF data, a TIFF file in either order of bytes. */
+static uint32_t get_tiff(const uint8_t *at, size_t count, bool is_little)
+{
+    uint32_t number = 0;
+
+    for (size_t i = 0; i < count; i++)
+        number = number << 8 | at[is_little ? count - 1 - i : i];
+    return number;
+}
+
+/* The orientation in a segment APP1, which may be of something else. What is not as EXIF has it says nothing. */
+static uint32_t read_orientation(const uint8_t *segment, size_t bytes)
+{
+    static const char exif[6] = "Exif\0";
+    static const uint32_t tag = 0x0112, type_short = 3;
+    const uint8_t *const tiff = segment + sizeof(exif);
+
+    if (bytes < sizeof(exif) + 8 || memcmp(segment, exif, sizeof(exif)) != 0 ||
+        (memcmp(tiff, "II", 2) != 0 && memcmp(tiff, "MM", 2) != 0))
+        return UPRIGHT;
+    const size_t tiff_bytes = bytes - sizeof(exif);
+    const bool is_little = tiff[0] == 'I';
+    const size_t directory = get_tiff(tiff + 4, 4, is_little);
+    if (directory > tiff_bytes || tiff_bytes - directory < 2)
+        return UPRIGHT;
+    const size_t wanted = get_tiff(tiff + directory, 2, is_little), there = (tiff_bytes - directory - 2) / 12;
+    const uint8_t *entry = tiff + directory + 2;
+    for (size_t i = 0; i < wanted && i < there; i++, entry += 12) {
+        const uint32_t value = get_tiff(entry + 8, 2, is_little);
+        if (get_tiff(entry, 2, is_little) == tag && get_tiff(entry + 2, 2, is_little) == type_short)
+            return value >= 1 && value <= 8 ? value : UPRIGHT;
+    }
+    return UPRIGHT;
 }
 
 /* From marker to marker to the first frame. What stands between segments is passed over, as decoders do. */
 static int read_jpeg(const uint8_t *data, size_t bytes, struct image_header *header_out, const char **problem_out)
 {
+    uint32_t orientation = UPRIGHT;
     size_t at = 2;
 
     while (bytes - at >= 4) {
@@ -125,8 +162,14 @@ static int read_jpeg(const uint8_t *data, size_t bytes, struct image_header *hea
             return refuse("is a JPEG with a damaged segment", problem_out);
         if (bytes - at - 2 < segment_bytes)
             return -EAGAIN;
-        if (is_frame(marker))
-            return read_frame(data + at + 4, segment_bytes - 2, header_out, problem_out);
+        if (is_frame(marker)) {
+            const int rc = read_frame(data + at + 4, segment_bytes - 2, header_out, problem_out);
+            if (rc == 0)
+                header_out->orientation = orientation;
+            return rc;
+        }
+        if (marker == 0xe1 && orientation == UPRIGHT)
+            orientation = read_orientation(data + at + 4, segment_bytes - 2);
         at += 2 + segment_bytes;
     }
     return -EAGAIN;
@@ -152,4 +195,41 @@ int image_header_read(const uint8_t *data, size_t bytes, struct image_header *he
     if (!begins_with(data, bytes, jpeg_signature, sizeof(jpeg_signature)))
         return refuse(what_else(data, bytes), problem_out);
     return bytes < sizeof(jpeg_signature) ? -EAGAIN : read_jpeg(data, bytes, header_out, problem_out);
+}
+
+/* Segments have a length, data of a scan have none: a marker in it is one of the next segment, or the end. */
+static bool jpeg_is_cut(const uint8_t *data, size_t bytes)
+{
+    static const uint8_t scan[2] = { 0xff, 0xda }, end[2] = { 0xff, 0xd9 };
+    size_t at = 2;
+
+    while (bytes - at >= 4 && memcmp(data + at, scan, sizeof(scan)) != 0) {
+        const bool is_segment = data[at] == 0xff && data[at + 1] != 0xff && data[at + 1] != 0 &&
+                                !is_alone(data[at + 1]);
+        const size_t step = is_segment ? 2 + (size_t)get_be16(data + at + 2) : 1;
+        if (step > bytes - at)
+            return true;
+        at += step;
+    }
+    return memmem(data + at, bytes - at, end, sizeof(end)) == NULL;
+}
+
+static bool png_is_cut(const uint8_t *data, size_t bytes)
+{
+    size_t at = sizeof(png_signature);
+
+    while (bytes - at >= 12) {
+        const uint64_t chunk = (uint64_t)get_be32(data + at) + 12;
+        if (chunk > bytes - at)
+            return true;
+        if (memcmp(data + at + 4, "IEND", 4) == 0)
+            return false;
+        at += chunk;
+    }
+    return true;
+}
+
+bool image_is_cut(const uint8_t *data, size_t bytes, enum image_format format)
+{
+    return format == IMAGE_FORMAT_JPEG ? jpeg_is_cut(data, bytes) : png_is_cut(data, bytes);
 }

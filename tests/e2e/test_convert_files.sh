@@ -222,6 +222,42 @@ skips_what_is_hidden_and_counts_the_rest_by_kind() {
     rm -r out mac
 }
 
+# turned ORIENTATION - a JPEG of 3 x 2 pixels, all but its data, with EXIF data
+turned() {
+    printf '\377\330\377\341\000\042Exif\000\000MM\000*\000\000\000\010\000\001\001\022\000\003\000\000\000\001\000%b\000\000' "\\00$1"
+    printf '\000\000\000\000\377\300\000\013\010\000\002\000\003\001\001\021\000\377\332\000\010\001\001\000\000\077\000abc'
+}
+
+counts_images_that_are_to_be_turned_and_names_those_cut_short() {
+    mkdir -p phone/a phone/b
+    for i in 1 3 6; do
+        { turned $i; printf '\377\331'; } >phone/a/$i.jpg
+    done
+    turned 1 >phone/b/cut.jpg
+    grey >phone/b/whole.png
+    grey | head -c 60 >phone/b/cut.png
+    tar cf phone.tar -C phone a b
+    for input in "folder phone" "tar phone.tar"; do
+        rm -rf out
+        expect 0 $input -o out
+        says ": 2 images are to be turned by their EXIF orientation (the first a/3.jpg): training and prediction use the pixels"
+        says ": b/cut.jpg is cut short: the end of the JPEG is missing"
+        says ": b/cut.png is cut short: the end of the PNG is missing"
+        [ "$(grep -c . messages)" -eq 3 ] || failed "$input: not 3 lines: $(cat messages)"
+    done
+    "$(dirname "$program")/pipetrain-shards" stats out >output
+    grep -q '^  *2  not upright by their EXIF orientation' output || failed "stats: $(cat output)"
+    rm -rf grey/cut
+    mkdir grey/cut
+    grey | head -c 50 >grey/cut/1.png
+    expect 0 folder grey -o cut-set
+    "$(dirname "$program")/pipetrain-shards" check --decode cut-set >output
+    [ $? -eq 3 ] || failed "an image that is cut short is no damage"
+    grep -q ': 1.png: feature .image/encoded. holds a PNG image' output || failed "not named: $(cat output)"
+    grep -q ': 1 damage in 1 shard$' output || failed "more than one is damaged: $(cat output)"
+    rm -r out grey/cut
+}
+
 # sized BYTES - the header of a PNG with so many bytes for width and height
 sized() {
     printf '\211PNG\r\n\032\n\000\000\000\rIHDR%b\010\002\000\000\000pixels' "$1"
@@ -277,6 +313,7 @@ refuses_classes_that_become_one
 says_that_files_could_not_be_opened
 writes_nothing_into_its_input
 skips_what_is_hidden_and_counts_the_rest_by_kind
+counts_images_that_are_to_be_turned_and_names_those_cut_short
 refuses_images_too_large_to_train_with
 refuses_and_leaves_nothing
 [ $failures -eq 0 ]

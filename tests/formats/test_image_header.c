@@ -79,6 +79,99 @@ static void takes_tables_for_no_frame(void **state)
     EXPECT_IMAGE(file, IMAGE_FORMAT_JPEG, 3, 2, 1);
 }
 
+/* A JPEG with EXIF data in front of its frame: a TIFF in this order of bytes with `entries`, of which the last says
+ * the orientation. Returns its bytes. */
+static size_t with_orientation(uint8_t *out, bool is_little, uint8_t entries, uint8_t orientation)
+{
+    static const uint8_t begin[] = { 0xff, 0xd8, 0xff, 0xe1, 0, 0, 'E', 'x', 'i', 'f', 0, 0 };
+    static const uint8_t frame[] = { 0xff, 0xc0, 0, 11, 8, 0, 2, 0, 3, 1, 1, 0x11, 0 };
+    size_t bytes = sizeof(begin);
+
+    memcpy(out, begin, sizeof(begin));
+    memcpy(out + bytes, is_little ? "II*\0\x08\0\0\0" : "MM\0*\0\0\0\x08", 8);
+    bytes += 8;
+    out[bytes + (is_little ? 0 : 1)] = entries;
+    out[bytes + (is_little ? 1 : 0)] = 0;
+    bytes += 2;
+    for (uint8_t i = 0; i < entries; i++, bytes += 12) {
+        const uint8_t tag = i + 1 < entries ? 0x0f : 0x12;
+        static const uint8_t little[12] = { 0, 1, 3, 0, 1, 0, 0, 0, 0, 0, 0, 0 };
+        static const uint8_t big[12] = { 1, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0 };
+        memcpy(out + bytes, is_little ? little : big, 12);
+        out[bytes + (is_little ? 0 : 1)] = tag;
+        out[bytes + (is_little ? 8 : 9)] = tag == 0x12 ? orientation : 9;
+    }
+    out[5] = (uint8_t)(bytes - 4);
+    memcpy(out + bytes, frame, sizeof(frame));
+    return bytes + sizeof(frame);
+}
+
+static uint32_t read_orientation(const uint8_t *file, size_t bytes)
+{
+    struct image_header header;
+    const char *problem;
+    assert_int_equal(read_bytes(file, bytes, &header, &problem), 0);
+    assert_int_equal(header.width, 3);
+    return header.orientation;
+}
+
+static void reads_the_orientation_of_cameras(void **state)
+{
+    (void)state;
+    uint8_t file[256];
+    for (int is_little = 0; is_little < 2; is_little++)
+        for (uint8_t entries = 1; entries < 4; entries++)
+            for (uint8_t value = 0; value < 10; value++) {
+                const uint32_t wanted = value >= 1 && value <= 8 ? value : 1;
+                const size_t bytes = with_orientation(file, is_little, entries, value);
+                assert_int_equal(read_orientation(file, bytes), wanted);
+            }
+}
+
+static void nothing_of_damaged_exif_data_is_believed(void **state)
+{
+    (void)state;
+    uint8_t file[256];
+    const size_t bytes = with_orientation(file, true, 1, 6);
+    for (size_t i = 6; i < 34; i++)
+        for (unsigned bit = 0; bit < 8; bit++) {
+            file[i] ^= (uint8_t)(1u << bit);
+            assert_in_range(read_orientation(file, bytes), 1, 8);
+            file[i] ^= (uint8_t)(1u << bit);
+        }
+}
+
+static void a_file_without_its_end_is_cut(void **state)
+{
+    (void)state;
+    static const uint8_t whole_jpeg[] = {
+        0xff, 0xd8, 0xff, 0xe1, 0, 6, 0xff, 0xd9, 0xff, 0xd9,      /* as of a small image in the EXIF data */
+        0xff, 0xc0, 0, 11, 8, 0, 2, 0, 3, 1, 1, 0x11, 0,
+        0xff, 0xda, 0, 8, 1, 1, 0, 0, 63, 0, 1, 2, 3, 0xff, 0, 4, 0xff, 0xd9,
+    };
+    static const uint8_t whole_png[] = {
+        0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n', 0, 0, 0, 13, 'I', 'H', 'D', 'R', 0, 0, 0, 3, 0, 0, 0, 2, 8,
+        2, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 3, 'I', 'D', 'A', 'T', 1, 2, 3, 5, 6, 7, 8,
+        0, 0, 0, 0, 'I', 'E', 'N', 'D', 1, 2, 3, 4,
+    };
+    static const struct { const uint8_t *data; size_t bytes, header; enum image_format format; } files[] = {
+        { whole_jpeg, sizeof(whole_jpeg), 23, IMAGE_FORMAT_JPEG },
+        { whole_png, sizeof(whole_png), 29, IMAGE_FORMAT_PNG },
+    };
+    for (size_t i = 0; i < 2; i++) {
+        uint8_t longer[sizeof(whole_png) + 5] = { 0 };
+        for (size_t cut = files[i].header; cut <= files[i].bytes; cut++) {
+            uint8_t *const own = malloc(cut);
+            assert_non_null(own);
+            memcpy(own, files[i].data, cut);
+            assert_int_equal(image_is_cut(own, cut, files[i].format), cut < files[i].bytes);
+            free(own);
+        }
+        memcpy(longer, files[i].data, files[i].bytes);      /* more behind the end does not matter */
+        assert_false(image_is_cut(longer, files[i].bytes + 5, files[i].format));
+    }
+}
+
 static void asks_for_more_when_cut_inside_the_header(void **state)
 {
     (void)state;
@@ -138,6 +231,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_sizes_and_channels_of_both_formats),
         cmocka_unit_test(takes_tables_for_no_frame),
+        cmocka_unit_test(reads_the_orientation_of_cameras),
+        cmocka_unit_test(nothing_of_damaged_exif_data_is_believed),
+        cmocka_unit_test(a_file_without_its_end_is_cut),
         cmocka_unit_test(asks_for_more_when_cut_inside_the_header),
         cmocka_unit_test(says_what_other_files_are),
         cmocka_unit_test(refuses_headers_no_decoder_could_use),

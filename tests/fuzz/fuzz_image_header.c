@@ -15,6 +15,8 @@ const struct fuzz_seed fuzz_seeds[] = {
     SEED("\377\330\377\340\0\004JF\125\377\377\302\0\021\010\0\005\001\054\003\001\042\0\002\021\001\003\021\001"),
     SEED("\377\330\377\304\0\010\0\011\011\011\011\007\377\314\0\002"
          "\377\320\377\300\0\013\010\0\002\0\003\001\001\021\0"),
+    SEED("\377\330\377\341\0\042Exif\0\0MM\0*\0\0\0\010\0\001\001\022\0\003\0\0\0\001\0\006\0\0\0\0\0\0"
+         "\377\300\0\013\010\0\002\0\003\001\001\021\0\377\332\0\010\001\001\0\0\077\0abc\377\331"),
     SEED("GIF89a"),
     { NULL, 0 },
 };
@@ -34,7 +36,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     const int rc = read_checked(data, bytes, &whole);
 
     if (rc == 0)
-        require(whole.width > 0 && whole.height > 0 && whole.channels >= 1 && whole.channels <= 4);
+        require(whole.width > 0 && whole.height > 0 && whole.channels >= 1 && whole.channels <= 4 &&
+                whole.orientation >= 1 && whole.orientation <= 8);
+    if (rc == 0)
+        (void)image_is_cut(data, bytes, whole.format);
     for (size_t cut = 1; cut < bytes && cut <= 64; cut++) {
         const int rc_begin = read_checked(data, bytes - cut, &begin);
         require(rc_begin != 0 || (rc == 0 && memcmp(&begin, &whole, sizeof(whole)) == 0));

@@ -230,6 +230,7 @@ static int tell_as_json(const struct gathering *gathering, const struct shards_s
     json_u64(&json, "records", statistics->records);
     json_u64(&json, "damages", gathering->damages);
     json_u64(&json, "unlabelled", statistics->unlabelled);
+    json_u64(&json, "turned", statistics->turned);
     json_payloads(&json, statistics);
     json_images(&json, &statistics->images);
     json_labels(&json, &statistics->labels, &gathering->label_names);
@@ -252,6 +253,9 @@ static int tell(const struct gathering *gathering, const struct shards_request *
         return tell_as_json(gathering, statistics);
     print_payloads(gathering, statistics);
     print_images(&statistics->images);
+    if (statistics->turned > 0)
+        printf("%12" PRIu64 "  not upright by their EXIF orientation, which training does not apply\n",
+               statistics->turned);
     print_labels(gathering, statistics, request->classes);
     return 0;
 }

@@ -49,6 +49,7 @@ static bool read_header(struct found_sample *sample)
     sample->height = header.height;
     sample->width = header.width;
     sample->channels = header.channels;
+    sample->is_turned = header.orientation > 1;
     return true;
 }
 

@@ -27,6 +27,7 @@ struct found_sample {
     size_t byte_count;
     struct feature list;        /* where it is one of floats or integers, and then there are no bytes */
     uint32_t height, width, channels;   /* 0 where the image is unknown, or the size of a list is */
+    bool is_turned;             /* a JPEG that is not upright by its EXIF data */
     bool has_label;             /* an integer */
     int64_t label;
 };

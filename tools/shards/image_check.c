@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/example.h"
 #include "loader/images/image.h"
+#include "loader/shards/text.h"
+#include "stage/log.h"
 
 /* Encoded images are decoded to so many pixels each way: everything is read, and little is written. */
 #define SIDE 32u
@@ -45,6 +48,7 @@ static bool find_range(struct stored_image *image)
     return image->range != NULL;
 }
 
+/* Whether it decodes without flaws; else problem->text, which follows what is there already. */
 static bool decode(struct image_checker *checker, const struct found_sample *sample, struct record_problem *problem)
 {
     const struct image_ops *const ops = found_image_ops(sample->image);
@@ -67,7 +71,29 @@ static bool decode(struct image_checker *checker, const struct found_sample *sam
     if (ops->takes_floats && !find_range(&image))
         return refuse(problem, "holds floats that are no pixels of 0..1, -0.5..0.5, -1..1 or 0..255");
     problem->has_crcs = false;
-    return ops->decode(*codec, &image, &request, pixels, problem->text, sizeof(problem->text)) == 0;
+    problem->text[0] = '\0';
+    const int rc = ops->decode(*codec, &image, &request, pixels, problem->text, sizeof(problem->text));
+    return rc == 0 && problem->text[0] == '\0';
+}
+
+/* Put the name of the image's file, where the record has it, in front of what is wrong with the image. */
+static void name_image(const struct piece_record *record, struct record_problem *problem)
+{
+    static const char *const key = "image/filename";
+    const size_t key_bytes = strlen(key);
+    const struct example_query query = { &key, &key_bytes, 1 };
+    struct feature file;
+    char shown[256];
+    struct record_problem named = { .text = "" };
+    struct text text;
+    size_t bad_offset;
+    if (example_find(record->payload, record->payload_bytes, &query, &file, &bad_offset) != 0 ||
+        file.kind != FEATURE_BYTES || file.value_count != 1 || file.byte_count == 0)
+        return;
+    log_escape((const char *)file.bytes, file.byte_count, shown, sizeof(shown));
+    text_init(&text, named.text, sizeof(named.text));
+    text_add(&text, "%s: %s", shown, problem->text);
+    *problem = named;
 }
 
 bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct piece_record *record,
@@ -83,7 +109,10 @@ bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct 
         return refuse(problem_out, "has no feature known as image: name one with --image-key");
     if (sample.image == FOUND_UNKNOWN)
         return refuse(problem_out, "its image is neither JPEG nor PNG, nor pixels of the sizes beside it");
-    return decode(&check->checkers[worker], &sample, problem_out);
+    if (decode(&check->checkers[worker], &sample, problem_out))
+        return true;
+    name_image(record, problem_out);
+    return false;
 }
 
 static void release_checker(struct image_checker *checker)

@@ -11,6 +11,7 @@ int shards_statistics_add(struct shards_statistics *statistics, const struct fou
     statistics->records++;
     statistics->payload_bytes += payload_bytes;
     statistics->unlabelled += !sample->has_label;
+    statistics->turned += sample->is_turned;
     int rc = tally_add(&statistics->payloads, (int64_t)payload_bytes, 0, 1);
     if (rc == 0)
         rc = tally_add(&statistics->images, kind, sizes, 1);
@@ -23,6 +24,7 @@ int shards_statistics_merge(struct shards_statistics *statistics, const struct s
 {
     statistics->records += other->records;
     statistics->unlabelled += other->unlabelled;
+    statistics->turned += other->turned;
     statistics->payload_bytes += other->payload_bytes;
     int rc = tally_merge(&statistics->labels, &other->labels);
     if (rc == 0)

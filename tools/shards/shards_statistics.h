@@ -14,6 +14,7 @@
 struct shards_statistics {
     uint64_t records;
     uint64_t unlabelled;        /* records without an integer label */
+    uint64_t turned;            /* images that are not upright by their EXIF data */
     uint64_t payload_bytes;
     struct tally labels;        /* first: the label */
     struct tally payloads;      /* first: bytes */

@@ -84,6 +84,12 @@ static int kind_compare(const void *a, const void *b)
     return left->count > 0 ? strcmp(left->problem, right->problem) : 0;
 }
 
+static void note_turned(struct image_choice *choice, const char *path, const struct image_header *header)
+{
+    if (header->orientation > 1 && (choice->turned_count++ == 0 || strcmp(path, choice->turned) < 0))
+        snprintf(choice->turned, sizeof(choice->turned), "%s", path);
+}
+
 static void note_size(struct image_choice *choice, const struct image_header *header)
 {
     if (choice->image_count++ == 0)
@@ -199,6 +205,8 @@ int image_choice_take(struct image_choice *choice, const char *path, uint64_t by
     const int rc = look(choice, bytes, read, arg, &header, &problem);
     if (rc == -ENOMEM)
         return rc;
+    if (rc == 0)
+        note_turned(choice, path, &header);
     *is_image_out = choice->rule == IMAGE_CHOICE_SHOWN ? take_shown(choice, path, rc, problem)
                                                        : take_stored(choice, path, bytes, rc, &header, problem);
     return 0;
@@ -236,11 +244,22 @@ static void tell_kinds(const struct image_choice *choice, char *text, size_t tex
     }
 }
 
+static void tell_turned(const struct image_choice *choice, const char *input)
+{
+    const bool is_one = choice->turned_count == 1;
+
+    log_message(LOG_RUN, "%s: %" PRIu64 " image%s to be turned by %s EXIF orientation (%s%s): training and prediction "
+                "use the pixels as they are stored", input, choice->turned_count, is_one ? " is" : "s are",
+                is_one ? "its" : "their", is_one ? "" : "the first ", choice->turned);
+}
+
 void image_choice_tell(struct image_choice *choice, const char *input)
 {
     char kinds[1024];
 
     progress_end(&choice->progress);
+    if (choice->turned_count > 0)
+        tell_turned(choice, input);
     if (choice->left_out_count == 0)
         return;
     qsort(choice->left_out, IMAGE_CHOICE_KINDS - 1, sizeof(choice->left_out[0]), kind_compare);

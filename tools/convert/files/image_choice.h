@@ -30,6 +30,8 @@ struct image_choice {
     size_t head_room;
     struct image_header common; /* the size of all images so far, height 0 where they differ */
     uint64_t image_count, left_out_count, refused_count;
+    uint64_t turned_count;      /* images that are not upright by their EXIF data */
+    char turned[200];           /* the path of one: the first in bytewise order */
     struct image_choice_kind {
         const char *problem;    /* "is a BMP": of all files of the kind; the last kind is of all that have no place */
         uint64_t count;
@@ -59,7 +61,7 @@ bool image_choice_name(const char *path);
 bool image_choice_is_hidden(const char *path);
 /* Note that a file cannot be used: "PATH PROBLEM". */
 void image_choice_refuse(struct image_choice *choice, const char *path, const char *problem);
-/* Say what was left out: how many files of each kind. */
+/* Say what was left out, how many files of each kind, and how many images are not upright. */
 void image_choice_tell(struct image_choice *choice, const char *input);
 /* The same. 0, or -EBADMSG after stop_fail when anything was refused. */
 int image_choice_end(struct image_choice *choice, const char *input, struct stop *stop);

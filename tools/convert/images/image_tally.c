@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "formats/image_header.h"
+
 static void note_size(struct image_tally *tally, uint32_t height, uint32_t width, uint32_t channels)
 {
     const bool is_first = tally->height == 0 && !tally->differs;
@@ -17,7 +19,17 @@ static void note_size(struct image_tally *tally, uint32_t height, uint32_t width
     }
 }
 
-void image_tally_add(struct image_tally *tally, const char *image_key, const uint8_t *payload, size_t bytes)
+/* An image without its end, of which decoders make what there is. */
+static const char *cut_text(const struct found_sample *sample)
+{
+    if (sample->image == FOUND_JPEG && image_is_cut(sample->bytes, sample->byte_count, IMAGE_FORMAT_JPEG))
+        return "is cut short: the end of the JPEG is missing";
+    if (sample->image == FOUND_PNG && image_is_cut(sample->bytes, sample->byte_count, IMAGE_FORMAT_PNG))
+        return "is cut short: the end of the PNG is missing";
+    return NULL;
+}
+
+const char *image_tally_add(struct image_tally *tally, const char *image_key, const uint8_t *payload, size_t bytes)
 {
     const struct sample_names names = { .image = image_key };
     struct found_sample sample;
@@ -27,10 +39,11 @@ void image_tally_add(struct image_tally *tally, const char *image_key, const uin
         sample.image = FOUND_NOTHING;
     tally->counts[sample.image]++;
     if (sample.width == 0)
-        return;
+        return NULL;
     note_size(tally, sample.height, sample.width, sample.channels);
     if (sample.image == FOUND_ROWS && sample.channels <= PIXEL_CHANNELS_MAX)
         pixel_sums_add(&tally->pixels, sample.bytes, sample.byte_count, sample.channels);
+    return cut_text(&sample);
 }
 
 void image_tally_join(struct image_tally *tally, const struct image_tally *more)

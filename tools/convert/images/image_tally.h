@@ -16,8 +16,8 @@ struct image_tally {
 };
 
 /* Count the image of a payload, under this feature or, NULL, a usual one. A payload without one is one of
- * FOUND_NOTHING. */
-void image_tally_add(struct image_tally *tally, const char *image_key, const uint8_t *payload, size_t bytes);
+ * FOUND_NOTHING. NULL, or what is wrong with an encoded image whose header is right, to stand behind its name. */
+const char *image_tally_add(struct image_tally *tally, const char *image_key, const uint8_t *payload, size_t bytes);
 void image_tally_join(struct image_tally *tally, const struct image_tally *more);
 /* "JPEG", "PNG", "JPEG and PNG", "raw"; NULL where there are others or none. */
 const char *image_tally_encoding(const struct image_tally *tally);

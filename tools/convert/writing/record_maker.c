@@ -59,6 +59,13 @@ static int make_example(struct record_maker *maker, const struct sample_source *
     return 0;
 }
 
+static void name_sample(const struct sample_source *source, uint64_t index, char *name, size_t name_size)
+{
+    snprintf(name, name_size, "%s sample %" PRIu64, source->split, index);
+    if (source->name != NULL)
+        source->name(source->arg, index, name, name_size);
+}
+
 static int change_images(struct record_maker *maker, const struct sample_source *source, uint64_t index,
                          const uint8_t **payload, size_t *bytes)
 {
@@ -69,9 +76,7 @@ static int change_images(struct record_maker *maker, const struct sample_source 
         return out_of_memory(maker);
     if (rc == 0 && (problem[0] == '\0' || maker->is_silent))
         return 0;
-    snprintf(name, sizeof(name), "%s sample %" PRIu64, source->split, index);
-    if (source->name != NULL)
-        source->name(source->arg, index, name, sizeof(name));
+    name_sample(source, index, name, sizeof(name));
     if (rc == 0)
         log_message(LOG_RUN, "%s: %s", name, problem);
     else
@@ -86,4 +91,15 @@ int record_maker_payload(struct record_maker *maker, const struct sample_source 
                        ? source->payload(source->arg, index, maker->scratch, payload_out, bytes_out)
                        : make_example(maker, source, index, payload_out, bytes_out);
     return rc < 0 || maker->changer == NULL ? rc : change_images(maker, source, index, payload_out, bytes_out);
+}
+
+void record_maker_tell(const struct record_maker *maker, const struct sample_source *source, uint64_t index,
+                       const char *flaw)
+{
+    char name[1024];
+
+    if (maker->is_silent)
+        return;
+    name_sample(source, index, name, sizeof(name));
+    log_message(LOG_RUN, "%s %s", name, flaw);
 }

@@ -24,5 +24,8 @@ void record_maker_close(struct record_maker *maker);
  * that opened the maker. */
 int record_maker_payload(struct record_maker *maker, const struct sample_source *source, uint64_t index,
                          const uint8_t **payload_out, size_t *bytes_out);
+/* Say what is wrong with the image of a record that is written as it is. */
+void record_maker_tell(const struct record_maker *maker, const struct sample_source *source, uint64_t index,
+                       const char *flaw);
 
 #endif

@@ -56,7 +56,9 @@ static int add_frame(struct desk *desk, struct chunk *chunk, uint64_t index)
         memcpy(body, payload, bytes);
     tfrecord_write_header(bytes, frame);
     tfrecord_write_footer(body, bytes, body + bytes);
-    image_tally_add(&chunk->images, set->spec.image_key, body, bytes);
+    const char *const flaw = image_tally_add(&chunk->images, set->spec.image_key, body, bytes);
+    if (flaw != NULL)
+        record_maker_tell(&desk->maker, chunk->line->file->source, index, flaw);
     chunk->bytes += bytes + TFRECORD_FRAME_BYTES;
     return 0;
 }

@@ -8,12 +8,14 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tools/run/account.h"
+#include "tools/run/state/account_text.h"
 
 enum { TOWERS_MAX = 7, SLICE_MAX = 64 };
 
@@ -468,6 +470,30 @@ static void the_step_of_the_latest_evaluation_is_kept(void **state)
     }
 }
 
+/* A saved state whose hashes are right may still say anything. */
+static void sums_that_no_run_has_are_refused(void **state)
+{
+    struct account_state sums = { .order_hash = UINT64_MAX, .evaluated_step = 3 }, again;
+    char text[ACCOUNT_TEXT_BYTES];
+    (void)state;
+    sums.training = sums.interval = (struct tally){ .images = 7, .correct = 7, .steps = 2, .lossless = 1,
+                                                    .loss_sum = 1.5 };
+    account_text_write(&sums, text);
+    assert_int_equal(account_text_read(&again, text), 0);
+    assert_int_equal(again.training.correct, 7);
+    sums.interval.correct = UINT64_MAX;
+    account_text_write(&sums, text);
+    assert_int_equal(account_text_read(&again, text), -EINVAL);
+    sums.interval.correct = 0;
+    sums.training.lossless = 8;
+    account_text_write(&sums, text);
+    assert_int_equal(account_text_read(&again, text), -EINVAL);
+    sums.training.lossless = 0;
+    sums.training.loss_sum = INFINITY;
+    account_text_write(&sums, text);
+    assert_int_equal(account_text_read(&again, text), -EINVAL);
+}
+
 int main(void)
 {
     alarm(60);
@@ -492,6 +518,7 @@ int main(void)
         cmocka_unit_test(the_step_of_the_latest_evaluation_is_kept),
         cmocka_unit_test(a_run_of_one_step_has_a_speed),
         cmocka_unit_test(a_batch_larger_than_the_set_is_as_fast_as_the_records_it_has),
+        cmocka_unit_test(sums_that_no_run_has_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

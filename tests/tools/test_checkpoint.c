@@ -8,11 +8,14 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <xxhash.h>
 
 #include "compute/snapshot.h"
 #include "compute/update/average.h"
@@ -268,6 +271,122 @@ static void every_byte_and_every_length_matters(void **state)
     fixture_close(&fixture);
 }
 
+/* ---- forged: every hash is right, and a number is not ---- */
+
+/* Make the header's hash anew. */
+static void hash_again(char *header, size_t bytes)
+{
+    char digits[CHECKPOINT_HASH_DIGITS + 1];
+    char *const place = strstr(header, "\"" CHECKPOINT_KEY_HEADER "\":\"") + sizeof(CHECKPOINT_KEY_HEADER) + 3;
+    memset(place, '0', CHECKPOINT_HASH_DIGITS);
+    snprintf(digits, sizeof(digits), "%016" PRIx64, (uint64_t)XXH3_64bits(header, bytes));
+    memcpy(place, digits, CHECKPOINT_HASH_DIGITS);
+}
+
+/* The file with `value` under `key` of its metadata, as whole as any. */
+static void forge(const char *path, const char *key, const char *value)
+{
+    char quoted[64];
+    size_t bytes;
+    uint64_t header_bytes;
+    char *const whole = (char *)fixture_read(path, &bytes);
+    memcpy(&header_bytes, whole, sizeof(header_bytes));
+    char *const header = whole + sizeof(header_bytes), *const data = header + header_bytes;
+    char *const forged = calloc(1, bytes + 64);
+    const char before = *data;
+    *data = '\0';
+    snprintf(quoted, sizeof(quoted), "\"%s\":\"", key);
+    char *const place = strstr(header, quoted);
+    assert_non_null(place);
+    const size_t front = (size_t)(place - header) + strlen(quoted);
+    const int written = snprintf(forged + sizeof(header_bytes), bytes, "%.*s%s%s", (int)front, header, value,
+                                 strchr(header + front, '"'));
+    header_bytes = (uint64_t)written;
+    memcpy(forged, &header_bytes, sizeof(header_bytes));
+    hash_again(forged + sizeof(header_bytes), header_bytes);
+    *data = before;
+    memcpy(forged + sizeof(header_bytes) + header_bytes, data, (size_t)(whole + bytes - data));
+    fixture_write(path, forged, sizeof(header_bytes) + header_bytes + (size_t)(whole + bytes - data));
+    free(forged);
+    free(whole);
+}
+
+static void numbers_that_no_run_has_are_refused_by_name(void **state)
+{
+    static const struct { const char *key, *value, *told; } cases[] = {
+        { CHECKPOINT_KEY_TOWERS, "0", "its pipetrain.towers is 0, and a run has 1 to 65536 towers" },
+        { CHECKPOINT_KEY_TOWERS, "65537", "its pipetrain.towers is 65537," },
+        { CHECKPOINT_KEY_TOWERS, "4294967295", "its pipetrain.towers is 4294967295," },
+        { CHECKPOINT_KEY_TOWERS, "4294967297", "its pipetrain.towers is 4294967297," },
+        { CHECKPOINT_KEY_TOWERS, "-1", "its pipetrain.towers is -1," },
+        { CHECKPOINT_KEY_POSITION, "4294967296 0 0", "its pipetrain.position is '4294967296 0 0'," },
+    };
+    struct fixture fixture;
+    (void)state;
+    fixture_open(&fixture, false);
+    const char *const path = save(&fixture, 5, 1);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct checkpoint_reader *reader = NULL;
+        struct checkpoint_problem problem = { "" };
+        forge(path, cases[i].key, cases[i].value);
+        assert_int_equal(checkpoint_reader_open(&reader, path, &problem), -EBADMSG);
+        if (strstr(problem.text, cases[i].told) == NULL)
+            fail_msg("%s = %s: '%s'", cases[i].key, cases[i].value, problem.text);
+        forge(path, cases[i].key, cases[i].key == cases[0].key ? "2" : "3 5 2");
+        assert_int_equal(checkpoint_reader_open(&reader, path, &problem), 0);
+        checkpoint_reader_close(reader);
+    }
+    fixture_close(&fixture);
+}
+
+/* The mean over 65,536 towers is one over the two that the file has. */
+static void towers_that_a_state_only_claims_cost_nothing(void **state)
+{
+    struct fixture fixture;
+    struct checkpoint_reader *reader = NULL;
+    struct checkpoint_problem problem;
+    (void)state;
+    fixture_open(&fixture, false);
+    const char *const path = save(&fixture, 5, 1);
+    const float sum = first_number(&fixture, 0, "norm.running_mean") + first_number(&fixture, 1, "norm.running_mean");
+    forge(path, CHECKPOINT_KEY_TOWERS, "65536");
+    assert_int_equal(checkpoint_reader_open(&reader, path, &problem), 0);
+    assert_int_equal(checkpoint_reader_write(reader, fixture.stands[1].tower, 0, 1, &problem), 0);
+    assert_true(fabsf(first_number(&fixture, 1, "norm.running_mean") - sum / 2) < 1e-6f);
+    checkpoint_reader_close(reader);
+    fixture_close(&fixture);
+}
+
+/* The last float of the first tensor, which is a weight; its hash is made again. */
+static void weights_that_are_not_finite_are_refused_by_name(void **state)
+{
+    struct fixture fixture;
+    struct checkpoint_reader *reader = NULL;
+    struct checkpoint_problem problem;
+    char key[sizeof(CHECKPOINT_KEY_TENSOR) + CHECKPOINT_NAME_BYTES], hash[24];
+    uint64_t header_bytes;
+    size_t bytes;
+    (void)state;
+    fixture_open(&fixture, false);
+    const char *const path = save(&fixture, 5, 1);
+    const struct parameter *const first = &fixture.net->parameters[0];
+    uint8_t *const whole = fixture_read(path, &bytes);
+    memcpy(&header_bytes, whole, sizeof(header_bytes));
+    float *const weights = (float *)(void *)(whole + sizeof(header_bytes) + header_bytes);
+    weights[first->count - 1] = NAN;
+    fixture_write(path, whole, bytes);
+    snprintf(key, sizeof(key), CHECKPOINT_KEY_TENSOR "%s", first->name);
+    snprintf(hash, sizeof(hash), "%016" PRIx64, (uint64_t)XXH3_64bits(weights, first->count * sizeof(*weights)));
+    forge(path, key, hash);
+    assert_int_equal(checkpoint_reader_open(&reader, path, &problem), 0);
+    assert_int_equal(checkpoint_reader_write(reader, fixture.stands[0].tower, 0, TOWERS, &problem), -EBADMSG);
+    assert_non_null(strstr(problem.text, first->name));
+    assert_non_null(strstr(problem.text, "holds a number that is not finite (nan at index"));
+    checkpoint_reader_close(reader);
+    free(whole);
+    fixture_close(&fixture);
+}
+
 /* The folder's newest whole state is the one at `step`; what is passed over is told, and not shown here. */
 static void assert_found(struct fixture *fixture, uint64_t step, const char *how, size_t at)
 {
@@ -519,6 +638,9 @@ int main(void)
         IN_FOLDER(a_state_is_read_as_it_was_saved),
         IN_FOLDER(other_numbers_of_towers_get_the_mean),
         IN_FOLDER(every_byte_and_every_length_matters),
+        IN_FOLDER(numbers_that_no_run_has_are_refused_by_name),
+        IN_FOLDER(towers_that_a_state_only_claims_cost_nothing),
+        IN_FOLDER(weights_that_are_not_finite_are_refused_by_name),
         IN_FOLDER(any_damage_falls_back_to_the_state_before),
         IN_FOLDER(the_newest_that_is_whole_is_found),
         IN_FOLDER(the_newest_up_to_the_last_stay),

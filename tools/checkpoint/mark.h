@@ -12,6 +12,7 @@
 #define CHECKPOINT_COURSE_BYTES 256u
 #define CHECKPOINT_VERSION "1"          /* of the metadata; a reader refuses others */
 #define CHECKPOINT_BEST_FILE "best.safetensors"
+#define CHECKPOINT_TOWERS_MAX 65536u    /* of all processes of a run; a state that says more is refused */
 #define CHECKPOINT_FILE_BYTES 48u       /* of a file's name, with its end */
 
 /* Keys of the metadata. */

@@ -14,6 +14,7 @@
 
 #include <xxhash.h>
 
+#include "compute/finite.h"
 #include "compute/snapshot.h"
 #include "stage/file/file_read.h"
 #include "stage/log.h"
@@ -110,14 +111,23 @@ static int read_mark(struct checkpoint_reader *reader, struct checkpoint_problem
     if (strcmp(text_of(reader, CHECKPOINT_KEY_VERSION), CHECKPOINT_VERSION) != 0)
         return PROBLEM("is no saved state of a run that this version reads (" CHECKPOINT_KEY_VERSION " '%.20s')",
                        text_of(reader, CHECKPOINT_KEY_VERSION));
+    uint64_t epoch = 0, towers = 0;
     const bool has_position =
-        sscanf(text_of(reader, CHECKPOINT_KEY_POSITION), "%" SCNu32 " %" SCNu64 " %" SCNu64, &mark->position.epoch,
+        sscanf(text_of(reader, CHECKPOINT_KEY_POSITION), "%" SCNu64 " %" SCNu64 " %" SCNu64, &epoch,
                &mark->position.step, &mark->position.evaluated) == 3;
     const bool has_lines = sscanf(text_of(reader, CHECKPOINT_KEY_LINES), "%" SCNu64 " %" SCNu64,
                                   &mark->lines_bytes[RUN_METRICS], &mark->lines_bytes[RUN_QUARANTINE]) == 2;
-    const bool has_towers = sscanf(text_of(reader, CHECKPOINT_KEY_TOWERS), "%" SCNu32, &reader->towers) == 1;
+    const bool has_towers = sscanf(text_of(reader, CHECKPOINT_KEY_TOWERS), "%" SCNu64, &towers) == 1;
     if (!has_position || !has_lines || !has_towers)
         return PROBLEM("does not say where in the run it is");
+    if (epoch > UINT32_MAX)
+        return PROBLEM("its " CHECKPOINT_KEY_POSITION " is '%.60s', and a run has at most %" PRIu32 " epochs",
+                       text_of(reader, CHECKPOINT_KEY_POSITION), UINT32_MAX);
+    if (towers < 1 || towers > CHECKPOINT_TOWERS_MAX)
+        return PROBLEM("its " CHECKPOINT_KEY_TOWERS " is %.20s, and a run has 1 to %u towers",
+                       text_of(reader, CHECKPOINT_KEY_TOWERS), CHECKPOINT_TOWERS_MAX);
+    mark->position.epoch = (uint32_t)epoch;
+    reader->towers = (uint32_t)towers;
     snprintf(mark->sums, sizeof(mark->sums), "%s", text_of(reader, CHECKPOINT_KEY_SUMS));
     snprintf(mark->course, sizeof(mark->course), "%s", text_of(reader, CHECKPOINT_KEY_COURSE));
     return 0;
@@ -233,19 +243,35 @@ static const struct safetensors_tensor *find_tensor(const struct checkpoint_read
     return NULL;
 }
 
+/* Buffers of an optimizer may overflow in a run that goes on; weights and statistics that have are never saved. */
+static int check_finite(const struct net *net, struct checkpoint_place place, const float *numbers,
+                        struct checkpoint_problem *problem)
+{
+    const size_t count = net->parameters[place.parameter].count, first = finite_count(numbers, count);
+    char name[CHECKPOINT_NAME_BYTES];
+    if (place.part == CHECKPOINT_STATE || first == count)
+        return 0;
+    checkpoint_name(net, place, name);
+    return PROBLEM("its tensor '%.80s' holds a number that is not finite (%f at index %zu): no run saves such a state",
+                   name, (double)numbers[first], first);
+}
+
 static int read_numbers(const struct checkpoint_reader *reader, const struct net *net, struct checkpoint_place place,
                         const struct safetensors_tensor *tensor, float *numbers, struct checkpoint_problem *problem)
 {
     const size_t bytes = net->parameters[place.parameter].count * sizeof(*numbers);
-    if (tensor != NULL && strcmp(tensor->dtype, "F32") == 0 && tensor->bytes == bytes)
-        return tensor_file_read(&reader->file, tensor, numbers);
+    if (tensor != NULL && strcmp(tensor->dtype, "F32") == 0 && tensor->bytes == bytes) {
+        const int rc = tensor_file_read(&reader->file, tensor, numbers);
+        return rc != 0 ? rc : check_finite(net, place, numbers, problem);
+    }
     char name[CHECKPOINT_NAME_BYTES];
     checkpoint_name(net, place, name);
     (void)PROBLEM(tensor == NULL ? "has no tensor '%.80s'" : "its tensor '%.80s' is of another shape", name);
     return -EINVAL;
 }
 
-/* What the towers of the file have of their own, its mean. `sum` and `numbers` have room for the parameter. */
+/* What the towers of the file have of their own, its mean. All of them have such a tensor, or tower 0 alone has.
+ * `sum` and `numbers` have room for the parameter. */
 static int read_mean(const struct checkpoint_reader *reader, const struct net *net, struct checkpoint_place place,
                      float *numbers, double *sum, struct checkpoint_problem *problem)
 {
@@ -255,7 +281,7 @@ static int read_mean(const struct checkpoint_reader *reader, const struct net *n
     for (place.tower = 0; place.tower < reader->towers; place.tower++) {
         const struct safetensors_tensor *const tensor = find_tensor(reader, net, place);
         if (tensor == NULL && place.tower > 0)
-            continue;
+            break;
         const int rc = read_numbers(reader, net, place, tensor, numbers, problem);
         if (rc != 0)
             return rc;

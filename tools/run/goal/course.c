@@ -88,6 +88,12 @@ void course_write(const struct course *course, char text_out[COURSE_TEXT_BYTES])
         used += (size_t)snprintf(text_out + used, COURSE_TEXT_BYTES - used, "%s%" PRIu64, i > 0 ? " " : "", *fields[i]);
 }
 
+static bool is_possible(const struct course *course)
+{
+    return course->best_correct <= course->best_images && course->skipped_in_row <= course->skipped &&
+           course->has_warned <= 1 && course->rollbacks <= COURSE_ROLLBACKS_MAX;
+}
+
 int course_read(struct course *course_out, const char *text)
 {
     struct course course = { .stale = 0 };
@@ -101,7 +107,7 @@ int course_read(struct course *course_out, const char *text)
             return -EINVAL;
         text = *end == ' ' ? end + 1 : end;
     }
-    if (*text != '\0')
+    if (*text != '\0' || !is_possible(&course))
         return -EINVAL;
     *course_out = course;
     return 0;

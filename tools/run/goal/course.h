@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #define COURSE_TEXT_BYTES 256u          /* any course, and the end of the text */
+#define COURSE_ROLLBACKS_MAX 5u         /* in a run; each halves its learning rate */
 
 struct course {                         /* begins as all 0 */
     uint64_t best_correct, best_images; /* of the best complete evaluation; no images: there was none */
@@ -48,7 +49,8 @@ bool course_add_epoch(struct course *course, const struct course_epoch *epoch);
 
 /* Numbers with blanks between them, for a saved state. What an earlier version did not write is 0 when it is read. */
 void course_write(const struct course *course, char text_out[COURSE_TEXT_BYTES]);
-/* 0, or -EINVAL: it is no such text. */
+/* 0, or -EINVAL: it is no such text, or one of numbers that no run has: more correct answers than images, more steps
+ * left out in a row than at all, more than COURSE_ROLLBACKS_MAX rollbacks. */
 int course_read(struct course *course_out, const char *text);
 
 #endif

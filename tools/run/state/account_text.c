@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,19 @@ static const char *read_loss(const char *text, double *loss_out)
     return *end == ' ' ? end + 1 : *end == '\0' ? end : NULL;
 }
 
+static bool is_possible(const struct tally *tally)
+{
+    return tally->correct <= tally->images && tally->lossless <= tally->images && isfinite(tally->loss_sum);
+}
+
+static bool are_possible(const struct account_state *state)
+{
+    bool possible = is_possible(&state->interval) && is_possible(&state->training);
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+        possible = possible && is_possible(&state->passes[pass]);
+    return possible;
+}
+
 int account_text_read(struct account_state *state_out, const char *text)
 {
     struct account_state state = { .order_hash = 0 };
@@ -92,7 +106,7 @@ int account_text_read(struct account_state *state_out, const char *text)
         text = read_loss(text, places.losses[i]);
     for (uint32_t i = 0; i < places.tallies && text != NULL; i++)
         text = read_count(text, places.lossless[i]);
-    if (text == NULL || *text != '\0')
+    if (text == NULL || *text != '\0' || !are_possible(&state))
         return -EINVAL;
     *state_out = state;
     return 0;

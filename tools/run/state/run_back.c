@@ -30,9 +30,9 @@ bool run_state_go_back(const struct run_state *state, struct run_back *back_out)
 {
     const uint64_t count = state->course.rollbacks + 1;
     const bool is_ours = state->saves && (state->has_begun || run_state_past(state) != NULL);
-    if (count > ROLLBACKS_MAX) {
+    if (count > COURSE_ROLLBACKS_MAX) {
         log_message(LOG_ERROR, "after %u rollbacks the run does not go back once more: try a smaller learning rate",
-                    ROLLBACKS_MAX);
+                    COURSE_ROLLBACKS_MAX);
         return false;
     }
     struct checkpoint_reader *const reader = is_ours ? find_state(state) : NULL;
@@ -41,8 +41,8 @@ bool run_state_go_back(const struct run_state *state, struct run_back *back_out)
                     state->saves ? "too long" : "never");
         return false;
     }
-    log_message(LOG_RUN, "rollback %u of %u: back to %s, with half the learning rate", (unsigned)count, ROLLBACKS_MAX,
-                checkpoint_reader_path(reader));
+    log_message(LOG_RUN, "rollback %u of %u: back to %s, with half the learning rate", (unsigned)count,
+                COURSE_ROLLBACKS_MAX, checkpoint_reader_path(reader));
     const uint64_t step = account_step(state->account);
     snprintf(back_out->folder, sizeof(back_out->folder), "%s", run_directory_path(state->directory));
     back_out->step = checkpoint_reader_mark(reader)->position.step;

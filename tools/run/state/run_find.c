@@ -1,5 +1,6 @@
 /* What a run goes on from, and which runs do not go on. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -147,8 +148,11 @@ static int read_course(struct run_state *state)
 {
     const int rc = course_read(&state->course, checkpoint_reader_mark(state->reader)->course);
     if (rc != 0)
-        log_message(LOG_ERROR, "%s: how the run went up to there cannot be read",
-                    checkpoint_reader_path(state->reader));
+        log_message(LOG_ERROR, "%s: its " CHECKPOINT_KEY_COURSE " '%s' holds a number that no run has (the last is "
+                    "that of its rollbacks, at most %u): go on from an earlier state, or begin anew with --set "
+                    "run.resume=never",
+                    checkpoint_reader_path(state->reader), checkpoint_reader_mark(state->reader)->course,
+                    COURSE_ROLLBACKS_MAX);
     return rc == 0 ? 0 : EXIT_CODE_DATA;
 }
 
@@ -157,7 +161,15 @@ static int seek(struct run_state *state, const struct settings *settings, struct
 {
     uint64_t number;
     const struct position position = checkpoint_reader_mark(state->reader)->position;
-    if (schedule_seek(&plan->schedule, position, &number) != 0) {
+    const bool is_found = schedule_seek(&plan->schedule, position, &number) == 0;
+    if (!is_found && position.step <= schedule_step_count(&plan->schedule)) {
+        log_message(LOG_ERROR, "%s: its " CHECKPOINT_KEY_POSITION " (epoch %" PRIu32 ", %" PRIu64 " steps done, %"
+                    PRIu64 " batches evaluated) is no place in this run, whose epochs have %" PRIu64 " steps",
+                    checkpoint_reader_path(state->reader), position.epoch, position.step, position.evaluated,
+                    schedule_steps_per_epoch(&plan->schedule));
+        return EXIT_CODE_DATA;
+    }
+    if (!is_found) {
         log_message(LOG_ERROR, "%s is behind step %s, and this run ends at step %s: more train.steps or train.epochs "
                     "go on from it; to begin anew, --set %s takes another directory, --set run.resume=never %s",
                     checkpoint_reader_path(state->reader), number_grouped(position.step).text,

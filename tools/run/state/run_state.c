@@ -37,7 +37,8 @@ int run_state_restore(struct run_state *state, const struct run_plan *plan, stru
         return 0;
     int rc = account_text_read(&sums, checkpoint_reader_mark(state->reader)->sums);
     if (rc != 0)
-        snprintf(problem.text, sizeof(problem.text), "the sums of the run up to there cannot be read");
+        snprintf(problem.text, sizeof(problem.text), "its " CHECKPOINT_KEY_SUMS " are not the sums of a run: "
+                 "they are no such numbers, or say more correct answers than images");
     else
         account_resume(account, &sums);
     const struct tower_range here = plan->devices.towers;

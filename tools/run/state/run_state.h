@@ -12,8 +12,6 @@
 #include "tools/run/pipeline.h"
 #include "tools/run/run_plan.h"
 
-#define ROLLBACKS_MAX 5u
-
 /* Going back to a state of the same run, in the same process. */
 struct run_back {
     char folder[PATH_MAX];      /* the run's directory; "" = it does not go back */

@@ -84,6 +84,13 @@ static const char *short_escape(uint32_t code)
     }
 }
 
+/* What acts on the text around it where a person looks at it: controls, ends of lines, and what reorders letters. */
+static bool is_control(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e || code == 0x200f ||
+           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
 /* One character; a byte that is no UTF-8 becomes U+FFFD. Returns the bytes used. */
 static size_t put_character(struct json *json, const char *at)
 {
@@ -97,7 +104,7 @@ static size_t put_character(struct json *json, const char *at)
     const char *escape = short_escape(code);
     if (escape != NULL) {
         put_text(json, escape);
-    } else if (code < 0x20 || (code >= 0x7f && code < 0xa0)) {
+    } else if (is_control(code)) {
         char text[16];
         snprintf(text, sizeof(text), "\\u%04x", (unsigned)code);
         put_text(json, text);

@@ -23,19 +23,11 @@ static atomic_bool is_live;     /* log_live's line is open */
 static const char cut_mark[] = "...";
 
 /* Bytes of the character at the start of `text` where it may be shown as it is, 0 where its first
- * byte must be escaped: what is no UTF-8, controls, and what ends a line or begins a sequence in
- * a terminal though it is no ASCII (U+0080 ... U+009F, U+2028, U+2029). */
+ * byte must be escaped: what is no UTF-8, and what acts on the text around it (utf8_is_control). */
 static size_t plain_bytes(const char *text, size_t bytes)
 {
     const size_t character = utf8_character_bytes(text, bytes);
-    const unsigned char first = (unsigned char)text[0];
-    if (character == 1)
-        return first >= 32 && first != 127;
-    if (character == 2 && first == 0xc2 && (unsigned char)text[1] < 0xa0)
-        return 0;
-    if (character == 3 && (memcmp(text, "\xe2\x80\xa8", 3) == 0 || memcmp(text, "\xe2\x80\xa9", 3) == 0))
-        return 0;
-    return character;
+    return character > 0 && utf8_is_control(text, character) ? 0 : character;
 }
 
 /* As plain_bytes, where the text is going to stand in quotes. */

@@ -28,8 +28,8 @@ void log_only_errors(void);
 /* Copy `bytes` of untrusted text to out (capacity out_size, always terminated) with quotes, backslashes
  * and what messages never show as \xHH. */
 void log_escape(const char *text, size_t bytes, char *out, size_t out_size);
-/* Copy text as messages show it: control characters (C0, DEL, C1), ends of lines (U+2028, U+2029) and bytes
- * that are no UTF-8 as \xHH; letters of every language stay. Returns the length. */
+/* Copy text as messages show it: what acts on the text around it (utf8_is_control) and bytes that are no UTF-8 as
+ * \xHH; letters of every language stay. Returns the length. */
 size_t log_plain(const char *text, char *out, size_t out_size);
 
 #endif

@@ -112,5 +112,5 @@ bool label_survey_offset(const struct label_survey *survey, uint32_t classes, in
     if (from_lowest > from_highest)     /* what is between them would do */
         return false;
     *offset_out = from_lowest > 0 ? from_lowest : from_highest < 0 ? from_highest : 0;
-    return true;
+    return *offset_out >= -LABEL_OFFSET_MAX && *offset_out <= LABEL_OFFSET_MAX;
 }

@@ -27,7 +27,8 @@ void label_survey_release(struct label_survey *survey);
 
 /* Whether all labels are in [0, classes) with this offset. True where there are none. */
 bool label_survey_fits(const struct label_survey *survey, int64_t offset, uint32_t classes);
-/* The label_offset nearest to 0 with which they are. False when none is. */
+/* The label_offset nearest to 0 with which they are. False when none is that may be set. */
+#define LABEL_OFFSET_MAX (1 << 20)
 bool label_survey_offset(const struct label_survey *survey, uint32_t classes, int64_t *offset_out);
 
 #endif

@@ -3,6 +3,7 @@
 #include "stage/text/utf8.h"
 
 #include <stdint.h>
+#include <string.h>
 
 /* By lead byte: how many bytes follow, and the range of the first of them. */
 struct lead { uint8_t first, last, following, low, high; };
@@ -43,4 +44,26 @@ size_t utf8_valid_bytes(const char *text, size_t bytes)
         valid += character;
     }
     return valid;
+}
+
+/* Characters that are no ASCII, by the first and the last of a range. */
+struct range { const char *first, *last; };
+static const struct range controls[] = {
+    { "\xc2\x80", "\xc2\x9f" },                   /* U+0080 to U+009F */
+    { "\xd8\x9c", "\xd8\x9c" },                   /* U+061C */
+    { "\xe2\x80\x8e", "\xe2\x80\x8f" },           /* U+200E, U+200F */
+    { "\xe2\x80\xa8", "\xe2\x80\xae" },           /* U+2028 to U+202E */
+    { "\xe2\x81\xa6", "\xe2\x81\xa9" },           /* U+2066 to U+2069 */
+};
+
+bool utf8_is_control(const char *character, size_t bytes)
+{
+    const uint8_t first = (uint8_t)character[0];
+    if (bytes == 1)
+        return first < 0x20 || first == 0x7f;
+    for (size_t i = 0; i < sizeof(controls) / sizeof(*controls); i++)
+        if (strlen(controls[i].first) == bytes && memcmp(character, controls[i].first, bytes) >= 0 &&
+            memcmp(character, controls[i].last, bytes) <= 0)
+            return true;
+    return false;
 }

@@ -2,11 +2,16 @@
 #ifndef PIPETRAIN_UTF8_H
 #define PIPETRAIN_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Length of the character at the start of `text`, which holds `bytes` >= 1; 0 when it is not well-formed. */
 size_t utf8_character_bytes(const char *text, size_t bytes);
 /* Bytes of `text` that are well-formed UTF-8 from the start: `bytes` when all are. */
 size_t utf8_valid_bytes(const char *text, size_t bytes);
+/* Is this character, well-formed and of so many bytes, one that acts on the text around it instead of being shown: a
+ * control (C0, DEL, C1), an end of a line (U+2028, U+2029), or one that reorders what stands beside it (U+061C, U+200E,
+ * U+200F, U+202A to U+202E, U+2066 to U+2069)? */
+bool utf8_is_control(const char *character, size_t bytes);
 
 #endif

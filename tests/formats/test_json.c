@@ -129,6 +129,7 @@ static void escapes_what_json_or_a_terminal_cannot_take(void **state)
     (void)state;
     expect_quoted("plain /", "\"plain /\"");
     expect_quoted("a\"b\\c", "\"a\\\"b\\\\c\"");
+    expect_quoted("\xe2\x80\xae\xe2\x81\xa6\xd8\x9c\xe2\x80\xa9", "\"\\u202e\\u2066\\u061c\\u2029\"");
     expect_quoted("\n\r\t\x01\x1b\x7f", "\"\\n\\r\\t\\u0001\\u001b\\u007f\"");
     expect_quoted("\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80", "\"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80\"");
     expect_quoted("\xc2\x9b", "\"\\u009b\"");

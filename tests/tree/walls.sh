@@ -49,7 +49,7 @@ tools/shards        tools tools/config tools/convert formats stage stage/file st
 tools/checkpoint    tools/config tools/results formats formats/inputs stage stage/file compute
 tools/results       tools/config tools/shards tools/text formats formats/inputs stage stage/file stage/text compute compute/netfile loader
 tools/limits        tools/config stage stage/text
-tools/text          tools/config
+tools/text          tools/config stage
 tools/trial         tools/run tools stage
 tools/predict       tools/convert/files tools/run tools/results tools/shards tools/config tools/config/train tools/config/words tools/text tools formats stage stage/file stage/text loader loader/images loader/shards compute tools/checkpoint
 tools/tune          tools/trial tools/report/trace tools/run tools/run/pace tools/limits tools/config tools/text stage stage/file stage/text

@@ -124,8 +124,9 @@ static void add_problem(const struct label_survey *survey, const struct dataset 
                      name_of(dataset), lowest, highest, dataset->options.label_offset, classes, offset);
     else
         problems_add(problems, "pipetrain",
-                     "%s: labels are %" PRId64 " to %" PRId64 " as stored, which are more than the %" PRIu32
-                     " classes of the network: see data.classes", name_of(dataset), lowest, highest, classes);
+                     "%s: labels are %" PRId64 " to %" PRId64 " as stored, which are %s the %" PRIu32
+                     " classes of the network: see data.classes", name_of(dataset), lowest, highest,
+                     (uint64_t)highest - (uint64_t)lowest < classes ? "too far from" : "more than", classes);
 }
 
 /* In range, and yet every label could be one lower. */

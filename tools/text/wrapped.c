@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stage/log.h"
+
 /* How much of `text` stands on a line of `room` bytes. */
 static size_t fitting(const char *text, size_t room)
 {
@@ -26,7 +28,7 @@ static size_t fitting(const char *text, size_t room)
     return outer_stop > 0 ? outer_stop : stop > 0 ? stop : blank > 0 ? blank : strcspn(text, " ");
 }
 
-void wrapped_write(FILE *out, const char *text)
+static void write_broken(FILE *out, const char *text)
 {
     /* The name and the blanks behind it are no place to break. */
     size_t taken = strlen(text) > WRAPPED_INDENT ? WRAPPED_INDENT : 0;
@@ -39,6 +41,16 @@ void wrapped_write(FILE *out, const char *text)
             fprintf(out, "\n%*s", (int)WRAPPED_INDENT, "");
     }
     fputc('\n', out);
+}
+
+void wrapped_write(FILE *out, const char *text)
+{
+    const size_t room = 4 * strlen(text) + 1;   /* each byte as \xHH */
+    char *const shown = malloc(room);
+    if (shown != NULL)
+        log_plain(text, shown, room);
+    write_broken(out, shown != NULL ? shown : text);
+    free(shown);
 }
 
 void wrapped_print(FILE *out, const char *format, ...)

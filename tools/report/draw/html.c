@@ -21,14 +21,12 @@ static const char *escape_of(char character)
     }
 }
 
-/* C0 but for tabs and line ends, DEL, C1, U+FFFE and U+FFFF. */
+/* What acts on the text around it, but for tabs and line ends; U+FFFE and U+FFFF. */
 static bool is_forbidden(const char *text, size_t bytes)
 {
-    const unsigned char first = (unsigned char)text[0], second = (unsigned char)text[1];
-    if (bytes == 1)
-        return (first < 0x20 && first != '\t' && first != '\n') || first == 0x7f;
-    return (first == 0xc2 && second < 0xa0) ||
-           (bytes == 3 && first == 0xef && second == 0xbf && (unsigned char)text[2] >= 0xbe);
+    if (utf8_is_control(text, bytes))
+        return *text != '\t' && *text != '\n';
+    return bytes == 3 && memcmp(text, "\xef\xbf\xbe", bytes) >= 0 && memcmp(text, "\xef\xbf\xbf", bytes) <= 0;
 }
 
 void html_text(FILE *out, const char *text)

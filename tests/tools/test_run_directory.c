@@ -414,6 +414,71 @@ static void what_cannot_be_a_directory_is_named(void **state)
     }
 }
 
+/* The run goes on and its results stay together, in the directory that it entered. */
+static void a_directory_that_was_moved_is_told_once_with_its_place(void **state)
+{
+    (void)state;
+    struct capture capture;
+    char told[RUN_TEXT_BYTES];
+    struct run_directory *directory = run_fixture_begin("moved", "moved");
+    assert_int_equal(run_directory_look(directory), 0);
+    assert_int_equal(run_directory_look(NULL), 0);
+    assert_int_equal(rename("moved", "elsewhere"), 0);
+    struct run_directory *other = run_fixture_begin("moved", "moved");
+    capture_begin(&capture);
+    assert_int_equal(run_directory_look(directory), -ESTALE);
+    assert_int_equal(run_directory_look(directory), -ESTALE);
+    assert_int_equal(run_directory_look(other), 0);
+    capture_end(&capture, told, sizeof(told));
+    const char *const words = strstr(told, "run directory moved: it was moved while the run writes there: the results "
+                                           "go to /");
+    assert_non_null(words);
+    assert_non_null(strstr(words, "/elsewhere\n"));
+    assert_null(strstr(words + 1, "run directory"));
+    assert_int_equal(run_directory_failed(directory), -ESTALE);
+    assert_int_equal(run_fixture_put(directory, "weights.safetensors", "weights"), 0);
+    assert_true(run_fixture_holds("elsewhere", "weights.safetensors", "weights"));
+    run_directory_close(other);
+    run_directory_close(directory);
+}
+
+static void a_directory_that_was_emptied_or_removed_is_told(void **state)
+{
+    (void)state;
+    struct capture capture;
+    char told[RUN_TEXT_BYTES];
+    struct run_directory *directory = run_fixture_begin("emptied", "emptied");
+    assert_int_equal(unlink("emptied/metrics.jsonl"), 0);
+    fixture_write_text("emptied/metrics.jsonl", "another's");
+    capture_begin(&capture);
+    assert_int_equal(run_directory_look(directory), -ESTALE);
+    capture_end(&capture, told, sizeof(told));
+    assert_non_null(strstr(told, "metrics.jsonl was removed or replaced while the run writes there"));
+    assert_int_equal(unlink("emptied/metrics.jsonl"), 0);
+    assert_int_equal(unlink("emptied/run.conf"), 0);
+    assert_int_equal(unlink("emptied/.lock"), 0);
+    assert_int_equal(rmdir("emptied"), 0);
+    capture_begin(&capture);
+    assert_int_equal(run_directory_look(directory), -ENOENT);
+    assert_int_equal(run_directory_look(directory), -ENOENT);
+    capture_end(&capture, told, sizeof(told));
+    assert_non_null(strstr(told, "run directory emptied: it was removed while the run writes there\n"));
+    run_directory_close(directory);
+}
+
+static void a_folder_of_events_that_is_a_link_is_refused(void **state)
+{
+    (void)state;
+    char problem[RUN_TEXT_BYTES];
+    assert_int_equal(mkdir("planted", 0777), 0);
+    assert_int_equal(symlink("..", "planted/tensorboard"), 0);
+    assert_int_equal(run_fixture_refuse("planted", problem), -ELOOP);
+    assert_string_equal(problem, "run directory planted: tensorboard is a symbolic link, not a folder");
+    assert_int_equal(unlink("planted/tensorboard"), 0);
+    assert_int_equal(mkdir("planted/tensorboard", 0777), 0);
+    run_directory_close(run_fixture_open("planted", "planted"));
+}
+
 int main(void)
 {
     alarm(60);
@@ -435,6 +500,9 @@ int main(void)
         cmocka_unit_test(short_memory_is_told),
         cmocka_unit_test(room_for_the_results_is_asked_for_twice),
         cmocka_unit_test(what_cannot_be_a_directory_is_named),
+        cmocka_unit_test(a_directory_that_was_moved_is_told_once_with_its_place),
+        cmocka_unit_test(a_directory_that_was_emptied_or_removed_is_told),
+        cmocka_unit_test(a_folder_of_events_that_is_a_link_is_refused),
     };
     return cmocka_run_group_tests(tests, fixture_folder_enter, fixture_folder_leave);
 }

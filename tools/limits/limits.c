@@ -1,6 +1,7 @@
 /* Limits of the process and what it has mapped, as the kernel counts it. Called when memory is planned. */
 #include "tools/limits/limits.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
@@ -151,4 +152,36 @@ struct limits_left limits_left(void)
 {
     const struct mapped mapped = find_mapped();
     return (struct limits_left){ left_of(RLIMIT_AS, mapped.size), left_of(RLIMIT_DATA, mapped.data) };
+}
+
+/* Descriptors that are open, the one that looks left out. 0 or a negative errno. */
+static int count_files(size_t *count_out)
+{
+    DIR *const entries = opendir("/proc/self/fd");
+    if (entries == NULL)
+        return -errno;
+    *count_out = 0;
+    for (const struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries))
+        *count_out += entry->d_name[0] != '.';
+    closedir(entries);
+    (*count_out)--;
+    return 0;
+}
+
+int limits_check_files(size_t more)
+{
+    struct rlimit limit;
+    size_t open = 0;
+    const int rc = count_files(&open);
+    if (rc != 0 && rc != -EMFILE)
+        return 0;               /* without /proc what is missing shows when it is needed */
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return 0;
+    if (rc == -EMFILE)
+        open = (size_t)limit.rlim_cur;
+    if (limit.rlim_cur >= open + more)
+        return 0;
+    log_message(LOG_ERROR, "files: this process may have %zu open at a time, and a run needs %zu: raise the limit, "
+                "ulimit -n %zu", (size_t)limit.rlim_cur, open + more, open + more);
+    return -EMFILE;
 }

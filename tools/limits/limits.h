@@ -1,4 +1,4 @@
-/* The memory that limits of the process (ulimit -v, -d) leave to it, of which what the machine has tells nothing. */
+/* What limits of the process (ulimit -v, -d, -n) leave to it, of which what the machine has tells nothing. */
 #ifndef PIPETRAIN_LIMITS_H
 #define PIPETRAIN_LIMITS_H
 
@@ -17,6 +17,9 @@ struct limits_left {
 
 /* Now. Any thread. */
 struct limits_left limits_left(void);
+/* May this process open so many files more, by its limit (ulimit -n)? 0, or -EMFILE after a message that names the
+ * number it takes. Main, at the start. */
+int limits_check_files(size_t more);
 /* What a thread that is started from here on takes of both. */
 size_t limits_thread_bytes(void);
 

@@ -10,6 +10,7 @@
 #include "loader/loader.h"
 #include "stage/clock.h"
 #include "stage/log.h"
+#include "stage/text/text_stream.h"
 #include "tools/phase.h"
 #include "tools/predict/evaluation_report.h"
 #include "tools/predict/found_weights.h"
@@ -18,6 +19,7 @@
 #include "tools/results/weights.h"
 #include "tools/run/run_data.h"
 #include "tools/run/signals.h"
+#include "tools/shards/result_file.h"
 #include "tools/text/wrapped.h"
 
 struct evaluation {
@@ -77,7 +79,10 @@ static int open_data(struct evaluation *evaluation)
 
 static int prepare(struct evaluation *evaluation)
 {
-    int code = find_weights(evaluation);
+    const struct evaluate_request *const request = evaluation->request;
+    int code = request->csv != NULL ? result_file_check(request->csv, request->may_replace) : 0;
+    if (code == 0)
+        code = find_weights(evaluation);
     if (code == 0)
         code = trained_open(&evaluation->trained, evaluation->settings, evaluation->weights_path);
     if (code == 0)
@@ -203,19 +208,19 @@ static void print_subject(const struct evaluation *evaluation, const struct eval
     trained_print_device(&evaluation->trained, stdout);
 }
 
-static int write_csv(const struct evaluation_report *report, const char *path)
+static int write_csv(const struct evaluation_report *report, const struct evaluate_request *request)
 {
-    FILE *const out = fopen(path, "we");
-    bool is_written = out != NULL;
-    if (out != NULL) {
-        evaluation_write_csv(report, out);
-        is_written = ferror(out) == 0;
-        is_written = fclose(out) == 0 && is_written;
-    }
-    if (is_written)
-        return 0;
-    log_message(LOG_ERROR, "%s: cannot be written: %s", path, strerror(errno));
-    return EXIT_CODE_OUTPUT;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *const out = open_memstream(&text, &bytes);
+    if (out == NULL)
+        return out_of_memory("the confusion matrix");
+    evaluation_write_csv(report, out);
+    if (text_stream_end(out, &text) != 0)
+        return out_of_memory("the confusion matrix");
+    const int code = result_file_write(request->csv, request->may_replace, &(struct file_part){ text, bytes }, 1);
+    free(text);
+    return code;
 }
 
 static int tell(struct evaluation *evaluation)
@@ -229,7 +234,7 @@ static int tell(struct evaluation *evaluation)
         print_subject(evaluation, &report);
         evaluation_print(&report, stdout);
     }
-    return evaluation->request->csv != NULL ? write_csv(&report, evaluation->request->csv) : 0;
+    return evaluation->request->csv != NULL ? write_csv(&report, evaluation->request) : 0;
 }
 
 static void release(struct evaluation *evaluation)

@@ -9,6 +9,7 @@
 struct evaluate_request {
     const char *weights;        /* file; NULL: of the run of the settings (found_weights.h) */
     const char *csv;            /* file for the confusion matrix; NULL: none */
+    bool may_replace;           /* another file of that name */
     bool is_json;
 };
 

@@ -30,6 +30,7 @@ static const struct program_option options[] = {
       NULL, NULL },
     { OPTION_SET, "set", "SECTION.KEY=VALUE", false, "change a key; repeat for more", NULL, NULL },
     { OPTION_CSV, "csv", "FILE", false, "write the confusion matrix", NULL, NULL },
+    { 'f', "force", NULL, false, "let --csv replace a file that is there", NULL, NULL },
     { OPTION_JSON, "json", NULL, false, "the result as one JSON object", NULL, NULL },
     { 'h', "help", NULL, false, "this text", NULL, NULL },
     { 0, NULL, NULL, false, NULL, NULL, NULL },
@@ -75,6 +76,7 @@ static int take_letter(struct arguments *arguments, int letter, char **argv)
     case 'm': arguments->network.model = optarg; return 0;
     case OPTION_SET: arguments->network.assignments[arguments->network.assignment_count++] = optarg; return 0;
     case OPTION_CSV: arguments->request.csv = optarg; return 0;
+    case 'f': arguments->request.may_replace = true; return 0;
     case OPTION_JSON: arguments->request.is_json = true; return 0;
     case 'h': arguments->help = true; return 0;
     case ':': return usage_error("needs a value behind it", argv[optind - 1]);

@@ -16,6 +16,7 @@
 #define CLASSES_LISTED 100u     /* of more only the worst are told */
 #define WORST_LISTED 20u
 #define PAIRS_LISTED 20u
+#define CSV_NAME_BYTES 4096u    /* of a longer name the front is written */
 
 struct shown { char text[128]; };
 
@@ -271,10 +272,12 @@ int evaluation_write_json(const struct evaluation_report *report, FILE *out)
     return text != NULL ? 0 : -ENOMEM;
 }
 
-/* Quotes are doubled, as RFC 4180 has it. */
+/* Quotes are doubled, as RFC 4180 has it; the rest is as in messages, since people look at such files in terminals. */
 static void write_csv_class(const struct evaluation_report *report, uint32_t class, FILE *out)
 {
-    const char *const name = report->names != NULL ? report->names[class] : "";
+    char name[CSV_NAME_BYTES] = "";
+    if (report->names != NULL)
+        log_plain(report->names[class], name, sizeof(name));
     if (*name == '\0') {
         fprintf(out, "%" PRIu32, class);
         return;

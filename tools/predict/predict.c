@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/finite.h"
 #include "loader/loader.h"
 #include "stage/log.h"
 #include "tools/config/options.h"
@@ -31,6 +32,7 @@ struct prediction_run {
     struct loader *loader;
     struct image_source *source;
     uint64_t unreadable;
+    uint64_t nonfinite;                 /* images whose outputs are no numbers */
 };
 
 static int out_of_memory(const char *what)
@@ -179,18 +181,28 @@ static const char *problem_of(const struct prediction_run *run, const struct inf
     return image_source_problem(run->source, batch->ids[i]);
 }
 
+/* As evaluation has it, such numbers are no result (exit code 73). */
+static bool are_finite(const struct prediction_run *run, const float *logits)
+{
+    const uint32_t classes = run->trained.net->classes;
+    return finite_count(logits, classes) == classes;
+}
+
 static void tell_batch(struct prediction_run *run, const struct inference_batch *batch)
 {
     char room[NAME_BYTES];
     for (uint32_t i = 0; i < batch->span.count; i++) {
-        const char *const name = name_sample(run, batch->ids[i], room), *const problem = problem_of(run, batch, i);
+        const char *const name = name_sample(run, batch->ids[i], room), *problem = problem_of(run, batch, i);
         const float *const logits = batch->logits + (size_t)i * run->trained.net->classes;
-        if (problem == NULL) {
+        if (problem == NULL && are_finite(run, logits)) {
             prediction_print(&run->printer, name, logits);
             continue;
         }
-        run->unreadable++;
-        if (run->dataset == NULL)
+        run->unreadable += problem != NULL;
+        run->nonfinite += problem == NULL;
+        if (problem == NULL)
+            log_message(LOG_RUN, "%s: %s", name, problem = "the network's output for it is not a finite number");
+        else if (run->dataset == NULL)
             log_message(LOG_RUN, "%s: %s", name, problem);
         prediction_print_problem(&run->printer, name, problem);
     }
@@ -213,6 +225,11 @@ static int run_batches(struct prediction_run *run)
     if (run->unreadable > 0)
         log_message(LOG_ERROR, "%" PRIu64 " of %" PRIu64 " images could not be read", run->unreadable,
                     sample_count(run));
+    if (run->nonfinite > 0) {
+        log_message(LOG_ERROR, "%s: the network's output for %" PRIu64 " of %" PRIu64 " images is not a finite number",
+                    run->request->weights, run->nonfinite, sample_count(run));
+        return EXIT_CODE_NONFINITE;
+    }
     return run->unreadable + run->words->empty_folders + run->words->unread > 0 ? EXIT_CODE_DATA : 0;
 }
 

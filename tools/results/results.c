@@ -76,6 +76,12 @@ int results_begin(struct results *results)
     return rc;
 }
 
+void results_look(struct results *results)
+{
+    if (run_directory_look(results->directory) == -ENOENT && !stop_failed(results->stop))
+        stop_fail(results->stop, EXIT_CODE_OUTPUT, "the run ends: its results have no place any more");
+}
+
 /* A ReLU may hide numbers that are not finite from the loss. */
 static int fail_to_save(const struct results *results, int rc, const char *broken, uint64_t steps,
                         double learning_rate)

@@ -28,6 +28,9 @@ int results_check(const struct settings *settings, struct weights_spec saved, co
 /* A step is done: the first one makes earlier results give way. 0, or a negative errno with the cause in
  * the run's stop. */
 int results_begin(struct results *results);
+/* Is the directory still there? One that was moved or emptied is told, and the run goes on; one that was removed fails
+ * it, as nothing can be saved any more. */
+void results_look(struct results *results);
 /* Save the weights, when there are any, after `steps` at a learning rate of `learning_rate`. 0, or an exit
  * code after a message: what is not finite, or cannot be read from the device, fails the run. */
 int results_save(struct results *results, struct tower *tower, uint64_t steps, double learning_rate);

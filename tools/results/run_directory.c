@@ -2,10 +2,12 @@
 #include "tools/results/run_directory.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -28,6 +30,7 @@ struct run_directory {
     struct run_place place;
     struct lines_file lines[RUN_LINES_COUNT];
     bool has_begun, has_model;
+    int lost;                   /* as run_directory_look has found it: -ESTALE, -ENOENT; 0: it is there */
 };
 
 /* ---- opening and beginning ---- */
@@ -253,9 +256,48 @@ uint64_t run_directory_lost_lines(const struct run_directory *directory, enum ru
     return directory->lines[which].lost;
 }
 
+/* A file of lines that was removed, or has another in its place. */
+static bool has_left(const struct run_directory *directory, enum run_lines which)
+{
+    struct stat open, named;
+    const int fd = directory->lines[which].fd;
+    if (fd < 0 || fstat(fd, &open) != 0)
+        return false;
+    return fstatat(directory->place.fd, lines_names[which], &named, AT_SYMLINK_NOFOLLOW) != 0 ||
+           open.st_dev != named.st_dev || open.st_ino != named.st_ino;
+}
+
+int run_directory_look(struct run_directory *directory)
+{
+    char words[PATH_MAX + 128];
+    if (directory == NULL || !directory->has_begun || directory->lost == -ENOENT)
+        return directory != NULL ? directory->lost : 0;
+    const int before = directory->lost;
+    const int rc = run_place_look(&directory->place, words, sizeof(words));
+    if (rc != 0 && rc != before)
+        log_message(LOG_ERROR, "run directory %s: %s", directory->place.path, words);
+    directory->lost = rc != 0 ? rc : before;
+    for (enum run_lines which = 0; which < RUN_LINES_COUNT && directory->lost == 0; which++)
+        if (has_left(directory, which)) {
+            log_message(LOG_ERROR, "run directory %s: %s was removed or replaced while the run writes there: what it "
+                        "held and will hold is lost", directory->place.path, lines_names[which]);
+            directory->lost = -ESTALE;
+        }
+    return directory->lost;
+}
+
+FILE *run_directory_read_lines(const struct run_directory *directory, enum run_lines which)
+{
+    const int fd = openat(directory->place.fd, lines_names[which], O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    FILE *const file = fd >= 0 ? fdopen(fd, "r") : NULL;
+    if (file == NULL && fd >= 0)
+        close(fd);
+    return file;
+}
+
 int run_directory_failed(const struct run_directory *directory)
 {
-    int failed = 0;
+    int failed = directory->lost;
     for (size_t i = 0; i < RUN_LINES_COUNT && failed == 0; i++)
         failed = directory->lines[i].failed;
     return failed;

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "formats/json.h"
 #include "stage/file/whole_file.h"
@@ -55,7 +56,14 @@ uint64_t run_directory_lines_bytes(const struct run_directory *directory, enum r
 int run_directory_sync_lines(const struct run_directory *directory);
 /* How many lines could not be written, when no thread adds any. */
 uint64_t run_directory_lost_lines(const struct run_directory *directory, enum run_lines which);
-/* The first failure of any, when no thread adds lines. */
+/* Is the directory still where it was, and are its files of lines still in it? What is wrong is told, once. 0; -ESTALE:
+ * it was moved, or its files were; -ENOENT: it was removed, and no result can be written. By main, after
+ * run_directory_begin; accepts NULL. */
+int run_directory_look(struct run_directory *directory);
+/* The file of lines, to be read from its beginning, whatever stands at the path of the directory by now; NULL: there is
+ * none. */
+FILE *run_directory_read_lines(const struct run_directory *directory, enum run_lines which);
+/* The first failure of any, when no thread adds lines, or what run_directory_look has found. */
 int run_directory_failed(const struct run_directory *directory);
 
 /* Write the parts, one behind the other, as `file` in the directory, by way of a temporary name,

@@ -95,9 +95,21 @@ static int check_file(struct run_place *place, const char *file)
     return errno == ENOENT ? 0 : -errno;
 }
 
+/* Files are made in such a folder; one behind a link is somebody else's. */
+static int check_folder(struct run_place *place, const char *folder)
+{
+    struct stat status;
+    if (fstatat(place->fd, folder, &status, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT ? 0 : -errno;
+    if (!S_ISLNK(status.st_mode))
+        return 0;
+    snprintf(place->obstacle, sizeof(place->obstacle), "%s is %s, not a folder", folder, file_kind(status.st_mode));
+    return -ELOOP;
+}
+
 static int check_results(struct run_place *place)
 {
-    int rc = 0;
+    int rc = check_folder(place, RUN_EVENTS_FOLDER);
     for (size_t i = 0; i < RESULT_COUNT && rc == 0; i++)
         rc = check_file(place, result_names[i]);
     return rc;
@@ -212,6 +224,39 @@ int run_place_enter(struct run_place *place, const char *path)
 {
     const int length = snprintf(place->path, sizeof(place->path), "%s", path);
     return length < (int)sizeof(place->path) ? enter(place, false) : -ENAMETOOLONG;
+}
+
+/* ---- is it still there? ---- */
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Where the directory is by now, as the kernel knows. */
+static void find_path(int fd, char *path_out, size_t path_size)
+{
+    char link[32];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    const ssize_t bytes = readlink(link, path_out, path_size - 1);
+    path_out[bytes > 0 ? bytes : 0] = '\0';
+}
+
+int run_place_look(const struct run_place *place, char *words_out, size_t words_size)
+{
+    struct stat entered, named;
+    char path[PATH_MAX];
+    words_out[0] = '\0';
+    if (fstat(place->fd, &entered) != 0 || (stat(place->path, &named) == 0 && is_same(&entered, &named)))
+        return 0;
+    if (entered.st_nlink == 0) {
+        snprintf(words_out, words_size, "it was removed while the run writes there");
+        return -ENOENT;
+    }
+    find_path(place->fd, path, sizeof(path));
+    snprintf(words_out, words_size, "it was moved while the run writes there: the results go to %s",
+             path[0] != '\0' ? path : "where it is now");
+    return -ESTALE;
 }
 
 /* ---- leftovers ---- */

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #define RUN_MODEL_FILE "run.net"        /* what model.file held */
+#define RUN_EVENTS_FOLDER "tensorboard"
 
 struct run_place {
     char path[PATH_MAX];
@@ -24,6 +25,10 @@ void run_place_init(struct run_place *place);
 int run_place_enter(struct run_place *place, const char *path);
 /* The same of the first of base, base-2, ... that holds no run, and that no run is in. -EEXIST: all do. */
 int run_place_enter_free(struct run_place *place, const char *base);
+/* Is the directory still what its path names? *words_out is "" then, else what became of it, with its path of now where
+ * there is one. 0; -ESTALE: it was moved, or another stands in its place; -ENOENT: it was removed, and no file can be
+ * written there any more. */
+int run_place_look(const struct run_place *place, char *words_out, size_t words_size);
 /* Temporary files that runs left which died go, where it is locked. */
 void run_place_clear(const struct run_place *place);
 /* What was made on entering goes again, as far as nothing else is in it. */

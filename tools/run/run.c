@@ -9,6 +9,7 @@
 #include "stage/log.h"
 #include "tools/config/settings_model.h"
 #include "tools/config/train/overfit.h"
+#include "tools/limits/limits.h"
 #include "tools/phase.h"
 #include "tools/results/class_names_give.h"
 #include "tools/results/results.h"
@@ -29,6 +30,8 @@
 #include "tools/run/summary/summary.h"
 #include "tools/text/wrapped.h"
 #include "tools/version.h"
+
+#define FILES_AT_ONCE 16u       /* besides those open at the start: shards that are read, results that are written */
 
 struct run {
     struct settings *settings;
@@ -220,6 +223,7 @@ static void follow(struct run *run, struct step_report *const *reports)
     report_step(&run->report, reports[0]);
     const bool is_due = (span->step + 1) % (uint64_t)run->settings->report.interval == 0;
     if (span->pass == PASS_TRAIN && (is_due || span->last_of_pass)) {
+        results_look(&run->results);
         report_interval(&run->report, span);
         account_interval_reset(run->account);
     }
@@ -278,6 +282,7 @@ static int finish(struct run *run, int asked_code)
         log_message(LOG_RUN, "no step was done, and nothing is written");
         run->report.directory = NULL;
     }
+    (void)run_directory_look(run->report.directory);    /* its failure is part of the report's */
     if (report_result(&run->report, &run->end) != 0)
         return EXIT_CODE_OUTPUT;
     return asked_code != 0 || run->settings->overfit == 0
@@ -326,6 +331,8 @@ static int begin(struct run *run)
         code = signals_exit_code();
     if (code == 0)
         code = open_outputs(run);
+    if (code == 0 && limits_check_files(FILES_AT_ONCE) != 0)
+        code = EXIT_CODE_MEMORY;
     if (code != 0)
         return code;
     run->began_ns = clock_now_ns();

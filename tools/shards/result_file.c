@@ -13,20 +13,6 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 
-/* Whether the name is free, or may be taken. */
-static bool may_take(const char *path, bool may_replace)
-{
-    struct stat status;
-    if (lstat(path, &status) != 0)
-        return true;            /* what is wrong with the name shows when it is written */
-    const char *const kind = file_kind(status.st_mode);
-    if (kind != NULL)
-        log_message(LOG_ERROR, "%s: is %s: name a regular file", path, kind);
-    else if (!may_replace)
-        log_message(LOG_ERROR, "%s: is there already: --force replaces it", path);
-    return kind == NULL && may_replace;
-}
-
 static int open_folder(const char *path, const char *name)
 {
     char folder[PATH_MAX];
@@ -50,10 +36,24 @@ static int write_at(const char *path, const struct file_part *parts, size_t coun
     return rc;
 }
 
+int result_file_check(const char *path, bool may_replace)
+{
+    struct stat status;
+    if (lstat(path, &status) != 0)
+        return EXIT_CODE_OK;    /* what is wrong with the name shows when it is written */
+    const char *const kind = file_kind(status.st_mode);
+    if (kind != NULL)
+        log_message(LOG_ERROR, "%s: is %s: name a regular file", path, kind);
+    else if (!may_replace)
+        log_message(LOG_ERROR, "%s: is there already: --force replaces it", path);
+    return kind == NULL && may_replace ? EXIT_CODE_OK : EXIT_CODE_OUTPUT;
+}
+
 int result_file_write(const char *path, bool may_replace, const struct file_part *parts, size_t count)
 {
-    if (!may_take(path, may_replace))
-        return EXIT_CODE_OUTPUT;
+    const int code = result_file_check(path, may_replace);
+    if (code != EXIT_CODE_OK)
+        return code;
     const int rc = write_at(path, parts, count);
     if (rc == 0)
         return EXIT_CODE_OK;

@@ -8,6 +8,15 @@ make_smooth
 pipetrain=$slow
 export PIPETRAIN_SLOW
 
+# Descriptors for the results are looked for before the first step, not when the weights are to be saved.
+run sh -c "ulimit -n 10; exec '$build/pipetrain' -c '$work/tiny.conf' --set 'run.dir=$work/runs/files'"
+expect_code 4 'a limit of 10 open files'
+expect_err '^pipetrain: files: this process may have 10 open at a time, and a run needs [0-9]*: raise the limit, ulimit -n'
+[ ! -e "$work/runs/files" ] || fail 'a run that was refused left a directory'
+needed=$(sed -n 's/.*ulimit -n //p' "$work/err")
+run sh -c "ulimit -n $needed; exec '$build/pipetrain' -c '$work/tiny.conf' --set 'run.dir=$work/runs/files'"
+expect_code 0 "a limit of $needed open files"
+
 # A step computes for less than a millisecond, so that what is made slow is what takes the time; records come from
 # files.
 tiny="--set model.file=$work/smooth.net --set train.batch=8 --set train.steps=25 --set data.validation=

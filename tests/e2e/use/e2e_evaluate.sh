@@ -209,6 +209,27 @@ evaluate raw --set devices.kind=null
 expect_code 2 'a device that computes nothing'
 evaluate raw --csv nothing/confusion.csv
 expect_code 5 'a table that cannot be written'
+echo precious >victim
+ln -s victim link.csv
+for file in victim link.csv; do
+    evaluate raw --csv $file
+    expect_code 5 "a table in the place of $file"
+    [ ! -s out ] || fail 'the evaluation was done before its table was refused'
+done
+expect_err 'link.csv: is a symbolic link: name a regular file'
+evaluate raw --csv link.csv --force
+expect_code 5 'a table through a link, by force'
+expect_equal "$(cat victim)" precious 'the file behind the link'
+evaluate raw --csv victim --force
+expect_code 0 'a table that replaces a file'
+expect_equal "$(head -c 6 victim)" class, 'the file that was replaced'
+# Names act on no terminal that shows the table, and on no letters beside them.
+printf 'z\033[31mero\none\342\200\256two\n' >odd_names
+printf '%s\n' 2 3 4 5 6 7 8 9 >>odd_names
+evaluate raw --csv odd.csv --set data.class_names=odd_names
+expect_code 0 'a table of odd names'
+expect_equal "$(head -n 1 odd.csv | cut -d , -f 2,3)" '"z\x1b[31mero","one\xe2\x80\xaetwo"' 'odd names in the table'
+LC_ALL=C grep -q "$(printf '\033\\|\342\200\256')" out odd.csv && fail 'odd names are raw'
 if [ -w /dev/full ]; then
     run sh -c "'$pipetrain' evaluate -c tiny.conf --set run.dir=runs/raw >/dev/full"
     expect_code 5 'a report on a full disk'

@@ -202,6 +202,18 @@ expect_code 2 'a model that is not there'
 expect_err "^--model: .*did you mean 'lenet'"
 predict -m mnist_cnn -c tiny.conf $first
 expect_code 2 'a model and a configuration'
+# Weights so large that their products overflow: the output is no result, as an evaluation has it. The last 128 numbers
+# are those of one class; hashes are under another name.
+LC_ALL=C sed 's/pipetrain[.]xxh3/pipetrain.yyh3/g' $weights >unhashed
+{ head -c $(($(wc -c <unhashed) - 512)) unhashed && awk 'BEGIN { for (i = 0; i < 128; i++) printf "~~~~" }'; } >infinite
+for form in --tsv --json; do
+    run "$pipetrain" predict -w infinite --set devices.kind=$kind --top 1 $form $first "$(sed 1d by_file | sed -n '2s/\t.*//p')"
+    expect_code 73 "an output that is not finite, $form"
+    expect_err "^$first: the network's output for it is not a finite number$"
+    expect_err "^pipetrain: infinite: the network's output for 2 of 2 images is not a finite number$"
+    grep -Eq 'nan|null' out && fail 'no numbers are printed as results'
+done
+expect_out '"problem":"the network.s output for it is not a finite number"'
 head -c 8 $weights >bare
 printf '{"__metadata__":{"format":"pt"}}' >header
 { printf '\040\000\000\000\000\000\000\000'; cat header; } >bare

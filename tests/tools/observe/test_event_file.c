@@ -53,7 +53,7 @@ static void every_file_sorts_behind_those_that_are_there(void **state)
     const struct place *const place = *state;
     char before[256] = "", last[256];
     for (unsigned i = 1; i <= 20; i++) {
-        const int fd = event_file_make(place->folder, 1700000000);
+        const int fd = event_file_make(place->folder, false, 1700000000);
         assert_true(fd >= 0);
         close(fd);
         assert_int_equal(count_files(place, last), i);
@@ -61,7 +61,7 @@ static void every_file_sorts_behind_those_that_are_there(void **state)
         strcpy(before, last);
     }
     make_file(place, "events.out.tfevents.1800000000.other.7.0");
-    const int fd = event_file_make(place->folder, 1700000000);
+    const int fd = event_file_make(place->folder, false, 1700000000);
     assert_true(fd >= 0);
     close(fd);
     assert_int_equal(count_files(place, last), 22);
@@ -77,7 +77,7 @@ static void files_of_others_are_not_removed(void **state)
     make_file(place, "events.out.tfevents.1700000000.pipetrain.2");
     make_file(place, "notes");
     for (int i = 0; i < 3; i++)
-        close(event_file_make(place->folder, 1700000000));
+        close(event_file_make(place->folder, false, 1700000000));
     event_file_clear(place->folder);
     assert_int_equal(count_files(place, last), 4);
 }
@@ -103,9 +103,30 @@ static void a_folder_that_cannot_be_made_is_an_error(void **state)
     char path[PATH_MAX + 16];
     make_file(place, "notes");
     snprintf(path, sizeof(path), "%s/notes", place->folder);
-    assert_int_equal(event_file_make(path, 1700000000), -ENOTDIR);
+    assert_int_equal(event_file_make(path, false, 1700000000), -ENOTDIR);
     snprintf(path, sizeof(path), "%s/notes/a/b", place->folder);
-    assert_int_equal(event_file_make(path, 1700000000), -ENOTDIR);
+    assert_int_equal(event_file_make(path, false, 1700000000), -ENOTDIR);
+}
+
+/* Behind a link is a folder of somebody else: nothing is made or removed there, unless a user named it. */
+static void a_link_is_not_followed_unless_it_may_be(void **state)
+{
+    const struct place *const place = *state;
+    char link[PATH_MAX + 16], last[256];
+    struct place other;
+    const char *const elsewhere = other.folder;
+    snprintf(other.folder, sizeof(other.folder), "%.4000s/elsewhere", place->folder);
+    snprintf(link, sizeof(link), "%s/link", place->folder);
+    close(event_file_make(elsewhere, false, 1700000000));
+    assert_int_equal(symlink(elsewhere, link), 0);
+    assert_int_equal(event_file_make(link, false, 1700000000), -ENOTDIR);
+    event_file_clear(link);
+    assert_int_equal(count_files(&other, last), 1);
+    close(event_file_make(link, true, 1700000000));
+    assert_int_equal(count_files(&other, last), 2);
+    event_file_clear(elsewhere);
+    unlink(link);
+    rmdir(elsewhere);
 }
 
 static int set_up(void **state)
@@ -139,6 +160,7 @@ int main(void)
         IN_A_FOLDER(files_of_others_are_not_removed),
         IN_A_FOLDER(a_full_disk_is_an_error),
         IN_A_FOLDER(a_folder_that_cannot_be_made_is_an_error),
+        IN_A_FOLDER(a_link_is_not_followed_unless_it_may_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,13 +66,13 @@ static int make_in(int folder_fd, uint64_t now)
     return fd;
 }
 
-int event_file_make(const char *folder, uint64_t now)
+int event_file_make(const char *folder, bool may_be_link, uint64_t now)
 {
     size_t topmost;
     const int rc = folders_make(folder, &topmost);
     if (rc != 0)
         return rc;
-    const int folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (may_be_link ? 0 : O_NOFOLLOW));
     if (folder_fd < 0)
         return -errno;
     const int fd = make_in(folder_fd, now);
@@ -89,7 +89,7 @@ int event_file_put(int fd, struct tfevent *event)
 
 void event_file_clear(const char *folder)
 {
-    const int folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder_fd < 0)
         return;
     file_list_remove(folder_fd, is_ours);

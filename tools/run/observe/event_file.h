@@ -9,11 +9,11 @@
 #include "formats/events/tfevent.h"
 
 /* Begin a file in `folder`, which is made with those above it; `now` in seconds since 1970. Its descriptor, or a
- * negative errno. */
-int event_file_make(const char *folder, uint64_t now);
+ * negative errno, -ENOTDIR also where `folder` is a link and may not be one: other people's files are behind it. */
+int event_file_make(const char *folder, bool may_be_link, uint64_t now);
 /* Append what was put into the event, with one write. 0 or a negative errno. */
 int event_file_put(int fd, struct tfevent *event);
-/* Remove the files of earlier runs of this program from the folder, as far as that goes. */
+/* Remove the files of earlier runs of this program from the folder, as far as that goes. It may not be a link. */
 void event_file_clear(const char *folder);
 
 #endif

@@ -12,6 +12,7 @@
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "tools/config/observe/histogram_steps.h"
+#include "tools/results/run_place.h"
 #include "tools/run/observe/event_file.h"
 #include "tools/run/observe/hyperparameters.h"
 #include "tools/run/observe/run_texts.h"
@@ -19,7 +20,6 @@
 
 #define RECORD_BYTES 8192u      /* more than the scalars of a row, the hyperparameters or two histograms take, and texts
                                  * besides */
-#define FOLDER "tensorboard"    /* in the run's directory */
 
 /* What TensorBoard calls runs: their folders in ours. */
 enum board_run { BOARD_ALL, BOARD_TRAIN, BOARD_VALIDATION, BOARD_RUN_COUNT };
@@ -95,8 +95,9 @@ static int prepare(struct tensorboard *board, const struct observed_run *run)
 {
     const char *const asked = run->settings->report.tensorboard;
     board->is_own = is_yes(run->settings);
-    const int length = board->is_own ? snprintf(board->folder, sizeof(board->folder), "%s/" FOLDER, run->directory)
-                                     : snprintf(board->folder, sizeof(board->folder), "%s", asked);
+    const int length = board->is_own
+                           ? snprintf(board->folder, sizeof(board->folder), "%s/" RUN_EVENTS_FOLDER, run->directory)
+                           : snprintf(board->folder, sizeof(board->folder), "%s", asked);
     if (length >= (int)sizeof(board->folder))
         return -ENAMETOOLONG;
     int rc = run_texts_make(&board->texts, run);
@@ -152,9 +153,10 @@ static void begin_file(struct tensorboard *board, enum board_run run, uint64_t f
 {
     char folder[PATH_MAX + 16];
     snprintf(folder, sizeof(folder), "%s%s", board->folder, run_folders[run]);
+    const bool may_be_link = !board->is_own && run == BOARD_ALL;
     if (board->is_own && board->run.plan->schedule.first == 0)
         event_file_clear(folder);
-    const int fd = event_file_make(folder, (uint64_t)wall_time());
+    const int fd = event_file_make(folder, may_be_link, (uint64_t)wall_time());
     if (check(board, fd < 0 ? fd : 0) != 0)
         return;
     board->fds[run] = fd;

@@ -188,11 +188,9 @@ static void summarize_host(struct json *json)
 static void list_epochs(const struct report *report, struct json *json)
 {
     static const char begins[] = "{\"kind\":\"epoch\",";
-    char path[PATH_MAX];
     char *line = NULL;
     size_t room = 0;
-    snprintf(path, sizeof(path), "%s/%s", run_directory_path(report->directory), run_directory_lines_name(RUN_METRICS));
-    FILE *const file = fopen(path, "re");
+    FILE *const file = run_directory_read_lines(report->directory, RUN_METRICS);
     json_open_array(json, "epoch_rows");
     while (file != NULL && getline(&line, &room, file) > 0) {
         line[strcspn(line, "\n")] = '\0';

@@ -30,7 +30,7 @@ struct dataset_options {
     int64_t label_offset;       /* added to the stored label */
     bool may_lack_classes;      /* fewer of them than the network's are not worth a word */
     bool is_any_label_taken;    /* labels out of range are no reason to refuse the set: label_survey looks at them */
-    enum image_layout layout;   /* of raw images */
+    enum pixel_layout layout;   /* of raw images */
     enum image_range_choice range;      /* of images that are floats */
     const char *class_names;    /* file that lists them; NULL or "": one beside the shards, where there is one */
     enum dataset_part part;

@@ -11,6 +11,7 @@
 #include "stage/schedule.h"
 
 struct feature;
+struct number_type;
 
 struct image_shape {
     uint32_t height, width, channels;
@@ -38,18 +39,20 @@ struct image_size {
     int64_t said;
 };
 
-/* The numbers that stand for the darkest and the brightest pixel where pixels are floats. */
+/* The numbers that stand for the darkest and the brightest pixel. */
 struct image_range {
     const char *name;           /* "0..1" */
     float darkest, brightest;
 };
 /* The ranges in use, by the choice of one: the first one a set's images lie in is meant. */
-enum image_range_choice { IMAGE_RANGE_AUTO, IMAGE_RANGE_UNIT, IMAGE_RANGE_HALF, IMAGE_RANGE_SIGNED, IMAGE_RANGE_BYTE };
-#define IMAGE_RANGE_COUNT 5u
+enum image_range_choice {
+    IMAGE_RANGE_AUTO, IMAGE_RANGE_UNIT, IMAGE_RANGE_HALF, IMAGE_RANGE_SIGNED, IMAGE_RANGE_BYTE, IMAGE_RANGE_WORD
+};
+#define IMAGE_RANGE_COUNT 6u
 extern const struct image_range image_ranges[IMAGE_RANGE_COUNT];
 
 /* Numbers of pixels that are not encoded: rows of pixels of channels, or channels of rows of pixels. */
-enum image_layout { IMAGE_LAYOUT_AUTO, IMAGE_LAYOUT_HWC, IMAGE_LAYOUT_CHW };
+enum pixel_layout { PIXEL_LAYOUT_AUTO, PIXEL_LAYOUT_HWC, PIXEL_LAYOUT_CHW };
 
 /* An image as a record holds it. */
 struct stored_image {
@@ -57,15 +60,13 @@ struct stored_image {
     const uint8_t *bytes;
     size_t byte_count;
     const struct feature *list;         /* the feature where it is a list of numbers, and then there are no bytes */
-    const struct image_range *range;    /* of floats */
-    const char *numbers;        /* what the bytes were made of: "floats"; NULL: nothing else */
+    const struct number_type *type;     /* of its numbers, where it is not encoded */
+    const struct image_range *range;    /* of its numbers */
     struct image_size height, width, channels;
 };
 
 struct image_ops {
     const char *name;           /* for the plan: "raw bytes (H, W, C)" */
-    bool takes_floats;          /* images that are lists of floats, too; images have a range */
-    bool takes_integers;        /* images that are lists of integers */
     /* What one thread keeps from image to image, such as a library's handles: codec_bytes is what it takes
      * for images of common sizes; it grows where an image needs more and keeps that. 0 or a negative errno. NULL:
      * nothing, the codec is NULL. */
@@ -79,17 +80,9 @@ struct image_ops {
                   uint8_t *pixels_out, char *problem_out, size_t problem_size);
 };
 
-/* The lowest and the highest of an image's floats, with which those given are widened; not a number is both
- * when one is none. */
-void image_floats_widen(const struct stored_image *image, float *lowest, float *highest);
-/* The range that these floats lie in, NULL when it is none in use. */
-const struct image_range *image_range_find(float lowest, float highest);
-
-/* Raw pixels that are floats, of 4 little-endian bytes each or as a list. A float becomes the nearest of the 256
- * numbers of a byte, halves the higher one; more than half a step outside the range is refused. */
-extern const struct image_ops image_float_hwc_ops, image_float_chw_ops;
-/* Raw pixels that are a list of integers, each in 0..255. */
-extern const struct image_ops image_integer_hwc_ops, image_integer_chw_ops;
+/* Raw pixels that are numbers of any type, as bytes or as a list. A number becomes the nearest of 0 to 255, halves the
+ * higher one; more than half a step outside the range is refused. */
+extern const struct image_ops image_numbers_hwc_ops, image_numbers_chw_ops;
 /* Pixels as they are, of the shape wanted or of one the record says: rows of pixels, and planes of rows. Where all of
  * an image of the shape wanted is wanted the codec may be NULL. */
 extern const struct image_ops image_raw_hwc_ops, image_raw_chw_ops;

@@ -5,20 +5,26 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "loader/images/number_type.h"
 #include "loader/shards/shard_kind.h"
 
 #define SIDE_LEAST 8u           /* of an image that somebody would train on; below, too many numbers are a square */
 #define SIDE_MOST 4096u
 
+static bool is_bytes(const struct stored_image *image)
+{
+    return image->type == NULL || image->type == &number_types[NUMBER_BYTES];
+}
+
 /* Of an encoded image; NULL for pixels, and other numbers than bytes are nothing else. */
 static const char *encoding_of(const struct stored_image *image)
 {
-    return image->numbers != NULL ? NULL : shard_kind_image(image->bytes, image->byte_count);
+    return is_bytes(image) ? shard_kind_image(image->bytes, image->byte_count) : NULL;
 }
 
 static const char *numbers_of(const struct stored_image *image)
 {
-    return image->numbers != NULL ? image->numbers : "bytes of pixels";
+    return is_bytes(image) ? "bytes of pixels" : image->type->name;
 }
 
 /* Square images of one or three channels that have as many numbers: "28x28x3". Is there one? */
@@ -56,7 +62,7 @@ static int report_length(const struct stored_image *image, const struct image_sh
         snprintf(problem, problem_size,
                  "feature '%s' holds a %s image, and the first record of the set raw pixels: one set holds one "
                  "or the other", image->key, encoding);
-    else if (image->numbers == NULL && shard_kind_is_text(image->bytes, image->byte_count))
+    else if (is_bytes(image) && shard_kind_is_text(image->bytes, image->byte_count))
         snprintf(problem, problem_size,
                  "feature '%s' holds a text, perhaps the path of a file: records hold the images themselves "
                  "(pipetrain-convert csv makes such records of a list of files)", image->key);
@@ -109,30 +115,60 @@ static bool is_side(int64_t said)
     return said > 0 && said <= UINT32_MAX;
 }
 
-/* Channels that are not said are the network's. False when the record says no shape, or one of other pixels. */
-static bool find_said(const struct stored_image *image, const struct image_shape *wanted,
-                      struct image_shape *shape_out)
-{
-    const int64_t channels = image->channels.said == IMAGE_SIZE_UNSAID ? wanted->channels : image->channels.said;
-    if (!is_side(image->height.said) || !is_side(image->width.said) || !is_side(channels))
-        return false;
-    *shape_out = (struct image_shape){ (uint32_t)image->height.said, (uint32_t)image->width.said, (uint32_t)channels };
-    size_t bytes;
-    return image_shape_bytes(shape_out, &bytes) && bytes == image->byte_count;
-}
-
 static bool can_become(uint32_t channels, uint32_t wanted)
 {
     return channels == wanted || (channels == 1 && wanted == 3) || (channels == 3 && wanted == 1);
+}
+
+/* Whether an image of the height and width that are said, and of so many channels, has as many numbers. */
+static bool fits_said(const struct stored_image *image, const struct image_shape *wanted, int64_t channels,
+                      struct image_shape *shape_out)
+{
+    if (!is_side(image->height.said) || !is_side(image->width.said) || !is_side(channels) ||
+        !can_become((uint32_t)channels, wanted->channels))
+        return false;
+    *shape_out = (struct image_shape){ (uint32_t)image->height.said, (uint32_t)image->width.said, (uint32_t)channels };
+    size_t count;
+    return image_shape_bytes(shape_out, &count) && count == image->byte_count;
+}
+
+/* Channels that are not said are the network's, or else the 1 or 3 that the numbers are enough for. False when the
+ * record says no shape, or one of other pixels. */
+static bool find_said(const struct stored_image *image, const struct image_shape *wanted,
+                      struct image_shape *shape_out)
+{
+    if (image->channels.said != IMAGE_SIZE_UNSAID)
+        return fits_said(image, wanted, image->channels.said, shape_out);
+    return fits_said(image, wanted, wanted->channels, shape_out) || fits_said(image, wanted, 3, shape_out) ||
+           fits_said(image, wanted, 1, shape_out);
 }
 
 int raw_shape_find(const struct stored_image *image, const struct image_shape *wanted, struct image_shape *shape_out,
                    char *problem_out, size_t problem_size)
 {
     struct image_shape said;
-    const bool is_said = find_said(image, wanted, &said) && can_become(said.channels, wanted->channels);
+    const bool is_said = find_said(image, wanted, &said);
     const int rc = is_said ? 0 : check_raw(image, wanted, problem_out, problem_size);
     if (rc == 0)
         *shape_out = is_said ? said : *wanted;
     return rc;
+}
+
+uint32_t raw_number_bytes(const struct stored_image *image, const struct image_shape *wanted)
+{
+    static const uint32_t sizes[] = { 1, 2, 4, 8 };
+    struct image_shape shape;
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        struct stored_image counted = *image;
+        counted.byte_count = image->byte_count / sizes[i];
+        if (image->byte_count % sizes[i] == 0 && find_said(&counted, wanted, &shape))
+            return sizes[i];
+    }
+    if (!image_shape_bytes(wanted, &count) || count == 0 || image->byte_count % count != 0)
+        return 1;
+    for (size_t i = 1; i < sizeof(sizes) / sizeof(*sizes); i++)
+        if (image->byte_count / count == sizes[i])
+            return sizes[i];
+    return 1;
 }

@@ -7,9 +7,12 @@
 #include <stdlib.h>
 
 #include "loader/record.h"
+#include "stage/log.h"
 
 /* So many records, spread over the set, are looked at where the first one does not say all. */
 #define LOOK_RECORDS 64u
+#define WARNED_RECORDS 8u       /* fewer may be dark by chance */
+#define NEARLY_BLACK 16.0
 
 static void report(struct opening *opening, uint64_t id, const struct record_problem *problem)
 {
@@ -97,20 +100,60 @@ static int find_label(struct opening *opening, struct decode_context *context, u
     return rc;
 }
 
-/* One image alone may be darker than the others. */
-static int find_range(struct opening *opening, struct decode_context *context, uint64_t first_id)
+/* One image alone may be darker than the others. 0, or a negative errno after a report. */
+static int survey_pixels(struct opening *opening, struct decode_context *context, struct pixel_survey *survey)
 {
-    struct dataset *const dataset = opening->dataset;
-    struct record_problem problem;
-    for (uint64_t i = 0; i < look_count(dataset); i++) {
+    const struct dataset *const dataset = opening->dataset;
+    int rc = 0;
+    for (uint64_t i = 0; i < look_count(dataset) && rc == 0; i++) {
         uint64_t bytes;
         const uint8_t *const payload = look(context, i, &bytes);
         if (payload != NULL)
-            sample_meet_range(&dataset->format, payload, bytes);
+            rc = sample_survey_pixels(&dataset->format, &dataset->options.shape, payload, bytes, survey);
     }
-    const int rc = sample_settle_range(&dataset->format, problem.text, sizeof(problem.text));
     if (rc < 0)
-        report(opening, first_id, &problem);
+        opening_report(opening, rc, "not enough memory to look at the first images");
+    return rc;
+}
+
+/* Images that are probably not what they should be, or not read as they should be, for who trains on them. */
+static void warn(const struct dataset *dataset, uint64_t images)
+{
+    const struct pixel_reading *const reading = &dataset->format.reading;
+    const double brightest = (double)pixel_reading_value(reading, reading->highest);
+    char text[128];
+    sample_describe_images(&dataset->format, text, sizeof(text));
+    if (reading->is_layout_doubtful)
+        log_message(LOG_RUN, "%s: neighbouring pixels do not show whether images are (H, W, C) or (C, H, W): they are "
+                    "read as %s; data.image_layout sets the layout", dataset->options.what, text);
+    if (images < WARNED_RECORDS)
+        return;
+    if (reading->lowest == reading->highest)
+        log_message(LOG_RUN, "%s: all pixels of %" PRIu64 " images are %g: nothing can be learnt of them; they are "
+                    "read as %s", dataset->options.what, images, (double)reading->lowest, text);
+    else if (brightest < NEARLY_BLACK)
+        log_message(LOG_RUN, "%s: the brightest pixel of %" PRIu64 " images is %.3g of 255, so they are nearly black; "
+                    "they are read as %s, and data.image_range sets another range", dataset->options.what, images,
+                    brightest, text);
+}
+
+/* How pixels that are not encoded are read. */
+static int settle_pixels(struct opening *opening, struct decode_context *context, uint64_t first_id)
+{
+    struct dataset *const dataset = opening->dataset;
+    struct pixel_survey survey;
+    struct record_problem problem;
+    sample_begin_survey(&dataset->format, &survey);
+    int rc = survey_pixels(opening, context, &survey);
+    if (rc == 0) {
+        rc = sample_settle_pixels(&dataset->format, &dataset->options.shape, &survey, problem.text,
+                                  sizeof(problem.text));
+        if (rc < 0)
+            report(opening, first_id, &problem);
+        else
+            warn(dataset, survey.image_count);
+    }
+    pixel_survey_release(&survey);
     return rc;
 }
 
@@ -143,8 +186,7 @@ static int probe(struct opening *opening, uint8_t *pixels)
         return rc;
     const uint64_t id = find_format(opening, context);
     const bool is_found = id != UINT64_MAX && find_label(opening, context, id) == 0 &&
-                          (!sample_lacks_range(&opening->dataset->format) ||
-                           find_range(opening, context, id) == 0);
+                          (opening->dataset->format.image != NULL || settle_pixels(opening, context, id) == 0);
     decode_context_close(context);
     if (!is_found)
         return 0;

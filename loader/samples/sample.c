@@ -3,9 +3,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
+
+#include "loader/samples/tensor_image.h"
 
 static int read_features(const struct sample_format *format, struct feature features[SAMPLE_KEY_COUNT],
                          const struct payload_problem *problem)
@@ -21,24 +22,24 @@ static int read_features(const struct sample_format *format, struct feature feat
 static int tell_image(const struct sample_format *format, const struct feature *image,
                       const struct payload_problem *problem)
 {
+    char first[128];
     if (image->kind == FEATURE_MISSING)
         return feature_tell_missing(problem, "image", format->keys[SAMPLE_IMAGE]);
-    if (image->kind == FEATURE_BYTES)
+    sample_describe_images(format, first, sizeof(first));
+    if (image->kind == format->stored_as)
         snprintf(problem->text, problem->text_size,
                  "feature '%s' holds %s, one with pixels is needed", format->keys[SAMPLE_IMAGE],
                  feature_values_text(image).text);
     else
         snprintf(problem->text, problem->text_size,
                  "feature '%s' holds %s, and the first record of the set %s: one set holds one or the other",
-                 format->keys[SAMPLE_IMAGE], feature_values_text(image).text, format->image->name);
+                 format->keys[SAMPLE_IMAGE], feature_values_text(image).text, first);
     return -EBADMSG;
 }
 
 static bool is_image(const struct sample_format *format, const struct feature *image)
 {
-    return (image->kind == FEATURE_BYTES && image->value_count == 1) ||
-           (image->kind == FEATURE_FLOATS && format->image->takes_floats) ||
-           (image->kind == FEATURE_INT64S && format->image->takes_integers);
+    return image->kind == format->stored_as && (image->kind != FEATURE_BYTES || image->value_count == 1);
 }
 
 static struct image_size said_size(const struct sample_format *format,
@@ -49,20 +50,24 @@ static struct image_size said_size(const struct sample_format *format,
     return (struct image_size){ format->keys[key], is_said ? feature->int64 : IMAGE_SIZE_UNSAID };
 }
 
-static struct stored_image image_of(const struct sample_format *format,
-                                    const struct feature features[SAMPLE_KEY_COUNT])
+/* The image as it is stored. 0, or -EBADMSG with a text where it is no tensor like that of the first record. */
+static int find_image(const struct sample_format *format, const struct feature features[SAMPLE_KEY_COUNT],
+                      struct stored_image *image_out, char *problem_out, size_t problem_size)
 {
     const struct feature *const image = &features[SAMPLE_IMAGE];
-    return (struct stored_image){
+    *image_out = (struct stored_image){
         .key = format->keys[SAMPLE_IMAGE],
         .bytes = image->bytes,
         .byte_count = image->byte_count,
         .list = image->kind != FEATURE_BYTES ? image : NULL,
-        .range = format->range,
+        .type = format->reading.type,
+        .range = format->reading.range,
         .height = said_size(format, features, SAMPLE_HEIGHT),
         .width = said_size(format, features, SAMPLE_WIDTH),
         .channels = said_size(format, features, SAMPLE_DEPTH),
     };
+    return format->is_tensor ? tensor_image_read(image_out, format->numbers, format->layout, problem_out, problem_size)
+                             : 0;
 }
 
 int sample_read(const struct sample_format *format, void *codec, const uint8_t *payload, size_t bytes,
@@ -76,7 +81,9 @@ int sample_read(const struct sample_format *format, void *codec, const uint8_t *
         return tell_image(format, &features[SAMPLE_IMAGE], &problem);
     if (label_read(&format->label, format->keys[SAMPLE_LABEL], &features[SAMPLE_LABEL], target->label, &problem) < 0)
         return -EBADMSG;
-    const struct stored_image stored = image_of(format, features);
+    struct stored_image stored;
+    if (find_image(format, features, &stored, problem_out, problem_size) < 0)
+        return -EBADMSG;
     problem_out[0] = '\0';
     return format->image->decode(codec, &stored, &target->request, target->pixels, problem_out, problem_size);
 }
@@ -125,34 +132,23 @@ int sample_settle_label(struct sample_format *format, const uint8_t *payload, si
     return label_settle(&format->label, format->keys[SAMPLE_LABEL], &label, is_number, &problem);
 }
 
-bool sample_lacks_range(const struct sample_format *format)
+void sample_begin_survey(const struct sample_format *format, struct pixel_survey *survey)
 {
-    return format->image->takes_floats && format->range == NULL;
+    if (format->numbers != NUMBER_KIND_COUNT)
+        pixel_survey_begin_type(survey, format->numbers);
+    else
+        pixel_survey_begin(survey, format->number_bytes);
 }
 
-void sample_meet_range(struct sample_format *format, const uint8_t *payload, size_t bytes)
+int sample_survey_pixels(const struct sample_format *format, const struct image_shape *shape, const uint8_t *payload,
+                         size_t bytes, struct pixel_survey *survey)
 {
-    char text[128];
+    char text[256];
     const struct payload_problem problem = { payload, bytes, text, sizeof(text) };
     struct feature features[SAMPLE_KEY_COUNT];
-    if (read_features(format, features, &problem) < 0 || !is_image(format, &features[SAMPLE_IMAGE]))
-        return;
-    const struct stored_image stored = image_of(format, features);
-    image_floats_widen(&stored, &format->lowest, &format->highest);
-}
-
-int sample_settle_range(struct sample_format *format, char *problem_out, size_t problem_size)
-{
-    format->range = image_range_find(format->lowest, format->highest);
-    if (format->range != NULL)
+    struct stored_image stored;
+    if (read_features(format, features, &problem) < 0 || !is_image(format, &features[SAMPLE_IMAGE]) ||
+        find_image(format, features, &stored, text, sizeof(text)) < 0)
         return 0;
-    if (isnan(format->lowest))
-        snprintf(problem_out, problem_size, "feature '%s' holds floats that are no numbers",
-                 format->keys[SAMPLE_IMAGE]);
-    else
-        snprintf(problem_out, problem_size,
-                 "feature '%s' holds floats from %g to %g in the first records, which are no pixels of 0..1, "
-                 "-0.5..0.5, -1..1 or 0..255", format->keys[SAMPLE_IMAGE], (double)format->lowest,
-                 (double)format->highest);
-    return -EBADMSG;
+    return pixel_survey_add(survey, &stored, shape);
 }

@@ -7,16 +7,21 @@
 #include <stdint.h>
 
 #include "loader/images/image.h"
+#include "loader/images/pixel_survey.h"
 #include "loader/samples/label.h"
 #include "loader/samples/sample_key.h"
 
-/* What samples are read from. Read-only once sample_find_format and what follows it have filled it in. */
+/* What samples are read from. Read-only once sample_find_format and sample_settle_pixels have filled it in. */
 struct sample_format {
     struct label_format label;
-    enum image_layout layout;           /* as configured */
-    const struct image_range *range;    /* of floats: as configured or NULL, then as found */
-    float lowest, highest;              /* of the floats met */
-    const struct image_ops *image;      /* found: how images are stored */
+    enum pixel_layout layout;           /* as configured */
+    const struct image_range *range;    /* as configured, or NULL */
+    enum feature_kind stored_as;        /* found: images are bytes, or lists of floats or integers */
+    bool is_tensor;                     /* found: the bytes are TensorProtos */
+    enum number_kind numbers;           /* found: the type of raw pixels; NUMBER_KIND_COUNT: any of number_bytes */
+    uint32_t number_bytes;
+    struct pixel_reading reading;       /* settled: how raw pixels are read */
+    const struct image_ops *image;      /* found, or settled for raw pixels; NULL before */
     uint32_t stored_height, stored_width;       /* of the first image where images are files; else 0 */
     const char *keys[SAMPLE_KEY_COUNT]; /* image and label: as configured or NULL, then as found */
     size_t key_bytes[SAMPLE_KEY_COUNT];
@@ -41,12 +46,17 @@ bool sample_label_is_number_byte(const struct sample_format *format, const uint8
 /* 0, or -EBADMSG with a text. */
 int sample_settle_label(struct sample_format *format, const uint8_t *payload, size_t bytes, bool is_number,
                         char *problem_out, size_t problem_size);
-/* Whether the format found has a range that is not known yet. Then some payloads are to be met, any that can be read,
- * and with them the range is settled. */
-bool sample_lacks_range(const struct sample_format *format);
-void sample_meet_range(struct sample_format *format, const uint8_t *payload, size_t bytes);
-/* 0, or -EBADMSG with a text when what was met lies in no range in use. */
-int sample_settle_range(struct sample_format *format, char *problem_out, size_t problem_size);
+/* Where the format found has no image yet, its pixels are raw: a survey is begun, takes the images of some payloads,
+ * any that can be read, and settles how all are read. */
+void sample_begin_survey(const struct sample_format *format, struct pixel_survey *survey);
+/* 0 or -ENOMEM. A payload without such an image is left out. */
+int sample_survey_pixels(const struct sample_format *format, const struct image_shape *shape, const uint8_t *payload,
+                         size_t bytes, struct pixel_survey *survey);
+/* 0, or -EBADMSG with a text. */
+int sample_settle_pixels(struct sample_format *format, const struct image_shape *shape,
+                         const struct pixel_survey *survey, char *problem_out, size_t problem_size);
+/* How images are stored: "floats (H, W, C) of 0..1". */
+void sample_describe_images(const struct sample_format *format, char *text_out, size_t text_size);
 
 /* Read a payload: pixels (HWC) by the codec of format->image, and the label in [0, classes). 0, with the text of
  * a warning of the image's decoder or ""; or -EBADMSG with a text. The target may be written in part on failure. */

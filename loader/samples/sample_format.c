@@ -1,17 +1,18 @@
 /* Which features of a record are the sample's, and how they are stored. Called while a data set is opened. */
 #include <errno.h>
-#include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "formats/image_header.h"
+#include "loader/images/raw_shape.h"
 #include "loader/samples/sample.h"
+#include "loader/samples/tensor_image.h"
 #include "loader/shards/shard_kind.h"
 
 /* The image of the CIFAR-10 estimator tutorial: `image`, three planes of 32 x 32. */
 #define CIFAR_KEY "image"
 #define CIFAR_BYTES 3072u
-#define FLOAT_BYTES 4u
 
 static int find_feature(const char *name, struct feature *feature_out, const struct payload_problem *problem)
 {
@@ -68,95 +69,56 @@ static int find_size_keys(struct sample_format *format, const struct payload_pro
     return rc;
 }
 
-/* The first record's image, to be recognised. */
-struct first_image {
-    const struct sample_format *format;
-    const struct feature *feature;
-    size_t wanted;              /* numbers in an image of the network's shape */
-    uint64_t said;              /* numbers the record says there are; 0 where it does not */
-    uint32_t channels;
-};
-
-static uint64_t said_numbers(const struct sample_format *format, const struct payload_problem *problem)
-{
-    uint64_t numbers = 1;
-    for (int key = SAMPLE_HEIGHT; key <= SAMPLE_DEPTH; key++) {
-        struct feature feature;
-        const bool is_said = find_feature(format->keys[key], &feature, problem) == 0 &&
-                             feature.kind == FEATURE_INT64S && feature.value_count > 0 && feature.int64 > 0;
-        if (!is_said || __builtin_mul_overflow(numbers, (uint64_t)feature.int64, &numbers))
-            return 0;
-    }
-    return numbers;
-}
-
-static bool is_planar(const struct first_image *first)
-{
-    if (first->format->layout != IMAGE_LAYOUT_AUTO)
-        return first->format->layout == IMAGE_LAYOUT_CHW;
-    return first->channels == 3 && first->wanted == CIFAR_BYTES && first->feature->kind == FEATURE_BYTES &&
-           strcmp(first->format->keys[SAMPLE_IMAGE], CIFAR_KEY) == 0;
-}
-
 /* It begins so, and cannot be the pixels wanted. */
-static bool is_encoded(const struct first_image *first)
+static bool is_encoded(const struct feature *feature, const struct image_shape *shape)
 {
-    const struct feature *const feature = first->feature;
-    return feature->kind == FEATURE_BYTES && feature->byte_count != first->wanted &&
+    size_t wanted = 0;
+    (void)image_shape_bytes(shape, &wanted);
+    return feature->kind == FEATURE_BYTES && feature->byte_count != wanted &&
            shard_kind_image(feature->bytes, feature->byte_count) != NULL;
 }
 
-static bool is_floats(const struct first_image *first)
+static int64_t said_size(const struct sample_format *format, enum sample_key key, const struct payload_problem *problem)
 {
-    const struct feature *const feature = first->feature;
-    size_t float_bytes;
-    return feature->kind == FEATURE_FLOATS ||
-           (feature->kind == FEATURE_BYTES && !__builtin_mul_overflow(first->wanted, FLOAT_BYTES, &float_bytes) &&
-            feature->byte_count == float_bytes && feature->byte_count != first->said);
+    struct feature feature;
+    const bool is_said = find_feature(format->keys[key], &feature, problem) == 0 && feature.kind == FEATURE_INT64S &&
+                         feature.value_count > 0;
+    return is_said ? feature.int64 : IMAGE_SIZE_UNSAID;
 }
 
-static bool is_planar_floats(const struct first_image *first)
+/* What is known of raw pixels before their numbers are looked at. */
+static int find_numbers(struct sample_format *format, const struct feature *feature, const struct image_shape *shape,
+                        const struct payload_problem *problem)
 {
-    return is_floats(first) && first->format->layout == IMAGE_LAYOUT_CHW;
+    const struct stored_image image = {
+        .key = format->keys[SAMPLE_IMAGE],
+        .bytes = feature->bytes,
+        .byte_count = feature->byte_count,
+        .height.said = said_size(format, SAMPLE_HEIGHT, problem),
+        .width.said = said_size(format, SAMPLE_WIDTH, problem),
+        .channels.said = said_size(format, SAMPLE_DEPTH, problem),
+    };
+    format->numbers = NUMBER_KIND_COUNT;
+    if (feature->kind == FEATURE_FLOATS)
+        format->numbers = NUMBER_FLOAT32;
+    else if (feature->kind == FEATURE_INT64S)
+        format->numbers = NUMBER_INTEGERS;
+    else if ((format->is_tensor = tensor_image_is(feature->bytes, feature->byte_count)))
+        return tensor_image_find(&image, format->layout, &format->numbers, &format->layout, problem->text,
+                                 problem->text_size);
+    else
+        format->number_bytes = raw_number_bytes(&image, shape);
+    if (format->number_bytes == 1)
+        format->numbers = NUMBER_BYTES;
+    return 0;
 }
-
-static bool is_integers(const struct first_image *first)
-{
-    return first->feature->kind == FEATURE_INT64S;
-}
-
-static bool is_planar_integers(const struct first_image *first)
-{
-    return is_integers(first) && first->format->layout == IMAGE_LAYOUT_CHW;
-}
-
-static bool is_anything(const struct first_image *first)
-{
-    (void)first;
-    return true;
-}
-
-/* The first one that recognises an image says how all are stored. */
-static const struct {
-    bool (*recognises)(const struct first_image *first);
-    const struct image_ops *ops;
-} stores[] = {
-    { is_encoded, &image_encoded_ops },
-    { is_planar_floats, &image_float_chw_ops },
-    { is_floats, &image_float_hwc_ops },
-    { is_planar_integers, &image_integer_chw_ops },
-    { is_integers, &image_integer_hwc_ops },
-    { is_planar, &image_raw_chw_ops },
-    { is_anything, &image_raw_hwc_ops },
-};
 
 /* What cannot be read is told when the image is decoded. */
 static void find_size(struct sample_format *format, const struct feature *feature)
 {
     struct image_header header;
     const char *problem;
-    if (format->image != &image_encoded_ops ||
-        image_header_read(feature->bytes, feature->byte_count, &header, &problem) != 0)
+    if (image_header_read(feature->bytes, feature->byte_count, &header, &problem) != 0)
         return;
     format->stored_height = header.height;
     format->stored_width = header.width;
@@ -166,18 +128,13 @@ static int find_store(struct sample_format *format, const struct image_shape *sh
                       const struct payload_problem *problem)
 {
     struct feature feature;
-    struct first_image first = { .format = format, .feature = &feature, .channels = shape->channels };
     if (find_feature(format->keys[SAMPLE_IMAGE], &feature, problem) < 0)
         return -EBADMSG;
-    (void)image_shape_bytes(shape, &first.wanted);
-    first.said = said_numbers(format, problem);
-    size_t i = 0;
-    while (!stores[i].recognises(&first))
-        i++;
-    format->image = stores[i].ops;
+    format->stored_as = feature.kind;
+    format->image = is_encoded(&feature, shape) ? &image_encoded_ops : NULL;
+    if (format->image == NULL)
+        return find_numbers(format, &feature, shape, problem);
     find_size(format, &feature);
-    format->lowest = INFINITY;
-    format->highest = -INFINITY;
     return 0;
 }
 
@@ -204,4 +161,34 @@ int sample_find_format(struct sample_format *format, const struct image_shape *s
     if (rc == 0)
         rc = find_label(format, &problem);
     return rc;
+}
+
+static enum pixel_layout usual_layout(const struct sample_format *format, const struct image_shape *shape)
+{
+    size_t bytes = 0;
+    (void)image_shape_bytes(shape, &bytes);
+    const bool is_planar = shape->channels == 3 && bytes == CIFAR_BYTES && format->numbers == NUMBER_BYTES &&
+                           strcmp(format->keys[SAMPLE_IMAGE], CIFAR_KEY) == 0;
+    return is_planar ? PIXEL_LAYOUT_CHW : PIXEL_LAYOUT_HWC;
+}
+
+int sample_settle_pixels(struct sample_format *format, const struct image_shape *shape,
+                         const struct pixel_survey *survey, char *problem_out, size_t problem_size)
+{
+    const struct pixel_choice choice = { format->range, format->layout, usual_layout(format, shape), PIXEL_CLEAR_SET };
+    char text[256];
+    if (pixel_survey_settle(survey, &choice, &format->reading, text, sizeof(text)) < 0) {
+        snprintf(problem_out, problem_size, "feature '%s' holds %s", format->keys[SAMPLE_IMAGE], text);
+        return -EBADMSG;
+    }
+    format->image = pixel_reading_ops(&format->reading);
+    return 0;
+}
+
+void sample_describe_images(const struct sample_format *format, char *text_out, size_t text_size)
+{
+    if (format->image == &image_encoded_ops)
+        snprintf(text_out, text_size, "%s", format->image->name);
+    else
+        pixel_reading_describe(&format->reading, text_out, text_size);
 }

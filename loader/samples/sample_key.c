@@ -7,9 +7,9 @@
 const char *const sample_key_names[SAMPLE_KEY_COUNT][SAMPLE_KEY_NAMES] = {
     [SAMPLE_IMAGE] = { "image_raw", "image", "img_raw", "image/encoded" },
     [SAMPLE_LABEL] = { "image/class/label", "label" },
-    [SAMPLE_HEIGHT] = { "height", "image/height" },
-    [SAMPLE_WIDTH] = { "width", "image/width" },
-    [SAMPLE_DEPTH] = { "depth", "image/channels", "channels" },
+    [SAMPLE_HEIGHT] = { "height", "image/height", "image_height" },
+    [SAMPLE_WIDTH] = { "width", "image/width", "image_width" },
+    [SAMPLE_DEPTH] = { "depth", "image/channels", "channels", "image_depth", "image_channels" },
 };
 
 int sample_key_find(const char *const *names, const uint8_t *payload, size_t bytes, const char **name_out,

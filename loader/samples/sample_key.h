@@ -12,7 +12,7 @@ enum sample_key { SAMPLE_IMAGE, SAMPLE_LABEL, SAMPLE_HEIGHT, SAMPLE_WIDTH, SAMPL
 
 /* The names of each in the order they are tried, NULL behind the last. Those of the sizes begin with the ones that go
  * with a plain image and with an image/..., in this order. */
-#define SAMPLE_KEY_NAMES 5u
+#define SAMPLE_KEY_NAMES 6u
 extern const char *const sample_key_names[SAMPLE_KEY_COUNT][SAMPLE_KEY_NAMES];
 
 /* The first of `names`, which end with NULL, that the payload has: it and its feature, or NULL. 0, or -EBADMSG with

@@ -88,7 +88,7 @@ static void the_layout_of_raw_pixels_can_be_said(void **state)
     int32_t label;
     fixture_pixels(3, planes);
     struct dataset_options options = write_example("image_raw", planes, sizeof(planes), "label", 9);
-    options.layout = IMAGE_LAYOUT_CHW;
+    options.layout = PIXEL_LAYOUT_CHW;
     struct dataset *dataset = fixture_open(&options);
     fixture_load(dataset, 0, pixels, &label);
     for (size_t i = 0; i < sizeof(planes) / 2; i++) {
@@ -132,7 +132,7 @@ static void finds_the_range_of_floats_from_several_records(void **state)
         struct dataset_options options = write_floats(cases[i].darkest, cases[i].brightest, flowers, 3);
         options.class_names = names;
         struct dataset *dataset = fixture_open(&options);
-        assert_string_equal(dataset->format.range->name, cases[i].range);
+        assert_string_equal(dataset->format.reading.range->name, cases[i].range);
         fixture_load(dataset, 2, pixels, &label);
         assert_int_equal(pixels[0], 0);
         assert_int_equal(pixels[23], 255);

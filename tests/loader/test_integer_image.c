@@ -70,14 +70,14 @@ static void lists_of_integers_are_found_and_read(void **state)
     add_integers(values, FIXTURE_SAMPLE_BYTES);
     struct dataset_options options = write_set();
     struct dataset *dataset = fixture_open(&options);
-    assert_ptr_equal(dataset->format.image, &image_integer_hwc_ops);
+    assert_ptr_equal(dataset->format.image, &image_numbers_hwc_ops);
     fixture_load(dataset, 0, pixels, &label);
     assert_int_equal(label, 5);
     for (uint32_t i = 0; i < FIXTURE_SAMPLE_BYTES; i++)
         assert_int_equal(pixels[i], values[i]);
     dataset_close(dataset);
 
-    options.layout = IMAGE_LAYOUT_CHW;
+    options.layout = PIXEL_LAYOUT_CHW;
     dataset = fixture_open(&options);
     fixture_load(dataset, 0, pixels, &label);
     for (uint32_t i = 0; i < FIXTURE_SAMPLE_BYTES / 2; i++) {
@@ -91,8 +91,12 @@ static void integers_that_are_no_bytes_are_refused(void **state)
 {
     (void)state;
     static const struct { int64_t value; const char *words; } cases[] = {
-        { 256, "holds 256: of its integers 2 are not in 0..255" }, { -1, "holds -1: of its integers 2 are" },
-        { INT64_MIN, "holds -9223372036854775808: " }, { INT64_MAX, "holds 9223372036854775807: " } };
+        { 256, "holds integers from 0 to 256 in the first records" },
+        { 16383, "holds integers from 0 to 16383 in the first records" },
+        { 65536, "holds integers from 0 to 65536 in the first records" },
+        { -1, "holds integers from -1 to 255 in the first records" },
+        { INT64_MIN, "holds integers from -9.22337204e+18 to 255 " },
+        { INT64_MAX, "holds integers from 0 to 9.22337204e+18 " } };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         int64_t values[FIXTURE_SAMPLE_BYTES];
         make_pixels(values);
@@ -141,7 +145,7 @@ static void other_kinds_of_images_among_them_are_refused(void **state)
     make_pixels(values);
     add_integers(values, FIXTURE_SAMPLE_BYTES);
     add_record(FEATURE_BYTES, floats, FIXTURE_SAMPLE_BYTES);
-    expect_second_refused("feature 'image' holds bytes, and integers in the first record");
+    expect_second_refused(", and the first record of the set integers (H, W, C) of 0..255");
     add_integers(values, FIXTURE_SAMPLE_BYTES);
     add_record(FEATURE_FLOATS, floats, sizeof(floats));
     expect_second_refused("feature 'image' holds 24 floats, and the first record of the set integers (H, W, C)");

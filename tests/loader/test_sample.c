@@ -24,7 +24,12 @@ static struct sample_format make_format(const uint8_t *payload, size_t bytes)
 {
     char problem[512];
     struct sample_format format = { .label.classes = 100 };
+    struct pixel_survey survey;
     assert_int_equal(sample_find_format(&format, &shape, payload, bytes, problem, sizeof(problem)), 0);
+    sample_begin_survey(&format, &survey);
+    assert_int_equal(sample_survey_pixels(&format, &shape, payload, bytes, &survey), 0);
+    assert_int_equal(sample_settle_pixels(&format, &shape, &survey, problem, sizeof(problem)), 0);
+    pixel_survey_release(&survey);
     return format;
 }
 

@@ -114,10 +114,12 @@ static void numbers_that_are_no_pixels_are_damage(void **state)
     static const uint8_t pixels[] = { 0, 17, 0xff, 1 }, too_many[] = { 0, 17, 0x80, 2 };
     static const float floats[] = { 0, 0.5f, 1 }, no_pixels[] = { 0, 0.5f, 1000 }, no_numbers[] = { 0, NAN, 1 };
     assert_true(takes_list(FEATURE_INT64S, pixels, sizeof(pixels), ""));
-    assert_false(takes_list(FEATURE_INT64S, too_many, sizeof(too_many), "holds 256: of its integers 1 are not"));
+    assert_false(takes_list(FEATURE_INT64S, too_many, sizeof(too_many),
+                            "holds integers from 0 to 256 in the first records"));
     assert_true(takes_list(FEATURE_FLOATS, floats, sizeof(floats), ""));
-    assert_false(takes_list(FEATURE_FLOATS, no_pixels, sizeof(no_pixels), "holds floats that are no pixels"));
-    assert_false(takes_list(FEATURE_FLOATS, no_numbers, sizeof(no_numbers), "holds floats that are no pixels"));
+    assert_false(takes_list(FEATURE_FLOATS, no_pixels, sizeof(no_pixels),
+                            "holds floats from 0 to 1000 in the first records, which are no pixels"));
+    assert_false(takes_list(FEATURE_FLOATS, no_numbers, sizeof(no_numbers), "holds floats that are no numbers"));
     assert_true(takes("image/encoded", png, sizeof(png), ""));
 }
 

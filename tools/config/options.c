@@ -16,11 +16,12 @@ static const struct option_choice shuffle_choices[] = {
     { "full", SHUFFLE_FULL }, { "block", SHUFFLE_BLOCK }, { "none", SHUFFLE_NONE }, { NULL, 0 }
 };
 static const struct option_choice image_layout_choices[] = {
-    { "auto", IMAGE_LAYOUT_AUTO }, { "hwc", IMAGE_LAYOUT_HWC }, { "chw", IMAGE_LAYOUT_CHW }, { NULL, 0 }
+    { "auto", PIXEL_LAYOUT_AUTO }, { "hwc", PIXEL_LAYOUT_HWC }, { "chw", PIXEL_LAYOUT_CHW }, { NULL, 0 }
 };
 static const struct option_choice image_range_choices[] = {
     { "auto", IMAGE_RANGE_AUTO }, { "0..1", IMAGE_RANGE_UNIT }, { "-0.5..0.5", IMAGE_RANGE_HALF },
-    { "-1..1", IMAGE_RANGE_SIGNED }, { "0..255", IMAGE_RANGE_BYTE }, { NULL, 0 }
+    { "-1..1", IMAGE_RANGE_SIGNED }, { "0..255", IMAGE_RANGE_BYTE }, { "0..65535", IMAGE_RANGE_WORD },
+    { NULL, 0 }
 };
 static const struct option_choice last_batch_choices[] = {
     { "keep", LAST_BATCH_KEEP }, { "drop", LAST_BATCH_DROP }, { NULL, 0 }
@@ -142,7 +143,7 @@ const struct option_row option_table[] = {
     { SECTION_DATA, "image_layout", OPTION_CHOICE, .initial = "auto", .choices = image_layout_choices,
       FIELD(data.image_layout), .help = "raw pixels are rows of pixels (hwc) or a plane for each channel (chw)" },
     { SECTION_DATA, "image_range", OPTION_CHOICE, .initial = "auto", .choices = image_range_choices,
-      FIELD(data.image_range), .help = "pixels that are floats: darkest and brightest; auto: as the first ones are" },
+      FIELD(data.image_range), .help = "numbers of the darkest and the brightest pixel; auto: found" },
     { SECTION_DATA, "shuffle", OPTION_CHOICE, .initial = "full", .choices = shuffle_choices,
       FIELD(data.shuffle),
       .help = "order of training records: new each epoch, of all or by blocks; or as stored" },

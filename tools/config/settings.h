@@ -60,7 +60,7 @@ struct data_settings {
     int64_t label_offset;
     char *image_key, *label_key;        /* "" = found from the first record */
     char *class_names;          /* file; "" = one beside the shards */
-    enum image_layout image_layout;
+    enum pixel_layout image_layout;
     enum image_range_choice image_range;
     enum shuffle shuffle;
     int64_t shuffle_window;     /* bytes that are mixed at a time with shuffle = block, 0 = chosen */

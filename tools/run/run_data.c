@@ -191,13 +191,12 @@ static void print_names(const struct dataset *dataset, FILE *out)
 static void print_format(const struct dataset *dataset, FILE *out)
 {
     const struct sample_format *const format = &dataset->format;
-    const bool has_range = format->range != NULL && format->image->takes_floats;
-    char names[64] = "";
+    char names[64] = "", images[128];
     if (dataset->class_names.count > 0)
         snprintf(names, sizeof(names), "; %u class names in ", dataset->class_names.count);
-    wrapped_print(out, "%*simage '%s': %s%s%s; label '%s': %s%s%s", (int)WRAPPED_INDENT, "",
-                  format->keys[SAMPLE_IMAGE], format->image->name, has_range ? " of " : "",
-                  has_range ? format->range->name : "", format->keys[SAMPLE_LABEL], format->label.ops->name, names,
+    sample_describe_images(format, images, sizeof(images));
+    wrapped_print(out, "%*simage '%s': %s; label '%s': %s%s%s", (int)WRAPPED_INDENT, "",
+                  format->keys[SAMPLE_IMAGE], images, format->keys[SAMPLE_LABEL], format->label.ops->name, names,
                   names[0] != '\0' ? dataset->class_names_path : "");
 }
 

@@ -1,7 +1,6 @@
 /* pipetrain-shards extract: the image of a record as a file. Called by main. */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,37 +109,29 @@ static int find_image(const struct wanted *wanted, const struct shards_request *
     if (sample->list.value_count > 0 && sample->width == 0)
         return refuse(wanted, "its image is %" PRIu64 " %s, and no sizes of so many stand beside it: they can be "
                       "trained, not shown", sample->list.value_count, found_image_text(sample->image));
+    if (sample->flaw[0] != '\0')
+        return refuse(wanted, "its image holds %s", sample->flaw);
+    if (sample->image == FOUND_UNKNOWN && sample->byte_count == 0)
+        return refuse(wanted, "its image has no bytes");
     if (found_image_is_raw(sample->image) && sample->channels != 1 && sample->channels != 3)
         return refuse(wanted, "its image has %" PRIu32 " channels: PGM and PPM have 1 or 3", sample->channels);
     return 0;
 }
 
-/* The range that an image's floats lie in is that of this image alone. */
-static int find_range(const struct wanted *wanted, struct stored_image *image)
-{
-    float lowest = INFINITY, highest = -INFINITY;
-    image_floats_widen(image, &lowest, &highest);
-    image->range = image_range_find(lowest, highest);
-    if (image->range != NULL)
-        return 0;
-    return refuse(wanted, "its floats go from %g to %g, which is no range in use", (double)lowest, (double)highest);
-}
-
 /* 0, or a negative errno after a message. */
-static int decode_raw(const struct wanted *wanted, const struct found_sample *sample, struct stored_image *image,
-                      uint8_t *pixels_out)
+static int decode_raw(const struct wanted *wanted, const struct found_sample *sample, uint8_t *pixels_out)
 {
-    const struct image_ops *const ops = found_image_ops(sample->image);
+    struct stored_image image;
+    const struct image_ops *const ops = found_sample_image(sample, &image);
     const struct image_request request = { .shape = { sample->height, sample->width, sample->channels } };
     char problem[512];
-    void *codec = NULL;
-    int rc = sample->image == FOUND_FLOATS ? find_range(wanted, image) : 0;
-    if (rc < 0 || (ops->open != NULL && (rc = ops->open(&codec)) < 0))
+    void *codec;
+    int rc = ops->open(&codec);
+    if (rc < 0)
         return rc;
-    if (ops->decode(codec, image, &request, pixels_out, problem, sizeof(problem)) < 0)
+    if (ops->decode(codec, &image, &request, pixels_out, problem, sizeof(problem)) < 0)
         rc = refuse(wanted, "%s", problem);
-    if (ops->close != NULL)
-        ops->close(codec);
+    ops->close(codec);
     return rc;
 }
 
@@ -156,11 +147,11 @@ static int write_pixels(const struct shards_request *request, const struct found
 
 /* An exit code. A list of numbers, too, has no more of them than its record has bytes. */
 static int write_raw(const struct wanted *wanted, const struct shards_request *request,
-                     const struct found_sample *sample, struct stored_image *image)
+                     const struct found_sample *sample)
 {
     const size_t bytes = (size_t)sample->height * sample->width * sample->channels;
     uint8_t *const pixels = malloc(bytes);
-    const int rc = pixels != NULL ? decode_raw(wanted, sample, image, pixels) : -ENOMEM;
+    const int rc = pixels != NULL ? decode_raw(wanted, sample, pixels) : -ENOMEM;
     if (rc == -ENOMEM)
         log_message(LOG_ERROR, "%s: %s", request->output, strerror(ENOMEM));
     const int code = rc < 0 ? (int)exit_code_of(rc, EXIT_CODE_DATA) : write_pixels(request, sample, pixels, bytes);
@@ -168,12 +159,13 @@ static int write_raw(const struct wanted *wanted, const struct shards_request *r
     return code;
 }
 
-static void tell(const struct shards_request *request, const struct found_sample *sample,
-                 const struct image_range *range)
+static void tell(const struct shards_request *request, const struct found_sample *sample)
 {
-    printf("%s: %s", request->output, found_image_text(sample->image));
-    if (range != NULL)
-        printf(" of %s", range->name);
+    char text[128];
+    snprintf(text, sizeof(text), "%s", found_image_text(sample->image));
+    if (sample->reading.type != NULL)
+        pixel_reading_describe(&sample->reading, text, sizeof(text));
+    printf("%s: %s", request->output, text);
     if (sample->width > 0)
         printf(", %" PRIu32 "x%" PRIu32 "x%" PRIu32, sample->width, sample->height, sample->channels);
     if (sample->list.value_count == 0)
@@ -187,20 +179,11 @@ static int write_image(const struct wanted *wanted, const struct shards_request 
                        const struct found_sample *sample)
 {
     const struct file_part part = { sample->bytes, sample->byte_count };
-    struct stored_image image = {
-        .key = sample->key,
-        .bytes = sample->bytes,
-        .byte_count = sample->byte_count,
-        .list = sample->list.value_count > 0 ? &sample->list : NULL,
-        .height = { "height", sample->height },
-        .width = { "width", sample->width },
-        .channels = { "channels", sample->channels },
-    };
     const int code = found_image_is_raw(sample->image)
-                         ? write_raw(wanted, request, sample, &image)
+                         ? write_raw(wanted, request, sample)
                          : result_file_write(request->output, request->may_replace, &part, 1);
     if (code == EXIT_CODE_OK)
-        tell(request, sample, image.range);
+        tell(request, sample);
     return code;
 }
 

@@ -2,25 +2,25 @@
 #include "tools/shards/found_sample.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "formats/image_header.h"
 #include "loader/images/image.h"
+#include "loader/images/raw_shape.h"
 #include "loader/samples/sample_key.h"
+#include "loader/samples/tensor_image.h"
 
 #define MNIST_SIDE 28u
-#define MNIST_PIXELS (MNIST_SIDE * MNIST_SIDE)
-#define FLOAT_BYTES 4u
 
 /* Layouts whose sizes are known from the number of bytes alone. */
 static const struct known_layout {
     const char *name;           /* of the feature; NULL: any */
-    size_t bytes;
-    enum found_image image;
     uint32_t height, width, channels;
+    enum pixel_layout layout;   /* where the pixels do not tell */
 } known_layouts[] = {
-    { "image", 3072, FOUND_PLANES, 32, 32, 3 },     /* the CIFAR-10 estimator tutorial */
-    { NULL, MNIST_PIXELS, FOUND_ROWS, MNIST_SIDE, MNIST_SIDE, 1 },
+    { "image", 32, 32, 3, PIXEL_LAYOUT_CHW },   /* the CIFAR-10 estimator tutorial */
+    { NULL, MNIST_SIDE, MNIST_SIDE, 1, PIXEL_LAYOUT_HWC },
 };
 
 struct search {
@@ -53,83 +53,132 @@ static bool read_header(struct found_sample *sample)
     return true;
 }
 
-/* A layout of this feature, or of any where `name` is NULL. */
-static bool read_layout(struct found_sample *sample, const char *name)
+static int read_size(const struct search *search, enum sample_key key, struct image_size *size_out)
 {
-    for (size_t i = 0; i < sizeof(known_layouts) / sizeof(known_layouts[0]); i++) {
-        const struct known_layout *const layout = &known_layouts[i];
-        const bool is_meant = layout->name == NULL ? name == NULL : name != NULL && strcmp(layout->name, name) == 0;
-        if (layout->bytes != sample->byte_count || !is_meant)
-            continue;
-        sample->image = layout->image;
-        sample->height = layout->height;
-        sample->width = layout->width;
-        sample->channels = layout->channels;
-        return true;
-    }
-    return false;
-}
-
-/* The sizes that are said beside `count` numbers of pixels, where they are of so many. */
-static int read_sizes(struct found_sample *sample, const struct search *search, uint64_t count)
-{
-    static const enum sample_key keys[] = { SAMPLE_HEIGHT, SAMPLE_WIDTH, SAMPLE_DEPTH };
-    uint32_t *const sizes[] = { &sample->height, &sample->width, &sample->channels };
-    uint64_t product = 1;
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        struct feature feature;
-        const char *name;
-        if (find(search, keys[i], NULL, &feature, &name) < 0)
-            return -EBADMSG;
-        const bool is_size = name != NULL && feature.kind == FEATURE_INT64S && feature.value_count == 1 &&
-                             feature.int64 > 0 && feature.int64 <= UINT32_MAX;
-        *sizes[i] = is_size ? (uint32_t)feature.int64 : 0;
-        if (__builtin_mul_overflow(product, *sizes[i], &product))
-            product = 0;
-    }
-    if (product != count || count == 0)
-        sample->height = sample->width = sample->channels = 0;
+    struct feature feature;
+    const char *name;
+    if (find(search, key, NULL, &feature, &name) < 0)
+        return -EBADMSG;
+    const bool is_size = name != NULL && feature.kind == FEATURE_INT64S && feature.value_count == 1;
+    *size_out = (struct image_size){ name, is_size ? feature.int64 : IMAGE_SIZE_UNSAID };
     return 0;
 }
 
-static int read_float_bytes(struct found_sample *sample, const struct search *search)
+/* The shape that is said beside the pixels, or else is known of so many numbers in such a feature. False where neither
+ * is. */
+static bool find_shape(const struct stored_image *counted, const struct image_shape *any,
+                       struct image_shape *shape_out, enum pixel_layout *layout_out)
 {
-    if (sample->byte_count % FLOAT_BYTES != 0)
-        return 0;
-    const int rc = read_sizes(sample, search, sample->byte_count / FLOAT_BYTES);
-    if (rc == 0 && sample->width > 0)
-        sample->image = FOUND_FLOATS;
-    return rc;
+    char problem[512];
+    if (counted->byte_count > 0 && raw_shape_find(counted, any, shape_out, problem, sizeof(problem)) == 0)
+        return true;
+    for (size_t i = 0; i < sizeof(known_layouts) / sizeof(known_layouts[0]); i++) {
+        const struct known_layout *const known = &known_layouts[i];
+        *shape_out = (struct image_shape){ known->height, known->width, known->channels };
+        *layout_out = known->layout;
+        size_t count = 0;
+        if (image_shape_bytes(shape_out, &count) && count == counted->byte_count &&
+            (known->name == NULL || strcmp(known->name, counted->key) == 0))
+            return true;
+    }
+    *shape_out = (struct image_shape){ 0 };
+    return false;
+}
+
+static void take_kind(struct found_sample *sample)
+{
+    const bool is_raw = pixel_reading_ops(&sample->reading) == &image_raw_hwc_ops ||
+                        pixel_reading_ops(&sample->reading) == &image_raw_chw_ops;
+    if (!is_raw)
+        sample->image = sample->reading.type->is_float ? FOUND_FLOATS : FOUND_INTEGERS;
+    else
+        sample->image = sample->reading.layout == PIXEL_LAYOUT_CHW ? FOUND_PLANES : FOUND_ROWS;
+}
+
+/* Decide how pixels of this shape are read, by these alone. An image of 0 and 1 may as well be a black one. */
+static void settle(struct found_sample *sample, const struct stored_image *image, const struct image_shape *shape,
+                   struct pixel_choice *choice, struct pixel_survey *survey)
+{
+    sample->height = shape->height;
+    sample->width = shape->width;
+    sample->channels = shape->channels;
+    if (survey->stats[0].type == &number_types[NUMBER_BYTES])
+        choice->range = &image_ranges[IMAGE_RANGE_BYTE];
+    if (pixel_survey_add(survey, image, shape) < 0)
+        snprintf(sample->flaw, sizeof(sample->flaw), "%s", strerror(ENOMEM));
+    else if (pixel_survey_settle(survey, choice, &sample->reading, sample->flaw, sizeof(sample->flaw)) == 0)
+        take_kind(sample);
+    pixel_survey_release(survey);
+}
+
+/* Numbers of a known type, or of any type where that is NUMBER_KIND_COUNT. Bytes without a shape stay unknown. */
+static void read_numbers(struct found_sample *sample, const struct stored_image *image, enum number_kind kind,
+                         enum pixel_layout layout)
+{
+    struct image_shape shape;
+    struct pixel_survey survey;
+    struct pixel_choice choice = { NULL, layout, PIXEL_LAYOUT_HWC, PIXEL_CLEAR_IMAGE };
+    const bool is_said = image->channels.said > 0 && image->channels.said <= UINT32_MAX;
+    const struct image_shape any = { 0, 0, is_said ? (uint32_t)image->channels.said : 3 };
+    struct stored_image counted = *image;
+    if (kind != NUMBER_KIND_COUNT)
+        pixel_survey_begin_type(&survey, kind);
+    else
+        pixel_survey_begin(&survey, raw_number_bytes(image, &any));
+    counted.type = survey.stats[0].type;
+    counted.byte_count = number_count(&counted);
+    if (find_shape(&counted, &any, &shape, &choice.usual_layout) || image->list != NULL)
+        settle(sample, image, &shape, &choice, &survey);
+}
+
+static void read_tensor(struct found_sample *sample, struct stored_image *image)
+{
+    enum number_kind kind;
+    enum pixel_layout layout;
+    char text[512];
+    if (tensor_image_find(image, PIXEL_LAYOUT_AUTO, &kind, &layout, text, sizeof(text)) < 0 ||
+        tensor_image_read(image, kind, layout, text, sizeof(text)) < 0)
+        return;
+    sample->bytes = image->bytes;
+    sample->byte_count = image->byte_count;
+    read_numbers(sample, image, kind, layout);
+}
+
+static int read_sizes(const struct search *search, struct stored_image *image)
+{
+    const bool is_read = read_size(search, SAMPLE_HEIGHT, &image->height) == 0 &&
+                         read_size(search, SAMPLE_WIDTH, &image->width) == 0 &&
+                         read_size(search, SAMPLE_DEPTH, &image->channels) == 0;
+    return is_read ? 0 : -EBADMSG;
 }
 
 static int read_bytes(struct found_sample *sample, const struct search *search, const struct feature *feature)
 {
+    struct stored_image image = { .key = sample->key, .bytes = feature->bytes, .byte_count = feature->byte_count };
     sample->image = FOUND_UNKNOWN;
     sample->bytes = feature->bytes;
     sample->byte_count = feature->byte_count;
-    if (read_header(sample) || read_layout(sample, sample->key))
+    if (read_header(sample))
         return 0;
-    if (read_sizes(sample, search, sample->byte_count) < 0)
+    if (read_sizes(search, &image) < 0)
         return -EBADMSG;
-    if (sample->width > 0)
-        sample->image = FOUND_ROWS;
-    else if (read_float_bytes(sample, search) < 0)
-        return -EBADMSG;
-    if (sample->width == 0)
-        (void)read_layout(sample, NULL);
+    if (tensor_image_is(image.bytes, image.byte_count))
+        read_tensor(sample, &image);
+    else
+        read_numbers(sample, &image, NUMBER_KIND_COUNT, PIXEL_LAYOUT_AUTO);
     return 0;
 }
 
 static int read_list(struct found_sample *sample, const struct search *search, const struct feature *feature)
 {
-    sample->image = feature->kind == FEATURE_FLOATS ? FOUND_FLOATS : FOUND_INTEGERS;
+    struct stored_image image = { .key = sample->key, .list = feature };
+    const bool is_floats = feature->kind == FEATURE_FLOATS;
+    sample->image = is_floats ? FOUND_FLOATS : FOUND_INTEGERS;
     sample->list = *feature;
-    const int rc = read_sizes(sample, search, feature->value_count);
-    if (rc == 0 && sample->width == 0 && feature->value_count == MNIST_PIXELS) {
-        sample->height = sample->width = MNIST_SIDE;
-        sample->channels = 1;
-    }
-    return rc;
+    if (read_sizes(search, &image) < 0)
+        return -EBADMSG;
+    read_numbers(sample, &image, is_floats ? NUMBER_FLOAT32 : NUMBER_INTEGERS, PIXEL_LAYOUT_AUTO);
+    return 0;
 }
 
 static int read_image(struct found_sample *sample, const struct search *search, const char *configured)
@@ -167,14 +216,23 @@ bool found_image_is_raw(enum found_image image)
     return image == FOUND_ROWS || image == FOUND_PLANES || image == FOUND_FLOATS || image == FOUND_INTEGERS;
 }
 
-const struct image_ops *found_image_ops(enum found_image image)
+const struct image_ops *found_sample_image(const struct found_sample *sample, struct stored_image *image_out)
 {
-    static const struct image_ops *const ops[FOUND_KIND_COUNT] = {
-        [FOUND_ROWS] = &image_raw_hwc_ops,      [FOUND_PLANES] = &image_raw_chw_ops,
-        [FOUND_JPEG] = &image_encoded_ops,      [FOUND_PNG] = &image_encoded_ops,
-        [FOUND_FLOATS] = &image_float_hwc_ops,  [FOUND_INTEGERS] = &image_integer_hwc_ops,
+    *image_out = (struct stored_image){
+        .key = sample->key,
+        .bytes = sample->bytes,
+        .byte_count = sample->byte_count,
+        .list = sample->bytes == NULL ? &sample->list : NULL,
+        .type = sample->reading.type,
+        .range = sample->reading.range,
+        .height = { "height", sample->height > 0 ? sample->height : IMAGE_SIZE_UNSAID },
+        .width = { "width", sample->width > 0 ? sample->width : IMAGE_SIZE_UNSAID },
+        .channels = { "channels", sample->channels > 0 ? sample->channels : IMAGE_SIZE_UNSAID },
     };
-    return ops[image];
+    if (sample->image == FOUND_JPEG || sample->image == FOUND_PNG)
+        return &image_encoded_ops;
+    return found_image_is_raw(sample->image) && sample->reading.type != NULL ? pixel_reading_ops(&sample->reading)
+                                                                             : NULL;
 }
 
 const char *found_image_text(enum found_image image)

@@ -9,12 +9,12 @@
 
 #include "formats/example.h"
 
-struct image_ops;
+#include "loader/images/pixel_survey.h"
 
 struct sample_names { const char *image, *label; };     /* NULL: those in use */
 
-/* Raw images are rows of pixels of channels, or planes of rows; or lists of several numbers, which are rows. Floats may
- * also be bytes, four times as many as the sizes beside them say. */
+/* Rows of pixels of channels or planes of rows are bytes of 0 to 255; floats and integers are any other numbers, in
+ * either layout, as bytes or as a list. */
 enum found_image {
     FOUND_NOTHING, FOUND_ROWS, FOUND_PLANES, FOUND_JPEG, FOUND_PNG, FOUND_FLOATS, FOUND_INTEGERS, FOUND_UNKNOWN
 };
@@ -28,6 +28,8 @@ struct found_sample {
     struct feature list;        /* where it is one of floats or integers, and then there are no bytes */
     uint32_t height, width, channels;   /* 0 where the image is unknown, or the size of a list is */
     bool is_turned;             /* a JPEG that is not upright by its EXIF data */
+    struct pixel_reading reading;       /* of pixels, by this image alone, which others of the set may not be like */
+    char flaw[224];             /* why its numbers are no pixels, or "" */
     bool has_label;             /* an integer */
     int64_t label;
 };
@@ -37,8 +39,8 @@ int found_sample_read(const struct sample_names *names, const uint8_t *payload, 
                       struct found_sample *sample_out, size_t *bad_offset_out);
 /* Is it pixels, be it bytes or numbers? */
 bool found_image_is_raw(enum found_image image);
-/* How training decodes it; NULL where there is no image known. */
-const struct image_ops *found_image_ops(enum found_image image);
+/* The image as training decodes it, and how; NULL where there is no image known. */
+const struct image_ops *found_sample_image(const struct found_sample *sample, struct stored_image *image_out);
 /* "JPEG", "raw pixels", ... */
 const char *found_image_text(enum found_image image);
 

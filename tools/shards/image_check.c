@@ -2,7 +2,6 @@
 #include "tools/shards/image_check.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,40 +38,33 @@ static struct image_shape shape_of(const struct found_sample *sample)
     return (struct image_shape){ sample->height, sample->width, sample->channels };
 }
 
-/* The range that the floats of an image lie in, which others of the set may not; false when it is none in use. */
-static bool find_range(struct stored_image *image)
+/* The codec of such images, opened for the first one; NULL for want of memory. */
+static struct image_codec *find_codec(struct image_checker *checker, const struct image_ops *ops)
 {
-    float lowest = INFINITY, highest = -INFINITY;
-    image_floats_widen(image, &lowest, &highest);
-    image->range = image_range_find(lowest, highest);
-    return image->range != NULL;
+    struct image_codec *codec = checker->codecs;
+    while (codec->ops != NULL && codec->ops != ops)
+        codec++;
+    if (codec->ops == NULL && ops->open(&codec->codec) < 0)
+        return NULL;
+    codec->ops = ops;
+    return codec;
 }
 
 /* Whether it decodes without flaws; else problem->text, which follows what is there already. */
 static bool decode(struct image_checker *checker, const struct found_sample *sample, struct record_problem *problem)
 {
-    const struct image_ops *const ops = found_image_ops(sample->image);
-    void **const codec = &checker->codecs[sample->image];
+    struct stored_image image;
     const struct image_request request = { .shape = shape_of(sample) };
-    struct stored_image image = {
-        .key = sample->key,
-        .bytes = sample->bytes,
-        .byte_count = sample->byte_count,
-        .list = sample->bytes == NULL ? &sample->list : NULL,
-        .height.said = IMAGE_SIZE_UNSAID,
-        .width.said = IMAGE_SIZE_UNSAID,
-        .channels.said = IMAGE_SIZE_UNSAID,
-    };
+    const struct image_ops *const ops = found_sample_image(sample, &image);
+    const struct image_codec *const codec = find_codec(checker, ops);
     size_t bytes = 0;
     uint8_t *const pixels =
         image_shape_bytes(&request.shape, &bytes) ? scratch_need(&checker->pixels, bytes) : NULL;
-    if (pixels == NULL || (*codec == NULL && ops->open(codec) < 0))
+    if (pixels == NULL || codec == NULL)
         return refuse(problem, strerror(ENOMEM));
-    if (ops->takes_floats && !find_range(&image))
-        return refuse(problem, "holds floats that are no pixels of 0..1, -0.5..0.5, -1..1 or 0..255");
     problem->has_crcs = false;
     problem->text[0] = '\0';
-    const int rc = ops->decode(*codec, &image, &request, pixels, problem->text, sizeof(problem->text));
+    const int rc = ops->decode(codec->codec, &image, &request, pixels, problem->text, sizeof(problem->text));
     return rc == 0 && problem->text[0] == '\0';
 }
 
@@ -109,6 +101,12 @@ bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct 
         return refuse(problem_out, "has no feature known as image: name one with --image-key");
     if (sample.image == FOUND_UNKNOWN)
         return refuse(problem_out, "its image is neither JPEG nor PNG, nor pixels of the sizes beside it");
+    if (sample.flaw[0] != '\0') {
+        problem_out->has_crcs = false;
+        snprintf(problem_out->text, sizeof(problem_out->text), "feature '%s' holds %s", sample.key, sample.flaw);
+        name_image(record, problem_out);
+        return false;
+    }
     if (decode(&check->checkers[worker], &sample, problem_out))
         return true;
     name_image(record, problem_out);
@@ -117,9 +115,8 @@ bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct 
 
 static void release_checker(struct image_checker *checker)
 {
-    for (size_t i = 0; i < FOUND_KIND_COUNT; i++)
-        if (checker->codecs[i] != NULL)
-            found_image_ops((enum found_image)i)->close(checker->codecs[i]);
+    for (size_t i = 0; i < IMAGE_CODECS && checker->codecs[i].ops != NULL; i++)
+        checker->codecs[i].ops->close(checker->codecs[i].codec);
     scratch_release(&checker->pixels);
 }
 

@@ -6,9 +6,11 @@
 #include "tools/shards/found_sample.h"
 #include "tools/shards/scan.h"
 
+#define IMAGE_CODECS 5u         /* encoded; raw bytes and numbers in either layout */
+
 /* What a worker keeps from image to image. */
 struct image_checker {
-    void *codecs[FOUND_KIND_COUNT];     /* opened when the first such image is met */
+    struct image_codec { const struct image_ops *ops; void *codec; } codecs[IMAGE_CODECS];  /* the first ones open */
     struct scratch pixels;
 };
 

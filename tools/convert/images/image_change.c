@@ -158,11 +158,8 @@ static int decode(struct image_changer *changer, const struct found_sample *samp
 {
     const struct image_ops *const ops = image_kinds[sample->image];
     void **const codec = &changer->codecs[sample->image];
-    const struct stored_image image = {
-        .key = sample->key, .bytes = sample->bytes, .byte_count = sample->byte_count,
-        .height = { "height", sample->height }, .width = { "width", sample->width },
-        .channels = { "channels", sample->channels },
-    };
+    struct stored_image image;
+    (void)found_sample_image(sample, &image);
     const struct image_request request = { .shape = *shape };
 
     uint8_t *const pixels = scratch_need(&changer->pixels, (size_t)shape->height * shape->width * shape->channels);

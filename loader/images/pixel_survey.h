@@ -1,0 +1,76 @@
+/* What the stored numbers of some of a set's images show of how they are meant: their type, what number is white, and
+ * which of them are neighbours. Used by main while a data set is opened, and for the image of a single record. */
+#ifndef PIPETRAIN_PIXEL_SURVEY_H
+#define PIPETRAIN_PIXEL_SURVEY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "loader/images/image.h"
+#include "loader/images/number_type.h"
+#include "loader/images/scratch.h"
+
+#define PIXEL_TYPES_MAX 2u
+
+/* The numbers seen, read as one type. */
+struct number_stats {
+    const struct number_type *type;
+    uint64_t count;
+    uint64_t nonzero_count, tiny_count;         /* not 0; of these, so near to it that no pixel is */
+    float lowest, highest;                      /* NaN when one is not finite */
+    double sum;
+    double roughness_hwc, roughness_chw;        /* differences of neighbours in each layout, summed */
+    double pair_count;                          /* neighbours */
+};
+
+struct pixel_survey {
+    struct number_stats stats[PIXEL_TYPES_MAX];
+    uint32_t type_count;
+    uint64_t image_count;
+    struct scratch values;
+};
+
+/* In photographs neighbours of the wrong layout differ 1.5 to 4 times more. A single image is weaker evidence. */
+#define PIXEL_CLEAR_SET 1.15
+#define PIXEL_CLEAR_IMAGE 1.5
+
+/* What a survey is not free to find out. */
+struct pixel_choice {
+    const struct image_range *range;    /* NULL: found */
+    enum pixel_layout layout;
+    enum pixel_layout usual_layout;     /* where the pixels do not tell; HWC or CHW */
+    double clear;                       /* a layout is wrong if its neighbours differ so many times more: below */
+};
+
+/* How a set's pixels are read. */
+struct pixel_reading {
+    const struct number_type *type;
+    const struct image_range *range;
+    enum pixel_layout layout;           /* HWC or CHW */
+    bool is_layout_found;               /* by the pixels */
+    bool is_layout_doubtful;            /* several channels, none configured, and the pixels do not tell */
+    float lowest, highest, mean;        /* of the numbers seen */
+};
+
+/* Begin a survey of images whose numbers are of one type, or whichever of those of `bytes` bytes each fits. */
+void pixel_survey_begin_type(struct pixel_survey *survey, enum number_kind kind);
+void pixel_survey_begin(struct pixel_survey *survey, uint32_t bytes);
+/* Add an image, whatever its type says. One whose shape cannot be found says nothing of the layout. 0 or -ENOMEM. */
+int pixel_survey_add(struct pixel_survey *survey, const struct stored_image *image, const struct image_shape *wanted);
+/* Decide. 0, or -EBADMSG with a text that follows "feature 'KEY' holds ". */
+int pixel_survey_settle(const struct pixel_survey *survey, const struct pixel_choice *choice,
+                        struct pixel_reading *reading_out, char *problem_out, size_t problem_size);
+void pixel_survey_release(struct pixel_survey *survey);
+
+/* How images so read are decoded. */
+const struct image_ops *pixel_reading_ops(const struct pixel_reading *reading);
+/* "floats (H, W, C) of 0..1" */
+void pixel_reading_describe(const struct pixel_reading *reading, char *text_out, size_t text_size);
+/* What a number is as a pixel: 0 to 255. */
+float pixel_reading_value(const struct pixel_reading *reading, float number);
+
+/* The range that floats from `lowest` to `highest` lie in, the narrowest first; NULL where it is none in use. */
+const struct image_range *image_range_find(float lowest, float highest);
+
+#endif

@@ -1,0 +1,254 @@
+/* How raw pixels are meant, found from the pixels: whatever type of number an image was written as, in whichever
+ * layout, its pixels come back; what is no image of the sizes wanted is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "loader/images/pixel_survey.h"
+#include "stage/random.h"
+
+#define IMAGES 12u
+#define NUMBERS_MAX (48u * 48u * 3u)
+#define BYTES_MAX (8u * NUMBERS_MAX)
+
+static const struct image_shape colour = { 24, 16, 3 };
+static char problem[512];
+
+/* A smooth image of channels that differ: waves across the image, with some noise. */
+static void draw(const struct image_shape *shape, uint32_t id, uint8_t *pixels)
+{
+    const struct random_key key = random_key(7, RANDOM_DRAW, id);
+    for (uint32_t y = 0; y < shape->height; y++)
+        for (uint32_t x = 0; x < shape->width; x++)
+            for (uint32_t c = 0; c < shape->channels; c++) {
+                const double wave = sin(0.21 * x + 0.3 * id + 1.1 * c) + cos(0.17 * y + 0.5 * id + 0.7 * c);
+                const double noise = (double)(random_u64(key, (y * shape->width + x) * 4 + c) % 16);
+                *pixels++ = (uint8_t)(128 + 56 * wave + noise - 8);
+            }
+}
+
+static void to_planes(const struct image_shape *shape, const uint8_t *pixels, uint8_t *planes)
+{
+    const size_t plane = (size_t)shape->height * shape->width;
+    for (size_t i = 0; i < plane; i++)
+        for (size_t c = 0; c < shape->channels; c++)
+            planes[c * plane + i] = pixels[i * shape->channels + c];
+}
+
+static uint16_t half_of(float value)
+{
+    uint32_t word;
+    if (value == 0)
+        return 0;
+    memcpy(&word, &value, sizeof(word));
+    return (uint16_t)((word >> 16 & 0x8000u) | (((word >> 23 & 255) - 112) << 10 & 0x7c00u) | (word >> 13 & 0x3ffu));
+}
+
+/* A byte as a number of this type and range, which is written. */
+static void put(enum number_kind kind, const struct image_range *range, uint8_t pixel, uint8_t *out)
+{
+    const double value = range->darkest + ((double)range->brightest - range->darkest) * pixel / 255.0;
+    const float narrow = (float)value;
+    const uint16_t half = half_of(narrow), word = (uint16_t)(int64_t)value;
+    const int32_t integer = (int32_t)value;
+    const int64_t long_integer = (int64_t)value;
+    const void *const from[] = {
+        [NUMBER_INT16] = &word, [NUMBER_UINT16] = &word, [NUMBER_FLOAT16] = &half, [NUMBER_INT32] = &integer,
+        [NUMBER_FLOAT32] = &narrow, [NUMBER_INT64] = &long_integer, [NUMBER_FLOAT64] = &value,
+    };
+    if (kind == NUMBER_BYTES)
+        *out = (uint8_t)value;
+    else
+        memcpy(out, from[kind], number_types[kind].bytes);
+}
+
+static void write_numbers(enum number_kind kind, const struct image_range *range, const uint8_t *pixels, size_t count,
+                          uint8_t *out)
+{
+    for (size_t i = 0; i < count; i++)
+        put(kind, range, pixels[i], out + number_types[kind].bytes * i);
+}
+
+static struct stored_image image_of(const uint8_t *bytes, size_t count)
+{
+    return (struct stored_image){ .key = "image", .bytes = bytes, .byte_count = count,
+                                  .height = { "height", IMAGE_SIZE_UNSAID }, .width = { "width", IMAGE_SIZE_UNSAID },
+                                  .channels = { "depth", IMAGE_SIZE_UNSAID } };
+}
+
+static const struct {
+    enum number_kind kind;
+    enum image_range_choice range;
+} writers[] = {
+    { NUMBER_BYTES, IMAGE_RANGE_BYTE },    { NUMBER_UINT16, IMAGE_RANGE_BYTE },   { NUMBER_UINT16, IMAGE_RANGE_WORD },
+    { NUMBER_FLOAT16, IMAGE_RANGE_UNIT },  { NUMBER_FLOAT16, IMAGE_RANGE_BYTE },
+    { NUMBER_FLOAT16, IMAGE_RANGE_SIGNED }, { NUMBER_INT32, IMAGE_RANGE_BYTE },   { NUMBER_INT32, IMAGE_RANGE_WORD },
+    { NUMBER_FLOAT32, IMAGE_RANGE_UNIT },  { NUMBER_FLOAT32, IMAGE_RANGE_HALF },
+    { NUMBER_FLOAT32, IMAGE_RANGE_SIGNED }, { NUMBER_FLOAT32, IMAGE_RANGE_BYTE }, { NUMBER_INT64, IMAGE_RANGE_BYTE },
+    { NUMBER_FLOAT64, IMAGE_RANGE_UNIT },  { NUMBER_FLOAT64, IMAGE_RANGE_BYTE },
+};
+
+/* Survey IMAGES images, settle, and compare the last one decoded with what was drawn. */
+static void assert_is_read(size_t writer, const struct image_shape *shape, bool is_planar, enum pixel_layout configured)
+{
+    static uint8_t pixels[NUMBERS_MAX], ordered[NUMBERS_MAX], numbers[BYTES_MAX + 1], decoded[NUMBERS_MAX];
+    const enum number_kind kind = writers[writer].kind;
+    const struct image_range *const range = &image_ranges[writers[writer].range];
+    const struct pixel_choice choice = { NULL, configured, PIXEL_LAYOUT_HWC, PIXEL_CLEAR_SET };
+    struct pixel_survey survey;
+    struct pixel_reading reading;
+    size_t count;
+    void *codec;
+    assert_true(image_shape_bytes(shape, &count));
+    struct stored_image image = image_of(numbers + 1, count * number_types[kind].bytes);    /* at an odd address */
+    pixel_survey_begin(&survey, number_types[kind].bytes);
+    for (uint32_t id = 0; id < IMAGES; id++) {
+        draw(shape, id, pixels);
+        if (is_planar)
+            to_planes(shape, pixels, ordered);
+        write_numbers(kind, range, is_planar ? ordered : pixels, count, numbers + 1);
+        assert_int_equal(pixel_survey_add(&survey, &image, shape), 0);
+    }
+    assert_int_equal(pixel_survey_settle(&survey, &choice, &reading, problem, sizeof(problem)), 0);
+    pixel_survey_release(&survey);
+    assert_ptr_equal(reading.type, &number_types[kind]);
+    assert_ptr_equal(reading.range, range);
+    assert_int_equal(reading.layout, is_planar ? PIXEL_LAYOUT_CHW : PIXEL_LAYOUT_HWC);
+    assert_int_equal(reading.is_layout_found, configured == PIXEL_LAYOUT_AUTO && shape->channels > 1);
+    image.type = reading.type;
+    image.range = reading.range;
+    const struct image_ops *const ops = pixel_reading_ops(&reading);
+    const struct image_request request = { .shape = *shape };
+    assert_int_equal(ops->open(&codec), 0);
+    assert_int_equal(ops->decode(codec, &image, &request, decoded, problem, sizeof(problem)), 0);
+    ops->close(codec);
+    for (size_t i = 0; i < count; i++)
+        assert_in_range(decoded[i] - pixels[i] + 1, kind == NUMBER_FLOAT16 ? 0 : 1, kind == NUMBER_FLOAT16 ? 2 : 1);
+}
+
+static void every_type_range_and_layout_is_found(void **state)
+{
+    (void)state;
+    static const struct image_shape shapes[] = { { 24, 16, 3 }, { 16, 24, 3 }, { 32, 32, 3 }, { 8, 8, 3 },
+                                                 { 13, 9, 3 },  { 28, 28, 1 }, { 16, 16, 4 }, { 48, 48, 2 } };
+    for (size_t writer = 0; writer < sizeof(writers) / sizeof(*writers); writer++)
+        for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
+            assert_is_read(writer, &shapes[i], false, PIXEL_LAYOUT_AUTO);
+            assert_is_read(writer, &shapes[i], false, PIXEL_LAYOUT_HWC);
+            if (shapes[i].channels > 1) {
+                assert_is_read(writer, &shapes[i], true, PIXEL_LAYOUT_AUTO);
+                assert_is_read(writer, &shapes[i], true, PIXEL_LAYOUT_CHW);
+            }
+        }
+}
+
+/* How one image of these bytes is read; NULL with the problem when it is refused. */
+static const struct pixel_reading *read_bytes(const uint8_t *bytes, size_t count, uint32_t number_bytes,
+                                              const struct image_shape *shape)
+{
+    static struct pixel_reading reading;
+    const struct pixel_choice choice = { NULL, PIXEL_LAYOUT_AUTO, PIXEL_LAYOUT_HWC, PIXEL_CLEAR_SET };
+    const struct stored_image image = image_of(bytes, count);
+    struct pixel_survey survey;
+    pixel_survey_begin(&survey, number_bytes);
+    assert_int_equal(pixel_survey_add(&survey, &image, shape), 0);
+    const int rc = pixel_survey_settle(&survey, &choice, &reading, problem, sizeof(problem));
+    pixel_survey_release(&survey);
+    return rc == 0 ? &reading : NULL;
+}
+
+static void bytes_of_0_and_1_are_black_and_white(void **state)
+{
+    (void)state;
+    uint8_t bytes[24 * 16 * 3] = { [5] = 1, [100] = 1 };
+    assert_string_equal(read_bytes(bytes, sizeof(bytes), 1, &colour)->range->name, "0..1");
+    bytes[5] = 2;
+    assert_string_equal(read_bytes(bytes, sizeof(bytes), 1, &colour)->range->name, "0..255");
+    memset(bytes, 0, sizeof(bytes));
+    assert_ptr_equal(pixel_reading_ops(read_bytes(bytes, sizeof(bytes), 1, &colour)), &image_raw_hwc_ops);
+}
+
+/* A larger image of bytes has as many bytes as a smaller one of floats, however dark it is. */
+static void bytes_of_a_larger_image_are_no_floats(void **state)
+{
+    (void)state;
+    static uint8_t pixels[NUMBERS_MAX];
+    const struct image_shape large = { 48, 32, 3 };
+    size_t count;
+    assert_true(image_shape_bytes(&large, &count));
+    for (uint32_t divisor = 1; divisor < 12; divisor++) {
+        draw(&large, divisor, pixels);
+        for (size_t i = 0; i < count; i++)
+            pixels[i] = (uint8_t)(pixels[i] / divisor);
+        assert_null(read_bytes(pixels, count, 4, &colour));
+        assert_non_null(strstr(problem, "numbers of 4 bytes that are neither floats of a range in use nor 32-bit int"));
+    }
+}
+
+static void noise_has_no_layout(void **state)
+{
+    (void)state;
+    static uint8_t bytes[32 * 32 * 3];
+    const struct image_shape shape = { 32, 32, 3 };
+    for (uint32_t id = 0; id < 50; id++) {
+        const struct random_key key = random_key(9, RANDOM_DRAW, id);
+        for (size_t i = 0; i < sizeof(bytes); i++)
+            bytes[i] = (uint8_t)(random_u64(key, i) >> 13);
+        const struct pixel_reading *const reading = read_bytes(bytes, sizeof(bytes), 1, &shape);
+        assert_true(!reading->is_layout_found && reading->is_layout_doubtful);
+        assert_int_equal(reading->layout, PIXEL_LAYOUT_HWC);
+    }
+}
+
+static void one_colour_a_plane_is_planar(void **state)
+{
+    (void)state;
+    static uint8_t bytes[32 * 32 * 3];
+    const struct image_shape shape = { 32, 32, 3 };
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (uint8_t)(60 + 50 * (i / (32 * 32)));
+    assert_int_equal(read_bytes(bytes, sizeof(bytes), 1, &shape)->layout, PIXEL_LAYOUT_CHW);
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (uint8_t)(60 + 50 * (i % 3));
+    assert_int_equal(read_bytes(bytes, sizeof(bytes), 1, &shape)->layout, PIXEL_LAYOUT_HWC);
+    memset(bytes, 9, sizeof(bytes));
+    const struct pixel_reading *const reading = read_bytes(bytes, sizeof(bytes), 1, &shape);
+    assert_true(!reading->is_layout_found && !reading->is_layout_doubtful && reading->lowest == reading->highest);
+}
+
+static void numbers_that_are_no_pixels_are_refused(void **state)
+{
+    (void)state;
+    float floats[24 * 16 * 3];
+    int32_t integers[24 * 16 * 3];
+    for (size_t i = 0; i < 24 * 16 * 3; i++) {
+        floats[i] = (float)(i % 7) - 3;
+        integers[i] = (int32_t)(i % 300);
+    }
+    assert_null(read_bytes((const uint8_t *)floats, sizeof(floats), 4, &colour));
+    assert_non_null(strstr(problem, "floats from -3 to 3 in the first records, which are no pixels"));
+    assert_null(read_bytes((const uint8_t *)integers, sizeof(integers), 4, &colour));
+    floats[9] = NAN;
+    assert_null(read_bytes((const uint8_t *)floats, sizeof(floats), 4, &colour));
+    assert_non_null(strstr(problem, "neither floats"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_type_range_and_layout_is_found),
+        cmocka_unit_test(bytes_of_0_and_1_are_black_and_white),
+        cmocka_unit_test(bytes_of_a_larger_image_are_no_floats),
+        cmocka_unit_test(noise_has_no_layout),
+        cmocka_unit_test(one_colour_a_plane_is_planar),
+        cmocka_unit_test(numbers_that_are_no_pixels_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -234,7 +234,7 @@ expect_code 2 'two indexes in one file'
 make_shards
 run "$shards" extract "$first" 0 -o "$work/0.pgm"
 expect_code 0 'extracting'
-expect_out '0.pgm: raw pixels, 4x4x1, 16 bytes, label 0$'
+expect_out '0.pgm: raw bytes \(H, W, C\), 4x4x1, 16 bytes, label 0$'
 expect_equal "$(head -n 3 "$work/0.pgm" | tr '\n' ' ')" 'P5 4 4 255 ' 'the head of a PGM'
 expect_equal "$(tail -c 16 "$work/0.pgm" | od -An -tu1 -N3 | tr -s ' ')" ' 0 31 62' 'its pixels'
 run "$shards" extract "$first" 1 -o "$work/0.pgm"
@@ -283,7 +283,7 @@ run "$shards" stats "$work/lists" --image-key=dots
 expect_out '^ +70  integers 28x28x1$'
 run "$shards" extract "$work/lists" 65 -o "$work/65.pgm" --image-key dots
 expect_code 0 'extracting a list of integers'
-expect_out '65.pgm: integers, 28x28x1$'
+expect_out '65.pgm: integers \(H, W, C\) of 0..255, 28x28x1$'
 expect_equal "$(tail -c 784 "$work/65.pgm" | tr -d A | wc -c)" 0 'pixels that differ'
 run "$convert" tfrecord "$work/lists" -o "$work/repacked" --image-key=dots --label-key=kind
 expect_code 0 'converting with keys that are named'

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "formats/html.h"
+
 #define IDX_UINT8 0x08
 
 static uint32_t get_be32(const uint8_t *at)
@@ -14,6 +16,8 @@ static const char *magic_problem(const uint8_t *file, size_t bytes)
 {
     if (bytes < 4)
         return "shorter than its magic number";
+    if (html_begins(file, bytes))
+        return "is HTML, not an IDX file: download it again";
     if (file[0] != 0 || file[1] != 0)
         return "not an IDX file: the magic number is wrong";
     if (file[2] != IDX_UINT8)

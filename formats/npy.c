@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "formats/html.h"
+
 #define MAGIC_BYTES 6u
 
 /* Where the header is read, and its end. */
@@ -154,7 +156,7 @@ static const char *read_length(const uint8_t *file, size_t bytes, size_t *begin_
 {
     static const uint8_t magic[MAGIC_BYTES] = { 0x93, 'N', 'U', 'M', 'P', 'Y' };
     if (bytes < MAGIC_BYTES || memcmp(file, magic, MAGIC_BYTES) != 0)
-        return "is no .npy file";
+        return html_begins(file, bytes) ? "is HTML, not a .npy file: download it again" : "is no .npy file";
     if (bytes < 12)
         return "is cut short in its header";
     if (file[6] < 1 || file[6] > 3)

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "formats/html.h"
+
 #define LOCAL_BYTES 30u
 #define ENTRY_BYTES 46u
 #define END_BYTES 22u
@@ -54,6 +56,8 @@ static const uint8_t *find_end(const uint8_t *bytes, size_t byte_count)
 int zip_open(struct zip *zip_out, const uint8_t *bytes, size_t byte_count, const char **problem_out)
 {
     const uint8_t *const end = find_end(bytes, byte_count);
+    if (end == NULL && html_begins(bytes, byte_count))
+        return refuse(problem_out, "is HTML, not an archive: download it again");
     if (end == NULL)
         return refuse(problem_out, "has no zip directory: it is cut short or no .npz file");
     const size_t directory_bytes = get32(end + 12), directory = get32(end + 16), limit = (size_t)(end - bytes);

@@ -5,6 +5,8 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "formats/html.h"
+
 /* Fewer bytes say nothing about text or zeros. */
 #define TEXT_BYTES_MIN 4u
 
@@ -94,6 +96,7 @@ const char *shard_kind_text(const uint8_t *head, size_t bytes)
     if (shard_kind_is_zeros(head, bytes))
         return "it begins with zeros, as a file does whose writing was cut off by a crash";
     if (shard_kind_is_text(head, bytes))
-        return head[0] == '<' ? "it is an HTML or XML text, perhaps the error page of a download" : "it is a text file";
+        return head[0] == '<' || html_begins(head, bytes)
+                   ? "it is an HTML or XML text, perhaps the error page of a download" : "it is a text file";
     return NULL;
 }

@@ -457,6 +457,17 @@ makes_shards_of_cifar10() {
     tar -cPf hostile.tar --transform='s|^|../|' -C cifar cifar-10-batches-bin
     expect 3 cifar10 hostile.tar -o bad_out
     says "hostile.tar: ../cifar-10-batches-bin"
+    mkdir -p python/cifar-10-batches-py
+    echo pickles >python/cifar-10-batches-py/data_batch_1
+    tar -czf python.tar.gz -C python cifar-10-batches-py
+    mkdir matlab
+    echo matrices >matlab/data_batch_1.mat
+    for input in python python/cifar-10-batches-py python.tar.gz; do
+        expect 3 cifar10 $input -o bad_out
+        says "$input: is the Python version (pickles): get cifar-10-binary.tar.gz"
+    done
+    expect 3 cifar10 matlab -o bad_out
+    says "matlab: is the MATLAB version: get cifar-10-binary.tar.gz"
     part=cifar/cifar-10-batches-bin/data_batch_4.bin
     printf '\012' | dd of=$part conv=notrunc 2>/dev/null
     expect 3 cifar10 cifar -o bad_out
@@ -540,6 +551,22 @@ warns_of_images_that_are_nearly_black() {
     says "x.npy: 2x2x1, bool, numbers taken as 0 (False) and 255 (True)"
     grep -q nearly messages && failed "black where True is white: $(cat messages)"
     rm -r black flat truths
+}
+
+says_that_a_file_is_a_web_page() {
+    mkdir page
+    for file in train-images-idx3-ubyte train-labels-idx1-ubyte t10k-images-idx3-ubyte t10k-labels-idx1-ubyte x.npy y.npy x.npz x.csv x.tar; do
+        printf '\357\273\277\r\n<!DOCTYPE html>\n<html>Quota exceeded</html>\n' >page/$file
+    done
+    gzip -k page/x.tar page/x.csv
+    for input in "mnist page" "npy page/x.npy page/y.npy" "npy page/x.npz" "csv page/x.csv" "csv page/x.csv.gz" \
+        "tar page/x.tar" "cifar10 page/x.tar"; do
+        expect 3 $input -o bad_out
+        says "is HTML, not a"
+        says "download it again"
+    done
+    absent bad_out
+    rm -r page
 }
 
 # Units end where records do, so what tools unpack is the plain shard.
@@ -669,6 +696,7 @@ makes_shards_of_cifar10
 makes_shards_of_cifar100_by_either_label
 makes_shards_of_numpys_arrays
 warns_of_images_that_are_nearly_black
+says_that_a_file_is_a_web_page
 compresses_what_others_unpack
 shares_out_shards_anew
 keeps_what_is_known_of_shards

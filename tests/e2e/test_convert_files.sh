@@ -222,6 +222,41 @@ skips_what_is_hidden_and_counts_the_rest_by_kind() {
     rm -r out mac
 }
 
+takes_tables_as_others_write_them() {
+    mkdir ids
+    for i in 0a1b 2c3d 4e5f; do image $i >ids/$i.png; done
+    printf 'id,breed\n0a1b,pug\n2c3d,beagle\n4e5f,pug\n' >ids/labels.csv
+    expect 0 csv ids/labels.csv -o ids-set
+    says "3 rows, the file is column 1, the label column 2, under a row of names"
+    says "3 paths have no ending: the files are those with one, as 0a1b.png"
+    grep -q '3 train records' output || failed "not 3 records: $(cat output)"
+    tr -d ' \n' <ids-set/dataset.json | grep -qF '"class_names":["beagle","pug"]' || failed "breed is a class"
+    printf 'id,breed\n0a1b,pug\n2c3d,beagle\nnothing,pug\n' >ids/labels.csv
+    expect 3 csv ids/labels.csv -o out
+    says "nothing No such file"
+    printf 'path,label\n0a1b.png,1.0\n2c3d.png,2.000\n4e5f.png,10.0\n' >ids/labels.csv
+    expect 0 csv ids/labels.csv -o floats
+    grep -q '"classes": 11,' floats/dataset.json || failed "labels 1.0, 2.0, 10.0 are not 1, 2, 10"
+    grep -q class_names floats/dataset.json && failed "1.0 is a name"
+    printf 'path,label\n0a1b.png,1.0\n2c3d.png,nan\n4e5f.png,10.5\n' >ids/labels.csv
+    expect 0 csv ids/labels.csv -o named
+    says "line 3: label 'nan' is no whole number: all labels are names, numbered in bytewise order"
+    rm -r ids ids-set floats named
+}
+
+says_that_no_set_is_made_of_a_split_without_classes() {
+    for split in val test; do
+        cp -r set flat
+        rm -r flat/val
+        mkdir flat/$split
+        for i in 1 2; do image $i >flat/$split/$i.png; done
+        expect 0 folder flat -o flat-set
+        grep -q 'validation' output && failed "a validation set from nowhere: $(cat output)"
+        says "flat: $split holds 2 images and no class: no validation set is made: put them into a folder for each class"
+        rm -r flat flat-set
+    done
+}
+
 # turned ORIENTATION - a JPEG of 3 x 2 pixels, all but its data, with EXIF data
 turned() {
     printf '\377\330\377\341\000\042Exif\000\000MM\000*\000\000\000\010\000\001\001\022\000\003\000\000\000\001\000%b\000\000' "\\00$1"
@@ -314,6 +349,8 @@ says_that_files_could_not_be_opened
 writes_nothing_into_its_input
 skips_what_is_hidden_and_counts_the_rest_by_kind
 counts_images_that_are_to_be_turned_and_names_those_cut_short
+takes_tables_as_others_write_them
+says_that_no_set_is_made_of_a_split_without_classes
 refuses_images_too_large_to_train_with
 refuses_and_leaves_nothing
 [ $failures -eq 0 ]

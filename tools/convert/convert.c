@@ -65,6 +65,8 @@ static int write_shards(const struct convert_options *options, const struct conv
     shard_set_close(&set);
     if (rc == 0 && !options->is_quiet)
         report(conversion, options->output);
+    if (rc == 0 && conversion->remark != NULL && *conversion->remark != '\0')
+        log_message(LOG_RUN, "%s", conversion->remark);
     return rc;
 }
 

@@ -59,6 +59,7 @@ struct conversion {
     uint32_t height, width, depth;      /* of every image, or 0 where they differ */
     struct sample_source sources[CONVERT_SOURCES_MAX];  /* that to train with comes first */
     size_t source_count;
+    const char *remark;         /* to be said at the end; NULL or "": nothing */
     void *state;                /* the converter's own */
 };
 

@@ -18,6 +18,7 @@
 #define PLANE (SIDE * SIDE)
 #define IMAGE (DEPTH * PLANE)
 #define PARTS_MAX 6u
+#define OTHER_VERSIONS 2u
 
 /* One of a record's labels. */
 struct cifar_label {
@@ -28,17 +29,25 @@ struct cifar_label {
 
 static const struct cifar_kind {
     const char *origin, *folder;        /* the folder that the download unpacks to */
+    const char *download;               /* the archive's name */
+    struct { const char *name, *folder, *file; } others[OTHER_VERSIONS];   /* versions, with one of their files */
     const char *parts[PARTS_MAX];       /* the last one is to validate with */
     uint32_t part_count;
     struct cifar_label labels[2];       /* the first one unless --label says another */
     uint32_t label_count;
 } cifar10 = {
     .origin = "CIFAR-10, binary version", .folder = "cifar-10-batches-bin",
+    .download = "cifar-10-binary.tar.gz",
+    .others = { { "Python version (pickles)", "cifar-10-batches-py", "data_batch_1" },
+                { "MATLAB version", "cifar-10-batches-mat", "data_batch_1.mat" } },
     .parts = { "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin",
                "test_batch.bin" },
     .part_count = 6, .labels = { { "class", 0, 10, "batches.meta.txt" } }, .label_count = 1,
 }, cifar100 = {
     .origin = "CIFAR-100, binary version", .folder = "cifar-100-binary",
+    .download = "cifar-100-binary.tar.gz",
+    .others = { { "Python version (pickles)", "cifar-100-python", "train" },
+                { "MATLAB version", "cifar-100-matlab", "train.mat" } },
     .parts = { "train.bin", "test.bin" }, .part_count = 2,
     .labels = { { "fine", 1, 100, "fine_label_names.txt" }, { "coarse", 0, 20, "coarse_label_names.txt" } },
     .label_count = 2,
@@ -59,7 +68,8 @@ struct cifar {
     const struct conversion *conversion;
     bool is_archive;
     char *folder;               /* that the files are in, or the archive */
-    struct tar_wanted members[PARTS_MAX + 1];   /* of the archive, until they are parts */
+    /* Of the archive: the parts, until they are read, names of classes, and files of other versions. */
+    struct tar_wanted members[PARTS_MAX + 1 + OTHER_VERSIONS];
     struct part parts[PARTS_MAX];
     struct cifar_split splits[2];   /* to train, to validate */
     struct class_names class_names;
@@ -140,12 +150,44 @@ static int get_file(struct cifar *cifar, uint32_t number, const char *path, uint
     return 0;
 }
 
+static bool has_file(const char *folder, const char *between, const char *name)
+{
+    char *path;
+
+    if (asprintf(&path, "%s%s%s/%s", folder, *between != '\0' ? "/" : "", between, name) < 0)
+        return false;
+    const bool is_there = file_bytes_exists(path);
+    free(path);
+    return is_there;
+}
+
+/* Which other version a download without the first part is; NULL: none. */
+static const char *other_version(const struct cifar *cifar)
+{
+    const struct cifar_kind *const kind = cifar->kind;
+
+    for (uint32_t i = 0; i < OTHER_VERSIONS; i++) {
+        const char *const folder = kind->others[i].folder, *const file = kind->others[i].file;
+        const bool is_there = cifar->is_archive ? cifar->members[kind->part_count + 1 + i].bytes != NULL
+                                                : has_file(cifar->folder, "", file) ||
+                                                      has_file(cifar->folder, folder, file);
+        if (is_there)
+            return kind->others[i].name;
+    }
+    return NULL;
+}
+
 static int load_part(struct cifar *cifar, uint32_t number, const char *path, struct stop *stop)
 {
     struct part *const part = &cifar->parts[number];
     size_t bytes;
 
     const int rc = get_file(cifar, number, path, &part->bytes, &bytes);
+    const char *const version = rc == -ENOENT && number == 0 ? other_version(cifar) : NULL;
+    if (version != NULL) {
+        stop_fail(stop, EXIT_CODE_DATA, "%s: is the %s: get %s", cifar->folder, version, cifar->kind->download);
+        return rc;
+    }
     if (rc < 0) {
         stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: cannot read it: %s", path, exit_cause(rc));
         return rc;
@@ -211,8 +253,10 @@ static int load(struct cifar *cifar, const char *input, struct stop *stop)
     cifar->is_archive = stat(input, &stat_of_input) == 0 && S_ISREG(stat_of_input.st_mode);
     for (uint32_t i = 0; i < count; i++)
         cifar->members[i].name = file_name(cifar, i);
+    for (uint32_t i = 0; i < OTHER_VERSIONS; i++)
+        cifar->members[count + i].name = cifar->kind->others[i].file;
     if (cifar->is_archive)
-        rc = tar_members_read(input, cifar->members, count, stop);
+        rc = tar_members_read(input, cifar->members, count + OTHER_VERSIONS, stop);
     for (uint32_t i = 0; i < count && rc == 0; i++)
         rc = load_file(cifar, i, stop);
     return rc;
@@ -302,7 +346,7 @@ static void cifar_release(struct conversion *conversion)
         return;
     for (uint32_t i = 0; i < PARTS_MAX; i++)
         free(cifar->parts[i].bytes);
-    for (uint32_t i = 0; i <= PARTS_MAX; i++)
+    for (uint32_t i = 0; i < PARTS_MAX + 1 + OTHER_VERSIONS; i++)
         free(cifar->members[i].bytes);
     free(cifar->folder);
     class_names_release(&cifar->class_names);

@@ -35,6 +35,7 @@ struct csv_set {
     struct image_set images;                /* of tables with paths; the classes of both kinds */
     int folders[TABLES_MAX];                /* where a table lies: its paths begin there */
     bool is_missed[TABLES_MAX];             /* a file of it is not there */
+    uint64_t ended[TABLES_MAX];             /* paths that needed an ending to name a file */
     struct pixel_source sources[TABLES_MAX];
 };
 
@@ -87,6 +88,39 @@ static int add_open_file(struct csv_set *set, const char *path, int fd, struct i
     return rc < 0 || !is_image ? rc : image_list_add(&set->images.list, path, file);
 }
 
+/* The path of a row, where it fits. */
+static bool copy_path(const struct csv_row *row, char path[PATH_BYTES])
+{
+    if (row->path.bytes >= PATH_BYTES)
+        return false;
+    memcpy(path, row->path.text, row->path.bytes);
+    path[row->path.bytes] = '\0';
+    return true;
+}
+
+/* Open the file of a row: that of the path or, since tables may list only what comes before the ending, of the path
+ * with the first ending that has one, which is added to it. A descriptor, or -1 with errno of the path itself. */
+static int open_file(int folder, char path[PATH_BYTES])
+{
+    static const char *const endings[] = { ".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG" };
+    const size_t bytes = strlen(path);
+
+    int fd = openat(folder, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 || errno != ENOENT || image_choice_name(path))
+        return fd;
+    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]) && fd < 0; i++) {
+        if (bytes + strlen(endings[i]) >= PATH_BYTES)
+            continue;
+        strcpy(path + bytes, endings[i]);
+        fd = openat(folder, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    }
+    if (fd < 0) {
+        path[bytes] = '\0';
+        errno = ENOENT;
+    }
+    return fd;
+}
+
 static int add_file(struct csv_set *set, size_t t, const struct csv_row *row)
 {
     struct image_file file = { .label = row->class, .input = (uint16_t)t };
@@ -94,13 +128,12 @@ static int add_file(struct csv_set *set, size_t t, const struct csv_row *row)
 
     if (atomic_load(set->options->interrupted))
         return -ECANCELED;
-    if (row->path.bytes >= sizeof(path)) {
+    if (!copy_path(row, path)) {
         image_choice_refuse(&set->images.choice, "a path", "is over 4095 bytes long");
         return 0;
     }
-    memcpy(path, row->path.text, row->path.bytes);
-    path[row->path.bytes] = '\0';
-    const int fd = openat(set->folders[t], path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    const int fd = open_file(set->folders[t], path);
+    set->ended[t] += fd >= 0 && strlen(path) > row->path.bytes;
     if (fd < 0) {
         set->is_missed[t] = set->is_missed[t] || (errno == ENOENT && path[0] != '/');
         return image_set_refuse(&set->images, path, errno);
@@ -117,10 +150,14 @@ static int add_files(struct csv_set *set, size_t t)
     struct image_split *split = &set->images.layout.splits[t];
     const size_t before = set->images.list.count;
 
-    int rc = open_folder(set, t);
+    int rc = 0;
     for (size_t i = 0; rc == 0 && i < set->tables[t].row_count; i++)
         rc = add_file(set, t, &set->tables[t].rows[i]);
     *split = (struct image_split){ split_names[t], before, set->images.list.count - before };
+    if (set->ended[t] > 0)
+        log_message(LOG_RUN, "%s: %" PRIu64 " path%s no ending: the files are those with one, as %s",
+                    set->tables[t].input, set->ended[t], set->ended[t] == 1 ? " has" : "s have",
+                    image_list_path(&set->images.list, &set->images.list.files[before]));
     return rc;
 }
 
@@ -238,15 +275,41 @@ static void say_columns(const struct csv_table *table)
                     table->row_count, rows, columns->path + 1, columns->label + 1, header);
 }
 
+static bool names_file(const struct csv_set *set, size_t t, const struct csv_row *row)
+{
+    char path[PATH_BYTES];
+    const int fd = copy_path(row, path) ? open_file(set->folders[t], path) : -1;
+
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+/* A first row of names that the columns do not tell from others ("id,breed"): its file is not there, the next one's
+ * is. */
+static void drop_header(const struct csv_set *set, size_t t, struct csv_table *table)
+{
+    if (table->columns.has_header || table->row_count < 2 || names_file(set, t, &table->rows[0]) ||
+        !names_file(set, t, &table->rows[1]))
+        return;
+    memmove(table->rows, table->rows + 1, (table->row_count - 1) * sizeof(*table->rows));
+    table->row_count--;
+    table->columns.has_header = true;
+}
+
 static int read_tables(struct csv_set *set)
 {
     const struct csv_columns *first = &set->tables[0].columns;
 
     for (size_t t = 0; t < set->options->input_count; t++) {
         struct csv_table *table = &set->tables[set->table_count++];
-        const int rc = csv_table_read(table, set->options->inputs[t], set->options->interrupted, set->images.stop);
+        int rc = csv_table_read(table, set->options->inputs[t], set->options->interrupted, set->images.stop);
+        if (rc == 0 && !table->columns.has_pixels)
+            rc = open_folder(set, t);
         if (rc < 0)
             return rc;
+        if (!table->columns.has_pixels)
+            drop_header(set, t, table);
         say_columns(table);
         if (table->columns.has_pixels != first->has_pixels ||
             (first->has_pixels && table->columns.count != first->count))

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stage/log.h"
 #include "tools/convert/files/csv_columns.h"
 
 #define NUMBER_MAX 999999u
@@ -25,15 +26,43 @@ static int fail_at(const struct csv_table *table, const struct csv_row *row, str
     return -EBADMSG;
 }
 
-static bool are_numbers(const struct csv_table *tables, size_t table_count)
+/* The label without the ".0" that a column of floating-point numbers gives whole ones, as pandas writes them. */
+static struct csv_text whole_part(struct csv_text label)
+{
+    const char *const point = memchr(label.text, '.', label.bytes);
+    size_t zeros = 0;
+
+    if (point == NULL)
+        return label;
+    const size_t whole = (size_t)(point - label.text), behind = label.bytes - whole - 1;
+    while (zeros < behind && point[1 + zeros] == '0')
+        zeros++;
+    return behind > 0 && zeros == behind ? (struct csv_text){ label.text, whole } : label;
+}
+
+/* Whether all labels are numbers; else the first that is none, and its table. */
+static bool are_numbers(const struct csv_table *tables, size_t table_count, const struct csv_table **table_out,
+                        const struct csv_row **name_out)
 {
     for (size_t t = 0; t < table_count; t++) {
         for (size_t i = 0; i < tables[t].row_count; i++) {
-            if (!csv_is_number(tables[t].rows[i].label))
+            *table_out = &tables[t];
+            *name_out = &tables[t].rows[i];
+            if (!csv_is_number(whole_part(tables[t].rows[i].label)))
                 return false;
         }
     }
     return true;
+}
+
+/* Numbers among names are names, and in another order. */
+static void tell_mixed(const struct csv_table *tables, const struct csv_table *table, const struct csv_row *name)
+{
+    if (name == &tables[0].rows[0])
+        return;
+    log_message(LOG_RUN, "%s: line %" PRIu64 ": label '%.*s' is no whole number: all labels are names, numbered in "
+                "bytewise order", table->input, name->line, name->label.bytes < 200 ? (int)name->label.bytes : 200,
+                name->label.text);
 }
 
 static uint32_t number_of(struct csv_text label)
@@ -49,7 +78,7 @@ static int take_numbers(struct csv_table *table, struct stop *stop, uint32_t *cl
 {
     for (size_t i = 0; i < table->row_count; i++) {
         struct csv_row *row = &table->rows[i];
-        row->class = number_of(row->label);
+        row->class = number_of(whole_part(row->label));
         if (row->class > NUMBER_MAX)
             return fail_at(table, row, stop, "is over 999999: classes are numbers from 0 on, or names");
         if (row->class >= *class_count)
@@ -157,11 +186,15 @@ static int find_names(struct csv_table *tables, size_t table_count, const atomic
 int csv_classes_find(struct csv_table *tables, size_t table_count, const atomic_bool *interrupted, struct stop *stop,
                      char ***names_out, uint32_t *class_count_out)
 {
+    const struct csv_table *table;
+    const struct csv_row *name;
     uint32_t class_count = 0;
     int rc = 0;
 
-    if (!are_numbers(tables, table_count))
+    if (!are_numbers(tables, table_count, &table, &name)) {
+        tell_mixed(tables, table, name);
         return find_names(tables, table_count, interrupted, stop, names_out, class_count_out);
+    }
     for (size_t t = 0; t < table_count && rc == 0; t++)
         rc = take_numbers(&tables[t], stop, &class_count);
     if (rc < 0)

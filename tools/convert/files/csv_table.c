@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "formats/gunzip.h"
+#include "formats/html.h"
 #include "formats/inputs/csv.h"
 #include "tools/convert/file_bytes.h"
 #include "tools/convert/files/csv_columns.h"
@@ -191,6 +192,8 @@ int csv_table_read(struct csv_table *table, const char *input, const atomic_bool
     int rc = load_text(table, stop);
     if (rc < 0)
         return rc;
+    if (html_begins(table->text, table->bytes))
+        return fail(table, stop, -EBADMSG, "is HTML, not a table: download it again");
     rc = csv_columns_find(&table->columns, table->text, table->bytes, &problem, &line);
     if (rc == -ENOMEM)
         return no_memory(table, stop);

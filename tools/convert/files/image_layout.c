@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -266,6 +267,18 @@ static size_t take_images(struct top *top, struct image_split *split, const stru
     return split->count - before;
 }
 
+/* Images that lie in the folder of the split itself have no class. */
+static void remark_empty(const struct top *top, struct image_layout *layout, const char *name, struct range range)
+{
+    struct top flat = { .list = top->list };
+
+    note_strays(&flat, range);
+    if (flat.stray_count > 0)
+        snprintf(layout->remark, sizeof(layout->remark), "%s: %.*s holds %zu image%s and no class: no %s set is made: "
+                 "put %s into a folder for each class", top->input, (int)range.begin - 1, flat.first_stray,
+                 flat.stray_count, flat.stray_count == 1 ? "" : "s", name, flat.stray_count == 1 ? "it" : "them");
+}
+
 static int take_split(struct top *top, struct image_layout *layout, const char *name, struct range range)
 {
     struct image_split *split = &layout->splits[layout->split_count];
@@ -282,6 +295,8 @@ static int take_split(struct top *top, struct image_layout *layout, const char *
         if (take_images(top, split, &folders, label) == 0 && is_train)
             return refuse_name(top, folders.name, folders.name_bytes, "has no image to train with: fill or remove it");
     }
+    if (split->count == 0)
+        remark_empty(top, layout, name, range);
     layout->split_count += split->count > 0;
     return 0;
 }

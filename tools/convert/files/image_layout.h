@@ -16,6 +16,7 @@ struct image_layout {
     size_t split_count;
     char **class_names;             /* in bytewise order: the label is the place; owned. NULL: they have none */
     uint32_t class_count;
+    char remark[256];               /* on a split of which nothing is made, for the end of the conversion; "": none */
 };
 
 /* Sort the list, find splits and classes, set label and name_at of every image. Folders go out of the list, and so

@@ -114,6 +114,7 @@ void image_set_describe(struct image_set *set, struct conversion *conversion)
     conversion->label_key = "image/class/label";
     conversion->classes = layout->class_count;
     conversion->class_names = (const char *const *)layout->class_names;
+    conversion->remark = layout->remark;
     conversion->height = set->choice.common.height;
     conversion->width = set->choice.common.width;
     conversion->depth = set->choice.common.channels;

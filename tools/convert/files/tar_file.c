@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "formats/gunzip.h"
+#include "formats/html.h"
 #include "stage/file/file.h"
 #include "stage/file/file_read.h"
 
@@ -34,7 +35,7 @@ static const char *what_else(const uint8_t *head, size_t bytes)
         if (bytes >= others[i].bytes && memcmp(head, others[i].begin, others[i].bytes) == 0)
             return others[i].problem;
     }
-    return NULL;
+    return html_begins(head, bytes) ? "is HTML, not an archive: download it again" : NULL;
 }
 
 static int open_stream(struct tar_file *file)
@@ -54,7 +55,7 @@ static int open_stream(struct tar_file *file)
 int tar_file_open(struct tar_file *file, const char *path, const char **problem_out)
 {
     struct stat stat;
-    uint8_t head[8];
+    uint8_t head[256];
     size_t bytes;
 
     *file = (struct tar_file){ .path = path, .fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) };

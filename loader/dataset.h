@@ -15,6 +15,8 @@
 
 struct shard_counts;
 
+#define DATASET_CLASSES_MAX 1000000u    /* more that a description says are no number that anyone would want to set */
+
 /* All records of the shards, or one of the two parts of a set that is shared out: what is held out for validation, and
  * the rest. */
 enum dataset_part { DATASET_ALL, DATASET_REST, DATASET_HELD_OUT };

@@ -2,6 +2,8 @@
 #include "loader/dataset_shards.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,6 +11,7 @@
 
 #include "loader/opening/split_folder.h"
 #include "loader/shards/pattern.h"
+#include "loader/shards/text_file.h"
 
 /* A set whose files are being found. */
 struct finding {
@@ -129,4 +132,63 @@ int dataset_shards_find(struct shard_list *list_out, const char *patterns, const
     else
         *list_out = finding.list;
     return rc;
+}
+
+/* ---- what the manifest says ---- */
+
+static int keep_first(void *arg, const char *path)
+{
+    char *const first = arg;
+    snprintf(first, PATH_MAX, "%s", path);
+    return 1;
+}
+
+static int pass_unlisted(void *arg, const char *path, int error)
+{
+    (void)arg, (void)path, (void)error;
+    return 0;
+}
+
+/* A path that the pattern names, "" when there is none. */
+static void find_first(const char *pattern, char first_out[PATH_MAX])
+{
+    const struct pattern_visitor visitor = { keep_first, pass_unlisted, first_out };
+    first_out[0] = '\0';
+    if (access(pattern, F_OK) == 0)
+        snprintf(first_out, PATH_MAX, "%s", pattern);
+    else
+        (void)pattern_expand(pattern, &visitor);
+}
+
+static uint64_t read_classes(const char *path)
+{
+    char problem[256], *text;
+    size_t bytes;
+    struct manifest manifest = { 0 };
+    if (text_file_read(path, MANIFEST_BYTES_MAX, &text, &bytes) != 0)
+        return 0;
+    const int rc = manifest_read(&manifest, text, bytes, problem, sizeof(problem));
+    const uint64_t classes = rc == 0 ? manifest.classes : 0;
+    manifest_release(&manifest);
+    free(text);
+    return classes;
+}
+
+uint64_t dataset_shards_classes(const char *patterns)
+{
+    char first[PATH_MAX], path[PATH_MAX + sizeof(MANIFEST_FILE) + 1];
+    struct stat status;
+    char *const text = strdup(patterns), *rest = text;
+    const bool is_one = strchr(patterns, ',') == NULL || access(patterns, F_OK) == 0;
+    const char *const pattern = is_one ? patterns : text != NULL ? pattern_cut(&rest) : NULL;
+    find_first(pattern != NULL ? pattern : "", first);
+    free(text);
+    if (first[0] == '\0' || stat(first, &status) != 0)
+        return 0;
+    char *const slash = strrchr(first, '/');
+    if (S_ISDIR(status.st_mode))
+        snprintf(path, sizeof(path), "%s/%s", first, MANIFEST_FILE);
+    else
+        snprintf(path, sizeof(path), "%.*s%s", slash != NULL ? (int)(slash + 1 - first) : 0, first, MANIFEST_FILE);
+    return read_classes(path);
 }

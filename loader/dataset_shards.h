@@ -12,5 +12,8 @@
  * under whatever names. */
 int dataset_shards_find(struct shard_list *list_out, const char *patterns, const char *what,
                         struct shard_counts *counts, struct text *problems);
+/* How many classes the manifest says (dataset.json in the folder of the first file that `patterns` name), 0 where it
+ * says nothing or cannot be read. Prints nothing: who opens the set tells what is wrong with it. */
+uint64_t dataset_shards_classes(const char *patterns);
 
 #endif

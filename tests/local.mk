@@ -128,7 +128,7 @@ script_tests = %D%/e2e/sim_batches.sh %D%/e2e/sim_gpu.sh %D%/e2e/sim_threads.sh 
 	%D%/e2e/compare/e2e_compare.sh %D%/e2e/tune/e2e_tune.sh %D%/e2e/limits/e2e_limits.sh %D%/e2e/ends/e2e_best.sh %D%/e2e/ends/e2e_ends.sh %D%/e2e/ends/e2e_moved.sh %D%/e2e/ends/e2e_nan.sh %D%/e2e/ends/e2e_overfit.sh %D%/e2e/ends/e2e_stop.sh \
 	%D%/e2e/observe/e2e_histograms.sh %D%/e2e/observe/sim_histograms.sh %D%/e2e/observe/e2e_prometheus.sh \
 	%D%/e2e/observe/e2e_tensorboard.sh %D%/e2e/trace/e2e_trace.sh %D%/e2e/trace/sim_trace.sh \
-	%D%/e2e/use/e2e_add_model.sh %D%/e2e/use/e2e_evaluate.sh %D%/e2e/use/e2e_fine_tune.sh \
+	%D%/e2e/use/e2e_add_model.sh %D%/e2e/use/e2e_classes.sh %D%/e2e/use/e2e_evaluate.sh %D%/e2e/use/e2e_fine_tune.sh \
 	%D%/e2e/use/e2e_predict.sh \
 	%D%/e2e/use/e2e_report.sh %D%/e2e/use/e2e_report_browser.sh \
 	%D%/gpu/test_first_light.sh %D%/e2e/use/e2e_doctor.sh %D%/e2e/use/e2e_manual.sh %D%/e2e/use/e2e_terminal.sh \

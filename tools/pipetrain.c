@@ -29,6 +29,7 @@
 #include "tools/predict/evaluate_command.h"
 #include "tools/predict/predict_command.h"
 #include "tools/run/run.h"
+#include "tools/run/run_data.h"
 #include "tools/run/run_plan.h"
 #include "tools/run/signals.h"
 #include "tools/run/team_wait.h"
@@ -185,14 +186,17 @@ static int finish_settings(struct settings *settings, const struct arguments *ar
     const int rc = model != NULL ? settings_choose_model(settings, "--describe", model, problems) : 0;
     if (rc != 0)
         return rc;
-    return arguments->config_path != NULL ? settings_finish(settings, problems)
-                                          : settings_find_model(settings, problems);
+    if (arguments->config_path == NULL)
+        return settings_find_model(settings, problems);
+    run_data_take_classes(settings);
+    return settings_finish(settings, problems);
 }
 
 /* There have to be labels that mean something, and a network that learns them. */
 static int finish_overfit(struct settings *settings, int64_t samples, struct problems *problems)
 {
     int rc = overfit_apply(settings, samples);
+    run_data_take_classes(settings);
     if (rc == 0)
         rc = settings_finish(settings, problems);
     if (rc == 0)

@@ -20,7 +20,6 @@
 #include "stage/log.h"
 
 #define PROBLEM_BYTES OPENING_PROBLEM_BYTES
-#define DATASET_CLASSES_MAX 1000000u    /* more are no number that anyone would want to set */
 
 static int copy_string(const char **string)
 {

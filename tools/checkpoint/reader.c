@@ -220,6 +220,11 @@ const struct checkpoint_mark *checkpoint_reader_mark(const struct checkpoint_rea
     return &reader->mark;
 }
 
+const char *checkpoint_reader_text(const struct checkpoint_reader *reader, const char *key)
+{
+    return safetensors_index_text(&reader->file.index, key);
+}
+
 const char *checkpoint_reader_settings(const struct checkpoint_reader *reader)
 {
     return text_of(reader, CHECKPOINT_KEY_SETTINGS);

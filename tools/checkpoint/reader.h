@@ -29,6 +29,8 @@ void checkpoint_reader_close(struct checkpoint_reader *reader);
 const char *checkpoint_reader_path(const struct checkpoint_reader *reader);
 const struct checkpoint_mark *checkpoint_reader_mark(const struct checkpoint_reader *reader);
 const char *checkpoint_reader_settings(const struct checkpoint_reader *reader);
+/* What its metadata say under the key, NULL: nothing. */
+const char *checkpoint_reader_text(const struct checkpoint_reader *reader, const char *key);
 uint32_t checkpoint_reader_towers(const struct checkpoint_reader *reader);
 
 /* Write tower `index` of `towers`, which has its memory and does no steps yet: its own state where the file is of as

@@ -184,8 +184,9 @@ struct report_settings {
     char *tensorboard;          /* the folder for events; "yes" = in the run's directory, "no" and "" = none */
 };
 
-/* Where a value came from, and in which line of the file. What is above ORIGIN_MODEL was given by the user. */
-enum origin { ORIGIN_DEFAULT, ORIGIN_MODEL, ORIGIN_FILE, ORIGIN_COMMAND };
+/* Where a value came from, and in which line of the file. ORIGIN_DATA: the data set's description. What is above
+ * ORIGIN_MODEL was given by the user. */
+enum origin { ORIGIN_DEFAULT, ORIGIN_DATA, ORIGIN_MODEL, ORIGIN_FILE, ORIGIN_COMMAND };
 struct option_origin {
     enum origin origin;
     uint32_t line;

@@ -9,6 +9,7 @@
 #include "tools/config/config.h"
 #include "tools/config/number.h"
 #include "tools/config/settings_model.h"
+#include "tools/run/run_data.h"
 #include "tools/run/run_plan.h"
 #include "tools/text/wrapped.h"
 
@@ -45,6 +46,7 @@ static int collect(struct settings *settings, const struct network_words *words,
     const bool is_unread = rc != 0 && rc != -EINVAL;
     for (int i = 0; i < words->assignment_count && rc != -ENOMEM; i++)
         rc = config_set(settings, words->assignments[i], problems);
+    run_data_take_classes(settings);
     return rc == -ENOMEM || is_unread ? rc : settings_finish(settings, problems);
 }
 

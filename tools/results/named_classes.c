@@ -62,3 +62,27 @@ bool datasets_name_differently(const struct dataset *a, const struct dataset *b,
     label_names_release(&beside_b);
     return differ;
 }
+
+int dataset_names_differ(const struct dataset *dataset, const char *text, char *data_out, char *network_out,
+                         size_t text_size)
+{
+    char problem[256];
+    struct class_names listed = { .count = 0 };
+    struct label_names beside;
+    if (text == NULL)
+        return 0;
+    const int rc = class_names_read(&listed, text, strlen(text), problem, sizeof(problem));
+    if (rc < 0)
+        return rc;
+    label_names_read(&beside, dataset->paths[0]);
+    const struct named_classes data = { &dataset->class_names, &beside }, network = { &listed, NULL };
+    const uint32_t classes = dataset->options.classes;
+    const bool differ = named_classes_differ(&data, &network, classes);
+    if (differ) {
+        named_classes_tell(&data, classes, data_out, text_size);
+        named_classes_tell(&network, classes, network_out, text_size);
+    }
+    label_names_release(&beside);
+    class_names_release(&listed);
+    return differ;
+}

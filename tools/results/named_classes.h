@@ -25,5 +25,10 @@ void named_classes_tell(const struct named_classes *names, uint32_t classes, cha
 /* Do two data sets differ so? If they do, the first names of both are told. */
 bool datasets_name_differently(const struct dataset *a, const struct dataset *b, char *a_out, char *b_out,
                                size_t text_size);
+/* Do the classes of a data set have other names than those of a network, `text` as weights and saved states hold it
+ * (NULL: they name none)? If they do, the first names of both are told. 1, 0, -EBADMSG when the text is no list of
+ * names, or -ENOMEM. */
+int dataset_names_differ(const struct dataset *dataset, const char *text, char *data_out, char *network_out,
+                         size_t text_size);
 
 #endif

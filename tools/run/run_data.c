@@ -6,12 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/model.h"
 #include "loader/dataset_overlap.h"
+#include "loader/dataset_shards.h"
 #include "loader/opening/label_order.h"
 #include "loader/shard_counts.h"
 #include "loader/shards/left_out.h"
 #include "stage/log.h"
 #include "tools/config/number.h"
+#include "tools/config/options.h"
+#include "tools/config/settings_model.h"
 #include "tools/results/named_classes.h"
 #include "tools/run/signals.h"
 #include "tools/text/wrapped.h"
@@ -21,6 +25,29 @@
 #define NAMES_COLUMNS 70u       /* of 80, behind those of what the line is about */
 
 static const char *const what[PASS_COUNT] = { [PASS_TRAIN] = "train", [PASS_EVALUATE] = "validation" };
+
+/* The model that is meant by name, NULL where a file describes it. */
+static const struct model *named_model(struct settings *settings)
+{
+    const enum origin name = settings_origin(settings, SECTION_MODEL, "name")->origin;
+    const enum origin file = settings_origin(settings, SECTION_MODEL, "file")->origin;
+    return *settings->model.file != '\0' && name <= file ? NULL : model_find(settings->model.name);
+}
+
+void run_data_take_classes(struct settings *settings)
+{
+    const struct model *const model = named_model(settings);
+    struct option_origin *const origin = settings_origin(settings, SECTION_DATA, "classes");
+    const bool is_fixed = *settings->model.weights != '\0' && *settings->model.skip == '\0';
+    if (model == NULL || is_fixed || origin->origin > ORIGIN_MODEL || settings->input.source == INPUT_SYNTHETIC)
+        return;
+    const uint64_t said = dataset_shards_classes(settings->data.train);
+    const int64_t classes = said <= DATASET_CLASSES_MAX ? (int64_t)said + settings->data.label_offset : 0;
+    if (said == 0 || classes < 2 || classes > DATASET_CLASSES_MAX || classes == model->classes)
+        return;
+    settings->data.classes = classes;
+    origin->origin = ORIGIN_DATA;
+}
 
 /* A problem for each line of `text`, which is cut up. */
 static void add_lines(struct problems *problems, char *text)

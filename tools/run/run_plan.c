@@ -385,10 +385,13 @@ static void print_training(const struct run_plan *plan, const struct settings *s
 void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
                     const struct dataset *const datasets[PASS_COUNT], FILE *out)
 {
-    wrapped_print(out, "model     %s, %s parameters%s%s%s, %.2f M multiply-accumulates an image", net->model,
+    char classes[64] = "";
+    if (settings->origins[option_index(option_find(SECTION_DATA, "classes"))].origin == ORIGIN_DATA)
+        snprintf(classes, sizeof(classes), ", %u classes as dataset.json says", net->classes);
+    wrapped_print(out, "model     %s, %s parameters%s%s%s, %.2f M multiply-accumulates an image%s", net->model,
                   number_grouped(net->trainable_count).text, net->frozen_count > 0 ? ", of which " : "",
                   net->frozen_count > 0 ? number_grouped(net->frozen_count).text : "",
-                  net->frozen_count > 0 ? " are frozen" : "", (double)net->macs / 1e6);
+                  net->frozen_count > 0 ? " are frozen" : "", (double)net->macs / 1e6, classes);
     run_data_print(datasets, out);
     if (settings->input.source == INPUT_SYNTHETIC)
         fprintf(out, "data      synthetic, made once on each device\n");

@@ -7,7 +7,9 @@
 
 #include "stage/log.h"
 #include "tools/config/number.h"
+#include "tools/results/named_classes.h"
 #include "tools/results/run_names.h"
+#include "tools/results/weights_about.h"
 #include "tools/run/goal/ending.h"
 #include "tools/run/state/run_identity.h"
 #include "tools/run/state/run_state.h"
@@ -125,6 +127,28 @@ static int refuse_other(struct run_state *state, const struct settings *settings
         log_message(LOG_ERROR, "put them back to go on with it, or begin anew: elsewhere with --set run.dir=OTHER, "
                                "or in its place with --set run.resume=never");
     return EXIT_CODE_USAGE;
+}
+
+/* A label means what it meant when the state was saved. 0 or an exit code. Names that are given by hand may have been
+ * changed since. */
+static int check_classes(const struct run_state *state, const struct settings *settings, const struct dataset *dataset)
+{
+    char data[300], network[300];
+    const char *const path = checkpoint_reader_path(state->reader);
+    if (dataset == NULL || *settings->data.class_names != '\0')
+        return 0;
+    const int rc = dataset_names_differ(dataset, checkpoint_reader_text(state->reader, WEIGHTS_CLASS_NAMES), data,
+                                        network, sizeof(data));
+    if (rc == 0)
+        return 0;
+    if (rc < 0) {
+        log_message(LOG_ERROR, "%s: the names of its classes: %s", path, strerror(-rc));
+        return exit_code_of(rc, EXIT_CODE_DATA);
+    }
+    log_message(LOG_ERROR, "%s was trained on other classes: %s; those of %s are %s: put the data back, name the "
+                "classes with data.class_names = FILE if they are the same, or begin anew with --set run.resume=never",
+                path, network, dataset->options.pattern, data);
+    return EXIT_CODE_DATA;
 }
 
 /* Of a run that is over nothing is left to do, where its directory was named; else this one is new. */
@@ -270,7 +294,9 @@ int run_state_find(struct run_state *state, const struct settings *settings, str
         return exit_code_of(rc, EXIT_CODE_DATA);
     if (run_identity_differs(state->identity, checkpoint_reader_settings(state->reader), words, sizeof(words)))
         return refuse_other(state, settings, words);
-    int code = check_towers(state, plan);
+    int code = check_classes(state, settings, datasets[PASS_TRAIN]);
+    if (code == 0)
+        code = check_towers(state, plan);
     if (code == 0 && state->folder[0] == '\0')
         code = begin_anew(settings);
     if (code != 0)

@@ -1,0 +1,78 @@
+#!/bin/sh
+# The number of classes comes from dataset.json where nobody sets it and the network is a model by its name; a state goes on
+# only with data whose classes have the names that the state knows.
+. "$(dirname "$0")/../e2e.sh"
+cd "$work" || exit 99
+"$build/tests/e2e/use/jpeg_maker" photos 3 20 && "$convert" folder photos -o set --validation=0.25 >/dev/null 2>&1 ||
+    { fail 'no set'; finish; }
+cat >three.conf <<END
+[data]
+train = set/train-*
+validation = set/validation-*
+[model]
+name = mnist_cnn
+[train]
+batch = 10
+epochs = 1
+[devices]
+kind = $kind
+threads_per_tower = 1
+[report]
+progress = none
+END
+
+# outputs FILE: the classes of a file of weights, by the shape of its last layer
+outputs() {
+    grep -ao '"fc2.weight":{"dtype":"F32","shape":\[[0-9]*' "$1" | sed 's/.*\[//'
+}
+
+run "$pipetrain" -c three.conf --set run.dir=taken
+expect_code 0 'three classes of dataset.json'
+expect_out_joined ', 3 classes as dataset.json says'
+expect_equal "$(outputs taken/weights.safetensors)" 3 'outputs of the network'
+grep -qx 'classes = 3' taken/run.conf || fail 'the run keeps another number'
+run "$pipetrain" evaluate -c three.conf --weights taken/weights.safetensors
+expect_code 0 'evaluate by the same configuration'
+run "$pipetrain" evaluate -w taken/weights.safetensors --set 'data.validation=set/validation-*'
+expect_code 0 'evaluate by the weights'
+for pattern in set "$(echo set/train-00000-of-*)" 'set/train-*,set/none-*'; do
+    run "$pipetrain" --describe -c three.conf --set "data.train=$pattern" --net
+    expect_out '^classes 3$'
+done
+
+# What is said goes before; what a file fixes stays.
+run "$pipetrain" -c three.conf --set run.dir=ten --set data.classes=10
+expect_code 0 'ten classes'
+expect_equal "$(outputs ten/weights.safetensors)" 10 'outputs that were asked for'
+run "$pipetrain" -c three.conf --set run.dir=own --set data.classes=0
+expect_code 0 'the classes of the model'
+expect_equal "$(outputs own/weights.safetensors)" 10 "the model's own outputs"
+expect_err 'dataset.json says 3 classes, the network has 10'
+run "$pipetrain" -c three.conf --set run.dir=first --set model.weights=ten/weights.safetensors
+expect_code 0 'weights of ten classes'
+expect_equal "$(outputs first/weights.safetensors)" 10 'outputs of the weights'
+run "$pipetrain" -c three.conf --set run.dir=head --set model.weights=ten/weights.safetensors --set 'model.skip=fc2.*'
+expect_code 0 'a head of its own'
+expect_equal "$(outputs head/weights.safetensors)" 3 'outputs of a new head'
+run "$pipetrain" --describe=mnist_cnn --net
+expect_out '^classes 10$'
+run "$pipetrain" -c three.conf --set input.source=synthetic --set train.steps=2 --set run.dir=drawn
+expect_code 0 'synthetic images'
+
+# The same records and numbers, and other names.
+run "$pipetrain" -c three.conf --set run.dir=named --set checkpoint.every=epoch
+expect_code 0 'a run that saves'
+cp set/dataset.json kept.json
+sed 's/class1/other/' kept.json >set/dataset.json
+cmp -s kept.json set/dataset.json && fail 'the names are the same'
+run "$pipetrain" -c three.conf --set run.dir=named --set checkpoint.every=epoch --set train.epochs=2
+expect_code 3 'a state of other names'
+expect_err 'was trained on other classes: class0, class1, class2; those of set/train-\* are class0, other, class2: '
+run "$pipetrain" -c three.conf --set run.dir=named --set checkpoint.every=epoch --set train.epochs=2 --check
+expect_code 3 'a check of a state of other names'
+printf 'a\nb\nc\n' >names
+run "$pipetrain" -c three.conf --set run.dir=named --set checkpoint.every=epoch --set train.epochs=2 \
+    --set data.class_names=names
+expect_code 0 'names that are given by hand'
+cp kept.json set/dataset.json
+finish

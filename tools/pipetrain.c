@@ -334,6 +334,7 @@ static int execute(struct settings *settings, const struct arguments *arguments,
     if (code != EXIT_CODE_OK)
         return code;
     option_needs_tell(settings);
+    pixels_warn(settings);
     return run_execute(settings, arguments->kind, process_start_ns);
 }
 

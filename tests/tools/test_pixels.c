@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "tests/helpers/capture.h"
 #include "tools/config/config.h"
 #include "tools/config/pixels.h"
 #include "tools/config/settings_model.h"
@@ -143,6 +144,37 @@ static void numbers_for_other_channels_than_the_model_has_are_refused(void **sta
                               "channels");
 }
 
+static void numbers_in_another_unit_are_warned_of(void **state)
+{
+    struct settings *const settings = *state;
+    static const struct { const char *mean, *deviation, *divisor, *warning; } cases[] = {
+        { "0.485,0.456,0.406", "0.229,0.224,0.225", "0", "" },
+        { "123.68,116.78,103.94", "", "0", "model.mean = 123.68: pixel / 255 is 1 at most: numbers for pixels of 0 to "
+          "255 want model.divisor = 1\n" },
+        { "123.68,116.78,103.94", "58.4,57.1,57.4", "1", "" },
+        { "", "58.4,57.1,57.4", "0", "model.deviation = 58.4: pixel / 255 is 1 at most: numbers for pixels of 0 to 255 "
+          "want model.divisor = 1\n" },
+        { "1", "1", "127.5", "" },
+        { "0.5", "1", "256", "" },
+        { "0.485,0.456,0.406", "0.229,0.224,0.225", "1", "model.mean = 0.485: pixel / 1 goes to 255: numbers for "
+          "pixels of 0 to 1 want model.divisor = 255\n" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct capture capture;
+        char text[512], assignment[128];
+        snprintf(assignment, sizeof(assignment), "model.mean=%s", cases[i].mean);
+        set(settings, assignment);
+        snprintf(assignment, sizeof(assignment), "model.deviation=%s", cases[i].deviation);
+        set(settings, assignment);
+        snprintf(assignment, sizeof(assignment), "model.divisor=%s", cases[i].divisor);
+        set(settings, assignment);
+        capture_begin(&capture);
+        pixels_warn(settings);
+        capture_end(&capture, text, sizeof(text));
+        assert_string_equal(text, cases[i].warning);
+    }
+}
+
 static void torchvisions_networks_resize_to_256_unless_another_scaling_is_given(void **state)
 {
     struct settings *const settings = *state;
@@ -202,6 +234,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_key_reaches_the_augmentation, setup, teardown),
         cmocka_unit_test_setup_teardown(the_transform_is_the_model_s_own_until_a_key_replaces_it, setup, teardown),
         cmocka_unit_test_setup_teardown(one_number_is_for_all_channels, setup, teardown),
+        cmocka_unit_test_setup_teardown(numbers_in_another_unit_are_warned_of, setup, teardown),
         cmocka_unit_test_setup_teardown(torchvisions_networks_resize_to_256_unless_another_scaling_is_given, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(the_scaling_that_is_given_last_decides, setup, teardown),

@@ -1,8 +1,10 @@
 /* What is done to pixels. Called by main. */
 #include "tools/config/pixels.h"
 
+#include <math.h>
 #include <string.h>
 
+#include "stage/log.h"
 #include "stage/text/decimal.h"
 #include "tools/config/options.h"
 #include "tools/config/settings_model.h"
@@ -80,6 +82,30 @@ bool pixels_transform(const struct settings *settings, struct input_transform *t
         transform_out->deviation[c] = number_of(&model->deviation, c, 1);
     }
     return true;
+}
+
+static double largest(const struct numbers *numbers)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < numbers->count; i++)
+        most = fabs(numbers->value[i]) > most ? fabs(numbers->value[i]) : most;
+    return most;
+}
+
+/* Pixels are 0 to 255, so that pixel / divisor has a mean of 255 / divisor at most, and a deviation of half of it. A
+ * deviation of 1 is often written where none is meant. */
+void pixels_warn(const struct settings *settings)
+{
+    const struct model_settings *const model = &settings->model;
+    const double divisor = model->divisor == 0 ? DIVISOR_DEFAULT : model->divisor;
+    const double most = 255 / divisor, mean = largest(&model->mean), deviation = largest(&model->deviation);
+    const bool is_mean = mean > most;
+    if ((is_mean || deviation > 2 * most) && divisor > 1)
+        log_message(LOG_RUN, "model.%s = %g: pixel / %g is %g at most: numbers for pixels of 0 to 255 want "
+                    "model.divisor = 1", is_mean ? "mean" : "deviation", is_mean ? mean : deviation, divisor, most);
+    if (divisor <= 1 && mean > 0 && mean <= 1 && deviation <= 1)
+        log_message(LOG_RUN, "model.mean = %g: pixel / %g goes to %g: numbers for pixels of 0 to 1 want "
+                    "model.divisor = 255", mean, divisor, most);
 }
 
 /* What is the same in all channels is said once. */

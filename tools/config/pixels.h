@@ -30,6 +30,8 @@ void pixels_check_resize(struct settings *settings, const struct net *net, struc
 struct augment pixels_augment(const struct settings *settings);
 /* Whether the settings replace the transform of the model. */
 bool pixels_transform(const struct settings *settings, struct input_transform *transform_out);
+/* Warn on stderr of a mean or deviation that is in another unit than pixel / divisor. After settings_finish. */
+void pixels_warn(const struct settings *settings);
 void pixels_describe(const struct settings *settings, const struct net *net, struct pixels_text *text_out);
 /* A line on the input, and where images are loaded one on those of each pass. */
 void pixels_print(const struct settings *settings, const struct net *net, FILE *out);

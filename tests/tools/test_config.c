@@ -305,6 +305,14 @@ static void names_of_other_programs_come_with_ours(void **state)
         assert_non_null(strstr(trial.problems.lines[0], " (here it is '"));
         trial_close(&trial);
     }
+    for (size_t i = 0; i < 4; i++) {
+        static const char *const batch[] = { "batchsize", "batch-size", "BatchSize", "bach_size" };
+        static const char *const hints[] = { "here it is 'batch'", "did you mean 'batch'?" };
+        char text[64], line[128];
+        snprintf(text, sizeof(text), "[train]\n%s = 1\n", batch[i]);
+        snprintf(line, sizeof(line), "run.conf:2: unknown key '%s' in [train] (%s)", batch[i], hints[i == 3]);
+        expect_only(text, line);
+    }
     expect_only("[train]\nlr = 1\n", "run.conf:2: unknown key 'lr' in [train] (here it is 'learning_rate')");
     expect_only("[train]\nnum_workers = 4\n",
                 "run.conf:2: unknown key 'num_workers' in [train] (here it is 'decode_threads' in [input])");
@@ -346,6 +354,8 @@ static void set_overrides_the_file_and_the_last_one_wins(void **state)
     assert_int_equal(set(&trial, "data.train=a # \"b"), 0);
     assert_int_equal(trial.settings.train.epochs, 5);
     assert_string_equal(trial.settings.data.train, "a # \"b");
+    assert_int_equal(set(&trial, "epochs=6"), 0);
+    assert_int_equal(trial.settings.train.epochs, 6);
     assert_int_equal(trial.problems.count, 0);
     trial_close(&trial);
 }
@@ -358,14 +368,17 @@ static void wrong_set_options_are_named(void **state)
           "--set input.prefetch_dept: unknown key 'prefetch_dept' in [input] (did you mean 'prefetch_depth'?)" },
         { "inptu.prefetch_depth=4", "--set inptu.prefetch_depth: unknown section [inptu] (did you mean [input]?)" },
         { "zzzz.prefetch_depth=4", "--set zzzz.prefetch_depth: unknown section [zzzz]" },
-        { "epochs=4", "--set epochs: the section is missing: section.key=value (it belongs in [train])" },
+        { "name=4", "--set name: 'name' may be run.name or model.name" },
+        { "epoch=4", "--set epoch: unknown key 'epoch' (did you mean 'epochs' in [train]?)" },
+        { "batchsize=4", "--set batchsize: unknown key 'batchsize' (here it is 'batch' in [train])" },
+        { "epochs=x", "--set epochs: epochs: 'x' is not a whole number" },
         { "train.epochs", "--set train.epochs: '=' is missing: section.key=value" },
         { "train.epochs=", "--set train.epochs: epochs: the value is missing" },
         { "train.epochs=x", "--set train.epochs: epochs: 'x' is not a whole number" },
         { "data.train=\xff", "--set data.train: the value is not UTF-8" },
         { "data.train=a\nb", "--set data.train: train: the value holds a control character (byte 0x0a)" },
         { "", "--set : '=' is missing: section.key=value" },
-        { "=", "--set : the section is missing: section.key=value" },
+        { "=", "--set : the key is missing: section.key=value" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct trial trial;

@@ -11,45 +11,20 @@
 
 #define WHERE "--compare"
 
-/* Rows that are called `name` where no section is given. *row_out: the last one. */
-static size_t find_rows(const char *name, const struct option_row **row_out)
-{
-    size_t found = 0;
-    for (const struct option_row *row = option_table; row->key != NULL; row++)
-        if (strcmp(row->key, name) == 0) {
-            *row_out = row;
-            found++;
-        }
-    return found;
-}
-
-static int refuse_ambiguous(const char *name, struct problems *problems)
-{
-    char list[256] = "";
-    for (const struct option_row *row = option_table; row->key != NULL; row++)
-        if (strcmp(row->key, name) == 0) {
-            const size_t used = strlen(list);
-            snprintf(list + used, sizeof(list) - used, "%s%s.%s", used > 0 ? " or " : "", section_name(row->section),
-                     name);
-        }
-    problems_add(problems, WHERE, "'%s' may be %s", name, list);
-    return -EINVAL;
-}
-
 static int find_row(const char *name, struct settings *settings, struct problems *problems,
                     const struct option_row **row_out)
 {
-    char section_text[64], hint[CONFIG_HINT_SIZE];
+    char section_text[64], hint[CONFIG_HINT_SIZE], names[256];
     const char *const dot = strchr(name, '.');
     snprintf(section_text, sizeof(section_text), "%.*s", (int)(dot != NULL ? dot - name : 0), name);
     const enum section section = dot != NULL ? section_find(section_text) : SECTION_COUNT;
     const char *const key = dot != NULL ? dot + 1 : name;
     *row_out = section != SECTION_COUNT ? option_find(section, key) : NULL;
-    const size_t found = dot == NULL ? find_rows(key, row_out) : *row_out != NULL;
+    const size_t found = dot == NULL ? option_find_key(key, row_out, names, sizeof(names)) : *row_out != NULL;
     if (found > 1)
-        return refuse_ambiguous(key, problems);
-    if (found == 1)
-        return 0;
+        problems_add(problems, WHERE, "'%s' may be %s", key, names);
+    if (found >= 1)
+        return found == 1 ? 0 : -EINVAL;
     config_hint_key(settings, section, key, hint, sizeof(hint));
     problems_add(problems, WHERE, "there is no key '%.80s'%s", name, hint);
     return -EINVAL;
@@ -60,6 +35,7 @@ static int find_axis(struct axes *axes, const struct option_row *row, struct pro
                      struct axis **axis_out)
 {
     const struct option_row *other;
+    char names[256];
     for (size_t i = 0; i < axes->count; i++)
         if (axes->axes[i].option == row) {
             *axis_out = &axes->axes[i];
@@ -73,7 +49,7 @@ static int find_axis(struct axes *axes, const struct option_row *row, struct pro
     if (asprintf(&axis->key, "%s.%s", section_name(row->section), row->key) < 0)
         return -ENOMEM;
     axis->option = row;
-    axis->name = find_rows(row->key, &other) == 1 ? row->key : axis->key;
+    axis->name = option_find_key(row->key, &other, names, sizeof(names)) == 1 ? row->key : axis->key;
     axes->count++;
     *axis_out = axis;
     return 0;

@@ -267,17 +267,32 @@ int config_read(struct settings *settings, const char *path, struct problems *pr
     return rc;
 }
 
+/* --set KEY=VALUE: the section is that of the only key of the name. */
+static int set_key(struct settings *settings, const char *key, const char *value, const struct place *place,
+                   struct problems *problems)
+{
+    const struct option_row *option = NULL;
+    char hint[CONFIG_HINT_SIZE], names[256];
+    const size_t found = option_find_key(key, &option, names, sizeof(names));
+    if (found == 1)
+        return assign(settings, problems, place, option->section, option->key, value);
+    config_hint_key(settings, SECTION_COUNT, key, hint, sizeof(hint));
+    if (found > 1)
+        problems_add(problems, place->where, "'%s' may be %s", key, names);
+    else if (*key == '\0')
+        problems_add(problems, place->where, "the key is missing: section.key=value");
+    else
+        problems_add(problems, place->where, "unknown key '%.80s'%s", key, hint);
+    return 0;
+}
+
 /* The left side of --set, taken apart in place. */
 static int set_named(struct settings *settings, char *name, const char *value, const struct place *place,
                      struct problems *problems)
 {
     char *dot = strchr(name, '.');
-    if (dot == NULL) {
-        char hint[CONFIG_HINT_SIZE];
-        config_hint_key(settings, SECTION_COUNT, name, hint, sizeof(hint));
-        problems_add(problems, place->where, "the section is missing: section.key=value%s", hint);
-        return 0;
-    }
+    if (dot == NULL)
+        return set_key(settings, name, value, place, problems);
     *dot = '\0';
     const enum section section = find_section(problems, place->where, name);
     return section == SECTION_COUNT ? 0 : assign(settings, problems, place, section, dot + 1, value);

@@ -23,7 +23,8 @@ int config_read(struct settings *settings, const char *path, struct problems *pr
 /* Read a text as if it were a file called `name`. */
 int config_parse(struct settings *settings, const char *name, const char *text, size_t bytes,
                  struct problems *problems);
-/* Apply one --set argument, "section.key=value"; later ones win. After config_read. */
+/* Apply one --set argument, "section.key=value", or "key=value" where one section alone has the key; later ones win.
+ * After config_read. */
 int config_set(struct settings *settings, const char *assignment, struct problems *problems);
 
 #endif

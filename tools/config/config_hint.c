@@ -1,6 +1,7 @@
 /* Hints: the right section for a key, or the nearest name. */
 #include "tools/config/config_hint.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -81,20 +82,45 @@ static const struct other_name { const char *other; enum section section; const 
     { "workers", SECTION_INPUT, "decode_threads" },
 };
 
+#define OTHER_NAMES (sizeof(other_names) / sizeof(*other_names))
+
+/* Are they the same word, whatever joins its parts: batch_size, batch-size, batchsize, BatchSize? */
+static bool is_same_word(const char *a, const char *b)
+{
+    for (;; a++, b++) {
+        while (*a != '\0' && !isalnum((unsigned char)*a))
+            a++;
+        while (*b != '\0' && !isalnum((unsigned char)*b))
+            b++;
+        if (*a == '\0' || tolower((unsigned char)*a) != tolower((unsigned char)*b))
+            return *a == *b;
+    }
+}
+
 /* NULL: nobody calls an option so. */
 static const struct option_row *find_other_name(const char *key)
 {
-    for (size_t i = 0; i < sizeof(other_names) / sizeof(*other_names); i++)
-        if (strcmp(other_names[i].other, key) == 0)
+    for (size_t i = 0; i < OTHER_NAMES; i++)
+        if (is_same_word(other_names[i].other, key))
             return option_find(other_names[i].section, other_names[i].key);
     return NULL;
+}
+
+static const struct option_row *nearest_other_name(const char *key)
+{
+    struct nearest nearest = { .name = key };
+    for (size_t i = 0; i < OTHER_NAMES; i++)
+        nearest_offer(&nearest, other_names[i].other, option_find(other_names[i].section, other_names[i].key));
+    return nearest.best;
 }
 
 /* The option that may be meant, of the section where that has one. */
 static const struct option_row *nearest_anywhere(enum section section, const char *key)
 {
-    const struct option_row *const near = nearest_option(section, key);
-    return near != NULL ? near : nearest_option(SECTION_COUNT, key);
+    const struct option_row *near = nearest_option(section, key);
+    if (near == NULL)
+        near = nearest_option(SECTION_COUNT, key);
+    return near != NULL ? near : nearest_other_name(key);
 }
 
 void config_hint_key(struct settings *settings, enum section section, const char *key, char *hint, size_t hint_size)

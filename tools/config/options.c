@@ -440,6 +440,22 @@ const struct option_row *option_find(enum section section, const char *key)
     return NULL;
 }
 
+size_t option_find_key(const char *key, const struct option_row **option_out, char *names, size_t names_size)
+{
+    size_t found = 0;
+    *names = '\0';
+    for (const struct option_row *option = option_table; option->key != NULL; option++) {
+        if (strcmp(option->key, key) != 0)
+            continue;
+        const size_t used = strlen(names);
+        snprintf(names + used, names_size - used, "%s%s.%s", found > 0 ? " or " : "", section_name(option->section),
+                 key);
+        *option_out = option;
+        found++;
+    }
+    return found;
+}
+
 size_t option_index(const struct option_row *option)
 {
     assert(option >= option_table && option < option_table + OPTION_COUNT);

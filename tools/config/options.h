@@ -67,6 +67,9 @@ enum section section_find(const char *name);
 
 /* The option, or NULL. */
 const struct option_row *option_find(enum section section, const char *key);
+/* How many options have this key, in whatever section; the last of them, and all their names: "run.name or
+ * model.name". */
+size_t option_find_key(const char *key, const struct option_row **option_out, char *names, size_t names_size);
 /* The row's place in option_table and settings.origins. */
 size_t option_index(const struct option_row *option);
 /* Its field in `settings`. */

@@ -5,8 +5,8 @@
 
 const struct program_option pipetrain_options[] = {
     { 'c', "config", "FILE", false, "train as FILE says, which may be a pipe", NULL, NULL },
-    { WORD_SET, "set", "SECTION.KEY=VALUE", false, "change a key for this run; repeat for more", "the last one wins",
-      NULL },
+    { WORD_SET, "set", "SECTION.KEY=VALUE", false, "change a key for this run; repeat for more",
+      "the last one wins; KEY alone does where one section has it: --set batch=64", NULL },
     { WORD_CHECK, "check", NULL, false, "check settings and data, start nothing", NULL, NULL },
     { WORD_DRY_RUN, "dry-run", NULL, false, "build everything, print the plan, run one step", NULL, NULL },
     { WORD_OVERFIT, "overfit", "N", false, "can N samples be learnt at all? Train on them until all are right",
@@ -26,7 +26,7 @@ const struct program_option pipetrain_options[] = {
       "FILE as it was stays beside it, with .bak behind its name", NULL },
     { WORD_PROGRESS, "progress", "KIND", false,
       "bar, line, json or none on stderr; else a bar where that is a terminal", "the same as report.progress", NULL },
-    { 'q', "quiet", NULL, false, "say nothing but errors; results are in the run's directory", NULL, NULL },
+    { 'q', "quiet", NULL, false, "print nothing but errors and the result", NULL, NULL },
     { WORD_DESCRIBE, "describe", "MODEL", true,
       "the models; or the layers of one, of a file (mine.net) or of FILE's, and what is done to its images",
       "a name with a slash or with .net at its end is a file as model.file takes it; with devices.kind = cuda also "

@@ -297,11 +297,12 @@ static int doctor(const struct arguments *arguments)
     return code;
 }
 
-/* Errors alone are told, and no progress; 0 or an exit code. */
+/* Only errors and the result are printed, and no progress; 0 or an exit code. */
 static int be_quiet(struct settings *settings)
 {
-    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0) {
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC), out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    settings->result_out = out >= 0 ? fdopen(out, "w") : NULL;
+    if (nowhere < 0 || settings->result_out == NULL || dup2(nowhere, STDOUT_FILENO) < 0) {
         log_message(LOG_ERROR, "--quiet: /dev/null: %s", strerror(errno));
         return EXIT_CODE_OUTPUT;
     }
@@ -335,7 +336,10 @@ static int execute(struct settings *settings, const struct arguments *arguments,
         return code;
     option_needs_tell(settings);
     pixels_warn(settings);
-    return run_execute(settings, arguments->kind, process_start_ns);
+    code = run_execute(settings, arguments->kind, process_start_ns);
+    if (settings->result_out != NULL)
+        (void)fclose(settings->result_out);     /* the report has written all of it, or told that it could not */
+    return code;
 }
 
 static int run(const struct arguments *arguments, uint64_t process_start_ns)

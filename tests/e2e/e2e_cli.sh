@@ -287,7 +287,8 @@ train progress --progress=none
 expect_err_lines 0
 train progress --quiet --set report.progress=line --set report.pace=0
 expect_err_lines 0
-expect_equal "$(wc -c <"$work/out")" 0 'bytes on stdout with --quiet'
+expect_out '^result +validation accuracy '
+expect_equal "$(wc -l <"$work/out")" 1 'lines on stdout with --quiet'
 expect_summary progress steps 10
 try wrong -q --set train.batch=none
 expect_code 2 'an error with --quiet'

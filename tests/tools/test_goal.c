@@ -152,13 +152,15 @@ static void a_course_reads_back_as_itself(void **state)
     memset(&course, 0, sizeof(course));
     course = (struct course){ .best_correct = UINT64_MAX, .best_images = UINT64_MAX, .best_step = UINT64_MAX,
                               .stale = UINT64_MAX, .skipped = UINT64_MAX, .skipped_in_row = UINT64_MAX,
-                              .rollbacks = COURSE_ROLLBACKS_MAX };
+                              .first_loss = UINT64_MAX, .lost_steps = UINT64_MAX, .has_warned = 1,
+                              .rollbacks = COURSE_ROLLBACKS_MAX, .rate_last = UINT64_MAX };
     course_write(&course, text);
     assert_int_equal(course_read(&again, text), 0);
     assert_int_equal(again.best_step, course.best_step);
     assert_int_equal(again.stale, course.stale);
     assert_int_equal(again.skipped_in_row, course.skipped_in_row);
     assert_int_equal(again.rollbacks, course.rollbacks);
+    assert_int_equal(again.rate_last, course.rate_last);
     assert_int_equal(again.best_correct, course.best_correct);
     assert_int_equal(again.best_images, course.best_images);
 }

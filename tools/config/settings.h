@@ -207,6 +207,7 @@ struct settings {
     struct sync_settings sync;
     struct report_settings report;
     int64_t overfit;            /* samples to be learnt by heart (overfit.h); 0 = a run as others */
+    FILE *result_out;           /* where a quiet run prints its result; NULL = on stdout, with all the rest */
     char *config_path;          /* the file that was read, "" = none */
     char *model_text;           /* what model.file held when settings_finish read it; NULL = it was not read */
     size_t model_bytes;

@@ -305,9 +305,23 @@ static const char *why_unevaluated(const struct report *report, const struct tal
                                                  : "the run ended in it";
 }
 
+/* Where the result is printed. */
+static FILE *result_out(const struct report *report)
+{
+    return report->settings->result_out != NULL ? report->settings->result_out : stdout;
+}
+
+/* Can weights of the last steps be evaluated, and have not been? */
+static bool leaves_unevaluated(const struct report *report, uint64_t evaluated_step)
+{
+    return report->plan->schedule.records[PASS_EVALUATE] > 0 && report_labels_tell(report) &&
+           evaluated_step < account_step(report->account);
+}
+
 /* A dry run is not asked for it. */
 static void print_evaluation(const struct report *report)
 {
+    FILE *const out = result_out(report);
     const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
     const uint64_t then = account_evaluated_step(report->account), steps = account_step(report->account);
     char place[96] = "";
@@ -316,11 +330,15 @@ static void print_evaluation(const struct report *report)
     if (then < steps)
         snprintf(place, sizeof(place), ", at step %s of %s", number_grouped(then).text, number_grouped(steps).text);
     if (report_evaluation_is_complete(report) && evaluation->images > 0 && report_labels_tell(report))
-        wrapped_print(stdout, "result    validation accuracy %.2f %% (%s of %s), loss %.4f%s",
+        wrapped_print(out, "result    validation accuracy %.2f %% (%s of %s), loss %.4f%s",
                       100 * tally_accuracy(evaluation), number_grouped(evaluation->correct).text,
                       number_grouped(evaluation->images).text, tally_loss(evaluation), place);
     else
-        printf("result    not evaluated: %s\n", why_unevaluated(report, evaluation));
+        fprintf(out, "result    not evaluated: %s\n", why_unevaluated(report, evaluation));
+    if (leaves_unevaluated(report, report_evaluation_is_complete(report) ? then : 0))
+        wrapped_print(out, "%*sevaluate the weights it leaves: pipetrain evaluate -c %s/run.conf --weights "
+                      "%s/weights.safetensors", (int)WRAPPED_INDENT, "", run_directory_path(report->directory),
+                      run_directory_path(report->directory));
 }
 
 /* Where the last evaluation is not the best one. */
@@ -328,9 +346,9 @@ static void print_best(const struct report *report)
 {
     const struct course *const course = report->course;
     if (course->best_images > 0 && course->best_step < account_evaluated_step(report->account))
-        wrapped_print(stdout, "best      validation accuracy %.2f %% (%s of %s), at step %s", 100 * course_best(course),
-                      number_grouped(course->best_correct).text, number_grouped(course->best_images).text,
-                      number_grouped(course->best_step).text);
+        wrapped_print(result_out(report), "best      validation accuracy %.2f %% (%s of %s), at step %s",
+                      100 * course_best(course), number_grouped(course->best_correct).text,
+                      number_grouped(course->best_images).text, number_grouped(course->best_step).text);
 }
 
 /* An interrupted run may have no step behind those that only warm up. */
@@ -407,9 +425,10 @@ int report_result(struct report *report, const struct report_end *end)
     verdict_find(&facts, report->plan, report->settings, &verdict);
     run_progress_clear(&report->progress);
     if (end->early != NULL)
-        wrapped_print(stdout, "ended     early, %s", end->early);
+        wrapped_print(result_out(report), "ended     early, %s", end->early);
     print_evaluation(report);
     print_best(report);
+    const bool is_written = fflush(result_out(report)) == 0 && ferror(result_out(report)) == 0;
     if (report->course->skipped > 0)
         printf("skipped   %s step%s whose gradients were not finite\n", number_grouped(report->course->skipped).text,
                report->course->skipped == 1 ? "" : "s");
@@ -434,5 +453,10 @@ int report_result(struct report *report, const struct report_end *end)
     report_damage_print(end->counts.damage, end->counts.loader.corrupt_records, report->directory, stdout);
     wrapped_print(stdout, "verdict   %s", verdict.text);
     report->is_over = end->early == NULL;
+    if (!is_written && report->settings->result_out != NULL) {
+        log_message(LOG_ERROR, "the result cannot be written to stdout");
+        (void)write_summary(report, end, &verdict);
+        return -EIO;
+    }
     return write_summary(report, end, &verdict);
 }

@@ -2,6 +2,7 @@
 #include "tools/run/run.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,6 +109,7 @@ static int prepare(struct run *run)
         code = refuse(&problems, run->plan.schedule.records[PASS_TRAIN] == 0 ? EXIT_CODE_DATA : EXIT_CODE_USAGE);
     if (code == 0 && run->kind != RUN_DRY)
         code = run_state_find(&run->state, run->settings, &run->plan, datasets_of(run));
+    run->state.course.rate_last = (uint64_t)llround(run->plan.learning_rate.last);
     learning_rate_halve(&run->plan.learning_rate, run->state.course.rollbacks);
     /* A run that goes on has its own: the file need not be there any more. */
     if (code == 0 && run->state.reader == NULL && !run->state.is_over)

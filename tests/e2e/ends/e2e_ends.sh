@@ -15,6 +15,7 @@ accuracies() {
 
 resumed whole --set checkpoint.every=epoch
 expect_code 0 'all epochs'
+grep -q 'evaluate the weights' "$work/out" && fail 'weights that are evaluated are to be evaluated'
 expect_summary whole ended finished
 expect_equal "$(sed -n 's/.*"correct":\([0-9]*\).*/\1/p' "$work/runs/whole/metrics.jsonl" | sort -n | tail -n 1)" \
     "$(summary whole best.correct)" 'the best accuracy'
@@ -78,12 +79,30 @@ slowly resumed clock --set train.epochs=100000 --set 'train.max_time=1 seconds' 
 expect_code 0 'the clock'
 expect_out_joined 'ended +early, its time is over \(train.max_time 1 seconds\)'
 expect_out_joined 'next +the same command goes on behind step [0-9]+'
+expect_out_joined "evaluate the weights it leaves: pipetrain evaluate -c .*/run.conf --weights .*/weights.safetensors"
 expect_summary clock ended max_time
 first=$(summary clock steps)
 slowly resumed clock --set train.epochs=100000 --set 'train.max_time=1 seconds' --set checkpoint.every=epoch
 expect_code 0 'the clock, again'
 expect_out_joined "resume +at step .* from"
 [ "$(summary clock steps)" -gt "$first" ] || fail 'each run has its own time'
+run "$pipetrain" evaluate -c "$work/runs/clock/run.conf" --weights "$work/runs/clock/weights.safetensors"
+expect_code 0 'the evaluation that it names'
+
+# ---- a longer schedule ----
+
+# A cosine that ended with the run ends later in a longer one: the rate jumps up. One that does not depend on it stays.
+cosine='--set train.optimizer=sgd --set train.learning_rate=0.1 --set train.schedule=cosine --set checkpoint.every=epoch'
+resumed longer $cosine --set train.epochs=2
+expect_code 0 'a cosine of two epochs'
+resumed longer $cosine --set train.epochs=4
+expect_code 0 'two more epochs'
+expect_err 'the learning rate jumps from 0 to 0.05 at step 76: its schedule ended at step 76 when the state was saved, '
+expect_err ' and ends at step 152 now'
+resumed constant --set train.epochs=1 --set checkpoint.every=epoch
+resumed constant --set train.epochs=2 --set checkpoint.every=epoch
+expect_code 0 'a constant rate'
+grep -q 'learning rate jumps' "$work/err" && fail 'a jump of a constant rate'
 
 # ---- what makes no sense ----
 

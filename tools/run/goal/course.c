@@ -67,13 +67,13 @@ bool course_add_epoch(struct course *course, const struct course_epoch *epoch)
 
 /* ---- as a text ---- */
 
-#define FIELDS 10u
+#define FIELDS 11u
 
 static void fields_of(struct course *course, uint64_t *fields[FIELDS])
 {
     uint64_t *const all[FIELDS] = { &course->best_correct, &course->best_images, &course->best_step, &course->stale,
                                     &course->skipped, &course->skipped_in_row, &course->first_loss,
-                                    &course->lost_steps, &course->has_warned, &course->rollbacks };
+                                    &course->lost_steps, &course->has_warned, &course->rollbacks, &course->rate_last };
     for (size_t i = 0; i < FIELDS; i++)
         fields[i] = all[i];
 }

@@ -18,6 +18,7 @@ struct course {                         /* begins as all 0 */
     uint64_t first_loss;                /* of the first step, in millionths; 0: there was none */
     uint64_t lost_steps;                /* of the latest epochs in a row in which the run was lost */
     uint64_t has_warned;                /* that it is */
+    uint64_t rate_last;                 /* the step at which the schedule of the rate ends, where it does; 0: unknown */
     uint64_t rollbacks;                 /* times the run went back to a saved state: each halved its rate */
 };
 

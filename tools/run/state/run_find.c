@@ -1,6 +1,7 @@
 /* What a run goes on from, and which runs do not go on. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -180,6 +181,19 @@ static int read_course(struct run_state *state)
     return rc == 0 ? 0 : EXIT_CODE_DATA;
 }
 
+/* A schedule that ends with the run is another one where the run has become longer or shorter: say what that makes of
+ * the rate of the next step. */
+static void tell_rate(const struct run_state *state, const struct learning_rate *rate, uint64_t step)
+{
+    struct learning_rate before = *rate;
+    before.last = (double)state->course.rate_last;
+    const double was = learning_rate_at(&before, step), is = learning_rate_at(rate, step);
+    if (state->course.rate_last > 0 && fabs(is - was) > 1e-3 * fmax(fabs(is), fabs(was)))
+        log_message(LOG_RUN, "the learning rate jumps from %.3g to %.3g at step %s: its schedule ended at step %s when "
+                    "the state was saved, and ends at step %s now", was, is, number_grouped(step).text,
+                    number_grouped(state->course.rate_last).text, number_grouped((uint64_t)llround(rate->last)).text);
+}
+
 /* The batch at which it goes on. */
 static int seek(struct run_state *state, const struct settings *settings, struct run_plan *plan)
 {
@@ -210,6 +224,7 @@ static int seek(struct run_state *state, const struct settings *settings, struct
         end_or_begin(state, settings, number == schedule_batch_count(&plan->schedule) ? ENDING_NONE : ending);
         return 0;
     }
+    tell_rate(state, &plan->learning_rate, position.step);
     run_state_match_best(state);
     plan->schedule.first = number;
     state->past = (struct run_past){ .path = state->folder };

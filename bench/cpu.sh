@@ -253,12 +253,12 @@ against()
     compare --name "$against_name: this build / the older one" --target "$against_target" --key-a "$against_key" \
         --a "$(ours "$@")" --b "$(run_of "$old") $*"
 }
-run_old128() { against 'images/s, batch 128' '>= 0.98' images_per_second train.batch=128 train.steps=100; }
-run_old1024() { against 'images/s, batch 1024' '>= 0.98' images_per_second train.batch=1024 train.steps=22; }
-run_old_towers() { against 'images/s, 2 towers x 1 thread' '>= 0.98' images_per_second $two_towers; }
+run_old128() { against 'images/s, batch 128' '>= 0.98' speed.mean train.batch=128 train.steps=100; }
+run_old1024() { against 'images/s, batch 1024' '>= 0.98' speed.mean train.batch=1024 train.steps=22; }
+run_old_towers() { against 'images/s, 2 towers x 1 thread' '>= 0.98' speed.mean $two_towers; }
 run_old_synthetic()
 {
-    against 'images/s, batch 128, synthetic' '>= 0.98' images_per_second \
+    against 'images/s, batch 128, synthetic' '>= 0.98' speed.mean \
         train.batch=128 train.steps=100 input.source=synthetic
 }
 run_old_loader() { against 'loader alone, shuffled, records/s' '>= 0.98' $loader_key $loader_alone; }

@@ -3,9 +3,9 @@
 
     ours.py PIPETRAIN [SECTION.KEY=VALUE]...
 
-Added: images_per_second_mean, images / seconds over the whole run. It is the honest figure of a
-loader that runs alone, where a median step may only empty what is already there. And memory.device_bytes: the
-planned memory of the parts that are on the devices of the towers.
+Added: images_per_second_mean, images / seconds over the whole run. It includes the first steps,
+which images_per_second leaves out as warm-up. And memory.device_bytes: the planned memory of the parts that are
+on the devices of the towers.
 """
 
 import json

@@ -97,9 +97,9 @@ def load(folder, count):
 
 
 def step_report(step_seconds, images_per_step):
-    """Speed of the median step."""
-    median = statistics.median(step_seconds)
-    return {"images_per_second": round(images_per_step / median, 1), "step_ms": round(median * 1e3, 3),
+    """Images over wall time, and the median step as a time."""
+    return {"images_per_second": round(images_per_step * len(step_seconds) / sum(step_seconds), 1),
+            "step_ms": round(statistics.median(step_seconds) * 1e3, 3),
             "step_ms_best": round(min(step_seconds) * 1e3, 3), "steps": len(step_seconds)}
 
 

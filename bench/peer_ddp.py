@@ -47,7 +47,7 @@ def work(rank, processes, port, arguments, results):
         torch.distributed.barrier()
     seconds = peer_torch.train(model, optimizer, data, arguments.steps)
     if rank == 0:
-        results.put(statistics.median(seconds))
+        results.put(statistics.mean(seconds))
     if processes > 1:
         torch.distributed.barrier()
         torch.distributed.destroy_process_group()

@@ -11,7 +11,7 @@ tools_libtools_a_SOURCES = \
 	%D%/doctor/machine.c %D%/doctor/memory.c %D%/doctor/nvml.c %D%/doctor/page_cache.c %D%/doctor/peers.c \
 	%D%/config/trace_steps.c \
 	%D%/config/words/manual_text.c %D%/config/words/pipetrain_options.c %D%/config/words/program_option.c \
-	%D%/limits/cgroup.c %D%/limits/idle.c %D%/limits/limits.c \
+	%D%/limits/cgroup.c %D%/limits/cpu_times.c %D%/limits/limits.c \
 	%D%/run/about.c %D%/run/account.c %D%/run/report.c %D%/run/run_progress.c %D%/run/report_damage.c %D%/run/report_tally.c %D%/run/summary/summary.c %D%/run/pace/facts.c %D%/run/pace/feed.c %D%/run/pace/fill.c %D%/run/pace/speeds.c %D%/run/pace/verdict.c \
 	%D%/run/summary/step_histogram.c \
 	%D%/run/summary/summary_plan.c \

@@ -21,7 +21,7 @@ expect_run larger '--set train.batch=1000 --set devices.towers=2' 1 600 150
 expect_err '^train.batch: a batch of 1000 is more than the 600 records of an epoch: every step is over all 600 of them'
 expect_err_lines 1
 expect_out '^steps +batch 1000, 1 step an epoch, 1 in all$'
-expect_out '^speed +[0-9,]+ images/s'
+expect_out '^speed +[0-9,.]+ images/s'
 try larger_check --set train.batch_per_tower=500 --set devices.towers=2 --check
 expect_err '^train.batch_per_tower: a batch of 1000 is more than the 600 records'
 expect_run whole '--set train.batch=600' 1 600 150

@@ -20,6 +20,9 @@ best.correct
 best.step
 copy.hidden
 copy.seconds
+cores.others
+cores.own
+cores.stolen
 corrupt_records
 damage.records
 damage.unlisted
@@ -124,6 +127,7 @@ validation.images
 validation.loss
 verdict
 version
+warmup_steps
 END
 "$json_value" --paths "$dir/summary.json" >"$work/found" || fail 'summary.json is not JSON'
 grep '^libraries\.' "$work/found" >"$work/libraries"
@@ -164,6 +168,18 @@ while read -r path; do
     tr '\n' ' ' <"$work/start" | grep -qF "${path#libraries.} $(summary first "$path")" || fail "$path is not printed"
 done <"$work/libraries"
 summary first sample_order_hash | grep -Eqx '[0-9a-f]{16}' || fail 'the order hash has another form'
+
+# Of a run that computes nothing most steps take no time, and some wait for input: its speed is what really passed.
+began=$(date +%s)
+train nothing --set devices.kind=null --set data.validation= --set train.epochs=300
+took=$(($(date +%s) - began + 1))
+"$json_value" "$work/runs/nothing/summary.json" images_per_second images seconds warmup_steps |
+    awk -v took=$took 'NR == 1 { speed = $1 } NR == 2 { images = $1 } NR == 3 { seconds = $1 } NR == 4 { warmup = $1 }
+        END { off = speed * seconds / images; exit !(off > 0.9 && off < 1.1 && seconds <= took && warmup == 10) }' ||
+    fail 'the speed of a run that computes nothing'
+printed=$(tr -d ',' <"$work/out" | sed -n 's/^speed *\([0-9.]*\) images.*/\1/p')
+awk -v printed="$printed" -v speed="$(summary nothing images_per_second)" \
+    'BEGIN { exit !(printed > 0 && printed / speed > 0.99 && printed / speed < 1.01) }' || fail 'the speed that is printed'
 
 "$json_value" --lines "$dir/metrics.jsonl" kind epoch step loss accuracy >"$work/lines" || fail 'metrics.jsonl'
 expect_equal "$(grep -c '^train ' "$work/lines")" 20 'training reports'

@@ -175,7 +175,7 @@ static void an_account_without_steps_says_nothing(void **state)
     const struct fractions share = account_fractions(account);
     assert_true(sum_of(&share) == 0);
     assert_true(isnan(account_percentiles(account).p99_ms));
-    assert_true(isnan(account_images_per_second(account)));
+    assert_true(isnan(account_speeds(account).mean) && isnan(account_speeds(account).uncertainty));
     assert_true(isnan(tally_loss(account_training(account))));
     assert_true(isnan(tally_accuracy(account_pass(account, PASS_EVALUATE))));
     assert_int_equal(account_first_step_ns(account), 0);
@@ -346,8 +346,8 @@ static void steps_explain_the_time_that_passed(void **state)
     account_close(account);
 }
 
-/* Step n takes n + 1 ms, so that percentiles are known. */
-static struct account *account_run_slower_and_slower(const struct schedule *schedule, uint64_t steps)
+/* A run of one tower whose step n takes ms(n). */
+static struct account *account_run_timed(const struct schedule *schedule, uint64_t steps, uint64_t (*ms)(uint64_t step))
 {
     static struct round round;
     struct account *account;
@@ -357,11 +357,22 @@ static struct account *account_run_slower_and_slower(const struct schedule *sche
     for (uint64_t number = 0; number < steps; number++) {
         uint64_t ignored = 0;
         round_fill(&round, schedule, schedule->first + number, &ignored);
-        end_ns += (number + 1) * 1000000;
+        end_ns += ms(number) * 1000000;
         round.reports[0].ended_ns = end_ns;
         account_add(account, round.pointers, 1);
     }
     return account;
+}
+
+static uint64_t longer_and_longer(uint64_t step)
+{
+    return step + 1;
+}
+
+/* So that percentiles are known. */
+static struct account *account_run_slower_and_slower(const struct schedule *schedule, uint64_t steps)
+{
+    return account_run_timed(schedule, steps, longer_and_longer);
 }
 
 static void percentiles_leave_warmup_and_partial_batches_out(void **state)
@@ -373,7 +384,41 @@ static void percentiles_leave_warmup_and_partial_batches_out(void **state)
     assert_true(fabs(step.p50_ms - 60.5) <= 1);
     assert_true(fabs(step.p90_ms - 100) <= 1);
     assert_true(fabs(step.p99_ms - 109) <= 1);
-    assert_true(fabs(account_images_per_second(account) - 48e3 / step.p50_ms) < 1e-6);
+    account_close(account);
+}
+
+/* Input that is missing now and then: a batch is there at once, but for every 20th. */
+static uint64_t waits_for_input(uint64_t step)
+{
+    return step % 20 == 19 ? 96 : 1;
+}
+
+static void the_speed_is_images_over_wall_time_however_short_most_steps_are(void **state)
+{
+    (void)state;
+    const struct schedule schedule = { .records = { 48 * 410, 0 }, .batch = 48, .towers = 1, .epochs = 1 };
+    struct account *account = account_run_timed(&schedule, 410, waits_for_input);
+    const struct speeds speed = account_speeds(account);        /* 400 steps: 20 of 96 ms, 380 of 1 ms */
+    assert_true(account_percentiles(account).p50_ms == 1);
+    assert_int_equal(account_warmup_steps(account), 10);
+    assert_true(fabs(speed.mean - 48.0 * 400 / 2.3) < 1e-6);
+    assert_true(speed.uncertainty > 0.1 * speed.mean && speed.uncertainty < 0.25 * speed.mean);
+    account_close(account);
+}
+
+static uint64_t starts_slowly(uint64_t step)
+{
+    return step < 10 ? 1000 : 4;
+}
+
+/* The last batch of the epoch, of one image, takes its time as well. */
+static void the_speed_is_of_all_batches_after_warmup(void **state)
+{
+    (void)state;
+    const struct schedule schedule = { .records = { 48 * 110 + 1, 0 }, .batch = 48, .towers = 1, .epochs = 1 };
+    struct account *account = account_run_timed(&schedule, 111, starts_slowly);
+    assert_true(fabs(account_speeds(account).mean - (48.0 * 100 + 1) / (101 * 4e-3)) < 1e-6);
+    assert_true(fabs(tally_images_per_second(account_recent(account)) - account_speeds(account).mean) < 1e-6);
     account_close(account);
 }
 
@@ -441,7 +486,7 @@ static void a_run_of_one_step_has_a_speed(void **state)
     const struct schedule schedule = { .records = { 480, 0 }, .batch = 48, .towers = 1, .epochs = 1, .steps = 1 };
     struct account *account = account_run_slower_and_slower(&schedule, 1);
     assert_true(account_percentiles(account).p50_ms == 1);
-    assert_true(account_images_per_second(account) == 48000);
+    assert_true(account_speeds(account).mean == 48000);
     account_close(account);
 }
 
@@ -451,7 +496,7 @@ static void a_batch_larger_than_the_set_is_as_fast_as_the_records_it_has(void **
     const struct schedule schedule = { .records = { 30, 0 }, .batch = 48, .towers = 1, .epochs = 1 };
     struct account *account = account_run_slower_and_slower(&schedule, 1);
     assert_true(account_percentiles(account).p50_ms == 1);
-    assert_true(account_images_per_second(account) == 30000);
+    assert_true(account_speeds(account).mean == 30000);
     account_close(account);
 }
 
@@ -512,6 +557,8 @@ int main(void)
         cmocka_unit_test(queues_are_told_of_training_behind_warm_up_over_all_towers),
         cmocka_unit_test(steps_explain_the_time_that_passed),
         cmocka_unit_test(percentiles_leave_warmup_and_partial_batches_out),
+        cmocka_unit_test(the_speed_is_images_over_wall_time_however_short_most_steps_are),
+        cmocka_unit_test(the_speed_is_of_all_batches_after_warmup),
         cmocka_unit_test(the_histogram_counts_the_steps_of_the_percentiles),
         cmocka_unit_test(the_histogram_is_written_from_its_first_to_its_last_step),
         cmocka_unit_test(a_process_that_begins_in_the_middle_warms_up_too),

@@ -11,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "stage/room.h"
-#include "tools/limits/idle.h"
+#include "tools/limits/cpu_times.h"
 #include "tools/limits/limits.h"
 
 #define MIB ((size_t)1 << 20)
@@ -26,13 +27,25 @@ static void without_limits_everything_is_left(void **state)
     assert_true(left.data == SIZE_MAX);
 }
 
-static void idle_time_is_idle_or_waits_for_a_disk(void **state)
+static void the_time_of_the_cores_is_divided_among_all_who_use_them(void **state)
 {
     (void)state;
-    assert_true(idle_ticks("cpu  10 20 30 400 5 0 0 0 0 0\n") == 405);
-    assert_true(isnan(idle_ticks("")));
-    assert_true(isnan(idle_ticks("intr 1 2 3 4 5\n")));
-    assert_true(idle_seconds() >= 0);
+    struct cores_seen before = { .cpus = { .busy = 1000, .stolen = 100, .all = 5000 }, .own_seconds = 1, .at_ns = 7,
+                                 .count = 2 };
+    struct cores_seen after = before;
+    const uint64_t per_second = (uint64_t)sysconf(_SC_CLK_TCK);
+    after.at_ns += UINT64_C(10000000000);       /* 20 s of two cores: 8 ours, 6 of others, 2 stolen, 4 idle */
+    after.own_seconds += 8;
+    after.cpus = (struct cpu_times){ .busy = 1000 + 14 * per_second, .stolen = 100 + 2 * per_second,
+                                     .all = 5000 + 20 * per_second };
+    struct cores_use use = cores_use(&before, &after);
+    assert_true(fabs(use.own - 0.4) < 1e-9 && fabs(use.others - 0.3) < 1e-9 && fabs(use.stolen - 0.1) < 1e-9);
+    before.cpus = after.cpus = (struct cpu_times){ 0 };         /* there is no /proc/stat */
+    use = cores_use(&before, &after);
+    assert_true(fabs(use.own - 0.4) < 1e-9 && isnan(use.others) && isnan(use.stolen));
+    after.at_ns = before.at_ns + 1000000;       /* too short */
+    assert_true(isnan(cores_use(&before, &after).own));
+    assert_true(cores_look().own_seconds >= 0 && cores_look().count > 0);
 }
 
 static void limit_to(int resource, size_t bytes, struct rlimit *before)
@@ -88,7 +101,7 @@ int main(void)
     if (sanitizer != NULL && strcmp(sanitizer, "no") != 0)
         return 77;              /* which maps more than any limit */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(idle_time_is_idle_or_waits_for_a_disk),
+        cmocka_unit_test(the_time_of_the_cores_is_divided_among_all_who_use_them),
         cmocka_unit_test(without_limits_everything_is_left),
         cmocka_unit_test(what_is_left_can_be_mapped_and_no_more),
         cmocka_unit_test(a_limit_below_what_is_used_leaves_nothing),

@@ -12,8 +12,34 @@
 
 #include "stage/log.h"
 #include "tests/helpers/capture.h"
+#include "tools/config/number.h"
 #include "tools/run/run_progress.h"
 #include "tools/text/progress_line.h"
+
+static void a_rate_has_decimals_where_it_is_small(void **state)
+{
+    static const struct { double rate; const char *text; } rows[] = {
+        { 600810.4, "600,810" }, { 10, "10" }, { 9.87654, "9.88" }, { 5, "5.00" }, { 0.5, "0.500" },
+        { 0.05234, "0.0523" },
+        { 0, "0.0" }, { 4.7e17, "470,000,000,000,000,000" }, { 1e300, "1.0e+300" }, { NAN, "-" }, { INFINITY, "-" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_string_equal(number_rate(rows[i].rate).text, rows[i].text);
+}
+
+static void any_number_fits_its_column(void **state)
+{
+    (void)state;
+    assert_string_equal(number_cell(1234.56, 1, "", 9).text, "1234.6");
+    assert_string_equal(number_cell(12345678.9, 1, "", 9).text, "12345679");
+    assert_string_equal(number_cell(1.5e12, 1, " %", 9).text, "1.5e+12 %");
+    assert_string_equal(number_cell(NAN, 1, " %", 9).text, "-");
+    for (int columns = 8; columns < 20; columns++)
+        for (int exponent = -99; exponent < 100; exponent++)
+            for (int digits = 0; digits < 9; digits++)
+                assert_in_range(strlen(number_cell(9.99 * pow(10, exponent), digits, " %", columns).text), 1, columns);
+}
 
 static struct progress_line line_of(uint64_t size)
 {
@@ -193,6 +219,8 @@ static void a_message_takes_the_place_of_a_live_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rate_has_decimals_where_it_is_small),
+        cmocka_unit_test(any_number_fits_its_column),
         cmocka_unit_test(a_progress_line_of_any_numbers_fits_any_terminal_in_whole_parts),
         cmocka_unit_test(a_bar_takes_the_room_there_is),
         cmocka_unit_test(the_line_of_a_usual_run_says_all),

@@ -60,7 +60,7 @@ tools/report        tools/report/draw tools/report/trace tools tools/config tool
 tools/doctor        tools/run tools/limits tools/config tools/text formats stage stage/text loader compute sync
 tools/run/goal      tools/run tools/config tools/text stage compute sync
 tools/run/summary   tools/run tools/run/pace tools/config/train tools formats loader stage tools/config/towers
-tools/run/pace      tools/run tools/config tools/text formats stage loader
+tools/run/pace      tools/run tools/limits tools/config tools/text formats stage loader
 tools/run/observe   tools/checkpoint tools/run tools/run/pace tools/config tools/config/observe tools tools/results formats/events loader stage stage/file stage/text compute/netfile sync
 tools/run/trace     tools/run tools/config stage stage/file stage/trace sync
 tools/run/state     tools/run tools/run/goal tools/checkpoint tools/results tools/config tools/text stage stage/text loader compute sync tools/limits tools/config/towers

@@ -2,9 +2,14 @@
 #include "tools/config/number.h"
 
 #include <inttypes.h>
+#include <limits.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+#define DIGITS_MOST 8           /* behind the point of a rate */
+#define EXPONENT_DIGITS 3       /* behind the point in front of an exponent */
 
 struct number number_grouped(uint64_t value)
 {
@@ -18,6 +23,35 @@ struct number number_grouped(uint64_t value)
         number.text[at++] = digits[i];
     }
     number.text[at] = '\0';
+    return number;
+}
+
+int number_rate_digits(double rate)
+{
+    if (!(rate > 0) || rate >= 10)
+        return 1;
+    const int digits = 2 - (int)floor(log10(rate));
+    return digits < DIGITS_MOST ? digits : DIGITS_MOST;
+}
+
+struct number number_rate(double rate)
+{
+    struct number number = { "-" };
+    if (isfinite(rate) && rate >= 10 && rate < 1e18)
+        return number_grouped((uint64_t)(rate + 0.5));
+    if (isfinite(rate))
+        snprintf(number.text, sizeof(number.text), rate < 10 ? "%.*f" : "%.*e", number_rate_digits(rate), rate);
+    return number;
+}
+
+struct number number_cell(double value, int digits, const char *unit, int columns)
+{
+    struct number number = { "-" };
+    int length = isfinite(value) ? INT_MAX : 0;
+    for (int i = digits; i >= 0 && length > columns; i--)
+        length = snprintf(number.text, sizeof(number.text), "%.*f%s", i, value, unit);
+    for (int i = EXPONENT_DIGITS; i >= 0 && length > columns; i--)
+        length = snprintf(number.text, sizeof(number.text), "%.*e%s", i, value, unit);
     return number;
 }
 

@@ -56,9 +56,9 @@ static void plan_run(struct findings *findings, struct machine *machine, struct 
 static void look_at_load(struct findings *findings, const struct machine *machine)
 {
     const struct timespec pause = { .tv_nsec = LOAD_NS };
-    const struct cpu_times before = cpu_times_look(machine);
+    const struct cpu_times before = cpu_times_read(machine->root, &machine->cpus);
     nanosleep(&pause, NULL);
-    const struct cpu_times after = cpu_times_look(machine);
+    const struct cpu_times after = cpu_times_read(machine->root, &machine->cpus);
     topic_load(findings, machine, &before, &after);
 }
 

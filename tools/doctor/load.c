@@ -7,33 +7,6 @@
 #define BUSY_MOST 0.2           /* of the CPUs' time; a machine that idles has some services */
 #define STOLEN_MOST 0.02
 
-enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, TIMES };
-
-/* A line of a CPU: "cpu3 user nice system idle iowait irq softirq steal ...", in ticks. */
-static void add_line(struct cpu_times *times, const uint64_t ticks[TIMES])
-{
-    for (int i = 0; i < TIMES; i++)
-        times->all += ticks[i];
-    times->stolen += ticks[STEAL];
-    times->busy += ticks[USER] + ticks[NICE] + ticks[SYSTEM] + ticks[IRQ] + ticks[SOFTIRQ];
-}
-
-struct cpu_times cpu_times_look(const struct machine *machine)
-{
-    struct cpu_times times = { 0 };
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        char key[16], line[256];
-        unsigned long long t[TIMES];
-        snprintf(key, sizeof(key), "cpu%d", cpu);
-        if (!CPU_ISSET(cpu, &machine->cpus) || !machine_word_row(machine, "proc/stat", key, line, sizeof(line)) ||
-            sscanf(line, "%llu %llu %llu %llu %llu %llu %llu %llu", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6],
-                   &t[7]) != TIMES)
-            continue;
-        add_line(&times, (const uint64_t[TIMES]){ t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7] });
-    }
-    return times;
-}
-
 void topic_load(struct findings *findings, const struct machine *machine, const struct cpu_times *before,
                 const struct cpu_times *after)
 {

@@ -7,6 +7,7 @@
 #include "tools/doctor/finding.h"
 #include "tools/doctor/machine.h"
 #include "tools/doctor/nvml.h"
+#include "tools/limits/cpu_times.h"
 
 /* CPUs the process may use, cores they are threads of, quota, frequencies, NUMA nodes; the run's threads. */
 void topic_cores(struct findings *findings, const struct machine *machine);
@@ -24,8 +25,6 @@ void topic_devices(struct findings *findings, const struct machine *machine, con
 void topic_data(struct findings *findings, const struct machine *machine);
 
 /* How busy CPUs are: two looks at them, some time apart. */
-struct cpu_times { uint64_t busy, stolen, all; };
-struct cpu_times cpu_times_look(const struct machine *machine);
 void topic_load(struct findings *findings, const struct machine *machine, const struct cpu_times *before,
                 const struct cpu_times *after);
 

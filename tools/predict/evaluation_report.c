@@ -56,7 +56,7 @@ static void print_result(const struct evaluation_report *report, FILE *out)
     if (report->unreadable > 0)
         wrapped_print(out, "damage    %s records could not be read and are not counted",
                       number_grouped(report->unreadable).text);
-    fprintf(out, "speed     %s images/s, %.2f s\n", number_grouped((uint64_t)speed(report)).text, report->seconds);
+    fprintf(out, "speed     %s images/s, %.2f s\n", number_rate(speed(report)).text, report->seconds);
 }
 
 /* ---- by class ---- */

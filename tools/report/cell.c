@@ -30,6 +30,8 @@ static void write_number(struct cell *cell, double value, enum cell_form form)
 {
     if (form == CELL_COUNT)
         snprintf(cell->text, sizeof(cell->text), "%s", number_grouped(whole(round(value))).text);
+    else if (form == CELL_RATE)
+        snprintf(cell->text, sizeof(cell->text), "%s", number_rate(value).text);
     else if (form == CELL_SHARE)
         snprintf(cell->text, sizeof(cell->text), "%.2f %%", 100 * value);
     else if (form == CELL_BYTES)

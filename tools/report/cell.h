@@ -7,6 +7,7 @@
 enum cell_form {
     CELL_TEXT,
     CELL_COUNT,                 /* 600,810 */
+    CELL_RATE,                  /* 600,810; below 10 with decimals: 5.63 */
     CELL_NUMBER,                /* in five digits */
     CELL_SHARE,                 /* 99.02 % */
     CELL_BYTES,

@@ -165,6 +165,8 @@ static void add_staleness(struct staleness *sum, uint32_t staleness)
 static void add_training(struct account *account, struct step_report *const *reports, uint32_t towers,
                          const struct tally *tally)
 {
+    if (account->process.steps == account->warmup)
+        account_recent_reset(account);
     account->step = reports[0]->span.step + 1;
     for (uint32_t d = 0; d < towers; d++) {
         add_order(account, reports[d]);
@@ -323,10 +325,9 @@ void account_histogram(const struct account *account, struct step_histogram *his
         step_histogram_add(histogram_out, account->durations_ms[i]);
 }
 
-double account_images_per_second(const struct account *account)
+uint64_t account_warmup_steps(const struct account *account)
 {
-    const double p50_ms = account_percentiles(account).p50_ms;
-    return p50_ms > 0 ? (double)full_batch(account->schedule) * 1e3 / p50_ms : NAN;
+    return account->warmup;
 }
 
 bool account_is_warm(const struct account *account)
@@ -336,8 +337,10 @@ bool account_is_warm(const struct account *account)
 
 struct speeds account_speeds(const struct account *account)
 {
+    const struct tally *const warm = &account->warm;
+    const double mean = warm->wall_ns > 0 ? tally_images_per_second(warm) : NAN;
     sort_durations(account);
-    return speeds_of((double)full_batch(account->schedule), account->durations_ms, account->duration_count);
+    return speeds_of(mean, (double)full_batch(account->schedule), account->durations_ms, account->duration_count);
 }
 
 uint64_t account_step(const struct account *account)

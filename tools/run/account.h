@@ -55,7 +55,7 @@ void account_add(struct account *account, struct step_report *const *reports, ui
 const struct tally *account_pass(const struct account *account, enum pass pass);
 const struct tally *account_interval(const struct account *account);
 void account_interval_reset(struct account *account);
-/* Training of this process since account_recent_reset. */
+/* Training of this process since account_recent_reset, and at most since the end of warm-up. */
 const struct tally *account_recent(const struct account *account);
 void account_recent_reset(struct account *account);
 /* All training of the run so far, and that of this process alone. */
@@ -76,11 +76,11 @@ struct fractions tally_fractions(const struct tally *tally);
 struct step_percentiles account_percentiles(const struct account *account);
 /* The same steps, counted. */
 void account_histogram(const struct account *account, struct step_histogram *histogram_out);
-/* Images a second: batch / median step time as above. */
-double account_images_per_second(const struct account *account);
-/* Is warm-up over? */
+/* How many steps of this process only warm up, and whether that is over. */
+uint64_t account_warmup_steps(const struct account *account);
 bool account_is_warm(const struct account *account);
-/* Of the same batches: the mean speed, and how evenly it went. */
+/* The speed of this process: images over wall time in all training after warm-up, and how evenly it went by the steps
+ * of the percentiles. All NAN without a step. */
 struct speeds account_speeds(const struct account *account);
 /* Training steps the run has done, those before its first batch included: a place in the run, where
  * account_training's steps are how many were added. */

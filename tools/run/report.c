@@ -2,6 +2,7 @@
 #include "tools/run/report.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -10,21 +11,19 @@
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "tools/config/number.h"
-#include "tools/limits/idle.h"
 #include "tools/run/pace/facts.h"
 #include "tools/run/report_damage.h"
 #include "tools/run/summary/summary.h"
 #include "tools/text/wrapped.h"
 
-#define IDLE_KNOWN_SECONDS 0.5
 #define LINE_BYTES 2048u        /* more than a line of metrics.jsonl takes */
 #define SUMMARY_BYTES 65536u    /* and than a summary without hundreds of damaged records or epochs */
 
 int report_init(struct report *report)
 {
     clock_gettime(CLOCK_REALTIME, &report->began);
-    report->init_ns = report->interval_ns = clock_now_ns();
-    report->init_idle = idle_seconds();
+    report->interval_ns = clock_now_ns();
+    report->cores = cores_look();
     json_init(&report->json, false);
     json_init(&report->summary, true);
     const struct observed_run run = {
@@ -54,11 +53,10 @@ uint64_t report_peak_bytes(void)
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
 }
 
-/* The kernel counts in hundredths of a second. */
-double report_idle_cores(const struct report *report)
+struct cores_use report_cores(const struct report *report)
 {
-    const double seconds = (double)(clock_now_ns() - report->init_ns) / 1e9;
-    return seconds < IDLE_KNOWN_SECONDS ? NAN : (idle_seconds() - report->init_idle) / seconds;
+    const struct cores_seen now = cores_look();
+    return cores_use(&report->cores, &now);
 }
 
 double report_first_step_seconds(const struct report *report)
@@ -229,14 +227,7 @@ static void print_staleness(const struct staleness *staleness)
 static void print_outcome(const struct report *report, const struct tally *tally)
 {
     const double loss = report_loss(report, tally), accuracy = report_accuracy(report, tally);
-    if (isnan(loss))
-        printf(" %8s", "-");
-    else
-        printf(" %8.4f", loss);
-    if (isnan(accuracy))
-        printf("  %8s", "-");
-    else
-        printf("  %6.2f %%", 100 * accuracy);
+    printf(" %8s  %8s", number_cell(loss, 4, "", 8).text, number_cell(100 * accuracy, 2, " %", 8).text);
 }
 
 static void print_row(struct report *report, const struct span *span)
@@ -248,11 +239,11 @@ static void print_row(struct report *report, const struct span *span)
     print_table_head(report);
     printf("%5u %8s", span->epoch + 1, number_grouped(train->steps).text);
     print_outcome(report, train);
-    printf(" %9s  %4.1f %%", number_grouped((uint64_t)tally_images_per_second(train)).text, 100 * share.input_wait);
+    printf(" %9s  %4.1f %%", number_rate(tally_images_per_second(train)).text, 100 * share.input_wait);
     if (span->pass == PASS_EVALUATE) {
         printf(" |");
         print_outcome(report, evaluation);
-        printf(" %7.1f", (double)(train->wall_ns + evaluation->wall_ns) / 1e9);
+        printf(" %7s", number_cell((double)(train->wall_ns + evaluation->wall_ns) / 1e9, 1, "", 7).text);
     }
     printf("\n");
     fflush(stdout);
@@ -351,30 +342,32 @@ static void print_best(const struct report *report)
                       number_grouped(course->best_images).text, number_grouped(course->best_step).text);
 }
 
-/* An interrupted run may have no step behind those that only warm up. */
-static void print_step_time(const struct report *report)
-{
-    const struct step_percentiles step = account_percentiles(report->account);
-    if (isnan(step.p50_ms))
-        wrapped_print(stdout, "speed     too few steps to tell; first step %.2f s after the start",
-                      report_first_step_seconds(report));
-    else
-        wrapped_print(
-                stdout, "speed     %s images/s, step %.2f ms (p50) %.2f (p90) %.2f (p99); "
-                        "first step %.2f s after the start",
-                number_grouped((uint64_t)account_images_per_second(report->account)).text, step.p50_ms, step.p90_ms,
-                step.p99_ms, report_first_step_seconds(report));
-}
-
+/* An interrupted run may have no step after warm-up, or only one of a batch that is cut short. */
 static void print_speed(const struct report *report)
 {
+    const struct speeds speed = account_speeds(report->account);
+    const struct step_percentiles step = account_percentiles(report->account);
+    const uint64_t warmup = account_warmup_steps(report->account);
+    char spread[48] = "";
+    if (isfinite(speed.uncertainty))
+        snprintf(spread, sizeof(spread), " +/- %s",
+                 number_cell(100 * speed.uncertainty / speed.mean, 1, " %", 10).text);
+    if (isnan(speed.mean) || isnan(step.p50_ms))
+        wrapped_print(stdout, "speed     too few steps to tell: the first %" PRIu64 " are warm-up", warmup);
+    else
+        wrapped_print(stdout, "speed     %s images/s%s, the mean after %" PRIu64 " warm-up step%s; a step "
+                              "takes %.2f ms (median), %.2f (p90), %.2f (p99)", number_rate(speed.mean).text,
+                      spread, warmup, warmup == 1 ? "" : "s", step.p50_ms, step.p90_ms,
+                      step.p99_ms);
+}
+
+static void print_training(const struct report *report)
+{
     const struct tally *const training = account_training(report->account);
-    print_step_time(report);
-    wrapped_print(stdout, "training  %s step%s, %s images, %.1f s, so %s images/s on average; peak memory %s",
+    wrapped_print(stdout, "training  %s step%s, %s images in %.1f s; first step %.2f s after the start; peak memory %s",
                   number_grouped(training->steps).text, training->steps == 1 ? "" : "s",
                   number_grouped(training->images).text, (double)training->wall_ns / 1e9,
-                  number_grouped((uint64_t)tally_images_per_second(training)).text,
-                  number_bytes(report_peak_bytes()).text);
+                  report_first_step_seconds(report), number_bytes(report_peak_bytes()).text);
 }
 
 static void print_time(const struct report *report)
@@ -446,6 +439,7 @@ int report_result(struct report *report, const struct report_end *end)
                               "saved weights are tower 0's");
     if (facts.steps > 0) {
         print_speed(report);
+        print_training(report);
         print_time(report);
         print_feed(report, end);
     }

@@ -7,6 +7,7 @@
 
 #include "compute/net.h"
 #include "tools/checkpoint/saver.h"
+#include "tools/limits/cpu_times.h"
 #include "tools/results/run_directory.h"
 #include "tools/run/account.h"
 #include "tools/run/goal/course.h"
@@ -36,8 +37,7 @@ struct report {
     struct timespec began;              /* this process, by the calendar */
     struct loader_counts loader;        /* when the latest interval ended, */
     uint64_t interval_ns;               /* at this time on clock_now_ns's clock */
-    double init_idle;                   /* idle_seconds() in report_init, */
-    uint64_t init_ns;                   /* at this time */
+    struct cores_seen cores;            /* in report_init */
     struct loader_busy busy;            /* in the latest interval */
     double gradient_norm;               /* as the latest batch's report has it */
     struct feed_meter meter;            /* of the loader in training behind warm-up */
@@ -76,8 +76,8 @@ bool report_evaluation_is_complete(const struct report *report);        /* has t
 /* "2026-01-31T12:00:00.000Z" */
 void report_write_time(struct timespec time, char text[REPORT_TIME_SIZE]);
 void report_write_fractions(struct json *json, const struct fractions *share);
-/* Cores of the machine that nobody used since report_init, on average; NAN where that is not known or too short. */
-double report_idle_cores(const struct report *report);
+/* Of the cores since report_init. */
+struct cores_use report_cores(const struct report *report);
 /* Of training of this process behind warm-up. */
 struct feed_use report_feed(const struct report *report, const struct report_end *end);
 

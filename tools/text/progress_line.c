@@ -74,8 +74,7 @@ static void write_parts(const struct progress_line *line, struct line_parts *par
 {
     write_place(line, "epoch ", " step", parts->part[PART_PLACE]);
     write_outcome(line, parts);
-    snprintf(parts->part[PART_SPEED], PART_BYTES, "%s img/s",
-             number_grouped((uint64_t)line->images_per_second).text);
+    snprintf(parts->part[PART_SPEED], PART_BYTES, "%s img/s", number_rate(line->images_per_second).text);
     if (!line->evaluates)
         snprintf(parts->part[PART_WAIT], PART_BYTES, "wait %.1f%%", 100 * line->input_wait);
     if (!line->evaluates && line->has_feed)

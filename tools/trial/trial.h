@@ -35,9 +35,10 @@ struct trial_result {
     bool is_synthetic;          /* images and labels were made up */
     uint64_t towers, batch;     /* batch: samples of a step, all towers together */
     uint64_t steps, images;     /* of training */
+    uint64_t warmup_steps;      /* of these, that no speed is made of */
     double seconds;             /* of training, evaluation apart */
     double start_seconds;       /* from the process' start to the end of its first step */
-    double images_per_second;   /* of the median step; NAN where it ended while it warmed up */
+    double images_per_second;   /* over wall time after warm-up; NAN where it ended before */
     double mean_images_per_second;
     struct speeds speed;        /* of steps behind warm-up */
     struct step_percentiles step;
@@ -45,6 +46,7 @@ struct trial_result {
     struct trial_queue ring, slots;
     double readers_busy, decoders_busy;         /* shares of their time */
     double copy_hidden;         /* share of the time of copies to the device */
+    double others, stolen;      /* shares of the cores' time that other programs used, and the machine's host */
     double loss;                /* of the latest epoch of training, as far as it went */
     uint64_t validation_images;
     double validation_accuracy, validation_loss;        /* of the latest evaluation */

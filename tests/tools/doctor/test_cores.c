@@ -157,7 +157,7 @@ static void what_others_use_is_told_in_shares_of_the_cpus(void **state)
 {
     (void)state;
     machine_put("cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 100 0 0 900 0 0 0 0 0 0\ncpu3 0 0 0 1000 0 0 0 0 0 0\n", "proc/stat");
-    const struct cpu_times before = cpu_times_look(&machine);
+    const struct cpu_times before = cpu_times_read(machine.root, &machine.cpus);
     assert_int_equal(before.all, 2000);
     assert_int_equal(before.busy, 100);
     struct cpu_times after = { .busy = 110, .all = 2100 };

@@ -23,7 +23,7 @@ static struct trial trial_of(void)
     static const struct backend_ops computing = { .computes = true };
     static const struct device_ops host = { .host_memory = true };
     struct trial trial = {
-        .facts = { .steps = 1000, .share = { .forward = 0.3, .backward = 0.6, .update = 0.1 }, .cores_busy = 0.5,
+        .facts = { .steps = 1000, .share = { .forward = 0.3, .backward = 0.6, .update = 0.1 }, .cores = { .own = 0.5 },
                    .busy = { .readers = 0.1, .decoders = 0.4 }, .images_per_second = 12345 },
         .plan = { .devices = { .ops = &host, .backend = &computing, .mode = sync_table[SYNC_REPLICATED] },
                   .read_threads = 1, .decode_threads = 2, .cores = 4, .bucket_bytes = 1 << 20 },
@@ -78,10 +78,10 @@ static void the_busy_stage_of_the_loader_gets_threads(void **state)
     trial.facts.busy = (struct loader_busy){ .readers = 0.3, .decoders = 1 };
     expect(&trial, LIMIT_DECODING, "input.decode_threads", 0.25);       /* 3 of 2 threads would give 50 % */
     wait_for_input(&trial, 0.5);
-    trial.facts.cores_busy = 0.6;       /* 1.6 cores are idle: one more thread */
+    trial.facts.cores.own = 0.6;       /* 1.6 cores are idle: one more thread */
     expect(&trial, LIMIT_DECODING, "input.decode_threads", 0.5);
     assert_non_null(strstr(find(&trial).text, "to 3"));
-    trial.facts.cores_busy = 0.25;      /* room for as many as it takes */
+    trial.facts.cores.own = 0.25;      /* room for as many as it takes */
     expect(&trial, LIMIT_DECODING, "input.decode_threads", 1);
     assert_non_null(strstr(find(&trial).text, "to 4"));
     trial.facts.busy = (struct loader_busy){ .readers = 0.9, .decoders = 0.5 };
@@ -95,7 +95,7 @@ static void where_all_cores_are_busy_threads_are_no_cure(void **state)
     struct trial trial = trial_of();
     wait_for_input(&trial, 0.5);
     trial.facts.busy = (struct loader_busy){ .readers = 0.3, .decoders = 1 };
-    trial.facts.cores_busy = 0.97;
+    trial.facts.cores.own = 0.97;
     expect(&trial, LIMIT_DECODING, NULL, NAN);
     assert_null(strstr(find(&trial).text, "--resize-short"));
     trial.facts.is_encoded = true;
@@ -120,13 +120,38 @@ static void cores_that_others_have_are_told(void **state)
     struct trial trial = trial_of();
     wait_for_input(&trial, 0.5);
     trial.facts.busy = (struct loader_busy){ .readers = 0.3, .decoders = 1 };
-    trial.facts.cores_busy = 0.3;
-    trial.facts.others_busy = 0.65;     /* one thread more at most, not the four that there would be room for */
+    trial.facts.cores.own = 0.3;
+    trial.facts.cores.others = 0.65;     /* one thread more at most, not the four that there would be room for */
     expect(&trial, LIMIT_DECODING, "input.decode_threads", 0.5);
-    assert_non_null(strstr(find(&trial).text, "to 3, up to 50 % more images/s, once other programs leave it the cores "
-                                              "(2.6 of 4 now)"));
-    trial.facts.others_busy = 0.05;
+    assert_non_null(strstr(find(&trial).text, "to 3, up to 50 % more images/s; other programs used 2.6 of the 4 cores "
+                                              "meanwhile"));
+    trial.facts.cores.others = 0.05;
     assert_null(strstr(find(&trial).text, "other programs"));
+}
+
+/* Two towers of two threads on four cores. */
+static void towers_that_share_their_cores_do_not_call_it_computing(void **state)
+{
+    (void)state;
+    struct trial trial = trial_of();
+    trial.plan.schedule.towers = trial.plan.threads_per_tower = 2;
+    trial.facts.cores = (struct cores_use){ .own = 0.6, .others = 0.35, .stolen = 0 };
+    trial.facts.step = (struct step_percentiles){ 10, 15, 40 };
+    expect(&trial, LIMIT_OTHERS, NULL, NAN);
+    assert_non_null(strstr(find(&trial).text, "used 1.4 of the 4 cores, the run itself 2.4 (a step took 10.00 ms in "
+                                              "the median, 40.00 at p99)"));
+    trial.facts.cores = (struct cores_use){ .own = 0.6, .others = 0.05, .stolen = 0.3 };
+    expect(&trial, LIMIT_OTHERS, NULL, NAN);
+    assert_non_null(strstr(find(&trial).text, "the virtual machine's host 1.2 more"));
+    trial.facts.cores = (struct cores_use){ .own = 0.6, .others = 0.2 };        /* others leave cores idle */
+    expect(&trial, LIMIT_COMPUTE, NULL, NAN);
+    trial.facts.cores = (struct cores_use){ .own = 0.93, .others = 0.05 };
+    expect(&trial, LIMIT_COMPUTE, NULL, NAN);
+    trial.facts.cores = (struct cores_use){ .own = 0.6, .others = NAN, .stolen = NAN };
+    expect(&trial, LIMIT_COMPUTE, NULL, NAN);
+    trial.facts.cores = (struct cores_use){ .own = 0.25, .others = 0.75 };
+    trial.plan.schedule.towers = trial.plan.threads_per_tower = 1;      /* it has the one core that it can use */
+    expect(&trial, LIMIT_COMPUTE, NULL, NAN);
 }
 
 static void a_loader_that_is_idle_at_times_needs_depth(void **state)
@@ -139,7 +164,7 @@ static void a_loader_that_is_idle_at_times_needs_depth(void **state)
     trial.facts.busy.decoders = 0.7;
     wait_for_input(&trial, 0.6);        /* more than the decoders could give */
     expect(&trial, LIMIT_BURSTS, "input.prefetch_depth", 1 / 0.7 - 1);
-    trial.facts.cores_busy = 0.95;      /* they wait for a core, which more depth has not */
+    trial.facts.cores.own = 0.95;      /* they wait for a core, which more depth has not */
     expect(&trial, LIMIT_BURSTS, NULL, NAN);
     trial.settings.input.source = INPUT_SYNTHETIC;
     expect(&trial, LIMIT_SLOTS, "input.staging_depth", 1.5);
@@ -242,6 +267,8 @@ static void without_computing_the_busiest_stage_sets_the_pace(void **state)
     trial.facts.main_busy = 0.8;        /* but towers do not wait for it */
     expect(&trial, LIMIT_HANDING, NULL, NAN);
     assert_non_null(strstr(find(&trial).text, "readers 30 % busy, decoders 20 %"));
+    trial.facts.images_per_second = NAN;        /* it ended while it warmed up */
+    expect(&trial, LIMIT_UNKNOWN, NULL, NAN);
 }
 
 static void without_computing_copies_and_reports_can_set_the_pace(void **state)
@@ -270,6 +297,7 @@ int main(void)
         cmocka_unit_test(the_busy_stage_of_the_loader_gets_threads),
         cmocka_unit_test(where_all_cores_are_busy_threads_are_no_cure),
         cmocka_unit_test(cores_that_others_have_are_told),
+        cmocka_unit_test(towers_that_share_their_cores_do_not_call_it_computing),
         cmocka_unit_test(a_loader_that_is_idle_at_times_needs_depth),
         cmocka_unit_test(copies_limit_where_batches_wait_for_them),
         cmocka_unit_test(copies_that_always_run_need_another_way),

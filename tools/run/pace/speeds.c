@@ -32,21 +32,18 @@ static double median_deviation(double images, const double *sorted_ms, uint64_t 
     return lower == upper ? last : (last + one_before) / 2;
 }
 
-struct speeds speeds_of(double images, const double *sorted_ms, uint64_t count)
+struct speeds speeds_of(double mean, double images, const double *sorted_ms, uint64_t count)
 {
-    double sum_ms = 0, sum = 0, squares = 0;
-    if (count == 0 || !(sorted_ms[0] > 0))
-        return (struct speeds){ NAN, NAN, NAN };
-    for (uint64_t i = 0; i < count; i++) {
-        sum_ms += sorted_ms[i];
-        sum += speed(images, sorted_ms, count, i);
-    }
-    const double n = (double)count, mean = sum / n;
+    struct speeds speeds = { .mean = mean, .uncertainty = NAN, .jitter = NAN };
+    double sum = 0, squares = 0;
     for (uint64_t i = 0; i < count; i++)
-        squares += pow(speed(images, sorted_ms, count, i) - mean, 2);
-    return (struct speeds){
-        .mean = images * 1e3 / (sum_ms / n),
-        .uncertainty = sqrt(squares / n) / sqrt(n),
-        .jitter = DEVIATIONS * median_deviation(images, sorted_ms, count),
-    };
+        sum += sorted_ms[i];
+    const double n = (double)count;
+    for (uint64_t i = 0; i < count; i++)
+        squares += pow(sorted_ms[i] - sum / n, 2);
+    if (count > 1 && sum > 0)
+        speeds.uncertainty = mean * sqrt(squares / n) / (sum / n) / sqrt(n);
+    if (count > 0 && sorted_ms[0] > 0)
+        speeds.jitter = DEVIATIONS * median_deviation(images, sorted_ms, count);
+    return speeds;
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "tools/config/number.h"
 #include "tools/run/pace/sides.h"
@@ -14,12 +15,15 @@
 #define ALWAYS_BUSY 0.75
 /* And of all cores the process, so that more threads find none. */
 #define CORES_BUSY 0.9
+/* A run that has cores idle, or nearly all of them for itself, is not slowed by other programs. */
+#define OTHERS_BUSY 0.1
 
 static const char *const names[LIMIT_COUNT] = {
     [LIMIT_UNKNOWN] = "unknown",     [LIMIT_READING] = "reading",     [LIMIT_DECODING] = "decoding",
     [LIMIT_BURSTS] = "bursts",       [LIMIT_COPY] = "copying",        [LIMIT_SLOTS] = "slots",
     [LIMIT_REDUCTION] = "reduction", [LIMIT_UPDATE] = "update",       [LIMIT_REPORTS] = "reports",
-    [LIMIT_STATES] = "states",       [LIMIT_COMPUTE] = "compute",     [LIMIT_HANDING] = "handing",
+    [LIMIT_STATES] = "states",       [LIMIT_COMPUTE] = "compute",     [LIMIT_OTHERS] = "others",
+    [LIMIT_HANDING] = "handing",
 };
 
 const char *limit_name(enum limit limit)
@@ -30,6 +34,18 @@ const char *limit_name(enum limit limit)
 static double input_share(const struct fractions *share)
 {
     return share->input_wait + share->exposed_copy;
+}
+
+/* Of the cores' time; 0 where it is not known. */
+static double taken_by_others(const struct verdict_facts *facts)
+{
+    const double taken = facts->cores.others + facts->cores.stolen;
+    return taken > 0 ? taken : 0;
+}
+
+static bool is_crowded(const struct verdict_facts *facts)
+{
+    return taken_by_others(facts) > OTHERS_BUSY && facts->cores.own + taken_by_others(facts) > CORES_BUSY;
 }
 
 static double busiest(const struct verdict_facts *facts)
@@ -74,8 +90,17 @@ static enum limit find_feed_limit(const struct verdict_facts *facts)
     return facts->busy.decoders >= facts->busy.readers ? LIMIT_DECODING : LIMIT_READING;
 }
 
+/* Towers that compute all the time: on cores of their own? */
+static enum limit find_compute_limit(const struct verdict_facts *facts, const struct run_plan *plan)
+{
+    const double wanted = plan->schedule.towers * plan->threads_per_tower;
+    const bool lacks_cores = run_plan_uses_cores(plan) && is_crowded(facts) && facts->cores.own * plan->cores < wanted;
+    return lacks_cores ? LIMIT_OTHERS : LIMIT_COMPUTE;
+}
+
 /* The largest of the shares that are too large. */
-static enum limit find_limit(const struct verdict_facts *facts, const struct settings *settings, double *share_out)
+static enum limit find_limit(const struct verdict_facts *facts, const struct run_plan *plan,
+                             const struct settings *settings, double *share_out)
 {
     const struct { double share, bound; enum limit limit; } limits[] = {
         { input_share(&facts->share), VERDICT_INPUT_WAIT, find_input_limit(facts, settings) },
@@ -90,7 +115,13 @@ static enum limit find_limit(const struct verdict_facts *facts, const struct set
             largest = limits[i].share;
             found = limits[i].limit;
         }
-    *share_out = found == LIMIT_COMPUTE ? facts->share.forward + facts->share.backward + facts->share.update : largest;
+    if (found != LIMIT_COMPUTE) {
+        *share_out = largest;
+        return found;
+    }
+    found = find_compute_limit(facts, plan);
+    *share_out = found == LIMIT_OTHERS ? taken_by_others(facts)
+                                       : facts->share.forward + facts->share.backward + facts->share.update;
     return found;
 }
 
@@ -101,6 +132,29 @@ static void say(struct verdict *verdict, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(verdict->text, sizeof(verdict->text), format, arguments);
     va_end(arguments);
+}
+
+/* "0.9 of the 2 cores"; what the host of a virtual machine took stands apart. */
+struct others_text { char text[96]; };
+static struct others_text others_words(const struct verdict_facts *facts, const struct run_plan *plan)
+{
+    const double others = plan->cores * facts->cores.others, stolen = plan->cores * facts->cores.stolen;
+    struct others_text words;
+    if (stolen < 0.05)
+        snprintf(words.text, sizeof(words.text), "%.1f of the %u cores", others, plan->cores);
+    else
+        snprintf(words.text, sizeof(words.text), "%.1f of the %u cores, the virtual machine's host %.1f more", others,
+                 plan->cores, stolen);
+    return words;
+}
+
+/* Behind a verdict that names something else. */
+static void add_others(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan)
+{
+    const size_t at = strlen(verdict->text);
+    if (is_crowded(facts) && verdict->limit != LIMIT_OTHERS)
+        snprintf(verdict->text + at, sizeof(verdict->text) - at, "; other programs used %s meanwhile: repeat the run "
+                 "when they have ended", others_words(facts, plan).text);
 }
 
 /* What a run gains that no longer waits for it. */
@@ -127,31 +181,20 @@ static uint32_t threads_wanted(const struct verdict *verdict, uint32_t threads, 
     return (uint32_t)fmax(threads + 1, fmin(wanted, room));
 }
 
-/* Threads that compute do nothing for a run whose cores others have. */
-struct others_text { char text[80]; };
-static struct others_text others_words(const struct verdict_facts *facts, const struct run_plan *plan)
-{
-    struct others_text words = { "" };
-    if (facts->cores_busy + facts->others_busy > CORES_BUSY && facts->others_busy > 1 - CORES_BUSY)
-        snprintf(words.text, sizeof(words.text), ", once other programs leave it the cores (%.1f of %u now)",
-                 plan->cores * facts->others_busy, plan->cores);
-    return words;
-}
-
 static void advise_threads(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan,
                            bool waits_for_files)
 {
     const bool decodes = verdict->limit == LIMIT_DECODING;
     const uint32_t threads = decodes ? plan->decode_threads : plan->read_threads;
     const double busy = decodes ? facts->busy.decoders : facts->busy.readers;
-    const double idle = waits_for_files ? threads : plan->cores * (1 - facts->cores_busy - facts->others_busy);
+    const double idle = waits_for_files ? threads : plan->cores * (1 - facts->cores.own - taken_by_others(facts));
     const uint32_t wanted = threads_wanted(verdict, threads, busy, idle);
     verdict->key = decodes ? "input.decode_threads" : "input.read_threads";
     verdict->gain = fmin(gain_without(verdict->share), wanted / (threads * busy) - 1);
-    say(verdict, "%s limits (towers waited %.1f %% of their time; %u %s%s %.0f %% busy%s): raise %s to %u%s%s%s",
+    say(verdict, "%s limits (towers waited %.1f %% of their time; %u %s%s %.0f %% busy%s): raise %s to %u%s%s",
         decodes ? "decoding" : "reading", 100 * verdict->share, threads, decodes ? "decoder" : "reader",
         threads == 1 ? "" : "s", 100 * busy, waits_for_files ? ", most of it waiting for files" : "", verdict->key,
-        wanted, gain_words(verdict->gain).text, waits_for_files ? "" : others_words(facts, plan).text,
+        wanted, gain_words(verdict->gain).text,
         decodes || plan->memory.kept_bytes > 0 ? "" : ", or set input.source = cached to read every shard once");
 }
 
@@ -177,7 +220,7 @@ static void advise_less_work(struct verdict *verdict, const struct verdict_facts
 static void advise_on_loader(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan)
 {
     const bool waits_for_files = verdict->limit == LIMIT_READING && facts->reading_cpu < BUSY;
-    if (facts->cores_busy > CORES_BUSY && !waits_for_files)
+    if (facts->cores.own > CORES_BUSY && !waits_for_files)
         advise_less_work(verdict, facts, plan);
     else
         advise_threads(verdict, facts, plan, waits_for_files);
@@ -235,7 +278,7 @@ static void advise_on_copies(struct verdict *verdict, const struct verdict_facts
 static void advise_on_bursts(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan,
                              const struct settings *settings)
 {
-    if (facts->cores_busy > CORES_BUSY) {
+    if (facts->cores.own > CORES_BUSY) {
         say(verdict, "input limits (towers waited %.1f %% of their time) and all %u cores are busy, which towers, "
                      "readers and decoders share: pipetrain --tune finds how many threads each should have",
             100 * verdict->share, plan->cores);
@@ -250,6 +293,13 @@ static void advise_on_compute(struct verdict *verdict, const struct verdict_fact
 {
     say(verdict, "compute limits (towers computed %.1f %% of their time, waited %.1f %% for input): the feed keeps up",
         100 * verdict->share, 100 * input_share(&facts->share));
+}
+
+static void advise_on_others(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan)
+{
+    say(verdict, "other programs slowed the run: they used %s, the run itself %.1f (a step took %.2f ms in the median, "
+                 "%.2f at p99): repeat it when they have ended, or keep them on other cores (taskset)",
+        others_words(facts, plan).text, plan->cores * facts->cores.own, facts->step.p50_ms, facts->step.p99_ms);
 }
 
 /* What the mode of synchronisation has against waiting; relaxed consistency where it is not refused. */
@@ -295,6 +345,7 @@ static void advise(struct verdict *verdict, const struct verdict_facts *facts, c
     case LIMIT_STATES:
         advise_key(verdict, "checkpoint.every", "saving states limits", "save less often, checkpoint.every");
         break;
+    case LIMIT_OTHERS: advise_on_others(verdict, facts, plan); break;
     default: advise_on_compute(verdict, facts);
     }
 }
@@ -325,7 +376,7 @@ static struct pace_text pace_words(enum limit limit, const struct verdict_facts 
 static void tell_pace(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan)
 {
     say(verdict, "nothing was computed: %s; the feed alone gives %s images/s",
-        pace_words(verdict->limit, facts, plan).text, number_grouped((uint64_t)facts->images_per_second).text);
+        pace_words(verdict->limit, facts, plan).text, number_rate(facts->images_per_second).text);
 }
 
 void verdict_find(const struct verdict_facts *facts, const struct run_plan *plan, const struct settings *settings,
@@ -333,15 +384,16 @@ void verdict_find(const struct verdict_facts *facts, const struct run_plan *plan
 {
     const bool computes = plan->devices.backend->computes;
     *verdict_out = (struct verdict){ .limit = LIMIT_UNKNOWN, .share = NAN, .gain = NAN };
-    if (!computes) {
+    if (!computes && isfinite(facts->images_per_second)) {
         verdict_out->limit = find_feed_limit(facts);
         tell_pace(verdict_out, facts, plan);
     } else if (facts->steps < VERDICT_STEPS || facts->share.forward + facts->share.backward <= 0) {
         say(verdict_out, "too few steps to tell what limits: it takes %u", VERDICT_STEPS);
     } else {
-        verdict_out->limit = find_limit(facts, settings, &verdict_out->share);
+        verdict_out->limit = find_limit(facts, plan, settings, &verdict_out->share);
         advise(verdict_out, facts, plan, settings);
     }
+    add_others(verdict_out, facts, plan);
 }
 
 void verdict_write(const struct verdict *verdict, struct json *json)

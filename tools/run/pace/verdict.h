@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "tools/config/settings.h"
+#include "tools/limits/cpu_times.h"
 #include "tools/run/account.h"
 #include "tools/run/pace/feed.h"
 #include "tools/run/run_plan.h"
@@ -30,6 +31,7 @@ enum limit {
     LIMIT_REPORTS,              /* main's thread, which takes what towers report and writes it */
     LIMIT_STATES,               /* saving states */
     LIMIT_COMPUTE,
+    LIMIT_OTHERS,               /* the towers compute, on cores that other programs use as well */
     LIMIT_HANDING,              /* nothing computes and no stage is busy: threads that wait for each other */
     LIMIT_COUNT
 };
@@ -43,9 +45,9 @@ struct verdict_facts {
     double reading_cpu;         /* share of the readers' busy time that they computed, not waiting for files */
     double copying;             /* share of the feeders' time that copies ran */
     double main_busy;           /* share of main's time that it did not wait for towers */
-    double cores_busy;          /* share of the time of all cores that this process computed */
-    double others_busy;         /* and that other processes did */
-    double images_per_second;   /* on average */
+    struct cores_use cores;     /* of those that the process may run on */
+    struct step_percentiles step;
+    double images_per_second;   /* over wall time, after warm-up */
     bool is_encoded;            /* images are files that have to be decoded */
     uint32_t stored_side, taken_side;   /* the shorter one of the first such image, and of what the network takes */
 };

@@ -41,8 +41,9 @@ static void summarize_result(struct report *report, struct json *json, const str
     json_double(json, "epochs", (double)account_step(report->account) / (double)per_epoch);
     json_u64(json, "images", training->images);
     json_double(json, "seconds", (double)training->wall_ns / 1e9);
-    json_double(json, "images_per_second", account_images_per_second(report->account));
+    json_double(json, "images_per_second", speeds.mean);
     json_double(json, "mean_images_per_second", tally_images_per_second(training));
+    json_u64(json, "warmup_steps", account_warmup_steps(report->account));
     json_open_object(json, "speed");
     json_double(json, "mean", speeds.mean);
     json_double(json, "uncertainty", speeds.uncertainty);
@@ -107,6 +108,16 @@ static void summarize_staleness(const struct staleness *staleness, struct json *
     for (uint32_t i = 0; i <= staleness->most; i++)
         json_u64(json, NULL, staleness->batches[i]);
     json_close_array(json);
+    json_close_object(json);
+}
+
+static void summarize_cores(const struct report *report, struct json *json)
+{
+    const struct cores_use use = report_cores(report);
+    json_open_object(json, "cores");
+    json_double(json, "own", use.own);
+    json_double(json, "others", use.others);
+    json_double(json, "stolen", use.stolen);
     json_close_object(json);
 }
 
@@ -233,6 +244,7 @@ static void summarize(struct report *report, struct json *json, const struct rep
         verdict_write(verdict, json);
     else
         json_quoted(json, "verdict", "the run broke off");
+    summarize_cores(report, json);
     summarize_copies(report, json, end);
     if (report->plan->devices.mode->serves == SERVES_EACH)
         summarize_staleness(account_staleness(report->account), json);

@@ -121,15 +121,20 @@ void axes_release(struct axes *axes)
     *axes = (struct axes){ .count = 0 };
 }
 
+const struct axis *axes_find(const struct axes *axes, const char *key)
+{
+    for (size_t i = 0; i < axes->count; i++)
+        if (strcmp(axes->axes[i].key, key) == 0)
+            return &axes->axes[i];
+    return NULL;
+}
+
 void axes_add_one_tower(struct axes *axes, const struct settings *settings)
 {
-    const struct option_row *const towers = option_find(SECTION_DEVICES, "towers");
-    bool is_sync = false, has_towers = false;
-    for (size_t i = 0; i < axes->count; i++) {
+    bool is_sync = false;
+    for (size_t i = 0; i < axes->count; i++)
         is_sync = is_sync || axes->axes[i].option->section == SECTION_SYNC;
-        has_towers = has_towers || axes->axes[i].option == towers;
-    }
-    axes->has_one_tower = is_sync && !has_towers && settings->devices.towers > 1;
+    axes->has_one_tower = is_sync && axes_find(axes, "devices.towers") == NULL && settings->devices.towers > 1;
 }
 
 uint64_t axes_variants(const struct axes *axes)

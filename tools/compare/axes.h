@@ -32,6 +32,8 @@ struct axes {                   /* begins as all 0 */
 /* Take "KEY=VALUE,VALUE,..."; KEY without its section where only one has it. A key that is there already gets more
  * values. `settings` is for hints. 0, -EINVAL with a problem added, or -ENOMEM. */
 int axes_add(struct axes *axes, const char *text, struct settings *settings, struct problems *problems);
+/* The axis of a key ("devices.towers"); NULL: it is not compared. */
+const struct axis *axes_find(const struct axes *axes, const char *key);
 /* Put one tower in front where a key of [sync] is compared, towers are not, and `settings` has more. */
 void axes_add_one_tower(struct axes *axes, const struct settings *settings);
 /* Accepts a struct of zeros. */

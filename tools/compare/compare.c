@@ -11,6 +11,7 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "tools/compare/compare_report.h"
+#include "tools/config/number.h"
 #include "tools/trial/trial.h"
 
 #define NAME_BYTES 512
@@ -21,7 +22,7 @@ struct rounds {
     const char **assignments;           /* --set, what a measurement adds, then the variant's */
     size_t shared;                      /* those in front of the variant's */
     char *own[AXES_MAX];                /* the variant's; owned */
-    char threads[64];                   /* of one tower alone */
+    char threads[64];                   /* of a tower, in all variants */
 };
 
 static int out_of_memory(void)
@@ -36,16 +37,6 @@ static void drop_variant(struct rounds *rounds)
         free(rounds->own[i]);
         rounds->own[i] = NULL;
     }
-}
-
-/* Alone, but of as many threads as each of the others. Returns how many assignments that are. */
-static size_t add_one_tower(struct rounds *rounds, size_t count)
-{
-    snprintf(rounds->threads, sizeof(rounds->threads), "devices.threads_per_tower=%u",
-             rounds->request->threads_per_tower);
-    rounds->assignments[count] = "devices.towers=1";
-    rounds->assignments[count + 1] = rounds->threads;
-    return 2;
 }
 
 /* What a trial of the variant is told. 0 or -ENOMEM; lasts until the next variant. */
@@ -63,7 +54,7 @@ static int choose(struct rounds *rounds, uint32_t variant, struct trial_spec *sp
     }
     size_t count = rounds->shared + request->axes.count;
     if (request->axes.has_one_tower && variant == 0)
-        count += add_one_tower(rounds, count);
+        rounds->assignments[count++] = "devices.towers=1";
     *spec_out = (struct trial_spec){ .config_path = request->config_path,
                                      .assignments = rounds->assignments,
                                      .assignment_count = count,
@@ -106,9 +97,10 @@ static int check_all(struct rounds *rounds)
 static void tell_progress(const struct rounds *rounds, uint32_t round, const char *name,
                           const struct trial_result *result)
 {
-    char speed[80] = "no step behind those that warm up: it takes longer runs";
+    char speed[80] = "no step after warm-up: it takes longer runs";
     if (isfinite(result->images_per_second))
-        snprintf(speed, sizeof(speed), "%.1f images/s, %" PRIu64 " steps", result->images_per_second, result->steps);
+        snprintf(speed, sizeof(speed), "%s images/s, %" PRIu64 " steps", number_rate(result->images_per_second).text,
+                 result->steps);
     log_message(LOG_RUN, "round %u of %u, %s: %s", round + 1, rounds->comparison.rounds, name, speed);
 }
 
@@ -161,6 +153,10 @@ static void share(struct rounds *rounds)
         rounds->assignments[rounds->shared++] = "data.validation=";
     if (request->goes_back)
         rounds->assignments[rounds->shared++] = "train.on_nan=stop";    /* a trial saves no state to go back to */
+    if (request->threads_per_tower == 0)
+        return;
+    snprintf(rounds->threads, sizeof(rounds->threads), "devices.threads_per_tower=%u", request->threads_per_tower);
+    rounds->assignments[rounds->shared++] = rounds->threads;
 }
 
 int compare(const struct compare_request *request)

@@ -12,7 +12,7 @@ struct compare_request {
     size_t assignment_count;
     bool goes_back;                     /* the configuration goes back to saved states (train.on_nan = rollback) */
     struct axes axes;                   /* two variants at least, AXES_VARIANTS_MAX at most */
-    uint32_t threads_per_tower;         /* of one tower that stands for each of several (axes.has_one_tower) */
+    uint32_t threads_per_tower;         /* the same in all variants; 0: as each says */
     uint32_t rounds;                    /* COMPARISON_ROUNDS_MAX at most */
     double seconds;                     /* of training, each time; 0 = the steps decide */
     uint64_t steps;                     /* 0 = the time decides */

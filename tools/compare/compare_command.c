@@ -70,8 +70,9 @@ static void print_usage(FILE *out)
     fputs("\n"
           "All variants are checked before the first one trains. Told are medians over the\n"
           "rounds, speed-up against the first variant and, where the number of towers\n"
-          "differs, efficiency. Run directories are temporary (in $TMPDIR or /tmp), and\n"
-          "nothing else is written. Exit status as of pipetrain.\n\n"
+          "differs, efficiency: all towers of all variants have as many threads then. Run\n"
+          "directories are temporary (in $TMPDIR or /tmp), and nothing else is written.\n"
+          "Exit status as of pipetrain.\n\n"
           "  pipetrain -c run.conf --compare towers=1,2,4\n"
           "  pipetrain -c run.conf --compare source=real,cached,synthetic --seconds=30\n"
           "  pipetrain -c run.conf --compare towers=1,2 --compare staging_depth=1,2 \\\n"
@@ -205,6 +206,21 @@ static void refuse_pipe(const char *path, struct problems *problems)
                                  "to a file");
 }
 
+/* Threads of each tower where numbers of towers are compared: what the most towers leave to each, so that more towers
+ * are more cores. 0: each variant has its own. */
+static uint32_t threads_of_all(const struct axes *axes, const struct settings *settings)
+{
+    const struct axis *const towers = axes_find(axes, "devices.towers");
+    uint64_t most = axes->has_one_tower ? (uint64_t)settings->devices.towers : 0;
+    if (axes_find(axes, "devices.threads_per_tower") != NULL)
+        return 0;
+    for (size_t i = 0; towers != NULL && i < towers->count; i++) {
+        const uint64_t count = strtoull(towers->values[i], NULL, 10);
+        most = count > most ? count : most;
+    }
+    return most > 0 && most <= UINT32_MAX ? run_plan_threads(settings, (uint32_t)most) : 0;
+}
+
 /* Keys and values, and what each trial reads at its start; what the configuration says otherwise is checked with each
  * variant. */
 static int read_request(struct arguments *arguments, struct settings *settings, struct problems *problems)
@@ -224,7 +240,7 @@ static int read_request(struct arguments *arguments, struct settings *settings, 
     for (size_t i = 0; i < request->assignment_count && rc == 0; i++)
         rc = config_set(settings, request->assignments[i], problems);
     axes_add_one_tower(&request->axes, settings);
-    request->threads_per_tower = run_plan_threads(settings, (uint32_t)settings->devices.towers);
+    request->threads_per_tower = threads_of_all(&request->axes, settings);
     request->goes_back = settings->train.on_nan == ON_NAN_ROLLBACK;
     if (rc == 0 && problems->count == 0 && is_pipe(settings->model.file))
         refuse_pipe(settings->model.file, problems);

@@ -31,6 +31,7 @@ static void write_variant(const struct comparison *comparison, uint32_t variant,
     json_close_object(json);
     json_quoted(json, "device", result->device);
     json_u64(json, "towers", result->towers);
+    json_u64(json, "threads_per_tower", result->threads_per_tower);
     json_u64(json, "batch", result->batch);
     json_open_array(json, "images");
     for (uint32_t r = 0; r < comparison->rounds; r++)

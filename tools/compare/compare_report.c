@@ -7,11 +7,14 @@
 
 #include "stage/log.h"
 #include "stage/text/decimal.h"
+#include "tools/config/number.h"
 #include "tools/text/wrapped.h"
 #include "tools/version.h"
 
 #define NAMES_WIDTH 20          /* of values in front of numbers; wider ones stand on lines of their own */
 #define CELL_BYTES 32
+#define OTHERS_NAMED 0.1        /* share of the cores' time */
+#define RATE (-1)               /* as many digits as a rate has */
 #define NAME_BYTES 1024
 
 /* A column: what it is called, how wide it is with the blanks in front, and what stands in it: what `value` tells, or
@@ -20,7 +23,7 @@ struct column {
     const char *name;
     int width;
     double (*value)(const struct comparison *comparison, uint32_t variant);
-    int digits;                 /* behind the point */
+    int digits;                 /* behind the point, or RATE */
     const char *unit;
     enum measure measure;
 };
@@ -45,15 +48,15 @@ static double efficiency(const struct comparison *comparison, uint32_t variant)
 }
 
 static const struct column of_variants[] = {
-    { "images/s", 11, NULL, 1, "", MEASURE_SPEED },     { "+/-", 8, speed_range, 1, " %", 0 },
+    { "images/s", 11, NULL, RATE, "", MEASURE_SPEED },    { "+/-", 8, speed_range, 1, " %", 0 },
     { "speed-up", 10, NULL, 3, "", MEASURE_SPEED_UP },  { "efficiency", 12, efficiency, 1, " %", 0 },
     { "accuracy", 10, NULL, 2, " %", MEASURE_ACCURACY }, { "loss", 8, shown_loss, 4, "", 0 },
     { NULL, 0, NULL, 0, NULL, 0 },
 };
 static const struct column of_steps[] = {
-    { "mean", 11, NULL, 1, "", MEASURE_MEAN },          { "+/-", 8, NULL, 1, "", MEASURE_UNCERTAINTY },
-    { "jitter", 9, NULL, 1, "", MEASURE_JITTER },       { "p50 ms", 10, NULL, 2, "", MEASURE_P50 },
-    { "p99 ms", 9, NULL, 2, "", MEASURE_P99 },          { NULL, 0, NULL, 0, NULL, 0 },
+    { "median ms", 12, NULL, 2, "", MEASURE_P50 },      { "p90 ms", 10, NULL, 2, "", MEASURE_P90 },
+    { "p99 ms", 10, NULL, 2, "", MEASURE_P99 },         { "uncertainty", 13, NULL, RATE, "", MEASURE_UNCERTAINTY },
+    { "jitter", 11, NULL, RATE, "", MEASURE_JITTER },   { NULL, 0, NULL, 0, NULL, 0 },
 };
 static const struct column of_time[] = {
     { "input wait", 12, NULL, 1, " %", MEASURE_INPUT_WAIT },    { "copy", 8, NULL, 1, " %", MEASURE_EXPOSED_COPY },
@@ -126,10 +129,8 @@ static void print_row(const struct comparison *comparison, uint32_t variant, con
     }
     for (const struct column *column = columns; column->name != NULL; column++) {
         const double value = column_value(comparison, variant, column);
-        char cell[CELL_BYTES] = "-";
-        if (isfinite(value))
-            snprintf(cell, sizeof(cell), "%.*f%s", column->digits, value, column->unit);
-        fprintf(out, "%*s", column->width, cell);
+        const int digits = column->digits == RATE ? number_rate_digits(value) : column->digits;
+        fprintf(out, "%*s", column->width, number_cell(value, digits, column->unit, column->width - 1).text);
     }
     fputc('\n', out);
 }
@@ -154,19 +155,59 @@ static void print_length(const struct comparison *comparison, FILE *out)
                   comparison->results->device, comparison->config_path);
 }
 
+/* Of towers that compute on cores; one number where all variants have the same. */
+static void print_threads(const struct comparison *comparison, FILE *out)
+{
+    const uint64_t first = comparison->results->threads_per_tower;
+    char list[NAME_BYTES] = "";
+    bool differ = false;
+    if (strcmp(comparison->results->device, "cpu") != 0)
+        return;
+    for (uint32_t v = 0; v < comparison->variants; v++) {
+        const uint64_t threads = comparison_result(comparison, v)->threads_per_tower;
+        const size_t used = strlen(list);
+        snprintf(list + used, sizeof(list) - used, "%s%" PRIu64, v > 0 ? ", " : "", threads);
+        differ = differ || threads != first;
+    }
+    if (differ)
+        wrapped_print(out, "threads   per tower, in the order of the rows: %s", list);
+    else
+        wrapped_print(out, "threads   %" PRIu64 " per tower in every variant", first);
+}
+
+/* Who compares speeds has to know. */
+static void print_others(const struct comparison *comparison, FILE *out)
+{
+    double most = 0;
+    uint32_t at = 0;
+    for (uint32_t v = 0; v < comparison->variants; v++)
+        for (uint32_t r = 0; r < comparison->rounds; r++) {
+            const double taken = comparison_value(comparison, v, r, MEASURE_OTHERS) +
+                                 comparison_value(comparison, v, r, MEASURE_STOLEN);
+            at = taken > most ? r + 1 : at;
+            most = fmax(taken, most);
+        }
+    if (most > OTHERS_NAMED)
+        wrapped_print(out, "note      other programs used up to %.0f %% of the cores' time (in round %u): compare "
+                           "again when they have ended", 100 * most, at);
+}
+
 void compare_report_table(const struct comparison *comparison, FILE *out)
 {
     print_length(comparison, out);
+    print_threads(comparison, out);
     fputc('\n', out);
     print_table(comparison, of_variants, out);
-    fputs("\nsteps of a round: images/s, times\n", out);
+    fputs("\nstep times of a round; uncertainty and jitter of its images/s\n", out);
     print_table(comparison, of_steps, out);
     fputs("\nshares of the towers' time; copy and reduction: what was not hidden\n", out);
     print_table(comparison, of_time, out);
-    fprintf(out, "\nmedians of the rounds; images/s: of the median step, +/- half the rounds' range\n"
-                 "speed-up: against the first variant in the same round%s\n"
-                 "mean, +/-, jitter: over the steps of a round, as tf_cnn_benchmarks has them\n",
+    const uint64_t warmup = comparison->results->warmup_steps;
+    fprintf(out, "\nimages/s: all images over wall time, after %" PRIu64 " warm-up step%s\n"
+                 "medians of the rounds; +/-: half the rounds' range\n"
+                 "speed-up: against the first variant in the same round%s\n", warmup, warmup == 1 ? "" : "s",
             comparison_has_validation(comparison) ? "; loss: of validation" : "");
+    print_others(comparison, out);
 }
 
 /* As RFC 4180 has it. */
@@ -204,7 +245,7 @@ static void write_names(const struct comparison *comparison, FILE *out)
 {
     for (size_t i = 0; i < comparison->axes->count; i++)
         fprintf(out, "%s%s", comparison->axes->axes[i].key, i + 1 < comparison->axes->count ? "," : "");
-    fputs(",towers,batch,rounds,steps,images,efficiency", out);
+    fputs(",towers,threads_per_tower,batch,rounds,steps,images,efficiency", out);
     for (enum measure measure = 0; measure < MEASURE_COUNT; measure++) {
         const char *const name = measure_name(measure);
         fprintf(out, ",%s", name);
@@ -221,8 +262,8 @@ static void write_row(const struct comparison *comparison, uint32_t variant, FIL
         write_text(axes_value(comparison->axes, variant, i), out);
         fputs(i + 1 < comparison->axes->count ? "," : "", out);
     }
-    fprintf(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64, result->towers, result->batch,
-            comparison->rounds, result->steps, result->images);
+    fprintf(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64, result->towers,
+            result->threads_per_tower, result->batch, comparison->rounds, result->steps, result->images);
     write_number(comparison_efficiency(comparison, variant), out);
     for (enum measure measure = 0; measure < MEASURE_COUNT; measure++) {
         const struct spread spread = comparison_spread(comparison, variant, measure);

@@ -23,6 +23,8 @@ static const struct { const char *name; size_t offset; } measures[MEASURE_COUNT]
     [MEASURE_BACKWARD] = { "backward", FIELD(fractions.backward) },
     [MEASURE_EXPOSED_REDUCTION] = { "exposed_reduction", FIELD(fractions.exposed_reduction) },
     [MEASURE_UPDATE] = { "update", FIELD(fractions.update) },
+    [MEASURE_OTHERS] = { "others", FIELD(others) },
+    [MEASURE_STOLEN] = { "stolen", FIELD(stolen) },
     [MEASURE_LOSS] = { "loss", FIELD(loss) },
     [MEASURE_ACCURACY] = { "validation_accuracy", FIELD(validation_accuracy) },
     [MEASURE_VALIDATION_LOSS] = { "validation_loss", FIELD(validation_loss) },

@@ -12,12 +12,13 @@
 #define COMPARISON_ROUNDS_MAX 20u
 
 enum measure {
-    MEASURE_SPEED,              /* images a second, of the median step */
+    MEASURE_SPEED,              /* images a second: over wall time, after warm-up */
     MEASURE_SPEED_UP,           /* that, divided by the first variant's in the same round */
     MEASURE_MEAN, MEASURE_UNCERTAINTY, MEASURE_JITTER,          /* tools/run/pace/speeds.h */
     MEASURE_P50, MEASURE_P90, MEASURE_P99,                      /* of a step, ms */
     MEASURE_INPUT_WAIT, MEASURE_EXPOSED_COPY, MEASURE_FORWARD, MEASURE_BACKWARD,        /* shares of the towers' time */
     MEASURE_EXPOSED_REDUCTION, MEASURE_UPDATE,
+    MEASURE_OTHERS, MEASURE_STOLEN,     /* shares of the cores' time: other programs; a virtual machine's host */
     /* NAN unless all trials saw as many samples, and of made-up ones: */
     MEASURE_LOSS, MEASURE_ACCURACY, MEASURE_VALIDATION_LOSS,
     MEASURE_COUNT

@@ -27,11 +27,13 @@ expect_out '^compared +2 variants in 2 rounds of 60 steps or 60 s'
 expect_out '^towers +images/s +\+/- +speed-up +efficiency +accuracy +loss$'
 expect_out '^1 +[0-9.]+ +[0-9.]+ % +1\.000 +- +- +-$'
 expect_out '^2 +[0-9.]+ +[0-9.]+ % +[0-9.]+ +[0-9.]+ % +- +-$'
-expect_out '^towers +mean +\+/- +jitter +p50 ms +p99 ms$'
+expect_out '^towers +median ms +p90 ms +p99 ms +uncertainty +jitter$'
+expect_out '^images/s: all images over wall time, after 6 warm-up steps$'
+[ $kind != cpu ] || expect_out '^threads +[0-9]+ per tower in every variant$'
 expect_out '^towers +input wait +copy +forward +backward +reduction +update$'
 expect_narrow towers
 expect_err_lines 4
-expect_err '^round 2 of 2, towers=2: [0-9.]+ images/s, [0-9]+ steps$'
+expect_err '^round 2 of 2, towers=2: [0-9,.]+ images/s, [0-9]+ steps$'
 expect_nothing_left 'a comparison'
 
 # By the clock alone: some hundred steps, of which a fiftieth has to be done on the slowest machine.
@@ -46,7 +48,7 @@ expect_nothing_left 'a comparison by the clock'
 compare --compare source=real,cached --compare decode_threads=1,2 --steps=12 --rounds=1 --format=csv
 expect_code 0 'sources as CSV'
 expect_equal "$(sed -n 's/,towers,.*//p' "$work/out")" 'input.source,input.decode_threads' 'what differs'
-expect_equal "$(tail -n +2 "$work/out" | cut -d, -f 1-7 | tr '\n' ' ')" \
+expect_equal "$(tail -n +2 "$work/out" | cut -d, -f 1-3,5-8 | tr '\n' ' ')" \
     'real,1,1,64,1,12,728 real,2,1,64,1,12,728 cached,1,1,64,1,12,728 cached,2,1,64,1,12,728 ' 'the variants'
 column() {
     awk -F, -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) at = i; next } { print at ? $at : "no" }' \
@@ -76,6 +78,17 @@ expect_out '; loss: of validation$'
 expect_err '^round 1 of 1, one tower: '
 expect_narrow 'modes'
 expect_nothing_left 'modes'
+
+# More towers are more cores: each has as many threads as two leave to one, unless threads are compared as well.
+compare --compare towers=1,2 --set input.source=synthetic --steps=2 --rounds=1 --format=csv
+expect_code 0 'threads of towers'
+expect_equal "$(column threads_per_tower | sort -u)" "$([ "$(nproc)" -gt 2 ] && echo $(($(nproc) / 2)) || echo 1)" \
+    'equal threads'
+compare --compare towers=1,2 --compare threads_per_tower=1,2 --set input.source=synthetic --steps=2 --rounds=1 \
+    --format=json
+expect_code 0 'threads that are compared'
+expect_equal "$("$json_value" "$work/out" variants.0.threads_per_tower variants.1.threads_per_tower \
+    variants.2.threads_per_tower variants.3.threads_per_tower | tr '\n' ' ')" '1 2 1 2 ' 'threads as compared'
 
 # Other batches see other samples: nothing is said of what they learnt.
 compare --compare batch=32,64 --steps=12 --rounds=2 --format=json --progress=bar

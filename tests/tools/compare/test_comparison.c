@@ -35,7 +35,8 @@ static int set_up(void **state)
     for (int v = 0; v < VARIANTS; v++)
         for (int r = 0; r < ROUNDS; r++)
             results[v * ROUNDS + r] = (struct trial_result){
-                .device = "cpu", .towers = v == 0 ? 1 : 2, .batch = 8, .steps = 10, .images = 80,
+                .device = "cpu", .towers = v == 0 ? 1 : 2, .threads_per_tower = 2, .batch = 8, .steps = 10,
+                .images = 80, .warmup_steps = 1,
                 .images_per_second = drift[r] * (v + 1), .speed = { 99, 2, 3 }, .step = { 1.5, 2, 2.5 },
                 .fractions = { .input_wait = 0.25, .exposed_copy = 0.01, .forward = 0.3, .backward = 0.38,
                                .exposed_reduction = 0.02, .update = 0.04 },
@@ -151,10 +152,19 @@ static void the_table_tells_all_in_80_columns(void **state)
     assert_line(text, "towers", "images/s     +/-  speed-up  efficiency  accuracy    loss");
     assert_line(text, "1  ", "120.0  41.7 %     1.000           -   75.00 %  0.5000");
     assert_line(text, "two ", "360.0  41.7 %     3.000     150.0 %   75.00 %  2.5000");
-    assert_line(text, "towers", "mean     +/-   jitter    p50 ms   p99 ms");
-    assert_line(text, "2  ", "99.0     2.0      3.0      1.50     2.50");
+    assert_line(text, "towers", "median ms    p90 ms    p99 ms  uncertainty     jitter");
+    assert_line(text, "2  ", "1.50      2.00      2.50         2.00       3.00");
+    assert_line(text, "threads   2 per tower in every variant", "");
+    assert_line(text, "images/s: all images over wall time, after 1 warm-up step", "");
     assert_line(text, "towers", "input wait    copy  forward  backward  reduction  update");
     assert_line(text, "2  ", "25.0 %   1.0 %   30.0 %    38.0 %      2.0 %   4.0 %");
+    free(text);
+    results[2 * ROUNDS].threads_per_tower = 1;
+    results[1].others = 0.35;
+    results[1].stolen = 0.05;
+    text = printed(compare_report_table);
+    assert_line(text, "threads   per tower, in the order of the rows: 2, 2, 1", "");
+    assert_line(text, "note      other programs used up to 40 % of the cores' time (in round 2)", "");
     free(text);
     for (size_t i = 0; i < VARIANTS * ROUNDS; i++)
         results[i].images_per_second = results[i].loss = NAN;
@@ -163,6 +173,32 @@ static void the_table_tells_all_in_80_columns(void **state)
     text = printed(compare_report_table);
     assert_line(text, "2  ", "-       -         -           -   75.00 %       -");
     free(text);
+}
+
+/* Names of columns and their numbers have a blank between them, whatever they are. */
+static void columns_never_collide(void **state)
+{
+    (void)state;
+    for (int exponent = -12; exponent <= 12; exponent++) {
+        for (size_t i = 0; i < VARIANTS * ROUNDS; i++) {
+            const double size = 9.87654321 * pow(10, exponent) * (1 + (double)i);
+            struct trial_result *const result = &results[i];
+            result->images_per_second = size;
+            result->speed = (struct speeds){ size, size, size };
+            result->step = (struct step_percentiles){ size, size, size };
+            result->loss = size;
+        }
+        char *const text = printed(compare_report_table);
+        assert_narrow(text);
+        for (const char *line = text; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
+            int words = 0;
+            for (const char *at = line; *at != '\n'; at++)
+                words += *at != ' ' && *at != '%' && (at == line || at[-1] == ' ');
+            if (strncmp(line, "two ", 4) == 0)
+                assert_true(words == 7 || words == 6);
+        }
+        free(text);
+    }
 }
 
 static void long_values_stand_above_their_numbers(void **state)
@@ -185,10 +221,10 @@ static void csv_has_a_row_for_each_variant(void **state)
     axes_release(&axes);
     assert_int_equal(axes_add(&axes, "list=0\\,1,\"a\",b", &settings, &problems), 0);
     char *const text = printed(compare_report_csv);
-    assert_line(text, "devices.list,towers,batch,rounds,steps,images,efficiency,images_per_second,",
+    assert_line(text, "devices.list,towers,threads_per_tower,batch,rounds,steps,images,efficiency,images_per_second,",
                 ",validation_loss");
-    assert_line(text, "\"0,1\",1,8,3,10,80,,120,100,200,1,1,1,99,2,3,1.5,2,2.5,0.25,", ",0.5,0.75,");
-    assert_line(text, "\"\"\"a\"\"\",2,8,3,10,80,1,240,200,400,2,2,2,", ",1.5,0.75,");
+    assert_line(text, "\"0,1\",1,2,8,3,10,80,,120,100,200,1,1,1,99,2,3,1.5,2,2.5,0.25,", ",0.5,0.75,");
+    assert_line(text, "\"\"\"a\"\"\",2,2,8,3,10,80,1,240,200,400,2,2,2,", ",1.5,0.75,");
     free(text);
 }
 
@@ -222,6 +258,7 @@ int main(void)
         TEST(efficiency_is_of_other_numbers_of_towers),
         TEST(losses_are_compared_after_equal_samples_only),
         TEST(the_table_tells_all_in_80_columns),
+        TEST(columns_never_collide),
         TEST(long_values_stand_above_their_numbers),
         TEST(csv_has_a_row_for_each_variant),
         TEST(json_has_every_round),

@@ -100,6 +100,17 @@ static int feed_alone(const struct tune_outcome *outcome, const struct feed_sett
     return rc;
 }
 
+bool outcome_lacks_input(const struct tune_outcome *outcome)
+{
+    return outcome->given < ENOUGH * outcome->wanted;
+}
+
+bool outcome_lacks_cores(const struct tune_outcome *outcome)
+{
+    return outcome->model.steps_on_cores &&
+           candidate_speed(&outcome->candidates[outcome->best]) < ENOUGH * outcome->wanted;
+}
+
 static enum tune_kind kind_of(const struct tune_outcome *outcome)
 {
     const struct candidate *const now = &outcome->candidates[0], *const best = &outcome->candidates[outcome->best];
@@ -112,10 +123,11 @@ static enum tune_kind kind_of(const struct tune_outcome *outcome)
     if (best->is_cached)
         return TUNE_CACHED;
     if (outcome->best > 0)
-        return is_same_threads ? TUNE_SPREAD : is_same_depth ? TUNE_THREADS : TUNE_BOTH;
-    if (outcome->given < ENOUGH * outcome->wanted)
+        return !is_same_threads ? is_same_depth ? TUNE_THREADS : TUNE_BOTH
+               : outcome_lacks_input(outcome) ? TUNE_DEPTH : TUNE_SPREAD;
+    if (outcome_lacks_input(outcome))
         return TUNE_DEFICIT;
-    if (outcome->model.steps_on_cores && candidate_speed(now) < ENOUGH * outcome->wanted)
+    if (outcome_lacks_cores(outcome))
         return TUNE_SHARED;
     return candidate_wait(now) < FED ? TUNE_FED : TUNE_UNEVEN;
 }

@@ -19,7 +19,7 @@ struct candidate {
     bool is_cached;                     /* and input.source = cached, which the configuration has not */
     struct feed_prediction predicted;
     uint32_t rounds;                    /* that were measured; 0: none */
-    double speeds[TUNE_ROUNDS_MAX];     /* images/s of the median step */
+    double speeds[TUNE_ROUNDS_MAX];     /* images/s */
     double waits[TUNE_ROUNDS_MAX];      /* shares of the towers' time, for input and its copies */
     uint64_t planned_bytes;
     bool is_refused;                    /* --check refuses it: it needs more memory than there may be */
@@ -29,6 +29,7 @@ enum tune_kind {
     TUNE_UNTRIED,               /* nothing was run */
     TUNE_FED,                   /* towers do not wait for input */
     TUNE_SPREAD,                /* the feed is fast enough on average; depth takes up the rest */
+    TUNE_DEPTH,                 /* it is not, and yet another depth helps */
     TUNE_CACHED,                /* shards that are kept in memory */
     TUNE_THREADS,               /* other numbers of threads are enough */
     TUNE_BOTH,                  /* other numbers of threads, and another depth */
@@ -53,6 +54,7 @@ struct tune_outcome {
                                          * takes of them; 0: images are no files */
     double drain_steps;                 /* until the best's full queues are empty; INFINITY where they stay filled */
     double gain;                        /* of images/s by the best, measured: 0.1 = 10 % */
+    double others;                      /* share of the cores' time that other programs took; 0: unknown */
     double seconds;                     /* that all took */
 };
 
@@ -60,6 +62,10 @@ double candidate_speed(const struct candidate *candidate);     /* median of its 
 double candidate_wait(const struct candidate *candidate);
 /* Half of what its rounds differ by, as a share of the median. */
 double candidate_range(const struct candidate *candidate);
+/* Is the feed alone, with the best's threads, slower than the towers alone? */
+bool outcome_lacks_input(const struct tune_outcome *outcome);
+/* Or are they, together on the same cores, slower than the towers alone, as far as it was measured? */
+bool outcome_lacks_cores(const struct tune_outcome *outcome);
 /* Choose the best of what was measured, and say what kind of limit there was. After all rounds. 0 or -ENOMEM. */
 int outcome_judge(struct tune_outcome *outcome);
 

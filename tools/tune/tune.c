@@ -12,6 +12,7 @@
 #include "stage/stop.h"
 #include "stage/text/decimal.h"
 #include "stage/thread.h"
+#include "tools/config/number.h"
 #include "tools/config/options.h"
 #include "tools/limits/cgroup.h"
 #include "tools/run/pace/sides.h"
@@ -47,6 +48,8 @@ struct tuning {
     double start_seconds;       /* that a trial takes beside its training, on average */
     double step_seconds;        /* of the configuration as it is */
     uint32_t runs;              /* trials that are done */
+    double others;              /* sum of the shares of the cores that others took in `others_known` of them */
+    uint32_t others_known;
     int exit_code;
 };
 
@@ -70,6 +73,10 @@ static int run(struct tuning *tuning, const char *const *own, size_t count, doub
     const int rc = trials_run(tuning->request, own, count, seconds, result, times);
     tuning->start_seconds += (fmax(seconds_since(begun_ns) - seconds, 0) - tuning->start_seconds) / ++tuning->runs;
     tuning->exit_code = result->exit_code;
+    if (rc == 0 && isfinite(result->others + result->stolen)) {
+        tuning->others += result->others + result->stolen;
+        tuning->others_known++;
+    }
     if (rc == -ECANCELED) {
         log_message(LOG_RUN, "interrupted: nothing was changed");
         tuning->exit_code = trial_end_code();
@@ -113,8 +120,8 @@ static int measure_now(struct tuning *tuning)
         return rc;
     if (!isfinite(tuning->now.images_per_second))
         return refuse(tuning, "too few steps were done to measure: give it more time");
-    log_message(LOG_RUN, "as configured: %.1f images/s, towers wait %.1f %% for input",
-                tuning->now.images_per_second, 100 * trials_wait(&tuning->now));
+    log_message(LOG_RUN, "as configured: %s images/s, towers wait %.1f %% for input",
+                number_rate(tuning->now.images_per_second).text, 100 * trials_wait(&tuning->now));
     return 0;
 }
 
@@ -177,8 +184,8 @@ static int measure_needs(struct tuning *tuning)
         model->step[i] = tuning->needs[i].steps;
         model->step_threads[i] = threads[i];
         model->step_kinds++;
-        log_message(LOG_RUN, "towers alone, %" PRIu32 " thread%s each: %.1f images/s", threads[i],
-                    threads[i] == 1 ? "" : "s", result.images_per_second);
+        log_message(LOG_RUN, "towers alone, %" PRIu32 " thread%s each: %s images/s", threads[i],
+                    threads[i] == 1 ? "" : "s", number_rate(result.images_per_second).text);
     }
     return 0;
 }
@@ -211,7 +218,7 @@ static int measure_feed(struct tuning *tuning)
     model->decode_cores = fmin(fmax(result.decoding_computed, 0), 1);
     if (model->pieces == 0)
         return refuse(tuning, "no batch was read whole in its time: give it more time");
-    log_message(LOG_RUN, "the feed alone, one decoder: %.1f images/s", result.images_per_second);
+    log_message(LOG_RUN, "the feed alone, one decoder: %s images/s", number_rate(result.images_per_second).text);
     return 0;
 }
 
@@ -415,6 +422,7 @@ static int conclude(struct tuning *tuning)
 {
     struct tune_outcome *const outcome = &tuning->outcome;
     outcome->seconds = seconds_since(tuning->begun_ns);
+    outcome->others = tuning->others_known > 0 ? tuning->others / tuning->others_known : 0;
     if (outcome_judge(outcome) != 0 || tune_report(outcome, stdout) != 0)
         return out_of_memory(tuning);
     if (tuning->request->writes)

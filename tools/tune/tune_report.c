@@ -13,15 +13,11 @@
 #define STEPS 400u              /* that a prediction is made of */
 #define BAR_COLUMNS 40u
 #define DRAWN_DEPTH 16u
+#define OTHERS_NAMED 0.1        /* share of the cores that other programs hold before it is worth a word */
 
 static const char *plural(uint32_t count)
 {
     return count == 1 ? "" : "s";
-}
-
-static struct number speed_words(double images_per_second)
-{
-    return number_grouped((uint64_t)(images_per_second + 0.5));
 }
 
 /* What was measured stage by stage. */
@@ -32,14 +28,14 @@ static void print_stages(const struct tune_outcome *outcome, FILE *out)
     for (uint32_t i = 0; i < model->step_kinds; i++) {
         const double seconds = feed_mean(&model->step[i]);
         wrapped_print(out, "towers    take %s images/s that are there (%u thread%s each; a step %.2f ms, spread "
-                           "%.0f %%)", speed_words(model->batch / seconds).text, model->step_threads[i],
+                           "%.0f %%)", number_rate(model->batch / seconds).text, model->step_threads[i],
                       plural(model->step_threads[i]), 1e3 * seconds, 100 * feed_spread(&model->step[i]));
     }
     wrapped_print(out, "reading   one reader gives %s images/s (spread %.0f %%; %.0f %% of its time it computes)",
-                  speed_words(per_piece / feed_mean(&model->read)).text, 100 * feed_spread(&model->read),
+                  number_rate(per_piece / feed_mean(&model->read)).text, 100 * feed_spread(&model->read),
                   100 * model->read_cores);
     wrapped_print(out, "decoding  one decoder gives %s images/s (spread %.0f %%)",
-                  speed_words(per_piece / feed_mean(&model->decode)).text, 100 * feed_spread(&model->decode));
+                  number_rate(per_piece / feed_mean(&model->decode)).text, 100 * feed_spread(&model->decode));
     if (model->copy.count > 0)
         wrapped_print(out, "copying   %.3f ms a batch (spread %.0f %%)", 1e3 * feed_mean(&model->copy),
                       100 * feed_spread(&model->copy));
@@ -53,16 +49,18 @@ static void print_stages(const struct tune_outcome *outcome, FILE *out)
                   outcome->trial_seconds, outcome->seconds);
 }
 
+static struct number speed_cell(double images_per_second)
+{
+    return number_cell(images_per_second, number_rate_digits(images_per_second), "", 9);
+}
+
 /* Of one round nothing is known of how far it is off. */
 static void print_measured(const struct tune_outcome *outcome, uint32_t i, FILE *out)
 {
     const struct candidate *const candidate = &outcome->candidates[i];
-    const double range = candidate_range(candidate);
-    char off[16] = "-";
-    if (!isnan(range))
-        snprintf(off, sizeof(off), "%.1f", 100 * range);
-    fprintf(out, " %9.1f %6s %6.1f %8.1f%s\n", candidate_speed(candidate), off, 100 * candidate_wait(candidate),
-            (double)candidate->planned_bytes / (1 << 20), i == outcome->best ? " <" : "");
+    fprintf(out, " %9s %6s %6.1f %8s%s\n", speed_cell(candidate_speed(candidate)).text,
+            number_cell(100 * candidate_range(candidate), 1, "", 6).text, 100 * candidate_wait(candidate),
+            number_cell((double)candidate->planned_bytes / (1 << 20), 1, "", 8).text, i == outcome->best ? " <" : "");
 }
 
 static void print_candidate(const struct tune_outcome *outcome, uint32_t i, FILE *out)
@@ -70,8 +68,9 @@ static void print_candidate(const struct tune_outcome *outcome, uint32_t i, FILE
     const struct candidate *const candidate = &outcome->candidates[i];
     const struct feed_setting *const is = &candidate->setting;
     const struct feed_prediction *const predicted = &candidate->predicted;
-    fprintf(out, "%5u %4u %4u %4u %5u%c%9.1f %6.1f", is->threads, is->readers, is->decoders, is->ring, is->slots,
-            candidate->is_cached ? 'c' : ' ', predicted->images_per_second, 100 * predicted->input_wait);
+    fprintf(out, "%5u %4u %4u %4u %5u%c%9s %6.1f", is->threads, is->readers, is->decoders, is->ring, is->slots,
+            candidate->is_cached ? 'c' : ' ', speed_cell(predicted->images_per_second).text,
+            100 * predicted->input_wait);
     if (candidate->is_refused)
         fputs("  needs too much memory\n", out);
     else if (candidate->rounds == 0)
@@ -154,23 +153,24 @@ static void cure_decoding(const struct tune_outcome *outcome, FILE *out)
     char cure[160];
     if (side > 0)
         snprintf(cure, sizeof(cure), "shards at %u pixels would give about %s: pipetrain-convert tfrecord SHARDS -o "
-                 "resized-%u --resize-short=%u", side, speed_words(given_when_smaller(outcome, side)).text, side, side);
+                 "resized-%u --resize-short=%u", side, number_rate(given_when_smaller(outcome, side)).text, side, side);
     else
         snprintf(cure, sizeof(cure), outcome->stored_side > 0
                  ? "shards without compression take no decoding: pipetrain-convert tfrecord SHARDS -o raw --raw"
                  : "it takes more cores");
     wrapped_print(out, "cure      %.0f of %.0f cores busy, %s images/s decoded, %s wanted: %s", busy,
-                  outcome->model.cores, speed_words(outcome->given).text, speed_words(outcome->wanted).text, cure);
+                  outcome->model.cores, number_rate(outcome->given).text, number_rate(outcome->wanted).text, cure);
 }
 
-/* A feed that is slower than the towers: what is missing, and what would help. */
+/* A feed that is slower than the towers, with what is recommended as well: what is missing, and what would help. */
 static void explain_deficit(const struct tune_outcome *outcome, FILE *out)
 {
     const struct candidate *const best = &outcome->candidates[outcome->best];
     const uint32_t ready = best->setting.ring + best->setting.slots;
-    wrapped_print(out, "reason    a deficit: the feed gives %s of the %s images/s that the towers would take, at any "
-                       "depth; %u batches that are ready last for %.0f steps", speed_words(outcome->given).text,
-                  speed_words(outcome->wanted).text, ready, outcome->drain_steps);
+    wrapped_print(out, "%s a deficit: the feed gives %s of the %s images/s that the towers would take, at any "
+                       "depth; %u batches that are ready last for %.0f steps", outcome->kind == TUNE_DEFICIT
+                       ? "reason   " : "still    ", number_rate(outcome->given).text, number_rate(outcome->wanted).text,
+                  ready, outcome->drain_steps);
     if (best->predicted.decoders_busy >= best->predicted.readers_busy)
         cure_decoding(outcome, out);
     else
@@ -178,9 +178,29 @@ static void explain_deficit(const struct tune_outcome *outcome, FILE *out)
                            "fit into memory, or a faster disk");
 }
 
-static void explain(const struct tune_outcome *outcome, FILE *out)
+/* Both are fast enough, but not at the same time. */
+static void explain_cores(const struct tune_outcome *outcome, FILE *out)
 {
-    const struct number given = speed_words(outcome->given), wanted = speed_words(outcome->wanted);
+    const double measured = candidate_speed(&outcome->candidates[outcome->best]);
+    if (outcome->kind != TUNE_SHARED)
+        wrapped_print(out, "still     %s of the %s images/s that the towers would take: they and the feed compute on "
+                           "the same %.0f cores", number_rate(measured).text, number_rate(outcome->wanted).text,
+                      outcome->model.cores);
+    cure_decoding(outcome, out);
+}
+
+/* What was measured is what they left. */
+static void explain_others(const struct tune_outcome *outcome, FILE *out)
+{
+    if (outcome->others > OTHERS_NAMED)
+        wrapped_print(out, "note      other programs used %.1f of the %.0f cores meanwhile: what is found here is for "
+                           "the cores they left; tune again when they have ended",
+                      outcome->others * outcome->model.cores, outcome->model.cores);
+}
+
+static void explain_kind(const struct tune_outcome *outcome, FILE *out)
+{
+    const struct number given = number_rate(outcome->given), wanted = number_rate(outcome->wanted);
     switch (outcome->kind) {
     case TUNE_UNTRIED:
         wrapped_print(out, "reason    there was no time to run what the model proposes, and nothing is recommended "
@@ -194,6 +214,9 @@ static void explain(const struct tune_outcome *outcome, FILE *out)
         wrapped_print(out, "reason    spread: the feed is fast enough on average (%s of %s images/s), but not evenly; "
                            "batches that are ready in advance take that up: %.1f %% more images/s", given.text,
                       wanted.text, 100 * outcome->gain);
+        return;
+    case TUNE_DEPTH:
+        wrapped_print(out, "reason    another depth: %.1f %% more images/s", 100 * outcome->gain);
         return;
     case TUNE_CACHED:
         wrapped_print(out, "reason    reading waits for files, and the shards have room in memory: %.1f %% more "
@@ -216,8 +239,18 @@ static void explain(const struct tune_outcome *outcome, FILE *out)
                            "wait %.1f %% of their time, and no setting was measurably better", given.text, wanted.text,
                       100 * candidate_wait(&outcome->candidates[0]));
         return;
-    default: explain_deficit(outcome, out);
+    default: return;        /* a deficit is explained in any case */
     }
+}
+
+static void explain(const struct tune_outcome *outcome, FILE *out)
+{
+    explain_kind(outcome, out);
+    if (outcome_lacks_input(outcome))
+        explain_deficit(outcome, out);
+    else if (outcome_lacks_cores(outcome))
+        explain_cores(outcome, out);
+    explain_others(outcome, out);
 }
 
 static void print_lines(const struct tune_outcome *outcome, FILE *out)

@@ -139,7 +139,7 @@ static void a_deficit_is_told_with_how_long_a_queue_lasts(void **state)
     assert_float_equal(outcome.given, 10 / 2.4, 1e-2);
     assert_float_equal(outcome.drain_steps, 6 / (1 - 1 / 2.4), 0.1);
     char *const text = reported(&outcome);
-    assert_non_null(strstr(text, "reason    a deficit: the feed gives 4 of the 10 images/s"));
+    assert_non_null(strstr(text, "reason    a deficit: the feed gives 4.17 of the 10 images/s"));
     assert_non_null(strstr(text, "last for 10 steps"));
     assert_non_null(strstr(text, "set       nothing: the configuration stays as it is\n"));
     free(text);
@@ -173,6 +173,61 @@ static void a_deficit_of_decoding_tells_what_smaller_images_would_give(void **st
     expect_words(&outcome, "pipetrain-convert", false);
     outcome.candidates[0].predicted.readers_busy = 2;
     expect_words(&outcome, "input.source = cached", true);
+}
+
+static void a_deficit_that_stays_is_told_with_its_cure(void **state)
+{
+    (void)state;
+    struct tune_outcome outcome = three(10, 15, 12);
+    outcome.model.decode = (struct feed_times)TIMES(slow);      /* twice as many decoders are not enough either */
+    outcome.candidates[1].predicted = (struct feed_prediction){ .decoders_busy = 2, .cores_busy = 3 };
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.kind, TUNE_THREADS);
+    expect_words(&outcome, "reason other numbers of threads: 50.0 % more images/s still a deficit: the feed gives "
+                           "8.33 of the 10 images/s", true);
+    expect_words(&outcome, "cure 3 of 8 cores busy, 8.33 images/s decoded, 10 wanted: ", true);
+    outcome = three(10, 10, 15);
+    outcome.model.decode = (struct feed_times)TIMES(slow);
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.kind, TUNE_DEPTH);         /* it is no spread: the feed lacks something on average */
+    expect_words(&outcome, "reason another depth: 50.0 % more images/s still a deficit: ", true);
+    expect_words(&outcome, "fast enough on average", false);
+    outcome = three(10, 15, 12);
+    outcome.model.decode = (struct feed_times)TIMES(slow);
+    outcome.rounds = 0;
+    for (uint32_t i = 0; i < 3; i++)
+        outcome.candidates[i].rounds = 0;
+    assert_int_equal(outcome_judge(&outcome), 0);
+    expect_words(&outcome, "reason there was no time", true);
+    expect_words(&outcome, "still a deficit: the feed gives 4.17 of the 10 images/s", true);
+}
+
+static void cores_that_towers_and_feed_share_are_told_with_a_cure(void **state)
+{
+    (void)state;
+    struct tune_outcome outcome = three(5, 7, 5);
+    outcome.model.steps_on_cores = true;
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.kind, TUNE_THREADS);
+    expect_words(&outcome, "still 7.70 of the 10 images/s that the towers would take: they and the feed compute on the "
+                           "same 8 cores cure ", true);
+    outcome = three(5, 5, 5);
+    outcome.model.steps_on_cores = true;
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.kind, TUNE_SHARED);
+    expect_words(&outcome, "measurably better was found cure ", true);
+    expect_words(&outcome, " still ", false);
+}
+
+static void other_programs_are_named(void **state)
+{
+    (void)state;
+    struct tune_outcome outcome = three(10, 10, 10);
+    outcome.others = 0.25;
+    assert_int_equal(outcome_judge(&outcome), 0);
+    expect_words(&outcome, "note other programs used 2.0 of the 8 cores meanwhile", true);
+    outcome.others = 0.05;
+    expect_words(&outcome, "other programs", false);
 }
 
 static void what_did_not_run_is_not_recommended(void **state)
@@ -276,6 +331,9 @@ int main(void)
         cmocka_unit_test(one_round_has_to_say_much),
         cmocka_unit_test(a_deficit_is_told_with_how_long_a_queue_lasts),
         cmocka_unit_test(a_deficit_of_decoding_tells_what_smaller_images_would_give),
+        cmocka_unit_test(a_deficit_that_stays_is_told_with_its_cure),
+        cmocka_unit_test(cores_that_towers_and_feed_share_are_told_with_a_cure),
+        cmocka_unit_test(other_programs_are_named),
         cmocka_unit_test(what_did_not_run_is_not_recommended),
         cmocka_unit_test(a_candidate_runs_with_its_keys),
         cmocka_unit_test(shards_in_memory_are_a_candidate),

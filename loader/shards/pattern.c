@@ -129,3 +129,21 @@ char *pattern_cut(char **rest)
     *out = '\0';
     return trim(pattern);
 }
+
+const char *pattern_hint(const char *pattern)
+{
+    static const struct { const char *text, *hint; bool is_at_begin; } rows[] = {
+        { "~", "; ~ is not expanded: write the path of the home directory", true },
+        { "://", "; addresses are not read: copy the files to this machine or mount them", false },
+        { "$", "; variables are not expanded: write what they stand for", false },
+        { "{", "; {a,b} and {1..3} are not expanded: use *, [1-3], or several patterns with commas", false },
+        { "}", "; {a,b} is not expanded: use *, [ab], or several patterns with commas", false },
+        { "**", "; ** matches within one directory, as * does: write a * for each level", false },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        const char *const found = strstr(pattern, rows[i].text);
+        if (found != NULL && (!rows[i].is_at_begin || found == pattern))
+            return rows[i].hint;
+    }
+    return "";
+}

@@ -21,5 +21,8 @@ int pattern_expand(const char *pattern, const struct pattern_visitor *visitor);
  * backslash is one of the pattern's, which loses the backslash. Writes into `*rest` and moves it on; NULL when
  * nothing is left, which is then NULL. The pattern may be empty. */
 char *pattern_cut(char **rest);
+/* What a pattern that names nothing holds that shells and other programs expand, and pattern_expand does not; "" where
+ * there is nothing of that kind. */
+const char *pattern_hint(const char *pattern);
 
 #endif

@@ -92,6 +92,14 @@ static int report(struct text *problems, const char *what, const char *path, con
     return result;
 }
 
+/* That there is nothing of this name, and what may be why. */
+static int report_nothing(struct text *problems, const char *what, const char *pattern, const char *text, int error)
+{
+    char line[256];
+    snprintf(line, sizeof(line), "%s%s", text, error == ENOENT ? pattern_hint(pattern) : "");
+    return report(problems, what, pattern, line, -error);
+}
+
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -271,7 +279,7 @@ static int find_by_pattern(struct shard_list *list, const char *pattern, const c
     if (finding.error != 0 && (rc == -finding.error || list->count == 0))
         return finding.error == ENOMEM ? -ENOMEM : report_unlisted(&finding, problems, what);
     if (rc == 0 && list->count == 0)
-        return report(problems, what, pattern, "no file matches this pattern", -ENOENT);
+        return report_nothing(problems, what, pattern, "no file matches this pattern", ENOENT);
     if (rc == 0 && finding.error != 0)
         log_message(LOG_RUN, "%s: %s: cannot be searched: %s", what, finding.unlisted, strerror(finding.error));
     return rc;
@@ -314,7 +322,7 @@ int shard_list_find(struct shard_list *list_out, const char *pattern, const char
     else if (strpbrk(pattern, "*?[") != NULL)
         rc = find_by_pattern(&list, pattern, what, problems);
     else
-        rc = report(problems, what, pattern, strerror(errno), -errno);
+        rc = report_nothing(problems, what, pattern, strerror(errno), errno);
     const char *const begun = rc == 0 ? begun_set_find(&list) : NULL;
     if (begun != NULL)
         rc = report(problems, what, begun, BEGUN_SET_TEXT, -EBADMSG);

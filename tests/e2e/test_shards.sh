@@ -237,6 +237,19 @@ expect_code 0 'extracting'
 expect_out '0.pgm: raw bytes \(H, W, C\), 4x4x1, 16 bytes, label 0$'
 expect_equal "$(head -n 3 "$work/0.pgm" | tr '\n' ' ')" 'P5 4 4 255 ' 'the head of a PGM'
 expect_equal "$(tail -c 16 "$work/0.pgm" | od -An -tu1 -N3 | tr -s ' ')" ' 0 31 62' 'its pixels'
+run "$shards" extract "$first" 0 -o "$work/0.png"
+expect_code 0 'a PNG of raw pixels'
+[ "$(head -c 8 "$work/0.png" | od -An -tx1 | tr -d ' \n')" = 89504e470d0a1a0a ] || fail 'the PNG is none'
+mkdir -p "$work/png/a" "$work/png/b"
+cp "$work/0.png" "$work/png/a"
+cp "$work/0.png" "$work/png/b"
+"$build/pipetrain-convert" folder "$work/png" -o "$work/png-set" --raw >/dev/null 2>&1 || fail 'the PNG cannot be decoded'
+run "$shards" extract "$work/png-set/train-00000-of-00002" 0 -o "$work/again.pgm"
+expect_same_file "$work/0.pgm" "$work/again.pgm" 'the pixels of the PNG'
+run "$shards" extract "$first" 0 -o "$work/0.jpg"
+expect_code 3 'raw pixels as a JPEG'
+expect_err 'record 0 at byte 0: its image is raw pixels: call the file .pgm or .png, not .jpg$'
+[ ! -e "$work/0.jpg" ] || fail 'a file that is no JPEG'
 run "$shards" extract "$first" 1 -o "$work/0.pgm"
 expect_code 5 'extracting over a file'
 run "$shards" extract "$first" 1 -fo "$work/0.pgm"

@@ -188,6 +188,10 @@ static void says_what_is_wrong_with_a_pattern(void **state)
     fixture_assert_refused(&options, "train: ", "absent.tfrecord: No such file");
     options.pattern = fixture_path(folder, "absent-*");
     fixture_assert_refused(&options, "absent-*", "no file matches");
+    options.pattern = "~/absent-*";
+    fixture_assert_refused(&options, "~/absent-*", "no file matches this pattern; ~ is not expanded");
+    options.pattern = "gs://bucket/absent";
+    fixture_assert_refused(&options, "gs://bucket/absent", "No such file or directory; addresses are not read");
     options.pattern = fixture_path(folder, "nothing");
     fixture_assert_refused(&options, "nothing", "no shards in this directory");
     options.pattern = "";

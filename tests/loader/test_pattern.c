@@ -143,12 +143,34 @@ static void names_that_are_too_long_are_an_error(void **state)
     assert_int_equal(pattern_expand(pattern, &visitor), -ENAMETOOLONG);
 }
 
+static void hints_at_what_shells_expand(void **state)
+{
+    (void)state;
+    static const struct { const char *pattern, *part; } cases[] = {
+        { "~/data/train*", "; ~ is not expanded" },
+        { "~user/x", "; ~ is not expanded" },
+        { "gs://bucket/train*", "; addresses are not read" },
+        { "file:///data/x", "; addresses are not read" },
+        { "$HOME/x", "; variables are not expanded" },
+        { "train-{00000..00003}-of-00004", "; {a,b} and {1..3} are not expanded" },
+        { "{a", "are not expanded" },
+        { "b}/train*", "is not expanded" },
+        { "data/**/train*", "; ** matches within one directory" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+        assert_non_null(strstr(pattern_hint(cases[i].pattern), cases[i].part));
+    static const char *const plain[] = { "", "data/train-*", "data/a~b", "backup~", "c:/x", "train-?[0-9]" };
+    for (size_t i = 0; i < sizeof(plain) / sizeof(*plain); i++)
+        assert_string_equal(pattern_hint(plain[i]), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_what_glob_finds),
         cmocka_unit_test(a_visitor_ends_the_search),
         cmocka_unit_test(names_that_are_too_long_are_an_error),
+        cmocka_unit_test(hints_at_what_shells_expand),
     };
     return cmocka_run_group_tests(tests, make_places, fixture_folder_leave);
 }

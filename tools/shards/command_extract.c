@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+#include <spng.h>
 
 #include "loader/images/image.h"
 #include "loader/record.h"
@@ -135,9 +138,72 @@ static int decode_raw(const struct wanted *wanted, const struct found_sample *sa
     return rc;
 }
 
+static bool ends_with(const char *path, const char *end)
+{
+    const size_t bytes = strlen(path), end_bytes = strlen(end);
+    return bytes > end_bytes && strcasecmp(path + bytes - end_bytes, end) == 0;
+}
+
+/* A name that says another format than the file will have would lead its reader astray. */
+static int check_name(const struct wanted *wanted, const struct shards_request *request,
+                      const struct found_sample *sample)
+{
+    static const struct { const char *end; bool is_jpeg, is_png, is_raw; } rows[] = {
+        { ".jpg", true, false, false }, { ".jpeg", true, false, false }, { ".png", false, true, true },
+        { ".pgm", false, false, true }, { ".ppm", false, false, true },  { ".pnm", false, false, true },
+    };
+    const bool is_raw = found_image_is_raw(sample->image);
+    const char *const ends = is_raw ? sample->channels == 1 ? ".pgm or .png" : ".ppm or .png"
+                             : sample->image == FOUND_JPEG ? ".jpg" : ".png";
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        const bool fits = is_raw ? rows[i].is_raw : sample->image == FOUND_JPEG ? rows[i].is_jpeg : rows[i].is_png;
+        if (ends_with(request->output, rows[i].end) && sample->image != FOUND_UNKNOWN && !fits)
+            return refuse(wanted, "its image is %s: call the file %s, not %s", found_image_text(sample->image), ends,
+                          rows[i].end);
+    }
+    return 0;
+}
+
+/* The file of a PNG, which is the caller's (free); NULL without memory. */
+static uint8_t *encode_png(const struct found_sample *sample, const uint8_t *pixels, size_t bytes, size_t *bytes_out)
+{
+    const struct spng_ihdr header = {
+        .width = sample->width, .height = sample->height, .bit_depth = 8,
+        .color_type = sample->channels == 1 ? SPNG_COLOR_TYPE_GRAYSCALE : SPNG_COLOR_TYPE_TRUECOLOR,
+    };
+    spng_ctx *const encoder = spng_ctx_new(SPNG_CTX_ENCODER);
+    uint8_t *file = NULL;
+    int rc = encoder != NULL ? spng_set_option(encoder, SPNG_ENCODE_TO_BUFFER, 1) : SPNG_EMEM;
+    if (rc == 0)
+        rc = spng_set_ihdr(encoder, (struct spng_ihdr *)&header);
+    if (rc == 0)
+        rc = spng_encode_image(encoder, pixels, bytes, SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE);
+    if (rc == 0)
+        file = spng_get_png_buffer(encoder, bytes_out, &rc);
+    spng_ctx_free(encoder);
+    return file;
+}
+
+static int write_png(const struct shards_request *request, const struct found_sample *sample, const uint8_t *pixels,
+                     size_t bytes)
+{
+    size_t file_bytes = 0;
+    uint8_t *const file = encode_png(sample, pixels, bytes, &file_bytes);
+    const struct file_part part = { file, file_bytes };
+    if (file == NULL) {
+        log_message(LOG_ERROR, "%s: %s", request->output, strerror(ENOMEM));
+        return EXIT_CODE_MEMORY;
+    }
+    const int code = result_file_write(request->output, request->may_replace, &part, 1);
+    free(file);
+    return code;
+}
+
 static int write_pixels(const struct shards_request *request, const struct found_sample *sample, const uint8_t *pixels,
                         size_t bytes)
 {
+    if (ends_with(request->output, ".png"))
+        return write_png(request, sample, pixels, bytes);
     char header[64];
     const int length = snprintf(header, sizeof(header), "P%c\n%" PRIu32 " %" PRIu32 "\n255\n",
                                 sample->channels == 1 ? '5' : '6', sample->width, sample->height);
@@ -210,6 +276,8 @@ static int run(const struct shards_request *request)
     int rc = load_record(&wanted, request);
     if (rc == 0)
         rc = find_image(&wanted, request, &sample);
+    if (rc == 0)
+        rc = check_name(&wanted, request, &sample);
     const int code = rc < 0 ? (int)exit_code_of(rc, EXIT_CODE_DATA) : write_image(&wanted, request, &sample);
     free(wanted.frame);
     return code;
@@ -224,7 +292,8 @@ const struct shards_command command_extract = {
     .summary = "the image of a record as a file",
     .help = "RECORD counts from 0. Encoded images are written byte by byte as they are\n"
             "stored; raw pixels, and lists of floats or integers, become PGM (one channel) or\n"
-            "PPM (three). Nothing in a record decides where anything is written.\n\n"
+            "PPM (three), or PNG where OUT ends in .png. An OUT that ends as another format\n"
+            "does is refused. Nothing in a record decides where anything is written.\n\n"
             "  " SHARDS_PROGRAM " extract train-00000-of-00004 17 -o 17.jpg\n"
             "  " SHARDS_PROGRAM " extract data/train-00000-of-00004 0 -o digit.pgm --force\n",
     .run = run,

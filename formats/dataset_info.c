@@ -73,7 +73,7 @@ static bool name_add(struct name *name, const char *text, size_t bytes)
 /* What stands for the variables of a template. */
 struct shard_words {
     const char *dataset, *split, *format;
-    char index[16], count[16], index_of_count[36];
+    char index[24], count[24], index_of_count[52];      /* digits of any size_t */
 };
 
 static void words_init(struct shard_words *words, const struct info *info, const char *split, size_t index,
@@ -84,7 +84,7 @@ static void words_init(struct shard_words *words, const struct info *info, const
     words->format = info->format;
     snprintf(words->index, sizeof(words->index), "%05zu", index);
     snprintf(words->count, sizeof(words->count), "%05zu", count);
-    snprintf(words->index_of_count, sizeof(words->index_of_count), "%.15s-of-%.15s", words->index, words->count);
+    snprintf(words->index_of_count, sizeof(words->index_of_count), "%s-of-%s", words->index, words->count);
 }
 
 /* The word for a variable, NULL when there is none. */

@@ -15,7 +15,7 @@
 
 static void expect_problem(const uint8_t *file, size_t bytes, const char *words)
 {
-    uint8_t *own = malloc(bytes ? bytes : 1);
+    uint8_t *own = calloc(bytes ? bytes : 1, 1);
     struct idx idx;
     const char *problem = NULL;
 

@@ -50,7 +50,8 @@ uint64_t trials_random(const struct trials *trials, const char *of, uint64_t ind
 /* The file of a board in the folder, with the order on it. */
 static struct board *board_open(const char *folder, const struct order *order, char *path_out, size_t path_size)
 {
-    snprintf(path_out, path_size, "%s.board", folder);
+    if ((size_t)snprintf(path_out, path_size, "%s.board", folder) >= path_size)
+        return NULL;
     const int fd = open(path_out, O_RDWR | O_CREAT | O_TRUNC, 0666);
     if (fd < 0 || ftruncate(fd, sizeof(struct board)) != 0)
         return NULL;

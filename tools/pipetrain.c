@@ -257,6 +257,8 @@ static int describe_model(struct settings *settings, bool as_file)
     if (rc == 0)
         rc = as_file ? net_file_write(net, stdout) : describe_layers(settings, net);
     net_close(net);
+    if (rc == -ENODEV)
+        return EXIT_CODE_DEVICE;        /* reported already */
     if (rc != 0)
         log_message(LOG_ERROR, "the model could not be described: %s", exit_cause(rc));
     return rc == 0 ? EXIT_CODE_OK : exit_code_of(rc, EXIT_CODE_INTERNAL);

@@ -3,6 +3,7 @@
 #include "compute/onednn/onednn_plan.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,17 +14,78 @@ static const char *const direction_names[] = {
     [NN_FORWARD] = "forward", [NN_BACKWARD_DATA] = "backward data", [NN_BACKWARD_WEIGHTS] = "backward weights",
 };
 
-bool nn_op_is_broken(const struct nn_op *op, const char *implementation)
+/* ---- kernels that compute wrongly ---- */
+
+static bool strides_with_channels_left_over(const struct nn_op *op, const dnnl_dim_t *src)
+{
+    return (op->strides[0] > 1 || op->strides[1] > 1) && src[1] % 16 != 0;
+}
+
+static bool strides_wider_than_the_image(const struct nn_op *op, const dnnl_dim_t *src)
+{
+    return op->strides[1] > src[3];
+}
+
+/* Values of one channel whose descriptor has all channels together. Their memory is the same with channels first, so
+ * oneDNN takes one for the other, but the strides in the descriptor differ. */
+static bool is_one_channel_last(nn_md md)
+{
+    struct nn_layout layout;
+    return nn_md_layout(md, &layout) == 0 && layout.rank == 4 && layout.dims[1] == 1 && layout.strides[1] == 1 &&
+           layout.dims[2] * layout.dims[3] > 1;
+}
+
+static bool has_one_channel_last(const struct nn_op *op, const dnnl_dim_t *src)
+{
+    (void)src;
+    return is_one_channel_last(op->src) || is_one_channel_last(op->dst);
+}
+
+#define EVERY_DIRECTION (1u << NN_FORWARD | 1u << NN_BACKWARD_DATA | 1u << NN_BACKWARD_WEIGHTS)
+
+/* Convolutions known to be computed wrongly: by implementations whose name holds `name` and none of `others` (NULL:
+ * there are no more), in versions [major_from, major_end) of oneDNN, in these directions, where the shape is one of
+ * those. */
+static const struct broken_kernel {
+    const char *name, *others[2];
+    int major_from, major_end;
+    unsigned directions;
+    bool (*has_shape)(const struct nn_op *op, const dnnl_dim_t *src);
+} broken_kernels[] = {
+    /* 2.6, AVX2 and AVX-512, fp32: written out of bounds. */
+    { "1x1", { NULL }, 0, 3, EVERY_DIRECTION, strides_with_channels_left_over },
+    /* 3.7 to 3.12, AVX2 and AVX-512, fp32, channels last: out of bounds again (uxlfoundation/oneDNN, issue 6035). */
+    { "1x1", { NULL }, 3, INT_MAX, 1u << NN_BACKWARD_WEIGHTS, strides_with_channels_left_over },
+    /* 2.6.3 to 3.7.2, AVX-512 and AMX, bf16: uninitialised memory is read. */
+    { "", { "gemm", "ref" }, 0, INT_MAX, 1u << NN_BACKWARD_WEIGHTS, strides_wider_than_the_image },
+    /* 3.7.2, AVX-512, fp32: the matrix product gets the strides of channels last. */
+    { "ncsp", { NULL }, 3, INT_MAX, EVERY_DIRECTION, has_one_channel_last },
+};
+
+static bool has_name(const struct broken_kernel *broken, const char *implementation)
+{
+    for (size_t i = 0; i < sizeof(broken->others) / sizeof(broken->others[0]); i++)
+        if (broken->others[i] != NULL && strstr(implementation, broken->others[i]) != NULL)
+            return false;
+    return strstr(implementation, broken->name) != NULL;
+}
+
+bool nn_op_is_broken(const struct nn_op *op, const char *implementation, int major)
 {
     dnnl_dim_t src[NN_RANK_MAX];
     if (op->kind != NN_CONVOLUTION || nn_md_dims(op->src, src) != 4)
         return false;
-    const bool strides = DNNL_VERSION_MAJOR < 3 && (op->strides[0] > 1 || op->strides[1] > 1);
-    if (strides && strstr(implementation, "1x1") != NULL && src[1] % 16 != 0)
-        return true;
-    return op->direction == NN_BACKWARD_WEIGHTS && op->strides[1] > src[3] &&
-           strstr(implementation, "gemm") == NULL && strstr(implementation, "ref") == NULL;
+    for (size_t i = 0; i < sizeof(broken_kernels) / sizeof(broken_kernels[0]); i++) {
+        const struct broken_kernel *const broken = &broken_kernels[i];
+        const bool is_meant = major >= broken->major_from && major < broken->major_end &&
+                              (broken->directions >> op->direction & 1) != 0;
+        if (is_meant && has_name(broken, implementation) && broken->has_shape(op, src))
+            return true;
+    }
+    return false;
 }
+
+/* ---- finding ---- */
 
 /* Winograd's kernels work in tiles that a cache holds, or, where their number has no fitting divisors, on all at
  * once: then the brought numbers take twice the memory of the values. */
@@ -36,7 +98,7 @@ static bool has_room(const struct nn_op *op, const_dnnl_primitive_desc_t pd)
  * means copying the image into columns first. */
 static enum pd_class pd_class_of(const struct nn_op *op, const_dnnl_primitive_desc_t pd)
 {
-    if (nn_op_is_broken(op, nn_pd_name(pd)))
+    if (nn_op_is_broken(op, nn_pd_name(pd), DNNL_VERSION_MAJOR))
         return PD_NONE;
     if (nn_pd_is_ref(pd))
         return PD_REF;

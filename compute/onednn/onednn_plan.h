@@ -166,12 +166,10 @@ struct nn_call {
 
 /* How fast a primitive can be expected to be, best first. */
 enum pd_class { PD_WINOGRAD, PD_FAST, PD_GEMM, PD_REF, PD_NONE };
-/* Whether oneDNN's implementation of this name is known to compute this convolution wrongly; it is never chosen then.
- * - oneDNN 2.6: 1x1 kernels with a stride write out of bounds where the channels do not fill whole vectors.
- * - oneDNN 2.6.3 to 3.7.2, AVX-512 and AMX: the bf16 gradient of the weights reads uninitialised memory where the
- *   horizontal stride is larger than the width of the input. The reference loops and the gemm kernels do not. After
- *   weighted_op only explicit padding, with several output columns, leads to such a stride. */
-bool nn_op_is_broken(const struct nn_op *op, const char *implementation);
+/* Whether the implementation of this name, in oneDNN `major`.x, is known to compute this convolution wrongly (a table
+ * in onednn_call.c): it is never chosen then, and the next one is. After weighted_op only explicit padding, with
+ * several output columns, leads to a stride that is wider than the image. */
+bool nn_op_is_broken(const struct nn_op *op, const char *implementation, int major);
 /* The first implementation of the best class for exactly these descriptors; op->winograd: one that computes
  * directly, when there is none by Winograd's algorithm. The caller destroys *pd_out, which is set unless the
  * class is PD_NONE. */

@@ -63,7 +63,8 @@ compute_tests = %D%/compute/test_arena %D%/compute/update/test_average %D%/compu
 	%D%/compute/test_values
 if HAVE_ONEDNN
 %C%_helpers_libhelpers_a_SOURCES += %D%/helpers/network/step_rig.c
-compute_tests += %D%/compute/test_bf16 %D%/compute/test_growing %D%/compute/test_norm_loops %D%/compute/onednn/test_onednn \
+compute_tests += %D%/compute/test_bf16 %D%/compute/onednn/test_convolutions %D%/compute/test_growing %D%/compute/test_norm_loops \
+	%D%/compute/onednn/test_onednn \
 	%D%/compute/test_onednn_room %D%/compute/onednn/test_onednn_store %D%/compute/test_winograd
 onednn_scripts = %D%/compute/older_cpus.sh
 endif

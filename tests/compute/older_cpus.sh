@@ -3,6 +3,7 @@
 # `devices.layout = auto` finds layouts in which those kernels are. Sets of instructions that this CPU does not have are
 # left out, since oneDNN then takes those that it has; what it has itself, the other tests compute with.
 graphs=$PIPETRAIN_BUILD/tests/compute/onednn/few_graphs
+convolutions=$PIPETRAIN_BUILD/tests/compute/onednn/test_convolutions
 pipetrain=$PIPETRAIN_BUILD/pipetrain
 [ "${PIPETRAIN_SANITIZER-no}" = no ] || { echo 'skipped: the same loops as on this CPU, and slow ones around them'; exit 77; }
 long=${PIPETRAIN_TEST_LONG:-no}
@@ -20,12 +21,14 @@ older= planned=DEFAULT
 is_there avx2 && older=SSE41 planned=AVX2
 is_there avx512bw && older="$older AVX2" planned="$planned AVX512_CORE"
 is_there 'avx512_vnni|avx512_bf16|amx_tile' && older="$older AVX512_CORE" planned="$planned DEFAULT"
+is_there amx_tile && older="$older AVX512_CORE_BF16"
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 for set in $older; do
     echo "== $set"
     ONEDNN_MAX_CPU_ISA=$set "$graphs" 2>&1 || exit 1
+    ONEDNN_MAX_CPU_ISA=$set "$convolutions" 2>&1 || exit 1
 done
 
 # Values between layers lie as the kernels want them: the image alone may be as it comes. Where densely connected

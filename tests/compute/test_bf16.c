@@ -29,7 +29,7 @@ static void need_bf16(void)
 
 static void open_bf16(struct network *network, const struct net *net, uint64_t seed)
 {
-    network_open_precise(network, "onednn", net, COUNT, PRECISION_BF16);
+    network_open_precise(network, "onednn", net, COUNT, PRECISION_BF16, LAYOUT_AUTO);
     network_draw_weights(network, seed);
 }
 
@@ -280,8 +280,8 @@ static void learns_as_fp32_does(void **state)
     struct net *net = small_net();
     struct backend_input input = network_input(net, SAMPLES, 3);
     struct network bf16, fp32;
-    network_open_precise(&bf16, "onednn", net, SAMPLES, PRECISION_BF16);
-    network_open_precise(&fp32, "onednn", net, SAMPLES, PRECISION_FP32);
+    network_open_precise(&bf16, "onednn", net, SAMPLES, PRECISION_BF16, LAYOUT_AUTO);
+    network_open_precise(&fp32, "onednn", net, SAMPLES, PRECISION_FP32, LAYOUT_AUTO);
     network_draw_weights(&bf16, 3);
     network_draw_weights(&fp32, 3);
     const double before = learn(&fp32, &input, SAMPLES, 1), wanted = learn(&fp32, &input, SAMPLES, STEPS);
@@ -301,7 +301,7 @@ static size_t value_bytes(const struct net *net, enum precision precision)
     struct network network;
     struct plan *plan;
     struct backend_needs needs;
-    network_open_precise(&network, "onednn", net, COUNT, precision);
+    network_open_precise(&network, "onednn", net, COUNT, precision, LAYOUT_AUTO);
     assert_int_equal(backend_onednn_ops.plan(network.backend, 256, true, &plan), 0);
     backend_onednn_ops.needs(network.backend, &needs);
     backend_onednn_ops.plan_close(plan);

@@ -27,7 +27,7 @@ static void compare_with_reference(const char *backend, struct net *net, uint32_
 {
     struct backend_input input = network_input(net, COUNT, seed);
     struct network network, reference;
-    network_open_precise(&network, backend, net, COUNT, precision);
+    network_open_precise(&network, backend, net, COUNT, precision, LAYOUT_AUTO);
     network_open(&reference, "reference", net, COUNT, 1);
     network_draw_weights(&network, seed);
     network_draw_weights(&reference, seed);

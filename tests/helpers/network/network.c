@@ -189,11 +189,11 @@ void network_open_painted(struct network *network, const char *backend, const st
 }
 
 void network_open_precise(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
-                          enum precision precision)
+                          enum precision precision, enum layout layout)
 {
     open_on_device(network, backend, net,
-                   (struct backend_spec){
-                       .threads = 1, .slice_max = slice_max, .paint = true, .precision = precision });
+                   (struct backend_spec){ .threads = 1, .slice_max = slice_max, .paint = true, .precision = precision,
+                                          .layout = layout });
 }
 
 void network_close(struct network *network)

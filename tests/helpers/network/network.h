@@ -48,9 +48,9 @@ void network_open_convolving(struct network *network, const char *backend, const
                              uint32_t threads, enum convolution convolution, size_t workspace);
 /* With one thread, and with memory that holds nothing painted between layers. */
 void network_open_painted(struct network *network, const char *backend, const struct net *net, uint32_t slice_max);
-/* Painted, and in the precision asked for. */
+/* Painted, in the precision and with values in the layout asked for. */
 void network_open_precise(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
-                          enum precision precision);
+                          enum precision precision, enum layout layout);
 void network_close(struct network *network);
 /* The memory the parameter itself lies in: weights or statistics. */
 float *network_arena(const struct network *network, uint32_t parameter);

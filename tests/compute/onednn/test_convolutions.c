@@ -1,0 +1,169 @@
+/* Tests of each kind of convolution on its own: every combination of few and odd channels, narrow images, windows,
+ * strides and paddings, in every layout and in every precision this CPU has, against the reference. A kernel of oneDNN
+ * that computes one of them wrongly is found here by its shape, rather than by luck in a random network. older_cpus.sh
+ * runs this program again with each set of instructions that the CPU has. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "tests/helpers/network/network_check.h"
+#include "tests/helpers/network/network_distance.h"
+#include "tests/helpers/team_sleep.h"
+#include "tests/helpers/test_long.h"
+
+enum { COUNT = 4, CLASSES = 3 };
+
+/* One convolution, and how the values around it are stored. */
+struct shape_case {
+    uint32_t height, width, channels, filters, kernel, stride;
+    enum padding padding;
+    enum layout layout;
+    bool is_branch;             /* its input is read by another layer as well */
+};
+
+/* A convolution makes the input of the tested one, so that the tested one has all three directions. NULL: the window
+ * does not fit. */
+static struct net *case_net(const struct shape_case *about)
+{
+    char name[96];
+    struct net *net;
+    snprintf(name, sizeof(name), "%ux%ux%u to %u, kernel %u, stride %u, %s, layout %u%s", about->channels,
+             about->height, about->width, about->filters, about->kernel, about->stride,
+             about->padding == PADDING_SAME ? "same" : "valid", about->layout, about->is_branch ? ", branch" : "");
+    assert_int_equal(net_open(&net, name, (struct shape){ 3, about->height, about->width }, CLASSES), 0);
+    const uint32_t stem = (uint32_t)net_conv2d(net, "stem", NET_INPUT, about->channels,
+                                               window_square(1, 1, PADDING_SAME), true);
+    const int64_t conv = net_conv2d(net, "conv", stem, about->filters,
+                                    window_square(about->kernel, about->stride, about->padding), about->stride != 2);
+    if (conv < 0) {
+        net_close(net);
+        return NULL;
+    }
+    uint32_t logits = (uint32_t)net_dense(net, "classes", (uint32_t)conv, CLASSES, true);
+    if (about->is_branch)
+        logits = (uint32_t)net_add(net, "sum", logits, (uint32_t)net_dense(net, "beside", stem, CLASSES, true));
+    net_softmax_loss(net, "loss", logits);
+    net_finish(net);
+    assert_string_equal(net_error(net), "");
+    return net;
+}
+
+static void check_in_fp32(const struct net *net, enum layout layout, uint32_t seed)
+{
+    struct network network;
+    network_open_laid_out(&network, "onednn", net, COUNT, seed % 8 == 0 ? 2 : 1, layout);
+    network_compare_with_reference(&network, COUNT, seed);
+    network_close(&network);
+}
+
+static void check_in_bf16(const struct net *net, enum layout layout, uint32_t seed,
+                          struct network_distances *distances)
+{
+    struct backend_input input = network_input(net, COUNT, seed);
+    struct network network, reference;
+    network_open_precise(&network, "onednn", net, COUNT, PRECISION_BF16, layout);
+    network_open(&reference, "reference", net, COUNT, 1);
+    network_draw_weights(&network, seed);
+    network_draw_weights(&reference, seed);
+    network_add_distances(&network, &reference, &input, COUNT, PRECISION_BF16, distances);
+    network_close(&network);
+    network_close(&reference);
+    network_input_release(&input);
+}
+
+static bool has_bf16(void)
+{
+    const struct backend_spec spec = { .precision = PRECISION_BF16 };
+    struct refusal refusal;
+    return backend_find("onednn")->supports(&spec, &refusal) == 0;
+}
+
+static const struct { uint32_t height, width; } sizes[] = { { 1, 1 }, { 8, 1 }, { 1, 7 }, { 5, 2 }, { 6, 6 } };
+static const struct { uint32_t channels, filters; } widths[] = {
+    { 1, 1 }, { 1, 16 }, { 16, 1 }, { 4, 24 }, { 3, 8 }, { 8, 16 }, { 16, 16 }, { 17, 33 }, { 32, 16 },
+};
+static const uint32_t kernels[] = { 1, 2, 3, 5 };
+static const struct { enum layout layout; bool is_branch; } places[] = {
+    { LAYOUT_AUTO, false }, { LAYOUT_AUTO, true }, { LAYOUT_NHWC, true }, { LAYOUT_NCHW, true },
+};
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Numbers of a case, each below its bound: the digits of a number in a mixed base. */
+static uint32_t take_digit(uint32_t *number, size_t bound)
+{
+    const uint32_t digit = *number % (uint32_t)bound;
+    *number /= (uint32_t)bound;
+    return digit;
+}
+
+/* The shapes of index 0, 1, ...; false behind the last one. A short run takes each shape in one of the layouts, all of
+ * them in turn; a long one takes each in all. */
+static bool find_case(uint32_t index, struct shape_case *case_out)
+{
+    uint32_t left = index;
+    const uint32_t all = test_is_long() ? take_digit(&left, LENGTH(places)) : 0;
+    const uint32_t width = take_digit(&left, LENGTH(widths)), kernel = take_digit(&left, LENGTH(kernels));
+    const uint32_t stride = 1 + take_digit(&left, 3), padding = take_digit(&left, 2);
+    const uint32_t size = take_digit(&left, LENGTH(sizes));
+    const uint32_t place = test_is_long() ? all : (width + kernel + stride + padding + size) % LENGTH(places);
+    *case_out = (struct shape_case){
+        .height = sizes[size].height, .width = sizes[size].width,
+        .channels = widths[width].channels, .filters = widths[width].filters,
+        .kernel = kernels[kernel], .stride = stride, .padding = padding == 0 ? PADDING_SAME : PADDING_VALID,
+        .layout = places[place].layout, .is_branch = places[place].is_branch,
+    };
+    return left == 0;
+}
+
+static void every_convolution_gives_what_the_reference_gives(void **state)
+{
+    (void)state;
+    struct shape_case about;
+    uint32_t checked = 0;
+    for (uint32_t index = 0; find_case(index, &about); index++) {
+        struct net *const net = case_net(&about);
+        if (net == NULL)
+            continue;
+        check_in_fp32(net, about.layout, index);
+        net_close(net);
+        checked++;
+    }
+    print_message("%u convolutions\n", checked);
+    assert_true(checked > 500);
+}
+
+static void every_convolution_gives_in_bf16_what_the_reference_gives(void **state)
+{
+    (void)state;
+    struct network_distances distances = { 0, 0 };
+    struct shape_case about;
+    if (!has_bf16()) {
+        print_message("the CPU has no bf16\n");
+        skip();
+    }
+    for (uint32_t index = 0; find_case(index, &about); index++) {
+        struct net *const net = case_net(&about);
+        if (net == NULL)
+            continue;
+        check_in_bf16(net, about.layout, index, &distances);
+        net_close(net);
+    }
+    network_assert_distances(&distances, PRECISION_BF16);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    teams_sleep(argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_convolution_gives_what_the_reference_gives),
+        cmocka_unit_test(every_convolution_gives_in_bf16_what_the_reference_gives),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

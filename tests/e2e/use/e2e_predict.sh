@@ -13,7 +13,7 @@ validation = jpeg/validation-*
 [model]
 name = mnist_cnn
 [train]
-batch = 50
+batch = 10
 epochs = 8
 [devices]
 kind = $kind

@@ -35,6 +35,14 @@ void dataset_close(struct dataset *dataset)
 
 /* The last shard that begins at or before `id`: an empty one shares its first id with the
  * shard behind it. */
+bool dataset_is_plain(const struct dataset *dataset)
+{
+    for (uint32_t i = 0; i < dataset->shard_count; i++)
+        if (dataset->sources[i] != NULL && !dataset->sources[i]->ops->is_plain)
+            return false;
+    return true;
+}
+
 static uint32_t find_shard(const struct dataset *dataset, uint64_t id)
 {
     uint32_t low = 0, high = dataset->shard_count;

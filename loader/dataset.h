@@ -77,6 +77,9 @@ int dataset_open(struct dataset **dataset_out, const struct dataset_options *opt
                  char *problem_out, size_t problem_size);
 void dataset_close(struct dataset *dataset);
 
+/* Whether no shard is compressed, so that reading any record costs that record alone. */
+bool dataset_is_plain(const struct dataset *dataset);
+
 struct dataset_place { uint32_t shard; uint32_t payload_bytes; uint64_t record; uint64_t offset; };
 /* Where record `id` (< record_count) lies. O(log shards). */
 struct dataset_place dataset_find(const struct dataset *dataset, uint64_t id);

@@ -7,7 +7,7 @@ loader_libloader_a_SOURCES = \
 	%D%/shards/begun_set.c %D%/shards/left_out.c %D%/shards/text_file.c \
 	%D%/packed/packed_map.c %D%/packed/packed_pool.c %D%/packed/packed_shard.c %D%/packed/packed_stream.c \
 	%D%/opening/class_list.c %D%/opening/dataset_open.c %D%/opening/dataset_probe.c %D%/opening/label_order.c \
-	%D%/opening/label_survey.c \
+	%D%/opening/image_survey.c %D%/opening/label_survey.c \
 	%D%/opening/opening.c %D%/opening/set_part.c %D%/opening/split_folder.c \
 	%D%/dataset.c %D%/dataset_overlap.c %D%/dataset_shards.c %D%/shard_counts.c %D%/shard_store.c \
 	%D%/augment/augment.c %D%/augment/colour.c %D%/augment/crop.c %D%/augment/mixing.c \

@@ -16,7 +16,7 @@ tools_libtools_a_SOURCES = \
 	%D%/run/summary/step_histogram.c \
 	%D%/run/summary/summary_plan.c \
 	%D%/run/device_plan.c %D%/run/memory_fit.c %D%/run/memory_plan.c %D%/run/run_plan.c %D%/run/tower_plan.c \
-	%D%/run/label_report.c %D%/run/lane.c %D%/run/pipeline.c %D%/run/run.c %D%/run/run_data.c %D%/run/state/account_text.c %D%/run/state/run_back.c %D%/run/state/run_identity.c %D%/run/state/run_state.c %D%/run/state/run_weights.c %D%/run/signals.c \
+	%D%/run/data_check.c %D%/run/lane.c %D%/run/pipeline.c %D%/run/run.c %D%/run/run_data.c %D%/run/state/account_text.c %D%/run/state/run_back.c %D%/run/state/run_identity.c %D%/run/state/run_state.c %D%/run/state/run_weights.c %D%/run/signals.c \
 	%D%/config/observe/scrape_target.c %D%/run/observe/metrics_text.c %D%/run/observe/prometheus.c \
 	%D%/run/observe/scrape_file.c %D%/run/observe/scrape_server.c \
 	%D%/config/observe/histogram_steps.c %D%/run/observe/histogram.c %D%/run/observe/shown_tensors.c \

@@ -44,10 +44,12 @@ static bool guess_shape(size_t count, char *text, size_t text_size)
 static void report_count(const struct stored_image *image, const struct image_shape *shape, size_t wanted,
                          char *problem, size_t problem_size)
 {
-    char guess[64], advice[160] = "";
+    char guess[64], floats[64], advice[256] = "";
+    const bool may_be_floats = is_bytes(image) && image->byte_count % 4 == 0 &&
+                               guess_shape(image->byte_count / 4, floats, sizeof(floats));
     if (guess_shape(image->byte_count, guess, sizeof(guess)))
-        snprintf(advice, sizeof(advice), ": as many as images of %s, and pipetrain --describe lists the networks by "
-                 "their images", guess);
+        snprintf(advice, sizeof(advice), ": as many as images of %s%s%s, and pipetrain --describe lists the networks "
+                 "by their images", guess, may_be_floats ? ", or as floats of " : "", may_be_floats ? floats : "");
     snprintf(problem, problem_size, "has %zu %s, the network wants %zu (%" PRIu32 "x%" PRIu32 "x%" PRIu32 ")%s",
              image->byte_count, numbers_of(image), wanted, shape->height, shape->width, shape->channels, advice);
 }

@@ -59,13 +59,23 @@ static uint64_t look_count(const struct dataset *dataset)
     return dataset->record_count < LOOK_RECORDS ? dataset->record_count : LOOK_RECORDS;
 }
 
+/* The i-th of these records: spread over the set, or near the beginnings of its shards where what is in front of a
+ * record must be unpacked to read it. */
+static uint64_t look_id(const struct dataset *dataset, uint64_t i)
+{
+    if (dataset_is_plain(dataset))
+        return (uint64_t)((__uint128_t)dataset->record_count * i / look_count(dataset));
+    const uint32_t shard = (uint32_t)(i % dataset->shard_count);
+    const uint64_t id = dataset->first_ids[shard] + i / dataset->shard_count;
+    return id < dataset->first_ids[shard + 1] ? id : dataset->first_ids[shard];
+}
+
 /* The payload of the i-th of these records, NULL where it cannot be read. */
 static const uint8_t *look(struct decode_context *context, uint64_t i, uint64_t *bytes_out)
 {
-    const struct dataset *const dataset = context->dataset;
     struct record_problem problem;
-    const uint64_t id = (uint64_t)((__uint128_t)dataset->record_count * i / look_count(dataset));
-    return record_payload(context, id, bytes_out, &problem);
+    const uint64_t id = look_id(context->dataset, i);
+    return id < context->dataset->record_count ? record_payload(context, id, bytes_out, &problem) : NULL;
 }
 
 /* Whether the labels of other records are bytes that only a number can be. */

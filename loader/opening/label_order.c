@@ -66,7 +66,7 @@ static double equal_share(const struct look *look)
 int label_order_look(struct label_order *look_out, const struct dataset *dataset, const struct order_shape *shape,
                      uint64_t seed)
 {
-    struct look look = { .count = 0 };
+    struct look look = { .labels = { 0 } };
     int rc = shape->count > 1 ? decode_context_open(&look.context, dataset) : 0;
     if (rc < 0)
         return rc;
@@ -79,7 +79,10 @@ int label_order_look(struct label_order *look_out, const struct dataset *dataset
     *look_out = (struct label_order){ .pairs = look.count / 2 };
     for (uint32_t i = 0; i < look.count; i += 2)
         look_out->equal += look.labels[i] == look.labels[i + 1];
-    look_out->expected = look_out->pairs * equal_share(&look);
+    const double share = equal_share(&look);
+    look_out->expected = look_out->pairs * share;
+    look_out->is_one_label = share == 1 && look.count > 0;
+    look_out->label = look.labels[0];
     return 0;
 }
 

@@ -14,6 +14,8 @@ struct label_order {
     uint32_t pairs;             /* whose labels can be read */
     uint32_t equal;             /* have the same label */
     double expected;            /* of `pairs`, if the records were mixed */
+    bool is_one_label;          /* all labels read are equal, of several records */
+    int64_t label;              /* which is that one, as stored */
 };
 
 /* Read the labels of some pairs in the first epoch's order of this seed. 0, -ENOMEM, or -ECANCELED soon after the set

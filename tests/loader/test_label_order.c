@@ -82,6 +82,9 @@ static void other_sets_are_left_in_peace(void **state)
         struct dataset *const dataset = make_set(sets[i].name, sets[i].label);
         assert_sorted(dataset, stored, false);
         assert_sorted(dataset, blocks(1), false);
+        const struct label_order look = look_at(dataset, stored);
+        assert_int_equal(look.is_one_label, sets[i].label == one_class);
+        assert_true(!look.is_one_label || look.label == 3);
         dataset_close(dataset);
     }
 }

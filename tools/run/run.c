@@ -16,10 +16,10 @@
 #include "tools/results/results.h"
 #include "tools/run/about.h"
 #include "tools/run/account.h"
+#include "tools/run/data_check.h"
 #include "tools/run/goal/goal.h"
 #include "tools/run/goal/nonfinite.h"
 #include "tools/run/goal/overfit_end.h"
-#include "tools/run/label_report.h"
 #include "tools/run/pipeline.h"
 #include "tools/run/report.h"
 #include "tools/run/report_damage.h"
@@ -408,7 +408,7 @@ static int check(struct run *run)
     if (code != 0)
         return code;
     print_start(run);
-    code = label_report_check(datasets_of(run), stdout);
+    code = data_check(datasets_of(run), stdout);
     return code == 0 ? run_plan_check_losses(&run->plan, run->settings, datasets_of(run), run->stop) : code;
 }
 

@@ -20,6 +20,7 @@
 #include "tools/run/signals.h"
 #include "tools/text/wrapped.h"
 
+#define ONE_LABEL_RECORDS 8u    /* fewer may have one label by chance */
 #define PROBLEM_BYTES 16384u
 #define NAME_TEXT_BYTES 1024u
 #define NAMES_COLUMNS 70u       /* of 80, behind those of what the line is about */
@@ -131,6 +132,21 @@ static void check_classes(struct dataset *const datasets[PASS_COUNT], struct pro
                  "both sets together, or name the classes of both with data.class_names = FILE", validation, train);
 }
 
+/* Numbers of one type mean the same in both sets. */
+static void check_images(struct dataset *const datasets[PASS_COUNT], struct problems *problems)
+{
+    const struct dataset *const train = datasets[PASS_TRAIN], *const validation = datasets[PASS_EVALUATE];
+    char of_train[128], of_validation[128];
+    if (train == NULL || validation == NULL || train->format.reading.type != validation->format.reading.type ||
+        (train->format.reading.range == validation->format.reading.range &&
+         train->format.reading.layout == validation->format.reading.layout))
+        return;
+    sample_describe_images(&train->format, of_train, sizeof(of_train));
+    sample_describe_images(&validation->format, of_validation, sizeof(of_validation));
+    problems_add(problems, "pipetrain", "validation: its images are read as %s, those of train as %s: set "
+                 "data.image_range and data.image_layout to what both are", of_validation, of_train);
+}
+
 /* What the directories that are named hold besides the sets. */
 static int tell_left_out(struct dataset *const datasets[PASS_COUNT], struct problems *problems)
 {
@@ -188,6 +204,8 @@ int run_data_open(struct dataset *datasets[PASS_COUNT], const struct settings *s
         rc = check_overlap(datasets, problems);
     if (problems->count == 0 && !is_shared)
         check_classes(datasets, problems);
+    if (problems->count == 0)
+        check_images(datasets, problems);
     if (problems->count == 0)
         rc = tell_left_out(datasets, problems);
     return problems->count == 0 ? 0 : rc == -ENOMEM ? -ENOMEM : -EINVAL;
@@ -260,7 +278,14 @@ void run_data_warn(const struct dataset *dataset, const struct order_shape *shap
         [SHUFFLE_BLOCK] = "use a larger data.shuffle_window or a smaller input.read_block",
     };
     struct label_order look;
-    if (label_order_look(&look, dataset, shape, seed) < 0 || !label_order_is_sorted(&look))
+    if (label_order_look(&look, dataset, shape, seed) < 0)
+        return;
+    if (look.is_one_label && dataset->options.classes > 1 && dataset->record_count >= ONE_LABEL_RECORDS)
+        log_message(LOG_RUN,
+                    "%s: every label that was looked at is %" PRId64 ", and the network has %" PRIu32 " classes: is "
+                    "'%s' the right feature (data.label_key)?", dataset->options.what, look.label,
+                    dataset->options.classes, dataset->format.keys[SAMPLE_LABEL]);
+    if (!label_order_is_sorted(&look))
         return;
     log_message(LOG_RUN,
                 "%s: of %" PRIu32 " pairs of records that follow each other %" PRIu32 " have the same label, where "

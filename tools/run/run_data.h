@@ -17,7 +17,7 @@
  * fixes the number. After the file and --set, before settings_finish. */
 void run_data_take_classes(struct settings *settings);
 /* Open what the settings name, for samples of the net's input. A set that is not named stays NULL. Where it is only
- * checked, labels out of range do not refuse a set: label_report_print tells of them. 0, or -EINVAL or -ENOMEM
+ * checked, labels out of range do not refuse a set: data_check tells of them. 0, or -EINVAL or -ENOMEM
  * with the problems; the caller closes what is open. */
 int run_data_open(struct dataset *datasets[PASS_COUNT], const struct settings *settings, const struct net *net,
                   bool is_check, struct problems *problems);

@@ -1,12 +1,14 @@
-/* A histogram of labels, and what it says of label_offset. */
-#include "tools/run/label_report.h"
+/* A histogram of labels, what it says of label_offset, and whether images can be decoded. */
+#include "tools/run/data_check.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "loader/damage_list.h"
+#include "loader/opening/image_survey.h"
 #include "loader/opening/label_survey.h"
+#include "stage/log.h"
 #include "stage/stop.h"
 #include "tools/config/number.h"
 #include "tools/config/problems.h"
@@ -19,6 +21,8 @@
 #define LISTED_MAX 100u
 /* In so many records of each class one of the lowest label would be among them. */
 #define RECORDS_OF_CLASS 20u
+#define WARNED_IMAGES 8u        /* fewer may be dark by chance */
+#define NEARLY_BLACK 16u
 
 /* A stretch of equal labels in a survey. */
 struct stretch {
@@ -91,20 +95,26 @@ static void print_survey(const struct label_survey *survey, const struct dataset
                       number_grouped(survey->repeats).text);
 }
 
+/* Records of a survey that cannot be read, the first of them with its problem. */
+struct unreadable {
+    uint64_t count, id;
+    const struct record_problem *problem;
+};
+
 /* A run would end at such a record; where it goes on that is said here. */
-static void tell_unreadable(const struct label_survey *survey, const struct dataset *dataset, FILE *out,
+static void tell_unreadable(const struct unreadable *bad, const struct dataset *dataset, FILE *out,
                             struct problems *problems)
 {
     char text[DAMAGE_TEXT_BYTES], more[64] = "";
     if (dataset->options.skip_damage) {
-        fprintf(out, "%10s%s more cannot be read and will be left out\n", "", number_grouped(survey->unreadable).text);
+        fprintf(out, "%10s%s more cannot be read and will be left out\n", "", number_grouped(bad->count).text);
         return;
     }
-    record_describe(dataset, survey->bad_id, &survey->problem, text, sizeof(text));
-    if (survey->unreadable > 1)
-        snprintf(more, sizeof(more), "; %s more records are damaged", number_grouped(survey->unreadable - 1).text);
+    record_describe(dataset, bad->id, bad->problem, text, sizeof(text));
+    if (bad->count > 1)
+        snprintf(more, sizeof(more), "; %s more records are damaged", number_grouped(bad->count - 1).text);
     problems_add(problems, "pipetrain", "%s: %s%s%s", name_of(dataset), text, more,
-                 survey->problem.is_damage ? SHARD_SKIP_ADVICE : "");
+                 bad->problem->is_damage ? SHARD_SKIP_ADVICE : "");
 }
 
 static void add_problem(const struct label_survey *survey, const struct dataset *dataset, struct problems *problems)
@@ -140,7 +150,7 @@ static void print_doubt(const struct label_survey *survey, const struct dataset 
                   offset - 1);
 }
 
-static int report(const struct dataset *dataset, FILE *out, struct problems *problems)
+static int check_labels(const struct dataset *dataset, FILE *out, struct problems *problems)
 {
     struct label_survey survey;
     const int rc = label_survey_make(&survey, dataset);
@@ -150,7 +160,8 @@ static int report(const struct dataset *dataset, FILE *out, struct problems *pro
         return rc;
     print_survey(&survey, dataset, out);
     if (survey.unreadable > 0)
-        tell_unreadable(&survey, dataset, out, problems);
+        tell_unreadable(&(struct unreadable){ survey.unreadable, survey.bad_id, &survey.problem }, dataset, out,
+                        problems);
     const bool is_broken = survey.unreadable > 0 && !dataset->options.skip_damage;
     const bool fits = label_survey_fits(&survey, dataset->options.label_offset, dataset->options.classes);
     if (!fits)
@@ -161,24 +172,70 @@ static int report(const struct dataset *dataset, FILE *out, struct problems *pro
     return fits && !is_broken ? 0 : -EINVAL;
 }
 
+static void print_images(const struct image_survey *survey, const struct dataset *dataset, FILE *out)
+{
+    char pixels[96] = "", flawed[64] = "";
+    if (survey->count > 0)
+        snprintf(pixels, sizeof(pixels), ": pixels from %u to %u, mean %.1f", survey->lowest, survey->highest,
+                 survey->mean);
+    if (survey->flawed > 0)
+        snprintf(flawed, sizeof(flawed), "; the decoder warns of %s of them", number_grouped(survey->flawed).text);
+    wrapped_print(out, "images    %-10s %s of %s decoded%s%s%s", name_of(dataset), number_grouped(survey->count).text,
+                  number_grouped(dataset->record_count).text, pixels, flawed,
+                  survey->count + survey->unreadable < dataset->record_count
+                      ? "; all are decoded by pipetrain-shards check --decode" : "");
+}
+
+/* Images that nothing can be learnt of. Raw ones are warned of when the set is opened. */
+static void warn_of_images(const struct image_survey *survey, const struct dataset *dataset)
+{
+    if (survey->count < WARNED_IMAGES || dataset->format.image != &image_encoded_ops || survey->highest >= NEARLY_BLACK)
+        return;
+    log_message(LOG_RUN, "%s: the brightest pixel of %" PRIu64 " images is %u of 255: they are black, or nearly",
+                name_of(dataset), survey->count, survey->highest);
+}
+
+static int check_images(const struct dataset *dataset, FILE *out, struct problems *problems)
+{
+    struct image_survey survey;
+    const int rc = image_survey_make(&survey, dataset);
+    if (rc == -ENOMEM)
+        problems_add(problems, "pipetrain", "%s: not enough memory to decode images", name_of(dataset));
+    if (rc < 0)
+        return rc;
+    print_images(&survey, dataset, out);
+    warn_of_images(&survey, dataset);
+    if (survey.unreadable > 0)
+        tell_unreadable(&(struct unreadable){ survey.unreadable, survey.bad_id, &survey.problem }, dataset, out,
+                        problems);
+    return survey.unreadable > 0 && !dataset->options.skip_damage ? -EINVAL : 0;
+}
+
+/* Images are decoded only where labels are right: the same records are bad. */
+static int check_set(const struct dataset *dataset, FILE *out, struct problems *problems)
+{
+    const int rc = check_labels(dataset, out, problems);
+    return rc == 0 ? check_images(dataset, out, problems) : rc;
+}
+
 /* 0, -EINVAL with problems where labels are out of range or, unless damage is skipped, a record looked at cannot be
  * read, -ENOMEM, or -ECANCELED soon after the sets have become unwanted. */
-static int report_all(const struct dataset *const datasets[PASS_COUNT], FILE *out, struct problems *problems)
+static int check_all(const struct dataset *const datasets[PASS_COUNT], FILE *out, struct problems *problems)
 {
     int rc = 0;
     for (int pass = 0; pass < PASS_COUNT && (rc == 0 || rc == -EINVAL); pass++) {
-        const int result = datasets[pass] != NULL ? report(datasets[pass], out, problems) : 0;
+        const int result = datasets[pass] != NULL ? check_set(datasets[pass], out, problems) : 0;
         rc = result != 0 ? result : rc;
     }
     fflush(out);
     return rc;
 }
 
-int label_report_check(const struct dataset *const datasets[PASS_COUNT], FILE *out)
+int data_check(const struct dataset *const datasets[PASS_COUNT], FILE *out)
 {
     struct problems problems;
     problems_init(&problems);
-    const int rc = report_all(datasets, out, &problems);
+    const int rc = check_all(datasets, out, &problems);
     if (rc != 0 && rc != -ECANCELED)
         problems_print(&problems);
     const int code = rc == -ECANCELED ? signals_exit_code()

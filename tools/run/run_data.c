@@ -40,7 +40,7 @@ void run_data_take_classes(struct settings *settings)
     const struct model *const model = named_model(settings);
     struct option_origin *const origin = settings_origin(settings, SECTION_DATA, "classes");
     const bool is_fixed = *settings->model.weights != '\0' && *settings->model.skip == '\0';
-    if (model == NULL || is_fixed || origin->origin > ORIGIN_MODEL || settings->input.source == INPUT_SYNTHETIC)
+    if (model == NULL || is_fixed || origin->origin > ORIGIN_MODEL)
         return;
     const uint64_t said = dataset_shards_classes(settings->data.train);
     const int64_t classes = said <= DATASET_CLASSES_MAX ? (int64_t)said + settings->data.label_offset : 0;

@@ -58,6 +58,7 @@ run "$pipetrain" --describe=mnist_cnn --net
 expect_out '^classes 10$'
 run "$pipetrain" -c three.conf --set input.source=synthetic --set train.steps=2 --set run.dir=drawn
 expect_code 0 'synthetic images'
+expect_equal "$(outputs drawn/weights.safetensors)" 3 'outputs of a run beside which real input is compared'
 
 # The same records and numbers, and other names.
 run "$pipetrain" -c three.conf --set run.dir=named --set checkpoint.every=epoch

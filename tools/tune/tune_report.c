@@ -27,8 +27,8 @@ static void print_stages(const struct tune_outcome *outcome, FILE *out)
     const double per_piece = (double)model->batch / model->towers / model->pieces;
     for (uint32_t i = 0; i < model->step_kinds; i++) {
         const double seconds = feed_mean(&model->step[i]);
-        wrapped_print(out, "towers    take %s images/s that are there (%u thread%s each; a step %.2f ms, spread "
-                           "%.0f %%)", number_rate(model->batch / seconds).text, model->step_threads[i],
+        wrapped_print(out, "towers    alone, input already in memory: %s images/s (%u thread%s each; a step %.2f "
+                           "ms, spread %.0f %%)", number_rate(model->batch / seconds).text, model->step_threads[i],
                       plural(model->step_threads[i]), 1e3 * seconds, 100 * feed_spread(&model->step[i]));
     }
     wrapped_print(out, "reading   one reader gives %s images/s (spread %.0f %%; %.0f %% of its time it computes)",

@@ -186,10 +186,13 @@ static int tell_text(const struct label_format *format, const char *key, const s
 static int tell_kind(const struct label_format *format, const char *key, const struct feature *feature,
                      const struct payload_problem *problem)
 {
-    const struct values_text values = feature_values_text(feature);
+    struct values_text values = feature_values_text(feature);
     const char *const holds = values.text;
     if (feature->kind == FEATURE_MISSING)
         return feature_tell_missing(problem, "label", key);
+    if (is_bytes(feature))
+        snprintf(values.text, sizeof(values.text), "%zu byte%s", feature->byte_count,
+                 feature->byte_count == 1 ? "" : "s");
     if (is_bytes(feature) && is_text(feature) && (format->ops == NULL || format->ops->read == read_text))
         return tell_text(format, key, feature, problem);
     if (is_one_hot(feature) && format->ops == NULL)

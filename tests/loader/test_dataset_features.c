@@ -327,7 +327,7 @@ static void refuses_labels_out_of_range_and_says_how_to_shift_them(void **state)
     fixture_assert_refused(&options, "label 9223372036854775807", "[0, 10)");
     options.label_offset = 0;
     options.label_key = "image_raw";
-    fixture_assert_refused(&options, "feature 'image_raw' holds bytes, one integer label", "record 0");
+    fixture_assert_refused(&options, "feature 'image_raw' holds 24 bytes, one integer label", "record 0");
 }
 
 static void refuses_what_is_no_example(void **state)

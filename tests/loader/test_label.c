@@ -200,6 +200,14 @@ static void what_open_labels_are_is_seen_from_one_byte(void **state)
     }
 }
 
+static void the_bytes_of_a_number_are_refused(void **state)
+{
+    (void)state;
+    struct label_format format = { .classes = CLASSES };
+    expect_refused(&format, FEATURE_BYTES, "\3\0\0\0\0\0\0\0", 8,
+                   "feature 'label' holds 8 bytes, one integer label is needed");
+}
+
 static void advice_for_what_is_out_of_range_goes_round_no_circle(void **state)
 {
     (void)state;
@@ -237,6 +245,7 @@ int main(void)
         cmocka_unit_test(a_single_byte_that_is_no_character_is_a_number),
         cmocka_unit_test(a_single_character_is_a_number_only_where_others_are),
         cmocka_unit_test(what_open_labels_are_is_seen_from_one_byte),
+        cmocka_unit_test(the_bytes_of_a_number_are_refused),
         cmocka_unit_test(advice_for_what_is_out_of_range_goes_round_no_circle),
         cmocka_unit_test(a_record_stored_otherwise_than_the_first_is_refused),
     };

@@ -77,11 +77,12 @@ expect_best other 'going on elsewhere'
 best parts --set checkpoint.every=epoch --set train.epochs=1
 best parts --set checkpoint.every=epoch --set train.epochs=3 --set checkpoint.keep_best=no
 expect_err 'best.safetensors is of step 38 and stays as it is: checkpoint.keep_best is no'
-expect_summary parts best.step 114
+later=$(summary parts best.step)
+[ "$later" -gt 38 ] || fail 'no epoch is better than the first: the test is none'
 best parts --set checkpoint.every=epoch --set train.epochs=4
 expect_code 0 'keeping the best again'
-expect_err "the state of the best evaluation so far, at step 114, is not in the run's directory"
-[ "$(summary parts best.step)" -ne 114 ] || fail 'a best state that was not kept'
+expect_err "the state of the best evaluation so far, at step $later, is not in the run's directory"
+[ "$(summary parts best.step)" -ne "$later" ] || fail 'a best state that was not kept'
 expect_best parts 'keeping the best again'
 
 # A new run in the place of that one takes it away; without a validation set there is no best.

@@ -7,13 +7,14 @@
 #include <string.h>
 
 #define PIECE 4096u             /* floats looked at before it is asked whether one was bad */
-#define EXPONENT 0x7f800000u    /* all ones in what is not finite */
+#define MAGNITUDE 0x7fffffffu   /* all but the sign: in the order of the numbers, infinities and no numbers last */
+#define BOUND ((127 + FINITE_BITS) << 23)
 
 static bool is_finite(const float *number)
 {
     uint32_t bits;
     memcpy(&bits, number, sizeof(bits));
-    return (bits & EXPONENT) != EXPONENT;
+    return (int32_t)(bits & MAGNITUDE) < BOUND;
 }
 
 /* Without a branch, so that it is vectorised. */

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "compute/finite.h"
+
 #define QUAD 4u             /* floats a thread reads at once */
 
 /* ---- sums of squares: a block for each part, then one for each range ---- */
@@ -357,7 +359,7 @@ static __global__ void check(size_t count, const float *__restrict__ gradients, 
     const floats<GROUP> values = read_some<GROUP>(gradients + i, count - i);
     bool is_good = true;
     for (uint32_t k = 0; k < GROUP; k++)
-        is_good = is_good && isfinite(values.value[k]);
+        is_good = is_good && fabsf(values.value[k]) < FINITE_BOUND;
     if (!is_good)
         scale->overflowed = LOSS_SCALE_BROKEN;      /* by any number of threads: they all write the same */
 }
@@ -420,7 +422,7 @@ static __global__ void find_broken(size_t count, const float *__restrict__ range
         return;
     const floats<GROUP> values = read_some<GROUP>(range + i, count - i);
     uint32_t k = 0;
-    while (k < GROUP && isfinite(values.value[k]))
+    while (k < GROUP && fabsf(values.value[k]) < FINITE_BOUND)
         k++;
     if (k < GROUP)
         atomicMin(first, (unsigned long long)(i + k));

@@ -18,20 +18,21 @@
 #include "compute/health.h"
 #include "tests/helpers/network/tower_stand.h"
 
-static const float bad[] = { NAN, INFINITY, -INFINITY };
+static const float bad[] = { NAN, INFINITY, -INFINITY, 1e24f, -FLT_MAX, FINITE_BOUND };
+enum { BAD = sizeof(bad) / sizeof(bad[0]) };
 
 static void the_first_number_that_is_not_finite_is_found_in_any_place(void **state)
 {
     (void)state;
     enum { COUNT = 10000 };
     float *floats = calloc(COUNT, sizeof(*floats));
-    floats[1] = FLT_MAX;
-    floats[2] = -FLT_MAX;
+    floats[1] = 1e18f;
+    floats[2] = -1e18f;
     floats[3] = 0x1p-149f;
     assert_int_equal(finite_count(floats, COUNT), COUNT);
     for (size_t i = 0; i < COUNT; i += i < 20 || i > COUNT - 20 ? 1 : 89) {
         const float kept = floats[i];
-        floats[i] = bad[i % 3];
+        floats[i] = bad[i % BAD];
         assert_int_equal(finite_count(floats, COUNT), i);
         assert_int_equal(finite_count(floats, i), i);
         assert_int_equal(finite_count(floats + i, COUNT - i), 0);

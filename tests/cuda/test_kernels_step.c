@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "compute/cuda/kernels.h"
+#include "compute/finite.h"
 #include "tests/cuda/kernel_areas.h"
 #include "tests/peers/optimizer_trajectories.h"
 #include "tests/peers/trajectory_numbers.h"
@@ -460,21 +461,23 @@ static uint32_t overflowed_after_check(const float *gradients, size_t count, uin
     return scale.overflowed;
 }
 
+static const float bad[] = { INFINITY, -INFINITY, NAN, 1e24f, -FLT_MAX, FINITE_BOUND };
+enum { BAD = sizeof(bad) / sizeof(bad[0]) };
+
 static void check_finds_a_number_that_is_not_finite_in_any_place(void **state)
 {
     enum { COUNT = 2061 };
-    static const float bad[] = { INFINITY, -INFINITY, NAN };
     float *gradients = draw(VALUE_FP32, 32, COUNT);
     (void)state;
-    gradients[1] = FLT_MAX;
-    gradients[2] = -FLT_MAX;
+    gradients[1] = 1e18f;
+    gradients[2] = -1e18f;
     gradients[3] = 0x1p-149f;
     assert_int_equal(overflowed_after_check(gradients, COUNT, 0), 0);
     assert_int_equal(overflowed_after_check(gradients, COUNT, 1), 1);
     assert_int_equal(overflowed_after_check(gradients, 0, 0), 0);
     for (size_t i = 0; i < COUNT; i += i < 16 || i > COUNT - 16 ? 1 : 97) {
         const float kept = gradients[i];
-        gradients[i] = bad[i % 3];
+        gradients[i] = bad[i % BAD];
         assert_int_equal(overflowed_after_check(gradients, COUNT, 0), 1);
         assert_int_equal(overflowed_after_check(gradients, i, 0), 0);      /* it lies behind the range */
         gradients[i] = kept;
@@ -496,17 +499,16 @@ static uint64_t first_broken(const float *floats, size_t count)
 static void the_first_number_that_is_not_finite_is_found_in_any_place(void **state)
 {
     enum { COUNT = 2061 };
-    static const float bad[] = { INFINITY, -INFINITY, NAN };
     float *floats = draw(VALUE_FP32, 33, COUNT);
     (void)state;
-    floats[1] = FLT_MAX;
-    floats[2] = -FLT_MAX;
+    floats[1] = 1e18f;
+    floats[2] = -1e18f;
     floats[3] = 0x1p-149f;
     assert_true(first_broken(floats, COUNT) == UINT64_MAX);
     assert_true(first_broken(floats, 0) == UINT64_MAX);
     for (size_t i = 0; i < COUNT; i += i < 16 || i > COUNT - 16 ? 1 : 97) {
         const float kept = floats[i], last = floats[COUNT - 1];
-        floats[i] = bad[i % 3];
+        floats[i] = bad[i % BAD];
         assert_true(first_broken(floats, i) == UINT64_MAX);
         floats[COUNT - 1] = NAN;
         assert_int_equal(first_broken(floats, COUNT), i);

@@ -257,8 +257,8 @@ static int check_finite(const struct net *net, struct checkpoint_place place, co
     if (place.part == CHECKPOINT_STATE || first == count)
         return 0;
     checkpoint_name(net, place, name);
-    return PROBLEM("its tensor '%.80s' holds a number that is not finite (%f at index %zu): no run saves such a state",
-                   name, (double)numbers[first], first);
+    return PROBLEM("its tensor '%.80s' holds a number that " FINITE_WORDS " (%g at index %zu): "
+                   "no run saves such a state", name, (double)numbers[first], first);
 }
 
 static int read_numbers(const struct checkpoint_reader *reader, const struct net *net, struct checkpoint_place place,

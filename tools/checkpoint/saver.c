@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/finite.h"
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/thread.h"
@@ -48,7 +49,7 @@ static void tell(const struct checkpoint_saver *saver, int rc, const char *broke
     if (saver->taken_mark.files == CHECKPOINT_BEST)
         snprintf(name, sizeof(name), CHECKPOINT_BEST_FILE);
     if (rc == -EDOM)
-        log_message(LOG_ERROR, "%s/%s: not written: %s holds a number that is not finite",
+        log_message(LOG_ERROR, "%s/%s: not written: %s holds a number that " FINITE_WORDS,
                     run_directory_path(saver->spec.directory), name, broken);
     else
         log_message(LOG_ERROR, "%s/%s: %s: the run goes on, and what was saved before stays",

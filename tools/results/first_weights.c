@@ -437,7 +437,7 @@ static int take_all(const struct first_weights *weights, struct tower *tower)
     close_room(&room);
     if (rc != 0)
         log_message(LOG_ERROR, "%s: %s: %s", weights->path, broken,
-                    rc == -EDOM     ? "holds a number that is not finite"
+                    rc == -EDOM     ? "holds a number that " FINITE_WORDS
                     : rc == -EILSEQ ? "is not as it was written: the file is damaged"
                                     : exit_cause(rc));
     return rc;

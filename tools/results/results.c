@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "compute/finite.h"
 #include "stage/log.h"
 
 #define SMALL_BYTES ((uint64_t)256 << 10)       /* run.conf, summary.json and some metrics */
@@ -88,7 +89,7 @@ static int fail_to_save(const struct results *results, int rc, const char *broke
 {
     if (rc == -EDOM)
         stop_fail(results->stop, EXIT_CODE_NONFINITE,
-                  "%s holds a number that is not finite after step %" PRIu64 ": try a smaller learning rate than %g",
+                  "%s holds a number that " FINITE_WORDS " after step %" PRIu64 ": try a smaller learning rate than %g",
                   broken, steps, learning_rate);
     else if (rc == -EREMOTEIO)
         stop_fail(results->stop, EXIT_CODE_DEVICE,

@@ -35,7 +35,7 @@ dark() {
 
 dark stop
 expect_code 73 'a loss that is not finite'
-expect_err '(the loss is no longer a finite number|holds a number that is not finite): epoch 1, step [0-9]+'
+expect_err '(the loss is no longer a finite number|holds a number that is not finite or above 1e18): epoch 1, step [0-9]+'
 
 expect_err ', rate 0\.001.*: try a smaller learning rate than 0\.001'
 # A loss that is not finite names the rate and a layer, also between two looks at the weights.
@@ -44,6 +44,15 @@ for towers in 1 2; do
         --set report.interval=1000 --set run.resume=never
     expect_code 73 'a rate that ruins the weights'
     expect_err 'tower [01], rate 1e\+30, first of the weights that are not [a-z]+[0-9]\.(weight|bias): try'
+done
+
+# A step whose weights become as large as a wrong gradient makes them is no result, although no number is an infinity.
+for lr in 1e22 1e24; do
+    try huge --set model.file="$work/smooth.net" --set train.optimizer=sgd --set train.learning_rate=$lr --set train.steps=1 \
+        --set data.validation= --set run.resume=never
+    expect_code 73 "weights beyond what a network has, rate $lr"
+    expect_err 'holds a number that is not finite or above 1e18'
+    [ ! -e "$work/runs/huge/weights.safetensors" ] || fail 'weights beyond what a network has were saved'
 done
 
 for how in replicated:1:auto replicated:2:auto replicated:2:reference averaging:2:auto independent:2:auto; do

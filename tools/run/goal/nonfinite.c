@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "compute/finite.h"
 #include "stage/log.h"
 
 #define WORDS_BYTES 192u
@@ -30,7 +31,7 @@ static void fail(struct stop *stop, const struct step_report *report, uint32_t t
     stop_fail(stop, EXIT_CODE_NONFINITE,
               "%s%s: epoch %u, %s %llu, tower %u%s%s: try a smaller learning rate than %g",
               is_lost ? "the loss is no longer a finite number" : report->broken,
-              is_lost ? "" : " holds a number that is not finite", report->span.epoch + 1,
+              is_lost ? "" : " holds a number that " FINITE_WORDS, report->span.epoch + 1,
               is_training ? "step" : "evaluation batch", (unsigned long long)report->span.step + 1, tower, rate, layer,
               train->learning_rate);
 }

@@ -32,6 +32,14 @@ static int fail(const struct loader *loader, enum pass pass, uint64_t id, const 
     return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "%s%s", text, problem->is_damage ? SHARD_SKIP_ADVICE : "");
 }
 
+/* Memory is no fault of the record, which is neither damaged nor left out. */
+static int fail_memory(const struct loader *loader, enum pass pass, uint64_t id, const struct record_problem *problem)
+{
+    char text[DAMAGE_TEXT_BYTES];
+    record_describe(loader->spec.datasets[pass], id, problem, text, sizeof(text));
+    return stop_fail(loader->spec.stop, EXIT_CODE_MEMORY, "%s", text);
+}
+
 /* Count a damaged record. -ECANCELED when that is one too many. */
 static int count_damage(struct loader *loader, enum pass pass, uint64_t id, const struct record_problem *problem)
 {
@@ -63,7 +71,10 @@ static int replace(struct worker *decoder, const struct place_target *target)
     for (uint64_t step = 1; step < dataset->record_count; step++) {
         const uint64_t id = (wanted + step) % dataset->record_count;
         struct record_problem problem;
-        if (record_load(decoder->contexts[pass], id, &target->sample, &problem) == 0) {
+        const int rc = record_load(decoder->contexts[pass], id, &target->sample, &problem);
+        if (rc == -ENOMEM)
+            return fail_memory(loader, pass, id, &problem);
+        if (rc == 0) {
             note_warning(loader, pass, id, &problem);
             *target->id = id;
             return 0;
@@ -103,7 +114,10 @@ static int decode_record(struct worker *decoder, const struct work_record *recor
 {
     struct record_problem problem;
     struct decode_context *const context = decoder->contexts[target->sample.request.pass];
-    if (record_decode(context, &record->read, &target->sample, &problem) < 0)
+    const int rc = record_decode(context, &record->read, &target->sample, &problem);
+    if (rc == -ENOMEM)
+        return fail_memory(decoder->loader, target->sample.request.pass, *target->id, &problem);
+    if (rc < 0)
         return skip(decoder, target, &problem);
     note_warning(decoder->loader, target->sample.request.pass, *target->id, &problem);
     return 0;

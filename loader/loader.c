@@ -10,6 +10,15 @@
 
 #include "loader/work.h"
 
+static bool takes_large(const struct loader_spec *spec)
+{
+    bool takes = false;
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+        takes = takes || (spec->datasets[pass] != NULL && spec->datasets[pass]->format.image != NULL &&
+                          spec->datasets[pass]->format.image->takes_large);
+    return takes;
+}
+
 struct loader_memory loader_memory(const struct loader_spec *spec)
 {
     struct work_plan plan;
@@ -18,6 +27,7 @@ struct loader_memory loader_memory(const struct loader_spec *spec)
     return (struct loader_memory){ .bytes = plan.total_bytes,
                                    .kept_bytes = plan.store_bytes,
                                    .window_spare_bytes = plan.window_bytes - plan.window_bytes / blocks,
+                                   .takes_large = takes_large(spec),
                                    .is_read = !plan.is_stored[PASS_TRAIN] };
 }
 

@@ -64,6 +64,7 @@ struct loader_memory {
     size_t kept_bytes;                  /* of these, for shards kept as read */
     size_t window_spare_bytes;          /* of these, for all but the first block of windows: a smaller window_bytes
                                          * saves them */
+    bool takes_large;                   /* decoders share memory for large images besides (images/image_memory.h) */
     bool is_read;                       /* training records come from files in every epoch */
 };
 struct loader_memory loader_memory(const struct loader_spec *spec);

@@ -105,13 +105,14 @@ static int read_sample(struct encoded *encoded, int format, const struct picture
 {
     struct picture picture;
     uint32_t eighths;
-    if (formats[format]->read(encoded->decoders[format], wish, &picture, &eighths, reason) < 0)
-        return -EBADMSG;
+    int rc = formats[format]->read(encoded->decoders[format], wish, &picture, &eighths, reason);
+    if (rc < 0)
+        return rc;
     const struct augment_view view = scale_view(wish->view, eighths);
-    if (scale_picture(&encoded->scale, &picture, &view, wish->shape, pixels_out) == 0)
-        return 0;
-    text_add(reason, "there is not enough memory to scale it");
-    return -EBADMSG;
+    rc = scale_picture(&encoded->scale, &picture, &view, wish->shape, pixels_out);
+    if (rc < 0)
+        text_add(reason, "there is not enough memory to scale it");
+    return rc;
 }
 
 static int decode_format(struct encoded *encoded, int format, const struct stored_image *image,
@@ -119,11 +120,14 @@ static int decode_format(struct encoded *encoded, int format, const struct store
 {
     uint32_t height, width;
     struct augment_view view;
-    if (formats[format]->begin(encoded->decoders[format], image->bytes, image->byte_count, &height, &width, reason) < 0)
-        return -EBADMSG;
+    int rc = formats[format]->begin(encoded->decoders[format], image->bytes, image->byte_count, &height, &width,
+                                    reason);
+    if (rc < 0)
+        return rc;
     augment_view(request->augment, request, height, width, &view);
     const struct picture_wish wish = { &view, &request->shape };
-    const int rc = read_sample(encoded, format, &wish, pixels_out, reason);
+    rc = read_sample(encoded, format, &wish, pixels_out, reason);
+    formats[format]->end(encoded->decoders[format]);
     if (rc == 0)
         augment_colour(request->augment, request, pixels_out);
     return rc;
@@ -152,4 +156,5 @@ static int decode_encoded(void *codec, const struct stored_image *image, const s
 
 const struct image_ops image_encoded_ops = {
     .name = "JPEG or PNG files", .open = open_encoded, .close = close_encoded, .codec_bytes = CODEC_BYTES,
+    .takes_large = true,
     .decode = decode_encoded };

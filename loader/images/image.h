@@ -73,9 +73,10 @@ struct image_ops {
     int (*open)(void **codec_out);
     void (*close)(void *codec);
     size_t codec_bytes;
-    /* Write the pixels wanted (HWC). 0, or -EBADMSG with a text that follows "record N at byte
-     * B: "; the pixels may be written in part then. Such a text also says of what flaws of the image the decoder has
-     * passed over; else 0 leaves it alone. In the thread that opened the codec. */
+    bool takes_large;           /* images take more than that when they are large (image_memory.h) */
+    /* Write the pixels wanted (HWC). 0; or -EBADMSG, or -ENOMEM, which is no fault of the image, with a text that
+     * follows "record N at byte B: "; the pixels may be written in part then. Such a text also says of what flaws of
+     * the image the decoder has passed over; else 0 leaves it alone. In the thread that opened the codec. */
     int (*decode)(void *codec, const struct stored_image *image, const struct image_request *request,
                   uint8_t *pixels_out, char *problem_out, size_t problem_size);
 };

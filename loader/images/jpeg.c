@@ -1,15 +1,19 @@
 /* JPEG images. Called by decoders for every JPEG. The library reports errors by a function that may not
  * return: every call of it is made inside jpeg_try, in the thread the decoder belongs to. */
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <jerror.h>
 #include <jpeglib.h>
 
 #include "loader/images/channels.h"
+#include "loader/images/image_memory.h"
 #include "loader/images/picture_ops.h"
 #include "loader/images/scratch.h"
 
@@ -18,13 +22,16 @@
 /* Chroma between two samples of it is computed from both: with so many columns more at each side a part of an image
  * has the pixels of the whole. */
 #define COLUMNS_BESIDE 1u
+#define CROPPED_MORE (2 * COLUMNS_BESIDE + 64u)        /* columns that may come besides, to make the blocks whole */
 
 struct jpeg {
     struct jpeg_decompress_struct library;
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
     jmp_buf escape;             /* where a call of the library that fails goes */
-    const char *refusal;        /* why it fails, where that is no error of the library */
+    int refusal;                /* the error it fails with where that is none of the library; 0: it is one */
+    char reason[256];           /* of the refusal */
+    size_t taken;               /* of the memory for large images, until the image ends */
     struct scratch pixels;
     char warning[JMSG_LENGTH_MAX];      /* the first of an image */
 
@@ -35,15 +42,22 @@ struct jpeg {
     uint32_t eighths;
 };
 
-static void refuse(struct jpeg *jpeg, const char *refusal)
+static void refuse(struct jpeg *jpeg, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void refuse(struct jpeg *jpeg, int error, const char *format, ...)
 {
-    jpeg->refusal = refusal;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(jpeg->reason, sizeof(jpeg->reason), format, arguments);
+    va_end(arguments);
+    jpeg->refusal = error;
     longjmp(jpeg->escape, 1);
 }
 
 static void meet_error(j_common_ptr library)
 {
-    refuse(library->client_data, NULL);
+    struct jpeg *const jpeg = library->client_data;
+    jpeg->refusal = 0;
+    longjmp(jpeg->escape, 1);
 }
 
 /* The first warning of an image is kept; level < 0 is one. */
@@ -64,10 +78,10 @@ static void watch_scans(j_common_ptr library)
 {
     struct jpeg *const jpeg = library->client_data;
     if (jpeg->library.input_scan_number > SCANS_MAX)
-        refuse(jpeg, "it has more than 100 scans");
+        refuse(jpeg, -EBADMSG, "it has more than %d scans", SCANS_MAX);
 }
 
-/* 0, or -EBADMSG with what the library or refuse says of it. */
+/* 0; -EBADMSG, or -ENOMEM, which is no fault of the image, with what the library or refuse says of it. */
 static int jpeg_try(struct jpeg *jpeg, void (*call)(struct jpeg *jpeg), struct text *problem)
 {
     if (setjmp(jpeg->escape) == 0) {
@@ -76,8 +90,10 @@ static int jpeg_try(struct jpeg *jpeg, void (*call)(struct jpeg *jpeg), struct t
     }
     char message[JMSG_LENGTH_MAX];
     jpeg->errors.format_message((j_common_ptr)&jpeg->library, message);
-    text_add(problem, "%s", jpeg->refusal != NULL ? jpeg->refusal : message);
-    return -EBADMSG;
+    text_add(problem, "%s", jpeg->refusal != 0 ? jpeg->reason : message);
+    if (jpeg->refusal != 0)
+        return jpeg->refusal;
+    return jpeg->errors.msg_code == JERR_OUT_OF_MEMORY ? -ENOMEM : -EBADMSG;
 }
 
 static int open_jpeg(void **decoder_out)
@@ -115,10 +131,11 @@ static void read_header(struct jpeg *jpeg)
     library->progress = &jpeg->progress;
     jpeg_mem_src(library, jpeg->bytes, jpeg->byte_count);
     (void)jpeg_read_header(library, TRUE);
-    if ((uint64_t)library->image_width * library->image_height > PICTURE_PIXELS_MAX)
-        refuse(jpeg, "it has more than 64 Mi pixels");
+    if ((uint64_t)library->image_width * library->image_height > image_memory_pixels())
+        refuse(jpeg, -EBADMSG, "it has %ux%u pixels, and input.max_pixels is %" PRIu64, library->image_width,
+               library->image_height, image_memory_pixels());
     if (library->num_components == 2 || library->num_components > 4)
-        refuse(jpeg, "it has neither 1, 3 nor 4 colour components");
+        refuse(jpeg, -EBADMSG, "it has neither 1, 3 nor 4 colour components");
 }
 
 static int begin_jpeg(void *decoder, const uint8_t *bytes, size_t byte_count, uint32_t *height_out, uint32_t *width_out,
@@ -127,8 +144,9 @@ static int begin_jpeg(void *decoder, const uint8_t *bytes, size_t byte_count, ui
     struct jpeg *const jpeg = decoder;
     jpeg->bytes = bytes;
     jpeg->byte_count = byte_count;
-    if (jpeg_try(jpeg, read_header, problem) < 0)
-        return -EBADMSG;
+    const int rc = jpeg_try(jpeg, read_header, problem);
+    if (rc < 0)
+        return rc;
     *height_out = jpeg->library.image_height;
     *width_out = jpeg->library.image_width;
     return 0;
@@ -204,6 +222,55 @@ static void mix_inks(const struct jpeg *jpeg, uint8_t *pixels, size_t row_bytes)
     }
 }
 
+static size_t round_up(size_t number, size_t unit)
+{
+    return (number + unit - 1) / unit * unit;
+}
+
+/* Of an image of several scans the library keeps the coefficients of all of it. */
+static size_t coefficient_bytes(struct jpeg_decompress_struct *library)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < library->num_components && jpeg_has_multiple_scans(library); i++) {
+        const jpeg_component_info *const colour = &library->comp_info[i];
+        const size_t width = round_up(colour->width_in_blocks, (size_t)colour->h_samp_factor);
+        const size_t height = round_up(colour->height_in_blocks, (size_t)colour->v_samp_factor);
+        bytes += width * height * sizeof(JBLOCK);
+    }
+    return bytes;
+}
+
+/* The library crops to whole blocks. */
+static size_t pixel_bytes(const struct jpeg *jpeg)
+{
+    const size_t whole = jpeg->library.output_width, part = jpeg->picture.width + CROPPED_MORE;
+    return (part < whole ? part : whole) * (size_t)jpeg->library.out_color_components * jpeg->picture.height;
+}
+
+static void take_memory(struct jpeg *jpeg)
+{
+    const size_t bytes = coefficient_bytes(&jpeg->library) + pixel_bytes(jpeg);
+    char words[sizeof(jpeg->reason)];
+    struct text text;
+    text_init(&text, words, sizeof(words));
+    if (bytes <= IMAGE_OWN_BYTES)
+        return;
+    if (image_memory_take(bytes, &text) < 0)
+        refuse(jpeg, -ENOMEM, "%s", words);
+    jpeg->taken = bytes;
+}
+
+static void end_jpeg(void *decoder)
+{
+    struct jpeg *const jpeg = decoder;
+    if (jpeg->taken == 0)
+        return;
+    jpeg_destroy_decompress(&jpeg->library);
+    scratch_release(&jpeg->pixels);
+    image_memory_give_back(jpeg->taken);
+    jpeg->taken = 0;
+}
+
 static void read_part(struct jpeg *jpeg)
 {
     struct jpeg_decompress_struct *const library = &jpeg->library;
@@ -211,14 +278,16 @@ static void read_part(struct jpeg *jpeg)
     library->scale_num = jpeg->eighths;
     library->scale_denom = PICTURE_WHOLE;
     library->out_color_space = choose_colours(jpeg);
-    (void)jpeg_start_decompress(library);
+    jpeg_calc_output_dimensions(library);
     find_part(jpeg);
+    take_memory(jpeg);
+    (void)jpeg_start_decompress(library);
     const uint32_t left = crop_columns(jpeg);
     const uint32_t components = (uint32_t)library->output_components;
     const size_t row_bytes = (size_t)library->output_width * components;
     uint8_t *const pixels = scratch_need(&jpeg->pixels, row_bytes * jpeg->picture.height);
     if (pixels == NULL)
-        refuse(jpeg, "there is not enough memory for it");
+        refuse(jpeg, -ENOMEM, "there is not enough memory for it");
     read_rows(jpeg, pixels, row_bytes);
     if (components == 4)
         mix_inks(jpeg, pixels, row_bytes);
@@ -243,4 +312,5 @@ static int read_jpeg(void *decoder, const struct picture_wish *wish, struct pict
 }
 
 const struct picture_ops picture_jpeg_ops = {
-    .name = "JPEG", .open = open_jpeg, .close = close_jpeg, .begin = begin_jpeg, .read = read_jpeg };
+    .name = "JPEG", .open = open_jpeg, .close = close_jpeg, .begin = begin_jpeg, .read = read_jpeg,
+    .end = end_jpeg };

@@ -6,8 +6,6 @@
 #include "loader/images/picture.h"
 #include "loader/shards/text.h"
 
-/* Larger images are refused before they are decoded. */
-#define PICTURE_PIXELS_MAX ((uint64_t)64 << 20)
 /* What is decoded may be smaller than the image stored: by so many eighths, the same along both axes. */
 #define PICTURE_WHOLE 8u
 
@@ -23,16 +21,19 @@ struct picture_ops {
     const char *name;           /* as shard_kind_image calls it */
     int (*open)(void **decoder_out);    /* 0 or -ENOMEM */
     void (*close)(void *decoder);       /* accepts NULL */
-    /* Begin with an image: its size, both sides >= 1, their product at most PICTURE_PIXELS_MAX. The bytes are lent
-     * until it is read or the next is begun. 0 or -EBADMSG. */
+    /* Begin with an image: its size, both sides >= 1, their product at most image_memory_pixels. The bytes are
+     * lent until it is read or the next is begun. 0, -EBADMSG, or -ENOMEM: it may be right. */
     int (*begin)(void *decoder, const uint8_t *bytes, size_t byte_count, uint32_t *height_out, uint32_t *width_out,
                  struct text *problem);
     /* Decode at least what the wish's view touches, with 1 or 3 channels. It is decoded smaller than it is stored, by
      * *eighths_out of 8, where that is faster and the view still has as many pixels as are wanted; the picture
-     * and its place are in pixels of that size. The pixels stay until the next begin. 0, then `problem` holds what
-     * flaws were passed over; or -EBADMSG. */
+     * and its place are in pixels of that size. The pixels stay until the end. 0, then `problem` holds what
+     * flaws were passed over; -EBADMSG; or -ENOMEM: it may be right. */
     int (*read)(void *decoder, const struct picture_wish *wish, struct picture *picture_out, uint32_t *eighths_out,
                 struct text *problem);
+    /* The image was read or not, and its pixels are not needed any more: memory that only a large one takes is given
+     * back. */
+    void (*end)(void *decoder);
 };
 
 extern const struct picture_ops picture_jpeg_ops, picture_png_ops;

@@ -1,20 +1,24 @@
 /* PNG images. Called by decoders for every PNG. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include <spng.h>
 
+#include "loader/images/image_memory.h"
 #include "loader/images/picture_ops.h"
 #include "loader/images/scratch.h"
 
 /* Of a side; and of what stands beside the pixels, such as colour profiles and texts, which nobody reads. */
 #define SIDE_MAX 65535u
 #define CHUNK_BYTES_MAX ((size_t)16 << 20)
+#define ROW_PIXEL_BYTES 8u      /* of four channels of 16 bits */
 
 struct png {
     spng_ctx *library;          /* of the image begun */
     struct spng_ihdr header;
     struct scratch pixels;
+    size_t taken;               /* of the memory for large images, until the image ends */
 };
 
 static int open_png(void **decoder_out)
@@ -36,7 +40,7 @@ static void close_png(void *decoder)
 static int report(int rc, struct text *problem)
 {
     text_add(problem, "%s", spng_strerror(rc));
-    return -EBADMSG;
+    return rc == SPNG_EMEM ? -ENOMEM : -EBADMSG;
 }
 
 static int read_header(struct png *png, const uint8_t *bytes, size_t byte_count)
@@ -58,8 +62,9 @@ static int begin_png(void *decoder, const uint8_t *bytes, size_t byte_count, uin
     const int rc = png->library != NULL ? read_header(png, bytes, byte_count) : SPNG_EMEM;
     if (rc != 0)
         return report(rc, problem);
-    if ((uint64_t)png->header.width * png->header.height > PICTURE_PIXELS_MAX) {
-        text_add(problem, "it has more than 64 Mi pixels");
+    if ((uint64_t)png->header.width * png->header.height > image_memory_pixels()) {
+        text_add(problem, "it has %" PRIu32 "x%" PRIu32 " pixels, and input.max_pixels is %" PRIu64, png->header.width,
+                 png->header.height, image_memory_pixels());
         return -EBADMSG;
     }
     *height_out = png->header.height;
@@ -74,15 +79,42 @@ static int choose_format(const struct spng_ihdr *header)
     return header->color_type == SPNG_COLOR_TYPE_GRAYSCALE && header->bit_depth <= 8 ? SPNG_FMT_G8 : SPNG_FMT_RGB8;
 }
 
-static int read_pixels(struct png *png)
+/* All its pixels, and two of its rows as they are stored. */
+static int take_memory(struct png *png, size_t pixel_bytes, struct text *problem)
+{
+    const size_t bytes = pixel_bytes + 2 * ROW_PIXEL_BYTES * (size_t)png->header.width;
+    if (bytes <= IMAGE_OWN_BYTES)
+        return 0;
+    const int rc = image_memory_take(bytes, problem);
+    png->taken = rc == 0 ? bytes : 0;
+    return rc;
+}
+
+static int read_pixels(struct png *png, struct text *problem)
 {
     const int format = choose_format(&png->header);
     size_t bytes;
-    const int rc = spng_decoded_image_size(png->library, format, &bytes);
+    int rc = spng_decoded_image_size(png->library, format, &bytes);
+    if (rc != 0)
+        return report(rc, problem);
+    rc = take_memory(png, bytes, problem);
     if (rc != 0)
         return rc;
     void *const pixels = scratch_need(&png->pixels, bytes);
-    return pixels != NULL ? spng_decode_image(png->library, pixels, bytes, format, 0) : SPNG_EMEM;
+    rc = pixels != NULL ? spng_decode_image(png->library, pixels, bytes, format, 0) : SPNG_EMEM;
+    return rc == 0 ? 0 : report(rc, problem);
+}
+
+static void end_png(void *decoder)
+{
+    struct png *const png = decoder;
+    if (png->taken == 0)
+        return;
+    spng_ctx_free(png->library);
+    png->library = NULL;
+    scratch_release(&png->pixels);
+    image_memory_give_back(png->taken);
+    png->taken = 0;
 }
 
 static int read_png(void *decoder, const struct picture_wish *wish, struct picture *picture_out, uint32_t *eighths_out,
@@ -90,9 +122,9 @@ static int read_png(void *decoder, const struct picture_wish *wish, struct pictu
 {
     (void)wish;
     struct png *const png = decoder;
-    const int rc = read_pixels(png);
+    const int rc = read_pixels(png, problem);
     if (rc != 0)
-        return report(rc, problem);
+        return rc;
     const uint32_t channels = choose_format(&png->header) == SPNG_FMT_G8 ? 1 : 3;
     *picture_out = (struct picture){
         .pixels = png->pixels.memory,
@@ -106,4 +138,5 @@ static int read_png(void *decoder, const struct picture_wish *wish, struct pictu
 }
 
 const struct picture_ops picture_png_ops = {
-    .name = "PNG", .open = open_png, .close = close_png, .begin = begin_png, .read = read_png };
+    .name = "PNG", .open = open_png, .close = close_png, .begin = begin_png, .read = read_png,
+    .end = end_png };

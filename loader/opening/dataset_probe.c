@@ -173,8 +173,12 @@ static void try_record(struct opening *opening, struct decode_context *context, 
     const struct sample_target target = {
         .request = { .shape = opening->dataset->options.shape }, .pixels = pixels, .label = &label };
     struct record_problem problem;
-    if (record_load(context, id, &target, &problem) < 0)
-        report(opening, id, &problem);
+    char line[OPENING_PROBLEM_BYTES];
+    const int rc = record_load(context, id, &target, &problem);
+    if (rc == 0)
+        return;
+    record_describe(opening->dataset, id, &problem, line, sizeof(line));
+    opening_report(opening, rc == -ENOMEM ? -ENOMEM : -EBADMSG, line);
 }
 
 static void try_records(struct opening *opening, struct decode_context *context, uint64_t id, uint8_t *pixels)

@@ -75,6 +75,7 @@ plan.decode_threads
 plan.memory_bytes.activations
 plan.memory_bytes.batches
 plan.memory_bytes.copies_of_weights
+plan.memory_bytes.large_images
 plan.memory_bytes.loader
 plan.memory_bytes.reduction
 plan.memory_bytes.results

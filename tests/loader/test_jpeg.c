@@ -7,12 +7,15 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <jpeglib.h>
 
+#include "loader/images/image_memory.h"
 #include "loader/images/picture_ops.h"
 #include "stage/random.h"
 #include "tests/helpers/encoded_codec.h"
@@ -316,7 +319,87 @@ static void images_too_large_to_decode_are_refused_before(void **state)
     struct file file = make(16, 16, &colour);
     const size_t size = find_marker(&file, 0xc0, 0) + 5;
     memcpy(file.bytes + size, "\xff\x00\xff\x00", 4);
-    assert_refused(file.bytes, file.count, "more than 64 Mi pixels");
+    assert_refused(file.bytes, file.count, "it has 65280x65280 pixels, and input.max_pixels is 67108864");
+    free(file.bytes);
+    file = make(40, 25, &colour);
+    image_memory_limit((struct image_limits){ 999, SIZE_MAX });
+    assert_refused(file.bytes, file.count, "it has 40x25 pixels, and input.max_pixels is 999");
+    image_memory_limit((struct image_limits){ IMAGE_PIXELS_MAX, SIZE_MAX });
+    free(file.bytes);
+}
+
+enum { LARGE_WIDTH = 1200, LARGE_HEIGHT = 1000 };
+
+/* Coefficients of three colours, two bytes each; the pixels are a few: the image is decoded smaller. */
+static const size_t large_bytes = (size_t)LARGE_WIDTH * LARGE_HEIGHT * 6;
+
+static struct file make_large(void)
+{
+    static const struct storage progressive = { JCS_RGB, 3, 1, 1, true };
+    return make(LARGE_WIDTH, LARGE_HEIGHT, &progressive);
+}
+
+static void the_memory_of_large_images_is_bounded_and_given_back(void **state)
+{
+    (void)state;
+    static uint8_t sample[WIDTH * HEIGHT * 3], wanted[sizeof(sample)];
+    const struct image_shape shape = { HEIGHT, WIDTH, 3 };
+    struct file file = make_large();
+    char problem[300];
+    struct text text;
+    assert_true(large_bytes < image_memory_need((uint64_t)LARGE_WIDTH * LARGE_HEIGHT));
+    assert_decodes(&file, &shape, wanted);
+    image_memory_limit((struct image_limits){ IMAGE_PIXELS_MAX, large_bytes });
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(encoded_codec_decode(file.bytes, file.count, &shape, sample, problem, sizeof(problem)),
+                         -ENOMEM);
+        assert_non_null(strstr(problem, "cannot be decoded: that takes 7 MiB, and decoders of large images may take "
+                                        "6 MiB together: "));
+    }
+    image_memory_limit((struct image_limits){ IMAGE_PIXELS_MAX, large_bytes + ((size_t)1 << 20) });
+    for (int i = 0; i < 2; i++) {
+        assert_decodes(&file, &shape, sample);
+        assert_memory_equal(sample, wanted, sizeof(sample));
+    }
+    text_init(&text, problem, sizeof(problem));
+    assert_int_equal(image_memory_take(large_bytes + ((size_t)1 << 20), &text), 0);     /* waits for ever else */
+    image_memory_give_back(large_bytes + ((size_t)1 << 20));
+    image_memory_limit((struct image_limits){ IMAGE_PIXELS_MAX, SIZE_MAX });
+    free(file.bytes);
+}
+
+/* A thread with a codec of its own. */
+static void *decode_often(void *arg)
+{
+    const struct file *const file = arg;
+    static const struct augment plain = { .filter = FILTER_BILINEAR };
+    uint8_t *const sample = malloc((size_t)WIDTH * HEIGHT * 3);
+    const struct image_request request = { .augment = &plain, .pass = PASS_EVALUATE, .shape = { HEIGHT, WIDTH, 3 } };
+    const struct stored_image image = { .bytes = file->bytes, .byte_count = file->count };
+    char problem[300];
+    void *codec = NULL;
+    int rc = image_encoded_ops.open(&codec);
+    for (int i = 0; i < 4 && rc == 0; i++)
+        rc = image_encoded_ops.decode(codec, &image, &request, sample, problem, sizeof(problem));
+    image_encoded_ops.close(codec);
+    free(sample);
+    return rc == 0 ? arg : NULL;
+}
+
+static void threads_wait_for_the_memory_of_others(void **state)
+{
+    (void)state;
+    struct file file = make_large();
+    pthread_t threads[4];
+    void *result;
+    image_memory_limit((struct image_limits){ IMAGE_PIXELS_MAX, large_bytes + ((size_t)1 << 20) });
+    for (size_t i = 0; i < sizeof(threads) / sizeof(threads[0]); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, decode_often, &file), 0);
+    for (size_t i = 0; i < sizeof(threads) / sizeof(threads[0]); i++) {
+        assert_int_equal(pthread_join(threads[i], &result), 0);
+        assert_ptr_equal(result, &file);
+    }
+    image_memory_limit((struct image_limits){ IMAGE_PIXELS_MAX, SIZE_MAX });
     free(file.bytes);
 }
 
@@ -390,6 +473,8 @@ int main(void)
         cmocka_unit_test(damaged_images_are_used_or_refused_with_words),
         cmocka_unit_test(an_image_cut_short_is_used_as_far_as_it_goes_and_told),
         cmocka_unit_test(images_too_large_to_decode_are_refused_before),
+        cmocka_unit_test(the_memory_of_large_images_is_bounded_and_given_back),
+        cmocka_unit_test(threads_wait_for_the_memory_of_others),
         cmocka_unit_test(images_of_endless_scans_are_refused),
         cmocka_unit_test(the_tables_of_an_image_are_gone_with_it),
         cmocka_unit_test(what_the_library_cannot_decode_is_refused_with_its_words),

@@ -7,11 +7,13 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <spng.h>
 
+#include "loader/images/image_memory.h"
 #include "tests/helpers/encoded_codec.h"
 
 enum { WIDTH = 21, HEIGHT = 13 };
@@ -132,6 +134,34 @@ static void palettes_and_bits_become_pixels(void **state)
     try_rows(&bits, rows, ROW_BYTES, 1, grey);
 }
 
+static void the_memory_of_large_images_is_bounded_and_given_back(void **state)
+{
+    (void)state;
+    enum { SIDE = 900 };
+    static uint8_t rows[SIDE * SIDE * 3], sample[SIDE * SIDE * 3];
+    struct spng_ihdr header = header_of(SPNG_COLOR_TYPE_TRUECOLOR, 8);
+    char problem[300];
+    struct text text;
+    header.width = header.height = SIDE;
+    const struct file file = encode(&header, rows, (size_t)SIDE * 3);
+    const struct image_shape shape = { SIDE, SIDE, 3 };
+    image_memory_limit((struct image_limits){ IMAGE_PIXELS_MAX, sizeof(rows) });
+    assert_int_equal(encoded_codec_decode(file.bytes, file.count, &shape, sample, problem, sizeof(problem)), -ENOMEM);
+    assert_non_null(strstr(problem, "holds a PNG image that cannot be decoded: that takes 3 MiB"));
+    image_memory_limit((struct image_limits){ IMAGE_PIXELS_MAX, sizeof(rows) + 65536 });
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(encoded_codec_decode(file.bytes, file.count, &shape, sample, problem, sizeof(problem)), 0);
+    assert_memory_equal(sample, rows, sizeof(rows));
+    text_init(&text, problem, sizeof(problem));
+    assert_int_equal(image_memory_take(sizeof(rows) + 65536, &text), 0);
+    image_memory_give_back(sizeof(rows) + 65536);
+    image_memory_limit((struct image_limits){ 1000, SIZE_MAX });
+    assert_int_equal(encoded_codec_decode(file.bytes, file.count, &shape, sample, problem, sizeof(problem)), -EBADMSG);
+    assert_non_null(strstr(problem, "it has 900x900 pixels, and input.max_pixels is 1000"));
+    image_memory_limit((struct image_limits){ IMAGE_PIXELS_MAX, SIZE_MAX });
+    free(file.bytes);
+}
+
 /* What is not needed for the pixels, such as the last checksum, may be wrong. */
 static void assert_right_or_refused(const struct file *file, const uint8_t *pixels)
 {
@@ -173,6 +203,7 @@ int main(void)
         cmocka_unit_test(opacity_is_left_out),
         cmocka_unit_test(the_high_byte_of_sixteen_bits_counts),
         cmocka_unit_test(palettes_and_bits_become_pixels),
+        cmocka_unit_test(the_memory_of_large_images_is_bounded_and_given_back),
         cmocka_unit_test(damaged_images_are_refused_with_words_where_pixels_would_differ),
     };
     return cmocka_run_group_tests(tests, encoded_codec_open, encoded_codec_close);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "loader/images/image_memory.h"
 #include "tools/run/memory_plan.h"
 
 #define MIB ((size_t)1 << 20)
@@ -180,6 +181,39 @@ static void what_a_tower_needs_fits_a_terminal(void **state)
                               "          snapshots 5.0 MiB, reduction 4.0 MiB\n");
 }
 
+/* Large images take what is left, where nobody says how large they are. */
+static void images_take_what_the_rest_leaves(void **state)
+{
+    (void)state;
+    const size_t all = image_memory_need(IMAGE_PIXELS_MAX);
+    memory_share_add(&plan.host, MEMORY_BATCHES, 10 * MIB);
+    memory_plan_fit_images(&plan, &settings, &there);
+    assert_int_equal(memory_plan_bytes(&plan), 10 * MIB);       /* no image is encoded */
+    memory_plan_add_images(&plan, &settings);
+    memory_plan_fit_images(&plan, &settings, &there);
+    assert_int_equal(memory_plan_bytes(&plan), 10 * MIB + all);
+    there.host = 100 * MIB;
+    memory_plan_fit_images(&plan, &settings, &there);
+    assert_int_equal(plan.host.bytes[MEMORY_IMAGES], 90 * MIB);
+    assert_int_equal(check(), 0);
+    settings.input.ram_budget = 50 * MIB;
+    memory_plan_fit_images(&plan, &settings, &there);
+    assert_int_equal(plan.host.bytes[MEMORY_IMAGES], 40 * MIB);
+    settings.input.ram_budget = 11 * MIB;
+    memory_plan_fit_images(&plan, &settings, &there);
+    assert_int_equal(plan.host.bytes[MEMORY_IMAGES], 16 * MIB);
+    assert_int_equal(check(), -ENOMEM);
+    plan.host.bytes[MEMORY_IMAGES] = 0;
+    settings.input.max_pixels = 8 << 20;
+    memory_plan_add_images(&plan, &settings);
+    memory_plan_fit_images(&plan, &settings, &there);           /* what was asked for is not cut */
+    assert_int_equal(plan.host.bytes[MEMORY_IMAGES], image_memory_need(8 << 20));
+    assert_int_equal(image_memory_pixels(), 8 << 20);
+    assert_int_equal(check(), -ENOMEM);
+    assert_non_null(strstr(problems.lines[0], "or use a smaller input.max_pixels"));
+    image_memory_limit((struct image_limits){ IMAGE_PIXELS_MAX, SIZE_MAX });
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +226,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(settings_are_named_only_where_they_alone_would_do, begin, end),
         cmocka_unit_test_setup_teardown(sums_that_overflow_are_refused, begin, end),
         cmocka_unit_test_setup_teardown(what_a_tower_needs_fits_a_terminal, begin, end),
+        cmocka_unit_test_setup_teardown(images_take_what_the_rest_leaves, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

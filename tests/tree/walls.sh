@@ -65,7 +65,7 @@ tools/run/observe   tools/checkpoint tools/run tools/run/pace tools/config tools
 tools/run/trace     tools/run tools/config stage stage/file stage/trace sync
 tools/run/state     tools/run tools/run/goal tools/checkpoint tools/results tools/config tools/text stage stage/text loader compute sync tools/limits tools/config/towers
 tools               tools/config/train tools/config tools/config/words tools/compare tools/convert tools/doctor tools/limits tools/predict tools/results tools/run tools/trial tools/tune formats stage stage/text loader compute compute/netfile sync
-tools/run           tools/run/summary tools/run/trace tools/run/observe tools/run/pace tools/run/goal tools/run/state tools/checkpoint tools/results tools/limits tools/config/towers tools/config/train tools/config tools/text tools formats stage stage/file stage/text loader/augment loader/opening loader/order loader/shards stage/trace loader compute sync sync/server
+tools/run           tools/run/summary tools/run/trace tools/run/observe tools/run/pace tools/run/goal tools/run/state tools/checkpoint tools/results tools/limits tools/config/towers tools/config/train tools/config tools/text tools formats stage stage/file stage/text loader/augment loader/images loader/opening loader/order loader/shards stage/trace loader compute sync sync/server
 '
 failed=0
 

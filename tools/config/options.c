@@ -178,6 +178,9 @@ const struct option_row option_table[] = {
     { SECTION_INPUT, "keep_shards", OPTION_SIZE, .initial = "128MiB",
       AT_LEAST(0), FIELD(input.keep_shards),
       .help = "data sets whose shards are no larger are read once and kept; 0 = none" },
+    { SECTION_INPUT, "max_pixels", OPTION_INTEGER, .unit = "pixels", .initial = "0",
+      .initial_note = "67108864, as far as memory allows", RANGE(0, UINT32_MAX), FIELD(input.max_pixels),
+      .help = "larger JPEG and PNG images are refused before they are decoded" },
     { SECTION_INPUT, "ram_budget", OPTION_SIZE, .initial = "0", .initial_note = "what the machine has",
       AT_LEAST(0), FIELD(input.ram_budget), .help = "refuse to start when the plan needs more host memory" },
 

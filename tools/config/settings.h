@@ -78,6 +78,7 @@ struct input_settings {
     int64_t read_block;         /* bytes read at a time with shuffle = block */
     int64_t chunk;              /* records per piece of work, 0 = chosen */
     int64_t keep_shards;        /* bytes: data sets up to this size stay in memory as read, 0 = none */
+    int64_t max_pixels;         /* of an encoded image; 0: as memory allows, at most IMAGE_PIXELS_MAX */
     int64_t ram_budget;         /* bytes, 0 = no limit of its own */
 };
 

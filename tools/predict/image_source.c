@@ -120,6 +120,8 @@ static int fill_place(struct worker *worker, uint64_t number, struct batch *batc
         log_message(LOG_RUN, "%s: %s", source->spec.paths[number], problem);
     if (rc == 0)
         return 0;
+    if (rc == -ENOMEM)
+        return stop_fail(source->spec.stop, EXIT_CODE_MEMORY, "%s: %s", source->spec.paths[number], problem);
     memset(batch->pixels + place * sample_bytes, 0, sample_bytes);
     source->problems[number] = strdup(problem);
     return source->problems[number] != NULL ? 0 : -ENOMEM;

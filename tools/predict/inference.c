@@ -66,7 +66,7 @@ static void add_memory(const struct inference *inference)
 
 static int check_memory(const struct inference *inference)
 {
-    const struct run_plan *const plan = inference->parts.plan;
+    struct run_plan *const plan = inference->parts.plan;
     struct device *const device = inference->lane.device;
     struct memory_there there;
     struct problems problems;
@@ -77,6 +77,7 @@ static int check_memory(const struct inference *inference)
         return fail(inference, "planned", rc);
     problems_init(&problems);
     int code = 0;
+    memory_plan_fit_images(&plan->memory, inference->parts.settings, &there);
     if (memory_plan_check(&plan->memory, inference->parts.settings, &there, NULL, &problems) != 0) {
         problems_print(&problems);
         code = EXIT_CODE_MEMORY;

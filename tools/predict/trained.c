@@ -83,6 +83,7 @@ int trained_open(struct trained *trained, struct settings *settings, const char 
 {
     struct problems problems;
     *trained = (struct trained){ .settings = settings, .weights_path = weights_path };
+    memory_bound_images(settings);
     if (stop_open(&trained->stop) != 0 || settings_open_net(settings, &trained->net) != 0)
         return out_of_memory("the model");
     problems_init(&problems);
@@ -117,9 +118,12 @@ static int plan_samples(struct trained *trained, const struct dataset *dataset, 
     plan->only_evaluated = samples;
     if (run_plan_init(plan, trained->settings, trained->net, datasets, problems) != 0)
         return refuse(problems, EXIT_CODE_USAGE);
-    if (trained->settings->input.source == INPUT_SYNTHETIC)     /* which plans no batches on the host */
-        memory_share_add(&plan->memory.host, MEMORY_BATCHES,
-                         (size_t)trained->settings->input.prefetch_depth * plan->layout.block_bytes);
+    if (trained->settings->input.source != INPUT_SYNTHETIC)
+        return 0;
+    /* Which plans neither batches on the host nor images. */
+    memory_share_add(&plan->memory.host, MEMORY_BATCHES,
+                     (size_t)trained->settings->input.prefetch_depth * plan->layout.block_bytes);
+    memory_plan_add_images(&plan->memory, trained->settings);
     return 0;
 }
 

@@ -89,6 +89,7 @@ static const struct fact plan[] = {
     { "planned memory", CELL_BYTES, { "memory", "planned_bytes" } },
     { "of it batches", CELL_BYTES, { "plan", "memory_bytes", "batches" } },
     { "loader", CELL_BYTES, { "plan", "memory_bytes", "loader" } },
+    { "large images", CELL_BYTES, { "plan", "memory_bytes", "large_images" } },
     { "slots", CELL_BYTES, { "plan", "memory_bytes", "slots" } },
     { "weights and states", CELL_BYTES, { "plan", "memory_bytes", "weights_and_states" } },
     { "activations", CELL_BYTES, { "plan", "memory_bytes", "activations" } },

@@ -56,6 +56,7 @@ static size_t bytes_of(const struct memory_fit *fit, uint32_t batch)
         rc = find_needs(fit, &plan, &settings, &needs);
     for (uint32_t d = 0; d < plan.devices.towers.count && rc == 0; d++)
         memory_plan_add_tower(&plan.memory, d % plan.devices.count, &needs);
+    plan.memory.host.bytes[MEMORY_IMAGES] = fit->plan->memory.host.bytes[MEMORY_IMAGES];
     memory_share_add(&plan.memory.host, MEMORY_RESULTS, fit->plan->memory.host.bytes[MEMORY_RESULTS]);
     return rc == 0 ? memory_plan_bytes(&plan.memory) : SIZE_MAX;
 }

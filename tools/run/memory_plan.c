@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "loader/images/image_memory.h"
 #include "tools/config/number.h"
 #include "tools/limits/cgroup.h"
 #include "tools/limits/limits.h"
@@ -12,6 +13,7 @@
 
 #define TEXT_BYTES 512u
 #define PLANNED_BYTES ((size_t)32 << 20)        /* that the plans of one batch may take more than those of another */
+#define IMAGES_LEAST ((size_t)16 << 20) /* bytes to decode large images, however little memory there is */
 #define TOWER_BLOCKS 6u         /* that a tower takes: weights, gradients, states, statistics, values */
 #define TOWER_TOUCHED_BYTES ((size_t)1 << 20)   /* stacks, kernels that are written for it, small things */
 
@@ -22,6 +24,7 @@ static const struct {
 } purposes[MEMORY_PURPOSE_COUNT] = {
     [MEMORY_BATCHES] = { "batches", true },
     [MEMORY_LOADER] = { "loader", false },
+    [MEMORY_IMAGES] = { "large images", false },
     [MEMORY_SLOTS] = { "slots", true },
     [MEMORY_ARENAS] = { "weights and states", false },
     [MEMORY_VALUES] = { "activations", true },
@@ -155,6 +158,7 @@ static struct share_text other_hints(const struct memory_plan *plan, const struc
           settings->input.source == INPUT_CACHED ? "input.source = real with input.keep_shards = 0"
                                                  : "input.keep_shards = 0" },
         { share->bytes[MEMORY_LOADER] > 0 ? plan->window_spare_bytes : 0, "a smaller data.shuffle_window" },
+        { settings->input.max_pixels > 0 ? share->bytes[MEMORY_IMAGES] : 0, "a smaller input.max_pixels" },
     };
     struct share_text text = { "" };
     size_t used = 0;
@@ -216,6 +220,38 @@ void memory_host_there(const struct memory_plan *plan, struct memory_there *ther
         }
 }
 
+static uint64_t pixels_of(const struct settings *settings)
+{
+    return settings->input.max_pixels > 0 ? (uint64_t)settings->input.max_pixels : IMAGE_PIXELS_MAX;
+}
+
+void memory_bound_images(const struct settings *settings)
+{
+    const struct memory_plan plan = { .device_count = 0 };
+    struct memory_there there;
+    memory_host_there(&plan, &there);
+    image_memory_limit((struct image_limits){ pixels_of(settings), host_limit(settings, &there).bytes });
+}
+
+void memory_plan_add_images(struct memory_plan *plan, const struct settings *settings)
+{
+    memory_share_add(&plan->host, MEMORY_IMAGES, image_memory_need(pixels_of(settings)));
+}
+
+void memory_plan_fit_images(struct memory_plan *plan, const struct settings *settings,
+                            const struct memory_there *there)
+{
+    size_t *const images = &plan->host.bytes[MEMORY_IMAGES];
+    const size_t rest = share_bytes(&plan->host) - *images;
+    const struct limit limit = host_limit(settings, there);
+    const size_t left = less(less(limit.bytes, limit.margin), rest), kept = left > IMAGES_LEAST ? left : IMAGES_LEAST;
+    if (*images == 0)
+        return;
+    if (settings->input.max_pixels == 0 && *images > kept)
+        *images = kept;
+    image_memory_limit((struct image_limits){ pixels_of(settings), *images });
+}
+
 int memory_plan_check(const struct memory_plan *plan, const struct settings *settings,
                       const struct memory_there *there, const struct memory_fit *fit, struct problems *problems)
 {
@@ -230,6 +266,19 @@ int memory_plan_check(const struct memory_plan *plan, const struct settings *set
             rc = refuse(plan, &plan->devices[device], &limit, settings, fit, problems);
     }
     return rc;
+}
+
+void memory_plan_print_images(const struct memory_plan *plan, const struct settings *settings, FILE *out)
+{
+    const size_t bytes = plan->host.bytes[MEMORY_IMAGES], all = image_memory_need(pixels_of(settings));
+    char less_text[96] = "";
+    if (bytes == 0)
+        return;
+    if (bytes < all)
+        snprintf(less_text, sizeof(less_text), ", which is what is left: the largest may take %s",
+                 number_bytes(all).text);
+    wrapped_print(out, "decoding  images of up to %s pixels (input.max_pixels); memory for large ones, all decoders "
+                       "together, %s%s", number_grouped(pixels_of(settings)).text, number_bytes(bytes).text, less_text);
 }
 
 void memory_plan_print(const struct memory_plan *plan, FILE *out)

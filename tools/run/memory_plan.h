@@ -19,6 +19,7 @@
 enum memory_purpose {
     MEMORY_BATCHES,             /* on their way to a device */
     MEMORY_LOADER,
+    MEMORY_IMAGES,              /* to decode large ones, all decoders together */
     MEMORY_SLOTS,
     MEMORY_ARENAS,
     MEMORY_VALUES,
@@ -67,11 +68,21 @@ struct memory_there {
 /* The smallest of what the machine has, as far as the kernel knows, what control groups leave, and what the limits
  * of the process leave, when what the plan does not count by purpose is taken besides. Fills in the host's half. */
 void memory_host_there(const struct memory_plan *plan, struct memory_there *there_out);
+/* While data sets are opened, before there is a plan: images are decoded within the budget and what there is. */
+void memory_bound_images(const struct settings *settings);
+/* Images may be large, and decoding those takes memory that decoders share: as much as input.max_pixels says. */
+void memory_plan_add_images(struct memory_plan *plan, const struct settings *settings);
+/* Where input.max_pixels is not set they take what the rest of the plan leaves, which is told; decoders keep to it from
+ * here on. In front of memory_plan_check. */
+void memory_plan_fit_images(struct memory_plan *plan, const struct settings *settings,
+                            const struct memory_there *there);
 /* 0, or -ENOMEM with the arithmetic in `problems`, and the batch that would fit where there is one:
  * over ram_budget, over what the host has, or over what a device has. Without `fit` that batch is what the sums
  * tell; with it, where the towers are the host's, what a plan of its own does. */
 int memory_plan_check(const struct memory_plan *plan, const struct settings *settings, const struct memory_there *there,
                       const struct memory_fit *fit, struct problems *problems);
+/* How large images may be, where there are encoded ones. */
+void memory_plan_print_images(const struct memory_plan *plan, const struct settings *settings, FILE *out);
 /* The sums, on one line. */
 void memory_plan_print(const struct memory_plan *plan, FILE *out);
 /* What tower `number` needs. */

@@ -329,6 +329,7 @@ int pipeline_check_memory(const struct pipeline *pipeline)
     if (find_memory(pipeline, &there) != 0)
         return EXIT_CODE_DEVICE;
     problems_init(&problems);
+    memory_plan_fit_images(&parts->plan->memory, parts->settings, &there);
     const int rc = memory_plan_check(&parts->plan->memory, parts->settings, &there, &fit, &problems);
     problems_print(&problems);
     const int code = rc != 0 ? problems_code(&problems, EXIT_CODE_MEMORY) : 0;

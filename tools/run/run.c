@@ -92,6 +92,7 @@ static int prepare(struct run *run)
 {
     struct problems problems;
     problems_init(&problems);
+    memory_bound_images(run->settings);
     int code = settings_open_net(run->settings, &run->net) == 0 ? 0 : out_of_memory("the model");
     phase_enter(RUN_PHASE_INDEXING);
     const int rc = code != 0 ? 0 : run_data_open(run->datasets, run->settings, run->net, run->kind == RUN_CHECK,

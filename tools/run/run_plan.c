@@ -202,6 +202,8 @@ static int init_memory(struct run_plan *plan, const struct settings *settings,
     const struct loader_spec spec = run_plan_loader(plan, settings, datasets);
     const struct loader_memory loader = loader_memory(&spec);
     memory_share_add(&memory->host, MEMORY_LOADER, loader.bytes);
+    if (loader.takes_large)
+        memory_plan_add_images(memory, settings);
     memory->kept_bytes = loader.kept_bytes;
     memory->window_spare_bytes = loader.window_spare_bytes;
     if (loader.bytes != SIZE_MAX)
@@ -411,6 +413,7 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
                 plan->read_threads, plan->read_threads == 1 ? "" : "s", plan->decode_threads,
                 plan->decode_threads == 1 ? "" : "s", (long long)settings->input.prefetch_depth,
                 (long long)settings->input.staging_depth, plan->memory.kept_bytes > 0 ? ", shards kept in memory" : "");
+    memory_plan_print_images(&plan->memory, settings, out);
     memory_plan_print(&plan->memory, out);
 }
 

@@ -182,6 +182,8 @@ static int check_shards(struct check *check, const struct shards_request *reques
     }
     if (rc == 0)
         rc = scan_shards(check, &options);
+    if (rc == 0)
+        rc = image_check_result(&images);
     image_check_release(&images);
     return rc;
 }

@@ -50,7 +50,7 @@ static struct image_codec *find_codec(struct image_checker *checker, const struc
     return codec;
 }
 
-/* Whether it decodes without flaws; else problem->text, which follows what is there already. */
+/* Whether it decodes without flaws, or might with more memory; else problem->text, behind what is there already. */
 static bool decode(struct image_checker *checker, const struct found_sample *sample, struct record_problem *problem)
 {
     struct stored_image image;
@@ -60,12 +60,14 @@ static bool decode(struct image_checker *checker, const struct found_sample *sam
     size_t bytes = 0;
     uint8_t *const pixels =
         image_shape_bytes(&request.shape, &bytes) ? scratch_need(&checker->pixels, bytes) : NULL;
-    if (pixels == NULL || codec == NULL)
-        return refuse(problem, strerror(ENOMEM));
+    checker->is_short_of_memory |= pixels == NULL || codec == NULL;
+    if (checker->is_short_of_memory)
+        return true;
     problem->has_crcs = false;
     problem->text[0] = '\0';
     const int rc = ops->decode(codec->codec, &image, &request, pixels, problem->text, sizeof(problem->text));
-    return rc == 0 && problem->text[0] == '\0';
+    checker->is_short_of_memory |= rc == -ENOMEM;
+    return rc == -ENOMEM || (rc == 0 && problem->text[0] == '\0');
 }
 
 /* Put the name of the image's file, where the record has it, in front of what is wrong with the image. */
@@ -111,6 +113,14 @@ bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct 
         return true;
     name_image(record, problem_out);
     return false;
+}
+
+int image_check_result(const struct image_check *check)
+{
+    int rc = 0;
+    for (uint32_t i = 0; check->checkers != NULL && i < check->workers; i++)
+        rc = check->checkers[i].is_short_of_memory ? -ENOMEM : rc;
+    return rc;
 }
 
 static void release_checker(struct image_checker *checker)

@@ -12,6 +12,7 @@
 struct image_checker {
     struct image_codec { const struct image_ops *ops; void *codec; } codecs[IMAGE_CODECS];  /* the first ones open */
     struct scratch pixels;
+    bool is_short_of_memory;            /* for an image, which is no fault of it */
 };
 
 struct image_check {
@@ -26,6 +27,9 @@ int image_check_init(struct image_check *check, const struct sample_names *names
  * which are as many as their sizes say, or a list of numbers. */
 bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct piece_record *record,
                        struct record_problem *problem_out);
+/* The scan is closed: -ENOMEM where there was too little memory for an image, which is none of those that were found
+ * damaged; else 0. */
+int image_check_result(const struct image_check *check);
 /* The scan is closed. Accepts a struct of zeros. */
 void image_check_release(struct image_check *check);
 

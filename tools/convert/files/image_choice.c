@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "loader/images/picture_ops.h"
+#include "loader/images/image_memory.h"
 #include "stage/log.h"
 
 #define HEAD_BYTES 4096u        /* nearly every header ends before */
@@ -159,7 +159,7 @@ static const char *unfit_text(const struct image_header *header, uint64_t bytes)
 {
     if (bytes > IMAGE_BYTES_MAX)
         return "is over 63 MiB";
-    return (uint64_t)header->width * header->height > PICTURE_PIXELS_MAX
+    return (uint64_t)header->width * header->height > IMAGE_PIXELS_MAX
                ? "says it has more than 64 Mi pixels, which training refuses" : NULL;
 }
 

@@ -9,7 +9,7 @@
 
 #include "formats/example.h"
 #include "loader/images/image.h"
-#include "loader/images/picture_ops.h"
+#include "loader/images/image_memory.h"
 #include "loader/images/scratch.h"
 #include "tools/convert/images/jpeg_write.h"
 #include "tools/shards/found_sample.h"
@@ -143,7 +143,7 @@ static int check_image(const struct image_change *change, const struct found_sam
         return refuse(problem, problem_size, "its image is raw pixels: to make those smaller give --raw, too");
     if (is_pixels && sample->channels != 1 && sample->channels != 3)
         return refuse(problem, problem_size, "its pixels have neither 1 nor 3 channels");
-    if ((uint64_t)sample->height * sample->width > PICTURE_PIXELS_MAX)
+    if ((uint64_t)sample->height * sample->width > IMAGE_PIXELS_MAX)
         return refuse(problem, problem_size, "its image has more than 64 Mi pixels");
     if (change->is_raw && pixels * shape->channels > PIXEL_BYTES_MAX) {
         snprintf(problem, problem_size, "its pixels are %" PRIu64 " MiB, over 63: make them fewer with --resize-short",

@@ -7,6 +7,7 @@
 static const char *const purpose_keys[MEMORY_PURPOSE_COUNT] = {
     [MEMORY_BATCHES] = "batches",
     [MEMORY_LOADER] = "loader",
+    [MEMORY_IMAGES] = "large_images",
     [MEMORY_SLOTS] = "slots",
     [MEMORY_ARENAS] = "weights_and_states",
     [MEMORY_VALUES] = "activations",

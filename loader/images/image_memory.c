@@ -1,0 +1,61 @@
+/* Memory for large images, counted. Called by decoders for every image that is large. */
+#include "loader/images/image_memory.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+/* A JPEG of four colours whose scans come one behind the other has two bytes of coefficients and one pixel for each;
+ * its sides are filled up to blocks of at most 32 pixels. A PNG takes less. */
+#define COLOURS 4u
+#define COEFFICIENT_BYTES 2u
+#define BLOCK_SIDE 32u
+#define MIB ((size_t)1 << 20)
+#define SIDES_MAX ((uint64_t)131072)    /* height and width together */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t freed;
+    struct image_limits limits;
+    size_t taken;
+} memory = { .lock = PTHREAD_MUTEX_INITIALIZER, .freed = PTHREAD_COND_INITIALIZER,
+             .limits = { IMAGE_PIXELS_MAX, SIZE_MAX } };
+
+void image_memory_limit(struct image_limits limits)
+{
+    memory.limits = limits;
+}
+
+uint64_t image_memory_pixels(void)
+{
+    return memory.limits.pixels;
+}
+
+size_t image_memory_need(uint64_t pixels)
+{
+    const uint64_t sides = pixels < SIDES_MAX ? pixels + 1 : SIDES_MAX;
+    return (size_t)(COLOURS * (pixels + COEFFICIENT_BYTES * (pixels + BLOCK_SIDE * sides)));
+}
+
+int image_memory_take(size_t bytes, struct text *problem)
+{
+    pthread_mutex_lock(&memory.lock);
+    const size_t all = memory.limits.bytes;
+    while (bytes <= all && bytes > all - memory.taken)
+        pthread_cond_wait(&memory.freed, &memory.lock);
+    if (bytes <= all)
+        memory.taken += bytes;
+    pthread_mutex_unlock(&memory.lock);
+    if (bytes <= all)
+        return 0;
+    text_add(problem, "that takes %zu MiB, and decoders of large images may take %zu MiB together: a larger "
+             "input.ram_budget, or more memory, leaves them more", (bytes + MIB - 1) / MIB, all / MIB);
+    return -ENOMEM;
+}
+
+void image_memory_give_back(size_t bytes)
+{
+    pthread_mutex_lock(&memory.lock);
+    memory.taken -= bytes;
+    pthread_cond_broadcast(&memory.freed);
+    pthread_mutex_unlock(&memory.lock);
+}

@@ -40,6 +40,17 @@ static int fail_memory(const struct loader *loader, enum pass pass, uint64_t id,
     return stop_fail(loader->spec.stop, EXIT_CODE_MEMORY, "%s", text);
 }
 
+/* What looks like damage may be an index that leads to the wrong place: no record is left out for that. -ECANCELED
+ * where it does, else 0. */
+static int check_index(const struct loader *loader, enum pass pass, uint64_t id, const struct record_problem *problem)
+{
+    const struct dataset *const dataset = loader->spec.datasets[pass];
+    const uint32_t shard = dataset_find(dataset, id).shard;
+    if (!problem->is_damage || shard_index_prove(&dataset->indexes[shard], dataset->sources[shard]) == 0)
+        return 0;
+    return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "%s: " SHARD_INDEX_STALE_TEXT, dataset->paths[shard]);
+}
+
 /* Count a damaged record. -ECANCELED when that is one too many. */
 static int count_damage(struct loader *loader, enum pass pass, uint64_t id, const struct record_problem *problem)
 {
@@ -79,7 +90,7 @@ static int replace(struct worker *decoder, const struct place_target *target)
             *target->id = id;
             return 0;
         }
-        if (count_damage(loader, pass, id, &problem) < 0)
+        if (check_index(loader, pass, id, &problem) < 0 || count_damage(loader, pass, id, &problem) < 0)
             return -ECANCELED;
         if (stop_failed(loader->spec.stop))
             return -ECANCELED;
@@ -103,6 +114,8 @@ static int skip(struct worker *decoder, const struct place_target *target, const
 {
     struct loader *const loader = decoder->loader;
     const enum pass pass = target->sample.request.pass;
+    if (check_index(loader, pass, *target->id, problem) < 0)
+        return -ECANCELED;
     if (!loader->spec.skip_corrupt)
         return fail(loader, pass, *target->id, problem);
     if (count_damage(loader, pass, *target->id, problem) < 0)

@@ -8,6 +8,7 @@
 #include "compute/netfile/net_report.h"
 
 #define COUNTER_START_MAX 1000000u
+#define REPEATED_MAX (256 * NET_LAYERS_MAX)     /* lines of repeats, those of each turn: many more than layers have */
 #define TELL(...) NET_TELL(reader, __VA_ARGS__)
 
 /* A line is told of in the first turn in which something is wrong with it. */
@@ -127,6 +128,12 @@ static void read_line(struct net_reader *reader, uint32_t i)
 static void go_through(struct net_reader *reader, uint32_t first, uint32_t end)
 {
     for (uint32_t i = first; i < end && !reader->is_full; i++) {
+        if (reader->depth > 0 && reader->repeated++ == REPEATED_MAX) {
+            reader->line = i + 1;
+            TELL("repeats come to more than %u lines, those without a layer among them", REPEATED_MAX);
+            reader->is_full = true;
+            return;
+        }
         read_line(reader, i);
         if (reader->lines->line[i].kind == LINE_REPEAT && reader->lines->line[i].end != 0)
             i = reader->lines->line[i].end;

@@ -32,6 +32,7 @@ struct net_reader {
     uint32_t line;              /* that is read, from 1 */
     bool *were_told;            /* for each line: something was told of it in an earlier turn */
     bool is_unsure;             /* there may be names and counters that could not be read */
+    uint32_t repeated;          /* lines of repeats that were gone through, those of each turn */
     bool is_full;               /* there are too many layers, or some behind the loss: the rest is not looked at */
     const struct net_form *last;        /* the form of the last layer, NULL when it could not be read */
     struct net_words words;

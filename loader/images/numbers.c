@@ -109,7 +109,7 @@ static int convert(struct numbers *numbers, const struct stored_image *image, st
     uint8_t *const bytes = scratch_need(&numbers->bytes, count > 0 ? count : 1);
     if (bytes == NULL) {
         snprintf(problem, problem_size, "there is not enough memory for its %" PRIu64 " %s", count, image->type->name);
-        return -EBADMSG;
+        return -ENOMEM;
     }
     struct conversion conversion = { .range = image->range, .at = bytes };
     number_visit(image, convert_run, &conversion);

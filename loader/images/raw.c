@@ -106,7 +106,7 @@ static int decode(struct raw *raw, const struct raw_order *order, const struct s
     } else if (write_view(raw, find_rows(raw, order, image, &stored), &stored, &view, &request->shape,
                           pixels_out) < 0) {
         snprintf(problem, problem_size, "there is not enough memory to scale its image");
-        return -EBADMSG;
+        return -ENOMEM;
     }
     augment_colour(request->augment, request, pixels_out);
     return 0;

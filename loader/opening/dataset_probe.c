@@ -177,6 +177,12 @@ static void try_record(struct opening *opening, struct decode_context *context, 
     const int rc = record_load(context, id, &target, &problem);
     if (rc == 0)
         return;
+    const uint32_t shard = dataset_find(opening->dataset, id).shard;
+    if (problem.is_damage &&
+        shard_index_prove(&opening->dataset->indexes[shard], opening->dataset->sources[shard]) != 0) {
+        opening_report_path(opening, -EBADMSG, opening->dataset->paths[shard], SHARD_INDEX_STALE_TEXT);
+        return;
+    }
     record_describe(opening->dataset, id, &problem, line, sizeof(line));
     opening_report(opening, rc == -ENOMEM ? -ENOMEM : -EBADMSG, line);
 }

@@ -323,6 +323,15 @@ void index_file_write(const struct shard_index *index, const char *path)
     free(image.data);
 }
 
+void index_file_remove(const char *path)
+{
+    char file[PATH_MAX];
+    if (path_beside(path, file, sizeof(file)))
+        (void)unlink(file);
+    if (path_in_cache(path, file, sizeof(file)))
+        (void)unlink(file);
+}
+
 bool index_file_is_name(const char *name)
 {
     return strstr(name, INDEX_FILE_SUFFIX) != NULL;

@@ -17,6 +17,8 @@
 int index_file_read(struct shard_index *index, const struct shard_source *shard);
 /* Keep the index beside the shard, else in the user's cache directory, else nowhere. */
 void index_file_write(const struct shard_index *index, const char *path);
+/* Remove it from both places, as far as that goes. */
+void index_file_remove(const char *path);
 /* True for names of index files, finished or not. */
 bool index_file_is_name(const char *name);
 

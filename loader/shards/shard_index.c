@@ -240,14 +240,30 @@ static void tell_search(const struct walk *walk, uint64_t damage)
                     walk->path, damage);
 }
 
+/* At how many bytes from `offset` on no header begins, because it would be zeros, which no header is: as many as there
+ * are where a file was made longer and not written. */
+static uint64_t zeros_at(const struct walk *walk, uint64_t offset)
+{
+    if (offset < walk->window_offset || offset >= walk->window_offset + walk->window_bytes)
+        return 0;
+    const uint8_t *const at = window_at(walk, offset);
+    const size_t bytes = (size_t)(walk->window_offset + walk->window_bytes - offset);
+    size_t zeros = 0;
+    while (zeros < bytes && at[zeros] == 0)
+        zeros++;
+    return zeros > TFRECORD_HEADER_BYTES ? zeros - TFRECORD_HEADER_BYTES : 0;
+}
+
 /* The first position behind the one of the damage where a whole frame begins, or the end of the file. */
 static int resynchronize(struct walk *walk, uint64_t damage, uint64_t *found_out)
 {
     uint64_t offset = damage + 1;
+    bool is_told = false;
     walk->read_bytes = WINDOW_BYTES;
-    for (; offset < walk->index->bytes; offset++) {
-        if (offset - damage == SEARCH_QUIET_BYTES)
+    for (; offset < walk->index->bytes; offset += 1 + zeros_at(walk, offset)) {
+        if (offset - damage >= SEARCH_QUIET_BYTES && !is_told)
             tell_search(walk, damage);
+        is_told = offset - damage >= SEARCH_QUIET_BYTES;
         const int is_whole = frame_is_whole(walk, offset);
         if (is_whole < 0)
             return is_whole;
@@ -371,17 +387,42 @@ static int index_build(struct shard_index *index, struct shard_source *source,
     return rc;
 }
 
-/* Where a stream is broken is found by reading it, and exactly where its records are is known to no one
- * else. */
-static bool is_kept(const struct shard_index *index, const struct shard_source *source)
+/* Does the record begin with a header that is right, and of which length? */
+static bool read_length(struct shard_source *source, const struct shard_record *record, uint64_t *length_out)
 {
-    return index->damage_count == 0 || source->ops->find_break == NULL;
+    uint8_t header[TFRECORD_HEADER_BYTES];
+    struct tfrecord_problem problem;
+    return shard_source_read(source, header, sizeof(header), record->offset) == (ssize_t)sizeof(header) &&
+           tfrecord_header(header, length_out, &problem) == TFRECORD_OK;
 }
 
-static bool is_usable(const struct shard_index *index, const struct shard_source *source,
-                      const struct shard_index_options *options)
+static bool is_as_said(struct shard_source *source, const struct shard_record *record)
 {
-    return index->damage_count == 0 || (options->skip_damage && is_kept(index, source));
+    uint64_t length;
+    return read_length(source, record, &length) && length == record->payload_bytes;
+}
+
+/* What is lost in damage is never taken from a file, which anybody may have written: the shard is walked again. Of
+ * the records the first and the last are looked at; where another one is not right, shard_index_prove sees to it. */
+static bool is_usable(const struct shard_index *index, struct shard_source *source)
+{
+    const uint64_t count = index->record_count;
+    return index->damage_count == 0 &&
+           (count == 0 || (is_as_said(source, &index->records[0]) && is_as_said(source, &index->records[count - 1])));
+}
+
+int shard_index_prove(struct shard_index *index, struct shard_source *source)
+{
+    if (!atomic_exchange(&index->is_unproved, false))
+        return 0;
+    for (uint64_t i = 0; i < index->record_count; i++) {
+        uint64_t length;
+        if (read_length(source, &index->records[i], &length) && length != index->records[i].payload_bytes) {
+            index_file_remove(source->path);
+            return -ESTALE;
+        }
+    }
+    return 0;
 }
 
 int shard_index_open(struct shard_index *index_out, struct shard_source *source,
@@ -389,8 +430,9 @@ int shard_index_open(struct shard_index *index_out, struct shard_source *source,
 {
     struct shard_index index = { .stamp = source->stamp };
     if (options->use_cache && index_file_read(&index, source) == 0) {
-        if (is_usable(&index, source, options)) {
+        if (is_usable(&index, source)) {
             *index_out = index;
+            atomic_store(&index_out->is_unproved, true);
             return 0;
         }
         shard_index_release(&index);
@@ -400,7 +442,7 @@ int shard_index_open(struct shard_index *index_out, struct shard_source *source,
         shard_index_release(&index);
         return rc;
     }
-    if (options->use_cache && is_kept(&index, source))
+    if (options->use_cache && index.damage_count == 0)
         index_file_write(&index, source->path);
     *index_out = index;
     return 0;

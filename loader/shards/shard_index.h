@@ -43,6 +43,8 @@ struct shard_index {
     uint64_t left_out;          /* records of the shard that are of another part of the set, or of none (set_part.h) */
     uint64_t damage_count;
     struct shard_damage *damages;
+    atomic_bool is_unproved;    /* it comes from a file: its lengths lead through the shard, and whether its records are
+                                 * of these lengths has to be seen */
 };
 
 struct shard_index_options {
@@ -59,6 +61,13 @@ struct shard_index_options {
  * long. */
 int shard_index_open(struct shard_index *index_out, struct shard_source *source,
                      const struct shard_index_options *options, char *problem_out, size_t problem_size);
+/* A record is not right where the index says that it is: do all records that can be told have the lengths that an index
+ * from a file says? Looks once. 0; -ESTALE: one has another, so that records may be wrong, or missing, that are not
+ * damaged; the file is removed as far as that goes. Any thread; others may read the index meanwhile. */
+#define SHARD_INDEX_STALE_TEXT \
+    "its index says another length of a record than the record does: it is removed, and the same command builds it " \
+    "again (data.index_cache = no uses none)"
+int shard_index_prove(struct shard_index *index, struct shard_source *source);
 /* The index of a shard in which nothing can be read: one damage as long as it is. 0 or a negative errno. */
 int shard_index_lose(struct shard_index *index_out, struct shard_source *source);
 /* Whether a damage counts: of several that have the same cause the last one does. */

@@ -381,6 +381,12 @@ static void loops_that_would_never_end_are_refused(void **state)
     for (int i = 0; i < 8; i++)
         strcat(text, "end\n");
     assert_told(text, "12: more than 1024 layers\n");
+    /* Lines that make no layer cost nothing for ever either. */
+    char blank[2048];
+    const int used = snprintf(blank, sizeof(blank), HEAD "repeat 1024 as i\nrelu r{i}\n");
+    memset(blank + used, '\n', 1000);
+    snprintf(blank + used + 1000, sizeof(blank) - (size_t)used - 1000, "end\n" TAIL);
+    assert_told(blank, "888: repeats come to more than 262144 lines, those without a layer among them\n");
     assert_told(HEAD "repeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\n"
                 "end\nend\nend\nend\nend\nend\nend\nend\nend\n" TAIL,
                 "4: repeat: there is no layer to repeat\n5: repeat: there is no layer to repeat\n"

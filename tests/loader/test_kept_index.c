@@ -69,7 +69,7 @@ static void a_kept_index_equals_a_walked_one(void **state)
     shard_index_release(&kept);
 }
 
-static void a_kept_index_holds_damages_but_never_hides_them(void **state)
+static void damages_are_never_kept(void **state)
 {
     (void)state;
     uint8_t data[3 * FIXTURE_FRAME_MAX];
@@ -84,6 +84,7 @@ static void a_kept_index_holds_damages_but_never_hides_them(void **state)
     fixture_assert_index_opens(&kept, path, true, true);
     assert_int_equal(kept.damage_count, 1);
     assert_same_records(&walked, &kept);
+    assert_int_not_equal(access(index_beside("damaged"), F_OK), 0);
     assert_int_equal(fixture_open_index(&refused, path, false, true, problem, sizeof(problem)), -EBADMSG);
     shard_index_release(&walked);
     shard_index_release(&kept);
@@ -197,6 +198,92 @@ static void an_index_with_swapped_lengths_is_built_again(void **state)
     free(data);
 }
 
+/* Make the checksum of an index file right again. */
+static void sum_again(uint8_t *data, size_t bytes)
+{
+    const size_t at = 16;       /* behind the magic, the version and the order of bytes */
+    memset(data + at, 0, sizeof(uint64_t));
+    const uint64_t sum = XXH3_64bits(data, bytes);
+    memcpy(data + at, &sum, sizeof(sum));
+}
+
+/* The kept index of a shard of 9 records, with the border between records `first` and the next moved, and a right
+ * checksum. */
+static void forge_lengths(const char *name, uint32_t first)
+{
+    size_t bytes;
+    uint32_t lengths[2];
+    uint8_t *const data = fixture_read(index_beside(name), &bytes);
+    uint8_t *const at = data + bytes - (9 - first) * sizeof(uint32_t);
+    memcpy(lengths, at, sizeof(lengths));
+    const uint32_t step = lengths[1] > 0 ? 1 : (uint32_t)-1;
+    lengths[0] += step;
+    lengths[1] -= step;
+    memcpy(at, lengths, sizeof(lengths));
+    sum_again(data, bytes);
+    fixture_write(index_beside(name), data, bytes);
+    free(data);
+}
+
+/* Whoever wrote it: the shard decides. At its ends at once, elsewhere where a record is not right. */
+static void a_forged_index_is_dropped(void **state)
+{
+    (void)state;
+    char path[512];
+    snprintf(path, sizeof(path), "%s", fixture_path(folder, "forged"));
+    struct shard_index right, index;
+    struct shard_source *source;
+    fixture_write_shard(path, 0, 9);
+    fixture_assert_index_opens(&right, path, false, true);
+    for (uint32_t first = 0; first < 8; first++) {
+        forge_lengths("forged", first);
+        fixture_assert_index_opens(&index, path, false, true);
+        if (first > 0 && first < 7) {
+            assert_int_equal(shard_source_open(&source, NULL, path), 0);
+            assert_int_equal(shard_index_prove(&index, source), -ESTALE);
+            assert_int_equal(shard_index_prove(&index, source), 0);
+            assert_int_not_equal(access(index_beside("forged"), F_OK), 0);
+            shard_source_close(source);
+            shard_index_release(&index);
+            fixture_assert_index_opens(&index, path, false, true);
+        }
+        assert_same_records(&right, &index);
+        shard_index_release(&index);
+    }
+    shard_index_release(&right);
+}
+
+static void damages_that_a_forged_index_says_lose_nothing(void **state)
+{
+    (void)state;
+    char path[512];
+    snprintf(path, sizeof(path), "%s", fixture_path(folder, "claimed"));
+    struct shard_index right, index;
+    uint64_t counts[2];
+    size_t bytes;
+    fixture_write_shard(path, 0, 9);
+    fixture_assert_index_opens(&right, path, false, true);
+    uint8_t *const data = fixture_read(index_beside("claimed"), &bytes);
+    uint8_t *const forged = calloc(1, bytes + 16);
+    const size_t header = bytes - 9 * sizeof(uint32_t);
+    memcpy(forged, data, header);
+    memcpy(counts, data + header - sizeof(counts), sizeof(counts));
+    assert_int_equal(counts[0], 9);
+    memcpy(forged + header - sizeof(counts), &(uint64_t[]){ 8, 1 }, sizeof(counts));
+    memcpy(forged + header, data + header + sizeof(uint32_t), 8 * sizeof(uint32_t));
+    const uint64_t damage[2] = { 0, right.records[1].offset };      /* in place of the first record */
+    memcpy(forged + header + 8 * sizeof(uint32_t), damage, sizeof(damage));
+    bytes += sizeof(damage) - sizeof(uint32_t);
+    sum_again(forged, bytes);
+    fixture_write(index_beside("claimed"), forged, bytes);
+    fixture_assert_index_opens(&index, path, true, true);
+    assert_same_records(&right, &index);
+    shard_index_release(&index);
+    shard_index_release(&right);
+    free(forged);
+    free(data);
+}
+
 /* The kept index of a shard of two records of 3 and 0 bytes with other contents, and a right checksum. */
 struct made_index {
     char magic[8];
@@ -248,6 +335,7 @@ static void an_index_that_leads_out_of_the_shard_is_built_again(void **state)
     fixture_write(path, data, sizeof(data));
     fixture_assert_index_opens(&right, path, true, true);
     assert_int_equal(right.record_count, 2);
+    index_file_write(&right, path);     /* an index with damages, which is not kept by itself */
     char kept[512];
     snprintf(kept, sizeof(kept), "%s", index_beside("led"));
     size_t bytes;
@@ -394,11 +482,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kept_index_equals_a_walked_one),
-        cmocka_unit_test(a_kept_index_holds_damages_but_never_hides_them),
+        cmocka_unit_test(damages_are_never_kept),
         cmocka_unit_test(a_stale_index_is_built_again),
         cmocka_unit_test(a_damaged_index_is_built_again),
         cmocka_unit_test(the_index_of_another_shard_is_built_again),
         cmocka_unit_test(an_index_with_swapped_lengths_is_built_again),
+        cmocka_unit_test(a_forged_index_is_dropped),
+        cmocka_unit_test(damages_that_a_forged_index_says_lose_nothing),
         cmocka_unit_test(an_index_that_leads_out_of_the_shard_is_built_again),
         cmocka_unit_test(a_large_file_in_place_of_an_index_is_not_read),
         cmocka_unit_test(the_cache_directory_takes_what_cannot_lie_beside),

@@ -231,6 +231,41 @@ static int index_tail(const struct shard_index_options *options, char *problem, 
     return rc;
 }
 
+static double cpu_seconds(void)
+{
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec / 1e6;
+}
+
+/* A hole in a file, as a crash leaves one: any number of zeros between two records, and half a gigabyte. */
+static void zeros_are_passed_over(void **state)
+{
+    (void)state;
+    enum { LONG = 512 << 20 };
+    uint8_t record[FIXTURE_FRAME_MAX];
+    const size_t bytes = fixture_record(3, record);
+    char path[512];
+    snprintf(path, sizeof(path), "%s", fixture_path(folder, "zeros"));
+    const double begun = cpu_seconds();
+    for (off_t zeros = 1; zeros <= LONG; zeros = zeros == 64 ? LONG : zeros + 1) {
+        struct shard_index index;
+        fixture_write(path, record, bytes);
+        assert_int_equal(truncate(path, (off_t)bytes + zeros), 0);
+        FILE *const file = fopen(path, "a");
+        assert_non_null(file);
+        assert_int_equal(fwrite(record, 1, bytes, file), bytes);
+        assert_int_equal(fclose(file), 0);
+        fixture_assert_index_opens(&index, path, true, false);
+        assert_int_equal(index.record_count, 2);
+        assert_int_equal(index.records[1].offset, (off_t)bytes + zeros);
+        assert_int_equal(index.damage_count, 1);
+        assert_int_equal(index.damages[0].bytes, zeros);
+        shard_index_release(&index);
+    }
+    assert_true(cpu_seconds() - begun < 6);     /* a checksum for each of them takes longer */
+}
+
 static void a_search_for_records_ends_once_it_is_unwanted(void **state)
 {
     (void)state;
@@ -377,6 +412,7 @@ int main(void)
         cmocka_unit_test(a_cut_costs_only_the_last_record_when_skipping),
         cmocka_unit_test(resynchronizes_after_any_flipped_header_bit),
         cmocka_unit_test(what_looks_like_headers_is_read_in_proportion_to_its_length),
+        cmocka_unit_test(zeros_are_passed_over),
         cmocka_unit_test(a_search_for_records_ends_once_it_is_unwanted),
         cmocka_unit_test(a_long_search_for_records_is_told_once),
         cmocka_unit_test(a_long_sum_ends_once_it_is_unwanted),

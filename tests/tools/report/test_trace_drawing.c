@@ -191,6 +191,31 @@ static void what_is_no_trace_is_refused(void **state)
     }
 }
 
+/* Every thread looks for its track, and every bar for those that it lies in: without bounds, minutes. */
+static void many_threads_and_many_bars_take_no_time(void **state)
+{
+    (void)state;
+    enum { THREADS = 80000, BARS = 200000, EVENT_BYTES = 96 };
+    char *const text = malloc((size_t)BARS * EVENT_BYTES + 8);
+    struct trace trace;
+    size_t used = (size_t)sprintf(text, "[");
+    for (int i = 0; i < THREADS; i++)
+        used += (size_t)sprintf(text + used, "{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":1,\"dur\":1},", i);
+    assert_int_equal(trace_read(&trace, text, used, problem, sizeof(problem)), -EBADMSG);
+    assert_string_equal(problem, "event 1025: there are more than 1024 threads: it and what is behind it is left out");
+    assert_int_equal(trace.slice_count, 1024);
+    trace_release(&trace);
+    used = (size_t)sprintf(text, "[{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":0,\"dur\":%d},", 3 * BARS);
+    for (int i = 1; i < BARS; i++)
+        used += (size_t)sprintf(text + used, "{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":%d,\"dur\":1},", 2 * i);
+    assert_int_equal(trace_read(&trace, text, used, problem, sizeof(problem)), 0);
+    assert_int_equal(trace.slice_count, BARS);
+    assert_int_equal(trace.slices[0].depth, 0);
+    assert_int_equal(trace.slices[BARS - 1].depth, 1);
+    trace_release(&trace);
+    free(text);
+}
+
 int main(void)
 {
     alarm(60);
@@ -200,6 +225,7 @@ int main(void)
         cmocka_unit_test(short_traces_are_drawn_whole),
         cmocka_unit_test(a_trace_cut_anywhere_is_read_up_to_there),
         cmocka_unit_test(what_is_no_trace_is_refused),
+        cmocka_unit_test(many_threads_and_many_bars_take_no_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,8 @@ static int find_track(struct trace *trace, const json_t *event, size_t *track_ou
             *track_out = i;
             return 0;
         }
+    if (trace->track_count == TRACE_TRACKS_MAX)
+        return -E2BIG;
     const int rc = make_room((void **)&trace->tracks, &trace->track_room, trace->track_count, sizeof(*trace->tracks));
     if (rc != 0)
         return rc;
@@ -101,7 +104,7 @@ static int add_about(struct trace *trace, const json_t *event, size_t track)
     return trace->tracks[track].name != NULL ? 0 : -ENOMEM;
 }
 
-/* 0; -EBADMSG where it is no event; -ENOMEM. */
+/* 0; -EBADMSG where it is no event; -E2BIG where it is of one thread too many; -ENOMEM. */
 static int add_event(struct trace *trace, const json_t *event)
 {
     static const struct { const char *phases; int (*add)(struct trace *, const json_t *, size_t); } kinds[] = {
@@ -125,6 +128,16 @@ static int refuse(size_t number, const char *problem, char *problem_out, size_t 
     return -EBADMSG;
 }
 
+/* What add_event has refused; -ENOMEM stays what it is. */
+static int refuse_event(size_t number, int rc, char *problem_out, size_t problem_size)
+{
+    char problem[96];
+    snprintf(problem, sizeof(problem), "there are more than %u threads", TRACE_TRACKS_MAX);
+    if (rc == -EBADMSG || rc == -E2BIG)
+        return refuse(number, rc == -E2BIG ? problem : "it is no event of a trace", problem_out, problem_size);
+    return rc;
+}
+
 /* The events behind a '['. */
 static int read_events(struct trace *trace, const char *text, size_t bytes, char *problem_out, size_t problem_size)
 {
@@ -141,8 +154,7 @@ static int read_events(struct trace *trace, const char *text, size_t bytes, char
         at += (size_t)error.position;
         rc = add_event(trace, event);
         json_decref(event);
-        if (rc == -EBADMSG)
-            return refuse(number, "it is no event of a trace", problem_out, problem_size);
+        rc = refuse_event(number, rc, problem_out, problem_size);
     }
     return rc;
 }
@@ -160,9 +172,7 @@ static int read_object(struct trace *trace, const char *text, size_t bytes, char
         rc = -EBADMSG;
     }
     for (size_t i = 0; i < json_array_size(events) && rc == 0; i++) {
-        rc = add_event(trace, json_array_get(events, i));
-        if (rc == -EBADMSG)
-            refuse(i + 1, "it is no event of a trace", problem_out, problem_size);
+        rc = refuse_event(i + 1, add_event(trace, json_array_get(events, i)), problem_out, problem_size);
     }
     json_decref(root);
     return rc;
@@ -185,18 +195,24 @@ static int compare_steps(const void *left, const void *right)
     return order != 0 ? order : (a->time > b->time) - (a->time < b->time);
 }
 
-/* How deep a slice lies: in that before it, or beside the one which that lies in, and so on. */
+static bool holds(const struct trace_slice *around, const struct trace_slice *slice)
+{
+    return around->start + around->duration >= slice->start + slice->duration;
+}
+
+/* How deep a slice lies: in that before it, or beside it in the one which that lies in, and so on. */
 static void find_depths(struct trace *trace)
 {
-    for (size_t i = 1; i < trace->slice_count; i++) {
+    for (size_t i = 0; i < trace->slice_count; i++) {
         struct trace_slice *const slice = &trace->slices[i];
-        for (size_t j = i; j-- > 0 && trace->slices[j].track == slice->track && slice->depth == 0;) {
-            const struct trace_slice *const before = &trace->slices[j];
-            if (before->start + before->duration >= slice->start + slice->duration)
-                slice->depth = before->depth + 1;
-            else if (before->depth == 0)
-                break;
-        }
+        slice->around = i;
+        size_t before = i > 0 && trace->slices[i - 1].track == slice->track ? i - 1 : i;
+        while (before != i && !holds(&trace->slices[before], slice))
+            before = trace->slices[before].around != before ? trace->slices[before].around : i;
+        if (before == i)
+            continue;
+        slice->around = before;
+        slice->depth = trace->slices[before].depth + 1;
     }
 }
 

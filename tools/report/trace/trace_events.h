@@ -5,6 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A trace of more threads is read up to the first event of one more. */
+#define TRACE_TRACKS_MAX 1024u
+
 /* A thread or stream of a process. */
 struct trace_track {
     int64_t pid, tid, order;    /* order: its sort index, else 0 */
@@ -16,6 +19,7 @@ struct trace_slice {
     size_t track;
     double start, duration;
     uint32_t depth;             /* slices of the same track that it lies in */
+    size_t around;              /* the innermost of these, by its number; its own: none */
     char *name, *category;      /* owned; never NULL */
 };
 

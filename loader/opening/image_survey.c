@@ -36,21 +36,26 @@ static void add_pixels(struct image_survey *survey, const uint8_t *pixels, size_
     survey->mean += ((double)sum / (double)count - survey->mean) / (double)survey->count;
 }
 
-static void look(struct image_survey *survey, struct decode_context *context, uint64_t id, uint8_t *pixels)
+/* 0, or -ENOMEM, which is no fault of the image. */
+static int look(struct image_survey *survey, struct decode_context *context, uint64_t id, uint8_t *pixels)
 {
     const struct dataset *const dataset = context->dataset;
     struct record_problem problem;
     int32_t label;
     const struct sample_target target = {
         .request = { .shape = dataset->options.shape }, .pixels = pixels, .label = &label };
-    if (record_load(context, id, &target, &problem) < 0) {
+    const int rc = record_load(context, id, &target, &problem);
+    if (rc == -ENOMEM)
+        return rc;
+    if (rc < 0) {
         if (survey->unreadable++ == 0)
             note_problem(survey, id, &problem);
-        return;
+        return 0;
     }
     if (problem.text[0] != '\0' && survey->flawed++ == 0 && survey->unreadable == 0)
         note_problem(survey, id, &problem);
     add_pixels(survey, pixels, dataset->sample_bytes);
+    return 0;
 }
 
 static bool is_unwanted(const struct dataset *dataset)
@@ -62,9 +67,10 @@ static int look_at_all(struct image_survey *survey, struct decode_context *conte
 {
     const struct dataset *const dataset = context->dataset;
     const uint64_t count = choose_count(dataset);
-    for (uint64_t i = 0; i < count && !is_unwanted(dataset); i++)
-        look(survey, context, (uint64_t)((__uint128_t)dataset->record_count * i / count), pixels);
-    return is_unwanted(dataset) ? -ECANCELED : 0;
+    int rc = 0;
+    for (uint64_t i = 0; i < count && rc == 0 && !is_unwanted(dataset); i++)
+        rc = look(survey, context, (uint64_t)((__uint128_t)dataset->record_count * i / count), pixels);
+    return rc == 0 && is_unwanted(dataset) ? -ECANCELED : rc;
 }
 
 int image_survey_make(struct image_survey *survey_out, const struct dataset *dataset)

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/finite.h"
 #include "loader/loader.h"
 #include "stage/log.h"
 #include "tools/config/options.h"
@@ -184,8 +183,10 @@ static const char *problem_of(const struct prediction_run *run, const struct inf
 /* As evaluation has it, such numbers are no result (exit code 73). */
 static bool are_finite(const struct prediction_run *run, const float *logits)
 {
-    const uint32_t classes = run->trained.net->classes;
-    return finite_count(logits, classes) == classes;
+    bool all = true;
+    for (uint32_t c = 0; c < run->trained.net->classes; c++)
+        all = all && isfinite(logits[c]);
+    return all;
 }
 
 static void tell_batch(struct prediction_run *run, const struct inference_batch *batch)

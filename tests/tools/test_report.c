@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -65,7 +66,7 @@ static void a_progress_line_of_any_numbers_fits_any_terminal_in_whole_parts(void
     for (uint64_t size = 1; size < UINT64_MAX / 10; size *= 10)
         for (unsigned columns = 1; columns < 300; columns++) {
             const struct progress_line line = line_of(size);
-            progress_line_bar(&line, columns, text);
+            progress_line_bar(&line, columns, &(struct progress_room){ .rest = 0 }, text);
             assert_true(strlen(text) <= columns && strlen(text) <= PROGRESS_LINE_MAX);
             if (columns >= 79)
                 assert_whole(text);
@@ -78,8 +79,48 @@ static void a_progress_line_of_any_numbers_fits_any_terminal_in_whole_parts(void
 static void expect_bar(const struct progress_line *line, unsigned columns, const char *expected)
 {
     char text[PROGRESS_LINE_MAX + 1];
-    progress_line_bar(line, columns, text);
+    progress_line_bar(line, columns, &(struct progress_room){ .rest = 0 }, text);
     assert_string_equal(text, expected);
+}
+
+/* Where the bar stands and how wide it is, (0, 0) for none. */
+struct bar { unsigned from, columns; };
+
+static struct bar bar_of(const char *text)
+{
+    const char *const from = strchr(text, '['), *const end = strchr(text, ']');
+    return from != NULL ? (struct bar){ (unsigned)(from - text), (unsigned)(end - from) + 1 } : (struct bar){ 0, 0 };
+}
+
+/* An epoch in which numbers become longer and shorter. A bar may become narrower where they reach a length that they
+ * had not before, and never wider but where words are left out for it; it stands where it stood. */
+static void a_bar_keeps_its_place_and_does_not_grow(void **state)
+{
+    (void)state;
+    for (unsigned columns = 40; columns < 200; columns++) {
+        struct progress_room room = { .rest = 0 };
+        struct bar before = { 0, UINT_MAX };
+        unsigned changes = 0, form = 0;
+        for (uint64_t step = 1; step <= 1500; step++) {
+            const struct progress_line line = {
+                .epoch = 2, .epochs = 20, .step = step, .steps = 1500, .loss = 2.3 / (double)step,
+                .accuracy = (double)(step % 100) / 100, .images_per_second = step % 3 == 0 ? 999 : 10020,
+                .input_wait = (double)(step % 7) / 50, .has_feed = true, .batches = (uint32_t)step % 5, .depth = 4,
+                .readers = 0.08, .decoders = (double)(step % 30) / 30, .epoch_left = (double)(1500 - step),
+                .run_left = (double)(30000 - step) };
+            char text[PROGRESS_LINE_MAX + 1];
+            progress_line_bar(&line, columns, &room, text);
+            const struct bar bar = bar_of(text);
+            if (room.form == form) {
+                assert_true(bar.columns <= before.columns);
+                assert_true(bar.columns == 0 || before.from == 0 || bar.from == before.from);
+            }
+            form = room.form;
+            changes += bar.columns != before.columns;
+            before = bar;
+        }
+        assert_true(changes <= 6);
+    }
 }
 
 static void a_bar_takes_the_room_there_is(void **state)
@@ -87,8 +128,8 @@ static void a_bar_takes_the_room_there_is(void **state)
     (void)state;
     struct progress_line line = { .epoch = 1, .epochs = 2, .step = 50, .steps = 157, .loss = 0.86031, .accuracy = 0.715,
                                   .images_per_second = 1604, .input_wait = 0.001, .epoch_left = 7, .run_left = 97.4 };
-    expect_bar(&line, 79, "1/2 50/157 [==>    ] loss 0.8603 acc 71.5% 1,604 img/s wait 0.1% 0:07/1:37 left");
-    expect_bar(&line, 120, "epoch 1/2 step 50/157  [=========>                     ]  loss 0.8603  acc 71.5%  "
+    expect_bar(&line, 79, "1/2 50/157  [=>    ] loss 0.8603 acc 71.5% 1,604 img/s wait 0.1% 0:07/1:37 left");
+    expect_bar(&line, 120, "epoch 1/2 step 50/157   [=========>                    ]  loss 0.8603  acc 71.5%  "
                            "1,604 img/s  wait 0.1%  0:07/1:37 left");
     expect_bar(&line, 60, "1/2 50/157 loss 0.8603 acc 71.5% 1,604 img/s 0:07/1:37 left");
     expect_bar(&line, 33, "1/2 50/157 loss 0.8603 acc 71.5%");
@@ -97,12 +138,12 @@ static void a_bar_takes_the_room_there_is(void **state)
     line.depth = 4;
     line.readers = 0.02;
     line.decoders = 0.874;
-    expect_bar(&line, 79, "1/2 50/157 [==>    ] loss 0.8603 acc 71.5% 1,604 img/s wait 0.1% 0:07/1:37 left");
-    expect_bar(&line, 136, "epoch 1/2 step 50/157  [=====>           ]  loss 0.8603  acc 71.5%  1,604 img/s  "
+    expect_bar(&line, 79, "1/2 50/157  [=>    ] loss 0.8603 acc 71.5% 1,604 img/s wait 0.1% 0:07/1:37 left");
+    expect_bar(&line, 136, "epoch 1/2 step 50/157   [=====>          ]  loss 0.8603  acc 71.5%  1,604 img/s  "
                            "wait 0.1%  ready 3/4 read 2% decode 87%  0:07/1:37 left");
     line.evaluates = true;
     line.epoch_left = line.run_left = 4000;
-    expect_bar(&line, 79, "epoch 1/2 evaluation 50/157  [======>              ]  1,604 img/s  1:06:40 left");
+    expect_bar(&line, 79, "epoch 1/2 evaluation 50/157   [======>             ]  1,604 img/s  1:06:40 left");
 }
 
 static void the_line_of_a_usual_run_says_all(void **state)
@@ -223,6 +264,7 @@ int main(void)
         cmocka_unit_test(any_number_fits_its_column),
         cmocka_unit_test(a_progress_line_of_any_numbers_fits_any_terminal_in_whole_parts),
         cmocka_unit_test(a_bar_takes_the_room_there_is),
+        cmocka_unit_test(a_bar_keeps_its_place_and_does_not_grow),
         cmocka_unit_test(the_line_of_a_usual_run_says_all),
         cmocka_unit_test(a_line_of_what_computes_nothing_has_no_loss),
         cmocka_unit_test(a_terminal_sees_the_first_step_then_one_line_a_second_and_the_last_step),

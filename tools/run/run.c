@@ -5,9 +5,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "stage/clock.h"
 #include "stage/log.h"
+#include "stage/text/text_stream.h"
 #include "tools/config/settings_model.h"
 #include "tools/config/train/overfit.h"
 #include "tools/limits/limits.h"
@@ -29,6 +31,7 @@
 #include "tools/run/state/run_state.h"
 #include "tools/run/state/run_weights.h"
 #include "tools/run/summary/summary.h"
+#include "tools/text/terminal.h"
 #include "tools/text/wrapped.h"
 #include "tools/version.h"
 
@@ -119,18 +122,17 @@ static int prepare(struct run *run)
     return code == 0 ? signals_exit_code() : code;
 }
 
-static void print_start(const struct run *run)
+static void print_start(const struct run *run, FILE *out)
 {
     const struct run_directory *const directory = run->results.directory;
-    printf("pipetrain %s%s%s\n", PIPETRAIN_VERSION, directory != NULL ? ", run directory " : "",
+    fprintf(out, "pipetrain %s%s%s\n", PIPETRAIN_VERSION, directory != NULL ? ", run directory " : "",
            directory != NULL ? run_directory_path(directory) : "");
-    about_settings(run->settings, stdout);
-    about_print(&run->plan.devices, run->settings->input.source != INPUT_SYNTHETIC, stdout);
-    run_plan_print(&run->plan, run->settings, run->net, datasets_of(run), stdout);
+    about_settings(run->settings, out);
+    about_print(&run->plan.devices, run->settings->input.source != INPUT_SYNTHETIC, out);
+    run_plan_print(&run->plan, run->settings, run->net, datasets_of(run), out);
     if (run->first_weights != NULL)
-        first_weights_print(run->first_weights, stdout);
-    run_state_print(&run->state, &run->plan);
-    fflush(stdout);
+        first_weights_print(run->first_weights, out);
+    run_state_print(&run->state, &run->plan, out);
 }
 
 /* The weights that the run leaves. */
@@ -297,9 +299,42 @@ static void print_line(void *arg, const char *line)
     wrapped_print(arg, "%*s%s", (int)WRAPPED_INDENT, "", line);
 }
 
+/* What has left the terminal by the time the run trains is named. */
+static void tell_lines(const char *text)
+{
+    const unsigned rows = terminal_rows(STDOUT_FILENO);
+    unsigned lines = 0;
+    for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
+        lines++;
+    if (rows > 0 && lines + 2 > rows)
+        wrapped_print(stdout, "plan      %u lines on a terminal of %u: pipetrain -c FILE --check | less shows all",
+                      lines, rows);
+}
+
+/* Unbroken where there is no memory to count lines in. */
+static void print_start_fitting(const struct run *run)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *const out = open_memstream(&text, &bytes);
+    if (out == NULL) {
+        print_start(run, stdout);
+    } else {
+        print_start(run, out);
+        if (text_stream_end(out, &text) == 0) {
+            fputs(text, stdout);
+            tell_lines(text);
+        } else {
+            print_start(run, stdout);
+        }
+    }
+    free(text);
+    fflush(stdout);
+}
+
 static void print_plan(struct run *run)
 {
-    print_start(run);
+    print_start_fitting(run);
     if (run->kind != RUN_DRY)
         return;
     pipeline_print(run->pipeline, stdout);
@@ -408,7 +443,8 @@ static int check(struct run *run)
         code = run_weights_check(run->first_weights);
     if (code != 0)
         return code;
-    print_start(run);
+    print_start(run, stdout);
+    fflush(stdout);
     code = data_check(datasets_of(run), stdout);
     return code == 0 ? run_plan_check_losses(&run->plan, run->settings, datasets_of(run), run->stop) : code;
 }

@@ -7,7 +7,6 @@
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/text/output.h"
-#include "tools/text/progress_line.h"
 #include "tools/text/terminal.h"
 
 #define NS_PER_S UINT64_C(1000000000)
@@ -141,7 +140,7 @@ static void say(struct run_progress *progress, const struct progress_line *line,
     if (progress->kind == PROGRESS_JSON) {
         say_json(progress, line, use);
     } else if (progress->kind == PROGRESS_BAR) {
-        progress_line_bar(line, terminal_columns(STDERR_FILENO) - 1, text);
+        progress_line_bar(line, terminal_columns(STDERR_FILENO) - 1, &progress->room[line->evaluates], text);
         log_live(text);
     } else {
         progress_line_write(line, text);

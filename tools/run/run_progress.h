@@ -9,6 +9,7 @@
 #include "tools/run/pace/feed.h"
 #include "tools/run/pipeline.h"
 #include "tools/run/run_plan.h"
+#include "tools/text/progress_line.h"
 
 struct run_progress {
     const struct settings *settings;    /* all lent */
@@ -18,6 +19,7 @@ struct run_progress {
     const struct pipeline *pipeline;    /* set by who has one, while it is open; NULL: of the feed nothing is said */
     struct loader_counts loader;        /* at the line before, */
     uint64_t loader_ns;                 /* at this time on clock_now_ns's clock */
+    struct progress_room room[2];       /* of the lines of training, and of evaluation */
     struct json json;
     uint64_t due_ns;                    /* the next line, on clock_now_ns's clock */
 };

@@ -9,7 +9,7 @@
 #include "tools/config/number.h"
 
 #define PART_BYTES 80u
-#define BAR_LEAST 8u            /* columns, brackets included: a shorter one tells nothing */
+#define BAR_LEAST 6u            /* columns, brackets included: a shorter one tells nothing */
 #define BAR_MOST 42u
 
 /* As they stand in the line. */
@@ -129,22 +129,56 @@ static void join(const struct line_parts *parts, char *text, size_t text_size)
                                    parts->part[part]);
 }
 
-/* The feed goes before words, words before the bar, and the bar before numbers. */
-void progress_line_bar(const struct progress_line *line, unsigned columns, char text_out[PROGRESS_LINE_MAX + 1])
+/* How a line is written, the longest first: with all there is, without the feed, without words. */
+enum form { FORM_WHOLE, FORM_NO_FEED, FORM_SHORT, FORM_COUNT };
+
+static void write_form(const struct progress_line *line, enum form form, struct line_parts *parts)
 {
-    const unsigned width = columns < PROGRESS_LINE_MAX ? columns : PROGRESS_LINE_MAX;
-    struct line_parts parts = { .gap = "  " };
-    write_parts(line, &parts);
-    if (columns_of_all(&parts) + BAR_LEAST + 2 > width)
-        parts.part[PART_FEED][0] = '\0';
-    if (columns_of_all(&parts) + BAR_LEAST + 2 > width) {
-        parts.gap = " ";
-        write_place(line, "", "", parts.part[PART_PLACE]);
+    *parts = (struct line_parts){ .gap = form == FORM_SHORT ? " " : "  " };
+    write_parts(line, parts);
+    if (form >= FORM_NO_FEED)
+        parts->part[PART_FEED][0] = '\0';
+    if (form == FORM_SHORT)
+        write_place(line, "", "", parts->part[PART_PLACE]);
+}
+
+static unsigned digits_of(uint64_t number)
+{
+    unsigned digits = 1;
+    for (; number >= 10; number /= 10)
+        digits++;
+    return digits;
+}
+
+/* Columns that the place lacks of what it will have at the end of the pass. */
+static unsigned place_room(const struct progress_line *line)
+{
+    return line->step < line->steps ? digits_of(line->steps) - digits_of(line->step) : 0;
+}
+
+/* The feed goes before words, words before the bar, and the bar before numbers. Numbers that become shorter leave the
+ * bar and the form as they are: both would jump to and fro. */
+void progress_line_bar(const struct progress_line *line, unsigned columns, struct progress_room *room,
+                       char text_out[PROGRESS_LINE_MAX + 1])
+{
+    const unsigned width = columns < PROGRESS_LINE_MAX ? columns : PROGRESS_LINE_MAX, more = place_room(line);
+    struct line_parts parts;
+    if (room->columns != width)
+        *room = (struct progress_room){ .columns = width };
+    write_form(line, (enum form)room->form, &parts);
+    while (room->form < FORM_SHORT && columns_of_all(&parts) + more + BAR_LEAST + 2 > width) {
+        room->form++;
+        room->rest = 0;
+        write_form(line, (enum form)room->form, &parts);
     }
     fit(&parts, by_worth_live, width);
-    const unsigned used = columns_of_all(&parts) + (unsigned)strlen(parts.gap);
-    if (used + BAR_LEAST <= width)
-        write_bar(line, width - used, parts.part[PART_BAR]);
+    const unsigned rest = columns_of_all(&parts) + (unsigned)strlen(parts.gap) + more;
+    room->rest = rest > room->rest ? rest : room->rest;
+    if (room->rest + BAR_LEAST <= width) {
+        write_bar(line, width - room->rest, parts.part[PART_BAR]);
+        const size_t place = strlen(parts.part[PART_PLACE]);
+        snprintf(parts.part[PART_PLACE] + place, PART_BYTES - place, "%*s", (int)more, "");
+    }
     join(&parts, text_out, width + 1);
 }
 

@@ -20,10 +20,15 @@ struct progress_line {
     double epoch_left, run_left;        /* seconds to the end of the pass and of the run; NAN: not known */
 };
 
+/* What the lines before left to the bar, so that it keeps its place and its width from line to line; zeros to begin
+ * with. One for the lines of training, one for those of evaluation. */
+struct progress_room { unsigned columns, form, rest; };
+
 /* For a terminal, at most so many columns wide: the place, a bar that takes the room there is, loss, accuracy, images a
  * second, wait, the feed, time left. Where room is short the feed is left out, then words, then the bar, then wait,
  * time left, speed and what else does not fit is left out: never part of a word or number but of the place. */
-void progress_line_bar(const struct progress_line *line, unsigned columns, char text_out[PROGRESS_LINE_MAX + 1]);
+void progress_line_bar(const struct progress_line *line, unsigned columns, struct progress_room *room,
+                       char text_out[PROGRESS_LINE_MAX + 1]);
 /* The same without a bar, in PROGRESS_LINE_COLUMNS, for logs. */
 void progress_line_write(const struct progress_line *line, char text_out[PROGRESS_LINE_COLUMNS + 1]);
 

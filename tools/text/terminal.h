@@ -8,5 +8,7 @@
 bool terminal_repaints(int fd);
 /* Columns of the terminal now, so that a line of one less never wraps; 80 where it does not tell. */
 unsigned terminal_columns(int fd);
+/* Rows of the terminal now; 0 where it is none or does not tell. */
+unsigned terminal_rows(int fd);
 
 #endif

@@ -30,6 +30,7 @@ watch() {
 # What is painted just when the width changes may have the width from before.
 watch 120 50
 expect_out '^120 epoch 1/100000 step .*\[=*>? *\]  loss .* left$'
+grep -q '^plan  *[0-9]* lines on a terminal of 24: ' "$PAGE" || fail 'a plan that is longer than the terminal'
 watch 60 100
 NO_COLOR=1
 export NO_COLOR

@@ -52,14 +52,14 @@ int run_state_restore(struct run_state *state, const struct run_plan *plan, stru
     return exit_code_of(rc, EXIT_CODE_DATA);
 }
 
-void run_state_print(const struct run_state *state, const struct run_plan *plan)
+void run_state_print(const struct run_state *state, const struct run_plan *plan, FILE *out)
 {
     if (state->reader != NULL)
-        wrapped_print(stdout, "resume    at step %s of %s, from %s",
+        wrapped_print(out, "resume    at step %s of %s, from %s",
                       number_grouped(checkpoint_reader_mark(state->reader)->position.step).text,
                       number_grouped(schedule_step_count(&plan->schedule)).text, checkpoint_reader_path(state->reader));
     if (state->saves)
-        wrapped_print(stdout, "stop      %sSIGTERM, SIGUSR1: a state is saved; the same command goes on",
+        wrapped_print(out, "stop      %sSIGTERM, SIGUSR1: a state is saved; the same command goes on",
                       signals_are_heeded(SIGINT) ? "Ctrl-C, " : "");
 }
 

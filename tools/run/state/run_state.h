@@ -100,7 +100,7 @@ void run_state_finish(struct run_state *state, const struct settings *settings, 
  * them. 0 after success or where there was none; or an exit code after a message. */
 int run_state_write_last(struct run_state *state, const struct settings *settings);
 /* For people: where the run begins, unless that is its beginning, and what becomes of it when it is asked to stop. */
-void run_state_print(const struct run_state *state, const struct run_plan *plan);
+void run_state_print(const struct run_state *state, const struct run_plan *plan, FILE *out);
 void run_state_release(struct run_state *state);
 
 #endif

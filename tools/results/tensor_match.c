@@ -48,7 +48,7 @@ static uint32_t find_classes(const struct safetensors_index *index, const struct
     return tensor != NULL && tensor->rank > 0 && tensor->dims[0] <= CLASSES_MAX ? (uint32_t)tensor->dims[0] : 0;
 }
 
-static uint32_t classes_of(const struct safetensors_index *index, const struct model *model)
+uint32_t tensor_match_classes(const struct safetensors_index *index, const struct model *model)
 {
     struct net *net;
     if (model_open(&net, model->name, &(const struct model_options){ .dropout = true }) != 0)
@@ -85,7 +85,7 @@ static void add_model(const struct model *model, const struct model_options *opt
 static void try_model(const struct safetensors_index *index, size_t count, const struct model *model,
                       char text[TENSOR_MATCH_SIZE])
 {
-    struct model_options options = { .classes = classes_of(index, model), .dropout = true };
+    struct model_options options = { .classes = tensor_match_classes(index, model), .dropout = true };
     if (options.classes == 0)
         return;
     bool fits = is_model(index, count, model, &options);

@@ -15,7 +15,9 @@
 #include "tools/limits/limits.h"
 #include "tools/phase.h"
 #include "tools/results/class_names_give.h"
+#include "tools/results/named_classes.h"
 #include "tools/results/results.h"
+#include "tools/results/weights_about.h"
 #include "tools/run/about.h"
 #include "tools/run/account.h"
 #include "tools/run/data_check.h"
@@ -90,6 +92,20 @@ static int choose_devices(struct run *run, struct problems *problems)
     return rc == 0 ? 0 : refuse(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
 }
 
+/* Outputs that begin as those of other classes learn the data's all the same: worth a word, no refusal. */
+static void compare_classes(const struct run *run)
+{
+    char data[300], weights[300];
+    const struct model_settings *const model = &run->settings->model;
+    const struct dataset *const dataset = run->datasets[PASS_TRAIN];
+    if (run->first_weights == NULL || dataset == NULL || *model->skip != '\0')
+        return;
+    if (dataset_names_differ(dataset, first_weights_text(run->first_weights, WEIGHTS_CLASS_NAMES), data, weights,
+                             sizeof(data)) == 1)
+        log_message(LOG_RUN, "%s was trained on other classes: %s; those of the data are %s: outputs begin as those of "
+                    "other classes (model.skip leaves the last layer out)", model->weights, weights, data);
+}
+
 /* Settings -> net, data, devices, plan: all that can be refused before anything is started. */
 static int prepare(struct run *run)
 {
@@ -118,6 +134,8 @@ static int prepare(struct run *run)
     /* A run that goes on has its own: the file need not be there any more. */
     if (code == 0 && run->state.reader == NULL && !run->state.is_over)
         code = run_weights_open(&run->first_weights, run->settings, run->net);
+    if (code == 0)
+        compare_classes(run);
     problems_release(&problems);
     return code == 0 ? signals_exit_code() : code;
 }

@@ -13,8 +13,8 @@
 #include "tools/config/settings.h"
 
 /* Take data.classes from the description of the data set (dataset.json) where the user does not set it and it is
- * not the model's usual number: for a model that has a name, and unless a file of weights that is taken as a whole
- * fixes the number. After the file and --set, before settings_finish. */
+ * not the model's usual number: for a model that has a name, and unless model.weights, taken as a whole, is of
+ * another number. After the file and --set, before settings_finish. */
 void run_data_take_classes(struct settings *settings);
 /* Open what the settings name, for samples of the net's input. A set that is not named stays NULL. Where it is only
  * checked, labels out of range do not refuse a set: data_check tells of them. 0, or -EINVAL or -ENOMEM

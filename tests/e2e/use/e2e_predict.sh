@@ -202,10 +202,11 @@ expect_code 2 'a model that is not there'
 expect_err "^--model: .*did you mean 'lenet'"
 predict -m mnist_cnn -c tiny.conf $first
 expect_code 2 'a model and a configuration'
-# Weights so large that their products overflow: the output is no result, as an evaluation has it. The last 128 numbers
-# are those of one class; hashes are under another name.
+# Weights so large that their products overflow, each 1e18: the output is no result, as an evaluation has it. Hashes are
+# under another name.
 LC_ALL=C sed 's/pipetrain[.]xxh3/pipetrain.yyh3/g' $weights >unhashed
-{ head -c $(($(wc -c <unhashed) - 512)) unhashed && awk 'BEGIN { for (i = 0; i < 128; i++) printf "~~~~" }'; } >infinite
+header=$((8 + $(od -An -tu8 -N 8 unhashed)))
+{ head -c $header unhashed && head -c $(($(wc -c <unhashed) - header)) /dev/zero | tr '\000' ']'; } >infinite
 for form in --tsv --json; do
     run "$pipetrain" predict -w infinite --set devices.kind=$kind --top 1 $form $first "$(sed 1d by_file | sed -n '2s/\t.*//p')"
     expect_code 73 "an output that is not finite, $form"

@@ -61,6 +61,7 @@ struct dataset {
     uint32_t payload_bytes_max;
     struct class_names class_names;     /* none: no list was found */
     char *class_names_path;
+    struct class_names described_names; /* where there is no list: those of dataset.json, for labels that are text */
     struct sample_format format;
     size_t sample_bytes;        /* of options.shape */
     uint64_t fingerprint;       /* xxh3 over names, sizes and record counts */

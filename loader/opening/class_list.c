@@ -2,6 +2,7 @@
 #include "loader/opening/class_list.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,43 @@ static bool take_beside(struct opening *opening, const char *name)
     return rc == 0 || rc == -ENOMEM;
 }
 
+/* Lines INDEX:NAME, to be freed; NULL without memory. */
+static char *list_described(const struct manifest *manifest, size_t *bytes_out)
+{
+    char *text = NULL;
+    FILE *const out = open_memstream(&text, bytes_out);
+    if (out == NULL)
+        return NULL;
+    for (uint64_t c = 0; c < manifest->class_count; c++)
+        if (strpbrk(manifest->class_names[c], "\r\n") == NULL)
+            fprintf(out, "%" PRIu64 ":%s\n", c, manifest->class_names[c]);
+    const bool is_whole = !ferror(out);
+    if (fclose(out) == 0 && is_whole)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* The names in dataset.json are for labels that are text: what is told of names reads them there itself. */
+static int take_described(struct opening *opening)
+{
+    struct dataset *const dataset = opening->dataset;
+    const struct manifest *manifest;
+    char problem[PROBLEM_BYTES];
+    size_t bytes;
+    int rc = shard_counts_of(opening->counts, dataset->paths[0], &manifest);
+    if (rc < 0 || manifest->class_count == 0)
+        return rc;
+    char *const text = list_described(manifest, &bytes);
+    if (text == NULL)
+        return -ENOMEM;
+    rc = class_names_read(&dataset->described_names, text, bytes, problem, sizeof(problem));
+    free(text);
+    if (rc == 0)
+        dataset->format.label.names = &dataset->described_names;
+    return rc == -ENOMEM ? rc : 0;
+}
+
 static void look_beside(struct opening *opening)
 {
     const char *const label_key = opening->dataset->options.label_key;
@@ -56,7 +94,11 @@ static void look_beside(struct opening *opening)
     const int wanted = snprintf(name, sizeof(name), "%s.labels.txt", label_key != NULL ? label_key : "label");
     if (wanted < (int)sizeof(name) && strchr(name, '/') == NULL && take_beside(opening, name))
         return;
-    (void)take_beside(opening, "labels.txt");
+    if (take_beside(opening, "labels.txt"))
+        return;
+    const int rc = take_described(opening);
+    if (rc < 0)
+        opening_fail(opening, rc);
 }
 
 void class_list_find(struct opening *opening)

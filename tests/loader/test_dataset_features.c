@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "formats/example.h"
+#include "formats/manifest.h"
 #include "tests/helpers/example_fixture.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
@@ -166,6 +167,17 @@ static void finds_the_names_of_classes_beside_the_shards(void **state)
         dataset_close(dataset);
         assert_int_equal(unlink(fixture_path(folder, lists[i])), 0);
     }
+    fixture_write_text(fixture_path(folder, MANIFEST_FILE), "{\"class_names\": [\"tulips\", \"roses\"], "
+                       "\"splits\": {\"train\": {\"shards\": [{\"file\": \"floats.tfrecord\", \"records\": 3}]}}}");
+    struct dataset *dataset = fixture_open(&options);
+    uint8_t pixels[FIXTURE_SAMPLE_BYTES];
+    int32_t label;
+    assert_int_equal(dataset->class_names.count, 0);
+    assert_string_equal(dataset->format.label.ops->name, "names of classes");
+    fixture_load(dataset, 0, pixels, &label);
+    assert_int_equal(label, 1);
+    dataset_close(dataset);
+    assert_int_equal(unlink(fixture_path(folder, MANIFEST_FILE)), 0);
     char nothing[512];
     snprintf(nothing, sizeof(nothing), "%s", fixture_path(folder, "nothing.txt"));
     options.class_names = nothing;

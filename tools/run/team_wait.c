@@ -16,6 +16,11 @@
 /* Turns of libgomp's wait loop before a thread sleeps: some tens of microseconds, about
  * what a sleep and a wake-up cost. */
 #define SPIN_TURNS "2000"
+/* On cores that others compute on: whoever spins there takes the time of the thread that it waits for. */
+#define NO_TURNS "0"
+/* How often, and how many microseconds apart, the threads that compute are counted. */
+#define LOOKS 4
+#define LOOK_US 2000
 /* From one life to the next: when the first one began. */
 #define BEGAN "PIPETRAIN_BEGAN_NS"
 
@@ -40,6 +45,31 @@ static bool is_started_by_kernel(void)
     return getauxval(AT_BASE) != 0;
 }
 
+/* How many threads of the machine compute or wait for a core now, without the calling one; 0: it is not known. */
+static long find_others(void)
+{
+    FILE *const file = fopen("/proc/loadavg", "re");
+    long running = 0;
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%*s %*s %*s %ld", &running) != 1 || running < 1)
+        running = 1;
+    fclose(file);
+    return running - 1;
+}
+
+/* Do others compute, all the time that is looked at, on half of the cores or more? What runs for a moment, as most
+ * programs do, does not count. */
+static bool cores_are_shared(void)
+{
+    for (int i = 0; i < LOOKS; i++) {
+        if (2 * find_others() < sysconf(_SC_NPROCESSORS_ONLN))
+            return false;
+        usleep(LOOK_US);
+    }
+    return true;
+}
+
 void team_wait_shorten(char **argv, uint64_t process_start_ns)
 {
     if (is_second_life || !is_started_by_kernel())
@@ -48,7 +78,7 @@ void team_wait_shorten(char **argv, uint64_t process_start_ns)
         return;
     char began[24];
     snprintf(began, sizeof(began), "%" PRIu64, process_start_ns);
-    if (setenv(BEGAN, began, 1) == 0 && setenv("GOMP_SPINCOUNT", SPIN_TURNS, 1) == 0)
+    if (setenv(BEGAN, began, 1) == 0 && setenv("GOMP_SPINCOUNT", cores_are_shared() ? NO_TURNS : SPIN_TURNS, 1) == 0)
         execv("/proc/self/exe", argv);
     unsetenv(BEGAN);
 }

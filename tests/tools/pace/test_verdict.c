@@ -140,6 +140,10 @@ static void towers_that_share_their_cores_do_not_call_it_computing(void **state)
     expect(&trial, LIMIT_OTHERS, NULL, NAN);
     assert_non_null(strstr(find(&trial).text, "used 1.4 of the 4 cores, the run itself 2.4 (a step took 10.00 ms in "
                                               "the median, 40.00 at p99)"));
+    assert_non_null(strstr(find(&trial).text, "devices.threads_per_tower = 1 may be faster"));
+    trial.plan.threads_per_tower = 1;
+    assert_null(strstr(find(&trial).text, "threads_per_tower"));
+    trial.plan.threads_per_tower = 2;
     trial.facts.cores = (struct cores_use){ .own = 0.6, .others = 0.05, .stolen = 0.3 };
     expect(&trial, LIMIT_OTHERS, NULL, NAN);
     assert_non_null(strstr(find(&trial).text, "the virtual machine's host 1.2 more"));

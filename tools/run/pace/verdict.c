@@ -297,9 +297,12 @@ static void advise_on_compute(struct verdict *verdict, const struct verdict_fact
 
 static void advise_on_others(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan)
 {
+    const bool has_teams = plan->threads_per_tower > 1;
     say(verdict, "other programs slowed the run: they used %s, the run itself %.1f (a step took %.2f ms in the median, "
-                 "%.2f at p99): repeat it when they have ended, or keep them on other cores (taskset)",
-        others_words(facts, plan).text, plan->cores * facts->cores.own, facts->step.p50_ms, facts->step.p99_ms);
+                 "%.2f at p99): repeat it when they have ended, or keep them on other cores (taskset)%s",
+        others_words(facts, plan).text, plan->cores * facts->cores.own, facts->step.p50_ms, facts->step.p99_ms,
+        has_teams ? "; beside them devices.threads_per_tower = 1 may be faster, since a tower's threads wait for each "
+                    "other" : "");
 }
 
 /* What the mode of synchronisation has against waiting; relaxed consistency where it is not refused. */

@@ -27,8 +27,8 @@ static void print_stages(const struct tune_outcome *outcome, FILE *out)
     const double per_piece = (double)model->batch / model->towers / model->pieces;
     for (uint32_t i = 0; i < model->step_kinds; i++) {
         const double seconds = feed_mean(&model->step[i]);
-        wrapped_print(out, "towers    alone, input already in memory: %s images/s (%u thread%s each; a step %.2f "
-                           "ms, spread %.0f %%)", number_rate(model->batch / seconds).text, model->step_threads[i],
+        wrapped_print(out, "towers    alone give %s images/s (%u thread%s each; a step %.2f ms, spread %.0f %%)",
+                      number_rate(model->batch / seconds).text, model->step_threads[i],
                       plural(model->step_threads[i]), 1e3 * seconds, 100 * feed_spread(&model->step[i]));
     }
     wrapped_print(out, "reading   one reader gives %s images/s (spread %.0f %%; %.0f %% of its time it computes)",
@@ -146,20 +146,29 @@ static double given_when_smaller(const struct tune_outcome *outcome, uint32_t si
     return outcome->given * ratio * ratio;
 }
 
+/* Images that take less to decode; "" where they are pixels already. */
+struct cure_text { char text[160]; };
+static struct cure_text less_decoding(const struct tune_outcome *outcome)
+{
+    const uint32_t side = sides_smaller(outcome->stored_side, outcome->taken_side);
+    struct cure_text cure = { "" };
+    if (side > 0)
+        snprintf(cure.text, sizeof(cure.text), "shards at %u pixels would give about %s: pipetrain-convert tfrecord "
+                 "SHARDS -o resized-%u --resize-short=%u", side,
+                 number_rate(given_when_smaller(outcome, side)).text, side, side);
+    else if (outcome->stored_side > 0)
+        snprintf(cure.text, sizeof(cure.text), "shards without compression take no decoding: pipetrain-convert "
+                 "tfrecord SHARDS -o raw --raw");
+    return cure;
+}
+
 static void cure_decoding(const struct tune_outcome *outcome, FILE *out)
 {
     const double busy = outcome->candidates[outcome->best].predicted.cores_busy;
-    const uint32_t side = sides_smaller(outcome->stored_side, outcome->taken_side);
-    char cure[160];
-    if (side > 0)
-        snprintf(cure, sizeof(cure), "shards at %u pixels would give about %s: pipetrain-convert tfrecord SHARDS -o "
-                 "resized-%u --resize-short=%u", side, number_rate(given_when_smaller(outcome, side)).text, side, side);
-    else
-        snprintf(cure, sizeof(cure), outcome->stored_side > 0
-                 ? "shards without compression take no decoding: pipetrain-convert tfrecord SHARDS -o raw --raw"
-                 : "it takes more cores");
+    const struct cure_text cure = less_decoding(outcome);
     wrapped_print(out, "cure      %.0f of %.0f cores busy, %s images/s decoded, %s wanted: %s", busy,
-                  outcome->model.cores, number_rate(outcome->given).text, number_rate(outcome->wanted).text, cure);
+                  outcome->model.cores, number_rate(outcome->given).text, number_rate(outcome->wanted).text,
+                  *cure.text != '\0' ? cure.text : "it takes more cores");
 }
 
 /* A feed that is slower than the towers, with what is recommended as well: what is missing, and what would help. */
@@ -182,11 +191,12 @@ static void explain_deficit(const struct tune_outcome *outcome, FILE *out)
 static void explain_cores(const struct tune_outcome *outcome, FILE *out)
 {
     const double measured = candidate_speed(&outcome->candidates[outcome->best]);
+    const struct cure_text cure = less_decoding(outcome);
     if (outcome->kind != TUNE_SHARED)
         wrapped_print(out, "still     %s of the %s images/s that the towers would take: they and the feed compute on "
                            "the same %.0f cores", number_rate(measured).text, number_rate(outcome->wanted).text,
                       outcome->model.cores);
-    cure_decoding(outcome, out);
+    wrapped_print(out, "cure      more cores%s%s", *cure.text != '\0' ? ", or fewer for the feed: " : "", cure.text);
 }
 
 /* What was measured is what they left. */

@@ -210,12 +210,15 @@ static void cores_that_towers_and_feed_share_are_told_with_a_cure(void **state)
     assert_int_equal(outcome_judge(&outcome), 0);
     assert_int_equal(outcome.kind, TUNE_THREADS);
     expect_words(&outcome, "still 7.70 of the 10 images/s that the towers would take: they and the feed compute on the "
-                           "same 8 cores cure ", true);
+                           "same 8 cores cure more cores set", true);
     outcome = three(5, 5, 5);
     outcome.model.steps_on_cores = true;
     assert_int_equal(outcome_judge(&outcome), 0);
     assert_int_equal(outcome.kind, TUNE_SHARED);
-    expect_words(&outcome, "measurably better was found cure ", true);
+    expect_words(&outcome, "measurably better was found cure more cores set", true);
+    outcome.stored_side = 64;
+    outcome.taken_side = 32;
+    expect_words(&outcome, "cure more cores, or fewer for the feed: shards at 37 pixels would give about ", true);
     expect_words(&outcome, " still ", false);
 }
 

@@ -497,6 +497,30 @@ static void a_second_read_that_is_right_is_used(void **state)
     dataset_close(dataset);
 }
 
+/* An index whose lengths lead through the shard, and are not those of two records in the middle: as it would be read
+ * from a file that was forged. Both are whole, so none is left out. */
+static void an_index_that_leads_astray_costs_no_record(void **state)
+{
+    (void)state;
+    for (int skips = 0; skips < 2; skips++) {
+        make_shard(12);
+        const char *const path = write_shard("astray");
+        struct dataset *const dataset = open_shard(path, skips);
+        struct shard_record *const records = dataset->indexes[0].records;
+        records[5].payload_bytes++;
+        records[6].offset++;
+        records[6].payload_bytes--;
+        atomic_store(&dataset->indexes[0].is_unproved, true);
+        struct harness harness = make_harness(dataset, NULL, skips);
+        harness_run(&harness);
+        assert_int_equal(harness.code, EXIT_CODE_DATA);
+        assert_non_null(strstr(harness.message, "astray: its index says another length of a record than the record "
+                                                "does: it is removed"));
+        harness_release(&harness);
+        dataset_close(dataset);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -511,6 +535,7 @@ int main(void)
         cmocka_unit_test(nothing_is_said_of_damage_behind_what_ends_the_run),
         cmocka_unit_test(later_records_of_another_kind_are_named_or_skipped),
         cmocka_unit_test(a_second_read_that_is_right_is_used),
+        cmocka_unit_test(an_index_that_leads_astray_costs_no_record),
     };
     return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
 }

@@ -28,6 +28,10 @@ const struct scenario scenarios[] = {
       .begun = "--set=train.steps=1",
       .arguments = { "-c", "run.conf", "--set=train.steps=3", "--set=run.dir=saved", "--set=run.resume=auto",
                      "--set=checkpoint.every=1", "--set=checkpoint.keep=1" } },
+    { .name = "train-images", .program = "pipetrain", .catches = true, .results = "run",
+      .kept = "run/weights.safetensors", .kept_later = "run/weights.previous.safetensors",
+      .arguments = { "-c", "run.conf", SMALL_RUN, "--set=data.train=images/train-*",
+                     "--set=data.validation=images/validation-*" } },
     { .name = "train-on", .program = "pipetrain", .arguments = { "-c", "run.conf", "--set=train.epochs=100000" },
       .is_endless = true, .catches = true,
       .kept = "run/weights.safetensors", .kept_later = "run/weights.previous.safetensors" },
@@ -114,10 +118,18 @@ static int make_trainings(const struct stand *stand, const char *folder)
     snprintf(convert, sizeof(convert), "%s/pipetrain-convert", stand->build);
     snprintf(train, sizeof(train), "%s/pipetrain", stand->build);
     char *const data[] = { convert, "digits", "-o", "data", "--train=48", "--validation=16", "--shards=2", NULL };
+    char maker[PATH_MAX];
+    snprintf(maker, sizeof(maker), "%s/tests/e2e/use/jpeg_maker", stand->build);
+    char *const photos[] = { maker, "photos", "10", "6", NULL };
+    char *const images[] = { convert, "folder", "photos", "-o", "images", "--validation=0.25", "--shards=2", NULL };
     char *const earlier[] = { train, "-c", "run.conf", SMALL_RUN, "--set=run.seed=7", NULL };
     int rc = write_settings(folder);
     if (rc == 0)
         rc = run_in(folder, data);
+    if (rc == 0)
+        rc = run_in(folder, photos);
+    if (rc == 0)
+        rc = run_in(folder, images);
     if (rc == 0)
         rc = run_in(folder, earlier);
     return rc;

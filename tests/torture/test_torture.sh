@@ -5,11 +5,11 @@ build=${PIPETRAIN_BUILD:-$PWD}
 work=$(mktemp -d "${TMPDIR:-/tmp}/pipetrain-test-torture.XXXXXX") || exit 99
 trap 'rm -rf "$work"' EXIT
 failures=0
-mkdir -p "$work/build/tests/torture" "$work/temporary"
+mkdir -p "$work/build/tests/torture" "$work/build/tests/e2e/use" "$work/temporary"
 for loaded in faults.so recorder.so; do
     ln -s "$build/tests/torture/$loaded" "$work/build/tests/torture/$loaded"
 done
-for program in pipetrain-convert pipetrain-report; do
+for program in pipetrain-convert pipetrain-report tests/e2e/use/jpeg_maker; do
     ln -s "$build/$program" "$work/build/$program"
 done
 

@@ -34,10 +34,10 @@ static int make_text(const struct dataset *dataset, char **text_out)
     FILE *const out = open_memstream(&text, &bytes);
     if (out == NULL)
         return -ENOMEM;
-    label_names_read(&beside, dataset->paths[0]);
+    const int read_rc = label_names_read(&beside, dataset->paths[0]);
     const bool has_any = write_names(dataset, &beside, out);
     label_names_release(&beside);
-    const int rc = text_stream_end(out, &text);
+    const int written_rc = text_stream_end(out, &text), rc = read_rc != 0 ? read_rc : written_rc;
     if (rc == 0 && has_any)
         *text_out = text;
     else

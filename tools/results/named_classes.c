@@ -45,22 +45,22 @@ void named_classes_tell(const struct named_classes *names, uint32_t classes, cha
     }
 }
 
-bool datasets_name_differently(const struct dataset *a, const struct dataset *b, char *a_out, char *b_out,
-                               size_t text_size)
+int datasets_name_differently(const struct dataset *a, const struct dataset *b, char *a_out, char *b_out,
+                              size_t text_size)
 {
     struct label_names beside_a, beside_b;
     const struct named_classes one = { &a->class_names, &beside_a }, other = { &b->class_names, &beside_b };
     const uint32_t classes = a->options.classes;
-    label_names_read(&beside_a, a->paths[0]);
-    label_names_read(&beside_b, b->paths[0]);
-    const bool differ = named_classes_differ(&one, &other, classes);
+    const int rc_a = label_names_read(&beside_a, a->paths[0]), rc_b = label_names_read(&beside_b, b->paths[0]);
+    const int rc = rc_a != 0 ? rc_a : rc_b;
+    const bool differ = rc == 0 && named_classes_differ(&one, &other, classes);
     if (differ) {
         named_classes_tell(&one, classes, a_out, text_size);
         named_classes_tell(&other, classes, b_out, text_size);
     }
     label_names_release(&beside_a);
     label_names_release(&beside_b);
-    return differ;
+    return rc != 0 ? rc : differ;
 }
 
 int dataset_names_differ(const struct dataset *dataset, const char *text, char *data_out, char *network_out,
@@ -71,18 +71,18 @@ int dataset_names_differ(const struct dataset *dataset, const char *text, char *
     struct label_names beside;
     if (text == NULL)
         return 0;
-    const int rc = class_names_read(&listed, text, strlen(text), problem, sizeof(problem));
+    int rc = class_names_read(&listed, text, strlen(text), problem, sizeof(problem));
     if (rc < 0)
         return rc;
-    label_names_read(&beside, dataset->paths[0]);
+    rc = label_names_read(&beside, dataset->paths[0]);
     const struct named_classes data = { &dataset->class_names, &beside }, network = { &listed, NULL };
     const uint32_t classes = dataset->options.classes;
-    const bool differ = named_classes_differ(&data, &network, classes);
+    const bool differ = rc == 0 && named_classes_differ(&data, &network, classes);
     if (differ) {
         named_classes_tell(&data, classes, data_out, text_size);
         named_classes_tell(&network, classes, network_out, text_size);
     }
     label_names_release(&beside);
     class_names_release(&listed);
-    return differ;
+    return rc != 0 ? rc : differ;
 }

@@ -22,9 +22,9 @@ const char *named_classes_find(const struct named_classes *names, uint32_t class
 bool named_classes_differ(const struct named_classes *a, const struct named_classes *b, uint32_t classes);
 /* The first names of the list for a message, escaped: "cat, dog, owl, ..." */
 void named_classes_tell(const struct named_classes *names, uint32_t classes, char *text_out, size_t text_size);
-/* Do two data sets differ so? If they do, the first names of both are told. */
-bool datasets_name_differently(const struct dataset *a, const struct dataset *b, char *a_out, char *b_out,
-                               size_t text_size);
+/* Do two data sets differ so? If they do, the first names of both are told. 1, 0 or -ENOMEM. */
+int datasets_name_differently(const struct dataset *a, const struct dataset *b, char *a_out, char *b_out,
+                              size_t text_size);
 /* Do the classes of a data set have other names than those of a network, `text` as weights and saved states hold it
  * (NULL: they name none)? If they do, the first names of both are told. 1, 0, -EBADMSG when the text is no list of
  * names, or -ENOMEM. */

@@ -140,15 +140,22 @@ static int check_overlap(struct dataset *const datasets[PASS_COUNT], struct prob
     return rc;
 }
 
-/* The same label must mean the same class in both sets, as far as they say. */
-static void check_classes(struct dataset *const datasets[PASS_COUNT], struct problems *problems)
+/* The same label must mean the same class in both sets, as far as they say. 0, with a problem where it does not, or
+ * -ENOMEM. */
+static int check_classes(struct dataset *const datasets[PASS_COUNT], struct problems *problems)
 {
     char train[NAME_TEXT_BYTES], validation[NAME_TEXT_BYTES];
-    if (datasets[PASS_TRAIN] == NULL || datasets[PASS_EVALUATE] == NULL ||
-        !datasets_name_differently(datasets[PASS_TRAIN], datasets[PASS_EVALUATE], train, validation, NAME_TEXT_BYTES))
-        return;
+    if (datasets[PASS_TRAIN] == NULL || datasets[PASS_EVALUATE] == NULL)
+        return 0;
+    const int rc = datasets_name_differently(datasets[PASS_TRAIN], datasets[PASS_EVALUATE], train, validation,
+                                             NAME_TEXT_BYTES);
+    if (rc < 0)
+        problems_add(problems, "pipetrain", "not enough memory to compare the names of classes");
+    if (rc <= 0)
+        return rc;
     problems_add(problems, "pipetrain", "validation: its classes are not those of train: %s; train has %s: convert "
                  "both sets together, or name the classes of both with data.class_names = FILE", validation, train);
+    return 0;
 }
 
 /* Numbers of one type mean the same in both sets. */
@@ -222,7 +229,7 @@ int run_data_open(struct dataset *datasets[PASS_COUNT], const struct settings *s
     if (!data->allow_overlap && !is_shared && rc != -ENOMEM)
         rc = check_overlap(datasets, problems);
     if (problems->count == 0 && !is_shared)
-        check_classes(datasets, problems);
+        rc = check_classes(datasets, problems);
     if (problems->count == 0)
         check_images(datasets, problems);
     if (problems->count == 0)

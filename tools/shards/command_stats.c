@@ -268,7 +268,7 @@ static int gather_and_tell(struct gathering *gathering, const struct shards_requ
     if (rc == 0)
         rc = merge(gathering, request->jobs, &statistics);
     if (rc == 0)
-        label_names_read(&gathering->label_names, list->paths[0]);
+        rc = label_names_read(&gathering->label_names, list->paths[0]);
     if (rc == 0)
         rc = tell(gathering, request, &statistics);
     label_names_release(&gathering->label_names);

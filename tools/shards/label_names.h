@@ -13,8 +13,8 @@ struct label_names {
 };
 
 /* Read what lies beside a shard: dataset.json; labels.txt (TF-Slim) or label.labels.txt (TensorFlow Datasets). What
- * cannot be read is as good as none. To be released. */
-void label_names_read(struct label_names *names_out, const char *shard_path);
+ * cannot be read is as good as none. To be released, whatever comes of it. 0, or -ENOMEM: there may be names. */
+int label_names_read(struct label_names *names_out, const char *shard_path);
 /* The name of a label, NULL where it has none. */
 const char *label_names_find(const struct label_names *names, int64_t label);
 /* Accepts a struct of zeros. */

@@ -437,8 +437,15 @@ static void forget_choices(struct layouts *layouts)
     backend->blocks[0] = 0;
 }
 
+enum layout layout_asked(enum layout layout, enum value_type type, enum instructions instructions)
+{
+    const bool has_amx = type == VALUE_BF16 && instructions == INSTRUCTIONS_AMX;
+    return layout == LAYOUT_AUTO && has_amx ? LAYOUT_NHWC : layout;
+}
+
 int layouts_choose(struct backend *backend)
 {
+    backend->spec.layout = layout_asked(backend->spec.layout, backend->type, nn_instructions());
     struct layouts layouts = { .backend = backend, .net = backend->spec.net };
     int rc = fusion_open(&layouts.fusion, layouts.net, onednn_rules, onednn_rule_count, true);
     if (rc != 0)

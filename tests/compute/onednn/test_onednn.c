@@ -58,6 +58,22 @@ static void the_models_match_the_reference_with_dropout(void **state)
     net_close(net);
 }
 
+/* ---- the layout that `auto` is ---- */
+
+/* With AMX values in bf16 have all channels together. All else is left to what oneDNN has for a network, and what a
+ * user asks for is taken. */
+static void auto_is_nhwc_in_bf16_with_amx_and_nothing_else(void **state)
+{
+    (void)state;
+    for (int type = VALUE_FP32; type <= VALUE_BF16; type++)
+        for (int set = INSTRUCTIONS_BASE; set <= INSTRUCTIONS_AMX; set++)
+            for (int layout = LAYOUT_AUTO; layout <= LAYOUT_NCHW; layout++) {
+                const bool is_chosen = layout == LAYOUT_AUTO && type == VALUE_BF16 && set == INSTRUCTIONS_AMX;
+                assert_int_equal(layout_asked((enum layout)layout, (enum value_type)type, (enum instructions)set),
+                                 is_chosen ? LAYOUT_NHWC : layout);
+            }
+}
+
 /* ---- strides wider than the image ---- */
 
 /* A convolution of 16 channels, which no loop of ours takes; NULL: the window does not fit. */
@@ -482,6 +498,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_nets_match_the_reference_in_every_layout),
         cmocka_unit_test(the_models_match_the_reference_with_dropout),
+        cmocka_unit_test(auto_is_nhwc_in_bf16_with_amx_and_nothing_else),
         cmocka_unit_test(the_gradient_of_weights_never_strides_wider_than_the_image_where_onednn_is_wrong),
         cmocka_unit_test(kernels_that_compute_wrongly_are_known_by_version_name_direction_and_shape),
         cmocka_unit_test(strides_wider_than_the_image_match_the_reference),

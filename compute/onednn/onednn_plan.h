@@ -223,8 +223,8 @@ size_t winograd_room(const struct backend *backend, const struct layer *layer, u
 uint32_t winograd_samples(const struct backend *backend, const struct layer *layer, const struct edge *in,
                           const struct edge *out, uint32_t count, bool with_data);
 
-/* The layout that is asked for where `auto` has to follow the instructions that oneDNN takes and the type of the values:
- * with AMX oneDNN's convolutions in bf16 read all channels together, in blocks they do without AMX. */
+/* The layout that is asked for where `auto` has to follow the instructions that oneDNN takes and the type of the
+ * values: with AMX oneDNN's convolutions in bf16 read all channels together, in blocks they do without AMX. */
 enum layout layout_asked(enum layout layout, enum value_type type, enum instructions instructions);
 /* Fill in backend->blocks and backend->stored for slices of spec.slice_max samples: by
  * rule, so that all towers and all runs on one machine decide alike. */

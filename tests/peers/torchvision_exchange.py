@@ -3,6 +3,9 @@
 
   torchvision_exchange.py
 
+Pictures of other sizes than the network's go through torchvision's own transform (ResNet18_Weights.IMAGENET1K_V1) there, and
+through pipetrain predict here, with weights as DataParallel saves them: logits agree to 1e-3.
+
 A resnet50 of pipetrain, its weights.safetensors and a saved state, is loaded with strict=True into torchvision's, which
 takes the same images for the same classes. A resnet18 of torchvision, with weights drawn here, is trained on by
 pipetrain and by PyTorch from the same images, ten steps: with a new head of another number of classes, and with frozen
@@ -121,6 +124,52 @@ def check_resnet50(folder):
         compare_predictions(name, predictions(f"{run}/{name}", photos), network, images)
 
 
+# ---- torchvision's transform ----
+
+def draw_pictures(folder):
+    """PNG files of the sizes of photographs, tall and wide, small and grey; smooth areas and noise."""
+    random = numpy.random.default_rng(SEED)
+    paths = []
+    sizes = [(375, 500, 3), (601, 400, 3), (150, 333, 3), (224, 224, 3), (401, 299, 1)]
+    for i, (height, width, channels) in enumerate(sizes):
+        areas = random.integers(0, 256, (-(-height // 32), -(-width // 32), channels))
+        areas = numpy.kron(areas, numpy.ones((32, 32, 1)))
+        pixels = areas[:height, :width] + random.normal(0, 20, (height, width, channels))
+        pixels = numpy.clip(pixels, 0, 255).astype(numpy.uint8)
+        paths.append(f"{folder}/{i}.png")
+        Image.fromarray(pixels if channels == 3 else pixels[:, :, 0]).save(paths[-1])
+    return paths
+
+
+def check_transform(folder):
+    pictures = f"{folder}/pictures"
+    os.mkdir(pictures)
+    paths = draw_pictures(pictures)
+    transform = torchvision.models.ResNet18_Weights.IMAGENET1K_V1.transforms()
+    images = torch.stack([transform(Image.open(path).convert("RGB")) for path in paths])
+    torch.manual_seed(SEED)
+    network = torchvision.models.resnet18()
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.momentum = 1
+    with torch.no_grad():
+        network(images)         # for its statistics
+        network.eval()
+        network.fc.weight *= 3 / network(images).std()
+        logits = network(images).double()
+    save_file(torch.nn.DataParallel(network).state_dict(), f"{folder}/parallel.safetensors")
+    lines = pipetrain("predict", "-w", f"{folder}/parallel.safetensors", "-m", "torchvision_resnet18", "--json",
+                      "--top=1000", *settings(augment__evaluation="central", devices__kind="cpu"), *paths).splitlines()
+    shares = torch.zeros_like(logits)
+    for i, line in enumerate(lines):
+        for one in json.loads(line)["top"]:
+            shares[i, one["class"]] = one["probability"]
+    worst = (shares.log() - torch.log_softmax(logits, 1)).abs().max().item()
+    expect(len(lines) == len(paths) and worst < TOLERANCE,
+           f"logits of {len(paths)} pictures behind torchvision's transform, from {logits.min():.1f} to "
+           f"{logits.max():.1f}, differ by {worst:.1e}")
+
+
 # ---- resnet18 from torchvision ----
 
 def draw_resnet18(path):
@@ -223,6 +272,7 @@ def check_resnet18(folder):
 def main():
     torch.set_num_threads(2)
     with tempfile.TemporaryDirectory() as folder:
+        check_transform(folder)
         check_resnet18(folder)
         check_resnet50(folder)
     sys.exit(1 if failures else 0)

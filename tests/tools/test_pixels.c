@@ -184,6 +184,7 @@ static void torchvisions_networks_resize_to_256_unless_another_scaling_is_given(
         { "augment.evaluation_resize=0", 0, "" },
         { "augment.evaluation_scale=1.145", 0, "" },
         { "augment.evaluation=none", 0, "" },
+        { "augment.evaluation=central", 256, "" },
         { "augment.filter=bicubic", 256, "" },
         { "augment.filter=area", 0, "" },
         { "model.name=resnet50_v1", 0, "" },

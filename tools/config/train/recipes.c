@@ -147,7 +147,7 @@ static bool is_of_evaluation(const struct recipe_value *value)
 static bool is_scaling_given(struct settings *settings)
 {
     const enum filter filter = settings->augment.filter;
-    return is_given_in(settings, SECTION_AUGMENT, "evaluation") ||
+    return settings->augment.evaluation == CROP_NONE ||
            is_given_in(settings, SECTION_AUGMENT, "evaluation_scale") ||
            (filter != FILTER_BILINEAR && filter != FILTER_BICUBIC);
 }

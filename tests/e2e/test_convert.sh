@@ -542,7 +542,7 @@ warns_of_images_that_are_nearly_black() {
     npy '<i8' '(2,)' '\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0' >y.npy
     npy '|u1' '(2, 2, 2)' '\0\1\1\0\1\0\0\1' >x.npy
     expect 0 npy x.npy y.npy -o black
-    says "black: the images are nearly black: pixels of 0 ... 255 with a mean of 0.5 and a deviation of 0.5: if their"
+    says "black: the images are nearly black: pixels of 0 ... 255 with a mean of 0.5 and a deviation of 0.5; numbers"
     npy '|u1' '(2, 2, 2)' '\372\372\373\373\372\372\373\373' >x.npy
     expect 0 npy x.npy y.npy -o flat
     says "flat: the images are nearly of one colour: "

@@ -213,7 +213,8 @@ void set_description_warn(const struct shard_set *set, const char *output)
     }
     if (deviation < DEVIATION_LEAST)
         log_message(LOG_RUN, "%s: the images are nearly %s: pixels of 0 ... 255 with a mean of %.3g and a deviation of "
-                    "%.2g: if their numbers are 0 ... 1, save them as floating-point numbers or times 255", output,
+                    "%.2g; numbers that are only 0 and 1 are trained as black and white, others save as floating-point "
+                    "numbers of 0 ... 1 or times 255", output,
                     mean < DEVIATION_LEAST ? "black" : "of one colour", mean, deviation);
 }
 

@@ -150,7 +150,7 @@ static void a_csv_has_a_line_for_each_class_and_doubled_quotes(void **state)
 {
     (void)state;
     char *const text = report_of(3, evaluation_write_csv);
-    static const char name[] = "\"a class with a \"\"name\"\" that is\nrather long, longer than a column\"";
+    static const char name[] = "\"a class with a \"\"name\"\" that is\\x0arather long, longer than a column\"";
     char wanted[512];
     snprintf(wanted, sizeof(wanted), "class,0,%s,%s\n0,1,1,0\n%s,0,1,1\n%s,1,0,1\n", name, name, name, name);
     assert_string_equal(text, wanted);

@@ -108,6 +108,9 @@ static const char *text_of(const struct checkpoint_reader *reader, const char *k
 static int read_mark(struct checkpoint_reader *reader, struct checkpoint_problem *problem)
 {
     struct checkpoint_mark *const mark = &reader->mark;
+    if (safetensors_index_text(&reader->file.index, CHECKPOINT_KEY_VERSION) == NULL)
+        return PROBLEM("holds weights only, and no state of a run to go on from: model.weights = FILE begins a run "
+                       "with them");
     if (strcmp(text_of(reader, CHECKPOINT_KEY_VERSION), CHECKPOINT_VERSION) != 0)
         return PROBLEM("is no saved state of a run that this version reads (" CHECKPOINT_KEY_VERSION " '%.20s')",
                        text_of(reader, CHECKPOINT_KEY_VERSION));

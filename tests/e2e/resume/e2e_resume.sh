@@ -130,6 +130,9 @@ expect_err 'holds a run that computes: .*run.dir=OTHER'
 resumed not_there --set run.resume=nowhere
 expect_code 3 'a state that is not there'
 expect_err 'nowhere.*No such file'
+resumed not_a_state --set "run.resume=$work/runs/whole-2/weights.safetensors"
+expect_code 3 'weights in the place of a state'
+expect_err 'weights.safetensors.*holds weights only, .*model.weights = FILE begins'
 resumed by_name --set checkpoint.every=often
 expect_code 2 'no rule'
 expect_err 'every: is none of: never, epoch, a number of steps'

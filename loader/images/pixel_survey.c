@@ -183,11 +183,13 @@ static int report(const struct pixel_survey *survey, char *problem, size_t probl
         snprintf(problem, problem_size, "%s that are no numbers (NaN or infinity)", stats->type->name);
     else if (stats->type->is_float)
         snprintf(problem, problem_size,
-                 "%s from %g to %g in the first records, which are no pixels of 0..1, -0.5..0.5, -1..1 or 0..255",
+                 "%s from %g to %g in the first records, which are no pixels of 0..1, -0.5..0.5, -1..1 or 0..255: "
+                 "store them before they are normalised (mean, deviation), or as one of these ranges",
                  stats->type->name, (double)stats->lowest, (double)stats->highest);
     else
         snprintf(problem, problem_size,
-                 "%s from %.9g to %.9g in the first records, which are no pixels of 0..1, 0..255 or 0..65535",
+                 "%s from %.9g to %.9g in the first records, which are no pixels of 0..1, 0..255 or 0..65535: "
+                 "store them as one of these ranges",
                  stats->type->name, (double)stats->lowest, (double)stats->highest);
     return -EBADMSG;
 }

@@ -146,6 +146,7 @@ static void finds_the_range_of_floats_from_several_records(void **state)
     struct dataset_options options = write_floats(-3, 3, flowers, 3);
     options.class_names = names;
     fixture_assert_refused(&options, "holds floats from -3 to 3", "no pixels of 0..1");
+    fixture_assert_refused(&options, "store them before they are normalised", "or as one of these ranges");
 }
 
 static void finds_the_names_of_classes_beside_the_shards(void **state)

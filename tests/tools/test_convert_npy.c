@@ -174,6 +174,8 @@ static void finds_the_range_of_numbers(void **state)
     expect_all();
     write_scaled("<f8", 127.5, 127.5);
     expect_all();
+    write_scaled("<f4", 255, 127.5);
+    expect_all();
     write_scaled("<f4", 1, 0);
     expect_all();
     write_scaled("<i2", 1, 0);

@@ -39,7 +39,7 @@ tools/config/train  tools/config compute stage stage/text
 tools/config/observe
 tools/config/words
 tools/config        tools/config/observe tools/config/towers tools/config/train tools/config/words tools formats stage stage/text loader/augment loader/images loader loader/order compute compute/netfile sync
-tools/convert/arrays  tools/convert formats stage stage/file
+tools/convert/arrays  tools/convert formats stage stage/file loader/images
 tools/convert/files tools/convert tools/limits formats formats/inputs stage stage/file loader/images
 tools/convert/records  tools/convert formats stage loader/shards
 tools/convert/images   tools/convert tools/convert/writing tools/shards formats loader/images

@@ -27,7 +27,7 @@ struct npy_set {
     struct archive_arrays arrays[ARCHIVE_SPLITS];
     struct npy_split splits[ARCHIVE_SPLITS];
     struct image_shape_found shape;     /* of all splits */
-    const struct pixel_scale *scale;
+    const struct image_range *meaning;  /* of all splits' numbers */
 };
 
 /* The inputs by pairs: images and labels to train with, to validate with. */
@@ -98,20 +98,21 @@ static int load_split(struct npy_set *set, int number, struct number_range *rang
 }
 
 /* Say how numbers become pixels, or that nothing tells. */
-static int choose_scale(struct npy_set *set, const struct number_range *range)
+static int choose_meaning(struct npy_set *set, const struct number_range *range)
 {
     const struct array *const images = &set->arrays[ARCHIVE_TRAIN].images;
 
-    set->scale = image_array_scale(&images->npy, range);
-    if (set->scale == NULL) {
-        stop_fail(set->stop, EXIT_CODE_DATA, "%s: %s numbers from %g to %g: pixels are integers in 0 ... 255, or "
-                  "floating-point in 0 ... 1, -1 ... 1 or 0 ... 255; save them before they are normalised otherwise",
+    set->meaning = image_array_meaning(&images->npy, range);
+    if (set->meaning == NULL) {
+        stop_fail(set->stop, EXIT_CODE_DATA, "%s: %s numbers from %g to %g: pixels are integers in 0..255, or "
+                  "floating-point in 0..1, -0.5..0.5, -1..1 or 0..255; save them before they are normalised otherwise",
                   images->path, npy_type_name(&images->npy), range->least, range->most);
         return -EBADMSG;
     }
     log_message(LOG_RUN, "%s: %ux%ux%u, %s%s, %s taken as %s", images->path, set->shape.height, set->shape.width,
                 set->shape.depth, npy_type_name(&images->npy), set->shape.is_planar ? ", planes (N, C, H, W)" : "",
-                images->npy.kind == NPY_FLOAT ? "floating-point numbers" : "numbers", set->scale->name);
+                images->npy.kind == NPY_FLOAT ? "floating-point numbers" : "numbers",
+                images->npy.kind == NPY_BOOL ? "0 (False) and 255 (True)" : set->meaning->name);
     return 0;
 }
 
@@ -126,7 +127,7 @@ static int load(struct npy_set *set, const struct convert_options *options, uint
             rc = load_split(set, i, &range, &classes, options->interrupted);
     }
     if (rc == 0)
-        rc = choose_scale(set, &range);
+        rc = choose_meaning(set, &range);
     *classes_out = classes;
     return rc;
 }
@@ -138,7 +139,7 @@ static int npy_sample(void *arg, uint64_t index, void *scratch, struct example_v
     const struct npy_set *const set = split->set;
     uint8_t *const pixels = (uint8_t *)scratch + image_array_scratch(split->images, &set->shape);
 
-    const int rc = image_array_read(split->images, &set->shape, set->scale, index, scratch, pixels, set->stop);
+    const int rc = image_array_read(split->images, &set->shape, set->meaning, index, scratch, pixels, set->stop);
     if (rc == 0)
         *count_out = convert_raw_image(set->conversion, pixels, split->labels[index], values_out);
     return rc;
@@ -200,8 +201,8 @@ static void npy_release(struct conversion *conversion)
 
 const struct converter convert_npy = {
     .name = "npy",
-    .summary = "NumPy arrays of images (N,H,W, N,H,W,C or N,C,H,W; numbers in 0 ... 255, 0 ... 1 or -1 ... 1) and of "
-               "labels (integers): two .npy files, two more to validate with, or instead one .npz file",
+    .summary = "NumPy arrays of images (N,H,W, N,H,W,C or N,C,H,W; numbers in 0..255, 0..1, -0.5..0.5 or -1..1) and "
+               "of labels (integers): two .npy files, two more to validate with, or instead one .npz file",
     .inputs = "IMAGES LABELS",
     .input_count_least = 1,
     .input_count_most = 4,

@@ -6,10 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "loader/images/pixel_survey.h"
+
 #define DEPTH_MAX 4u
 #define IMAGE_NUMBERS_MAX ((uint64_t)16 << 20)
 #define PIECE_BYTES ((size_t)1 << 20)
-#define SLACK 1e-4              /* what rounding may have put beyond the ends of a range */
 
 static bool is_depth(uint64_t size)
 {
@@ -95,24 +96,13 @@ int image_array_range(const struct array *images, struct number_range *range, co
     return rc;
 }
 
-const struct pixel_scale *image_array_scale(const struct npy *npy, const struct number_range *range)
+const struct image_range *image_array_meaning(const struct npy *npy, const struct number_range *range)
 {
-    static const struct { double least, most; bool is_for_integers; struct pixel_scale scale; } rows[] = {
-        { 0, 1, false, { "0 ... 1", 255, 0 } },
-        { -1, 1, false, { "-1 ... 1", 127.5, 127.5 } },
-        { 0, 255, true, { "0 ... 255", 1, 0 } },
-    };
-
-    static const struct pixel_scale truths = { "0 (False) and 255 (True)", UINT8_MAX, 0 };
-
     if (npy->kind == NPY_BOOL)
-        return &truths;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (range->least >= rows[i].least - SLACK && range->most <= rows[i].most + SLACK &&
-            (rows[i].is_for_integers || npy->kind == NPY_FLOAT))
-            return &rows[i].scale;
-    }
-    return NULL;
+        return &image_ranges[IMAGE_RANGE_UNIT];
+    if (npy->kind == NPY_FLOAT)
+        return image_range_find((float)range->least, (float)range->most);
+    return range->least >= 0 && range->most <= UINT8_MAX ? &image_ranges[IMAGE_RANGE_BYTE] : NULL;
 }
 
 static size_t image_numbers(const struct image_shape_found *shape)
@@ -125,19 +115,21 @@ size_t image_array_scratch(const struct array *images, const struct image_shape_
     return image_numbers(shape) * images->npy.item_bytes;
 }
 
-static uint8_t to_pixel(const struct npy *npy, const uint8_t *at, const struct pixel_scale *scale)
+static uint8_t to_pixel(const struct npy *npy, const uint8_t *at, double scale, double offset)
 {
     if (is_uint8(npy))
         return *at;
-    const double pixel = npy_number(npy, at) * scale->scale + scale->offset + 0.5;
+    const double pixel = npy_number(npy, at) * scale + offset + 0.5;
     return pixel < 0 ? 0 : pixel >= 256 ? UINT8_MAX : (uint8_t)pixel;
 }
 
-int image_array_read(const struct array *images, const struct image_shape_found *shape, const struct pixel_scale *scale,
-                     uint64_t index, uint8_t *scratch, uint8_t *pixels_out, struct stop *stop)
+int image_array_read(const struct array *images, const struct image_shape_found *shape,
+                     const struct image_range *meaning, uint64_t index, uint8_t *scratch, uint8_t *pixels_out, struct stop *stop)
 {
     const size_t area = (size_t)shape->height * shape->width, bytes = image_array_scratch(images, shape);
     const size_t item_bytes = images->npy.item_bytes;
+    const double scale = 255.0 / ((double)meaning->brightest - (double)meaning->darkest);
+    const double offset = -(double)meaning->darkest * scale;
     const size_t pixel_step = shape->is_planar ? 1 : shape->depth, channel_step = shape->is_planar ? area : 1;
 
     const int rc = array_read(images, index * bytes, scratch, bytes, stop);
@@ -145,6 +137,7 @@ int image_array_read(const struct array *images, const struct image_shape_found 
         return rc;
     for (size_t i = 0; i < area; i++)
         for (size_t c = 0; c < shape->depth; c++)
-            *pixels_out++ = to_pixel(&images->npy, scratch + (i * pixel_step + c * channel_step) * item_bytes, scale);
+            *pixels_out++ = to_pixel(&images->npy, scratch + (i * pixel_step + c * channel_step) * item_bytes, scale,
+                                     offset);
     return 0;
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "loader/images/image.h"
 #include "tools/convert/arrays/array.h"
 
 struct image_shape_found {
@@ -16,9 +17,6 @@ struct image_shape_found {
 /* The smallest and the largest number of arrays. */
 struct number_range { double least, most; };
 
-/* pixel = number * scale + offset, rounded to the nearest. */
-struct pixel_scale { const char *name; double scale, offset; };
-
 /* The shape of the images of an array (N, H, W), (N, H, W, C) or (N, C, H, W), C up to 4. 0, or -EBADMSG after
  * stop_fail. */
 int image_array_shape(const struct array *images, struct image_shape_found *shape_out, struct stop *stop);
@@ -26,14 +24,15 @@ int image_array_shape(const struct array *images, struct image_shape_found *shap
  * negative errno after stop_fail, as where a number is none (NaN). */
 int image_array_range(const struct array *images, struct number_range *range, const atomic_bool *interrupted,
                       struct stop *stop);
-/* How numbers of this range are pixels: 0 ... 255 as they are, floating-point 0 ... 1 and -1 ... 1 stretched, booleans
- * 0 and 255. NULL where it is none of these. */
-const struct pixel_scale *image_array_scale(const struct npy *npy, const struct number_range *range);
+/* Which numbers are black and white in an array whose numbers are of this range: integers are pixels of 0..255,
+ * booleans of 0..1, floating-point numbers what they are in shards. NULL where they are no pixels. */
+const struct image_range *image_array_meaning(const struct npy *npy, const struct number_range *range);
 
 /* Bytes image_array_read needs besides the pixels. */
 size_t image_array_scratch(const struct array *images, const struct image_shape_found *shape);
-/* Image `index` as rows of pixels of channels. Any thread. 0, or a negative errno after stop_fail. */
-int image_array_read(const struct array *images, const struct image_shape_found *shape, const struct pixel_scale *scale,
-                     uint64_t index, uint8_t *scratch, uint8_t *pixels_out, struct stop *stop);
+/* Image `index` as rows of pixels of channels, rounded to the nearest. Any thread. 0, or a negative errno after
+ * stop_fail. */
+int image_array_read(const struct array *images, const struct image_shape_found *shape,
+                     const struct image_range *meaning, uint64_t index, uint8_t *scratch, uint8_t *pixels_out, struct stop *stop);
 
 #endif

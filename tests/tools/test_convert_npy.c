@@ -188,6 +188,51 @@ static void finds_the_range_of_numbers(void **state)
     expect_refusal("NaN");
 }
 
+/* Two splits, each from one number to another. */
+static void prepare_two(struct attempt *attempt, float train_least, float train_most, float least, float most)
+{
+    char *inputs[] = { (char[]){ "x.npy" }, (char[]){ "y.npy" }, (char[]){ "xv.npy" }, (char[]){ "y.npy" } };
+    const float train[] = { train_least, train_most }, others[] = { least, most };
+    write_array("y.npy", "|u1", "(1,)", "\1", 1);
+    write_array("x.npy", "<f4", "(1, 1, 2)", train, sizeof(train));
+    write_array("xv.npy", "<f4", "(1, 1, 2)", others, sizeof(others));
+    prepare(attempt, inputs, 4);
+}
+
+static void refuses_splits_of_different_ranges(void **state)
+{
+    (void)state;
+    static const struct { float train_least, train_most, least, most; bool is_refused; uint8_t white; } rows[] = {
+        { 0, 1, 0, 0.5f, false, 255 },
+        { 0, 1, 0, 255, true, 0 },
+        { 0, 255, 0, 0.9f, true, 0 },
+        { -1, 1, 0, 1, true, 0 },
+        { 0, 1, -0.5f, 0.5f, true, 0 },     /* together -1..1, which neither is */
+        { 0, 255, 0, 0, false, 255 },       /* black images may be of any range */
+        { 0, 0, 0, 255, false, 0 },
+        { 0, 1, 200, 200, true, 0 },        /* of one colour, but not of 0..1 */
+        { -1, -1, 200, 200, true, 0 },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct attempt attempt;
+        prepare_two(&attempt, rows[i].train_least, rows[i].train_most, rows[i].least, rows[i].most);
+        assert_int_equal(attempt.rc < 0, rows[i].is_refused);
+        if (rows[i].is_refused)
+            assert_int_equal(stop_code(attempt.stop), EXIT_CODE_DATA);
+        else
+            expect_sample(&attempt.conversion.sources[0], 0, 1, (const uint8_t[]){ 0, rows[i].white }, 2);
+        release(&attempt);
+    }
+    struct attempt attempt;
+    prepare_two(&attempt, 0, 1, 0, 255);
+    assert_non_null(strstr(stop_message(attempt.stop), "x.npy has numbers from 0 to 1, which are pixels of 0..1, and "
+                           "xv.npy from 0 to 255, which are pixels of 0..255: save both in the same range"));
+    release(&attempt);
+    prepare_two(&attempt, 0, 1, -2, 2);
+    assert_non_null(strstr(stop_message(attempt.stop), "xv.npy: float32 numbers from -2 to 2"));
+    release(&attempt);
+}
+
 static void true_is_white(void **state)
 {
     (void)state;
@@ -295,6 +340,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_pixels_as_they_are_and_planes_turned),
         cmocka_unit_test(finds_the_range_of_numbers),
+        cmocka_unit_test(refuses_splits_of_different_ranges),
         cmocka_unit_test(true_is_white),
         cmocka_unit_test(refuses_what_does_not_go_together),
         cmocka_unit_test(reads_archives_by_the_names_in_them),

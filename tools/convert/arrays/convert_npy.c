@@ -19,6 +19,8 @@ struct npy_split {
     const struct array *images;
     uint64_t count;
     uint32_t *labels;
+    struct number_range range;          /* of the images' numbers */
+    const struct image_range *meaning;  /* of them alone */
 };
 
 struct npy_set {
@@ -78,14 +80,27 @@ static int check_images(struct npy_set *set, const struct array *images)
     return -EBADMSG;
 }
 
-static int load_split(struct npy_set *set, int number, struct number_range *range, uint32_t *classes,
-                      const atomic_bool *interrupted)
+/* What the images' numbers mean, taken alone. */
+static int find_meaning(struct npy_split *split, struct stop *stop)
+{
+    const struct npy *const npy = &split->images->npy;
+
+    split->meaning = image_array_meaning(npy, &split->range);
+    if (split->meaning != NULL)
+        return 0;
+    stop_fail(stop, EXIT_CODE_DATA, "%s: %s numbers from %g to %g: pixels are integers in 0..255, or floating-point in "
+              "0..1, -0.5..0.5, -1..1 or 0..255; save them before they are normalised otherwise", split->images->path,
+              npy_type_name(npy), split->range.least, split->range.most);
+    return -EBADMSG;
+}
+
+static int load_split(struct npy_set *set, int number, uint32_t *classes, const atomic_bool *interrupted)
 {
     const struct archive_arrays *const arrays = &set->arrays[number];
     struct npy_split *const split = &set->splits[number];
     uint32_t found;
 
-    *split = (struct npy_split){ .set = set, .images = &arrays->images };
+    *split = (struct npy_split){ .set = set, .images = &arrays->images, .range = { INFINITY, -INFINITY } };
     int rc = check_images(set, split->images);
     if (rc < 0)
         return rc;
@@ -94,40 +109,74 @@ static int load_split(struct npy_set *set, int number, struct number_range *rang
     if (rc < 0)
         return rc;
     *classes = found > *classes ? found : *classes;
-    return image_array_range(split->images, range, interrupted, set->stop);
+    rc = image_array_range(split->images, &split->range, interrupted, set->stop);
+    return rc < 0 ? rc : find_meaning(split, set->stop);
 }
 
-/* Say how numbers become pixels, or that nothing tells. */
-static int choose_meaning(struct npy_set *set, const struct number_range *range)
+/* Both mean the same: alone what they mean together. One number alone, as in black images, may mean anything. */
+static bool is_alike(const struct npy_split *one, const struct npy_split *other)
+{
+    const struct number_range both = { fmin(one->range.least, other->range.least),
+                                       fmax(one->range.most, other->range.most) };
+    const struct image_range *const meaning = image_array_meaning(&one->images->npy, &both);
+
+    return meaning != NULL && (one->meaning == meaning || one->range.least == one->range.most) &&
+           (other->meaning == meaning || other->range.least == other->range.most);
+}
+
+static int check_alike(const struct npy_set *set, const struct npy_split *one, const struct npy_split *other)
+{
+    if (is_alike(one, other))
+        return 0;
+    stop_fail(set->stop, EXIT_CODE_DATA, "%s has numbers from %g to %g, which are pixels of %s, and %s from %g to %g, "
+              "which are pixels of %s: save both in the same range, as they were when they were uint8",
+              one->images->path, one->range.least, one->range.most, one->meaning->name, other->images->path,
+              other->range.least, other->range.most, other->meaning->name);
+    return -EBADMSG;
+}
+
+/* Every two splits mean the same by their numbers; then so do all. */
+static int choose_meaning(struct npy_set *set)
+{
+    struct number_range all = { INFINITY, -INFINITY };
+    int rc = 0;
+
+    for (int i = 0; i < ARCHIVE_SPLITS; i++) {
+        if (!set->arrays[i].is_there)
+            continue;
+        for (int before = 0; before < i && rc == 0; before++)
+            if (set->arrays[before].is_there)
+                rc = check_alike(set, &set->splits[before], &set->splits[i]);
+        all = (struct number_range){ fmin(all.least, set->splits[i].range.least),
+                                     fmax(all.most, set->splits[i].range.most) };
+    }
+    set->meaning = image_array_meaning(&set->arrays[ARCHIVE_TRAIN].images.npy, &all);
+    return rc;
+}
+
+static void tell_meaning(const struct npy_set *set)
 {
     const struct array *const images = &set->arrays[ARCHIVE_TRAIN].images;
 
-    set->meaning = image_array_meaning(&images->npy, range);
-    if (set->meaning == NULL) {
-        stop_fail(set->stop, EXIT_CODE_DATA, "%s: %s numbers from %g to %g: pixels are integers in 0..255, or "
-                  "floating-point in 0..1, -0.5..0.5, -1..1 or 0..255; save them before they are normalised otherwise",
-                  images->path, npy_type_name(&images->npy), range->least, range->most);
-        return -EBADMSG;
-    }
     log_message(LOG_RUN, "%s: %ux%ux%u, %s%s, %s taken as %s", images->path, set->shape.height, set->shape.width,
                 set->shape.depth, npy_type_name(&images->npy), set->shape.is_planar ? ", planes (N, C, H, W)" : "",
                 images->npy.kind == NPY_FLOAT ? "floating-point numbers" : "numbers",
                 images->npy.kind == NPY_BOOL ? "0 (False) and 255 (True)" : set->meaning->name);
-    return 0;
 }
 
 static int load(struct npy_set *set, const struct convert_options *options, uint32_t *classes_out)
 {
-    struct number_range range = { INFINITY, -INFINITY };
     uint32_t classes = 0;
     int rc = 0;
 
     for (int i = 0; i < ARCHIVE_SPLITS && rc == 0; i++) {
         if (set->arrays[i].is_there)
-            rc = load_split(set, i, &range, &classes, options->interrupted);
+            rc = load_split(set, i, &classes, options->interrupted);
     }
     if (rc == 0)
-        rc = choose_meaning(set, &range);
+        rc = choose_meaning(set);
+    if (rc == 0)
+        tell_meaning(set);
     *classes_out = classes;
     return rc;
 }

@@ -124,7 +124,8 @@ static uint8_t to_pixel(const struct npy *npy, const uint8_t *at, double scale, 
 }
 
 int image_array_read(const struct array *images, const struct image_shape_found *shape,
-                     const struct image_range *meaning, uint64_t index, uint8_t *scratch, uint8_t *pixels_out, struct stop *stop)
+                     const struct image_range *meaning, uint64_t index, uint8_t *scratch, uint8_t *pixels_out,
+                     struct stop *stop)
 {
     const size_t area = (size_t)shape->height * shape->width, bytes = image_array_scratch(images, shape);
     const size_t item_bytes = images->npy.item_bytes;

@@ -33,6 +33,7 @@ size_t image_array_scratch(const struct array *images, const struct image_shape_
 /* Image `index` as rows of pixels of channels, rounded to the nearest. Any thread. 0, or a negative errno after
  * stop_fail. */
 int image_array_read(const struct array *images, const struct image_shape_found *shape,
-                     const struct image_range *meaning, uint64_t index, uint8_t *scratch, uint8_t *pixels_out, struct stop *stop);
+                     const struct image_range *meaning, uint64_t index, uint8_t *scratch, uint8_t *pixels_out,
+                     struct stop *stop);
 
 #endif

@@ -468,6 +468,19 @@ makes_shards_of_cifar10() {
     done
     expect 3 cifar10 matlab -o bad_out
     says "matlab: is the MATLAB version: get cifar-10-binary.tar.gz"
+    mkdir packed pictures
+    cp python.tar.gz packed/cifar-10-python.tar.gz
+    expect 3 cifar10 packed -o bad_out
+    says "packed: is the Python version (pickles): get cifar-10-binary.tar.gz"
+    cp cifar.tar.gz packed/cifar-10-binary.tar.gz
+    expect 3 cifar10 packed -o bad_out
+    says "packed: holds cifar-10-binary.tar.gz, not unpacked: convert packed/cifar-10-binary.tar.gz"
+    echo picture >pictures/1.jpg
+    expect 3 cifar10 pictures -o bad_out
+    says "get cifar-10-binary.tar.gz (images in folders are converted by pipetrain-convert folder)"
+    tar -cf pictures.tar pictures
+    expect 3 cifar10 pictures.tar -o bad_out
+    says "get cifar-10-binary.tar.gz (images in an archive are converted by pipetrain-convert tar)"
     part=cifar/cifar-10-batches-bin/data_batch_4.bin
     printf '\012' | dd of=$part conv=notrunc 2>/dev/null
     expect 3 cifar10 cifar -o bad_out

@@ -30,7 +30,8 @@ struct cifar_label {
 static const struct cifar_kind {
     const char *origin, *folder;        /* the folder that the download unpacks to */
     const char *download;               /* the archive's name */
-    struct { const char *name, *folder, *file; } others[OTHER_VERSIONS];   /* versions, with one of their files */
+    /* Other versions: what they are downloaded as and unpack to, with one of their files. */
+    struct { const char *name, *download, *folder, *file; } others[OTHER_VERSIONS];
     const char *parts[PARTS_MAX];       /* the last one is to validate with */
     uint32_t part_count;
     struct cifar_label labels[2];       /* the first one unless --label says another */
@@ -38,16 +39,16 @@ static const struct cifar_kind {
 } cifar10 = {
     .origin = "CIFAR-10, binary version", .folder = "cifar-10-batches-bin",
     .download = "cifar-10-binary.tar.gz",
-    .others = { { "Python version (pickles)", "cifar-10-batches-py", "data_batch_1" },
-                { "MATLAB version", "cifar-10-batches-mat", "data_batch_1.mat" } },
+    .others = { { "Python version (pickles)", "cifar-10-python.tar.gz", "cifar-10-batches-py", "data_batch_1" },
+                { "MATLAB version", "cifar-10-matlab.tar.gz", "cifar-10-batches-mat", "data_batch_1.mat" } },
     .parts = { "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin",
                "test_batch.bin" },
     .part_count = 6, .labels = { { "class", 0, 10, "batches.meta.txt" } }, .label_count = 1,
 }, cifar100 = {
     .origin = "CIFAR-100, binary version", .folder = "cifar-100-binary",
     .download = "cifar-100-binary.tar.gz",
-    .others = { { "Python version (pickles)", "cifar-100-python", "train" },
-                { "MATLAB version", "cifar-100-matlab", "train.mat" } },
+    .others = { { "Python version (pickles)", "cifar-100-python.tar.gz", "cifar-100-python", "train" },
+                { "MATLAB version", "cifar-100-matlab.tar.gz", "cifar-100-matlab", "train.mat" } },
     .parts = { "train.bin", "test.bin" }, .part_count = 2,
     .labels = { { "fine", 1, 100, "fine_label_names.txt" }, { "coarse", 0, 20, "coarse_label_names.txt" } },
     .label_count = 2,
@@ -161,7 +162,7 @@ static bool has_file(const char *folder, const char *between, const char *name)
     return is_there;
 }
 
-/* Which other version a download without the first part is; NULL: none. */
+/* Which other version a download without the first part is, or holds not unpacked; NULL: none. */
 static const char *other_version(const struct cifar *cifar)
 {
     const struct cifar_kind *const kind = cifar->kind;
@@ -170,11 +171,28 @@ static const char *other_version(const struct cifar *cifar)
         const char *const folder = kind->others[i].folder, *const file = kind->others[i].file;
         const bool is_there = cifar->is_archive ? cifar->members[kind->part_count + 1 + i].bytes != NULL
                                                 : has_file(cifar->folder, "", file) ||
-                                                      has_file(cifar->folder, folder, file);
+                                                      has_file(cifar->folder, folder, file) ||
+                                                      has_file(cifar->folder, "", kind->others[i].download);
         if (is_there)
             return kind->others[i].name;
     }
     return NULL;
+}
+
+/* Say what there is where the first part is not. */
+static void fail_other(const struct cifar *cifar, const char *path, struct stop *stop)
+{
+    const char *const download = cifar->kind->download, *const version = other_version(cifar);
+
+    if (!cifar->is_archive && has_file(cifar->folder, "", download))
+        stop_fail(stop, EXIT_CODE_DATA, "%s: holds %s, not unpacked: convert %s/%s", cifar->folder, download,
+                  cifar->folder, download);
+    else if (version != NULL)
+        stop_fail(stop, EXIT_CODE_DATA, "%s: is the %s: get %s", cifar->folder, version, download);
+    else
+        stop_fail(stop, EXIT_CODE_DATA, "%s: cannot read it: No such file or directory: get %s (images in %s are "
+                  "converted by pipetrain-convert %s)", path, download, cifar->is_archive ? "an archive" : "folders",
+                  cifar->is_archive ? "tar" : "folder");
 }
 
 static int load_part(struct cifar *cifar, uint32_t number, const char *path, struct stop *stop)
@@ -183,9 +201,8 @@ static int load_part(struct cifar *cifar, uint32_t number, const char *path, str
     size_t bytes;
 
     const int rc = get_file(cifar, number, path, &part->bytes, &bytes);
-    const char *const version = rc == -ENOENT && number == 0 ? other_version(cifar) : NULL;
-    if (version != NULL) {
-        stop_fail(stop, EXIT_CODE_DATA, "%s: is the %s: get %s", cifar->folder, version, cifar->kind->download);
+    if (rc == -ENOENT && number == 0) {
+        fail_other(cifar, path, stop);
         return rc;
     }
     if (rc < 0) {

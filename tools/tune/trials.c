@@ -12,7 +12,6 @@
 #include "stage/stop.h"
 #include "tools/trial/trial_folder.h"
 
-#define STEPS_WANTED 400        /* in all trials together */
 #define TRACE_NAME "/trace.json"
 
 /* The request's, those given, and those of every trial; of lent texts, the array is the caller's to free. */
@@ -53,11 +52,8 @@ static int run(const struct tune_request *request, const char *const *own, size_
 
 static int too_few_steps(struct trial_result *result)
 {
-    const double step = result->steps > 0 ? result->seconds / (double)result->steps : 0;
-    log_message(LOG_ERROR, "--tune: a step takes %.1f s, and too few of them were done to measure: give it more time, "
-                           "as --tune=%.0f", step, ceil(step * STEPS_WANTED / 60) * 60);
     result->exit_code = EXIT_CODE_USAGE;
-    return -ENODATA;
+    return -ERANGE;
 }
 
 static int read_times(const char *trace, struct stage_times *times, struct trial_result *result)

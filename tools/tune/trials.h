@@ -12,8 +12,8 @@
 
 /* As trial_run, with the assignments `own` (`count` of them) behind those of the request, without evaluation. A trial
  * whose times_out is not NULL is traced and gets them, for stage_times_release; the trace takes some MiB of the
- * configuration's budget of memory. What goes wrong is said, but for a request to end. 0, a negative errno as of
- * trial_run, or -ENODATA where too few steps were done in that time. */
+ * configuration's budget of memory. What goes wrong is said, but for a request to end and for -ERANGE: too few
+ * steps were done in that time. 0, that, or a negative errno as of trial_run. */
 int trials_run(const struct tune_request *request, const char *const *own, size_t count, double seconds,
                struct trial_result *result_out, struct stage_times *times_out);
 /* As trial_check. Says nothing. */

@@ -25,11 +25,12 @@
 #include "tools/tune/tune_report.h"
 
 #define PHASE_SHARE 0.1         /* of the time, for each run that is no confirmation */
-#define PHASE_SECONDS 8.0       /* that such a run takes at most */
+#define PHASE_SECONDS 8.0       /* that such a run takes at most, unless its steps need more */
 #define PHASE_LEAST 0.5         /* and at least */
 #define PHASES_MOST (2 + FEED_STEP_KINDS)       /* as configured, towers alone, the feed alone */
 #define READERS_MOST 16u
 #define STEPS_LEAST 20.0        /* of a run, behind those that warm up */
+#define STEPS_WANTED 400.0      /* of all runs together */
 #define TRIAL_LEAST 1.0         /* seconds of training that settings are compared by */
 #define ROUNDS_WANTED 5u
 #define PLANNED 0.95            /* of what is left: starts take longer now and then */
@@ -65,9 +66,9 @@ static int out_of_memory(struct tuning *tuning)
     return -ENOMEM;
 }
 
-/* One trial, with what it takes beside training counted. */
-static int run(struct tuning *tuning, const char *const *own, size_t count, double seconds, struct trial_result *result,
-               struct stage_times *times)
+/* One trial, with what it takes beside training counted. -ERANGE, without a word: too few steps. */
+static int run_once(struct tuning *tuning, const char *const *own, size_t count, double seconds,
+                    struct trial_result *result, struct stage_times *times)
 {
     const uint64_t begun_ns = clock_now_ns();
     const int rc = trials_run(tuning->request, own, count, seconds, result, times);
@@ -84,6 +85,28 @@ static int run(struct tuning *tuning, const char *const *own, size_t count, doub
     return rc;
 }
 
+static double seconds_a_step(const struct trial_result *result)
+{
+    return result->steps > 0 ? result->seconds / (double)result->steps : 0;
+}
+
+static int too_few_steps(struct tuning *tuning, const struct trial_result *result)
+{
+    const double step = seconds_a_step(result);
+    log_message(LOG_ERROR, "--tune: a step takes %.1f s, and too few of them were done to measure: give it more time, "
+                           "as --tune=%.0f", step,
+                fmax(ceil(step * STEPS_WANTED / 60) * 60, 2 * tuning->request->seconds));
+    tuning->exit_code = EXIT_CODE_USAGE;
+    return -ERANGE;
+}
+
+static int run(struct tuning *tuning, const char *const *own, size_t count, double seconds, struct trial_result *result,
+               struct stage_times *times)
+{
+    const int rc = run_once(tuning, own, count, seconds, result, times);
+    return rc == -ERANGE ? too_few_steps(tuning, result) : rc;
+}
+
 static double seconds_left(const struct tuning *tuning)
 {
     return tuning->request->seconds - seconds_since(tuning->begun_ns);
@@ -94,12 +117,18 @@ static double phase_least(const struct tuning *tuning)
     return fmax(PHASE_LEAST, STEPS_LEAST * tuning->step_seconds);
 }
 
+/* One of the runs that settings are compared by, with its start. */
+static double trial_least(const struct tuning *tuning)
+{
+    return tuning->start_seconds + fmax(TRIAL_LEAST, 2 * STEPS_LEAST * tuning->step_seconds);
+}
+
 /* Time for a round of two settings is left over, if there is any. */
 static double phase_seconds(const struct tuning *tuning)
 {
-    const double most = fmin(tuning->request->seconds * PHASE_SHARE, PHASE_SECONDS);
+    const double most = fmin(tuning->request->seconds * PHASE_SHARE, fmax(PHASE_SECONDS, phase_least(tuning)));
     const uint32_t runs = PHASES_MOST - (tuning->runs < PHASES_MOST ? tuning->runs : PHASES_MOST - 1);
-    const double round = 2 * (tuning->start_seconds + TRIAL_LEAST);
+    const double round = 2 * trial_least(tuning) / PLANNED;
     const double each = (seconds_left(tuning) - round) / runs - tuning->start_seconds;
     return tuning->runs == 0 ? most : fmin(fmax(each, phase_least(tuning)), most);
 }
@@ -111,15 +140,27 @@ static int refuse(struct tuning *tuning, const char *why)
     return -EINVAL;
 }
 
-/* Where a trace has no room in the budget, copies are not measured. */
+static int run_as_is(struct tuning *tuning, struct stage_times *times)
+{
+    const int rc = run_once(tuning, NULL, 0, phase_seconds(tuning), &tuning->now, times);
+    return rc == 0 && !isfinite(tuning->now.images_per_second) ? -ERANGE : rc;
+}
+
+/* Once more, and longer, where the time allows for steps as slow as they turned out to be. Where a trace has no room in
+ * the budget, copies are not measured. */
 static int measure_now(struct tuning *tuning)
 {
     struct stage_times *const times = trials_have_room(tuning->request) ? &tuning->as_is : NULL;
-    const int rc = run(tuning, NULL, 0, phase_seconds(tuning), &tuning->now, times);
+    int rc = run_as_is(tuning, times);
+    tuning->step_seconds = rc == -ERANGE ? seconds_a_step(&tuning->now) : 0;
+    if (rc == -ERANGE && phase_least(tuning) <= tuning->request->seconds * PHASE_SHARE) {
+        stage_times_release(&tuning->as_is);
+        rc = run_as_is(tuning, times);
+    }
+    if (rc == -ERANGE)
+        return too_few_steps(tuning, &tuning->now);
     if (rc != 0)
         return rc;
-    if (!isfinite(tuning->now.images_per_second))
-        return refuse(tuning, "too few steps were done to measure: give it more time");
     log_message(LOG_RUN, "as configured: %s images/s, towers wait %.1f %% for input",
                 number_rate(tuning->now.images_per_second).text, 100 * trials_wait(&tuning->now));
     return 0;
@@ -150,18 +191,31 @@ static uint32_t threads_measured(const struct tuning *tuning, uint32_t threads_o
     return count;
 }
 
-/* The runs that measure, each as short as it may be. */
+static double whole_tens(double seconds)
+{
+    return ceil(seconds / 10) * 10;
+}
+
+/* The runs that measure, each as short as it may be, and a round of two settings behind them. */
 static int check_time(struct tuning *tuning)
 {
     uint32_t threads[FEED_STEP_KINDS];
     const uint32_t runs = 1 + threads_measured(tuning, threads);        /* the feed alone, and towers alone */
     tuning->step_seconds = (double)tuning->now.batch / tuning->now.images_per_second;
     const double each = tuning->start_seconds + phase_least(tuning);
-    if (seconds_left(tuning) >= runs * each)
+    const double measured = seconds_since(tuning->begun_ns) + runs * each;
+    const double enough = whole_tens(fmax(1.2 * (measured + 4 * trial_least(tuning)), tuning->request->seconds + 1));
+    if (tuning->request->seconds >= measured + 2 * trial_least(tuning) / PLANNED)
         return 0;
+    if (tuning->request->seconds >= measured) {
+        log_message(LOG_RUN, "--tune=%.0f is too short to run what will be proposed, which is predicted only: "
+                             "--tune=%.0f would do", tuning->request->seconds, enough);
+        tuning->outcome.enough_seconds = enough;
+        return 0;
+    }
     log_message(LOG_ERROR, "--tune: a run takes %.1f s to start and %.1f s to measure, too long for so many in "
                            "%.0f s: give it more time, as --tune=%.0f", tuning->start_seconds, phase_least(tuning),
-                tuning->request->seconds, ceil((runs + 5) * (each + TRIAL_LEAST) / 10) * 10);
+                tuning->request->seconds, enough);
     tuning->exit_code = EXIT_CODE_USAGE;
     return -ETIME;
 }
@@ -278,12 +332,13 @@ static void plan_rounds(struct tuning *tuning)
 {
     struct tune_outcome *const outcome = &tuning->outcome;
     const double left = PLANNED * seconds_left(tuning);
-    const double least = tuning->start_seconds + fmax(TRIAL_LEAST, 2 * STEPS_LEAST * tuning->step_seconds);
+    const double least = trial_least(tuning);
     while (outcome->count > 2 && left < ROUNDS_WANTED * least * outcome->count)
         outcome->count--;
     outcome->rounds = between(left / (least * outcome->count), 0, ROUNDS_WANTED);
     outcome->trial_seconds = left / (fmax(outcome->rounds, 1) * outcome->count) - tuning->start_seconds;
-    outcome->enough_seconds = ceil((seconds_since(tuning->begun_ns) + 2 * least * outcome->count) / 10) * 10;
+    outcome->enough_seconds = fmax(outcome->enough_seconds,
+                                   whole_tens(seconds_since(tuning->begun_ns) + 2 * least * outcome->count));
 }
 
 /* The configuration as it is, with its shards in memory, where readers are busy waiting for files. The last one: the
@@ -354,9 +409,13 @@ static int run_rounds(struct tuning *tuning)
     struct tune_outcome *const outcome = &tuning->outcome;
     int rc = 0;
     plan_rounds(tuning);
-    log_message(LOG_RUN, "%" PRIu32 " settings predicted; %" PRIu32 " of them run %" PRIu32 " time%s, %.1f s each",
-                outcome->search.predicted, outcome->count, outcome->rounds, outcome->rounds == 1 ? "" : "s",
-                outcome->trial_seconds);
+    if (outcome->rounds == 0)
+        log_message(LOG_RUN, "%" PRIu32 " settings predicted, none run: too little time is left",
+                    outcome->search.predicted);
+    else
+        log_message(LOG_RUN, "%" PRIu32 " settings predicted; %" PRIu32 " of them run %" PRIu32 " time%s, %.1f s each",
+                    outcome->search.predicted, outcome->count, outcome->rounds, outcome->rounds == 1 ? "" : "s",
+                    outcome->trial_seconds);
     for (uint32_t round = 0; round < outcome->rounds && rc == 0; round++)
         for (uint32_t i = 0; i < outcome->count && rc == 0; i++)
             if (!outcome->candidates[i].is_refused)

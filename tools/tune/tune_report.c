@@ -40,7 +40,7 @@ static void print_stages(const struct tune_outcome *outcome, FILE *out)
         wrapped_print(out, "copying   %.3f ms a batch (spread %.0f %%)", 1e3 * feed_mean(&model->copy),
                       100 * feed_spread(&model->copy));
     if (outcome->rounds == 0) {
-        wrapped_print(out, "search    %u settings predicted, none run: no time was left; %.0f s in all",
+        wrapped_print(out, "search    %u settings predicted, none run: too little time was left; %.0f s in all",
                       outcome->search.predicted, outcome->seconds);
         return;
     }
@@ -85,7 +85,7 @@ static void print_table(const struct tune_outcome *outcome, FILE *out)
           "tower read dec. ring slots  images/s wait %  images/s  +/- % wait %      MiB\n", out);
     for (uint32_t i = 0; i < outcome->count; i++)
         print_candidate(outcome, i, out);
-    fprintf(out, "first: as configured; <: the best%s\n",
+    fprintf(out, "first: as configured%s%s\n", outcome->candidates[outcome->best].rounds > 0 ? "; <: the best" : "",
             outcome->candidates[outcome->count - 1].is_cached ? "; c: with input.source = cached" : "");
 }
 

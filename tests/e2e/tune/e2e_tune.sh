@@ -182,6 +182,17 @@ tune slow_decoder.conf --tune=soon
 refused 2 'no time' '^pipetrain: --tune=soon: wants a number of seconds'
 tune slow_decoder.conf --tune=10 -q --set input.source=synthetic
 refused 2 'no feed' '^pipetrain: --tune: the input is synthetic'
+PIPETRAIN_SLOW='forward 700000'
+tune slow_decoder.conf --tune=10 -q
+PIPETRAIN_SLOW=
+refused 2 'slow steps' '^pipetrain: --tune: a step takes [0-9.]+ s, and too few of them .* more time, as --tune=[1-9][0-9]*$'
+PIPETRAIN_SLOW='forward 70000'
+tune slow_decoder.conf --tune=10
+PIPETRAIN_SLOW=
+if [ $code -eq 0 ]; then            # else this machine is too slow to measure it
+    expect_err '--tune=10 is too short to run what will be proposed, .*--tune=[1-9][0-9]* would do$'
+    grep -q 'run 0 times' "$work/err" && fail 'runs that are none are announced'
+fi
 tune slow_decoder.conf --tune=10 -q --set devices.kind=null
 refused 2 'no towers' '^pipetrain: --tune: nothing computes'
 tune slow_decoder.conf --tune --check

@@ -243,7 +243,8 @@ static void what_did_not_run_is_not_recommended(void **state)
         outcome.candidates[i].rounds = 0;
     assert_int_equal(outcome_judge(&outcome), 0);
     assert_int_equal(outcome.kind, TUNE_UNTRIED);
-    expect_words(&outcome, "none run: no time was left", true);
+    expect_words(&outcome, "none run: too little time was left", true);
+    expect_words(&outcome, "not run first: as configured input wait", true);
     expect_words(&outcome, "reason there was no time to run what the model proposes, and nothing is recommended that "
                            "did not run: --tune=40 set nothing", true);
     expect_words(&outcome, "nan", false);

@@ -2,6 +2,7 @@
 #include "formats/npy.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "formats/html.h"
@@ -15,7 +16,17 @@ static const struct { const char *name; enum npy_kind kind; uint32_t item_bytes;
     { "b1", NPY_BOOL, 1 },
     { "i1", NPY_INT, 1 }, { "i2", NPY_INT, 2 }, { "i4", NPY_INT, 4 }, { "i8", NPY_INT, 8 },
     { "u1", NPY_UINT, 1 }, { "u2", NPY_UINT, 2 }, { "u4", NPY_UINT, 4 }, { "u8", NPY_UINT, 8 },
-    { "f4", NPY_FLOAT, 4 }, { "f8", NPY_FLOAT, 8 },
+    { "f2", NPY_FLOAT, 2 }, { "f4", NPY_FLOAT, 4 }, { "f8", NPY_FLOAT, 8 },
+};
+
+/* Types that are not read, by the letter that tells the kind. */
+static const struct { char letter; const char *problem; } refused_types[] = {
+    { 'O', "has the dtype object, as images of several sizes have: save images of one size by numpy.stack, labels by "
+           "array.astype('int64')" },
+    { 'U', "has the dtype str (texts): save numbers, of labels numpy.unique(labels, return_inverse=True)[1]" },
+    { 'S', "has the dtype bytes (texts): save numbers, of labels numpy.unique(labels, return_inverse=True)[1]" },
+    { 'c', "has a complex dtype: save real numbers, as array.real" },
+    { 'f', "has the dtype longdouble: save array.astype('float32')" },
 };
 
 static void skip_blanks(struct place *place)
@@ -76,7 +87,10 @@ static const char *read_type(struct place *place, struct npy *npy)
         npy->item_bytes = types[i].item_bytes;
         return NULL;
     }
-    return "holds neither integers nor float32 or float64 numbers";
+    for (size_t i = 0; i < sizeof(refused_types) / sizeof(refused_types[0]); i++)
+        if (bytes >= 2 && text[1] == refused_types[i].letter)
+            return refused_types[i].problem;
+    return "has a dtype of neither booleans, integers nor floats (float16, float32, float64): save array.astype of one";
 }
 
 static const char *read_order(struct place *place, bool *is_fortran_out)
@@ -214,6 +228,20 @@ static int64_t signed_bits(const struct npy *npy, uint64_t bits)
     return (int64_t)(bits << unused) >> unused;
 }
 
+/* A float16: a sign, an exponent of 5 bits, a fraction of 10. */
+static double half_number(uint32_t bits)
+{
+    const int exponent = (int)(bits >> 10 & 31);
+    const int fraction = (int)(bits & 1023);
+    double size;
+
+    if (exponent == 31)
+        size = fraction != 0 ? NAN : INFINITY;
+    else
+        size = exponent == 0 ? ldexp(fraction, -24) : ldexp(fraction + 1024, exponent - 25);
+    return bits >> 15 != 0 ? -size : size;
+}
+
 double npy_number(const struct npy *npy, const uint8_t *at)
 {
     const uint64_t bits = item_bits(npy, at);
@@ -221,6 +249,8 @@ double npy_number(const struct npy *npy, const uint8_t *at)
         return (double)signed_bits(npy, bits);
     if (npy->kind != NPY_FLOAT)
         return (double)bits;
+    if (npy->item_bytes == 2)
+        return half_number((uint32_t)bits);
     float narrow;
     double wide;
     const uint32_t low_bits = (uint32_t)bits;
@@ -242,7 +272,7 @@ const char *npy_type_name(const struct npy *npy)
 {
     static const char *const names[][4] = {
         [NPY_BOOL] = { "bool" }, [NPY_INT] = { "int8", "int16", "int32", "int64" },
-        [NPY_UINT] = { "uint8", "uint16", "uint32", "uint64" }, [NPY_FLOAT] = { NULL, NULL, "float32", "float64" },
+        [NPY_UINT] = { "uint8", "uint16", "uint32", "uint64" }, [NPY_FLOAT] = { NULL, "float16", "float32", "float64" },
     };
     return names[npy->kind][__builtin_ctz(npy->item_bytes)];
 }

@@ -539,7 +539,7 @@ makes_shards_of_numpys_arrays() {
     expect 0 npy x.npy y.npy x.npy y.npy -o four
     expect 2 npy x.npy y.npy x.npy y.npy x.npy -o out
     expect 3 npy y.npy x.npy -o out
-    says "y.npy: is no array of images"
+    says "y.npy: has the shape (2,): is no array of images"
     expect 3 npy x.npz -o out
     says "x.npz: cannot read it"
     absent out

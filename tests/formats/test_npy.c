@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,9 +73,13 @@ static void refuses_with_words(void **state)
     static const struct { const char *dictionary, *words; } rows[] = {
         { "{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", "big-endian" },
         { "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", "ascontiguousarray" },
-        { "{'descr': '<U5', 'fortran_order': False, 'shape': (2,), }", "neither integers" },
-        { "{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", "neither integers" },
-        { "{'descr': '<f2', 'fortran_order': False, 'shape': (2,), }", "neither integers" },
+        { "{'descr': '<U5', 'fortran_order': False, 'shape': (2,), }", "has the dtype str" },
+        { "{'descr': '|S5', 'fortran_order': False, 'shape': (2,), }", "has the dtype bytes" },
+        { "{'descr': '<c8', 'fortran_order': False, 'shape': (2,), }", "complex" },
+        { "{'descr': '<f16', 'fortran_order': False, 'shape': (2,), }", "longdouble" },
+        { "{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", "has the dtype object" },
+        { "{'descr': '<M8[ns]', 'fortran_order': False, 'shape': (2,), }", "neither booleans, integers" },
+        { "{'descr': '', 'fortran_order': False, 'shape': (2,), }", "neither booleans, integers" },
         { "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", "records" },
         { "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (2,), }", "fortran_order" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }", "shape" },
@@ -146,6 +151,22 @@ static void reads_numbers_of_every_type(void **state)
     assert_false(npy_integer(&floats, (const uint8_t *)&narrow, &value));
 }
 
+static void reads_halves(void **state)
+{
+    (void)state;
+    static const struct { uint8_t bytes[2]; double number; } rows[] = {
+        { { 0x00, 0x00 }, 0 }, { { 0x00, 0x3c }, 1 }, { { 0x00, 0xb8 }, -0.5 }, { { 0xf8, 0x5b }, 255 },
+        { { 0x01, 0x3c }, 1 + 0x1p-10 }, { { 0xff, 0x7b }, 65504 }, { { 0x01, 0x00 }, 0x1p-24 },
+        { { 0xff, 0x83 }, -1023 * 0x1p-24 }, { { 0x00, 0x04 }, 0x1p-14 }, { { 0x00, 0xfc }, -INFINITY },
+    };
+    static const uint8_t none[2] = { 0x00, 0x7e };
+    const struct npy halves = { .kind = NPY_FLOAT, .item_bytes = 2 };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_true(npy_number(&halves, rows[i].bytes) == rows[i].number);
+    assert_true(isnan(npy_number(&halves, none)));
+    assert_string_equal(npy_type_name(&halves), "float16");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +174,7 @@ int main(void)
         cmocka_unit_test(refuses_with_words),
         cmocka_unit_test(refuses_a_header_cut_at_any_byte_and_other_beginnings),
         cmocka_unit_test(reads_numbers_of_every_type),
+        cmocka_unit_test(reads_halves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

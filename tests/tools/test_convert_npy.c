@@ -233,6 +233,18 @@ static void refuses_splits_of_different_ranges(void **state)
     release(&attempt);
 }
 
+static void takes_halves(void **state)
+{
+    (void)state;
+    struct attempt attempt;
+    write_array("y.npy", "|u1", "(1,)", "\1", 1);
+    write_array("x.npy", "<f2", "(1, 1, 3)", "\0\0\0\x38\0\x3c", 6);
+    prepare_pair(&attempt);
+    assert_int_equal(attempt.rc, 0);
+    expect_sample(&attempt.conversion.sources[0], 0, 1, (const uint8_t[]){ 0, 128, 255 }, 3);
+    release(&attempt);
+}
+
 static void true_is_white(void **state)
 {
     (void)state;
@@ -258,7 +270,8 @@ static void refuses_what_does_not_go_together(void **state)
     const int64_t negative[COUNT] = { 1, -1, 0 };
     write_array("y.npy", "<i8", "(3,)", labels, sizeof(labels));
     write_array("x.npy", "|u1", "(3, 18)", pixels, COUNT * PIXELS);
-    expect_refusal("x.npy: is no array of images");
+    expect_refusal("x.npy: has the shape (3, 18): is no array of images");
+    expect_refusal("array.reshape(-1, 3, H, W)");
     write_array("x.npy", "|u1", "(2, 2, 3, 3)", pixels, 2 * PIXELS);
     expect_refusal("y.npy: has 3 labels for 2 images");
     write_array("x.npy", "|u1", "(3, 2, 3, 3)", pixels, COUNT * PIXELS - 1);
@@ -266,7 +279,7 @@ static void refuses_what_does_not_go_together(void **state)
     write_array("x.npy", "|u1", "(0, 2, 3, 3)", pixels, 0);
     expect_refusal("x.npy: holds no images");
     write_array("x.npy", "|u1", "(3, 3, 3, 2)", pixels, COUNT * PIXELS);
-    expect_refusal("x.npy: has images of neither 1 nor 3 channels");
+    expect_refusal("x.npy: has the shape (3, 3, 3, 2): has images of neither 1 nor 3 channels");
     write_array("x.npy", "|u1", "(3, 2, 3, 3)", pixels, COUNT * PIXELS);
     write_array("y.npy", "<u8", "(3,)", negative, sizeof(negative));
     expect_refusal("y.npy: label 9223372036854775807 or more of image 1 is no class");
@@ -275,7 +288,11 @@ static void refuses_what_does_not_go_together(void **state)
     write_array("y.npy", "<f4", "(3,)", labels, 3 * sizeof(float));
     expect_refusal("y.npy: labels are floating-point");
     write_array("y.npy", "<i4", "(3, 2)", labels, sizeof(labels));
-    expect_refusal("y.npy: is no array of labels");
+    expect_refusal("y.npy: has the shape (3, 2): is no array of labels");
+    write_array("y.npy", "<f4", "(3, 2)", labels, sizeof(labels));
+    expect_refusal("array.argmax(1)");
+    write_array("y.npy", "<U1", "(3,)", labels, 3 * sizeof(uint32_t));
+    expect_refusal("y.npy: has the dtype str (texts): save numbers");
     assert_int_equal(unlink("y.npy"), 0);
     expect_refusal("y.npy: cannot read it: No such file");
 }
@@ -341,6 +358,7 @@ int main(void)
         cmocka_unit_test(takes_pixels_as_they_are_and_planes_turned),
         cmocka_unit_test(finds_the_range_of_numbers),
         cmocka_unit_test(refuses_splits_of_different_ranges),
+        cmocka_unit_test(takes_halves),
         cmocka_unit_test(true_is_white),
         cmocka_unit_test(refuses_what_does_not_go_together),
         cmocka_unit_test(reads_archives_by_the_names_in_them),

@@ -25,6 +25,19 @@ int array_fail(const struct array *array, struct stop *stop, const char *problem
     return -EBADMSG;
 }
 
+int array_fail_shape(const struct array *array, struct stop *stop, const char *problem)
+{
+    char shape[NPY_RANK_MAX * 24] = "";
+    size_t length = 0;
+
+    for (uint32_t i = 0; i < array->npy.rank; i++)
+        length += (size_t)snprintf(shape + length, sizeof(shape) - length, "%s%" PRIu64, i > 0 ? ", " : "",
+                                   array->npy.dims[i]);
+    stop_fail(stop, EXIT_CODE_DATA, "%s: has the shape (%s%s): %s", array->path, shape,
+              array->npy.rank == 1 ? "," : "", problem);
+    return -EBADMSG;
+}
+
 static int cannot_read(const struct array *array, int error, struct stop *stop)
 {
     stop_fail(stop, exit_code_of(-error, EXIT_CODE_DATA), "%s: cannot read it: %s", array->path, exit_cause(-error));

@@ -28,5 +28,7 @@ void array_close(struct array *array);
 int array_read(const struct array *array, uint64_t offset, void *out, size_t bytes, struct stop *stop);
 /* Report what is wrong with it; returns -EBADMSG. */
 int array_fail(const struct array *array, struct stop *stop, const char *problem);
+/* The same of its shape: `problem` follows "has the shape (3, 4): ". */
+int array_fail_shape(const struct array *array, struct stop *stop, const char *problem);
 
 #endif

@@ -31,11 +31,13 @@ int image_array_shape(const struct array *images, struct image_shape_found *shap
     const uint64_t height = dims[is_last ? 1 : 2], width = dims[is_last ? 2 : 3];
 
     if ((rank != 3 && rank != 4) || !is_depth(depth))
-        return array_fail(images, stop, "is no array of images: its shape must be (N, H, W), (N, H, W, C) or "
-                          "(N, C, H, W), with 1 or 3 channels C");
+        return array_fail_shape(images, stop, "is no array of images, which are (N, H, W), (N, H, W, C) or "
+                                "(N, C, H, W), with 1 or 3 channels C: if each row is an image, save "
+                                "array.reshape(-1, H, W), array.reshape(-1, H, W, 3) or, where all of red comes first "
+                                "as in CIFAR-10's, array.reshape(-1, 3, H, W)");
     if (depth != 1 && depth != 3)
-        return array_fail(images, stop, "has images of neither 1 nor 3 channels, which is what networks take: save "
-                          "those of grey, or of red, green and blue");
+        return array_fail_shape(images, stop, "has images of neither 1 nor 3 channels, which is what networks take: "
+                                "save those of grey, or of red, green and blue");
     if (!is_side(height) || !is_side(width) || height * width * depth > IMAGE_NUMBERS_MAX)
         return array_fail(images, stop, "has images without pixels, or of over 16 million numbers");
     *shape_out = (struct image_shape_found){ (uint32_t)height, (uint32_t)width, (uint32_t)depth, !is_last };

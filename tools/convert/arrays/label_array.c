@@ -12,10 +12,11 @@ static int check_shape(const struct array *labels, uint64_t count, struct stop *
 {
     const struct npy *const npy = &labels->npy;
 
-    if (npy->kind == NPY_FLOAT)
-        return array_fail(labels, stop, "labels are floating-point numbers: save them as integers");
     if (npy->rank == 0 || npy->data_bytes / npy->item_bytes != npy->dims[0])
-        return array_fail(labels, stop, "is no array of labels: its shape must be (N) or (N, 1), a class a number");
+        return array_fail_shape(labels, stop, "is no array of labels, which are (N) or (N, 1), a class a number: if "
+                                "each row is a label (one-hot), save array.argmax(1)");
+    if (npy->kind == NPY_FLOAT)
+        return array_fail(labels, stop, "labels are floating-point numbers: save array.astype('int64')");
     if (npy->dims[0] == count)
         return 0;
     stop_fail(stop, EXIT_CODE_DATA, "%s: has %" PRIu64 " labels for %" PRIu64 " images", labels->path, npy->dims[0],

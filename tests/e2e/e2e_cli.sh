@@ -80,6 +80,13 @@ expect_err_lines 0
 run "$pipetrain" -c "$work/tiny.conf" --check --set devices.threads_per_tower=500 --set devices.kind=cpu
 expect_code 0 'more threads than cores'
 expect_err 'devices.threads_per_tower: 500 threads of a tower have [0-9]+ cores?, and wait for each other'
+run "$pipetrain" -c "$work/tiny.conf" --check --set devices.towers=256 --set devices.kind=cpu --set train.batch=200
+expect_code 0 'more towers than samples and cores'
+expect_err 'devices.towers: a step has 200 samples for 256 towers, and some of them never get one: at most 200 are of use'
+[ "$(nproc)" -ge 256 ] ||
+    expect_err 'devices.towers: 256 towers share [0-9]+ cores?, and take turns there: at most [0-9]+ are of use'
+run "$pipetrain" -c "$work/tiny.conf" --check --set devices.towers=1 --set train.batch=1
+expect_err_lines 0
 
 # A model that --set names is described.
 run "$pipetrain" --describe --set model.name=resnet20_v1

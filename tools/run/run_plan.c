@@ -328,6 +328,20 @@ static void warn_of_threads(const struct run_plan *plan)
                     plan->cores);
 }
 
+/* Samples of a step are dealt out in pairs where those are mixed. */
+static void warn_of_towers(const struct run_plan *plan)
+{
+    const struct schedule *const schedule = &plan->schedule;
+    const uint32_t most = schedule->pairs ? (schedule->batch + 1) / 2 : schedule->batch;
+    const uint32_t towers = plan->devices.towers.count;
+    if (schedule->towers > most)
+        log_message(LOG_RUN, "devices.towers: a step has %u sample%s for %u towers, and some of them never get one: at "
+                    "most %u are of use", schedule->batch, schedule->batch == 1 ? "" : "s", schedule->towers, most);
+    if (run_plan_uses_cores(plan) && towers > plan->cores)
+        log_message(LOG_RUN, "devices.towers: %u towers share %u core%s, and take turns there: at most %u are of use",
+                    towers, plan->cores, plan->cores == 1 ? "" : "s", plan->cores);
+}
+
 static void print_towers(const struct run_plan *plan, const struct settings *settings, FILE *out)
 {
     const uint32_t towers = plan->devices.towers.count;
@@ -404,6 +418,7 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     print_devices(plan, settings, out);
     print_towers(plan, settings, out);
     warn_of_threads(plan);
+    warn_of_towers(plan);
     print_steps(&plan->schedule, settings, out);
     print_training(plan, settings, out);
     if (settings->input.source != INPUT_SYNTHETIC)

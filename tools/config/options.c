@@ -145,7 +145,7 @@ const struct option_row option_table[] = {
       FIELD(data.image_layout), .help = "raw pixels are rows of pixels (hwc) or a plane for each channel (chw)" },
     { SECTION_DATA, "image_range", OPTION_CHOICE, .initial = "auto", .choices = image_range_choices,
       FIELD(data.image_range),
-      .help = "numbers of the darkest and the brightest pixel: 0..1, -0.5..0.5, -1..1, 0..255, 0..65535; auto: found" },
+      .help = "darkest..brightest pixel: 0..1, -0.5..0.5, -1..1, 0..255, 0..65535; auto: found" },
     { SECTION_DATA, "shuffle", OPTION_CHOICE, .initial = "full", .choices = shuffle_choices,
       FIELD(data.shuffle),
       .help = "order of training records: new each epoch, of all or by blocks; or as stored" },

@@ -150,6 +150,12 @@ static void bad_values_are_named_with_what_is_allowed(void **state)
     expect_only("[model]\ndropout = maybe\n", "run.conf:2: dropout: 'maybe' is neither yes nor no");
     expect_only("[train]\noptimizer = adamax\n",
                 "run.conf:2: optimizer: 'adamax' is none of: sgd, momentum, nesterov, adadelta, rmsprop, "
+                "rmsprop_keras, adam, adamw, lars (did you mean 'adam'?)");
+    expect_only("[train]\noptimizer = Adam\n",
+                "run.conf:2: optimizer: 'Adam' is none of: sgd, momentum, nesterov, adadelta, rmsprop, "
+                "rmsprop_keras, adam, adamw, lars (did you mean 'adam'?)");
+    expect_only("[train]\noptimizer = lion\n",
+                "run.conf:2: optimizer: 'lion' is none of: sgd, momentum, nesterov, adadelta, rmsprop, "
                 "rmsprop_keras, adam, adamw, lars");
     expect_only("[sync]\nbucket = 1 MB\n",
                 "run.conf:2: bucket: '1 MB' is not a size (auto, or a whole number of bytes, KiB, MiB, GiB or TiB)");

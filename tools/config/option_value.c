@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "stage/text/decimal.h"
+#include "stage/text/nearest.h"
 
 #define PROBLEM(...) (snprintf(problem_out, problem_size, __VA_ARGS__), -EINVAL)
 
@@ -146,14 +147,19 @@ static int parse_yes_no(const struct option_row *option, struct settings *settin
 static int parse_choice(const struct option_row *option, struct settings *settings, const char *value,
                         char *problem_out, size_t problem_size)
 {
-    for (const struct option_choice *choice = option->choices; choice->name != NULL; choice++)
+    struct nearest nearest = { .name = value };
+    for (const struct option_choice *choice = option->choices; choice->name != NULL; choice++) {
         if (strcmp(choice->name, value) == 0) {
             memcpy(option_field(option, settings), &choice->value, sizeof(choice->value));
             return 0;
         }
-    char range[256];
+        nearest_offer(&nearest, choice->name, choice->name);
+    }
+    char range[256], hint[64] = "";
     option_range(option, range, sizeof(range));
-    return PROBLEM("'%.80s' is none of: %s", value, range);
+    if (nearest.best != NULL)
+        snprintf(hint, sizeof(hint), " (did you mean '%s'?)", (const char *)nearest.best);
+    return PROBLEM("'%.80s' is none of: %s%s", value, range, hint);
 }
 
 static int parse_string(const struct option_row *option, struct settings *settings, const char *value,

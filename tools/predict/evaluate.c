@@ -230,6 +230,8 @@ static int tell(struct evaluation *evaluation)
     if (evaluation->request->is_json) {
         if (evaluation_write_json(&report, stdout) != 0)
             return out_of_memory("the report");
+    } else if (evaluation->request->is_quiet) {
+        evaluation_print_result(&report, stdout);
     } else {
         print_subject(evaluation, &report);
         evaluation_print(&report, stdout);

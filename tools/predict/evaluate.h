@@ -11,6 +11,7 @@ struct evaluate_request {
     const char *csv;            /* file for the confusion matrix; NULL: none */
     bool may_replace;           /* another file of that name */
     bool is_json;
+    bool is_quiet;              /* as text, only the line of the result */
 };
 
 /* All of it: the program's exit code. Settings as trained_read_settings leaves them; they are changed. Results go to

@@ -28,10 +28,12 @@ static const struct program_option options[] = {
       "those of its last run, or where it was killed its newest saved state)", NULL, NULL },
     { 'm', "model", "NAME", false, "without -c: the model of weights that tell none, by name or as a file (mine.net)",
       NULL, NULL },
-    { OPTION_SET, "set", "SECTION.KEY=VALUE", false, "change a key; repeat for more", NULL, NULL },
+    { OPTION_SET, "set", "SECTION.KEY=VALUE", false,
+      "change a key; repeat for more (SECTION. may be left out where one section alone has KEY)", NULL, NULL },
     { OPTION_CSV, "csv", "FILE", false, "write the confusion matrix", NULL, NULL },
     { 'f', "force", NULL, false, "let --csv replace a file that is there", NULL, NULL },
     { OPTION_JSON, "json", NULL, false, "the result as one JSON object", NULL, NULL },
+    { 'q', "quiet", NULL, false, "print nothing but errors and the result", NULL, NULL },
     { 'h', "help", NULL, false, "this text", NULL, NULL },
     { 0, NULL, NULL, false, NULL, NULL, NULL },
 };
@@ -78,6 +80,7 @@ static int take_letter(struct arguments *arguments, int letter, char **argv)
     case OPTION_CSV: arguments->request.csv = optarg; return 0;
     case 'f': arguments->request.may_replace = true; return 0;
     case OPTION_JSON: arguments->request.is_json = true; return 0;
+    case 'q': arguments->request.is_quiet = true; return 0;
     case 'h': arguments->help = true; return 0;
     case ':': return usage_error("needs a value behind it", argv[optind - 1]);
     default: return usage_error("is no option", argv[optind - 1]);
@@ -119,6 +122,8 @@ static int execute(struct settings *settings, const struct arguments *arguments,
                    uint64_t process_start_ns)
 {
     signals_hold();
+    if (arguments->request.is_quiet)
+        log_only_errors();
     if (trained_may_restart(settings))
         team_wait_shorten(argv, process_start_ns);
     const int rc = signals_start();

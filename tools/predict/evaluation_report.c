@@ -43,7 +43,7 @@ static double speed(const struct evaluation_report *report)
     return report->seconds > 0 ? (double)report->confusion->samples / report->seconds : 0;
 }
 
-static void print_result(const struct evaluation_report *report, FILE *out)
+void evaluation_print_result(const struct evaluation_report *report, FILE *out)
 {
     const struct confusion *const confusion = report->confusion;
     char five[96] = "";
@@ -56,7 +56,6 @@ static void print_result(const struct evaluation_report *report, FILE *out)
     if (report->unreadable > 0)
         wrapped_print(out, "damage    %s records could not be read and are not counted",
                       number_grouped(report->unreadable).text);
-    fprintf(out, "speed     %s images/s, %.2f s\n", number_rate(speed(report)).text, report->seconds);
 }
 
 /* ---- by class ---- */
@@ -190,7 +189,8 @@ static void print_pairs(const struct evaluation_report *report, FILE *out)
 void evaluation_print(const struct evaluation_report *report, FILE *out)
 {
     const uint32_t width = matrix_width(report->confusion);
-    print_result(report, out);
+    evaluation_print_result(report, out);
+    fprintf(out, "speed     %s images/s, %.2f s\n", number_rate(speed(report)).text, report->seconds);
     print_classes(report, out);
     if (NAME_COLUMNS + (uint64_t)width * report->confusion->classes <= WRAPPED_COLUMNS)
         print_matrix(report, width, out);

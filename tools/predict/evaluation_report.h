@@ -20,6 +20,8 @@ struct evaluation_report {
 /* At 80 columns: the result, accuracy by class, and the confusion matrix, or, where it is too wide, the pairs that are
  * confused most. */
 void evaluation_print(const struct evaluation_report *report, FILE *out);
+/* Its beginning alone: loss and what is right, and what could not be read. */
+void evaluation_print_result(const struct evaluation_report *report, FILE *out);
 /* The result as one JSON object and a line's end. 0 or -ENOMEM, then nothing was written. */
 int evaluation_write_json(const struct evaluation_report *report, FILE *out);
 /* The confusion matrix: a line with the classes, then one for every class that samples are of, with how many are taken

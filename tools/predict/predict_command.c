@@ -32,7 +32,8 @@ static const struct program_option options[] = {
       "its configuration, where the weights do not say all (-w: by default those of its last run, or where it was "
       "killed its newest saved state)", NULL, NULL },
     { 'm', "model", "NAME", false, "or its model, by name or as a file (mine.net)", NULL, NULL },
-    { OPTION_SET, "set", "SECTION.KEY=VALUE", false, "change a key; repeat for more", NULL, NULL },
+    { OPTION_SET, "set", "SECTION.KEY=VALUE", false,
+      "change a key; repeat for more (SECTION. may be left out where one section alone has KEY)", NULL, NULL },
     { OPTION_TOP, "top", "N", false, "the N likeliest classes (default 5)", NULL, NULL },
     { OPTION_BATCH, "batch", "N", false, "images computed at a time, at most (default 64)", NULL, NULL },
     { OPTION_TSV, "tsv", NULL, false, "tab-separated: image, rank, class, name, probability", NULL, NULL },

@@ -29,6 +29,10 @@ state_of() {
 
 # Raw pixels, and JPEGs of another size, which are scaled.
 train raw
+evaluate raw --quiet --set data.validation="$work/data/validation-*"
+expect_code 0 'a quiet evaluation'
+expect_equal "$(cut -c1-10 out | tr -s ' \n')" 'result ' 'what a quiet evaluation prints'
+expect_err_lines 0
 "$build/tests/e2e/use/jpeg_maker" photos 10 60 && "$convert" folder photos -o jpeg --validation=0.25 >/dev/null 2>&1 ||
     fail 'no JPEGs'
 grep -qa JFIF jpeg/validation-* || fail 'the images are no JPEGs'
@@ -177,6 +181,7 @@ run "$pipetrain" evaluate --help
 expect_code 0 'the help'
 expect_out '^Usage: pipetrain evaluate '
 expect_narrow 'the help'
+expect_out_joined 'SECTION. may be left out where one section alone has KEY'
 run "$pipetrain" evaluate
 expect_code 2 'no configuration'
 run "$pipetrain" evaluate -c

@@ -5,8 +5,9 @@
 
 const struct program_option pipetrain_options[] = {
     { 'c', "config", "FILE", false, "train as FILE says, which may be a pipe", NULL, NULL },
-    { WORD_SET, "set", "SECTION.KEY=VALUE", false, "change a key for this run; repeat for more",
-      "the last one wins; KEY alone does where one section has it: --set batch=64", NULL },
+    { WORD_SET, "set", "SECTION.KEY=VALUE", false,
+      "change a key for this run; repeat for more (SECTION. may be left out where one section alone has KEY)",
+      "the last one wins: --set batch=64", NULL },
     { WORD_CHECK, "check", NULL, false, "check settings and data, start nothing", NULL, NULL },
     { WORD_DRY_RUN, "dry-run", NULL, false, "build everything, print the plan, run one step", NULL, NULL },
     { WORD_OVERFIT, "overfit", "N", false, "can N samples be learnt at all? Train on them until all are right",

@@ -149,15 +149,18 @@ static int pass_unlisted(void *arg, const char *path, int error)
     return 0;
 }
 
-/* A path that the pattern names, "" when there is none. */
+/* A path that the pattern names, of DIRECTORY:SPLIT the directory; "" when there is none. */
 static void find_first(const char *pattern, char first_out[PATH_MAX])
 {
     const struct pattern_visitor visitor = { keep_first, pass_unlisted, first_out };
+    const char *const colon = strrchr(pattern, ':');
     first_out[0] = '\0';
     if (access(pattern, F_OK) == 0)
         snprintf(first_out, PATH_MAX, "%s", pattern);
     else
         (void)pattern_expand(pattern, &visitor);
+    if (first_out[0] == '\0' && colon != NULL && colon - pattern < PATH_MAX)
+        snprintf(first_out, PATH_MAX, "%.*s", (int)(colon - pattern), pattern);
 }
 
 static uint64_t read_classes(const char *path)

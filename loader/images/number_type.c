@@ -56,6 +56,12 @@ static void widen_bytes(const uint8_t *numbers, size_t count, float *floats_out)
         floats_out[i] = numbers[i];
 }
 
+static void widen_int8(const uint8_t *numbers, size_t count, float *floats_out)
+{
+    for (size_t i = 0; i < count; i++)
+        floats_out[i] = (int8_t)numbers[i];
+}
+
 static void widen_int16(const uint8_t *numbers, size_t count, float *floats_out)
 {
     for (size_t i = 0; i < count; i++)
@@ -86,6 +92,12 @@ static void widen_float32(const uint8_t *numbers, size_t count, float *floats_ou
         floats_out[i] = float_of(load32(numbers + 4 * i));
 }
 
+static void widen_swapped_float32(const uint8_t *numbers, size_t count, float *floats_out)
+{
+    for (size_t i = 0; i < count; i++)
+        floats_out[i] = float_of(__builtin_bswap32(load32(numbers + 4 * i)));
+}
+
 static void widen_int64(const uint8_t *numbers, size_t count, float *floats_out)
 {
     for (size_t i = 0; i < count; i++)
@@ -114,6 +126,8 @@ const struct number_type number_types[NUMBER_KIND_COUNT] = {
     [NUMBER_INT64] = { "64-bit integers", 8, false, widen_int64 },
     [NUMBER_FLOAT64] = { "64-bit floats", 8, true, widen_float64 },
     [NUMBER_INTEGERS] = { "integers", 8, false, widen_int64 },
+    [NUMBER_INT8] = { "signed bytes", 1, false, widen_int8 },
+    [NUMBER_SWAPPED_FLOAT32] = { "big-endian floats", 4, true, widen_swapped_float32 },
 };
 
 /* Numbers on their way to a visitor. */

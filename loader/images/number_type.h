@@ -20,6 +20,7 @@ enum number_kind {
     NUMBER_BYTES, NUMBER_INT16, NUMBER_UINT16, NUMBER_FLOAT16, NUMBER_INT32, NUMBER_FLOAT32, NUMBER_INT64,
     NUMBER_FLOAT64,
     NUMBER_INTEGERS,            /* int64 as a list */
+    NUMBER_INT8, NUMBER_SWAPPED_FLOAT32,        /* what images are not read as, and may be by mistake */
     NUMBER_KIND_COUNT
 };
 extern const struct number_type number_types[NUMBER_KIND_COUNT];

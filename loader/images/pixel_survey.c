@@ -19,30 +19,41 @@
 #define SIDE_LEAST 8u           /* neighbours in fewer pixels show nothing */
 #define WORD_LEAST 16384        /* the brightest of some images of 16 bits is brighter */
 
-static const enum number_kind candidates[][PIXEL_TYPES_MAX] = {
-    [1] = { NUMBER_BYTES, NUMBER_BYTES },
-    [2] = { NUMBER_FLOAT16, NUMBER_UINT16 },
-    [4] = { NUMBER_FLOAT32, NUMBER_INT32 },
-    [8] = { NUMBER_FLOAT64, NUMBER_INT64 },
+static const float half_steps[PIXEL_SCALES] = { 0.5f / 255, 0.5f, 0.5f * 65535 / 255 };
+#define DARK_SHARE_MAX 0.1      /* of true pixels none becomes 0 that is not */
+#define CHANNELS_EQUAL 0.01     /* grey: the difference of channels beside that of neighbours */
+#define TURNED 1.3              /* times smoother with height and width exchanged */
+
+/* By the bytes of a number: the types that it can be, in the order they are tried, and one that tells of a mistake. */
+static const struct {
+    enum number_kind kinds[2], mistake;
+} candidates[] = {
+    [1] = { { NUMBER_BYTES, NUMBER_KIND_COUNT }, NUMBER_INT8 },
+    [2] = { { NUMBER_FLOAT16, NUMBER_UINT16 }, NUMBER_INT16 },
+    [4] = { { NUMBER_FLOAT32, NUMBER_INT32 }, NUMBER_SWAPPED_FLOAT32 },
+    [8] = { { NUMBER_FLOAT64, NUMBER_INT64 }, NUMBER_KIND_COUNT },
 };
 
 static void add_type(struct pixel_survey *survey, enum number_kind kind)
 {
-    survey->stats[survey->type_count++] =
-        (struct number_stats){ .type = &number_types[kind], .lowest = INFINITY, .highest = -INFINITY };
+    if (kind != NUMBER_KIND_COUNT)
+        survey->stats[survey->stats_count++] =
+            (struct number_stats){ .type = &number_types[kind], .lowest = INFINITY, .highest = -INFINITY };
 }
 
 void pixel_survey_begin_type(struct pixel_survey *survey, enum number_kind kind)
 {
-    *survey = (struct pixel_survey){ 0 };
+    *survey = (struct pixel_survey){ .type_count = 1 };
     add_type(survey, kind);
 }
 
 void pixel_survey_begin(struct pixel_survey *survey, uint32_t bytes)
 {
-    pixel_survey_begin_type(survey, candidates[bytes][0]);
-    if (candidates[bytes][1] != candidates[bytes][0])
-        add_type(survey, candidates[bytes][1]);
+    *survey = (struct pixel_survey){ .type_count = 0 };
+    add_type(survey, candidates[bytes].kinds[0]);
+    add_type(survey, candidates[bytes].kinds[1]);
+    survey->type_count = survey->stats_count;
+    add_type(survey, candidates[bytes].mistake);
 }
 
 void pixel_survey_release(struct pixel_survey *survey)
@@ -53,6 +64,7 @@ void pixel_survey_release(struct pixel_survey *survey)
 /* An image's numbers on their way to memory. */
 struct copy {
     struct number_stats *stats;
+    float lowest, highest;      /* of this image */
     float *at;
 };
 
@@ -61,16 +73,19 @@ static void copy_run(void *arg, const float *values, size_t count)
     struct copy *const copy = arg;
     struct number_stats *const stats = copy->stats;
     for (size_t i = 0; i < count; i++) {
-        const float value = values[i];
+        const float value = values[i], size = fabsf(value);
         if (!isfinite(value))
-            stats->lowest = stats->highest = NAN;
-        if (value < stats->lowest)
-            stats->lowest = value;
-        if (value > stats->highest)
-            stats->highest = value;
+            copy->lowest = copy->highest = NAN;
+        if (value < copy->lowest)
+            copy->lowest = value;
+        if (value > copy->highest)
+            copy->highest = value;
         stats->nonzero_count += value != 0;
-        stats->tiny_count += value != 0 && fabsf(value) < TINY;
+        stats->tiny_count += value != 0 && size < TINY;
+        for (uint32_t k = 0; k < PIXEL_SCALES; k++)
+            stats->dark_counts[k] += value != 0 && size < half_steps[k];
         stats->sum += (double)value;
+        stats->squares += (double)value * (double)value;
     }
     stats->count += count;
     memcpy(copy->at, values, count * sizeof(*values));
@@ -92,19 +107,65 @@ static double roughness(const float *values, uint32_t planes, uint32_t height, s
     return sum;
 }
 
+static double roughness_of(const float *values, const struct image_shape *shape, enum pixel_layout layout)
+{
+    return layout == PIXEL_LAYOUT_HWC
+               ? roughness(values, 1, shape->height, (size_t)shape->width * shape->channels, shape->channels)
+               : roughness(values, shape->channels, shape->height, shape->width, 1);
+}
+
+/* The differences of the first channel to the others, whose numbers are so far apart: `step` from pixel to pixel. */
+static double channel_difference(const float *values, const struct image_shape *shape, size_t step, size_t apart)
+{
+    const size_t pixels = (size_t)shape->height * shape->width;
+    double sum = 0;
+    for (size_t i = 0; i < pixels; i++)
+        for (uint32_t c = 1; c < shape->channels; c++)
+            sum += (double)fabsf(values[i * step + c * apart] - values[i * step]);
+    return sum;
+}
+
+static void add_neighbours(struct number_stats *stats, const float *values, const struct image_shape *shape)
+{
+    const size_t pixels = (size_t)shape->height * shape->width;
+    const double hwc = roughness_of(values, shape, PIXEL_LAYOUT_HWC);
+    const double chw = shape->channels > 1 ? roughness_of(values, shape, PIXEL_LAYOUT_CHW) : hwc;
+    stats->roughness_hwc += hwc;
+    stats->roughness_chw += chw;
+    if (shape->channels > 1) {
+        stats->pair_count += 2.0 * (double)pixels * shape->channels;
+        stats->channel_hwc += channel_difference(values, shape, shape->channels, 1);
+        stats->channel_chw += channel_difference(values, shape, 1, pixels);
+    }
+    if (shape->height != shape->width) {
+        const struct image_shape turned = { shape->width, shape->height, shape->channels };
+        stats->roughness_upright += fmin(hwc, chw);
+        stats->roughness_turned += fmin(roughness_of(values, &turned, PIXEL_LAYOUT_HWC),
+                                        roughness_of(values, &turned, PIXEL_LAYOUT_CHW));
+    }
+}
+
+static void widen(struct number_stats *stats, float lowest, float highest)
+{
+    if (isnan(lowest) || isnan(stats->lowest))
+        stats->lowest = stats->highest = NAN;
+    stats->lowest = lowest < stats->lowest ? lowest : stats->lowest;
+    stats->highest = highest > stats->highest ? highest : stats->highest;
+    stats->varied_images += lowest < highest;
+    stats->narrow_images += lowest < highest && lowest >= 0 && highest <= 1;
+}
+
 /* The shape is NULL where it is not known. */
 static void add_numbers(struct number_stats *stats, const struct stored_image *image, const struct image_shape *shape,
                         float *values)
 {
     struct stored_image typed = *image;
+    struct copy copy = { .stats = stats, .lowest = INFINITY, .highest = -INFINITY, .at = values };
     typed.type = stats->type;
-    number_visit(&typed, copy_run, &(struct copy){ stats, values });
-    if (shape == NULL || shape->channels < 2 || shape->height < SIDE_LEAST || shape->width < SIDE_LEAST)
-        return;
-    const size_t row = (size_t)shape->width * shape->channels;
-    stats->pair_count += 2.0 * (double)row * shape->height;
-    stats->roughness_hwc += roughness(values, 1, shape->height, row, shape->channels);
-    stats->roughness_chw += roughness(values, shape->channels, shape->height, shape->width, 1);
+    number_visit(&typed, copy_run, &copy);
+    widen(stats, copy.lowest, copy.highest);
+    if (shape != NULL && shape->height >= SIDE_LEAST && shape->width >= SIDE_LEAST)
+        add_neighbours(stats, values, shape);
 }
 
 int pixel_survey_add(struct pixel_survey *survey, const struct stored_image *image, const struct image_shape *wanted)
@@ -120,9 +181,20 @@ int pixel_survey_add(struct pixel_survey *survey, const struct stored_image *ima
     float *const values = scratch_need(&survey->values, counted.byte_count * sizeof(*values) + 1);
     if (values == NULL)
         return -ENOMEM;
-    for (uint32_t i = 0; i < survey->type_count; i++)
+    for (uint32_t i = 0; i < survey->stats_count; i++)
         add_numbers(&survey->stats[i], image, is_known ? &shape : NULL, values);
     survey->image_count++;
+    return 0;
+}
+
+/* Of the numbers that are not 0, those that a range makes 0; 0 for ranges that do not begin with it. */
+static double dark_share(const struct number_stats *stats, const struct image_range *range)
+{
+    static const enum image_range_choice scales[PIXEL_SCALES] = { IMAGE_RANGE_UNIT, IMAGE_RANGE_BYTE,
+                                                                  IMAGE_RANGE_WORD };
+    for (uint32_t i = 0; i < PIXEL_SCALES; i++)
+        if (range == &image_ranges[scales[i]] && stats->nonzero_count > 0)
+            return (double)stats->dark_counts[i] / (double)stats->nonzero_count;
     return 0;
 }
 
@@ -133,10 +205,11 @@ static bool is_in(float lowest, float highest, enum image_range_choice choice)
     return lowest >= range->darkest - slack && highest <= range->brightest + slack;
 }
 
+/* Floats that are a little above 1 are no pixels of 0..255, as which they would be black. */
 const struct image_range *image_range_find(float lowest, float highest)
 {
     for (int choice = IMAGE_RANGE_UNIT; choice <= IMAGE_RANGE_BYTE; choice++)
-        if (is_in(lowest, highest, (enum image_range_choice)choice))
+        if (is_in(lowest, highest, (enum image_range_choice)choice) && (choice != IMAGE_RANGE_BYTE || highest >= 2))
             return &image_ranges[choice];
     return NULL;
 }
@@ -155,13 +228,15 @@ static const struct image_range *find_integer_range(const struct number_stats *s
 }
 
 /* The range that numbers of this type lie in, the configured one if there is one; NULL: they are of another type, or no
- * pixels. */
+ * pixels. Floats of 16 bits do not come to 65535. */
 static const struct image_range *find_range(const struct number_stats *stats, const struct image_range *configured)
 {
     const struct image_range *const found = stats->type->is_float ? image_range_find(stats->lowest, stats->highest)
                                                                   : find_integer_range(stats);
     if (configured == NULL)
         return found;
+    if (stats->type == &number_types[NUMBER_FLOAT16] && configured == &image_ranges[IMAGE_RANGE_WORD])
+        return NULL;
     if (stats->type->is_float)
         return isfinite(stats->lowest) ? configured : NULL;
     return stats->lowest >= 0 ? configured : NULL;
@@ -172,10 +247,48 @@ static bool is_tiny(const struct number_stats *stats)
     return stats->type->is_float && (double)stats->tiny_count > TINY_SHARE_MAX * (double)stats->nonzero_count;
 }
 
+/* Floats whose sign and size only floats have, although they lie in no range. */
+static bool is_surely_float(const struct number_stats *stats)
+{
+    return stats->type->is_float && isfinite(stats->lowest) && stats->lowest < 0 && !is_tiny(stats);
+}
+
+/* How much neighbours differ beside all numbers. */
+static double relative_roughness(const struct number_stats *stats)
+{
+    const double mean = stats->sum / (double)stats->count;
+    const double deviation = sqrt(fmax(stats->squares / (double)stats->count - mean * mean, 0));
+    return deviation > 0 ? fmin(stats->roughness_hwc, stats->roughness_chw) / deviation : 0;
+}
+
+/* What the type that is chosen is probably mistaken for; NULL: nothing. */
+static const char *find_mistake(const struct pixel_survey *survey, const struct number_stats *chosen,
+                                const struct image_range *range)
+{
+    const struct number_stats *const other = &survey->stats[survey->stats_count - 1];
+    if (survey->stats_count == survey->type_count || range != &image_ranges[IMAGE_RANGE_WORD])
+        return NULL;
+    if (chosen->type == &number_types[NUMBER_INT32] && isfinite(other->lowest) && other->lowest >= -255 &&
+        other->highest <= 255 && (double)other->tiny_count <= TINY_SHARE_MAX * (double)other->nonzero_count)
+        return "big-endian floats, and little-endian ones are read: convert them (NumPy: astype('<f4'))";
+    if (chosen->type == &number_types[NUMBER_UINT16] && other->lowest < 0 && other->highest > 0 &&
+        2 * ((double)other->highest - other->lowest) < (double)chosen->highest - chosen->lowest)
+        return "signed 16-bit integers, of which some are negative: bring them to 0..255 or 0..65535 first";
+    return NULL;
+}
+
+static bool are_signed_bytes(const struct pixel_survey *survey, const struct number_stats *chosen)
+{
+    const struct number_stats *const other = &survey->stats[survey->stats_count - 1];
+    return chosen->type == &number_types[NUMBER_BYTES] && other->type == &number_types[NUMBER_INT8] &&
+           other->lowest < 0 && relative_roughness(other) > 0 &&
+           relative_roughness(chosen) > TURNED * relative_roughness(other);
+}
+
 static int report(const struct pixel_survey *survey, char *problem, size_t problem_size)
 {
     const struct number_stats *const stats = &survey->stats[0];
-    if (survey->type_count > 1 && (isnan(stats->lowest) || is_tiny(stats)))
+    if (survey->type_count > 1 && !is_surely_float(stats) && (isnan(stats->lowest) || is_tiny(stats)))
         snprintf(problem, problem_size,
                  "numbers of %u bytes that are neither %s of a range in use nor %s of 0..255 or 0..65535: are the "
                  "sizes right?", stats->type->bytes, stats->type->name, survey->stats[1].type->name);
@@ -194,19 +307,41 @@ static int report(const struct pixel_survey *survey, char *problem, size_t probl
     return -EBADMSG;
 }
 
+/* The layout in which pixels are grey, their channels equal; AUTO: neither, or both. */
+static enum pixel_layout find_grey(const struct number_stats *stats)
+{
+    const bool hwc = stats->channel_hwc <= CHANNELS_EQUAL * stats->roughness_hwc;
+    const bool chw = stats->channel_chw <= CHANNELS_EQUAL * stats->roughness_chw;
+    return hwc == chw ? PIXEL_LAYOUT_AUTO : hwc ? PIXEL_LAYOUT_HWC : PIXEL_LAYOUT_CHW;
+}
+
 static void choose_layout(const struct number_stats *stats, const struct pixel_choice *choice,
                           struct pixel_reading *reading)
 {
     const double hwc = stats->roughness_hwc, chw = stats->roughness_chw;
-    const bool is_one_channel = hwc == 0 && chw == 0;
     const double clear = choice->clear + CHANCE / sqrt(stats->pair_count + 1);
+    const enum pixel_layout grey = find_grey(stats);
     reading->layout = choice->layout != PIXEL_LAYOUT_AUTO ? choice->layout : choice->usual_layout;
-    if (choice->layout != PIXEL_LAYOUT_AUTO || is_one_channel)
+    reading->has_channels = stats->pair_count > 0;
+    if (choice->layout != PIXEL_LAYOUT_AUTO || !reading->has_channels)
         return;
-    reading->is_layout_found = hwc > clear * chw || chw > clear * hwc;
+    reading->is_layout_found = grey != PIXEL_LAYOUT_AUTO || hwc > clear * chw || chw > clear * hwc;
     reading->is_layout_doubtful = !reading->is_layout_found && hwc > 0;
     if (reading->is_layout_found)
-        reading->layout = hwc < chw ? PIXEL_LAYOUT_HWC : PIXEL_LAYOUT_CHW;
+        reading->layout = grey != PIXEL_LAYOUT_AUTO ? grey : hwc < chw ? PIXEL_LAYOUT_HWC : PIXEL_LAYOUT_CHW;
+}
+
+/* What may be wrong with the pixels or with how they are read. */
+static void find_doubts(const struct pixel_survey *survey, const struct number_stats *stats,
+                        const struct image_range *configured, struct pixel_reading *reading)
+{
+    reading->is_turned = stats->roughness_turned > 0 && stats->roughness_upright > TURNED * stats->roughness_turned;
+    reading->dark_share = dark_share(stats, reading->range);
+    if (configured != NULL)
+        return;
+    reading->is_signed = are_signed_bytes(survey, stats);
+    reading->is_mixed = stats->type->is_float && reading->range == &image_ranges[IMAGE_RANGE_BYTE] &&
+                        stats->narrow_images > 1 && 30 * stats->narrow_images > stats->varied_images;
 }
 
 /* No image was seen, which is said when one is decoded. */
@@ -227,15 +362,25 @@ int pixel_survey_settle(const struct pixel_survey *survey, const struct pixel_ch
         assume(&survey->stats[0], choice, reading_out);
         return 0;
     }
-    for (uint32_t i = 0; i < survey->type_count; i++) {
+    for (uint32_t i = 0; i < survey->type_count && !(i > 0 && is_surely_float(&survey->stats[0])); i++) {
         const struct number_stats *const stats = &survey->stats[i];
         const struct image_range *const range = find_range(stats, choice->range);
         if (range == NULL || (survey->type_count > 1 && is_tiny(stats)))
             continue;
+        const char *const mistake = choice->range == NULL ? find_mistake(survey, stats, range) : NULL;
+        const bool is_either = choice->range == NULL && stats->type == &number_types[NUMBER_FLOAT16] &&
+                               survey->type_count > 1 && dark_share(stats, range) > DARK_SHARE_MAX;
+        if (mistake != NULL || is_either) {
+            snprintf(problem_out, problem_size, "%s", mistake != NULL ? mistake
+                     : "numbers of 2 bytes that can be floats or integers: data.image_range = 0..65535 says integers, "
+                       "tf.io.serialize_tensor keeps the type");
+            return -EBADMSG;
+        }
         *reading_out = (struct pixel_reading){ .type = stats->type, .range = range, .lowest = stats->lowest,
                                                .highest = stats->highest,
                                                .mean = (float)(stats->sum / (double)stats->count) };
         choose_layout(stats, choice, reading_out);
+        find_doubts(survey, stats, choice->range, reading_out);
         return 0;
     }
     return report(survey, problem_out, problem_size);

@@ -11,22 +11,29 @@
 #include "loader/images/number_type.h"
 #include "loader/images/scratch.h"
 
-#define PIXEL_TYPES_MAX 2u
+#define PIXEL_TYPES_MAX 3u
+#define PIXEL_SCALES 3u         /* ranges that begin with 0 */
 
 /* The numbers seen, read as one type. */
 struct number_stats {
     const struct number_type *type;
     uint64_t count;
     uint64_t nonzero_count, tiny_count;         /* not 0; of these, so near to it that no pixel is */
+    uint64_t dark_counts[PIXEL_SCALES];         /* not 0, and nearer to it than half a step of 0..1, 0..255, 0..65535 */
+    uint64_t narrow_images, varied_images;      /* of those of several numbers, those that lie in 0..1 */
     float lowest, highest;                      /* NaN when one is not finite */
-    double sum;
+    double sum, squares;
     double roughness_hwc, roughness_chw;        /* differences of neighbours in each layout, summed */
-    double pair_count;                          /* neighbours */
+    double roughness_turned;                    /* where height and width are exchanged, of the images that are no */
+    double roughness_upright;                   /* squares; and where they are not: the smoother layout of each */
+    double channel_hwc, channel_chw;            /* differences of the channels of a pixel in each layout */
+    double pair_count;                          /* neighbours of images of several channels */
 };
 
 struct pixel_survey {
     struct number_stats stats[PIXEL_TYPES_MAX];
-    uint32_t type_count;
+    uint32_t type_count;        /* that images may be read as */
+    uint32_t stats_count;       /* and those besides that tell of a mistake */
     uint64_t image_count;
     struct scratch values;
 };
@@ -50,6 +57,11 @@ struct pixel_reading {
     enum pixel_layout layout;           /* HWC or CHW */
     bool is_layout_found;               /* by the pixels */
     bool is_layout_doubtful;            /* several channels, none configured, and the pixels do not tell */
+    bool has_channels;                  /* several */
+    bool is_turned;                     /* height and width are probably exchanged */
+    bool is_signed;                     /* bytes that are probably signed */
+    bool is_mixed;                      /* some images lie in 0..1, where others are of 0..255 */
+    double dark_share;                  /* of the numbers that are not 0, those that become 0 */
     float lowest, highest, mean;        /* of the numbers seen */
 };
 

@@ -101,6 +101,14 @@ static void look_beside(struct opening *opening)
         opening_fail(opening, rc);
 }
 
+/* A list that somebody names for a set is of its classes. */
+static void compare_count(const struct dataset *dataset)
+{
+    if (dataset->class_names.count != dataset->options.classes)
+        log_message(LOG_RUN, "%s: %s names %" PRIu32 " classes, the network has %" PRIu32, dataset->options.what,
+                    dataset->class_names_path, dataset->class_names.count, dataset->options.classes);
+}
+
 void class_list_find(struct opening *opening)
 {
     const char *const configured = opening->dataset->options.class_names;
@@ -112,4 +120,6 @@ void class_list_find(struct opening *opening)
     const int rc = take(opening->dataset, configured, problem, sizeof(problem));
     if (rc < 0)
         opening_report_path(opening, rc, configured, problem);
+    else
+        compare_count(opening->dataset);
 }

@@ -333,15 +333,16 @@ static void check_classes(struct opening *opening, const struct manifest *manife
 {
     const struct dataset *const dataset = opening->dataset;
     const struct dataset_options *const options = &dataset->options;
+    const int64_t wanted = manifest->classes <= DATASET_CLASSES_MAX ? (int64_t)manifest->classes + options->label_offset
+                                                                    : INT64_MAX;
     char text[PROBLEM_BYTES];
-    if (manifest->classes == 0 || manifest->classes == options->classes || options->part == DATASET_HELD_OUT)
+    if (manifest->classes == 0 || wanted == (int64_t)options->classes || options->part == DATASET_HELD_OUT)
         return;
     const int length = snprintf(text, sizeof(text), "%s says %" PRIu64 " classes, the network has %" PRIu32,
                                 dataset->listed_in, manifest->classes, options->classes);
-    if (manifest->classes <= DATASET_CLASSES_MAX)
-        snprintf(text + length, sizeof(text) - (size_t)length, ": set data.classes = %" PRIu64, manifest->classes);
-    const bool is_too_large = manifest->classes > INT64_MAX ||
-                              (int64_t)manifest->classes > (int64_t)options->classes - options->label_offset;
+    if (wanted > 0 && wanted <= DATASET_CLASSES_MAX)
+        snprintf(text + length, sizeof(text) - (size_t)length, ": set data.classes = %" PRId64, wanted);
+    const bool is_too_large = wanted > (int64_t)options->classes;
     if (is_too_large && !options->is_any_label_taken)
         opening_report(opening, -ERANGE, text);
     else if (is_too_large || !options->may_lack_classes)

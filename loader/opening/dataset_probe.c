@@ -13,6 +13,7 @@
 #define LOOK_RECORDS 64u
 #define WARNED_RECORDS 8u       /* fewer may be dark by chance */
 #define NEARLY_BLACK 16.0
+#define DARK_SHARE 0.1          /* of true pixels none becomes black that is not */
 
 static void report(struct opening *opening, uint64_t id, const struct record_problem *problem)
 {
@@ -136,7 +137,20 @@ static void warn(const struct dataset *dataset, uint64_t images)
     if (reading->is_layout_doubtful)
         log_message(LOG_RUN, "%s: neighbouring pixels do not show whether images are (H, W, C) or (C, H, W): they are "
                     "read as %s; data.image_layout sets the layout", dataset->options.what, text);
-    if (images < WARNED_RECORDS)
+    if (reading->is_turned)
+        log_message(LOG_RUN, "%s: images are much smoother with height and width exchanged: are the two features that "
+                    "say them the right way round?", dataset->options.what);
+    if (reading->is_signed)
+        log_message(LOG_RUN, "%s: images are much smoother as signed bytes (int8), and bytes of 0 to 255 are read: if "
+                    "they are signed, add 128 and store them anew; data.image_range = 0..255 says they are not",
+                    dataset->options.what);
+    if (reading->is_mixed)
+        log_message(LOG_RUN, "%s: some images lie in 0..1, others do not: all are read as %s, in which the former are "
+                    "black", dataset->options.what, text);
+    if (reading->dark_share > DARK_SHARE)
+        log_message(LOG_RUN, "%s: %.0f %% of the numbers that are not 0 become black, as images are read as %s: "
+                    "data.image_range sets another range", dataset->options.what, 100 * reading->dark_share, text);
+    if (images < WARNED_RECORDS || reading->dark_share > DARK_SHARE)
         return;
     if (reading->lowest == reading->highest)
         log_message(LOG_RUN, "%s: all pixels of %" PRIu64 " images are %g: nothing can be learnt of them; they are "

@@ -134,7 +134,7 @@ int sample_settle_label(struct sample_format *format, const uint8_t *payload, si
 
 void sample_begin_survey(const struct sample_format *format, struct pixel_survey *survey)
 {
-    if (format->numbers != NUMBER_KIND_COUNT)
+    if (format->is_tensor || format->stored_as != FEATURE_BYTES)
         pixel_survey_begin_type(survey, format->numbers);
     else
         pixel_survey_begin(survey, format->number_bytes);

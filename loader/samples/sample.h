@@ -18,8 +18,8 @@ struct sample_format {
     const struct image_range *range;    /* as configured, or NULL */
     enum feature_kind stored_as;        /* found: images are bytes, or lists of floats or integers */
     bool is_tensor;                     /* found: the bytes are TensorProtos */
-    enum number_kind numbers;           /* found: the type of raw pixels; NUMBER_KIND_COUNT: any of number_bytes */
-    uint32_t number_bytes;
+    enum number_kind numbers;           /* found: the type of pixels in lists and tensors */
+    uint32_t number_bytes;              /* found: of each number of pixels that are bytes */
     struct pixel_reading reading;       /* settled: how raw pixels are read */
     const struct image_ops *image;      /* found, or settled for raw pixels; NULL before */
     uint32_t stored_height, stored_width;       /* of the first image where images are files; else 0 */

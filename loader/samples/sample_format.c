@@ -108,8 +108,6 @@ static int find_numbers(struct sample_format *format, const struct feature *feat
                                  problem->text_size);
     else
         format->number_bytes = raw_number_bytes(&image, shape);
-    if (format->number_bytes == 1)
-        format->numbers = NUMBER_BYTES;
     return 0;
 }
 
@@ -167,7 +165,7 @@ static enum pixel_layout usual_layout(const struct sample_format *format, const 
 {
     size_t bytes = 0;
     (void)image_shape_bytes(shape, &bytes);
-    const bool is_planar = shape->channels == 3 && bytes == CIFAR_BYTES && format->numbers == NUMBER_BYTES &&
+    const bool is_planar = shape->channels == 3 && bytes == CIFAR_BYTES && format->number_bytes == 1 &&
                            strcmp(format->keys[SAMPLE_IMAGE], CIFAR_KEY) == 0;
     return is_planar ? PIXEL_LAYOUT_CHW : PIXEL_LAYOUT_HWC;
 }

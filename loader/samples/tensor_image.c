@@ -67,17 +67,25 @@ int tensor_image_find(const struct stored_image *image, enum pixel_layout config
     }
     const int64_t *const sizes = tensor.sizes + first_size(&tensor);
     const bool is_three = tensor.rank - first_size(&tensor) == 3;
-    const bool is_planar = is_three && is_channels(sizes[0]) && !is_channels(sizes[2]);
+    const bool is_planar = (is_three && is_channels(sizes[0]) && !is_channels(sizes[2])) ||
+                           (tensor.rank - first_size(&tensor) == 2 && sizes[0] == 3);
     *layout_out = configured != PIXEL_LAYOUT_AUTO ? configured : is_planar ? PIXEL_LAYOUT_CHW : PIXEL_LAYOUT_HWC;
     return 0;
 }
 
-/* A tensor of one size, its numbers in a row, leaves the shape to the record or the network. */
+/* A tensor whose numbers lie in a row, or a row for each channel or of channels, says no height and width. */
+static bool is_flat(const int64_t *sizes, uint32_t rank)
+{
+    return rank < 2 || (rank == 2 && (sizes[0] == 1 || sizes[1] == 1 || sizes[0] == 3 || sizes[1] == 3)) ||
+           (rank == 3 && sizes[0] == 1 && sizes[1] == 1);
+}
+
+/* A flat tensor leaves the shape to the record or the network. */
 static int take_shape(struct stored_image *image, const struct tensor_proto *tensor, enum pixel_layout layout)
 {
     const uint32_t first = first_size(tensor), rank = tensor->rank - first;
     const int64_t *const sizes = tensor->sizes + first;
-    if (rank < 2)
+    if (is_flat(sizes, rank))
         return 0;
     if (rank > 3)
         return -EBADMSG;

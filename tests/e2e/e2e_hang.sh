@@ -56,7 +56,7 @@ hang cudaMemcpyAsync:12 "$step" cudaMemcpyAsync
 hang cudaGraphLaunch:2 "$step" '[a-z_]+ \(cudaGraphLaunch\)'
 hang cudaLaunchKernelEx:30 "$step" 'kernel_[a-z_]+' --set devices.graph=off
 hang cudnnBackendExecute:9 "$step" cudnnBackendExecute --set devices.graph=off
-hang cudaEventQuery:20 "$anywhere" '[a-z ]+ \(cudaEventQuery\)'
+hang cudaEventQuery:20 "$anywhere" '([a-z ]+ \()?cudaEventQuery\)?'
 hang cudaStreamQuery:1 "$while" 'waiting for the end of its stream'
 hang kernel:30 "$step" 'waiting for its results'
 hang upload:10 "$step" 'waiting for its copy'

@@ -46,7 +46,7 @@ static void show(const uint8_t *data, size_t bytes)
 
 static void find(const uint8_t *data, size_t bytes)
 {
-    const struct sample_names names = { NULL, NULL };
+    const struct sample_names names = { .image = NULL };
     struct found_sample sample;
     size_t bad_offset = 0;
     if (found_sample_read(&names, data, bytes, &sample, &bad_offset) < 0) {

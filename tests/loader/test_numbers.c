@@ -141,6 +141,7 @@ static void the_narrowest_range_that_holds_all_is_meant(void **state)
     static const struct { float lowest, highest; const char *name; } cases[] = {
         { 0, 1, "0..1" }, { 0.2f, 0.4f, "0..1" }, { -0.5f, 0.5f, "-0.5..0.5" }, { -0.5f, 0.2f, "-0.5..0.5" },
         { -0.6f, 0.5f, "-1..1" }, { -1, 1, "-1..1" }, { 0, 255, "0..255" }, { 0, 2, "0..255" },
+        { -0.001f, 1.001f, NULL },
         { -2, 2, NULL }, { 0, 256, NULL }, { -0.5f, 2, NULL }, { NAN, NAN, NULL },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {

@@ -240,6 +240,99 @@ static void numbers_that_are_no_pixels_are_refused(void **state)
     assert_non_null(strstr(problem, "neither floats"));
 }
 
+/* One image of numbers written by `number` from the pixels drawn. */
+static const struct pixel_reading *read_drawn(uint32_t number_bytes, void (*number)(uint8_t pixel, uint8_t *out))
+{
+    static uint8_t pixels[NUMBERS_MAX], numbers[BYTES_MAX];
+    size_t count;
+    assert_true(image_shape_bytes(&colour, &count));
+    draw(&colour, 3, pixels);
+    for (size_t i = 0; i < count; i++)
+        number(pixels[i], numbers + number_bytes * i);
+    return read_bytes(numbers, count * number_bytes, number_bytes, &colour);
+}
+
+static void put_word(uint16_t word, uint8_t *out)
+{
+    memcpy(out, &word, sizeof(word));
+}
+
+static void standardised_half(uint8_t pixel, uint8_t *out) { put_word(half_of((pixel - 130) / 50.0f), out); }
+static void signed_word(uint8_t pixel, uint8_t *out) { put_word((uint16_t)(pixel * 12 - 1024), out); }
+static void word_of_14_bits(uint8_t pixel, uint8_t *out) { put_word((uint16_t)(3000 + pixel * 44), out); }
+static void signed_byte(uint8_t pixel, uint8_t *out) { *out = (uint8_t)(pixel - 128); }
+static void overshooting(uint8_t pixel, uint8_t *out)
+{
+    const float value = pixel / 200.0f - 0.001f;
+    memcpy(out, &value, sizeof(value));
+}
+static void big_endian(uint8_t pixel, uint8_t *out)
+{
+    const float value = pixel;
+    uint32_t word;
+    memcpy(&word, &value, sizeof(word));
+    word = __builtin_bswap32(word);
+    memcpy(out, &word, sizeof(word));
+}
+
+static void numbers_of_another_kind_are_not_taken_for_pixels(void **state)
+{
+    (void)state;
+    static const struct { uint32_t bytes; void (*number)(uint8_t pixel, uint8_t *out); const char *words; } cases[] = {
+        { 2, standardised_half, "16-bit floats from -" }, { 2, signed_word, "signed 16-bit integers" },
+        { 2, word_of_14_bits, "can be floats or integers" }, { 4, big_endian, "big-endian floats" },
+        { 4, overshooting, "floats from " } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        if (read_drawn(cases[i].bytes, cases[i].number) != NULL)
+            fail_msg("taken for pixels, where '%s' was expected", cases[i].words);
+        if (strstr(problem, cases[i].words) == NULL)
+            fail_msg("'%s' does not hold '%s'", problem, cases[i].words);
+    }
+    assert_true(read_drawn(1, signed_byte)->is_signed);
+}
+
+static void pixels_as_they_should_be_raise_no_doubt(void **state)
+{
+    (void)state;
+    static uint8_t pixels[NUMBERS_MAX];
+    static const struct image_shape shapes[] = { { 32, 32, 3 }, { 28, 28, 1 }, { 40, 24, 3 }, { 24, 40, 1 } };
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+        for (uint32_t divisor = 1; divisor < 8; divisor++) {
+            size_t count;
+            assert_true(image_shape_bytes(&shapes[i], &count));
+            draw(&shapes[i], divisor, pixels);
+            for (size_t k = 0; k < count; k++)
+                pixels[k] = (uint8_t)(pixels[k] / divisor);
+            const struct pixel_reading *const reading = read_bytes(pixels, count, 1, &shapes[i]);
+            assert_true(!reading->is_signed && !reading->is_turned && !reading->is_mixed && reading->dark_share == 0);
+        }
+}
+
+static void exchanged_height_and_width_are_noticed(void **state)
+{
+    (void)state;
+    static uint8_t pixels[NUMBERS_MAX];
+    const struct image_shape shape = { 40, 24, 3 }, turned = { 24, 40, 3 };
+    draw(&shape, 1, pixels);
+    assert_true(read_bytes(pixels, 40 * 24 * 3, 1, &turned)->is_turned);
+}
+
+/* Speckle: neighbours differ as much as any two pixels. */
+static void grey_in_three_channels_is_no_planes(void **state)
+{
+    (void)state;
+    static uint8_t pixels[32 * 32 * 3], planes[32 * 32 * 3];
+    const struct image_shape shape = { 32, 32, 3 };
+    const struct random_key key = random_key(11, RANDOM_DRAW, 0);
+    for (size_t i = 0; i < sizeof(pixels); i++)
+        pixels[i] = (uint8_t)(random_u64(key, i / 3) >> 11);
+    to_planes(&shape, pixels, planes);
+    const struct pixel_reading *reading = read_bytes(pixels, sizeof(pixels), 1, &shape);
+    assert_true(reading->is_layout_found && reading->layout == PIXEL_LAYOUT_HWC);
+    reading = read_bytes(planes, sizeof(planes), 1, &shape);
+    assert_true(reading->is_layout_found && reading->layout == PIXEL_LAYOUT_CHW);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +342,10 @@ int main(void)
         cmocka_unit_test(noise_has_no_layout),
         cmocka_unit_test(one_colour_a_plane_is_planar),
         cmocka_unit_test(numbers_that_are_no_pixels_are_refused),
+        cmocka_unit_test(numbers_of_another_kind_are_not_taken_for_pixels),
+        cmocka_unit_test(pixels_as_they_should_be_raise_no_doubt),
+        cmocka_unit_test(exchanged_height_and_width_are_noticed),
+        cmocka_unit_test(grey_in_three_channels_is_no_planes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

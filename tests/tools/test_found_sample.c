@@ -19,7 +19,7 @@ static void add(const char *name, enum feature_kind kind, const void *run, size_
 
 static struct found_sample find(const char *image_key)
 {
-    const struct sample_names names = { image_key, NULL };
+    const struct sample_names names = { .image = image_key };
     struct found_sample sample;
     size_t bad;
     assert_int_equal(found_sample_read(&names, payload, payload_bytes, &sample, &bad), 0);

@@ -29,7 +29,7 @@ static struct image_check check;
 static int check_init(void **state)
 {
     (void)state;
-    return image_check_init(&check, &(struct sample_names){ NULL, NULL }, 2);
+    return image_check_init(&check, &(struct sample_names){ .image = NULL }, 2);
 }
 
 static int check_release(void **state)

@@ -46,8 +46,9 @@ static int find_list(struct known_names *names, const struct trained *trained, c
         return 0;
     if (*path != '\0')
         return read_file(&names->listed, path);
-    if (dataset != NULL && label_names_read(&names->beside, dataset->paths[0]) != 0)
-        return -ENOMEM;
+    const int rc = dataset != NULL ? label_names_read(&names->beside, dataset->paths[0]) : 0;
+    if (rc != 0)
+        return rc;
     const bool is_beside = names->beside.manifest.class_count > 0 || names->beside.listed.count > 0;
     return is_beside || text == NULL ? 0 : read_list(&names->listed, text, strlen(text), trained->weights_path);
 }

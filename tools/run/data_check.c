@@ -20,7 +20,7 @@
 /* More classes are told in sum only. */
 #define LISTED_MAX 100u
 /* In so many records of each class one of the lowest label would be among them. */
-#define RECORDS_OF_CLASS 20u
+#define RECORDS_OF_CLASS 10u
 #define WARNED_IMAGES 8u        /* fewer may be dark by chance */
 #define NEARLY_BLACK 16u
 
@@ -142,9 +142,9 @@ static void add_problem(const struct label_survey *survey, const struct dataset 
 /* In range, and yet every label could be one lower. */
 static void print_doubt(const struct label_survey *survey, const struct dataset *dataset, FILE *out)
 {
-    const uint32_t classes = dataset->options.classes;
+    const size_t classes = sum(survey).classes + 1;
     const int64_t offset = dataset->options.label_offset;
-    if (survey->count < (size_t)RECORDS_OF_CLASS * classes || survey->labels[0] + offset != 1)
+    if (survey->count < RECORDS_OF_CLASS * classes || survey->labels[0] + offset != 1)
         return;
     wrapped_print(out, "%10sno record of class 0: if labels count from 1, set data.label_offset = %" PRId64, "",
                   offset - 1);

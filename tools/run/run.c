@@ -464,7 +464,11 @@ static int check(struct run *run)
     print_start(run, stdout);
     fflush(stdout);
     code = data_check(datasets_of(run), stdout);
-    return code == 0 ? run_plan_check_losses(&run->plan, run->settings, datasets_of(run), run->stop) : code;
+    if (code == 0)
+        code = run_plan_check_losses(&run->plan, run->settings, datasets_of(run), run->stop);
+    if (code == 0)
+        printf("checked   nothing prevents this run: the same command without --check starts it\n");
+    return code;
 }
 
 static void release(struct run *run)

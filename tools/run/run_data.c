@@ -163,9 +163,11 @@ static void check_images(struct dataset *const datasets[PASS_COUNT], struct prob
 {
     const struct dataset *const train = datasets[PASS_TRAIN], *const validation = datasets[PASS_EVALUATE];
     char of_train[128], of_validation[128];
-    if (train == NULL || validation == NULL || train->format.reading.type != validation->format.reading.type ||
-        (train->format.reading.range == validation->format.reading.range &&
-         train->format.reading.layout == validation->format.reading.layout))
+    if (train == NULL || validation == NULL)
+        return;
+    const struct pixel_reading *const a = &train->format.reading, *const b = &validation->format.reading;
+    const bool have_channels = a->has_channels && b->has_channels;
+    if (a->type != b->type || (a->range == b->range && (a->layout == b->layout || !have_channels)))
         return;
     sample_describe_images(&train->format, of_train, sizeof(of_train));
     sample_describe_images(&validation->format, of_validation, sizeof(of_validation));

@@ -101,7 +101,7 @@ static int load_record(struct wanted *wanted, const struct shards_request *reque
 
 static int find_image(const struct wanted *wanted, const struct shards_request *request, struct found_sample *sample)
 {
-    const struct sample_names names = { request->image_key, request->label_key };
+    const struct sample_names names = { .image = request->image_key, .label = request->label_key };
     size_t bad_offset;
     if (found_sample_read(&names, wanted->frame + TFRECORD_HEADER_BYTES, wanted->frame_bytes - TFRECORD_FRAME_BYTES,
                           sample, &bad_offset) < 0)

@@ -95,13 +95,26 @@ static void take_kind(struct found_sample *sample)
         sample->image = sample->reading.layout == PIXEL_LAYOUT_CHW ? FOUND_PLANES : FOUND_ROWS;
 }
 
-/* Decide how pixels of this shape are read, by these alone. An image of 0 and 1 may as well be a black one. */
-static void settle(struct found_sample *sample, const struct stored_image *image, const struct image_shape *shape,
-                   struct pixel_choice *choice, struct pixel_survey *survey)
+static void take_shape(struct found_sample *sample, const struct image_shape *shape)
 {
     sample->height = shape->height;
     sample->width = shape->width;
     sample->channels = shape->channels;
+}
+
+static void take_rows(struct found_sample *sample, const struct image_shape *shape)
+{
+    sample->reading = (struct pixel_reading){ .type = &number_types[NUMBER_BYTES],
+                                              .range = &image_ranges[IMAGE_RANGE_BYTE], .layout = PIXEL_LAYOUT_HWC };
+    sample->image = FOUND_ROWS;
+    take_shape(sample, shape);
+}
+
+/* Decide how pixels of this shape are read, by these alone. An image of 0 and 1 may as well be a black one. */
+static void settle(struct found_sample *sample, const struct stored_image *image, const struct image_shape *shape,
+                   struct pixel_choice *choice, struct pixel_survey *survey)
+{
+    take_shape(sample, shape);
     if (survey->stats[0].type == &number_types[NUMBER_BYTES])
         choice->range = &image_ranges[IMAGE_RANGE_BYTE];
     if (pixel_survey_add(survey, image, shape) < 0)
@@ -127,7 +140,11 @@ static void read_numbers(struct found_sample *sample, const struct stored_image 
         pixel_survey_begin(&survey, raw_number_bytes(image, &any));
     counted.type = survey.stats[0].type;
     counted.byte_count = number_count(&counted);
-    if (find_shape(&counted, &any, &shape, &choice.usual_layout) || image->list != NULL)
+    const bool is_known = find_shape(&counted, &any, &shape, &choice.usual_layout);
+    if (is_known && layout == PIXEL_LAYOUT_HWC && image->height.said != IMAGE_SIZE_UNSAID &&
+        counted.type == &number_types[NUMBER_BYTES])
+        take_rows(sample, &shape);
+    else if (is_known || image->list != NULL)
         settle(sample, image, &shape, &choice, &survey);
 }
 
@@ -152,7 +169,8 @@ static int read_sizes(const struct search *search, struct stored_image *image)
     return is_read ? 0 : -EBADMSG;
 }
 
-static int read_bytes(struct found_sample *sample, const struct search *search, const struct feature *feature)
+static int read_bytes(struct found_sample *sample, const struct search *search, const struct feature *feature,
+                      bool is_in_rows)
 {
     struct stored_image image = { .key = sample->key, .bytes = feature->bytes, .byte_count = feature->byte_count };
     sample->image = FOUND_UNKNOWN;
@@ -165,7 +183,7 @@ static int read_bytes(struct found_sample *sample, const struct search *search, 
     if (tensor_image_is(image.bytes, image.byte_count))
         read_tensor(sample, &image);
     else
-        read_numbers(sample, &image, NUMBER_KIND_COUNT, PIXEL_LAYOUT_AUTO);
+        read_numbers(sample, &image, NUMBER_KIND_COUNT, is_in_rows ? PIXEL_LAYOUT_HWC : PIXEL_LAYOUT_AUTO);
     return 0;
 }
 
@@ -181,16 +199,16 @@ static int read_list(struct found_sample *sample, const struct search *search, c
     return 0;
 }
 
-static int read_image(struct found_sample *sample, const struct search *search, const char *configured)
+static int read_image(struct found_sample *sample, const struct search *search, const struct sample_names *names)
 {
     struct feature feature;
     const char *name;
-    const int rc = find(search, SAMPLE_IMAGE, configured, &feature, &name);
+    const int rc = find(search, SAMPLE_IMAGE, names->image, &feature, &name);
     if (rc < 0 || name == NULL)
         return rc;
     sample->key = name;
     if (feature.kind == FEATURE_BYTES && feature.value_count > 0)
-        return read_bytes(sample, search, &feature);
+        return read_bytes(sample, search, &feature, names->is_in_rows);
     return feature.kind != FEATURE_BYTES && feature.value_count > 1 ? read_list(sample, search, &feature) : 0;
 }
 
@@ -201,7 +219,7 @@ int found_sample_read(const struct sample_names *names, const uint8_t *payload, 
     struct found_sample sample = { .image = FOUND_NOTHING };
     struct feature feature;
     const char *name;
-    if (read_image(&sample, &search, names->image) < 0 ||
+    if (read_image(&sample, &search, names) < 0 ||
         find(&search, SAMPLE_LABEL, names->label, &feature, &name) < 0)
         return -EBADMSG;
     sample.has_label = name != NULL && feature.kind == FEATURE_INT64S && feature.value_count == 1;

@@ -11,7 +11,9 @@
 
 #include "loader/images/pixel_survey.h"
 
-struct sample_names { const char *image, *label; };     /* NULL: those in use */
+/* NULL: the names in use. Where is_in_rows bytes whose sizes are said are taken for rows of pixels, without a look at
+ * them. */
+struct sample_names { const char *image, *label; bool is_in_rows; };
 
 /* Rows of pixels of channels or planes of rows are bytes of 0 to 255; floats and integers are any other numbers, in
  * either layout, as bytes or as a list. */

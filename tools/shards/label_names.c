@@ -11,7 +11,13 @@
 
 static const char *const lists[] = { "labels.txt", "label.labels.txt" };
 
-/* The file of this name beside a shard, *text_out NULL where none can be read: to be freed. 0, or -ENOMEM. */
+/* Errors that are no fault of the file, so that going on without it would be another run than the one that reads it. */
+static bool is_fatal(int rc)
+{
+    return rc == -ENOMEM || rc == -EIO || rc == -EMFILE || rc == -ENFILE;
+}
+
+/* The file of this name beside a shard, *text_out NULL where none can be read: to be freed. 0, or an error as above. */
 static int read_beside(const char *shard_path, const char *file, char **text_out, size_t *bytes_out)
 {
     char path[PATH_MAX];
@@ -21,7 +27,7 @@ static int read_beside(const char *shard_path, const char *file, char **text_out
     uint8_t *text = NULL;
     const int rc = wanted < (int)sizeof(path) ? file_bytes_read(path, &text, bytes_out) : 0;
     *text_out = rc == 0 ? (char *)text : NULL;
-    return rc == -ENOMEM ? rc : 0;
+    return is_fatal(rc) ? rc : 0;
 }
 
 static int read_manifest(struct manifest *manifest, const char *shard_path)
@@ -32,7 +38,7 @@ static int read_manifest(struct manifest *manifest, const char *shard_path)
     if (text != NULL && bytes <= MANIFEST_BYTES_MAX)
         rc = manifest_read(manifest, text, bytes, problem, sizeof(problem));
     free(text);
-    return rc == -ENOMEM ? rc : 0;
+    return is_fatal(rc) ? rc : 0;
 }
 
 static int read_list(struct class_names *listed, const char *shard_path, const char *file)
@@ -43,7 +49,7 @@ static int read_list(struct class_names *listed, const char *shard_path, const c
     if (text != NULL && bytes <= CLASS_NAMES_BYTES_MAX)
         rc = class_names_read(listed, text, bytes, problem, sizeof(problem));
     free(text);
-    return rc == -ENOMEM ? rc : 0;
+    return is_fatal(rc) ? rc : 0;
 }
 
 int label_names_read(struct label_names *names_out, const char *shard_path)

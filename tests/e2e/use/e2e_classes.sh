@@ -35,10 +35,19 @@ run "$pipetrain" evaluate -c three.conf --weights taken/weights.safetensors
 expect_code 0 'evaluate by the same configuration'
 run "$pipetrain" evaluate -w taken/weights.safetensors --set 'data.validation=set/validation-*'
 expect_code 0 'evaluate by the weights'
-for pattern in set "$(echo set/train-00000-of-*)" 'set/train-*,set/none-*'; do
+for pattern in set set:train "$(echo set/train-00000-of-*)" 'set/train-*,set/none-*'; do
     run "$pipetrain" --describe -c three.conf --set "data.train=$pattern" --net
     expect_out '^classes 3$'
 done
+
+# Labels that are counted from elsewhere, and a list that is not of these classes.
+run "$pipetrain" -c three.conf --check --set data.label_offset=1
+expect_code 0 'classes and an offset'
+expect_out_joined ', 4 classes as dataset.json says'
+expect_err_lines 0
+printf 'a\nb\n' >two
+run "$pipetrain" -c three.conf --check --set data.class_names=two
+expect_err '^train: two names 2 classes, the network has 3$'
 
 # What is said goes before; what a file fixes stays.
 run "$pipetrain" -c three.conf --set run.dir=ten --set data.classes=10

@@ -31,7 +31,7 @@ static const char *cut_text(const struct found_sample *sample)
 
 const char *image_tally_add(struct image_tally *tally, const char *image_key, const uint8_t *payload, size_t bytes)
 {
-    const struct sample_names names = { .image = image_key };
+    const struct sample_names names = { .image = image_key, .is_in_rows = true };
     struct found_sample sample;
     size_t bad_offset;
 

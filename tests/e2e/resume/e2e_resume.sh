@@ -130,6 +130,14 @@ expect_err 'holds a run that computes: .*run.dir=OTHER'
 resumed not_there --set run.resume=nowhere
 expect_code 3 'a state that is not there'
 expect_err 'nowhere.*No such file'
+# An epoch that was ended early and then whole has two rows, the last of all of it.
+resumed longer --set train.steps=30 --set checkpoint.every=10
+resumed longer --set train.steps=38 --set checkpoint.every=10
+expect_code 0 'an epoch that is done in two runs'
+sed -n 's/^{"kind":"epoch","epoch":1,"step":\([0-9]*\),"time":"[^"]*","images":\([0-9]*\),.*/\1 \2/p' \
+    "$work/runs/longer/metrics.jsonl" >"$work/rows"
+expect_equal "$(wc -l <"$work/rows")" 2 'rows of an epoch in two runs'
+expect_equal "$(tail -n 1 "$work/rows")" '38 600' 'the last row of an epoch in two runs'
 resumed not_a_state --set "run.resume=$work/runs/whole-2/weights.safetensors"
 expect_code 3 'weights in the place of a state'
 expect_err 'weights.safetensors.*holds weights only, .*model.weights = FILE begins'

@@ -186,9 +186,12 @@ static int open_outputs(struct run *run)
     const int code = open_results(run);
     if (code != 0)
         return code;
-    int rc = account_open(&run->account, &run->plan.schedule);
-    if (rc == 0)
-        rc = class_names_give(run->results.weights, run->datasets[PASS_TRAIN]);
+    int rc = class_names_give(run->results.weights, run->datasets[PASS_TRAIN]);
+    if (rc != 0) {
+        log_message(LOG_ERROR, "the names of the classes, beside the data: %s", exit_cause(rc));
+        return (int)exit_code_of(rc, EXIT_CODE_DATA);
+    }
+    rc = account_open(&run->account, &run->plan.schedule);
     if (rc == 0)
         rc = open_report(run);
     run->goal = (struct goal){ .train = &run->settings->train, .course = &run->state.course, .account = run->account,

@@ -150,7 +150,7 @@ static int check_classes(struct dataset *const datasets[PASS_COUNT], struct prob
     const int rc = datasets_name_differently(datasets[PASS_TRAIN], datasets[PASS_EVALUATE], train, validation,
                                              NAME_TEXT_BYTES);
     if (rc < 0)
-        problems_add(problems, "pipetrain", "not enough memory to compare the names of classes");
+        problems_add(problems, "pipetrain", "the names of the classes, beside the data: %s", strerror(-rc));
     if (rc <= 0)
         return rc;
     problems_add(problems, "pipetrain", "validation: its classes are not those of train: %s; train has %s: convert "

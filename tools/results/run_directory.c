@@ -263,8 +263,9 @@ static bool has_left(const struct run_directory *directory, enum run_lines which
     const int fd = directory->lines[which].fd;
     if (fd < 0 || fstat(fd, &open) != 0)
         return false;
-    return fstatat(directory->place.fd, lines_names[which], &named, AT_SYMLINK_NOFOLLOW) != 0 ||
-           open.st_dev != named.st_dev || open.st_ino != named.st_ino;
+    if (fstatat(directory->place.fd, lines_names[which], &named, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT;         /* any other error says nothing of the file */
+    return open.st_dev != named.st_dev || open.st_ino != named.st_ino;
 }
 
 int run_directory_look(struct run_directory *directory)

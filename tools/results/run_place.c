@@ -247,7 +247,10 @@ int run_place_look(const struct run_place *place, char *words_out, size_t words_
     struct stat entered, named;
     char path[PATH_MAX];
     words_out[0] = '\0';
-    if (fstat(place->fd, &entered) != 0 || (stat(place->path, &named) == 0 && is_same(&entered, &named)))
+    if (fstat(place->fd, &entered) != 0)
+        return 0;
+    const int error = stat(place->path, &named) == 0 ? 0 : errno;
+    if (error != 0 ? error != ENOENT && error != ENOTDIR : is_same(&entered, &named))
         return 0;
     if (entered.st_nlink == 0) {
         snprintf(words_out, words_size, "it was removed while the run writes there");

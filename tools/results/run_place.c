@@ -249,8 +249,8 @@ int run_place_look(const struct run_place *place, char *words_out, size_t words_
     words_out[0] = '\0';
     if (fstat(place->fd, &entered) != 0)
         return 0;
-    const int error = stat(place->path, &named) == 0 ? 0 : errno;
-    if (error != 0 ? error != ENOENT && error != ENOTDIR : is_same(&entered, &named))
+    const bool is_named = stat(place->path, &named) == 0;
+    if (is_named ? is_same(&entered, &named) : errno != ENOENT && errno != ENOTDIR)
         return 0;
     if (entered.st_nlink == 0) {
         snprintf(words_out, words_size, "it was removed while the run writes there");

@@ -47,6 +47,8 @@ static int find_list(struct known_names *names, const struct trained *trained, c
     if (*path != '\0')
         return read_file(&names->listed, path);
     const int rc = dataset != NULL ? label_names_read(&names->beside, dataset->paths[0]) : 0;
+    if (rc != 0 && rc != -ENOMEM)
+        log_message(LOG_ERROR, "the names of classes, beside %s: %s", dataset->paths[0], strerror(-rc));
     if (rc != 0)
         return rc;
     const bool is_beside = names->beside.manifest.class_count > 0 || names->beside.listed.count > 0;

@@ -1,4 +1,4 @@
-/* Numbers of any type as floats. Called by decoders for every record, and by main while a data set is opened; pure
+/* Convert numbers of any type to float. Decoders call this for every record, and main while it opens a data set. Pure
  * functions. */
 #include "loader/images/number_type.h"
 

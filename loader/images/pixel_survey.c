@@ -20,11 +20,11 @@
 #define WORD_LEAST 16384        /* the brightest of some images of 16 bits is brighter */
 
 static const float half_steps[PIXEL_SCALES] = { 0.5f / 255, 0.5f, 0.5f * 65535 / 255 };
-#define DARK_SHARE_MAX 0.1      /* of true pixels none becomes 0 that is not */
-#define CHANNELS_EQUAL 0.01     /* grey: the difference of channels beside that of neighbours */
+#define CHANNELS_EQUAL 0.01     /* grey: channels differ less than this share of what neighbouring pixels do */
 #define TURNED 1.3              /* times smoother with height and width exchanged */
 
-/* By the bytes of a number: the types that it can be, in the order they are tried, and one that tells of a mistake. */
+/* For each size of a number in bytes: the types to try, in this order, and one that images are not read as but may have
+ * been written as by mistake. */
 static const struct {
     enum number_kind kinds[2], mistake;
 } candidates[] = {
@@ -247,13 +247,14 @@ static bool is_tiny(const struct number_stats *stats)
     return stats->type->is_float && (double)stats->tiny_count > TINY_SHARE_MAX * (double)stats->nonzero_count;
 }
 
-/* Floats whose sign and size only floats have, although they lie in no range. */
+/* Negative numbers of plausible size: these bytes are floats, even if they fit no known range. */
 static bool is_surely_float(const struct number_stats *stats)
 {
     return stats->type->is_float && isfinite(stats->lowest) && stats->lowest < 0 && !is_tiny(stats);
 }
 
-/* How much neighbours differ beside all numbers. */
+/* The differences of neighbouring pixels, summed and divided by the standard deviation of all pixels: of two ways to
+ * read the same images, the smaller value is the smoother one. */
 static double relative_roughness(const struct number_stats *stats)
 {
     const double mean = stats->sum / (double)stats->count;
@@ -261,15 +262,21 @@ static double relative_roughness(const struct number_stats *stats)
     return deviation > 0 ? fmin(stats->roughness_hwc, stats->roughness_chw) / deviation : 0;
 }
 
-/* What the type that is chosen is probably mistaken for; NULL: nothing. */
+/* What the images probably are instead of the chosen type, and what to do; NULL: the choice is sound. */
 static const char *find_mistake(const struct pixel_survey *survey, const struct number_stats *chosen,
                                 const struct image_range *range)
 {
     const struct number_stats *const other = &survey->stats[survey->stats_count - 1];
-    if (survey->stats_count == survey->type_count || range != &image_ranges[IMAGE_RANGE_WORD])
+    const bool is_float16 = chosen->type == &number_types[NUMBER_FLOAT16];
+    if (survey->stats_count == survey->type_count)      /* the type is known from a list or a tensor */
+        return NULL;
+    if (is_float16 && dark_share(chosen, range) > PIXELS_DARK_SHARE_MAX)
+        return "numbers of 2 bytes that can be floats or integers: data.image_range = 0..65535 says integers, "
+               "tf.io.serialize_tensor keeps the type";
+    if (range != &image_ranges[IMAGE_RANGE_WORD])
         return NULL;
     if (chosen->type == &number_types[NUMBER_INT32] && isfinite(other->lowest) && other->lowest >= -255 &&
-        other->highest <= 255 && (double)other->tiny_count <= TINY_SHARE_MAX * (double)other->nonzero_count)
+        other->highest <= 255 && !is_tiny(other))
         return "big-endian floats, and little-endian ones are read: convert them (NumPy: astype('<f4'))";
     if (chosen->type == &number_types[NUMBER_UINT16] && other->lowest < 0 && other->highest > 0 &&
         2 * ((double)other->highest - other->lowest) < (double)chosen->highest - chosen->lowest)
@@ -307,7 +314,8 @@ static int report(const struct pixel_survey *survey, char *problem, size_t probl
     return -EBADMSG;
 }
 
-/* The layout in which pixels are grey, their channels equal; AUTO: neither, or both. */
+/* Grey images stored with several equal channels: the layout in which the channels are equal. AUTO when they are equal
+ * in both layouts or in neither. */
 static enum pixel_layout find_grey(const struct number_stats *stats)
 {
     const bool hwc = stats->channel_hwc <= CHANNELS_EQUAL * stats->roughness_hwc;
@@ -368,17 +376,12 @@ int pixel_survey_settle(const struct pixel_survey *survey, const struct pixel_ch
         if (range == NULL || (survey->type_count > 1 && is_tiny(stats)))
             continue;
         const char *const mistake = choice->range == NULL ? find_mistake(survey, stats, range) : NULL;
-        const bool is_either = choice->range == NULL && stats->type == &number_types[NUMBER_FLOAT16] &&
-                               survey->type_count > 1 && dark_share(stats, range) > DARK_SHARE_MAX;
-        if (mistake != NULL || is_either) {
-            snprintf(problem_out, problem_size, "%s", mistake != NULL ? mistake
-                     : "numbers of 2 bytes that can be floats or integers: data.image_range = 0..65535 says integers, "
-                       "tf.io.serialize_tensor keeps the type");
+        if (mistake != NULL) {
+            snprintf(problem_out, problem_size, "%s", mistake);
             return -EBADMSG;
         }
         *reading_out = (struct pixel_reading){ .type = stats->type, .range = range, .lowest = stats->lowest,
-                                               .highest = stats->highest,
-                                               .mean = (float)(stats->sum / (double)stats->count) };
+                                               .highest = stats->highest };
         choose_layout(stats, choice, reading_out);
         find_doubts(survey, stats, choice->range, reading_out);
         return 0;

@@ -33,7 +33,7 @@ struct number_stats {
 struct pixel_survey {
     struct number_stats stats[PIXEL_TYPES_MAX];
     uint32_t type_count;        /* that images may be read as */
-    uint32_t stats_count;       /* and those besides that tell of a mistake */
+    uint32_t stats_count;       /* those, and a type that is only compared with them to notice a mistake */
     uint64_t image_count;
     struct scratch values;
 };
@@ -50,6 +50,14 @@ struct pixel_choice {
     double clear;                       /* a layout is wrong if its neighbours differ so many times more: below */
 };
 
+/* When to warn that a set's images are nearly black: the brightest of their pixels, of 255, is below this, and there
+ * are enough images for that not to be chance. */
+#define PIXELS_NEARLY_BLACK 16
+#define PIXELS_WARNED_IMAGES 8u
+/* In correctly read images no number other than 0 becomes a black pixel. More than this share of them: the range is
+ * wrong, or the type. */
+#define PIXELS_DARK_SHARE_MAX 0.1
+
 /* How a set's pixels are read. */
 struct pixel_reading {
     const struct number_type *type;
@@ -62,7 +70,7 @@ struct pixel_reading {
     bool is_signed;                     /* bytes that are probably signed */
     bool is_mixed;                      /* some images lie in 0..1, where others are of 0..255 */
     double dark_share;                  /* of the numbers that are not 0, those that become 0 */
-    float lowest, highest, mean;        /* of the numbers seen */
+    float lowest, highest;              /* of the numbers seen */
 };
 
 /* Begin a survey of images whose numbers are of one type, or whichever of those of `bytes` bytes each fits. */

@@ -94,7 +94,7 @@ static void sum_columns(const struct axis *x, const struct picture *picture, con
     }
 }
 
-/* Row i of the sample, in the picture's channels, of rows of `width` bytes. */
+/* Write row i of the result: the weighted sum of `rows`, which have the result's width, `width` bytes each. */
 static void sum_rows(const struct axis *y, uint32_t i, const struct picture *picture, const uint8_t *rows, size_t width,
                      int32_t *sums, uint8_t *row_out)
 {

@@ -11,9 +11,6 @@
 
 /* So many records, spread over the set, are looked at where the first one does not say all. */
 #define LOOK_RECORDS 64u
-#define WARNED_RECORDS 8u       /* fewer may be dark by chance */
-#define NEARLY_BLACK 16.0
-#define DARK_SHARE 0.1          /* of true pixels none becomes black that is not */
 
 static void report(struct opening *opening, uint64_t id, const struct record_problem *problem)
 {
@@ -127,7 +124,7 @@ static int survey_pixels(struct opening *opening, struct decode_context *context
     return rc;
 }
 
-/* Images that are probably not what they should be, or not read as they should be, for who trains on them. */
+/* Warn of raw images that were probably stored wrong or are read wrong. */
 static void warn(const struct dataset *dataset, uint64_t images)
 {
     const struct pixel_reading *const reading = &dataset->format.reading;
@@ -147,15 +144,15 @@ static void warn(const struct dataset *dataset, uint64_t images)
     if (reading->is_mixed)
         log_message(LOG_RUN, "%s: some images lie in 0..1, others do not: all are read as %s, in which the former are "
                     "black", dataset->options.what, text);
-    if (reading->dark_share > DARK_SHARE)
+    if (reading->dark_share > PIXELS_DARK_SHARE_MAX)
         log_message(LOG_RUN, "%s: %.0f %% of the numbers that are not 0 become black, as images are read as %s: "
                     "data.image_range sets another range", dataset->options.what, 100 * reading->dark_share, text);
-    if (images < WARNED_RECORDS || reading->dark_share > DARK_SHARE)
+    if (images < PIXELS_WARNED_IMAGES || reading->dark_share > PIXELS_DARK_SHARE_MAX)
         return;
     if (reading->lowest == reading->highest)
         log_message(LOG_RUN, "%s: all pixels of %" PRIu64 " images are %g: nothing can be learnt of them; they are "
                     "read as %s", dataset->options.what, images, (double)reading->lowest, text);
-    else if (brightest < NEARLY_BLACK)
+    else if (brightest < PIXELS_NEARLY_BLACK)
         log_message(LOG_RUN, "%s: the brightest pixel of %" PRIu64 " images is %.3g of 255, so they are nearly black; "
                     "they are read as %s, and data.image_range sets another range", dataset->options.what, images,
                     brightest, text);

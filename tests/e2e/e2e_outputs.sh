@@ -170,7 +170,8 @@ while read -r path; do
 done <"$work/libraries"
 summary first sample_order_hash | grep -Eqx '[0-9a-f]{16}' || fail 'the order hash has another form'
 
-# Of a run that computes nothing most steps take no time, and some wait for input: its speed is what really passed.
+# With devices.kind = null most steps take no time and a few wait for input. The speed printed must be all images over the
+# time they took, not one from the median step.
 began=$(date +%s)
 train nothing --set devices.kind=null --set data.validation= --set train.epochs=300
 took=$(($(date +%s) - began + 1))

@@ -225,7 +225,8 @@ static void forge_lengths(const char *name, uint32_t first)
     free(data);
 }
 
-/* Whoever wrote it: the shard decides. At its ends at once, elsewhere where a record is not right. */
+/* An index with a right hash and wrong contents. A wrong beginning or end is noticed when it is opened, the rest when a
+ * record does not verify. */
 static void a_forged_index_is_dropped(void **state)
 {
     (void)state;

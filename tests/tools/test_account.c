@@ -369,7 +369,7 @@ static uint64_t longer_and_longer(uint64_t step)
     return step + 1;
 }
 
-/* So that percentiles are known. */
+/* Every step takes longer than the one before, so the test knows which steps the percentiles are. */
 static struct account *account_run_slower_and_slower(const struct schedule *schedule, uint64_t steps)
 {
     return account_run_timed(schedule, steps, longer_and_longer);

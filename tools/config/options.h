@@ -67,7 +67,7 @@ enum section section_find(const char *name);
 
 /* The option, or NULL. */
 const struct option_row *option_find(enum section section, const char *key);
-/* How many options have this key, in whatever section; the last of them, and all their names: "run.name or
+/* The number of options with this key, in any section. Gives the last of them, and the names of all: "run.name or
  * model.name". */
 size_t option_find_key(const char *key, const struct option_row **option_out, char *names, size_t names_size);
 /* The row's place in option_table and settings.origins. */

@@ -92,8 +92,8 @@ static double largest(const struct numbers *numbers)
     return most;
 }
 
-/* Pixels are 0 to 255, so that pixel / divisor has a mean of 255 / divisor at most, and a deviation of half of it. A
- * deviation of 1 is often written where none is meant. */
+/* Pixels go from 0 to 255, so the mean of pixel / divisor is at most 255 / divisor and its standard deviation at most
+ * half of that. A deviation of 1 is accepted: it is often written to mean none. */
 void pixels_warn(const struct settings *settings)
 {
     const struct model_settings *const model = &settings->model;

@@ -21,8 +21,6 @@
 #define LISTED_MAX 100u
 /* In so many records of each class one of the lowest label would be among them. */
 #define RECORDS_OF_CLASS 10u
-#define WARNED_IMAGES 8u        /* fewer may be dark by chance */
-#define NEARLY_BLACK 16u
 
 /* A stretch of equal labels in a survey. */
 struct stretch {
@@ -189,7 +187,8 @@ static void print_images(const struct image_survey *survey, const struct dataset
 /* Images that nothing can be learnt of. Raw ones are warned of when the set is opened. */
 static void warn_of_images(const struct image_survey *survey, const struct dataset *dataset)
 {
-    if (survey->count < WARNED_IMAGES || dataset->format.image != &image_encoded_ops || survey->highest >= NEARLY_BLACK)
+    if (survey->count < PIXELS_WARNED_IMAGES || dataset->format.image != &image_encoded_ops ||
+        survey->highest >= PIXELS_NEARLY_BLACK)
         return;
     log_message(LOG_RUN, "%s: the brightest pixel of %" PRIu64 " images is %u of 255: they are black, or nearly",
                 name_of(dataset), survey->count, survey->highest);

@@ -1,5 +1,5 @@
-/* The images in a folder and the folders below, chosen by content (image_choice.h): for who converts them and who
- * predicts them, so that both take the same. Hidden entries are skipped, links are followed. */
+/* Find the images in a folder and below it, by content (image_choice.h). The converter and predict share this, so both
+ * find the same files. Hidden entries are skipped; links are followed. */
 #ifndef PIPETRAIN_IMAGE_FOLDER_H
 #define PIPETRAIN_IMAGE_FOLDER_H
 

@@ -50,8 +50,8 @@ bool course_add_epoch(struct course *course, const struct course_epoch *epoch);
 
 /* Numbers with blanks between them, for a saved state. What an earlier version did not write is 0 when it is read. */
 void course_write(const struct course *course, char text_out[COURSE_TEXT_BYTES]);
-/* 0, or -EINVAL: it is no such text, or one of numbers that no run has: more correct answers than images, more steps
- * left out in a row than at all, more than COURSE_ROLLBACKS_MAX rollbacks. */
+/* 0, or -EINVAL when the text has another form, or has numbers that are impossible: more correct answers than images,
+ * more steps skipped in a row than in total, more than COURSE_ROLLBACKS_MAX rollbacks. */
 int course_read(struct course *course_out, const char *text);
 
 #endif

@@ -10,7 +10,8 @@
 
 /* Numbers with blanks between them; doubles are the shortest decimals that read back as themselves. */
 void account_text_write(const struct account_state *state, char text_out[ACCOUNT_TEXT_BYTES]);
-/* 0, or -EINVAL: it is no such text, or one of numbers that no run has: more correct answers than images. */
+/* 0, or -EINVAL when the text has another form, or has numbers that are impossible: more correct answers than
+ * images. */
 int account_text_read(struct account_state *state_out, const char *text);
 
 #endif

@@ -278,7 +278,7 @@ static int gather_and_tell(struct gathering *gathering, const struct shards_requ
 
 static int run(const struct shards_request *request)
 {
-    struct gathering gathering = { .names = { request->image_key, request->label_key } };
+    struct gathering gathering = { .names = { .image = request->image_key, .label = request->label_key } };
     struct shard_list list;
     int rc = shard_paths_find(&list, request);
     if (rc < 0)

@@ -120,7 +120,7 @@ script_programs += %D%/compute/onednn/few_graphs
 %C%_compute_onednn_few_graphs_LDADD = $(HELPERS) $(COMPUTE)
 endif
 # Of the sources, whatever they are built into.
-tree_tests = %D%/tree/dialect.sh %D%/tree/walls.sh
+tree_tests = %D%/tree/format.sh %D%/tree/layers.sh
 script_tests = %D%/e2e/sim_batches.sh %D%/e2e/sim_gpu.sh %D%/e2e/sim_threads.sh %D%/e2e/sim_towers.sh %D%/e2e/e2e_accumulate.sh %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh \
 	%D%/e2e/e2e_cli.sh %D%/e2e/e2e_ema.sh %D%/e2e/e2e_hang.sh %D%/e2e/e2e_many_shards.sh %D%/e2e/e2e_memory.sh \
 	%D%/e2e/e2e_mixing.sh %D%/e2e/e2e_models.sh %D%/e2e/e2e_outputs.sh \

@@ -1,0 +1,19 @@
+#!/bin/sh
+# Layers only look down: which of the top folders each one may include. The order of the archives at the link proves the
+# same for functions.
+cd "$(dirname "$0")/../.." || exit 99
+failed=0
+while read -r folder below; do
+    allowed=$(echo $folder $below | tr ' ' '|')
+    if grep -rnE --include='*.[ch]' --include='*.cu' --include='*.cuh' '#include "[a-z_]+/' "$folder" | grep -vE "#include \"($allowed)/"; then
+        echo "  ^ $folder may include only: $folder $below"; failed=1
+    fi
+done <<'END'
+formats
+stage
+loader formats stage
+compute stage
+sync compute stage
+tools formats stage loader compute sync
+END
+exit $failed

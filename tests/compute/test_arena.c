@@ -1,15 +1,9 @@
 /* Tests of the arena layout: reverse layer order, alignment, and what is ready when. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 
 #include "compute/arena.h"
 #include "stage/random.h"
+#include "tests/helpers/test.h"
 
 enum { LAYERS_MAX = 12, NETS = 100 };
 
@@ -114,9 +108,8 @@ static void check_both_layouts(const struct arenas *arenas, const struct net *ne
     check_layout(&arenas->statistics, net, counts, false);
 }
 
-static void parameters_lie_aligned_in_reverse_layer_order(void **state)
+TEST(parameters_lie_aligned_in_reverse_layer_order)
 {
-    (void)state;
     for_each_net(check_both_layouts);
 }
 
@@ -132,9 +125,8 @@ static void check_split(const struct arenas *arenas, const struct net *net, cons
     }
 }
 
-static void what_is_trained_and_what_is_not_lie_apart(void **state)
+TEST(what_is_trained_and_what_is_not_lie_apart)
 {
-    (void)state;
     for_each_net(check_split);
 }
 
@@ -144,18 +136,9 @@ static void check_prefixes(const struct arenas *arenas, const struct net *net, c
     check_ready(&arenas->trained, net);
 }
 
-static void backward_makes_ever_longer_prefixes_ready(void **state)
+TEST(backward_makes_ever_longer_prefixes_ready)
 {
-    (void)state;
     for_each_net(check_prefixes);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters_lie_aligned_in_reverse_layer_order),
-        cmocka_unit_test(what_is_trained_and_what_is_not_lie_apart),
-        cmocka_unit_test(backward_makes_ever_longer_prefixes_ready),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,12 +1,5 @@
 /* Tests of bf16 on the CPU: what it computes is what the fp32 reference computes, but for the rounding of values,
  * it learns as fp32 does, and weights stay fp32. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,6 +9,7 @@
 #include "stage/random.h"
 #include "tests/helpers/network/network_check.h"
 #include "tests/helpers/network/network_distance.h"
+#include "tests/helpers/test.h"
 
 enum { NETS = 24, COUNT = 6 };
 
@@ -42,9 +36,8 @@ static float float_of(uint32_t bits)
     return number;
 }
 
-static void numbers_are_rounded_to_the_nearest_and_ties_to_even(void **state)
+TEST(numbers_are_rounded_to_the_nearest_and_ties_to_even)
 {
-    (void)state;
     static const struct { uint32_t bits; uint16_t half; } rows[] = {
         { 0x3f800000, 0x3f80 }, { 0x3f807fff, 0x3f80 }, { 0x3f808000, 0x3f80 }, { 0x3f808001, 0x3f81 },
         { 0x3f818000, 0x3f82 }, { 0xbf818000, 0xbf82 }, { 0x00000000, 0x0000 }, { 0x80000000, 0x8000 },
@@ -57,9 +50,8 @@ static void numbers_are_rounded_to_the_nearest_and_ties_to_even(void **state)
         assert_true(isnan(bf16_widened(bf16_narrowed(float_of(broken[i])))));
 }
 
-static void many_numbers_are_rounded_as_one_is(void **state)
+TEST(many_numbers_are_rounded_as_one_is)
 {
-    (void)state;
     const struct random_key key = random_key(1, RANDOM_DRAW, 0);
     for (uint32_t i = 0; i < 20000; i++) {
         float numbers[LANES], read[LANES];
@@ -96,9 +88,8 @@ static void compare_with_reference(const struct net *net, uint32_t seed, struct 
     network_input_release(&input);
 }
 
-static void chains_give_what_the_reference_gives(void **state)
+TEST(chains_give_what_the_reference_gives)
 {
-    (void)state;
     need_bf16();
     struct network_distances distances = { 0, 0 };
     for (uint32_t seed = 0; seed < NETS; seed++) {
@@ -109,9 +100,8 @@ static void chains_give_what_the_reference_gives(void **state)
     network_assert_distances(&distances, PRECISION_BF16);
 }
 
-static void graphs_give_what_the_reference_gives(void **state)
+TEST(graphs_give_what_the_reference_gives)
 {
-    (void)state;
     need_bf16();
     struct network_distances distances = { 0, 0 };
     for (uint32_t seed = 0; seed < NETS; seed++) {
@@ -150,9 +140,8 @@ static struct net *wide_stride_net(uint32_t columns, struct window window)
 }
 
 /* test_onednn asks for which of them oneDNN is asked, on every machine. */
-static void a_stride_wider_than_the_image_gives_what_the_reference_gives(void **state)
+TEST(a_stride_wider_than_the_image_gives_what_the_reference_gives)
 {
-    (void)state;
     need_bf16();
     struct network_distances distances = { 0, 0 };
     struct net *net = narrow_net();
@@ -186,9 +175,8 @@ static struct net *large_window_net(void)
     return net;
 }
 
-static void a_large_window_on_the_image_gives_what_the_reference_gives(void **state)
+TEST(a_large_window_on_the_image_gives_what_the_reference_gives)
 {
-    (void)state;
     need_bf16();
     struct network_distances distances = { 0, 0 };
     struct net *net = large_window_net();
@@ -198,9 +186,8 @@ static void a_large_window_on_the_image_gives_what_the_reference_gives(void **st
     net_close(net);
 }
 
-static void every_run_gives_the_same_bits(void **state)
+TEST(every_run_gives_the_same_bits)
 {
-    (void)state;
     need_bf16();
     struct net *net = network_random_graph(7, 0.4f);
     struct backend_input input = network_input(net, COUNT, 7);
@@ -216,9 +203,8 @@ static void every_run_gives_the_same_bits(void **state)
 
 /* ---- weights ---- */
 
-static void weights_are_kept_whole(void **state)
+TEST(weights_are_kept_whole)
 {
-    (void)state;
     need_bf16();
     struct net *net = network_random_graph(11, 0.0f);
     struct network network, reference;
@@ -272,9 +258,8 @@ static double learn(struct network *network, const struct backend_input *input, 
     return loss;
 }
 
-static void learns_as_fp32_does(void **state)
+TEST(learns_as_fp32_does)
 {
-    (void)state;
     enum { SAMPLES = 24, STEPS = 25 };
     need_bf16();
     struct net *net = small_net();
@@ -309,9 +294,8 @@ static size_t value_bytes(const struct net *net, enum precision precision)
     return needs.values;
 }
 
-static void values_take_half_the_memory(void **state)
+TEST(values_take_half_the_memory)
 {
-    (void)state;
     need_bf16();
     struct net *net = small_net();
     assert_true(value_bytes(net, PRECISION_BF16) < 0.6 * value_bytes(net, PRECISION_FP32));
@@ -320,9 +304,8 @@ static void values_take_half_the_memory(void **state)
 
 /* ---- what is refused ---- */
 
-static void other_precisions_are_refused(void **state)
+TEST(other_precisions_are_refused)
 {
-    (void)state;
     struct refusal refusal;
     for (enum precision precision = PRECISION_TF32; precision < PRECISION_COUNT; precision++) {
         const struct backend_spec spec = { .precision = precision };
@@ -331,20 +314,4 @@ static void other_precisions_are_refused(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_rounded_to_the_nearest_and_ties_to_even),
-        cmocka_unit_test(many_numbers_are_rounded_as_one_is),
-        cmocka_unit_test(chains_give_what_the_reference_gives),
-        cmocka_unit_test(graphs_give_what_the_reference_gives),
-        cmocka_unit_test(a_stride_wider_than_the_image_gives_what_the_reference_gives),
-        cmocka_unit_test(a_large_window_on_the_image_gives_what_the_reference_gives),
-        cmocka_unit_test(every_run_gives_the_same_bits),
-        cmocka_unit_test(weights_are_kept_whole),
-        cmocka_unit_test(learns_as_fp32_does),
-        cmocka_unit_test(values_take_half_the_memory),
-        cmocka_unit_test(other_precisions_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,17 +1,11 @@
 /* Tests of every model of the table against the counts of its definition: those that tf_cnn_benchmarks, Keras and
  * PyTorch publish, to the digit. Only descriptions are built. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/helpers/network/model_look.h"
+#include "tests/helpers/test.h"
 
 /* Layers, numbers by kind, what is trained, statistics, both and the step counter, multiply-accumulates in millions. */
 struct counts {
@@ -59,7 +53,7 @@ static void assert_counts(const struct counts *row, uint32_t classes)
     net_close(net);
 }
 
-static void cifar_models_of_11_classes_have_the_published_counts(void **state)
+TEST(cifar_models_of_11_classes_have_the_published_counts)
 {
     static const struct counts rows[] = {
         { "cifar_alexnet", 2, 0, 3, 1755904, 715, 0, 0, 1756619, 0, 1756620, 32.78 },
@@ -78,12 +72,11 @@ static void cifar_models_of_11_classes_have_the_published_counts(void **state)
         { "densenet100_k12", 99, 99, 1, 2173944, 1227, 21120, 21120, 2217411, 42240, 2259652, 959.89 },
         { "densenet100_k24", 99, 99, 1, 8574144, 2427, 41712, 41712, 8659995, 83424, 8743420, 3724.21 },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_counts(&rows[i], 11);
 }
 
-static void cifar_models_of_10_classes_have_the_published_counts(void **state)
+TEST(cifar_models_of_10_classes_have_the_published_counts)
 {
     static const struct counts rows[] = {
         { "cifar_alexnet", 2, 0, 3, 1755712, 714, 0, 0, 1756426, 0, 1756427, 32.78 },
@@ -102,12 +95,11 @@ static void cifar_models_of_10_classes_have_the_published_counts(void **state)
         { "densenet100_k12", 99, 99, 1, 2173536, 1226, 21120, 21120, 2217002, 42240, 2259243, 959.89 },
         { "densenet100_k24", 99, 99, 1, 8573328, 2426, 41712, 41712, 8659178, 83424, 8742603, 3724.21 },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_counts(&rows[i], 10);
 }
 
-static void imagenet_models_of_1001_classes_have_the_published_counts(void **state)
+TEST(imagenet_models_of_1001_classes_have_the_published_counts)
 {
     static const struct counts rows[] = {
         { "vgg11", 8, 0, 3, 132855488, 11945, 0, 0, 132867433, 0, 132867434, 7609.09 },
@@ -129,12 +121,11 @@ static void imagenet_models_of_1001_classes_have_the_published_counts(void **sta
         { "resnet152_v1.5", 155, 155, 1, 60042432, 1001, 75712, 75712, 60194857, 151424, 60346282, 11513.63 },
         { "resnet152_v2", 155, 152, 1, 60042432, 1001, 24000, 71936, 60139369, 143872, 60283242, 11282.42 },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_counts(&rows[i], 1001);
 }
 
-static void imagenet_models_of_1000_classes_have_the_published_counts(void **state)
+TEST(imagenet_models_of_1000_classes_have_the_published_counts)
 {
     static const struct counts rows[] = {
         { "vgg11", 8, 0, 3, 132851392, 11944, 0, 0, 132863336, 0, 132863337, 7609.09 },
@@ -156,13 +147,12 @@ static void imagenet_models_of_1000_classes_have_the_published_counts(void **sta
         { "resnet152_v1.5", 155, 155, 1, 60040384, 1000, 75712, 75712, 60192808, 151424, 60344233, 11513.63 },
         { "resnet152_v2", 155, 152, 1, 60040384, 1000, 24000, 71936, 60137320, 143872, 60281193, 11282.42 },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_counts(&rows[i], 1000);
 }
 
 /* Trained numbers, all with statistics. */
-static void models_of_keras_and_pytorch_have_the_published_counts(void **state)
+TEST(models_of_keras_and_pytorch_have_the_published_counts)
 {
     static const struct { const char *model; uint32_t classes; size_t trained, all; double million_macs; } rows[] = {
         { "mnist_cnn", 10, 600810, 600810, 6.09 },
@@ -178,7 +168,6 @@ static void models_of_keras_and_pytorch_have_the_published_counts(void **state)
         { "torchvision_resnet101", 1000, 44549160, 44654504, 7801.41 },
         { "torchvision_resnet152", 1000, 60192808, 60344232, 11513.63 },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct net *const net = model_make(rows[i].model, 0, true);
         assert_int_equal(net->classes, rows[i].classes);
@@ -201,7 +190,7 @@ static void find_sizes(const struct net *net, char *text, size_t text_size)
         }
 }
 
-static void images_shrink_as_they_are_published_to(void **state)
+TEST(images_shrink_as_they_are_published_to)
 {
     static const struct { const char *model, *sizes; } rows[] = {
         { "cifar_alexnet", "32 16 8" },
@@ -224,7 +213,6 @@ static void images_shrink_as_they_are_published_to(void **state)
         { "overfeat", "56 28 24 12 6" },
         { "lenet", "28 14 7" },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char sizes[128];
         struct net *const net = model_make(rows[i].model, 0, true);
@@ -235,15 +223,4 @@ static void images_shrink_as_they_are_published_to(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cifar_models_of_11_classes_have_the_published_counts),
-        cmocka_unit_test(cifar_models_of_10_classes_have_the_published_counts),
-        cmocka_unit_test(imagenet_models_of_1001_classes_have_the_published_counts),
-        cmocka_unit_test(imagenet_models_of_1000_classes_have_the_published_counts),
-        cmocka_unit_test(models_of_keras_and_pytorch_have_the_published_counts),
-        cmocka_unit_test(images_shrink_as_they_are_published_to),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

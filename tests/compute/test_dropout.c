@@ -1,15 +1,9 @@
 /* Tests of dropout masks against their definition, and of applying them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <string.h>
 
 #include "compute/dropout.h"
+#include "tests/helpers/test.h"
 
 enum { COUNT_MAX = 400, MANY = 100000 };
 
@@ -23,10 +17,9 @@ static uint8_t kept(const struct dropout *dropout, uint32_t epoch, uint64_t posi
     return half >= dropout->threshold;
 }
 
-static void every_length_gives_the_mask_of_the_definition(void **state)
+TEST(every_length_gives_the_mask_of_the_definition)
 {
     static const uint64_t positions[] = { 0, 1, 59999, UINT32_MAX, (1ull << 32) + 5, UINT64_MAX };
-    (void)state;
     for (size_t p = 0; p < sizeof(positions) / sizeof(positions[0]); p++)
         for (size_t count = 0; count < COUNT_MAX; count += 1 + p) {
             uint8_t mask[COUNT_MAX + 1];
@@ -40,10 +33,9 @@ static void every_length_gives_the_mask_of_the_definition(void **state)
         }
 }
 
-static void the_rate_is_the_share_of_values_dropped(void **state)
+TEST(the_rate_is_the_share_of_values_dropped)
 {
     static uint8_t mask[MANY];
-    (void)state;
     for (float rate = 0; rate < 1; rate += 0.125f) {
         struct dropout dropout;
         size_t dropped = 0;
@@ -56,19 +48,17 @@ static void the_rate_is_the_share_of_values_dropped(void **state)
     }
 }
 
-static void rates_near_one_keep_a_finite_scale(void **state)
+TEST(rates_near_one_keep_a_finite_scale)
 {
     struct dropout dropout;
-    (void)state;
     dropout_init(&dropout, 1, 2, nextafterf(1.0f, 0.0f));
     assert_true(isfinite(dropout.scale));
 }
 
-static void masks_differ_between_samples_epochs_layers_and_seeds(void **state)
+TEST(masks_differ_between_samples_epochs_layers_and_seeds)
 {
     uint8_t masks[5][256];
     struct dropout dropout, layer, seed;
-    (void)state;
     dropout_init(&dropout, 1, 2, 0.5f);
     dropout_init(&layer, 1, 3, 0.5f);
     dropout_init(&seed, 2, 2, 0.5f);
@@ -86,9 +76,8 @@ static void masks_differ_between_samples_epochs_layers_and_seeds(void **state)
         }
 }
 
-static void applying_scales_what_is_kept_and_zeroes_the_rest(void **state)
+TEST(applying_scales_what_is_kept_and_zeroes_the_rest)
 {
-    (void)state;
     for (size_t count = 0; count < 70; count++) {
         uint8_t mask[70];
         float from[70], to[71], in_place[71];
@@ -107,26 +96,14 @@ static void applying_scales_what_is_kept_and_zeroes_the_rest(void **state)
     }
 }
 
-static void a_dropped_value_is_zero_whatever_it_was(void **state)
+TEST(a_dropped_value_is_zero_whatever_it_was)
 {
     float values[2] = { NAN, INFINITY };
     const uint8_t mask[2] = { 0, 0 };
     struct dropout dropout;
-    (void)state;
     dropout_init(&dropout, 3, 0, 0.25f);
     dropout_apply(&dropout, mask, values, values, 2);
     assert_true(values[0] == 0 && values[1] == 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_length_gives_the_mask_of_the_definition),
-        cmocka_unit_test(the_rate_is_the_share_of_values_dropped),
-        cmocka_unit_test(rates_near_one_keep_a_finite_scale),
-        cmocka_unit_test(masks_differ_between_samples_epochs_layers_and_seeds),
-        cmocka_unit_test(applying_scales_what_is_kept_and_zeroes_the_rest),
-        cmocka_unit_test(a_dropped_value_is_zero_whatever_it_was),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

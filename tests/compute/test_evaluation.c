@@ -1,17 +1,11 @@
 /* Tests of towers that only evaluate, and of logits, on every backend: the numbers are those of a tower that trains,
  * and what only training needs is not there. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 
 /* A tower without training, with the weights and statistics of another. */
@@ -70,9 +64,8 @@ static void check_same_numbers(const char *backend)
     }
 }
 
-static void a_tower_that_only_evaluates_gives_the_numbers_of_one_that_trains(void **state)
+TEST(a_tower_that_only_evaluates_gives_the_numbers_of_one_that_trains)
 {
-    (void)state;
     network_for_each_backend(check_same_numbers);
 }
 
@@ -133,9 +126,8 @@ static void check_logits(const char *backend)
     net_close(net);
 }
 
-static void logits_are_those_that_the_loss_is_made_of(void **state)
+TEST(logits_are_those_that_the_loss_is_made_of)
 {
-    (void)state;
     network_for_each_backend(check_logits);
 }
 
@@ -156,18 +148,9 @@ static void check_needs(const char *backend)
     net_close(net);
 }
 
-static void a_tower_that_only_evaluates_takes_nothing_for_training(void **state)
+TEST(a_tower_that_only_evaluates_takes_nothing_for_training)
 {
-    (void)state;
     network_for_each_backend(check_needs);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_tower_that_only_evaluates_gives_the_numbers_of_one_that_trains),
-        cmocka_unit_test(logits_are_those_that_the_loss_is_made_of),
-        cmocka_unit_test(a_tower_that_only_evaluates_takes_nothing_for_training),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,17 +1,11 @@
 /* Tests of networks of which a part is frozen: the rest learns as if nothing were, nothing else moves, and what
  * nobody needs is not computed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 
 #include "compute/plan/plan.h"
 #include "stage/random.h"
 #include "tests/helpers/network/network_check.h"
+#include "tests/helpers/test.h"
 
 /* The thread sanitizer, ten times slower, looks at threads and not at shapes. */
 #ifdef __SANITIZE_THREAD__
@@ -66,9 +60,8 @@ static void check_gradients(const char *backend)
         compare_with_all_trained(backend, seed);
 }
 
-static void what_is_left_has_the_gradients_it_had_before(void **state)
+TEST(what_is_left_has_the_gradients_it_had_before)
 {
-    (void)state;
     network_for_each_backend(check_gradients);
 }
 
@@ -138,17 +131,15 @@ static void check_front(const char *backend)
     net_close(net);
 }
 
-static void layers_in_front_of_all_that_learns_do_nothing_backward(void **state)
+TEST(layers_in_front_of_all_that_learns_do_nothing_backward)
 {
-    (void)state;
     network_for_each_backend(check_front);
 }
 
 /* ---- the description ---- */
 
-static void a_layer_is_frozen_when_all_of_it_is(void **state)
+TEST(a_layer_is_frozen_when_all_of_it_is)
 {
-    (void)state;
     struct net *const net = net_of_many_layers();
     const struct layer *const norm = &net->layers[1];
     const uint32_t gamma = norm->parameters[PARAMETER_GAMMA], beta = norm->parameters[PARAMETER_BETA];
@@ -163,9 +154,8 @@ static void a_layer_is_frozen_when_all_of_it_is(void **state)
     net_close(net);
 }
 
-static void what_is_frozen_lies_behind_all_others(void **state)
+TEST(what_is_frozen_lies_behind_all_others)
 {
-    (void)state;
     struct net *const net = net_of_many_layers();
     size_t *const counts = calloc(net->parameter_count, sizeof(*counts));
     struct arenas arenas;
@@ -184,13 +174,4 @@ static void what_is_frozen_lies_behind_all_others(void **state)
     net_close(net);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_left_has_the_gradients_it_had_before),
-        cmocka_unit_test(layers_in_front_of_all_that_learns_do_nothing_backward),
-        cmocka_unit_test(a_layer_is_frozen_when_all_of_it_is),
-        cmocka_unit_test(what_is_frozen_lies_behind_all_others),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

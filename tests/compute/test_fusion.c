@@ -1,13 +1,7 @@
 /* Tests of the pass that finds which layers are computed as one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "compute/plan/fusion.h"
 #include "tests/helpers/network/network.h"
+#include "tests/helpers/test.h"
 
 enum { GRAPHS = 200 };
 
@@ -51,9 +45,8 @@ static const struct batch_norm usual = { .decay = 0.9, .epsilon = 1e-5f, .with_g
 
 /* conv (0) - relu (1); from it two ways: a dense layer of its own (2) with an auxiliary loss (3), and the
  * rest of the net. */
-static void evaluation_leaves_out_what_only_auxiliary_losses_read(void **state)
+TEST(evaluation_leaves_out_what_only_auxiliary_losses_read)
 {
-    (void)state;
     for (int training = 0; training <= 1; training++) {
         struct folded_net made;
         folded_net_begin(&made);
@@ -91,14 +84,13 @@ static int64_t conv_begin(struct net *net) { return net_conv2d(net, "head", NET_
 static int64_t dense_begin(struct net *net) { return net_dense(net, "head", NET_INPUT, 4, true); }
 static int64_t norm_begin(struct net *net) { return net_batch_norm(net, "head", NET_INPUT, usual); }
 
-static void a_relu_is_folded_into_the_layer_it_alone_reads(void **state)
+TEST(a_relu_is_folded_into_the_layer_it_alone_reads)
 {
     static const struct { enum layer_kind kind; int64_t (*begin)(struct net *net); } heads[] = {
         { LAYER_CONV2D, conv_begin },
         { LAYER_DENSE, dense_begin },
         { LAYER_BATCH_NORM, norm_begin },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
         struct folded_net made;
         folded_net_begin(&made);
@@ -114,9 +106,8 @@ static void a_relu_is_folded_into_the_layer_it_alone_reads(void **state)
     }
 }
 
-static void a_rule_for_training_is_not_used_in_evaluation(void **state)
+TEST(a_rule_for_training_is_not_used_in_evaluation)
 {
-    (void)state;
     for (int training = 0; training <= 1; training++) {
         struct folded_net made;
         folded_net_begin(&made);
@@ -143,9 +134,8 @@ static void residual_begin(struct net *net, bool shortcut_first)
     net_relu(net, "relu", 4);
 }
 
-static void a_sum_and_its_relu_are_folded_into_the_normalisation(void **state)
+TEST(a_sum_and_its_relu_are_folded_into_the_normalisation)
 {
-    (void)state;
     struct folded_net made;
     folded_net_begin(&made);
     residual_begin(made.net, true);
@@ -164,9 +154,8 @@ static void a_sum_and_its_relu_are_folded_into_the_normalisation(void **state)
 
 /* ---- what is not ---- */
 
-static void what_is_made_behind_the_head_keeps_a_sum_from_being_folded(void **state)
+TEST(what_is_made_behind_the_head_keeps_a_sum_from_being_folded)
 {
-    (void)state;
     struct folded_net made;
     folded_net_begin(&made);
     residual_begin(made.net, false);
@@ -177,9 +166,8 @@ static void what_is_made_behind_the_head_keeps_a_sum_from_being_folded(void **st
     folded_net_end(&made);
 }
 
-static void two_readers_keep_a_relu_from_being_folded(void **state)
+TEST(two_readers_keep_a_relu_from_being_folded)
 {
-    (void)state;
     struct folded_net made;
     folded_net_begin(&made);
     net_conv2d(made.net, "conv", NET_INPUT, 4, square, true);
@@ -192,9 +180,8 @@ static void two_readers_keep_a_relu_from_being_folded(void **state)
     folded_net_end(&made);
 }
 
-static void a_sum_of_a_value_with_itself_is_not_folded(void **state)
+TEST(a_sum_of_a_value_with_itself_is_not_folded)
 {
-    (void)state;
     struct folded_net made;
     folded_net_begin(&made);
     net_batch_norm(made.net, "norm", NET_INPUT, usual);
@@ -207,9 +194,8 @@ static void a_sum_of_a_value_with_itself_is_not_folded(void **state)
     folded_net_end(&made);
 }
 
-static void no_rules_fold_nothing(void **state)
+TEST(no_rules_fold_nothing)
 {
-    (void)state;
     struct net *const net = network_random_graph(1, 0.5f);
     struct fusion fusion;
     assert_int_equal(fusion_open(&fusion, net, NULL, 0, true), 0);
@@ -266,10 +252,9 @@ static void check_graph(const struct fusion *fusion)
     }
 }
 
-static void every_group_reads_what_groups_before_it_made(void **state)
+TEST(every_group_reads_what_groups_before_it_made)
 {
     uint32_t folded = 0;
-    (void)state;
     for (uint32_t seed = 0; seed < GRAPHS; seed++) {
         struct net *const net = network_random_graph(seed, 0.5f);
         struct fusion fusion;
@@ -283,18 +268,4 @@ static void every_group_reads_what_groups_before_it_made(void **state)
     assert_true(folded > 10);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(evaluation_leaves_out_what_only_auxiliary_losses_read),
-        cmocka_unit_test(a_relu_is_folded_into_the_layer_it_alone_reads),
-        cmocka_unit_test(a_rule_for_training_is_not_used_in_evaluation),
-        cmocka_unit_test(a_sum_and_its_relu_are_folded_into_the_normalisation),
-        cmocka_unit_test(what_is_made_behind_the_head_keeps_a_sum_from_being_folded),
-        cmocka_unit_test(two_readers_keep_a_relu_from_being_folded),
-        cmocka_unit_test(a_sum_of_a_value_with_itself_is_not_folded),
-        cmocka_unit_test(no_rules_fold_nothing),
-        cmocka_unit_test(every_group_reads_what_groups_before_it_made),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

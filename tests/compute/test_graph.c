@@ -1,18 +1,12 @@
 /* Tests of networks that are not chains: branches, sums, values read several times, batch
  * normalisation, windows of every shape. The nets are drawn at random. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/helpers/network/network_check.h"
 #include "tests/helpers/team_sleep.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_long.h"
 
 enum { COUNT = 5 };
@@ -34,9 +28,8 @@ static float rate_of(uint32_t seed)
     return seed % 2 != 0 ? 0.4f : 0.0f;
 }
 
-static void gradients_of_branches_are_the_slopes_of_the_loss(void **state)
+TEST(gradients_of_branches_are_the_slopes_of_the_loss)
 {
-    (void)state;
     for (uint32_t seed = 0; seed < net_count(); seed++) {
         struct net *const net = network_random_graph(seed, rate_of(seed));
         struct backend_input input = network_input(net, COUNT, seed);
@@ -122,9 +115,8 @@ static void check_by_hand(const char *backend)
         check_net(backend, net_by_hand(), seed);
 }
 
-static void gradients_of_every_backend_are_the_slopes_of_the_loss(void **state)
+TEST(gradients_of_every_backend_are_the_slopes_of_the_loss)
 {
-    (void)state;
     network_for_each_backend(check_by_hand);
 }
 
@@ -152,9 +144,8 @@ static void check_losses(const char *backend)
         check_net(backend, net_of_losses(), seed);
 }
 
-static void logits_may_have_several_losses_and_be_read_by_layers(void **state)
+TEST(logits_may_have_several_losses_and_be_read_by_layers)
 {
-    (void)state;
     network_for_each_backend(check_losses);
 }
 
@@ -172,9 +163,8 @@ static void check_against_reference(const char *backend)
     }
 }
 
-static void every_backend_gives_what_the_reference_gives(void **state)
+TEST(every_backend_gives_what_the_reference_gives)
 {
-    (void)state;
     network_for_each_backend(check_against_reference);
 }
 
@@ -194,9 +184,8 @@ static void check_layouts(const char *backend)
     }
 }
 
-static void every_layout_gives_what_the_reference_gives(void **state)
+TEST(every_layout_gives_what_the_reference_gives)
 {
-    (void)state;
     network_for_each_backend(check_layouts);
 }
 
@@ -235,9 +224,8 @@ static void check_one_pixel(const char *backend)
     }
 }
 
-static void rows_and_maps_of_one_pixel_are_added(void **state)
+TEST(rows_and_maps_of_one_pixel_are_added)
 {
-    (void)state;
     network_for_each_backend(check_one_pixel);
 }
 
@@ -258,9 +246,8 @@ static void check_all_painted(const char *backend)
     }
 }
 
-static void memory_that_holds_nothing_is_never_read(void **state)
+TEST(memory_that_holds_nothing_is_never_read)
 {
-    (void)state;
     network_for_each_backend(check_all_painted);
 }
 
@@ -268,14 +255,5 @@ int main(int argc, char **argv)
 {
     (void)argc;
     teams_sleep(argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_of_branches_are_the_slopes_of_the_loss),
-        cmocka_unit_test(gradients_of_every_backend_are_the_slopes_of_the_loss),
-        cmocka_unit_test(logits_may_have_several_losses_and_be_read_by_layers),
-        cmocka_unit_test(every_backend_gives_what_the_reference_gives),
-        cmocka_unit_test(every_layout_gives_what_the_reference_gives),
-        cmocka_unit_test(rows_and_maps_of_one_pixel_are_added),
-        cmocka_unit_test(memory_that_holds_nothing_is_never_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

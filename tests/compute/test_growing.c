@@ -1,12 +1,5 @@
 /* Tests of values that grow: in a densely connected block every concatenation puts new channels behind those that
  * are there, in one buffer. It gives what the reference gives, it is done where it can be, and nowhere else. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +7,7 @@
 #include "compute/onednn/onednn_plan.h"
 #include "tests/helpers/network/network_check.h"
 #include "tests/helpers/team_sleep.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_long.h"
 
 enum { COUNT = 5, SAMPLES = 7, LAYERS = 4 };
@@ -148,9 +142,8 @@ static void check_block_in_slices(const char *backend, struct net *net, uint32_t
     net_close(net);
 }
 
-static void slices_give_what_the_reference_gives(void **state)
+TEST(slices_give_what_the_reference_gives)
 {
-    (void)state;
     for_each_block(check_block_in_slices, "onednn");
 }
 
@@ -168,15 +161,13 @@ static void check_front_frozen(const char *backend, struct net *net, uint32_t se
     net_close(net);
 }
 
-static void slices_are_made_again_where_nothing_in_front_learns(void **state)
+TEST(slices_are_made_again_where_nothing_in_front_learns)
 {
-    (void)state;
     for_each_block(check_front_frozen, "onednn");
 }
 
-static void blocks_give_what_the_reference_gives(void **state)
+TEST(blocks_give_what_the_reference_gives)
 {
-    (void)state;
     network_for_each_backend(check_blocks);
 }
 
@@ -212,9 +203,8 @@ static void check_all_painted(const char *backend)
     for_each_block(check_painted, backend);
 }
 
-static void memory_that_holds_nothing_is_never_read(void **state)
+TEST(memory_that_holds_nothing_is_never_read)
 {
-    (void)state;
     network_for_each_backend(check_all_painted);
     for_each_block(check_slices_painted, "onednn");
 }
@@ -236,9 +226,8 @@ static uint32_t count_fronts(struct net *net, enum layout layout, bool training)
     return count;
 }
 
-static void only_channels_that_lie_together_grow(void **state)
+TEST(only_channels_that_lie_together_grow)
 {
-    (void)state;
     for (int training = 0; training <= 1; training++) {
         assert_int_equal(count_fronts(net_of_a_block(12, EXTRA_NONE, 0), LAYOUT_NHWC, training != 0), LAYERS - 1);
         assert_int_equal(count_fronts(net_of_a_block(12, EXTRA_NONE, 0), LAYOUT_NCHW, training != 0), 0);
@@ -246,13 +235,12 @@ static void only_channels_that_lie_together_grow(void **state)
 }
 
 /* A side's own concatenation copies; what is read behind where it would grow, or by what takes no front, is copied. */
-static void nothing_grows_that_others_read_in_another_way(void **state)
+TEST(nothing_grows_that_others_read_in_another_way)
 {
     static const uint32_t fronts[EXTRAS] = {
         [EXTRA_NONE] = 3, [EXTRA_SECOND_NORM] = 3, [EXTRA_POOL] = 2, [EXTRA_TWICE] = 2, [EXTRA_SIDE] = 3,
         [EXTRA_LATER] = 3,
     };
-    (void)state;
     for (uint32_t extra = 0; extra < EXTRAS; extra++)
         assert_int_equal(count_fronts(net_of_a_block(5, (enum extra)extra, 2), LAYOUT_NHWC, true), fronts[extra]);
 }
@@ -271,10 +259,9 @@ static void assert_grows(const struct net *net, const struct plan *plan)
     assert_in_range(grown, 30, NET_LAYERS_MAX);
 }
 
-static void all_blocks_of_the_models_grow_in_place(void **state)
+TEST(all_blocks_of_the_models_grow_in_place)
 {
     uint32_t models = 0;
-    (void)state;
     for (const struct model *model = model_table; model->name != NULL; model++) {
         struct net *net;
         struct network network;
@@ -310,9 +297,8 @@ static size_t bytes_of(struct net *net, enum layout layout)
     return bytes;
 }
 
-static void a_block_takes_less_memory_where_it_grows(void **state)
+TEST(a_block_takes_less_memory_where_it_grows)
 {
-    (void)state;
     assert_true(bytes_of(net_of_a_block(16, EXTRA_NONE, 0), LAYOUT_NHWC) <
                 bytes_of(net_of_a_block(16, EXTRA_POOL, 2), LAYOUT_NHWC));
 }
@@ -321,15 +307,5 @@ int main(int argc, char **argv)
 {
     (void)argc;
     teams_sleep(argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_give_what_the_reference_gives),
-        cmocka_unit_test(slices_give_what_the_reference_gives),
-        cmocka_unit_test(slices_are_made_again_where_nothing_in_front_learns),
-        cmocka_unit_test(memory_that_holds_nothing_is_never_read),
-        cmocka_unit_test(only_channels_that_lie_together_grow),
-        cmocka_unit_test(nothing_grows_that_others_read_in_another_way),
-        cmocka_unit_test(all_blocks_of_the_models_grow_in_place),
-        cmocka_unit_test(a_block_takes_less_memory_where_it_grows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

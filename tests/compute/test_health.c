@@ -1,15 +1,8 @@
 /* Tests of looking for numbers that are not finite: any of them, anywhere in a tower's weights and
  * statistics, on every backend. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <float.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,13 +10,13 @@
 #include "compute/finite.h"
 #include "compute/health.h"
 #include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/test.h"
 
 static const float bad[] = { NAN, INFINITY, -INFINITY, 1e24f, -FLT_MAX, FINITE_BOUND };
 enum { BAD = sizeof(bad) / sizeof(bad[0]) };
 
-static void the_first_number_that_is_not_finite_is_found_in_any_place(void **state)
+TEST(the_first_number_that_is_not_finite_is_found_in_any_place)
 {
-    (void)state;
     enum { COUNT = 10000 };
     float *floats = calloc(COUNT, sizeof(*floats));
     floats[1] = 1e18f;
@@ -115,9 +108,8 @@ static void check_backend(const char *backend)
     net_close(net);
 }
 
-static void a_parameter_that_is_not_finite_is_named(void **state)
+TEST(a_parameter_that_is_not_finite_is_named)
 {
-    (void)state;
     network_for_each_backend(check_backend);
 }
 
@@ -149,19 +141,13 @@ static void check_norm(const char *backend)
     net_close(net);
 }
 
-static void the_norm_of_the_gradient_is_told_where_it_is_limited(void **state)
+TEST(the_norm_of_the_gradient_is_told_where_it_is_limited)
 {
-    (void)state;
     network_for_each_backend(check_norm);
 }
 
 int main(void)
 {
     alarm(120);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_number_that_is_not_finite_is_found_in_any_place),
-        cmocka_unit_test(a_parameter_that_is_not_finite_is_named),
-        cmocka_unit_test(the_norm_of_the_gradient_is_told_where_it_is_limited),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

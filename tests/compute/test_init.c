@@ -1,16 +1,10 @@
 /* Tests of the initial weights: Glorot's bounds and spread, and what they depend on. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compute/init.h"
+#include "tests/helpers/test.h"
 
 /* Parameters conv.weight, conv.bias, fc.weight, fc.bias. */
 static struct net *net_make(uint32_t filters)
@@ -37,9 +31,8 @@ static double limit_of(const struct net *net, uint32_t parameter)
     return sqrt(6.0 / (double)(net->parameters[parameter].fan_in + net->parameters[parameter].fan_out));
 }
 
-static void weights_are_uniform_within_the_glorot_limit(void **state)
+TEST(weights_are_uniform_within_the_glorot_limit)
 {
-    (void)state;
     struct net *net = net_make(16);
     for (uint32_t p = 0; p < 4; p += 2) {
         const size_t count = net->parameters[p].count;
@@ -60,18 +53,16 @@ static void weights_are_uniform_within_the_glorot_limit(void **state)
     net_close(net);
 }
 
-static void the_glorot_fans_of_a_convolution_count_its_window(void **state)
+TEST(the_glorot_fans_of_a_convolution_count_its_window)
 {
-    (void)state;
     struct net *net = net_make(16);
     assert_true(fabs(limit_of(net, 0) - sqrt(6.0 / (9 * 3 + 9 * 16))) < 1e-12);
     assert_true(fabs(limit_of(net, 2) - sqrt(6.0 / (1600 + 10))) < 1e-12);
     net_close(net);
 }
 
-static void biases_are_zero(void **state)
+TEST(biases_are_zero)
 {
-    (void)state;
     struct net *net = net_make(16);
     for (uint32_t p = 1; p < 4; p += 2) {
         float *values = values_make(net, p, 1);
@@ -82,9 +73,8 @@ static void biases_are_zero(void **state)
     net_close(net);
 }
 
-static void the_same_seed_gives_the_same_weights_and_another_seed_others(void **state)
+TEST(the_same_seed_gives_the_same_weights_and_another_seed_others)
 {
-    (void)state;
     struct net *net = net_make(16);
     const size_t bytes = net->parameters[0].count * sizeof(float);
     float *first = values_make(net, 0, 7), *again = values_make(net, 0, 7), *other = values_make(net, 0, 8);
@@ -97,9 +87,8 @@ static void the_same_seed_gives_the_same_weights_and_another_seed_others(void **
 }
 
 /* Scaled to the limit, an element is a function of seed, parameter and index alone. */
-static void an_element_does_not_depend_on_how_many_there_are(void **state)
+TEST(an_element_does_not_depend_on_how_many_there_are)
 {
-    (void)state;
     struct net *small = net_make(5), *large = net_make(16);
     float *a = values_make(small, 0, 3), *b = values_make(large, 0, 3);
     for (size_t i = 0; i < small->parameters[0].count; i++)
@@ -111,14 +100,13 @@ static void an_element_does_not_depend_on_how_many_there_are(void **state)
 }
 
 /* 20,000 numbers, in parts that do not all begin where a block of random words does. */
-static void any_number_of_threads_gives_the_same_weights(void **state)
+TEST(any_number_of_threads_gives_the_same_weights)
 {
     static const enum initializer_kind kinds[] = {
         INITIALIZER_CONSTANT, INITIALIZER_GLOROT_UNIFORM, INITIALIZER_TRUNCATED_NORMAL, INITIALIZER_NORMAL,
         INITIALIZER_UNIFORM,
     };
     struct net *net;
-    (void)state;
     assert_int_equal(net_open(&net, "one layer", (struct shape){ 1, 1, 2003 }, 10), 0);
     net_dense(net, "fc", NET_INPUT, 10, true);
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
@@ -133,10 +121,9 @@ static void any_number_of_threads_gives_the_same_weights(void **state)
     net_close(net);
 }
 
-static void elements_do_not_repeat(void **state)
+TEST(elements_do_not_repeat)
 {
     enum { LOOKED_AT = 300 };
-    (void)state;
     struct net *net = net_make(16);
     float *values = values_make(net, 2, 3);
     for (int i = 0; i < LOOKED_AT; i++)
@@ -146,9 +133,8 @@ static void elements_do_not_repeat(void **state)
     net_close(net);
 }
 
-static void parameters_do_not_share_their_numbers(void **state)
+TEST(parameters_do_not_share_their_numbers)
 {
-    (void)state;
     struct net *net = net_make(16);
     float *a = values_make(net, 0, 3), *b = values_make(net, 2, 3);
     size_t equal = 0;
@@ -171,9 +157,8 @@ static struct net *net_initialized(uint32_t filters, struct initializer initiali
 
 /* A normal without its tails beyond 2 deviations: variance 0.7737, fourth moment 1.4162, and of what is
  * left 0.7152 lies within 1. */
-static void a_truncated_normal_has_no_tails_and_the_moments_of_its_definition(void **state)
+TEST(a_truncated_normal_has_no_tails_and_the_moments_of_its_definition)
 {
-    (void)state;
     struct net *const net = net_initialized(2000, (struct initializer){ INITIALIZER_TRUNCATED_NORMAL, 0.5f });
     const size_t count = net->parameters[0].count;
     float *const values = values_make(net, 0, 5);
@@ -198,9 +183,8 @@ static void a_truncated_normal_has_no_tails_and_the_moments_of_its_definition(vo
     net_close(net);
 }
 
-static void variance_scaling_gives_a_variance_of_1_over_the_fan_in(void **state)
+TEST(variance_scaling_gives_a_variance_of_1_over_the_fan_in)
 {
-    (void)state;
     struct net *const net = net_initialized(2000, initializer_variance_scaling(27));
     const size_t count = net->parameters[0].count;
     float *const values = values_make(net, 0, 6);
@@ -213,9 +197,8 @@ static void variance_scaling_gives_a_variance_of_1_over_the_fan_in(void **state)
 }
 
 /* Variance 1, fourth moment 3; 0.6827 lies within 1, 0.0455 beyond 2. */
-static void a_normal_has_its_deviation_and_its_tails(void **state)
+TEST(a_normal_has_its_deviation_and_its_tails)
 {
-    (void)state;
     struct net *const net = net_initialized(2000, (struct initializer){ INITIALIZER_NORMAL, 0.01f });
     const size_t count = net->parameters[0].count;
     float *const values = values_make(net, 0, 5);
@@ -238,9 +221,8 @@ static void a_normal_has_its_deviation_and_its_tails(void **state)
     net_close(net);
 }
 
-static void a_uniform_fills_its_interval_whatever_the_fans(void **state)
+TEST(a_uniform_fills_its_interval_whatever_the_fans)
 {
-    (void)state;
     struct net *const net = net_initialized(2000, (struct initializer){ INITIALIZER_UNIFORM, 0.25f });
     const size_t count = net->parameters[0].count;
     float *const values = values_make(net, 0, 5);
@@ -259,17 +241,15 @@ static void a_uniform_fills_its_interval_whatever_the_fans(void **state)
     net_close(net);
 }
 
-static void the_normal_of_he_has_a_variance_of_2_over_the_fan_out(void **state)
+TEST(the_normal_of_he_has_a_variance_of_2_over_the_fan_out)
 {
-    (void)state;
     const struct initializer initializer = initializer_he_normal(9 * 64);
     assert_int_equal(initializer.kind, INITIALIZER_NORMAL);
     assert_true(fabs(initializer.value - sqrt(2.0 / 576)) < 1e-8);
 }
 
-static void a_truncated_normal_depends_on_seed_and_element_alone(void **state)
+TEST(a_truncated_normal_depends_on_seed_and_element_alone)
 {
-    (void)state;
     const struct initializer normal = { INITIALIZER_TRUNCATED_NORMAL, 1 };
     struct net *const small = net_initialized(5, normal), *const large = net_initialized(16, normal);
     const size_t bytes = small->parameters[0].count * sizeof(float);
@@ -283,13 +263,12 @@ static void a_truncated_normal_depends_on_seed_and_element_alone(void **state)
     net_close(large);
 }
 
-static void gamma_and_the_running_variance_begin_at_1_and_the_rest_of_a_normalisation_at_0(void **state)
+TEST(gamma_and_the_running_variance_begin_at_1_and_the_rest_of_a_normalisation_at_0)
 {
     static const float begins[PARAMETER_KIND_COUNT] = {
         [PARAMETER_GAMMA] = 1, [PARAMETER_BETA] = 0, [PARAMETER_RUNNING_MEAN] = 0, [PARAMETER_RUNNING_VARIANCE] = 1,
     };
     struct net *net;
-    (void)state;
     assert_int_equal(net_open(&net, "test", (struct shape){ 6, 2, 2 }, 10), 0);
     net_batch_norm(net, "norm", NET_INPUT, (struct batch_norm){ 0.9, 1e-5f, true });
     assert_int_equal(net->parameter_count, 4);
@@ -302,24 +281,4 @@ static void gamma_and_the_running_variance_begin_at_1_and_the_rest_of_a_normalis
     net_close(net);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights_are_uniform_within_the_glorot_limit),
-        cmocka_unit_test(the_glorot_fans_of_a_convolution_count_its_window),
-        cmocka_unit_test(biases_are_zero),
-        cmocka_unit_test(the_same_seed_gives_the_same_weights_and_another_seed_others),
-        cmocka_unit_test(an_element_does_not_depend_on_how_many_there_are),
-        cmocka_unit_test(any_number_of_threads_gives_the_same_weights),
-        cmocka_unit_test(elements_do_not_repeat),
-        cmocka_unit_test(parameters_do_not_share_their_numbers),
-        cmocka_unit_test(a_truncated_normal_has_no_tails_and_the_moments_of_its_definition),
-        cmocka_unit_test(variance_scaling_gives_a_variance_of_1_over_the_fan_in),
-        cmocka_unit_test(a_normal_has_its_deviation_and_its_tails),
-        cmocka_unit_test(a_uniform_fills_its_interval_whatever_the_fans),
-        cmocka_unit_test(the_normal_of_he_has_a_variance_of_2_over_the_fan_out),
-        cmocka_unit_test(a_truncated_normal_depends_on_seed_and_element_alone),
-        cmocka_unit_test(gamma_and_the_running_variance_begin_at_1_and_the_rest_of_a_normalisation_at_0),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,17 +1,11 @@
 /* Tests of what single layers make of known pixels, on every backend: seen through the dense layer
  * behind them, or in the statistics. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/helpers/network/network_check.h"
+#include "tests/helpers/test.h"
 
 enum { CLASSES = 3 };
 
@@ -73,9 +67,8 @@ static void check_transform(const char *backend)
     free(values);
 }
 
-static void pixels_are_divided_and_then_shifted_and_scaled_by_channel(void **state)
+TEST(pixels_are_divided_and_then_shifted_and_scaled_by_channel)
 {
-    (void)state;
     network_for_each_backend(check_transform);
 }
 
@@ -103,9 +96,8 @@ static void check_transform_of_convolution(const char *backend)
 }
 
 /* Padding is 0 behind the transform, not a pixel of 0. */
-static void a_convolution_of_shifted_pixels_is_padded_with_zeros(void **state)
+TEST(a_convolution_of_shifted_pixels_is_padded_with_zeros)
 {
-    (void)state;
     network_for_each_backend(check_transform_of_convolution);
 }
 
@@ -125,9 +117,8 @@ static void check_average_of_ones(const char *backend)
     free(values);
 }
 
-static void an_average_of_ones_is_one_up_to_the_border(void **state)
+TEST(an_average_of_ones_is_one_up_to_the_border)
 {
-    (void)state;
     network_for_each_backend(check_average_of_ones);
 }
 
@@ -149,9 +140,8 @@ static void check_averages(const char *backend)
     free(values);
 }
 
-static void padding_does_not_count_in_an_average(void **state)
+TEST(padding_does_not_count_in_an_average)
 {
-    (void)state;
     network_for_each_backend(check_averages);
 }
 
@@ -174,9 +164,8 @@ static void check_padded_channels(const char *backend)
     free(values);
 }
 
-static void channels_lie_between_zeros_and_every_second_pixel_is_left(void **state)
+TEST(channels_lie_between_zeros_and_every_second_pixel_is_left)
 {
-    (void)state;
     network_for_each_backend(check_padded_channels);
 }
 
@@ -191,9 +180,8 @@ static void check_sums(const char *backend)
     free(values);
 }
 
-static void a_value_can_be_added_to_itself(void **state)
+TEST(a_value_can_be_added_to_itself)
 {
-    (void)state;
     network_for_each_backend(check_sums);
 }
 
@@ -211,9 +199,8 @@ static void check_concat(const char *backend)
     free(values);
 }
 
-static void inputs_lie_one_behind_the_other(void **state)
+TEST(inputs_lie_one_behind_the_other)
 {
-    (void)state;
     network_for_each_backend(check_concat);
 }
 
@@ -234,9 +221,8 @@ static void check_response(const char *backend)
     free(values);
 }
 
-static void responses_are_divided_by_their_neighbours(void **state)
+TEST(responses_are_divided_by_their_neighbours)
 {
-    (void)state;
     network_for_each_backend(check_response);
 }
 
@@ -302,9 +288,8 @@ static void check_running(const char *backend)
         }
 }
 
-static void running_statistics_move_to_the_mean_and_the_unbiased_variance_of_the_batch(void **state)
+TEST(running_statistics_move_to_the_mean_and_the_unbiased_variance_of_the_batch)
 {
-    (void)state;
     network_for_each_backend(check_running);
 }
 
@@ -321,9 +306,8 @@ static void check_slow(const char *backend)
     net_close(net);
 }
 
-static void a_slow_running_mean_takes_exactly_its_share(void **state)
+TEST(a_slow_running_mean_takes_exactly_its_share)
 {
-    (void)state;
     network_for_each_backend(check_slow);
 }
 
@@ -348,9 +332,8 @@ static void check_large(const char *backend)
     net_close(net);
 }
 
-static void the_mean_of_a_large_image_is_as_exact_as_its_pixels(void **state)
+TEST(the_mean_of_a_large_image_is_as_exact_as_its_pixels)
 {
-    (void)state;
     network_for_each_backend(check_large);
 }
 
@@ -380,9 +363,8 @@ static void check_normalised(const char *backend)
     net_close(net);
 }
 
-static void training_normalises_with_the_biased_variance_of_the_batch(void **state)
+TEST(training_normalises_with_the_biased_variance_of_the_batch)
 {
-    (void)state;
     network_for_each_backend(check_normalised);
 }
 
@@ -415,28 +397,9 @@ static void check_evaluation(const char *backend)
     net_close(net);
 }
 
-static void evaluation_normalises_with_the_running_statistics_and_leaves_them(void **state)
+TEST(evaluation_normalises_with_the_running_statistics_and_leaves_them)
 {
-    (void)state;
     network_for_each_backend(check_evaluation);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pixels_are_divided_and_then_shifted_and_scaled_by_channel),
-        cmocka_unit_test(a_convolution_of_shifted_pixels_is_padded_with_zeros),
-        cmocka_unit_test(an_average_of_ones_is_one_up_to_the_border),
-        cmocka_unit_test(padding_does_not_count_in_an_average),
-        cmocka_unit_test(channels_lie_between_zeros_and_every_second_pixel_is_left),
-        cmocka_unit_test(a_value_can_be_added_to_itself),
-        cmocka_unit_test(inputs_lie_one_behind_the_other),
-        cmocka_unit_test(responses_are_divided_by_their_neighbours),
-        cmocka_unit_test(running_statistics_move_to_the_mean_and_the_unbiased_variance_of_the_batch),
-        cmocka_unit_test(a_slow_running_mean_takes_exactly_its_share),
-        cmocka_unit_test(the_mean_of_a_large_image_is_as_exact_as_its_pixels),
-        cmocka_unit_test(training_normalises_with_the_biased_variance_of_the_batch),
-        cmocka_unit_test(evaluation_normalises_with_the_running_statistics_and_leaves_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,13 +1,6 @@
 /* Tests of every layer kind on every backend: gradients against finite differences,
  * each backend against the reference, and what must hold for slices of a batch. The
  * nets are chains drawn at random; a new backend is a new row of `backends`. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +10,7 @@
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network/network_check.h"
 #include "tests/helpers/team_sleep.h"
+#include "tests/helpers/test.h"
 
 /* The thread sanitizer, ten times slower, looks at threads and not at shapes. */
 #ifdef __SANITIZE_THREAD__
@@ -42,9 +36,8 @@ static void check_slopes(const char *backend)
 }
 
 /* The other backends are compared with the reference. */
-static void gradients_of_the_reference_are_the_slopes_of_the_loss(void **state)
+TEST(gradients_of_the_reference_are_the_slopes_of_the_loss)
 {
-    (void)state;
     check_slopes("reference");
 }
 
@@ -62,9 +55,8 @@ static void check_against_reference(const char *backend)
     }
 }
 
-static void every_backend_gives_what_the_reference_gives(void **state)
+TEST(every_backend_gives_what_the_reference_gives)
 {
-    (void)state;
     network_for_each_backend(check_against_reference);
 }
 
@@ -127,9 +119,8 @@ static void check_slices(const char *backend)
     }
 }
 
-static void the_parts_of_a_batch_sum_to_the_whole_with_dropout_on(void **state)
+TEST(the_parts_of_a_batch_sum_to_the_whole_with_dropout_on)
 {
-    (void)state;
     network_for_each_backend(check_slices);
 }
 
@@ -158,9 +149,8 @@ static void check_no_label(const char *backend)
     }
 }
 
-static void a_sample_without_a_label_counts_for_nothing(void **state)
+TEST(a_sample_without_a_label_counts_for_nothing)
 {
-    (void)state;
     network_for_each_backend(check_no_label);
 }
 
@@ -186,9 +176,8 @@ static void check_order(const char *backend)
     }
 }
 
-static void backward_reports_every_layer_with_parameters_last_first(void **state)
+TEST(backward_reports_every_layer_with_parameters_last_first)
 {
-    (void)state;
     network_for_each_backend(check_order);
 }
 
@@ -232,9 +221,8 @@ static void check_packing(const char *backend)
     }
 }
 
-static void padding_of_the_arenas_stays_zero(void **state)
+TEST(padding_of_the_arenas_stays_zero)
 {
-    (void)state;
     network_for_each_backend(check_packing);
 }
 
@@ -267,9 +255,8 @@ static void check_ramp(const char *backend)
     net_close(net);
 }
 
-static void same_padding_with_stride_2_pads_nothing_before(void **state)
+TEST(same_padding_with_stride_2_pads_nothing_before)
 {
-    (void)state;
     network_for_each_backend(check_ramp);
 }
 
@@ -299,9 +286,8 @@ static void check_flatten(const char *backend)
     net_close(net);
 }
 
-static void a_dense_layer_reads_pixels_in_channel_height_width_order(void **state)
+TEST(a_dense_layer_reads_pixels_in_channel_height_width_order)
 {
-    (void)state;
     network_for_each_backend(check_flatten);
 }
 
@@ -331,9 +317,8 @@ static void check_ties(const char *backend)
     net_close(net);
 }
 
-static void the_first_of_equal_maxima_takes_the_gradient(void **state)
+TEST(the_first_of_equal_maxima_takes_the_gradient)
 {
-    (void)state;
     network_for_each_backend(check_ties);
 }
 
@@ -381,9 +366,8 @@ static void check_loss(const char *backend)
     assert_true(isnan(loss_of(backend, broken, 3, 0, gradient).loss_sum));
 }
 
-static void the_loss_is_softmax_cross_entropy_at_any_size_of_logits(void **state)
+TEST(the_loss_is_softmax_cross_entropy_at_any_size_of_logits)
 {
-    (void)state;
     network_for_each_backend(check_loss);
 }
 
@@ -413,9 +397,8 @@ static void check_auxiliary_loss(const char *backend)
     net_close(net);
 }
 
-static void an_auxiliary_loss_is_added_in_training_only(void **state)
+TEST(an_auxiliary_loss_is_added_in_training_only)
 {
-    (void)state;
     network_for_each_backend(check_auxiliary_loss);
 }
 
@@ -423,18 +406,5 @@ int main(int argc, char **argv)
 {
     (void)argc;
     teams_sleep(argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_of_the_reference_are_the_slopes_of_the_loss),
-        cmocka_unit_test(every_backend_gives_what_the_reference_gives),
-        cmocka_unit_test(the_parts_of_a_batch_sum_to_the_whole_with_dropout_on),
-        cmocka_unit_test(a_sample_without_a_label_counts_for_nothing),
-        cmocka_unit_test(backward_reports_every_layer_with_parameters_last_first),
-        cmocka_unit_test(padding_of_the_arenas_stays_zero),
-        cmocka_unit_test(same_padding_with_stride_2_pads_nothing_before),
-        cmocka_unit_test(a_dense_layer_reads_pixels_in_channel_height_width_order),
-        cmocka_unit_test(the_first_of_equal_maxima_takes_the_gradient),
-        cmocka_unit_test(the_loss_is_softmax_cross_entropy_at_any_size_of_logits),
-        cmocka_unit_test(an_auxiliary_loss_is_added_in_training_only),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* Tests of the learning rate as a function of the step: the schedules of others, and what they leave open. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 
 #include "compute/learning_rate.h"
+#include "tests/helpers/test.h"
 #include "tests/peers/learning_rates.h"
 
 static void assert_near(double found, double expected)
@@ -17,39 +11,35 @@ static void assert_near(double found, double expected)
         fail_msg("%.17g is not %.17g", found, expected);
 }
 
-static void without_a_schedule_it_is_the_same_at_every_step(void **state)
+TEST(without_a_schedule_it_is_the_same_at_every_step)
 {
-    (void)state;
     const struct learning_rate rate = { .base = 0.1 };
     assert_true(learning_rate_at(&rate, 0) == 0.1);
     assert_true(learning_rate_at(&rate, UINT64_MAX) == 0.1);
 }
 
-static void schedules_go_the_way_of_those_of_pytorch(void **state)
+TEST(schedules_go_the_way_of_those_of_pytorch)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
         for (uint32_t k = 0; k < POINTS; k++)
             assert_near(learning_rate_at(&ways[i].rate, points[k]), ways[i].rates[k]);
 }
 
-static void a_boundary_s_own_step_still_has_the_rate_before(void **state)
+TEST(a_boundary_s_own_step_still_has_the_rate_before)
 {
     const struct learning_rate rate = { .schedule = RATE_PIECEWISE, .base = 0.5, .boundary_count = 3,
                                         .boundaries = { 10, 20.5, 30 }, .factors = { 0.1, 2, 0 } };
     static const struct { uint64_t step; double factor; } expected[] = {
         { 0, 1 }, { 9, 1 }, { 10, 1 }, { 11, 0.1 }, { 20, 0.1 }, { 21, 2 }, { 30, 2 }, { 31, 0 }, { 1000000, 0 } };
-    (void)state;
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
         assert_near(learning_rate_at(&rate, expected[i].step), 0.5 * expected[i].factor);
 }
 
-static void a_staircase_falls_with_whole_periods_only(void **state)
+TEST(a_staircase_falls_with_whole_periods_only)
 {
     struct learning_rate rate = { .schedule = RATE_EXPONENTIAL, .base = 0.1, .factor = 0.5, .period = 2.5,
                                   .staircase = true };
     static const double factors[] = { 1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125 };
-    (void)state;
     for (uint64_t step = 0; step < sizeof(factors) / sizeof(factors[0]); step++)
         assert_near(learning_rate_at(&rate, step), 0.1 * factors[step]);
     rate.staircase = false;
@@ -57,10 +47,9 @@ static void a_staircase_falls_with_whole_periods_only(void **state)
         assert_near(learning_rate_at(&rate, step), 0.1 * pow(0.5, (double)step / 2.5));
 }
 
-static void inverse_time_is_what_keras_calls_decay(void **state)
+TEST(inverse_time_is_what_keras_calls_decay)
 {
     const struct learning_rate rate = { .schedule = RATE_INVERSE_TIME, .base = 1e-4, .factor = 1e-6 };
-    (void)state;
     for (uint64_t step = 0; step < 1000000; step += 12345)
         assert_near(learning_rate_at(&rate, step), 1e-4 * (1 / (1 + 1e-6 * (double)step)));
 }
@@ -73,9 +62,8 @@ static struct learning_rate scheduled(enum rate_schedule schedule)
                                    .factors = { 0.1 } };
 }
 
-static void a_warm_up_climbs_in_a_line_from_0_to_the_schedule(void **state)
+TEST(a_warm_up_climbs_in_a_line_from_0_to_the_schedule)
 {
-    (void)state;
     for (int schedule = RATE_CONSTANT; schedule < RATE_ONE_CYCLE; schedule++) {
         struct learning_rate warm = scheduled((enum rate_schedule)schedule);
         const struct learning_rate cold = warm;
@@ -90,10 +78,9 @@ static void a_warm_up_climbs_in_a_line_from_0_to_the_schedule(void **state)
     }
 }
 
-static void schedules_that_end_stay_at_their_end(void **state)
+TEST(schedules_that_end_stay_at_their_end)
 {
     static const enum rate_schedule ending[] = { RATE_COSINE, RATE_POLYNOMIAL };
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         const struct learning_rate rate = scheduled(ending[i]);
         assert_true(learning_rate_at(&rate, 99) > 0.05);
@@ -106,9 +93,8 @@ static void schedules_that_end_stay_at_their_end(void **state)
     assert_near(learning_rate_at(&cycle, 4000), 0.5 / 25 / 1e4);
 }
 
-static void runs_of_few_steps_have_finite_rates(void **state)
+TEST(runs_of_few_steps_have_finite_rates)
 {
-    (void)state;
     for (int schedule = 0; schedule < RATE_SCHEDULE_COUNT; schedule++)
         for (uint64_t last = 1; last < 6; last++)
             for (double peak = 0; peak <= 1; peak += 0.25)
@@ -121,9 +107,8 @@ static void runs_of_few_steps_have_finite_rates(void **state)
                 }
 }
 
-static void every_schedule_can_be_halved(void **state)
+TEST(every_schedule_can_be_halved)
 {
-    (void)state;
     for (int schedule = 0; schedule < RATE_SCHEDULE_COUNT; schedule++) {
         const struct learning_rate whole = scheduled((enum rate_schedule)schedule);
         struct learning_rate part = whole;
@@ -135,18 +120,4 @@ static void every_schedule_can_be_halved(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_schedule_can_be_halved),
-        cmocka_unit_test(without_a_schedule_it_is_the_same_at_every_step),
-        cmocka_unit_test(schedules_go_the_way_of_those_of_pytorch),
-        cmocka_unit_test(a_boundary_s_own_step_still_has_the_rate_before),
-        cmocka_unit_test(a_staircase_falls_with_whole_periods_only),
-        cmocka_unit_test(inverse_time_is_what_keras_calls_decay),
-        cmocka_unit_test(a_warm_up_climbs_in_a_line_from_0_to_the_schedule),
-        cmocka_unit_test(schedules_that_end_stay_at_their_end),
-        cmocka_unit_test(runs_of_few_steps_have_finite_rates),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

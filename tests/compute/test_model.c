@@ -1,23 +1,16 @@
 /* Tests of the model table: names, options and what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <string.h>
 
 #include "tests/helpers/capture.h"
 #include "tests/helpers/network/model_look.h"
+#include "tests/helpers/test.h"
 
-static void parameters_load_into_the_same_net_in_pytorch(void **state)
+TEST(parameters_load_into_the_same_net_in_pytorch)
 {
     static const char *const names[] = { "conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias",
                                          "fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias" };
     static const size_t counts[] = { 32 * 9, 32, 32 * 32 * 9, 32, 128 * 4608, 128, 10 * 128, 10 };
-    (void)state;
     struct net *net = model_make("mnist_cnn", 0, true);
     assert_int_equal(net->parameter_count, 8);
     for (uint32_t i = 0; i < 8; i++) {
@@ -30,9 +23,8 @@ static void parameters_load_into_the_same_net_in_pytorch(void **state)
     net_close(net);
 }
 
-static void dropout_can_be_left_out(void **state)
+TEST(dropout_can_be_left_out)
 {
-    (void)state;
     for (const struct model *model = model_table; model->name != NULL; model++) {
         struct net *with = model_make(model->name, 0, true), *without = model_make(model->name, 0, false);
         const uint32_t dropouts = count_kind(with, LAYER_DROPOUT);
@@ -47,19 +39,17 @@ static void dropout_can_be_left_out(void **state)
     net_close(net);
 }
 
-static void the_number_of_classes_can_be_chosen(void **state)
+TEST(the_number_of_classes_can_be_chosen)
 {
-    (void)state;
     struct net *net = model_make("mnist_cnn", 47, true);
     assert_int_equal(net->classes, 47);
     assert_int_equal(net->trainable_count, 600810 + 37 * 129);
     net_close(net);
 }
 
-static void every_model_is_found_by_its_name_its_alias_and_no_other(void **state)
+TEST(every_model_is_found_by_its_name_its_alias_and_no_other)
 {
     struct net *net = NULL;
-    (void)state;
     for (const struct model *model = model_table; model->name != NULL; model++) {
         assert_ptr_equal(model_find(model->name), model);
         if (model->alias != NULL)
@@ -72,20 +62,18 @@ static void every_model_is_found_by_its_name_its_alias_and_no_other(void **state
     assert_null(net);
 }
 
-static void a_net_opened_by_an_alias_has_the_name_of_its_model(void **state)
+TEST(a_net_opened_by_an_alias_has_the_name_of_its_model)
 {
-    (void)state;
     struct net *const net = model_make("resnet20", 0, true);
     assert_string_equal(net->model, "resnet20_v1");
     net_close(net);
 }
 
-static void an_impossible_number_of_classes_is_reported(void **state)
+TEST(an_impossible_number_of_classes_is_reported)
 {
     struct net *net = NULL;
     struct capture capture;
     char text[256];
-    (void)state;
     capture_begin(&capture);
     const int rc = model_open(&net, "mnist_cnn", &(struct model_options){ .classes = UINT32_MAX });
     capture_end(&capture, text, sizeof(text));
@@ -95,9 +83,8 @@ static void an_impossible_number_of_classes_is_reported(void **state)
     assert_non_null(strstr(text, "fc2"));
 }
 
-static void no_model_takes_an_impossible_number_of_classes(void **state)
+TEST(no_model_takes_an_impossible_number_of_classes)
 {
-    (void)state;
     for (const struct model *model = model_table; model->name != NULL; model++) {
         const struct model_options options = { .classes = UINT32_MAX, .auxiliary = true };
         struct net *net = NULL;
@@ -112,16 +99,4 @@ static void no_model_takes_an_impossible_number_of_classes(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters_load_into_the_same_net_in_pytorch),
-        cmocka_unit_test(dropout_can_be_left_out),
-        cmocka_unit_test(the_number_of_classes_can_be_chosen),
-        cmocka_unit_test(every_model_is_found_by_its_name_its_alias_and_no_other),
-        cmocka_unit_test(a_net_opened_by_an_alias_has_the_name_of_its_model),
-        cmocka_unit_test(an_impossible_number_of_classes_is_reported),
-        cmocka_unit_test(no_model_takes_an_impossible_number_of_classes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

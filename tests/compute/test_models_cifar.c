@@ -1,16 +1,10 @@
 /* Tests of the models for MNIST and CIFAR-10: what their counts cannot tell (test_counts.c has those). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/helpers/network/model_look.h"
+#include "tests/helpers/test.h"
 
 #define ROWS(table) (sizeof(table) / sizeof((table)[0]))
 
@@ -35,7 +29,7 @@ static void assert_layers(const struct net *net, const char *expected)
 #define GROUP4(text) TWICE(TWICE(text)) "M"
 #define DENSE12(text) TWICE(TWICE(THRICE(text)))
 
-static void networks_without_branches_have_their_layers_in_order(void **state)
+TEST(networks_without_branches_have_their_layers_in_order)
 {
     static const struct { const char *model, *layers; } rows[] = {
         { "mnist_cnn", "CRCRMdDRdD!" },
@@ -48,7 +42,6 @@ static void networks_without_branches_have_their_layers_in_order(void **state)
         { "cifar_vgg19", TWICE(TWICE("CR") "M") THRICE(GROUP4("CR")) "D!" },
         { "cifar_vgg19_bn", TWICE(TWICE("CNR") "M") THRICE(GROUP4("CNR")) "D!" },
     };
-    (void)state;
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct net *const net = model_make(rows[i].model, 0, true);
         assert_layers(net, rows[i].layers);
@@ -58,14 +51,13 @@ static void networks_without_branches_have_their_layers_in_order(void **state)
     }
 }
 
-static void networks_with_branches_have_their_layers_in_order(void **state)
+TEST(networks_with_branches_have_their_layers_in_order)
 {
     static const struct { const char *model, *layers; } rows[] = {
         { "resnet20_v1", "CN" THRICE("CNRCN+R") TWICE("CNRpCN+R" TWICE("CNRCN+R")) "AD!" },
         { "resnet20_v2", "CNR" THRICE("NRCNRC+") TWICE("NRCNRpC+" TWICE("NRCNRC+")) "NRAD!" },
         { "densenet40_k12", "C" TWICE(DENSE12("NRCc") "NRCRA") DENSE12("NRCc") "NRAD!" },
     };
-    (void)state;
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct net *const net = model_make(rows[i].model, 0, true);
         assert_layers(net, rows[i].layers);
@@ -73,7 +65,7 @@ static void networks_with_branches_have_their_layers_in_order(void **state)
     }
 }
 
-static void dropout_has_the_rates_of_its_places(void **state)
+TEST(dropout_has_the_rates_of_its_places)
 {
     static const struct { const char *model, *layer; float rate; } rows[] = {
         { "mnist_cnn", "dropout1", 0.25f },
@@ -84,7 +76,6 @@ static void dropout_has_the_rates_of_its_places(void **state)
         { "cifar10_cnn", "dropout2", 0.25f },
         { "cifar10_cnn", "dropout3", 0.5f },
     };
-    (void)state;
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct net *const net = model_make(rows[i].model, 0, true);
         assert_true(layer_named(net, rows[i].layer)->rate == rows[i].rate);
@@ -95,14 +86,13 @@ static void dropout_has_the_rates_of_its_places(void **state)
 /* ---- windows ---- */
 
 /* The odd pixel of padding lies behind: the window begins at the edge. */
-static void windows_of_3x3_that_halve_an_image_pad_it_behind_only(void **state)
+TEST(windows_of_3x3_that_halve_an_image_pad_it_behind_only)
 {
     static const struct { const char *model, *layer; } rows[] = {
         { "resnet20_v1", "layer2.0.conv1" }, { "resnet20_v1", "layer3.0.conv1" },  { "resnet110_v1", "layer3.0.conv1" },
         { "resnet20_v2", "layer2.0.conv1" }, { "resnet110_v2", "layer3.0.conv1" }, { "cifar_alexnet", "pool1" },
         { "cifar_alexnet", "pool2" },
     };
-    (void)state;
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct net *const net = model_make(rows[i].model, 0, true);
         const struct layer *const half = layer_named(net, rows[i].layer);
@@ -117,9 +107,8 @@ static void windows_of_3x3_that_halve_an_image_pad_it_behind_only(void **state)
 /* ---- residual networks ---- */
 
 /* No ReLU in the stem: the first shortcut carries signed values. */
-static void the_stem_of_v1_has_no_relu_and_that_of_v2_has_one(void **state)
+TEST(the_stem_of_v1_has_no_relu_and_that_of_v2_has_one)
 {
-    (void)state;
     struct net *const v1 = model_make("resnet20_v1", 0, true), *const v2 = model_make("resnet20_v2", 0, true);
     assert_string_equal(layer_reads(v1, "layer1.0.conv1", 0), "bn1");
     assert_string_equal(layer_reads(v1, "layer1.0.add", 1), "bn1");
@@ -130,7 +119,7 @@ static void the_stem_of_v1_has_no_relu_and_that_of_v2_has_one(void **state)
 }
 
 /* v1 adds behind the ReLU of the block before, v2 before any normalisation of its own. */
-static void shortcuts_carry_what_their_block_reads(void **state)
+TEST(shortcuts_carry_what_their_block_reads)
 {
     static const struct { const char *model, *layer; uint32_t input; const char *reads; } rows[] = {
         { "resnet20_v1", "layer1.1.add", 1, "layer1.0.relu2" },
@@ -144,7 +133,6 @@ static void shortcuts_carry_what_their_block_reads(void **state)
         { "resnet20_v2", "layer2.0.add", 1, "layer2.0.shortcut" },
         { "resnet20_v2", "bn2", 0, "layer3.2.add" },
     };
-    (void)state;
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct net *const net = model_make(rows[i].model, 0, true);
         assert_string_equal(layer_reads(net, rows[i].layer, rows[i].input), rows[i].reads);
@@ -152,12 +140,11 @@ static void shortcuts_carry_what_their_block_reads(void **state)
     }
 }
 
-static void channels_are_added_as_zeros_on_both_sides(void **state)
+TEST(channels_are_added_as_zeros_on_both_sides)
 {
     static const struct { const char *layer; uint32_t before, channels, size; } rows[] = {
         { "layer2.0.shortcut", 8, 32, 16 }, { "layer3.0.shortcut", 16, 64, 8 } };
     static const char *const models[] = { "resnet20_v1", "resnet20_v2", "resnet110_v1", "resnet110_v2" };
-    (void)state;
     for (size_t m = 0; m < ROWS(models); m++) {
         struct net *const net = model_make(models[m], 0, true);
         for (size_t i = 0; i < ROWS(rows); i++) {
@@ -173,9 +160,8 @@ static void channels_are_added_as_zeros_on_both_sides(void **state)
 
 /* ---- densely connected networks ---- */
 
-static void new_channels_come_behind_those_that_were_there(void **state)
+TEST(new_channels_come_behind_those_that_were_there)
 {
-    (void)state;
     struct net *const net = model_make("densenet40_k12", 0, true);
     assert_string_equal(layer_reads(net, "features.denseblock1.denselayer1.norm", 0), "features.conv");
     assert_string_equal(layer_reads(net, "features.denseblock1.denselayer1.concat", 0), "features.conv");
@@ -188,7 +174,7 @@ static void new_channels_come_behind_those_that_were_there(void **state)
     net_close(net);
 }
 
-static void channels_grow_by_k_and_a_transition_leaves_2_k(void **state)
+TEST(channels_grow_by_k_and_a_transition_leaves_2_k)
 {
     static const struct { const char *model, *layer; uint32_t channels; } rows[] = {
         { "densenet40_k12", "features.denseblock1.denselayer12.concat", 160 },
@@ -200,7 +186,6 @@ static void channels_grow_by_k_and_a_transition_leaves_2_k(void **state)
         { "densenet100_k24", "features.transition2.pool", 48 },
         { "densenet100_k24", "features.denseblock3.denselayer32.concat", 816 },
     };
-    (void)state;
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct net *const net = model_make(rows[i].model, 0, true);
         assert_int_equal(layer_named(net, rows[i].layer)->out.channels, rows[i].channels);
@@ -210,7 +195,7 @@ static void channels_grow_by_k_and_a_transition_leaves_2_k(void **state)
 
 /* ---- normalisations ---- */
 
-static void normalisations_have_the_decay_the_epsilon_and_the_gamma_of_their_source(void **state)
+TEST(normalisations_have_the_decay_the_epsilon_and_the_gamma_of_their_source)
 {
     static const struct { const char *model, *layer; double decay; float epsilon; bool gamma; } rows[] = {
         { "multigpu_mnist", "bn2", 0.99, 1e-3f, true },
@@ -224,7 +209,6 @@ static void normalisations_have_the_decay_the_epsilon_and_the_gamma_of_their_sou
         { "densenet40_k12", "features.transition2.norm", 0.9, 1e-5f, true },
         { "densenet40_k12", "features.norm", 0.9, 1e-5f, true },
     };
-    (void)state;
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct net *const net = model_make(rows[i].model, 0, true);
         const struct layer *const norm = layer_named(net, rows[i].layer);
@@ -235,9 +219,8 @@ static void normalisations_have_the_decay_the_epsilon_and_the_gamma_of_their_sou
     }
 }
 
-static void responses_are_normalised_over_9_channels(void **state)
+TEST(responses_are_normalised_over_9_channels)
 {
-    (void)state;
     struct net *const net = model_make("cifar_alexnet", 0, true);
     for (uint32_t i = 0; i < 2; i++) {
         const struct local_response_norm how = layer_named(net, i == 0 ? "norm1" : "norm2")->response;
@@ -253,7 +236,7 @@ struct beginning { const char *model, *parameter; enum initializer_kind kind; do
 /* Of a normal cut at two deviations what is left has 0.87962566 of the deviation. */
 #define SCALED(fan_in) (sqrt(1.0 / (fan_in)) / 0.87962566)
 
-static void parameters_begin_as_their_source_says(void **state)
+TEST(parameters_begin_as_their_source_says)
 {
     const struct beginning rows[] = {
         { "mnist_cnn", "conv2.weight", INITIALIZER_GLOROT_UNIFORM, 0 },
@@ -289,7 +272,6 @@ static void parameters_begin_as_their_source_says(void **state)
         { "cifar_vgg19_bn", "classifier.weight", INITIALIZER_NORMAL, 0.01 },
         { "cifar_vgg19_bn", "classifier.bias", INITIALIZER_CONSTANT, 0 },
     };
-    (void)state;
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct net *const net = model_make(rows[i].model, 0, true);
         const struct initializer made = parameter_named(net, rows[i].parameter)->initializer;
@@ -306,14 +288,13 @@ static double changed(const struct net *net, double pixel)
     return (pixel / net->transform.divisor - net->transform.mean[last]) / net->transform.deviation[last];
 }
 
-static void pixels_come_as_their_source_has_them(void **state)
+TEST(pixels_come_as_their_source_has_them)
 {
     static const struct { const char *model; double of_0, of_255; } rows[] = {
         { "mnist_cnn", 0, 1 }, { "multigpu_mnist", 0, 1 }, { "cifar10_cnn", 0, 1 }, { "small_cifar", 0, 1 },
         { "cifar_alexnet", -1, 1 }, { "cifar_trivial", -1, 1 }, { "resnet20_v1", -1, 1 }, { "resnet110_v2", -1, 1 },
         { "densenet40_k12", -1, 1 }, { "cifar_vgg19", -2.221393, 2.753731 }, { "cifar_vgg19_bn", -2.221393, 2.753731 },
     };
-    (void)state;
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct net *const net = model_make(rows[i].model, 0, true);
         assert_true(fabs(changed(net, 0) - rows[i].of_0) < 1e-5);
@@ -325,11 +306,10 @@ static void pixels_come_as_their_source_has_them(void **state)
 /* ---- names ---- */
 
 /* Where the convolutions of VGG lie in PyTorch's list of layers. */
-static void convolutions_of_vgg_are_called_by_their_places_and_have_biases(void **state)
+TEST(convolutions_of_vgg_are_called_by_their_places_and_have_biases)
 {
     static const uint32_t plain[] = { 0, 2, 5, 7, 10, 12, 14, 16, 19, 21, 23, 25, 28, 30, 32, 34 };
     static const uint32_t normed[] = { 0, 3, 7, 10, 14, 17, 20, 23, 27, 30, 33, 36, 40, 43, 46, 49 };
-    (void)state;
     for (uint32_t k = 0; k < 2; k++) {
         struct net *const net = model_make(k == 0 ? "cifar_vgg19" : "vgg19_bn", 0, true);
         for (size_t i = 0; i < ROWS(plain); i++) {
@@ -343,23 +323,4 @@ static void convolutions_of_vgg_are_called_by_their_places_and_have_biases(void 
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(networks_without_branches_have_their_layers_in_order),
-        cmocka_unit_test(networks_with_branches_have_their_layers_in_order),
-        cmocka_unit_test(dropout_has_the_rates_of_its_places),
-        cmocka_unit_test(windows_of_3x3_that_halve_an_image_pad_it_behind_only),
-        cmocka_unit_test(the_stem_of_v1_has_no_relu_and_that_of_v2_has_one),
-        cmocka_unit_test(shortcuts_carry_what_their_block_reads),
-        cmocka_unit_test(channels_are_added_as_zeros_on_both_sides),
-        cmocka_unit_test(new_channels_come_behind_those_that_were_there),
-        cmocka_unit_test(channels_grow_by_k_and_a_transition_leaves_2_k),
-        cmocka_unit_test(normalisations_have_the_decay_the_epsilon_and_the_gamma_of_their_source),
-        cmocka_unit_test(responses_are_normalised_over_9_channels),
-        cmocka_unit_test(parameters_begin_as_their_source_says),
-        cmocka_unit_test(pixels_come_as_their_source_has_them),
-        cmocka_unit_test(convolutions_of_vgg_are_called_by_their_places_and_have_biases),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

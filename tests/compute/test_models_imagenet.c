@@ -1,16 +1,10 @@
 /* Tests of the models for ImageNet: what their counts cannot tell (test_counts.c has those). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/helpers/network/model_look.h"
+#include "tests/helpers/test.h"
 
 #define ROWS(table) (sizeof(table) / sizeof((table)[0]))
 
@@ -43,7 +37,7 @@ static const char *input_name(const struct net *net, const struct layer *layer, 
 
 struct output { const char *model, *layer; uint32_t channels, size; };
 
-static void images_shrink_as_the_tables_of_the_models_say(void **state)
+TEST(images_shrink_as_the_tables_of_the_models_say)
 {
     static const struct output outputs[] = {
         { "imagenet_alexnet", "features.0", 64, 55 },
@@ -117,7 +111,6 @@ static void images_shrink_as_the_tables_of_the_models_say(void **state)
         { "torchvision_resnet50", "layer2.3.add", 512, 28 },
         { "torchvision_resnet50", "layer4.2.add", 2048, 7 },
     };
-    (void)state;
     for (size_t i = 0; i < ROWS(outputs); i++) {
         struct net *const net = net_of(outputs[i].model);
         const struct shape out = layer_named(net, outputs[i].layer)->out;
@@ -130,7 +123,7 @@ static void images_shrink_as_the_tables_of_the_models_say(void **state)
 /* Pixels of padding in front and behind, down and across. */
 struct look { const char *model, *layer; uint32_t kernel_h, kernel_w, stride, top, bottom, left, right; };
 
-static void windows_have_the_strides_and_the_padding_of_the_models_definitions(void **state)
+TEST(windows_have_the_strides_and_the_padding_of_the_models_definitions)
 {
     static const struct look looks[] = {
         { "imagenet_alexnet", "features.0", 11, 11, 4, 0, 0, 0, 0 },
@@ -174,7 +167,6 @@ static void windows_have_the_strides_and_the_padding_of_the_models_definitions(v
         { "torchvision_resnet18", "layer2.0.conv1", 3, 3, 2, 1, 1, 1, 1 },
         { "torchvision_resnet18", "layer2.0.conv2", 3, 3, 1, 1, 1, 1, 1 },
     };
-    (void)state;
     for (size_t i = 0; i < ROWS(looks); i++) {
         const struct look *const look = &looks[i];
         struct net *const net = net_of(look->model);
@@ -191,7 +183,7 @@ static void windows_have_the_strides_and_the_padding_of_the_models_definitions(v
 
 struct join { const char *model, *layer, *inputs[7]; };
 
-static void branches_are_put_behind_each_other_in_the_order_of_the_models_definitions(void **state)
+TEST(branches_are_put_behind_each_other_in_the_order_of_the_models_definitions)
 {
     static const struct join joins[] = {
         { "googlenet", "inception4c.concat", { "branch1.relu", "branch2.1.relu", "branch3.1.relu", "branch4.1.relu" } },
@@ -205,7 +197,6 @@ static void branches_are_put_behind_each_other_in_the_order_of_the_models_defini
           { "branch1x1.relu", "branch3x3_2a.relu", "branch3x3_2b.relu", "branch3x3dbl_3a.relu", "branch3x3dbl_3b.relu",
             "branch_pool.relu" } },
     };
-    (void)state;
     for (size_t i = 0; i < ROWS(joins); i++) {
         struct net *const net = net_of(joins[i].model);
         const struct layer *const concat = layer_named(net, joins[i].layer);
@@ -219,7 +210,7 @@ static void branches_are_put_behind_each_other_in_the_order_of_the_models_defini
 
 struct read { const char *model, *layer, *input; };
 
-static void branches_begin_where_the_models_definitions_say(void **state)
+TEST(branches_begin_where_the_models_definitions_say)
 {
     static const struct read reads[] = {
         { "googlenet", "inception3b.branch4.0", "inception3a.concat" },
@@ -240,7 +231,6 @@ static void branches_begin_where_the_models_definitions_say(void **state)
         { "resnet50_v2", "bn2", "layer4.2.add" },
         { "resnet50_v2", "avgpool", "relu2" },
     };
-    (void)state;
     for (size_t i = 0; i < ROWS(reads); i++) {
         struct net *const net = net_of(reads[i].model);
         assert_string_equal(input_name(net, layer_named(net, reads[i].layer), 0), reads[i].input);
@@ -248,9 +238,8 @@ static void branches_begin_where_the_models_definitions_say(void **state)
     }
 }
 
-static void the_last_pool_of_inception3_takes_the_largest_and_those_before_it_means(void **state)
+TEST(the_last_pool_of_inception3_takes_the_largest_and_those_before_it_means)
 {
-    (void)state;
     struct net *const net = net_of("inception3");
     assert_int_equal(layer_named(net, "Mixed_5b.pool")->kind, LAYER_AVERAGE_POOL);
     assert_int_equal(layer_named(net, "Mixed_6e.pool")->kind, LAYER_AVERAGE_POOL);
@@ -262,7 +251,7 @@ static void the_last_pool_of_inception3_takes_the_largest_and_those_before_it_me
 struct sum { const char *model, *layer, *branch, *around; };
 
 /* The shortcut stands before the branch's last convolution: that one, the sum and the ReLU can be one. */
-static void residual_blocks_add_their_shortcut_to_the_last_layer_of_their_branch(void **state)
+TEST(residual_blocks_add_their_shortcut_to_the_last_layer_of_their_branch)
 {
     static const struct sum sums[] = {
         { "resnet50_v1", "layer1.0.add", "layer1.0.bn3", "layer1.0.downsample.1" },
@@ -273,7 +262,6 @@ static void residual_blocks_add_their_shortcut_to_the_last_layer_of_their_branch
         { "torchvision_resnet18", "layer1.0.add", "layer1.0.bn2", "maxpool" },
         { "torchvision_resnet34", "layer2.0.add", "layer2.0.bn2", "layer2.0.downsample.1" },
     };
-    (void)state;
     for (size_t i = 0; i < ROWS(sums); i++) {
         struct net *const net = net_of(sums[i].model);
         const struct layer *const add = layer_named(net, sums[i].layer);
@@ -285,13 +273,12 @@ static void residual_blocks_add_their_shortcut_to_the_last_layer_of_their_branch
 }
 
 /* A ReLU behind the sums of v1, none behind those of v2. */
-static void residual_networks_have_so_many_relus(void **state)
+TEST(residual_networks_have_so_many_relus)
 {
     static const struct { const char *model; uint32_t relus, adds; } rows[] = {
         { "resnet50_v1", 49, 16 }, { "resnet50_v1.5", 49, 16 }, { "resnet50_v2", 50, 16 },
         { "torchvision_resnet18", 17, 8 }, { "torchvision_resnet152", 151, 50 },
     };
-    (void)state;
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct net *const net = net_of(rows[i].model);
         assert_int_equal(count_kind(net, LAYER_RELU), rows[i].relus);
@@ -304,7 +291,7 @@ static void residual_networks_have_so_many_relus(void **state)
 
 struct norm { const char *model, *layer; double decay, epsilon; bool with_gamma; };
 
-static void normalisations_have_the_decay_and_epsilon_of_their_place(void **state)
+TEST(normalisations_have_the_decay_and_epsilon_of_their_place)
 {
     static const struct norm norms[] = {
         { "inception3", "Conv2d_1a_3x3.bn", 0.999, 1e-3, false },
@@ -319,7 +306,6 @@ static void normalisations_have_the_decay_and_epsilon_of_their_place(void **stat
         { "resnet50_v2", "bn2", 0.999, 1e-3, false },
         { "torchvision_resnet18", "layer3.0.downsample.1", 0.9, 1e-5, true },
     };
-    (void)state;
     for (size_t i = 0; i < ROWS(norms); i++) {
         struct net *const net = net_of(norms[i].model);
         const struct layer *const layer = layer_named(net, norms[i].layer);
@@ -335,7 +321,7 @@ struct beginning { const char *model, *parameter; enum initializer_kind kind; do
 /* A truncated normal of this deviation before it is cut has the deviation 1 / sqrt(fan_in) afterwards. */
 #define SCALED(fan_in) (1 / sqrt(fan_in) / 0.87962566103423978)
 
-static void parameters_begin_as_the_models_definitions_say(void **state)
+TEST(parameters_begin_as_the_models_definitions_say)
 {
     const struct beginning beginnings[] = {
         { "imagenet_alexnet", "features.0.weight", INITIALIZER_TRUNCATED_NORMAL, SCALED(3.0 * 121) },
@@ -365,7 +351,6 @@ static void parameters_begin_as_the_models_definitions_say(void **state)
         { "torchvision_resnet50", "fc.bias", INITIALIZER_UNIFORM, 1 / sqrt(2048.0) },
         { "torchvision_resnet18", "fc.bias", INITIALIZER_UNIFORM, 1 / sqrt(512.0) },
     };
-    (void)state;
     for (size_t i = 0; i < ROWS(beginnings); i++) {
         struct net *const net = net_of(beginnings[i].model);
         const struct initializer is = parameter_named(net, beginnings[i].parameter)->initializer;
@@ -375,13 +360,12 @@ static void parameters_begin_as_the_models_definitions_say(void **state)
     }
 }
 
-static void pixels_go_to_minus_1_to_1_and_those_of_torchvision_by_its_mean_and_deviation(void **state)
+TEST(pixels_go_to_minus_1_to_1_and_those_of_torchvision_by_its_mean_and_deviation)
 {
     static const float mean[] = { 0.485f, 0.456f, 0.406f }, deviation[] = { 0.229f, 0.224f, 0.225f };
     static const char *const models[] = { "imagenet_alexnet", "googlenet", "inception3", "lenet",
                                           "overfeat", "resnet50_v1", "resnet101_v1.5", "resnet152_v2",
                                           "vgg11" };
-    (void)state;
     for (size_t i = 0; i < ROWS(models); i++) {
         struct net *const net = net_of(models[i]);
         assert_true(net->transform.divisor == 127.5f);
@@ -398,10 +382,9 @@ static void pixels_go_to_minus_1_to_1_and_those_of_torchvision_by_its_mean_and_d
 
 /* ---- names and options ---- */
 
-static void two_dropouts_of_a_half_can_be_left_out_and_no_name_changes(void **state)
+TEST(two_dropouts_of_a_half_can_be_left_out_and_no_name_changes)
 {
     static const char *const models[] = { "imagenet_alexnet", "overfeat", "vgg11", "vgg16", "vgg19" };
-    (void)state;
     for (size_t i = 0; i < ROWS(models); i++) {
         struct net *const with = net_of(models[i]), *const without = net_with(models[i], &(struct model_options){ 0 });
         assert_int_equal(count_kind(with, LAYER_DROPOUT), 2);
@@ -423,13 +406,12 @@ static uint32_t count_trained(const struct net *net)
 }
 
 /* torchvision's state_dict has a number of batches besides for each normalisation. */
-static void torchvision_resnets_have_the_parameters_of_its_state_dict(void **state)
+TEST(torchvision_resnets_have_the_parameters_of_its_state_dict)
 {
     static const struct { const char *model; uint32_t trained, all; } rows[] = {
         { "torchvision_resnet18", 62, 122 }, { "torchvision_resnet34", 110, 218 }, { "torchvision_resnet50", 161, 320 },
         { "torchvision_resnet101", 314, 626 }, { "torchvision_resnet152", 467, 932 },
     };
-    (void)state;
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct net *const net = net_of(rows[i].model);
         assert_int_equal(count_trained(net), rows[i].trained);
@@ -438,7 +420,7 @@ static void torchvision_resnets_have_the_parameters_of_its_state_dict(void **sta
     }
 }
 
-static void the_parameters_of_torchvision_resnet50_have_its_names(void **state)
+TEST(the_parameters_of_torchvision_resnet50_have_its_names)
 {
     static const struct { const char *name; uint32_t dims[4]; } rows[] = {
         { "conv1.weight", { 64, 3, 7, 7 } },
@@ -459,7 +441,6 @@ static void the_parameters_of_torchvision_resnet50_have_its_names(void **state)
         { "fc.weight", { 1000, 2048 } },
         { "fc.bias", { 1000 } },
     };
-    (void)state;
     struct net *const net = net_of("torchvision_resnet50");
     for (size_t i = 0; i < ROWS(rows); i++)
         assert_memory_equal(parameter_named(net, rows[i].name)->dims, rows[i].dims, sizeof(rows[i].dims));
@@ -469,14 +450,13 @@ static void the_parameters_of_torchvision_resnet50_have_its_names(void **state)
     net_close(net);
 }
 
-static void the_convolutions_of_vgg_have_the_numbers_of_torchvision(void **state)
+TEST(the_convolutions_of_vgg_have_the_numbers_of_torchvision)
 {
     static const struct { const char *model; uint32_t numbers[17]; } rows[] = {
         { "vgg11", { 0, 3, 6, 8, 11, 13, 16, 18, 99 } },
         { "vgg16", { 0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28, 99 } },
         { "vgg19", { 0, 2, 5, 7, 10, 12, 14, 16, 19, 21, 23, 25, 28, 30, 32, 34, 99 } },
     };
-    (void)state;
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct net *const net = net_of(rows[i].model);
         uint32_t convs = 0;
@@ -493,9 +473,8 @@ static void the_convolutions_of_vgg_have_the_numbers_of_torchvision(void **state
     }
 }
 
-static void inception3_has_an_auxiliary_head_where_it_is_asked_for(void **state)
+TEST(inception3_has_an_auxiliary_head_where_it_is_asked_for)
 {
-    (void)state;
     struct net *const plain = net_of("inception3");
     assert_int_equal(count_kind(plain, LAYER_AUXILIARY_LOSS), 0);
     assert_null(find_layer(plain, "AuxLogits.fc"));
@@ -515,24 +494,4 @@ static void inception3_has_an_auxiliary_head_where_it_is_asked_for(void **state)
     net_close(net);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(images_shrink_as_the_tables_of_the_models_say),
-        cmocka_unit_test(windows_have_the_strides_and_the_padding_of_the_models_definitions),
-        cmocka_unit_test(branches_are_put_behind_each_other_in_the_order_of_the_models_definitions),
-        cmocka_unit_test(branches_begin_where_the_models_definitions_say),
-        cmocka_unit_test(the_last_pool_of_inception3_takes_the_largest_and_those_before_it_means),
-        cmocka_unit_test(residual_blocks_add_their_shortcut_to_the_last_layer_of_their_branch),
-        cmocka_unit_test(residual_networks_have_so_many_relus),
-        cmocka_unit_test(normalisations_have_the_decay_and_epsilon_of_their_place),
-        cmocka_unit_test(parameters_begin_as_the_models_definitions_say),
-        cmocka_unit_test(pixels_go_to_minus_1_to_1_and_those_of_torchvision_by_its_mean_and_deviation),
-        cmocka_unit_test(two_dropouts_of_a_half_can_be_left_out_and_no_name_changes),
-        cmocka_unit_test(torchvision_resnets_have_the_parameters_of_its_state_dict),
-        cmocka_unit_test(the_parameters_of_torchvision_resnet50_have_its_names),
-        cmocka_unit_test(the_convolutions_of_vgg_have_the_numbers_of_torchvision),
-        cmocka_unit_test(inception3_has_an_auxiliary_head_where_it_is_asked_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,16 +1,10 @@
 /* Tests of network descriptions: shape rules, names, totals, and what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "compute/net.h"
+#include "tests/helpers/test.h"
 
 static struct net *net_make(uint32_t channels, uint32_t height, uint32_t width, uint32_t classes)
 {
@@ -26,9 +20,8 @@ static void assert_shape(struct shape shape, uint32_t channels, uint32_t height,
     assert_int_equal(shape.width, width);
 }
 
-static void same_covers_every_input_with_centred_padding(void **state)
+TEST(same_covers_every_input_with_centred_padding)
 {
-    (void)state;
     for (uint32_t n = 1; n <= 24; n++)
         for (uint32_t k = 1; k <= 7; k++)
             for (uint32_t s = 1; s <= 4; s++) {
@@ -43,9 +36,8 @@ static void same_covers_every_input_with_centred_padding(void **state)
             }
 }
 
-static void valid_windows_lie_inside_the_input(void **state)
+TEST(valid_windows_lie_inside_the_input)
 {
-    (void)state;
     for (uint32_t n = 1; n <= 24; n++)
         for (uint32_t k = 1; k <= 7; k++)
             for (uint32_t s = 1; s <= 4; s++) {
@@ -64,13 +56,12 @@ static void valid_windows_lie_inside_the_input(void **state)
 
 struct padding_row { uint32_t n, kernel, stride, out, before, after; };
 
-static void same_padding_is_asymmetric_where_the_total_is_odd(void **state)
+TEST(same_padding_is_asymmetric_where_the_total_is_odd)
 {
     static const struct padding_row rows[] = {
         { 32, 3, 2, 16, 0, 1 }, { 16, 3, 2, 8, 0, 1 }, { 112, 3, 2, 56, 0, 1 },
         { 14, 3, 2, 7, 0, 1 }, { 224, 7, 2, 112, 2, 3 }, { 28, 5, 1, 28, 2, 2 },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct net *net = net_make(1, rows[i].n, rows[i].n, 2);
         net_conv2d(net, "conv", NET_INPUT, 1, window_square(rows[i].kernel, rows[i].stride, PADDING_SAME), true);
@@ -100,9 +91,8 @@ static struct net *net_usual(void)
     return net;
 }
 
-static void shapes_follow_the_layers(void **state)
+TEST(shapes_follow_the_layers)
 {
-    (void)state;
     struct net *net = net_usual();
     assert_int_equal(net_finish(net), 0);
     assert_shape(net->layers[0].out, 8, 7, 5);
@@ -113,12 +103,11 @@ static void shapes_follow_the_layers(void **state)
     net_close(net);
 }
 
-static void parameters_have_pytorch_names_and_shapes(void **state)
+TEST(parameters_have_pytorch_names_and_shapes)
 {
     static const char *const names[] = { "conv1.weight", "conv1.bias", "fc1.weight",
                                          "fc1.bias", "fc2.weight", "fc2.bias" };
     static const uint32_t shapes[][5] = { { 4, 8, 3, 3, 3 }, { 1, 8 }, { 2, 6, 48 }, { 1, 6 }, { 2, 4, 6 }, { 1, 4 } };
-    (void)state;
     struct net *net = net_usual();
     assert_int_equal(net_finish(net), 0);
     assert_int_equal(net->parameter_count, 6);
@@ -139,9 +128,8 @@ static void parameters_have_pytorch_names_and_shapes(void **state)
     net_close(net);
 }
 
-static void macs_count_convolutions_and_dense_layers(void **state)
+TEST(macs_count_convolutions_and_dense_layers)
 {
-    (void)state;
     struct net *net = net_usual();
     assert_int_equal(net_finish(net), 0);
     assert_int_equal(net->layers[0].macs, 7 * 5 * 8 * 27);
@@ -149,9 +137,8 @@ static void macs_count_convolutions_and_dense_layers(void **state)
     net_close(net);
 }
 
-static void a_layer_that_nothing_reads_is_refused(void **state)
+TEST(a_layer_that_nothing_reads_is_refused)
 {
-    (void)state;
     struct net *net = net_make(1, 4, 4, 2);
     net_dense(net, "fc", NET_INPUT, 2, true);
     net_relu(net, "relu", 0);
@@ -172,9 +159,8 @@ static void assert_refused(struct net *net, int64_t result, const char *word)
     net_close(net);
 }
 
-static void what_does_not_fit_is_refused_and_named(void **state)
+TEST(what_does_not_fit_is_refused_and_named)
 {
-    (void)state;
     struct net *net = net_make(3, 8, 8, 10);
     assert_string_equal(net_error(net), "");
     assert_refused(net, net_conv2d(net, "big", NET_INPUT, 4, window_square(9, 1, PADDING_VALID), true), "'big'");
@@ -214,9 +200,8 @@ static uint32_t image_asked_for(uint32_t side, struct window conv, struct window
     return height;
 }
 
-static void windows_ask_for_the_smallest_image_that_is_sure_to_fit(void **state)
+TEST(windows_ask_for_the_smallest_image_that_is_sure_to_fit)
 {
-    (void)state;
     for (uint32_t kernel = 1; kernel < 8; kernel++)
         for (uint32_t stride = 1; stride < 4; stride++) {
             const struct window valid = window_square(kernel, stride, PADDING_VALID);
@@ -231,19 +216,17 @@ static void windows_ask_for_the_smallest_image_that_is_sure_to_fit(void **state)
         }
 }
 
-static void padding_as_large_as_the_window_is_told_apart(void **state)
+TEST(padding_as_large_as_the_window_is_told_apart)
 {
-    (void)state;
     const struct window window = { 3, 3, 1, 1, PADDING_EXPLICIT, .left = 3 };
     struct net *net = net_make(3, 8, 8, 10);
     assert_refused(net, net_max_pool(net, "pool", NET_INPUT, window),
                    "padding 0,0,3,0 is not smaller than the 3x3 window");
 }
 
-static void names_are_unique_and_short_enough(void **state)
+TEST(names_are_unique_and_short_enough)
 {
     char name[64];
-    (void)state;
     struct net *net = net_make(3, 8, 8, 10);
     net_relu(net, "twice", NET_INPUT);
     assert_refused(net, net_relu(net, "twice", 0), "this name");
@@ -258,9 +241,8 @@ static void names_are_unique_and_short_enough(void **state)
     net_close(net);
 }
 
-static void sizes_that_overflow_are_refused(void **state)
+TEST(sizes_that_overflow_are_refused)
 {
-    (void)state;
     struct net *net = net_make(UINT32_MAX, UINT32_MAX, UINT32_MAX, 10);
     assert_refused(net, net_relu(net, "relu", NET_INPUT), "impossible shape");
     net = net_make(0, 8, 8, 10);
@@ -278,9 +260,8 @@ static void sizes_that_overflow_are_refused(void **state)
                    window_square(1u << 20, 1, PADDING_SAME), true), "'vast'");
 }
 
-static void a_net_ends_in_one_loss_and_has_parameters(void **state)
+TEST(a_net_ends_in_one_loss_and_has_parameters)
 {
-    (void)state;
     struct net *net = net_make(3, 8, 8, 10);
     assert_int_equal(net_finish(net), -EINVAL);
     net_close(net);
@@ -300,10 +281,9 @@ static void a_net_ends_in_one_loss_and_has_parameters(void **state)
     net_close(net);
 }
 
-static void more_layers_than_there_is_room_for_are_refused(void **state)
+TEST(more_layers_than_there_is_room_for_are_refused)
 {
     char name[16];
-    (void)state;
     struct net *net = net_make(1, 2, 2, 2);
     for (uint32_t i = 0; i < NET_LAYERS_MAX; i++) {
         snprintf(name, sizeof(name), "fc%u", i);
@@ -312,23 +292,4 @@ static void more_layers_than_there_is_room_for_are_refused(void **state)
     assert_refused(net, net_softmax_loss(net, "loss", NET_LAYERS_MAX - 1), "too many");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_covers_every_input_with_centred_padding),
-        cmocka_unit_test(valid_windows_lie_inside_the_input),
-        cmocka_unit_test(same_padding_is_asymmetric_where_the_total_is_odd),
-        cmocka_unit_test(shapes_follow_the_layers),
-        cmocka_unit_test(parameters_have_pytorch_names_and_shapes),
-        cmocka_unit_test(macs_count_convolutions_and_dense_layers),
-        cmocka_unit_test(a_layer_that_nothing_reads_is_refused),
-        cmocka_unit_test(what_does_not_fit_is_refused_and_named),
-        cmocka_unit_test(windows_ask_for_the_smallest_image_that_is_sure_to_fit),
-        cmocka_unit_test(padding_as_large_as_the_window_is_told_apart),
-        cmocka_unit_test(names_are_unique_and_short_enough),
-        cmocka_unit_test(sizes_that_overflow_are_refused),
-        cmocka_unit_test(a_net_ends_in_one_loss_and_has_parameters),
-        cmocka_unit_test(more_layers_than_there_is_room_for_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

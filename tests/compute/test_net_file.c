@@ -1,11 +1,4 @@
 /* Tests of networks as texts: what is read, what is refused and in which words, and that every model comes back. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +6,7 @@
 
 #include "compute/netfile/net_file.h"
 #include "tests/helpers/network/net_compare.h"
+#include "tests/helpers/test.h"
 
 #define HEAD "model m\nimage 8x8x3\nclasses 4\n"
 #define TAIL "dense fc units classes\nsoftmax_loss loss\n"
@@ -80,9 +74,8 @@ static void assert_comes_back(const struct net *net)
     free(text);
 }
 
-static void every_model_is_printed_and_read_back_to_the_same_graph(void **state)
+TEST(every_model_is_printed_and_read_back_to_the_same_graph)
 {
-    (void)state;
     for (const struct model *model = model_table; model->name != NULL; model++)
         for (uint32_t how = 0; how < 4; how++) {
             const struct model_options options = { .classes = (how & 1) != 0 ? 17 : 0, .dropout = (how & 2) != 0,
@@ -94,9 +87,8 @@ static void every_model_is_printed_and_read_back_to_the_same_graph(void **state)
         }
 }
 
-static void every_kind_of_layer_can_be_written(void **state)
+TEST(every_kind_of_layer_can_be_written)
 {
-    (void)state;
     for (enum layer_kind kind = 0; kind < LAYER_KIND_COUNT; kind++) {
         char text[256], problem[256];
         snprintf(text, sizeof(text), HEAD "%s x nonsense 1\n" TAIL, layer_kind_name(kind));
@@ -105,9 +97,8 @@ static void every_kind_of_layer_can_be_written(void **state)
     }
 }
 
-static void every_layer_has_the_words_of_its_function(void **state)
+TEST(every_layer_has_the_words_of_its_function)
 {
-    (void)state;
     struct net *const read = read_good(
         "model m # of many kinds\nimage 9x8x3\nclasses 4\ntransform divisor 127.5 mean 1 deviation 1,2,3\n\n"
         "conv2d a filters 8 kernel 3x1 stride 2x1 padding 1,0,0,0 no_bias init weight variance_scaling\n"
@@ -168,9 +159,8 @@ static void assert_printed(const char *model, uint32_t most_lines)
     net_close(net);
 }
 
-static void layers_that_repeat_themselves_are_printed_once(void **state)
+TEST(layers_that_repeat_themselves_are_printed_once)
 {
-    (void)state;
     assert_printed("resnet110_v1", 60);
     assert_printed("resnet110_v2", 60);
     assert_printed("densenet100_k12", 50);
@@ -191,9 +181,8 @@ static void assert_printed_as(const char *lines, const char *printed)
 
 /* What counts is a number that is one more in every turn, everywhere the same; what is read is said as seen from the
  * turn. */
-static void only_lines_that_differ_in_a_counter_are_a_repeat(void **state)
+TEST(only_lines_that_differ_in_a_counter_are_a_repeat)
 {
-    (void)state;
     assert_printed_as("relu a7\nrelu a8\nrelu a9\nrelu a10\n", "repeat 4 as i from 7\n    relu a{i}\nend\n");
     assert_printed_as("relu a7\nrelu a8\nrelu a9\n", "relu a7\nrelu a8\nrelu a9\n");
     assert_printed_as("relu a1\nrelu a3\nrelu a5\nrelu a7\n", "relu a1\nrelu a3\nrelu a5\nrelu a7\n");
@@ -207,9 +196,8 @@ static void only_lines_that_differ_in_a_counter_are_a_repeat(void **state)
                       "    add b{i} from before,s\nend\n");
 }
 
-static void any_float_comes_back(void **state)
+TEST(any_float_comes_back)
 {
-    (void)state;
     uint32_t bits = 1;
     for (int i = 0; i < 2000; i++) {
         float number;
@@ -223,9 +211,8 @@ static void any_float_comes_back(void **state)
     }
 }
 
-static void a_repeat_is_its_lines_so_many_times(void **state)
+TEST(a_repeat_is_its_lines_so_many_times)
 {
-    (void)state;
     struct net *const short_one = read_good(
         HEAD "conv2d stem filters 8 kernel 3 padding same\n"
         "repeat 2 as s\n repeat 3 as i from 0\n  conv2d b{s}.{i}.conv1 filters 8 kernel 3 padding same\n"
@@ -250,9 +237,8 @@ static void a_repeat_is_its_lines_so_many_times(void **state)
     net_close(short_one);
 }
 
-static void options_are_those_of_a_model_by_name(void **state)
+TEST(options_are_those_of_a_model_by_name)
 {
-    (void)state;
     static const char text[] = HEAD "conv2d a filters 2 kernel 1\ndropout b rate 0.5\nrelu c from b\n" TAIL;
     const struct input_transform transform = { .divisor = 2, .is_plain = true };
     struct net *net;
@@ -266,9 +252,8 @@ static void options_are_those_of_a_model_by_name(void **state)
     net_close(net);
 }
 
-static void all_that_is_wrong_is_told_with_its_line_and_nothing_that_follows_from_it(void **state)
+TEST(all_that_is_wrong_is_told_with_its_line_and_nothing_that_follows_from_it)
 {
-    (void)state;
     assert_told(HEAD "conv a filters 8 kernel 3\n"                             /* 4 */
                 "relu b\nconv2d c filter 8 kernel 3\nrelu d from a\n"           /* 5, 6, 7 */
                 "conv2d e from image filters 8 kernel 9\nadd f from e,d\n"      /* 8, 9 */
@@ -288,9 +273,8 @@ static void all_that_is_wrong_is_told_with_its_line_and_nothing_that_follows_fro
                 "16: dense needs 'units'\n16: no layer above is called 'nothing'\n");
 }
 
-static void lines_below_a_mistake_are_checked_where_it_says_nothing_of_their_shapes(void **state)
+TEST(lines_below_a_mistake_are_checked_where_it_says_nothing_of_their_shapes)
 {
-    (void)state;
     assert_told(HEAD "conv2d a filters 8 kernel 3\ndropout b rate 1.5\nrelu c form 1\nbatch_norm a\n" /* 4 to 7 */
                 "max_pool d kernel 7\n" TAIL, /* 8 */
                 "5: layer 'b': dropout rate 1.5 is not in [0, 1)\n6: relu has no 'form' (did you mean 'from'?)\n"
@@ -313,9 +297,8 @@ static void assert_line(const char *line, const char *problem)
     assert_told(text, problems);
 }
 
-static void every_mistake_in_a_line_has_its_words(void **state)
+TEST(every_mistake_in_a_line_has_its_words)
 {
-    (void)state;
     static const struct { const char *line, *problem; } rows[] = {
         { "relu", "the layer's name is missing behind 'relu'" },
         { "conv2d filters 8 kernel 3", "the layer's name is missing behind 'conv2d'" },
@@ -359,9 +342,8 @@ static void every_mistake_in_a_line_has_its_words(void **state)
         assert_line(rows[i].line, rows[i].problem);
 }
 
-static void a_mistake_in_a_repeat_is_told_once(void **state)
+TEST(a_mistake_in_a_repeat_is_told_once)
 {
-    (void)state;
     assert_told(HEAD "repeat 4 as i\nrelu r{i}\nconv2d c{i} filters 3 kernel 0\nend\n" TAIL,
                 "6: kernel: '0' is neither a whole number above 0 nor HEIGHTxWIDTH\n");
     assert_told(HEAD "repeat 2 as i\nrelu r\nend\n" TAIL,
@@ -371,9 +353,8 @@ static void a_mistake_in_a_repeat_is_told_once(void **state)
                 "4: 'repeat' has to be followed by how often, from 1 to 1024\n");
 }
 
-static void loops_that_would_never_end_are_refused(void **state)
+TEST(loops_that_would_never_end_are_refused)
 {
-    (void)state;
     char text[2048] = HEAD;
     for (int i = 0; i < 8; i++)
         snprintf(text + strlen(text), sizeof(text) - strlen(text), "repeat 1024 as i%d\n", i);
@@ -397,9 +378,8 @@ static void loops_that_would_never_end_are_refused(void **state)
 }
 
 /* What is found while lines are cut, put together, and looked at as a whole. */
-static void errors_come_in_the_order_of_the_lines(void **state)
+TEST(errors_come_in_the_order_of_the_lines)
 {
-    (void)state;
     assert_told(HEAD "relu a kernel 3\nrepeat 2\nrelu b from c\nend\nend\n"          /* 4 to 8 */
                 "relu d\x01\nrelu a\nrelu e\x02\nrelu f 7\n" TAIL,                    /* 9 to 12 */
                 "4: relu has no 'kernel'\n6: no layer above is called 'c'\n8: there is no repeat that this ends\n"
@@ -407,9 +387,8 @@ static void errors_come_in_the_order_of_the_lines(void **state)
                 "11: only a comment may hold the byte 0x02\n12: relu has no '7'\n");
 }
 
-static void a_header_that_is_wrong_is_told_and_the_layers_are_looked_at(void **state)
+TEST(a_header_that_is_wrong_is_told_and_the_layers_are_looked_at)
 {
-    (void)state;
     assert_told("image 8x8\nclasses 4\nclasses 3\nrelu aaa\ncon2d b\nrelu c from aab\n" TAIL,
                 "0: the line 'model NAME' is missing\n1: 'image' has to be followed by HEIGHTxWIDTHxCHANNELS\n"
                 "3: 'classes' is said twice (first in line 2)\n5: there is no layer 'con2d' (did you mean 'conv2d'?)\n"
@@ -420,9 +399,8 @@ static void a_header_that_is_wrong_is_told_and_the_layers_are_looked_at(void **s
                 "4: mean and deviation have one number, or 3, as the image has channels\n");
 }
 
-static void the_graph_as_a_whole_is_checked(void **state)
+TEST(the_graph_as_a_whole_is_checked)
 {
-    (void)state;
     assert_told(HEAD, "0: there are no layers\n");
     assert_told(HEAD "relu a\nrelu b\nrelu c from a\n" TAIL, "5: nothing reads 'b'\n");
     assert_told(HEAD "relu a\n", "4: this is the last layer, and no softmax_loss\n");
@@ -430,25 +408,4 @@ static void the_graph_as_a_whole_is_checked(void **state)
                 "7: layer 'r': comes behind the loss\n");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_model_is_printed_and_read_back_to_the_same_graph),
-        cmocka_unit_test(every_kind_of_layer_can_be_written),
-        cmocka_unit_test(every_layer_has_the_words_of_its_function),
-        cmocka_unit_test(layers_that_repeat_themselves_are_printed_once),
-        cmocka_unit_test(only_lines_that_differ_in_a_counter_are_a_repeat),
-        cmocka_unit_test(any_float_comes_back),
-        cmocka_unit_test(a_repeat_is_its_lines_so_many_times),
-        cmocka_unit_test(options_are_those_of_a_model_by_name),
-        cmocka_unit_test(all_that_is_wrong_is_told_with_its_line_and_nothing_that_follows_from_it),
-        cmocka_unit_test(lines_below_a_mistake_are_checked_where_it_says_nothing_of_their_shapes),
-        cmocka_unit_test(every_mistake_in_a_line_has_its_words),
-        cmocka_unit_test(a_mistake_in_a_repeat_is_told_once),
-        cmocka_unit_test(loops_that_would_never_end_are_refused),
-        cmocka_unit_test(errors_come_in_the_order_of_the_lines),
-        cmocka_unit_test(a_header_that_is_wrong_is_told_and_the_layers_are_looked_at),
-        cmocka_unit_test(the_graph_as_a_whole_is_checked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

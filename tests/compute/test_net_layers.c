@@ -1,16 +1,10 @@
 /* Tests of the kinds of layers: their shapes, parameters and attributes, and what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include "compute/net.h"
+#include "tests/helpers/test.h"
 
 static struct net *net_make(uint32_t channels, uint32_t height, uint32_t width)
 {
@@ -37,11 +31,10 @@ static const struct batch_norm usual = { .decay = 0.9, .epsilon = 1e-5f, .with_g
 
 /* ---- windows ---- */
 
-static void a_window_may_be_flat_or_tall(void **state)
+TEST(a_window_may_be_flat_or_tall)
 {
     const struct window flat = { .kernel_h = 1, .kernel_w = 7, .stride_h = 1, .stride_w = 2, .padding = PADDING_SAME };
     const struct window tall = { .kernel_h = 5, .kernel_w = 1, .stride_h = 2, .stride_w = 1, .padding = PADDING_VALID };
-    (void)state;
     struct net *const net = net_make(3, 17, 16);
     assert_int_equal(net_conv2d(net, "flat", NET_INPUT, 6, flat, true), 0);
     assert_int_equal(net_max_pool(net, "tall", 0, tall), 1);
@@ -59,13 +52,12 @@ static void a_window_may_be_flat_or_tall(void **state)
     net_close(net);
 }
 
-static void explicit_padding_is_taken_as_it_is(void **state)
+TEST(explicit_padding_is_taken_as_it_is)
 {
     const struct window window = {
         .kernel_h = 3, .kernel_w = 4, .stride_h = 2, .stride_w = 3, .padding = PADDING_EXPLICIT,
         .top = 1, .bottom = 2, .left = 0, .right = 3,
     };
-    (void)state;
     struct net *const net = net_make(2, 8, 9);
     assert_int_equal(net_average_pool(net, "pool", NET_INPUT, window), 0);
     const struct layer *const layer = &net->layers[0];
@@ -78,22 +70,20 @@ static void explicit_padding_is_taken_as_it_is(void **state)
 }
 
 /* The ordinary "pad 1" of a 3x3 window with stride 2, where SAME would pad only behind. */
-static void symmetric_padding_can_be_asked_for(void **state)
+TEST(symmetric_padding_can_be_asked_for)
 {
     const struct window window = {
         .kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2, .padding = PADDING_EXPLICIT,
         .top = 1, .bottom = 1, .left = 1, .right = 1,
     };
-    (void)state;
     struct net *const net = net_make(1, 56, 28);
     assert_int_equal(net_conv2d(net, "conv", NET_INPUT, 1, window, false), 0);
     assert_shape(net->layers[0].out, 1, 28, 14);
     net_close(net);
 }
 
-static void padding_as_wide_as_the_window_is_refused(void **state)
+TEST(padding_as_wide_as_the_window_is_refused)
 {
-    (void)state;
     for (uint32_t side = 0; side < 4; side++) {
         struct window window = window_square(3, 1, PADDING_EXPLICIT);
         *(uint32_t *[]){ &window.top, &window.bottom, &window.left, &window.right }[side] = 3;
@@ -102,11 +92,10 @@ static void padding_as_wide_as_the_window_is_refused(void **state)
     }
 }
 
-static void a_window_larger_than_the_padded_image_is_refused(void **state)
+TEST(a_window_larger_than_the_padded_image_is_refused)
 {
     struct window window = window_square(6, 1, PADDING_EXPLICIT);
     window.top = 1;
-    (void)state;
     struct net *net = net_make(1, 5, 6);
     assert_int_equal(net_average_pool(net, "fits", NET_INPUT, window), 0);
     net_close(net);
@@ -114,9 +103,8 @@ static void a_window_larger_than_the_padded_image_is_refused(void **state)
     assert_refused(net, net_average_pool(net, "large", NET_INPUT, window), "'large'");
 }
 
-static void a_global_average_leaves_one_number_of_each_channel(void **state)
+TEST(a_global_average_leaves_one_number_of_each_channel)
 {
-    (void)state;
     struct net *net = net_make(5, 7, 3);
     assert_int_equal(net_global_average(net, "mean", NET_INPUT), 0);
     assert_int_equal(net->layers[0].kind, LAYER_AVERAGE_POOL);
@@ -126,9 +114,8 @@ static void a_global_average_leaves_one_number_of_each_channel(void **state)
 
 /* ---- parameters ---- */
 
-static void a_convolution_without_bias_has_only_weights(void **state)
+TEST(a_convolution_without_bias_has_only_weights)
 {
-    (void)state;
     struct net *const net = net_make(3, 8, 8);
     net_conv2d(net, "conv", NET_INPUT, 4, window_square(3, 1, PADDING_SAME), false);
     assert_int_equal(net->parameter_count, 1);
@@ -163,7 +150,7 @@ static void check_norm(bool with_gamma, const struct parameter_row *rows, uint32
     net_close(net);
 }
 
-static void a_normalisation_has_gamma_beta_and_two_statistics(void **state)
+TEST(a_normalisation_has_gamma_beta_and_two_statistics)
 {
     static const struct parameter_row rows[] = {
         { PARAMETER_GAMMA, "bn.weight", true, false, 1 },
@@ -171,14 +158,12 @@ static void a_normalisation_has_gamma_beta_and_two_statistics(void **state)
         { PARAMETER_RUNNING_MEAN, "bn.running_mean", false, false, 0 },
         { PARAMETER_RUNNING_VARIANCE, "bn.running_var", false, false, 1 },
     };
-    (void)state;
     check_norm(true, rows, 4);
     check_norm(false, rows + 1, 3);
 }
 
-static void weights_and_biases_take_part_in_weight_decay(void **state)
+TEST(weights_and_biases_take_part_in_weight_decay)
 {
-    (void)state;
     struct net *const net = net_make(3, 4, 4);
     net_dense(net, "fc", NET_INPUT, 10, true);
     assert_true(net->parameters[0].decays && net->parameters[0].is_trained);
@@ -186,9 +171,8 @@ static void weights_and_biases_take_part_in_weight_decay(void **state)
     net_close(net);
 }
 
-static void totals_tell_what_is_trained_from_statistics(void **state)
+TEST(totals_tell_what_is_trained_from_statistics)
 {
-    (void)state;
     struct net *const net = net_make(3, 4, 4);
     net_conv2d(net, "conv", NET_INPUT, 7, window_square(3, 1, PADDING_SAME), false);
     net_batch_norm(net, "bn", 0, usual);
@@ -200,9 +184,8 @@ static void totals_tell_what_is_trained_from_statistics(void **state)
     net_close(net);
 }
 
-static void an_initialiser_can_be_chosen_for_each_kind_of_parameter(void **state)
+TEST(an_initialiser_can_be_chosen_for_each_kind_of_parameter)
 {
-    (void)state;
     struct net *net = net_make(3, 4, 4);
     const int64_t layer = net_dense(net, "fc", NET_INPUT, 10, true);
     assert_int_equal(net->parameters[0].initializer.kind, INITIALIZER_GLOROT_UNIFORM);
@@ -217,21 +200,19 @@ static void an_initialiser_can_be_chosen_for_each_kind_of_parameter(void **state
 
 /* ---- what a normalisation, a sum and padded channels refuse ---- */
 
-static void numbers_that_normalise_nothing_are_refused(void **state)
+TEST(numbers_that_normalise_nothing_are_refused)
 {
     static const struct batch_norm rows[] = {
         { -0.1f, 1e-5f, true }, { 1.1f, 1e-5f, true }, { NAN, 1e-5f, true }, { 0.9f, 0, true }, { 0.9f, NAN, false },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct net *const net = net_make(3, 4, 4);
         assert_refused(net, net_batch_norm(net, "bn", NET_INPUT, rows[i]), "'bn'");
     }
 }
 
-static void a_sum_is_of_two_values_of_one_shape(void **state)
+TEST(a_sum_is_of_two_values_of_one_shape)
 {
-    (void)state;
     struct net *net = net_make(3, 4, 4);
     net_relu(net, "relu", NET_INPUT);
     assert_int_equal(net_add(net, "sum", 0, NET_INPUT), 1);
@@ -245,9 +226,8 @@ static void a_sum_is_of_two_values_of_one_shape(void **state)
     assert_refused(net, net_add(net, "uneven", 0, NET_INPUT), "3x4x4");
 }
 
-static void channels_are_padded_on_both_sides_the_odd_one_behind(void **state)
+TEST(channels_are_padded_on_both_sides_the_odd_one_behind)
 {
-    (void)state;
     struct net *net = net_make(16, 9, 8);
     assert_int_equal(net_pad_channels(net, "pad", NET_INPUT, 32, 2), 0);
     assert_int_equal(net->layers[0].channels_before, 8);
@@ -262,9 +242,8 @@ static void channels_are_padded_on_both_sides_the_odd_one_behind(void **state)
 
 /* ---- what brings branches together, and what divides ---- */
 
-static void inputs_of_one_size_are_put_one_behind_the_other(void **state)
+TEST(inputs_of_one_size_are_put_one_behind_the_other)
 {
-    (void)state;
     struct net *net = net_make(3, 4, 5);
     net_conv2d(net, "conv", NET_INPUT, 7, window_square(1, 1, PADDING_VALID), false);
     net_max_pool(net, "pool", NET_INPUT, window_square(2, 2, PADDING_VALID));
@@ -281,21 +260,19 @@ static void inputs_of_one_size_are_put_one_behind_the_other(void **state)
     assert_refused(net, net_concat(net, "all", (const uint32_t[]){ NET_INPUT, NET_INPUT }, 2), "channels are too many");
 }
 
-static void responses_are_divided_by_what_is_above_0(void **state)
+TEST(responses_are_divided_by_what_is_above_0)
 {
     static const struct local_response_norm rows[] = {
         { 4, 1, 0.75f, 1 }, { 0, 1, 0.75f, 1 }, { 5, -1, 0.75f, 1 }, { 5, 1, NAN, 1 }, { 5, 1, 0.75f, 0 },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct net *const net = net_make(3, 4, 4);
         assert_refused(net, net_local_response_norm(net, "lrn", NET_INPUT, rows[i]), "'lrn'");
     }
 }
 
-static void a_dense_layer_without_bias_has_only_weights(void **state)
+TEST(a_dense_layer_without_bias_has_only_weights)
 {
-    (void)state;
     struct net *const net = net_make(3, 4, 4);
     net_dense(net, "fc", NET_INPUT, 10, false);
     assert_int_equal(net->parameter_count, 1);
@@ -303,9 +280,8 @@ static void a_dense_layer_without_bias_has_only_weights(void **state)
     net_close(net);
 }
 
-static void nothing_reads_an_auxiliary_loss_and_the_net_goes_on_behind_it(void **state)
+TEST(nothing_reads_an_auxiliary_loss_and_the_net_goes_on_behind_it)
 {
-    (void)state;
     struct net *net = net_make(3, 4, 4);
     net_dense(net, "fc", NET_INPUT, 10, true);
     assert_int_equal(net_auxiliary_loss(net, "second", 0, 0.4f), 1);
@@ -330,10 +306,9 @@ static void nothing_reads_an_auxiliary_loss_and_the_net_goes_on_behind_it(void *
 
 /* ---- the transform of pixels ---- */
 
-static void pixels_are_divided_by_255_unless_the_net_says_otherwise(void **state)
+TEST(pixels_are_divided_by_255_unless_the_net_says_otherwise)
 {
     const float mean[3] = { 0.5f, 0.25f, 0 }, deviation[3] = { 0.2f, 0.3f, 0.4f };
-    (void)state;
     struct net *const net = net_make(3, 4, 4);
     assert_true(net->transform.divisor == 255 && net->transform.is_plain);
     assert_int_equal(net_transform(net, 2, mean, deviation), 0);
@@ -345,10 +320,9 @@ static void pixels_are_divided_by_255_unless_the_net_says_otherwise(void **state
     net_close(net);
 }
 
-static void a_transform_that_is_not_finite_is_refused(void **state)
+TEST(a_transform_that_is_not_finite_is_refused)
 {
     const float ones[3] = { 1, 1, 1 }, zero[3] = { 1, 0, 1 }, nan_[3] = { 0, 0, NAN };
-    (void)state;
     struct net *net = net_make(3, 4, 4);
     assert_refused(net, net_transform(net, 0, NULL, NULL), "divides");
     net = net_make(3, 4, 4);
@@ -360,29 +334,4 @@ static void a_transform_that_is_not_finite_is_refused(void **state)
     assert_refused(net, net_transform(net, 1, ones, NULL), "17 channels");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_window_may_be_flat_or_tall),
-        cmocka_unit_test(explicit_padding_is_taken_as_it_is),
-        cmocka_unit_test(symmetric_padding_can_be_asked_for),
-        cmocka_unit_test(padding_as_wide_as_the_window_is_refused),
-        cmocka_unit_test(a_window_larger_than_the_padded_image_is_refused),
-        cmocka_unit_test(a_global_average_leaves_one_number_of_each_channel),
-        cmocka_unit_test(a_convolution_without_bias_has_only_weights),
-        cmocka_unit_test(a_normalisation_has_gamma_beta_and_two_statistics),
-        cmocka_unit_test(weights_and_biases_take_part_in_weight_decay),
-        cmocka_unit_test(totals_tell_what_is_trained_from_statistics),
-        cmocka_unit_test(an_initialiser_can_be_chosen_for_each_kind_of_parameter),
-        cmocka_unit_test(numbers_that_normalise_nothing_are_refused),
-        cmocka_unit_test(a_sum_is_of_two_values_of_one_shape),
-        cmocka_unit_test(channels_are_padded_on_both_sides_the_odd_one_behind),
-        cmocka_unit_test(inputs_of_one_size_are_put_one_behind_the_other),
-        cmocka_unit_test(responses_are_divided_by_what_is_above_0),
-        cmocka_unit_test(a_dense_layer_without_bias_has_only_weights),
-        cmocka_unit_test(nothing_reads_an_auxiliary_loss_and_the_net_goes_on_behind_it),
-        cmocka_unit_test(pixels_are_divided_by_255_unless_the_net_says_otherwise),
-        cmocka_unit_test(a_transform_that_is_not_finite_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,18 +1,12 @@
 /* The loops of batch normalisation: a bit a result masks as the results do, and a gradient that is given back in two
  * parts is the same as in one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compute/onednn/onednn_norm.h"
 #include "stage/random.h"
+#include "tests/helpers/test.h"
 
 enum { BLOCK_MAX = 64, PIXELS_MAX = 300, COUNT_MAX = BLOCK_MAX * PIXELS_MAX };
 
@@ -64,11 +58,10 @@ static void apply_and_mask(struct norm_plane plane, struct plane_numbers *number
                       numbers->sums + BLOCK_MAX);
 }
 
-static void bits_mask_as_the_results_do(void **state)
+TEST(bits_mask_as_the_results_do)
 {
     static const size_t blocks[] = { 8, 16, 24, 64 }, pixels[] = { 1, 7, 128, 129, PIXELS_MAX };
     struct plane_numbers *const bits = calloc(1, sizeof(*bits)), *const results = calloc(1, sizeof(*results));
-    (void)state;
     assert_non_null(bits);
     assert_non_null(results);
     for (enum value_type type = VALUE_FP32; type <= VALUE_BF16; type++)
@@ -89,11 +82,10 @@ static void bits_mask_as_the_results_do(void **state)
 }
 
 /* Of each pixel of 32, a word by channel. */
-static void a_bit_is_set_where_the_result_is_above_0(void **state)
+TEST(a_bit_is_set_where_the_result_is_above_0)
 {
     const struct norm_plane plane = { VALUE_FP32, 130, 24, 24 };
     struct plane_numbers *const numbers = calloc(1, sizeof(*numbers));
-    (void)state;
     assert_non_null(numbers);
     apply_and_mask(plane, numbers, true);
     assert_int_equal(norm_bit_words(plane), 5 * plane.block);
@@ -140,11 +132,10 @@ static void pass_and_give(struct norm_plane plane, bool by_line, bool adds, stru
     norm_give_back(plane, line, slope, by_line, in_two->values, in_two->gradient, adds, in_two->result);
 }
 
-static void what_is_paid_later_is_the_same(void **state)
+TEST(what_is_paid_later_is_the_same)
 {
     static const size_t blocks[] = { 1, 4, 8, 12, 16, 28, 40, 64 }, pixels[] = { 1, 129, PIXELS_MAX };
     struct plane_numbers *const at_once = calloc(1, sizeof(*at_once)), *const in_two = calloc(1, sizeof(*in_two));
-    (void)state;
     assert_non_null(at_once);
     assert_non_null(in_two);
     for (size_t b = 0; b < sizeof(blocks) / sizeof(blocks[0]); b++)
@@ -159,12 +150,4 @@ static void what_is_paid_later_is_the_same(void **state)
     free(in_two);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bits_mask_as_the_results_do),
-        cmocka_unit_test(a_bit_is_set_where_the_result_is_above_0),
-        cmocka_unit_test(what_is_paid_later_is_the_same),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,11 +1,4 @@
 /* Tests of the room that is proved for oneDNN: a proof and what is being made keep out of each other's way. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,6 +9,7 @@
 #include <time.h>
 
 #include "compute/onednn/onednn_room.h"
+#include "tests/helpers/test.h"
 
 static atomic_bool is_begun, is_proved;
 

@@ -1,17 +1,11 @@
 /* Tests of the update rules against their formulas in double precision, and of their
  * independence of how a range is split. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <string.h>
 
 #include "compute/optimizer.h"
 #include "stage/random.h"
+#include "tests/helpers/test.h"
 
 enum { COUNT = 203, STEPS = 20 };
 
@@ -124,10 +118,9 @@ static void update(const struct optimizer *optimizer, uint32_t step, struct aren
     optimizer_update(optimizer, &(struct optimizer_step){ step, 0.1f, 1.0f / 64 }, &range);
 }
 
-static void every_rule_follows_its_formula_over_many_steps(void **state)
+TEST(every_rule_follows_its_formula_over_many_steps)
 {
     static struct arenas arenas;
-    (void)state;
     for (size_t o = 0; o < OPTIMIZERS; o++) {
         struct scalars expected[COUNT] = { 0 };
         arenas_init(&arenas, &optimizers[o]);
@@ -144,10 +137,9 @@ static void every_rule_follows_its_formula_over_many_steps(void **state)
     }
 }
 
-static void any_split_of_a_range_gives_the_same_bits(void **state)
+TEST(any_split_of_a_range_gives_the_same_bits)
 {
     static struct arenas whole, split;
-    (void)state;
     for (size_t o = 0; o < OPTIMIZERS; o++)
         for (size_t cut = 0; cut <= COUNT; cut++) {
             arenas_init(&whole, &optimizers[o]);
@@ -163,10 +155,9 @@ static void any_split_of_a_range_gives_the_same_bits(void **state)
         }
 }
 
-static void gradients_are_only_read(void **state)
+TEST(gradients_are_only_read)
 {
     static struct arenas arenas;
-    (void)state;
     for (size_t o = 0; o < OPTIMIZERS; o++) {
         arenas_init(&arenas, &optimizers[o]);
         gradients_init(&arenas, 3);
@@ -181,10 +172,9 @@ static void gradients_are_only_read(void **state)
     (&(struct optimizer_range){ .weights = (w), .gradients = (g), .states = { (first), (second) }, .count = 1, \
                                 .decays = (does_decay) })
 
-static void the_scale_divides_the_sum_of_gradients_once(void **state)
+TEST(the_scale_divides_the_sum_of_gradients_once)
 {
     float w = 1, g = 12;
-    (void)state;
     const struct optimizer sgd = { .kind = OPTIMIZER_SGD, .weight_decay = 0.5f };
     const struct optimizer_step quarter = { .learning_rate = 0.25f, .gradient_scale = 1.0f / 4 };
     optimizer_update(&sgd, &quarter, ONE(&w, &g, NULL, NULL, true));
@@ -194,10 +184,9 @@ static void the_scale_divides_the_sum_of_gradients_once(void **state)
     assert_true(w == 1 - 0.25f * 3);
 }
 
-static void the_first_step_of_adadelta_is_4_4721e_4(void **state)
+TEST(the_first_step_of_adadelta_is_4_4721e_4)
 {
     float w = 0, g = 1, a = 0, d = 0;
-    (void)state;
     const struct optimizer adadelta = { .kind = OPTIMIZER_ADADELTA, .rho = 0.95f, .epsilon = 1e-8f };
     optimizer_update(&adadelta, &(struct optimizer_step){ 0, 1.0f, 1.0f },
                      ONE(&w, &g, &a, &d, true));
@@ -206,10 +195,9 @@ static void the_first_step_of_adadelta_is_4_4721e_4(void **state)
     assert_true(fabs(d - 0.05 * 4.4721e-4 * 4.4721e-4) < 1e-12);
 }
 
-static void a_zero_gradient_and_no_decay_leave_the_weights(void **state)
+TEST(a_zero_gradient_and_no_decay_leave_the_weights)
 {
     static struct arenas arenas, before;
-    (void)state;
     for (size_t o = 0; o < OPTIMIZERS; o++) {
         if (optimizers[o].weight_decay > 0)
             continue;
@@ -220,10 +208,9 @@ static void a_zero_gradient_and_no_decay_leave_the_weights(void **state)
     }
 }
 
-static void a_gradient_that_is_not_finite_shows_in_the_weights(void **state)
+TEST(a_gradient_that_is_not_finite_shows_in_the_weights)
 {
     static struct arenas arenas;
-    (void)state;
     for (size_t o = 0; o < OPTIMIZERS; o++) {
         arenas_init(&arenas, &optimizers[o]);
         gradients_init(&arenas, 0);
@@ -235,10 +222,9 @@ static void a_gradient_that_is_not_finite_shows_in_the_weights(void **state)
 }
 
 /* What a run that goes on at a step computes must not depend on where it began. */
-static void the_correction_of_adam_is_that_of_the_step_of_the_run(void **state)
+TEST(the_correction_of_adam_is_that_of_the_step_of_the_run)
 {
     const struct optimizer adam = { .kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8f };
-    (void)state;
     for (uint64_t number = 0; number < 2000; number += 7) {
         float w = 1, m = 0.02f, v = 0.0009f, g = 0;
         optimizer_update(&adam, &(struct optimizer_step){ number, 0.5f, 1.0f },
@@ -248,14 +234,13 @@ static void the_correction_of_adam_is_that_of_the_step_of_the_run(void **state)
     }
 }
 
-static void lars_scales_the_rate_by_the_norms_of_the_whole_parameter(void **state)
+TEST(lars_scales_the_rate_by_the_norms_of_the_whole_parameter)
 {
     const struct optimizer lars = { .kind = OPTIMIZER_LARS, .trust = 0.01, .weight_decay = 0.1f };
     const struct optimizer_step step = { .learning_rate = 2.0f, .gradient_scale = 1.0f / 4 };
     double w_squares = 25, g_squares = 16;
     float w = 3, g = 8, a = 0;
     struct optimizer_range range = *ONE(&w, &g, &a, NULL, true);
-    (void)state;
     range.weight_squares = &w_squares;
     range.gradient_squares = &g_squares;
     optimizer_update(&lars, &step, &range);
@@ -274,14 +259,13 @@ static void lars_scales_the_rate_by_the_norms_of_the_whole_parameter(void **stat
 }
 
 /* 1e-6 beside the norm is PyTorch's. */
-static void gradients_that_are_too_long_are_shortened_before_they_decay(void **state)
+TEST(gradients_that_are_too_long_are_shortened_before_they_decay)
 {
     const struct optimizer sgd = { .kind = OPTIMIZER_SGD, .weight_decay = 0.5f, .clip_norm = 3 };
     const struct optimizer_step step = { .learning_rate = 1.0f, .gradient_scale = 1.0f / 4 };
     double squares = 1600;      /* a norm of 10 */
     float w = 2, g = 8;
     struct optimizer_range range = *ONE(&w, &g, NULL, NULL, true);
-    (void)state;
     range.all_squares = &squares;
     optimizer_update(&sgd, &step, &range);
     assert_true(fabs(w - (2 - (2 * 3 / (10 + 1e-6) + 0.5 * 2))) < 1e-6);
@@ -291,18 +275,16 @@ static void gradients_that_are_too_long_are_shortened_before_they_decay(void **s
     assert_true(w == 2 - (2 + 0.5f * 2));
 }
 
-static void only_the_mean_square_of_rmsprop_begins_at_1(void **state)
+TEST(only_the_mean_square_of_rmsprop_begins_at_1)
 {
-    (void)state;
     for (int kind = 0; kind < OPTIMIZER_KIND_COUNT; kind++)
         for (uint32_t i = 0; i < optimizer_state_count((enum optimizer_kind)kind); i++)
             assert_true(optimizer_state_start((enum optimizer_kind)kind, i) ==
                         (kind == OPTIMIZER_RMSPROP && i == 0 ? 1.0f : 0.0f));
 }
 
-static void every_kind_has_its_number_of_states(void **state)
+TEST(every_kind_has_its_number_of_states)
 {
-    (void)state;
     assert_int_equal(optimizer_state_count(OPTIMIZER_SGD), 0);
     assert_int_equal(optimizer_state_count(OPTIMIZER_MOMENTUM), 1);
     assert_int_equal(optimizer_state_count(OPTIMIZER_NESTEROV), 1);
@@ -314,21 +296,4 @@ static void every_kind_has_its_number_of_states(void **state)
     assert_int_equal(optimizer_state_count(OPTIMIZER_LARS), 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_rule_follows_its_formula_over_many_steps),
-        cmocka_unit_test(any_split_of_a_range_gives_the_same_bits),
-        cmocka_unit_test(gradients_are_only_read),
-        cmocka_unit_test(the_scale_divides_the_sum_of_gradients_once),
-        cmocka_unit_test(the_first_step_of_adadelta_is_4_4721e_4),
-        cmocka_unit_test(a_zero_gradient_and_no_decay_leave_the_weights),
-        cmocka_unit_test(a_gradient_that_is_not_finite_shows_in_the_weights),
-        cmocka_unit_test(the_correction_of_adam_is_that_of_the_step_of_the_run),
-        cmocka_unit_test(lars_scales_the_rate_by_the_norms_of_the_whole_parameter),
-        cmocka_unit_test(gradients_that_are_too_long_are_shortened_before_they_decay),
-        cmocka_unit_test(only_the_mean_square_of_rmsprop_begins_at_1),
-        cmocka_unit_test(every_kind_has_its_number_of_states),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

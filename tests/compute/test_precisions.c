@@ -1,14 +1,8 @@
 /* Tests of every precision on every backend: a step gives what the reference gives in fp32, but for what the precision
  * rounds away. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/helpers/network/network_check.h"
 #include "tests/helpers/network/network_distance.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_long.h"
 
 enum { COUNT = 6 };
@@ -63,9 +57,8 @@ static void check_chains(const char *backend)
     check_precisions(backend, network_random_net);
 }
 
-static void chains_give_what_the_reference_gives(void **state)
+TEST(chains_give_what_the_reference_gives)
 {
-    (void)state;
     precisions_checked = 0;
     network_for_each_backend(check_chains);
     if (precisions_checked == 0)
@@ -77,20 +70,12 @@ static void check_graphs(const char *backend)
     check_precisions(backend, network_random_graph);
 }
 
-static void graphs_give_what_the_reference_gives(void **state)
+TEST(graphs_give_what_the_reference_gives)
 {
-    (void)state;
     precisions_checked = 0;
     network_for_each_backend(check_graphs);
     if (precisions_checked == 0)
         skip();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chains_give_what_the_reference_gives),
-        cmocka_unit_test(graphs_give_what_the_reference_gives),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

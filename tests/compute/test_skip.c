@@ -1,11 +1,4 @@
 /* Steps whose gradients are not finite are left out: the tower is as if they had never been, on every backend. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +6,7 @@
 #include "compute/snapshot.h"
 #include "compute/update/average.h"
 #include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/test.h"
 
 /* A convolution whose numbers the batch normalisation behind it sees, so that statistics break as well. */
 static struct net *open_net(void)
@@ -137,9 +131,8 @@ static void check_left_out(const char *backend)
     net_close(net);
 }
 
-static void a_step_that_is_left_out_changes_nothing(void **state)
+TEST(a_step_that_is_left_out_changes_nothing)
 {
-    (void)state;
     network_for_each_backend(check_left_out);
 }
 
@@ -176,17 +169,9 @@ static void check_infinite_loss(const char *backend)
     net_close(net);
 }
 
-static void a_loss_that_is_not_finite_is_found_in_the_gradients(void **state)
+TEST(a_loss_that_is_not_finite_is_found_in_the_gradients)
 {
-    (void)state;
     network_for_each_backend(check_infinite_loss);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_that_is_left_out_changes_nothing),
-        cmocka_unit_test(a_loss_that_is_not_finite_is_found_in_the_gradients),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

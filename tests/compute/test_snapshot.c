@@ -1,12 +1,5 @@
 /* Tests of a tower's state on the host, on every backend: it is what the tower has, it stays
  * what it was, and another tower goes on from it bit for bit. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,6 +7,7 @@
 
 #include "compute/snapshot.h"
 #include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 
 enum { STEPS = 4, CARRIED_MAX = 256 };
@@ -168,15 +162,13 @@ static void check_resume_of_every_rule(const char *backend)
         check_resume(backend, &optimizers[o], PRECISION_FP32);
 }
 
-static void a_tower_goes_on_from_a_state_bit_for_bit(void **state)
+TEST(a_tower_goes_on_from_a_state_bit_for_bit)
 {
-    (void)state;
     network_for_each_backend(check_resume_of_every_rule);
 }
 
-static void a_tower_of_16_bits_goes_on_with_its_loss_scale(void **state)
+TEST(a_tower_of_16_bits_goes_on_with_its_loss_scale)
 {
-    (void)state;
     if (test_device_is_inline())
         skip();
     check_resume("cuda", &optimizers[1], PRECISION_BF16);
@@ -213,9 +205,8 @@ static void check_plain(const char *backend)
     }
 }
 
-static void the_plain_form_is_the_one_the_tower_reads(void **state)
+TEST(the_plain_form_is_the_one_the_tower_reads)
 {
-    (void)state;
     network_for_each_backend(check_plain);
 }
 
@@ -245,9 +236,8 @@ static void check_stays(const char *backend)
     net_close(net);
 }
 
-static void a_snapshot_is_of_the_moment_it_was_queued(void **state)
+TEST(a_snapshot_is_of_the_moment_it_was_queued)
 {
-    (void)state;
     network_for_each_backend(check_stays);
 }
 
@@ -289,9 +279,8 @@ static void check_shown(const char *backend)
     net_close(net);
 }
 
-static void a_snapshot_that_shows_has_weights_and_gradients(void **state)
+TEST(a_snapshot_that_shows_has_weights_and_gradients)
 {
-    (void)state;
     network_for_each_backend(check_shown);
 }
 
@@ -352,9 +341,8 @@ static void check_last(const char *backend)
         check_last_of(backend, &optimizers[i]);
 }
 
-static void the_last_state_is_put_together_in_the_towers_own_memory(void **state)
+TEST(the_last_state_is_put_together_in_the_towers_own_memory)
 {
-    (void)state;
     network_for_each_backend(check_last);
 }
 
@@ -392,22 +380,9 @@ static void check_memory(const char *backend)
     net_close(net);
 }
 
-static void its_memory_is_known_before_it_is_taken(void **state)
+TEST(its_memory_is_known_before_it_is_taken)
 {
-    (void)state;
     network_for_each_backend(check_memory);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_tower_goes_on_from_a_state_bit_for_bit),
-        cmocka_unit_test(a_tower_of_16_bits_goes_on_with_its_loss_scale),
-        cmocka_unit_test(the_plain_form_is_the_one_the_tower_reads),
-        cmocka_unit_test(a_snapshot_is_of_the_moment_it_was_queued),
-        cmocka_unit_test(a_snapshot_that_shows_has_weights_and_gradients),
-        cmocka_unit_test(the_last_state_is_put_together_in_the_towers_own_memory),
-        cmocka_unit_test(its_memory_is_known_before_it_is_taken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,16 +1,10 @@
 /* Tests of sums of squares: they are right, and the same bits however they are cut. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 
 #include "compute/update/squares.h"
 #include "stage/random.h"
+#include "tests/helpers/test.h"
 
 static const size_t counts[] = { 0, 1, 15, 16, 17, 63, 64, 65, 4095, 4096, 4097, 4160, 8191, 100003, 262144 };
 enum { COUNTS = sizeof(counts) / sizeof(counts[0]) };
@@ -33,9 +27,8 @@ static double sum_of(const float *floats, size_t count)
     return sum[0];
 }
 
-static void a_sum_is_that_of_all_squares_once(void **state)
+TEST(a_sum_is_that_of_all_squares_once)
 {
-    (void)state;
     for (size_t c = 0; c < COUNTS; c++) {
         float *const floats = draw(counts[c]);
         long double expected = 0;
@@ -46,9 +39,8 @@ static void a_sum_is_that_of_all_squares_once(void **state)
     }
 }
 
-static void parts_may_be_summed_in_any_order(void **state)
+TEST(parts_may_be_summed_in_any_order)
 {
-    (void)state;
     for (size_t c = 0; c < COUNTS; c++) {
         float *const floats = draw(counts[c]);
         const double whole = sum_of(floats, counts[c]);
@@ -64,19 +56,17 @@ static void parts_may_be_summed_in_any_order(void **state)
     }
 }
 
-static void parts_cover_every_count(void **state)
+TEST(parts_cover_every_count)
 {
-    (void)state;
     for (size_t count = 0; count < 20000; count++) {
         assert_true(squares_part_floats(count) * SQUARES_PARTS >= count);
         assert_int_equal(squares_part_floats(count) % 64, 0);
     }
 }
 
-static void what_is_no_number_or_too_large_stays_so(void **state)
+TEST(what_is_no_number_or_too_large_stays_so)
 {
     float floats[70] = { 0 };
-    (void)state;
     floats[69] = INFINITY;
     assert_true(isinf(sum_of(floats, 70)));
     floats[3] = NAN;
@@ -85,13 +75,4 @@ static void what_is_no_number_or_too_large_stays_so(void **state)
     assert_true(isfinite(sum_of(floats, 70)));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sum_is_that_of_all_squares_once),
-        cmocka_unit_test(parts_may_be_summed_in_any_order),
-        cmocka_unit_test(parts_cover_every_count),
-        cmocka_unit_test(what_is_no_number_or_too_large_stays_so),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

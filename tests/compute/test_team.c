@@ -1,11 +1,4 @@
 /* Tests of teams: what is split, and what happens where the system has no room for a team's threads. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +7,7 @@
 #include <unistd.h>
 
 #include "compute/team.h"
+#include "tests/helpers/test.h"
 
 enum { COUNT = 1000, GRAIN = 16 };
 
@@ -25,9 +19,8 @@ static void add_one(void *arg, uint32_t member, size_t first, size_t end)
         numbers[i]++;
 }
 
-static void every_member_count_does_everything_once(void **state)
+TEST(every_member_count_does_everything_once)
 {
-    (void)state;
     for (uint32_t threads = 1; threads <= 5; threads++) {
         int numbers[COUNT] = { 0 };
         assert_int_equal(team_start(threads), 0);
@@ -45,9 +38,8 @@ static void add_seen(void *arg, uint32_t member, size_t first, size_t end)
         seen[i]++;
 }
 
-static void a_team_does_everything_once_in_whole_grains(void **state)
+TEST(a_team_does_everything_once_in_whole_grains)
 {
-    (void)state;
     for (uint32_t threads = 1; threads <= 5; threads++)
         for (size_t count = 0; count < 100; count += 7)
             for (size_t grain = 1; grain <= 16; grain *= 4) {
@@ -77,21 +69,12 @@ static int start_without_room(void)
     return team_start(8) == -EAGAIN ? 42 : 2;
 }
 
-static void a_team_that_cannot_be_had_is_an_error_and_no_end(void **state)
+TEST(a_team_that_cannot_be_had_is_an_error_and_no_end)
 {
-    (void)state;
     const char *const sanitizer = getenv("PIPETRAIN_SANITIZER");
     if (sanitizer != NULL && strcmp(sanitizer, "no") != 0)
         skip();                 /* which maps more than any limit */
     assert_int_equal(code_of(start_without_room), 42);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_team_that_cannot_be_had_is_an_error_and_no_end),
-        cmocka_unit_test(every_member_count_does_everything_once),
-        cmocka_unit_test(a_team_does_everything_once_in_whole_grains),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

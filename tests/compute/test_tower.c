@@ -1,12 +1,5 @@
 /* Tests of a tower on every backend: weights from the seed alone, slices that sum to the
  * whole batch, empty slices, the slot's life, refusals. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,6 +10,7 @@
 #include "tests/helpers/capture.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 
 /* ---- weights ---- */
@@ -39,9 +33,8 @@ static void check_initial_weights(const char *backend)
     net_close(net);
 }
 
-static void initial_weights_are_those_of_the_seed(void **state)
+TEST(initial_weights_are_those_of_the_seed)
 {
-    (void)state;
     network_for_each_backend(check_initial_weights);
 }
 
@@ -63,9 +56,8 @@ static void check_start(const char *backend)
     net_close(net);
 }
 
-static void initial_values_leave_nothing_in_the_gradients(void **state)
+TEST(initial_values_leave_nothing_in_the_gradients)
 {
-    (void)state;
     network_for_each_backend(check_start);
 }
 
@@ -90,9 +82,8 @@ static void check_write(const char *backend)
     net_close(net);
 }
 
-static void weights_that_are_written_are_read_back(void **state)
+TEST(weights_that_are_written_are_read_back)
 {
-    (void)state;
     network_for_each_backend(check_write);
 }
 
@@ -176,9 +167,8 @@ static void check_towers(const char *backend)
     net_close(net);
 }
 
-static void towers_with_slices_step_like_one_tower_with_the_batch(void **state)
+TEST(towers_with_slices_step_like_one_tower_with_the_batch)
 {
-    (void)state;
     network_for_each_backend(check_towers);
 }
 
@@ -202,9 +192,8 @@ static void check_empty(const char *backend)
     net_close(net);
 }
 
-static void an_empty_slice_has_no_loss_and_gradients_of_zero(void **state)
+TEST(an_empty_slice_has_no_loss_and_gradients_of_zero)
 {
-    (void)state;
     network_for_each_backend(check_empty);
 }
 
@@ -271,9 +260,8 @@ static void check_pieces(const char *backend)
     net_close(net);
 }
 
-static void the_gradients_of_pieces_add_up_to_those_of_the_slice(void **state)
+TEST(the_gradients_of_pieces_add_up_to_those_of_the_slice)
 {
-    (void)state;
     network_for_each_backend(check_pieces);
 }
 
@@ -298,9 +286,8 @@ static void check_wide_empty(const char *backend)
     net_close(net);
 }
 
-static void an_empty_slice_clears_arenas_of_any_size(void **state)
+TEST(an_empty_slice_clears_arenas_of_any_size)
 {
-    (void)state;
     network_for_each_backend(check_wide_empty);
 }
 
@@ -320,9 +307,8 @@ static void check_only_empty(const char *backend)
     net_close(net);
 }
 
-static void a_tower_that_never_gets_a_sample_takes_part(void **state)
+TEST(a_tower_that_never_gets_a_sample_takes_part)
 {
-    (void)state;
     network_for_each_backend(check_only_empty);
 }
 
@@ -346,9 +332,8 @@ static void check_ready(const char *backend)
     net_close(net);
 }
 
-static void a_prefix_that_is_ready_does_not_change_any_more(void **state)
+TEST(a_prefix_that_is_ready_does_not_change_any_more)
 {
-    (void)state;
     network_for_each_backend(check_ready);
 }
 
@@ -380,9 +365,8 @@ static void check_slot(const char *backend)
     net_close(net);
 }
 
-static void a_slot_that_is_free_is_not_read_any_more(void **state)
+TEST(a_slot_that_is_free_is_not_read_any_more)
 {
-    (void)state;
     network_for_each_backend(check_slot);
 }
 
@@ -425,9 +409,8 @@ static void check_wait(const char *backend)
     net_close(net);
 }
 
-static void a_slot_is_not_read_before_it_is_ready(void **state)
+TEST(a_slot_is_not_read_before_it_is_ready)
 {
-    (void)state;
     network_for_each_backend(check_wait);
 }
 
@@ -460,9 +443,8 @@ static void check_repeat(const char *backend)
     }
 }
 
-static void a_step_gives_the_same_bits_whatever_ran_before(void **state)
+TEST(a_step_gives_the_same_bits_whatever_ran_before)
 {
-    (void)state;
     network_for_each_backend(check_repeat);
 }
 
@@ -486,9 +468,8 @@ static void check_position(const char *backend)
     net_close(net);
 }
 
-static void dropout_follows_position_and_epoch_of_the_slot(void **state)
+TEST(dropout_follows_position_and_epoch_of_the_slot)
 {
-    (void)state;
     network_for_each_backend(check_position);
 }
 
@@ -518,9 +499,8 @@ static void check_evaluation(const char *backend)
     net_close(plain);
 }
 
-static void evaluation_drops_nothing_and_changes_nothing(void **state)
+TEST(evaluation_drops_nothing_and_changes_nothing)
 {
-    (void)state;
     network_for_each_backend(check_evaluation);
 }
 
@@ -539,9 +519,8 @@ static void check_refusals(const char *backend)
     net_close(net);
 }
 
-static void slices_without_a_plan_and_nets_with_branches_are_refused(void **state)
+TEST(slices_without_a_plan_and_nets_with_branches_are_refused)
 {
-    (void)state;
     network_for_each_backend(check_refusals);
 }
 
@@ -580,9 +559,8 @@ static void check_short_of_memory(const char *backend)
     net_close(net);
 }
 
-static void a_tower_short_of_memory_at_any_point_does_not_open(void **state)
+TEST(a_tower_short_of_memory_at_any_point_does_not_open)
 {
-    (void)state;
     network_for_each_backend(check_short_of_memory);
 }
 
@@ -610,9 +588,8 @@ static void check_description(const char *backend)
     net_close(net);
 }
 
-static void memory_and_layers_are_described(void **state)
+TEST(memory_and_layers_are_described)
 {
-    (void)state;
     network_for_each_backend(check_description);
 }
 
@@ -642,33 +619,9 @@ static void check_giant(const char *backend)
     net_close(net);
 }
 
-static void sizes_that_overflow_are_refused(void **state)
+TEST(sizes_that_overflow_are_refused)
 {
-    (void)state;
     network_for_each_backend(check_giant);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(initial_weights_are_those_of_the_seed),
-        cmocka_unit_test(initial_values_leave_nothing_in_the_gradients),
-        cmocka_unit_test(weights_that_are_written_are_read_back),
-        cmocka_unit_test(towers_with_slices_step_like_one_tower_with_the_batch),
-        cmocka_unit_test(the_gradients_of_pieces_add_up_to_those_of_the_slice),
-        cmocka_unit_test(an_empty_slice_has_no_loss_and_gradients_of_zero),
-        cmocka_unit_test(an_empty_slice_clears_arenas_of_any_size),
-        cmocka_unit_test(a_tower_that_never_gets_a_sample_takes_part),
-        cmocka_unit_test(a_prefix_that_is_ready_does_not_change_any_more),
-        cmocka_unit_test(a_slot_that_is_free_is_not_read_any_more),
-        cmocka_unit_test(a_slot_is_not_read_before_it_is_ready),
-        cmocka_unit_test(a_step_gives_the_same_bits_whatever_ran_before),
-        cmocka_unit_test(dropout_follows_position_and_epoch_of_the_slot),
-        cmocka_unit_test(evaluation_drops_nothing_and_changes_nothing),
-        cmocka_unit_test(slices_without_a_plan_and_nets_with_branches_are_refused),
-        cmocka_unit_test(a_tower_short_of_memory_at_any_point_does_not_open),
-        cmocka_unit_test(memory_and_layers_are_described),
-        cmocka_unit_test(sizes_that_overflow_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,13 +1,7 @@
 /* Tests of the update rules against 100 steps of the optimizers of others (optimizer_trajectories.py). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "compute/optimizer.h"
 #include "compute/update/squares.h"
+#include "tests/helpers/test.h"
 #include "tests/peers/optimizer_trajectories.h"
 #include "tests/peers/trajectory_numbers.h"
 
@@ -50,9 +44,8 @@ static void take_step(struct numbers *numbers, const struct trajectory *trajecto
     optimizer_update(&trajectory->optimizer, &step, &range);
 }
 
-static void every_rule_goes_the_way_of_those_it_is_named_for(void **state)
+TEST(every_rule_goes_the_way_of_those_it_is_named_for)
 {
-    (void)state;
     for (uint32_t t = 0; t < TRAJECTORIES; t++) {
         struct numbers numbers;
         uint32_t point = 0;
@@ -66,21 +59,13 @@ static void every_rule_goes_the_way_of_those_it_is_named_for(void **state)
     }
 }
 
-static void there_is_a_way_for_every_rule(void **state)
+TEST(there_is_a_way_for_every_rule)
 {
     bool is_there[OPTIMIZER_KIND_COUNT] = { false };
-    (void)state;
     for (uint32_t t = 0; t < TRAJECTORIES; t++)
         is_there[trajectories[t].optimizer.kind] = true;
     for (int kind = 0; kind < OPTIMIZER_KIND_COUNT; kind++)
         assert_true(is_there[kind]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_rule_goes_the_way_of_those_it_is_named_for),
-        cmocka_unit_test(there_is_a_way_for_every_rule),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

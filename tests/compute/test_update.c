@@ -1,16 +1,10 @@
 /* Tests of a tower's updates on every backend: they are the optimizer over the arenas, in
  * any pieces, and training learns. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 
 #include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/test_long.h"
 
@@ -44,9 +38,8 @@ static void stand_open_with(struct stand *stand, const char *backend, const stru
 }
 
 /* In the reference backend a stored parameter is the plain one. */
-static void an_update_is_the_optimizer_over_the_arenas(void **state)
+TEST(an_update_is_the_optimizer_over_the_arenas)
 {
-    (void)state;
     if (!test_device_is_inline())
         skip();
     struct net *net = stand_net(0.0f);
@@ -101,9 +94,8 @@ static void lars_in_double(const struct optimizer *o, bool adapts, size_t count,
 }
 
 /* In the reference backend a stored parameter is the plain one. */
-static void lars_gives_every_weight_but_no_bias_a_rate_of_its_own(void **state)
+TEST(lars_gives_every_weight_but_no_bias_a_rate_of_its_own)
 {
-    (void)state;
     if (!test_device_is_inline())
         skip();
     struct net *net = stand_net(0.0f);
@@ -182,9 +174,8 @@ static void check_clip(const char *backend)
     net_close(net);
 }
 
-static void gradients_whose_norm_is_too_large_are_shortened_to_it(void **state)
+TEST(gradients_whose_norm_is_too_large_are_shortened_to_it)
 {
-    (void)state;
     network_for_each_backend(check_clip);
 }
 
@@ -220,9 +211,8 @@ static void check_limit(const char *backend)
     net_close(net);
 }
 
-static void gradients_that_are_too_large_become_the_limit(void **state)
+TEST(gradients_that_are_too_large_become_the_limit)
 {
-    (void)state;
     network_for_each_backend(check_limit);
 }
 
@@ -256,9 +246,8 @@ static void check_threads(const char *backend)
     net_close(net);
 }
 
-static void an_update_by_any_number_of_threads_gives_the_same_bits(void **state)
+TEST(an_update_by_any_number_of_threads_gives_the_same_bits)
 {
-    (void)state;
     network_for_each_backend(check_threads);
 }
 
@@ -294,9 +283,8 @@ static void check_pieces(const char *backend)
     net_close(net);
 }
 
-static void updating_bucket_by_bucket_gives_the_same_bits(void **state)
+TEST(updating_bucket_by_bucket_gives_the_same_bits)
 {
-    (void)state;
     network_for_each_backend(check_pieces);
 }
 
@@ -327,9 +315,8 @@ static void check_learning(const char *backend)
     net_close(net);
 }
 
-static void every_optimizer_learns_a_small_batch(void **state)
+TEST(every_optimizer_learns_a_small_batch)
 {
-    (void)state;
     network_for_each_backend(check_learning);
 }
 
@@ -389,23 +376,9 @@ static void check_scale(const char *backend)
     net_close(net);
 }
 
-static void weights_scaled_in_place_are_those_the_tower_computes_with(void **state)
+TEST(weights_scaled_in_place_are_those_the_tower_computes_with)
 {
-    (void)state;
     network_for_each_backend(check_scale);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_update_is_the_optimizer_over_the_arenas),
-        cmocka_unit_test(lars_gives_every_weight_but_no_bias_a_rate_of_its_own),
-        cmocka_unit_test(gradients_whose_norm_is_too_large_are_shortened_to_it),
-        cmocka_unit_test(gradients_that_are_too_large_become_the_limit),
-        cmocka_unit_test(an_update_by_any_number_of_threads_gives_the_same_bits),
-        cmocka_unit_test(updating_bucket_by_bucket_gives_the_same_bits),
-        cmocka_unit_test(every_optimizer_learns_a_small_batch),
-        cmocka_unit_test(weights_scaled_in_place_are_those_the_tower_computes_with),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

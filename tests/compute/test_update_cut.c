@@ -1,14 +1,8 @@
 /* Tests of how the arena is cut for updates: what decays, what has a rate of its own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 
 #include "compute/update/update_cut.h"
+#include "tests/helpers/test.h"
 
 static struct net *net_make(void)
 {
@@ -96,9 +90,8 @@ static void check_scope(const struct net *net, const struct optimizer *optimizer
     arenas_release(&arenas);
 }
 
-static void weights_decay_that_are_in_the_scope(void **state)
+TEST(weights_decay_that_are_in_the_scope)
 {
-    (void)state;
     struct net *const net = net_make();
     for (int scope = DECAY_NO_NORMS; scope <= DECAY_WEIGHTS; scope++) {
         const struct optimizer sgd = { .decay_scope = (enum decay_scope)scope, .weight_decay = 0.1f };
@@ -111,20 +104,12 @@ static void weights_decay_that_are_in_the_scope(void **state)
     net_close(net);
 }
 
-static void without_decay_the_arena_is_one_range_but_for_what_adapts(void **state)
+TEST(without_decay_the_arena_is_one_range_but_for_what_adapts)
 {
-    (void)state;
     struct net *const net = net_make();
     check_scope(net, &(struct optimizer){ .kind = OPTIMIZER_ADAM, .decay_scope = DECAY_ALL });
     check_scope(net, &(struct optimizer){ .kind = OPTIMIZER_LARS });
     net_close(net);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights_decay_that_are_in_the_scope),
-        cmocka_unit_test(without_decay_the_arena_is_one_range_but_for_what_adapts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -2,19 +2,13 @@
  * the block says which value it belongs to, or which parts of which gradient have been added up
  * in it; every read checks that it finds what it expects, and between instants everything that
  * the plan holds nothing in is painted. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "compute/plan/values.h"
 #include "stage/random.h"
 #include "tests/helpers/network/network.h"
+#include "tests/helpers/test.h"
 
 enum { GRAPHS = 400, WORDS = 2 };       /* words of memory per number of a value */
 
@@ -406,9 +400,8 @@ static bool simulate(const struct planned *planned, const struct value_use *real
 
 static struct planned planned;
 
-static void what_is_read_is_what_was_written_last(void **state)
+TEST(what_is_read_is_what_was_written_last)
 {
-    (void)state;
     for (uint32_t seed = 0; seed < GRAPHS; seed++)
         for (int training = 0; training <= 1; training++) {
             planned_open(&planned, seed, training != 0);
@@ -479,9 +472,8 @@ static uint32_t count_caught(const struct lie *lie)
     return caught;
 }
 
-static void layers_that_do_not_do_what_they_said_are_caught(void **state)
+TEST(layers_that_do_not_do_what_they_said_are_caught)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
         uint32_t caught = 0;
         for (uint32_t seed = 0; seed < GRAPHS && caught < 10; seed++) {
@@ -505,10 +497,9 @@ static uint32_t count_reads_from(const struct fusion *fusion, uint32_t head, uin
 }
 
 /* In training backward reads again what was read in front. */
-static void nothing_is_written_over_a_value_that_others_read(void **state)
+TEST(nothing_is_written_over_a_value_that_others_read)
 {
     uint32_t in_place[2] = { 0, 0 };
-    (void)state;
     for (uint32_t seed = 0; seed < GRAPHS; seed++) {
         const bool training = seed % 2 == 0;
         planned_open(&planned, seed, training);
@@ -527,10 +518,9 @@ static void nothing_is_written_over_a_value_that_others_read(void **state)
 }
 
 /* A grown value has the bytes of the widest of its buffer in front of it, and no gradient elsewhere. */
-static void values_that_grow_lie_in_one_buffer_and_so_do_their_gradients(void **state)
+TEST(values_that_grow_lie_in_one_buffer_and_so_do_their_gradients)
 {
     uint32_t count = 0;
-    (void)state;
     for (uint32_t seed = 0; seed < GRAPHS; seed++) {
         planned_open(&planned, seed, true);
         const struct value *const values = planned.plan.values;
@@ -562,10 +552,9 @@ static size_t bytes_held_at(const struct value_plan *plan, uint32_t time)
     return bytes;
 }
 
-static void the_block_holds_the_most_at_any_time_and_no_more_than_all(void **state)
+TEST(the_block_holds_the_most_at_any_time_and_no_more_than_all)
 {
     size_t blocks = 0, sums = 0;
-    (void)state;
     for (uint32_t seed = 0; seed < GRAPHS; seed++) {
         planned_open(&planned, seed, true);
         const struct value_plan *const plan = &planned.plan;
@@ -582,9 +571,8 @@ static void the_block_holds_the_most_at_any_time_and_no_more_than_all(void **sta
     assert_true(blocks < sums * 3 / 4);
 }
 
-static void nothing_goes_back_to_where_nothing_is_trained(void **state)
+TEST(nothing_goes_back_to_where_nothing_is_trained)
 {
-    (void)state;
     for (uint32_t seed = 0; seed < GRAPHS; seed++) {
         planned_open(&planned, seed, true);
         assert_int_equal(planned.plan.values[0].gradient, BUFFER_NONE);
@@ -595,9 +583,8 @@ static void nothing_goes_back_to_where_nothing_is_trained(void **state)
     }
 }
 
-static void buffers_alive_together_never_overlap(void **state)
+TEST(buffers_alive_together_never_overlap)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 200; seed++) {
         const struct random_key key = random_key(seed, RANDOM_DRAW, 2);
         uint64_t drawn = 0;
@@ -623,16 +610,4 @@ static void buffers_alive_together_never_overlap(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_read_is_what_was_written_last),
-        cmocka_unit_test(layers_that_do_not_do_what_they_said_are_caught),
-        cmocka_unit_test(nothing_is_written_over_a_value_that_others_read),
-        cmocka_unit_test(values_that_grow_lie_in_one_buffer_and_so_do_their_gradients),
-        cmocka_unit_test(the_block_holds_the_most_at_any_time_and_no_more_than_all),
-        cmocka_unit_test(nothing_goes_back_to_where_nothing_is_trained),
-        cmocka_unit_test(buffers_alive_together_never_overlap),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

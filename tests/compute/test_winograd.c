@@ -1,17 +1,11 @@
 /* Tests of convolutions by Winograd's algorithm: they are what the reference computes, they are taken where they
  * are faster and where they are asked for, and nowhere else. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "compute/onednn/onednn_plan.h"
 #include "tests/helpers/network/network_check.h"
 #include "tests/helpers/team_sleep.h"
+#include "tests/helpers/test.h"
 
 enum { NETS = 12, COUNT = 5 };
 
@@ -101,9 +95,8 @@ static void need_winograd(void)
     skip();
 }
 
-static void it_is_taken_where_it_multiplies_much_less(void **state)
+TEST(it_is_taken_where_it_multiplies_much_less)
 {
-    (void)state;
     need_winograd();
     struct net *const large = net_of_threes((struct shape){ 3, 28, 28 }, 64, PADDING_SAME);
     struct net *const small = net_of_threes((struct shape){ 3, 2, 2 }, 64, PADDING_SAME);
@@ -122,9 +115,8 @@ static bool pays(enum value_type type, enum convolution convolution, const struc
     return winograd_room(&backend, layer, count, NULL) > 0;
 }
 
-static void it_pays_for_windows_of_three_and_many_channels_in_fp32(void **state)
+TEST(it_pays_for_windows_of_three_and_many_channels_in_fp32)
 {
-    (void)state;
     struct net *const net = net_begin((struct shape){ 64, 28, 28 });
     const struct window strided = { .kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2 };
     net_conv2d(net, "three", NET_INPUT, 64, three, false);
@@ -164,9 +156,8 @@ static void compare(struct net *net, uint32_t threads, uint64_t seed)
     net_close(net);
 }
 
-static void all_shapes_match_the_reference(void **state)
+TEST(all_shapes_match_the_reference)
 {
-    (void)state;
     static const uint32_t channels[] = { 5, 16, 24, 40 };
     for (uint32_t seed = 0; seed < 28; seed++) {
         const struct shape shape = { 1 + seed % 5 * 8, 3 + seed % 7, 3 + seed / 7 % 6 };
@@ -174,16 +165,14 @@ static void all_shapes_match_the_reference(void **state)
     }
 }
 
-static void random_graphs_match_the_reference(void **state)
+TEST(random_graphs_match_the_reference)
 {
-    (void)state;
     for (uint32_t seed = 0; seed < NETS; seed++)
         compare(network_random_graph(5000 + seed, 0), 1 + seed % 2, seed);
 }
 
-static void every_padding_matches_the_reference(void **state)
+TEST(every_padding_matches_the_reference)
 {
-    (void)state;
     for (uint32_t sides = 0; sides < 16; sides++) {
         struct net *const net = net_begin((struct shape){ 16, 12, 13 });
         struct window window = window_square(3, 1, PADDING_EXPLICIT);
@@ -241,12 +230,11 @@ static bool compare_in_narrow_room(struct shape shape, uint32_t threads, bool wi
     return room != 0;
 }
 
-static void what_has_no_room_is_computed_some_samples_at_a_time(void **state)
+TEST(what_has_no_room_is_computed_some_samples_at_a_time)
 {
     enum { SHAPES = 3 };
     static const struct shape shapes[SHAPES] = { { 16, 24, 20 }, { 24, 24, 24 }, { 16, 22, 21 } };
     uint32_t found = 0;
-    (void)state;
     need_winograd();
     for (uint32_t i = 0; i < SHAPES; i++)
         for (uint32_t threads = 1; threads <= 2; threads++)
@@ -266,9 +254,8 @@ static uint32_t samples_of(size_t room, uint32_t count, bool training)
     return samples;
 }
 
-static void so_many_samples_are_taken_as_there_is_room_for(void **state)
+TEST(so_many_samples_are_taken_as_there_is_room_for)
 {
-    (void)state;
     need_winograd();
     for (int training = 0; training <= 1; training++) {
         uint32_t before = 0;
@@ -286,14 +273,5 @@ int main(int argc, char **argv)
 {
     (void)argc;
     teams_sleep(argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_taken_where_it_multiplies_much_less),
-        cmocka_unit_test(it_pays_for_windows_of_three_and_many_channels_in_fp32),
-        cmocka_unit_test(all_shapes_match_the_reference),
-        cmocka_unit_test(random_graphs_match_the_reference),
-        cmocka_unit_test(every_padding_matches_the_reference),
-        cmocka_unit_test(what_has_no_room_is_computed_some_samples_at_a_time),
-        cmocka_unit_test(so_many_samples_are_taken_as_there_is_room_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,11 +1,4 @@
 /* The rig of the tests of the CUDA backend: opening and closing, drawn numbers, passes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +7,7 @@
 #include "tests/cuda/backend_cuda_rig.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network/network.h"
+#include "tests/helpers/test.h"
 
 enum { SEED = 9 };
 

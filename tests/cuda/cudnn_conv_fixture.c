@@ -1,20 +1,14 @@
 /* A device, shapes and numbers for the tests of convolutions through the simulated cuDNN. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tests/cuda/cudnn_conv_fixture.h"
+#include "tests/helpers/test.h"
 #include "tests/sim/sim_values.h"
 
 int conv_bench_open(void **state)

@@ -60,6 +60,6 @@ void assert_computes(struct bench *bench, const struct conv_planner *planner, co
 /* One that measures candidates. */
 struct conv_planner timing_planner(const struct bench *bench);
 
-#define bench_test(function) cmocka_unit_test_setup_teardown(function, conv_bench_open, conv_bench_close)
+#define BENCH_TEST(name) TEST_WITH(name, conv_bench_open, conv_bench_close)
 
 #endif

@@ -1,17 +1,11 @@
 /* Devices that cuDNN plans for without having them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "compute/cuda/cudnn/cudnn_graph.h"
 #include "tests/cuda/cudnn_planning_fixture.h"
+#include "tests/helpers/test.h"
 
 /* The address sanitizer's: libraries that cuDNN loads and unloads by itself leak. */
 const char *__asan_default_options(void);

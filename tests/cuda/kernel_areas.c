@@ -1,19 +1,13 @@
 /* Device memory with guards, and numbers of every type, for the tests of kernels. */
 #include "tests/cuda/kernel_areas.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "stage/random.h"
+#include "tests/helpers/test.h"
 #include "tests/sim/sim_values.h"
 
 cudaStream_t stream;

@@ -1,12 +1,5 @@
 /* Tests of the CUDA backend's numbers on the simulated CUDA: losses, gradients and updates as
  * the reference backend's, in every precision and slice size; and how parameters are stored. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +8,7 @@
 #include "tests/cuda/backend_cuda_rig.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network/network.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_long.h"
 
 /* The thread sanitizer, ten times slower and more, looks at threads and not at numbers. */
@@ -119,9 +113,8 @@ static void compare_net(const struct net *net, enum precision precision)
     cuda_rig_close(&reference);
 }
 
-static void matches_the_reference_on_mnist(void **state)
+TEST(matches_the_reference_on_mnist)
 {
-    (void)state;
     for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++) {
         if (!test_is_long() && precision != PRECISION_FP32 && precision != PRECISION_BF16)
             continue;
@@ -134,9 +127,8 @@ static void matches_the_reference_on_mnist(void **state)
     }
 }
 
-static void matches_the_reference_on_random_nets(void **state)
+TEST(matches_the_reference_on_random_nets)
 {
-    (void)state;
     for (uint32_t seed = 0; seed < RANDOM_NETS; seed += test_is_long() ? 1 : 4) {
         struct net *net = network_random_net(seed, 0.5f);
         for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++) {
@@ -196,9 +188,8 @@ static void check_direction(const struct net *net, enum precision precision, dou
     cuda_rig_close(&reference);
 }
 
-static void residual_and_dense_nets_go_where_the_reference_goes(void **state)
+TEST(residual_and_dense_nets_go_where_the_reference_goes)
 {
-    (void)state;
     static const double least[PRECISION_COUNT] = {
         [PRECISION_FP32] = 1 - 1e-9,
         [PRECISION_TF32] = 0.999,
@@ -214,9 +205,8 @@ static void residual_and_dense_nets_go_where_the_reference_goes(void **state)
 }
 
 /* All concatenations of a dense block are the fronts of the last one, and so are their gradients. */
-static void a_dense_block_lies_in_one_buffer(void **state)
+TEST(a_dense_block_lies_in_one_buffer)
 {
-    (void)state;
     struct net *net = rig_dense();
     struct rig rig;
     cuda_rig_open(&rig, "cuda", net, PRECISION_BF16);
@@ -268,10 +258,9 @@ static void check_growing(const char *model, bool training)
     net_close(net);
 }
 
-static void all_blocks_of_the_models_grow_in_place(void **state)
+TEST(all_blocks_of_the_models_grow_in_place)
 {
     uint32_t models = 0;
-    (void)state;
     for (const struct model *model = model_table; model->name != NULL; model++)
         if (strncmp(model->name, "densenet", strlen("densenet")) == 0) {
             check_growing(model->name, true);
@@ -281,9 +270,8 @@ static void all_blocks_of_the_models_grow_in_place(void **state)
     assert_int_equal(models, 3);
 }
 
-static void evaluation_folds_normalisations_as_the_reference_computes_them(void **state)
+TEST(evaluation_folds_normalisations_as_the_reference_computes_them)
 {
-    (void)state;
     struct net *net = rig_folded();
     for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++) {
         struct rig cuda, reference;
@@ -297,9 +285,8 @@ static void evaluation_folds_normalisations_as_the_reference_computes_them(void 
     net_close(net);
 }
 
-static void measured_convolutions_compute_the_same_in_no_more_memory(void **state)
+TEST(measured_convolutions_compute_the_same_in_no_more_memory)
 {
-    (void)state;
     struct net *net = rig_net(0);
     struct rig measured, reference, other;
     struct backend_spec spec = rig_spec(net, PRECISION_FP32);
@@ -323,9 +310,8 @@ static void measured_convolutions_compute_the_same_in_no_more_memory(void **stat
 }
 
 /* Layers that work in place between layers that do not keep their input. */
-static void matches_the_reference_where_layers_work_in_place(void **state)
+TEST(matches_the_reference_where_layers_work_in_place)
 {
-    (void)state;
     struct net *net;
     assert_int_equal(net_open(&net, "in place", (struct shape){ 8, 12, 12 }, 3), 0);
     net_conv2d(net, "conv", NET_INPUT, 8, window_square(1, 1, PADDING_VALID), true);
@@ -345,9 +331,8 @@ static void matches_the_reference_where_layers_work_in_place(void **state)
 /* ---- dropout ---- */
 
 /* Without rounding, what is dropped shows in every bit of the loss. */
-static void drops_the_values_the_reference_drops(void **state)
+TEST(drops_the_values_the_reference_drops)
 {
-    (void)state;
     struct net *net = rig_net(0.5f);
     struct rig cuda, reference;
     const struct backend_spec spec = rig_spec(net, PRECISION_FP16), exact = rig_spec(net, PRECISION_FP32);
@@ -365,9 +350,8 @@ static void drops_the_values_the_reference_drops(void **state)
 
 /* ---- parameters ---- */
 
-static void stores_parameters_padded_with_zeros_and_gives_them_back(void **state)
+TEST(stores_parameters_padded_with_zeros_and_gives_them_back)
 {
-    (void)state;
     struct net *net = rig_net(0);
     struct rig rig;
     cuda_rig_open(&rig, "cuda", net, PRECISION_BF16);
@@ -428,9 +412,8 @@ static void compare_training(const struct net *net, enum optimizer_kind kind)
     cuda_rig_close(&reference);
 }
 
-static void trains_as_the_reference_does(void **state)
+TEST(trains_as_the_reference_does)
 {
-    (void)state;
     struct net *const nets[] = { rig_net(0.5f), rig_graph(), rig_dense() };
     for (size_t i = 0; i < sizeof(nets) / sizeof(nets[0]); i++) {
         for (uint32_t kind = 0; kind < OPTIMIZER_KIND_COUNT; kind++)
@@ -450,9 +433,8 @@ static void copy_weights(struct rig *to, struct rig *from)
 }
 
 /* Whatever way weights take into the arena, a step computes with them. */
-static void sixteen_bit_weights_follow_updates_and_written_weights(void **state)
+TEST(sixteen_bit_weights_follow_updates_and_written_weights)
 {
-    (void)state;
     struct net *net = rig_net(0);
     for (uint32_t precision = PRECISION_BF16; precision <= PRECISION_FP16; precision++) {
         struct rig trained, written;
@@ -472,20 +454,6 @@ static void sixteen_bit_weights_follow_updates_and_written_weights(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matches_the_reference_on_mnist),
-        cmocka_unit_test(matches_the_reference_on_random_nets),
-        cmocka_unit_test(matches_the_reference_where_layers_work_in_place),
-        cmocka_unit_test(residual_and_dense_nets_go_where_the_reference_goes),
-        cmocka_unit_test(a_dense_block_lies_in_one_buffer),
-        cmocka_unit_test(all_blocks_of_the_models_grow_in_place),
-        cmocka_unit_test(evaluation_folds_normalisations_as_the_reference_computes_them),
-        cmocka_unit_test(measured_convolutions_compute_the_same_in_no_more_memory),
-        cmocka_unit_test(drops_the_values_the_reference_drops),
-        cmocka_unit_test(stores_parameters_padded_with_zeros_and_gives_them_back),
-        cmocka_unit_test(trains_as_the_reference_does),
-        cmocka_unit_test(sixteen_bit_weights_follow_updates_and_written_weights),
-    };
     sim_setup(2, RIG_DEVICE_BYTES);
-    return cmocka_run_group_tests_name("backend_cuda", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -2,21 +2,15 @@
  * there, and its descriptors take every attribute that dense layers set, and hold what was
  * meant. Opening a handle and finding algorithms, which need a device, are replaced. The CUDA
  * runtime is the simulated one. Skipped where the library is not installed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "compute/cuda/cublaslt_api.h"
 #include "compute/cuda/cublaslt_dense.h"
 #include "compute/model.h"
+#include "tests/helpers/test.h"
 
 #define TEXT(number) #number
 #define SONAME(major) "libcublasLt.so." TEXT(major)
@@ -128,9 +122,8 @@ static void replace_what_needs_a_device(void)
     api->cublasLtMatmulAlgoGetHeuristic = fake_heuristic;
 }
 
-static void finds_all_functions_once(void **state)
+TEST(finds_all_functions_once)
 {
-    (void)state;
     const struct cublaslt_api *const api = cublaslt_api_find();
 #define FOUND(name) assert_true(api->name != NULL);
     CUBLASLT_FUNCTIONS(FOUND)
@@ -179,9 +172,8 @@ static void check_question(const struct dense_shape *shape)
         assert_int_equal(asked.alignments[i], 16);
 }
 
-static void descriptors_hold_what_dense_layers_mean(void **state)
+TEST(descriptors_hold_what_dense_layers_mean)
 {
-    (void)state;
     replace_what_needs_a_device();
     for (int i = 0; i < DENSE_PASS_COUNT * PRECISION_COUNT; i++) {
         const enum dense_pass pass = (enum dense_pass)(i / PRECISION_COUNT);
@@ -221,11 +213,10 @@ static void describe_product(struct dense_library *library, const struct layer *
 }
 
 /* Which algorithm the library has for them, it tells only where there is a device. */
-static void every_product_of_every_model_is_described_to_the_library(void **state)
+TEST(every_product_of_every_model_is_described_to_the_library)
 {
     const struct model_options options = { .dropout = true, .auxiliary = true };
     struct dense_library *library;
-    (void)state;
     replace_what_needs_a_device();
     assert_int_equal(dense_library_open(&library, "cuda0"), 0);
     for (const struct model *model = model_table; model->name != NULL; model++) {
@@ -241,12 +232,7 @@ static void every_product_of_every_model_is_described_to_the_library(void **stat
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_all_functions_once),
-        cmocka_unit_test(descriptors_hold_what_dense_layers_mean),
-        cmocka_unit_test(every_product_of_every_model_is_described_to_the_library),
-    };
     if (cublaslt_api_find() == NULL)
         return 77;      /* its message says why */
-    return cmocka_run_group_tests_name("cublaslt", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* Tests of the CUDA backend's failures on the simulated CUDA: memory that is short, what it
  * refuses, and every library call failing once. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +11,7 @@
 #include "tests/cuda/backend_cuda_rig.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/device_memory.h"
+#include "tests/helpers/test.h"
 
 /* ---- memory ---- */
 
@@ -35,9 +29,8 @@ static int try_plan(struct rig *rig, uint32_t count, char *text, size_t text_siz
     return rc;
 }
 
-static void says_how_many_samples_would_fit(void **state)
+TEST(says_how_many_samples_would_fit)
 {
-    (void)state;
     struct net *net = rig_net(0);
     struct rig rig;
     char text[1024];
@@ -55,9 +48,8 @@ static void says_how_many_samples_would_fit(void **state)
     net_close(net);
 }
 
-static void plans_share_their_memory(void **state)
+TEST(plans_share_their_memory)
 {
-    (void)state;
     struct net *net = rig_net(0);
     struct rig rig;
     cuda_rig_open(&rig, "cuda", net, PRECISION_FP32);
@@ -81,9 +73,8 @@ static size_t free_memory(struct rig *rig)
 }
 
 /* Measured or not, and what is taken then is what was said. */
-static void a_plan_takes_no_memory_before_it_is_given_some(void **state)
+TEST(a_plan_takes_no_memory_before_it_is_given_some)
 {
-    (void)state;
     struct net *net = rig_net(0);
     for (uint32_t measured = 0; measured < 2; measured++) {
         struct rig rig;
@@ -107,9 +98,8 @@ static void a_plan_takes_no_memory_before_it_is_given_some(void **state)
     net_close(net);
 }
 
-static void convolutions_that_cannot_be_measured_are_planned_without(void **state)
+TEST(convolutions_that_cannot_be_measured_are_planned_without)
 {
-    (void)state;
     char text[1024];
     struct net *net = rig_net(0);
     struct rig rig;
@@ -142,9 +132,8 @@ static int try_open(const char *backend, const struct backend_spec *spec, const 
     return rc;
 }
 
-static void refuses_what_it_cannot_do(void **state)
+TEST(refuses_what_it_cannot_do)
 {
-    (void)state;
     char text[1024];
     struct net *net = rig_net(0);
     struct backend_spec spec = rig_spec(net, PRECISION_FP32);
@@ -163,9 +152,8 @@ static void refuses_what_it_cannot_do(void **state)
     net_close(net);
 }
 
-static void refuses_windows_of_too_many_pixels(void **state)
+TEST(refuses_windows_of_too_many_pixels)
 {
-    (void)state;
     char text[1024];
     struct net *net;
     assert_int_equal(net_open(&net, "wide", (struct shape){ 1, 16, 16 }, 2), 0);
@@ -181,9 +169,8 @@ static void refuses_windows_of_too_many_pixels(void **state)
     net_close(net);
 }
 
-static void refuses_sizes_that_overflow(void **state)
+TEST(refuses_sizes_that_overflow)
 {
-    (void)state;
     char text[1024];
     struct net *net;
     assert_int_equal(net_open(&net, "huge", (struct shape){ 1, 10000, 10000 }, 2), 0);
@@ -272,9 +259,8 @@ static int set_up_failing(const struct backend_spec *spec, const char *function,
     return rc;
 }
 
-static void every_failing_call_is_a_clean_error(void **state)
+TEST(every_failing_call_is_a_clean_error)
 {
-    (void)state;
     static const struct { const char *function; int status; } calls[] = {
         { "cudaMalloc", cudaErrorMemoryAllocation }, { "cudaHostAlloc", cudaErrorMemoryAllocation },
         { "cudaEventCreateWithFlags", cudaErrorUnknown }, { "cudaEventRecord", cudaErrorUnknown },
@@ -311,9 +297,8 @@ static void every_failing_call_is_a_clean_error(void **state)
     net_close(net);
 }
 
-static void a_cancelled_device_ends_copies(void **state)
+TEST(a_cancelled_device_ends_copies)
 {
-    (void)state;
     struct net *net = rig_net(0);
     struct rig rig;
     cuda_rig_open(&rig, "cuda", net, PRECISION_FP32);
@@ -328,17 +313,6 @@ static void a_cancelled_device_ends_copies(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(says_how_many_samples_would_fit),
-        cmocka_unit_test(plans_share_their_memory),
-        cmocka_unit_test(a_plan_takes_no_memory_before_it_is_given_some),
-        cmocka_unit_test(convolutions_that_cannot_be_measured_are_planned_without),
-        cmocka_unit_test(refuses_what_it_cannot_do),
-        cmocka_unit_test(refuses_windows_of_too_many_pixels),
-        cmocka_unit_test(refuses_sizes_that_overflow),
-        cmocka_unit_test(every_failing_call_is_a_clean_error),
-        cmocka_unit_test(a_cancelled_device_ends_copies),
-    };
     sim_setup(2, RIG_DEVICE_BYTES);
-    return cmocka_run_group_tests_name("cuda_failures", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

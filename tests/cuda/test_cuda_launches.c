@@ -1,13 +1,6 @@
 /* What a tower's step asks of the device, counted on a simulated GPU that computes nothing, for nets
  * and batches of the size they are trained with: queued call by call, and recorded as graphs. With the
  * argument `table` it prints that for a net of every family (bench/RESULTS.md). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +8,7 @@
 #include "compute/model.h"
 #include "sync/bucket.h"
 #include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_long.h"
 #include "tests/sim/sim.h"
 

@@ -1,12 +1,5 @@
 /* Tests of the CUDA backend's steps on the simulated CUDA: segments and recorded steps, what
  * a step may not do, fp16 steps that are left out, and what is told of all this. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,12 +10,12 @@
 #include "tests/cuda/backend_cuda_rig.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/device_memory.h"
+#include "tests/helpers/test.h"
 
 /* ---- fp16 ---- */
 
-static void an_fp16_step_whose_gradients_overflow_is_left_out(void **state)
+TEST(an_fp16_step_whose_gradients_overflow_is_left_out)
 {
-    (void)state;
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     struct net *net = rig_net(0);
     struct rig rig;
@@ -68,9 +61,8 @@ static void assert_done(const struct rig *rig, const uint32_t *layers, uint32_t 
     assert_memory_equal(rig->done, layers, count * sizeof(*layers));
 }
 
-static void tells_of_the_layers_that_are_asked_for(void **state)
+TEST(tells_of_the_layers_that_are_asked_for)
 {
-    (void)state;
     static const enum graph_use uses[] = { GRAPH_OFF, GRAPH_ON };
     static const uint32_t all[] = { 8, 6, 2, 0 }, some[] = { 6, 0 };
     struct net *net = rig_net(0);
@@ -113,9 +105,8 @@ static void copy_prefix(void *arg, uint32_t layer)
     prefixes->ready[prefixes->count++] = ready;
 }
 
-static void gradients_are_final_when_their_layer_is_done(void **state)
+TEST(gradients_are_final_when_their_layer_is_done)
 {
-    (void)state;
     struct net *net = rig_net(0);
     struct rig rig;
     struct backend_spec spec = rig_spec(net, PRECISION_BF16);
@@ -182,9 +173,8 @@ static void check_same_bits(const struct net *net, enum precision precision)
 }
 
 /* Nor does it matter what lies in memory that holds nothing. */
-static void recorded_steps_give_the_same_bits(void **state)
+TEST(recorded_steps_give_the_same_bits)
 {
-    (void)state;
     struct net *const nets[] = { rig_net(0.5f), rig_graph() };
     for (size_t i = 0; i < sizeof(nets) / sizeof(nets[0]); i++) {
         for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++)
@@ -207,9 +197,8 @@ static uint64_t launches(const struct net *net, enum graph_use use)
     return sim_calls("cudaGraphLaunch");
 }
 
-static void records_small_steps_unless_told_otherwise(void **state)
+TEST(records_small_steps_unless_told_otherwise)
 {
-    (void)state;
     struct net *net = rig_net(0);
     assert_int_equal(launches(net, GRAPH_AUTO), 3);
     net->macs = 1ull << 40;
@@ -218,9 +207,8 @@ static void records_small_steps_unless_told_otherwise(void **state)
     net_close(net);
 }
 
-static void steps_that_cannot_be_recorded_are_queued_unless_recording_is_demanded(void **state)
+TEST(steps_that_cannot_be_recorded_are_queued_unless_recording_is_demanded)
 {
-    (void)state;
     static const char *const functions[] = { "cudaStreamBeginCapture", "cudaGraphInstantiate", "cudaGraphUpload" };
     struct net *net = rig_net(0);
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
@@ -250,9 +238,8 @@ static void steps_that_cannot_be_recorded_are_queued_unless_recording_is_demande
 
 /* ---- the steady state ---- */
 
-static void a_step_allocates_nothing_and_waits_for_nothing(void **state)
+TEST(a_step_allocates_nothing_and_waits_for_nothing)
 {
-    (void)state;
     static const char *const forbidden[] = {
         "cudaMalloc",
         "cudaFree",
@@ -316,9 +303,8 @@ static struct net *triplets(void)
 }
 
 /* Within a step, and between training and evaluation. */
-static void equal_convolutions_make_descriptors_in_their_first_run_only(void **state)
+TEST(equal_convolutions_make_descriptors_in_their_first_run_only)
 {
-    (void)state;
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     struct net *net = triplets();
     struct rig rig;
@@ -339,9 +325,8 @@ static void equal_convolutions_make_descriptors_in_their_first_run_only(void **s
 }
 
 /* So that libraries load what they load at first use before the first step. */
-static void a_plan_is_run_once_when_it_gets_its_memory(void **state)
+TEST(a_plan_is_run_once_when_it_gets_its_memory)
 {
-    (void)state;
     static const char *const functions[] = { "cudnnBackendExecute", "cublasLtMatmul", "cudaLaunchKernelEx" };
     uint64_t calls[sizeof(functions) / sizeof(functions[0])];
     struct net *net = rig_net(0.5f);
@@ -367,9 +352,8 @@ static void a_plan_is_run_once_when_it_gets_its_memory(void **state)
     net_close(net);
 }
 
-static void the_first_run_leaves_statistics_alone(void **state)
+TEST(the_first_run_leaves_statistics_alone)
 {
-    (void)state;
     struct net *net = rig_graph();
     struct rig rig;
     cuda_rig_open(&rig, "cuda", net, PRECISION_BF16);
@@ -405,9 +389,8 @@ static void keep_line(void *arg, const char *line)
     snprintf(lines->text[lines->count++], sizeof(lines->text[0]), "%s", line);
 }
 
-static void describes_every_layer_and_how_steps_are_queued(void **state)
+TEST(describes_every_layer_and_how_steps_are_queued)
 {
-    (void)state;
     static struct lines lines;
     struct net *net = rig_net(0);
     struct rig rig;
@@ -429,9 +412,8 @@ static void describes_every_layer_and_how_steps_are_queued(void **state)
     net_close(net);
 }
 
-static void describes_what_is_folded_into_what(void **state)
+TEST(describes_what_is_folded_into_what)
 {
-    (void)state;
     static struct lines lines;
     struct net *net = rig_graph();
     struct rig rig;
@@ -447,9 +429,8 @@ static void describes_what_is_folded_into_what(void **state)
 }
 
 /* A convolution's ReLU, in evaluation, is cuDNN's own, but behind a sum. */
-static void describes_what_evaluation_folds_into_convolutions(void **state)
+TEST(describes_what_evaluation_folds_into_convolutions)
 {
-    (void)state;
     static struct lines lines;
     struct net *net = rig_folded();
     struct rig rig;
@@ -469,21 +450,6 @@ static void describes_what_evaluation_folds_into_convolutions(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_fp16_step_whose_gradients_overflow_is_left_out),
-        cmocka_unit_test(tells_of_the_layers_that_are_asked_for),
-        cmocka_unit_test(gradients_are_final_when_their_layer_is_done),
-        cmocka_unit_test(recorded_steps_give_the_same_bits),
-        cmocka_unit_test(records_small_steps_unless_told_otherwise),
-        cmocka_unit_test(steps_that_cannot_be_recorded_are_queued_unless_recording_is_demanded),
-        cmocka_unit_test(a_step_allocates_nothing_and_waits_for_nothing),
-        cmocka_unit_test(equal_convolutions_make_descriptors_in_their_first_run_only),
-        cmocka_unit_test(a_plan_is_run_once_when_it_gets_its_memory),
-        cmocka_unit_test(the_first_run_leaves_statistics_alone),
-        cmocka_unit_test(describes_what_is_folded_into_what),
-        cmocka_unit_test(describes_what_evaluation_folds_into_convolutions),
-        cmocka_unit_test(describes_every_layer_and_how_steps_are_queued),
-    };
     sim_setup(2, RIG_DEVICE_BYTES);
-    return cmocka_run_group_tests_name("cuda_steps", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

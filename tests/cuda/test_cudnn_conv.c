@@ -1,24 +1,18 @@
 /* Tests of convolutions through cuDNN, on the simulated one: numbers of every pass and
  * precision, which engines are taken, the plan cache, timing. Most inputs are so coarse that
  * sums are exact in any order and results can be compared bit by bit with a plain loop. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/cuda/cudnn_conv_fixture.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test.h"
 
-static void every_pass_and_precision_is_the_plain_sum_rounded_once(void **state)
+BENCH_TEST(every_pass_and_precision_is_the_plain_sum_rounded_once)
 {
     struct bench *bench = *state;
     char description[DESCRIPTION];
@@ -30,7 +24,7 @@ static void every_pass_and_precision_is_the_plain_sum_rounded_once(void **state)
             }
 }
 
-static void inputs_are_rounded_in_tf32_and_not_in_fp32(void **state)
+BENCH_TEST(inputs_are_rounded_in_tf32_and_not_in_fp32)
 {
     struct bench *bench = *state;
     char description[DESCRIPTION];
@@ -53,7 +47,7 @@ static void inputs_are_rounded_in_tf32_and_not_in_fp32(void **state)
         }
 }
 
-static void runs_of_one_plan_give_the_same_bits(void **state)
+BENCH_TEST(runs_of_one_plan_give_the_same_bits)
 {
     struct bench *bench = *state;
     static unsigned char before[MEMORY];
@@ -74,7 +68,7 @@ static void runs_of_one_plan_give_the_same_bits(void **state)
     }
 }
 
-static void only_the_first_run_with_its_pointers_makes_descriptors(void **state)
+BENCH_TEST(only_the_first_run_with_its_pointers_makes_descriptors)
 {
     struct bench *bench = *state;
     const struct conv_shape shape = fused_shape(PRECISION_BF16);
@@ -107,7 +101,7 @@ static void assert_runs_at(struct bench *bench, struct conv_plan *plan, const st
     bench->memory[result] = kept;
 }
 
-static void other_pointers_are_used_when_given(void **state)
+BENCH_TEST(other_pointers_are_used_when_given)
 {
     struct bench *bench = *state;
     const struct conv_shape shape = fused_shape(PRECISION_FP16);
@@ -124,7 +118,7 @@ static void assert_takes_turns(struct bench *bench, struct conv_plan *const plan
     assert_runs_at(bench, plans[1], shape, bench->scratch);
 }
 
-static void plans_that_share_an_engine_have_pointers_of_their_own(void **state)
+BENCH_TEST(plans_that_share_an_engine_have_pointers_of_their_own)
 {
     struct bench *bench = *state;
     for (int pass = 0; pass < CONV_PASS_COUNT; pass++) {
@@ -147,7 +141,7 @@ static void plans_that_share_an_engine_have_pointers_of_their_own(void **state)
     }
 }
 
-static void an_engine_stays_until_its_last_plan_is_closed(void **state)
+BENCH_TEST(an_engine_stays_until_its_last_plan_is_closed)
 {
     struct bench *bench = *state;
     const struct conv_shape shape = fused_shape(PRECISION_FP32);
@@ -163,7 +157,7 @@ static void an_engine_stays_until_its_last_plan_is_closed(void **state)
     }
 }
 
-static void bias_and_relu_are_done_apart_where_cudnn_refuses_them(void **state)
+BENCH_TEST(bias_and_relu_are_done_apart_where_cudnn_refuses_them)
 {
     struct bench *bench = *state;
     char description[DESCRIPTION];
@@ -181,7 +175,7 @@ static void bias_and_relu_are_done_apart_where_cudnn_refuses_them(void **state)
         }
 }
 
-static void a_relu_without_a_bias_is_done_apart_where_cudnn_refuses_it(void **state)
+BENCH_TEST(a_relu_without_a_bias_is_done_apart_where_cudnn_refuses_it)
 {
     struct bench *bench = *state;
     char description[DESCRIPTION];
@@ -197,7 +191,7 @@ static void a_relu_without_a_bias_is_done_apart_where_cudnn_refuses_it(void **st
     }
 }
 
-static void the_slow_engine_is_taken_when_nothing_else_keeps_the_rules(void **state)
+BENCH_TEST(the_slow_engine_is_taken_when_nothing_else_keeps_the_rules)
 {
     struct bench *bench = *state;
     char description[DESCRIPTION];
@@ -209,7 +203,7 @@ static void the_slow_engine_is_taken_when_nothing_else_keeps_the_rules(void **st
     }
 }
 
-static void no_engine_is_enotsup_and_told_unless_quiet(void **state)
+BENCH_TEST(no_engine_is_enotsup_and_told_unless_quiet)
 {
     struct bench *bench = *state;
     struct conv_plan *plan = NULL;
@@ -228,7 +222,7 @@ static void no_engine_is_enotsup_and_told_unless_quiet(void **state)
     }
 }
 
-static void the_workspace_stays_below_the_cap(void **state)
+BENCH_TEST(the_workspace_stays_below_the_cap)
 {
     struct bench *bench = *state;
     char description[DESCRIPTION];
@@ -259,7 +253,7 @@ static void file_damage(const char *path)
     assert_int_equal(fclose(file), 0);
 }
 
-static void a_kept_plan_gives_the_same_bits(void **state)
+BENCH_TEST(a_kept_plan_gives_the_same_bits)
 {
     struct bench *bench = *state;
     struct conv_planner planner = bench->planner;
@@ -281,7 +275,7 @@ static void a_kept_plan_gives_the_same_bits(void **state)
     assert_int_equal(each_file(bench->folder, file_look), CONV_PASS_COUNT * PRECISION_COUNT);
 }
 
-static void a_damaged_file_is_ignored_and_replaced(void **state)
+BENCH_TEST(a_damaged_file_is_ignored_and_replaced)
 {
     struct bench *bench = *state;
     struct conv_planner planner = bench->planner;
@@ -297,7 +291,7 @@ static void a_damaged_file_is_ignored_and_replaced(void **state)
 }
 
 /* cuDNN may refuse what it wrote itself, after an update of something. */
-static void a_kept_plan_cudnn_does_not_take_is_made_again(void **state)
+BENCH_TEST(a_kept_plan_cudnn_does_not_take_is_made_again)
 {
     struct bench *bench = *state;
     struct conv_planner planner = bench->planner;
@@ -320,7 +314,7 @@ static void count_file(const char *path)
     (void)path;
 }
 
-static void a_plan_that_does_not_run_is_replaced_once_and_leaves_the_cache(void **state)
+BENCH_TEST(a_plan_that_does_not_run_is_replaced_once_and_leaves_the_cache)
 {
     struct bench *bench = *state;
     struct conv_planner planner = bench->planner;
@@ -357,7 +351,7 @@ static void a_plan_that_does_not_run_is_replaced_once_and_leaves_the_cache(void 
 
 /* ---- timing ---- */
 
-static void measured_plans_compute_the_same(void **state)
+BENCH_TEST(measured_plans_compute_the_same)
 {
     struct bench *bench = *state;
     const struct conv_planner planner = timing_planner(bench);
@@ -371,7 +365,7 @@ static void measured_plans_compute_the_same(void **state)
         }
 }
 
-static void a_candidate_that_does_not_run_is_not_taken(void **state)
+BENCH_TEST(a_candidate_that_does_not_run_is_not_taken)
 {
     struct bench *bench = *state;
     const struct conv_planner planner = timing_planner(bench);
@@ -387,27 +381,4 @@ static void a_candidate_that_does_not_run_is_not_taken(void **state)
     assert_int_equal(conv_plan_open(&plan, &planner, &shape, true), -ENOTSUP);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        bench_test(every_pass_and_precision_is_the_plain_sum_rounded_once),
-        bench_test(inputs_are_rounded_in_tf32_and_not_in_fp32),
-        bench_test(runs_of_one_plan_give_the_same_bits),
-        bench_test(only_the_first_run_with_its_pointers_makes_descriptors),
-        bench_test(other_pointers_are_used_when_given),
-        bench_test(plans_that_share_an_engine_have_pointers_of_their_own),
-        bench_test(an_engine_stays_until_its_last_plan_is_closed),
-        bench_test(bias_and_relu_are_done_apart_where_cudnn_refuses_them),
-        bench_test(a_relu_without_a_bias_is_done_apart_where_cudnn_refuses_it),
-        bench_test(the_slow_engine_is_taken_when_nothing_else_keeps_the_rules),
-        bench_test(no_engine_is_enotsup_and_told_unless_quiet),
-        bench_test(the_workspace_stays_below_the_cap),
-        bench_test(a_kept_plan_gives_the_same_bits),
-        bench_test(a_damaged_file_is_ignored_and_replaced),
-        bench_test(a_kept_plan_cudnn_does_not_take_is_made_again),
-        bench_test(a_plan_that_does_not_run_is_replaced_once_and_leaves_the_cache),
-        bench_test(measured_plans_compute_the_same),
-        bench_test(a_candidate_that_does_not_run_is_not_taken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

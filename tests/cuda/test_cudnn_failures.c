@@ -1,20 +1,14 @@
 /* Tests of convolutions through cuDNN when calls fail, on the simulated one: the n-th call of
  * every function, for every n there is, is told once and becomes a negative errno, and nothing
  * is left behind. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/cuda/cudnn_conv_fixture.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test.h"
 
 static const char *const functions[] = {
     "cudnnBackendCreateDescriptor", "cudnnBackendSetAttribute", "cudnnBackendGetAttribute", "cudnnBackendFinalize",
@@ -109,18 +103,18 @@ static void fail_in_all_ways(struct bench *bench, int cudnn_failure, bool is_ref
     fail_each(bench, &timed, false, cudnn_failure, is_refusal);
 }
 
-static void every_failing_call_is_told_once_and_becomes_an_errno(void **state)
+BENCH_TEST(every_failing_call_is_told_once_and_becomes_an_errno)
 {
     fail_in_all_ways(*state, CUDNN_STATUS_EXECUTION_FAILED, false);
 }
 
-static void every_refused_call_is_an_errno_or_got_around(void **state)
+BENCH_TEST(every_refused_call_is_an_errno_or_got_around)
 {
     fail_in_all_ways(*state, CUDNN_STATUS_NOT_SUPPORTED, true);
     fail_in_all_ways(*state, CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED, true);
 }
 
-static void every_failing_call_for_a_bias_apart_becomes_an_errno(void **state)
+BENCH_TEST(every_failing_call_for_a_bias_apart_becomes_an_errno)
 {
     struct bench *bench = *state;
     const struct conv_shape shape = fused_shape(PRECISION_BF16);
@@ -138,12 +132,4 @@ static void every_failing_call_for_a_bias_apart_becomes_an_errno(void **state)
     conv_plan_close(plan);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        bench_test(every_failing_call_is_told_once_and_becomes_an_errno),
-        bench_test(every_refused_call_is_an_errno_or_got_around),
-        bench_test(every_failing_call_for_a_bias_apart_becomes_an_errno),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -2,19 +2,13 @@
  * precision and direction, by an engine that keeps the rules, without a copy of what it reads. Equal
  * convolutions are planned once. Of the directions and precisions a run plans a few for each, in turn;
  * with the argument `all` it plans all of them, for batches and devices of every size. No GPU. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compute/model.h"
 #include "tests/cuda/cudnn_planning_fixture.h"
+#include "tests/helpers/test.h"
 
 struct planned {
     struct conv_shape shape;    /* forward, in fp32, of one sample */
@@ -166,36 +160,30 @@ static void plan_convs(int device, uint32_t count, size_t of)
             }
 }
 
-static void every_convolution_of_every_model_has_a_plan_without_a_copy(void **state)
+TEST(every_convolution_of_every_model_has_a_plan_without_a_copy)
 {
     static const uint32_t counts[] = { 1, 32, 256 };
-    (void)state;
     if (!plans_all)
         plan_convs(SM_90, 128, SAMPLE);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]) && plans_all; i++)
         plan_convs(SM_90, counts[i], 1);
 }
 
-static void every_convolution_of_every_model_has_a_plan_on_other_devices(void **state)
+TEST(every_convolution_of_every_model_has_a_plan_on_other_devices)
 {
     static const int others[] = { SM_80, SM_100, SM_120 };
-    (void)state;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         plan_convs(others[i], 128, plans_all ? 1 : sizeof(others) / sizeof(others[0]) * SAMPLE);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_convolution_of_every_model_has_a_plan_without_a_copy),
-        cmocka_unit_test(every_convolution_of_every_model_has_a_plan_on_other_devices),
-    };
     plans_all = argc == 2 && strcmp(argv[1], "all") == 0;
     if (!described_devices_open()) {
         fprintf(stderr, "cuDNN cannot plan here\n");
         return 77;
     }
-    const int failed = cmocka_run_group_tests(tests, find_convs, forget_convs);
+    const int failed = tests_run(find_convs, forget_convs);
     described_devices_close();
     return failed;
 }

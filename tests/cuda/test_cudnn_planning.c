@@ -1,12 +1,5 @@
 /* Tests of planning convolutions, for devices that are described but not there: windows, strides and
  * paddings, refusals, and the plan cache. No GPU. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -20,6 +13,7 @@
 #include "compute/cuda/cudnn/cudnn_engine.h"
 #include "tests/cuda/cudnn_planning_fixture.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_long.h"
 
 static struct conv_shape any_shape(void)
@@ -27,9 +21,8 @@ static struct conv_shape any_shape(void)
     return square(CONV_FORWARD, PRECISION_FP16, 32, 26, 64, 3, 1, 0, 0);
 }
 
-static void other_windows_strides_and_paddings_have_plans(void **state)
+TEST(other_windows_strides_and_paddings_have_plans)
 {
-    (void)state;
     static const struct { const char *name; uint32_t in, size, out, kernel, stride, before, after; } windows[] = {
         { "1x1", 64, 56, 128, 1, 1, 0, 0 },        { "1x1 stride 2", 64, 56, 128, 1, 2, 0, 0 },
         { "3x3 same", 64, 56, 64, 3, 1, 1, 1 },    { "3x3 stride 2", 64, 56, 128, 3, 2, 1, 1 },
@@ -49,9 +42,8 @@ static void other_windows_strides_and_paddings_have_plans(void **state)
 }
 
 /* By a kernel of ours where no engine does it that is exact and ready. */
-static void a_relu_without_a_bias_is_planned(void **state)
+TEST(a_relu_without_a_bias_is_planned)
 {
-    (void)state;
     for (int precision = 0; precision < PRECISION_COUNT; precision++)
         for (int device = SM_80; device < DEVICE_COUNT; device++) {
             const struct conv_planner planner = planner_for(device);
@@ -67,9 +59,8 @@ static void a_relu_without_a_bias_is_planned(void **state)
         }
 }
 
-static void a_workspace_cap_of_0_gives_a_plan_without_workspace_or_none(void **state)
+TEST(a_workspace_cap_of_0_gives_a_plan_without_workspace_or_none)
 {
-    (void)state;
     struct conv_planner planner = planner_for(SM_90);
     planner.workspace_max = 0;
     for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
@@ -144,9 +135,8 @@ static uint32_t notes_found(bool exact, uint32_t *count_out)
     return notes;
 }
 
-static void no_engine_varies_and_in_fp32_none_rounds_its_inputs(void **state)
+TEST(no_engine_varies_and_in_fp32_none_rounds_its_inputs)
 {
-    (void)state;
     const uint32_t varying = 1u << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC |
                              1u << CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
     const uint32_t rounding = 1u << CUDNN_NUMERICAL_NOTE_TENSOR_CORE | 1u << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
@@ -159,9 +149,8 @@ static void no_engine_varies_and_in_fp32_none_rounds_its_inputs(void **state)
     assert_int_equal(count, ENGINE_PLANS_MAX);
 }
 
-static void what_no_engine_takes_is_refused_once_and_with_the_reason(void **state)
+TEST(what_no_engine_takes_is_refused_once_and_with_the_reason)
 {
-    (void)state;
     const struct conv_planner planner = planner_for(SM_75);
     struct conv_shape shape = any_shape();
     shape.precision = PRECISION_BF16;       /* younger than the device */
@@ -183,9 +172,8 @@ static void what_no_engine_takes_is_refused_once_and_with_the_reason(void **stat
     }
 }
 
-static void planning_for_no_device_is_an_error(void **state)
+TEST(planning_for_no_device_is_an_error)
 {
-    (void)state;
     const struct conv_planner planner = { .name = "nowhere", .workspace_max = WORKSPACE_MAX };
     const struct conv_shape shape = any_shape();
     struct capture capture;
@@ -199,9 +187,8 @@ static void planning_for_no_device_is_an_error(void **state)
     assert_string_equal(text, "pipetrain: nowhere: no device to plan a convolution for\n");
 }
 
-static void an_error_of_cudnn_is_told_once_and_becomes_an_errno(void **state)
+TEST(an_error_of_cudnn_is_told_once_and_becomes_an_errno)
 {
-    (void)state;
     static const struct { cudnnStatus_t status; int error; bool refused; } rows[] = {
         { CUDNN_STATUS_SUCCESS, 0, false },
         { CUDNN_STATUS_NOT_SUPPORTED_SHAPE, -ENOTSUP, true },
@@ -230,9 +217,8 @@ static void an_error_of_cudnn_is_told_once_and_becomes_an_errno(void **state)
     }
 }
 
-static void a_shape_that_does_not_fit_is_refused(void **state)
+TEST(a_shape_that_does_not_fit_is_refused)
 {
-    (void)state;
     const struct conv_planner planner = planner_for(SM_90);
     struct conv_shape shape = any_shape();
     struct conv_plan *plan = NULL;
@@ -241,9 +227,8 @@ static void a_shape_that_does_not_fit_is_refused(void **state)
     assert_null(plan);
 }
 
-static void the_tensors_of_a_shape_are_aligned_one_by_one(void **state)
+TEST(the_tensors_of_a_shape_are_aligned_one_by_one)
 {
-    (void)state;
     struct conv_shape shape = square(CONV_WEIGHT_GRADIENT, PRECISION_FP16, 8, 3, 8, 3, 1, 0, 0);
     shape.count = 1;
     /* 3x3x8 pixels, 8x3x3x8 weights, 8 results, of 2 bytes. */
@@ -305,9 +290,8 @@ static bool is_cached(const struct conv_planner *planner, const struct conv_shap
     return end != NULL;
 }
 
-static void a_kept_plan_is_the_plan_that_was_made(void **state)
+TEST_WITH(a_kept_plan_is_the_plan_that_was_made, folder_make, folder_remove)
 {
-    (void)state;
     struct conv_planner planner = planner_for(SM_90);
     planner.cache = folder;
     for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
@@ -327,9 +311,8 @@ static void a_kept_plan_is_the_plan_that_was_made(void **state)
     assert_int_equal(files_visit(NULL), CONV_PASS_COUNT * PRECISION_COUNT);
 }
 
-static void plans_that_depend_on_something_else_are_kept_apart(void **state)
+TEST_WITH(plans_that_depend_on_something_else_are_kept_apart, folder_make, folder_remove)
 {
-    (void)state;
     struct conv_planner planner = planner_for(SM_90), other = planner, small = planner;
     planner.cache = other.cache = small.cache = folder;
     other.properties = described_devices[SM_80];
@@ -371,9 +354,8 @@ static void file_overwrite(const char *path)
     fclose(file);
 }
 
-static void a_damaged_or_cut_file_is_planned_again_and_replaced(void **state)
+TEST_WITH(a_damaged_or_cut_file_is_planned_again_and_replaced, folder_make, folder_remove)
 {
-    (void)state;
     struct conv_planner planner = planner_for(SM_90);
     planner.cache = folder;
     const struct conv_shape shape = any_shape();
@@ -395,9 +377,8 @@ static void a_damaged_or_cut_file_is_planned_again_and_replaced(void **state)
     free(held);
 }
 
-static void a_cache_that_cannot_be_written_is_said_and_no_error(void **state)
+TEST(a_cache_that_cannot_be_written_is_said_and_no_error)
 {
-    (void)state;
     struct conv_planner planner = planner_for(SM_90);
     planner.cache = "/nowhere/at/all";
     const struct conv_shape shape = any_shape();
@@ -412,27 +393,11 @@ static void a_cache_that_cannot_be_written_is_said_and_no_error(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(other_windows_strides_and_paddings_have_plans),
-        cmocka_unit_test(a_relu_without_a_bias_is_planned),
-        cmocka_unit_test(a_workspace_cap_of_0_gives_a_plan_without_workspace_or_none),
-        cmocka_unit_test(no_engine_varies_and_in_fp32_none_rounds_its_inputs),
-        cmocka_unit_test(what_no_engine_takes_is_refused_once_and_with_the_reason),
-        cmocka_unit_test(planning_for_no_device_is_an_error),
-        cmocka_unit_test(an_error_of_cudnn_is_told_once_and_becomes_an_errno),
-        cmocka_unit_test(a_shape_that_does_not_fit_is_refused),
-        cmocka_unit_test(the_tensors_of_a_shape_are_aligned_one_by_one),
-        cmocka_unit_test_setup_teardown(a_kept_plan_is_the_plan_that_was_made, folder_make, folder_remove),
-        cmocka_unit_test_setup_teardown(plans_that_depend_on_something_else_are_kept_apart, folder_make, folder_remove),
-        cmocka_unit_test_setup_teardown(a_damaged_or_cut_file_is_planned_again_and_replaced, folder_make,
-                                        folder_remove),
-        cmocka_unit_test(a_cache_that_cannot_be_written_is_said_and_no_error),
-    };
     if (!described_devices_open()) {
         fprintf(stderr, "cuDNN cannot plan here\n");
         return 77;
     }
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     described_devices_close();
     return failed;
 }

@@ -1,16 +1,9 @@
 /* Tests of dense layers over the simulated cuBLASLt: every pass in every precision matches
  * double loops, with and without the library's epilogues, queued or replayed from a graph,
  * and a failure of any call ends in one message and an errno. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +12,7 @@
 #include "compute/cuda/cublaslt_dense.h"
 #include "stage/random.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_long.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_values.h"
@@ -290,40 +284,34 @@ static void check_pass(enum dense_pass pass, const char *refusal)
     unsetenv("SIM_CUBLASLT_NO_EPILOGUE");
 }
 
-static void forward_matches_double_loops(void **state)
+TEST(forward_matches_double_loops)
 {
-    (void)state;
     check_pass(DENSE_FORWARD, NULL);
 }
 
-static void data_gradient_matches_double_loops(void **state)
+TEST(data_gradient_matches_double_loops)
 {
-    (void)state;
     check_pass(DENSE_DATA_GRADIENT, NULL);
 }
 
-static void weight_gradient_matches_double_loops(void **state)
+TEST(weight_gradient_matches_double_loops)
 {
-    (void)state;
     check_pass(DENSE_WEIGHT_GRADIENT, NULL);
 }
 
-static void forward_matches_without_epilogues(void **state)
+TEST(forward_matches_without_epilogues)
 {
-    (void)state;
     check_pass(DENSE_FORWARD, "1");
 }
 
-static void weight_gradient_matches_without_epilogues(void **state)
+TEST(weight_gradient_matches_without_epilogues)
 {
-    (void)state;
     check_pass(DENSE_WEIGHT_GRADIENT, "2");
 }
 
-static void a_full_layer_matches_double_loops(void **state)
+TEST(a_full_layer_matches_double_loops)
 {
     const uint32_t features = test_is_long() ? 9216 : 9216 / 8;
-    (void)state;
     for (int pass = 0; pass < DENSE_PASS_COUNT; pass++)
         check_shape(&(struct dense_shape){ (enum dense_pass)pass, PRECISION_BF16, pass != DENSE_DATA_GRADIENT,
                                            pass == DENSE_FORWARD, 128, features, 128 });
@@ -346,9 +334,8 @@ static float sum_of_almost_ones(enum precision precision)
     return sum;
 }
 
-static void fp32_keeps_bits_that_tf32_rounds_away(void **state)
+TEST(fp32_keeps_bits_that_tf32_rounds_away)
 {
-    (void)state;
     assert_true(sum_of_almost_ones(PRECISION_FP32) == 8 + 0x1p-10f);
     assert_true(sum_of_almost_ones(PRECISION_TF32) == 8);
 }
@@ -383,9 +370,8 @@ static void check_replay(const struct dense_shape *shape)
     cuda_rig_close(&rig);
 }
 
-static void a_recorded_run_replays(void **state)
+TEST(a_recorded_run_replays)
 {
-    (void)state;
     for (int pass = 0; pass < DENSE_PASS_COUNT; pass++) {
         const struct dense_shape shape = { (enum dense_pass)pass, PRECISION_FP16, pass != DENSE_DATA_GRADIENT,
                                            pass == DENSE_FORWARD, 5, 2048, 16 };
@@ -404,9 +390,8 @@ static void description_of(const struct dense_shape *shape, char *text, size_t t
     cuda_rig_close(&rig);
 }
 
-static void describes_who_does_the_epilogue(void **state)
+TEST(describes_who_does_the_epilogue)
 {
-    (void)state;
     char text[128];
     const struct dense_shape forward = { DENSE_FORWARD, PRECISION_BF16, true, true, 4, 8, 16 };
     description_of(&forward, text, sizeof(text));
@@ -420,9 +405,8 @@ static void describes_who_does_the_epilogue(void **state)
     assert_string_equal(text, "algorithm 66, 0.0 MiB workspace");
 }
 
-static void asks_for_no_more_workspace_than_it_may(void **state)
+TEST(asks_for_no_more_workspace_than_it_may)
 {
-    (void)state;
     const struct dense_shape shape = { DENSE_FORWARD, PRECISION_FP32, true, true, 128, 9216, 128 };
     struct dense_library *library;
     struct dense_plan *plan;
@@ -480,9 +464,8 @@ static bool check_failure(struct rig *rig, const char *function, uint32_t number
     return failed;
 }
 
-static void every_failure_is_logged_once_and_passed_on(void **state)
+TEST(every_failure_is_logged_once_and_passed_on)
 {
-    (void)state;
 #define NAME(name) #name,
     static const char *const functions[] = { CUBLASLT_FUNCTIONS(NAME) };
     for (int pass = 0; pass < DENSE_PASS_COUNT; pass++) {
@@ -515,9 +498,8 @@ static int plan_with_failure(const char *function, uint32_t number, int status)
     return rc;
 }
 
-static void only_missing_support_is_worked_around(void **state)
+TEST(only_missing_support_is_worked_around)
 {
-    (void)state;
     const char *const heuristic = "cublasLtMatmulAlgoGetHeuristic";
     assert_int_equal(plan_with_failure(heuristic, 1, CUBLAS_STATUS_NOT_SUPPORTED), 0);
     assert_int_equal(plan_with_failure(heuristic, 1, CUBLAS_STATUS_INVALID_VALUE), 0);
@@ -527,30 +509,11 @@ static void only_missing_support_is_worked_around(void **state)
     assert_int_equal(plan_with_failure("cublaslt_api_find", 1, 1), -ENOENT);
 }
 
-static void a_failed_kernel_is_passed_on(void **state)
+TEST(a_failed_kernel_is_passed_on)
 {
-    (void)state;
     setenv("SIM_CUBLASLT_NO_EPILOGUE", "1", 1);
     assert_int_equal(plan_with_failure("cudaLaunchKernelEx", 1, cudaErrorLaunchOutOfResources), -EIO);
     unsetenv("SIM_CUBLASLT_NO_EPILOGUE");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward_matches_double_loops),
-        cmocka_unit_test(data_gradient_matches_double_loops),
-        cmocka_unit_test(weight_gradient_matches_double_loops),
-        cmocka_unit_test(forward_matches_without_epilogues),
-        cmocka_unit_test(weight_gradient_matches_without_epilogues),
-        cmocka_unit_test(a_full_layer_matches_double_loops),
-        cmocka_unit_test(fp32_keeps_bits_that_tf32_rounds_away),
-        cmocka_unit_test(a_recorded_run_replays),
-        cmocka_unit_test(describes_who_does_the_epilogue),
-        cmocka_unit_test(asks_for_no_more_workspace_than_it_may),
-        cmocka_unit_test(every_failure_is_logged_once_and_passed_on),
-        cmocka_unit_test(only_missing_support_is_worked_around),
-        cmocka_unit_test(a_failed_kernel_is_passed_on),
-    };
-    return cmocka_run_group_tests_name("dense", tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

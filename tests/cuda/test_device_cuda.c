@@ -1,19 +1,12 @@
 /* Tests of the CUDA device where things go wrong, which only the simulated CUDA can do on
  * demand: no driver, calls that fail, streams that stand still; and of what its steady
  * state calls. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +20,7 @@
 #include "stage/feeder.h"
 #include "stage/thread.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_long.h"
 #include "tests/sim/sim.h"
 
@@ -50,9 +44,16 @@ static void check_reason(cudaError_t status, const char *expected)
     assert_int_equal(cudaGetLastError(), cudaSuccess);
 }
 
-static void says_why_there_is_no_device_and_prints_nothing(void **state)
+static int no_failures_left(void **state)
 {
     (void)state;
+    sim_fail_clear();
+    sim_delay_us(0);
+    return 0;
+}
+
+TEST_WITH(says_why_there_is_no_device_and_prints_nothing, NULL, no_failures_left)
+{
     unsetenv("CUDA_VISIBLE_DEVICES");
     sim_fail("cudaDriverGetVersion", 1, cudaErrorInsufficientDriver);
     check_reason(cudaErrorInsufficientDriver, "no CUDA driver is installed");
@@ -69,9 +70,8 @@ static void says_why_there_is_no_device_and_prints_nothing(void **state)
     assert_string_equal(why, "");
 }
 
-static void device_files_and_the_environment_say_how_many_there_can_be(void **state)
+TEST(device_files_and_the_environment_say_how_many_there_can_be)
 {
-    (void)state;
     char folder[] = "/tmp/pipetrain-devices.XXXXXX", path[64];
     assert_non_null(mkdtemp(folder));
     unsetenv("CUDA_VISIBLE_DEVICES");
@@ -98,9 +98,8 @@ static void device_files_and_the_environment_say_how_many_there_can_be(void **st
     assert_int_equal(rmdir(folder), 0);
 }
 
-static void asks_which_devices_reach_each_other(void **state)
+TEST(asks_which_devices_reach_each_other)
 {
-    (void)state;
     assert_true(ops->reaches(0, 0));
     assert_true(ops->reaches(0, 1));
     sim_set_peer_access(false);
@@ -312,9 +311,8 @@ static size_t free_bytes_of(struct device *device)
     return free_bytes;
 }
 
-static void a_call_that_fails_is_reported_once_and_leaves_nothing_behind(void **state)
+TEST_WITH(a_call_that_fails_is_reported_once_and_leaves_nothing_behind, NULL, no_failures_left)
 {
-    (void)state;
     struct bench bench;
     bench_open(&bench, 0);
     const size_t before = free_bytes_of(bench.device);
@@ -324,9 +322,8 @@ static void a_call_that_fails_is_reported_once_and_leaves_nothing_behind(void **
     bench_close(&bench);
 }
 
-static void memory_that_is_short_is_told_with_its_size(void **state)
+TEST(memory_that_is_short_is_told_with_its_size)
 {
-    (void)state;
     struct device *device = device_make(1);
     struct capture capture;
     char captured[TEXT];
@@ -341,9 +338,8 @@ static void memory_that_is_short_is_told_with_its_size(void **state)
     ops->close(device);
 }
 
-static void a_device_that_is_not_there_cannot_be_opened(void **state)
+TEST(a_device_that_is_not_there_cannot_be_opened)
 {
-    (void)state;
     struct device *device = NULL;
     struct capture capture;
     char captured[TEXT];
@@ -355,9 +351,8 @@ static void a_device_that_is_not_there_cannot_be_opened(void **state)
     assert_says(captured, "cuda2", "cudaSetDevice", "cudaErrorInvalidDevice");
 }
 
-static void the_current_device_changes_only_when_it_must(void **state)
+TEST_WITH(the_current_device_changes_only_when_it_must, NULL, no_failures_left)
 {
-    (void)state;
     struct bench benches[3];
     for (uint32_t i = 0; i < 3; i++)
         bench_open(&benches[i], i % 2);         /* the first and the third share a device */
@@ -385,9 +380,8 @@ static void the_current_device_changes_only_when_it_must(void **state)
         bench_close(&benches[i]);
 }
 
-static void a_wait_leaves_no_error_for_the_next_launch(void **state)
+TEST_WITH(a_wait_leaves_no_error_for_the_next_launch, NULL, no_failures_left)
 {
-    (void)state;
     struct bench bench;
     bench_open(&bench, 0);
     sim_delay_us(2000);
@@ -405,9 +399,8 @@ static void a_wait_leaves_no_error_for_the_next_launch(void **state)
 }
 
 /* After this the process has seen its one report of an error that sticks. */
-static void an_error_that_sticks_is_reported_once(void **state)
+TEST_WITH(an_error_that_sticks_is_reported_once, NULL, no_failures_left)
 {
-    (void)state;
     struct bench bench;
     struct capture capture;
     char captured[TEXT];
@@ -443,9 +436,8 @@ int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *cpus)
     return sched_setaffinity(0, size, cpus) ? errno : 0;
 }
 
-static void threads_are_bound_within_the_cpus_they_have(void **state)
+TEST(threads_are_bound_within_the_cpus_they_have)
 {
-    (void)state;
     cpu_set_t all, near, before, after;
     assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
     CPU_ZERO(&near);
@@ -468,9 +460,8 @@ static void threads_are_bound_within_the_cpus_they_have(void **state)
     assert_true(CPU_EQUAL(&after, &all));
 }
 
-static void pinned_memory_leaves_the_thread_its_cpus(void **state)
+TEST(pinned_memory_leaves_the_thread_its_cpus)
 {
-    (void)state;
     cpu_set_t all, one, after;
     struct bench bench;
     bench_open(&bench, 0);
@@ -565,9 +556,8 @@ static void lane_step(struct lane *lane, uint64_t number)
     slots_give_back(lane->slots, slot);
 }
 
-static void feeding_allocates_nothing_and_never_stops_the_device(void **state)
+TEST(feeding_allocates_nothing_and_never_stops_the_device)
 {
-    (void)state;
     static const char *const forbidden[] = {
         "cudaSetDevice", "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost", "cudaMemsetAsync",
         "cudaStreamCreateWithPriority", "cudaStreamDestroy", "cudaEventCreateWithFlags", "cudaEventDestroy",
@@ -618,9 +608,8 @@ static uint64_t since(uint64_t begun_ns)
 }
 
 /* What may still be used stays, which is why this test comes last. */
-static void cancelling_ends_the_waits_for_a_stream_that_stands_still(void **state)
+TEST(cancelling_ends_the_waits_for_a_stream_that_stands_still)
 {
-    (void)state;
     static struct door door;
     struct bench bench;
     struct thread *thread;
@@ -655,32 +644,9 @@ static void cancelling_ends_the_waits_for_a_stream_that_stands_still(void **stat
     sem_post(&door.opened);
 }
 
-static int no_failures_left(void **state)
-{
-    (void)state;
-    sim_fail_clear();
-    sim_delay_us(0);
-    return 0;
-}
-
 int main(void)
 {
     alarm(120);
     sim_setup(2, (size_t)64 << 20);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(says_why_there_is_no_device_and_prints_nothing, no_failures_left),
-        cmocka_unit_test(device_files_and_the_environment_say_how_many_there_can_be),
-        cmocka_unit_test(asks_which_devices_reach_each_other),
-        cmocka_unit_test_teardown(a_call_that_fails_is_reported_once_and_leaves_nothing_behind, no_failures_left),
-        cmocka_unit_test(memory_that_is_short_is_told_with_its_size),
-        cmocka_unit_test(a_device_that_is_not_there_cannot_be_opened),
-        cmocka_unit_test_teardown(the_current_device_changes_only_when_it_must, no_failures_left),
-        cmocka_unit_test_teardown(a_wait_leaves_no_error_for_the_next_launch, no_failures_left),
-        cmocka_unit_test_teardown(an_error_that_sticks_is_reported_once, no_failures_left),
-        cmocka_unit_test(threads_are_bound_within_the_cpus_they_have),
-        cmocka_unit_test(pinned_memory_leaves_the_thread_its_cpus),
-        cmocka_unit_test(feeding_allocates_nothing_and_never_stops_the_device),
-        cmocka_unit_test(cancelling_ends_the_waits_for_a_stream_that_stands_still),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,18 +1,12 @@
 /* Tests of the kernels of activations, with every type of values and odd shapes, against
  * plain loops. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 
 #include "compute/cuda/kernels.h"
 #include "stage/random.h"
 #include "tests/cuda/kernel_areas.h"
+#include "tests/helpers/test.h"
 
 /* ---- relu ---- */
 
@@ -47,9 +41,8 @@ static void check_relu(enum value_type type, size_t count)
         free(all[i]);
 }
 
-static void relu_keeps_what_is_positive_and_its_gradient(void **state)
+TEST(relu_keeps_what_is_positive_and_its_gradient)
 {
-    (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(odd_counts); i++)
         check_relu(type, odd_counts[i]);
@@ -79,9 +72,8 @@ static void check_add(enum value_type type, size_t count)
     free(sum);
 }
 
-static void sums_may_lie_over_what_is_added(void **state)
+TEST(sums_may_lie_over_what_is_added)
 {
-    (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(odd_counts); i++)
         check_add(type, odd_counts[i]);
@@ -114,7 +106,7 @@ static void check_dropout(enum value_type type, const struct image_shape *shape,
     free(mask);
 }
 
-static void dropout_drops_what_the_mask_of_the_definition_drops(void **state)
+TEST(dropout_drops_what_the_mask_of_the_definition_drops)
 {
     static const struct image_shape shapes[] = {
         { 1, 1, 1, 8, 0 },
@@ -131,7 +123,6 @@ static void dropout_drops_what_the_mask_of_the_definition_drops(void **state)
     };
     static const float rates[] = { 0, 0.25f, 0.5f, 0.999f };
     static const struct step_values steps[] = { { 0, 0 }, { UINT32_MAX - 1ull, 5 }, { 77ull << 40, UINT32_MAX } };
-    (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(shapes); i++)
         for (size_t r = 0; r < COUNT_OF(rates); r++)
@@ -139,7 +130,7 @@ static void dropout_drops_what_the_mask_of_the_definition_drops(void **state)
 }
 
 /* A rate hits a random half by chance only, so the threshold is taken from the random words. */
-static void a_random_number_equal_to_the_threshold_keeps_its_value(void **state)
+TEST(a_random_number_equal_to_the_threshold_keeps_its_value)
 {
     static const struct image_shape shape = { 1, 8, 1, 8, 0 };
     static const struct step_values step = { 12, 3 };
@@ -147,7 +138,6 @@ static void a_random_number_equal_to_the_threshold_keeps_its_value(void **state)
     float values[64], expected[64];
     uint32_t word[4];
     struct dropout dropout;
-    (void)state;
     dropout_init(&dropout, 1, 2, 0.5f);
     random_block(dropout.key, counter, word);
     for (uint32_t e = 0; e < 8; e++) {
@@ -182,10 +172,9 @@ static void check_bias(enum value_type type, size_t rows, uint32_t columns, bool
     free(values);
 }
 
-static void bias_is_added_to_every_row(void **state)
+TEST(bias_is_added_to_every_row)
 {
     static const uint32_t columns[] = { 8, 16, 24, 1000 };
-    (void)state;
     FOR_EACH_TYPE(type)
     for (size_t c = 0; c < COUNT_OF(columns); c++)
         for (size_t rows = 0; rows < 40; rows += 13) {
@@ -232,9 +221,8 @@ static void check_bias_gradient(enum value_type type, struct bias_case c, bool r
     free(sums);
 }
 
-static void bias_gradient_sums_every_row_once(void **state)
+TEST(bias_gradient_sums_every_row_once)
 {
-    (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(bias_cases); i++) {
         check_bias_gradient(type, bias_cases[i], false);
@@ -242,13 +230,12 @@ static void bias_gradient_sums_every_row_once(void **state)
     }
 }
 
-static void bias_gradient_is_accurate_and_the_same_in_every_run(void **state)
+TEST(bias_gradient_is_accurate_and_the_same_in_every_run)
 {
     enum { ROWS = 20011,
            COLUMNS = 24 };
     float *gradient = draw(VALUE_BF16, 10, ROWS * COLUMNS), first[COLUMNS], again[COLUMNS];
     double sums[COLUMNS] = { 0 };
-    (void)state;
     for (size_t i = 0; i < ROWS * COLUMNS; i++)
         sums[i % COLUMNS] += gradient[i];
     void *gradients = values_new(VALUE_BF16, gradient, ROWS * COLUMNS);
@@ -267,13 +254,12 @@ static void bias_gradient_is_accurate_and_the_same_in_every_run(void **state)
 
 /* ---- arguments ---- */
 
-static void shapes_that_break_a_rule_are_refused(void **state)
+TEST(shapes_that_break_a_rule_are_refused)
 {
     static const struct image_shape narrow = { 1, 1, 3, 4, 1 }, wide = { 1, 1, 17, 24, 1 },
                                     uneven = { 1, 6, 3, 8, 4 };
     static const struct input_transform plain = { .divisor = 1, .is_plain = true }, transform = { .divisor = 1 };
     static const struct loss_shape tight = { .count = 1, .classes = 9, .stored = 8 };
-    (void)state;
     assert_int_equal(kernel_input(stream, VALUE_FP32, &narrow, &plain, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL),
                      cudaErrorInvalidValue);
     assert_int_equal(kernel_input(stream, VALUE_FP32, &uneven, &plain, NULL, NULL, area_new(NULL, 64), 0, 0, NULL, NULL,
@@ -286,12 +272,11 @@ static void shapes_that_break_a_rule_are_refused(void **state)
                      cudaErrorInvalidValue);
 }
 
-static void misaligned_memory_is_refused(void **state)
+TEST(misaligned_memory_is_refused)
 {
     static const struct image_shape image = { 1, 1, 3, 8, 1 };
     static const struct input_transform plain = { .divisor = 1, .is_plain = true };
     unsigned char *memory = area_new(NULL, 256), *off = memory + 8;
-    (void)state;
     assert_int_equal(kernel_input(stream, VALUE_FP16, &image, &plain, memory, NULL, NULL, 0, 0, off, NULL, NULL),
                      cudaErrorMisalignedAddress);
     assert_int_equal(kernel_relu(stream, VALUE_FP16, 8, memory, off), cudaErrorMisalignedAddress);
@@ -306,17 +291,6 @@ static void misaligned_memory_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(relu_keeps_what_is_positive_and_its_gradient),
-        cmocka_unit_test(sums_may_lie_over_what_is_added),
-        cmocka_unit_test(dropout_drops_what_the_mask_of_the_definition_drops),
-        cmocka_unit_test(a_random_number_equal_to_the_threshold_keeps_its_value),
-        cmocka_unit_test(bias_is_added_to_every_row),
-        cmocka_unit_test(bias_gradient_sums_every_row_once),
-        cmocka_unit_test(bias_gradient_is_accurate_and_the_same_in_every_run),
-        cmocka_unit_test(shapes_that_break_a_rule_are_refused),
-        cmocka_unit_test(misaligned_memory_is_refused),
-    };
     const int status = kernel_test_status();
-    return status != 0 ? status : cmocka_run_group_tests(tests, kernel_test_open, kernel_test_close);
+    return status != 0 ? status : tests_run(kernel_test_open, kernel_test_close);
 }

@@ -1,17 +1,11 @@
 /* Tests of the kernels that put channels one behind the other or look at neighbouring ones, with every
  * type of values and odd channel counts, against plain loops. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 
 #include "compute/cuda/kernels.h"
 #include "tests/cuda/kernel_areas.h"
+#include "tests/helpers/test.h"
 
 static uint32_t stored_of(uint32_t channels)
 {
@@ -123,9 +117,8 @@ static void check_concat(enum value_type type, const struct concat_case *c)
     concatenated_close(&all);
 }
 
-static void concat_puts_channels_behind_each_other_and_hands_every_part_its_slice_back(void **state)
+TEST(concat_puts_channels_behind_each_other_and_hands_every_part_its_slice_back)
 {
-    (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(concat_cases); i++)
         check_concat(type, &concat_cases[i]);
@@ -152,10 +145,9 @@ static void check_growth(enum value_type type, uint32_t kept, uint32_t more)
     free(part);
 }
 
-static void concat_lets_stand_what_is_there(void **state)
+TEST(concat_lets_stand_what_is_there)
 {
     static const uint32_t kept[] = { 8, 28, 13, 16, 1, 0 }, more[] = { 8, 12, 2, 17, 1, 24 };
-    (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(kept); i++)
         check_growth(type, kept[i], more[i]);
@@ -191,20 +183,18 @@ static void check_surround(enum value_type type, const struct surround_shape *s)
     free(wanted);
 }
 
-static void images_stand_among_zeros(void **state)
+TEST(images_stand_among_zeros)
 {
-    (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(surround_shapes); i++)
         check_surround(type, &surround_shapes[i]);
 }
 
-static void images_that_do_not_fit_are_refused(void **state)
+TEST(images_that_do_not_fit_are_refused)
 {
     static const struct surround_shape refused[] = {
         { 1, 4, 2, 2, 3, 3, 0, 0 }, { 1, 8, 2, 2, 3, 2, 2, 0 }, { 1, 8, 2, 2, 2, 3, 0, 2 }, { 1, 8, 2, 2, 2, 3, 0, 4 },
     };
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(refused); i++)
         assert_int_equal(kernel_surround(stream, VALUE_FP32, &refused[i], NULL, NULL), cudaErrorInvalidValue);
 }
@@ -321,20 +311,18 @@ static void check_response(enum value_type type, const struct response_case *r)
     response_values_close(&v);
 }
 
-static void response_norm_and_its_gradient_equal_those_in_double(void **state)
+TEST(response_norm_and_its_gradient_equal_those_in_double)
 {
-    (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(response_cases); i++)
         check_response(type, &response_cases[i]);
 }
 
 /* doc: y = 1 / (1 + 0.001)^0.75 of ones with nine neighbours. CUDA's powf is right to 4 units in the last place. */
-static void response_norm_of_ones_is_the_number_of_the_definition(void **state)
+TEST(response_norm_of_ones_is_the_number_of_the_definition)
 {
     static const struct response_shape shape = { 1, 16, 16, { 9, 0.001f, 0.75f, 1 } };
     float ones[16], found[16];
-    (void)state;
     for (size_t i = 0; i < 16; i++)
         ones[i] = 1;
     void *const out = values_poison(VALUE_FP32, 16);
@@ -347,11 +335,10 @@ static void response_norm_of_ones_is_the_number_of_the_definition(void **state)
 
 /* ---- refusals ---- */
 
-static void shapes_that_break_a_rule_are_refused(void **state)
+TEST(shapes_that_break_a_rule_are_refused)
 {
     static const struct concat none = { .pixels = 1 }, many = { .pixels = 1, .count = LAYER_INPUTS_MAX + 1 };
     static const struct response_shape even = { 1, 8, 8, { 4, 1, 1, 1 } }, narrow = { 1, 4, 4, { 3, 1, 1, 1 } };
-    (void)state;
     assert_int_equal(kernel_concat(stream, VALUE_FP32, &none, NULL), cudaErrorInvalidValue);
     assert_int_equal(kernel_concat(stream, VALUE_FP32, &many, NULL), cudaErrorInvalidValue);
     assert_int_equal(kernel_response_norm(stream, VALUE_FP32, &even, NULL, NULL), cudaErrorInvalidValue);
@@ -359,7 +346,7 @@ static void shapes_that_break_a_rule_are_refused(void **state)
                      cudaErrorInvalidValue);
 }
 
-static void misaligned_memory_is_refused(void **state)
+TEST(misaligned_memory_is_refused)
 {
     static const struct response_shape shape = { 1, 8, 8, { 3, 1, 1, 1 } };
     unsigned char *memory = area_new(NULL, 256), *off = memory + 8;
@@ -367,7 +354,6 @@ static void misaligned_memory_is_refused(void **state)
                                     .parts = { { memory, 8, 8 }, { off, 8, 8 } } };
     const struct concat narrow = { .pixels = 1, .count = 1, .kept = 4, .stride = 8, .parts = { { memory, 8, 8 } } };
     const struct concat odd = { .pixels = 1, .count = 1, .stride = 8, .parts = { { memory, 4, 4 } } };
-    (void)state;
     assert_int_equal(kernel_concat(stream, VALUE_FP16, &concat, memory), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_concat(stream, VALUE_FP16, &narrow, memory), cudaErrorInvalidValue);
     assert_int_equal(kernel_concat(stream, VALUE_FP16, &odd, memory), cudaErrorInvalidValue);
@@ -380,16 +366,6 @@ static void misaligned_memory_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(concat_puts_channels_behind_each_other_and_hands_every_part_its_slice_back),
-        cmocka_unit_test(concat_lets_stand_what_is_there),
-        cmocka_unit_test(images_stand_among_zeros),
-        cmocka_unit_test(images_that_do_not_fit_are_refused),
-        cmocka_unit_test(response_norm_and_its_gradient_equal_those_in_double),
-        cmocka_unit_test(response_norm_of_ones_is_the_number_of_the_definition),
-        cmocka_unit_test(shapes_that_break_a_rule_are_refused),
-        cmocka_unit_test(misaligned_memory_is_refused),
-    };
     const int status = kernel_test_status();
-    return status != 0 ? status : cmocka_run_group_tests(tests, kernel_test_open, kernel_test_close);
+    return status != 0 ? status : tests_run(kernel_test_open, kernel_test_close);
 }

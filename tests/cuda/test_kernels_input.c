@@ -1,15 +1,9 @@
 /* Tests of the kernel that makes values of pixels, with every type of values, against plain loops. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 
 #include "compute/cuda/kernels.h"
 #include "tests/cuda/kernel_areas.h"
+#include "tests/helpers/test.h"
 
 static float input_of(const struct input_transform *transform, float pixel, size_t channel)
 {
@@ -103,19 +97,17 @@ static const struct image_shape image_shapes[] = {
     { 3, 1, 3, 8, 1 },
 };
 
-static void input_divides_pixels_mixes_them_and_pads_channels_with_zero(void **state)
+TEST(input_divides_pixels_mixes_them_and_pads_channels_with_zero)
 {
     static const struct input_transform plain = { .divisor = 255.0f, .is_plain = true };
-    (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(image_shapes); i++)
         check_input(type, &image_shapes[i], &plain);
 }
 
-static void input_takes_a_mean_and_a_deviation_per_channel(void **state)
+TEST(input_takes_a_mean_and_a_deviation_per_channel)
 {
     struct input_transform transform = { .divisor = 127.5f };
-    (void)state;
     for (uint32_t c = 0; c < NET_CHANNELS_MAX; c++) {
         transform.mean[c] = 0.4f + 0.01f * (float)c;
         transform.deviation[c] = 0.2f + 0.03f * (float)c;
@@ -128,10 +120,6 @@ static void input_takes_a_mean_and_a_deviation_per_channel(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(input_divides_pixels_mixes_them_and_pads_channels_with_zero),
-        cmocka_unit_test(input_takes_a_mean_and_a_deviation_per_channel),
-    };
     const int status = kernel_test_status();
-    return status != 0 ? status : cmocka_run_group_tests(tests, kernel_test_open, kernel_test_close);
+    return status != 0 ? status : tests_run(kernel_test_open, kernel_test_close);
 }

@@ -1,16 +1,10 @@
 /* Tests of the kernel of the loss, with every type of values, against plain loops in double. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 
 #include "compute/cuda/kernels.h"
 #include "tests/cuda/kernel_areas.h"
+#include "tests/helpers/test.h"
 
 struct loss_case {
     uint32_t count, classes, stored;
@@ -154,10 +148,9 @@ static void check_loss(enum value_type type, struct loss_case c, bool mixed, flo
     free(gradient);
 }
 
-static void softmax_loss_and_gradient_equal_those_in_double(void **state)
+TEST(softmax_loss_and_gradient_equal_those_in_double)
 {
     static const struct loss_scale scale = { .factor = 1024, .skipped_steps = 6 };
-    (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(loss_cases); i++) {
         check_loss(type, loss_cases[i], false, 0, NULL);
@@ -165,10 +158,9 @@ static void softmax_loss_and_gradient_equal_those_in_double(void **state)
     }
 }
 
-static void smoothed_labels_give_the_loss_and_gradient_in_double(void **state)
+TEST(smoothed_labels_give_the_loss_and_gradient_in_double)
 {
     static const struct loss_scale scale = { .factor = 1024 };
-    (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(loss_cases); i++) {
         check_loss(type, loss_cases[i], false, 0.1f, NULL);
@@ -176,10 +168,9 @@ static void smoothed_labels_give_the_loss_and_gradient_in_double(void **state)
     }
 }
 
-static void mixed_labels_give_the_loss_and_gradient_in_double(void **state)
+TEST(mixed_labels_give_the_loss_and_gradient_in_double)
 {
     static const struct loss_scale scale = { .factor = 1024 };
-    (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(loss_cases); i++) {
         check_loss(type, loss_cases[i], true, 0, NULL);
@@ -221,19 +212,17 @@ static void check_auxiliary_loss(enum value_type type, struct loss_case c, const
     free(gradient);
 }
 
-static void auxiliary_losses_are_weighted_and_added_and_count_no_samples(void **state)
+TEST(auxiliary_losses_are_weighted_and_added_and_count_no_samples)
 {
     static const struct loss_scale scale = { .factor = 64, .skipped_steps = 3 };
-    (void)state;
     FOR_EACH_TYPE(type)
     check_auxiliary_loss(type, (struct loss_case){ 300, 33, 40 }, &scale);
 }
 
-static void softmax_loss_of_large_logits_is_finite(void **state)
+TEST(softmax_loss_of_large_logits_is_finite)
 {
     enum { CLASSES = 40 };
     static const struct loss_shape shape = { .count = 1, .classes = CLASSES, .stored = CLASSES, .weight = 1 };
-    (void)state;
     FOR_EACH_TYPE(type)
     {
         float logits[CLASSES], gradient[CLASSES];
@@ -256,11 +245,10 @@ static void softmax_loss_of_large_logits_is_finite(void **state)
 }
 
 /* As in the plain loop, a NaN in the first place is the largest and one elsewhere is not. */
-static void nan_logits_show_in_the_loss_and_count_as_in_a_plain_loop(void **state)
+TEST(nan_logits_show_in_the_loss_and_count_as_in_a_plain_loop)
 {
     enum { CLASSES = 40 };
     static const struct loss_shape shape = { .count = 1, .classes = CLASSES, .stored = CLASSES, .weight = 1 };
-    (void)state;
     for (int place = 0; place < CLASSES; place += 13) {
         float logits[CLASSES];
         const struct mixed_label label = { 5, 5, 1 };
@@ -281,14 +269,6 @@ static void nan_logits_show_in_the_loss_and_count_as_in_a_plain_loop(void **stat
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax_loss_and_gradient_equal_those_in_double),
-        cmocka_unit_test(smoothed_labels_give_the_loss_and_gradient_in_double),
-        cmocka_unit_test(mixed_labels_give_the_loss_and_gradient_in_double),
-        cmocka_unit_test(auxiliary_losses_are_weighted_and_added_and_count_no_samples),
-        cmocka_unit_test(softmax_loss_of_large_logits_is_finite),
-        cmocka_unit_test(nan_logits_show_in_the_loss_and_count_as_in_a_plain_loop),
-    };
     const int status = kernel_test_status();
-    return status != 0 ? status : cmocka_run_group_tests(tests, kernel_test_open, kernel_test_close);
+    return status != 0 ? status : tests_run(kernel_test_open, kernel_test_close);
 }

@@ -1,17 +1,11 @@
 /* Tests of the kernels of batch normalisation, with every type of values, against loops in double. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compute/cuda/kernels.h"
 #include "tests/cuda/kernel_areas.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_long.h"
 
 #define EPSILON 1e-3f
@@ -270,9 +264,8 @@ static void check_norm(enum value_type type, const struct norm_case *shape)
     numbers_close(&numbers);
 }
 
-static void batch_norm_and_its_gradients_equal_those_in_double(void **state)
+TEST(batch_norm_and_its_gradients_equal_those_in_double)
 {
-    (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(cases); i++)
         check_norm(type, &cases[i]);
@@ -289,9 +282,8 @@ static void *copy_of(const void *device, size_t bytes)
 }
 
 /* Whatever order the blocks ran in. */
-static void sums_are_the_same_in_every_run(void **state)
+TEST(sums_are_the_same_in_every_run)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct numbers numbers;
         struct areas_of_norm first, second;
@@ -346,9 +338,8 @@ static void check_known(enum value_type type, const struct norm_case *shape, uin
     numbers_close(&numbers);
 }
 
-static void known_columns_are_not_measured_again(void **state)
+TEST(known_columns_are_not_measured_again)
 {
-    (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < property_cases(); i++) {
         check_known(type, &cases[i], cases[i].columns - 8);
@@ -357,13 +348,12 @@ static void known_columns_are_not_measured_again(void **state)
 }
 
 /* Whatever the numbers are: what is known counts. */
-static void what_is_known_is_taken_as_it_is(void **state)
+TEST(what_is_known_is_taken_as_it_is)
 {
     enum { KNOWN = 16 };
     float means[KNOWN], squares[KNOWN];
     struct numbers numbers;
     struct areas_of_norm areas;
-    (void)state;
     numbers_open(&numbers, VALUE_BF16, &cases[4]);
     for (size_t c = 0; c < KNOWN; c++) {
         means[c] = (float)c;
@@ -439,23 +429,21 @@ static void check_apart(enum value_type type, const struct norm_case *shape)
     numbers_close(&numbers);
 }
 
-static void rows_may_lie_apart(void **state)
+TEST(rows_may_lie_apart)
 {
-    (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < property_cases(); i++)
         check_apart(type, &cases[i]);
 }
 
 /* Where a sum of squares less the square of a sum would leave nothing. */
-static void a_mean_far_from_zero_leaves_the_variance_exact(void **state)
+TEST(a_mean_far_from_zero_leaves_the_variance_exact)
 {
     enum { ROWS = 50000,
            COLUMNS = 8 };
     static const struct norm_case shape = { ROWS, COLUMNS, false, false, false, 0.9f };
     struct numbers numbers;
     struct areas_of_norm areas;
-    (void)state;
     numbers_open(&numbers, VALUE_FP32, &shape);
     for (size_t i = 0; i < numbers.count; i++)
         numbers.in[i] = 10000 + (i / COLUMNS % 2 == 0 ? 1.0f : -1.0f);
@@ -471,9 +459,8 @@ static void a_mean_far_from_zero_leaves_the_variance_exact(void **state)
     numbers_close(&numbers);
 }
 
-static void evaluation_normalises_by_the_running_statistics_in_place(void **state)
+TEST(evaluation_normalises_by_the_running_statistics_in_place)
 {
-    (void)state;
     FOR_EACH_TYPE(type)
     {
         struct numbers numbers;
@@ -541,22 +528,20 @@ static void check_folded(enum value_type type, bool with_bias, bool with_gamma)
         free(all[i]);
 }
 
-static void a_normalisation_is_folded_into_weights_and_bias(void **state)
+TEST(a_normalisation_is_folded_into_weights_and_bias)
 {
-    (void)state;
     FOR_EACH_TYPE(type)
     for (int i = 0; i < 4; i++)
         check_folded(type, i % 2 != 0, i / 2 != 0);
 }
 
 /* Padding channels: no weights, no statistics, and zeros that stay. */
-static void columns_of_zeros_stay_zeros(void **state)
+TEST(columns_of_zeros_stay_zeros)
 {
     enum { ROWS = 19,
            COLUMNS = 8 };
     static const struct norm_case shape = { ROWS, COLUMNS, true, true, false, 0.9f };
     static const float zeros[ROWS * COLUMNS];
-    (void)state;
     FOR_EACH_TYPE(type)
     {
         struct numbers numbers;
@@ -583,12 +568,11 @@ static void columns_of_zeros_stay_zeros(void **state)
 }
 
 /* What is above 0 until it is rounded has no bit. */
-static void the_mask_is_that_of_rounded_numbers(void **state)
+TEST(the_mask_is_that_of_rounded_numbers)
 {
     static const struct norm_case shape = { 64, 8, true, true, true, 0.9f };
     struct numbers numbers;
     struct areas_of_norm areas;
-    (void)state;
     numbers_open(&numbers, VALUE_FP16, &shape);
     for (size_t c = 0; c < 8; c++) {
         numbers.gamma[c] = 1e-12f;
@@ -607,7 +591,7 @@ static void the_mask_is_that_of_rounded_numbers(void **state)
 
 /* ---- refusals ---- */
 
-static void odd_columns_and_misaligned_memory_are_refused(void **state)
+TEST(odd_columns_and_misaligned_memory_are_refused)
 {
     unsigned char *memory = area_new(NULL, 1024), *off = memory + 8;
     float *const floats = (float *)(void *)memory;
@@ -617,7 +601,6 @@ static void odd_columns_and_misaligned_memory_are_refused(void **state)
     const struct normalisation close = { .rows = 1, .columns = 16, .stride = 8, .beta = floats, .statistics = floats };
     const struct normalisation skewed = { .rows = 1, .columns = 8, .stride = 8, .beta = (float *)(void *)off,
                                          .statistics = floats };
-    (void)state;
     assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &odd, memory, NULL, false, memory, NULL),
                      cudaErrorInvalidValue);
     assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &close, memory, NULL, false, memory, NULL),
@@ -639,19 +622,6 @@ static void odd_columns_and_misaligned_memory_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batch_norm_and_its_gradients_equal_those_in_double),
-        cmocka_unit_test(sums_are_the_same_in_every_run),
-        cmocka_unit_test(known_columns_are_not_measured_again),
-        cmocka_unit_test(what_is_known_is_taken_as_it_is),
-        cmocka_unit_test(rows_may_lie_apart),
-        cmocka_unit_test(a_mean_far_from_zero_leaves_the_variance_exact),
-        cmocka_unit_test(evaluation_normalises_by_the_running_statistics_in_place),
-        cmocka_unit_test(a_normalisation_is_folded_into_weights_and_bias),
-        cmocka_unit_test(columns_of_zeros_stay_zeros),
-        cmocka_unit_test(the_mask_is_that_of_rounded_numbers),
-        cmocka_unit_test(odd_columns_and_misaligned_memory_are_refused),
-    };
     const int status = kernel_test_status();
-    return status != 0 ? status : cmocka_run_group_tests(tests, kernel_test_open, kernel_test_close);
+    return status != 0 ? status : tests_run(kernel_test_open, kernel_test_close);
 }

@@ -1,17 +1,11 @@
 /* Tests of the kernels of pools and shortcuts, with every type of values and odd shapes, against
  * plain loops. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 
 #include "compute/cuda/kernels.h"
 #include "tests/cuda/kernel_areas.h"
+#include "tests/helpers/test.h"
 
 /* ---- max_pool ---- */
 
@@ -127,18 +121,16 @@ static void check_max_pool(enum value_type type, const struct pool_shape *shape)
     pool_close(&pool);
 }
 
-static void max_pool_and_its_gradient_equal_plain_loops(void **state)
+TEST(max_pool_and_its_gradient_equal_plain_loops)
 {
-    (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(pool_shapes); i++)
         check_max_pool(type, &pool_shapes[i]);
 }
 
-static void max_pool_keeps_a_nan_only_in_the_first_place(void **state)
+TEST(max_pool_keeps_a_nan_only_in_the_first_place)
 {
     static const struct pool_shape shape = { 1, 8, 2, 2, 1, 1, 2, 2, 2, 2, 0, 0 };
-    (void)state;
     FOR_EACH_TYPE(type)
     for (uint32_t place = 0; place < 4; place++) {
         float in[32], out[8];
@@ -216,9 +208,8 @@ static void check_average_pool(enum value_type type, const struct pool_shape *sh
     pool_close(&pool);
 }
 
-static void average_pool_leaves_padding_out(void **state)
+TEST(average_pool_leaves_padding_out)
 {
-    (void)state;
     FOR_EACH_TYPE(type)
     {
         for (size_t i = 0; i < COUNT_OF(pool_shapes); i++)
@@ -296,9 +287,8 @@ static void check_pad_channels(enum value_type type, const struct pad_shape *sha
     padded_close(&padded);
 }
 
-static void a_shortcut_takes_every_stride_th_pixel_between_zeros(void **state)
+TEST(a_shortcut_takes_every_stride_th_pixel_between_zeros)
 {
-    (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(pad_shapes); i++)
         check_pad_channels(type, &pad_shapes[i]);
@@ -306,12 +296,11 @@ static void a_shortcut_takes_every_stride_th_pixel_between_zeros(void **state)
 
 /* ---- refusals ---- */
 
-static void shapes_that_break_a_rule_are_refused(void **state)
+TEST(shapes_that_break_a_rule_are_refused)
 {
     static const struct pool_shape large = { 1, 8, 16, 16, 1, 1, 16, 16, 1, 1, 0, 0 };
     static const struct pool_shape narrow = { 1, 4, 2, 2, 1, 1, 2, 2, 1, 1, 0, 0 };
     static const struct pad_shape still = { 1, 8, 1, 1, 8, 1, 1, 8, 0, 0 }, odd = { 1, 4, 1, 1, 4, 1, 1, 8, 0, 1 };
-    (void)state;
     assert_int_equal(kernel_max_pool(stream, VALUE_FP32, &large, NULL, NULL, NULL), cudaErrorInvalidValue);
     assert_int_equal(kernel_max_pool_backward(stream, VALUE_FP32, &narrow, NULL, NULL, NULL, false),
                      cudaErrorInvalidValue);
@@ -321,12 +310,11 @@ static void shapes_that_break_a_rule_are_refused(void **state)
                      cudaErrorInvalidValue);
 }
 
-static void misaligned_memory_is_refused(void **state)
+TEST(misaligned_memory_is_refused)
 {
     static const struct pool_shape pool = { 1, 8, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0 };
     static const struct pad_shape pad = { 1, 8, 1, 1, 8, 1, 1, 8, 0, 1 };
     unsigned char *memory = area_new(NULL, 256), *off = memory + 8;
-    (void)state;
     assert_int_equal(kernel_max_pool(stream, VALUE_FP16, &pool, memory, off, NULL), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_max_pool_backward(stream, VALUE_FP16, &pool, memory, off, memory, false),
                      cudaErrorMisalignedAddress);
@@ -341,14 +329,6 @@ static void misaligned_memory_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(max_pool_and_its_gradient_equal_plain_loops),
-        cmocka_unit_test(max_pool_keeps_a_nan_only_in_the_first_place),
-        cmocka_unit_test(average_pool_leaves_padding_out),
-        cmocka_unit_test(a_shortcut_takes_every_stride_th_pixel_between_zeros),
-        cmocka_unit_test(shapes_that_break_a_rule_are_refused),
-        cmocka_unit_test(misaligned_memory_is_refused),
-    };
     const int status = kernel_test_status();
-    return status != 0 ? status : cmocka_run_group_tests(tests, kernel_test_open, kernel_test_close);
+    return status != 0 ? status : tests_run(kernel_test_open, kernel_test_close);
 }

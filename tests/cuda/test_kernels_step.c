@@ -1,12 +1,5 @@
 /* Tests of the kernels over ranges of the arenas, with every type of values and odd lengths,
  * against plain loops and the update of the CPU. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,6 +8,7 @@
 #include "compute/cuda/kernels.h"
 #include "compute/finite.h"
 #include "tests/cuda/kernel_areas.h"
+#include "tests/helpers/test.h"
 #include "tests/peers/optimizer_trajectories.h"
 #include "tests/peers/trajectory_numbers.h"
 #include "tests/sim/sim_values.h"
@@ -105,11 +99,10 @@ static void check_update(enum value_type type, const struct optimizer *optimizer
     ranges_close(&ranges);
 }
 
-static void update_follows_the_rule_of_every_optimizer(void **state)
+TEST(update_follows_the_rule_of_every_optimizer)
 {
     static const size_t counts[] = { 0, 1, 3, 4, 5, 1023, 1024, 2051 };
     static const struct loss_scale scale = { .factor = 4096 };
-    (void)state;
     FOR_EACH_TYPE(type)
         for (size_t o = 0; o < COUNT_OF(optimizers); o++)
             for (size_t c = 0; c < COUNT_OF(counts); c++) {
@@ -178,9 +171,8 @@ static void check_parts(enum value_type type, const struct optimizer *optimizer)
     ranges_close(&ranges);
 }
 
-static void many_ranges_are_updated_as_each_by_itself(void **state)
+TEST(many_ranges_are_updated_as_each_by_itself)
 {
-    (void)state;
     FOR_EACH_TYPE(type)
         for (size_t o = 0; o < COUNT_OF(optimizers); o++)
             check_parts(type, &optimizers[o]);
@@ -228,9 +220,8 @@ static void take_step_of(const struct trajectory *trajectory, struct optimizer_r
     CUDA_OK(cudaStreamSynchronize(stream));
 }
 
-static void every_rule_goes_the_way_of_those_it_is_named_for(void **state)
+TEST(every_rule_goes_the_way_of_those_it_is_named_for)
 {
-    (void)state;
     for (size_t t = 0; t < COUNT_OF(trajectories); t++) {
         struct optimizer_range range = trajectory_range(&trajectories[t]);
         uint32_t point = 0;
@@ -249,14 +240,13 @@ static void every_rule_goes_the_way_of_those_it_is_named_for(void **state)
 
 /* ---- sums of squares ---- */
 
-static void squares_are_those_of_the_host(void **state)
+TEST(squares_are_those_of_the_host)
 {
     static const size_t counts[] = { 0, 1, 63, 64, 65, 4096, 4097, 70003 };
     enum { RANGES = 37 };
     struct squares squares[RANGES];
     double host[SQUARES_ROOM];
     float *floats[RANGES];
-    (void)state;
     for (uint32_t i = 0; i < RANGES; i++) {
         const size_t count = counts[i % COUNT_OF(counts)];
         floats[i] = draw(VALUE_FP32, 40 + i, count);
@@ -276,12 +266,11 @@ static void squares_are_those_of_the_host(void **state)
     areas_close();
 }
 
-static void gradients_are_shortened_as_on_the_host(void **state)
+TEST(gradients_are_shortened_as_on_the_host)
 {
     enum { COUNT = 101 };
     static const struct loss_scale scale = { .factor = 64 };
     static const double all_squares[] = { 0, 1e4, 1e9 };
-    (void)state;
     for (size_t o = 0; o < COUNT_OF(optimizers); o++)
         for (size_t i = 0; i < COUNT_OF(all_squares); i++) {
             struct optimizer clipping = optimizers[o];
@@ -302,10 +291,9 @@ static void gradients_are_shortened_as_on_the_host(void **state)
         }
 }
 
-static void limited_floats_are_those_beyond_the_limit(void **state)
+TEST(limited_floats_are_those_beyond_the_limit)
 {
     static const struct loss_scale scale = { .factor = 4 };
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(odd_counts); i++)
         for (int scaled = 0; scaled < 2; scaled++) {
             const size_t count = odd_counts[i];
@@ -326,13 +314,12 @@ static void limited_floats_are_those_beyond_the_limit(void **state)
     areas_close();
 }
 
-static void lars_scales_the_rate_as_on_the_host(void **state)
+TEST(lars_scales_the_rate_as_on_the_host)
 {
     enum { COUNT = 515 };
     static const struct loss_scale scale = { .factor = 256 };
     const struct optimizer lars = { .kind = OPTIMIZER_LARS, .momentum = 0.9f, .trust = 0.02, .weight_decay = 0.01f };
     const double squares[2] = { 31, 1700 };
-    (void)state;
     for (int scaled = 0; scaled < 2; scaled++) {
         struct optimizer_step step = { .learning_rate = 0.7f, .gradient_scale = 1.0f / 96 };
         struct ranges ranges = ranges_open(&lars, COUNT);
@@ -351,12 +338,11 @@ static void lars_scales_the_rate_as_on_the_host(void **state)
     }
 }
 
-static void update_writes_nothing_after_an_overflow(void **state)
+TEST(update_writes_nothing_after_an_overflow)
 {
     enum { COUNT = 77 };
     static const struct loss_scale scale = { .factor = 2, .overflowed = 1 };
     unsigned char poison[COUNT * sizeof(float)];
-    (void)state;
     memset(poison, POISON_BYTE, sizeof(poison));
     FOR_EACH_TYPE(type)
         for (size_t o = 0; o < COUNT_OF(optimizers); o++) {
@@ -394,9 +380,8 @@ static float *awkward_floats(size_t count)
     return values;
 }
 
-static void narrow_rounds_once_to_nearest_even(void **state)
+TEST(narrow_rounds_once_to_nearest_even)
 {
-    (void)state;
     FOR_EACH_TYPE(type)
         for (size_t i = 0; i < COUNT_OF(odd_counts); i++) {
             const size_t count = odd_counts[i];
@@ -409,13 +394,12 @@ static void narrow_rounds_once_to_nearest_even(void **state)
         }
 }
 
-static void widen_is_exact_for_every_16_bit_number(void **state)
+TEST(widen_is_exact_for_every_16_bit_number)
 {
     enum { ALL = 1 << 16 };
     static const enum value_type types[] = { VALUE_FP16, VALUE_BF16 };
     uint16_t *numbers = malloc(ALL * sizeof(*numbers));
     float *expected = floats_new(ALL), *found = floats_new(ALL);
-    (void)state;
     assert_non_null(numbers);
     for (size_t i = 0; i < ALL; i++)
         numbers[i] = (uint16_t)i;
@@ -434,9 +418,8 @@ static void widen_is_exact_for_every_16_bit_number(void **state)
     free(found);
 }
 
-static void widen_takes_every_count(void **state)
+TEST(widen_takes_every_count)
 {
-    (void)state;
     FOR_EACH_TYPE(type)
         for (size_t i = 0; i < COUNT_OF(odd_counts); i++) {
             const size_t count = odd_counts[i];
@@ -464,11 +447,10 @@ static uint32_t overflowed_after_check(const float *gradients, size_t count, uin
 static const float bad[] = { INFINITY, -INFINITY, NAN, 1e24f, -FLT_MAX, FINITE_BOUND };
 enum { BAD = sizeof(bad) / sizeof(bad[0]) };
 
-static void check_finds_a_number_that_is_not_finite_in_any_place(void **state)
+TEST(check_finds_a_number_that_is_not_finite_in_any_place)
 {
     enum { COUNT = 2061 };
     float *gradients = draw(VALUE_FP32, 32, COUNT);
-    (void)state;
     gradients[1] = 1e18f;
     gradients[2] = -1e18f;
     gradients[3] = 0x1p-149f;
@@ -496,11 +478,10 @@ static uint64_t first_broken(const float *floats, size_t count)
     return first;
 }
 
-static void the_first_number_that_is_not_finite_is_found_in_any_place(void **state)
+TEST(the_first_number_that_is_not_finite_is_found_in_any_place)
 {
     enum { COUNT = 2061 };
     float *floats = draw(VALUE_FP32, 33, COUNT);
-    (void)state;
     floats[1] = 1e18f;
     floats[2] = -1e18f;
     floats[3] = 0x1p-149f;
@@ -536,9 +517,8 @@ static struct loss_scale adjusted(struct loss_scale scale)
     return adjusted_with(scale, false);
 }
 
-static void a_fixed_scale_counts_what_is_left_out(void **state)
+TEST(a_fixed_scale_counts_what_is_left_out)
 {
-    (void)state;
     struct loss_scale scale = { .factor = 1, .overflowed = LOSS_SCALE_BROKEN };
     scale = adjusted_with(scale, true);
     assert_true(scale.factor == 1 && scale.skipped_steps == 1);
@@ -550,12 +530,11 @@ static void a_fixed_scale_counts_what_is_left_out(void **state)
 }
 
 /* Only of a step that is known to be broken, and nothing behind the range. */
-static void numbers_are_taken_back_behind_a_broken_step(void **state)
+TEST(numbers_are_taken_back_behind_a_broken_step)
 {
     enum { COUNT = 1033 };
     static const uint32_t states[] = { 0, LOSS_SCALE_BROKEN, LOSS_SCALE_LEFT_OUT };
     float *now = draw(VALUE_FP32, 34, COUNT), *before = draw(VALUE_FP32, 35, COUNT), got[COUNT];
-    (void)state;
     for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         const struct loss_scale scale = { .factor = 1, .overflowed = states[i] };
         float *floats = values_new(VALUE_FP32, now, COUNT);
@@ -570,10 +549,9 @@ static void numbers_are_taken_back_behind_a_broken_step(void **state)
     free(now);
 }
 
-static void the_scale_is_halved_by_an_overflow_and_doubled_by_many_good_steps(void **state)
+TEST(the_scale_is_halved_by_an_overflow_and_doubled_by_many_good_steps)
 {
     struct loss_scale scale = { .factor = LOSS_SCALE_FIRST, .good_steps = 7, .overflowed = 1, .skipped_steps = 2 };
-    (void)state;
     scale = adjusted(scale);
     assert_true(scale.factor == LOSS_SCALE_FIRST / 2 && scale.good_steps == 0 && scale.skipped_steps == 3);
     scale = adjusted(scale);
@@ -585,9 +563,8 @@ static void the_scale_is_halved_by_an_overflow_and_doubled_by_many_good_steps(vo
     assert_true(scale.factor == LOSS_SCALE_FIRST && scale.good_steps == 0);
 }
 
-static void the_scale_stays_within_its_limits(void **state)
+TEST(the_scale_stays_within_its_limits)
 {
-    (void)state;
     struct loss_scale scale = adjusted((struct loss_scale){ .factor = LOSS_SCALE_LEAST, .overflowed = 1 });
     assert_true(scale.factor == LOSS_SCALE_LEAST && scale.skipped_steps == 1);
     scale = adjusted((struct loss_scale){ .factor = LOSS_SCALE_MOST, .good_steps = LOSS_SCALE_GROWTH - 1 });
@@ -596,9 +573,8 @@ static void the_scale_stays_within_its_limits(void **state)
 
 /* ---- mean over towers ---- */
 
-static void scale_multiplies_every_count_and_nothing_behind_it(void **state)
+TEST(scale_multiplies_every_count_and_nothing_behind_it)
 {
-    (void)state;
     for (size_t count = 0; count < 70; count++) {
         float *values = draw(VALUE_FP32, count, 80);
         float *range = values_new(VALUE_FP32, values, 80);
@@ -625,9 +601,8 @@ static void check_mix(size_t count, float share, float keep)
     free(values);
 }
 
-static void ranges_are_summed_and_mixed_and_nothing_behind_them(void **state)
+TEST(ranges_are_summed_and_mixed_and_nothing_behind_them)
 {
-    (void)state;
     for (size_t count = 0; count < 70; count++) {
         check_mix(count, 1, 0);
         check_mix(count, 0.25f, 1);
@@ -664,10 +639,9 @@ static void check_sum(enum value_type type, uint32_t towers, size_t begin, size_
     check_sum_into(type, towers, begin, end, count, towers / 2, 1);
 }
 
-static void sums_of_towers_are_in_tower_order_and_within_the_range(void **state)
+TEST(sums_of_towers_are_in_tower_order_and_within_the_range)
 {
     static const uint32_t towers[] = { 1, 2, 3, 5, 8, KERNEL_TOWERS_MAX };
-    (void)state;
     for (size_t t = 0; t < COUNT_OF(towers); t++)
         for (int type = 0; type < VALUE_TYPE_COUNT; type++) {
             check_sum(type, towers[t], 0, 0, 16);
@@ -680,11 +654,10 @@ static void sums_of_towers_are_in_tower_order_and_within_the_range(void **state)
 
 /* ---- arguments ---- */
 
-static void sums_of_no_or_too_many_towers_are_refused(void **state)
+TEST(sums_of_no_or_too_many_towers_are_refused)
 {
     static const struct tower_arenas none = { .count = 0 }, many = { .count = KERNEL_TOWERS_MAX + 1 };
     static const struct tower_arenas one = { .count = 1 };
-    (void)state;
     assert_int_equal(kernel_sum_towers(stream, VALUE_FP32, &none, 0, 4, 0, 1), cudaErrorInvalidValue);
     assert_int_equal(kernel_sum_towers(stream, VALUE_FP32, &many, 0, 4, 0, 1), cudaErrorInvalidValue);
     assert_int_equal(kernel_sum_towers(stream, VALUE_FP32, &one, 2, 4, 0, 1), cudaErrorInvalidValue);
@@ -694,14 +667,13 @@ static void sums_of_no_or_too_many_towers_are_refused(void **state)
     assert_int_equal(kernel_sum_towers(stream, VALUE_FP32, &one, 0, 4, 0, 0), cudaErrorInvalidValue);
 }
 
-static void misaligned_memory_is_refused(void **state)
+TEST(misaligned_memory_is_refused)
 {
     unsigned char *memory = area_new(NULL, 256);
     float *values = (float *)(void *)(memory + 4);
     const struct optimizer_range range = { .weights = values, .gradients = (float *)(void *)memory, .count = 1 };
     const struct optimizer_numbers numbers = { .rate = 1, .scale = 1 };
     const struct tower_arenas arenas = { .count = 1, .values = { values } };
-    (void)state;
     assert_int_equal(kernel_narrow(stream, VALUE_FP16, 8, values, memory), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_widen(stream, VALUE_FP16, 8, memory, values), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_check(stream, 8, values, NULL), cudaErrorMisalignedAddress);
@@ -714,33 +686,8 @@ static void misaligned_memory_is_refused(void **state)
     areas_close();
 }
 
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(update_follows_the_rule_of_every_optimizer),
-        cmocka_unit_test(many_ranges_are_updated_as_each_by_itself),
-        cmocka_unit_test(every_rule_goes_the_way_of_those_it_is_named_for),
-        cmocka_unit_test(squares_are_those_of_the_host),
-        cmocka_unit_test(gradients_are_shortened_as_on_the_host),
-        cmocka_unit_test(limited_floats_are_those_beyond_the_limit),
-        cmocka_unit_test(lars_scales_the_rate_as_on_the_host),
-        cmocka_unit_test(update_writes_nothing_after_an_overflow),
-        cmocka_unit_test(narrow_rounds_once_to_nearest_even),
-        cmocka_unit_test(widen_is_exact_for_every_16_bit_number),
-        cmocka_unit_test(widen_takes_every_count),
-        cmocka_unit_test(check_finds_a_number_that_is_not_finite_in_any_place),
-        cmocka_unit_test(the_first_number_that_is_not_finite_is_found_in_any_place),
-        cmocka_unit_test(the_scale_is_halved_by_an_overflow_and_doubled_by_many_good_steps),
-        cmocka_unit_test(the_scale_stays_within_its_limits),
-        cmocka_unit_test(a_fixed_scale_counts_what_is_left_out),
-        cmocka_unit_test(numbers_are_taken_back_behind_a_broken_step),
-        cmocka_unit_test(scale_multiplies_every_count_and_nothing_behind_it),
-        cmocka_unit_test(ranges_are_summed_and_mixed_and_nothing_behind_them),
-        cmocka_unit_test(sums_of_towers_are_in_tower_order_and_within_the_range),
-        cmocka_unit_test(sums_of_no_or_too_many_towers_are_refused),
-        cmocka_unit_test(misaligned_memory_is_refused),
-    };
     const int status = kernel_test_status();
-    return status != 0 ? status : cmocka_run_group_tests(tests, kernel_test_open, kernel_test_close);
+    return status != 0 ? status : tests_run(kernel_test_open, kernel_test_close);
 }

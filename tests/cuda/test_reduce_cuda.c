@@ -1,14 +1,7 @@
 /* Tests of the reductions between GPUs on the simulated CUDA: what is refused and how, and
  * that a tower that is missing, an error of any call and an abort that hangs all end the run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -24,6 +17,7 @@
 #include "stage/watchdog.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/reduce_bench.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_long.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_nccl.h"
@@ -114,9 +108,8 @@ static void assert_said(const char *text)
 
 /* Refusals. */
 
-static void nccl_refuses_two_towers_on_one_device_before_it_is_touched(void **state)
+TEST(nccl_refuses_two_towers_on_one_device_before_it_is_touched)
 {
-    (void)state;
     open_towers(&reduce_nccl_ops, 3, 2);
     sim_calls_clear();
     run_towers();
@@ -127,9 +120,8 @@ static void nccl_refuses_two_towers_on_one_device_before_it_is_touched(void **st
     close_towers();
 }
 
-static void nccl_refuses_launches_that_block(void **state)
+TEST(nccl_refuses_launches_that_block)
 {
-    (void)state;
     setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
     open_towers(&reduce_nccl_ops, 2, 2);
     sim_calls_clear();
@@ -146,9 +138,8 @@ static void nccl_refuses_launches_that_block(void **state)
     unsetenv("CUDA_LAUNCH_BLOCKING");
 }
 
-static void peer_refuses_devices_that_do_not_reach_each_other(void **state)
+TEST(peer_refuses_devices_that_do_not_reach_each_other)
 {
-    (void)state;
     sim_set_peer_access(false);
     open_towers(&reduce_peer_ops, 3, 2);
     run_towers();
@@ -162,9 +153,8 @@ static void peer_refuses_devices_that_do_not_reach_each_other(void **state)
     sim_set_peer_access(true);
 }
 
-static void peer_refuses_more_towers_than_its_kernel_takes(void **state)
+TEST(peer_refuses_more_towers_than_its_kernel_takes)
 {
-    (void)state;
     struct reduce *reduce = NULL;
     struct capture capture;
     capture_begin(&capture);
@@ -186,9 +176,8 @@ static void assert_access_is_enabled(uint32_t tower, uint32_t other)
     cudaGetLastError();
 }
 
-static void peer_gives_every_device_access_to_every_other(void **state)
+TEST(peer_gives_every_device_access_to_every_other)
 {
-    (void)state;
     /* Twice: what is enabled already is as good. */
     for (uint32_t i = 0; i < 2; i++) {
         open_towers(&reduce_peer_ops, DEVICES + 1, DEVICES);
@@ -214,9 +203,8 @@ static int copy_wrongly(struct stream *stream, void *to, const void *from, size_
     return rc;
 }
 
-static void peer_finds_links_that_change_numbers(void **state)
+TEST(peer_finds_links_that_change_numbers)
 {
-    (void)state;
     struct device_ops wrong = device_cuda_ops;
     wrong.copy = copy_wrongly;
     open_towers(&reduce_peer_ops, DEVICES, DEVICES);
@@ -241,9 +229,8 @@ static const struct reduce_ops *ask(const char *name, uint32_t towers, uint32_t 
     return chosen;
 }
 
-static void the_best_reduction_that_can_do_it_is_chosen(void **state)
+TEST(the_best_reduction_that_can_do_it_is_chosen)
 {
-    (void)state;
     struct refusal refusal;
     int rc;
     assert_ptr_equal(ask(NULL, 3, 3, &rc, &refusal), &reduce_nccl_ops);
@@ -256,9 +243,8 @@ static void the_best_reduction_that_can_do_it_is_chosen(void **state)
     sim_set_peer_access(true);
 }
 
-static void a_reduction_that_cannot_do_it_says_why(void **state)
+TEST(a_reduction_that_cannot_do_it_says_why)
 {
-    (void)state;
     struct refusal refusal;
     int rc;
     assert_null(ask("nccl", 4, 3, &rc, &refusal));
@@ -274,9 +260,8 @@ static void a_reduction_that_cannot_do_it_says_why(void **state)
     sim_set_peer_access(true);
 }
 
-static void several_devices_are_refused_where_launches_block(void **state)
+TEST(several_devices_are_refused_where_launches_block)
 {
-    (void)state;
     struct refusal refusal;
     setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
     assert_int_equal(device_cuda_ops.supports(1, &refusal), 0);
@@ -303,18 +288,16 @@ static void cancel_when_it_is_late(void)
     unwatch();
 }
 
-static void waiting_for_a_tower_that_does_not_join_is_no_stall(void **state)
+TEST(waiting_for_a_tower_that_does_not_join_is_no_stall)
 {
-    (void)state;
     watch(SHORT_MS);
     open_towers(&reduce_nccl_ops, DEVICES, DEVICES);
     bench.tower[1].stays_out = true;
     cancel_when_it_is_late();
 }
 
-static void waiting_for_a_tower_that_does_not_start_a_bucket_is_no_stall(void **state)
+TEST(waiting_for_a_tower_that_does_not_start_a_bucket_is_no_stall)
 {
-    (void)state;
     watch(SHORT_MS);
     open_towers(&reduce_nccl_ops, DEVICES, DEVICES);
     bench.tower[1].steps = 5;
@@ -323,9 +306,8 @@ static void waiting_for_a_tower_that_does_not_start_a_bucket_is_no_stall(void **
     cancel_when_it_is_late();
 }
 
-static void slow_streams_are_not_late_as_long_as_buckets_finish(void **state)
+TEST(slow_streams_are_not_late_as_long_as_buckets_finish)
 {
-    (void)state;
     /* Of a bucket. All of them together take longer than the short one. */
     const uint32_t deadline_ms = test_is_long() ? 1000 : 120000;
     sim_delay_us(2000);
@@ -345,9 +327,8 @@ static void slow_streams_are_not_late_as_long_as_buckets_finish(void **state)
 
 /* Errors. */
 
-static void an_error_of_another_rank_ends_all_towers(void **state)
+TEST(an_error_of_another_rank_ends_all_towers)
 {
-    (void)state;
     for (uint32_t number = 1; number < 40; number += 5) {
         sim_nccl_break_after(number);
         open_towers(&reduce_nccl_ops, 3, 3);
@@ -398,9 +379,8 @@ static bool looks_at_order(void)
     return sanitizer != NULL && strcmp(sanitizer, "thread") == 0;
 }
 
-static void a_call_that_fails_ends_the_run_of_every_reduction(void **state)
+TEST(a_call_that_fails_ends_the_run_of_every_reduction)
 {
-    (void)state;
     static const struct { const struct reduce_ops *reduction; const char *function; int status; } calls[] = {
         { &reduce_nccl_ops, "ncclGetUniqueId", ncclSystemError },
         { &reduce_nccl_ops, "ncclCommInitRankConfig", ncclUnhandledCudaError },
@@ -427,17 +407,15 @@ static void a_call_that_fails_ends_the_run_of_every_reduction(void **state)
             fail_calls(calls[i].reduction, calls[i].function, calls[i].status, true);
 }
 
-static void an_end_that_fails_is_only_told(void **state)
+TEST(an_end_that_fails_is_only_told)
 {
-    (void)state;
     static const char *const functions[] = { "ncclCommDeregister", "ncclCommFinalize" };
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
         fail_calls(&reduce_nccl_ops, functions[i], ncclInternalError, false);
 }
 
-static void gradients_that_cannot_be_registered_are_reduced_all_the_same(void **state)
+TEST(gradients_that_cannot_be_registered_are_reduced_all_the_same)
 {
-    (void)state;
     sim_fail("ncclCommRegister", 0, ncclUnhandledCudaError);
     open_towers(&reduce_nccl_ops, 3, 3);
     sim_calls_clear();
@@ -449,9 +427,8 @@ static void gradients_that_cannot_be_registered_are_reduced_all_the_same(void **
     close_towers();
 }
 
-static void a_run_that_ends_well_aborts_nothing(void **state)
+TEST(a_run_that_ends_well_aborts_nothing)
 {
-    (void)state;
     open_towers(&reduce_nccl_ops, 3, 3);
     sim_calls_clear();
     run_towers();
@@ -464,9 +441,8 @@ static void a_run_that_ends_well_aborts_nothing(void **state)
 
 /* Cancels. */
 
-static void a_cancel_ends_ranks_that_wait_for_others(void **state)
+TEST(a_cancel_ends_ranks_that_wait_for_others)
 {
-    (void)state;
     sim_nccl_lose_rank(0);
     for (uint32_t i = 0; i < 5; i++) {
         open_towers(&reduce_nccl_ops, 3, 3);
@@ -514,9 +490,8 @@ static void cancel_and_hang(void)
     bench_join(&bench);
 }
 
-static void an_abort_that_hangs_does_not_hang_the_program(void **state)
+TEST(an_abort_that_hangs_does_not_hang_the_program)
 {
-    (void)state;
     assert_int_equal(run_apart(cancel_and_hang), EXIT_CODE_STALL);
     assert_said(": no progress for 0.6 s (sync.deadline): ncclCommAbort");
     assert_said("still hangs: ncclCommAbort; the process ends here");
@@ -530,9 +505,8 @@ static void lose_a_rank(void)
     bench_join(&bench);
 }
 
-static void ranks_that_do_not_come_fail_the_run(void **state)
+TEST(ranks_that_do_not_come_fail_the_run)
 {
-    (void)state;
     assert_int_equal(run_apart(lose_a_rank), EXIT_CODE_STALL);
     assert_said(": no progress for 0.6 s (sync.deadline): ncclCommInitRankConfig");
 }
@@ -545,40 +519,15 @@ static void block_a_collective(void)
     bench_join(&bench);
 }
 
-static void only_the_tower_whose_call_hangs_is_named(void **state)
+TEST(only_the_tower_whose_call_hangs_is_named)
 {
-    (void)state;
     assert_int_equal(run_apart(block_a_collective), EXIT_CODE_STALL);
     assert_said("no progress for 0.6 s (sync.deadline): ncclAllReduce; the run ends\n");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        /* First: they fork. */
-        cmocka_unit_test(an_abort_that_hangs_does_not_hang_the_program),
-        cmocka_unit_test(ranks_that_do_not_come_fail_the_run),
-        cmocka_unit_test(only_the_tower_whose_call_hangs_is_named),
-        cmocka_unit_test(peer_gives_every_device_access_to_every_other),
-        cmocka_unit_test(peer_finds_links_that_change_numbers),
-        cmocka_unit_test(nccl_refuses_two_towers_on_one_device_before_it_is_touched),
-        cmocka_unit_test(nccl_refuses_launches_that_block),
-        cmocka_unit_test(peer_refuses_devices_that_do_not_reach_each_other),
-        cmocka_unit_test(peer_refuses_more_towers_than_its_kernel_takes),
-        cmocka_unit_test(the_best_reduction_that_can_do_it_is_chosen),
-        cmocka_unit_test(a_reduction_that_cannot_do_it_says_why),
-        cmocka_unit_test(several_devices_are_refused_where_launches_block),
-        cmocka_unit_test(waiting_for_a_tower_that_does_not_join_is_no_stall),
-        cmocka_unit_test(waiting_for_a_tower_that_does_not_start_a_bucket_is_no_stall),
-        cmocka_unit_test(slow_streams_are_not_late_as_long_as_buckets_finish),
-        cmocka_unit_test(an_error_of_another_rank_ends_all_towers),
-        cmocka_unit_test(a_call_that_fails_ends_the_run_of_every_reduction),
-        cmocka_unit_test(an_end_that_fails_is_only_told),
-        cmocka_unit_test(gradients_that_cannot_be_registered_are_reduced_all_the_same),
-        cmocka_unit_test(a_run_that_ends_well_aborts_nothing),
-        cmocka_unit_test(a_cancel_ends_ranks_that_wait_for_others),
-    };
     alarm(300);
     sim_setup(DEVICES, (size_t)64 << 20);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

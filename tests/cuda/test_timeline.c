@@ -1,13 +1,6 @@
 /* Tests of when things happen on a device that computes by itself: copies under computation,
  * the host ahead of the device, and no call in the steady state that waits or allocates. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +11,7 @@
 #include "tests/cuda/cuda_calls.h"
 #include "tests/cuda/timeline_stand.h"
 #include "tests/helpers/device_memory.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 
 enum { STEPS = TIMELINE_STEPS_MAX, WARM_UP = 10, STAGING = 4, REPORTS = 8, SKIPPED = 77 };
@@ -122,17 +116,15 @@ static void check_copies_beside_steps(uint32_t depth)
     timeline_close(timeline);
 }
 
-static void copies_run_while_the_device_computes(void **state)
+TEST(copies_run_while_the_device_computes)
 {
-    (void)state;
     check_copies_beside_steps(2);
     check_copies_beside_steps(STAGING);
 }
 
 /* The same when it should be bad: every batch comes when the device has nothing left to do. */
-static void late_batches_show_as_input_wait_and_exposed_copies(void **state)
+TEST(late_batches_show_as_input_wait_and_exposed_copies)
 {
-    (void)state;
     const uint64_t late_ns = 20000000;
     struct timeline_spec late = usual;
     late.holds_batches = true;
@@ -163,9 +155,8 @@ static void late_batches_show_as_input_wait_and_exposed_copies(void **state)
 /* The host ahead of the device. */
 
 /* Held in a step, the device has as many queued behind it as may be, and no more. */
-static void steps_are_queued_while_the_device_computes(void **state)
+TEST(steps_are_queued_while_the_device_computes)
 {
-    (void)state;
     const uint32_t ahead = test_device_ops()->steps_ahead;
     struct timeline_spec spec = usual;
     spec.holds_steps = true;
@@ -185,9 +176,8 @@ static void steps_are_queued_while_the_device_computes(void **state)
 }
 
 /* Main does not come: the device does as many steps as there are reports for. */
-static void a_slow_main_does_not_stop_the_device(void **state)
+TEST(a_slow_main_does_not_stop_the_device)
 {
-    (void)state;
     struct timeline *timeline = timeline_open(&usual);
     timeline_go(timeline);
     for (uint32_t number = 0; number < STEPS; number += REPORTS) {
@@ -201,9 +191,8 @@ static void a_slow_main_does_not_stop_the_device(void **state)
 }
 
 /* And no more than that. */
-static void a_main_that_stays_away_stops_the_device(void **state)
+TEST(a_main_that_stays_away_stops_the_device)
 {
-    (void)state;
     struct timeline_spec spec = usual;
     spec.report_depth = test_device_ops()->steps_ahead + 1;
     struct timeline *timeline = timeline_open(&spec);
@@ -263,9 +252,8 @@ static void skip_unless_counted(void)
         skip();
 }
 
-static void what_is_forbidden_is_counted(void **state)
+TEST(what_is_forbidden_is_counted)
 {
-    (void)state;
     skip_unless_counted();
     enum { BYTES = 1000 };
     static char pageable[BYTES];
@@ -316,9 +304,8 @@ static void check_steady_state(enum graph_use graph)
                      (unsigned long long)(after[i] - before[i]), STEPS - WARM_UP);
 }
 
-static void the_steady_state_neither_waits_in_cuda_nor_allocates(void **state)
+TEST(the_steady_state_neither_waits_in_cuda_nor_allocates)
 {
-    (void)state;
     skip_unless_counted();
     check_steady_state(GRAPH_ON);
     check_steady_state(GRAPH_OFF);
@@ -360,9 +347,8 @@ static void check_calls_per_step(enum graph_use graph)
     assert_true(records > 0);
 }
 
-static void every_step_makes_the_same_calls(void **state)
+TEST(every_step_makes_the_same_calls)
 {
-    (void)state;
     skip_unless_counted();
     check_calls_per_step(GRAPH_ON);
     check_calls_per_step(GRAPH_OFF);
@@ -386,15 +372,5 @@ int main(void)
     is_counted = cuda_calls_open(why, sizeof(why));
     if (!is_counted && explain_skip(why) != SKIPPED)
         return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_run_while_the_device_computes),
-        cmocka_unit_test(late_batches_show_as_input_wait_and_exposed_copies),
-        cmocka_unit_test(steps_are_queued_while_the_device_computes),
-        cmocka_unit_test(a_slow_main_does_not_stop_the_device),
-        cmocka_unit_test(a_main_that_stays_away_stops_the_device),
-        cmocka_unit_test(what_is_forbidden_is_counted),
-        cmocka_unit_test(the_steady_state_neither_waits_in_cuda_nor_allocates),
-        cmocka_unit_test(every_step_makes_the_same_calls),
-    };
-    return cmocka_run_group_tests_name("timeline", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,13 +1,6 @@
 /* A pipeline that is watched. See timeline_stand.h. The device's and the backend's tables are
  * replaced by copies whose rows record events around what the real rows queue, on the same
  * streams. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,6 +10,7 @@
 #include "sync/modes/modes.h"
 #include "tests/cuda/cuda_calls.h"
 #include "tests/cuda/timeline_stand.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 
 enum { CLASSES = 10, PREFETCH = 4 };

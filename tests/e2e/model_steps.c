@@ -13,19 +13,13 @@
  *     statistics.NAME                      after the first step, of what is not trained
  *     after.NAME                           parameters after the steps
  *     losses                               of every step and, last, of evaluation: sums, doubles */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "compute/model.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network/network_check.h"
+#include "tests/helpers/test.h"
 
 enum { STEPS = 10, THREADS = 2 };
 

@@ -1,17 +1,11 @@
 /* Lists of class names: both forms, names looked up, and what is no list. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/class_names.h"
+#include "tests/helpers/test.h"
 
 /* From a block of exactly the text's size. */
 static int read_bytes(struct class_names *names, const char *text, size_t bytes)
@@ -34,9 +28,8 @@ static void expect_names(const char *text, uint32_t count, const char *const *wa
     class_names_release(&names);
 }
 
-static void lines_name_classes_in_their_order(void **state)
+TEST(lines_name_classes_in_their_order)
 {
-    (void)state;
     static const char *const three[] = { "roses", "a daisy", "tulips" };
     expect_names("roses\na daisy\ntulips\n", 3, three);
     expect_names("roses\r\na daisy\r\ntulips", 3, three);
@@ -45,18 +38,16 @@ static void lines_name_classes_in_their_order(void **state)
     expect_names("a:b\n0:x\n", 2, colons);
 }
 
-static void numbered_lines_name_the_classes_of_their_numbers(void **state)
+TEST(numbered_lines_name_the_classes_of_their_numbers)
 {
-    (void)state;
     static const char *const three[] = { "roses", "a: daisy", "" };
     expect_names("0:roses\n1:a: daisy\n2:\n", 3, three);
     static const char *const gap[] = { "", "one", "", "three" };
     expect_names("3:three\n1:one\n", 4, gap);
 }
 
-static void names_are_looked_up_bytewise(void **state)
+TEST(names_are_looked_up_bytewise)
 {
-    (void)state;
     struct class_names names;
     char text[4096] = "";
     for (int i = 0; i < 200; i++)
@@ -75,9 +66,8 @@ static void names_are_looked_up_bytewise(void **state)
     class_names_release(&names);
 }
 
-static void a_name_of_two_classes_tells_neither(void **state)
+TEST(a_name_of_two_classes_tells_neither)
 {
-    (void)state;
     struct class_names names;
     uint32_t class;
     const char text[] = "crane\nmaillot\ncrane\n";
@@ -88,9 +78,8 @@ static void a_name_of_two_classes_tells_neither(void **state)
     class_names_release(&names);
 }
 
-static void what_is_no_list_is_refused(void **state)
+TEST(what_is_no_list_is_refused)
 {
-    (void)state;
     struct class_names names;
     static const char *const bad[] = { "", "\n\n", "\r\n", "0:a\n1:b\n0:c\n" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
@@ -101,14 +90,4 @@ static void what_is_no_list_is_refused(void **state)
     expect_names("99999999999:a\n", 1, line);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_name_classes_in_their_order),
-        cmocka_unit_test(numbered_lines_name_the_classes_of_their_numbers),
-        cmocka_unit_test(names_are_looked_up_bytewise),
-        cmocka_unit_test(a_name_of_two_classes_tells_neither),
-        cmocka_unit_test(what_is_no_list_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

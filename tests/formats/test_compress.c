@@ -1,12 +1,5 @@
 /* What is written compressed: other readers of the format give it back, equal data are equal bytes, and
  * nothing is longer than was said. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <lz4frame.h>
 #include <stdlib.h>
@@ -15,6 +8,7 @@
 #include "formats/gunzip.h"
 #include "formats/gzip_write.h"
 #include "formats/lz4_frame.h"
+#include "tests/helpers/test.h"
 
 enum { WRITERS = 2, DATA_BYTES = 300000 };
 
@@ -84,9 +78,8 @@ static void check(const struct writer *writer, size_t bytes)
     free(back);
 }
 
-static void gives_back_any_data_and_equal_bytes_for_equal_data(void **state)
+TEST(gives_back_any_data_and_equal_bytes_for_equal_data)
 {
-    (void)state;
     static const size_t sizes[] = { 1, 2, 100, 65535, 65536, 65537, DATA_BYTES };
     for (int is_random = 0; is_random < 2; is_random++) {
         make_data(is_random);
@@ -95,9 +88,8 @@ static void gives_back_any_data_and_equal_bytes_for_equal_data(void **state)
     }
 }
 
-static void a_gzip_header_has_neither_time_nor_name(void **state)
+TEST(a_gzip_header_has_neither_time_nor_name)
 {
-    (void)state;
     uint8_t *packed;
     (void)write_to(&writers[0], 100, &packed);
     assert_memory_equal(packed, "\x1f\x8b\x08\0\0\0\0\0", 8);
@@ -105,30 +97,19 @@ static void a_gzip_header_has_neither_time_nor_name(void **state)
 }
 
 /* FLG: version 01, independent blocks, checksums of blocks, size, checksum of the content. */
-static void an_lz4_frame_says_its_size_and_has_all_checksums(void **state)
+TEST(an_lz4_frame_says_its_size_and_has_all_checksums)
 {
-    (void)state;
     uint8_t *packed;
     (void)write_to(&writers[1], 1000, &packed);
     assert_memory_equal(packed, "\x04\x22\x4d\x18\x7c\x40\xe8\x03\0\0\0\0\0\0", 14);
     free(packed);
 }
 
-static void refuses_what_is_too_long(void **state)
+TEST(refuses_what_is_too_long)
 {
-    (void)state;
     size_t bytes;
     for (int i = 0; i < WRITERS; i++)
         assert_int_equal(writers[i].write(NULL, SIZE_MAX, NULL, &bytes), -EFBIG);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gives_back_any_data_and_equal_bytes_for_equal_data),
-        cmocka_unit_test(a_gzip_header_has_neither_time_nor_name),
-        cmocka_unit_test(an_lz4_frame_says_its_size_and_has_all_checksums),
-        cmocka_unit_test(refuses_what_is_too_long),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

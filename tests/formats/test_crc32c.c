@@ -1,19 +1,12 @@
 /* Tests of CRC-32C and the TFRecord mask against published vectors and a bitwise loop. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "formats/crc32c.h"
+#include "tests/helpers/test.h"
 
-static void gives_the_published_sums(void **state)
+TEST(gives_the_published_sums)
 {
-    (void)state;
     uint8_t bytes[32];
 
     assert_int_equal(crc32c("", 0), 0);
@@ -34,9 +27,8 @@ static void gives_the_published_sums(void **state)
     assert_int_equal(crc32c(bytes, 32), 0x113fdb5c);
 }
 
-static void masks_as_tfrecord_does(void **state)
+TEST(masks_as_tfrecord_does)
 {
-    (void)state;
     const uint8_t zeros[32] = { 0 };
     uint8_t ones[32], up[32], down[32];
 
@@ -68,9 +60,8 @@ static uint32_t bitwise_crc32c(const uint8_t *data, size_t bytes)
     return ~crc;
 }
 
-static void equals_a_bitwise_loop_for_any_length_and_alignment(void **state)
+TEST(equals_a_bitwise_loop_for_any_length_and_alignment)
 {
-    (void)state;
     uint8_t data[600];
     uint32_t word = 1;
 
@@ -84,9 +75,8 @@ static void equals_a_bitwise_loop_for_any_length_and_alignment(void **state)
     }
 }
 
-static void sums_of_parts_follow_from_those_of_the_whole(void **state)
+TEST(sums_of_parts_follow_from_those_of_the_whole)
 {
-    (void)state;
     static uint8_t data[70000];
     for (size_t i = 0; i < sizeof(data); i++)
         data[i] = (uint8_t)(i * i >> 3 ^ i);
@@ -100,13 +90,4 @@ static void sums_of_parts_follow_from_those_of_the_whole(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gives_the_published_sums),
-        cmocka_unit_test(masks_as_tfrecord_does),
-        cmocka_unit_test(sums_of_parts_follow_from_those_of_the_whole),
-        cmocka_unit_test(equals_a_bitwise_loop_for_any_length_and_alignment),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

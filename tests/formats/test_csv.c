@@ -1,17 +1,11 @@
 /* Tests of walking tables of text: quotes, ends of lines, separators. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/inputs/csv.h"
+#include "tests/helpers/test.h"
 
 /* All values of a table, "|" between fields and "\n" behind rows, and how the walk ended. */
 static int read_all(const char *text, size_t bytes, char *out, struct csv *csv, const char **problem_out)
@@ -53,9 +47,8 @@ static void expect_problem(const char *text, size_t bytes, uint64_t line, const 
     assert_int_equal(csv.line, line);
 }
 
-static void reads_rows_whatever_ends_their_lines(void **state)
+TEST(reads_rows_whatever_ends_their_lines)
 {
-    (void)state;
     expect_rows("a,b\nc,d\n", "a|b\nc|d\n");
     expect_rows("a,b\r\nc,d", "a|b\nc|d\n");
     expect_rows("\n\r\na,b\n\n\r\nc\n\n", "a|b\nc\n");
@@ -65,9 +58,8 @@ static void reads_rows_whatever_ends_their_lines(void **state)
     expect_rows("\xef\xbb\xbf" "a,b\n", "a|b\n");
 }
 
-static void keeps_empty_fields(void **state)
+TEST(keeps_empty_fields)
 {
-    (void)state;
     expect_rows(",\n", "|\n");
     expect_rows("a,,b,\n", "a||b|\n");
     expect_rows("a,", "a|\n");
@@ -75,41 +67,28 @@ static void keeps_empty_fields(void **state)
     expect_rows("\"\",\"\"", "|\n");
 }
 
-static void undoes_quotes(void **state)
+TEST(undoes_quotes)
 {
-    (void)state;
     expect_rows("\"a,b\",\"c\"\"d\"\n", "a,b|c\"d\n");
     expect_rows("\"two\nlines\",x\r\n", "two\nlines|x\n");
     expect_rows("\"\"\"\"\n", "\"\n");
     expect_rows("5\" disc,b\"\"c\n", "5\" disc|b\"\"c\n");
 }
 
-static void finds_the_separator_in_the_first_line(void **state)
+TEST(finds_the_separator_in_the_first_line)
 {
-    (void)state;
     expect_rows("a;b;1,5\nc,d;e\n", "a|b|1,5\nc,d|e\n");
     expect_rows("a\tb\n", "a|b\n");
     expect_rows("\"x;y;z\",b\n", "x;y;z|b\n");
     expect_rows("alone\na,b\n", "alone\na|b\n");
 }
 
-static void says_where_a_table_is_wrong(void **state)
+TEST(says_where_a_table_is_wrong)
 {
-    (void)state;
     expect_problem("a,b\n\nc,\"d\n", 10, 3, "not closed");
     expect_problem("\"a\nb\",\"c\"d\n", 11, 2, "behind a closing quote");
     expect_problem("a\nb\0c\n", 6, 2, "zero byte");
     expect_problem("\"", 1, 1, "not closed");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_rows_whatever_ends_their_lines),
-        cmocka_unit_test(keeps_empty_fields),
-        cmocka_unit_test(undoes_quotes),
-        cmocka_unit_test(finds_the_separator_in_the_first_line),
-        cmocka_unit_test(says_where_a_table_is_wrong),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

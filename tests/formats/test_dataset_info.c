@@ -1,17 +1,11 @@
 /* dataset_info.json and features.json of TensorFlow Datasets: the old and the new form, numbers and numbers in
  * strings, templates, and what is none. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "formats/dataset_info.h"
+#include "tests/helpers/test.h"
 
 static char problem[256];
 
@@ -39,9 +33,8 @@ static const char new_form[] =
     "{\"name\": \"test_clean\", \"shardLengths\": [\"3\"]}],"
     "\"supervisedKeys\": {\"tuple\": {\"items\": [{\"featureKey\": \"img\"}, {\"featureKey\": \"fine_label\"}]}}}";
 
-static void the_new_form_lists_shards_and_keys(void **state)
+TEST(the_new_form_lists_shards_and_keys)
 {
-    (void)state;
     struct manifest manifest;
     assert_int_equal(read_text(&manifest, new_form), 0);
     assert_int_equal(manifest.count, 3);
@@ -54,9 +47,8 @@ static void the_new_form_lists_shards_and_keys(void **state)
     manifest_release(&manifest);
 }
 
-static void the_old_form_is_read_too(void **state)
+TEST(the_old_form_is_read_too)
 {
-    (void)state;
     struct manifest manifest;
     assert_int_equal(read_text(&manifest,
         "{\"name\": \"mnist\", \"splits\": ["
@@ -77,9 +69,8 @@ static void the_old_form_is_read_too(void **state)
     manifest_release(&manifest);
 }
 
-static void templates_name_the_files(void **state)
+TEST(templates_name_the_files)
 {
-    (void)state;
     static const struct { const char *template, *file; } good[] = {
         { "{SPLIT}-{SHARD_INDEX}-of-{NUM_SHARDS}.{FILEFORMAT}", "train-00000-of-00001.tfrecord" },
         { "all of {DATASET}", "all of d" }, { "x{SHARD_X_OF_Y}x{SHARD_X_OF_Y}", "x00000-of-00001x00000-of-00001" },
@@ -102,9 +93,8 @@ static void templates_name_the_files(void **state)
     }
 }
 
-static void what_is_no_description_is_refused(void **state)
+TEST(what_is_no_description_is_refused)
 {
-    (void)state;
     static const struct { const char *text, *part; } cases[] = {
         { "", "line 1" },
         { "[]", "no name and splits" },
@@ -129,9 +119,8 @@ static void what_is_no_description_is_refused(void **state)
     }
 }
 
-static void features_name_the_keys_where_nothing_else_does(void **state)
+TEST(features_name_the_keys_where_nothing_else_does)
 {
-    (void)state;
     static const char features[] =
         "{\"pythonClassName\": \"x.FeaturesDict\", \"featuresDict\": {\"features\": {"
         "\"id\": {\"text\": {}}, \"species\": {\"classLabel\": {\"numClasses\": \"3\"}},"
@@ -152,14 +141,4 @@ static void features_name_the_keys_where_nothing_else_does(void **state)
     manifest_release(&manifest);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_new_form_lists_shards_and_keys),
-        cmocka_unit_test(the_old_form_is_read_too),
-        cmocka_unit_test(templates_name_the_files),
-        cmocka_unit_test(what_is_no_description_is_refused),
-        cmocka_unit_test(features_name_the_keys_where_nothing_else_does),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

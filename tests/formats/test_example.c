@@ -1,21 +1,15 @@
 /* Tests of the tf.train.Example walk: every legal encoding, no illegal one, and the writer.
  * Payloads are written as hexadecimal text, and each is read from a block of exactly its
  * size, so that a sanitizer sees any byte read beyond it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/example.h"
 #include "tests/helpers/hex_block.h"
+#include "tests/helpers/test.h"
 
 static const char *const names[] = { "label", "image_raw", "f" };
 static const size_t name_bytes[] = { 5, 9, 1 };
@@ -65,9 +59,8 @@ static void expect_bad(const char *hex, size_t offset)
 
 #define LABEL_KEY "0a 05 6c 61 62 65 6c"
 
-static void reads_the_known_bytes(void **state)
+TEST(reads_the_known_bytes)
 {
-    (void)state;
     expect_label("0a 10 0a 0e " LABEL_KEY " 12 05 1a 03 0a 01 07", 7, 1);
 
     const struct hex_block payload = hex_block(
@@ -86,9 +79,8 @@ static void reads_the_known_bytes(void **state)
     free(payload.data);
 }
 
-static void takes_packed_unpacked_and_mixed_lists(void **state)
+TEST(takes_packed_unpacked_and_mixed_lists)
 {
-    (void)state;
     expect_label("0a 0f 0a 0d " LABEL_KEY " 12 04 1a 02 08 07", 7, 1);
     expect_label("0a 11 0a 0f " LABEL_KEY " 12 06 1a 04 0a 02 ac 02", 300, 1);
     expect_label("0a 19 0a 17 " LABEL_KEY " 12 0e 1a 0c 0a 0a ff ff ff ff ff ff ff ff ff 01", -1, 1);
@@ -99,9 +91,8 @@ static void takes_packed_unpacked_and_mixed_lists(void **state)
     expect_label("0a 12 0a 10 " LABEL_KEY " 12 07 1a 05 0a 00 0a 01 07", 7, 1);
 }
 
-static void tells_an_empty_list_from_a_missing_one(void **state)
+TEST(tells_an_empty_list_from_a_missing_one)
 {
-    (void)state;
     expect_label("0a 0d 0a 0b " LABEL_KEY " 12 02 1a 00", 0, 0);
     expect_label_missing("0a 0b 0a 09 " LABEL_KEY " 12 00");
     expect_label_missing("0a 09 0a 07 " LABEL_KEY);
@@ -109,9 +100,8 @@ static void tells_an_empty_list_from_a_missing_one(void **state)
     expect_label_missing("");
 }
 
-static void counts_floats_of_both_encodings(void **state)
+TEST(counts_floats_of_both_encodings)
 {
-    (void)state;
     struct feature found[3];
     size_t bad;
 
@@ -123,18 +113,16 @@ static void counts_floats_of_both_encodings(void **state)
     expect_bad("0a 12 0a 10 0a 01 66 12 0b 12 09 0a 07 00 00 80 3f 00 00 20", 11);
 }
 
-static void the_last_of_two_equal_names_wins(void **state)
+TEST(the_last_of_two_equal_names_wins)
 {
-    (void)state;
     expect_label("0a 20 0a 0e " LABEL_KEY " 12 05 1a 03 0a 01 07 0a 0e " LABEL_KEY " 12 05 1a 03 0a 01 08", 8, 1);
     /* also when the last has no kind, and when they are in two Features */
     expect_label_missing("0a 1b 0a 0e " LABEL_KEY " 12 05 1a 03 0a 01 07 0a 09 " LABEL_KEY " 12 00");
     expect_label("0a 10 0a 0e " LABEL_KEY " 12 05 1a 03 0a 01 07 0a 10 0a 0e " LABEL_KEY " 12 05 1a 03 0a 01 09", 9, 1);
 }
 
-static void the_last_kind_of_a_feature_wins_and_equal_kinds_join(void **state)
+TEST(the_last_kind_of_a_feature_wins_and_equal_kinds_join)
 {
-    (void)state;
     /* bytes "a", then int64 7 */
     expect_label("0a 15 0a 13 " LABEL_KEY " 12 0a 0a 03 0a 01 61 1a 03 0a 01 07", 7, 1);
     /* int64 5, then int64 7: one list of two */
@@ -145,15 +133,13 @@ static void the_last_kind_of_a_feature_wins_and_equal_kinds_join(void **state)
     expect_label("0a 1a 0a 18 " LABEL_KEY " 12 0f 1a 03 0a 01 05 0a 03 0a 01 61 1a 03 0a 01 07", 7, 1);
 }
 
-static void takes_the_value_before_the_name(void **state)
+TEST(takes_the_value_before_the_name)
 {
-    (void)state;
     expect_label("0a 10 0a 0e 12 05 1a 03 0a 01 07 " LABEL_KEY, 7, 1);
 }
 
-static void skips_unknown_fields_at_every_level(void **state)
+TEST(skips_unknown_fields_at_every_level)
 {
-    (void)state;
     /* 18 05 = field 3 varint; 21 = field 4 fixed64; 2d = field 5 fixed32; 32 01 xx = field 6 bytes */
     expect_label("18 05 0a 10 0a 0e " LABEL_KEY " 12 05 1a 03 0a 01 07 32 01 00", 7, 1);
     expect_label("0a 12 18 05 0a 0e " LABEL_KEY " 12 05 1a 03 0a 01 07", 7, 1);
@@ -162,9 +148,8 @@ static void skips_unknown_fields_at_every_level(void **state)
     expect_label("0a 13 0a 11 " LABEL_KEY " 12 08 1a 06 32 01 ff 0a 01 07", 7, 1);
 }
 
-static void an_absent_name_is_the_empty_one(void **state)
+TEST(an_absent_name_is_the_empty_one)
 {
-    (void)state;
     static const char *const empty_names[] = { "" };
     static const size_t empty_bytes[] = { 0 };
     const struct example_query empty_query = { empty_names, empty_bytes, 1 };
@@ -178,9 +163,8 @@ static void an_absent_name_is_the_empty_one(void **state)
     free(payload.data);
 }
 
-static void takes_varints_of_ten_bytes_and_no_more(void **state)
+TEST(takes_varints_of_ten_bytes_and_no_more)
 {
-    (void)state;
     /* the length of the packed run, one too long by zeros, in 10 and in 11 bytes */
     expect_label("0a 19 0a 17 " LABEL_KEY " 12 0e 1a 0c 0a 81 80 80 80 80 80 80 80 80 00 07", 7, 1);
     expect_bad("0a 1a 0a 18 " LABEL_KEY " 12 0f 1a 0d 0a 81 80 80 80 80 80 80 80 80 80 00 07", 15);
@@ -190,9 +174,8 @@ static void takes_varints_of_ten_bytes_and_no_more(void **state)
     expect_bad("0a 10 0a 0e " LABEL_KEY " 12 05 1a 03 0a 01 87", 17);
 }
 
-static void rejects_groups_unknown_wire_types_and_field_0(void **state)
+TEST(rejects_groups_unknown_wire_types_and_field_0)
 {
-    (void)state;
     expect_bad("1b 1c", 0);
     expect_bad("1c", 0);
     expect_bad("1e 00", 0);
@@ -208,9 +191,8 @@ static void rejects_groups_unknown_wire_types_and_field_0(void **state)
     expect_bad("82 80 80 80 10 00", 0);
 }
 
-static void rejects_known_fields_of_a_wrong_wire_type(void **state)
+TEST(rejects_known_fields_of_a_wrong_wire_type)
 {
-    (void)state;
     expect_bad("08 01", 0);
     expect_bad("0a 02 08 01", 2);
     expect_bad("0a 04 0a 02 08 01", 4);
@@ -221,9 +203,8 @@ static void rejects_known_fields_of_a_wrong_wire_type(void **state)
     expect_bad("0a 0b 0a 09 12 07 1a 05 0d 00 00 00 00", 8);
 }
 
-static void rejects_lengths_past_the_message_around_them(void **state)
+TEST(rejects_lengths_past_the_message_around_them)
 {
-    (void)state;
     expect_bad("0a 11 0a 0e " LABEL_KEY " 12 05 1a 03 0a 01 07", 0);
     expect_bad("0a 10 0a 0f " LABEL_KEY " 12 05 1a 03 0a 01 07", 2);
     expect_bad("0a 10 0a 0e 0a 0d 6c 61 62 65 6c 12 05 1a 03 0a 01 07", 4);
@@ -241,9 +222,8 @@ static const char whole[] = "0a 3c 0a 15 0a 09 69 6d 61 67 65 5f 72 61 77 12 08 
                             "0a 0e 0a 05 6c 61 62 65 6c 12 05 1a 03 0a 01 07 "
                             "0a 13 0a 01 66 12 0e 12 0c 0a 0a 00 00 80 3f 00 00 20 c0 00 00";
 
-static void an_example_cut_at_any_byte_is_rejected(void **state)
+TEST(an_example_cut_at_any_byte_is_rejected)
 {
-    (void)state;
     const struct hex_block payload = hex_block(
         "0a 27 0a 15 0a 09 69 6d 61 67 65 5f 72 61 77 12 08 0a 06 0a 04 00 01 02 03 "
         "0a 0e 0a 05 6c 61 62 65 6c 12 05 1a 03 0a 01 07");
@@ -274,9 +254,8 @@ static int look_inside(void *arg, const char *name, size_t bytes, const struct f
 }
 
 /* Whatever the damage, what is found lies inside the payload, and both walks agree. */
-static void stays_inside_the_payload_for_any_changed_byte(void **state)
+TEST(stays_inside_the_payload_for_any_changed_byte)
 {
-    (void)state;
     struct hex_block payload = hex_block(whole);
 
     for (size_t at = 0; at < payload.bytes; at++) {
@@ -310,9 +289,8 @@ static int note_name(void *arg, const char *name, size_t bytes, const struct fea
     return ++seen->count == seen->stop_at ? 42 : 0;
 }
 
-static void visits_every_entry_in_wire_order_until_told_to_stop(void **state)
+TEST(visits_every_entry_in_wire_order_until_told_to_stop)
 {
-    (void)state;
     const struct hex_block payload = hex_block(
         "0a 1d 0a 0e " LABEL_KEY " 12 05 1a 03 0a 01 07 0a 0b 0a 01 66 12 06 0a 04 0a "
                                        "02 61 62 0a 0b 0a 09 " LABEL_KEY " 12 00");
@@ -326,9 +304,8 @@ static void visits_every_entry_in_wire_order_until_told_to_stop(void **state)
     free(payload.data);
 }
 
-static void writes_the_known_bytes(void **state)
+TEST(writes_the_known_bytes)
 {
-    (void)state;
     static const uint8_t pixels[4] = { 0, 1, 2, 3 };
     const struct example_value values[] = {
         { .name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels, .byte_count = 4 },
@@ -345,9 +322,8 @@ static void writes_the_known_bytes(void **state)
     free(known.data);
 }
 
-static void reads_back_what_it_writes(void **state)
+TEST(reads_back_what_it_writes)
 {
-    (void)state;
     static const int64_t labels[] = { 0, 1, 127, 128, 300, -1, INT64_MIN, INT64_MAX };
     static const size_t sizes[] = { 0, 1, 127, 128, 784, 16383, 16384, 200000 };
     uint8_t *pixels = calloc(200000, 1);
@@ -392,7 +368,7 @@ static void expect_replaced(const char *from, const struct example_value *values
     free(after.data);
 }
 
-static void replaces_features_and_keeps_the_others_byte_for_byte(void **state)
+TEST(replaces_features_and_keeps_the_others_byte_for_byte)
 {
     const struct example_value values[] = {
         { .name = "b", .kind = FEATURE_MISSING },
@@ -402,7 +378,6 @@ static void replaces_features_and_keeps_the_others_byte_for_byte(void **state)
     const char *const label_9 = "0a 0e " LABEL_KEY " 12 05 1a 03 0a 01 09 ";
     const char *const y = "0a 0a 0a 01 79 12 05 0a 03 0a 01 59 ";
     char expected[512];
-    (void)state;
 
     snprintf(expected, sizeof(expected), "0a 3c " KEPT_A KEPT_F "%s%s" KEPT_Z, label_9, y);
     expect_replaced("0a 30 " KEPT_A KEPT_F LABEL_7 KEPT_Z, values, 3, expected);
@@ -412,39 +387,13 @@ static void replaces_features_and_keeps_the_others_byte_for_byte(void **state)
     expect_replaced("", values, 3, expected);
 }
 
-static void a_feature_that_goes_is_not_there_however_often_it_was(void **state)
+TEST(a_feature_that_goes_is_not_there_however_often_it_was)
 {
     const struct example_value gone = { .name = "label", .kind = FEATURE_MISSING };
-    (void)state;
 
     expect_replaced("0a 3f " LABEL_7 KEPT_A LABEL_7 KEPT_Z LABEL_7, &gone, 1, "0a 19 " KEPT_A KEPT_Z);
     expect_replaced("0a 1d " LABEL_7 KEPT_A "0a 0c " KEPT_Z, &gone, 1, "0a 19 " KEPT_A KEPT_Z);
     expect_replaced("0a 10 " LABEL_7, &gone, 1, "0a 00");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_the_known_bytes),
-        cmocka_unit_test(takes_packed_unpacked_and_mixed_lists),
-        cmocka_unit_test(tells_an_empty_list_from_a_missing_one),
-        cmocka_unit_test(counts_floats_of_both_encodings),
-        cmocka_unit_test(the_last_of_two_equal_names_wins),
-        cmocka_unit_test(the_last_kind_of_a_feature_wins_and_equal_kinds_join),
-        cmocka_unit_test(takes_the_value_before_the_name),
-        cmocka_unit_test(skips_unknown_fields_at_every_level),
-        cmocka_unit_test(an_absent_name_is_the_empty_one),
-        cmocka_unit_test(takes_varints_of_ten_bytes_and_no_more),
-        cmocka_unit_test(rejects_groups_unknown_wire_types_and_field_0),
-        cmocka_unit_test(rejects_known_fields_of_a_wrong_wire_type),
-        cmocka_unit_test(rejects_lengths_past_the_message_around_them),
-        cmocka_unit_test(an_example_cut_at_any_byte_is_rejected),
-        cmocka_unit_test(stays_inside_the_payload_for_any_changed_byte),
-        cmocka_unit_test(visits_every_entry_in_wire_order_until_told_to_stop),
-        cmocka_unit_test(writes_the_known_bytes),
-        cmocka_unit_test(reads_back_what_it_writes),
-        cmocka_unit_test(replaces_features_and_keeps_the_others_byte_for_byte),
-        cmocka_unit_test(a_feature_that_goes_is_not_there_however_often_it_was),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

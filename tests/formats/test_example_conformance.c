@@ -1,13 +1,6 @@
 /* The conformance of the tf.train.Example reader, case by case: what protobuf allows, in every shape that
  * writers give it, with all values in their order; what it does not allow; and known bytes, each written
  * down elsewhere. Every case is one line of a table. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +8,7 @@
 #include "formats/example.h"
 #include "formats/tfrecord.h"
 #include "tests/helpers/hex_block.h"
+#include "tests/helpers/test.h"
 
 #define VALUES_MAX 4
 
@@ -153,16 +147,14 @@ static void expect(const struct expectation *expectation)
     free(payload.data);
 }
 
-static void every_legal_encoding_gives_all_values_in_order(void **state)
+TEST(every_legal_encoding_gives_all_values_in_order)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(accepted) / sizeof(*accepted); i++)
         expect(&accepted[i]);
 }
 
-static void every_illegal_encoding_is_refused_where_it_is_wrong(void **state)
+TEST(every_illegal_encoding_is_refused_where_it_is_wrong)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
         const struct hex_block payload = hex_block(refused[i].payload);
         struct feature found;
@@ -189,9 +181,8 @@ static struct feature feature_of(const char *hex, uint8_t payload[64])
     return found;
 }
 
-static void known_features_hold_what_is_known_of_them(void **state)
+TEST(known_features_hold_what_is_known_of_them)
 {
-    (void)state;
     static const struct { const char *hex; int64_t value; uint64_t count; } int64s[] = {
         { "1a 03 0a 01 07", 7, 1 }, { "1a 02 08 07", 7, 1 }, { "1a 04 0a 02 ac 02", 300, 1 },
         { "1a 0c 0a 0a ff ff ff ff ff ff ff ff ff 01", -1, 1 }, { "1a 00", 0, 0 },
@@ -220,9 +211,8 @@ static void known_features_hold_what_is_known_of_them(void **state)
 }
 
 /* With the frame around it, as it stands in a file. */
-static void known_records_hold_what_is_known_of_them(void **state)
+TEST(known_records_hold_what_is_known_of_them)
 {
-    (void)state;
     static const struct { const char *hex; size_t bytes; } records[] = {
         { "12 00 00 00 00 00 00 00 24 1f 64 25 0a 10 0a 0e " KEY " 12 05 " SEVEN " 36 8c 84 b9", 34 },
         { "29 00 00 00 00 00 00 00 37 ff 5f 00 0a 27 0a 15 0a 09 69 6d 61 67 65 5f 72 61 77 12 08 0a 06 0a 04 "
@@ -242,13 +232,4 @@ static void known_records_hold_what_is_known_of_them(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_legal_encoding_gives_all_values_in_order),
-        cmocka_unit_test(every_illegal_encoding_is_refused_where_it_is_wrong),
-        cmocka_unit_test(known_features_hold_what_is_known_of_them),
-        cmocka_unit_test(known_records_hold_what_is_known_of_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

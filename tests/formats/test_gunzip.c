@@ -1,18 +1,12 @@
 /* Tests of inflating whole files: members, cuts, flips, limits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "formats/gunzip.h"
+#include "tests/helpers/test.h"
 
 enum { GZIP = 15 + 16, ZLIB = 15 };
 
@@ -70,9 +64,8 @@ static void expect_error(const uint8_t *data, size_t bytes, size_t limit, int er
     assert_int_equal(out_bytes, 77);
 }
 
-static void inflates_gzip_and_zlib_of_any_length(void **state)
+TEST(inflates_gzip_and_zlib_of_any_length)
 {
-    (void)state;
     static const size_t lengths[] = { 0, 1, 100, 65535, 65536, 65537, 131072, 1000000 };
 
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
@@ -89,9 +82,8 @@ static void inflates_gzip_and_zlib_of_any_length(void **state)
     }
 }
 
-static void joins_several_members(void **state)
+TEST(joins_several_members)
 {
-    (void)state;
     const struct block plain = text(3000);
     const struct block whole = deflated(plain, GZIP);
     const struct block first = deflated((struct block){ plain.data, 1234 }, GZIP);
@@ -110,9 +102,8 @@ static void joins_several_members(void **state)
     free(both.data);
 }
 
-static void rejects_a_stream_cut_at_any_byte(void **state)
+TEST(rejects_a_stream_cut_at_any_byte)
 {
-    (void)state;
     const struct block plain = text(500), gzip = deflated(plain, GZIP), zlib = deflated(plain, ZLIB);
 
     for (size_t cut = 0; cut < gzip.bytes; cut++)
@@ -124,9 +115,8 @@ static void rejects_a_stream_cut_at_any_byte(void **state)
     free(zlib.data);
 }
 
-static void rejects_other_bytes_before_and_behind(void **state)
+TEST(rejects_other_bytes_before_and_behind)
 {
-    (void)state;
     const struct block plain = text(50), gzip = deflated(plain, GZIP);
     uint8_t *longer = malloc(gzip.bytes + 4);
 
@@ -141,9 +131,8 @@ static void rejects_other_bytes_before_and_behind(void **state)
 
 /* The length and sum at the end see every change of what comes out. Some flips change nothing
  * there: the time in the header, or the unused bits that fill the last byte of the data. */
-static void never_gives_other_bytes_for_a_flipped_bit(void **state)
+TEST(never_gives_other_bytes_for_a_flipped_bit)
 {
-    (void)state;
     const struct block plain = text(200), gzip = deflated(plain, GZIP);
 
     for (size_t bit = 0; bit < 8 * gzip.bytes; bit++) {
@@ -159,9 +148,8 @@ static void never_gives_other_bytes_for_a_flipped_bit(void **state)
     free(gzip.data);
 }
 
-static void stops_at_the_limit(void **state)
+TEST(stops_at_the_limit)
 {
-    (void)state;
     const struct block zeros = { calloc(1, 10000000), 10000000 }, gzip = deflated(zeros, GZIP);
 
     expect_error(gzip.data, gzip.bytes, 9999999, -EFBIG);
@@ -172,15 +160,4 @@ static void stops_at_the_limit(void **state)
     free(gzip.data);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(inflates_gzip_and_zlib_of_any_length),
-        cmocka_unit_test(joins_several_members),
-        cmocka_unit_test(rejects_a_stream_cut_at_any_byte),
-        cmocka_unit_test(rejects_other_bytes_before_and_behind),
-        cmocka_unit_test(never_gives_other_bytes_for_a_flipped_bit),
-        cmocka_unit_test(stops_at_the_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,17 +1,11 @@
 /* Tests of the IDX parser: good files, and each way of being wrong. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/idx.h"
+#include "tests/helpers/test.h"
 
 static void expect_problem(const uint8_t *file, size_t bytes, const char *words)
 {
@@ -28,9 +22,8 @@ static void expect_problem(const uint8_t *file, size_t bytes, const char *words)
 
 static const uint8_t images[] = { 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3, 10, 11, 12, 20, 21, 22 };
 
-static void reads_sizes_as_big_endian_and_points_into_the_file(void **state)
+TEST(reads_sizes_as_big_endian_and_points_into_the_file)
 {
-    (void)state;
     struct idx idx;
     const char *problem;
 
@@ -43,9 +36,8 @@ static void reads_sizes_as_big_endian_and_points_into_the_file(void **state)
     assert_ptr_equal(idx.data, images + 16);
 }
 
-static void reads_labels_and_empty_files(void **state)
+TEST(reads_labels_and_empty_files)
 {
-    (void)state;
     static const uint8_t labels[] = { 0, 0, 8, 1, 0, 0, 0, 2, 7, 9 }, none[] = { 0, 0, 8, 1, 0, 0, 0, 0 };
     struct idx idx;
     const char *problem;
@@ -57,9 +49,8 @@ static void reads_labels_and_empty_files(void **state)
     assert_int_equal(idx.data_bytes, 0);
 }
 
-static void rejects_a_file_cut_at_any_byte_and_one_byte_more(void **state)
+TEST(rejects_a_file_cut_at_any_byte_and_one_byte_more)
 {
-    (void)state;
     uint8_t longer[sizeof(images) + 1] = { 0 };
 
     for (size_t cut = 0; cut < sizeof(images); cut++)
@@ -68,9 +59,8 @@ static void rejects_a_file_cut_at_any_byte_and_one_byte_more(void **state)
     expect_problem(longer, sizeof(longer), "more bytes");
 }
 
-static void rejects_other_magic_types_and_ranks(void **state)
+TEST(rejects_other_magic_types_and_ranks)
 {
-    (void)state;
     uint8_t file[sizeof(images)];
 
     memcpy(file, images, sizeof(images));
@@ -86,9 +76,8 @@ static void rejects_other_magic_types_and_ranks(void **state)
     expect_problem(file, sizeof(file), "dimensions");
 }
 
-static void rejects_sizes_whose_product_overflows(void **state)
+TEST(rejects_sizes_whose_product_overflows)
 {
-    (void)state;
     uint8_t file[20] = { 0, 0, 8, 4 };
 
     memset(file + 4, 0xff, 16);
@@ -99,14 +88,4 @@ static void rejects_sizes_whose_product_overflows(void **state)
     expect_problem(file, sizeof(file), "absurd");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_sizes_as_big_endian_and_points_into_the_file),
-        cmocka_unit_test(reads_labels_and_empty_files),
-        cmocka_unit_test(rejects_a_file_cut_at_any_byte_and_one_byte_more),
-        cmocka_unit_test(rejects_other_magic_types_and_ranks),
-        cmocka_unit_test(rejects_sizes_whose_product_overflows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,17 +1,11 @@
 /* Tests of reading the headers of images: both formats, each way of being wrong, and cuts. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/image_header.h"
+#include "tests/helpers/test.h"
 
 /* A file's bytes on the heap, so that a step over their end is seen. */
 static int read_bytes(const void *data, size_t bytes, struct image_header *header_out, const char **problem_out)
@@ -53,9 +47,8 @@ static const uint8_t jpeg[] = {
     0x11, 1,
 };
 
-static void reads_sizes_and_channels_of_both_formats(void **state)
+TEST(reads_sizes_and_channels_of_both_formats)
 {
-    (void)state;
     static const uint8_t channels[][2] = { { 0, 1 }, { 2, 3 }, { 3, 3 }, { 4, 2 }, { 6, 4 } };
     uint8_t file[sizeof(png)];
 
@@ -68,9 +61,8 @@ static void reads_sizes_and_channels_of_both_formats(void **state)
     }
 }
 
-static void takes_tables_for_no_frame(void **state)
+TEST(takes_tables_for_no_frame)
 {
-    (void)state;
     static const uint8_t file[] = {
         0xff, 0xd8, 0xff, 0xc4, 0, 8, 0, 9, 9, 9, 9, 7, 0xff, 0xcc, 0, 2, 0xff, 0xd0, 0xff, 0xc0, 0, 11, 8, 0, 2, 0, 3,
         1, 1, 0x11, 0,
@@ -115,9 +107,8 @@ static uint32_t read_orientation(const uint8_t *file, size_t bytes)
     return header.orientation;
 }
 
-static void reads_the_orientation_of_cameras(void **state)
+TEST(reads_the_orientation_of_cameras)
 {
-    (void)state;
     uint8_t file[256];
     for (int is_little = 0; is_little < 2; is_little++)
         for (uint8_t entries = 1; entries < 4; entries++)
@@ -128,9 +119,8 @@ static void reads_the_orientation_of_cameras(void **state)
             }
 }
 
-static void nothing_of_damaged_exif_data_is_believed(void **state)
+TEST(nothing_of_damaged_exif_data_is_believed)
 {
-    (void)state;
     uint8_t file[256];
     const size_t bytes = with_orientation(file, true, 1, 6);
     for (size_t i = 6; i < 34; i++)
@@ -141,9 +131,8 @@ static void nothing_of_damaged_exif_data_is_believed(void **state)
         }
 }
 
-static void a_file_without_its_end_is_cut(void **state)
+TEST(a_file_without_its_end_is_cut)
 {
-    (void)state;
     static const uint8_t whole_jpeg[] = {
         0xff, 0xd8, 0xff, 0xe1, 0, 6, 0xff, 0xd9, 0xff, 0xd9,      /* as of a small image in the EXIF data */
         0xff, 0xc0, 0, 11, 8, 0, 2, 0, 3, 1, 1, 0x11, 0,
@@ -172,9 +161,8 @@ static void a_file_without_its_end_is_cut(void **state)
     }
 }
 
-static void asks_for_more_when_cut_inside_the_header(void **state)
+TEST(asks_for_more_when_cut_inside_the_header)
 {
-    (void)state;
     struct image_header header;
     const char *problem;
 
@@ -184,9 +172,8 @@ static void asks_for_more_when_cut_inside_the_header(void **state)
         assert_int_equal(read_bytes(jpeg, cut, &header, &problem), -EAGAIN);
 }
 
-static void says_what_other_files_are(void **state)
+TEST(says_what_other_files_are)
 {
-    (void)state;
     expect_problem("", 0, "is empty");
     expect_problem("GIF89a", 6, "is a GIF");
     expect_problem("BM", 2, "is a BMP");
@@ -201,9 +188,8 @@ static void says_what_other_files_are(void **state)
     expect_problem("B", 1, "is no image");
 }
 
-static void refuses_headers_no_decoder_could_use(void **state)
+TEST(refuses_headers_no_decoder_could_use)
 {
-    (void)state;
     static const uint8_t no_frame[] = { 0xff, 0xd8, 0xff, 0xda, 0, 8, 1, 1, 0, 0, 63, 0 };
     static const uint8_t short_segment[] = { 0xff, 0xd8, 0xff, 0xe0, 0, 1, 1, 1 };
     static const uint8_t short_frame[] = { 0xff, 0xd8, 0xff, 0xc0, 0, 5, 8, 0, 2 };
@@ -226,17 +212,4 @@ static void refuses_headers_no_decoder_could_use(void **state)
     expect_problem(file, sizeof(png), "without its header");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_sizes_and_channels_of_both_formats),
-        cmocka_unit_test(takes_tables_for_no_frame),
-        cmocka_unit_test(reads_the_orientation_of_cameras),
-        cmocka_unit_test(nothing_of_damaged_exif_data_is_believed),
-        cmocka_unit_test(a_file_without_its_end_is_cut),
-        cmocka_unit_test(asks_for_more_when_cut_inside_the_header),
-        cmocka_unit_test(says_what_other_files_are),
-        cmocka_unit_test(refuses_headers_no_decoder_could_use),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,24 +1,17 @@
 /* Tests of the JSON writer. What it writes is read back with jansson, a strict reader. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <float.h>
 #include <jansson.h>
 #include <locale.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/json.h"
+#include "tests/helpers/test.h"
 
-static void puts_commas_and_keys_where_they_belong(void **state)
+TEST(puts_commas_and_keys_where_they_belong)
 {
-    (void)state;
     struct json json;
 
     json_init(&json, false);
@@ -38,9 +31,8 @@ static void puts_commas_and_keys_where_they_belong(void **state)
     json_release(&json);
 }
 
-static void puts_one_member_a_line_when_indenting(void **state)
+TEST(puts_one_member_a_line_when_indenting)
 {
-    (void)state;
     struct json json;
 
     json_init(&json, true);
@@ -63,9 +55,8 @@ static const char *one_double(struct json *json, double value)
     return json_text(json);
 }
 
-static void writes_the_shortest_number_that_reads_back_equal(void **state)
+TEST(writes_the_shortest_number_that_reads_back_equal)
 {
-    (void)state;
     struct json json;
     uint64_t bits = 12345;
 
@@ -87,9 +78,8 @@ static void writes_the_shortest_number_that_reads_back_equal(void **state)
     json_release(&json);
 }
 
-static void writes_null_for_what_is_no_number(void **state)
+TEST(writes_null_for_what_is_no_number)
 {
-    (void)state;
     struct json json;
 
     json_init(&json, false);
@@ -99,9 +89,8 @@ static void writes_null_for_what_is_no_number(void **state)
     json_release(&json);
 }
 
-static void writes_a_full_stop_in_any_locale(void **state)
+TEST(writes_a_full_stop_in_any_locale)
 {
-    (void)state;
     static const char *const locales[] = { "de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "C.UTF-8" };
     struct json json;
 
@@ -124,9 +113,8 @@ static void expect_quoted(const char *value, const char *text)
     json_release(&json);
 }
 
-static void escapes_what_json_or_a_terminal_cannot_take(void **state)
+TEST(escapes_what_json_or_a_terminal_cannot_take)
 {
-    (void)state;
     expect_quoted("plain /", "\"plain /\"");
     expect_quoted("a\"b\\c", "\"a\\\"b\\\\c\"");
     expect_quoted("\xe2\x80\xae\xe2\x81\xa6\xd8\x9c\xe2\x80\xa9", "\"\\u202e\\u2066\\u061c\\u2029\"");
@@ -135,9 +123,8 @@ static void escapes_what_json_or_a_terminal_cannot_take(void **state)
     expect_quoted("\xc2\x9b", "\"\\u009b\"");
 }
 
-static void replaces_bytes_that_are_no_utf8(void **state)
+TEST(replaces_bytes_that_are_no_utf8)
 {
-    (void)state;
     expect_quoted("a\xff" "b", "\"a\\ufffdb\"");
     expect_quoted("\xc3", "\"\\ufffd\"");
     expect_quoted("\xe2\x82", "\"\\ufffd\\ufffd\"");
@@ -146,9 +133,8 @@ static void replaces_bytes_that_are_no_utf8(void **state)
     expect_quoted("\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\"");
 }
 
-static void any_string_is_read_back_by_a_strict_reader(void **state)
+TEST(any_string_is_read_back_by_a_strict_reader)
 {
-    (void)state;
     uint32_t word = 3;
 
     for (int round = 0; round < 3000; round++) {
@@ -171,9 +157,8 @@ static void any_string_is_read_back_by_a_strict_reader(void **state)
     }
 }
 
-static void keeps_its_memory_from_line_to_line(void **state)
+TEST(keeps_its_memory_from_line_to_line)
 {
-    (void)state;
     struct json json;
 
     json_init(&json, false);
@@ -189,18 +174,4 @@ static void keeps_its_memory_from_line_to_line(void **state)
     json_release(&json);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(puts_commas_and_keys_where_they_belong),
-        cmocka_unit_test(puts_one_member_a_line_when_indenting),
-        cmocka_unit_test(writes_the_shortest_number_that_reads_back_equal),
-        cmocka_unit_test(writes_null_for_what_is_no_number),
-        cmocka_unit_test(writes_a_full_stop_in_any_locale),
-        cmocka_unit_test(escapes_what_json_or_a_terminal_cannot_take),
-        cmocka_unit_test(replaces_bytes_that_are_no_utf8),
-        cmocka_unit_test(any_string_is_read_back_by_a_strict_reader),
-        cmocka_unit_test(keeps_its_memory_from_line_to_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

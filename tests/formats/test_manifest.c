@@ -1,16 +1,10 @@
 /* The manifest of a data set: what it says of shards, in whatever company, and what is none. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <errno.h>
-
 #include "formats/manifest.h"
+#include "tests/helpers/test.h"
 
 static int read_text(struct manifest *manifest, const char *text)
 {
@@ -18,9 +12,8 @@ static int read_text(struct manifest *manifest, const char *text)
     return manifest_read(manifest, text, strlen(text), problem, sizeof(problem));
 }
 
-static void finds_every_shard_of_every_split(void **state)
+TEST(finds_every_shard_of_every_split)
 {
-    (void)state;
     struct manifest manifest;
     assert_int_equal(read_text(&manifest, "{\"name\": \"x\", \"splits\": {"
         "\"train\": {\"records\": 9, \"more\": [1, {}], \"shards\": ["
@@ -49,9 +42,8 @@ static void finds_every_shard_of_every_split(void **state)
     manifest_release(&manifest);
 }
 
-static void says_what_is_no_manifest(void **state)
+TEST(says_what_is_no_manifest)
 {
-    (void)state;
     static const struct { const char *text, *part; } cases[] = {
         { "", "line 1" },
         { "{\n\"splits\": {,", "line 2" },
@@ -75,9 +67,8 @@ static void says_what_is_no_manifest(void **state)
     }
 }
 
-static void names_classes_where_all_names_are_texts(void **state)
+TEST(names_classes_where_all_names_are_texts)
 {
-    (void)state;
     struct manifest manifest;
     assert_int_equal(read_text(&manifest, "{\"splits\": {}, \"class_names\": [\"cat\", \"\", \"dog\"]}"), 0);
     assert_int_equal(manifest.class_count, 3);
@@ -104,12 +95,4 @@ static void names_classes_where_all_names_are_texts(void **state)
     manifest_release(&manifest);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_every_shard_of_every_split),
-        cmocka_unit_test(says_what_is_no_manifest),
-        cmocka_unit_test(names_classes_where_all_names_are_texts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,19 +1,13 @@
 /* Tests of NumPy's headers: what is accepted, and each way of being wrong. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/npy.h"
+#include "tests/helpers/test.h"
 
 /* A header of this version and dictionary in a block of exactly its size. */
 static uint8_t *make_header(unsigned version, const char *dictionary, size_t *bytes_out)
@@ -38,9 +32,8 @@ static int parse(unsigned version, const char *dictionary, struct npy *npy_out, 
     return rc;
 }
 
-static void reads_what_numpy_writes(void **state)
+TEST(reads_what_numpy_writes)
 {
-    (void)state;
     const char *problem;
     struct npy npy;
     for (unsigned version = 1; version <= 3; version++) {
@@ -67,9 +60,8 @@ static void reads_what_numpy_writes(void **state)
     assert_string_equal(npy_type_name(&npy), "bool");
 }
 
-static void refuses_with_words(void **state)
+TEST(refuses_with_words)
 {
-    (void)state;
     static const struct { const char *dictionary, *words; } rows[] = {
         { "{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", "big-endian" },
         { "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", "ascontiguousarray" },
@@ -103,9 +95,8 @@ static void refuses_with_words(void **state)
     }
 }
 
-static void refuses_a_header_cut_at_any_byte_and_other_beginnings(void **state)
+TEST(refuses_a_header_cut_at_any_byte_and_other_beginnings)
 {
-    (void)state;
     const char *problem;
     struct npy npy;
     size_t bytes;
@@ -128,9 +119,8 @@ static void refuses_a_header_cut_at_any_byte_and_other_beginnings(void **state)
     free(file);
 }
 
-static void reads_numbers_of_every_type(void **state)
+TEST(reads_numbers_of_every_type)
 {
-    (void)state;
     static const uint8_t all_ones[8] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
     static const uint8_t low_high[8] = { 1, 0x80 };
     int64_t value;
@@ -151,9 +141,8 @@ static void reads_numbers_of_every_type(void **state)
     assert_false(npy_integer(&floats, (const uint8_t *)&narrow, &value));
 }
 
-static void reads_halves(void **state)
+TEST(reads_halves)
 {
-    (void)state;
     static const struct { uint8_t bytes[2]; double number; } rows[] = {
         { { 0x00, 0x00 }, 0 }, { { 0x00, 0x3c }, 1 }, { { 0x00, 0xb8 }, -0.5 }, { { 0xf8, 0x5b }, 255 },
         { { 0x01, 0x3c }, 1 + 0x1p-10 }, { { 0xff, 0x7b }, 65504 }, { { 0x01, 0x00 }, 0x1p-24 },
@@ -167,14 +156,4 @@ static void reads_halves(void **state)
     assert_string_equal(npy_type_name(&halves), "float16");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_numpy_writes),
-        cmocka_unit_test(refuses_with_words),
-        cmocka_unit_test(refuses_a_header_cut_at_any_byte_and_other_beginnings),
-        cmocka_unit_test(reads_numbers_of_every_type),
-        cmocka_unit_test(reads_halves),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

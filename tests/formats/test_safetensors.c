@@ -1,19 +1,13 @@
 /* Tests of the safetensors header: the known bytes, alignment, and what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/inputs/safetensors_index.h"
 #include "formats/safetensors.h"
+#include "tests/helpers/test.h"
 
 static const struct safetensors_text format_pt[] = { { "format", "pt" } };
 
@@ -33,9 +27,8 @@ static uint8_t *header_make(const struct safetensors_entry *entries, size_t coun
     return header;
 }
 
-static void writes_the_known_bytes(void **state)
+TEST(writes_the_known_bytes)
 {
-    (void)state;
     static const char known[] = "{\"__metadata__\":{\"format\":\"pt\"},\"fc.bias\":{\"dtype\":\"F32\",\"shape\":[2],"
                                 "\"data_offsets\":[0,8]}}     ";
     const struct safetensors_entry entry = { .name = "fc.bias", .dtype = "F32", .rank = 1, .dims = { 2 }, .bytes = 8 };
@@ -48,9 +41,8 @@ static void writes_the_known_bytes(void **state)
 }
 
 /* Names of every length make headers of every length. */
-static void any_header_is_aligned_json_whose_tensors_chain(void **state)
+TEST(any_header_is_aligned_json_whose_tensors_chain)
 {
-    (void)state;
     for (size_t length = 1; length < 40; length++) {
         char long_name[64] = { 0 };
         memset(long_name, 'w', length);
@@ -78,9 +70,8 @@ static void any_header_is_aligned_json_whose_tensors_chain(void **state)
     }
 }
 
-static void a_file_may_have_no_tensors(void **state)
+TEST(a_file_may_have_no_tensors)
 {
-    (void)state;
     size_t bytes;
     uint8_t *header = header_make(NULL, 0, NULL, 0, &bytes);
     assert_int_equal(bytes, 16);
@@ -88,9 +79,8 @@ static void a_file_may_have_no_tensors(void **state)
     free(header);
 }
 
-static void escapes_metadata(void **state)
+TEST(escapes_metadata)
 {
-    (void)state;
     const struct safetensors_text metadata[] = { { "pipetrain.note", "a \"quoted\"\nline" } };
     size_t bytes;
     uint8_t *header = header_make(NULL, 0, metadata, 1, &bytes);
@@ -101,9 +91,8 @@ static void escapes_metadata(void **state)
     free(header);
 }
 
-static void the_same_entries_again_take_no_more_room(void **state)
+TEST(the_same_entries_again_take_no_more_room)
 {
-    (void)state;
     const struct safetensors_entry entry = { .name = "fc.bias", .dtype = "F32", .rank = 1, .dims = { 2 }, .bytes = 8 };
     const struct safetensors_text longer[] = { { "steps", "18446744073709551615" } }, shorter[] = { { "steps", "7" } };
     struct json json;
@@ -126,9 +115,8 @@ static void expect_refused(struct safetensors_entry entry)
     json_release(&json);
 }
 
-static void refuses_entries_that_no_reader_would_take(void **state)
+TEST(refuses_entries_that_no_reader_would_take)
 {
-    (void)state;
     const struct safetensors_entry good = { .name = "w", .dtype = "F32", .rank = 1, .dims = { 2 }, .bytes = 8 };
     static const char *const bad_names[] = { "", "a\"b", "a\\b", "a b", "\xc3\xa4", "a\n" };
     struct safetensors_entry bad;
@@ -159,9 +147,8 @@ static void refuses_entries_that_no_reader_would_take(void **state)
     json_release(&json);
 }
 
-static void what_is_written_is_read(void **state)
+TEST(what_is_written_is_read)
 {
-    (void)state;
     const struct safetensors_entry entries[] = {
         { .name = "conv1.weight", .dtype = "F32", .rank = 4, .dims = { 2, 1, 3, 3 }, .bytes = 72 },
         { .name = "half", .dtype = "BF16", .rank = 1, .dims = { 4 }, .bytes = 8 },
@@ -196,9 +183,8 @@ static int read_header(const char *header, uint64_t data_bytes, char *problem, s
     return rc;
 }
 
-static void reads_what_others_may_write(void **state)
+TEST(reads_what_others_may_write)
 {
-    (void)state;
     static const struct { const char *header; uint64_t data_bytes; } rows[] = {
         { "{}", 0 },
         { "{} \r\n\t ", 0 },
@@ -216,9 +202,8 @@ static void reads_what_others_may_write(void **state)
 }
 
 /* Each is right but for one thing. */
-static void refuses_headers_that_cannot_be_true(void **state)
+TEST(refuses_headers_that_cannot_be_true)
 {
-    (void)state;
     static const struct { const char *header; uint64_t data_bytes; } rows[] = {
         { "", 0 }, { "{", 0 }, { "[]", 0 }, { " {}", 0 }, { "{}x", 0 }, { "\xff{}", 0 }, { "{\"\xff\":1}", 0 },
         { "{\"a\":1}", 0 }, { "{\"a\":{}}", 0 }, { "{\"a\":{\"\":{\"\":{\"\":{}}}}}", 0 },
@@ -257,9 +242,8 @@ static void refuses_headers_that_cannot_be_true(void **state)
     }
 }
 
-static void metadata_are_found_by_key(void **state)
+TEST(metadata_are_found_by_key)
 {
-    (void)state;
     static const char header[] = "{\"__metadata__\":{\"format\":\"pt\"}}";
     struct safetensors_index index;
     char problem[128];
@@ -272,19 +256,4 @@ static void metadata_are_found_by_key(void **state)
     safetensors_index_release(&index);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_the_known_bytes),
-        cmocka_unit_test(any_header_is_aligned_json_whose_tensors_chain),
-        cmocka_unit_test(a_file_may_have_no_tensors),
-        cmocka_unit_test(escapes_metadata),
-        cmocka_unit_test(the_same_entries_again_take_no_more_room),
-        cmocka_unit_test(refuses_entries_that_no_reader_would_take),
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(reads_what_others_may_write),
-        cmocka_unit_test(refuses_headers_that_cannot_be_true),
-        cmocka_unit_test(metadata_are_found_by_key),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

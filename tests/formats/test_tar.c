@@ -1,18 +1,12 @@
 /* Tests of walking tar archives: the forms that there are, and what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/inputs/tar.h"
 #include "tests/helpers/tar_fixture.h"
+#include "tests/helpers/test.h"
 
 static struct tar_fixture tar;
 
@@ -87,9 +81,8 @@ static void expect_problem(const char *path, const char *words)
     begin(NULL);
 }
 
-static void tells_files_and_folders_with_their_places(void **state)
+TEST_WITH(tells_files_and_folders_with_their_places, begin, NULL)
 {
-    (void)state;
     struct tar_walk walk;
     struct tar_member member;
     const char *problem;
@@ -106,9 +99,8 @@ static void tells_files_and_folders_with_their_places(void **state)
     assert_int_equal(member.data_bytes, 513);
 }
 
-static void tidies_paths(void **state)
+TEST_WITH(tidies_paths, begin, NULL)
 {
-    (void)state;
     tar_fixture_add(&tar, '0', "./cat//./a.png", "x", 1);
     tar_fixture_end(&tar);
     expect_member("cat/a.png", false, 512, 1);
@@ -123,9 +115,8 @@ static void tidies_paths(void **state)
     expect_member("a..b/..c", false, 512, 0);
 }
 
-static void joins_the_two_halves_of_a_posix_path(void **state)
+TEST_WITH(joins_the_two_halves_of_a_posix_path, begin, NULL)
 {
-    (void)state;
     tar_fixture_add(&tar, '0', "b/c.png", "x", 1);
     tar_fixture_set(&tar, 345, "very/long", 9);
     tar_fixture_end(&tar);
@@ -137,9 +128,8 @@ static void joins_the_two_halves_of_a_posix_path(void **state)
     expect_member("b/c.png", false, 512, 1);
 }
 
-static void takes_names_that_fill_their_fields(void **state)
+TEST_WITH(takes_names_that_fill_their_fields, begin, NULL)
 {
-    (void)state;
     char name[101], prefix[156], whole[260];
 
     memset(name, 'n', 100);
@@ -154,9 +144,8 @@ static void takes_names_that_fill_their_fields(void **state)
     expect_member(whole, false, 512, 0);
 }
 
-static void takes_long_names_of_gnu_and_pax(void **state)
+TEST_WITH(takes_long_names_of_gnu_and_pax, begin, NULL)
 {
-    (void)state;
     char name[301], pax[700] = "";
 
     memset(name, 'x', 300);
@@ -177,9 +166,8 @@ static void takes_long_names_of_gnu_and_pax(void **state)
     expect_member(name, false, 5 * 512, 3);
 }
 
-static void a_long_name_is_of_one_member_only(void **state)
+TEST_WITH(a_long_name_is_of_one_member_only, begin, NULL)
 {
-    (void)state;
     struct tar_walk walk;
     struct tar_member member;
     const char *problem;
@@ -197,9 +185,8 @@ static void a_long_name_is_of_one_member_only(void **state)
     expect_member("long/a", false, 3 * 512, 0);
 }
 
-static void takes_sizes_in_base_256(void **state)
+TEST_WITH(takes_sizes_in_base_256, begin, NULL)
 {
-    (void)state;
     static const uint8_t large[12] = { 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2 };
     static const uint8_t absurd[12] = { 0x80, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
     static const uint8_t negative[12] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
@@ -216,9 +203,8 @@ static void takes_sizes_in_base_256(void **state)
     expect_problem("", "no number");
 }
 
-static void takes_archives_one_behind_the_other(void **state)
+TEST_WITH(takes_archives_one_behind_the_other, begin, NULL)
 {
-    (void)state;
     struct tar_walk walk;
     struct tar_member member;
     const char *problem;
@@ -232,9 +218,8 @@ static void takes_archives_one_behind_the_other(void **state)
     assert_int_equal(count, 2);
 }
 
-static void refuses_what_could_reach_outside(void **state)
+TEST_WITH(refuses_what_could_reach_outside, begin, NULL)
 {
-    (void)state;
     static const struct { char kind; const char *name, *words; } hostile[] = {
         { '0', "/etc/passwd", "absolute" }, { '0', "../x", "'..'" }, { '0', "a/../../x", "'..'" },
         { '5', "a/..", "'..'" },
@@ -254,9 +239,8 @@ static void refuses_what_could_reach_outside(void **state)
     expect_problem("/etc/passwd", "absolute");
 }
 
-static void refuses_damaged_headers(void **state)
+TEST_WITH(refuses_damaged_headers, begin, NULL)
 {
-    (void)state;
     static const char *const pax[] = { "9 path=a", "999 path=a\n", "0 path=a\n", "x path=a\n", "9 pathaa\n", "5 a=b" };
 
     tar_fixture_add(&tar, '0', "a", NULL, 0);
@@ -277,9 +261,8 @@ static void refuses_damaged_headers(void **state)
     expect_problem("", "zero byte");
 }
 
-static void refuses_names_and_headers_that_are_too_long(void **state)
+TEST_WITH(refuses_names_and_headers_that_are_too_long, begin, NULL)
 {
-    (void)state;
     static char name[5000];
 
     memset(name, 'x', sizeof(name));
@@ -290,9 +273,8 @@ static void refuses_names_and_headers_that_are_too_long(void **state)
     expect_problem("", "over 1 MiB");
 }
 
-static void finds_an_archive_cut_at_any_block(void **state)
+TEST_WITH(finds_an_archive_cut_at_any_block, begin, NULL)
 {
-    (void)state;
     struct tar_walk walk;
     struct tar_member member;
     const char *problem;
@@ -309,21 +291,4 @@ static void finds_an_archive_cut_at_any_block(void **state)
     assert_int_equal(walk_all(end + 512, &walk, &member, &count, &problem), -ENODATA);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(tells_files_and_folders_with_their_places, begin),
-        cmocka_unit_test_setup(tidies_paths, begin),
-        cmocka_unit_test_setup(joins_the_two_halves_of_a_posix_path, begin),
-        cmocka_unit_test_setup(takes_names_that_fill_their_fields, begin),
-        cmocka_unit_test_setup(takes_long_names_of_gnu_and_pax, begin),
-        cmocka_unit_test_setup(a_long_name_is_of_one_member_only, begin),
-        cmocka_unit_test_setup(takes_sizes_in_base_256, begin),
-        cmocka_unit_test_setup(takes_archives_one_behind_the_other, begin),
-        cmocka_unit_test_setup(refuses_what_could_reach_outside, begin),
-        cmocka_unit_test_setup(refuses_damaged_headers, begin),
-        cmocka_unit_test_setup(refuses_names_and_headers_that_are_too_long, begin),
-        cmocka_unit_test_setup(finds_an_archive_cut_at_any_block, begin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,16 +1,10 @@
 /* Tests of the TFRecord frame: what it looks like, and that no damage goes unseen. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/tfrecord.h"
+#include "tests/helpers/test.h"
 
 static size_t put_record(uint8_t *out, const void *payload, size_t bytes)
 {
@@ -21,9 +15,8 @@ static size_t put_record(uint8_t *out, const void *payload, size_t bytes)
     return bytes + TFRECORD_FRAME_BYTES;
 }
 
-static void writes_the_known_bytes(void **state)
+TEST(writes_the_known_bytes)
 {
-    (void)state;
     static const uint8_t empty[] = { 0, 0, 0, 0, 0, 0, 0, 0, 0x29, 0x03, 0x98, 0x07, 0xd8, 0xea, 0x82, 0xa2 };
     static const uint8_t digits[] = { 3, 0, 0, 0, 0, 0, 0, 0, 0xb0, 0x99, 0x49, 0x0e, 0x31, 0x32, 0x33, 0xce, 0x0b,
                                      0xe7, 0x01 };
@@ -39,9 +32,8 @@ static void writes_the_known_bytes(void **state)
     assert_memory_equal(out, foo, sizeof(foo));
 }
 
-static void reads_back_payloads_of_any_length(void **state)
+TEST(reads_back_payloads_of_any_length)
 {
-    (void)state;
     static const size_t lengths[] = { 0, 1, 2, 7, 8, 9, 255, 256, 784, 4095, 65537, 1 << 20 };
     uint8_t *payload = malloc(1 << 20), *frame = malloc((1 << 20) + TFRECORD_FRAME_BYTES);
 
@@ -59,9 +51,8 @@ static void reads_back_payloads_of_any_length(void **state)
     free(frame);
 }
 
-static void a_frame_may_be_followed_by_more(void **state)
+TEST(a_frame_may_be_followed_by_more)
 {
-    (void)state;
     uint8_t frame[64];
     struct tfrecord_problem problem;
     uint64_t bytes;
@@ -72,9 +63,8 @@ static void a_frame_may_be_followed_by_more(void **state)
     assert_int_equal(bytes, 3);
 }
 
-static void says_how_much_is_missing_of_a_record_cut_at_any_byte(void **state)
+TEST(says_how_much_is_missing_of_a_record_cut_at_any_byte)
 {
-    (void)state;
     uint8_t frame[19];
     const size_t frame_bytes = put_record(frame, "123", 3);
 
@@ -92,9 +82,8 @@ static void says_how_much_is_missing_of_a_record_cut_at_any_byte(void **state)
     }
 }
 
-static void sees_every_flipped_bit(void **state)
+TEST(sees_every_flipped_bit)
 {
-    (void)state;
     uint8_t frame[40];
     const size_t frame_bytes = put_record(frame, "the payload", 11);
 
@@ -109,9 +98,8 @@ static void sees_every_flipped_bit(void **state)
     }
 }
 
-static void names_the_stored_and_the_computed_sum(void **state)
+TEST(names_the_stored_and_the_computed_sum)
 {
-    (void)state;
     uint8_t frame[19];
     struct tfrecord_problem problem;
     uint64_t bytes;
@@ -123,9 +111,8 @@ static void names_the_stored_and_the_computed_sum(void **state)
     assert_int_equal(problem.computed_crc, 0x01e70bce);
 }
 
-static void refuses_absurd_lengths_before_anything_is_read(void **state)
+TEST(refuses_absurd_lengths_before_anything_is_read)
 {
-    (void)state;
     static const uint64_t lengths[] = { TFRECORD_PAYLOAD_MAX + 1ull, 0x7fffffff, 1ull << 32, 1ull << 63, UINT64_MAX,
                                        UINT64_MAX - 3, UINT64_MAX - 15 };
 
@@ -139,9 +126,8 @@ static void refuses_absurd_lengths_before_anything_is_read(void **state)
     }
 }
 
-static void zeros_are_no_records(void **state)
+TEST(zeros_are_no_records)
 {
-    (void)state;
     const uint8_t zeros[64] = { 0 };
     struct tfrecord_problem problem;
     uint64_t bytes;
@@ -149,25 +135,10 @@ static void zeros_are_no_records(void **state)
     assert_int_equal(tfrecord_verify(zeros, sizeof(zeros), &bytes, &problem), TFRECORD_LENGTH_CRC);
 }
 
-static void has_a_text_for_every_check(void **state)
+TEST(has_a_text_for_every_check)
 {
-    (void)state;
     for (int check = TFRECORD_OK; check <= TFRECORD_CUT; check++)
         assert_true(strlen(tfrecord_check_text((enum tfrecord_check)check)) > 5);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_the_known_bytes),
-        cmocka_unit_test(reads_back_payloads_of_any_length),
-        cmocka_unit_test(a_frame_may_be_followed_by_more),
-        cmocka_unit_test(says_how_much_is_missing_of_a_record_cut_at_any_byte),
-        cmocka_unit_test(sees_every_flipped_bit),
-        cmocka_unit_test(names_the_stored_and_the_computed_sum),
-        cmocka_unit_test(refuses_absurd_lengths_before_anything_is_read),
-        cmocka_unit_test(zeros_are_no_records),
-        cmocka_unit_test(has_a_text_for_every_check),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

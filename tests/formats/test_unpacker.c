@@ -1,12 +1,5 @@
 /* Compressed streams told apart by their content and turned back in pieces of any size: nothing but a
  * unit that is whole and right ends as one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -15,6 +8,7 @@
 #include "formats/lz4_frame.h"
 #include "formats/packed/unpacker.h"
 #include "formats/tfrecord.h"
+#include "tests/helpers/test.h"
 
 enum { DATA_BYTES = 3000, PACKED_BYTES = 8000, KINDS = 5 };
 
@@ -92,9 +86,8 @@ static enum unpack unpack(enum container container, const uint8_t *packed, size_
     return result;
 }
 
-static void pieces_of_any_size_give_the_same(void **state)
+TEST(pieces_of_any_size_give_the_same)
 {
-    (void)state;
     static const size_t sizes[] = { 1, 2, 7, 64, 1000, PACKED_BYTES };
     enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
     uint8_t out[DATA_BYTES + 1], followed[PACKED_BYTES + 20];
@@ -111,9 +104,8 @@ static void pieces_of_any_size_give_the_same(void **state)
     }
 }
 
-static void a_unit_cut_anywhere_does_not_end(void **state)
+TEST(a_unit_cut_anywhere_does_not_end)
 {
-    (void)state;
     uint8_t out[DATA_BYTES + 1];
     size_t given, left;
     for (int kind = 0; kind < KINDS; kind++) {
@@ -126,9 +118,8 @@ static void a_unit_cut_anywhere_does_not_end(void **state)
 }
 
 /* Some bits of a gzip header mean nothing, and some deflate codes have two forms. */
-static void a_unit_with_any_bit_flipped_is_damaged_or_gives_the_same(void **state)
+TEST(a_unit_with_any_bit_flipped_is_damaged_or_gives_the_same)
 {
-    (void)state;
     uint8_t out[DATA_BYTES + 1];
     size_t given, left, damaged = 0, bits = 0;
     for (int kind = 0; kind < KINDS; kind++) {
@@ -147,9 +138,8 @@ static void a_unit_with_any_bit_flipped_is_damaged_or_gives_the_same(void **stat
 }
 
 /* What was saved in the middle of a unit goes on there, whatever was unpacked meanwhile. */
-static void goes_on_from_what_was_saved(void **state)
+TEST(goes_on_from_what_was_saved)
 {
-    (void)state;
     static struct inflater saved;
     uint8_t out[DATA_BYTES + 1];
     for (int kind = 0; kind < 4; kind++) {
@@ -170,9 +160,8 @@ static void goes_on_from_what_was_saved(void **state)
 }
 
 /* A frame that does not say its size comes behind one that does and was left in the middle. */
-static void an_lz4_frame_begins_anew_whatever_was_before(void **state)
+TEST(an_lz4_frame_begins_anew_whatever_was_before)
 {
-    (void)state;
     static uint8_t frame[PACKED_BYTES], out[DATA_BYTES + 1];
     size_t given, left;
     const size_t bytes = LZ4F_compressFrame(frame, sizeof(frame), data, DATA_BYTES, NULL);
@@ -183,9 +172,8 @@ static void an_lz4_frame_begins_anew_whatever_was_before(void **state)
     assert_int_equal(given, DATA_BYTES);
 }
 
-static void containers_are_told_by_their_content(void **state)
+TEST(containers_are_told_by_their_content)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++)
         assert_int_equal(container_find(units[kind].bytes, units[kind].count), units[kind].container);
     assert_int_equal(container_find((const uint8_t *)"\x5a\x2a\x4d\x18\0\0\0\0\0\0\0\0", 12), CONTAINER_LZ4);
@@ -195,9 +183,8 @@ static void containers_are_told_by_their_content(void **state)
 }
 
 /* Of 0x9c78 and 0x8b1f bytes. */
-static void the_header_of_a_record_comes_first(void **state)
+TEST(the_header_of_a_record_comes_first)
 {
-    (void)state;
     uint8_t head[TFRECORD_HEADER_BYTES];
     static const uint64_t lengths[] = { 0x9c78, 0x088b1f, 0x184d2204 };
     for (int i = 0; i < 3; i++) {
@@ -208,9 +195,8 @@ static void the_header_of_a_record_comes_first(void **state)
     }
 }
 
-static void the_largest_block_of_lz4_is_what_its_frame_says(void **state)
+TEST(the_largest_block_of_lz4_is_what_its_frame_says)
 {
-    (void)state;
     uint8_t head[] = { 0x04, 0x22, 0x4d, 0x18, 0x60, 0x40 };
     for (int code = 0; code < 8; code++) {
         head[5] = (uint8_t)(code << 4);
@@ -221,17 +207,4 @@ static void the_largest_block_of_lz4_is_what_its_frame_says(void **state)
     assert_int_equal(unpacker_lz4_block_bytes((const uint8_t *)"\x50\x2a\x4d\x18\0\0", 6), (size_t)4 << 20);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_of_any_size_give_the_same),
-        cmocka_unit_test(a_unit_cut_anywhere_does_not_end),
-        cmocka_unit_test(a_unit_with_any_bit_flipped_is_damaged_or_gives_the_same),
-        cmocka_unit_test(goes_on_from_what_was_saved),
-        cmocka_unit_test(an_lz4_frame_begins_anew_whatever_was_before),
-        cmocka_unit_test(containers_are_told_by_their_content),
-        cmocka_unit_test(the_header_of_a_record_comes_first),
-        cmocka_unit_test(the_largest_block_of_lz4_is_what_its_frame_says),
-    };
-    return cmocka_run_group_tests(tests, make_units, release);
-}
+TESTS_MAIN(make_units, release)

@@ -1,17 +1,11 @@
 /* Tests of zip archives: members stored and deflated, cuts, damage. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/zip.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/zip_maker.h"
 
 #define FIRST_BYTES 300u
@@ -55,9 +49,8 @@ static int unpack_all(const uint8_t *bytes, size_t byte_count, bool compares)
     return rc == -ENODATA ? count : rc;
 }
 
-static void unpacks_every_member_whatever_stands_behind_the_archive_as_comment(void **state)
+TEST(unpacks_every_member_whatever_stands_behind_the_archive_as_comment)
 {
-    (void)state;
     struct zip_maker maker = make_archive();
     assert_true(zip_is_zip(maker.bytes, maker.byte_count));
     assert_int_equal(unpack_all(maker.bytes, maker.byte_count, true), 3);
@@ -71,9 +64,8 @@ static void unpacks_every_member_whatever_stands_behind_the_archive_as_comment(v
     zip_maker_release(&maker);
 }
 
-static void refuses_an_archive_cut_at_any_byte(void **state)
+TEST(refuses_an_archive_cut_at_any_byte)
 {
-    (void)state;
     struct zip_maker maker = make_archive();
     for (size_t cut = 0; cut < maker.byte_count; cut++) {
         uint8_t *const own = malloc(cut + 1);
@@ -85,9 +77,8 @@ static void refuses_an_archive_cut_at_any_byte(void **state)
 }
 
 /* Any byte may be damaged: what unpacks all the same is what was packed. */
-static void never_unpacks_other_bytes_than_were_packed(void **state)
+TEST(never_unpacks_other_bytes_than_were_packed)
 {
-    (void)state;
     struct zip_maker maker = make_archive();
     for (size_t at = 0; at < maker.byte_count * 8; at++) {
         maker.bytes[at / 8] ^= (uint8_t)(1u << at % 8);
@@ -97,12 +88,4 @@ static void never_unpacks_other_bytes_than_were_packed(void **state)
     zip_maker_release(&maker);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unpacks_every_member_whatever_stands_behind_the_archive_as_comment),
-        cmocka_unit_test(refuses_an_archive_cut_at_any_byte),
-        cmocka_unit_test(never_unpacks_other_bytes_than_were_packed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

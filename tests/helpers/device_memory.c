@@ -1,12 +1,7 @@
 /* Device memory in tests. See device_memory.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/helpers/device_memory.h"
+
+#include "tests/helpers/test.h"
 
 struct device *device_memory_open(const struct backend_ops *backend, struct stream **compute_out)
 {

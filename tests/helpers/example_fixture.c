@@ -1,11 +1,9 @@
 /* Examples of one feature. */
 #include "tests/helpers/example_fixture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/helpers/test.h"
 
 /* Put a field in front of the bytes at `body`: its tag and their length, two bytes of it, in the room before them. */
 static uint8_t *wrap(uint8_t *body, uint8_t tag, size_t bytes)

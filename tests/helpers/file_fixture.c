@@ -2,15 +2,13 @@
 #include "tests/helpers/file_fixture.h"
 
 #include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/helpers/test.h"
 
 char folder[256];
 

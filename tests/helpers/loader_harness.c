@@ -1,20 +1,16 @@
 /* Runs a whole loader and keeps what came. */
 #include "tests/helpers/loader_harness.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <fcntl.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include "loader/augment/mixing.h"
 #include "stage/thread.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 enum { TOWERS_MAX = 8 };

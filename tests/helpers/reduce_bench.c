@@ -1,20 +1,14 @@
 /* The threads of test_reduce.c and test_reduce_cuda.c. */
 #include "tests/helpers/reduce_bench.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "compute/update/bf16.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 
 /* Smaller than a cache line, fewer lines than towers, odd ends, more than a block. */

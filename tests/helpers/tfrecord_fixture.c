@@ -1,18 +1,15 @@
 /* Small TFRecord sets for tests. */
 #include "tests/helpers/tfrecord_fixture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include <cmocka.h>
-
 #include "formats/example.h"
 #include "formats/tfrecord.h"
 #include "loader/record.h"
+#include "tests/helpers/test.h"
 
 void fixture_pixels(uint64_t id, uint8_t pixels_out[FIXTURE_SAMPLE_BYTES])
 {

@@ -1,18 +1,12 @@
 /* Trainers for tests. See trainer_rig.h. */
 #include "tests/helpers/trainer_rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 #include <unistd.h>
 
 #include "stage/random.h"
 #include "sync/server/reduce_server.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/test_long.h"
 

@@ -1,20 +1,15 @@
 /* What is done to images: every view lies where its rule allows, is drawn as evenly as it says, and depends
  * on nothing but the request; colours change as the formulas in double precision say. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "loader/augment/augment.h"
 #include "loader/augment/draw.h"
 #include "loader/images/image.h"
+#include "tests/helpers/test.h"
 
 struct size { uint32_t height, width; };
 
@@ -92,9 +87,8 @@ static void check_none(const struct augment_view *view, const struct image_reque
     assert_int_equal(view->filter, FILTER_AREA);
 }
 
-static void none_takes_the_whole_image(void **state)
+TEST(none_takes_the_whole_image)
 {
-    (void)state;
     const struct augment augment = make_augment(CROP_NONE);
     try_views(&augment, PASS_TRAIN, check_none);
 }
@@ -119,9 +113,8 @@ static void check_resized(const struct augment_view *view, const struct image_re
         assert_true(area >= 0.08);
 }
 
-static void resized_keeps_area_and_aspect(void **state)
+TEST(resized_keeps_area_and_aspect)
 {
-    (void)state;
     const struct augment augment = make_augment(CROP_RESIZED);
     try_views(&augment, PASS_TRAIN, check_resized);
 }
@@ -137,9 +130,8 @@ static void check_box(const struct augment_view *view, const struct image_reques
     assert_true(is_whole || (view->width + 0.5) / view->height >= 0.75);
 }
 
-static void box_keeps_aspect_and_shows_a_tenth(void **state)
+TEST(box_keeps_aspect_and_shows_a_tenth)
 {
-    (void)state;
     const struct augment augment = make_augment(CROP_BOX);
     try_views(&augment, PASS_TRAIN, check_box);
 }
@@ -155,9 +147,8 @@ static void check_pad(const struct augment_view *view, const struct image_reques
     assert_true(fabs(right) < 4.000001 && fabs(right - nearbyint(right)) < 1e-6);
 }
 
-static void pad_moves_by_whole_pixels_of_the_sample(void **state)
+TEST(pad_moves_by_whole_pixels_of_the_sample)
 {
-    (void)state;
     const struct augment augment = make_augment(CROP_PAD);
     try_views(&augment, PASS_TRAIN, check_pad);
 }
@@ -171,9 +162,8 @@ static void check_shift(const struct augment_view *view, const struct image_requ
     assert_int_equal(view->filter, fits(request, size) ? FILTER_NEAREST : FILTER_AREA);
 }
 
-static void shift_moves_by_a_tenth_at_most(void **state)
+TEST(shift_moves_by_a_tenth_at_most)
 {
-    (void)state;
     const struct augment augment = make_augment(CROP_SHIFT);
     try_views(&augment, PASS_TRAIN, check_shift);
 }
@@ -190,9 +180,8 @@ static void check_central(const struct augment_view *view, const struct image_re
     assert_true(fabs(2 * view->left + view->width - size.width) <= 1.001 * width);
 }
 
-static void evaluation_sees_the_middle(void **state)
+TEST(evaluation_sees_the_middle)
 {
-    (void)state;
     struct augment augment = make_augment(CROP_RESIZED);
     augment.crop[PASS_EVALUATE] = CROP_CENTRAL;
     try_views(&augment, PASS_EVALUATE, check_central);
@@ -214,17 +203,15 @@ static void check_auto(const struct augment_view *view, const struct image_reque
         assert_memory_equal(view, &other, sizeof(other));
 }
 
-static void auto_leaves_images_of_the_right_size_as_they_are(void **state)
+TEST(auto_leaves_images_of_the_right_size_as_they_are)
 {
-    (void)state;
     const struct augment augment = make_augment(CROP_AUTO);
     try_views(&augment, PASS_TRAIN, check_auto);
     try_views(&augment, PASS_EVALUATE, check_auto);
 }
 
-static void without_an_augmentation_the_whole_image_is_taken(void **state)
+TEST(without_an_augmentation_the_whole_image_is_taken)
 {
-    (void)state;
     for (size_t i = 0; i < SIZES; i++) {
         const struct image_request request = request_at(PASS_TRAIN, 5 + i, &shapes[0]);
         const struct augment_view view = view_of(NULL, &request, sizes[i]);
@@ -235,9 +222,8 @@ static void without_an_augmentation_the_whole_image_is_taken(void **state)
 
 /* ---- what is drawn ---- */
 
-static void the_same_request_gives_the_same_view(void **state)
+TEST(the_same_request_gives_the_same_view)
 {
-    (void)state;
     for (enum crop crop = CROP_AUTO; crop < CROP_COUNT; crop++) {
         const struct augment augment = make_augment(crop);
         for (uint64_t position = 0; position < 100; position++) {
@@ -250,9 +236,8 @@ static void the_same_request_gives_the_same_view(void **state)
 }
 
 /* Positions beyond 32 bits included. */
-static void another_seed_epoch_or_position_gives_another_view(void **state)
+TEST(another_seed_epoch_or_position_gives_another_view)
 {
-    (void)state;
     const struct augment augment = make_augment(CROP_RESIZED);
     struct augment reseeded = augment;
     reseeded.seed++;
@@ -274,9 +259,8 @@ static void another_seed_epoch_or_position_gives_another_view(void **state)
     assert_in_range(same, 0, 3);
 }
 
-static void half_of_the_training_images_are_mirrored_and_no_others(void **state)
+TEST(half_of_the_training_images_are_mirrored_and_no_others)
 {
-    (void)state;
     struct augment augment = make_augment(CROP_NONE);
     uint32_t flipped = 0;
     for (uint64_t position = 0; position < 10000; position++) {
@@ -294,9 +278,8 @@ static void half_of_the_training_images_are_mirrored_and_no_others(void **state)
 }
 
 /* Every one of the 81 places, about as often. */
-static void pad_takes_every_place_as_often(void **state)
+TEST(pad_takes_every_place_as_often)
 {
-    (void)state;
     const struct augment augment = make_augment(CROP_PAD);
     uint32_t counts[9][9] = { { 0 } };
     for (uint64_t position = 0; position < 81 * 400; position++) {
@@ -329,9 +312,8 @@ static struct sums sum_views(enum crop crop, struct size size, uint32_t count)
     return sums;
 }
 
-static void parts_are_spread_over_areas_aspects_and_places(void **state)
+TEST(parts_are_spread_over_areas_aspects_and_places)
 {
-    (void)state;
     const struct size size = { 400, 400 };
     const struct sums resized = sum_views(CROP_RESIZED, size, 20000);
     assert_true(resized.least_area < 0.083 && resized.most_area > 0.95);
@@ -467,9 +449,8 @@ static void assert_colours(const struct augment *augment, const struct image_req
     assert_int_equal(pixels[picture.count], 77);
 }
 
-static void colours_change_as_the_reference_in_double_says(void **state)
+TEST(colours_change_as_the_reference_in_double_says)
 {
-    (void)state;
     static const struct image_shape pictures[] = { { 8, 8, 3 }, { 1, 1, 3 }, { 5, 7, 3 }, { 9, 9, 1 }, { 6, 5, 2 } };
     struct augment augment = make_augment(CROP_NONE);
     augment.changes_colour = true;
@@ -479,9 +460,8 @@ static void colours_change_as_the_reference_in_double_says(void **state)
     }
 }
 
-static void colours_stay_in_evaluation_and_where_they_are_not_to_change(void **state)
+TEST(colours_stay_in_evaluation_and_where_they_are_not_to_change)
 {
-    (void)state;
     struct augment augment = make_augment(CROP_NONE);
     uint8_t pixels[12], before[12];
     for (size_t i = 0; i < sizeof(pixels); i++)
@@ -500,9 +480,8 @@ static void colours_stay_in_evaluation_and_where_they_are_not_to_change(void **s
 
 /* ---- in words ---- */
 
-static void every_rule_is_said_in_words_that_fit(void **state)
+TEST(every_rule_is_said_in_words_that_fit)
 {
-    (void)state;
     char text[256], small[8];
     struct augment augment = make_augment(CROP_AUTO);
     augment.changes_colour = true;
@@ -526,25 +505,4 @@ static void every_rule_is_said_in_words_that_fit(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(none_takes_the_whole_image),
-        cmocka_unit_test(resized_keeps_area_and_aspect),
-        cmocka_unit_test(box_keeps_aspect_and_shows_a_tenth),
-        cmocka_unit_test(pad_moves_by_whole_pixels_of_the_sample),
-        cmocka_unit_test(shift_moves_by_a_tenth_at_most),
-        cmocka_unit_test(evaluation_sees_the_middle),
-        cmocka_unit_test(auto_leaves_images_of_the_right_size_as_they_are),
-        cmocka_unit_test(without_an_augmentation_the_whole_image_is_taken),
-        cmocka_unit_test(the_same_request_gives_the_same_view),
-        cmocka_unit_test(another_seed_epoch_or_position_gives_another_view),
-        cmocka_unit_test(half_of_the_training_images_are_mirrored_and_no_others),
-        cmocka_unit_test(pad_takes_every_place_as_often),
-        cmocka_unit_test(parts_are_spread_over_areas_aspects_and_places),
-        cmocka_unit_test(colours_change_as_the_reference_in_double_says),
-        cmocka_unit_test(colours_stay_in_evaluation_and_where_they_are_not_to_change),
-        cmocka_unit_test(every_rule_is_said_in_words_that_fit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

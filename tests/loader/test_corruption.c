@@ -1,15 +1,8 @@
 /* Damaged records on their way through the loader: none reaches a batch, each is named,
  * and skipping one costs one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -18,6 +11,7 @@
 #include "stage/batch.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/loader_harness.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_long.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
@@ -177,9 +171,8 @@ static bool is_flipped(size_t bit, uint32_t record)
     return is_header || test_is_long() || bit / 8 % 8 == bit % 8;
 }
 
-static void any_flipped_bit_is_found_and_costs_one_record(void **state)
+TEST(any_flipped_bit_is_found_and_costs_one_record)
 {
-    (void)state;
     make_shard(3);
     for (size_t bit = 0; bit < 8 * shard.begins[3]; bit++) {
         const uint32_t record = record_at(bit / 8);
@@ -198,9 +191,8 @@ static void any_flipped_bit_is_found_and_costs_one_record(void **state)
 }
 
 /* Which records are damaged, as bits: every pattern of six, the last ones included. */
-static void chains_of_damage_end_at_the_next_good_record(void **state)
+TEST(chains_of_damage_end_at_the_next_good_record)
 {
-    (void)state;
     for (uint32_t pattern = 1; pattern < 63; pattern++) {
         bool bad[6];
         make_shard(6);
@@ -220,9 +212,8 @@ static void chains_of_damage_end_at_the_next_good_record(void **state)
     }
 }
 
-static void replacements_do_not_depend_on_threads_or_sources(void **state)
+TEST(replacements_do_not_depend_on_threads_or_sources)
 {
-    (void)state;
     bool bad[40] = { false };
     make_shard(40);
     for (uint32_t i = 0; i < 40; i += i % 3 ? 1 : 5) {
@@ -251,9 +242,8 @@ static void replacements_do_not_depend_on_threads_or_sources(void **state)
     dataset_close(dataset);
 }
 
-static void too_much_damage_ends_the_run(void **state)
+TEST(too_much_damage_ends_the_run)
 {
-    (void)state;
     make_shard(20);
     for (uint32_t i = 0; i < 5; i++)
         damage_payload(3 * i + 1);
@@ -292,9 +282,8 @@ static void assert_listed(const struct damaged_record *listed, const char *name,
     assert_int_equal(listed->problem.has_crcs, strstr(listed->problem.text, sums) != NULL);
 }
 
-static void damage_found_while_indexing_counts_too(void **state)
+TEST(damage_found_while_indexing_counts_too)
 {
-    (void)state;
     make_shard(20);
     shard.data[shard.begins[4] + 2] ^= 4;
     shard.data[shard.begins[9] + 9] ^= 4;
@@ -338,9 +327,8 @@ static size_t times_of(const struct quarantine *quarantine, enum pass pass, uint
     return times;
 }
 
-static void every_damage_is_handed_on_once_in_many_epochs(void **state)
+TEST(every_damage_is_handed_on_once_in_many_epochs)
 {
-    (void)state;
     make_shard(40);
     for (uint32_t i = 0; i < 40; i += 4)
         damage_payload(i);
@@ -363,9 +351,8 @@ static void every_damage_is_handed_on_once_in_many_epochs(void **state)
     dataset_close(dataset);
 }
 
-static void nothing_readable_is_an_error_not_a_loop(void **state)
+TEST(nothing_readable_is_an_error_not_a_loop)
 {
-    (void)state;
     make_shard(9);
     const char *path = write_shard("ruined");
     struct dataset *dataset = open_shard(path, true);
@@ -385,9 +372,8 @@ static void nothing_readable_is_an_error_not_a_loop(void **state)
                            "ruined: record 0 at byte 0: payload checksum differs");
 }
 
-static void nothing_is_said_of_damage_behind_what_ends_the_run(void **state)
+TEST(nothing_is_said_of_damage_behind_what_ends_the_run)
 {
-    (void)state;
     char first[DAMAGE_TEXT_BYTES], said[4096];
     const struct record_problem problem = { .text = "is bad" };
     struct damage damage;
@@ -410,9 +396,8 @@ static void nothing_is_said_of_damage_behind_what_ends_the_run(void **state)
 }
 
 /* 31 is prime to the number of records, so every order below is another one. */
-static void the_list_keeps_the_first_records_whatever_order_they_come_in(void **state)
+TEST(the_list_keeps_the_first_records_whatever_order_they_come_in)
 {
-    (void)state;
     enum { COUNT = 1000 };
     for (uint32_t turn = 1; turn < COUNT; turn += 310) {
         struct damage_list *const list = calloc(1, sizeof(*list));
@@ -447,9 +432,8 @@ static void write_with_foreign_record(const char *name)
     write_shard(name);
 }
 
-static void later_records_of_another_kind_are_named_or_skipped(void **state)
+TEST(later_records_of_another_kind_are_named_or_skipped)
 {
-    (void)state;
     write_with_foreign_record("foreign");
     const char *path = fixture_path(folder, "foreign");
     struct dataset *dataset = open_shard(path, false);
@@ -476,9 +460,8 @@ static void later_records_of_another_kind_are_named_or_skipped(void **state)
 }
 
 /* The open descriptor sees damaged bytes, the second read, by name, whole ones. */
-static void a_second_read_that_is_right_is_used(void **state)
+TEST(a_second_read_that_is_right_is_used)
 {
-    (void)state;
     make_shard(12);
     write_shard("whole");
     for (uint32_t i = 4; i < 7; i++)
@@ -499,9 +482,8 @@ static void a_second_read_that_is_right_is_used(void **state)
 
 /* An index whose lengths lead through the shard, and are not those of two records in the middle: as it would be read
  * from a file that was forged. Both are whole, so none is left out. */
-static void an_index_that_leads_astray_costs_no_record(void **state)
+TEST(an_index_that_leads_astray_costs_no_record)
 {
-    (void)state;
     for (int skips = 0; skips < 2; skips++) {
         make_shard(12);
         const char *const path = write_shard("astray");
@@ -521,21 +503,4 @@ static void an_index_that_leads_astray_costs_no_record(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_flipped_bit_is_found_and_costs_one_record),
-        cmocka_unit_test(chains_of_damage_end_at_the_next_good_record),
-        cmocka_unit_test(replacements_do_not_depend_on_threads_or_sources),
-        cmocka_unit_test(too_much_damage_ends_the_run),
-        cmocka_unit_test(damage_found_while_indexing_counts_too),
-        cmocka_unit_test(the_list_keeps_the_first_records_whatever_order_they_come_in),
-        cmocka_unit_test(every_damage_is_handed_on_once_in_many_epochs),
-        cmocka_unit_test(nothing_readable_is_an_error_not_a_loop),
-        cmocka_unit_test(nothing_is_said_of_damage_behind_what_ends_the_run),
-        cmocka_unit_test(later_records_of_another_kind_are_named_or_skipped),
-        cmocka_unit_test(a_second_read_that_is_right_is_used),
-        cmocka_unit_test(an_index_that_leads_astray_costs_no_record),
-    };
-    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
-}
+TESTS_MAIN(fixture_folder_make, fixture_folder_remove)

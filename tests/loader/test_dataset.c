@@ -1,16 +1,9 @@
 /* A set of shards: which files it takes, how records are numbered, and what it says of
  * files that are not right. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <errno.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -19,6 +12,7 @@
 #include "loader/shards/shard_list.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/memory_source.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 static void assert_all_records(const struct dataset *dataset, uint64_t count)
@@ -34,9 +28,8 @@ static void assert_all_records(const struct dataset *dataset, uint64_t count)
     }
 }
 
-static void numbers_all_records_of_any_number_of_shards(void **state)
+TEST(numbers_all_records_of_any_number_of_shards)
 {
-    (void)state;
     for (uint32_t shards = 1; shards <= 9; shards++) {
         char name[32], pattern[320];
         snprintf(name, sizeof(name), "set%u", shards);
@@ -59,9 +52,8 @@ static void numbers_all_records_of_any_number_of_shards(void **state)
     }
 }
 
-static void the_fingerprint_follows_names_sizes_and_counts(void **state)
+TEST(the_fingerprint_follows_names_sizes_and_counts)
 {
-    (void)state;
     uint64_t seen[4];
     const char *names[] = { "print-a.tfrecord", "print-b.tfrecord", "print-a.tfrecord", "print-a.tfrecord" };
     const uint32_t counts[] = { 10, 10, 11, 10 };
@@ -77,9 +69,8 @@ static void the_fingerprint_follows_names_sizes_and_counts(void **state)
 }
 
 /* Other records of the same sizes, under the same name. */
-static void the_content_follows_the_payloads(void **state)
+TEST(the_content_follows_the_payloads)
 {
-    (void)state;
     uint64_t seen[4][2];
     char place[256];
     fixture_subfolder(place, sizeof(place), "content");
@@ -105,9 +96,8 @@ static void the_content_follows_the_payloads(void **state)
     assert_true(seen[0][0] == seen[2][0] && seen[0][0] == seen[3][0]);
 }
 
-static void takes_shards_and_leaves_their_companions(void **state)
+TEST(takes_shards_and_leaves_their_companions)
 {
-    (void)state;
     const char *shards[] = { "a.tfrecord", "a.tfrecords", "train-00000-of-00004", "x-1-of-2", "v-00000-of-00001.gz",
                              "mnist.tfrecord-00001-of-00002" };
     const char *others[] = { ".a.tfrecord.pipetrain-index", ".train-00000-of-00004.pipetrain-index", "dataset.json",
@@ -120,9 +110,8 @@ static void takes_shards_and_leaves_their_companions(void **state)
         assert_false(shard_list_is_shard(others[i]));
 }
 
-static void shards_are_sorted_bytewise(void **state)
+TEST(shards_are_sorted_bytewise)
 {
-    (void)state;
     const char *names[] = { "b.tfrecord", "B.tfrecord", "a-10-of-10", "a-9-of-10", "_.tfrecord" };
     const char *sorted[] = { "B.tfrecord", "_.tfrecord", "a-10-of-10", "a-9-of-10", "b.tfrecord" };
     char place[300];
@@ -136,9 +125,8 @@ static void shards_are_sorted_bytewise(void **state)
     dataset_close(dataset);
 }
 
-static void a_directory_of_two_splits_gives_the_one_that_is_meant(void **state)
+TEST(a_directory_of_two_splits_gives_the_one_that_is_meant)
 {
-    (void)state;
     static const char *const names[] = { "train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001" };
     static const struct { const char *what; uint64_t records; } splits[] = { { "train", 5 }, { "validation", 4 } };
     char place[256];
@@ -154,9 +142,8 @@ static void a_directory_of_two_splits_gives_the_one_that_is_meant(void **state)
     }
 }
 
-static void tells_of_shards_that_are_missing(void **state)
+TEST(tells_of_shards_that_are_missing)
 {
-    (void)state;
     char place[256], text[1024];
     fixture_subfolder(place, sizeof(place), "missing");
     fixture_write_set(place, 3, 9);
@@ -170,9 +157,8 @@ static void tells_of_shards_that_are_missing(void **state)
     dataset_close(dataset);
 }
 
-static void names_with_glob_characters_are_files_first(void **state)
+TEST(names_with_glob_characters_are_files_first)
 {
-    (void)state;
     fixture_write_shard(fixture_path(folder, "odd[1]*.tfrecord"), 0, 3);
     const struct dataset_options options = fixture_options(fixture_path(folder, "odd[1]*.tfrecord"));
     struct dataset *dataset = fixture_open(&options);
@@ -180,9 +166,8 @@ static void names_with_glob_characters_are_files_first(void **state)
     dataset_close(dataset);
 }
 
-static void says_what_is_wrong_with_a_pattern(void **state)
+TEST(says_what_is_wrong_with_a_pattern)
 {
-    (void)state;
     assert_int_equal(mkdir(fixture_path(folder, "nothing"), 0700), 0);
     struct dataset_options options = fixture_options(fixture_path(folder, "absent.tfrecord"));
     fixture_assert_refused(&options, "train: ", "absent.tfrecord: No such file");
@@ -203,9 +188,8 @@ static void says_what_is_wrong_with_a_pattern(void **state)
     fixture_assert_refused(&options, "pipe.tfrecord", "not a regular file");
 }
 
-static void lists_every_problem_on_a_line_of_its_own(void **state)
+TEST(lists_every_problem_on_a_line_of_its_own)
 {
-    (void)state;
     char place[300];
     fixture_subfolder(place, sizeof(place), "many");
     fixture_write_shard(fixture_path(place, "a.tfrecord"), 0, 3);
@@ -225,9 +209,8 @@ static void lists_every_problem_on_a_line_of_its_own(void **state)
     assert_int_equal(lines, 3);
 }
 
-static void no_shard_is_opened_for_who_wants_none_any_more(void **state)
+TEST(no_shard_is_opened_for_who_wants_none_any_more)
 {
-    (void)state;
     struct dataset *dataset;
     char problem[1024], path[320];
     atomic_bool is_unwanted = true;
@@ -244,9 +227,8 @@ static void no_shard_is_opened_for_who_wants_none_any_more(void **state)
     dataset_close(dataset);
 }
 
-static void a_search_for_the_next_record_ends_for_who_wants_none_any_more(void **state)
+TEST(a_search_for_the_next_record_ends_for_who_wants_none_any_more)
 {
-    (void)state;
     const size_t bytes = (size_t)4 << 20;
     uint8_t *const data = calloc(1, bytes);
     char problem[1024];
@@ -267,9 +249,8 @@ static void a_search_for_the_next_record_ends_for_who_wants_none_any_more(void *
     free(data);
 }
 
-static void an_empty_shard_is_skipped_only_when_asked(void **state)
+TEST(an_empty_shard_is_skipped_only_when_asked)
 {
-    (void)state;
     char place[300];
     fixture_subfolder(place, sizeof(place), "hollow");
     fixture_write(fixture_path(place, "a.tfrecord"), "", 0);
@@ -288,9 +269,8 @@ static void an_empty_shard_is_skipped_only_when_asked(void **state)
     fixture_assert_refused(&options, "a.tfrecord", "holds no records");
 }
 
-static void a_damaged_first_record_is_named_or_passed_over(void **state)
+TEST(a_damaged_first_record_is_named_or_passed_over)
 {
-    (void)state;
     uint8_t data[3 * FIXTURE_FRAME_MAX];
     size_t bytes = 0;
     for (uint64_t id = 0; id < 3; id++)
@@ -305,9 +285,8 @@ static void a_damaged_first_record_is_named_or_passed_over(void **state)
     dataset_close(dataset);
 }
 
-static void a_name_of_several_lines_is_one_line_of_a_message(void **state)
+TEST(a_name_of_several_lines_is_one_line_of_a_message)
 {
-    (void)state;
     uint8_t frame[FIXTURE_FRAME_MAX];
     const char *const path = fixture_path(folder, "two\nlines\x1b[31m\xc2\x9b.tfrecord");
     const size_t bytes = fixture_record(0, frame);
@@ -321,9 +300,8 @@ static void a_name_of_several_lines_is_one_line_of_a_message(void **state)
     assert_null(strpbrk(problem, "\n\x1b\xc2"));
 }
 
-static void a_foreign_shard_among_others_is_named(void **state)
+TEST(a_foreign_shard_among_others_is_named)
 {
-    (void)state;
     static const uint8_t blank[3136];
     char place[300];
     uint8_t frame[8192];
@@ -358,9 +336,8 @@ static bool can_read_with(const struct dataset_options *options, rlim_t limit, u
     return WEXITSTATUS(status) == 0;
 }
 
-static void more_shards_than_descriptors_are_read(void **state)
+TEST(more_shards_than_descriptors_are_read)
 {
-    (void)state;
     char place[300];
     fixture_subfolder(place, sizeof(place), "crowd");
     fixture_write_set(place, 300, 900);
@@ -374,26 +351,4 @@ static void more_shards_than_descriptors_are_read(void **state)
     assert_false(can_read_with(&options, 3, 3));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_all_records_of_any_number_of_shards),
-        cmocka_unit_test(the_fingerprint_follows_names_sizes_and_counts),
-        cmocka_unit_test(the_content_follows_the_payloads),
-        cmocka_unit_test(takes_shards_and_leaves_their_companions),
-        cmocka_unit_test(shards_are_sorted_bytewise),
-        cmocka_unit_test(a_directory_of_two_splits_gives_the_one_that_is_meant),
-        cmocka_unit_test(tells_of_shards_that_are_missing),
-        cmocka_unit_test(names_with_glob_characters_are_files_first),
-        cmocka_unit_test(says_what_is_wrong_with_a_pattern),
-        cmocka_unit_test(lists_every_problem_on_a_line_of_its_own),
-        cmocka_unit_test(no_shard_is_opened_for_who_wants_none_any_more),
-        cmocka_unit_test(a_search_for_the_next_record_ends_for_who_wants_none_any_more),
-        cmocka_unit_test(an_empty_shard_is_skipped_only_when_asked),
-        cmocka_unit_test(a_damaged_first_record_is_named_or_passed_over),
-        cmocka_unit_test(a_name_of_several_lines_is_one_line_of_a_message),
-        cmocka_unit_test(a_foreign_shard_among_others_is_named),
-        cmocka_unit_test(more_shards_than_descriptors_are_read),
-    };
-    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
-}
+TESTS_MAIN(fixture_folder_make, fixture_folder_remove)

@@ -1,20 +1,14 @@
 /* What a set of shards says of the features of its records: keys, layouts, ranges, sizes, labels and names of classes
  * that it finds or that are not right. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
 #include <unistd.h>
 
 #include "formats/example.h"
 #include "formats/manifest.h"
 #include "tests/helpers/example_fixture.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 static void write_frame(const char *name, const uint8_t *frame, size_t bytes)
@@ -33,9 +27,8 @@ static struct dataset_options write_example(const char *image_key, const void *i
 
 static const uint8_t blank[4096];
 
-static void finds_images_and_labels_under_their_usual_names(void **state)
+TEST(finds_images_and_labels_under_their_usual_names)
 {
-    (void)state;
     const char *images[] = { "image_raw", "image", "img_raw" }, *labels[] = { "label", "image/class/label" };
     for (int i = 0; i < 3; i++) {
         for (int j = 0; j < 2; j++) {
@@ -49,9 +42,8 @@ static void finds_images_and_labels_under_their_usual_names(void **state)
     }
 }
 
-static void uses_the_keys_it_is_given(void **state)
+TEST(uses_the_keys_it_is_given)
 {
-    (void)state;
     struct dataset_options options = write_example("pic", blank, FIXTURE_SAMPLE_BYTES, "cls", 3);
     fixture_assert_refused(&options, "no feature known as image", "it has: cls (1 integer) pic (bytes)");
     options.image_key = "pic";
@@ -62,9 +54,8 @@ static void uses_the_keys_it_is_given(void **state)
     dataset_close(fixture_open(&options));
 }
 
-static void reads_planar_cifar_images(void **state)
+TEST(reads_planar_cifar_images)
 {
-    (void)state;
     uint8_t planes[3072], pixels[3072];
     for (size_t i = 0; i < sizeof(planes); i++)
         planes[i] = (uint8_t)(i * 7 + i / 1024);
@@ -82,9 +73,8 @@ static void reads_planar_cifar_images(void **state)
     dataset_close(dataset);
 }
 
-static void the_layout_of_raw_pixels_can_be_said(void **state)
+TEST(the_layout_of_raw_pixels_can_be_said)
 {
-    (void)state;
     uint8_t planes[FIXTURE_SAMPLE_BYTES], pixels[FIXTURE_SAMPLE_BYTES];
     int32_t label;
     fixture_pixels(3, planes);
@@ -119,9 +109,8 @@ static struct dataset_options write_floats(float darkest, float brightest, const
 
 static const char *const flowers[] = { "roses", "tulips", "roses" };
 
-static void finds_the_range_of_floats_from_several_records(void **state)
+TEST(finds_the_range_of_floats_from_several_records)
 {
-    (void)state;
     uint8_t pixels[FIXTURE_SAMPLE_BYTES];
     int32_t label;
     char names[512];
@@ -149,9 +138,8 @@ static void finds_the_range_of_floats_from_several_records(void **state)
     fixture_assert_refused(&options, "store them before they are normalised", "or as one of these ranges");
 }
 
-static void finds_the_names_of_classes_beside_the_shards(void **state)
+TEST(finds_the_names_of_classes_beside_the_shards)
 {
-    (void)state;
     static const char *const lists[] = { "label.labels.txt", "labels.txt" };
     static const char *const texts[] = { "tulips\nroses\n", "1:roses\n0:tulips\n" };
     char pattern[512];
@@ -188,9 +176,8 @@ static void finds_the_names_of_classes_beside_the_shards(void **state)
 }
 
 /* Sets whose first record leaves open what its label is; the others say. */
-static void labels_of_one_character_are_what_the_others_are(void **state)
+TEST(labels_of_one_character_are_what_the_others_are)
 {
-    (void)state;
     static const struct {
         const char *labels[4];
         const char *kind;               /* NULL: the set is refused */
@@ -223,17 +210,15 @@ static void labels_of_one_character_are_what_the_others_are(void **state)
     }
 }
 
-static void labels_out_of_range_wait_for_who_looks_at_them(void **state)
+TEST(labels_out_of_range_wait_for_who_looks_at_them)
 {
-    (void)state;
     struct dataset_options options = write_example("image_raw", blank, FIXTURE_SAMPLE_BYTES, "label", 1000);
     options.is_any_label_taken = true;
     dataset_close(fixture_open(&options));
 }
 
-static void refuses_images_that_are_not_the_networks(void **state)
+TEST(refuses_images_that_are_not_the_networks)
 {
-    (void)state;
     struct dataset_options options = write_example("image_raw", blank, 3136, "label", 3);
     fixture_assert_refused(&options, "one.tfrecord: record 0 at byte 0: has 3136 bytes of pixels", "wants 24 (4x3x2)");
     options = write_example("image_raw", blank, 3072, "label", 3);
@@ -252,9 +237,8 @@ static void refuses_images_that_are_not_the_networks(void **state)
     fixture_assert_refused(&options, "has 1 integers, the network wants 24 (4x3x2)", "record 0");
 }
 
-static void refuses_sizes_that_contradict_the_network(void **state)
+TEST(refuses_sizes_that_contradict_the_network)
 {
-    (void)state;
     uint8_t payload[512], frame[600];
     const struct example_value values[] = {
         { .name = "height", .kind = FEATURE_INT64S, .int64 = FIXTURE_WIDTH },
@@ -289,9 +273,8 @@ static struct dataset_options write_sized(const char *const names[3], const int6
     return fixture_options(fixture_path(folder, "one.tfrecord"));
 }
 
-static void sizes_under_any_usual_name_must_be_those_of_the_pixels(void **state)
+TEST(sizes_under_any_usual_name_must_be_those_of_the_pixels)
 {
-    (void)state;
     static const char *const names[][3] = { { "height", "width", "depth" },
                                             { "image/height", "image/width", "image/channels" },
                                             { "height", "width", "channels" } };
@@ -318,9 +301,8 @@ static void sizes_under_any_usual_name_must_be_those_of_the_pixels(void **state)
     }
 }
 
-static void refuses_labels_out_of_range_and_says_how_to_shift_them(void **state)
+TEST(refuses_labels_out_of_range_and_says_how_to_shift_them)
 {
-    (void)state;
     const int64_t bad[] = { -1, FIXTURE_CLASSES, 1000, INT64_MAX, INT64_MIN };
     struct dataset_options options;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
@@ -343,9 +325,8 @@ static void refuses_labels_out_of_range_and_says_how_to_shift_them(void **state)
     fixture_assert_refused(&options, "feature 'image_raw' holds 24 bytes, one integer label", "record 0");
 }
 
-static void refuses_what_is_no_example(void **state)
+TEST(refuses_what_is_no_example)
 {
-    (void)state;
     uint8_t frame[64];
     write_frame("one.tfrecord", frame, fixture_frame((const uint8_t *)"\x0a\x7f garbage", 10, frame));
     struct dataset_options options = fixture_options(fixture_path(folder, "one.tfrecord"));
@@ -354,22 +335,4 @@ static void refuses_what_is_no_example(void **state)
     fixture_assert_refused(&options, "no feature known as image", "it has: none");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_images_and_labels_under_their_usual_names),
-        cmocka_unit_test(uses_the_keys_it_is_given),
-        cmocka_unit_test(reads_planar_cifar_images),
-        cmocka_unit_test(the_layout_of_raw_pixels_can_be_said),
-        cmocka_unit_test(finds_the_range_of_floats_from_several_records),
-        cmocka_unit_test(finds_the_names_of_classes_beside_the_shards),
-        cmocka_unit_test(labels_of_one_character_are_what_the_others_are),
-        cmocka_unit_test(labels_out_of_range_wait_for_who_looks_at_them),
-        cmocka_unit_test(refuses_images_that_are_not_the_networks),
-        cmocka_unit_test(refuses_sizes_that_contradict_the_network),
-        cmocka_unit_test(sizes_under_any_usual_name_must_be_those_of_the_pixels),
-        cmocka_unit_test(refuses_labels_out_of_range_and_says_how_to_shift_them),
-        cmocka_unit_test(refuses_what_is_no_example),
-    };
-    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
-}
+TESTS_MAIN(fixture_folder_make, fixture_folder_remove)

@@ -1,19 +1,13 @@
 /* Sets made of several patterns. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "loader/dataset_shards.h"
 #include "loader/shards/pattern.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 /* The files that patterns give, one blank between two, or the problems. */
@@ -39,9 +33,8 @@ static void assert_problem(const char *patterns, const char *part)
         fail_msg("%s: '%s' does not hold '%s'", patterns, found, part);
 }
 
-static void patterns_are_cut_at_commas(void **state)
+TEST(patterns_are_cut_at_commas)
 {
-    (void)state;
     static const struct { const char *text, *patterns[5]; } cases[] = {
         { "a", { "a" } },
         { "a,b", { "a", "b" } },
@@ -70,34 +63,30 @@ static void make_files(void)
         fixture_write_shard(names[i], 10 * i, 10);
 }
 
-static void files_come_in_the_order_in_which_they_are_named(void **state)
+TEST(files_come_in_the_order_in_which_they_are_named)
 {
-    (void)state;
     make_files();
     assert_string_equal(find("b, a-*"), "b/1.tfrecord b/2.tfrecord a-1.tfrecord a-2.tfrecord");
     assert_string_equal(find("a-2.tfrecord,b/*,a-1.tfrecord"), "a-2.tfrecord b/1.tfrecord b/2.tfrecord a-1.tfrecord");
     assert_string_equal(find("a-*"), "a-1.tfrecord a-2.tfrecord");
 }
 
-static void a_comma_may_be_part_of_a_name(void **state)
+TEST(a_comma_may_be_part_of_a_name)
 {
-    (void)state;
     assert_string_equal(find("c, d"), "c, d/3.tfrecord");
     assert_string_equal(find("c\\, d/*, a-1.tfrecord"), "c, d/3.tfrecord a-1.tfrecord");
 }
 
-static void every_pattern_that_cannot_be_used_is_told(void **state)
+TEST(every_pattern_that_cannot_be_used_is_told)
 {
-    (void)state;
     assert_problem("x-*, a-*, y/z", "train: x-*: no file matches this pattern");
     assert_problem("x-*, a-*, y/z", "train: y/z: No such file");
     assert_problem("a-*,,b", "train: a-*,,b: nothing is named before or behind a comma");
     assert_problem("a-*,", "nothing is named");
 }
 
-static void a_file_named_twice_is_refused(void **state)
+TEST(a_file_named_twice_is_refused)
 {
-    (void)state;
     assert_problem("a-*, b, ./a-1.tfrecord", "train: ./a-1.tfrecord: is named twice: the same file as a-1.tfrecord");
     assert_int_equal(link("a-2.tfrecord", "hard.tfrecord"), 0);
     assert_int_equal(symlink("a-1.tfrecord", "soft.tfrecord"), 0);
@@ -105,9 +94,8 @@ static void a_file_named_twice_is_refused(void **state)
     assert_problem("soft.tfrecord, a-*", "train: a-1.tfrecord: is named twice: the same file as soft.tfrecord");
 }
 
-static void records_are_numbered_in_that_order(void **state)
+TEST(records_are_numbered_in_that_order)
 {
-    (void)state;
     const struct dataset_options options = fixture_options("b/1.tfrecord, a-*");
     struct dataset *const dataset = fixture_open(&options);
     assert_int_equal(dataset->record_count, 30);
@@ -117,15 +105,4 @@ static void records_are_numbered_in_that_order(void **state)
     dataset_close(dataset);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patterns_are_cut_at_commas),
-        cmocka_unit_test(files_come_in_the_order_in_which_they_are_named),
-        cmocka_unit_test(a_comma_may_be_part_of_a_name),
-        cmocka_unit_test(every_pattern_that_cannot_be_used_is_told),
-        cmocka_unit_test(a_file_named_twice_is_refused),
-        cmocka_unit_test(records_are_numbered_in_that_order),
-    };
-    return cmocka_run_group_tests(tests, fixture_folder_enter, fixture_folder_leave);
-}
+TESTS_MAIN(fixture_folder_enter, fixture_folder_leave)

@@ -1,16 +1,9 @@
 /* What a decoder keeps and learns, seen through a test's own way of storing images: a codec
  * belongs to one thread, and pixels may depend on pass, epoch and position, on nothing else. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +12,7 @@
 #include "loader/decode_context.h"
 #include "stage/thread.h"
 #include "tests/helpers/loader_harness.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 enum { RECORDS = 37, EPOCHS = 3, BATCH = 10, DECODERS = 3 };
@@ -129,9 +123,8 @@ static struct harness run_loader(uint32_t decoders, uint32_t towers, size_t keep
     return harness;
 }
 
-static void every_decoder_opens_and_closes_a_codec_of_its_own_for_each_data_set(void **state)
+TEST(every_decoder_opens_and_closes_a_codec_of_its_own_for_each_data_set)
 {
-    (void)state;
     for (uint32_t decoders = 1; decoders <= DECODERS; decoders++) {
         struct harness harness = run_loader(decoders, 2, 0);
         assert_string_equal(harness.message, "");
@@ -142,9 +135,8 @@ static void every_decoder_opens_and_closes_a_codec_of_its_own_for_each_data_set(
     }
 }
 
-static void a_decoder_is_told_pass_epoch_and_position_of_every_sample(void **state)
+TEST(a_decoder_is_told_pass_epoch_and_position_of_every_sample)
 {
-    (void)state;
     struct harness harness = run_loader(DECODERS, 3, 0);
     for (int pass = 0; pass < PASS_COUNT; pass++)
         for (int epoch = 0; epoch < EPOCHS; epoch++)
@@ -153,9 +145,8 @@ static void a_decoder_is_told_pass_epoch_and_position_of_every_sample(void **sta
     harness_release(&harness);
 }
 
-static void pixels_that_depend_on_the_place_in_the_run_depend_on_no_thread(void **state)
+TEST(pixels_that_depend_on_the_place_in_the_run_depend_on_no_thread)
 {
-    (void)state;
     struct harness reference = run_loader(1, 1, LOADER_KEEP_NONE);
     for (uint32_t decoders = 1; decoders <= DECODERS; decoders++) {
         for (uint32_t towers = 1; towers <= 3; towers++) {
@@ -181,9 +172,8 @@ static const struct delivery *find_delivery(const struct harness *harness, uint3
 }
 
 /* 97 and 5 are odd, so only positions far apart could make up for an epoch. */
-static void kept_shards_are_decoded_anew_in_every_epoch(void **state)
+TEST(kept_shards_are_decoded_anew_in_every_epoch)
 {
-    (void)state;
     struct harness harness = run_loader(2, 1, LOADER_KEEP_ALL);
     uint32_t changed = 0;
     for (uint64_t id = 0; id < RECORDS; id++)
@@ -194,9 +184,8 @@ static void kept_shards_are_decoded_anew_in_every_epoch(void **state)
     harness_release(&harness);
 }
 
-static void a_codec_that_cannot_be_opened_ends_the_start_and_nothing_stays_open(void **state)
+TEST(a_codec_that_cannot_be_opened_ends_the_start_and_nothing_stays_open)
 {
-    (void)state;
     for (uint32_t at = 1; at <= 2 * DECODERS; at++) {
         watch.fail_at = at;
         struct harness harness = run_loader(DECODERS, 2, 0);
@@ -263,9 +252,8 @@ static void note_end(struct harness *harness)
     (void)harness;
 }
 
-static void a_start_that_fails_waits_for_a_stop_that_fails_at_the_same_time(void **state)
+TEST(a_start_that_fails_waits_for_a_stop_that_fails_at_the_same_time)
 {
-    (void)state;
     static const struct image_ops failing_ops = { .open = open_while_another_fails, .decode = codec_decode };
     train->format.image = &failing_ops;
     struct harness harness = {
@@ -282,25 +270,12 @@ static void a_start_that_fails_waits_for_a_stop_that_fails_at_the_same_time(void
     train->format.image = &watching_ops;
 }
 
-static void the_plan_counts_what_codecs_take(void **state)
+TEST(the_plan_counts_what_codecs_take)
 {
-    (void)state;
     const size_t bytes = decode_context_bytes(train);
     train->format.image = &image_raw_hwc_ops;
     assert_int_equal(bytes - sizeof(struct codec), decode_context_bytes(train) - image_raw_hwc_ops.codec_bytes);
     train->format.image = &watching_ops;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_decoder_opens_and_closes_a_codec_of_its_own_for_each_data_set),
-        cmocka_unit_test(a_decoder_is_told_pass_epoch_and_position_of_every_sample),
-        cmocka_unit_test(pixels_that_depend_on_the_place_in_the_run_depend_on_no_thread),
-        cmocka_unit_test(kept_shards_are_decoded_anew_in_every_epoch),
-        cmocka_unit_test(a_codec_that_cannot_be_opened_ends_the_start_and_nothing_stays_open),
-        cmocka_unit_test(a_start_that_fails_waits_for_a_stop_that_fails_at_the_same_time),
-        cmocka_unit_test(the_plan_counts_what_codecs_take),
-    };
-    return cmocka_run_group_tests(tests, make_sets, remove_sets);
-}
+TESTS_MAIN(make_sets, remove_sets)

@@ -1,17 +1,11 @@
 /* Sets of encoded images: found by the first record, each image told by its own first bytes. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "loader/record.h"
 #include "tests/helpers/loader_harness.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 #include "tests/helpers/tiny_images.h"
 
@@ -54,9 +48,8 @@ static const char *load(const struct dataset *dataset, uint64_t id, uint8_t samp
     return problem.text;
 }
 
-static void images_of_both_formats_and_any_size_are_read(void **state)
+TEST(images_of_both_formats_and_any_size_are_read)
 {
-    (void)state;
     static const struct image images[] = { IMAGE(tiny_jpeg), IMAGE(tiny_png), IMAGE(tiny_jpeg) };
     uint8_t sample[SAMPLE_BYTES];
     const struct dataset_options options = write_set(images, 3);
@@ -75,9 +68,8 @@ static void images_of_both_formats_and_any_size_are_read(void **state)
     dataset_close(dataset);
 }
 
-static void what_cannot_be_read_among_them_is_said_in_words(void **state)
+TEST(what_cannot_be_read_among_them_is_said_in_words)
 {
-    (void)state;
     static const uint8_t pixels[SAMPLE_BYTES];
     static const struct image images[] = { IMAGE(tiny_png), IMAGE("GIF89a and so on"),
                                            IMAGE("\xff\xd8\xff\xd9 and so on"), { pixels, sizeof(pixels) }, { "", 0 } };
@@ -92,9 +84,8 @@ static void what_cannot_be_read_among_them_is_said_in_words(void **state)
     dataset_close(dataset);
 }
 
-static void pixels_that_begin_like_an_image_are_pixels_when_they_are_as_many(void **state)
+TEST(pixels_that_begin_like_an_image_are_pixels_when_they_are_as_many)
 {
-    (void)state;
     static const struct image image = IMAGE("\xff\xd8\xff\xe0 fourteen more");
     uint8_t sample[SAMPLE_BYTES];
     assert_int_equal(image.count, SAMPLE_BYTES);
@@ -121,9 +112,8 @@ static uint64_t count_warnings(const struct dataset *dataset, uint32_t threads)
     return harness.counts.decoder_warnings;
 }
 
-static void flaws_that_a_decoder_passes_over_are_told_and_counted_once(void **state)
+TEST(flaws_that_a_decoder_passes_over_are_told_and_counted_once)
 {
-    (void)state;
     static const struct image images[] = { IMAGE(tiny_jpeg), IMAGE(tiny_png),
                                            { tiny_jpeg, sizeof(tiny_jpeg) - 3 }, IMAGE(tiny_jpeg),
                                            { tiny_jpeg, sizeof(tiny_jpeg) - 4 } };
@@ -144,13 +134,4 @@ static void flaws_that_a_decoder_passes_over_are_told_and_counted_once(void **st
     dataset_close(dataset);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(images_of_both_formats_and_any_size_are_read),
-        cmocka_unit_test(what_cannot_be_read_among_them_is_said_in_words),
-        cmocka_unit_test(flaws_that_a_decoder_passes_over_are_told_and_counted_once),
-        cmocka_unit_test(pixels_that_begin_like_an_image_are_pixels_when_they_are_as_many),
-    };
-    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
-}
+TESTS_MAIN(fixture_folder_make, fixture_folder_remove)

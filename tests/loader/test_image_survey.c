@@ -1,14 +1,8 @@
 /* The survey of images: what it decodes, the pixels it finds, and the record it names when one cannot be decoded. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "loader/opening/image_survey.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 #define BAD UINT32_MAX          /* no record */
@@ -37,9 +31,8 @@ static struct image_survey survey_of(uint32_t count, uint32_t bad)
     return survey;
 }
 
-static void all_images_of_a_small_set_are_decoded(void **state)
+TEST(all_images_of_a_small_set_are_decoded)
 {
-    (void)state;
     const struct image_survey survey = survey_of(100, BAD);
     assert_int_equal(survey.count, 100);
     assert_int_equal(survey.unreadable, 0);
@@ -49,16 +42,14 @@ static void all_images_of_a_small_set_are_decoded(void **state)
     assert_true(survey.mean > 189.49 && survey.mean < 189.51);
 }
 
-static void some_hundred_images_of_a_large_set_are_decoded(void **state)
+TEST(some_hundred_images_of_a_large_set_are_decoded)
 {
-    (void)state;
     const struct image_survey survey = survey_of(1200, BAD);
     assert_int_equal(survey.count, 512);
 }
 
-static void an_image_that_cannot_be_decoded_is_named_wherever_it_is(void **state)
+TEST(an_image_that_cannot_be_decoded_is_named_wherever_it_is)
 {
-    (void)state;
     for (uint32_t bad = 1; bad < 100; bad += 7) {
         const struct image_survey survey = survey_of(100, bad);
         assert_int_equal(survey.count, 99);
@@ -68,12 +59,4 @@ static void an_image_that_cannot_be_decoded_is_named_wherever_it_is(void **state
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_images_of_a_small_set_are_decoded),
-        cmocka_unit_test(some_hundred_images_of_a_large_set_are_decoded),
-        cmocka_unit_test(an_image_that_cannot_be_decoded_is_named_wherever_it_is),
-    };
-    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
-}
+TESTS_MAIN(fixture_folder_make, fixture_folder_remove)

@@ -1,16 +1,10 @@
 /* Images that are lists of integers: found by the first record, each integer a byte, and anything else refused in
  * words. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "loader/record.h"
 #include "tests/helpers/example_fixture.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 static uint8_t data[8 * FIXTURE_FRAME_MAX];
@@ -60,9 +54,8 @@ static void make_pixels(int64_t values[FIXTURE_SAMPLE_BYTES])
         values[i] = i * 255 / (FIXTURE_SAMPLE_BYTES - 1);
 }
 
-static void lists_of_integers_are_found_and_read(void **state)
+TEST(lists_of_integers_are_found_and_read)
 {
-    (void)state;
     int64_t values[FIXTURE_SAMPLE_BYTES];
     uint8_t pixels[FIXTURE_SAMPLE_BYTES];
     int32_t label;
@@ -87,9 +80,8 @@ static void lists_of_integers_are_found_and_read(void **state)
     dataset_close(dataset);
 }
 
-static void integers_that_are_no_bytes_are_refused(void **state)
+TEST(integers_that_are_no_bytes_are_refused)
 {
-    (void)state;
     static const struct { int64_t value; const char *words; } cases[] = {
         { 256, "holds integers from 0 to 256 in the first records" },
         { 16383, "holds integers from 0 to 16383 in the first records" },
@@ -107,9 +99,8 @@ static void integers_that_are_no_bytes_are_refused(void **state)
     }
 }
 
-static void other_numbers_of_integers_are_refused(void **state)
+TEST(other_numbers_of_integers_are_refused)
 {
-    (void)state;
     int64_t values[FIXTURE_SAMPLE_BYTES + 1] = { 0 };
     add_integers(values, FIXTURE_SAMPLE_BYTES - 1);
     struct dataset_options options = write_set();
@@ -137,9 +128,8 @@ static void expect_second_refused(const char *words)
     dataset_close(dataset);
 }
 
-static void other_kinds_of_images_among_them_are_refused(void **state)
+TEST(other_kinds_of_images_among_them_are_refused)
 {
-    (void)state;
     int64_t values[FIXTURE_SAMPLE_BYTES];
     const float floats[FIXTURE_SAMPLE_BYTES] = { 0 };
     make_pixels(values);
@@ -154,13 +144,4 @@ static void other_kinds_of_images_among_them_are_refused(void **state)
     expect_second_refused("feature 'image' holds 24 integers, and the first record of the set raw bytes (H, W, C)");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists_of_integers_are_found_and_read),
-        cmocka_unit_test(integers_that_are_no_bytes_are_refused),
-        cmocka_unit_test(other_numbers_of_integers_are_refused),
-        cmocka_unit_test(other_kinds_of_images_among_them_are_refused),
-    };
-    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
-}
+TESTS_MAIN(fixture_folder_make, fixture_folder_remove)

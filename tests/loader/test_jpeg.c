@@ -1,14 +1,7 @@
 /* JPEG images made by the library itself: what is decoded in part, smaller, or from damaged bytes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +12,7 @@
 #include "loader/images/picture_ops.h"
 #include "stage/random.h"
 #include "tests/helpers/encoded_codec.h"
+#include "tests/helpers/test.h"
 
 enum { WIDTH = 93, HEIGHT = 70 };
 
@@ -126,9 +120,8 @@ static const struct storage storages[] = {
 };
 enum { STORAGES = sizeof(storages) / sizeof(*storages) };
 
-static void an_image_of_the_samples_size_is_what_the_library_makes_of_it(void **state)
+TEST(an_image_of_the_samples_size_is_what_the_library_makes_of_it)
 {
-    (void)state;
     static uint8_t sample[WIDTH * HEIGHT * 3], wanted[WIDTH * HEIGHT * 3];
     for (int i = 0; i < STORAGES; i++) {
         struct file file = make(WIDTH, HEIGHT, &storages[i]);
@@ -165,9 +158,8 @@ static void try_part(void *decoder, const struct file *file, const uint8_t *whol
                             (size_t)picture.width * picture.channels);
 }
 
-static void a_part_of_an_image_is_that_part_of_the_whole(void **state)
+TEST(a_part_of_an_image_is_that_part_of_the_whole)
 {
-    (void)state;
     static uint8_t whole[WIDTH * HEIGHT * 3];
     void *decoder;
     assert_int_equal(picture_jpeg_ops.open(&decoder), 0);
@@ -186,9 +178,8 @@ static void a_part_of_an_image_is_that_part_of_the_whole(void **state)
     picture_jpeg_ops.close(decoder);
 }
 
-static void a_large_image_is_decoded_as_small_as_it_is_wanted(void **state)
+TEST(a_large_image_is_decoded_as_small_as_it_is_wanted)
 {
-    (void)state;
     static const struct {
         uint32_t side, eighths;
     } rows[] = { { WIDTH, 8 }, { 48, 8 }, { 46, 4 }, { 24, 4 }, { 23, 2 }, { 12, 2 }, { 11, 1 }, { 1, 1 } };
@@ -214,9 +205,8 @@ static void a_large_image_is_decoded_as_small_as_it_is_wanted(void **state)
     free(file.bytes);
 }
 
-static void an_image_decoded_smaller_looks_the_same(void **state)
+TEST(an_image_decoded_smaller_looks_the_same)
 {
-    (void)state;
     enum { SIDE = 256, SMALL = 50 };
     static uint8_t slope[SIDE * SIDE * 3], sample[SMALL * SMALL * 3];
     for (size_t i = 0; i < sizeof(slope); i++)
@@ -234,9 +224,8 @@ static void an_image_decoded_smaller_looks_the_same(void **state)
 }
 
 /* The library writes Adobe's marker, with which 255 is no ink. */
-static void four_inks_are_mixed(void **state)
+TEST(four_inks_are_mixed)
 {
-    (void)state;
     enum { SIDE = 16 };
     static const struct storage inks = { JCS_CMYK, 4, 1, 1, false };
     uint8_t stored[SIDE * SIDE * 4], sample[SIDE * SIDE * 3];
@@ -271,9 +260,8 @@ static bool try_bytes(const uint8_t *bytes, size_t count)
     return rc == 0;
 }
 
-static void damaged_images_are_used_or_refused_with_words(void **state)
+TEST(damaged_images_are_used_or_refused_with_words)
 {
-    (void)state;
     uint32_t used = 0;
     for (int progressive = 0; progressive < 2; progressive++) {
         const struct storage storage = { JCS_RGB, 3, 2, 2, progressive };
@@ -290,9 +278,8 @@ static void damaged_images_are_used_or_refused_with_words(void **state)
     assert_in_range(used, 100, 4000);
 }
 
-static void an_image_cut_short_is_used_as_far_as_it_goes_and_told(void **state)
+TEST(an_image_cut_short_is_used_as_far_as_it_goes_and_told)
 {
-    (void)state;
     char told[300];
     static uint8_t sample[WIDTH * HEIGHT * 3], wanted[WIDTH * HEIGHT * 3];
     const struct image_shape shape = { HEIGHT, WIDTH, 3 };
@@ -313,9 +300,8 @@ static size_t find_marker(const struct file *file, uint8_t marker, size_t from)
     return at;
 }
 
-static void images_too_large_to_decode_are_refused_before(void **state)
+TEST(images_too_large_to_decode_are_refused_before)
 {
-    (void)state;
     struct file file = make(16, 16, &colour);
     const size_t size = find_marker(&file, 0xc0, 0) + 5;
     memcpy(file.bytes + size, "\xff\x00\xff\x00", 4);
@@ -339,9 +325,8 @@ static struct file make_large(void)
     return make(LARGE_WIDTH, LARGE_HEIGHT, &progressive);
 }
 
-static void the_memory_of_large_images_is_bounded_and_given_back(void **state)
+TEST(the_memory_of_large_images_is_bounded_and_given_back)
 {
-    (void)state;
     static uint8_t sample[WIDTH * HEIGHT * 3], wanted[sizeof(sample)];
     const struct image_shape shape = { HEIGHT, WIDTH, 3 };
     struct file file = make_large();
@@ -386,9 +371,8 @@ static void *decode_often(void *arg)
     return rc == 0 ? arg : NULL;
 }
 
-static void threads_wait_for_the_memory_of_others(void **state)
+TEST(threads_wait_for_the_memory_of_others)
 {
-    (void)state;
     struct file file = make_large();
     pthread_t threads[4];
     void *result;
@@ -404,9 +388,8 @@ static void threads_wait_for_the_memory_of_others(void **state)
 }
 
 /* The last scan again and again. */
-static void images_of_endless_scans_are_refused(void **state)
+TEST(images_of_endless_scans_are_refused)
 {
-    (void)state;
     enum { TIMES = 120 };
     static const struct storage progressive = { JCS_RGB, 3, 1, 1, true };
     struct file file = make(16, 16, &progressive);
@@ -425,9 +408,8 @@ static void images_of_endless_scans_are_refused(void **state)
     free(file.bytes);
 }
 
-static void the_tables_of_an_image_are_gone_with_it(void **state)
+TEST(the_tables_of_an_image_are_gone_with_it)
 {
-    (void)state;
     static uint8_t sample[WIDTH * HEIGHT * 3];
     const struct image_shape shape = { HEIGHT, WIDTH, 3 };
     struct file file = make(WIDTH, HEIGHT, &colour);
@@ -441,9 +423,8 @@ static void the_tables_of_an_image_are_gone_with_it(void **state)
     free(file.bytes);
 }
 
-static void what_the_library_cannot_decode_is_refused_with_its_words(void **state)
+TEST(what_the_library_cannot_decode_is_refused_with_its_words)
 {
-    (void)state;
     struct file file = make(16, 16, &colour);
     const size_t frame = find_marker(&file, 0xc0, 0);
     file.bytes[frame + 1] = 0xc5;
@@ -451,9 +432,8 @@ static void what_the_library_cannot_decode_is_refused_with_its_words(void **stat
     free(file.bytes);
 }
 
-static void what_is_no_jpeg_is_called_by_its_name(void **state)
+TEST(what_is_no_jpeg_is_called_by_its_name)
 {
-    (void)state;
     static const uint8_t pixels[WIDTH * HEIGHT * 3];
     assert_refused("GIF89a and so on", 16, "'image' holds a GIF image: JPEG, PNG and raw pixels can be read");
     assert_refused("II*\0 and so on", 14, "holds a TIFF image");
@@ -462,23 +442,4 @@ static void what_is_no_jpeg_is_called_by_its_name(void **state)
     assert_refused(pixels, sizeof(pixels), "holds raw pixels, and the first record of the set an encoded image");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_image_of_the_samples_size_is_what_the_library_makes_of_it),
-        cmocka_unit_test(a_part_of_an_image_is_that_part_of_the_whole),
-        cmocka_unit_test(a_large_image_is_decoded_as_small_as_it_is_wanted),
-        cmocka_unit_test(an_image_decoded_smaller_looks_the_same),
-        cmocka_unit_test(four_inks_are_mixed),
-        cmocka_unit_test(damaged_images_are_used_or_refused_with_words),
-        cmocka_unit_test(an_image_cut_short_is_used_as_far_as_it_goes_and_told),
-        cmocka_unit_test(images_too_large_to_decode_are_refused_before),
-        cmocka_unit_test(the_memory_of_large_images_is_bounded_and_given_back),
-        cmocka_unit_test(threads_wait_for_the_memory_of_others),
-        cmocka_unit_test(images_of_endless_scans_are_refused),
-        cmocka_unit_test(the_tables_of_an_image_are_gone_with_it),
-        cmocka_unit_test(what_the_library_cannot_decode_is_refused_with_its_words),
-        cmocka_unit_test(what_is_no_jpeg_is_called_by_its_name),
-    };
-    return cmocka_run_group_tests(tests, encoded_codec_open, encoded_codec_close);
-}
+TESTS_MAIN(encoded_codec_open, encoded_codec_close)

@@ -1,17 +1,10 @@
 /* An index that is kept in a file: it equals one that is found by walking, and is never believed wrongly. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -20,6 +13,7 @@
 
 #include "formats/tfrecord.h"
 #include "loader/shards/index_file.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 static unsigned cuts;
@@ -51,9 +45,8 @@ static const char *index_beside(const char *name)
     return fixture_path(folder, hidden);
 }
 
-static void a_kept_index_equals_a_walked_one(void **state)
+TEST(a_kept_index_equals_a_walked_one)
 {
-    (void)state;
     const char *path = fixture_path(folder, "kept");
     struct shard_index walked, written, kept;
     fixture_write_shard(path, 0, 500);
@@ -69,9 +62,8 @@ static void a_kept_index_equals_a_walked_one(void **state)
     shard_index_release(&kept);
 }
 
-static void damages_are_never_kept(void **state)
+TEST(damages_are_never_kept)
 {
-    (void)state;
     uint8_t data[3 * FIXTURE_FRAME_MAX];
     size_t ends[3];
     const size_t bytes = fixture_three(data, ends);
@@ -90,9 +82,8 @@ static void damages_are_never_kept(void **state)
     shard_index_release(&kept);
 }
 
-static void a_stale_index_is_built_again(void **state)
+TEST(a_stale_index_is_built_again)
 {
-    (void)state;
     const char *path = fixture_path(folder, "stale");
     struct shard_index index;
     fixture_write_shard(path, 0, 20);
@@ -122,9 +113,8 @@ static void a_stale_index_is_built_again(void **state)
 }
 
 /* Flip every byte, cut at every byte: the index that comes out is right. */
-static void a_damaged_index_is_built_again(void **state)
+TEST(a_damaged_index_is_built_again)
 {
-    (void)state;
     const char *path = fixture_path(folder, "shard");
     struct shard_index right;
     fixture_write_shard(path, 0, 9);
@@ -150,9 +140,8 @@ static void a_damaged_index_is_built_again(void **state)
 }
 
 /* Of the same size, and with as many records. */
-static void the_index_of_another_shard_is_built_again(void **state)
+TEST(the_index_of_another_shard_is_built_again)
 {
-    (void)state;
     const uint32_t lengths[] = { 10, 20 };
     const uint8_t payload[32] = { 0 };
     uint8_t data[2][FIXTURE_FRAME_MAX], *kept;
@@ -176,9 +165,8 @@ static void the_index_of_another_shard_is_built_again(void **state)
 }
 
 /* Two lengths that change places keep the sum right: only the checksum tells. */
-static void an_index_with_swapped_lengths_is_built_again(void **state)
+TEST(an_index_with_swapped_lengths_is_built_again)
 {
-    (void)state;
     const char *path = fixture_path(folder, "swapped");
     struct shard_index right, index;
     fixture_write_shard(path, 0, 2);
@@ -227,9 +215,8 @@ static void forge_lengths(const char *name, uint32_t first)
 
 /* An index with a right hash and wrong contents. A wrong beginning or end is noticed when it is opened, the rest when a
  * record does not verify. */
-static void a_forged_index_is_dropped(void **state)
+TEST(a_forged_index_is_dropped)
 {
-    (void)state;
     char path[512];
     snprintf(path, sizeof(path), "%s", fixture_path(folder, "forged"));
     struct shard_index right, index;
@@ -254,9 +241,8 @@ static void a_forged_index_is_dropped(void **state)
     shard_index_release(&right);
 }
 
-static void damages_that_a_forged_index_says_lose_nothing(void **state)
+TEST(damages_that_a_forged_index_says_lose_nothing)
 {
-    (void)state;
     char path[512];
     snprintf(path, sizeof(path), "%s", fixture_path(folder, "claimed"));
     struct shard_index right, index;
@@ -310,9 +296,8 @@ static void keep_made_index(const char *kept, struct made_index *made, const uin
     fixture_write(kept, made, sizeof(*made));
 }
 
-static void an_index_that_leads_out_of_the_shard_is_built_again(void **state)
+TEST(an_index_that_leads_out_of_the_shard_is_built_again)
 {
-    (void)state;
     static const uint64_t cases[][7] = {
         /* stream, two lengths, damages; 48 bytes: records of 19 and 16, damages of 6 and 7 fit */
         { 48, 3, 0, 0, UINT64_MAX - 9, 2, 23 },
@@ -354,9 +339,8 @@ static void an_index_that_leads_out_of_the_shard_is_built_again(void **state)
     shard_index_release(&right);
 }
 
-static void a_large_file_in_place_of_an_index_is_not_read(void **state)
+TEST(a_large_file_in_place_of_an_index_is_not_read)
 {
-    (void)state;
     const off_t large = (off_t)256 << 20;
     const char *path = fixture_path(folder, "sparse");
     struct shard_index index;
@@ -386,9 +370,8 @@ static uint32_t count_files(const char *path)
 
 /* A directory where the index should go stands for a place that cannot be written: it
  * stops root too. */
-static void the_cache_directory_takes_what_cannot_lie_beside(void **state)
+TEST(the_cache_directory_takes_what_cannot_lie_beside)
 {
-    (void)state;
     const char *path = fixture_path(folder, "elsewhere");
     struct shard_index first, second;
     fixture_write_shard(path, 0, 7);
@@ -402,9 +385,8 @@ static void the_cache_directory_takes_what_cannot_lie_beside(void **state)
     shard_index_release(&second);
 }
 
-static void no_place_for_an_index_is_no_error(void **state)
+TEST(no_place_for_an_index_is_no_error)
 {
-    (void)state;
     const char *path = fixture_path(folder, "nowhere");
     struct shard_index index;
     fixture_write_shard(path, 0, 7);
@@ -416,9 +398,8 @@ static void no_place_for_an_index_is_no_error(void **state)
     setenv("XDG_CACHE_HOME", fixture_path(folder, "cache"), 1);
 }
 
-static void nothing_but_the_index_is_left_behind(void **state)
+TEST(nothing_but_the_index_is_left_behind)
 {
-    (void)state;
     const char *path = fixture_path(folder, "tidy/shard");
     struct shard_index index;
     assert_int_equal(mkdir(fixture_path(folder, "tidy"), 0700), 0);
@@ -429,9 +410,8 @@ static void nothing_but_the_index_is_left_behind(void **state)
 }
 
 /* As a process leaves it that is killed when it has written the index and not yet named it. */
-static void what_a_process_that_died_left_of_an_index_is_taken_over(void **state)
+TEST(what_a_process_that_died_left_of_an_index_is_taken_over)
 {
-    (void)state;
     struct shard_index index, kept;
     char left[512], path[512];
     assert_int_equal(mkdir(fixture_path(folder, "died"), 0700), 0);
@@ -457,9 +437,8 @@ static void what_a_process_that_died_left_of_an_index_is_taken_over(void **state
 
 /* File systems write a file that was cut at once when it is closed: ten thousand new indexes would wait for the
  * disk. */
-static void an_index_is_cut_only_where_more_was_left(void **state)
+TEST(an_index_is_cut_only_where_more_was_left)
 {
-    (void)state;
     static const uint8_t left[4096];
     struct shard_index index;
     struct stat first, second;
@@ -479,24 +458,4 @@ static void an_index_is_cut_only_where_more_was_left(void **state)
     assert_int_equal(second.st_size, first.st_size);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kept_index_equals_a_walked_one),
-        cmocka_unit_test(damages_are_never_kept),
-        cmocka_unit_test(a_stale_index_is_built_again),
-        cmocka_unit_test(a_damaged_index_is_built_again),
-        cmocka_unit_test(the_index_of_another_shard_is_built_again),
-        cmocka_unit_test(an_index_with_swapped_lengths_is_built_again),
-        cmocka_unit_test(a_forged_index_is_dropped),
-        cmocka_unit_test(damages_that_a_forged_index_says_lose_nothing),
-        cmocka_unit_test(an_index_that_leads_out_of_the_shard_is_built_again),
-        cmocka_unit_test(a_large_file_in_place_of_an_index_is_not_read),
-        cmocka_unit_test(the_cache_directory_takes_what_cannot_lie_beside),
-        cmocka_unit_test(no_place_for_an_index_is_no_error),
-        cmocka_unit_test(nothing_but_the_index_is_left_behind),
-        cmocka_unit_test(what_a_process_that_died_left_of_an_index_is_taken_over),
-        cmocka_unit_test(an_index_is_cut_only_where_more_was_left),
-    };
-    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
-}
+TESTS_MAIN(fixture_folder_make, fixture_folder_remove)

@@ -1,17 +1,11 @@
 /* Labels: every way to store one gives the class, and what is none of it is refused with words. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "loader/samples/label.h"
 #include "tests/helpers/example_fixture.h"
+#include "tests/helpers/test.h"
 
 #define CLASSES 10u
 
@@ -55,9 +49,8 @@ static void expect_refused(struct label_format *format, enum feature_kind kind, 
         fail_msg("'%s' does not hold '%s'", problem_text, part);
 }
 
-static void integers_are_shifted_and_must_be_in_range(void **state)
+TEST(integers_are_shifted_and_must_be_in_range)
 {
-    (void)state;
     for (uint8_t stored = 1; stored <= CLASSES; stored++) {
         struct label_format format = { .classes = CLASSES, .offset = -1 };
         expect(&format, FEATURE_INT64S, &stored, 1, stored - 1);
@@ -73,9 +66,8 @@ static void integers_are_shifted_and_must_be_in_range(void **state)
     expect_refused(&format, FEATURE_INT64S, "\x01\x02", 2, "holds 2 integers, one integer label is needed");
 }
 
-static void rows_with_one_1_are_its_place(void **state)
+TEST(rows_with_one_1_are_its_place)
 {
-    (void)state;
     struct label_format integers = { .classes = CLASSES }, floats = { .classes = CLASSES };
     for (int32_t i = 0; i < (int32_t)CLASSES; i++) {
         uint8_t row[CLASSES] = { 0 };
@@ -89,9 +81,8 @@ static void rows_with_one_1_are_its_place(void **state)
     assert_string_equal(floats.ops->name, "one-hot floats");
 }
 
-static void rows_that_are_not_one_hot_are_refused(void **state)
+TEST(rows_that_are_not_one_hot_are_refused)
 {
-    (void)state;
     static const uint8_t two[CLASSES] = { 0, 1, 0, 1 }, none[CLASSES] = { 0 }, big[CLASSES] = { 1, 0, 2 };
     static const float half[CLASSES] = { 0.5f, 0.5f }, more[CLASSES] = { 1, 0, 0.1f };
     const uint8_t *const rows[] = { two, none, big };
@@ -107,9 +98,8 @@ static void rows_that_are_not_one_hot_are_refused(void **state)
                    "holds 3 integers, one 1 and zeros: a one-hot label of a network with data.classes = 3");
 }
 
-static void names_are_their_classes(void **state)
+TEST(names_are_their_classes)
 {
-    (void)state;
     struct class_names names;
     char problem[64];
     assert_int_equal(class_names_read(&names, "roses\ntulips\nroses\n7\n", 21, problem, sizeof(problem)), 0);
@@ -126,9 +116,8 @@ static void names_are_their_classes(void **state)
     class_names_release(&names);
 }
 
-static void decimal_digits_are_their_number(void **state)
+TEST(decimal_digits_are_their_number)
 {
-    (void)state;
     struct label_format format = { .classes = 300 };
     for (int32_t value = 0; value < 300; value++) {
         char text[8];
@@ -144,9 +133,8 @@ static void decimal_digits_are_their_number(void **state)
                        "where the labels of the first record are digits as text");
 }
 
-static void a_single_byte_that_is_no_character_is_a_number(void **state)
+TEST(a_single_byte_that_is_no_character_is_a_number)
 {
-    (void)state;
     struct label_format format = { .classes = 300 };
     expect(&format, FEATURE_BYTES, "\x03", 1, 3);
     for (unsigned value = 0; value < 256; value++) {
@@ -169,9 +157,8 @@ static int settle(struct label_format *format, const char *label, bool is_number
     return label_settle(format, "label", &feature, is_number, &problem);
 }
 
-static void a_single_character_is_a_number_only_where_others_are(void **state)
+TEST(a_single_character_is_a_number_only_where_others_are)
 {
-    (void)state;
     struct label_format format;
     assert_int_equal(settle(&format, "7", false), 0);
     expect(&format, FEATURE_BYTES, "11", 2, 11);
@@ -183,9 +170,8 @@ static void a_single_character_is_a_number_only_where_others_are(void **state)
     assert_non_null(strstr(problem_text, "holds the text 'a': name a file"));
 }
 
-static void what_open_labels_are_is_seen_from_one_byte(void **state)
+TEST(what_open_labels_are_is_seen_from_one_byte)
 {
-    (void)state;
     static const struct { const char *label; size_t bytes; bool is_open, is_number; } cases[] = {
         { "7", 1, true, false }, { "11", 2, false, false }, { "\x03", 1, false, true }, { "\xff", 1, false, true },
     };
@@ -200,17 +186,15 @@ static void what_open_labels_are_is_seen_from_one_byte(void **state)
     }
 }
 
-static void the_bytes_of_a_number_are_refused(void **state)
+TEST(the_bytes_of_a_number_are_refused)
 {
-    (void)state;
     struct label_format format = { .classes = CLASSES };
     expect_refused(&format, FEATURE_BYTES, "\3\0\0\0\0\0\0\0", 8,
                    "feature 'label' holds 8 bytes, one integer label is needed");
 }
 
-static void advice_for_what_is_out_of_range_goes_round_no_circle(void **state)
+TEST(advice_for_what_is_out_of_range_goes_round_no_circle)
 {
-    (void)state;
     struct label_format format = { .classes = CLASSES, .offset = 1 };
     static const uint8_t minus_one[] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01 };
     expect(&format, FEATURE_INT64S, minus_one, sizeof(minus_one), 0);
@@ -222,9 +206,8 @@ static void advice_for_what_is_out_of_range_goes_round_no_circle(void **state)
     expect_refused(&format, FEATURE_INT64S, "\0", 1, "(-1 with label_offset) is not in [0, 10): set data.label_offset");
 }
 
-static void a_record_stored_otherwise_than_the_first_is_refused(void **state)
+TEST(a_record_stored_otherwise_than_the_first_is_refused)
 {
-    (void)state;
     static const uint8_t row[CLASSES] = { 0, 1 };
     struct label_format format = { .classes = CLASSES };
     expect(&format, FEATURE_INT64S, "\x03", 1, 3);
@@ -234,20 +217,4 @@ static void a_record_stored_otherwise_than_the_first_is_refused(void **state)
     expect_refused(&format, FEATURE_INT64S, "\x03", 1, "where the labels of the first record are one-hot integers");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers_are_shifted_and_must_be_in_range),
-        cmocka_unit_test(rows_with_one_1_are_its_place),
-        cmocka_unit_test(rows_that_are_not_one_hot_are_refused),
-        cmocka_unit_test(names_are_their_classes),
-        cmocka_unit_test(decimal_digits_are_their_number),
-        cmocka_unit_test(a_single_byte_that_is_no_character_is_a_number),
-        cmocka_unit_test(a_single_character_is_a_number_only_where_others_are),
-        cmocka_unit_test(what_open_labels_are_is_seen_from_one_byte),
-        cmocka_unit_test(the_bytes_of_a_number_are_refused),
-        cmocka_unit_test(advice_for_what_is_out_of_range_goes_round_no_circle),
-        cmocka_unit_test(a_record_stored_otherwise_than_the_first_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,16 +1,11 @@
 /* Orders that leave records of one class together are noticed, and no others. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "loader/opening/label_order.h"
 #include "stage/random.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 enum { RECORDS = 3000 };
@@ -56,9 +51,8 @@ static struct order_shape blocks(uint64_t window)
     return (struct order_shape){ .shuffle = SHUFFLE_BLOCK, .block_records = 50, .window_blocks = window };
 }
 
-static void a_set_stored_class_by_class_is_noticed_unless_it_is_mixed(void **state)
+TEST(a_set_stored_class_by_class_is_noticed_unless_it_is_mixed)
 {
-    (void)state;
     struct dataset *const dataset = make_set("sorted.tfrecord", class_by_class);
     assert_int_equal(look_at(dataset, stored).pairs, 64);
     assert_sorted(dataset, stored, true);
@@ -69,9 +63,8 @@ static void a_set_stored_class_by_class_is_noticed_unless_it_is_mixed(void **sta
     dataset_close(dataset);
 }
 
-static void other_sets_are_left_in_peace(void **state)
+TEST(other_sets_are_left_in_peace)
 {
-    (void)state;
     static const struct { const char *name; int64_t (*label)(uint32_t i); } sets[] = {
         { "turns.tfrecord", in_turns },
         { "one.tfrecord", one_class },
@@ -89,9 +82,8 @@ static void other_sets_are_left_in_peace(void **state)
     }
 }
 
-static void a_single_record_has_no_order(void **state)
+TEST(a_single_record_has_no_order)
 {
-    (void)state;
     fixture_write_shard(fixture_path(folder, "single.tfrecord"), 0, 1);
     const struct dataset_options options = fixture_options(fixture_path(folder, "single.tfrecord"));
     struct dataset *const dataset = fixture_open(&options);
@@ -100,12 +92,4 @@ static void a_single_record_has_no_order(void **state)
     dataset_close(dataset);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_set_stored_class_by_class_is_noticed_unless_it_is_mixed),
-        cmocka_unit_test(other_sets_are_left_in_peace),
-        cmocka_unit_test(a_single_record_has_no_order),
-    };
-    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
-}
+TESTS_MAIN(fixture_folder_make, fixture_folder_remove)

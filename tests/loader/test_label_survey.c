@@ -1,17 +1,11 @@
 /* The survey of labels: which records it looks at, what it finds, and which offset it proposes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/tfrecord.h"
 #include "loader/opening/label_survey.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 static struct label_survey survey_of(const char *pattern)
@@ -25,9 +19,8 @@ static struct label_survey survey_of(const char *pattern)
     return survey;
 }
 
-static void all_labels_of_a_small_set_are_found_in_order(void **state)
+TEST_WITH(all_labels_of_a_small_set_are_found_in_order, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     size_t counts[FIXTURE_CLASSES] = { 0 };
     fixture_write_set(folder, 3, 100);
     struct label_survey survey = survey_of(folder);
@@ -47,9 +40,8 @@ static void all_labels_of_a_small_set_are_found_in_order(void **state)
 }
 
 /* A shard of one record, whose payload is that of a fixture record and another label behind it. */
-static void records_that_say_a_feature_twice_are_counted(void **state)
+TEST_WITH(records_that_say_a_feature_twice_are_counted, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     static const uint8_t label[] = "\x0a\x0f\x0a\x0d\x0a\x05label\x12\x04\x1a\x02\x08\x2a";
     uint8_t payload[FIXTURE_FRAME_MAX + sizeof(label)], frame[sizeof(payload) + TFRECORD_FRAME_BYTES];
     const size_t bytes = fixture_record(0, frame) - TFRECORD_FRAME_BYTES;
@@ -77,9 +69,8 @@ static void flip_payload(const struct dataset *dataset, uint64_t id)
     assert_int_equal(fclose(file), 0);
 }
 
-static void a_damaged_record_is_counted_and_the_first_one_kept(void **state)
+TEST_WITH(a_damaged_record_is_counted_and_the_first_one_kept, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     struct label_survey survey;
     fixture_write_set(folder, 3, 100);
     const struct dataset_options options = fixture_options(folder);
@@ -96,9 +87,8 @@ static void a_damaged_record_is_counted_and_the_first_one_kept(void **state)
     dataset_close(dataset);
 }
 
-static void the_offset_nearest_to_0_is_proposed(void **state)
+TEST(the_offset_nearest_to_0_is_proposed)
 {
-    (void)state;
     static const struct { int64_t lowest, highest, offset; bool is_there; } cases[] = {
         { 0, 9, 0, true }, { 1, 10, -1, true }, { 3, 10, -1, true }, { 101, 110, -101, true }, { -1, 8, 1, true },
         { -5, -2, 5, true }, { 0, 10, 0, false }, { INT64_MIN, INT64_MAX, 0, false },
@@ -118,15 +108,4 @@ static void the_offset_nearest_to_0_is_proposed(void **state)
     assert_true(label_survey_fits(&none, 0, 10));
 }
 
-#define FOLDER_TEST(name) cmocka_unit_test_setup_teardown(name, fixture_folder_make, fixture_folder_remove)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        FOLDER_TEST(all_labels_of_a_small_set_are_found_in_order),
-        FOLDER_TEST(a_damaged_record_is_counted_and_the_first_one_kept),
-        FOLDER_TEST(records_that_say_a_feature_twice_are_counted),
-        cmocka_unit_test(the_offset_nearest_to_0_is_proposed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,17 +1,11 @@
 /* The layouts of image classification sets in use, each as its converter writes a record: found from the record alone,
  * read to the right pixels and label, and refused where the label is no class of the network's. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "formats/example.h"
 #include "tests/helpers/example_fixture.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 #include "tests/helpers/tiny_images.h"
 
@@ -128,9 +122,8 @@ static void expect_sample(const struct dataset *dataset, const struct layout *la
             fail_msg("%s: number %zu is %u, not %u", layout->what, i, pixels[i], layout->pixel(i));
 }
 
-static void every_layout_in_use_is_found_by_itself_and_read(void **state)
+TEST(every_layout_in_use_is_found_by_itself_and_read)
 {
-    (void)state;
     for (size_t i = 0; i < LAYOUTS; i++) {
         const struct dataset_options options = write_record(&layouts[i]);
         struct dataset *const dataset = fixture_open(&options);
@@ -143,9 +136,8 @@ static void every_layout_in_use_is_found_by_itself_and_read(void **state)
     }
 }
 
-static void labels_just_outside_the_classes_are_refused_in_every_layout(void **state)
+TEST(labels_just_outside_the_classes_are_refused_in_every_layout)
 {
-    (void)state;
     for (size_t i = 0; i < LAYOUTS; i++) {
         struct dataset_options options = write_record(&layouts[i]);
         const int64_t label = layouts[i].stored_label + layouts[i].label_offset;
@@ -167,11 +159,4 @@ static int prepare(void **state)
     return fixture_folder_make(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_layout_in_use_is_found_by_itself_and_read),
-        cmocka_unit_test(labels_just_outside_the_classes_are_refused_in_every_layout),
-    };
-    return cmocka_run_group_tests(tests, prepare, fixture_folder_remove);
-}
+TESTS_MAIN(prepare, fixture_folder_remove)

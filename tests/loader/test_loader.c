@@ -1,17 +1,10 @@
 /* The loader: every record once, at a place that depends on nothing but the schedule, and
  * every way a run ends. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <dirent.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +12,7 @@
 #include "loader/shard_store.h"
 #include "loader/work.h"
 #include "tests/helpers/loader_harness.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 enum { TRAIN_RECORDS = 53, EVALUATION_RECORDS = 17, KEEP_SIZES = 3 };
@@ -83,9 +77,8 @@ static void run_and_compare(struct harness *harness, const struct harness *refer
     harness_release(harness);
 }
 
-static void same_batches_for_any_threads_depths_and_towers(void **state)
+TEST(same_batches_for_any_threads_depths_and_towers)
 {
-    (void)state;
     const uint32_t batches[] = { 1, 7, 32, 200 }, readers[] = { 1, 2, 3 }, decoders[] = { 1, 2, 7 };
     const uint32_t depths[] = { 1, 4 }, towers[] = { 1, 2, 3, 5 };
     for (uint32_t i = 0; i < 4 * 3 * 3 * 2 * 4; i++) {
@@ -106,9 +99,8 @@ static void same_batches_for_any_threads_depths_and_towers(void **state)
 }
 
 /* Processes that share a run's towers load each its own slices, and together all of them. */
-static void towers_of_several_processes_load_what_those_of_one_do(void **state)
+TEST(towers_of_several_processes_load_what_those_of_one_do)
 {
-    (void)state;
     const struct tower_range ranges[] = { { 0, 2 }, { 2, 1 }, { 3, 2 } };
     struct harness reference = run_reference(7, SHUFFLE_FULL);
     const uint64_t places = reference.batch_count * reference.schedule.batch;
@@ -131,9 +123,8 @@ static void towers_of_several_processes_load_what_those_of_one_do(void **state)
     harness_release(&reference);
 }
 
-static void same_batches_for_any_chunk_and_any_source(void **state)
+TEST(same_batches_for_any_chunk_and_any_source)
 {
-    (void)state;
     struct harness reference = run_reference(32, SHUFFLE_FULL);
     for (uint32_t chunk = 0; chunk <= 40; chunk++) {
         for (int source = 0; source < KEEP_SIZES; source++) {
@@ -170,9 +161,8 @@ static struct harness run_blocks(uint32_t batch, size_t kind)
     return reference;
 }
 
-static void blocks_give_the_same_batches_for_any_threads_and_towers(void **state)
+TEST(blocks_give_the_same_batches_for_any_threads_and_towers)
 {
-    (void)state;
     for (size_t kind = 0; kind < BLOCK_SIZES; kind++) {
         for (uint32_t batch = 1; batch <= 81; batch += 40) {
             struct harness reference = run_blocks(batch, kind);
@@ -199,9 +189,8 @@ static uint32_t count_neighbours(const struct harness *harness)
     return neighbours;
 }
 
-static void blocks_are_mixed(void **state)
+TEST(blocks_are_mixed)
 {
-    (void)state;
     for (size_t kind = 0; kind < BLOCK_SIZES; kind++) {
         struct harness harness = run_blocks(TRAIN_RECORDS, kind);
         assert_true(count_neighbours(&harness) < TRAIN_RECORDS / 3);
@@ -209,9 +198,8 @@ static void blocks_are_mixed(void **state)
     }
 }
 
-static void blocks_are_read_once_an_epoch(void **state)
+TEST(blocks_are_read_once_an_epoch)
 {
-    (void)state;
     uint64_t file_bytes = 0;
     for (int i = 0; i < 3; i++)
         file_bytes += train->indexes[i].bytes;
@@ -228,9 +216,8 @@ static void blocks_are_read_once_an_epoch(void **state)
     }
 }
 
-static void a_process_loads_its_part_of_every_window(void **state)
+TEST(a_process_loads_its_part_of_every_window)
 {
-    (void)state;
     struct harness reference = run_blocks(7, 2);
     for (uint32_t first = 0; first < 5; first++) {
         struct harness harness = make_harness(7, 5);
@@ -247,9 +234,8 @@ static void a_process_loads_its_part_of_every_window(void **state)
     harness_release(&reference);
 }
 
-static void file_order_without_shuffle(void **state)
+TEST(file_order_without_shuffle)
 {
-    (void)state;
     struct harness reference = run_reference(10, SHUFFLE_NONE);
     for (uint64_t i = 0; i < TRAIN_RECORDS; i++)
         assert_int_equal(reference.deliveries[i].id, i);
@@ -261,9 +247,8 @@ static void file_order_without_shuffle(void **state)
     harness_release(&reference);
 }
 
-static void evaluation_is_in_file_order_and_training_is_not(void **state)
+TEST(evaluation_is_in_file_order_and_training_is_not)
 {
-    (void)state;
     struct harness harness = run_reference(EVALUATION_RECORDS, SHUFFLE_FULL);
     uint32_t in_place = 0;
     for (uint64_t number = 0; number < harness.batch_count; number++) {
@@ -280,9 +265,8 @@ static void evaluation_is_in_file_order_and_training_is_not(void **state)
     harness_release(&harness);
 }
 
-static void a_data_set_in_memory_is_read_once(void **state)
+TEST(a_data_set_in_memory_is_read_once)
 {
-    (void)state;
     uint64_t file_bytes = 0;
     for (int i = 0; i < 3; i++)
         file_bytes += train->indexes[i].bytes;
@@ -298,9 +282,8 @@ static void a_data_set_in_memory_is_read_once(void **state)
     }
 }
 
-static void one_sample_is_enough(void **state)
+TEST(one_sample_is_enough)
 {
-    (void)state;
     fixture_write_shard(fixture_path(folder, "single.tfrecord"), 0, 1);
     const struct dataset_options options = fixture_options(fixture_path(folder, "single.tfrecord"));
     struct dataset *single = fixture_open(&options);
@@ -316,9 +299,8 @@ static void one_sample_is_enough(void **state)
     dataset_close(single);
 }
 
-static void a_number_of_steps_and_dropped_batches_are_kept_to(void **state)
+TEST(a_number_of_steps_and_dropped_batches_are_kept_to)
 {
-    (void)state;
     struct harness harness = make_harness(16, 2);
     harness.schedule.drop_last = true;
     harness.schedule.epochs = 3;
@@ -345,9 +327,8 @@ static void assert_tail(const struct harness *harness, const struct harness *who
     }
 }
 
-static void a_run_that_begins_with_any_batch_sees_the_tail_of_the_whole(void **state)
+TEST(a_run_that_begins_with_any_batch_sees_the_tail_of_the_whole)
 {
-    (void)state;
     static const enum shuffle shuffles[] = { SHUFFLE_FULL, SHUFFLE_NONE, SHUFFLE_BLOCK };
     for (int kind = 0; kind < 3; kind++) {
         struct harness whole = run_reference(7, shuffles[kind]);
@@ -396,9 +377,8 @@ static struct harness run_augmented(const struct augment *augment, uint32_t kind
 }
 
 /* Images change, by every rule, at the same places alike. */
-static void augmented_batches_are_the_same_for_any_threads_towers_and_beginnings(void **state)
+TEST(augmented_batches_are_the_same_for_any_threads_towers_and_beginnings)
 {
-    (void)state;
     for (enum crop crop = CROP_NONE; crop < CROP_COUNT; crop++) {
         const struct augment augment = { .seed = 5, .crop = { crop, CROP_AUTO }, .scale = 2, .pad = 1, .shift = 0.4,
                                          .flips = true, .changes_colour = crop % 2 == 0 };
@@ -416,9 +396,8 @@ static void augmented_batches_are_the_same_for_any_threads_towers_and_beginnings
     }
 }
 
-static void the_plan_knows_the_memory_before_the_start(void **state)
+TEST(the_plan_knows_the_memory_before_the_start)
 {
-    (void)state;
     struct harness harness = make_harness(16, 1);
     struct batch_layout layout;
     assert_int_equal(batch_layout_init(&layout, FIXTURE_HEIGHT, FIXTURE_WIDTH, FIXTURE_CHANNELS, 16), 0);
@@ -444,9 +423,8 @@ static void the_plan_knows_the_memory_before_the_start(void **state)
 }
 
 /* Wherever the consumer is when it stops, all threads end. */
-static void ends_early_after_any_number_of_batches(void **state)
+TEST(ends_early_after_any_number_of_batches)
 {
-    (void)state;
     for (uint64_t after = 1; after <= 12; after++) {
         for (uint32_t towers = 1; towers <= 3; towers++) {
             struct harness harness = make_harness(5, towers);
@@ -477,9 +455,8 @@ static void lose_a_work(struct harness *harness)
     _exit(0);
 }
 
-static void a_work_that_never_came_back_is_noticed_even_when_the_run_ended_early(void **state)
+TEST(a_work_that_never_came_back_is_noticed_even_when_the_run_ended_early)
 {
-    (void)state;
     int status = 0;
     const pid_t child = fork();
     assert_true(child >= 0);
@@ -538,9 +515,8 @@ static void look_at_niceness(struct harness *harness)
 }
 
 /* A step that stands still because a decoder has the core costs more than a batch that comes later. */
-static void its_threads_give_way_to_those_that_compute(void **state)
+TEST(its_threads_give_way_to_those_that_compute)
 {
-    (void)state;
     const int own = getpriority(PRIO_PROCESS, 0);
     if (own == 19)
         skip();     /* no thread can be nicer */
@@ -557,9 +533,8 @@ static void its_threads_give_way_to_those_that_compute(void **state)
 }
 
 /* The file is cut after it was opened: an error with a name, not a signal. */
-static void a_shard_cut_while_it_is_read_is_named(void **state)
+TEST(a_shard_cut_while_it_is_read_is_named)
 {
-    (void)state;
     for (int source = 0; source < 3; source++) {
         const char *path = fixture_path(folder, "shrinking.tfrecord");
         fixture_write_shard(path, 0, 30);
@@ -582,28 +557,4 @@ static void a_shard_cut_while_it_is_read_is_named(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_batches_for_any_threads_depths_and_towers),
-        cmocka_unit_test(towers_of_several_processes_load_what_those_of_one_do),
-        cmocka_unit_test(same_batches_for_any_chunk_and_any_source),
-        cmocka_unit_test(blocks_give_the_same_batches_for_any_threads_and_towers),
-        cmocka_unit_test(blocks_are_mixed),
-        cmocka_unit_test(blocks_are_read_once_an_epoch),
-        cmocka_unit_test(a_process_loads_its_part_of_every_window),
-        cmocka_unit_test(file_order_without_shuffle),
-        cmocka_unit_test(evaluation_is_in_file_order_and_training_is_not),
-        cmocka_unit_test(a_data_set_in_memory_is_read_once),
-        cmocka_unit_test(one_sample_is_enough),
-        cmocka_unit_test(a_number_of_steps_and_dropped_batches_are_kept_to),
-        cmocka_unit_test(a_run_that_begins_with_any_batch_sees_the_tail_of_the_whole),
-        cmocka_unit_test(augmented_batches_are_the_same_for_any_threads_towers_and_beginnings),
-        cmocka_unit_test(the_plan_knows_the_memory_before_the_start),
-        cmocka_unit_test(ends_early_after_any_number_of_batches),
-        cmocka_unit_test(a_work_that_never_came_back_is_noticed_even_when_the_run_ended_early),
-        cmocka_unit_test(its_threads_give_way_to_those_that_compute),
-        cmocka_unit_test(a_shard_cut_while_it_is_read_is_named),
-    };
-    return cmocka_run_group_tests(tests, make_sets, remove_sets);
-}
+TESTS_MAIN(make_sets, remove_sets)

@@ -1,18 +1,12 @@
 /* How samples are mixed: shares are of the distribution asked for, boxes have the area of theirs, and what is drawn
  * for a place depends on nothing but the place. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "loader/augment/mixing.h"
 #include "tests/helpers/loader_harness.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 enum { DRAWS = 40000 };
@@ -45,11 +39,10 @@ static double moment(const float *numbers, int power)
 }
 
 /* Beta(a, a) has the mean 1/2, the variance 1 / (4 (2 a + 1)) and the kurtosis 3 - 6 / (2 a + 3). */
-static void shares_have_the_moments_of_beta(void **state)
+TEST(shares_have_the_moments_of_beta)
 {
     static const double numbers[] = { 0.05, 0.1, 0.2, 0.4, 1, 2, 8, 100 };
     static float shares[DRAWS];
-    (void)state;
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
         const double variance = 1 / (4 * (2 * numbers[i] + 1)), kurtosis = 3 - 6 / (2 * numbers[i] + 3);
         draw_shares(numbers[i], shares);
@@ -64,12 +57,11 @@ static double beta_one(double x) { return x; }
 static double beta_two(double x) { return x * x * (3 - 2 * x); }
 
 /* The largest distance from the distribution function is below that of one draw in a thousand (Kolmogorov). */
-static void shares_are_distributed_as_beta(void **state)
+TEST(shares_are_distributed_as_beta)
 {
     static const struct { double number; double (*function)(double x); } cases[] = {
         { 0.5, beta_half }, { 1, beta_one }, { 2, beta_two } };
     static float shares[DRAWS];
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         double distance = 0;
         draw_shares(cases[i].number, shares);
@@ -80,11 +72,10 @@ static void shares_are_distributed_as_beta(void **state)
 }
 
 /* Numbers of the distribution Gamma lie below what a double can hold then. */
-static void small_numbers_give_one_of_both(void **state)
+TEST(small_numbers_give_one_of_both)
 {
     static float shares[DRAWS];
     uint32_t between = 0;
-    (void)state;
     draw_shares(1e-6, shares);
     for (uint32_t i = 0; i < DRAWS; i++)
         between += shares[i] > 0 && shares[i] < 1;
@@ -105,11 +96,10 @@ static void assert_box(const struct mix *mix, uint32_t height, uint32_t width)
 
 /* A box that is not cut at a side has the image's aspect; where the share is uniform its area is, too, before it is
  * cut; and its middle lies anywhere. */
-static void boxes_have_the_area_of_their_share(void **state)
+TEST(boxes_have_the_area_of_their_share)
 {
     static const struct { uint32_t height, width; } sizes[] = { { 32, 32 }, { 224, 160 }, { 1, 1 }, { 2, 100000 } };
     const struct augment augment = { .seed = 1, .cutmix = 1, .mixed = 1 };
-    (void)state;
     for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++)
         for (uint32_t i = 0; i < 2000; i++) {
             const struct mix mix = mixing_draw(&augment, 0, i, sizes[s].height, sizes[s].width);
@@ -131,12 +121,11 @@ static void boxes_have_the_area_of_their_share(void **state)
     assert_true(fabs((double)above / whole - 0.5) < 0.03);
 }
 
-static void both_take_turns_and_the_share_of_mixed_ones_holds(void **state)
+TEST(both_take_turns_and_the_share_of_mixed_ones_holds)
 {
     const struct augment augment = { .seed = 2, .mixup = 0.2, .cutmix = 1, .mixed = 0.3 };
     const struct augment off = { .seed = 2, .mixed = 1 };
     uint32_t boxes = 0, blends = 0;
-    (void)state;
     for (uint32_t i = 0; i < DRAWS; i++) {
         const struct mix mix = mixing_draw(&augment, 0, i, 1000, 1000);
         boxes += mix.bottom > mix.top;
@@ -147,11 +136,10 @@ static void both_take_turns_and_the_share_of_mixed_ones_holds(void **state)
     assert_true(fabs((double)blends / DRAWS - 0.15) < 0.01);
 }
 
-static void a_place_has_its_own_numbers(void **state)
+TEST(a_place_has_its_own_numbers)
 {
     const struct augment augment = { .seed = 5, .mixup = 1, .mixed = 1 }, other = { .seed = 6, .mixup = 1, .mixed = 1 };
     const struct mix mix = mixing_draw(&augment, 2, 77, 32, 32), again = mixing_draw(&augment, 2, 77, 32, 32);
-    (void)state;
     assert_memory_equal(&mix, &again, sizeof(mix));
     assert_true(mixing_draw(&other, 2, 77, 32, 32).share != mix.share);
     assert_true(mixing_draw(&augment, 3, 77, 32, 32).share != mix.share);
@@ -160,11 +148,10 @@ static void a_place_has_its_own_numbers(void **state)
 }
 
 /* Through a whole loader, which writes what is drawn beside every training sample. */
-static void batches_carry_what_is_drawn(void **state)
+TEST(batches_carry_what_is_drawn)
 {
     const struct augment augment = { .seed = 9, .filter = FILTER_BILINEAR, .mixup = 0.4, .cutmix = 1, .mixed = 0.7 };
     char place[300];
-    (void)state;
     fixture_subfolder(place, sizeof(place), "set");
     fixture_write_set(place, 2, 31);
     const struct dataset_options options = fixture_options(place);
@@ -190,16 +177,4 @@ static void batches_carry_what_is_drawn(void **state)
     dataset_close(set);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_have_the_moments_of_beta),
-        cmocka_unit_test(shares_are_distributed_as_beta),
-        cmocka_unit_test(small_numbers_give_one_of_both),
-        cmocka_unit_test(boxes_have_the_area_of_their_share),
-        cmocka_unit_test(both_take_turns_and_the_share_of_mixed_ones_holds),
-        cmocka_unit_test(a_place_has_its_own_numbers),
-        cmocka_unit_test(batches_carry_what_is_drawn),
-    };
-    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
-}
+TESTS_MAIN(fixture_folder_make, fixture_folder_remove)

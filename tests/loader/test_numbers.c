@@ -1,18 +1,12 @@
 /* Images whose pixels are floats: every byte comes back from every range, however the floats are kept, and what
  * is no pixel is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include "loader/images/pixel_survey.h"
 #include "tests/helpers/example_fixture.h"
+#include "tests/helpers/test.h"
 
 #define COUNT 256u      /* 16 x 16 x 1, or 8 x 8 x 4 */
 
@@ -46,9 +40,8 @@ static void make_floats(const struct image_range *range, float floats[COUNT])
         floats[i] = range->darkest + (range->brightest - range->darkest) * ((float)i / 255.0f);
 }
 
-static void every_byte_comes_back_from_every_range(void **state)
+TEST(every_byte_comes_back_from_every_range)
 {
-    (void)state;
     for (int range = IMAGE_RANGE_UNIT; range <= (int)IMAGE_RANGE_BYTE; range++) {
         float floats[COUNT];
         uint8_t pixels[COUNT], payload[EXAMPLE_FIXTURE_MAX];
@@ -73,9 +66,8 @@ static void every_byte_comes_back_from_every_range(void **state)
     }
 }
 
-static void planes_become_pixels(void **state)
+TEST(planes_become_pixels)
 {
-    (void)state;
     float floats[COUNT];
     uint8_t pixels[COUNT];
     make_floats(&image_ranges[IMAGE_RANGE_SIGNED], floats);
@@ -86,9 +78,8 @@ static void planes_become_pixels(void **state)
             assert_int_equal(pixels[4 * i + channel], 64 * channel + i);
 }
 
-static void what_is_nearer_to_no_byte_is_refused(void **state)
+TEST(what_is_nearer_to_no_byte_is_refused)
 {
-    (void)state;
     static const float bad[] = { -0.6f, 255.6f, 1e30f, -1e30f, INFINITY, -INFINITY, NAN };
     float floats[COUNT];
     uint8_t pixels[COUNT];
@@ -108,9 +99,8 @@ static void what_is_nearer_to_no_byte_is_refused(void **state)
     assert_int_equal(pixels[202], 7);
 }
 
-static void other_numbers_of_floats_are_refused(void **state)
+TEST(other_numbers_of_floats_are_refused)
 {
-    (void)state;
     float floats[COUNT];
     uint8_t pixels[COUNT];
     make_floats(&image_ranges[IMAGE_RANGE_UNIT], floats);
@@ -123,9 +113,8 @@ static void other_numbers_of_floats_are_refused(void **state)
 }
 
 /* Converted, 0.38 is the letter a: too few of it are no text. */
-static void floats_that_are_too_few_are_called_floats(void **state)
+TEST(floats_that_are_too_few_are_called_floats)
 {
-    (void)state;
     float floats[COUNT];
     uint8_t pixels[COUNT];
     for (size_t i = 0; i < COUNT; i++)
@@ -135,9 +124,8 @@ static void floats_that_are_too_few_are_called_floats(void **state)
     assert_ptr_equal(strstr(problem, "has 255 floats, the network wants 256 ("), problem);
 }
 
-static void the_narrowest_range_that_holds_all_is_meant(void **state)
+TEST(the_narrowest_range_that_holds_all_is_meant)
 {
-    (void)state;
     static const struct { float lowest, highest; const char *name; } cases[] = {
         { 0, 1, "0..1" }, { 0.2f, 0.4f, "0..1" }, { -0.5f, 0.5f, "-0.5..0.5" }, { -0.5f, 0.2f, "-0.5..0.5" },
         { -0.6f, 0.5f, "-1..1" }, { -1, 1, "-1..1" }, { 0, 255, "0..255" }, { 0, 2, "0..255" },
@@ -153,15 +141,4 @@ static void the_narrowest_range_that_holds_all_is_meant(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_byte_comes_back_from_every_range),
-        cmocka_unit_test(planes_become_pixels),
-        cmocka_unit_test(what_is_nearer_to_no_byte_is_refused),
-        cmocka_unit_test(other_numbers_of_floats_are_refused),
-        cmocka_unit_test(floats_that_are_too_few_are_called_floats),
-        cmocka_unit_test(the_narrowest_range_that_holds_all_is_meant),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

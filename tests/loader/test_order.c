@@ -1,15 +1,10 @@
 /* The order of records: a bijection that depends on seed and epoch. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "loader/order/order.h"
 #include "loader/order/order_mixing.h"
+#include "tests/helpers/test.h"
 
 static struct order_shape full(uint64_t count)
 {
@@ -50,9 +45,8 @@ static void assert_bijection(struct order_shape shape, uint64_t seed, uint32_t e
     free(seen);
 }
 
-static void every_record_comes_once_for_any_count(void **state)
+TEST(every_record_comes_once_for_any_count)
 {
-    (void)state;
     for (uint64_t count = 1; count <= 300; count++)
         assert_bijection(full(count), count * 31, (uint32_t)count % 5);
     const uint64_t large[] = { 1023, 1024, 1025, 60000, 65536, 65537, 131073, 1281167 };
@@ -60,9 +54,8 @@ static void every_record_comes_once_for_any_count(void **state)
         assert_bijection(full(large[i]), 7, 3);
 }
 
-static void records_of_huge_sets_stay_in_range(void **state)
+TEST(records_of_huge_sets_stay_in_range)
 {
-    (void)state;
     const uint64_t counts[] = { UINT64_C(1) << 32, (UINT64_C(1) << 40) + 1, (UINT64_C(1) << 61) + 12345 };
     for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
         const struct order order = order_of(full(counts[i]), 1, 1);
@@ -71,9 +64,8 @@ static void records_of_huge_sets_stay_in_range(void **state)
     }
 }
 
-static void without_shuffle_the_order_is_the_file_order(void **state)
+TEST(without_shuffle_the_order_is_the_file_order)
 {
-    (void)state;
     const struct order order = order_of((struct order_shape){ SHUFFLE_NONE, .count = 100 }, 5, 9);
     for (uint64_t i = 0; i < 100; i++)
         assert_int_equal(order_record(&order, i), i);
@@ -89,9 +81,8 @@ static uint64_t count_agreements(const struct order *a, const struct order *b)
     return agreements;
 }
 
-static void orders_of_other_epochs_and_seeds_are_unrelated(void **state)
+TEST(orders_of_other_epochs_and_seeds_are_unrelated)
 {
-    (void)state;
     const struct order identity = order_of((struct order_shape){ SHUFFLE_NONE, .count = 10000 }, 0, 0);
     const struct order first = order_of(full(10000), 1, 0), again = order_of(full(10000), 1, 0);
     assert_int_equal(count_agreements(&first, &again), 10000);
@@ -121,9 +112,8 @@ static void assert_uniform(uint64_t count, uint64_t position)
     assert_true(chi_square < 44.3);
 }
 
-static void a_position_may_hold_any_record(void **state)
+TEST(a_position_may_hold_any_record)
 {
-    (void)state;
     const uint64_t counts[] = { 16, 48, 160, 60000, 65536 };
     for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
         assert_uniform(counts[i], 0);
@@ -133,9 +123,8 @@ static void a_position_may_hold_any_record(void **state)
 }
 
 /* Neighbouring positions must not hold neighbouring records more often than chance. */
-static void neighbours_are_torn_apart(void **state)
+TEST(neighbours_are_torn_apart)
 {
-    (void)state;
     const struct order order = order_of(full(60000), 3, 0);
     uint32_t neighbours = 0, ascents = 0;
     for (uint64_t i = 0; i + 1 < order.shape.count; i++) {
@@ -147,9 +136,8 @@ static void neighbours_are_torn_apart(void **state)
     assert_in_range(ascents, 29500, 30500);
 }
 
-static void positions_of_a_permutation_are_found_again(void **state)
+TEST(positions_of_a_permutation_are_found_again)
 {
-    (void)state;
     for (uint64_t count = 1; count < 200; count++) {
         struct permutation permutation;
         permutation_init(&permutation, count, random_key(count, RANDOM_ORDER, 1), count % 7);
@@ -159,18 +147,16 @@ static void positions_of_a_permutation_are_found_again(void **state)
 }
 
 /* The orders that runs have had so far stay as they are. */
-static void the_full_order_is_the_one_it_always_was(void **state)
+TEST(the_full_order_is_the_one_it_always_was)
 {
-    (void)state;
     static const uint64_t expected[] = { 48235, 53197, 49409, 9030, 42395, 48323 };
     const struct order order = order_of(full(60000), 1, 0);
     for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++)
         assert_int_equal(order_record(&order, i), expected[i]);
 }
 
-static void every_record_comes_once_for_any_blocks(void **state)
+TEST(every_record_comes_once_for_any_blocks)
 {
-    (void)state;
     static const uint64_t sizes[] = { 1, 2, 3, 7, 50, 1000 };
     for (uint64_t count = 1; count <= 120; count += count < 20 ? 1 : 13)
         for (size_t i = 0; i < 36; i++)
@@ -205,9 +191,8 @@ static void assert_windows(struct order_shape shape)
     free(seen);
 }
 
-static void a_window_is_made_of_whole_blocks(void **state)
+TEST(a_window_is_made_of_whole_blocks)
 {
-    (void)state;
     for (uint64_t count = 1; count < 90; count += 4)
         for (uint64_t records = 1; records < 12; records += 2)
             for (uint64_t window = 1; window < 9; window += 3)
@@ -216,9 +201,8 @@ static void a_window_is_made_of_whole_blocks(void **state)
 
 /* The shorter block is in the first window of some epochs only, and orders of epochs differ within windows and
  * between them. */
-static void blocks_move_from_epoch_to_epoch(void **state)
+TEST(blocks_move_from_epoch_to_epoch)
 {
-    (void)state;
     uint32_t early = 0, same = 0;
     struct order before = order_of(blocks(1005, 10, 5), 1, 0);
     for (uint32_t epoch = 1; epoch <= 400; epoch++) {
@@ -238,9 +222,8 @@ static void assert_about(double value, double expected, double tolerance)
         fail_msg("%f is not %f", value, expected);
 }
 
-static void mixing_is_measured(void **state)
+TEST(mixing_is_measured)
 {
-    (void)state;
     assert_about(order_mixing(&(struct order_shape){ SHUFFLE_NONE, .count = 100000 }, 1), 0, 0.001);
     const struct order_shape whole = full(100000);
     assert_about(order_mixing(&whole, 1), 1, 0.05);
@@ -253,21 +236,4 @@ static void mixing_is_measured(void **state)
     assert_about(order_mixing(&two, 1), 1, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_record_comes_once_for_any_count),
-        cmocka_unit_test(records_of_huge_sets_stay_in_range),
-        cmocka_unit_test(without_shuffle_the_order_is_the_file_order),
-        cmocka_unit_test(orders_of_other_epochs_and_seeds_are_unrelated),
-        cmocka_unit_test(a_position_may_hold_any_record),
-        cmocka_unit_test(neighbours_are_torn_apart),
-        cmocka_unit_test(positions_of_a_permutation_are_found_again),
-        cmocka_unit_test(the_full_order_is_the_one_it_always_was),
-        cmocka_unit_test(every_record_comes_once_for_any_blocks),
-        cmocka_unit_test(a_window_is_made_of_whole_blocks),
-        cmocka_unit_test(blocks_move_from_epoch_to_epoch),
-        cmocka_unit_test(mixing_is_measured),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

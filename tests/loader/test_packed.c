@@ -1,15 +1,8 @@
 /* Compressed shards: the same records as in plain ones, at any offset and from any thread; and damage, which
  * is always seen and never alters a record. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +16,7 @@
 #include "tests/helpers/loader_harness.h"
 #include "tests/helpers/memory_source.h"
 #include "tests/helpers/packed_fixture.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 enum { RECORDS = 5, SHARD_BYTES = RECORDS * FIXTURE_FRAME_MAX, LONG_BYTES = 7 << 20, READERS = 4 };
@@ -147,9 +141,8 @@ static bool opens_whole(size_t bytes)
     return is_whole;
 }
 
-static void holds_the_same_records_in_whatever_it_is_compressed(void **state)
+TEST(holds_the_same_records_in_whatever_it_is_compressed)
 {
-    (void)state;
     uint8_t stream[SHARD_BYTES];
     for (unsigned i = 0; i < PACKED_WAY_COUNT * RECORDS; i++) {
         pack((enum packed_way)(i % PACKED_WAY_COUNT), 1 + i / PACKED_WAY_COUNT);
@@ -197,9 +190,8 @@ static void expect_cut(size_t cut, const size_t *unit_ends, size_t unit_count)
         assert_true((unsigned)__builtin_popcount(found) <= whole + 1);
 }
 
-static void a_shard_cut_anywhere_is_refused_and_loses_no_record_before_the_cut(void **state)
+TEST(a_shard_cut_anywhere_is_refused_and_loses_no_record_before_the_cut)
 {
-    (void)state;
     static const enum packed_way ways[] = { PACKED_GZIP, PACKED_ZLIB, PACKED_LZ4 };
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         size_t unit_ends[RECORDS];
@@ -231,30 +223,26 @@ static void flip_all(enum packed_way way, size_t records_a_piece, unsigned lost_
     assert_true(seen >= seen_min * packed_bytes * 8 / 100);
 }
 
-static void a_flipped_bit_costs_no_more_than_the_lz4_frame_it_is_in(void **state)
+TEST(a_flipped_bit_costs_no_more_than_the_lz4_frame_it_is_in)
 {
-    (void)state;
     flip_all(PACKED_LZ4, 1, 1, 100);
     flip_all(PACKED_LZ4, 3, 3, 100);
 }
 
-static void a_flipped_bit_costs_no_more_than_the_gzip_member_it_is_in(void **state)
+TEST(a_flipped_bit_costs_no_more_than_the_gzip_member_it_is_in)
 {
-    (void)state;
     flip_all(PACKED_GZIP, 1, 1, 90);
     flip_all(PACKED_GZIP, 3, 3, 90);
 }
 
-static void a_flipped_bit_of_one_long_unit_is_found(void **state)
+TEST(a_flipped_bit_of_one_long_unit_is_found)
 {
-    (void)state;
     flip_all(PACKED_GZIP, RECORDS, RECORDS, 90);
     flip_all(PACKED_ZLIB, 2, RECORDS, 90);
 }
 
-static void damage_is_told_with_both_offsets(void **state)
+TEST(damage_is_told_with_both_offsets)
 {
-    (void)state;
     char problem[1024];
     struct shard_index index;
     pack(PACKED_LZ4, 1);
@@ -285,17 +273,15 @@ static void assert_refused_as(const void *content, size_t bytes, const char *kin
     shard_source_close(source);
 }
 
-static void what_is_compressed_and_no_shard_is_named(void **state)
+TEST(what_is_compressed_and_no_shard_is_named)
 {
-    (void)state;
     assert_refused_as("label,pixel0,pixel1\n", 20, "it is a text file");
     assert_refused_as("\x1f\x8b\x08\0\0\0\0\0\0\x13\xb5\x5d\x7b", 13, "it is compressed twice");
     assert_refused_as("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16, "it is an image file");
 }
 
-static void what_comes_behind_a_unit_is_damage_unless_it_is_another(void **state)
+TEST(what_comes_behind_a_unit_is_damage_unless_it_is_another)
 {
-    (void)state;
     uint64_t lost;
     pack(PACKED_GZIP, RECORDS);
     memcpy(packed + packed_bytes, "more", 4);
@@ -318,9 +304,8 @@ static void assert_told_behind_the_end(enum packed_way way, size_t more, const c
     shard_source_close(source);
 }
 
-static void what_comes_behind_the_last_unit_is_counted(void **state)
+TEST(what_comes_behind_the_last_unit_is_counted)
 {
-    (void)state;
     assert_told_behind_the_end(PACKED_GZIP, 1, "1 byte behind them is no gzip: cut it off");
     assert_told_behind_the_end(PACKED_GZIP, 4, "4 bytes behind them are no gzip: cut them off");
     assert_told_behind_the_end(PACKED_GZIP, 19, "19 bytes behind them are no gzip");
@@ -328,9 +313,8 @@ static void what_comes_behind_the_last_unit_is_counted(void **state)
     assert_told_behind_the_end(PACKED_LZ4, 5, "5 bytes behind them are no LZ4");
 }
 
-static void a_unit_cut_in_its_first_bytes_is_told_as_cut(void **state)
+TEST(a_unit_cut_in_its_first_bytes_is_told_as_cut)
 {
-    (void)state;
     char problem[1024];
     struct shard_index index;
     for (size_t held = 1; held < 12; held++) {
@@ -344,9 +328,8 @@ static void a_unit_cut_in_its_first_bytes_is_told_as_cut(void **state)
 }
 
 /* The first header is wrong, and looks like the beginning of zlib data. */
-static void a_damaged_plain_shard_stays_one(void **state)
+TEST(a_damaged_plain_shard_stays_one)
 {
-    (void)state;
     const size_t bytes = ends[RECORDS - 1];
     uint64_t lost;
     memcpy(packed, shard, bytes);
@@ -358,9 +341,8 @@ static void a_damaged_plain_shard_stays_one(void **state)
     assert_int_equal(skip_damage(bytes, &lost), (1u << RECORDS) - 2);
 }
 
-static void only_an_index_without_damage_is_kept(void **state)
+TEST(only_an_index_without_damage_is_kept)
 {
-    (void)state;
     const struct shard_index_options options = { .skip_damage = true, .use_cache = true };
     const char *const path = fixture_path(folder, "indexed");
     char problem[1024];
@@ -422,17 +404,15 @@ static void run_with_damage(enum packed_way way, uint64_t indexed, const char *w
     dataset_close(dataset);
 }
 
-static void a_run_skips_what_a_damaged_unit_held(void **state)
+TEST(a_run_skips_what_a_damaged_unit_held)
 {
-    (void)state;
     run_with_damage(PACKED_LZ4, RECORDS - 1, "the LZ4 data are damaged near compressed byte ");
     run_with_damage(PACKED_GZIP, RECORDS, "the gzip data are damaged near compressed byte ");
 }
 
 /* However the damage of a member with one record shows: in the record, behind it, or in both. */
-static void any_flipped_bit_of_a_gzip_member_counts_once(void **state)
+TEST(any_flipped_bit_of_a_gzip_member_counts_once)
 {
-    (void)state;
     const char *const path = fixture_path(folder, "flipped");
     pack(PACKED_GZIP, 1);
     for (size_t bit = 0; bit < packed_bytes * 8; bit += 11) {
@@ -474,9 +454,8 @@ static uint32_t draw(uint32_t *state)
 }
 
 /* What the caches hold is damaged from some moment on, what lies behind them is not. */
-static void a_read_afresh_gives_what_lies_behind_the_caches(void **state)
+TEST(a_read_afresh_gives_what_lies_behind_the_caches)
 {
-    (void)state;
     static const enum packed_way ways[] = { PACKED_GZIP, PACKED_LZ4 };
     static uint8_t whole[sizeof(packed)];
     for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
@@ -538,9 +517,8 @@ static void assert_read_anywhere(struct shard_source *source)
     }
 }
 
-static void several_threads_read_anywhere_in_a_long_shard(void **state)
+TEST(several_threads_read_anywhere_in_a_long_shard)
 {
-    (void)state;
     enum { PIECES = 5 };
     static const enum packed_way ways[] = { PACKED_GZIP, PACKED_ZLIB, PACKED_LZ4, PACKED_LZ4_LINKED };
     const size_t piece_ends[PIECES] = { 12, 70000, LONG_BYTES / 8, LONG_BYTES / 7, LONG_BYTES };
@@ -565,9 +543,8 @@ static void several_threads_read_anywhere_in_a_long_shard(void **state)
 }
 
 /* Where the thread sanitizer looks: the streams are those of all shards. */
-static void shards_come_and_go_beside_one_that_is_read(void **state)
+TEST(shards_come_and_go_beside_one_that_is_read)
 {
-    (void)state;
     struct reader reader = { .source = kept_open };
     struct shard_source *source;
     pthread_t thread;
@@ -582,26 +559,4 @@ static void shards_come_and_go_beside_one_that_is_read(void **state)
     assert_true(reader.is_right);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(holds_the_same_records_in_whatever_it_is_compressed),
-        cmocka_unit_test(a_shard_cut_anywhere_is_refused_and_loses_no_record_before_the_cut),
-        cmocka_unit_test(a_flipped_bit_costs_no_more_than_the_lz4_frame_it_is_in),
-        cmocka_unit_test(a_flipped_bit_costs_no_more_than_the_gzip_member_it_is_in),
-        cmocka_unit_test(a_flipped_bit_of_one_long_unit_is_found),
-        cmocka_unit_test(damage_is_told_with_both_offsets),
-        cmocka_unit_test(what_is_compressed_and_no_shard_is_named),
-        cmocka_unit_test(what_comes_behind_a_unit_is_damage_unless_it_is_another),
-        cmocka_unit_test(what_comes_behind_the_last_unit_is_counted),
-        cmocka_unit_test(a_unit_cut_in_its_first_bytes_is_told_as_cut),
-        cmocka_unit_test(a_damaged_plain_shard_stays_one),
-        cmocka_unit_test(only_an_index_without_damage_is_kept),
-        cmocka_unit_test(a_run_skips_what_a_damaged_unit_held),
-        cmocka_unit_test(any_flipped_bit_of_a_gzip_member_counts_once),
-        cmocka_unit_test(a_read_afresh_gives_what_lies_behind_the_caches),
-        cmocka_unit_test(several_threads_read_anywhere_in_a_long_shard),
-        cmocka_unit_test(shards_come_and_go_beside_one_that_is_read),
-    };
-    return cmocka_run_group_tests(tests, prepare, release);
-}
+TESTS_MAIN(prepare, release)

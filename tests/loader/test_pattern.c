@@ -1,22 +1,16 @@
 /* Patterns: the C library's glob finds the same, where it finds anything without a failure. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "loader/shards/pattern.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 #define FOUND_MAX 64u
@@ -99,9 +93,8 @@ static void assert_as_glob(const char *pattern)
     globfree(&theirs);
 }
 
-static void finds_what_glob_finds(void **state)
+TEST(finds_what_glob_finds)
 {
-    (void)state;
     static const char *const patterns[] = {
         "*", "*/*", "*/t-*", "a/t-?", "a/t-[12]", "a/t-[!1]", "?/t-1", "./*/t-1", "*/deep/*", "*/*/*", ".*/t-*", "a/.*",
         "b//t-*", "b/*/", "*/", "\\[x\\]/*", "[[]x]/*", "c*/t-1", "nothing/*", "*/nothing", "x/*", "a/*/x", "*-*", "**",
@@ -120,18 +113,16 @@ static int stop(void *arg, const char *path)
     return -ECANCELED;
 }
 
-static void a_visitor_ends_the_search(void **state)
+TEST(a_visitor_ends_the_search)
 {
-    (void)state;
     int count = 0;
     const struct pattern_visitor visitor = { stop, NULL, &count };
     assert_int_equal(pattern_expand("*/*", &visitor), -ECANCELED);
     assert_int_equal(count, 1);
 }
 
-static void names_that_are_too_long_are_an_error(void **state)
+TEST(names_that_are_too_long_are_an_error)
 {
-    (void)state;
     char pattern[PATH_MAX + 8];
     const struct pattern_visitor visitor = { add, count_unlisted, NULL };
     memset(pattern, 'x', sizeof(pattern));
@@ -143,9 +134,8 @@ static void names_that_are_too_long_are_an_error(void **state)
     assert_int_equal(pattern_expand(pattern, &visitor), -ENAMETOOLONG);
 }
 
-static void hints_at_what_shells_expand(void **state)
+TEST(hints_at_what_shells_expand)
 {
-    (void)state;
     static const struct { const char *pattern, *part; } cases[] = {
         { "~/data/train*", "; ~ is not expanded" },
         { "~user/x", "; ~ is not expanded" },
@@ -164,13 +154,4 @@ static void hints_at_what_shells_expand(void **state)
         assert_string_equal(pattern_hint(plain[i]), "");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_what_glob_finds),
-        cmocka_unit_test(a_visitor_ends_the_search),
-        cmocka_unit_test(names_that_are_too_long_are_an_error),
-        cmocka_unit_test(hints_at_what_shells_expand),
-    };
-    return cmocka_run_group_tests(tests, make_places, fixture_folder_leave);
-}
+TESTS_MAIN(make_places, fixture_folder_leave)

@@ -1,18 +1,12 @@
 /* How raw pixels are meant, found from the pixels: whatever type of number an image was written as, in whichever
  * layout, its pixels come back; what is no image of the sizes wanted is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include "loader/images/pixel_survey.h"
 #include "stage/random.h"
+#include "tests/helpers/test.h"
 
 #define IMAGES 12u
 #define NUMBERS_MAX (48u * 48u * 3u)
@@ -133,9 +127,8 @@ static void assert_is_read(size_t writer, const struct image_shape *shape, bool 
         assert_in_range(decoded[i] - pixels[i] + 1, kind == NUMBER_FLOAT16 ? 0 : 1, kind == NUMBER_FLOAT16 ? 2 : 1);
 }
 
-static void every_type_range_and_layout_is_found(void **state)
+TEST(every_type_range_and_layout_is_found)
 {
-    (void)state;
     static const struct image_shape shapes[] = { { 24, 16, 3 }, { 16, 24, 3 }, { 32, 32, 3 }, { 8, 8, 3 },
                                                  { 13, 9, 3 },  { 28, 28, 1 }, { 16, 16, 4 }, { 48, 48, 2 } };
     for (size_t writer = 0; writer < sizeof(writers) / sizeof(*writers); writer++)
@@ -164,9 +157,8 @@ static const struct pixel_reading *read_bytes(const uint8_t *bytes, size_t count
     return rc == 0 ? &reading : NULL;
 }
 
-static void bytes_of_0_and_1_are_black_and_white(void **state)
+TEST(bytes_of_0_and_1_are_black_and_white)
 {
-    (void)state;
     uint8_t bytes[24 * 16 * 3] = { [5] = 1, [100] = 1 };
     assert_string_equal(read_bytes(bytes, sizeof(bytes), 1, &colour)->range->name, "0..1");
     bytes[5] = 2;
@@ -176,9 +168,8 @@ static void bytes_of_0_and_1_are_black_and_white(void **state)
 }
 
 /* A larger image of bytes has as many bytes as a smaller one of floats, however dark it is. */
-static void bytes_of_a_larger_image_are_no_floats(void **state)
+TEST(bytes_of_a_larger_image_are_no_floats)
 {
-    (void)state;
     static uint8_t pixels[NUMBERS_MAX];
     const struct image_shape large = { 48, 32, 3 };
     size_t count;
@@ -192,9 +183,8 @@ static void bytes_of_a_larger_image_are_no_floats(void **state)
     }
 }
 
-static void noise_has_no_layout(void **state)
+TEST(noise_has_no_layout)
 {
-    (void)state;
     static uint8_t bytes[32 * 32 * 3];
     const struct image_shape shape = { 32, 32, 3 };
     for (uint32_t id = 0; id < 50; id++) {
@@ -207,9 +197,8 @@ static void noise_has_no_layout(void **state)
     }
 }
 
-static void one_colour_a_plane_is_planar(void **state)
+TEST(one_colour_a_plane_is_planar)
 {
-    (void)state;
     static uint8_t bytes[32 * 32 * 3];
     const struct image_shape shape = { 32, 32, 3 };
     for (size_t i = 0; i < sizeof(bytes); i++)
@@ -223,9 +212,8 @@ static void one_colour_a_plane_is_planar(void **state)
     assert_true(!reading->is_layout_found && !reading->is_layout_doubtful && reading->lowest == reading->highest);
 }
 
-static void numbers_that_are_no_pixels_are_refused(void **state)
+TEST(numbers_that_are_no_pixels_are_refused)
 {
-    (void)state;
     float floats[24 * 16 * 3];
     int32_t integers[24 * 16 * 3];
     for (size_t i = 0; i < 24 * 16 * 3; i++) {
@@ -275,9 +263,8 @@ static void big_endian(uint8_t pixel, uint8_t *out)
     memcpy(out, &word, sizeof(word));
 }
 
-static void numbers_of_another_kind_are_not_taken_for_pixels(void **state)
+TEST(numbers_of_another_kind_are_not_taken_for_pixels)
 {
-    (void)state;
     static const struct { uint32_t bytes; void (*number)(uint8_t pixel, uint8_t *out); const char *words; } cases[] = {
         { 2, standardised_half, "16-bit floats from -" }, { 2, signed_word, "signed 16-bit integers" },
         { 2, word_of_14_bits, "can be floats or integers" }, { 4, big_endian, "big-endian floats" },
@@ -291,9 +278,8 @@ static void numbers_of_another_kind_are_not_taken_for_pixels(void **state)
     assert_true(read_drawn(1, signed_byte)->is_signed);
 }
 
-static void pixels_as_they_should_be_raise_no_doubt(void **state)
+TEST(pixels_as_they_should_be_raise_no_doubt)
 {
-    (void)state;
     static uint8_t pixels[NUMBERS_MAX];
     static const struct image_shape shapes[] = { { 32, 32, 3 }, { 28, 28, 1 }, { 40, 24, 3 }, { 24, 40, 1 } };
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
@@ -308,9 +294,8 @@ static void pixels_as_they_should_be_raise_no_doubt(void **state)
         }
 }
 
-static void exchanged_height_and_width_are_noticed(void **state)
+TEST(exchanged_height_and_width_are_noticed)
 {
-    (void)state;
     static uint8_t pixels[NUMBERS_MAX];
     const struct image_shape shape = { 40, 24, 3 }, turned = { 24, 40, 3 };
     draw(&shape, 1, pixels);
@@ -318,9 +303,8 @@ static void exchanged_height_and_width_are_noticed(void **state)
 }
 
 /* Speckle: neighbours differ as much as any two pixels. */
-static void grey_in_three_channels_is_no_planes(void **state)
+TEST(grey_in_three_channels_is_no_planes)
 {
-    (void)state;
     static uint8_t pixels[32 * 32 * 3], planes[32 * 32 * 3];
     const struct image_shape shape = { 32, 32, 3 };
     const struct random_key key = random_key(11, RANDOM_DRAW, 0);
@@ -333,19 +317,4 @@ static void grey_in_three_channels_is_no_planes(void **state)
     assert_true(reading->is_layout_found && reading->layout == PIXEL_LAYOUT_CHW);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type_range_and_layout_is_found),
-        cmocka_unit_test(bytes_of_0_and_1_are_black_and_white),
-        cmocka_unit_test(bytes_of_a_larger_image_are_no_floats),
-        cmocka_unit_test(noise_has_no_layout),
-        cmocka_unit_test(one_colour_a_plane_is_planar),
-        cmocka_unit_test(numbers_that_are_no_pixels_are_refused),
-        cmocka_unit_test(numbers_of_another_kind_are_not_taken_for_pixels),
-        cmocka_unit_test(pixels_as_they_should_be_raise_no_doubt),
-        cmocka_unit_test(exchanged_height_and_width_are_noticed),
-        cmocka_unit_test(grey_in_three_channels_is_no_planes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

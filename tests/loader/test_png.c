@@ -1,13 +1,6 @@
 /* PNG images made by the library itself, of every kind there is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +8,7 @@
 
 #include "loader/images/image_memory.h"
 #include "tests/helpers/encoded_codec.h"
+#include "tests/helpers/test.h"
 
 enum { WIDTH = 21, HEIGHT = 13 };
 
@@ -73,9 +67,8 @@ static uint8_t value_at(size_t i)
     return (uint8_t)(i * 7 + i / 31);
 }
 
-static void grey_and_colours_are_what_is_stored(void **state)
+TEST(grey_and_colours_are_what_is_stored)
 {
-    (void)state;
     uint8_t pixels[WIDTH * HEIGHT * 3];
     for (size_t i = 0; i < sizeof(pixels); i++)
         pixels[i] = value_at(i);
@@ -85,9 +78,8 @@ static void grey_and_colours_are_what_is_stored(void **state)
     try_rows(&colours, pixels, (size_t)WIDTH * 3, 3, pixels);
 }
 
-static void opacity_is_left_out(void **state)
+TEST(opacity_is_left_out)
 {
-    (void)state;
     uint8_t rows[WIDTH * HEIGHT * 4], wanted[WIDTH * HEIGHT * 3];
     for (size_t i = 0; i < sizeof(rows); i++)
         rows[i] = value_at(i);
@@ -102,9 +94,8 @@ static void opacity_is_left_out(void **state)
 }
 
 /* The library takes them in the machine's order and stores the high byte first. */
-static void the_high_byte_of_sixteen_bits_counts(void **state)
+TEST(the_high_byte_of_sixteen_bits_counts)
 {
-    (void)state;
     uint16_t rows[WIDTH * HEIGHT];
     uint8_t wanted[WIDTH * HEIGHT];
     for (size_t i = 0; i < (size_t)WIDTH * HEIGHT; i++) {
@@ -115,9 +106,8 @@ static void the_high_byte_of_sixteen_bits_counts(void **state)
     try_rows(&grey, rows, (size_t)WIDTH * 2, 1, wanted);
 }
 
-static void palettes_and_bits_become_pixels(void **state)
+TEST(palettes_and_bits_become_pixels)
 {
-    (void)state;
     enum { ROW_BYTES = (WIDTH + 7) / 8 };
     static const uint8_t palette[2][3] = { { 200, 100, 50 }, { 1, 2, 3 } };
     uint8_t rows[ROW_BYTES * HEIGHT], colours[WIDTH * HEIGHT * 3], grey[WIDTH * HEIGHT];
@@ -134,9 +124,8 @@ static void palettes_and_bits_become_pixels(void **state)
     try_rows(&bits, rows, ROW_BYTES, 1, grey);
 }
 
-static void the_memory_of_large_images_is_bounded_and_given_back(void **state)
+TEST(the_memory_of_large_images_is_bounded_and_given_back)
 {
-    (void)state;
     enum { SIDE = 900 };
     static uint8_t rows[SIDE * SIDE * 3], sample[SIDE * SIDE * 3];
     struct spng_ihdr header = header_of(SPNG_COLOR_TYPE_TRUECOLOR, 8);
@@ -173,9 +162,8 @@ static void assert_right_or_refused(const struct file *file, const uint8_t *pixe
         assert_string_not_equal(problem, "");
 }
 
-static void damaged_images_are_refused_with_words_where_pixels_would_differ(void **state)
+TEST(damaged_images_are_refused_with_words_where_pixels_would_differ)
 {
-    (void)state;
     uint8_t rows[WIDTH * HEIGHT];
     for (size_t i = 0; i < sizeof(rows); i++)
         rows[i] = value_at(i * i);
@@ -196,15 +184,4 @@ static void damaged_images_are_refused_with_words_where_pixels_would_differ(void
     free(file.bytes);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(grey_and_colours_are_what_is_stored),
-        cmocka_unit_test(opacity_is_left_out),
-        cmocka_unit_test(the_high_byte_of_sixteen_bits_counts),
-        cmocka_unit_test(palettes_and_bits_become_pixels),
-        cmocka_unit_test(the_memory_of_large_images_is_bounded_and_given_back),
-        cmocka_unit_test(damaged_images_are_refused_with_words_where_pixels_would_differ),
-    };
-    return cmocka_run_group_tests(tests, encoded_codec_open, encoded_codec_close);
-}
+TESTS_MAIN(encoded_codec_open, encoded_codec_close)

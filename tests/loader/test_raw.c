@@ -1,16 +1,10 @@
 /* Raw images that are not all of what is wanted as they are: of another size, in part, as planes. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "loader/images/large_copy.h"
 #include "loader/images/scale.h"
+#include "tests/helpers/test.h"
 
 enum { SIDE_MAX = 12, BYTES_MAX = SIDE_MAX * SIDE_MAX * 3 };
 
@@ -67,9 +61,8 @@ static void try_request(const struct image_shape *stored, const struct image_req
     assert_memory_equal(sample, wanted, bytes);
 }
 
-static void pixels_of_the_size_a_record_says_are_scaled(void **state)
+TEST(pixels_of_the_size_a_record_says_are_scaled)
 {
-    (void)state;
     for (uint32_t height = 1; height <= SIDE_MAX; height++)
         for (uint32_t width = 1; width <= SIDE_MAX; width += 3)
             for (uint32_t channels = 1; channels <= 3; channels++) {
@@ -78,17 +71,15 @@ static void pixels_of_the_size_a_record_says_are_scaled(void **state)
             }
 }
 
-static void grey_pixels_become_coloured_ones_and_back(void **state)
+TEST(grey_pixels_become_coloured_ones_and_back)
 {
-    (void)state;
     const struct image_shape grey = { 7, 9, 1 }, colours = { 7, 9, 3 };
     try_request(&grey, &(struct image_request){ .shape = colours });
     try_request(&colours, &(struct image_request){ .shape = grey });
 }
 
-static void parts_with_borders_and_mirrors_are_taken(void **state)
+TEST(parts_with_borders_and_mirrors_are_taken)
 {
-    (void)state;
     static const struct image_shape shape = { SIDE_MAX, SIDE_MAX, 3 };
     static const struct augment padded = { .crop = { CROP_PAD }, .pad = 4, .flips = true };
     static const struct augment shifted = { .crop = { CROP_SHIFT }, .shift = 0.3, .flips = true };
@@ -99,9 +90,8 @@ static void parts_with_borders_and_mirrors_are_taken(void **state)
 }
 
 /* Long images are copied in another way than short ones. */
-static void long_images_are_copied_to_any_place_and_no_further(void **state)
+TEST(long_images_are_copied_to_any_place_and_no_further)
 {
-    (void)state;
     enum { SIDE = 149, BYTES = SIDE * SIDE * 3, PLACES = 40 };
     static uint8_t pixels[BYTES], room[BYTES + PLACES + 1], wanted[sizeof(room)];
     _Static_assert(BYTES > LARGE_COPY_BYTES && BYTES % 16 != 0, "the image is long, and no whole number of parts");
@@ -117,9 +107,8 @@ static void long_images_are_copied_to_any_place_and_no_further(void **state)
     }
 }
 
-static void an_encoded_image_among_raw_ones_is_called_by_its_name(void **state)
+TEST(an_encoded_image_among_raw_ones_is_called_by_its_name)
 {
-    (void)state;
     uint8_t sample[BYTES_MAX];
     char problem[300];
     static const struct image_size unsaid = { "size", IMAGE_SIZE_UNSAID };
@@ -143,14 +132,4 @@ static int close_codec(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pixels_of_the_size_a_record_says_are_scaled),
-        cmocka_unit_test(grey_pixels_become_coloured_ones_and_back),
-        cmocka_unit_test(parts_with_borders_and_mirrors_are_taken),
-        cmocka_unit_test(long_images_are_copied_to_any_place_and_no_further),
-        cmocka_unit_test(an_encoded_image_among_raw_ones_is_called_by_its_name),
-    };
-    return cmocka_run_group_tests(tests, open_codec, close_codec);
-}
+TESTS_MAIN(open_codec, close_codec)

@@ -1,15 +1,8 @@
 /* Many reads at once: the same bytes as reads one by one, and the same errors. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <errno.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +10,7 @@
 #include "loader/shards/read_batch.h"
 #include "stage/random.h"
 #include "tests/helpers/memory_source.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 enum { FILES = 40, FILE_BYTES = 20000, REQUESTS = 600, BYTES_MOST = 3000 };
@@ -87,9 +81,8 @@ static void run_and_check(struct read_batch *batch, struct shard_source *const s
         assert_read(sources, requests[i]);
 }
 
-static void any_number_of_requests_gives_what_the_files_hold(void **state)
+TEST(any_number_of_requests_gives_what_the_files_hold)
 {
-    (void)state;
     static const uint32_t counts[] = { 0, 1, 2, 3, 64, 255, 256, 257, REQUESTS };
     struct shard_source *sources[FILES];
     struct read_batch *batch;
@@ -102,9 +95,8 @@ static void any_number_of_requests_gives_what_the_files_hold(void **state)
 }
 
 /* In a process of its own: far fewer descriptors than files. */
-static void files_that_are_not_open_are_read_all_the_same(void **state)
+TEST(files_that_are_not_open_are_read_all_the_same)
 {
-    (void)state;
     const pid_t child = fork();
     if (child == 0) {
         const struct rlimit few = { 40, 40 };
@@ -125,9 +117,8 @@ static void files_that_are_not_open_are_read_all_the_same(void **state)
 }
 
 /* One that gives little at a time, and fails at one place. */
-static void a_source_without_a_file_is_read_by_itself(void **state)
+TEST(a_source_without_a_file_is_read_by_itself)
 {
-    (void)state;
     struct memory_shard shard = {
         .name = "0", .data = contents[3], .bytes = FILE_BYTES, .piece = 100, .bad_offset = 10000, .error = -EIO };
     struct shard_source *source;
@@ -149,12 +140,4 @@ static void a_source_without_a_file_is_read_by_itself(void **state)
     shard_source_close(source);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_number_of_requests_gives_what_the_files_hold),
-        cmocka_unit_test(files_that_are_not_open_are_read_all_the_same),
-        cmocka_unit_test(a_source_without_a_file_is_read_by_itself),
-    };
-    return cmocka_run_group_tests(tests, make_files, fixture_folder_remove);
-}
+TESTS_MAIN(make_files, fixture_folder_remove)

@@ -1,17 +1,11 @@
 /* Validation images resized as torchvision's networks want them, compared with what Pillow makes of the same pixels. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "loader/images/image.h"
 #include "loader/images/scale.h"
+#include "tests/helpers/test.h"
 
 static struct scale scale;
 
@@ -97,9 +91,8 @@ static void assert_case(size_t i, const struct picture *picture, const struct au
     free(sample);
 }
 
-static void pixels_are_pillows_to_the_bit(void **state)
+TEST(pixels_are_pillows_to_the_bit)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         const struct picture picture = draw_picture(&cases[i].size);
         const struct augment_view view = view_of(&cases[i].size, cases[i].resize, &cases[i].sample, cases[i].filter);
@@ -109,9 +102,8 @@ static void pixels_are_pillows_to_the_bit(void **state)
 }
 
 /* Decoders read no more of an image than the view touches. */
-static void what_the_view_touches_is_all_that_is_needed(void **state)
+TEST(what_the_view_touches_is_all_that_is_needed)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         const struct picture whole = draw_picture(&cases[i].size);
         const struct augment_view view = view_of(&cases[i].size, cases[i].resize, &cases[i].sample, cases[i].filter);
@@ -131,9 +123,8 @@ static void what_the_view_touches_is_all_that_is_needed(void **state)
 }
 
 /* These values are written out: Resize(5) and CenterCrop(4) of 6 x 8 grey pixels. */
-static void a_small_image_has_these_pixels(void **state)
+TEST(a_small_image_has_these_pixels)
 {
-    (void)state;
     static const uint8_t wanted[16] = { 81, 119, 118, 179, 163, 161, 86, 130, 146, 138, 105, 178, 120, 100, 123, 145 };
     const struct image_shape size = { 6, 8, 1 }, shape = { 4, 4, 1 }, colours = { 4, 4, 3 };
     const struct picture picture = draw_picture(&size);
@@ -155,12 +146,4 @@ static int release(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pixels_are_pillows_to_the_bit),
-        cmocka_unit_test(what_the_view_touches_is_all_that_is_needed),
-        cmocka_unit_test(a_small_image_has_these_pixels),
-    };
-    return cmocka_run_group_tests(tests, NULL, release);
-}
+TESTS_MAIN(NULL, release)

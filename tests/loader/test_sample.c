@@ -1,21 +1,16 @@
 /* Payloads read as samples: whatever bytes change, a payload gives the sample that its
  * features hold, or is refused with words. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "formats/example.h"
 #include "formats/tfrecord.h"
 #include "loader/samples/sample.h"
 #include "stage/random.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 static const struct image_shape shape = { FIXTURE_HEIGHT, FIXTURE_WIDTH, FIXTURE_CHANNELS };
@@ -96,9 +91,8 @@ static void try_double_changes(const struct sample_format *format, uint8_t *payl
     }
 }
 
-static void a_payload_with_any_changed_byte_is_read_as_it_says_or_refused(void **state)
+TEST(a_payload_with_any_changed_byte_is_read_as_it_says_or_refused)
 {
-    (void)state;
     for (uint64_t id = 0; id < 3; id++) {
         uint8_t frame[FIXTURE_FRAME_MAX];
         const size_t bytes = fixture_record(id, frame) - TFRECORD_FRAME_BYTES;
@@ -111,9 +105,8 @@ static void a_payload_with_any_changed_byte_is_read_as_it_says_or_refused(void *
 }
 
 /* The label before the image, behind it, and twice, where the last one counts. */
-static void features_may_come_in_any_order(void **state)
+TEST(features_may_come_in_any_order)
 {
-    (void)state;
     uint8_t pixels[FIXTURE_SAMPLE_BYTES], image[512], label[512], joined[1600];
     fixture_pixels(4, pixels);
     const struct example_value image_value = {
@@ -133,9 +126,8 @@ static void features_may_come_in_any_order(void **state)
     assert_true(try_payload(&format, joined, image_bytes + 2 * label_bytes));
 }
 
-static void labels_of_more_than_a_byte_are_read(void **state)
+TEST(labels_of_more_than_a_byte_are_read)
 {
-    (void)state;
     uint8_t pixels[FIXTURE_SAMPLE_BYTES] = { 0 }, frame[FIXTURE_FRAME_MAX];
     const size_t bytes =
         fixture_example("image_raw", pixels, sizeof(pixels), "label", 300, frame) - TFRECORD_FRAME_BYTES;
@@ -152,12 +144,4 @@ static void labels_of_more_than_a_byte_are_read(void **state)
     assert_int_equal(label, 300);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_payload_with_any_changed_byte_is_read_as_it_says_or_refused),
-        cmocka_unit_test(features_may_come_in_any_order),
-        cmocka_unit_test(labels_of_more_than_a_byte_are_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

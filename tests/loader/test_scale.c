@@ -1,20 +1,14 @@
 /* Scaling compared with sums of doubles written down as the filters are defined, and views compared with what they
  * promise: parts, borders, mirrors, channels. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "loader/images/scale.h"
 #include "loader/images/scale_rows.h"
 #include "stage/random.h"
+#include "tests/helpers/test.h"
 
 enum { SIDE_MAX = 60, SAMPLE_MAX = SIDE_MAX * SIDE_MAX * 4, LINE_MAX = SIDE_MAX * 7 * 4 + 32 };
 
@@ -122,9 +116,8 @@ static void assert_near(const struct picture *picture, const struct augment_view
     }
 }
 
-static void every_filter_gives_its_sums_rounded(void **state)
+TEST(every_filter_gives_its_sums_rounded)
 {
-    (void)state;
     static uint8_t pixels[SAMPLE_MAX], sample[SAMPLE_MAX];
     for (int round = 0; round < 60; round++) {
         const uint32_t channels = 1 + (uint32_t)round % 4;
@@ -137,9 +130,8 @@ static void every_filter_gives_its_sums_rounded(void **state)
     }
 }
 
-static void a_plain_image_stays_plain_at_every_size(void **state)
+TEST(a_plain_image_stays_plain_at_every_size)
 {
-    (void)state;
     static uint8_t pixels[SAMPLE_MAX], sample[SAMPLE_MAX];
     for (int round = 0; round < 200; round++) {
         struct picture picture = draw_picture(pixels, 3);
@@ -154,9 +146,8 @@ static void a_plain_image_stays_plain_at_every_size(void **state)
     }
 }
 
-static void a_view_of_whole_pixels_of_the_samples_size_is_copied(void **state)
+TEST(a_view_of_whole_pixels_of_the_samples_size_is_copied)
 {
-    (void)state;
     static uint8_t pixels[SAMPLE_MAX], sample[SAMPLE_MAX * 2];
     for (int round = 0; round < 100; round++) {
         const uint32_t channels = draw(1, 4);
@@ -174,9 +165,8 @@ static void a_view_of_whole_pixels_of_the_samples_size_is_copied(void **state)
     }
 }
 
-static void the_rest_of_an_image_does_not_shine_into_a_part_of_it(void **state)
+TEST(the_rest_of_an_image_does_not_shine_into_a_part_of_it)
 {
-    (void)state;
     static uint8_t pixels[SAMPLE_MAX], sample[SAMPLE_MAX], alone[SAMPLE_MAX];
     for (int round = 0; round < 100; round++) {
         const struct picture picture = draw_picture(pixels, 3);
@@ -195,9 +185,8 @@ static void the_rest_of_an_image_does_not_shine_into_a_part_of_it(void **state)
     }
 }
 
-static void grey_becomes_three_equal_channels_and_colours_their_luma(void **state)
+TEST(grey_becomes_three_equal_channels_and_colours_their_luma)
 {
-    (void)state;
     static uint8_t pixels[SAMPLE_MAX], grey[SAMPLE_MAX], colour[SAMPLE_MAX];
     const struct picture picture = draw_picture(pixels, 1);
     const struct augment_view view = { .width = picture.width, .height = picture.height };
@@ -218,9 +207,8 @@ static void grey_becomes_three_equal_channels_and_colours_their_luma(void **stat
 }
 
 /* What is narrower than a vector, and what is left over behind the last one. */
-static void every_width_of_a_row_is_scaled(void **state)
+TEST(every_width_of_a_row_is_scaled)
 {
-    (void)state;
     static uint8_t pixels[SAMPLE_MAX], sample[SAMPLE_MAX];
     for (uint32_t width = 1; width <= SIDE_MAX; width++) {
         struct picture picture = draw_picture(pixels, 3);
@@ -260,9 +248,8 @@ static void try_way(const struct scale_rows *way, const struct picture *picture,
     }
 }
 
-static void every_way_gives_what_the_plain_loops_give(void **state)
+TEST(every_way_gives_what_the_plain_loops_give)
 {
-    (void)state;
     static uint8_t pixels[SAMPLE_MAX];
     struct scale_axis axis = { 0 };
     for (int round = 0; round < 400; round++) {
@@ -286,16 +273,4 @@ static int release(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_filter_gives_its_sums_rounded),
-        cmocka_unit_test(a_plain_image_stays_plain_at_every_size),
-        cmocka_unit_test(a_view_of_whole_pixels_of_the_samples_size_is_copied),
-        cmocka_unit_test(the_rest_of_an_image_does_not_shine_into_a_part_of_it),
-        cmocka_unit_test(grey_becomes_three_equal_channels_and_colours_their_luma),
-        cmocka_unit_test(every_width_of_a_row_is_scaled),
-        cmocka_unit_test(every_way_gives_what_the_plain_loops_give),
-    };
-    return cmocka_run_group_tests(tests, NULL, release);
-}
+TESTS_MAIN(NULL, release)

@@ -1,16 +1,10 @@
 /* A set that is shared out: each record is of one part, in every run and whatever other shards there are, and
  * messages number records as the shard does. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "loader/record.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 #define RECORDS 1000u
@@ -40,9 +34,8 @@ static bool has_record(const struct dataset *dataset, uint32_t shard, uint64_t o
     return false;
 }
 
-static void every_record_is_of_one_part(void **state)
+TEST_WITH(every_record_is_of_one_part, make_set, fixture_folder_remove)
 {
-    (void)state;
     static const double shares[] = { 0.01, 0.1, 0.5, 0.9 };
     struct dataset *const all = open_part(folder, DATASET_ALL, 0);
     for (size_t i = 0; i < sizeof(shares) / sizeof(*shares); i++) {
@@ -60,9 +53,8 @@ static void every_record_is_of_one_part(void **state)
     dataset_close(all);
 }
 
-static void records_are_numbered_as_in_their_shard(void **state)
+TEST_WITH(records_are_numbered_as_in_their_shard, make_set, fixture_folder_remove)
 {
-    (void)state;
     struct dataset *const all = open_part(folder, DATASET_ALL, 0);
     struct dataset *const held_out = open_part(folder, DATASET_HELD_OUT, 0.2);
     for (uint64_t id = 0; id < held_out->record_count; id++) {
@@ -99,9 +91,8 @@ static void check_spread(enum dataset_part part, uint64_t limit)
     dataset_close(some);
 }
 
-static void a_limit_takes_records_that_are_spread_evenly(void **state)
+TEST_WITH(a_limit_takes_records_that_are_spread_evenly, make_set, fixture_folder_remove)
 {
-    (void)state;
     static const uint64_t limits[] = { 1, 2, 3, 7, 250, 333, 500, 699, 999, 1000, 1001, UINT32_MAX };
     for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
         check_spread(DATASET_ALL, limits[i]);
@@ -109,9 +100,8 @@ static void a_limit_takes_records_that_are_spread_evenly(void **state)
     }
 }
 
-static void samples_are_those_of_their_records(void **state)
+TEST_WITH(samples_are_those_of_their_records, make_set, fixture_folder_remove)
 {
-    (void)state;
     struct dataset *const rest = open_part(folder, DATASET_REST, 0.3);
     struct decode_context *context;
     struct record_problem problem;
@@ -135,9 +125,8 @@ static void samples_are_those_of_their_records(void **state)
     dataset_close(rest);
 }
 
-static void a_shard_gives_the_same_records_among_others(void **state)
+TEST_WITH(a_shard_gives_the_same_records_among_others, make_set, fixture_folder_remove)
 {
-    (void)state;
     struct dataset *const together = open_part(folder, DATASET_HELD_OUT, 0.25);
     struct dataset *const alone =
         open_part(fixture_path(folder, "train-00002-of-00004"), DATASET_HELD_OUT, 0.25);
@@ -149,9 +138,8 @@ static void a_shard_gives_the_same_records_among_others(void **state)
     dataset_close(together);
 }
 
-static void a_part_without_records_is_refused(void **state)
+TEST_WITH(a_part_without_records_is_refused, make_set, fixture_folder_remove)
 {
-    (void)state;
     struct dataset_options options = fixture_options(folder);
     struct dataset *dataset;
     char problem[1024];
@@ -161,17 +149,4 @@ static void a_part_without_records_is_refused(void **state)
     assert_non_null(strstr(problem, "has too few records to hold out a part"));
 }
 
-#define SET_TEST(name) cmocka_unit_test_setup_teardown(name, make_set, fixture_folder_remove)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SET_TEST(every_record_is_of_one_part),
-        SET_TEST(records_are_numbered_as_in_their_shard),
-        SET_TEST(a_limit_takes_records_that_are_spread_evenly),
-        SET_TEST(samples_are_those_of_their_records),
-        SET_TEST(a_shard_gives_the_same_records_among_others),
-        SET_TEST(a_part_without_records_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

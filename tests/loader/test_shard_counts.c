@@ -1,15 +1,8 @@
 /* Shards compared with the manifest beside them: what is missing is named, or counted as lost. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <inttypes.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +11,7 @@
 #include "loader/dataset_overlap.h"
 #include "loader/shard_counts.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 #define SHARDS 3u
@@ -94,17 +88,15 @@ static uint64_t cut_records(uint32_t count)
     return bytes;
 }
 
-static void a_set_as_it_was_written_is_taken(void **state)
+TEST_WITH(a_set_as_it_was_written_is_taken, make_set, fixture_folder_remove)
 {
-    (void)state;
     const struct dataset_options options = fixture_options(set);
     dataset_close(fixture_open(&options));
     free(assert_lost(SHARDS * SHARD_RECORDS, 0));
 }
 
-static void a_shard_cut_between_two_records_is_named_or_its_records_count(void **state)
+TEST_WITH(a_shard_cut_between_two_records_is_named_or_its_records_count, make_set, fixture_folder_remove)
 {
-    (void)state;
     const uint64_t bytes = cut_records(3);
     assert_refused("train-00001-of-00003: holds 17 records, dataset.json says 20", "remove dataset.json");
     struct damage_list *const list = assert_lost(SHARDS * SHARD_RECORDS - 3, 3);
@@ -116,9 +108,8 @@ static void a_shard_cut_between_two_records_is_named_or_its_records_count(void *
     free(list);
 }
 
-static void a_shard_cut_inside_a_record_loses_all_that_follow(void **state)
+TEST_WITH(a_shard_cut_inside_a_record_loses_all_that_follow, make_set, fixture_folder_remove)
 {
-    (void)state;
     const uint64_t bytes = cut_records(3);
     assert_int_equal(truncate(shard_path(1), (off_t)bytes - 5), 0);
     struct damage_list *const list = assert_lost(SHARDS * SHARD_RECORDS - 4, 4);
@@ -128,17 +119,15 @@ static void a_shard_cut_inside_a_record_loses_all_that_follow(void **state)
     free(list);
 }
 
-static void a_shard_of_no_bytes_loses_all_records(void **state)
+TEST_WITH(a_shard_of_no_bytes_loses_all_records, make_set, fixture_folder_remove)
 {
-    (void)state;
     fixture_write(shard_path(1), "", 0);
     assert_refused("train-00001-of-00003: holds 0 records", "says 20");
     free(assert_lost(2 * SHARD_RECORDS, SHARD_RECORDS));
 }
 
-static void a_shard_that_should_be_empty_is_taken(void **state)
+TEST_WITH(a_shard_that_should_be_empty_is_taken, make_set, fixture_folder_remove)
 {
-    (void)state;
     static const char text[] = "{\"splits\": {\"train\": {\"shards\": ["
                                "{\"file\": \"train-00002-of-00003\", \"records\": 0, \"bytes\": 0}]}}}";
     fixture_write_text(fixture_path(set, MANIFEST_FILE), text);
@@ -150,9 +139,8 @@ static void a_shard_that_should_be_empty_is_taken(void **state)
     free(assert_lost(2 * SHARD_RECORDS, 0));
 }
 
-static void a_shard_of_garbage_loses_all_records(void **state)
+TEST_WITH(a_shard_of_garbage_loses_all_records, make_set, fixture_folder_remove)
 {
-    (void)state;
     uint8_t garbage[4000];
     memset(garbage, 0xa5, sizeof(garbage));
     fixture_write(shard_path(1), garbage, sizeof(garbage));
@@ -170,9 +158,8 @@ static void assert_refused_when_skipping(const char *part, const char *other)
     fixture_assert_refused(&options, part, other);
 }
 
-static void a_listed_shard_that_is_another_kind_of_file_is_no_damage(void **state)
+TEST_WITH(a_listed_shard_that_is_another_kind_of_file_is_no_damage, make_set, fixture_folder_remove)
 {
-    (void)state;
     static const uint8_t zstandard[40] = { 0x28, 0xb5, 0x2f, 0xfd, 0x24, 0x0a, 0x51 };
     static const uint8_t zeros[4000];
     fixture_write(shard_path(1), zstandard, sizeof(zstandard));
@@ -183,9 +170,8 @@ static void a_listed_shard_that_is_another_kind_of_file_is_no_damage(void **stat
     free(assert_lost(2 * SHARD_RECORDS, SHARD_RECORDS));
 }
 
-static void a_set_of_lost_shards_is_refused_shard_by_shard(void **state)
+TEST_WITH(a_set_of_lost_shards_is_refused_shard_by_shard, make_set, fixture_folder_remove)
 {
-    (void)state;
     uint8_t garbage[400];
     memset(garbage, 0xa5, sizeof(garbage));
     assert_int_equal(unlink(shard_path(0)), 0);
@@ -196,9 +182,8 @@ static void a_set_of_lost_shards_is_refused_shard_by_shard(void **state)
                                  "train-00002-of-00003: holds 0 records, dataset.json says 20");
 }
 
-static void damaged_lengths_are_not_counted_twice(void **state)
+TEST_WITH(damaged_lengths_are_not_counted_twice, make_set, fixture_folder_remove)
 {
-    (void)state;
     size_t bytes;
     uint8_t *const data = fixture_read(shard_path(2), &bytes);
     data[3] ^= 8;
@@ -207,9 +192,8 @@ static void damaged_lengths_are_not_counted_twice(void **state)
     free(assert_lost(SHARDS * SHARD_RECORDS - 1, 1));
 }
 
-static void a_shard_of_another_set_is_named_or_told(void **state)
+TEST_WITH(a_shard_of_another_set_is_named_or_told, make_set, fixture_folder_remove)
 {
-    (void)state;
     char text[2048];
     struct capture capture;
     fixture_write_shard(shard_path(0), 0, SHARD_RECORDS + 2);
@@ -222,9 +206,8 @@ static void a_shard_of_another_set_is_named_or_told(void **state)
     assert_refused("train-00000-of-00003: is ", "bytes long, dataset.json says ");
 }
 
-static void shards_that_no_manifest_lists_are_taken(void **state)
+TEST_WITH(shards_that_no_manifest_lists_are_taken, make_set, fixture_folder_remove)
 {
-    (void)state;
     fixture_write_shard(fixture_path(set, "train-extra.tfrecord"), 0, 7);
     const struct dataset_options options = fixture_options(set);
     struct dataset *const dataset = fixture_open(&options);
@@ -232,9 +215,8 @@ static void shards_that_no_manifest_lists_are_taken(void **state)
     dataset_close(dataset);
 }
 
-static void a_listed_shard_missing_from_a_directory_is_named_or_its_records_count(void **state)
+TEST_WITH(a_listed_shard_missing_from_a_directory_is_named_or_its_records_count, make_set, fixture_folder_remove)
 {
-    (void)state;
     assert_int_equal(unlink(shard_path(1)), 0);
     assert_refused("train-00001-of-00003: is missing: dataset.json says 20 records", "glob");
     struct damage_list *const list = assert_lost(2 * SHARD_RECORDS, SHARD_RECORDS);
@@ -244,9 +226,8 @@ static void a_listed_shard_missing_from_a_directory_is_named_or_its_records_coun
     free(list);
 }
 
-static void a_glob_and_a_file_may_mean_less_than_the_manifest_lists(void **state)
+TEST_WITH(a_glob_and_a_file_may_mean_less_than_the_manifest_lists, make_set, fixture_folder_remove)
 {
-    (void)state;
     char place[300];
     assert_int_equal(unlink(shard_path(1)), 0);
     snprintf(place, sizeof(place), "%s", set);
@@ -263,9 +244,8 @@ static void a_glob_and_a_file_may_mean_less_than_the_manifest_lists(void **state
 }
 
 /* Shards whose names tell neither of a set nor of a count. */
-static void a_shard_listed_for_another_set_is_not_missed(void **state)
+TEST_WITH(a_shard_listed_for_another_set_is_not_missed, make_set, fixture_folder_remove)
 {
-    (void)state;
     static const char text[] = "{\"splits\": {\"train\": {\"shards\": [{\"file\": \"a.tfrecord\", \"records\": 9},"
                                "{\"file\": \"b.tfrecord\", \"records\": 8}, {\"file\": \"b.tfrecord\", \"records\": 8},"
                                "{\"file\": \"b.tfrecord.md5\", \"records\": 1},"
@@ -285,9 +265,8 @@ static void a_shard_listed_for_another_set_is_not_missed(void **state)
     dataset_close(fixture_open(&options));
 }
 
-static void shards_missing_from_two_sets_are_not_the_same_file(void **state)
+TEST_WITH(shards_missing_from_two_sets_are_not_the_same_file, make_set, fixture_folder_remove)
 {
-    (void)state;
     struct dataset_options options = fixture_options(set);
     struct dataset_overlap overlap;
     options.skip_damage = true;
@@ -314,9 +293,8 @@ static void tell_with(const char *manifest, size_t bytes, char *text, size_t tex
     dataset_close(dataset);
 }
 
-static void a_manifest_that_cannot_be_used_is_told_once_and_no_error(void **state)
+TEST_WITH(a_manifest_that_cannot_be_used_is_told_once_and_no_error, make_set, fixture_folder_remove)
 {
-    (void)state;
     char text[2048];
     tell_with("{\"splits\": {", 12, text, sizeof(text));
     assert_non_null(strstr(text, "set/dataset.json: line 1: "));
@@ -338,9 +316,8 @@ static size_t write_classes(uint64_t classes, char *manifest, size_t manifest_si
     return (size_t)snprintf(manifest, manifest_size, "{\"splits\": {}, \"classes\": %" PRIu64 "}", classes);
 }
 
-static void fewer_classes_than_the_networks_are_told(void **state)
+TEST_WITH(fewer_classes_than_the_networks_are_told, make_set, fixture_folder_remove)
 {
-    (void)state;
     char manifest[64], text[2048], wanted[128];
     size_t bytes = write_classes(FIXTURE_CLASSES - 1, manifest, sizeof(manifest));
     tell_with(manifest, bytes, text, sizeof(text));
@@ -352,9 +329,8 @@ static void fewer_classes_than_the_networks_are_told(void **state)
     assert_null(strstr(text, "classes"));
 }
 
-static void more_classes_than_the_networks_are_refused(void **state)
+TEST_WITH(more_classes_than_the_networks_are_refused, make_set, fixture_folder_remove)
 {
-    (void)state;
     char manifest[64], wanted[128];
     struct dataset_options options = fixture_options(set);
     size_t bytes = write_classes(FIXTURE_CLASSES + 1, manifest, sizeof(manifest));
@@ -376,9 +352,8 @@ static void more_classes_than_the_networks_are_refused(void **state)
     fixture_assert_refused(&options, "dataset.json says 9223372036854775807 classes", "the network has");
 }
 
-static void what_stands_in_a_manifests_place_is_told_once_for_all_sets(void **state)
+TEST_WITH(what_stands_in_a_manifests_place_is_told_once_for_all_sets, make_set, fixture_folder_remove)
 {
-    (void)state;
     char text[2048], place[400], wanted[512];
     struct capture capture;
     struct shard_counts counts = { 0 };
@@ -400,30 +375,4 @@ static void what_stands_in_a_manifests_place_is_told_once_for_all_sets(void **st
     assert_string_equal(text, wanted);
 }
 
-#define SET_TEST(name) cmocka_unit_test_setup_teardown(name, make_set, fixture_folder_remove)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SET_TEST(a_set_as_it_was_written_is_taken),
-        SET_TEST(a_shard_cut_between_two_records_is_named_or_its_records_count),
-        SET_TEST(a_shard_cut_inside_a_record_loses_all_that_follow),
-        SET_TEST(a_shard_of_no_bytes_loses_all_records),
-        SET_TEST(a_shard_that_should_be_empty_is_taken),
-        SET_TEST(a_shard_of_garbage_loses_all_records),
-        SET_TEST(a_listed_shard_that_is_another_kind_of_file_is_no_damage),
-        SET_TEST(a_set_of_lost_shards_is_refused_shard_by_shard),
-        SET_TEST(damaged_lengths_are_not_counted_twice),
-        SET_TEST(a_shard_of_another_set_is_named_or_told),
-        SET_TEST(shards_that_no_manifest_lists_are_taken),
-        SET_TEST(a_listed_shard_missing_from_a_directory_is_named_or_its_records_count),
-        SET_TEST(a_glob_and_a_file_may_mean_less_than_the_manifest_lists),
-        SET_TEST(a_shard_listed_for_another_set_is_not_missed),
-        SET_TEST(shards_missing_from_two_sets_are_not_the_same_file),
-        SET_TEST(what_stands_in_a_manifests_place_is_told_once_for_all_sets),
-        SET_TEST(a_manifest_that_cannot_be_used_is_told_once_and_no_error),
-        SET_TEST(fewer_classes_than_the_networks_are_told),
-        SET_TEST(more_classes_than_the_networks_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,15 +1,8 @@
 /* The index of a shard: what it finds and what it refuses. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <errno.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -18,6 +11,7 @@
 #include "loader/shards/stretch_sums.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/memory_source.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 /* Opening `data` as a shard fails with a message that holds `part`. */
@@ -33,9 +27,8 @@ static void assert_refuses(const void *data, size_t bytes, const char *part)
 }
 
 /* Records of many lengths around the sizes of the walk's windows. */
-static void finds_records_of_any_length(void **state)
+TEST(finds_records_of_any_length)
 {
-    (void)state;
     const size_t lengths[] = { 0, 1, 4079, 4080, 4081, 40000, 3, (1u << 20) - 16, 1u << 20, 5, 32768, 32769, 0, 100 };
     const size_t count = sizeof(lengths) / sizeof(*lengths);
     uint8_t *data = calloc(1, 4u << 20);
@@ -61,9 +54,8 @@ static void finds_records_of_any_length(void **state)
 }
 
 /* Through every size at which its memory grows, or is had in another way. */
-static void an_index_of_many_records_keeps_all(void **state)
+TEST(an_index_of_many_records_keeps_all)
 {
-    (void)state;
     enum { RECORDS = 300000, RECORD_BYTES = 17 };
     struct shard_index index = { 0 };
     for (uint64_t i = 0; i < RECORDS; i++)
@@ -76,9 +68,8 @@ static void an_index_of_many_records_keeps_all(void **state)
     shard_index_release(&index);
 }
 
-static void an_empty_file_has_no_records(void **state)
+TEST(an_empty_file_has_no_records)
 {
-    (void)state;
     const char *path = fixture_path(folder, "empty");
     struct shard_index index;
     fixture_write(path, "", 0);
@@ -89,9 +80,8 @@ static void an_empty_file_has_no_records(void **state)
 }
 
 /* A cut between records leaves a whole, shorter shard. */
-static void names_a_cut_at_any_byte(void **state)
+TEST(names_a_cut_at_any_byte)
 {
-    (void)state;
     uint8_t data[3 * FIXTURE_FRAME_MAX];
     size_t ends[3];
     const size_t bytes = fixture_three(data, ends);
@@ -115,9 +105,8 @@ static void names_a_cut_at_any_byte(void **state)
     }
 }
 
-static void a_cut_costs_only_the_last_record_when_skipping(void **state)
+TEST(a_cut_costs_only_the_last_record_when_skipping)
 {
-    (void)state;
     uint8_t data[3 * FIXTURE_FRAME_MAX];
     size_t ends[3];
     const size_t bytes = fixture_three(data, ends);
@@ -134,9 +123,8 @@ static void a_cut_costs_only_the_last_record_when_skipping(void **state)
 }
 
 /* Every bit of every header: found without skipping, and with it only that record is lost. */
-static void resynchronizes_after_any_flipped_header_bit(void **state)
+TEST(resynchronizes_after_any_flipped_header_bit)
 {
-    (void)state;
     uint8_t data[3 * FIXTURE_FRAME_MAX];
     size_t ends[3];
     const size_t bytes = fixture_three(data, ends);
@@ -177,9 +165,8 @@ static size_t make_false_headers(uint8_t *data, size_t bytes)
     return at;
 }
 
-static void what_looks_like_headers_is_read_in_proportion_to_its_length(void **state)
+TEST(what_looks_like_headers_is_read_in_proportion_to_its_length)
 {
-    (void)state;
     const size_t bytes = (size_t)512 << 10;
     uint8_t *const data = malloc(bytes);
     assert_non_null(data);
@@ -239,9 +226,8 @@ static double cpu_seconds(void)
 }
 
 /* A hole in a file, as a crash leaves one: any number of zeros between two records, and half a gigabyte. */
-static void zeros_are_passed_over(void **state)
+TEST(zeros_are_passed_over)
 {
-    (void)state;
     enum { LONG = 512 << 20 };
     uint8_t record[FIXTURE_FRAME_MAX];
     const size_t bytes = fixture_record(3, record);
@@ -266,9 +252,8 @@ static void zeros_are_passed_over(void **state)
     assert_true(cpu_seconds() - begun < 6);     /* a checksum for each of them takes longer */
 }
 
-static void a_search_for_records_ends_once_it_is_unwanted(void **state)
+TEST(a_search_for_records_ends_once_it_is_unwanted)
 {
-    (void)state;
     atomic_bool is_unwanted = false;
     struct memory_shard shard;
     uint8_t *const data = make_zero_tail(&shard, (size_t)8 << 20);
@@ -283,9 +268,8 @@ static void a_search_for_records_ends_once_it_is_unwanted(void **state)
     free(data);
 }
 
-static void a_long_search_for_records_is_told_once(void **state)
+TEST(a_long_search_for_records_is_told_once)
 {
-    (void)state;
     struct memory_shard shard;
     uint8_t *const data = make_zero_tail(&shard, (size_t)66 << 20);
     const struct shard_index_options options = { .skip_damage = true, .what = "train" };
@@ -298,9 +282,8 @@ static void a_long_search_for_records_is_told_once(void **state)
     free(data);
 }
 
-static void a_long_sum_ends_once_it_is_unwanted(void **state)
+TEST(a_long_sum_ends_once_it_is_unwanted)
 {
-    (void)state;
     atomic_bool is_unwanted = false;
     struct memory_shard shard;
     uint8_t *const data = make_zero_tail(&shard, (size_t)4 << 20);
@@ -317,9 +300,8 @@ static void a_long_sum_ends_once_it_is_unwanted(void **state)
     free(data);
 }
 
-static void sums_of_stretches_are_those_of_their_bytes(void **state)
+TEST(sums_of_stretches_are_those_of_their_bytes)
 {
-    (void)state;
     static uint8_t data[40000];
     for (size_t i = 0; i < sizeof(data); i++)
         data[i] = (uint8_t)(i * i >> 5);
@@ -342,9 +324,8 @@ static void sums_of_stretches_are_those_of_their_bytes(void **state)
     shard_source_close(source);
 }
 
-static void refuses_absurd_lengths_without_allocating(void **state)
+TEST(refuses_absurd_lengths_without_allocating)
 {
-    (void)state;
     const uint64_t lengths[] = { TFRECORD_PAYLOAD_MAX, TFRECORD_PAYLOAD_MAX + 1ull, 0x7fffffff, UINT64_C(1) << 32,
                                  UINT64_C(1) << 63, UINT64_MAX - 15, UINT64_MAX };
     struct rusage before, after;
@@ -358,9 +339,8 @@ static void refuses_absurd_lengths_without_allocating(void **state)
     assert_true(after.ru_maxrss - before.ru_maxrss < 32 * 1024);
 }
 
-static void names_what_a_foreign_file_is(void **state)
+TEST(names_what_a_foreign_file_is)
 {
-    (void)state;
     uint8_t zeros[4096] = { 0 };
     assert_refuses("\x1f\x8b\x08\0\0\0\0\0\0\x13\xb5\x5d\x7b", 13, "the gzip data are damaged near compressed byte 13");
     assert_refuses("\x78\x9c\xb5\x5d\x7b\x5c\x96\x45\x16\x46\x5c\x2f\x20", 13, "zlib");
@@ -377,9 +357,8 @@ static void names_what_a_foreign_file_is(void **state)
     assert_refuses("\x01\x02\x03", 3, "record 0 at byte 0: record is cut short (needs 12 bytes, 3 are left)");
 }
 
-static void a_file_without_any_record_is_refused_when_skipping_too(void **state)
+TEST(a_file_without_any_record_is_refused_when_skipping_too)
 {
-    (void)state;
     const char *path = fixture_path(folder, "foreign");
     char problem[1024];
     struct shard_index index;
@@ -388,9 +367,8 @@ static void a_file_without_any_record_is_refused_when_skipping_too(void **state)
     assert_non_null(strstr(problem, "HTML"));
 }
 
-static void control_characters_in_names_are_escaped(void **state)
+TEST(control_characters_in_names_are_escaped)
 {
-    (void)state;
     const char *path = fixture_path(folder, "a\x1b[31m\nname");
     char problem[1024];
     struct shard_index index;
@@ -402,25 +380,4 @@ static void control_characters_in_names_are_escaped(void **state)
 
 /* Kept indexes. */
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_records_of_any_length),
-        cmocka_unit_test(an_index_of_many_records_keeps_all),
-        cmocka_unit_test(an_empty_file_has_no_records),
-        cmocka_unit_test(names_a_cut_at_any_byte),
-        cmocka_unit_test(a_cut_costs_only_the_last_record_when_skipping),
-        cmocka_unit_test(resynchronizes_after_any_flipped_header_bit),
-        cmocka_unit_test(what_looks_like_headers_is_read_in_proportion_to_its_length),
-        cmocka_unit_test(zeros_are_passed_over),
-        cmocka_unit_test(a_search_for_records_ends_once_it_is_unwanted),
-        cmocka_unit_test(a_long_search_for_records_is_told_once),
-        cmocka_unit_test(a_long_sum_ends_once_it_is_unwanted),
-        cmocka_unit_test(sums_of_stretches_are_those_of_their_bytes),
-        cmocka_unit_test(refuses_absurd_lengths_without_allocating),
-        cmocka_unit_test(names_what_a_foreign_file_is),
-        cmocka_unit_test(a_file_without_any_record_is_refused_when_skipping_too),
-        cmocka_unit_test(control_characters_in_names_are_escaped),
-    };
-    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
-}
+TESTS_MAIN(fixture_folder_make, fixture_folder_remove)

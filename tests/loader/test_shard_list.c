@@ -1,15 +1,8 @@
 /* Which files a set takes: the splits that names tell of, and files that two sets share. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <errno.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -22,11 +15,11 @@
 #include "loader/shards/shard_list.h"
 #include "loader/shards/split_name.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
-static void names_tell_of_a_split_by_their_last_word_for_one(void **state)
+TEST(names_tell_of_a_split_by_their_last_word_for_one)
 {
-    (void)state;
     static const struct { const char *name; enum split split; } cases[] = {
         { "train-00000-of-00004", SPLIT_TRAIN },
         { "mnist-train.tfrecord", SPLIT_TRAIN },
@@ -73,9 +66,8 @@ static void list_folder(const char *place, const char *what, char *out, size_t o
     shard_list_release(&list);
 }
 
-static void a_folder_gives_the_split_that_is_meant(void **state)
+TEST(a_folder_gives_the_split_that_is_meant)
 {
-    (void)state;
     static const struct { const char *names[5], *train, *validation; } cases[] = {
         { { "mnist-train.tfrecord", "mnist-test.tfrecord" }, "mnist-train.tfrecord", "mnist-test.tfrecord" },
         { { "train-0-of-1", "test-0-of-1", "val-0-of-1" }, "train-0-of-1", "val-0-of-1" },
@@ -94,9 +86,8 @@ static void a_folder_gives_the_split_that_is_meant(void **state)
     }
 }
 
-static void a_folder_of_other_splits_only_is_refused_and_a_glob_is_not(void **state)
+TEST(a_folder_of_other_splits_only_is_refused_and_a_glob_is_not)
 {
-    (void)state;
     char place[320], glob[400], problem[2048];
     fixture_subfolder(place, sizeof(place), "others");
     fixture_write_set(place, 3, 9);
@@ -128,9 +119,8 @@ static void tell_left_out(const char *place, uint32_t sets, char *out, size_t ou
         shard_list_release(&lists[i]);
 }
 
-static void shards_of_a_folder_that_no_set_takes_are_named_once(void **state)
+TEST(shards_of_a_folder_that_no_set_takes_are_named_once)
 {
-    (void)state;
     static const char *const names[] = { "cats_train.tfrecord", "dogs.tfrecord", "birds_test.tfrecord", NULL };
     char place[320], said[2048], glob[400];
     write_names(fixture_subfolder(place, sizeof(place), "left_out"), names);
@@ -147,9 +137,8 @@ static void shards_of_a_folder_that_no_set_takes_are_named_once(void **state)
 }
 
 /* By its name, a glob, a file and a split that its manifest describes. */
-static void a_folder_in_which_a_set_is_being_put_in_place_is_refused(void **state)
+TEST(a_folder_in_which_a_set_is_being_put_in_place_is_refused)
 {
-    (void)state;
     static const char *const words[] = { "", "/", "/train-*", "/train-00001-of-00003", ":train" };
     char place[320], pattern[400], problem[2048];
     fixture_subfolder(place, sizeof(place), "begun");
@@ -209,9 +198,8 @@ static void assert_names_the_cause(const char *pattern, void (*lose)(void), cons
     assert_int_equal(chmod(folder, 0700), 0);
 }
 
-static void a_search_that_cannot_be_done_says_why(void **state)
+TEST(a_search_that_cannot_be_done_says_why)
 {
-    (void)state;
     char place[320], glob[400];
     fixture_subfolder(place, sizeof(place), "hidden");
     fixture_write_set(place, 2, 4);
@@ -233,9 +221,8 @@ static struct dataset_overlap overlap_of(const char *pattern, const char *other_
     return overlap;
 }
 
-static void files_of_two_sets_are_found_under_any_name(void **state)
+TEST(files_of_two_sets_are_found_under_any_name)
 {
-    (void)state;
     char place[320], links[320], glob[400], detour[400];
     fixture_subfolder(place, sizeof(place), "whole");
     fixture_write_set(place, 5, 50);
@@ -255,16 +242,4 @@ static void files_of_two_sets_are_found_under_any_name(void **state)
     assert_int_equal(overlap_of(fixture_path(links, "own.tfrecord"), place).count, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_tell_of_a_split_by_their_last_word_for_one),
-        cmocka_unit_test(a_folder_gives_the_split_that_is_meant),
-        cmocka_unit_test(a_folder_of_other_splits_only_is_refused_and_a_glob_is_not),
-        cmocka_unit_test(shards_of_a_folder_that_no_set_takes_are_named_once),
-        cmocka_unit_test(a_folder_in_which_a_set_is_being_put_in_place_is_refused),
-        cmocka_unit_test(a_search_that_cannot_be_done_says_why),
-        cmocka_unit_test(files_of_two_sets_are_found_under_any_name),
-    };
-    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
-}
+TESTS_MAIN(fixture_folder_make, fixture_folder_remove)

@@ -1,16 +1,9 @@
 /* Sources of shards: what a plain file gives, and that index, store, readers and decoders ask
  * for nothing that only a file could give. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +15,7 @@
 #include "loader/shards/shard_source.h"
 #include "tests/helpers/loader_harness.h"
 #include "tests/helpers/memory_source.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 enum { SHARDS = 2, SHARD_RECORDS = 21, KEEP_SOURCES = 2 };
@@ -82,9 +76,8 @@ static struct harness run_set(const struct dataset *dataset, bool keeps, bool sk
     return harness;
 }
 
-static void a_file_gives_any_bytes_and_fewer_only_at_its_end(void **state)
+TEST(a_file_gives_any_bytes_and_fewer_only_at_its_end)
 {
-    (void)state;
     const char *const path = fixture_path(folder, "plain");
     uint8_t data[300], buffer[300];
     for (size_t i = 0; i < sizeof(data); i++)
@@ -155,9 +148,8 @@ static void open_files(struct shard_source *sources[FILES], char paths[FILES][30
 }
 
 /* Few descriptors: 8 threads read from 60 files of which 4 may be open. */
-static void any_number_of_threads_reads_more_files_than_may_be_open(void **state)
+TEST(any_number_of_threads_reads_more_files_than_may_be_open)
 {
-    (void)state;
     static char paths[FILES][300];
     struct shard_source *sources[FILES];
     struct file_reader readers[READERS];
@@ -184,9 +176,8 @@ static void any_number_of_threads_reads_more_files_than_may_be_open(void **state
 }
 
 /* The first files have been closed when the last ones are open. */
-static void a_file_that_was_replaced_while_it_was_closed_is_not_read(void **state)
+TEST(a_file_that_was_replaced_while_it_was_closed_is_not_read)
 {
-    (void)state;
     static char paths[FILES][300];
     struct shard_source *sources[FILES];
     struct rlimit before, few;
@@ -206,9 +197,8 @@ static void a_file_that_was_replaced_while_it_was_closed_is_not_read(void **stat
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-static void what_is_no_file_cannot_be_opened(void **state)
+TEST(what_is_no_file_cannot_be_opened)
 {
-    (void)state;
     const char *const pipe_path = fixture_path(folder, "pipe");
     struct shard_source *source;
     assert_int_equal(mkfifo(pipe_path, 0600), 0);
@@ -219,9 +209,8 @@ static void what_is_no_file_cannot_be_opened(void **state)
 }
 
 /* The open file stays what it was; its name may come to mean another. */
-static void a_file_that_changes_under_its_name_is_noticed_and_read_afresh(void **state)
+TEST(a_file_that_changes_under_its_name_is_noticed_and_read_afresh)
 {
-    (void)state;
     const char *const path = fixture_path(folder, "turning"), *const other = fixture_path(folder, "other");
     char buffer[4] = "";
     struct shard_source *source;
@@ -241,9 +230,8 @@ static void a_file_that_changes_under_its_name_is_noticed_and_read_afresh(void *
     shard_source_close(source);
 }
 
-static void batches_are_the_same_from_any_source_however_little_a_read_gives(void **state)
+TEST(batches_are_the_same_from_any_source_however_little_a_read_gives)
 {
-    (void)state;
     static const size_t pieces[] = { 0, 1, 7, 12, 100 };
     make_shards();
     for (size_t i = 0; i < KEEP_SOURCES * sizeof(pieces) / sizeof(pieces[0]); i++) {
@@ -258,9 +246,8 @@ static void batches_are_the_same_from_any_source_however_little_a_read_gives(voi
 }
 
 /* Record 9 of shard 1 cannot be read. */
-static void a_read_that_fails_is_named_or_costs_one_record(void **state)
+TEST(a_read_that_fails_is_named_or_costs_one_record)
 {
-    (void)state;
     make_shards();
     for (int keeps = 0; keeps < KEEP_SOURCES; keeps++) {
         struct dataset *const dataset = open_set(&memory_source_ops, false);
@@ -283,9 +270,8 @@ static void a_read_that_fails_is_named_or_costs_one_record(void **state)
 }
 
 /* What is in the cache is wrong, what lies behind it is right. */
-static void bytes_damaged_on_the_way_are_read_afresh_where_that_can_be_done(void **state)
+TEST(bytes_damaged_on_the_way_are_read_afresh_where_that_can_be_done)
 {
-    (void)state;
     static uint8_t damaged[sizeof(shard_data[0])];
     make_shards();
     struct dataset *const dataset = open_set(&memory_source_ops, false);
@@ -309,9 +295,8 @@ static void bytes_damaged_on_the_way_are_read_afresh_where_that_can_be_done(void
     dataset_close(once);
 }
 
-static void a_failure_says_that_the_shard_has_changed(void **state)
+TEST(a_failure_says_that_the_shard_has_changed)
 {
-    (void)state;
     static uint8_t zeros[sizeof(shard_data[0])];
     make_shards();
     struct dataset *const dataset = open_set(&memory_source_ops, false);
@@ -327,9 +312,8 @@ static void a_failure_says_that_the_shard_has_changed(void **state)
 }
 
 /* Finding out the length of a stream may mean unpacking all of it. */
-static void a_shard_with_a_kept_index_is_not_asked_for_its_length(void **state)
+TEST(a_shard_with_a_kept_index_is_not_asked_for_its_length)
 {
-    (void)state;
     make_shards();
     for (uint32_t round = 1; round <= 3; round++) {
         struct dataset_options options = fixture_options(set);
@@ -344,19 +328,4 @@ static void a_shard_with_a_kept_index_is_not_asked_for_its_length(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_gives_any_bytes_and_fewer_only_at_its_end),
-        cmocka_unit_test(any_number_of_threads_reads_more_files_than_may_be_open),
-        cmocka_unit_test(a_file_that_was_replaced_while_it_was_closed_is_not_read),
-        cmocka_unit_test(what_is_no_file_cannot_be_opened),
-        cmocka_unit_test(a_file_that_changes_under_its_name_is_noticed_and_read_afresh),
-        cmocka_unit_test(batches_are_the_same_from_any_source_however_little_a_read_gives),
-        cmocka_unit_test(a_read_that_fails_is_named_or_costs_one_record),
-        cmocka_unit_test(bytes_damaged_on_the_way_are_read_afresh_where_that_can_be_done),
-        cmocka_unit_test(a_failure_says_that_the_shard_has_changed),
-        cmocka_unit_test(a_shard_with_a_kept_index_is_not_asked_for_its_length),
-    };
-    return cmocka_run_group_tests(tests, make_folder, fixture_folder_remove);
-}
+TESTS_MAIN(make_folder, fixture_folder_remove)

@@ -1,17 +1,11 @@
 /* Folders of TensorFlow Datasets: which shards a pattern means, how they are compared with dataset_info.json, and
  * what of a description is used. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "loader/dataset.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 static const char info[] =
@@ -60,34 +54,30 @@ static void expect_refused(const char *what, const char *split, const char *firs
     fixture_assert_refused(&options, first, second);
 }
 
-static void a_folder_gives_the_split_that_is_meant(void **state)
+TEST_WITH(a_folder_gives_the_split_that_is_meant, make_set, fixture_folder_remove)
 {
-    (void)state;
     expect_records("train", NULL, 9);
     expect_records("validation", NULL, 3);
 }
 
-static void a_split_can_be_named(void **state)
+TEST_WITH(a_split_can_be_named, make_set, fixture_folder_remove)
 {
-    (void)state;
     expect_records("train", "test", 3);
     expect_records("train", "odd ones", 2);
     expect_records("validation", "train", 9);
     expect_refused("train", "nothing", "has no split 'nothing'", "train test odd ones");
 }
 
-static void a_set_of_ours_has_splits_too(void **state)
+TEST_WITH(a_set_of_ours_has_splits_too, make_set, fixture_folder_remove)
 {
-    (void)state;
     write_text("dataset.json", "{\"splits\": {\"mine\": {\"shards\": [{\"file\": \"d-test.tfrecord-00000-of-00001\","
                                " \"records\": 3}]}}}");
     expect_records("train", "mine", 3);
     expect_refused("train", "test", "has no split 'test'", "mine");
 }
 
-static void a_missing_shard_is_named_or_lost(void **state)
+TEST_WITH(a_missing_shard_is_named_or_lost, make_set, fixture_folder_remove)
 {
-    (void)state;
     assert_int_equal(unlink(fixture_path(folder, "d-train.tfrecord-00001-of-00002")), 0);
     expect_refused("train", NULL, "d-train.tfrecord-00001-of-00002: is missing: dataset_info.json says 4 records", "");
     struct dataset_options options = options_of("train", NULL);
@@ -98,35 +88,31 @@ static void a_missing_shard_is_named_or_lost(void **state)
     dataset_close(dataset);
 }
 
-static void lengths_that_the_files_have_not_are_refused(void **state)
+TEST_WITH(lengths_that_the_files_have_not_are_refused, make_set, fixture_folder_remove)
 {
-    (void)state;
     fixture_write_shard(fixture_path(folder, "d-train.tfrecord-00001-of-00002"), 5, 3);
     expect_refused("train", NULL, "00001-of-00002: holds 3 records, dataset_info.json says 4",
                    "remove dataset_info.json");
     expect_records("train", "test", 3);
 }
 
-static void another_number_of_shards_is_refused(void **state)
+TEST_WITH(another_number_of_shards_is_refused, make_set, fixture_folder_remove)
 {
-    (void)state;
     fixture_write_shard(fixture_path(folder, "d-train.tfrecord-00002-of-00003"), 9, 3);
     expect_refused("train", NULL, "d-train.tfrecord-00002-of-00003 is none of the shards that dataset_info.json lists",
                    "another version");
     expect_records("train", "test", 3);
 }
 
-static void a_description_that_cannot_be_used_is_passed_over(void **state)
+TEST_WITH(a_description_that_cannot_be_used_is_passed_over, make_set, fixture_folder_remove)
 {
-    (void)state;
     write_text("dataset_info.json", "{\"name\": 3}");
     expect_records("train", NULL, 9);
     expect_refused("train", "test", "No such file", "");
 }
 
-static void the_features_are_those_of_the_description(void **state)
+TEST_WITH(the_features_are_those_of_the_description, make_set, fixture_folder_remove)
 {
-    (void)state;
     write_text("dataset_info.json", "{\"name\": \"d\", \"splits\": [{\"name\": \"train\", \"shardLengths\": [5, 4]}],"
                                     " \"supervisedKeys\": {\"input\": \"image_raw\", \"output\": \"depth\"}}");
     expect_refused("train", NULL, "has no feature 'depth' for the label", "");
@@ -137,19 +123,4 @@ static void the_features_are_those_of_the_description(void **state)
     dataset_close(dataset);
 }
 
-#define SET_TEST(name) cmocka_unit_test_setup_teardown(name, make_set, fixture_folder_remove)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SET_TEST(a_folder_gives_the_split_that_is_meant),
-        SET_TEST(a_split_can_be_named),
-        SET_TEST(a_set_of_ours_has_splits_too),
-        SET_TEST(a_missing_shard_is_named_or_lost),
-        SET_TEST(lengths_that_the_files_have_not_are_refused),
-        SET_TEST(another_number_of_shards_is_refused),
-        SET_TEST(a_description_that_cannot_be_used_is_passed_over),
-        SET_TEST(the_features_are_those_of_the_description),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,16 +1,10 @@
 /* Images that are serialized tensors: read by their own type and shape, and refused by name where they are none. The
  * messages are written here field by field, as protobuf does it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "formats/tensor_proto.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 #define HEIGHT 9u
@@ -94,9 +88,8 @@ static void assert_set_is_read(const struct dataset_options *options)
     dataset_close(dataset);
 }
 
-static void a_tensor_of_any_type_and_shape_is_read(void **state)
+TEST(a_tensor_of_any_type_and_shape_is_read)
 {
-    (void)state;
     static const struct { uint32_t sizes[5], rank; bool is_planar; } shapes[] = {
         { { HEIGHT, WIDTH, CHANNELS }, 3, false },    { { CHANNELS, HEIGHT, WIDTH }, 3, true },
         { { 1, HEIGHT, WIDTH, CHANNELS }, 4, false }, { { 1, 1, CHANNELS, HEIGHT, WIDTH }, 5, true },
@@ -127,9 +120,8 @@ static void a_tensor_of_any_type_and_shape_is_read(void **state)
     }
 }
 
-static void what_is_no_tensor_of_pixels_is_refused_by_name(void **state)
+TEST(what_is_no_tensor_of_pixels_is_refused_by_name)
 {
-    (void)state;
     static const uint32_t sizes[] = { HEIGHT, WIDTH, CHANNELS }, other[] = { HEIGHT, WIDTH, CHANNELS + 1 };
     static const uint8_t pixels[PIXELS];
     uint8_t message[MESSAGE_MAX];
@@ -146,9 +138,8 @@ static void what_is_no_tensor_of_pixels_is_refused_by_name(void **state)
 }
 
 /* Cut anywhere, and with any byte changed: read or not, and nothing is read that is not in it. */
-static void a_damaged_tensor_stays_inside_its_bytes(void **state)
+TEST(a_damaged_tensor_stays_inside_its_bytes)
 {
-    (void)state;
     static const uint32_t sizes[] = { 2, 3, 1 };
     static const uint8_t pixels[6] = { 1, 2, 3, 4, 5, 6 };
     uint8_t message[64];
@@ -167,12 +158,4 @@ static void a_damaged_tensor_stays_inside_its_bytes(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_tensor_of_any_type_and_shape_is_read),
-        cmocka_unit_test(what_is_no_tensor_of_pixels_is_refused_by_name),
-        cmocka_unit_test(a_damaged_tensor_stays_inside_its_bytes),
-    };
-    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
-}
+TESTS_MAIN(fixture_folder_make, fixture_folder_remove)

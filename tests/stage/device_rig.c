@@ -1,12 +1,7 @@
 /* Devices to test, and what is queued on them. */
 #include "tests/stage/device_rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 
 const struct device_ops *device_rig_kind(size_t k)

@@ -1,20 +1,13 @@
 /* Tests of lists of CPUs: those of the kernel are read, and written as it writes them. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "stage/text/cpu_list.h"
+#include "tests/helpers/test.h"
 
-static void lists_of_cpus_are_read_as_the_kernel_writes_them(void **state)
+TEST(lists_of_cpus_are_read_as_the_kernel_writes_them)
 {
-    (void)state;
     cpu_set_t cpus;
     assert_true(cpu_list_parse("0-3,8,10-11\n", &cpus));
     assert_int_equal(CPU_COUNT(&cpus), 7);
@@ -27,9 +20,8 @@ static void lists_of_cpus_are_read_as_the_kernel_writes_them(void **state)
     assert_int_equal(CPU_COUNT(&cpus), 1);
 }
 
-static void what_is_written_reads_back(void **state)
+TEST(what_is_written_reads_back)
 {
-    (void)state;
     static const char *const lists[] = { "0", "0-3,8,10-11", "0-1023", "1,3,5-6,1022-1023" };
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         cpu_set_t cpus;
@@ -45,9 +37,8 @@ static void what_is_written_reads_back(void **state)
     assert_string_equal(text, "");
 }
 
-static void a_list_that_is_too_long_ends_in_dots(void **state)
+TEST(a_list_that_is_too_long_ends_in_dots)
 {
-    (void)state;
     cpu_set_t cpus;
     assert_true(cpu_list_parse("0,2,4,6,8,10,100-200", &cpus));
     for (size_t size = 4; size <= 24; size++) {
@@ -59,12 +50,4 @@ static void a_list_that_is_too_long_ends_in_dots(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists_of_cpus_are_read_as_the_kernel_writes_them),
-        cmocka_unit_test(what_is_written_reads_back),
-        cmocka_unit_test(a_list_that_is_too_long_ends_in_dots),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

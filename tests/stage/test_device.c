@@ -1,25 +1,18 @@
 /* Tests of a device's table: what it says of devices, memory, and streams that keep their order and run beside the
  * thread that queues. On the kind of device that test_device_kind.h says, and on the null device. Device memory is only
  * touched by copies, as on any kind; what is true of inline compute streams alone is skipped on the others. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/stage/device_rig.h"
 
-static void the_table_is_found_by_its_names(void **state)
+TEST(the_table_is_found_by_its_names)
 {
-    (void)state;
     assert_ptr_equal(device_find("cpu"), &device_host_ops);
     assert_ptr_equal(device_find("null"), &device_null_ops);
     assert_null(device_find("gpu"));
@@ -28,9 +21,8 @@ static void the_table_is_found_by_its_names(void **state)
     assert_string_equal(device_null_ops.kind, "null");
 }
 
-static void every_row_of_the_table_is_there(void **state)
+TEST(every_row_of_the_table_is_there)
 {
-    (void)state;
     const size_t first = offsetof(struct device_ops, count);    /* rows from here on are functions */
     for (size_t k = 0; k < 2; k++) {
         const void *rows[(sizeof(struct device_ops) - offsetof(struct device_ops, count)) / sizeof(void *)];
@@ -41,9 +33,8 @@ static void every_row_of_the_table_is_there(void **state)
     }
 }
 
-static void there_is_a_device_and_no_reason_why_not(void **state)
+TEST(there_is_a_device_and_no_reason_why_not)
 {
-    (void)state;
     for (size_t k = 0; k < 2; k++) {
         char why[8] = "unknown";
         assert_true(device_rig_kind(k)->count(why, sizeof(why)) >= 1);
@@ -51,16 +42,14 @@ static void there_is_a_device_and_no_reason_why_not(void **state)
     }
 }
 
-static void a_device_reaches_its_own_memory(void **state)
+TEST(a_device_reaches_its_own_memory)
 {
-    (void)state;
     for (size_t k = 0; k < 2; k++)
         assert_true(device_rig_kind(k)->reaches(0, 0));
 }
 
-static void a_device_describes_itself(void **state)
+TEST(a_device_describes_itself)
 {
-    (void)state;
     for (size_t k = 0; k < 2; k++) {
         struct device_description description = { .name = "" };
         struct device_rig rig;
@@ -74,9 +63,8 @@ static void a_device_describes_itself(void **state)
     }
 }
 
-static void a_device_knows_how_much_memory_is_left(void **state)
+TEST(a_device_knows_how_much_memory_is_left)
 {
-    (void)state;
     for (size_t k = 0; k < 2; k++) {
         struct device_rig rig;
         size_t free_bytes = 0, total_bytes = 0;
@@ -87,9 +75,8 @@ static void a_device_knows_how_much_memory_is_left(void **state)
     }
 }
 
-static void binding_takes_no_cpu_the_thread_did_not_have(void **state)
+TEST(binding_takes_no_cpu_the_thread_did_not_have)
 {
-    (void)state;
     for (size_t k = 0; k < 2; k++) {
         struct device_rig rig;
         cpu_set_t before, after, both;
@@ -130,9 +117,8 @@ static void check_memory(struct device_rig *rig, size_t bytes)
     rig->ops->free(rig->device, memory);
 }
 
-static void memory_is_aligned_and_zeroed_for_any_size(void **state)
+TEST(memory_is_aligned_and_zeroed_for_any_size)
 {
-    (void)state;
     static const size_t sizes[] = { 0, 1, 63, 64, 65, 4096, 100000, (2 << 20) - 1, 2 << 20, (5 << 20) + 3 };
     struct device_rig rig;
     device_rig_open(&rig, test_device_ops());
@@ -144,9 +130,8 @@ static void memory_is_aligned_and_zeroed_for_any_size(void **state)
     device_rig_close(&rig);
 }
 
-static void a_stream_runs_more_commands_than_it_holds_in_their_order(void **state)
+TEST(a_stream_runs_more_commands_than_it_holds_in_their_order)
 {
-    (void)state;
     static struct numbered_call calls[CALL_LOG_MAX];
     for (size_t k = 0; k < 2; k++) {
         struct device_rig rig;
@@ -166,9 +151,8 @@ static void a_stream_runs_more_commands_than_it_holds_in_their_order(void **stat
     }
 }
 
-static void closing_a_stream_drains_it(void **state)
+TEST(closing_a_stream_drains_it)
 {
-    (void)state;
     static struct numbered_call calls[100];
     struct device_rig rig;
     struct call_log log = { .count = 0 };
@@ -181,9 +165,8 @@ static void closing_a_stream_drains_it(void **state)
     assert_int_equal(log.count, 100);
 }
 
-static void an_inline_compute_stream_runs_in_the_thread_that_queues(void **state)
+TEST(an_inline_compute_stream_runs_in_the_thread_that_queues)
 {
-    (void)state;
     if (!test_device_is_inline())
         skip();
     struct device_rig rig;
@@ -202,9 +185,8 @@ static void an_inline_compute_stream_runs_in_the_thread_that_queues(void **state
     device_rig_close(&rig);
 }
 
-static void the_compute_stream_keeps_its_order(void **state)
+TEST(the_compute_stream_keeps_its_order)
 {
-    (void)state;
     static struct numbered_call calls[CALL_LOG_MAX];
     struct device_rig rig;
     struct call_log log = { .count = 0 };
@@ -221,9 +203,8 @@ static void the_compute_stream_keeps_its_order(void **state)
 }
 
 /* Host to device, on the device, and back. */
-static void copies_move_bytes_except_on_the_null_device(void **state)
+TEST(copies_move_bytes_except_on_the_null_device)
 {
-    (void)state;
     enum { BYTES = 5000 };
     for (size_t k = 0; k < 2; k++) {
         struct device_rig rig;
@@ -252,20 +233,5 @@ int main(void)
 {
     alarm(60);
     test_device_ops();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_table_is_found_by_its_names),
-        cmocka_unit_test(every_row_of_the_table_is_there),
-        cmocka_unit_test(there_is_a_device_and_no_reason_why_not),
-        cmocka_unit_test(a_device_reaches_its_own_memory),
-        cmocka_unit_test(a_device_describes_itself),
-        cmocka_unit_test(a_device_knows_how_much_memory_is_left),
-        cmocka_unit_test(binding_takes_no_cpu_the_thread_did_not_have),
-        cmocka_unit_test(memory_is_aligned_and_zeroed_for_any_size),
-        cmocka_unit_test(a_stream_runs_more_commands_than_it_holds_in_their_order),
-        cmocka_unit_test(closing_a_stream_drains_it),
-        cmocka_unit_test(an_inline_compute_stream_runs_in_the_thread_that_queues),
-        cmocka_unit_test(the_compute_stream_keeps_its_order),
-        cmocka_unit_test(copies_move_bytes_except_on_the_null_device),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

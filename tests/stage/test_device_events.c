@@ -1,28 +1,21 @@
 /* Tests of a device's events: they order streams of one or two devices, and every wait ends. On the kind of device that
  * test_device_kind.h says; device memory is only touched by copies, as on any kind. What is true of inline compute
  * streams alone is skipped on the others. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "stage/clock.h"
 #include "stage/thread.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/stage/device_rig.h"
 
-static void an_event_passes_when_the_stream_comes_to_it(void **state)
+TEST(an_event_passes_when_the_stream_comes_to_it)
 {
-    (void)state;
     struct device_rig rig;
     struct door door;
     device_rig_open(&rig, test_device_ops());
@@ -36,9 +29,8 @@ static void an_event_passes_when_the_stream_comes_to_it(void **state)
     device_rig_close(&rig);
 }
 
-static void timed_events_tell_the_device_time_between_them(void **state)
+TEST(timed_events_tell_the_device_time_between_them)
 {
-    (void)state;
     struct device_rig rig;
     struct door door;
     uint64_t elapsed_ns = 1;
@@ -63,9 +55,8 @@ static void timed_events_tell_the_device_time_between_them(void **state)
     device_rig_close(&rig);
 }
 
-static void an_event_never_recorded_counts_as_passed(void **state)
+TEST(an_event_never_recorded_counts_as_passed)
 {
-    (void)state;
     struct device_rig rig;
     uint64_t elapsed_ns;
     device_rig_open(&rig, test_device_ops());
@@ -77,9 +68,8 @@ static void an_event_never_recorded_counts_as_passed(void **state)
     device_rig_close(&rig);
 }
 
-static void a_wait_means_the_latest_record_at_the_time_of_the_call(void **state)
+TEST(a_wait_means_the_latest_record_at_the_time_of_the_call)
 {
-    (void)state;
     struct device_rig rig;
     struct door first, second;
     device_rig_open(&rig, test_device_ops());
@@ -99,9 +89,8 @@ static void a_wait_means_the_latest_record_at_the_time_of_the_call(void **state)
     device_rig_close(&rig);
 }
 
-static void streams_wait_for_events_of_another_device(void **state)
+TEST(streams_wait_for_events_of_another_device)
 {
-    (void)state;
     struct device_rig here, there;
     struct door door;
     device_rig_open_two(&here, &there);
@@ -187,9 +176,8 @@ static void sum_loop(void *arg)
         sum_step(tower, step);
 }
 
-static void two_devices_exchange_numbers_ordered_by_events(void **state)
+TEST(two_devices_exchange_numbers_ordered_by_events)
 {
-    (void)state;
     struct summing_tower towers[2] = { { .wrong = false }, { .wrong = false } };
     struct thread *threads[2];
     pthread_barrier_t recorded;
@@ -212,9 +200,8 @@ static void two_devices_exchange_numbers_ordered_by_events(void **state)
     pthread_barrier_destroy(&recorded);
 }
 
-static void buffers_are_reused_in_the_order_of_their_events(void **state)
+TEST(buffers_are_reused_in_the_order_of_their_events)
 {
-    (void)state;
     enum { BUFFERS = 2, ROUNDS = 300, BYTES = 512 };
     struct event *ready[BUFFERS], *free[BUFFERS];
     void *buffers[BUFFERS];
@@ -308,9 +295,8 @@ static void check_cancel(void (*loop)(void *arg), bool cancel_here, bool foreign
     device_rig_close(&there);
 }
 
-static void cancelling_the_device_ends_every_wait(void **state)
+TEST(cancelling_the_device_ends_every_wait)
 {
-    (void)state;
     check_cancel(event_wait_loop, true, false);
     if (!test_device_is_inline())
         return;
@@ -318,18 +304,16 @@ static void cancelling_the_device_ends_every_wait(void **state)
     check_cancel(full_stream_loop, true, false);
 }
 
-static void cancelling_ends_waits_for_events_of_another_device(void **state)
+TEST(cancelling_ends_waits_for_events_of_another_device)
 {
-    (void)state;
     if (!test_device_is_inline())
         skip();
     check_cancel(inline_wait_loop, true, true);
     check_cancel(full_stream_loop, true, true);
 }
 
-static void cancelling_ends_waits_of_other_devices_for_its_events(void **state)
+TEST(cancelling_ends_waits_of_other_devices_for_its_events)
 {
-    (void)state;
     check_cancel(event_wait_loop, false, true);
     if (!test_device_is_inline())
         return;
@@ -337,9 +321,8 @@ static void cancelling_ends_waits_of_other_devices_for_its_events(void **state)
     check_cancel(full_stream_loop, false, true);
 }
 
-static void a_stream_whose_order_is_lost_ends_its_device(void **state)
+TEST(a_stream_whose_order_is_lost_ends_its_device)
 {
-    (void)state;
     if (!test_device_is_inline())
         skip();         /* a GPU's streams wait for nothing that a cancel could end */
     struct device_rig here, there;
@@ -360,9 +343,8 @@ static void a_stream_whose_order_is_lost_ends_its_device(void **state)
     assert_int_equal(log.count, 0);
 }
 
-static void a_cancelled_device_takes_no_more_work(void **state)
+TEST(a_cancelled_device_takes_no_more_work)
 {
-    (void)state;
     for (size_t k = 0; k < 2; k++) {
         struct device_rig rig;
         device_rig_open(&rig, device_rig_kind(k));
@@ -384,19 +366,5 @@ int main(void)
 {
     alarm(60);
     test_device_ops();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_event_passes_when_the_stream_comes_to_it),
-        cmocka_unit_test(timed_events_tell_the_device_time_between_them),
-        cmocka_unit_test(an_event_never_recorded_counts_as_passed),
-        cmocka_unit_test(a_wait_means_the_latest_record_at_the_time_of_the_call),
-        cmocka_unit_test(streams_wait_for_events_of_another_device),
-        cmocka_unit_test(two_devices_exchange_numbers_ordered_by_events),
-        cmocka_unit_test(buffers_are_reused_in_the_order_of_their_events),
-        cmocka_unit_test(cancelling_the_device_ends_every_wait),
-        cmocka_unit_test(cancelling_ends_waits_for_events_of_another_device),
-        cmocka_unit_test(cancelling_ends_waits_of_other_devices_for_its_events),
-        cmocka_unit_test(a_stream_whose_order_is_lost_ends_its_device),
-        cmocka_unit_test(a_cancelled_device_takes_no_more_work),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,20 +1,14 @@
 /* Tests of files written past the system's cache: they read back as they were given, wherever that can be done. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "stage/file/file.h"
 #include "tests/helpers/file_fixture.h"
+#include "tests/helpers/test.h"
 
 #define MOST (18u << 20)
 #define BLOCK FILE_DIRECT_ALIGNMENT
@@ -52,33 +46,29 @@ static void check(size_t before, size_t shift, size_t bytes)
     free(read);
 }
 
-static void blocks_stand_where_they_belong(void **state)
+TEST(blocks_stand_where_they_belong)
 {
-    (void)state;
     check(0, 0, 1u << 20);
     check(BLOCK, 0, 3u << 20);
     check(2 * BLOCK, BLOCK, MOST - BLOCK);
 }
 
-static void what_is_less_than_a_block_follows(void **state)
+TEST(what_is_less_than_a_block_follows)
 {
-    (void)state;
     check(BLOCK, 0, (1u << 20) + 1);
     check(0, 0, (17u << 20) - 1);
 }
 
-static void what_is_out_of_line_goes_through_the_cache(void **state)
+TEST(what_is_out_of_line_goes_through_the_cache)
 {
-    (void)state;
     check(BLOCK + 8, 0, 2u << 20);
     check(0, 4, 2u << 20);
     check(0, 0, 100);
     check(3, 5, 0);
 }
 
-static void failures_are_told(void **state)
+TEST(failures_are_told)
 {
-    (void)state;
     const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
     assert_true(full >= 0);
     assert_int_equal(file_write_direct(full, given, 2u << 20), -ENOSPC);
@@ -86,13 +76,4 @@ static void failures_are_told(void **state)
     assert_int_equal(file_write_direct(-1, given, 2u << 20), -EBADF);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_stand_where_they_belong),
-        cmocka_unit_test(what_is_less_than_a_block_follows),
-        cmocka_unit_test(what_is_out_of_line_goes_through_the_cache),
-        cmocka_unit_test(failures_are_told),
-    };
-    return cmocka_run_group_tests(tests, make, clear);
-}
+TESTS_MAIN(make, clear)

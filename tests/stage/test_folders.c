@@ -1,14 +1,7 @@
 /* Tests of making folders with those above them, and of taking them back. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,6 +9,7 @@
 
 #include "stage/file/folders.h"
 #include "tests/helpers/file_fixture.h"
+#include "tests/helpers/test.h"
 
 static int leave(void **state)
 {
@@ -23,9 +17,8 @@ static int leave(void **state)
     return chdir("/") == 0 && rmdir(folder) == 0 ? 0 : -1;  /* every test leaves it empty */
 }
 
-static void makes_what_is_not_there_and_takes_back_no_more(void **state)
+TEST_WITH(makes_what_is_not_there_and_takes_back_no_more, fixture_folder_enter, leave)
 {
-    (void)state;
     size_t topmost;
     assert_int_equal(folders_make("a", &topmost), 0);
     assert_int_equal(topmost, 1);
@@ -43,9 +36,8 @@ static void makes_what_is_not_there_and_takes_back_no_more(void **state)
     assert_int_equal(access("a", F_OK), -1);
 }
 
-static void leaves_a_folder_that_is_in_use(void **state)
+TEST_WITH(leaves_a_folder_that_is_in_use, fixture_folder_enter, leave)
 {
-    (void)state;
     size_t topmost;
     assert_int_equal(folders_make("a/b/c", &topmost), 0);
     assert_int_equal(mkdir("a/other", 0777), 0);
@@ -56,9 +48,8 @@ static void leaves_a_folder_that_is_in_use(void **state)
     assert_int_equal(rmdir("a"), 0);
 }
 
-static void leaves_nothing_where_it_fails(void **state)
+TEST_WITH(leaves_nothing_where_it_fails, fixture_folder_enter, leave)
 {
-    (void)state;
     size_t topmost;
     char path[400];
     snprintf(path, sizeof(path), "a/b/%0300d/c", 0);    /* longer than a name may be */
@@ -71,12 +62,4 @@ static void leaves_nothing_where_it_fails(void **state)
     assert_int_equal(unlink("file"), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(makes_what_is_not_there_and_takes_back_no_more, fixture_folder_enter, leave),
-        cmocka_unit_test_setup_teardown(leaves_a_folder_that_is_in_use, fixture_folder_enter, leave),
-        cmocka_unit_test_setup_teardown(leaves_nothing_where_it_fails, fixture_folder_enter, leave),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,23 +1,16 @@
 /* Tests of messages and of escaping. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "stage/log.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test.h"
 
 static char captured[65536];
 
-static void prefixes_errors_and_only_errors(void **state)
+TEST(prefixes_errors_and_only_errors)
 {
-    (void)state;
     struct capture capture;
     capture_begin(&capture);
     log_message(LOG_ERROR, "shard %d: checksum differs", 3);
@@ -26,9 +19,8 @@ static void prefixes_errors_and_only_errors(void **state)
     assert_string_equal(captured, "pipetrain: shard 3: checksum differs\nseed 7\n");
 }
 
-static void another_program_has_its_name_in_errors(void **state)
+TEST(another_program_has_its_name_in_errors)
 {
-    (void)state;
     struct capture capture;
     capture_begin(&capture);
     log_name("pipetrain-convert");
@@ -39,9 +31,8 @@ static void another_program_has_its_name_in_errors(void **state)
     assert_string_equal(captured, "pipetrain-convert: shard 3\nseed 7\n");
 }
 
-static void a_message_is_one_line_whatever_it_holds(void **state)
+TEST(a_message_is_one_line_whatever_it_holds)
 {
-    (void)state;
     struct capture capture;
     capture_begin(&capture);
     log_message(LOG_RUN, "a%sb", "\n\r\t\x1b[31m\x7f");
@@ -49,9 +40,8 @@ static void a_message_is_one_line_whatever_it_holds(void **state)
     assert_string_equal(captured, "a\\x0a\\x0d\\x09\\x1b[31m\\x7fb\n");
 }
 
-static void a_message_keeps_quotes_and_utf8(void **state)
+TEST(a_message_keeps_quotes_and_utf8)
 {
-    (void)state;
     struct capture capture;
     capture_begin(&capture);
     log_message(LOG_RUN, "unknown key 'tr\xc3\xa4in' \\ \"x\"");
@@ -59,9 +49,8 @@ static void a_message_keeps_quotes_and_utf8(void **state)
     assert_string_equal(captured, "unknown key 'tr\xc3\xa4in' \\ \"x\"\n");
 }
 
-static void what_is_no_text_for_people_is_escaped(void **state)
+TEST(what_is_no_text_for_people_is_escaped)
 {
-    (void)state;
     static const struct { const char *text, *shown; } cases[] = {
         { "csi \xc2\x9b" "2J next \xc2\x85 line", "csi \\xc2\\x9b2J next \\xc2\\x85 line" },
         { "\xe2\x80\xa8 and \xe2\x80\xa9", "\\xe2\\x80\\xa8 and \\xe2\\x80\\xa9" },
@@ -88,9 +77,8 @@ static void what_is_no_text_for_people_is_escaped(void **state)
     }
 }
 
-static void a_long_message_is_cut_and_says_so(void **state)
+TEST(a_long_message_is_cut_and_says_so)
 {
-    (void)state;
     static char text[20000];
     memset(text, 'x', sizeof(text) - 1);
     struct capture capture;
@@ -108,9 +96,8 @@ static void a_long_message_is_cut_and_says_so(void **state)
     assert_memory_equal(second + strlen(second) - 8, "\\x0a...\n", 8);
 }
 
-static void a_message_keeps_errno(void **state)
+TEST(a_message_keeps_errno)
 {
-    (void)state;
     struct capture capture;
     capture_begin(&capture);
     errno = EBADMSG;
@@ -119,9 +106,8 @@ static void a_message_keeps_errno(void **state)
     capture_end(&capture, captured, sizeof(captured));
 }
 
-static void escapes_every_byte_that_is_not_plain(void **state)
+TEST(escapes_every_byte_that_is_not_plain)
 {
-    (void)state;
     for (int byte = 0; byte < 256; byte++) {
         const char text = (char)byte;
         char out[8], expected[8];
@@ -132,9 +118,8 @@ static void escapes_every_byte_that_is_not_plain(void **state)
     }
 }
 
-static void escaped_text_fits_any_capacity(void **state)
+TEST(escaped_text_fits_any_capacity)
 {
-    (void)state;
     static const char text[] = "ab\ncd\x80" "e";
     static const char whole[] = "ab\\x0acd\\x80e";
     for (size_t capacity = 0; capacity <= sizeof(whole) + 2; capacity++) {
@@ -154,18 +139,4 @@ static void escaped_text_fits_any_capacity(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prefixes_errors_and_only_errors),
-        cmocka_unit_test(another_program_has_its_name_in_errors),
-        cmocka_unit_test(a_message_is_one_line_whatever_it_holds),
-        cmocka_unit_test(a_message_keeps_quotes_and_utf8),
-        cmocka_unit_test(what_is_no_text_for_people_is_escaped),
-        cmocka_unit_test(a_long_message_is_cut_and_says_so),
-        cmocka_unit_test(a_message_keeps_errno),
-        cmocka_unit_test(escapes_every_byte_that_is_not_plain),
-        cmocka_unit_test(escaped_text_fits_any_capacity),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,16 +1,9 @@
 /* Tests of output that nobody may wait for. Each plays a whole program, from output_start to
  * output_end, in a process of its own whose stdout and stderr are pipes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +14,7 @@
 #include "stage/log.h"
 #include "stage/text/output.h"
 #include "stage/thread.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_long.h"
 
 #define LINE_COUNT 20000
@@ -85,9 +79,8 @@ static void say_a_little(void)
     exit(-output_end());
 }
 
-static void what_is_said_arrives_before_the_end(void **state)
+TEST(what_is_said_arrives_before_the_end)
 {
-    (void)state;
     play(say_a_little);
     expect_exit(0);
     assert_string_equal(said[0], "a table\nits row 1 goes on\n");
@@ -122,9 +115,8 @@ static void keep_stdout(void)
     exit(-rc);
 }
 
-static void a_library_may_keep_stdout(void **state)
+TEST(a_library_may_keep_stdout)
 {
-    (void)state;
     play(keep_stdout);
     expect_exit(0);
     assert_string_equal(said[0], "a table\nlate\nplain\n");
@@ -141,9 +133,8 @@ static void say_nothing(void)
     exit(is_late && test_is_long() ? 97 : -rc);
 }
 
-static void a_program_that_says_nothing_ends_at_once(void **state)
+TEST(a_program_that_says_nothing_ends_at_once)
 {
-    (void)state;
     play(say_nothing);
     expect_exit(0);
 }
@@ -160,9 +151,8 @@ static void say_in_turn(void)
     exit(-output_end());
 }
 
-static void one_file_for_both_keeps_their_order(void **state)
+TEST(one_file_for_both_keeps_their_order)
 {
-    (void)state;
     play(say_in_turn);
     expect_exit(0);
     const char *at = said[0];
@@ -185,9 +175,8 @@ static void say_too_many_messages(void)
     exit(-output_end());
 }
 
-static void messages_that_nobody_reads_hold_nothing_up(void **state)
+TEST(messages_that_nobody_reads_hold_nothing_up)
 {
-    (void)state;
     play(say_too_many_messages);
     expect_exit(0);
     assert_memory_equal(said[1], "message 0 of many", 17);
@@ -202,9 +191,8 @@ static void say_too_many_results(void)
     exit(-output_end());
 }
 
-static void results_that_nobody_reads_are_an_error(void **state)
+TEST(results_that_nobody_reads_are_an_error)
 {
-    (void)state;
     play(say_too_many_results);
     expect_exit(ETIMEDOUT);
     assert_string_equal(said[1], "pipetrain: standard output: not all could be written: nobody reads it\n");
@@ -268,9 +256,8 @@ static void read_a_pipe_late_that_others_do_not_wait_for(void)
     read_late(O_NONBLOCK);
 }
 
-static void what_was_dropped_is_counted_in_its_place(void **state)
+TEST(what_was_dropped_is_counted_in_its_place)
 {
-    (void)state;
     play(read_a_pipe_late);
     expect_exit(0);
     play(read_a_pipe_late_that_others_do_not_wait_for);
@@ -297,9 +284,8 @@ static void say_from_threads(void)
     exit(-output_end());
 }
 
-static void lines_of_threads_never_mix_and_keep_their_order(void **state)
+TEST(lines_of_threads_never_mix_and_keep_their_order)
 {
-    (void)state;
     int next[THREAD_COUNT] = { 0 }, lines = 0;
     play(say_from_threads);
     expect_exit(0);
@@ -321,9 +307,8 @@ static void say_to_a_full_disk(void)
     exit(-output_end());
 }
 
-static void a_full_disk_is_named(void **state)
+TEST(a_full_disk_is_named)
 {
-    (void)state;
     if (access("/dev/full", W_OK) != 0)
         skip();
     play(say_to_a_full_disk);
@@ -333,17 +318,6 @@ static void a_full_disk_is_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_said_arrives_before_the_end),
-        cmocka_unit_test(a_library_may_keep_stdout),
-        cmocka_unit_test(a_program_that_says_nothing_ends_at_once),
-        cmocka_unit_test(one_file_for_both_keeps_their_order),
-        cmocka_unit_test(messages_that_nobody_reads_hold_nothing_up),
-        cmocka_unit_test(results_that_nobody_reads_are_an_error),
-        cmocka_unit_test(what_was_dropped_is_counted_in_its_place),
-        cmocka_unit_test(lines_of_threads_never_mix_and_keep_their_order),
-        cmocka_unit_test(a_full_disk_is_named),
-    };
     signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,26 +1,19 @@
 /* Tests of the queue: nothing lost, nothing twice, order kept, every wait ends. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "stage/queue.h"
 #include "stage/thread.h"
+#include "tests/helpers/test.h"
 
 enum { ITEMS = 600, THREADS_MAX = 4 };
 
 static char things[THREADS_MAX * ITEMS];        /* items are addresses in here */
 
-static void gives_items_in_the_order_they_came_for_any_capacity(void **state)
+TEST(gives_items_in_the_order_they_came_for_any_capacity)
 {
-    (void)state;
     for (size_t capacity = 1; capacity <= 9; capacity++) {
         struct queue *queue;
         void *item = NULL;
@@ -47,17 +40,15 @@ static void gives_items_in_the_order_they_came_for_any_capacity(void **state)
     queue_close(NULL);
 }
 
-static void refuses_a_capacity_that_cannot_be(void **state)
+TEST(refuses_a_capacity_that_cannot_be)
 {
-    (void)state;
     struct queue *queue = NULL;
     assert_int_equal(queue_open(&queue, SIZE_MAX / 2), -ENOMEM);
     assert_null(queue);
 }
 
-static void a_finished_queue_is_drained_and_takes_no_more(void **state)
+TEST(a_finished_queue_is_drained_and_takes_no_more)
 {
-    (void)state;
     struct queue *queue;
     void *item = NULL;
     assert_int_equal(queue_open(&queue, 4), 0);
@@ -74,9 +65,8 @@ static void a_finished_queue_is_drained_and_takes_no_more(void **state)
     queue_close(queue);
 }
 
-static void a_cancelled_queue_gives_nothing_even_when_it_holds_items(void **state)
+TEST(a_cancelled_queue_gives_nothing_even_when_it_holds_items)
 {
-    (void)state;
     struct queue *queue;
     void *item = &things[5];
     assert_int_equal(queue_open(&queue, 4), 0);
@@ -167,9 +157,8 @@ static void check_exchange(int putter_count, int getter_count, size_t capacity)
     queue_close(queue);
 }
 
-static void every_item_arrives_once_and_in_order_for_any_number_of_threads(void **state)
+TEST(every_item_arrives_once_and_in_order_for_any_number_of_threads)
 {
-    (void)state;
     static const size_t capacities[] = { 1, 2, 7, 64 };
     for (int putting = 1; putting <= THREADS_MAX; putting++)
         for (int getting = 1; getting <= THREADS_MAX; getting++)
@@ -214,9 +203,8 @@ static void cancel(struct queue *queue)
     queue_cancel(queue);
 }
 
-static void finishing_and_cancelling_end_every_wait_on_both_sides(void **state)
+TEST(finishing_and_cancelling_end_every_wait_on_both_sides)
 {
-    (void)state;
     check_ends_waits(put_loop, true, cancel, -ECANCELED);
     check_ends_waits(put_loop, true, queue_finish, -ECANCELED);
     check_ends_waits(get_loop, false, cancel, -ECANCELED);
@@ -226,13 +214,5 @@ static void finishing_and_cancelling_end_every_wait_on_both_sides(void **state)
 int main(void)
 {
     alarm(60);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gives_items_in_the_order_they_came_for_any_capacity),
-        cmocka_unit_test(refuses_a_capacity_that_cannot_be),
-        cmocka_unit_test(a_finished_queue_is_drained_and_takes_no_more),
-        cmocka_unit_test(a_cancelled_queue_gives_nothing_even_when_it_holds_items),
-        cmocka_unit_test(every_item_arrives_once_and_in_order_for_any_number_of_threads),
-        cmocka_unit_test(finishing_and_cancelling_end_every_wait_on_both_sides),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,21 +1,14 @@
 /* Tests of counted randomness: the published vectors, and that numbers look drawn. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "stage/random.h"
+#include "tests/helpers/test.h"
 
-static void agrees_with_the_published_vectors(void **state)
+TEST(agrees_with_the_published_vectors)
 {
-    (void)state;
     static const struct {
         uint32_t counter[4], key[2], expected[4];
     } vectors[] = {
@@ -35,9 +28,8 @@ static void agrees_with_the_published_vectors(void **state)
     }
 }
 
-static void the_inline_form_equals_the_function(void **state)
+TEST(the_inline_form_equals_the_function)
 {
-    (void)state;
     enum { COUNT = 1000 };
     static uint32_t mixed[COUNT][4];
     const struct random_key key = random_key(11, RANDOM_DROPOUT, 2);
@@ -54,9 +46,8 @@ static void the_inline_form_equals_the_function(void **state)
     }
 }
 
-static void a_block_may_be_written_over_its_counter(void **state)
+TEST(a_block_may_be_written_over_its_counter)
 {
-    (void)state;
     const struct random_key key = random_key(1, RANDOM_ORDER, 0);
     const uint32_t counter[4] = { 5, 6, 7, 8 };
     uint32_t apart[4], in_place[4] = { 5, 6, 7, 8 };
@@ -71,9 +62,8 @@ static int compare_u64(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void keys_of_all_seeds_uses_and_indexes_differ(void **state)
+TEST(keys_of_all_seeds_uses_and_indexes_differ)
 {
-    (void)state;
     enum { SEEDS = 20, INDEXES = 50, USES = RANDOM_SHUFFLE, COUNT = SEEDS * INDEXES * USES };
     static uint64_t keys[COUNT];
     size_t count = 0;
@@ -89,9 +79,8 @@ static void keys_of_all_seeds_uses_and_indexes_differ(void **state)
         assert_true(keys[i - 1] < keys[i]);
 }
 
-static void one_bit_of_the_seed_changes_half_of_the_key(void **state)
+TEST(one_bit_of_the_seed_changes_half_of_the_key)
 {
-    (void)state;
     unsigned changed = 0;
     for (int bit = 0; bit < 64; bit++) {
         const struct random_key a = random_key(0, RANDOM_WEIGHTS, 0);
@@ -103,9 +92,8 @@ static void one_bit_of_the_seed_changes_half_of_the_key(void **state)
     assert_true(share > 0.46 && share < 0.54);
 }
 
-static void words_of_64_bits_use_the_whole_index(void **state)
+TEST(words_of_64_bits_use_the_whole_index)
 {
-    (void)state;
     const struct random_key key = random_key(3, RANDOM_ORDER, 0);
     assert_true(random_u64(key, 1) != random_u64(key, 1ull << 32 | 1));
     assert_true(random_u64(key, 1) == random_u64(key, 1));
@@ -117,9 +105,8 @@ static void words_of_64_bits_use_the_whole_index(void **state)
     assert_true(any_set == UINT64_MAX && all_set == 0);
 }
 
-static void uniform_numbers_fill_the_unit_interval_evenly(void **state)
+TEST(uniform_numbers_fill_the_unit_interval_evenly)
 {
-    (void)state;
     enum { COUNT = 100000, CELLS = 50 };
     const struct random_key key = random_key(17, RANDOM_WEIGHTS, 4);
     unsigned cells[CELLS] = { 0 };
@@ -136,9 +123,8 @@ static void uniform_numbers_fill_the_unit_interval_evenly(void **state)
     assert_true(chi_square > 20.0 && chi_square < 100.0);   /* 49 degrees of freedom */
 }
 
-static void normal_numbers_have_the_moments_of_the_normal_distribution(void **state)
+TEST(normal_numbers_have_the_moments_of_the_normal_distribution)
 {
-    (void)state;
     enum { COUNT = 200000 };
     const struct random_key key = random_key(19, RANDOM_DRAW, 0);
     double sum = 0.0, squares = 0.0, cubes = 0.0, fourths = 0.0;
@@ -159,17 +145,4 @@ static void normal_numbers_have_the_moments_of_the_normal_distribution(void **st
     assert_true(fabs(within_one / (double)COUNT - 0.6827) < 0.005);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_the_published_vectors),
-        cmocka_unit_test(the_inline_form_equals_the_function),
-        cmocka_unit_test(a_block_may_be_written_over_its_counter),
-        cmocka_unit_test(keys_of_all_seeds_uses_and_indexes_differ),
-        cmocka_unit_test(one_bit_of_the_seed_changes_half_of_the_key),
-        cmocka_unit_test(words_of_64_bits_use_the_whole_index),
-        cmocka_unit_test(uniform_numbers_fill_the_unit_interval_evenly),
-        cmocka_unit_test(normal_numbers_have_the_moments_of_the_normal_distribution),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

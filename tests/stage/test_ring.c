@@ -1,17 +1,10 @@
 /* Tests of the batch ring: places are written by decoders and read by the feeder, in
  * the order of batch numbers, whatever threads and depths do. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -20,6 +13,7 @@
 #include "stage/queue.h"
 #include "stage/ring.h"
 #include "stage/thread.h"
+#include "tests/helpers/test.h"
 
 enum { HEIGHT = 3, WIDTH = 5, CHANNELS = 2, CAPACITY = 23, DEPTH_MAX = 4, THREADS_MAX = 3, CHUNKS = 32 };
 
@@ -79,9 +73,8 @@ static bool places_hold(const struct batch *batch, uint64_t number)
     return true;
 }
 
-static void a_layout_pads_the_labels_and_refuses_what_overflows(void **state)
+TEST(a_layout_pads_the_labels_and_refuses_what_overflows)
 {
-    (void)state;
     struct batch_layout layout;
     assert_int_equal(batch_layout_init(&layout, 28, 28, 1, 1), 0);
     assert_int_equal(layout.sample_bytes, 784);
@@ -100,9 +93,8 @@ static void a_layout_pads_the_labels_and_refuses_what_overflows(void **state)
     assert_int_equal(batch_layout_add_mixes(&layout), -EOVERFLOW);
 }
 
-static void a_batch_is_taken_when_its_last_place_is_written(void **state)
+TEST(a_batch_is_taken_when_its_last_place_is_written)
 {
-    (void)state;
     struct blocks blocks;
     struct ring *ring = ring_make(&blocks, 2);
     const struct span span = span_make(0, 5);
@@ -130,9 +122,8 @@ static void a_batch_is_taken_when_its_last_place_is_written(void **state)
     ring_drop(&blocks, ring, 2);
 }
 
-static void batches_claimed_in_any_order_are_taken_in_theirs(void **state)
+TEST(batches_claimed_in_any_order_are_taken_in_theirs)
 {
-    (void)state;
     static const uint64_t order[] = { 2, 0, 3, 1 };
     struct blocks blocks;
     struct ring *ring = ring_make(&blocks, 4);
@@ -152,9 +143,8 @@ static void batches_claimed_in_any_order_are_taken_in_theirs(void **state)
     ring_drop(&blocks, ring, 4);
 }
 
-static void an_empty_span_is_published_at_once(void **state)
+TEST(an_empty_span_is_published_at_once)
 {
-    (void)state;
     struct blocks blocks;
     struct ring *ring = ring_make(&blocks, 1);
     struct batch *batch, *taken;
@@ -168,9 +158,8 @@ static void an_empty_span_is_published_at_once(void **state)
     ring_drop(&blocks, ring, 1);
 }
 
-static void taking_ends_after_as_many_batches_as_the_run_has(void **state)
+TEST(taking_ends_after_as_many_batches_as_the_run_has)
 {
-    (void)state;
     struct blocks blocks;
     struct ring *ring = ring_make(&blocks, 2);
     struct batch *batch;
@@ -188,9 +177,8 @@ static void taking_ends_after_as_many_batches_as_the_run_has(void **state)
     ring_drop(&blocks, ring, 2);
 }
 
-static void a_ring_may_begin_with_any_batch(void **state)
+TEST(a_ring_may_begin_with_any_batch)
 {
-    (void)state;
     for (uint32_t depth = 1; depth <= DEPTH_MAX; depth++)
         for (uint64_t first = 0; first < 12; first++) {
             struct blocks blocks;
@@ -263,9 +251,8 @@ static bool check_cancel(useconds_t delay_us)
     return counts.claim_waited_ns > 0 && counts.take_waited_ns > 0;
 }
 
-static void cancelling_ends_every_wait(void **state)
+TEST(cancelling_ends_every_wait)
 {
-    (void)state;
     useconds_t delay_us = 1000;
     while (!check_cancel(delay_us)) {       /* until threads really were waiting */
         assert_true(delay_us < 1000000);
@@ -273,9 +260,8 @@ static void cancelling_ends_every_wait(void **state)
     }
 }
 
-static void a_claim_waits_until_the_batch_before_it_in_its_place_is_given_back(void **state)
+TEST(a_claim_waits_until_the_batch_before_it_in_its_place_is_given_back)
 {
-    (void)state;
     struct blocks blocks;
     struct ring *ring = ring_make(&blocks, 1);
     struct waiter waiter = { ring, span_make(1, 1), NULL, 1 };
@@ -312,9 +298,8 @@ static void lose_a_batch(void)
     _exit(0);
 }
 
-static void a_batch_that_never_came_back_is_noticed_even_after_a_cancel(void **state)
+TEST(a_batch_that_never_came_back_is_noticed_even_after_a_cancel)
 {
-    (void)state;
     int status = 0;
     const pid_t child = fork();
     assert_true(child >= 0);
@@ -443,9 +428,8 @@ static void check_mill(int readers, int decoders, uint32_t depth)
     ring_drop(&blocks, mill.ring, depth);
 }
 
-static void every_place_is_right_for_any_readers_decoders_and_depth(void **state)
+TEST(every_place_is_right_for_any_readers_decoders_and_depth)
 {
-    (void)state;
     for (int readers = 1; readers <= THREADS_MAX; readers++)
         for (int decoders = 1; decoders <= THREADS_MAX; decoders++)
             for (uint32_t depth = 1; depth <= DEPTH_MAX; depth++)
@@ -455,17 +439,5 @@ static void every_place_is_right_for_any_readers_decoders_and_depth(void **state
 int main(void)
 {
     alarm(60);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_layout_pads_the_labels_and_refuses_what_overflows),
-        cmocka_unit_test(a_batch_is_taken_when_its_last_place_is_written),
-        cmocka_unit_test(batches_claimed_in_any_order_are_taken_in_theirs),
-        cmocka_unit_test(an_empty_span_is_published_at_once),
-        cmocka_unit_test(taking_ends_after_as_many_batches_as_the_run_has),
-        cmocka_unit_test(a_ring_may_begin_with_any_batch),
-        cmocka_unit_test(cancelling_ends_every_wait),
-        cmocka_unit_test(a_batch_that_never_came_back_is_noticed_even_after_a_cancel),
-        cmocka_unit_test(a_claim_waits_until_the_batch_before_it_in_its_place_is_given_back),
-        cmocka_unit_test(every_place_is_right_for_any_readers_decoders_and_depth),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

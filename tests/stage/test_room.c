@@ -1,11 +1,4 @@
 /* Tests of the proof that there is room, against limits the kernel keeps. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,20 +6,19 @@
 #include <sys/resource.h>
 
 #include "stage/room.h"
+#include "tests/helpers/test.h"
 
 #define MIB ((size_t)1 << 20)
 
-static void without_a_limit_there_is_room(void **state)
+TEST(without_a_limit_there_is_room)
 {
-    (void)state;
     assert_int_equal(room_prove(64 * MIB), 0);
     assert_int_equal(room_prove(SIZE_MAX / 2), -ENOMEM);
 }
 
 /* With so little that the C library itself cannot tell how it went, nothing is asserted meanwhile. */
-static void proved_is_what_a_limit_leaves_and_nothing_is_kept(void **state)
+TEST(proved_is_what_a_limit_leaves_and_nothing_is_kept)
 {
-    (void)state;
     struct rlimit before, limit;
     assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
     limit = before;
@@ -44,9 +36,5 @@ int main(void)
     const char *const sanitizer = getenv("PIPETRAIN_SANITIZER");
     if (sanitizer != NULL && strcmp(sanitizer, "no") != 0)
         return 77;              /* which maps more than any limit */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_a_limit_there_is_room),
-        cmocka_unit_test(proved_is_what_a_limit_leaves_and_nothing_is_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

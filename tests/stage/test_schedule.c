@@ -1,16 +1,10 @@
 /* Tests of the schedule against a list made by walking epochs, batches and samples. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "stage/schedule.h"
+#include "tests/helpers/test.h"
 
 enum { LIST_MAX = 4096 };
 
@@ -149,9 +143,8 @@ static void check_schedule(const struct schedule *schedule)
     assert_int_equal(schedule_find(schedule, UINT64_MAX, 0, &span), -ENODATA);
 }
 
-static void every_batch_is_the_one_a_walk_over_the_samples_finds(void **state)
+TEST(every_batch_is_the_one_a_walk_over_the_samples_finds)
 {
-    (void)state;
     static const uint64_t records[] = { 1, 2, 7, 12, 20 }, evaluations[] = { 0, 1, 6, 13 };
     static const uint64_t steps[] = { 0, 1, 2, 3, 5, 9, 1000 };
     static const uint32_t batches[] = { 1, 3, 4, 7, 50 }, towers[] = { 1, 2, 3, 5, 8 };
@@ -173,9 +166,8 @@ static void every_batch_is_the_one_a_walk_over_the_samples_finds(void **state)
                                 });
 }
 
-static void counts_of_a_well_known_run(void **state)
+TEST(counts_of_a_well_known_run)
 {
-    (void)state;
     const struct schedule schedule = {
         .records = { 60000, 10000 }, .batch = 128, .towers = 3, .epochs = 12
     };
@@ -192,9 +184,8 @@ static void counts_of_a_well_known_run(void **state)
     assert_true(span.last_of_pass);
 }
 
-static void pairs_are_never_parted(void **state)
+TEST(pairs_are_never_parted)
 {
-    (void)state;
     const struct schedule schedule = { .records = { 107, 0 }, .batch = 100, .towers = 3, .epochs = 1, .pairs = true };
     static const uint32_t counts[2][3] = { { 34, 34, 32 }, { 4, 2, 1 } };
     struct span span;
@@ -206,9 +197,8 @@ static void pairs_are_never_parted(void **state)
         }
 }
 
-static void steps_ending_inside_an_epoch_end_with_an_evaluation(void **state)
+TEST(steps_ending_inside_an_epoch_end_with_an_evaluation)
 {
-    (void)state;
     const struct schedule schedule = { .records = { 100, 10 }, .batch = 10, .towers = 1, .epochs = 5, .steps = 13 };
     struct span span;
     assert_int_equal(schedule_batch_count(&schedule), 13 + 2);
@@ -222,9 +212,8 @@ static void steps_ending_inside_an_epoch_end_with_an_evaluation(void **state)
     assert_int_equal(schedule_find(&schedule, 15, 0, &span), -ENODATA);
 }
 
-static void behind_the_last_step_of_an_epoch_are_two_places(void **state)
+TEST(behind_the_last_step_of_an_epoch_are_two_places)
 {
-    (void)state;
     const struct schedule schedule = { .records = { 95, 12 }, .batch = 10, .towers = 1, .epochs = 3 };
     const uint64_t per_epoch = 10 + 2;
     uint64_t number;
@@ -240,9 +229,8 @@ static void behind_the_last_step_of_an_epoch_are_two_places(void **state)
     assert_int_equal(number, schedule_batch_count(&schedule));
 }
 
-static void places_the_run_does_not_have_are_refused(void **state)
+TEST(places_the_run_does_not_have_are_refused)
 {
-    (void)state;
     const struct schedule schedule = { .records = { 95, 12 }, .batch = 10, .towers = 1, .epochs = 3, .steps = 25 };
     static const struct position bad[] = {
         { 0, 11, 0 }, { 1, 9, 0 }, { 1, 21, 0 }, { 2, 26, 0 }, { 3, 25, 0 }, { 3, 30, 0 }, { 4, 40, 0 },
@@ -255,9 +243,8 @@ static void places_the_run_does_not_have_are_refused(void **state)
     assert_int_equal(number, 77);
 }
 
-static void a_shorter_and_a_longer_run_agree_on_the_places_they_both_have(void **state)
+TEST(a_shorter_and_a_longer_run_agree_on_the_places_they_both_have)
 {
-    (void)state;
     struct schedule shorter = { .records = { 95, 12 }, .batch = 10, .towers = 1, .epochs = 3, .steps = 17 };
     struct schedule longer = shorter;
     longer.steps = 30;
@@ -270,9 +257,8 @@ static void a_shorter_and_a_longer_run_agree_on_the_places_they_both_have(void *
     assert_int_equal(span.step, 17);
 }
 
-static void a_run_without_a_full_batch_has_no_batches(void **state)
+TEST(a_run_without_a_full_batch_has_no_batches)
 {
-    (void)state;
     const struct schedule schedule = {
         .records = { 9, 5 }, .batch = 10, .towers = 2, .epochs = 3, .drop_last = true
     };
@@ -283,9 +269,8 @@ static void a_run_without_a_full_batch_has_no_batches(void **state)
     assert_int_equal(schedule_find(&schedule, 0, 0, &span), -ENODATA);
 }
 
-static void without_training_records_there_is_one_evaluation(void **state)
+TEST(without_training_records_there_is_one_evaluation)
 {
-    (void)state;
     const struct schedule schedule = { .records = { 0, 25 }, .batch = 10, .towers = 2, .epochs = 3 };
     static const uint32_t counts[3][2] = { { 5, 5 }, { 5, 5 }, { 3, 2 } };
     struct span span;
@@ -305,9 +290,8 @@ static void without_training_records_there_is_one_evaluation(void **state)
     assert_int_equal(schedule_find(&schedule, 3, 0, &span), -ENODATA);
 }
 
-static void numbers_may_be_large(void **state)
+TEST(numbers_may_be_large)
 {
-    (void)state;
     const uint64_t records = 1ull << 40;
     const struct schedule schedule = {
         .records = { records, 0 }, .batch = UINT32_MAX, .towers = 1000, .epochs = 100000
@@ -321,19 +305,4 @@ static void numbers_may_be_large(void **state)
     assert_int_equal(schedule_find(&schedule, steps * 100000, 0, &span), -ENODATA);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_batch_is_the_one_a_walk_over_the_samples_finds),
-        cmocka_unit_test(counts_of_a_well_known_run),
-        cmocka_unit_test(pairs_are_never_parted),
-        cmocka_unit_test(steps_ending_inside_an_epoch_end_with_an_evaluation),
-        cmocka_unit_test(behind_the_last_step_of_an_epoch_are_two_places),
-        cmocka_unit_test(places_the_run_does_not_have_are_refused),
-        cmocka_unit_test(a_shorter_and_a_longer_run_agree_on_the_places_they_both_have),
-        cmocka_unit_test(a_run_without_a_full_batch_has_no_batches),
-        cmocka_unit_test(without_training_records_there_is_one_evaluation),
-        cmocka_unit_test(numbers_may_be_large),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,16 +1,9 @@
 /* Tests of staging slots and of the feeder that fills them, on the kind of device that
  * test_device_kind.h says and on the null device. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +11,7 @@
 #include "stage/feeder.h"
 #include "stage/thread.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 
 enum { SIDE = 4, CAPACITY = 13, CLASSES = 10, DEPTH_MAX = 3, RING_DEPTH = 2, TOWERS_MAX = 8 };
@@ -47,9 +41,8 @@ static struct slots *slots_make(struct device *device, uint32_t depth)
     return slots;
 }
 
-static void slots_come_round_in_one_cycle_on_both_sides(void **state)
+TEST(slots_come_round_in_one_cycle_on_both_sides)
 {
-    (void)state;
     for (uint32_t depth = 1; depth <= DEPTH_MAX; depth++) {
         struct device *device = device_make(test_device_ops());
         struct slots *slots = slots_make(device, depth);
@@ -83,9 +76,8 @@ static void slots_come_round_in_one_cycle_on_both_sides(void **state)
     slots_close(NULL);
 }
 
-static void a_slot_has_its_own_aligned_memory_and_events(void **state)
+TEST(a_slot_has_its_own_aligned_memory_and_events)
 {
-    (void)state;
     const struct batch_layout layout = layout_make();
     struct device *device = device_make(test_device_ops());
     struct slots *slots = slots_make(device, 2);
@@ -105,9 +97,8 @@ static void a_slot_has_its_own_aligned_memory_and_events(void **state)
     device->ops->close(device);
 }
 
-static void a_finished_staging_area_is_drained(void **state)
+TEST(a_finished_staging_area_is_drained)
 {
-    (void)state;
     struct device *device = device_make(test_device_ops());
     struct slots *slots = slots_make(device, 2);
     struct slot *slot;
@@ -178,9 +169,8 @@ static void check_ends(void (*loop)(void *arg), bool is_full, void (*end)(struct
     }
 }
 
-static void every_wait_ends_from_either_side(void **state)
+TEST(every_wait_ends_from_either_side)
 {
-    (void)state;
     check_ends(empty_loop, true, slots_end, -ENODATA);
     check_ends(empty_loop, true, cancel, -ECANCELED);
     check_ends(take_loop, false, slots_finish, -ENODATA);
@@ -367,17 +357,15 @@ static const struct schedule schedules[] = {
 };
 enum { SCHEDULES = sizeof(schedules) / sizeof(schedules[0]) };
 
-static void every_batch_of_the_schedule_reaches_the_tower_in_order(void **state)
+TEST(every_batch_of_the_schedule_reaches_the_tower_in_order)
 {
-    (void)state;
     for (size_t i = 0; i < SCHEDULES; i++)
         for (uint32_t tower = 0; tower < schedules[i].towers; tower++)
             check_lane(test_device_ops(), &schedules[i], tower);
 }
 
-static void a_run_that_begins_with_any_batch_feeds_those_from_it_on(void **state)
+TEST(a_run_that_begins_with_any_batch_feeds_those_from_it_on)
 {
-    (void)state;
     for (size_t i = 0; i < SCHEDULES; i++)
         for (uint64_t first = 0; first <= schedule_batch_count(&schedules[i]); first++) {
             struct schedule schedule = schedules[i];
@@ -393,9 +381,8 @@ static void reader_call(void *arg)
     sem_wait(arg);
 }
 
-static void a_slot_is_not_written_before_its_last_reader_is_through(void **state)
+TEST(a_slot_is_not_written_before_its_last_reader_is_through)
 {
-    (void)state;
     struct lane lane;
     struct slot *slot, *again;
     struct stream *reader;
@@ -433,9 +420,8 @@ static void a_slot_is_not_written_before_its_last_reader_is_through(void **state
     assert_in_range(lane.counts.copy_ns, 1, READER_US * 1000 - 1);
 }
 
-static void on_the_null_device_everything_but_the_samples_arrives(void **state)
+TEST(on_the_null_device_everything_but_the_samples_arrives)
 {
-    (void)state;
     for (size_t i = 0; i < SCHEDULES; i++)
         check_lane(&device_null_ops, &schedules[i], 0);
 }
@@ -479,9 +465,8 @@ static void draw_synthetic(struct drawn *drawn, const struct schedule *schedule,
     assert_int_equal(lane.counts.wait_batch_ns, 0);
 }
 
-static void synthetic_input_is_the_same_in_every_run_and_differs_between_towers(void **state)
+TEST(synthetic_input_is_the_same_in_every_run_and_differs_between_towers)
 {
-    (void)state;
     const struct schedule *schedule = &schedules[1];
     static struct drawn first, again, other;
     draw_synthetic(&first, schedule, 0);
@@ -502,9 +487,8 @@ static void synthetic_input_is_the_same_in_every_run_and_differs_between_towers(
     assert_true(mean > 100 && mean < 155);
 }
 
-static void synthetic_input_is_the_same_whichever_batch_comes_first(void **state)
+TEST(synthetic_input_is_the_same_whichever_batch_comes_first)
 {
-    (void)state;
     struct schedule schedule = schedules[1];
     static struct drawn whole, part;
     draw_synthetic(&whole, &schedule, 2);
@@ -516,9 +500,8 @@ static void synthetic_input_is_the_same_whichever_batch_comes_first(void **state
     }
 }
 
-static void a_tower_that_ends_early_ends_its_feeder(void **state)
+TEST(a_tower_that_ends_early_ends_its_feeder)
 {
-    (void)state;
     for (int synthetic = 0; synthetic <= 1; synthetic++)
         for (uint64_t taken = 0; taken < 6; taken++) {
             struct lane lane;
@@ -549,9 +532,8 @@ static void noting_bind(struct device *device)
     bound.count++;
 }
 
-static void a_feeder_binds_its_thread_to_its_device(void **state)
+TEST(a_feeder_binds_its_thread_to_its_device)
 {
-    (void)state;
     struct device_ops noting = *test_device_ops();
     noting.bind = noting_bind;
     struct lane lane;
@@ -573,9 +555,8 @@ static int failing_copy(struct stream *stream, void *to, const void *from, size_
     return -EIO;
 }
 
-static void a_copy_that_fails_ends_the_run_and_names_the_batch(void **state)
+TEST(a_copy_that_fails_ends_the_run_and_names_the_batch)
 {
-    (void)state;
     struct device_ops failing = *test_device_ops();
     failing.copy = failing_copy;
     for (int synthetic = 0; synthetic <= 1; synthetic++) {
@@ -598,9 +579,8 @@ static void a_copy_that_fails_ends_the_run_and_names_the_batch(void **state)
     }
 }
 
-static void a_failure_elsewhere_ends_the_feeder_wherever_it_waits(void **state)
+TEST(a_failure_elsewhere_ends_the_feeder_wherever_it_waits)
 {
-    (void)state;
     for (uint64_t taken = 0; taken < 6; taken++) {
         struct lane lane;
         struct slot *slot;
@@ -628,21 +608,5 @@ int main(void)
 {
     alarm(60);
     test_device_ops();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slots_come_round_in_one_cycle_on_both_sides),
-        cmocka_unit_test(a_slot_has_its_own_aligned_memory_and_events),
-        cmocka_unit_test(a_finished_staging_area_is_drained),
-        cmocka_unit_test(every_wait_ends_from_either_side),
-        cmocka_unit_test(every_batch_of_the_schedule_reaches_the_tower_in_order),
-        cmocka_unit_test(a_run_that_begins_with_any_batch_feeds_those_from_it_on),
-        cmocka_unit_test(a_slot_is_not_written_before_its_last_reader_is_through),
-        cmocka_unit_test(on_the_null_device_everything_but_the_samples_arrives),
-        cmocka_unit_test(synthetic_input_is_the_same_in_every_run_and_differs_between_towers),
-        cmocka_unit_test(synthetic_input_is_the_same_whichever_batch_comes_first),
-        cmocka_unit_test(a_tower_that_ends_early_ends_its_feeder),
-        cmocka_unit_test(a_feeder_binds_its_thread_to_its_device),
-        cmocka_unit_test(a_copy_that_fails_ends_the_run_and_names_the_batch),
-        cmocka_unit_test(a_failure_elsewhere_ends_the_feeder_wherever_it_waits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

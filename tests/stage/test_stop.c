@@ -1,14 +1,7 @@
 /* Tests of how a run ends: the first error wins and every wait ends. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,12 +10,12 @@
 #include "stage/stop.h"
 #include "stage/thread.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test.h"
 
 static char captured[65536];
 
-static void a_new_run_has_not_failed(void **state)
+TEST(a_new_run_has_not_failed)
 {
-    (void)state;
     struct stop *stop;
     assert_int_equal(stop_open(&stop), 0);
     assert_false(stop_failed(stop));
@@ -32,9 +25,8 @@ static void a_new_run_has_not_failed(void **state)
     stop_close(NULL);
 }
 
-static void what_the_system_has_no_more_of_has_a_code_of_its_own(void **state)
+TEST(what_the_system_has_no_more_of_has_a_code_of_its_own)
 {
-    (void)state;
     assert_int_equal(exit_code_of(-ENOMEM, EXIT_CODE_DEVICE), EXIT_CODE_MEMORY);
     assert_int_equal(exit_code_of(-EAGAIN, EXIT_CODE_INTERNAL), EXIT_CODE_MEMORY);
     assert_int_equal(exit_code_of(-EMFILE, EXIT_CODE_DATA), EXIT_CODE_MEMORY);
@@ -44,9 +36,8 @@ static void what_the_system_has_no_more_of_has_a_code_of_its_own(void **state)
     assert_string_equal(exit_cause(-EIO), strerror(EIO));
 }
 
-static void the_first_error_wins_and_is_printed_once(void **state)
+TEST(the_first_error_wins_and_is_printed_once)
 {
-    (void)state;
     struct stop *stop;
     struct capture capture;
     assert_int_equal(stop_open(&stop), 0);
@@ -78,9 +69,8 @@ static void closer_note(void *arg)
     closer->log->order[closer->log->count++] = closer->name;
 }
 
-static void runs_every_closer_once_in_the_order_of_registration(void **state)
+TEST(runs_every_closer_once_in_the_order_of_registration)
 {
-    (void)state;
     struct stop *stop;
     struct closer_log log = { { 0 }, 0 };
     struct named_closer closers[20];
@@ -99,9 +89,8 @@ static void runs_every_closer_once_in_the_order_of_registration(void **state)
     stop_close(stop);
 }
 
-static void what_is_registered_after_the_failure_is_closed_at_once(void **state)
+TEST(what_is_registered_after_the_failure_is_closed_at_once)
 {
-    (void)state;
     struct stop *stop;
     struct closer_log log = { { 0 }, 0 };
     struct named_closer late = { &log, 'x' };
@@ -115,9 +104,8 @@ static void what_is_registered_after_the_failure_is_closed_at_once(void **state)
     stop_close(stop);
 }
 
-static void closers_that_were_forgotten_are_not_called(void **state)
+TEST(closers_that_were_forgotten_are_not_called)
 {
-    (void)state;
     struct stop *stop;
     struct closer_log log = { { 0 }, 0 };
     struct named_closer before = { &log, 'b' }, after = { &log, 'a' };
@@ -134,9 +122,8 @@ static void closers_that_were_forgotten_are_not_called(void **state)
     stop_close(stop);
 }
 
-static void closers_of_what_is_withdrawn_are_not_called(void **state)
+TEST(closers_of_what_is_withdrawn_are_not_called)
 {
-    (void)state;
     struct stop *stop;
     struct closer_log log = { { 0 }, 0 };
     struct named_closer stays = { &log, 's' }, goes = { &log, 'g' };
@@ -174,9 +161,8 @@ static void fail_slowly(void *arg)
 }
 
 /* What is released next must not be in the hands of a closer. */
-static void withdrawing_waits_for_closers_that_run(void **state)
+TEST(withdrawing_waits_for_closers_that_run)
 {
-    (void)state;
     for (int round = 0; round < 2; round++) {
         struct slow_failure failure = { .stop = NULL };
         struct closer_log log = { { 0 }, 0 };
@@ -221,9 +207,8 @@ static void fail_loop(void *arg)
     failer->result = stop_fail(failer->stop, (enum exit_code)(failer->number + 1), "thread %d", failer->number);
 }
 
-static void of_errors_at_the_same_time_exactly_one_wins(void **state)
+TEST(of_errors_at_the_same_time_exactly_one_wins)
 {
-    (void)state;
     for (int round = 0; round < 20; round++) {
         struct stop *stop;
         struct closer_log log = { { 0 }, 0 };
@@ -267,9 +252,8 @@ static void get_loop(void *arg)
     getter->result = queue_get(getter->queue, &item);
 }
 
-static void a_failure_ends_a_thread_that_waits_in_a_queue(void **state)
+TEST(a_failure_ends_a_thread_that_waits_in_a_queue)
 {
-    (void)state;
     struct stop *stop;
     struct getter getter = { NULL, 0 };
     struct thread *thread;
@@ -288,9 +272,8 @@ static void a_failure_ends_a_thread_that_waits_in_a_queue(void **state)
     stop_close(stop);
 }
 
-static void a_message_longer_than_its_room_is_kept_cut(void **state)
+TEST(a_message_longer_than_its_room_is_kept_cut)
 {
-    (void)state;
     static char text[9000];
     memset(text, 'y', sizeof(text) - 1);
     struct stop *stop;
@@ -308,18 +291,5 @@ static void a_message_longer_than_its_room_is_kept_cut(void **state)
 int main(void)
 {
     alarm(60);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_new_run_has_not_failed),
-        cmocka_unit_test(what_the_system_has_no_more_of_has_a_code_of_its_own),
-        cmocka_unit_test(the_first_error_wins_and_is_printed_once),
-        cmocka_unit_test(runs_every_closer_once_in_the_order_of_registration),
-        cmocka_unit_test(what_is_registered_after_the_failure_is_closed_at_once),
-        cmocka_unit_test(closers_that_were_forgotten_are_not_called),
-        cmocka_unit_test(closers_of_what_is_withdrawn_are_not_called),
-        cmocka_unit_test(withdrawing_waits_for_closers_that_run),
-        cmocka_unit_test(of_errors_at_the_same_time_exactly_one_wins),
-        cmocka_unit_test(a_failure_ends_a_thread_that_waits_in_a_queue),
-        cmocka_unit_test(a_message_longer_than_its_room_is_kept_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

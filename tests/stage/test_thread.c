@@ -1,18 +1,12 @@
 /* Tests of named threads. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/resource.h>
 
 #include "stage/thread.h"
+#include "tests/helpers/test.h"
 
 struct seen { char name[16]; int niceness, before, error; bool takes_signals, takes_mistakes; };
 
@@ -40,18 +34,16 @@ static struct seen seen_by(const char *name)
     return seen;
 }
 
-static void it_has_its_name_and_only_signals_of_its_own_mistakes(void **state)
+TEST(it_has_its_name_and_only_signals_of_its_own_mistakes)
 {
-    (void)state;
     assert_string_equal(seen_by("decoder12").name, "decoder12");
     assert_string_equal(seen_by("a name of more than 15").name, "a name of more ");
     assert_false(seen_by("decoder12").takes_signals);
     assert_true(seen_by("decoder12").takes_mistakes);
 }
 
-static void it_alone_gives_way(void **state)
+TEST(it_alone_gives_way)
 {
-    (void)state;
     const int own = getpriority(PRIO_PROCESS, 0), wanted = own + THREAD_WAY;
     for (int i = 0; i < 2; i++) {
         const struct seen seen = seen_by("decoder0");
@@ -62,11 +54,4 @@ static void it_alone_gives_way(void **state)
     assert_int_equal(getpriority(PRIO_PROCESS, 0), own);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_has_its_name_and_only_signals_of_its_own_mistakes),
-        cmocka_unit_test(it_alone_gives_way),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,14 +1,9 @@
 /* The recorder: what is kept, in which order, and that a thread may look while others record. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "stage/thread.h"
 #include "stage/trace/trace.h"
+#include "tests/helpers/test.h"
 
 #define ENTRIES 8u
 
@@ -40,9 +35,8 @@ static void expect_batches(const struct trace *trace, uint32_t track, uint64_t f
     }
 }
 
-static void keeps_the_newest_entries_in_their_order(void **state)
+TEST(keeps_the_newest_entries_in_their_order)
 {
-    (void)state;
     struct trace *const trace = trace_make((struct trace_spec){ .tracks = 1, .entries = ENTRIES, .end = UINT64_MAX,
                                                                 .keeps_last = true });
     struct trace_track *const track = trace_track_add(trace, TRACE_DECODER, 3);
@@ -55,9 +49,8 @@ static void keeps_the_newest_entries_in_their_order(void **state)
     trace_close(trace);
 }
 
-static void a_full_window_takes_no_more(void **state)
+TEST(a_full_window_takes_no_more)
 {
-    (void)state;
     struct trace *const trace = trace_make((struct trace_spec){ .tracks = 1, .entries = ENTRIES, .end = UINT64_MAX });
     struct trace_track *const track = trace_track_add(trace, TRACE_DECODER, 0);
     for (uint64_t n = 0; n < ENTRIES + 5; n++)
@@ -66,9 +59,8 @@ static void a_full_window_takes_no_more(void **state)
     trace_close(trace);
 }
 
-static void records_the_batches_of_the_window_only(void **state)
+TEST(records_the_batches_of_the_window_only)
 {
-    (void)state;
     struct trace *const trace = trace_make((struct trace_spec){ .tracks = 1, .entries = ENTRIES, .first = 4,
                                                                 .end = 7 });
     struct trace_track *const track = trace_track_add(trace, TRACE_DECODER, 0);
@@ -78,9 +70,8 @@ static void records_the_batches_of_the_window_only(void **state)
     trace_close(trace);
 }
 
-static void tracks_are_told_apart_and_limited(void **state)
+TEST(tracks_are_told_apart_and_limited)
 {
-    (void)state;
     struct trace *const trace = trace_make((struct trace_spec){ .tracks = 2, .entries = ENTRIES, .end = UINT64_MAX });
     struct trace_track *const one = trace_track_add(trace, TRACE_READER, 0);
     struct trace_track *const other = trace_track_add(trace, TRACE_TOWER, 5);
@@ -99,9 +90,8 @@ static void tracks_are_told_apart_and_limited(void **state)
     trace_close(trace);
 }
 
-static void nothing_happens_without_a_trace(void **state)
+TEST(nothing_happens_without_a_trace)
 {
-    (void)state;
     struct trace_track *const track = trace_track_add(NULL, TRACE_READER, 0);
     assert_null(track);
     assert_int_equal(trace_now(track), 0);
@@ -110,9 +100,8 @@ static void nothing_happens_without_a_trace(void **state)
     trace_close(NULL);
 }
 
-static void spans_end_now_and_counters_last_no_time(void **state)
+TEST(spans_end_now_and_counters_last_no_time)
 {
-    (void)state;
     struct trace *const trace = trace_make((struct trace_spec){ .tracks = 1, .entries = ENTRIES, .end = UINT64_MAX });
     struct trace_track *const track = trace_track_add(trace, TRACE_FEEDER, 0);
     const uint64_t begun_ns = trace_now(track);
@@ -144,9 +133,8 @@ static void write_loop(void *arg)
         put(writer->track, n);
 }
 
-static void entries_are_whole_while_others_are_recorded(void **state)
+TEST(entries_are_whole_while_others_are_recorded)
 {
-    (void)state;
     struct trace *const trace = trace_make((struct trace_spec){ .tracks = 2, .entries = MANY, .end = UINT64_MAX });
     struct writer writers[2];
     struct trace_look look = { .count = 0 };
@@ -166,26 +154,12 @@ static void entries_are_whole_while_others_are_recorded(void **state)
     trace_close(trace);
 }
 
-static void everything_has_words(void **state)
+TEST(everything_has_words)
 {
-    (void)state;
     for (int kind = 0; kind < TRACE_KIND_COUNT; kind++)
         assert_non_null(trace_kind_words((enum trace_kind)kind));
     for (int name = 0; name < TRACE_NAME_COUNT; name++)
         assert_non_null(trace_name_words((enum trace_name)name));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeps_the_newest_entries_in_their_order),
-        cmocka_unit_test(a_full_window_takes_no_more),
-        cmocka_unit_test(records_the_batches_of_the_window_only),
-        cmocka_unit_test(tracks_are_told_apart_and_limited),
-        cmocka_unit_test(nothing_happens_without_a_trace),
-        cmocka_unit_test(spans_end_now_and_counters_last_no_time),
-        cmocka_unit_test(entries_are_whole_while_others_are_recorded),
-        cmocka_unit_test(everything_has_words),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

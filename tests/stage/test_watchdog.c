@@ -1,15 +1,8 @@
 /* Tests of the watchdog: a thread that hangs in a call or a wait fails the run, one that waits for anything else does
  * not, nor does a process that was paused; and a process that cannot end is ended. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -19,6 +12,7 @@
 #include "stage/thread.h"
 #include "stage/watchdog.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test.h"
 
 enum { DEADLINE_MS = 200, LONG_US = 4 * DEADLINE_MS * 1000, BEAT_US = 10000, STEPS = LONG_US / BEAT_US };
 
@@ -46,9 +40,8 @@ static int close_run(void **state)
     return 0;
 }
 
-static void a_thread_outside_of_marks_may_take_as_long_as_it_likes(void **state)
+TEST_WITH(a_thread_outside_of_marks_may_take_as_long_as_it_likes, open_run, close_run)
 {
-    (void)state;
     heartbeat_adopt(first);
     heartbeat_at("step", 1);
     heartbeat_begin("call");
@@ -57,9 +50,8 @@ static void a_thread_outside_of_marks_may_take_as_long_as_it_likes(void **state)
     assert_false(stop_failed(stop));
 }
 
-static void many_short_calls_are_progress(void **state)
+TEST_WITH(many_short_calls_are_progress, open_run, close_run)
 {
-    (void)state;
     heartbeat_adopt(first);
     for (uint32_t i = 0; i < STEPS; i++) {
         heartbeat_begin("call");
@@ -69,9 +61,8 @@ static void many_short_calls_are_progress(void **state)
     assert_false(stop_failed(stop));
 }
 
-static void a_wait_that_beats_is_progress(void **state)
+TEST_WITH(a_wait_that_beats_is_progress, open_run, close_run)
 {
-    (void)state;
     heartbeat_adopt(first);
     heartbeat_begin_wait("waiting");
     for (uint32_t i = 0; i < STEPS; i++) {
@@ -82,9 +73,8 @@ static void a_wait_that_beats_is_progress(void **state)
     assert_false(stop_failed(stop));
 }
 
-static void waits_of_threads_that_ignore_them_are_not_watched(void **state)
+TEST_WITH(waits_of_threads_that_ignore_them_are_not_watched, open_run, close_run)
 {
-    (void)state;
     first->ignores_waits = true;
     heartbeat_adopt(first);
     heartbeat_begin_wait("waiting");
@@ -148,9 +138,8 @@ static void stay_in_a_call(void)
     heartbeat_end();
 }
 
-static void a_call_that_does_not_return_fails_the_run(void **state)
+TEST(a_call_that_does_not_return_fails_the_run)
 {
-    (void)state;
     assert_int_equal(run_apart(stay_in_a_call), EXIT_CODE_STALL);
     assert_said("pipetrain: tower 1 (gpu1): no progress for 0.2 s (sync.deadline) in step 345: cudaLaunch; "
                 "the run ends\n");
@@ -171,9 +160,8 @@ static void ask_without_end(void)
     heartbeat_end_wait();
 }
 
-static void questions_within_a_wait_are_no_progress(void **state)
+TEST(questions_within_a_wait_are_no_progress)
 {
-    (void)state;
     assert_int_equal(run_apart(ask_without_end), EXIT_CODE_STALL);
     assert_said("tower 0 (gpu0): no progress for 0.2 s (sync.deadline) while planning: waiting for an event");
 }
@@ -187,9 +175,8 @@ static void hang(void)
         pause();
 }
 
-static void a_process_that_cannot_end_is_ended(void **state)
+TEST(a_process_that_cannot_end_is_ended)
 {
-    (void)state;
     assert_int_equal(run_apart(hang), EXIT_CODE_STALL);
     assert_said("tower 0 (gpu0): no progress for 0.2 s (sync.deadline) in step 3: cudaMalloc; the run ends\n");
     assert_said("tower 0 (gpu0) still hangs in step 3: cudaMalloc; the process ends here\n");
@@ -201,9 +188,8 @@ static void fail_and_hang(void)
     hang();
 }
 
-static void a_run_that_failed_before_keeps_its_exit_code(void **state)
+TEST(a_run_that_failed_before_keeps_its_exit_code)
 {
-    (void)state;
     assert_int_equal(run_apart(fail_and_hang), EXIT_CODE_DEVICE);
     assert_said("still hangs in step 3: cudaMalloc");
 }
@@ -226,9 +212,8 @@ static void stall_and_never_exit(void)
     never_exit();
 }
 
-static void a_process_that_hangs_in_its_clean_up_is_ended(void **state)
+TEST(a_process_that_hangs_in_its_clean_up_is_ended)
 {
-    (void)state;
     assert_int_equal(run_apart(stall_and_never_exit), EXIT_CODE_STALL);
     assert_said("the process still hangs");
 }
@@ -243,9 +228,8 @@ static void leave_work_behind(void)
     never_exit();
 }
 
-static void so_is_one_of_a_run_that_failed_and_left_work_behind(void **state)
+TEST(so_is_one_of_a_run_that_failed_and_left_work_behind)
 {
-    (void)state;
     assert_int_equal(run_apart(leave_work_behind), EXIT_CODE_DATA);
     assert_said("the process still hangs");
 }
@@ -270,9 +254,8 @@ static void hang_twice(void)
         thread_join(threads[i]);
 }
 
-static void all_that_hang_are_named_in_one_message(void **state)
+TEST(all_that_hang_are_named_in_one_message)
 {
-    (void)state;
     assert_int_equal(run_apart(hang_twice), EXIT_CODE_STALL);
     *strchr(messages, '\n') = '\0';
     assert_said("tower 0 (gpu0)");
@@ -280,9 +263,8 @@ static void all_that_hang_are_named_in_one_message(void **state)
 }
 
 /* The clock has run on for longer than the deadline, and the thread is in one call all the time. */
-static void a_paused_process_is_not_late(void **state)
+TEST(a_paused_process_is_not_late)
 {
-    (void)state;
     int status;
     const pid_t child = fork();
     if (child == 0) {
@@ -305,9 +287,8 @@ static void a_paused_process_is_not_late(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void threads_without_a_heartbeat_mark_nothing(void **state)
+TEST(threads_without_a_heartbeat_mark_nothing)
 {
-    (void)state;
     assert_null(heartbeat_adopt(NULL));
     heartbeat_at("step", 1);
     heartbeat_begin("call");
@@ -318,22 +299,6 @@ static void threads_without_a_heartbeat_mark_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        /* First: they fork. */
-        cmocka_unit_test(a_paused_process_is_not_late),
-        cmocka_unit_test(a_call_that_does_not_return_fails_the_run),
-        cmocka_unit_test(questions_within_a_wait_are_no_progress),
-        cmocka_unit_test(a_process_that_cannot_end_is_ended),
-        cmocka_unit_test(a_run_that_failed_before_keeps_its_exit_code),
-        cmocka_unit_test(a_process_that_hangs_in_its_clean_up_is_ended),
-        cmocka_unit_test(so_is_one_of_a_run_that_failed_and_left_work_behind),
-        cmocka_unit_test(all_that_hang_are_named_in_one_message),
-        cmocka_unit_test_setup_teardown(a_thread_outside_of_marks_may_take_as_long_as_it_likes, open_run, close_run),
-        cmocka_unit_test_setup_teardown(many_short_calls_are_progress, open_run, close_run),
-        cmocka_unit_test_setup_teardown(a_wait_that_beats_is_progress, open_run, close_run),
-        cmocka_unit_test_setup_teardown(waits_of_threads_that_ignore_them_are_not_watched, open_run, close_run),
-        cmocka_unit_test(threads_without_a_heartbeat_mark_nothing),
-    };
     alarm(60);
-    return cmocka_run_group_tests_name("watchdog", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

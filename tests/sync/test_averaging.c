@@ -1,18 +1,12 @@
 /* Tests of mode averaging with whole towers: a mean at every step is mode replicated, a mean is
  * weighted by samples, and towers are one model at every end of a run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/trainer_rig.h"
 
@@ -82,9 +76,8 @@ static void assert_near(const float *weights, const float *expected, size_t coun
             fail_msg("weight %zu is %.9g, not %.9g", i, (double)weights[i], (double)expected[i]);
 }
 
-static void a_mean_at_every_step_is_what_replicated_towers_do(void **state)
+TEST(a_mean_at_every_step_is_what_replicated_towers_do)
 {
-    (void)state;
     static struct outcome averaged, replicated;
     static const struct optimizer *const rules[] = { &sgd, &momentum, &nesterov };
     for (uint32_t towers = 1; towers <= towers_max; towers++)
@@ -111,10 +104,9 @@ static void run_averaged(struct outcome *outcome, const struct schedule *schedul
 }
 
 /* What a run leaves are the averages. */
-static void averages_of_weights_are_those_of_one_tower(void **state)
+TEST(averages_of_weights_are_those_of_one_tower)
 {
     static struct outcome plain, one, many;
-    (void)state;
     const struct schedule alone = uneven(1);
     run(&plain, &alone, SYNC_REPLICATED, 1, &momentum);
     run_averaged(&one, &alone, SYNC_REPLICATED, 1, false);
@@ -134,9 +126,8 @@ static void averages_of_weights_are_those_of_one_tower(void **state)
     }
 }
 
-static void towers_without_samples_get_the_mean_of_the_others(void **state)
+TEST(towers_without_samples_get_the_mean_of_the_others)
 {
-    (void)state;
     static struct outcome averaged, replicated;
     const struct schedule schedule = sparse(towers_max);
     run(&averaged, &schedule, SYNC_AVERAGING, 1, &sgd);
@@ -146,9 +137,8 @@ static void towers_without_samples_get_the_mean_of_the_others(void **state)
 }
 
 /* Until the first mean, towers are independent. */
-static void a_mean_is_weighted_by_the_samples_since_the_one_before(void **state)
+TEST(a_mean_is_weighted_by_the_samples_since_the_one_before)
 {
-    (void)state;
     static struct outcome averaged, alone;
     static float mean[RIG_FLOATS_MAX];
     static const struct optimizer *const rules[] = { &sgd, &momentum, &adadelta };
@@ -173,9 +163,8 @@ static void a_mean_is_weighted_by_the_samples_since_the_one_before(void **state)
 }
 
 /* Whether the last mean is due by the count of steps, in front of an evaluation or at the end. */
-static void towers_are_one_model_at_the_end_of_every_run(void **state)
+TEST(towers_are_one_model_at_the_end_of_every_run)
 {
-    (void)state;
     static struct outcome outcome;
     static const uint64_t everies[] = { 1, 2, 3, 5, 1000 };
     for (size_t i = 0; i < sizeof(everies) / sizeof(everies[0]); i++)
@@ -190,9 +179,8 @@ static void towers_are_one_model_at_the_end_of_every_run(void **state)
         }
 }
 
-static void means_that_are_further_apart_give_other_weights(void **state)
+TEST(means_that_are_further_apart_give_other_weights)
 {
-    (void)state;
     static struct outcome often, seldom;
     const struct schedule schedule = uneven(2);
     run(&often, &schedule, SYNC_AVERAGING, 1, &sgd);
@@ -200,9 +188,8 @@ static void means_that_are_further_apart_give_other_weights(void **state)
     assert_memory_not_equal(often.weights[0], seldom.weights[0], often.count * sizeof(float));
 }
 
-static void a_request_between_two_means_leaves_one_model(void **state)
+TEST(a_request_between_two_means_leaves_one_model)
 {
-    (void)state;
     static struct outcome outcome;
     for (uint64_t when = 0; when < 7; when += rig_is_thorough() ? 1 : 3) {
         struct schedule schedule = uneven(towers_max);
@@ -226,9 +213,8 @@ static void a_request_between_two_means_leaves_one_model(void **state)
 }
 
 /* Momentum is linear: of slices of one size the mean of weights with buffers of their own is that of one tower. */
-static void buffers_that_are_kept_stay_with_their_towers(void **state)
+TEST(buffers_that_are_kept_stay_with_their_towers)
 {
-    (void)state;
     static struct outcome averaged, replicated;
     static float saved[2][RIG_STATE_MAX];
     const struct schedule even = { .records = { 48, 17 }, .batch = 12, .towers = 2, .epochs = 2 };
@@ -248,9 +234,8 @@ static void buffers_that_are_kept_stay_with_their_towers(void **state)
     }
 }
 
-static void one_tower_alone_is_not_averaged(void **state)
+TEST(one_tower_alone_is_not_averaged)
 {
-    (void)state;
     static struct outcome averaged, replicated;
     const struct schedule schedule = uneven(1);
     run(&averaged, &schedule, SYNC_AVERAGING, 2, &adadelta);
@@ -261,30 +246,19 @@ static void one_tower_alone_is_not_averaged(void **state)
 int main(void)
 {
     alarm(300);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_mean_at_every_step_is_what_replicated_towers_do),
-        cmocka_unit_test(averages_of_weights_are_those_of_one_tower),
-        cmocka_unit_test(towers_without_samples_get_the_mean_of_the_others),
-        cmocka_unit_test(a_mean_is_weighted_by_the_samples_since_the_one_before),
-        cmocka_unit_test(towers_are_one_model_at_the_end_of_every_run),
-        cmocka_unit_test(means_that_are_further_apart_give_other_weights),
-        cmocka_unit_test(a_request_between_two_means_leaves_one_model),
-        cmocka_unit_test(buffers_that_are_kept_stay_with_their_towers),
-        cmocka_unit_test(one_tower_alone_is_not_averaged),
-    };
     const uint32_t *counts;
     const size_t last = rig_tower_counts(&counts) - 1;
     towers_max = counts[last];
-    int failed = cmocka_run_group_tests_name("summed on the host", tests, NULL, NULL);
+    int failed = tests_run(NULL, NULL);
     if (!test_device_ops()->host_memory) {
         char why[256];
         const uint32_t devices = test_device_ops()->count(why, sizeof(why));
         reduction = "peer";
-        failed += cmocka_run_group_tests_name("summed by the devices", tests, NULL, NULL);
+        failed += tests_run(NULL, NULL);
         reduction = "nccl";
         towers_max = devices < towers_max ? devices : towers_max;
         if (devices > 1)
-            failed += cmocka_run_group_tests_name("summed by NCCL", tests, NULL, NULL);
+            failed += tests_run(NULL, NULL);
     }
     return failed;
 }

@@ -1,18 +1,12 @@
 /* Tests of the buckets: they cover the arena exactly, in order, and cut no parameter. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "stage/random.h"
 #include "sync/bucket.h"
+#include "tests/helpers/test.h"
 
 enum { ALIGN_FLOATS = 16, PARAMETERS_MAX = 900 };
 
@@ -67,9 +61,8 @@ static void assert_covers(const struct buckets *buckets, const struct arena *are
     assert_int_equal(end, arena->updated);
 }
 
-static void buckets_cover_every_arena_in_order_and_cut_no_parameter(void **state)
+TEST(buckets_cover_every_arena_in_order_and_cut_no_parameter)
 {
-    (void)state;
     static struct sample_arena sample;
     static struct buckets buckets;
     for (uint64_t seed = 0; seed < 60; seed++) {
@@ -81,9 +74,8 @@ static void buckets_cover_every_arena_in_order_and_cut_no_parameter(void **state
     }
 }
 
-static void buckets_are_as_large_as_asked_and_no_larger_than_a_parameter_more(void **state)
+TEST(buckets_are_as_large_as_asked_and_no_larger_than_a_parameter_more)
 {
-    (void)state;
     static struct sample_arena sample;
     static struct buckets buckets;
     for (uint64_t seed = 0; seed < 20; seed++) {
@@ -100,9 +92,8 @@ static void buckets_are_as_large_as_asked_and_no_larger_than_a_parameter_more(vo
     }
 }
 
-static void one_bucket_holds_everything_when_it_is_large_enough(void **state)
+TEST(one_bucket_holds_everything_when_it_is_large_enough)
 {
-    (void)state;
     static struct sample_arena sample;
     static struct buckets buckets;
     arena_draw(&sample, 20, 1000, 3);
@@ -114,9 +105,8 @@ static void one_bucket_holds_everything_when_it_is_large_enough(void **state)
     }
 }
 
-static void smallest_buckets_hold_a_parameter_each(void **state)
+TEST(smallest_buckets_hold_a_parameter_each)
 {
-    (void)state;
     static struct sample_arena sample;
     static struct buckets buckets;
     arena_draw(&sample, REGION_BUCKETS_MAX, 100, 4);
@@ -125,9 +115,8 @@ static void smallest_buckets_hold_a_parameter_each(void **state)
     assert_covers(&buckets, &sample.arena);
 }
 
-static void more_parameters_than_buckets_share_them(void **state)
+TEST(more_parameters_than_buckets_share_them)
 {
-    (void)state;
     static struct sample_arena sample;
     static struct buckets buckets;
     for (uint32_t parameters = REGION_BUCKETS_MAX + 1; parameters <= PARAMETERS_MAX; parameters += 71) {
@@ -139,9 +128,8 @@ static void more_parameters_than_buckets_share_them(void **state)
 }
 
 /* Parameters of 64 KiB: cuts are where they are wanted. */
-static void automatic_buckets_are_one_or_grow(void **state)
+TEST(automatic_buckets_are_one_or_grow)
 {
-    (void)state;
     enum { FLOATS = 16384, PARAMETERS = 1200 };
     static struct buckets buckets;
     static struct arena_range ranges[PARAMETERS];
@@ -162,9 +150,8 @@ static void automatic_buckets_are_one_or_grow(void **state)
 }
 
 /* Buckets that grow would be too many, too. */
-static void automatic_buckets_of_large_arenas_are_not_too_many(void **state)
+TEST(automatic_buckets_of_large_arenas_are_not_too_many)
 {
-    (void)state;
     static struct buckets buckets;
     static struct arena_range ranges[PARAMETERS_MAX];
     struct arena arena = { .parameter_count = PARAMETERS_MAX, .ranges = ranges };
@@ -175,9 +162,8 @@ static void automatic_buckets_of_large_arenas_are_not_too_many(void **state)
     assert_covers(&buckets, &arena);
 }
 
-static void a_net_without_parameters_has_one_empty_bucket(void **state)
+TEST(a_net_without_parameters_has_one_empty_bucket)
 {
-    (void)state;
     static struct buckets buckets;
     const struct arena arena = { .parameter_count = 0 };
     buckets_make(&buckets, &arena, 1 << 20);
@@ -186,9 +172,8 @@ static void a_net_without_parameters_has_one_empty_bucket(void **state)
     assert_int_equal(buckets.bucket[0].count, 0);
 }
 
-static void regions_follow_each_other_and_each_is_cut_alike(void **state)
+TEST(regions_follow_each_other_and_each_is_cut_alike)
 {
-    (void)state;
     static struct sample_arena sample;
     static struct buckets buckets;
     arena_draw(&sample, 40, 700, 5);
@@ -216,9 +201,8 @@ static void regions_follow_each_other_and_each_is_cut_alike(void **state)
 }
 
 /* Sum of the buckets of each tower; no tower has more than another by more than the largest bucket. */
-static void buckets_are_owned_by_those_that_have_least(void **state)
+TEST(buckets_are_owned_by_those_that_have_least)
 {
-    (void)state;
     static struct sample_arena sample;
     static struct buckets buckets;
     static const uint32_t towers[] = { 1, 2, 3, 5, 8 };
@@ -240,9 +224,8 @@ static void buckets_are_owned_by_those_that_have_least(void **state)
     }
 }
 
-static void broadcasts_go_the_same_ranges_from_the_same_owners(void **state)
+TEST(broadcasts_go_the_same_ranges_from_the_same_owners)
 {
-    (void)state;
     static struct sample_arena sample;
     static struct buckets buckets;
     arena_draw(&sample, 40, 700, 7);
@@ -265,18 +248,5 @@ static void broadcasts_go_the_same_ranges_from_the_same_owners(void **state)
 int main(void)
 {
     alarm(60);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buckets_cover_every_arena_in_order_and_cut_no_parameter),
-        cmocka_unit_test(buckets_are_as_large_as_asked_and_no_larger_than_a_parameter_more),
-        cmocka_unit_test(one_bucket_holds_everything_when_it_is_large_enough),
-        cmocka_unit_test(smallest_buckets_hold_a_parameter_each),
-        cmocka_unit_test(more_parameters_than_buckets_share_them),
-        cmocka_unit_test(automatic_buckets_are_one_or_grow),
-        cmocka_unit_test(automatic_buckets_of_large_arenas_are_not_too_many),
-        cmocka_unit_test(a_net_without_parameters_has_one_empty_bucket),
-        cmocka_unit_test(regions_follow_each_other_and_each_is_cut_alike),
-        cmocka_unit_test(buckets_are_owned_by_those_that_have_least),
-        cmocka_unit_test(broadcasts_go_the_same_ranges_from_the_same_owners),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,20 +1,14 @@
 /* Tests of towers that fail: whatever a tower was doing, and whatever the mode, the run ends within a second, with
  * the cause, and no tower waits for the one that failed. On the reference backend, whose functions fail at the call
  * that a test names. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "stage/clock.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/test_long.h"
 #include "tests/helpers/trainer_rig.h"
@@ -131,9 +125,8 @@ static void fail_everywhere(enum sync_mode mode, uint32_t towers)
     }
 }
 
-static void a_tower_that_fails_anywhere_ends_the_run(void **state)
+TEST(a_tower_that_fails_anywhere_ends_the_run)
 {
-    (void)state;
     for (int mode = 0; mode < SYNC_MODE_COUNT; mode++)
         for (uint32_t towers = 2; towers <= 3; towers++) {
             if (towers == 2)
@@ -148,8 +141,5 @@ int main(void)
     alarm(300);
     if (!test_device_ops()->host_memory)
         return 77;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_tower_that_fails_anywhere_ends_the_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,17 +1,11 @@
 /* Tests of training with whole towers where a part of the network is frozen: with every rule, mode and number of
  * towers it keeps its bits, and the rest learns. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/trainer_rig.h"
 
@@ -62,9 +56,8 @@ static void check_run(const struct rig_spec *spec)
     rig_close(&rig);
 }
 
-static void what_is_frozen_keeps_its_bits_with_every_rule(void **state)
+TEST(what_is_frozen_keeps_its_bits_with_every_rule)
 {
-    (void)state;
     for (enum optimizer_kind kind = 0; kind < OPTIMIZER_KIND_COUNT; kind++)
         for (uint32_t clips = 0; clips < 2; clips++) {
             const struct optimizer optimizer = optimizer_of(kind, clips != 0);
@@ -73,9 +66,8 @@ static void what_is_frozen_keeps_its_bits_with_every_rule(void **state)
         }
 }
 
-static void what_is_frozen_keeps_its_bits_in_every_mode(void **state)
+TEST(what_is_frozen_keeps_its_bits_in_every_mode)
 {
-    (void)state;
     for (int mode = 0; mode < SYNC_MODE_COUNT; mode++)
         for (uint32_t towers = 2; towers <= 3; towers++) {
             const struct optimizer adam = optimizer_of(OPTIMIZER_ADAM, true);
@@ -85,9 +77,8 @@ static void what_is_frozen_keeps_its_bits_in_every_mode(void **state)
 }
 
 /* The norm is that of what learns: with another number of towers the sums are others, the steps are not. */
-static void any_number_of_towers_learns_what_one_learns(void **state)
+TEST(any_number_of_towers_learns_what_one_learns)
 {
-    (void)state;
     static float expected[RIG_FLOATS_MAX], weights[RIG_FLOATS_MAX];
     for (uint32_t towers = 1; towers <= 3; towers++) {
         const struct optimizer momentum = optimizer_of(OPTIMIZER_MOMENTUM, true);
@@ -105,10 +96,5 @@ int main(void)
 {
     test_device_ops();
     alarm(120);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_frozen_keeps_its_bits_with_every_rule),
-        cmocka_unit_test(what_is_frozen_keeps_its_bits_in_every_mode),
-        cmocka_unit_test(any_number_of_towers_learns_what_one_learns),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

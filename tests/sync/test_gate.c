@@ -1,22 +1,15 @@
 /* Tests of the gate: after a request no tower is left waiting for another. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 #include "stage/thread.h"
 #include "sync/gate.h"
+#include "tests/helpers/test.h"
 
-static void lets_everything_pass_without_a_request(void **state)
+TEST(lets_everything_pass_without_a_request)
 {
-    (void)state;
     struct gate *gate;
     assert_int_equal(gate_open(&gate), 0);
     for (uint64_t number = 0; number < 100; number++)
@@ -26,9 +19,8 @@ static void lets_everything_pass_without_a_request(void **state)
     gate_close(NULL);
 }
 
-static void after_a_request_only_begun_batches_pass(void **state)
+TEST(after_a_request_only_begun_batches_pass)
 {
-    (void)state;
     struct gate *gate;
     assert_int_equal(gate_open(&gate), 0);
     assert_true(gate_pass(gate, 0));
@@ -45,9 +37,8 @@ static void after_a_request_only_begun_batches_pass(void **state)
     gate_close(gate);
 }
 
-static void a_request_before_the_first_batch_lets_none_pass(void **state)
+TEST(a_request_before_the_first_batch_lets_none_pass)
 {
-    (void)state;
     struct gate *gate;
     assert_int_equal(gate_open(&gate), 0);
     gate_request(gate);
@@ -55,9 +46,8 @@ static void a_request_before_the_first_batch_lets_none_pass(void **state)
     gate_close(gate);
 }
 
-static void the_next_batch_that_no_tower_has_begun_is_marked(void **state)
+TEST(the_next_batch_that_no_tower_has_begun_is_marked)
 {
-    (void)state;
     struct gate *gate;
     assert_int_equal(gate_open(&gate), 0);
     assert_true(gate_pass(gate, 0) && gate_pass(gate, 1));
@@ -91,9 +81,8 @@ static void tower_loop(void *arg)
     }
 }
 
-static void all_towers_pass_the_same_batches_whenever_the_request_comes(void **state)
+TEST(all_towers_pass_the_same_batches_whenever_the_request_comes)
 {
-    (void)state;
     for (unsigned round = 0; round < 20; round++) {
         struct tower_walk walks[TOWERS];
         struct thread *threads[TOWERS];
@@ -147,9 +136,8 @@ static void allow_seven(struct gate *gate)
     gate_allow(gate, 7);
 }
 
-static void a_tower_waits_until_its_batch_is_allowed_or_the_run_ends(void **state)
+TEST(a_tower_waits_until_its_batch_is_allowed_or_the_run_ends)
 {
-    (void)state;
     check_wait(allow_seven, 0);
     check_wait(gate_request, 0);
     check_wait(gate_cancel, -ECANCELED);
@@ -158,13 +146,5 @@ static void a_tower_waits_until_its_batch_is_allowed_or_the_run_ends(void **stat
 int main(void)
 {
     alarm(60);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lets_everything_pass_without_a_request),
-        cmocka_unit_test(after_a_request_only_begun_batches_pass),
-        cmocka_unit_test(a_request_before_the_first_batch_lets_none_pass),
-        cmocka_unit_test(the_next_batch_that_no_tower_has_begun_is_marked),
-        cmocka_unit_test(a_tower_waits_until_its_batch_is_allowed_or_the_run_ends),
-        cmocka_unit_test(all_towers_pass_the_same_batches_whenever_the_request_comes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

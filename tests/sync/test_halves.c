@@ -1,17 +1,11 @@
 /* Tests of gradients that travel as bf16: every mode does the same with them, the error is what is said of it, and
  * towers stay one model. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/trainer_rig.h"
 
@@ -59,9 +53,8 @@ static void assert_same(const struct outcome *outcome, uint32_t tower, const str
     assert_memory_equal(outcome->saved[tower], expected->saved[0], expected->saved_count * sizeof(float));
 }
 
-static void every_mode_does_the_same_with_them(void **state)
+TEST(every_mode_does_the_same_with_them)
 {
-    (void)state;
     static struct outcome replicated, other;
     static const enum sync_mode modes[] = { SYNC_REPLICATED, SYNC_SERVER_DEVICE, SYNC_SERVER_HOST, SYNC_ASYNC };
     const bool is_cuda = !test_device_ops()->host_memory;
@@ -86,9 +79,8 @@ static double gradient_of(const struct outcome *alone, const struct outcome *sta
 }
 
 /* A sum is off by half a last digit (2^-8) of every part, and of itself; here of means over as large slices. */
-static void sums_are_off_by_what_rounding_takes(void **state)
+TEST(sums_are_off_by_what_rounding_takes)
 {
-    (void)state;
     static struct outcome start, alone, wide, narrow;
     const uint32_t towers[] = { 2, 3 };
     for (size_t n = 0; n < 2; n++) {
@@ -113,9 +105,8 @@ static void sums_are_off_by_what_rounding_takes(void **state)
 }
 
 /* Its gradients are rounded as if they travelled, and nobody else has any; whatever the rule needs of all of them. */
-static void a_tower_that_alone_has_samples_learns_as_if_it_were_alone(void **state)
+TEST(a_tower_that_alone_has_samples_learns_as_if_it_were_alone)
 {
-    (void)state;
     static struct outcome alone, among;
     for (int narrows = 0; narrows < 2; narrows++)
         for (int i = 0; i < RULES; i++) {
@@ -129,9 +120,8 @@ static void a_tower_that_alone_has_samples_learns_as_if_it_were_alone(void **sta
 }
 
 /* Towers that go ahead of each other: all learn, and have one model in the end. */
-static void updates_of_their_own_travel_so_too(void **state)
+TEST(updates_of_their_own_travel_so_too)
 {
-    (void)state;
     static struct outcome start, pushed;
     struct rig_spec spec = { .schedule = uneven, .optimizer = rules[0], .narrows = true, .max_staleness = 2 };
     run(&pushed, spec, SYNC_ASYNC, 3);
@@ -147,9 +137,8 @@ static void updates_of_their_own_travel_so_too(void **state)
     assert_true(has_moved);
 }
 
-static void gradients_of_the_step_before_travel_so_too(void **state)
+TEST(gradients_of_the_step_before_travel_so_too)
 {
-    (void)state;
     static struct outcome wide, narrow;
     struct rig_spec spec = { .schedule = uneven, .optimizer = rules[0] };
     run(&wide, spec, SYNC_RELAXED, 3);
@@ -164,13 +153,6 @@ static void gradients_of_the_step_before_travel_so_too(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_mode_does_the_same_with_them),
-        cmocka_unit_test(sums_are_off_by_what_rounding_takes),
-        cmocka_unit_test(a_tower_that_alone_has_samples_learns_as_if_it_were_alone),
-        cmocka_unit_test(updates_of_their_own_travel_so_too),
-        cmocka_unit_test(gradients_of_the_step_before_travel_so_too),
-    };
     alarm(300);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* Test of mode independent with whole towers: each does what one tower does that has its slices as a set of its own. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <unistd.h>
 
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/trainer_rig.h"
 
@@ -35,9 +29,8 @@ static void run(struct outcome *outcome, uint32_t towers, enum sync_mode mode, c
 }
 
 /* Two replicated ones too: the sum of two equal numbers is exact. */
-static void towers_with_identical_slices_do_what_one_tower_does(void **state)
+TEST(towers_with_identical_slices_do_what_one_tower_does)
 {
-    (void)state;
     static struct outcome one, many;
     static const struct optimizer rules[] = {
         { .kind = OPTIMIZER_SGD, .weight_decay = 1e-3f },
@@ -61,9 +54,6 @@ static void towers_with_identical_slices_do_what_one_tower_does(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(towers_with_identical_slices_do_what_one_tower_does),
-    };
     alarm(300);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,12 +1,6 @@
 /* Tests of when a mean is taken and of what: the same as counting on the way. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "sync/mean.h"
+#include "tests/helpers/test.h"
 
 /* Follow a tower through the run, counting what it learned from since the last mean. */
 static void check_run(const struct schedule *schedule, uint32_t tower, uint64_t every)
@@ -31,9 +25,8 @@ static void check_run(const struct schedule *schedule, uint32_t tower, uint64_t 
     }
 }
 
-static void a_share_is_what_was_learned_from_since_the_last_mean(void **state)
+TEST(a_share_is_what_was_learned_from_since_the_last_mean)
 {
-    (void)state;
     static const uint64_t everies[] = { 0, 1, 2, 3, 5, 8, 1000 };
     static const uint64_t evaluations[] = { 0, 17 };
     for (uint32_t towers = 1; towers <= 15; towers += 7)
@@ -46,9 +39,8 @@ static void a_share_is_what_was_learned_from_since_the_last_mean(void **state)
             }
 }
 
-static void the_shares_of_all_towers_are_the_whole(void **state)
+TEST(the_shares_of_all_towers_are_the_whole)
 {
-    (void)state;
     const struct schedule schedule = { .records = { 53, 17 }, .batch = 5, .towers = 7, .epochs = 2 };
     for (uint64_t last = 0; last < 11; last++) {
         uint64_t sum = 0;
@@ -59,11 +51,4 @@ static void the_shares_of_all_towers_are_the_whole(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_share_is_what_was_learned_from_since_the_last_mean),
-        cmocka_unit_test(the_shares_of_all_towers_are_the_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

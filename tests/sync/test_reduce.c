@@ -1,21 +1,15 @@
 /* Tests of the reductions that the kind of device knows: every tower ends up with the same
  * sums (but for NCCL's, bit for bit those of adding in tower order), and no wait outlives a
  * cancel. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "stage/clock.h"
 #include "tests/helpers/reduce_bench.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 
 /* Of 0.1 ms each: time enough on the busiest machine. */

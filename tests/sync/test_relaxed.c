@@ -1,17 +1,11 @@
 /* Tests of relaxed modes: what they do, stated a second time as plainly as can be, and towers of any number
  * that do the same. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/trainer_rig.h"
 
@@ -115,9 +109,8 @@ static void run_relaxed(struct outcome *outcome, struct rig_spec spec, uint32_t 
     close_run(outcome);
 }
 
-static void one_tower_applies_the_gradients_of_the_step_before(void **state)
+TEST(one_tower_applies_the_gradients_of_the_step_before)
 {
-    (void)state;
     static struct outcome relaxed, plain;
     for (int i = 0; i < RULES; i = next_rule(i)) {
         const struct rig_spec spec = { .schedule = uneven, .optimizer = rules[i], .normalizes = i >= 2 };
@@ -160,18 +153,16 @@ static void check_rule(int rule, const struct schedule *schedule)
             check_as(&plain, spec, towers[n]);
 }
 
-static void many_towers_do_what_one_does(void **state)
+TEST(many_towers_do_what_one_does)
 {
-    (void)state;
     for (int i = 0; i < RULES; i = next_rule(i)) {
         check_rule(i, &uneven);
         check_rule(i, &sparse);
     }
 }
 
-static void frozen_layers_pieces_and_averages_are_as_ever(void **state)
+TEST(frozen_layers_pieces_and_averages_are_as_ever)
 {
-    (void)state;
     check_towers((struct rig_spec){ .schedule = uneven, .optimizer = rules[2], .freezes = "conv" }, 3);
     check_towers((struct rig_spec){ .schedule = uneven, .optimizer = rules[2], .piece_max = 3 }, 3);
     check_towers((struct rig_spec){ .schedule = uneven, .optimizer = rules[2], .average_decay = 0.8 }, 3);
@@ -179,9 +170,8 @@ static void frozen_layers_pieces_and_averages_are_as_ever(void **state)
 
 /* What is saved of sums that are not applied yet included, but for values over a limit: a server in host memory has
  * made those the limit already. */
-static void every_mode_does_the_same(void **state)
+TEST(every_mode_does_the_same)
 {
-    (void)state;
     static struct outcome served, replicated;
     const enum sync_mode mode = relaxed_mode;
     const int most = mode == SYNC_RELAXED && !rig_is_thorough() ? 1 : 2 * RULES;        /* with itself: once */
@@ -204,9 +194,8 @@ static void every_mode_does_the_same(void **state)
 }
 
 /* It is another course than that of the gradients at once. */
-static void it_is_not_the_synchronous_course(void **state)
+TEST(it_is_not_the_synchronous_course)
 {
-    (void)state;
     static struct outcome relaxed, strong;
     struct rig_spec spec = { .schedule = uneven, .optimizer = rules[0] };
     run_relaxed(&relaxed, spec, 2);
@@ -221,20 +210,13 @@ static void it_is_not_the_synchronous_course(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_tower_applies_the_gradients_of_the_step_before),
-        cmocka_unit_test(many_towers_do_what_one_does),
-        cmocka_unit_test(frozen_layers_pieces_and_averages_are_as_ever),
-        cmocka_unit_test(every_mode_does_the_same),
-        cmocka_unit_test(it_is_not_the_synchronous_course),
-    };
     static const enum sync_mode modes[] = { SYNC_RELAXED, SYNC_SERVER_DEVICE_RELAXED, SYNC_SERVER_HOST_RELAXED };
     int failed = 0;
     alarm(300);
     for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++) {
         relaxed_mode = modes[m];
         print_message("%s\n", sync_table[relaxed_mode]->name);
-        failed += cmocka_run_group_tests(tests, NULL, NULL);
+        failed += tests_run(NULL, NULL);
     }
     return failed;
 }

@@ -1,19 +1,13 @@
 /* Tests of the copy of the parameters in host memory: updates by parts are those of a whole, and updates of single
  * towers have together the effect of one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "compute/net.h"
 #include "stage/random.h"
 #include "sync/server/server.h"
+#include "tests/helpers/test.h"
 
 enum { TOWERS = 3, FLOATS_MAX = 2048, BATCH = 10 };
 
@@ -93,9 +87,8 @@ static void update_all(uint64_t batch, uint32_t parts)
         server_update(server, part % TOWERS, count * part / parts, count * (part + 1) / parts, batch);
 }
 
-static void parts_of_an_update_are_the_update_of_the_whole(void **state)
+TEST(parts_of_an_update_are_the_update_of_the_whole)
 {
-    (void)state;
     static float whole[FLOATS_MAX];
     const size_t bytes = arenas.trained.updated * sizeof(float);
     for (int i = 0; i < RULES; i++)
@@ -122,9 +115,8 @@ static void push_all(uint64_t batch, uint32_t delay)
 }
 
 /* 10 samples are 4, 3 and 3; without decay the order of three updates makes no difference but rounding. */
-static void updates_of_single_towers_have_the_effect_of_one(void **state)
+TEST(updates_of_single_towers_have_the_effect_of_one)
 {
-    (void)state;
     static const struct optimizer plain = { .kind = OPTIMIZER_SGD };
     static float together[FLOATS_MAX];
     const size_t count = arenas.trained.updated;
@@ -140,9 +132,8 @@ static void updates_of_single_towers_have_the_effect_of_one(void **state)
     server_close(server);
 }
 
-static void a_rate_that_is_divided_moves_weights_by_as_much_less(void **state)
+TEST(a_rate_that_is_divided_moves_weights_by_as_much_less)
 {
-    (void)state;
     static const struct optimizer plain = { .kind = OPTIMIZER_SGD };
     static float once[FLOATS_MAX];
     const size_t count = arenas.trained.updated;
@@ -158,9 +149,8 @@ static void a_rate_that_is_divided_moves_weights_by_as_much_less(void **state)
 }
 
 /* Its own gradient of 4 samples is shortened to the norm, and moves the weights by its share of the rate. */
-static void norms_of_one_tower_are_of_its_own_gradients(void **state)
+TEST(norms_of_one_tower_are_of_its_own_gradients)
 {
-    (void)state;
     static const struct optimizer rule = { .kind = OPTIMIZER_SGD, .clip_norm = 0.1 };
     double squares = 0;
     open_server(&rule);
@@ -173,9 +163,8 @@ static void norms_of_one_tower_are_of_its_own_gradients(void **state)
     server_close(server);
 }
 
-static void what_is_fetched_is_all_weights(void **state)
+TEST(what_is_fetched_is_all_weights)
 {
-    (void)state;
     static float fetched[FLOATS_MAX];
     open_server(&adam);
     push_all(1, 1);
@@ -185,14 +174,4 @@ static void what_is_fetched_is_all_weights(void **state)
     server_close(server);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_of_an_update_are_the_update_of_the_whole),
-        cmocka_unit_test(updates_of_single_towers_have_the_effect_of_one),
-        cmocka_unit_test(a_rate_that_is_divided_moves_weights_by_as_much_less),
-        cmocka_unit_test(norms_of_one_tower_are_of_its_own_gradients),
-        cmocka_unit_test(what_is_fetched_is_all_weights),
-    };
-    return cmocka_run_group_tests(tests, make_net, close_net);
-}
+TESTS_MAIN(make_net, close_net)

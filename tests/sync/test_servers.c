@@ -1,16 +1,10 @@
 /* Tests of parameter servers with whole towers: they do what replicated towers do, to the bit where sums are in the
  * same order, whatever the rule, and what is saved is all of it. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/trainer_rig.h"
 

@@ -1,17 +1,11 @@
 /* Tests of what towers show: weights and gradients behind a step, which are those that its update had to do with, in
  * every mode; and a run that shows is the same as one that does not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/helpers/test.h"
 #include "tests/helpers/trainer_rig.h"
 
 enum { RATE_DIVISOR = 20 };     /* of the rig: 0.05 */
@@ -103,9 +97,8 @@ static size_t follow_steps(enum sync_mode mode, uint32_t towers)
 }
 
 /* An owner has its buckets; where a server sums, and where gradients are applied later, a tower has only its own. */
-static void shown_gradients_are_those_of_the_update(void **state)
+TEST(shown_gradients_are_those_of_the_update)
 {
-    (void)state;
     assert_int_equal(follow_steps(SYNC_REPLICATED, 1), 100);
     assert_int_equal(follow_steps(SYNC_REPLICATED, 3), 100);
     assert_int_equal(follow_steps(SYNC_INDEPENDENT, 3), 100);
@@ -116,9 +109,8 @@ static void shown_gradients_are_those_of_the_update(void **state)
 }
 
 /* Shown gradients of one tower, and the norm that the update found. */
-static void the_norm_is_that_of_the_shown_gradients(void **state)
+TEST(the_norm_is_that_of_the_shown_gradients)
 {
-    (void)state;
     static struct rig rig;
     static struct seen seen;
     const struct snapshot_rule rule = { .count = 1, .every = 1, .kind = SNAPSHOT_SHOWN };
@@ -144,9 +136,8 @@ static void the_norm_is_that_of_the_shown_gradients(void **state)
     rig_close(&rig);
 }
 
-static void norms_that_nobody_computes_are_not_known(void **state)
+TEST(norms_that_nobody_computes_are_not_known)
 {
-    (void)state;
     static struct rig rig;
     struct step_report *report;
     open_rig(&rig, SYNC_REPLICATED, 1, 0);
@@ -170,11 +161,10 @@ static void run(enum sync_mode mode, const struct snapshot_rule *rule, float *we
     rig_close(&rig);
 }
 
-static void a_run_that_shows_is_the_same(void **state)
+TEST(a_run_that_shows_is_the_same)
 {
     static const enum sync_mode modes[] = { SYNC_REPLICATED, SYNC_RELAXED, SYNC_AVERAGING, SYNC_SERVER_DEVICE };
     static float shown[RIG_FLOATS_MAX], plain[RIG_FLOATS_MAX];
-    (void)state;
     for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
         run(modes[i], &(struct snapshot_rule){ .count = 0 }, plain);
         for (uint64_t every = 1; every < 4; every++) {
@@ -188,11 +178,5 @@ static void a_run_that_shows_is_the_same(void **state)
 int main(void)
 {
     alarm(120);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shown_gradients_are_those_of_the_update),
-        cmocka_unit_test(the_norm_is_that_of_the_shown_gradients),
-        cmocka_unit_test(norms_that_nobody_computes_are_not_known),
-        cmocka_unit_test(a_run_that_shows_is_the_same),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

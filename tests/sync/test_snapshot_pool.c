@@ -1,21 +1,15 @@
 /* Tests of the rule that says behind which batches there is a snapshot, and of snapshots in
  * circulation between a tower and whoever saves them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <malloc.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "stage/thread.h"
 #include "sync/snapshot_pool.h"
 #include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 
 static const struct schedule schedule = { .records = { 95, 23 }, .batch = 10, .towers = 3, .epochs = 3, .steps = 27 };
@@ -33,9 +27,8 @@ static uint64_t named_steps(const struct snapshot_rule *rule, uint32_t tower)
     return steps;
 }
 
-static void a_rule_names_the_same_steps_for_all_towers(void **state)
+TEST(a_rule_names_the_same_steps_for_all_towers)
 {
-    (void)state;
     const struct snapshot_rule every = { .count = 1, .every = 6 }, epochs = { .count = 2, .each_epoch = true };
     const struct snapshot_rule both = { .count = 1, .every = 6, .each_epoch = true };
     const uint64_t sixth = 1 << 6 | 1 << 12 | 1 << 18 | 1 << 24, ends = 1 << 10 | 1 << 20 | 1 << 27;
@@ -47,9 +40,8 @@ static void a_rule_names_the_same_steps_for_all_towers(void **state)
 }
 
 /* 23 records are three batches of evaluation, behind each of three epochs. */
-static void a_rule_may_name_the_last_batch_of_every_evaluation(void **state)
+TEST(a_rule_may_name_the_last_batch_of_every_evaluation)
 {
-    (void)state;
     const struct snapshot_rule rule = { .count = 1, .each_evaluation = true };
     uint32_t named = 0;
     struct span span;
@@ -61,9 +53,8 @@ static void a_rule_may_name_the_last_batch_of_every_evaluation(void **state)
     assert_int_equal(named, 3);
 }
 
-static void without_snapshots_no_step_is_named(void **state)
+TEST(without_snapshots_no_step_is_named)
 {
-    (void)state;
     const struct snapshot_rule none = { .every = 1, .each_epoch = true }, never = { .count = 1 };
     assert_int_equal(named_steps(&none, 0), 0);
     assert_int_equal(named_steps(&never, 0), 0);
@@ -101,9 +92,8 @@ static void rig_close(struct rig *rig)
     net_close(rig->net);
 }
 
-static void as_many_are_lent_as_there_are_and_they_come_round(void **state)
+TEST(as_many_are_lent_as_there_are_and_they_come_round)
 {
-    (void)state;
     for (uint32_t count = 1; count <= SNAPSHOTS_MAX; count++) {
         struct rig rig;
         struct snapshot *taken[SNAPSHOTS_MAX];
@@ -128,9 +118,8 @@ static size_t allocated_bytes(void)
     return mallinfo2().uordblks;
 }
 
-static void one_that_comes_round_allocates_nothing(void **state)
+TEST(one_that_comes_round_allocates_nothing)
 {
-    (void)state;
     if (!test_device_is_inline())
         skip();                 /* the simulation allocates for itself */
     struct rig rig;
@@ -182,29 +171,18 @@ static void end_by_cancelling(struct rig *rig, struct snapshot *first)
     snapshot_pool_give_back(&rig->pool, first);
 }
 
-static void a_tower_waits_for_one_to_come_back(void **state)
+TEST(a_tower_waits_for_one_to_come_back)
 {
-    (void)state;
     check_wait(end_by_giving_back, 0);
 }
 
-static void a_cancel_ends_the_wait_and_what_is_lent_still_comes_back(void **state)
+TEST(a_cancel_ends_the_wait_and_what_is_lent_still_comes_back)
 {
-    (void)state;
     check_wait(end_by_cancelling, -ECANCELED);
 }
 
 int main(void)
 {
     alarm(60);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_rule_names_the_same_steps_for_all_towers),
-        cmocka_unit_test(a_rule_may_name_the_last_batch_of_every_evaluation),
-        cmocka_unit_test(without_snapshots_no_step_is_named),
-        cmocka_unit_test(as_many_are_lent_as_there_are_and_they_come_round),
-        cmocka_unit_test(one_that_comes_round_allocates_nothing),
-        cmocka_unit_test(a_tower_waits_for_one_to_come_back),
-        cmocka_unit_test(a_cancel_ends_the_wait_and_what_is_lent_still_comes_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,17 +1,11 @@
 /* Tests of batch statistics over several towers: each tower's own in training, one model's where
  * they are looked at. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/trainer_rig.h"
 
@@ -46,9 +40,8 @@ static struct schedule uneven(uint32_t towers, uint64_t evaluated)
     return (struct schedule){ .records = { 53, evaluated }, .batch = 12, .towers = towers, .epochs = 2 };
 }
 
-static void towers_that_are_one_model_end_with_the_same_statistics(void **state)
+TEST(towers_that_are_one_model_end_with_the_same_statistics)
 {
-    (void)state;
     static struct outcome outcome;
     static const enum sync_mode modes[] = { SYNC_REPLICATED, SYNC_AVERAGING };
     for (uint32_t towers = 2; towers <= RIG_TOWERS_MAX; towers++)
@@ -62,9 +55,8 @@ static void towers_that_are_one_model_end_with_the_same_statistics(void **state)
         }
 }
 
-static void towers_that_are_models_of_their_own_keep_their_statistics(void **state)
+TEST(towers_that_are_models_of_their_own_keep_their_statistics)
 {
-    (void)state;
     static struct outcome outcome;
     run(&outcome, &(struct rig_spec){ .schedule = uneven(2, 17), .mode = SYNC_INDEPENDENT, .is_frozen = true });
     assert_memory_not_equal(outcome.numbers[1], outcome.numbers[0], outcome.count * sizeof(float));
@@ -92,9 +84,8 @@ static void check_mean(enum sync_mode mode, const struct schedule *schedule)
         assert_true(fabs(met.numbers[0][i] - mean[i] / (double)all) <= 1e-6 * (1 + fabs(mean[i] / (double)all)));
 }
 
-static void the_mean_of_statistics_is_weighted_by_samples(void **state)
+TEST(the_mean_of_statistics_is_weighted_by_samples)
 {
-    (void)state;
     /* The last two of five towers have fewer samples than the others, or none. */
     const struct schedule schedules[] = {
         uneven(3, 0), uneven(5, 0), { .records = { 9 }, .batch = 3, .towers = 5, .epochs = 1 } };
@@ -104,9 +95,8 @@ static void the_mean_of_statistics_is_weighted_by_samples(void **state)
     }
 }
 
-static void one_tower_keeps_the_statistics_it_has(void **state)
+TEST(one_tower_keeps_the_statistics_it_has)
 {
-    (void)state;
     static struct outcome replicated, alone;
     run(&replicated, &(struct rig_spec){ .schedule = uneven(1, 17), .mode = SYNC_REPLICATED });
     run(&alone, &(struct rig_spec){ .schedule = uneven(1, 17), .mode = SYNC_INDEPENDENT });
@@ -116,16 +106,10 @@ static void one_tower_keeps_the_statistics_it_has(void **state)
 int main(void)
 {
     alarm(300);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(towers_that_are_one_model_end_with_the_same_statistics),
-        cmocka_unit_test(towers_that_are_models_of_their_own_keep_their_statistics),
-        cmocka_unit_test(the_mean_of_statistics_is_weighted_by_samples),
-        cmocka_unit_test(one_tower_keeps_the_statistics_it_has),
-    };
-    int failed = cmocka_run_group_tests_name("summed on the host", tests, NULL, NULL);
+    int failed = tests_run(NULL, NULL);
     if (!test_device_ops()->host_memory) {
         reduction = "peer";
-        failed += cmocka_run_group_tests_name("summed by the devices", tests, NULL, NULL);
+        failed += tests_run(NULL, NULL);
     }
     return failed;
 }

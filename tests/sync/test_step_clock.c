@@ -1,17 +1,11 @@
 /* Tests of the step clock: every stretch of a step is told as what it was spent on, and the
  * stretches of any number of queued steps add up to the time that passed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdbool.h>
 #include <unistd.h>
 
 #include "stage/clock.h"
 #include "sync/step_clock.h"
+#include "tests/helpers/test.h"
 
 enum { MARKS = 5, DEPTH = 3, NAP_US = 2000 };
 
@@ -51,9 +45,8 @@ static uint64_t *time_of(struct step_times *times, enum spent spent)
     return all[spent];
 }
 
-static void time_is_told_as_what_it_was_spent_on(void **state)
+TEST(time_is_told_as_what_it_was_spent_on)
 {
-    (void)state;
     struct rig rig;
     rig_open(&rig);
     for (int spent = 0; spent < SPENT_COUNT; spent++) {
@@ -70,11 +63,10 @@ static void time_is_told_as_what_it_was_spent_on(void **state)
 }
 
 /* Nothing lies between the marks: on a busy machine that takes long now and then, so some of many have to do. */
-static void waits_that_were_none_are_other_time(void **state)
+TEST(waits_that_were_none_are_other_time)
 {
     enum { TRIES = 1000 };
     static const enum spent waits[] = { SPENT_EXPOSED_COPY, SPENT_EXPOSED_REDUCTION };
-    (void)state;
     struct rig rig;
     rig_open(&rig);
     for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
@@ -93,9 +85,8 @@ static void waits_that_were_none_are_other_time(void **state)
     rig_close(&rig);
 }
 
-static void stretches_of_one_kind_are_added(void **state)
+TEST(stretches_of_one_kind_are_added)
 {
-    (void)state;
     struct rig rig;
     struct step_times times;
     uint64_t ended_ns;
@@ -120,9 +111,8 @@ static void queue_step(struct rig *rig, uint64_t number)
     assert_int_equal(step_clock_end(rig->clock, SPENT_BACKWARD), 0);
 }
 
-static void steps_in_flight_follow_each_other_without_a_gap(void **state)
+TEST(steps_in_flight_follow_each_other_without_a_gap)
 {
-    (void)state;
     struct rig rig;
     const uint64_t before_ns = clock_now_ns();
     rig_open(&rig);
@@ -144,9 +134,8 @@ static void steps_in_flight_follow_each_other_without_a_gap(void **state)
     rig_close(&rig);
 }
 
-static void marks_of_a_step_that_never_came_are_not_told(void **state)
+TEST(marks_of_a_step_that_never_came_are_not_told)
 {
-    (void)state;
     struct rig rig;
     struct step_times times;
     uint64_t ended_ns;
@@ -159,14 +148,4 @@ static void marks_of_a_step_that_never_came_are_not_told(void **state)
     step_clock_close(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(time_is_told_as_what_it_was_spent_on),
-        cmocka_unit_test(waits_that_were_none_are_other_time),
-        cmocka_unit_test(stretches_of_one_kind_are_added),
-        cmocka_unit_test(steps_in_flight_follow_each_other_without_a_gap),
-        cmocka_unit_test(marks_of_a_step_that_never_came_are_not_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

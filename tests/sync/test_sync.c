@@ -1,17 +1,10 @@
 /* Tests of the table of modes: complete, and found by name. What the modes do is tested with
  * whole towers (test_trainer.c). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "sync/modes/modes.h"
+#include "tests/helpers/test.h"
 
-static void every_mode_has_a_row(void **state)
+TEST(every_mode_has_a_row)
 {
-    (void)state;
     for (int mode = 0; mode < SYNC_MODE_COUNT; mode++) {
         const struct sync_ops *const ops = sync_table[mode];
         assert_non_null(ops);
@@ -20,9 +13,8 @@ static void every_mode_has_a_row(void **state)
     }
 }
 
-static void a_tower_alone_has_nobody_to_serve(void **state)
+TEST(a_tower_alone_has_nobody_to_serve)
 {
-    (void)state;
     assert_ptr_equal(sync_choose(SYNC_SERVER_DEVICE, 1, 1), sync_table[SYNC_REPLICATED]);
     assert_ptr_equal(sync_choose(SYNC_SERVER_HOST, 1, 1), sync_table[SYNC_REPLICATED]);
     assert_ptr_equal(sync_choose(SYNC_ASYNC, 1, 1), sync_table[SYNC_REPLICATED]);
@@ -35,19 +27,10 @@ static void a_tower_alone_has_nobody_to_serve(void **state)
     assert_ptr_equal(sync_choose(SYNC_INDEPENDENT, 1, 1), sync_table[SYNC_INDEPENDENT]);
 }
 
-static void towers_that_sum_nothing_are_models_of_their_own(void **state)
+TEST(towers_that_sum_nothing_are_models_of_their_own)
 {
-    (void)state;
     for (int mode = 0; mode < SYNC_MODE_COUNT; mode++)
         assert_int_equal(sync_table[mode]->is_one_model, sync_table[mode]->sum != NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_mode_has_a_row),
-        cmocka_unit_test(a_tower_alone_has_nobody_to_serve),
-        cmocka_unit_test(towers_that_sum_nothing_are_models_of_their_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

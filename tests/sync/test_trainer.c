@@ -1,20 +1,14 @@
 /* Tests of the life of a step: towers in step give what one tower gives, end together, and
  * say where their time went. A tiny net on the reference backend or on CUDA, fed by threads of
  * the test. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/trainer_rig.h"
 
@@ -78,14 +72,13 @@ static void check_towers(const struct optimizer *optimizer, size_t begin)
     }
 }
 
-static void any_number_of_towers_learns_what_one_learns(void **state)
+TEST(any_number_of_towers_learns_what_one_learns)
 {
     static const struct optimizer others[] = {
         { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f, .clip_norm = 0.05 },
         { .kind = OPTIMIZER_LARS, .momentum = 0.9f, .trust = 0.1, .weight_decay = 1e-3f },
         { .kind = OPTIMIZER_RMSPROP, .momentum = 0.5f, .rho = 0.9, .epsilon = 1.0f },
     };
-    (void)state;
     check_towers(&momentum, 0);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         check_towers(&others[i], rig_is_thorough() ? 0 : 3);
@@ -107,13 +100,12 @@ static void learn_in_pieces(uint32_t towers, uint32_t piece_max, float weights[R
 }
 
 /* Evaluation is in pieces, too: the rig looks at the samples that are counted. */
-static void slices_in_pieces_teach_what_they_teach_as_wholes(void **state)
+TEST(slices_in_pieces_teach_what_they_teach_as_wholes)
 {
     static const uint32_t towers[] = { 1, 2, 3 }, piece_counts[] = { 1, 2, 3, 5, 11, 12, 13 };
     static float expected[RIG_FLOATS_MAX], weights[RIG_FLOATS_MAX];
     double expected_loss, loss;
     size_t floats;
-    (void)state;
     learn_in_pieces(1, 0, expected, &expected_loss, &floats);
     for (size_t t = 0; t < sizeof(towers) / sizeof(*towers); t++)
         for (size_t p = 0; p < sizeof(piece_counts) / sizeof(*piece_counts); p++) {
@@ -126,9 +118,8 @@ static void slices_in_pieces_teach_what_they_teach_as_wholes(void **state)
         }
 }
 
-static void independent_towers_learn_from_their_own_slices(void **state)
+TEST(independent_towers_learn_from_their_own_slices)
 {
-    (void)state;
     static float first[4096], second[4096];
     static struct rig rig;
     const struct schedule schedule = schedule_of(2);
@@ -147,9 +138,8 @@ static void independent_towers_learn_from_their_own_slices(void **state)
     rig_close(&rig);
 }
 
-static void towers_without_samples_take_part(void **state)
+TEST(towers_without_samples_take_part)
 {
-    (void)state;
     static float first[4096], last[4096];
     static struct rig rig;
     const struct schedule schedule = { .records = { 7, 2 }, .batch = 5, .towers = 5, .epochs = 4 };
@@ -181,9 +171,8 @@ static const struct step_report *next_report(struct rig *rig)
 
 /* Five steps an epoch: the third, and the last of an epoch; and where the loss shows it. The rate is 0, so what is
  * there stays. */
-static void weights_that_are_not_finite_are_reported_where_they_are_looked_for(void **state)
+TEST(weights_that_are_not_finite_are_reported_where_they_are_looked_for)
 {
-    (void)state;
     static float values[4096];
     static struct rig rig;
     const struct rig_spec spec = { .schedule = { .records = { 53, 17 }, .batch = 12, .towers = 1, .epochs = 2 },
@@ -213,9 +202,8 @@ static void weights_that_are_not_finite_are_reported_where_they_are_looked_for(v
     }
 }
 
-static void a_request_ends_all_towers_at_the_same_batch(void **state)
+TEST(a_request_ends_all_towers_at_the_same_batch)
 {
-    (void)state;
     for (uint64_t when = 0; when < (rig_is_thorough() ? 9 : 4); when++) {
         static struct rig rig;
         struct schedule schedule = schedule_of(3);
@@ -245,9 +233,8 @@ static int open_nothing(struct backend **backend_out, const struct backend_spec 
     return -ENODEV;
 }
 
-static void a_tower_that_cannot_be_set_up_ends_the_others(void **state)
+TEST(a_tower_that_cannot_be_set_up_ends_the_others)
 {
-    (void)state;
     for (uint32_t bad = 0; bad < 3; bad++) {
         static struct rig rig;
         struct backend_ops broken;
@@ -273,9 +260,8 @@ static void a_tower_that_cannot_be_set_up_ends_the_others(void **state)
     }
 }
 
-static void a_cancel_at_any_time_ends_everything(void **state)
+TEST(a_cancel_at_any_time_ends_everything)
 {
-    (void)state;
     for (uint64_t after = 0; after < 16; after += rig_is_thorough() ? 1 : 5) {
         static struct rig rig;
         struct capture capture;
@@ -298,9 +284,8 @@ static void a_cancel_at_any_time_ends_everything(void **state)
     }
 }
 
-static void a_run_that_failed_before_it_began_ends_even_when_told_to_go(void **state)
+TEST(a_run_that_failed_before_it_began_ends_even_when_told_to_go)
 {
-    (void)state;
     static struct rig rig;
     struct capture capture;
     char text[512];
@@ -317,9 +302,8 @@ static void a_run_that_failed_before_it_began_ends_even_when_told_to_go(void **s
     rig_close(&rig);
 }
 
-static void towers_that_never_begin_end_by_a_cancel(void **state)
+TEST(towers_that_never_begin_end_by_a_cancel)
 {
-    (void)state;
     static struct rig rig;
     const struct schedule schedule = schedule_of(2);
     rig_make(&rig, &schedule, SYNC_REPLICATED);
@@ -331,9 +315,8 @@ static void towers_that_never_begin_end_by_a_cancel(void **state)
 }
 
 /* Main may find that the plan does not fit. */
-static void towers_that_are_planned_and_refused_end_by_a_cancel(void **state)
+TEST(towers_that_are_planned_and_refused_end_by_a_cancel)
 {
-    (void)state;
     static struct rig rig;
     const struct schedule schedule = schedule_of(3);
     rig_make(&rig, &schedule, SYNC_REPLICATED);
@@ -357,9 +340,8 @@ static int allocate_nothing(struct backend *backend)
     return -ENOMEM;
 }
 
-static void a_tower_that_gets_no_memory_ends_the_others(void **state)
+TEST(a_tower_that_gets_no_memory_ends_the_others)
 {
-    (void)state;
     static struct rig rig;
     struct backend_ops broken;
     struct capture capture;
@@ -383,9 +365,8 @@ static void a_tower_that_gets_no_memory_ends_the_others(void **state)
 
 /* Five steps and two batches of evaluation an epoch: the run ends behind the second evaluation, whatever the towers
  * could have begun meanwhile. */
-static void towers_wait_for_a_word_behind_every_evaluation(void **state)
+TEST(towers_wait_for_a_word_behind_every_evaluation)
 {
-    (void)state;
     static struct rig rig;
     const struct schedule schedule = schedule_of(2);
     rig_make(&rig, &schedule, SYNC_REPLICATED);
@@ -411,9 +392,8 @@ static void towers_wait_for_a_word_behind_every_evaluation(void **state)
 }
 
 /* On any device: the backend touches none of its memory. */
-static void towers_of_the_null_backend_only_take_and_count_samples(void **state)
+TEST(towers_of_the_null_backend_only_take_and_count_samples)
 {
-    (void)state;
     static struct rig rig;
     const struct schedule schedule = schedule_of(2);
     rig_make(&rig, &schedule, SYNC_REPLICATED);
@@ -435,26 +415,10 @@ static void towers_of_the_null_backend_only_take_and_count_samples(void **state)
 int main(void)
 {
     alarm(200);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_number_of_towers_learns_what_one_learns),
-        cmocka_unit_test(slices_in_pieces_teach_what_they_teach_as_wholes),
-        cmocka_unit_test(independent_towers_learn_from_their_own_slices),
-        cmocka_unit_test(towers_without_samples_take_part),
-        cmocka_unit_test(weights_that_are_not_finite_are_reported_where_they_are_looked_for),
-        cmocka_unit_test(a_request_ends_all_towers_at_the_same_batch),
-        cmocka_unit_test(a_tower_that_cannot_be_set_up_ends_the_others),
-        cmocka_unit_test(a_cancel_at_any_time_ends_everything),
-        cmocka_unit_test(a_run_that_failed_before_it_began_ends_even_when_told_to_go),
-        cmocka_unit_test(towers_that_never_begin_end_by_a_cancel),
-        cmocka_unit_test(towers_that_are_planned_and_refused_end_by_a_cancel),
-        cmocka_unit_test(a_tower_that_gets_no_memory_ends_the_others),
-        cmocka_unit_test(towers_wait_for_a_word_behind_every_evaluation),
-        cmocka_unit_test(towers_of_the_null_backend_only_take_and_count_samples),
-    };
-    int failed = cmocka_run_group_tests_name("gradients summed on the host", tests, NULL, NULL);
+    int failed = tests_run(NULL, NULL);
     if (!test_device_ops()->host_memory) {
         reduction = "peer";
-        failed += cmocka_run_group_tests_name("gradients summed by the devices", tests, NULL, NULL);
+        failed += tests_run(NULL, NULL);
     }
     return failed;
 }

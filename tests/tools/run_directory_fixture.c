@@ -2,15 +2,11 @@
 #include "tests/tools/run_directory_fixture.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/helpers/file_fixture.h"
+#include "tests/helpers/test.h"
 
 void run_fixture_settings(struct settings *settings_out, const char *name, const char *dir)
 {

@@ -1,17 +1,11 @@
 /* Tests of a run's first lines: whatever devices and libraries are called, they are all there,
  * and no line is longer than a terminal is wide. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/helpers/test.h"
 #include "tools/config/config.h"
 #include "tools/run/about.h"
 
@@ -70,9 +64,8 @@ static size_t longest_line(const char *text)
     return longest;
 }
 
-static void no_line_is_longer_than_80_columns(void **state)
+TEST(no_line_is_longer_than_80_columns)
 {
-    (void)state;
     static char name[128];
     device_name = name;
     for (size_t length = 1; length < sizeof(name); length++) {
@@ -86,9 +79,8 @@ static void no_line_is_longer_than_80_columns(void **state)
     }
 }
 
-static void equal_devices_share_a_line(void **state)
+TEST(equal_devices_share_a_line)
 {
-    (void)state;
     device_name = "GPU";
     const struct device_plan plan = plan_of(5);
     const char *const text = printed(&plan, false);
@@ -99,9 +91,8 @@ static void equal_devices_share_a_line(void **state)
     assert_string_equal(text, expected);
 }
 
-static void a_device_that_cannot_be_asked_is_left_out(void **state)
+TEST(a_device_that_cannot_be_asked_is_left_out)
 {
-    (void)state;
     device_name = "GPU";
     struct device_plan plan = plan_of(1);
     plan.index[0] = ABSENT;
@@ -110,9 +101,8 @@ static void a_device_that_cannot_be_asked_is_left_out(void **state)
     assert_memory_equal(text, "libraries ", strlen("libraries "));
 }
 
-static void without_libraries_there_is_no_line_of_them(void **state)
+TEST(without_libraries_there_is_no_line_of_them)
 {
-    (void)state;
     const struct device_plan plan = { .ops = &device_null_ops, .backend = &backend_null_ops, .reduce = &reduce_ops,
                                       .count = 3 };
     const char *const text = printed(&plan, false);
@@ -140,9 +130,8 @@ static const char *told(const char *const *assignments)
     return text;
 }
 
-static void settings_that_would_be_the_same_without_are_not_told(void **state)
+TEST(settings_that_would_be_the_same_without_are_not_told)
 {
-    (void)state;
     const char *const same[] = { "data.train=shards", "data.image_key=", "train.batch=128", "run.dir=runs/again",
                                  "input.prefetch_depth=4", "train.batch_per_tower=0", NULL };
     assert_string_equal(told(same), "settings  seed 1, data.train shards\n");
@@ -150,9 +139,8 @@ static void settings_that_would_be_the_same_without_are_not_told(void **state)
     assert_string_equal(told(other), "settings  seed 7, input.source synthetic, train.batch 129\n");
 }
 
-static void settings_fit_a_terminal_and_a_long_path_stays_whole(void **state)
+TEST(settings_fit_a_terminal_and_a_long_path_stays_whole)
 {
-    (void)state;
     static char path[256] = "data.train=";
     memset(path + strlen(path), 'p', 150);
     const char *const many[] = { "data.train=a-set", "data.validation=another-set", "train.optimizer=adadelta",
@@ -163,15 +151,4 @@ static void settings_fit_a_terminal_and_a_long_path_stays_whole(void **state)
     assert_non_null(strstr(told(long_path), path + strlen("data.train=")));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_line_is_longer_than_80_columns),
-        cmocka_unit_test(equal_devices_share_a_line),
-        cmocka_unit_test(a_device_that_cannot_be_asked_is_left_out),
-        cmocka_unit_test(settings_that_would_be_the_same_without_are_not_told),
-        cmocka_unit_test(settings_fit_a_terminal_and_a_long_path_stays_whole),
-        cmocka_unit_test(without_libraries_there_is_no_line_of_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,19 +1,13 @@
 /* Tests of the accounting: what is added up, what counts as warm-up, and what the hash of
  * the sample order depends on. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/helpers/test.h"
 #include "tools/run/account.h"
 #include "tools/run/state/account_text.h"
 
@@ -99,9 +93,8 @@ static double sum_of(const struct fractions *share)
 }
 
 /* The first step, one between and the last are left out; the images of all are counted. */
-static void the_loss_is_the_mean_of_the_steps_that_have_one(void **state)
+TEST(the_loss_is_the_mean_of_the_steps_that_have_one)
 {
-    (void)state;
     static struct round round;
     const struct schedule schedule = schedule_of(2);
     struct account *account;
@@ -120,9 +113,8 @@ static void the_loss_is_the_mean_of_the_steps_that_have_one(void **state)
     account_close(account);
 }
 
-static void counts_every_sample_of_every_pass(void **state)
+TEST(counts_every_sample_of_every_pass)
 {
-    (void)state;
     for (uint32_t towers = 1; towers <= TOWERS_MAX; towers++) {
         const struct schedule schedule = schedule_of(towers);
         struct account *account = account_run(&schedule);
@@ -139,9 +131,8 @@ static void counts_every_sample_of_every_pass(void **state)
     }
 }
 
-static void training_time_leaves_evaluation_out(void **state)
+TEST(training_time_leaves_evaluation_out)
 {
-    (void)state;
     const struct schedule schedule = schedule_of(2);
     struct account *account = account_run(&schedule);
     const uint64_t steps = schedule_step_count(&schedule);
@@ -152,9 +143,8 @@ static void training_time_leaves_evaluation_out(void **state)
     account_close(account);
 }
 
-static void shares_of_tower_time_sum_to_one(void **state)
+TEST(shares_of_tower_time_sum_to_one)
 {
-    (void)state;
     for (uint32_t towers = 1; towers <= TOWERS_MAX; towers++) {
         const struct schedule schedule = schedule_of(towers);
         struct account *account = account_run(&schedule);
@@ -165,9 +155,8 @@ static void shares_of_tower_time_sum_to_one(void **state)
     }
 }
 
-static void an_account_without_steps_says_nothing(void **state)
+TEST(an_account_without_steps_says_nothing)
 {
-    (void)state;
     const struct schedule schedule = schedule_of(2);
     struct account *account;
     assert_int_equal(account_open(&account, &schedule), 0);
@@ -183,9 +172,8 @@ static void an_account_without_steps_says_nothing(void **state)
     account_close(NULL);
 }
 
-static void the_order_hash_is_the_same_for_any_number_of_towers(void **state)
+TEST(the_order_hash_is_the_same_for_any_number_of_towers)
 {
-    (void)state;
     uint64_t hash = 0;
     for (uint32_t towers = 1; towers <= TOWERS_MAX; towers++) {
         const struct schedule schedule = schedule_of(towers);
@@ -202,9 +190,8 @@ static void the_order_hash_is_the_same_for_any_number_of_towers(void **state)
     account_close(account);
 }
 
-static void the_order_hash_does_not_depend_on_evaluation(void **state)
+TEST(the_order_hash_does_not_depend_on_evaluation)
 {
-    (void)state;
     const struct schedule with = schedule_of(3);
     struct schedule without = with;
     without.records[PASS_EVALUATE] = 0;
@@ -214,9 +201,8 @@ static void the_order_hash_does_not_depend_on_evaluation(void **state)
     account_close(second);
 }
 
-static void two_parts_of_a_run_add_up_to_the_whole(void **state)
+TEST(two_parts_of_a_run_add_up_to_the_whole)
 {
-    (void)state;
     const struct schedule schedule = schedule_of(3);
     struct account *whole = account_run(&schedule);
     struct account_state expected, between, last;
@@ -238,9 +224,8 @@ static void two_parts_of_a_run_add_up_to_the_whole(void **state)
     account_close(whole);
 }
 
-static void the_order_hashes_of_two_parts_add_up(void **state)
+TEST(the_order_hashes_of_two_parts_add_up)
 {
-    (void)state;
     const struct schedule schedule = schedule_of(2);
     struct account *whole = account_run(&schedule);
     const uint64_t trained = schedule_batch_count(&schedule) - schedule_batches_per_evaluation(&schedule);
@@ -257,9 +242,8 @@ static void the_order_hashes_of_two_parts_add_up(void **state)
     account_close(whole);
 }
 
-static void the_order_hashes_of_towers_in_two_processes_add_up(void **state)
+TEST(the_order_hashes_of_towers_in_two_processes_add_up)
 {
-    (void)state;
     static struct round round;
     const struct schedule schedule = schedule_of(5);
     struct account *whole = account_run(&schedule), *first, *second;
@@ -277,9 +261,8 @@ static void the_order_hashes_of_towers_in_two_processes_add_up(void **state)
     account_close(second);
 }
 
-static void the_interval_begins_again_at_every_reset(void **state)
+TEST(the_interval_begins_again_at_every_reset)
 {
-    (void)state;
     static struct round round;
     const struct schedule schedule = schedule_of(1);
     struct account *account;
@@ -300,9 +283,8 @@ static void the_interval_begins_again_at_every_reset(void **state)
     account_close(account);
 }
 
-static void queues_are_told_of_training_behind_warm_up_over_all_towers(void **state)
+TEST(queues_are_told_of_training_behind_warm_up_over_all_towers)
 {
-    (void)state;
     const struct schedule schedule = schedule_of(2);
     struct account *account = account_run(&schedule);
     const uint64_t steps = schedule_step_count(&schedule), warmup = steps / 10 < 10 ? steps / 10 : 10;
@@ -321,9 +303,8 @@ static void queues_are_told_of_training_behind_warm_up_over_all_towers(void **st
 }
 
 /* Of 4 and 4 ms that passed for two towers, in one step each. */
-static void steps_explain_the_time_that_passed(void **state)
+TEST(steps_explain_the_time_that_passed)
 {
-    (void)state;
     static struct round round;
     const struct schedule schedule = schedule_of(2);
     struct account *account;
@@ -375,9 +356,8 @@ static struct account *account_run_slower_and_slower(const struct schedule *sche
     return account_run_timed(schedule, steps, longer_and_longer);
 }
 
-static void percentiles_leave_warmup_and_partial_batches_out(void **state)
+TEST(percentiles_leave_warmup_and_partial_batches_out)
 {
-    (void)state;
     const struct schedule schedule = { .records = { 48 * 110 + 1, 0 }, .batch = 48, .towers = 1, .epochs = 1 };
     struct account *account = account_run_slower_and_slower(&schedule, schedule_batch_count(&schedule));
     const struct step_percentiles step = account_percentiles(account);     /* of 11 .. 110 ms */
@@ -393,9 +373,8 @@ static uint64_t waits_for_input(uint64_t step)
     return step % 20 == 19 ? 96 : 1;
 }
 
-static void the_speed_is_images_over_wall_time_however_short_most_steps_are(void **state)
+TEST(the_speed_is_images_over_wall_time_however_short_most_steps_are)
 {
-    (void)state;
     const struct schedule schedule = { .records = { 48 * 410, 0 }, .batch = 48, .towers = 1, .epochs = 1 };
     struct account *account = account_run_timed(&schedule, 410, waits_for_input);
     const struct speeds speed = account_speeds(account);        /* 400 steps: 20 of 96 ms, 380 of 1 ms */
@@ -412,9 +391,8 @@ static uint64_t starts_slowly(uint64_t step)
 }
 
 /* The last batch of the epoch, of one image, takes its time as well. */
-static void the_speed_is_of_all_batches_after_warmup(void **state)
+TEST(the_speed_is_of_all_batches_after_warmup)
 {
-    (void)state;
     const struct schedule schedule = { .records = { 48 * 110 + 1, 0 }, .batch = 48, .towers = 1, .epochs = 1 };
     struct account *account = account_run_timed(&schedule, 111, starts_slowly);
     assert_true(fabs(account_speeds(account).mean - (48.0 * 100 + 1) / (101 * 4e-3)) < 1e-6);
@@ -423,9 +401,8 @@ static void the_speed_is_of_all_batches_after_warmup(void **state)
 }
 
 /* The bounds of bins are powers of 10^0.01: between any two of them lie as many steps as there are whole numbers. */
-static void the_histogram_counts_the_steps_of_the_percentiles(void **state)
+TEST(the_histogram_counts_the_steps_of_the_percentiles)
 {
-    (void)state;
     static struct step_histogram histogram;
     const struct schedule schedule = { .records = { 48 * 110 + 1, 0 }, .batch = 48, .towers = 1, .epochs = 1 };
     struct account *account = account_run_slower_and_slower(&schedule, schedule_batch_count(&schedule));
@@ -452,9 +429,8 @@ static void expect_line(const struct step_histogram *histogram, const char *expe
     json_release(&line);
 }
 
-static void the_histogram_is_written_from_its_first_to_its_last_step(void **state)
+TEST(the_histogram_is_written_from_its_first_to_its_last_step)
 {
-    (void)state;
     static struct step_histogram histogram;
     expect_line(&histogram, "{\"per_decade\":100,\"first\":0,\"counts\":[]}");
     step_histogram_add(&histogram, 0.95);
@@ -467,9 +443,8 @@ static void the_histogram_is_written_from_its_first_to_its_last_step(void **stat
     assert_int_equal(histogram.counts[STEP_HISTOGRAM_BINS - 1], 1);
 }
 
-static void a_process_that_begins_in_the_middle_warms_up_too(void **state)
+TEST(a_process_that_begins_in_the_middle_warms_up_too)
 {
-    (void)state;
     const struct schedule schedule = { .records = { 48 * 210 + 1, 0 }, .batch = 48, .towers = 1, .epochs = 1,
                                        .first = 100 };
     struct account *account = account_run_slower_and_slower(&schedule, 111);
@@ -480,9 +455,8 @@ static void a_process_that_begins_in_the_middle_warms_up_too(void **state)
     account_close(account);
 }
 
-static void a_run_of_one_step_has_a_speed(void **state)
+TEST(a_run_of_one_step_has_a_speed)
 {
-    (void)state;
     const struct schedule schedule = { .records = { 480, 0 }, .batch = 48, .towers = 1, .epochs = 1, .steps = 1 };
     struct account *account = account_run_slower_and_slower(&schedule, 1);
     assert_true(account_percentiles(account).p50_ms == 1);
@@ -490,9 +464,8 @@ static void a_run_of_one_step_has_a_speed(void **state)
     account_close(account);
 }
 
-static void a_batch_larger_than_the_set_is_as_fast_as_the_records_it_has(void **state)
+TEST(a_batch_larger_than_the_set_is_as_fast_as_the_records_it_has)
 {
-    (void)state;
     const struct schedule schedule = { .records = { 30, 0 }, .batch = 48, .towers = 1, .epochs = 1 };
     struct account *account = account_run_slower_and_slower(&schedule, 1);
     assert_true(account_percentiles(account).p50_ms == 1);
@@ -500,9 +473,8 @@ static void a_batch_larger_than_the_set_is_as_fast_as_the_records_it_has(void **
     account_close(account);
 }
 
-static void the_step_of_the_latest_evaluation_is_kept(void **state)
+TEST(the_step_of_the_latest_evaluation_is_kept)
 {
-    (void)state;
     const struct schedule schedule = schedule_of(2);
     const uint64_t steps = schedule_steps_per_epoch(&schedule);
     const uint64_t batches = steps + schedule_batches_per_evaluation(&schedule);
@@ -516,11 +488,10 @@ static void the_step_of_the_latest_evaluation_is_kept(void **state)
 }
 
 /* A saved state whose hashes are right may still say anything. */
-static void sums_that_no_run_has_are_refused(void **state)
+TEST(sums_that_no_run_has_are_refused)
 {
     struct account_state sums = { .order_hash = UINT64_MAX, .evaluated_step = 3 }, again;
     char text[ACCOUNT_TEXT_BYTES];
-    (void)state;
     sums.training = sums.interval = (struct tally){ .images = 7, .correct = 7, .steps = 2, .lossless = 1,
                                                     .loss_sum = 1.5 };
     account_text_write(&sums, text);
@@ -542,30 +513,5 @@ static void sums_that_no_run_has_are_refused(void **state)
 int main(void)
 {
     alarm(60);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_every_sample_of_every_pass),
-        cmocka_unit_test(the_loss_is_the_mean_of_the_steps_that_have_one),
-        cmocka_unit_test(training_time_leaves_evaluation_out),
-        cmocka_unit_test(shares_of_tower_time_sum_to_one),
-        cmocka_unit_test(an_account_without_steps_says_nothing),
-        cmocka_unit_test(the_order_hash_is_the_same_for_any_number_of_towers),
-        cmocka_unit_test(the_order_hash_does_not_depend_on_evaluation),
-        cmocka_unit_test(two_parts_of_a_run_add_up_to_the_whole),
-        cmocka_unit_test(the_order_hashes_of_two_parts_add_up),
-        cmocka_unit_test(the_order_hashes_of_towers_in_two_processes_add_up),
-        cmocka_unit_test(the_interval_begins_again_at_every_reset),
-        cmocka_unit_test(queues_are_told_of_training_behind_warm_up_over_all_towers),
-        cmocka_unit_test(steps_explain_the_time_that_passed),
-        cmocka_unit_test(percentiles_leave_warmup_and_partial_batches_out),
-        cmocka_unit_test(the_speed_is_images_over_wall_time_however_short_most_steps_are),
-        cmocka_unit_test(the_speed_is_of_all_batches_after_warmup),
-        cmocka_unit_test(the_histogram_counts_the_steps_of_the_percentiles),
-        cmocka_unit_test(the_histogram_is_written_from_its_first_to_its_last_step),
-        cmocka_unit_test(a_process_that_begins_in_the_middle_warms_up_too),
-        cmocka_unit_test(the_step_of_the_latest_evaluation_is_kept),
-        cmocka_unit_test(a_run_of_one_step_has_a_speed),
-        cmocka_unit_test(a_batch_larger_than_the_set_is_as_fast_as_the_records_it_has),
-        cmocka_unit_test(sums_that_no_run_has_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,17 +1,11 @@
 /* Tests of what control groups leave, over folders that look like the kernel's. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "tests/helpers/file_fixture.h"
+#include "tests/helpers/test.h"
 #include "tools/limits/cgroup.h"
 
 /* With the folders on the way. */
@@ -36,25 +30,22 @@ static void put_group(const char *group, const char *limit, const char *usage)
     put(path, usage);
 }
 
-static void without_groups_there_is_no_limit(void **state)
+TEST_WITH(without_groups_there_is_no_limit, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     assert_true(cgroup_memory_left(folder) == SIZE_MAX);
     put("proc/self/cgroup", "0::/none/such\n");
     assert_true(cgroup_memory_left(folder) == SIZE_MAX);
 }
 
-static void max_is_no_limit(void **state)
+TEST_WITH(max_is_no_limit, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     put("proc/self/cgroup", "0::/a\n");
     put_group("a", "max\n", "4096\n");
     assert_true(cgroup_memory_left(folder) == SIZE_MAX);
 }
 
-static void what_is_used_is_not_left(void **state)
+TEST_WITH(what_is_used_is_not_left, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     put("proc/self/cgroup", "0::/a\n");
     put_group("a", "1000000\n", "400000\n");
     assert_int_equal(cgroup_memory_left(folder), 600000);
@@ -62,9 +53,8 @@ static void what_is_used_is_not_left(void **state)
     assert_int_equal(cgroup_memory_left(folder), 0);
 }
 
-static void file_pages_that_can_be_dropped_are_left(void **state)
+TEST_WITH(file_pages_that_can_be_dropped_are_left, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     put("proc/self/cgroup", "0::/a\n");
     put_group("a", "1000000\n", "400000\n");
     put("sys/fs/cgroup/a/memory.stat", "anon 100000\ninactive_file 200000\nactive_file 50000\nshmem 7\n");
@@ -73,9 +63,8 @@ static void file_pages_that_can_be_dropped_are_left(void **state)
     assert_int_equal(cgroup_memory_left(folder), 1000000);
 }
 
-static void the_tightest_group_on_the_way_up_decides(void **state)
+TEST_WITH(the_tightest_group_on_the_way_up_decides, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     put("proc/self/cgroup", "0::/outer/middle/inner\n");
     put_group("outer/middle/inner", "max\n", "10\n");
     put_group("outer/middle", "5000\n", "1000\n");
@@ -85,17 +74,15 @@ static void the_tightest_group_on_the_way_up_decides(void **state)
     assert_int_equal(cgroup_memory_left(folder), 4000);
 }
 
-static void a_container_sees_its_own_group_as_the_mount(void **state)
+TEST_WITH(a_container_sees_its_own_group_as_the_mount, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     put("proc/self/cgroup", "0::/a/path/of/the/host\n");
     put_group(".", "3000\n", "1000\n");
     assert_int_equal(cgroup_memory_left(folder), 2000);
 }
 
-static void version_1_is_read_too(void **state)
+TEST_WITH(version_1_is_read_too, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     put("proc/self/cgroup", "5:cpu,cpuacct:/elsewhere\n4:pids,memory:/box\n1:name=systemd:/\n0::/\n");
     put("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "8000\n");
     put("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "5000\n");
@@ -105,18 +92,16 @@ static void version_1_is_read_too(void **state)
     assert_int_equal(cgroup_memory_left(folder), 4000);
 }
 
-static void another_controllers_group_is_not_asked(void **state)
+TEST_WITH(another_controllers_group_is_not_asked, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     put("proc/self/cgroup", "5:memoryless:/box\n");
     put("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "8000\n");
     put("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "5000\n");
     assert_true(cgroup_memory_left(folder) == SIZE_MAX);
 }
 
-static void processor_time_has_no_limit_without_a_quota(void **state)
+TEST_WITH(processor_time_has_no_limit_without_a_quota, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     assert_true(isinf(cgroup_cpu(folder).cpus));
     put("proc/self/cgroup", "0::/a\n");
     assert_true(isinf(cgroup_cpu(folder).cpus));
@@ -128,9 +113,8 @@ static void processor_time_has_no_limit_without_a_quota(void **state)
     assert_true(isinf(cgroup_cpu(folder).cpus));
 }
 
-static void the_tightest_quota_is_the_limit_of_processor_time(void **state)
+TEST_WITH(the_tightest_quota_is_the_limit_of_processor_time, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     put("proc/self/cgroup", "0::/outer/inner\n");
     put("sys/fs/cgroup/outer/inner/cpu.max", "400000 100000\n");
     put("sys/fs/cgroup/outer/cpu.max", "150000 100000\n");
@@ -141,31 +125,12 @@ static void the_tightest_quota_is_the_limit_of_processor_time(void **state)
     assert_int_equal(cpu.throttled, 50);
 }
 
-static void version_1_has_quotas_too(void **state)
+TEST_WITH(version_1_has_quotas_too, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     put("proc/self/cgroup", "4:memory:/m\n3:cpuacct,cpu:/box\n0::/\n");
     put("sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "250000\n");
     put("sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000\n");
     assert_true(cgroup_cpu(folder).cpus == 2.5);
 }
 
-#define FOLDER_TEST(name) cmocka_unit_test_setup_teardown(name, fixture_folder_make, fixture_folder_remove)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        FOLDER_TEST(without_groups_there_is_no_limit),
-        FOLDER_TEST(max_is_no_limit),
-        FOLDER_TEST(what_is_used_is_not_left),
-        FOLDER_TEST(file_pages_that_can_be_dropped_are_left),
-        FOLDER_TEST(the_tightest_group_on_the_way_up_decides),
-        FOLDER_TEST(a_container_sees_its_own_group_as_the_mount),
-        FOLDER_TEST(version_1_is_read_too),
-        FOLDER_TEST(another_controllers_group_is_not_asked),
-        FOLDER_TEST(processor_time_has_no_limit_without_a_quota),
-        FOLDER_TEST(the_tightest_quota_is_the_limit_of_processor_time),
-        FOLDER_TEST(version_1_has_quotas_too),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

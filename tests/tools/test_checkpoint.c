@@ -1,15 +1,8 @@
 /* Tests of saved states: what is written is read, all of it, and every byte of it matters. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,12 +15,11 @@
 #include "tests/helpers/capture.h"
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_long.h"
 #include "tests/tools/run_directory_fixture.h"
 #include "tools/checkpoint/reader.h"
 #include "tools/checkpoint/saver.h"
-
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_folder_make, fixture_folder_remove)
 
 enum { TOWERS = 2, TEXT_BYTES = 8192 };
 
@@ -194,9 +186,8 @@ static void check_round_trip(bool weights_differ)
     fixture_close(&fixture);
 }
 
-static void a_state_is_read_as_it_was_saved(void **state)
+TEST_WITH(a_state_is_read_as_it_was_saved, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     for (int averages = 0; averages < 2; averages++) {
         average_decay = 0.75 * averages;
         check_round_trip(true);
@@ -215,12 +206,11 @@ static float first_number(struct fixture *fixture, uint32_t d, const char *param
     return numbers[0];
 }
 
-static void other_numbers_of_towers_get_the_mean(void **state)
+TEST_WITH(other_numbers_of_towers_get_the_mean, fixture_folder_make, fixture_folder_remove)
 {
     struct fixture fixture;
     struct checkpoint_reader *reader = NULL;
     struct checkpoint_problem problem;
-    (void)state;
     fixture_open(&fixture, false);
     const char *const path = save(&fixture, 1, 1);
     const float weight = first_number(&fixture, 0, "conv.weight");
@@ -244,11 +234,10 @@ static void assert_damaged(const char *path, const char *how, size_t at)
     assert_true(problem.text[0] != '\0');
 }
 
-static void every_byte_and_every_length_matters(void **state)
+TEST_WITH(every_byte_and_every_length_matters, fixture_folder_make, fixture_folder_remove)
 {
     struct fixture fixture;
     size_t count;
-    (void)state;
     fixture_open(&fixture, false);
     const char *const path = save(&fixture, 5, 1);
     uint8_t *const bytes = fixture_read(path, &count);
@@ -311,7 +300,7 @@ static void forge(const char *path, const char *key, const char *value)
     free(whole);
 }
 
-static void numbers_that_no_run_has_are_refused_by_name(void **state)
+TEST_WITH(numbers_that_no_run_has_are_refused_by_name, fixture_folder_make, fixture_folder_remove)
 {
     static const struct { const char *key, *value, *told; } cases[] = {
         { CHECKPOINT_KEY_TOWERS, "0", "its pipetrain.towers is 0, and a run has 1 to 65536 towers" },
@@ -322,7 +311,6 @@ static void numbers_that_no_run_has_are_refused_by_name(void **state)
         { CHECKPOINT_KEY_POSITION, "4294967296 0 0", "its pipetrain.position is '4294967296 0 0'," },
     };
     struct fixture fixture;
-    (void)state;
     fixture_open(&fixture, false);
     const char *const path = save(&fixture, 5, 1);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -340,12 +328,11 @@ static void numbers_that_no_run_has_are_refused_by_name(void **state)
 }
 
 /* The mean over 65,536 towers is one over the two that the file has. */
-static void towers_that_a_state_only_claims_cost_nothing(void **state)
+TEST_WITH(towers_that_a_state_only_claims_cost_nothing, fixture_folder_make, fixture_folder_remove)
 {
     struct fixture fixture;
     struct checkpoint_reader *reader = NULL;
     struct checkpoint_problem problem;
-    (void)state;
     fixture_open(&fixture, false);
     const char *const path = save(&fixture, 5, 1);
     const float sum = first_number(&fixture, 0, "norm.running_mean") + first_number(&fixture, 1, "norm.running_mean");
@@ -358,7 +345,7 @@ static void towers_that_a_state_only_claims_cost_nothing(void **state)
 }
 
 /* The last float of the first tensor, which is a weight; its hash is made again. */
-static void weights_that_are_not_finite_are_refused_by_name(void **state)
+TEST_WITH(weights_that_are_not_finite_are_refused_by_name, fixture_folder_make, fixture_folder_remove)
 {
     struct fixture fixture;
     struct checkpoint_reader *reader = NULL;
@@ -366,7 +353,6 @@ static void weights_that_are_not_finite_are_refused_by_name(void **state)
     char key[sizeof(CHECKPOINT_KEY_TENSOR) + CHECKPOINT_NAME_BYTES], hash[24];
     uint64_t header_bytes;
     size_t bytes;
-    (void)state;
     fixture_open(&fixture, false);
     const char *const path = save(&fixture, 5, 1);
     const struct parameter *const first = &fixture.net->parameters[0];
@@ -406,13 +392,12 @@ static size_t stride(size_t at)
 }
 
 /* With an older state beside it: every bit of some bytes, one of others, and the lengths. */
-static void any_damage_falls_back_to_the_state_before(void **state)
+TEST_WITH(any_damage_falls_back_to_the_state_before, fixture_folder_make, fixture_folder_remove)
 {
     struct fixture fixture;
     struct capture capture;
     char text[TEXT_BYTES];
     size_t count;
-    (void)state;
     fixture_open(&fixture, false);
     save(&fixture, 4, 2);
     const char *const path = save(&fixture, 5, 2);
@@ -438,14 +423,13 @@ static void any_damage_falls_back_to_the_state_before(void **state)
     fixture_close(&fixture);
 }
 
-static void the_newest_that_is_whole_is_found(void **state)
+TEST_WITH(the_newest_that_is_whole_is_found, fixture_folder_make, fixture_folder_remove)
 {
     struct fixture fixture;
     struct checkpoint_reader *reader = NULL;
     struct checkpoint_problem problem;
     struct capture capture;
     char text[TEXT_BYTES];
-    (void)state;
     fixture_open(&fixture, false);
     const char *const folder_path = run_directory_path(fixture.directory);
     assert_int_equal(checkpoint_reader_find(&reader, folder_path, &problem), -ENOENT);
@@ -470,10 +454,9 @@ static bool is_there(struct fixture *fixture, uint64_t step)
     return fixture_exists(path);
 }
 
-static void the_newest_up_to_the_last_stay(void **state)
+TEST_WITH(the_newest_up_to_the_last_stay, fixture_folder_make, fixture_folder_remove)
 {
     struct fixture fixture;
-    (void)state;
     fixture_open(&fixture, false);
     for (uint64_t step = 1; step <= 5; step++)
         save(&fixture, step, 3);
@@ -487,13 +470,12 @@ static void the_newest_up_to_the_last_stay(void **state)
 
 /* ---- what cannot be saved ---- */
 
-static void a_state_that_is_not_finite_is_not_written(void **state)
+TEST_WITH(a_state_that_is_not_finite_is_not_written, fixture_folder_make, fixture_folder_remove)
 {
     struct fixture fixture;
     const char *broken = NULL;
     const struct checkpoint_mark mark = { .position = { 0, 8, 0 }, .files = CHECKPOINT_NEWEST };
     float numbers[64];
-    (void)state;
     fixture_open(&fixture, false);
     assert_int_equal(tower_read(fixture.stands[0].tower, 0, numbers), 0);
     numbers[1] = INFINITY;
@@ -507,14 +489,13 @@ static void a_state_that_is_not_finite_is_not_written(void **state)
 }
 
 /* It is no number of steps, so it is none of the newest, and stays whatever their number is. */
-static void the_best_state_is_a_file_of_its_own(void **state)
+TEST_WITH(the_best_state_is_a_file_of_its_own, fixture_folder_make, fixture_folder_remove)
 {
     struct fixture fixture;
     struct checkpoint_reader *reader = NULL;
     struct checkpoint_problem problem;
     const char *broken;
     char path[700];
-    (void)state;
     fixture_open(&fixture, false);
     save(&fixture, 5, 1);
     struct checkpoint_mark mark = { .position = { 0, 6, 0 }, .files = CHECKPOINT_BEST };
@@ -581,9 +562,8 @@ static void check_stays(bool weights_differ)
     fixture_close(&fixture);
 }
 
-static void a_state_that_stays_in_its_towers_makes_the_same_file(void **state)
+TEST_WITH(a_state_that_stays_in_its_towers_makes_the_same_file, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     check_stays(false);
     check_stays(true);
 }
@@ -595,7 +575,7 @@ static void count_back(void *arg, uint32_t tower, struct snapshot *snapshot)
 }
 
 /* A folder stands in the place of the last state: it is told, and the others stay. */
-static void the_saver_goes_on_when_a_state_cannot_be_written(void **state)
+TEST_WITH(the_saver_goes_on_when_a_state_cannot_be_written, fixture_folder_make, fixture_folder_remove)
 {
     struct fixture fixture;
     struct checkpoint_saver *saver;
@@ -603,7 +583,6 @@ static void the_saver_goes_on_when_a_state_cannot_be_written(void **state)
     struct capture capture;
     char text[TEXT_BYTES];
     struct checkpoint_mark mark = { .position = { 0, 1, 0 }, .files = CHECKPOINT_NEWEST };
-    (void)state;
     fixture_open(&fixture, false);
     take_snapshots(&fixture);
     const struct checkpoint_saver_spec spec = { .writer = fixture.writer, .directory = fixture.directory,
@@ -632,22 +611,4 @@ static void the_saver_goes_on_when_a_state_cannot_be_written(void **state)
     fixture_close(&fixture);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_FOLDER(a_state_is_read_as_it_was_saved),
-        IN_FOLDER(other_numbers_of_towers_get_the_mean),
-        IN_FOLDER(every_byte_and_every_length_matters),
-        IN_FOLDER(numbers_that_no_run_has_are_refused_by_name),
-        IN_FOLDER(towers_that_a_state_only_claims_cost_nothing),
-        IN_FOLDER(weights_that_are_not_finite_are_refused_by_name),
-        IN_FOLDER(any_damage_falls_back_to_the_state_before),
-        IN_FOLDER(the_newest_that_is_whole_is_found),
-        IN_FOLDER(the_newest_up_to_the_last_stay),
-        IN_FOLDER(a_state_that_is_not_finite_is_not_written),
-        IN_FOLDER(the_best_state_is_a_file_of_its_own),
-        IN_FOLDER(a_state_that_stays_in_its_towers_makes_the_same_file),
-        IN_FOLDER(the_saver_goes_on_when_a_state_cannot_be_written),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

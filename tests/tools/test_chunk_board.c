@@ -1,13 +1,8 @@
 /* Tests of how the records of a shard are shared out among threads: here one thread plays all of them. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "stage/stop.h"
+#include "tests/helpers/test.h"
 #include "tools/convert/writing/chunk_board.h"
 
 #define THREADS 2u
@@ -48,10 +43,9 @@ static void expect_next_to_write(const struct chunk *chunk)
     chunk_board_written(&board, next);
 }
 
-static void others_make_chunks_ahead_and_they_are_written_in_their_order(void **state)
+TEST_WITH(others_make_chunks_ahead_and_they_are_written_in_their_order, open_board, close_board)
 {
     struct shard_file file = { .record_count = 8 };
-    (void)state;
     chunk_board_open(&board, &board.lines[0], &file, 3);
     struct chunk *const first = chunk_board_help(&board), *const second = chunk_board_help(&board);
     struct chunk *const third = next_to_make();
@@ -69,11 +63,10 @@ static void others_make_chunks_ahead_and_they_are_written_in_their_order(void **
     chunk_board_close(&board, &board.lines[0]);
 }
 
-static void no_more_chunks_are_about_than_the_pool_has(void **state)
+TEST_WITH(no_more_chunks_are_about_than_the_pool_has, open_board, close_board)
 {
     struct shard_file file = { .record_count = 100 };
     struct chunk *chunks[CHUNKS_MAX];
-    (void)state;
     chunk_board_open(&board, &board.lines[0], &file, 1);
     for (uint64_t i = 0; i < CHUNKS_MAX; i++)
         chunks[i] = chunk_board_help(&board);
@@ -84,10 +77,9 @@ static void no_more_chunks_are_about_than_the_pool_has(void **state)
     assert_int_equal(chunks[0]->first, CHUNKS_MAX);
 }
 
-static void who_helps_helps_the_line_that_is_least_ahead(void **state)
+TEST_WITH(who_helps_helps_the_line_that_is_least_ahead, open_board, close_board)
 {
     struct shard_file files[THREADS] = { { .record_count = 100 }, { .record_count = 100 } };
-    (void)state;
     for (size_t i = 0; i < THREADS; i++)
         chunk_board_open(&board, &board.lines[i], &files[i], 10);
     assert_ptr_equal(chunk_board_help(&board)->line, &board.lines[0]);
@@ -95,10 +87,9 @@ static void who_helps_helps_the_line_that_is_least_ahead(void **state)
     assert_ptr_equal(chunk_board_help(&board)->line, &board.lines[0]);
 }
 
-static void nobody_waits_when_no_thread_writes_or_the_work_is_given_up(void **state)
+TEST_WITH(nobody_waits_when_no_thread_writes_or_the_work_is_given_up, open_board, close_board)
 {
     struct shard_file file = { .record_count = 100 };
-    (void)state;
     chunk_board_open(&board, &board.lines[0], &file, 10);
     atomic_store(&interrupted, true);
     assert_null(chunk_board_next(&board, &board.lines[0]));
@@ -110,15 +101,4 @@ static void nobody_waits_when_no_thread_writes_or_the_work_is_given_up(void **st
     assert_null(chunk_board_help(&board));
 }
 
-#define BOARD_TEST(test) cmocka_unit_test_setup_teardown(test, open_board, close_board)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        BOARD_TEST(others_make_chunks_ahead_and_they_are_written_in_their_order),
-        BOARD_TEST(no_more_chunks_are_about_than_the_pool_has),
-        BOARD_TEST(who_helps_helps_the_line_that_is_least_ahead),
-        BOARD_TEST(nobody_waits_when_no_thread_writes_or_the_work_is_given_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,17 +1,12 @@
 /* Configuration files and --set: what is read, and that every mistake is named. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test.h"
 #include "tools/config/config.h"
 #include "tools/config/options.h"
 
@@ -72,9 +67,8 @@ static void expect_train(const char *text, const char *value)
     trial_close(&trial);
 }
 
-static void reads_sections_keys_comments_and_quotes(void **state)
+TEST(reads_sections_keys_comments_and_quotes)
 {
-    (void)state;
     expect_train("[data]\ntrain = a b # c\n", "a b");
     expect_train("[data]\ntrain=a\n", "a");
     expect_train("  [ data ]  ; x\n\t train \t=\t a \t; b\n", "a");
@@ -92,9 +86,8 @@ static void reads_sections_keys_comments_and_quotes(void **state)
     expect_train("\xef\xbb\xbf[data]\ntrain = \xc3\xa4\n", "\xc3\xa4");
 }
 
-static void an_empty_file_is_all_defaults(void **state)
+TEST(an_empty_file_is_all_defaults)
 {
-    (void)state;
     struct trial trial;
     trial_open(&trial);
     assert_int_equal(trial_parse(&trial, ""), 0);
@@ -104,9 +97,8 @@ static void an_empty_file_is_all_defaults(void **state)
     trial_close(&trial);
 }
 
-static void unknown_names_come_with_the_nearest(void **state)
+TEST(unknown_names_come_with_the_nearest)
 {
-    (void)state;
     expect_only("[input]\nprefetch_dept = 4\n",
                 "run.conf:2: unknown key 'prefetch_dept' in [input] (did you mean 'prefetch_depth'?)");
     expect_only("[inptu]\nprefetch_depth = 4\n", "run.conf:1: unknown section [inptu] (did you mean [input]?)");
@@ -119,9 +111,8 @@ static void unknown_names_come_with_the_nearest(void **state)
     expect_only("epochs = 3\n", "run.conf:1: key 'epochs' stands before any [section] (it belongs in [train])");
 }
 
-static void broken_lines_are_named(void **state)
+TEST(broken_lines_are_named)
 {
-    (void)state;
     expect_only("[train]\nepochs 3\n", "run.conf:2: '=' is missing after 'epochs 3'");
     expect_only("[train]\nepochs # = 3\n", "run.conf:2: '=' is missing after 'epochs'");
     expect_only("[train]\n= 3\n", "run.conf:2: the key before '=' is missing");
@@ -139,9 +130,8 @@ static void broken_lines_are_named(void **state)
                 "run.conf:4: duplicate key 'epochs' in [train] (first in line 2)");
 }
 
-static void bad_values_are_named_with_what_is_allowed(void **state)
+TEST(bad_values_are_named_with_what_is_allowed)
 {
-    (void)state;
     expect_only("[devices]\ntowers = 0\n", "run.conf:2: towers: 0 is out of range (1 to 256)");
     expect_only("[train]\nlearning_rate = 1,5\n", "run.conf:2: learning_rate: '1,5' is not a number");
     expect_only("[train]\nlearning_rate = 1e400\n", "run.conf:2: learning_rate: 1e400 is out of range (0 to 1e+30)");
@@ -161,9 +151,8 @@ static void bad_values_are_named_with_what_is_allowed(void **state)
                 "run.conf:2: bucket: '1 MB' is not a size (auto, or a whole number of bytes, KiB, MiB, GiB or TiB)");
 }
 
-static void all_problems_are_reported_at_once_in_order(void **state)
+TEST(all_problems_are_reported_at_once_in_order)
 {
-    (void)state;
     struct trial trial;
     trial_open(&trial);
     trial_parse(&trial,
@@ -179,9 +168,8 @@ static void all_problems_are_reported_at_once_in_order(void **state)
     trial_close(&trial);
 }
 
-static void more_problems_than_fit_are_counted(void **state)
+TEST(more_problems_than_fit_are_counted)
 {
-    (void)state;
     char text[4096] = "";
     for (int i = 0; i < PROBLEMS_MAX + 5; i++)
         strcat(text, "x\n");
@@ -199,9 +187,8 @@ static void more_problems_than_fit_are_counted(void **state)
     trial_close(&trial);
 }
 
-static void bytes_that_are_no_text_are_named(void **state)
+TEST(bytes_that_are_no_text_are_named)
 {
-    (void)state;
     struct trial trial;
     trial_open(&trial);
     static const char nul[] = "[data]\ntrain = a\0b\n";
@@ -219,9 +206,8 @@ static void bytes_that_are_no_text_are_named(void **state)
     trial_close(&trial);
 }
 
-static void lines_are_whole_up_to_the_limit_and_named_above_it(void **state)
+TEST(lines_are_whole_up_to_the_limit_and_named_above_it)
 {
-    (void)state;
     static const size_t lengths[] = { 100, 199, 200, 201, 1023, 4096, 4097, 20000, OPTION_STRING_MAX };
     char *text = malloc(3 * CONFIG_LINE_MAX);
     for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
@@ -268,9 +254,8 @@ static void expect_refused(enum section section, const char *name, const char *v
     trial_close(&trial);
 }
 
-static void every_key_with_a_character_dropped_added_or_swapped_is_refused(void **state)
+TEST(every_key_with_a_character_dropped_added_or_swapped_is_refused)
 {
-    (void)state;
     for (const struct option_row *option = option_table; option->key != NULL; option++) {
         const size_t length = strlen(option->key);
         char name[128];
@@ -289,7 +274,7 @@ static void every_key_with_a_character_dropped_added_or_swapped_is_refused(void 
     }
 }
 
-static void names_of_other_programs_come_with_ours(void **state)
+TEST(names_of_other_programs_come_with_ours)
 {
     static const char *const names[] = {
         "accumulation_steps", "amp", "batch_size", "clip_grad_norm", "cutmix_alpha", "data_dir", "dtype",
@@ -300,7 +285,6 @@ static void names_of_other_programs_come_with_ours(void **state)
         "prefetch_factor", "pretrained", "print_freq", "save_best", "save_every", "save_steps", "scheduler",
         "smoothing", "warmup", "warmup_steps", "wd", "workers"
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         char text[64];
         struct trial trial;
@@ -324,9 +308,8 @@ static void names_of_other_programs_come_with_ours(void **state)
                 "run.conf:2: unknown key 'num_workers' in [train] (here it is 'decode_threads' in [input])");
 }
 
-static void every_single_slip_is_met_with_the_right_name(void **state)
+TEST(every_single_slip_is_met_with_the_right_name)
 {
-    (void)state;
     for (const struct option_row *option = option_table; option->key != NULL; option++) {
         const size_t length = strlen(option->key);
         for (size_t i = 0; i < length && length > 4; i++) {
@@ -349,9 +332,8 @@ static int set(struct trial *trial, const char *assignment)
     return config_set(&trial->settings, assignment, &trial->problems);
 }
 
-static void set_overrides_the_file_and_the_last_one_wins(void **state)
+TEST(set_overrides_the_file_and_the_last_one_wins)
 {
-    (void)state;
     struct trial trial;
     trial_open(&trial);
     trial_parse(&trial, "[train]\nepochs = 3\n");
@@ -366,9 +348,8 @@ static void set_overrides_the_file_and_the_last_one_wins(void **state)
     trial_close(&trial);
 }
 
-static void wrong_set_options_are_named(void **state)
+TEST(wrong_set_options_are_named)
 {
-    (void)state;
     static const struct { const char *assignment, *line; } cases[] = {
         { "input.prefetch_dept=4",
           "--set input.prefetch_dept: unknown key 'prefetch_dept' in [input] (did you mean 'prefetch_depth'?)" },
@@ -410,9 +391,8 @@ static void expect_finish(const char *text, const char *line)
     trial_close(&trial);
 }
 
-static void keys_are_checked_against_each_other(void **state)
+TEST(keys_are_checked_against_each_other)
 {
-    (void)state;
     expect_finish("[data]\ntrain = x\n", NULL);
     expect_finish("[input]\nsource = synthetic\n", NULL);
     expect_finish("", "run.conf: train: is missing: set it in [data], or source = synthetic in [input]");
@@ -455,9 +435,8 @@ static int64_t global_batch(const char *text, const char *assignment)
     return batch;
 }
 
-static void the_global_batch_comes_from_the_key_that_is_given(void **state)
+TEST(the_global_batch_comes_from_the_key_that_is_given)
 {
-    (void)state;
     assert_int_equal(global_batch("", NULL), 128);
     assert_int_equal(global_batch("[train]\nbatch = 64\n[devices]\ntowers = 3\n", NULL), 64);
     assert_int_equal(global_batch("[train]\nbatch_per_tower = 64\n[devices]\ntowers = 3\n", NULL), 192);
@@ -479,9 +458,8 @@ static void expect_name(const char *path, const char *name, const char *dir)
     trial_close(&trial);
 }
 
-static void the_run_is_called_after_the_file(void **state)
+TEST(the_run_is_called_after_the_file)
 {
-    (void)state;
     expect_name("run.conf", "run", "runs/run");
     expect_name("a/b/mnist.v2.conf", "mnist.v2", "runs/mnist.v2");
     expect_name("my run.conf", "my-run", "runs/my-run");
@@ -523,9 +501,8 @@ static void expect_round_trip(struct trial *trial)
     trial_close(&again);
 }
 
-static void the_resolved_copy_reads_back_the_same(void **state)
+TEST(the_resolved_copy_reads_back_the_same)
 {
-    (void)state;
     static const char *const assignments[] = {
         "data.train=a b#c", "data.train=a # b", "data.train=\"quoted\"", "data.train=\\", "data.train=a\\\" ; \\\\",
         "data.train=[x]", "data.train=x = y", "data.validation=\xe2\x82\xac", "run.dir=;x", "run.dir=#",
@@ -544,9 +521,8 @@ static void the_resolved_copy_reads_back_the_same(void **state)
     trial_close(&trial);
 }
 
-static void a_blank_at_either_end_survives_the_resolved_copy(void **state)
+TEST(a_blank_at_either_end_survives_the_resolved_copy)
 {
-    (void)state;
     struct trial trial;
     trial_open(&trial);
     trial_parse(&trial, "[data]\ntrain = \" a\"\nvalidation = \"b\t\"\n");
@@ -556,9 +532,8 @@ static void a_blank_at_either_end_survives_the_resolved_copy(void **state)
     trial_close(&trial);
 }
 
-static void files_that_cannot_be_read_are_named(void **state)
+TEST(files_that_cannot_be_read_are_named)
 {
-    (void)state;
     struct trial trial;
     trial_open(&trial);
     assert_int_equal(config_read(&trial.settings, "/nonexistent/x.conf", &trial.problems), -ENODATA);
@@ -568,9 +543,8 @@ static void files_that_cannot_be_read_are_named(void **state)
     trial_close(&trial);
 }
 
-static void reads_a_file_and_refuses_one_that_is_far_too_large(void **state)
+TEST(reads_a_file_and_refuses_one_that_is_far_too_large)
 {
-    (void)state;
     const char *folder = getenv("TMPDIR");
     char path[512];
     snprintf(path, sizeof(path), "%s/pipetrain-config-XXXXXX", folder == NULL ? "/tmp" : folder);
@@ -591,30 +565,4 @@ static void reads_a_file_and_refuses_one_that_is_far_too_large(void **state)
     unlink(path);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_sections_keys_comments_and_quotes),
-        cmocka_unit_test(an_empty_file_is_all_defaults),
-        cmocka_unit_test(unknown_names_come_with_the_nearest),
-        cmocka_unit_test(broken_lines_are_named),
-        cmocka_unit_test(bad_values_are_named_with_what_is_allowed),
-        cmocka_unit_test(all_problems_are_reported_at_once_in_order),
-        cmocka_unit_test(more_problems_than_fit_are_counted),
-        cmocka_unit_test(bytes_that_are_no_text_are_named),
-        cmocka_unit_test(lines_are_whole_up_to_the_limit_and_named_above_it),
-        cmocka_unit_test(every_key_with_a_character_dropped_added_or_swapped_is_refused),
-        cmocka_unit_test(names_of_other_programs_come_with_ours),
-        cmocka_unit_test(every_single_slip_is_met_with_the_right_name),
-        cmocka_unit_test(set_overrides_the_file_and_the_last_one_wins),
-        cmocka_unit_test(wrong_set_options_are_named),
-        cmocka_unit_test(keys_are_checked_against_each_other),
-        cmocka_unit_test(the_global_batch_comes_from_the_key_that_is_given),
-        cmocka_unit_test(the_run_is_called_after_the_file),
-        cmocka_unit_test(the_resolved_copy_reads_back_the_same),
-        cmocka_unit_test(a_blank_at_either_end_survives_the_resolved_copy),
-        cmocka_unit_test(files_that_cannot_be_read_are_named),
-        cmocka_unit_test(reads_a_file_and_refuses_one_that_is_far_too_large),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,16 +1,10 @@
 /* Tests of what evaluations count: the order of classes by logits, top-k, and the confusion matrix, against plain
  * loops over random logits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/helpers/test.h"
 #include "tools/predict/confusion.h"
 #include "tools/predict/evaluation_report.h"
 #include "tools/predict/ranking.h"
@@ -33,9 +27,8 @@ static uint32_t place_of(const float logits[CLASSES], uint32_t class)
     return place;
 }
 
-static void the_first_classes_are_those_of_a_sort(void **state)
+TEST(the_first_classes_are_those_of_a_sort)
 {
-    (void)state;
     srand(1);
     for (int sample = 0; sample < SAMPLES; sample++) {
         float logits[CLASSES];
@@ -55,9 +48,8 @@ static void the_first_classes_are_those_of_a_sort(void **state)
     }
 }
 
-static void probabilities_are_the_softmax(void **state)
+TEST(probabilities_are_the_softmax)
 {
-    (void)state;
     const float logits[3] = { 1000.0f, 1000.0f + logf(3.0f), -1000.0f };
     struct ranked top[3];
     ranking_top(logits, 3, 3, top);
@@ -67,9 +59,8 @@ static void probabilities_are_the_softmax(void **state)
     assert_true(top[2].probability == 0);
 }
 
-static void cells_are_what_a_matrix_counts(void **state)
+TEST(cells_are_what_a_matrix_counts)
 {
-    (void)state;
     uint64_t matrix[CLASSES][CLASSES] = { 0 }, among_five = 0, correct = 0;
     struct confusion confusion;
     srand(2);
@@ -134,9 +125,8 @@ static char *report_of(uint32_t classes, void (*write)(const struct evaluation_r
     return text;
 }
 
-static void reports_fit_a_terminal(void **state)
+TEST(reports_fit_a_terminal)
 {
-    (void)state;
     static const uint32_t counts[] = { 1, 2, 10, 30, 100, 101, 1000 };
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         char *const text = report_of(counts[i], evaluation_print), *rest = NULL;
@@ -146,9 +136,8 @@ static void reports_fit_a_terminal(void **state)
     }
 }
 
-static void a_csv_has_a_line_for_each_class_and_doubled_quotes(void **state)
+TEST(a_csv_has_a_line_for_each_class_and_doubled_quotes)
 {
-    (void)state;
     char *const text = report_of(3, evaluation_write_csv);
     static const char name[] = "\"a class with a \"\"name\"\" that is\\x0arather long, longer than a column\"";
     char wanted[512];
@@ -157,14 +146,4 @@ static void a_csv_has_a_line_for_each_class_and_doubled_quotes(void **state)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_classes_are_those_of_a_sort),
-        cmocka_unit_test(probabilities_are_the_softmax),
-        cmocka_unit_test(cells_are_what_a_matrix_counts),
-        cmocka_unit_test(reports_fit_a_terminal),
-        cmocka_unit_test(a_csv_has_a_line_for_each_class_and_doubled_quotes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

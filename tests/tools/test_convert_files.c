@@ -1,14 +1,7 @@
 /* Tests of the converters of folders, archives and tables: which images are taken, as what, and what is refused.
  * Converters are asked for their samples directly. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +11,7 @@
 
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/tar_fixture.h"
+#include "tests/helpers/test.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/files/csv_classes.h"
 
@@ -216,9 +210,8 @@ static void expect_refused_both_ways(const char *const *files, const char *words
     assert_int_equal(system("rm -rf x x.tar"), 0);
 }
 
-static void classes_are_folders_in_bytewise_order(void **state)
+TEST_WITH(classes_are_folders_in_bytewise_order, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     expect_samples_both_ways(FILES("b/2.png B", "b/1.png A", "a-2/x.png C", "a/z.png D", "a/y.jpg E", "a/images/w F"),
                              "train 0 a images/w F\n"
                              "train 0 a y.jpg E\n"
@@ -228,45 +221,39 @@ static void classes_are_folders_in_bytewise_order(void **state)
                              "train 2 b 2.png B\n");
 }
 
-static void splits_are_folders_called_so(void **state)
+TEST_WITH(splits_are_folders_called_so, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     expect_samples_both_ways(FILES("train/a/1.png A", "train/b/2.png B", "val/b/3.png C", "test/a/4.png D"),
                              "train 0 a 1.png A\ntrain 1 b 2.png B\nvalidation 1 b 3.png C\ntest 0 a 4.png D\n");
 }
 
-static void tests_validate_where_nothing_else_does(void **state)
+TEST_WITH(tests_validate_where_nothing_else_does, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     expect_samples_both_ways(FILES("Test/a/1.png A", "Training/a/2.png B", "Training/b/3.png C"),
                              "train 0 a 2.png B\ntrain 1 b 3.png C\nvalidation 0 a 1.png A\n");
 }
 
-static void folders_around_the_whole_do_not_matter(void **state)
+TEST_WITH(folders_around_the_whole_do_not_matter, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     expect_samples_both_ways(FILES("set/", "set/v1/", "set/v1/train/", "set/v1/train/a/1.png A",
                                    "set/v1/train/b/2.png B"),
                              "train 0 a 1.png A\ntrain 1 b 2.png B\n");
 }
 
-static void a_class_may_be_called_train(void **state)
+TEST_WITH(a_class_may_be_called_train, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     expect_samples_both_ways(FILES("train/1.png A", "car/2.png B"), "train 0 car 2.png B\ntrain 1 train 1.png A\n");
 }
 
-static void leaves_out_hidden_files_notes_and_images_in_no_class(void **state)
+TEST_WITH(leaves_out_hidden_files_notes_and_images_in_no_class, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     expect_samples_both_ways(FILES("a/1.png A", "a/.DS_Store", "a/._1.png X", ".git/2.png X", "a/notes.txt", "README",
                                    "b/2.png B", "top.png X", "b/Thumbs.db"),
                              "train 0 a 1.png A\ntrain 1 b 2.png B\n");
 }
 
-static void refuses_layouts_that_mean_nothing(void **state)
+TEST_WITH(refuses_layouts_that_mean_nothing, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     expect_refused_both_ways(FILES("1.png A", "2.png B"), "no folder with images");
     expect_refused_both_ways(FILES("a/1.png A", "a/2.png B"), "only one class");
     expect_refused_both_ways(FILES("a/1.png A", "b/notes.txt", "b/"), "folder b has no image to train with");
@@ -279,18 +266,16 @@ static void refuses_layouts_that_mean_nothing(void **state)
                              "second one for the same part");
 }
 
-static void refuses_images_that_are_none_all_at_once(void **state)
+TEST_WITH(refuses_images_that_are_none_all_at_once, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     expect_refused_both_ways(FILES("a/1.png A", "b/2.png", "c/3.JPEG", "b/4.png B"), "2 files cannot be used");
     expect_refused_both_ways(FILES("a/1.png A", "b/2.png", "b/4.png B"), "b/2.png is no image");
     expect_refused_both_ways(FILES("a/1.png A", "b/1.png", "b/2.png", "b/3.png", "b/4.png", "b/5.png", "b/6.png",
                                    "b/7.png"), "; and 2 more");
 }
 
-static void follows_links_but_not_in_circles(void **state)
+TEST_WITH(follows_links_but_not_in_circles, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     make_files(FILES("far/1.png A", "set/b/2.png B"));
     assert_int_equal(symlink("../far", "set/a"), 0);
     assert_int_equal(symlink("../../far/1.png", "set/b/3.png"), 0);
@@ -310,15 +295,13 @@ static void follows_links_but_not_in_circles(void **state)
                    "set: 1 file cannot be used: remove or replace it: b/4.png No such file");
 }
 
-static void keeps_names_that_are_no_utf8(void **state)
+TEST_WITH(keeps_names_that_are_no_utf8, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     expect_samples_both_ways(FILES("a/\xe9.png A", "\xff/2.png B"), "train 0 a \xe9.png A\ntrain 1 \xff 2.png B\n");
 }
 
-static void tells_the_size_where_all_have_it(void **state)
+TEST_WITH(tells_the_size_where_all_have_it, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     struct outcome outcome;
 
     make_files(FILES("a/1.png A", "b/2.png B"));
@@ -345,9 +328,8 @@ static void tells_the_size_where_all_have_it(void **state)
     stop_close(stop);
 }
 
-static void notices_images_that_change_meanwhile(void **state)
+TEST_WITH(notices_images_that_change_meanwhile, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     static const char *const inputs[] = { "." };
     const struct convert_options options = {
         .inputs = (char *const *)(uintptr_t)inputs, .input_count = 1, .output = "/nowhere", .interrupted = &interrupted,
@@ -371,9 +353,8 @@ static void notices_images_that_change_meanwhile(void **state)
     stop_close(stop);
 }
 
-static void gives_up_when_interrupted(void **state)
+TEST_WITH(gives_up_when_interrupted, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     struct outcome outcome;
 
     make_files(FILES("a/1.png A", "b/2.png B"));
@@ -390,9 +371,8 @@ static void gives_up_when_interrupted(void **state)
     assert_string_equal(outcome.message, "");
 }
 
-static void many_rows_have_few_classes_or_many(void **state)
+TEST_WITH(many_rows_have_few_classes_or_many, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     enum { ROWS = 200000, LABEL_BYTES = 16 };
     static const unsigned class_counts[] = { 3, 90000, ROWS };
     static char labels[ROWS][LABEL_BYTES];
@@ -416,9 +396,8 @@ static void many_rows_have_few_classes_or_many(void **state)
     }
 }
 
-static void joins_archives_into_one_set(void **state)
+TEST_WITH(joins_archives_into_one_set, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     static struct tar_fixture tar;
 
     tar.byte_count = 0;
@@ -433,9 +412,8 @@ static void joins_archives_into_one_set(void **state)
     expect_refused(&convert_tar, "test.tar", NULL, "no folder train");
 }
 
-static void refuses_hostile_members(void **state)
+TEST_WITH(refuses_hostile_members, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     static struct tar_fixture tar;
 
     tar.byte_count = 0;
@@ -450,9 +428,8 @@ static void refuses_hostile_members(void **state)
     expect_refused(&convert_tar, "x.tar.gz", NULL, "x.tar.gz: a/x.png is a symbolic link");
 }
 
-static void refuses_what_is_no_archive_or_is_damaged(void **state)
+TEST_WITH(refuses_what_is_no_archive_or_is_damaged, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     static struct tar_fixture tar;
     char cut[600];
 
@@ -482,9 +459,8 @@ static void refuses_what_is_no_archive_or_is_damaged(void **state)
     expect_refused(&convert_tar, "no.tar", NULL, "no tar archive");
 }
 
-static void takes_tables_of_paths(void **state)
+TEST_WITH(takes_tables_of_paths, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     static const char wanted[] = "train 1 dog set/1.png A\ntrain 0 cat, big set/2.png B\n";
 
     make_files(FILES("set/1.png A", "set/2.png B"));
@@ -502,9 +478,8 @@ static void takes_tables_of_paths(void **state)
     expect_samples(&convert_csv, "x.csv", NULL, wanted);
 }
 
-static void a_first_file_with_another_name_is_no_header(void **state)
+TEST_WITH(a_first_file_with_another_name_is_no_header, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     make_files(FILES("set/one A", "one.x A", "2.png B"));
     fixture_write_text("x.csv", "set/one,a\n2.png,b\n");
     expect_samples(&convert_csv, "x.csv", NULL, "train 0 a set/one A\ntrain 1 b 2.png B\n");
@@ -512,9 +487,8 @@ static void a_first_file_with_another_name_is_no_header(void **state)
     expect_samples(&convert_csv, "x.csv", NULL, "train 0 a one.x A\ntrain 1 b 2.png B\n");
 }
 
-static void says_where_files_were_looked_for(void **state)
+TEST_WITH(says_where_files_were_looked_for, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     make_files(FILES("set/1.png A"));
     fixture_write_text("set/x.csv", "1.png,a\nset/1.png,b\n");
     expect_refused(&convert_csv, "set/x.csv", NULL,
@@ -525,9 +499,8 @@ static void says_where_files_were_looked_for(void **state)
     expect_refused(&convert_csv, "x.csv", NULL, "replace it: /nowhere/1.png No such file");
 }
 
-static void paths_begin_at_the_table(void **state)
+TEST_WITH(paths_begin_at_the_table, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     make_files(FILES("set/img/1.png A", "set/img/2.png B"));
     fixture_write_text("set/train.csv", "img/1.png,a\nimg/2.png,b\n");
     fixture_write_text("val.csv", "path,label\nset/img/2.png,a\n");
@@ -535,9 +508,8 @@ static void paths_begin_at_the_table(void **state)
                    "train 0 a img/1.png A\ntrain 1 b img/2.png B\nvalidation 0 a set/img/2.png B\n");
 }
 
-static void takes_tables_of_pixels(void **state)
+TEST_WITH(takes_tables_of_pixels, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     static const char wanted[] = "train 3 0 1 2 255\ntrain 0 0 7 7 7\n";
     struct outcome outcome;
 
@@ -561,9 +533,8 @@ static void takes_tables_of_pixels(void **state)
                    "train 3 0 1 2 255\ntrain 0 0 7 7 7\nvalidation 3 0 1 2 255\nvalidation 0 0 7 7 7\n");
 }
 
-static void refuses_tables_that_are_wrong(void **state)
+TEST_WITH(refuses_tables_that_are_wrong, fixture_folder_enter, fixture_folder_leave)
 {
-    (void)state;
     static const struct { const char *table, *words; } wrong[] = {
         { "", "x.csv: line 1: the table is empty" },
         { "a\nb\n", "one column" },
@@ -601,34 +572,4 @@ static void refuses_tables_that_are_wrong(void **state)
     expect_refused(&convert_csv, "x.csv", "y.csv", "other columns");
 }
 
-#define FOLDER_TEST(name) cmocka_unit_test_setup_teardown(name, fixture_folder_enter, fixture_folder_leave)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        FOLDER_TEST(classes_are_folders_in_bytewise_order),
-        FOLDER_TEST(splits_are_folders_called_so),
-        FOLDER_TEST(tests_validate_where_nothing_else_does),
-        FOLDER_TEST(folders_around_the_whole_do_not_matter),
-        FOLDER_TEST(a_class_may_be_called_train),
-        FOLDER_TEST(leaves_out_hidden_files_notes_and_images_in_no_class),
-        FOLDER_TEST(refuses_layouts_that_mean_nothing),
-        FOLDER_TEST(refuses_images_that_are_none_all_at_once),
-        FOLDER_TEST(follows_links_but_not_in_circles),
-        FOLDER_TEST(keeps_names_that_are_no_utf8),
-        FOLDER_TEST(tells_the_size_where_all_have_it),
-        FOLDER_TEST(notices_images_that_change_meanwhile),
-        FOLDER_TEST(gives_up_when_interrupted),
-        FOLDER_TEST(many_rows_have_few_classes_or_many),
-        FOLDER_TEST(joins_archives_into_one_set),
-        FOLDER_TEST(refuses_hostile_members),
-        FOLDER_TEST(refuses_what_is_no_archive_or_is_damaged),
-        FOLDER_TEST(takes_tables_of_paths),
-        FOLDER_TEST(a_first_file_with_another_name_is_no_header),
-        FOLDER_TEST(says_where_files_were_looked_for),
-        FOLDER_TEST(paths_begin_at_the_table),
-        FOLDER_TEST(takes_tables_of_pixels),
-        FOLDER_TEST(refuses_tables_that_are_wrong),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

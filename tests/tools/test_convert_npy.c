@@ -1,20 +1,14 @@
 /* Tests of the npy converter: arrays are written to a folder, converted, and compared sample by sample. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tests/helpers/file_fixture.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/zip_maker.h"
 #include "tools/convert/convert.h"
 
@@ -132,9 +126,8 @@ static void expect_all(void)
     release(&attempt);
 }
 
-static void takes_pixels_as_they_are_and_planes_turned(void **state)
+TEST(takes_pixels_as_they_are_and_planes_turned)
 {
-    (void)state;
     write_array("y.npy", "<i8", "(3,)", labels, sizeof(labels));
     write_array("x.npy", "|u1", "(3, 2, 3, 3)", all_pixels(), COUNT * PIXELS);
     expect_all();
@@ -166,9 +159,8 @@ static void write_scaled(const char *type, double scale, double offset)
     write_array("x.npy", type, "(3, 2, 3, 3)", numbers, COUNT * PIXELS * (size_t)(type[2] - '0'));
 }
 
-static void finds_the_range_of_numbers(void **state)
+TEST(finds_the_range_of_numbers)
 {
-    (void)state;
     write_array("y.npy", "<i8", "(3,)", labels, sizeof(labels));
     write_scaled("<f4", 255, 0);
     expect_all();
@@ -199,9 +191,8 @@ static void prepare_two(struct attempt *attempt, float train_least, float train_
     prepare(attempt, inputs, 4);
 }
 
-static void refuses_splits_of_different_ranges(void **state)
+TEST(refuses_splits_of_different_ranges)
 {
-    (void)state;
     static const struct { float train_least, train_most, least, most; bool is_refused; uint8_t white; } rows[] = {
         { 0, 1, 0, 0.5f, false, 255 },
         { 0, 1, 0, 255, true, 0 },
@@ -233,9 +224,8 @@ static void refuses_splits_of_different_ranges(void **state)
     release(&attempt);
 }
 
-static void takes_halves(void **state)
+TEST(takes_halves)
 {
-    (void)state;
     struct attempt attempt;
     write_array("y.npy", "|u1", "(1,)", "\1", 1);
     write_array("x.npy", "<f2", "(1, 1, 3)", "\0\0\0\x38\0\x3c", 6);
@@ -245,9 +235,8 @@ static void takes_halves(void **state)
     release(&attempt);
 }
 
-static void true_is_white(void **state)
+TEST(true_is_white)
 {
-    (void)state;
     uint8_t truths[COUNT * PIXELS], pixels[COUNT * PIXELS];
     for (size_t i = 0; i < sizeof(truths); i++) {
         truths[i] = i % 3 == 0;
@@ -263,9 +252,8 @@ static void true_is_white(void **state)
     release(&attempt);
 }
 
-static void refuses_what_does_not_go_together(void **state)
+TEST(refuses_what_does_not_go_together)
 {
-    (void)state;
     const uint8_t *const pixels = all_pixels();
     const int64_t negative[COUNT] = { 1, -1, 0 };
     write_array("y.npy", "<i8", "(3,)", labels, sizeof(labels));
@@ -305,9 +293,8 @@ static void add_array(struct zip_maker *maker, const char *name, const char *typ
     free(block.bytes);
 }
 
-static void reads_archives_by_the_names_in_them(void **state)
+TEST(reads_archives_by_the_names_in_them)
 {
-    (void)state;
     const uint8_t *const pixels = all_pixels();
     char *inputs[] = { (char[]){ "set.npz" } };
     struct zip_maker maker = { 0 };
@@ -336,9 +323,8 @@ static void reads_archives_by_the_names_in_them(void **state)
     zip_maker_release(&maker);
 }
 
-static void says_what_there_is_where_no_name_is_known(void **state)
+TEST(says_what_there_is_where_no_name_is_known)
 {
-    (void)state;
     char *inputs[] = { (char[]){ "set.npz" } };
     struct zip_maker maker = { 0 };
     struct attempt attempt;
@@ -352,17 +338,4 @@ static void says_what_there_is_where_no_name_is_known(void **state)
     zip_maker_release(&maker);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takes_pixels_as_they_are_and_planes_turned),
-        cmocka_unit_test(finds_the_range_of_numbers),
-        cmocka_unit_test(refuses_splits_of_different_ranges),
-        cmocka_unit_test(takes_halves),
-        cmocka_unit_test(true_is_white),
-        cmocka_unit_test(refuses_what_does_not_go_together),
-        cmocka_unit_test(reads_archives_by_the_names_in_them),
-        cmocka_unit_test(says_what_there_is_where_no_name_is_known),
-    };
-    return cmocka_run_group_tests(tests, fixture_folder_enter, fixture_folder_leave);
-}
+TESTS_MAIN(fixture_folder_enter, fixture_folder_leave)

@@ -1,14 +1,8 @@
 /* Tests of DALI's index: what is written, and that nothing but it is taken for right. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/helpers/test.h"
 #include "tools/shards/dali_index.h"
 
 /* Records A (34 bytes) and B (57 bytes) of the formats' vectors, and an empty one. */
@@ -26,9 +20,8 @@ static bool agrees(const char *text, const struct shard_index *index, const char
     return result;
 }
 
-static void a_record_is_a_line(void **state)
+TEST(a_record_is_a_line)
 {
-    (void)state;
     size_t bytes;
     char *const text = dali_index_text(&two, &bytes);
     assert_non_null(text);
@@ -38,9 +31,8 @@ static void a_record_is_a_line(void **state)
     free(text);
 }
 
-static void every_cut_is_found(void **state)
+TEST(every_cut_is_found)
 {
-    (void)state;
     static const char text[] = "0 34\n34 57\n91 16\n";
     char problem[256];
     assert_true(agrees(text, &three, ""));
@@ -48,9 +40,8 @@ static void every_cut_is_found(void **state)
         assert_false(dali_index_agrees(text, bytes, &three, problem, sizeof(problem)));
 }
 
-static void every_other_index_is_told(void **state)
+TEST(every_other_index_is_told)
 {
-    (void)state;
     assert_false(agrees("0 34\n", &two, "fewer lines"));
     assert_false(agrees("0 34\n34 57\n91 16\n", &two, "more lines"));
     assert_false(agrees("34 57\n0 34\n", &two, "line 1: begins at byte 34, where byte 0 is next"));
@@ -64,12 +55,4 @@ static void every_other_index_is_told(void **state)
     assert_false(agrees("0 34\n34 57\n\n", &two, "more lines"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_record_is_a_line),
-        cmocka_unit_test(every_cut_is_found),
-        cmocka_unit_test(every_other_index_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

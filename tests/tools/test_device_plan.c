@@ -1,19 +1,13 @@
 /* Tests of choosing what computes: what the tables' rows refuse is told with the key it is about
  * and the right kind of failure. None of them needs a device beside the CPU. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test.h"
 #include "tools/run/device_plan.h"
 
 static struct settings settings;
@@ -56,9 +50,8 @@ static void assert_refused(int error, const char *key, const char *words)
         fail_msg("no \"%s\" and \"%s\" in: %s", key, words, said);
 }
 
-static void the_cpu_has_a_backend_and_as_many_places_as_towers(void **state)
+TEST_WITH(the_cpu_has_a_backend_and_as_many_places_as_towers, set_up, tear_down)
 {
-    (void)state;
     settings.devices.towers = 3;
     assert_int_equal(choose(), 0);
     assert_ptr_equal(plan.ops, &device_host_ops);
@@ -69,9 +62,8 @@ static void the_cpu_has_a_backend_and_as_many_places_as_towers(void **state)
         assert_int_equal(device_plan_index(&plan, tower), tower);
 }
 
-static void a_backend_is_chosen_by_name(void **state)
+TEST_WITH(a_backend_is_chosen_by_name, set_up, tear_down)
 {
-    (void)state;
     settings.devices.backend = BACKEND_CHOICE_REFERENCE;
     assert_int_equal(choose(), 0);
     assert_ptr_equal(plan.backend, &backend_reference_ops);
@@ -81,9 +73,8 @@ static void a_backend_is_chosen_by_name(void **state)
     assert_string_equal(plan.note, "");         /* no other device was asked for */
 }
 
-static void the_null_device_computes_nothing_whatever_backend_is_named(void **state)
+TEST_WITH(the_null_device_computes_nothing_whatever_backend_is_named, set_up, tear_down)
 {
-    (void)state;
     settings.devices.kind = DEVICE_CHOICE_NULL;
     settings.devices.towers = 2;
     settings.devices.backend = BACKEND_CHOICE_REFERENCE;
@@ -94,9 +85,8 @@ static void the_null_device_computes_nothing_whatever_backend_is_named(void **st
     assert_ptr_equal(plan.reduce, &reduce_none_ops);
 }
 
-static void nothing_is_reduced_where_towers_do_not_meet(void **state)
+TEST_WITH(nothing_is_reduced_where_towers_do_not_meet, set_up, tear_down)
 {
-    (void)state;
     assert_int_equal(choose(), 0);
     assert_ptr_equal(plan.reduce, &reduce_none_ops);
     settings.devices.towers = 2;
@@ -108,9 +98,8 @@ static void nothing_is_reduced_where_towers_do_not_meet(void **state)
     assert_ptr_equal(plan.reduce, &reduce_host_ops);
 }
 
-static void a_precision_the_cpu_does_not_have_is_refused_by_its_backend(void **state)
+TEST_WITH(a_precision_the_cpu_does_not_have_is_refused_by_its_backend, set_up, tear_down)
 {
-    (void)state;
     settings.devices.precision = PRECISION_FP16;
     assert_refused(-EINVAL, "[devices] precision", "computes in fp32");
     settings.devices.kind = DEVICE_CHOICE_AUTO;
@@ -118,17 +107,15 @@ static void a_precision_the_cpu_does_not_have_is_refused_by_its_backend(void **s
     assert_refused(-ENODEV, "[devices] precision", "the reference backend computes in fp32 only");
 }
 
-static void a_way_to_convolve_the_backend_does_not_have_is_refused(void **state)
+TEST_WITH(a_way_to_convolve_the_backend_does_not_have_is_refused, set_up, tear_down)
 {
-    (void)state;
     settings.devices.convolution = CONVOLUTION_WINOGRAD;
     settings.devices.backend = BACKEND_CHOICE_REFERENCE;
     assert_refused(-EINVAL, "[devices] convolution", "computes directly only");
 }
 
-static void a_backend_of_another_device_is_refused(void **state)
+TEST_WITH(a_backend_of_another_device_is_refused, set_up, tear_down)
 {
-    (void)state;
     settings.devices.kind = DEVICE_CHOICE_CUDA;
     settings.devices.backend = BACKEND_CHOICE_REFERENCE;
     if (device_find("cuda") != NULL)
@@ -137,17 +124,15 @@ static void a_backend_of_another_device_is_refused(void **state)
         assert_refused(-ENODEV, "[devices] kind", "built without cuda");
 }
 
-static void the_cpu_has_no_list_of_devices(void **state)
+TEST_WITH(the_cpu_has_no_list_of_devices, set_up, tear_down)
 {
-    (void)state;
     free(settings.devices.list);
     settings.devices.list = strdup("0,1");
     assert_refused(-EINVAL, "[devices] list", "devices of kind cpu have no numbers");
 }
 
-static void a_reduction_between_gpus_is_refused_on_the_cpu(void **state)
+TEST_WITH(a_reduction_between_gpus_is_refused_on_the_cpu, set_up, tear_down)
 {
-    (void)state;
     static const enum reduce_choice choices[] = { REDUCE_CHOICE_NCCL, REDUCE_CHOICE_PEER };
     settings.devices.towers = 2;
     for (int i = 0; i < 2; i++) {
@@ -158,18 +143,4 @@ static void a_reduction_between_gpus_is_refused_on_the_cpu(void **state)
     assert_int_equal(choose(), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_cpu_has_a_backend_and_as_many_places_as_towers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_backend_is_chosen_by_name, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_null_device_computes_nothing_whatever_backend_is_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(nothing_is_reduced_where_towers_do_not_meet, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_precision_the_cpu_does_not_have_is_refused_by_its_backend, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_way_to_convolve_the_backend_does_not_have_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_backend_of_another_device_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_cpu_has_no_list_of_devices, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_reduction_between_gpus_is_refused_on_the_cpu, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

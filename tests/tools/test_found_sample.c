@@ -1,12 +1,6 @@
 /* Tests of images that are lists of numbers: they are found, with the sizes that stand beside them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/helpers/example_fixture.h"
+#include "tests/helpers/test.h"
 #include "tools/shards/found_sample.h"
 
 static uint8_t payload[4 * EXAMPLE_FIXTURE_MAX];
@@ -40,9 +34,8 @@ static int begin(void **state)
     return 0;
 }
 
-static void lists_of_numbers_are_images(void **state)
+TEST_WITH(lists_of_numbers_are_images, begin, NULL)
 {
-    (void)state;
     static const float floats[784];
     static const uint8_t integers[12];
     add("picture", FEATURE_FLOATS, floats, sizeof(floats));
@@ -56,9 +49,8 @@ static void lists_of_numbers_are_images(void **state)
     assert_int_equal(of_integers.width, 0);
 }
 
-static void a_list_has_the_sizes_beside_it_where_it_is_as_long(void **state)
+TEST_WITH(a_list_has_the_sizes_beside_it_where_it_is_as_long, begin, NULL)
 {
-    (void)state;
     static const uint8_t integers[12];
     add("dots", FEATURE_INT64S, integers, sizeof(integers));
     add_sizes(2, 2, 3);
@@ -68,9 +60,8 @@ static void a_list_has_the_sizes_beside_it_where_it_is_as_long(void **state)
     assert_int_equal(find("dots").width, 0);
 }
 
-static void bytes_are_floats_where_the_sizes_say_so(void **state)
+TEST_WITH(bytes_are_floats_where_the_sizes_say_so, begin, NULL)
 {
-    (void)state;
     static const float floats[12];
     add("image", FEATURE_BYTES, floats, sizeof(floats));
     assert_int_equal(find(NULL).image, FOUND_UNKNOWN);
@@ -83,20 +74,10 @@ static void bytes_are_floats_where_the_sizes_say_so(void **state)
     assert_int_equal(find(NULL).image, FOUND_ROWS);
 }
 
-static void one_number_is_no_image(void **state)
+TEST_WITH(one_number_is_no_image, begin, NULL)
 {
-    (void)state;
     add("dots", FEATURE_INT64S, "\7", 1);
     assert_int_equal(find("dots").image, FOUND_NOTHING);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(lists_of_numbers_are_images, begin),
-        cmocka_unit_test_setup(a_list_has_the_sizes_beside_it_where_it_is_as_long, begin),
-        cmocka_unit_test_setup(bytes_are_floats_where_the_sizes_say_so, begin),
-        cmocka_unit_test_setup(one_number_is_no_image, begin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

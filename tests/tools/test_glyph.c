@@ -1,15 +1,9 @@
 /* Tests of the drawn digits: the same everywhere, different from each other, inside the image. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 #include <xxhash.h>
 
+#include "tests/helpers/test.h"
 #include "tools/convert/glyph.h"
 
 #define INK 100     /* a pixel at least this dark belongs to a stroke */
@@ -19,9 +13,8 @@ static struct random_key key_of(uint64_t seed)
     return random_key(seed, RANDOM_DRAW, 0);
 }
 
-static void a_sample_depends_on_digit_key_and_number_only(void **state)
+TEST(a_sample_depends_on_digit_key_and_number_only)
 {
-    (void)state;
     uint8_t first[GLYPH_PIXELS], other[GLYPH_PIXELS], again[GLYPH_PIXELS];
 
     for (unsigned digit = 0; digit < 10; digit++) {
@@ -39,9 +32,8 @@ static void a_sample_depends_on_digit_key_and_number_only(void **state)
 
 /* Changes when anybody changes how digits are drawn: then the accuracies in the
  * documentation have to be measured again. */
-static void draws_the_same_bytes_with_any_compiler(void **state)
+TEST(draws_the_same_bytes_with_any_compiler)
 {
-    (void)state;
     static uint8_t pixels[200][GLYPH_PIXELS];
 
     for (unsigned i = 0; i < 200; i++)
@@ -71,9 +63,8 @@ static unsigned border_ink_pixels(const uint8_t *pixels)
     return count;
 }
 
-static void every_digit_has_ink_and_few_touch_the_border(void **state)
+TEST(every_digit_has_ink_and_few_touch_the_border)
 {
-    (void)state;
     unsigned touching = 0;
 
     for (unsigned i = 0; i < 2000; i++) {
@@ -85,9 +76,8 @@ static void every_digit_has_ink_and_few_touch_the_border(void **state)
     assert_in_range(touching, 0, 200);
 }
 
-static void strokes_name_points_there_are(void **state)
+TEST(strokes_name_points_there_are)
 {
-    (void)state;
     for (unsigned digit = 0; digit < 10; digit++) {
         assert_in_range(glyph_shapes[digit].count, 2, 8);
         for (uint32_t i = 0; i < glyph_shapes[digit].count; i++) {
@@ -102,13 +92,4 @@ static void strokes_name_points_there_are(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sample_depends_on_digit_key_and_number_only),
-        cmocka_unit_test(draws_the_same_bytes_with_any_compiler),
-        cmocka_unit_test(every_digit_has_ink_and_few_touch_the_border),
-        cmocka_unit_test(strokes_name_points_there_are),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

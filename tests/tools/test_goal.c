@@ -1,14 +1,8 @@
 /* Tests of how a run goes and why it ends: the best evaluation, those since, and the course as a text. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <string.h>
 
+#include "tests/helpers/test.h"
 #include "tools/config/duration.h"
 #include "tools/run/goal/ending.h"
 
@@ -20,9 +14,8 @@ static struct course course_of(const uint64_t *correct, size_t count)
     return course;
 }
 
-static void the_first_of_the_best_evaluations_is_the_best(void **state)
+TEST(the_first_of_the_best_evaluations_is_the_best)
 {
-    (void)state;
     static const uint64_t correct[] = { 40, 70, 60, 70, 69 };
     const struct course course = course_of(correct, 5);
     assert_int_equal(course.best_correct, 70);
@@ -34,9 +27,8 @@ static void the_first_of_the_best_evaluations_is_the_best(void **state)
     assert_true(isnan(course_best(&(struct course){ .stale = 0 })));
 }
 
-static void shares_are_compared_without_rounding(void **state)
+TEST(shares_are_compared_without_rounding)
 {
-    (void)state;
     struct course course = { .stale = 0 };
     course_add_evaluation(&course, (UINT64_C(1) << 60) - 1, UINT64_C(1) << 60, 1);
     course_add_evaluation(&course, (UINT64_C(1) << 60) - 1, (UINT64_C(1) << 60) - 1, 2);
@@ -48,9 +40,8 @@ static void shares_are_compared_without_rounding(void **state)
     assert_true(course_is_best(&none));
 }
 
-static void ends_are_found_where_they_are_asked_for(void **state)
+TEST(ends_are_found_where_they_are_asked_for)
 {
-    (void)state;
     static const uint64_t correct[] = { 40, 70, 60, 65 };
     const struct course course = course_of(correct, 4), none = { .stale = 0 };
     static const struct { struct train_settings train; enum ending ending; const char *words; } cases[] = {
@@ -72,18 +63,16 @@ static void ends_are_found_where_they_are_asked_for(void **state)
     }
 }
 
-static void time_is_over_when_it_has_passed(void **state)
+TEST(time_is_over_when_it_has_passed)
 {
-    (void)state;
     const struct train_settings hour = { .max_seconds = 3600 }, any = { .max_seconds = 0 };
     assert_int_equal(ending_of_time(&hour, UINT64_C(3599999999999)), ENDING_NONE);
     assert_int_equal(ending_of_time(&hour, UINT64_C(3600000000000)), ENDING_MAX_TIME);
     assert_int_equal(ending_of_time(&any, UINT64_MAX), ENDING_NONE);
 }
 
-static void durations_are_read_as_people_write_them(void **state)
+TEST(durations_are_read_as_people_write_them)
 {
-    (void)state;
     static const struct { const char *text; uint64_t seconds; } cases[] = {
         { "90 minutes", 5400 }, { "1 minute", 60 },  { "2 hours", 7200 }, { "30 seconds", 30 }, { "", 0 },
         { "0 hours", 0 },       { "-1 hours", 0 },   { "90", 0 },         { "90 steps", 0 },    { "1.5 hours", 0 },
@@ -102,9 +91,8 @@ static bool warns(struct course *course, double loss, double accuracy)
     return course_add_epoch(course, &(struct course_epoch){ loss, accuracy, 40, 10 });
 }
 
-static void a_run_that_is_lost_is_told_once(void **state)
+TEST(a_run_that_is_lost_is_told_once)
 {
-    (void)state;
     struct course course = { .stale = 0 };
     assert_false(warns(&course, 9, 0.1));           /* no first loss is known */
     course_note_first(&course, 2.3);
@@ -118,9 +106,8 @@ static void a_run_that_is_lost_is_told_once(void **state)
     assert_true(warns(&course, 1e300, 0));
 }
 
-static void short_epochs_are_waited_for(void **state)
+TEST(short_epochs_are_waited_for)
 {
-    (void)state;
     struct course course = { .stale = 0 };
     const struct course_epoch lost = { 5, 0.1, 7, 10 }, good = { 2, 0.3, 7, 10 };
     course_note_first(&course, 2.3);
@@ -132,9 +119,8 @@ static void short_epochs_are_waited_for(void **state)
     assert_true(course_add_epoch(&course, &lost));
 }
 
-static void of_one_class_nothing_is_a_guess(void **state)
+TEST(of_one_class_nothing_is_a_guess)
 {
-    (void)state;
     struct course course = { .stale = 0 };
     course_note_first(&course, 1e-9);
     assert_false(course_add_epoch(&course, &(struct course_epoch){ 5, 1, 100, 1 }));
@@ -144,9 +130,8 @@ static void of_one_class_nothing_is_a_guess(void **state)
     assert_true(course_add_epoch(&two, &(struct course_epoch){ 0.9, 0.5, 100, 2 }));
 }
 
-static void a_course_reads_back_as_itself(void **state)
+TEST(a_course_reads_back_as_itself)
 {
-    (void)state;
     struct course course, again;
     char text[COURSE_TEXT_BYTES];
     memset(&course, 0, sizeof(course));
@@ -165,9 +150,8 @@ static void a_course_reads_back_as_itself(void **state)
     assert_int_equal(again.best_images, course.best_images);
 }
 
-static void an_older_text_is_read_and_what_is_none_is_refused(void **state)
+TEST(an_older_text_is_read_and_what_is_none_is_refused)
 {
-    (void)state;
     struct course course;
     assert_int_equal(course_read(&course, ""), 0);
     assert_int_equal(course.best_images, 0);
@@ -184,19 +168,4 @@ static void an_older_text_is_read_and_what_is_none_is_refused(void **state)
         assert_int_equal(course_read(&course, bad[i]), -EINVAL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_of_the_best_evaluations_is_the_best),
-        cmocka_unit_test(shares_are_compared_without_rounding),
-        cmocka_unit_test(ends_are_found_where_they_are_asked_for),
-        cmocka_unit_test(time_is_over_when_it_has_passed),
-        cmocka_unit_test(durations_are_read_as_people_write_them),
-        cmocka_unit_test(a_run_that_is_lost_is_told_once),
-        cmocka_unit_test(short_epochs_are_waited_for),
-        cmocka_unit_test(of_one_class_nothing_is_a_guess),
-        cmocka_unit_test(a_course_reads_back_as_itself),
-        cmocka_unit_test(an_older_text_is_read_and_what_is_none_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,19 +1,13 @@
 /* Tests of images that are made smaller or become pixels on their way into a set. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/example.h"
 #include "formats/image_header.h"
 #include "tests/helpers/example_fixture.h"
+#include "tests/helpers/test.h"
 #include "tools/convert/images/image_change.h"
 #include "tools/convert/images/jpeg_write.h"
 
@@ -121,11 +115,10 @@ static bool has(const struct changed *changed, const char *name)
     return example_fixture_find(name, changed->payload, changed->bytes).kind != FEATURE_MISSING;
 }
 
-static void a_larger_image_becomes_a_jpeg_with_this_shorter_side(void **state)
+TEST(a_larger_image_becomes_a_jpeg_with_this_shorter_side)
 {
     struct image_header header;
     const char *problem;
-    (void)state;
     for (uint32_t channels = 1; channels <= 3; channels += 2) {
         const struct changed changed = change_record(&(struct image_change){ 11, 90, false, NULL },
                                                      make_record(channels));
@@ -139,10 +132,9 @@ static void a_larger_image_becomes_a_jpeg_with_this_shorter_side(void **state)
     }
 }
 
-static void features_that_say_its_size_are_set_and_others_stay(void **state)
+TEST(features_that_say_its_size_are_set_and_others_stay)
 {
     const struct changed changed = change_record(&(struct image_change){ 16, 90, false, NULL }, make_record(3));
-    (void)state;
     assert_int_equal(find(&changed, "image/height").int64, 16);
     assert_int_equal(find(&changed, "image/width").int64, 24);
     assert_int_equal(find(&changed, "image/channels").int64, 3);
@@ -154,10 +146,9 @@ static void features_that_say_its_size_are_set_and_others_stay(void **state)
     image_changer_close(changed.changer);
 }
 
-static void an_image_that_is_small_enough_stays_byte_for_byte(void **state)
+TEST(an_image_that_is_small_enough_stays_byte_for_byte)
 {
     const size_t bytes = make_record(3);
-    (void)state;
     for (uint64_t side = HEIGHT; side < HEIGHT + 2; side++) {
         const struct changed changed = change_record(&(struct image_change){ side, 1, false, NULL }, bytes);
         assert_ptr_equal(changed.payload, payload);
@@ -183,9 +174,8 @@ static void expect_pixels(const struct changed *changed, uint32_t height, uint32
                                 pixel_at(y * step + step / 2, x * step + step / 2, c) + 20);
 }
 
-static void pixels_are_those_of_the_image_scaled(void **state)
+TEST(pixels_are_those_of_the_image_scaled)
 {
-    (void)state;
     for (uint32_t channels = 1; channels <= 3; channels += 2) {
         const size_t bytes = make_record(channels);
         const struct changed whole = change_record(&(struct image_change){ .is_raw = true }, bytes);
@@ -201,11 +191,10 @@ static void pixels_are_those_of_the_image_scaled(void **state)
     }
 }
 
-static void raw_images_are_made_smaller_as_raw_images_only(void **state)
+TEST(raw_images_are_made_smaller_as_raw_images_only)
 {
     const size_t bytes = make_raw_record();
     const struct changed half = change_record(&(struct image_change){ .short_side = 8, .is_raw = true }, bytes);
-    (void)state;
     expect_pixels(&half, 8, 1);
     image_changer_close(half.changer);
     const struct changed same = change_record(&(struct image_change){ .short_side = 32, .is_raw = true }, bytes);
@@ -214,12 +203,11 @@ static void raw_images_are_made_smaller_as_raw_images_only(void **state)
     expect_refused(&(struct image_change){ 8, 90, false, NULL }, bytes, "give --raw");
 }
 
-static void what_cannot_be_decoded_is_refused_with_its_reason(void **state)
+TEST(what_cannot_be_decoded_is_refused_with_its_reason)
 {
     const struct image_change change = { 8, 90, false, NULL };
     const uint8_t head[] = { 0x89, 'P', 'N', 'G', 13, 10, 26, 10, 0, 0, 0, 13, 'I', 'H', 'D', 'R', 0, 0, 0, 99, 0, 0, 0,
                              99, 8, 2, 0, 0, 0, 0, 0, 0, 0 };
-    (void)state;
     memset(payload, 0xff, 100);
     expect_refused(&change, 100, "is no tf.train.Example");
     expect_refused(&change, 0, "has no feature known as image");
@@ -229,7 +217,7 @@ static void what_cannot_be_decoded_is_refused_with_its_reason(void **state)
     expect_refused(&(struct image_change){ 8, 90, false, "picture" }, make_record(3), "no feature known as image");
 }
 
-static void flaws_that_are_passed_over_are_told(void **state)
+TEST(flaws_that_are_passed_over_are_told)
 {
     const size_t whole_bytes = make_record(3);
     const struct feature image = example_fixture_find("image/encoded", payload, whole_bytes);
@@ -238,7 +226,6 @@ static void flaws_that_are_passed_over_are_told(void **state)
     const uint8_t *out;
     size_t out_bytes;
     char problem[512] = "";
-    (void)state;
     assert_in_range(image.byte_count, 500, EXAMPLE_FIXTURE_MAX - 100);
     memcpy(cut, image.bytes, image.byte_count);
     const size_t bytes = example_fixture("image", FEATURE_BYTES, cut, image.byte_count - 100, payload);
@@ -248,7 +235,7 @@ static void flaws_that_are_passed_over_are_told(void **state)
     image_changer_close(changer);
 }
 
-static void the_same_bytes_come_out_whatever_came_before(void **state)
+TEST(the_same_bytes_come_out_whatever_came_before)
 {
     const struct image_change change = { 12, 75, false, NULL };
     const size_t grey_bytes = make_record(1);
@@ -256,7 +243,6 @@ static void the_same_bytes_come_out_whatever_came_before(void **state)
     const size_t bytes = make_record(3);
     const struct changed fresh = change_record(&change, bytes);
     char problem[512];
-    (void)state;
     assert_int_equal(image_changer_apply(used.changer, payload, bytes, &used.payload, &used.bytes, problem,
                                          sizeof(problem)), 0);
     assert_int_equal(used.bytes, fresh.bytes);
@@ -265,17 +251,4 @@ static void the_same_bytes_come_out_whatever_came_before(void **state)
     image_changer_close(fresh.changer);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_larger_image_becomes_a_jpeg_with_this_shorter_side),
-        cmocka_unit_test(features_that_say_its_size_are_set_and_others_stay),
-        cmocka_unit_test(an_image_that_is_small_enough_stays_byte_for_byte),
-        cmocka_unit_test(pixels_are_those_of_the_image_scaled),
-        cmocka_unit_test(raw_images_are_made_smaller_as_raw_images_only),
-        cmocka_unit_test(what_cannot_be_decoded_is_refused_with_its_reason),
-        cmocka_unit_test(flaws_that_are_passed_over_are_told),
-        cmocka_unit_test(the_same_bytes_come_out_whatever_came_before),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,17 +1,11 @@
 /* Tests of images that are decoded to see that they can be. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <string.h>
 
 #include "formats/example.h"
 #include "formats/tfrecord.h"
 #include "tests/helpers/example_fixture.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 #include "tools/shards/image_check.h"
 
@@ -53,16 +47,14 @@ static bool takes(const char *key, const void *image, size_t bytes, const char *
     return result;
 }
 
-static void a_whole_image_is_taken(void **state)
+TEST_WITH(a_whole_image_is_taken, check_init, check_release)
 {
-    (void)state;
     assert_true(takes("image/encoded", png, sizeof(png), ""));
     assert_true(takes("image", png, sizeof(png), ""));
 }
 
-static void an_image_that_cannot_be_decoded_is_damage(void **state)
+TEST_WITH(an_image_that_cannot_be_decoded_is_damage, check_init, check_release)
 {
-    (void)state;
     uint8_t damaged[sizeof(png)];
     memcpy(damaged, png, sizeof(png));
     damaged[PNG_DATA_AT + 6] ^= 0x10;
@@ -71,17 +63,15 @@ static void an_image_that_cannot_be_decoded_is_damage(void **state)
     assert_true(takes("image/encoded", png, sizeof(png), ""));
 }
 
-static void what_is_no_image_is_damage(void **state)
+TEST_WITH(what_is_no_image_is_damage, check_init, check_release)
 {
-    (void)state;
     static const uint8_t pixels[24] = { 1 };
     assert_false(takes("image/encoded", pixels, sizeof(pixels), "neither JPEG nor PNG"));
     assert_false(takes("picture", png, sizeof(png), "no feature known as image"));
 }
 
-static void pixels_of_a_known_size_are_taken(void **state)
+TEST_WITH(pixels_of_a_known_size_are_taken, check_init, check_release)
 {
-    (void)state;
     static const uint8_t pixels[48] = { 1 };
     const struct example_value values[] = {
         { .name = "depth", .kind = FEATURE_INT64S, .int64 = 3 },
@@ -108,9 +98,8 @@ static bool takes_list(enum feature_kind kind, const void *run, size_t run_bytes
     return result;
 }
 
-static void numbers_that_are_no_pixels_are_damage(void **state)
+TEST_WITH(numbers_that_are_no_pixels_are_damage, check_init, check_release)
 {
-    (void)state;
     static const uint8_t pixels[] = { 0, 17, 0xff, 1 }, too_many[] = { 0, 17, 0x80, 2 };
     static const float floats[] = { 0, 0.5f, 1 }, no_pixels[] = { 0, 0.5f, 1000 }, no_numbers[] = { 0, NAN, 1 };
     assert_true(takes_list(FEATURE_INT64S, pixels, sizeof(pixels), ""));
@@ -123,14 +112,4 @@ static void numbers_that_are_no_pixels_are_damage(void **state)
     assert_true(takes("image/encoded", png, sizeof(png), ""));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_whole_image_is_taken, check_init, check_release),
-        cmocka_unit_test_setup_teardown(an_image_that_cannot_be_decoded_is_damage, check_init, check_release),
-        cmocka_unit_test_setup_teardown(what_is_no_image_is_damage, check_init, check_release),
-        cmocka_unit_test_setup_teardown(pixels_of_a_known_size_are_taken, check_init, check_release),
-        cmocka_unit_test_setup_teardown(numbers_that_are_no_pixels_are_damage, check_init, check_release),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,11 +1,4 @@
 /* Tests of what limits of the process leave, against what the kernel then lets it map. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,22 +7,21 @@
 #include <unistd.h>
 
 #include "stage/room.h"
+#include "tests/helpers/test.h"
 #include "tools/limits/cpu_times.h"
 #include "tools/limits/limits.h"
 
 #define MIB ((size_t)1 << 20)
 
-static void without_limits_everything_is_left(void **state)
+TEST(without_limits_everything_is_left)
 {
-    (void)state;
     const struct limits_left left = limits_left();
     assert_true(left.address_space == SIZE_MAX);
     assert_true(left.data == SIZE_MAX);
 }
 
-static void the_time_of_the_cores_is_divided_among_all_who_use_them(void **state)
+TEST(the_time_of_the_cores_is_divided_among_all_who_use_them)
 {
-    (void)state;
     struct cores_seen before = { .cpus = { .busy = 1000, .stolen = 100, .all = 5000 }, .own_seconds = 1, .at_ns = 7,
                                  .count = 2 };
     struct cores_seen after = before;
@@ -77,16 +69,14 @@ static size_t data_left(void)
     return limits_left().data;
 }
 
-static void what_is_left_can_be_mapped_and_no_more(void **state)
+TEST(what_is_left_can_be_mapped_and_no_more)
 {
-    (void)state;
     expect_exact(RLIMIT_AS, address_space_left);
     expect_exact(RLIMIT_DATA, data_left);
 }
 
-static void a_limit_below_what_is_used_leaves_nothing(void **state)
+TEST(a_limit_below_what_is_used_leaves_nothing)
 {
-    (void)state;
     struct rlimit before;
     limit_to(RLIMIT_AS, MIB, &before);
     const struct limits_left left = limits_left();
@@ -100,11 +90,5 @@ int main(void)
     const char *const sanitizer = getenv("PIPETRAIN_SANITIZER");
     if (sanitizer != NULL && strcmp(sanitizer, "no") != 0)
         return 77;              /* which maps more than any limit */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_time_of_the_cores_is_divided_among_all_who_use_them),
-        cmocka_unit_test(without_limits_everything_is_left),
-        cmocka_unit_test(what_is_left_can_be_mapped_and_no_more),
-        cmocka_unit_test(a_limit_below_what_is_used_leaves_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

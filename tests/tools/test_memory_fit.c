@@ -1,14 +1,8 @@
 /* Tests of the batch that is said to fit: planned itself it does, and one that is little larger does not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "compute/model.h"
+#include "tests/helpers/test.h"
 #include "tools/run/memory_fit.h"
 #include "tools/run/tower_plan.h"
 
@@ -98,9 +92,8 @@ static const struct { const char *model; uint32_t batch, towers; size_t there; }
 enum { CASES = sizeof(cases) / sizeof(cases[0]) };
 
 /* Directly computed: what convolutions by Winograd's algorithm need beside the values does not grow as the batch. */
-static void what_is_said_to_fit_does_and_hardly_more(void **state)
+TEST(what_is_said_to_fit_does_and_hardly_more)
 {
-    (void)state;
     const enum convolution direct = CONVOLUTION_DIRECT;
     for (size_t i = 0; i < CASES; i++) {
         const uint32_t towers = cases[i].towers;
@@ -111,9 +104,8 @@ static void what_is_said_to_fit_does_and_hardly_more(void **state)
     }
 }
 
-static void what_is_said_to_fit_does_however_it_is_computed(void **state)
+TEST(what_is_said_to_fit_does_however_it_is_computed)
 {
-    (void)state;
     for (size_t i = 0; i < CASES; i++) {
         const uint32_t towers = cases[i].towers;
         const uint32_t batch = fit_into(cases[i].model, cases[i].batch, towers, CONVOLUTION_AUTO, cases[i].there);
@@ -122,18 +114,9 @@ static void what_is_said_to_fit_does_however_it_is_computed(void **state)
     }
 }
 
-static void where_no_batch_fits_there_is_none(void **state)
+TEST(where_no_batch_fits_there_is_none)
 {
-    (void)state;
     assert_int_equal(fit_into("mnist_cnn", 512, 1, CONVOLUTION_AUTO, RESULTS_BYTES + 4 * MIB), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_said_to_fit_does_and_hardly_more),
-        cmocka_unit_test(what_is_said_to_fit_does_however_it_is_computed),
-        cmocka_unit_test(where_no_batch_fits_there_is_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,17 +1,11 @@
 /* Tests of the sums of memory and of what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "loader/images/image_memory.h"
+#include "tests/helpers/test.h"
 #include "tools/run/memory_plan.h"
 
 #define MIB ((size_t)1 << 20)
@@ -51,9 +45,8 @@ static int check(void)
     return memory_plan_check(&plan, &settings, &there, NULL, &problems);
 }
 
-static void towers_on_the_host_add_up_there(void **state)
+TEST_WITH(towers_on_the_host_add_up_there, begin, end)
 {
-    (void)state;
     memory_share_add(&plan.host, MEMORY_BATCHES, MIB);
     memory_plan_add_tower(&plan, 0, &needs);
     memory_plan_add_tower(&plan, 1, &needs);
@@ -65,9 +58,8 @@ static void towers_on_the_host_add_up_there(void **state)
     assert_int_equal(problems.count, 1);
 }
 
-static void towers_that_share_a_device_add_up_on_it(void **state)
+TEST_WITH(towers_that_share_a_device_add_up_on_it, begin, end)
 {
-    (void)state;
     static const struct device_plan names = { .ops = &device_host_ops, .index = { 3, 5 } };
     plan.device_count = 2;
     plan.names = &names;
@@ -86,9 +78,8 @@ static void towers_that_share_a_device_add_up_on_it(void **state)
     assert_int_equal(problems.count, 3);
 }
 
-static void the_budget_counts_where_it_is_smaller(void **state)
+TEST_WITH(the_budget_counts_where_it_is_smaller, begin, end)
 {
-    (void)state;
     memory_plan_add_tower(&plan, 0, &needs);
     settings.input.ram_budget = (int64_t)(124 * MIB);
     assert_int_equal(check(), 0);
@@ -100,9 +91,8 @@ static void the_budget_counts_where_it_is_smaller(void **state)
     assert_null(strstr(problems.lines[0], "ram_budget"));
 }
 
-static void a_refusal_names_what_is_needed_and_a_batch_that_fits(void **state)
+TEST_WITH(a_refusal_names_what_is_needed_and_a_batch_that_fits, begin, end)
 {
-    (void)state;
     memory_plan_add_tower(&plan, 0, &needs);
     there.host = 24 * MIB + 50 * MIB;
     assert_int_equal(check(), -ENOMEM);
@@ -116,9 +106,8 @@ static void a_refusal_names_what_is_needed_and_a_batch_that_fits(void **state)
     assert_null(strstr(problems.lines[0], "would fit"));
 }
 
-static void who_limits_the_host_is_said(void **state)
+TEST_WITH(who_limits_the_host_is_said, begin, end)
 {
-    (void)state;
     memory_plan_add_tower(&plan, 0, &needs);
     there.host = MIB;
     there.host_says = "the full moon leaves";
@@ -126,9 +115,8 @@ static void who_limits_the_host_is_said(void **state)
     assert_non_null(strstr(problems.lines[0], ", the full moon leaves 1.0 MiB: no batch fits"));
 }
 
-static void sizes_that_would_look_the_same_are_told_to_the_byte(void **state)
+TEST_WITH(sizes_that_would_look_the_same_are_told_to_the_byte, begin, end)
 {
-    (void)state;
     memory_plan_add_tower(&plan, 0, &needs);
     there.host = 124 * MIB - 1;
     assert_int_equal(check(), -ENOMEM);
@@ -137,9 +125,8 @@ static void sizes_that_would_look_the_same_are_told_to_the_byte(void **state)
 }
 
 /* Of a tower that needs 124 MiB, and batches and slots that need 16. */
-static void settings_are_named_only_where_they_alone_would_do(void **state)
+TEST_WITH(settings_are_named_only_where_they_alone_would_do, begin, end)
 {
-    (void)state;
     memory_share_add(&plan.host, MEMORY_BATCHES, 8 * MIB);
     memory_share_add(&plan.host, MEMORY_SLOTS, 8 * MIB);
     memory_plan_add_tower(&plan, 0, &needs);
@@ -156,9 +143,8 @@ static void settings_are_named_only_where_they_alone_would_do(void **state)
     }
 }
 
-static void sums_that_overflow_are_refused(void **state)
+TEST_WITH(sums_that_overflow_are_refused, begin, end)
 {
-    (void)state;
     struct trainer_needs huge = needs;
     huge.tower.backend.values = SIZE_MAX / 2;
     for (uint32_t d = 0; d < 4; d++)
@@ -168,9 +154,8 @@ static void sums_that_overflow_are_refused(void **state)
     assert_int_equal(check(), -ENOMEM);
 }
 
-static void what_a_tower_needs_fits_a_terminal(void **state)
+TEST_WITH(what_a_tower_needs_fits_a_terminal, begin, end)
 {
-    (void)state;
     char text[512] = "";
     FILE *out = fmemopen(text, sizeof(text), "w");
     assert_non_null(out);
@@ -182,9 +167,8 @@ static void what_a_tower_needs_fits_a_terminal(void **state)
 }
 
 /* Large images take what is left, where nobody says how large they are. */
-static void images_take_what_the_rest_leaves(void **state)
+TEST_WITH(images_take_what_the_rest_leaves, begin, end)
 {
-    (void)state;
     const size_t all = image_memory_need(IMAGE_PIXELS_MAX);
     memory_share_add(&plan.host, MEMORY_BATCHES, 10 * MIB);
     memory_plan_fit_images(&plan, &settings, &there);
@@ -214,19 +198,4 @@ static void images_take_what_the_rest_leaves(void **state)
     image_memory_limit((struct image_limits){ IMAGE_PIXELS_MAX, SIZE_MAX });
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(towers_on_the_host_add_up_there, begin, end),
-        cmocka_unit_test_setup_teardown(towers_that_share_a_device_add_up_on_it, begin, end),
-        cmocka_unit_test_setup_teardown(the_budget_counts_where_it_is_smaller, begin, end),
-        cmocka_unit_test_setup_teardown(a_refusal_names_what_is_needed_and_a_batch_that_fits, begin, end),
-        cmocka_unit_test_setup_teardown(who_limits_the_host_is_said, begin, end),
-        cmocka_unit_test_setup_teardown(sizes_that_would_look_the_same_are_told_to_the_byte, begin, end),
-        cmocka_unit_test_setup_teardown(settings_are_named_only_where_they_alone_would_do, begin, end),
-        cmocka_unit_test_setup_teardown(sums_that_overflow_are_refused, begin, end),
-        cmocka_unit_test_setup_teardown(what_a_tower_needs_fits_a_terminal, begin, end),
-        cmocka_unit_test_setup_teardown(images_take_what_the_rest_leaves, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

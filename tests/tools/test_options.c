@@ -2,19 +2,14 @@
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "stage/text/decimal.h"
 #include "stage/text/nearest.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test.h"
 #include "tools/config/config.h"
 #include "tools/config/manual.h"
 #include "tools/config/option_help.h"
@@ -51,9 +46,8 @@ static int parse(struct settings *settings, const char *section, const char *key
     return rc;
 }
 
-static void every_row_is_complete_and_stands_with_its_section(void **state)
+TEST_WITH(every_row_is_complete_and_stands_with_its_section, setup, teardown)
 {
-    (void)state;
     enum section section = 0;
     for (const struct option_row *option = option_table; option->key != NULL; option++) {
         assert_true(option->section >= section);
@@ -89,15 +83,14 @@ static size_t field_bytes(const struct option_row *option)
     return 0;
 }
 
-static void no_two_rows_share_a_field(void **state)
+TEST_WITH(no_two_rows_share_a_field, setup, teardown)
 {
-    (void)state;
     for (const struct option_row *a = option_table; a->key != NULL; a++)
         for (const struct option_row *b = option_table; b < a; b++)
             assert_true(a->offset >= b->offset + field_bytes(b) || b->offset >= a->offset + field_bytes(a));
 }
 
-static void every_choice_fits_its_field(void **state)
+TEST_WITH(every_choice_fits_its_field, setup, teardown)
 {
     struct settings *settings = *state;
     for (const struct option_row *option = option_table; option->key != NULL; option++)
@@ -110,7 +103,7 @@ static void every_choice_fits_its_field(void **state)
         }
 }
 
-static void defaults_are_what_the_manual_says(void **state)
+TEST_WITH(defaults_are_what_the_manual_says, setup, teardown)
 {
     const struct settings *settings = *state;
     assert_int_equal(settings->run.seed, 1);
@@ -129,7 +122,7 @@ static void defaults_are_what_the_manual_says(void **state)
     assert_int_equal(settings->sync.every, 10);
 }
 
-static void whole_numbers_are_plain_decimals_in_range(void **state)
+TEST_WITH(whole_numbers_are_plain_decimals_in_range, setup, teardown)
 {
     struct settings *settings = *state;
     static const char *const wrong[] = { "", " ", "x", "1.5", "1e3", "0x10", "1,5", "10 ", " 10", "1_000",
@@ -150,7 +143,7 @@ static void whole_numbers_are_plain_decimals_in_range(void **state)
     assert_int_equal(settings->run.seed, INT64_MAX);
 }
 
-static void numbers_are_plain_decimals_in_range(void **state)
+TEST_WITH(numbers_are_plain_decimals_in_range, setup, teardown)
 {
     struct settings *settings = *state;
     static const char *const wrong[] = { "", "1e400", "-1e400", "1e-400", "nan", "NaN", "inf", "infinity", "0x10",
@@ -172,9 +165,8 @@ static void numbers_are_plain_decimals_in_range(void **state)
     assert_int_equal(parse(settings, "train", "epsilon", "0"), -EINVAL);
 }
 
-static void numbers_are_written_short_and_whole_ones_with_all_digits(void **state)
+TEST_WITH(numbers_are_written_short_and_whole_ones_with_all_digits, setup, teardown)
 {
-    (void)state;
     static const struct { double value; const char *text; } cases[] = {
         { 100, "100" }, { 30, "30" }, { 1e6, "1000000" }, { 1e15, "1e+15" }, { -4, "-4" }, { 0, "0" },
         { 0.1, "0.1" }, { 1e-8, "1e-08" }, { 1.5, "1.5" }, { 0.1 + 0.2, "0.30000000000000004" } };
@@ -185,7 +177,7 @@ static void numbers_are_written_short_and_whole_ones_with_all_digits(void **stat
     }
 }
 
-static void numbers_mean_the_same_in_every_locale(void **state)
+TEST_WITH(numbers_mean_the_same_in_every_locale, setup, teardown)
 {
     struct settings *settings = *state;
     static const char *const names[] = { "de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8" };
@@ -203,7 +195,7 @@ static void numbers_mean_the_same_in_every_locale(void **state)
     assert_string_equal(text, "1.5");
 }
 
-static void numbers_read_back_as_the_same_bits(void **state)
+TEST_WITH(numbers_read_back_as_the_same_bits, setup, teardown)
 {
     struct settings *settings = *state;
     uint64_t mix = 12345;
@@ -219,7 +211,7 @@ static void numbers_read_back_as_the_same_bits(void **state)
     }
 }
 
-static void lists_of_numbers_take_blanks_and_commas(void **state)
+TEST_WITH(lists_of_numbers_take_blanks_and_commas, setup, teardown)
 {
     struct settings *settings = *state;
     static const char sixteen[] = "1 2 3 4 5 6 7 8 9 0.1 11 12 13 14 15 16";
@@ -248,7 +240,7 @@ static void lists_of_numbers_take_blanks_and_commas(void **state)
     assert_int_equal(parse(settings, "model", "deviation", "0.2 0"), -EINVAL);
 }
 
-static void sizes_take_binary_units_and_nothing_else(void **state)
+TEST_WITH(sizes_take_binary_units_and_nothing_else, setup, teardown)
 {
     struct settings *settings = *state;
     static const struct { const char *text; int64_t bytes; const char *written; } right[] = {
@@ -274,7 +266,7 @@ static void sizes_take_binary_units_and_nothing_else(void **state)
     assert_int_equal(parse(settings, "input", "read_block", "auto"), -EINVAL);
 }
 
-static void yes_no_and_choices_take_their_words_only(void **state)
+TEST_WITH(yes_no_and_choices_take_their_words_only, setup, teardown)
 {
     struct settings *settings = *state;
     static const char *const wrong[] = { "", "Yes", "true", "1", "on", "y", "yes ", "noo" };
@@ -287,7 +279,7 @@ static void yes_no_and_choices_take_their_words_only(void **state)
     assert_non_null(strstr(problem, "full, block, none"));
 }
 
-static void run_names_cannot_leave_their_folder(void **state)
+TEST_WITH(run_names_cannot_leave_their_folder, setup, teardown)
 {
     struct settings *settings = *state;
     static const char *const wrong[] = { ".", "..", "a/b", "../x", "/", "a b", "a\nb", "a;rm", "$(x)", "`x`", "a'b",
@@ -303,7 +295,7 @@ static void run_names_cannot_leave_their_folder(void **state)
     }
 }
 
-static void shell_characters_in_a_text_stay_as_they_are(void **state)
+TEST_WITH(shell_characters_in_a_text_stay_as_they_are, setup, teardown)
 {
     struct settings *settings = *state;
     const char *hostile = "$(touch x) `id` ; rm -rf ~ | & > \\ \" ' * ? \xc3\xa4";
@@ -331,9 +323,8 @@ static char *printed(void (*print)(FILE *out))
     return text;
 }
 
-static void help_and_manual_name_every_key(void **state)
+TEST_WITH(help_and_manual_name_every_key, setup, teardown)
 {
-    (void)state;
     char *help = printed(option_help_all);
     char *manual = printed(option_help_manual);
     for (const struct option_row *option = option_table; option->key != NULL; option++) {
@@ -355,9 +346,8 @@ static void print_command_help(FILE *out)
 }
 
 /* The options of the command line are told in --help, in lines that fit, and on the manual page. */
-static void help_and_manual_name_every_option(void **state)
+TEST_WITH(help_and_manual_name_every_option, setup, teardown)
 {
-    (void)state;
     char *help = printed(print_command_help);
     char *manual = printed(manual_write);
     for (const struct program_option *row = pipetrain_options; row->name != NULL; row++) {
@@ -376,9 +366,8 @@ static void help_and_manual_name_every_option(void **state)
     free(manual);
 }
 
-static void command_line_options_are_what_getopt_takes(void **state)
+TEST_WITH(command_line_options_are_what_getopt_takes, setup, teardown)
 {
-    (void)state;
     static const struct program_option table[] = {
         { 'o', "output", "FILE", false, "a file", NULL, NULL }, { 'v', "verbose", NULL, false, "more", NULL, NULL },
         { 256, "tune", "SECONDS", true, "for so long", NULL, NULL }, { 'h', "help", "KEY", true, "this", NULL, NULL },
@@ -412,9 +401,8 @@ static char *help_one(const char *name, char *problem, size_t problem_size)
     return text;
 }
 
-static void help_explains_a_key_by_its_short_and_its_full_name(void **state)
+TEST_WITH(help_explains_a_key_by_its_short_and_its_full_name, setup, teardown)
 {
-    (void)state;
     char problem[256];
     static const char *const names[] = { "train.epsilon", "epsilon" };
     for (size_t i = 0; i < 2; i++) {
@@ -434,9 +422,8 @@ static void help_explains_a_key_by_its_short_and_its_full_name(void **state)
     free(section);
 }
 
-static void help_for_an_unknown_key_names_the_nearest(void **state)
+TEST_WITH(help_for_an_unknown_key_names_the_nearest, setup, teardown)
 {
-    (void)state;
     char problem[256];
     char *text = help_one("input.prefetch_dept", problem, sizeof(problem));
     assert_string_equal(text, "");
@@ -447,9 +434,8 @@ static void help_for_an_unknown_key_names_the_nearest(void **state)
     free(text);
 }
 
-static void distance_counts_changes_additions_drops_and_swaps(void **state)
+TEST_WITH(distance_counts_changes_additions_drops_and_swaps, setup, teardown)
 {
-    (void)state;
     static const struct { const char *a, *b; size_t distance; } cases[] = {
         { "", "", 0 }, { "a", "", 1 }, { "", "abc", 3 }, { "batch", "batch", 0 }, { "batch", "Batch", 0 },
         { "batch", "btach", 1 },
@@ -464,9 +450,8 @@ static void distance_counts_changes_additions_drops_and_swaps(void **state)
     assert_true(nearest_distance(longest, longest) == SIZE_MAX);
 }
 
-static void needs_name_options_and_their_values(void **state)
+TEST_WITH(needs_name_options_and_their_values, setup, teardown)
 {
-    (void)state;
     for (const struct option_need *need = option_needs; need->key != NULL; need++) {
         const struct option_row *const of = option_find(need->of, need->of_key);
         assert_non_null(option_find(need->section, need->key));
@@ -509,9 +494,8 @@ static int count_told(const char *const *assignments)
     return lines;
 }
 
-static void options_that_change_nothing_are_told_of(void **state)
+TEST_WITH(options_that_change_nothing_are_told_of, setup, teardown)
 {
-    (void)state;
     static const struct { const char *assignments[4]; int lines; } cases[] = {
         { { NULL }, 0 },
         { { "train.optimizer=adam", "train.momentum=0.8" }, 1 },
@@ -529,9 +513,8 @@ static void options_that_change_nothing_are_told_of(void **state)
         assert_int_equal(count_told(cases[i].assignments), cases[i].lines);
 }
 
-static void help_says_one_batch_and_no_unit_without_a_number(void **state)
+TEST_WITH(help_says_one_batch_and_no_unit_without_a_number, setup, teardown)
 {
-    (void)state;
     char *text = NULL;
     size_t bytes;
     FILE *const out = open_memstream(&text, &bytes);
@@ -546,34 +529,4 @@ static void help_says_one_batch_and_no_unit_without_a_number(void **state)
     free(text);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(every_row_is_complete_and_stands_with_its_section),
-        TEST(no_two_rows_share_a_field),
-        TEST(every_choice_fits_its_field),
-        TEST(defaults_are_what_the_manual_says),
-        TEST(whole_numbers_are_plain_decimals_in_range),
-        TEST(numbers_are_plain_decimals_in_range),
-        TEST(numbers_are_written_short_and_whole_ones_with_all_digits),
-        TEST(numbers_mean_the_same_in_every_locale),
-        TEST(numbers_read_back_as_the_same_bits),
-        TEST(lists_of_numbers_take_blanks_and_commas),
-        TEST(sizes_take_binary_units_and_nothing_else),
-        TEST(yes_no_and_choices_take_their_words_only),
-        TEST(run_names_cannot_leave_their_folder),
-        TEST(shell_characters_in_a_text_stay_as_they_are),
-        TEST(help_and_manual_name_every_key),
-        TEST(help_and_manual_name_every_option),
-        TEST(command_line_options_are_what_getopt_takes),
-        TEST(help_explains_a_key_by_its_short_and_its_full_name),
-        TEST(help_for_an_unknown_key_names_the_nearest),
-        TEST(needs_name_options_and_their_values),
-        TEST(options_that_change_nothing_are_told_of),
-        TEST(help_says_one_batch_and_no_unit_without_a_number),
-        TEST(distance_counts_changes_additions_drops_and_swaps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

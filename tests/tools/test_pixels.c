@@ -1,15 +1,10 @@
 /* What is done to pixels: from keys to what the stages are told, and to words. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test.h"
 #include "tools/config/config.h"
 #include "tools/config/pixels.h"
 #include "tools/config/settings_model.h"
@@ -35,7 +30,7 @@ static void set(struct settings *settings, const char *assignment)
     problems_release(&problems);
 }
 
-static void without_settings_images_of_the_right_size_stay_as_they_are(void **state)
+TEST_WITH(without_settings_images_of_the_right_size_stay_as_they_are, setup, teardown)
 {
     const struct settings *const settings = *state;
     const struct augment augment = pixels_augment(settings);
@@ -46,7 +41,7 @@ static void without_settings_images_of_the_right_size_stay_as_they_are(void **st
     assert_true(augment.seed == 1 && augment.scale == 1.145 && augment.pad == 4 && augment.shift == 0.1);
 }
 
-static void every_key_reaches_the_augmentation(void **state)
+TEST_WITH(every_key_reaches_the_augmentation, setup, teardown)
 {
     struct settings *const settings = *state;
     static const char *const keys[] = { "run.seed=7", "augment.crop=shift", "augment.evaluation=central",
@@ -85,7 +80,7 @@ static void assert_input(const struct pixels_text *text, const char *divisor, co
     assert_string_equal(text->deviation, deviation);
 }
 
-static void the_transform_is_the_model_s_own_until_a_key_replaces_it(void **state)
+TEST_WITH(the_transform_is_the_model_s_own_until_a_key_replaces_it, setup, teardown)
 {
     struct settings *const settings = *state;
     struct pixels_text text = describe(settings, "resnet20_v1");
@@ -105,7 +100,7 @@ static void the_transform_is_the_model_s_own_until_a_key_replaces_it(void **stat
     assert_input(&text, "1", "0", "1");
 }
 
-static void one_number_is_for_all_channels(void **state)
+TEST_WITH(one_number_is_for_all_channels, setup, teardown)
 {
     struct settings *const settings = *state;
     struct input_transform transform;
@@ -129,7 +124,7 @@ static void finish(struct settings *settings, char *line, size_t line_size)
     problems_release(&problems);
 }
 
-static void numbers_for_other_channels_than_the_model_has_are_refused(void **state)
+TEST_WITH(numbers_for_other_channels_than_the_model_has_are_refused, setup, teardown)
 {
     struct settings *const settings = *state;
     char line[512];
@@ -144,7 +139,7 @@ static void numbers_for_other_channels_than_the_model_has_are_refused(void **sta
                               "channels");
 }
 
-static void numbers_in_another_unit_are_warned_of(void **state)
+TEST_WITH(numbers_in_another_unit_are_warned_of, setup, teardown)
 {
     struct settings *const settings = *state;
     static const struct { const char *mean, *deviation, *divisor, *warning; } cases[] = {
@@ -175,7 +170,7 @@ static void numbers_in_another_unit_are_warned_of(void **state)
     }
 }
 
-static void torchvisions_networks_resize_to_256_unless_another_scaling_is_given(void **state)
+TEST_WITH(torchvisions_networks_resize_to_256_unless_another_scaling_is_given, setup, teardown)
 {
     struct settings *const settings = *state;
     static const struct { const char *assignment; int64_t resize; const char *line; } cases[] = {
@@ -204,7 +199,7 @@ static void torchvisions_networks_resize_to_256_unless_another_scaling_is_given(
     }
 }
 
-static void the_scaling_that_is_given_last_decides(void **state)
+TEST_WITH(the_scaling_that_is_given_last_decides, setup, teardown)
 {
     struct settings *const settings = *state;
     static const char file[] = "[data]\ntrain = x\n[model]\nname = mnist_cnn\n[augment]\nevaluation_scale = 1.5\n"
@@ -228,18 +223,4 @@ static void the_scaling_that_is_given_last_decides(void **state)
     problems_release(&problems);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(without_settings_images_of_the_right_size_stay_as_they_are, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_key_reaches_the_augmentation, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_transform_is_the_model_s_own_until_a_key_replaces_it, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_number_is_for_all_channels, setup, teardown),
-        cmocka_unit_test_setup_teardown(numbers_in_another_unit_are_warned_of, setup, teardown),
-        cmocka_unit_test_setup_teardown(torchvisions_networks_resize_to_256_unless_another_scaling_is_given, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(the_scaling_that_is_given_last_decides, setup, teardown),
-        cmocka_unit_test_setup_teardown(numbers_for_other_channels_than_the_model_has_are_refused, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

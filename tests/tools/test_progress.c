@@ -1,15 +1,9 @@
 /* Tests of the line that says how far long work is. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test.h"
 #include "tools/convert/progress.h"
 
 static char said[1024];
@@ -27,27 +21,24 @@ static const char *say(struct progress *progress, bool is_terminal, uint64_t cou
     return said;
 }
 
-static void bytes_are_shown_in_mib_with_the_share_that_is_done(void **state)
+TEST(bytes_are_shown_in_mib_with_the_share_that_is_done)
 {
     struct progress progress;
-    (void)state;
     progress_begin_bytes(&progress, "checking", UINT64_C(8000) << 20);
     assert_non_null(strstr(say(&progress, false, UINT64_C(2000) << 20),
                            "checking: 2,000 of 8,000 MiB, 25 %, about 0 s left\n"));
 }
 
-static void what_is_done_in_steps_is_shown_as_what_they_come_to(void **state)
+TEST(what_is_done_in_steps_is_shown_as_what_they_come_to)
 {
     struct progress progress;
-    (void)state;
     progress_begin_steps(&progress, "writing and reading back", "records", 24000, 2);
     assert_non_null(strstr(say(&progress, false, 12000), ": 6,000 of 24,000 records, 25 %, about 0 s left\n"));
 }
 
-static void lines_may_be_objects(void **state)
+TEST(lines_may_be_objects)
 {
     struct progress progress;
-    (void)state;
     progress_choose(PROGRESS_OBJECTS);
     progress_begin_steps(&progress, "writing", "records", 24000, 2);
     assert_int_equal(strncmp(say(&progress, false, 12000), "{\"kind\":\"working\",\"what\":\"writing\","
@@ -59,11 +50,10 @@ static void lines_may_be_objects(void **state)
     progress_choose(PROGRESS_AS_IT_FITS);
 }
 
-static void the_line_of_a_terminal_is_painted_over_and_as_wide_as_fits(void **state)
+TEST(the_line_of_a_terminal_is_painted_over_and_as_wide_as_fits)
 {
     struct progress progress;
     struct capture capture;
-    (void)state;
     progress_begin(&progress, "making something that has a long name", "records of samples", UINT64_MAX);
     assert_int_equal(strlen(say(&progress, true, UINT64_MAX / 2)), strlen("\r\033[K") + 79);
     assert_int_equal(strncmp(said, "\r\033[Kmaking", 10), 0);
@@ -76,10 +66,9 @@ static void the_line_of_a_terminal_is_painted_over_and_as_wide_as_fits(void **st
     assert_string_equal(said, "\r\033[K");
 }
 
-static void what_is_kept_to_a_terminal_is_not_said_elsewhere(void **state)
+TEST(what_is_kept_to_a_terminal_is_not_said_elsewhere)
 {
     struct progress progress;
-    (void)state;
     progress_begin(&progress, "checking", "files", 3);
     progress.rewrites = false;
     progress_keep_to_terminal(&progress);
@@ -90,10 +79,9 @@ static void what_is_kept_to_a_terminal_is_not_said_elsewhere(void **state)
     assert_string_not_equal(say(&progress, true, 1), "");
 }
 
-static void it_is_said_as_was_chosen(void **state)
+TEST(it_is_said_as_was_chosen)
 {
     struct progress progress;
-    (void)state;
     progress_choose(PROGRESS_SILENT);
     progress_begin(&progress, "checking", "files", 3);
     assert_false(progress.rewrites);
@@ -107,15 +95,4 @@ static void it_is_said_as_was_chosen(void **state)
     progress_choose(PROGRESS_AS_IT_FITS);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_are_shown_in_mib_with_the_share_that_is_done),
-        cmocka_unit_test(what_is_done_in_steps_is_shown_as_what_they_come_to),
-        cmocka_unit_test(lines_may_be_objects),
-        cmocka_unit_test(the_line_of_a_terminal_is_painted_over_and_as_wide_as_fits),
-        cmocka_unit_test(what_is_kept_to_a_terminal_is_not_said_elsewhere),
-        cmocka_unit_test(it_is_said_as_was_chosen),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

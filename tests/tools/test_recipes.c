@@ -1,15 +1,9 @@
 /* Tests of recipes: that every model has one that holds, and what of it the user's own settings leave. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "compute/model.h"
+#include "tests/helpers/test.h"
 #include "tools/config/config.h"
 #include "tools/config/options.h"
 #include "tools/config/train/recipes.h"
@@ -46,9 +40,8 @@ static void expect(const char *used, const char *optimizer, double rate)
     assert_true(settings.train.learning_rate == rate);
 }
 
-static void every_model_has_a_recipe_that_holds(void **state)
+TEST(every_model_has_a_recipe_that_holds)
 {
-    (void)state;
     for (const struct model *model = model_table; model->name != NULL; model++) {
         char name[128], text[RECIPE_TEXT_SIZE];
         const struct recipe_value *const recipe = recipe_find(model->name);
@@ -67,9 +60,8 @@ static void every_model_has_a_recipe_that_holds(void **state)
     assert_null(recipe_find("mnist"));
 }
 
-static void what_nothing_is_said_of_is_the_recipes(void **state)
+TEST(what_nothing_is_said_of_is_the_recipes)
 {
-    (void)state;
     SETTINGS("model.name=resnet20");
     expect("batch, optimizer, learning_rate, momentum, weight_decay, schedule, boundaries, factors",
            "momentum, momentum 0.9, weight decay 0.0001", 0.1);
@@ -80,9 +72,8 @@ static void what_nothing_is_said_of_is_the_recipes(void **state)
     assert_int_equal(settings.train.batch, 0);
 }
 
-static void training_images_change_as_those_of_the_recipe_unless_they_are_drawn(void **state)
+TEST(training_images_change_as_those_of_the_recipe_unless_they_are_drawn)
 {
-    (void)state;
     SETTINGS("model.name=resnet20", "input.source=real", "train.optimizer=adam");
     expect("crop, flip, batch", "adam, betas 0.9 0.999, epsilon 1e-08", 0.001);
     assert_true(settings.augment.crop == CROP_PAD && settings.augment.flip);
@@ -98,9 +89,8 @@ static void training_images_change_as_those_of_the_recipe_unless_they_are_drawn(
     assert_true(settings.augment.crop == CROP_AUTO && !settings.augment.flip);
 }
 
-static void a_number_of_the_users_takes_the_place_of_the_recipes(void **state)
+TEST(a_number_of_the_users_takes_the_place_of_the_recipes)
 {
-    (void)state;
     SETTINGS("model.name=resnet20_v2", "train.learning_rate=0.05", "train.batch=64", "train.weight_decay=0");
     expect("optimizer, momentum, schedule, boundaries, factors", "momentum, momentum 0.9", 0.05);
     SETTINGS("model.name=resnet50_v1", "train.learning_rate=0.05");
@@ -108,9 +98,8 @@ static void a_number_of_the_users_takes_the_place_of_the_recipes(void **state)
            "momentum, momentum 0.9, weight decay 0.0001", 0.05);
 }
 
-static void another_schedule_has_nothing_of_the_recipes(void **state)
+TEST(another_schedule_has_nothing_of_the_recipes)
 {
-    (void)state;
     SETTINGS("model.name=resnet50_v1", "train.schedule=cosine");
     expect("batch, optimizer, learning_rate, momentum, weight_decay, rate_batch",
            "momentum, momentum 0.9, weight decay 0.0001", 0.128);
@@ -118,9 +107,8 @@ static void another_schedule_has_nothing_of_the_recipes(void **state)
     assert_true(settings.train.warmup_epochs == 0);
 }
 
-static void another_optimizer_has_its_own_numbers(void **state)
+TEST(another_optimizer_has_its_own_numbers)
 {
-    (void)state;
     SETTINGS("model.name=resnet50_v1", "train.optimizer=adam");
     expect("batch", "adam, betas 0.9 0.999, epsilon 1e-08", 0.001);
     assert_int_equal(settings.train.schedule, RATE_CONSTANT);
@@ -136,15 +124,4 @@ static int release(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_model_has_a_recipe_that_holds),
-        cmocka_unit_test(what_nothing_is_said_of_is_the_recipes),
-        cmocka_unit_test(training_images_change_as_those_of_the_recipe_unless_they_are_drawn),
-        cmocka_unit_test(a_number_of_the_users_takes_the_place_of_the_recipes),
-        cmocka_unit_test(another_schedule_has_nothing_of_the_recipes),
-        cmocka_unit_test(another_optimizer_has_its_own_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, release);
-}
+TESTS_MAIN(NULL, release)

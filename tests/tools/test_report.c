@@ -1,37 +1,29 @@
 /* Tests of progress: how wide its line is, and when it is said. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <limits.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "stage/log.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test.h"
 #include "tools/config/number.h"
 #include "tools/run/run_progress.h"
 #include "tools/text/progress_line.h"
 
-static void a_rate_has_decimals_where_it_is_small(void **state)
+TEST(a_rate_has_decimals_where_it_is_small)
 {
     static const struct { double rate; const char *text; } rows[] = {
         { 600810.4, "600,810" }, { 10, "10" }, { 9.87654, "9.88" }, { 5, "5.00" }, { 0.5, "0.500" },
         { 0.05234, "0.0523" },
         { 0, "0.0" }, { 4.7e17, "470,000,000,000,000,000" }, { 1e300, "1.0e+300" }, { NAN, "-" }, { INFINITY, "-" },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_string_equal(number_rate(rows[i].rate).text, rows[i].text);
 }
 
-static void any_number_fits_its_column(void **state)
+TEST(any_number_fits_its_column)
 {
-    (void)state;
     assert_string_equal(number_cell(1234.56, 1, "", 9).text, "1234.6");
     assert_string_equal(number_cell(12345678.9, 1, "", 9).text, "12345679");
     assert_string_equal(number_cell(1.5e12, 1, " %", 9).text, "1.5e+12 %");
@@ -59,9 +51,8 @@ static void assert_whole(const char *text)
                 strchr(last, 'e') != NULL || strchr(last, ']') != NULL);
 }
 
-static void a_progress_line_of_any_numbers_fits_any_terminal_in_whole_parts(void **state)
+TEST(a_progress_line_of_any_numbers_fits_any_terminal_in_whole_parts)
 {
-    (void)state;
     char text[PROGRESS_LINE_MAX + 1];
     for (uint64_t size = 1; size < UINT64_MAX / 10; size *= 10)
         for (unsigned columns = 1; columns < 300; columns++) {
@@ -94,9 +85,8 @@ static struct bar bar_of(const char *text)
 
 /* An epoch in which numbers become longer and shorter. A bar may become narrower where they reach a length that they
  * had not before, and never wider but where words are left out for it; it stands where it stood. */
-static void a_bar_keeps_its_place_and_does_not_grow(void **state)
+TEST(a_bar_keeps_its_place_and_does_not_grow)
 {
-    (void)state;
     for (unsigned columns = 40; columns < 200; columns++) {
         struct progress_room room = { .rest = 0 };
         struct bar before = { 0, UINT_MAX };
@@ -123,9 +113,8 @@ static void a_bar_keeps_its_place_and_does_not_grow(void **state)
     }
 }
 
-static void a_bar_takes_the_room_there_is(void **state)
+TEST(a_bar_takes_the_room_there_is)
 {
-    (void)state;
     struct progress_line line = { .epoch = 1, .epochs = 2, .step = 50, .steps = 157, .loss = 0.86031, .accuracy = 0.715,
                                   .images_per_second = 1604, .input_wait = 0.001, .epoch_left = 7, .run_left = 97.4 };
     expect_bar(&line, 79, "1/2 50/157  [=>    ] loss 0.8603 acc 71.5% 1,604 img/s wait 0.1% 0:07/1:37 left");
@@ -146,9 +135,8 @@ static void a_bar_takes_the_room_there_is(void **state)
     expect_bar(&line, 79, "epoch 1/2 evaluation 50/157   [======>             ]  1,604 img/s  1:06:40 left");
 }
 
-static void the_line_of_a_usual_run_says_all(void **state)
+TEST(the_line_of_a_usual_run_says_all)
 {
-    (void)state;
     char text[PROGRESS_LINE_COLUMNS + 1];
     const struct progress_line line = { .epoch = 3, .epochs = 90, .step = 5004, .steps = 5004, .loss = 2.1234,
                                         .accuracy = 0.4512, .images_per_second = 20345, .input_wait = 0.1,
@@ -157,9 +145,8 @@ static void the_line_of_a_usual_run_says_all(void **state)
     assert_string_equal(text, "epoch 3/90 step 5004/5004  loss 2.1234  acc 45.1%  20,345 img/s  wait 10.0%");
 }
 
-static void a_line_of_what_computes_nothing_has_no_loss(void **state)
+TEST(a_line_of_what_computes_nothing_has_no_loss)
 {
-    (void)state;
     char text[PROGRESS_LINE_COLUMNS + 1];
     struct progress_line line = { .epoch = 1, .epochs = 1, .step = 2, .steps = 3, .loss = NAN, .accuracy = NAN,
                                   .images_per_second = 20345, .input_wait = 0.1, .epoch_left = 9, .run_left = 9 };
@@ -212,9 +199,8 @@ static size_t count_of(const char *text, char byte)
     return count;
 }
 
-static void a_terminal_sees_the_first_step_then_one_line_a_second_and_the_last_step(void **state)
+TEST(a_terminal_sees_the_first_step_then_one_line_a_second_and_the_last_step)
 {
-    (void)state;
     const char *text = said(PROGRESS_BAR, 10, 51, 700);
     assert_non_null(strstr(text, "\r\033[K1/1 1/51 "));
     assert_non_null(strstr(text, " 0:35 left"));
@@ -229,9 +215,8 @@ static void a_terminal_sees_the_first_step_then_one_line_a_second_and_the_last_s
     assert_string_equal(text + strlen(text) - 4, "\r\033[K");
 }
 
-static void elsewhere_lines_come_at_their_pace(void **state)
+TEST(elsewhere_lines_come_at_their_pace)
 {
-    (void)state;
     const char *text = said(PROGRESS_LINE, 10, 51, 700);
     assert_int_equal(count_of(text, '\n'), 4);          /* after 0.7, 11.2, 21.7 and 32.2 s */
     assert_non_null(strstr(text, "\nepoch 1/1 step 16/51  loss 0.5000  acc 10.0%  14 img/s"));
@@ -241,11 +226,10 @@ static void elsewhere_lines_come_at_their_pace(void **state)
     assert_string_equal(said(PROGRESS_NONE, 0, 51, 700), "");
 }
 
-static void a_message_takes_the_place_of_a_live_line(void **state)
+TEST(a_message_takes_the_place_of_a_live_line)
 {
     static char text[256];
     struct capture capture;
-    (void)state;
     capture_begin(&capture);
     log_live("half way");
     log_message(LOG_RUN, "something happened");
@@ -257,19 +241,4 @@ static void a_message_takes_the_place_of_a_live_line(void **state)
     assert_string_equal(text, "\r\033[Khalf way\r\033[Ksomething happened\nsomething else\n\r\033[Kfurther\r\033[K");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_rate_has_decimals_where_it_is_small),
-        cmocka_unit_test(any_number_fits_its_column),
-        cmocka_unit_test(a_progress_line_of_any_numbers_fits_any_terminal_in_whole_parts),
-        cmocka_unit_test(a_bar_takes_the_room_there_is),
-        cmocka_unit_test(a_bar_keeps_its_place_and_does_not_grow),
-        cmocka_unit_test(the_line_of_a_usual_run_says_all),
-        cmocka_unit_test(a_line_of_what_computes_nothing_has_no_loss),
-        cmocka_unit_test(a_terminal_sees_the_first_step_then_one_line_a_second_and_the_last_step),
-        cmocka_unit_test(elsewhere_lines_come_at_their_pace),
-        cmocka_unit_test(a_message_takes_the_place_of_a_live_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

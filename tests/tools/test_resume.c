@@ -1,13 +1,6 @@
 /* A run in one process and the same run in several, handed on through files, are the same bit by
  * bit: weights, optimizer buffers, the metrics of every step, sums and the order of samples. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +9,7 @@
 
 #include "tests/helpers/run_part.h"
 #include "tests/helpers/team_sleep.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
@@ -124,9 +118,8 @@ static void check_flavour(const struct flavour *flavour, const char *const *cuts
         check_cut(flavour, cuts[i]);
 }
 
-static void thirty_steps_are_seventeen_and_thirteen(void **state)
+TEST(thirty_steps_are_seventeen_and_thirteen)
 {
-    (void)state;
     static const struct flavour flavours[] = {
         { { "devices.towers=1" } },
         { { "devices.towers=3" } },
@@ -138,9 +131,8 @@ static void thirty_steps_are_seventeen_and_thirteen(void **state)
 
 /* In front of an epoch's last, partial batch; behind it, with the evaluation to come; behind the
  * first step, and in front of the last. */
-static void a_run_may_be_cut_anywhere_in_an_epoch(void **state)
+TEST(a_run_may_be_cut_anywhere_in_an_epoch)
 {
-    (void)state;
     static const struct flavour flavour = { { "devices.towers=3" } };
     static const char *const cuts[] = { "step=7", "step=8", "step=9", "step=16", "step=1", "step=29" };
     check_flavour(&flavour, cuts, sizeof(cuts) / sizeof(cuts[0]));
@@ -158,9 +150,8 @@ static void check_rest(const struct flavour *flavour, const char *steps, bool en
         assert_lines_equal(parts, 2, "evaluate");
 }
 
-static void a_run_that_ended_goes_on_where_it_ended(void **state)
+TEST(a_run_that_ended_goes_on_where_it_ended)
 {
-    (void)state;
     static const struct flavour two = { { "devices.towers=2" } }, one = { { "devices.towers=1" } };
     run_part(&two, "-", "whole", "end", NULL);
     check_rest(&two, "train.steps=16", true);
@@ -170,9 +161,8 @@ static void a_run_that_ended_goes_on_where_it_ended(void **state)
 }
 
 /* Towers are ahead of what is reported, so they end some batches later, wherever that is. */
-static void a_run_that_is_asked_to_stop_goes_on_where_it_stopped(void **state)
+TEST(a_run_that_is_asked_to_stop_goes_on_where_it_stopped)
 {
-    (void)state;
     static const struct flavour flavours[] = {
         { { "devices.towers=3" } },
         { { "devices.towers=3", "sync.mode=averaging", "sync.every=16" } },
@@ -182,9 +172,8 @@ static void a_run_that_is_asked_to_stop_goes_on_where_it_stopped(void **state)
         check_flavour(&flavours[i], cuts, sizeof(cuts) / sizeof(cuts[0]));
 }
 
-static void a_run_may_be_cut_twice(void **state)
+TEST(a_run_may_be_cut_twice)
 {
-    (void)state;
     static const struct flavour flavour = { { "devices.towers=3" } };
     static const char *const parts[] = { "first", "second", "third" };
     run_part(&flavour, "-", "whole", "end", NULL);
@@ -197,9 +186,8 @@ static void a_run_may_be_cut_twice(void **state)
 }
 
 /* Depths and threads may change on the way, too. */
-static void other_threads_go_on_with_the_same_run(void **state)
+TEST(other_threads_go_on_with_the_same_run)
 {
-    (void)state;
     static const struct flavour flavour = { { "devices.towers=3" } };
     static const struct flavour other = { { "devices.towers=3", "input.prefetch_depth=1", "input.staging_depth=3",
                                             "input.read_threads=3", "input.decode_threads=1", "input.chunk=1" } };
@@ -209,9 +197,8 @@ static void other_threads_go_on_with_the_same_run(void **state)
     assert_state_equal("second");
 }
 
-static void every_rule_mode_source_and_precision_goes_on(void **state)
+TEST(every_rule_mode_source_and_precision_goes_on)
 {
-    (void)state;
     static const struct flavour flavours[] = {
         { { "devices.towers=2", "train.optimizer=sgd", "train.learning_rate=0.1" } },
         { { "devices.towers=2", "train.optimizer=nesterov", "train.learning_rate=0.05" } },
@@ -255,14 +242,5 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "part") == 0)
         return run_part_main(argc, argv);
     alarm(500);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(thirty_steps_are_seventeen_and_thirteen),
-        cmocka_unit_test(a_run_may_be_cut_anywhere_in_an_epoch),
-        cmocka_unit_test(a_run_that_ended_goes_on_where_it_ended),
-        cmocka_unit_test(a_run_that_is_asked_to_stop_goes_on_where_it_stopped),
-        cmocka_unit_test(a_run_may_be_cut_twice),
-        cmocka_unit_test(other_threads_go_on_with_the_same_run),
-        cmocka_unit_test(every_rule_mode_source_and_precision_goes_on),
-    };
-    return cmocka_run_group_tests(tests, make_sets, fixture_folder_remove);
+    return tests_run(make_sets, fixture_folder_remove);
 }

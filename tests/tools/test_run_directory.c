@@ -1,15 +1,8 @@
 /* Tests of the directory of a run: one run at a time, every problem told, and what an earlier run left untouched until
  * a step is done. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -20,6 +13,7 @@
 
 #include "tests/helpers/capture.h"
 #include "tests/helpers/file_fixture.h"
+#include "tests/helpers/test.h"
 #include "tests/tools/run_directory_fixture.h"
 
 /* What becomes of calls that the program makes; the linker sends them here (--wrap). */
@@ -80,9 +74,8 @@ int __wrap_renameat(int from_fd, const char *from, int to_fd, const char *to)
     return __real_renameat(from_fd, from, to_fd, to);
 }
 
-static void makes_the_directory_with_its_parents_and_first_files(void **state)
+TEST(makes_the_directory_with_its_parents_and_first_files)
 {
-    (void)state;
     char text[RUN_TEXT_BYTES];
     struct run_directory *directory = run_fixture_open("first", "deep/er/first");
     assert_string_equal(run_directory_path(directory), "deep/er/first");
@@ -98,9 +91,8 @@ static void makes_the_directory_with_its_parents_and_first_files(void **state)
     assert_true(fixture_exists("deep/er/first/run.conf"));
 }
 
-static void default_names_are_never_used_twice(void **state)
+TEST(default_names_are_never_used_twice)
 {
-    (void)state;
     static const char *const expected[] = { "runs/job", "runs/job-2", "runs/job-3" };
     struct run_directory *open[3];
     for (int i = 0; i < 3; i++) {           /* while the others run */
@@ -114,9 +106,8 @@ static void default_names_are_never_used_twice(void **state)
     run_directory_close(later);
 }
 
-static void a_run_without_a_step_leaves_no_directory(void **state)
+TEST(a_run_without_a_step_leaves_no_directory)
 {
-    (void)state;
     static const char *const names[] = { "gone", "parent/gone/deep", "./parent2//gone/" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         run_directory_close(run_fixture_open("gone", names[i]));
@@ -161,9 +152,8 @@ static void assert_old_results(const char *dir)
     assert_true(run_fixture_holds(dir, "run.conf", "# old\n"));
 }
 
-static void a_named_directory_keeps_old_results_until_a_step_is_done(void **state)
+TEST(a_named_directory_keeps_old_results_until_a_step_is_done)
 {
-    (void)state;
     leave_results("again");
     struct run_directory *directory = run_fixture_open("again", "again");
     assert_old_results("again");
@@ -179,9 +169,8 @@ static void a_named_directory_keeps_old_results_until_a_step_is_done(void **stat
     run_directory_close(directory);
 }
 
-static void previous_weights_outlive_runs_that_saved_none(void **state)
+TEST(previous_weights_outlive_runs_that_saved_none)
 {
-    (void)state;
     leave_results("outlived");
     for (int i = 0; i < 3; i++) {
         run_directory_close(run_fixture_begin("outlived", "outlived"));
@@ -207,9 +196,8 @@ static bool is_killed_at(int number)
 }
 
 /* What has a summary is whole; without one, no weights stand beside a configuration of another run. */
-static void a_run_killed_while_it_begins_leaves_no_mixture(void **state)
+TEST(a_run_killed_while_it_begins_leaves_no_mixture)
 {
-    (void)state;
     for (int number = 1;; number++) {
         assert_int_equal(system("rm -rf killed"), 0);
         leave_results("killed");
@@ -234,9 +222,8 @@ static void a_run_killed_while_it_begins_leaves_no_mixture(void **state)
     }
 }
 
-static void temporary_files_of_dead_runs_go(void **state)
+TEST(temporary_files_of_dead_runs_go)
 {
-    (void)state;
     static const char *const left[] = { "dead/.weights.safetensors.tmp.4711", "dead/.metrics.jsonl.tmp.1",
                                         "dead/.run.conf.tmp.99999999", "dead/.summary.json.tmp.2" };
     static const char *const others[] = { "dead/.weights.safetensors.tmp.4711x", "dead/.notes.tmp.4711",
@@ -254,9 +241,8 @@ static void temporary_files_of_dead_runs_go(void **state)
     assert_old_results("dead");
 }
 
-static void a_directory_in_use_is_refused_until_it_is_free(void **state)
+TEST(a_directory_in_use_is_refused_until_it_is_free)
 {
-    (void)state;
     char problem[RUN_TEXT_BYTES];
     struct run_directory *directory = run_fixture_begin("used", "used");
     assert_int_equal(run_fixture_put(directory, "summary.json", "{\"mine\":1}"), 0);
@@ -270,9 +256,8 @@ static void a_directory_in_use_is_refused_until_it_is_free(void **state)
     run_directory_close(run_fixture_open("used", "used"));
 }
 
-static void the_lock_names_who_holds_it(void **state)
+TEST(the_lock_names_who_holds_it)
 {
-    (void)state;
     char problem[RUN_TEXT_BYTES], text[RUN_TEXT_BYTES], holder[RUN_TEXT_BYTES];
     struct run_directory *directory = run_fixture_open("held", "held");
     snprintf(holder, sizeof(holder), "process %ld on ", (long)getpid());
@@ -291,9 +276,8 @@ static void the_lock_names_who_holds_it(void **state)
 }
 
 /* What no run wrote, or only a part of, gets into no message. */
-static void a_lock_that_names_nobody_is_refused_without_a_name(void **state)
+TEST(a_lock_that_names_nobody_is_refused_without_a_name)
 {
-    (void)state;
     static const char *const texts[] = {
         "", "process", "process 12 on host since 2026-11-24T20:42:15Z", "process 12 on host since 2026",
         "process 12 on ho\033[31mst since 2026-11-24T20:42:15Z\n", "process x on host since 2026-11-24T20:42:15Z\n",
@@ -312,9 +296,8 @@ static void a_lock_that_names_nobody_is_refused_without_a_name(void **state)
 }
 
 /* On such a file system a run goes on with a warning. */
-static void a_file_system_without_locks_is_told_of_once(void **state)
+TEST(a_file_system_without_locks_is_told_of_once)
 {
-    (void)state;
     static const int errors[] = { EOPNOTSUPP, ENOSYS, ENOLCK };
     char text[RUN_TEXT_BYTES];
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
@@ -331,9 +314,8 @@ static void a_file_system_without_locks_is_told_of_once(void **state)
 }
 
 /* Without locks, only a name that this run made is free. */
-static void without_locks_a_default_directory_is_new(void **state)
+TEST(without_locks_a_default_directory_is_new)
 {
-    (void)state;
     struct run_directory *open[2];
     fault.lock_errno = ENOLCK;
     for (int i = 0; i < 2; i++)
@@ -345,17 +327,15 @@ static void without_locks_a_default_directory_is_new(void **state)
     fault.lock_errno = 0;
 }
 
-static void a_lock_that_is_interrupted_is_tried_again(void **state)
+TEST(a_lock_that_is_interrupted_is_tried_again)
 {
-    (void)state;
     fault.interruptions = 3;
     run_directory_close(run_fixture_open("patient", "patient"));
     assert_int_equal(fault.interruptions, 0);
 }
 
-static void other_failures_of_a_lock_are_told_with_their_cause(void **state)
+TEST(other_failures_of_a_lock_are_told_with_their_cause)
 {
-    (void)state;
     char problem[RUN_TEXT_BYTES];
     fault.lock_errno = EIO;
     assert_int_equal(run_fixture_refuse("faulty", problem), -EIO);
@@ -364,9 +344,8 @@ static void other_failures_of_a_lock_are_told_with_their_cause(void **state)
     assert_non_null(strstr(problem, strerror(EIO)));
 }
 
-static void short_memory_is_told(void **state)
+TEST(short_memory_is_told)
 {
-    (void)state;
     struct settings settings;
     struct run_directory *directory = NULL;
     char problem[RUN_TEXT_BYTES] = "not written";
@@ -379,9 +358,8 @@ static void short_memory_is_told(void **state)
     assert_non_null(strstr(problem, strerror(ENOMEM)));
 }
 
-static void room_for_the_results_is_asked_for_twice(void **state)
+TEST(room_for_the_results_is_asked_for_twice)
 {
-    (void)state;
     char problem[RUN_TEXT_BYTES] = "";
     const struct statvfs space = { .f_blocks = 100, .f_bavail = 50, .f_bfree = 90, .f_frsize = 1024 };
     const struct statvfs untold = { .f_blocks = 0 };
@@ -399,9 +377,8 @@ static void room_for_the_results_is_asked_for_twice(void **state)
     run_directory_close(directory);
 }
 
-static void what_cannot_be_a_directory_is_named(void **state)
+TEST(what_cannot_be_a_directory_is_named)
 {
-    (void)state;
     char problem[RUN_TEXT_BYTES];
     fixture_write_text("file", "text");
     assert_int_equal(run_fixture_refuse("file", problem), -ENOTDIR);
@@ -415,9 +392,8 @@ static void what_cannot_be_a_directory_is_named(void **state)
 }
 
 /* The run goes on and its results stay together, in the directory that it entered. */
-static void a_directory_that_was_moved_is_told_once_with_its_place(void **state)
+TEST(a_directory_that_was_moved_is_told_once_with_its_place)
 {
-    (void)state;
     struct capture capture;
     char told[RUN_TEXT_BYTES];
     struct run_directory *directory = run_fixture_begin("moved", "moved");
@@ -442,9 +418,8 @@ static void a_directory_that_was_moved_is_told_once_with_its_place(void **state)
     run_directory_close(directory);
 }
 
-static void a_directory_that_was_emptied_or_removed_is_told(void **state)
+TEST(a_directory_that_was_emptied_or_removed_is_told)
 {
-    (void)state;
     struct capture capture;
     char told[RUN_TEXT_BYTES];
     struct run_directory *directory = run_fixture_begin("emptied", "emptied");
@@ -466,9 +441,8 @@ static void a_directory_that_was_emptied_or_removed_is_told(void **state)
     run_directory_close(directory);
 }
 
-static void a_folder_of_events_that_is_a_link_is_refused(void **state)
+TEST(a_folder_of_events_that_is_a_link_is_refused)
 {
-    (void)state;
     char problem[RUN_TEXT_BYTES];
     assert_int_equal(mkdir("planted", 0777), 0);
     assert_int_equal(symlink("..", "planted/tensorboard"), 0);
@@ -482,27 +456,5 @@ static void a_folder_of_events_that_is_a_link_is_refused(void **state)
 int main(void)
 {
     alarm(60);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(makes_the_directory_with_its_parents_and_first_files),
-        cmocka_unit_test(default_names_are_never_used_twice),
-        cmocka_unit_test(a_run_without_a_step_leaves_no_directory),
-        cmocka_unit_test(a_named_directory_keeps_old_results_until_a_step_is_done),
-        cmocka_unit_test(previous_weights_outlive_runs_that_saved_none),
-        cmocka_unit_test(a_run_killed_while_it_begins_leaves_no_mixture),
-        cmocka_unit_test(temporary_files_of_dead_runs_go),
-        cmocka_unit_test(a_directory_in_use_is_refused_until_it_is_free),
-        cmocka_unit_test(the_lock_names_who_holds_it),
-        cmocka_unit_test(a_lock_that_names_nobody_is_refused_without_a_name),
-        cmocka_unit_test(a_file_system_without_locks_is_told_of_once),
-        cmocka_unit_test(without_locks_a_default_directory_is_new),
-        cmocka_unit_test(a_lock_that_is_interrupted_is_tried_again),
-        cmocka_unit_test(other_failures_of_a_lock_are_told_with_their_cause),
-        cmocka_unit_test(short_memory_is_told),
-        cmocka_unit_test(room_for_the_results_is_asked_for_twice),
-        cmocka_unit_test(what_cannot_be_a_directory_is_named),
-        cmocka_unit_test(a_directory_that_was_moved_is_told_once_with_its_place),
-        cmocka_unit_test(a_directory_that_was_emptied_or_removed_is_told),
-        cmocka_unit_test(a_folder_of_events_that_is_a_link_is_refused),
-    };
-    return cmocka_run_group_tests(tests, fixture_folder_enter, fixture_folder_leave);
+    return tests_run(fixture_folder_enter, fixture_folder_leave);
 }

@@ -1,15 +1,8 @@
 /* Tests of the files in a run's directory: that they appear whole or not at all, follow no links, and what is said when
  * they cannot be written. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +12,12 @@
 
 #include "tests/helpers/capture.h"
 #include "tests/helpers/file_fixture.h"
+#include "tests/helpers/test.h"
 #include "tests/tools/run_directory_fixture.h"
 #include "tools/run/report_damage.h"
 
-static void outputs_follow_no_links(void **state)
+TEST(outputs_follow_no_links)
 {
-    (void)state;
     static const char *const names[] = { "metrics.jsonl", ".lock" };
     char problem[RUN_TEXT_BYTES];
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -46,9 +39,8 @@ static void outputs_follow_no_links(void **state)
 }
 
 /* Nobody reads or writes the FIFO: opening it must not wait. */
-static void what_is_no_file_in_the_place_of_one_is_refused_at_once(void **state)
+TEST(what_is_no_file_in_the_place_of_one_is_refused_at_once)
 {
-    (void)state;
     static const char *const names[] = { "run.conf", "metrics.jsonl", "summary.json", "weights.safetensors", ".lock" };
     char problem[RUN_TEXT_BYTES];
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -69,9 +61,8 @@ static void what_is_no_file_in_the_place_of_one_is_refused_at_once(void **state)
     }
 }
 
-static void files_appear_whole(void **state)
+TEST(files_appear_whole)
 {
-    (void)state;
     struct run_directory *directory = run_fixture_begin("whole", "whole");
     assert_int_equal(run_fixture_put(directory, "file", "the content"), 0);
     assert_true(run_fixture_holds("whole", "file", "the content"));
@@ -90,9 +81,8 @@ static void limit_files(rlim_t bytes, struct rlimit *before)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
 }
 
-static void a_full_disk_leaves_the_earlier_file(void **state)
+TEST(a_full_disk_leaves_the_earlier_file)
 {
-    (void)state;
     static const char much[100000];
     struct rlimit before;
     struct run_directory *directory = run_fixture_begin("limited", "limited");
@@ -106,9 +96,8 @@ static void a_full_disk_leaves_the_earlier_file(void **state)
     run_directory_close(directory);
 }
 
-static void metrics_are_one_object_a_line(void **state)
+TEST(metrics_are_one_object_a_line)
 {
-    (void)state;
     char text[RUN_TEXT_BYTES];
     struct json json;
     struct run_directory *directory = run_fixture_begin("lines", "lines");
@@ -128,9 +117,8 @@ static void metrics_are_one_object_a_line(void **state)
     assert_string_equal(text, "{\"step\":0}\n{\"step\":1}\n{\"step\":2}\n");
 }
 
-static void metrics_that_cannot_be_written_are_told_once(void **state)
+TEST(metrics_that_cannot_be_written_are_told_once)
 {
-    (void)state;
     struct rlimit before;
     struct json json;
     char text[RUN_TEXT_BYTES];
@@ -160,9 +148,8 @@ static void metrics_that_cannot_be_written_are_told_once(void **state)
     run_directory_close(directory);
 }
 
-static void a_line_of_metrics_that_is_cut_spoils_no_other(void **state)
+TEST(a_line_of_metrics_that_is_cut_spoils_no_other)
 {
-    (void)state;
     struct rlimit before;
     struct capture capture;
     struct json json;
@@ -203,9 +190,8 @@ static struct run_directory *open_skipping(const char *dir)
     return directory;
 }
 
-static void damaged_records_have_a_file_where_they_are_skipped(void **state)
+TEST(damaged_records_have_a_file_where_they_are_skipped)
 {
-    (void)state;
     struct json json;
     json_init(&json, false);
     json_u64(&json, NULL, 2);
@@ -230,9 +216,8 @@ static void damaged_records_have_a_file_where_they_are_skipped(void **state)
     json_release(&json);
 }
 
-static void the_stored_configuration_reads_back_equal(void **state)
+TEST(the_stored_configuration_reads_back_equal)
 {
-    (void)state;
     struct settings settings, again;
     struct problems problems;
     char first[RUN_TEXT_BYTES], second[RUN_TEXT_BYTES];
@@ -270,9 +255,8 @@ static void tell_damage(const struct damage_list *list, struct run_directory *di
     fclose(out);
 }
 
-static void damaged_records_that_found_no_room_in_the_file_are_counted(void **state)
+TEST(damaged_records_that_found_no_room_in_the_file_are_counted)
 {
-    (void)state;
     struct rlimit before;
     char text[RUN_TEXT_BYTES];
     int told[2];                /* a pipe: the limit would hold for a captured file too */
@@ -307,17 +291,5 @@ static void damaged_records_that_found_no_room_in_the_file_are_counted(void **st
 int main(void)
 {
     alarm(60);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(outputs_follow_no_links),
-        cmocka_unit_test(what_is_no_file_in_the_place_of_one_is_refused_at_once),
-        cmocka_unit_test(files_appear_whole),
-        cmocka_unit_test(a_full_disk_leaves_the_earlier_file),
-        cmocka_unit_test(metrics_are_one_object_a_line),
-        cmocka_unit_test(metrics_that_cannot_be_written_are_told_once),
-        cmocka_unit_test(a_line_of_metrics_that_is_cut_spoils_no_other),
-        cmocka_unit_test(damaged_records_have_a_file_where_they_are_skipped),
-        cmocka_unit_test(damaged_records_that_found_no_room_in_the_file_are_counted),
-        cmocka_unit_test(the_stored_configuration_reads_back_equal),
-    };
-    return cmocka_run_group_tests(tests, fixture_folder_enter, fixture_folder_leave);
+    return tests_run(fixture_folder_enter, fixture_folder_leave);
 }

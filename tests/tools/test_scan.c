@@ -1,17 +1,11 @@
 /* Tests of shards read by several threads: all records, all damage, the same for any number of them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/helpers/packed_fixture.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 #include "tools/shards/scan.h"
 
@@ -65,9 +59,8 @@ static struct result scan_bytes(const uint8_t *bytes, size_t count, uint32_t wor
     return scan_paths((char *const[]){ path }, 1, workers, NULL, NULL);
 }
 
-static void every_flipped_bit_is_found_and_costs_one_record_at_most(void **state)
+TEST(every_flipped_bit_is_found_and_costs_one_record_at_most)
 {
-    (void)state;
     uint8_t shard[3 * FIXTURE_FRAME_MAX];
     size_t ends[3];
     const size_t bytes = fixture_three(shard, ends);
@@ -83,9 +76,8 @@ static void every_flipped_bit_is_found_and_costs_one_record_at_most(void **state
 
 /* Where members and frames hold a record each, damage behind the bytes that tell what the file is costs that one at
  * most, and no record is lost without damage being told. */
-static void damage_of_compressed_shards_costs_a_unit_at_most(void **state)
+TEST(damage_of_compressed_shards_costs_a_unit_at_most)
 {
-    (void)state;
     static const enum packed_way ways[] = { PACKED_GZIP, PACKED_LZ4 };
     uint8_t shard[3 * FIXTURE_FRAME_MAX], packed[16384];
     size_t ends[3];
@@ -110,9 +102,8 @@ static void damage_of_compressed_shards_costs_a_unit_at_most(void **state)
     }
 }
 
-static void every_cut_but_between_records_is_found(void **state)
+TEST(every_cut_but_between_records_is_found)
 {
-    (void)state;
     uint8_t shard[3 * FIXTURE_FRAME_MAX];
     size_t ends[3];
     const size_t bytes = fixture_three(shard, ends);
@@ -154,9 +145,8 @@ static bool count_visit(void *arg, uint32_t worker, uint32_t shard, const struct
     return true;
 }
 
-static void any_number_of_threads_finds_the_same(void **state)
+TEST(any_number_of_threads_finds_the_same)
 {
-    (void)state;
     char names[5][512];
     write_large(names);
     char *const paths[5] = { names[0], names[1], names[2], names[3], names[4] };
@@ -187,9 +177,8 @@ static bool refuse_visit(void *arg, uint32_t worker, uint32_t shard, const struc
     return record->record != 1;
 }
 
-static void what_a_visitor_refuses_is_damage(void **state)
+TEST(what_a_visitor_refuses_is_damage)
 {
-    (void)state;
     char path[512];
     snprintf(path, sizeof(path), "%s/shard", folder);
     fixture_write_shard(path, 0, 3);
@@ -198,9 +187,8 @@ static void what_a_visitor_refuses_is_damage(void **state)
     assert_string_equal(result.text, "not liked");
 }
 
-static void records_longer_than_a_piece_are_read(void **state)
+TEST(records_longer_than_a_piece_are_read)
 {
-    (void)state;
     const size_t bytes = 3u << 20;
     uint8_t *const payload = calloc(bytes, 1), *const shard = malloc(2 * bytes + 64);
     assert_true(payload != NULL && shard != NULL);
@@ -215,9 +203,8 @@ static void records_longer_than_a_piece_are_read(void **state)
     free(shard);
 }
 
-static void a_file_that_is_no_shard_is_told_by_its_kind(void **state)
+TEST(a_file_that_is_no_shard_is_told_by_its_kind)
 {
-    (void)state;
     static const char text[] = "this is a text and no shard at all\n";
     const struct result result = scan_bytes((const uint8_t *)text, sizeof(text) - 1, 1);
     assert_int_equal(result.records, 0);
@@ -225,9 +212,8 @@ static void a_file_that_is_no_shard_is_told_by_its_kind(void **state)
     assert_non_null(strstr(result.text, "not a TFRecord shard"));
 }
 
-static void a_shard_that_is_not_there_ends_nothing(void **state)
+TEST(a_shard_that_is_not_there_ends_nothing)
 {
-    (void)state;
     char path[512], absent[512];
     snprintf(path, sizeof(path), "%s/shard", folder);
     snprintf(absent, sizeof(absent), "%s/absent", folder);
@@ -237,9 +223,8 @@ static void a_shard_that_is_not_there_ends_nothing(void **state)
     assert_int_equal(result.records, 3);
 }
 
-static void a_scan_ends_when_it_is_unwanted(void **state)
+TEST(a_scan_ends_when_it_is_unwanted)
 {
-    (void)state;
     static const atomic_bool asked = true;
     char path[512];
     struct scan *scan;
@@ -253,18 +238,4 @@ static void a_scan_ends_when_it_is_unwanted(void **state)
     scan_close(scan);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_flipped_bit_is_found_and_costs_one_record_at_most),
-        cmocka_unit_test(every_cut_but_between_records_is_found),
-        cmocka_unit_test(damage_of_compressed_shards_costs_a_unit_at_most),
-        cmocka_unit_test(any_number_of_threads_finds_the_same),
-        cmocka_unit_test(what_a_visitor_refuses_is_damage),
-        cmocka_unit_test(records_longer_than_a_piece_are_read),
-        cmocka_unit_test(a_file_that_is_no_shard_is_told_by_its_kind),
-        cmocka_unit_test(a_shard_that_is_not_there_ends_nothing),
-        cmocka_unit_test(a_scan_ends_when_it_is_unwanted),
-    };
-    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
-}
+TESTS_MAIN(fixture_folder_make, fixture_folder_remove)

@@ -1,15 +1,8 @@
 /* Tests of putting a set of shards in the place of another: each call of it that changes the folder or syncs fails in
  * turn, or is the last thing the process does, and what is left must be one of the two sets after one more run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +13,7 @@
 #include "formats/manifest.h"
 #include "loader/shards/begun_set.h"
 #include "tests/helpers/file_fixture.h"
+#include "tests/helpers/test.h"
 #include "tools/convert/set_commit.h"
 
 /* Of two shards to train with, which have other sizes than those of the same names before. */
@@ -174,9 +168,8 @@ static void assert_one_set(const char *place)
     }
 }
 
-static void replaces_one_set_by_the_other(void **state)
+TEST(replaces_one_set_by_the_other)
 {
-    (void)state;
     const char *const place = make_place();
     assert_int_equal(run(place, false, 0, FATE_FAIL), END_WELL);
     assert_false(begun_set_is_in(place));
@@ -185,9 +178,8 @@ static void replaces_one_set_by_the_other(void **state)
     fixture_folder_clear(place);
 }
 
-static void keeps_a_set_whole_whatever_call_fails_or_is_the_last(void **state)
+TEST(keeps_a_set_whole_whatever_call_fails_or_is_the_last)
 {
-    (void)state;
     unsigned begun = 0, failed = 0;
     for (enum fate fate = 0; fate < FATE_COUNT; fate++) {
         enum end end = END_BROKEN;
@@ -206,9 +198,8 @@ static void keeps_a_set_whole_whatever_call_fails_or_is_the_last(void **state)
     assert_true(begun > 3 * 5 && failed > begun);
 }
 
-static void takes_up_what_was_cut_short_as_often_as_it_takes(void **state)
+TEST(takes_up_what_was_cut_short_as_often_as_it_takes)
 {
-    (void)state;
     for (unsigned first = 1; first < CALLS_MAX; first++) {
         enum end end = END_BROKEN;
         for (unsigned number = 1; number < CALLS_MAX && end != END_WELL; number++) {
@@ -224,9 +215,8 @@ static void takes_up_what_was_cut_short_as_often_as_it_takes(void **state)
     fail_msg("the commit never ends");
 }
 
-static void changes_nothing_where_something_else_has_a_files_name(void **state)
+TEST(changes_nothing_where_something_else_has_a_files_name)
 {
-    (void)state;
     static const char *const names[] = { "dataset.json", "train-00001-of-00002", "train-00007-of-00009" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const char *const place = make_place();
@@ -241,9 +231,8 @@ static void changes_nothing_where_something_else_has_a_files_name(void **state)
 }
 
 /* Nothing is taken up that would end in half a set. */
-static void leaves_alone_what_cannot_be_finished(void **state)
+TEST(leaves_alone_what_cannot_be_finished)
 {
-    (void)state;
     static const struct set_file changes[] = {
         { ".train-00001-of-00002.tmp", "short" }, { ".train-00001-of-00002.tmp", NULL },
         { MANIFEST_COMMIT_FILE, "{" }, { MANIFEST_COMMIT_FILE, "{\"splits\": {}}" "x" },
@@ -268,14 +257,4 @@ static void leaves_alone_what_cannot_be_finished(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replaces_one_set_by_the_other),
-        cmocka_unit_test(keeps_a_set_whole_whatever_call_fails_or_is_the_last),
-        cmocka_unit_test(takes_up_what_was_cut_short_as_often_as_it_takes),
-        cmocka_unit_test(changes_nothing_where_something_else_has_a_files_name),
-        cmocka_unit_test(leaves_alone_what_cannot_be_finished),
-    };
-    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
-}
+TESTS_MAIN(fixture_folder_make, fixture_folder_remove)

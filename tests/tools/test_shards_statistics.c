@@ -1,16 +1,9 @@
 /* Tests of counting records, whatever is counted by whom. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests/helpers/test.h"
 #include "tools/shards/shards_statistics.h"
 
-static void many_keys_are_counted_each(void **state)
+TEST(many_keys_are_counted_each)
 {
-    (void)state;
     struct tally tally = { 0 };
     for (int64_t i = 0; i < 30000; i++)
         assert_int_equal(tally_add(&tally, i % 10000 - 5000, i % 2, 1), 0);
@@ -24,9 +17,8 @@ static void many_keys_are_counted_each(void **state)
     tally_release(&tally);
 }
 
-static void what_is_frequent_comes_first(void **state)
+TEST(what_is_frequent_comes_first)
 {
-    (void)state;
     struct tally tally = { 0 };
     for (int64_t i = 1; i < 10; i++)
         tally_add(&tally, i, 0, (uint64_t)(i % 3 + 1));
@@ -37,9 +29,8 @@ static void what_is_frequent_comes_first(void **state)
     tally_release(&tally);
 }
 
-static void parts_together_are_the_whole(void **state)
+TEST(parts_together_are_the_whole)
 {
-    (void)state;
     struct shards_statistics whole = { 0 }, parts[2] = { { 0 }, { 0 } }, merged = { 0 };
     for (size_t i = 0; i < 1000; i++) {
         const struct found_sample sample = { .image = FOUND_ROWS, .height = (uint32_t)i % 7 + 1, .width = 65535,
@@ -67,9 +58,8 @@ static void parts_together_are_the_whole(void **state)
         shards_statistics_release(&parts[i]);
 }
 
-static void the_offset_puts_labels_in_range(void **state)
+TEST(the_offset_puts_labels_in_range)
 {
-    (void)state;
     int64_t offset;
     assert_true(shards_statistics_offset(0, 9, 10, &offset) && offset == 0);
     assert_true(shards_statistics_offset(1, 1000, 1000, &offset) && offset == -1);
@@ -80,13 +70,4 @@ static void the_offset_puts_labels_in_range(void **state)
     assert_false(shards_statistics_offset(INT64_MIN, INT64_MAX, UINT64_MAX, &offset));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_keys_are_counted_each),
-        cmocka_unit_test(what_is_frequent_comes_first),
-        cmocka_unit_test(parts_together_are_the_whole),
-        cmocka_unit_test(the_offset_puts_labels_in_range),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,15 +1,9 @@
 /* Tests of how samples are shared out between training and validation, and over shards. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
+#include "tests/helpers/test.h"
 #include "tools/convert/splits.h"
 
 #define SAMPLES 1000u
@@ -67,9 +61,8 @@ static void hold_out(struct convert_options options, uint64_t expected, uint8_t 
     hold_out_release(&held);
 }
 
-static void every_sample_is_in_one_split_and_the_seed_says_in_which(void **state)
+TEST(every_sample_is_in_one_split_and_the_seed_says_in_which)
 {
-    (void)state;
     uint8_t chosen[SAMPLES], again[SAMPLES], otherwise[SAMPLES];
     hold_out((struct convert_options){ .seed = 1, .validation_share = 0.1 }, 100, chosen);
     hold_out((struct convert_options){ .seed = 1, .validation = 100 }, 100, again);
@@ -80,9 +73,8 @@ static void every_sample_is_in_one_split_and_the_seed_says_in_which(void **state
     hold_out((struct convert_options){ .seed = 1, .validation_share = 0.9994 }, 999, chosen);
 }
 
-static void a_split_that_is_there_stays_unless_another_is_asked_for(void **state)
+TEST(a_split_that_is_there_stays_unless_another_is_asked_for)
 {
-    (void)state;
     struct conversion conversion = make_conversion(SAMPLES);
     struct hold_out held = { 0 };
     assert_int_equal(splits_hold_out(&held, &conversion, &(struct convert_options){ .validation = 10 }, NULL), 0);
@@ -103,9 +95,8 @@ static void expect_refusal(struct conversion conversion, struct convert_options 
     hold_out_release(&held);
 }
 
-static void neither_split_may_be_left_empty_and_none_is_made_twice(void **state)
+TEST(neither_split_may_be_left_empty_and_none_is_made_twice)
 {
-    (void)state;
     struct conversion two = make_conversion(SAMPLES);
     two.sources[1] = two.sources[0];
     two.sources[1].split = "validation";
@@ -126,9 +117,8 @@ static uint32_t count_shards(uint64_t records, uint64_t bytes, struct convert_op
     return conversion.sources[0].shard_count;
 }
 
-static void shards_are_as_many_as_asked_for_or_as_the_bytes_need(void **state)
+TEST(shards_are_as_many_as_asked_for_or_as_the_bytes_need)
 {
-    (void)state;
     const uint64_t record_bytes = 16 + 45;      /* frame and Example, as the first sample says */
     assert_int_equal(count_shards(SAMPLES, 0, (struct convert_options){ 0 }), 4);
     assert_int_equal(count_shards(3, 0, (struct convert_options){ 0 }), 3);
@@ -142,13 +132,4 @@ static void shards_are_as_many_as_asked_for_or_as_the_bytes_need(void **state)
     assert_int_equal(count_shards(SAMPLES, 0, (struct convert_options){ .shard_bytes = 1 }), SAMPLES);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_sample_is_in_one_split_and_the_seed_says_in_which),
-        cmocka_unit_test(a_split_that_is_there_stays_unless_another_is_asked_for),
-        cmocka_unit_test(neither_split_may_be_left_empty_and_none_is_made_twice),
-        cmocka_unit_test(shards_are_as_many_as_asked_for_or_as_the_bytes_need),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,14 +1,8 @@
 /* Tests of the settings that the plan of a run gives to each tower. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 
 #include "sync/modes/modes.h"
+#include "tests/helpers/test.h"
 #include "tools/run/tower_plan.h"
 
 static struct settings settings;
@@ -44,9 +38,8 @@ static bool measures(enum plan_times times, uint64_t steps, bool keeps_plans)
     return tower_plan(&plan, &settings, 0).backend_spec.time_plans;
 }
 
-static void plans_are_measured_for_long_runs_that_keep_them(void **state)
+TEST_WITH(plans_are_measured_for_long_runs_that_keep_them, begin, end)
 {
-    (void)state;
     assert_int_equal(settings.devices.time_plans, PLAN_TIMES_AUTO);
     assert_true(measures(PLAN_TIMES_AUTO, 5000, true));
     assert_false(measures(PLAN_TIMES_AUTO, 4999, true));
@@ -56,9 +49,8 @@ static void plans_are_measured_for_long_runs_that_keep_them(void **state)
 }
 
 /* What is left does not count: a run that goes on computes by the plans it began with. */
-static void a_run_that_goes_on_measures_as_it_did(void **state)
+TEST_WITH(a_run_that_goes_on_measures_as_it_did, begin, end)
 {
-    (void)state;
     struct run_plan plan = plan_of(6000, true);
     settings.devices.time_plans = PLAN_TIMES_AUTO;
     plan.schedule.first = 5999;
@@ -67,9 +59,8 @@ static void a_run_that_goes_on_measures_as_it_did(void **state)
     assert_false(tower_plan(&plan, &settings, 0).backend_spec.time_plans);
 }
 
-static void slices_are_cut_into_pieces(void **state)
+TEST_WITH(slices_are_cut_into_pieces, begin, end)
 {
-    (void)state;
     struct run_plan plan = plan_of(3, false);
     plan.schedule.records[PASS_TRAIN] = 8 + 5;
     struct tower_spec spec = tower_plan(&plan, &settings, 0);
@@ -82,12 +73,4 @@ static void slices_are_cut_into_pieces(void **state)
     assert_int_equal(spec.train_counts[2], 5 % 3);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(plans_are_measured_for_long_runs_that_keep_them, begin, end),
-        cmocka_unit_test_setup_teardown(a_run_that_goes_on_measures_as_it_did, begin, end),
-        cmocka_unit_test_setup_teardown(slices_are_cut_into_pieces, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

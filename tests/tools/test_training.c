@@ -1,14 +1,8 @@
 /* Tests of how the settings train: what optimizers are usually used with, and their words. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <string.h>
 
+#include "tests/helpers/test.h"
 #include "tools/config/config.h"
 #include "tools/config/options.h"
 #include "tools/config/train/training.h"
@@ -40,9 +34,8 @@ static const char *described(void)
     return text;
 }
 
-static void an_optimizer_has_what_it_is_usually_used_with(void **state)
+TEST(an_optimizer_has_what_it_is_usually_used_with)
 {
-    (void)state;
     SETTINGS("train.batch=1");
     assert_string_equal(described(), "adadelta, rho 0.95, epsilon 1e-08");
     assert_true(settings.train.learning_rate == 1);
@@ -79,9 +72,8 @@ static void an_optimizer_has_what_it_is_usually_used_with(void **state)
     assert_string_equal(problem, "");
 }
 
-static void what_is_given_stays(void **state)
+TEST(what_is_given_stays)
 {
-    (void)state;
     SETTINGS("train.optimizer=rmsprop", "train.rho=0.95", "train.epsilon=1e-08", "train.learning_rate=1");
     assert_string_equal(described(), "rmsprop, momentum 0.9, rho 0.95, epsilon 1e-08");
     assert_true(settings.train.learning_rate == 1);
@@ -90,11 +82,10 @@ static void what_is_given_stays(void **state)
 }
 
 /* What a run keeps says the same once more. */
-static void settings_that_are_written_read_back_as_they_are(void **state)
+TEST(settings_that_are_written_read_back_as_they_are)
 {
     static char text[16384];
     struct problems problems;
-    (void)state;
     SETTINGS("train.optimizer=rmsprop");
     FILE *const out = fmemopen(text, sizeof(text), "w");
     assert_non_null(out);
@@ -109,9 +100,8 @@ static void settings_that_are_written_read_back_as_they_are(void **state)
     assert_string_equal(described(), "rmsprop, momentum 0.9, rho 0.9, epsilon 1");
 }
 
-static void towers_are_told_the_numbers_of_the_settings(void **state)
+TEST(towers_are_told_the_numbers_of_the_settings)
 {
-    (void)state;
     SETTINGS("train.optimizer=adamw", "train.betas=0.8, 0.99", "train.epsilon=0.25", "train.momentum=0.5",
              "train.rho=0.75", "train.trust=0.125", "train.weight_decay=0.0625", "train.decay_scope=weights",
              "train.clip_value=7", "train.clip_norm=3");
@@ -145,9 +135,8 @@ static void expect_rate(const char *text, uint64_t step, double rate)
     assert_true(fabs(learning_rate_at(&of, step) - rate) <= 1e-12);
 }
 
-static void schedules_are_in_epochs_of_the_run(void **state)
+TEST(schedules_are_in_epochs_of_the_run)
 {
-    (void)state;
     SETTINGS("train.optimizer=adam");
     expect_rate("0.001", 5, 0.001);
     SETTINGS("train.learning_rate=0.1", "train.schedule=piecewise", "train.boundaries=82 123",
@@ -164,9 +153,8 @@ static void schedules_are_in_epochs_of_the_run(void **state)
     expect_rate("0.5 / (1 + 0.01 * step)", 100, 0.25);
 }
 
-static void schedules_end_with_the_run_or_where_they_are_told(void **state)
+TEST(schedules_end_with_the_run_or_where_they_are_told)
 {
-    (void)state;
     SETTINGS("train.learning_rate=0.1", "train.schedule=cosine");
     expect_rate("0.1, by a cosine to 0", 40, 0.05);
     SETTINGS("train.learning_rate=0.1", "train.schedule=cosine", "train.steps=20");
@@ -179,18 +167,16 @@ static void schedules_end_with_the_run_or_where_they_are_told(void **state)
     expect_rate("0.5 in one cycle, from 0.02 to 2e-06, largest after 0.5 of the steps", 39, 0.5);
 }
 
-static void the_rate_grows_with_the_batch_and_from_0(void **state)
+TEST(the_rate_grows_with_the_batch_and_from_0)
 {
-    (void)state;
     SETTINGS("train.learning_rate=0.128", "train.rate_batch=256", "train.batch=512", "train.warmup_epochs=5");
     expect_rate("0.256 (0.128 for a batch of 256), from 0 in the first epochs: 5", 0, 0);
     expect_rate("0.256 (0.128 for a batch of 256), from 0 in the first epochs: 5", 5, 0.128);
     expect_rate("0.256 (0.128 for a batch of 256), from 0 in the first epochs: 5", 10, 0.256);
 }
 
-static void what_does_not_go_together_is_told(void **state)
+TEST(what_does_not_go_together_is_told)
 {
-    (void)state;
     SETTINGS("train.betas=0.9");
     assert_non_null(strstr(problem, "betas: has 1 numbers: there are two, as in 0.9 0.999"));
     SETTINGS("train.schedule=piecewise");
@@ -216,17 +202,4 @@ static int release(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_optimizer_has_what_it_is_usually_used_with),
-        cmocka_unit_test(what_is_given_stays),
-        cmocka_unit_test(settings_that_are_written_read_back_as_they_are),
-        cmocka_unit_test(schedules_are_in_epochs_of_the_run),
-        cmocka_unit_test(schedules_end_with_the_run_or_where_they_are_told),
-        cmocka_unit_test(the_rate_grows_with_the_batch_and_from_0),
-        cmocka_unit_test(what_does_not_go_together_is_told),
-        cmocka_unit_test(towers_are_told_the_numbers_of_the_settings),
-    };
-    return cmocka_run_group_tests(tests, NULL, release);
-}
+TESTS_MAIN(NULL, release)

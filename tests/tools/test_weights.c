@@ -1,15 +1,8 @@
 /* Tests of saved weights: the file says what the tower holds, to any reader of safetensors. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +12,7 @@
 
 #include "compute/netfile/net_file.h"
 #include "tests/helpers/file_fixture.h"
+#include "tests/helpers/test.h"
 #include "tools/config/config.h"
 #include "tools/results/weights.h"
 
@@ -214,7 +208,7 @@ static const struct { const char *key, *value; } metadata[] = {
     { "pipetrain.setting.augment.filter", "area" },
 };
 
-static void the_file_holds_the_weights_of_the_tower(void **state)
+TEST(the_file_holds_the_weights_of_the_tower)
 {
     struct fixture *fixture = *state;
     const struct net *net = fixture->net;
@@ -261,7 +255,7 @@ static json_t *save_metadata(struct fixture *fixture)
     return texts;
 }
 
-static void the_network_can_be_made_of_the_metadata(void **state)
+TEST(the_network_can_be_made_of_the_metadata)
 {
     struct fixture *fixture = *state;
     const struct model_options options = { .dropout = true };
@@ -279,7 +273,7 @@ static void the_network_can_be_made_of_the_metadata(void **state)
     json_decref(texts);
 }
 
-static void names_of_classes_are_kept_unless_they_are_too_long(void **state)
+TEST(names_of_classes_are_kept_unless_they_are_too_long)
 {
     struct fixture *fixture = *state;
     static const char names[] = "0:a \"cat\"\n2:dog\n";
@@ -300,7 +294,7 @@ static void names_of_classes_are_kept_unless_they_are_too_long(void **state)
     json_decref(texts);
 }
 
-static void tensors_lie_in_the_order_of_their_names_without_gaps(void **state)
+TEST(tensors_lie_in_the_order_of_their_names_without_gaps)
 {
     struct fixture *fixture = *state;
     static const char *const names[] = { "ant.bias", "ant.weight", "mid.bias", "mid.running_mean",
@@ -320,7 +314,7 @@ static void tensors_lie_in_the_order_of_their_names_without_gaps(void **state)
     fclose(file);
 }
 
-static void weights_that_are_not_finite_are_not_saved(void **state)
+TEST(weights_that_are_not_finite_are_not_saved)
 {
     struct fixture *fixture = *state;
     const struct net *net = fixture->net;
@@ -341,7 +335,7 @@ static void weights_that_are_not_finite_are_not_saved(void **state)
 }
 
 /* After days of training, memory may be short. */
-static void saving_takes_no_memory(void **state)
+TEST(saving_takes_no_memory)
 {
     struct fixture *fixture = *state;
     static const uint64_t steps[] = { 0, 12345, UINT64_MAX };
@@ -366,7 +360,7 @@ static void saving_takes_no_memory(void **state)
 }
 
 /* On a device of the host's memory a run keeps no copy of its weights to save them. */
-static void what_is_trained_takes_no_memory_where_it_is_borrowed(void **state)
+TEST(what_is_trained_takes_no_memory_where_it_is_borrowed)
 {
     struct fixture *fixture = *state;
     const struct net *net = fixture->net;
@@ -377,7 +371,7 @@ static void what_is_trained_takes_no_memory_where_it_is_borrowed(void **state)
     assert_int_equal(weights_file_bytes(net), with);
 }
 
-static void opening_without_memory_fails(void **state)
+TEST(opening_without_memory_fails)
 {
     struct fixture *fixture = *state;
     struct weights *weights = NULL;
@@ -391,16 +385,6 @@ static void opening_without_memory_fails(void **state)
 int main(void)
 {
     alarm(60);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_file_holds_the_weights_of_the_tower),
-        cmocka_unit_test(the_network_can_be_made_of_the_metadata),
-        cmocka_unit_test(names_of_classes_are_kept_unless_they_are_too_long),
-        cmocka_unit_test(tensors_lie_in_the_order_of_their_names_without_gaps),
-        cmocka_unit_test(saving_takes_no_memory),
-        cmocka_unit_test(what_is_trained_takes_no_memory_where_it_is_borrowed),
-        cmocka_unit_test(opening_without_memory_fails),
-        cmocka_unit_test(weights_that_are_not_finite_are_not_saved),
-    };
-    const int failed = cmocka_run_group_tests(tests, fixture_open_with_room, fixture_close);
-    return failed + cmocka_run_group_tests(tests, fixture_open_borrowing, fixture_close);
+    const int failed = tests_run(fixture_open_with_room, fixture_close);
+    return failed + tests_run(fixture_open_borrowing, fixture_close);
 }

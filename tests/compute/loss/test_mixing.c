@@ -1,13 +1,6 @@
 /* Tests of samples mixed in pairs on every backend. What a network makes of mixed samples is what it makes of the same
  * pixels mixed before, and loss and gradients are shares of those that either label gives: pixels and shares are such
  * that mixing is exact. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +8,7 @@
 #include "compute/mixing.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/test.h"
 
 enum { HEIGHT = 9, WIDTH = 7, CLASSES = 4 };
 
@@ -167,21 +161,19 @@ static void check_backend(const char *backend)
         check_case(backend, &cases[i]);
 }
 
-static void mixed_samples_give_shares_of_what_each_label_gives(void **state)
+TEST(mixed_samples_give_shares_of_what_each_label_gives)
 {
-    (void)state;
     network_for_each_backend(check_backend);
 }
 
 /* Where one of a pair has no label, both stay as they are. */
-static void what_has_no_label_is_not_mixed(void **state)
+TEST(what_has_no_label_is_not_mixed)
 {
     static const struct mix mixes[5] = { { .share = 0.5f }, { .share = 0.5f }, { .share = 0.25f }, { .share = 0.25f },
                                          { .share = 0.25f } };
     static const int32_t labels[5] = { 3, -1, 2, 1, 0 };
     static const struct mixed_label expected[5] = { { 3, 3, 1 }, { -1, -1, 1 }, { 2, 1, 0.25f }, { 1, 2, 0.25f },
                                                     { 0, 0, 1 } };
-    (void)state;
     for (uint32_t i = 0; i < 5; i++) {
         const struct mixed_label found = mixing_label(mixes, labels, i, 5), alone = mixing_label(NULL, labels, i, 5);
         assert_memory_equal(&found, &expected[i], sizeof(found));
@@ -191,11 +183,4 @@ static void what_has_no_label_is_not_mixed(void **state)
     assert_int_equal(mixing_answer(&expected[0]), 3);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mixed_samples_give_shares_of_what_each_label_gives),
-        cmocka_unit_test(what_has_no_label_is_not_mixed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,17 +1,11 @@
 /* Tests of smoothed labels on every backend: the loss and its gradient in training are those of PyTorch, and
  * evaluation knows nothing of it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/test.h"
 
 /* The loss of a sample, and what its logits' gradient adds to `slopes`. */
 static double loss_in_double(const double *logits, uint32_t classes, uint32_t label, double smoothing, double *slopes)
@@ -29,7 +23,7 @@ static double loss_in_double(const double *logits, uint32_t classes, uint32_t la
 
 /* torch.nn.CrossEntropyLoss(label_smoothing=..., reduction='sum') of these logits and its gradient, summed over
  * the samples. */
-static void the_formula_is_that_of_pytorch(void **state)
+TEST(the_formula_is_that_of_pytorch)
 {
     enum { SAMPLES = 3, CLASSES = 5 };
     static const double logits[SAMPLES][CLASSES] = {
@@ -40,7 +34,6 @@ static void the_formula_is_that_of_pytorch(void **state)
         { 0.1, 3.07885347667, { -0.680417088854, 0.0894435211066, 0.130159246518, 0.740761856652, -0.279947535423 } },
         { 0.3, 4.79885347667, { -0.600417088854, -0.0305564788934, 0.210159246518, 0.620761856652, -0.199947535423 } },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         double loss = 0, slopes[CLASSES] = { 0 };
         for (uint32_t n = 0; n < SAMPLES; n++)
@@ -106,17 +99,9 @@ static void check_backend(const char *backend)
     check_smoothing(backend, 0.75);
 }
 
-static void labels_are_smoothed_in_training_alone(void **state)
+TEST(labels_are_smoothed_in_training_alone)
 {
-    (void)state;
     network_for_each_backend(check_backend);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_formula_is_that_of_pytorch),
-        cmocka_unit_test(labels_are_smoothed_in_training_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,21 +1,14 @@
 /* A few random graphs in each layout against the reference: what older_cpus.sh runs with the instructions of older
  * CPUs, where test_graph, which has many of them, would compute for long. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/helpers/network/network_check.h"
+#include "tests/helpers/test.h"
 
 enum { NETS = 12, COUNT = 5 };
 
 /* Half of them lie as oneDNN's fastest kernels want it, one on two threads. */
-static void a_few_graphs_give_what_the_reference_gives(void **state)
+TEST(a_few_graphs_give_what_the_reference_gives)
 {
     static const enum layout layouts[] = { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_AUTO, LAYOUT_NCHW };
-    (void)state;
     for (uint32_t seed = 0; seed < NETS; seed++) {
         struct net *const net = network_random_graph(4000 + seed, seed % 2 != 0 ? 0.4f : 0.0f);
         struct network network;
@@ -26,10 +19,4 @@ static void a_few_graphs_give_what_the_reference_gives(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_few_graphs_give_what_the_reference_gives),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -2,18 +2,12 @@
  * strides and paddings, in every layout and in every precision this CPU has, against the reference. A kernel of oneDNN
  * that computes one of them wrongly is found here by its shape, rather than by luck in a random network. older_cpus.sh
  * runs this program again with each set of instructions that the CPU has. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 
 #include "tests/helpers/network/network_check.h"
 #include "tests/helpers/network/network_distance.h"
 #include "tests/helpers/team_sleep.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_long.h"
 
 enum { COUNT = 4, CLASSES = 3 };
@@ -121,9 +115,8 @@ static bool find_case(uint32_t index, struct shape_case *case_out)
     return left == 0;
 }
 
-static void every_convolution_gives_what_the_reference_gives(void **state)
+TEST(every_convolution_gives_what_the_reference_gives)
 {
-    (void)state;
     struct shape_case about;
     uint32_t checked = 0;
     for (uint32_t index = 0; find_case(index, &about); index++) {
@@ -138,9 +131,8 @@ static void every_convolution_gives_what_the_reference_gives(void **state)
     assert_true(checked > 500);
 }
 
-static void every_convolution_gives_in_bf16_what_the_reference_gives(void **state)
+TEST(every_convolution_gives_in_bf16_what_the_reference_gives)
 {
-    (void)state;
     struct network_distances distances = { 0, 0 };
     struct shape_case about;
     if (!has_bf16()) {
@@ -161,9 +153,5 @@ int main(int argc, char **argv)
 {
     (void)argc;
     teams_sleep(argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_convolution_gives_what_the_reference_gives),
-        cmocka_unit_test(every_convolution_gives_in_bf16_what_the_reference_gives),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,15 +1,8 @@
 /* Tests of the oneDNN backend: it matches the reference on random nets, its plans share
  * storage and memory, and "ref" is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,10 +10,10 @@
 #include "tests/helpers/capture.h"
 #include "tests/helpers/network/step_rig.h"
 #include "tests/helpers/team_sleep.h"
+#include "tests/helpers/test.h"
 
-static void random_nets_match_the_reference_in_every_layout(void **state)
+TEST(random_nets_match_the_reference_in_every_layout)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 60; seed++) {
         struct net *net = net_of_seed(seed);
         struct samples samples;
@@ -40,9 +33,8 @@ static void random_nets_match_the_reference_in_every_layout(void **state)
     }
 }
 
-static void the_models_match_the_reference_with_dropout(void **state)
+TEST(the_models_match_the_reference_with_dropout)
 {
-    (void)state;
     struct net *net = net_of_model("mnist_cnn", true);
     struct samples samples;
     samples_draw(&samples, net, 11);
@@ -62,9 +54,8 @@ static void the_models_match_the_reference_with_dropout(void **state)
 
 /* With AMX values in bf16 have all channels together. All else is left to what oneDNN has for a network, and what a
  * user asks for is taken. */
-static void auto_is_nhwc_in_bf16_with_amx_and_nothing_else(void **state)
+TEST(auto_is_nhwc_in_bf16_with_amx_and_nothing_else)
 {
-    (void)state;
     for (int type = VALUE_FP32; type <= VALUE_BF16; type++)
         for (int set = INSTRUCTIONS_BASE; set <= INSTRUCTIONS_AMX; set++)
             for (int layout = LAYOUT_AUTO; layout <= LAYOUT_NCHW; layout++) {
@@ -140,16 +131,14 @@ static void assert_is_never_asked_for(const struct net *net)
     weighted_mds_close(&mds);
 }
 
-static void the_gradient_of_weights_never_strides_wider_than_the_image_where_onednn_is_wrong(void **state)
+TEST(the_gradient_of_weights_never_strides_wider_than_the_image_where_onednn_is_wrong)
 {
-    (void)state;
     for_each_wide_stride(assert_is_never_asked_for);
 }
 
 /* Convolutions, and what is known of the kernels that oneDNN has for them. */
-static void kernels_that_compute_wrongly_are_known_by_version_name_direction_and_shape(void **state)
+TEST(kernels_that_compute_wrongly_are_known_by_version_name_direction_and_shape)
 {
-    (void)state;
     static const char matmul[] = "jit_uni_ncsp_convolution:matmul+brg_matmul:avx512_core", small[] = "jit_1x1:avx2";
     static const struct {
         const char *name;
@@ -199,16 +188,14 @@ static void assert_matches_the_reference(const struct net *net)
     free(samples.pixels);
 }
 
-static void strides_wider_than_the_image_match_the_reference(void **state)
+TEST(strides_wider_than_the_image_match_the_reference)
 {
-    (void)state;
     for_each_wide_stride(assert_matches_the_reference);
 }
 
 /* oneDNN 2.6 fails with the gradient of such a layer's inputs in its own layout of weights. */
-static void few_values_that_many_units_read_match_the_reference_on_several_threads(void **state)
+TEST(few_values_that_many_units_read_match_the_reference_on_several_threads)
 {
-    (void)state;
     for (uint32_t inputs = 1; inputs <= 32; inputs *= 2) {
         struct net *net;
         struct samples samples;
@@ -238,9 +225,8 @@ static void outcome_add(struct outcome *sum, const struct outcome *part)
     sum->result.counted += part->result.counted;
 }
 
-static void slices_of_any_size_share_storage_and_sum_to_the_whole(void **state)
+TEST(slices_of_any_size_share_storage_and_sum_to_the_whole)
 {
-    (void)state;
     struct net *net = net_of_model("mnist_cnn", true);
     struct samples samples;
     struct step_rig rig;
@@ -261,9 +247,8 @@ static void slices_of_any_size_share_storage_and_sum_to_the_whole(void **state)
     net_close(net);
 }
 
-static void a_step_gives_the_same_bits_again_whatever_ran_between(void **state)
+TEST(a_step_gives_the_same_bits_again_whatever_ran_between)
 {
-    (void)state;
     struct net *net = net_of_model("mnist_cnn", true);
     struct samples samples;
     struct step_rig rig;
@@ -289,9 +274,8 @@ static void a_step_gives_the_same_bits_again_whatever_ran_between(void **state)
     net_close(net);
 }
 
-static void noted_relu_masks_give_the_same_bits(void **state)
+TEST(noted_relu_masks_give_the_same_bits)
 {
-    (void)state;
     struct net *net = net_of_model("mnist_cnn", true);
     struct samples samples;
     struct outcome outcomes[2];
@@ -340,9 +324,8 @@ static uint32_t held_until(const struct plan *plan, uint32_t layer)
     return plan->base.values.buffers[plan->base.values.values[value].buffer].last;
 }
 
-static void results_that_are_only_copied_are_not_kept_for_their_relu(void **state)
+TEST(results_that_are_only_copied_are_not_kept_for_their_relu)
 {
-    (void)state;
     struct net *const net = net_of_branches();
     struct plan *plan;
     struct step_rig rig;
@@ -356,9 +339,8 @@ static void results_that_are_only_copied_are_not_kept_for_their_relu(void **stat
     net_close(net);
 }
 
-static void a_smaller_plan_takes_no_more_memory(void **state)
+TEST(a_smaller_plan_takes_no_more_memory)
 {
-    (void)state;
     struct net *net = net_of_model("mnist_cnn", true);
     struct step_rig rig;
     struct plan *large, *small, *evaluation;
@@ -382,9 +364,8 @@ static void a_smaller_plan_takes_no_more_memory(void **state)
     net_close(net);
 }
 
-static void evaluation_sees_every_value_and_training_drops_some(void **state)
+TEST(evaluation_sees_every_value_and_training_drops_some)
 {
-    (void)state;
     struct net *with = net_of_model("mnist_cnn", true), *without = net_of_model("mnist_cnn", false);
     struct samples samples;
     double losses[2];
@@ -424,9 +405,8 @@ static void line_note(void *arg, const char *line)
     description->names_relu |= strstr(line, "with ReLU") != NULL;
 }
 
-static void the_description_names_every_layer_and_no_ref_implementation(void **state)
+TEST(the_description_names_every_layer_and_no_ref_implementation)
 {
-    (void)state;
     static const char *const models[] = { "mnist_cnn", "mnist_cnn2" };
     for (size_t m = 0; m < sizeof(models) / sizeof(models[0]); m++)
         for (uint32_t count = 1; count <= 10; count += 9) {
@@ -457,9 +437,8 @@ static void ref_op_init(struct nn_op *op)
     };
 }
 
-static void ref_implementations_are_refused_by_name_unless_allowed(void **state)
+TEST(ref_implementations_are_refused_by_name_unless_allowed)
 {
-    (void)state;
     struct net *net = net_of_model("mnist_cnn", true);
     char text[1024];
     struct capture capture;
@@ -495,22 +474,5 @@ int main(int argc, char **argv)
 {
     (void)argc;
     teams_sleep(argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_nets_match_the_reference_in_every_layout),
-        cmocka_unit_test(the_models_match_the_reference_with_dropout),
-        cmocka_unit_test(auto_is_nhwc_in_bf16_with_amx_and_nothing_else),
-        cmocka_unit_test(the_gradient_of_weights_never_strides_wider_than_the_image_where_onednn_is_wrong),
-        cmocka_unit_test(kernels_that_compute_wrongly_are_known_by_version_name_direction_and_shape),
-        cmocka_unit_test(strides_wider_than_the_image_match_the_reference),
-        cmocka_unit_test(few_values_that_many_units_read_match_the_reference_on_several_threads),
-        cmocka_unit_test(slices_of_any_size_share_storage_and_sum_to_the_whole),
-        cmocka_unit_test(a_step_gives_the_same_bits_again_whatever_ran_between),
-        cmocka_unit_test(noted_relu_masks_give_the_same_bits),
-        cmocka_unit_test(results_that_are_only_copied_are_not_kept_for_their_relu),
-        cmocka_unit_test(a_smaller_plan_takes_no_more_memory),
-        cmocka_unit_test(evaluation_sees_every_value_and_training_drops_some),
-        cmocka_unit_test(the_description_names_every_layer_and_no_ref_implementation),
-        cmocka_unit_test(ref_implementations_are_refused_by_name_unless_allowed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

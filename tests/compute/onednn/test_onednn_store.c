@@ -1,16 +1,10 @@
 /* Tests of how oneDNN's layouts store parameters: nothing is lost, and what is only padding is zero. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/helpers/network/step_rig.h"
+#include "tests/helpers/test.h"
 
 static void assert_unpacks(const struct net *net, enum layout layout)
 {
@@ -27,9 +21,8 @@ static void assert_unpacks(const struct net *net, enum layout layout)
     step_rig_close(&rig);
 }
 
-static void packing_and_unpacking_gives_the_same_parameters(void **state)
+TEST(packing_and_unpacking_gives_the_same_parameters)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 30; seed++) {
         struct net *net = net_of_seed(seed);
         assert_unpacks(net, (enum layout)(seed % 3));
@@ -38,9 +31,8 @@ static void packing_and_unpacking_gives_the_same_parameters(void **state)
 }
 
 /* Rows that are read four at a time, and what is left of them. */
-static void packing_and_unpacking_gives_the_same_many_channels(void **state)
+TEST(packing_and_unpacking_gives_the_same_many_channels)
 {
-    (void)state;
     struct net *net;
     assert_int_equal(net_open(&net, "wide", (struct shape){ 3, 10, 10 }, 3), 0);
     uint32_t at = (uint32_t)net_conv2d(net, "first", NET_INPUT, 32, window_square(7, 2, PADDING_SAME), true);
@@ -53,9 +45,8 @@ static void packing_and_unpacking_gives_the_same_many_channels(void **state)
     net_close(net);
 }
 
-static void packing_and_unpacking_gives_the_same_large_windows(void **state)
+TEST(packing_and_unpacking_gives_the_same_large_windows)
 {
-    (void)state;
     struct net *net;
     assert_int_equal(net_open(&net, "large", (struct shape){ 20, 14, 15 }, 3), 0);
     uint32_t at = (uint32_t)net_conv2d(net, "conv", NET_INPUT, 40, window_square(13, 1, PADDING_SAME), true);
@@ -74,9 +65,8 @@ static size_t count_not_zero(const float *numbers, size_t count)
     return found;
 }
 
-static void padding_is_zero_in_packed_weights_and_in_gradients(void **state)
+TEST(padding_is_zero_in_packed_weights_and_in_gradients)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 30; seed++) {
         struct net *net = net_of_seed(seed);
         struct samples samples;
@@ -105,13 +95,4 @@ static void padding_is_zero_in_packed_weights_and_in_gradients(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(packing_and_unpacking_gives_the_same_parameters),
-        cmocka_unit_test(packing_and_unpacking_gives_the_same_many_channels),
-        cmocka_unit_test(packing_and_unpacking_gives_the_same_large_windows),
-        cmocka_unit_test(padding_is_zero_in_packed_weights_and_in_gradients),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,12 +1,5 @@
 /* Tests of averages of weights and statistics, on every backend: they are where PyTorch's are, evaluation sees them,
  * training does not, and a state holds both. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +7,7 @@
 #include "compute/snapshot.h"
 #include "compute/update/average.h"
 #include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/test.h"
 #include "tests/peers/average_trajectory.h"
 
 enum { FILTERS = AVERAGED_NUMBERS };
@@ -100,9 +94,8 @@ static void check_trajectory(const char *backend)
     net_close(net);
 }
 
-static void averages_are_where_pytorch_s_are_in_100_steps(void **state)
+TEST(averages_are_where_pytorch_s_are_in_100_steps)
 {
-    (void)state;
     network_for_each_backend(check_trajectory);
 }
 
@@ -178,9 +171,8 @@ static void check_precisions(const char *backend)
     net_close(net);
 }
 
-static void evaluation_sees_the_averages_and_training_does_not(void **state)
+TEST(evaluation_sees_the_averages_and_training_does_not)
 {
-    (void)state;
     network_for_each_backend(check_precisions);
 }
 
@@ -244,18 +236,9 @@ static void check_state(const char *backend)
     net_close(net);
 }
 
-static void averages_go_on_from_a_state(void **state)
+TEST(averages_go_on_from_a_state)
 {
-    (void)state;
     network_for_each_backend(check_state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(averages_are_where_pytorch_s_are_in_100_steps),
-        cmocka_unit_test(evaluation_sees_the_averages_and_training_does_not),
-        cmocka_unit_test(averages_go_on_from_a_state),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,17 +1,11 @@
 /* Tests of the protobuf writer: what it writes is read back with formats/wire.h. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/events/proto.h"
 #include "formats/wire.h"
+#include "tests/helpers/test.h"
 
 static struct field next_field(struct range *range, uint32_t number, enum wire_type type)
 {
@@ -35,9 +29,8 @@ static void assert_wrote(const struct proto *proto, const void *bytes, size_t co
     assert_memory_equal(proto->bytes, bytes, count);
 }
 
-static void numbers_of_any_size_read_back(void **state)
+TEST(numbers_of_any_size_read_back)
 {
-    (void)state;
     struct proto proto;
     proto_init(&proto);
     for (unsigned bit = 0; bit < 64; bit++)
@@ -54,9 +47,8 @@ static void numbers_of_any_size_read_back(void **state)
     proto_release(&proto);
 }
 
-static void fields_have_the_bytes_of_the_wire_format(void **state)
+TEST(fields_have_the_bytes_of_the_wire_format)
 {
-    (void)state;
     static const uint8_t expected[] = {
         0x09, 0, 0, 0, 0, 0, 0, 0xf8, 0xbf,             /* 1: -1.5 as a double */
         0x15, 0, 0, 0, 0x3f,                            /* 2: 0.5 as a float */
@@ -77,9 +69,8 @@ static void fields_have_the_bytes_of_the_wire_format(void **state)
 }
 
 /* Lengths of one, two and three bytes, in messages in messages. */
-static void messages_of_any_length_lie_in_each_other(void **state)
+TEST(messages_of_any_length_lie_in_each_other)
 {
-    (void)state;
     static const size_t lengths[] = { 0, 1, 122, 123, 124, 125, 126, 127, 128, 129, 16378, 16379, 16380, 16384, 70000 };
     struct proto proto;
     proto_init(&proto);
@@ -110,9 +101,8 @@ static void messages_of_any_length_lie_in_each_other(void **state)
     proto_release(&proto);
 }
 
-static void what_is_reserved_stays_where_it_is(void **state)
+TEST(what_is_reserved_stays_where_it_is)
 {
-    (void)state;
     struct proto proto;
     proto_init(&proto);
     assert_int_equal(proto_reserve(&proto, 4096), 0);
@@ -127,13 +117,4 @@ static void what_is_reserved_stays_where_it_is(void **state)
     assert_null(proto.bytes);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_of_any_size_read_back),
-        cmocka_unit_test(fields_have_the_bytes_of_the_wire_format),
-        cmocka_unit_test(messages_of_any_length_lie_in_each_other),
-        cmocka_unit_test(what_is_reserved_stays_where_it_is),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

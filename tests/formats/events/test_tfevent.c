@@ -1,14 +1,7 @@
 /* Tests of events: byte for byte, as TensorFlow's own messages have them (tests/peers/tensorboard_events.py). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <float.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +9,7 @@
 #include "formats/tfrecord.h"
 #include "formats/wire.h"
 #include "tests/helpers/hex_block.h"
+#include "tests/helpers/test.h"
 
 static void assert_record(struct tfevent *event, const char *hex)
 {
@@ -50,7 +44,7 @@ static void assert_payload(struct tfevent *event, const char *hex)
     free(expected.data);
 }
 
-static void the_first_record_of_a_file_names_the_version(void **state)
+TEST(the_first_record_of_a_file_names_the_version)
 {
     struct tfevent *const event = *state;
     tfevent_begin(event, 1700000000.0, 0);
@@ -59,7 +53,7 @@ static void the_first_record_of_a_file_names_the_version(void **state)
                          "76 65 6e 74 3a 32 ec ed 8f 9d");
 }
 
-static void a_scalar_is_a_simple_value(void **state)
+TEST(a_scalar_is_a_simple_value)
 {
     struct tfevent *const event = *state;
     tfevent_begin(event, 1700000001.5, 1);
@@ -69,7 +63,7 @@ static void a_scalar_is_a_simple_value(void **state)
 }
 
 /* 1 2 3 in two buckets. */
-static void a_histogram_is_its_sums_and_two_packed_lists(void **state)
+TEST(a_histogram_is_its_sums_and_two_packed_lists)
 {
     struct tfevent *const event = *state;
     static const double limits[] = { 2, 3 }, counts[] = { 2, 1 };
@@ -84,7 +78,7 @@ static void a_histogram_is_its_sums_and_two_packed_lists(void **state)
                           "3a 10 00 00 00 00 00 00 00 40 00 00 00 00 00 00 f0 3f");
 }
 
-static void a_session_names_its_hyperparameters(void **state)
+TEST(a_session_names_its_hyperparameters)
 {
     struct tfevent *const event = *state;
     tfevent_begin(event, 1700000000.0, 0);
@@ -99,7 +93,7 @@ static void a_session_names_its_hyperparameters(void **state)
                           "41");
 }
 
-static void a_flag_is_a_bool_and_a_session_has_an_end(void **state)
+TEST(a_flag_is_a_bool_and_a_session_has_an_end)
 {
     struct tfevent *const event = *state;
     tfevent_begin(event, 1700000000.0, 0);
@@ -116,7 +110,7 @@ static void a_flag_is_a_bool_and_a_session_has_an_end(void **state)
                           "6d 73 12 0d 22 0b 08 01 11 00 00 00 40 fc 54 d9 41");
 }
 
-static void a_text_is_a_tensor_of_one_string(void **state)
+TEST(a_text_is_a_tensor_of_one_string)
 {
     struct tfevent *const event = *state;
     tfevent_begin(event, 1700000000.0, 3);
@@ -125,7 +119,7 @@ static void a_text_is_a_tensor_of_one_string(void **state)
                           "61 62 4a 0a 0a 06 0a 04 74 65 78 74 20 02");
 }
 
-static void a_start_is_alone_in_its_event(void **state)
+TEST(a_start_is_alone_in_its_event)
 {
     struct tfevent *const event = *state;
     tfevent_begin(event, 1700000000.0, 200);
@@ -134,7 +128,7 @@ static void a_start_is_alone_in_its_event(void **state)
 }
 
 /* Any number of values of any size share one summary; numbers that are not finite are written as they are. */
-static void values_share_an_event(void **state)
+TEST(values_share_an_event)
 {
     struct tfevent *const event = *state;
     static const float values[] = { NAN, INFINITY, -INFINITY, FLT_MIN, 0 };
@@ -178,17 +172,4 @@ static int tear_down(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_record_of_a_file_names_the_version),
-        cmocka_unit_test(a_scalar_is_a_simple_value),
-        cmocka_unit_test(a_histogram_is_its_sums_and_two_packed_lists),
-        cmocka_unit_test(a_session_names_its_hyperparameters),
-        cmocka_unit_test(a_flag_is_a_bool_and_a_session_has_an_end),
-        cmocka_unit_test(a_text_is_a_tensor_of_one_string),
-        cmocka_unit_test(a_start_is_alone_in_its_event),
-        cmocka_unit_test(values_share_an_event),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TESTS_MAIN(set_up, tear_down)

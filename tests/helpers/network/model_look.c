@@ -1,12 +1,9 @@
 /* Looking into the net of a model. Called by tests of models. */
 #include "tests/helpers/network/model_look.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/helpers/test.h"
 
 struct net *model_make(const char *name, uint32_t classes, bool dropout)
 {

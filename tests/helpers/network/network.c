@@ -1,11 +1,4 @@
 /* Networks for tests. See network.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +6,7 @@
 #include "stage/random.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network/network.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 
 /* ---- nets ---- */

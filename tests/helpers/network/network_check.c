@@ -1,16 +1,10 @@
 /* Checks of what networks compute. See network_check.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 
 #include "stage/random.h"
 #include "tests/helpers/network/network_check.h"
+#include "tests/helpers/test.h"
 
 enum { PROBES = 5 };
 

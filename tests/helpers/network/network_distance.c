@@ -1,16 +1,10 @@
 /* Distances between networks. See network_distance.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 
 #include "tests/helpers/network/network_check.h"
 #include "tests/helpers/network/network_distance.h"
+#include "tests/helpers/test.h"
 
 #define FAR_AWAY 0.35
 #define FAR_ON_AVERAGE 16       /* roundoffs */

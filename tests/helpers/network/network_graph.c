@@ -1,16 +1,10 @@
 /* Random graphs for tests. See network.h. Every piece goes from one value to another; no piece
  * leaves a value behind that nobody reads. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 
 #include "stage/random.h"
 #include "tests/helpers/network/network.h"
+#include "tests/helpers/test.h"
 
 /* A net in the making. */
 struct draft {

@@ -1,13 +1,6 @@
 /* See step_rig.h. */
 #include "tests/helpers/network/step_rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +9,7 @@
 #include "compute/model.h"
 #include "compute/onednn/onednn_plan.h"
 #include "stage/random.h"
+#include "tests/helpers/test.h"
 
 void plain_draw(const struct net *net, uint32_t parameter, float *plain)
 {

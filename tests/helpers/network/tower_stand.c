@@ -1,17 +1,11 @@
 /* Towers for tests. See tower_stand.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/test.h"
 
 const struct optimizer_step stand_step = { .learning_rate = 0.5f, .gradient_scale = 1.0f / STAND_BATCH };
 

@@ -1,15 +1,9 @@
 /* Graphs, memory and numbers for the tests of the simulated cuDNN. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/helpers/test.h"
 #include "tests/sim/check/sim_cudnn_fixture.h"
 #include "tests/sim/sim_values.h"
 

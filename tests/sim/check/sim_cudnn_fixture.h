@@ -95,6 +95,6 @@ int64_t index_of(part engine);
 /* Setup and teardown; nothing of cuDNN may be left. */
 int sim_bench_open(void **state);
 int sim_bench_close(void **state);
-#define bench_test(function) cmocka_unit_test_setup_teardown(function, sim_bench_open, sim_bench_close)
+#define BENCH_TEST(name) TEST_WITH(name, sim_bench_open, sim_bench_close)
 
 #endif

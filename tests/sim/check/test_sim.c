@@ -1,18 +1,12 @@
 /* Tests of the simulated CUDA runtime: it has to be as strict as the real one, or tests that
  * run on it show nothing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <time.h>
 
+#include "tests/helpers/test.h"
 #include "tests/sim/check/sim_fixture.h"
 
 static void pause_ms(long ms)
@@ -23,9 +17,8 @@ static void pause_ms(long ms)
 
 /* ---- devices and memory ---- */
 
-static void there_are_as_many_devices_as_set_up(void **state)
+TEST(there_are_as_many_devices_as_set_up)
 {
-    (void)state;
     int count, device, value;
     struct cudaDeviceProp properties;
     char bus_id[32], other_bus_id[32];
@@ -47,9 +40,8 @@ static void there_are_as_many_devices_as_set_up(void **state)
     assert_string_not_equal(bus_id, other_bus_id);
 }
 
-static void memory_is_limited_and_full_of_nans_until_written(void **state)
+TEST(memory_is_limited_and_full_of_nans_until_written)
 {
-    (void)state;
     size_t free_before, free_after, total;
     void *refused = &total;
     assert_cuda(cudaMemGetInfo(&free_before, &total));
@@ -71,9 +63,8 @@ static void memory_is_limited_and_full_of_nans_until_written(void **state)
     assert_cuda(cudaFree(NULL));
 }
 
-static void pointers_know_where_they_point(void **state)
+TEST(pointers_know_where_they_point)
 {
-    (void)state;
     struct cudaPointerAttributes attributes;
     int local = 0;
     assert_cuda(cudaSetDevice(1));
@@ -91,9 +82,8 @@ static void pointers_know_where_they_point(void **state)
     assert_cuda(cudaSetDevice(0));
 }
 
-static void peer_access_is_enabled_once_and_only_where_there_is_any(void **state)
+TEST(peer_access_is_enabled_once_and_only_where_there_is_any)
 {
-    (void)state;
     int can;
     sim_set_peer_access(false);
     assert_cuda(cudaDeviceCanAccessPeer(&can, 0, 1));
@@ -117,9 +107,8 @@ static void peer_access_is_enabled_once_and_only_where_there_is_any(void **state
     assert_cuda(cudaFree(memory));
 }
 
-static void only_pinned_copies_run_beside_the_caller(void **state)
+TEST(only_pinned_copies_run_beside_the_caller)
 {
-    (void)state;
     uint32_t pageable = 5;
     struct door door;
     cudaStream_t stream = stream_new();
@@ -147,9 +136,8 @@ static void only_pinned_copies_run_beside_the_caller(void **state)
     assert_cuda(cudaFreeHost(pinned));
 }
 
-static void a_memset_does_not_wait_and_other_streams_do_not_wait_for_it(void **state)
+TEST(a_memset_does_not_wait_and_other_streams_do_not_wait_for_it)
 {
-    (void)state;
     uint32_t *const memory = device_new(4);
     cudaStream_t stream = stream_new();
     sim_delay_us(20000);
@@ -167,9 +155,8 @@ static void a_memset_does_not_wait_and_other_streams_do_not_wait_for_it(void **s
 
 /* ---- streams and events ---- */
 
-static void a_wait_holds_for_the_record_before_it_alone(void **state)
+TEST(a_wait_holds_for_the_record_before_it_alone)
 {
-    (void)state;
     cudaStream_t producer = stream_new(), consumer = stream_new();
     cudaEvent_t ready = event_new();
     struct door first, second;
@@ -200,9 +187,8 @@ static void a_wait_holds_for_the_record_before_it_alone(void **state)
     assert_cuda(cudaFree(memory));
 }
 
-static void events_order_streams_of_two_devices(void **state)
+TEST(events_order_streams_of_two_devices)
 {
-    (void)state;
     cudaStream_t here = stream_new();
     uint32_t *const memory = device_new(4);
     cudaEvent_t event = event_new();
@@ -228,9 +214,8 @@ static void events_order_streams_of_two_devices(void **state)
     assert_cuda(cudaFree(copy));
 }
 
-static void time_lies_between_timed_events_that_passed(void **state)
+TEST(time_lies_between_timed_events_that_passed)
 {
-    (void)state;
     cudaStream_t stream = stream_new();
     cudaEvent_t untimed = event_new(), start, end;
     uint32_t *const memory = device_new(4);
@@ -263,9 +248,8 @@ static void time_lies_between_timed_events_that_passed(void **state)
     assert_cuda(cudaFree(memory));
 }
 
-static void a_destroyed_stream_finishes_its_work(void **state)
+TEST(a_destroyed_stream_finishes_its_work)
 {
-    (void)state;
     struct door door;
     cudaStream_t stream = stream_new();
     uint32_t *const memory = device_new(4);
@@ -281,9 +265,8 @@ static void a_destroyed_stream_finishes_its_work(void **state)
     assert_cuda(cudaFree(memory));
 }
 
-static void null_handles_are_errors_and_no_crash(void **state)
+TEST(null_handles_are_errors_and_no_crash)
 {
-    (void)state;
     cudaStream_t stream = stream_new();
     assert_int_equal(cudaStreamDestroy(NULL), cudaErrorInvalidResourceHandle);
     assert_int_equal(cudaEventDestroy(NULL), cudaErrorInvalidResourceHandle);
@@ -305,9 +288,8 @@ static void null_handles_are_errors_and_no_crash(void **state)
 
 /* ---- failures ---- */
 
-static void calls_fail_by_number(void **state)
+TEST(calls_fail_by_number)
 {
-    (void)state;
     void *memory;
     sim_calls_clear();
     sim_fail("cudaMalloc", 2, cudaErrorMemoryAllocation);
@@ -338,9 +320,8 @@ static void *allocate_twice(void *arg)
     return NULL;
 }
 
-static void calls_block_by_number_until_all_are_let_go(void **state)
+TEST(calls_block_by_number_until_all_are_let_go)
 {
-    (void)state;
     pthread_t thread;
     atomic_int done = 0;
     sim_block("cudaMalloc", 2);
@@ -355,9 +336,8 @@ static void calls_block_by_number_until_all_are_let_go(void **state)
     assert_int_equal(atomic_load(&done), 2);
 }
 
-static void a_kernel_that_blocks_holds_up_its_stream_alone(void **state)
+TEST(a_kernel_that_blocks_holds_up_its_stream_alone)
 {
-    (void)state;
     cudaStream_t stuck = stream_new(), other = stream_new();
     uint32_t *const memory = device_new(2 * sizeof(*memory));
     sim_calls_clear();
@@ -380,22 +360,6 @@ static void a_kernel_that_blocks_holds_up_its_stream_alone(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_are_as_many_devices_as_set_up),
-        cmocka_unit_test(memory_is_limited_and_full_of_nans_until_written),
-        cmocka_unit_test(pointers_know_where_they_point),
-        cmocka_unit_test(peer_access_is_enabled_once_and_only_where_there_is_any),
-        cmocka_unit_test(only_pinned_copies_run_beside_the_caller),
-        cmocka_unit_test(a_memset_does_not_wait_and_other_streams_do_not_wait_for_it),
-        cmocka_unit_test(a_wait_holds_for_the_record_before_it_alone),
-        cmocka_unit_test(events_order_streams_of_two_devices),
-        cmocka_unit_test(time_lies_between_timed_events_that_passed),
-        cmocka_unit_test(a_destroyed_stream_finishes_its_work),
-        cmocka_unit_test(null_handles_are_errors_and_no_crash),
-        cmocka_unit_test(calls_fail_by_number),
-        cmocka_unit_test(calls_block_by_number_until_all_are_let_go),
-        cmocka_unit_test(a_kernel_that_blocks_holds_up_its_stream_alone),
-    };
     sim_setup(2, 64 << 20);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

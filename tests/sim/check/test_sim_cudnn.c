@@ -1,19 +1,13 @@
 /* Tests of the simulated cuDNN: it computes what the graph says, and its numbers show when an
  * engine was taken that must not be. Inputs are so coarse that sums are exact in any order, so
  * results are compared bit by bit with a plain loop. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/helpers/test.h"
 #include "tests/sim/check/sim_cudnn_fixture.h"
 #include "tests/sim/sim_values.h"
 
@@ -21,7 +15,7 @@
 
 static const int64_t exact[] = { SIM_ENGINE_PLAIN, SIM_ENGINE_COMPILED, SIM_ENGINE_TILED, SIM_ENGINE_REVERSED };
 
-static void every_pass_is_the_plain_sum_rounded_once(void **state)
+BENCH_TEST(every_pass_is_the_plain_sum_rounded_once)
 {
     for (size_t i = 0; i < SHAPES; i++)
         for (int pass = 0; pass < PASSES; pass++)
@@ -32,7 +26,7 @@ static void every_pass_is_the_plain_sum_rounded_once(void **state)
                 }
 }
 
-static void layouts_are_what_the_strides_say(void **state)
+BENCH_TEST(layouts_are_what_the_strides_say)
 {
     for (int planar = X; planar <= Y; planar++)
         for (int pass = 0; pass < PASSES; pass++) {
@@ -42,7 +36,7 @@ static void layouts_are_what_the_strides_say(void **state)
         }
 }
 
-static void bias_and_relu_are_added_before_rounding(void **state)
+BENCH_TEST(bias_and_relu_are_added_before_rounding)
 {
     struct bench *bench = *state;
     for (size_t type = 0; type < TYPES; type++)
@@ -62,7 +56,7 @@ static void bias_and_relu_are_added_before_rounding(void **state)
         }
 }
 
-static void alpha_and_beta_scale_the_sum_and_what_was_there(void **state)
+BENCH_TEST(alpha_and_beta_scale_the_sum_and_what_was_there)
 {
     struct bench *bench = *state;
     struct wish wish = wish_for(&shapes[1], DATA, CUDNN_DATA_FLOAT);
@@ -77,7 +71,7 @@ static void alpha_and_beta_scale_the_sum_and_what_was_there(void **state)
     free(sums);
 }
 
-static void an_engine_on_tensor_cores_rounds_float_inputs_to_tf32(void **state)
+BENCH_TEST(an_engine_on_tensor_cores_rounds_float_inputs_to_tf32)
 {
     for (int pass = 0; pass < PASSES; pass++) {
         const struct wish wish = wish_for(&shapes[3], (enum pass)pass, CUDNN_DATA_FLOAT);
@@ -89,7 +83,7 @@ static void an_engine_on_tensor_cores_rounds_float_inputs_to_tf32(void **state)
     assert_int_equal(errors_of(*state, &half, SIM_ENGINE_TENSOR, false, false), 0);
 }
 
-static void engines_that_must_not_be_taken_show_in_the_numbers(void **state)
+BENCH_TEST(engines_that_must_not_be_taken_show_in_the_numbers)
 {
     struct bench *bench = *state;
     for (size_t type = 0; type < TYPES; type++) {
@@ -106,7 +100,7 @@ static void engines_that_must_not_be_taken_show_in_the_numbers(void **state)
     }
 }
 
-static void sums_in_another_order_differ_in_the_last_bits(void **state)
+BENCH_TEST(sums_in_another_order_differ_in_the_last_bits)
 {
     struct bench *bench = *state;
     const struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_FLOAT);
@@ -124,7 +118,7 @@ static void sums_in_another_order_differ_in_the_last_bits(void **state)
     assert_memory_not_equal(before, bench->memory[Y], bytes);
 }
 
-static void the_whole_workspace_is_overwritten_and_nothing_behind_it(void **state)
+BENCH_TEST(the_whole_workspace_is_overwritten_and_nothing_behind_it)
 {
     struct bench *bench = *state;
     struct parts parts = { .count = 0 };
@@ -166,7 +160,7 @@ static cudnnStatus_t execute_status(const struct bench *bench, const struct bind
     return status;
 }
 
-static void every_tensor_wants_an_aligned_pointer_and_the_plan_its_workspace(void **state)
+BENCH_TEST(every_tensor_wants_an_aligned_pointer_and_the_plan_its_workspace)
 {
     struct bench *bench = *state;
     struct binding binding = binding_of(bench);
@@ -187,12 +181,11 @@ static void every_tensor_wants_an_aligned_pointer_and_the_plan_its_workspace(voi
     assert_int_equal(execute_status(bench, &binding), CUDNN_STATUS_BAD_PARAM_NULL_POINTER);
 }
 
-static void packs_want_as_many_pointers_as_ids(void **state)
+BENCH_TEST(packs_want_as_many_pointers_as_ids)
 {
     const int64_t ids[2] = { 1, 2 };
     void *pointers[1] = { NULL };
     part pack = part_new(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    (void)state;
     set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 2, ids);
     set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 1, pointers);
     assert_int_equal(cudnnBackendFinalize(pack), CUDNN_STATUS_BAD_PARAM);
@@ -214,7 +207,7 @@ static bool is_fatal(const struct bench *bench, const struct binding *binding)
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
 }
 
-static void memory_that_overlaps_or_is_not_the_devices_ends_the_test(void **state)
+BENCH_TEST(memory_that_overlaps_or_is_not_the_devices_ends_the_test)
 {
     struct bench *bench = *state;
     static unsigned char host[1 << 16] __attribute__((aligned(256)));
@@ -232,7 +225,7 @@ static void memory_that_overlaps_or_is_not_the_devices_ends_the_test(void **stat
     assert_true(is_fatal(bench, &binding));
 }
 
-static void a_recorded_plan_runs_with_every_launch(void **state)
+BENCH_TEST(a_recorded_plan_runs_with_every_launch)
 {
     struct bench *bench = *state;
     struct parts parts = { .count = 0 };
@@ -257,7 +250,7 @@ static void a_recorded_plan_runs_with_every_launch(void **state)
     assert_cuda(cudaGraphDestroy(graph));
 }
 
-static void streams_are_of_the_handles_device(void **state)
+BENCH_TEST(streams_are_of_the_handles_device)
 {
     struct bench *bench = *state;
     cudaStream_t other, got = NULL;
@@ -296,7 +289,7 @@ static cudnnStatus_t plan_of_text(const struct bench *bench, const char *text, i
     return status;
 }
 
-static void a_plan_comes_back_from_its_text(void **state)
+BENCH_TEST(a_plan_comes_back_from_its_text)
 {
     struct bench *bench = *state;
     struct parts parts = { .count = 0 };
@@ -324,7 +317,7 @@ static void a_plan_comes_back_from_its_text(void **state)
     parts_free(&parts);
 }
 
-static void a_damaged_text_is_no_plan(void **state)
+BENCH_TEST(a_damaged_text_is_no_plan)
 {
     struct parts parts = { .count = 0 };
     const struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_HALF);
@@ -344,7 +337,7 @@ static void a_damaged_text_is_no_plan(void **state)
     parts_free(&parts);
 }
 
-static void plans_are_made_for_a_described_device_and_do_not_run(void **state)
+BENCH_TEST(plans_are_made_for_a_described_device_and_do_not_run)
 {
     struct bench *bench = *state;
     struct parts parts = { .count = 0 };
@@ -371,25 +364,4 @@ static void plans_are_made_for_a_described_device_and_do_not_run(void **state)
     parts_free(&parts);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        bench_test(every_pass_is_the_plain_sum_rounded_once),
-        bench_test(layouts_are_what_the_strides_say),
-        bench_test(bias_and_relu_are_added_before_rounding),
-        bench_test(alpha_and_beta_scale_the_sum_and_what_was_there),
-        bench_test(an_engine_on_tensor_cores_rounds_float_inputs_to_tf32),
-        bench_test(engines_that_must_not_be_taken_show_in_the_numbers),
-        bench_test(sums_in_another_order_differ_in_the_last_bits),
-        bench_test(the_whole_workspace_is_overwritten_and_nothing_behind_it),
-        bench_test(every_tensor_wants_an_aligned_pointer_and_the_plan_its_workspace),
-        bench_test(packs_want_as_many_pointers_as_ids),
-        bench_test(memory_that_overlaps_or_is_not_the_devices_ends_the_test),
-        bench_test(a_recorded_plan_runs_with_every_launch),
-        bench_test(streams_are_of_the_handles_device),
-        bench_test(a_plan_comes_back_from_its_text),
-        bench_test(a_damaged_text_is_no_plan),
-        bench_test(plans_are_made_for_a_described_device_and_do_not_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,12 +1,7 @@
 /* Tests of the simulated cuDNN: its heuristics, and that it refuses what the real one refuses. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "tests/helpers/test.h"
 #include "tests/sim/check/sim_cudnn_fixture.h"
 
 /* ---- heuristics and engines ---- */
@@ -60,9 +55,8 @@ static int64_t proposals(const struct wish *wish, cudnnBackendHeurMode_t mode, i
     return count;
 }
 
-static void heuristics_announce_more_engines_than_they_propose(void **state)
+BENCH_TEST(heuristics_announce_more_engines_than_they_propose)
 {
-    (void)state;
     int64_t engines[16];
     const struct wish wish = wish_for(&shapes[0], WEIGHT, CUDNN_DATA_HALF);
     assert_int_equal(proposals(&wish, CUDNN_HEUR_MODE_A, engines), 8);
@@ -71,9 +65,8 @@ static void heuristics_announce_more_engines_than_they_propose(void **state)
     assert_int_equal(engines[0], SIM_ENGINE_PLAIN);
 }
 
-static void engines_tell_what_they_do_in_their_notes(void **state)
+BENCH_TEST(engines_tell_what_they_do_in_their_notes)
 {
-    (void)state;
     for (size_t type = 0; type < TYPES; type++) {
         struct parts parts = { .count = 0 };
         const bool is_float = types[type] == CUDNN_DATA_FLOAT;
@@ -98,12 +91,11 @@ static void engines_tell_what_they_do_in_their_notes(void **state)
     }
 }
 
-static void tests_choose_what_is_not_supported(void **state)
+BENCH_TEST(tests_choose_what_is_not_supported)
 {
     int64_t engines[16];
     struct parts parts = { .count = 0 };
     struct wish plain = wish_for(&shapes[0], FORWARD, CUDNN_DATA_FLOAT), fused = plain;
-    (void)state;
     fused.bias = true;
     sim_cudnn_refuse(SIM_CUDNN_FUSION);
     assert_int_equal(cudnnBackendFinalize(heuristics_start(&parts, graph_new(&parts, &fused), CUDNN_HEUR_MODE_A)),
@@ -121,16 +113,15 @@ static void tests_choose_what_is_not_supported(void **state)
     parts_free(&parts);
 }
 
-static void no_engine_takes_tensors_of_several_types(void **state)
+BENCH_TEST(no_engine_takes_tensors_of_several_types)
 {
     int64_t engines[16];
     struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_HALF);
-    (void)state;
     wish.tensors[W].type = CUDNN_DATA_BFLOAT16;
     assert_int_equal(proposals(&wish, CUDNN_HEUR_MODE_A, engines), 0);
 }
 
-static void some_engines_cannot_be_planned_or_want_much_workspace(void **state)
+BENCH_TEST(some_engines_cannot_be_planned_or_want_much_workspace)
 {
     struct parts parts = { .count = 0 };
     const struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_FLOAT);
@@ -163,12 +154,11 @@ static cudnnStatus_t graph_status(const struct wish *wish)
     return status;
 }
 
-static void attributes_want_their_type_and_number(void **state)
+BENCH_TEST(attributes_want_their_type_and_number)
 {
     const int64_t dims[5] = { 1, 1, 1, 1, 1 };
     int64_t count = -1;
     part tensor = part_new(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    (void)state;
     assert_int_equal(cudnnBackendSetAttribute(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_FLOAT, 4, dims),
                      CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE);
     assert_int_equal(cudnnBackendSetAttribute(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 0, dims),
@@ -190,12 +180,11 @@ static void attributes_want_their_type_and_number(void **state)
                      CUDNN_STATUS_NOT_SUPPORTED);
 }
 
-static void finalised_descriptors_can_be_read_and_not_set(void **state)
+BENCH_TEST(finalised_descriptors_can_be_read_and_not_set)
 {
     const struct wish wish = wish_for(&shapes[1], FORWARD, CUDNN_DATA_FLOAT);
     part tensor = tensor_new(&wish.tensors[X]);
     int64_t dims[8] = { 0 }, count = -1;
-    (void)state;
     assert_int_equal(cudnnBackendSetAttribute(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dims),
                      CUDNN_STATUS_BAD_PARAM);
     assert_int_equal(cudnnBackendFinalize(tensor), CUDNN_STATUS_BAD_PARAM);
@@ -222,11 +211,10 @@ static cudnnStatus_t tensor_status(cudnnBackendAttributeName_t name, cudnnBacken
     return status;
 }
 
-static void tensors_want_positive_dimensions_and_whole_alignments(void **state)
+BENCH_TEST(tensors_want_positive_dimensions_and_whole_alignments)
 {
     const int64_t zero[4] = { 1, 0, 5, 9 }, backwards[4] = { 360, -1, 72, 8 }, odd = 3, good = 4;
     const cudnnDataType_t type = CUDNN_DATA_INT8;
-    (void)state;
     assert_int_equal(tensor_status(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, zero), CUDNN_STATUS_BAD_PARAM);
     assert_int_equal(tensor_status(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, backwards), CUDNN_STATUS_BAD_PARAM);
     assert_int_equal(tensor_status(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 3, zero), CUDNN_STATUS_BAD_PARAM);
@@ -237,9 +225,8 @@ static void tensors_want_positive_dimensions_and_whole_alignments(void **state)
     assert_cudnn(tensor_status(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &good));
 }
 
-static void convolutions_want_dimensions_that_fit(void **state)
+BENCH_TEST(convolutions_want_dimensions_that_fit)
 {
-    (void)state;
     for (int pass = 0; pass < PASSES; pass++)
         for (int id = X; id <= Y; id++)
             for (int dim = 0; dim < 4; dim++) {
@@ -254,16 +241,15 @@ static void convolutions_want_dimensions_that_fit(void **state)
 }
 
 /* Real engines compute it wrongly. */
-static void weight_gradients_of_uneven_padding_are_refused(void **state)
+BENCH_TEST(weight_gradients_of_uneven_padding_are_refused)
 {
-    (void)state;
     struct wish wish = wish_for(&shapes[1], WEIGHT, CUDNN_DATA_FLOAT);
     assert_cudnn(convolution_status(&wish));
     wish.shape.bottom++;        /* room for no other row of windows */
     assert_int_equal(convolution_status(&wish), CUDNN_STATUS_NOT_SUPPORTED);
 }
 
-static void operations_want_all_their_parts_finalised_and_of_the_right_type(void **state)
+BENCH_TEST(operations_want_all_their_parts_finalised_and_of_the_right_type)
 {
     struct parts parts = { .count = 0 };
     const struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_FLOAT);
@@ -272,7 +258,6 @@ static void operations_want_all_their_parts_finalised_and_of_the_right_type(void
     part window = keep(&parts, window_new(&wish.shape));
     const cudnnBackendAttributeName_t x = CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X;
     const double one = 1;
-    (void)state;
     assert_int_equal(cudnnBackendSetAttribute(operation, x, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &open),
                      CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED);
     assert_int_equal(cudnnBackendSetAttribute(operation, x, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &window),
@@ -288,11 +273,10 @@ static void operations_want_all_their_parts_finalised_and_of_the_right_type(void
     parts_free(&parts);
 }
 
-static void graphs_want_distinct_ids_and_virtual_tensors_inside_alone(void **state)
+BENCH_TEST(graphs_want_distinct_ids_and_virtual_tensors_inside_alone)
 {
     const struct wish good = wish_for(&shapes[0], FORWARD, CUDNN_DATA_HALF);
     struct wish wish = good;
-    (void)state;
     assert_cudnn(graph_status(&wish));
     wish.tensors[Y].id = X;
     assert_int_equal(graph_status(&wish), CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES);
@@ -312,15 +296,14 @@ static void graphs_want_distinct_ids_and_virtual_tensors_inside_alone(void **sta
     assert_int_equal(graph_status(&wish), CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN);
 }
 
-static void a_gradient_is_a_graph_of_its_own(void **state)
+BENCH_TEST(a_gradient_is_a_graph_of_its_own)
 {
     struct wish wish = wish_for(&shapes[0], WEIGHT, CUDNN_DATA_HALF);
-    (void)state;
     wish.bias = true;
     assert_int_equal(graph_status(&wish), CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN);
 }
 
-static void plans_want_a_device_and_a_configuration(void **state)
+BENCH_TEST(plans_want_a_device_and_a_configuration)
 {
     struct parts parts = { .count = 0 };
     const struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_FLOAT);
@@ -334,11 +317,10 @@ static void plans_want_a_device_and_a_configuration(void **state)
 
 /* ---- failures on demand ---- */
 
-static void calls_fail_when_wanted_and_say_why(void **state)
+BENCH_TEST(calls_fail_when_wanted_and_say_why)
 {
     char message[64];
     part made = NULL;
-    (void)state;
     sim_fail("cudnnBackendCreateDescriptor", 2, CUDNN_STATUS_INTERNAL_ERROR);
     assert_cudnn(cudnnBackendCreateDescriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR, &made));
     part_free(made);
@@ -355,24 +337,4 @@ static void calls_fail_when_wanted_and_say_why(void **state)
     assert_int_equal(cudnnGetVersion(), CUDNN_VERSION);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        bench_test(heuristics_announce_more_engines_than_they_propose),
-        bench_test(engines_tell_what_they_do_in_their_notes),
-        bench_test(tests_choose_what_is_not_supported),
-        bench_test(no_engine_takes_tensors_of_several_types),
-        bench_test(some_engines_cannot_be_planned_or_want_much_workspace),
-        bench_test(attributes_want_their_type_and_number),
-        bench_test(finalised_descriptors_can_be_read_and_not_set),
-        bench_test(tensors_want_positive_dimensions_and_whole_alignments),
-        bench_test(convolutions_want_dimensions_that_fit),
-        bench_test(weight_gradients_of_uneven_padding_are_refused),
-        bench_test(operations_want_all_their_parts_finalised_and_of_the_right_type),
-        bench_test(graphs_want_distinct_ids_and_virtual_tensors_inside_alone),
-        bench_test(a_gradient_is_a_graph_of_its_own),
-        bench_test(plans_want_a_device_and_a_configuration),
-        bench_test(calls_fail_when_wanted_and_say_why),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,19 +1,12 @@
 /* Tests of the simulated stream capture and graphs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
+#include <stdbool.h>
 
+#include "tests/helpers/test.h"
 #include "tests/sim/check/sim_fixture.h"
 
-static void a_captured_stream_runs_at_the_launches_of_its_graph_only(void **state)
+TEST(a_captured_stream_runs_at_the_launches_of_its_graph_only)
 {
-    (void)state;
     cudaStream_t stream = stream_new();
     uint32_t *const memory = device_new(4);
     enum cudaStreamCaptureStatus status;
@@ -76,9 +69,8 @@ static cudaError_t call_pageable(struct forbidden *with)
     return cudaMemcpyAsync(with->memory, &with->pageable, 4, cudaMemcpyHostToDevice, with->stream);
 }
 
-static void calls_that_capture_forbids_spoil_it(void **state)
+TEST(calls_that_capture_forbids_spoil_it)
 {
-    (void)state;
     static const struct { cudaError_t (*call)(struct forbidden *with); cudaError_t status; } calls[] = {
         { call_malloc, cudaErrorStreamCaptureUnsupported },
         { call_host_alloc, cudaErrorStreamCaptureUnsupported },
@@ -128,9 +120,8 @@ static void *end_beside(void *stream)
     return cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureWrongThread ? stream : NULL;
 }
 
-static void another_thread_neither_spoils_nor_ends_a_capture(void **state)
+TEST(another_thread_neither_spoils_nor_ends_a_capture)
 {
-    (void)state;
     cudaStream_t stream = stream_new();
     pthread_t thread;
     void *good;
@@ -149,11 +140,6 @@ static void another_thread_neither_spoils_nor_ends_a_capture(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_captured_stream_runs_at_the_launches_of_its_graph_only),
-        cmocka_unit_test(calls_that_capture_forbids_spoil_it),
-        cmocka_unit_test(another_thread_neither_spoils_nor_ends_a_capture),
-    };
     sim_setup(2, 64 << 20);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,20 +1,13 @@
 /* Tests of kernels on the simulated CUDA: every thread runs, barriers and shuffles are what they
  * are on a device, and results that depend on an order show. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
+#include <stdbool.h>
 
+#include "tests/helpers/test.h"
 #include "tests/sim/check/sim_fixture.h"
 
-static void every_thread_of_every_block_runs_once(void **state)
+TEST(every_thread_of_every_block_runs_once)
 {
-    (void)state;
     enum { COUNT = 2 * 3 * 2 * 4 * 3 * 2 };
     cudaStream_t stream = stream_new();
     float *const in = device_new(COUNT * sizeof(float)), *const out = device_new(COUNT * sizeof(float));
@@ -64,18 +57,16 @@ static void sum_once(uint32_t threads, uint32_t count)
     assert_cuda(cudaStreamDestroy(stream));
 }
 
-static void threads_of_a_block_meet_at_barriers_and_shuffles(void **state)
+TEST(threads_of_a_block_meet_at_barriers_and_shuffles)
 {
-    (void)state;
     sum_once(32, 1);
     sum_once(32, 77);
     sum_once(256, 5000);
     sum_once(1024, 2049);
 }
 
-static void lanes_give_each_other_their_values(void **state)
+TEST(lanes_give_each_other_their_values)
 {
-    (void)state;
     cudaStream_t stream = stream_new();
     uint32_t *const all = device_new(3 * 32 * sizeof(*all));
     for (int launch = 0; launch < 2; launch++) {
@@ -90,9 +81,8 @@ static void lanes_give_each_other_their_values(void **state)
     assert_cuda(cudaStreamDestroy(stream));
 }
 
-static void narrow_types_round_as_on_the_device(void **state)
+TEST(narrow_types_round_as_on_the_device)
 {
-    (void)state;
     static const float in[] = { 0, -1, 1.0f / 3, 65504, 65520, 1e-8f, 3.1415927f };
     static const float fp16[] = { 0, -1, 0.33325195f, 65504, INFINITY, 0, 3.140625f };
     static const float bf16[] = { 0, -1, 0.33398438f, 65536, 65536, 1.0011718e-8f, 3.140625f };
@@ -112,9 +102,8 @@ static void narrow_types_round_as_on_the_device(void **state)
     assert_cuda(cudaStreamDestroy(stream));
 }
 
-static void dependence_on_the_order_of_blocks_and_threads_shows(void **state)
+TEST(dependence_on_the_order_of_blocks_and_threads_shows)
 {
-    (void)state;
     cudaStream_t stream = stream_new();
     uint32_t *const memory = device_new(64 * sizeof(*memory));
     uint32_t found[2];
@@ -138,9 +127,8 @@ static void dependence_on_the_order_of_blocks_and_threads_shows(void **state)
     assert_cuda(cudaStreamDestroy(stream));
 }
 
-static void two_streams_run_kernels_with_barriers_at_once(void **state)
+TEST(two_streams_run_kernels_with_barriers_at_once)
 {
-    (void)state;
     enum { COUNT = 600, LAUNCHES = 20 };
     cudaStream_t streams[2] = { stream_new(), stream_new() };
     float *memory[2];
@@ -163,9 +151,8 @@ static void two_streams_run_kernels_with_barriers_at_once(void **state)
     }
 }
 
-static void numbers_of_32_bits_and_of_more_are_divided_alike(void **state)
+TEST(numbers_of_32_bits_and_of_more_are_divided_alike)
 {
-    (void)state;
     static const size_t numbers[] = { 0, 1, 7, 4294967294u, 4294967295u, 4294967296u, 4294967301u, (size_t)1 << 40 };
     static const uint32_t by[] = { 1, 2, 3, 7, 4294967295u };
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
@@ -178,15 +165,6 @@ static void numbers_of_32_bits_and_of_more_are_divided_alike(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_thread_of_every_block_runs_once),
-        cmocka_unit_test(threads_of_a_block_meet_at_barriers_and_shuffles),
-        cmocka_unit_test(lanes_give_each_other_their_values),
-        cmocka_unit_test(narrow_types_round_as_on_the_device),
-        cmocka_unit_test(dependence_on_the_order_of_blocks_and_threads_shows),
-        cmocka_unit_test(numbers_of_32_bits_and_of_more_are_divided_alike),
-        cmocka_unit_test(two_streams_run_kernels_with_barriers_at_once),
-    };
     sim_setup(2, 64 << 20);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

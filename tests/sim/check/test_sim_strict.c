@@ -1,18 +1,12 @@
 /* Tests of what the simulated CUDA does not let pass: the program is run again for each mistake,
  * which has to end it with a message. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/helpers/test.h"
 #include "tests/sim/check/sim_fixture.h"
 
 static const char *program;     /* this one */
@@ -173,9 +167,8 @@ static int run_death(const char *name, char *text, size_t text_size)
     return status;
 }
 
-static void mistakes_end_the_test_with_a_message(void **state)
+TEST(mistakes_end_the_test_with_a_message)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(deaths) / sizeof(*deaths); i++) {
         char text[8192];
         const int status = run_death(deaths[i].name, text, sizeof(text));
@@ -186,9 +179,8 @@ static void mistakes_end_the_test_with_a_message(void **state)
     }
 }
 
-static void the_environment_sets_devices_and_failures(void **state)
+TEST(the_environment_sets_devices_and_failures)
 {
-    (void)state;
     char text[8192];
     assert_int_equal(setenv("SIM_DEVICES", "0", 1), 0);
     assert_int_equal(WEXITSTATUS(run_death("environment", text, sizeof(text))), 10 + cudaErrorNoDevice);
@@ -214,10 +206,6 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "--die") == 0)
         return die(argv[2]);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mistakes_end_the_test_with_a_message),
-        cmocka_unit_test(the_environment_sets_devices_and_failures),
-    };
     program = argv[0];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* Tests of what is compared: keys, values, products. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <string.h>
 
+#include "tests/helpers/test.h"
 #include "tools/compare/axes.h"
 #include "tools/trial/trial.h"
 
@@ -38,9 +32,8 @@ static int add(const char *text)
     return axes_add(&axes, text, &settings, &problems);
 }
 
-static void a_key_that_is_one_of_its_kind_needs_no_section(void **state)
+TEST_WITH(a_key_that_is_one_of_its_kind_needs_no_section, set_up, tear_down)
 {
-    (void)state;
     for (const struct option_row *row = option_table; row->key != NULL; row++) {
         char text[160], full[128];
         size_t same = 0;
@@ -58,16 +51,15 @@ static void a_key_that_is_one_of_its_kind_needs_no_section(void **state)
     }
 }
 
-static void says_which_keys_a_short_name_may_be(void **state)
+TEST_WITH(says_which_keys_a_short_name_may_be, set_up, tear_down)
 {
-    (void)state;
     assert_int_equal(add("name=a,b"), -EINVAL);
     assert_string_equal(problems.lines[0], "--compare: 'name' may be run.name or model.name");
     assert_int_equal(add("model.name=a,b"), 0);
     assert_string_equal(axes.axes[0].name, "model.name");
 }
 
-static void refuses_what_is_no_key_or_not_to_vary(void **state)
+TEST_WITH(refuses_what_is_no_key_or_not_to_vary, set_up, tear_down)
 {
     static const struct { const char *text, *says; } refused[] = {
         { "towers", "wants a key and its values" }, { "=1", "wants a key and its values" },
@@ -75,7 +67,6 @@ static void refuses_what_is_no_key_or_not_to_vary(void **state)
         { "input.towers=1,2", "belongs in [devices]" }, { "train.steps=1,2", "is the same in all variants" },
         { "run.dir=a,b", "is the same in all variants" },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
         assert_int_equal(add(refused[i].text), -EINVAL);
         assert_int_equal(problems.count, i + 1);
@@ -83,9 +74,8 @@ static void refuses_what_is_no_key_or_not_to_vary(void **state)
     }
 }
 
-static void values_are_what_stands_between_commas(void **state)
+TEST_WITH(values_are_what_stands_between_commas, set_up, tear_down)
 {
-    (void)state;
     assert_int_equal(add("devices.list=0,0\\,1,,2\\,\\x"), 0);
     assert_int_equal(axes.axes[0].count, 4);
     assert_string_equal(axes.axes[0].values[0], "0");
@@ -98,14 +88,13 @@ static void values_are_what_stands_between_commas(void **state)
     assert_string_equal(axes.axes[0].values[4], "3");
 }
 
-static void variants_are_all_combinations(void **state)
+TEST_WITH(variants_are_all_combinations, set_up, tear_down)
 {
     static const char *const names[] = {
         "towers=1 source=real layout=x", "towers=1 source=cached layout=x", "towers=1 source=synthetic layout=x",
         "towers=2 source=real layout=x", "towers=2 source=cached layout=x", "towers=2 source=synthetic layout=x",
     };
     char name[64];
-    (void)state;
     assert_int_equal(axes_variants(&axes), 1);
     assert_int_equal(add("towers=1,2") + add("source=real,cached,synthetic") + add("layout=x"), 0);
     assert_int_equal(axes_variants(&axes), 6);
@@ -118,12 +107,11 @@ static void variants_are_all_combinations(void **state)
 }
 
 /* In front of ways of working together, unless towers are compared themselves, or there is one anyhow. */
-static void one_tower_alone_comes_first(void **state)
+TEST_WITH(one_tower_alone_comes_first, set_up, tear_down)
 {
     static const char *const names[] = { "one tower", "mode=replicated sync.every=1", "mode=replicated sync.every=5",
                                          "mode=averaging sync.every=1", "mode=averaging sync.every=5" };
     char name[64];
-    (void)state;
     assert_int_equal(add("sync.mode=replicated,averaging") + add("sync.every=1,5"), 0);
     axes_add_one_tower(&axes, &settings);
     assert_int_equal(axes_variants(&axes), 4);
@@ -142,11 +130,10 @@ static void one_tower_alone_comes_first(void **state)
     assert_int_equal(axes_variants(&axes), 8);
 }
 
-static void counts_no_more_variants_than_can_be(void **state)
+TEST_WITH(counts_no_more_variants_than_can_be, set_up, tear_down)
 {
     static const char *const keys[] = { "towers", "source", "layout", "precision", "crop", "flip", "seed", "pad" };
     char text[2048];
-    (void)state;
     for (size_t i = 0; i < AXES_MAX; i++) {
         size_t used = (size_t)snprintf(text, sizeof(text), "%s=0", keys[i]);
         while (used < 1000)
@@ -159,18 +146,4 @@ static void counts_no_more_variants_than_can_be(void **state)
     assert_int_equal(add("towers=1"), 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        TEST(a_key_that_is_one_of_its_kind_needs_no_section),
-        TEST(says_which_keys_a_short_name_may_be),
-        TEST(refuses_what_is_no_key_or_not_to_vary),
-        TEST(values_are_what_stands_between_commas),
-        TEST(variants_are_all_combinations),
-        TEST(one_tower_alone_comes_first),
-        TEST(counts_no_more_variants_than_can_be),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

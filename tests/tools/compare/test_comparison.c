@@ -1,17 +1,11 @@
 /* Tests of what trials come to, and of how it is told. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/helpers/test.h"
 #include "tools/compare/compare_report.h"
 #include "tools/compare/comparison.h"
 
@@ -62,10 +56,9 @@ static void assert_spread(struct spread spread, double median, double least, dou
     assert_true(spread.median == median && spread.least == least && spread.most == most);
 }
 
-static void a_spread_is_the_median_and_the_range(void **state)
+TEST_WITH(a_spread_is_the_median_and_the_range, set_up, tear_down)
 {
     static const double values[] = { 5, 1, NAN, 4, 2 }, none[] = { NAN, INFINITY };
-    (void)state;
     assert_spread(spread_of(values, 1), 5, 5, 5);
     assert_spread(spread_of(values, 2), 3, 1, 5);
     assert_spread(spread_of(values, 3), 3, 1, 5);
@@ -74,25 +67,22 @@ static void a_spread_is_the_median_and_the_range(void **state)
     assert_true(isnan(spread_of(none, 2).median) && isnan(spread_of(none, 0).most));
 }
 
-static void a_drift_of_the_machine_changes_no_speed_up(void **state)
+TEST_WITH(a_drift_of_the_machine_changes_no_speed_up, set_up, tear_down)
 {
-    (void)state;
     assert_spread(comparison_spread(&comparison, 1, MEASURE_SPEED), 240, 200, 400);
     for (uint32_t v = 0; v < VARIANTS; v++)
         assert_spread(comparison_spread(&comparison, v, MEASURE_SPEED_UP), v + 1, v + 1, v + 1);
 }
 
-static void efficiency_is_of_other_numbers_of_towers(void **state)
+TEST_WITH(efficiency_is_of_other_numbers_of_towers, set_up, tear_down)
 {
-    (void)state;
     assert_true(isnan(comparison_efficiency(&comparison, 0)));
     assert_true(comparison_efficiency(&comparison, 1) == 1);
     assert_true(comparison_efficiency(&comparison, 2) == 1.5);
 }
 
-static void losses_are_compared_after_equal_samples_only(void **state)
+TEST_WITH(losses_are_compared_after_equal_samples_only, set_up, tear_down)
 {
-    (void)state;
     assert_true(comparison_has_equal_samples(&comparison));
     assert_true(comparison_spread(&comparison, 2, MEASURE_LOSS).median == 2.5);
     assert_true(comparison_spread(&comparison, 2, MEASURE_ACCURACY).median == 0.75);
@@ -144,9 +134,8 @@ static void assert_narrow(const char *text)
         assert_true(strcspn(line, "\n") <= 80);
 }
 
-static void the_table_tells_all_in_80_columns(void **state)
+TEST_WITH(the_table_tells_all_in_80_columns, set_up, tear_down)
 {
-    (void)state;
     char *text = printed(compare_report_table);
     assert_narrow(text);
     assert_line(text, "towers", "images/s     +/-  speed-up  efficiency  accuracy    loss");
@@ -176,9 +165,8 @@ static void the_table_tells_all_in_80_columns(void **state)
 }
 
 /* Names of columns and their numbers have a blank between them, whatever they are. */
-static void columns_never_collide(void **state)
+TEST_WITH(columns_never_collide, set_up, tear_down)
 {
-    (void)state;
     for (int exponent = -12; exponent <= 12; exponent++) {
         for (size_t i = 0; i < VARIANTS * ROUNDS; i++) {
             const double size = 9.87654321 * pow(10, exponent) * (1 + (double)i);
@@ -201,9 +189,8 @@ static void columns_never_collide(void **state)
     }
 }
 
-static void long_values_stand_above_their_numbers(void **state)
+TEST_WITH(long_values_stand_above_their_numbers, set_up, tear_down)
 {
-    (void)state;
     axes_release(&axes);
     assert_int_equal(axes_add(&axes, "data.train=a file that has a long name,\xc3\xa4\x1b,", &settings, &problems), 0);
     char *const text = printed(compare_report_table);
@@ -215,9 +202,8 @@ static void long_values_stand_above_their_numbers(void **state)
     free(text);
 }
 
-static void csv_has_a_row_for_each_variant(void **state)
+TEST_WITH(csv_has_a_row_for_each_variant, set_up, tear_down)
 {
-    (void)state;
     axes_release(&axes);
     assert_int_equal(axes_add(&axes, "list=0\\,1,\"a\",b", &settings, &problems), 0);
     char *const text = printed(compare_report_csv);
@@ -228,9 +214,8 @@ static void csv_has_a_row_for_each_variant(void **state)
     free(text);
 }
 
-static void json_has_every_round(void **state)
+TEST_WITH(json_has_every_round, set_up, tear_down)
 {
-    (void)state;
     char *const text = printed(json_report);
     json_t *const object = json_loads(text, 0, NULL);
     assert_non_null(object);
@@ -248,20 +233,4 @@ static void json_has_every_round(void **state)
     free(text);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        TEST(a_spread_is_the_median_and_the_range),
-        TEST(a_drift_of_the_machine_changes_no_speed_up),
-        TEST(efficiency_is_of_other_numbers_of_towers),
-        TEST(losses_are_compared_after_equal_samples_only),
-        TEST(the_table_tells_all_in_80_columns),
-        TEST(columns_never_collide),
-        TEST(long_values_stand_above_their_numbers),
-        TEST(csv_has_a_row_for_each_variant),
-        TEST(json_has_every_round),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

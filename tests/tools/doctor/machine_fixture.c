@@ -1,19 +1,13 @@
 /* Machines of files. */
 #include "tests/tools/doctor/machine_fixture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "stage/text/cpu_list.h"
 #include "tests/helpers/file_fixture.h"
+#include "tests/helpers/test.h"
 
 struct machine machine;
 struct findings findings;

@@ -1,13 +1,7 @@
 /* Tests of what is found about cores, on machines of files. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 
+#include "tests/helpers/test.h"
 #include "tests/tools/doctor/machine_fixture.h"
 #include "tools/doctor/topics.h"
 
@@ -24,9 +18,8 @@ static void put_cpus(int count, bool has_siblings)
     }
 }
 
-static void a_machine_that_tells_nothing_is_told_of_all_the_same(void **state)
+TEST_WITH(a_machine_that_tells_nothing_is_told_of_all_the_same, machine_make, machine_remove)
 {
-    (void)state;
     topic_cores(&findings, &machine);
     expect_finding("cores", "usable", JUDGEMENT_FINE, "4 CPUs (0-3)", "");
     expect_finding("cores", "quota", JUDGEMENT_FINE, "none", "");
@@ -36,9 +29,8 @@ static void a_machine_that_tells_nothing_is_told_of_all_the_same(void **state)
     expect_none("cores", "run");
 }
 
-static void cpus_that_may_not_be_used_are_noted(void **state)
+TEST_WITH(cpus_that_may_not_be_used_are_noted, machine_make, machine_remove)
 {
-    (void)state;
     put_cpus(4, false);
     topic_cores(&findings, &machine);
     expect_finding("cores", "usable", JUDGEMENT_FINE, "4 of 4 CPUs (0-3)", "");
@@ -49,9 +41,8 @@ static void cpus_that_may_not_be_used_are_noted(void **state)
     expect_finding("cores", "usable", JUDGEMENT_NOTE, "2 of 4 CPUs (1-2)", "taskset");
 }
 
-static void a_quota_below_the_cpus_is_warned_of(void **state)
+TEST_WITH(a_quota_below_the_cpus_is_warned_of, machine_make, machine_remove)
 {
-    (void)state;
     machine_put("0::/job\n", "proc/self/cgroup");
     machine_put("400000 100000\n", "sys/fs/cgroup/job/cpu.max");
     topic_cores(&findings, &machine);
@@ -68,9 +59,8 @@ static void a_quota_below_the_cpus_is_warned_of(void **state)
     expect_finding("cores", "quota", JUDGEMENT_WARN, "the time of 0.5 CPUs", "to 1 each");
 }
 
-static void two_threads_of_a_core_are_noted_where_the_cpu_computes(void **state)
+TEST_WITH(two_threads_of_a_core_are_noted_where_the_cpu_computes, machine_make, machine_remove)
 {
-    (void)state;
     put_cpus(4, true);
     topic_cores(&findings, &machine);
     expect_finding("cores", "threads", JUDGEMENT_NOTE, "the 4 CPUs are 2 cores", "devices.threads_per_tower = 2");
@@ -95,9 +85,8 @@ static void put_frequency(const char *driver, const char *governor, const char *
     }
 }
 
-static void a_governor_that_keeps_frequencies_low_is_warned_of(void **state)
+TEST_WITH(a_governor_that_keeps_frequencies_low_is_warned_of, machine_make, machine_remove)
 {
-    (void)state;
     put_frequency("acpi-cpufreq\n", "powersave\n", "3500000\n");
     topic_cores(&findings, &machine);
     expect_finding("cores", "frequency", JUDGEMENT_WARN, "up to 3.5 GHz, kept at the lowest", "4 CPUs run");
@@ -111,9 +100,8 @@ static void a_governor_that_keeps_frequencies_low_is_warned_of(void **state)
     expect_finding("cores", "frequency", JUDGEMENT_NOTE, "up to 2.0 GHz", "scaling_max_freq");
 }
 
-static void cpus_on_two_nodes_are_noted(void **state)
+TEST_WITH(cpus_on_two_nodes_are_noted, machine_make, machine_remove)
 {
-    (void)state;
     machine_put("0-1\n", "sys/devices/system/node/online");
     machine_put("0-3\n", "sys/devices/system/node/node0/cpulist");
     machine_put("4-7\n", "sys/devices/system/node/node1/cpulist");
@@ -140,9 +128,8 @@ static void judge_run(uint32_t towers, int64_t threads, int64_t decoders)
     topic_cores(&findings, &machine);
 }
 
-static void more_threads_than_cpus_are_warned_of(void **state)
+TEST_WITH(more_threads_than_cpus_are_warned_of, machine_make, machine_remove)
 {
-    (void)state;
     judge_run(2, 2, 2);
     expect_finding("cores", "run", JUDGEMENT_FINE, "4 threads compute, 2 decode, on 4 CPUs", "");
     judge_run(2, 3, 2);
@@ -153,9 +140,8 @@ static void more_threads_than_cpus_are_warned_of(void **state)
     expect_finding("cores", "run", JUDGEMENT_NOTE, "4 threads compute, 5 decode", "input.decode_threads = 4");
 }
 
-static void what_others_use_is_told_in_shares_of_the_cpus(void **state)
+TEST_WITH(what_others_use_is_told_in_shares_of_the_cpus, machine_make, machine_remove)
 {
-    (void)state;
     machine_put("cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 100 0 0 900 0 0 0 0 0 0\ncpu3 0 0 0 1000 0 0 0 0 0 0\n", "proc/stat");
     const struct cpu_times before = cpu_times_read(machine.root, &machine.cpus);
     assert_int_equal(before.all, 2000);
@@ -173,19 +159,4 @@ static void what_others_use_is_told_in_shares_of_the_cpus(void **state)
     expect_finding("cores", "stolen", JUDGEMENT_WARN, "10 %", "host");
 }
 
-#define MACHINE_TEST(name) cmocka_unit_test_setup_teardown(name, machine_make, machine_remove)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        MACHINE_TEST(a_machine_that_tells_nothing_is_told_of_all_the_same),
-        MACHINE_TEST(cpus_that_may_not_be_used_are_noted),
-        MACHINE_TEST(a_quota_below_the_cpus_is_warned_of),
-        MACHINE_TEST(two_threads_of_a_core_are_noted_where_the_cpu_computes),
-        MACHINE_TEST(a_governor_that_keeps_frequencies_low_is_warned_of),
-        MACHINE_TEST(cpus_on_two_nodes_are_noted),
-        MACHINE_TEST(more_threads_than_cpus_are_warned_of),
-        MACHINE_TEST(what_others_use_is_told_in_shares_of_the_cpus),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

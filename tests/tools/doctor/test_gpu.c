@@ -1,13 +1,7 @@
 /* Tests of what is found about GPUs: every judgement of one, of copies between them, and of where there are none. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 
+#include "tests/helpers/test.h"
 #include "tests/tools/doctor/machine_fixture.h"
 #include "tools/doctor/gpu.h"
 #include "tools/doctor/nvml_api.h"
@@ -38,18 +32,16 @@ static void look(const struct gpu *gpu)
     gpu_add(&findings, &machine, gpu);
 }
 
-static void a_gpu_that_nothing_else_is_known_of_is_named(void **state)
+TEST_WITH(a_gpu_that_nothing_else_is_known_of_is_named, machine_make, machine_remove)
 {
-    (void)state;
     const struct gpu gpu = make_gpu();
     look(&gpu);
     expect_finding("gpu", "device", JUDGEMENT_FINE, "1: A GPU, 80.0 GiB, compute capability 9.0, at " BUS, "");
     assert_int_equal(findings.count, 1);
 }
 
-static void a_gpu_without_faults_is_fine(void **state)
+TEST_WITH(a_gpu_without_faults_is_fine, machine_make, machine_remove)
 {
-    (void)state;
     struct gpu gpu = make_gpu();
     gpu.before = gpu.after = make_state();
     gpu.copy_bytes_per_second = 55e9;
@@ -63,9 +55,8 @@ static void a_gpu_without_faults_is_fine(void **state)
     assert_int_equal(findings_count(&findings, JUDGEMENT_FINE), findings.count);
 }
 
-static void every_cause_of_low_clocks_has_its_advice(void **state)
+TEST_WITH(every_cause_of_low_clocks_has_its_advice, machine_make, machine_remove)
 {
-    (void)state;
     static const struct { uint64_t reason; enum judgement judgement; const char *advice; } causes[] = {
         { NVML_REASON_HOT, JUDGEMENT_WARN, "too hot" },
         { NVML_REASON_WARM, JUDGEMENT_WARN, "near its highest temperature" },
@@ -88,9 +79,8 @@ static void every_cause_of_low_clocks_has_its_advice(void **state)
     expect_finding("gpu", "clocks", JUDGEMENT_FINE, "MHz", "");
 }
 
-static void a_narrow_link_and_slow_copies_are_told(void **state)
+TEST_WITH(a_narrow_link_and_slow_copies_are_told, machine_make, machine_remove)
 {
-    (void)state;
     struct gpu gpu = make_gpu();
     gpu.after = make_state();
     gpu.after.lanes = 4;
@@ -104,9 +94,8 @@ static void a_narrow_link_and_slow_copies_are_told(void **state)
     expect_finding("gpu", "copies", JUDGEMENT_NOTE, "12.0 GB/s", "can carry 63.0 GB/s");
 }
 
-static void without_nvml_the_kernel_tells_of_the_link(void **state)
+TEST_WITH(without_nvml_the_kernel_tells_of_the_link, machine_make, machine_remove)
 {
-    (void)state;
     const struct gpu gpu = make_gpu();
     machine_put("16.0 GT/s PCIe\n", "sys/bus/pci/devices/" BUS "/current_link_speed");
     machine_put("32.0 GT/s PCIe\n", "sys/bus/pci/devices/" BUS "/max_link_speed");
@@ -117,9 +106,8 @@ static void without_nvml_the_kernel_tells_of_the_link(void **state)
                    "2 times as long");
 }
 
-static void memory_that_others_use_is_warned_of(void **state)
+TEST_WITH(memory_that_others_use_is_warned_of, machine_make, machine_remove)
 {
-    (void)state;
     struct gpu gpu = make_gpu();
     gpu.before = make_state();
     gpu.before.used_bytes = 20ull << 30;
@@ -127,9 +115,8 @@ static void memory_that_others_use_is_warned_of(void **state)
     expect_finding("gpu", "memory", JUDGEMENT_WARN, "20.0 GiB of 80.0 GiB", "devices.list");
 }
 
-static void a_driver_that_is_not_kept_ready_is_noted(void **state)
+TEST_WITH(a_driver_that_is_not_kept_ready_is_noted, machine_make, machine_remove)
 {
-    (void)state;
     struct gpu gpu = make_gpu();
     gpu.after = make_state();
     gpu.after.is_persistent = false;
@@ -137,9 +124,8 @@ static void a_driver_that_is_not_kept_ready_is_noted(void **state)
     expect_finding("gpu", "driver", JUDGEMENT_NOTE, "not kept ready", "nvidia-smi -pm 1");
 }
 
-static void a_gpu_at_a_node_without_cpus_of_the_process_is_warned_of(void **state)
+TEST_WITH(a_gpu_at_a_node_without_cpus_of_the_process_is_warned_of, machine_make, machine_remove)
 {
-    (void)state;
     const struct gpu gpu = make_gpu();
     machine_put("-1\n", "sys/bus/pci/devices/" BUS "/numa_node");
     look(&gpu);
@@ -153,9 +139,8 @@ static void a_gpu_at_a_node_without_cpus_of_the_process_is_warned_of(void **stat
     expect_finding("gpu", "node", JUDGEMENT_FINE, "NUMA node 1", "");
 }
 
-static void pairs_are_told_with_their_way_and_speed(void **state)
+TEST_WITH(pairs_are_told_with_their_way_and_speed, machine_make, machine_remove)
 {
-    (void)state;
     struct copy_speeds speeds = { .count = 1 };
     peers_add(&findings, &speeds);
     assert_int_equal(findings.count, 0);
@@ -179,9 +164,8 @@ static void pairs_are_told_with_their_way_and_speed(void **state)
     expect_finding("gpu", "peers", JUDGEMENT_WARN, "1 not measured, 2 100.0 by the host", "ACS");
 }
 
-static void gpus_that_cannot_be_used_are_warned_of(void **state)
+TEST_WITH(gpus_that_cannot_be_used_are_warned_of, machine_make, machine_remove)
 {
-    (void)state;
     topic_devices(&findings, &machine, NULL, "no driver", "no library");
     expect_finding("gpu", "usable", JUDGEMENT_FINE, "none: no driver", "");
     expect_none("gpu", "nvml");
@@ -197,21 +181,4 @@ static void gpus_that_cannot_be_used_are_warned_of(void **state)
                    device_find("cuda") != NULL ? "a driver as new as" : "configure --with-cuda=DIR");
 }
 
-#define MACHINE_TEST(name) cmocka_unit_test_setup_teardown(name, machine_make, machine_remove)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        MACHINE_TEST(a_gpu_that_nothing_else_is_known_of_is_named),
-        MACHINE_TEST(a_gpu_without_faults_is_fine),
-        MACHINE_TEST(every_cause_of_low_clocks_has_its_advice),
-        MACHINE_TEST(a_narrow_link_and_slow_copies_are_told),
-        MACHINE_TEST(without_nvml_the_kernel_tells_of_the_link),
-        MACHINE_TEST(memory_that_others_use_is_warned_of),
-        MACHINE_TEST(a_driver_that_is_not_kept_ready_is_noted),
-        MACHINE_TEST(a_gpu_at_a_node_without_cpus_of_the_process_is_warned_of),
-        MACHINE_TEST(pairs_are_told_with_their_way_and_speed),
-        MACHINE_TEST(gpus_that_cannot_be_used_are_warned_of),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

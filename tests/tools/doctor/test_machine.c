@@ -1,12 +1,5 @@
 /* Tests of what is found about memory and instructions on machines of files, of shards, and of the forms of
  * findings. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -17,15 +10,15 @@
 #include <unistd.h>
 
 #include "tests/helpers/file_fixture.h"
+#include "tests/helpers/test.h"
 #include "tests/tools/doctor/machine_fixture.h"
 #include "tools/doctor/page_cache.h"
 #include "tools/doctor/topics.h"
 
 #define FLAGS_512 "avx512f avx512bw avx512dq avx512vl"
 
-static void memory_that_others_hold_is_noted(void **state)
+TEST_WITH(memory_that_others_hold_is_noted, machine_make, machine_remove)
 {
-    (void)state;
     machine_put("MemTotal: 1000000 kB\nMemAvailable:  900000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n", "proc/meminfo");
     topic_memory(&findings, &machine);
     expect_finding("memory", "ram", JUDGEMENT_FINE, "878.9 MiB of 976.6 MiB", "");
@@ -39,9 +32,8 @@ static void memory_that_others_hold_is_noted(void **state)
     expect_finding("memory", "swap", JUDGEMENT_NOTE, "2.9 GiB of 3.8 GiB in use", "--check");
 }
 
-static void a_group_that_leaves_less_is_noted(void **state)
+TEST_WITH(a_group_that_leaves_less_is_noted, machine_make, machine_remove)
 {
-    (void)state;
     machine_put("MemTotal: 1000000 kB\nMemAvailable:  900000 kB\n", "proc/meminfo");
     machine_put("0::/job\n", "proc/self/cgroup");
     machine_put("104857600\n", "sys/fs/cgroup/job/memory.max");
@@ -50,9 +42,8 @@ static void a_group_that_leaves_less_is_noted(void **state)
     expect_finding("memory", "group", JUDGEMENT_NOTE, "leaves 100.0 MiB", "memory.max");
 }
 
-static void little_memory_to_lock_and_share_matters_to_several_gpus(void **state)
+TEST_WITH(little_memory_to_lock_and_share_matters_to_several_gpus, machine_make, machine_remove)
 {
-    (void)state;
     topic_memory(&findings, &machine);
     expect_finding("memory", "memlock", JUDGEMENT_FINE, "any amount", "");
     forget_findings();
@@ -67,9 +58,8 @@ static void little_memory_to_lock_and_share_matters_to_several_gpus(void **state
     expect_finding("memory", "shared", JUDGEMENT_WARN, "no /dev/shm", "tmpfs");
 }
 
-static void huge_pages_that_are_off_are_noted(void **state)
+TEST_WITH(huge_pages_that_are_off_are_noted, machine_make, machine_remove)
 {
-    (void)state;
     machine_put("always [madvise] never\n", "sys/kernel/mm/transparent_hugepage/enabled");
     topic_memory(&findings, &machine);
     expect_finding("memory", "huge pages", JUDGEMENT_FINE, "given", "");
@@ -79,9 +69,8 @@ static void huge_pages_that_are_off_are_noted(void **state)
     expect_finding("memory", "huge pages", JUDGEMENT_NOTE, "none", "echo madvise");
 }
 
-static void instructions_that_are_not_taken_are_told_with_the_cause(void **state)
+TEST_WITH(instructions_that_are_not_taken_are_told_with_the_cause, machine_make, machine_remove)
 {
-    (void)state;
     unsetenv("ONEDNN_MAX_CPU_ISA");
     unsetenv("DNNL_MAX_CPU_ISA");
     topic_instructions(&findings, &machine, INSTRUCTIONS_AVX512);
@@ -119,9 +108,8 @@ static void make_file(const char *name, size_t bytes)
     free(text);
 }
 
-static void files_that_were_just_written_are_in_the_page_cache(void **state)
+TEST_WITH(files_that_were_just_written_are_in_the_page_cache, machine_make, machine_remove)
 {
-    (void)state;
     uint64_t cached = 0;
     make_file("file", 1000000);
     const char *const path = fixture_path(folder, "file");
@@ -132,9 +120,8 @@ static void files_that_were_just_written_are_in_the_page_cache(void **state)
     close(fd);
 }
 
-static void reading_past_the_page_cache_ends_where_it_is_told(void **state)
+TEST_WITH(reading_past_the_page_cache_ends_where_it_is_told, machine_make, machine_remove)
 {
-    (void)state;
     struct disk_read read = { 0 };
     make_file("file", 8u << 20);
     const int rc = disk_read(fixture_path(folder, "file"), 8u << 20, 3u << 20, UINT64_MAX, &read);
@@ -159,9 +146,8 @@ static void look_at_data(char *train, uint64_t available_kib)
     topic_data(&findings, &machine);
 }
 
-static void shards_are_told_with_their_size(void **state)
+TEST_WITH(shards_are_told_with_their_size, machine_make, machine_remove)
 {
-    (void)state;
     char train[512];
     topic_data(&findings, &machine);
     expect_finding("data", "none", JUDGEMENT_FINE, "-c run.conf", "");
@@ -177,9 +163,8 @@ static void shards_are_told_with_their_size(void **state)
 }
 
 /* A file with a hole, of which no page was ever read. */
-static void shards_that_do_not_fit_into_the_page_cache_are_noted(void **state)
+TEST_WITH(shards_that_do_not_fit_into_the_page_cache_are_noted, machine_make, machine_remove)
 {
-    (void)state;
     char train[512];
     make_file("train-00000-of-00001", 1);
     snprintf(train, sizeof(train), "%s/train-*", folder);
@@ -215,9 +200,8 @@ static int print(const struct findings *list, FILE *out)
     return 0;
 }
 
-static void the_table_fits_a_terminal_and_counts(void **state)
+TEST_WITH(the_table_fits_a_terminal_and_counts, machine_make, machine_remove)
 {
-    (void)state;
     findings_add(&findings, "one", "first", "%s",
                  "many words that go on and on, as they do where devices have long names");
     findings_judge(&findings, JUDGEMENT_NOTE, "a %s of many words that goes on and on, beyond what a line has room "
@@ -233,9 +217,8 @@ static void the_table_fits_a_terminal_and_counts(void **state)
         assert_true(strcspn(line, "\n") <= 80);
 }
 
-static void every_line_of_json_is_an_object(void **state)
+TEST_WITH(every_line_of_json_is_an_object, machine_make, machine_remove)
 {
-    (void)state;
     findings_add(&findings, "one", "first", "a \"quoted\" text");
     findings_add(&findings, "two", "second", "bad");
     findings_judge(&findings, JUDGEMENT_WARN, "do this");
@@ -251,22 +234,4 @@ static void every_line_of_json_is_an_object(void **state)
     json_decref(second);
 }
 
-#define MACHINE_TEST(name) cmocka_unit_test_setup_teardown(name, machine_make, machine_remove)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        MACHINE_TEST(memory_that_others_hold_is_noted),
-        MACHINE_TEST(a_group_that_leaves_less_is_noted),
-        MACHINE_TEST(little_memory_to_lock_and_share_matters_to_several_gpus),
-        MACHINE_TEST(huge_pages_that_are_off_are_noted),
-        MACHINE_TEST(instructions_that_are_not_taken_are_told_with_the_cause),
-        MACHINE_TEST(files_that_were_just_written_are_in_the_page_cache),
-        MACHINE_TEST(reading_past_the_page_cache_ends_where_it_is_told),
-        MACHINE_TEST(shards_are_told_with_their_size),
-        MACHINE_TEST(shards_that_do_not_fit_into_the_page_cache_are_noted),
-        MACHINE_TEST(the_table_fits_a_terminal_and_counts),
-        MACHINE_TEST(every_line_of_json_is_an_object),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

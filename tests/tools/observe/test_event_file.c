@@ -1,21 +1,15 @@
 /* Tests of files of events: their names, and what happens where there is no room for a record. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/helpers/test.h"
 #include "tools/run/observe/event_file.h"
 
 struct place { char folder[PATH_MAX]; };
@@ -47,88 +41,6 @@ static void make_file(const struct place *place, const char *name)
     close(fd);
 }
 
-/* Many in one second, and where another machine's clock is ahead. */
-static void every_file_sorts_behind_those_that_are_there(void **state)
-{
-    const struct place *const place = *state;
-    char before[256] = "", last[256];
-    for (unsigned i = 1; i <= 20; i++) {
-        const int fd = event_file_make(place->folder, false, 1700000000);
-        assert_true(fd >= 0);
-        close(fd);
-        assert_int_equal(count_files(place, last), i);
-        assert_true(strcmp(last, before) > 0);
-        strcpy(before, last);
-    }
-    make_file(place, "events.out.tfevents.1800000000.other.7.0");
-    const int fd = event_file_make(place->folder, false, 1700000000);
-    assert_true(fd >= 0);
-    close(fd);
-    assert_int_equal(count_files(place, last), 22);
-    assert_string_equal(last, "events.out.tfevents.1800000001.pipetrain");
-}
-
-static void files_of_others_are_not_removed(void **state)
-{
-    const struct place *const place = *state;
-    char last[256];
-    make_file(place, "events.out.tfevents.1700000000.other.7.0");
-    make_file(place, "events.out.tfevents.170000000.pipetrain");
-    make_file(place, "events.out.tfevents.1700000000.pipetrain.2");
-    make_file(place, "notes");
-    for (int i = 0; i < 3; i++)
-        close(event_file_make(place->folder, false, 1700000000));
-    event_file_clear(place->folder);
-    assert_int_equal(count_files(place, last), 4);
-}
-
-static void a_full_disk_is_an_error(void **state)
-{
-    (void)state;
-    struct tfevent event;
-    const int fd = open("/dev/full", O_WRONLY);
-    if (fd < 0)
-        skip();
-    tfevent_init(&event);
-    tfevent_begin(&event, 1700000000, 1);
-    tfevent_scalar(&event, "loss", 1);
-    assert_int_equal(event_file_put(fd, &event), -ENOSPC);
-    tfevent_release(&event);
-    close(fd);
-}
-
-static void a_folder_that_cannot_be_made_is_an_error(void **state)
-{
-    const struct place *const place = *state;
-    char path[PATH_MAX + 16];
-    make_file(place, "notes");
-    snprintf(path, sizeof(path), "%s/notes", place->folder);
-    assert_int_equal(event_file_make(path, false, 1700000000), -ENOTDIR);
-    snprintf(path, sizeof(path), "%s/notes/a/b", place->folder);
-    assert_int_equal(event_file_make(path, false, 1700000000), -ENOTDIR);
-}
-
-/* Behind a link is a folder of somebody else: nothing is made or removed there, unless a user named it. */
-static void a_link_is_not_followed_unless_it_may_be(void **state)
-{
-    const struct place *const place = *state;
-    char link[PATH_MAX + 16], last[256];
-    struct place other;
-    const char *const elsewhere = other.folder;
-    snprintf(other.folder, sizeof(other.folder), "%.4000s/elsewhere", place->folder);
-    snprintf(link, sizeof(link), "%s/link", place->folder);
-    close(event_file_make(elsewhere, false, 1700000000));
-    assert_int_equal(symlink(elsewhere, link), 0);
-    assert_int_equal(event_file_make(link, false, 1700000000), -ENOTDIR);
-    event_file_clear(link);
-    assert_int_equal(count_files(&other, last), 1);
-    close(event_file_make(link, true, 1700000000));
-    assert_int_equal(count_files(&other, last), 2);
-    event_file_clear(elsewhere);
-    unlink(link);
-    rmdir(elsewhere);
-}
-
 static int set_up(void **state)
 {
     static struct place place;
@@ -151,16 +63,85 @@ static int tear_down(void **state)
     return rmdir(place->folder);
 }
 
-#define IN_A_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(void)
+/* Many in one second, and where another machine's clock is ahead. */
+TEST_WITH(every_file_sorts_behind_those_that_are_there, set_up, tear_down)
 {
-    const struct CMUnitTest tests[] = {
-        IN_A_FOLDER(every_file_sorts_behind_those_that_are_there),
-        IN_A_FOLDER(files_of_others_are_not_removed),
-        IN_A_FOLDER(a_full_disk_is_an_error),
-        IN_A_FOLDER(a_folder_that_cannot_be_made_is_an_error),
-        IN_A_FOLDER(a_link_is_not_followed_unless_it_may_be),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct place *const place = *state;
+    char before[256] = "", last[256];
+    for (unsigned i = 1; i <= 20; i++) {
+        const int fd = event_file_make(place->folder, false, 1700000000);
+        assert_true(fd >= 0);
+        close(fd);
+        assert_int_equal(count_files(place, last), i);
+        assert_true(strcmp(last, before) > 0);
+        strcpy(before, last);
+    }
+    make_file(place, "events.out.tfevents.1800000000.other.7.0");
+    const int fd = event_file_make(place->folder, false, 1700000000);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(count_files(place, last), 22);
+    assert_string_equal(last, "events.out.tfevents.1800000001.pipetrain");
 }
+
+TEST_WITH(files_of_others_are_not_removed, set_up, tear_down)
+{
+    const struct place *const place = *state;
+    char last[256];
+    make_file(place, "events.out.tfevents.1700000000.other.7.0");
+    make_file(place, "events.out.tfevents.170000000.pipetrain");
+    make_file(place, "events.out.tfevents.1700000000.pipetrain.2");
+    make_file(place, "notes");
+    for (int i = 0; i < 3; i++)
+        close(event_file_make(place->folder, false, 1700000000));
+    event_file_clear(place->folder);
+    assert_int_equal(count_files(place, last), 4);
+}
+
+TEST_WITH(a_full_disk_is_an_error, set_up, tear_down)
+{
+    struct tfevent event;
+    const int fd = open("/dev/full", O_WRONLY);
+    if (fd < 0)
+        skip();
+    tfevent_init(&event);
+    tfevent_begin(&event, 1700000000, 1);
+    tfevent_scalar(&event, "loss", 1);
+    assert_int_equal(event_file_put(fd, &event), -ENOSPC);
+    tfevent_release(&event);
+    close(fd);
+}
+
+TEST_WITH(a_folder_that_cannot_be_made_is_an_error, set_up, tear_down)
+{
+    const struct place *const place = *state;
+    char path[PATH_MAX + 16];
+    make_file(place, "notes");
+    snprintf(path, sizeof(path), "%s/notes", place->folder);
+    assert_int_equal(event_file_make(path, false, 1700000000), -ENOTDIR);
+    snprintf(path, sizeof(path), "%s/notes/a/b", place->folder);
+    assert_int_equal(event_file_make(path, false, 1700000000), -ENOTDIR);
+}
+
+/* Behind a link is a folder of somebody else: nothing is made or removed there, unless a user named it. */
+TEST_WITH(a_link_is_not_followed_unless_it_may_be, set_up, tear_down)
+{
+    const struct place *const place = *state;
+    char link[PATH_MAX + 16], last[256];
+    struct place other;
+    const char *const elsewhere = other.folder;
+    snprintf(other.folder, sizeof(other.folder), "%.4000s/elsewhere", place->folder);
+    snprintf(link, sizeof(link), "%s/link", place->folder);
+    close(event_file_make(elsewhere, false, 1700000000));
+    assert_int_equal(symlink(elsewhere, link), 0);
+    assert_int_equal(event_file_make(link, false, 1700000000), -ENOTDIR);
+    event_file_clear(link);
+    assert_int_equal(count_files(&other, last), 1);
+    close(event_file_make(link, true, 1700000000));
+    assert_int_equal(count_files(&other, last), 2);
+    event_file_clear(elsewhere);
+    unlink(link);
+    rmdir(elsewhere);
+}
+
+TESTS_MAIN(NULL, NULL)

@@ -1,16 +1,10 @@
 /* Tests of histograms and of what asks for them: every number is counted once, in the bucket whose limits it lies
  * between. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
 
 #include "stage/random.h"
+#include "tests/helpers/test.h"
 #include "tools/config/observe/histogram_steps.h"
 #include "tools/run/observe/histogram.h"
 
@@ -44,9 +38,8 @@ static void assert_right(const struct histogram *histogram, const float *floats,
     assert_true(fabs(histogram->squares - squares) <= 1e-12 * (1 + squares));
 }
 
-static void every_number_is_counted_in_its_bucket(void **state)
+TEST(every_number_is_counted_in_its_bucket)
 {
-    (void)state;
     static const double factors[] = { 1, 1.0 / 64, 1e-30 };
     static float floats[NUMBERS];
     struct histogram histogram;
@@ -62,9 +55,8 @@ static void every_number_is_counted_in_its_bucket(void **state)
 }
 
 /* Where limits are numbers that occur, these belong to the bucket below. */
-static void a_number_at_a_limit_belongs_below_it(void **state)
+TEST(a_number_at_a_limit_belongs_below_it)
 {
-    (void)state;
     float floats[HISTOGRAM_BUCKETS + 1];
     struct histogram histogram;
     for (uint32_t i = 0; i <= HISTOGRAM_BUCKETS; i++)
@@ -75,9 +67,8 @@ static void a_number_at_a_limit_belongs_below_it(void **state)
         assert_true(histogram.limits[i] == i + 1.0 && histogram.counts[i] == (i == 0 ? 2 : 1));
 }
 
-static void numbers_that_are_the_same_have_one_bucket(void **state)
+TEST(numbers_that_are_the_same_have_one_bucket)
 {
-    (void)state;
     const float same[] = { -3, -3, -3 };
     struct histogram histogram;
     histogram_count(&histogram, same, 3, 0.5);
@@ -85,9 +76,8 @@ static void numbers_that_are_the_same_have_one_bucket(void **state)
     assert_right(&histogram, same, 3, 0.5);
 }
 
-static void numbers_that_are_not_finite_are_left_out(void **state)
+TEST(numbers_that_are_not_finite_are_left_out)
 {
-    (void)state;
     const float broken[] = { NAN, 1, INFINITY, 2, -INFINITY }, nothing[] = { NAN, INFINITY };
     struct histogram histogram;
     histogram_count(&histogram, broken, 5, 1);
@@ -99,9 +89,8 @@ static void numbers_that_are_not_finite_are_left_out(void **state)
     }
 }
 
-static void steps_are_read_as_they_are_written(void **state)
+TEST(steps_are_read_as_they_are_written)
 {
-    (void)state;
     static const struct { const char *text; struct histogram_steps steps; } right[] = {
         { "", { .every = 0 } }, { "none", { .every = 0 } }, { "epoch", { .each_epoch = true } },
         { "1", { .every = 1 } }, { "500", { .every = 500 } }, { "500 steps", { .every = 500 } },
@@ -119,14 +108,4 @@ static void steps_are_read_as_they_are_written(void **state)
         assert_int_equal(histogram_steps_read(wrong[i], &steps), -EINVAL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_number_is_counted_in_its_bucket),
-        cmocka_unit_test(a_number_at_a_limit_belongs_below_it),
-        cmocka_unit_test(numbers_that_are_the_same_have_one_bucket),
-        cmocka_unit_test(numbers_that_are_not_finite_are_left_out),
-        cmocka_unit_test(steps_are_read_as_they_are_written),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

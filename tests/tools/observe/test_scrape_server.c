@@ -1,15 +1,8 @@
 /* Tests of the port where metrics are read: what clients get, and that none of them holds up the end. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +10,7 @@
 #include <unistd.h>
 
 #include "stage/clock.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_long.h"
 #include "tools/run/observe/scrape_server.h"
 
@@ -81,7 +75,21 @@ static void expect_answer(const struct port *port, const char *request, const ch
     }
 }
 
-static void the_latest_text_is_read(void **state)
+static int set_up(void **state)
+{
+    static struct port port;
+    find_port(&port.target);
+    *state = &port;
+    return scrape_server_start(&port.server, &port.target, TEXT_MAX);
+}
+
+static int tear_down(void **state)
+{
+    scrape_server_close(((struct port *)*state)->server);
+    return 0;
+}
+
+TEST_WITH(the_latest_text_is_read, set_up, tear_down)
 {
     struct port *const port = *state;
     expect_answer(port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 200 OK\r\n", "");
@@ -93,7 +101,7 @@ static void the_latest_text_is_read(void **state)
     expect_answer(port, "HEAD /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Type", "");
 }
 
-static void other_requests_get_nothing(void **state)
+TEST_WITH(other_requests_get_nothing, set_up, tear_down)
 {
     struct port *const port = *state;
     scrape_server_put(port->server, "secret 1\n", 9);
@@ -105,7 +113,7 @@ static void other_requests_get_nothing(void **state)
 }
 
 /* Requests that are too long, or never end, or of clients that leave: the next client is served. */
-static void no_client_holds_up_others_for_long(void **state)
+TEST_WITH(no_client_holds_up_others_for_long, set_up, tear_down)
 {
     struct port *const port = *state;
     char request[20000], answer[4096];
@@ -121,7 +129,7 @@ static void no_client_holds_up_others_for_long(void **state)
     close(loud);
 }
 
-static void a_silent_client_does_not_hold_up_the_end(void **state)
+TEST_WITH(a_silent_client_does_not_hold_up_the_end, set_up, tear_down)
 {
     struct port *const port = *state;
     const int silent = join(port);
@@ -134,7 +142,7 @@ static void a_silent_client_does_not_hold_up_the_end(void **state)
     close(silent);
 }
 
-static void a_port_in_use_is_told(void **state)
+TEST_WITH(a_port_in_use_is_told, set_up, tear_down)
 {
     struct port *const port = *state;
     struct scrape_server *second = NULL;
@@ -166,7 +174,7 @@ static void *write_texts(void *arg)
     return NULL;
 }
 
-static void a_text_is_never_seen_in_part(void **state)
+TEST_WITH(a_text_is_never_seen_in_part, set_up, tear_down)
 {
     struct port *const port = *state;
     struct writing writing = { .server = port->server };
@@ -189,31 +197,4 @@ static void a_text_is_never_seen_in_part(void **state)
     pthread_mutex_destroy(&writing.lock);
 }
 
-static int set_up(void **state)
-{
-    static struct port port;
-    find_port(&port.target);
-    *state = &port;
-    return scrape_server_start(&port.server, &port.target, TEXT_MAX);
-}
-
-static int tear_down(void **state)
-{
-    scrape_server_close(((struct port *)*state)->server);
-    return 0;
-}
-
-#define WITH_A_SERVER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WITH_A_SERVER(the_latest_text_is_read),
-        WITH_A_SERVER(other_requests_get_nothing),
-        WITH_A_SERVER(no_client_holds_up_others_for_long),
-        WITH_A_SERVER(a_silent_client_does_not_hold_up_the_end),
-        WITH_A_SERVER(a_port_in_use_is_told),
-        WITH_A_SERVER(a_text_is_never_seen_in_part),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

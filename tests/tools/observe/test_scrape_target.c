@@ -1,16 +1,10 @@
 /* Tests of where metrics may go. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/helpers/test.h"
 #include "tools/config/observe/scrape_target.h"
 
 static enum scrape_kind kind_of(const char *text)
@@ -22,17 +16,15 @@ static enum scrape_kind kind_of(const char *text)
     return target.kind;
 }
 
-static void a_name_that_ends_in_prom_is_a_file(void **state)
+TEST(a_name_that_ends_in_prom_is_a_file)
 {
-    (void)state;
     assert_int_equal(kind_of(""), SCRAPE_NONE);
     assert_int_equal(kind_of("run.prom"), SCRAPE_FILE);
     assert_int_equal(kind_of("/var/lib/node_exporter/run:8080.prom"), SCRAPE_FILE);
 }
 
-static void ports_of_this_machine_are_taken(void **state)
+TEST(ports_of_this_machine_are_taken)
 {
-    (void)state;
     static const char *const hosts[] = { "127.0.0.1", "127.0.0.2", "127.255.255.255", "localhost" };
     static const uint16_t ports[] = { 1, 80, 9464, 65535 };
     struct scrape_target target;
@@ -60,18 +52,16 @@ static void expect_refused(const char *text, const char *words)
     assert_non_null(strstr(problem, words));
 }
 
-static void other_machines_are_refused(void **state)
+TEST(other_machines_are_refused)
 {
-    (void)state;
     static const char *const addresses[] = { "0.0.0.0:9464", "192.168.0.1:9464", "126.255.255.255:1", "128.0.0.1:1",
                                              "[::]:9464", "[fe80::1]:9464", "[::ffff:127.0.0.1]:9464" };
     for (size_t i = 0; i < sizeof(addresses) / sizeof(*addresses); i++)
         expect_refused(addresses[i], "is no address of this machine alone");
 }
 
-static void what_is_neither_is_refused(void **state)
+TEST(what_is_neither_is_refused)
 {
-    (void)state;
     static const char *const texts[] = {
         "yes", "9464", ":9464", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:99999999999",
         "127.0.0.1:-1", "127.0.0.1: 80", "127.0.0.1:80x", "127.1:80", "example.org:80", "::1:9464", "[::1]", "[]:1",
@@ -85,13 +75,4 @@ static void what_is_neither_is_refused(void **state)
     expect_refused(text, "is neither a file");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_that_ends_in_prom_is_a_file),
-        cmocka_unit_test(ports_of_this_machine_are_taken),
-        cmocka_unit_test(other_machines_are_refused),
-        cmocka_unit_test(what_is_neither_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,11 +1,4 @@
 /* Tests of where a trace is written: over a trace or nothing, and not over what may be somebody's. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -14,6 +7,7 @@
 #include <unistd.h>
 
 #include "stage/file/file_read.h"
+#include "tests/helpers/test.h"
 #include "tools/run/trace/trace_file.h"
 
 static char path[PATH_MAX];
@@ -62,59 +56,6 @@ static int begin(const char **problem)
     return rc;
 }
 
-static void a_trace_takes_the_place_of_a_trace_or_of_nothing(void **state)
-{
-    (void)state;
-    static const char *const earlier[] = { "", "[\n{\"ph\":\"M\"},\n" };
-    const char *problem;
-    for (size_t i = 0; i < 2; i++) {
-        write_text(earlier[i]);
-        assert_int_equal(begin(&problem), 0);
-        assert_null(problem);
-    }
-    unlink(path);
-    assert_int_equal(begin(&problem), 0);
-    assert_null(problem);
-}
-
-static void what_is_no_trace_stays(void **state)
-{
-    (void)state;
-    static const char *const others[] = { "x", "[\n{\"ph\"", "no trace, and longer than how one begins" };
-    const char *problem;
-    for (size_t i = 0; i < 3; i++) {
-        write_text(others[i]);
-        assert_int_equal(begin(&problem), -EEXIST);
-        assert_string_equal(problem, "there is a file that is no trace");
-        expect_text(others[i]);
-    }
-}
-
-/* It may be a trace: what is said is that nobody knows. */
-static void what_cannot_be_read_stays_and_is_told_as_such(void **state)
-{
-    (void)state;
-    const char *problem;
-    write_text("[\n{\"ph\":\"M\"},\n");
-    read_error = -EIO;
-    const int rc = begin(&problem);
-    read_error = 0;
-    assert_int_equal(rc, -EIO);
-    assert_string_equal(problem, "the file that is there cannot be read");
-    expect_text("[\n{\"ph\":\"M\"},\n");
-}
-
-static void a_folder_that_is_not_there_is_an_error_of_writing(void **state)
-{
-    (void)state;
-    const char *problem = "";
-    unlink(path);
-    strcat(path, "/none");
-    assert_int_equal(begin(&problem), -ENOENT);
-    assert_null(problem);
-    *strrchr(path, '/') = '\0';
-}
-
 static int set_up(void **state)
 {
     (void)state;
@@ -131,15 +72,53 @@ static int tear_down(void **state)
     return 0;
 }
 
-#define IN_A_FILE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(void)
+TEST_WITH(a_trace_takes_the_place_of_a_trace_or_of_nothing, set_up, tear_down)
 {
-    const struct CMUnitTest tests[] = {
-        IN_A_FILE(a_trace_takes_the_place_of_a_trace_or_of_nothing),
-        IN_A_FILE(what_is_no_trace_stays),
-        IN_A_FILE(what_cannot_be_read_stays_and_is_told_as_such),
-        IN_A_FILE(a_folder_that_is_not_there_is_an_error_of_writing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    static const char *const earlier[] = { "", "[\n{\"ph\":\"M\"},\n" };
+    const char *problem;
+    for (size_t i = 0; i < 2; i++) {
+        write_text(earlier[i]);
+        assert_int_equal(begin(&problem), 0);
+        assert_null(problem);
+    }
+    unlink(path);
+    assert_int_equal(begin(&problem), 0);
+    assert_null(problem);
 }
+
+TEST_WITH(what_is_no_trace_stays, set_up, tear_down)
+{
+    static const char *const others[] = { "x", "[\n{\"ph\"", "no trace, and longer than how one begins" };
+    const char *problem;
+    for (size_t i = 0; i < 3; i++) {
+        write_text(others[i]);
+        assert_int_equal(begin(&problem), -EEXIST);
+        assert_string_equal(problem, "there is a file that is no trace");
+        expect_text(others[i]);
+    }
+}
+
+/* It may be a trace: what is said is that nobody knows. */
+TEST_WITH(what_cannot_be_read_stays_and_is_told_as_such, set_up, tear_down)
+{
+    const char *problem;
+    write_text("[\n{\"ph\":\"M\"},\n");
+    read_error = -EIO;
+    const int rc = begin(&problem);
+    read_error = 0;
+    assert_int_equal(rc, -EIO);
+    assert_string_equal(problem, "the file that is there cannot be read");
+    expect_text("[\n{\"ph\":\"M\"},\n");
+}
+
+TEST_WITH(a_folder_that_is_not_there_is_an_error_of_writing, set_up, tear_down)
+{
+    const char *problem = "";
+    unlink(path);
+    strcat(path, "/none");
+    assert_int_equal(begin(&problem), -ENOENT);
+    assert_null(problem);
+    *strrchr(path, '/') = '\0';
+}
+
+TESTS_MAIN(NULL, NULL)

@@ -1,13 +1,7 @@
 /* Tests of how full queues are said to have been. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 
+#include "tests/helpers/test.h"
 #include "tools/run/pace/fill.h"
 
 static struct fill fill_of(const uint32_t *found, size_t count)
@@ -18,10 +12,9 @@ static struct fill fill_of(const uint32_t *found, size_t count)
     return fill;
 }
 
-static void the_use_is_that_of_the_sorted_takes(void **state)
+TEST(the_use_is_that_of_the_sorted_takes)
 {
     static const uint32_t odd[] = { 4, 0, 3, 4, 2 }, even[] = { 1, OPTIONS_DEPTH_MAX, 3, 2 };
-    (void)state;
     struct fill fill = fill_of(odd, 5);
     struct fill_use use = fill_use(&fill);
     assert_int_equal(use.least, 0);
@@ -36,9 +29,8 @@ static void the_use_is_that_of_the_sorted_takes(void **state)
     assert_true(use.empty == 0);
 }
 
-static void without_takes_there_is_nothing_to_tell(void **state)
+TEST(without_takes_there_is_nothing_to_tell)
 {
-    (void)state;
     const struct fill fill = { 0 };
     const struct fill_use use = fill_use(&fill);
     assert_true(use.least == 0 && use.median == 0 && use.mean == 0 && use.empty == 0);
@@ -50,10 +42,9 @@ static int compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static void every_number_of_takes_has_its_lower_median(void **state)
+TEST(every_number_of_takes_has_its_lower_median)
 {
     uint32_t found[40];
-    (void)state;
     for (uint32_t count = 1; count <= 40; count++) {
         for (uint32_t i = 0; i < count; i++)
             found[i] = (i * 7919 + count) % 11;
@@ -64,12 +55,4 @@ static void every_number_of_takes_has_its_lower_median(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_use_is_that_of_the_sorted_takes),
-        cmocka_unit_test(without_takes_there_is_nothing_to_tell),
-        cmocka_unit_test(every_number_of_takes_has_its_lower_median),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

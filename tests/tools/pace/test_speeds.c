@@ -1,14 +1,8 @@
 /* Tests of speeds: against the definitions, computed plainly. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 
+#include "tests/helpers/test.h"
 #include "tools/run/pace/speeds.h"
 
 #define COUNT_MAX 40
@@ -46,11 +40,10 @@ static void assert_near(double a, double b)
     assert_true(fabs(a - b) <= 1e-9 * (1 + fabs(b)));
 }
 
-static void they_are_as_defined_for_any_number_of_steps(void **state)
+TEST(they_are_as_defined_for_any_number_of_steps)
 {
     uint32_t seed = 7;
     double ms[COUNT_MAX];
-    (void)state;
     for (size_t count = 1; count <= COUNT_MAX; count++)
         for (int kind = 0; kind < 3; kind++) {
             for (size_t i = 0; i < count; i++) {
@@ -68,19 +61,11 @@ static void they_are_as_defined_for_any_number_of_steps(void **state)
         }
 }
 
-static void without_steps_there_is_nothing_to_tell(void **state)
+TEST(without_steps_there_is_nothing_to_tell)
 {
     const double none = 0;
-    (void)state;
     assert_true(isnan(speeds_of(NAN, 128, &none, 0).mean) && isnan(speeds_of(NAN, 128, &none, 0).jitter));
     assert_true(isnan(speeds_of(MEAN, 128, &none, 1).uncertainty) && isnan(speeds_of(MEAN, 128, &none, 1).jitter));
 }
 
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_are_as_defined_for_any_number_of_steps),
-        cmocka_unit_test(without_steps_there_is_nothing_to_tell),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,14 +1,8 @@
 /* Tests of the verdict: which limit is found from what facts, which key is named, what gain is promised. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <string.h>
 
+#include "tests/helpers/test.h"
 #include "tools/run/pace/verdict.h"
 
 struct trial {
@@ -59,9 +53,8 @@ static void expect(const struct trial *trial, enum limit limit, const char *key,
     assert_true(key == NULL || strstr(verdict.text, key) != NULL);
 }
 
-static void towers_that_compute_all_the_time_are_the_limit(void **state)
+TEST(towers_that_compute_all_the_time_are_the_limit)
 {
-    (void)state;
     struct trial trial = trial_of();
     expect(&trial, LIMIT_COMPUTE, NULL, NAN);
     wait_for_input(&trial, VERDICT_INPUT_WAIT);
@@ -70,9 +63,8 @@ static void towers_that_compute_all_the_time_are_the_limit(void **state)
     expect(&trial, LIMIT_UNKNOWN, NULL, NAN);
 }
 
-static void the_busy_stage_of_the_loader_gets_threads(void **state)
+TEST(the_busy_stage_of_the_loader_gets_threads)
 {
-    (void)state;
     struct trial trial = trial_of();
     wait_for_input(&trial, 0.2);
     trial.facts.busy = (struct loader_busy){ .readers = 0.3, .decoders = 1 };
@@ -89,9 +81,8 @@ static void the_busy_stage_of_the_loader_gets_threads(void **state)
     expect(&trial, LIMIT_READING, "input.read_threads", 1);
 }
 
-static void where_all_cores_are_busy_threads_are_no_cure(void **state)
+TEST(where_all_cores_are_busy_threads_are_no_cure)
 {
-    (void)state;
     struct trial trial = trial_of();
     wait_for_input(&trial, 0.5);
     trial.facts.busy = (struct loader_busy){ .readers = 0.3, .decoders = 1 };
@@ -114,9 +105,8 @@ static void where_all_cores_are_busy_threads_are_no_cure(void **state)
     assert_non_null(strstr(find(&trial).text, "waiting for files"));
 }
 
-static void cores_that_others_have_are_told(void **state)
+TEST(cores_that_others_have_are_told)
 {
-    (void)state;
     struct trial trial = trial_of();
     wait_for_input(&trial, 0.5);
     trial.facts.busy = (struct loader_busy){ .readers = 0.3, .decoders = 1 };
@@ -130,9 +120,8 @@ static void cores_that_others_have_are_told(void **state)
 }
 
 /* Two towers of two threads on four cores. */
-static void towers_that_share_their_cores_do_not_call_it_computing(void **state)
+TEST(towers_that_share_their_cores_do_not_call_it_computing)
 {
-    (void)state;
     struct trial trial = trial_of();
     trial.plan.schedule.towers = trial.plan.threads_per_tower = 2;
     trial.facts.cores = (struct cores_use){ .own = 0.6, .others = 0.35, .stolen = 0 };
@@ -158,9 +147,8 @@ static void towers_that_share_their_cores_do_not_call_it_computing(void **state)
     expect(&trial, LIMIT_COMPUTE, NULL, NAN);
 }
 
-static void a_loader_that_is_idle_at_times_needs_depth(void **state)
+TEST(a_loader_that_is_idle_at_times_needs_depth)
 {
-    (void)state;
     struct trial trial = trial_of();
     wait_for_input(&trial, 0.1);
     trial.facts.busy = (struct loader_busy){ .readers = 0.1, .decoders = 0.5 };
@@ -174,9 +162,8 @@ static void a_loader_that_is_idle_at_times_needs_depth(void **state)
     expect(&trial, LIMIT_SLOTS, "input.staging_depth", 1.5);
 }
 
-static void copies_limit_where_batches_wait_for_them(void **state)
+TEST(copies_limit_where_batches_wait_for_them)
 {
-    (void)state;
     struct trial trial = trial_of();
     wait_for_input(&trial, 0.5);
     trial.facts.copying = 0.6;
@@ -191,9 +178,8 @@ static void copies_limit_where_batches_wait_for_them(void **state)
     expect(&trial, LIMIT_COPY, NULL, NAN);
 }
 
-static void copies_that_always_run_need_another_way(void **state)
+TEST(copies_that_always_run_need_another_way)
 {
-    (void)state;
     static const struct device_ops gpu = { .host_memory = false };
     struct trial trial = trial_of();
     wait_for_input(&trial, 0.3);
@@ -209,9 +195,8 @@ static void copies_that_always_run_need_another_way(void **state)
     expect(&trial, LIMIT_COPY, "devices.towers", 1);
 }
 
-static void the_largest_loss_is_the_limit(void **state)
+TEST(the_largest_loss_is_the_limit)
 {
-    (void)state;
     struct trial trial = trial_of();
     trial.facts.share = (struct fractions){ .forward = 0.3, .backward = 0.4, .exposed_reduction = 0.2, .update = 0.1 };
     expect(&trial, LIMIT_REDUCTION, "train.batch", 0.25);
@@ -230,9 +215,8 @@ static void the_largest_loss_is_the_limit(void **state)
     expect(&trial, LIMIT_STATES, "checkpoint.every", 1 / 0.6 - 1);
 }
 
-static void relaxed_consistency_is_named_where_the_mode_can_have_it(void **state)
+TEST(relaxed_consistency_is_named_where_the_mode_can_have_it)
 {
-    (void)state;
     static const bool may[SYNC_MODE_COUNT] = { [SYNC_REPLICATED] = true, [SYNC_SERVER_DEVICE] = true,
                                                [SYNC_SERVER_HOST] = true };
     struct trial trial = trial_of();
@@ -258,9 +242,8 @@ static struct trial feed_of(void)
     return trial;
 }
 
-static void without_computing_the_busiest_stage_sets_the_pace(void **state)
+TEST(without_computing_the_busiest_stage_sets_the_pace)
 {
-    (void)state;
     struct trial trial = feed_of();
     trial.facts.busy = (struct loader_busy){ .readers = 0.4, .decoders = 0.8 };
     expect(&trial, LIMIT_DECODING, NULL, NAN);
@@ -275,9 +258,8 @@ static void without_computing_the_busiest_stage_sets_the_pace(void **state)
     expect(&trial, LIMIT_UNKNOWN, NULL, NAN);
 }
 
-static void without_computing_copies_and_reports_can_set_the_pace(void **state)
+TEST(without_computing_copies_and_reports_can_set_the_pace)
 {
-    (void)state;
     struct trial trial = feed_of();
     trial.facts.busy.decoders = 0.9;    /* which is what a decoder looks like that waits for the processor */
     trial.facts.share = (struct fractions){ .input_wait = 0.02, .exposed_copy = 0.97, .other = 0.01 };
@@ -294,21 +276,4 @@ static void without_computing_copies_and_reports_can_set_the_pace(void **state)
     assert_non_null(strstr(find(&trial).text, "main 90 % busy"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(towers_that_compute_all_the_time_are_the_limit),
-        cmocka_unit_test(the_busy_stage_of_the_loader_gets_threads),
-        cmocka_unit_test(where_all_cores_are_busy_threads_are_no_cure),
-        cmocka_unit_test(cores_that_others_have_are_told),
-        cmocka_unit_test(towers_that_share_their_cores_do_not_call_it_computing),
-        cmocka_unit_test(a_loader_that_is_idle_at_times_needs_depth),
-        cmocka_unit_test(copies_limit_where_batches_wait_for_them),
-        cmocka_unit_test(copies_that_always_run_need_another_way),
-        cmocka_unit_test(the_largest_loss_is_the_limit),
-        cmocka_unit_test(relaxed_consistency_is_named_where_the_mode_can_have_it),
-        cmocka_unit_test(without_computing_the_busiest_stage_sets_the_pace),
-        cmocka_unit_test(without_computing_copies_and_reports_can_set_the_pace),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,18 +1,12 @@
 /* Tests of what pages are drawn with: texts of others, axes, curves, bars. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <float.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/helpers/test.h"
 #include "tests/tools/report/markup.h"
 #include "tools/report/draw/axis.h"
 #include "tools/report/draw/bars.h"
@@ -39,9 +33,8 @@ static void expect_escaped(const char *text, const char *expected)
     free(out);
 }
 
-static void texts_mean_themselves(void **state)
+TEST(texts_mean_themselves)
 {
-    (void)state;
     expect_escaped("a <b> & \"c\" 'd'", "a &lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;");
     expect_escaped("</pre><script>alert(1)</script>", "&lt;/pre&gt;&lt;script&gt;alert(1)&lt;/script&gt;");
     expect_escaped("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\t\n", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\t\n");
@@ -52,9 +45,8 @@ static void texts_mean_themselves(void **state)
     expect_escaped("\xc3", "\xef\xbf\xbd");
 }
 
-static void any_bytes_are_well_formed_text_and_attributes(void **state)
+TEST(any_bytes_are_well_formed_text_and_attributes)
 {
-    (void)state;
     srand(1);
     for (int round = 0; round < 2000; round++) {
         char text[24], whole[1024];
@@ -95,9 +87,8 @@ static void expect_ticks(const struct axis *axis, size_t least_count)
 }
 
 /* Sizes from 1e-9 to 1e9, spans from a thousandth of the size to all of it. */
-static void ticks_are_round_within_the_axis_and_told_apart(void **state)
+TEST(ticks_are_round_within_the_axis_and_told_apart)
 {
-    (void)state;
     for (double size = 1e-9; size < 1e10; size *= 3.7)
         for (double span = size; span > size / 1000; span /= 1.9)
             for (int sign = -1; sign <= 1; sign += 2) {
@@ -114,9 +105,8 @@ static void ticks_are_round_within_the_axis_and_told_apart(void **state)
             }
 }
 
-static void logarithmic_axes_have_ticks_for_any_ratio(void **state)
+TEST(logarithmic_axes_have_ticks_for_any_ratio)
 {
-    (void)state;
     for (double least = 1e-9; least < 1e9; least *= 7.3)
         for (double ratio = 1.01; ratio < 1e12; ratio *= 2.3) {
             const struct axis axis = axis_log(least, least * ratio, 6);
@@ -127,9 +117,8 @@ static void logarithmic_axes_have_ticks_for_any_ratio(void **state)
 }
 
 /* A constant value, zero, the smallest and the largest differences. */
-static void axes_of_equal_values_have_room(void **state)
+TEST(axes_of_equal_values_have_room)
 {
-    (void)state;
     const double values[] = { 0, 1, -1, 1e-30, 1e30, -1e30, 0.1, DBL_MIN };
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
         const double next = nextafter(values[i], INFINITY);
@@ -142,9 +131,8 @@ static void axes_of_equal_values_have_room(void **state)
     }
 }
 
-static void labels_are_short_and_tell_their_unit(void **state)
+TEST(labels_are_short_and_tell_their_unit)
 {
-    (void)state;
     const struct axis small = axis_exact(0, 0.06, 6), large = axis_exact(0, 60000, 6), share = axis_exact(0, 1, 5);
     assert_string_equal(axis_label(&small, 1, false).text, "0.01");
     assert_string_equal(axis_label(&large, 6, false).text, "60k");
@@ -196,9 +184,8 @@ static void expect_drawn(const double *y, size_t count, size_t points)
     }
 }
 
-static void charts_draw_what_is_finite(void **state)
+TEST(charts_draw_what_is_finite)
 {
-    (void)state;
     expect_drawn((const double[]){ 3, 2, 1, 0.5, 0.1, 0.01, 0.001, 0 }, 8, 8);
     expect_drawn((const double[]){ NAN, 2, INFINITY, 1, -INFINITY, 1e300, 3, NAN }, 8, 3);
     expect_drawn((const double[]){ -5, -5, -5 }, 3, 3);
@@ -209,9 +196,8 @@ static void charts_draw_what_is_finite(void **state)
 }
 
 /* A rising line of so many points: spots are in order, their means too, and no point lies outside its band. */
-static void many_points_become_spots_in_order(void **state)
+TEST(many_points_become_spots_in_order)
 {
-    (void)state;
     const size_t counts[] = { 1, 2, SPOTS_MAX, SPOTS_MAX + 1, 1000, 100000 };
     for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
         double *const x = calloc(counts[c], sizeof(*x));
@@ -246,9 +232,8 @@ static size_t count_of(const char *text, const char *part)
     return count;
 }
 
-static void segments_of_a_stack_are_as_wide_as_their_shares(void **state)
+TEST(segments_of_a_stack_are_as_wide_as_their_shares)
 {
-    (void)state;
     static const char *const names[] = { "forward", "backward", "wait <for> input" };
     const double shares[] = { 0.25, 0.7, 0.05 };
     char *text = NULL;
@@ -273,9 +258,8 @@ static void segments_of_a_stack_are_as_wide_as_their_shares(void **state)
 }
 
 /* Bars are merged until there is room for them, and none gets lost. */
-static void bars_of_a_histogram_count_every_step(void **state)
+TEST(bars_of_a_histogram_count_every_step)
 {
-    (void)state;
     static const char *const names[] = { "p50", "p99" };
     for (size_t count = 1; count < 1200; count = count * 3 + 1) {
         double *const counts = calloc(count, sizeof(*counts)), sum = 0;
@@ -312,17 +296,5 @@ static void bars_of_a_histogram_count_every_step(void **state)
 int main(void)
 {
     alarm(60);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_mean_themselves),
-        cmocka_unit_test(any_bytes_are_well_formed_text_and_attributes),
-        cmocka_unit_test(ticks_are_round_within_the_axis_and_told_apart),
-        cmocka_unit_test(logarithmic_axes_have_ticks_for_any_ratio),
-        cmocka_unit_test(axes_of_equal_values_have_room),
-        cmocka_unit_test(labels_are_short_and_tell_their_unit),
-        cmocka_unit_test(charts_draw_what_is_finite),
-        cmocka_unit_test(many_points_become_spots_in_order),
-        cmocka_unit_test(segments_of_a_stack_are_as_wide_as_their_shares),
-        cmocka_unit_test(bars_of_a_histogram_count_every_step),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

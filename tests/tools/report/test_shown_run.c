@@ -1,13 +1,6 @@
 /* Tests of runs as a report reads them, whole, damaged and still going on, and of the page that it makes of them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,6 +9,7 @@
 #include "stage/stop.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/file_fixture.h"
+#include "tests/helpers/test.h"
 #include "tests/tools/report/markup.h"
 #include "tools/report/look.h"
 #include "tools/report/page.h"
@@ -90,9 +84,8 @@ static void expect_page_has(const struct shown_run *run, const char *part)
     free(text);
 }
 
-static void a_whole_run_is_read(void **state)
+TEST_WITH(a_whole_run_is_read, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     struct shown_run run;
     put_all();
     assert_int_equal(read_run(&run), 0);
@@ -116,9 +109,8 @@ static void a_whole_run_is_read(void **state)
     shown_run_release(&run);
 }
 
-static void a_run_that_goes_on_is_told_from_its_rows(void **state)
+TEST_WITH(a_run_that_goes_on_is_told_from_its_rows, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     struct shown_run run;
     put("metrics.jsonl", rows_text);
     put("run.conf", conf_text);
@@ -135,9 +127,8 @@ static void a_run_that_goes_on_is_told_from_its_rows(void **state)
 }
 
 /* Of a run that goes on the last line may be half written; of one that has ended that is damage. */
-static void every_cut_leaves_the_whole_rows(void **state)
+TEST_WITH(every_cut_leaves_the_whole_rows, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     for (size_t bytes = 0; bytes < strlen(rows_text); bytes++)
         for (int has_ended = 0; has_ended < 2; has_ended++) {
             struct shown_run run;
@@ -159,14 +150,13 @@ static void every_cut_leaves_the_whole_rows(void **state)
         }
 }
 
-static void what_classes_were_taken_for_is_drawn(void **state)
+TEST_WITH(what_classes_were_taken_for_is_drawn, fixture_folder_make, fixture_folder_remove)
 {
     static const char evaluation[] =
         "{\"weights\":\"w<1>\",\"samples\":1234,\"classes\":[{\"class\":0,\"name\":\"a<b\",\"samples\":4}],"
         "\"confusion\":[{\"class\":0,\"predicted\":0,\"samples\":3},{\"class\":0,\"predicted\":2,\"samples\":1},"
         "{\"class\":-1,\"predicted\":2,\"samples\":9},{\"class\":2,\"predicted\":1,\"samples\":\"9\"},7]}";
     struct shown_run run;
-    (void)state;
     put_all();
     assert_int_equal(read_run(&run), 0);
     char *const without = page_of(&run, 1);
@@ -185,10 +175,9 @@ static void what_classes_were_taken_for_is_drawn(void **state)
     shown_run_release(&run);
 }
 
-static void of_many_classes_it_is_not_drawn(void **state)
+TEST_WITH(of_many_classes_it_is_not_drawn, fixture_folder_make, fixture_folder_remove)
 {
     struct shown_run run;
-    (void)state;
     put_all();
     put("evaluation.json", "{\"confusion\":[{\"class\":0,\"predicted\":100,\"samples\":3}]}");
     assert_int_equal(read_run(&run), 0);
@@ -204,9 +193,8 @@ static void of_many_classes_it_is_not_drawn(void **state)
     shown_run_release(&run);
 }
 
-static void damaged_lines_are_told_and_left_out(void **state)
+TEST_WITH(damaged_lines_are_told_and_left_out, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     static const char *const damaged[] = {
         "x", "{", "{\"kind\":\"train\"}", "{\"kind\":1,\"step\":1}", "[]", "7", "\"a\"", "{\"step\":1}", "\x01\xff",
         "{\"kind\":\"train\",\"step\":1,\"step\":2}", "{\"kind\":\"train\",\"step\":1} 2", "<script>alert(1)</script>",
@@ -227,9 +215,8 @@ static void damaged_lines_are_told_and_left_out(void **state)
     }
 }
 
-static void many_damaged_lines_are_counted(void **state)
+TEST_WITH(many_damaged_lines_are_counted, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     struct shown_run run;
     char *const text = calloc(1, (2u << 20) + 4096);
     put_all();
@@ -246,9 +233,8 @@ static void many_damaged_lines_are_counted(void **state)
 }
 
 /* Any byte of the summary changed: it is shown or told, and the page is one. */
-static void a_damaged_summary_makes_a_page_all_the_same(void **state)
+TEST_WITH(a_damaged_summary_makes_a_page_all_the_same, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     static const char bytes[] = "\"{}[]:,9-e\\x\n<&";
     for (size_t i = 0; i < strlen(summary_text); i++) {
         char text[sizeof(summary_text)];
@@ -264,9 +250,8 @@ static void a_damaged_summary_makes_a_page_all_the_same(void **state)
     }
 }
 
-static void what_is_missing_is_told(void **state)
+TEST_WITH(what_is_missing_is_told, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     struct shown_run run;
     put_all();
     unlink(fixture_path(folder, "metrics.jsonl"));
@@ -283,9 +268,8 @@ static void what_is_missing_is_told(void **state)
     shown_run_release(&run);
 }
 
-static void what_is_no_run_is_refused(void **state)
+TEST_WITH(what_is_no_run_is_refused, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     struct shown_run run;
     assert_int_equal(read_run(&run), EXIT_CODE_DATA);
     assert_non_null(strstr(said, "is no directory of a run"));
@@ -300,9 +284,8 @@ static void what_is_no_run_is_refused(void **state)
 }
 
 /* Lines of the file take the place of those of the summary. */
-static void damaged_records_are_listed_up_to_a_limit(void **state)
+TEST_WITH(damaged_records_are_listed_up_to_a_limit, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     struct shown_run run;
     char *text = NULL;
     size_t bytes;
@@ -322,9 +305,8 @@ static void damaged_records_are_listed_up_to_a_limit(void **state)
     free(text);
 }
 
-static void several_runs_stand_side_by_side(void **state)
+TEST_WITH(several_runs_stand_side_by_side, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     struct shown_run runs[3];
     put_all();
     for (uint32_t i = 0; i < 3; i++) {
@@ -349,24 +331,5 @@ static void several_runs_stand_side_by_side(void **state)
 int main(void)
 {
     alarm(120);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_whole_run_is_read, fixture_folder_make, fixture_folder_remove),
-        cmocka_unit_test_setup_teardown(a_run_that_goes_on_is_told_from_its_rows, fixture_folder_make,
-                                        fixture_folder_remove),
-        cmocka_unit_test_setup_teardown(every_cut_leaves_the_whole_rows, fixture_folder_make, fixture_folder_remove),
-        cmocka_unit_test_setup_teardown(what_classes_were_taken_for_is_drawn, fixture_folder_make,
-                                        fixture_folder_remove),
-        cmocka_unit_test_setup_teardown(of_many_classes_it_is_not_drawn, fixture_folder_make, fixture_folder_remove),
-        cmocka_unit_test_setup_teardown(damaged_lines_are_told_and_left_out, fixture_folder_make,
-                                        fixture_folder_remove),
-        cmocka_unit_test_setup_teardown(many_damaged_lines_are_counted, fixture_folder_make, fixture_folder_remove),
-        cmocka_unit_test_setup_teardown(a_damaged_summary_makes_a_page_all_the_same, fixture_folder_make,
-                                        fixture_folder_remove),
-        cmocka_unit_test_setup_teardown(what_is_missing_is_told, fixture_folder_make, fixture_folder_remove),
-        cmocka_unit_test_setup_teardown(what_is_no_run_is_refused, fixture_folder_make, fixture_folder_remove),
-        cmocka_unit_test_setup_teardown(damaged_records_are_listed_up_to_a_limit, fixture_folder_make,
-                                        fixture_folder_remove),
-        cmocka_unit_test_setup_teardown(several_runs_stand_side_by_side, fixture_folder_make, fixture_folder_remove),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

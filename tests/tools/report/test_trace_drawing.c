@@ -1,19 +1,13 @@
 /* Tests of traces: their events, whole and cut anywhere, and the steps that are drawn of them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/helpers/test.h"
 #include "tests/tools/report/markup.h"
 #include "tools/report/trace/trace_drawing.h"
 
@@ -86,9 +80,8 @@ static size_t count_of(const char *text, const char *part)
     return count;
 }
 
-static void arrays_and_objects_are_read_alike(void **state)
+TEST(arrays_and_objects_are_read_alike)
 {
-    (void)state;
     for (int is_object = 0; is_object < 2; is_object++) {
         struct trace trace;
         char *const text = make_trace(20, is_object == 1);
@@ -109,9 +102,8 @@ static void arrays_and_objects_are_read_alike(void **state)
     }
 }
 
-static void steps_in_the_middle_are_drawn(void **state)
+TEST(steps_in_the_middle_are_drawn)
 {
-    (void)state;
     struct trace trace;
     char *const text = make_trace(20, false);
     assert_int_equal(read_text(&trace, text, strlen(text)), 0);
@@ -129,9 +121,8 @@ static void steps_in_the_middle_are_drawn(void **state)
 }
 
 /* Fewer steps than are drawn, or no forward pass at all: then it is the whole. */
-static void short_traces_are_drawn_whole(void **state)
+TEST(short_traces_are_drawn_whole)
 {
-    (void)state;
     static const char alone[] = "[{\"ph\":\"X\",\"pid\":3,\"tid\":4,\"name\":\"x\",\"ts\":5,\"dur\":0}]";
     for (int steps = 1; steps < 4; steps++) {
         struct trace trace;
@@ -150,9 +141,8 @@ static void short_traces_are_drawn_whole(void **state)
 }
 
 /* A cut behind an event is no damage, whether a comma is there or not; else one event is lost and told. */
-static void a_trace_cut_anywhere_is_read_up_to_there(void **state)
+TEST(a_trace_cut_anywhere_is_read_up_to_there)
 {
-    (void)state;
     char *const text = make_trace(3, false);
     for (size_t bytes = 1; bytes < strlen(text); bytes++) {
         struct trace trace;
@@ -173,9 +163,8 @@ static void a_trace_cut_anywhere_is_read_up_to_there(void **state)
     free(text);
 }
 
-static void what_is_no_trace_is_refused(void **state)
+TEST(what_is_no_trace_is_refused)
 {
-    (void)state;
     static const char *const texts[] = {
         "", "x", "7", "{}", "{\"traceEvents\":1}", "{\"traceEvents\":[", "[1]", "[{}]", "[{\"ph\":\"\"}]",
         "[{\"ph\":7}]",
@@ -192,9 +181,8 @@ static void what_is_no_trace_is_refused(void **state)
 }
 
 /* Every thread looks for its track, and every bar for those that it lies in: without bounds, minutes. */
-static void many_threads_and_many_bars_take_no_time(void **state)
+TEST(many_threads_and_many_bars_take_no_time)
 {
-    (void)state;
     enum { THREADS = 80000, BARS = 200000, EVENT_BYTES = 96 };
     char *const text = malloc((size_t)BARS * EVENT_BYTES + 8);
     struct trace trace;
@@ -219,13 +207,5 @@ static void many_threads_and_many_bars_take_no_time(void **state)
 int main(void)
 {
     alarm(60);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_and_objects_are_read_alike),
-        cmocka_unit_test(steps_in_the_middle_are_drawn),
-        cmocka_unit_test(short_traces_are_drawn_whole),
-        cmocka_unit_test(a_trace_cut_anywhere_is_read_up_to_there),
-        cmocka_unit_test(what_is_no_trace_is_refused),
-        cmocka_unit_test(many_threads_and_many_bars_take_no_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

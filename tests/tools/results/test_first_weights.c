@@ -1,11 +1,4 @@
 /* Names of tensors that a wrapper of PyTorch's was put before: left out and told, unless the network has them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +7,7 @@
 
 #include "compute/model.h"
 #include "tests/helpers/file_fixture.h"
+#include "tests/helpers/test.h"
 #include "tools/results/first_weights.h"
 
 /* A safetensors file of zeros: the net's tensors with `prefix` before their names, and one more, an I64, where `more`
@@ -79,9 +73,8 @@ static void told_of(const struct first_weights *weights, char *text, size_t text
     *to = '\0';
 }
 
-static void what_all_names_begin_with_is_left_out_and_told(void **state)
+TEST_WITH(what_all_names_begin_with_is_left_out_and_told, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     static const struct { const char *prefix, *more, *told; } cases[] = {
         { "module.", NULL, "all its names begin with 'module.' (PyTorch's DataParallel), which was left out" },
         { "_orig_mod.", NULL, "all its names begin with '_orig_mod.' (PyTorch's torch.compile), which was left out" },
@@ -109,9 +102,8 @@ static void what_all_names_begin_with_is_left_out_and_told(void **state)
     net_close(net);
 }
 
-static void names_that_are_the_networks_say_nothing_of_it(void **state)
+TEST_WITH(names_that_are_the_networks_say_nothing_of_it, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     struct net *const net = open_net("mnist_cnn");
     struct first_weights *weights = NULL;
     struct problems problems;
@@ -126,9 +118,8 @@ static void names_that_are_the_networks_say_nothing_of_it(void **state)
 }
 
 /* The advice is about the prefix and the model, not to leave tensors out one by one. */
-static void another_networks_weights_are_known_behind_it(void **state)
+TEST_WITH(another_networks_weights_are_known_behind_it, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     struct net *const theirs = open_net("mnist_cnn"), *const ours = open_net("resnet20_v1");
     struct first_weights *weights = NULL;
     struct problems problems;
@@ -144,14 +135,4 @@ static void another_networks_weights_are_known_behind_it(void **state)
     net_close(ours);
 }
 
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_folder_make, fixture_folder_remove)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_FOLDER(what_all_names_begin_with_is_left_out_and_told),
-        IN_FOLDER(names_that_are_the_networks_say_nothing_of_it),
-        IN_FOLDER(another_networks_weights_are_known_behind_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,21 +1,15 @@
 /* Tests of safetensors files as a whole: lengths, headers and data that do not fit each other are refused, each with
  * what is wrong, and none takes memory by what it claims. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #include "tests/helpers/file_fixture.h"
+#include "tests/helpers/test.h"
 #include "tools/results/tensor_file.h"
 
 #define LENGTH_BYTES 8u
@@ -55,23 +49,21 @@ static int open_header(const char *header, size_t data_bytes)
 
 #define ONE(shape, offsets) "{\"a\":{\"dtype\":\"I32\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
 
-static void a_file_that_is_right_is_taken(void **state)
+TEST_WITH(a_file_that_is_right_is_taken, fixture_folder_make, fixture_folder_remove)
 {
-    (void)state;
     assert_int_equal(open_header("{}", 0), 0);
     assert_int_equal(open_header("{}\r\n\t   ", 0), 0);
     assert_int_equal(open_header(ONE("[2,2]", "[0,16]"), 16), 0);
     assert_int_equal(open_header(ONE("[2,0]", "[0,0]"), 0), 0);
 }
 
-static void a_file_shorter_than_its_length_is_refused_at_every_length(void **state)
+TEST_WITH(a_file_shorter_than_its_length_is_refused_at_every_length, fixture_folder_make, fixture_folder_remove)
 {
     const char *const path = fixture_path(folder, "short");
     static const char header[] = ONE("[2,2]", "[0,16]");
     uint8_t bytes[LENGTH_BYTES + sizeof(header) - 1 + 16] = { 0 };
     struct tensor_file file;
     char problem[256];
-    (void)state;
     put_length(bytes, sizeof(header) - 1);
     memcpy(bytes + LENGTH_BYTES, header, sizeof(header) - 1);
     for (size_t i = 0; i < sizeof(bytes); i++) {
@@ -84,18 +76,17 @@ static void a_file_shorter_than_its_length_is_refused_at_every_length(void **sta
     tensor_file_close(&file);
 }
 
-static void a_length_that_cannot_be_is_refused(void **state)
+TEST_WITH(a_length_that_cannot_be_is_refused, fixture_folder_make, fixture_folder_remove)
 {
     static const char header[] = ONE("[2,2]", "[0,16]");
     const uint64_t bytes = sizeof(header) - 1;
     const uint64_t lengths[] = { 0, 1, bytes - 1, bytes + 1, bytes + 17, 100000001, UINT64_C(1) << 32,
                                  UINT64_C(1) << 63, UINT64_C(1) << 63 | bytes, UINT64_MAX, UINT64_MAX - 7 };
-    (void)state;
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
         assert_int_equal(open_file(lengths[i], header, bytes, 16), -EBADMSG);
 }
 
-static void headers_and_data_that_disagree_are_refused(void **state)
+TEST_WITH(headers_and_data_that_disagree_are_refused, fixture_folder_make, fixture_folder_remove)
 {
     static const struct { const char *header; size_t data_bytes; } rows[] = {
         { "\xff", 0 },  { "{", 0 },     { "{\"\xff\":1}", 0 },         { "{}x", 0 },
@@ -104,19 +95,17 @@ static void headers_and_data_that_disagree_are_refused(void **state)
         { ONE("[2,2]", "[\"0\",\"16\"]"), 16 },                         { ONE("[2,2]", "[-16,0]"), 16 },
         { ONE("[-0]", "[0,0]"), 0 },    { ONE("[1,1,1,1,1,1,1,1,4]", "[0,16]"), 16 },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_int_equal(open_header(rows[i].header, rows[i].data_bytes), -EBADMSG);
 }
 
 /* Each claims all of the file: taken at their word they would be ten thousand times as large. */
-static void ten_thousand_tensors_in_one_place_are_refused_without_memory(void **state)
+TEST_WITH(ten_thousand_tensors_in_one_place_are_refused_without_memory, fixture_folder_make, fixture_folder_remove)
 {
     const size_t room = TENSORS_MANY * 80 + 2, data_bytes = (size_t)1 << 20;
     char *const header = malloc(room);
     struct rusage before, after;
     size_t used = 0;
-    (void)state;
     assert_non_null(header);
     for (uint32_t i = 0; i < TENSORS_MANY; i++)
         used += (size_t)snprintf(header + used, room - used,
@@ -130,16 +119,4 @@ static void ten_thousand_tensors_in_one_place_are_refused_without_memory(void **
     free(header);
 }
 
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_folder_make, fixture_folder_remove)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_FOLDER(a_file_that_is_right_is_taken),
-        IN_FOLDER(a_file_shorter_than_its_length_is_refused_at_every_length),
-        IN_FOLDER(a_length_that_cannot_be_is_refused),
-        IN_FOLDER(headers_and_data_that_disagree_are_refused),
-        IN_FOLDER(ten_thousand_tensors_in_one_place_are_refused_without_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,16 +1,10 @@
 /* Tests of files beside networks: every model is known by its tensors, and by all of them only. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compute/model.h"
+#include "tests/helpers/test.h"
 #include "tools/results/tensor_match.h"
 
 enum { CLASSES = 17 };
@@ -57,20 +51,18 @@ static void check_model(const char *name, const struct model_options *options, c
     net_close(net);
 }
 
-static void every_model_is_found_by_its_tensors_and_by_all_of_them_only(void **state)
+TEST(every_model_is_found_by_its_tensors_and_by_all_of_them_only)
 {
     char said[64];
-    (void)state;
     snprintf(said, sizeof(said), " with data.classes = %d", CLASSES);
     for (const struct model *model = model_table; model->name != NULL; model++)
         check_model(model->name, &(const struct model_options){ .classes = CLASSES, .dropout = true }, said);
 }
 
-static void models_of_the_same_tensors_are_all_named(void **state)
+TEST(models_of_the_same_tensors_are_all_named)
 {
     struct net *net;
     char text[TENSOR_MATCH_SIZE];
-    (void)state;
     assert_int_equal(model_open(&net, "resnet50_v1.5", &(const struct model_options){ .dropout = true }), 0);
     struct safetensors_index index = index_of(net);
     match(&index, text);
@@ -79,27 +71,16 @@ static void models_of_the_same_tensors_are_all_named(void **state)
     net_close(net);
 }
 
-static void an_auxiliary_head_is_named(void **state)
+TEST(an_auxiliary_head_is_named)
 {
-    (void)state;
     check_model("inception3", &(const struct model_options){ .auxiliary = true }, " with model.auxiliary = yes");
 }
 
-static void a_file_without_tensors_is_of_no_model(void **state)
+TEST(a_file_without_tensors_is_of_no_model)
 {
     char text[TENSOR_MATCH_SIZE];
-    (void)state;
     match(&(const struct safetensors_index){ .count = 0 }, text);
     assert_string_equal(text, "");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_model_is_found_by_its_tensors_and_by_all_of_them_only),
-        cmocka_unit_test(models_of_the_same_tensors_are_all_named),
-        cmocka_unit_test(an_auxiliary_head_is_named),
-        cmocka_unit_test(a_file_without_tensors_is_of_no_model),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

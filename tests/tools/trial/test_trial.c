@@ -1,12 +1,5 @@
 /* Tests of trials. The child is this program again: called with -c it plays the part that the configuration's name
  * says, which for "train.conf" is a real run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
@@ -23,6 +16,7 @@
 #include "stage/text/output.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/file_fixture.h"
+#include "tests/helpers/test.h"
 #include "tests/helpers/test_long.h"
 #include "tools/config/config.h"
 #include "tools/phase.h"
@@ -194,9 +188,8 @@ static double kept(const char *first, const char *second)
     return number;
 }
 
-static void the_result_is_the_summary(void **state)
+TEST_WITH(the_result_is_the_summary, set_up, tear_down)
 {
-    (void)state;
     use("train");
     spec.steps = 30;
     assert_int_equal(trial_run(&spec, &result), 0);
@@ -227,13 +220,12 @@ static void the_result_is_the_summary(void **state)
     assert_nothing_stays();
 }
 
-static void assignments_come_before_those_of_the_trial(void **state)
+TEST_WITH(assignments_come_before_those_of_the_trial, set_up, tear_down)
 {
     static const char *const assignments[] = { "train.batch=4", "train.batch=6", "train.steps=1", "devices.towers=2",
                                                "checkpoint.every=1", "train.max_time=1 hour",
                                                "report.tensorboard=here", "report.prometheus=here.prom",
                                                "report.trace=here.json" };
-    (void)state;
     use("train");
     spec.steps = 5;
     spec.assignments = assignments;
@@ -246,16 +238,14 @@ static void assignments_come_before_those_of_the_trial(void **state)
     assert_nothing_stays();
 }
 
-static void knows_which_keys_are_its_own(void **state)
+TEST_WITH(knows_which_keys_are_its_own, set_up, tear_down)
 {
-    (void)state;
     assert_true(trial_sets("train.steps") && trial_sets("run.dir") && trial_sets("checkpoint.every"));
     assert_false(trial_sets("train.batch") || trial_sets("steps"));
 }
 
-static void ends_when_its_time_is_over(void **state)
+TEST_WITH(ends_when_its_time_is_over, set_up, tear_down)
 {
-    (void)state;
     use("train");
     spec.seconds = 0.5;
     assert_int_equal(trial_run(&spec, &result), 0);
@@ -265,10 +255,9 @@ static void ends_when_its_time_is_over(void **state)
     assert_nothing_stays();
 }
 
-static void a_check_trains_nothing(void **state)
+TEST_WITH(a_check_trains_nothing, set_up, tear_down)
 {
     static const char *const wrong[] = { "devices.towers=9999" };
-    (void)state;
     use("train");
     assert_int_equal(trial_check(&spec, &result), 0);
     assert_false(fixture_exists(fixture_path(folder, "kept.json")));
@@ -280,7 +269,7 @@ static void a_check_trains_nothing(void **state)
     assert_nothing_stays();
 }
 
-static void passes_on_what_a_child_says_of_its_failure(void **state)
+TEST_WITH(passes_on_what_a_child_says_of_its_failure, set_up, tear_down)
 {
     static const struct { const char *part; int rc, code; const char *problem; } failures[] = {
         { "failure", -ECHILD, EXIT_CODE_DATA, "run.conf:3: no such key\nand another" },
@@ -290,7 +279,6 @@ static void passes_on_what_a_child_says_of_its_failure(void **state)
         { "early", -ENODATA, EXIT_CODE_OUTPUT, "it ended before its first step was done" },
         { "broken", -EBADMSG, EXIT_CODE_OUTPUT, "its summary.json cannot be read" },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(failures) / sizeof(*failures); i++) {
         use(failures[i].part);
         spec.steps = 1;
@@ -302,11 +290,10 @@ static void passes_on_what_a_child_says_of_its_failure(void **state)
     }
 }
 
-static void tells_each_line_of_a_problem(void **state)
+TEST_WITH(tells_each_line_of_a_problem, set_up, tear_down)
 {
     struct capture capture;
     char text[256];
-    (void)state;
     const struct trial_result two = { .problem = "first: 5 %\nsecond" };
     capture_begin(&capture);
     trial_tell("towers=2", &two);
@@ -331,9 +318,8 @@ static pid_t child_pid(void)
     return pid;
 }
 
-static void a_child_that_hangs_is_killed(void **state)
+TEST_WITH(a_child_that_hangs_is_killed, set_up, tear_down)
 {
-    (void)state;
     use("hang");
     spec.steps = 1;
     spec.limit_seconds = 1;
@@ -381,9 +367,8 @@ static void try_interrupted(const char *part, int number, int times, int code)
     assert_nothing_stays();
 }
 
-static void a_request_to_end_ends_the_child(void **state)
+TEST_WITH(a_request_to_end_ends_the_child, set_up, tear_down)
 {
-    (void)state;
     try_interrupted("hang", SIGTERM, 1, EXIT_CODE_STOPPED);
     assert_true(is_gone(child_pid()));
     unlink(fixture_path(folder, "pid"));
@@ -395,9 +380,8 @@ static void a_request_to_end_ends_the_child(void **state)
     try_interrupted("train", SIGHUP, 1, EXIT_CODE_STOPPED);
 }
 
-static void a_child_does_not_outlive_its_parent(void **state)
+TEST_WITH(a_child_does_not_outlive_its_parent, set_up, tear_down)
 {
-    (void)state;
     use("hang");
     const pid_t trying = fork();
     if (trying == 0)
@@ -408,9 +392,8 @@ static void a_child_does_not_outlive_its_parent(void **state)
     assert_true(is_gone(child_pid()));
 }
 
-static void a_pipe_cannot_be_read_again(void **state)
+TEST_WITH(a_pipe_cannot_be_read_again, set_up, tear_down)
 {
-    (void)state;
     use("train");
     assert_true(trial_can_read_again(config));
     mkfifo(fixture_path(folder, "fifo"), 0600);
@@ -418,24 +401,9 @@ static void a_pipe_cannot_be_read_again(void **state)
     assert_false(trial_can_read_again(fixture_path(folder, "nothing")));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(int argc, char **argv)
 {
     if (argc > 2 && strcmp(argv[1], "-c") == 0)
         return play(argc, argv);
-    static const struct CMUnitTest tests[] = {
-        TEST(the_result_is_the_summary),
-        TEST(assignments_come_before_those_of_the_trial),
-        TEST(knows_which_keys_are_its_own),
-        TEST(ends_when_its_time_is_over),
-        TEST(a_check_trains_nothing),
-        TEST(passes_on_what_a_child_says_of_its_failure),
-        TEST(tells_each_line_of_a_problem),
-        TEST(a_child_that_hangs_is_killed),
-        TEST(a_request_to_end_ends_the_child),
-        TEST(a_child_does_not_outlive_its_parent),
-        TEST(a_pipe_cannot_be_read_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,11 +1,4 @@
 /* Tests of changing values in a configuration: everything else stays as it is, to the byte. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/helpers/test.h"
 #include "tools/tune/config_edit.h"
 
 static const struct config_change changes[] = {
@@ -29,18 +23,16 @@ static void expect(const char *text, const char *changed)
     free(is);
 }
 
-static void lines_that_are_there_get_another_value(void **state)
+TEST(lines_that_are_there_get_another_value)
 {
-    (void)state;
     expect("# a run\n[input]\nprefetch_depth = 4   # batches\n  read_threads=\"1\"\n\n"
            "[devices]\nthreads_per_tower =\t2 ; all\n",
            "# a run\n[input]\nprefetch_depth = 12   # batches\n  read_threads=3\n\n"
            "[devices]\nthreads_per_tower =\t1 ; all\n");
 }
 
-static void a_value_may_be_a_word(void **state)
+TEST(a_value_may_be_a_word)
 {
-    (void)state;
     static const struct config_change change = { "input", "source", 0, "cached" };
     static const char *const texts[][2] = {
         { "[input]\nsource = real  # files\n", "[input]\nsource = cached  # files\n" },
@@ -54,34 +46,30 @@ static void a_value_may_be_a_word(void **state)
     }
 }
 
-static void lines_are_added_at_the_end_of_their_section(void **state)
+TEST(lines_are_added_at_the_end_of_their_section)
 {
-    (void)state;
     expect("[input]\nchunk = 8\n\n# the network\n[model]\nname = lenet5\n",
            "[input]\nchunk = 8\nprefetch_depth = 12\nread_threads = 3\n\n# the network\n[model]\nname = lenet5\n\n"
            "[devices]\nthreads_per_tower = 1\n");
 }
 
-static void sections_are_added_at_the_end(void **state)
+TEST(sections_are_added_at_the_end)
 {
-    (void)state;
     expect("", "[input]\nprefetch_depth = 12\nread_threads = 3\n\n[devices]\nthreads_per_tower = 1\n");
     expect("[train]\nbatch = 8", "[train]\nbatch = 8\n\n[input]\nprefetch_depth = 12\nread_threads = 3\n\n[devices]\n"
                                  "threads_per_tower = 1\n");
 }
 
-static void the_same_key_of_another_section_and_comments_stay(void **state)
+TEST(the_same_key_of_another_section_and_comments_stay)
 {
-    (void)state;
     expect("[report]\nprefetch_depth = 4\n[input]\n# prefetch_depth = 5\n;read_threads = 6\n"
            "[devices]\nthreads_per_tower = 1\n",
            "[report]\nprefetch_depth = 4\n[input]\nprefetch_depth = 12\nread_threads = 3\n# prefetch_depth = 5\n"
            ";read_threads = 6\n[devices]\nthreads_per_tower = 1\n");
 }
 
-static void ends_of_lines_stay(void **state)
+TEST(ends_of_lines_stay)
 {
-    (void)state;
     expect("[input]\r\nprefetch_depth = 4\r\nread_threads = 3\r\n[devices]\r\nthreads_per_tower = 1\r\n",
            "[input]\r\nprefetch_depth = 12\r\nread_threads = 3\r\n[devices]\r\nthreads_per_tower = 1\r\n");
 }
@@ -98,9 +86,8 @@ static char *content(const char *path)
     return text;
 }
 
-static void a_file_is_replaced_and_what_it_was_stays_beside_it(void **state)
+TEST(a_file_is_replaced_and_what_it_was_stays_beside_it)
 {
-    (void)state;
     char path[128], link[128], backup[CONFIG_BACKUP_SIZE];
     struct stat status;
     snprintf(path, sizeof(path), "%s/run.conf", folder);
@@ -145,16 +132,4 @@ static int tear_down(void **state)
     return rmdir(folder);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_that_are_there_get_another_value),
-        cmocka_unit_test(a_value_may_be_a_word),
-        cmocka_unit_test(lines_are_added_at_the_end_of_their_section),
-        cmocka_unit_test(sections_are_added_at_the_end),
-        cmocka_unit_test(the_same_key_of_another_section_and_comments_stay),
-        cmocka_unit_test(ends_of_lines_stay),
-        cmocka_unit_test(a_file_is_replaced_and_what_it_was_stays_beside_it),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TESTS_MAIN(set_up, tear_down)

@@ -1,13 +1,7 @@
 /* Tests of how much steps suffer where cores are short. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <math.h>
 
-#include <cmocka.h>
-
+#include "tests/helpers/test.h"
 #include "tools/tune/crowding.h"
 
 static const double one[] = { 1.0 }, half[] = { 0.5 };
@@ -38,9 +32,8 @@ static double step_seconds(const struct feed_model *model)
     return (1 - prediction.input_wait) * 10 / prediction.images_per_second;
 }
 
-static void steps_then_take_as_long_as_was_measured(void **state)
+TEST(steps_then_take_as_long_as_was_measured)
 {
-    (void)state;
     static const double long_decode[] = { 1.5 };
     for (int is_fed = 0; is_fed < 2; is_fed++) {
         struct feed_model model = on_cores(2);
@@ -54,18 +47,16 @@ static void steps_then_take_as_long_as_was_measured(void **state)
 }
 
 /* The loader does not disturb it at all. */
-static void a_step_as_short_as_alone_has_its_cores(void **state)
+TEST(a_step_as_short_as_alone_has_its_cores)
 {
-    (void)state;
     struct feed_model model = on_cores(2);
     model.crowding = fitted(model, 1);
     assert_float_equal(step_seconds(&model), 1, 0.01);
     assert_float_equal(fitted(model, 0.5), 0, 0.01);
 }
 
-static void a_setting_with_cores_enough_tells_nothing(void **state)
+TEST(a_setting_with_cores_enough_tells_nothing)
 {
-    (void)state;
     static const double copy[] = { 0.02 };
     struct feed_model nearly = on_cores(3);     /* only a copy now and then is one too many */
     nearly.copy = (struct feed_times)TIMES(copy);
@@ -78,12 +69,4 @@ static void a_setting_with_cores_enough_tells_nothing(void **state)
     assert_float_equal(fitted(model, 2), 1, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_then_take_as_long_as_was_measured),
-        cmocka_unit_test(a_step_as_short_as_alone_has_its_cores),
-        cmocka_unit_test(a_setting_with_cores_enough_tells_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

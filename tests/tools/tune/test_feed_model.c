@@ -1,13 +1,7 @@
 /* Tests of the feed's model: against what can be counted by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <math.h>
 
-#include <cmocka.h>
-
+#include "tests/helpers/test.h"
 #include "tools/tune/feed_model.h"
 
 static const double one[] = { 1.0 }, half[] = { 0.5 }, tenth[] = { 0.1 };
@@ -30,9 +24,8 @@ static struct feed_prediction predicted(const struct feed_model *model, struct f
     return prediction;
 }
 
-static void the_slowest_stage_sets_the_pace(void **state)
+TEST(the_slowest_stage_sets_the_pace)
 {
-    (void)state;
     struct feed_model model = plenty();
     struct feed_prediction is = predicted(&model, (struct feed_setting){ 1, 2, 1, 4, 2 });
     assert_float_equal(is.images_per_second, 10, 1e-6);         /* the tower: a step a second */
@@ -52,9 +45,8 @@ static void the_slowest_stage_sets_the_pace(void **state)
     assert_float_equal(is.images_per_second, 10, 1e-6);         /* four: the tower again */
 }
 
-static void a_copy_hides_behind_a_step_where_there_are_two_slots(void **state)
+TEST(a_copy_hides_behind_a_step_where_there_are_two_slots)
 {
-    (void)state;
     struct feed_model model = plenty();
     model.copy = (struct feed_times)TIMES(half);
     assert_float_equal(predicted(&model, (struct feed_setting){ 1, 2, 1, 4, 2 }).input_wait, 0, 1e-9);
@@ -64,9 +56,8 @@ static void a_copy_hides_behind_a_step_where_there_are_two_slots(void **state)
 }
 
 /* One slot: what is left of a step behind its forward pass is enough for a copy, or for a part of it. */
-static void a_copy_hides_behind_what_no_longer_needs_its_slot(void **state)
+TEST(a_copy_hides_behind_what_no_longer_needs_its_slot)
 {
-    (void)state;
     struct feed_model model = plenty();
     model.copy = (struct feed_times)TIMES(half);
     model.slot_free = 0.6;
@@ -85,9 +76,8 @@ static void a_copy_hides_behind_what_no_longer_needs_its_slot(void **state)
 
 /* A place of the ring is free when its batch is copied: with one of each, decoding of the next batch begins behind the
  * forward pass and not behind the step. Every fourth batch takes longer than a step. */
-static void a_slot_that_comes_back_early_is_depth(void **state)
+TEST(a_slot_that_comes_back_early_is_depth)
 {
-    (void)state;
     double bursts[32];
     for (size_t i = 0; i < 32; i++)
         bursts[i] = i % 8 == 0 ? 1.0 : 0.2;
@@ -100,9 +90,8 @@ static void a_slot_that_comes_back_early_is_depth(void **state)
 }
 
 /* Sixteen quick pieces, then sixteen slow ones: eight batches of each, on average 0.8 s a batch. */
-static void depth_takes_up_spread_and_no_deficit(void **state)
+TEST(depth_takes_up_spread_and_no_deficit)
 {
-    (void)state;
     double bursts[32];
     for (size_t i = 0; i < 32; i++)
         bursts[i] = i < 16 ? 0.1 : 0.7;
@@ -119,9 +108,8 @@ static void depth_takes_up_spread_and_no_deficit(void **state)
     assert_float_equal(predicted(&model, (struct feed_setting){ 1, 1, 1, 64, 8 }).images_per_second, 10 / 1.2, 0.05);
 }
 
-static void what_computes_at_once_shares_the_cores(void **state)
+TEST(what_computes_at_once_shares_the_cores)
 {
-    (void)state;
     struct feed_model model = plenty();
     model.read = (struct feed_times){ NULL, 0 };
     model.steps_on_cores = true;
@@ -142,9 +130,8 @@ static void what_computes_at_once_shares_the_cores(void **state)
 
 /* Two threads of a tower and a decoder on two cores: one core has two of them, a step takes twice as long, and the
  * decoder has half a core meanwhile; it has a whole one while the tower waits. */
-static void a_decoder_beside_a_team_is_slowed_too(void **state)
+TEST(a_decoder_beside_a_team_is_slowed_too)
 {
-    (void)state;
     static const double long_decode[] = { 1.2 };
     struct feed_model model = plenty();
     model.read = (struct feed_times){ NULL, 0 };
@@ -176,9 +163,8 @@ static void a_decoder_beside_a_team_is_slowed_too(void **state)
 
 /* As before, but that on a core of both the decoder gets half of what the tower's thread gets, a third of it: a step
  * takes 1.5 s, and the decoder does 0.5 s of its work meanwhile. */
-static void a_loader_that_gives_way_holds_teams_up_less(void **state)
+TEST(a_loader_that_gives_way_holds_teams_up_less)
 {
-    (void)state;
     static const double long_decode[] = { 1.2 }, longer_decode[] = { 1.7 };
     struct feed_model model = plenty();
     model.read = (struct feed_times){ NULL, 0 };
@@ -198,9 +184,8 @@ static void a_loader_that_gives_way_holds_teams_up_less(void **state)
 }
 
 /* Cores that the towers' threads share among them are in the steps that were measured with them. */
-static void more_threads_than_cores_are_as_slow_as_they_were_measured(void **state)
+TEST(more_threads_than_cores_are_as_slow_as_they_were_measured)
 {
-    (void)state;
     struct feed_model model = plenty();
     model.read = (struct feed_times){ NULL, 0 };
     model.steps_on_cores = true;
@@ -214,9 +199,8 @@ static void more_threads_than_cores_are_as_slow_as_they_were_measured(void **sta
     assert_float_equal((1 - is.input_wait) * 10 / is.images_per_second, (4 / 3.0 + 0.5) / (4 / 3.0), 0.05);
 }
 
-static void records_in_memory_are_not_waited_for(void **state)
+TEST(records_in_memory_are_not_waited_for)
 {
-    (void)state;
     double seconds;
     struct feed_model model = plenty();
     model.read = (struct feed_times)TIMES(one);
@@ -228,18 +212,16 @@ static void records_in_memory_are_not_waited_for(void **state)
     assert_float_equal(is.readers_busy, 0.2, 1e-2);
 }
 
-static void towers_step_together(void **state)
+TEST(towers_step_together)
 {
-    (void)state;
     struct feed_model model = plenty();
     model.towers = 2;           /* four pieces of half a second a step */
     assert_float_equal(predicted(&model, (struct feed_setting){ 1, 1, 1, 4, 2 }).images_per_second, 5, 1e-6);
     assert_float_equal(predicted(&model, (struct feed_setting){ 1, 2, 1, 4, 2 }).images_per_second, 10, 1e-6);
 }
 
-static void steps_with_other_numbers_of_threads_lie_on_a_line(void **state)
+TEST(steps_with_other_numbers_of_threads_lie_on_a_line)
 {
-    (void)state;
     static const double two[] = { 2.0 }, four[] = { 4.0 };
     struct feed_model model = plenty();
     model.step[0] = (struct feed_times)TIMES(four);
@@ -254,9 +236,8 @@ static void steps_with_other_numbers_of_threads_lie_on_a_line(void **state)
     assert_float_equal(predicted(&model, (struct feed_setting){ 1, 8, 2, 4, 2 }).images_per_second, 30.0 / 8, 1e-6);
 }
 
-static void without_a_loader_only_steps_take_time(void **state)
+TEST(without_a_loader_only_steps_take_time)
 {
-    (void)state;
     struct feed_model model = plenty();
     model.pieces = 0;
     const struct feed_prediction is = predicted(&model, (struct feed_setting){ 1, 1, 1, 1, 1 });
@@ -264,9 +245,8 @@ static void without_a_loader_only_steps_take_time(void **state)
     assert_float_equal(is.input_wait, 0, 1e-9);
 }
 
-static void means_and_spreads(void **state)
+TEST(means_and_spreads)
 {
-    (void)state;
     static const double times[] = { 1, 3 };
     const struct feed_times two = TIMES(times), none = { NULL, 0 };
     assert_float_equal(feed_mean(&two), 2, 1e-12);
@@ -280,23 +260,4 @@ static void means_and_spreads(void **state)
     assert_float_equal(feed_median(&none), 0, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_slowest_stage_sets_the_pace),
-        cmocka_unit_test(a_copy_hides_behind_a_step_where_there_are_two_slots),
-        cmocka_unit_test(a_copy_hides_behind_what_no_longer_needs_its_slot),
-        cmocka_unit_test(a_slot_that_comes_back_early_is_depth),
-        cmocka_unit_test(depth_takes_up_spread_and_no_deficit),
-        cmocka_unit_test(what_computes_at_once_shares_the_cores),
-        cmocka_unit_test(a_decoder_beside_a_team_is_slowed_too),
-        cmocka_unit_test(a_loader_that_gives_way_holds_teams_up_less),
-        cmocka_unit_test(more_threads_than_cores_are_as_slow_as_they_were_measured),
-        cmocka_unit_test(records_in_memory_are_not_waited_for),
-        cmocka_unit_test(towers_step_together),
-        cmocka_unit_test(steps_with_other_numbers_of_threads_lie_on_a_line),
-        cmocka_unit_test(without_a_loader_only_steps_take_time),
-        cmocka_unit_test(means_and_spreads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,17 +1,11 @@
 /* Tests of what is chosen of settings that ran. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "stage/text/text_stream.h"
+#include "tests/helpers/test.h"
 #include "tools/tune/assignments.h"
 #include "tools/tune/outcome.h"
 #include "tools/tune/tune_report.h"
@@ -67,9 +61,8 @@ static char *reported(const struct tune_outcome *outcome)
     return text;
 }
 
-static void the_fastest_is_the_best_by_rounds(void **state)
+TEST(the_fastest_is_the_best_by_rounds)
 {
-    (void)state;
     struct tune_outcome outcome = three(10, 15, 12);
     assert_int_equal(outcome_judge(&outcome), 0);
     assert_int_equal(outcome.best, 1);
@@ -83,9 +76,8 @@ static void the_fastest_is_the_best_by_rounds(void **state)
     free(text);
 }
 
-static void what_is_as_fast_with_fewer_threads_is_better(void **state)
+TEST(what_is_as_fast_with_fewer_threads_is_better)
 {
-    (void)state;
     struct tune_outcome outcome = three(10, 15, 14.95);
     assert_int_equal(outcome_judge(&outcome), 0);
     assert_int_equal(outcome.best, 2);
@@ -96,9 +88,8 @@ static void what_is_as_fast_with_fewer_threads_is_better(void **state)
     free(text);
 }
 
-static void what_cannot_be_measured_changes_nothing(void **state)
+TEST(what_cannot_be_measured_changes_nothing)
 {
-    (void)state;
     struct tune_outcome outcome = three(10, 10.15, 10.1);
     assert_int_equal(outcome_judge(&outcome), 0);
     assert_int_equal(outcome.best, 0);
@@ -115,9 +106,8 @@ static void what_cannot_be_measured_changes_nothing(void **state)
     free(text);
 }
 
-static void one_round_has_to_say_much(void **state)
+TEST(one_round_has_to_say_much)
 {
-    (void)state;
     struct tune_outcome outcome = three(10, 10.8, 10);
     for (uint32_t i = 0; i < 3; i++)
         outcome.candidates[i].rounds = 1;
@@ -128,9 +118,8 @@ static void one_round_has_to_say_much(void **state)
     assert_int_equal(outcome.best, 1);
 }
 
-static void a_deficit_is_told_with_how_long_a_queue_lasts(void **state)
+TEST(a_deficit_is_told_with_how_long_a_queue_lasts)
 {
-    (void)state;
     struct tune_outcome outcome = three(10, 10, 10);
     outcome.model.decode = (struct feed_times)TIMES(slow);      /* 2.4 s a batch, a step takes 1 */
     assert_int_equal(outcome_judge(&outcome), 0);
@@ -153,9 +142,8 @@ static void expect_words(const struct tune_outcome *outcome, const char *words, 
     free(text);
 }
 
-static void a_deficit_of_decoding_tells_what_smaller_images_would_give(void **state)
+TEST(a_deficit_of_decoding_tells_what_smaller_images_would_give)
 {
-    (void)state;
     struct tune_outcome outcome = three(10, 10, 10);
     outcome.model.decode = (struct feed_times)TIMES(slow);
     outcome.model.batch = 10000;
@@ -175,9 +163,8 @@ static void a_deficit_of_decoding_tells_what_smaller_images_would_give(void **st
     expect_words(&outcome, "input.source = cached", true);
 }
 
-static void a_deficit_that_stays_is_told_with_its_cure(void **state)
+TEST(a_deficit_that_stays_is_told_with_its_cure)
 {
-    (void)state;
     struct tune_outcome outcome = three(10, 15, 12);
     outcome.model.decode = (struct feed_times)TIMES(slow);      /* twice as many decoders are not enough either */
     outcome.candidates[1].predicted = (struct feed_prediction){ .decoders_busy = 2, .cores_busy = 3 };
@@ -202,9 +189,8 @@ static void a_deficit_that_stays_is_told_with_its_cure(void **state)
     expect_words(&outcome, "still a deficit: the feed gives 4.17 of the 10 images/s", true);
 }
 
-static void cores_that_towers_and_feed_share_are_told_with_a_cure(void **state)
+TEST(cores_that_towers_and_feed_share_are_told_with_a_cure)
 {
-    (void)state;
     struct tune_outcome outcome = three(5, 7, 5);
     outcome.model.steps_on_cores = true;
     assert_int_equal(outcome_judge(&outcome), 0);
@@ -222,9 +208,8 @@ static void cores_that_towers_and_feed_share_are_told_with_a_cure(void **state)
     expect_words(&outcome, " still ", false);
 }
 
-static void other_programs_are_named(void **state)
+TEST(other_programs_are_named)
 {
-    (void)state;
     struct tune_outcome outcome = three(10, 10, 10);
     outcome.others = 0.25;
     assert_int_equal(outcome_judge(&outcome), 0);
@@ -233,9 +218,8 @@ static void other_programs_are_named(void **state)
     expect_words(&outcome, "other programs", false);
 }
 
-static void what_did_not_run_is_not_recommended(void **state)
+TEST(what_did_not_run_is_not_recommended)
 {
-    (void)state;
     struct tune_outcome outcome = three(10, 15, 12);
     outcome.rounds = 0;
     outcome.enough_seconds = 40;
@@ -250,9 +234,8 @@ static void what_did_not_run_is_not_recommended(void **state)
     expect_words(&outcome, "nan", false);
 }
 
-static void a_candidate_runs_with_its_keys(void **state)
+TEST(a_candidate_runs_with_its_keys)
 {
-    (void)state;
     const struct candidate candidate = { .setting = { 1, 2, 3, 4, 5 }, .is_cached = true };
     struct assignments assignments;
     assignments_make(&assignments, &candidate, true);
@@ -265,9 +248,8 @@ static void a_candidate_runs_with_its_keys(void **state)
     assert_string_equal(assignments.own[4], "input.decode_threads=2");
 }
 
-static void shards_in_memory_are_a_candidate(void **state)
+TEST(shards_in_memory_are_a_candidate)
 {
-    (void)state;
     struct tune_outcome outcome = three(10, 11, 15);
     outcome.candidates[2].is_cached = true;
     outcome.candidates[2].setting = outcome.candidates[0].setting;
@@ -283,9 +265,8 @@ static void shards_in_memory_are_a_candidate(void **state)
     expect_words(&outcome, "[input] source", false);
 }
 
-static void what_changes_is_told(void **state)
+TEST(what_changes_is_told)
 {
-    (void)state;
     struct tune_outcome outcome = three(10, 15, 12);
     outcome.candidates[1].setting.ring = 12;
     assert_int_equal(outcome_judge(&outcome), 0);
@@ -293,9 +274,8 @@ static void what_changes_is_told(void **state)
     expect_words(&outcome, "reason other numbers of threads and another depth: 50.0 % more images/s", true);
 }
 
-static void queues_drain_as_they_are_recommended(void **state)
+TEST(queues_drain_as_they_are_recommended)
 {
-    (void)state;
     struct tune_outcome outcome = three(3, 3, 4);
     outcome.model.decode = (struct feed_times)TIMES(slow);
     assert_int_equal(outcome_judge(&outcome), 0);
@@ -303,9 +283,8 @@ static void queues_drain_as_they_are_recommended(void **state)
     assert_float_equal(outcome.drain_steps, 10 / (1 - 1 / 2.4), 0.1);   /* 8 and 2 batches */
 }
 
-static void towers_that_do_not_wait_are_fed(void **state)
+TEST(towers_that_do_not_wait_are_fed)
 {
-    (void)state;
     struct tune_outcome outcome = three(10, 10, 10);
     for (uint32_t i = 0; i < 3; i++)
         outcome.candidates[0].waits[i] = 0.001;
@@ -326,24 +305,4 @@ static void towers_that_do_not_wait_are_fed(void **state)
     assert_int_equal(outcome.kind, TUNE_FED);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_fastest_is_the_best_by_rounds),
-        cmocka_unit_test(what_is_as_fast_with_fewer_threads_is_better),
-        cmocka_unit_test(what_cannot_be_measured_changes_nothing),
-        cmocka_unit_test(one_round_has_to_say_much),
-        cmocka_unit_test(a_deficit_is_told_with_how_long_a_queue_lasts),
-        cmocka_unit_test(a_deficit_of_decoding_tells_what_smaller_images_would_give),
-        cmocka_unit_test(a_deficit_that_stays_is_told_with_its_cure),
-        cmocka_unit_test(cores_that_towers_and_feed_share_are_told_with_a_cure),
-        cmocka_unit_test(other_programs_are_named),
-        cmocka_unit_test(what_did_not_run_is_not_recommended),
-        cmocka_unit_test(a_candidate_runs_with_its_keys),
-        cmocka_unit_test(shards_in_memory_are_a_candidate),
-        cmocka_unit_test(what_changes_is_told),
-        cmocka_unit_test(queues_drain_as_they_are_recommended),
-        cmocka_unit_test(towers_that_do_not_wait_are_fed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -1,13 +1,7 @@
 /* Tests of the search: what is short is found, and what is enough is left as it is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <math.h>
 
-#include <cmocka.h>
-
+#include "tests/helpers/test.h"
 #include "tools/tune/search.h"
 
 static const double step[] = { 1.0 }, slow_read[] = { 0.9 }, slow_decode[] = { 1.4 }, quick[] = { 0.01 };
@@ -49,9 +43,8 @@ static double best_speed(const struct search_result *result)
     return best;
 }
 
-static void a_feed_that_keeps_up_stays_as_it_is(void **state)
+TEST(a_feed_that_keeps_up_stays_as_it_is)
 {
-    (void)state;
     const struct feed_model model = fed();
     const struct search_space where = space();
     const struct search_result result = searched(&model, &where);
@@ -61,9 +54,8 @@ static void a_feed_that_keeps_up_stays_as_it_is(void **state)
         assert_true(result.found[i].setting.ring == 4 && result.found[i].setting.slots == 2);
 }
 
-static void a_slow_reader_gets_company_and_no_more_than_it_needs(void **state)
+TEST(a_slow_reader_gets_company_and_no_more_than_it_needs)
 {
-    (void)state;
     static const double slow[] = { 0.8 };
     struct feed_model model = fed();
     const struct search_space where = space();
@@ -78,9 +70,8 @@ static void a_slow_reader_gets_company_and_no_more_than_it_needs(void **state)
 }
 
 /* Two would do for steps as long as they were measured, but not for shorter ones. */
-static void readers_that_just_suffice_are_too_few(void **state)
+TEST(readers_that_just_suffice_are_too_few)
 {
-    (void)state;
     struct feed_model model = fed();
     const struct search_space where = space();
     model.read = (struct feed_times)TIMES(slow_read);           /* 1.8 s a batch by one */
@@ -90,9 +81,8 @@ static void readers_that_just_suffice_are_too_few(void **state)
     assert_float_equal(result.found[0].prediction.images_per_second, 10, 0.1);      /* of steps as measured */
 }
 
-static void slow_decoders_get_company(void **state)
+TEST(slow_decoders_get_company)
 {
-    (void)state;
     struct feed_model model = fed();
     const struct search_space where = space();
     model.decode = (struct feed_times)TIMES(slow_decode);       /* 2.8 s a batch by one */
@@ -115,9 +105,8 @@ static struct feed_model bursty(void)
     return model;
 }
 
-static void bursts_get_depth_within_the_memory_there_is(void **state)
+TEST(bursts_get_depth_within_the_memory_there_is)
 {
-    (void)state;
     const struct feed_model model = bursty();
     struct search_space where = space();
     where.decoders_most = 1;
@@ -137,9 +126,8 @@ static void bursts_get_depth_within_the_memory_there_is(void **state)
         assert_int_equal(search_more_bytes(&where, &result.found[i].setting), 0);
 }
 
-static void depth_that_does_nothing_goes_back_to_the_usual(void **state)
+TEST(depth_that_does_nothing_goes_back_to_the_usual)
 {
-    (void)state;
     struct feed_model model = fed();
     struct search_space where = space();
     model.read = (struct feed_times)TIMES(slow_read);
@@ -151,9 +139,8 @@ static void depth_that_does_nothing_goes_back_to_the_usual(void **state)
     assert_int_equal(result.found[0].setting.slots, 2);
 }
 
-static void cores_are_shared_with_towers_on_the_cpu(void **state)
+TEST(cores_are_shared_with_towers_on_the_cpu)
 {
-    (void)state;
     static const double two[] = { 2.0 };
     struct feed_model model = fed();
     struct search_space where = space();
@@ -174,16 +161,4 @@ static void cores_are_shared_with_towers_on_the_cpu(void **state)
     assert_true(result.found[0].prediction.images_per_second > result.now.prediction.images_per_second * 1.1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_feed_that_keeps_up_stays_as_it_is),
-        cmocka_unit_test(a_slow_reader_gets_company_and_no_more_than_it_needs),
-        cmocka_unit_test(readers_that_just_suffice_are_too_few),
-        cmocka_unit_test(slow_decoders_get_company),
-        cmocka_unit_test(bursts_get_depth_within_the_memory_there_is),
-        cmocka_unit_test(depth_that_does_nothing_goes_back_to_the_usual),
-        cmocka_unit_test(cores_are_shared_with_towers_on_the_cpu),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

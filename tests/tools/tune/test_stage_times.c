@@ -1,17 +1,11 @@
 /* Tests of service times out of a trace: of one that is small enough to count by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/helpers/test.h"
 #include "tools/tune/stage_times.h"
 
 static char path[128];
@@ -52,9 +46,24 @@ static void write_trace(void)
     fclose(file);
 }
 
-static void each_stage_has_its_times_in_their_order(void **state)
+static int set_up(void **state)
 {
     (void)state;
+    const char *const parent = getenv("TMPDIR");
+    snprintf(path, sizeof(path), "%s/pipetrain-times-XXXXXX", parent != NULL ? parent : "/tmp");
+    const int fd = mkstemp(path);
+    return fd >= 0 ? close(fd) : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unlink(path);
+    return 0;
+}
+
+TEST_WITH(each_stage_has_its_times_in_their_order, set_up, tear_down)
+{
     struct stage_times times;
     write_trace();
     assert_int_equal(stage_times_read(&times, path), 0);
@@ -72,9 +81,8 @@ static void each_stage_has_its_times_in_their_order(void **state)
     stage_times_release(&times);
 }
 
-static void a_run_without_a_loader_has_steps_only(void **state)
+TEST_WITH(a_run_without_a_loader_has_steps_only, set_up, tear_down)
 {
-    (void)state;
     FILE *file;
     struct stage_times times;
     begin(&file);
@@ -87,9 +95,8 @@ static void a_run_without_a_loader_has_steps_only(void **state)
     stage_times_release(&times);
 }
 
-static void what_is_no_trace_or_has_no_steps_is_told(void **state)
+TEST_WITH(what_is_no_trace_or_has_no_steps_is_told, set_up, tear_down)
 {
-    (void)state;
     FILE *file;
     struct stage_times times;
     begin(&file);
@@ -111,28 +118,4 @@ static void what_is_no_trace_or_has_no_steps_is_told(void **state)
     stage_times_release(&times);
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    const char *const parent = getenv("TMPDIR");
-    snprintf(path, sizeof(path), "%s/pipetrain-times-XXXXXX", parent != NULL ? parent : "/tmp");
-    const int fd = mkstemp(path);
-    return fd >= 0 ? close(fd) : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unlink(path);
-    return 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_stage_has_its_times_in_their_order, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_run_without_a_loader_has_steps_only, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_no_trace_or_has_no_steps_is_told, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_MAIN(NULL, NULL)

@@ -58,23 +58,23 @@ int backend_check(const struct backend_ops *ops, const struct backend_spec *spec
     return -ENOTSUP;
 }
 
-int backend_find_broken(struct backend *backend, const float *floats, size_t count, uint64_t *first_out)
+int backend_find_nonfinite(struct backend *backend, const float *floats, size_t count, uint64_t *first_out)
 {
     (void)backend;
     *first_out = finite_count(floats, count);
     return 0;
 }
 
-int backend_narrow(struct backend *backend, const float *floats, uint16_t *halves, size_t count)
+int backend_to_bf16(struct backend *backend, const float *floats, uint16_t *halves, size_t count)
 {
     (void)backend;
-    bf16_narrow(floats, halves, count);
+    floats_to_bf16(floats, halves, count);
     return 0;
 }
 
-int backend_widen(struct backend *backend, const uint16_t *halves, float *floats, size_t count)
+int backend_from_bf16(struct backend *backend, const uint16_t *halves, float *floats, size_t count)
 {
     (void)backend;
-    bf16_widen(halves, floats, count);
+    floats_from_bf16(halves, floats, count);
     return 0;
 }

@@ -53,8 +53,8 @@ struct backend_spec {
     uint32_t device_towers;     /* CUDA: towers that share the device and its memory, 0 = 1 */
     size_t workspace_max;       /* bytes a convolution may use beside its values (on the CPU: by Winograd's
                                  * algorithm), 0 = 256 MiB */
-    bool skips_broken;          /* steps whose gradients are not finite are left out (update/skip.h) */
-    bool paint;                 /* tests: between layers, memory that holds nothing is filled with NaN */
+    bool skips_nonfinite;       /* steps whose gradients are not finite are left out (update/skip.h) */
+    bool poison;                /* tests: between layers, memory that holds nothing is filled with NaN */
     bool time_plans;            /* CUDA: measure the best candidates of every convolution when planning */
     const char *plan_cache;     /* CUDA: directory convolution plans are kept in, NULL = none; lent */
 };
@@ -135,7 +135,7 @@ struct backend_ops {
     int (*count_step)(const struct backend_spec *spec, uint32_t count, struct step_counts *counts_out);
     void (*close)(struct backend *backend);
     /* Floats parameter i takes in an arena: stored_counts[net->parameter_count]. */
-    int (*store)(struct backend *backend, size_t *stored_counts);
+    int (*stored_sizes)(struct backend *backend, size_t *stored_counts);
     /* The layout of the arenas, lent until close. */
     void (*lay_out)(struct backend *backend, const struct arenas *arenas);
     /* Make the plan for `count` >= 1 samples; takes no device memory that lasts. Reports what it could
@@ -182,14 +182,14 @@ struct backend_ops {
      * index): all between may be run as one piece. Once, after all plans are made; until
      * then every layer with parameters is an end. NULL: makes no difference. */
     int (*segment)(struct backend *backend, const bool *ends);
-    /* For precisions whose gradients may overflow (fp16), and with spec.skips_broken: every range of the
+    /* For precisions whose gradients may overflow (fp16), and with spec.skips_nonfinite: every range of the
      * reduced gradients is checked before the one update of the whole arena, which does nothing but lower the
      * loss scale (fp16) when one held a number that is not finite. NULL: there is no such precision, and memory
      * is the host's. */
     int (*check)(struct backend *backend, const float *gradients, size_t count);
     /* Behind the checks and before the update: floats[0 .. count) (device memory) become those of `kept` when one of
      * the gradients was not finite. NULL where check is. */
-    int (*take_back)(struct backend *backend, float *floats, const float *kept, size_t count);
+    int (*restore_if_nonfinite)(struct backend *backend, float *floats, const float *kept, size_t count);
 
     /* The sums of squares of ranges of the arenas (device memory), on the compute stream. */
     int (*squares)(struct backend *backend, const struct squares *squares, uint32_t count);
@@ -198,26 +198,26 @@ struct backend_ops {
                   const struct optimizer_range *ranges, uint32_t range_count);
     /* Gradients (device memory) beyond -limit .. limit, or with a loss scale that many times it, become that. On the
      * compute stream. */
-    int (*limit)(struct backend *backend, float *gradients, size_t count, float limit);
+    int (*clip_value)(struct backend *backend, float *gradients, size_t count, float limit);
     /* floats[i] *= factor over a range of any of the tower's arenas (device memory), on the
      * compute stream. */
     int (*scale)(struct backend *backend, float *floats, size_t count, float factor);
     /* Between floats and as many bf16 (device memory), to the nearest, ties to even, on the compute stream. */
-    int (*narrow)(struct backend *backend, const float *floats, uint16_t *halves, size_t count);
-    int (*widen)(struct backend *backend, const uint16_t *halves, float *floats, size_t count);
+    int (*to_bf16)(struct backend *backend, const float *floats, uint16_t *halves, size_t count);
+    int (*from_bf16)(struct backend *backend, const uint16_t *halves, float *floats, size_t count);
     /* floats[i] += share * (more[i] - keep * floats[i]) over ranges of the tower's arenas or of memory as large (device
      * memory), on the compute stream: with share 1 and keep 0 a sum, with keep 1 a step from the one to the other. */
-    int (*mix)(struct backend *backend, float *floats, const float *more, size_t count, float share, float keep);
+    int (*axpby)(struct backend *backend, float *floats, const float *more, size_t count, float share, float keep);
     /* As mix with keep 1, from `floats`; but nothing is done where the update before it left itself out. NULL: no
      * update does, mix will do. */
-    int (*follow)(struct backend *backend, float *average, const float *floats, size_t count, float share);
+    int (*ema_update)(struct backend *backend, float *average, const float *floats, size_t count, float share);
     /* Queue: *first_out (pinned host memory) becomes the index of the first of floats[0 .. count) (device
      * memory) that is an infinity or no number, `count` or more when there is none; there once the compute
      * stream has come that far. NULL: what it computes says nothing. */
-    int (*find_broken)(struct backend *backend, const float *floats, size_t count, uint64_t *first_out);
+    int (*find_nonfinite)(struct backend *backend, const float *floats, size_t count, uint64_t *first_out);
     /* Weights [offset, offset + count) were written on the compute stream by others (a reduction):
      * queue what has to follow them. NULL: nothing has. */
-    int (*adopt)(struct backend *backend, size_t offset, size_t count);
+    int (*weights_changed)(struct backend *backend, size_t offset, size_t count);
 };
 
 extern const struct backend_ops backend_reference_ops;
@@ -228,11 +228,11 @@ const struct backend_ops *backend_find(const char *name);       /* NULL when the
 /* The backend named `name` that computes on devices of kind `device`, or, when the name is NULL, the
  * best of those; NULL when there is none. One that does not compute stands in for any name. */
 const struct backend_ops *backend_choose(const char *name, const char *device);
-/* find_broken on memory of the host. */
-int backend_find_broken(struct backend *backend, const float *floats, size_t count, uint64_t *first_out);
+/* find_nonfinite on memory of the host. */
+int backend_find_nonfinite(struct backend *backend, const float *floats, size_t count, uint64_t *first_out);
 /* narrow and widen there. */
-int backend_narrow(struct backend *backend, const float *floats, uint16_t *halves, size_t count);
-int backend_widen(struct backend *backend, const uint16_t *halves, float *floats, size_t count);
+int backend_to_bf16(struct backend *backend, const float *floats, uint16_t *halves, size_t count);
+int backend_from_bf16(struct backend *backend, const uint16_t *halves, float *floats, size_t count);
 /* What every open asks first: does the backend compute on the spec's device, and as the spec says?
  * 0, or -ENOTSUP with a message. */
 int backend_check(const struct backend_ops *ops, const struct backend_spec *spec);

@@ -11,9 +11,9 @@ static int find(struct tower *tower, const float *floats, size_t count, uint64_t
 {
     const struct backend_ops *const backend = tower_spec(tower)->backend;
     *first_out = UINT64_MAX;
-    if (backend->find_broken == NULL || count == 0)
+    if (backend->find_nonfinite == NULL || count == 0)
         return 0;
-    return backend->find_broken(tower_backend(tower), floats, count, first_out);
+    return backend->find_nonfinite(tower_backend(tower), floats, count, first_out);
 }
 
 /* The update has summed them. */
@@ -42,7 +42,7 @@ double health_gradient_norm(const struct health *health, float loss_scale)
     return sqrt(health->gradient_squares) * (double)health->gradient_scale / (double)loss_scale;
 }
 
-const char *health_broken(const struct tower *tower, const struct health *health)
+const char *health_nonfinite(const struct tower *tower, const struct health *health)
 {
     const struct net *const net = tower_spec(tower)->net;
     for (uint32_t i = 0; i < net->parameter_count; i++) {
@@ -69,8 +69,8 @@ const char *health_search(struct tower *tower)
 
 const char *health_of_step(struct tower *tower, const struct health *health, double loss_sum)
 {
-    const char *const broken = health != NULL ? health_broken(tower, health) : NULL;
-    const bool is_lost = !isfinite(loss_sum) && !tower_spec(tower)->backend_spec.skips_broken;
+    const char *const broken = health != NULL ? health_nonfinite(tower, health) : NULL;
+    const bool is_lost = !isfinite(loss_sum) && !tower_spec(tower)->backend_spec.skips_nonfinite;
     const char *const first = broken != NULL || is_lost ? health_search(tower) : NULL;
     return first != NULL ? first : broken;
 }

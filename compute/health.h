@@ -19,7 +19,7 @@ int health_queue(struct tower *tower, struct health *health_out);
 /* The norm of the mean gradients there, which were scaled by loss_scale; NAN: it is not known. */
 double health_gradient_norm(const struct health *health, float loss_scale);
 /* The name of a parameter that holds such a number there, NULL when all are finite. */
-const char *health_broken(const struct tower *tower, const struct health *health);
+const char *health_nonfinite(const struct tower *tower, const struct health *health);
 /* The name of the first parameter of the net that does as the tower is now, NULL: none, or there is no memory to look.
  * For a run that ends over it: waits for all that is queued, reads every parameter, and allocates. */
 const char *health_search(struct tower *tower);

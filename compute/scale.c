@@ -5,21 +5,21 @@
 #include "compute/vector.h"
 
 VECTOR_LOOPS
-void scale_floats(float *floats, size_t count, float factor)
+void floats_scale(float *floats, size_t count, float factor)
 {
     for (size_t i = 0; i < count; i++)
         floats[i] *= factor;
 }
 
 VECTOR_LOOPS
-void mix_floats(float *restrict floats, const float *restrict more, size_t count, float share, float keep)
+void floats_axpby(float *restrict floats, const float *restrict more, size_t count, float share, float keep)
 {
     for (size_t i = 0; i < count; i++)
         floats[i] += share * (more[i] - keep * floats[i]);
 }
 
 VECTOR_LOOPS
-void limit_floats(float *floats, size_t count, float limit)
+void floats_clip(float *floats, size_t count, float limit)
 {
     for (size_t i = 0; i < count; i++) {
         const float least = floats[i] < -limit ? -limit : floats[i];

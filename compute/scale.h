@@ -5,11 +5,11 @@
 #include <stddef.h>
 
 /* In the calling thread. Elementwise, so any split of a range gives the same bits. */
-void scale_floats(float *floats, size_t count, float factor);
+void floats_scale(float *floats, size_t count, float factor);
 /* floats[i] += share * (more[i] - keep * floats[i]): with share 1 and keep 0 a sum, with keep 1 a step of the length
  * `share` from the one to the other. */
-void mix_floats(float *floats, const float *more, size_t count, float share, float keep);
+void floats_axpby(float *floats, const float *more, size_t count, float share, float keep);
 /* Those beyond it become `limit` or -limit; what is no number stays. */
-void limit_floats(float *floats, size_t count, float limit);
+void floats_clip(float *floats, size_t count, float limit);
 
 #endif

@@ -89,7 +89,7 @@ static int lay_out(struct tower *tower)
     size_t *const counts = calloc(tower->spec.net->parameter_count + 1, sizeof(*counts));
     if (counts == NULL)
         return -ENOMEM;
-    int rc = tower->spec.backend->store(tower->backend, counts);
+    int rc = tower->spec.backend->stored_sizes(tower->backend, counts);
     if (rc == 0)
         rc = arenas_init(&tower->arenas, tower->spec.net, counts);
     if (rc == 0)
@@ -127,7 +127,7 @@ static int open_all(struct tower *tower)
     int rc = spec->backend->open(&tower->backend, &spec->backend_spec);
     if (rc == 0)
         rc = lay_out(tower);
-    tower->skip = (struct skip){ .is_on = spec->backend_spec.skips_broken, .spec = &spec->backend_spec,
+    tower->skip = (struct skip){ .is_on = spec->backend_spec.skips_nonfinite, .spec = &spec->backend_spec,
                                  .ops = spec->backend, .backend = tower->backend,
                                  .statistics = &tower->statistics, .count = tower->arenas.statistics.count };
     if (rc == 0)
@@ -164,7 +164,7 @@ struct tower_needs tower_needs(const struct tower *tower)
     const size_t sums = tower->spec.piece_max > 0 ? updated : 0;
     const size_t more = (trained + sums + states + ZERO_FLOATS) * sizeof(float) + update_cut_bytes(&tower->cut) +
                         halves_bytes(tower) + average_bytes(tower);
-    const uint32_t copies = tower->spec.backend_spec.skips_broken ? 2 : 1;
+    const uint32_t copies = tower->spec.backend_spec.skips_nonfinite ? 2 : 1;
     const size_t always = (trained + copies * tower->arenas.statistics.count) * sizeof(float);
     struct tower_needs needs = { .arenas = always + (tower->spec.evaluates_only ? 0 : more),
                                  .initial = tower_start_bytes(tower) };
@@ -279,7 +279,7 @@ static int limit_gradients(struct tower *tower, size_t offset, size_t count, con
     const double limit = tower->spec.optimizer.clip_value / (double)step->gradient_scale;
     if (limit == 0)
         return 0;
-    return tower->spec.backend->limit(tower->backend, tower_applied(tower) + offset, count, (float)limit);
+    return tower->spec.backend->clip_value(tower->backend, tower_applied(tower) + offset, count, (float)limit);
 }
 
 int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step)
@@ -321,10 +321,10 @@ int tower_scale(struct tower *tower, float *floats, size_t count, float factor)
     return tower->spec.backend->scale(tower->backend, floats, count, factor);
 }
 
-int tower_adopt(struct tower *tower, size_t offset, size_t count)
+int tower_weights_changed(struct tower *tower, size_t offset, size_t count)
 {
     const struct backend_ops *const backend = tower->spec.backend;
-    return backend->adopt != NULL ? backend->adopt(tower->backend, offset, count) : 0;
+    return backend->weights_changed != NULL ? backend->weights_changed(tower->backend, offset, count) : 0;
 }
 
 int tower_cut(struct tower *tower, const size_t *ends, uint32_t count)

@@ -81,7 +81,7 @@ int tower_defer(struct tower *tower);
 /* Queue floats[i] *= factor over a range of any of the tower's arenas. */
 int tower_scale(struct tower *tower, float *floats, size_t count, float factor);
 /* Range [offset, offset + count) of the weights was written on the compute stream by a reduction. */
-int tower_adopt(struct tower *tower, size_t offset, size_t count);
+int tower_weights_changed(struct tower *tower, size_t offset, size_t count);
 /* tower_backward's caller only acts on the prefixes that end buckets: `ends` floats, in
  * ascending order, the last all that is updated. Once, before the first step. */
 int tower_cut(struct tower *tower, const size_t *ends, uint32_t count);

@@ -76,10 +76,10 @@ static void sum_floats(const struct place *places, uint32_t towers, enum region 
 static void sum_halves(const struct place *places, uint32_t towers, size_t at, size_t count, uint16_t *halves_out)
 {
     float sum[BLOCK_FLOATS];
-    bf16_widen(places[0].halves + at, sum, count);
+    floats_from_bf16(places[0].halves + at, sum, count);
     for (uint32_t d = 1; d < towers; d++)
-        bf16_add(places[d].halves + at, sum, count);
-    bf16_narrow(sum, halves_out, count);
+        floats_add_bf16(places[d].halves + at, sum, count);
+    floats_to_bf16(sum, halves_out, count);
 }
 
 void places_sum(const struct place *places, uint32_t towers, enum region region, size_t begin, size_t end,
@@ -113,7 +113,7 @@ void places_sum_into(const struct place *places, uint32_t towers, enum region re
             continue;
         }
         sum_halves(places, towers, at, some, halves);
-        bf16_widen(halves, sums_out + at, some);
+        floats_from_bf16(halves, sums_out + at, some);
     }
 }
 

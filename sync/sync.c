@@ -300,7 +300,7 @@ int sync_await_region(struct sync *sync, enum region region)
         const struct bucket *const bucket = &sync->buckets.bucket[b];
         rc = await_bucket(sync, b, RANGE_NO_BATCH);
         if (rc == 0 && region == REGION_WEIGHTS)
-            rc = tower_adopt(sync->spec.tower, bucket->offset, bucket->count);
+            rc = tower_weights_changed(sync->spec.tower, bucket->offset, bucket->count);
     }
     return rc;
 }

@@ -104,7 +104,7 @@ static int open_parts(struct backend *backend)
         rc = open_cudnn(backend);
     if (rc == 0 && has_layer(net, LAYER_DENSE))
         rc = dense_library_open(&backend->dense, backend->name);
-    if (rc == 0 && (backend->spec.skips_broken || !scale_is_fixed(backend)))
+    if (rc == 0 && (backend->spec.skips_nonfinite || !scale_is_fixed(backend)))
         rc = open_scale(backend);
     return rc;
 }
@@ -219,7 +219,7 @@ static int cuda_backend_result(struct plan *plan, struct backend_result *result_
     const struct loss_scale *const scale = plan->base.backend->scale;
     const int rc = ops->copy(spec->compute, result_out, cuda_plan_data(plan, plan->result), sizeof(*result_out),
                              COPY_FROM_DEVICE);
-    if (rc != 0 || !spec->skips_broken)
+    if (rc != 0 || !spec->skips_nonfinite)
         return rc;
     return ops->copy(spec->compute, &result_out->is_skipped, &scale->overflowed, sizeof(scale->overflowed),
                      COPY_FROM_DEVICE);
@@ -233,11 +233,12 @@ static int cuda_backend_check(struct backend *backend, const float *gradients, s
     return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_check(backend->stream, count, gradients, backend->scale));
 }
 
-static int cuda_backend_take_back(struct backend *backend, float *floats, const float *kept, size_t count)
+static int cuda_backend_restore_if_nonfinite(struct backend *backend, float *floats, const float *kept, size_t count)
 {
     const int rc = cuda_enter(backend->spec.device);
-    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_take_back(backend->stream, count, backend->scale, kept,
-                                                                    floats));
+    return rc != 0 ? rc
+                   : CUDA_CALL(backend->name,
+                               kernel_restore_if_nonfinite(backend->stream, count, backend->scale, kept, floats));
 }
 
 static int cuda_backend_squares(struct backend *backend, const struct squares *squares, uint32_t count)
@@ -273,51 +274,54 @@ static int cuda_backend_scale(struct backend *backend, float *floats, size_t cou
     return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_scale(backend->stream, count, factor, floats));
 }
 
-static int cuda_backend_narrow(struct backend *backend, const float *floats, uint16_t *halves, size_t count)
+static int cuda_backend_to_bf16(struct backend *backend, const float *floats, uint16_t *halves, size_t count)
 {
     const int rc = cuda_enter(backend->spec.device);
     return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_narrow(backend->stream, VALUE_BF16, count, floats, halves));
 }
 
-static int cuda_backend_widen(struct backend *backend, const uint16_t *halves, float *floats, size_t count)
+static int cuda_backend_from_bf16(struct backend *backend, const uint16_t *halves, float *floats, size_t count)
 {
     const int rc = cuda_enter(backend->spec.device);
     return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_widen(backend->stream, VALUE_BF16, count, halves, floats));
 }
 
-static int cuda_backend_mix(struct backend *backend, float *floats, const float *more, size_t count, float share,
-                            float keep)
+static int cuda_backend_axpby(struct backend *backend, float *floats, const float *more, size_t count, float share,
+                              float keep)
 {
     const int rc = cuda_enter(backend->spec.device);
-    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_mix(backend->stream, count, share, keep, NULL, more, floats));
+    return rc != 0 ? rc
+                   : CUDA_CALL(backend->name, kernel_axpby(backend->stream, count, share, keep, NULL, more, floats));
 }
 
-static int cuda_backend_follow(struct backend *backend, float *average, const float *floats, size_t count, float share)
+static int cuda_backend_ema_update(struct backend *backend, float *average, const float *floats, size_t count,
+                                   float share)
 {
     const int rc = cuda_enter(backend->spec.device);
-    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_mix(backend->stream, count, share, 1, backend->scale, floats,
-                                                              average));
+    return rc != 0 ? rc
+                   : CUDA_CALL(backend->name,
+                               kernel_axpby(backend->stream, count, share, 1, backend->scale, floats, average));
 }
 
-static int cuda_backend_limit(struct backend *backend, float *gradients, size_t count, float limit)
+static int cuda_backend_clip_value(struct backend *backend, float *gradients, size_t count, float limit)
 {
     const int rc = cuda_enter(backend->spec.device);
-    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_limit(backend->stream, count, limit, backend->scale,
-                                                                gradients));
+    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_clip_value(backend->stream, count, limit, backend->scale,
+                                                                     gradients));
 }
 
-static int cuda_backend_find_broken(struct backend *backend, const float *floats, size_t count, uint64_t *first_out)
+static int cuda_backend_find_nonfinite(struct backend *backend, const float *floats, size_t count, uint64_t *first_out)
 {
     const struct backend_spec *const spec = &backend->spec;
     int rc = cuda_enter(spec->device);
     if (rc == 0)
-        rc = CUDA_CALL(backend->name, kernel_find_broken(backend->stream, count, floats, backend->broken));
+        rc = CUDA_CALL(backend->name, kernel_find_nonfinite(backend->stream, count, floats, backend->broken));
     return rc != 0 ? rc : spec->device->ops->copy(spec->compute, first_out, backend->broken, sizeof(*first_out),
                                                   COPY_FROM_DEVICE);
 }
 
 /* 16-bit types: the shadow follows the weights. */
-static int cuda_backend_adopt(struct backend *backend, size_t offset, size_t count)
+static int cuda_backend_weights_changed(struct backend *backend, size_t offset, size_t count)
 {
     if (backend->shadow == NULL)
         return 0;
@@ -360,7 +364,7 @@ const struct backend_ops backend_cuda_ops = {
     .open = cuda_backend_open,
     .count_step = cuda_count_step,
     .close = cuda_backend_close,
-    .store = cuda_store_counts,
+    .stored_sizes = cuda_stored_sizes,
     .lay_out = cuda_backend_lay_out,
     .plan = cuda_plan_open,
     .plan_close = cuda_plan_close,
@@ -380,15 +384,15 @@ const struct backend_ops backend_cuda_ops = {
     .logits = cuda_logits,
     .segment = cuda_plan_segment,
     .check = cuda_backend_check,
-    .take_back = cuda_backend_take_back,
+    .restore_if_nonfinite = cuda_backend_restore_if_nonfinite,
     .squares = cuda_backend_squares,
     .update = cuda_backend_update,
-    .limit = cuda_backend_limit,
+    .clip_value = cuda_backend_clip_value,
     .scale = cuda_backend_scale,
-    .narrow = cuda_backend_narrow,
-    .widen = cuda_backend_widen,
-    .mix = cuda_backend_mix,
-    .follow = cuda_backend_follow,
-    .find_broken = cuda_backend_find_broken,
-    .adopt = cuda_backend_adopt,
+    .to_bf16 = cuda_backend_to_bf16,
+    .from_bf16 = cuda_backend_from_bf16,
+    .axpby = cuda_backend_axpby,
+    .ema_update = cuda_backend_ema_update,
+    .find_nonfinite = cuda_backend_find_nonfinite,
+    .weights_changed = cuda_backend_weights_changed,
 };

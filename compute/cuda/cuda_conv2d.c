@@ -32,7 +32,7 @@ static bool has_sum(const struct plan *plan, uint32_t head)
 
 static bool pass_is_needed(const struct plan *plan, uint32_t layer, enum conv_pass pass)
 {
-    return pass == CONV_FORWARD || (pass == CONV_WEIGHT_GRADIENT && value_plan_goes_back(&plan->base.values, layer)) ||
+    return pass == CONV_FORWARD || (pass == CONV_WEIGHT_GRADIENT && value_plan_needs_grad(&plan->base.values, layer)) ||
            (pass == CONV_DATA_GRADIENT && plan_has_inputs(&plan->base, layer));
 }
 
@@ -171,7 +171,7 @@ static int conv2d_plan(struct plan *plan, uint32_t layer)
         return -ENOMEM;
     plan->states[layer] = state;
     state->partials = state->weight_gradient = state->weight = state->bias = BUFFER_NONE;
-    int rc = value_plan_goes_back(&plan->base.values, layer) ? open_scratch(plan, layer, state) : 0;
+    int rc = value_plan_needs_grad(&plan->base.values, layer) ? open_scratch(plan, layer, state) : 0;
     if (rc == 0 && has_norm(plan, layer))
         rc = open_folded(plan, layer, state);
     for (uint32_t pass = 0; pass < CONV_PASS_COUNT && rc == 0 && has_engines(plan); pass++)

@@ -173,7 +173,7 @@ static void count_step(const struct counter *counter)
         if (fusion_is_head(&base->fusion, i))
             count_forward(counter, i);
     for (uint32_t i = 0; i < base->net->layer_count; i++)
-        if (value_plan_goes_back(&base->values, i))
+        if (value_plan_needs_grad(&base->values, i))
             count_backward(counter, i);
     counter->counts->value_bytes = base->values.bytes;
     counter->counts->is_recorded = cuda_plan_is_recorded(counter->plan);
@@ -206,7 +206,7 @@ int cuda_count_step(const struct backend_spec *spec, uint32_t count, struct step
         backend->name = "cuda";
         backend->type = precision_type(spec->precision);
         backend->arenas = &arenas;
-        rc = cuda_store_counts(backend, stored);
+        rc = cuda_stored_sizes(backend, stored);
     }
     if (rc == 0)
         rc = arenas_init(&arenas, spec->net, stored);

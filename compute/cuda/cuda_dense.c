@@ -39,7 +39,7 @@ static int dense_plan(struct plan *plan, uint32_t layer)
     plan->states[layer] = state;
     state->partials = BUFFER_NONE;
     const bool is_apart = has_relu(plan, layer) && layer_has(plan_layer(plan, layer), PARAMETER_BIAS);
-    const bool goes_back = value_plan_goes_back(&plan->base.values, layer);
+    const bool goes_back = value_plan_needs_grad(&plan->base.values, layer);
     int rc = goes_back && is_apart ? cuda_partials_open(plan, layer, &state->partials) : 0;
     if (plan->base.backend->dense == NULL)      /* the plan is only counted */
         return rc;

@@ -229,7 +229,7 @@ static int run_once(struct plan *plan)
     int rc = open_rehearsal(backend, &rehearsal);
     if (rc != 0)
         return rc;
-    plan->base.painted = backend->spec.paint ? backend->pool : NULL;
+    plan->base.poisoned = backend->spec.poison ? backend->pool : NULL;
     backend->memory.statistics = rehearsal.statistics;
     rc = queue_run(plan, &rehearsal);
     backend->memory.statistics = statistics;

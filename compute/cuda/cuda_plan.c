@@ -89,11 +89,11 @@ static int add_gradient(struct plan *plan, uint32_t value, uint32_t from, uint32
                                                cuda_plan_data(plan, from), false, sum));
 }
 
-static int paint_block(struct plan *plan, size_t offset, size_t bytes)
+static int poison_block(struct plan *plan, size_t offset, size_t bytes)
 {
     const struct backend *const backend = plan->base.backend;
     return CUDA_CALL(backend->name,
-                     cudaMemsetAsync((char *)backend->pool + offset, PLAN_PAINT, bytes, backend->stream));
+                     cudaMemsetAsync((char *)backend->pool + offset, PLAN_POISON, bytes, backend->stream));
 }
 
 int cuda_flow_pass(struct plan *plan, uint32_t head, uint32_t k, const void *from)
@@ -148,7 +148,7 @@ const struct plan_ops cuda_plan_ops = {
     .value_bytes = value_size,
     .begin = open_step,
     .add = add_gradient,
-    .paint = paint_block,
+    .poison = poison_block,
 };
 
 /* Where convolutions are planned. */

@@ -33,7 +33,7 @@ struct backend {
     cudnnHandle_t cudnn;                /* NULL: no convolutions */
     struct dense_library *dense;        /* NULL: no dense layers */
     struct event *done;                 /* what blocking copies wait for */
-    uint64_t *broken;                   /* device memory: what find_broken found */
+    uint64_t *broken;                   /* device memory: what find_nonfinite found */
     void *bounce;                       /* pinned memory they go through */
     const struct arenas *arenas;        /* lent */
     struct backend_memory memory;       /* lent, NULLs until bind */
@@ -162,7 +162,7 @@ float *parameter_gradient(const struct plan *plan, uint32_t layer, enum paramete
 float *parameter_statistic(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
 
 /* Rows of struct backend_ops, by file. cuda_store.c: */
-int cuda_store_counts(struct backend *backend, size_t *stored_counts);
+int cuda_stored_sizes(struct backend *backend, size_t *stored_counts);
 int cuda_store_pack(struct backend *backend, uint32_t parameter, const float *plain, float *stored);
 int cuda_store_unpack(struct backend *backend, uint32_t parameter, const float *stored, float *plain);
 int cuda_store_plain(const struct backend *backend, uint32_t parameter, const float *stored, float *plain);

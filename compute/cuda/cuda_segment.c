@@ -28,7 +28,7 @@ static int queue_backward(void *arg)
     struct plan_base *const base = &backward->plan->base;
     int rc = 0;
     for (uint32_t i = backward->segment->first + 1; i-- > backward->segment->last && rc == 0;)
-        if (value_plan_goes_back(&base->values, i))
+        if (value_plan_needs_grad(&base->values, i))
             rc = plan_base_backward_one(base, i, NULL, NULL);
     return rc;
 }

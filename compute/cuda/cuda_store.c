@@ -38,7 +38,7 @@ static size_t filter_count(const struct filter *filter)
     return filter->outputs_stored * filter->pixels * filter->stored;
 }
 
-int cuda_store_counts(struct backend *backend, size_t *stored_counts)
+int cuda_stored_sizes(struct backend *backend, size_t *stored_counts)
 {
     for (uint32_t i = 0; i < backend->spec.net->parameter_count; i++) {
         const struct filter filter = filter_of(backend->spec.net, i);

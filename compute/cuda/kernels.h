@@ -270,21 +270,22 @@ cudaError_t kernel_check(cudaStream_t stream, size_t count, const float *gradien
  * overflowed says whether it was left out. */
 cudaError_t kernel_adjust_scale(cudaStream_t stream, struct loss_scale *scale, bool is_fixed);
 /* Between the checks and the update: floats become those of `kept` when a gradient was not finite. */
-cudaError_t kernel_take_back(cudaStream_t stream, size_t count, const struct loss_scale *scale, const float *kept,
-                             float *floats);
+cudaError_t kernel_restore_if_nonfinite(cudaStream_t stream, size_t count, const struct loss_scale *scale,
+                                        const float *kept, float *floats);
 
 /* *first = the index of the first of the floats that is not finite (compute/finite.h), UINT64_MAX when all are. */
-cudaError_t kernel_find_broken(cudaStream_t stream, size_t count, const float *floats, uint64_t *first);
+cudaError_t kernel_find_nonfinite(cudaStream_t stream, size_t count, const float *floats, uint64_t *first);
 
 /* floats beyond -limit .. limit become that; scale (NULL: 1): its factor times the limit. */
-cudaError_t kernel_limit(cudaStream_t stream, size_t count, float limit, const struct loss_scale *scale, float *floats);
+cudaError_t kernel_clip_value(cudaStream_t stream, size_t count, float limit, const struct loss_scale *scale,
+                              float *floats);
 
 /* floats[i] *= factor. */
 cudaError_t kernel_scale(cudaStream_t stream, size_t count, float factor, float *floats);
 /* floats[i] += share * (more[i] - keep * floats[i]); not where the step before was left out, by scale (NULL: it was
  * not). */
-cudaError_t kernel_mix(cudaStream_t stream, size_t count, float share, float keep, const struct loss_scale *scale,
-                       const float *more, float *floats);
+cudaError_t kernel_axpby(cudaStream_t stream, size_t count, float share, float keep, const struct loss_scale *scale,
+                         const float *more, float *floats);
 
 #define KERNEL_TOWERS_MAX 64u
 

@@ -394,17 +394,17 @@ cudaError_t kernel_adjust_scale(cudaStream_t stream, struct loss_scale *scale, b
     return launch_blocks(stream, 1, 1, adjust_scale, scale, is_fixed);
 }
 
-static __global__ void take_back(size_t count, const loss_scale *scale, const float *kept, float *floats)
+static __global__ void restore_if_nonfinite(size_t count, const loss_scale *scale, const float *kept, float *floats)
 {
     const size_t i = thread_number();
     if (i < count && scale->overflowed == LOSS_SCALE_BROKEN)
         floats[i] = kept[i];
 }
 
-cudaError_t kernel_take_back(cudaStream_t stream, size_t count, const struct loss_scale *scale, const float *kept,
-                             float *floats)
+cudaError_t kernel_restore_if_nonfinite(cudaStream_t stream, size_t count, const struct loss_scale *scale,
+                                        const float *kept, float *floats)
 {
-    return launch_threads(stream, count, take_back, count, scale, kept, floats);
+    return launch_threads(stream, count, restore_if_nonfinite, count, scale, kept, floats);
 }
 
 /* ---- numbers that are not finite ---- */
@@ -415,7 +415,7 @@ static __global__ void forget_broken(unsigned long long *first)
         *first = UINT64_MAX;
 }
 
-static __global__ void find_broken(size_t count, const float *__restrict__ range, unsigned long long *first)
+static __global__ void find_nonfinite(size_t count, const float *__restrict__ range, unsigned long long *first)
 {
     const size_t i = thread_number() * GROUP;
     if (i >= count)
@@ -428,7 +428,7 @@ static __global__ void find_broken(size_t count, const float *__restrict__ range
         atomicMin(first, (unsigned long long)(i + k));
 }
 
-cudaError_t kernel_find_broken(cudaStream_t stream, size_t count, const float *range, uint64_t *first)
+cudaError_t kernel_find_nonfinite(cudaStream_t stream, size_t count, const float *range, uint64_t *first)
 {
     static_assert(sizeof(unsigned long long) == sizeof(uint64_t), "the type that atomicMin takes");
     unsigned long long *const found = reinterpret_cast<unsigned long long *>(first);
@@ -436,7 +436,7 @@ cudaError_t kernel_find_broken(cudaStream_t stream, size_t count, const float *r
         return cudaErrorMisalignedAddress;
     const cudaError_t status = launch_blocks(stream, 1, 1, forget_broken, found);
     return status != cudaSuccess ? status
-                                 : launch_threads(stream, pieces(count, GROUP), find_broken, count, range, found);
+                                 : launch_threads(stream, pieces(count, GROUP), find_nonfinite, count, range, found);
 }
 
 /* ---- gradients that are too large ---- */
@@ -455,7 +455,8 @@ static __global__ void limit_range(size_t count, float limit, const struct loss_
     write_some(range + i, values, count - i);
 }
 
-cudaError_t kernel_limit(cudaStream_t stream, size_t count, float limit, const struct loss_scale *scale, float *range)
+cudaError_t kernel_clip_value(cudaStream_t stream, size_t count, float limit, const struct loss_scale *scale,
+                              float *range)
 {
     if (!is_aligned({ range }))
         return cudaErrorMisalignedAddress;
@@ -495,8 +496,8 @@ static __global__ void mix_ranges(size_t count, float share, float keep, const l
     write_some(range + i, values, count - i);
 }
 
-cudaError_t kernel_mix(cudaStream_t stream, size_t count, float share, float keep, const struct loss_scale *scale,
-                       const float *more, float *range)
+cudaError_t kernel_axpby(cudaStream_t stream, size_t count, float share, float keep, const struct loss_scale *scale,
+                         const float *more, float *range)
 {
     if (!is_aligned({ more, range }))
         return cudaErrorMisalignedAddress;

@@ -37,7 +37,7 @@ static void null_close(struct backend *backend)
 
 /* ---- parameters: none are stored ---- */
 
-static int null_store(struct backend *base, size_t *stored_counts)
+static int null_stored_sizes(struct backend *base, size_t *stored_counts)
 {
     const struct null_backend *const backend = (const struct null_backend *)base;
     for (uint32_t i = 0; i < backend->net->parameter_count; i++)
@@ -159,7 +159,7 @@ static int null_update(struct backend *backend, const struct optimizer *optimize
     return 0;
 }
 
-static int null_mix(struct backend *backend, float *floats, const float *more, size_t count, float share, float keep)
+static int null_axpby(struct backend *backend, float *floats, const float *more, size_t count, float share, float keep)
 {
     (void)backend, (void)floats, (void)more, (void)count, (void)share, (void)keep;
     return 0;
@@ -171,19 +171,19 @@ static int null_scale(struct backend *backend, float *floats, size_t count, floa
     return 0;
 }
 
-static int null_narrow(struct backend *backend, const float *floats, uint16_t *halves, size_t count)
+static int null_to_bf16(struct backend *backend, const float *floats, uint16_t *halves, size_t count)
 {
     (void)backend, (void)floats, (void)halves, (void)count;
     return 0;
 }
 
-static int null_widen(struct backend *backend, const uint16_t *halves, float *floats, size_t count)
+static int null_from_bf16(struct backend *backend, const uint16_t *halves, float *floats, size_t count)
 {
     (void)backend, (void)halves, (void)floats, (void)count;
     return 0;
 }
 
-static int null_limit(struct backend *backend, float *gradients, size_t count, float limit)
+static int null_clip_value(struct backend *backend, float *gradients, size_t count, float limit)
 {
     (void)backend, (void)gradients, (void)count, (void)limit;
     return 0;
@@ -196,7 +196,7 @@ const struct backend_ops backend_null_ops = {
     .supports = null_supports,
     .open = null_open,
     .close = null_close,
-    .store = null_store,
+    .stored_sizes = null_stored_sizes,
     .lay_out = null_lay_out,
     .needs = null_needs,
     .bind = null_bind,
@@ -214,9 +214,9 @@ const struct backend_ops backend_null_ops = {
     .logits = null_logits,
     .squares = null_squares,
     .update = null_update,
-    .limit = null_limit,
+    .clip_value = null_clip_value,
     .scale = null_scale,
-    .narrow = null_narrow,
-    .widen = null_widen,
-    .mix = null_mix,
+    .to_bf16 = null_to_bf16,
+    .from_bf16 = null_from_bf16,
+    .axpby = null_axpby,
 };

@@ -95,7 +95,7 @@ static int onednn_open(struct backend **backend_out, const struct backend_spec *
     return 0;
 }
 
-static int onednn_store(struct backend *backend, size_t *stored_counts)
+static int onednn_stored_sizes(struct backend *backend, size_t *stored_counts)
 {
     for (uint32_t i = 0; i < backend->spec.net->parameter_count; i++)
         stored_counts[i] = nn_md_bytes(backend->stored[i]) / sizeof(float);
@@ -250,7 +250,7 @@ static void scale_part(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct scale_work *work = arg;
     (void)member;
-    scale_floats(work->floats + first, end - first, work->factor);
+    floats_scale(work->floats + first, end - first, work->factor);
 }
 
 static int onednn_scale(struct backend *backend, float *floats, size_t count, float factor)
@@ -266,10 +266,11 @@ static void mix_part(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct mix_work *work = arg;
     (void)member;
-    mix_floats(work->floats + first, work->more + first, end - first, work->share, work->keep);
+    floats_axpby(work->floats + first, work->more + first, end - first, work->share, work->keep);
 }
 
-static int onednn_mix(struct backend *backend, float *floats, const float *more, size_t count, float share, float keep)
+static int onednn_axpby(struct backend *backend, float *floats, const float *more, size_t count, float share,
+                        float keep)
 {
     struct mix_work work = { floats, more, share, keep };
     team_run(backend->spec.threads, count, UPDATE_GRAIN, mix_part, &work);
@@ -280,10 +281,10 @@ static void limit_part(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct scale_work *work = arg;
     (void)member;
-    limit_floats(work->floats + first, end - first, work->factor);
+    floats_clip(work->floats + first, end - first, work->factor);
 }
 
-static int onednn_limit(struct backend *backend, float *gradients, size_t count, float limit)
+static int onednn_clip_value(struct backend *backend, float *gradients, size_t count, float limit)
 {
     struct scale_work work = { gradients, limit };
     team_run(backend->spec.threads, count, UPDATE_GRAIN, limit_part, &work);
@@ -296,10 +297,10 @@ static void narrow_part(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct narrow_work *work = arg;
     (void)member;
-    bf16_narrow(work->floats + first, work->halves + first, end - first);
+    floats_to_bf16(work->floats + first, work->halves + first, end - first);
 }
 
-static int onednn_narrow(struct backend *backend, const float *floats, uint16_t *halves, size_t count)
+static int onednn_to_bf16(struct backend *backend, const float *floats, uint16_t *halves, size_t count)
 {
     struct narrow_work work = { floats, halves };
     team_run(backend->spec.threads, count, UPDATE_GRAIN, narrow_part, &work);
@@ -312,10 +313,10 @@ static void widen_part(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct widen_work *work = arg;
     (void)member;
-    bf16_widen(work->halves + first, work->floats + first, end - first);
+    floats_from_bf16(work->halves + first, work->floats + first, end - first);
 }
 
-static int onednn_widen(struct backend *backend, const uint16_t *halves, float *floats, size_t count)
+static int onednn_from_bf16(struct backend *backend, const uint16_t *halves, float *floats, size_t count)
 {
     struct widen_work work = { halves, floats };
     team_run(backend->spec.threads, count, UPDATE_GRAIN, widen_part, &work);
@@ -342,7 +343,7 @@ const struct backend_ops backend_onednn_ops = {
     .supports = onednn_supports,
     .open = onednn_open,
     .close = onednn_close,
-    .store = onednn_store,
+    .stored_sizes = onednn_stored_sizes,
     .lay_out = onednn_lay_out,
     .plan = onednn_plan_open,
     .plan_close = onednn_plan_close,
@@ -360,10 +361,10 @@ const struct backend_ops backend_onednn_ops = {
     .logits = onednn_logits,
     .squares = onednn_squares,
     .update = onednn_update,
-    .limit = onednn_limit,
+    .clip_value = onednn_clip_value,
     .scale = onednn_scale,
-    .mix = onednn_mix,
-    .narrow = onednn_narrow,
-    .widen = onednn_widen,
-    .find_broken = backend_find_broken,
+    .axpby = onednn_axpby,
+    .to_bf16 = onednn_to_bf16,
+    .from_bf16 = onednn_from_bf16,
+    .find_nonfinite = backend_find_nonfinite,
 };

@@ -132,21 +132,21 @@ static void spread_planes(void *arg, uint32_t member, size_t first, size_t end)
 
 static int average_forward(struct plan *plan, uint32_t layer)
 {
-    const struct edge *const in = in_edge(plan, layer, 0);
+    const struct tensor_layout *const in = in_tensor(plan, layer, 0);
     struct average_work work = { plan_type(plan), plan_layer(plan, layer), in->block,
                                  plan_value(plan, plan_input(&plan->base, layer, 0)),
                                  plan_value(plan, plan_output(&plan->base, layer)), false };
-    team_run(plan_backend(plan)->spec.threads, plan->base.count * edge_blocks(in), 1, average_planes, &work);
+    team_run(plan_backend(plan)->spec.threads, plan->base.count * tensor_blocks(in), 1, average_planes, &work);
     return 0;
 }
 
 static int average_backward(struct plan *plan, uint32_t layer)
 {
-    const struct edge *const in = in_edge(plan, layer, 0);
+    const struct tensor_layout *const in = in_tensor(plan, layer, 0);
     const struct flow *const flow = plan_flow(&plan->base, layer, 0);
     struct average_work work = { plan_type(plan), plan_layer(plan, layer), in->block, plan_data(plan, flow->buffer),
                                 plan_gradient(plan, plan_output(&plan->base, layer)), !flow->adds };
-    team_run(plan_backend(plan)->spec.threads, plan->base.count * edge_blocks(in), 1, spread_planes, &work);
+    team_run(plan_backend(plan)->spec.threads, plan->base.count * tensor_blocks(in), 1, spread_planes, &work);
     return 0;
 }
 

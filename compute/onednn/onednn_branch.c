@@ -60,16 +60,16 @@ const struct layer_ops onednn_add_ops = {
 
 /* ---- concat: of values that lie in any blocks ---- */
 
-static bool is_together(const struct edge *edge)
+static bool is_together(const struct tensor_layout *tensor)
 {
-    return edge->block == edge->shape.channels;
+    return tensor->block == tensor->shape.channels;
 }
 
 static void concat_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
 {
     *use_out = (struct value_use){
         .adds = true,
-        .grows = is_together(in_edge(plan, layer, 0)) && is_together(out_edge(plan, layer)),
+        .grows = is_together(in_tensor(plan, layer, 0)) && is_together(out_tensor(plan, layer)),
         .reads_fronts = true,
     };
 }
@@ -77,7 +77,7 @@ static void concat_use(const struct plan *plan, uint32_t layer, struct value_use
 /* An input and the result, or their gradients. */
 struct concat_work {
     enum value_type type;
-    const struct edge *in, *out;
+    const struct tensor_layout *in, *out;
     void *part, *whole;
     size_t before;              /* channels of the result in front of the input's */
     bool adds;
@@ -95,7 +95,7 @@ static struct channel_run run_from(const struct concat_work *work, size_t channe
 {
     const size_t to = work->before + channel, in_block = work->in->block, out_block = work->out->block;
     const size_t length = least(in_block - channel % in_block, out_block - to % out_block);
-    return (struct channel_run){ edge_at(work->in, channel, 0), edge_at(work->out, to, 0),
+    return (struct channel_run){ tensor_at(work->in, channel, 0), tensor_at(work->out, to, 0),
                                  least(length, work->in->shape.channels - channel) };
 }
 
@@ -141,9 +141,9 @@ static void split_run(enum value_type type, struct pixel_run run, bool adds)
 static struct pixel_run pixels_of(const struct concat_work *work, struct channel_run channels, size_t sample,
                                   size_t first, size_t count)
 {
-    const size_t in_step = edge_step(work->in), out_step = edge_step(work->out);
-    const size_t part = sample * edge_count(work->in) + channels.part + first * in_step;
-    const size_t whole = sample * edge_count(work->out) + channels.whole + first * out_step;
+    const size_t in_step = tensor_step(work->in), out_step = tensor_step(work->out);
+    const size_t part = sample * tensor_count(work->in) + channels.part + first * in_step;
+    const size_t whole = sample * tensor_count(work->out) + channels.whole + first * out_step;
     struct pixel_run run = { value_at(work->type, work->part, part), value_at(work->type, work->whole, whole),
                              in_step, out_step, channels.length, count };
     if (channels.length == in_step && channels.length == out_step) {
@@ -157,7 +157,7 @@ static struct pixel_run pixels_of(const struct concat_work *work, struct channel
 static void move_pixels(const struct concat_work *work, size_t first, size_t end,
                         void (*move)(enum value_type type, struct pixel_run run, bool adds))
 {
-    const size_t pixels = edge_pixels(work->out);
+    const size_t pixels = tensor_pixels(work->out);
     for (size_t at = first, count; at < end; at += count) {
         count = least(pixels - at % pixels, end - at);
         for (size_t c = 0; c < work->in->shape.channels;) {
@@ -180,36 +180,36 @@ static void split_pixels(void *arg, uint32_t member, size_t first, size_t end)
     move_pixels(arg, first, end, split_run);
 }
 
-struct filling { enum value_type type; const struct edge *edge; void *values; };
+struct filling { enum value_type type; const struct tensor_layout *tensor; void *values; };
 
 static void clear_pixels(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct filling *const filling = arg;
-    const struct edge *const edge = filling->edge;
-    const size_t pixels = edge_pixels(edge), channels = edge->shape.channels;
-    const size_t bytes = (edge->block - channels % edge->block) * value_size(filling->type);
+    const struct tensor_layout *const tensor = filling->tensor;
+    const size_t pixels = tensor_pixels(tensor), channels = tensor->shape.channels;
+    const size_t bytes = (tensor->block - channels % tensor->block) * value_size(filling->type);
     (void)member;
     for (size_t i = first; i < end; i++)
         memset(value_at(filling->type, filling->values,
-                        i / pixels * edge_count(edge) + edge_at(edge, channels, i % pixels)), 0, bytes);
+                        i / pixels * tensor_count(tensor) + tensor_at(tensor, channels, i % pixels)), 0, bytes);
 }
 
 /* What fills the last block of a value, or of its gradient, is 0. */
-static void clear_filling(const struct plan *plan, const struct edge *edge, void *values)
+static void clear_filling(const struct plan *plan, const struct tensor_layout *tensor, void *values)
 {
-    struct filling filling = { plan_type(plan), edge, values };
-    if (edge->shape.channels % edge->block != 0)
-        team_run(plan_backend(plan)->spec.threads, plan->base.count * edge_pixels(edge), 1, clear_pixels, &filling);
+    struct filling filling = { plan_type(plan), tensor, values };
+    if (tensor->shape.channels % tensor->block != 0)
+        team_run(plan_backend(plan)->spec.threads, plan->base.count * tensor_pixels(tensor), 1, clear_pixels, &filling);
 }
 
 static void run_input(const struct plan *plan, uint32_t layer, uint32_t k, struct concat_work work, team_work run)
 {
     work.type = plan_type(plan);
-    work.in = in_edge(plan, layer, k);
-    work.out = out_edge(plan, layer);
+    work.in = in_tensor(plan, layer, k);
+    work.out = out_tensor(plan, layer);
     for (uint32_t i = 0; i < k; i++)
-        work.before += in_edge(plan, layer, i)->shape.channels;
-    team_run(plan_backend(plan)->spec.threads, plan->base.count * edge_pixels(work.out), 1, run, &work);
+        work.before += in_tensor(plan, layer, i)->shape.channels;
+    team_run(plan_backend(plan)->spec.threads, plan->base.count * tensor_pixels(work.out), 1, run, &work);
 }
 
 /* The first input that is moved: one that grows is there. */
@@ -225,7 +225,7 @@ static int concat_forward(struct plan *plan, uint32_t layer)
         run_input(plan, layer, k,
                   (struct concat_work){ .part = plan_value(plan, plan_input(&plan->base, layer, k)), .whole = whole },
                   join_pixels);
-    clear_filling(plan, out_edge(plan, layer), whole);
+    clear_filling(plan, out_tensor(plan, layer), whole);
     return 0;
 }
 
@@ -240,7 +240,7 @@ static int concat_backward(struct plan *plan, uint32_t layer)
                   (struct concat_work){ .part = plan_data(plan, flow->buffer), .whole = whole, .adds = flow->adds },
                   split_pixels);
         if (!flow->adds)
-            clear_filling(plan, in_edge(plan, layer, k), plan_data(plan, flow->buffer));
+            clear_filling(plan, in_tensor(plan, layer, k), plan_data(plan, flow->buffer));
     }
     return 0;
 }
@@ -262,7 +262,7 @@ static void pad_use(const struct plan *plan, uint32_t layer, struct value_use *u
 struct pad_work {
     enum value_type type;
     const struct layer *layer;
-    const struct edge *in, *out;
+    const struct tensor_layout *in, *out;
     void *in_values, *out_values;       /* or gradients */
     bool clears;                        /* backward: nothing to add to */
 };
@@ -270,19 +270,19 @@ struct pad_work {
 /* Where row `y` of the result lies for channel `c` of the input; and the row it comes from. */
 static size_t out_row(const struct pad_work *work, size_t c, size_t y)
 {
-    return edge_at(work->out, c + work->layer->channels_before, y * work->layer->out.width);
+    return tensor_at(work->out, c + work->layer->channels_before, y * work->layer->out.width);
 }
 
 static size_t in_row(const struct pad_work *work, size_t c, size_t y)
 {
-    return edge_at(work->in, c, y * work->layer->stride_h * work->layer->in.width);
+    return tensor_at(work->in, c, y * work->layer->stride_h * work->layer->in.width);
 }
 
 ALWAYS_INLINE void pad_sample(enum value_type type, const struct pad_work *work, const void *in, void *out)
 {
     const struct layer *const layer = work->layer;
     const size_t in_step = work->in->block * layer->stride_w, out_step = work->out->block;
-    memset(out, 0, edge_count(work->out) * value_size(type));
+    memset(out, 0, tensor_count(work->out) * value_size(type));
     for (size_t c = 0; c < layer->in.channels; c++)
         for (size_t y = 0; y < layer->out.height; y++)
             for (size_t x = 0; x < layer->out.width; x++)
@@ -295,8 +295,8 @@ static void pad_samples(void *arg, uint32_t member, size_t first, size_t end)
     const struct pad_work *const work = arg;
     (void)member;
     for (size_t i = first; i < end; i++)
-        FOR_TYPE(work->type, pad_sample, work, value_at(work->type, work->in_values, i * edge_count(work->in)),
-                 value_at(work->type, work->out_values, i * edge_count(work->out)));
+        FOR_TYPE(work->type, pad_sample, work, value_at(work->type, work->in_values, i * tensor_count(work->in)),
+                 value_at(work->type, work->out_values, i * tensor_count(work->out)));
 }
 
 ALWAYS_INLINE void unpad_sample(enum value_type type, const struct pad_work *work, void *in, const void *out)
@@ -304,7 +304,7 @@ ALWAYS_INLINE void unpad_sample(enum value_type type, const struct pad_work *wor
     const struct layer *const layer = work->layer;
     const size_t in_step = work->in->block * layer->stride_w, out_step = work->out->block;
     if (work->clears)
-        memset(in, 0, edge_count(work->in) * value_size(type));
+        memset(in, 0, tensor_count(work->in) * value_size(type));
     for (size_t c = 0; c < layer->in.channels; c++)
         for (size_t y = 0; y < layer->out.height; y++)
             for (size_t x = 0; x < layer->out.width; x++) {
@@ -319,15 +319,19 @@ static void unpad_samples(void *arg, uint32_t member, size_t first, size_t end)
     const struct pad_work *const work = arg;
     (void)member;
     for (size_t i = first; i < end; i++)
-        FOR_TYPE(work->type, unpad_sample, work, value_at(work->type, work->in_values, i * edge_count(work->in)),
-                 value_at(work->type, work->out_values, i * edge_count(work->out)));
+        FOR_TYPE(work->type, unpad_sample, work, value_at(work->type, work->in_values, i * tensor_count(work->in)),
+                 value_at(work->type, work->out_values, i * tensor_count(work->out)));
 }
 
 static int pad_forward(struct plan *plan, uint32_t layer)
 {
-    struct pad_work work = { plan_type(plan), plan_layer(plan, layer), in_edge(plan, layer, 0), out_edge(plan, layer),
-                            plan_value(plan, plan_input(&plan->base, layer, 0)),
-                            plan_value(plan, plan_output(&plan->base, layer)), false };
+    struct pad_work work = { plan_type(plan),
+                             plan_layer(plan, layer),
+                             in_tensor(plan, layer, 0),
+                             out_tensor(plan, layer),
+                             plan_value(plan, plan_input(&plan->base, layer, 0)),
+                             plan_value(plan, plan_output(&plan->base, layer)),
+                             false };
     team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, pad_samples, &work);
     return 0;
 }
@@ -335,9 +339,13 @@ static int pad_forward(struct plan *plan, uint32_t layer)
 static int pad_backward(struct plan *plan, uint32_t layer)
 {
     const struct flow *const flow = plan_flow(&plan->base, layer, 0);
-    struct pad_work work = { plan_type(plan), plan_layer(plan, layer), in_edge(plan, layer, 0), out_edge(plan, layer),
-                            plan_data(plan, flow->buffer), plan_gradient(plan, plan_output(&plan->base, layer)),
-                            !flow->adds };
+    struct pad_work work = { plan_type(plan),
+                             plan_layer(plan, layer),
+                             in_tensor(plan, layer, 0),
+                             out_tensor(plan, layer),
+                             plan_data(plan, flow->buffer),
+                             plan_gradient(plan, plan_output(&plan->base, layer)),
+                             !flow->adds };
     team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, unpad_samples, &work);
     return 0;
 }

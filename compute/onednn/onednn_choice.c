@@ -122,8 +122,8 @@ enum pd_class conv_wish(const struct backend *backend, const struct layer *layer
     if (class != PD_NONE) {
         nn_md src_md = nn_md_of(pd, DNNL_ARG_SRC), dst_md = nn_md_of(pd, DNNL_ARG_DST);
         if (src_md != NULL && dst_md != NULL) {
-            *src_out = edge_block_of(src_md);
-            *dst_out = edge_block_of(dst_md);
+            *src_out = tensor_block_of(src_md);
+            *dst_out = tensor_block_of(dst_md);
         }
         nn_md_release(src_md);
         nn_md_release(dst_md);
@@ -139,14 +139,14 @@ enum pd_class conv_wish(const struct backend *backend, const struct layer *layer
 static nn_md weights_plain(const struct choice *choice)
 {
     dnnl_dim_t dims[NN_RANK_MAX];
-    struct edge like = choice->in;
+    struct tensor_layout like = choice->in;
     const int rank = weighted_dims(choice->layer, &choice->in, dims);
     if (rank == 2)
         return nn_md_tag(2, dims, dnnl_ab, dnnl_f32);
     like.type = VALUE_FP32;
     like.shape.height = (uint32_t)dims[2];
     like.shape.width = (uint32_t)dims[3];
-    return edge_md(&like, (uint32_t)dims[0], 4);
+    return tensor_md(&like, (uint32_t)dims[0], 4);
 }
 
 /* Has the layer so few inputs that its weights are plain? oneDNN 2.6 fails where several threads share the sum over

@@ -9,7 +9,7 @@
 struct choice {
     struct backend *backend;
     const struct layer *layer;
-    struct edge in, out;
+    struct tensor_layout in, out;
     bool has_data;              /* backward goes on below it */
     bool with_relu;             /* is asked for; which class an implementation is of may depend on it */
 };

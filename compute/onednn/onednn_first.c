@@ -32,7 +32,7 @@ struct first_conv {
     uint32_t *offsets;          /* of a place in the padded image */
 };
 
-bool first_conv_fits(const struct layer *layer, const struct edge *in, const struct edge *out)
+bool first_conv_fits(const struct layer *layer, const struct tensor_layout *in, const struct tensor_layout *out)
 {
     return layer->kind == LAYER_CONV2D && layer->in.channels <= CHANNELS_MAX &&
            (in->block == 1 || in->block == layer->in.channels) && out->block % LANES == 0;
@@ -68,7 +68,7 @@ int first_conv_open(struct plan *plan, uint32_t layer, bool with_relu, uint32_t 
                     struct first_conv **first_out)
 {
     const struct layer *about = plan_layer(plan, layer);
-    const struct edge *out = out_edge(plan, layer);
+    const struct tensor_layout *out = out_tensor(plan, layer);
     struct first_conv *first = calloc(1, sizeof(*first));
     if (first == NULL)
         return -ENOMEM;
@@ -80,7 +80,7 @@ int first_conv_open(struct plan *plan, uint32_t layer, bool with_relu, uint32_t 
     first->padded_h = about->in.height + about->pad_top + about->pad_bottom;
     first->padded_w = about->in.width + about->pad_left + about->pad_right;
     first->image_floats = (size_t)about->in.channels * first->padded_h * first->padded_w;
-    first->sum_floats = edge_blocks(out) * out->block * (first->place_count + 1);
+    first->sum_floats = tensor_blocks(out) * out->block * (first->place_count + 1);
     int rc = nn_md_layout(plan_backend(plan)->stored[about->parameters[PARAMETER_WEIGHT]], &first->stored);
     if (rc == 0)
         rc = offsets_init(first, about);
@@ -170,10 +170,10 @@ struct first_work {
 
 /* One sample as planes of channels with its padding. Only the inside is written: the
  * border keeps the zeros that first_conv_run put there. */
-static void image_pad(const struct first_conv *first, const struct layer *layer, const struct edge *in,
+static void image_pad(const struct first_conv *first, const struct layer *layer, const struct tensor_layout *in,
                       const void *values, float *image)
 {
-    const size_t pixels = edge_pixels(in), step = in->block;
+    const size_t pixels = tensor_pixels(in), step = in->block;
     for (uint32_t c = 0; c < layer->in.channels; c++) {
         size_t at = in->block == 1 ? c * pixels : c;
         for (uint32_t y = 0; y < layer->in.height; y++) {
@@ -191,8 +191,8 @@ static void samples_add(void *arg, uint32_t member, size_t begin, size_t end)
     const struct plan *plan = work->plan;
     const struct layer *layer = plan_layer(plan, work->layer);
     const uint32_t from = plan_input(&plan->base, work->layer, 0), to = plan_output(&plan->base, work->layer);
-    const struct edge *in = &plan->edges[from], *out = &plan->edges[to];
-    const size_t plane = edge_pixels(out) * out->block;
+    const struct tensor_layout *in = &plan->tensors[from], *out = &plan->tensors[to];
+    const size_t plane = tensor_pixels(out) * out->block;
     const bool is_noted = first->active != BUFFER_NONE;
     const uint8_t *active = first->with_relu && is_noted ? plan_data(plan, first->active) : NULL;
     const void *values = first->with_relu && !is_noted ? plan_value(plan, to) : NULL;
@@ -203,9 +203,9 @@ static void samples_add(void *arg, uint32_t member, size_t begin, size_t end)
         .row_step = layer->stride_h * first->padded_w, .column_step = layer->stride_w,
     };
     for (size_t i = begin; i < end; i++) {
-        image_pad(first, layer, in, value_at(first->type, plan_value(plan, from), i * edge_count(in)), image);
-        for (size_t channel = 0; channel < edge_blocks(out) * out->block; channel += LANES) {
-            const size_t at = i * edge_count(out) + channel / out->block * plane + channel % out->block;
+        image_pad(first, layer, in, value_at(first->type, plan_value(plan, from), i * tensor_count(in)), image);
+        for (size_t channel = 0; channel < tensor_blocks(out) * out->block; channel += LANES) {
+            const size_t at = i * tensor_count(out) + channel / out->block * plane + channel % out->block;
             pass.gradients = value_at(first->type, plan_gradient(plan, to), at);
             pass.active = active != NULL ? active + at : NULL;
             pass.values = values != NULL ? value_at(first->type, values, at) : NULL;

@@ -35,16 +35,16 @@ static void transform_any(enum value_type type, const struct input_transform *ho
 }
 
 /* Channel by channel, with zeros in the channels that only fill a block. */
-static void transform_blocked(enum value_type type, const struct input_transform *how, const struct edge *edge,
-                              const uint8_t *restrict pixels, void *restrict values)
+static void transform_blocked(enum value_type type, const struct input_transform *how,
+                              const struct tensor_layout *tensor, const uint8_t *restrict pixels, void *restrict values)
 {
-    const size_t channels = edge->shape.channels, pixel_count = edge_pixels(edge);
-    for (size_t c = 0; c < edge_blocks(edge) * edge->block; c++) {
+    const size_t channels = tensor->shape.channels, pixel_count = tensor_pixels(tensor);
+    for (size_t c = 0; c < tensor_blocks(tensor) * tensor->block; c++) {
         const float mean = how->is_plain || c >= channels ? 0.0f : how->mean[c];
         const float deviation = how->is_plain || c >= channels ? 1.0f : how->deviation[c];
-        const size_t at = edge_at(edge, c, 0);
+        const size_t at = tensor_at(tensor, c, 0);
         for (size_t p = 0; p < pixel_count; p++)
-            value_write(type, values, at + p * edge->block,
+            value_write(type, values, at + p * tensor->block,
                         c < channels ? ((float)pixels[p * channels + c] / how->divisor - mean) / deviation : 0.0f);
     }
 }
@@ -76,14 +76,14 @@ static void mix_row_any(enum value_type type, const struct mixed_row *row, void 
 }
 
 /* What of a sample, which is there as it is, changes: all of it, or the box. */
-static void mix_sample(enum value_type type, const struct input_transform *how, const struct edge *edge,
+static void mix_sample(enum value_type type, const struct input_transform *how, const struct tensor_layout *tensor,
                        const struct mix *mix, const uint8_t *own, const uint8_t *other, void *values)
 {
     const bool has_box = mix->top < mix->bottom;
-    const uint32_t channels = edge->shape.channels, width = edge->shape.width;
-    const uint32_t top = has_box ? mix->top : 0, bottom = has_box ? mix->bottom : edge->shape.height;
+    const uint32_t channels = tensor->shape.channels, width = tensor->shape.width;
+    const uint32_t top = has_box ? mix->top : 0, bottom = has_box ? mix->bottom : tensor->shape.height;
     struct mixed_row row = { .mix = *mix, .left = has_box ? mix->left : 0, .right = has_box ? mix->right : width,
-                             .channels = channels, .step = edge_step(edge), .divisor = how->divisor };
+                             .channels = channels, .step = tensor_step(tensor), .divisor = how->divisor };
     for (uint32_t c = 0; c < channels; c++) {
         row.mean = how->is_plain ? 0.0f : how->mean[c];
         row.deviation = how->is_plain ? 1.0f : how->deviation[c];
@@ -91,22 +91,22 @@ static void mix_sample(enum value_type type, const struct input_transform *how, 
             const size_t first = (size_t)row.y * width;
             row.own = own + first * channels + c;
             row.other = other + first * channels + c;
-            mix_row_any(type, &row, value_at(type, values, edge_at(edge, c, first + row.left)));
+            mix_row_any(type, &row, value_at(type, values, tensor_at(tensor, c, first + row.left)));
         }
     }
 }
 
 static void mix_samples(const struct plan *plan, const struct backend_input *input, size_t first, size_t end)
 {
-    const struct edge *const edge = &plan->edges[0];
+    const struct tensor_layout *const tensor = &plan->tensors[0];
     const enum value_type type = plan_type(plan);
-    const size_t bytes = shape_count(edge->shape);
+    const size_t bytes = shape_count(tensor->shape);
     for (size_t i = first; i < end; i++) {
         const uint32_t partner = mixing_partner((uint32_t)i, plan->base.count);
         const struct mix mix = mixing_find(input->mixes, input->labels, (uint32_t)i, plan->base.count);
         if (mix.share < 1)
-            mix_sample(type, &plan->base.net->transform, edge, &mix, input->pixels + i * bytes,
-                       input->pixels + partner * bytes, value_at(type, plan_value(plan, 0), i * edge_count(edge)));
+            mix_sample(type, &plan->base.net->transform, tensor, &mix, input->pixels + i * bytes,
+                       input->pixels + partner * bytes, value_at(type, plan_value(plan, 0), i * tensor_count(tensor)));
     }
 }
 
@@ -121,18 +121,18 @@ static void convert_samples(void *arg, uint32_t member, size_t first, size_t end
 {
     const struct convert_work *const work = arg;
     const struct input_transform *const how = &work->plan->base.net->transform;
-    const struct edge *const edge = &work->plan->edges[0];
+    const struct tensor_layout *const tensor = &work->plan->tensors[0];
     const enum value_type type = plan_type(work->plan);
-    const size_t bytes = shape_count(edge->shape), count = edge_count(edge);
+    const size_t bytes = shape_count(tensor->shape), count = tensor_count(tensor);
     const uint8_t *const pixels = work->input->pixels + first * bytes;
     void *const values = value_at(type, plan_value(work->plan, 0), first * count);
     (void)member;
-    if (edge->block == edge->shape.channels && how->is_plain)
+    if (tensor->block == tensor->shape.channels && how->is_plain)
         divide_any(type, pixels, how->divisor, values, (end - first) * bytes);
-    else if (edge->block == edge->shape.channels)
-        transform_any(type, how, edge->shape.channels, pixels, values, (end - first) * bytes);
-    for (size_t i = 0; i < end - first && edge->block != edge->shape.channels; i++)
-        transform_blocked(type, how, edge, pixels + i * bytes, value_at(type, values, i * count));
+    else if (tensor->block == tensor->shape.channels)
+        transform_any(type, how, tensor->shape.channels, pixels, values, (end - first) * bytes);
+    for (size_t i = 0; i < end - first && tensor->block != tensor->shape.channels; i++)
+        transform_blocked(type, how, tensor, pixels + i * bytes, value_at(type, values, i * count));
     if (work->input->mixes != NULL)
         mix_samples(work->plan, work->input, first, end);
 }

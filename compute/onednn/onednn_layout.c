@@ -14,21 +14,21 @@ dnnl_data_type_t nn_type(enum value_type type)
     return type == VALUE_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
-nn_md edge_md(const struct edge *edge, uint32_t count, int rank)
+nn_md tensor_md(const struct tensor_layout *tensor, uint32_t count, int rank)
 {
-    const dnnl_data_type_t type = nn_type(edge->type);
-    const dnnl_dim_t dims[] = { count, edge->shape.channels, edge->shape.height, edge->shape.width };
+    const dnnl_data_type_t type = nn_type(tensor->type);
+    const dnnl_dim_t dims[] = { count, tensor->shape.channels, tensor->shape.height, tensor->shape.width };
     if (rank == 2)
         return nn_md_tag(2, dims, dnnl_ab, type);
-    const dnnl_format_tag_t tag = edge->is_nhwc       ? dnnl_acdb
-                                  : edge->block == 1  ? dnnl_abcd
-                                  : edge->block == 8  ? dnnl_aBcd8b
-                                  : edge->block == 16 ? dnnl_aBcd16b
+    const dnnl_format_tag_t tag = tensor->is_nhwc       ? dnnl_acdb
+                                  : tensor->block == 1  ? dnnl_abcd
+                                  : tensor->block == 8  ? dnnl_aBcd8b
+                                  : tensor->block == 16 ? dnnl_aBcd16b
                                                       : dnnl_acdb;
     return nn_md_tag(4, dims, tag, type);
 }
 
-uint32_t edge_block_of(nn_md md)
+uint32_t tensor_block_of(nn_md md)
 {
     struct nn_layout layout;
     if (nn_md_layout(md, &layout) || layout.rank != 4)
@@ -44,29 +44,29 @@ uint32_t edge_block_of(nn_md md)
     return layout.strides[1] == layout.dims[2] * layout.dims[3] ? 1 : 0;
 }
 
-int edge_rank(const struct edge *edge, enum layer_kind kind)
+int tensor_rank(const struct tensor_layout *tensor, enum layer_kind kind)
 {
-    return kind == LAYER_DENSE && edge_pixels(edge) == 1 && edge->shape.channels % edge->block == 0 ? 2 : 4;
+    return kind == LAYER_DENSE && tensor_pixels(tensor) == 1 && tensor->shape.channels % tensor->block == 0 ? 2 : 4;
 }
 
-int weighted_dims(const struct layer *layer, const struct edge *in, dnnl_dim_t dims_out[NN_RANK_MAX])
+int weighted_dims(const struct layer *layer, const struct tensor_layout *in, dnnl_dim_t dims_out[NN_RANK_MAX])
 {
     const bool is_conv = layer->kind == LAYER_CONV2D;
     dims_out[0] = layer->out.channels;
     dims_out[1] = layer->in.channels;
     dims_out[2] = is_conv ? layer->kernel_h : layer->in.height;
     dims_out[3] = is_conv ? layer->kernel_w : layer->in.width;
-    return edge_rank(in, layer->kind);
+    return tensor_rank(in, layer->kind);
 }
 
-int weighted_mds_open(struct weighted_mds *mds, const struct layer *layer, const struct edge *in,
-                      const struct edge *out, uint32_t count, nn_md weights, nn_md bias)
+int weighted_mds_open(struct weighted_mds *mds, const struct layer *layer, const struct tensor_layout *in,
+                      const struct tensor_layout *out, uint32_t count, nn_md weights, nn_md bias)
 {
     *mds = (struct weighted_mds){
-        .src = edge_md(in, count, edge_rank(in, layer->kind)),
+        .src = tensor_md(in, count, tensor_rank(in, layer->kind)),
         .weights = weights,
         .bias = bias,
-        .dst = edge_md(out, count, layer->kind == LAYER_DENSE ? 2 : 4),
+        .dst = tensor_md(out, count, layer->kind == LAYER_DENSE ? 2 : 4),
         .factors = nn_md_typed(weights, nn_type(in->type)),
     };
     if (mds->src != NULL && mds->dst != NULL && mds->factors != NULL)
@@ -75,16 +75,16 @@ int weighted_mds_open(struct weighted_mds *mds, const struct layer *layer, const
     return -ENOMEM;
 }
 
-int conv_mds_open(struct weighted_mds *mds, const struct layer *layer, const struct edge *in, const struct edge *out,
-                  uint32_t count, enum value_type type)
+int conv_mds_open(struct weighted_mds *mds, const struct layer *layer, const struct tensor_layout *in,
+                  const struct tensor_layout *out, uint32_t count, enum value_type type)
 {
     const dnnl_dim_t src[] = { count, layer->in.channels, layer->in.height, layer->in.width };
     const dnnl_dim_t dst[] = { count, layer->out.channels, layer->out.height, layer->out.width };
     const dnnl_dim_t weights[] = { layer->out.channels, layer->in.channels, layer->kernel_h, layer->kernel_w };
     *mds = (struct weighted_mds){
-        .src = in != NULL ? edge_md(in, count, 4) : nn_md_any(4, src, nn_type(type)),
+        .src = in != NULL ? tensor_md(in, count, 4) : nn_md_any(4, src, nn_type(type)),
         .factors = nn_md_any(4, weights, nn_type(type)),
-        .dst = out != NULL ? edge_md(out, count, 4) : nn_md_any(4, dst, nn_type(type)),
+        .dst = out != NULL ? tensor_md(out, count, 4) : nn_md_any(4, dst, nn_type(type)),
     };
     if (mds->src != NULL && mds->dst != NULL && mds->factors != NULL)
         return 0;
@@ -280,8 +280,8 @@ static bool has_brgconv(const struct layouts *layouts, uint32_t layer)
 {
     const struct layer *const conv = &layouts->net->layers[layer];
     const enum value_type type = layouts->backend->type;
-    const struct edge in = { type, conv->in, conv->in.channels, true, 0 };
-    const struct edge out = { type, conv->out, conv->out.channels, true, 0 };
+    const struct tensor_layout in = { type, conv->in, conv->in.channels, true, 0 };
+    const struct tensor_layout out = { type, conv->out, conv->out.channels, true, 0 };
     dnnl_dim_t dims[NN_RANK_MAX];
     nn_md weights = nn_md_any(weighted_dims(conv, &in, dims), dims, dnnl_f32), bias = bias_any(conv);
     dnnl_primitive_desc_t pd = NULL;

@@ -126,7 +126,7 @@ static struct outcome outcome_of(const float *logits, uint32_t classes, float we
 
 struct loss_work {
     enum value_type type;
-    const struct edge *edge;
+    const struct tensor_layout *tensor;
     const void *logits;
     float weight;
     double smoothing;
@@ -138,15 +138,15 @@ struct loss_work {
 
 static void read_row(const struct loss_work *work, size_t sample, float *row)
 {
-    const size_t at = sample * edge_count(work->edge);
-    for (size_t i = 0; i < work->edge->shape.channels; i++)
+    const size_t at = sample * tensor_count(work->tensor);
+    for (size_t i = 0; i < work->tensor->shape.channels; i++)
         row[i] = value_read(work->type, work->logits, at + i);
 }
 
 /* With zeros in what only fills a block. */
 static void write_row(const struct loss_work *work, size_t sample, const float *row)
 {
-    const size_t classes = work->edge->shape.channels, count = edge_count(work->edge);
+    const size_t classes = work->tensor->shape.channels, count = tensor_count(work->tensor);
     for (size_t i = 0; i < count; i++)
         value_write(work->type, work->gradients, sample * count + i, i < classes ? row[i] : 0.0f);
 }
@@ -154,7 +154,7 @@ static void write_row(const struct loss_work *work, size_t sample, const float *
 static void loss_samples(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct loss_work *work = arg;
-    const uint32_t classes = work->edge->shape.channels;
+    const uint32_t classes = work->tensor->shape.channels;
     float *const logits = work->rows + (size_t)member * 2 * classes;
     float *const gradient = work->gradients != NULL ? logits + classes : NULL;
     for (size_t i = first; i < end; i++) {
@@ -181,7 +181,7 @@ static int loss_forward(struct plan *plan, uint32_t layer)
     const uint32_t value = plan_input(&plan->base, layer, 0), to = plan_flow(&plan->base, layer, 0)->buffer;
     struct loss_work work = {
         .type = plan_type(plan),
-        .edge = &plan->edges[value],
+        .tensor = &plan->tensors[value],
         .logits = plan_value(plan, value),
         .weight = plan_layer(plan, layer)->loss_weight,
         .smoothing = plan->base.training ? (double)plan_backend(plan)->spec.label_smoothing : 0,
@@ -200,9 +200,9 @@ int onednn_logits(struct plan *plan, float *logits_out)
 {
     const uint32_t value = plan_input(&plan->base, plan->base.net->layer_count - 1, 0);
     const struct loss_work work = {
-        .type = plan_type(plan), .edge = &plan->edges[value], .logits = plan_value(plan, value) };
+        .type = plan_type(plan), .tensor = &plan->tensors[value], .logits = plan_value(plan, value) };
     for (size_t i = 0; i < plan->base.count; i++)
-        read_row(&work, i, logits_out + i * work.edge->shape.channels);
+        read_row(&work, i, logits_out + i * work.tensor->shape.channels);
     return 0;
 }
 

@@ -7,10 +7,10 @@
 
 #define VECTOR 16u              /* channels */
 
-static struct norm_plane plane_of_edge(const struct plan *plan, const struct edge *in)
+static struct norm_plane plane_of_tensor(const struct plan *plan, const struct tensor_layout *in)
 {
-    return (struct norm_plane){ .type = plan_type(plan), .pixels = edge_pixels(in), .block = in->block,
-                                .stride = edge_step(in) };
+    return (struct norm_plane){ .type = plan_type(plan), .pixels = tensor_pixels(in), .block = in->block,
+                                .stride = tensor_step(in) };
 }
 
 /* Does backward ask which results are above 0, and not the line of the values alone? */
@@ -24,7 +24,7 @@ static bool is_masked(const struct plan *plan, uint32_t layer)
  * all there is, the results may lie in other blocks. */
 static bool is_noted(const struct plan *plan, uint32_t layer)
 {
-    return is_masked(plan, layer) && norm_has_bits(plane_of_edge(plan, in_edge(plan, layer, 0)));
+    return is_masked(plan, layer) && norm_has_bits(plane_of_tensor(plan, in_tensor(plan, layer, 0)));
 }
 
 void norm_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
@@ -96,7 +96,7 @@ static bool may_owe(const struct plan *plan, uint32_t layer)
 static int open_owed_buffer(struct plan *plan, uint32_t layer, uint32_t *owed_out)
 {
     const struct norm *const norm = plan->states[layer];
-    const struct edge *const in = in_edge(plan, layer, 0);
+    const struct tensor_layout *const in = in_tensor(plan, layer, 0);
     const size_t channels = in->width != 0 ? in->width : norm->channels;
     return plan_buffer(plan, channels * sizeof(struct norm_owed), owed_out);
 }
@@ -141,7 +141,7 @@ static void use_later(struct plan *plan, uint32_t layer, const struct norm *norm
 {
     const struct value_plan *const values = &plan->base.values;
     const uint32_t reader = fusion_only_reader(&plan->base.fusion, plan_output(&plan->base, layer));
-    const enum value_phase last = value_plan_goes_back(values, reader) ? PHASE_PARAMETERS : PHASE_FORWARD;
+    const enum value_phase last = value_plan_needs_grad(values, reader) ? PHASE_PARAMETERS : PHASE_FORWARD;
     plan_use(plan, norm->lines, reader, PHASE_FORWARD, last);
     plan_use(plan, values->values[plan_input(&plan->base, layer, 0)].buffer, reader, PHASE_FORWARD, last);
     if (plan->base.training && may_owe(plan, layer))
@@ -168,18 +168,18 @@ static int open_slices(struct plan *plan, uint32_t layer, struct norm *norm)
 
 int norm_plan(struct plan *plan, uint32_t layer)
 {
-    const struct edge *const in = in_edge(plan, layer, 0);
+    const struct tensor_layout *const in = in_tensor(plan, layer, 0);
     struct norm *const norm = calloc(1, sizeof(*norm));
     if (norm == NULL)
         return -ENOMEM;
     plan->states[layer] = norm;
     *norm = (struct norm){
         .layer = plan_layer(plan, layer),
-        .blocks = edge_blocks(in),
-        .plane = plane_of_edge(plan, in),
+        .blocks = tensor_blocks(in),
+        .plane = plane_of_tensor(plan, in),
         .adds_skip = fusion_has(&plan->base.fusion, layer, LAYER_ADD),
         .relu = fusion_has(&plan->base.fusion, layer, LAYER_RELU),
-        .channels = edge_blocks(in) * in->block,
+        .channels = tensor_blocks(in) * in->block,
         .moments = BUFFER_NONE,
         .owed = BUFFER_NONE,
         .passed = BUFFER_NONE,

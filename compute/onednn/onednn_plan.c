@@ -1,4 +1,4 @@
-/* Making a plan: edges, memories, the layers' states, the pool they share; and beginning a
+/* Making a plan: tensors, memories, the layers' states, the pool they share; and beginning a
  * step. Everything is made here; a step only runs it. */
 #include "compute/onednn/onednn_plan.h"
 
@@ -142,10 +142,10 @@ nn_md plan_stored(const struct plan *plan, uint32_t layer, enum parameter_kind k
 
 /* ---- making a plan ---- */
 
-/* Overflow of sizes: a plan holds a few copies of the largest edge, in bytes. */
+/* Overflow of sizes: a plan holds a few copies of the largest tensor, in bytes. */
 static size_t value_bytes(const struct plan *plan, uint32_t value)
 {
-    const size_t count = edge_count(&plan->edges[value]), bytes = value_size(plan_type(plan));
+    const size_t count = tensor_count(&plan->tensors[value]), bytes = value_size(plan_type(plan));
     const size_t most = SIZE_MAX / 64 / bytes / plan->base.count / plan->base.net->layer_count;
     const uint32_t slice = count < most ? value_slice(plan, value) : 0;
     return count < most ? (slice != 0 ? slice : plan->base.count) * count * bytes : 0;
@@ -161,17 +161,17 @@ static int add_gradient(struct plan *plan, uint32_t value, uint32_t from, uint32
 }
 
 /* It is known now which values are fronts. */
-static void widen_edges(struct plan *plan)
+static void widen_tensors(struct plan *plan)
 {
     const struct value_plan *const values = &plan->base.values;
     for (uint32_t v = 0; v <= plan->base.net->layer_count; v++)
         if (value_is_front(values, v))
-            plan->edges[v].width = plan->edges[values->values[v].widest].shape.channels;
+            plan->tensors[v].width = plan->tensors[values->values[v].widest].shape.channels;
 }
 
 static int open_buffers(struct plan *plan)
 {
-    widen_edges(plan);
+    widen_tensors(plan);
     int rc = plan_buffer(plan, plan->base.count * sizeof(struct mixed_label), &plan->labels);
     if (rc == 0)
         rc = plan_buffer(plan, 0, &plan->scratch);
@@ -191,17 +191,17 @@ static const struct plan_ops onednn_plan_ops = {
     .begin = open_buffers,
 };
 
-static int open_edges(struct plan *plan)
+static int open_tensors(struct plan *plan)
 {
     const struct backend *const backend = plan_backend(plan);
     const uint32_t layer_count = plan->base.net->layer_count;
-    plan->edges = calloc((size_t)layer_count + 1, sizeof(*plan->edges));
+    plan->tensors = calloc((size_t)layer_count + 1, sizeof(*plan->tensors));
     plan->states = calloc(layer_count, sizeof(*plan->states));
-    if (plan->edges == NULL || plan->states == NULL)
+    if (plan->tensors == NULL || plan->states == NULL)
         return -ENOMEM;
     for (uint32_t v = 0; v <= layer_count; v++)
-        plan->edges[v] =
-            (struct edge){ backend->type, plan_shape(&plan->base, v), backend->blocks[v], backend->is_nhwc, 0 };
+        plan->tensors[v] = (struct tensor_layout){ backend->type, plan_shape(&plan->base, v), backend->blocks[v],
+                                                   backend->is_nhwc, 0 };
     return 0;
 }
 
@@ -212,7 +212,7 @@ int onednn_plan_open(struct backend *backend, uint32_t count, bool training, str
         return -ENOMEM;
     plan->base = (struct plan_base){
         .backend = backend, .ops = &onednn_plan_ops, .net = backend->spec.net, .count = count, .training = training };
-    int rc = open_edges(plan);
+    int rc = open_tensors(plan);
     if (rc == 0)
         rc = nn_room_result(plan_base_open(&plan->base));
     if (rc != 0) {
@@ -234,7 +234,7 @@ void onednn_plan_close(struct plan *plan)
         dnnl_memory_destroy(plan->memories[i].memory);
     free(plan->memories);
     free(plan->states);
-    free(plan->edges);
+    free(plan->tensors);
     free(plan);
 }
 
@@ -259,7 +259,7 @@ static int attach(struct plan *plan)
             return rc;
     }
     plan->bound = backend->pool;
-    plan->base.painted = backend->spec.paint ? backend->pool : NULL;
+    plan->base.poisoned = backend->spec.poison ? backend->pool : NULL;
     return 0;
 }
 
@@ -296,11 +296,11 @@ int onednn_result(struct plan *plan, struct backend_result *result_out)
 
 /* ---- describing ---- */
 
-static const char *layout_name(const struct edge *edge)
+static const char *layout_name(const struct tensor_layout *tensor)
 {
-    if (edge->is_nhwc)
+    if (tensor->is_nhwc)
         return "nhwc";
-    return edge->block == 8 ? "nChw8c" : edge->block == 16 ? "nChw16c" : edge->block == 1 ? "nchw" : "nhwc";
+    return tensor->block == 8 ? "nChw8c" : tensor->block == 16 ? "nChw16c" : tensor->block == 1 ? "nchw" : "nhwc";
 }
 
 static void describe_layer(const struct plan *plan, uint32_t i, char *text, size_t text_size)
@@ -325,8 +325,8 @@ void onednn_plan_describe(const struct plan *plan, void (*write)(void *arg, cons
         const struct layer *const layer = plan_layer(plan, i);
         char how[512], line[768];
         describe_layer(plan, i, how, sizeof(how));
-        snprintf(line, sizeof(line), "%s: %s -> %s, %s", layer->name, layout_name(&plan->edges[layer->inputs[0] + 1]),
-                 layout_name(&plan->edges[i + 1]), how);
+        snprintf(line, sizeof(line), "%s: %s -> %s, %s", layer->name, layout_name(&plan->tensors[layer->inputs[0] + 1]),
+                 layout_name(&plan->tensors[i + 1]), how);
         write(arg, line);
     }
 }

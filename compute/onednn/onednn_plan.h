@@ -41,7 +41,7 @@ struct place { enum place_kind kind; uint32_t index; size_t offset; };
 struct plan_memory { dnnl_memory_t memory; struct place place; };
 
 /* How a value lies, its gradient alike. */
-struct edge {
+struct tensor_layout {
     enum value_type type;
     struct shape shape;
     uint32_t block;
@@ -52,7 +52,7 @@ struct edge {
 
 struct plan {
     struct plan_base base;
-    struct edge *edges;         /* by value */
+    struct tensor_layout *tensors;      /* by value */
     void **states;              /* by head, owned by its row of the layer table */
     struct plan_memory *memories;
     uint32_t memory_count, memory_room;
@@ -100,14 +100,14 @@ static inline void *plan_gradient(const struct plan *plan, uint32_t value)
 {
     return plan_data(plan, plan->base.values.values[value].gradient);
 }
-/* The edge of input `k` of a group, and of its result. */
-static inline const struct edge *in_edge(const struct plan *plan, uint32_t head, uint32_t k)
+/* The tensor of input `k` of a group, and of its result. */
+static inline const struct tensor_layout *in_tensor(const struct plan *plan, uint32_t head, uint32_t k)
 {
-    return &plan->edges[plan_input(&plan->base, head, k)];
+    return &plan->tensors[plan_input(&plan->base, head, k)];
 }
-static inline const struct edge *out_edge(const struct plan *plan, uint32_t head)
+static inline const struct tensor_layout *out_tensor(const struct plan *plan, uint32_t head)
 {
-    return &plan->edges[plan_output(&plan->base, head)];
+    return &plan->tensors[plan_output(&plan->base, head)];
 }
 /* A parameter of the layer in an arena; NULL when it has none of the kind. */
 float *plan_weights(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
@@ -116,38 +116,38 @@ float *plan_weight_gradients(const struct plan *plan, uint32_t layer, enum param
 /* How it lies there; NULL alike. */
 nn_md plan_stored(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
 
-/* Sizes of an edge. */
-static inline size_t edge_blocks(const struct edge *edge)
+/* Sizes of an tensor. */
+static inline size_t tensor_blocks(const struct tensor_layout *tensor)
 {
-    return (edge->shape.channels + edge->block - 1) / edge->block;
+    return (tensor->shape.channels + tensor->block - 1) / tensor->block;
 }
-static inline size_t edge_pixels(const struct edge *edge)
+static inline size_t tensor_pixels(const struct tensor_layout *tensor)
 {
-    return (size_t)edge->shape.height * edge->shape.width;
+    return (size_t)tensor->shape.height * tensor->shape.width;
 }
 /* From a pixel to the next one, in numbers. */
-static inline size_t edge_step(const struct edge *edge)
+static inline size_t tensor_step(const struct tensor_layout *tensor)
 {
-    return edge->width != 0 ? edge->width : edge->block;
+    return tensor->width != 0 ? tensor->width : tensor->block;
 }
 /* Numbers of one sample, padding included, or, of a front, those of the wider value. */
-static inline size_t edge_count(const struct edge *edge)
+static inline size_t tensor_count(const struct tensor_layout *tensor)
 {
-    return edge_blocks(edge) * edge_step(edge) * edge_pixels(edge);
+    return tensor_blocks(tensor) * tensor_step(tensor) * tensor_pixels(tensor);
 }
 /* The type of values as oneDNN calls it. */
 dnnl_data_type_t nn_type(enum value_type type);
 /* oneDNN's view of `count` samples; rank 2 only when there is one pixel. */
-nn_md edge_md(const struct edge *edge, uint32_t count, int rank);
+nn_md tensor_md(const struct tensor_layout *tensor, uint32_t count, int rank);
 /* The block of a rank 4 descriptor, or 0 when it is none of ours. */
-uint32_t edge_block_of(nn_md md);
+uint32_t tensor_block_of(nn_md md);
 /* Where pixel `pixel` of channel `channel` of a sample lies. */
-static inline size_t edge_at(const struct edge *edge, size_t channel, size_t pixel)
+static inline size_t tensor_at(const struct tensor_layout *tensor, size_t channel, size_t pixel)
 {
-    return (channel / edge->block * edge_pixels(edge) + pixel) * edge_step(edge) + channel % edge->block;
+    return (channel / tensor->block * tensor_pixels(tensor) + pixel) * tensor_step(tensor) + channel % tensor->block;
 }
-/* 2 when a dense layer reads the edge as rows of numbers, else 4. */
-int edge_rank(const struct edge *edge, enum layer_kind kind);
+/* 2 when a dense layer reads the tensor as rows of numbers, else 4. */
+int tensor_rank(const struct tensor_layout *tensor, enum layer_kind kind);
 
 /* One operand of a primitive. */
 struct operand { int arg; nn_md md; struct place place; };
@@ -198,14 +198,14 @@ struct weighted_mds {
     nn_md src, weights, bias, dst;
     nn_md factors;              /* the weights as products of values read them, owned; weights itself is fp32 */
 };
-int weighted_mds_open(struct weighted_mds *mds, const struct layer *layer, const struct edge *in,
-                      const struct edge *out, uint32_t count, nn_md weights, nn_md bias);
+int weighted_mds_open(struct weighted_mds *mds, const struct layer *layer, const struct tensor_layout *in,
+                      const struct tensor_layout *out, uint32_t count, nn_md weights, nn_md bias);
 /* Those of a convolution alone, without a bias, and the weights in any layout; in, out NULL: these values, too. */
-int conv_mds_open(struct weighted_mds *mds, const struct layer *layer, const struct edge *in, const struct edge *out,
-                  uint32_t count, enum value_type type);
+int conv_mds_open(struct weighted_mds *mds, const struct layer *layer, const struct tensor_layout *in,
+                  const struct tensor_layout *out, uint32_t count, enum value_type type);
 void weighted_mds_close(struct weighted_mds *mds);
 /* The logical dimensions of its weights as the primitive sees them; returns the rank. */
-int weighted_dims(const struct layer *layer, const struct edge *in, dnnl_dim_t dims_out[NN_RANK_MAX]);
+int weighted_dims(const struct layer *layer, const struct tensor_layout *in, dnnl_dim_t dims_out[NN_RANK_MAX]);
 /* Forward: `line` as in struct nn_op; with_sum: what is in the result's place is added. */
 struct weighted_how { enum nn_direction direction; size_t winograd; bool training, with_relu, with_sum; nn_md line; };
 /* The primitive of a layer with weights. Where a result is one column wide, its stride is no larger than the width of
@@ -220,8 +220,8 @@ size_t winograd_room(const struct backend *backend, const struct layer *layer, u
  * or half of them, or half of that, until its scratch memory holds them; 0: it is not to be, or oneDNN has no kernel
  * for values that lie as `in` and `out` do (NULL: as the kernel wants). The gradient of the weights, the sum over all
  * samples, is not looked at: where all have no room it is computed directly. */
-uint32_t winograd_samples(const struct backend *backend, const struct layer *layer, const struct edge *in,
-                          const struct edge *out, uint32_t count, bool with_data);
+uint32_t winograd_samples(const struct backend *backend, const struct layer *layer, const struct tensor_layout *in,
+                          const struct tensor_layout *out, uint32_t count, bool with_data);
 
 /* The layout that is asked for where `auto` has to follow the instructions that oneDNN takes and the type of the
  * values: with AMX oneDNN's convolutions in bf16 read all channels together, in blocks they do without AMX. */
@@ -298,7 +298,7 @@ int parts_backward_data(const struct plan *plan, uint32_t head, const struct par
 
 /* The weight gradient of a convolution with few input channels (onednn_first.c). */
 struct first_conv;
-bool first_conv_fits(const struct layer *layer, const struct edge *in, const struct edge *out);
+bool first_conv_fits(const struct layer *layer, const struct tensor_layout *in, const struct tensor_layout *out);
 /* with_relu: the gradient is not masked yet; mask it on the way, by the buffer `active` of
  * relu_note or, when that is BUFFER_NONE, by the values. */
 int first_conv_open(struct plan *plan, uint32_t layer, bool with_relu, uint32_t active, struct first_conv **first_out);
@@ -320,16 +320,16 @@ bool value_is_relu(const struct plan *plan, uint32_t value);
 bool value_is_masked_above(const struct plan *plan, uint32_t value);
 /* Do those who read the value all ask for nothing of it backward, such as sums, concatenations and pools? */
 bool value_is_done_forward(const struct plan *plan, uint32_t value);
-/* The dropout mask of sample `sample` in the order of the edge, the first edge_count bytes
+/* The dropout mask of sample `sample` in the order of the tensor, the first tensor_count bytes
  * of mask_out; as many behind them are used on the way. Elements are counted in C,H,W
  * order, so all backends and layouts drop the same values. */
-void edge_mask(const struct plan *plan, const struct edge *edge, const struct dropout *dropout, size_t sample,
-               uint8_t *mask_out);
+void tensor_mask(const struct plan *plan, const struct tensor_layout *tensor, const struct dropout *dropout,
+                 size_t sample, uint8_t *mask_out);
 
 /* Numbers of all samples. */
 static inline size_t value_total(const struct plan *plan, uint32_t value)
 {
-    return plan->base.count * edge_count(&plan->edges[value]);
+    return plan->base.count * tensor_count(&plan->tensors[value]);
 }
 /* A gradient on its way through something that masks it: to[i] (+)= pass ? from[i] * scale : 0,
  * where `pass` is values[i] > 0, active[i] != 0, or always when both are NULL. `to` may be `from`. */

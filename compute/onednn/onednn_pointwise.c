@@ -188,7 +188,7 @@ const struct layer_ops onednn_relu_ops = {
 struct dropout_state {
     struct dropout dropout;
     bool reads_relu;            /* a value above zero was kept and its ReLU is active */
-    uint32_t masks;             /* buffer: room for edge_mask per thread */
+    uint32_t masks;             /* buffer: room for tensor_mask per thread */
 };
 
 static bool dropout_reads_relu(const struct plan *plan, uint32_t layer)
@@ -214,7 +214,7 @@ static int dropout_plan(struct plan *plan, uint32_t layer)
     plan->states[layer] = state;
     dropout_init(&state->dropout, backend->spec.seed, layer, plan_layer(plan, layer)->rate);
     state->reads_relu = dropout_reads_relu(plan, layer);
-    const int rc = plan_buffer(plan, backend->spec.threads * 2 * edge_count(out_edge(plan, layer)), &state->masks);
+    const int rc = plan_buffer(plan, backend->spec.threads * 2 * tensor_count(out_tensor(plan, layer)), &state->masks);
     if (rc != 0)
         return rc;
     plan_use(plan, state->masks, layer, PHASE_FORWARD, PHASE_FORWARD);
@@ -232,12 +232,12 @@ static void mask_block(const uint8_t *restrict from, size_t pixels, size_t block
             to[p * block + c] = from[c * pixels + p];
 }
 
-void edge_mask(const struct plan *plan, const struct edge *edge, const struct dropout *dropout, size_t sample,
-               uint8_t *mask_out)
+void tensor_mask(const struct plan *plan, const struct tensor_layout *tensor, const struct dropout *dropout,
+                 size_t sample, uint8_t *mask_out)
 {
-    const size_t pixels = edge_pixels(edge), block = edge->block, channels = edge->shape.channels;
+    const size_t pixels = tensor_pixels(tensor), block = tensor->block, channels = tensor->shape.channels;
     const bool in_order = block == 1 || pixels == 1;
-    uint8_t *plain = in_order ? mask_out : mask_out + edge_count(edge);
+    uint8_t *plain = in_order ? mask_out : mask_out + tensor_count(tensor);
     dropout_mask(dropout, plan->epoch, plan->first_position + sample, pixels * channels, plain);
     for (size_t first = 0; first < channels && !in_order; first += block)
         mask_block(plain + first * pixels, pixels, block, channels - first < block ? channels - first : block,
@@ -246,7 +246,7 @@ void edge_mask(const struct plan *plan, const struct edge *edge, const struct dr
 
 struct dropout_work {
     const struct plan *plan;
-    const struct edge *edge;
+    const struct tensor_layout *tensor;
     const struct dropout_state *state;
     const void *from;           /* values or gradients */
     void *to;
@@ -272,10 +272,10 @@ static void dropout_samples(void *arg, uint32_t member, size_t first, size_t end
     const struct dropout_work *const work = arg;
     const struct dropout_state *const state = work->state;
     const enum value_type type = plan_type(work->plan);
-    const size_t count = edge_count(work->edge);
+    const size_t count = tensor_count(work->tensor);
     uint8_t *const mask = (uint8_t *)plan_data(work->plan, state->masks) + member * 2 * count;
     for (size_t i = first; i < end; i++) {
-        edge_mask(work->plan, work->edge, &state->dropout, i, mask);
+        tensor_mask(work->plan, work->tensor, &state->dropout, i, mask);
         drop_any(type, mask, state->dropout.scale, value_at(type, work->from, i * count),
                  value_at(type, work->to, i * count), count);
     }
@@ -283,7 +283,7 @@ static void dropout_samples(void *arg, uint32_t member, size_t first, size_t end
 
 static void dropout_run(struct plan *plan, uint32_t layer, const void *from, void *to)
 {
-    struct dropout_work work = { plan, out_edge(plan, layer), plan->states[layer], from, to };
+    struct dropout_work work = { plan, out_tensor(plan, layer), plan->states[layer], from, to };
     team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, dropout_samples, &work);
 }
 

@@ -22,13 +22,13 @@
 struct pool {
     enum value_type type;
     uint32_t in_h, in_w, out_h, out_w, kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
-    size_t block, blocks;       /* of both edges */
+    size_t block, blocks;       /* of both tensors */
     bool tiles;                 /* the windows cover every input exactly once, and nothing was there */
     bool adds;                  /* to a gradient that is there */
     bool after_relu;
     bool drops;
     struct dropout dropout;
-    uint32_t masks;             /* buffer: room for edge_mask per thread */
+    uint32_t masks;             /* buffer: room for tensor_mask per thread */
     bool has_places;
     uint32_t places;            /* buffer: uint16_t of every result */
 };
@@ -193,7 +193,7 @@ static size_t out_plane(const struct pool *pool)
 struct pool_work {
     const struct plan *plan;
     const struct pool *pool;
-    const struct edge *edge;    /* of the results */
+    const struct tensor_layout *tensor; /* of the results */
     void *in, *out;             /* values or gradients */
     uint16_t *places;
 };
@@ -217,7 +217,7 @@ static void forward_samples(void *arg, uint32_t member, size_t first, size_t end
     uint8_t *mask = pool->drops ? (uint8_t *)plan_data(work->plan, pool->masks) + member * 2 * sample : NULL;
     for (size_t i = first; i < end; i++) {
         if (mask != NULL)
-            edge_mask(work->plan, work->edge, &pool->dropout, i, mask);
+            tensor_mask(work->plan, work->tensor, &pool->dropout, i, mask);
         for (size_t b = 0; b < pool->blocks; b++) {
             const size_t plane = i * pool->blocks + b;
             plane_forward_any(pool, in_of(work, plane), out_of(work, plane),
@@ -252,7 +252,7 @@ static void pool_use(const struct plan *plan, uint32_t layer, struct value_use *
 static void pool_init(const struct plan *plan, uint32_t layer, struct pool *pool)
 {
     const struct layer *const about = plan_layer(plan, layer);
-    const struct edge *const in = in_edge(plan, layer, 0);
+    const struct tensor_layout *const in = in_tensor(plan, layer, 0);
     const uint32_t dropout = find_dropout(plan, layer);
     *pool = (struct pool){
         .type = plan_type(plan),
@@ -260,7 +260,7 @@ static void pool_init(const struct plan *plan, uint32_t layer, struct pool *pool
         .kernel_h = about->kernel_h, .kernel_w = about->kernel_w,
         .stride_h = about->stride_h, .stride_w = about->stride_w,
         .pad_top = about->pad_top, .pad_left = about->pad_left,
-        .block = in->block, .blocks = edge_blocks(in),
+        .block = in->block, .blocks = tensor_blocks(in),
         .after_relu = value_is_relu(plan, plan_input(&plan->base, layer, 0)),
         .drops = dropout != NET_INPUT,
         .has_places = plan_has_inputs(&plan->base, layer),
@@ -308,7 +308,7 @@ static int pool_forward(struct plan *plan, uint32_t layer)
 {
     const struct pool *const pool = plan->states[layer];
     struct pool_work work = {
-        plan, pool, out_edge(plan, layer), plan_value(plan, plan_input(&plan->base, layer, 0)),
+        plan, pool, out_tensor(plan, layer), plan_value(plan, plan_input(&plan->base, layer, 0)),
         plan_value(plan, plan_output(&plan->base, layer)), pool->has_places ? plan_data(plan, pool->places) : NULL,
     };
     team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, forward_samples, &work);
@@ -319,7 +319,7 @@ static int pool_backward(struct plan *plan, uint32_t layer)
 {
     const struct pool *const pool = plan->states[layer];
     struct pool_work work = {
-        plan, pool, out_edge(plan, layer), plan_data(plan, plan_flow(&plan->base, layer, 0)->buffer),
+        plan, pool, out_tensor(plan, layer), plan_data(plan, plan_flow(&plan->base, layer, 0)->buffer),
         plan_gradient(plan, plan_output(&plan->base, layer)), plan_data(plan, pool->places),
     };
     team_run(plan_backend(plan)->spec.threads, plan->base.count * pool->blocks, 1, backward_planes, &work);

@@ -47,7 +47,7 @@ static int response_plan(struct plan *plan, uint32_t layer)
 struct response_work {
     enum value_type type;
     const struct layer *layer;
-    const struct edge *edge;
+    const struct tensor_layout *tensor;
     const void *values, *out_gradients;
     void *to;                   /* results, or gradients of the input */
     float *rows;                /* of all threads */
@@ -59,41 +59,42 @@ static float *row_of(const struct response_work *work, uint32_t member, enum row
     return work->rows + ((size_t)member * ROW_COUNT + row) * row_floats(work->layer);
 }
 
-ALWAYS_INLINE void gather(enum value_type type, const struct edge *edge, const void *restrict sample, size_t pixel,
-                          float *restrict row)
+ALWAYS_INLINE void gather(enum value_type type, const struct tensor_layout *tensor, const void *restrict sample,
+                          size_t pixel, float *restrict row)
 {
-    if (edge->block == edge->shape.channels)
-        for (size_t c = 0; c < edge->shape.channels; c++)
-            row[c] = value_read(type, sample, pixel * edge->block + c);
+    if (tensor->block == tensor->shape.channels)
+        for (size_t c = 0; c < tensor->shape.channels; c++)
+            row[c] = value_read(type, sample, pixel * tensor->block + c);
     else
-        for (size_t c = 0; c < edge->shape.channels; c++)
-            row[c] = value_read(type, sample, edge_at(edge, c, pixel));
+        for (size_t c = 0; c < tensor->shape.channels; c++)
+            row[c] = value_read(type, sample, tensor_at(tensor, c, pixel));
 }
 
 /* The row of a pixel of sample `i`. */
 VECTOR_LOOPS
 static void gather_any(const struct response_work *work, const void *values, size_t i, size_t pixel, float *row)
 {
-    FOR_TYPE(work->type, gather, work->edge, value_at(work->type, values, i * edge_count(work->edge)), pixel, row);
+    FOR_TYPE(work->type, gather, work->tensor, value_at(work->type, values, i * tensor_count(work->tensor)), pixel,
+             row);
 }
 
 ALWAYS_INLINE void scatter(enum value_type type, const struct response_work *work, const float *row, void *sample,
                            size_t pixel)
 {
-    const struct edge *const edge = work->edge;
-    const size_t channels = edge->shape.channels, all = edge_blocks(edge) * edge->block;
+    const struct tensor_layout *const tensor = work->tensor;
+    const size_t channels = tensor->shape.channels, all = tensor_blocks(tensor) * tensor->block;
     for (size_t c = 0; c < channels; c++) {
-        const size_t at = edge_at(edge, c, pixel);
+        const size_t at = tensor_at(tensor, c, pixel);
         value_write(type, sample, at, work->adds ? value_read(type, sample, at) + row[c] : row[c]);
     }
     for (size_t c = channels; c < all && !work->adds; c++)
-        value_write(type, sample, edge_at(edge, c, pixel), 0.0f);
+        value_write(type, sample, tensor_at(tensor, c, pixel), 0.0f);
 }
 
 /* A row to its pixel; channels that only fill a block become 0 where nothing is added to. */
 static void scatter_any(const struct response_work *work, const float *row, size_t i, size_t pixel)
 {
-    FOR_TYPE(work->type, scatter, work, row, value_at(work->type, work->to, i * edge_count(work->edge)), pixel);
+    FOR_TYPE(work->type, scatter, work, row, value_at(work->type, work->to, i * tensor_count(work->tensor)), pixel);
 }
 
 /* sums[c] = the sum of padded[c .. c + size). */
@@ -127,7 +128,7 @@ static void find_powers(const struct local_response_norm *how, size_t channels, 
 static void pixel_begin(const struct response_work *work, uint32_t member, size_t sample, size_t pixel)
 {
     const struct local_response_norm *const how = &work->layer->response;
-    const size_t channels = work->edge->shape.channels;
+    const size_t channels = work->tensor->shape.channels;
     float *const values = row_of(work, member, ROW_VALUES), *const divisors = row_of(work, member, ROW_DIVISORS);
     float *const squares = row_of(work, member, ROW_SUMMED) + how->size / 2;
     gather_any(work, work->values, sample, pixel, values);
@@ -145,12 +146,12 @@ static void clear_rows(const struct response_work *work, uint32_t member)
 static void forward_samples(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct response_work *const work = arg;
-    const size_t pixels = edge_pixels(work->edge);
+    const size_t pixels = tensor_pixels(work->tensor);
     float *const values = row_of(work, member, ROW_VALUES), *const powers = row_of(work, member, ROW_POWERS);
     clear_rows(work, member);
     for (size_t i = first * pixels; i < end * pixels; i++) {
         pixel_begin(work, member, i / pixels, i % pixels);
-        for (size_t c = 0; c < work->edge->shape.channels; c++)
+        for (size_t c = 0; c < work->tensor->shape.channels; c++)
             values[c] *= powers[c];
         scatter_any(work, values, i / pixels, i % pixels);
     }
@@ -162,7 +163,7 @@ VECTOR_LOOPS
 static void pixel_backward(const struct response_work *work, uint32_t member)
 {
     const struct local_response_norm *const how = &work->layer->response;
-    const size_t channels = work->edge->shape.channels;
+    const size_t channels = work->tensor->shape.channels;
     const float factor = 2.0f * how->beta * how->alpha / (float)how->size;
     const float *restrict const values = row_of(work, member, ROW_VALUES);
     const float *restrict const powers = row_of(work, member, ROW_POWERS);
@@ -179,7 +180,7 @@ static void pixel_backward(const struct response_work *work, uint32_t member)
 static void backward_samples(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct response_work *const work = arg;
-    const size_t pixels = edge_pixels(work->edge);
+    const size_t pixels = tensor_pixels(work->tensor);
     float *const gradients = row_of(work, member, ROW_GRADIENTS);
     clear_rows(work, member);
     for (size_t i = first * pixels; i < end * pixels; i++) {
@@ -194,7 +195,7 @@ static struct response_work begin_pass(const struct plan *plan, uint32_t layer)
 {
     const struct response_state *const state = plan->states[layer];
     return (struct response_work){
-        .type = plan_type(plan), .layer = plan_layer(plan, layer), .edge = in_edge(plan, layer, 0),
+        .type = plan_type(plan), .layer = plan_layer(plan, layer), .tensor = in_tensor(plan, layer, 0),
         .values = plan_value(plan, plan_input(&plan->base, layer, 0)), .rows = plan_data(plan, state->rows),
     };
 }

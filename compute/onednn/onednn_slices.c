@@ -35,7 +35,7 @@ static bool is_next(const struct plan *plan, uint32_t reader, uint32_t value)
 /* Winograd's algorithm would bring all weights to where it multiplies for each slice again. It reads blocks only. */
 static bool has_winograd(const struct plan *plan, uint32_t reader)
 {
-    const struct edge *const in = in_edge(plan, reader, 0);
+    const struct tensor_layout *const in = in_tensor(plan, reader, 0);
     const bool is_in_blocks = !in->is_nhwc && in->block <= WINOGRAD_BLOCK;
     return is_in_blocks && winograd_room(plan_backend(plan), plan_layer(plan, reader), plan->base.count, NULL) != 0;
 }
@@ -44,7 +44,7 @@ static bool suits(const struct plan *plan, uint32_t reader, uint32_t value)
 {
     return plan_layer(plan, reader)->kind == LAYER_CONV2D && plan_input(&plan->base, reader, 0) == value &&
            is_next(plan, reader, value) && !has_winograd(plan, reader) &&
-           !first_conv_fits(plan_layer(plan, reader), in_edge(plan, reader, 0), out_edge(plan, reader));
+           !first_conv_fits(plan_layer(plan, reader), in_tensor(plan, reader, 0), out_tensor(plan, reader));
 }
 
 static bool are_weights_small(const struct plan *plan, uint32_t reader, size_t slice_bytes)
@@ -58,7 +58,7 @@ uint32_t value_slice(const struct plan *plan, uint32_t value)
 {
     const uint32_t reader = is_plain_norm(plan, value) ? fusion_only_reader(&plan->base.fusion, value) : NET_INPUT;
     const uint32_t threads = plan_backend(plan)->spec.threads;
-    const size_t bytes = edge_count(&plan->edges[value]) * value_size(plan_type(plan));
+    const size_t bytes = tensor_count(&plan->tensors[value]) * value_size(plan_type(plan));
     const size_t together = plan_backend(plan)->slice_bytes;
     if (reader == NET_INPUT || plan->base.count * bytes <= together * CACHED || !suits(plan, reader, value))
         return 0;
@@ -95,8 +95,8 @@ static int open_buffers(struct plan *plan, uint32_t head, struct parts *parts)
 static uint32_t samples_together(const struct plan *plan, uint32_t head)
 {
     const uint32_t count = plan->base.count;
-    const uint32_t samples = winograd_samples(plan_backend(plan), plan_layer(plan, head), in_edge(plan, head, 0),
-                                              out_edge(plan, head), count, plan_has_inputs(&plan->base, head));
+    const uint32_t samples = winograd_samples(plan_backend(plan), plan_layer(plan, head), in_tensor(plan, head, 0),
+                                              out_tensor(plan, head), count, plan_has_inputs(&plan->base, head));
     return samples != 0 ? samples : count;
 }
 
@@ -113,7 +113,7 @@ int parts_open(struct plan *plan, uint32_t head, struct parts *parts)
         const uint32_t first = i * each, left = count - first;
         parts->parts[i].slice = (struct slice){ first, left < each ? left : each };
     }
-    return slice != 0 && value_plan_goes_back(&plan->base.values, head) ? open_buffers(plan, head, parts) : 0;
+    return slice != 0 && value_plan_needs_grad(&plan->base.values, head) ? open_buffers(plan, head, parts) : 0;
 }
 
 void parts_close(struct parts *parts)

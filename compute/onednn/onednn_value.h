@@ -46,13 +46,13 @@ static inline void *value_at(enum value_type type, const void *values, size_t in
 
 ALWAYS_INLINE float value_read(enum value_type type, const void *values, size_t i)
 {
-    return type == VALUE_BF16 ? bf16_widened(((const uint16_t *)values)[i]) : ((const float *)values)[i];
+    return type == VALUE_BF16 ? bf16_to_float(((const uint16_t *)values)[i]) : ((const float *)values)[i];
 }
 
 ALWAYS_INLINE void value_write(enum value_type type, void *values, size_t i, float number)
 {
     if (type == VALUE_BF16)
-        ((uint16_t *)values)[i] = bf16_narrowed(number);
+        ((uint16_t *)values)[i] = bf16_from_float(number);
     else
         ((float *)values)[i] = number;
 }

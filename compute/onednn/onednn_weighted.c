@@ -87,15 +87,15 @@ static void add_buffer(struct operands *operands, int arg, nn_md md, uint32_t bu
 
 static int open_mds(const struct plan *plan, uint32_t layer, uint32_t count, struct weighted_mds *mds)
 {
-    return weighted_mds_open(mds, plan_layer(plan, layer), in_edge(plan, layer, 0), out_edge(plan, layer), count,
+    return weighted_mds_open(mds, plan_layer(plan, layer), in_tensor(plan, layer, 0), out_tensor(plan, layer), count,
                              plan_stored(plan, layer, PARAMETER_WEIGHT), plan_stored(plan, layer, PARAMETER_BIAS));
 }
 
-/* Samples from `first` on of a value or a gradient of the edge, which is there as a whole. */
-static void add_samples(struct operands *operands, int arg, nn_md md, const struct edge *edge, uint32_t buffer,
-                        uint32_t first)
+/* Samples from `first` on of a value or a gradient of the tensor, which is there as a whole. */
+static void add_samples(struct operands *operands, int arg, nn_md md, const struct tensor_layout *tensor,
+                        uint32_t buffer, uint32_t first)
 {
-    const size_t sample = edge_count(edge) * value_size(edge->type);
+    const size_t sample = tensor_count(tensor) * value_size(tensor->type);
     operands->operand[operands->count++] = (struct operand){ arg, md, { PLACE_BUFFER, buffer, first * sample } };
 }
 
@@ -103,7 +103,7 @@ static void add_samples(struct operands *operands, int arg, nn_md md, const stru
 static void add_input(struct operands *operands, int arg, nn_md md, const struct plan *plan, uint32_t layer,
                       const struct parts *parts, uint32_t buffer, uint32_t first)
 {
-    add_samples(operands, arg, md, in_edge(plan, layer, 0), buffer, parts_are_slices(parts) ? 0 : first);
+    add_samples(operands, arg, md, in_tensor(plan, layer, 0), buffer, parts_are_slices(parts) ? 0 : first);
 }
 
 static const struct value *in_value(const struct plan *plan, uint32_t layer)
@@ -163,7 +163,7 @@ static int open_forward(struct plan *plan, uint32_t layer, const struct weighted
         add_buffer(&operands, DNNL_ARG_BIAS, norm->bias, norm->shifts);
     else if (mds->bias != NULL)
         add_operand(&operands, DNNL_ARG_BIAS, mds->bias, PLACE_WEIGHTS, about->parameters[PARAMETER_BIAS]);
-    add_samples(&operands, DNNL_ARG_DST, mds->dst, out_edge(plan, layer), out_value(plan, layer)->buffer,
+    add_samples(&operands, DNNL_ARG_DST, mds->dst, out_tensor(plan, layer), out_value(plan, layer)->buffer,
                 part->slice.first);
     if (norm->line != NULL) {
         add_buffer(&operands, NN_ARG_FACTOR, norm->line, norm->factors);
@@ -188,7 +188,7 @@ static bool is_own_loop(const struct plan *plan, uint32_t layer, const struct nn
 {
     const struct layer *const about = plan_layer(plan, layer);
     const uint32_t places = about->in.channels * about->kernel_h * about->kernel_w;
-    if (!first_conv_fits(about, in_edge(plan, layer, 0), out_edge(plan, layer)))
+    if (!first_conv_fits(about, in_tensor(plan, layer, 0), out_tensor(plan, layer)))
         return false;
     if (plan_type(plan) == VALUE_FP32 || places <= OWN_PLACES_MAX)
         return true;
@@ -210,7 +210,7 @@ static int open_weights(struct plan *plan, uint32_t layer, const struct weighted
     if (mds->bias != NULL)
         add_operand(&operands, DNNL_ARG_DIFF_BIAS, mds->bias, adds ? PLACE_BUFFER : PLACE_GRADIENTS,
                     adds ? parts->more_bias : bias);
-    add_samples(&operands, DNNL_ARG_DIFF_DST, mds->dst, out_edge(plan, layer), out_value(plan, layer)->gradient,
+    add_samples(&operands, DNNL_ARG_DIFF_DST, mds->dst, out_tensor(plan, layer), out_value(plan, layer)->gradient,
                 part->slice.first);
     weights_op(plan, layer, mds, &op);
     return call_open(plan, &part->weights, layer, &op, part->forward.pd, operands.operand, operands.count,
@@ -243,7 +243,7 @@ static int open_data(struct plan *plan, uint32_t layer, const struct weighted_md
     add_input(&operands, DNNL_ARG_DIFF_SRC, mds->src, plan, layer, parts, plan_flow(&plan->base, layer, 0)->buffer,
               part->slice.first);
     add_operand(&operands, DNNL_ARG_WEIGHTS, mds->weights, PLACE_WEIGHTS, about->parameters[PARAMETER_WEIGHT]);
-    add_samples(&operands, DNNL_ARG_DIFF_DST, mds->dst, out_edge(plan, layer), out_value(plan, layer)->gradient,
+    add_samples(&operands, DNNL_ARG_DIFF_DST, mds->dst, out_tensor(plan, layer), out_value(plan, layer)->gradient,
                 part->slice.first);
     weighted_op(&op, about, mds,
                 (struct weighted_how){ .direction = NN_BACKWARD_DATA, .winograd = room_of(plan, layer),
@@ -271,7 +271,7 @@ static int open_backward(struct plan *plan, uint32_t layer, const struct weighte
 /* The first part decides for all. */
 static int open_part(struct plan *plan, uint32_t layer, struct weighted *state, struct part *part)
 {
-    const bool is_first = part->slice.first == 0, goes_back = value_plan_goes_back(&plan->base.values, layer);
+    const bool is_first = part->slice.first == 0, goes_back = value_plan_needs_grad(&plan->base.values, layer);
     const struct part *const beside = is_first ? NULL : &state->parts.parts[0];
     struct weighted_mds mds;
     int rc = open_mds(plan, layer, part->slice.count, &mds);

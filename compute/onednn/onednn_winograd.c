@@ -80,8 +80,8 @@ static size_t scratch_bytes(const struct backend *backend, const struct layer *l
     return most;
 }
 
-uint32_t winograd_samples(const struct backend *backend, const struct layer *layer, const struct edge *in,
-                          const struct edge *out, uint32_t count, bool with_data)
+uint32_t winograd_samples(const struct backend *backend, const struct layer *layer, const struct tensor_layout *in,
+                          const struct tensor_layout *out, uint32_t count, bool with_data)
 {
     for (uint32_t samples = count;; samples = (samples + 1) / 2) {
         const size_t room = winograd_room(backend, layer, samples, NULL);

@@ -96,23 +96,23 @@ uint32_t plan_norm_before(const struct plan_base *base, uint32_t head)
 
 /* ---- running ---- */
 
-static int paint_piece(struct plan_base *base, size_t offset, size_t bytes)
+static int poison_piece(struct plan_base *base, size_t offset, size_t bytes)
 {
-    if (base->ops->paint != NULL)
-        return base->ops->paint(plan_of(base), offset, bytes);
-    memset((char *)base->painted + offset, PLAN_PAINT, bytes);
+    if (base->ops->poison != NULL)
+        return base->ops->poison(plan_of(base), offset, bytes);
+    memset((char *)base->poisoned + offset, PLAN_POISON, bytes);
     return 0;
 }
 
-static int paint(struct plan_base *base, uint32_t time)
+static int poison(struct plan_base *base, uint32_t time)
 {
-    if (base->painted == NULL)
+    if (base->poisoned == NULL)
         return 0;
     const struct value_plan *const values = &base->values;
     size_t end, at = value_plan_idle(values, time, 0, &end);
     int rc = 0;
     for (; at < values->bytes && rc == 0; at = value_plan_idle(values, time, end, &end))
-        rc = paint_piece(base, at, end - at);
+        rc = poison_piece(base, at, end - at);
     return rc;
 }
 
@@ -124,7 +124,7 @@ int plan_base_forward(struct plan_base *base)
             continue;
         rc = row_of(base, i)->forward(plan_of(base), i);
         if (rc == 0)
-            rc = paint(base, time_forward(i));
+            rc = poison(base, time_forward(i));
     }
     return rc;
 }
@@ -147,21 +147,21 @@ int plan_base_backward_one(struct plan_base *base, uint32_t head, void (*layer_d
     const struct layer_ops *const row = row_of(base, head);
     int rc = row->backward_parameters != NULL ? row->backward_parameters(plan_of(base), head) : 0;
     if (rc == 0)
-        rc = paint(base, time_parameters(&base->values, head));
+        rc = poison(base, time_parameters(&base->values, head));
     if (rc == 0 && layer_done != NULL && layer_is_trained(&base->net->layers[head]))
         layer_done(arg, head);
     if (rc == 0 && row->backward_inputs != NULL && plan_has_inputs(base, head))
         rc = row->backward_inputs(plan_of(base), head);
     if (rc == 0)
         rc = add_sums(base, head);
-    return rc == 0 ? paint(base, time_inputs(&base->values, head)) : rc;
+    return rc == 0 ? poison(base, time_inputs(&base->values, head)) : rc;
 }
 
 int plan_base_backward(struct plan_base *base, void (*layer_done)(void *arg, uint32_t layer), void *arg)
 {
     int rc = 0;
     for (uint32_t i = base->net->layer_count; i-- > 0 && rc == 0;)
-        if (value_plan_goes_back(&base->values, i))
+        if (value_plan_needs_grad(&base->values, i))
             rc = plan_base_backward_one(base, i, layer_done, arg);
     return rc;
 }

@@ -36,12 +36,12 @@ struct plan_ops {
     int (*begin)(struct plan *plan);
     /* Add the gradient of `value` in buffer `from` to the one in buffer `to`. */
     int (*add)(struct plan *plan, uint32_t value, uint32_t from, uint32_t to);
-    /* Fill a piece of the values' block with PLAN_PAINT. NULL: the block is memory of the host. */
-    int (*paint)(struct plan *plan, size_t offset, size_t bytes);
+    /* Fill a piece of the values' block with PLAN_POISON. NULL: the block is memory of the host. */
+    int (*poison)(struct plan *plan, size_t offset, size_t bytes);
 };
 
 /* As numbers of any type not a number: for tests that what is held is all that is read. */
-#define PLAN_PAINT 0xff
+#define PLAN_POISON 0xff
 
 struct plan_base {
     struct backend *backend;
@@ -51,7 +51,7 @@ struct plan_base {
     bool training;
     struct fusion fusion;
     struct value_plan values;
-    void *painted;              /* the values' block, where what holds nothing is painted between
+    void *poisoned;             /* the values' block, where what holds nothing is poisoned between
                                  * groups; NULL: it is not */
 };
 

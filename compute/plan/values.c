@@ -107,7 +107,7 @@ static void find_fronts(struct work *work)
 static enum held held_by(const struct work *work, uint32_t head)
 {
     const struct value_use *const use = &work->uses[head];
-    if (!value_plan_goes_back(work->plan, head) || use->out_until == PHASE_FORWARD)
+    if (!value_plan_needs_grad(work->plan, head) || use->out_until == PHASE_FORWARD)
         return HELD_NOT;
     return use->out_sign ? HELD_SIGN : HELD_VALUES;
 }
@@ -173,7 +173,7 @@ static void use_values(struct work *work, uint32_t head)
     for (uint32_t k = 0; k < group->input_count; k++)
         value_plan_use(plan, plan->values[group->inputs[k]].buffer, time_forward(head));
     value_plan_use(plan, plan->values[group->output].buffer, time_forward(head));
-    if (!value_plan_goes_back(plan, head))
+    if (!value_plan_needs_grad(plan, head))
         return;
     value_plan_use(plan, plan->values[group->inputs[0]].buffer, time_of(plan, head, use->in_until));
     value_plan_use(plan, plan->values[group->output].buffer, time_of(plan, head, use->out_until));
@@ -272,7 +272,7 @@ static int plan_backward(struct work *work)
     return rc;
 }
 
-bool value_plan_goes_back(const struct value_plan *plan, uint32_t head)
+bool value_plan_needs_grad(const struct value_plan *plan, uint32_t head)
 {
     return fusion_is_head(plan->fusion, head) && plan->values[plan->fusion->groups[head].output].has_gradient;
 }

@@ -79,7 +79,7 @@ void value_plan_use_always(struct value_plan *plan, uint32_t buffer);
 int value_plan_place(struct value_plan *plan);
 
 /* Does backward have to do anything for this head? */
-bool value_plan_goes_back(const struct value_plan *plan, uint32_t head);
+bool value_plan_needs_grad(const struct value_plan *plan, uint32_t head);
 
 static inline bool value_is_front(const struct value_plan *plan, uint32_t value)
 {

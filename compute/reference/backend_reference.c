@@ -131,7 +131,7 @@ static void reference_close(struct backend *base)
     free(base);
 }
 
-static int reference_store(struct backend *base, size_t *stored_counts)
+static int reference_stored_sizes(struct backend *base, size_t *stored_counts)
 {
     const struct net *const net = ((struct reference *)base)->spec.net;
     for (uint32_t i = 0; i < net->parameter_count; i++)
@@ -331,7 +331,7 @@ static int reference_input(struct plan *base, const struct backend_input *input)
 {
     struct reference_plan *const plan = reference_plan_of(base);
     struct reference *const backend = reference_of(&plan->base);
-    plan->base.painted = backend->spec.paint ? backend->block : NULL;
+    plan->base.poisoned = backend->spec.poison ? backend->block : NULL;
     transform_samples(plan, input, value_of(plan, 0));
     for (uint32_t n = 0; n < plan->base.count; n++)
         backend->labels[n] = mixing_label(input->mixes, input->labels, n, plan->base.count);
@@ -386,25 +386,25 @@ static int reference_update(struct backend *backend, const struct optimizer *opt
     return 0;
 }
 
-static int reference_mix(struct backend *backend, float *floats, const float *more, size_t count, float share,
-                         float keep)
+static int reference_axpby(struct backend *backend, float *floats, const float *more, size_t count, float share,
+                           float keep)
 {
     (void)backend;
-    mix_floats(floats, more, count, share, keep);
+    floats_axpby(floats, more, count, share, keep);
     return 0;
 }
 
 static int reference_scale(struct backend *backend, float *floats, size_t count, float factor)
 {
     (void)backend;
-    scale_floats(floats, count, factor);
+    floats_scale(floats, count, factor);
     return 0;
 }
 
-static int reference_limit(struct backend *backend, float *gradients, size_t count, float limit)
+static int reference_clip_value(struct backend *backend, float *gradients, size_t count, float limit)
 {
     (void)backend;
-    limit_floats(gradients, count, limit);
+    floats_clip(gradients, count, limit);
     return 0;
 }
 
@@ -416,7 +416,7 @@ const struct backend_ops backend_reference_ops = {
     .supports = reference_supports,
     .open = reference_open,
     .close = reference_close,
-    .store = reference_store,
+    .stored_sizes = reference_stored_sizes,
     .lay_out = reference_lay_out,
     .plan = reference_plan,
     .plan_close = reference_plan_close,
@@ -434,10 +434,10 @@ const struct backend_ops backend_reference_ops = {
     .logits = reference_logits,
     .squares = reference_squares,
     .update = reference_update,
-    .limit = reference_limit,
+    .clip_value = reference_clip_value,
     .scale = reference_scale,
-    .narrow = backend_narrow,
-    .widen = backend_widen,
-    .mix = reference_mix,
-    .find_broken = backend_find_broken,
+    .to_bf16 = backend_to_bf16,
+    .from_bf16 = backend_from_bf16,
+    .axpby = reference_axpby,
+    .find_nonfinite = backend_find_nonfinite,
 };

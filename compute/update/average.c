@@ -45,8 +45,9 @@ static int move(struct tower *tower, float *average, const float *floats, size_t
     if (step == 0)
         return copy(tower, average, floats, count);
     const float share = (float)(1 - spec->average_decay);
-    return spec->backend->follow != NULL ? spec->backend->follow(tower_backend(tower), average, floats, count, share)
-                                         : spec->backend->mix(tower_backend(tower), average, floats, count, share, 1);
+    return spec->backend->ema_update != NULL
+               ? spec->backend->ema_update(tower_backend(tower), average, floats, count, share)
+               : spec->backend->axpby(tower_backend(tower), average, floats, count, share, 1);
 }
 
 int average_step(struct average *average, struct tower *tower, uint64_t step)
@@ -84,5 +85,5 @@ int average_show(struct average *average, struct tower *tower, bool is_shown)
     int rc = swap(tower, tower_weights(tower), average->weights, tower_arena(tower)->updated);
     if (rc == 0)
         rc = swap(tower, tower_statistics(tower), average->statistics, tower_statistics_count(tower));
-    return rc == 0 ? tower_adopt(tower, 0, tower_arena(tower)->updated) : rc;
+    return rc == 0 ? tower_weights_changed(tower, 0, tower_arena(tower)->updated) : rc;
 }

@@ -4,22 +4,22 @@
 #include "compute/vector.h"
 
 VECTOR_LOOPS
-void bf16_narrow(const float *restrict floats, uint16_t *restrict halves_out, size_t count)
+void floats_to_bf16(const float *restrict floats, uint16_t *restrict halves_out, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        halves_out[i] = bf16_narrowed(floats[i]);
+        halves_out[i] = bf16_from_float(floats[i]);
 }
 
 VECTOR_LOOPS
-void bf16_widen(const uint16_t *restrict halves, float *restrict floats_out, size_t count)
+void floats_from_bf16(const uint16_t *restrict halves, float *restrict floats_out, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        floats_out[i] = bf16_widened(halves[i]);
+        floats_out[i] = bf16_to_float(halves[i]);
 }
 
 VECTOR_LOOPS
-void bf16_add(const uint16_t *restrict halves, float *restrict sums, size_t count)
+void floats_add_bf16(const uint16_t *restrict halves, float *restrict sums, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        sums[i] += bf16_widened(halves[i]);
+        sums[i] += bf16_to_float(halves[i]);
 }

@@ -8,7 +8,7 @@
 
 #include "compute/lanes.h"
 
-ALWAYS_INLINE float bf16_widened(uint16_t half)
+ALWAYS_INLINE float bf16_to_float(uint16_t half)
 {
     const uint32_t bits = (uint32_t)half << 16;
     float number;
@@ -17,7 +17,7 @@ ALWAYS_INLINE float bf16_widened(uint16_t half)
 }
 
 /* To the nearest, ties to even. What is not a number stays none: its lowest bits could round it up to zero. */
-ALWAYS_INLINE uint16_t bf16_narrowed(float number)
+ALWAYS_INLINE uint16_t bf16_from_float(float number)
 {
     uint32_t bits;
     memcpy(&bits, &number, sizeof(bits));
@@ -26,9 +26,9 @@ ALWAYS_INLINE uint16_t bf16_narrowed(float number)
 }
 
 /* `count` of them, in the calling thread. */
-void bf16_narrow(const float *floats, uint16_t *halves_out, size_t count);
-void bf16_widen(const uint16_t *halves, float *floats_out, size_t count);
+void floats_to_bf16(const float *floats, uint16_t *halves_out, size_t count);
+void floats_from_bf16(const uint16_t *halves, float *floats_out, size_t count);
 /* sums[i] += halves[i] */
-void bf16_add(const uint16_t *halves, float *sums, size_t count);
+void floats_add_bf16(const uint16_t *halves, float *sums, size_t count);
 
 #endif

@@ -20,13 +20,13 @@ int halves_open(uint16_t **halves_out, const struct tower *tower)
 int halves_narrow(struct tower *tower, size_t offset, size_t count)
 {
     uint16_t *const halves = tower_halves(tower);
-    return halves == NULL ? 0 : tower_spec(tower)->backend->narrow(tower_backend(tower), tower_applied(tower) + offset,
-                                                                   halves + offset, count);
+    return halves == NULL ? 0 : tower_spec(tower)->backend->to_bf16(tower_backend(tower), tower_applied(tower) + offset,
+                                                                    halves + offset, count);
 }
 
 int halves_widen(struct tower *tower, size_t offset, size_t count)
 {
     const uint16_t *const halves = tower_halves(tower);
-    return halves == NULL ? 0 : tower_spec(tower)->backend->widen(tower_backend(tower), halves + offset,
-                                                                  tower_applied(tower) + offset, count);
+    return halves == NULL ? 0 : tower_spec(tower)->backend->from_bf16(tower_backend(tower), halves + offset,
+                                                                      tower_applied(tower) + offset, count);
 }

@@ -3,7 +3,7 @@
 
 static int mix(struct tower *tower, float *floats, const float *more, size_t count)
 {
-    return tower_spec(tower)->backend->mix(tower_backend(tower), floats, more, count, 1, 0);
+    return tower_spec(tower)->backend->axpby(tower_backend(tower), floats, more, count, 1, 0);
 }
 
 /* The first piece's gradients are the sums so far. */

@@ -31,7 +31,9 @@ int skip_end(struct skip *skip, bool *left_out)
     if (!skip->is_on)
         return 0;
     if (skip->ops->check != NULL)
-        return skip->count > 0 ? skip->ops->take_back(skip->backend, *skip->statistics, skip->kept, skip->count) : 0;
+        return skip->count > 0
+                   ? skip->ops->restore_if_nonfinite(skip->backend, *skip->statistics, skip->kept, skip->count)
+                   : 0;
     if (skip->is_broken && skip->count > 0)
         memcpy(*skip->statistics, skip->kept, skip->count * sizeof(float));
     *left_out = skip->was_broken = skip->is_broken;

@@ -1,6 +1,6 @@
 /* Steps whose reduced gradients are not finite, left out: nothing is updated, and running statistics, which the step's
  * forward pass has moved, become what they were before it. Backends on devices do it there (backend.h: check,
- * take_back, update); for those on memory of the host it is done here. Used from the tower's thread. */
+ * restore_if_nonfinite, update); for those on memory of the host it is done here. Used from the tower's thread. */
 #ifndef PIPETRAIN_SKIP_H
 #define PIPETRAIN_SKIP_H
 

@@ -48,7 +48,7 @@ static void serve(struct server_reduce *reduce, const struct share *share, uint6
 {
     places_sum_into(reduce->places, reduce->meeting.towers, REGION_GRADIENTS, share->begin, share->end,
                     server_floats(reduce->server, REGION_GRADIENTS));
-    server_limit(reduce->server, share->tower, share->begin, share->end, batch);
+    server_clip_value(reduce->server, share->tower, share->begin, share->end, batch);
     if (!reduce->updates_apart)
         server_update(reduce->server, share->tower, share->begin, share->end, batch);
 }
@@ -397,14 +397,14 @@ static struct bucket pushed_of(const struct server_reduce *reduce, uint32_t towe
 }
 
 /* What was brought, as floats. */
-static float *widen(const struct push *push)
+static float *push_floats(const struct push *push)
 {
     const struct place *const place = &push->reduce->places[push->tower];
     const struct bucket bucket = pushed_of(push->reduce, push->tower, push->bucket);
     float *const widened = push->reduce->parts[push->tower].widened;
     if (widened == NULL)
         return place->floats[REGION_GRADIENTS];
-    bf16_widen(place->halves + bucket.offset, widened + bucket.offset, bucket.count);
+    floats_from_bf16(place->halves + bucket.offset, widened + bucket.offset, bucket.count);
     return widened;
 }
 
@@ -416,7 +416,7 @@ static void push(void *arg)
     struct trace_track *const track = reduce->meeting.members[push->tower].track;
     const uint64_t begun_ns = trace_now(track);
     range_begin(TRACE_REDUCE, push->batch);
-    server_push(reduce->server, push->tower, widen(push), push->bucket, push->batch, push->delay);
+    server_push(reduce->server, push->tower, push_floats(push), push->bucket, push->batch, push->delay);
     range_end();
     trace_span(track, TRACE_REDUCE, (struct trace_batch){ push->batch, push->tower }, begun_ns, push->bucket);
 }

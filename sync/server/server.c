@@ -142,7 +142,7 @@ static void limit(const struct server *server, float *gradients, size_t count, u
 {
     const float most = (float)(server->rules.optimizer->clip_value / (double)(1.0f / (float)samples));
     if (most > 0)
-        limit_floats(gradients, count, most);
+        floats_clip(gradients, count, most);
 }
 
 /* All ranges of the arena that are updated alike, and the squares they need. */
@@ -183,7 +183,7 @@ static void update(struct server *server, const struct update_cut *cut, size_t b
 
 /* ---- of all towers ---- */
 
-void server_limit(struct server *server, uint32_t tower, size_t begin, size_t end, uint64_t batch)
+void server_clip_value(struct server *server, uint32_t tower, size_t begin, size_t end, uint64_t batch)
 {
     limit(server, server->gradients + begin, end - begin, span_of(server, tower, batch).global_count);
 }

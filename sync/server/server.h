@@ -43,7 +43,7 @@ float *server_floats(struct server *server, enum region region);
  * the run works on its own. */
 
 /* The sums of a range are there, of the gradients of batch `batch`: values over the rule's limit become that. */
-void server_limit(struct server *server, uint32_t tower, size_t begin, size_t end, uint64_t batch);
+void server_clip_value(struct server *server, uint32_t tower, size_t begin, size_t end, uint64_t batch);
 /* The tower's part of the norms. */
 void server_square(struct server *server, uint32_t tower);
 void server_update(struct server *server, uint32_t tower, size_t begin, size_t end, uint64_t batch);

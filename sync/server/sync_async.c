@@ -19,7 +19,7 @@ static int fetch(struct sync *sync, const struct span *span)
     int rc = reduce_server_fetch(sync->spec.reduce, sync->spec.index, span->step, sync->spec.max_staleness,
                                  &sync->staleness);
     if (rc == 0)
-        rc = tower_adopt(sync->spec.tower, 0, tower_arena(sync->spec.tower)->updated);
+        rc = tower_weights_changed(sync->spec.tower, 0, tower_arena(sync->spec.tower)->updated);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
 }
 

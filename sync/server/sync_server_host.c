@@ -48,7 +48,7 @@ static int host_apply(struct sync *sync, const struct span *span)
     if (rc == 0)
         rc = update_apart(sync, span);
     if (rc == 0)
-        rc = tower_adopt(sync->spec.tower, 0, tower_arena(sync->spec.tower)->updated);
+        rc = tower_weights_changed(sync->spec.tower, 0, tower_arena(sync->spec.tower)->updated);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
 }
 

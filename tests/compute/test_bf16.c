@@ -44,10 +44,10 @@ TEST(numbers_are_rounded_to_the_nearest_and_ties_to_even)
         { 0x7f800000, 0x7f80 }, { 0xff800000, 0xff80 }, { 0x7f7fffff, 0x7f80 }, { 0x00008001, 0x0001 },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        assert_int_equal(bf16_narrowed(float_of(rows[i].bits)), rows[i].half);
+        assert_int_equal(bf16_from_float(float_of(rows[i].bits)), rows[i].half);
     static const uint32_t broken[] = { 0x7fc00000, 0xffc00000, 0x7f800001, 0x7fffffff, 0xffffffff };
     for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++)
-        assert_true(isnan(bf16_widened(bf16_narrowed(float_of(broken[i])))));
+        assert_true(isnan(bf16_to_float(bf16_from_float(float_of(broken[i])))));
 }
 
 TEST(many_numbers_are_rounded_as_one_is)
@@ -64,8 +64,8 @@ TEST(many_numbers_are_rounded_as_one_is)
         lanes_read(VALUE_BF16, halves, 0, LANES, &all);
         LANES_STORE(read, all, LANES);
         for (uint32_t k = 0; k < LANES; k++) {
-            assert_int_equal(halves[k], bf16_narrowed(numbers[k]));
-            assert_memory_equal(&read[k], &(float){ bf16_widened(halves[k]) }, sizeof(read[k]));
+            assert_int_equal(halves[k], bf16_from_float(numbers[k]));
+            assert_memory_equal(&read[k], &(float){ bf16_to_float(halves[k]) }, sizeof(read[k]));
         }
     }
 }

@@ -77,8 +77,8 @@ static struct net *net_by_hand(void)
     return net;
 }
 
-/* A net twice, on memory as it comes and on painted memory. */
-struct twins { struct net *net; struct backend_input input; struct network network, painted; };
+/* A net twice, on memory as it comes and on poisoned memory. */
+struct twins { struct net *net; struct backend_input input; struct network network, poisoned; };
 
 /* Asserts that nothing depends on what memory held before. Takes over the net. */
 static void twins_open(struct twins *twins, const char *backend, struct net *net, uint32_t seed)
@@ -86,16 +86,16 @@ static void twins_open(struct twins *twins, const char *backend, struct net *net
     twins->net = net;
     twins->input = network_input(net, COUNT, seed);
     network_open(&twins->network, backend, net, COUNT, 1);
-    network_open_painted(&twins->painted, backend, net, COUNT);
+    network_open_poisoned(&twins->poisoned, backend, net, COUNT);
     network_draw_weights(&twins->network, seed);
-    network_draw_weights(&twins->painted, seed);
-    network_compare_bits(&twins->painted, &twins->network, &twins->input, COUNT);
+    network_draw_weights(&twins->poisoned, seed);
+    network_compare_bits(&twins->poisoned, &twins->network, &twins->input, COUNT);
 }
 
 static void twins_close(struct twins *twins)
 {
     network_close(&twins->network);
-    network_close(&twins->painted);
+    network_close(&twins->poisoned);
     network_input_release(&twins->input);
     net_close(twins->net);
 }
@@ -229,26 +229,26 @@ TEST(rows_and_maps_of_one_pixel_are_added)
     network_for_each_backend(check_one_pixel);
 }
 
-/* ---- painted memory ---- */
+/* ---- poisoned memory ---- */
 
-static void check_painted(const char *backend, struct net *net, uint32_t seed)
+static void check_poisoned(const char *backend, struct net *net, uint32_t seed)
 {
     struct twins twins;
     twins_open(&twins, backend, net, seed);
     twins_close(&twins);
 }
 
-static void check_all_painted(const char *backend)
+static void check_all_poisoned(const char *backend)
 {
     for (uint32_t seed = 0; seed < net_count(); seed++) {
-        check_painted(backend, network_random_graph(2000 + seed, rate_of(seed)), seed);
-        check_painted(backend, network_random_net(seed, rate_of(seed)), seed);
+        check_poisoned(backend, network_random_graph(2000 + seed, rate_of(seed)), seed);
+        check_poisoned(backend, network_random_net(seed, rate_of(seed)), seed);
     }
 }
 
 TEST(memory_that_holds_nothing_is_never_read)
 {
-    network_for_each_backend(check_all_painted);
+    network_for_each_backend(check_all_poisoned);
 }
 
 int main(int argc, char **argv)

@@ -154,7 +154,7 @@ static void check_front_frozen(const char *backend, struct net *net, uint32_t se
     for (uint32_t p = 0; p < 1 + seed % (net->parameter_count - 2); p++)
         if (net->parameters[p].is_trained)
             net_freeze(net, p);
-    network_open_painted(&network, backend, net, SAMPLES);
+    network_open_poisoned(&network, backend, net, SAMPLES);
     network.backend->slice_bytes = 1;
     network_compare_with_reference(&network, SAMPLES, seed);
     network_close(&network);
@@ -171,42 +171,42 @@ TEST(blocks_give_what_the_reference_gives)
     network_for_each_backend(check_blocks);
 }
 
-static void compare_painted(const char *backend, struct net *net, uint32_t seed, bool in_slices)
+static void compare_poisoned(const char *backend, struct net *net, uint32_t seed, bool in_slices)
 {
     struct backend_input input = network_input(net, COUNT, seed);
-    struct network network, painted;
+    struct network network, poisoned;
     network_open(&network, backend, net, COUNT, 1);
-    network_open_painted(&painted, backend, net, COUNT);
+    network_open_poisoned(&poisoned, backend, net, COUNT);
     if (in_slices)
-        network.backend->slice_bytes = painted.backend->slice_bytes = 1;
+        network.backend->slice_bytes = poisoned.backend->slice_bytes = 1;
     network_draw_weights(&network, seed);
-    network_draw_weights(&painted, seed);
-    network_compare_bits(&painted, &network, &input, COUNT);
+    network_draw_weights(&poisoned, seed);
+    network_compare_bits(&poisoned, &network, &input, COUNT);
     network_close(&network);
-    network_close(&painted);
+    network_close(&poisoned);
     network_input_release(&input);
     net_close(net);
 }
 
-static void check_painted(const char *backend, struct net *net, uint32_t seed)
+static void check_poisoned(const char *backend, struct net *net, uint32_t seed)
 {
-    compare_painted(backend, net, seed, false);
+    compare_poisoned(backend, net, seed, false);
 }
 
-static void check_slices_painted(const char *backend, struct net *net, uint32_t seed)
+static void check_slices_poisoned(const char *backend, struct net *net, uint32_t seed)
 {
-    compare_painted(backend, net, seed, true);
+    compare_poisoned(backend, net, seed, true);
 }
 
-static void check_all_painted(const char *backend)
+static void check_all_poisoned(const char *backend)
 {
-    for_each_block(check_painted, backend);
+    for_each_block(check_poisoned, backend);
 }
 
 TEST(memory_that_holds_nothing_is_never_read)
 {
-    network_for_each_backend(check_all_painted);
-    for_each_block(check_slices_painted, "onednn");
+    network_for_each_backend(check_all_poisoned);
+    for_each_block(check_slices_poisoned, "onednn");
 }
 
 /* ---- where it is done ---- */

@@ -53,7 +53,7 @@ static struct health health_now(struct stand *stand)
 static const char *broken(struct stand *stand)
 {
     const struct health health = health_now(stand);
-    return health_broken(stand->tower, &health);
+    return health_nonfinite(stand->tower, &health);
 }
 
 static double norm_of(struct stand *stand)

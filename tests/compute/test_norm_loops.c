@@ -30,7 +30,7 @@ static void store(enum value_type type, float *values)
 {
     if (type == VALUE_BF16)
         for (size_t i = 0; i < COUNT_MAX; i++) {
-            const uint16_t half = bf16_narrowed(values[i]);
+            const uint16_t half = bf16_from_float(values[i]);
             memcpy((uint16_t *)values + i, &half, sizeof(half));
         }
 }

@@ -27,7 +27,7 @@ static void open_stand(struct stand *stand, const char *backend, const struct ne
     stand_open_device(stand, backend);
     struct tower_spec spec = stand_spec(stand, backend, net);
     spec.optimizer = (struct optimizer){ .kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8f };
-    spec.backend_spec.skips_broken = skips;
+    spec.backend_spec.skips_nonfinite = skips;
     spec.average_decay = 0.75;
     stand_open_tower(stand, &spec);
 }

@@ -327,8 +327,8 @@ static void halve_in_place(struct stand *stand)
     const size_t count = stand_floats(stand), half = count / 32 * 16;
     assert_int_equal(tower_scale(stand->tower, tower_weights(stand->tower), half, 0.5f), 0);
     assert_int_equal(tower_scale(stand->tower, tower_weights(stand->tower) + half, count - half, 0.5f), 0);
-    assert_int_equal(tower_adopt(stand->tower, 0, half), 0);
-    assert_int_equal(tower_adopt(stand->tower, half, count - half), 0);
+    assert_int_equal(tower_weights_changed(stand->tower, 0, half), 0);
+    assert_int_equal(tower_weights_changed(stand->tower, half, count - half), 0);
 }
 
 static void halve_by_hand(struct stand *stand, const struct net *net)

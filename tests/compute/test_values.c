@@ -1,7 +1,7 @@
 /* Tests of the plan of values and gradients. Random graphs are run in a simulation: every word of
  * the block says which value it belongs to, or which parts of which gradient have been added up
  * in it; every read checks that it finds what it expects, and between instants everything that
- * the plan holds nothing in is painted. */
+ * the plan holds nothing in is poisoned. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,7 +209,7 @@ static bool is_held(const struct value_plan *plan, size_t offset, uint32_t time)
 }
 
 /* What holds nothing behind the instant becomes something else. */
-static void paint(struct simulation *s, uint32_t time)
+static void poison(struct simulation *s, uint32_t time)
 {
     for (size_t at = 0; at < s->plan->bytes; at += LIFETIME_ALIGN)
         if (!is_held(s->plan, at, time))
@@ -357,10 +357,10 @@ static void run_backward(struct simulation *s, uint32_t head, uint32_t own)
 {
     require_gradient_above(s, head, 0);
     check_reads(s, head, PHASE_PARAMETERS);
-    paint(s, time_parameters(s->plan, head));
+    poison(s, time_parameters(s->plan, head));
     run_inputs(s, head);
     require(s, all_words(s, own), word_of(KIND_OWN, head, 0));
-    paint(s, time_inputs(s->plan, head));
+    poison(s, time_inputs(s->plan, head));
 }
 
 static void run_all(struct simulation *s, const uint32_t *own)
@@ -371,10 +371,10 @@ static void run_all(struct simulation *s, const uint32_t *own)
     for (uint32_t i = 0; i < layer_count; i++)
         if (fusion_is_head(s->fusion, i)) {
             run_forward(s, i, own[i]);
-            paint(s, time_forward(i));
+            poison(s, time_forward(i));
         }
     for (uint32_t i = layer_count; s->plan->training && i-- > 0;)
-        if (value_plan_goes_back(s->plan, i))
+        if (value_plan_needs_grad(s->plan, i))
             run_backward(s, i, own[i]);
 }
 
@@ -578,7 +578,7 @@ TEST(nothing_goes_back_to_where_nothing_is_trained)
         assert_int_equal(planned.plan.values[0].gradient, BUFFER_NONE);
         for (uint32_t i = 0; i < planned.net->layer_count; i++)
             if (fusion_is_head(&planned.fusion, i) && layer_is_trained(&planned.net->layers[i]))
-                assert_true(value_plan_goes_back(&planned.plan, i));
+                assert_true(value_plan_needs_grad(&planned.plan, i));
         planned_close(&planned);
     }
 }

@@ -31,7 +31,7 @@ int rig_open_backend(struct rig *rig, const struct backend_spec *spec)
     whole.compute = rig->compute;
     int rc = rig->ops->open(&rig->backend, &whole);
     if (rc == 0)
-        rc = rig->ops->store(rig->backend, counts);
+        rc = rig->ops->stored_sizes(rig->backend, counts);
     if (rc == 0)
         rc = arenas_init(&rig->arenas, rig->net, counts);
     if (rc == 0)

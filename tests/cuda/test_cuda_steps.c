@@ -160,9 +160,9 @@ static void check_same_bits(const struct net *net, enum precision precision)
     struct backend_spec spec = rig_spec(net, precision);
     size_t bytes, other_bytes;
     float *const queued = numbers_after_steps(&spec, &bytes);
-    for (uint32_t paint = 0; paint < 2; paint++)
+    for (uint32_t poison = 0; poison < 2; poison++)
         for (uint32_t use = GRAPH_ON; use <= GRAPH_OFF; use++) {
-            spec.paint = paint != 0;
+            spec.poison = poison != 0;
             spec.graph = (enum graph_use)use;
             float *const other = numbers_after_steps(&spec, &other_bytes);
             assert_int_equal(other_bytes, bytes);

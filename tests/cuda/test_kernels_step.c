@@ -299,7 +299,7 @@ TEST(limited_floats_are_those_beyond_the_limit)
             const size_t count = odd_counts[i];
             const float limit = 0.25f, most = scaled ? limit * scale.factor : limit;
             float *values = draw(VALUE_FP32, 50, count), *range = values_new(VALUE_FP32, values, count);
-            CUDA_OK(kernel_limit(stream, count, limit, scaled ? area_new(&scale, sizeof(scale)) : NULL, range));
+            CUDA_OK(kernel_clip_value(stream, count, limit, scaled ? area_new(&scale, sizeof(scale)) : NULL, range));
             for (size_t k = 0; k < count; k++)
                 values[k] = values[k] > most ? most : values[k] < -most ? -most : values[k];
             assert_values(VALUE_FP32, range, values, count);
@@ -308,7 +308,7 @@ TEST(limited_floats_are_those_beyond_the_limit)
         }
     float odd[] = { NAN, INFINITY, -INFINITY, 1 };
     float *range = values_new(VALUE_FP32, odd, COUNT_OF(odd));
-    CUDA_OK(kernel_limit(stream, COUNT_OF(odd), 2, NULL, range));
+    CUDA_OK(kernel_clip_value(stream, COUNT_OF(odd), 2, NULL, range));
     read_back(range, odd, sizeof(odd));
     assert_true(isnan(odd[0]) && odd[1] == 2 && odd[2] == -2 && odd[3] == 1);
     areas_close();
@@ -472,7 +472,7 @@ TEST(check_finds_a_number_that_is_not_finite_in_any_place)
 static uint64_t first_broken(const float *floats, size_t count)
 {
     uint64_t first = 7, *device = area_new(&first, sizeof(first));
-    CUDA_OK(kernel_find_broken(stream, count, values_new(VALUE_FP32, floats, count), device));
+    CUDA_OK(kernel_find_nonfinite(stream, count, values_new(VALUE_FP32, floats, count), device));
     read_back(device, &first, sizeof(first));
     areas_close();
     return first;
@@ -538,8 +538,8 @@ TEST(numbers_are_taken_back_behind_a_broken_step)
     for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         const struct loss_scale scale = { .factor = 1, .overflowed = states[i] };
         float *floats = values_new(VALUE_FP32, now, COUNT);
-        CUDA_OK(kernel_take_back(stream, COUNT - 1, area_new(&scale, sizeof(scale)),
-                                 values_new(VALUE_FP32, before, COUNT), floats));
+        CUDA_OK(kernel_restore_if_nonfinite(stream, COUNT - 1, area_new(&scale, sizeof(scale)),
+                                            values_new(VALUE_FP32, before, COUNT), floats));
         read_back(floats, got, sizeof(got));
         areas_close();
         assert_memory_equal(got, states[i] == LOSS_SCALE_BROKEN ? before : now, (COUNT - 1) * sizeof(float));
@@ -594,7 +594,7 @@ static void check_mix(size_t count, float share, float keep)
     float *range = values_new(VALUE_FP32, values, 80), *others = values_new(VALUE_FP32, more, 80);
     for (size_t i = 0; i < count; i++)
         values[i] += share * (more[i] - keep * values[i]);
-    CUDA_OK(kernel_mix(stream, count, share, keep, NULL, others, range));
+    CUDA_OK(kernel_axpby(stream, count, share, keep, NULL, others, range));
     assert_values(VALUE_FP32, range, values, 80);
     areas_close();
     free(more);
@@ -680,8 +680,8 @@ TEST(misaligned_memory_is_refused)
     assert_int_equal(kernel_update(stream, OPTIMIZER_SGD, &numbers, &numbers, NULL, &range, 1, VALUE_FP32, NULL),
                      cudaErrorMisalignedAddress);
     assert_int_equal(kernel_scale(stream, 8, 1, values), cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_mix(stream, 8, 1, 0, NULL, (float *)(void *)memory, values), cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_find_broken(stream, 8, values, NULL), cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_axpby(stream, 8, 1, 0, NULL, (float *)(void *)memory, values), cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_find_nonfinite(stream, 8, values, NULL), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_sum_towers(stream, VALUE_FP32, &arenas, 0, 4, 0, 1), cudaErrorMisalignedAddress);
     areas_close();
 }

@@ -127,10 +127,10 @@ static bool is_halved(const struct bench *bench, const struct bucket *bucket)
 /* Of gradients that were rounded, and rounded itself. */
 static bool is_sum_of_halves(const struct bench *bench, uint32_t step, size_t at, uint16_t reduced)
 {
-    float sum = bf16_widened(bf16_narrowed(gradient_at(0, step, at)));
+    float sum = bf16_to_float(bf16_from_float(gradient_at(0, step, at)));
     for (uint32_t d = 1; d < bench->towers; d++)
-        sum += bf16_widened(bf16_narrowed(gradient_at(d, step, at)));
-    return reduced == bf16_narrowed(sum);
+        sum += bf16_to_float(bf16_from_float(gradient_at(d, step, at)));
+    return reduced == bf16_from_float(sum);
 }
 
 static bool is_sum(const struct bench *bench, uint32_t step, size_t at, float reduced)
@@ -196,7 +196,7 @@ static int start_bucket(struct bench_tower *tower, uint32_t step, uint32_t b)
     for (size_t i = bucket->offset; i < bucket->offset + bucket->count; i++)
         values[i] = gradient_at(tower->index, step, i);
     if (is_halved(bench, bucket))
-        bf16_narrow(values + bucket->offset, halves_at(values, bucket), bucket->count);
+        floats_to_bf16(values + bucket->offset, halves_at(values, bucket), bucket->count);
     int rc = maybe_nap(tower, step * 7 + b * 3);
     if (!rc)
         rc = copy_bucket(tower, bucket, values, COPY_TO_DEVICE);

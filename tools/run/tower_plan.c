@@ -58,7 +58,7 @@ struct tower_spec tower_plan(const struct run_plan *plan, const struct settings 
                          .convolution = settings->devices.convolution,
                          .seed = (uint64_t)settings->run.seed,
                          .label_smoothing = (float)settings->train.label_smoothing,
-                         .skips_broken = settings->train.on_nan == ON_NAN_SKIP,
+                         .skips_nonfinite = settings->train.on_nan == ON_NAN_SKIP,
                          .allow_ref = settings->devices.allow_ref,
                          .precision = settings->devices.precision,
                          .graph = settings->devices.graph,

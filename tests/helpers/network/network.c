@@ -134,7 +134,7 @@ static void open_backend(struct network *network, const struct backend_spec *spe
 {
     static size_t counts[NET_PARAMETERS_MAX];
     assert_int_equal(network->ops->open(&network->backend, spec), 0);
-    assert_int_equal(network->ops->store(network->backend, counts), 0);
+    assert_int_equal(network->ops->stored_sizes(network->backend, counts), 0);
     assert_int_equal(arenas_init(&network->arenas, network->net, counts), 0);
     network->ops->lay_out(network->backend, &network->arenas);
     buffers_make(network, spec->slice_max);
@@ -176,17 +176,17 @@ void network_open_convolving(struct network *network, const char *backend, const
                                           .workspace_max = workspace });
 }
 
-void network_open_painted(struct network *network, const char *backend, const struct net *net, uint32_t slice_max)
+void network_open_poisoned(struct network *network, const char *backend, const struct net *net, uint32_t slice_max)
 {
     open_on_device(network, backend, net,
-                   (struct backend_spec){ .threads = 1, .slice_max = slice_max, .paint = true });
+                   (struct backend_spec){ .threads = 1, .slice_max = slice_max, .poison = true });
 }
 
 void network_open_precise(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
                           enum precision precision, enum layout layout)
 {
     open_on_device(network, backend, net,
-                   (struct backend_spec){ .threads = 1, .slice_max = slice_max, .paint = true, .precision = precision,
+                   (struct backend_spec){ .threads = 1, .slice_max = slice_max, .poison = true, .precision = precision,
                                           .layout = layout });
 }
 

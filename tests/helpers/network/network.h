@@ -46,8 +46,8 @@ void network_open_laid_out(struct network *network, const char *backend, const s
 /* Convolutions computed as asked for, in so many bytes of scratch memory at most; 0: as a run has. */
 void network_open_convolving(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
                              uint32_t threads, enum convolution convolution, size_t workspace);
-/* With one thread, and with memory that holds nothing painted between layers. */
-void network_open_painted(struct network *network, const char *backend, const struct net *net, uint32_t slice_max);
+/* With one thread, and with memory that holds nothing poisoned between layers. */
+void network_open_poisoned(struct network *network, const char *backend, const struct net *net, uint32_t slice_max);
 /* Painted, in the precision and with values in the layout asked for. */
 void network_open_precise(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
                           enum precision precision, enum layout layout);

@@ -39,7 +39,7 @@ void step_rig_open(struct step_rig *rig, const struct backend_ops *ops, const st
     };
     assert_int_equal(ops->open(&rig->backend, &spec), 0);
     rig->stored_counts = calloc(net->parameter_count + 1, sizeof(*rig->stored_counts));
-    assert_int_equal(ops->store(rig->backend, rig->stored_counts), 0);
+    assert_int_equal(ops->stored_sizes(rig->backend, rig->stored_counts), 0);
     assert_int_equal(arenas_init(&rig->arenas, net, rig->stored_counts), 0);
     ops->lay_out(rig->backend, &rig->arenas);
     assert_int_equal(device_host_ops.alloc(rig->device, rig->arenas.trained.count * sizeof(float), &memory), 0);

@@ -72,8 +72,8 @@ size_t arena_ready(const struct arena *arena, const struct net *net, uint32_t la
     return ready;
 }
 
-void arena_find_ends(const struct arena *arena, const struct net *net, const size_t *ends, uint32_t count,
-                     bool *is_end_out)
+void arena_segment_ends(const struct arena *arena, const struct net *net, const size_t *ends, uint32_t count,
+                        bool *is_end_out)
 {
     uint32_t next = 0;
     for (uint32_t layer = net->layer_count; layer-- > 0;) {

@@ -36,7 +36,7 @@ const struct arena *arenas_of(const struct arenas *arenas, const struct net *net
 size_t arena_ready(const struct arena *arena, const struct net *net, uint32_t layer);
 /* Of every trained layer: is it the first, going backward, behind which arena_ready reaches one of `count` ascending
  * `ends`? is_end_out is by layer; those of layers without parameters stay as they are. */
-void arena_find_ends(const struct arena *arena, const struct net *net, const size_t *ends, uint32_t count,
-                     bool *is_end_out);
+void arena_segment_ends(const struct arena *arena, const struct net *net, const size_t *ends, uint32_t count,
+                        bool *is_end_out);
 
 #endif

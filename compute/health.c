@@ -20,7 +20,7 @@ static int find(struct tower *tower, const float *floats, size_t count, uint64_t
 static int copy_squares(struct tower *tower, struct health *health_out)
 {
     const struct tower_spec *const spec = tower_spec(tower);
-    const struct update_cut *const cut = tower_update_cut(tower);
+    const struct param_groups *const cut = tower_param_groups(tower);
     health_out->gradient_squares = NAN;
     health_out->gradient_scale = cut->scale;
     if (!cut->clips || cut->scale == 0)

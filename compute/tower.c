@@ -24,7 +24,7 @@ struct tower {
     uint16_t *halves;           /* gradients as bf16, NULL: not wanted */
     struct piece_sums sums;
     struct average average;
-    struct update_cut cut;
+    struct param_groups cut;
     struct skip skip;
     void *squares;              /* their sums, NULL where updates need none */
     struct plan *plans[PLANS_MAX];
@@ -47,12 +47,12 @@ static int alloc_floats(struct tower *tower, size_t count, float **floats_out)
 static int alloc_sums(struct tower *tower)
 {
     struct device *const device = tower->spec.device;
-    const size_t bytes = update_cut_bytes(&tower->cut);
+    const size_t bytes = param_groups_bytes(&tower->cut);
     if (bytes == 0)
         return 0;
     const int rc = device->ops->alloc(device, bytes, &tower->squares);
     if (rc == 0)
-        update_cut_bind(&tower->cut, tower->squares);
+        param_groups_bind(&tower->cut, tower->squares);
     return rc;
 }
 
@@ -131,7 +131,7 @@ static int open_all(struct tower *tower)
                                  .ops = spec->backend, .backend = tower->backend,
                                  .statistics = &tower->statistics, .count = tower->arenas.statistics.count };
     if (rc == 0)
-        rc = update_cut_init(&tower->cut, spec->net, &tower->arenas.trained, &spec->optimizer);
+        rc = param_groups_init(&tower->cut, spec->net, &tower->arenas.trained, &spec->optimizer);
     if (rc == 0)
         rc = open_plans(tower, spec->train_counts, true);
     if (rc == 0)
@@ -162,7 +162,7 @@ struct tower_needs tower_needs(const struct tower *tower)
     const size_t trained = tower->arenas.trained.count, updated = tower->arenas.trained.updated;
     const size_t states = tower_state_count(&tower->spec) * updated;
     const size_t sums = tower->spec.piece_max > 0 ? updated : 0;
-    const size_t more = (trained + sums + states + ZERO_FLOATS) * sizeof(float) + update_cut_bytes(&tower->cut) +
+    const size_t more = (trained + sums + states + ZERO_FLOATS) * sizeof(float) + param_groups_bytes(&tower->cut) +
                         halves_bytes(tower) + average_bytes(tower);
     const uint32_t copies = tower->spec.backend_spec.skips_nonfinite ? 2 : 1;
     const size_t always = (trained + copies * tower->arenas.statistics.count) * sizeof(float);
@@ -201,7 +201,7 @@ void tower_close(struct tower *tower)
         if (memory[i] != NULL)
             device->ops->free(device, memory[i]);
     arenas_release(&tower->arenas);
-    update_cut_release(&tower->cut);
+    param_groups_release(&tower->cut);
     free(tower);
 }
 
@@ -285,14 +285,14 @@ static int limit_gradients(struct tower *tower, size_t offset, size_t count, con
 int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step)
 {
     const struct backend_ops *const backend = tower->spec.backend;
-    struct update_cut *const cut = &tower->cut;
+    struct param_groups *const cut = &tower->cut;
     const struct optimizer_range whole = { .weights = tower->weights, .gradients = tower_applied(tower),
                                            .states = { tower->states[0], tower->states[1] } };
     const int ended = skip_end(&tower->skip, &tower->average.is_left_out);
     if (ended != 0 || tower->average.is_left_out)
         return ended;
     cut->scale = step->gradient_scale;
-    update_cut_at(cut, &whole, offset, offset + count);
+    param_groups_select(cut, &whole, offset, offset + count);
     int rc = limit_gradients(tower, offset, count, step);
     if (rc == 0 && cut->squares_count > 0)
         rc = backend->squares(tower->backend, cut->squares, cut->squares_count);
@@ -327,7 +327,7 @@ int tower_weights_changed(struct tower *tower, size_t offset, size_t count)
     return backend->weights_changed != NULL ? backend->weights_changed(tower->backend, offset, count) : 0;
 }
 
-int tower_cut(struct tower *tower, const size_t *ends, uint32_t count)
+int tower_set_segments(struct tower *tower, const size_t *ends, uint32_t count)
 {
     const struct backend_ops *const backend = tower->spec.backend;
     if (backend->segment == NULL)
@@ -335,7 +335,7 @@ int tower_cut(struct tower *tower, const size_t *ends, uint32_t count)
     bool *const is_end = calloc(tower->spec.net->layer_count, sizeof(*is_end));
     if (is_end == NULL)
         return -ENOMEM;
-    arena_find_ends(&tower->arenas.trained, tower->spec.net, ends, count, is_end);
+    arena_segment_ends(&tower->arenas.trained, tower->spec.net, ends, count, is_end);
     const int rc = backend->segment(tower->backend, is_end);
     free(is_end);
     return rc;
@@ -374,7 +374,7 @@ float *tower_applied(struct tower *tower)
     return tower->spec.defers ? tower->states[tower_state_count(&tower->spec) - 1] : tower->gradients;
 }
 
-uint16_t *tower_halves(struct tower *tower)
+uint16_t *tower_bf16_grads(struct tower *tower)
 {
     return tower->halves;
 }
@@ -399,7 +399,7 @@ struct average *tower_average(struct tower *tower)
     return &tower->average;
 }
 
-const struct update_cut *tower_update_cut(const struct tower *tower)
+const struct param_groups *tower_param_groups(const struct tower *tower)
 {
     return &tower->cut;
 }

@@ -21,7 +21,7 @@ struct tower_spec {
     struct optimizer optimizer;
     double average_decay;               /* of the moving average of weights and statistics, 0 = none is kept */
     bool defers;                        /* updates are made of deferred gradients, those of the step before */
-    bool narrows;                       /* there are gradients as bf16, too (update/halves.h) */
+    bool has_bf16_grads;                /* there are gradients as bf16, too (update/halves.h) */
     uint64_t seed;                      /* of the initial weights */
     /* A slice of more samples than this is computed in pieces, full ones and what is left, whose gradients are added
      * up; 0 = slices of any size are computed as wholes. */
@@ -43,7 +43,7 @@ struct tower_needs {
 
 struct tower;
 struct average;
-struct update_cut;
+struct param_groups;
 
 /* Plan everything, and take none of the memory it needs yet. 0 or a negative errno. */
 int tower_open(struct tower **tower_out, const struct tower_spec *spec);
@@ -84,7 +84,7 @@ int tower_scale(struct tower *tower, float *floats, size_t count, float factor);
 int tower_weights_changed(struct tower *tower, size_t offset, size_t count);
 /* tower_backward's caller only acts on the prefixes that end buckets: `ends` floats, in
  * ascending order, the last all that is updated. Once, before the first step. */
-int tower_cut(struct tower *tower, const size_t *ends, uint32_t count);
+int tower_set_segments(struct tower *tower, const size_t *ends, uint32_t count);
 /* Queue loss and counts of the last forward (of a piece) into *result_out (pinned host memory): there
  * once the compute stream has come that far. */
 int tower_result(struct tower *tower, struct backend_result *result_out);
@@ -101,8 +101,8 @@ float *tower_weights(struct tower *tower);
 float *tower_gradients(struct tower *tower);
 /* What updates are made of: those, or with spec.defers the deferred ones, which are 0 at first. */
 float *tower_applied(struct tower *tower);
-/* As bf16, as many as are updated; NULL without spec.narrows. */
-uint16_t *tower_halves(struct tower *tower);
+/* As bf16, as many as are updated; NULL without spec.has_bf16_grads. */
+uint16_t *tower_bf16_grads(struct tower *tower);
 /* The running statistics of the tower's layers, one after the other: device memory, changed by
  * every forward pass in training. */
 float *tower_statistics(struct tower *tower);
@@ -115,7 +115,7 @@ float *tower_state(struct tower *tower, uint32_t state);
 /* Of its weights and statistics (average.h), valid as long as the tower. */
 struct average *tower_average(struct tower *tower);
 /* How its updates are cut. */
-const struct update_cut *tower_update_cut(const struct tower *tower);
+const struct param_groups *tower_param_groups(const struct tower *tower);
 /* What the tower was opened with, and its backend. */
 const struct tower_spec *tower_spec(const struct tower *tower);
 struct backend *tower_backend(struct tower *tower);

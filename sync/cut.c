@@ -98,7 +98,7 @@ void sync_cut(const struct sync_spec *spec, struct buckets *buckets_out)
 /* Of a region where the host has a place for it. */
 static size_t place_bytes(const struct sync_spec *spec, enum region region)
 {
-    const bool is_halved = region == REGION_GRADIENTS && tower_spec(spec->tower)->narrows;
+    const bool is_halved = region == REGION_GRADIENTS && tower_spec(spec->tower)->has_bf16_grads;
     return cut_region(spec->tower, region).count * (is_halved ? sizeof(uint16_t) : sizeof(float));
 }
 
@@ -110,7 +110,7 @@ size_t sync_pinned_bytes(const struct sync_spec *spec)
             bytes += place_bytes(spec, region);
     if (spec->ops->serves != SERVES_NOBODY && spec->index == 0)
         bytes += server_bytes(&(struct server_rules[]){ cut_rules(spec) }[0]);
-    if (spec->ops->serves == SERVES_EACH && tower_spec(spec->tower)->narrows)
+    if (spec->ops->serves == SERVES_EACH && tower_spec(spec->tower)->has_bf16_grads)
         bytes += cut_region(spec->tower, REGION_GRADIENTS).count * sizeof(float);
     return bytes;
 }

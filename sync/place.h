@@ -7,7 +7,7 @@
 
 struct place {
     float *floats[REGION_COUNT];        /* NULL: not brought */
-    uint16_t *halves;                   /* what is brought instead of gradients; NULL: gradients are */
+    uint16_t *bf16_grads;               /* what is brought instead of gradients; NULL: gradients are */
     struct device *pinned_by;           /* NULL: the arenas themselves */
 };
 

@@ -29,7 +29,7 @@ struct reduce_member {
     struct reduce_region regions[REGION_COUNT];
     /* Of what is updated, as bf16, device memory: gradients are summed as those, in fp32 and rounded once, and the
      * region of gradients is left alone. NULL: that is summed. */
-    uint16_t *halves;
+    uint16_t *bf16_grads;
     /* Zeros when the tower joins, zeros when it has joined; in between a reduction may sum them
      * to warm up, however many the buckets have. */
     struct reduce_region zeros;
@@ -44,7 +44,7 @@ struct reduce_towers {
     const uint32_t *index;      /* [device_count]: tower here.first + i is on device index[i % device_count] */
     uint32_t device_count;
     bool has_owners;            /* some buckets are not BUCKET_ALL_REDUCE */
-    bool has_halves;            /* gradients are summed as bf16 */
+    bool has_bf16_grads;        /* gradients are summed as bf16 */
 };
 
 struct reduce_spec {

@@ -48,7 +48,7 @@ static int cut_tower(struct sync *sync)
         const struct bucket *const bucket = &sync->buckets.bucket[run.first + i];
         ends[i] = bucket->offset + bucket->count;
     }
-    return tower_cut(sync->spec.tower, ends, run.count > 0 ? run.count : 1);
+    return tower_set_segments(sync->spec.tower, ends, run.count > 0 ? run.count : 1);
 }
 
 int sync_init(struct sync *sync, const struct sync_spec *spec)
@@ -72,7 +72,7 @@ int sync_join(struct sync *sync, struct step_clock *clock)
         .communication = spec->communication,
         .track = spec->track,
         .zeros = cut_region(spec->tower, REGION_GRADIENTS),
-        .halves = tower_halves(spec->tower),
+        .bf16_grads = tower_bf16_grads(spec->tower),
     };
     const struct server_rules rules = cut_rules(spec);
     if (spec->ops->serves != SERVES_NOBODY)
@@ -247,7 +247,7 @@ int sync_start_gradients(struct sync *sync, uint32_t b, uint64_t batch)
 {
     struct reduce *const reduce = sync->spec.reduce;
     const struct bucket *const bucket = &sync->buckets.bucket[b];
-    const int rc = halves_narrow(sync->spec.tower, bucket->offset, bucket->count);
+    const int rc = tower_grads_to_bf16(sync->spec.tower, bucket->offset, bucket->count);
     return rc == 0 ? reduce->ops->start(reduce, sync->spec.index, b, batch) : rc;
 }
 
@@ -266,7 +266,9 @@ int sync_await_gradients(struct sync *sync, uint32_t b, uint64_t batch)
     if (sync->spec.ops->defers && !sync->is_deferred)
         return 0;
     const int rc = await_bucket(sync, b, batch);
-    return rc == 0 && bucket->use != BUCKET_SERVE ? halves_widen(sync->spec.tower, bucket->offset, bucket->count) : rc;
+    return rc == 0 && bucket->use != BUCKET_SERVE
+               ? tower_grads_from_bf16(sync->spec.tower, bucket->offset, bucket->count)
+               : rc;
 }
 
 int sync_await_sums(struct sync *sync)

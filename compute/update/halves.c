@@ -3,7 +3,7 @@
 
 size_t halves_bytes(const struct tower *tower)
 {
-    return tower_spec(tower)->narrows ? tower_arena(tower)->updated * sizeof(uint16_t) : 0;
+    return tower_spec(tower)->has_bf16_grads ? tower_arena(tower)->updated * sizeof(uint16_t) : 0;
 }
 
 int halves_open(uint16_t **halves_out, const struct tower *tower)
@@ -17,16 +17,16 @@ int halves_open(uint16_t **halves_out, const struct tower *tower)
     return rc;
 }
 
-int halves_narrow(struct tower *tower, size_t offset, size_t count)
+int tower_grads_to_bf16(struct tower *tower, size_t offset, size_t count)
 {
-    uint16_t *const halves = tower_halves(tower);
+    uint16_t *const halves = tower_bf16_grads(tower);
     return halves == NULL ? 0 : tower_spec(tower)->backend->to_bf16(tower_backend(tower), tower_applied(tower) + offset,
                                                                     halves + offset, count);
 }
 
-int halves_widen(struct tower *tower, size_t offset, size_t count)
+int tower_grads_from_bf16(struct tower *tower, size_t offset, size_t count)
 {
-    const uint16_t *const halves = tower_halves(tower);
+    const uint16_t *const halves = tower_bf16_grads(tower);
     return halves == NULL ? 0 : tower_spec(tower)->backend->from_bf16(tower_backend(tower), halves + offset,
                                                                       tower_applied(tower) + offset, count);
 }

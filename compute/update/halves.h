@@ -5,7 +5,7 @@
 
 #include "compute/tower.h"
 
-/* Bytes of device memory that a tower of spec.narrows takes for them, else 0. */
+/* Bytes of device memory that a tower of spec.has_bf16_grads takes for them, else 0. */
 size_t halves_bytes(const struct tower *tower);
 /* Take them: who owns the pointer gives them back. NULL where there are none. 0 or a negative errno. */
 int halves_open(uint16_t **halves_out, const struct tower *tower);
@@ -13,7 +13,7 @@ int halves_open(uint16_t **halves_out, const struct tower *tower);
 /* Queue on the compute stream: range [offset, offset + count) of the halves becomes that of the gradients that are
  * applied (tower_applied), to the nearest, ties to even; or those become what the halves are. 0 or a negative errno;
  * nothing is done where there are none. */
-int halves_narrow(struct tower *tower, size_t offset, size_t count);
-int halves_widen(struct tower *tower, size_t offset, size_t count);
+int tower_grads_to_bf16(struct tower *tower, size_t offset, size_t count);
+int tower_grads_from_bf16(struct tower *tower, size_t offset, size_t count);
 
 #endif

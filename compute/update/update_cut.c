@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 /* The run goes on, or the next begins. */
-static void extend_runs(struct update_cut *cut, struct update_run next)
+static void extend_runs(struct param_groups *cut, struct param_group next)
 {
-    struct update_run *const last = cut->run_count > 0 ? &cut->runs[cut->run_count - 1] : NULL;
+    struct param_group *const last = cut->run_count > 0 ? &cut->runs[cut->run_count - 1] : NULL;
     if (last != NULL && last->decays == next.decays && !last->adapts && !next.adapts)
         return;
     if (last != NULL)
@@ -24,24 +24,24 @@ static bool decays(const struct optimizer *optimizer, const struct parameter *pa
 }
 
 /* Parameters in the order of the arena: the last layer's first. */
-static void find_runs(struct update_cut *cut, const struct net *net, const struct arena *arena,
+static void find_runs(struct param_groups *cut, const struct net *net, const struct arena *arena,
                       const struct optimizer *optimizer)
 {
     for (uint32_t layer = net->layer_count; layer-- > 0;)
         for (uint32_t kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
             const uint32_t parameter = net->layers[layer].parameters[kind];
             if (parameter != NET_NO_PARAMETER && parameter_is_updated(&net->parameters[parameter]))
-                extend_runs(cut, (struct update_run){
+                extend_runs(cut, (struct param_group){
                                      .offset = arena->ranges[parameter].offset, .end = arena->updated,
                                      .decays = decays(optimizer, &net->parameters[parameter]),
                                      .adapts = optimizer_adapts(optimizer->kind) && kind == PARAMETER_WEIGHT });
         }
 }
 
-int update_cut_init(struct update_cut *cut, const struct net *net, const struct arena *arena,
-                    const struct optimizer *optimizer)
+int param_groups_init(struct param_groups *cut, const struct net *net, const struct arena *arena,
+                      const struct optimizer *optimizer)
 {
-    *cut = (struct update_cut){
+    *cut = (struct param_groups){
         .runs = calloc(net->parameter_count, sizeof(*cut->runs)),
         .is_whole = optimizer->weight_decay == 0.0f && !optimizer_adapts(optimizer->kind),
         .clips = optimizer->clip_norm > 0,
@@ -54,14 +54,14 @@ int update_cut_init(struct update_cut *cut, const struct net *net, const struct 
     return 0;
 }
 
-void update_cut_release(struct update_cut *cut)
+void param_groups_release(struct param_groups *cut)
 {
     free(cut->runs);
     free(cut->ranges);
     free(cut->squares);
 }
 
-size_t update_cut_bytes(const struct update_cut *cut)
+size_t param_groups_bytes(const struct param_groups *cut)
 {
     size_t sums = cut->clips;
     for (uint32_t i = 0; i < cut->run_count; i++)
@@ -69,7 +69,7 @@ size_t update_cut_bytes(const struct update_cut *cut)
     return sums * SQUARES_ROOM * sizeof(double);
 }
 
-void update_cut_bind(struct update_cut *cut, double *sums)
+void param_groups_bind(struct param_groups *cut, double *sums)
 {
     for (uint32_t i = 0; i < cut->run_count; i++)
         if (cut->runs[i].adapts) {
@@ -79,7 +79,7 @@ void update_cut_bind(struct update_cut *cut, double *sums)
     cut->all_sums = cut->clips ? sums : NULL;
 }
 
-static struct optimizer_range *add_range(struct update_cut *cut, const struct optimizer_range *whole, size_t offset,
+static struct optimizer_range *add_range(struct param_groups *cut, const struct optimizer_range *whole, size_t offset,
                                          size_t end)
 {
     struct optimizer_range *const range = &cut->ranges[cut->range_count++];
@@ -91,7 +91,7 @@ static struct optimizer_range *add_range(struct update_cut *cut, const struct op
     return range;
 }
 
-static void add_squares(struct update_cut *cut, struct optimizer_range *range, double *sums)
+static void add_squares(struct param_groups *cut, struct optimizer_range *range, double *sums)
 {
     range->weight_squares = sums;
     range->gradient_squares = sums + SQUARES_ROOM;
@@ -99,7 +99,7 @@ static void add_squares(struct update_cut *cut, struct optimizer_range *range, d
     cut->squares[cut->squares_count++] = (struct squares){ range->gradients, range->count, sums + SQUARES_ROOM };
 }
 
-void update_cut_at(struct update_cut *cut, const struct optimizer_range *whole, size_t offset, size_t end)
+void param_groups_select(struct param_groups *cut, const struct optimizer_range *whole, size_t offset, size_t end)
 {
     cut->range_count = 0;
     cut->squares_count = 0;
@@ -111,7 +111,7 @@ void update_cut_at(struct update_cut *cut, const struct optimizer_range *whole, 
         return;
     }
     for (uint32_t i = 0; i < cut->run_count; i++) {
-        const struct update_run *const run = &cut->runs[i];
+        const struct param_group *const run = &cut->runs[i];
         const size_t first = run->offset > offset ? run->offset : offset, last = run->end < end ? run->end : end;
         if (first >= last)
             continue;

@@ -227,7 +227,7 @@ static int nccl_supports(const struct reduce_towers *towers, struct refusal *ref
     if (strcmp(towers->devices->kind, "cuda") != 0)
         return refusal_write(refusal, -EINVAL, "reduce", "nccl is for CUDA devices, and this run computes on the CPU: "
                              "use auto or host");
-    if (towers->has_halves)
+    if (towers->has_bf16_grads)
         return refusal_write(refusal, -EINVAL, "reduce", "NCCL would add bf16 numbers in bf16, and sync.wire = bf16 "
                              "sums in fp32: use auto, peer or host");
     if (towers->here.count > towers->device_count)

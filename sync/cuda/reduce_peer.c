@@ -21,14 +21,14 @@ struct peer_reduce {
     struct reduce_clock *clocks[KERNEL_TOWERS_MAX];     /* each set by its tower before it joins */
 };
 
-static bool brings_halves(const struct reduce_member *member, enum region region)
+static bool brings_bf16_grads(const struct reduce_member *member, enum region region)
 {
-    return region == REGION_GRADIENTS && member->halves != NULL;
+    return region == REGION_GRADIENTS && member->bf16_grads != NULL;
 }
 
 static enum value_type type_of(const struct share *share)
 {
-    return brings_halves(&share->meeting->members[share->tower], share->region) ? VALUE_BF16 : VALUE_FP32;
+    return brings_bf16_grads(&share->meeting->members[share->tower], share->region) ? VALUE_BF16 : VALUE_FP32;
 }
 
 static int sum_range(struct meeting *meeting, const struct share *share)
@@ -81,8 +81,8 @@ static void gather_arenas(struct meeting *meeting, enum region region)
     arenas->count = meeting->towers;
     for (uint32_t d = 0; d < meeting->towers; d++) {
         const struct reduce_member *const member = &meeting->members[d];
-        if (brings_halves(member, region))
-            arenas->values[d] = member->halves;
+        if (brings_bf16_grads(member, region))
+            arenas->values[d] = member->bf16_grads;
         else
             arenas->values[d] = member->regions[region].floats;
     }

@@ -197,7 +197,7 @@ static int open_server(struct server_reduce *reduce, const struct server_rules *
 static int open_widened(struct part *part, const struct reduce_member *member, const struct buckets *buckets)
 {
     const struct bucket_run run = buckets->of[REGION_WEIGHTS];
-    if (member->halves == NULL || run.count == 0 || buckets->bucket[run.first].use != BUCKET_FETCH)
+    if (member->bf16_grads == NULL || run.count == 0 || buckets->bucket[run.first].use != BUCKET_FETCH)
         return 0;
     part->widened = calloc(member->regions[REGION_GRADIENTS].count, sizeof(float));
     return part->widened != NULL ? 0 : -ENOMEM;
@@ -404,7 +404,7 @@ static float *push_floats(const struct push *push)
     float *const widened = push->reduce->parts[push->tower].widened;
     if (widened == NULL)
         return place->floats[REGION_GRADIENTS];
-    floats_from_bf16(place->halves + bucket.offset, widened + bucket.offset, bucket.count);
+    floats_from_bf16(place->bf16_grads + bucket.offset, widened + bucket.offset, bucket.count);
     return widened;
 }
 

@@ -12,7 +12,7 @@
 
 /* What a tower finds ranges and norms with. */
 struct hand {
-    struct update_cut cut;      /* of the whole arena */
+    struct param_groups cut;    /* of the whole arena */
     double *sums;               /* that its squares are summed in */
 };
 
@@ -22,7 +22,7 @@ struct server {
     struct bucket buckets[REGION_BUCKETS_MAX];
     pthread_mutex_t locks[REGION_BUCKETS_MAX];  /* each guards its bucket's weights and states in pushes and fetches */
     float *weights, *gradients, *states[OPTIMIZER_STATES_MAX];
-    double *parts;              /* as a hand's sums, of which every tower has made some: update_cut_bytes */
+    double *parts;              /* as a hand's sums, of which every tower has made some: param_groups_bytes */
     struct hand *hands;         /* [tower] */
 };
 
@@ -44,8 +44,8 @@ size_t server_bytes(const struct server_rules *rules)
 static int open_hand(struct server *server, struct hand *hand)
 {
     const struct server_rules *const rules = &server->rules;
-    int rc = update_cut_init(&hand->cut, rules->net, rules->arena, rules->optimizer);
-    const size_t bytes = rc == 0 ? update_cut_bytes(&hand->cut) : 0;
+    int rc = param_groups_init(&hand->cut, rules->net, rules->arena, rules->optimizer);
+    const size_t bytes = rc == 0 ? param_groups_bytes(&hand->cut) : 0;
     if (bytes == 0)
         return rc;
     hand->sums = calloc(1, bytes);
@@ -53,7 +53,7 @@ static int open_hand(struct server *server, struct hand *hand)
         server->parts = calloc(1, bytes);
     if (hand->sums == NULL || server->parts == NULL)
         return -ENOMEM;
-    update_cut_bind(&hand->cut, hand->sums);
+    param_groups_bind(&hand->cut, hand->sums);
     return 0;
 }
 
@@ -98,7 +98,7 @@ void server_close(struct server *server)
     if (server == NULL)
         return;
     for (uint32_t tower = 0; tower < server->rules.schedule->towers && server->hands != NULL; tower++) {
-        update_cut_release(&server->hands[tower].cut);
+        param_groups_release(&server->hands[tower].cut);
         free(server->hands[tower].sums);
     }
     for (uint32_t b = 0; b < server->run.count; b++)
@@ -146,12 +146,12 @@ static void limit(const struct server *server, float *gradients, size_t count, u
 }
 
 /* All ranges of the arena that are updated alike, and the squares they need. */
-static struct update_cut *cut_all(struct server *server, uint32_t tower, const float *gradients)
+static struct param_groups *cut_all(struct server *server, uint32_t tower, const float *gradients)
 {
-    struct update_cut *const cut = &server->hands[tower].cut;
+    struct param_groups *const cut = &server->hands[tower].cut;
     const struct optimizer_range whole = { .weights = server->weights, .gradients = gradients,
                                            .states = { server->states[0], server->states[1] } };
-    update_cut_at(cut, &whole, 0, server->rules.arena->updated);
+    param_groups_select(cut, &whole, 0, server->rules.arena->updated);
     return cut;
 }
 
@@ -171,7 +171,7 @@ static struct optimizer_range part_of(const struct server *server, const struct 
     return part;
 }
 
-static void update(struct server *server, const struct update_cut *cut, size_t begin, size_t end,
+static void update(struct server *server, const struct param_groups *cut, size_t begin, size_t end,
                    const struct optimizer_step *step)
 {
     for (uint32_t i = 0; i < cut->range_count; i++) {
@@ -196,7 +196,7 @@ static size_t place_of(const struct server *server, uint32_t tower, const struct
 
 void server_square(struct server *server, uint32_t tower)
 {
-    const struct update_cut *const cut = cut_all(server, tower, server->gradients);
+    const struct param_groups *const cut = cut_all(server, tower, server->gradients);
     const size_t towers = server->rules.schedule->towers;
     const size_t first = SQUARES_PARTS * tower / towers, end = SQUARES_PARTS * (tower + 1) / towers;
     for (uint32_t i = 0; i < cut->squares_count; i++) {
@@ -208,7 +208,7 @@ void server_square(struct server *server, uint32_t tower)
 }
 
 /* Each from all towers' parts. */
-static void gather_squares(struct server *server, uint32_t tower, const struct update_cut *cut)
+static void gather_squares(struct server *server, uint32_t tower, const struct param_groups *cut)
 {
     for (uint32_t i = 0; i < cut->squares_count; i++) {
         const struct squares *const squares = &cut->squares[i];
@@ -219,7 +219,7 @@ static void gather_squares(struct server *server, uint32_t tower, const struct u
 
 void server_update(struct server *server, uint32_t tower, size_t begin, size_t end, uint64_t batch)
 {
-    const struct update_cut *const cut = cut_all(server, tower, server->gradients);
+    const struct param_groups *const cut = cut_all(server, tower, server->gradients);
     const struct span span = span_of(server, tower, batch);
     const struct optimizer_step step = step_of(server, &span, span.global_count);
     gather_squares(server, tower, cut);
@@ -228,7 +228,7 @@ void server_update(struct server *server, uint32_t tower, size_t begin, size_t e
 
 /* ---- of one tower ---- */
 
-static void sum_squares(const struct update_cut *cut)
+static void sum_squares(const struct param_groups *cut)
 {
     for (uint32_t i = 0; i < cut->squares_count; i++) {
         squares_sum_parts(&cut->squares[i], 0, SQUARES_PARTS);
@@ -260,7 +260,7 @@ void server_push(struct server *server, uint32_t tower, float *gradients, uint32
     step.learning_rate *= (float)span.count / (float)span.global_count / (float)delay;
     limit(server, gradients + begin, end - begin, span.count);
     lock_buckets(server, first, count);
-    const struct update_cut *const cut = cut_all(server, tower, gradients);
+    const struct param_groups *const cut = cut_all(server, tower, gradients);
     sum_squares(cut);
     update(server, cut, begin, end, &step);
     unlock_buckets(server, first, count);

@@ -49,7 +49,7 @@ static int push(struct sync *sync, const struct span *span, uint32_t bucket)
 static int async_ready(struct sync *sync, const struct span *span, uint32_t bucket)
 {
     const struct bucket *const range = &sync->buckets.bucket[bucket];
-    const int rc = span->count > 0 ? halves_narrow(sync->spec.tower, range->offset, range->count) : 0;
+    const int rc = span->count > 0 ? tower_grads_to_bf16(sync->spec.tower, range->offset, range->count) : 0;
     return rc == 0 && span->count > 0 && is_pushed(sync, bucket) ? push(sync, span, bucket) : rc;
 }
 

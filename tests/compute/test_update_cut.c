@@ -31,7 +31,7 @@ static struct arenas arenas_make(const struct net *net)
 }
 
 /* The range the first float of a parameter is updated with. */
-static const struct optimizer_range *range_of(const struct update_cut *cut, const float *weights,
+static const struct optimizer_range *range_of(const struct param_groups *cut, const float *weights,
                                               const struct arena *arena, uint32_t parameter)
 {
     const float *const first = weights + arena->ranges[parameter].offset;
@@ -42,7 +42,7 @@ static const struct optimizer_range *range_of(const struct update_cut *cut, cons
     return NULL;
 }
 
-static void check_cover(const struct update_cut *cut, const float *weights, size_t count)
+static void check_cover(const struct param_groups *cut, const float *weights, size_t count)
 {
     for (uint32_t i = 0; i < cut->range_count; i++) {
         assert_ptr_equal(cut->ranges[i].weights, weights);
@@ -66,12 +66,12 @@ static void check_scope(const struct net *net, const struct optimizer *optimizer
     assert_non_null(floats);
     const struct optimizer_range whole = { .weights = floats, .gradients = floats + arena->count,
                                            .states = { floats + 2 * arena->count } };
-    struct update_cut cut;
-    assert_int_equal(update_cut_init(&cut, net, arena, optimizer), 0);
-    double *const sums = calloc(1, update_cut_bytes(&cut) + 1);
+    struct param_groups cut;
+    assert_int_equal(param_groups_init(&cut, net, arena, optimizer), 0);
+    double *const sums = calloc(1, param_groups_bytes(&cut) + 1);
     assert_non_null(sums);
-    update_cut_bind(&cut, sums);
-    update_cut_at(&cut, &whole, 0, arena->count);
+    param_groups_bind(&cut, sums);
+    param_groups_select(&cut, &whole, 0, arena->count);
     check_cover(&cut, floats, arena->count);
     for (uint32_t p = 0; p < net->parameter_count; p++) {
         if (!net->parameters[p].is_trained)
@@ -86,7 +86,7 @@ static void check_scope(const struct net *net, const struct optimizer *optimizer
     }
     free(sums);
     free(floats);
-    update_cut_release(&cut);
+    param_groups_release(&cut);
     arenas_release(&arenas);
 }
 

@@ -74,7 +74,7 @@ static void cut(struct bench *bench)
     buckets_add(&bench->buckets, REGION_GRADIENTS, tower_arena(bench->stand.tower), BUCKET_BYTES);
     for (uint32_t i = 0; i < bench->buckets.count; i++)
         ends[i] = bench->buckets.bucket[i].offset + bench->buckets.bucket[i].count;
-    assert_int_equal(tower_cut(bench->stand.tower, ends, bench->buckets.count), 0);
+    assert_int_equal(tower_set_segments(bench->stand.tower, ends, bench->buckets.count), 0);
 }
 
 static void bench_open(struct bench *bench, const char *model, uint32_t batch, enum precision precision,

@@ -49,9 +49,9 @@ static void tower_open(struct bench_tower *tower, uint32_t device_index)
         assert_int_equal(ops->alloc(tower->device, bytes, &memory), 0);
         tower->arenas[region_of(b)] = memory;
     }
-    if (bench->has_halves) {
+    if (bench->has_bf16_grads) {
         assert_int_equal(ops->alloc(tower->device, bench->floats * sizeof(uint16_t), &memory), 0);
-        tower->halves = memory;
+        tower->bf16_grads = memory;
     }
     assert_int_equal(ops->alloc_pinned(tower->device, bench->depth * bytes, &memory), 0);
     tower->values = memory;
@@ -64,7 +64,7 @@ static void tower_open(struct bench_tower *tower, uint32_t device_index)
 void bench_open(struct bench *bench, const struct bench_spec *spec)
 {
     *bench = (struct bench){ .ops = test_device_ops(), .towers = spec->towers, .buckets.count = BUCKETS,
-                             .has_halves = spec->has_halves, .watchdog = spec->watchdog };
+                             .has_bf16_grads = spec->has_bf16_grads, .watchdog = spec->watchdog };
     bench->exact = strcmp(spec->reduction->name, "nccl") != 0;
     bench->depth = bench->ops->steps_ahead + 1;
     assert_true(bench->depth <= BENCH_DEPTH_MAX);
@@ -95,8 +95,8 @@ static void tower_close(struct bench_tower *tower)
     ops->free_pinned(tower->device, tower->values);
     for (uint32_t b = 0; b < 2; b++)
         ops->free(tower->device, tower->arenas[region_of(b)]);
-    if (tower->halves != NULL)
-        ops->free(tower->device, tower->halves);
+    if (tower->bf16_grads != NULL)
+        ops->free(tower->device, tower->bf16_grads);
 }
 
 /* The order of pipeline_close: streams that sum, then the reduction, then the rest. */
@@ -121,11 +121,11 @@ static float gradient_at(uint32_t tower, uint32_t step, size_t at)
 
 static bool is_halved(const struct bench *bench, const struct bucket *bucket)
 {
-    return bench->has_halves && bucket->region == REGION_GRADIENTS;
+    return bench->has_bf16_grads && bucket->region == REGION_GRADIENTS;
 }
 
 /* Of gradients that were rounded, and rounded itself. */
-static bool is_sum_of_halves(const struct bench *bench, uint32_t step, size_t at, uint16_t reduced)
+static bool is_bf16_sum(const struct bench *bench, uint32_t step, size_t at, uint16_t reduced)
 {
     float sum = bf16_to_float(bf16_from_float(gradient_at(0, step, at)));
     for (uint32_t d = 1; d < bench->towers; d++)
@@ -171,7 +171,7 @@ static size_t place_of(const struct bench *bench, uint32_t step)
 }
 
 /* The halves of a bucket lie where its floats begin. */
-static uint16_t *halves_at(float *floats, const struct bucket *bucket)
+static uint16_t *bf16_at(float *floats, const struct bucket *bucket)
 {
     return (uint16_t *)(void *)(floats + bucket->offset);
 }
@@ -181,7 +181,7 @@ static int copy_bucket(const struct bench_tower *tower, const struct bucket *buc
                        enum copy_direction direction)
 {
     const bool is_half = is_halved(tower->bench, bucket), is_back = direction == COPY_FROM_DEVICE;
-    void *const device = is_half ? (void *)(tower->halves + bucket->offset)
+    void *const device = is_half ? (void *)(tower->bf16_grads + bucket->offset)
                                  : (void *)(tower->arenas[bucket->region] + bucket->offset);
     const size_t bytes = bucket->count * (is_half ? sizeof(uint16_t) : sizeof(float));
     return tower->bench->ops->copy(tower->compute, is_back ? (void *)(pinned + bucket->offset) : device,
@@ -196,7 +196,7 @@ static int start_bucket(struct bench_tower *tower, uint32_t step, uint32_t b)
     for (size_t i = bucket->offset; i < bucket->offset + bucket->count; i++)
         values[i] = gradient_at(tower->index, step, i);
     if (is_halved(bench, bucket))
-        floats_to_bf16(values + bucket->offset, halves_at(values, bucket), bucket->count);
+        floats_to_bf16(values + bucket->offset, bf16_at(values, bucket), bucket->count);
     int rc = maybe_nap(tower, step * 7 + b * 3);
     if (!rc)
         rc = copy_bucket(tower, bucket, values, COPY_TO_DEVICE);
@@ -251,13 +251,13 @@ static void look_at_sums(struct bench_tower *tower, uint32_t step)
     float *sums = tower->sums + place_of(bench, step);
     for (uint32_t b = 0; b < BUCKETS; b++) {
         const struct bucket *bucket = &bench->buckets.bucket[b];
-        const uint16_t *halves = halves_at(sums, bucket);
+        const uint16_t *halves = bf16_at(sums, bucket);
         for (size_t i = bucket->offset; i < bucket->offset + bucket->count; i++) {
             uint32_t bits = halves[i - bucket->offset];
             if (!is_halved(bench, bucket))
                 memcpy(&bits, &sums[i], sizeof(bits));
             tower->bits = (tower->bits ^ bits) * 1099511628211u;
-            tower->wrong += is_halved(bench, bucket) ? !is_sum_of_halves(bench, step, i, (uint16_t)bits)
+            tower->wrong += is_halved(bench, bucket) ? !is_bf16_sum(bench, step, i, (uint16_t)bits)
                                                      : !is_sum(bench, step, i, sums[i]);
         }
     }
@@ -308,8 +308,12 @@ static int join(struct bench_tower *tower)
     const struct reduce_region gradients = { tower->arenas[REGION_GRADIENTS], bench->floats };
     const struct reduce_region statistics = { tower->arenas[REGION_STATISTICS], bench->floats };
     const struct reduce_member member = {
-        .device = tower->device, .compute = tower->compute, .communication = tower->communication, .zeros = gradients,
-        .regions = { [REGION_GRADIENTS] = gradients, [REGION_STATISTICS] = statistics }, .halves = tower->halves,
+        .device = tower->device,
+        .compute = tower->compute,
+        .communication = tower->communication,
+        .zeros = gradients,
+        .regions = { [REGION_GRADIENTS] = gradients, [REGION_STATISTICS] = statistics },
+        .bf16_grads = tower->bf16_grads,
         .track = tower->track,
     };
     for (size_t i = 0; i < bench->floats; i++)

@@ -20,7 +20,7 @@ struct bench_tower {
     struct device *device;
     struct stream *compute, *communication;
     float *arenas[REGION_COUNT];    /* of gradients and statistics */
-    uint16_t *halves;               /* with spec.has_halves, of gradients */
+    uint16_t *bf16_grads;           /* with spec.has_bf16_grads, of gradients */
     struct trace_track *track;      /* of spec.trace */
     float *values, *sums;           /* pinned: of every step that may be queued */
     struct event *ends[BENCH_DEPTH_MAX];
@@ -41,7 +41,7 @@ struct bench {
     const struct device_ops *ops;
     struct reduce *reduce;
     bool exact;                     /* sums have the bits of adding in tower order */
-    bool has_halves;
+    bool has_bf16_grads;
     struct watchdog *watchdog;
     uint32_t towers, depth;
     size_t floats;
@@ -55,7 +55,7 @@ struct bench_spec {
     uint32_t towers;
     uint32_t devices;               /* tower t is on device t % devices */
     struct watchdog *watchdog;      /* whose heartbeat d tower d has; NULL: none */
-    bool has_halves;                /* gradients are summed as bf16 */
+    bool has_bf16_grads;            /* gradients are summed as bf16 */
     struct trace *trace;            /* of sums; NULL: none */
 };
 

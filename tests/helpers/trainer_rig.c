@@ -173,7 +173,7 @@ struct trainer_spec rig_trainer(struct rig *rig, uint32_t tower)
                    .backend_spec = { .threads = 1, .slice_max = rig->layout.capacity, .seed = 11 },
                    .optimizer = rig->spec.optimizer, .seed = 11, .piece_max = rig->spec.piece_max,
                    .average_decay = rig->spec.average_decay, .defers = mode->defers,
-                   .narrows = rig->spec.narrows },
+                   .has_bf16_grads = rig->spec.has_bf16_grads },
         .sync = { .ops = mode, .schedule = &rig->schedule, .reduce = rig->reduce,
                   .communication = lane->communication, .bucket_bytes = 64,
                   .learning_rate = rig->spec.is_frozen ? &frozen : &rate,

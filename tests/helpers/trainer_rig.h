@@ -37,7 +37,7 @@ struct rig_spec {
     double average_decay;       /* 0: no averages */
     uint32_t piece_max;         /* 0: slices are computed as wholes */
     bool normalizes;            /* the net has batch statistics */
-    bool narrows;               /* gradients travel as bf16 */
+    bool has_bf16_grads;        /* gradients travel as bf16 */
     bool is_frozen;             /* the rate is 0: weights stay as they are */
     bool is_late;               /* the last tower's first batch comes when the others are as far ahead as they may */
     bool has_same_slices;       /* every tower gets the first one's samples, numbered as if it had a set of its own */

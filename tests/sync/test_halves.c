@@ -61,7 +61,7 @@ TEST(every_mode_does_the_same_with_them)
     const uint32_t *towers;
     for (size_t n = rig_tower_counts(&towers); n-- > 1;)
         for (int i = 0; i < RULES; i++) {
-            struct rig_spec spec = { .schedule = uneven, .optimizer = rules[i], .narrows = true };
+            struct rig_spec spec = { .schedule = uneven, .optimizer = rules[i], .has_bf16_grads = true };
             run(&replicated, spec, SYNC_REPLICATED, towers[n]);
             for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++) {
                 spec.reduction = is_cuda && modes[m] < SYNC_SERVER_HOST ? "peer" : "host";
@@ -89,7 +89,7 @@ TEST(sums_are_off_by_what_rounding_takes)
         spec.is_frozen = false;
         run(&alone, spec, SYNC_INDEPENDENT, towers[n]);
         run(&wide, spec, SYNC_REPLICATED, towers[n]);
-        spec.narrows = true;
+        spec.has_bf16_grads = true;
         run(&narrow, spec, SYNC_REPLICATED, towers[n]);
         bool differs = false;
         for (size_t i = 0; i < wide.count; i++) {
@@ -110,7 +110,7 @@ TEST(a_tower_that_alone_has_samples_learns_as_if_it_were_alone)
     static struct outcome alone, among;
     for (int narrows = 0; narrows < 2; narrows++)
         for (int i = 0; i < RULES; i++) {
-            const struct rig_spec spec = { .schedule = lonely, .optimizer = rules[i], .narrows = narrows != 0,
+            const struct rig_spec spec = { .schedule = lonely, .optimizer = rules[i], .has_bf16_grads = narrows != 0,
                                            .max_staleness = 1 };
             run(&alone, spec, SYNC_REPLICATED, 1);
             run(&among, spec, SYNC_ASYNC, 3);
@@ -123,7 +123,7 @@ TEST(a_tower_that_alone_has_samples_learns_as_if_it_were_alone)
 TEST(updates_of_their_own_travel_so_too)
 {
     static struct outcome start, pushed;
-    struct rig_spec spec = { .schedule = uneven, .optimizer = rules[0], .narrows = true, .max_staleness = 2 };
+    struct rig_spec spec = { .schedule = uneven, .optimizer = rules[0], .has_bf16_grads = true, .max_staleness = 2 };
     run(&pushed, spec, SYNC_ASYNC, 3);
     spec.is_frozen = true;
     run(&start, spec, SYNC_REPLICATED, 1);
@@ -142,7 +142,7 @@ TEST(gradients_of_the_step_before_travel_so_too)
     static struct outcome wide, narrow;
     struct rig_spec spec = { .schedule = uneven, .optimizer = rules[0] };
     run(&wide, spec, SYNC_RELAXED, 3);
-    spec.narrows = true;
+    spec.has_bf16_grads = true;
     run(&narrow, spec, SYNC_RELAXED, 3);
     for (uint32_t d = 0; d < 3; d++)
         assert_same(&narrow, d, &narrow);

@@ -26,9 +26,9 @@ static uint32_t possible_towers(uint32_t wanted)
     return strcmp(reduction->name, "nccl") == 0 ? bench_devices(reduction, wanted) : wanted;
 }
 
-static void open_towers_with(uint32_t towers, bool has_halves)
+static void open_towers_with(uint32_t towers, bool has_bf16_grads)
 {
-    bench_open(&bench, &(struct bench_spec){ .reduction = reduction, .towers = towers, .has_halves = has_halves,
+    bench_open(&bench, &(struct bench_spec){ .reduction = reduction, .towers = towers, .has_bf16_grads = has_bf16_grads,
                                              .devices = bench_devices(reduction, towers) });
 }
 
@@ -37,10 +37,10 @@ static void open_towers(uint32_t towers)
     open_towers_with(towers, false);
 }
 
-static void check_sums(bool has_halves)
+static void check_sums(bool has_bf16_grads)
 {
     for (uint32_t towers = 1; towers <= 5 && towers == possible_towers(towers); towers++) {
-        open_towers_with(towers, has_halves);
+        open_towers_with(towers, has_bf16_grads);
         bench_start(&bench);
         bench_join(&bench);
         for (uint32_t d = 0; d < towers; d++) {

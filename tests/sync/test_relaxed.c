@@ -180,7 +180,7 @@ TEST(every_mode_does_the_same)
             if (!rig_is_thorough() && (uint32_t)i / 2 % 2 != towers % 2)
                 continue;
             const struct rig_spec spec = { .schedule = uneven, .optimizer = rules[i % RULES], .normalizes = i % 4 == 0,
-                                           .narrows = i >= RULES };
+                                           .has_bf16_grads = i >= RULES };
             run_relaxed(&served, spec, towers);
             relaxed_mode = SYNC_RELAXED;
             run_relaxed(&replicated, spec, towers);

@@ -209,7 +209,7 @@ static int choose_reduction(struct device_plan *plan, const struct settings *set
         .index = plan->index,
         .device_count = plan->count,
         .has_owners = settings_sync(settings, true)->has_owners,
-        .has_halves = settings_narrows(settings),
+        .has_bf16_grads = settings_use_bf16_grads(settings),
     };
     struct refusal refusal;
     plan->mode = settings_sync(settings, plan->backend->computes);

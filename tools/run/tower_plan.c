@@ -51,7 +51,7 @@ struct tower_spec tower_plan(const struct run_plan *plan, const struct settings 
         .index = tower,
         .backend = devices->backend,
         .defers = devices->mode->defers,
-        .narrows = settings_narrows(settings) && devices->backend->computes,
+        .has_bf16_grads = settings_use_bf16_grads(settings) && devices->backend->computes,
         .backend_spec = { .threads = plan->threads_per_tower,
                          .slice_max = plan->piece_max > 0 ? plan->piece_max : plan->layout.capacity,
                          .layout = settings->devices.layout,

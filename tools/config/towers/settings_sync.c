@@ -54,7 +54,7 @@ static void check_wire(struct settings *settings, struct problems *problems)
                     "parameter_server or async");
 }
 
-bool settings_narrows(const struct settings *settings)
+bool settings_use_bf16_grads(const struct settings *settings)
 {
     return settings->sync.wire == WIRE_BF16 && settings->devices.towers > 1;
 }

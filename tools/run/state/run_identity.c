@@ -51,7 +51,7 @@ static bool is_of_no_use(const struct option_row *option, const struct settings 
     for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
         if (option->section == SECTION_SYNC && strcmp(option->key, keys[i].key) == 0)
             return is_initial || settings->sync.mode != keys[i].of;
-    return option->section == SECTION_SYNC && strcmp(option->key, "wire") == 0 && !settings_narrows(settings);
+    return option->section == SECTION_SYNC && strcmp(option->key, "wire") == 0 && !settings_use_bf16_grads(settings);
 }
 
 static void write_options(const struct settings *settings, FILE *out)

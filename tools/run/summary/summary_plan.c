@@ -39,7 +39,7 @@ void summary_plan_write(const struct run_plan *plan, const struct settings *sett
     json_u64(json, "prefetch_depth", (uint64_t)settings->input.prefetch_depth);
     json_u64(json, "staging_depth", (uint64_t)settings->input.staging_depth);
     json_quoted(json, "mode", plan->devices.mode->name);
-    json_quoted(json, "wire", settings_narrows(settings) ? "bf16" : "fp32");
+    json_quoted(json, "wire", settings_use_bf16_grads(settings) ? "bf16" : "fp32");
     json_open_object(json, "memory_bytes");
     for (int purpose = 0; purpose < MEMORY_PURPOSE_COUNT; purpose++)
         json_u64(json, purpose_keys[purpose], purpose_bytes(&plan->memory, (enum memory_purpose)purpose));

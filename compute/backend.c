@@ -48,11 +48,11 @@ const struct backend_ops *backend_choose(const char *name, const char *device)
 int backend_check(const struct backend_ops *ops, const struct backend_spec *spec)
 {
     const char *const kind = spec->device->ops->kind;
-    struct refusal refusal = { .what = "" };
+    struct unsupported_reason reason = { .what = "" };
     if (strcmp(kind, ops->device) != 0)
         log_message(LOG_ERROR, "the %s backend does not compute on a device of kind %s", ops->name, kind);
-    else if (ops->supports(spec, &refusal) != 0)
-        log_message(LOG_ERROR, "the %s backend: %s: %s", ops->name, refusal.what, refusal.why);
+    else if (ops->supports(spec, &reason) != 0)
+        log_message(LOG_ERROR, "the %s backend: %s: %s", ops->name, reason.what, reason.why);
     else
         return 0;
     return -ENOTSUP;

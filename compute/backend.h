@@ -128,7 +128,7 @@ struct backend_ops {
     bool has_teams;             /* computes with an OpenMP team of spec.threads threads */
     /* Can it compute as the spec's layout, precision and convolution say? 0, or -EINVAL (another setting is
      * needed) or -ENODEV (another device is) with the reason. Reads nothing else of the spec. */
-    int (*supports)(const struct backend_spec *spec, struct refusal *refusal);
+    int (*supports)(const struct backend_spec *spec, struct unsupported_reason *reason);
     int (*open)(struct backend **backend_out, const struct backend_spec *spec);
     /* Of `count` samples of the spec's net, in its precision: counted without a device, the rest of the spec is not
      * read. 0, -EOVERFLOW (logged: too many samples) or -ENOMEM. NULL: it queues nothing. */

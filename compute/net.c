@@ -85,17 +85,17 @@ const char *net_error(const struct net *net)
     return net->error;
 }
 
-int net_transform(struct net *net, float divisor, const float *mean, const float *deviation)
+int net_transform(struct net *net, float divisor, const float *mean, const float *std)
 {
-    struct input_transform transform = { .divisor = divisor, .is_plain = mean == NULL && deviation == NULL };
+    struct input_transform transform = { .divisor = divisor, .is_plain = mean == NULL && std == NULL };
     if (!transform.is_plain && net->input.channels > NET_CHANNELS_MAX)
         return net_refuse(net, "input", "%u channels are too many for a mean and deviation each", net->input.channels);
     bool is_finite = isnormal(divisor);
     for (uint32_t c = 0; c < NET_CHANNELS_MAX; c++) {
         const bool is_given = c < net->input.channels;
         transform.mean[c] = mean != NULL && is_given ? mean[c] : 0.0f;
-        transform.deviation[c] = deviation != NULL && is_given ? deviation[c] : 1.0f;
-        is_finite = is_finite && isfinite(transform.mean[c]) && isnormal(transform.deviation[c]);
+        transform.std[c] = std != NULL && is_given ? std[c] : 1.0f;
+        is_finite = is_finite && isfinite(transform.mean[c]) && isnormal(transform.std[c]);
     }
     if (!is_finite)
         return net_refuse(net, "input", "its transform divides by 0 or is not finite");
@@ -106,7 +106,7 @@ int net_transform(struct net *net, float divisor, const float *mean, const float
 int net_use_transform(struct net *net, const struct input_transform *transform)
 {
     return net_transform(net, transform->divisor, transform->is_plain ? NULL : transform->mean,
-                         transform->is_plain ? NULL : transform->deviation);
+                         transform->is_plain ? NULL : transform->std);
 }
 
 static void check_readers(struct net *net)

@@ -56,20 +56,20 @@ enum parameter_kind {
 enum initializer_kind {
     INITIALIZER_CONSTANT,           /* value */
     INITIALIZER_GLOROT_UNIFORM,     /* in (-l, l), l = sqrt(6 / (fan_in + fan_out)); Glorot, Bengio 2010 */
-    INITIALIZER_TRUNCATED_NORMAL,   /* deviation before the tails beyond 2 deviations are drawn again */
-    INITIALIZER_NORMAL,             /* deviation */
+    INITIALIZER_TRUNCATED_NORMAL,   /* std before the tails beyond 2 deviations are drawn again */
+    INITIALIZER_NORMAL,             /* std */
     INITIALIZER_UNIFORM,            /* in (-l, l) */
     INITIALIZER_KIND_COUNT
 };
 
 struct initializer {
     enum initializer_kind kind;
-    float value;                    /* the constant, the deviation or l */
+    float value;                    /* the constant, the std or l */
 };
 
-/* The truncated normal whose own deviation is sqrt(1 / fan_in): "variance scaling" of fan-in. */
+/* The truncated normal whose own std is sqrt(1 / fan_in): "variance scaling" of fan-in. */
 struct initializer initializer_variance_scaling(uint64_t fan_in);
-/* The normal of deviation sqrt(2 / fan_out): He et al. 2015, "Delving deep into rectifiers". */
+/* The normal of std sqrt(2 / fan_out): He et al. 2015, "Delving deep into rectifiers". */
 struct initializer initializer_he_normal(uint64_t fan_out);
 
 struct shape { uint32_t channels, height, width; };     /* of one sample */
@@ -119,12 +119,12 @@ struct parameter {
     uint64_t fan_in, fan_out;   /* conv: kh * kw * channels in and out; dense: inputs and units; else 0 */
 };
 
-/* Pixels to the net's input: (pixel / divisor - mean[channel]) / deviation[channel]. Images of
- * more than NET_CHANNELS_MAX channels have mean 0 and deviation 1 in all of them. */
+/* Pixels to the net's input: (pixel / divisor - mean[channel]) / std[channel]. Images of
+ * more than NET_CHANNELS_MAX channels have mean 0 and std 1 in all of them. */
 struct input_transform {
     float divisor;
     bool is_plain;              /* all means 0, all deviations 1 */
-    float mean[NET_CHANNELS_MAX], deviation[NET_CHANNELS_MAX];
+    float mean[NET_CHANNELS_MAX], std[NET_CHANNELS_MAX];
 };
 
 struct net {
@@ -146,9 +146,9 @@ struct net {
 int net_open(struct net **net_out, const char *model, struct shape input, uint32_t classes);
 void net_close(struct net *net);
 
-/* Another transform of the pixels; mean and deviation (NULL: 0 and 1) have a number per channel
+/* Another transform of the pixels; mean and std (NULL: 0 and 1) have a number per channel
  * of the image and are given after the division. 0, or -EINVAL as below. */
-int net_transform(struct net *net, float divisor, const float *mean, const float *deviation);
+int net_transform(struct net *net, float divisor, const float *mean, const float *std);
 /* The same, as it stands in another net or in settings. */
 int net_use_transform(struct net *net, const struct input_transform *transform);
 

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "stage/refusal.h"
+#include "stage/unsupported_reason.h"
 
 #include "stage/library.h"
 
@@ -54,7 +54,7 @@ struct device_ops {
     bool (*reaches)(uint32_t index, uint32_t other);
     /* Can `count` devices be used together, in the environment this process has? 0, or -ENODEV
      * with the reason. */
-    int (*supports)(uint32_t count, struct refusal *refusal);
+    int (*supports)(uint32_t count, struct unsupported_reason *reason);
     /* Copies and kernels of `device` take memory of `other`, which it reaches, from here on. 0, or a negative errno
      * after a message. */
     int (*connect)(struct device *device, struct device *other);

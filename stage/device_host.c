@@ -32,9 +32,9 @@ bool host_reaches(uint32_t index, uint32_t other)
     return true;
 }
 
-int host_supports(uint32_t count, struct refusal *refusal)
+int host_supports(uint32_t count, struct unsupported_reason *reason)
 {
-    (void)count, (void)refusal;
+    (void)count, (void)reason;
     return 0;
 }
 

@@ -7,7 +7,7 @@
 
 uint32_t host_count(char *why, size_t why_size);
 bool host_reaches(uint32_t index, uint32_t other);
-int host_supports(uint32_t count, struct refusal *refusal);
+int host_supports(uint32_t count, struct unsupported_reason *reason);
 int host_connect(struct device *device, struct device *other);
 /* As device_ops.open, for a device that answers to `ops`. */
 int host_open(struct device **device_out, const struct device_spec *spec, const struct device_ops *ops);

@@ -2,7 +2,7 @@
 stage_libstage_a_SOURCES = \
 	%D%/file/cache_folder.c %D%/file/file.c %D%/file/file_read.c %D%/file/folders.c %D%/file/whole_file.c \
 	%D%/text/cpu_list.c %D%/text/decimal.c %D%/text/nearest.c %D%/text/patterns.c %D%/text/output.c %D%/text/text_stream.c %D%/text/utf8.c \
-	%D%/heartbeat.c %D%/log.c %D%/random.c %D%/refusal.c %D%/room.c %D%/stop.c %D%/thread.c %D%/watchdog.c \
+	%D%/heartbeat.c %D%/log.c %D%/random.c %D%/unsupported_reason.c %D%/room.c %D%/stop.c %D%/thread.c %D%/watchdog.c \
 	%D%/trace/trace.c \
 	%D%/batch.c %D%/queue.c %D%/ring.c %D%/schedule.c \
 	%D%/feeder.c %D%/slots.c \

@@ -1,6 +1,6 @@
 # sync/: many towers -> one set of parameters
 sync_libsync_a_SOURCES = \
-	%D%/bucket.c %D%/cut.c %D%/flights.c %D%/gate.c %D%/meeting.c %D%/place.c %D%/phases.c %D%/report_pool.c %D%/snapshot_pool.c %D%/step_clock.c %D%/step_parts.c \
+	%D%/bucket.c %D%/cut.c %D%/inflight_steps.c %D%/gate.c %D%/meeting.c %D%/place.c %D%/phases.c %D%/report_pool.c %D%/snapshot_pool.c %D%/step_clock.c %D%/step_parts.c \
 	%D%/reduce.c %D%/reduce_host.c %D%/reduce_none.c \
 	%D%/mean.c %D%/sync.c \
 	%D%/modes/sync_averaging.c %D%/modes/sync_independent.c %D%/modes/sync_relaxed.c \

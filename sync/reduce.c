@@ -35,22 +35,24 @@ void reduce_prepare(const char *name, uint32_t towers)
 }
 
 int reduce_choose(const char *name, const struct reduce_towers *towers, const struct reduce_ops **ops_out,
-                  struct refusal *refusal)
+                  struct unsupported_reason *reason)
 {
-    int rc = refusal_write(refusal, -EINVAL, "reduce", "this program was built without %s: use auto or host",
-                           name != NULL ? name : "any");
+    int rc = unsupported_reason_set(reason, -EINVAL, "reduce", "this program was built without %s: use auto or host",
+                                    name != NULL ? name : "any");
     if (towers->here.count < towers->run)
-        return refusal_write(refusal, -EINVAL, "reduce", "%u of the %u towers are in other processes",
-                             towers->run - towers->here.count, towers->run);
+        return unsupported_reason_set(reason, -EINVAL, "reduce", "%u of the %u towers are in other processes",
+                                      towers->run - towers->here.count, towers->run);
     for (int i = 0; i < REDUCTIONS && rc != 0; i++) {
         if (!is_meant(reductions[i], name))
             continue;
         if (towers->has_owners && !reductions[i]->knows_owners) {
-            rc = refusal_write(refusal, -EINVAL, "reduce", "%s sums for all towers alike, and with a parameter server "
-                               "every bucket has an owner: use auto, peer or host", reductions[i]->name);
+            rc = unsupported_reason_set(reason, -EINVAL, "reduce",
+                                        "%s sums for all towers alike, and with a parameter server "
+                                        "every bucket has an owner: use auto, peer or host",
+                                        reductions[i]->name);
             continue;
         }
-        rc = reductions[i]->supports(towers, refusal);
+        rc = reductions[i]->supports(towers, reason);
         if (rc == 0)
             *ops_out = reductions[i];
     }

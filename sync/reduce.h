@@ -11,8 +11,8 @@
 #define PIPETRAIN_REDUCE_H
 
 #include "stage/device.h"
-#include "stage/refusal.h"
 #include "stage/schedule.h"
+#include "stage/unsupported_reason.h"
 #include "sync/bucket.h"
 
 struct reduce;
@@ -60,7 +60,7 @@ struct reduce_ops {
      * later for so many towers of this process. NULL: nothing to do. */
     void (*prepare)(uint32_t towers);
     /* Can it sum over these towers? 0, or -EINVAL or -ENODEV with the reason. Main only. */
-    int (*supports)(const struct reduce_towers *towers, struct refusal *refusal);
+    int (*supports)(const struct reduce_towers *towers, struct unsupported_reason *reason);
     /* The buckets are known when the first tower joins. */
     int (*open)(struct reduce **reduce_out, const struct reduce_spec *spec);
     /* Every tower that joined has left. */
@@ -109,9 +109,9 @@ extern const struct reduce_ops reduce_none_ops;
 /* The table named `name`, or NULL when it is not built in. */
 const struct reduce_ops *reduce_find(const char *name);
 /* The one named `name`, or, when that is NULL, the first of the table that supports the towers. 0, or
- * its refusal. Says no for any that sums within one process only. */
+ * its reason. Says no for any that sums within one process only. */
 int reduce_choose(const char *name, const struct reduce_towers *towers, const struct reduce_ops **ops_out,
-                  struct refusal *refusal);
+                  struct unsupported_reason *reason);
 /* Prepare those that reduce_choose may choose for `name` (NULL: all). */
 void reduce_prepare(const char *name, uint32_t towers);
 

@@ -128,9 +128,9 @@ static int host_join(struct reduce *base, uint32_t tower, const struct reduce_me
     return rc != 0 ? rc : meeting_join(&reduce->meeting, ops, tower, member, buckets);
 }
 
-static int host_supports(const struct reduce_towers *towers, struct refusal *refusal)
+static int host_supports(const struct reduce_towers *towers, struct unsupported_reason *reason)
 {
-    (void)towers, (void)refusal;
+    (void)towers, (void)reason;
     return 0;
 }
 

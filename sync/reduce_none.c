@@ -45,9 +45,9 @@ static void none_cancel(struct reduce *reduce)
 }
 
 /* Who asks has nothing to sum. */
-static int none_supports(const struct reduce_towers *towers, struct refusal *refusal)
+static int none_supports(const struct reduce_towers *towers, struct unsupported_reason *reason)
 {
-    (void)towers, (void)refusal;
+    (void)towers, (void)reason;
     return 0;
 }
 

@@ -9,7 +9,7 @@
 #include "stage/clock.h"
 #include "stage/thread.h"
 #include "stage/trace/range.h"
-#include "sync/flights.h"
+#include "sync/inflight_steps.h"
 #include "sync/phases.h"
 #include "sync/report_pool.h"
 #include "sync/step_parts.h"
@@ -24,7 +24,7 @@ struct trainer {
     struct slots *slots;            /* lent, from trainer_allocate on */
     struct sync sync;
     struct step_clock *clock;
-    struct flights flights;
+    struct inflight_steps inflight;
     struct snapshot_pool snapshots, shown;
     bool awaits;                    /* the last batch that was queued ends an evaluation: main decides on the next */
     uint64_t next;                  /* the batch of the run behind those that are queued */
@@ -36,8 +36,8 @@ static int open_flights(struct trainer *trainer)
 {
     const uint32_t pieces = tower_pieces(trainer->tower, trainer->spec.slice_max);
     const uint32_t marks = STEP_MARKS + (pieces - 1) * PIECE_MARKS + sync_marks(&trainer->sync);
-    const int rc = flights_open(&trainer->flights, trainer->spec.tower.device, pieces);
-    return rc == 0 ? step_clock_open(&trainer->clock, trainer->spec.tower.compute, marks, trainer->flights.depth) : rc;
+    const int rc = inflight_steps_open(&trainer->inflight, trainer->spec.tower.device, pieces);
+    return rc == 0 ? step_clock_open(&trainer->clock, trainer->spec.tower.compute, marks, trainer->inflight.depth) : rc;
 }
 
 static struct sync_spec complete_sync(const struct trainer *trainer)
@@ -87,8 +87,8 @@ static bool is_inspected(const struct trainer *trainer, const struct span *span)
 /* Report the oldest step that is not yet reported. */
 static int finish_step(struct trainer *trainer)
 {
-    const struct outcome *outcome;
-    struct step_report *const report = flights_oldest(&trainer->flights, &outcome);
+    const struct step_result *result;
+    struct step_report *const report = inflight_steps_oldest(&trainer->inflight, &result);
     note_step(&report->span);
     int rc = await_end(trainer);
     if (rc == 0)
@@ -98,15 +98,15 @@ static int finish_step(struct trainer *trainer)
     report->seen_ns = clock_now_ns();
     step_clock_record(trainer->clock, trainer->spec.track, &report->span, trainer->spec.tower.index);
     sync_record(&trainer->sync);
-    outcome_tell(outcome, trainer->tower, is_inspected(trainer, &report->span), report);
-    trainer->flights.finished++;
+    step_result_report(result, trainer->tower, is_inspected(trainer, &report->span), report);
+    trainer->inflight.finished++;
     return queue_put(trainer->reports.full, report);
 }
 
 static int finish_steps(struct trainer *trainer)
 {
     int rc = 0;
-    while (rc == 0 && trainer->flights.finished < trainer->flights.queued)
+    while (rc == 0 && trainer->inflight.finished < trainer->inflight.queued)
         rc = finish_step(trainer);
     return rc;
 }
@@ -184,20 +184,20 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     report->batches_found = slot->batches_found;
     report->slots_found = slot->slots_found;
     memcpy(report->ids, slot->ids, slot->span.count * sizeof(*slot->ids));
-    struct outcome *const outcome = flights_begin(&trainer->flights, report);
+    struct step_result *const result = inflight_steps_begin(&trainer->inflight, report);
     range_begin(report->span.pass == PASS_TRAIN ? TRACE_STEP : TRACE_EVALUATION, report->span.number);
-    int rc = queue_pieces(trainer, slot, &report->span, outcome->pieces);
+    int rc = queue_pieces(trainer, slot, &report->span, result->pieces);
     range_end();
     report->staleness = report->span.pass == PASS_TRAIN ? trainer->sync.staleness : 0;
     if (rc == 0 && is_inspected(trainer, &report->span))
-        rc = health_queue(trainer->tower, &outcome->health);
+        rc = health_queue(trainer->tower, &result->health);
     if (rc == 0)
         rc = queue_snapshots(trainer, report);
     if (rc == 0)
         rc = step_clock_end(trainer->clock, SPENT_OTHER);
     if (rc != 0)
         return rc;
-    trainer->flights.queued++;
+    trainer->inflight.queued++;
     trainer->next = report->span.number + 1;
     trainer->awaits = trainer->spec.awaits_word && report->span.pass == PASS_EVALUATE && report->span.last_of_pass;
     return 0;
@@ -222,7 +222,7 @@ static int step(struct trainer *trainer)
         rc = part_slot(trainer->slots, trainer->spec.gate, trainer->spec.tower.compute, trainer->clock, &slot);
     if (rc == 0)
         rc = queue_step(trainer, slot, report);
-    if (rc == 0 && flights_are_full(&trainer->flights))
+    if (rc == 0 && inflight_steps_are_full(&trainer->inflight))
         rc = finish_step(trainer);
     return rc;
 }
@@ -307,7 +307,7 @@ static void trainer_loop(void *arg)
     phases_set(&trainer->phases, PHASE_DONE, rc);
     phases_await(&trainer->phases, PHASE_LEAVING);
     step_clock_close(trainer->clock);
-    flights_close(&trainer->flights);
+    inflight_steps_close(&trainer->inflight);
     snapshot_pool_close(&trainer->snapshots);
     snapshot_pool_close(&trainer->shown);
     tower_close(trainer->tower);

@@ -255,8 +255,8 @@ static const struct backend_ops *find_backend(struct backend_spec *spec)
 {
     const struct backend_ops *const fast = backend_find("onednn");
     const struct backend_ops *const ops = fast != NULL ? fast : &backend_reference_ops;
-    struct refusal refusal;
-    if (ops->supports(spec, &refusal) != 0) {
+    struct unsupported_reason reason;
+    if (ops->supports(spec, &reason) != 0) {
         spec->precision = PRECISION_FP32;
         spec->layout = LAYOUT_AUTO;
     }

@@ -25,7 +25,7 @@ tools_libtools_a_SOURCES = \
 	%D%/run/trace/run_trace.c %D%/run/trace/trace_file.c %D%/run/goal/course.c %D%/run/goal/ending.c %D%/run/goal/goal.c %D%/run/goal/nonfinite.c %D%/run/goal/overfit_end.c %D%/run/team_wait.c \
 	%D%/checkpoint/layout.c %D%/checkpoint/mark.c %D%/checkpoint/reader.c %D%/checkpoint/saver.c \
 	%D%/checkpoint/writer.c \
-	%D%/results/class_names_give.c %D%/results/named_classes.c %D%/results/file_list.c %D%/results/first_weights.c %D%/results/lines_file.c %D%/results/lock_holder.c \
+	%D%/results/class_names_give.c %D%/results/named_classes.c %D%/results/file_list.c %D%/results/initial_weights.c %D%/results/lines_file.c %D%/results/lock_holder.c \
 	%D%/results/results.c %D%/results/run_directory.c %D%/results/run_names.c %D%/results/run_place.c %D%/results/tensor_file.c \
 	%D%/results/tensor_match.c %D%/results/tensor_numbers.c \
 	%D%/results/weights.c %D%/results/weights_about.c \

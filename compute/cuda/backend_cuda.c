@@ -109,12 +109,13 @@ static int open_parts(struct backend *backend)
     return rc;
 }
 
-static int cuda_backend_supports(const struct backend_spec *spec, struct refusal *refusal)
+static int cuda_backend_supports(const struct backend_spec *spec, struct unsupported_reason *reason)
 {
     if (spec->layout == LAYOUT_NCHW)
-        return refusal_write(refusal, -EINVAL, "layout", "on CUDA devices activations are nhwc only, not nchw");
+        return unsupported_reason_set(reason, -EINVAL, "layout", "on CUDA devices activations are nhwc only, not nchw");
     if (spec->convolution != CONVOLUTION_AUTO)
-        return refusal_write(refusal, -EINVAL, "convolution", "on CUDA devices cuDNN chooses the algorithm: auto");
+        return unsupported_reason_set(reason, -EINVAL, "convolution",
+                                      "on CUDA devices cuDNN chooses the algorithm: auto");
     return 0;
 }
 

@@ -8,7 +8,7 @@
 static __device__ inline float transformed(const input_transform &transform, float pixel, uint32_t channel)
 {
     const float value = pixel / transform.divisor;
-    return transform.is_plain ? value : (value - transform.mean[channel]) / transform.deviation[channel];
+    return transform.is_plain ? value : (value - transform.mean[channel]) / transform.std[channel];
 }
 
 /* What a thread of the input step reads of: a pixel of the batch, and the same one of the sample's partner. */

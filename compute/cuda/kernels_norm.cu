@@ -367,7 +367,7 @@ cudaError_t kernel_norm_sums(cudaStream_t stream, enum value_type type, const st
                          means, gamma_gradient, beta_gradient);
 }
 
-/* ---- the values' gradient: each moves the mean and the deviation of its column, too ---- */
+/* ---- the values' gradient: each moves the mean and the std of its column, too ---- */
 
 /* in_gradient may be gradient where the stride is the columns. */
 template <typename T, bool RELU>

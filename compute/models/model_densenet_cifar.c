@@ -21,12 +21,12 @@ static uint32_t norm_relu(struct draft *draft, uint32_t from)
     return part_relu(draft, "relu", at);
 }
 
-/* The deviation is that of a 3x3 window whatever the window is. */
+/* The std is that of a 3x3 window whatever the window is. */
 static uint32_t conv(struct draft *draft, uint32_t from, uint32_t filters, struct window window)
 {
-    const float deviation = sqrtf(2.0f / 9.0f / (float)filters);
+    const float std = sqrtf(2.0f / 9.0f / (float)filters);
     const uint32_t at = part_conv_bias(draft, "conv", from, filters, window);
-    part_begin(draft, at, (struct initializer){ INITIALIZER_TRUNCATED_NORMAL, deviation }, 0);
+    part_begin(draft, at, (struct initializer){ INITIALIZER_TRUNCATED_NORMAL, std }, 0);
     return at;
 }
 

@@ -130,9 +130,9 @@ static uint32_t append_module(struct draft *draft, const struct module *module, 
     return part_concat(draft, "concat", outs, out_count);
 }
 
-static void begin_truncated(struct draft *draft, uint32_t layer, float deviation)
+static void begin_truncated(struct draft *draft, uint32_t layer, float std)
 {
-    const struct initializer how = { INITIALIZER_TRUNCATED_NORMAL, deviation };
+    const struct initializer how = { INITIALIZER_TRUNCATED_NORMAL, std };
     net_initialize(draft->net, layer, PARAMETER_WEIGHT, how);
 }
 

@@ -15,10 +15,10 @@ static struct initializer narrow(uint64_t fan_in, uint64_t fan_out)
     return (struct initializer){ INITIALIZER_NORMAL, 0.01f };
 }
 
-static const float mean[] = { 0.4914f, 0.4822f, 0.4465f }, deviation[] = { 0.2023f, 0.1994f, 0.2010f };
+static const float mean[] = { 0.4914f, 0.4822f, 0.4465f }, std[] = { 0.2023f, 0.1994f, 0.2010f };
 
 static const struct style style = {
-    .divisor = 255, .mean = mean, .deviation = deviation,
+    .divisor = 255, .mean = mean, .std = std,
     .conv = he_normal, .classes = narrow,
     .norm = { .decay = 0.9, .epsilon = 1e-5f, .with_gamma = true },
 };

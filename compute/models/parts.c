@@ -53,7 +53,7 @@ const struct style style_keras = {
 
 struct draft draft_of(struct net *net, const struct model_options *options, const struct style *style)
 {
-    net_transform(net, style->divisor, style->mean, style->deviation);
+    net_transform(net, style->divisor, style->mean, style->std);
     return (struct draft){ .net = net, .options = options, .style = style };
 }
 

@@ -10,7 +10,7 @@
  * and batch normalisation. Biases begin at 0. */
 struct style {
     float divisor;
-    const float *mean, *deviation;
+    const float *mean, *std;
     struct initializer (*conv)(uint64_t fan_in, uint64_t fan_out);
     struct initializer (*hidden)(uint64_t fan_in, uint64_t fan_out);        /* dense layers but the last */
     struct initializer (*classes)(uint64_t fan_in, uint64_t fan_out);       /* the last */

@@ -75,7 +75,7 @@ static const char *read_transform(struct net_header *header, struct net_words *w
             fits = read_numbers(value, header->mean, &header->mean_count);
         else
             fits = fits && strcmp(word, "deviation") == 0 &&
-                   read_numbers(value, header->deviation, &header->deviation_count);
+                   read_numbers(value, header->std, &header->std_count);
         if (!fits)
             return "takes divisor NUMBER (not 0), mean NUMBER[,NUMBER...], deviation NUMBER[,NUMBER...]";
     }
@@ -168,13 +168,13 @@ static int set_transform(struct net *net, const struct net_header *header, struc
 {
     struct net_header full = *header;
     const uint32_t channels = header->image.channels;
-    if (!spread(full.mean, full.mean_count, channels) || !spread(full.deviation, full.deviation_count, channels)) {
+    if (!spread(full.mean, full.mean_count, channels) || !spread(full.std, full.std_count, channels)) {
         net_problems_add(problems, header->transform_line,
                          "mean and deviation have one number, or %u, as the image has channels", channels);
         return -EINVAL;
     }
     if (net_transform(net, full.divisor, full.mean_count > 0 ? full.mean : NULL,
-                      full.deviation_count > 0 ? full.deviation : NULL) == 0)
+                      full.std_count > 0 ? full.std : NULL) == 0)
         return 0;
     net_problems_add(problems, header->transform_line, "%s", net_error(net));
     return -EINVAL;

@@ -9,8 +9,8 @@ struct net_header {
     struct shape image;
     uint32_t classes;
     float divisor;              /* 0: there is no transform */
-    float mean[NET_CHANNELS_MAX], deviation[NET_CHANNELS_MAX];
-    uint32_t mean_count, deviation_count;       /* 0: not given */
+    float mean[NET_CHANNELS_MAX], std[NET_CHANNELS_MAX];
+    uint32_t mean_count, std_count;             /* 0: not given */
     uint32_t transform_line;
     char text[NET_FILE_LINE_MAX + 1];
 };

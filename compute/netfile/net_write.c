@@ -49,7 +49,7 @@ static void write_header(const struct net *net, FILE *out)
     write_number("transform divisor ", transform->divisor, out);
     if (!transform->is_plain) {
         write_channels(" mean ", transform->mean, image.channels, out);
-        write_channels(" deviation ", transform->deviation, image.channels, out);
+        write_channels(" deviation ", transform->std, image.channels, out);
     }
     fputs("\n\n", out);
 }

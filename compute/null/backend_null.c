@@ -14,9 +14,9 @@ struct null_plan {
     struct plan_base base;
 };
 
-static int null_supports(const struct backend_spec *spec, struct refusal *refusal)
+static int null_supports(const struct backend_spec *spec, struct unsupported_reason *reason)
 {
-    (void)spec, (void)refusal;
+    (void)spec, (void)reason;
     return 0;
 }
 

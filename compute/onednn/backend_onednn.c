@@ -60,14 +60,14 @@ static int backend_init(struct backend *backend)
     return rc != 0 ? rc : layouts_choose(backend);
 }
 
-static int onednn_supports(const struct backend_spec *spec, struct refusal *refusal)
+static int onednn_supports(const struct backend_spec *spec, struct unsupported_reason *reason)
 {
     if (spec->precision != PRECISION_FP32 && spec->convolution == CONVOLUTION_WINOGRAD)
-        return refusal_write(refusal, -EINVAL, "convolution", "Winograd's algorithm is for fp32 only");
+        return unsupported_reason_set(reason, -EINVAL, "convolution", "Winograd's algorithm is for fp32 only");
     if (spec->precision == PRECISION_FP32 || (spec->precision == PRECISION_BF16 && nn_has_bf16()))
         return 0;
-    return refusal_write(refusal, -ENODEV, "precision",
-                         spec->precision != PRECISION_BF16 ? "the CPU computes in fp32 and bf16 only"
+    return unsupported_reason_set(reason, -ENODEV, "precision",
+                                  spec->precision != PRECISION_BF16 ? "the CPU computes in fp32 and bf16 only"
                                                            : "this CPU computes in fp32 only: bf16 needs AVX512-BF16 "
                                                              "or AMX");
 }

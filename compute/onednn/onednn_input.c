@@ -18,13 +18,13 @@ static void divide_any(enum value_type type, const uint8_t *pixels, float diviso
     FOR_TYPE(type, divide, pixels, divisor, values, count);
 }
 
-/* Pixels of `channels` channels, each with its own mean and deviation. */
+/* Pixels of `channels` channels, each with its own mean and std. */
 ALWAYS_INLINE void transform(enum value_type type, const struct input_transform *how, size_t channels,
                              const uint8_t *restrict pixels, void *restrict values, size_t count)
 {
     for (size_t i = 0; i < count; i += channels)
         for (size_t c = 0; c < channels; c++)
-            value_write(type, values, i + c, ((float)pixels[i + c] / how->divisor - how->mean[c]) / how->deviation[c]);
+            value_write(type, values, i + c, ((float)pixels[i + c] / how->divisor - how->mean[c]) / how->std[c]);
 }
 
 VECTOR_LOOPS
@@ -41,11 +41,11 @@ static void transform_blocked(enum value_type type, const struct input_transform
     const size_t channels = tensor->shape.channels, pixel_count = tensor_pixels(tensor);
     for (size_t c = 0; c < tensor_blocks(tensor) * tensor->block; c++) {
         const float mean = how->is_plain || c >= channels ? 0.0f : how->mean[c];
-        const float deviation = how->is_plain || c >= channels ? 1.0f : how->deviation[c];
+        const float std = how->is_plain || c >= channels ? 1.0f : how->std[c];
         const size_t at = tensor_at(tensor, c, 0);
         for (size_t p = 0; p < pixel_count; p++)
             value_write(type, values, at + p * tensor->block,
-                        c < channels ? ((float)pixels[p * channels + c] / how->divisor - mean) / deviation : 0.0f);
+                        c < channels ? ((float)pixels[p * channels + c] / how->divisor - mean) / std : 0.0f);
     }
 }
 
@@ -57,7 +57,7 @@ struct mixed_row {
     const uint8_t *own, *other;         /* the row's channel in both samples */
     uint32_t y, left, right;
     size_t channels, step;              /* from pixel to pixel: of the samples, of the values */
-    float divisor, mean, deviation;
+    float divisor, mean, std;
 };
 
 ALWAYS_INLINE void mix_row(enum value_type type, const struct mixed_row *row, void *restrict values)
@@ -65,7 +65,7 @@ ALWAYS_INLINE void mix_row(enum value_type type, const struct mixed_row *row, vo
     for (uint32_t x = row->left; x < row->right; x++) {
         const float pixel = mixing_pixel(&row->mix, row->own[x * row->channels], row->other[x * row->channels],
                                          row->y, x);
-        value_write(type, values, (x - row->left) * row->step, (pixel / row->divisor - row->mean) / row->deviation);
+        value_write(type, values, (x - row->left) * row->step, (pixel / row->divisor - row->mean) / row->std);
     }
 }
 
@@ -86,7 +86,7 @@ static void mix_sample(enum value_type type, const struct input_transform *how, 
                              .channels = channels, .step = tensor_step(tensor), .divisor = how->divisor };
     for (uint32_t c = 0; c < channels; c++) {
         row.mean = how->is_plain ? 0.0f : how->mean[c];
-        row.deviation = how->is_plain ? 1.0f : how->deviation[c];
+        row.std = how->is_plain ? 1.0f : how->std[c];
         for (row.y = top; row.y < bottom; row.y++) {
             const size_t first = (size_t)row.y * width;
             row.own = own + first * channels + c;

@@ -1,7 +1,7 @@
 /* Batch normalisation backward, with the mask of a ReLU, in two passes over memory: sums by channel, then what is
  * given back to the values. Threads' sums are added in thread order, as forward.
  *
- * Several normalisations of the same values, as in a densely connected block, have one mean and one deviation, and what
+ * Several normalisations of the same values, as in a densely connected block, have one mean and one std, and what
  * each gives back is scale * gradient, known at once, and slope * (value - mean) + offset, known when it has summed. So
  * each takes one pass, which sums and gives back the former; the latter are added up by channel, and paid to the
  * values by the one that measured them, which goes backward last. */

@@ -89,12 +89,12 @@ struct view view_of(struct plan *plan, uint32_t index)
 
 /* ---- opening, parameters, memory ---- */
 
-static int reference_supports(const struct backend_spec *spec, struct refusal *refusal)
+static int reference_supports(const struct backend_spec *spec, struct unsupported_reason *reason)
 {
     if (spec->precision != PRECISION_FP32)
-        return refusal_write(refusal, -ENODEV, "precision", "the reference backend computes in fp32 only");
+        return unsupported_reason_set(reason, -ENODEV, "precision", "the reference backend computes in fp32 only");
     if (spec->convolution == CONVOLUTION_WINOGRAD)
-        return refusal_write(refusal, -EINVAL, "convolution", "the reference backend computes directly only");
+        return unsupported_reason_set(reason, -EINVAL, "convolution", "the reference backend computes directly only");
     return 0;
 }
 
@@ -298,7 +298,7 @@ static void reference_plan_describe(const struct plan *plan, void (*write)(void 
 static float transformed(const struct input_transform *transform, float pixel, size_t channel)
 {
     const float scaled = pixel / transform->divisor;
-    return transform->is_plain ? scaled : (scaled - transform->mean[channel]) / transform->deviation[channel];
+    return transform->is_plain ? scaled : (scaled - transform->mean[channel]) / transform->std[channel];
 }
 
 /* One sample, mixed with its partner. */

@@ -147,7 +147,7 @@ static int batch_norm_backward_parameters(struct plan *plan, uint32_t index)
     return 0;
 }
 
-/* Every value moves the mean and the deviation of its channel, too. */
+/* Every value moves the mean and the std of its channel, too. */
 static int batch_norm_backward_inputs(struct plan *plan, uint32_t index)
 {
     const struct view v = view_of(plan, index);

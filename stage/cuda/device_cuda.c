@@ -204,14 +204,14 @@ static void cuda_cancel(struct device *device)
 }
 
 /* With it every launch waits for its end, and streams that wait for each other may hang. */
-static int cuda_supports(uint32_t count, struct refusal *refusal)
+static int cuda_supports(uint32_t count, struct unsupported_reason *reason)
 {
     const char *const blocking = getenv("CUDA_LAUNCH_BLOCKING");
     if (count < 2 || blocking == NULL || strcmp(blocking, "0") == 0 || *blocking == '\0')
         return 0;
-    return refusal_write(refusal, -ENODEV, "CUDA_LAUNCH_BLOCKING",
-                         "is set, and with %u devices in one process that can hang: unset it, or use one device",
-                         count);
+    return unsupported_reason_set(
+        reason, -ENODEV, "CUDA_LAUNCH_BLOCKING",
+        "is set, and with %u devices in one process that can hang: unset it, or use one device", count);
 }
 
 const struct device_ops device_cuda_ops = {

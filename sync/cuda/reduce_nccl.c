@@ -222,18 +222,20 @@ static void nccl_prepare(uint32_t towers)
         setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }
 
-static int nccl_supports(const struct reduce_towers *towers, struct refusal *refusal)
+static int nccl_supports(const struct reduce_towers *towers, struct unsupported_reason *reason)
 {
     if (strcmp(towers->devices->kind, "cuda") != 0)
-        return refusal_write(refusal, -EINVAL, "reduce", "nccl is for CUDA devices, and this run computes on the CPU: "
-                             "use auto or host");
+        return unsupported_reason_set(reason, -EINVAL, "reduce",
+                                      "nccl is for CUDA devices, and this run computes on the CPU: "
+                                      "use auto or host");
     if (towers->has_bf16_grads)
-        return refusal_write(refusal, -EINVAL, "reduce", "NCCL would add bf16 numbers in bf16, and sync.wire = bf16 "
-                             "sums in fp32: use auto, peer or host");
+        return unsupported_reason_set(reason, -EINVAL, "reduce",
+                                      "NCCL would add bf16 numbers in bf16, and sync.wire = bf16 "
+                                      "sums in fp32: use auto, peer or host");
     if (towers->here.count > towers->device_count)
-        return refusal_write(refusal, -ENODEV, "reduce",
-                             "NCCL takes one tower a device, and there are more towers than "
-                             "devices: use auto, peer or host");
+        return unsupported_reason_set(reason, -ENODEV, "reduce",
+                                      "NCCL takes one tower a device, and there are more towers than "
+                                      "devices: use auto, peer or host");
     return 0;
 }
 

@@ -114,17 +114,20 @@ static bool are_connected(const struct reduce_towers *towers)
     return true;
 }
 
-static int peer_supports(const struct reduce_towers *towers, struct refusal *refusal)
+static int peer_supports(const struct reduce_towers *towers, struct unsupported_reason *reason)
 {
     if (strcmp(towers->devices->kind, "cuda") != 0)
-        return refusal_write(refusal, -EINVAL, "reduce", "peer is for CUDA devices, and this run computes on the CPU: "
-                             "use auto or host");
+        return unsupported_reason_set(reason, -EINVAL, "reduce",
+                                      "peer is for CUDA devices, and this run computes on the CPU: "
+                                      "use auto or host");
     if (towers->run > KERNEL_TOWERS_MAX)
-        return refusal_write(refusal, -EINVAL, "reduce", "peer sums over at most %u towers, and there are %u: use auto "
-                             "or host", KERNEL_TOWERS_MAX, towers->run);
+        return unsupported_reason_set(reason, -EINVAL, "reduce",
+                                      "peer sums over at most %u towers, and there are %u: use auto "
+                                      "or host",
+                                      KERNEL_TOWERS_MAX, towers->run);
     if (!are_connected(towers))
-        return refusal_write(refusal, -ENODEV, "reduce",
-                             "the devices cannot use each other's memory: use auto or host");
+        return unsupported_reason_set(reason, -ENODEV, "reduce",
+                                      "the devices cannot use each other's memory: use auto or host");
     return 0;
 }
 

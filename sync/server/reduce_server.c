@@ -232,9 +232,9 @@ static int server_reduce_join(struct reduce *base, uint32_t tower, const struct 
 }
 
 /* The rules say for whom there is a server. */
-static int server_reduce_supports(const struct reduce_towers *towers, struct refusal *refusal)
+static int server_reduce_supports(const struct reduce_towers *towers, struct unsupported_reason *reason)
 {
-    (void)towers, (void)refusal;
+    (void)towers, (void)reason;
     return 0;
 }
 

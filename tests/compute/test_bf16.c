@@ -306,11 +306,11 @@ TEST(values_take_half_the_memory)
 
 TEST(other_precisions_are_refused)
 {
-    struct refusal refusal;
+    struct unsupported_reason reason;
     for (enum precision precision = PRECISION_TF32; precision < PRECISION_COUNT; precision++) {
         const struct backend_spec spec = { .precision = precision };
         const bool has = precision == PRECISION_BF16 && nn_has_bf16();
-        assert_int_equal(backend_onednn_ops.supports(&spec, &refusal), has ? 0 : -ENODEV);
+        assert_int_equal(backend_onednn_ops.supports(&spec, &reason), has ? 0 : -ENODEV);
     }
 }
 

@@ -110,12 +110,12 @@ static void check_logits(const char *backend)
     struct backend_input input = network_input(net, STAND_BATCH, 4);
     for (enum precision precision = 0; precision < PRECISION_COUNT; precision++) {
         struct stand stand;
-        struct refusal refusal;
+        struct unsupported_reason reason;
         stand_open_device(&stand, backend);
         struct tower_spec spec = stand_spec(&stand, backend, net);
         spec.backend_spec.precision = precision;
         spec.evaluate_counts[1] = STAND_BATCH - 1;
-        if (spec.backend->supports(&spec.backend_spec, &refusal) == 0) {
+        if (spec.backend->supports(&spec.backend_spec, &reason) == 0) {
             stand_open_tower(&stand, &spec);
             check_sums(&stand, net, &input, STAND_BATCH);
             check_sums(&stand, net, &input, STAND_BATCH - 1);

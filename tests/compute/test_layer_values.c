@@ -56,12 +56,12 @@ static void assert_values(const float *values, const double *expected, size_t co
 static void check_transform(const char *backend)
 {
     static const uint8_t pixels[] = { 0, 100, 255, 51, 102, 204 };
-    static const float mean[] = { 1, 0.5f, 0 }, deviation[] = { 1, 2, 0.5f };
+    static const float mean[] = { 1, 0.5f, 0 }, std[] = { 1, 2, 0.5f };
     static const double expected[] = { -1, 51 / 127.5 - 1,                                /* channel 0 */
                                       (100 / 127.5 - 0.5) / 2, (102 / 127.5 - 0.5) / 2,
                                       255 / 127.5 / 0.5, 204 / 127.5 / 0.5 };
     struct net *const net = net_begin(3, 1, 2);
-    net_transform(net, 127.5f, mean, deviation);
+    net_transform(net, 127.5f, mean, std);
     float *const values = values_of(backend, net, pixels);
     assert_values(values, expected, 6);
     free(values);

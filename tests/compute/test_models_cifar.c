@@ -233,7 +233,7 @@ TEST(responses_are_normalised_over_9_channels)
 
 struct beginning { const char *model, *parameter; enum initializer_kind kind; double value; };
 
-/* Of a normal cut at two deviations what is left has 0.87962566 of the deviation. */
+/* Of a normal cut at two deviations what is left has 0.87962566 of the std. */
 #define SCALED(fan_in) (sqrt(1.0 / (fan_in)) / 0.87962566)
 
 TEST(parameters_begin_as_their_source_says)
@@ -285,7 +285,7 @@ TEST(parameters_begin_as_their_source_says)
 static double changed(const struct net *net, double pixel)
 {
     const uint32_t last = net->input.channels - 1;
-    return (pixel / net->transform.divisor - net->transform.mean[last]) / net->transform.deviation[last];
+    return (pixel / net->transform.divisor - net->transform.mean[last]) / net->transform.std[last];
 }
 
 TEST(pixels_come_as_their_source_has_them)

@@ -318,7 +318,7 @@ TEST(normalisations_have_the_decay_and_epsilon_of_their_place)
 
 struct beginning { const char *model, *parameter; enum initializer_kind kind; double value; };
 
-/* A truncated normal of this deviation before it is cut has the deviation 1 / sqrt(fan_in) afterwards. */
+/* A truncated normal of this std before it is cut has the std 1 / sqrt(fan_in) afterwards. */
 #define SCALED(fan_in) (1 / sqrt(fan_in) / 0.87962566103423978)
 
 TEST(parameters_begin_as_the_models_definitions_say)
@@ -362,7 +362,7 @@ TEST(parameters_begin_as_the_models_definitions_say)
 
 TEST(pixels_go_to_minus_1_to_1_and_those_of_torchvision_by_its_mean_and_deviation)
 {
-    static const float mean[] = { 0.485f, 0.456f, 0.406f }, deviation[] = { 0.229f, 0.224f, 0.225f };
+    static const float mean[] = { 0.485f, 0.456f, 0.406f }, std[] = { 0.229f, 0.224f, 0.225f };
     static const char *const models[] = { "imagenet_alexnet", "googlenet", "inception3", "lenet",
                                           "overfeat", "resnet50_v1", "resnet101_v1.5", "resnet152_v2",
                                           "vgg11" };
@@ -370,13 +370,13 @@ TEST(pixels_go_to_minus_1_to_1_and_those_of_torchvision_by_its_mean_and_deviatio
         struct net *const net = net_of(models[i]);
         assert_true(net->transform.divisor == 127.5f);
         for (uint32_t c = 0; c < 3; c++)
-            assert_true(net->transform.mean[c] == 1 && net->transform.deviation[c] == 1);
+            assert_true(net->transform.mean[c] == 1 && net->transform.std[c] == 1);
         net_close(net);
     }
     struct net *const net = net_of("torchvision_resnet34");
     assert_true(net->transform.divisor == 255);
     for (uint32_t c = 0; c < 3; c++)
-        assert_true(net->transform.mean[c] == mean[c] && net->transform.deviation[c] == deviation[c]);
+        assert_true(net->transform.mean[c] == mean[c] && net->transform.std[c] == std[c]);
     net_close(net);
 }
 

@@ -308,15 +308,15 @@ TEST(nothing_reads_an_auxiliary_loss_and_the_net_goes_on_behind_it)
 
 TEST(pixels_are_divided_by_255_unless_the_net_says_otherwise)
 {
-    const float mean[3] = { 0.5f, 0.25f, 0 }, deviation[3] = { 0.2f, 0.3f, 0.4f };
+    const float mean[3] = { 0.5f, 0.25f, 0 }, std[3] = { 0.2f, 0.3f, 0.4f };
     struct net *const net = net_make(3, 4, 4);
     assert_true(net->transform.divisor == 255 && net->transform.is_plain);
-    assert_int_equal(net_transform(net, 2, mean, deviation), 0);
+    assert_int_equal(net_transform(net, 2, mean, std), 0);
     assert_false(net->transform.is_plain);
     assert_memory_equal(net->transform.mean, mean, sizeof(mean));
-    assert_memory_equal(net->transform.deviation, deviation, sizeof(deviation));
-    assert_int_equal(net_transform(net, 2, NULL, deviation), 0);
-    assert_true(net->transform.mean[0] == 0 && net->transform.deviation[2] == 0.4f);
+    assert_memory_equal(net->transform.std, std, sizeof(std));
+    assert_int_equal(net_transform(net, 2, NULL, std), 0);
+    assert_true(net->transform.mean[0] == 0 && net->transform.std[2] == 0.4f);
     net_close(net);
 }
 

@@ -40,8 +40,8 @@ static void check_precisions(const char *backend, struct net *(*net_of)(uint32_t
     for (enum precision precision = PRECISION_TF32; precision < PRECISION_COUNT; precision++) {
         const struct backend_spec spec = { .precision = precision };
         struct network_distances distances = { 0, 0 };
-        struct refusal refusal;
-        if (backend_find(backend)->supports(&spec, &refusal) != 0)
+        struct unsupported_reason reason;
+        if (backend_find(backend)->supports(&spec, &reason) != 0)
             continue;
         for (uint32_t seed = 0; seed < net_count(); seed++)
             compare_with_reference(backend, net_of(4000 + seed, seed % 4 == 3 ? 0.5f : 0.0f), seed, precision,

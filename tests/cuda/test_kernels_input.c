@@ -9,7 +9,7 @@ static float input_of(const struct input_transform *transform, float pixel, size
 {
     if (transform->is_plain)
         return pixel / transform->divisor;
-    return (pixel / transform->divisor - transform->mean[channel]) / transform->deviation[channel];
+    return (pixel / transform->divisor - transform->mean[channel]) / transform->std[channel];
 }
 
 /* Boxes and shares that are exact in fp32, or NULL. Some samples are left alone, by their share or by a label that
@@ -110,7 +110,7 @@ TEST(input_takes_a_mean_and_a_deviation_per_channel)
     struct input_transform transform = { .divisor = 127.5f };
     for (uint32_t c = 0; c < NET_CHANNELS_MAX; c++) {
         transform.mean[c] = 0.4f + 0.01f * (float)c;
-        transform.deviation[c] = 0.2f + 0.03f * (float)c;
+        transform.std[c] = 0.2f + 0.03f * (float)c;
     }
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(image_shapes); i++)

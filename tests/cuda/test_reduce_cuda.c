@@ -219,58 +219,58 @@ TEST(peer_finds_links_that_change_numbers)
 
 /* What a reduction says when it is asked before the run. */
 static const struct reduce_ops *ask(const char *name, uint32_t towers, uint32_t devices, int *rc_out,
-                                    struct refusal *refusal)
+                                    struct unsupported_reason *reason)
 {
     static const uint32_t index[] = { 0, 1, 2 };
     const struct reduce_towers question = { .run = towers, .here = { 0, towers }, .devices = &device_cuda_ops,
                                             .index = index, .device_count = devices };
     const struct reduce_ops *chosen = NULL;
-    *rc_out = reduce_choose(name, &question, &chosen, refusal);
+    *rc_out = reduce_choose(name, &question, &chosen, reason);
     return chosen;
 }
 
 TEST(the_best_reduction_that_can_do_it_is_chosen)
 {
-    struct refusal refusal;
+    struct unsupported_reason reason;
     int rc;
-    assert_ptr_equal(ask(NULL, 3, 3, &rc, &refusal), &reduce_nccl_ops);
-    assert_ptr_equal(ask(NULL, 4, 3, &rc, &refusal), &reduce_peer_ops);
-    assert_ptr_equal(ask(NULL, KERNEL_TOWERS_MAX + 1, 3, &rc, &refusal), &reduce_host_ops);
-    assert_ptr_equal(ask("host", 3, 3, &rc, &refusal), &reduce_host_ops);
+    assert_ptr_equal(ask(NULL, 3, 3, &rc, &reason), &reduce_nccl_ops);
+    assert_ptr_equal(ask(NULL, 4, 3, &rc, &reason), &reduce_peer_ops);
+    assert_ptr_equal(ask(NULL, KERNEL_TOWERS_MAX + 1, 3, &rc, &reason), &reduce_host_ops);
+    assert_ptr_equal(ask("host", 3, 3, &rc, &reason), &reduce_host_ops);
     sim_set_peer_access(false);
-    assert_ptr_equal(ask(NULL, 4, 3, &rc, &refusal), &reduce_host_ops);
-    assert_ptr_equal(ask(NULL, 4, 1, &rc, &refusal), &reduce_peer_ops);
+    assert_ptr_equal(ask(NULL, 4, 3, &rc, &reason), &reduce_host_ops);
+    assert_ptr_equal(ask(NULL, 4, 1, &rc, &reason), &reduce_peer_ops);
     sim_set_peer_access(true);
 }
 
 TEST(a_reduction_that_cannot_do_it_says_why)
 {
-    struct refusal refusal;
+    struct unsupported_reason reason;
     int rc;
-    assert_null(ask("nccl", 4, 3, &rc, &refusal));
+    assert_null(ask("nccl", 4, 3, &rc, &reason));
     assert_int_equal(rc, -ENODEV);
-    assert_non_null(strstr(refusal.why, "NCCL takes one tower a device"));
-    assert_null(ask("peer", KERNEL_TOWERS_MAX + 1, 3, &rc, &refusal));
+    assert_non_null(strstr(reason.why, "NCCL takes one tower a device"));
+    assert_null(ask("peer", KERNEL_TOWERS_MAX + 1, 3, &rc, &reason));
     assert_int_equal(rc, -EINVAL);
-    assert_non_null(strstr(refusal.why, "at most 64 towers"));
+    assert_non_null(strstr(reason.why, "at most 64 towers"));
     sim_set_peer_access(false);
-    assert_null(ask("peer", 4, 3, &rc, &refusal));
+    assert_null(ask("peer", 4, 3, &rc, &reason));
     assert_int_equal(rc, -ENODEV);
-    assert_non_null(strstr(refusal.why, "cannot use each other's memory"));
+    assert_non_null(strstr(reason.why, "cannot use each other's memory"));
     sim_set_peer_access(true);
 }
 
 TEST(several_devices_are_refused_where_launches_block)
 {
-    struct refusal refusal;
+    struct unsupported_reason reason;
     setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
-    assert_int_equal(device_cuda_ops.supports(1, &refusal), 0);
-    assert_int_equal(device_cuda_ops.supports(2, &refusal), -ENODEV);
-    assert_string_equal(refusal.what, "CUDA_LAUNCH_BLOCKING");
+    assert_int_equal(device_cuda_ops.supports(1, &reason), 0);
+    assert_int_equal(device_cuda_ops.supports(2, &reason), -ENODEV);
+    assert_string_equal(reason.what, "CUDA_LAUNCH_BLOCKING");
     setenv("CUDA_LAUNCH_BLOCKING", "0", 1);
-    assert_int_equal(device_cuda_ops.supports(2, &refusal), 0);
+    assert_int_equal(device_cuda_ops.supports(2, &reason), 0);
     unsetenv("CUDA_LAUNCH_BLOCKING");
-    assert_int_equal(device_cuda_ops.supports(2, &refusal), 0);
+    assert_int_equal(device_cuda_ops.supports(2, &reason), 0);
 }
 
 /* Towers that are missing. */

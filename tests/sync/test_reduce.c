@@ -207,15 +207,15 @@ static void towers_of_other_processes_are_refused(void **state)
     struct reduce_towers towers = { .run = 2, .here = { 0, 2 }, .devices = &device_host_ops, .index = index,
                                     .device_count = 2 };
     const struct reduce_ops *chosen = NULL;
-    struct refusal refusal;
-    assert_int_equal(reduce_choose(NULL, &towers, &chosen, &refusal), 0);
+    struct unsupported_reason reason;
+    assert_int_equal(reduce_choose(NULL, &towers, &chosen, &reason), 0);
     assert_ptr_equal(chosen, &reduce_host_ops);
     towers.run = 5;
     towers.here.first = 2;
     chosen = NULL;
-    assert_int_equal(reduce_choose("host", &towers, &chosen, &refusal), -EINVAL);
-    assert_non_null(strstr(refusal.why, "3 of the 5 towers are in other processes"));
-    assert_string_equal(refusal.what, "reduce");
+    assert_int_equal(reduce_choose("host", &towers, &chosen, &reason), -EINVAL);
+    assert_non_null(strstr(reason.why, "3 of the 5 towers are in other processes"));
+    assert_string_equal(reason.what, "reduce");
     assert_null(chosen);
 }
 

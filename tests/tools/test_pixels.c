@@ -109,7 +109,7 @@ TEST_WITH(one_number_is_for_all_channels, setup, teardown)
     assert_true(pixels_transform(settings, &transform));
     assert_false(transform.is_plain);
     for (uint32_t c = 0; c < NET_CHANNELS_MAX; c++)
-        assert_true(transform.mean[c] == 0 && transform.deviation[c] == 0.25f);
+        assert_true(transform.mean[c] == 0 && transform.std[c] == 0.25f);
     const struct pixels_text text = describe(settings, "resnet20_v1");
     assert_input(&text, "255", "0", "0.25");
 }

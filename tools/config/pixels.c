@@ -79,7 +79,7 @@ bool pixels_transform(const struct settings *settings, struct input_transform *t
         .divisor = (float)(model->divisor == 0 ? DIVISOR_DEFAULT : model->divisor), .is_plain = is_plain };
     for (uint32_t c = 0; c < NET_CHANNELS_MAX; c++) {
         transform_out->mean[c] = number_of(&model->mean, c, 0);
-        transform_out->deviation[c] = number_of(&model->deviation, c, 1);
+        transform_out->std[c] = number_of(&model->deviation, c, 1);
     }
     return true;
 }
@@ -130,7 +130,7 @@ void pixels_describe(const struct settings *settings, const struct net *net, str
     const uint32_t told = net->input.channels <= NET_CHANNELS_MAX ? net->input.channels : 1;
     decimal_write_float(transform->divisor, text_out->divisor, sizeof(text_out->divisor));
     format_channels(transform->mean, told, text_out->mean, sizeof(text_out->mean));
-    format_channels(transform->deviation, told, text_out->deviation, sizeof(text_out->deviation));
+    format_channels(transform->std, told, text_out->deviation, sizeof(text_out->deviation));
     for (enum pass pass = 0; pass < PASS_COUNT; pass++)
         augment_describe(&augment, pass, text_out->images[pass], sizeof(text_out->images[pass]));
     for (size_t i = 0; i < PIXELS_SETTINGS; i++) {

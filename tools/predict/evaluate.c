@@ -174,9 +174,9 @@ static int compute(struct evaluation *evaluation)
 /* ---- the report ---- */
 
 /* As the file says, which may say anything. */
-static uint64_t steps_of(const struct first_weights *weights)
+static uint64_t steps_of(const struct initial_weights *weights)
 {
-    const char *const text = first_weights_text(weights, WEIGHTS_STEPS);
+    const char *const text = initial_weights_text(weights, WEIGHTS_STEPS);
     const size_t digits = text != NULL ? strspn(text, "0123456789") : 0;
     return digits > 0 && digits < 19 && text[digits] == '\0' ? strtoull(text, NULL, 10) : UINT64_MAX;
 }

@@ -170,7 +170,7 @@ static int start_feeder(struct inference *inference)
 
 static int write_weights(const struct inference *inference)
 {
-    const int rc = first_weights_write(inference->parts.weights, inference->tower);
+    const int rc = initial_weights_write(inference->parts.weights, inference->tower);
     return rc == 0 ? 0 : rc == -EREMOTEIO ? EXIT_CODE_DEVICE : (int)exit_code_of(rc, EXIT_CODE_DATA);
 }
 

@@ -7,7 +7,7 @@
 #include "stage/ring.h"
 #include "stage/stop.h"
 #include "tools/config/settings.h"
-#include "tools/results/first_weights.h"
+#include "tools/results/initial_weights.h"
 #include "tools/run/run_plan.h"
 
 struct inference;
@@ -16,7 +16,7 @@ struct inference_parts {                /* all lent until inference_close */
     const struct settings *settings;    /* of one tower */
     struct run_plan *plan;              /* evaluates only; inference_open adds the tower to its memory */
     const struct net *net;
-    const struct first_weights *weights;
+    const struct initial_weights *weights;
     struct stop *stop;
 };
 

@@ -41,7 +41,7 @@ static int read_file(struct class_names *listed, const char *path)
 static int find_list(struct known_names *names, const struct trained *trained, const struct dataset *dataset)
 {
     const char *const path = trained->settings->data.class_names;
-    const char *const text = first_weights_text(trained->weights, WEIGHTS_CLASS_NAMES);
+    const char *const text = initial_weights_text(trained->weights, WEIGHTS_CLASS_NAMES);
     if (dataset != NULL && dataset->class_names.count > 0)
         return 0;
     if (*path != '\0')
@@ -65,7 +65,7 @@ static struct named_classes named(const struct known_names *names, const struct 
  * -ENOMEM. */
 static int check_weights(const struct known_names *names, const struct trained *trained, const struct dataset *dataset)
 {
-    const char *const text = first_weights_text(trained->weights, WEIGHTS_CLASS_NAMES);
+    const char *const text = initial_weights_text(trained->weights, WEIGHTS_CLASS_NAMES);
     const uint32_t classes = trained->net->classes;
     const struct named_classes data = named(names, dataset);
     struct class_names outputs = { .count = 0 };

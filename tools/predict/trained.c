@@ -87,12 +87,12 @@ int trained_open(struct trained *trained, struct settings *settings, const char 
     if (stop_open(&trained->stop) != 0 || settings_open_net(settings, &trained->net) != 0)
         return out_of_memory("the model");
     problems_init(&problems);
-    const int rc = first_weights_open(&trained->weights, weights_path, trained->net, NULL, &problems);
+    const int rc = initial_weights_open(&trained->weights, weights_path, trained->net, NULL, &problems);
     const int code = rc == 0 ? 0 : refuse(&problems, rc == -EINVAL ? EXIT_CODE_USAGE
                                                                    : (int)exit_code_of(rc, EXIT_CODE_DATA));
     problems_release(&problems);
     if (code == 0)
-        first_weights_tell_prefix(trained->weights);
+        initial_weights_tell_prefix(trained->weights);
     return code;
 }
 
@@ -148,7 +148,7 @@ int trained_plan(struct trained *trained, const struct dataset *dataset, uint64_
 void trained_close(struct trained *trained)
 {
     inference_close(trained->inference);
-    first_weights_close(trained->weights);
+    initial_weights_close(trained->weights);
     net_close(trained->net);
     stop_close(trained->stop);
     *trained = (struct trained){ .settings = NULL };

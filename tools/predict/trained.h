@@ -11,7 +11,7 @@ struct trained {
     struct settings *settings;          /* lent; changed to one tower that only evaluates */
     const char *weights_path;           /* lent */
     struct net *net;
-    struct first_weights *weights;
+    struct initial_weights *weights;
     struct run_plan plan;
     struct stop *stop;
     struct inference *inference;

@@ -29,12 +29,12 @@ const char *precision_name(enum precision precision)
 }
 
 /* `more` is said behind the reason, when it is not "". */
-static int report_refusal(struct problems *problems, const char *section, const struct refusal *refusal,
+static int report_refusal(struct problems *problems, const char *section, const struct unsupported_reason *reason,
                           const char *more, int rc)
 {
     char place[64];
-    snprintf(place, sizeof(place), "[%s] %s", section, refusal->what);
-    problems_add(problems, place, "%s%s%s", refusal->why, *more != '\0' ? "; " : "", more);
+    snprintf(place, sizeof(place), "[%s] %s", section, reason->what);
+    problems_add(problems, place, "%s%s%s", reason->why, *more != '\0' ? "; " : "", more);
     return rc;
 }
 
@@ -175,20 +175,20 @@ static int check_backend(const struct device_plan *plan, const struct settings *
 {
     const struct backend_spec wishes = { .layout = settings->devices.layout, .precision = settings->devices.precision,
                                          .convolution = settings->devices.convolution };
-    struct refusal refusal;
-    const int rc = plan->backend->supports(&wishes, &refusal);
+    struct unsupported_reason reason;
+    const int rc = plan->backend->supports(&wishes, &reason);
     if (rc == 0)
         return 0;
-    return report_refusal(problems, "devices", &refusal, plan->note,
+    return report_refusal(problems, "devices", &reason, plan->note,
                           settings->devices.kind == DEVICE_CHOICE_AUTO ? rc : -EINVAL);
 }
 
 static int check_devices(const struct device_plan *plan, struct problems *problems)
 {
-    struct refusal refusal;
-    const int rc = plan->ops->supports(plan->count, &refusal);
+    struct unsupported_reason reason;
+    const int rc = plan->ops->supports(plan->count, &reason);
     if (rc != 0)
-        problems_add(problems, refusal.what, "%s", refusal.why);
+        problems_add(problems, reason.what, "%s", reason.why);
     return rc;
 }
 
@@ -211,13 +211,13 @@ static int choose_reduction(struct device_plan *plan, const struct settings *set
         .has_owners = settings_sync(settings, true)->has_owners,
         .has_bf16_grads = settings_use_bf16_grads(settings),
     };
-    struct refusal refusal;
+    struct unsupported_reason reason;
     plan->mode = settings_sync(settings, plan->backend->computes);
     plan->reduce = plan->mode->serves != SERVES_NOBODY ? &reduce_server_ops : &reduce_none_ops;
     if (!has_to_sum(settings) || !plan->backend->computes)
         return 0;
-    const int rc = reduce_choose(reduce_names[settings->sync.reduce], &towers, &plan->reduce, &refusal);
-    return rc == 0 ? 0 : report_refusal(problems, "sync", &refusal, "", rc);
+    const int rc = reduce_choose(reduce_names[settings->sync.reduce], &towers, &plan->reduce, &reason);
+    return rc == 0 ? 0 : report_refusal(problems, "sync", &reason, "", rc);
 }
 
 /* ---- all together ---- */

@@ -44,7 +44,7 @@ struct run {
     enum run_kind kind;
     uint64_t process_start_ns;
     struct net *net;
-    struct first_weights *first_weights;        /* NULL: the model's own */
+    struct initial_weights *initial_weights;    /* NULL: the model's own */
     struct dataset *datasets[PASS_COUNT];
     struct run_plan plan;
     struct run_state state;
@@ -98,9 +98,9 @@ static void compare_classes(const struct run *run)
     char data[300], weights[300];
     const struct model_settings *const model = &run->settings->model;
     const struct dataset *const dataset = run->datasets[PASS_TRAIN];
-    if (run->first_weights == NULL || dataset == NULL || *model->skip != '\0')
+    if (run->initial_weights == NULL || dataset == NULL || *model->skip != '\0')
         return;
-    if (dataset_names_differ(dataset, first_weights_text(run->first_weights, WEIGHTS_CLASS_NAMES), data, weights,
+    if (dataset_names_differ(dataset, initial_weights_text(run->initial_weights, WEIGHTS_CLASS_NAMES), data, weights,
                              sizeof(data)) == 1)
         log_message(LOG_RUN, "%s was trained on other classes: %s; those of the data are %s: outputs begin as those of "
                     "other classes (model.skip leaves the last layer out)", model->weights, weights, data);
@@ -133,7 +133,7 @@ static int prepare(struct run *run)
     learning_rate_halve(&run->plan.learning_rate, run->state.course.rollbacks);
     /* A run that goes on has its own: the file need not be there any more. */
     if (code == 0 && run->state.reader == NULL && !run->state.is_over)
-        code = run_weights_open(&run->first_weights, run->settings, run->net);
+        code = run_weights_open(&run->initial_weights, run->settings, run->net);
     if (code == 0)
         compare_classes(run);
     problems_release(&problems);
@@ -148,8 +148,8 @@ static void print_start(const struct run *run, FILE *out)
     about_settings(run->settings, out);
     about_print(&run->plan.devices, run->settings->input.source != INPUT_SYNTHETIC, out);
     run_plan_print(&run->plan, run->settings, run->net, datasets_of(run), out);
-    if (run->first_weights != NULL)
-        first_weights_print(run->first_weights, out);
+    if (run->initial_weights != NULL)
+        initial_weights_print(run->initial_weights, out);
     run_state_print(&run->state, &run->plan, out);
 }
 
@@ -370,7 +370,8 @@ static int start_pipeline(struct run *run)
     signals_give(pipeline_request_stop, run->pipeline);
     if (pipeline_allocate(run->pipeline) != 0)
         return stop_code(run->stop);
-    const int code = run->first_weights != NULL ? run_weights_write(run->first_weights, run->pipeline, &run->plan) : 0;
+    const int code =
+        run->initial_weights != NULL ? run_weights_write(run->initial_weights, run->pipeline, &run->plan) : 0;
     return code == 0 ? run_state_restore(&run->state, &run->plan, run->pipeline, run->account) : code;
 }
 
@@ -460,8 +461,8 @@ static int check(struct run *run)
         code = signals_exit_code();
     if (code == 0)
         code = open_results(run);
-    if (code == 0 && run->first_weights != NULL)
-        code = run_weights_check(run->first_weights);
+    if (code == 0 && run->initial_weights != NULL)
+        code = run_weights_check(run->initial_weights);
     if (code != 0)
         return code;
     print_start(run, stdout);
@@ -486,7 +487,7 @@ static void release(struct run *run)
     results_close(&run->results);
     for (int pass = 0; pass < PASS_COUNT; pass++)
         dataset_close(run->datasets[pass]);
-    first_weights_close(run->first_weights);
+    initial_weights_close(run->initial_weights);
     net_close(run->net);
     stop_close(run->stop);
 }

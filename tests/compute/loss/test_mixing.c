@@ -14,11 +14,11 @@ enum { HEIGHT = 9, WIDTH = 7, CLASSES = 4 };
 
 static struct net *open_net(uint32_t channels, bool plain)
 {
-    static const float mean[] = { 0.1f, 0.2f, 0.3f, 0.4f, 0.5f }, deviation[] = { 0.5f, 0.6f, 0.7f, 0.8f, 0.9f };
+    static const float mean[] = { 0.1f, 0.2f, 0.3f, 0.4f, 0.5f }, std[] = { 0.5f, 0.6f, 0.7f, 0.8f, 0.9f };
     struct net *net;
     assert_int_equal(net_open(&net, "mixed", (struct shape){ channels, HEIGHT, WIDTH }, CLASSES), 0);
     if (!plain)
-        assert_int_equal(net_transform(net, 127.5f, mean, deviation), 0);
+        assert_int_equal(net_transform(net, 127.5f, mean, std), 0);
     net_conv2d(net, "conv", NET_INPUT, 9, window_square(3, 1, PADDING_SAME), false);
     net_batch_norm(net, "norm", 0, (struct batch_norm){ 0.9, 1e-3f, true });
     net_relu(net, "relu", 1);

@@ -73,8 +73,8 @@ static void check_in_bf16(const struct net *net, enum layout layout, uint32_t se
 static bool has_bf16(void)
 {
     const struct backend_spec spec = { .precision = PRECISION_BF16 };
-    struct refusal refusal;
-    return backend_find("onednn")->supports(&spec, &refusal) == 0;
+    struct unsupported_reason reason;
+    return backend_find("onednn")->supports(&spec, &reason) == 0;
 }
 
 static const struct { uint32_t height, width; } sizes[] = { { 1, 1 }, { 8, 1 }, { 1, 7 }, { 5, 2 }, { 6, 6 } };

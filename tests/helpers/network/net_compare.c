@@ -10,7 +10,7 @@ struct field { const char *name; size_t offset, bytes; };
 
 static const struct field net_fields[] = {
     FIELD(struct net, input), FIELD(struct net, transform.divisor), FIELD(struct net, transform.is_plain),
-    FIELD(struct net, transform.mean), FIELD(struct net, transform.deviation), FIELD(struct net, classes),
+    FIELD(struct net, transform.mean), FIELD(struct net, transform.std), FIELD(struct net, classes),
     FIELD(struct net, layer_count), FIELD(struct net, parameter_count), FIELD(struct net, trainable_count),
     FIELD(struct net, statistic_count), FIELD(struct net, macs),
 };

@@ -1,5 +1,5 @@
 /* Weights to begin with. What the file holds is compared by names and shapes before anything is started. */
-#include "tools/results/first_weights.h"
+#include "tools/results/initial_weights.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@
 /* How many names there are, and the first of them. */
 struct names { uint32_t count; char list[LIST_BYTES]; };
 
-struct first_weights {
+struct initial_weights {
     const struct net *net;
     const char *path, *skip;
     struct tensor_file file;
@@ -86,7 +86,7 @@ static void add_shape(struct names *names, const struct safetensors_tensor *tens
 }
 
 /* What a saved state holds besides weights and statistics (tools/checkpoint/layout.h). */
-static bool is_of_a_state(const struct first_weights *weights, const char *name)
+static bool is_of_a_state(const struct initial_weights *weights, const char *name)
 {
     static const char *const fronts[] = { "optim.", "raw.", "tower.", "carried" };
     if (safetensors_index_text(&weights->file.index, "pipetrain.checkpoint") == NULL)
@@ -150,7 +150,7 @@ static bool has_prefix(const struct net *net, const char *prefix, size_t bytes)
 }
 
 /* Is a name behind the prefix one of the network's? */
-static bool leads_to_names(const struct first_weights *weights, size_t prefix_bytes)
+static bool leads_to_names(const struct initial_weights *weights, size_t prefix_bytes)
 {
     const struct net *const net = weights->net;
     for (size_t i = 0; i < weights->file.index.count; i++) {
@@ -177,7 +177,7 @@ static size_t wrappers_of(const char *name)
 
 /* Leave out what all names begin with and the network's do not, where there are names of the network behind it; and in
  * any case what PyTorch's DataParallel ("module.") and torch.compile ("_orig_mod.") put before names. */
-static void strip_prefix(struct first_weights *weights)
+static void strip_prefix(struct initial_weights *weights)
 {
     struct safetensors_index *const index = &weights->file.index;
     const char *first;
@@ -201,7 +201,7 @@ static void strip_prefix(struct first_weights *weights)
 }
 
 /* "all 8 names begin with 'module.' (PyTorch's DataParallel)". */
-static void describe_prefix(const struct first_weights *weights, char *text, size_t text_size)
+static void describe_prefix(const struct initial_weights *weights, char *text, size_t text_size)
 {
     char prefix[sizeof(weights->prefix)];
     const bool is_parallel = strstr(weights->prefix, "module.") != NULL;
@@ -214,7 +214,7 @@ static void describe_prefix(const struct first_weights *weights, char *text, siz
 }
 
 /* A tensor of the file, and what it is to the network. */
-static void look_at(struct first_weights *weights, const struct safetensors_tensor *tensor, struct names *unknown)
+static void look_at(struct initial_weights *weights, const struct safetensors_tensor *tensor, struct names *unknown)
 {
     const uint32_t parameter = parameter_of(weights->net, tensor->name);
     const bool is_skipped = patterns_match(weights->skip, tensor->name);
@@ -228,7 +228,7 @@ static void look_at(struct first_weights *weights, const struct safetensors_tens
         add_name(is_skipped ? &weights->aside : unknown, tensor->name);
 }
 
-static void compare(struct first_weights *weights, struct names differences[DIFFERENCE_COUNT])
+static void compare(struct initial_weights *weights, struct names differences[DIFFERENCE_COUNT])
 {
     const struct net *const net = weights->net;
     for (size_t i = 0; i < weights->file.index.count; i++)
@@ -244,7 +244,7 @@ static void compare(struct first_weights *weights, struct names differences[DIFF
     }
 }
 
-static void tell_models(const struct first_weights *weights, struct problems *problems)
+static void tell_models(const struct initial_weights *weights, struct problems *problems)
 {
     char models[TENSOR_MATCH_SIZE];
     const size_t count = weights->file.index.count - weights->batch_counts - weights->of_state;
@@ -253,7 +253,7 @@ static void tell_models(const struct first_weights *weights, struct problems *pr
         problems_add(problems, weights->path, "its tensors are those of %s", models);
 }
 
-static int tell(const struct first_weights *weights, const struct names differences[DIFFERENCE_COUNT], bool may_skip,
+static int tell(const struct initial_weights *weights, const struct names differences[DIFFERENCE_COUNT], bool may_skip,
                 struct problems *problems)
 {
     char prefix[256];
@@ -279,7 +279,7 @@ static int tell(const struct first_weights *weights, const struct names differen
 
 /* ---- patterns ---- */
 
-static bool is_matched(const struct first_weights *weights, const char *pattern)
+static bool is_matched(const struct initial_weights *weights, const char *pattern)
 {
     for (uint32_t i = 0; i < weights->net->parameter_count; i++)
         if (pattern_matches(pattern, weights->net->parameters[i].name))
@@ -290,7 +290,7 @@ static bool is_matched(const struct first_weights *weights, const char *pattern)
     return false;
 }
 
-static int check_skip(const struct first_weights *weights, struct problems *problems)
+static int check_skip(const struct initial_weights *weights, struct problems *problems)
 {
     char pattern[PATTERN_BYTES], hint[TENSOR_HINT_SIZE];
     const char *at = weights->skip;
@@ -305,7 +305,7 @@ static int check_skip(const struct first_weights *weights, struct problems *prob
     return rc;
 }
 
-static int check_taken(const struct first_weights *weights, struct problems *problems)
+static int check_taken(const struct initial_weights *weights, struct problems *problems)
 {
     if (weights->skipped.count < weights->net->parameter_count)
         return 0;
@@ -313,7 +313,7 @@ static int check_taken(const struct first_weights *weights, struct problems *pro
     return -EINVAL;
 }
 
-static int check(struct first_weights *weights, bool may_skip, struct problems *problems)
+static int check(struct initial_weights *weights, bool may_skip, struct problems *problems)
 {
     struct names differences[DIFFERENCE_COUNT] = { [DIFFERENCE_MISSING] = { .count = 0 } };
     compare(weights, differences);
@@ -323,9 +323,9 @@ static int check(struct first_weights *weights, bool may_skip, struct problems *
 }
 
 /* Weights that were named, whatever they are, are taken. */
-static void tell_learned(const struct first_weights *weights)
+static void tell_learned(const struct initial_weights *weights)
 {
-    const char *const learned = first_weights_text(weights, WEIGHTS_LEARNED);
+    const char *const learned = initial_weights_text(weights, WEIGHTS_LEARNED);
     char shown[256];
     if (learned == NULL)
         return;
@@ -335,16 +335,16 @@ static void tell_learned(const struct first_weights *weights)
 
 /* ---- the contract ---- */
 
-int first_weights_open(struct first_weights **weights_out, const char *path, const struct net *net, const char *skip,
-                       struct problems *problems)
+int initial_weights_open(struct initial_weights **weights_out, const char *path, const struct net *net,
+                         const char *skip, struct problems *problems)
 {
     char problem[256] = "";
-    struct first_weights *const weights = calloc(1, sizeof(*weights));
+    struct initial_weights *const weights = calloc(1, sizeof(*weights));
     if (weights == NULL) {
         problems_add(problems, "pipetrain", "%s: %s", path, strerror(ENOMEM));
         return -ENOMEM;
     }
-    *weights = (struct first_weights){ .net = net, .path = path, .skip = skip != NULL ? skip : "",
+    *weights = (struct initial_weights){ .net = net, .path = path, .skip = skip != NULL ? skip : "",
                                        .file = { .fd = -1 } };
     int rc = tensor_file_open(&weights->file, AT_FDCWD, path, problem, sizeof(problem));
     if (rc != 0)
@@ -358,11 +358,11 @@ int first_weights_open(struct first_weights **weights_out, const char *path, con
     if (rc == 0)
         *weights_out = weights;
     else
-        first_weights_close(weights);
+        initial_weights_close(weights);
     return rc;
 }
 
-const char *first_weights_text(const struct first_weights *weights, const char *key)
+const char *initial_weights_text(const struct initial_weights *weights, const char *key)
 {
     return safetensors_index_text(&weights->file.index, key);
 }
@@ -370,7 +370,7 @@ const char *first_weights_text(const struct first_weights *weights, const char *
 /* Room for the largest tensor, as it lies in the file and as floats. */
 struct room { void *read; float *numbers; };
 
-static int open_room(const struct first_weights *weights, struct room *room)
+static int open_room(const struct initial_weights *weights, struct room *room)
 {
     size_t bytes = 1, count = 1;
     for (uint32_t i = 0; i < weights->net->parameter_count; i++) {
@@ -400,7 +400,7 @@ static bool is_as_written(const struct tensor_file *file, const struct safetenso
     return written == NULL || strcmp(written, found) == 0;
 }
 
-static int read_parameter(const struct first_weights *weights, uint32_t parameter, const struct room *room)
+static int read_parameter(const struct initial_weights *weights, uint32_t parameter, const struct room *room)
 {
     const struct safetensors_tensor *const tensor = weights->tensors[parameter];
     const size_t count = weights->net->parameters[parameter].count;
@@ -413,7 +413,7 @@ static int read_parameter(const struct first_weights *weights, uint32_t paramete
     return is_as_written(&weights->file, tensor, room->read) ? 0 : -EILSEQ;
 }
 
-static int write_parameter(const struct first_weights *weights, struct tower *tower, uint32_t parameter,
+static int write_parameter(const struct initial_weights *weights, struct tower *tower, uint32_t parameter,
                            const struct room *room)
 {
     int rc = read_parameter(weights, parameter, room);
@@ -424,7 +424,7 @@ static int write_parameter(const struct first_weights *weights, struct tower *to
 }
 
 /* Into the tower; NULL: they are only read. */
-static int take_all(const struct first_weights *weights, struct tower *tower)
+static int take_all(const struct initial_weights *weights, struct tower *tower)
 {
     const struct net *const net = weights->net;
     const char *broken = "its weights";
@@ -443,17 +443,17 @@ static int take_all(const struct first_weights *weights, struct tower *tower)
     return rc;
 }
 
-int first_weights_check(const struct first_weights *weights)
+int initial_weights_check(const struct initial_weights *weights)
 {
     return take_all(weights, NULL);
 }
 
-int first_weights_write(const struct first_weights *weights, struct tower *tower)
+int initial_weights_write(const struct initial_weights *weights, struct tower *tower)
 {
     return take_all(weights, tower);
 }
 
-void first_weights_print(const struct first_weights *weights, FILE *out)
+void initial_weights_print(const struct initial_weights *weights, FILE *out)
 {
     const uint32_t all = weights->net->parameter_count, taken = all - weights->skipped.count;
     char prefix[256];
@@ -476,7 +476,7 @@ void first_weights_print(const struct first_weights *weights, FILE *out)
                       weights->of_state);
 }
 
-void first_weights_tell_prefix(const struct first_weights *weights)
+void initial_weights_tell_prefix(const struct initial_weights *weights)
 {
     char prefix[256];
     if (weights->prefix[0] == '\0')
@@ -485,7 +485,7 @@ void first_weights_tell_prefix(const struct first_weights *weights)
     log_message(LOG_RUN, "%s: %s, which was left out", weights->path, prefix);
 }
 
-void first_weights_close(struct first_weights *weights)
+void initial_weights_close(struct initial_weights *weights)
 {
     if (weights == NULL)
         return;

@@ -8,7 +8,7 @@
 #include "compute/model.h"
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/test.h"
-#include "tools/results/first_weights.h"
+#include "tools/results/initial_weights.h"
 
 /* A safetensors file of zeros: the net's tensors with `prefix` before their names, and one more, an I64, where `more`
  * names it. */
@@ -56,12 +56,12 @@ static struct net *open_net(const char *name)
     return net;
 }
 
-/* What first_weights_print says. */
-static void told_of(const struct first_weights *weights, char *text, size_t text_size)
+/* What initial_weights_print says. */
+static void told_of(const struct initial_weights *weights, char *text, size_t text_size)
 {
     FILE *const out = fmemopen(text, text_size, "w");
     assert_non_null(out);
-    first_weights_print(weights, out);
+    initial_weights_print(weights, out);
     fclose(out);
     /* Lines are broken at blanks: as one line. */
     char *to = text;
@@ -86,17 +86,17 @@ TEST_WITH(what_all_names_begin_with_is_left_out_and_told, fixture_folder_make, f
     };
     struct net *const net = open_net("mnist_cnn");
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        struct first_weights *weights = NULL;
+        struct initial_weights *weights = NULL;
         struct problems problems;
         char text[1024] = "";
         problems_init(&problems);
         const char *const path = write_file(net, cases[i].prefix, cases[i].more);
-        assert_int_equal(first_weights_open(&weights, path, net, NULL, &problems), 0);
+        assert_int_equal(initial_weights_open(&weights, path, net, NULL, &problems), 0);
         told_of(weights, text, sizeof(text));
         if (strstr(text, cases[i].told) == NULL || strstr(text, "8 of 8 tensors") == NULL)
             fail_msg("'%s': %s", cases[i].prefix, text);
-        assert_int_equal(first_weights_check(weights), 0);
-        first_weights_close(weights);
+        assert_int_equal(initial_weights_check(weights), 0);
+        initial_weights_close(weights);
         problems_release(&problems);
     }
     net_close(net);
@@ -105,14 +105,14 @@ TEST_WITH(what_all_names_begin_with_is_left_out_and_told, fixture_folder_make, f
 TEST_WITH(names_that_are_the_networks_say_nothing_of_it, fixture_folder_make, fixture_folder_remove)
 {
     struct net *const net = open_net("mnist_cnn");
-    struct first_weights *weights = NULL;
+    struct initial_weights *weights = NULL;
     struct problems problems;
     char text[1024] = "";
     problems_init(&problems);
-    assert_int_equal(first_weights_open(&weights, write_file(net, "", NULL), net, NULL, &problems), 0);
+    assert_int_equal(initial_weights_open(&weights, write_file(net, "", NULL), net, NULL, &problems), 0);
     told_of(weights, text, sizeof(text));
     assert_null(strstr(text, "begin with"));
-    first_weights_close(weights);
+    initial_weights_close(weights);
     problems_release(&problems);
     net_close(net);
 }
@@ -121,11 +121,11 @@ TEST_WITH(names_that_are_the_networks_say_nothing_of_it, fixture_folder_make, fi
 TEST_WITH(another_networks_weights_are_known_behind_it, fixture_folder_make, fixture_folder_remove)
 {
     struct net *const theirs = open_net("mnist_cnn"), *const ours = open_net("resnet20_v1");
-    struct first_weights *weights = NULL;
+    struct initial_weights *weights = NULL;
     struct problems problems;
     char all[4096] = "";
     problems_init(&problems);
-    assert_int_equal(first_weights_open(&weights, write_file(theirs, "module.", NULL), ours, "", &problems), -EINVAL);
+    assert_int_equal(initial_weights_open(&weights, write_file(theirs, "module.", NULL), ours, "", &problems), -EINVAL);
     for (size_t i = 0; i < problems.count; i++)
         snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s\n", problems.lines[i]);
     assert_non_null(strstr(all, "all its names begin with 'module.' (PyTorch's DataParallel), which was left out"));

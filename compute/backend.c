@@ -4,8 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "compute/finite.h"
-#include "compute/update/bf16.h"
+#include "compute/floats.h"
 #include "stage/log.h"
 
 /* The best first. */
@@ -61,7 +60,7 @@ int backend_check(const struct backend_ops *ops, const struct backend_spec *spec
 int backend_find_nonfinite(struct backend *backend, const float *floats, size_t count, uint64_t *first_out)
 {
     (void)backend;
-    *first_out = finite_count(floats, count);
+    *first_out = floats_find_nonfinite(floats, count);
     return 0;
 }
 

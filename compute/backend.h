@@ -15,10 +15,10 @@
 #include <stdint.h>
 
 #include "compute/arena.h"
+#include "compute/floats.h"
 #include "compute/net.h"
 #include "compute/optimizer.h"
 #include "compute/plan/plan.h"
-#include "compute/update/squares.h"
 #include "stage/device.h"
 
 enum layout { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_NCHW };

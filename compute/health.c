@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "compute/finite.h"
+#include "compute/floats.h"
 #include "compute/update/update_cut.h"
 
 static int find(struct tower *tower, const float *floats, size_t count, uint64_t *first_out)
@@ -61,7 +61,7 @@ const char *health_search(struct tower *tower)
     const char *name = NULL;
     for (uint32_t i = 0; i < net->parameter_count && numbers != NULL && name == NULL; i++)
         if (tower_read(tower, i, numbers) == 0 &&
-            finite_count(numbers, net->parameters[i].count) < net->parameters[i].count)
+            floats_find_nonfinite(numbers, net->parameters[i].count) < net->parameters[i].count)
             name = net->parameters[i].name;
     free(numbers);
     return name;

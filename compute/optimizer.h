@@ -60,7 +60,7 @@ struct optimizer_range {
     size_t count;
     bool decays;                /* weight decay applies */
     /* lars: the range is a parameter with a rate of its own, and these are the sums of squares of all its weights and
-     * gradients (squares.h); NULL: at the rate of the step. */
+     * gradients (floats.h); NULL: at the rate of the step. */
     const double *weight_squares, *gradient_squares;
     const double *all_squares;  /* clip_norm: the sum of squares of the gradients of all ranges; else NULL */
 };

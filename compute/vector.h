@@ -1,10 +1,15 @@
-/* VECTOR_LOOPS in front of a function: its plain loops over arrays are vectorised at
- * any optimisation level, for the widest units of the machine it runs on where the
- * compiler can choose at load time. sqrtf is then one instruction (errno is not set).
- * One machine always gives the same bits; another one may differ in the last. */
+/* Vectorised loops in plain C of GCC and Clang: VECTOR_LOOPS for functions that the compiler vectorises by itself, lanes
+ * of eight floats for the loops that it does not.
+ *
+ * One machine always computes the same bits; another one may differ in the last bit. */
 #ifndef PIPETRAIN_VECTOR_H
 #define PIPETRAIN_VECTOR_H
 
+#include <stdint.h>
+#include <string.h>
+
+/* In front of a function: its plain loops over arrays are vectorised at any optimisation level, for the widest vector
+ * units of the machine where the compiler can choose at load time. sqrtf becomes one instruction and does not set errno. */
 #if defined(__clang__) || !defined(__GNUC__)
 #define VECTOR_OPTIMIZE
 #else
@@ -19,11 +24,36 @@
 #define VECTOR_LOOPS VECTOR_OPTIMIZE
 #endif
 
-/* In front of a loop: what one turn writes no other turn reads, though the pointers may be equal. */
+/* In front of a loop: no iteration reads what another one writes, although the pointers may be equal. */
 #ifdef __clang__
-#define INDEPENDENT_TURNS _Pragma("clang loop vectorize(assume_safety)")
+#define INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
 #else
-#define INDEPENDENT_TURNS _Pragma("GCC ivdep")
+#define INDEPENDENT_ITERATIONS _Pragma("GCC ivdep")
 #endif
+
+/* ---- lanes: correct on any machine, and fast inside a function with VECTOR_LOOPS ---- */
+
+#define LANES 8u
+
+typedef float lanes __attribute__((vector_size(32)));
+typedef int32_t lane_bits __attribute__((vector_size(32)));
+typedef uint32_t lane_words __attribute__((vector_size(32)));
+typedef uint16_t lane_shorts __attribute__((vector_size(16)));
+typedef uint8_t lane_bytes __attribute__((vector_size(8)));
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* The first `count` <= LANES items, the others 0; count is a constant where speed matters. */
+#define LANES_LOAD(to, from, count) \
+    do { \
+        if ((count) < LANES) \
+            memset(&(to), 0, sizeof(to)); \
+        memcpy(&(to), (from), (count) * sizeof(*(from))); \
+    } while (0)
+#define LANES_STORE(to, value, count) memcpy((to), &(value), (count) * sizeof(*(to)))
+
+/* a where the bits are set, else b. */
+#define LANES_SELECT(bits, a, b) \
+    ((__typeof__(a))(((bits) & (lane_bits)(a)) | (~(bits) & (lane_bits)(b))))
 
 #endif

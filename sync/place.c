@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "compute/update/bf16.h"
+#include "compute/floats.h"
 
 #define BLOCK_FLOATS 1024u      /* summed in a buffer that stays in the first-level cache */
 

@@ -245,7 +245,7 @@ cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, const
                                 const void *logits, const struct mixed_label *labels, const struct loss_scale *scale,
                                 void *gradient, struct sample_loss *samples, struct backend_result *result);
 
-/* Sums of squares, as compute/update/squares.h has it, of any number of ranges. */
+/* Sums of squares, as compute/floats.h has it, of any number of ranges. */
 cudaError_t kernel_squares(cudaStream_t stream, const struct squares *squares /* host struct of device pointers */,
                            uint32_t count);
 
@@ -264,7 +264,7 @@ cudaError_t kernel_update(cudaStream_t stream, enum optimizer_kind kind,
 cudaError_t kernel_narrow(cudaStream_t stream, enum value_type type, size_t count, const float *from, void *to);
 cudaError_t kernel_widen(cudaStream_t stream, enum value_type type, size_t count, const void *from, float *to);
 
-/* scale->overflowed = LOSS_SCALE_BROKEN when a gradient is not finite (compute/finite.h), else left as it is. */
+/* scale->overflowed = LOSS_SCALE_BROKEN when a gradient is not finite (compute/floats.h), else left as it is. */
 cudaError_t kernel_check(cudaStream_t stream, size_t count, const float *gradients, struct loss_scale *scale);
 /* The end of a step's update: loss_scale.h's rule, or, where the factor is fixed, only that the step is counted; and
  * overflowed says whether it was left out. */
@@ -273,7 +273,7 @@ cudaError_t kernel_adjust_scale(cudaStream_t stream, struct loss_scale *scale, b
 cudaError_t kernel_restore_if_nonfinite(cudaStream_t stream, size_t count, const struct loss_scale *scale,
                                         const float *kept, float *floats);
 
-/* *first = the index of the first of the floats that is not finite (compute/finite.h), UINT64_MAX when all are. */
+/* *first = the index of the first of the floats that is not finite (compute/floats.h), UINT64_MAX when all are. */
 cudaError_t kernel_find_nonfinite(cudaStream_t stream, size_t count, const float *floats, uint64_t *first);
 
 /* floats beyond -limit .. limit become that; scale (NULL: 1): its factor times the limit. */

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "compute/finite.h"
+#include "compute/floats.h"
 
 #define QUAD 4u             /* floats a thread reads at once */
 

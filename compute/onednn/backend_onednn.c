@@ -6,11 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "compute/floats.h"
 #include "compute/onednn/onednn_plan.h"
 #include "compute/onednn/onednn_room.h"
-#include "compute/scale.h"
 #include "compute/team.h"
-#include "compute/update/bf16.h"
 
 #define NOTED_BYTES ((size_t)32 << 20)  /* a batch's values that no cache holds */
 #define SLICE_BYTES ((size_t)2 << 20)   /* of two threads, what each one's nearest large cache holds */

@@ -22,7 +22,7 @@ ALWAYS_INLINE void sum(enum value_type type, const struct sum_work *work, size_t
 {
     const void *const left = work->left, *const right = work->right;
     void *const to = work->to;
-    INDEPENDENT_TURNS
+    INDEPENDENT_ITERATIONS
     for (size_t i = first; i < end; i++)
         value_write(type, to, i, value_read(type, left, i) + value_read(type, right, i));
 }

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/lanes.h"
 #include "compute/team.h"
 #include "compute/vector.h"
 

@@ -7,7 +7,6 @@
 #ifndef PIPETRAIN_ONEDNN_NORM_WIDE_H
 #define PIPETRAIN_ONEDNN_NORM_WIDE_H
 
-#include "compute/lanes.h"
 #include "compute/onednn/onednn_norm.h"
 #include "compute/vector.h"
 

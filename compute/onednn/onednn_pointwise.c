@@ -24,7 +24,7 @@ ALWAYS_INLINE void pass_by_values(enum value_type type, const struct gradient_pa
     const void *const from = pass->from, *const values = pass->values;
     void *const to = pass->to;
     const float scale = pass->scale;
-    INDEPENDENT_TURNS
+    INDEPENDENT_ITERATIONS
     for (size_t i = first; i < end; i++) {
         const float scaled = value_read(type, from, i) * scale;
         value_write(type, to, i, value_read(type, values, i) > 0.0f ? scaled : 0.0f);
@@ -36,7 +36,7 @@ ALWAYS_INLINE void pass_noted(enum value_type type, const struct gradient_pass *
     const void *const from = pass->from;
     const uint8_t *const active = pass->active;
     void *const to = pass->to;
-    INDEPENDENT_TURNS
+    INDEPENDENT_ITERATIONS
     for (size_t i = first; i < end; i++)
         value_write(type, to, i, active[i] ? value_read(type, from, i) : 0.0f);
 }
@@ -46,7 +46,7 @@ ALWAYS_INLINE void add_by_values(enum value_type type, const struct gradient_pas
     const void *const from = pass->from, *const values = pass->values;
     void *const to = pass->to;
     const float scale = pass->scale;
-    INDEPENDENT_TURNS
+    INDEPENDENT_ITERATIONS
     for (size_t i = first; i < end; i++) {
         const float passed = value_read(type, values, i) > 0.0f ? value_read(type, from, i) * scale : 0.0f;
         value_write(type, to, i, value_read(type, to, i) + passed);
@@ -57,7 +57,7 @@ ALWAYS_INLINE void add_all(enum value_type type, const struct gradient_pass *pas
 {
     const void *const from = pass->from;
     void *const to = pass->to;
-    INDEPENDENT_TURNS
+    INDEPENDENT_ITERATIONS
     for (size_t i = first; i < end; i++)
         value_write(type, to, i, value_read(type, to, i) + value_read(type, from, i));
 }
@@ -138,7 +138,7 @@ struct relu_work { enum value_type type; const void *from; void *to; };
 
 ALWAYS_INLINE void relu(enum value_type type, const void *from, void *to, size_t first, size_t end)
 {
-    INDEPENDENT_TURNS
+    INDEPENDENT_ITERATIONS
     for (size_t i = first; i < end; i++) {
         const float value = value_read(type, from, i);
         value_write(type, to, i, value > 0.0f ? value : 0.0f);
@@ -256,7 +256,7 @@ struct dropout_work {
 ALWAYS_INLINE void drop(enum value_type type, const uint8_t *mask, float scale, const void *from, void *to,
                         size_t count)
 {
-    INDEPENDENT_TURNS
+    INDEPENDENT_ITERATIONS
     for (size_t i = 0; i < count; i++)
         value_write(type, to, i, mask[i] ? value_read(type, from, i) * scale : 0.0f);
 }

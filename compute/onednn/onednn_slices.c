@@ -147,7 +147,7 @@ static void add_floats(void *arg, uint32_t member, size_t first, size_t end)
     float *const to = work->to;
     const float *const more = work->more;
     (void)member;
-    INDEPENDENT_TURNS
+    INDEPENDENT_ITERATIONS
     for (size_t i = first; i < end; i++)
         to[i] += more[i];
 }

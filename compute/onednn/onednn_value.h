@@ -6,7 +6,7 @@
  *     {
  *         const void *const from = work->from;
  *         void *const to = work->to;
- *         INDEPENDENT_TURNS
+ *         INDEPENDENT_ITERATIONS
  *         for (size_t i = first; i < end; i++)
  *             value_write(type, to, i, 0.5f * value_read(type, from, i));
  *     }
@@ -25,8 +25,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "compute/lanes.h"
-#include "compute/update/bf16.h"
+#include "compute/floats.h"
+#include "compute/vector.h"
 
 enum value_type { VALUE_FP32, VALUE_BF16 };
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/floats.h"
 #include "compute/reference/reference_plan.h"
-#include "compute/scale.h"
 
 static struct reference *reference_of(const struct plan_base *base)
 {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "compute/finite.h"
+#include "compute/floats.h"
 
 int skip_begin(struct skip *skip)
 {
@@ -21,7 +21,7 @@ int skip_check(struct skip *skip, const float *gradients, size_t count)
     if (skip->ops->check != NULL)
         return skip->ops->check(skip->backend, gradients, count);
     if (skip->is_on)
-        skip->is_broken = skip->is_broken || finite_count(gradients, count) != count;
+        skip->is_broken = skip->is_broken || floats_find_nonfinite(gradients, count) != count;
     return 0;
 }
 

@@ -4,8 +4,8 @@
 #define PIPETRAIN_UPDATE_CUT_H
 
 #include "compute/arena.h"
+#include "compute/floats.h"
 #include "compute/optimizer.h"
-#include "compute/update/squares.h"
 
 /* A range of the arena of which all or nothing takes part in weight decay. A parameter that has a rate
  * of its own is a run by itself. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/update/bf16.h"
+#include "compute/floats.h"
 #include "stage/heartbeat.h"
 #include "stage/trace/range.h"
 #include "sync/meeting.h"

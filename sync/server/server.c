@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/scale.h"
+#include "compute/floats.h"
 #include "compute/update/update_cut.h"
 
 /* What a tower finds ranges and norms with. */

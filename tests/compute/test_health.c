@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "compute/finite.h"
+#include "compute/floats.h"
 #include "compute/health.h"
 #include "tests/helpers/network/tower_stand.h"
 #include "tests/helpers/test.h"
@@ -22,17 +22,17 @@ TEST(the_first_number_that_is_not_finite_is_found_in_any_place)
     floats[1] = 1e18f;
     floats[2] = -1e18f;
     floats[3] = 0x1p-149f;
-    assert_int_equal(finite_count(floats, COUNT), COUNT);
+    assert_int_equal(floats_find_nonfinite(floats, COUNT), COUNT);
     for (size_t i = 0; i < COUNT; i += i < 20 || i > COUNT - 20 ? 1 : 89) {
         const float kept = floats[i];
         floats[i] = bad[i % BAD];
-        assert_int_equal(finite_count(floats, COUNT), i);
-        assert_int_equal(finite_count(floats, i), i);
-        assert_int_equal(finite_count(floats + i, COUNT - i), 0);
+        assert_int_equal(floats_find_nonfinite(floats, COUNT), i);
+        assert_int_equal(floats_find_nonfinite(floats, i), i);
+        assert_int_equal(floats_find_nonfinite(floats + i, COUNT - i), 0);
         floats[i] = kept;
     }
     floats[100] = floats[5000] = NAN;
-    assert_int_equal(finite_count(floats, COUNT), 100);
+    assert_int_equal(floats_find_nonfinite(floats, COUNT), 100);
     free(floats);
 }
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "compute/update/squares.h"
+#include "compute/floats.h"
 #include "stage/random.h"
 #include "tests/helpers/test.h"
 

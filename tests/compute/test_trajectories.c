@@ -1,6 +1,6 @@
 /* Tests of the update rules against 100 steps of the optimizers of others (optimizer_trajectories.py). */
+#include "compute/floats.h"
 #include "compute/optimizer.h"
-#include "compute/update/squares.h"
 #include "tests/helpers/test.h"
 #include "tests/peers/optimizer_trajectories.h"
 #include "tests/peers/trajectory_numbers.h"

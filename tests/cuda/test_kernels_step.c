@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "compute/cuda/kernels.h"
-#include "compute/finite.h"
+#include "compute/floats.h"
 #include "tests/cuda/kernel_areas.h"
 #include "tests/helpers/test.h"
 #include "tests/peers/optimizer_trajectories.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "compute/update/bf16.h"
+#include "compute/floats.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 

@@ -14,7 +14,7 @@
 
 #include <xxhash.h>
 
-#include "compute/finite.h"
+#include "compute/floats.h"
 #include "compute/snapshot.h"
 #include "stage/file/file_read.h"
 #include "stage/log.h"
@@ -255,7 +255,7 @@ static const struct safetensors_tensor *find_tensor(const struct checkpoint_read
 static int check_finite(const struct net *net, struct checkpoint_place place, const float *numbers,
                         struct checkpoint_problem *problem)
 {
-    const size_t count = net->parameters[place.parameter].count, first = finite_count(numbers, count);
+    const size_t count = net->parameters[place.parameter].count, first = floats_find_nonfinite(numbers, count);
     char name[CHECKPOINT_NAME_BYTES];
     if (place.part == CHECKPOINT_STATE || first == count)
         return 0;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/finite.h"
+#include "compute/floats.h"
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/thread.h"

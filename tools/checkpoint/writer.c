@@ -8,7 +8,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "compute/finite.h"
+#include "compute/floats.h"
 #include "formats/safetensors.h"
 #include "stage/file/file.h"
 
@@ -239,7 +239,7 @@ static bool is_finite(const struct checkpoint_tensor *tensor, const void *data)
 {
     const size_t count = tensor->bytes / sizeof(float);
     const bool is_value = tensor->place.part == CHECKPOINT_VALUE || tensor->place.part == CHECKPOINT_RAW;
-    return !is_value || finite_count(data, count) == count;
+    return !is_value || floats_find_nonfinite(data, count) == count;
 }
 
 /* While it is in the processor's caches. */

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "compute/finite.h"
+#include "compute/floats.h"
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/patterns.h"
@@ -408,7 +408,7 @@ static int read_parameter(const struct initial_weights *weights, uint32_t parame
     if (rc != 0)
         return rc;
     tensor_numbers(tensor->dtype, room->read, room->numbers, count);
-    if (finite_count(room->numbers, count) != count)
+    if (floats_find_nonfinite(room->numbers, count) != count)
         return -EDOM;
     return is_as_written(&weights->file, tensor, room->read) ? 0 : -EILSEQ;
 }

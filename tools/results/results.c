@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "compute/finite.h"
+#include "compute/floats.h"
 #include "stage/log.h"
 
 #define SMALL_BYTES ((uint64_t)256 << 10)       /* run.conf, summary.json and some metrics */

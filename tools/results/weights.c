@@ -10,7 +10,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "compute/finite.h"
+#include "compute/floats.h"
 #include "formats/safetensors.h"
 #include "tools/results/tensor_file.h"
 
@@ -219,7 +219,7 @@ static int read_tensor(const struct weights *weights, struct tensor *tensor, str
         return read == -ENOMEM ? read : -EREMOTEIO;
     *part = (struct file_part){ data, count * sizeof(float) };
     snprintf(tensor->hash, sizeof(tensor->hash), "%016" PRIx64, (uint64_t)XXH3_64bits(data, part->bytes));
-    return finite_count(data, count) == count ? 0 : -EDOM;
+    return floats_find_nonfinite(data, count) == count ? 0 : -EDOM;
 }
 
 static int read_tensors(const struct weights *weights, struct tower *tower, const char **broken_out)

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "compute/finite.h"
+#include "compute/floats.h"
 #include "stage/log.h"
 
 #define WORDS_BYTES 192u

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "compute/floats.h"
-#include "compute/update/update_cut.h"
 
 static int find(struct tower *tower, const float *floats, size_t count, uint64_t *first_out)
 {
@@ -20,12 +19,12 @@ static int find(struct tower *tower, const float *floats, size_t count, uint64_t
 static int copy_squares(struct tower *tower, struct health *health_out)
 {
     const struct tower_spec *const spec = tower_spec(tower);
-    const struct param_groups *const cut = tower_param_groups(tower);
+    const struct param_groups *const groups = tower_param_groups(tower);
     health_out->gradient_squares = NAN;
-    health_out->gradient_scale = cut->scale;
-    if (!cut->clips || cut->scale == 0)
+    health_out->gradient_scale = groups->scale;
+    if (!groups->clips || groups->scale == 0)
         return 0;
-    return spec->device->ops->copy(spec->compute, &health_out->gradient_squares, cut->all_sums, sizeof(*cut->all_sums),
+    return spec->device->ops->copy(spec->compute, &health_out->gradient_squares, groups->all_sums, sizeof(*groups->all_sums),
                                    COPY_FROM_DEVICE);
 }
 

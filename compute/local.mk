@@ -14,9 +14,7 @@ compute_libcompute_a_SOURCES = \
 	%D%/models/model_plain_imagenet.c %D%/models/model_resnet_imagenet.c \
 	%D%/arena.c %D%/plan/fusion.c %D%/plan/lifetime.c %D%/plan/plan.c %D%/plan/values.c \
 	%D%/dropout.c %D%/floats.c %D%/init.c %D%/learning_rate.c %D%/optimizer.c \
-	%D%/update/average.c %D%/update/halves.c %D%/update/piece_sums.c %D%/update/skip.c \
-	%D%/update/tower_start.c %D%/update/update_cut.c %D%/update/zeros.c \
-	%D%/backend.c %D%/team.c %D%/tower.c %D%/snapshot.c %D%/health.c \
+	%D%/backend.c %D%/team.c %D%/param_groups.c %D%/tower.c %D%/snapshot.c %D%/health.c \
 	%D%/null/backend_null.c \
 	%D%/reference/backend_reference.c %D%/reference/reference_channels.c %D%/reference/reference_layers.c \
 	%D%/reference/reference_norm.c %D%/reference/reference_windows.c

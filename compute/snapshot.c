@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "compute/update/average.h"
-
 #define PART_ALIGNMENT ((size_t)64)
 
 /* What there is to copy. Buffers carried from step to step are the last. */
@@ -61,11 +59,10 @@ static size_t find_parts(struct tower *tower, enum snapshot_kind kind, struct pa
     parts[PART_GRADIENTS] = (struct part){ .memory = tower_gradients(tower), .bytes = state_bytes };
     parts[PART_STATISTICS] = (struct part){ .memory = tower_statistics(tower),
                                             .bytes = tower_statistics_count(tower) * sizeof(float) };
-    const struct average *const average = tower_average(tower);
     const bool has_average = tower_spec(tower)->average_decay > 0;
-    parts[PART_AVERAGES] = (struct part){ .memory = average->weights, .bytes = has_average ? state_bytes : 0 };
+    parts[PART_AVERAGES] = (struct part){ .memory = tower_average_weights(tower), .bytes = has_average ? state_bytes : 0 };
     parts[PART_AVERAGED_STATISTICS] = (struct part){
-        .memory = average->statistics, .bytes = has_average ? parts[PART_STATISTICS].bytes : 0 };
+        .memory = tower_average_statistics(tower), .bytes = has_average ? parts[PART_STATISTICS].bytes : 0 };
     parts[PART_CARRIED].memory = find_carried(tower, &parts[PART_CARRIED].bytes);
     for (uint32_t i = 0; i < TOWER_STATES_MAX; i++)
         parts[PART_STATES + i] = (struct part){ tower_state(tower, i), .bytes = i < states ? state_bytes : 0 };
@@ -136,7 +133,7 @@ void snapshot_close(struct snapshot *snapshot)
 int snapshot_queue(struct snapshot *snapshot)
 {
     const struct tower_spec *const spec = tower_spec(snapshot->tower);
-    int rc = average_show(tower_average(snapshot->tower), snapshot->tower, false);
+    int rc = tower_show_average(snapshot->tower, false);
     for (int i = 0; i < PART_COUNT && rc == 0; i++) {
         const struct part *const part = &snapshot->parts[i];
         if (part->bytes > 0 && !part->stays)
@@ -235,10 +232,10 @@ int snapshot_write_state(struct tower *tower, uint32_t state, uint32_t parameter
 
 int snapshot_write_average(struct tower *tower, uint32_t parameter, const float *plain)
 {
-    const struct average *const average = tower_average(tower);
     if (is_frozen(tower, parameter))
         return 0;
-    return write_plain(tower, is_trained(tower, parameter) ? average->weights : average->statistics, parameter, plain);
+    float *const average = is_trained(tower, parameter) ? tower_average_weights(tower) : tower_average_statistics(tower);
+    return write_plain(tower, average, parameter, plain);
 }
 
 int snapshot_write_carried(struct tower *tower, const void *carried, size_t bytes)

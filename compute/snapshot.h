@@ -32,7 +32,7 @@ int snapshot_open(struct snapshot **snapshot_out, struct tower *tower, enum snap
 void snapshot_close(struct snapshot *snapshot);
 
 /* Queue the copies behind what is on the compute stream, from the tower's thread, which computes
- * with what it trains from there on (average_show). Allocates
+ * with what it trains from there on (tower_show_average). Allocates
  * nothing and does not wait, but on a device whose compute stream is inline the copy is made now.
  * 0 or a negative errno: then what the snapshot holds is not defined. */
 int snapshot_queue(struct snapshot *snapshot);

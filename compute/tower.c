@@ -1,88 +1,71 @@
-/* A tower: arenas, backend and plans of one replica, used by its trainer's thread. */
+/* A tower: arenas, backend and plans of one replica. Used from the thread of its trainer. */
 #include "compute/tower.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/update/average.h"
-#include "compute/update/halves.h"
-#include "compute/update/piece_sums.h"
-#include "compute/update/skip.h"
-#include "compute/update/tower_start.h"
-#include "compute/update/update_cut.h"
-#include "compute/update/zeros.h"
+#include "compute/init.h"
 
 #define PLANS_MAX (2 * TOWER_COUNTS)    /* training and evaluation */
+#define ZERO_FLOATS 16384u
 
 struct tower {
     struct tower_spec spec;
     struct backend *backend;
     struct arenas arenas;
     float *weights, *gradients, *statistics, *states[TOWER_STATES_MAX];
-    float *zeros;               /* ZERO_FLOATS: what the gradients of no samples are copied from */
-    uint16_t *halves;           /* gradients as bf16, NULL: not wanted */
-    struct piece_sums sums;
-    struct average average;
-    struct param_groups cut;
-    struct skip skip;
-    void *squares;              /* their sums, NULL where updates need none */
+    float *zeros;               /* ZERO_FLOATS zeros, from which the gradients of an empty slice are copied */
+    uint16_t *bf16_grads;       /* NULL: not wanted */
+    float *average_weights, *average_statistics;        /* NULL: none is kept */
+    bool shows_average;         /* the average has changed places with what is trained */
+
+    /* The gradients of all microbatches of the slice but the last are summed in an arena of their own. The sums are added
+     * to the gradients of the last one as these become ready, so that they are reduced while its backward continues. */
+    float *gradient_sums;       /* NULL: slices are computed at once */
+    bool has_sums;              /* gradient_sums holds a microbatch of this slice */
+    size_t sums_added;          /* floats in front that have been added to the last microbatch's gradients */
+    int sums_rc;                /* of the first addition that failed */
+
+    /* Steps whose reduced gradients are not finite are skipped (spec.backend_spec.skips_nonfinite): nothing is updated,
+     * and the running statistics, which forward has moved, are restored. Backends on devices decide that on the device
+     * (backend.h: check, restore_if_nonfinite, update); for backends on host memory it is decided here. */
+    float *kept_statistics;     /* of before the step */
+    bool is_nonfinite;          /* on the host: a gradient of this step is not finite */
+    bool was_skipped;           /* on the host: the step whose result is not yet asked for was skipped */
+    bool skips_update;          /* on the host: the update of this step was skipped */
+
+    struct param_groups groups;
+    void *squares;              /* memory of their sums, NULL where updates need none */
     struct plan *plans[PLANS_MAX];
     uint32_t plan_count;
-    struct plan *last;          /* of the last forward, NULL when its slice was empty */
+    struct plan *last;          /* plan of the last forward, NULL when its slice was empty */
     void (*ready)(void *arg, size_t floats);    /* during tower_backward */
     void *ready_arg;
 };
 
-static int alloc_floats(struct tower *tower, size_t count, float **floats_out)
+static size_t updated_count(const struct tower *tower)
 {
-    void *memory;
-    struct device *const device = tower->spec.device;
-    const int rc = device->ops->alloc(device, count * sizeof(float), &memory);
-    if (rc == 0)
-        *floats_out = memory;
-    return rc;
+    return tower->arenas.trained.updated;
 }
 
-static int alloc_sums(struct tower *tower)
+static bool keeps_average(const struct tower *tower)
 {
-    struct device *const device = tower->spec.device;
-    const size_t bytes = param_groups_bytes(&tower->cut);
-    if (bytes == 0)
-        return 0;
-    const int rc = device->ops->alloc(device, bytes, &tower->squares);
-    if (rc == 0)
-        param_groups_bind(&tower->cut, tower->squares);
-    return rc;
+    return tower->spec.average_decay > 0;
 }
 
-/* What only training writes. */
-static int alloc_gradients(struct tower *tower)
+static bool skips_nonfinite(const struct tower *tower)
 {
-    const struct arena *const arena = &tower->arenas.trained;
-    int rc = alloc_floats(tower, arena->count, &tower->gradients);
-    if (rc == 0)
-        rc = alloc_floats(tower, ZERO_FLOATS, &tower->zeros);
-    if (rc == 0 && tower->spec.piece_max > 0)
-        rc = alloc_floats(tower, arena->updated, &tower->sums.floats);
-    for (uint32_t i = 0; i < tower_state_count(&tower->spec) && rc == 0; i++)
-        rc = alloc_floats(tower, arena->updated, &tower->states[i]);
-    if (rc == 0 && tower->skip.is_on && tower->skip.count > 0)
-        rc = alloc_floats(tower, tower->skip.count, &tower->skip.kept);
-    if (rc == 0)
-        rc = halves_open(&tower->halves, tower);
-    if (rc == 0)
-        rc = average_open(&tower->average, tower);
-    return rc == 0 ? alloc_sums(tower) : rc;
+    return tower->spec.backend_spec.skips_nonfinite;
 }
 
-static int alloc_arenas(struct tower *tower)
+static int copy_on_device(struct tower *tower, float *to, const float *from, size_t count)
 {
-    int rc = alloc_floats(tower, tower->arenas.trained.count, &tower->weights);
-    if (rc == 0 && tower->arenas.statistics.count > 0)
-        rc = alloc_floats(tower, tower->arenas.statistics.count, &tower->statistics);
-    return rc == 0 && !tower->spec.evaluates_only ? alloc_gradients(tower) : rc;
+    return tower->spec.device->ops->copy(tower->spec.compute, to, from, count * sizeof(float), COPY_ON_DEVICE);
 }
+
+/* ---- opening ---- */
 
 static int lay_out(struct tower *tower)
 {
@@ -127,11 +110,8 @@ static int open_all(struct tower *tower)
     int rc = spec->backend->open(&tower->backend, &spec->backend_spec);
     if (rc == 0)
         rc = lay_out(tower);
-    tower->skip = (struct skip){ .is_on = spec->backend_spec.skips_nonfinite, .spec = &spec->backend_spec,
-                                 .ops = spec->backend, .backend = tower->backend,
-                                 .statistics = &tower->statistics, .count = tower->arenas.statistics.count };
     if (rc == 0)
-        rc = param_groups_init(&tower->cut, spec->net, &tower->arenas.trained, &spec->optimizer);
+        rc = param_groups_init(&tower->groups, spec->net, &tower->arenas.trained, &spec->optimizer);
     if (rc == 0)
         rc = open_plans(tower, spec->train_counts, true);
     if (rc == 0)
@@ -157,19 +137,189 @@ int tower_open(struct tower **tower_out, const struct tower_spec *spec)
     return 0;
 }
 
+void tower_close(struct tower *tower)
+{
+    if (tower == NULL)
+        return;
+    struct device *const device = tower->spec.device;
+    /* A tower that was cancelled while it opened may have copies in flight. */
+    device->ops->stream_drain(tower->spec.compute);
+    for (uint32_t i = 0; i < tower->plan_count; i++)
+        tower->spec.backend->plan_close(tower->plans[i]);
+    if (tower->backend != NULL)
+        tower->spec.backend->close(tower->backend);
+    void *const memory[] = { tower->weights, tower->gradients, tower->bf16_grads, tower->zeros, tower->gradient_sums,
+                             tower->statistics, tower->states[0], tower->states[1], tower->states[2],
+                             tower->kept_statistics, tower->average_weights, tower->average_statistics,
+                             tower->squares };
+    for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
+        if (memory[i] != NULL)
+            device->ops->free(device, memory[i]);
+    arenas_release(&tower->arenas);
+    param_groups_release(&tower->groups);
+    free(tower);
+}
+
+/* ---- memory: what tower_needs counts, alloc_arenas allocates ---- */
+
+/* Can the initial values of a parameter be made in the memory of the gradients? */
+static bool fits_gradients(const struct tower *tower)
+{
+    return tower->spec.device->ops->host_memory && !tower->spec.evaluates_only &&
+           net_most_numbers(tower->spec.net) <= tower->arenas.trained.count;
+}
+
 struct tower_needs tower_needs(const struct tower *tower)
 {
-    const size_t trained = tower->arenas.trained.count, updated = tower->arenas.trained.updated;
-    const size_t states = tower_state_count(&tower->spec) * updated;
-    const size_t sums = tower->spec.piece_max > 0 ? updated : 0;
-    const size_t more = (trained + sums + states + ZERO_FLOATS) * sizeof(float) + param_groups_bytes(&tower->cut) +
-                        halves_bytes(tower) + average_bytes(tower);
-    const uint32_t copies = tower->spec.backend_spec.skips_nonfinite ? 2 : 1;
-    const size_t always = (trained + copies * tower->arenas.statistics.count) * sizeof(float);
-    struct tower_needs needs = { .arenas = always + (tower->spec.evaluates_only ? 0 : more),
-                                 .initial = tower_start_bytes(tower) };
-    tower->spec.backend->needs(tower->backend, &needs.backend);
+    const struct tower_spec *const spec = &tower->spec;
+    const size_t trained = tower->arenas.trained.count, updated = updated_count(tower);
+    const size_t statistics = tower->arenas.statistics.count;
+    const size_t states = tower_state_count(spec) * updated;
+    const size_t sums = spec->piece_max > 0 ? updated : 0;
+    const size_t average = keeps_average(tower) ? updated + statistics : 0;
+    const size_t bf16_grads = spec->has_bf16_grads ? updated : 0;
+    const size_t always = (trained + (skips_nonfinite(tower) ? 2 : 1) * statistics) * sizeof(float);
+    const size_t training = (trained + sums + states + average + ZERO_FLOATS) * sizeof(float) +
+                            bf16_grads * sizeof(uint16_t) + param_groups_bytes(&tower->groups);
+    struct tower_needs needs = {
+        .arenas = always + (spec->evaluates_only ? 0 : training),
+        .initial = fits_gradients(tower) ? 0 : net_most_numbers(spec->net) * sizeof(float),
+    };
+    spec->backend->needs(tower->backend, &needs.backend);
     return needs;
+}
+
+static int alloc_floats(struct tower *tower, size_t count, float **floats_out)
+{
+    struct device *const device = tower->spec.device;
+    void *memory;
+    const int rc = device->ops->alloc(device, count * sizeof(float), &memory);
+    if (rc == 0)
+        *floats_out = memory;
+    return rc;
+}
+
+/* Leaves the pointer NULL when there are none. */
+static int alloc_floats_if_any(struct tower *tower, size_t count, float **floats_out)
+{
+    return count > 0 ? alloc_floats(tower, count, floats_out) : 0;
+}
+
+static int alloc_bf16_grads(struct tower *tower)
+{
+    struct device *const device = tower->spec.device;
+    void *memory = NULL;
+    const size_t count = tower->spec.has_bf16_grads ? updated_count(tower) : 0;
+    const int rc = count > 0 ? device->ops->alloc(device, count * sizeof(uint16_t), &memory) : 0;
+    if (rc == 0)
+        tower->bf16_grads = memory;
+    return rc;
+}
+
+static int alloc_squares(struct tower *tower)
+{
+    struct device *const device = tower->spec.device;
+    const size_t bytes = param_groups_bytes(&tower->groups);
+    if (bytes == 0)
+        return 0;
+    const int rc = device->ops->alloc(device, bytes, &tower->squares);
+    if (rc == 0)
+        param_groups_bind(&tower->groups, tower->squares);
+    return rc;
+}
+
+static int alloc_average(struct tower *tower)
+{
+    if (!keeps_average(tower))
+        return 0;
+    const int rc = alloc_floats_if_any(tower, updated_count(tower), &tower->average_weights);
+    return rc == 0 ? alloc_floats_if_any(tower, tower->arenas.statistics.count, &tower->average_statistics) : rc;
+}
+
+/* The memory that only training uses. */
+static int alloc_gradients(struct tower *tower)
+{
+    const size_t updated = updated_count(tower);
+    int rc = alloc_floats(tower, tower->arenas.trained.count, &tower->gradients);
+    if (rc == 0)
+        rc = alloc_floats(tower, ZERO_FLOATS, &tower->zeros);
+    if (rc == 0 && tower->spec.piece_max > 0)
+        rc = alloc_floats(tower, updated, &tower->gradient_sums);
+    for (uint32_t i = 0; i < tower_state_count(&tower->spec) && rc == 0; i++)
+        rc = alloc_floats(tower, updated, &tower->states[i]);
+    if (rc == 0 && skips_nonfinite(tower))
+        rc = alloc_floats_if_any(tower, tower->arenas.statistics.count, &tower->kept_statistics);
+    if (rc == 0)
+        rc = alloc_bf16_grads(tower);
+    if (rc == 0)
+        rc = alloc_average(tower);
+    return rc == 0 ? alloc_squares(tower) : rc;
+}
+
+static int alloc_arenas(struct tower *tower)
+{
+    int rc = alloc_floats(tower, tower->arenas.trained.count, &tower->weights);
+    if (rc == 0)
+        rc = alloc_floats_if_any(tower, tower->arenas.statistics.count, &tower->statistics);
+    return rc == 0 && !tower->spec.evaluates_only ? alloc_gradients(tower) : rc;
+}
+
+/* ---- initial values: one parameter at a time, in plain form first ---- */
+
+static int set_weights(struct tower *tower, float *plain)
+{
+    const struct tower_spec *const spec = &tower->spec;
+    const uint32_t threads = spec->backend->has_teams ? spec->backend_spec.threads : 1;
+    int rc = 0;
+    for (uint32_t i = 0; i < spec->net->parameter_count && rc == 0; i++)
+        if (tower_arena_of(tower, i)->ranges[i].count > 0) {
+            init_parameter(spec->net, i, spec->seed, threads, plain);
+            rc = tower_write(tower, i, plain);
+        }
+    return rc;
+}
+
+static int set_state(struct tower *tower, uint32_t state, const float *plain)
+{
+    const struct net *const net = tower->spec.net;
+    int rc = 0;
+    for (uint32_t i = 0; i < net->parameter_count && rc == 0; i++)
+        if (parameter_is_updated(&net->parameters[i]))
+            rc = tower->spec.backend->pack(tower->backend, i, plain,
+                                           tower->states[state] + tower->arenas.trained.ranges[i].offset);
+    return rc;
+}
+
+/* Device memory is 0 when it is allocated, so only other values are set. */
+static int set_states(struct tower *tower, float *plain, size_t most)
+{
+    const enum optimizer_kind kind = tower->spec.optimizer.kind;
+    int rc = 0;
+    for (uint32_t state = 0; state < optimizer_state_count(kind) && rc == 0; state++) {
+        const float start = optimizer_state_start(kind, state);
+        for (size_t i = 0; i < most; i++)
+            plain[i] = start;
+        if (start != 0.0f)
+            rc = set_state(tower, state, plain);
+    }
+    return rc;
+}
+
+static int set_initial_values(struct tower *tower)
+{
+    const size_t most = net_most_numbers(tower->spec.net);
+    const bool in_gradients = fits_gradients(tower);
+    float *const plain = in_gradients ? tower->gradients : malloc(most * sizeof(*plain));
+    if (plain == NULL)
+        return -ENOMEM;
+    int rc = set_weights(tower, plain);
+    if (rc == 0)
+        rc = set_states(tower, plain, most);
+    if (in_gradients)
+        memset(plain, 0, most * sizeof(*plain));        /* backward leaves the padding of a gradient as it is: 0 */
+    else
+        free(plain);
+    return rc;
 }
 
 int tower_allocate(struct tower *tower)
@@ -179,36 +329,28 @@ int tower_allocate(struct tower *tower)
     if (rc == 0)
         rc = tower->spec.backend->bind(tower->backend, &memory);
     if (rc == 0 && !tower->spec.evaluates_only)
-        rc = tower_start(tower);
+        rc = set_initial_values(tower);
     return rc == 0 ? tower->spec.backend->allocate(tower->backend) : rc;
 }
 
-void tower_close(struct tower *tower)
-{
-    if (tower == NULL)
-        return;
-    struct device *const device = tower->spec.device;
-    /* A tower that was cancelled while it opened may have copies under way. */
-    device->ops->stream_drain(tower->spec.compute);
-    for (uint32_t i = 0; i < tower->plan_count; i++)
-        tower->spec.backend->plan_close(tower->plans[i]);
-    if (tower->backend != NULL)
-        tower->spec.backend->close(tower->backend);
-    void *const memory[] = { tower->weights, tower->gradients, tower->halves, tower->zeros, tower->sums.floats,
-                             tower->statistics, tower->states[0], tower->states[1], tower->states[2], tower->skip.kept,
-                             tower->average.weights, tower->average.statistics, tower->squares };
-    for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
-        if (memory[i] != NULL)
-            device->ops->free(device, memory[i]);
-    arenas_release(&tower->arenas);
-    param_groups_release(&tower->cut);
-    free(tower);
-}
+/* ---- forward ---- */
 
 uint32_t tower_pieces(const struct tower *tower, uint32_t count)
 {
     const uint32_t most = tower->spec.piece_max;
     return most == 0 || count == 0 ? 1 : count / most + (count % most != 0);
+}
+
+/* Keep the statistics of before the step, in case it is skipped. */
+static int keep_statistics(struct tower *tower)
+{
+    const size_t count = tower->arenas.statistics.count;
+    if (!skips_nonfinite(tower) || count == 0)
+        return 0;
+    if (!tower->spec.backend->host_memory)
+        return copy_on_device(tower, tower->kept_statistics, tower->statistics, count);
+    memcpy(tower->kept_statistics, tower->statistics, count * sizeof(float));
+    return 0;
 }
 
 int tower_forward(struct tower *tower, struct slot *slot, uint32_t piece, bool training)
@@ -217,7 +359,7 @@ int tower_forward(struct tower *tower, struct slot *slot, uint32_t piece, bool t
     const uint32_t first = piece * tower->spec.piece_max, left = slot->span.count - first;
     const bool is_last = piece + 1 == tower_pieces(tower, slot->span.count);
     tower->last = NULL;
-    const int kept = training && piece == 0 ? skip_begin(&tower->skip) : 0;
+    const int kept = training && piece == 0 ? keep_statistics(tower) : 0;
     if (kept != 0 || slot->span.count == 0)
         return kept != 0 ? kept : stream_record(compute, slot->free);
     struct plan *const plan = find_plan(tower, is_last ? left : tower->spec.piece_max, training);
@@ -238,93 +380,84 @@ int tower_forward(struct tower *tower, struct slot *slot, uint32_t piece, bool t
     return rc;
 }
 
+/* ---- backward ---- */
+
 static void ignore_layer(void *arg, uint32_t layer)
 {
     (void)arg, (void)layer;
 }
 
+static int add_floats(struct tower *tower, float *floats, const float *more, size_t count)
+{
+    return tower->spec.backend->axpby(tower->backend, floats, more, count, 1, 0);
+}
+
 int tower_accumulate(struct tower *tower)
 {
     const int rc = tower->spec.backend->backward(tower->last, ignore_layer, NULL);
-    return rc == 0 ? piece_sums_take(&tower->sums, tower) : rc;
+    if (rc != 0)
+        return rc;
+    const bool is_first = !tower->has_sums;
+    tower->has_sums = true;
+    return is_first ? copy_on_device(tower, tower->gradient_sums, tower->gradients, updated_count(tower))
+                    : add_floats(tower, tower->gradient_sums, tower->gradients, updated_count(tower));
+}
+
+/* The first `floats` gradients of the last microbatch are queued: queue the addition of the sums to them. */
+static void add_sums(struct tower *tower, size_t floats)
+{
+    const size_t from = tower->sums_added;
+    if (!tower->has_sums || floats <= from)
+        return;
+    const int rc = add_floats(tower, tower->gradients + from, tower->gradient_sums + from, floats - from);
+    if (tower->sums_rc == 0)
+        tower->sums_rc = rc;
+    tower->sums_added = floats;
 }
 
 static void layer_done(void *arg, uint32_t layer)
 {
     struct tower *const tower = arg;
     const size_t floats = arena_ready(&tower->arenas.trained, tower->spec.net, layer);
-    piece_sums_add(&tower->sums, tower, floats);
+    add_sums(tower, floats);
     tower->ready(tower->ready_arg, floats);
+}
+
+/* The next slice starts without sums. 0, or the error of adding those of this slice. */
+static int end_sums(struct tower *tower)
+{
+    const int rc = tower->sums_rc;
+    tower->has_sums = false;
+    tower->sums_added = 0;
+    tower->sums_rc = 0;
+    return rc;
+}
+
+/* By copies of zeros, because devices have no operation that clears memory on a stream. */
+static int clear_gradients(struct tower *tower)
+{
+    const size_t count = updated_count(tower);
+    int rc = 0;
+    for (size_t at = 0; at < count && rc == 0; at += ZERO_FLOATS)
+        rc = copy_on_device(tower, tower->gradients + at, tower->zeros,
+                            count - at < ZERO_FLOATS ? count - at : ZERO_FLOATS);
+    return rc;
 }
 
 int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats), void *arg)
 {
     tower->ready = ready;
     tower->ready_arg = arg;
-    tower->average.is_left_out = false;
+    tower->skips_update = false;
     if (tower->last != NULL) {
         const int rc = tower->spec.backend->backward(tower->last, layer_done, tower);
-        const int added = piece_sums_end(&tower->sums);
+        const int added = end_sums(tower);
         return rc != 0 ? rc : added;
     }
-    const int rc = zeros_spread(tower->spec.compute, tower->zeros, tower->gradients, tower->arenas.trained.updated);
+    const int rc = clear_gradients(tower);
     if (rc == 0)
-        ready(arg, tower->arenas.trained.updated);
+        ready(arg, updated_count(tower));
     return rc;
-}
-
-/* The limit is one of means, the gradients are sums. */
-static int limit_gradients(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step)
-{
-    const double limit = tower->spec.optimizer.clip_value / (double)step->gradient_scale;
-    if (limit == 0)
-        return 0;
-    return tower->spec.backend->clip_value(tower->backend, tower_applied(tower) + offset, count, (float)limit);
-}
-
-int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step)
-{
-    const struct backend_ops *const backend = tower->spec.backend;
-    struct param_groups *const cut = &tower->cut;
-    const struct optimizer_range whole = { .weights = tower->weights, .gradients = tower_applied(tower),
-                                           .states = { tower->states[0], tower->states[1] } };
-    const int ended = skip_end(&tower->skip, &tower->average.is_left_out);
-    if (ended != 0 || tower->average.is_left_out)
-        return ended;
-    cut->scale = step->gradient_scale;
-    param_groups_select(cut, &whole, offset, offset + count);
-    int rc = limit_gradients(tower, offset, count, step);
-    if (rc == 0 && cut->squares_count > 0)
-        rc = backend->squares(tower->backend, cut->squares, cut->squares_count);
-    return rc != 0 ? rc : backend->update(tower->backend, &tower->spec.optimizer, step, cut->ranges, cut->range_count);
-}
-
-bool tower_updates_at_once(const struct tower *tower)
-{
-    return tower->cut.clips || tower->skip.is_on ||
-           (tower->spec.backend->check != NULL && tower->spec.backend_spec.precision == PRECISION_FP16);
-}
-
-int tower_check(struct tower *tower, size_t offset, size_t count)
-{
-    return skip_check(&tower->skip, tower_applied(tower) + offset, count);
-}
-
-int tower_defer(struct tower *tower)
-{
-    return tower->spec.device->ops->copy(tower->spec.compute, tower_applied(tower), tower->gradients,
-                                         tower->arenas.trained.updated * sizeof(float), COPY_ON_DEVICE);
-}
-
-int tower_scale(struct tower *tower, float *floats, size_t count, float factor)
-{
-    return tower->spec.backend->scale(tower->backend, floats, count, factor);
-}
-
-int tower_weights_changed(struct tower *tower, size_t offset, size_t count)
-{
-    const struct backend_ops *const backend = tower->spec.backend;
-    return backend->weights_changed != NULL ? backend->weights_changed(tower->backend, offset, count) : 0;
 }
 
 int tower_set_segments(struct tower *tower, const size_t *ends, uint32_t count)
@@ -341,11 +474,174 @@ int tower_set_segments(struct tower *tower, const size_t *ends, uint32_t count)
     return rc;
 }
 
+int tower_grads_to_bf16(struct tower *tower, size_t offset, size_t count)
+{
+    return tower->bf16_grads == NULL ? 0 : tower->spec.backend->to_bf16(tower->backend, tower_applied(tower) + offset,
+                                                                        tower->bf16_grads + offset, count);
+}
+
+int tower_grads_from_bf16(struct tower *tower, size_t offset, size_t count)
+{
+    return tower->bf16_grads == NULL ? 0 : tower->spec.backend->from_bf16(tower->backend, tower->bf16_grads + offset,
+                                                                          tower_applied(tower) + offset, count);
+}
+
+/* ---- update ---- */
+
+bool tower_updates_at_once(const struct tower *tower)
+{
+    return tower->groups.clips || skips_nonfinite(tower) ||
+           (tower->spec.backend->check != NULL && tower->spec.backend_spec.precision == PRECISION_FP16);
+}
+
+int tower_check(struct tower *tower, size_t offset, size_t count)
+{
+    const float *const gradients = tower_applied(tower) + offset;
+    if (tower->spec.backend->check != NULL)
+        return tower->spec.backend->check(tower->backend, gradients, count);
+    if (skips_nonfinite(tower) && floats_find_nonfinite(gradients, count) != count)
+        tower->is_nonfinite = true;
+    return 0;
+}
+
+/* All gradients are checked: restore the statistics where one was not finite. On the host this decides whether the update
+ * is skipped (tower->skips_update); on a device the update is queued in any case and decides there. */
+static int decide_skip(struct tower *tower)
+{
+    const struct backend_ops *const backend = tower->spec.backend;
+    const size_t count = tower->arenas.statistics.count;
+    tower->skips_update = false;
+    if (!skips_nonfinite(tower))
+        return 0;
+    if (backend->check != NULL)
+        return count == 0 ? 0 : backend->restore_if_nonfinite(tower->backend, tower->statistics,
+                                                              tower->kept_statistics, count);
+    if (tower->is_nonfinite && count > 0)
+        memcpy(tower->statistics, tower->kept_statistics, count * sizeof(float));
+    tower->skips_update = tower->was_skipped = tower->is_nonfinite;
+    tower->is_nonfinite = false;
+    return 0;
+}
+
+/* The configured limit is one of mean gradients; the gradients are sums. */
+static int clip_gradients(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step)
+{
+    const double limit = tower->spec.optimizer.clip_value / (double)step->gradient_scale;
+    if (limit == 0)
+        return 0;
+    return tower->spec.backend->clip_value(tower->backend, tower_applied(tower) + offset, count, (float)limit);
+}
+
+int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step)
+{
+    const struct backend_ops *const backend = tower->spec.backend;
+    struct param_groups *const groups = &tower->groups;
+    const struct optimizer_range arena = { .weights = tower->weights, .gradients = tower_applied(tower),
+                                           .states = { tower->states[0], tower->states[1] } };
+    int rc = decide_skip(tower);
+    if (rc != 0 || tower->skips_update)
+        return rc;
+    groups->scale = step->gradient_scale;
+    param_groups_select(groups, &arena, offset, offset + count);
+    rc = clip_gradients(tower, offset, count, step);
+    if (rc == 0 && groups->squares_count > 0)
+        rc = backend->squares(tower->backend, groups->squares, groups->squares_count);
+    return rc != 0 ? rc : backend->update(tower->backend, &tower->spec.optimizer, step, groups->ranges,
+                                          groups->range_count);
+}
+
+int tower_defer(struct tower *tower)
+{
+    return copy_on_device(tower, tower_applied(tower), tower->gradients, updated_count(tower));
+}
+
+int tower_scale(struct tower *tower, float *floats, size_t count, float factor)
+{
+    return tower->spec.backend->scale(tower->backend, floats, count, factor);
+}
+
+int tower_weights_changed(struct tower *tower, size_t offset, size_t count)
+{
+    const struct backend_ops *const backend = tower->spec.backend;
+    return backend->weights_changed != NULL ? backend->weights_changed(tower->backend, offset, count) : 0;
+}
+
+/* ---- the moving average ---- */
+
+static int move_average(struct tower *tower, float *average, const float *floats, size_t count, uint64_t step)
+{
+    const struct backend_ops *const backend = tower->spec.backend;
+    const float share = (float)(1 - tower->spec.average_decay);
+    if (count == 0)
+        return 0;
+    if (step == 0)
+        return copy_on_device(tower, average, floats, count);
+    return backend->ema_update != NULL ? backend->ema_update(tower->backend, average, floats, count, share)
+                                       : backend->axpby(tower->backend, average, floats, count, share, 1);
+}
+
+int tower_update_average(struct tower *tower, uint64_t step)
+{
+    if (!keeps_average(tower) || (tower->skips_update && step > 0))
+        return 0;
+    assert(!tower->shows_average);
+    const int rc = move_average(tower, tower->average_weights, tower->weights, updated_count(tower), step);
+    return rc == 0 ? move_average(tower, tower->average_statistics, tower->statistics,
+                                  tower->arenas.statistics.count, step)
+                   : rc;
+}
+
+/* By way of the gradients, several times where there are more statistics than gradients. */
+static int swap_floats(struct tower *tower, float *a, float *b, size_t count)
+{
+    float *const between = tower->gradients;
+    const size_t most = tower->arenas.trained.count;
+    int rc = 0;
+    for (size_t at = 0; at < count && rc == 0; at += most) {
+        const size_t some = count - at < most ? count - at : most;
+        rc = copy_on_device(tower, between, a + at, some);
+        if (rc == 0)
+            rc = copy_on_device(tower, a + at, b + at, some);
+        if (rc == 0)
+            rc = copy_on_device(tower, b + at, between, some);
+    }
+    return rc;
+}
+
+int tower_show_average(struct tower *tower, bool is_shown)
+{
+    if (!keeps_average(tower) || tower->shows_average == is_shown)
+        return 0;
+    tower->shows_average = is_shown;
+    int rc = swap_floats(tower, tower->weights, tower->average_weights, updated_count(tower));
+    if (rc == 0)
+        rc = swap_floats(tower, tower->statistics, tower->average_statistics, tower->arenas.statistics.count);
+    return rc == 0 ? tower_weights_changed(tower, 0, updated_count(tower)) : rc;
+}
+
+bool tower_shows_average(const struct tower *tower)
+{
+    return tower->shows_average;
+}
+
+float *tower_average_weights(struct tower *tower)
+{
+    return tower->average_weights;
+}
+
+float *tower_average_statistics(struct tower *tower)
+{
+    return tower->average_statistics;
+}
+
+/* ---- results ---- */
+
 int tower_result(struct tower *tower, struct backend_result *result_out)
 {
     *result_out = (struct backend_result){ .loss_scale = 1 };
     const int rc = tower->last != NULL ? tower->spec.backend->result(tower->last, result_out) : 0;
-    result_out->is_skipped |= skip_was_broken(&tower->skip);
+    result_out->is_skipped |= tower->was_skipped;
+    tower->was_skipped = false;
     return rc;
 }
 
@@ -353,6 +649,8 @@ int tower_logits(struct tower *tower, float *logits_out)
 {
     return tower->last != NULL ? tower->spec.backend->logits(tower->last, logits_out) : 0;
 }
+
+/* ---- arenas ---- */
 
 const struct arena *tower_arena(const struct tower *tower)
 {
@@ -362,6 +660,11 @@ const struct arena *tower_arena(const struct tower *tower)
 const struct arena *tower_arena_of(const struct tower *tower, uint32_t parameter)
 {
     return arenas_of(&tower->arenas, tower->spec.net, parameter);
+}
+
+float *tower_weights(struct tower *tower)
+{
+    return tower->weights;
 }
 
 float *tower_gradients(struct tower *tower)
@@ -376,42 +679,7 @@ float *tower_applied(struct tower *tower)
 
 uint16_t *tower_bf16_grads(struct tower *tower)
 {
-    return tower->halves;
-}
-
-uint32_t tower_state_count(const struct tower_spec *spec)
-{
-    return optimizer_state_count(spec->optimizer.kind) + (spec->defers ? 1 : 0);
-}
-
-float *tower_weights(struct tower *tower)
-{
-    return tower->weights;
-}
-
-float *tower_state(struct tower *tower, uint32_t state)
-{
-    return tower->states[state];
-}
-
-struct average *tower_average(struct tower *tower)
-{
-    return &tower->average;
-}
-
-const struct param_groups *tower_param_groups(const struct tower *tower)
-{
-    return &tower->cut;
-}
-
-const struct tower_spec *tower_spec(const struct tower *tower)
-{
-    return &tower->spec;
-}
-
-struct backend *tower_backend(struct tower *tower)
-{
-    return tower->backend;
+    return tower->bf16_grads;
 }
 
 float *tower_statistics(struct tower *tower)
@@ -424,11 +692,37 @@ size_t tower_statistics_count(const struct tower *tower)
     return tower->arenas.statistics.count;
 }
 
+uint32_t tower_state_count(const struct tower_spec *spec)
+{
+    return optimizer_state_count(spec->optimizer.kind) + (spec->defers ? 1 : 0);
+}
+
+float *tower_state(struct tower *tower, uint32_t state)
+{
+    return tower->states[state];
+}
+
+/* ---- the rest ---- */
+
+const struct param_groups *tower_param_groups(const struct tower *tower)
+{
+    return &tower->groups;
+}
+
+const struct tower_spec *tower_spec(const struct tower *tower)
+{
+    return &tower->spec;
+}
+
+struct backend *tower_backend(struct tower *tower)
+{
+    return tower->backend;
+}
+
 static float *stored_at(const struct tower *tower, uint32_t parameter)
 {
-    const struct net *const net = tower->spec.net;
     const size_t offset = tower_arena_of(tower, parameter)->ranges[parameter].offset;
-    return (net->parameters[parameter].is_trained ? tower->weights : tower->statistics) + offset;
+    return (tower->spec.net->parameters[parameter].is_trained ? tower->weights : tower->statistics) + offset;
 }
 
 int tower_read(struct tower *tower, uint32_t parameter, float *plain_out)

@@ -1,15 +1,20 @@
-/* One replica of the network on one device: arenas, backend, plans. Opened, used and
- * closed from the tower's own thread; only tower_gradients and the arena layout are
- * read by others (the reduction), ordered by events. */
+/* A tower: one replica of the network on one device, with its arenas, its backend and its plans.
+ * Opened, used and closed from the tower's own thread. Other threads read only the arenas and their layout (reductions),
+ * ordered by events. Used by sync/ and by the programs that evaluate.
+ *
+ * A training step, as sync/trainer.c queues it: tower_forward, tower_backward, whose gradients are reduced over the
+ * towers as they become ready, tower_update, tower_update_average, tower_result. */
 #ifndef PIPETRAIN_TOWER_H
 #define PIPETRAIN_TOWER_H
 
 #include "compute/backend.h"
+#include "compute/param_groups.h"
 #include "stage/slots.h"
 
-/* The optimizer's, and gradients that are applied a step later. */
+/* The buffers of the optimizer, and one for gradients that are applied a step later. */
 #define TOWER_STATES_MAX (OPTIMIZER_STATES_MAX + 1)
-#define TOWER_COUNTS 3u         /* sizes of pieces: full ones, what is left of full slices, and of the last one */
+/* Sizes of microbatches: full ones, the rest of a full slice, and the rest of the last slice. */
+#define TOWER_COUNTS 3u
 
 struct tower_spec {
     uint32_t index;
@@ -19,110 +24,134 @@ struct tower_spec {
     const struct backend_ops *backend;
     struct backend_spec backend_spec;   /* net, device and compute are filled in by tower_open */
     struct optimizer optimizer;
-    double average_decay;               /* of the moving average of weights and statistics, 0 = none is kept */
-    bool defers;                        /* updates are made of deferred gradients, those of the step before */
-    bool has_bf16_grads;                /* there are gradients as bf16, too (update/halves.h) */
+    double average_decay;               /* of the moving average of weights and statistics; 0: keep no average */
+    bool defers;                        /* updates apply the gradients of the step before */
+    bool has_bf16_grads;                /* gradients travel between towers as bf16 (sync.wire = bf16) */
     uint64_t seed;                      /* of the initial weights */
-    /* A slice of more samples than this is computed in pieces, full ones and what is left, whose gradients are added
-     * up; 0 = slices of any size are computed as wholes. */
+    /* A slice of more samples than this is computed in microbatches, whose gradients are added up. 0: slices of any
+     * size are computed at once. */
     uint32_t piece_max;
-    /* Sizes of the pieces this tower will see; 0 entries are allowed and need no plan. */
+    /* Sizes of the microbatches that this tower will see. Entries of 0 need no plan. */
     uint32_t train_counts[TOWER_COUNTS], evaluate_counts[TOWER_COUNTS];
-    bool evaluates_only;                /* no train_counts: no gradients and no optimizer buffers, and the weights
-                                         * are 0 until tower_write says what they are */
+    bool evaluates_only;                /* train_counts are 0: there are no gradients and no optimizer buffers, and the
+                                         * weights are 0 until tower_write sets them */
 };
 
-/* Bytes of device memory by purpose. */
+/* Bytes by purpose. */
 struct tower_needs {
-    size_t arenas;              /* weights, gradients (of pieces, their sums, as bf16), optimizer states, statistics,
-                                 * averages, and sums over them */
-    size_t initial;             /* of the host's memory: the initial values of one parameter at a time, where they
-                                 * have no room in the gradients */
+    size_t arenas;              /* device memory: weights, gradients (of microbatches, their sums, as bf16), optimizer
+                                 * buffers, statistics, averages, and the sums that updates need */
+    size_t initial;             /* host memory, while tower_allocate runs: the initial values of one parameter, where
+                                 * the gradients have no room for them */
     struct backend_needs backend;
 };
 
 struct tower;
-struct average;
-struct param_groups;
 
-/* Plan everything, and take none of the memory it needs yet. 0 or a negative errno. */
+/* Make all plans; allocate none of the device memory that they need yet. 0 or a negative errno. */
 int tower_open(struct tower **tower_out, const struct tower_spec *spec);
 void tower_close(struct tower *tower);
-/* What tower_allocate takes. */
+/* What tower_allocate will allocate. */
 struct tower_needs tower_needs(const struct tower *tower);
-/* Take it, and set the initial weights (a function of the seed only: the same for any backend,
- * layout and tower) and what the optimizer's buffers begin with, unless the tower only evaluates. Once,
- * before anything below. 0 or a negative errno. */
+/* Allocate it. Unless the tower only evaluates, set the initial weights (they depend on the seed alone, not on backend,
+ * layout or tower) and the initial values of the optimizer's buffers. Once, before all functions below. 0 or a negative
+ * errno. */
 int tower_allocate(struct tower *tower);
 
-/* Pieces that a slice of so many samples is computed in, at least 1; of 0 samples one that is empty. */
+/* ---- a step: each function queues work on the compute stream and returns 0 or a negative errno ---- */
+
+/* The number of microbatches of a slice of `count` samples; 1 for an empty slice. */
 uint32_t tower_pieces(const struct tower *tower, uint32_t count);
-/* Queue input and forward for a piece of the slot's samples, which the caller has made the compute
- * stream wait for (slot->ready), one piece after the other from 0 on; the last one records slot->free as
- * soon as the slot is not read any more. A slice of 0 samples does nothing but that. training says
- * which plan. */
+/* Queue input and forward of microbatch `piece` of the slot's samples, in order from 0. The caller has made the compute
+ * stream wait for slot->ready. The last microbatch records slot->free as soon as the slot is no longer read; for a slice
+ * of 0 samples this is all that is done. `training` selects the plan. */
 int tower_forward(struct tower *tower, struct slot *slot, uint32_t piece, bool training);
-/* Queue backward of the last forward, of a piece behind which another one of the slice comes: tower_backward of the
- * last one adds what all of them gave. */
+/* Queue backward of the last forward, of a microbatch that is not the last of its slice, and add its gradients to the
+ * slice's sums. */
 int tower_accumulate(struct tower *tower);
-/* Queue backward of the last forward. ready(arg, floats) is called each time a longer
- * prefix of the gradient arena is queued to become final; the last call names all of it that is
- * updated. A slice of 0 samples sets these gradients to zero. */
+/* Queue backward of the last forward, of the last microbatch; the gradients include the sums of the ones before.
+ * ready(arg, floats) is called each time the first `floats` of the gradient arena are queued to become final; the last
+ * call covers all that is updated. A slice of 0 samples sets these gradients to zero. */
 int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats), void *arg);
-/* Queue the update of arena range [offset, offset + count): whole parameters; of tower_applied's gradients. */
+/* Queue the update of arena range [offset, offset + count), which consists of whole parameters, from the gradients of
+ * tower_applied. */
 int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step);
-/* Must every bucket be checked by tower_check, and then all that is updated by one
- * tower_update? (fp16, steps that may be left out: backend.h says why; and where the norm of all gradients is
- * limited.) Else buckets are updated as they come. */
+/* Whether every bucket of gradients must pass tower_check before one tower_update of all that is updated: with fp16, with
+ * steps that are skipped when gradients are not finite, and when the norm of all gradients is clipped. Otherwise buckets
+ * are updated as they arrive. */
 bool tower_updates_at_once(const struct tower *tower);
 int tower_check(struct tower *tower, size_t offset, size_t count);
-/* With spec.defers: the updates of the next step are made of the gradients that are there now. Queues their copying. */
+/* With spec.defers: the updates of the next step apply the gradients of now. Queues a copy of them. */
 int tower_defer(struct tower *tower);
 /* Queue floats[i] *= factor over a range of any of the tower's arenas. */
 int tower_scale(struct tower *tower, float *floats, size_t count, float factor);
-/* Range [offset, offset + count) of the weights was written on the compute stream by a reduction. */
+/* A reduction wrote range [offset, offset + count) of the weights on the compute stream: refresh the backend's copies. */
 int tower_weights_changed(struct tower *tower, size_t offset, size_t count);
-/* tower_backward's caller only acts on the prefixes that end buckets: `ends` floats, in
- * ascending order, the last all that is updated. Once, before the first step. */
+/* The caller acts only on those calls of ready() that complete a bucket, which lets a backend run everything in between
+ * as one segment. `ends` are the ends of the buckets in floats, ascending; the last one is the end of all that is updated.
+ * Once, before the first step. */
 int tower_set_segments(struct tower *tower, const size_t *ends, uint32_t count);
-/* Queue loss and counts of the last forward (of a piece) into *result_out (pinned host memory): there
- * once the compute stream has come that far. */
+/* Queue loss and counts of the last forward into *result_out (pinned host memory), which holds them once the compute
+ * stream has come that far. */
 int tower_result(struct tower *tower, struct backend_result *result_out);
-/* The logits of the last forward, which was not training: the slice's count x classes floats sample by sample, to
- * memory of the host. Blocks until the compute stream has come that far: a result queued before is there, too. */
+/* Copy the logits of the last forward, which was not training, to host memory: count x classes floats, sample by sample.
+ * Blocks until the compute stream has come that far; results queued before are complete then, too. */
 int tower_logits(struct tower *tower, float *logits_out);
 
-/* Of weights, gradients and states. */
+/* With spec.has_bf16_grads, else nothing is done: convert range [offset, offset + count) of the gradients of
+ * tower_applied to tower_bf16_grads, rounding to the nearest, ties to even; or back. */
+int tower_grads_to_bf16(struct tower *tower, size_t offset, size_t count);
+int tower_grads_from_bf16(struct tower *tower, size_t offset, size_t count);
+
+/* ---- the moving average of weights and running statistics (Polyak, Juditsky 1992) ----
+ * After update t each number of the average moves by 1 - decay of the distance to the tower's number; after the first
+ * update it is that number, as in PyTorch's AveragedModel with get_ema_multi_avg_fn and use_buffers. Evaluation and the
+ * weights that a run saves use the average: for that it changes places with the weights and statistics. Without an
+ * average (spec.average_decay 0) these functions do nothing. */
+
+/* Call after update number `step` of the run, from 0, is queued, or would be if the tower had samples; the average is not
+ * shown. The average does not move in a step whose update was skipped, except the first. */
+int tower_update_average(struct tower *tower, uint64_t step);
+/* Let the tower compute with the average, or with the trained weights again. Between two steps, while no reduction of
+ * gradients is under way: the gradients serve as temporary storage. */
+int tower_show_average(struct tower *tower, bool is_shown);
+bool tower_shows_average(const struct tower *tower);
+/* Where the average is stored (the trained weights while it is shown), laid out as the updated weights and as the
+ * statistics. NULL: no average is kept, or there are no such numbers. */
+float *tower_average_weights(struct tower *tower);
+float *tower_average_statistics(struct tower *tower);
+
+/* ---- arenas ---- */
+
+/* The layout of weights, gradients and states. */
 const struct arena *tower_arena(const struct tower *tower);
-/* The one a parameter lies in: that, or the statistics'. */
+/* The layout of the arena that holds a parameter: that one, or the statistics'. */
 const struct arena *tower_arena_of(const struct tower *tower, uint32_t parameter);
 float *tower_weights(struct tower *tower);
-/* What backward leaves; NULL where the tower only evaluates. */
+/* The gradients of this tower's backward; NULL where the tower only evaluates. */
 float *tower_gradients(struct tower *tower);
-/* What updates are made of: those, or with spec.defers the deferred ones, which are 0 at first. */
+/* The gradients that updates apply: those, or with spec.defers the deferred ones, which are 0 at first. */
 float *tower_applied(struct tower *tower);
-/* As bf16, as many as are updated; NULL without spec.has_bf16_grads. */
+/* As many bf16 gradients as are updated; NULL without spec.has_bf16_grads. */
 uint16_t *tower_bf16_grads(struct tower *tower);
-/* The running statistics of the tower's layers, one after the other: device memory, changed by
- * every forward pass in training. */
+/* The running statistics of the tower's layers: device memory, changed by every forward pass in training. */
 float *tower_statistics(struct tower *tower);
 size_t tower_statistics_count(const struct tower *tower);
-/* Buffers of the arena's updated part that are carried from step to step: the optimizer's and, behind these, what is
- * deferred. */
+/* Buffers of the updated part of the arena that persist from step to step: the optimizer's, then the deferred
+ * gradients. tower_state returns NULL from tower_state_count on. */
 uint32_t tower_state_count(const struct tower_spec *spec);
-/* NULL from tower_state_count on. */
 float *tower_state(struct tower *tower, uint32_t state);
-/* Of its weights and statistics (average.h), valid as long as the tower. */
-struct average *tower_average(struct tower *tower);
-/* How its updates are cut. */
+
+/* ---- the rest ---- */
+
 const struct param_groups *tower_param_groups(const struct tower *tower);
-/* What the tower was opened with, and its backend. */
 const struct tower_spec *tower_spec(const struct tower *tower);
 struct backend *tower_backend(struct tower *tower);
-/* Plain copy of a parameter's weights or statistics (parameter->count floats). Blocks. */
+/* Copy a parameter's weights or statistics (parameter->count floats, in plain row-major order) to or from the host.
+ * Blocks. */
 int tower_read(struct tower *tower, uint32_t parameter, float *plain_out);
 int tower_write(struct tower *tower, uint32_t parameter, const float *plain);
-/* Lines about the training plan: layers, implementations. */
+/* Write one line per layer of the training plan: its implementation. */
 void tower_describe(const struct tower *tower, void (*write)(void *arg, const char *line), void *arg);
 
 #endif

@@ -2,8 +2,6 @@
  * same in every tower. */
 #include "sync/cut.h"
 
-#include "compute/update/average.h"
-
 static struct reduce_region state_region(struct tower *tower, uint32_t state)
 {
     const bool is_kept = state < optimizer_state_count(tower_spec(tower)->optimizer.kind);
@@ -13,7 +11,6 @@ static struct reduce_region state_region(struct tower *tower, uint32_t state)
 struct reduce_region cut_region(struct tower *tower, enum region region)
 {
     const size_t count = tower_arena(tower)->updated, statistics = tower_statistics_count(tower);
-    const struct average *const average = tower_average(tower);
     const bool has_average = tower_spec(tower)->average_decay > 0;
     const struct reduce_region regions[REGION_COUNT] = {
         [REGION_GRADIENTS] = { tower_applied(tower), count },
@@ -22,8 +19,8 @@ struct reduce_region cut_region(struct tower *tower, enum region region)
         [REGION_STATES + 1] = state_region(tower, 1),
         [REGION_DEFERRED] = { tower_applied(tower), tower_spec(tower)->defers ? count : 0 },
         [REGION_STATISTICS] = { tower_statistics(tower), statistics },
-        [REGION_AVERAGES] = { average->weights, has_average ? count : 0 },
-        [REGION_AVERAGED_STATISTICS] = { average->statistics, has_average ? statistics : 0 },
+        [REGION_AVERAGES] = { tower_average_weights(tower), has_average ? count : 0 },
+        [REGION_AVERAGED_STATISTICS] = { tower_average_statistics(tower), has_average ? statistics : 0 },
     };
     return regions[region];
 }

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <time.h>
 
-#include "compute/update/average.h"
-#include "compute/update/halves.h"
 #include "stage/heartbeat.h"
 #include "stage/trace/range.h"
 #include "sync/cut.h"
@@ -111,7 +109,7 @@ static void note_ready(void *arg, size_t floats)
 /* The tower computes with the averages of its weights, where it keeps some, or with those it trains. */
 static int show_average(struct sync *sync, bool is_shown)
 {
-    return average_show(tower_average(sync->spec.tower), sync->spec.tower, is_shown);
+    return tower_show_average(sync->spec.tower, is_shown);
 }
 
 /* A mean is of what is trained, and of averages. */
@@ -130,7 +128,7 @@ static int step_average(struct sync *sync, const struct span *span)
     struct tower *const tower = sync->spec.tower;
     if (tower_spec(tower)->average_decay == 0)
         return 0;
-    const int rc = average_step(tower_average(tower), tower, span->step);
+    const int rc = tower_update_average(tower, span->step);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
 }
 

@@ -51,7 +51,7 @@ nodist_%C%_fuzz_fuzz_example_reference_SOURCES = %D%/fuzz/example_reference.pb-c
 endif
 $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
 
-compute_tests = %D%/compute/test_arena %D%/compute/update/test_average %D%/compute/test_counts %D%/compute/test_dropout \
+compute_tests = %D%/compute/test_arena %D%/compute/test_average %D%/compute/test_counts %D%/compute/test_dropout \
 	%D%/compute/test_evaluation %D%/compute/test_frozen \
 	%D%/compute/test_fusion %D%/compute/test_graph %D%/compute/test_health %D%/compute/test_init %D%/compute/test_layer_values \
 	%D%/compute/test_layers %D%/compute/test_learning_rate %D%/compute/test_model %D%/compute/test_models_cifar \
@@ -59,7 +59,7 @@ compute_tests = %D%/compute/test_arena %D%/compute/update/test_average %D%/compu
 	%D%/compute/test_optimizer %D%/compute/test_precisions \
 	%D%/compute/test_skip %D%/compute/loss/test_mixing %D%/compute/loss/test_smoothing %D%/compute/test_snapshot \
 	%D%/compute/test_squares %D%/compute/test_team %D%/compute/test_tower \
-	%D%/compute/test_trajectories %D%/compute/test_update %D%/compute/test_update_cut \
+	%D%/compute/test_trajectories %D%/compute/test_update %D%/compute/test_param_groups \
 	%D%/compute/test_values
 if HAVE_ONEDNN
 %C%_helpers_libhelpers_a_SOURCES += %D%/helpers/network/step_rig.c

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "compute/floats.h"
-#include "compute/update/update_cut.h"
+#include "compute/param_groups.h"
 
 /* What a tower finds ranges and norms with. */
 struct hand {
-    struct param_groups cut;    /* of the whole arena */
+    struct param_groups groups;    /* of the whole arena */
     double *sums;               /* that its squares are summed in */
 };
 
@@ -44,8 +44,8 @@ size_t server_bytes(const struct server_rules *rules)
 static int open_hand(struct server *server, struct hand *hand)
 {
     const struct server_rules *const rules = &server->rules;
-    int rc = param_groups_init(&hand->cut, rules->net, rules->arena, rules->optimizer);
-    const size_t bytes = rc == 0 ? param_groups_bytes(&hand->cut) : 0;
+    int rc = param_groups_init(&hand->groups, rules->net, rules->arena, rules->optimizer);
+    const size_t bytes = rc == 0 ? param_groups_bytes(&hand->groups) : 0;
     if (bytes == 0)
         return rc;
     hand->sums = calloc(1, bytes);
@@ -53,7 +53,7 @@ static int open_hand(struct server *server, struct hand *hand)
         server->parts = calloc(1, bytes);
     if (hand->sums == NULL || server->parts == NULL)
         return -ENOMEM;
-    param_groups_bind(&hand->cut, hand->sums);
+    param_groups_bind(&hand->groups, hand->sums);
     return 0;
 }
 
@@ -98,7 +98,7 @@ void server_close(struct server *server)
     if (server == NULL)
         return;
     for (uint32_t tower = 0; tower < server->rules.schedule->towers && server->hands != NULL; tower++) {
-        param_groups_release(&server->hands[tower].cut);
+        param_groups_release(&server->hands[tower].groups);
         free(server->hands[tower].sums);
     }
     for (uint32_t b = 0; b < server->run.count; b++)
@@ -146,13 +146,13 @@ static void limit(const struct server *server, float *gradients, size_t count, u
 }
 
 /* All ranges of the arena that are updated alike, and the squares they need. */
-static struct param_groups *cut_all(struct server *server, uint32_t tower, const float *gradients)
+static struct param_groups *select_all(struct server *server, uint32_t tower, const float *gradients)
 {
-    struct param_groups *const cut = &server->hands[tower].cut;
+    struct param_groups *const groups = &server->hands[tower].groups;
     const struct optimizer_range whole = { .weights = server->weights, .gradients = gradients,
                                            .states = { server->states[0], server->states[1] } };
-    param_groups_select(cut, &whole, 0, server->rules.arena->updated);
-    return cut;
+    param_groups_select(groups, &whole, 0, server->rules.arena->updated);
+    return groups;
 }
 
 /* The part of the range that lies in [begin, end) of the arena; its norms stay those of all of it. */
@@ -171,11 +171,11 @@ static struct optimizer_range part_of(const struct server *server, const struct 
     return part;
 }
 
-static void update(struct server *server, const struct param_groups *cut, size_t begin, size_t end,
+static void update(struct server *server, const struct param_groups *groups, size_t begin, size_t end,
                    const struct optimizer_step *step)
 {
-    for (uint32_t i = 0; i < cut->range_count; i++) {
-        const struct optimizer_range part = part_of(server, &cut->ranges[i], begin, end);
+    for (uint32_t i = 0; i < groups->range_count; i++) {
+        const struct optimizer_range part = part_of(server, &groups->ranges[i], begin, end);
         if (part.count > 0)
             optimizer_update(server->rules.optimizer, step, &part);
     }
@@ -196,11 +196,11 @@ static size_t place_of(const struct server *server, uint32_t tower, const struct
 
 void server_square(struct server *server, uint32_t tower)
 {
-    const struct param_groups *const cut = cut_all(server, tower, server->gradients);
+    const struct param_groups *const groups = select_all(server, tower, server->gradients);
     const size_t towers = server->rules.schedule->towers;
     const size_t first = SQUARES_PARTS * tower / towers, end = SQUARES_PARTS * (tower + 1) / towers;
-    for (uint32_t i = 0; i < cut->squares_count; i++) {
-        const struct squares *const squares = &cut->squares[i];
+    for (uint32_t i = 0; i < groups->squares_count; i++) {
+        const struct squares *const squares = &groups->squares[i];
         squares_sum_parts(squares, first, end);
         memcpy(server->parts + place_of(server, tower, squares) + 1 + first, squares->sum + 1 + first,
                (end - first) * sizeof(double));
@@ -208,10 +208,10 @@ void server_square(struct server *server, uint32_t tower)
 }
 
 /* Each from all towers' parts. */
-static void gather_squares(struct server *server, uint32_t tower, const struct param_groups *cut)
+static void gather_squares(struct server *server, uint32_t tower, const struct param_groups *groups)
 {
-    for (uint32_t i = 0; i < cut->squares_count; i++) {
-        const struct squares *const squares = &cut->squares[i];
+    for (uint32_t i = 0; i < groups->squares_count; i++) {
+        const struct squares *const squares = &groups->squares[i];
         memcpy(squares->sum + 1, server->parts + place_of(server, tower, squares) + 1, SQUARES_PARTS * sizeof(double));
         squares_sum(squares);
     }
@@ -219,20 +219,20 @@ static void gather_squares(struct server *server, uint32_t tower, const struct p
 
 void server_update(struct server *server, uint32_t tower, size_t begin, size_t end, uint64_t batch)
 {
-    const struct param_groups *const cut = cut_all(server, tower, server->gradients);
+    const struct param_groups *const groups = select_all(server, tower, server->gradients);
     const struct span span = span_of(server, tower, batch);
     const struct optimizer_step step = step_of(server, &span, span.global_count);
-    gather_squares(server, tower, cut);
-    update(server, cut, begin, end, &step);
+    gather_squares(server, tower, groups);
+    update(server, groups, begin, end, &step);
 }
 
 /* ---- of one tower ---- */
 
-static void sum_squares(const struct param_groups *cut)
+static void sum_squares(const struct param_groups *groups)
 {
-    for (uint32_t i = 0; i < cut->squares_count; i++) {
-        squares_sum_parts(&cut->squares[i], 0, SQUARES_PARTS);
-        squares_sum(&cut->squares[i]);
+    for (uint32_t i = 0; i < groups->squares_count; i++) {
+        squares_sum_parts(&groups->squares[i], 0, SQUARES_PARTS);
+        squares_sum(&groups->squares[i]);
     }
 }
 
@@ -260,9 +260,9 @@ void server_push(struct server *server, uint32_t tower, float *gradients, uint32
     step.learning_rate *= (float)span.count / (float)span.global_count / (float)delay;
     limit(server, gradients + begin, end - begin, span.count);
     lock_buckets(server, first, count);
-    const struct param_groups *const cut = cut_all(server, tower, gradients);
-    sum_squares(cut);
-    update(server, cut, begin, end, &step);
+    const struct param_groups *const groups = select_all(server, tower, gradients);
+    sum_squares(groups);
+    update(server, groups, begin, end, &step);
     unlock_buckets(server, first, count);
 }
 

@@ -3,7 +3,6 @@
  * parallel, Ho et al. 2013): a tower begins step t when all towers' updates of the steps before t - max_staleness are
  * in. How many of the steps before t are not all in when it fetches is the step's staleness; the rate of its update
  * may be divided by that (Zhang et al. 2016). In front of an evaluation and of a saved state all towers meet. */
-#include "compute/update/halves.h"
 #include "sync/modes/modes.h"
 #include "sync/server/reduce_server.h"
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "compute/snapshot.h"
-#include "compute/update/average.h"
 #include "tests/helpers/network/tower_stand.h"
 #include "tests/helpers/test.h"
 
@@ -47,7 +46,7 @@ static bool step(struct stand *stand, uint64_t number)
                                      stand_floats(stand) - stand_floats(stand) / 2), 0);
     }
     assert_int_equal(tower_update(stand->tower, 0, stand_floats(stand), &step), 0);
-    assert_int_equal(average_step(tower_average(stand->tower), stand->tower, number), 0);
+    assert_int_equal(tower_update_average(stand->tower, number), 0);
     return stand_result(stand).is_skipped != 0;
 }
 

@@ -11,7 +11,6 @@
 #include <xxhash.h>
 
 #include "compute/snapshot.h"
-#include "compute/update/average.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/network/tower_stand.h"
@@ -59,7 +58,7 @@ static void stand_train_once(struct fixture *fixture, uint32_t d, uint32_t seed)
     stand_fill(&fixture->stands[d], fixture->net, &input, 0, STAND_BATCH);
     stand_train(&fixture->stands[d]);
     stand_update(&fixture->stands[d]);
-    assert_int_equal(average_step(tower_average(fixture->stands[d].tower), fixture->stands[d].tower, 1), 0);
+    assert_int_equal(tower_update_average(fixture->stands[d].tower, 1), 0);
     network_input_release(&input);
 }
 

@@ -1,7 +1,7 @@
-/* Tests of how the arena is cut for updates: what decays, what has a rate of its own. */
+/* Tests of parameter groups: which parameters decay, which have a rate of their own. */
 #include <stdlib.h>
 
-#include "compute/update/update_cut.h"
+#include "compute/param_groups.h"
 #include "tests/helpers/test.h"
 
 static struct net *net_make(void)
@@ -31,23 +31,23 @@ static struct arenas arenas_make(const struct net *net)
 }
 
 /* The range the first float of a parameter is updated with. */
-static const struct optimizer_range *range_of(const struct param_groups *cut, const float *weights,
+static const struct optimizer_range *range_of(const struct param_groups *groups, const float *weights,
                                               const struct arena *arena, uint32_t parameter)
 {
     const float *const first = weights + arena->ranges[parameter].offset;
-    for (uint32_t i = 0; i < cut->range_count; i++)
-        if (first >= cut->ranges[i].weights && first < cut->ranges[i].weights + cut->ranges[i].count)
-            return &cut->ranges[i];
+    for (uint32_t i = 0; i < groups->range_count; i++)
+        if (first >= groups->ranges[i].weights && first < groups->ranges[i].weights + groups->ranges[i].count)
+            return &groups->ranges[i];
     fail();
     return NULL;
 }
 
-static void check_cover(const struct param_groups *cut, const float *weights, size_t count)
+static void check_cover(const struct param_groups *groups, const float *weights, size_t count)
 {
-    for (uint32_t i = 0; i < cut->range_count; i++) {
-        assert_ptr_equal(cut->ranges[i].weights, weights);
-        weights += cut->ranges[i].count;
-        count -= cut->ranges[i].count;
+    for (uint32_t i = 0; i < groups->range_count; i++) {
+        assert_ptr_equal(groups->ranges[i].weights, weights);
+        weights += groups->ranges[i].count;
+        count -= groups->ranges[i].count;
     }
     assert_int_equal(count, 0);
 }
@@ -66,17 +66,17 @@ static void check_scope(const struct net *net, const struct optimizer *optimizer
     assert_non_null(floats);
     const struct optimizer_range whole = { .weights = floats, .gradients = floats + arena->count,
                                            .states = { floats + 2 * arena->count } };
-    struct param_groups cut;
-    assert_int_equal(param_groups_init(&cut, net, arena, optimizer), 0);
-    double *const sums = calloc(1, param_groups_bytes(&cut) + 1);
+    struct param_groups groups;
+    assert_int_equal(param_groups_init(&groups, net, arena, optimizer), 0);
+    double *const sums = calloc(1, param_groups_bytes(&groups) + 1);
     assert_non_null(sums);
-    param_groups_bind(&cut, sums);
-    param_groups_select(&cut, &whole, 0, arena->count);
-    check_cover(&cut, floats, arena->count);
+    param_groups_bind(&groups, sums);
+    param_groups_select(&groups, &whole, 0, arena->count);
+    check_cover(&groups, floats, arena->count);
     for (uint32_t p = 0; p < net->parameter_count; p++) {
         if (!net->parameters[p].is_trained)
             continue;
-        const struct optimizer_range *const range = range_of(&cut, floats, arena, p);
+        const struct optimizer_range *const range = range_of(&groups, floats, arena, p);
         const bool is_weight = net->parameters[p].kind == PARAMETER_WEIGHT;
         assert_true(optimizer->weight_decay == 0 ||
                     range->decays == must_decay(optimizer->decay_scope, net->parameters[p].kind));
@@ -86,7 +86,7 @@ static void check_scope(const struct net *net, const struct optimizer *optimizer
     }
     free(sums);
     free(floats);
-    param_groups_release(&cut);
+    param_groups_release(&groups);
     arenas_release(&arenas);
 }
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "compute/snapshot.h"
-#include "compute/update/average.h"
 #include "tests/helpers/network/tower_stand.h"
 #include "tests/helpers/test.h"
 #include "tests/peers/average_trajectory.h"
@@ -37,7 +36,7 @@ static void open_averaging(struct stand *stand, const char *backend, const struc
 
 static void show(struct stand *stand, bool is_shown)
 {
-    assert_int_equal(average_show(tower_average(stand->tower), stand->tower, is_shown), 0);
+    assert_int_equal(tower_show_average(stand->tower, is_shown), 0);
 }
 
 /* ---- where they are ---- */
@@ -80,7 +79,7 @@ static void check_trajectory(const char *backend)
     for (uint32_t step = 0; step < AVERAGED_STEPS; step++) {
         write_numbers(&stand, net, 0, step, 0);
         write_numbers(&stand, net, mean, step, AVERAGED_NUMBERS);
-        assert_int_equal(average_step(tower_average(stand.tower), stand.tower, step), 0);
+        assert_int_equal(tower_update_average(stand.tower, step), 0);
         if (step + 1 != averaged_trajectory[point].steps)
             continue;
         show(&stand, true);
@@ -107,7 +106,7 @@ static void train_step(struct stand *stand, uint64_t step)
     if (tower_updates_at_once(stand->tower))
         assert_int_equal(tower_check(stand->tower, 0, stand_floats(stand)), 0);
     stand_update(stand);
-    assert_int_equal(average_step(tower_average(stand->tower), stand->tower, step), 0);
+    assert_int_equal(tower_update_average(stand->tower, step), 0);
 }
 
 /* Weights and statistics, to be freed. */
@@ -211,7 +210,7 @@ static void check_state(const char *backend)
         train_step(&first, step);
     show(&first, true);
     take_state(&first, net, values, averages);
-    assert_false(tower_average(first.tower)->is_shown);
+    assert_false(tower_shows_average(first.tower));
     const float *average = averages;
     write_all(&second, net, values);
     for (uint32_t p = 0; p < net->parameter_count; average += net->parameters[p++].count)

@@ -1,0 +1,46 @@
+/* Parameter groups: ranges of a tower's trained arena that the optimizer updates alike (with or without weight decay, at
+ * the rate of the step or, with LARS, at a rate of their own). Arithmetic only; no memory of a device is touched.
+ * Used by the tower and by the parameter server. */
+#ifndef PIPETRAIN_PARAM_GROUPS_H
+#define PIPETRAIN_PARAM_GROUPS_H
+
+#include "compute/arena.h"
+#include "compute/floats.h"
+#include "compute/optimizer.h"
+
+/* Neighbouring parameters form one group, but a parameter with a rate of its own is a group by itself. */
+struct param_group {
+    size_t offset, end;
+    bool decays;                        /* weight decay applies */
+    bool adapts;                        /* it has a rate of its own, computed from the norms of weights and gradients */
+    double *sums;                       /* where it adapts, 2 * SQUARES_ROOM: of weights and of gradients */
+};
+
+struct param_groups {
+    struct param_group *groups;         /* in arena order; together they cover the updated part of the arena */
+    uint32_t group_count;
+    bool are_alike;                     /* all groups are updated alike, as one range */
+    bool clips;                         /* the norm of all gradients is clipped */
+    double *all_sums;                   /* where it is, SQUARES_ROOM */
+    float scale;                        /* of the gradients in the last update; 0: no update yet */
+    /* Results of param_groups_select, with room for all groups. */
+    struct optimizer_range *ranges;     /* to be updated */
+    struct squares *squares;            /* to be summed before the update */
+    uint32_t range_count, squares_count;
+};
+
+/* Find the groups of the net's trained parameters. With an adaptive rule the weights of convolutions and dense layers get
+ * rates of their own; biases, gammas and betas do not. 0 or -ENOMEM. */
+int param_groups_init(struct param_groups *groups, const struct net *net, const struct arena *arena,
+                      const struct optimizer *optimizer);
+/* Accepts structs that are all zero or were initialised in part. */
+void param_groups_release(struct param_groups *groups);
+/* Bytes of device memory that the sums of squares need; may be 0. */
+size_t param_groups_bytes(const struct param_groups *groups);
+/* Set that memory, which is lent. Not called when it is 0 bytes. */
+void param_groups_bind(struct param_groups *groups, double *sums);
+/* Find the ranges to update in [offset, end), which contains every parameter entirely or not at all, and all of them when
+ * gradients are clipped; and the squares that they need. `arena` describes the whole arena as one range. */
+void param_groups_select(struct param_groups *groups, const struct optimizer_range *arena, size_t offset, size_t end);
+
+#endif

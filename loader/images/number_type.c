@@ -80,6 +80,38 @@ static void widen_float16(const uint8_t *numbers, size_t count, float *floats_ou
         floats_out[i] = half_of(load16(numbers + 2 * i));
 }
 
+static void widen_swapped_float16(const uint8_t *numbers, size_t count, float *floats_out)
+{
+    for (size_t i = 0; i < count; i++)
+        floats_out[i] = half_of(__builtin_bswap16(load16(numbers + 2 * i)));
+}
+
+static void widen_low_byte(const uint8_t *numbers, size_t count, float *floats_out)
+{
+    for (size_t i = 0; i < count; i++)
+        floats_out[i] = numbers[2 * i];
+}
+
+static void widen_high_byte(const uint8_t *numbers, size_t count, float *floats_out)
+{
+    for (size_t i = 0; i < count; i++)
+        floats_out[i] = numbers[2 * i + 1];
+}
+
+/* 0 to 2 where the two bytes differ by at most 1. */
+static void widen_byte_difference(const uint8_t *numbers, size_t count, float *floats_out)
+{
+    for (size_t i = 0; i < count; i++)
+        floats_out[i] = (uint8_t)(numbers[2 * i + 1] - numbers[2 * i] + 1);
+}
+
+/* 0 or 1 where the two bytes add up to 255 or 0. */
+static void widen_byte_sum(const uint8_t *numbers, size_t count, float *floats_out)
+{
+    for (size_t i = 0; i < count; i++)
+        floats_out[i] = (uint8_t)(numbers[2 * i + 1] + numbers[2 * i] + 1);
+}
+
 static void widen_int32(const uint8_t *numbers, size_t count, float *floats_out)
 {
     for (size_t i = 0; i < count; i++)
@@ -127,7 +159,12 @@ const struct number_type number_types[NUMBER_KIND_COUNT] = {
     [NUMBER_FLOAT64] = { "64-bit floats", 8, true, widen_float64 },
     [NUMBER_INTEGERS] = { "integers", 8, false, widen_int64 },
     [NUMBER_INT8] = { "signed bytes", 1, false, widen_int8 },
+    [NUMBER_SWAPPED_FLOAT16] = { "big-endian 16-bit floats", 2, true, widen_swapped_float16 },
     [NUMBER_SWAPPED_FLOAT32] = { "big-endian floats", 4, true, widen_swapped_float32 },
+    [NUMBER_LOW_BYTE] = { "low bytes", 2, false, widen_low_byte },
+    [NUMBER_HIGH_BYTE] = { "high bytes", 2, false, widen_high_byte },
+    [NUMBER_BYTE_DIFFERENCE] = { "differences of both bytes", 2, false, widen_byte_difference },
+    [NUMBER_BYTE_SUM] = { "sums of both bytes", 2, false, widen_byte_sum },
 };
 
 /* Numbers on their way to a visitor. */

@@ -20,7 +20,9 @@ enum number_kind {
     NUMBER_BYTES, NUMBER_INT16, NUMBER_UINT16, NUMBER_FLOAT16, NUMBER_INT32, NUMBER_FLOAT32, NUMBER_INT64,
     NUMBER_FLOAT64,
     NUMBER_INTEGERS,            /* int64 as a list */
-    NUMBER_INT8, NUMBER_SWAPPED_FLOAT32,        /* what images are not read as, and may be by mistake */
+    NUMBER_INT8, NUMBER_SWAPPED_FLOAT16, NUMBER_SWAPPED_FLOAT32,        /* not supported; recognised, to refuse them */
+    NUMBER_LOW_BYTE, NUMBER_HIGH_BYTE,          /* of 16-bit numbers, to find out what the numbers are */
+    NUMBER_BYTE_DIFFERENCE, NUMBER_BYTE_SUM,    /* 0..2, 0..1 where one byte of each number follows from the other */
     NUMBER_KIND_COUNT
 };
 extern const struct number_type number_types[NUMBER_KIND_COUNT];

@@ -20,18 +20,26 @@
 #define WORD_LEAST 16384        /* the brightest of some images of 16 bits is brighter */
 
 static const float half_steps[PIXEL_SCALES] = { 0.5f / 255, 0.5f, 0.5f * 65535 / 255 };
-#define CHANNELS_EQUAL 0.01     /* grey: channels differ less than this share of what neighbouring pixels do */
-#define TURNED 1.3              /* times smoother with height and width exchanged */
+/* Nearly grey: channels of a pixel differ less than this share of what neighbouring pixels do. */
+#define CHANNELS_CLOSE 0.7
+#define TURNED 1.3              /* times smoother with height and width exchanged, or as signed numbers */
+#define BYTES_ALIKE 1.5         /* one byte of 16-bit pixels is at most so many times rougher than the other */
+#define ROUGH_NOISE 0.5         /* relative roughness of the low byte of 16-bit numbers, at least; of noise it is 1.15 */
+#define ROUGH_PIXELS 0.8        /* and of any picture, at most */
 
-/* For each size of a number in bytes: the types to try, in this order, and one that images are not read as but may have
- * been written as by mistake. */
+/* For each size of a number in bytes: the types to try, in this order, and types that are only compared with them,
+ * because images may have been written as such by mistake. */
 static const struct {
-    enum number_kind kinds[2], mistake;
+    enum number_kind kinds[2];
+    uint32_t compared_count;
+    enum number_kind compared[PIXEL_TYPES_MAX - 2];
 } candidates[] = {
-    [1] = { { NUMBER_BYTES, NUMBER_KIND_COUNT }, NUMBER_INT8 },
-    [2] = { { NUMBER_FLOAT16, NUMBER_UINT16 }, NUMBER_INT16 },
-    [4] = { { NUMBER_FLOAT32, NUMBER_INT32 }, NUMBER_SWAPPED_FLOAT32 },
-    [8] = { { NUMBER_FLOAT64, NUMBER_INT64 }, NUMBER_KIND_COUNT },
+    [1] = { { NUMBER_BYTES, NUMBER_KIND_COUNT }, 1, { NUMBER_INT8 } },
+    [2] = { { NUMBER_FLOAT16, NUMBER_UINT16 }, 6,
+            { NUMBER_INT16, NUMBER_SWAPPED_FLOAT16, NUMBER_LOW_BYTE, NUMBER_HIGH_BYTE, NUMBER_BYTE_DIFFERENCE,
+              NUMBER_BYTE_SUM } },
+    [4] = { { NUMBER_FLOAT32, NUMBER_INT32 }, 1, { NUMBER_SWAPPED_FLOAT32 } },
+    [8] = { { NUMBER_FLOAT64, NUMBER_INT64 }, 0, { NUMBER_BYTES } },
 };
 
 static void add_type(struct pixel_survey *survey, enum number_kind kind)
@@ -39,6 +47,15 @@ static void add_type(struct pixel_survey *survey, enum number_kind kind)
     if (kind != NUMBER_KIND_COUNT)
         survey->stats[survey->stats_count++] =
             (struct number_stats){ .type = &number_types[kind], .lowest = INFINITY, .highest = -INFINITY };
+}
+
+/* NULL where images are not compared with this type. */
+static const struct number_stats *find_stats(const struct pixel_survey *survey, enum number_kind kind)
+{
+    for (uint32_t i = 0; i < survey->stats_count; i++)
+        if (survey->stats[i].type == &number_types[kind])
+            return &survey->stats[i];
+    return NULL;
 }
 
 void pixel_survey_begin_type(struct pixel_survey *survey, enum number_kind kind)
@@ -53,7 +70,8 @@ void pixel_survey_begin(struct pixel_survey *survey, uint32_t bytes)
     add_type(survey, candidates[bytes].kinds[0]);
     add_type(survey, candidates[bytes].kinds[1]);
     survey->type_count = survey->stats_count;
-    add_type(survey, candidates[bytes].mistake);
+    for (uint32_t i = 0; i < candidates[bytes].compared_count; i++)
+        add_type(survey, candidates[bytes].compared[i]);
 }
 
 void pixel_survey_release(struct pixel_survey *survey)
@@ -114,28 +132,56 @@ static double roughness_of(const float *values, const struct image_shape *shape,
                : roughness(values, shape->channels, shape->height, shape->width, 1);
 }
 
-/* The differences of the first channel to the others, whose numbers are so far apart: `step` from pixel to pixel. */
-static double channel_difference(const float *values, const struct image_shape *shape, size_t step, size_t apart)
+/* The mean difference of numbers `apart` from each other, of `count` numbers. */
+static double mean_difference(const float *values, size_t count, size_t apart)
 {
-    const size_t pixels = (size_t)shape->height * shape->width;
     double sum = 0;
-    for (size_t i = 0; i < pixels; i++)
-        for (uint32_t c = 1; c < shape->channels; c++)
-            sum += (double)fabsf(values[i * step + c * apart] - values[i * step]);
-    return sum;
+    for (size_t i = apart; i < count; i++)
+        sum += (double)fabsf(values[i] - values[i - apart]);
+    return sum / (double)(count - apart);
+}
+
+/* Differences of successive numbers by their place in a pixel, if these are (H, W, C): in true pixels those from one
+ * pixel to the next stand out; in planes of rows all are alike, but for those from one row to the next. */
+static void add_pixel_differences(struct number_stats *stats, const float *values, const struct image_shape *shape)
+{
+    const size_t count = (size_t)shape->height * shape->width * shape->channels;
+    double sums[2] = { 0 };
+    size_t counts[2] = { 0 };
+    for (size_t i = 1; i < count; i++) {
+        const bool is_across = i % shape->channels == 0;
+        if (i % shape->width == 0)
+            continue;
+        sums[is_across] += (double)fabsf(values[i] - values[i - 1]);
+        counts[is_across]++;
+    }
+    if (counts[false] == 0 || counts[true] == 0)
+        return;
+    stats->inside_pixels += sums[false] / (double)counts[false];
+    stats->across_pixels += sums[true] / (double)counts[true];
+}
+
+/* Differences of numbers that are a plane apart, if these are (C, H, W), beside those of numbers that are a few pixels
+ * or rows more apart: in true planes the former are smaller, in pixels both are differences of far pixels. */
+static void add_plane_differences(struct number_stats *stats, const float *values, const struct image_shape *shape)
+{
+    const size_t plane = (size_t)shape->height * shape->width, count = plane * shape->channels;
+    stats->inside_planes += mean_difference(values, count, plane);
+    stats->across_planes += fmin(mean_difference(values, count, plane + shape->channels),
+                                 mean_difference(values, count, plane + (size_t)shape->channels * shape->width));
 }
 
 static void add_neighbours(struct number_stats *stats, const float *values, const struct image_shape *shape)
 {
-    const size_t pixels = (size_t)shape->height * shape->width;
     const double hwc = roughness_of(values, shape, PIXEL_LAYOUT_HWC);
     const double chw = shape->channels > 1 ? roughness_of(values, shape, PIXEL_LAYOUT_CHW) : hwc;
     stats->roughness_hwc += hwc;
     stats->roughness_chw += chw;
+    stats->neighbour_count += 2.0 * shape->height * shape->width * shape->channels;
     if (shape->channels > 1) {
-        stats->pair_count += 2.0 * (double)pixels * shape->channels;
-        stats->channel_hwc += channel_difference(values, shape, shape->channels, 1);
-        stats->channel_chw += channel_difference(values, shape, 1, pixels);
+        stats->has_channels = true;
+        add_pixel_differences(stats, values, shape);
+        add_plane_differences(stats, values, shape);
     }
     if (shape->height != shape->width) {
         const struct image_shape turned = { shape->width, shape->height, shape->channels };
@@ -184,6 +230,7 @@ int pixel_survey_add(struct pixel_survey *survey, const struct stored_image *ima
     for (uint32_t i = 0; i < survey->stats_count; i++)
         add_numbers(&survey->stats[i], image, is_known ? &shape : NULL, values);
     survey->image_count++;
+    survey->sized_count += raw_shape_is_said(&counted, wanted);
     return 0;
 }
 
@@ -253,49 +300,136 @@ static bool is_surely_float(const struct number_stats *stats)
     return stats->type->is_float && isfinite(stats->lowest) && stats->lowest < 0 && !is_tiny(stats);
 }
 
-/* The differences of neighbouring pixels, summed and divided by the standard deviation of all pixels: of two ways to
- * read the same images, the smaller value is the smoother one. */
-static double relative_roughness(const struct number_stats *stats)
+static double standard_deviation(const struct number_stats *stats)
 {
     const double mean = stats->sum / (double)stats->count;
-    const double deviation = sqrt(fmax(stats->squares / (double)stats->count - mean * mean, 0));
-    return deviation > 0 ? fmin(stats->roughness_hwc, stats->roughness_chw) / deviation : 0;
+    return sqrt(fmax(stats->squares / (double)stats->count - mean * mean, 0));
+}
+
+/* The mean difference of neighbouring pixels, divided by the standard deviation of all pixels: of two ways to read the
+ * same images, the smaller value is the smoother one. 0 where nothing is known. */
+static double relative_roughness(const struct number_stats *stats)
+{
+    const double deviation = standard_deviation(stats);
+    const double sum = fmin(stats->roughness_hwc, stats->roughness_chw);
+    return deviation > 0 && stats->neighbour_count > 0 ? sum / stats->neighbour_count / deviation : 0;
+}
+
+/* What the two bytes of 16-bit numbers show about them. */
+enum byte_evidence { BYTES_OF_NUMBERS, BYTES_SWAPPED, BYTES_OF_PIXELS, BYTES_UNCLEAR };
+
+static bool have_equal_spread(const struct number_stats *a, const struct number_stats *b)
+{
+    const double one = standard_deviation(a), other = standard_deviation(b);
+    const double apart = fabs(a->sum / (double)a->count - b->sum / (double)b->count);
+    return apart < 0.15 * fmax(one, other) && fmax(one, other) < 1.2 * fmin(one, other);
+}
+
+/* 8-bit pixels that were multiplied by 255 or 257: one byte follows from the other. */
+static bool is_byte_repeated(const struct pixel_survey *survey)
+{
+    return find_stats(survey, NUMBER_BYTE_DIFFERENCE)->highest <= 2 ||
+           find_stats(survey, NUMBER_BYTE_SUM)->highest <= 1;
+}
+
+/* The high byte of little-endian pixels is smooth and the low byte is noise; of big-endian ones it is the other way
+ * round; where each byte is a pixel, of an image of another shape, both are alike. Records that give their height and
+ * width leave no other shape. */
+static enum byte_evidence look_at_bytes(const struct pixel_survey *survey)
+{
+    const struct number_stats *const low = find_stats(survey, NUMBER_LOW_BYTE);
+    const struct number_stats *const high = find_stats(survey, NUMBER_HIGH_BYTE);
+    const double low_roughness = relative_roughness(low), high_roughness = relative_roughness(high);
+    if (low_roughness == 0 || high_roughness == 0 || is_byte_repeated(survey) ||
+        low_roughness > BYTES_ALIKE * high_roughness)
+        return BYTES_OF_NUMBERS;
+    if (high_roughness > BYTES_ALIKE * low_roughness && high_roughness > ROUGH_NOISE)
+        return BYTES_SWAPPED;
+    if (survey->sized_count == survey->image_count || !have_equal_spread(low, high))
+        return BYTES_OF_NUMBERS;
+    return fmax(low_roughness, high_roughness) < ROUGH_PIXELS ? BYTES_OF_PIXELS : BYTES_UNCLEAR;
+}
+
+/* Whether images are much smoother as numbers of the signed type than as the one chosen. */
+static bool is_smoother_signed(const struct pixel_survey *survey, const struct number_stats *chosen,
+                               enum number_kind signed_kind)
+{
+    const struct number_stats *const other = find_stats(survey, signed_kind);
+    return other != NULL && other->lowest < 0 && relative_roughness(other) > 0 &&
+           relative_roughness(chosen) > TURNED * relative_roughness(other);
+}
+
+/* Numbers that reach from below 0 to above it, over half the range that they have as unsigned ones. */
+static bool is_around_zero(const struct number_stats *chosen, const struct number_stats *other)
+{
+    return other->lowest < 0 && other->highest > 0 &&
+           2 * ((double)other->highest - other->lowest) < (double)chosen->highest - chosen->lowest;
+}
+
+/* Whether the numbers are plausible pixels with their bytes swapped. */
+static bool are_swapped_floats(const struct pixel_survey *survey, enum number_kind kind)
+{
+    const struct number_stats *const other = find_stats(survey, kind);
+    return other != NULL && isfinite(other->lowest) && other->lowest >= -255 && other->highest <= 255 &&
+           other->highest > other->lowest && !is_tiny(other);
+}
+
+#define SWAPPED_FLOATS16 \
+    "big-endian 16-bit floats, and little-endian ones are read: convert them (NumPy: astype('<f2'))"
+#define SWAPPED_FLOATS32 "big-endian floats, and little-endian ones are read: convert them (NumPy: astype('<f4'))"
+#define BYTES_OF_ANOTHER_SHAPE \
+    "as many bytes as 16-bit numbers of the shape wanted, but neighbouring bytes look like pixels of 8 bits in another " \
+    "shape: add features that say height and width, or set data.image_range if they are 16-bit numbers"
+
+static const char *find_word_mistake(const struct pixel_survey *survey, const struct number_stats *chosen)
+{
+    const enum byte_evidence evidence = look_at_bytes(survey);
+    if (is_around_zero(chosen, find_stats(survey, NUMBER_INT16)) ||
+        is_smoother_signed(survey, chosen, NUMBER_INT16))
+        return "signed 16-bit integers, of which some are negative: bring them to 0..255 or 0..65535 first";
+    if (are_swapped_floats(survey, NUMBER_SWAPPED_FLOAT16))
+        return SWAPPED_FLOATS16;
+    if (evidence == BYTES_SWAPPED)
+        return "big-endian 16-bit integers, and little-endian ones are read: convert them (NumPy: astype('<u2'))";
+    return evidence == BYTES_OF_PIXELS ? BYTES_OF_ANOTHER_SHAPE : NULL;
 }
 
 /* What the images probably are instead of the chosen type, and what to do; NULL: the choice is sound. */
 static const char *find_mistake(const struct pixel_survey *survey, const struct number_stats *chosen,
                                 const struct image_range *range)
 {
-    const struct number_stats *const other = &survey->stats[survey->stats_count - 1];
-    const bool is_float16 = chosen->type == &number_types[NUMBER_FLOAT16];
     if (survey->stats_count == survey->type_count)      /* the type is known from a list or a tensor */
         return NULL;
-    if (is_float16 && dark_share(chosen, range) > PIXELS_DARK_SHARE_MAX)
-        return "numbers of 2 bytes that can be floats or integers: data.image_range = 0..65535 says integers, "
-               "tf.io.serialize_tensor keeps the type";
+    if (chosen->type == &number_types[NUMBER_FLOAT16]) {
+        if (dark_share(chosen, range) > PIXELS_DARK_SHARE_MAX)
+            return "numbers of 2 bytes that can be floats or integers: data.image_range = 0..65535 says integers, "
+                   "tf.io.serialize_tensor keeps the type";
+        return look_at_bytes(survey) == BYTES_OF_PIXELS ? BYTES_OF_ANOTHER_SHAPE : NULL;
+    }
     if (range != &image_ranges[IMAGE_RANGE_WORD])
         return NULL;
-    if (chosen->type == &number_types[NUMBER_INT32] && isfinite(other->lowest) && other->lowest >= -255 &&
-        other->highest <= 255 && !is_tiny(other))
-        return "big-endian floats, and little-endian ones are read: convert them (NumPy: astype('<f4'))";
-    if (chosen->type == &number_types[NUMBER_UINT16] && other->lowest < 0 && other->highest > 0 &&
-        2 * ((double)other->highest - other->lowest) < (double)chosen->highest - chosen->lowest)
-        return "signed 16-bit integers, of which some are negative: bring them to 0..255 or 0..65535 first";
-    return NULL;
+    if (chosen->type == &number_types[NUMBER_INT32])
+        return are_swapped_floats(survey, NUMBER_SWAPPED_FLOAT32) ? SWAPPED_FLOATS32 : NULL;
+    return chosen->type == &number_types[NUMBER_UINT16] ? find_word_mistake(survey, chosen) : NULL;
 }
 
-static bool are_signed_bytes(const struct pixel_survey *survey, const struct number_stats *chosen)
+static bool is_type_doubtful(const struct pixel_survey *survey, const struct number_stats *chosen,
+                             const struct image_range *range)
 {
-    const struct number_stats *const other = &survey->stats[survey->stats_count - 1];
-    return chosen->type == &number_types[NUMBER_BYTES] && other->type == &number_types[NUMBER_INT8] &&
-           other->lowest < 0 && relative_roughness(other) > 0 &&
-           relative_roughness(chosen) > TURNED * relative_roughness(other);
+    const bool is_half = chosen->type == &number_types[NUMBER_FLOAT16];
+    const bool is_word = chosen->type == &number_types[NUMBER_UINT16] && range == &image_ranges[IMAGE_RANGE_WORD];
+    return (is_half || is_word) && survey->type_count > 1 && look_at_bytes(survey) == BYTES_UNCLEAR;
 }
 
 static int report(const struct pixel_survey *survey, char *problem, size_t problem_size)
 {
     const struct number_stats *const stats = &survey->stats[0];
-    if (survey->type_count > 1 && !is_surely_float(stats) && (isnan(stats->lowest) || is_tiny(stats)))
+    const bool is_odd = isnan(stats->lowest) || (stats->lowest < 0 && fabsf(stats->lowest) > 255);
+    if (is_odd && are_swapped_floats(survey, NUMBER_SWAPPED_FLOAT16))
+        snprintf(problem, problem_size, "%s", SWAPPED_FLOATS16);
+    else if (is_odd && are_swapped_floats(survey, NUMBER_SWAPPED_FLOAT32))
+        snprintf(problem, problem_size, "%s", SWAPPED_FLOATS32);
+    else if (survey->type_count > 1 && !is_surely_float(stats) && (isnan(stats->lowest) || is_tiny(stats)))
         snprintf(problem, problem_size,
                  "numbers of %u bytes that are neither %s of a range in use nor %s of 0..255 or 0..65535: are the "
                  "sizes right?", stats->type->bytes, stats->type->name, survey->stats[1].type->name);
@@ -314,12 +448,14 @@ static int report(const struct pixel_survey *survey, char *problem, size_t probl
     return -EBADMSG;
 }
 
-/* Grey images stored with several equal channels: the layout in which the channels are equal. AUTO when they are equal
- * in both layouts or in neither. */
+/* The layout in which the channels of a pixel differ less than neighbouring pixels, as they do in images that are grey or
+ * nearly so; a sign where neighbours are as different as any two pixels. AUTO when that is so in both layouts or in
+ * neither. */
 static enum pixel_layout find_grey(const struct number_stats *stats)
 {
-    const bool hwc = stats->channel_hwc <= CHANNELS_EQUAL * stats->roughness_hwc;
-    const bool chw = stats->channel_chw <= CHANNELS_EQUAL * stats->roughness_chw;
+    const double share = CHANNELS_CLOSE - CHANCE / sqrt(stats->neighbour_count + 1);
+    const bool hwc = stats->inside_pixels < share * stats->across_pixels;
+    const bool chw = stats->inside_planes < share * stats->across_planes;
     return hwc == chw ? PIXEL_LAYOUT_AUTO : hwc ? PIXEL_LAYOUT_HWC : PIXEL_LAYOUT_CHW;
 }
 
@@ -327,10 +463,10 @@ static void choose_layout(const struct number_stats *stats, const struct pixel_c
                           struct pixel_reading *reading)
 {
     const double hwc = stats->roughness_hwc, chw = stats->roughness_chw;
-    const double clear = choice->clear + CHANCE / sqrt(stats->pair_count + 1);
+    const double clear = choice->clear + CHANCE / sqrt(stats->neighbour_count + 1);
     const enum pixel_layout grey = find_grey(stats);
     reading->layout = choice->layout != PIXEL_LAYOUT_AUTO ? choice->layout : choice->usual_layout;
-    reading->has_channels = stats->pair_count > 0;
+    reading->has_channels = stats->has_channels;
     if (choice->layout != PIXEL_LAYOUT_AUTO || !reading->has_channels)
         return;
     reading->is_layout_found = grey != PIXEL_LAYOUT_AUTO || hwc > clear * chw || chw > clear * hwc;
@@ -347,7 +483,8 @@ static void find_doubts(const struct pixel_survey *survey, const struct number_s
     reading->dark_share = dark_share(stats, reading->range);
     if (configured != NULL)
         return;
-    reading->is_signed = are_signed_bytes(survey, stats);
+    reading->is_signed = stats->type == &number_types[NUMBER_BYTES] && is_smoother_signed(survey, stats, NUMBER_INT8);
+    reading->is_type_doubtful = is_type_doubtful(survey, stats, reading->range);
     reading->is_mixed = stats->type->is_float && reading->range == &image_ranges[IMAGE_RANGE_BYTE] &&
                         stats->narrow_images > 1 && 30 * stats->narrow_images > stats->varied_images;
 }

@@ -11,7 +11,7 @@
 #include "loader/images/number_type.h"
 #include "loader/images/scratch.h"
 
-#define PIXEL_TYPES_MAX 3u
+#define PIXEL_TYPES_MAX 8u
 #define PIXEL_SCALES 3u         /* ranges that begin with 0 */
 
 /* The numbers seen, read as one type. */
@@ -26,15 +26,20 @@ struct number_stats {
     double roughness_hwc, roughness_chw;        /* differences of neighbours in each layout, summed */
     double roughness_turned;                    /* where height and width are exchanged, of the images that are no */
     double roughness_upright;                   /* squares; and where they are not: the smoother layout of each */
-    double channel_hwc, channel_chw;            /* differences of the channels of a pixel in each layout */
-    double pair_count;                          /* neighbours of images of several channels */
+    double neighbour_count;                     /* pairs in either of these sums */
+    bool has_channels;                          /* several */
+    /* Mean differences, added up over the images. If numbers are (H, W, C): of successive channels of a pixel, and of
+     * the last channel of a pixel and the first of the next. If they are (C, H, W): of a pixel in successive planes, and
+     * of pixels a little apart in them. */
+    double inside_pixels, across_pixels, inside_planes, across_planes;
 };
 
 struct pixel_survey {
     struct number_stats stats[PIXEL_TYPES_MAX];
     uint32_t type_count;        /* that images may be read as */
-    uint32_t stats_count;       /* those, and a type that is only compared with them to notice a mistake */
+    uint32_t stats_count;       /* those, and types that are only compared with them to notice a mistake */
     uint64_t image_count;
+    uint64_t sized_count;       /* images whose records give a height and width for numbers of this size */
     struct scratch values;
 };
 
@@ -68,6 +73,7 @@ struct pixel_reading {
     bool has_channels;                  /* several */
     bool is_turned;                     /* height and width are probably exchanged */
     bool is_signed;                     /* bytes that are probably signed */
+    bool is_type_doubtful;              /* 16-bit numbers that may as well be bytes of images of another shape */
     bool is_mixed;                      /* some images lie in 0..1, where others are of 0..255 */
     double dark_share;                  /* of the numbers that are not 0, those that become 0 */
     float lowest, highest;              /* of the numbers seen */

@@ -145,6 +145,12 @@ static bool find_said(const struct stored_image *image, const struct image_shape
            fits_said(image, wanted, 1, shape_out);
 }
 
+bool raw_shape_is_said(const struct stored_image *image, const struct image_shape *wanted)
+{
+    struct image_shape said;
+    return find_said(image, wanted, &said);
+}
+
 int raw_shape_find(const struct stored_image *image, const struct image_shape *wanted, struct image_shape *shape_out,
                    char *problem_out, size_t problem_size)
 {

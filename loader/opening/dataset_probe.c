@@ -141,6 +141,10 @@ static void warn(const struct dataset *dataset, uint64_t images)
         log_message(LOG_RUN, "%s: images are much smoother as signed bytes (int8), and bytes of 0 to 255 are read: if "
                     "they are signed, add 128 and store them anew; data.image_range = 0..255 says they are not",
                     dataset->options.what);
+    if (reading->is_type_doubtful)
+        log_message(LOG_RUN, "%s: pixels do not show whether these are 16-bit numbers or bytes of images of another "
+                    "shape: they are read as %s; features that say height and width, or data.image_range, settle it",
+                    dataset->options.what, text);
     if (reading->is_mixed)
         log_message(LOG_RUN, "%s: some images lie in 0..1, others do not: all are read as %s, in which the former are "
                     "black", dataset->options.what, text);

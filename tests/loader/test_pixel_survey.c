@@ -317,4 +317,93 @@ TEST(grey_in_three_channels_is_no_planes)
     assert_true(reading->is_layout_found && reading->layout == PIXEL_LAYOUT_CHW);
 }
 
+static void big_endian_half(uint8_t pixel, uint8_t *out)
+{
+    put_word(__builtin_bswap16(half_of(pixel / 255.0f)), out);
+}
+
+static void big_endian_half_of_255(uint8_t pixel, uint8_t *out)
+{
+    put_word(__builtin_bswap16(half_of(pixel)), out);
+}
+
+/* Numbers of 16 bits, of which those that a pixel's value leaves open are noise. */
+static uint16_t fine_word(uint8_t pixel)
+{
+    static uint64_t count;
+    return (uint16_t)(pixel << 8 | (uint8_t)(random_u64(random_key(3, RANDOM_DRAW, 0), count++) >> 9));
+}
+
+static void little_endian_word(uint8_t pixel, uint8_t *out) { put_word(fine_word(pixel), out); }
+static void big_endian_word(uint8_t pixel, uint8_t *out) { put_word(__builtin_bswap16(fine_word(pixel)), out); }
+static void word_times_255(uint8_t pixel, uint8_t *out) { put_word((uint16_t)(pixel * 255), out); }
+static void signed_full_word(uint8_t pixel, uint8_t *out) { put_word((uint16_t)(fine_word(pixel) - 0x8000), out); }
+
+TEST(numbers_of_16_bits_are_told_by_their_bytes)
+{
+    static const struct { void (*number)(uint8_t pixel, uint8_t *out); const char *words; } cases[] = {
+        { big_endian_half, "big-endian 16-bit floats" }, { big_endian_half_of_255, "big-endian 16-bit floats" },
+        { big_endian_word, "big-endian 16-bit integers" }, { signed_full_word, "signed 16-bit integers" },
+        { little_endian_word, NULL }, { word_times_255, NULL } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        const struct pixel_reading *const reading = read_drawn(2, cases[i].number);
+        if (cases[i].words == NULL)
+            assert_true(reading != NULL && !reading->is_type_doubtful && reading->type == &number_types[NUMBER_UINT16]);
+        else if (reading != NULL || strstr(problem, cases[i].words) == NULL)
+            fail_msg("'%s' was expected, '%s' is said", cases[i].words, reading != NULL ? "nothing" : problem);
+    }
+}
+
+/* An image of twice the pixels has as many bytes as one of 16-bit numbers. */
+TEST(bytes_of_a_larger_image_are_no_words)
+{
+    static uint8_t pixels[NUMBERS_MAX], ordered[NUMBERS_MAX];
+    static const struct image_shape larger[] = { { 48, 16, 3 }, { 24, 32, 3 }, { 64, 28, 1 } };
+    static const struct image_shape wanted[] = { { 24, 16, 3 }, { 24, 16, 3 }, { 32, 28, 1 } };
+    for (size_t i = 0; i < sizeof(larger) / sizeof(*larger); i++)
+        for (uint32_t id = 0; id < 2 * IMAGES; id++) {
+            size_t count;
+            assert_true(image_shape_bytes(&larger[i], &count));
+            draw(&larger[i], id / 2, pixels);
+            to_planes(&larger[i], pixels, ordered);
+            for (size_t k = 0; k < count && id >= IMAGES; k++)      /* dark ones may be floats as well */
+                pixels[k] = ordered[k] = (uint8_t)(25 + pixels[k] / 8);
+            assert_null(read_bytes(id % 2 == 0 ? pixels : ordered, count, 2, &wanted[i]));
+            assert_non_null(strstr(problem, "neighbouring bytes look like pixels of 8 bits"));
+        }
+}
+
+TEST(noise_of_16_bits_is_doubtful)
+{
+    static uint8_t bytes[2 * 32 * 32 * 3];
+    const struct image_shape shape = { 32, 32, 3 };
+    const struct random_key key = random_key(9, RANDOM_DRAW, 4);
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (uint8_t)(random_u64(key, i) >> 13);
+    assert_true(read_bytes(bytes, sizeof(bytes), 2, &shape)->is_type_doubtful);
+}
+
+/* The channels of a pixel differ by some share of what neighbouring pixels do. */
+TEST(nearly_grey_noise_has_the_layout_it_was_stored_in)
+{
+    static uint8_t pixels[32 * 32 * 4], planes[32 * 32 * 4];
+    for (uint32_t channels = 2; channels <= 4; channels++)
+        for (uint32_t id = 0; id < 40; id++) {
+            const struct image_shape shape = { 32, 32, channels };
+            const struct random_key key = random_key(11, RANDOM_DRAW, id);
+            const uint32_t share = 4 + 2 * id;          /* of colour, of 255 */
+            for (size_t i = 0; i < (size_t)32 * 32 * channels; i++)
+                pixels[i] = (uint8_t)((random_u64(key, i / channels) >> 11 & 255) * (255 - share) / 255 +
+                                      (random_u64(key, 9999 + i) >> 11 & 255) * share / 255);
+            to_planes(&shape, pixels, planes);
+            const size_t count = (size_t)32 * 32 * channels;
+            const struct pixel_reading *reading = read_bytes(pixels, count, 1, &shape);
+            assert_true(reading->is_layout_found ? reading->layout == PIXEL_LAYOUT_HWC : reading->is_layout_doubtful);
+            assert_true(reading->is_layout_found || share > 40);
+            reading = read_bytes(planes, count, 1, &shape);
+            assert_true(reading->is_layout_found ? reading->layout == PIXEL_LAYOUT_CHW : reading->is_layout_doubtful);
+            assert_true(reading->is_layout_found || share > 40);
+        }
+}
+
 TESTS_MAIN(NULL, NULL)

@@ -15,7 +15,7 @@ loader_libloader_a_SOURCES = \
 	%D%/images/picture.c %D%/images/png.c \
 	%D%/images/number_type.c %D%/images/numbers.c %D%/images/pixel_survey.c %D%/images/large_copy.c \
 	%D%/images/raw.c %D%/images/raw_shape.c %D%/images/resize.c %D%/images/scale.c \
-	%D%/images/scale_axis.c %D%/images/scale_rows.c %D%/images/scale_rows_avx2.c %D%/images/scale_rows_avx512.c \
+	%D%/images/scale_axis.c %D%/images/scale_rows.c %D%/images/scale_rows_avx2.c \
 	%D%/images/scratch.c %D%/images/view_copy.c \
 	%D%/decode_context.c %D%/decode_warnings.c %D%/damage.c %D%/damage_list.c %D%/record.c %D%/record_marks.c \
 	%D%/samples/feature_text.c %D%/samples/label.c %D%/samples/sample.c %D%/samples/sample_format.c \

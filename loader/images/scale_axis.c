@@ -197,5 +197,4 @@ int scale_axis_plan(struct scale_axis *axis, const struct scale_view *view, uint
 void scale_axis_release(struct scale_axis *axis)
 {
     scratch_release(&axis->memory);
-    scratch_release(&axis->fours_memory);
 }

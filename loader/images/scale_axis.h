@@ -20,8 +20,6 @@ struct scale_axis {
     int16_t *weights;           /* span i's begin at i * weight_room; their sum is 1, less what lies in zeros */
     uint32_t weight_room;       /* even; what no pixel of the span has is 0 */
     struct scratch memory;
-    struct scale_four *fours;   /* what scale_rows' plan_pixels made of it */
-    struct scratch fours_memory;
 };
 
 /* One axis of a view. */

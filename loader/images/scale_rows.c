@@ -39,32 +39,25 @@ static void add_pixels(const struct scale_axis *axis, const struct scale_pair *p
     }
 }
 
-int scale_rows_plan_nothing(struct scale_axis *axis, uint32_t channels, uint32_t count)
-{
-    (void)axis, (void)channels, (void)count;
-    return 0;
-}
-
 static bool is_always_possible(void)
 {
     return true;
 }
 
-const struct scale_rows scale_rows_plain = { is_always_possible, scale_rows_plan_nothing, add_rows, add_pixels };
+const struct scale_rows scale_rows_plain = { is_always_possible, add_rows, add_pixels };
 
 const struct scale_rows *const scale_rows_ways[] = {
 #if defined(__x86_64__)
-    &scale_rows_avx512,
     &scale_rows_avx2,
 #endif
     &scale_rows_plain,
 };
 const size_t scale_rows_way_count = sizeof(scale_rows_ways) / sizeof(*scale_rows_ways);
 
-/* What a vector of the widest holds may lie behind the last value. */
+/* A vector may reach so far past the last value. */
 size_t scale_line_beyond(const struct scale_axis *axis, uint32_t channels)
 {
-    return (size_t)axis->weight_room * channels + 32;
+    return (size_t)axis->weight_room * channels + 8;
 }
 
 const struct scale_rows *scale_rows_find(void)

@@ -31,9 +31,6 @@ struct scale_pair {
 
 struct scale_rows {
     bool (*is_possible)(void);  /* with this processor */
-    /* Make of an axis what add_pixels wants besides, for lines of so many channels and rows of `count` pixels. 0 or
-     * -ENOMEM. */
-    int (*plan_pixels)(struct scale_axis *axis, uint32_t channels, uint32_t count);
     /* A line of `count` values: every column's sum. */
     void (*add_rows)(const struct scale_rows_sum *sum, size_t count, int16_t *line_out);
     /* Rows of `count` pixels, as planned: the sums of the axis's spans, rounded to [0, 255]. Values of the lines up to
@@ -41,8 +38,6 @@ struct scale_rows {
     void (*add_pixels)(const struct scale_axis *axis, const struct scale_pair *pair, uint32_t count);
 };
 
-/* Nothing is wanted besides. */
-int scale_rows_plan_nothing(struct scale_axis *axis, uint32_t channels, uint32_t count);
 /* Values to be there behind the last of a line. */
 size_t scale_line_beyond(const struct scale_axis *axis, uint32_t channels);
 /* The fastest first; the last one, plain loops, is possible everywhere. */
@@ -51,6 +46,6 @@ extern const size_t scale_rows_way_count;
 /* The fastest that is possible. */
 const struct scale_rows *scale_rows_find(void);
 
-extern const struct scale_rows scale_rows_plain, scale_rows_avx2, scale_rows_avx512;
+extern const struct scale_rows scale_rows_plain, scale_rows_avx2;
 
 #endif

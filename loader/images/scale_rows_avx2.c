@@ -136,5 +136,5 @@ static bool is_possible(void)
     return __builtin_cpu_supports("avx2");
 }
 
-const struct scale_rows scale_rows_avx2 = { is_possible, scale_rows_plan_nothing, add_rows, add_pixels };
+const struct scale_rows scale_rows_avx2 = { is_possible, add_rows, add_pixels };
 #endif

@@ -11,7 +11,7 @@
 #include <jpeglib.h>
 
 #include "formats/crc32c.h"
-#include "loader/images/picture_ops.h"
+#include "loader/images/picture.h"
 
 /* Pixels go round in this much memory. */
 enum { SIDE = 224, PIXEL_BYTES = 1 << 20, ROW_BYTES_MAX = 4 * 65536 };
@@ -67,7 +67,7 @@ static struct part find_part(void *decoder, const struct file *file, const struc
     bool is_read = picture_jpeg_ops.begin(decoder, file->bytes, file->count, &height, &width, &problem) == 0;
     if (is_read) {
         augment_view(&augment, request, height, width, &view);
-        const struct picture_wish wish = { &view, &request->shape };
+        const struct picture_request wish = { &view, &request->shape };
         is_read = picture_jpeg_ops.read(decoder, &wish, &part.picture, &part.eighths, &problem) == 0;
     }
     if (!is_read) {
@@ -84,7 +84,7 @@ static void decode_bare(struct jpeg_decompress_struct *library, const struct fil
     jpeg_mem_src(library, file->bytes, file->count);
     (void)jpeg_read_header(library, TRUE);
     library->scale_num = part->eighths;
-    library->scale_denom = PICTURE_WHOLE;
+    library->scale_denom = PICTURE_FULL_EIGHTHS;
     library->out_color_space = picture->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
     (void)jpeg_start_decompress(library);
     JDIMENSION left = picture->left, width = picture->width;

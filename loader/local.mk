@@ -11,12 +11,11 @@ loader_libloader_a_SOURCES = \
 	%D%/opening/opening.c %D%/opening/set_part.c %D%/opening/split_folder.c \
 	%D%/dataset.c %D%/dataset_overlap.c %D%/dataset_shards.c %D%/shard_counts.c %D%/shard_store.c \
 	%D%/augment/augment.c %D%/augment/colour.c %D%/augment/crop.c %D%/augment/mixing.c \
-	%D%/images/channels.c %D%/images/encoded.c %D%/images/image_memory.c %D%/images/jpeg.c \
-	%D%/images/picture.c %D%/images/png.c \
-	%D%/images/number_type.c %D%/images/numbers.c %D%/images/pixel_survey.c %D%/images/large_copy.c \
-	%D%/images/raw.c %D%/images/raw_shape.c %D%/images/resize.c %D%/images/scale.c \
-	%D%/images/scale_axis.c %D%/images/scale_rows.c %D%/images/scale_rows_avx2.c \
-	%D%/images/scratch.c %D%/images/view_copy.c \
+	%D%/images/encoded.c %D%/images/image_memory.c %D%/images/jpeg.c \
+	%D%/images/png.c \
+	%D%/images/numbers.c %D%/images/pixel_survey.c \
+	%D%/images/raw.c %D%/images/resize.c %D%/images/scale.c \
+	%D%/images/scale_axis.c %D%/images/scale_kernels.c \
 	%D%/decode_context.c %D%/decode_warnings.c %D%/damage.c %D%/damage_list.c %D%/record.c %D%/record_marks.c \
 	%D%/samples/feature_text.c %D%/samples/label.c %D%/samples/sample.c %D%/samples/sample_format.c \
 	%D%/samples/sample_key.c %D%/samples/tensor_image.c \

@@ -1,15 +1,15 @@
-/* Images stored as JPEG or PNG files, each by its own content. Called by decoders for every record. */
+/* Images stored as JPEG or PNG files. The first bytes of each decide which. Called by decoders for every record. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "loader/images/image.h"
-#include "loader/images/picture_ops.h"
+#include "loader/images/picture.h"
 #include "loader/images/scale.h"
 #include "loader/shards/shard_kind.h"
 
-/* What a thread's decoders, a common photograph and its tables take. */
+/* Memory of a thread's decoders with a common photograph. */
 #define CODEC_BYTES ((size_t)4 << 20)
 
 static const struct picture_ops *const formats[] = { &picture_jpeg_ops, &picture_png_ops };
@@ -43,7 +43,7 @@ static int open_encoded(void **codec_out)
     return rc;
 }
 
-/* The format's number, or FORMAT_COUNT. */
+/* The index in formats, or FORMAT_COUNT. */
 static int find_format(const char *name)
 {
     int format = name != NULL ? 0 : FORMAT_COUNT;
@@ -90,7 +90,7 @@ static void report_kind(const struct stored_image *image, const char *name, cons
 
 static struct augment_view scale_view(const struct augment_view *view, uint32_t eighths)
 {
-    const double size = (double)eighths / PICTURE_WHOLE;
+    const double size = (double)eighths / PICTURE_FULL_EIGHTHS;
     struct augment_view scaled = *view;
     scaled.left *= size;
     scaled.top *= size;
@@ -99,17 +99,17 @@ static struct augment_view scale_view(const struct augment_view *view, uint32_t 
     return scaled;
 }
 
-/* An image that its decoder has begun. */
-static int read_sample(struct encoded *encoded, int format, const struct picture_wish *wish, uint8_t *pixels_out,
+/* Decode and scale the image whose header was read. */
+static int read_sample(struct encoded *encoded, int format, const struct picture_request *request, uint8_t *pixels_out,
                        struct text *reason)
 {
     struct picture picture;
     uint32_t eighths;
-    int rc = formats[format]->read(encoded->decoders[format], wish, &picture, &eighths, reason);
+    int rc = formats[format]->read(encoded->decoders[format], request, &picture, &eighths, reason);
     if (rc < 0)
         return rc;
-    const struct augment_view view = scale_view(wish->view, eighths);
-    rc = scale_picture(&encoded->scale, &picture, &view, wish->shape, pixels_out);
+    const struct augment_view view = scale_view(request->view, eighths);
+    rc = scale_picture(&encoded->scale, &picture, &view, request->shape, pixels_out);
     if (rc < 0)
         text_add(reason, "there is not enough memory to scale it");
     return rc;
@@ -125,8 +125,8 @@ static int decode_format(struct encoded *encoded, int format, const struct store
     if (rc < 0)
         return rc;
     augment_view(request->augment, request, height, width, &view);
-    const struct picture_wish wish = { &view, &request->shape };
-    rc = read_sample(encoded, format, &wish, pixels_out, reason);
+    const struct picture_request part = { &view, &request->shape };
+    rc = read_sample(encoded, format, &part, pixels_out, reason);
     formats[format]->end(encoded->decoders[format]);
     if (rc == 0)
         augment_colour(request->augment, request, pixels_out);

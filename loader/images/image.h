@@ -1,5 +1,5 @@
-/* How the bytes of a stored image become the pixels of a sample: a row of operations for every
- * way to store images. */
+/* From the stored bytes of an image to the pixels of a sample: a table of operations (struct image_ops) for each way in
+ * which images are stored. */
 #ifndef PIPETRAIN_IMAGE_H
 #define PIPETRAIN_IMAGE_H
 
@@ -17,78 +17,75 @@ struct image_shape {
     uint32_t height, width, channels;
 };
 
-/* Bytes of the pixels, one each; false when they cannot be counted. */
+/* The product of the three; false if it overflows. */
 bool image_shape_bytes(const struct image_shape *shape, size_t *bytes_out);
 
-/* What is wanted of an image: where its sample stands in the run, which with the augmentation is all that
- * may decide how it is changed on the way, and the shape of its pixels. */
+/* A sample to be made of an image. Pixels depend on the augmentation and on this, and on nothing else. */
 struct image_request {
-    const struct augment *augment;      /* lent */
+    const struct augment *augment;      /* may be NULL; must stay valid */
     enum pass pass;
     uint32_t epoch;             /* from 0 */
     uint64_t position;          /* of the sample in the pass */
-    struct image_shape shape;
+    struct image_shape shape;   /* of the sample */
 };
 
 #define IMAGE_SIZE_UNSAID INT64_MIN
 
-/* One of an image's sizes as the record says beside it: which feature says what, IMAGE_SIZE_UNSAID
- * where it is not there. */
+/* One of an image's sizes as another feature of the record gives it; IMAGE_SIZE_UNSAID if there is none. */
 struct image_size {
     const char *key;
     int64_t said;
 };
 
-/* The numbers that stand for the darkest and the brightest pixel. */
+/* The numbers that stand for black and white. */
 struct image_range {
     const char *name;           /* "0..1" */
     float darkest, brightest;
 };
-/* The ranges in use, by the choice of one: the first one a set's images lie in is meant. */
+/* In the order in which they are tried: the first range that contains all numbers of the first images is used. */
 enum image_range_choice {
     IMAGE_RANGE_AUTO, IMAGE_RANGE_UNIT, IMAGE_RANGE_HALF, IMAGE_RANGE_SIGNED, IMAGE_RANGE_BYTE, IMAGE_RANGE_WORD
 };
 #define IMAGE_RANGE_COUNT 6u
 extern const struct image_range image_ranges[IMAGE_RANGE_COUNT];
 
-/* Numbers of pixels that are not encoded: rows of pixels of channels, or channels of rows of pixels. */
+/* Of raw pixels: (H, W, C) or (C, H, W). */
 enum pixel_layout { PIXEL_LAYOUT_AUTO, PIXEL_LAYOUT_HWC, PIXEL_LAYOUT_CHW };
 
-/* An image as a record holds it. */
+/* An image in a record. */
 struct stored_image {
-    const char *key;            /* of its feature, for messages; NULL: it is a file, which they follow the name of */
+    const char *key;            /* of its feature, for messages; NULL: the image is a file, and messages follow its name */
     const uint8_t *bytes;
     size_t byte_count;
-    const struct feature *list;         /* the feature where it is a list of numbers, and then there are no bytes */
-    const struct number_type *type;     /* of its numbers, where it is not encoded */
-    const struct image_range *range;    /* of its numbers */
+    const struct feature *list;         /* the feature if it is a list of numbers; `bytes` is not used then */
+    const struct number_type *type;     /* of raw pixels */
+    const struct image_range *range;
     struct image_size height, width, channels;
 };
 
 struct image_ops {
     const char *name;           /* for the plan: "raw bytes (H, W, C)" */
-    /* What one thread keeps from image to image, such as a library's handles: codec_bytes is what it takes
-     * for images of common sizes; it grows where an image needs more and keeps that. 0 or a negative errno. NULL:
-     * nothing, the codec is NULL. */
+    /* Open a codec, which holds what a thread keeps between images (library handles, buffers). 0 or a negative errno.
+     * NULL if there is none; the codec is NULL then. */
     int (*open)(void **codec_out);
     void (*close)(void *codec);
-    size_t codec_bytes;
-    bool takes_large;           /* images take more than that when they are large (image_memory.h) */
-    /* Write the pixels wanted (HWC). 0; or -EBADMSG, or -ENOMEM, which is no fault of the image, with a text that
-     * follows "record N at byte B: "; the pixels may be written in part then. Such a text also says of what flaws of
-     * the image the decoder has passed over; else 0 leaves it alone. In the thread that opened the codec. */
+    size_t codec_bytes;         /* memory of a codec for images of common sizes; it grows where an image needs more */
+    bool takes_large;           /* large images take more, which is counted in image_memory.h */
+    /* Write the sample's pixels (HWC). 0, with a warning in problem_out if the decoder ignored flaws of the image (else
+     * problem_out is unchanged); or -EBADMSG, or -ENOMEM (the image may be valid), with a text that follows "record N at
+     * byte B: "; pixels may have been written then. Call in the thread that opened the codec. */
     int (*decode)(void *codec, const struct stored_image *image, const struct image_request *request,
                   uint8_t *pixels_out, char *problem_out, size_t problem_size);
 };
 
-/* Raw pixels that are numbers of any type, as bytes or as a list. A number becomes the nearest of 0 to 255, halves the
- * higher one; more than half a step outside the range is refused. */
+/* Numbers of any type, as bytes or as a list, scaled from their range to 0..255 and rounded to nearest, halves up.
+ * Numbers more than half a step outside the range are refused. */
 extern const struct image_ops image_numbers_hwc_ops, image_numbers_chw_ops;
-/* Pixels as they are, of the shape wanted or of one the record says: rows of pixels, and planes of rows. Where all of
- * an image of the shape wanted is wanted the codec may be NULL. */
+/* Bytes of 0..255, of the wanted shape or of the one the record gives. The codec may be NULL for images of the wanted
+ * shape that are used whole. */
 extern const struct image_ops image_raw_hwc_ops, image_raw_chw_ops;
-/* A JPEG or PNG file of any size, each image by its first bytes. The orientation of a camera (EXIF) is not
- * applied, opacity is left out, of 16 bits the high ones count. */
+/* JPEG and PNG files of any size, told apart by their first bytes. EXIF orientation is not applied, opacity is dropped,
+ * 16-bit PNGs keep their high bytes. */
 extern const struct image_ops image_encoded_ops;
 
 #endif

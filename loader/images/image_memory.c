@@ -1,11 +1,11 @@
-/* Memory for large images, counted. Called by decoders for every image that is large. */
+/* A counter of the memory of large images. Called by decoders for every image that is large. */
 #include "loader/images/image_memory.h"
 
 #include <errno.h>
 #include <pthread.h>
 
-/* A JPEG of four colours whose scans come one behind the other has two bytes of coefficients and one pixel for each;
- * its sides are filled up to blocks of at most 32 pixels. A PNG takes less. */
+/* The worst case is a JPEG of four colours with several scans: two bytes of coefficients and one byte of pixels for each
+ * colour of a pixel, with sides rounded up to blocks of at most 32 pixels. */
 #define COLOURS 4u
 #define COEFFICIENT_BYTES 2u
 #define BLOCK_SIDE 32u
@@ -16,7 +16,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t freed;
     struct image_limits limits;
-    size_t taken;
+    size_t reserved;
 } memory = { .lock = PTHREAD_MUTEX_INITIALIZER, .freed = PTHREAD_COND_INITIALIZER,
              .limits = { IMAGE_PIXELS_MAX, SIZE_MAX } };
 
@@ -40,10 +40,10 @@ int image_memory_take(size_t bytes, struct text *problem)
 {
     pthread_mutex_lock(&memory.lock);
     const size_t all = memory.limits.bytes;
-    while (bytes <= all && bytes > all - memory.taken)
+    while (bytes <= all && bytes > all - memory.reserved)
         pthread_cond_wait(&memory.freed, &memory.lock);
     if (bytes <= all)
-        memory.taken += bytes;
+        memory.reserved += bytes;
     pthread_mutex_unlock(&memory.lock);
     if (bytes <= all)
         return 0;
@@ -55,7 +55,7 @@ int image_memory_take(size_t bytes, struct text *problem)
 void image_memory_give_back(size_t bytes)
 {
     pthread_mutex_lock(&memory.lock);
-    memory.taken -= bytes;
+    memory.reserved -= bytes;
     pthread_cond_broadcast(&memory.freed);
     pthread_mutex_unlock(&memory.lock);
 }

@@ -1,5 +1,5 @@
-/* What decoding may take for images that do not fit into what each decoder has of its own: one amount for all decoders
- * of the process, as its memory is one. Whoever needs more than is left waits for others to be done. Any thread. */
+/* One budget, shared by all decoders of the process, for images too large for a decoder's own memory. A decoder that needs
+ * more than is free waits for others. Any thread. */
 #ifndef PIPETRAIN_IMAGE_MEMORY_H
 #define PIPETRAIN_IMAGE_MEMORY_H
 
@@ -8,20 +8,20 @@
 
 #include "loader/shards/text.h"
 
-/* Larger images are refused before they are decoded, where nobody sets another number. */
+/* The default limit of an image; larger images are refused before they are decoded. */
 #define IMAGE_PIXELS_MAX ((uint64_t)64 << 20)
-/* A decoder's own, counted with it. */
+/* What a decoder may use besides the budget; part of its codec_bytes. */
 #define IMAGE_OWN_BYTES ((size_t)2 << 20)
 
-/* `bytes` for all decoders together, SIZE_MAX: any. While none decodes. */
+/* `bytes`: the budget, SIZE_MAX for none. Set while no thread decodes. */
 struct image_limits { uint64_t pixels; size_t bytes; };
 void image_memory_limit(struct image_limits limits);
 uint64_t image_memory_pixels(void);
-/* What an image of so many pixels takes at most, of any kind that is decoded. */
+/* What an image of so many pixels takes at most, in any format. */
 size_t image_memory_need(uint64_t pixels);
 
-/* 0: so much may be allocated until it is given back, and the caller holds none besides; what is of its own it need not
- * ask for. -ENOMEM, with a text that follows "cannot be decoded: ": it is more than there is for all. */
+/* Reserve part of the budget, waiting until it is free. A decoder may hold one reservation at a time. 0; or -ENOMEM, with
+ * a text that follows "cannot be decoded: ", if it is more than the whole budget. */
 int image_memory_take(size_t bytes, struct text *problem);
 void image_memory_give_back(size_t bytes);
 

@@ -1,5 +1,5 @@
-/* JPEG images. Called by decoders for every JPEG. The library reports errors by a function that may not
- * return: every call of it is made inside jpeg_try, in the thread the decoder belongs to. */
+/* JPEG images. Called by decoders for every JPEG. The library reports errors through a function that must not return, so
+ * every call of the library is made inside jpeg_try. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -12,56 +12,56 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
-#include "loader/images/channels.h"
 #include "loader/images/image_memory.h"
-#include "loader/images/picture_ops.h"
+#include "loader/images/picture.h"
 #include "loader/images/scratch.h"
 
-/* An image can be made to take minutes by thousands of scans; encoders write about ten. */
+/* Thousands of scans can make an image take minutes to decode; encoders write about ten. */
 #define SCANS_MAX 100
-/* Chroma between two samples of it is computed from both: with so many columns more at each side a part of an image
- * has the pixels of the whole. */
+/* Chroma is interpolated from its neighbours: with one more column on each side, a cropped image has the same pixels as
+ * the whole one. */
 #define COLUMNS_BESIDE 1u
-#define CROPPED_MORE (2 * COLUMNS_BESIDE + 64u)        /* columns that may come besides, to make the blocks whole */
+#define CROPPED_MORE (2 * COLUMNS_BESIDE + 64u)        /* columns added at most; the library crops to whole blocks */
 
 struct jpeg {
     struct jpeg_decompress_struct library;
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
-    jmp_buf escape;             /* where a call of the library that fails goes */
-    int refusal;                /* the error it fails with where that is none of the library; 0: it is one */
-    char reason[256];           /* of the refusal */
-    size_t taken;               /* of the memory for large images, until the image ends */
+    jmp_buf escape;             /* where failing calls of the library return to */
+    int error;                  /* set by jpeg_fail; 0: the library reported the error */
+    char reason[256];           /* of that error */
+    size_t reserved;            /* bytes of image_memory, until the image ends */
     struct scratch pixels;
-    char warning[JMSG_LENGTH_MAX];      /* the first of an image */
+    char warning[JMSG_LENGTH_MAX];      /* the first one of the image */
 
-    const uint8_t *bytes;       /* of the image begun */
+    const uint8_t *bytes;       /* of the current image */
     size_t byte_count;
-    const struct picture_wish *wish;
+    const struct picture_request *request;
     struct picture picture;
     uint32_t eighths;
 };
 
-static void refuse(struct jpeg *jpeg, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void refuse(struct jpeg *jpeg, int error, const char *format, ...)
+/* End the call of the library with this error and reason. */
+__attribute__((format(printf, 3, 4)))
+static void jpeg_fail(struct jpeg *jpeg, int error, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(jpeg->reason, sizeof(jpeg->reason), format, arguments);
     va_end(arguments);
-    jpeg->refusal = error;
+    jpeg->error = error;
     longjmp(jpeg->escape, 1);
 }
 
-static void meet_error(j_common_ptr library)
+static void handle_error(j_common_ptr library)
 {
     struct jpeg *const jpeg = library->client_data;
-    jpeg->refusal = 0;
+    jpeg->error = 0;
     longjmp(jpeg->escape, 1);
 }
 
-/* The first warning of an image is kept; level < 0 is one. */
-static void meet_message(j_common_ptr library, int level)
+/* Keep the first warning of an image: warnings have a level below 0. */
+static void handle_message(j_common_ptr library, int level)
 {
     struct jpeg *const jpeg = library->client_data;
     if (level >= 0 || library->err->num_warnings++ > 0)
@@ -74,14 +74,14 @@ static void print_nothing(j_common_ptr library)
     (void)library;
 }
 
-static void watch_scans(j_common_ptr library)
+static void check_scans(j_common_ptr library)
 {
     struct jpeg *const jpeg = library->client_data;
     if (jpeg->library.input_scan_number > SCANS_MAX)
-        refuse(jpeg, -EBADMSG, "it has more than %d scans", SCANS_MAX);
+        jpeg_fail(jpeg, -EBADMSG, "it has more than %d scans", SCANS_MAX);
 }
 
-/* 0; -EBADMSG, or -ENOMEM, which is no fault of the image, with what the library or refuse says of it. */
+/* Call `call`. 0; or -EBADMSG or -ENOMEM (the image may be valid), with the message of the library or of jpeg_fail. */
 static int jpeg_try(struct jpeg *jpeg, void (*call)(struct jpeg *jpeg), struct text *problem)
 {
     if (setjmp(jpeg->escape) == 0) {
@@ -90,9 +90,9 @@ static int jpeg_try(struct jpeg *jpeg, void (*call)(struct jpeg *jpeg), struct t
     }
     char message[JMSG_LENGTH_MAX];
     jpeg->errors.format_message((j_common_ptr)&jpeg->library, message);
-    text_add(problem, "%s", jpeg->refusal != 0 ? jpeg->reason : message);
-    if (jpeg->refusal != 0)
-        return jpeg->refusal;
+    text_add(problem, "%s", jpeg->error != 0 ? jpeg->reason : message);
+    if (jpeg->error != 0)
+        return jpeg->error;
     return jpeg->errors.msg_code == JERR_OUT_OF_MEMORY ? -ENOMEM : -EBADMSG;
 }
 
@@ -103,10 +103,10 @@ static int open_jpeg(void **decoder_out)
         return -ENOMEM;
     jpeg->library.err = jpeg_std_error(&jpeg->errors);
     jpeg->library.client_data = jpeg;
-    jpeg->errors.error_exit = meet_error;
-    jpeg->errors.emit_message = meet_message;
+    jpeg->errors.error_exit = handle_error;
+    jpeg->errors.emit_message = handle_message;
     jpeg->errors.output_message = print_nothing;
-    jpeg->progress.progress_monitor = watch_scans;
+    jpeg->progress.progress_monitor = check_scans;
     *decoder_out = jpeg;
     return 0;
 }
@@ -121,8 +121,8 @@ static void close_jpeg(void *decoder)
     free(jpeg);
 }
 
-/* Every image has an object of the library to itself: one that is used again keeps tables, and an image that lacks
- * its own would be decoded with those of the image before, whichever that was in this thread. */
+/* Every image gets a new library object: a reused one keeps tables, and an image without tables of its own would be
+ * decoded with those of the thread's previous image. */
 static void read_header(struct jpeg *jpeg)
 {
     struct jpeg_decompress_struct *const library = &jpeg->library;
@@ -132,10 +132,10 @@ static void read_header(struct jpeg *jpeg)
     jpeg_mem_src(library, jpeg->bytes, jpeg->byte_count);
     (void)jpeg_read_header(library, TRUE);
     if ((uint64_t)library->image_width * library->image_height > image_memory_pixels())
-        refuse(jpeg, -EBADMSG, "it has %ux%u pixels, and input.max_pixels is %" PRIu64, library->image_width,
+        jpeg_fail(jpeg, -EBADMSG, "it has %ux%u pixels, and input.max_pixels is %" PRIu64, library->image_width,
                library->image_height, image_memory_pixels());
     if (library->num_components == 2 || library->num_components > 4)
-        refuse(jpeg, -EBADMSG, "it has neither 1, 3 nor 4 colour components");
+        jpeg_fail(jpeg, -EBADMSG, "it has neither 1, 3 nor 4 colour components");
 }
 
 static int begin_jpeg(void *decoder, const uint8_t *bytes, size_t byte_count, uint32_t *height_out, uint32_t *width_out,
@@ -152,33 +152,33 @@ static int begin_jpeg(void *decoder, const uint8_t *bytes, size_t byte_count, ui
     return 0;
 }
 
-/* The smallest size that still has as many pixels as are wanted: powers of two are what the library is fast at. The
- * nearest pixel is one of the whole image, and so is what Pillow resizes. */
-static uint32_t choose_eighths(const struct picture_wish *wish)
+/* The smallest scale (powers of two are fast in the library) at which the view still has as many pixels as the sample.
+ * FILTER_NEAREST and Pillow's resize are defined on the full-size image. */
+static uint32_t choose_eighths(const struct picture_request *request)
 {
-    const struct augment_view *const view = wish->view;
-    uint32_t eighths = view->filter == FILTER_NEAREST || view->resize.x_step > 0 ? PICTURE_WHOLE : 1;
-    while (eighths < PICTURE_WHOLE && (view->width * eighths < (double)wish->shape->width * PICTURE_WHOLE ||
-                                       view->height * eighths < (double)wish->shape->height * PICTURE_WHOLE))
+    const struct augment_view *const view = request->view;
+    uint32_t eighths = view->filter == FILTER_NEAREST || view->resize.x_step > 0 ? PICTURE_FULL_EIGHTHS : 1;
+    while (eighths < PICTURE_FULL_EIGHTHS && (view->width * eighths < (double)request->shape->width * PICTURE_FULL_EIGHTHS ||
+                                       view->height * eighths < (double)request->shape->height * PICTURE_FULL_EIGHTHS))
         eighths *= 2;
     return eighths;
 }
 
-/* Grey as it is, colours as far as they are wanted, four inks to be mixed afterwards. */
+/* Grey stays grey, colour becomes what the sample needs, CMYK is converted to RGB by mix_inks. */
 static J_COLOR_SPACE choose_colours(const struct jpeg *jpeg)
 {
     if (jpeg->library.num_components == 4)
         return JCS_CMYK;
-    return jpeg->library.num_components == 1 || jpeg->wish->shape->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    return jpeg->library.num_components == 1 || jpeg->request->shape->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
 }
 
 static void find_part(struct jpeg *jpeg)
 {
-    const struct augment_view *const view = jpeg->wish->view;
-    const double size = (double)jpeg->eighths / PICTURE_WHOLE;
-    const struct picture_stretch x = picture_stretch(view->left * size, view->width * size,
+    const struct augment_view *const view = jpeg->request->view;
+    const double size = (double)jpeg->eighths / PICTURE_FULL_EIGHTHS;
+    const struct pixel_range x = pixel_range_touched(view->left * size, view->width * size,
                                                      jpeg->library.output_width);
-    const struct picture_stretch y = picture_stretch(view->top * size, view->height * size,
+    const struct pixel_range y = pixel_range_touched(view->top * size, view->height * size,
                                                      jpeg->library.output_height);
     jpeg->picture.left = x.first;
     jpeg->picture.width = x.count;
@@ -186,7 +186,7 @@ static void find_part(struct jpeg *jpeg)
     jpeg->picture.height = y.count;
 }
 
-/* Leave out the columns that are not needed. Returns the first one that is left. */
+/* Skip the columns that are not needed. Returns the first column that is decoded. */
 static uint32_t crop_columns(struct jpeg *jpeg)
 {
     struct jpeg_decompress_struct *const library = &jpeg->library;
@@ -210,7 +210,24 @@ static void read_rows(struct jpeg *jpeg, uint8_t *pixels, size_t row_bytes)
     }
 }
 
-/* Where the full ink is stored as 255, as everywhere but in files of Adobe's, make it 0. */
+/* a * b / 255, rounded. */
+static uint8_t multiply(uint32_t a, uint32_t b)
+{
+    const uint32_t product = a * b + 128;
+    return (uint8_t)(((product >> 8) + product) >> 8);
+}
+
+/* `count` pixels of four inks (cyan, magenta, yellow, black): the first three are multiplied by the fourth, in place. */
+static void mix_row(uint8_t *pixels, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t black = pixels[4 * i + 3];
+        for (size_t c = 0; c < 3; c++)
+            pixels[3 * i + c] = multiply(pixels[4 * i + c], black);
+    }
+}
+
+/* CMYK to RGB. mix_row expects 0 for full ink, as Adobe's files store it; all others store 255. */
 static void mix_inks(const struct jpeg *jpeg, uint8_t *pixels, size_t row_bytes)
 {
     const size_t count = jpeg->library.output_width;
@@ -218,7 +235,7 @@ static void mix_inks(const struct jpeg *jpeg, uint8_t *pixels, size_t row_bytes)
         uint8_t *const row = pixels + y * row_bytes;
         for (size_t i = 0; i < 4 * count && !jpeg->library.saw_Adobe_marker; i++)
             row[i] = (uint8_t)(255 - row[i]);
-        channels_mix_inks(row, count);
+        mix_row(row, count);
     }
 }
 
@@ -227,7 +244,7 @@ static size_t round_up(size_t number, size_t unit)
     return (number + unit - 1) / unit * unit;
 }
 
-/* Of an image of several scans the library keeps the coefficients of all of it. */
+/* With several scans the library keeps the coefficients of the whole image. */
 static size_t coefficient_bytes(struct jpeg_decompress_struct *library)
 {
     size_t bytes = 0;
@@ -240,14 +257,13 @@ static size_t coefficient_bytes(struct jpeg_decompress_struct *library)
     return bytes;
 }
 
-/* The library crops to whole blocks. */
 static size_t pixel_bytes(const struct jpeg *jpeg)
 {
     const size_t whole = jpeg->library.output_width, part = jpeg->picture.width + CROPPED_MORE;
     return (part < whole ? part : whole) * (size_t)jpeg->library.out_color_components * jpeg->picture.height;
 }
 
-static void take_memory(struct jpeg *jpeg)
+static void reserve_memory(struct jpeg *jpeg)
 {
     const size_t bytes = coefficient_bytes(&jpeg->library) + pixel_bytes(jpeg);
     char words[sizeof(jpeg->reason)];
@@ -256,38 +272,38 @@ static void take_memory(struct jpeg *jpeg)
     if (bytes <= IMAGE_OWN_BYTES)
         return;
     if (image_memory_take(bytes, &text) < 0)
-        refuse(jpeg, -ENOMEM, "%s", words);
-    jpeg->taken = bytes;
+        jpeg_fail(jpeg, -ENOMEM, "%s", words);
+    jpeg->reserved = bytes;
 }
 
 static void end_jpeg(void *decoder)
 {
     struct jpeg *const jpeg = decoder;
-    if (jpeg->taken == 0)
+    if (jpeg->reserved == 0)
         return;
     jpeg_destroy_decompress(&jpeg->library);
     scratch_release(&jpeg->pixels);
-    image_memory_give_back(jpeg->taken);
-    jpeg->taken = 0;
+    image_memory_give_back(jpeg->reserved);
+    jpeg->reserved = 0;
 }
 
 static void read_part(struct jpeg *jpeg)
 {
     struct jpeg_decompress_struct *const library = &jpeg->library;
-    jpeg->eighths = choose_eighths(jpeg->wish);
+    jpeg->eighths = choose_eighths(jpeg->request);
     library->scale_num = jpeg->eighths;
-    library->scale_denom = PICTURE_WHOLE;
+    library->scale_denom = PICTURE_FULL_EIGHTHS;
     library->out_color_space = choose_colours(jpeg);
     jpeg_calc_output_dimensions(library);
     find_part(jpeg);
-    take_memory(jpeg);
+    reserve_memory(jpeg);
     (void)jpeg_start_decompress(library);
     const uint32_t left = crop_columns(jpeg);
     const uint32_t components = (uint32_t)library->output_components;
     const size_t row_bytes = (size_t)library->output_width * components;
     uint8_t *const pixels = scratch_need(&jpeg->pixels, row_bytes * jpeg->picture.height);
     if (pixels == NULL)
-        refuse(jpeg, -ENOMEM, "there is not enough memory for it");
+        jpeg_fail(jpeg, -ENOMEM, "there is not enough memory for it");
     read_rows(jpeg, pixels, row_bytes);
     if (components == 4)
         mix_inks(jpeg, pixels, row_bytes);
@@ -296,11 +312,11 @@ static void read_part(struct jpeg *jpeg)
     jpeg->picture.row_bytes = row_bytes;
 }
 
-static int read_jpeg(void *decoder, const struct picture_wish *wish, struct picture *picture_out, uint32_t *eighths_out,
-                     struct text *problem)
+static int read_jpeg(void *decoder, const struct picture_request *request, struct picture *picture_out,
+                     uint32_t *eighths_out, struct text *problem)
 {
     struct jpeg *const jpeg = decoder;
-    jpeg->wish = wish;
+    jpeg->request = request;
     const int rc = jpeg_try(jpeg, read_part, problem);
     if (rc < 0)
         return rc;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "loader/images/raw_shape.h"
+#include "loader/images/raw.h"
 
 /* How far beyond a range its ends may be rounded, in parts of it. */
 #define SLACK 1e-4f

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "loader/images/image.h"
-#include "loader/images/number_type.h"
+#include "loader/images/numbers.h"
 #include "loader/images/scratch.h"
 
 #define PIXEL_TYPES_MAX 8u

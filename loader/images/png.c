@@ -6,19 +6,19 @@
 #include <spng.h>
 
 #include "loader/images/image_memory.h"
-#include "loader/images/picture_ops.h"
+#include "loader/images/picture.h"
 #include "loader/images/scratch.h"
 
-/* Of a side; and of what stands beside the pixels, such as colour profiles and texts, which nobody reads. */
+/* Limits of a side, and of chunks that are not pixels, such as colour profiles and texts, which nobody reads. */
 #define SIDE_MAX 65535u
 #define CHUNK_BYTES_MAX ((size_t)16 << 20)
 #define ROW_PIXEL_BYTES 8u      /* of four channels of 16 bits */
 
 struct png {
-    spng_ctx *library;          /* of the image begun */
+    spng_ctx *library;          /* of the current image */
     struct spng_ihdr header;
     struct scratch pixels;
-    size_t taken;               /* of the memory for large images, until the image ends */
+    size_t reserved;            /* bytes of image_memory, until the image ends */
 };
 
 static int open_png(void **decoder_out)
@@ -37,7 +37,7 @@ static void close_png(void *decoder)
     free(png);
 }
 
-static int report(int rc, struct text *problem)
+static int png_fail(int rc, struct text *problem)
 {
     text_add(problem, "%s", spng_strerror(rc));
     return rc == SPNG_EMEM ? -ENOMEM : -EBADMSG;
@@ -61,7 +61,7 @@ static int begin_png(void *decoder, const uint8_t *bytes, size_t byte_count, uin
     png->library = spng_ctx_new(0);
     const int rc = png->library != NULL ? read_header(png, bytes, byte_count) : SPNG_EMEM;
     if (rc != 0)
-        return report(rc, problem);
+        return png_fail(rc, problem);
     if ((uint64_t)png->header.width * png->header.height > image_memory_pixels()) {
         text_add(problem, "it has %" PRIu32 "x%" PRIu32 " pixels, and input.max_pixels is %" PRIu64, png->header.width,
                  png->header.height, image_memory_pixels());
@@ -72,21 +72,21 @@ static int begin_png(void *decoder, const uint8_t *bytes, size_t byte_count, uin
     return 0;
 }
 
-/* The library gives one channel of plain grey images only; of others three, without their opacity and with the high
- * bytes of 16 bits. */
+/* The library decodes to one channel for plain grey images of up to 8 bits only. All others become three channels,
+ * without opacity, and with the high bytes of 16-bit numbers. */
 static int choose_format(const struct spng_ihdr *header)
 {
     return header->color_type == SPNG_COLOR_TYPE_GRAYSCALE && header->bit_depth <= 8 ? SPNG_FMT_G8 : SPNG_FMT_RGB8;
 }
 
-/* All its pixels, and two of its rows as they are stored. */
-static int take_memory(struct png *png, size_t pixel_bytes, struct text *problem)
+/* For all pixels, and for two rows as they are stored. */
+static int reserve_memory(struct png *png, size_t pixel_bytes, struct text *problem)
 {
     const size_t bytes = pixel_bytes + 2 * ROW_PIXEL_BYTES * (size_t)png->header.width;
     if (bytes <= IMAGE_OWN_BYTES)
         return 0;
     const int rc = image_memory_take(bytes, problem);
-    png->taken = rc == 0 ? bytes : 0;
+    png->reserved = rc == 0 ? bytes : 0;
     return rc;
 }
 
@@ -96,31 +96,31 @@ static int read_pixels(struct png *png, struct text *problem)
     size_t bytes;
     int rc = spng_decoded_image_size(png->library, format, &bytes);
     if (rc != 0)
-        return report(rc, problem);
-    rc = take_memory(png, bytes, problem);
+        return png_fail(rc, problem);
+    rc = reserve_memory(png, bytes, problem);
     if (rc != 0)
         return rc;
     void *const pixels = scratch_need(&png->pixels, bytes);
     rc = pixels != NULL ? spng_decode_image(png->library, pixels, bytes, format, 0) : SPNG_EMEM;
-    return rc == 0 ? 0 : report(rc, problem);
+    return rc == 0 ? 0 : png_fail(rc, problem);
 }
 
 static void end_png(void *decoder)
 {
     struct png *const png = decoder;
-    if (png->taken == 0)
+    if (png->reserved == 0)
         return;
     spng_ctx_free(png->library);
     png->library = NULL;
     scratch_release(&png->pixels);
-    image_memory_give_back(png->taken);
-    png->taken = 0;
+    image_memory_give_back(png->reserved);
+    png->reserved = 0;
 }
 
-static int read_png(void *decoder, const struct picture_wish *wish, struct picture *picture_out, uint32_t *eighths_out,
-                    struct text *problem)
+static int read_png(void *decoder, const struct picture_request *request, struct picture *picture_out,
+                    uint32_t *eighths_out, struct text *problem)
 {
-    (void)wish;
+    (void)request;
     struct png *const png = decoder;
     const int rc = read_pixels(png, problem);
     if (rc != 0)
@@ -133,7 +133,7 @@ static int read_png(void *decoder, const struct picture_wish *wish, struct pictu
         .height = png->header.height,
         .channels = channels,
     };
-    *eighths_out = PICTURE_WHOLE;
+    *eighths_out = PICTURE_FULL_EIGHTHS;
     return 0;
 }
 

@@ -1,34 +1,257 @@
-/* Images stored as plain pixels: copied, in part where that is wanted, and scaled where the record says that
- * they have another size. Called by decoders for every record. */
+/* Images stored as plain pixels. They are copied, cut, and scaled if the record says another size than the
+ * network's. Called by decoders for every record. */
+#include "loader/images/raw.h"
+
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "loader/images/image.h"
-#include "loader/images/large_copy.h"
-#include "loader/images/raw_shape.h"
+#include "loader/images/numbers.h"
 #include "loader/images/scale.h"
 #include "loader/images/scratch.h"
+#include "loader/shards/shard_kind.h"
 
-/* What a thread takes for small images: pixels out of planes, lines, tables. */
+/* Memory of a thread for small images: pixels of planes, lines, tables. */
 #define CODEC_BYTES ((size_t)64 << 10)
+#define SIDE_MIN 8u             /* of guessed image sizes: smaller squares fit too many numbers */
+#define SIDE_MAX 4096u
 
-struct raw {
-    struct scale scale;
-    struct scratch pixels;      /* of an image stored as planes */
-};
-
-/* How pixels are stored: `write` makes rows of pixels of an image's bytes. */
-struct raw_order {
-    void (*write)(const uint8_t *bytes, const struct image_shape *shape, uint8_t *pixels_out);
-    bool is_written;            /* they are not that already */
-};
+/* ---- the shape of an image ---- */
 
 bool image_shape_bytes(const struct image_shape *shape, size_t *bytes_out)
 {
     return !__builtin_mul_overflow((size_t)shape->height, shape->width, bytes_out) &&
            !__builtin_mul_overflow(*bytes_out, shape->channels, bytes_out);
 }
+
+static bool is_bytes(const struct stored_image *image)
+{
+    return image->type == NULL || image->type == &number_types[NUMBER_BYTES];
+}
+
+/* The format of an encoded image; NULL for raw pixels. */
+static const char *encoding_of(const struct stored_image *image)
+{
+    return is_bytes(image) ? shard_kind_image(image->bytes, image->byte_count) : NULL;
+}
+
+static const char *numbers_of(const struct stored_image *image)
+{
+    return is_bytes(image) ? "bytes of pixels" : image->type->name;
+}
+
+/* The size of a square image of 3 channels or 1 with this many numbers: "28x28x3". False if there is none. */
+static bool guess_shape(size_t count, char *text, size_t text_size)
+{
+    static const size_t channels[] = { 3, 1 };
+    for (size_t i = 0; i < sizeof(channels) / sizeof(*channels); i++)
+        for (size_t side = SIDE_MIN; side <= SIDE_MAX; side++)
+            if (side * side * channels[i] == count) {
+                snprintf(text, text_size, "%zux%zux%zu", side, side, channels[i]);
+                return true;
+            }
+    return false;
+}
+
+/* The data are probably right, and the network is meant for other images. */
+static void report_count(const struct stored_image *image, const struct image_shape *shape, size_t wanted,
+                         char *problem, size_t problem_size)
+{
+    char guess[64], floats[64], advice[256] = "";
+    const bool may_be_floats = is_bytes(image) && image->byte_count % 4 == 0 &&
+                               guess_shape(image->byte_count / 4, floats, sizeof(floats));
+    if (guess_shape(image->byte_count, guess, sizeof(guess)))
+        snprintf(advice, sizeof(advice), ": as many as images of %s%s%s, and pipetrain --describe lists the networks "
+                 "by their images", guess, may_be_floats ? ", or as floats of " : "", may_be_floats ? floats : "");
+    snprintf(problem, problem_size, "has %zu %s, the network wants %zu (%" PRIu32 "x%" PRIu32 "x%" PRIu32 ")%s",
+             image->byte_count, numbers_of(image), wanted, shape->height, shape->width, shape->channels, advice);
+}
+
+static int report_shape(const struct stored_image *image, const struct image_shape *shape, char *problem,
+                         size_t problem_size)
+{
+    const char *const encoding = encoding_of(image);
+    size_t bytes = 0;
+    (void)image_shape_bytes(shape, &bytes);
+    if (encoding != NULL)
+        snprintf(problem, problem_size,
+                 "feature '%s' holds a %s image, and the first record of the set raw pixels: one set holds one "
+                 "or the other", image->key, encoding);
+    else if (is_bytes(image) && shard_kind_is_text(image->bytes, image->byte_count))
+        snprintf(problem, problem_size,
+                 "feature '%s' holds a text, perhaps the path of a file: records hold the images themselves "
+                 "(pipetrain-convert csv makes such records of a list of files)", image->key);
+    else
+        report_count(image, shape, bytes, problem, problem_size);
+    return -EBADMSG;
+}
+
+/* Whether the record's height, width and channels, if it gives all three, go with the number of pixels. */
+static bool pixels_agree(const struct stored_image *image, char *problem, size_t problem_size)
+{
+    const int64_t height = image->height.said, width = image->width.said, channels = image->channels.said;
+    uint64_t bytes;
+    if (height == IMAGE_SIZE_UNSAID || width == IMAGE_SIZE_UNSAID || channels == IMAGE_SIZE_UNSAID ||
+        encoding_of(image) != NULL)
+        return true;
+    if (height >= 0 && width >= 0 && channels >= 0 && !__builtin_mul_overflow((uint64_t)height, width, &bytes) &&
+        !__builtin_mul_overflow(bytes, channels, &bytes) && bytes == image->byte_count)
+        return true;
+    snprintf(problem, problem_size, "has %zu %s, but says it is %" PRId64 "x%" PRId64 "x%" PRId64, image->byte_count,
+             numbers_of(image), height, width, channels);
+    return false;
+}
+
+static bool size_agrees(const struct image_size *size, uint32_t wanted, char *problem, size_t problem_size)
+{
+    if (size->said == IMAGE_SIZE_UNSAID || size->said == (int64_t)wanted)
+        return true;
+    snprintf(problem, problem_size, "says its %s is %" PRId64 ", the network wants %" PRIu32, size->key, size->said,
+             wanted);
+    return false;
+}
+
+/* Check that pixels of unknown shape can have the wanted one. */
+static int check_raw(const struct stored_image *image, const struct image_shape *shape, char *problem,
+                     size_t problem_size)
+{
+    size_t bytes;
+    if (!image_shape_bytes(shape, &bytes) || image->byte_count != bytes)
+        return pixels_agree(image, problem, problem_size) ? report_shape(image, shape, problem, problem_size)
+                                                         : -EBADMSG;
+    const bool agrees = size_agrees(&image->height, shape->height, problem, problem_size) &&
+                        size_agrees(&image->width, shape->width, problem, problem_size) &&
+                        size_agrees(&image->channels, shape->channels, problem, problem_size);
+    return agrees ? 0 : -EBADMSG;
+}
+
+static bool is_side(int64_t said)
+{
+    return said > 0 && said <= UINT32_MAX;
+}
+
+static bool can_become(uint32_t channels, uint32_t wanted)
+{
+    return channels == wanted || (channels == 1 && wanted == 3) || (channels == 3 && wanted == 1);
+}
+
+/* Whether the record's height and width with this number of channels go with the number of pixels. */
+static bool fits_said(const struct stored_image *image, const struct image_shape *wanted, int64_t channels,
+                      struct image_shape *shape_out)
+{
+    if (!is_side(image->height.said) || !is_side(image->width.said) || !is_side(channels) ||
+        !can_become((uint32_t)channels, wanted->channels))
+        return false;
+    *shape_out = (struct image_shape){ (uint32_t)image->height.said, (uint32_t)image->width.said, (uint32_t)channels };
+    size_t count;
+    return image_shape_bytes(shape_out, &count) && count == image->byte_count;
+}
+
+/* The shape by the record's height and width. If it does not give the channels: the network's number, else 3 or 1,
+ * whichever goes with the number of pixels. False when the record gives no shape, or one that does not fit. */
+static bool find_said(const struct stored_image *image, const struct image_shape *wanted,
+                      struct image_shape *shape_out)
+{
+    if (image->channels.said != IMAGE_SIZE_UNSAID)
+        return fits_said(image, wanted, image->channels.said, shape_out);
+    return fits_said(image, wanted, wanted->channels, shape_out) || fits_said(image, wanted, 3, shape_out) ||
+           fits_said(image, wanted, 1, shape_out);
+}
+
+bool raw_shape_is_said(const struct stored_image *image, const struct image_shape *wanted)
+{
+    struct image_shape said;
+    return find_said(image, wanted, &said);
+}
+
+int raw_shape_find(const struct stored_image *image, const struct image_shape *wanted, struct image_shape *shape_out,
+                   char *problem_out, size_t problem_size)
+{
+    struct image_shape said;
+    size_t count;
+    const bool is_wanted = image_shape_bytes(wanted, &count) && count == image->byte_count;
+    const bool is_flat = image->height.said == 1 || image->width.said == 1;
+    if (is_wanted && is_flat) {         /* a flattened array of the shape wanted */
+        *shape_out = *wanted;
+        return 0;
+    }
+    const bool is_said = find_said(image, wanted, &said);
+    const int rc = is_said ? 0 : check_raw(image, wanted, problem_out, problem_size);
+    if (rc == 0)
+        *shape_out = is_said ? said : *wanted;
+    return rc;
+}
+
+uint32_t raw_number_bytes(const struct stored_image *image, const struct image_shape *wanted)
+{
+    static const uint32_t sizes[] = { 1, 2, 4, 8 };
+    struct image_shape shape;
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        struct stored_image counted = *image;
+        counted.byte_count = image->byte_count / sizes[i];
+        if (image->byte_count % sizes[i] == 0 && find_said(&counted, wanted, &shape))
+            return sizes[i];
+    }
+    if (!image_shape_bytes(wanted, &count) || count == 0 || image->byte_count % count != 0)
+        return 1;
+    for (size_t i = 1; i < sizeof(sizes) / sizeof(*sizes); i++)
+        if (image->byte_count / count == sizes[i])
+            return sizes[i];
+    return 1;
+}
+
+/* ---- copies ---- */
+
+#if defined(__x86_64__)
+#define VECTOR_BYTES sizeof(__m128i)
+
+/* Copy whole vectors; `to` is aligned. Returns how many bytes were copied. */
+static size_t copy_vectors(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+    size_t i = 0;
+    for (; i + VECTOR_BYTES <= bytes; i += VECTOR_BYTES)
+        _mm_stream_si128((__m128i *)(void *)(to + i), _mm_loadu_si128((const void *)(from + i)));
+    _mm_sfence();       /* before other threads are told that the bytes are there */
+    return i;
+}
+
+void large_copy(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+    size_t done = 0;
+    if (bytes >= LARGE_COPY_BYTES) {
+        done = -(uintptr_t)to % VECTOR_BYTES;
+        memcpy(to, from, done);
+        done += copy_vectors(to + done, from + done, bytes - done);
+    }
+    memcpy(to + done, from + done, bytes - done);
+}
+#else
+void large_copy(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+#endif
+
+/* ---- decoding ---- */
+
+struct raw {
+    struct scale scale;
+    struct scratch pixels;      /* of an image stored as planes */
+};
+
+/* A storage layout: `write` converts an image to rows of pixels (HWC). */
+struct raw_order {
+    void (*write)(const uint8_t *bytes, const struct image_shape *shape, uint8_t *pixels_out);
+    bool is_planar;             /* and has to be converted before it is scaled */
+};
 
 static int open_raw(void **codec_out)
 {
@@ -59,11 +282,11 @@ static void write_planes(const uint8_t *planes, const struct image_shape *shape,
 
 static const struct raw_order hwc = { write_rows, false }, chw = { write_planes, true };
 
-/* The image as rows of pixels, or NULL for want of memory. */
+/* The image as rows of pixels, or NULL when out of memory. */
 static const uint8_t *find_rows(struct raw *raw, const struct raw_order *order, const struct stored_image *image,
                                 const struct image_shape *shape)
 {
-    if (!order->is_written)
+    if (!order->is_planar)
         return image->bytes;
     uint8_t *const pixels = scratch_need(&raw->pixels, image->byte_count);
     if (pixels != NULL)
@@ -84,7 +307,7 @@ static int write_view(struct raw *raw, const uint8_t *rows, const struct image_s
     return rows != NULL ? scale_picture(&raw->scale, &picture, view, wanted, pixels_out) : -ENOMEM;
 }
 
-/* The view is all of an image that has the shape wanted. */
+/* Whether the view is a whole image of the wanted shape. */
 static bool is_whole(const struct augment_view *view, const struct image_shape *stored,
                      const struct image_shape *wanted)
 {

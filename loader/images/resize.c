@@ -1,20 +1,17 @@
-/* Image.resize of Pillow to the bit. Called by decoders for every image that is resized as a whole. */
-#include "loader/images/resize.h"
+/* Pillow's Image.resize, bit for bit. Called by decoders for every image that is resized as a whole. */
+#include "loader/images/scale.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
-#include "loader/images/channels.h"
-#include "loader/images/view_copy.h"
-
-/* Pillow's weights are whole numbers of 2^-22: 32 bits less 8 of a pixel and 2 for sums that go over. */
+/* Pillow's weights have 22 fraction bits: 32 bits less 8 for the pixel and 2 for overshooting sums. */
 #define WEIGHT_BITS 22
 #define WEIGHT_ONE (1 << WEIGHT_BITS)
-#define SUM_START (1 << (WEIGHT_BITS - 1))      /* so that a sum is rounded */
+#define SUM_START (1 << (WEIGHT_BITS - 1))      /* one half, to round the sum */
 
-/* One axis. Pixel i of the result is the sum of the picture's pixels from `first[i]` on, each times a weight of those
- * from i * `room` on. */
+/* One axis. Output pixel i is the weighted sum of lengths[i] pixels of the picture from first[i] on; its weights begin at
+ * i * room. */
 struct axis {
     uint32_t count, room;
     uint32_t *first, *lengths;
@@ -52,9 +49,9 @@ static void round_weights(const double *shares, double total, uint32_t length, i
     }
 }
 
-/* The picture holds all pixels of [0, size) that the axis reaches, so that its ends stand for those of the image. */
+/* The picture contains all pixels of the image that the filters reach, so its ends act as the ends of the image. */
 static void plan_axis(struct axis *axis, double begin, double step, enum filter filter,
-                      const struct picture_stretch *pixels, double *shares)
+                      const struct pixel_range *pixels, double *shares)
 {
     const double reach = filter_reach(filter, step), narrow = 1 / fmax(step, 1);
     const double low = pixels->first, high = (double)pixels->first + pixels->count;
@@ -78,7 +75,7 @@ static uint8_t round_sum(int32_t sum)
     return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
-/* A row of the picture becomes one as wide as the sample. */
+/* Scale a row of the picture to the sample's width. */
 static void sum_columns(const struct axis *x, const struct picture *picture, const uint8_t *row, uint8_t *row_out)
 {
     const uint32_t channels = picture->channels;
@@ -94,7 +91,7 @@ static void sum_columns(const struct axis *x, const struct picture *picture, con
     }
 }
 
-/* Write row i of the result: the weighted sum of `rows`, which have the result's width, `width` bytes each. */
+/* Write row i of the result: a weighted sum of `rows`, each of `width` bytes. */
 static void sum_rows(const struct axis *y, uint32_t i, const struct picture *picture, const uint8_t *rows, size_t width,
                      int32_t *sums, uint8_t *row_out)
 {
@@ -110,13 +107,12 @@ static void sum_rows(const struct axis *y, uint32_t i, const struct picture *pic
         row_out[x] = round_sum(sums[x]);
 }
 
-/* What a picture is resized with. */
 struct resizing {
     struct axis x, y;
     double *shares;
     int32_t *sums;
-    uint8_t *rows;              /* of the picture's height and the sample's width */
-    uint8_t *row;
+    uint8_t *rows;              /* the picture at the sample's width */
+    uint8_t *row;               /* before its channels are converted */
 };
 
 static size_t axis_bytes(const struct axis *axis)
@@ -163,7 +159,7 @@ int resize_picture(struct scratch *scratch, const struct picture *picture, const
                                  .y = axis_of(shape->height, view->filter, resize->y_step) };
     if (need_room(&resizing, picture, shape->width, scratch) < 0)
         return -ENOMEM;
-    const struct picture_stretch columns = { picture->left, picture->width }, rows = { picture->top, picture->height };
+    const struct pixel_range columns = { picture->left, picture->width }, rows = { picture->top, picture->height };
     plan_axis(&resizing.x, resize->column, resize->x_step, view->filter, &columns, resizing.shares);
     plan_axis(&resizing.y, resize->row, resize->y_step, view->filter, &rows, resizing.shares);
     const size_t width = (size_t)shape->width * picture->channels;

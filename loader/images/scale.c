@@ -1,25 +1,117 @@
-/* A picture becomes a sample, row by row. Called by decoders for every image. */
+/* From a picture to a sample: scaled, or copied where no scaling is needed. Called by decoders for every image that is
+ * cut, scaled, mirrored or converted to another number of channels. */
 #include "loader/images/scale.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
-#include "loader/images/channels.h"
-#include "loader/images/resize.h"
-#include "loader/images/scale_rows.h"
-#include "loader/images/view_copy.h"
+#include "loader/images/scale_kernels.h"
 
-/* One picture being scaled. Rows are made by twos: two lines, and two rows in the picture's channels where the sample
- * has others. */
+/* ---- channels ---- */
+
+/* ITU-R BT.601 with 16 fraction bits. */
+#define LUMA_RED 19595u
+#define LUMA_GREEN 38470u
+#define LUMA_BLUE 7471u
+
+static void to_colour(const uint8_t *pixels, size_t count, uint8_t *out)
+{
+    for (size_t i = 0; i < count; i++)
+        memset(out + 3 * i, pixels[i], 3);
+}
+
+static void to_grey(const uint8_t *pixels, size_t count, uint8_t *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t *const pixel = pixels + 3 * i;
+        out[i] = (uint8_t)((LUMA_RED * pixel[0] + LUMA_GREEN * pixel[1] + LUMA_BLUE * pixel[2] + 0x8000u) >> 16);
+    }
+}
+
+void channels_convert(const uint8_t *pixels, uint32_t channels, size_t count, uint8_t *out)
+{
+    assert(channels == 1 || channels == 3);
+    (channels == 1 ? to_colour : to_grey)(pixels, count, out);
+}
+
+/* ---- copying ---- */
+
+/* Whether the view consists of whole pixels, one for each pixel of the sample. */
+static bool view_is_copy(const struct augment_view *view, const struct image_shape *shape)
+{
+    return view->width == shape->width && view->height == shape->height && floor(view->left) == view->left &&
+           floor(view->top) == view->top;
+}
+
+static void fill(const uint8_t *pixel, uint32_t channels, enum beyond beyond, size_t count, uint8_t *out)
+{
+    if (beyond == BEYOND_ZERO)
+        memset(out, 0, count * channels);
+    for (size_t i = 0; i < count && beyond == BEYOND_EDGE; i++)
+        memcpy(out + i * channels, pixel, channels);
+}
+
+void view_mirror_row(uint8_t *row, uint32_t width, uint32_t channels)
+{
+    for (size_t left = 0, right = width - 1; left < right; left++, right--) {
+        for (uint32_t c = 0; c < channels; c++) {
+            const uint8_t kept = row[left * channels + c];
+            row[left * channels + c] = row[right * channels + c];
+            row[right * channels + c] = kept;
+        }
+    }
+}
+
+static int64_t clamp(int64_t value, int64_t low, int64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+/* Copy `width` pixels from column `left` of the image on. */
+static void copy_columns(const struct picture *picture, const uint8_t *row, int64_t left, uint32_t width,
+                         enum beyond beyond, uint8_t *row_out)
+{
+    const uint32_t channels = picture->channels;
+    const int64_t from = clamp(picture->left - left, 0, width);
+    const int64_t end = clamp((int64_t)picture->left + picture->width - left, from, width);
+    fill(row, channels, beyond, (size_t)from, row_out);
+    if (end > from)
+        memcpy(row_out + from * channels, row + (left + from - picture->left) * channels,
+               (size_t)(end - from) * channels);
+    fill(row + (size_t)(picture->width - 1) * channels, channels, beyond, (size_t)(width - end),
+         row_out + end * channels);
+}
+
+/* Copy row y of such a view, `width` pixels with the picture's channels. */
+static void view_copy_row(const struct picture *picture, const struct augment_view *view, uint32_t width, uint32_t y,
+                          uint8_t *row_out)
+{
+    const int64_t wanted = (int64_t)view->top + y - picture->top;
+    const int64_t nearest = clamp(wanted, 0, (int64_t)picture->height - 1);
+    if (wanted != nearest && view->beyond == BEYOND_ZERO) {
+        memset(row_out, 0, (size_t)width * picture->channels);
+        return;
+    }
+    copy_columns(picture, picture->pixels + (size_t)nearest * picture->row_bytes, (int64_t)view->left, width,
+                 view->beyond, row_out);
+    if (view->is_flipped)
+        view_mirror_row(row_out, width, picture->channels);
+}
+
+/* ---- scaling ---- */
+
+/* One picture being scaled, two rows at a time. */
 struct scaling {
     const struct scale *scale;
     const struct picture *picture;
     const struct augment_view *view;
     const struct image_shape *shape;
-    const struct scale_rows *sums;
-    int16_t *lines[2];          /* rows of the picture's width, scaled from top to bottom only */
-    uint8_t *rows[2];
+    const struct scale_kernel *kernel;
+    int16_t *lines[2];          /* vertical sums, as wide as the picture */
+    uint8_t *rows[2];           /* scaled rows with the picture's channels, where the sample has another number */
     bool is_copy;
 };
 
@@ -40,7 +132,7 @@ static int need_lines(struct scale *scale, struct scaling *scaling)
     const size_t row_bytes = (size_t)scaling->shape->width * picture->channels;
     const size_t values = scaling->is_copy ? 0
                                            : (size_t)picture->width * picture->channels +
-                                                 scale_line_beyond(&scale->x, picture->channels);
+                                                 scale_line_padding(&scale->x, picture->channels);
     int16_t *const lines = scratch_need(&scale->line, 2 * (values * sizeof(*lines) + row_bytes));
     if (lines == NULL)
         return -ENOMEM;
@@ -56,36 +148,35 @@ static void scale_line(const struct scaling *scaling, uint32_t y, int16_t *line_
 {
     const struct picture *const picture = scaling->picture;
     const struct scale_axis *const axis = &scaling->scale->y;
-    const struct scale_span *const span = &axis->spans[y];
+    const struct pixel_range *const range = &axis->ranges[y];
     const struct scale_rows_sum sum = {
-        .rows = picture->pixels + (span->first - picture->top) * picture->row_bytes,
+        .rows = picture->pixels + (range->first - picture->top) * picture->row_bytes,
         .row_bytes = picture->row_bytes,
-        .row_count = span->count,
+        .row_count = range->count,
         .weights = axis->weights + (size_t)y * axis->weight_room,
     };
-    scaling->sums->add_rows(&sum, (size_t)picture->width * picture->channels, line_out);
+    scaling->kernel->add_rows(&sum, (size_t)picture->width * picture->channels, line_out);
 }
 
-/* Rows y[0] and y[1]. */
-static void scale_rows(const struct scaling *scaling, const uint32_t y[2], uint8_t *const rows[2])
+static void scale_pair(const struct scaling *scaling, const uint32_t y[2], uint8_t *const rows[2])
 {
     const struct picture *const picture = scaling->picture;
     const struct scale_pair pair = { { scaling->lines[0], scaling->lines[1] }, picture->left, picture->channels,
                                      { rows[0], rows[1] } };
     for (int i = 0; i < 2; i++)
         scale_line(scaling, y[i], scaling->lines[i]);
-    scaling->sums->add_pixels(&scaling->scale->x, &pair, scaling->shape->width);
+    scaling->kernel->add_pixels(&scaling->scale->x, &pair, scaling->shape->width);
 }
 
-static void write_rows(const struct scaling *scaling, const uint32_t y[2], uint8_t *const rows[2])
+static void write_pair(const struct scaling *scaling, const uint32_t y[2], uint8_t *const rows[2])
 {
     if (!scaling->is_copy)
-        scale_rows(scaling, y, rows);
+        scale_pair(scaling, y, rows);
     for (int i = 0; i < 2 && scaling->is_copy; i++)
         view_copy_row(scaling->picture, scaling->view, scaling->shape->width, y[i], rows[i]);
 }
 
-/* Of an odd number the last row is made twice. */
+/* If the number of rows is odd, the last row is computed twice. */
 static void write_sample(const struct scaling *scaling, uint8_t *sample)
 {
     const struct image_shape *const shape = scaling->shape;
@@ -94,7 +185,7 @@ static void write_sample(const struct scaling *scaling, uint8_t *sample)
     for (uint32_t first = 0; first < shape->height; first += 2) {
         const uint32_t y[2] = { first, first + 1 < shape->height ? first + 1 : first };
         uint8_t *const rows[2] = { sample + y[0] * row_bytes, sample + y[1] * row_bytes };
-        write_rows(scaling, y, is_converted ? scaling->rows : rows);
+        write_pair(scaling, y, is_converted ? scaling->rows : rows);
         for (int i = 0; i < 2 && is_converted; i++)
             channels_convert(scaling->rows[i], scaling->picture->channels, shape->width, rows[i]);
     }
@@ -106,7 +197,7 @@ int scale_picture(struct scale *scale, const struct picture *picture, const stru
     if (view->resize.x_step > 0)
         return resize_picture(&scale->line, picture, view, shape, sample_out);
     struct scaling scaling = { .scale = scale, .picture = picture, .view = view, .shape = shape,
-                               .sums = scale_rows_find(), .is_copy = view_is_copy(view, shape) };
+                               .kernel = scale_kernel_find(), .is_copy = view_is_copy(view, shape) };
     if (!scaling.is_copy && plan_axes(scale, picture, view, shape) < 0)
         return -ENOMEM;
     if (need_lines(scale, &scaling) < 0)

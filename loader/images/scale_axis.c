@@ -1,5 +1,5 @@
 /* Weights for scaling along one axis. Called by decoders for every image that is scaled. */
-#include "loader/images/scale_axis.h"
+#include "loader/images/scale_kernels.h"
 
 #include <errno.h>
 #include <math.h>
@@ -7,8 +7,8 @@
 
 #define SCALE_ONE (1 << SCALE_WEIGHT_BITS)
 
-/* `ratio` is how many pixels of the view a pixel of the result stands for; distances are from its middle to the
- * middle of a pixel, in pixels of the view. */
+/* `ratio`: input pixels per output pixel. `distance`: from the centre of the output pixel to the centre of an input
+ * pixel, in input pixels. */
 struct kernel {
     double (*reach)(double ratio);
     double (*weight)(double distance, double ratio);
@@ -67,14 +67,13 @@ static const struct kernel kernels[] = {
     [FILTER_NEAREST] = { nearest_reach, nearest_weight },
 };
 
-/* An axis being planned. */
 struct planning {
     const struct scale_view *view;
     const struct kernel *kernel;
     double ratio, reach;
-    uint32_t reached_most;      /* pixels that a pixel of the result reaches */
-    int64_t first, end;         /* pixels of the view */
-    double *shares;             /* of those reached by one pixel of the result */
+    uint32_t reached_max;       /* input pixels within the filter of one output pixel, at most */
+    int64_t first, end;         /* input pixels of the view */
+    double *shares;             /* unscaled weights of one output pixel */
 };
 
 static struct planning planning_of(const struct scale_view *view, uint32_t count)
@@ -86,7 +85,7 @@ static struct planning planning_of(const struct scale_view *view, uint32_t count
         .kernel = kernel,
         .ratio = ratio,
         .reach = reach,
-        .reached_most = (uint32_t)ceil(2 * reach),
+        .reached_max = (uint32_t)ceil(2 * reach),
         .first = (int64_t)floor(view->from),
         .end = (int64_t)ceil(view->from + view->length),
     };
@@ -94,8 +93,8 @@ static struct planning planning_of(const struct scale_view *view, uint32_t count
 
 static int need_room(struct scale_axis *axis, struct planning *planning, uint32_t count)
 {
-    const size_t share_bytes = planning->reached_most * sizeof(*planning->shares);
-    const size_t other_bytes = share_bytes + count * sizeof(*axis->spans);
+    const size_t share_bytes = planning->reached_max * sizeof(*planning->shares);
+    const size_t other_bytes = share_bytes + count * sizeof(*axis->ranges);
     size_t bytes;
     if (__builtin_mul_overflow((size_t)count * sizeof(*axis->weights), axis->weight_room, &bytes) ||
         __builtin_add_overflow(bytes, other_bytes, &bytes))
@@ -103,24 +102,25 @@ static int need_room(struct scale_axis *axis, struct planning *planning, uint32_
     planning->shares = scratch_need(&axis->memory, bytes);
     if (planning->shares == NULL)
         return -ENOMEM;
-    axis->spans = (struct scale_span *)(void *)(planning->shares + planning->reached_most);
-    axis->weights = (int16_t *)(void *)(axis->spans + count);
+    axis->ranges = (struct pixel_range *)(void *)(planning->shares + planning->reached_max);
+    axis->weights = (int16_t *)(void *)(axis->ranges + count);
     return 0;
 }
 
-/* floor() would be a call for processors of long ago. */
+/* floor(), which is a library call unless the compiler may assume SSE4.1. */
 static int64_t round_down(double value)
 {
     const int64_t cut = (int64_t)value;
     return cut - (value < (double)cut);
 }
 
-/* The pixels a pixel of the result reaches, no further than the view; never more for having been rounded. */
+/* The input pixels within the filter of an output pixel, cut to the view, and at most reached_max in spite of
+ * rounding. */
 struct reached { int64_t from, end; };
 
 static struct reached find_reached(const struct planning *planning, double center)
 {
-    const int64_t from = round_down(center - planning->reach + 0.5), most = from + planning->reached_most;
+    const int64_t from = round_down(center - planning->reach + 0.5), most = from + planning->reached_max;
     const int64_t far = round_down(center + planning->reach + 0.5), end = far < most ? far : most;
     return (struct reached){
         .from = from > planning->first ? from : planning->first,
@@ -128,20 +128,20 @@ static struct reached find_reached(const struct planning *planning, double cente
     };
 }
 
-/* The nearest pixel there is. */
-static uint32_t clamp_pixel(int64_t pixel, const struct picture_stretch *pixels)
+/* The nearest existing pixel. */
+static uint32_t clamp_pixel(int64_t pixel, const struct pixel_range *pixels)
 {
     const int64_t last = (int64_t)pixels->first + pixels->count - 1;
     return (uint32_t)(pixel < pixels->first ? pixels->first : pixel > last ? last : pixel);
 }
 
-/* The nearest whole number, of more than -SCALE_ONE: bicubic sums begin below 0. */
+/* Round to nearest. Works for sums above -SCALE_ONE: bicubic sums begin below 0. */
 static int32_t round_sum(double sum)
 {
     return (int32_t)(sum + (SCALE_ONE + 0.5)) - SCALE_ONE;
 }
 
-/* Returns their sum. */
+/* Returns the sum of the shares. */
 static double find_shares(const struct planning *planning, const struct reached *reached, double center)
 {
     double total = 0, *share = planning->shares;
@@ -150,9 +150,10 @@ static double find_shares(const struct planning *planning, const struct reached 
     return total;
 }
 
-/* Shares are rounded so that their sums from the first are: no error adds up, a plain area stays as it is. */
+/* Cumulative sums are rounded instead of single weights, so that errors do not add up and a uniform area stays
+ * unchanged. */
 static void set_weights(const struct planning *planning, const struct reached *reached, double total,
-                        const struct scale_span *span, int16_t *weights)
+                        const struct pixel_range *range, int16_t *weights)
 {
     const struct scale_view *const view = planning->view;
     const double one = SCALE_ONE / total, *share = planning->shares;
@@ -163,7 +164,7 @@ static void set_weights(const struct planning *planning, const struct reached *r
         const int32_t rounded = round_sum(sum);
         const uint32_t pixel = clamp_pixel(i, &view->pixels);
         if (pixel == i || view->beyond == BEYOND_EDGE)
-            weights[pixel - span->first] = (int16_t)(weights[pixel - span->first] + rounded - before);
+            weights[pixel - range->first] = (int16_t)(weights[pixel - range->first] + rounded - before);
         before = rounded;
     }
 }
@@ -173,18 +174,18 @@ static void plan_pixel(struct scale_axis *axis, const struct planning *planning,
     const struct scale_view *const view = planning->view;
     const double center = view->from + (i + 0.5) * planning->ratio;
     const struct reached reached = find_reached(planning, center);
-    struct scale_span *const span = &axis->spans[place];
+    struct pixel_range *const range = &axis->ranges[place];
     int16_t *const weights = axis->weights + (size_t)place * axis->weight_room;
-    span->first = clamp_pixel(reached.from, &view->pixels);
-    span->count = clamp_pixel(reached.end - 1, &view->pixels) - span->first + 1;
+    range->first = clamp_pixel(reached.from, &view->pixels);
+    range->count = clamp_pixel(reached.end - 1, &view->pixels) - range->first + 1;
     memset(weights, 0, axis->weight_room * sizeof(*weights));
-    set_weights(planning, &reached, find_shares(planning, &reached, center), span, weights);
+    set_weights(planning, &reached, find_shares(planning, &reached, center), range, weights);
 }
 
 int scale_axis_plan(struct scale_axis *axis, const struct scale_view *view, uint32_t count)
 {
     struct planning planning = planning_of(view, count);
-    const uint32_t most = planning.reached_most;
+    const uint32_t most = planning.reached_max;
     const uint32_t room = most < view->pixels.count ? most : view->pixels.count;
     axis->weight_room = room + room % 2;
     if (need_room(axis, &planning, count) < 0)

@@ -1,13 +1,27 @@
-/* Memory a thread keeps from image to image, grown to what the largest image so far needed. */
+/* A buffer that a thread keeps from image to image. It grows to what the largest image so far needed. */
 #ifndef PIPETRAIN_SCRATCH_H
 #define PIPETRAIN_SCRATCH_H
 
 #include <stddef.h>
+#include <stdlib.h>
 
-struct scratch { void *memory; size_t bytes; };     /* zeros: nothing yet */
+struct scratch { void *memory; size_t bytes; };     /* all zeros: nothing allocated yet */
 
-/* At least `bytes` of memory, whose content is undefined, until the next call; NULL when there is none. */
-void *scratch_need(struct scratch *scratch, size_t bytes);
-void scratch_release(struct scratch *scratch);
+static inline void scratch_release(struct scratch *scratch)
+{
+    free(scratch->memory);
+    *scratch = (struct scratch){ NULL, 0 };
+}
+
+/* At least `bytes` of memory with undefined content, valid until the next call; NULL when out of memory. */
+static inline void *scratch_need(struct scratch *scratch, size_t bytes)
+{
+    if (bytes <= scratch->bytes)
+        return scratch->memory;
+    scratch_release(scratch);
+    scratch->memory = malloc(bytes);
+    scratch->bytes = scratch->memory != NULL ? bytes : 0;
+    return scratch->memory;
+}
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "formats/image_header.h"
-#include "loader/images/raw_shape.h"
+#include "loader/images/raw.h"
 #include "loader/samples/sample.h"
 #include "loader/samples/tensor_image.h"
 #include "loader/shards/shard_kind.h"

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "loader/images/image.h"
-#include "loader/images/number_type.h"
+#include "loader/images/numbers.h"
 
 bool tensor_image_is(const uint8_t *bytes, size_t byte_count);
 /* The type and the layout of a first image that is a tensor: the layout configured, or else what the shape says. 0, or

@@ -9,7 +9,7 @@
 #include <jpeglib.h>
 
 #include "loader/images/image_memory.h"
-#include "loader/images/picture_ops.h"
+#include "loader/images/picture.h"
 #include "stage/random.h"
 #include "tests/helpers/encoded_codec.h"
 #include "tests/helpers/test.h"
@@ -144,12 +144,12 @@ static void try_part(void *decoder, const struct file *file, const uint8_t *whol
     uint32_t height, width, eighths;
     text_init(&problem, text, sizeof(text));
     const struct image_shape shape = { (uint32_t)view->height, (uint32_t)view->width, 3 };
-    const struct picture_wish wish = { view, &shape };
+    const struct picture_request wish = { view, &shape };
     assert_int_equal(picture_jpeg_ops.begin(decoder, file->bytes, file->count, &height, &width, &problem), 0);
     assert_int_equal(height, HEIGHT);
     assert_int_equal(width, WIDTH);
     assert_int_equal(picture_jpeg_ops.read(decoder, &wish, &picture, &eighths, &problem), 0);
-    assert_int_equal(eighths, PICTURE_WHOLE);
+    assert_int_equal(eighths, PICTURE_FULL_EIGHTHS);
     assert_true(picture.left == view->left && picture.top == view->top && picture.width == view->width &&
                 picture.height == view->height);
     for (size_t y = 0; y < picture.height; y++)
@@ -194,7 +194,7 @@ TEST(a_large_image_is_decoded_as_small_as_it_is_wanted)
         text_init(&problem, text, sizeof(text));
         const struct augment_view view = { .width = WIDTH, .height = WIDTH };
         const struct image_shape shape = { rows[i].side, rows[i].side, 3 };
-        const struct picture_wish wish = { &view, &shape };
+        const struct picture_request wish = { &view, &shape };
         assert_int_equal(picture_jpeg_ops.begin(decoder, file.bytes, file.count, &height, &width, &problem), 0);
         assert_int_equal(picture_jpeg_ops.read(decoder, &wish, &picture, &eighths, &problem), 0);
         assert_int_equal(eighths, rows[i].eighths);

@@ -2,7 +2,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "loader/images/large_copy.h"
+#include "loader/images/raw.h"
 #include "loader/images/scale.h"
 #include "tests/helpers/test.h"
 

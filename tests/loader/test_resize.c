@@ -107,8 +107,8 @@ TEST(what_the_view_touches_is_all_that_is_needed)
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         const struct picture whole = draw_picture(&cases[i].size);
         const struct augment_view view = view_of(&cases[i].size, cases[i].resize, &cases[i].sample, cases[i].filter);
-        const struct picture_stretch x = picture_stretch(view.left, view.width, whole.width);
-        const struct picture_stretch y = picture_stretch(view.top, view.height, whole.height);
+        const struct pixel_range x = pixel_range_touched(view.left, view.width, whole.width);
+        const struct pixel_range y = pixel_range_touched(view.top, view.height, whole.height);
         const size_t row_bytes = (size_t)x.count * whole.channels;
         uint8_t *const pixels = malloc(y.count * row_bytes);
         assert_non_null(pixels);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "loader/images/scale.h"
-#include "loader/images/scale_rows.h"
+#include "loader/images/scale_kernels.h"
 #include "stage/random.h"
 #include "tests/helpers/test.h"
 
@@ -223,17 +223,17 @@ TEST(every_width_of_a_row_is_scaled)
 }
 
 /* The sums of one picture by the plain loops and by a faster way. */
-static void try_way(const struct scale_rows *way, const struct picture *picture, struct scale_axis *axis,
+static void try_way(const struct scale_kernel *way, const struct picture *picture, struct scale_axis *axis,
                     uint32_t count)
 {
     static int16_t lines[2][2][LINE_MAX];
     static uint8_t rows[2][2][SIDE_MAX * 4];
-    const struct scale_rows *const ways[2] = { &scale_rows_plain, way };
+    const struct scale_kernel *const ways[2] = { &scale_kernel_plain, way };
     const size_t values = (size_t)picture->width * picture->channels;
     const int16_t weights[5] = { 3000, -400, 12000, 2000, -216 };
     const struct scale_rows_sum sums[2] = { { picture->pixels, picture->row_bytes, draw(1, 5), weights },
                                             { picture->pixels, picture->row_bytes, draw(1, 5), weights } };
-    assert_true(values + scale_line_beyond(axis, picture->channels) <= LINE_MAX);
+    assert_true(values + scale_line_padding(axis, picture->channels) <= LINE_MAX);
     for (int i = 0; i < 2; i++) {
         for (int j = 0; j < 2; j++)
             ways[i]->add_rows(&sums[j], values, lines[i][j]);
@@ -258,9 +258,9 @@ TEST(every_way_gives_what_the_plain_loops_give)
                                          (enum filter)(round % FILTER_COUNT), round % 2 == 1 };
         const uint32_t count = draw(1, SIDE_MAX);
         assert_int_equal(scale_axis_plan(&axis, &view, count), 0);
-        for (size_t i = 0; i < scale_rows_way_count; i++)
-            if (scale_rows_ways[i]->is_possible())
-                try_way(scale_rows_ways[i], &picture, &axis, count);
+        for (size_t i = 0; i < scale_kernel_count; i++)
+            if (scale_kernels[i]->is_supported())
+                try_way(scale_kernels[i], &picture, &axis, count);
     }
     scale_axis_release(&axis);
 }

@@ -7,7 +7,7 @@
 
 #include "formats/image_header.h"
 #include "loader/images/image.h"
-#include "loader/images/raw_shape.h"
+#include "loader/images/raw.h"
 #include "loader/samples/sample_key.h"
 #include "loader/samples/tensor_image.h"
 

@@ -1,21 +1,71 @@
-/* Sums of rows and of pixels with AVX2. Two values and their weights are multiplied and added at once, so rows and
- * pixels are taken by twos. Called by decoders for every row of a scaled image. */
-#include "loader/images/scale_rows.h"
+/* The weighted sums of scaling. Called by decoders for every row of a scaled image. */
+#include "loader/images/scale_kernels.h"
+
+#include <string.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#include <string.h>
+#endif
 
+/* ---- plain loops ---- */
+
+static void add_rows_plain(const struct scale_rows_sum *sum, size_t count, int16_t *line)
+{
+    for (size_t i = 0; i < count; i++) {
+        int32_t total = 1 << (SCALE_ROWS_SHIFT - 1);
+        for (uint32_t k = 0; k < sum->row_count; k++)
+            total += sum->rows[k * sum->row_bytes + i] * sum->weights[k];
+        line[i] = (int16_t)(total >> SCALE_ROWS_SHIFT);
+    }
+}
+
+static uint8_t to_byte(int32_t total)
+{
+    const int32_t value = total >> SCALE_PIXELS_SHIFT;
+    return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
+}
+
+static void add_pixel(const int16_t *values, uint32_t channels, const int16_t *weights, uint32_t count, uint8_t *pixel)
+{
+    for (uint32_t c = 0; c < channels; c++) {
+        int32_t total = 1 << (SCALE_PIXELS_SHIFT - 1);
+        for (uint32_t k = 0; k < count; k++)
+            total += values[(size_t)k * channels + c] * weights[k];
+        pixel[c] = to_byte(total);
+    }
+}
+
+static void add_pixels_plain(const struct scale_axis *axis, const struct scale_pair *pair, uint32_t count)
+{
+    const uint32_t channels = pair->channels;
+    for (size_t i = 0; i < count; i++) {
+        const struct pixel_range *const range = &axis->ranges[i];
+        const int16_t *const weights = axis->weights + i * axis->weight_room;
+        const size_t first = (size_t)(range->first - pair->left) * channels;
+        for (int j = 0; j < 2; j++)
+            add_pixel(pair->lines[j] + first, channels, weights, range->count, pair->rows[j] + i * channels);
+    }
+}
+
+static bool is_always_supported(void)
+{
+    return true;
+}
+
+const struct scale_kernel scale_kernel_plain = { is_always_supported, add_rows_plain, add_pixels_plain };
+
+/* ---- AVX2: two values and two weights are multiplied and added in one instruction ---- */
+
+#if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2")))
 #define AVX2_INLINE static inline AVX2 __attribute__((always_inline))
 
-/* Columns whose sums are made together. */
-enum { BLOCK = 32 };
+enum { BLOCK = 32 };            /* columns per step of the vertical sum */
 
-/* Sums of columns: sum[i] has columns 4 i to 4 i + 3 in its low half, and those 16 further in its high half. */
+/* sum[i] holds columns 4 i to 4 i + 3 in its low half and columns 16 + 4 i to 16 + 4 i + 3 in its high half. */
 struct sums { __m256i sum[4]; };
 
-/* Two weights, as often as there is room. */
+/* Two weights, repeated over the vector. */
 AVX2_INLINE __m256i load_weights(const int16_t *weights)
 {
     int32_t two;
@@ -57,11 +107,11 @@ AVX2_INLINE void add_block(const struct scale_rows_sum *sum, size_t column, int1
     put_line(&sums, line);
 }
 
-/* What is left behind the last block is in a block that ends with it. */
-AVX2 static void add_rows(const struct scale_rows_sum *sum, size_t count, int16_t *line)
+/* The last block ends at the last column; it may overlap the one before. */
+AVX2 static void add_rows_avx2(const struct scale_rows_sum *sum, size_t count, int16_t *line)
 {
     if (count < BLOCK) {
-        scale_rows_plain.add_rows(sum, count, line);
+        add_rows_plain(sum, count, line);
         return;
     }
     for (size_t i = 0; i + BLOCK <= count; i += BLOCK)
@@ -69,7 +119,7 @@ AVX2 static void add_rows(const struct scale_rows_sum *sum, size_t count, int16_
     add_block(sum, count - BLOCK, line + count - BLOCK);
 }
 
-/* The sums of a pixel of three channels: of one line in the low half, of the other in the high one. */
+/* The sums of one pixel of three channels: of line 0 in the low half, of line 1 in the high half. */
 AVX2_INLINE __m256i add_colours(const struct scale_pair *pair, size_t first, const int16_t *weights, uint32_t room)
 {
     const __m256i by_channel = _mm256_setr_epi8(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, -1, -1, -1, -1,
@@ -86,7 +136,7 @@ AVX2_INLINE __m256i add_colours(const struct scale_pair *pair, size_t first, con
     return _mm256_srai_epi32(sums, SCALE_PIXELS_SHIFT);
 }
 
-/* Put `bytes` of each half: two pixels of a row, and two bytes of the next pixel, which is put later. */
+/* Write `bytes` of each half: two pixels of a row, and two bytes of the next pixel, which is written later. */
 AVX2_INLINE void put_pixels(__m256i sums, __m256i next_sums, const struct scale_pair *pair, size_t at, size_t bytes)
 {
     const __m256i close = _mm256_setr_epi8(0, 1, 2, 4, 5, 6, 3, 7, -1, -1, -1, -1, -1, -1, -1, -1,
@@ -100,10 +150,10 @@ AVX2_INLINE void put_pixels(__m256i sums, __m256i next_sums, const struct scale_
 
 AVX2_INLINE __m256i add_pair(const struct scale_axis *axis, const struct scale_pair *pair, size_t i, uint32_t room)
 {
-    return add_colours(pair, (size_t)(axis->spans[i].first - pair->left) * 3, axis->weights + i * room, room);
+    return add_colours(pair, (size_t)(axis->ranges[i].first - pair->left) * 3, axis->weights + i * room, room);
 }
 
-/* The copies are in registers: nothing that is put can change them. */
+/* Local copies, because the compiler must assume that the bytes written overlap the structs. */
 AVX2_INLINE void add_all(const struct scale_axis *axis, const struct scale_pair *pair, uint32_t count, uint32_t room)
 {
     const struct scale_axis x = *axis;
@@ -115,7 +165,7 @@ AVX2_INLINE void add_all(const struct scale_axis *axis, const struct scale_pair 
         put_pixels(add_pair(&x, &two, i, room), _mm256_setzero_si256(), &two, 3 * i, 3);
 }
 
-/* The usual numbers of weights are constants, for which loops are unrolled. */
+/* Constants for the usual numbers of weights let the compiler unroll the loops. */
 AVX2 static void add_colour_pixels(const struct scale_axis *axis, const struct scale_pair *pair, uint32_t count)
 {
     if (axis->weight_room == 2)
@@ -126,15 +176,37 @@ AVX2 static void add_colour_pixels(const struct scale_axis *axis, const struct s
         add_all(axis, pair, count, axis->weight_room);
 }
 
-static void add_pixels(const struct scale_axis *axis, const struct scale_pair *pair, uint32_t count)
+static void add_pixels_avx2(const struct scale_axis *axis, const struct scale_pair *pair, uint32_t count)
 {
-    (pair->channels == 3 ? add_colour_pixels : scale_rows_plain.add_pixels)(axis, pair, count);
+    (pair->channels == 3 ? add_colour_pixels : add_pixels_plain)(axis, pair, count);
 }
 
-static bool is_possible(void)
+static bool is_avx2_supported(void)
 {
     return __builtin_cpu_supports("avx2");
 }
 
-const struct scale_rows scale_rows_avx2 = { is_possible, add_rows, add_pixels };
+static const struct scale_kernel scale_kernel_avx2 = { is_avx2_supported, add_rows_avx2, add_pixels_avx2 };
 #endif
+
+const struct scale_kernel *const scale_kernels[] = {
+#if defined(__x86_64__)
+    &scale_kernel_avx2,
+#endif
+    &scale_kernel_plain,
+};
+const size_t scale_kernel_count = sizeof(scale_kernels) / sizeof(*scale_kernels);
+
+/* A vector may reach so far past the last value. */
+size_t scale_line_padding(const struct scale_axis *axis, uint32_t channels)
+{
+    return (size_t)axis->weight_room * channels + 8;
+}
+
+const struct scale_kernel *scale_kernel_find(void)
+{
+    size_t i = 0;
+    while (!scale_kernels[i]->is_supported())
+        i++;
+    return scale_kernels[i];
+}

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "formats/class_names.h"
-#include "loader/samples/sample.h"
+#include "loader/sample.h"
 #include "loader/shards/shard_index.h"
 
 struct shard_counts;

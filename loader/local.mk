@@ -15,10 +15,9 @@ loader_libloader_a_SOURCES = \
 	%D%/images/png.c \
 	%D%/images/numbers.c %D%/images/pixel_survey.c \
 	%D%/images/raw.c %D%/images/resize.c %D%/images/scale.c \
-	%D%/images/scale_axis.c %D%/images/scale_kernels.c \
+	%D%/images/scale_axis.c %D%/images/scale_kernels.c %D%/images/tensor_image.c \
 	%D%/decode_context.c %D%/decode_warnings.c %D%/damage.c %D%/damage_list.c %D%/record.c %D%/record_marks.c \
-	%D%/samples/feature_text.c %D%/samples/label.c %D%/samples/sample.c %D%/samples/sample_format.c \
-	%D%/samples/sample_key.c %D%/samples/tensor_image.c \
+	%D%/label.c %D%/sample.c \
 	%D%/order/cursor.c %D%/order/order.c %D%/order/order_mixing.c %D%/order/permutation.c %D%/window_store.c \
 	%D%/work.c \
 	%D%/reader.c %D%/decoder.c %D%/loader.c %D%/loader_libraries.c

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "formats/tfrecord.h"
-#include "loader/samples/sample.h"
+#include "loader/sample.h"
 #include "loader/shards/frame_text.h"
 #include "loader/shards/text.h"
 #include "stage/log.h"

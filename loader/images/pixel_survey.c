@@ -1,5 +1,5 @@
-/* Deciding how numbers are read as pixels. Each type that they can be is tried on the same images: bytes of one type
- * read as another give numbers that are not finite, outside of every range or next to 0. */
+/* How are stored numbers to be read as pixels? Every possible type is tried on the same images: bytes of one type that are
+ * read as another give numbers that are not finite, outside every range, or nearly 0. */
 #include "loader/images/pixel_survey.h"
 
 #include <errno.h>
@@ -9,15 +9,15 @@
 
 #include "loader/images/raw.h"
 
-/* How far beyond a range its ends may be rounded, in parts of it. */
+/* Rounding may put the ends of a range this share of it outside. */
 #define SLACK 1e-4f
-/* One step of 255 is 2^-8 of a range. Small integers read as floats are all below 2^-12: 65,535 as float16 in none. */
+/* A step of 8-bit pixels is 2^-8 of a range. Small integers that are read as floats are all below 2^-12. */
 #define TINY 0x1p-12f
-#define TINY_SHARE_MAX 0.25     /* scaling makes some pixels of a dark edge tiny, not a quarter of all that are not 0 */
-/* The sums of N differences of noise are rarely farther from each other than this, divided by the root of N. */
+#define TINY_SHARE_MAX 0.25     /* scaled images have some tiny pixels at dark edges, but not a quarter */
+/* Two sums of N differences of noise rarely differ by more than this share divided by the square root of N. */
 #define CHANCE 8.0
-#define SIDE_LEAST 8u           /* neighbours in fewer pixels show nothing */
-#define WORD_LEAST 16384        /* the brightest of some images of 16 bits is brighter */
+#define SIDE_MIN 8u             /* smaller images have too few neighbours */
+#define WORD_MIN 16384          /* sets of 16-bit images have some brighter pixel */
 
 static const float half_steps[PIXEL_SCALES] = { 0.5f / 255, 0.5f, 0.5f * 65535 / 255 };
 /* Nearly grey: channels of a pixel differ less than this share of what neighbouring pixels do. */
@@ -79,7 +79,6 @@ void pixel_survey_release(struct pixel_survey *survey)
     scratch_release(&survey->values);
 }
 
-/* An image's numbers on their way to memory. */
 struct copy {
     struct number_stats *stats;
     float lowest, highest;      /* of this image */
@@ -110,8 +109,8 @@ static void copy_run(void *arg, const float *values, size_t count)
     copy->at += count;
 }
 
-/* The differences of neighbours, summed: planes of rows of `length` numbers, of which those `step` apart are
- * neighbours. */
+/* The sum of the differences of neighbours in planes of rows of `length` numbers, where horizontal neighbours are `step`
+ * apart. */
 static double roughness(const float *values, uint32_t planes, uint32_t height, size_t length, size_t step)
 {
     double sum = 0;
@@ -201,7 +200,7 @@ static void widen(struct number_stats *stats, float lowest, float highest)
     stats->narrow_images += lowest < highest && lowest >= 0 && highest <= 1;
 }
 
-/* The shape is NULL where it is not known. */
+/* `shape` may be NULL: not known. */
 static void add_numbers(struct number_stats *stats, const struct stored_image *image, const struct image_shape *shape,
                         float *values)
 {
@@ -210,7 +209,7 @@ static void add_numbers(struct number_stats *stats, const struct stored_image *i
     typed.type = stats->type;
     number_visit(&typed, copy_run, &copy);
     widen(stats, copy.lowest, copy.highest);
-    if (shape != NULL && shape->height >= SIDE_LEAST && shape->width >= SIDE_LEAST)
+    if (shape != NULL && shape->height >= SIDE_MIN && shape->width >= SIDE_MIN)
         add_neighbours(stats, values, shape);
 }
 
@@ -234,7 +233,7 @@ int pixel_survey_add(struct pixel_survey *survey, const struct stored_image *ima
     return 0;
 }
 
-/* Of the numbers that are not 0, those that a range makes 0; 0 for ranges that do not begin with it. */
+/* The share of the nonzero numbers that become black in this range; 0 for ranges that do not begin with 0. */
 static double dark_share(const struct number_stats *stats, const struct image_range *range)
 {
     static const enum image_range_choice scales[PIXEL_SCALES] = { IMAGE_RANGE_UNIT, IMAGE_RANGE_BYTE,
@@ -252,7 +251,7 @@ static bool is_in(float lowest, float highest, enum image_range_choice choice)
     return lowest >= range->darkest - slack && highest <= range->brightest + slack;
 }
 
-/* Floats that are a little above 1 are no pixels of 0..255, as which they would be black. */
+/* Floats up to a little above 1 are not taken for 0..255, in which they would be black. */
 const struct image_range *image_range_find(float lowest, float highest)
 {
     for (int choice = IMAGE_RANGE_UNIT; choice <= IMAGE_RANGE_BYTE; choice++)
@@ -261,8 +260,7 @@ const struct image_range *image_range_find(float lowest, float highest)
     return NULL;
 }
 
-/* Images of 0 alone are bytes as they are. A few numbers above 255 do not make a set one of 16 bits, in which the
- * others would be black. */
+/* A few numbers above 255 do not make a set one of 16 bits, in which all others would be black. */
 static const struct image_range *find_integer_range(const struct number_stats *stats)
 {
     if (stats->lowest < 0 || !isfinite(stats->lowest))
@@ -271,11 +269,11 @@ static const struct image_range *find_integer_range(const struct number_stats *s
         return &image_ranges[IMAGE_RANGE_UNIT];
     if (stats->highest <= 255)
         return &image_ranges[IMAGE_RANGE_BYTE];
-    return stats->highest >= WORD_LEAST && stats->highest <= 65535 ? &image_ranges[IMAGE_RANGE_WORD] : NULL;
+    return stats->highest >= WORD_MIN && stats->highest <= 65535 ? &image_ranges[IMAGE_RANGE_WORD] : NULL;
 }
 
-/* The range that numbers of this type lie in, the configured one if there is one; NULL: they are of another type, or no
- * pixels. Floats of 16 bits do not come to 65535. */
+/* The range of numbers of this type: the configured one, or else the first that contains them. NULL: they have another
+ * type, or are no pixels. 16-bit floats do not reach 65535. */
 static const struct image_range *find_range(const struct number_stats *stats, const struct image_range *configured)
 {
     const struct image_range *const found = stats->type->is_float ? image_range_find(stats->lowest, stats->highest)
@@ -295,7 +293,7 @@ static bool is_tiny(const struct number_stats *stats)
 }
 
 /* Negative numbers of plausible size: these bytes are floats, even if they fit no known range. */
-static bool is_surely_float(const struct number_stats *stats)
+static bool has_negative_floats(const struct number_stats *stats)
 {
     return stats->type->is_float && isfinite(stats->lowest) && stats->lowest < 0 && !is_tiny(stats);
 }
@@ -421,7 +419,7 @@ static bool is_type_doubtful(const struct pixel_survey *survey, const struct num
     return (is_half || is_word) && survey->type_count > 1 && look_at_bytes(survey) == BYTES_UNCLEAR;
 }
 
-static int report(const struct pixel_survey *survey, char *problem, size_t problem_size)
+static int report_numbers(const struct pixel_survey *survey, char *problem, size_t problem_size)
 {
     const struct number_stats *const stats = &survey->stats[0];
     const bool is_odd = isnan(stats->lowest) || (stats->lowest < 0 && fabsf(stats->lowest) > 255);
@@ -429,7 +427,7 @@ static int report(const struct pixel_survey *survey, char *problem, size_t probl
         snprintf(problem, problem_size, "%s", SWAPPED_FLOATS16);
     else if (is_odd && are_swapped_floats(survey, NUMBER_SWAPPED_FLOAT32))
         snprintf(problem, problem_size, "%s", SWAPPED_FLOATS32);
-    else if (survey->type_count > 1 && !is_surely_float(stats) && (isnan(stats->lowest) || is_tiny(stats)))
+    else if (survey->type_count > 1 && !has_negative_floats(stats) && (isnan(stats->lowest) || is_tiny(stats)))
         snprintf(problem, problem_size,
                  "numbers of %u bytes that are neither %s of a range in use nor %s of 0..255 or 0..65535: are the "
                  "sizes right?", stats->type->bytes, stats->type->name, survey->stats[1].type->name);
@@ -475,7 +473,6 @@ static void choose_layout(const struct number_stats *stats, const struct pixel_c
         reading->layout = grey != PIXEL_LAYOUT_AUTO ? grey : hwc < chw ? PIXEL_LAYOUT_HWC : PIXEL_LAYOUT_CHW;
 }
 
-/* What may be wrong with the pixels or with how they are read. */
 static void find_doubts(const struct pixel_survey *survey, const struct number_stats *stats,
                         const struct image_range *configured, struct pixel_reading *reading)
 {
@@ -489,7 +486,7 @@ static void find_doubts(const struct pixel_survey *survey, const struct number_s
                         stats->narrow_images > 1 && 30 * stats->narrow_images > stats->varied_images;
 }
 
-/* No image was seen, which is said when one is decoded. */
+/* No image could be read; decoding reports why. */
 static void assume(const struct number_stats *stats, const struct pixel_choice *choice,
                    struct pixel_reading *reading_out)
 {
@@ -507,7 +504,7 @@ int pixel_survey_settle(const struct pixel_survey *survey, const struct pixel_ch
         assume(&survey->stats[0], choice, reading_out);
         return 0;
     }
-    for (uint32_t i = 0; i < survey->type_count && !(i > 0 && is_surely_float(&survey->stats[0])); i++) {
+    for (uint32_t i = 0; i < survey->type_count && !(i > 0 && has_negative_floats(&survey->stats[0])); i++) {
         const struct number_stats *const stats = &survey->stats[i];
         const struct image_range *const range = find_range(stats, choice->range);
         if (range == NULL || (survey->type_count > 1 && is_tiny(stats)))
@@ -523,10 +520,10 @@ int pixel_survey_settle(const struct pixel_survey *survey, const struct pixel_ch
         find_doubts(survey, stats, choice->range, reading_out);
         return 0;
     }
-    return report(survey, problem_out, problem_size);
+    return report_numbers(survey, problem_out, problem_size);
 }
 
-/* Bytes that are pixels as they are. */
+/* Bytes that need no conversion. */
 static bool is_raw(const struct pixel_reading *reading)
 {
     return reading->type == &number_types[NUMBER_BYTES] && reading->range == &image_ranges[IMAGE_RANGE_BYTE];

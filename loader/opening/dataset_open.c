@@ -52,7 +52,7 @@ static int format_init(struct dataset *dataset)
     const struct dataset_options *const options = &dataset->options;
     dataset->format = (struct sample_format){
         .label = { .classes = options->classes, .offset = options->label_offset,
-                   .is_any_taken = options->is_any_label_taken },
+                   .accepts_any = options->is_any_label_taken },
         .layout = options->layout,
         .range = options->range != IMAGE_RANGE_AUTO ? &image_ranges[options->range] : NULL,
         .keys = { [SAMPLE_IMAGE] = options->image_key, [SAMPLE_LABEL] = options->label_key },

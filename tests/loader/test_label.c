@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "loader/samples/label.h"
+#include "loader/label.h"
 #include "tests/helpers/example_fixture.h"
 #include "tests/helpers/test.h"
 
@@ -60,7 +60,7 @@ TEST(integers_are_shifted_and_must_be_in_range)
     expect_refused(&format, FEATURE_INT64S, "\x0a", 1, "label 10 is not in [0, 10): if the labels count from 1");
     expect_refused(&format, FEATURE_INT64S, "\x12", 1,
                    "label 18 is not in [0, 10): set data.classes to the number of classes, at least 19");
-    format.is_any_taken = true;
+    format.accepts_any = true;
     expect(&format, FEATURE_INT64S, "\x0a", 1, 0);
     format = (struct label_format){ .classes = CLASSES };
     expect_refused(&format, FEATURE_INT64S, "\x01\x02", 2, "holds 2 integers, one integer label is needed");

@@ -8,7 +8,7 @@
 
 #include "formats/example.h"
 #include "formats/tfrecord.h"
-#include "loader/samples/sample.h"
+#include "loader/sample.h"
 #include "stage/random.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"

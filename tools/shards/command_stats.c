@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "formats/json.h"
-#include "loader/samples/label.h"
+#include "loader/label.h"
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "tools/shards/label_names.h"

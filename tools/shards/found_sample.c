@@ -8,8 +8,8 @@
 #include "formats/image_header.h"
 #include "loader/images/image.h"
 #include "loader/images/raw.h"
-#include "loader/samples/sample_key.h"
-#include "loader/samples/tensor_image.h"
+#include "loader/images/tensor_image.h"
+#include "loader/sample.h"
 
 #define MNIST_SIDE 28u
 

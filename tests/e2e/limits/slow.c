@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "compute/tower.h"
-#include "loader/samples/sample.h"
+#include "loader/sample.h"
 #include "loader/shards/read_batch.h"
 #include "stage/clock.h"
 #include "stage/device_host.h"

@@ -1,5 +1,5 @@
-/* Labels. Read by decoders for every record. */
-#include "loader/samples/label.h"
+/* Labels, and messages about features. Called by decoders for every record. */
+#include "loader/label.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -7,10 +7,67 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "loader/shards/text.h"
 #include "stage/log.h"
 
 #define TEXT_SHOWN_MAX 64u
 #define CLASSES_MAX 1000000     /* of a network: larger labels are something else */
+
+/* ---- messages about features ---- */
+
+struct values_text feature_values_text(const struct feature *feature)
+{
+    static const char *const kinds[] = {
+        [FEATURE_BYTES] = "byte string", [FEATURE_FLOATS] = "float", [FEATURE_INT64S] = "integer",
+    };
+    struct values_text values = { "nothing" };
+    if (feature->kind == FEATURE_BYTES && feature->value_count == 1)
+        return (struct values_text){ "bytes" };
+    if (feature->kind != FEATURE_MISSING)
+        snprintf(values.text, sizeof(values.text), "%" PRIu64 " %s%s", feature->value_count, kinds[feature->kind],
+                 feature->value_count == 1 ? "" : "s");
+    return values;
+}
+
+/* Add a feature to the list. If it does not fit, the list ends with dots. */
+static int list_feature(void *arg, const char *name, size_t name_bytes, const struct feature *feature)
+{
+    static const char cut[] = " ...";
+    struct text *const list = arg;
+    char shown[128], item[256];
+    log_escape(name, name_bytes, shown, sizeof(shown));
+    const int bytes = snprintf(item, sizeof(item), " %s (%s)", shown, feature_values_text(feature).text);
+    if ((size_t)bytes + sizeof(cut) <= list->room) {
+        text_add(list, "%s", item);
+        return 0;
+    }
+    text_add(list, "%s", cut);
+    return -ENOSPC;
+}
+
+int feature_report_bad(const struct payload_problem *problem, size_t bad_offset)
+{
+    snprintf(problem->text, problem->text_size, "is no tf.train.Example (byte %zu of its payload)", bad_offset);
+    return -EBADMSG;
+}
+
+int feature_report_missing(const struct payload_problem *problem, const char *what, const char *key)
+{
+    struct text text;
+    size_t bad_offset;
+    text_init(&text, problem->text, problem->text_size);
+    if (key != NULL)
+        text_add(&text, "has no feature '%s' for the %s; it has:", key, what);
+    else
+        text_add(&text, "has no feature known as %s, name one with %s_key; it has:", what, what);
+    char *const list = text.at;
+    (void)example_visit(problem->payload, problem->bytes, list_feature, &text, &bad_offset);
+    if (text.at == list)
+        text_add(&text, " none");
+    return -EBADMSG;
+}
+
+/* ---- the ways to store a label ---- */
 
 static bool read_integer(const struct label_format *format, const struct feature *feature, int64_t *stored_out)
 {
@@ -19,13 +76,13 @@ static bool read_integer(const struct label_format *format, const struct feature
     return feature->kind == FEATURE_INT64S && feature->value_count == 1;
 }
 
-/* A row of numbers, of which one is to be 1 and all others 0. */
+/* Counts of a row of numbers, to recognise one-hot labels: one 1 and zeros. */
 struct row {
-    int64_t next, hot;          /* the number that comes next; where the last 1 was */
-    uint32_t ones, others;
+    int64_t next, hot;          /* indexes of the next number and of the last 1 */
+    uint32_t ones, others;      /* others: neither 0 nor 1 */
 };
 
-static void meet_number(struct row *row, bool is_one, bool is_zero)
+static void count_number(struct row *row, bool is_one, bool is_zero)
 {
     if (is_one)
         row->hot = row->next;
@@ -34,17 +91,17 @@ static void meet_number(struct row *row, bool is_one, bool is_zero)
     row->next++;
 }
 
-static void meet_int64(void *arg, int64_t value)
+static void count_int64(void *arg, int64_t value)
 {
-    meet_number(arg, value == 1, value == 0);
+    count_number(arg, value == 1, value == 0);
 }
 
-static void meet_floats(void *arg, const uint8_t *run, size_t count)
+static void count_floats(void *arg, const uint8_t *run, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         float value;
         memcpy(&value, run + 4 * i, sizeof(value));
-        meet_number(arg, value == 1, value == 0);
+        count_number(arg, value == 1, value == 0);
     }
 }
 
@@ -56,7 +113,7 @@ static bool is_row(const struct label_format *format, const struct feature *feat
 static bool find_hot(const struct feature *feature, int64_t *hot_out)
 {
     struct row row = { .ones = 0 };
-    const struct value_visitor visitor = { .int64 = meet_int64, .floats = meet_floats, .arg = &row };
+    const struct value_visitor visitor = { .int64 = count_int64, .floats = count_floats, .arg = &row };
     feature_visit(feature, &visitor);
     *hot_out = row.hot;
     return row.ones == 1 && row.others == 0;
@@ -67,7 +124,7 @@ static bool read_row(const struct label_format *format, const struct feature *fe
     return is_row(format, feature) && find_hot(feature, stored_out);
 }
 
-/* Of whatever number of classes. */
+/* For any number of classes. */
 static bool is_one_hot(const struct feature *feature)
 {
     int64_t hot;
@@ -100,7 +157,7 @@ static bool read_text(const struct label_format *format, const struct feature *f
     return true;
 }
 
-/* A decimal number, as str() writes it: an optional minus sign and digits, nothing else. */
+/* A decimal number as Python's str() writes it: an optional minus sign and digits. */
 static bool read_digits(const struct label_format *format, const struct feature *feature, int64_t *stored_out)
 {
     (void)format;
@@ -127,8 +184,8 @@ static bool read_byte(const struct label_format *format, const struct feature *f
     return true;
 }
 
-/* The first that can read a first record's label is how all are stored, but for one byte that is a character: see
- * label_is_open. */
+/* All labels are stored in the first of these ways that can read the label of the first record. A single character is
+ * ambiguous: see label_is_open. */
 static const struct label_ops kinds[] = {
     { "integers", read_integer },
     { "one-hot integers", read_int64_row },
@@ -140,7 +197,7 @@ static const struct label_ops kinds[] = {
 
 static const struct label_ops *const byte_kind = &kinds[sizeof(kinds) / sizeof(*kinds) - 1];
 
-/* The bytes of a text without the white space and zeros that a line or an array of fixed width leaves at its end. */
+/* The length of a text without trailing white space and zeros, as lines and fixed-width arrays have them. */
 static size_t trimmed_bytes(const struct feature *feature)
 {
     size_t bytes = feature->byte_count;
@@ -158,7 +215,7 @@ static bool is_text(const struct feature *feature)
     return i > 0 && i == bytes && feature->byte_count <= TEXT_SHOWN_MAX;
 }
 
-static int tell_text(const struct label_format *format, const char *key, const struct feature *feature,
+static int report_text(const struct label_format *format, const char *key, const struct feature *feature,
                      const struct payload_problem *problem)
 {
     char shown[4 * TEXT_SHOWN_MAX + 1];
@@ -182,19 +239,19 @@ static int tell_text(const struct label_format *format, const char *key, const s
     return -EBADMSG;
 }
 
-/* That the feature holds no label of the kind found, or of any. */
-static int tell_kind(const struct label_format *format, const char *key, const struct feature *feature,
+/* The feature holds no label of the kind that was found, or of any kind. */
+static int report_kind(const struct label_format *format, const char *key, const struct feature *feature,
                      const struct payload_problem *problem)
 {
     struct values_text values = feature_values_text(feature);
     const char *const holds = values.text;
     if (feature->kind == FEATURE_MISSING)
-        return feature_tell_missing(problem, "label", key);
+        return feature_report_missing(problem, "label", key);
     if (is_bytes(feature))
         snprintf(values.text, sizeof(values.text), "%zu byte%s", feature->byte_count,
                  feature->byte_count == 1 ? "" : "s");
     if (is_bytes(feature) && is_text(feature) && (format->ops == NULL || format->ops->read == read_text))
-        return tell_text(format, key, feature, problem);
+        return report_text(format, key, feature, problem);
     if (is_one_hot(feature) && format->ops == NULL)
         snprintf(problem->text, problem->text_size,
                  "feature '%s' holds %s, one 1 and zeros: a one-hot label of a network with data.classes = %" PRIu64,
@@ -210,8 +267,8 @@ static int tell_kind(const struct label_format *format, const char *key, const s
     return -EBADMSG;
 }
 
-/* What to change when a label is outside the range. */
-static void hint(const struct label_format *format, int64_t stored, int64_t label, char *text, size_t text_size)
+/* Write what to change when a label is out of range. */
+static void describe_fix(const struct label_format *format, int64_t stored, int64_t label, char *text, size_t text_size)
 {
     text[0] = '\0';
     if (label == -1 && stored == -1)
@@ -226,7 +283,7 @@ static void hint(const struct label_format *format, int64_t stored, int64_t labe
         snprintf(text, text_size, ": set data.classes to the number of classes, at least %" PRId64, label + 1);
 }
 
-static int tell_range(const struct label_format *format, int64_t stored, const struct payload_problem *problem)
+static int report_range(const struct label_format *format, int64_t stored, const struct payload_problem *problem)
 {
     int64_t label;
     char advice[256];
@@ -235,7 +292,7 @@ static int tell_range(const struct label_format *format, int64_t stored, const s
                  format->classes);
         return -EBADMSG;
     }
-    hint(format, stored, label, advice, sizeof(advice));
+    describe_fix(format, stored, label, advice, sizeof(advice));
     if (format->offset != 0)
         snprintf(problem->text, problem->text_size,
                  "label %" PRId64 " (%" PRId64 " with label_offset) is not in [0, %" PRIu32 ")%s", stored, label,
@@ -256,7 +313,7 @@ int label_find_format(struct label_format *format, const char *key, const struct
             return 0;
         }
     }
-    return tell_kind(format, key, feature, problem);
+    return report_kind(format, key, feature, problem);
 }
 
 bool label_is_open(const struct label_format *format, const struct feature *feature)
@@ -277,13 +334,13 @@ int label_settle(struct label_format *format, const char *key, const struct feat
         format->ops = byte_kind;
     if (is_number || format->ops->read == read_digits)
         return 0;
-    return tell_text(format, key, feature, problem);
+    return report_text(format, key, feature, problem);
 }
 
 int label_read_stored(const struct label_format *format, const char *key, const struct feature *feature,
                       int64_t *stored_out, const struct payload_problem *problem)
 {
-    return format->ops->read(format, feature, stored_out) ? 0 : tell_kind(format, key, feature, problem);
+    return format->ops->read(format, feature, stored_out) ? 0 : report_kind(format, key, feature, problem);
 }
 
 int label_read(const struct label_format *format, const char *key, const struct feature *feature,
@@ -291,11 +348,11 @@ int label_read(const struct label_format *format, const char *key, const struct 
 {
     int64_t stored, label;
     if (!format->ops->read(format, feature, &stored))
-        return tell_kind(format, key, feature, problem);
+        return report_kind(format, key, feature, problem);
     const bool is_bad = __builtin_add_overflow(stored, format->offset, &label) || label < 0 ||
                         label >= (int64_t)format->classes;
-    if (is_bad && !format->is_any_taken)
-        return tell_range(format, stored, problem);
+    if (is_bad && !format->accepts_any)
+        return report_range(format, stored, problem);
     *label_out = is_bad ? 0 : (int32_t)label;
     return 0;
 }

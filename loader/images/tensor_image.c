@@ -1,6 +1,5 @@
-/* Serialized tensors as images. Called while a data set is opened, and by decoders for every record of a set that has
- * them; pure functions. */
-#include "loader/samples/tensor_image.h"
+/* Images stored as serialized tensors. Called while a data set is opened, and by decoders for every such record. */
+#include "loader/images/tensor_image.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +17,7 @@ static const struct {
     { TENSOR_DOUBLE, NUMBER_FLOAT64 },
 };
 
-/* NUMBER_KIND_COUNT where the type is none of pixels. */
+/* NUMBER_KIND_COUNT if pixels cannot have this type. */
 static enum number_kind find_numbers(uint32_t type)
 {
     for (size_t i = 0; i < sizeof(tensor_numbers) / sizeof(*tensor_numbers); i++)
@@ -33,7 +32,7 @@ bool tensor_image_is(const uint8_t *bytes, size_t byte_count)
     return tensor_proto_read(bytes, byte_count, &tensor);
 }
 
-/* The first of the sizes that belong to an image: those of 1 in front of three are a batch of one. */
+/* The index of the image's first dimension: leading ones before three others are a batch of one. */
 static uint32_t first_size(const struct tensor_proto *tensor)
 {
     uint32_t first = 0;
@@ -73,15 +72,15 @@ int tensor_image_find(const struct stored_image *image, enum pixel_layout config
     return 0;
 }
 
-/* A tensor whose numbers lie in a row, or a row for each channel or of channels, says no height and width. */
+/* Whether the tensor has no height and width: one row of numbers, or a row for each channel. */
 static bool is_flat(const int64_t *sizes, uint32_t rank)
 {
     return rank < 2 || (rank == 2 && (sizes[0] == 1 || sizes[1] == 1 || sizes[0] == 3 || sizes[1] == 3)) ||
            (rank == 3 && sizes[0] == 1 && sizes[1] == 1);
 }
 
-/* A flat tensor leaves the shape to the record or the network. */
-static int take_shape(struct stored_image *image, const struct tensor_proto *tensor, enum pixel_layout layout)
+/* Set the image's sizes. Those of a flat tensor stay as the record gives them. */
+static int set_shape(struct stored_image *image, const struct tensor_proto *tensor, enum pixel_layout layout)
 {
     const uint32_t first = first_size(tensor), rank = tensor->rank - first;
     const int64_t *const sizes = tensor->sizes + first;
@@ -107,7 +106,7 @@ int tensor_image_read(struct stored_image *image, enum number_kind numbers, enum
         flaw = "holds a TensorProto of another type than the first record's";
     else if (tensor.content_bytes == 0)
         flaw = "holds a TensorProto without tensor_content: write it with tf.io.serialize_tensor";
-    else if (take_shape(image, &tensor, layout) < 0)
+    else if (set_shape(image, &tensor, layout) < 0)
         flaw = "holds a TensorProto that is no image of height, width and channels";
     if (flaw != NULL) {
         snprintf(problem_out, problem_size, "feature '%s' %s", image->key, flaw);

@@ -1,4 +1,4 @@
-/* The damage a run has met. Decoders add to it, rarely; main takes its list at the end. */
+/* Damaged records and decoder warnings of a run. Decoders add to them, rarely; main takes the list at the end. */
 #include "loader/damage.h"
 
 #include <assert.h>
@@ -11,41 +11,119 @@
 #include "formats/tfrecord.h"
 #include "stage/log.h"
 
-/* More damaged records are counted without a message. */
-#define TOLD_MAX 10u
+/* Further damaged records are counted without a message. */
+#define REPORTED_MAX 10u
+
+/* ---- a bit for every record ---- */
+
+static size_t bits_bytes(const struct dataset *dataset)
+{
+    return dataset != NULL ? dataset->record_count / 8 + 1 : 0;
+}
+
+size_t record_marks_bytes(const struct dataset *const datasets[PASS_COUNT])
+{
+    size_t bytes = 0;
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+        bytes += bits_bytes(datasets[pass]);
+    return bytes;
+}
+
+static int record_marks_init(struct record_marks *marks, const struct dataset *const datasets[PASS_COUNT])
+{
+    *marks = (struct record_marks){ { NULL } };
+    int rc = 0;
+    for (int pass = 0; pass < PASS_COUNT && rc == 0; pass++) {
+        marks->bits[pass] = calloc(bits_bytes(datasets[pass]) + 1, 1);
+        rc = marks->bits[pass] != NULL ? 0 : -ENOMEM;
+    }
+    return rc;
+}
+
+static void record_marks_release(struct record_marks *marks)
+{
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+        free(marks->bits[pass]);
+    *marks = (struct record_marks){ { NULL } };
+}
+
+static bool record_marks_set(struct record_marks *marks, enum pass pass, uint64_t id)
+{
+    const uint8_t bit = (uint8_t)(1u << (id % 8));
+    return (atomic_fetch_or(&marks->bits[pass][id / 8], bit) & bit) == 0;
+}
+
+/* ---- the list ---- */
+
+static bool comes_before(const struct damaged_record *a, const struct damaged_record *b)
+{
+    if (a->pass != b->pass)
+        return a->pass < b->pass;
+    return a->shard != b->shard ? a->shard < b->shard : a->offset < b->offset;
+}
+
+/* Make room at the end; a full list drops its last record. False if that would be `record`. */
+static bool make_room(struct damage_list *list, const struct damaged_record *record)
+{
+    if (list->count < DAMAGE_LISTED_MAX) {
+        list->count++;
+        return true;
+    }
+    const struct damaged_record *const last = &list->records[DAMAGE_LISTED_MAX - 1];
+    const bool comes_in = comes_before(record, last);
+    list->unlisted += comes_in ? last->count : record->count;
+    return comes_in;
+}
+
+void damage_list_add(struct damage_list *list, const struct damaged_record *record)
+{
+    if (!make_room(list, record))
+        return;
+    size_t at = list->count - 1;
+    for (; at > 0 && comes_before(record, &list->records[at - 1]); at--)
+        list->records[at] = list->records[at - 1];
+    list->records[at] = *record;
+}
+
+void damaged_record_describe(const struct damaged_record *record, char *text, size_t text_size)
+{
+    record_place_describe(record->path, record->record, record->offset, &record->problem, text, text_size);
+}
+
+/* ---- damage ---- */
 
 size_t damage_bytes(const struct dataset *const datasets[PASS_COUNT])
 {
     return sizeof(struct damage_list) + record_marks_bytes(datasets);
 }
 
-/* With the lock, so that nothing is said behind damage_silence. */
-static void tell_locked(struct damage *damage, const struct damaged_record *record)
+/* Under the lock, so that no message follows damage_silence. */
+static void report_locked(struct damage *damage, const struct damaged_record *record)
 {
-    const uint64_t before = damage->told++;
+    const uint64_t before = damage->reported++;
     char text[DAMAGE_TEXT_BYTES];
-    if (damage->is_silent || before > TOLD_MAX)
+    if (damage->is_silent || before > REPORTED_MAX)
         return;
     damaged_record_describe(record, text, sizeof(text));
-    if (before < TOLD_MAX)
+    if (before < REPORTED_MAX)
         log_message(LOG_RUN, "skipped: %s", text);
     else
         log_message(LOG_RUN, "skipped: more damaged records, counted from here on");
 }
 
-/* Count, list and tell. Any thread. */
+/* Count, list and report. Any thread. */
 static void add_record(struct damage *damage, const struct damaged_record *record)
 {
     atomic_fetch_add(&damage->count, record->count);
     pthread_mutex_lock(&damage->lock);
-    tell_locked(damage, record);
+    report_locked(damage, record);
     damage_list_add(damage->list, record);
     if (damage->sink.add != NULL)
         damage->sink.add(damage->sink.arg, record);
     pthread_mutex_unlock(&damage->lock);
 }
 
-/* What is kept is damaged there: that says more than a header does. */
+/* If the compressed data are damaged there, report that instead of the header. */
 static bool find_break(struct shard_source *source, const struct shard_damage *lost, struct record_problem *problem)
 {
     char text[sizeof(problem->text)];
@@ -56,8 +134,7 @@ static bool find_break(struct shard_source *source, const struct shard_damage *l
     return true;
 }
 
-/* What the header at the beginning of a loss says, which was no right one when the shard was
- * indexed. */
+/* Report the header at the beginning of a loss, which was invalid when the shard was indexed. */
 static void find_loss(const struct dataset *dataset, uint32_t shard, const struct shard_damage *lost,
                       struct record_problem *problem_out)
 {
@@ -75,7 +152,7 @@ static void find_loss(const struct dataset *dataset, uint32_t shard, const struc
     }
     record_problem_set(problem_out, check, &problem);
     if (find_break(dataset->sources[shard], lost, problem_out) && lost->bytes == 1)
-        return;                 /* the byte that a break has, and no bytes of records */
+        return;                 /* the placeholder byte of a break; no bytes of records are lost here */
     const size_t length = strlen(problem_out->text);
     snprintf(problem_out->text + length, sizeof(problem_out->text) - length,
              ": no record can be told in %" PRIu64 " byte%s", lost->bytes, lost->bytes == 1 ? "" : "s");
@@ -102,7 +179,7 @@ static void add_lost(struct damage *damage, enum pass pass, uint32_t shard)
     }
 }
 
-/* Records that are not there at all, behind all that is. */
+/* Records that the description counts and the shard lacks at its end. */
 static void add_missing(struct damage *damage, enum pass pass, uint32_t shard)
 {
     const struct dataset *const dataset = damage->datasets[pass];
@@ -131,8 +208,8 @@ static void add_missing(struct damage *damage, enum pass pass, uint32_t shard)
     add_record(damage, &record);
 }
 
-/* Records in front of a loss that are wrong for the same cause are no damage of their own. Of a set that is parted it
- * is told, and counted, with the part that is trained on. */
+/* Mark the records before a loss that are wrong for the same cause, so that they are not counted as well. If a part of a
+ * set is held out, losses are reported and counted with the part that is trained on. */
 static void mark_losses(struct damage *damage, enum pass pass, uint32_t shard)
 {
     const struct dataset *const dataset = damage->datasets[pass];
@@ -241,4 +318,34 @@ struct damage_list *damage_take_list(struct damage *damage)
     struct damage_list *const list = damage->list;
     damage->list = NULL;
     return list;
+}
+
+/* ---- warnings ---- */
+
+int decode_warnings_init(struct decode_warnings *warnings, const struct dataset *const datasets[PASS_COUNT])
+{
+    *warnings = (struct decode_warnings){ .count = 0 };
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+        warnings->datasets[pass] = datasets[pass];
+    return record_marks_init(&warnings->known, datasets);
+}
+
+void decode_warnings_release(struct decode_warnings *warnings)
+{
+    record_marks_release(&warnings->known);
+}
+
+void decode_warnings_add(struct decode_warnings *warnings, enum pass pass, uint64_t id,
+                         const struct record_problem *warning)
+{
+    if (!record_marks_set(&warnings->known, pass, id) || atomic_fetch_add(&warnings->count, 1) > 0)
+        return;
+    char text[DAMAGE_TEXT_BYTES];
+    record_describe(warnings->datasets[pass], id, warning, text, sizeof(text));
+    log_message(LOG_RUN, "%s: it is used as far as it goes; further images like it are counted", text);
+}
+
+uint64_t decode_warnings_count(const struct decode_warnings *warnings)
+{
+    return atomic_load(&warnings->count);
 }

@@ -1,5 +1,5 @@
-/* The damage a run has met: every damaged record counted once, the first ones told and
- * listed. */
+/* Damaged records of a run, each counted once, the first ones reported and listed; and records whose images were decoded
+ * with a warning. */
 #ifndef PIPETRAIN_DAMAGE_H
 #define PIPETRAIN_DAMAGE_H
 
@@ -9,42 +9,92 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "loader/damage_list.h"
 #include "loader/dataset.h"
-#include "loader/record_marks.h"
+#include "loader/record.h"
+#include "stage/schedule.h"
+
+#define DAMAGE_LISTED_MAX 256u
+#define DAMAGE_TEXT_BYTES 1024u
+
+/* A bit for every record of the data sets. */
+struct record_marks {
+    _Atomic uint8_t *bits[PASS_COUNT];
+};
+size_t record_marks_bytes(const struct dataset *const datasets[PASS_COUNT]);
+
+struct damaged_record {
+    enum pass pass;
+    uint32_t shard;             /* index in the data set */
+    const char *path;           /* of the shard, owned by the data set */
+    uint64_t record, offset;    /* in the shard: how many records were found before it, and its first byte */
+    uint64_t count;             /* records lost here: 1, or more if some are missing */
+    struct record_problem problem;
+};
+
+/* The first damaged records in the order of the data. Allocated as one block; the owner frees it. */
+struct damage_list {
+    uint64_t unlisted;          /* lost records that did not fit */
+    size_t count;
+    struct damaged_record records[DAMAGE_LISTED_MAX];   /* sorted by pass, shard and offset */
+};
+
+/* Keeps the records that come first in that order, so the list does not depend on which thread found what when. */
+void damage_list_add(struct damage_list *list, const struct damaged_record *record);
+/* "PATH: record N at byte B: PROBLEM", the path escaped. */
+void damaged_record_describe(const struct damaged_record *record, char *text, size_t text_size);
+
+/* Receives every damaged record once, one at a time, from any thread. It should return soon. */
+struct damage_sink {
+    void (*add)(void *arg, const struct damaged_record *record);    /* may be NULL */
+    void *arg;
+};
 
 struct damage {
     const struct dataset *datasets[PASS_COUNT];
     struct record_marks known;
     atomic_uint_fast64_t count;             /* records lost */
-    pthread_mutex_t lock;                   /* of what follows, the sink's calls included */
+    pthread_mutex_t lock;                   /* for all fields below, and held while the sink is called */
     bool has_lock;
-    bool is_silent;                         /* messages have ended */
-    uint64_t told;                          /* messages wanted */
+    bool is_silent;                         /* report no more */
+    uint64_t reported;                      /* messages so far, including suppressed ones */
     struct damage_sink sink;
     struct damage_list *list;
 };
 
 size_t damage_bytes(const struct dataset *const datasets[PASS_COUNT]);
-/* Begins with what was lost when the shards were indexed, which goes into the sink too. Data sets may be NULL. 0 or
- * -ENOMEM. */
+/* Records that were lost while the shards were indexed are added first. Data sets may be NULL. 0 or -ENOMEM. */
 int damage_init(struct damage *damage, const struct dataset *const datasets[PASS_COUNT],
                 const struct damage_sink *sink);
 /* Accepts a struct of zeros. */
 void damage_release(struct damage *damage);
 
-/* Record `id` of a pass is damaged. True when that was not known. Any thread. */
+/* Record `id` of a pass is damaged. True if that is new. Any thread. */
 bool damage_add(struct damage *damage, enum pass pass, uint64_t id, const struct record_problem *problem);
-/* No more messages about damage, which would follow the one that the run ends with. Accepts a struct of zeros.
- * Any thread. */
+/* Report no more, because the message that ends the run comes next. Accepts a struct of zeros. Any thread. */
 void damage_silence(struct damage *damage);
-/* The same where damage is what ends the run: the first of the records met so far, in the order of the data, for
- * its message. There is one. Any thread. */
+/* Likewise if damage is what ends the run: writes the first damaged record, in the order of the data, to `text`. There has
+ * to be one. Any thread. */
 void damage_end(struct damage *damage, char *text, size_t text_size);
-/* Of the data sets, those that were lost included. */
+/* Records of the data sets, lost ones included. */
 uint64_t damage_record_count(const struct damage *damage);
 uint64_t damage_count(const struct damage *damage);
-/* The list, which belongs to the caller from now on; NULL for a struct of zeros. No thread adds. */
+/* Hand the list over to the caller; NULL for a struct of zeros. No other thread may add records any more. */
 struct damage_list *damage_take_list(struct damage *damage);
+
+/* Records whose image the decoder read with a warning: each counted once, the first one reported. */
+struct decode_warnings {
+    const struct dataset *datasets[PASS_COUNT];
+    struct record_marks known;
+    atomic_uint_fast64_t count;
+};
+
+/* Data sets may be NULL. 0 or -ENOMEM; call decode_warnings_release after either. */
+int decode_warnings_init(struct decode_warnings *warnings, const struct dataset *const datasets[PASS_COUNT]);
+/* Accepts a struct of zeros. */
+void decode_warnings_release(struct decode_warnings *warnings);
+/* Any thread. */
+void decode_warnings_add(struct decode_warnings *warnings, enum pass pass, uint64_t id,
+                         const struct record_problem *warning);
+uint64_t decode_warnings_count(const struct decode_warnings *warnings);
 
 #endif

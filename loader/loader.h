@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "loader/damage_list.h"
+#include "loader/damage.h"
 #include "loader/dataset.h"
-#include "loader/order/order.h"
+#include "loader/order.h"
 #include "stage/library.h"
 #include "stage/ring.h"
 #include "stage/schedule.h"

@@ -16,11 +16,8 @@ loader_libloader_a_SOURCES = \
 	%D%/images/numbers.c %D%/images/pixel_survey.c \
 	%D%/images/raw.c %D%/images/resize.c %D%/images/scale.c \
 	%D%/images/scale_axis.c %D%/images/scale_kernels.c %D%/images/tensor_image.c \
-	%D%/decode_context.c %D%/decode_warnings.c %D%/damage.c %D%/damage_list.c %D%/record.c %D%/record_marks.c \
-	%D%/label.c %D%/sample.c \
-	%D%/order/cursor.c %D%/order/order.c %D%/order/order_mixing.c %D%/order/permutation.c %D%/window_store.c \
-	%D%/work.c \
-	%D%/reader.c %D%/decoder.c %D%/loader.c %D%/loader_libraries.c
+	%D%/damage.c %D%/label.c %D%/order.c %D%/cursor.c %D%/record.c %D%/sample.c %D%/window_store.c \
+	%D%/work.c %D%/reader.c %D%/decoder.c %D%/loader.c %D%/loader_libraries.c
 if HAVE_LIBURING
 loader_libloader_a_SOURCES += %D%/shards/read_ring.c
 else

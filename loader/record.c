@@ -1,10 +1,10 @@
-/* One record from bytes to a sample. Called by decoders for every record, and while a
- * data set is opened for the first record of its shards. */
+/* A record, from its bytes to a sample. Called by decoders for every record, and while a data set is opened for some. */
 #include "loader/record.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -14,10 +14,53 @@
 #include "loader/shards/text.h"
 #include "stage/log.h"
 
-/* Network file systems fail for moments. */
+/* Network file systems sometimes fail for a moment. */
 #define READ_ATTEMPTS 3
 #define READ_PAUSE_NS 100000000L
 #define CHANGED_TEXT "; the file has changed since it was opened"
+
+static size_t frame_bytes_max(const struct dataset *dataset)
+{
+    return dataset->payload_bytes_max + (size_t)TFRECORD_FRAME_BYTES;
+}
+
+size_t decode_context_bytes(const struct dataset *dataset)
+{
+    const struct image_ops *const image = dataset->format.image;
+    return sizeof(struct decode_context) + 2 * frame_bytes_max(dataset) + (image != NULL ? image->codec_bytes : 0);
+}
+
+static int open_codec(struct decode_context *context)
+{
+    const struct image_ops *const image = context->dataset->format.image;
+    return image != NULL && image->open != NULL ? image->open(&context->codec) : 0;
+}
+
+int decode_context_open(struct decode_context **context_out, const struct dataset *dataset)
+{
+    struct decode_context *const context = malloc(sizeof(*context));
+    if (context == NULL)
+        return -ENOMEM;
+    *context = (struct decode_context){ .dataset = dataset, .frame = malloc(2 * frame_bytes_max(dataset)) };
+    const int rc = context->frame != NULL ? open_codec(context) : -ENOMEM;
+    if (rc < 0) {
+        decode_context_close(context);
+        return rc;
+    }
+    context->spare = context->frame + frame_bytes_max(dataset);
+    *context_out = context;
+    return 0;
+}
+
+void decode_context_close(struct decode_context *context)
+{
+    if (context == NULL)
+        return;
+    if (context->codec != NULL)
+        context->dataset->format.image->close(context->codec);
+    free(context->frame);
+    free(context);
+}
 
 static size_t frame_bytes(const struct record_read *read)
 {
@@ -33,7 +76,7 @@ void record_problem_set(struct record_problem *problem, enum tfrecord_check chec
     frame_text(check, frame_problem, problem->text, sizeof(problem->text));
 }
 
-/* 0 when what was read is the whole frame the index promises, with both checksums right. */
+/* 0 if the whole frame was read, with the length of the index and both checksums right. */
 static int frame_check(const struct record_read *read, struct record_problem *problem)
 {
     problem->has_crcs = false;
@@ -87,15 +130,13 @@ static void problem_add(struct record_problem *problem, const char *text)
     snprintf(problem->text + length, sizeof(problem->text) - length, "%s", text);
 }
 
-/* The source did not read because another shard is found under the name by now: a second read would be
- * of that one. */
+/* Reading failed because another file has the shard's name now; a second read would read that one. */
 static bool is_replaced(const struct dataset *dataset, const struct record_read *read)
 {
     return read->got == -ESTALE && shard_source_changed(dataset->sources[read->place.shard]);
 }
 
-/* The first read was not right. Fill `spare` with a second one that is right, or add to the problem
- * how they compare. */
+/* The first read was wrong. Read again into `spare`; if that is wrong as well, add to the problem how the two compare. */
 static int recover(const struct dataset *dataset, const struct record_read *first, uint8_t *spare,
                    struct record_problem *problem)
 {
@@ -110,7 +151,7 @@ static int recover(const struct dataset *dataset, const struct record_read *firs
     if (rc == 0) {
         log_message(LOG_RUN,
                     "%s: record %" PRIu64 " at byte %" PRIu64 ": %s, but a second read was right: "
-                    "not the file, memory or the way to the disk may be failing",
+                    "the file is not damaged, but memory or the connection to the disk may be failing",
                     dataset->paths[shard], dataset_number(dataset, &first->place), first->place.offset, problem->text);
         return 0;
     }
@@ -120,7 +161,7 @@ static int recover(const struct dataset *dataset, const struct record_read *firs
     return rc;
 }
 
-/* The frame that is right, which may be in the spare, or NULL. */
+/* A frame that is right, possibly in the spare, or NULL. */
 static const uint8_t *frame_find(const struct decode_context *context, const struct record_read *read,
                                  struct record_problem *problem_out)
 {

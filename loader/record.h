@@ -1,5 +1,4 @@
-/* One record of a data set, from its bytes to a sample, with everything that may be wrong
- * with it said in words. */
+/* Reading, verifying and decoding one record, and describing what is wrong with it. */
 #ifndef PIPETRAIN_RECORD_H
 #define PIPETRAIN_RECORD_H
 
@@ -9,30 +8,43 @@
 #include <sys/types.h>
 
 #include "formats/tfrecord.h"
-#include "loader/decode_context.h"
+#include "loader/dataset.h"
 
-/* What is wrong with a record. */
+/* What one thread needs to decode records of a data set. Opened, used and closed by the same thread, so that its memory is
+ * local and library handles are not shared. */
+struct decode_context {
+    const struct dataset *dataset;
+    uint8_t *frame, *spare;     /* each with room for the longest frame of the data set */
+    void *codec;                /* of dataset->format.image */
+};
+
+/* Host memory of a context. */
+size_t decode_context_bytes(const struct dataset *dataset);
+/* The data set must stay open until the context is closed. If its format is not known yet, there is no codec: frames can be
+ * read, but not decoded. 0 or a negative errno. */
+int decode_context_open(struct decode_context **context_out, const struct dataset *dataset);
+/* Accepts NULL. */
+void decode_context_close(struct decode_context *context);
+
 struct record_problem {
     char text[384];             /* follows "PATH: record N at byte B: " */
-    bool is_damage;             /* by record_decode: the frame is not right, else what is in it */
-    bool has_crcs;              /* it is that a checksum differs */
+    bool is_damage;             /* the frame is wrong, not its content; set by record_decode */
+    bool has_crcs;              /* a checksum differs: */
     uint32_t stored_crc, computed_crc;
 };
 
-/* What was read of a record: the frame, and how many bytes of it, or a negative errno. */
+/* The result of reading a record: the frame and how many of its bytes, or a negative errno. */
 struct record_read { struct dataset_place place; const uint8_t *frame; ssize_t got; };
 
-/* Verify both checksums of what was read and the sample in it, and write the sample. When
- * the frame is not right the record is read again, past every cache: a second read that is right is used
- * and the log says so. 0, with the warning of the image's decoder as the problem's text, "" when there is none; or
- * -EBADMSG with the problem; the target may be written in part then. */
+/* Verify both checksums and the sample, and write the sample. A wrong frame is read again, past every cache; if the second
+ * read is right, it is used and logged. 0, with the image decoder's warning or "" as the problem's text; or -EBADMSG
+ * with the problem, when the target may be partly written. */
 int record_decode(struct decode_context *context, const struct record_read *read, const struct sample_target *target,
                   struct record_problem *problem_out);
-/* Read record `id` and decode it, as record_decode. */
+/* Read record `id`, then as record_decode. */
 int record_load(struct decode_context *context, uint64_t id, const struct sample_target *target,
                 struct record_problem *problem_out);
-/* The verified payload of record `id`, which lies in the context until its next use, or NULL with
- * the problem. */
+/* The verified payload of record `id`, valid until the context is used again; or NULL with the problem. */
 const uint8_t *record_payload(struct decode_context *context, uint64_t id, uint64_t *bytes_out,
                               struct record_problem *problem_out);
 /* "PATH: record N at byte B: PROBLEM", the path escaped. */
@@ -40,7 +52,7 @@ void record_place_describe(const char *path, uint64_t record, uint64_t offset, c
                            char *text, size_t text_size);
 void record_describe(const struct dataset *dataset, uint64_t id, const struct record_problem *problem, char *text,
                      size_t text_size);
-/* That a frame failed `check`. */
+/* Set the problem to a frame that failed `check`. */
 void record_problem_set(struct record_problem *problem, enum tfrecord_check check,
                         const struct tfrecord_problem *frame_problem);
 

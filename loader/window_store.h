@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "loader/cursor.h"
 #include "loader/dataset.h"
-#include "loader/order/cursor.h"
 
 #define WINDOW_SLOTS 2u
 

@@ -5,11 +5,9 @@
 
 #include <stdatomic.h>
 
+#include "loader/cursor.h"
 #include "loader/damage.h"
-#include "loader/decode_context.h"
-#include "loader/decode_warnings.h"
 #include "loader/loader.h"
-#include "loader/order/cursor.h"
 #include "loader/record.h"
 #include "loader/shard_store.h"
 #include "loader/shards/read_batch.h"

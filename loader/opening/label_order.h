@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "loader/dataset.h"
-#include "loader/order/order.h"
+#include "loader/order.h"
 
 /* Of some pairs of records that follow each other in the order, spread evenly over an epoch. */
 struct label_order {

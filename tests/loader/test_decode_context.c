@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "loader/decode_context.h"
+#include "loader/record.h"
 #include "stage/thread.h"
 #include "tests/helpers/loader_harness.h"
 #include "tests/helpers/test.h"

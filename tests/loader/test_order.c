@@ -2,8 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/order/order.h"
-#include "loader/order/order_mixing.h"
+#include "loader/order.h"
 #include "tests/helpers/test.h"
 
 static struct order_shape full(uint64_t count)

@@ -13,7 +13,7 @@
 #include "compute/optimizer.h"
 #include "loader/augment/augment.h"
 #include "loader/images/image.h"
-#include "loader/order/order.h"
+#include "loader/order.h"
 #include "sync/sync.h"
 #include "tools/config/problems.h"
 

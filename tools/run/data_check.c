@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "loader/damage_list.h"
+#include "loader/damage.h"
 #include "loader/opening/image_survey.h"
 #include "loader/opening/label_survey.h"
 #include "stage/log.h"

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "formats/json.h"
-#include "loader/damage_list.h"
+#include "loader/damage.h"
 #include "tools/results/run_directory.h"
 
 /* A damaged record is written as {"set", "path", "record", "offset", "count", "problem", and where a checksum differs

@@ -7,7 +7,7 @@
 
 #include "compute/net.h"
 #include "loader/dataset.h"
-#include "loader/order/order.h"
+#include "loader/order.h"
 #include "stage/schedule.h"
 #include "tools/config/problems.h"
 #include "tools/config/settings.h"

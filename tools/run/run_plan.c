@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "loader/order/order_mixing.h"
+#include "loader/order.h"
 #include "loader/shards/text.h"
 #include "stage/log.h"
 #include "tools/config/number.h"

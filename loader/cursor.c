@@ -1,5 +1,5 @@
-/* Hands out the work of a run. Called by readers, once per chunk. */
-#include "loader/order/cursor.h"
+/* Hands out the chunks of a run. Called by readers, once per chunk. */
+#include "loader/cursor.h"
 
 #include <errno.h>
 
@@ -22,7 +22,7 @@ static void order_begin(struct cursor *cursor, const struct span *span)
     order_init(&cursor->order, span->pass == PASS_TRAIN ? &cursor->shape : &stored, cursor->seed, span->epoch);
 }
 
-/* Bring the order to the window that holds `position`. */
+/* Enter the window that contains `position`. */
 static void order_follow(struct cursor *cursor, enum pass pass, uint64_t position)
 {
     if (order_holds(&cursor->order, position))
@@ -31,7 +31,7 @@ static void order_follow(struct cursor *cursor, enum pass pass, uint64_t positio
     cursor->windows += pass == PASS_TRAIN;
 }
 
-/* Of the places left in the slice, those of one chunk: no more than the window has. */
+/* The size of the next chunk: at most what is left of the slice and of the window. */
 static uint32_t count_places(const struct cursor *cursor, const struct span *span)
 {
     const uint32_t left = span->count - cursor->first;
@@ -41,7 +41,7 @@ static uint32_t count_places(const struct cursor *cursor, const struct span *spa
     return wanted < in_window ? wanted : (uint32_t)in_window;
 }
 
-/* Move on behind `chunk`: in the slice, to the next tower, to the next batch. */
+/* Move past `chunk`: within the slice, then to the next tower, then to the next batch. */
 static void cursor_advance(struct cursor *cursor, const struct chunk *chunk)
 {
     cursor->first += chunk->count;
@@ -54,7 +54,7 @@ static void cursor_advance(struct cursor *cursor, const struct chunk *chunk)
     cursor->number++;
 }
 
-/* The places of the chunk, whose span is known, and the order they are in. */
+/* Fill in the chunk; its span is set already. */
 static void fill_chunk(struct cursor *cursor, struct chunk *chunk)
 {
     chunk->tower = cursor->tower;

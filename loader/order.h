@@ -1,0 +1,95 @@
+/* The order of records in an epoch. It is computed, not stored: a pure function of the set's size, the seed and the epoch,
+ * with O(1) memory.
+ *
+ * full   a keyed permutation of all records
+ * none   as stored
+ * block  for storage that is fast only with large reads. The set is cut into blocks of block_records consecutive
+ *        records (the last one may be shorter), and a keyed permutation orders the blocks. window_blocks successive
+ *        blocks of that order form a window, whose records are permuted by a permutation of their own. Windows are used
+ *        one after the other, so only the blocks of one window need to be in memory.
+ *
+ * The first two are one window as large as the set. */
+#ifndef PIPETRAIN_ORDER_H
+#define PIPETRAIN_ORDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stage/random.h"
+
+#define PERMUTATION_ROUNDS 8
+
+/* A keyed permutation of [0, count): a Feistel network over the next power of two, with cycle walking (Black, Rogaway
+ * 2002, "Ciphers with arbitrary finite domains"). Any position is computed by itself, in both directions. */
+struct permutation {
+    uint64_t count;
+    uint32_t low_bits;                  /* of a position; the others are its high bits */
+    uint64_t low_mask, high_mask;
+    uint64_t round_keys[PERMUTATION_ROUNDS];
+};
+
+/* Permutation `number` < 2^60 of the key, of `count` < 2^63 values. */
+void permutation_init(struct permutation *permutation, uint64_t count, struct random_key key, uint64_t number);
+/* The value at `position` < count. */
+uint64_t permutation_value(const struct permutation *permutation, uint64_t position);
+/* The position of `value` < count. */
+uint64_t permutation_position(const struct permutation *permutation, uint64_t value);
+
+enum shuffle { SHUFFLE_NONE, SHUFFLE_FULL, SHUFFLE_BLOCK };
+
+/* What the orders of all epochs have in common. */
+struct order_shape {
+    enum shuffle shuffle;
+    uint64_t count;             /* of records, < 2^62 */
+    uint64_t block_records, window_blocks;      /* each in [1, 2^62); only used with SHUFFLE_BLOCK */
+};
+
+/* May be copied. */
+struct order {
+    struct order_shape shape;
+    struct random_key key;
+    struct permutation blocks;  /* SHUFFLE_BLOCK: place -> block */
+    uint64_t short_place;       /* SHUFFLE_BLOCK: the place of the set's last block, which may be shorter */
+    struct {
+        uint64_t number;        /* in the epoch */
+        uint64_t first, count;  /* positions; count is 0 until order_enter */
+        struct permutation records;
+    } window;
+};
+
+/* A block of a window. Its records are at `offset` and after it when the window's blocks are laid end to end. */
+struct order_block { uint64_t first_record, count, offset; };
+
+/* The order of `epoch`. No window is entered yet. */
+void order_init(struct order *order, const struct order_shape *shape, uint64_t seed, uint32_t epoch);
+/* Enter the window that contains `position` < count. */
+void order_enter(struct order *order, uint64_t position);
+/* Whether `position` is in the window. */
+static inline bool order_holds(const struct order *order, uint64_t position)
+{
+    return position - order->window.first < order->window.count;
+}
+
+/* The offset, in the window's blocks laid end to end, of the record at `position` of the window: a bijection to
+ * [0, window.count). */
+uint64_t order_offset(const struct order *order, uint64_t position);
+/* The record at this offset. */
+uint64_t order_record_at(const struct order *order, uint64_t offset);
+/* The record at `position` of the window. A bijection over the windows of an epoch. */
+static inline uint64_t order_record(const struct order *order, uint64_t position)
+{
+    return order_record_at(order, order_offset(order, position));
+}
+
+/* SHUFFLE_BLOCK: the number of blocks in the set and in the window, and block `i` of the window. */
+uint64_t order_shape_blocks(const struct order_shape *shape);
+uint64_t order_window_blocks(const struct order *order);
+struct order_block order_block(const struct order *order, uint64_t i);
+
+/* How well the first epoch's order of this seed mixes: the mean distance, in stored records, between successive records of
+ * the order, divided by its value for a random order, (count + 1) / 3. About 1 for SHUFFLE_FULL, 1 - 1 / W for windows
+ * of W blocks out of many, near 0 for the stored order. Estimated from a sample, to some hundredths; 1 for a
+ * single record. */
+double order_mixing(const struct order_shape *shape, uint64_t seed);
+
+#endif

@@ -1,4 +1,4 @@
-/* Cutting arenas into buckets. Pure arithmetic, called by every tower. */
+/* Splitting arenas into buckets. Pure functions, called by every tower. */
 #include "sync/bucket.h"
 
 #include <assert.h>
@@ -7,28 +7,28 @@
 #define FIRST_BYTES ((size_t)1 << 20)
 #define MOST_BYTES ((size_t)16 << 20)
 
-/* Start of the parameter that follows arena position `from`, or the arena's end. */
-static size_t next_cut(const struct arena *arena, size_t from)
+/* The start of the first parameter after arena position `from`, or the arena's end. */
+static size_t next_parameter(const struct arena *arena, size_t from)
 {
-    size_t cut = arena->updated;
+    size_t next = arena->updated;
     for (uint32_t i = 0; i < arena->parameter_count; i++) {
         const size_t offset = arena->ranges[i].offset;
-        if (offset > from && offset < cut)
-            cut = offset;
+        if (offset > from && offset < next)
+            next = offset;
     }
-    return cut;
+    return next;
 }
 
-/* Where the bucket that begins at `begin` ends. */
+/* The end of the bucket that begins at `begin`. */
 static size_t next_end(const struct arena *arena, size_t begin, size_t floats_min)
 {
-    size_t end = next_cut(arena, begin);
+    size_t end = next_parameter(arena, begin);
     while (end < arena->updated && end - begin < floats_min)
-        end = next_cut(arena, end);
+        end = next_parameter(arena, end);
     return end;
 }
 
-/* Floats that the first bucket has at least; every other one twice those of the one before, or `most`. */
+/* The minimum size of a bucket in floats: `first`, then doubled from bucket to bucket up to `most`. */
 struct growth { size_t first, most; };
 
 static struct growth growth_of(const struct arena *arena, size_t bucket_bytes)

@@ -1,5 +1,4 @@
-/* The gate in front of every global batch. Passed by every tower's thread once per
- * batch, closed by whichever thread learns that the run should end. */
+/* The gate before every global batch. Passed by every tower's thread once a batch, closed by any thread. */
 #include "sync/gate.h"
 
 #include <errno.h>
@@ -8,7 +7,7 @@
 
 struct gate {
     pthread_mutex_t lock;
-    uint64_t begun;             /* batches some tower has begun: all numbers below */
+    uint64_t begun;             /* some tower has begun all batches below this number */
     bool requested, has_mark, cancelled;
     uint64_t mark, allowed;
     pthread_cond_t changed;     /* allowed, requested or cancelled */

@@ -1,8 +1,70 @@
-/* What all reductions share, and the one place that knows which there are. */
+/* The table of reductions, and the one that sums nothing. */
 #include "sync/reduce.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* ---- no reduction: one tower, or towers that sum nothing (mode independent) ---- */
+
+static int none_open(struct reduce **reduce_out, const struct reduce_spec *spec)
+{
+    (void)spec;
+    struct reduce *const reduce = malloc(sizeof(*reduce));
+    if (reduce == NULL)
+        return -ENOMEM;
+    reduce->ops = &reduce_none_ops;
+    *reduce_out = reduce;
+    return 0;
+}
+
+static void none_close(struct reduce *reduce)
+{
+    free(reduce);
+}
+
+static int none_join(struct reduce *reduce, uint32_t tower, const struct reduce_member *member,
+                     const struct buckets *buckets)
+{
+    (void)reduce, (void)tower, (void)member, (void)buckets;
+    return 0;
+}
+
+static int none_start(struct reduce *reduce, uint32_t tower, uint32_t bucket, uint64_t batch)
+{
+    (void)reduce, (void)tower, (void)bucket, (void)batch;
+    return 0;
+}
+
+static int none_wait(struct reduce *reduce, uint32_t tower, uint32_t bucket)
+{
+    (void)reduce, (void)tower, (void)bucket;
+    return 0;
+}
+
+static void none_cancel(struct reduce *reduce)
+{
+    (void)reduce;
+}
+
+static int none_supports(const struct reduce_towers *towers, struct unsupported_reason *reason)
+{
+    (void)towers, (void)reason;
+    return 0;
+}
+
+const struct reduce_ops reduce_none_ops = {
+    .name = "none",
+    .supports = none_supports,
+    .open = none_open,
+    .close = none_close,
+    .join = none_join,
+    .start = none_start,
+    .wait = none_wait,
+    .cancel = none_cancel,
+};
+
+/* ---- the table ---- */
 
 /* Those that sum something, the best first. */
 static const struct reduce_ops *const reductions[] = {
@@ -14,7 +76,7 @@ static const struct reduce_ops *const reductions[] = {
 };
 enum { REDUCTIONS = sizeof(reductions) / sizeof(reductions[0]) };
 
-static bool is_meant(const struct reduce_ops *ops, const char *name)
+static bool is_named(const struct reduce_ops *ops, const char *name)
 {
     return name == NULL || strcmp(ops->name, name) == 0;
 }
@@ -22,15 +84,15 @@ static bool is_meant(const struct reduce_ops *ops, const char *name)
 const struct reduce_ops *reduce_find(const char *name)
 {
     for (int i = 0; i < REDUCTIONS; i++)
-        if (is_meant(reductions[i], name))
+        if (is_named(reductions[i], name))
             return reductions[i];
-    return is_meant(&reduce_none_ops, name) ? &reduce_none_ops : NULL;
+    return is_named(&reduce_none_ops, name) ? &reduce_none_ops : NULL;
 }
 
 void reduce_prepare(const char *name, uint32_t towers)
 {
     for (int i = 0; i < REDUCTIONS; i++)
-        if (is_meant(reductions[i], name) && reductions[i]->prepare != NULL)
+        if (is_named(reductions[i], name) && reductions[i]->prepare != NULL)
             reductions[i]->prepare(towers);
 }
 
@@ -43,13 +105,11 @@ int reduce_choose(const char *name, const struct reduce_towers *towers, const st
         return unsupported_reason_set(reason, -EINVAL, "reduce", "%u of the %u towers are in other processes",
                                       towers->run - towers->here.count, towers->run);
     for (int i = 0; i < REDUCTIONS && rc != 0; i++) {
-        if (!is_meant(reductions[i], name))
+        if (!is_named(reductions[i], name))
             continue;
         if (towers->has_owners && !reductions[i]->knows_owners) {
-            rc = unsupported_reason_set(reason, -EINVAL, "reduce",
-                                        "%s sums for all towers alike, and with a parameter server "
-                                        "every bucket has an owner: use auto, peer or host",
-                                        reductions[i]->name);
+            rc = unsupported_reason_set(reason, -EINVAL, "reduce", "%s cannot reduce to one owner, as a parameter server "
+                                        "needs: use auto, peer or host", reductions[i]->name);
             continue;
         }
         rc = reductions[i]->supports(towers, reason);

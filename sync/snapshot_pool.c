@@ -1,4 +1,4 @@
-/* Snapshots in circulation: taken in the tower's thread, given back by whoever saved them. */
+/* Snapshots between the tower's thread and main. */
 #include "sync/snapshot_pool.h"
 
 #include <assert.h>
@@ -95,7 +95,7 @@ void snapshot_pool_lend(struct snapshot_pool *pool)
 void snapshot_pool_give_back(struct snapshot_pool *pool, struct snapshot *snapshot)
 {
     atomic_fetch_sub(&pool->lent, 1);
-    /* There is room for all; after a cancel nobody wants it. */
+    /* It cannot block, as there is room for all; after a cancel the failure does not matter. */
     (void)queue_put(pool->idle, snapshot);
 }
 

@@ -1,6 +1,5 @@
-/* The snapshots of one tower in circulation: made ready behind the batches that a rule names, lent
- * to main with their reports, and given back. Their number is fixed and their memory taken when
- * the tower is opened. */
+/* The snapshots of one tower: copied after the batches that a rule names, lent to main with the report of the batch,
+ * and given back. Their number is fixed, and their memory is allocated when the tower is. */
 #ifndef PIPETRAIN_SNAPSHOT_POOL_H
 #define PIPETRAIN_SNAPSHOT_POOL_H
 
@@ -14,51 +13,50 @@
 
 #define SNAPSHOTS_MAX 2u
 
-/* Behind which batches there is a snapshot: a function of the batch, so that all towers
- * agree and a run that goes on in another process does too. */
+/* After which batches a snapshot is made: a function of the batch, so that all towers and a resumed run agree. */
 struct snapshot_rule {
     enum snapshot_kind kind;
-    uint32_t count;             /* snapshots of each tower in circulation, <= SNAPSHOTS_MAX; 0 = none are made */
-    uint64_t every;             /* steps of the run, 0 = never for that */
-    bool each_epoch;            /* behind its last step, in front of its evaluation */
-    bool each_evaluation;       /* behind its last batch */
-    bool last;                  /* behind the last batch, wherever the run ends, before the mode ends it */
+    uint32_t count;             /* snapshots of each tower, <= SNAPSHOTS_MAX; 0: none are made */
+    uint64_t every;             /* after every so many steps of the run; 0: not */
+    bool each_epoch;            /* after its last step, before its evaluation */
+    bool each_evaluation;       /* after its last batch */
+    bool last;                  /* after the last batch of the run, before the mode's finish */
 };
 
-/* Is there one behind this batch, whichever the last one is? */
+/* Does the rule name this batch, whether it is the last one or not? */
 bool snapshot_due(const struct snapshot_rule *rule, const struct span *span);
-/* That, or was one asked for behind it (gate_mark)? */
+/* That, or was a snapshot requested after it (gate_mark)? */
 bool snapshot_wanted(const struct snapshot_rule *rule, struct gate *gate, const struct span *span);
 
 struct snapshot_pool {
     struct snapshot_rule rule;
     struct snapshot *snapshots[SNAPSHOTS_MAX];
-    struct snapshot *last;      /* behind the last batch, once it is taken */
+    struct snapshot *last;      /* after the last batch, once it is taken */
     struct queue *idle;         /* NULL without snapshots */
-    atomic_uint lent;           /* to main */
+    atomic_uint lent;           /* snapshots lent to main */
 };
 
-/* Room for what circulates, from main: the pool may be cancelled from here on. 0 or -ENOMEM. */
+/* From main: the pool may be cancelled from now on. 0 or -ENOMEM. */
 int snapshot_pool_init(struct snapshot_pool *pool, const struct snapshot_rule *rule);
-/* The snapshots themselves, from the tower's thread. 0 or a negative errno; close after either. */
+/* Allocate the snapshots, from the tower's thread. 0 or a negative errno; close after success or failure. */
 int snapshot_pool_open(struct snapshot_pool *pool, struct tower *tower);
-/* From the tower's thread, before its tower is closed. All that was lent is back (asserted). */
+/* From the tower's thread, before its tower is closed. No snapshot is lent any more (asserted). */
 void snapshot_pool_close(struct snapshot_pool *pool);
-/* What init gave. */
+/* After close, from main. */
 void snapshot_pool_release(struct snapshot_pool *pool);
 
-/* Queue a snapshot behind what is on the tower's compute stream, waiting while none is idle. 0,
- * -ECANCELED, or a negative errno of the device. */
+/* Queue a snapshot on the tower's compute stream, waiting while none is idle. 0, -ECANCELED, or a negative errno of the
+ * device. */
 int snapshot_pool_take(struct snapshot_pool *pool, struct snapshot **snapshot_out);
 /* The same without waiting: -EAGAIN when none is idle. */
 int snapshot_pool_try_take(struct snapshot_pool *pool, struct snapshot **snapshot_out);
-/* Does the rule want one behind the last batch? */
+/* Does the rule ask for one after the last batch? */
 bool snapshot_pool_has_last(const struct snapshot_pool *pool);
-/* The one behind the last batch was taken and is complete. */
+/* The one after the last batch is complete. */
 void snapshot_pool_keep_last(struct snapshot_pool *pool, struct snapshot *last);
 /* That snapshot, lent; NULL when there is none. */
 struct snapshot *snapshot_pool_last(struct snapshot_pool *pool);
-/* A snapshot that was taken goes to main, and comes back from any thread. */
+/* Lend a snapshot to main; give it back, from any thread. */
 void snapshot_pool_lend(struct snapshot_pool *pool);
 void snapshot_pool_give_back(struct snapshot_pool *pool, struct snapshot *snapshot);
 /* The wait of snapshot_pool_take ends now. Any thread. */

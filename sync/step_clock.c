@@ -1,4 +1,4 @@
-/* The timed events of the steps in flight. See step_clock.h. */
+/* The timed events of the steps in flight. */
 #include "sync/step_clock.h"
 
 #include <assert.h>
@@ -9,22 +9,22 @@
 
 #include "stage/clock.h"
 
-#define OTHER_LEAST_NS 1000u    /* what a trace shows of it */
-/* Two events one behind the other are 1.3 us apart on an H200 when nothing was waited for between them. */
+#define OTHER_LEAST_NS 1000u    /* shorter other time is left out of a trace */
+/* Two events in succession are 1.3 us apart on an H200 when there was no wait between them. */
 #define WAIT_LEAST_NS 2000u
 
 struct mark { struct event *event; enum spent spent; };
 
-/* The marks of one step; begun anew by the first mark of another. */
+/* The marks of one step; reset by the first mark of another. */
 struct dial { struct mark *marks; uint32_t count; uint64_t step; };
 
 struct step_clock {
     struct stream *compute;
     uint32_t mark_max;
-    uint32_t dial_count;        /* one more than steps in flight: a step is measured from the end of the one before */
+    uint32_t dial_count;        /* steps in flight and one: a step is measured from the end of the one before */
     struct dial *dials;         /* step n has dials[n % dial_count] */
     uint64_t queued, read;      /* steps */
-    struct event *origin;       /* what the first step is measured from */
+    struct event *origin;       /* the first step is measured from this */
     uint64_t begun_ns, now_ns;  /* when the last step that was read began and ended */
 };
 
@@ -149,14 +149,14 @@ static uint64_t *time_of(struct step_times *times, enum spent spent)
     return (uint64_t *)(void *)((char *)times + offsets[spent]);
 }
 
-/* What a time is spent on that lasted so long: a wait that was none is not one. */
+/* A wait that is too short to be one counts as other time. */
 static enum spent spent_on(const struct mark *mark, uint64_t elapsed_ns)
 {
     const bool is_wait = mark->spent == SPENT_EXPOSED_COPY || mark->spent == SPENT_EXPOSED_REDUCTION;
     return is_wait && elapsed_ns < WAIT_LEAST_NS ? SPENT_OTHER : mark->spent;
 }
 
-/* The oldest step, from the end of the one before. */
+/* Of the oldest step, measured from the end of the one before. */
 static int add_marks(const struct step_clock *clock, struct step_times *times)
 {
     const struct dial *const dial = dial_of(clock, clock->read);
@@ -187,7 +187,7 @@ int step_clock_read(struct step_clock *clock, struct step_times *times_out, uint
     return 0;
 }
 
-/* One span for what lies between the marks, with the name of the time that was spent, and one around them. */
+/* One trace entry for each interval between marks, and one for the whole step. */
 void step_clock_record(const struct step_clock *clock, struct trace_track *track, const struct span *span,
                        uint32_t tower)
 {
@@ -210,7 +210,7 @@ void step_clock_record(const struct step_clock *clock, struct trace_track *track
     for (uint32_t i = 0; i < dial->count; i++) {
         const struct mark *const mark = &dial->marks[i];
         uint64_t elapsed_ns = 0;
-        (void)at->device->ops->event_elapsed(at, mark->event, &elapsed_ns);     /* it was read before */
+        (void)at->device->ops->event_elapsed(at, mark->event, &elapsed_ns);     /* cannot fail: it was read before */
         entry.begin_ns = entry.end_ns;
         entry.end_ns += elapsed_ns;
         const enum spent spent = spent_on(mark, elapsed_ns);

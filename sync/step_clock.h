@@ -1,6 +1,6 @@
-/* Where a tower's time goes: timed events on its compute stream, each saying what the time since
- * the one before was spent on, read when the step is over. Several steps may be queued before
- * the first of them is read. Used from the tower's thread. */
+/* Where a tower's time goes: timed events ("marks") on its compute stream, each with what the time since the mark
+ * before was spent on, read when the step has ended. Several steps may be queued before the first of them is read. Used
+ * from the tower's thread. */
 #ifndef PIPETRAIN_STEP_CLOCK_H
 #define PIPETRAIN_STEP_CLOCK_H
 
@@ -10,7 +10,6 @@
 #include "stage/schedule.h"
 #include "stage/trace/trace.h"
 
-/* What a tower's time is spent on. */
 enum spent {
     SPENT_OTHER,
     SPENT_INPUT_WAIT,
@@ -36,23 +35,22 @@ int step_clock_open(struct step_clock **clock_out, struct stream *compute, uint3
 /* Accepts NULL. */
 void step_clock_close(struct step_clock *clock);
 
-/* The first step begins now. Waits for what is queued on the stream. */
+/* The first step begins now. Blocks until the stream has done what is queued on it. */
 int step_clock_start(struct step_clock *clock);
 
-/* Behind what is queued: the time since the mark before, of this step or the last one, was spent
- * on `spent`. */
+/* Queue a mark: the time since the mark before, of this step or the previous one, was spent on `spent`. */
 int step_clock_mark(struct step_clock *clock, enum spent spent);
 /* The last mark of the step that is being queued; the next mark belongs to the next step. */
 int step_clock_end(struct step_clock *clock, enum spent spent);
 
 /* The end of the oldest step that is queued and not yet read, to wait for. */
 struct event *step_clock_oldest(const struct step_clock *clock);
-/* That step has ended: where its time went, and when it ended on clock_now_ns's clock. Two events with nothing
- * between them are a microsecond or two apart on a GPU: a wait of less than 2 us for a copy or a reduction was none,
- * and is told as other time. 0 or a negative errno. */
+/* That step has ended: where its time went, and when it ended on clock_now_ns's clock. Two events with nothing between
+ * them are a microsecond or two apart on a GPU, so a wait of less than 2 us for a copy or a reduction counts as other
+ * time. 0 or a negative errno. */
 int step_clock_read(struct step_clock *clock, struct step_times *times_out, uint64_t *ended_ns_out);
-/* Record the step that was read last, the batch `span` of tower `tower`, mark by mark, on the tower's track (NULL:
- * nothing happens). Its times are counted on by the device's clock from the first step. Before the next mark. */
+/* Write the step that was read last, the batch `span` of tower `tower`, to the tower's trace, mark by mark (track NULL:
+ * does nothing). Times are those of the device's clock, counted from the first step. Before the next mark. */
 void step_clock_record(const struct step_clock *clock, struct trace_track *track, const struct span *span,
                        uint32_t tower);
 

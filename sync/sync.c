@@ -1,43 +1,134 @@
-/* What all modes share, and the one place that knows which there are. */
+/* What all modes share: which arenas of a tower are reduced across towers and in which buckets, the parts that modes
+ * are made of, and means. Called from the towers' threads. */
 #include "sync/sync.h"
 
 #include <errno.h>
-#include <time.h>
 
-#include "stage/heartbeat.h"
 #include "stage/trace/range.h"
-#include "sync/cut.h"
-#include "sync/mean.h"
-#include "sync/modes/modes.h"
-#include "sync/server/reduce_server.h"
-#include "sync/server/server.h"
+#include "sync/server.h"
 
-#define POLL_NAP_NS 20000       /* between looks at a device that computes */
 /* Backward, weights from a server, update, averages, a mean before forward and one after the step. */
 #define BATCH_MARKS 6u
 
-const struct sync_ops *const sync_table[SYNC_MODE_COUNT] = {
-    [SYNC_REPLICATED] = &sync_replicated_ops,
-    [SYNC_RELAXED] = &sync_relaxed_ops,
-    [SYNC_INDEPENDENT] = &sync_independent_ops,
-    [SYNC_AVERAGING] = &sync_averaging_ops,
-    [SYNC_SERVER_DEVICE] = &sync_server_device_ops,
-    [SYNC_SERVER_DEVICE_RELAXED] = &sync_server_device_relaxed_ops,
-    [SYNC_SERVER_HOST] = &sync_server_host_ops,
-    [SYNC_SERVER_HOST_RELAXED] = &sync_server_host_relaxed_ops,
-    [SYNC_ASYNC] = &sync_async_ops,
-};
+/* ---- what is reduced ---- */
 
-const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers, uint32_t max_staleness)
+static struct reduce_region state_region(struct tower *tower, uint32_t state)
 {
-    const struct sync_ops *const ops = sync_table[mode];
-    const bool is_served = ops->has_owners || ops->serves != SERVES_NOBODY;
-    if (is_served && towers == 1)
-        return ops->defers ? &sync_relaxed_ops : &sync_replicated_ops;
-    return ops->serves == SERVES_EACH && max_staleness == 0 ? &sync_server_host_ops : ops;
+    const bool is_kept = state < optimizer_state_count(tower_spec(tower)->optimizer.kind);
+    return (struct reduce_region){ tower_state(tower, state), is_kept ? tower_arena(tower)->updated : 0 };
 }
 
-/* The tower may run from the end of one bucket of gradients to the end of the next as one piece. */
+/* The region's arena in the tower; count 0 where it has none. */
+static struct reduce_region region_of(struct tower *tower, enum region region)
+{
+    const size_t count = tower_arena(tower)->updated, statistics = tower_statistics_count(tower);
+    const bool has_average = tower_spec(tower)->average_decay > 0;
+    const struct reduce_region regions[REGION_COUNT] = {
+        [REGION_GRADIENTS] = { tower_applied(tower), count },
+        [REGION_WEIGHTS] = { tower_weights(tower), count },
+        [REGION_STATES] = state_region(tower, 0),
+        [REGION_STATES + 1] = state_region(tower, 1),
+        [REGION_DEFERRED] = { tower_applied(tower), tower_spec(tower)->defers ? count : 0 },
+        [REGION_STATISTICS] = { tower_statistics(tower), statistics },
+        [REGION_AVERAGES] = { tower_average_weights(tower), has_average ? count : 0 },
+        [REGION_AVERAGED_STATISTICS] = { tower_average_statistics(tower), has_average ? statistics : 0 },
+    };
+    return regions[region];
+}
+
+/* One tower has nothing to sum, but its gradients are split into buckets all the same. */
+static bool is_summed(const struct sync_spec *spec, enum region region)
+{
+    const bool is_state = region >= REGION_STATES && region < REGION_STATISTICS;
+    if (!spec->ops->sums[region] || (is_state && spec->keeps_buffers))
+        return false;
+    return region == REGION_GRADIENTS ||
+           (spec->schedule->towers > 1 && region_of(spec->tower, region).count > 0);
+}
+
+/* Do the towers sum the region, or send it to each other or to a server? */
+static bool is_exchanged(const struct sync_spec *spec, enum region region)
+{
+    const bool is_owned = region == REGION_WEIGHTS || (region >= REGION_STATES && region < REGION_STATISTICS);
+    return is_summed(spec, region) || (is_owned && (spec->ops->has_owners || spec->ops->serves != SERVES_NOBODY));
+}
+
+/* The owner of a bucket of gradients owns its weights and optimizer states, too. */
+static void add_owners(const struct sync_spec *spec, struct buckets *buckets)
+{
+    const uint32_t owners = tower_updates_at_once(spec->tower) ? 1 : spec->schedule->towers;
+    buckets_share_out(buckets, REGION_GRADIENTS, owners);
+    buckets_add_broadcast(buckets, REGION_WEIGHTS, REGION_GRADIENTS);
+    for (int region = REGION_STATES; region < REGION_STATISTICS; region++)
+        if (region_of(spec->tower, region).count > 0)
+            buckets_add_broadcast(buckets, region, REGION_GRADIENTS);
+}
+
+static struct server_rules server_rules_of(const struct sync_spec *spec)
+{
+    const struct tower_spec *const tower = tower_spec(spec->tower);
+    return (struct server_rules){ .net = tower->net, .arena = tower_arena(spec->tower), .optimizer = &tower->optimizer,
+                                  .schedule = spec->schedule, .learning_rate = spec->learning_rate,
+                                  .defers = spec->ops->defers };
+}
+
+/* The buckets that towers exchange with a server. */
+static void add_served(const struct sync_spec *spec, struct buckets *buckets)
+{
+    const size_t count = tower_arena(spec->tower)->updated;
+    const struct server_rules rules = server_rules_of(spec);
+    buckets_set_use(buckets, REGION_GRADIENTS, BUCKET_SERVE);
+    if (spec->ops->serves == SERVES_EACH)
+        buckets_add_whole(buckets, REGION_WEIGHTS, count, BUCKET_FETCH);
+    else if (server_updates_apart(&rules)) {
+        buckets_add_whole(buckets, REGION_WEIGHTS, count, BUCKET_SQUARE);
+        buckets_add_whole(buckets, REGION_WEIGHTS, count, BUCKET_UPDATE);
+    }
+    for (int region = REGION_STATES; region < REGION_STATISTICS; region++)
+        if (region_of(spec->tower, region).count > 0)
+            buckets_add_whole(buckets, region, count, BUCKET_FETCH);
+}
+
+void sync_find_buckets(const struct sync_spec *spec, struct buckets *buckets_out)
+{
+    *buckets_out = (struct buckets){ .count = 0 };
+    for (int region = 0; region < REGION_STATISTICS; region++)
+        if (is_summed(spec, region))
+            buckets_add(buckets_out, region, tower_arena(spec->tower), spec->bucket_bytes);
+    if (spec->ops->has_owners)
+        add_owners(spec, buckets_out);
+    if (spec->ops->serves != SERVES_NOBODY)
+        add_served(spec, buckets_out);
+    for (int region = REGION_STATISTICS; region < REGION_COUNT; region++)
+        if (is_summed(spec, region))
+            buckets_add_whole(buckets_out, region, tower_statistics_count(spec->tower), BUCKET_ALL_REDUCE);
+}
+
+/* Of a copy in host memory. */
+static size_t host_bytes(const struct sync_spec *spec, enum region region)
+{
+    const bool is_bf16 = region == REGION_GRADIENTS && tower_spec(spec->tower)->has_bf16_grads;
+    return region_of(spec->tower, region).count * (is_bf16 ? sizeof(uint16_t) : sizeof(float));
+}
+
+size_t sync_pinned_bytes(const struct sync_spec *spec)
+{
+    size_t bytes = 0;
+    for (int region = 0; region < REGION_COUNT; region++)
+        if (spec->reduce->ops->pins_regions && !spec->device->ops->host_memory && is_exchanged(spec, region))
+            bytes += host_bytes(spec, region);
+    if (spec->ops->serves != SERVES_NOBODY && spec->index == 0) {
+        const struct server_rules rules = server_rules_of(spec);
+        bytes += server_bytes(&rules);
+    }
+    if (spec->ops->serves == SERVES_EACH && tower_spec(spec->tower)->has_bf16_grads)
+        bytes += region_of(spec->tower, REGION_GRADIENTS).count * sizeof(float);
+    return bytes;
+}
+
+/* ---- for the trainer ---- */
+
+/* Backward may be one CUDA graph from the end of one bucket of gradients to the end of the next. */
 static int cut_tower(struct sync *sync)
 {
     const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
@@ -52,7 +143,7 @@ static int cut_tower(struct sync *sync)
 int sync_init(struct sync *sync, const struct sync_spec *spec)
 {
     *sync = (struct sync){ .spec = *spec };
-    sync_cut(spec, &sync->buckets);
+    sync_find_buckets(spec, &sync->buckets);
     return cut_tower(sync);
 }
 
@@ -69,15 +160,15 @@ int sync_join(struct sync *sync, struct step_clock *clock)
         .compute = spec->compute,
         .communication = spec->communication,
         .track = spec->track,
-        .zeros = cut_region(spec->tower, REGION_GRADIENTS),
+        .zeros = region_of(spec->tower, REGION_GRADIENTS),
         .bf16_grads = tower_bf16_grads(spec->tower),
     };
-    const struct server_rules rules = cut_rules(spec);
+    const struct server_rules rules = server_rules_of(spec);
     if (spec->ops->serves != SERVES_NOBODY)
         member.rules = &rules;
     for (int region = 0; region < REGION_COUNT; region++)
-        if (cut_meets(spec, region))
-            member.regions[region] = cut_region(spec->tower, region);
+        if (is_exchanged(spec, region))
+            member.regions[region] = region_of(spec->tower, region);
     sync->clock = clock;
     sync->joined = true;
     return spec->reduce->ops->join(spec->reduce, spec->index, &member, &sync->buckets);
@@ -89,7 +180,7 @@ void sync_leave(struct sync *sync)
         sync->spec.reduce->ops->leave(sync->spec.reduce, sync->spec.index);
 }
 
-/* Called by tower_backward: the first `floats` gradients are queued. */
+/* Called by tower_backward: the first `floats` of the gradients' arena are queued. */
 static void note_ready(void *arg, size_t floats)
 {
     struct sync *const sync = arg;
@@ -106,13 +197,13 @@ static void note_ready(void *arg, size_t floats)
     }
 }
 
-/* The tower computes with the averages of its weights, where it keeps some, or with those it trains. */
+/* Exchange the trained weights and their averages (train.ema) in the tower, where it keeps averages. */
 static int show_average(struct sync *sync, bool is_shown)
 {
     return tower_show_average(sync->spec.tower, is_shown);
 }
 
-/* A mean is of what is trained, and of averages. */
+/* A mean is taken of the trained weights and of their averages, so the trained ones are in place before it. */
 int sync_before_forward(struct sync *sync, const struct span *span)
 {
     const struct sync_ops *const ops = sync->spec.ops;
@@ -132,27 +223,28 @@ static int step_average(struct sync *sync, const struct span *span)
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
 }
 
-int sync_step(struct sync *sync, const struct span *span)
+int sync_backward(struct sync *sync, const struct span *span)
 {
-    const struct sync_ops *const ops = sync->spec.ops;
     sync->span = span;
     sync->ready = 0;
     sync->ready_result = 0;
     range_begin(TRACE_BACKWARD, span->number);
-    int rc = tower_backward(sync->spec.tower, note_ready, sync);
+    const int rc = tower_backward(sync->spec.tower, note_ready, sync);
     range_end();
-    if (rc == 0)
-        rc = sync->ready_result;
-    if (rc == 0)
-        rc = step_clock_mark(sync->clock, SPENT_BACKWARD);
-    if (rc == 0)
-        rc = ops->apply(sync, span);
+    if (rc != 0 || sync->ready_result != 0)
+        return rc != 0 ? rc : sync->ready_result;
+    return step_clock_mark(sync->clock, SPENT_BACKWARD);
+}
+
+int sync_reduce_and_update(struct sync *sync, const struct span *span)
+{
+    const struct sync_ops *const ops = sync->spec.ops;
+    int rc = ops->apply(sync, span);
     if (rc == 0)
         rc = step_average(sync, span);
     return rc == 0 && ops->after_step != NULL ? ops->after_step(sync, span) : rc;
 }
 
-/* Towers alone have it all. */
 int sync_before_snapshot(struct sync *sync, uint64_t batch)
 {
     const struct sync_ops *const ops = sync->spec.ops;
@@ -188,22 +280,17 @@ void sync_record(struct sync *sync)
         reduce->ops->record(reduce, sync->spec.index);
 }
 
-int sync_await_end(struct sync *sync, struct event *end, struct phases *phases)
+bool sync_needs_polling(const struct sync *sync)
 {
-    struct reduce *const reduce = sync->spec.reduce;
-    const struct device_ops *const device = end->device->ops;
-    const struct timespec nap = { .tv_nsec = POLL_NAP_NS };
-    int rc = 0;
-    heartbeat_begin_wait("waiting for its results");
-    while (sync->joined && reduce->ops->poll != NULL && !device->event_passed(end) && rc == 0) {
-        nanosleep(&nap, NULL);
-        rc = phases_cancelled(phases) ? -ECANCELED : reduce->ops->poll(reduce, sync->spec.index);
-    }
-    if (rc == 0)
-        rc = device->event_wait(end);
-    heartbeat_end_wait();
-    return rc;
+    return sync->joined && sync->spec.reduce->ops->poll != NULL;
 }
+
+int sync_poll(struct sync *sync)
+{
+    return sync->spec.reduce->ops->poll(sync->spec.reduce, sync->spec.index);
+}
+
+/* ---- for the modes ---- */
 
 static int update(struct sync *sync, const struct span *span, size_t offset, size_t count, uint32_t samples)
 {
@@ -264,9 +351,9 @@ int sync_await_gradients(struct sync *sync, uint32_t b, uint64_t batch)
     if (sync->spec.ops->defers && !sync->is_deferred)
         return 0;
     const int rc = await_bucket(sync, b, batch);
-    return rc == 0 && bucket->use != BUCKET_SERVE
-               ? tower_grads_from_bf16(sync->spec.tower, bucket->offset, bucket->count)
-               : rc;
+    if (rc != 0 || bucket->use == BUCKET_SERVE)
+        return rc;
+    return tower_grads_from_bf16(sync->spec.tower, bucket->offset, bucket->count);
 }
 
 int sync_await_sums(struct sync *sync)
@@ -305,13 +392,6 @@ int sync_await_region(struct sync *sync, enum region region)
     return rc;
 }
 
-int sync_fill_server(struct sync *sync, const struct span *span)
-{
-    const struct sync_spec *const spec = &sync->spec;
-    const bool is_due = spec->index == 0 && span->number == spec->schedule->first;
-    return is_due ? reduce_server_fill(spec->reduce, spec->index) : 0;
-}
-
 int sync_fetch_states(struct sync *sync, uint64_t batch)
 {
     int rc = 0;
@@ -323,18 +403,35 @@ int sync_fetch_states(struct sync *sync, uint64_t batch)
     return rc;
 }
 
-bool sync_needs_norms(const struct sync *sync)
-{
-    return server_needs_norms(&tower_spec(sync->spec.tower)->optimizer);
-}
-
 bool sync_updates_apart(const struct sync *sync)
 {
-    const struct server_rules rules = cut_rules(&sync->spec);
+    const struct server_rules rules = server_rules_of(&sync->spec);
     return server_updates_apart(&rules);
 }
 
-/* A mean is of all that is summed for all, but for gradients. */
+/* ---- means ---- */
+
+bool mean_is_due_after(const struct span *span, uint64_t every)
+{
+    return span->pass == PASS_EVALUATE || (every > 0 && (span->step + 1) % every == 0);
+}
+
+struct mean_share mean_share(const struct schedule *schedule, uint32_t tower, uint64_t last, uint64_t every)
+{
+    struct mean_share share = { 0 };
+    struct span span;
+    for (uint64_t number = last; schedule_find(schedule, number, tower, &span) == 0; number--) {
+        if (span.pass == PASS_EVALUATE || (number < last && mean_is_due_after(&span, every)))
+            break;
+        share.own += span.count;
+        share.all += span.global_count;
+        if (number == 0)
+            break;
+    }
+    return share;
+}
+
+/* All that is summed for every tower, but for gradients. */
 static bool is_of_mean(const struct sync *sync, enum region region)
 {
     const struct bucket_run run = sync->buckets.of[region];
@@ -358,7 +455,7 @@ static int start_mean(struct sync *sync, uint64_t batch, float factor)
         const struct bucket *const bucket = &sync->buckets.bucket[b];
         if (!is_of_mean(sync, bucket->region))
             continue;
-        float *const floats = cut_region(sync->spec.tower, bucket->region).floats + bucket->offset;
+        float *const floats = region_of(sync->spec.tower, bucket->region).floats + bucket->offset;
         rc = tower_scale(sync->spec.tower, floats, bucket->count, factor);
         if (rc == 0)
             rc = reduce->ops->start(reduce, sync->spec.index, b, batch);
@@ -395,7 +492,7 @@ int sync_mean_before(struct sync *sync, uint64_t number, uint64_t every)
 {
     struct span span;
     if (number == 0 || schedule_find(sync->spec.schedule, number - 1, sync->spec.index, &span) != 0 ||
-        mean_is_behind(&span, every))
+        mean_is_due_after(&span, every))
         return 0;
     return sync_mean(sync, number, number - 1, every);
 }

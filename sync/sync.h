@@ -1,11 +1,10 @@
-/* Modes of synchronisation behind one table: what a step does with its gradients. How bytes are
- * summed over towers is the reduction's business (reduce.h), what is computed the tower's.
+/* Modes of synchronisation behind one table: what a tower does with its gradients and weights in a step. How a sum over
+ * towers is computed is the reduction's business (reduce.h), what is summed is the tower's (compute/tower.h).
  *
- * A mode is a row of functions on `struct sync`, which every tower has one of. The trainer calls
- * them through sync_..., from the tower's thread; they queue on the tower's streams and wait for
- * nothing but other towers' threads. A mode keeps no state of its own but for what it still waits
- * for: what is due when is a function of the batch's number, so that a run that goes on from a snapshot
- * does the same. */
+ * A mode is a row of functions on `struct sync`, of which every tower has one. The trainer calls them through sync_...,
+ * from the tower's thread. They queue work on the tower's streams and wait for nothing but other towers' threads. What
+ * is due when is a function of the batch's number, so that a resumed run does the same; a mode has no state besides the
+ * sums it still waits for. */
 #ifndef PIPETRAIN_SYNC_H
 #define PIPETRAIN_SYNC_H
 
@@ -16,15 +15,18 @@
 #include "compute/tower.h"
 #include "stage/schedule.h"
 #include "sync/bucket.h"
-#include "sync/phases.h"
 #include "sync/reduce.h"
 #include "sync/step_clock.h"
 
 enum sync_mode { SYNC_REPLICATED, SYNC_RELAXED, SYNC_INDEPENDENT, SYNC_AVERAGING, SYNC_SERVER_DEVICE,
                  SYNC_SERVER_DEVICE_RELAXED, SYNC_SERVER_HOST, SYNC_SERVER_HOST_RELAXED, SYNC_ASYNC, SYNC_MODE_COUNT };
 
-/* Whom a server in host memory serves. */
-enum serves { SERVES_NOBODY, SERVES_ALL /* together, batch by batch */, SERVES_EACH /* by itself */ };
+/* Is there a parameter server in host memory, and how does it update? */
+enum serves {
+    SERVES_NOBODY,              /* there is none */
+    SERVES_ALL,                 /* one update a step, from all towers' gradients */
+    SERVES_EACH                 /* one update for each tower's gradients, as they arrive */
+};
 
 #define STALENESS_MAX 100u      /* of sync_spec.max_staleness */
 
@@ -37,7 +39,7 @@ struct sync_spec {                              /* pointers are lent until sync_
     const struct learning_rate *learning_rate;
     size_t bucket_bytes;                        /* of the buckets of a reduction (buckets_add) */
     uint64_t every;                             /* averaging: training steps from mean to mean, >= 1 */
-    bool keeps_buffers;                         /* averaging: a mean leaves the optimizer's buffers to the towers */
+    bool keeps_buffers;                         /* averaging: the optimizer's buffers are not averaged */
     uint32_t max_staleness;                     /* async: training steps a tower may be ahead of others' updates */
     bool divides_rate;                          /* async: the rate of an update is divided by its staleness */
     struct tower *tower;                        /* this and what follows is filled in by the trainer */
@@ -49,115 +51,124 @@ struct sync_spec {                              /* pointers are lent until sync_
 struct sync {
     struct sync_spec spec;
     struct step_clock *clock;
-    struct buckets buckets;                     /* of what the towers sum */
-    const struct span *span;                    /* during sync_step */
-    uint32_t ready;                             /* buckets of this step's gradients that are */
+    struct buckets buckets;                     /* all that is reduced across towers */
+    const struct span *span;                    /* the batch, during sync_backward */
+    uint32_t ready;                             /* buckets of this step's gradients that are complete */
     int ready_result;                           /* of the first bucket_ready that failed in this step */
-    bool joined;                                /* the reduction, or tried to */
-    bool is_deferred;                           /* relaxed: gradients' sums are started and not waited for */
-    uint32_t staleness;                         /* async: of the weights that the last training batch was done with */
+    bool joined;                                /* sync_join was called */
+    bool is_deferred;                           /* relaxed: sums of gradients were started and not yet waited for */
+    uint32_t staleness;                         /* async: of the weights that the last training batch used */
 };
 
 /* Functions: 0, or a negative errno that ends the run. NULL: nothing to do. */
 struct sync_ops {
     const char *name;           /* "replicated" */
-    const char *sum;            /* what the towers sum, for people: "gradients"; NULL: nothing, they never meet */
-    const char *place;          /* of the parameters, for people: "on the devices"; NULL: every tower has them */
-    bool has_period;            /* spec.every is of use to it */
+    const char *sum;            /* what the towers sum, in words: "gradients"; NULL: nothing */
+    const char *place;          /* where the parameters are, in words: "on the devices"; NULL: in every tower */
+    bool has_period;            /* spec.every is used */
     bool is_one_model;          /* all towers are the same model at the end of the run; else each is its own */
-    bool ends_whole;            /* every tower has all of its state behind a step, and finish changes statistics only */
+    bool ends_whole;            /* every tower has all of its state after a step, and finish changes statistics only */
     bool differs;               /* between steps the towers' models are not the same */
-    bool has_owners;            /* buckets of gradients have owners, and so have the weights and optimizer states;
-                                 * of use to two towers or more */
+    bool has_owners;            /* each bucket of gradients, weights and optimizer states is owned by one tower; only
+                                 * with two towers or more */
     bool defers;                /* its towers apply gradients a step later (tower_spec.defers) ... */
-    const struct sync_ops *applied;     /* ... and otherwise do what this one does; NULL: it does not defer */
-    enum serves serves;         /* spec.reduce is one of a server */
-    bool sums[REGION_COUNT];    /* the arenas that the towers sum: no buckets for the others */
-    /* The slot of a batch, training or evaluation, is taken; its forward is queued next. */
+    const struct sync_ops *applied;     /* ... and otherwise do the same as this mode; NULL: it does not defer */
+    enum serves serves;
+    bool sums[REGION_COUNT];    /* the arenas that are summed over towers */
+    /* The slot of a batch, training or evaluation, was taken; its forward is queued next. */
     int (*before_forward)(struct sync *sync, const struct span *span);
-    /* The gradients of a bucket of a training batch are queued on the compute stream. NULL where nothing is summed
-     * then. */
+    /* The gradients of a bucket of a training batch are queued on the compute stream. */
     int (*bucket_ready)(struct sync *sync, const struct span *span, uint32_t bucket);
-    /* Backward is queued, and so every bucket_ready called: update the weights. */
+    /* All of backward is queued, so bucket_ready was called for every bucket: update the weights. */
     int (*apply)(struct sync *sync, const struct span *span);
     /* The update of a training batch is queued. */
     int (*after_step)(struct sync *sync, const struct span *span);
-    /* All towers' states are copied next, behind what is queued of batches before and with `batch`: let them be in
-     * the towers' arenas. Of all towers or none. */
+    /* All towers copy their states next, as they are after batch `batch`: complete them in the towers' arenas. Called
+     * for all towers or none. */
     int (*before_snapshot)(struct sync *sync, uint64_t batch);
-    /* All batches before `next` are done, and there will be no more: leave weights and averages as they are
-     * to be saved. */
+    /* All batches before `next` are done, and no more follow: bring weights and averages to the values to be saved. */
     int (*finish)(struct sync *sync, uint64_t next);
 };
 
-/* Indexed by enum sync_mode. */
+/* All modes (modes.c). */
 extern const struct sync_ops *const sync_table[SYNC_MODE_COUNT];
-/* The row for a run of so many towers. One alone has nobody to serve, and is replicated; asynchronous updates of
- * which none may be missing wait for each other, and are those of a parameter server. */
+/* The row for a run of so many towers. One tower needs no parameter server: it is replicated. async without any
+ * staleness is a parameter server in host memory. */
 const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers, uint32_t max_staleness);
 
-/* For a tower that is planned: cut what is summed into buckets. */
-void sync_cut(const struct sync_spec *spec, struct buckets *buckets_out);
-/* Bytes of host memory, pinned or a server's, that joining takes, for the plan. For a tower that is planned. */
+/* ---- for the trainer ---- */
+
+/* For a tower that is planned: the buckets of all that is reduced. The same in every tower. */
+void sync_find_buckets(const struct sync_spec *spec, struct buckets *buckets_out);
+/* For a tower that is planned: bytes of host memory that sync_join allocates, pinned or for a server. */
 size_t sync_pinned_bytes(const struct sync_spec *spec);
-/* For a tower that is open. 0 or a negative errno. */
+/* For a tower that is allocated. 0 or a negative errno. */
 int sync_init(struct sync *sync, const struct sync_spec *spec);
 /* Marks that one step makes on the clock, at most. */
 uint32_t sync_marks(const struct sync *sync);
-/* Join the reduction; returns when all towers of it have. */
+/* Join the reduction; returns when all its towers have joined. */
 int sync_join(struct sync *sync, struct step_clock *clock);
-/* Called once, whatever became of sync_join. */
+/* Called once, whether sync_join was called or not. */
 void sync_leave(struct sync *sync);
-/* A batch's forward is queued next: of an evaluation with the averages of weights where the tower keeps some. */
+/* A batch's forward is queued next. An evaluation uses the averages of the weights where the tower keeps some. */
 int sync_before_forward(struct sync *sync, const struct span *span);
-/* Queue backward and update of a training batch whose forward is queued. */
-int sync_step(struct sync *sync, const struct span *span);
-/* All towers' states are to be copied behind batch `batch`, or, of the run's end, behind the one before it. */
+/* Queue backward of a training batch whose forward is queued; in most modes this starts to reduce each bucket of
+ * gradients as soon as it is complete. */
+int sync_backward(struct sync *sync, const struct span *span);
+/* After sync_backward: queue waits for the sums, and the update of the weights. */
+int sync_reduce_and_update(struct sync *sync, const struct span *span);
+/* All towers' states are copied next, as they are after batch `batch`; at the end of the run, after the one before
+ * it. */
 int sync_before_snapshot(struct sync *sync, uint64_t batch);
-/* Queue what is left to do behind the last batch of the run, the one before `next`. The tower's weights then are those
+/* Queue what is left to do after the last batch of the run, the one before `next`. The tower's weights then are those
  * that evaluation uses. */
 int sync_finish(struct sync *sync, uint64_t next);
-/* The gradient at that place of the arena, behind training batch `span`, is a sum over so many samples: all of the
- * batch where the towers' sum lies in this tower's gradients, else the tower's own. Any thread. */
+/* Over how many samples is the gradient at this offset of the arena summed, after training batch `span`? All of the
+ * batch where this tower's gradients hold the sum over towers, else the tower's own. Any thread. */
 uint32_t sync_gradient_samples(const struct sync *sync, const struct span *span, size_t offset);
-/* A batch has ended: its sums go into the trace, if they are not there yet. */
+/* A batch has ended: write its reductions to the trace, if they are not there yet. */
 void sync_record(struct sync *sync);
-/* Wait for the tower's device, looking after a reduction that can fail by itself: 0, what went wrong, or
- * -ECANCELED. */
-int sync_await_end(struct sync *sync, struct event *end, struct phases *phases);
+/* While the tower's thread waits for its device: must it call sync_poll, and has the reduction failed (a negative
+ * errno)? */
+bool sync_needs_polling(const struct sync *sync);
+int sync_poll(struct sync *sync);
 
-/* What rows are made of. */
+/* ---- for the modes ---- */
 
-/* Update all weights with gradients that are sums over `samples` samples. Nothing happens without
- * samples. */
+/* Update all weights with gradients that are sums over `samples` samples; does nothing with 0. */
 int sync_update(struct sync *sync, const struct span *span, uint32_t samples);
-/* The same for the range of a bucket of gradients, samples > 0; called for every one of them, from
- * the first to the last. */
+/* The same for the range of a bucket of gradients, samples > 0; called for every one of them, from the first to the
+ * last. */
 int sync_update_bucket(struct sync *sync, const struct span *span, uint32_t bucket, uint32_t samples);
-/* A bucket of gradients is queued: start it, or the halves of it where these travel (halves.h). */
+/* A bucket of gradients is queued: start its reduction, of a bf16 copy with sync.wire = bf16. */
 int sync_start_gradients(struct sync *sync, uint32_t bucket, uint64_t batch);
-/* Its sum, of batch `batch`, comes behind what is queued next: in the gradients themselves, or a server has it. Of one
- * that has an owner by that one. Nothing to wait for where the sum is deferred and was waited for before. */
+/* What is queued next waits for the sum of a bucket: in this tower's gradients, in its owner's, or at the server. Does
+ * nothing where the sum is deferred and was waited for before. */
 int sync_await_gradients(struct sync *sync, uint32_t bucket, uint64_t batch);
-/* The same of all buckets but those of other owners. */
+/* The same for all buckets but those that other towers own. */
 int sync_await_sums(struct sync *sync);
-/* Start all buckets of a region for batch `batch`; wait for them, and take over weights that came so. */
+/* Start all buckets of a region for batch `batch`. */
 int sync_start_region(struct sync *sync, enum region region, uint64_t batch);
+/* Wait for them; new weights are taken over by the tower. */
 int sync_await_region(struct sync *sync, enum region region);
-/* Fetch the optimizer's buffers from their owners or the server, for batch `batch`. */
+/* Get the optimizer's buffers from their owners or the server, for batch `batch`. */
 int sync_fetch_states(struct sync *sync, uint64_t batch);
-/* Where there is a server: fill it in front of the first batch of the process; does it need norms to update; does it
- * update apart from summing (server_updates_apart)? */
-int sync_fill_server(struct sync *sync, const struct span *span);
-bool sync_needs_norms(const struct sync *sync);
+/* Does the server update after all sums, not bucket by bucket (server_updates_apart)? */
 bool sync_updates_apart(const struct sync *sync);
-/* Replace all that the mode sums but gradients by its mean over the towers, weighted by the samples
- * each has trained on since the mean before, up to and with batch `last` (mean.h). Said to the
- * reduction to be of batch `batch`. Nothing happens where the run has one tower. */
+/* Replace all that the mode sums, but for gradients, by its mean over the towers, weighted by the samples each has
+ * trained on since the mean before, up to batch `last`. `batch` is the number that the reduction gets. Does nothing
+ * with one tower. */
 int sync_mean(struct sync *sync, uint64_t batch, uint64_t last, uint64_t every);
-/* The same in front of batch `number`, unless the towers are one model there anyhow. */
+/* The same before batch `number`, unless the towers are one model there anyhow. */
 int sync_mean_before(struct sync *sync, uint64_t number, uint64_t every);
 /* The same where `span` is the first batch of an evaluation. */
 int sync_mean_before_evaluation(struct sync *sync, const struct span *span, uint64_t every);
+
+/* Are the towers one model after this batch? Means are taken before every evaluation, and with every > 0 after training
+ * steps every, 2 * every, ... of the run. */
+bool mean_is_due_after(const struct span *span, uint64_t every);
+/* Samples that one tower and all towers have trained on since they were one model, up to and with batch `last`. */
+struct mean_share { uint64_t own, all; };
+struct mean_share mean_share(const struct schedule *schedule, uint32_t tower, uint64_t last, uint64_t every);
 
 #endif

@@ -1,21 +1,49 @@
-/* The trainer thread: one tower's life, from its plan to the last report. */
+/* The thread of one tower: it starts, plans the tower, allocates its memory, and runs its steps. queue_compute is the
+ * step itself. */
 #include "sync/trainer.h"
 
 #include <errno.h>
+#include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "compute/health.h"
 #include "compute/team.h"
 #include "stage/clock.h"
 #include "stage/thread.h"
 #include "stage/trace/range.h"
-#include "sync/inflight_steps.h"
-#include "sync/phases.h"
-#include "sync/report_pool.h"
-#include "sync/step_parts.h"
 
-#define STEP_MARKS 5u           /* that queue_step and part_slot make on the clock */
-#define PIECE_MARKS 2u          /* that a piece more makes there */
+#define STEP_MARKS 5u           /* clock marks that a step of one microbatch makes outside of sync.c */
+#define MICROBATCH_MARKS 2u     /* and each further microbatch: forward, backward */
+#define POLL_NAP_NS 20000       /* between two looks at a device that computes */
+
+/* How far the thread is. Main waits for STARTED, PLANNED and READY, and releases the stage that follows each. */
+enum stage {
+    STAGE_STARTING,             /* the tower's team of threads is started */
+    STAGE_STARTED,              /* waits for trainer_plan */
+    STAGE_PLANNING,
+    STAGE_PLANNED,              /* waits for trainer_allocate */
+    STAGE_ALLOCATING,           /* and joining the other towers */
+    STAGE_READY,                /* waits for trainer_go */
+    STAGE_FAILED,               /* while planning or allocating */
+    STAGE_RUNNING,
+    STAGE_DONE,                 /* no more steps; the arenas stay, as other towers may still read them */
+    STAGE_CLOSING
+};
+
+/* Where the device writes the results of a step; pinned memory. */
+struct step_result { struct backend_result *microbatches; struct health health; };
+
+/* The steps that are queued on the device and not yet reported: step n is at n % depth. */
+struct inflight_steps {
+    uint32_t depth;
+    struct step_report **reports;
+    uint32_t microbatches_max;  /* of a step */
+    struct step_result *results;        /* one block with the results of all microbatches at its end */
+    uint64_t queued, reported;  /* steps so far */
+};
 
 struct trainer {
     struct trainer_spec spec;
@@ -26,71 +54,152 @@ struct trainer {
     struct step_clock *clock;
     struct inflight_steps inflight;
     struct snapshot_pool snapshots, shown;
-    bool awaits;                    /* the last batch that was queued ends an evaluation: main decides on the next */
-    uint64_t next;                  /* the batch of the run behind those that are queued */
-    struct report_pool reports;
-    struct phases phases;
+    bool waits_for_main;            /* the batch queued last ends an evaluation: main decides whether the run goes on */
+    uint64_t next;                  /* number of the batch after the one queued last */
+    struct step_report *reports;    /* all there are, with room for their ids; allocated before the first step */
+    uint64_t *ids;
+    struct queue *empty_reports;    /* for the thread */
+    struct queue *full_reports;     /* for main */
+    pthread_mutex_t lock;           /* guards what follows */
+    pthread_cond_t changed;
+    enum stage stage;
+    int result;                     /* 0, or why the stage failed */
+    bool is_cancelled;
 };
 
-static int open_flights(struct trainer *trainer)
+/* ---- stages: main and the thread advance them and wait for each other ---- */
+
+static void set_stage(struct trainer *trainer, enum stage stage, int result)
 {
-    const uint32_t pieces = tower_pieces(trainer->tower, trainer->spec.slice_max);
-    const uint32_t marks = STEP_MARKS + (pieces - 1) * PIECE_MARKS + sync_marks(&trainer->sync);
-    const int rc = inflight_steps_open(&trainer->inflight, trainer->spec.tower.device, pieces);
-    return rc == 0 ? step_clock_open(&trainer->clock, trainer->spec.tower.compute, marks, trainer->inflight.depth) : rc;
+    pthread_mutex_lock(&trainer->lock);
+    trainer->stage = stage;
+    trainer->result = result;
+    pthread_cond_broadcast(&trainer->changed);
+    pthread_mutex_unlock(&trainer->lock);
 }
 
-static struct sync_spec complete_sync(const struct trainer *trainer)
+/* Does nothing in any other stage than `from`: a thread that was cancelled while it waited is done and stays so. */
+static void advance_stage(struct trainer *trainer, enum stage from, enum stage to)
 {
-    struct sync_spec spec = trainer->spec.sync;
-    spec.tower = trainer->tower;
-    spec.index = trainer->spec.tower.index;
-    spec.device = trainer->spec.tower.device;
-    spec.compute = trainer->spec.tower.compute;
-    return spec;
+    pthread_mutex_lock(&trainer->lock);
+    if (trainer->stage == from)
+        trainer->stage = to;
+    pthread_cond_broadcast(&trainer->changed);
+    pthread_mutex_unlock(&trainer->lock);
 }
 
-static int open_tower(struct trainer *trainer)
+/* Wait for that stage or a later one: 0, the result of a stage that failed, or -ECANCELED. A cancel does not end the
+ * waits for STAGE_DONE and STAGE_CLOSING. */
+static int wait_for_stage(struct trainer *trainer, enum stage stage)
 {
-    int rc = tower_allocate(trainer->tower);
+    pthread_mutex_lock(&trainer->lock);
+    while (trainer->stage < stage && (!trainer->is_cancelled || stage >= STAGE_DONE))
+        pthread_cond_wait(&trainer->changed, &trainer->lock);
+    const int rc = trainer->stage < stage ? -ECANCELED : trainer->result;
+    pthread_mutex_unlock(&trainer->lock);
+    return rc;
+}
+
+static bool is_cancelled(struct trainer *trainer)
+{
+    pthread_mutex_lock(&trainer->lock);
+    const bool is_cancelled = trainer->is_cancelled;
+    pthread_mutex_unlock(&trainer->lock);
+    return is_cancelled;
+}
+
+/* ---- steps in flight ---- */
+
+/* As many steps as the device computes ahead, and one. close_inflight after success or failure. */
+static int open_inflight(struct trainer *trainer)
+{
+    struct device *const device = trainer->spec.tower.device;
+    struct inflight_steps *const inflight = &trainer->inflight;
+    inflight->depth = device->ops->steps_ahead + 1;
+    inflight->microbatches_max = tower_pieces(trainer->tower, trainer->spec.slice_max);
+    inflight->reports = calloc(inflight->depth, sizeof(struct step_report *));
+    if (inflight->reports == NULL)
+        return -ENOMEM;
+    void *memory;
+    const size_t bytes = sizeof(struct step_result) + inflight->microbatches_max * sizeof(struct backend_result);
+    const int rc = device->ops->alloc_pinned(device, inflight->depth * bytes, &memory);
     if (rc != 0)
         return rc;
-    const struct sync_spec sync = complete_sync(trainer);
-    rc = sync_init(&trainer->sync, &sync);
-    if (rc == 0)
-        rc = open_flights(trainer);
-    if (rc == 0)
-        rc = snapshot_pool_open(&trainer->snapshots, trainer->tower);
-    if (rc == 0)
-        rc = snapshot_pool_open(&trainer->shown, trainer->tower);
-    return rc == 0 ? sync_join(&trainer->sync, trainer->clock) : rc;
+    inflight->results = memory;
+    struct backend_result *const microbatches = (struct backend_result *)(inflight->results + inflight->depth);
+    for (uint32_t i = 0; i < inflight->depth; i++)
+        inflight->results[i].microbatches = microbatches + (size_t)i * inflight->microbatches_max;
+    return 0;
 }
 
-/* Steps count from 1, as people see them. */
-static void note_step(const struct span *span)
+static void close_inflight(struct trainer *trainer)
 {
-    heartbeat_at(span->pass == PASS_TRAIN ? "step" : "evaluation after step",
-                 span->pass == PASS_TRAIN ? span->step + 1 : span->step);
+    struct device *const device = trainer->spec.tower.device;
+    if (trainer->inflight.results != NULL)
+        device->ops->free_pinned(device, trainer->inflight.results);
+    free(trainer->inflight.reports);
 }
 
-static int await_end(struct trainer *trainer)
+/* Counters that run over all steps are those that the last microbatch saw. */
+static struct backend_result sum_microbatches(const struct step_result *result, uint32_t microbatches)
 {
-    return sync_await_end(&trainer->sync, step_clock_oldest(trainer->clock), &trainer->phases);
+    struct backend_result sum = result->microbatches[microbatches - 1];
+    for (uint32_t i = 0; i + 1 < microbatches; i++) {
+        sum.loss_sum += result->microbatches[i].loss_sum;
+        sum.correct += result->microbatches[i].correct;
+        sum.counted += result->microbatches[i].counted;
+    }
+    return sum;
 }
 
+/* Are weights and gradients checked after this batch? */
 static bool is_inspected(const struct trainer *trainer, const struct span *span)
 {
     const uint64_t every = span->pass == PASS_TRAIN ? trainer->spec.inspect_every : 0;
     return every > 0 && ((span->step + 1) % every == 0 || span->last_of_pass);
 }
 
-/* Report the oldest step that is not yet reported. */
-static int finish_step(struct trainer *trainer)
+static void read_result(const struct trainer *trainer, const struct step_result *result, struct step_report *report)
 {
-    const struct step_result *result;
-    struct step_report *const report = inflight_steps_oldest(&trainer->inflight, &result);
+    const struct health *const health = is_inspected(trainer, &report->span) ? &result->health : NULL;
+    report->result = sum_microbatches(result, tower_pieces(trainer->tower, report->span.count));
+    report->gradient_norm = health != NULL && report->result.is_skipped == 0
+                                ? health_gradient_norm(health, report->result.loss_scale) : NAN;
+    report->broken = health_of_step(trainer->tower, health, report->result.loss_sum);
+}
+
+/* For the watchdog's message. Steps count from 1 there. */
+static void note_step(const struct span *span)
+{
+    heartbeat_at(span->pass == PASS_TRAIN ? "step" : "evaluation after step",
+                 span->pass == PASS_TRAIN ? span->step + 1 : span->step);
+}
+
+/* Wait for an event of the tower's device, polling a reduction that can fail on its own: 0, why that failed, or
+ * -ECANCELED. */
+static int wait_for_device(struct trainer *trainer, struct event *end)
+{
+    const struct device_ops *const device = end->device->ops;
+    const struct timespec nap = { .tv_nsec = POLL_NAP_NS };
+    int rc = 0;
+    heartbeat_begin_wait("waiting for its results");
+    while (sync_needs_polling(&trainer->sync) && !device->event_passed(end) && rc == 0) {
+        nanosleep(&nap, NULL);
+        rc = is_cancelled(trainer) ? -ECANCELED : sync_poll(&trainer->sync);
+    }
+    if (rc == 0)
+        rc = device->event_wait(end);
+    heartbeat_end_wait();
+    return rc;
+}
+
+/* Wait for the end of the oldest step in flight and report it to main. */
+static int report_step(struct trainer *trainer)
+{
+    const uint64_t place = trainer->inflight.reported % trainer->inflight.depth;
+    struct step_report *const report = trainer->inflight.reports[place];
     note_step(&report->span);
-    int rc = await_end(trainer);
+    int rc = wait_for_device(trainer, step_clock_oldest(trainer->clock));
     if (rc == 0)
         rc = step_clock_read(trainer->clock, &report->times, &report->ended_ns);
     if (rc != 0)
@@ -98,40 +207,42 @@ static int finish_step(struct trainer *trainer)
     report->seen_ns = clock_now_ns();
     step_clock_record(trainer->clock, trainer->spec.track, &report->span, trainer->spec.tower.index);
     sync_record(&trainer->sync);
-    step_result_report(result, trainer->tower, is_inspected(trainer, &report->span), report);
-    trainer->inflight.finished++;
-    return queue_put(trainer->reports.full, report);
+    read_result(trainer, &trainer->inflight.results[place], report);
+    trainer->inflight.reported++;
+    return queue_put(trainer->full_reports, report);
 }
 
-static int finish_steps(struct trainer *trainer)
+static int report_all_steps(struct trainer *trainer)
 {
     int rc = 0;
-    while (rc == 0 && trainer->inflight.finished < trainer->inflight.queued)
-        rc = finish_step(trainer);
+    while (rc == 0 && trainer->inflight.reported < trainer->inflight.queued)
+        rc = report_step(trainer);
     return rc;
 }
 
-/* While none is idle, one may be in a step that is queued and not yet reported. */
+/* ---- snapshots ---- */
+
+/* While no snapshot is idle, one may belong to a step in flight: report those first. */
 static int queue_snapshot(struct trainer *trainer, struct snapshot_pool *pool, struct snapshot **snapshot_out)
 {
     int rc = snapshot_pool_try_take(pool, snapshot_out);
     if (rc != -EAGAIN)
         return rc;
-    rc = finish_steps(trainer);
+    rc = report_all_steps(trainer);
     return rc == 0 ? snapshot_pool_take(pool, snapshot_out) : rc;
 }
 
-/* What tower 0 shows is as the step left it. It may wait for the one before, which main gives back when all towers have
- * reported that batch: so these do, too. */
+/* Tower 0 copies the weights and gradients that observers get (TensorBoard). It may block here until main has returned
+ * the previous copy, for which all towers must have reported that batch: so the others report theirs, too. */
 static int queue_shown(struct trainer *trainer, struct step_report *report)
 {
     if (report->span.pass != PASS_TRAIN || !snapshot_due(&trainer->spec.shown, &report->span))
         return 0;
     return trainer->shown.rule.count > 0 ? queue_snapshot(trainer, &trainer->shown, &report->shown)
-                                         : finish_steps(trainer);
+                                         : report_all_steps(trainer);
 }
 
-/* What is to be made behind a batch that is queued. */
+/* The copies that are due after the batch just queued. */
 static int queue_snapshots(struct trainer *trainer, struct step_report *report)
 {
     const struct trainer_spec *const spec = &trainer->spec;
@@ -144,52 +255,101 @@ static int queue_snapshots(struct trainer *trainer, struct step_report *report)
     return rc == 0 ? queue_snapshot(trainer, &trainer->snapshots, &report->snapshot) : rc;
 }
 
-static int queue_forward(struct trainer *trainer, struct slot *slot, uint32_t piece, bool training)
+/* ---- the step ---- */
+
+/* Wait for the next slot. What is queued on the compute stream afterwards waits for the slot's copy. -ENODATA at the
+ * end of the run. */
+static int take_slot(struct trainer *trainer, struct slot **slot_out)
 {
-    return part_forward(trainer->tower, trainer->clock, slot, piece, training);
+    struct slots_counts before, after;
+    struct slot *slot;
+    slots_count(trainer->slots, &before);
+    int rc = step_clock_mark(trainer->clock, SPENT_OTHER);
+    if (rc == 0)
+        rc = slots_take(trainer->slots, &slot);
+    if (rc != 0)
+        return rc;
+    if (!gate_pass(trainer->spec.gate, slot->span.number)) {
+        slots_give_back(trainer->slots, slot);
+        return -ENODATA;
+    }
+    const bool is_copied = slot->ready->device->ops->event_passed(slot->ready);
+    slots_count(trainer->slots, &after);
+    const bool waited = after.take_waited_ns > before.take_waited_ns;
+    rc = step_clock_mark(trainer->clock, waited ? SPENT_INPUT_WAIT : SPENT_OTHER);
+    if (rc == 0)
+        rc = stream_wait(trainer->spec.tower.compute, slot->ready);
+    if (rc == 0)
+        rc = step_clock_mark(trainer->clock, is_copied ? SPENT_OTHER : SPENT_EXPOSED_COPY);
+    *slot_out = slot;
+    return rc;
 }
 
-/* One behind which others of the slice come. */
-static int queue_piece(struct trainer *trainer, struct slot *slot, uint32_t piece, bool training)
+static int queue_forward(struct trainer *trainer, struct slot *slot, uint32_t microbatch, bool is_training)
 {
-    const int rc = queue_forward(trainer, slot, piece, training);
-    return rc == 0 && training ? part_accumulate(trainer->tower, trainer->clock, slot->span.number) : rc;
+    range_begin(TRACE_FORWARD, slot->span.number);
+    const int rc = tower_forward(trainer->tower, slot, microbatch, is_training);
+    range_end();
+    return rc == 0 ? step_clock_mark(trainer->clock, SPENT_FORWARD) : rc;
 }
 
-/* With the last piece of a training batch the tower steps, by the gradients of all; the slot goes back as soon as
- * what reads it is queued. */
-static int queue_pieces(struct trainer *trainer, struct slot *slot, const struct span *span,
-                        struct backend_result *results)
+/* Backward of a microbatch that others follow: its gradients are added up on the device. */
+static int queue_accumulate(struct trainer *trainer, uint64_t batch)
 {
+    range_begin(TRACE_BACKWARD, batch);
+    const int rc = tower_accumulate(trainer->tower);
+    range_end();
+    return rc == 0 ? step_clock_mark(trainer->clock, SPENT_BACKWARD) : rc;
+}
+
+/* Forward, backward, reduce and update of the slot's batch, queued on the device. With train.accumulate a batch has
+ * several microbatches; the last one's backward ends with the gradients of all. Evaluation is forward only. The feeder
+ * may fill the slot again as soon as all that reads it is queued. */
+static int queue_compute(struct trainer *trainer, struct slot *slot, const struct span *span,
+                         struct backend_result *results)
+{
+    struct sync *const sync = &trainer->sync;
     const uint32_t last = tower_pieces(trainer->tower, span->count) - 1;
-    const bool training = span->pass == PASS_TRAIN;
-    int rc = sync_before_forward(&trainer->sync, span);
+    const bool is_training = span->pass == PASS_TRAIN;
+    int rc = sync_before_forward(sync, span);           /* some modes fetch or average weights here */
     for (uint32_t i = 0; i < last && rc == 0; i++) {
-        rc = queue_piece(trainer, slot, i, training);
+        rc = queue_forward(trainer, slot, i, is_training);
+        if (rc == 0 && is_training)
+            rc = queue_accumulate(trainer, span->number);
         if (rc == 0)
             rc = tower_result(trainer->tower, &results[i]);
     }
     if (rc == 0)
-        rc = queue_forward(trainer, slot, last, training);
+        rc = queue_forward(trainer, slot, last, is_training);
     slots_give_back(trainer->slots, slot);
-    if (rc == 0 && training)
-        rc = sync_step(&trainer->sync, span);
+    if (rc == 0 && is_training)
+        rc = sync_backward(sync, span);                 /* starts to reduce each bucket as soon as it is complete */
+    if (rc == 0 && is_training)
+        rc = sync_reduce_and_update(sync, span);        /* waits for the sums, updates the weights */
     return rc == 0 ? tower_result(trainer->tower, &results[last]) : rc;
+}
+
+static void begin_report(struct step_report *report, const struct slot *slot)
+{
+    report->span = slot->span;
+    report->batches_found = slot->batches_found;
+    report->slots_found = slot->slots_found;
+    memcpy(report->ids, slot->ids, slot->span.count * sizeof(*slot->ids));
 }
 
 static int queue_step(struct trainer *trainer, struct slot *slot, struct step_report *report)
 {
-    report->span = slot->span;
-    note_step(&slot->span);
-    report->batches_found = slot->batches_found;
-    report->slots_found = slot->slots_found;
-    memcpy(report->ids, slot->ids, slot->span.count * sizeof(*slot->ids));
-    struct step_result *const result = inflight_steps_begin(&trainer->inflight, report);
-    range_begin(report->span.pass == PASS_TRAIN ? TRACE_STEP : TRACE_EVALUATION, report->span.number);
-    int rc = queue_pieces(trainer, slot, &report->span, result->pieces);
+    const uint64_t place = trainer->inflight.queued % trainer->inflight.depth;
+    struct step_result *const result = &trainer->inflight.results[place];
+    const struct span *const span = &report->span;
+    begin_report(report, slot);
+    note_step(span);
+    trainer->inflight.reports[place] = report;
+    range_begin(span->pass == PASS_TRAIN ? TRACE_STEP : TRACE_EVALUATION, span->number);
+    int rc = queue_compute(trainer, slot, span, result->microbatches);
     range_end();
-    report->staleness = report->span.pass == PASS_TRAIN ? trainer->sync.staleness : 0;
-    if (rc == 0 && is_inspected(trainer, &report->span))
+    report->staleness = span->pass == PASS_TRAIN ? trainer->sync.staleness : 0;
+    if (rc == 0 && is_inspected(trainer, span))
         rc = health_queue(trainer->tower, &result->health);
     if (rc == 0)
         rc = queue_snapshots(trainer, report);
@@ -198,85 +358,131 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     if (rc != 0)
         return rc;
     trainer->inflight.queued++;
-    trainer->next = report->span.number + 1;
-    trainer->awaits = trainer->spec.awaits_word && report->span.pass == PASS_EVALUATE && report->span.last_of_pass;
+    trainer->next = span->number + 1;
+    trainer->waits_for_main = trainer->spec.waits_for_main && span->pass == PASS_EVALUATE && span->last_of_pass;
     return 0;
 }
 
-/* Main knows an evaluation's result when all of it is reported. */
-static int await_word(struct trainer *trainer)
+/* Main needs all reports of an evaluation to decide whether the run goes on. */
+static int wait_for_main(struct trainer *trainer)
 {
-    const int rc = trainer->awaits ? finish_steps(trainer) : 0;
-    return rc == 0 && trainer->awaits ? gate_await(trainer->spec.gate, trainer->next) : rc;
+    if (!trainer->waits_for_main)
+        return 0;
+    const int rc = report_all_steps(trainer);
+    return rc == 0 ? gate_await(trainer->spec.gate, trainer->next) : rc;
 }
 
-/* Queue a step, then report the one that is steps_ahead before it. */
-static int step(struct trainer *trainer)
+/* Queue a step; when that fills the steps in flight, report the oldest one. -ENODATA at the end of the run. */
+static int run_step(struct trainer *trainer)
 {
     struct slot *slot;
     void *report;
-    int rc = await_word(trainer);
+    int rc = wait_for_main(trainer);
     if (rc == 0)
-        rc = queue_get(trainer->reports.empty, &report);
+        rc = queue_get(trainer->empty_reports, &report);
     if (rc == 0)
-        rc = part_slot(trainer->slots, trainer->spec.gate, trainer->spec.tower.compute, trainer->clock, &slot);
+        rc = take_slot(trainer, &slot);
     if (rc == 0)
         rc = queue_step(trainer, slot, report);
-    if (rc == 0 && inflight_steps_are_full(&trainer->inflight))
-        rc = finish_step(trainer);
+    if (rc == 0 && trainer->inflight.queued - trainer->inflight.reported == trainer->inflight.depth)
+        rc = report_step(trainer);
     return rc;
 }
 
-/* What the mode has to do behind the last batch, and its end. */
-static int finish_run(struct trainer *trainer)
-{
-    int rc = sync_finish(&trainer->sync, trainer->next);
-    if (rc == 0)
-        rc = step_clock_end(trainer->clock, SPENT_OTHER);
-    return rc == 0 ? await_end(trainer) : rc;
-}
-
-/* The snapshot behind the last batch, for which other towers may have sums left to do. */
-static int take_last(struct trainer *trainer)
+/* The snapshot after the last batch; other towers may have sums left to do for it. */
+static int take_last_snapshot(struct trainer *trainer)
 {
     struct snapshot *last = NULL;
     int rc = sync_before_snapshot(&trainer->sync, trainer->next);
     if (rc == 0)
         rc = snapshot_pool_take(&trainer->snapshots, &last);
     if (rc == 0)
-        rc = sync_await_end(&trainer->sync, snapshot_end(last), &trainer->phases);
+        rc = wait_for_device(trainer, snapshot_end(last));
     if (rc == 0)
         snapshot_pool_keep_last(&trainer->snapshots, last);
     return rc;
+}
+
+/* Let the mode finish, and wait until that is done. */
+static int finish_run(struct trainer *trainer)
+{
+    int rc = sync_finish(&trainer->sync, trainer->next);
+    if (rc == 0)
+        rc = step_clock_end(trainer->clock, SPENT_OTHER);
+    return rc == 0 ? wait_for_device(trainer, step_clock_oldest(trainer->clock)) : rc;
 }
 
 static void run_steps(struct trainer *trainer)
 {
     int rc = step_clock_start(trainer->clock);
     while (rc == 0)
-        rc = step(trainer);
+        rc = run_step(trainer);
     if (rc == -ENODATA)
-        rc = finish_steps(trainer);
+        rc = report_all_steps(trainer);
     if (rc == 0 && snapshot_pool_has_last(&trainer->snapshots))
-        rc = take_last(trainer);
+        rc = take_last_snapshot(trainer);
     if (rc == 0)
         rc = finish_run(trainer);
     if (rc != 0 && rc != -ECANCELED)
         stop_fail(trainer->spec.stop, exit_code_of(rc, EXIT_CODE_DEVICE), "%s: a step failed: %s", trainer->spec.name,
                   exit_cause(rc));
     slots_end(trainer->slots);
-    queue_finish(trainer->reports.full);
+    queue_finish(trainer->full_reports);
 }
 
-static int fail(struct trainer *trainer, const char *what, int rc)
+/* ---- start, plan, allocate ---- */
+
+static struct sync_spec complete_sync(const struct trainer *trainer)
+{
+    struct sync_spec spec = trainer->spec.sync;
+    spec.tower = trainer->tower;
+    spec.index = trainer->spec.tower.index;
+    spec.device = trainer->spec.tower.device;
+    spec.compute = trainer->spec.tower.compute;
+    return spec;
+}
+
+static int open_clock(struct trainer *trainer)
+{
+    const uint32_t marks = STEP_MARKS + (trainer->inflight.microbatches_max - 1) * MICROBATCH_MARKS +
+                           sync_marks(&trainer->sync);
+    return step_clock_open(&trainer->clock, trainer->spec.tower.compute, marks, trainer->inflight.depth);
+}
+
+static int allocate(struct trainer *trainer)
+{
+    int rc = tower_allocate(trainer->tower);
+    if (rc != 0)
+        return rc;
+    const struct sync_spec sync = complete_sync(trainer);
+    rc = sync_init(&trainer->sync, &sync);
+    if (rc == 0)
+        rc = open_inflight(trainer);
+    if (rc == 0)
+        rc = open_clock(trainer);
+    if (rc == 0)
+        rc = snapshot_pool_open(&trainer->snapshots, trainer->tower);
+    if (rc == 0)
+        rc = snapshot_pool_open(&trainer->shown, trainer->tower);
+    return rc == 0 ? sync_join(&trainer->sync, trainer->clock) : rc;
+}
+
+static int report_failure(struct trainer *trainer, const char *what, int rc)
 {
     if (rc != 0 && rc != -ECANCELED)
-        stop_fail(trainer->spec.stop, exit_code_of(rc, EXIT_CODE_DEVICE), "%s: steps of %u samples could not be %s: %s",
-                  trainer->spec.name, trainer->spec.tower.train_counts[0], what, exit_cause(rc));
+        stop_fail(trainer->spec.stop, exit_code_of(rc, EXIT_CODE_DEVICE), "%s: cannot %s steps of %u samples: %s",
+                  trainer->spec.name, what, trainer->spec.tower.train_counts[0], exit_cause(rc));
     return rc;
 }
 
-/* Its thirds, with main's word between them. */
+/* Main has to see that a stage is complete before it releases the next one. */
+static int complete_stage(struct trainer *trainer, enum stage reached, enum stage next)
+{
+    set_stage(trainer, reached, 0);
+    return wait_for_stage(trainer, next);
+}
+
+/* Start, plan, allocate: main releases each of the last two. */
 static int set_up(struct trainer *trainer)
 {
     const struct trainer_spec *const spec = &trainer->spec;
@@ -284,13 +490,13 @@ static int set_up(struct trainer *trainer)
     int rc = team_start_bound(spec->tower.device, spec->cpus, spec->cpu_count,
                               spec->tower.backend->has_teams ? spec->tower.backend_spec.threads : 0);
     if (rc == 0)
-        rc = phases_meet(&trainer->phases, PHASE_STARTED, PHASE_PLANNING);
+        rc = complete_stage(trainer, STAGE_STARTED, STAGE_PLANNING);
     if (rc == 0)
-        rc = fail(trainer, "planned", tower_open(&trainer->tower, &trainer->spec.tower));
+        rc = report_failure(trainer, "plan", tower_open(&trainer->tower, &trainer->spec.tower));
     if (rc == 0)
-        rc = phases_meet(&trainer->phases, PHASE_PLANNED, PHASE_OPENING);
+        rc = complete_stage(trainer, STAGE_PLANNED, STAGE_ALLOCATING);
     heartbeat_at("allocating memory and joining the other towers", HEARTBEAT_NO_NUMBER);
-    return rc == 0 ? fail(trainer, "set up", open_tower(trainer)) : rc;
+    return rc == 0 ? report_failure(trainer, "set up", allocate(trainer)) : rc;
 }
 
 static void trainer_loop(void *arg)
@@ -298,28 +504,50 @@ static void trainer_loop(void *arg)
     struct trainer *const trainer = arg;
     heartbeat_adopt(trainer->spec.heartbeat);
     const int rc = set_up(trainer);
-    phases_set(&trainer->phases, rc == 0 ? PHASE_OPEN : PHASE_FAILED, rc);
-    if (rc == 0 && phases_await(&trainer->phases, PHASE_RUNNING) == 0)
+    set_stage(trainer, rc == 0 ? STAGE_READY : STAGE_FAILED, rc);
+    if (rc == 0 && wait_for_stage(trainer, STAGE_RUNNING) == 0)
         run_steps(trainer);
     heartbeat_at("closing", HEARTBEAT_NO_NUMBER);
     sync_leave(&trainer->sync);
     trainer->spec.tower.compute->device->ops->stream_drain(trainer->spec.tower.compute);
-    phases_set(&trainer->phases, PHASE_DONE, rc);
-    phases_await(&trainer->phases, PHASE_LEAVING);
+    set_stage(trainer, STAGE_DONE, rc);
+    wait_for_stage(trainer, STAGE_CLOSING);
     step_clock_close(trainer->clock);
-    inflight_steps_close(&trainer->inflight);
+    close_inflight(trainer);
     snapshot_pool_close(&trainer->snapshots);
     snapshot_pool_close(&trainer->shown);
     tower_close(trainer->tower);
     heartbeat_adopt(NULL);
 }
 
+/* ---- for main ---- */
+
+static int open_reports(struct trainer *trainer, uint32_t depth, uint32_t ids)
+{
+    trainer->reports = calloc(depth, sizeof(*trainer->reports));
+    trainer->ids = calloc((size_t)depth * ids, sizeof(*trainer->ids));
+    if (trainer->reports == NULL || trainer->ids == NULL)
+        return -ENOMEM;
+    int rc = queue_open(&trainer->full_reports, depth);
+    if (rc == 0)
+        rc = queue_open(&trainer->empty_reports, depth);
+    for (uint32_t i = 0; i < depth && rc == 0; i++) {
+        trainer->reports[i].ids = trainer->ids + (size_t)i * ids;
+        rc = queue_put(trainer->empty_reports, &trainer->reports[i]);
+    }
+    return rc;
+}
+
 static void release(struct trainer *trainer)
 {
-    report_pool_release(&trainer->reports);
+    queue_close(trainer->full_reports);
+    queue_close(trainer->empty_reports);
+    free(trainer->reports);
+    free(trainer->ids);
     snapshot_pool_release(&trainer->snapshots);
     snapshot_pool_release(&trainer->shown);
-    phases_release(&trainer->phases);
+    pthread_cond_destroy(&trainer->changed);
+    pthread_mutex_destroy(&trainer->lock);
     free(trainer);
 }
 
@@ -329,9 +557,10 @@ int trainer_start(struct trainer **trainer_out, const struct trainer_spec *spec)
     if (trainer == NULL)
         return -ENOMEM;
     *trainer = (struct trainer){ .spec = *spec, .next = spec->sync.schedule->first };
-    phases_init(&trainer->phases);
+    pthread_mutex_init(&trainer->lock, NULL);
+    pthread_cond_init(&trainer->changed, NULL);
     const struct snapshot_rule none = { .count = 0 };
-    int rc = report_pool_init(&trainer->reports, spec->report_depth, spec->slice_max);
+    int rc = open_reports(trainer, spec->report_depth, spec->slice_max);
     if (rc == 0)
         rc = snapshot_pool_init(&trainer->snapshots, &spec->snapshots);
     if (rc == 0)
@@ -342,7 +571,7 @@ int trainer_start(struct trainer **trainer_out, const struct trainer_spec *spec)
         release(trainer);
         return rc;
     }
-    rc = phases_result(&trainer->phases, PHASE_STARTED);
+    rc = wait_for_stage(trainer, STAGE_STARTED);
     if (rc != 0)
         trainer_join(trainer);
     else
@@ -352,12 +581,12 @@ int trainer_start(struct trainer **trainer_out, const struct trainer_spec *spec)
 
 void trainer_plan(struct trainer *trainer)
 {
-    phases_advance(&trainer->phases, PHASE_STARTED, PHASE_PLANNING);
+    advance_stage(trainer, STAGE_STARTED, STAGE_PLANNING);
 }
 
 int trainer_planned(struct trainer *trainer, struct trainer_needs *needs_out)
 {
-    const int rc = phases_result(&trainer->phases, PHASE_PLANNED);
+    const int rc = wait_for_stage(trainer, STAGE_PLANNED);
     if (rc != 0)
         return rc;
     const struct sync_spec sync = complete_sync(trainer);
@@ -374,29 +603,29 @@ int trainer_planned(struct trainer *trainer, struct trainer_needs *needs_out)
 void trainer_buckets(const struct trainer *trainer, struct buckets *buckets_out)
 {
     const struct sync_spec sync = complete_sync(trainer);
-    sync_cut(&sync, buckets_out);
+    sync_find_buckets(&sync, buckets_out);
 }
 
 void trainer_allocate(struct trainer *trainer, struct slots *slots)
 {
     trainer->slots = slots;
-    phases_advance(&trainer->phases, PHASE_PLANNED, PHASE_OPENING);
+    advance_stage(trainer, STAGE_PLANNED, STAGE_ALLOCATING);
 }
 
 int trainer_ready(struct trainer *trainer)
 {
-    return phases_result(&trainer->phases, PHASE_OPEN);
+    return wait_for_stage(trainer, STAGE_READY);
 }
 
 void trainer_go(struct trainer *trainer)
 {
-    phases_advance(&trainer->phases, PHASE_OPEN, PHASE_RUNNING);
+    advance_stage(trainer, STAGE_READY, STAGE_RUNNING);
 }
 
 int trainer_report(struct trainer *trainer, struct step_report **report_out)
 {
     void *item;
-    const int rc = queue_get(trainer->reports.full, &item);
+    const int rc = queue_get(trainer->full_reports, &item);
     if (rc != 0)
         return rc;
     *report_out = item;
@@ -413,7 +642,7 @@ void trainer_give_back(struct trainer *trainer, struct step_report *report)
         trainer_return(trainer, report->snapshot);
     if (report->shown != NULL)
         snapshot_pool_give_back(&trainer->shown, report->shown);
-    queue_put(trainer->reports.empty, report);
+    queue_put(trainer->empty_reports, report);
 }
 
 struct snapshot *trainer_last(struct trainer *trainer)
@@ -434,7 +663,7 @@ struct tower *trainer_tower(struct trainer *trainer)
 void trainer_settle(struct trainer *trainer)
 {
     if (trainer != NULL)
-        phases_await(&trainer->phases, PHASE_DONE);
+        wait_for_stage(trainer, STAGE_DONE);
 }
 
 void trainer_join(struct trainer *trainer)
@@ -442,7 +671,7 @@ void trainer_join(struct trainer *trainer)
     if (trainer == NULL)
         return;
     trainer_settle(trainer);
-    phases_set(&trainer->phases, PHASE_LEAVING, 0);
+    set_stage(trainer, STAGE_CLOSING, 0);
     thread_join(trainer->thread);
     release(trainer);
 }
@@ -450,9 +679,13 @@ void trainer_join(struct trainer *trainer)
 void trainer_cancel(void *arg)
 {
     struct trainer *const trainer = arg;
-    report_pool_cancel(&trainer->reports);
+    queue_cancel(trainer->full_reports);
+    queue_cancel(trainer->empty_reports);
     snapshot_pool_cancel(&trainer->snapshots);
     snapshot_pool_cancel(&trainer->shown);
     gate_cancel(trainer->spec.gate);
-    phases_cancel(&trainer->phases);
+    pthread_mutex_lock(&trainer->lock);
+    trainer->is_cancelled = true;
+    pthread_cond_broadcast(&trainer->changed);
+    pthread_mutex_unlock(&trainer->lock);
 }

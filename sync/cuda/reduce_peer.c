@@ -13,10 +13,10 @@
 #include "stage/log.h"
 #include "sync/cuda/peer_check.h"
 #include "sync/cuda/reduce_clock.h"
-#include "sync/meeting.h"
+#include "sync/rendezvous.h"
 
 struct peer_reduce {
-    struct meeting meeting;
+    struct rendezvous rendezvous;
     struct tower_arenas arenas[REGION_COUNT];   /* of gradients what the members bring of them */
     struct reduce_clock *clocks[KERNEL_TOWERS_MAX];     /* each set by its tower before it joins */
 };
@@ -28,19 +28,19 @@ static bool brings_bf16_grads(const struct reduce_member *member, enum region re
 
 static enum value_type type_of(const struct share *share)
 {
-    return brings_bf16_grads(&share->meeting->members[share->tower], share->region) ? VALUE_BF16 : VALUE_FP32;
+    return brings_bf16_grads(&share->rendezvous->members[share->tower], share->region) ? VALUE_BF16 : VALUE_FP32;
 }
 
-static int sum_range(struct meeting *meeting, const struct share *share)
+static int sum_range(struct rendezvous *rendezvous, const struct share *share)
 {
-    struct stream *const communication = meeting->members[share->tower].communication;
-    const struct tower_arenas *const arenas = &((struct peer_reduce *)meeting)->arenas[share->region];
+    struct stream *const communication = rendezvous->members[share->tower].communication;
+    const struct tower_arenas *const arenas = &((struct peer_reduce *)rendezvous)->arenas[share->region];
     const struct bucket *const bucket = share_bucket(share);
     if (bucket->use == BUCKET_BROADCAST)
         return communication->device->ops->copy(communication, (float *)arenas->values[share->tower] + share->begin,
                                                 (float *)arenas->values[bucket->owner] + share->begin,
                                                 (share->end - share->begin) * sizeof(float), COPY_ON_DEVICE);
-    const struct tower_range all = { 0, meeting->towers }, one = { bucket->owner, 1 };
+    const struct tower_range all = { 0, rendezvous->towers }, one = { bucket->owner, 1 };
     const struct tower_range into = bucket->use == BUCKET_REDUCE ? one : all;
     const int rc = cuda_enter(communication->device);
     return rc != 0 ? rc : CUDA_CALL(cuda_name(communication->device),
@@ -48,15 +48,15 @@ static int sum_range(struct meeting *meeting, const struct share *share)
                                                       share->begin, share->end, into.first, into.count));
 }
 
-static int queue_sum(struct meeting *meeting, struct share *share)
+static int queue_sum(struct rendezvous *rendezvous, struct share *share)
 {
-    struct reduce_clock *const clock = ((struct peer_reduce *)meeting)->clocks[share->tower];
+    struct reduce_clock *const clock = ((struct peer_reduce *)rendezvous)->clocks[share->tower];
     const uint64_t batch = share_batch(share);
     if (share->begin >= share->end)
         return 0;
     int rc = reduce_clock_begin(clock, share->bucket, batch);
     if (rc == 0)
-        rc = sum_range(meeting, share);
+        rc = sum_range(rendezvous, share);
     return rc == 0 ? reduce_clock_end(clock) : rc;
 }
 
@@ -75,12 +75,12 @@ static int connect_device(struct device *device, struct device *other)
     return rc != 0 ? rc : device->ops->connect(device, other);
 }
 
-static void gather_arenas(struct meeting *meeting, enum region region)
+static void gather_arenas(struct rendezvous *rendezvous, enum region region)
 {
-    struct tower_arenas *const arenas = &((struct peer_reduce *)meeting)->arenas[region];
-    arenas->count = meeting->towers;
-    for (uint32_t d = 0; d < meeting->towers; d++) {
-        const struct reduce_member *const member = &meeting->members[d];
+    struct tower_arenas *const arenas = &((struct peer_reduce *)rendezvous)->arenas[region];
+    arenas->count = rendezvous->towers;
+    for (uint32_t d = 0; d < rendezvous->towers; d++) {
+        const struct reduce_member *const member = &rendezvous->members[d];
         if (brings_bf16_grads(member, region))
             arenas->values[d] = member->bf16_grads;
         else
@@ -89,20 +89,20 @@ static void gather_arenas(struct meeting *meeting, enum region region)
 }
 
 /* Every device gets access to every other one's memory. */
-static int connect_devices(struct meeting *meeting)
+static int connect_devices(struct rendezvous *rendezvous)
 {
     int rc = 0;
-    for (uint32_t i = 0; i < meeting->towers && rc == 0; i++)
-        for (uint32_t j = 0; j < meeting->towers && rc == 0; j++)
-            rc = connect_device(meeting->members[i].device, meeting->members[j].device);
+    for (uint32_t i = 0; i < rendezvous->towers && rc == 0; i++)
+        for (uint32_t j = 0; j < rendezvous->towers && rc == 0; j++)
+            rc = connect_device(rendezvous->members[i].device, rendezvous->members[j].device);
     if (rc == 0)
-        rc = peer_check(meeting->members, meeting->towers);
+        rc = peer_check(rendezvous->members, rendezvous->towers);
     for (int region = 0; region < REGION_COUNT; region++)
-        gather_arenas(meeting, region);
+        gather_arenas(rendezvous, region);
     return rc;
 }
 
-static const struct meeting_ops between_peers = { .connect = connect_devices, .sum = queue_sum };
+static const struct rendezvous_ops between_peers = { .connect = connect_devices, .sum = queue_sum };
 
 /* Can all devices use each other's memory? */
 static bool are_connected(const struct reduce_towers *towers)
@@ -139,12 +139,12 @@ static int peer_open(struct reduce **reduce_out, const struct reduce_spec *spec)
         return -ENOTSUP;
     }
     struct peer_reduce *const reduce = calloc(1, sizeof(*reduce));
-    const int rc = reduce == NULL ? -ENOMEM : meeting_init(&reduce->meeting, &reduce_peer_ops, spec);
+    const int rc = reduce == NULL ? -ENOMEM : rendezvous_init(&reduce->rendezvous, &reduce_peer_ops, spec);
     if (rc != 0) {
         free(reduce);
         return rc;
     }
-    *reduce_out = &reduce->meeting.base;
+    *reduce_out = &reduce->rendezvous.base;
     return 0;
 }
 
@@ -155,7 +155,7 @@ static void peer_close(struct reduce *base)
         return;
     for (uint32_t d = 0; d < KERNEL_TOWERS_MAX; d++)
         reduce_clock_close(reduce->clocks[d]);
-    meeting_release(&reduce->meeting);
+    rendezvous_release(&reduce->rendezvous);
     free(reduce);
 }
 
@@ -164,7 +164,7 @@ static int peer_join(struct reduce *base, uint32_t tower, const struct reduce_me
 {
     struct peer_reduce *const reduce = (struct peer_reduce *)base;
     const int rc = reduce_clock_open(&reduce->clocks[tower], member, tower, buckets->count);
-    return rc == 0 ? meeting_join(&reduce->meeting, &between_peers, tower, member, buckets) : rc;
+    return rc == 0 ? rendezvous_join(&reduce->rendezvous, &between_peers, tower, member, buckets) : rc;
 }
 
 static void peer_record(struct reduce *base, uint32_t tower)
@@ -179,8 +179,8 @@ const struct reduce_ops reduce_peer_ops = {
     .open = peer_open,
     .close = peer_close,
     .join = peer_join,
-    .start = meeting_start,
-    .wait = meeting_wait,
+    .start = rendezvous_start,
+    .wait = rendezvous_wait,
     .record = peer_record,
-    .cancel = meeting_cancel,
+    .cancel = rendezvous_cancel,
 };

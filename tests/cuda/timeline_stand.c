@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "stage/thread.h"
-#include "sync/modes/modes.h"
+#include "sync/sync.h"
 #include "tests/cuda/cuda_calls.h"
 #include "tests/cuda/timeline_stand.h"
 #include "tests/helpers/test.h"
@@ -249,7 +249,7 @@ static void trainer_open(struct timeline *timeline)
                    .backend = &timeline->backend_ops,
                    .backend_spec = { .threads = 1, .slice_max = batch, .graph = timeline->spec.graph },
                    .optimizer = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f }, .train_counts = { batch, 0 } },
-        .sync = { .ops = &sync_replicated_ops, .schedule = &timeline->schedule, .reduce = timeline->reduce,
+        .sync = { .ops = sync_table[SYNC_REPLICATED], .schedule = &timeline->schedule, .reduce = timeline->reduce,
                   .communication = timeline->communication, .learning_rate = &rate, .bucket_bytes = SIZE_MAX },
         .gate = timeline->gate, .stop = timeline->stop,
         .report_depth = timeline->spec.report_depth, .slice_max = batch,

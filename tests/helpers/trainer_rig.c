@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "stage/random.h"
-#include "sync/server/reduce_server.h"
+#include "sync/reduce_server.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/test_long.h"

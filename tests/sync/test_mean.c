@@ -1,5 +1,5 @@
 /* Tests of when a mean is taken and of what: the same as counting on the way. */
-#include "sync/mean.h"
+#include "sync/sync.h"
 #include "tests/helpers/test.h"
 
 /* Follow a tower through the run, counting what it learned from since the last mean. */
@@ -10,7 +10,7 @@ static void check_run(const struct schedule *schedule, uint32_t tower, uint64_t 
     for (uint64_t number = 0; schedule_find(schedule, number, tower, &span) == 0; number++) {
         if (span.pass == PASS_EVALUATE) {
             counted = (struct mean_share){ 0 };
-            assert_true(mean_is_behind(&span, every));
+            assert_true(mean_is_due_after(&span, every));
             continue;
         }
         counted.own += span.count;
@@ -19,7 +19,7 @@ static void check_run(const struct schedule *schedule, uint32_t tower, uint64_t 
         assert_int_equal(share.own, counted.own);
         assert_int_equal(share.all, counted.all);
         const bool is_due = every > 0 && (span.step + 1) % every == 0;
-        assert_int_equal(mean_is_behind(&span, every), is_due);
+        assert_int_equal(mean_is_due_after(&span, every), is_due);
         if (is_due)
             counted = (struct mean_share){ 0 };
     }

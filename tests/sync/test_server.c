@@ -6,7 +6,7 @@
 
 #include "compute/net.h"
 #include "stage/random.h"
-#include "sync/server/server.h"
+#include "sync/server.h"
 #include "tests/helpers/test.h"
 
 enum { TOWERS = 3, FLOATS_MAX = 2048, BATCH = 10 };

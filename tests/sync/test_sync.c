@@ -1,6 +1,6 @@
 /* Tests of the table of modes: complete, and found by name. What the modes do is tested with
  * whole towers (test_trainer.c). */
-#include "sync/modes/modes.h"
+#include "sync/sync.h"
 #include "tests/helpers/test.h"
 
 TEST(every_mode_has_a_row)

@@ -372,7 +372,7 @@ TEST(towers_wait_for_a_word_behind_every_evaluation)
     rig_make(&rig, &schedule, SYNC_REPLICATED);
     for (uint32_t d = 0; d < 2; d++) {
         struct trainer_spec spec = rig_trainer(&rig, d);
-        spec.awaits_word = true;
+        spec.waits_for_main = true;
         rig_start(&rig, d, &spec);
     }
     assert_int_equal(rig_ready_all(&rig), 0);

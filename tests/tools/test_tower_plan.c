@@ -1,7 +1,7 @@
 /* Tests of the settings that the plan of a run gives to each tower. */
 #include <stdio.h>
 
-#include "sync/modes/modes.h"
+#include "sync/sync.h"
 #include "tests/helpers/test.h"
 #include "tools/run/tower_plan.h"
 
@@ -25,7 +25,7 @@ static struct run_plan plan_of(uint64_t steps, bool keeps_plans)
 {
     return (struct run_plan){
         .schedule = { .records = { [PASS_TRAIN] = 8 * steps }, .batch = 8, .towers = 1, .epochs = 1 },
-        .devices = { .backend = backend_find("reference"), .mode = &sync_replicated_ops, .towers = { 0, 1 },
+        .devices = { .backend = backend_find("reference"), .mode = sync_table[SYNC_REPLICATED], .towers = { 0, 1 },
                      .count = 1, .keeps_plans = keeps_plans },
         .threads_per_tower = 1,
     };

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "stage/file/cache_folder.h"
-#include "sync/server/reduce_server.h"
+#include "sync/reduce_server.h"
 #include "tools/config/towers/settings_sync.h"
 
 /* The tables' names of what may be chosen; NULL: the best there is. */

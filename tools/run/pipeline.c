@@ -150,7 +150,7 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
         .gate = pipeline->gate,
         .stop = pipeline->parts.stop,
         .snapshots = pipeline->parts.snapshots, .inspect_every = (uint64_t)settings->report.interval,
-        .shown = observers_rule(settings, plan), .awaits_word = pipeline->parts.awaits_word,
+        .shown = observers_rule(settings, plan), .waits_for_main = pipeline->parts.waits_for_main,
         .report_depth = REPORT_DEPTH + (uint32_t)settings->sync.max_staleness,
         .slice_max = plan->layout.capacity,
         .cpus = lane->cpus,

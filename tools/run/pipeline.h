@@ -19,7 +19,7 @@ struct pipeline_parts {                 /* all lent until pipeline_close */
     const struct net *net;
     const struct dataset *datasets[PASS_COUNT];
     struct snapshot_rule snapshots;     /* none: all 0 */
-    bool awaits_word;                   /* behind every evaluation towers wait for pipeline_allow */
+    bool waits_for_main;                   /* behind every evaluation towers wait for pipeline_allow */
     struct damage_sink damage_sink;     /* gets damaged records that are skipped, from pipeline_allocate on */
     struct stop *stop;
 };
@@ -64,7 +64,7 @@ void pipeline_return(struct pipeline *pipeline, uint32_t tower, struct snapshot 
 void pipeline_request_snapshot(struct pipeline *pipeline);
 /* Is the batch the one that pipeline_request_snapshot asked for? */
 bool pipeline_is_requested(struct pipeline *pipeline, uint64_t number);
-/* With parts.awaits_word: the evaluation that is reported now was the last before batch `number`, which may begin.
+/* With parts.waits_for_main: the evaluation that is reported now was the last before batch `number`, which may begin.
  * Main only. */
 void pipeline_allow(struct pipeline *pipeline, uint64_t number);
 /* What the loader counted until now; all 0 for synthetic input, and for NULL. Main only. */

@@ -215,7 +215,7 @@ static int open_pipeline(struct run *run)
         .net = run->net,
         .datasets = { run->datasets[PASS_TRAIN], run->datasets[PASS_EVALUATE] },
         .snapshots = run_state_rule(&run->state, run->settings, &run->plan),
-        .awaits_word = ending_needs_evaluations(&run->settings->train),
+        .waits_for_main = ending_needs_evaluations(&run->settings->train),
         .damage_sink = { report_damage_add, &run->quarantine },
         .stop = run->stop,
     };

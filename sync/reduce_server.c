@@ -1,6 +1,6 @@
-/* Towers that meet at a server in host memory. What is queued on communication streams waits for nothing but other
- * streams; a tower's thread waits for other towers' updates in reduce_server_fetch only. */
-#include "sync/server/reduce_server.h"
+/* Towers with a parameter server in host memory. What is queued on communication streams waits only for other streams;
+ * a tower's thread waits for other towers' updates only in reduce_server_fetch. */
+#include "sync/reduce_server.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -10,33 +10,34 @@
 #include "compute/floats.h"
 #include "stage/heartbeat.h"
 #include "stage/trace/range.h"
-#include "sync/meeting.h"
-#include "sync/place.h"
-#include "sync/server/server.h"
+#include "sync/host_arena.h"
+#include "sync/rendezvous.h"
+#include "sync/server.h"
 
-/* A push that is queued, or a bucket that is taken. Of every tower and bucket there is at most one. */
+/* The argument of a push or a fetch of a bucket that is queued; of every tower and bucket at most one is. */
 struct push { struct server_reduce *reduce; uint32_t tower, bucket, delay; uint64_t batch; };
-/* What else a tower does there: `next` is of its word that steps before that are in. */
+/* The argument of what else a tower queues: steps before `next` are complete (reduce_server_pushed). */
 struct visit { struct server_reduce *reduce; uint32_t tower; uint64_t next; };
 
-struct part {
+/* What belongs to one tower. */
+struct client {
     struct event *queued;       /* on the compute stream */
     struct event *fetched;      /* on the communication stream */
     struct push *pushes;        /* [bucket] */
-    float *widened;             /* of a push, where halves are brought; NULL where none are pushed */
+    float *widened;             /* bf16 gradients of a push as fp32; NULL: they are fp32, or not pushed */
     struct visit visit;
 };
 
 struct server_reduce {
-    struct meeting meeting;
+    struct rendezvous rendezvous;
     struct server *server;      /* opened by the first tower that joins */
-    bool needs_norms, updates_apart;    /* its updates */
-    struct place *places;       /* [tower], as in parts */
-    struct part *parts;         /* [tower] */
+    bool needs_norms, updates_apart;    /* as server_needs_norms and server_updates_apart say */
+    struct host_arena *arenas;  /* [tower] */
+    struct client *clients;     /* [tower] */
     pthread_mutex_t lock;       /* guards what follows */
     pthread_cond_t changed;
     bool filled, cancelled;
-    uint64_t *next;             /* [tower]: steps before that are in */
+    uint64_t *next;             /* [tower]: its updates of steps before that are complete */
 };
 
 static struct server_reduce *server_reduce_of(void *reduce)
@@ -46,7 +47,7 @@ static struct server_reduce *server_reduce_of(void *reduce)
 
 static void serve(struct server_reduce *reduce, const struct share *share, uint64_t batch)
 {
-    places_sum_into(reduce->places, reduce->meeting.towers, REGION_GRADIENTS, share->begin, share->end,
+    host_arenas_sum_to(reduce->arenas, reduce->rendezvous.towers, REGION_GRADIENTS, share->begin, share->end,
                     server_floats(reduce->server, REGION_GRADIENTS));
     server_clip_value(reduce->server, share->tower, share->begin, share->end, batch);
     if (!reduce->updates_apart)
@@ -55,14 +56,14 @@ static void serve(struct server_reduce *reduce, const struct share *share, uint6
 
 static void sum_for_all(struct server_reduce *reduce, const struct share *share)
 {
-    const uint32_t towers = reduce->meeting.towers;
-    places_sum(reduce->places, towers, share->region, share->begin, share->end, (struct tower_range){ 0, towers });
+    const uint32_t towers = reduce->rendezvous.towers;
+    host_arenas_sum(reduce->arenas, towers, share->region, share->begin, share->end, (struct tower_range){ 0, towers });
 }
 
-/* From the server to the tower's place. */
+/* Copy from the server to the tower's host arena. */
 static void fetch(struct server_reduce *reduce, uint32_t tower, enum region region, size_t begin, size_t end)
 {
-    memcpy(reduce->places[tower].floats[region] + begin, server_floats(reduce->server, region) + begin,
+    memcpy(reduce->arenas[tower].floats[region] + begin, server_floats(reduce->server, region) + begin,
            (end - begin) * sizeof(float));
 }
 
@@ -70,8 +71,8 @@ static void fetch(struct server_reduce *reduce, uint32_t tower, enum region regi
 static void share_serve(void *arg)
 {
     struct share *const share = arg;
-    struct server_reduce *const reduce = server_reduce_of(share->meeting);
-    struct trace_track *const track = share->meeting->members[share->tower].track;
+    struct server_reduce *const reduce = server_reduce_of(share->rendezvous);
+    struct trace_track *const track = share->rendezvous->members[share->tower].track;
     const uint64_t begun_ns = trace_now(track), batch = share_batch(share);
     range_begin(TRACE_REDUCE, batch);
     switch (share_bucket(share)->use) {
@@ -86,47 +87,51 @@ static void share_serve(void *arg)
     trace_span(track, TRACE_REDUCE, (struct trace_batch){ batch, share->tower }, begun_ns, share->bucket);
 }
 
-/* Runs on a communication stream: what has been updated comes back. */
-static void share_take(void *arg)
+/* Runs on a communication stream. */
+static void share_fetch(void *arg)
 {
     const struct share *const share = arg;
     const struct bucket *const bucket = share_bucket(share);
-    fetch(server_reduce_of(share->meeting), share->tower, REGION_WEIGHTS, bucket->offset,
+    fetch(server_reduce_of(share->rendezvous), share->tower, REGION_WEIGHTS, bucket->offset,
           bucket->offset + bucket->count);
 }
 
-static int queue_call(struct meeting *meeting, uint32_t tower, void (*call)(void *arg), const void *arg)
+static int queue_call(struct rendezvous *rendezvous, uint32_t tower, void (*call)(void *arg), const void *arg)
 {
-    struct stream *const communication = meeting->members[tower].communication;
+    struct stream *const communication = rendezvous->members[tower].communication;
     return communication->device->ops->call(communication, call, (void *)(uintptr_t)arg);
 }
 
-static int queue_bring(struct meeting *meeting, const struct share *share)
+static int queue_copy_in(struct rendezvous *rendezvous, const struct share *share)
 {
     const struct bucket *const bucket = share_bucket(share);
-    const struct place *const place = &server_reduce_of(meeting)->places[share->tower];
+    const struct host_arena *const arena = &server_reduce_of(rendezvous)->arenas[share->tower];
     const bool is_read = bucket->use == BUCKET_SERVE || bucket->use == BUCKET_ALL_REDUCE;
-    return is_read ? place_queue_bring(place, &meeting->members[share->tower], bucket) : 0;
+    return is_read ? host_arena_copy_in(arena, &rendezvous->members[share->tower], bucket) : 0;
 }
 
-static int queue_serve(struct meeting *meeting, struct share *share)
+static int queue_serve(struct rendezvous *rendezvous, struct share *share)
 {
-    return queue_call(meeting, share->tower, share_serve, share);
+    return queue_call(rendezvous, share->tower, share_serve, share);
 }
 
-/* Not the weights of a bucket that is served: while backward goes on they are in use (reduce_server_take). */
-static int queue_take(struct meeting *meeting, const struct share *share)
+/* But not the weights of a bucket of gradients, which backward may still read (reduce_server_fetch_bucket). */
+static int queue_copy_out(struct rendezvous *rendezvous, const struct share *share)
 {
     const struct bucket *const bucket = share_bucket(share);
-    const struct reduce_member *const member = &meeting->members[share->tower];
-    const struct place *const place = &server_reduce_of(meeting)->places[share->tower];
+    const struct reduce_member *const member = &rendezvous->members[share->tower];
+    const struct host_arena *const arena = &server_reduce_of(rendezvous)->arenas[share->tower];
     if (bucket->use == BUCKET_SERVE || bucket->use == BUCKET_SQUARE)
         return 0;
-    const int rc = bucket->use == BUCKET_UPDATE ? queue_call(meeting, share->tower, share_take, share) : 0;
-    return rc != 0 ? rc : place_queue_take(place, member, bucket);
+    const int rc = bucket->use == BUCKET_UPDATE ? queue_call(rendezvous, share->tower, share_fetch, share) : 0;
+    return rc != 0 ? rc : host_arena_copy_out(arena, member, bucket);
 }
 
-static const struct meeting_ops at_the_server = { .bring = queue_bring, .take = queue_take, .sum = queue_serve };
+static const struct rendezvous_ops at_the_server = {
+    .copy_in = queue_copy_in,
+    .copy_out = queue_copy_out,
+    .sum = queue_serve,
+};
 
 static void event_close(struct event *event)
 {
@@ -139,45 +144,45 @@ static void server_reduce_close(struct reduce *base)
     struct server_reduce *const reduce = (struct server_reduce *)base;
     if (reduce == NULL)
         return;
-    for (uint32_t d = 0; d < reduce->meeting.towers && reduce->parts != NULL && reduce->places != NULL; d++) {
-        place_close(&reduce->places[d]);
-        event_close(reduce->parts[d].queued);
-        event_close(reduce->parts[d].fetched);
-        free(reduce->parts[d].pushes);
-        free(reduce->parts[d].widened);
+    for (uint32_t d = 0; d < reduce->rendezvous.towers && reduce->clients != NULL && reduce->arenas != NULL; d++) {
+        host_arena_close(&reduce->arenas[d]);
+        event_close(reduce->clients[d].queued);
+        event_close(reduce->clients[d].fetched);
+        free(reduce->clients[d].pushes);
+        free(reduce->clients[d].widened);
     }
     server_close(reduce->server);
-    meeting_release(&reduce->meeting);
+    rendezvous_release(&reduce->rendezvous);
     pthread_cond_destroy(&reduce->changed);
     pthread_mutex_destroy(&reduce->lock);
     free(reduce->next);
-    free(reduce->parts);
-    free(reduce->places);
+    free(reduce->clients);
+    free(reduce->arenas);
     free(reduce);
 }
 
 static int server_reduce_open(struct reduce **reduce_out, const struct reduce_spec *spec)
 {
     struct server_reduce *const reduce = calloc(1, sizeof(*reduce));
-    const int rc = reduce == NULL ? -ENOMEM : meeting_init(&reduce->meeting, &reduce_server_ops, spec);
+    const int rc = reduce == NULL ? -ENOMEM : rendezvous_init(&reduce->rendezvous, &reduce_server_ops, spec);
     if (rc != 0) {
         free(reduce);
         return rc;
     }
     pthread_mutex_init(&reduce->lock, NULL);
     pthread_cond_init(&reduce->changed, NULL);
-    reduce->places = calloc(spec->towers, sizeof(*reduce->places));
-    reduce->parts = calloc(spec->towers, sizeof(*reduce->parts));
+    reduce->arenas = calloc(spec->towers, sizeof(*reduce->arenas));
+    reduce->clients = calloc(spec->towers, sizeof(*reduce->clients));
     reduce->next = calloc(spec->towers, sizeof(*reduce->next));
-    if (reduce->places == NULL || reduce->parts == NULL || reduce->next == NULL) {
-        server_reduce_close(&reduce->meeting.base);
+    if (reduce->arenas == NULL || reduce->clients == NULL || reduce->next == NULL) {
+        server_reduce_close(&reduce->rendezvous.base);
         return -ENOMEM;
     }
-    *reduce_out = &reduce->meeting.base;
+    *reduce_out = &reduce->rendezvous.base;
     return 0;
 }
 
-/* By the first tower that comes; no tower has any updates in but those before the process's first batch. */
+/* By the first tower that joins. All updates of steps before the process's first batch are complete. */
 static int open_server(struct server_reduce *reduce, const struct server_rules *rules, const struct buckets *buckets)
 {
     pthread_mutex_lock(&reduce->lock);
@@ -187,35 +192,35 @@ static int open_server(struct server_reduce *reduce, const struct server_rules *
         rc = server_open(&reduce->server, rules, buckets);
         reduce->needs_norms = server_needs_norms(rules->optimizer);
         reduce->updates_apart = server_updates_apart(rules);
-        for (uint32_t d = 0; d < reduce->meeting.towers; d++)
+        for (uint32_t d = 0; d < reduce->rendezvous.towers; d++)
             reduce->next[d] = step;
     }
     pthread_mutex_unlock(&reduce->lock);
     return rc;
 }
 
-static int open_widened(struct part *part, const struct reduce_member *member, const struct buckets *buckets)
+static int open_widened(struct client *client, const struct reduce_member *member, const struct buckets *buckets)
 {
     const struct bucket_run run = buckets->of[REGION_WEIGHTS];
     if (member->bf16_grads == NULL || run.count == 0 || buckets->bucket[run.first].use != BUCKET_FETCH)
         return 0;
-    part->widened = calloc(member->regions[REGION_GRADIENTS].count, sizeof(float));
-    return part->widened != NULL ? 0 : -ENOMEM;
+    client->widened = calloc(member->regions[REGION_GRADIENTS].count, sizeof(float));
+    return client->widened != NULL ? 0 : -ENOMEM;
 }
 
-static int open_part(struct server_reduce *reduce, uint32_t tower, const struct reduce_member *member,
+static int open_client(struct server_reduce *reduce, uint32_t tower, const struct reduce_member *member,
                      const struct buckets *buckets)
 {
-    struct part *const part = &reduce->parts[tower];
-    part->visit = (struct visit){ .reduce = reduce, .tower = tower };
-    part->pushes = calloc(buckets->count, sizeof(*part->pushes));
-    for (uint32_t b = 0; b < buckets->count && part->pushes != NULL; b++)
-        part->pushes[b] = (struct push){ .reduce = reduce, .tower = tower, .bucket = b };
-    int rc = part->pushes == NULL ? -ENOMEM : open_widened(part, member, buckets);
+    struct client *const client = &reduce->clients[tower];
+    client->visit = (struct visit){ .reduce = reduce, .tower = tower };
+    client->pushes = calloc(buckets->count, sizeof(*client->pushes));
+    for (uint32_t b = 0; b < buckets->count && client->pushes != NULL; b++)
+        client->pushes[b] = (struct push){ .reduce = reduce, .tower = tower, .bucket = b };
+    int rc = client->pushes == NULL ? -ENOMEM : open_widened(client, member, buckets);
     if (rc == 0)
-        rc = member->device->ops->event_open(member->device, EVENT_ORDER, &part->queued);
+        rc = member->device->ops->event_open(member->device, EVENT_ORDER, &client->queued);
     if (rc == 0)
-        rc = member->device->ops->event_open(member->device, EVENT_ORDER, &part->fetched);
+        rc = member->device->ops->event_open(member->device, EVENT_ORDER, &client->fetched);
     return rc;
 }
 
@@ -225,13 +230,13 @@ static int server_reduce_join(struct reduce *base, uint32_t tower, const struct 
     struct server_reduce *const reduce = (struct server_reduce *)base;
     int rc = open_server(reduce, member->rules, buckets);
     if (rc == 0)
-        rc = open_part(reduce, tower, member, buckets);
+        rc = open_client(reduce, tower, member, buckets);
     if (rc == 0)
-        rc = place_open(&reduce->places[tower], member);
-    return rc != 0 ? rc : meeting_join(&reduce->meeting, &at_the_server, tower, member, buckets);
+        rc = host_arena_open(&reduce->arenas[tower], member);
+    return rc != 0 ? rc : rendezvous_join(&reduce->rendezvous, &at_the_server, tower, member, buckets);
 }
 
-/* The rules say for whom there is a server. */
+/* Chosen by the mode, not by what the devices can do. */
 static int server_reduce_supports(const struct reduce_towers *towers, struct unsupported_reason *reason)
 {
     (void)towers, (void)reason;
@@ -245,7 +250,7 @@ static void server_reduce_cancel(struct reduce *base)
     reduce->cancelled = true;
     pthread_cond_broadcast(&reduce->changed);
     pthread_mutex_unlock(&reduce->lock);
-    meeting_cancel(base);
+    rendezvous_cancel(base);
 }
 
 const struct reduce_ops reduce_server_ops = {
@@ -256,18 +261,18 @@ const struct reduce_ops reduce_server_ops = {
     .open = server_reduce_open,
     .close = server_reduce_close,
     .join = server_reduce_join,
-    .start = meeting_start,
-    .wait = meeting_wait,
+    .start = rendezvous_start,
+    .wait = rendezvous_wait,
     .cancel = server_reduce_cancel,
 };
 
-/* ---- towers by themselves ---- */
+/* ---- fill, fetch and push ---- */
 
-/* What the communication stream does next comes behind what is queued on the compute stream. */
+/* The communication stream waits for what is queued on the compute stream. */
 static int follow_compute(struct server_reduce *reduce, uint32_t tower)
 {
-    const struct reduce_member *const member = &reduce->meeting.members[tower];
-    struct event *const queued = reduce->parts[tower].queued;
+    const struct reduce_member *const member = &reduce->rendezvous.members[tower];
+    struct event *const queued = reduce->clients[tower].queued;
     const int rc = stream_record(member->compute, queued);
     return rc != 0 ? rc : stream_wait(member->communication, queued);
 }
@@ -282,11 +287,11 @@ static void fill(void *arg)
 {
     const struct visit *const visit = arg;
     struct server_reduce *const reduce = visit->reduce;
-    const struct reduce_member *const member = &reduce->meeting.members[visit->tower];
+    const struct reduce_member *const member = &reduce->rendezvous.members[visit->tower];
     for (int region = 0; region < REGION_STATISTICS; region++)
         if (region == REGION_WEIGHTS || region >= REGION_STATES)
             if (member->regions[region].count > 0)
-                memcpy(server_floats(reduce->server, region), reduce->places[visit->tower].floats[region],
+                memcpy(server_floats(reduce->server, region), reduce->arenas[visit->tower].floats[region],
                        member->regions[region].count * sizeof(float));
     pthread_mutex_lock(&reduce->lock);
     reduce->filled = true;
@@ -297,31 +302,32 @@ static void fill(void *arg)
 int reduce_server_fill(struct reduce *base, uint32_t tower)
 {
     struct server_reduce *const reduce = (struct server_reduce *)base;
-    const struct reduce_member *const member = &reduce->meeting.members[tower];
+    const struct reduce_member *const member = &reduce->rendezvous.members[tower];
     int rc = follow_compute(reduce, tower);
     for (int region = 0; region < REGION_STATISTICS && rc == 0; region++) {
         const struct bucket whole = whole_of(member, region);
         if (region != REGION_GRADIENTS && whole.count > 0)
-            rc = place_queue_bring(&reduce->places[tower], member, &whole);
+            rc = host_arena_copy_in(&reduce->arenas[tower], member, &whole);
     }
-    struct part *const part = &reduce->parts[tower];
+    struct client *const client = &reduce->clients[tower];
     if (rc == 0)
-        rc = queue_call(&reduce->meeting, tower, fill, &part->visit);
+        rc = queue_call(&reduce->rendezvous, tower, fill, &client->visit);
     if (rc == 0)
-        rc = stream_record(member->communication, part->fetched);
-    return rc != 0 ? rc : stream_wait(member->compute, part->fetched);  /* the step writes what is deferred */
+        rc = stream_record(member->communication, client->fetched);
+    /* The next step overwrites deferred gradients. */
+    return rc != 0 ? rc : stream_wait(member->compute, client->fetched);
 }
 
 /* Called with the lock held. */
-static uint64_t steps_in(const struct server_reduce *reduce)
+static uint64_t complete_steps(const struct server_reduce *reduce)
 {
     uint64_t least = reduce->next[0];
-    for (uint32_t d = 1; d < reduce->meeting.towers; d++)
+    for (uint32_t d = 1; d < reduce->rendezvous.towers; d++)
         least = reduce->next[d] < least ? reduce->next[d] : least;
     return least;
 }
 
-/* The tower's own updates are in, so that what they were queued with is free. */
+/* Its own updates have to be complete, too, because the arguments of the queued calls are used again. */
 static int await_updates(struct server_reduce *reduce, uint32_t tower, uint64_t step, uint32_t bound,
                          uint32_t *staleness_out)
 {
@@ -330,12 +336,12 @@ static int await_updates(struct server_reduce *reduce, uint32_t tower, uint64_t 
     while (reduce->next[tower] < step && !reduce->cancelled)
         pthread_cond_wait(&reduce->changed, &reduce->lock);
     heartbeat_end_wait();
-    while ((!reduce->filled || steps_in(reduce) + bound < step) && !reduce->cancelled)
+    while ((!reduce->filled || complete_steps(reduce) + bound < step) && !reduce->cancelled)
         pthread_cond_wait(&reduce->changed, &reduce->lock);
-    const uint64_t in = steps_in(reduce);
+    const uint64_t complete = complete_steps(reduce);
     const bool cancelled = reduce->cancelled;
     pthread_mutex_unlock(&reduce->lock);
-    *staleness_out = in < step ? (uint32_t)(step - in) : 0;
+    *staleness_out = complete < step ? (uint32_t)(step - complete) : 0;
     return cancelled ? -ECANCELED : 0;
 }
 
@@ -343,77 +349,77 @@ static int await_updates(struct server_reduce *reduce, uint32_t tower, uint64_t 
 static void visit_fetch(void *arg)
 {
     const struct visit *const visit = arg;
-    server_fetch(visit->reduce->server, visit->reduce->places[visit->tower].floats[REGION_WEIGHTS]);
+    server_fetch(visit->reduce->server, visit->reduce->arenas[visit->tower].floats[REGION_WEIGHTS]);
 }
 
 int reduce_server_fetch(struct reduce *base, uint32_t tower, uint64_t step, uint32_t bound, uint32_t *staleness_out)
 {
     struct server_reduce *const reduce = (struct server_reduce *)base;
-    const struct reduce_member *const member = &reduce->meeting.members[tower];
-    struct part *const part = &reduce->parts[tower];
+    const struct reduce_member *const member = &reduce->rendezvous.members[tower];
+    struct client *const client = &reduce->clients[tower];
     const struct bucket whole = whole_of(member, REGION_WEIGHTS);
     int rc = await_updates(reduce, tower, step, bound, staleness_out);
     if (rc == 0)
         rc = follow_compute(reduce, tower);
     if (rc == 0)
-        rc = queue_call(&reduce->meeting, tower, visit_fetch, &part->visit);
+        rc = queue_call(&reduce->rendezvous, tower, visit_fetch, &client->visit);
     if (rc == 0)
-        rc = place_queue_take(&reduce->places[tower], member, &whole);
+        rc = host_arena_copy_out(&reduce->arenas[tower], member, &whole);
     if (rc == 0)
-        rc = stream_record(member->communication, part->fetched);
-    return rc != 0 ? rc : stream_wait(member->compute, part->fetched);
+        rc = stream_record(member->communication, client->fetched);
+    return rc != 0 ? rc : stream_wait(member->compute, client->fetched);
 }
 
 /* Runs on a communication stream. */
-static void take(void *arg)
+static void push_fetch(void *arg)
 {
     const struct push *const push = arg;
-    const struct bucket *const bucket = &push->reduce->meeting.buckets.bucket[push->bucket];
+    const struct bucket *const bucket = &push->reduce->rendezvous.buckets.bucket[push->bucket];
     fetch(push->reduce, push->tower, REGION_WEIGHTS, bucket->offset, bucket->offset + bucket->count);
 }
 
-int reduce_server_take(struct reduce *base, uint32_t tower, uint32_t number)
+int reduce_server_fetch_bucket(struct reduce *base, uint32_t tower, uint32_t number)
 {
     struct server_reduce *const reduce = (struct server_reduce *)base;
-    const struct reduce_member *const member = &reduce->meeting.members[tower];
-    struct part *const part = &reduce->parts[tower];
-    struct bucket bucket = reduce->meeting.buckets.bucket[number];
+    const struct reduce_member *const member = &reduce->rendezvous.members[tower];
+    struct client *const client = &reduce->clients[tower];
+    struct bucket bucket = reduce->rendezvous.buckets.bucket[number];
     bucket.region = REGION_WEIGHTS;
     int rc = follow_compute(reduce, tower);
     if (rc == 0)
-        rc = queue_call(&reduce->meeting, tower, take, &part->pushes[number]);
+        rc = queue_call(&reduce->rendezvous, tower, push_fetch, &client->pushes[number]);
     if (rc == 0)
-        rc = place_queue_take(&reduce->places[tower], member, &bucket);
+        rc = host_arena_copy_out(&reduce->arenas[tower], member, &bucket);
     if (rc == 0)
-        rc = stream_record(member->communication, part->fetched);
-    return rc != 0 ? rc : stream_wait(member->compute, part->fetched);
+        rc = stream_record(member->communication, client->fetched);
+    return rc != 0 ? rc : stream_wait(member->compute, client->fetched);
 }
 
-/* Where norms of all gradients are needed a push is of all. */
+/* Where norms of all gradients are needed, a push has all of them. */
 static struct bucket pushed_of(const struct server_reduce *reduce, uint32_t tower, uint32_t bucket)
 {
-    return reduce->needs_norms ? whole_of(&reduce->meeting.members[tower], REGION_GRADIENTS)
-                               : reduce->meeting.buckets.bucket[bucket];
+    return reduce->needs_norms ? whole_of(&reduce->rendezvous.members[tower], REGION_GRADIENTS)
+                               : reduce->rendezvous.buckets.bucket[bucket];
 }
 
-/* What was brought, as floats. */
+/* The pushed gradients as fp32. */
 static float *push_floats(const struct push *push)
 {
-    const struct place *const place = &push->reduce->places[push->tower];
+    const struct host_arena *const arena = &push->reduce->arenas[push->tower];
     const struct bucket bucket = pushed_of(push->reduce, push->tower, push->bucket);
-    float *const widened = push->reduce->parts[push->tower].widened;
+    float *const widened = push->reduce->clients[push->tower].widened;
     if (widened == NULL)
-        return place->floats[REGION_GRADIENTS];
-    floats_from_bf16(place->bf16_grads + bucket.offset, widened + bucket.offset, bucket.count);
+        return arena->floats[REGION_GRADIENTS];
+    floats_from_bf16(arena->bf16_grads + bucket.offset, widened + bucket.offset, bucket.count);
     return widened;
 }
 
 /* Runs on a communication stream. */
-static void push(void *arg)
+static void push_update(void *arg)
 {
     const struct push *const push = arg;
     struct server_reduce *const reduce = push->reduce;
-    struct trace_track *const track = reduce->meeting.members[push->tower].track;
+    struct trace_track *const track = reduce->rendezvous.members[push->tower].track;
     const uint64_t begun_ns = trace_now(track);
     range_begin(TRACE_REDUCE, push->batch);
     server_push(reduce->server, push->tower, push_floats(push), push->bucket, push->batch, push->delay);
@@ -424,15 +430,15 @@ static void push(void *arg)
 int reduce_server_push(struct reduce *base, uint32_t tower, uint32_t bucket, uint64_t batch, uint32_t delay)
 {
     struct server_reduce *const reduce = (struct server_reduce *)base;
-    const struct reduce_member *const member = &reduce->meeting.members[tower];
-    struct push *const mine = &reduce->parts[tower].pushes[bucket];
+    const struct reduce_member *const member = &reduce->rendezvous.members[tower];
+    struct push *const mine = &reduce->clients[tower].pushes[bucket];
     const struct bucket pushed = pushed_of(reduce, tower, bucket);
-    mine->delay = delay;        /* of the step before is read: its fetch has seen that in */
+    mine->delay = delay;        /* no longer used by the step before: its updates are complete (await_updates) */
     mine->batch = batch;
     int rc = follow_compute(reduce, tower);
     if (rc == 0)
-        rc = place_queue_bring(&reduce->places[tower], member, &pushed);
-    return rc != 0 ? rc : queue_call(&reduce->meeting, tower, push, mine);
+        rc = host_arena_copy_in(&reduce->arenas[tower], member, &pushed);
+    return rc != 0 ? rc : queue_call(&reduce->rendezvous, tower, push_update, mine);
 }
 
 /* Runs on a communication stream. */
@@ -449,7 +455,7 @@ static void visit_pushed(void *arg)
 int reduce_server_pushed(struct reduce *base, uint32_t tower, uint64_t next)
 {
     struct server_reduce *const reduce = (struct server_reduce *)base;
-    struct visit *const visit = &reduce->parts[tower].visit;
-    visit->next = next;         /* as there */
-    return queue_call(&reduce->meeting, tower, visit_pushed, visit);
+    struct visit *const visit = &reduce->clients[tower].visit;
+    visit->next = next;         /* likewise */
+    return queue_call(&reduce->rendezvous, tower, visit_pushed, visit);
 }

@@ -1,5 +1,5 @@
-/* Updates in host memory. Called from the towers' communication streams; runs at the speed of the memory. */
-#include "sync/server/server.h"
+/* Updates in host memory, memory-bound. Called from the towers' communication streams. */
+#include "sync/server.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -10,20 +10,20 @@
 #include "compute/floats.h"
 #include "compute/param_groups.h"
 
-/* What a tower finds ranges and norms with. */
-struct hand {
-    struct param_groups groups;    /* of the whole arena */
-    double *sums;               /* that its squares are summed in */
+/* The workspace of one tower: ranges that are updated alike, and norms. */
+struct workspace {
+    struct param_groups groups; /* of the whole arena */
+    double *sums;               /* of squares */
 };
 
 struct server {
     struct server_rules rules;
-    struct bucket_run run;      /* of gradients */
+    struct bucket_run run;      /* the buckets of gradients */
     struct bucket buckets[REGION_BUCKETS_MAX];
-    pthread_mutex_t locks[REGION_BUCKETS_MAX];  /* each guards its bucket's weights and states in pushes and fetches */
+    pthread_mutex_t locks[REGION_BUCKETS_MAX];  /* each guards its bucket's weights and states in pushes, fetches */
     float *weights, *gradients, *states[OPTIMIZER_STATES_MAX];
-    double *parts;              /* as a hand's sums, of which every tower has made some: param_groups_bytes */
-    struct hand *hands;         /* [tower] */
+    double *parts;              /* sums of squares of all towers; each tower computes some of them */
+    struct workspace *workspaces;       /* [tower] */
 };
 
 bool server_needs_norms(const struct optimizer *optimizer)
@@ -41,19 +41,19 @@ size_t server_bytes(const struct server_rules *rules)
     return (2 + optimizer_state_count(rules->optimizer->kind)) * rules->arena->updated * sizeof(float);
 }
 
-static int open_hand(struct server *server, struct hand *hand)
+static int open_workspace(struct server *server, struct workspace *workspace)
 {
     const struct server_rules *const rules = &server->rules;
-    int rc = param_groups_init(&hand->groups, rules->net, rules->arena, rules->optimizer);
-    const size_t bytes = rc == 0 ? param_groups_bytes(&hand->groups) : 0;
+    int rc = param_groups_init(&workspace->groups, rules->net, rules->arena, rules->optimizer);
+    const size_t bytes = rc == 0 ? param_groups_bytes(&workspace->groups) : 0;
     if (bytes == 0)
         return rc;
-    hand->sums = calloc(1, bytes);
+    workspace->sums = calloc(1, bytes);
     if (server->parts == NULL)
         server->parts = calloc(1, bytes);
-    if (hand->sums == NULL || server->parts == NULL)
+    if (workspace->sums == NULL || server->parts == NULL)
         return -ENOMEM;
-    param_groups_bind(&hand->groups, hand->sums);
+    param_groups_bind(&workspace->groups, workspace->sums);
     return 0;
 }
 
@@ -81,10 +81,10 @@ int server_open(struct server **server_out, const struct server_rules *rules, co
     memcpy(server->buckets, buckets->bucket + server->run.first, server->run.count * sizeof(*server->buckets));
     for (uint32_t b = 0; b < server->run.count; b++)
         pthread_mutex_init(&server->locks[b], NULL);
-    server->hands = calloc(rules->schedule->towers, sizeof(*server->hands));
-    int rc = server->hands != NULL ? open_floats(server) : -ENOMEM;
+    server->workspaces = calloc(rules->schedule->towers, sizeof(*server->workspaces));
+    int rc = server->workspaces != NULL ? open_floats(server) : -ENOMEM;
     for (uint32_t tower = 0; tower < rules->schedule->towers && rc == 0; tower++)
-        rc = open_hand(server, &server->hands[tower]);
+        rc = open_workspace(server, &server->workspaces[tower]);
     if (rc != 0) {
         server_close(server);
         return rc;
@@ -97,13 +97,13 @@ void server_close(struct server *server)
 {
     if (server == NULL)
         return;
-    for (uint32_t tower = 0; tower < server->rules.schedule->towers && server->hands != NULL; tower++) {
-        param_groups_release(&server->hands[tower].groups);
-        free(server->hands[tower].sums);
+    for (uint32_t tower = 0; tower < server->rules.schedule->towers && server->workspaces != NULL; tower++) {
+        param_groups_release(&server->workspaces[tower].groups);
+        free(server->workspaces[tower].sums);
     }
     for (uint32_t b = 0; b < server->run.count; b++)
         pthread_mutex_destroy(&server->locks[b]);
-    free(server->hands);
+    free(server->workspaces);
     free(server->parts);
     free(server->states[0]);
     free(server->states[1]);
@@ -119,7 +119,7 @@ float *server_floats(struct server *server, enum region region)
     return region == REGION_WEIGHTS ? server->weights : server->states[region - REGION_STATES];
 }
 
-/* ---- one update ---- */
+/* ---- the update ---- */
 
 static struct span span_of(const struct server *server, uint32_t tower, uint64_t batch)
 {
@@ -137,26 +137,26 @@ static struct optimizer_step step_of(const struct server *server, const struct s
                                     .gradient_scale = 1.0f / (float)samples };
 }
 
-/* The limit is one of means, the gradients are sums. */
-static void limit(const struct server *server, float *gradients, size_t count, uint32_t samples)
+/* The limit is for means, the gradients are sums. */
+static void clip_sums(const struct server *server, float *gradients, size_t count, uint32_t samples)
 {
     const float most = (float)(server->rules.optimizer->clip_value / (double)(1.0f / (float)samples));
     if (most > 0)
         floats_clip(gradients, count, most);
 }
 
-/* All ranges of the arena that are updated alike, and the squares they need. */
-static struct param_groups *select_all(struct server *server, uint32_t tower, const float *gradients)
+/* The arena as ranges that are updated alike, and the squares that these need. */
+static struct param_groups *group_arena(struct server *server, uint32_t tower, const float *gradients)
 {
-    struct param_groups *const groups = &server->hands[tower].groups;
+    struct param_groups *const groups = &server->workspaces[tower].groups;
     const struct optimizer_range whole = { .weights = server->weights, .gradients = gradients,
                                            .states = { server->states[0], server->states[1] } };
     param_groups_select(groups, &whole, 0, server->rules.arena->updated);
     return groups;
 }
 
-/* The part of the range that lies in [begin, end) of the arena; its norms stay those of all of it. */
-static struct optimizer_range part_of(const struct server *server, const struct optimizer_range *range, size_t begin,
+/* The part of the range within [begin, end) of the arena, with the norms of the whole range. */
+static struct optimizer_range clip_range(const struct server *server, const struct optimizer_range *range, size_t begin,
                                       size_t end)
 {
     struct optimizer_range part = *range;
@@ -175,58 +175,58 @@ static void update(struct server *server, const struct param_groups *groups, siz
                    const struct optimizer_step *step)
 {
     for (uint32_t i = 0; i < groups->range_count; i++) {
-        const struct optimizer_range part = part_of(server, &groups->ranges[i], begin, end);
+        const struct optimizer_range part = clip_range(server, &groups->ranges[i], begin, end);
         if (part.count > 0)
             optimizer_update(server->rules.optimizer, step, &part);
     }
 }
 
-/* ---- of all towers ---- */
+/* ---- one update of all towers ---- */
 
 void server_clip_value(struct server *server, uint32_t tower, size_t begin, size_t end, uint64_t batch)
 {
-    limit(server, server->gradients + begin, end - begin, span_of(server, tower, batch).global_count);
+    clip_sums(server, server->gradients + begin, end - begin, span_of(server, tower, batch).global_count);
 }
 
-/* Where sums of the parts are, in any of the arrays of sums. */
-static size_t place_of(const struct server *server, uint32_t tower, const struct squares *squares)
+/* The offset of these sums, the same in all arrays of sums. */
+static size_t offset_of(const struct server *server, uint32_t tower, const struct squares *squares)
 {
-    return (size_t)(squares->sum - server->hands[tower].sums);
+    return (size_t)(squares->sum - server->workspaces[tower].sums);
 }
 
 void server_square(struct server *server, uint32_t tower)
 {
-    const struct param_groups *const groups = select_all(server, tower, server->gradients);
+    const struct param_groups *const groups = group_arena(server, tower, server->gradients);
     const size_t towers = server->rules.schedule->towers;
     const size_t first = SQUARES_PARTS * tower / towers, end = SQUARES_PARTS * (tower + 1) / towers;
     for (uint32_t i = 0; i < groups->squares_count; i++) {
         const struct squares *const squares = &groups->squares[i];
         squares_sum_parts(squares, first, end);
-        memcpy(server->parts + place_of(server, tower, squares) + 1 + first, squares->sum + 1 + first,
+        memcpy(server->parts + offset_of(server, tower, squares) + 1 + first, squares->sum + 1 + first,
                (end - first) * sizeof(double));
     }
 }
 
-/* Each from all towers' parts. */
+/* Complete the sums of squares with the parts of all towers. */
 static void gather_squares(struct server *server, uint32_t tower, const struct param_groups *groups)
 {
     for (uint32_t i = 0; i < groups->squares_count; i++) {
         const struct squares *const squares = &groups->squares[i];
-        memcpy(squares->sum + 1, server->parts + place_of(server, tower, squares) + 1, SQUARES_PARTS * sizeof(double));
+        memcpy(squares->sum + 1, server->parts + offset_of(server, tower, squares) + 1, SQUARES_PARTS * sizeof(double));
         squares_sum(squares);
     }
 }
 
 void server_update(struct server *server, uint32_t tower, size_t begin, size_t end, uint64_t batch)
 {
-    const struct param_groups *const groups = select_all(server, tower, server->gradients);
+    const struct param_groups *const groups = group_arena(server, tower, server->gradients);
     const struct span span = span_of(server, tower, batch);
     const struct optimizer_step step = step_of(server, &span, span.global_count);
     gather_squares(server, tower, groups);
     update(server, groups, begin, end, &step);
 }
 
-/* ---- of one tower ---- */
+/* ---- updates of single towers ---- */
 
 static void sum_squares(const struct param_groups *groups)
 {
@@ -258,9 +258,9 @@ void server_push(struct server *server, uint32_t tower, float *gradients, uint32
     const struct span span = span_of(server, tower, batch);
     struct optimizer_step step = step_of(server, &span, span.count);
     step.learning_rate *= (float)span.count / (float)span.global_count / (float)delay;
-    limit(server, gradients + begin, end - begin, span.count);
+    clip_sums(server, gradients + begin, end - begin, span.count);
     lock_buckets(server, first, count);
-    const struct param_groups *const groups = select_all(server, tower, gradients);
+    const struct param_groups *const groups = group_arena(server, tower, gradients);
     sum_squares(groups);
     update(server, groups, begin, end, &step);
     unlock_buckets(server, first, count);

@@ -1,0 +1,144 @@
+/* Arenas in host memory. Opened by the towers' threads; sums run on their communication streams. */
+#include "sync/host_arena.h"
+
+#include <string.h>
+
+#include "compute/floats.h"
+
+#define BLOCK_FLOATS 1024u      /* summed in a buffer that stays in the first-level cache */
+
+static bool is_bf16(const struct host_arena *arena, enum region region)
+{
+    return region == REGION_GRADIENTS && arena->bf16_grads != NULL;
+}
+
+/* Replace *memory_in_out, device memory, by pinned memory of the same size where the host cannot use it. */
+static int pin(const struct host_arena *arena, size_t bytes, void **memory_in_out)
+{
+    struct device *const device = arena->pinned_by;
+    return device == NULL || bytes == 0 ? 0 : device->ops->alloc_pinned(device, bytes, memory_in_out);
+}
+
+static int open_bf16_grads(struct host_arena *arena, const struct reduce_member *member)
+{
+    void *memory = member->bf16_grads;
+    if (memory == NULL)
+        return 0;
+    const int rc = pin(arena, member->regions[REGION_GRADIENTS].count * sizeof(uint16_t), &memory);
+    if (rc == 0)
+        arena->bf16_grads = memory;
+    return rc;
+}
+
+int host_arena_open(struct host_arena *arena, const struct reduce_member *member)
+{
+    if (!member->device->ops->host_memory)
+        arena->pinned_by = member->device;
+    int rc = open_bf16_grads(arena, member);
+    for (int region = 0; region < REGION_COUNT && rc == 0; region++) {
+        const struct reduce_region *const source = &member->regions[region];
+        void *memory = source->floats;
+        if (source->count == 0 || is_bf16(arena, region))
+            continue;
+        rc = pin(arena, source->count * sizeof(float), &memory);
+        if (rc == 0)
+            arena->floats[region] = memory;
+    }
+    return rc;
+}
+
+void host_arena_close(const struct host_arena *arena)
+{
+    struct device *const device = arena->pinned_by;
+    if (device == NULL)
+        return;
+    device->ops->free_pinned(device, arena->bf16_grads);
+    for (int region = 0; region < REGION_COUNT; region++)
+        device->ops->free_pinned(device, arena->floats[region]);
+}
+
+static void add(float *restrict sum, const float *restrict floats, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        sum[i] += floats[i];
+}
+
+/* Of `count` numbers beginning at `at`, at most BLOCK_FLOATS. */
+static void sum_floats(const struct host_arena *arenas, uint32_t towers, enum region region, size_t at, size_t count,
+                       float *sum)
+{
+    memcpy(sum, arenas[0].floats[region] + at, count * sizeof(float));
+    for (uint32_t d = 1; d < towers; d++)
+        add(sum, arenas[d].floats[region] + at, count);
+}
+
+static void sum_bf16_grads(const struct host_arena *arenas, uint32_t towers, size_t at, size_t count,
+                           uint16_t *sum_out)
+{
+    float sum[BLOCK_FLOATS];
+    floats_from_bf16(arenas[0].bf16_grads + at, sum, count);
+    for (uint32_t d = 1; d < towers; d++)
+        floats_add_bf16(arenas[d].bf16_grads + at, sum, count);
+    floats_to_bf16(sum, sum_out, count);
+}
+
+void host_arenas_sum(const struct host_arena *arenas, uint32_t towers, enum region region, size_t begin, size_t end,
+                     struct tower_range into)
+{
+    float sum[BLOCK_FLOATS];
+    uint16_t bf16[BLOCK_FLOATS];
+    for (size_t at = begin; at < end; at += BLOCK_FLOATS) {
+        const size_t some = end - at < BLOCK_FLOATS ? end - at : BLOCK_FLOATS;
+        if (is_bf16(arenas, region))
+            sum_bf16_grads(arenas, towers, at, some, bf16);
+        else
+            sum_floats(arenas, towers, region, at, some, sum);
+        for (uint32_t d = into.first; d < into.first + into.count; d++) {
+            if (is_bf16(arenas, region))
+                memcpy(arenas[d].bf16_grads + at, bf16, some * sizeof(uint16_t));
+            else
+                memcpy(arenas[d].floats[region] + at, sum, some * sizeof(float));
+        }
+    }
+}
+
+void host_arenas_sum_to(const struct host_arena *arenas, uint32_t towers, enum region region, size_t begin, size_t end,
+                        float *sums_out)
+{
+    uint16_t bf16[BLOCK_FLOATS];
+    for (size_t at = begin; at < end; at += BLOCK_FLOATS) {
+        const size_t some = end - at < BLOCK_FLOATS ? end - at : BLOCK_FLOATS;
+        if (!is_bf16(arenas, region)) {
+            sum_floats(arenas, towers, region, at, some, sums_out + at);
+            continue;
+        }
+        sum_bf16_grads(arenas, towers, at, some, bf16);
+        floats_from_bf16(bf16, sums_out + at, some);
+    }
+}
+
+static int queue_copy(const struct host_arena *arena, const struct reduce_member *member, const struct bucket *bucket,
+                      enum copy_direction direction)
+{
+    const bool has_bf16 = is_bf16(arena, bucket->region);
+    const size_t size = has_bf16 ? sizeof(uint16_t) : sizeof(float);
+    char *const device = has_bf16 ? (char *)member->bf16_grads : (char *)member->regions[bucket->region].floats;
+    char *const host = has_bf16 ? (char *)arena->bf16_grads : (char *)arena->floats[bucket->region];
+    const size_t offset = bucket->offset * size, bytes = bucket->count * size;
+    if (arena->pinned_by == NULL)
+        return 0;
+    return direction == COPY_TO_DEVICE
+               ? member->device->ops->copy(member->communication, device + offset, host + offset, bytes, direction)
+               : member->device->ops->copy(member->communication, host + offset, device + offset, bytes, direction);
+}
+
+int host_arena_copy_in(const struct host_arena *arena, const struct reduce_member *member, const struct bucket *bucket)
+{
+    return queue_copy(arena, member, bucket, COPY_FROM_DEVICE);
+}
+
+int host_arena_copy_out(const struct host_arena *arena, const struct reduce_member *member,
+                        const struct bucket *bucket)
+{
+    return queue_copy(arena, member, bucket, COPY_TO_DEVICE);
+}

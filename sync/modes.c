@@ -1,0 +1,439 @@
+/* The modes of synchronisation, and their table. sync.c has the parts that they are made of; doc/sync.md compares them
+ * for users. Called from the towers' threads. */
+#include "sync/sync.h"
+
+#include "sync/reduce_server.h"
+#include "sync/server.h"
+
+/* The regions that are summed where gradients are: batch statistics are averaged before an evaluation. */
+#define GRADIENTS_AND_STATISTICS \
+    { [REGION_GRADIENTS] = true, [REGION_STATISTICS] = true, [REGION_AVERAGED_STATISTICS] = true }
+
+/* ---- what several modes do ---- */
+
+static int start_gradients(struct sync *sync, const struct span *span, uint32_t bucket)
+{
+    return sync_start_gradients(sync, bucket, span->number);
+}
+
+/* Batch statistics are each tower's own in training. Their mean, weighted by samples, replaces them before an
+ * evaluation and at the end of the run. */
+static int average_statistics(struct sync *sync, const struct span *span)
+{
+    return sync_mean_before_evaluation(sync, span, 0);
+}
+
+static int finish_statistics(struct sync *sync, uint64_t next)
+{
+    return sync_mean_before(sync, next, 0);
+}
+
+static int update_alone(struct sync *sync, const struct span *span)
+{
+    const int rc = sync_update(sync, span, span->count);
+    return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
+}
+
+static int await_and_update(struct sync *sync, const struct span *span, uint32_t bucket)
+{
+    int rc = sync_await_gradients(sync, bucket, span->number);
+    if (rc == 0 && sync->spec.reduce->ops != &reduce_none_ops)
+        rc = step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION);
+    if (rc == 0)
+        rc = sync_update_bucket(sync, span, bucket, span->global_count);
+    return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
+}
+
+/* ---- replicated ---- */
+
+/* Gradients are summed over the towers, bucket by bucket while backward goes on. Each bucket is updated as soon as its
+ * sum is there, in every tower alike: the towers stay equal. */
+static int replicated_apply(struct sync *sync, const struct span *span)
+{
+    const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
+    int rc = 0;
+    for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++)
+        rc = await_and_update(sync, span, b);
+    return rc;
+}
+
+static const struct sync_ops replicated_ops = {
+    .name = "replicated",
+    .sum = "gradients",
+    .is_one_model = true,
+    .ends_whole = true,
+    .sums = GRADIENTS_AND_STATISTICS,
+    .before_forward = average_statistics,
+    .bucket_ready = start_gradients,
+    .apply = replicated_apply,
+    .finish = finish_statistics,
+};
+
+/* ---- independent ---- */
+
+/* Every tower learns from its own slices and never waits for another: the speed that the other modes cannot pass. */
+static const struct sync_ops independent_ops = {
+    .name = "independent",
+    .differs = true,
+    .apply = update_alone,
+};
+
+/* ---- averaging ---- */
+
+/* Every tower learns from its own slices. Every sync.every steps all towers continue with their mean, weighted by the
+ * samples that each has learned from: of weights, batch statistics and the optimizer's buffers. Buffers are averaged
+ * with the weights because else the mean model would keep the momentum of one tower, and a tower without samples would
+ * have none; and because a mean at every step then is, for the rules that are linear in the gradient (sgd, momentum,
+ * nesterov), what mode replicated does. With spec.keeps_buffers they are not averaged, which halves the sum with
+ * momentum. Means are also taken before every evaluation and at the end of the run. */
+static int averaging_before_forward(struct sync *sync, const struct span *span)
+{
+    return sync_mean_before_evaluation(sync, span, sync->spec.every);
+}
+
+static int averaging_after_step(struct sync *sync, const struct span *span)
+{
+    const uint64_t every = sync->spec.every;
+    return mean_is_due_after(span, every) ? sync_mean(sync, span->number, span->number, every) : 0;
+}
+
+static int averaging_finish(struct sync *sync, uint64_t next)
+{
+    return sync_mean_before(sync, next, sync->spec.every);
+}
+
+static const struct sync_ops averaging_ops = {
+    .name = "averaging",
+    .sum = "weights",
+    .has_period = true,
+    .is_one_model = true,
+    .differs = true,
+    .sums = { [REGION_WEIGHTS] = true, [REGION_AVERAGES] = true, [REGION_STATES] = true, [REGION_STATES + 1] = true,
+             [REGION_STATISTICS] = true, [REGION_AVERAGED_STATISTICS] = true },
+    .before_forward = averaging_before_forward,
+    .apply = update_alone,
+    .after_step = averaging_after_step,
+    .finish = averaging_finish,
+};
+
+/* ---- parameter server on the devices ---- */
+
+/* Every bucket of parameters is owned by a tower, in equal shares. Gradients are reduced to the owner, which alone has
+ * the optimizer's buffers, updates, and broadcasts the weights. An update that needs a norm of all gradients is made by
+ * tower 0; then all weights are broadcast after it. */
+static int server_device_apply(struct sync *sync, const struct span *span)
+{
+    struct reduce *const reduce = sync->spec.reduce;
+    const struct bucket_run gradients = sync->buckets.of[REGION_GRADIENTS];
+    const uint32_t weights = sync->buckets.of[REGION_WEIGHTS].first;
+    const bool is_one_update = tower_updates_at_once(sync->spec.tower);
+    int rc = 0;
+    for (uint32_t i = 0; i < gradients.count && rc == 0; i++) {
+        if (sync->buckets.bucket[gradients.first + i].owner == sync->spec.index)
+            rc = await_and_update(sync, span, gradients.first + i);
+        if (rc == 0 && !is_one_update)
+            rc = reduce->ops->start(reduce, sync->spec.index, weights + i, span->number);
+    }
+    for (uint32_t i = 0; i < gradients.count && rc == 0 && is_one_update; i++)
+        rc = reduce->ops->start(reduce, sync->spec.index, weights + i, span->number);
+    if (rc == 0)
+        rc = sync_await_region(sync, REGION_WEIGHTS);
+    return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
+}
+
+static const struct sync_ops server_device_ops = {
+    .name = "parameter_server",
+    .sum = "gradients",
+    .place = "on the devices",
+    .is_one_model = true,
+    .has_owners = true,
+    .sums = GRADIENTS_AND_STATISTICS,
+    .before_forward = average_statistics,
+    .bucket_ready = start_gradients,
+    .apply = server_device_apply,
+    .before_snapshot = sync_fetch_states,
+    .finish = finish_statistics,
+};
+
+/* ---- parameter server in host memory ---- */
+
+/* Tower 0 fills the server before the first batch of the process. */
+static int fill_server(struct sync *sync, const struct span *span)
+{
+    const struct sync_spec *const spec = &sync->spec;
+    const bool is_due = spec->index == 0 && span->number == spec->schedule->first;
+    return is_due ? reduce_server_fill(spec->reduce, spec->index) : 0;
+}
+
+static int server_host_before_forward(struct sync *sync, const struct span *span)
+{
+    const int rc = fill_server(sync, span);
+    return rc == 0 ? average_statistics(sync, span) : rc;
+}
+
+/* Wait for each bucket's sum at the server. Where the server updates bucket by bucket, get its weights at once. */
+static int fetch_updates(struct sync *sync, const struct span *span)
+{
+    struct reduce *const reduce = sync->spec.reduce;
+    const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
+    int rc = 0;
+    for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++) {
+        rc = sync_await_gradients(sync, b, span->number);
+        if (rc == 0 && !sync_updates_apart(sync))
+            rc = reduce_server_fetch_bucket(reduce, sync->spec.index, b);
+    }
+    return rc;
+}
+
+/* Where the server updates after all sums: let it compute the norms, then update. There are no such buckets else. */
+static int update_apart(struct sync *sync, const struct span *span)
+{
+    struct reduce *const reduce = sync->spec.reduce;
+    const struct bucket_run run = sync->buckets.of[REGION_WEIGHTS];
+    int rc = 0;
+    for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++) {
+        rc = reduce->ops->start(reduce, sync->spec.index, b, span->number);
+        if (rc == 0)
+            rc = reduce->ops->wait(reduce, sync->spec.index, b);
+    }
+    return rc;
+}
+
+/* One copy of the parameters and of the optimizer's buffers. Gradients are sent there bucket by bucket while backward
+ * goes on, summed and applied, and the weights come back. The time of a tower's wait is that of the reduction and of
+ * the update. */
+static int server_host_apply(struct sync *sync, const struct span *span)
+{
+    int rc = fetch_updates(sync, span);
+    if (rc == 0)
+        rc = update_apart(sync, span);
+    if (rc == 0)
+        rc = tower_weights_changed(sync->spec.tower, 0, tower_arena(sync->spec.tower)->updated);
+    return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
+}
+
+static const struct sync_ops server_host_ops = {
+    .name = "parameter_server",
+    .sum = "gradients",
+    .place = "in host memory",
+    .is_one_model = true,
+    .serves = SERVES_ALL,
+    .sums = GRADIENTS_AND_STATISTICS,
+    .before_forward = server_host_before_forward,
+    .bucket_ready = start_gradients,
+    .apply = server_host_apply,
+    .before_snapshot = sync_fetch_states,
+    .finish = finish_statistics,
+};
+
+/* ---- relaxed consistency of the three above ---- */
+
+/* A mode that updates with the sums of the step before, at that step's rate, so that a reduction may take a whole step.
+ * The first step of a run updates nothing, and the gradients of the last one are never applied: the weights that are
+ * saved are those that were evaluated. Sums that are not applied yet are part of a saved state. */
+
+/* The training batch before `span`, which is not the first one. */
+static int find_before(const struct sync *sync, const struct span *span, struct span *before_out)
+{
+    uint64_t number = span->number;
+    int rc;
+    do
+        rc = schedule_find(sync->spec.schedule, --number, sync->spec.index, before_out);
+    while (rc == 0 && before_out->pass != PASS_TRAIN);
+    return rc;
+}
+
+static int apply_before(struct sync *sync, const struct span *span)
+{
+    struct span before;
+    const int rc = span->step == 0 ? 0 : find_before(sync, span, &before);
+    return rc == 0 && span->step > 0 ? sync->spec.ops->applied->apply(sync, &before) : rc;
+}
+
+static int relaxed_apply(struct sync *sync, const struct span *span)
+{
+    int rc = apply_before(sync, span);
+    if (rc == 0)
+        rc = tower_defer(sync->spec.tower);
+    if (rc == 0)
+        rc = sync_start_region(sync, REGION_GRADIENTS, span->number);
+    sync->is_deferred = rc == 0;
+    return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
+}
+
+static int relaxed_before_forward(struct sync *sync, const struct span *span)
+{
+    return sync->spec.ops->applied->before_forward(sync, span);
+}
+
+/* Nothing is left to wait for afterwards. */
+static int await_sums(struct sync *sync)
+{
+    const int rc = sync_await_sums(sync);
+    sync->is_deferred = false;
+    return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
+}
+
+static int relaxed_before_snapshot(struct sync *sync, uint64_t batch)
+{
+    const struct sync_ops *const applied = sync->spec.ops->applied;
+    const int rc = sync->is_deferred ? await_sums(sync) : 0;
+    return rc == 0 && applied->before_snapshot != NULL ? applied->before_snapshot(sync, batch) : rc;
+}
+
+static int relaxed_finish(struct sync *sync, uint64_t next)
+{
+    const int rc = sync->is_deferred ? await_sums(sync) : 0;
+    return rc == 0 ? sync->spec.ops->applied->finish(sync, next) : rc;
+}
+
+static const struct sync_ops relaxed_ops = {
+    .name = "replicated, relaxed",
+    .sum = "gradients",
+    .is_one_model = true,
+    .defers = true,
+    .applied = &replicated_ops,
+    .sums = GRADIENTS_AND_STATISTICS,
+    .before_forward = relaxed_before_forward,
+    .apply = relaxed_apply,
+    .before_snapshot = relaxed_before_snapshot,
+    .finish = relaxed_finish,
+};
+
+static const struct sync_ops server_device_relaxed_ops = {
+    .name = "parameter_server, relaxed",
+    .sum = "gradients",
+    .place = "on the devices",
+    .is_one_model = true,
+    .has_owners = true,
+    .defers = true,
+    .applied = &server_device_ops,
+    .sums = GRADIENTS_AND_STATISTICS,
+    .before_forward = relaxed_before_forward,
+    .apply = relaxed_apply,
+    .before_snapshot = relaxed_before_snapshot,
+    .finish = relaxed_finish,
+};
+
+static const struct sync_ops server_host_relaxed_ops = {
+    .name = "parameter_server, relaxed",
+    .sum = "gradients",
+    .place = "in host memory",
+    .is_one_model = true,
+    .serves = SERVES_ALL,
+    .defers = true,
+    .applied = &server_host_ops,
+    .sums = GRADIENTS_AND_STATISTICS,
+    .before_forward = relaxed_before_forward,
+    .apply = relaxed_apply,
+    .before_snapshot = relaxed_before_snapshot,
+    .finish = relaxed_finish,
+};
+
+/* ---- async ---- */
+
+/* One copy of the parameters in host memory. Every tower fetches them before every step and updates them with its own
+ * gradients as soon as it has them. Towers run ahead of each other by a bound (stale synchronous parallel, Ho et al.
+ * 2013): a tower begins step t when all towers' updates of the steps before t - max_staleness are in. The staleness of
+ * a step is the number of steps before t that are not all in when it fetches; the rate of its update may be divided by
+ * that (Zhang et al. 2016). Before an evaluation and a saved state all towers synchronise. */
+
+/* All updates are in, and no tower continues before all have fetched. */
+static int synchronise(struct sync *sync, uint64_t batch)
+{
+    const int rc = sync_start_region(sync, REGION_WEIGHTS, batch);
+    return rc == 0 ? sync_await_region(sync, REGION_WEIGHTS) : rc;
+}
+
+static int async_fetch(struct sync *sync, const struct span *span)
+{
+    int rc = reduce_server_fetch(sync->spec.reduce, sync->spec.index, span->step, sync->spec.max_staleness,
+                                 &sync->staleness);
+    if (rc == 0)
+        rc = tower_weights_changed(sync->spec.tower, 0, tower_arena(sync->spec.tower)->updated);
+    return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
+}
+
+static int async_before_forward(struct sync *sync, const struct span *span)
+{
+    int rc = fill_server(sync, span);
+    if (rc == 0 && span->pass == PASS_TRAIN)
+        return async_fetch(sync, span);
+    if (rc == 0 && span->first_of_pass)
+        rc = synchronise(sync, span->number);
+    return rc == 0 ? average_statistics(sync, span) : rc;
+}
+
+/* Where norms of all gradients are needed, one push for all buckets follows the last one. */
+static bool is_pushed(const struct sync *sync, uint32_t bucket)
+{
+    const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
+    return !server_needs_norms(&tower_spec(sync->spec.tower)->optimizer) || bucket == run.first + run.count - 1;
+}
+
+static int async_push(struct sync *sync, const struct span *span, uint32_t bucket)
+{
+    const uint32_t delay = sync->spec.divides_rate && sync->staleness > 1 ? sync->staleness : 1;
+    return reduce_server_push(sync->spec.reduce, sync->spec.index, bucket, span->number, delay);
+}
+
+static int async_bucket_ready(struct sync *sync, const struct span *span, uint32_t bucket)
+{
+    const struct bucket *const range = &sync->buckets.bucket[bucket];
+    const int rc = span->count > 0 ? tower_grads_to_bf16(sync->spec.tower, range->offset, range->count) : 0;
+    return rc == 0 && span->count > 0 && is_pushed(sync, bucket) ? async_push(sync, span, bucket) : rc;
+}
+
+static int async_apply(struct sync *sync, const struct span *span)
+{
+    return reduce_server_pushed(sync->spec.reduce, sync->spec.index, span->step + 1);
+}
+
+static int async_before_snapshot(struct sync *sync, uint64_t batch)
+{
+    const int rc = synchronise(sync, batch);
+    return rc == 0 ? sync_fetch_states(sync, batch) : rc;
+}
+
+static int async_finish(struct sync *sync, uint64_t next)
+{
+    const int rc = synchronise(sync, next);
+    return rc == 0 ? finish_statistics(sync, next) : rc;
+}
+
+static const struct sync_ops async_ops = {
+    .name = "async",
+    .sum = "statistics",
+    .place = "in host memory",
+    .is_one_model = true,
+    .serves = SERVES_EACH,
+    .sums = { [REGION_GRADIENTS] = true, [REGION_STATISTICS] = true },
+    .before_forward = async_before_forward,
+    .bucket_ready = async_bucket_ready,
+    .apply = async_apply,
+    .before_snapshot = async_before_snapshot,
+    .finish = async_finish,
+};
+
+/* ---- the table ---- */
+
+const struct sync_ops *const sync_table[SYNC_MODE_COUNT] = {
+    [SYNC_REPLICATED] = &replicated_ops,
+    [SYNC_RELAXED] = &relaxed_ops,
+    [SYNC_INDEPENDENT] = &independent_ops,
+    [SYNC_AVERAGING] = &averaging_ops,
+    [SYNC_SERVER_DEVICE] = &server_device_ops,
+    [SYNC_SERVER_DEVICE_RELAXED] = &server_device_relaxed_ops,
+    [SYNC_SERVER_HOST] = &server_host_ops,
+    [SYNC_SERVER_HOST_RELAXED] = &server_host_relaxed_ops,
+    [SYNC_ASYNC] = &async_ops,
+};
+
+const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers, uint32_t max_staleness)
+{
+    const struct sync_ops *const ops = sync_table[mode];
+    const bool is_served = ops->has_owners || ops->serves != SERVES_NOBODY;
+    if (is_served && towers == 1)
+        return ops->defers ? &relaxed_ops : &replicated_ops;
+    return ops->serves == SERVES_EACH && max_staleness == 0 ? &server_host_ops : ops;
+}

@@ -1,0 +1,282 @@
+/* The rendezvous of towers at every bucket. Called from the towers' threads. Streams do the waiting; threads wait only
+ * in join, and for towers that have not started a bucket yet. */
+#include "sync/rendezvous.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#define SHARE_ALIGN 16u         /* floats: shares begin on cache lines */
+
+static struct share *share_at(struct rendezvous *rendezvous, uint32_t tower, uint32_t bucket)
+{
+    return &rendezvous->shares[(size_t)bucket * rendezvous->towers + tower];
+}
+
+/* Opening and closing. */
+
+int rendezvous_init(struct rendezvous *rendezvous, const struct reduce_ops *ops, const struct reduce_spec *spec)
+{
+    *rendezvous = (struct rendezvous){ .base.ops = ops, .towers = spec->towers };
+    rendezvous->members = calloc(spec->towers, sizeof(*rendezvous->members));
+    if (rendezvous->members == NULL)
+        return -ENOMEM;
+    pthread_mutex_init(&rendezvous->lock, NULL);
+    pthread_cond_init(&rendezvous->changed, NULL);
+    return 0;
+}
+
+static void event_close(struct event *event)
+{
+    if (event != NULL)
+        event->device->ops->event_close(event);
+}
+
+static void close_shares(struct rendezvous *rendezvous)
+{
+    if (rendezvous->shares == NULL)
+        return;
+    const size_t count = (size_t)rendezvous->buckets.count * rendezvous->towers;
+    for (size_t i = 0; i < count; i++) {
+        event_close(rendezvous->shares[i].queued);
+        event_close(rendezvous->shares[i].summed);
+        event_close(rendezvous->shares[i].copied_in);
+        event_close(rendezvous->shares[i].copied_out);
+    }
+}
+
+void rendezvous_release(struct rendezvous *rendezvous)
+{
+    close_shares(rendezvous);
+    pthread_cond_destroy(&rendezvous->changed);
+    pthread_mutex_destroy(&rendezvous->lock);
+    free(rendezvous->shares);
+    free(rendezvous->turns);
+    free(rendezvous->members);
+}
+
+/* Joining. */
+
+/* With the buckets of the first tower to join; all have the same. Lock held. */
+static int make_room(struct rendezvous *rendezvous, const struct rendezvous_ops *ops, const struct buckets *buckets)
+{
+    if (rendezvous->shares != NULL)
+        return 0;
+    rendezvous->ops = ops;
+    rendezvous->buckets = *buckets;
+    rendezvous->shares = calloc((size_t)buckets->count * rendezvous->towers, sizeof(*rendezvous->shares));
+    rendezvous->turns = calloc(buckets->count, sizeof(*rendezvous->turns));
+    return rendezvous->shares != NULL && rendezvous->turns != NULL ? 0 : -ENOMEM;
+}
+
+/* All of the bucket, or nothing. */
+static void set_whole(const struct bucket *bucket, struct share *share, bool has_it)
+{
+    share->begin = bucket->offset;
+    share->end = bucket->offset + (has_it ? bucket->count : 0);
+}
+
+/* Shares are equal runs of whole cache lines. But a bucket with an owner is summed by the owner, and copied by each of
+ * the others; what a server has is copied by all. */
+static void set_range(const struct rendezvous *rendezvous, struct share *share)
+{
+    const struct bucket *const bucket = &rendezvous->buckets.bucket[share->bucket];
+    const size_t lines = (bucket->count + SHARE_ALIGN - 1) / SHARE_ALIGN;
+    const size_t first = lines * share->tower / rendezvous->towers * SHARE_ALIGN;
+    const size_t last = lines * (share->tower + 1) / rendezvous->towers * SHARE_ALIGN;
+    switch (bucket->use) {
+    case BUCKET_REDUCE: set_whole(bucket, share, share->tower == bucket->owner); return;
+    case BUCKET_BROADCAST: set_whole(bucket, share, share->tower != bucket->owner); return;
+    case BUCKET_FETCH: set_whole(bucket, share, true); return;
+    case BUCKET_ALL_REDUCE: case BUCKET_SERVE: case BUCKET_SQUARE: case BUCKET_UPDATE: break;
+    }
+    share->begin = bucket->offset + first;
+    share->end = bucket->offset + (last < bucket->count ? last : bucket->count);
+}
+
+static int open_share(struct rendezvous *rendezvous, struct share *share, struct device *device)
+{
+    set_range(rendezvous, share);
+    int rc = device->ops->event_open(device, EVENT_ORDER, &share->queued);
+    if (rc == 0)
+        rc = device->ops->event_open(device, EVENT_ORDER, &share->summed);
+    if (rc == 0 && rendezvous->ops->copy_in != NULL)
+        rc = device->ops->event_open(device, EVENT_ORDER, &share->copied_in);
+    if (rc == 0 && rendezvous->ops->copy_out != NULL)
+        rc = device->ops->event_open(device, EVENT_ORDER, &share->copied_out);
+    return rc;
+}
+
+static int open_shares(struct rendezvous *rendezvous, uint32_t tower, struct device *device)
+{
+    int rc = 0;
+    for (uint32_t b = 0; b < rendezvous->buckets.count && rc == 0; b++) {
+        struct share *const share = share_at(rendezvous, tower, b);
+        *share = (struct share){
+            .rendezvous = rendezvous, .tower = tower, .bucket = b, .region = rendezvous->buckets.bucket[b].region };
+        rc = open_share(rendezvous, share, device);
+    }
+    return rc;
+}
+
+/* True for the last tower that joins. */
+static bool enter(struct rendezvous *rendezvous, uint32_t tower, const struct reduce_member *member)
+{
+    pthread_mutex_lock(&rendezvous->lock);
+    rendezvous->members[tower] = *member;
+    const bool is_last = ++rendezvous->joined == rendezvous->towers;
+    pthread_mutex_unlock(&rendezvous->lock);
+    return is_last;
+}
+
+/* The last tower to join lets all continue, or fails the rendezvous. */
+static int connect_towers(struct rendezvous *rendezvous)
+{
+    const int rc = rendezvous->ops->connect == NULL ? 0 : rendezvous->ops->connect(rendezvous);
+    pthread_mutex_lock(&rendezvous->lock);
+    rendezvous->connected = rc == 0;
+    rendezvous->cancelled = rendezvous->cancelled || rc != 0;
+    pthread_cond_broadcast(&rendezvous->changed);
+    pthread_mutex_unlock(&rendezvous->lock);
+    return rc;
+}
+
+int rendezvous_join(struct rendezvous *rendezvous, const struct rendezvous_ops *ops, uint32_t tower,
+                 const struct reduce_member *member, const struct buckets *buckets)
+{
+    pthread_mutex_lock(&rendezvous->lock);
+    int rc = make_room(rendezvous, ops, buckets);
+    pthread_mutex_unlock(&rendezvous->lock);
+    if (rc == 0)
+        rc = open_shares(rendezvous, tower, member->device);
+    if (rc == 0 && enter(rendezvous, tower, member))
+        rc = connect_towers(rendezvous);
+    if (rc != 0)
+        return rc;
+
+    pthread_mutex_lock(&rendezvous->lock);
+    while (!rendezvous->connected && !rendezvous->cancelled)
+        pthread_cond_wait(&rendezvous->changed, &rendezvous->lock);
+    rc = rendezvous->cancelled ? -ECANCELED : 0;
+    pthread_mutex_unlock(&rendezvous->lock);
+    return rc;
+}
+
+/* One bucket of one batch. */
+
+/* The tower's bucket is queued: copy it to where it is summed, if that is elsewhere. */
+static int add_bucket(struct rendezvous *rendezvous, struct share *share)
+{
+    const struct reduce_member *const member = &rendezvous->members[share->tower];
+    int rc = stream_record(member->compute, share->queued);
+    if (rc != 0 || rendezvous->ops->copy_in == NULL)
+        return rc;
+    rc = stream_wait(member->communication, share->queued);
+    if (rc == 0)
+        rc = rendezvous->ops->copy_in(rendezvous, share);
+    return rc != 0 ? rc : stream_record(member->communication, share->copied_in);
+}
+
+/* The communication stream waits for the buckets of all towers. */
+static int await_copied_in(struct rendezvous *rendezvous, struct stream *communication, uint32_t bucket)
+{
+    int rc = 0;
+    for (uint32_t d = 0; d < rendezvous->towers && rc == 0; d++) {
+        const struct share *const share = share_at(rendezvous, d, bucket);
+        rc = stream_wait(communication, rendezvous->ops->copy_in == NULL ? share->queued : share->copied_in);
+    }
+    return rc;
+}
+
+/* The stream waits for the sums of all shares. */
+static int await_sums(struct rendezvous *rendezvous, struct stream *stream, uint32_t bucket)
+{
+    int rc = 0;
+    for (uint32_t d = 0; d < rendezvous->towers && rc == 0; d++)
+        rc = stream_wait(stream, share_at(rendezvous, d, bucket)->summed);
+    return rc;
+}
+
+static int queue_sum(struct rendezvous *rendezvous, uint32_t tower, uint32_t bucket)
+{
+    struct share *const share = share_at(rendezvous, tower, bucket);
+    struct stream *const communication = rendezvous->members[tower].communication;
+    int rc = await_copied_in(rendezvous, communication, bucket);
+    if (rc == 0)
+        rc = rendezvous->ops->sum(rendezvous, share);
+    return rc != 0 ? rc : stream_record(communication, share->summed);
+}
+
+static int queue_copy_out(struct rendezvous *rendezvous, uint32_t tower, uint32_t bucket)
+{
+    struct share *const share = share_at(rendezvous, tower, bucket);
+    struct stream *const communication = rendezvous->members[tower].communication;
+    int rc = await_sums(rendezvous, communication, bucket);
+    if (rc == 0)
+        rc = rendezvous->ops->copy_out(rendezvous, share);
+    return rc != 0 ? rc : stream_record(communication, share->copied_out);
+}
+
+static uint64_t last_batch(const struct share *share)
+{
+    return share->batches[(share->started_count - 1) % SHARE_BATCHES];
+}
+
+/* All towers have started the bucket. */
+static int queue_bucket(struct rendezvous *rendezvous, uint32_t bucket)
+{
+    int rc = 0;
+    for (uint32_t d = 0; d < rendezvous->towers; d++)
+        assert(last_batch(share_at(rendezvous, d, bucket)) == last_batch(share_at(rendezvous, 0, bucket)));
+    for (uint32_t d = 0; d < rendezvous->towers && rc == 0; d++)
+        rc = queue_sum(rendezvous, d, bucket);
+    for (uint32_t d = 0; d < rendezvous->towers && rc == 0 && rendezvous->ops->copy_out != NULL; d++)
+        rc = queue_copy_out(rendezvous, d, bucket);
+    return rc;
+}
+
+int rendezvous_start(struct reduce *base, uint32_t tower, uint32_t bucket, uint64_t batch)
+{
+    struct rendezvous *const rendezvous = (struct rendezvous *)base;
+    struct turn *const turn = &rendezvous->turns[bucket];
+    struct share *const share = share_at(rendezvous, tower, bucket);
+    share->batches[share->started_count++ % SHARE_BATCHES] = batch;
+    int rc = add_bucket(rendezvous, share);
+    if (rc != 0 || atomic_fetch_add(&turn->arrived, 1) + 1 < rendezvous->towers)
+        return rc;
+    atomic_store(&turn->arrived, 0);
+    rc = queue_bucket(rendezvous, bucket);
+    if (rc != 0)
+        return rc;
+    pthread_mutex_lock(&rendezvous->lock);
+    turn->generation++;
+    pthread_cond_broadcast(&rendezvous->changed);
+    pthread_mutex_unlock(&rendezvous->lock);
+    return 0;
+}
+
+int rendezvous_wait(struct reduce *base, uint32_t tower, uint32_t bucket)
+{
+    struct rendezvous *const rendezvous = (struct rendezvous *)base;
+    struct share *const share = share_at(rendezvous, tower, bucket);
+    struct stream *const compute = rendezvous->members[tower].compute;
+    pthread_mutex_lock(&rendezvous->lock);
+    while (rendezvous->turns[bucket].generation <= share->waited && !rendezvous->cancelled)
+        pthread_cond_wait(&rendezvous->changed, &rendezvous->lock);
+    const bool cancelled = rendezvous->cancelled;
+    pthread_mutex_unlock(&rendezvous->lock);
+    if (cancelled)
+        return -ECANCELED;
+    share->waited++;
+    return rendezvous->ops->copy_out == NULL ? await_sums(rendezvous, compute, bucket)
+                                             : stream_wait(compute, share->copied_out);
+}
+
+void rendezvous_cancel(struct reduce *base)
+{
+    struct rendezvous *const rendezvous = (struct rendezvous *)base;
+    pthread_mutex_lock(&rendezvous->lock);
+    rendezvous->cancelled = true;
+    pthread_cond_broadcast(&rendezvous->changed);
+    pthread_mutex_unlock(&rendezvous->lock);
+}

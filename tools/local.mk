@@ -56,13 +56,7 @@ tools_libtools_a_SOURCES = \
 	%D%/convert/records/convert_tfrecord.c %D%/convert/records/in_place.c %D%/convert/records/record_set.c \
 	%D%/convert/writing/block.c %D%/convert/writing/chunk_board.c %D%/convert/writing/read_back.c \
 	%D%/convert/writing/record_maker.c %D%/convert/writing/shard_sink.c %D%/convert/writing/shard_writer.c \
-	%D%/report/draw/axis.c %D%/report/draw/bars.c %D%/report/draw/chart.c %D%/report/draw/html.c \
-	%D%/report/draw/spots.c \
-	%D%/report/cell.c %D%/report/page.c %D%/report/page_confusion.c %D%/report/page_curves.c %D%/report/page_damage.c %D%/report/page_style.c \
-	%D%/report/page_tables.c %D%/report/page_times.c %D%/report/report_command.c \
-	%D%/report/trace/trace_drawing.c %D%/report/trace/trace_events.c \
-	%D%/report/look.c %D%/report/metrics.c %D%/report/remarks.c %D%/report/run_file.c %D%/report/run_so_far.c \
-	%D%/report/settings_list.c %D%/report/shown_run.c \
+	%D%/report/page.c %D%/report/report_input.c %D%/report/look.c %D%/report/trace/trace_events.c \
 	%D%/shards/command_check.c %D%/shards/command_extract.c %D%/shards/command_head.c %D%/shards/command_index.c \
 	%D%/shards/command_list.c %D%/shards/command_stats.c %D%/shards/dali_index.c %D%/shards/feature_line.c \
 	%D%/shards/found_sample.c %D%/shards/image_check.c %D%/shards/label_names.c %D%/shards/result_file.c \
@@ -78,3 +72,9 @@ pipetrain_report_SOURCES = %D%/report/report_program.c
 pipetrain_report_LDADD = $(TOOLS)
 pipetrain_shards_SOURCES = %D%/shards/shards.c
 pipetrain_shards_LDADD = $(TOOLS)
+
+# The template of the report page as C: a string for each of its lines.
+%D%/report/page_html.inc: %D%/report/page.html
+	$(AM_V_GEN)$(MKDIR_P) %D%/report && \
+	sed 's/[\\"]/\\&/g; s/^/"/; s/$$/\\n",/' $(srcdir)/%D%/report/page.html > $@.tmp && mv $@.tmp $@
+%D%/report/page.$(OBJEXT): %D%/report/page_html.inc

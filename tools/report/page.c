@@ -1,146 +1,58 @@
-/* The page from its first to its last line. */
+/* Puts the data into the template. The build makes page_html.inc of page.html, a string for each line. */
 #include "tools/report/page.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "tools/report/draw/html.h"
-#include "tools/report/look.h"
+#include "tools/report/report_input.h"
 #include "tools/version.h"
 
-static const char *text_of(const struct shown_run *run, const char *key)
-{
-    const char *const path[] = { key, NULL };
-    return json_string_value(look_at(run->summary, path));
-}
+static const char *const template_lines[] = {
+#include "tools/report/page_html.inc"
+};
 
-static void write_title(const struct page *page)
+/* '<' occurs in strings only. Escaped, nothing in them can end the script element that holds the JSON. */
+static int write_escaped(const char *text, size_t bytes, void *out)
 {
-    if (page->run_count == 1)
-        html_text(page->out, page->runs[0].name);
-    else
-        fprintf(page->out, "%u runs", page->run_count);
-}
-
-static void write_head(const struct page *page)
-{
-    fputs(PAGE_BEGINS " " PIPETRAIN_VERSION "\"/>\n"
-          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>", page->out);
-    write_title(page);
-    fprintf(page->out, " - pipetrain report</title>\n<link rel=\"icon\" href=\"data:,\"/>\n<style>\n%s</style></head>\n"
-                       "<body>\n", page_style);
-}
-
-/* Where it is, how it ended and what limited it. */
-static void write_about(const struct page *page, const struct shown_run *run)
-{
-    static const char *const keys[] = { "model", "device", "ended", "reason" };
-    const char *const verdict = text_of(run, "verdict");
-    fputs("<div class=\"soft\">", page->out);
-    html_text(page->out, run->path);
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        const char *const text = text_of(run, keys[i]);
-        fputs(text != NULL ? " &#183; " : "", page->out);
-        html_text(page->out, text != NULL ? text : "");
+    while (bytes > 0) {
+        const char *const bracket = memchr(text, '<', bytes);
+        const size_t plain = bracket != NULL ? (size_t)(bracket - text) : bytes;
+        fwrite(text, 1, plain, out);
+        if (bracket == NULL)
+            return 0;
+        fputs("\\u003c", out);
+        text += plain + 1;
+        bytes -= plain + 1;
     }
-    fputs("</div>\n", page->out);
-    if (verdict == NULL)
-        return;
-    fputs("<div>Verdict: ", page->out);
-    html_text(page->out, verdict);
-    fputs("</div>\n", page->out);
+    return 0;
 }
 
-static void write_header(const struct page *page)
+static int write_data(FILE *out, json_t *runs)
 {
-    fputs("<header><h1>", page->out);
-    write_title(page);
-    fputs("</h1>\n", page->out);
-    if (page->run_count == 1) {
-        write_about(page, &page->runs[0]);
-        page_tiles(page);
-    } else {
-        fputs("<ol class=\"runs\">\n", page->out);
-        for (uint32_t i = 0; i < page->run_count; i++) {
-            fputs("<li>", page->out);
-            page_name(page, &page->runs[i]);
-            write_about(page, &page->runs[i]);
-            fputs("</li>\n", page->out);
-        }
-        fputs("</ol>\n", page->out);
-    }
-    fputs("</header>\n", page->out);
-}
-
-static void write_remarks(const struct page *page, const struct shown_run *run)
-{
-    for (size_t i = 0; i < run->remarks.count; i++) {
-        fputs("<div>", page->out);
-        html_text(page->out, run->remarks.texts[i]);
-        fputs("</div>\n", page->out);
-    }
-    if (run->remarks.more > 0)
-        fprintf(page->out, "<div>and %zu more</div>\n", run->remarks.more);
-}
-
-static void write_all_remarks(const struct page *page)
-{
-    size_t count = 0;
-    for (uint32_t i = 0; i < page->run_count; i++)
-        count += page->runs[i].remarks.count + page->runs[i].remarks.more;
-    if (count == 0)
-        return;
-    fputs("<div class=\"warn\"><b>Not all could be read</b>\n", page->out);
-    for (uint32_t i = 0; i < page->run_count; i++)
-        write_remarks(page, &page->runs[i]);
-    fputs("</div>\n", page->out);
-}
-
-static void write_foot(const struct page *page)
-{
-    char time_text[64] = "";
+    char made[64] = "";
     const time_t now = time(NULL);
     struct tm parts;
     if (gmtime_r(&now, &parts) != NULL)
-        strftime(time_text, sizeof(time_text), ", %Y-%m-%d %H:%M:%S UTC", &parts);
-    fprintf(page->out, "<footer>pipetrain-report " PIPETRAIN_VERSION "%s</footer>\n</body></html>\n", time_text);
-}
-
-/* Several runs are compared before anything else. */
-static int write_body(const struct page *page)
-{
-    write_header(page);
-    write_all_remarks(page);
-    if (page->run_count > 1) {
-        page_results(page);
-        page_settings(page);
-    }
-    int rc = page_curves(page);
-    if (rc == 0)
-        rc = page_times(page);
-    fputs(page->run_count == 1 ? "<div class=\"tables\">\n" : "<div>\n", page->out);
-    if (page->run_count == 1)
-        page_results(page);
-    page_plan(page);
-    page_environment(page);
-    fputs("</div>\n", page->out);
-    if (rc == 0)
-        rc = page_confusion(page);
-    page_damage(page);
-    page_sources(page);
+        strftime(made, sizeof(made), "%Y-%m-%d %H:%M:%S UTC", &parts);
+    json_t *const data = json_pack("{s:s, s:s, s:i, s:O}", "version", PIPETRAIN_VERSION, "made", made,
+                                   "damage_shown_max", (int)REPORT_DAMAGE_SHOWN_MAX, "runs", runs);
+    const int rc = data == NULL ? -ENOMEM
+                   : json_dump_callback(data, write_escaped, out, JSON_COMPACT | JSON_ENSURE_ASCII |
+                                        JSON_REAL_PRECISION(9)) != 0 ? -ENOMEM : 0;
+    fputc('\n', out);
+    json_decref(data);
     return rc;
 }
 
-int page_write(FILE *out, const struct shown_run *runs, uint32_t run_count)
+int page_write(FILE *out, json_t *runs)
 {
-    const struct page page = { out, runs, run_count, calloc(run_count, sizeof(struct cell)) };
-    if (page.cells == NULL)
-        return -ENOMEM;
-    write_head(&page);
-    const int rc = write_body(&page);
-    write_foot(&page);
-    free(page.cells);
+    int rc = 0;
+    for (size_t i = 0; i < sizeof(template_lines) / sizeof(template_lines[0]) && rc == 0; i++) {
+        if (strcmp(template_lines[i], "@DATA@\n") == 0)
+            rc = write_data(out, runs);
+        else
+            fputs(template_lines[i], out);
+    }
     return rc;
 }

@@ -1,8 +1,9 @@
-/* pipetrain-report: runs as a page, a trace as a drawing. This file is the program: what is read, the file that is
- * written, the exit code. */
+/* pipetrain-report: runs as one page for browsers. This file is the program: command line, files, exit code. */
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,25 +15,113 @@
 #include "stage/stop.h"
 #include "stage/text/output.h"
 #include "stage/text/text_stream.h"
+#include "tools/config/long_option.h"
 #include "tools/config/number.h"
+#include "tools/config/words/program_option.h"
 #include "tools/end_request.h"
 #include "tools/report/page.h"
-#include "tools/report/report_command.h"
-#include "tools/report/run_file.h"
-#include "tools/report/trace/trace_drawing.h"
+#include "tools/report/report_input.h"
 #include "tools/shards/result_file.h"
 #include "tools/version.h"
 
-/* What is written; a file that begins in the same way may be replaced by it. */
-struct product {
-    const char *text;
-    size_t bytes;
-    const char *begins;
-    char what[64];              /* is in it, for the line on stdout */
+#define PROGRAM "pipetrain-report"
+#define OUTPUT "report.html"
+
+/* ---- the command line ---- */
+
+struct request {
+    bool wants_help, wants_version;
+    char **runs;                /* directories, of argv, without slashes at their ends */
+    size_t run_count;
+    const char *output;         /* the file to write; "-": stdout */
+    bool may_replace;           /* whatever file is there */
 };
 
-/* Is the file such a product of this program? */
-static bool is_ours(const char *path, const char *begins)
+enum { OPTION_VERSION = 256, OPTION_TRACE };    /* options without a letter */
+
+static const struct program_option options[] = {
+    { 'o', "output", "FILE", false, "the page to write (default " OUTPUT "); -: to stdout", NULL, NULL },
+    { 'f', "force", NULL, false, "replace a file that exists and is not such a page", NULL, NULL },
+    { 'h', "help", NULL, false, "this text", NULL, NULL },
+    { OPTION_VERSION, "version", NULL, false, "the version", NULL, NULL },
+    { OPTION_TRACE, "trace", "FILE", false, NULL, NULL, NULL },     /* of earlier versions, refused with a hint */
+    { 0, NULL, NULL, false, NULL, NULL, NULL },
+};
+
+static int usage_error(const char *message)
+{
+    log_message(LOG_ERROR, "%s (" PROGRAM " --help shows the usage)", message);
+    return -EINVAL;
+}
+
+static int read_option(struct request *request, int letter)
+{
+    switch (letter) {
+    case 'o': request->output = optarg; return 0;
+    case 'f': request->may_replace = true; return 0;
+    case 'h': request->wants_help = true; return 0;
+    case OPTION_VERSION: request->wants_version = true; return 0;
+    case OPTION_TRACE: return usage_error("--trace: open the trace in https://ui.perfetto.dev, which draws it");
+    default: return -EINVAL;    /* getopt_long has reported what is wrong */
+    }
+}
+
+static int check_request(const struct request *request)
+{
+    if (request->wants_help || request->wants_version)
+        return 0;
+    if (request->run_count == 0)
+        return usage_error("name the directory of a run: " PROGRAM " runs/run");
+    if (*request->output == '\0')
+        return usage_error("--output: the name of the file is empty");
+    return 0;
+}
+
+static int read_command_line(struct request *request, int argc, char **argv)
+{
+    struct program_words words;
+    *request = (struct request){ .output = OUTPUT };
+    program_option_words(options, "", &words);
+    int letter, rc = long_option_check(argc, argv, words.rows);
+    while (rc == 0 && (letter = getopt_long(argc, argv, words.letters, words.rows, NULL)) != -1)
+        rc = read_option(request, letter);
+    if (rc < 0)
+        return rc;
+    request->runs = argv + optind;
+    request->run_count = (size_t)(argc - optind);
+    for (size_t i = 0; i < request->run_count; i++)
+        for (size_t end = strlen(request->runs[i]); end > 1 && request->runs[i][end - 1] == '/'; end--)
+            request->runs[i][end - 1] = '\0';
+    return check_request(request);
+}
+
+static void print_help(void)
+{
+    fputs("Usage: " PROGRAM " RUN... [OPTION]...\n"
+          "Show runs as one page for a browser: curves, where the time went, step times,\n"
+          "results, plan, environment, damaged records; several runs side by side.\n\n", stdout);
+    program_option_help(options, stdout);
+    fputs("\n"
+          "A RUN is the directory of a run, such as runs/run, finished or still going on.\n"
+          "The page is one file and loads nothing. Files of a run that are missing or\n"
+          "damaged are reported on stderr and on the page, which shows the rest.\n"
+          "Exit status: 0 success, 2 command line, 3 not a run (no page is written), or\n"
+          "some of its files are missing or damaged, 4 out of memory, 5 the page could\n"
+          "not be written, 75 stopped by a signal, 130 by SIGINT.\n\n"
+          "  " PROGRAM " runs/run\n"
+          "  " PROGRAM " runs/run runs/run-2 -o compared.html\n"
+          "  " PROGRAM " runs/run -o - > page.html\n", stdout);
+}
+
+/* ---- the page ---- */
+
+static int fail_without_memory(void)
+{
+    log_message(LOG_ERROR, "the page: %s", strerror(ENOMEM));
+    return EXIT_CODE_MEMORY;
+}
+
+static bool is_report_page(const char *path)
 {
     char found[256];
     size_t bytes = 0;
@@ -41,163 +130,102 @@ static bool is_ours(const char *path, const char *begins)
         return false;
     const int rc = file_read_some(fd, 0, found, sizeof(found), &bytes);
     close(fd);
-    return rc == 0 && bytes >= strlen(begins) && memcmp(found, begins, strlen(begins)) == 0;
+    return rc == 0 && bytes >= strlen(PAGE_BEGINS) && memcmp(found, PAGE_BEGINS, strlen(PAGE_BEGINS)) == 0;
 }
 
-/* An exit code, after a message where it is not EXIT_CODE_OK. */
-static int write_out(const struct report_request *request, const struct product *product)
+/* Returns an exit code, after a message where it is not EXIT_CODE_OK. */
+static int write_output(const struct request *request, const char *text, size_t bytes)
 {
     if (end_request_code() != 0)
         return end_request_code();
-
     if (strcmp(request->output, "-") == 0) {
-        const int rc = file_write(STDOUT_FILENO, product->text, product->bytes);
+        const int rc = file_write(STDOUT_FILENO, text, bytes);
         if (rc < 0)
-            log_message(LOG_ERROR, "standard output: not all could be written: %s", strerror(-rc));
+            log_message(LOG_ERROR, "standard output: the page could not be written: %s", strerror(-rc));
         return rc < 0 ? EXIT_CODE_OUTPUT : EXIT_CODE_OK;
     }
-    const bool may_replace = request->may_replace || is_ours(request->output, product->begins);
-    const struct file_part part = { product->text, product->bytes };
-    const int code = result_file_write(request->output, may_replace, &part, 1);
+    const bool may_replace = request->may_replace || is_report_page(request->output);
+    const int code = result_file_write(request->output, may_replace, &(struct file_part){ text, bytes }, 1);
     if (code == EXIT_CODE_OK)
-        printf("%s: %s, %s\n", request->output, product->what, number_bytes(product->bytes).text);
+        printf("%s: %zu run%s, %s\n", request->output, request->run_count, request->run_count == 1 ? "" : "s",
+               number_bytes(bytes).text);
     return code;
 }
 
-static int no_memory(void)
-{
-    log_message(LOG_ERROR, "what should be written: %s", strerror(ENOMEM));
-    return EXIT_CODE_MEMORY;
-}
-
-static int make_page(const struct report_request *request, const struct shown_run *runs)
+static int make_page(const struct request *request, json_t *runs)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *const stream = open_memstream(&text, &bytes);
     if (stream == NULL)
-        return no_memory();
-    const int rc = page_write(stream, runs, request->run_count);
-    if (text_stream_end(stream, &text) != 0 || rc != 0) {
-        free(text);
-        return no_memory();
-    }
-    struct product product = { text, bytes, PAGE_BEGINS, "" };
-    snprintf(product.what, sizeof(product.what), "%u run%s", request->run_count, request->run_count == 1 ? "" : "s");
-    const int code = write_out(request, &product);
+        return fail_without_memory();
+    const int rc = page_write(stream, runs);
+    const int code = text_stream_end(stream, &text) != 0 || rc != 0 ? fail_without_memory()
+                                                                    : write_output(request, text, bytes);
     free(text);
     return code;
 }
 
-/* Where two directories end alike, their paths tell them apart. */
-static void name_runs(struct shown_run *runs, uint32_t count)
+/* Runs whose directories have the same name are called by their paths. */
+static int name_runs(json_t *runs)
 {
-    for (uint32_t i = 0; i < count; i++)
-        for (uint32_t j = 0; j < count; j++)
-            if (i != j && strcmp(runs[j].name, runs[i].name) == 0) {
-                runs[i].name = runs[i].path;
-                runs[j].name = runs[j].path;
-            }
+    int failed = 0;
+    for (size_t i = 0; i < json_array_size(runs); i++)
+        for (size_t j = i + 1; j < json_array_size(runs); j++) {
+            json_t *const one = json_array_get(runs, i), *const other = json_array_get(runs, j);
+            if (strcmp(json_string_value(json_object_get(one, "name")),
+                       json_string_value(json_object_get(other, "name"))) != 0)
+                continue;
+            failed |= json_object_set(one, "name", json_object_get(one, "path"));
+            failed |= json_object_set(other, "name", json_object_get(other, "path"));
+        }
+    return failed;
 }
 
-static int read_runs(const struct report_request *request, struct shown_run *runs)
+static int read_runs(const struct request *request, json_t *runs, bool *is_damaged_out)
 {
-    for (uint32_t i = 0; i < request->run_count; i++) {
-        const int code = shown_run_read(&runs[i], request->runs[i]);
+    for (size_t i = 0; i < request->run_count; i++) {
+        json_t *run = NULL;
+        const int code = report_input_read(&run, request->runs[i]);
         if (code != EXIT_CODE_OK)
             return code;
-        runs[i].number = i;
+        *is_damaged_out |= json_array_size(json_object_get(run, "problems")) > 0;
+        if (json_array_append_new(runs, run) != 0)
+            return fail_without_memory();
     }
-    name_runs(runs, request->run_count);
-    return EXIT_CODE_OK;
+    return name_runs(runs) == 0 ? EXIT_CODE_OK : fail_without_memory();
 }
 
-/* The steps of a trace that has slices. */
-static int draw_steps(const struct report_request *request, const struct trace *trace)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *const stream = open_memstream(&text, &bytes);
-    if (stream == NULL)
-        return no_memory();
-    const struct trace_window window = trace_window_find(trace);
-    trace_draw(stream, trace, &window, request->trace);
-    if (text_stream_end(stream, &text) != 0)
-        return no_memory();
-    struct product product = { text, bytes, TRACE_DRAWING_BEGINS, "" };
-    snprintf(product.what, sizeof(product.what), "%.4g ms", (window.end - window.begin) / 1e3);
-    const int code = write_out(request, &product);
-    free(text);
-    return code;
-}
-
-/* A trace that is damaged is drawn as far as it goes. */
-static int draw_trace(const struct report_request *request)
-{
-    struct trace trace;
-    char *text = NULL, problem[512] = "";
-    size_t bytes;
-    int rc = run_file_read(AT_FDCWD, request->trace, &text, &bytes);
-    if (rc != 0) {
-        log_message(LOG_ERROR, "%s: %s", request->trace, rc == -EINVAL ? "is no regular file" : strerror(-rc));
-        return (int)exit_code_of(rc, EXIT_CODE_DATA);
-    }
-    rc = trace_read(&trace, text, bytes, problem, sizeof(problem));
-    free(text);
-    if (rc == 0 && trace.slice_count == 0)
-        snprintf(problem, sizeof(problem), "there is no slice in it to draw");
-    if (*problem != '\0')
-        log_message(LOG_ERROR, "%s: %s", request->trace, problem);
-    int code = rc == -ENOMEM ? no_memory() : EXIT_CODE_OK;
-    if (code == EXIT_CODE_OK && trace.slice_count > 0)
-        code = draw_steps(request, &trace);
-    trace_release(&trace);
-    return code == EXIT_CODE_OK && *problem != '\0' ? EXIT_CODE_DATA : code;
-}
-
-/* What was said on stderr counts where the page was written, too. */
-static int show_runs(const struct report_request *request)
+/* EXIT_CODE_DATA also where the page was written, but parts of a run could not be read. */
+static int show_runs(const struct request *request)
 {
     bool is_damaged = false;
-    struct shown_run *const runs = calloc(request->run_count, sizeof(*runs));
-    int code = runs != NULL ? read_runs(request, runs) : no_memory();
+    json_t *const runs = json_array();
+    int code = runs != NULL ? read_runs(request, runs, &is_damaged) : fail_without_memory();
     if (code == EXIT_CODE_OK)
         code = make_page(request, runs);
-    for (uint32_t i = 0; i < request->run_count && runs != NULL; i++) {
-        is_damaged |= runs[i].remarks.count > 0;
-        shown_run_release(&runs[i]);
-    }
-    free(runs);
-    return code == EXIT_CODE_OK && is_damaged ? EXIT_CODE_DATA : code;
-}
-
-static int run(const struct report_request *request)
-{
-    const int code = request->trace != NULL ? draw_trace(request) : show_runs(request);
-    if (code != 0 && code == end_request_code())
+    json_decref(runs);
+    if (code != EXIT_CODE_OK && code == end_request_code())
         end_request_tell("nothing was written");
-    return code;
-}
-
-static int tell(const struct report_request *request)
-{
-    if (request->wants_help)
-        report_command_help();
-    else
-        puts(REPORT_PROGRAM " " PIPETRAIN_VERSION);
-    return EXIT_CODE_OK;
+    return code == EXIT_CODE_OK && is_damaged ? EXIT_CODE_DATA : code;
 }
 
 int main(int argc, char **argv)
 {
-    struct report_request request;
-    log_name(REPORT_PROGRAM);
+    struct request request;
+    int code = EXIT_CODE_OK;
+    log_name(PROGRAM);
     output_fill_closed();
     end_request_catch(SA_RESTART);
     output_end_with_reader();
-    signal(SIGXFSZ, SIG_IGN);   /* a file that may not grow is an error of the write that meets it */
-    if (report_command_parse(&request, argc, argv) < 0)
+    signal(SIGXFSZ, SIG_IGN);   /* exceeding the file size limit is an error of the write */
+    if (read_command_line(&request, argc, argv) < 0)
         return EXIT_CODE_USAGE;
-    const int code = request.wants_help || request.wants_version ? tell(&request) : run(&request);
+    if (request.wants_help)
+        print_help();
+    else if (request.wants_version)
+        puts(PROGRAM " " PIPETRAIN_VERSION);
+    else
+        code = show_runs(&request);
     return output_end() != 0 && code == EXIT_CODE_OK ? EXIT_CODE_OUTPUT : code;
 }

@@ -80,7 +80,7 @@ tools_fuzz = %D%/fuzz/fuzz_cifar %D%/fuzz/fuzz_config %D%/fuzz/fuzz_shards
 tools_tests = %D%/tools/compare/test_axes %D%/tools/compare/test_comparison %D%/tools/test_about %D%/tools/test_account %D%/tools/test_cgroup %D%/tools/test_checkpoint \
 	%D%/tools/test_chunk_board \
 	%D%/tools/test_config %D%/tools/test_confusion %D%/tools/test_convert_files %D%/tools/test_convert_npy %D%/tools/test_dali_index \
-	%D%/tools/observe/test_event_file %D%/tools/observe/test_histogram %D%/tools/observe/test_scrape_server %D%/tools/observe/test_scrape_target %D%/tools/observe/test_trace_file \
+	%D%/tools/observe/test_event_file %D%/tools/observe/test_histogram %D%/tools/observe/test_trace_file \
 	%D%/tools/doctor/test_cores %D%/tools/doctor/test_gpu %D%/tools/doctor/test_machine \
 	%D%/tools/test_device_plan %D%/tools/test_found_sample %D%/tools/test_glyph %D%/tools/test_goal %D%/tools/test_image_change \
 	%D%/tools/test_image_check %D%/tools/test_limits %D%/tools/test_memory_fit %D%/tools/test_memory_plan %D%/tools/test_tower_plan \
@@ -151,7 +151,7 @@ threaded_tests = %D%/e2e/test_convert.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_threa
 	%D%/loader/test_dataset %D%/loader/test_decode_context %D%/loader/test_loader %D%/loader/test_packed \
 	%D%/loader/test_read_batch %D%/loader/test_shard_source \
 	%D%/compute/test_snapshot %D%/compute/test_team %D%/compute/test_tower \
-	%D%/tools/observe/test_scrape_server %D%/tools/test_chunk_board %D%/tools/test_convert_files %D%/tools/test_scan
+	%D%/tools/test_chunk_board %D%/tools/test_convert_files %D%/tools/test_scan
 threaded_programs = $(script_programs) $(filter-out %.sh %_sim,$(threaded_tests))
 # Under the address and undefined sanitizers in continuous integration (check-asan runs all): every test program, and the
 # scripts in which the programs read and write the most kinds of files and end in the most ways.

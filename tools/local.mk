@@ -17,10 +17,9 @@ tools_libtools_a_SOURCES = \
 	%D%/run/summary/summary_plan.c \
 	%D%/run/device_plan.c %D%/run/memory_fit.c %D%/run/memory_plan.c %D%/run/run_plan.c %D%/run/tower_plan.c \
 	%D%/run/data_check.c %D%/run/lane.c %D%/run/pipeline.c %D%/run/run.c %D%/run/run_data.c %D%/run/state/account_text.c %D%/run/state/run_back.c %D%/run/state/run_identity.c %D%/run/state/run_state.c %D%/run/state/run_weights.c %D%/run/signals.c \
-	%D%/config/observe/scrape_target.c %D%/run/observe/metrics_text.c %D%/run/observe/prometheus.c \
-	%D%/run/observe/scrape_file.c %D%/run/observe/scrape_server.c \
-	%D%/config/observe/histogram_steps.c %D%/run/observe/histogram.c %D%/run/observe/shown_tensors.c \
-	%D%/run/observe/event_file.c %D%/run/observe/hyperparameters.c %D%/run/observe/observers.c %D%/run/observe/run_texts.c %D%/run/observe/tensorboard.c \
+	%D%/config/observe/histogram_steps.c \
+	%D%/run/observe/event_file.c %D%/run/observe/histogram.c %D%/run/observe/observers.c %D%/run/observe/prometheus.c \
+	%D%/run/observe/tensorboard.c \
 	%D%/run/state/run_find.c \
 	%D%/run/trace/run_trace.c %D%/run/trace/trace_file.c %D%/run/goal/course.c %D%/run/goal/ending.c %D%/run/goal/goal.c %D%/run/goal/nonfinite.c %D%/run/goal/overfit_end.c %D%/run/team_wait.c \
 	%D%/checkpoint/layout.c %D%/checkpoint/mark.c %D%/checkpoint/reader.c %D%/checkpoint/saver.c \

@@ -393,7 +393,7 @@ const struct option_row option_table[] = {
     { SECTION_REPORT, "trace_steps", OPTION_STRING, .initial = "", .initial_note = "the last ones",
       FIELD(report.trace_steps), .help = "steps of the trace, counted from 1: 100..299" },
     { SECTION_REPORT, "prometheus", OPTION_STRING, .initial = "", .initial_note = "none",
-      FIELD(report.prometheus), .help = "metrics for Prometheus: in a file, as m/run.prom, or at 127.0.0.1:9464" },
+      FIELD(report.prometheus), .help = "metrics for Prometheus: the file to write, such as m/run.prom" },
     { SECTION_REPORT, "tensorboard", OPTION_STRING, .initial = "no",
       FIELD(report.tensorboard), .help = "events for TensorBoard; yes: in the run's directory, or a folder: logs/a" },
     { SECTION_REPORT, "histograms", OPTION_STRING, .initial = "none",

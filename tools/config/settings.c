@@ -9,7 +9,6 @@
 #include "stage/text/decimal.h"
 #include "tools/config/duration.h"
 #include "tools/config/observe/histogram_steps.h"
-#include "tools/config/observe/scrape_target.h"
 #include "tools/config/options.h"
 #include "tools/config/settings_model.h"
 #include "tools/config/towers/settings_sync.h"
@@ -186,16 +185,30 @@ static void check_data(struct settings *settings, struct problems *problems)
                         "validation names a set as well; only one of them can be validated on");
 }
 
+/* What is wrong with report.prometheus; NULL: nothing. node_exporter reads only files whose names end in .prom. */
+static const char *prometheus_problem(const char *path)
+{
+    static const char end[] = ".prom";
+    const size_t bytes = strlen(path), end_bytes = sizeof(end) - 1;
+    if (bytes == 0 || (bytes > end_bytes && strcmp(path + bytes - end_bytes, end) == 0 &&
+                       path[bytes - end_bytes - 1] != '/'))
+        return NULL;
+    return strchr(path, ':') != NULL
+               ? "is not a file: a run does not listen on a port; name a file, such as metrics/run.prom, in a folder "
+                 "that node_exporter's textfile collector reads"
+               : "is not the name of a file that ends in .prom, such as metrics/run.prom (for node_exporter's textfile "
+                 "collector)";
+}
+
 static void check_observers(struct settings *settings, struct problems *problems)
 {
     struct trace_steps steps;
     struct histogram_steps histograms;
-    struct scrape_target target;
-    const char *problem;
+    const char *const problem = prometheus_problem(settings->report.prometheus);
     if (histogram_steps_read(settings->report.histograms, &histograms) != 0)
         settings_report(settings, problems, SECTION_REPORT, "histograms",
                         "is none of: none, epoch, a number of steps (500)");
-    if (scrape_target_read(settings->report.prometheus, &target, &problem) != 0)
+    if (problem != NULL)
         settings_report(settings, problems, SECTION_REPORT, "prometheus", problem);
     if (trace_steps_read(settings->report.trace_steps, &steps) != 0)
         settings_report(settings, problems, SECTION_REPORT, "trace_steps",

@@ -180,7 +180,7 @@ struct report_settings {
     int64_t pace;               /* seconds between lines of progress */
     char *trace;                /* the file of the trace; "" = none */
     char *trace_steps;          /* trace_steps_read has read it without an error */
-    char *prometheus;           /* scrape_target_read has read it without an error */
+    char *prometheus;           /* the file of the metrics; "" = none */
     char *histograms;           /* histogram_steps_read has read it without an error */
     char *tensorboard;          /* the folder for events; "yes" = in the run's directory, "no" and "" = none */
 };

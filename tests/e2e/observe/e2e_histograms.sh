@@ -85,7 +85,7 @@ train null $small --set devices.kind=null --set report.tensorboard=yes --set rep
 events "$work/runs/null/tensorboard/train" | grep -q '^histogram' && fail 'histograms where nothing is computed'
 try unseen $small --set report.histograms=epoch
 expect_code 0 'histograms of no events'
-expect_err 'report.histograms = epoch is of events for TensorBoard, and there are none: set report.tensorboard$'
+expect_err 'report.histograms = epoch has no effect without events for TensorBoard: set report.tensorboard$'
 for value in yes 0 '5 minutes' -1; do
     try value --set "report.histograms=$value"
     expect_code 2 "report.histograms=$value"

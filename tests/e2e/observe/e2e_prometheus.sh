@@ -113,93 +113,20 @@ rm "$work/reading"
 wait $reader
 [ ! -e "$work/torn.prom" ] || fail 'a text that is not whole was seen'
 
-# ---- a port ----
-
-# started NAME OPTION...: a run that goes on until it is asked to stop, with a port that was free in $port, and its
-# process in $pid.
-started() {
-    name=$1 port=$((20000 + $$ % 20000)) tries=0
-    shift
-    while [ $tries -lt 20 ]; do
-        rm -rf "$work/runs/$name"
-        env "$slowed" "$slow" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" \
-            --set train.epochs=1000000 --set "report.prometheus=127.0.0.1:$port" "$@" >"$work/port.out" 2>"$work/port.err" &
-        pid=$!
-        await it_trains
-        grep -q 'another program listens there' "$work/port.err" || return 0
-        kill -TERM $pid
-        wait $pid
-        tries=$((tries + 1)) port=$((port + 1))
-    done
-    fail 'no port is free'
-    finish
-}
-
-it_trains() {
-    [ -s "$work/runs/$name/metrics.jsonl" ] || ! kill -0 $pid 2>/dev/null
-}
-
-if command -v bash >/dev/null 2>&1; then
-    # scrape PATH: what the port answers, without the lines' ends of its head.
-    scrape() {
-        bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$1" && printf "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" "$2" >&3 &&
-            cat <&3' bash "$port" "$1" | tr -d '\r'
-    }
-    has_row() {
-        rows_of port train images_per_second | awk -v step="$step" -v speed="$speed" \
-            '$1 == step { d = $2 / speed - 1; found = d < 1e-9 && d > -1e-9 } END { exit !found }'
-    }
-    sees_later() {
-        [ "$(scrape /metrics | sed -n 's/^pipetrain_step //p')" -gt "$step" ]
-    }
-    command_line='a run with a port'
-    started port
-    scrape /metrics >"$work/scraped"
-    expect_equal "$(head -n 1 "$work/scraped")" 'HTTP/1.1 200 OK' 'the answer'
-    grep -q '^Content-Type: text/plain; version=0.0.4; charset=utf-8$' "$work/scraped" || fail 'the type of the answer'
-    sed '1,/^$/d' "$work/scraped" >"$metrics"
-    expect_text "$metrics"
-    expect_metric running 1
-    step=$(sed -n 's/^pipetrain_step //p' "$metrics")
-    speed=$(sed -n 's/^pipetrain_images_per_second{split="train"} //p' "$metrics")
-    await has_row
-    has_row || fail "step $step is not what its row says"
-    await sees_later
-    sees_later || fail 'a later scrape sees later steps'
-    expect_equal "$(scrape /other | head -n 1)" 'HTTP/1.1 404 Not Found' 'another path'
-    kill -0 $pid || fail 'the run goes on'
-    # A second run at the same port, and a client that says nothing while the first one ends.
-    try second --set "report.prometheus=127.0.0.1:$port"
-    expect_code 0 'a port that is in use'
-    expect_err "127.0.0.1:$port: there are no metrics: another program listens there: the run goes on without"
-    expect_err_lines 1
-    bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$1" && : >"$2" && exec sleep 60' bash "$port" "$work/connected" &
-    client=$!
-    await test -e "$work/connected"
-    kill -TERM $pid
-    wait $pid
-    code=$?
-    kill $client
-    expect_code 75 'a run that is asked to stop while a client says nothing'
-    [ -z "$(scrape /metrics 2>/dev/null)" ] || fail 'the port is still open'
-else
-    echo 'no bash: nothing is read from the port'
-fi
-
 # ---- what is wrong ----
 
 try no_folder --set "report.prometheus=$work/no/such.prom"
 expect_code 0 'metrics that cannot be written'
 expect_err "$work/no/such.prom: metrics are not written: No such file or directory: the run goes on without"
 expect_err_lines 1
-for value in yes run.txt 127.0.0.1 9464; do
+for value in yes run.txt .prom folder/.prom run.prom/ 9464; do
     try value --set "report.prometheus=$value"
     expect_code 2 "report.prometheus=$value"
-    expect_err "prometheus: is neither a file, as in metrics/run.prom, nor a port of this machine, as in 127.0.0.1:9464"
+    expect_err 'prometheus: is not the name of a file that ends in .prom, such as metrics/run.prom'
 done
-for value in 0.0.0.0:9464 192.168.1.1:9464 '[::]:9464'; do
-    try value --set "report.prometheus=$value"
+for value in 127.0.0.1:9464 localhost:9464 '[::1]:9464'; do
+    try value --check --set "report.prometheus=$value"
     expect_code 2 "report.prometheus=$value"
-    expect_err 'prometheus: is no address of this machine alone: take 127.0.0.1 or \[::1\]'
+    expect_err 'prometheus: is not a file: a run does not listen on a port; name a file, such as metrics/run.prom'
 done
 finish

@@ -1,4 +1,4 @@
-/* Files of events. TensorBoard reads those of a folder in the order of their names, which begin with a time. */
+/* TensorBoard reads the event files of a folder in the order of their names, which contain a time. */
 #include "tools/run/observe/event_file.h"
 
 #include <dirent.h>
@@ -15,11 +15,11 @@
 #include "tools/results/file_list.h"
 
 #define NAME_BEGINS "events.out.tfevents."
-#define NAME_ENDS ".pipetrain"          /* in the place of the machine's name, which is nobody's business */
+#define NAME_ENDS ".pipetrain"          /* instead of the machine's name, which is private */
 #define SECONDS_DIGITS 10
-#define TRIES 100                       /* of names that others take at the same time */
+#define TRIES 100                       /* of names, when other processes create files at the same time */
 
-/* The time in a name of ours; 0: it is another's. */
+/* The time in the name of an event file; 0 for other names. */
 static uint64_t time_of(const char *name)
 {
     const size_t begins = strlen(NAME_BEGINS);
@@ -33,7 +33,7 @@ static bool is_ours(const char *name)
     return time_of(name) > 0 && strcmp(name + strlen(NAME_BEGINS) + SECONDS_DIGITS, NAME_ENDS) == 0;
 }
 
-/* The latest time in the names that are there, whoever wrote them; 0: none. */
+/* The latest time in the names of the folder, of any program; 0: none. */
 static uint64_t latest_time(int folder_fd)
 {
     uint64_t latest = 0;

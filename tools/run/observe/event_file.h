@@ -1,5 +1,5 @@
-/* A file of events that grows by whole records, in the folder of what TensorBoard calls a run. Every process begins a
- * file of its own, whose name sorts behind those that are there. Used by main only. */
+/* An event file, to which whole records are appended. Every process creates its own file, whose name sorts after those
+ * in the folder. Used by main only. */
 #ifndef PIPETRAIN_EVENT_FILE_H
 #define PIPETRAIN_EVENT_FILE_H
 
@@ -8,12 +8,13 @@
 
 #include "formats/events/tfevent.h"
 
-/* Begin a file in `folder`, which is made with those above it; `now` in seconds since 1970. Its descriptor, or a
- * negative errno, -ENOTDIR also where `folder` is a link and may not be one: other people's files are behind it. */
+/* Create a file in `folder`, which is created with its parents; `now` in seconds since 1970. Returns its descriptor or
+ * a negative errno: -ENOTDIR also where `folder` is a symbolic link and may not be one. */
 int event_file_make(const char *folder, bool may_be_link, uint64_t now);
-/* Append what was put into the event, with one write. 0 or a negative errno. */
+/* Append the event with one write. 0 or a negative errno. */
 int event_file_put(int fd, struct tfevent *event);
-/* Remove the files of earlier runs of this program from the folder, as far as that goes. It may not be a link. */
+/* Remove the files that runs of this program left in the folder, which may not be a symbolic link. Errors are
+ * ignored. */
 void event_file_clear(const char *folder);
 
 #endif

@@ -1,4 +1,4 @@
-/* How numbers are spread: counted in buckets of equal width between the least and the most. Pure, any thread. */
+/* A histogram with buckets of equal width between the least and the largest number. Pure, any thread. */
 #ifndef PIPETRAIN_HISTOGRAM_H
 #define PIPETRAIN_HISTOGRAM_H
 
@@ -7,12 +7,12 @@
 
 #define HISTOGRAM_BUCKETS 30u
 
-/* Numbers that are not finite are left out of everything. */
+/* Numbers that are not finite are ignored everywhere. */
 struct histogram {
     uint64_t count;
-    double least, most, sum, squares;           /* 0 where there are none; squares: the sum of theirs */
+    double least, most, sum, squares;           /* 0 where there are no numbers; squares: the sum of squares */
     uint32_t buckets;                           /* one where all numbers are the same */
-    double limits[HISTOGRAM_BUCKETS];           /* bucket i reaches up to and with it */
+    double limits[HISTOGRAM_BUCKETS];           /* the upper end of bucket i, inclusive */
     double counts[HISTOGRAM_BUCKETS];
 };
 

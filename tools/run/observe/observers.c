@@ -1,4 +1,4 @@
-/* The observers of a run: told what its reports are told. Called by the reports. */
+/* Passes rows and snapshots on to the observers. Called by tools/run/report.c. */
 #include "tools/run/observe/observers.h"
 
 #include <stdlib.h>

@@ -1,20 +1,20 @@
-/* Metrics for Prometheus: a file that is replaced at every row, or a port of this machine where the latest text is
- * read. An observer: what goes wrong with it is said once, and the run goes on without. Used by main only. NULL, where
- * there is none, is accepted everywhere. */
+/* Metrics for Prometheus: a text file that is replaced at every row, for node_exporter's textfile collector
+ * (doc/observing.md names the metrics). An error is reported once, and the run goes on without. Used by main only.
+ * NULL, where nothing is written, is accepted everywhere. */
 #ifndef PIPETRAIN_PROMETHEUS_H
 #define PIPETRAIN_PROMETHEUS_H
 
-#include "tools/run/observe/observation.h"
+#include "tools/run/observe/observers.h"
 
 struct prometheus;
 
-/* As report.prometheus of the run's settings says; a port is open from here on. What `run` names is lent until
- * prometheus_close. NULL: none is asked for, or it cannot be (which is said). */
+/* Allocates what writing report.prometheus needs. `run` is borrowed until prometheus_close. NULL: the key is empty, or
+ * memory is missing, which is reported. */
 struct prometheus *prometheus_open(const struct observed_run *run);
-/* The first batch is done: make the file. */
+/* Write the file for the first time, after the first batch. */
 void prometheus_begin(struct prometheus *prometheus);
 void prometheus_put(struct prometheus *prometheus, const struct observation *observation);
-/* The file stays, and tells that the run has ended; the port is closed. */
+/* The file stays, and says that the run has ended. */
 void prometheus_close(struct prometheus *prometheus);
 
 #endif

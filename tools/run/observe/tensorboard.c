@@ -1,27 +1,30 @@
-/* Event files of a run, and what stands in them. */
+/* Writes event files for TensorBoard: rows, texts, hyperparameters, histograms. */
 #include "tools/run/observe/tensorboard.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "compute/netfile/net_file.h"
 #include "formats/events/tfevent.h"
 #include "stage/clock.h"
 #include "stage/log.h"
+#include "stage/text/text_stream.h"
 #include "tools/config/observe/histogram_steps.h"
+#include "tools/config/options.h"
 #include "tools/results/run_place.h"
 #include "tools/run/observe/event_file.h"
-#include "tools/run/observe/hyperparameters.h"
-#include "tools/run/observe/run_texts.h"
-#include "tools/run/observe/shown_tensors.h"
+#include "tools/run/observe/histogram.h"
 
-#define RECORD_BYTES 8192u      /* more than the scalars of a row, the hyperparameters or two histograms take, and texts
-                                 * besides */
+#define RECORD_BYTES 8192u      /* more than the scalars of a row, the hyperparameters or two histograms need; texts are
+                                 * added to it */
+#define TAG_BYTES 160u
 
-/* What TensorBoard calls runs: their folders in ours. */
+/* The runs as TensorBoard shows them, and their folders in the run's. */
 enum board_run { BOARD_ALL, BOARD_TRAIN, BOARD_VALIDATION, BOARD_RUN_COUNT };
 
 static const char *const run_folders[BOARD_RUN_COUNT] = {
@@ -32,14 +35,161 @@ static const char *const run_folders[BOARD_RUN_COUNT] = {
 
 struct tensorboard {
     struct observed_run run;
-    struct run_texts texts;
-    struct shown_tensors tensors;
+    char *plan, *settings, *model;      /* texts */
     char folder[PATH_MAX];
     bool is_own;                /* the folder is in the run's directory */
-    bool is_off;                /* something could not be written */
+    bool is_off;                /* after an error nothing more is written */
     int fds[BOARD_RUN_COUNT];   /* -1: none */
     struct tfevent event;
+    float *numbers;             /* room for one parameter; NULL: no histograms */
+    struct histogram histogram;
+    double gradient_squares;    /* the sum over the report's mean gradients */
+    uint32_t gradient_samples;  /* those are means over so many samples; 0: none yet */
+    bool is_mixed;              /* not all are means over the same number */
 };
+
+/* ---- hyperparameters: settings under their names in a configuration file ---- */
+
+/* The settings that decide what a run computes: whole sections (NULL), or some keys of one. */
+static const struct { enum section section; const char *keys; } hyperparameters[] = {
+    { SECTION_MODEL, NULL },
+    { SECTION_AUGMENT, NULL },
+    { SECTION_TRAIN, NULL },
+    { SECTION_RUN, " seed " },
+    { SECTION_DATA, " train limit shuffle " },
+    { SECTION_INPUT, " source " },
+    { SECTION_DEVICES, " towers precision " },
+    { SECTION_SYNC, " mode every " },
+};
+
+static bool is_hyperparameter(const struct option_row *option)
+{
+    char word[64];
+    snprintf(word, sizeof(word), " %s ", option->key);
+    for (size_t i = 0; i < sizeof(hyperparameters) / sizeof(*hyperparameters); i++)
+        if (hyperparameters[i].section == option->section)
+            return hyperparameters[i].keys == NULL || strstr(hyperparameters[i].keys, word) != NULL;
+    return false;
+}
+
+static void put_hyperparameter(struct tfevent *event, const struct option_row *option, const struct settings *settings)
+{
+    const void *const value = option_value(option, settings);
+    struct option_text text;
+    char name[64];
+    snprintf(name, sizeof(name), "%s.%s", section_name(option->section), option->key);
+    switch (option->type) {
+    case OPTION_INTEGER:
+    case OPTION_SIZE:
+        tfevent_number(event, name, (double)*(const int64_t *)value);
+        break;
+    case OPTION_NUMBER:
+        tfevent_number(event, name, *(const double *)value);
+        break;
+    case OPTION_YES_NO:
+        tfevent_flag(event, name, *(const bool *)value);
+        break;
+    default:
+        tfevent_words(event, name, option_format(option, settings, &text));
+    }
+}
+
+/* `group`: the name by which readers group sessions. */
+static void put_hyperparameters(struct tfevent *event, const struct settings *settings, const char *group, double time)
+{
+    tfevent_open_session(event);
+    for (const struct option_row *option = option_table; option->key != NULL; option++)
+        if (is_hyperparameter(option))
+            put_hyperparameter(event, option, settings);
+    tfevent_close_session(event, group, time);
+}
+
+/* ---- texts ---- */
+
+static void write_plan(const struct observed_run *run, FILE *out)
+{
+    run_plan_print(run->plan, run->settings, run->net, run->datasets, out);
+}
+
+static void write_settings(const struct observed_run *run, FILE *out)
+{
+    (void)settings_write(run->settings, out);   /* text_stream_end returns errors of the stream */
+}
+
+static void write_model(const struct observed_run *run, FILE *out)
+{
+    (void)net_file_write(run->net, out);        /* the same */
+}
+
+/* As a block of code in Markdown, so that it is shown unchanged. */
+static int make_text(char **text_out, const struct observed_run *run,
+                     void (*write)(const struct observed_run *run, FILE *out))
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *const out = open_memstream(&text, &bytes);
+    if (out == NULL)
+        return -ENOMEM;
+    fputs("```\n", out);
+    write(run, out);
+    fputs("```\n", out);
+    const int rc = text_stream_end(out, &text);
+    *text_out = text;
+    return rc;
+}
+
+static int make_texts(struct tensorboard *board)
+{
+    int rc = make_text(&board->plan, &board->run, write_plan);
+    if (rc == 0)
+        rc = make_text(&board->settings, &board->run, write_settings);
+    return rc == 0 ? make_text(&board->model, &board->run, write_model) : rc;
+}
+
+/* ---- histograms of tower 0's weights and gradients ---- */
+
+/* Of the numbers in board->numbers. */
+static void put_histogram(struct tensorboard *board, const char *what, uint32_t parameter, double factor)
+{
+    const struct parameter *const shown = &board->run.net->parameters[parameter];
+    struct histogram *const histogram = &board->histogram;
+    char tag[TAG_BYTES];
+    snprintf(tag, sizeof(tag), "%s/%s", what, shown->name);
+    histogram_count(histogram, board->numbers, shown->count, factor);
+    tfevent_histogram(&board->event, tag, &(struct tfevent_histogram){
+                                              .least = histogram->least, .most = histogram->most,
+                                              .count = (double)histogram->count, .sum = histogram->sum,
+                                              .squares = histogram->squares, .limits = histogram->limits,
+                                              .counts = histogram->counts, .buckets = histogram->buckets });
+}
+
+/* The mean gradient over the samples that it is the sum over. A tower without samples has none. */
+static int put_gradient(struct tensorboard *board, const struct step_report *report, uint32_t parameter)
+{
+    const size_t offset = tower_arena(report->sync->spec.tower)->ranges[parameter].offset;
+    const uint32_t samples = sync_gradient_samples(report->sync, &report->span, offset);
+    const int rc = snapshot_gradient(report->shown, parameter, board->numbers);
+    board->is_mixed = board->is_mixed || samples == 0 ||
+                      (board->gradient_samples > 0 && samples != board->gradient_samples);
+    if (rc != 0 || samples == 0)
+        return rc;
+    put_histogram(board, "gradients", parameter, 1 / ((double)samples * (double)report->result.loss_scale));
+    board->gradient_samples = samples;
+    board->gradient_squares += board->histogram.squares;
+    return 0;
+}
+
+/* The weights of a trained parameter, and the gradient where it is updated: a few kB. 0 or a negative errno. */
+static int put_parameter(struct tensorboard *board, const struct step_report *report, uint32_t parameter)
+{
+    const int rc = snapshot_value(report->shown, parameter, board->numbers);
+    if (rc != 0)
+        return rc;
+    put_histogram(board, "weights", parameter, 1);
+    return parameter_is_updated(&board->run.net->parameters[parameter]) ? put_gradient(board, report, parameter) : 0;
+}
+
+/* ---- opening ---- */
 
 static bool is_yes(const struct settings *settings)
 {
@@ -54,7 +204,7 @@ static bool is_wanted(const struct settings *settings)
 static struct histogram_steps histogram_steps(const struct settings *settings)
 {
     struct histogram_steps steps;
-    (void)histogram_steps_read(settings->report.histograms, &steps);    /* as it was read before */
+    (void)histogram_steps_read(settings->report.histograms, &steps);    /* checked with the settings */
     return steps;
 }
 
@@ -68,7 +218,7 @@ struct snapshot_rule tensorboard_rule(const struct settings *settings)
 
 size_t tensorboard_bytes(const struct settings *settings, const struct net *net)
 {
-    return tensorboard_rule(settings).count > 0 ? shown_tensors_bytes(net) : 0;
+    return tensorboard_rule(settings).count > 0 ? net_most_numbers(net) * sizeof(float) : 0;
 }
 
 static void release(struct tensorboard *board)
@@ -77,12 +227,14 @@ static void release(struct tensorboard *board)
         if (board->fds[run] >= 0)
             close(board->fds[run]);
     tfevent_release(&board->event);
-    run_texts_release(&board->texts);
-    shown_tensors_release(&board->tensors);
+    free(board->plan);
+    free(board->settings);
+    free(board->model);
+    free(board->numbers);
     free(board);
 }
 
-static struct tensorboard *refuse(struct tensorboard *board, int rc)
+static struct tensorboard *fail_to_open(struct tensorboard *board, int rc)
 {
     log_message(LOG_ERROR, "report.tensorboard: %s: the run goes on without", strerror(-rc));
     if (board != NULL)
@@ -100,35 +252,35 @@ static int prepare(struct tensorboard *board, const struct observed_run *run)
                            : snprintf(board->folder, sizeof(board->folder), "%s", asked);
     if (length >= (int)sizeof(board->folder))
         return -ENAMETOOLONG;
-    int rc = run_texts_make(&board->texts, run);
-    if (rc == 0 && tensorboard_rule(run->settings).count > 0)
-        rc = shown_tensors_open(&board->tensors, run->net);
-    if (rc != 0)
-        return rc;
-    const struct run_texts *const texts = &board->texts;
-    return tfevent_reserve(&board->event, RECORD_BYTES + strlen(texts->plan) + strlen(texts->settings) +
-                                          strlen(texts->model));
+    const size_t bytes = tensorboard_bytes(run->settings, run->net);
+    if (bytes > 0)
+        board->numbers = malloc(bytes);
+    if (bytes > 0 && board->numbers == NULL)
+        return -ENOMEM;
+    const int rc = make_texts(board);
+    return rc != 0 ? rc : tfevent_reserve(&board->event, RECORD_BYTES + strlen(board->plan) + strlen(board->settings) +
+                                                         strlen(board->model));
 }
 
 struct tensorboard *tensorboard_open(const struct observed_run *run)
 {
     const struct histogram_steps steps = histogram_steps(run->settings);
     if (!is_wanted(run->settings) && (steps.each_epoch || steps.every > 0))
-        log_message(LOG_RUN, "report.histograms = %s is of events for TensorBoard, and there are none: set "
+        log_message(LOG_RUN, "report.histograms = %s has no effect without events for TensorBoard: set "
                     "report.tensorboard", run->settings->report.histograms);
     if (!is_wanted(run->settings))
         return NULL;
     struct tensorboard *const board = calloc(1, sizeof(*board));
     if (board == NULL)
-        return refuse(NULL, -ENOMEM);
+        return fail_to_open(NULL, -ENOMEM);
     *board = (struct tensorboard){ .run = *run, .fds = { -1, -1, -1 } };
     tfevent_init(&board->event);
     const int rc = prepare(board, run);
-    return rc == 0 ? board : refuse(board, rc);
+    return rc == 0 ? board : fail_to_open(board, rc);
 }
 
-/* Returns rc. From an error on nothing is written any more. */
-static int check(struct tensorboard *board, int rc)
+/* Returns rc. The first error is reported, and turns the observer off. */
+static int note_error(struct tensorboard *board, int rc)
 {
     if (rc != 0 && !board->is_off)
         log_message(LOG_ERROR, "%s: events for TensorBoard are not written: %s: the run goes on without",
@@ -142,13 +294,13 @@ static double wall_time(void)
     return (double)clock_read_ns(CLOCK_REALTIME) / 1e9;
 }
 
-static void put(struct tensorboard *board, enum board_run run)
+static void write_event(struct tensorboard *board, enum board_run run)
 {
     if (!board->is_off)
-        (void)check(board, event_file_put(board->fds[run], &board->event));
+        (void)note_error(board, event_file_put(board->fds[run], &board->event));
 }
 
-/* A file in the run's folder; readers drop what earlier ones say of step `first` and those behind it. */
+/* Readers drop what earlier files have for step `first` and later ones. */
 static void begin_file(struct tensorboard *board, enum board_run run, uint64_t first)
 {
     char folder[PATH_MAX + 16];
@@ -157,18 +309,18 @@ static void begin_file(struct tensorboard *board, enum board_run run, uint64_t f
     if (board->is_own && board->run.plan->schedule.first == 0)
         event_file_clear(folder);
     const int fd = event_file_make(folder, may_be_link, (uint64_t)wall_time());
-    if (check(board, fd < 0 ? fd : 0) != 0)
+    if (note_error(board, fd < 0 ? fd : 0) != 0)
         return;
     board->fds[run] = fd;
     tfevent_begin(&board->event, wall_time(), 0);
     tfevent_version(&board->event);
-    put(board, run);
+    write_event(board, run);
     tfevent_begin(&board->event, wall_time(), first);
     tfevent_start(&board->event);
-    put(board, run);
+    write_event(board, run);
 }
 
-/* The first step that a row of this process can have: a row is of the steps that are done then. */
+/* The first step that a row of this process can have; the step of a row is the number of steps done. */
 static uint64_t first_step(const struct schedule *schedule, enum board_run run)
 {
     const uint64_t steps = schedule_position(schedule, schedule->first).step;
@@ -179,18 +331,18 @@ static uint64_t first_step(const struct schedule *schedule, enum board_run run)
     return run == BOARD_VALIDATION && span.pass == PASS_EVALUATE ? steps : steps + 1;
 }
 
-/* What the run is, where this process began; hyperparameters are always of step 0. */
+/* At the step where this process began; hyperparameters are always at step 0. */
 static void put_texts(struct tensorboard *board)
 {
     const double now = wall_time();
     tfevent_begin(&board->event, now, first_step(&board->run.plan->schedule, BOARD_ALL));
-    tfevent_text(&board->event, "plan", board->texts.plan);
-    tfevent_text(&board->event, "config", board->texts.settings);
-    tfevent_text(&board->event, "model", board->texts.model);
-    put(board, BOARD_ALL);
+    tfevent_text(&board->event, "plan", board->plan);
+    tfevent_text(&board->event, "config", board->settings);
+    tfevent_text(&board->event, "model", board->model);
+    write_event(board, BOARD_ALL);
     tfevent_begin(&board->event, now, 0);
-    hyperparameters_put(&board->event, board->run.settings, board->run.directory, now);
-    put(board, BOARD_ALL);
+    put_hyperparameters(&board->event, board->run.settings, board->run.directory, now);
+    write_event(board, BOARD_ALL);
 }
 
 void tensorboard_begin(struct tensorboard *board)
@@ -209,14 +361,14 @@ static void put_scalar(struct tensorboard *board, const char *tag, double value)
     tfevent_scalar(&board->event, tag, (float)value);
 }
 
-/* A number of metrics.jsonl that is null there is left out. */
+/* A number that is null in metrics.jsonl is left out. */
 static void put_known(struct tensorboard *board, const char *tag, double value)
 {
     if (!isnan(value))
         put_scalar(board, tag, value);
 }
 
-/* As "queues" and "loader_busy" of metrics.jsonl. */
+/* "queues" and "loader_busy" of metrics.jsonl. */
 static void put_feed(struct tensorboard *board, const struct observation *observation)
 {
     const struct queue_fills *const fills = account_interval_fills(observation->account);
@@ -263,36 +415,37 @@ void tensorboard_put(struct tensorboard *board, const struct observation *observ
     put_scalar(board, "perf/images_per_sec", tally_images_per_second(observation->tally));
     if (observation->pass == PASS_TRAIN)
         put_training(board, observation);
-    put(board, observation->pass == PASS_TRAIN ? BOARD_TRAIN : BOARD_VALIDATION);
+    write_event(board, observation->pass == PASS_TRAIN ? BOARD_TRAIN : BOARD_VALIDATION);
 }
 
-/* Rows tell the norm where it is limited. */
-static void show_norm(struct tensorboard *board, uint64_t step)
+/* The norm of all gradients, if they are means over the same samples. With train.clip_norm rows have it. */
+static void put_norm(struct tensorboard *board, uint64_t step)
 {
-    const double norm = shown_tensors_norm(&board->tensors);
-    if (board->run.settings->train.clip_norm > 0 || isnan(norm))
+    if (board->run.settings->train.clip_norm > 0 || board->is_mixed || board->gradient_samples == 0)
         return;
     tfevent_begin(&board->event, wall_time(), step);
-    put_scalar(board, "grad_norm", norm);
-    put(board, BOARD_TRAIN);
+    put_scalar(board, "grad_norm", sqrt(board->gradient_squares));
+    write_event(board, BOARD_TRAIN);
 }
 
-/* An event for each parameter: one with all of a large network would need memory. */
+/* One event per parameter: all of a large network in one would need memory. */
 void tensorboard_show(struct tensorboard *board, const struct step_report *report)
 {
-    if (board == NULL || board->tensors.numbers == NULL)
+    if (board == NULL || board->numbers == NULL)
         return;
     const struct net *const net = board->run.net;
     const uint64_t step = report->span.step + 1;
-    shown_tensors_begin(&board->tensors);
+    board->gradient_squares = 0;
+    board->gradient_samples = 0;
+    board->is_mixed = false;
     for (uint32_t i = 0; i < net->parameter_count && !board->is_off; i++) {
         if (!net->parameters[i].is_trained)
             continue;
         tfevent_begin(&board->event, wall_time(), step);
-        if (check(board, shown_tensors_put(&board->tensors, report, i, &board->event)) == 0)
-            put(board, BOARD_TRAIN);
+        if (note_error(board, put_parameter(board, report, i)) == 0)
+            write_event(board, BOARD_TRAIN);
     }
-    show_norm(board, step);
+    put_norm(board, step);
 }
 
 void tensorboard_close(struct tensorboard *board, bool is_over)
@@ -303,7 +456,7 @@ void tensorboard_close(struct tensorboard *board, bool is_over)
         const double now = wall_time();
         tfevent_begin(&board->event, now, 0);
         tfevent_end_session(&board->event, now);
-        put(board, BOARD_ALL);
+        write_event(board, BOARD_ALL);
     }
     release(board);
 }

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "stage/room.h"
+#include "stage/address_space.h"
 #include "stage/thread.h"
 
 #define MEMBER_BYTES ((size_t)1 << 20)  /* that OpenMP and the C library keep of a thread, beside its stack; measured
@@ -42,7 +42,7 @@ static int try_threads(struct thread **threads, uint32_t count)
     while (started < count && (rc = thread_start(&threads[started], "team", pass, &lock)) == 0)
         started++;
     if (rc == 0)
-        rc = room_prove(count * MEMBER_BYTES);
+        rc = check_address_space(count * MEMBER_BYTES);
     pthread_mutex_unlock(&lock);
     while (started > 0)
         thread_join(threads[--started]);

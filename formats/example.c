@@ -1,16 +1,18 @@
-/* The walk over a serialized tf.train.Example. Called once per record by the
- * decoders (any thread), so it copies nothing and allocates nothing: every message is a range
- * of the payload, and a range never reaches past the one it lies in.
+/* tf.train.Example: walking a serialized one, the values of a feature, and writing. The walk is called once per record
+ * by the decoders (any thread), so it copies nothing and allocates nothing: every message is a range of the payload,
+ * and a range never reaches past the one it lies in. The converters write.
  *
  *   Example { 1: Features }   Features { 1: entry, repeated }   entry { 1: name, 2: Feature }
- *   Feature { one of 1: bytes list, 2: float list, 3: int64 list }   list { 1: value, repeated }
- */
+ *   Feature { one of 1: bytes list, 2: float list, 3: int64 list }   list { 1: value, repeated } */
 #include "formats/example.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
-#include "formats/wire.h"
+#include "formats/protobuf.h"
+
+/* ---- finding features ---- */
 
 /* A field of a known number must have the type the schema gives it. */
 static inline bool take_message_field(struct range *range, uint32_t known_max, struct field *field_out)
@@ -310,4 +312,221 @@ int example_visit(const uint8_t *payload, size_t bytes,
     if (rc != 0 && !visitor.stopped)
         *bad_offset_out = (size_t)(bad - payload);
     return rc;
+}
+
+/* ---- the values of a feature ----
+ *
+ * These walk a feature again. The first walk has checked every byte, so nothing can be wrong any more. */
+
+static void visit_int64s(struct range run, const struct value_visitor *visitor)
+{
+    uint64_t value;
+
+    while (run.at < run.end && take_varint(&run, &value))
+        visitor->int64(visitor->arg, (int64_t)value);
+}
+
+/* One field of a list: a value, or a packed run of them. */
+static void visit_value(enum feature_kind kind, const struct field *value, const struct value_visitor *visitor)
+{
+    if (kind == FEATURE_BYTES)
+        visitor->bytes(visitor->arg, value->body.at, range_bytes(&value->body));
+    else if (kind == FEATURE_FLOATS)
+        visitor->floats(visitor->arg, value->body.at, range_bytes(&value->body) / 4);
+    else if (value->type == WIRE_VARINT)
+        visitor->int64(visitor->arg, (int64_t)value->varint);
+    else
+        visit_int64s(value->body, visitor);
+}
+
+static void visit_list(struct range list, enum feature_kind kind, const struct value_visitor *visitor)
+{
+    struct field value = { .number = 0 };
+
+    while (list.at < list.end && take_field(&list, &value)) {
+        if (value.number == 1)
+            visit_value(kind, &value, visitor);
+    }
+}
+
+/* Lists of this kind that another kind has replaced lie in front of feature->list. */
+static void visit_lists(struct range message, const struct feature *feature, const struct value_visitor *visitor)
+{
+    struct field list = { .number = 0 };
+
+    while (message.at < message.end && take_field(&message, &list)) {
+        if (list.number == (uint32_t)feature->kind && list.body.at >= feature->list)
+            visit_list(list.body, feature->kind, visitor);
+    }
+}
+
+void feature_visit(const struct feature *feature, const struct value_visitor *visitor)
+{
+    struct range entry = { feature->entry, feature->entry + feature->entry_bytes };
+    struct field field = { .number = 0 };
+
+    assert(feature->kind != FEATURE_MISSING);
+    while (entry.at < entry.end && take_field(&entry, &field)) {
+        if (field.number == 2)
+            visit_lists(field.body, feature, visitor);
+    }
+}
+
+/* ---- writing ----
+ *
+ * As protobuf does it: every level is a field with its length in front, so its size is computed from the level below
+ * first. */
+
+/* The size of a length-delimited field with `body` bytes in it. */
+static size_t field_size(size_t body)
+{
+    return 1 + varint_bytes(body) + body;
+}
+
+static uint8_t *put_field_start(uint8_t *out, uint32_t number, size_t body)
+{
+    *out++ = (uint8_t)(number << 3 | WIRE_BYTES);
+    return varint_write(out, body);
+}
+
+static uint8_t *put_bytes(uint8_t *out, uint32_t number, const void *bytes, size_t byte_count)
+{
+    out = put_field_start(out, number, byte_count);
+    if (byte_count > 0)
+        memcpy(out, bytes, byte_count);
+    return out + byte_count;
+}
+
+static size_t value_size(const struct example_value *value)
+{
+    return value->kind == FEATURE_BYTES ? value->byte_count : varint_bytes((uint64_t)value->int64);
+}
+
+/* The list is one value of either kind: a packed run has the layout of a bytes value. */
+static size_t list_size(const struct example_value *value)
+{
+    return field_size(value_size(value));
+}
+
+static size_t entry_size(const struct example_value *value)
+{
+    return field_size(strlen(value->name)) + field_size(field_size(list_size(value)));
+}
+
+static size_t features_size(const struct example_value *values, size_t count)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < count; i++)
+        bytes += field_size(entry_size(&values[i]));
+    return bytes;
+}
+
+static uint8_t *put_entry(uint8_t *out, const struct example_value *value)
+{
+    const uint32_t list_number = value->kind == FEATURE_BYTES ? 1 : 3;
+
+    out = put_field_start(out, 1, entry_size(value));
+    out = put_bytes(out, 1, value->name, strlen(value->name));
+    out = put_field_start(out, 2, field_size(list_size(value)));
+    out = put_field_start(out, list_number, list_size(value));
+    if (value->kind == FEATURE_BYTES)
+        return put_bytes(out, 1, value->bytes, value->byte_count);
+    out = put_field_start(out, 1, value_size(value));
+    return varint_write(out, (uint64_t)value->int64);
+}
+
+size_t example_size(const struct example_value *values, size_t count)
+{
+    return field_size(features_size(values, count));
+}
+
+size_t example_write(const struct example_value *values, size_t count, uint8_t *out)
+{
+    uint8_t *at = put_field_start(out, 1, features_size(values, count));
+
+    for (size_t i = 0; i < count; i++) {
+        assert(values[i].kind == FEATURE_BYTES || values[i].kind == FEATURE_INT64S);
+        assert(i == 0 || strcmp(values[i - 1].name, values[i].name) < 0);
+        at = put_entry(at, &values[i]);
+    }
+    return (size_t)(at - out);
+}
+
+/* A payload being written anew. */
+struct replacing {
+    const struct example_value *values;
+    size_t count, next;         /* values, and the first that has not come in yet */
+    size_t bytes;               /* of the entries so far */
+    uint8_t *at;                /* where the next one goes; NULL: they are only counted */
+};
+
+static void add_new_entry(struct replacing *replacing)
+{
+    const struct example_value *const value = &replacing->values[replacing->next++];
+
+    if (value->kind == FEATURE_MISSING)
+        return;
+    replacing->bytes += field_size(entry_size(value));
+    if (replacing->at != NULL)
+        replacing->at = put_entry(replacing->at, value);
+}
+
+static int name_compare(const char *name, const char *other, size_t other_bytes)
+{
+    const size_t bytes = strlen(name);
+    const int order = memcmp(name, other, bytes < other_bytes ? bytes : other_bytes);
+    return order != 0 ? order : (bytes > other_bytes) - (bytes < other_bytes);
+}
+
+static bool is_replaced(const struct replacing *replacing, const char *name, size_t name_bytes)
+{
+    for (size_t i = 0; i < replacing->count; i++) {
+        if (name_compare(replacing->values[i].name, name, name_bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int visit_kept(void *arg, const char *name, size_t name_bytes, const struct feature *feature)
+{
+    struct replacing *const replacing = arg;
+
+    while (replacing->next < replacing->count &&
+           name_compare(replacing->values[replacing->next].name, name, name_bytes) < 0)
+        add_new_entry(replacing);
+    if (is_replaced(replacing, name, name_bytes))
+        return 0;
+    replacing->bytes += field_size(feature->entry_bytes);
+    if (replacing->at != NULL)
+        replacing->at = put_bytes(replacing->at, 1, feature->entry, feature->entry_bytes);
+    return 0;
+}
+
+/* All entries, kept and new. */
+static size_t replace_entries(struct replacing *replacing, const uint8_t *payload, size_t bytes)
+{
+    size_t bad_offset;
+
+    (void)example_visit(payload, bytes, visit_kept, replacing, &bad_offset);
+    while (replacing->next < replacing->count)
+        add_new_entry(replacing);
+    return replacing->bytes;
+}
+
+size_t example_replaced_size(const uint8_t *payload, size_t bytes, const struct example_value *values, size_t count)
+{
+    struct replacing replacing = { .values = values, .count = count };
+    return field_size(replace_entries(&replacing, payload, bytes));
+}
+
+size_t example_replace(const uint8_t *payload, size_t bytes, const struct example_value *values, size_t count,
+                       uint8_t *out)
+{
+    struct replacing counted = { .values = values, .count = count };
+    struct replacing written = { .values = values, .count = count };
+
+    written.at = put_field_start(out, 1, replace_entries(&counted, payload, bytes));
+    (void)replace_entries(&written, payload, bytes);
+    return (size_t)(written.at - out);
 }

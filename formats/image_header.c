@@ -52,7 +52,7 @@ static bool begins_with(const uint8_t *data, size_t bytes, const void *begin, si
     return memcmp(data, begin, bytes < begin_bytes ? bytes : begin_bytes) == 0;
 }
 
-static int refuse(const char *problem, const char **problem_out)
+static int image_refuse(const char *problem, const char **problem_out)
 {
     *problem_out = problem;
     return -EBADMSG;
@@ -68,11 +68,11 @@ static int read_png(const uint8_t *data, size_t bytes, struct image_header *head
         return -EAGAIN;
     const uint32_t width = get_be32(data + 16), height = get_be32(data + 20);
     if (memcmp(data + 8, header_chunk, sizeof(header_chunk)) != 0)
-        return refuse("is a PNG without its header", problem_out);
+        return image_refuse("is a PNG without its header", problem_out);
     if (width == 0 || width > SIDE_MAX || height == 0 || height > SIDE_MAX)
-        return refuse("is a PNG with an impossible size", problem_out);
+        return image_refuse("is a PNG with an impossible size", problem_out);
     if (data[25] >= sizeof(channels) || channels[data[25]] == 0)
-        return refuse("is a PNG with an unknown kind of color", problem_out);
+        return image_refuse("is a PNG with an unknown kind of color", problem_out);
     *header_out = (struct image_header){ IMAGE_FORMAT_PNG, width, height, channels[data[25]], UPRIGHT };
     return 0;
 }
@@ -93,13 +93,13 @@ static bool is_alone(uint8_t marker)
 static int read_frame(const uint8_t *segment, size_t bytes, struct image_header *header_out, const char **problem_out)
 {
     if (bytes < 6)
-        return refuse("is a JPEG whose frame header is damaged", problem_out);
+        return image_refuse("is a JPEG whose frame header is damaged", problem_out);
     const uint32_t height = get_be16(segment + 1), width = get_be16(segment + 3), channels = segment[5];
     /* a height of 0 is told behind the first scan (DNL): nobody writes that, nobody reads it */
     if (width == 0 || height == 0)
-        return refuse("is a JPEG with an impossible size", problem_out);
+        return image_refuse("is a JPEG with an impossible size", problem_out);
     if (channels != 1 && channels != 3 && channels != 4)
-        return refuse("is a JPEG with neither 1, 3 nor 4 channels", problem_out);
+        return image_refuse("is a JPEG with neither 1, 3 nor 4 channels", problem_out);
     *header_out = (struct image_header){ IMAGE_FORMAT_JPEG, width, height, channels, UPRIGHT };
     return 0;
 }
@@ -156,10 +156,10 @@ static int read_jpeg(const uint8_t *data, size_t bytes, struct image_header *hea
             continue;
         }
         if (marker == 0xd9 || marker == 0xda)
-            return refuse("is a JPEG without a frame", problem_out);
+            return image_refuse("is a JPEG without a frame", problem_out);
         const size_t segment_bytes = get_be16(data + at + 2);
         if (segment_bytes < 2)
-            return refuse("is a JPEG with a damaged segment", problem_out);
+            return image_refuse("is a JPEG with a damaged segment", problem_out);
         if (bytes - at - 2 < segment_bytes)
             return -EAGAIN;
         if (is_frame(marker)) {
@@ -189,11 +189,11 @@ static const char *what_else(const uint8_t *data, size_t bytes)
 int image_header_read(const uint8_t *data, size_t bytes, struct image_header *header_out, const char **problem_out)
 {
     if (bytes == 0)
-        return refuse("is empty", problem_out);
+        return image_refuse("is empty", problem_out);
     if (begins_with(data, bytes, png_signature, sizeof(png_signature)))
         return read_png(data, bytes, header_out, problem_out);
     if (!begins_with(data, bytes, jpeg_signature, sizeof(jpeg_signature)))
-        return refuse(what_else(data, bytes), problem_out);
+        return image_refuse(what_else(data, bytes), problem_out);
     return bytes < sizeof(jpeg_signature) ? -EAGAIN : read_jpeg(data, bytes, header_out, problem_out);
 }
 

@@ -1,5 +1,5 @@
-/* dataset.json, the manifest of a data set (doc/formats.md): how many records its shards hold, and which features are
- * meant. */
+/* The manifest of a data set (doc/formats.md): how many records its shards hold, and which features to train with.
+ * It is read from our dataset.json, or from the dataset_info.json and features.json of TensorFlow Datasets. */
 #ifndef PIPETRAIN_MANIFEST_H
 #define PIPETRAIN_MANIFEST_H
 
@@ -8,18 +8,20 @@
 #include <stdint.h>
 
 #define MANIFEST_FILE "dataset.json"
-#define MANIFEST_COMMIT_FILE ".dataset.json.commit"     /* it lies there while a set is put in place of another */
-#define MANIFEST_BYTES_MAX ((size_t)16 << 20)   /* longer ones are not read */
+#define MANIFEST_COMMIT_FILE ".dataset.json.commit"     /* present while a set replaces another */
+#define DATASET_INFO_FILE "dataset_info.json"
+#define FEATURES_FILE "features.json"
+#define MANIFEST_BYTES_MAX ((size_t)16 << 20)   /* longer files are not read */
 #define MANIFEST_SIZE_UNSAID UINT64_MAX
 
 struct manifest_shard {
-    const char *listed_in;      /* MANIFEST_FILE, or what says so, for messages */
+    const char *listed_in;      /* MANIFEST_FILE or another file name, for messages */
     char *file;                 /* its name, without a folder; owned */
     uint64_t records;
     uint64_t bytes;             /* of the file, or MANIFEST_SIZE_UNSAID */
     uint64_t hash;              /* of its records, doc/formats.md */
     bool has_hash;
-    size_t split;               /* the set it is listed in, of split_count */
+    size_t split;               /* index of its split in split_names */
 };
 
 /* The shards of all sets, in the bytewise order of their names. */
@@ -28,27 +30,26 @@ struct manifest {
     size_t count;
     char **split_names;
     size_t split_count;
-    char *image_key, *label_key;        /* of the features to train with; both NULL where nothing is said */
-    char **class_names;         /* of each class, owned; NULL where they are not said */
-    size_t class_count;         /* names */
-    uint64_t classes;           /* 0 where it is not said */
+    char *image_key, *label_key;        /* features to train with; both NULL where not given */
+    char **class_names;         /* of each class, owned; NULL where not given */
+    size_t class_count;         /* of class_names */
+    uint64_t classes;           /* how many there are; 0 where not given */
 };
 
-/* Read a manifest; what it has beside splits, shards, files, records, bytes, xxh3, the keys, classes and class_names
- * does not matter. 0, or -EBADMSG with a text that says what is wrong with it, or -ENOMEM. */
+/* Read a dataset.json; members other than splits, shards, files, records, bytes, xxh3, the keys, classes and
+ * class_names are ignored. 0, -ENOMEM, or -EBADMSG with what is wrong in problem_out. */
 int manifest_read(struct manifest *manifest_out, const char *text, size_t bytes, char *problem_out,
                   size_t problem_size);
-/* What is said of the shard of this name, NULL when nothing is. */
+/* The shard of this name, or NULL. */
 const struct manifest_shard *manifest_find(const struct manifest *manifest, const char *file);
-/* For who reads a manifest from another description: its text, with an owned reference; a split, in which the
- * shards belong that are added from then on; the order that manifest_find needs. As manifest_read. */
-struct json_t;
-int manifest_load(struct json_t **root_out, const char *text, size_t bytes, char *problem_out, size_t problem_size);
-int manifest_begin_split(struct manifest *manifest, const char *name);
-int manifest_add(struct manifest *manifest, const char *listed_in, const char *file, uint64_t records,
-                 uint64_t bytes);
-int manifest_set_keys(struct manifest *manifest, const char *image_key, const char *label_key);
-void manifest_sort(struct manifest *manifest);
+/* Read a dataset_info.json in its old or new form: the shards of every split whose shard lengths it gives, named by its
+ * template; and the features of its supervised keys. Results as above. */
+int dataset_info_read(struct manifest *manifest_out, const char *text, size_t bytes, char *problem_out,
+                      size_t problem_size);
+/* Read a features.json: its first image and its first class label become the manifest's features where it has none.
+ * Results as above. */
+int dataset_features_read(struct manifest *manifest, const char *text, size_t bytes, char *problem_out,
+                          size_t problem_size);
 /* Accepts a struct of zeros. */
 void manifest_release(struct manifest *manifest);
 

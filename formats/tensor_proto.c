@@ -1,7 +1,7 @@
 /* Reading a TensorProto. Called by decoders for every record of a set that has them; pure functions. */
 #include "formats/tensor_proto.h"
 
-#include "formats/wire.h"
+#include "formats/protobuf.h"
 
 #define TYPE_MAX 64u            /* above TensorFlow's highest DataType that is not a reference */
 

@@ -22,14 +22,14 @@ static uint64_t get_le64(const uint8_t *at)
     return (uint64_t)get_le32(at) | (uint64_t)get_le32(at + 4) << 32;
 }
 
-static enum tfrecord_check cut(uint64_t needed, uint64_t available, struct tfrecord_problem *problem_out)
+static enum tfrecord_check record_cut(uint64_t needed, uint64_t available, struct tfrecord_problem *problem_out)
 {
     *problem_out = (struct tfrecord_problem){ .needed_bytes = needed, .available_bytes = available };
     return TFRECORD_CUT;
 }
 
-static enum tfrecord_check differs(enum tfrecord_check check, uint32_t stored, uint32_t computed,
-                                   struct tfrecord_problem *problem_out)
+static enum tfrecord_check crc_differs(enum tfrecord_check check, uint32_t stored, uint32_t computed,
+                                       struct tfrecord_problem *problem_out)
 {
     *problem_out = (struct tfrecord_problem){ .stored_crc = stored, .computed_crc = computed };
     return check;
@@ -43,7 +43,7 @@ enum tfrecord_check tfrecord_header(const uint8_t header[TFRECORD_HEADER_BYTES],
     const uint64_t payload_bytes = get_le64(header);
 
     if (stored != computed)
-        return differs(TFRECORD_LENGTH_CRC, stored, computed, problem_out);
+        return crc_differs(TFRECORD_LENGTH_CRC, stored, computed, problem_out);
     if (payload_bytes > TFRECORD_PAYLOAD_MAX) {
         *problem_out = (struct tfrecord_problem){ .needed_bytes = payload_bytes,
                                                  .available_bytes = TFRECORD_PAYLOAD_MAX };
@@ -62,21 +62,21 @@ enum tfrecord_check tfrecord_footer(const uint8_t footer[TFRECORD_FOOTER_BYTES],
                                     struct tfrecord_problem *problem_out)
 {
     const uint32_t stored = get_le32(footer), computed = crc32c_mask(payload_crc);
-    return stored == computed ? TFRECORD_OK : differs(TFRECORD_PAYLOAD_CRC, stored, computed, problem_out);
+    return stored == computed ? TFRECORD_OK : crc_differs(TFRECORD_PAYLOAD_CRC, stored, computed, problem_out);
 }
 
 enum tfrecord_check tfrecord_verify(const uint8_t *frame, size_t bytes, uint64_t *payload_bytes_out,
                                     struct tfrecord_problem *problem_out)
 {
     if (bytes < TFRECORD_HEADER_BYTES)
-        return cut(TFRECORD_HEADER_BYTES, bytes, problem_out);
+        return record_cut(TFRECORD_HEADER_BYTES, bytes, problem_out);
 
     uint64_t payload_bytes;
     enum tfrecord_check check = tfrecord_header(frame, &payload_bytes, problem_out);
     if (check != TFRECORD_OK)
         return check;
     if (bytes < payload_bytes + TFRECORD_FRAME_BYTES)
-        return cut(payload_bytes + TFRECORD_FRAME_BYTES, bytes, problem_out);
+        return record_cut(payload_bytes + TFRECORD_FRAME_BYTES, bytes, problem_out);
 
     const uint8_t *const payload = frame + TFRECORD_HEADER_BYTES;
     check = tfrecord_footer(payload + payload_bytes, crc32c(payload, (size_t)payload_bytes), problem_out);

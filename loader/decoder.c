@@ -252,7 +252,7 @@ void decoder_loop(void *worker)
 {
     struct worker *const decoder = worker;
     if (decoder->loader->spec.gives_way)
-        thread_give_way();
+        thread_lower_priority();
     int rc = decoder->open_result = open_contexts(decoder);
     (void)queue_put(decoder->loader->opened, decoder);
     while (rc == 0)

@@ -253,7 +253,7 @@ void reader_loop(void *worker)
 {
     struct worker *const reader = worker;
     if (reader->loader->spec.gives_way)
-        thread_give_way();
+        thread_lower_priority();
     while (read_next(reader) >= 0)
         ;
     tally_add(&reader->tally.cpu_ns, clock_thread_ns());

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/dataset_info.h"
+#include "formats/manifest.h"
 #include "loader/shards/split_name.h"
 #include "loader/shards/text_file.h"
 #include "stage/log.h"

@@ -1,7 +1,9 @@
-/* The one clock of durations: CLOCK_MONOTONIC in nanoseconds; and how long a thread computed. */
+/* The clock of all durations, CLOCK_MONOTONIC in nanoseconds; the processor time of a thread; and waits that are
+ * timed. */
 #ifndef PIPETRAIN_CLOCK_H
 #define PIPETRAIN_CLOCK_H
 
+#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -21,6 +23,15 @@ static inline uint64_t clock_now_ns(void)
 static inline uint64_t clock_thread_ns(void)
 {
     return clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+/* Wait for a signal of `changed` and add the time it took to *waited_ns, which the lock protects. Called with the
+ * lock held, in a while loop on the condition. */
+static inline void wait_timed(pthread_cond_t *changed, pthread_mutex_t *lock, uint64_t *waited_ns)
+{
+    const uint64_t begun_ns = clock_now_ns();
+    pthread_cond_wait(changed, lock);
+    *waited_ns += clock_now_ns() - begun_ns;
 }
 
 #endif

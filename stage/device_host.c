@@ -1,6 +1,7 @@
-/* The host as a device: memory, what it says of itself, and the table. Its streams and events
- * are real asynchronous ones (host_stream.c). */
-#include "stage/device_host.h"
+/* Devices in the host's memory: "cpu" and "null", which differ only in that copies on the null device move nothing.
+ * What a run on the null device measures is the loader and the feeding of towers. Streams and events are in
+ * host_stream.c. */
+#include "stage/host_stream.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,47 +12,41 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "stage/host_stream.h"
-
 #define HOST_ALIGN 64u
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* Device. */
-
 /* Any number of devices: each is a share of the host. */
-uint32_t host_count(char *why, size_t why_size)
+static uint32_t host_count(char *why, size_t why_size)
 {
     snprintf(why, why_size, "%s", "");
     return UINT32_MAX;
 }
 
-bool host_reaches(uint32_t index, uint32_t other)
+static bool host_reaches(uint32_t index, uint32_t other)
 {
     (void)index;
     (void)other;
     return true;
 }
 
-int host_supports(uint32_t count, struct unsupported_reason *reason)
+static int host_supports(uint32_t count, struct unsupported_reason *reason)
 {
     (void)count, (void)reason;
     return 0;
 }
 
-/* The host's memory is everyone's. */
-int host_connect(struct device *device, struct device *other)
+static int host_connect(struct device *device, struct device *other)
 {
     (void)device, (void)other;
     return 0;
 }
 
-int host_open(struct device **device_out, const struct device_spec *spec, const struct device_ops *ops)
+static int host_open(struct device **device_out, const struct device_ops *ops)
 {
     struct host_device *device = calloc(1, sizeof(*device));
     if (device == NULL)
         return -ENOMEM;
     device->base.ops = ops;
-    snprintf(device->name, sizeof(device->name), "%s", spec->name);
     atomic_init(&device->cancelled, false);
     pthread_mutex_init(&device->lock, NULL);
     LIST_INIT(&device->streams);
@@ -60,7 +55,7 @@ int host_open(struct device **device_out, const struct device_spec *spec, const 
     return 0;
 }
 
-void host_close(struct device *base)
+static void host_close(struct device *base)
 {
     struct host_device *device = host_device_of(base);
     if (device == NULL)
@@ -70,7 +65,7 @@ void host_close(struct device *base)
     free(device);
 }
 
-/* As the kernel tells it, or where it does not, the kind of machine. */
+/* The processor's name from the kernel, or else the machine type. */
 static void find_processor(char *name, size_t name_size)
 {
     struct utsname machine;
@@ -88,7 +83,7 @@ static void find_processor(char *name, size_t name_size)
     fclose(file);
 }
 
-int host_describe(uint32_t index, struct device_description *description_out)
+static int host_describe(uint32_t index, struct device_description *description_out)
 {
     (void)index;
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -99,7 +94,7 @@ int host_describe(uint32_t index, struct device_description *description_out)
     return 0;
 }
 
-/* What the kernel believes can be had without swapping, or where it does not say, what is free. */
+/* The kernel's estimate of what is available without swapping, or else what is free. */
 static size_t available_bytes(void)
 {
     size_t bytes = (size_t)sysconf(_SC_AVPHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
@@ -116,7 +111,7 @@ static size_t available_bytes(void)
     return bytes;
 }
 
-int host_memory(struct device *device, size_t *free_out, size_t *total_out)
+static int host_memory(struct device *device, size_t *free_out, size_t *total_out)
 {
     (void)device;
     *free_out = available_bytes();
@@ -125,12 +120,12 @@ int host_memory(struct device *device, size_t *free_out, size_t *total_out)
 }
 
 /* All CPUs are next to the host's memory. */
-void host_bind(struct device *device)
+static void host_bind(struct device *device)
 {
     (void)device;
 }
 
-int host_alloc(struct device *device, size_t bytes, void **memory_out)
+static int host_alloc(struct device *device, size_t bytes, void **memory_out)
 {
     (void)device;
     const bool is_big = bytes >= HUGE_PAGE;
@@ -145,45 +140,58 @@ int host_alloc(struct device *device, size_t bytes, void **memory_out)
     return 0;
 }
 
-void host_free(struct device *device, void *memory)
+static void host_free(struct device *device, void *memory)
 {
     (void)device;
     free(memory);
 }
 
-static int host_ops_open(struct device **device_out, const struct device_spec *spec)
+static int cpu_open(struct device **device_out, const struct device_spec *spec)
 {
-    return host_open(device_out, spec, &device_host_ops);
+    (void)spec;
+    return host_open(device_out, &device_host_ops);
 }
 
-const struct device_ops device_host_ops = {
-    .kind = "cpu",
-    .host_memory = true,
-    .steps_ahead = 0,
-    .count = host_count,
-    .reaches = host_reaches,
-    .supports = host_supports,
-    .connect = host_connect,
-    .open = host_ops_open,
-    .close = host_close,
-    .describe = host_describe,
-    .memory = host_memory,
-    .bind = host_bind,
-    .alloc = host_alloc,
-    .free = host_free,
-    .alloc_pinned = host_alloc,
-    .free_pinned = host_free,
-    .stream_open = host_stream_open,
-    .stream_close = host_stream_close,
-    .stream_drain = host_stream_drain,
-    .event_open = host_event_open,
-    .event_close = host_event_close,
-    .record = host_record,
-    .stream_wait = host_stream_wait,
-    .copy = host_copy,
-    .call = host_call,
-    .event_wait = host_event_wait,
-    .event_passed = host_event_passed,
-    .event_elapsed = host_event_elapsed,
-    .cancel = host_cancel,
-};
+static int null_open(struct device **device_out, const struct device_spec *spec)
+{
+    (void)spec;
+    return host_open(device_out, &device_null_ops);
+}
+
+/* A copy of nothing, in its turn in the stream: order and events are those of a real copy. */
+static int null_copy(struct stream *stream, void *to, const void *from, size_t bytes, enum copy_direction direction)
+{
+    (void)bytes;
+    return host_copy(stream, to, from, 0, direction);
+}
+
+/* The rows that both devices share. */
+#define HOST_OPS \
+    .host_memory = true, \
+    .count = host_count, \
+    .reaches = host_reaches, \
+    .supports = host_supports, \
+    .connect = host_connect, \
+    .close = host_close, \
+    .describe = host_describe, \
+    .memory = host_memory, \
+    .bind = host_bind, \
+    .alloc = host_alloc, \
+    .free = host_free, \
+    .alloc_pinned = host_alloc, \
+    .free_pinned = host_free, \
+    .stream_open = host_stream_open, \
+    .stream_close = host_stream_close, \
+    .stream_drain = host_stream_drain, \
+    .event_open = host_event_open, \
+    .event_close = host_event_close, \
+    .record = host_record, \
+    .stream_wait = host_stream_wait, \
+    .call = host_call, \
+    .event_wait = host_event_wait, \
+    .event_passed = host_event_passed, \
+    .event_elapsed = host_event_elapsed, \
+    .cancel = host_cancel
+
+const struct device_ops device_host_ops = { .kind = "cpu", .open = cpu_open, .copy = host_copy, HOST_OPS };
+const struct device_ops device_null_ops = { .kind = "null", .open = null_open, .copy = null_copy, HOST_OPS };

@@ -32,7 +32,7 @@ struct heartbeat {
 extern _Thread_local struct heartbeat *heartbeat_own;
 
 /* A device has work that does not end and that nobody waits for any more, but the libraries' clean-up may. */
-extern atomic_bool heartbeat_left_behind;
+extern atomic_bool heartbeat_abandoned_work;
 
 /* The calling thread has this heartbeat from here on, NULL: none. Not between marks. Returns the one it had. */
 struct heartbeat *heartbeat_adopt(struct heartbeat *heartbeat);

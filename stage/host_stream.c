@@ -1,7 +1,6 @@
-/* The host's streams and events. A copy or communication stream is a worker thread with a
- * first-in-first-out of commands; the compute stream is inline: the tower's thread runs each
- * command itself. An event counts its records: a wait keeps the number of the latest record and
- * lasts until that one has passed. */
+/* Streams and events in the host's memory. A copy or communication stream is a worker thread with a queue of
+ * commands; the compute stream is inline: the tower's thread runs each command itself. An event counts its records:
+ * a wait notes the number of the latest record and lasts until that one has passed. */
 #include "stage/host_stream.h"
 
 #include <assert.h>
@@ -89,7 +88,7 @@ bool host_event_passed(struct event *base)
     return passed;
 }
 
-/* When the latest record passed. False while it has not. */
+/* The time when the latest record passed. False while it has not. */
 static bool event_time(struct event *base, uint64_t *time_ns_out)
 {
     struct host_event *event = (struct host_event *)base;
@@ -143,8 +142,7 @@ static void worker_loop(void *arg)
     }
 }
 
-/* Run the command in its turn: now on an inline stream, else behind what is queued,
- * waiting for room. */
+/* Run the command in its turn: now on an inline stream, else after what is queued, waiting for room. */
 static int command_put(struct stream *base, const struct command *command)
 {
     struct host_stream *stream = (struct host_stream *)base;
@@ -213,7 +211,7 @@ void host_stream_close(struct stream *base)
     free(stream);
 }
 
-/* What a stream can be told to do. */
+/* Commands. */
 
 static int run_record(struct host_stream *stream, const struct command *command)
 {

@@ -1,9 +1,9 @@
-/* What the two files of the host device share: the device (device_host.c), and its streams and
- * events (host_stream.c). Private to them.
+/* Streams and events of devices in the host's memory. Private to host_stream.c and device_host.c; everybody else goes
+ * through struct device_ops.
  *
  * Every stream and every event has its own lock. Cancelling is the one place that holds
  * several, always device, then stream, then event: what it wakes must not be closed
- * meanwhile by a thread that already noticed the end. */
+ * meanwhile by a thread that has already noticed the end. */
 #ifndef PIPETRAIN_HOST_STREAM_H
 #define PIPETRAIN_HOST_STREAM_H
 
@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
-#include "stage/device_host.h"
+#include "stage/device.h"
 
 #define STREAM_COMMANDS 256
 
@@ -27,11 +27,11 @@ struct host_event {
 
 struct host_stream;
 
-/* A row of a stream's queue: what to run, with the arguments it uses. */
+/* An entry of a stream's queue: what to run, and its arguments. */
 struct command {
     int (*run)(struct host_stream *stream, const struct command *command);
     struct host_event *event;           /* record, wait */
-    uint64_t number;                    /* of the record meant */
+    uint64_t number;                    /* of the record */
     void *to;                           /* copy */
     const void *from;
     size_t bytes;
@@ -45,7 +45,7 @@ struct host_stream {
     struct thread *worker;              /* NULL: inline */
     pthread_mutex_t lock;               /* of what follows */
     pthread_cond_t has_command, has_room;
-    struct host_event *awaited;         /* what the stream waits for now */
+    struct host_event *awaited;         /* the event that the stream waits for now */
     bool closing;
     uint32_t first, depth;              /* commands[(first + i) % STREAM_COMMANDS], i < depth */
     struct command commands[STREAM_COMMANDS];
@@ -53,7 +53,6 @@ struct host_stream {
 
 struct host_device {
     struct device base;
-    char name[32];
     atomic_bool cancelled;              /* read under any lock, set before those are taken to wake */
     pthread_mutex_t lock;               /* of the lists */
     LIST_HEAD(, host_stream) streams;
@@ -69,5 +68,20 @@ static inline bool host_is_cancelled(struct device *device)
 {
     return atomic_load(&host_device_of(device)->cancelled);
 }
+
+/* Rows of struct device_ops. */
+int host_stream_open(struct device *device, enum stream_role role, const char *name, struct stream **stream_out);
+void host_stream_close(struct stream *stream);
+void host_stream_drain(struct stream *stream);
+int host_event_open(struct device *device, enum event_kind kind, struct event **event_out);
+void host_event_close(struct event *event);
+int host_record(struct stream *stream, struct event *event);
+int host_stream_wait(struct stream *stream, struct event *event);
+int host_copy(struct stream *stream, void *to, const void *from, size_t bytes, enum copy_direction direction);
+int host_call(struct stream *stream, void (*call)(void *arg), void *arg);
+int host_event_wait(struct event *event);
+bool host_event_passed(struct event *event);
+int host_event_elapsed(struct event *from, struct event *to, uint64_t *elapsed_ns_out);
+void host_cancel(struct device *device);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "stage/wait.h"
+#include "stage/clock.h"
 
 /* Items lie in items[(first + i) % capacity], i < depth. All fields under the lock. */
 struct queue {

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "stage/clock.h"
 #include "stage/trace/range.h"
-#include "stage/wait.h"
 
 /* Slot number n, counted over the run, is slots[n % depth]. given_back <= taken <=
  * published <= given_back + depth. All but the constant fields under the lock. */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define THREAD_NAME_BYTES 16    /* what Linux shows, with the terminator */
-#define TIMER_SLACK_NS 1000u    /* Linux adds 50000 otherwise: more than the naps of those who wait for a GPU */
+#define TIMER_SLACK_NS 1000u    /* Linux adds 50000 by default: more than the sleeps of threads that poll a GPU */
 
 struct thread {
     pthread_t id;
@@ -30,14 +30,14 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* All signals but those a thread raises by its own mistake: blocked, they would end the
- * process without the report a sanitizer or a core dump gives. */
+/* All signals but those of a fault in the thread itself: blocked, those would end the process without the report of a
+ * sanitizer or a core dump. */
 static void blocked_signals(sigset_t *signals)
 {
-    static const int own_mistakes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS };
+    static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS };
     sigfillset(signals);
-    for (size_t i = 0; i < sizeof(own_mistakes) / sizeof(own_mistakes[0]); i++)
-        sigdelset(signals, own_mistakes[i]);
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+        sigdelset(signals, faults[i]);
 }
 
 int thread_start(struct thread **thread_out, const char *name, void (*loop)(void *arg), void *arg)
@@ -79,7 +79,7 @@ void thread_bind(const uint32_t *cpus, uint32_t count)
     pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 }
 
-void thread_give_way(void)
+void thread_lower_priority(void)
 {
-    (void)!nice(THREAD_WAY);    /* -1 may be a niceness, too */
+    (void)!nice(THREAD_NICENESS);       /* the result may be -1 without an error */
 }

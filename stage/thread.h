@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-#define THREAD_WAY 5            /* steps of niceness by which a thread gives way */
-#define THREAD_WAY_WEIGHT (0.8 * 0.8 * 0.8 * 0.8 * 0.8)    /* of each, 1.25 times less of a core (sched(7)) */
+#define THREAD_NICENESS 5       /* by which thread_lower_priority raises the thread's niceness */
+#define THREAD_LOW_SHARE (0.8 * 0.8 * 0.8 * 0.8 * 0.8)      /* 1.25 times less of a core for each step (sched(7)) */
 
 struct thread;
 
@@ -14,11 +14,11 @@ struct thread;
 int thread_start(struct thread **thread_out, const char *name, void (*loop)(void *arg), void *arg);
 /* Wait for the loop to return and release the thread. Accepts NULL. */
 void thread_join(struct thread *thread);
-/* The calling thread runs on these CPUs from now on, where the system lets it. */
+/* Bind the calling thread to these CPUs, where the system allows it. */
 void thread_bind(const uint32_t *cpus, uint32_t count);
-/* The calling thread gives way from now on to the process's others where cores are short: on a core that both want it
- * gets THREAD_WAY_WEIGHT times what they get. Only it, not the process (nice(2), on Linux). Where the system refuses,
- * nothing changes. */
-void thread_give_way(void);
+/* Lower the priority of the calling thread: on a core that it shares with another thread of the process it gets
+ * THREAD_LOW_SHARE times the time of that. Linux's nice(2) applies to one thread. Where the system refuses, nothing
+ * changes. */
+void thread_lower_priority(void);
 
 #endif

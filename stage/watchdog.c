@@ -22,6 +22,16 @@
 #define LAST_WORDS_MS 1000u
 #define TEXT_BYTES 1024         /* of a message */
 
+_Thread_local struct heartbeat *heartbeat_own;
+atomic_bool heartbeat_abandoned_work;
+
+struct heartbeat *heartbeat_adopt(struct heartbeat *heartbeat)
+{
+    struct heartbeat *const before = heartbeat_own;
+    heartbeat_own = heartbeat;
+    return before;
+}
+
 /* What the watchdog knows of a heartbeat. */
 struct watch {
     uint64_t beats;             /* at the last look */
@@ -301,7 +311,7 @@ void watchdog_close(struct watchdog *watchdog)
     pthread_mutex_lock(&watchdog->lock);
     while (watchdog->is_failing)
         pthread_cond_wait(&watchdog->changed, &watchdog->lock);
-    watchdog->stays = watchdog->stays || (stop_failed(watchdog->stop) && atomic_load(&heartbeat_left_behind));
+    watchdog->stays = watchdog->stays || (stop_failed(watchdog->stop) && atomic_load(&heartbeat_abandoned_work));
     watchdog->code = stop_code(watchdog->stop);
     const bool stays = watchdog->stays;
     if (stays)

@@ -18,7 +18,7 @@ struct watchdog;
 int watchdog_open(struct watchdog **watchdog_out, struct stop *stop, uint32_t deadline_ms, uint32_t count);
 /* No thread that does not hang has one of its heartbeats any more. A watchdog that has failed the run is not
  * released: it ends the process where its end takes too long, as libraries may hang in their clean-up. Nor is one of a
- * run that failed for another reason and left work behind (heartbeat_left_behind). Accepts NULL. */
+ * run that failed for another reason and left work behind (heartbeat_abandoned_work). Accepts NULL. */
 void watchdog_close(struct watchdog *watchdog);
 
 /* Heartbeat `index`, for one thread at a time. */

@@ -6,7 +6,7 @@
 
 #include "compute/net_build.h"
 #include "compute/netfile/net_word.h"
-#include "stage/text/nearest.h"
+#include "stage/text/names.h"
 
 #define BIT(word) (UINT32_C(1) << (word))
 #define WINDOW (BIT(WORD_KERNEL) | BIT(WORD_STRIDE) | BIT(WORD_PADDING))

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "stage/text/nearest.h"
+#include "stage/text/names.h"
 
 static const char *const kept_names[] = { "image", "before", "start", "classes" };
 #define KEPT_NAMES (sizeof(kept_names) / sizeof(*kept_names))

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "stage/room.h"
+#include "stage/address_space.h"
 
 static atomic_uint towers;
 static pthread_rwlock_t making = PTHREAD_RWLOCK_INITIALIZER;    /* read by those that make things, written by a proof */
@@ -26,7 +26,7 @@ int nn_room(void)
 {
     const size_t planning = atomic_load(&towers);
     pthread_rwlock_wrlock(&making);
-    const int rc = room_prove((planning > 0 ? planning : 1) * NN_ROOM_BYTES);
+    const int rc = check_address_space((planning > 0 ? planning : 1) * NN_ROOM_BYTES);
     pthread_rwlock_unlock(&making);
     if (rc != 0)
         nn_room_short();

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "formats/dataset_info.h"
+#include "formats/manifest.h"
 #include "loader/shards/begun_set.h"
 #include "loader/shards/split_name.h"
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "formats/packed/inflater.h"
+#include "formats/unpacker.h"
 
 #define PACKED_NOWHERE UINT64_MAX
 

@@ -4,7 +4,7 @@
 #ifndef PIPETRAIN_PACKED_STREAM_H
 #define PIPETRAIN_PACKED_STREAM_H
 
-#include "formats/packed/unpacker.h"
+#include "formats/unpacker.h"
 #include "loader/packed/packed_map.h"
 #include "loader/shards/shard_source.h"
 

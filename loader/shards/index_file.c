@@ -18,8 +18,8 @@
 #include <xxhash.h>
 
 #include "formats/tfrecord.h"
-#include "stage/file/cache_folder.h"
 #include "stage/file/file.h"
+#include "stage/file/folders.h"
 
 #define INDEX_MAGIC "PTINDEX"
 #define INDEX_VERSION 3u

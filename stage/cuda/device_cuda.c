@@ -1,18 +1,48 @@
-/* A GPU through the CUDA runtime: the device itself, its memory, and the table. Used by the
- * tower's thread, its feeder and the threads that open and close; every row makes the device
- * current for its thread first. */
+/* A GPU through the CUDA runtime. Used by the tower's thread, its feeder and the threads that open and close; every row
+ * of the table makes the device current for its thread first.
+ *
+ * Nothing here waits inside the driver, where a wait could not be ended: waits poll, first in quick succession, then
+ * with short sleeps, until the device is cancelled. Work that is queued on a stream cannot be taken back: a stream
+ * that does not finish after a cancel is left as it is. */
 #include "stage/cuda/device_cuda.h"
 
 #include <assert.h>
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "stage/clock.h"
+#include "stage/cpus.h"
 #include "stage/cuda/cuda_call.h"
-#include "stage/cuda/cuda_count.h"
-#include "stage/cuda/cuda_queue.h"
-#include "stage/cuda/near_cpus.h"
+#include "stage/heartbeat.h"
+#include "stage/log.h"
+
+#define SPIN_NS 20000u                  /* a wait spins for so long before it sleeps */
+#define NAP_NS 20000
+#define DRAIN_NS 1000000000u            /* how long a stream may take to finish after a cancel */
+
+struct cuda_device {
+    struct device base;
+    char name[16];
+    int ordinal;
+    int node;                           /* NUMA node next to the device, -1 = not known */
+    int low, high;                      /* priorities of streams */
+    cudaStream_t setup;                 /* new memory is zeroed on it */
+    atomic_bool cancelled;
+    atomic_bool is_stuck;               /* the work of a stream was abandoned */
+    atomic_uint opened;                 /* streams and events that are open */
+};
+
+static inline struct cuda_device *cuda_device_of(struct device *device)
+{
+    return (struct cuda_device *)device;
+}
 
 int cuda_ordinal(struct device *device)
 {
@@ -24,8 +54,7 @@ const char *cuda_name(struct device *device)
     return cuda_device_of(device)->name;
 }
 
-/* Nobody else changes the current device on the program's threads, so it is known without
- * asking. */
+/* Nobody else changes the current device on the program's threads, so it is known without a call of CUDA. */
 int cuda_enter(struct device *device)
 {
     static _Thread_local int current = -1;
@@ -38,7 +67,401 @@ int cuda_enter(struct device *device)
     return rc;
 }
 
-/* Device. */
+/* ---- which devices there are ---- */
+
+static int version_of(cudaError_t (*ask)(int *version_out))
+{
+    int version = 0;
+    return ask(&version) == cudaSuccess ? version : 0;
+}
+
+/* "12.4", from 1000 * major + 10 * minor, which is 0 where there is none. */
+static void put_version(int version, char *text, size_t text_size)
+{
+    if (version > 0)
+        snprintf(text, text_size, "%d.%d", version / 1000, version % 1000 / 10);
+    else
+        snprintf(text, text_size, "?");
+}
+
+static void put_runtime(char *text, size_t text_size)
+{
+    put_version(version_of(cudaRuntimeGetVersion), text, text_size);
+}
+
+static void put_driver(char *text, size_t text_size)
+{
+    put_version(version_of(cudaDriverGetVersion), text, text_size);
+}
+
+static const struct library cuda_libraries[] = { { "CUDA", put_runtime, "libcudart.so" },
+                                                 { "CUDA driver", put_driver, "libcuda.so" },
+                                                 { NULL, NULL, NULL } };
+
+static void explain_driver(char *why, size_t why_size)
+{
+    const int driver = version_of(cudaDriverGetVersion), runtime = version_of(cudaRuntimeGetVersion);
+    if (driver == 0)
+        snprintf(why, why_size, "no CUDA driver is installed");
+    else
+        snprintf(why, why_size, "the driver is for CUDA up to %d.%d, this program needs CUDA %d.%d",
+                 driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+}
+
+static void explain_absence(char *why, size_t why_size)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    char escaped[128];
+    if (visible == NULL) {
+        snprintf(why, why_size, "the CUDA driver finds no device");
+        return;
+    }
+    log_escape(visible, strlen(visible), escaped, sizeof(escaped));
+    snprintf(why, why_size, "the CUDA driver finds no device with CUDA_VISIBLE_DEVICES=\"%s\"", escaped);
+}
+
+static void explain(cudaError_t status, char *why, size_t why_size)
+{
+    if (status == cudaErrorInsufficientDriver)
+        explain_driver(why, why_size);
+    else if (status == cudaSuccess || status == cudaErrorNoDevice)
+        explain_absence(why, why_size);
+    else
+        snprintf(why, why_size, "%s (%s)", cudaGetErrorString(status), cudaGetErrorName(status));
+}
+
+/* Whether the program has kernels for all of them, as machine code or PTX. */
+static bool are_new_enough(int count, char *why, size_t why_size)
+{
+    for (int i = 0; i < count; i++) {
+        int major = 0, minor = 0;
+        if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, i) != cudaSuccess ||
+            cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, i) != cudaSuccess ||
+            10 * major + minor >= CUDA_ARCH_LEAST)
+            continue;
+        snprintf(why, why_size, "device %d has compute capability %d.%d and this program is built for %d.%d and newer "
+                 "(configure's CUDA_ARCHS; CUDA_VISIBLE_DEVICES hides devices)",
+                 i, major, minor, CUDA_ARCH_LEAST / 10, CUDA_ARCH_LEAST % 10);
+        return false;
+    }
+    return true;
+}
+
+static uint32_t cuda_count(char *why, size_t why_size)
+{
+    int count = 0;
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    if (status == cudaSuccess && count > 0 && !are_new_enough(count, why, why_size))
+        return 0;
+    if (status == cudaSuccess && count > 0) {
+        snprintf(why, why_size, "%s", "");
+        return (uint32_t)count;
+    }
+    explain(status, why, why_size);
+    cudaGetLastError();                 /* the runtime keeps errors as the thread's last one */
+    return 0;
+}
+
+/* Files called nvidia0, nvidia1, and so on. */
+static uint32_t device_files(const char *folder)
+{
+    uint32_t count = 0;
+    DIR *const files = opendir(folder);
+    if (files == NULL)
+        return 0;
+    for (const struct dirent *file; (file = readdir(files)) != NULL;)
+        if (strncmp(file->d_name, "nvidia", 6) == 0 && isdigit((unsigned char)file->d_name[6]))
+            count++;
+    closedir(files);
+    return count;
+}
+
+uint32_t cuda_count_at_most(const char *folder)
+{
+    const uint32_t files = device_files(folder);
+    const char *const visible = getenv("CUDA_VISIBLE_DEVICES");
+    uint32_t names = 1;
+    for (const char *at = visible; at != NULL && (at = strchr(at, ',')) != NULL; at++)
+        names++;
+    const uint32_t most = files > 0 ? files : UINT32_MAX;
+    return visible != NULL && names < most ? names : most;
+}
+
+static bool cuda_reaches(uint32_t index, uint32_t other)
+{
+    int can_access = 0;
+    char name[16];
+    if (index == other)
+        return true;
+    snprintf(name, sizeof(name), "cuda%u", index);
+    const int rc = CUDA_CALL(name, cudaDeviceCanAccessPeer(&can_access, (int)index, (int)other));
+    return !rc && can_access;
+}
+
+/* ---- streams and events ---- */
+
+struct cuda_stream {
+    struct stream base;
+    char name[16];
+    bool is_abandoned;                  /* its work did not finish after a cancel, which is logged */
+    cudaStream_t stream;
+};
+
+struct cuda_event {
+    struct event base;
+    enum event_kind kind;
+    atomic_bool recorded;
+    cudaEvent_t event;
+};
+
+static bool is_cancelled(struct device *device)
+{
+    return atomic_load(&cuda_device_of(device)->cancelled);
+}
+
+cudaStream_t cuda_stream_of(struct stream *stream)
+{
+    return ((struct cuda_stream *)stream)->stream;
+}
+
+static void pause_briefly(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Called between two polls of a wait that began at begun_ns. */
+static void poll_pause(uint64_t begun_ns)
+{
+    if (clock_now_ns() - begun_ns < SPIN_NS)
+        pause_briefly();
+    else
+        nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+}
+
+/* cudaErrorNotReady is no error, but the runtime keeps it as the thread's last one. */
+static cudaError_t clear_not_ready(cudaError_t status)
+{
+    if (status == cudaErrorNotReady)
+        cudaGetLastError();
+    return status;
+}
+
+static int cuda_stream_open(struct device *base, enum stream_role role, const char *name, struct stream **stream_out)
+{
+    struct cuda_device *device = cuda_device_of(base);
+    struct cuda_stream *stream = calloc(1, sizeof(*stream));
+    if (stream == NULL)
+        return -ENOMEM;
+    stream->base.device = base;
+    snprintf(stream->name, sizeof(stream->name), "%s", name);
+    /* Communication goes first: other devices wait for it. */
+    const int priority = role == STREAM_COMMUNICATION ? device->high : device->low;
+    int rc = cuda_enter(base);
+    if (!rc)
+        rc = CUDA_CALL(device->name, cudaStreamCreateWithPriority(&stream->stream, cudaStreamNonBlocking,
+                                                                  priority));
+    if (rc) {
+        free(stream);
+        return rc;
+    }
+    atomic_fetch_add(&device->opened, 1);
+    *stream_out = &stream->base;
+    return 0;
+}
+
+static cudaError_t query_stream(const struct cuda_stream *stream)
+{
+    return clear_not_ready(HEARTBEAT_CALL("cudaStreamQuery", cudaStreamQuery(stream->stream)));
+}
+
+/* Wait until the queued work has finished, also by an error; after a cancel no longer than DRAIN_NS, and only for
+ * the first stream of a device: what blocks one blocks the others. False when the work did not finish. */
+static bool work_ends(struct cuda_stream *stream)
+{
+    const uint64_t begun_ns = clock_now_ns();
+    const uint64_t patience_ns = atomic_load(&cuda_device_of(stream->base.device)->is_stuck) ? 0 : DRAIN_NS;
+    uint64_t cancelled_ns = 0;
+    cudaError_t status;
+    heartbeat_begin_wait("waiting for the end of its stream");
+    while ((status = query_stream(stream)) == cudaErrorNotReady) {
+        if (cancelled_ns == 0 && is_cancelled(stream->base.device))
+            cancelled_ns = clock_now_ns();
+        if (cancelled_ns != 0 && clock_now_ns() - cancelled_ns > patience_ns)
+            break;
+        poll_pause(begun_ns);
+    }
+    heartbeat_end_wait();
+    if (status == cudaErrorNotReady)
+        return false;
+    cuda_check(status, cuda_name(stream->base.device), "cudaStreamQuery");
+    return true;
+}
+
+static bool drain_stream(struct cuda_stream *stream)
+{
+    if (stream->is_abandoned || work_ends(stream))
+        return !stream->is_abandoned;
+    stream->is_abandoned = true;
+    atomic_store(&heartbeat_abandoned_work, true);
+    atomic_store(&cuda_device_of(stream->base.device)->is_stuck, true);
+    log_message(LOG_ERROR, "%s: the work on stream %s does not end: it is left behind", cuda_name(stream->base.device),
+                stream->name);
+    return false;
+}
+
+static void cuda_stream_drain(struct stream *base)
+{
+    if (cuda_enter(base->device) == 0)
+        drain_stream((struct cuda_stream *)base);
+}
+
+static void cuda_stream_close(struct stream *base)
+{
+    struct cuda_stream *stream = (struct cuda_stream *)base;
+    if (stream == NULL)
+        return;
+    struct cuda_device *device = cuda_device_of(base->device);
+    if (cuda_enter(base->device) == 0 && drain_stream(stream))
+        CUDA_CALL(device->name, cudaStreamDestroy(stream->stream));
+    atomic_fetch_sub(&device->opened, 1);
+    free(stream);
+}
+
+/* Called before anything is queued. */
+static int stream_enter(struct stream *stream)
+{
+    return is_cancelled(stream->device) ? -ECANCELED : cuda_enter(stream->device);
+}
+
+static int cuda_stream_copy(struct stream *stream, void *to, const void *from, size_t bytes, enum copy_direction direction)
+{
+    static const enum cudaMemcpyKind kinds[] = {
+        [COPY_TO_DEVICE] = cudaMemcpyHostToDevice,
+        [COPY_FROM_DEVICE] = cudaMemcpyDeviceToHost,
+        [COPY_ON_DEVICE] = cudaMemcpyDeviceToDevice,
+    };
+    const int rc = stream_enter(stream);
+    if (rc || bytes == 0)
+        return rc;
+    return CUDA_CALL(cuda_name(stream->device),
+                     cudaMemcpyAsync(to, from, bytes, kinds[direction], cuda_stream_of(stream)));
+}
+
+static int cuda_stream_call(struct stream *stream, void (*call)(void *arg), void *arg)
+{
+    const int rc = stream_enter(stream);
+    return rc ? rc : CUDA_CALL(cuda_name(stream->device),
+                               cudaLaunchHostFunc(cuda_stream_of(stream), call, arg));
+}
+
+static int cuda_event_open(struct device *device, enum event_kind kind, struct event **event_out)
+{
+    struct cuda_event *event = calloc(1, sizeof(*event));
+    if (event == NULL)
+        return -ENOMEM;
+    event->base.device = device;
+    event->kind = kind;
+    const unsigned flags = kind == EVENT_ORDER ? cudaEventDisableTiming : cudaEventDefault;
+    int rc = cuda_enter(device);
+    if (!rc)
+        rc = CUDA_CALL(cuda_name(device), cudaEventCreateWithFlags(&event->event, flags));
+    if (rc) {
+        free(event);
+        return rc;
+    }
+    atomic_fetch_add(&cuda_device_of(device)->opened, 1);
+    *event_out = &event->base;
+    return 0;
+}
+
+static void cuda_event_close(struct event *base)
+{
+    struct cuda_event *event = (struct cuda_event *)base;
+    if (event == NULL)
+        return;
+    if (cuda_enter(base->device) == 0)
+        CUDA_CALL(cuda_name(base->device), cudaEventDestroy(event->event));
+    atomic_fetch_sub(&cuda_device_of(base->device)->opened, 1);
+    free(event);
+}
+
+static int cuda_stream_record(struct stream *stream, struct event *base)
+{
+    struct cuda_event *event = (struct cuda_event *)base;
+    int rc = stream_enter(stream);
+    if (!rc)
+        rc = CUDA_CALL(cuda_name(stream->device), cudaEventRecord(event->event, cuda_stream_of(stream)));
+    if (!rc)
+        atomic_store(&event->recorded, true);
+    return rc;
+}
+
+static int cuda_stream_wait(struct stream *stream, struct event *base)
+{
+    const struct cuda_event *event = (struct cuda_event *)base;
+    const int rc = stream_enter(stream);
+    return rc ? rc : CUDA_CALL(cuda_name(stream->device),
+                               cudaStreamWaitEvent(cuda_stream_of(stream), event->event, cudaEventWaitDefault));
+}
+
+static cudaError_t query_event(const struct event *base)
+{
+    const struct cuda_event *event = (const struct cuda_event *)base;
+    return clear_not_ready(HEARTBEAT_CALL("cudaEventQuery", cudaEventQuery(event->event)));
+}
+
+/* Ask until the event has passed or the device is cancelled. */
+static cudaError_t await_event(const struct event *base)
+{
+    const uint64_t begun_ns = clock_now_ns();
+    cudaError_t status = cudaErrorNotReady;
+    heartbeat_begin_wait("waiting for an event");
+    while (!is_cancelled(base->device) && (status = query_event(base)) == cudaErrorNotReady)
+        poll_pause(begun_ns);
+    heartbeat_end_wait();
+    return status;
+}
+
+static int cuda_event_wait(struct event *base)
+{
+    const int rc = cuda_enter(base->device);
+    if (rc)
+        return rc;
+    const cudaError_t status = await_event(base);
+    return status == cudaErrorNotReady ? -ECANCELED : cuda_check(status, cuda_name(base->device), "cudaEventQuery");
+}
+
+/* After an error there is nothing to wait for; the next call reports it. */
+static bool cuda_event_passed(struct event *base)
+{
+    return cuda_enter(base->device) != 0 || query_event(base) != cudaErrorNotReady;
+}
+
+static int cuda_event_elapsed(struct event *from_base, struct event *to_base, uint64_t *elapsed_ns_out)
+{
+    struct cuda_event *from = (struct cuda_event *)from_base, *to = (struct cuda_event *)to_base;
+    assert(from_base->device == to_base->device && from->kind == EVENT_TIMED && to->kind == EVENT_TIMED);
+    if (!atomic_load(&from->recorded) || !atomic_load(&to->recorded))
+        return -EAGAIN;
+    float elapsed_ms;
+    int rc = cuda_enter(from_base->device);
+    if (rc)
+        return rc;
+    const cudaError_t status = clear_not_ready(HEARTBEAT_CALL("cudaEventElapsedTime",
+                                                     cudaEventElapsedTime(&elapsed_ms, from->event, to->event)));
+    if (status == cudaErrorNotReady)
+        return -EAGAIN;
+    rc = cuda_check(status, cuda_name(from_base->device), "cudaEventElapsedTime");
+    if (!rc)
+        *elapsed_ns_out = elapsed_ms > 0 ? (uint64_t)((double)elapsed_ms * 1e6) : 0;
+    return rc;
+}
+
+/* ---- the device ---- */
 
 static int device_prepare(struct cuda_device *device)
 {
@@ -49,7 +472,7 @@ static int device_prepare(struct cuda_device *device)
         rc = CUDA_CALL(device->name, cudaStreamCreateWithPriority(&device->setup, cudaStreamNonBlocking,
                                                                   device->low));
     if (!rc && cudaDeviceGetAttribute(&device->node, cudaDevAttrHostNumaId, device->ordinal) != cudaSuccess) {
-        cudaGetLastError();             /* a driver that does not say */
+        cudaGetLastError();             /* the driver does not report it */
         device->node = -1;
     }
     return rc;
@@ -87,7 +510,7 @@ static int cuda_describe(uint32_t index, struct device_description *description_
 {
     struct cudaDeviceProp properties;
     if (cudaGetDeviceProperties(&properties, (int)index) != cudaSuccess) {
-        cudaGetLastError();             /* the runtime keeps errors for the thread's next question */
+        cudaGetLastError();             /* the runtime keeps errors as the thread's last one */
         return -ENODEV;
     }
     snprintf(description_out->name, sizeof(description_out->name), "%.127s", properties.name);
@@ -109,7 +532,7 @@ static int cuda_connect(struct device *device, struct device *other)
         HEARTBEAT_CALL("cudaDeviceEnablePeerAccess", cudaDeviceEnablePeerAccess(cuda_ordinal(other), 0));
     if (status != cudaErrorPeerAccessAlreadyEnabled)
         return cuda_check(status, cuda_name(device), "cudaDeviceEnablePeerAccess");
-    cudaGetLastError();                 /* kept as the thread's last error otherwise */
+    cudaGetLastError();                 /* the runtime keeps errors as the thread's last one */
     return 0;
 }
 
@@ -129,12 +552,12 @@ static int cuda_memory(struct device *device, size_t *free_out, size_t *total_ou
 static void cuda_bind(struct device *device)
 {
     cpu_set_t before;
-    near_cpus_bind(cuda_device_of(device)->node, &before);
+    cpus_bind_to_node(cuda_device_of(device)->node, &before);
 }
 
-/* Memory. */
+/* ---- memory ---- */
 
-/* Check the status of getting `bytes` bytes. */
+/* Check the status of allocating `bytes` bytes. */
 static int check_allocation(cudaError_t status, struct device *device, const char *function, size_t bytes)
 {
     char call[64];
@@ -148,9 +571,15 @@ static int zero(struct cuda_device *device, void *memory, size_t bytes)
     return rc ? rc : CUDA_CALL(device->name, cudaStreamSynchronize(device->setup));
 }
 
+/* Abandoned work may still touch any memory of the process, so from then on none is freed. */
+static bool may_free(struct device *device, void *memory)
+{
+    return memory != NULL && cuda_enter(device) == 0 && !atomic_load(&heartbeat_abandoned_work);
+}
+
 static void cuda_free(struct device *device, void *memory)
 {
-    if (memory != NULL && cuda_enter(device) == 0 && !cuda_has_stuck_work())
+    if (may_free(device, memory))
         CUDA_CALL(cuda_name(device), cudaFree(memory));
 }
 
@@ -173,11 +602,11 @@ static int cuda_alloc(struct device *device, size_t bytes, void **memory_out)
 
 static void cuda_free_pinned(struct device *device, void *memory)
 {
-    if (memory != NULL && cuda_enter(device) == 0 && !cuda_has_stuck_work())
+    if (may_free(device, memory))
         CUDA_CALL(cuda_name(device), cudaFreeHost(memory));
 }
 
-/* The pages come from the memory next to the CPU that touches them first. */
+/* Pages are placed on the node of the CPU that touches them first. */
 static int cuda_alloc_pinned(struct device *device, size_t bytes, void **memory_out)
 {
     void *memory = NULL;
@@ -186,7 +615,7 @@ static int cuda_alloc_pinned(struct device *device, size_t bytes, void **memory_
     int rc = cuda_enter(device);
     if (rc)
         return rc;
-    const bool is_bound = near_cpus_bind(cuda_device_of(device)->node, &before);
+    const bool is_bound = cpus_bind_to_node(cuda_device_of(device)->node, &before);
     rc = check_allocation(HEARTBEAT_CALL("cudaHostAlloc", cudaHostAlloc(&memory, taken, cudaHostAllocPortable)), device,
                           "cudaHostAlloc", taken);
     if (!rc) {
@@ -194,7 +623,7 @@ static int cuda_alloc_pinned(struct device *device, size_t bytes, void **memory_
         *memory_out = memory;
     }
     if (is_bound)
-        near_cpus_restore(&before);
+        cpus_restore(&before);
     return rc;
 }
 
@@ -203,7 +632,7 @@ static void cuda_cancel(struct device *device)
     atomic_store(&cuda_device_of(device)->cancelled, true);
 }
 
-/* With it every launch waits for its end, and streams that wait for each other may hang. */
+/* With CUDA_LAUNCH_BLOCKING every launch waits for its end, so streams that wait for each other may hang. */
 static int cuda_supports(uint32_t count, struct unsupported_reason *reason)
 {
     const char *const blocking = getenv("CUDA_LAUNCH_BLOCKING");

@@ -7,13 +7,16 @@
 
 #include "stage/device.h"
 
-/* The calling thread's current device becomes this one. Every row of the table does this by
- * itself; for direct calls of CUDA, cuDNN, cuBLASLt and NCCL. 0 or a negative errno. */
+/* Make this the calling thread's current device, before direct calls of CUDA, cuDNN, cuBLASLt and NCCL; every row of
+ * the table does it by itself. 0 or a negative errno. */
 int cuda_enter(struct device *device);
 /* CUDA's number of the device. */
 int cuda_ordinal(struct device *device);
 /* For messages: "cuda0". */
 const char *cuda_name(struct device *device);
 cudaStream_t cuda_stream_of(struct stream *stream);
+/* An upper bound of the number of devices, from the device files in `folder` ("/dev") and CUDA_VISIBLE_DEVICES,
+ * without a call of CUDA; UINT32_MAX where neither limits it. */
+uint32_t cuda_count_at_most(const char *folder);
 
 #endif

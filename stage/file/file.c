@@ -1,16 +1,95 @@
-/* Writing files. Called by main for results, by the converters and by the index. */
+/* Reading and writing files. Any thread. */
 #include "stage/file/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DIRECT_LEAST (1u << 20)     /* bytes that are worth it */
-#define DIRECT_MOST (16u << 20)     /* in one call */
+#define DIRECT_LEAST (1u << 20)     /* bytes from which on it pays */
+#define DIRECT_MOST (16u << 20)     /* bytes in one call */
+
+/* ---- reading ---- */
+
+int file_read_some(int fd, uint64_t offset, void *out, size_t bytes, size_t *done_out)
+{
+    size_t done = 0;
+
+    while (done < bytes) {
+        const ssize_t now = pread(fd, (uint8_t *)out + done, bytes - done, (off_t)(offset + done));
+        if (now < 0 && errno == EINTR)
+            continue;
+        if (now < 0)
+            return -errno;
+        if (now == 0)
+            break;              /* the end */
+        done += (size_t)now;
+    }
+    *done_out = done;
+    return 0;
+}
+
+int file_read_at(int fd, uint64_t offset, void *out, size_t bytes)
+{
+    size_t done = 0;
+    const int rc = file_read_some(fd, offset, out, bytes, &done);
+
+    return rc < 0 ? rc : done == bytes ? 0 : -EBADMSG;
+}
+
+int file_read_whole(int fd, void *out, size_t bytes)
+{
+    size_t done = 0;
+    const int rc = file_read_some(fd, 0, out, bytes + 1, &done);
+
+    return rc < 0 ? rc : done == bytes ? 0 : -EBADMSG;
+}
+
+static int load_open_file(int fd, size_t bytes_max, char **bytes_out, size_t *count_out)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return -errno;
+    if (!S_ISREG(status.st_mode))
+        return S_ISDIR(status.st_mode) ? -EISDIR : -ESPIPE;
+    const size_t bytes = (size_t)status.st_size;
+    if (bytes > bytes_max)
+        return -EFBIG;
+    char *const content = malloc(bytes + 1);
+    if (content == NULL)
+        return -ENOMEM;
+    const int rc = file_read_whole(fd, content, bytes);
+    if (rc != 0) {
+        free(content);
+        return rc == -EBADMSG ? -ESTALE : rc;
+    }
+    content[bytes] = '\0';
+    *bytes_out = content;
+    *count_out = bytes;
+    return 0;
+}
+
+int file_load(const char *path, size_t bytes_max, char **bytes_out, size_t *count_out)
+{
+    /* O_NONBLOCK: a FIFO without a writer must not hold the program here. */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return -errno;
+    const int rc = load_open_file(fd, bytes_max, bytes_out, count_out);
+    close(fd);
+    return rc;
+}
+
+const char *file_load_problem(int rc)
+{
+    return rc == -ESPIPE || rc == -EISDIR ? "is not a regular file" : strerror(-rc);
+}
+
+/* ---- writing ---- */
 
 int file_write(int fd, const void *data, size_t bytes)
 {
@@ -34,7 +113,7 @@ static bool may_be_direct(int fd, const void *data, size_t bytes)
            end % (off_t)FILE_DIRECT_ALIGNMENT == 0;
 }
 
-/* How many of the bytes were written, whole blocks; what is left is the cache's. */
+/* Writes whole blocks and returns how many bytes; the rest is written through the cache. */
 static size_t write_blocks(int fd, const char *data, size_t bytes)
 {
     size_t done = 0;
@@ -78,6 +157,8 @@ int file_lock(int fd)
     while (rc == -EINTR);
     return rc == -ENOSYS || rc == -ENOLCK || rc == -ENOTSUP ? -EOPNOTSUPP : rc;
 }
+
+/* ---- kinds ---- */
 
 const char *file_kind(mode_t mode)
 {

@@ -1,14 +1,15 @@
-/* Folders on the way to a result. Called by the main thread of the converters. */
+/* Making and removing folders. */
 #include "stage/file/folders.h"
 
 #include <errno.h>
-#include <stdbool.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Whether the first `bytes` > 0 bytes of the path name a folder on the way, or all of it. */
+/* Whether the first `bytes` > 0 bytes of the path name one of its folders. */
 static bool is_end(const char *path, size_t bytes)
 {
     return path[bytes - 1] != '/' && (path[bytes] == '/' || path[bytes] == '\0');
@@ -63,6 +64,30 @@ void folders_remove(const char *path, size_t topmost)
         return;
     for (size_t bytes = strlen(own); bytes >= topmost; bytes--)
         if (is_end(own, bytes))
-            (void)on_beginning(own, bytes, rmdir);  /* one that others use by now stays */
+            (void)on_beginning(own, bytes, rmdir);  /* fails for a folder that is used by others now */
     free(own);
+}
+
+bool cache_folder_find(char *path_out, size_t path_size)
+{
+    const char *cache = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+    int wanted = -1;
+    if (cache != NULL && cache[0] == '/')
+        wanted = snprintf(path_out, path_size, "%s/pipetrain", cache);
+    else if (home != NULL && home[0] == '/')
+        wanted = snprintf(path_out, path_size, "%s/.cache/pipetrain", home);
+    return wanted > 0 && (size_t)wanted < path_size;
+}
+
+void cache_folder_make(void)
+{
+    char folder[PATH_MAX];
+    if (!cache_folder_find(folder, sizeof(folder)))
+        return;
+    char *last = strrchr(folder, '/');
+    *last = '\0';
+    (void)mkdir(folder, 0700);
+    *last = '/';
+    (void)mkdir(folder, 0700);
 }

@@ -1,14 +1,21 @@
-/* Making a folder together with those above it, and taking it back. Any thread. */
+/* Folders: making one with its parents and undoing that, and the user's cache folder. Any thread. */
 #ifndef PIPETRAIN_FOLDERS_H
 #define PIPETRAIN_FOLDERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-/* Make the folder `path` and those above it that are not there. 0, with the length of the beginning of
- * `path` that names the topmost one made, or 0 where all were there; or the negative errno of what could
- * not be made: then nothing stays. Something that is no folder counts as there. */
+/* Make the folder `path` and its missing parents. 0, with the length of the prefix of `path` that names the topmost
+ * folder made, 0 where all existed; or the negative errno of what could not be made: then nothing is left. Anything
+ * that exists counts as a folder. */
 int folders_make(const char *path, size_t *topmost_out);
-/* Remove what folders_make made, from the lowest up, as far as they are empty. */
+/* Remove what folders_make made, from the lowest up, as far as the folders are empty. */
 void folders_remove(const char *path, size_t topmost);
+
+/* The user's cache folder of this program, for what can be made again: $XDG_CACHE_HOME/pipetrain or
+ * $HOME/.cache/pipetrain. False when there is neither or the path is too long. */
+bool cache_folder_find(char *path_out, size_t path_size);
+/* Make the cache folder and its parent, accessible to the user only. A failure shows when a file is made there. */
+void cache_folder_make(void);
 
 #endif

@@ -2,10 +2,9 @@
 #include "stage/text/decimal.h"
 
 #include <locale.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define WHOLE_END 1e15     /* whole numbers below it are written as such */
 
@@ -47,6 +46,46 @@ const char *decimal_end(const char *text)
     if (*end == 'e' || *end == 'E')
         end = decimal_integer_end(end + 1);
     return end;
+}
+
+const char *decimal_read_u64(const char *text, uint64_t *number_out)
+{
+    uint64_t number = 0;
+    bool overflows = false;
+    if (!is_digit(*text))
+        return NULL;
+    for (; is_digit(*text); text++)
+        overflows |= __builtin_mul_overflow(number, 10u, &number) ||
+                     __builtin_add_overflow(number, (uint64_t)(*text - '0'), &number);
+    *number_out = overflows ? UINT64_MAX : number;
+    return text;
+}
+
+bool decimal_u64(const char *text, uint64_t *number_out)
+{
+    uint64_t number;
+    const char *const end = decimal_read_u64(text, &number);
+    if (end == NULL || *end != '\0')
+        return false;
+    *number_out = number;
+    return true;
+}
+
+bool decimal_bytes(const char *text, uint64_t *bytes_out)
+{
+    static const struct { const char *name; int shift; } units[] = {
+        { "", 0 }, { "B", 0 }, { "KiB", 10 }, { "MiB", 20 }, { "GiB", 30 }, { "TiB", 40 },
+    };
+    uint64_t number, bytes;
+    const char *const end = decimal_read_u64(text, &number);
+    const char *const unit = end != NULL ? end + strspn(end, " \t") : NULL;
+    for (size_t i = 0; unit != NULL && i < sizeof(units) / sizeof(*units); i++) {
+        if (strcmp(units[i].name, unit) != 0)
+            continue;
+        *bytes_out = __builtin_mul_overflow(number, UINT64_C(1) << units[i].shift, &bytes) ? UINT64_MAX : bytes;
+        return true;
+    }
+    return false;
 }
 
 double decimal_read(const char *text)

@@ -1,18 +1,28 @@
-/* Decimal numbers as people write them, in the C locale whatever the environment says. */
+/* Numbers to and from text, in the C locale whatever the environment says. */
 #ifndef PIPETRAIN_DECIMAL_H
 #define PIPETRAIN_DECIMAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-/* The end of a whole number at the start of `text`, or of a number with optional fraction and exponent; NULL
- * where none begins. A sign may stand in front. */
+/* The number that `text` consists of: digits and nothing else. Numbers that do not fit give UINT64_MAX. False, and no
+ * number, for any other text. */
+bool decimal_u64(const char *text, uint64_t *number_out);
+/* The same at the start of a text: returns its end, or NULL. */
+const char *decimal_read_u64(const char *text, uint64_t *number_out);
+/* A size: a whole number of bytes (B), KiB, MiB, GiB or TiB, with or without a blank before the unit. As decimal_u64. */
+bool decimal_bytes(const char *text, uint64_t *bytes_out);
+
+/* The end of a whole number at the start of `text`, or of a number with optional fraction and exponent; NULL where none
+ * begins. A sign may stand in front. */
 const char *decimal_integer_end(const char *text);
 const char *decimal_end(const char *text);
-/* The number at the start of `text`, as strtod has it. */
+/* The number at the start of `text`, as strtod reads it. */
 double decimal_read(const char *text);
 
-#define DECIMAL_SIZE 32         /* room that is enough for any number */
-/* The shortest decimal that reads back as `value`; of whole numbers below 1e15 all digits. */
+#define DECIMAL_SIZE 32         /* bytes that are enough for any number */
+/* The shortest decimal that reads back as `value`; whole numbers below 1e15 with all digits. */
 void decimal_write(double value, char *text, size_t text_size);
 /* Six digits, or as many more as it takes to read back as `value`. */
 void decimal_write_float(float value, char *text, size_t text_size);

@@ -1,12 +1,21 @@
-/* Texts written into memory. */
+/* Texts written with stdio into memory. */
 #ifndef PIPETRAIN_TEXT_STREAM_H
 #define PIPETRAIN_TEXT_STREAM_H
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-/* Close a stream of open_memstream whose text is *text. Such a stream fails for want of memory only; where the want
- * comes at its very end, glibc's says so by no text alone. 0, *text is the caller's to free; or -ENOMEM, there is no
- * text (NULL). */
-int text_stream_end(FILE *stream, char **text);
+/* Close a stream of open_memstream whose text is *text. Such a stream fails only when memory runs out; at its very end
+ * glibc reports that only by leaving no text. 0, and the caller frees *text; or -ENOMEM, and *text is NULL. */
+static inline int text_stream_end(FILE *stream, char **text)
+{
+    const int failed = ferror(stream);
+    if (fclose(stream) == 0 && failed == 0 && *text != NULL)
+        return 0;
+    free(*text);
+    *text = NULL;
+    return -ENOMEM;
+}
 
 #endif

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stage/cuda/cuda_count.h"
 #include "stage/cuda/device_cuda.h"
 #include "stage/log.h"
 #include "sync/cuda/nccl_call.h"

@@ -13,10 +13,9 @@
 #include <unistd.h>
 
 #include "stage/clock.h"
+#include "stage/cpus.h"
 #include "stage/cuda/cuda_call.h"
-#include "stage/cuda/cuda_count.h"
 #include "stage/cuda/device_cuda.h"
-#include "stage/cuda/near_cpus.h"
 #include "stage/feeder.h"
 #include "stage/thread.h"
 #include "tests/helpers/capture.h"
@@ -443,19 +442,19 @@ TEST(threads_are_bound_within_the_cpus_they_have)
     CPU_ZERO(&near);
     CPU_SET(CPU_SETSIZE - 1, &near);
     assert_true(!CPU_ISSET(CPU_SETSIZE - 1, &all));
-    assert_false(near_cpus_bind_to(&near, &before));        /* none in common */
-    assert_false(near_cpus_bind(-1, &before));
-    assert_false(near_cpus_bind(1000000, &before));
+    assert_false(cpus_bind(&near, &before));        /* none in common */
+    assert_false(cpus_bind_to_node(-1, &before));
+    assert_false(cpus_bind_to_node(1000000, &before));
     assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
     assert_true(CPU_EQUAL(&after, &all));
 
     const unsigned here = (unsigned)sched_getcpu();
     CPU_SET(here, &near);
-    assert_true(near_cpus_bind_to(&near, &before));
+    assert_true(cpus_bind(&near, &before));
     assert_true(CPU_EQUAL(&before, &all));
     assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
     assert_true(CPU_COUNT(&after) == 1 && CPU_ISSET(here, &after));
-    near_cpus_restore(&before);
+    cpus_restore(&before);
     assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
     assert_true(CPU_EQUAL(&after, &all));
 }
@@ -477,9 +476,9 @@ TEST(pinned_memory_leaves_the_thread_its_cpus)
     assert_true(CPU_EQUAL(&after, &one));               /* no CPU is won by binding */
     assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
     cpu_set_t before;
-    const bool has_near = near_cpus_bind(0, &before);   /* the node that devices say is theirs */
+    const bool has_near = cpus_bind_to_node(0, &before);   /* the node that devices say is theirs */
     if (has_near)
-        near_cpus_restore(&before);
+        cpus_restore(&before);
     affinity.count = 0;
     assert_int_equal(try_alloc_pinned(&bench), 0);
     if (has_near) {

@@ -11,7 +11,6 @@
 
 #include "compute/cuda/kernels.h"
 #include "stage/clock.h"
-#include "stage/cuda/cuda_queue.h"
 #include "stage/cuda/device_cuda.h"
 #include "stage/stop.h"
 #include "stage/watchdog.h"

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/compress.h"
 #include "formats/gunzip.h"
-#include "formats/gzip_write.h"
-#include "formats/lz4_frame.h"
 #include "tests/helpers/test.h"
 
 enum { WRITERS = 2, DATA_BYTES = 300000 };

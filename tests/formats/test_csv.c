@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/inputs/csv.h"
+#include "formats/csv.h"
 #include "tests/helpers/test.h"
 
 /* All values of a table, "|" between fields and "\n" behind rows, and how the walk ended. */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/dataset_info.h"
+#include "formats/manifest.h"
 #include "tests/helpers/test.h"
 
 static char problem[256];

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/inputs/safetensors_index.h"
 #include "formats/safetensors.h"
 #include "tests/helpers/test.h"
 

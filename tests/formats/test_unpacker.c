@@ -4,10 +4,9 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "formats/gzip_write.h"
-#include "formats/lz4_frame.h"
-#include "formats/packed/unpacker.h"
+#include "formats/compress.h"
 #include "formats/tfrecord.h"
+#include "formats/unpacker.h"
 #include "tests/helpers/test.h"
 
 enum { DATA_BYTES = 3000, PACKED_BYTES = 8000, KINDS = 5 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/inputs/csv.h"
+#include "formats/csv.h"
 #include "tests/fuzz/fuzz.h"
 
 #define SEED(text) { text, sizeof(text) - 1 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/dataset_info.h"
+#include "formats/manifest.h"
 #include "tests/fuzz/fuzz.h"
 
 static const char info[] =

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "formats/inputs/safetensors_index.h"
+#include "formats/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 
 #define SEED(text) { text, sizeof(text) - 1 }

@@ -5,8 +5,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "formats/gzip_write.h"
-#include "formats/lz4_frame.h"
+#include "formats/compress.h"
 #include "tests/helpers/test.h"
 
 static const uint8_t skippable[] = { 0x53, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 0x04, 0x22, 0x4d, 0x18 };

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stage/text/cpu_list.h"
+#include "stage/cpus.h"
 #include "tests/helpers/test.h"
 
 TEST(lists_of_cpus_are_read_as_the_kernel_writes_them)

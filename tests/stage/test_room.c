@@ -5,15 +5,15 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include "stage/room.h"
+#include "stage/address_space.h"
 #include "tests/helpers/test.h"
 
 #define MIB ((size_t)1 << 20)
 
 TEST(without_a_limit_there_is_room)
 {
-    assert_int_equal(room_prove(64 * MIB), 0);
-    assert_int_equal(room_prove(SIZE_MAX / 2), -ENOMEM);
+    assert_int_equal(check_address_space(64 * MIB), 0);
+    assert_int_equal(check_address_space(SIZE_MAX / 2), -ENOMEM);
 }
 
 /* With so little that the C library itself cannot tell how it went, nothing is asserted meanwhile. */
@@ -24,11 +24,11 @@ TEST(proved_is_what_a_limit_leaves_and_nothing_is_kept)
     limit = before;
     limit.rlim_cur = 0;
     assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
-    const int rc = room_prove(4096);
+    const int rc = check_address_space(4096);
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
     assert_int_equal(rc, -ENOMEM);
     for (int i = 0; i < 100000; i++)
-        assert_int_equal(room_prove(1024 * MIB), 0);
+        assert_int_equal(check_address_space(1024 * MIB), 0);
 }
 
 int main(void)

@@ -19,7 +19,7 @@ static void look(void *arg)
     seen->takes_mistakes = !sigismember(&blocked, SIGSEGV);
     pthread_getname_np(pthread_self(), seen->name, sizeof(seen->name));
     seen->before = getpriority(PRIO_PROCESS, 0);
-    thread_give_way();
+    thread_lower_priority();
     errno = 0;
     seen->niceness = getpriority(PRIO_PROCESS, 0);
     seen->error = errno;
@@ -44,7 +44,7 @@ TEST(it_has_its_name_and_only_signals_of_its_own_mistakes)
 
 TEST(it_alone_gives_way)
 {
-    const int own = getpriority(PRIO_PROCESS, 0), wanted = own + THREAD_WAY;
+    const int own = getpriority(PRIO_PROCESS, 0), wanted = own + THREAD_NICENESS;
     for (int i = 0; i < 2; i++) {
         const struct seen seen = seen_by("decoder0");
         assert_int_equal(seen.error, 0);

@@ -223,7 +223,7 @@ static void leave_work_behind(void)
 {
     if (output_start() != 0)
         _exit(99);
-    atomic_store(&heartbeat_left_behind, true);
+    atomic_store(&heartbeat_abandoned_work, true);
     stop_fail(stop, EXIT_CODE_DATA, "a record is damaged");
     never_exit();
 }

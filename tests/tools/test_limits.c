@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "stage/room.h"
+#include "stage/address_space.h"
 #include "tests/helpers/test.h"
 #include "tools/limits/cpu_times.h"
 #include "tools/limits/limits.h"
@@ -52,7 +52,7 @@ static void expect_exact(int resource, size_t (*left_now)(void))
     struct rlimit before;
     limit_to(resource, 4096 * MIB, &before);
     const size_t left = left_now();
-    const int fits = room_prove(left - MIB), is_over = room_prove(left + MIB);
+    const int fits = check_address_space(left - MIB), is_over = check_address_space(left + MIB);
     assert_int_equal(setrlimit(resource, &before), 0);
     assert_in_range(left, 3000 * MIB, 4096 * MIB);
     assert_int_equal(fits, 0);

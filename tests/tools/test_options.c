@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "stage/text/decimal.h"
-#include "stage/text/nearest.h"
+#include "stage/text/names.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
 #include "tools/config/config.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "formats/inputs/safetensors_index.h"
+#include "formats/safetensors.h"
 
 #define LENGTH_BYTES 8u
 #define HASH_DIGITS 16u

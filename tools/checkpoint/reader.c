@@ -16,7 +16,7 @@
 
 #include "compute/floats.h"
 #include "compute/snapshot.h"
-#include "stage/file/file_read.h"
+#include "stage/file/file.h"
 #include "stage/log.h"
 #include "tools/checkpoint/layout.h"
 #include "tools/results/tensor_file.h"

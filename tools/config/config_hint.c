@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stage/text/nearest.h"
+#include "stage/text/names.h"
 
 /* A problem with this option is being reported: it needs no second one. */
 static void mark_bad(struct settings *settings, const struct option_row *option)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "stage/log.h"
-#include "stage/text/nearest.h"
+#include "stage/text/names.h"
 
 #define NAME_BYTES 64
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "compute/model.h"
-#include "stage/text/nearest.h"
+#include "stage/text/names.h"
 
 #define HINTS_MAX 4u
 #define PART_MIN 3u             /* what is shorter is a part of too much */

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "stage/text/nearest.h"
+#include "stage/text/names.h"
 #include "tools/config/manual.h"
 #include "tools/config/options.h"
 #include "tools/config/words/manual_text.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "stage/text/decimal.h"
-#include "stage/text/nearest.h"
+#include "stage/text/names.h"
 
 #define PROBLEM(...) (snprintf(problem_out, problem_size, __VA_ARGS__), -EINVAL)
 

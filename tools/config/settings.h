@@ -98,7 +98,7 @@ struct model_settings {
     char *name;                 /* "" where a file describes it; settings_finish sees to that */
     char *file;                 /* compute/netfile/net_file.h; "" = it has a name */
     char *weights;              /* safetensors file to begin with; "" = as the model begins */
-    char *skip, *freeze;        /* patterns (stage/text/patterns.h) of tensors that are not taken from it, and of
+    char *skip, *freeze;        /* patterns (stage/text/names.h) of tensors that are not taken from it, and of
                                  * parameters that training leaves as they are */
     bool dropout, auxiliary;
     /* The transform of pixels: the model's own without any of these; divisor 0 = 255. One number for all channels, or

@@ -7,7 +7,7 @@
 
 #include "compute/model.h"
 #include "compute/netfile/net_file.h"
-#include "stage/text/patterns.h"
+#include "stage/text/names.h"
 #include "tools/config/config_text.h"
 #include "tools/config/model_hint.h"
 #include "tools/config/pixels.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stage/text/nearest.h"
+#include "stage/text/names.h"
 
 #define FRONTS_SHOWN 6u
 #define FRONT_BYTES sizeof(((struct parameter *)0)->name)

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "stage/log.h"
-#include "stage/text/nearest.h"
+#include "stage/text/names.h"
 #include "tools/config/long_option.h"
 #include "tools/convert/progress.h"
 

@@ -1,8 +1,7 @@
 /* Kinds of compression. Pure; called by the writing threads. */
 #include "tools/convert/packing.h"
 
-#include "formats/gzip_write.h"
-#include "formats/lz4_frame.h"
+#include "formats/compress.h"
 
 static const struct packing_row {
     const char *name;

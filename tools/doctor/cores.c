@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stage/text/cpu_list.h"
+#include "stage/cpus.h"
 #include "tools/limits/cgroup.h"
 #include "tools/run/run_plan.h"
 

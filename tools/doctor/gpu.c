@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stage/text/cpu_list.h"
+#include "stage/cpus.h"
 #include "tools/config/number.h"
 #include "tools/doctor/nvml_api.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stage/text/cpu_list.h"
+#include "stage/cpus.h"
 
 #define LINE_BYTES 8192u        /* the flags of a CPU are some 2,000 */
 

@@ -13,7 +13,6 @@
 
 #include "loader/images/image.h"
 #include "stage/file/file.h"
-#include "stage/file/file_read.h"
 #include "stage/log.h"
 #include "stage/thread.h"
 
@@ -151,7 +150,7 @@ static void worker_loop(void *arg)
 {
     struct worker *const worker = arg;
     if (run_plan_uses_cores(worker->source->spec.plan))
-        thread_give_way();
+        thread_lower_priority();
     int rc = image_encoded_ops.open(&worker->codec);
     while (rc == 0)
         rc = fill_next(worker);

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "stage/file/file_read.h"
+#include "stage/file/file.h"
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/utf8.h"

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "stage/file/file.h"
-#include "stage/file/file_read.h"
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/output.h"

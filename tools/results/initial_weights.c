@@ -12,7 +12,7 @@
 #include "compute/floats.h"
 #include "stage/log.h"
 #include "stage/stop.h"
-#include "stage/text/patterns.h"
+#include "stage/text/names.h"
 #include "tools/config/tensor_hint.h"
 #include "tools/results/tensor_file.h"
 #include "tools/results/tensor_match.h"

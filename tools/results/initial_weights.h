@@ -12,7 +12,7 @@ struct initial_weights;
 
 /* Open the file and compare it with `net` (lent): all its parameters and statistics have to be there, nothing else but
  * PyTorch's counts of batches and what a saved state has besides. What all names of the file begin with and those of
- * the network do not is left out ("module."). Names that match `skip` (stage/text/patterns.h; lent;
+ * the network do not is left out ("module."). Names that match `skip` (stage/text/names.h; lent;
  * NULL: nothing may be left out) are neither looked for nor taken, and each pattern has to match one of the network or
  * of the file. 0; or with problems added -EINVAL when they are another network's, with what is missing, unknown or has
  * another shape; -EBADMSG when it is no such file; -ENODATA when it cannot be read; or -ENOMEM. */

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "stage/file/file_read.h"
+#include "stage/file/file.h"
 #include "tools/config/options.h"
 
 int run_name_numbered(char *path_out, size_t path_size, const char *base, int number)

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "stage/file/file_read.h"
+#include "stage/file/file.h"
 
 #define LENGTH_BYTES 8u
 

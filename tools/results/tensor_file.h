@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "formats/inputs/safetensors_index.h"
+#include "formats/safetensors.h"
 
 /* Of the metadata of files of ours, and the tensor's name behind it: the XXH3 of its bytes, 16 hexadecimal digits. */
 #define TENSOR_HASH_KEY "pipetrain.xxh3."

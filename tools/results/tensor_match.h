@@ -6,7 +6,7 @@
 
 #include "compute/model.h"
 #include "compute/net.h"
-#include "formats/inputs/safetensors_index.h"
+#include "formats/safetensors.h"
 
 #define TENSOR_MATCH_SIZE 512u
 

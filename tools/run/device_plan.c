@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "stage/file/cache_folder.h"
+#include "stage/file/folders.h"
 #include "sync/reduce_server.h"
 #include "tools/config/towers/settings_sync.h"
 

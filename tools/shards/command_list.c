@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "formats/json.h"
-#include "formats/packed/container.h"
+#include "formats/unpacker.h"
 #include "loader/shards/shard_index.h"
 #include "stage/log.h"
 #include "stage/stop.h"

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "stage/file/file_read.h"
+#include "stage/file/file.h"
 #include "stage/file/whole_file.h"
 #include "stage/text/text_stream.h"
 #include "tools/config/config.h"

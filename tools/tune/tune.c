@@ -293,7 +293,7 @@ static void set_space(struct tuning *tuning)
     struct feed_model *const model = &tuning->outcome.model;
     struct search_space *const space = &tuning->outcome.space;
     const double quota = cgroup_cpu("").cpus;
-    *model = (struct feed_model){ .between = BETWEEN, .loader_weight = THREAD_WAY_WEIGHT, .crowding = 1 };
+    *model = (struct feed_model){ .between = BETWEEN, .loader_weight = THREAD_LOW_SHARE, .crowding = 1 };
     model->cores = fmin((double)now->cores, quota);
     model->slot_free = trials_slot_free(now);
     model->steps_on_cores = model->copies_on_cores = strcmp(now->device, "cpu") == 0;

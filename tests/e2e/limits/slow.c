@@ -16,7 +16,7 @@
 #include "loader/sample.h"
 #include "loader/shards/read_batch.h"
 #include "stage/clock.h"
-#include "stage/device_host.h"
+#include "stage/host_stream.h"
 #include "tools/run/report.h"
 
 static void nap(uint64_t us)

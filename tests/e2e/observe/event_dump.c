@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/protobuf.h"
 #include "formats/tfrecord.h"
-#include "formats/wire.h"
 
 static const char *file_name;
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/inputs/safetensors_index.h"
+#include "formats/safetensors.h"
 
 #define LENGTH_BYTES 8u
 

@@ -1,10 +1,9 @@
-/* Tests of the protobuf writer: what it writes is read back with formats/wire.h. */
+/* Tests of the protobuf writer: what it writes is read back with formats/protobuf.h. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/events/proto.h"
-#include "formats/wire.h"
+#include "formats/protobuf.h"
 #include "tests/helpers/test.h"
 
 static struct field next_field(struct range *range, uint32_t number, enum wire_type type)

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/events/tfevent.h"
+#include "formats/protobuf.h"
+#include "formats/tfevent.h"
 #include "formats/tfrecord.h"
-#include "formats/wire.h"
 #include "tests/helpers/hex_block.h"
 #include "tests/helpers/test.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "stage/text/cpu_list.h"
+#include "stage/cpus.h"
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/test.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "stage/file/file_read.h"
+#include "stage/file/file.h"
 #include "tests/helpers/test.h"
 #include "tools/run/trace/trace_file.h"
 

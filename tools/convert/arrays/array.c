@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "stage/file/file.h"
-#include "stage/file/file_read.h"
 
 static int no_memory(struct stop *stop)
 {

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "stage/file/file_read.h"
+#include "stage/file/file.h"
 #include "stage/log.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/files/csv_classes.h"

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "stage/file/file_read.h"
+#include "stage/file/file.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/files/image_folder.h"
 #include "tools/convert/files/image_set.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "formats/inputs/tar.h"
-#include "stage/file/file_read.h"
+#include "stage/file/file.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/files/image_set.h"
 #include "tools/convert/files/tar_file.h"

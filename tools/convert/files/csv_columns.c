@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "formats/inputs/csv.h"
+#include "formats/csv.h"
 #include "tools/convert/files/image_choice.h"
 
 #define PIXEL_COLUMNS_MIN 5u    /* fewer numbers in a row are no picture */

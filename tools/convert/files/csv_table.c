@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/csv.h"
 #include "formats/gunzip.h"
 #include "formats/html.h"
-#include "formats/inputs/csv.h"
 #include "tools/convert/file_bytes.h"
 #include "tools/convert/files/csv_columns.h"
 

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "stage/file/file_read.h"
+#include "stage/file/file.h"
 #include "stage/stop.h"
 
 static int visit_folder(struct image_folder *folder, int fd, size_t length, unsigned depth);

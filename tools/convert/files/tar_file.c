@@ -11,7 +11,6 @@
 #include "formats/gunzip.h"
 #include "formats/html.h"
 #include "stage/file/file.h"
-#include "stage/file/file_read.h"
 
 #define STREAM_BUFFER_BYTES (1u << 20)
 #define MARK(text) text, sizeof(text) - 1

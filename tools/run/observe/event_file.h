@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "formats/events/tfevent.h"
+#include "formats/tfevent.h"
 
 /* Create a file in `folder`, which is created with its parents; `now` in seconds since 1970. Returns its descriptor or
  * a negative errno: -ENOTDIR also where `folder` is a symbolic link and may not be one. */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "compute/netfile/net_file.h"
-#include "formats/events/tfevent.h"
+#include "formats/tfevent.h"
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/text/text_stream.h"

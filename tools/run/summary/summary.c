@@ -10,7 +10,7 @@
 #include <sys/utsname.h>
 
 #include "loader/dataset.h"
-#include "stage/device_host.h"
+#include "stage/device.h"
 #include "tools/config/train/training.h"
 #include "tools/run/about.h"
 #include "tools/run/report_damage.h"

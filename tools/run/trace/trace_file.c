@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "stage/file/file.h"
-#include "stage/file/file_read.h"
 
 #define BUFFER_BYTES ((size_t)1 << 16)
 #define LINE_BYTES 512u         /* more than any line has */

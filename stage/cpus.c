@@ -1,11 +1,16 @@
-/* Reading and writing of the kernel's lists of CPUs. */
-#include "stage/text/cpu_list.h"
+/* CPUs of the machine. */
+#include "stage/cpus.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* "7" or "4-7" at *text, which moves behind it. */
+#define LIST_BYTES 4096
+
+/* ---- lists ---- */
+
+/* "7" or "4-7" at *text, which moves past it. */
 static bool parse_range(const char **text, unsigned long *first_out, unsigned long *last_out)
 {
     char *end;
@@ -67,4 +72,41 @@ void cpu_list_write(const cpu_set_t *cpus, char *text, size_t text_size)
         bytes += (size_t)length;
         cpu = last;
     }
+}
+
+/* ---- binding ---- */
+
+static bool node_cpus(int node, cpu_set_t *cpus_out)
+{
+    char path[64], list[LIST_BYTES];
+    snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/cpulist", node);
+    FILE *file = node >= 0 ? fopen(path, "re") : NULL;
+    if (file == NULL)
+        return false;
+    const bool is_read = fgets(list, sizeof(list), file) != NULL;
+    fclose(file);
+    return is_read && cpu_list_parse(list, cpus_out);
+}
+
+bool cpus_bind(const cpu_set_t *near, cpu_set_t *before_out)
+{
+    cpu_set_t before, both;
+    if (pthread_getaffinity_np(pthread_self(), sizeof(before), &before))
+        return false;
+    CPU_AND(&both, near, &before);
+    if (CPU_COUNT(&both) == 0 || pthread_setaffinity_np(pthread_self(), sizeof(both), &both))
+        return false;
+    *before_out = before;
+    return true;
+}
+
+bool cpus_bind_to_node(int node, cpu_set_t *before_out)
+{
+    cpu_set_t near;
+    return node_cpus(node, &near) && cpus_bind(&near, before_out);
+}
+
+void cpus_restore(const cpu_set_t *before)
+{
+    pthread_setaffinity_np(pthread_self(), sizeof(*before), before);
 }

@@ -1,11 +1,42 @@
-/* Edit distance with neighbour swaps (optimal string alignment). */
-#include "stage/text/nearest.h"
+/* Names that people write. */
+#include "stage/text/names.h"
 
 #include <ctype.h>
+#include <fnmatch.h>
 #include <stdint.h>
 #include <string.h>
 
-#define NAME_MAX_BYTES 64u      /* longer names are near to nothing */
+/* ---- patterns ---- */
+
+#define SEPARATORS " \t,"
+
+bool patterns_next(const char **at, char pattern_out[PATTERN_BYTES])
+{
+    const char *const begin = *at + strspn(*at, SEPARATORS);
+    const size_t bytes = strcspn(begin, SEPARATORS), kept = bytes < PATTERN_BYTES ? bytes : PATTERN_BYTES - 1;
+    memcpy(pattern_out, begin, kept);
+    pattern_out[kept] = '\0';
+    *at = begin + bytes;
+    return bytes > 0;
+}
+
+bool pattern_matches(const char *pattern, const char *name)
+{
+    return fnmatch(pattern, name, 0) == 0;
+}
+
+bool patterns_match(const char *patterns, const char *name)
+{
+    char pattern[PATTERN_BYTES];
+    while (patterns_next(&patterns, pattern))
+        if (pattern_matches(pattern, name))
+            return true;
+    return false;
+}
+
+/* ---- the nearest name ---- */
+
+#define NAME_MAX_BYTES 64u      /* longer names are near no other */
 
 static size_t least(size_t a, size_t b)
 {
@@ -17,6 +48,7 @@ static int same(char a, char b)
     return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
+/* Edit distance with swaps of neighbours (optimal string alignment). */
 size_t nearest_distance(const char *a, const char *b)
 {
     const size_t rows = strlen(a), columns = strlen(b);

@@ -1,12 +1,12 @@
 /* Tables of text, a field at a time. Called by the converter; the file is in memory. */
-#include "formats/inputs/csv.h"
+#include "formats/csv.h"
 
 #include <errno.h>
 #include <string.h>
 
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
-static int refuse(const char *problem, const char **problem_out)
+static int csv_refuse(const char *problem, const char **problem_out)
 {
     *problem_out = problem;
     return -EBADMSG;
@@ -77,9 +77,9 @@ static int end_field(struct csv *csv, size_t at, struct csv_field *field, struct
     const bool is_last = at == csv->bytes || end > 0;
 
     if (!is_last && csv->text[at] != csv->separator)
-        return refuse("text behind a closing quote", problem_out);
+        return csv_refuse("text behind a closing quote", problem_out);
     if (memchr(field->text, 0, field->bytes) != NULL)
-        return refuse("a zero byte: this is no text in UTF-8", problem_out);
+        return csv_refuse("a zero byte: this is no text in UTF-8", problem_out);
     field->ends_row = is_last;
     csv->line += end > 0;
     csv->at = at + (is_last ? end : 1);
@@ -118,7 +118,7 @@ static int next_quoted(struct csv *csv, struct csv_field *field_out, const char 
         at++;
     }
     if (at >= csv->bytes)
-        return refuse("a quote that is not closed", problem_out);
+        return csv_refuse("a quote that is not closed", problem_out);
     field.bytes = at - begin;
     const int rc = end_field(csv, at + 1, &field, field_out, problem_out);
     if (rc == 0)

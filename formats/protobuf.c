@@ -1,15 +1,12 @@
-/* Protobuf, written. Called by what makes event files. */
-#include "formats/events/proto.h"
+/* Writing protobuf messages. Called by the writer of event files. */
+#include "formats/protobuf.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/wire.h"
-
 #define ROOM_LEAST 256u
-#define VARINT_MAX 10u
 
 void proto_init(struct proto *proto)
 {
@@ -41,7 +38,7 @@ int proto_reserve(struct proto *proto, size_t bytes)
     return 0;
 }
 
-/* Where `bytes` more may be written, NULL: nowhere. */
+/* Returns the place for `bytes` more, or NULL when out of memory. */
 static uint8_t *grow(struct proto *proto, size_t bytes)
 {
     if (proto->failed == 0 && bytes > proto->room - proto->count) {
@@ -63,19 +60,10 @@ void proto_raw(struct proto *proto, const void *bytes, size_t count)
         memcpy(at, bytes, count);
 }
 
-static size_t varint_write(uint64_t value, uint8_t out[VARINT_MAX])
-{
-    size_t count = 0;
-    for (; value >= 0x80; value >>= 7)
-        out[count++] = (uint8_t)(value | 0x80);
-    out[count++] = (uint8_t)value;
-    return count;
-}
-
 static void put_varint(struct proto *proto, uint64_t value)
 {
-    uint8_t bytes[VARINT_MAX];
-    proto_raw(proto, bytes, varint_write(value, bytes));
+    uint8_t bytes[VARINT_BYTES_MAX];
+    proto_raw(proto, bytes, (size_t)(varint_write(bytes, value) - bytes));
 }
 
 static void put_key(struct proto *proto, uint32_t field, enum wire_type type)
@@ -99,13 +87,13 @@ void proto_open_message(struct proto *proto, uint32_t field)
     proto->opened[proto->depth++] = proto->count;
 }
 
-/* Its length is known only now: what is in it makes room. */
+/* The length goes in front of the body, and is known only now: the body moves up. */
 void proto_close_message(struct proto *proto)
 {
     assert(proto->depth > 0);
     const size_t begin = proto->opened[--proto->depth], count = proto->count - begin;
-    uint8_t length[VARINT_MAX];
-    const size_t length_bytes = varint_write(count, length);
+    uint8_t length[VARINT_BYTES_MAX];
+    const size_t length_bytes = (size_t)(varint_write(length, count) - length);
     if (grow(proto, length_bytes) == NULL)
         return;
     memmove(proto->bytes + begin + length_bytes, proto->bytes + begin, count);

@@ -1,6 +1,6 @@
 /* Events: the fields of TensorFlow's Event, Summary and HParamsPluginData messages that are needed here. Called by the
  * observers of a run. */
-#include "formats/events/tfevent.h"
+#include "formats/tfevent.h"
 
 #include <string.h>
 

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "formats/events/proto.h"
+#include "formats/protobuf.h"
 
 struct tfevent {
     struct proto proto;         /* the record: room for its frame's header, the payload, the footer */

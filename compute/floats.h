@@ -11,8 +11,8 @@
 
 /* floats[i] *= factor */
 void floats_scale(float *floats, size_t count, float factor);
-/* floats[i] += share * (more[i] - keep * floats[i]): with share 1 and keep 0 a sum, with keep 1 a step of an exponential
- * moving average whose decay is 1 - share. */
+/* floats[i] += share * (more[i] - keep * floats[i]): with share 1 and keep 0 a sum, with keep 1 a step of an
+ * exponential moving average whose decay is 1 - share. */
 void floats_axpby(float *floats, const float *more, size_t count, float share, float keep);
 /* Clamp to [-limit, limit]; NaN stays NaN. */
 void floats_clip(float *floats, size_t count, float limit);
@@ -49,13 +49,15 @@ void floats_add_bf16(const uint16_t *halves, float *sums, size_t count);
 #define FINITE_BOUND 0x1p60f
 #define FINITE_WORDS "is not finite or above 1e18"
 
-/* The index of the first of floats[0 .. count) that is infinite, NaN or beyond FINITE_BOUND; count when there is none. */
+/* The index of the first of floats[0 .. count) that is infinite, NaN or beyond FINITE_BOUND; count when there is
+ * none. */
 size_t floats_find_nonfinite(const float *floats, size_t count);
 
-/* ---- sums of squares ----
- * In double, and in an order that depends only on the number of floats, so that threads, microbatches and towers do not
- * change the bits: a range is summed in SQUARES_PARTS parts, then the parts are added in order. A GPU uses another order
- * inside a part. */
+/* ---- sums of squares ---- */
+
+/* Sums are in double, and in an order that depends only on the number of floats, so that threads, microbatches and
+ * towers do not change the bits: a range is summed in parts, then the parts are added in order. A GPU uses another
+ * order inside a part. */
 
 #define SQUARES_PARTS 64u
 #define SQUARES_ROOM (1 + SQUARES_PARTS)    /* doubles: the sum, then those of the parts */

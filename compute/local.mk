@@ -2,7 +2,7 @@
 compute_libcompute_a_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 compute_libcompute_a_CPPFLAGS = $(AM_CPPFLAGS)
 compute_libcompute_a_SOURCES = \
-	%D%/net.c %D%/net_layers.c %D%/net_window.c %D%/model.c \
+	%D%/net.c %D%/model.c \
 	%D%/netfile/net_fold.c %D%/netfile/net_form.c %D%/netfile/net_header.c %D%/netfile/net_layer_line.c \
 	%D%/netfile/net_lines.c %D%/netfile/net_names.c %D%/netfile/net_read.c %D%/netfile/net_report.c \
 	%D%/netfile/net_word.c %D%/netfile/net_write.c \
@@ -12,12 +12,12 @@ compute_libcompute_a_SOURCES = \
 	%D%/models/model_vgg_cifar.c \
 	%D%/models/model_googlenet.c %D%/models/model_inception3.c %D%/models/model_lenet.c \
 	%D%/models/model_plain_imagenet.c %D%/models/model_resnet_imagenet.c \
-	%D%/arena.c %D%/plan/fusion.c %D%/plan/lifetime.c %D%/plan/plan.c %D%/plan/values.c \
+	%D%/arena.c %D%/plan/fusion.c %D%/plan/plan.c %D%/plan/values.c \
 	%D%/dropout.c %D%/floats.c %D%/init.c %D%/learning_rate.c %D%/optimizer.c \
 	%D%/backend.c %D%/team.c %D%/param_groups.c %D%/tower.c %D%/snapshot.c %D%/health.c \
-	%D%/null/backend_null.c \
-	%D%/reference/backend_reference.c %D%/reference/reference_channels.c %D%/reference/reference_layers.c \
-	%D%/reference/reference_norm.c %D%/reference/reference_windows.c
+	%D%/backend_null.c \
+	%D%/reference/backend_reference.c %D%/reference/reference_layers.c \
+	%D%/reference/reference_windows.c
 if HAVE_ONEDNN
 compute_libcompute_a_CPPFLAGS += -DHAVE_ONEDNN
 compute_libcompute_a_SOURCES += \

@@ -1,7 +1,7 @@
-/* The description of a network: a graph of layers with shapes and parameters, no memory, no
- * device. Models build one with the net_* functions; net_finish derives the rest. Layers are
- * in execution order and name what they read by index, so every directed graph that ends in
- * one loss can be described. */
+/* The description of a network: a graph of layers with shapes and parameters, without memory or a device. Models
+ * build one with the net_* functions, and net_finish completes it. Layers are in execution order and refer to their
+ * inputs by index, so that every acyclic graph that ends in one loss can be described. Used by models/ and netfile/,
+ * which build networks, and by all that compute, save or describe them. */
 #ifndef PIPETRAIN_NET_H
 #define PIPETRAIN_NET_H
 
@@ -15,18 +15,18 @@ enum layer_kind {
     LAYER_BATCH_NORM,
     LAYER_RELU,
     LAYER_MAX_POOL,
-    LAYER_AVERAGE_POOL,     /* padding does not count: the mean of the window's pixels in the image */
+    LAYER_AVERAGE_POOL,     /* the mean of the window's pixels inside the image: padding does not count */
     LAYER_DROPOUT,
-    LAYER_LOCAL_RESPONSE_NORM,      /* each number divided by a root of its neighbours' squares in other channels */
+    LAYER_LOCAL_RESPONSE_NORM,      /* struct local_response_norm */
     LAYER_ADD,              /* the sum of two inputs of the same shape */
-    LAYER_CONCAT,           /* the channels of its inputs, one behind the other */
-    LAYER_PAD_CHANNELS,     /* every stride-th pixel, with channels of zeros before and behind */
+    LAYER_CONCAT,           /* the channels of its inputs, in order */
+    LAYER_PAD_CHANNELS,     /* every stride-th pixel, with channels of zeros before and after */
     LAYER_AUXILIARY_LOSS,   /* softmax cross-entropy times a weight, added to the loss; in training only */
     LAYER_SOFTMAX_LOSS,     /* softmax cross-entropy with integer labels; the last layer */
     LAYER_KIND_COUNT
 };
 
-/* doc/models.md, "Padding". SAME may be asymmetric: the odd one goes behind. */
+/* doc/models.md, "Padding". SAME may be asymmetric: an odd pixel goes to the bottom or the right. */
 enum padding { PADDING_VALID, PADDING_SAME, PADDING_EXPLICIT };
 
 /* A sliding window. */
@@ -56,7 +56,7 @@ enum parameter_kind {
 enum initializer_kind {
     INITIALIZER_CONSTANT,           /* value */
     INITIALIZER_GLOROT_UNIFORM,     /* in (-l, l), l = sqrt(6 / (fan_in + fan_out)); Glorot, Bengio 2010 */
-    INITIALIZER_TRUNCATED_NORMAL,   /* std before the tails beyond 2 deviations are drawn again */
+    INITIALIZER_TRUNCATED_NORMAL,   /* std of the normal; numbers beyond 2 std are drawn again */
     INITIALIZER_NORMAL,             /* std */
     INITIALIZER_UNIFORM,            /* in (-l, l) */
     INITIALIZER_KIND_COUNT
@@ -64,27 +64,27 @@ enum initializer_kind {
 
 struct initializer {
     enum initializer_kind kind;
-    float value;                    /* the constant, the std or l */
+    float value;                    /* the constant, the std, or l */
 };
 
-/* The truncated normal whose own std is sqrt(1 / fan_in): "variance scaling" of fan-in. */
+/* A truncated normal that has std sqrt(1 / fan_in) after truncation: variance scaling by fan-in. */
 struct initializer initializer_variance_scaling(uint64_t fan_in);
-/* The normal of std sqrt(2 / fan_out): He et al. 2015, "Delving deep into rectifiers". */
+/* A normal of std sqrt(2 / fan_out): He et al. 2015, "Delving deep into rectifiers". */
 struct initializer initializer_he_normal(uint64_t fan_out);
 
 struct shape { uint32_t channels, height, width; };     /* of one sample */
 
 #define NET_LAYERS_MAX 1024
 #define NET_PARAMETERS_MAX (4 * NET_LAYERS_MAX)
-#define NET_COUNT_MAX 0x7fffffffu   /* numbers in one sample of a layer, and in one parameter */
+#define NET_COUNT_MAX 0x7fffffffu   /* most numbers in one sample of a layer, and in one parameter */
 #define NET_INPUT UINT32_MAX        /* in layer.inputs: the image */
 #define NET_NO_PARAMETER UINT32_MAX
-#define NET_CHANNELS_MAX 16u        /* channels of images whose transform differs by channel */
+#define NET_CHANNELS_MAX 16u        /* most channels of images that have a transform per channel */
 
 #define LAYER_INPUTS_MAX 8u
 
-/* y = x / (k + alpha / size * sum of x^2)^beta, the sum over the `size` (odd) channels around that of x, as
- * many as there are: Krizhevsky et al. 2012, section 3.3, with alpha as PyTorch, cuDNN and oneDNN have it. */
+/* y = x / (k + alpha / size * sum of x^2)^beta. The sum is over the `size` (odd) channels around that of x, fewer at
+ * the ends: Krizhevsky et al. 2012, section 3.3, with alpha as in PyTorch, cuDNN and oneDNN. */
 struct local_response_norm { uint32_t size; float alpha, beta, k; };
 
 struct layer {
@@ -92,17 +92,17 @@ struct layer {
     char name[48];              /* PyTorch-style, unique: "conv1", "pool1", "fc1" */
     uint32_t input_count;
     uint32_t inputs[LAYER_INPUTS_MAX];      /* layer indices or NET_INPUT */
-    struct shape in, out;       /* dense: in is what is flattened (C,H,W order), out = {units, 1, 1} */
+    struct shape in, out;       /* dense: `in` is flattened in C,H,W order, out = {units, 1, 1} */
     uint32_t kernel_h, kernel_w, stride_h, stride_w;            /* conv2d, pools; pad_channels: the strides */
     uint32_t pad_top, pad_bottom, pad_left, pad_right;
-    uint32_t channels_before;   /* pad_channels: channels of zeros in front */
+    uint32_t channels_before;   /* pad_channels: channels of zeros before those of the input */
     struct local_response_norm response;        /* local_response_norm */
     float loss_weight;          /* auxiliary_loss */
-    float rate;                 /* dropout: share of values set to 0, in [0, 1) */
+    float rate;                 /* dropout: share of values that are set to 0, in [0, 1) */
     float epsilon;              /* batch_norm: added to the variance */
     double decay;               /* batch_norm: running = decay * running + (1 - decay) * batch */
     uint32_t parameters[PARAMETER_KIND_COUNT];      /* indices or NET_NO_PARAMETER */
-    bool is_frozen;             /* it has trained parameters, and they are frozen, all of them */
+    bool is_frozen;             /* it has trained parameters, and all of them are frozen */
     uint64_t macs;              /* multiply-accumulates per sample, forward */
 };
 
@@ -112,18 +112,18 @@ struct parameter {
     uint32_t layer;
     uint32_t rank, dims[4];     /* conv [out, in, kh, kw], dense [out, in], others [channels] */
     size_t count;               /* product of dims */
-    bool is_trained;            /* has a gradient and is updated; else a statistic of the layer */
-    bool is_frozen;             /* of what is trained: keeps its numbers, no update touches it */
-    bool decays;                /* takes part in weight decay */
+    bool is_trained;            /* it has a gradient and is updated; else it is a running statistic of the layer */
+    bool is_frozen;             /* of a trained parameter: it is not updated (net_freeze) */
+    bool decays;                /* weight decay applies to it by default */
     struct initializer initializer;
     uint64_t fan_in, fan_out;   /* conv: kh * kw * channels in and out; dense: inputs and units; else 0 */
 };
 
-/* Pixels to the net's input: (pixel / divisor - mean[channel]) / std[channel]. Images of
- * more than NET_CHANNELS_MAX channels have mean 0 and std 1 in all of them. */
+/* From pixels to the net's input: (pixel / divisor - mean[channel]) / std[channel]. Images of more than
+ * NET_CHANNELS_MAX channels have mean 0 and std 1 in all channels. */
 struct input_transform {
     float divisor;
-    bool is_plain;              /* all means 0, all deviations 1 */
+    bool is_plain;              /* all means are 0 and all stds 1 */
     float mean[NET_CHANNELS_MAX], std[NET_CHANNELS_MAX];
 };
 
@@ -134,34 +134,33 @@ struct net {
     uint32_t classes;
     uint32_t layer_count, parameter_count;
     struct layer *layers;
-    struct parameter *parameters;   /* in layer order, inside a layer in the order of enum parameter_kind */
+    struct parameter *parameters;   /* in layer order, within a layer in the order of enum parameter_kind */
     size_t trainable_count;     /* numbers in all trained parameters */
-    size_t frozen_count;        /* of these, in the frozen ones */
-    size_t statistic_count;     /* numbers in all others */
-    uint64_t macs;              /* per sample, forward, conv + dense */
-    char error[192];            /* of net_error */
+    size_t frozen_count;        /* of these, numbers in frozen parameters */
+    size_t statistic_count;     /* numbers in running statistics */
+    uint64_t macs;              /* per sample, forward, of convolutions and dense layers */
+    char error[192];            /* net_error */
 };
 
-/* An empty net for images of `input`, whose pixels are divided by 255. 0 or -ENOMEM. */
+/* Open an empty net for images of shape `input`, whose pixels are divided by 255. 0 or -ENOMEM. */
 int net_open(struct net **net_out, const char *model, struct shape input, uint32_t classes);
 void net_close(struct net *net);
 
-/* Another transform of the pixels; mean and std (NULL: 0 and 1) have a number per channel
- * of the image and are given after the division. 0, or -EINVAL as below. */
+/* Replace the transform of pixels; mean and std (NULL: 0 and 1) have a number per channel of the image, in units of
+ * pixel / divisor. 0, or -EINVAL as below. */
 int net_transform(struct net *net, float divisor, const float *mean, const float *std);
-/* The same, as it stands in another net or in settings. */
+/* The same, with a transform from another net or from settings. */
 int net_use_transform(struct net *net, const struct input_transform *transform);
 
-/* Each appends a layer that reads `from` (a layer index or NET_INPUT) and returns its
- * index (>= 0), or -EINVAL when it does not fit, with a message from net_error. Names
- * must be unique. After the first failure every call on the net fails with it, so
- * that a model may append all its layers and look only at net_finish. */
+/* Each of these functions appends a layer that reads `from` (a layer index or NET_INPUT) and returns its index (>=
+ * 0), or -EINVAL when it does not fit; then net_error has the message. Names must be unique. After the first error
+ * all calls on the net fail with it, so that a model can append all its layers and check only net_finish. */
 int64_t net_conv2d(struct net *net, const char *name, uint32_t from, uint32_t filters, struct window window,
                    bool with_bias);
 int64_t net_dense(struct net *net, const char *name, uint32_t from, uint32_t units, bool with_bias);
-/* Over samples and pixels, per channel; training uses the batch's own mean and biased variance,
- * evaluation the running ones, into which the unbiased variance goes (doc/models.md). Without gamma
- * the scale is 1 and no parameter. A double, as little is left of 1 - decay in a float. */
+/* Batch normalisation over samples and pixels, per channel. Training uses the mean and biased variance of the batch,
+ * evaluation the running ones, which average the unbiased variance (doc/models.md). Without gamma the scale is 1 and
+ * not a parameter. decay is a double because 1 - decay would lose most digits in a float. */
 struct batch_norm { double decay; float epsilon; bool with_gamma; };
 int64_t net_batch_norm(struct net *net, const char *name, uint32_t from, struct batch_norm how);
 int64_t net_relu(struct net *net, const char *name, uint32_t from);
@@ -172,35 +171,35 @@ int64_t net_global_average(struct net *net, const char *name, uint32_t from);
 int64_t net_dropout(struct net *net, const char *name, uint32_t from, float rate);
 int64_t net_local_response_norm(struct net *net, const char *name, uint32_t from, struct local_response_norm how);
 int64_t net_add(struct net *net, const char *name, uint32_t left, uint32_t right);
-/* 1 to LAYER_INPUTS_MAX inputs of the same height and width. */
+/* From 1 to LAYER_INPUTS_MAX inputs of the same height and width. */
 int64_t net_concat(struct net *net, const char *name, const uint32_t *from, uint32_t count);
-/* Pixel (y, x) is pixel (y * stride, x * stride) of the input, its channels in the middle of
- * `channels`, the odd one of zeros behind. */
+/* Output pixel (y, x) is input pixel (y * stride, x * stride), with its channels in the middle of `channels`
+ * channels; an odd channel of zeros goes after them. */
 int64_t net_pad_channels(struct net *net, const char *name, uint32_t from, uint32_t channels, uint32_t stride);
-/* A second opinion from the middle of the net: training minimises the loss and `weight` times the
- * cross-entropy of these logits. Evaluation leaves out what only this reads. */
+/* An auxiliary head: training minimises the loss plus `weight` times the cross-entropy of these logits. Evaluation
+ * omits the layers that only this one reads. */
 int64_t net_auxiliary_loss(struct net *net, const char *name, uint32_t from, float weight);
 int64_t net_softmax_loss(struct net *net, const char *name, uint32_t from);
 
-/* How a parameter of layer `layer` begins, in place of Glorot uniform (weights), 0 (biases, beta)
- * and 1 (gamma). 0, or -EINVAL when there is no such parameter. */
+/* Set how a parameter of layer `layer` is initialised, instead of Glorot uniform (weights), 0 (biases, beta) and 1
+ * (gamma). 0, or -EINVAL when the layer has no such parameter. */
 int net_initialize(struct net *net, int64_t layer, enum parameter_kind kind, struct initializer initializer);
 
-/* Derive the totals and check the whole; the net is constant afterwards. 0 or -EINVAL. */
+/* Compute the totals and check the whole network, which is constant afterwards. 0 or -EINVAL. */
 int net_finish(struct net *net);
-/* How many numbers its largest parameter has; 0 without any. */
+/* The number count of the largest parameter; 0 without parameters. */
 size_t net_most_numbers(const struct net *net);
-/* Freeze a parameter that is trained: as PyTorch's requires_grad = False, it has its part in forward and in the
- * gradients of others, and keeps its numbers. Statistics of its layer go on. Behind net_finish, before the net is used;
- * training needs one that is left. */
+/* Freeze a trained parameter, as PyTorch's requires_grad = False does: forward and the gradients of other parameters
+ * use it, but it is not updated. The running statistics of its layer still are. After net_finish and before the net
+ * is used. Training needs at least one parameter that is not frozen. */
 void net_freeze(struct net *net, uint32_t parameter);
-/* What the first failed call found wrong, "" when nothing. */
+/* The message of the first call that failed, "" when none did. */
 const char *net_error(const struct net *net);
 
-/* As --describe and files of models have it: "conv2d". */
+/* The name of a kind in --describe and in model files: "conv2d". */
 const char *layer_kind_name(enum layer_kind kind);
 
-/* Has the layer numbers that a gradient changes? */
+/* Does the layer have parameters that are updated? */
 static inline bool layer_is_trained(const struct layer *layer)
 {
     return !layer->is_frozen && (layer->parameters[PARAMETER_WEIGHT] != NET_NO_PARAMETER ||
@@ -222,5 +221,16 @@ static inline size_t shape_count(struct shape shape)
 {
     return (size_t)shape.channels * shape.height * shape.width;
 }
+
+/* ---- for netfile/ ---- */
+
+/* Set net_error unless there is one already: later errors are consequences of the first. Returns -EINVAL. */
+int net_fail(struct net *net, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Does the shape have at least one number, and no more than NET_COUNT_MAX? */
+bool shape_fits(struct shape shape);
+/* Is the layer's padding what PADDING_SAME gives for its window? */
+bool layer_pads_same(const struct layer *layer);
+/* How parameters of a kind are initialised unless the model says otherwise. */
+struct initializer initializer_default(enum parameter_kind kind);
 
 #endif

@@ -108,7 +108,8 @@ void param_groups_select(struct param_groups *groups, const struct optimizer_ran
     }
     for (uint32_t i = 0; i < groups->group_count; i++) {
         const struct param_group *const group = &groups->groups[i];
-        const size_t first = group->offset > offset ? group->offset : offset, last = group->end < end ? group->end : end;
+        const size_t first = group->offset > offset ? group->offset : offset;
+        const size_t last = group->end < end ? group->end : end;
         if (first >= last)
             continue;
         struct optimizer_range *const range = add_range(groups, arena, first, last);

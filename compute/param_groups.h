@@ -1,6 +1,6 @@
-/* Parameter groups: ranges of a tower's trained arena that the optimizer updates alike (with or without weight decay, at
- * the rate of the step or, with LARS, at a rate of their own). Arithmetic only; no memory of a device is touched.
- * Used by the tower and by the parameter server. */
+/* Parameter groups: ranges of a tower's trained arena that the optimizer updates alike (with or without weight
+ * decay, at the rate of the step or, with LARS, at a rate of their own). Arithmetic only; no memory of a device is
+ * touched. Used by the tower and by the parameter server. */
 #ifndef PIPETRAIN_PARAM_GROUPS_H
 #define PIPETRAIN_PARAM_GROUPS_H
 
@@ -29,8 +29,8 @@ struct param_groups {
     uint32_t range_count, squares_count;
 };
 
-/* Find the groups of the net's trained parameters. With an adaptive rule the weights of convolutions and dense layers get
- * rates of their own; biases, gammas and betas do not. 0 or -ENOMEM. */
+/* Find the groups of the net's trained parameters. With an adaptive rule the weights of convolutions and dense
+ * layers get rates of their own; biases, gammas and betas do not. 0 or -ENOMEM. */
 int param_groups_init(struct param_groups *groups, const struct net *net, const struct arena *arena,
                       const struct optimizer *optimizer);
 /* Accepts structs that are all zero or were initialised in part. */
@@ -39,8 +39,8 @@ void param_groups_release(struct param_groups *groups);
 size_t param_groups_bytes(const struct param_groups *groups);
 /* Set that memory, which is lent. Not called when it is 0 bytes. */
 void param_groups_bind(struct param_groups *groups, double *sums);
-/* Find the ranges to update in [offset, end), which contains every parameter entirely or not at all, and all of them when
- * gradients are clipped; and the squares that they need. `arena` describes the whole arena as one range. */
+/* Find the ranges to update in [offset, end), which contains every parameter entirely or not at all, and all of them
+ * when gradients are clipped; and the squares that they need. `arena` describes the whole arena as one range. */
 void param_groups_select(struct param_groups *groups, const struct optimizer_range *arena, size_t offset, size_t end);
 
 #endif

@@ -21,8 +21,9 @@ struct tower {
     float *average_weights, *average_statistics;        /* NULL: none is kept */
     bool shows_average;         /* the average has changed places with what is trained */
 
-    /* The gradients of all microbatches of the slice but the last are summed in an arena of their own. The sums are added
-     * to the gradients of the last one as these become ready, so that they are reduced while its backward continues. */
+    /* The gradients of all microbatches of the slice but the last are summed in an arena of their own. The sums are
+     * added to the gradients of the last one as these become ready, so that they are reduced while its backward
+     * continues. */
     float *gradient_sums;       /* NULL: slices are computed at once */
     bool has_sums;              /* gradient_sums holds a microbatch of this slice */
     size_t sums_added;          /* floats in front that have been added to the last microbatch's gradients */
@@ -504,8 +505,8 @@ int tower_check(struct tower *tower, size_t offset, size_t count)
     return 0;
 }
 
-/* All gradients are checked: restore the statistics where one was not finite. On the host this decides whether the update
- * is skipped (tower->skips_update); on a device the update is queued in any case and decides there. */
+/* All gradients are checked: restore the statistics where one was not finite. On the host this decides whether the
+ * update is skipped (tower->skips_update); on a device the update is queued in any case and decides there. */
 static int decide_skip(struct tower *tower)
 {
     const struct backend_ops *const backend = tower->spec.backend;

@@ -1,6 +1,6 @@
-/* A tower: one replica of the network on one device, with its arenas, its backend and its plans.
- * Opened, used and closed from the tower's own thread. Other threads read only the arenas and their layout (reductions),
- * ordered by events. Used by sync/ and by the programs that evaluate.
+/* A tower: one replica of the network on one device, with its arenas, its backend and its plans. Opened, used and
+ * closed from the tower's own thread. Other threads read only the arenas and their layout (reductions), ordered by
+ * events. Used by sync/ and by the programs that evaluate.
  *
  * A training step, as sync/trainer.c queues it: tower_forward, tower_backward, whose gradients are reduced over the
  * towers as they become ready, tower_update, tower_update_average, tower_result. */
@@ -62,9 +62,9 @@ int tower_allocate(struct tower *tower);
 
 /* The number of microbatches of a slice of `count` samples; 1 for an empty slice. */
 uint32_t tower_pieces(const struct tower *tower, uint32_t count);
-/* Queue input and forward of microbatch `piece` of the slot's samples, in order from 0. The caller has made the compute
- * stream wait for slot->ready. The last microbatch records slot->free as soon as the slot is no longer read; for a slice
- * of 0 samples this is all that is done. `training` selects the plan. */
+/* Queue input and forward of microbatch `piece` of the slot's samples, in order from 0. The caller has made the
+ * compute stream wait for slot->ready. The last microbatch records slot->free as soon as the slot is no longer read;
+ * for a slice of 0 samples this is all that is done. `training` selects the plan. */
 int tower_forward(struct tower *tower, struct slot *slot, uint32_t piece, bool training);
 /* Queue backward of the last forward, of a microbatch that is not the last of its slice, and add its gradients to the
  * slice's sums. */
@@ -76,26 +76,27 @@ int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats),
 /* Queue the update of arena range [offset, offset + count), which consists of whole parameters, from the gradients of
  * tower_applied. */
 int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step);
-/* Whether every bucket of gradients must pass tower_check before one tower_update of all that is updated: with fp16, with
- * steps that are skipped when gradients are not finite, and when the norm of all gradients is clipped. Otherwise buckets
- * are updated as they arrive. */
+/* Whether every bucket of gradients must pass tower_check before one tower_update of all that is updated: with fp16,
+ * with steps that are skipped when gradients are not finite, and when the norm of all gradients is clipped.
+ * Otherwise buckets are updated as they arrive. */
 bool tower_updates_at_once(const struct tower *tower);
 int tower_check(struct tower *tower, size_t offset, size_t count);
 /* With spec.defers: the updates of the next step apply the gradients of now. Queues a copy of them. */
 int tower_defer(struct tower *tower);
 /* Queue floats[i] *= factor over a range of any of the tower's arenas. */
 int tower_scale(struct tower *tower, float *floats, size_t count, float factor);
-/* A reduction wrote range [offset, offset + count) of the weights on the compute stream: refresh the backend's copies. */
+/* A reduction wrote range [offset, offset + count) of the weights on the compute stream: refresh the backend's
+ * copies. */
 int tower_weights_changed(struct tower *tower, size_t offset, size_t count);
-/* The caller acts only on those calls of ready() that complete a bucket, which lets a backend run everything in between
- * as one segment. `ends` are the ends of the buckets in floats, ascending; the last one is the end of all that is updated.
- * Once, before the first step. */
+/* The caller acts only on those calls of ready() that complete a bucket, which lets a backend run everything in
+ * between as one segment. `ends` are the ends of the buckets in floats, ascending; the last one is the end of all
+ * that is updated. Once, before the first step. */
 int tower_set_segments(struct tower *tower, const size_t *ends, uint32_t count);
 /* Queue loss and counts of the last forward into *result_out (pinned host memory), which holds them once the compute
  * stream has come that far. */
 int tower_result(struct tower *tower, struct backend_result *result_out);
-/* Copy the logits of the last forward, which was not training, to host memory: count x classes floats, sample by sample.
- * Blocks until the compute stream has come that far; results queued before are complete then, too. */
+/* Copy the logits of the last forward, which was not training, to host memory: count x classes floats, sample by
+ * sample. Blocks until the compute stream has come that far; results queued before are complete then, too. */
 int tower_logits(struct tower *tower, float *logits_out);
 
 /* With spec.has_bf16_grads, else nothing is done: convert range [offset, offset + count) of the gradients of
@@ -109,8 +110,8 @@ int tower_grads_from_bf16(struct tower *tower, size_t offset, size_t count);
  * weights that a run saves use the average: for that it changes places with the weights and statistics. Without an
  * average (spec.average_decay 0) these functions do nothing. */
 
-/* Call after update number `step` of the run, from 0, is queued, or would be if the tower had samples; the average is not
- * shown. The average does not move in a step whose update was skipped, except the first. */
+/* Call after update number `step` of the run, from 0, is queued, or would be if the tower had samples; the average
+ * is not shown. The average does not move in a step whose update was skipped, except the first. */
 int tower_update_average(struct tower *tower, uint64_t step);
 /* Let the tower compute with the average, or with the trained weights again. Between two steps, while no reduction of
  * gradients is under way: the gradients serve as temporary storage. */

@@ -1,5 +1,5 @@
-/* Vectorised loops in plain C of GCC and Clang: VECTOR_LOOPS for functions that the compiler vectorises by itself, lanes
- * of eight floats for the loops that it does not.
+/* Vectorised loops in plain C of GCC and Clang: VECTOR_LOOPS for functions that the compiler vectorises by itself,
+ * lanes of eight floats for the loops that it does not.
  *
  * One machine always computes the same bits; another one may differ in the last bit. */
 #ifndef PIPETRAIN_VECTOR_H
@@ -8,8 +8,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* In front of a function: its plain loops over arrays are vectorised at any optimisation level, for the widest vector
- * units of the machine where the compiler can choose at load time. sqrtf becomes one instruction and does not set errno. */
+/* In front of a function: its plain loops over arrays are vectorised at any optimisation level, for the widest
+ * vector units of the machine where the compiler can choose at load time. sqrtf becomes one instruction and does not
+ * set errno. */
 #if defined(__clang__) || !defined(__GNUC__)
 #define VECTOR_OPTIMIZE
 #else

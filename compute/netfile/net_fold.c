@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/net_build.h"
 #include "compute/netfile/net_form.h"
 
 #define COUNTER "{i}"

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "compute/net_build.h"
 #include "compute/netfile/net_word.h"
 #include "stage/text/names.h"
 
@@ -98,7 +97,7 @@ static int64_t append_pad_channels(struct net *net, const char *name, const uint
                                    const struct net_layer_text *text)
 {
     if (text->window.stride_h != text->window.stride_w)
-        return net_refuse(net, name, "its stride is one number");
+        return net_fail(net, name, "its stride is one number");
     return net_pad_channels(net, name, from[0], text->channels, text->window.stride_h);
 }
 
@@ -226,11 +225,11 @@ static int begin_parameter(struct net *net, int64_t layer, enum parameter_kind k
 {
     const struct layer *const made = &net->layers[layer];
     if (!layer_has(made, kind))
-        return net_refuse(net, made->name, "has no %s to begin with anything", net_parameter_words[kind]);
+        return net_fail(net, made->name, "has no %s to begin with anything", net_parameter_words[kind]);
     struct initializer initializer = beginning->initializer;
     if (beginning->rule != NULL &&
         !net_fan_rule_use(beginning->rule, &net->parameters[made->parameters[kind]], &initializer))
-        return net_refuse(net, made->name, "only weights have a fan to scale by");
+        return net_fail(net, made->name, "only weights have a fan to scale by");
     return net_initialize(net, layer, kind, initializer);
 }
 

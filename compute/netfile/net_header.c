@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "compute/net_build.h"
 
 #define DIVISOR_DEFAULT 255.0f
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/net_build.h"
 #include "compute/netfile/net_file.h"
 #include "compute/netfile/net_fold.h"
 #include "compute/netfile/net_form.h"
@@ -171,7 +170,7 @@ static const struct net_fan_rule *rule_of(const struct parameter *parameter)
 static void write_beginning(const struct parameter *parameter, FILE *out)
 {
     const struct initializer how = parameter->initializer;
-    if (is_same(how, initializer_usual(parameter->kind)))
+    if (is_same(how, initializer_default(parameter->kind)))
         return;
     const struct net_fan_rule *const rule = rule_of(parameter);
     fprintf(out, " init %s %s", net_parameter_words[parameter->kind],

@@ -1,17 +1,17 @@
-/* One pass over the graph, from the first layer to the last. Called when a plan is made. */
+/* Finds the groups in one pass over the graph, from the first layer to the last. Called when a plan is made. */
 #include "compute/plan/fusion.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define UNDECIDED (UINT32_MAX - 1)      /* as a layer's head: neither left out nor part of a group yet */
+#define UNDECIDED (UINT32_MAX - 1)      /* head of a layer that is neither omitted nor in a group yet */
 
 static bool is_loss(const struct net *net, uint32_t layer, bool training)
 {
     return layer + 1 == net->layer_count || (training && net->layers[layer].kind == LAYER_AUXILIARY_LOSS);
 }
 
-/* From the losses back: what is read by what is computed is computed, too. */
+/* From the losses backward: a layer is computed when a layer that is computed reads it. */
 static void find_needed(struct fusion *fusion, bool training)
 {
     for (uint32_t i = fusion->net->layer_count; i-- > 0;) {
@@ -33,7 +33,7 @@ static uint32_t find_reader(const struct fusion *fusion, uint32_t layer)
     return net->layer_count;
 }
 
-/* Everything `layer` reads but the group's own result was made before the head. */
+/* Are all inputs of `layer`, except the result of the group so far, computed before the head? */
 static bool is_ready(const struct net *net, uint32_t layer, uint32_t last, uint32_t head)
 {
     const struct layer *const made = &net->layers[layer];
@@ -43,7 +43,7 @@ static bool is_ready(const struct net *net, uint32_t layer, uint32_t last, uint3
     return true;
 }
 
-/* The tail of `head` by the rule, or false. */
+/* Find the tail of `head` by the rule. False when the rule does not apply. */
 static bool find_tail(const struct fusion *fusion, uint32_t head, const struct fusion_rule *rule, uint32_t *tail)
 {
     const struct net *const net = fusion->net;
@@ -82,7 +82,7 @@ static void make_group(struct fusion *fusion, uint32_t head, uint32_t tail_count
     group->output = last + 1;
 }
 
-static void fold(struct fusion *fusion, uint32_t head, const struct fusion_rule *rules, uint32_t rule_count,
+static void fuse(struct fusion *fusion, uint32_t head, const struct fusion_rule *rules, uint32_t rule_count,
                  bool training)
 {
     const enum rule_use others = training ? RULE_EVALUATION : RULE_TRAINING;
@@ -111,7 +111,7 @@ int fusion_open(struct fusion *fusion, const struct net *net, const struct fusio
     find_needed(fusion, training);
     for (uint32_t i = 0; i < net->layer_count; i++)
         if (fusion->groups[i].head == UNDECIDED)
-            fold(fusion, i, rules, rule_count, training);
+            fuse(fusion, i, rules, rule_count, training);
     return 0;
 }
 

@@ -1,9 +1,8 @@
-/* Which layers are computed as one: a head and, folded into it, layers behind it that do
- * something to its result on the way. Found by one pass over the graph from the rules of a
- * backend; what a backend's row of the head computes is the whole group. Between the layers of
- * a group there are no values. Evaluation leaves out what only auxiliary losses read.
+/* Operator fusion: groups of layers that a backend computes as one. A group is a head and a tail of layers after it,
+ * whose operations are applied to the head's result before it is stored; the values between them do not exist. The
+ * rules of a backend say which kinds it can fuse. Evaluation omits layers that only auxiliary losses read.
  *
- * Values have numbers: 0 is the image, i + 1 what layer i makes. */
+ * Values have numbers: 0 is the image, i + 1 the output of layer i. */
 #ifndef PIPETRAIN_FUSION_H
 #define PIPETRAIN_FUSION_H
 
@@ -14,7 +13,7 @@
 
 enum rule_use { RULE_ALWAYS, RULE_TRAINING, RULE_EVALUATION };
 
-/* Layers of the kinds `tail`, one behind the other, may be folded into one of kind `head`. */
+/* A chain of layers of the kinds `tail` may be fused with a layer of kind `head` before them. */
 struct fusion_rule {
     enum layer_kind head;
     uint32_t tail_count;
@@ -24,25 +23,24 @@ struct fusion_rule {
 
 #define FUSION_LEFT_OUT UINT32_MAX
 
-/* A head and what is folded into it. */
+/* A group. */
 struct group {
-    uint32_t head;              /* the layer that does this one's work: itself when it is a head;
-                                 * FUSION_LEFT_OUT: evaluation does without it */
-    /* Of heads: */
+    uint32_t head;              /* the head of this layer's group, itself when it is one; FUSION_LEFT_OUT: evaluation
+                                 * omits the layer */
+    /* Set for heads only: */
     uint32_t tail_count, tail[FUSION_TAIL_MAX];     /* layers, in order */
-    uint32_t input_count, inputs[GROUP_INPUTS_MAX]; /* values: the head's, then what the tail adds */
+    uint32_t input_count, inputs[GROUP_INPUTS_MAX]; /* values: the head's inputs, then further inputs of the tail */
     uint32_t output;            /* value */
 };
 
 struct fusion {
     const struct net *net;      /* lent */
     struct group *groups;       /* by layer */
-    uint32_t *readers;          /* by value: groups' inputs that name it; 0 inside a group */
+    uint32_t *readers;          /* by value: the number of inputs of groups that read it; 0 inside of a group */
 };
 
-/* Rules come in the order of preference: for every head the first that applies. A layer is
- * folded only if nobody else reads what it reads, and what else it reads is made before the
- * head. 0 or -ENOMEM. */
+/* For every head the first rule that applies is used. A layer is fused only if it is the only reader of the value
+ * before it, and its other inputs are computed before the head. 0 or -ENOMEM. */
 int fusion_open(struct fusion *fusion, const struct net *net, const struct fusion_rule *rules, uint32_t rule_count,
                 bool training);
 void fusion_close(struct fusion *fusion);
@@ -51,9 +49,9 @@ static inline bool fusion_is_head(const struct fusion *fusion, uint32_t layer)
 {
     return fusion->groups[layer].head == layer;
 }
-/* Is a layer of this kind folded into the group? */
+/* Does the tail of the group contain a layer of this kind? */
 bool fusion_has(const struct fusion *fusion, uint32_t head, enum layer_kind kind);
-/* The one head that reads the value, or NET_INPUT when several or none do. */
+/* The only head that reads the value, or NET_INPUT when none or several do. */
 uint32_t fusion_only_reader(const struct fusion *fusion, uint32_t value);
 
 #endif

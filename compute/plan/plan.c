@@ -1,4 +1,4 @@
-/* Making and running the part of a plan that all backends share. Used from the tower's thread. */
+/* Making and running plans: the part that all backends share. Used from the tower's thread. */
 #include "compute/plan/plan.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ static const struct layer_ops *row_of(const struct plan_base *base, uint32_t hea
 
 /* ---- making ---- */
 
-/* A plan holds a few buffers the size of each value, whose sum must not overflow. */
+/* A plan has a few buffers of the size of each value; their sum must not overflow. */
 static int find_bytes(struct plan_base *base, size_t *bytes)
 {
     const size_t most = SIZE_MAX / 16 / (base->net->layer_count + 1);
@@ -96,7 +96,7 @@ uint32_t plan_norm_before(const struct plan_base *base, uint32_t head)
 
 /* ---- running ---- */
 
-static int poison_piece(struct plan_base *base, size_t offset, size_t bytes)
+static int poison_range(struct plan_base *base, size_t offset, size_t bytes)
 {
     if (base->ops->poison != NULL)
         return base->ops->poison(plan_of(base), offset, bytes);
@@ -112,7 +112,7 @@ static int poison(struct plan_base *base, uint32_t time)
     size_t end, at = value_plan_idle(values, time, 0, &end);
     int rc = 0;
     for (; at < values->bytes && rc == 0; at = value_plan_idle(values, time, end, &end))
-        rc = poison_piece(base, at, end - at);
+        rc = poison_range(base, at, end - at);
     return rc;
 }
 
@@ -129,7 +129,7 @@ int plan_base_forward(struct plan_base *base)
     return rc;
 }
 
-/* Gradients that the group could not add itself. */
+/* Add the gradients that the group could not add itself. */
 static int add_sums(struct plan_base *base, uint32_t head)
 {
     int rc = 0;

@@ -1,46 +1,46 @@
-/* What the plan of every backend begins with, and how a plan runs: the groups of its network
- * in turn, forward and backward, each by the backend's row for the kind of its head. */
+/* The part of a plan that all backends share, and how a plan runs: the groups of its network in order, forward and
+ * backward, each by the backend's row for the kind of its head. */
 #ifndef PIPETRAIN_PLAN_H
 #define PIPETRAIN_PLAN_H
 
 #include "compute/plan/values.h"
 
 struct backend;
-struct plan;                    /* each implementation's begins with struct plan_base */
+struct plan;                    /* each backend's struct plan starts with a struct plan_base */
 
-/* A row of a backend's layer table: what computes a group whose head is of that kind. Called with
- * the head; 0 or a negative errno. */
+/* A row of a backend's layer table: how it computes groups whose head is of that kind. All functions get the head and
+ * return 0 or a negative errno. */
 struct layer_ops {
-    /* How the group uses values. Before plan. */
+    /* How the group uses values. Called before plan. */
     void (*use)(const struct plan *plan, uint32_t head, struct value_use *use_out);
-    /* All that depends only on shapes. NULL: nothing. */
+    /* Prepare everything that depends only on shapes. NULL: nothing. */
     int (*plan)(struct plan *plan, uint32_t head);
     int (*forward)(struct plan *plan, uint32_t head);
-    /* The gradients of its parameters, from that of its result. NULL: it has none. */
+    /* Compute the gradients of its parameters. NULL: it has none. */
     int (*backward_parameters)(struct plan *plan, uint32_t head);
-    /* The gradients of its inputs, as plan->values.flows says; called when one is wanted. NULL:
-     * forward has written them, or the group is an identity. */
+    /* Compute the gradients of its inputs as plan->values.flows says; called when one is needed. NULL: forward has
+     * written them, or the group is an identity. */
     int (*backward_inputs)(struct plan *plan, uint32_t head);
-    /* Let go of what plan made, also half of it. NULL: nothing. */
+    /* Free what plan prepared, even when it failed halfway. NULL: nothing. */
     void (*release)(struct plan *plan, uint32_t head);
 };
 
-/* What a backend brings to its plans. */
+/* What a backend provides for its plans. */
 struct plan_ops {
     const struct layer_ops *const *layers;      /* by kind */
     const struct fusion_rule *rules;
     uint32_t rule_count;
     /* Bytes of a value (0: the image) for all samples of the plan, or 0 when they are too many. */
     size_t (*value_bytes)(const struct plan *plan, uint32_t value);
-    /* Buffers that belong to no layer, before the layers are planned. NULL: none. */
+    /* Add buffers that belong to no layer, before the layers are planned. NULL: none. */
     int (*begin)(struct plan *plan);
     /* Add the gradient of `value` in buffer `from` to the one in buffer `to`. */
     int (*add)(struct plan *plan, uint32_t value, uint32_t from, uint32_t to);
-    /* Fill a piece of the values' block with PLAN_POISON. NULL: the block is memory of the host. */
+    /* Fill a range of the values' block with PLAN_POISON. NULL: the block is host memory. */
     int (*poison)(struct plan *plan, size_t offset, size_t bytes);
 };
 
-/* As numbers of any type not a number: for tests that what is held is all that is read. */
+/* A byte of NaNs in all types of values. Tests fill unused memory with it, to prove that nothing reads it. */
 #define PLAN_POISON 0xff
 
 struct plan_base {
@@ -51,19 +51,18 @@ struct plan_base {
     bool training;
     struct fusion fusion;
     struct value_plan values;
-    void *poisoned;             /* the values' block, where what holds nothing is poisoned between
-                                 * groups; NULL: it is not */
+    void *poisoned;             /* the values' block, when unused memory is poisoned after each group; else NULL */
 };
 
-/* backend, ops, net, count and training are set: fusions, values, and every layer's plan; then
- * the offsets in one block. 0, -EOVERFLOW (a value is too large), or a negative errno. */
+/* With backend, ops, net, count and training set: find the groups, plan values and layers, then assign the offsets
+ * in one block. 0, -EOVERFLOW (a value is too large), or another negative errno. */
 int plan_base_open(struct plan_base *base);
 void plan_base_close(struct plan_base *base);
 
 int plan_base_forward(struct plan_base *base);
-/* layer_done(arg, layer) as soon as the gradients of a layer's parameters are queued. */
+/* Calls layer_done(arg, layer) as soon as the gradients of a layer's parameters are queued. */
 int plan_base_backward(struct plan_base *base, void (*layer_done)(void *arg, uint32_t layer), void *arg);
-/* One head's part of it; layer_done NULL: nobody wants to know. */
+/* Backward of one head; layer_done may be NULL. */
 int plan_base_backward_one(struct plan_base *base, uint32_t head, void (*layer_done)(void *arg, uint32_t layer),
                            void *arg);
 
@@ -71,7 +70,7 @@ static inline const struct group *plan_group(const struct plan_base *base, uint3
 {
     return &base->fusion.groups[head];
 }
-/* The value input `k` of the group is, and the value it makes. */
+/* The value that is input `k` of the group, and the value of its result. */
 static inline uint32_t plan_input(const struct plan_base *base, uint32_t head, uint32_t k)
 {
     return base->fusion.groups[head].inputs[k];
@@ -84,9 +83,9 @@ static inline const struct flow *plan_flow(const struct plan_base *base, uint32_
 {
     return &base->values.flows[head][k];
 }
-/* Is the gradient of any input of the group wanted? */
+/* Is the gradient of any input of the group needed? */
 bool plan_has_inputs(const struct plan_base *base, uint32_t head);
-/* The last batch normalisation in front of this one that reads the same value, or a front of the same; or NET_INPUT. */
+/* The last batch normalisation before this one that reads the same value or a front of it; NET_INPUT: none. */
 uint32_t plan_norm_before(const struct plan_base *base, uint32_t head);
 /* The shape of a value. */
 static inline struct shape plan_shape(const struct plan_base *base, uint32_t value)

@@ -1,22 +1,20 @@
-/* Planning values forward, gradients backward. Called when a backend makes a plan. */
+/* Planning values forward and gradients backward. Called when a backend makes a plan. */
 #include "compute/plan/values.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* What keeps a buffer's contents from being overwritten. */
-enum held { HELD_NOT,
-            HELD_SIGN,
-            HELD_VALUES };
+/* What backward still reads of a value, which must not be overwritten. */
+enum held { HELD_NOT, HELD_SIGN, HELD_VALUES };
 
-/* While a plan is made. */
-struct work {
+/* The state of planning. */
+struct planning {
     struct value_plan *plan;
     const struct net *net;
     const struct group *groups;
     const struct value_use *uses;
-    enum held *held; /* by value */
-    bool *is_lent;   /* by value: its buffer has further readers under another number */
+    enum held *held;            /* by value */
+    bool *is_shared;            /* by value: another value in the same buffer has readers, too */
 };
 
 /* ---- buffers ---- */
@@ -53,12 +51,6 @@ void value_plan_use_always(struct value_plan *plan, uint32_t buffer)
     value_plan_use(plan, buffer, time_inputs(plan, 0));
 }
 
-int value_plan_place(struct value_plan *plan)
-{
-    plan->bytes = lifetime_plan(plan->buffers, plan->buffer_count);
-    return plan->bytes > 0 ? 0 : -ENOMEM;
-}
-
 static uint32_t time_of(const struct value_plan *plan, uint32_t head, enum value_phase phase)
 {
     return phase == PHASE_FORWARD      ? time_forward(head)
@@ -66,36 +58,37 @@ static uint32_t time_of(const struct value_plan *plan, uint32_t head, enum value
                                        : time_inputs(plan, head);
 }
 
-/* ---- values that grow ---- */
+/* ---- values that grow (a concatenation whose first input is the front of its result) ---- */
 
-static bool takes_fronts(const struct work *work, uint32_t head)
+static bool takes_fronts(const struct planning *planning, uint32_t head)
 {
-    return work->uses[head].reads_fronts && (work->uses[head].adds || !work->plan->training);
+    return planning->uses[head].reads_fronts && (planning->uses[head].adds || !planning->plan->training);
 }
 
-/* The value has grown itself or is where growing begins, and `head`, the last to read it, and once, can go on; all
- * who read it take a front. */
-static bool may_grow(const struct work *work, uint32_t head, uint32_t value)
+/* Can `head` make its result around `value`, its first input? The maker of the value must be able to grow it, too; all
+ * readers must accept fronts, and `head` must be the last reader and read it once. */
+static bool may_grow(const struct planning *planning, uint32_t head, uint32_t value)
 {
-    const uint32_t maker = value != 0 ? work->groups[value - 1].head : FUSION_LEFT_OUT;
-    if (!work->uses[head].grows || maker == FUSION_LEFT_OUT || !work->uses[maker].grows)
+    const uint32_t maker = value != 0 ? planning->groups[value - 1].head : FUSION_LEFT_OUT;
+    if (!planning->uses[head].grows || maker == FUSION_LEFT_OUT || !planning->uses[maker].grows)
         return false;
-    for (uint32_t i = maker + 1; i < work->net->layer_count; i++)
-        for (uint32_t k = 0; fusion_is_head(work->plan->fusion, i) && k < work->groups[i].input_count; k++)
-            if (work->groups[i].inputs[k] == value && (!takes_fronts(work, i) || i > head || (i == head && k > 0)))
+    for (uint32_t i = maker + 1; i < planning->net->layer_count; i++)
+        for (uint32_t k = 0; fusion_is_head(planning->plan->fusion, i) && k < planning->groups[i].input_count; k++)
+            if (planning->groups[i].inputs[k] == value &&
+                (!takes_fronts(planning, i) || i > head || (i == head && k > 0)))
                 return false;
     return true;
 }
 
-/* From the last: what a result is the front of is known before its input's. */
-static void find_fronts(struct work *work)
+/* From the last layer to the first, so that the widest value of a result is known before that of its input. */
+static void find_fronts(struct planning *planning)
 {
-    struct value *const values = work->plan->values;
-    for (uint32_t i = work->net->layer_count; i-- > 0;) {
-        if (!fusion_is_head(work->plan->fusion, i))
+    struct value *const values = planning->plan->values;
+    for (uint32_t i = planning->net->layer_count; i-- > 0;) {
+        if (!fusion_is_head(planning->plan->fusion, i))
             continue;
-        const uint32_t from = work->groups[i].inputs[0], to = work->groups[i].output;
-        if (!may_grow(work, i, from))
+        const uint32_t from = planning->groups[i].inputs[0], to = planning->groups[i].output;
+        if (!may_grow(planning, i, from))
             continue;
         values[from].widest = values[to].widest;
         values[from].bytes = values[to].bytes;
@@ -104,72 +97,72 @@ static void find_fronts(struct work *work)
 
 /* ---- forward ---- */
 
-static enum held held_by(const struct work *work, uint32_t head)
+static enum held held_by(const struct planning *planning, uint32_t head)
 {
-    const struct value_use *const use = &work->uses[head];
-    if (!value_plan_needs_grad(work->plan, head) || use->out_until == PHASE_FORWARD)
+    const struct value_use *const use = &planning->uses[head];
+    if (!value_plan_needs_grad(planning->plan, head) || use->out_until == PHASE_FORWARD)
         return HELD_NOT;
     return use->out_sign ? HELD_SIGN : HELD_VALUES;
 }
 
-/* Does the head alone read the value, or, in evaluation, is it the last that does, and reads it once? */
-static bool is_last_reader(const struct work *work, uint32_t head, uint32_t value)
+/* Training: is the head the only reader of the value? Evaluation: is it the last reader, and reads it once? */
+static bool is_last_reader(const struct planning *planning, uint32_t head, uint32_t value)
 {
     uint32_t reads = 0;
-    if (work->plan->training)
-        return work->plan->fusion->readers[value] == 1;
-    for (uint32_t i = head; i < work->net->layer_count; i++)
-        for (uint32_t k = 0; fusion_is_head(work->plan->fusion, i) && k < work->groups[i].input_count; k++)
-            reads += work->groups[i].inputs[k] == value;
+    if (planning->plan->training)
+        return planning->plan->fusion->readers[value] == 1;
+    for (uint32_t i = head; i < planning->net->layer_count; i++)
+        for (uint32_t k = 0; fusion_is_head(planning->plan->fusion, i) && k < planning->groups[i].input_count; k++)
+            reads += planning->groups[i].inputs[k] == value;
     return reads == 1;
 }
 
-static bool may_overwrite(const struct work *work, uint32_t head, uint32_t value)
+static bool may_overwrite(const struct planning *planning, uint32_t head, uint32_t value)
 {
-    const struct value_use *const use = &work->uses[head];
-    const struct value *const values = work->plan->values;
-    const enum held held = work->held[value];
-    return use->in_place && is_last_reader(work, head, value) && !work->is_lent[value] &&
-           values[value].bytes == values[work->groups[head].output].bytes &&
+    const struct value_use *const use = &planning->uses[head];
+    const struct value *const values = planning->plan->values;
+    const enum held held = planning->held[value];
+    return use->in_place && is_last_reader(planning, head, value) && !planning->is_shared[value] &&
+           values[value].bytes == values[planning->groups[head].output].bytes &&
            (held == HELD_NOT || (held == HELD_SIGN && use->keeps_sign));
 }
 
-/* An input's buffer goes on as the result's. */
-static void pass_on(struct work *work, uint32_t head, uint32_t from)
+/* The result takes over the buffer of an input. */
+static void take_over(struct planning *planning, uint32_t head, uint32_t from)
 {
-    const struct group *const group = &work->groups[head];
+    const struct group *const group = &planning->groups[head];
     const uint32_t to = group->output;
-    const bool has_others = work->is_lent[from] || work->plan->fusion->readers[from] > 1;
-    const bool stays = work->uses[head].is_identity || value_plan_grows(work->plan, head);
-    work->plan->values[to].buffer = work->plan->values[from].buffer;
-    work->is_lent[to] = stays && has_others;
-    work->is_lent[from] = work->is_lent[from] || stays;
-    const enum held own = held_by(work, head);
-    work->held[to] = own > work->held[from] ? own : work->held[from];
+    const bool has_others = planning->is_shared[from] || planning->plan->fusion->readers[from] > 1;
+    const bool stays = planning->uses[head].is_identity || value_plan_grows(planning->plan, head);
+    planning->plan->values[to].buffer = planning->plan->values[from].buffer;
+    planning->is_shared[to] = stays && has_others;
+    planning->is_shared[from] = planning->is_shared[from] || stays;
+    const enum held own = held_by(planning, head);
+    planning->held[to] = own > planning->held[from] ? own : planning->held[from];
 }
 
-static int open_result(struct work *work, uint32_t head)
+static int open_result(struct planning *planning, uint32_t head)
 {
-    const struct group *const group = &work->groups[head];
-    struct value *const value = &work->plan->values[group->output];
-    if (work->plan->fusion->readers[group->output] == 0)
+    const struct group *const group = &planning->groups[head];
+    struct value *const value = &planning->plan->values[group->output];
+    if (planning->plan->fusion->readers[group->output] == 0)
         return 0;
-    const struct value_use *const use = &work->uses[head];
-    const bool stays = use->is_identity || value_plan_grows(work->plan, head);
+    const struct value_use *const use = &planning->uses[head];
+    const bool stays = use->is_identity || value_plan_grows(planning->plan, head);
     const uint32_t from = group->inputs[stays ? 0 : use->in_place_input];
-    if (stays || may_overwrite(work, head, from)) {
-        pass_on(work, head, from);
+    if (stays || may_overwrite(planning, head, from)) {
+        take_over(planning, head, from);
         return 0;
     }
-    work->held[group->output] = held_by(work, head);
-    return value_plan_buffer(work->plan, value->bytes, &value->buffer);
+    planning->held[group->output] = held_by(planning, head);
+    return value_plan_buffer(planning->plan, value->bytes, &value->buffer);
 }
 
-static void use_values(struct work *work, uint32_t head)
+static void use_values(struct planning *planning, uint32_t head)
 {
-    struct value_plan *const plan = work->plan;
-    const struct group *const group = &work->groups[head];
-    const struct value_use *const use = &work->uses[head];
+    struct value_plan *const plan = planning->plan;
+    const struct group *const group = &planning->groups[head];
+    const struct value_use *const use = &planning->uses[head];
     for (uint32_t k = 0; k < group->input_count; k++)
         value_plan_use(plan, plan->values[group->inputs[k]].buffer, time_forward(head));
     value_plan_use(plan, plan->values[group->output].buffer, time_forward(head));
@@ -179,45 +172,45 @@ static void use_values(struct work *work, uint32_t head)
     value_plan_use(plan, plan->values[group->output].buffer, time_of(plan, head, use->out_until));
 }
 
-static int plan_forward(struct work *work)
+static int plan_forward(struct planning *planning)
 {
-    struct value_plan *const plan = work->plan;
+    struct value_plan *const plan = planning->plan;
     int rc = value_plan_buffer(plan, plan->values[0].bytes, &plan->values[0].buffer);
     if (rc == 0)
         value_plan_use(plan, plan->values[0].buffer, time_forward(0));
-    for (uint32_t i = 0; i < work->net->layer_count && rc == 0; i++) {
+    for (uint32_t i = 0; i < planning->net->layer_count && rc == 0; i++) {
         if (!fusion_is_head(plan->fusion, i))
             continue;
-        rc = open_result(work, i);
+        rc = open_result(planning, i);
         if (rc == 0)
-            use_values(work, i);
+            use_values(planning, i);
     }
     return rc;
 }
 
 /* ---- backward ---- */
 
-/* A value has a gradient when what makes it is trained or reads something that has one. */
-static void find_gradients(struct work *work)
+/* A value has a gradient when its layer is trained or one of its inputs has a gradient. */
+static void find_gradients(struct planning *planning)
 {
-    struct value *const values = work->plan->values;
-    for (uint32_t i = 0; i < work->net->layer_count; i++) {
-        const struct group *const group = &work->groups[i];
+    struct value *const values = planning->plan->values;
+    for (uint32_t i = 0; i < planning->net->layer_count; i++) {
+        const struct group *const group = &planning->groups[i];
         if (group->head != i)
             continue;
-        bool has_gradient = layer_is_trained(&work->net->layers[i]);
+        bool has_gradient = layer_is_trained(&planning->net->layers[i]);
         for (uint32_t k = 0; k < group->input_count; k++)
             has_gradient = has_gradient || values[group->inputs[k]].has_gradient;
         values[group->output].has_gradient = has_gradient;
     }
 }
 
-/* The first group that gives a gradient to the value writes it; the others add. */
-static int open_flow(struct work *work, uint32_t head, uint32_t k)
+/* The first group in backward order that computes a gradient of the value writes it; the others add to it. */
+static int open_flow(struct planning *planning, uint32_t head, uint32_t k)
 {
-    struct value_plan *const plan = work->plan;
-    const struct group *const group = &work->groups[head];
-    const struct value_use *const use = &work->uses[head];
+    struct value_plan *const plan = planning->plan;
+    const struct group *const group = &planning->groups[head];
+    const struct value_use *const use = &planning->uses[head];
     struct value *const value = &plan->values[group->inputs[k]];
     const uint32_t above = plan->values[group->output].gradient;
     struct flow *const flow = &plan->flows[head][k];
@@ -239,13 +232,13 @@ static int open_flow(struct work *work, uint32_t head, uint32_t k)
     return flow->adds || use->is_identity ? 0 : value_plan_buffer(plan, value->bytes, &flow->buffer);
 }
 
-static void use_gradients(struct work *work, uint32_t head)
+static void use_gradients(struct planning *planning, uint32_t head)
 {
-    struct value_plan *const plan = work->plan;
-    const struct group *const group = &work->groups[head];
+    struct value_plan *const plan = planning->plan;
+    const struct group *const group = &planning->groups[head];
     const uint32_t above = plan->values[group->output].gradient;
     const uint32_t added = time_inputs(plan, head);
-    const uint32_t written = work->uses[head].gradient_early ? time_forward(head) : added;
+    const uint32_t written = planning->uses[head].gradient_early ? time_forward(head) : added;
     value_plan_use(plan, above, time_parameters(plan, head));
     value_plan_use(plan, above, time_inputs(plan, head));
     for (uint32_t k = 0; k < group->input_count; k++) {
@@ -258,16 +251,16 @@ static void use_gradients(struct work *work, uint32_t head)
     }
 }
 
-static int plan_backward(struct work *work)
+static int plan_backward(struct planning *planning)
 {
     int rc = 0;
-    for (uint32_t i = work->net->layer_count; i-- > 0 && rc == 0;) {
-        if (!fusion_is_head(work->plan->fusion, i))
+    for (uint32_t i = planning->net->layer_count; i-- > 0 && rc == 0;) {
+        if (!fusion_is_head(planning->plan->fusion, i))
             continue;
-        for (uint32_t k = 0; k < work->groups[i].input_count && rc == 0; k++)
-            rc = open_flow(work, i, k);
+        for (uint32_t k = 0; k < planning->groups[i].input_count && rc == 0; k++)
+            rc = open_flow(planning, i, k);
         if (rc == 0)
-            use_gradients(work, i);
+            use_gradients(planning, i);
     }
     return rc;
 }
@@ -277,20 +270,100 @@ bool value_plan_needs_grad(const struct value_plan *plan, uint32_t head)
     return fusion_is_head(plan->fusion, head) && plan->values[plan->fusion->groups[head].output].has_gradient;
 }
 
+/* ---- offsets: the largest buffer first, each at the lowest offset that is free while it is in use ---- */
+
+static size_t rounded(size_t bytes)
+{
+    return (bytes + LIFETIME_ALIGN - 1) / LIFETIME_ALIGN * LIFETIME_ALIGN;
+}
+
+static bool is_ever_used(const struct lifetime *buffer)
+{
+    return buffer->first <= buffer->last && buffer->bytes > 0;
+}
+
+static bool overlap_in_time(const struct lifetime *a, const struct lifetime *b)
+{
+    return a->first <= b->last && b->first <= a->last;
+}
+
+static int compare_sizes(const void *left, const void *right)
+{
+    const struct lifetime *a = *(struct lifetime *const *)left, *b = *(struct lifetime *const *)right;
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? 1 : -1;
+    return a < b ? -1 : a > b;
+}
+
+static int compare_offsets(const void *left, const void *right)
+{
+    const struct lifetime *a = *(struct lifetime *const *)left, *b = *(struct lifetime *const *)right;
+    if (a->offset != b->offset)
+        return a->offset < b->offset ? -1 : 1;
+    return a < b ? -1 : a > b;
+}
+
+/* `neighbours` are the buffers in use at the same time, by offset. */
+static size_t lowest_offset(size_t bytes, struct lifetime *const *neighbours, uint32_t count)
+{
+    size_t offset = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (offset + bytes <= neighbours[i]->offset)
+            break;
+        const size_t end = neighbours[i]->offset + rounded(neighbours[i]->bytes);
+        if (end > offset)
+            offset = end;
+    }
+    return offset;
+}
+
+size_t lifetime_plan(struct lifetime *buffers, uint32_t count)
+{
+    struct lifetime **order = calloc((size_t)count * 2 + 1, sizeof(*order));
+    if (order == NULL)
+        return 0;
+    struct lifetime **neighbours = order + count;
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (is_ever_used(&buffers[i]))
+            order[used++] = &buffers[i];
+    qsort(order, used, sizeof(*order), compare_sizes);
+    size_t total = 0;
+    for (uint32_t i = 0; i < used; i++) {
+        uint32_t neighbour_count = 0;
+        for (uint32_t j = 0; j < i; j++)
+            if (overlap_in_time(order[i], order[j]))
+                neighbours[neighbour_count++] = order[j];
+        qsort(neighbours, neighbour_count, sizeof(*neighbours), compare_offsets);
+        const size_t bytes = rounded(order[i]->bytes);
+        order[i]->offset = lowest_offset(bytes, neighbours, neighbour_count);
+        if (order[i]->offset + bytes > total)
+            total = order[i]->offset + bytes;
+    }
+    free(order);
+    return total;
+}
+
+int value_plan_place(struct value_plan *plan)
+{
+    plan->bytes = lifetime_plan(plan->buffers, plan->buffer_count);
+    return plan->bytes > 0 ? 0 : -ENOMEM;
+}
+
 /* ---- the whole ---- */
 
-static int plan_all(struct work *work)
+static int plan_all(struct planning *planning)
 {
-    const uint32_t layer_count = work->net->layer_count;
-    work->held = calloc((size_t)layer_count + 1, sizeof(*work->held));
-    work->is_lent = calloc((size_t)layer_count + 1, sizeof(*work->is_lent));
-    if (work->held == NULL || work->is_lent == NULL)
+    const uint32_t layer_count = planning->net->layer_count;
+    planning->held = calloc((size_t)layer_count + 1, sizeof(*planning->held));
+    planning->is_shared = calloc((size_t)layer_count + 1, sizeof(*planning->is_shared));
+    if (planning->held == NULL || planning->is_shared == NULL)
         return -ENOMEM;
-    if (work->plan->training)
-        find_gradients(work);
-    find_fronts(work);
-    const int rc = plan_forward(work);
-    return rc == 0 && work->plan->training ? plan_backward(work) : rc;
+    if (planning->plan->training)
+        find_gradients(planning);
+    find_fronts(planning);
+    const int rc = plan_forward(planning);
+    return rc == 0 && planning->plan->training ? plan_backward(planning) : rc;
 }
 
 static int alloc_plan(struct value_plan *plan, const size_t *bytes)
@@ -313,12 +386,12 @@ int value_plan_open(struct value_plan *plan, const struct fusion *fusion, bool t
                     const struct value_use *uses)
 {
     *plan = (struct value_plan){ .fusion = fusion, .training = training };
-    struct work work = { .plan = plan, .net = fusion->net, .groups = fusion->groups, .uses = uses };
+    struct planning planning = { .plan = plan, .net = fusion->net, .groups = fusion->groups, .uses = uses };
     int rc = alloc_plan(plan, bytes);
     if (rc == 0)
-        rc = plan_all(&work);
-    free(work.held);
-    free(work.is_lent);
+        rc = plan_all(&planning);
+    free(planning.held);
+    free(planning.is_shared);
     if (rc != 0)
         value_plan_close(plan);
     return rc;
@@ -332,7 +405,7 @@ void value_plan_close(struct value_plan *plan)
     *plan = (struct value_plan){ 0 };
 }
 
-static bool is_held_at(const struct value_plan *plan, size_t offset, uint32_t time)
+static bool is_used_at(const struct value_plan *plan, size_t offset, uint32_t time)
 {
     for (uint32_t b = 0; b < plan->buffer_count; b++) {
         const struct lifetime *const life = &plan->buffers[b];
@@ -344,10 +417,10 @@ static bool is_held_at(const struct value_plan *plan, size_t offset, uint32_t ti
 
 size_t value_plan_idle(const struct value_plan *plan, uint32_t time, size_t from, size_t *end_out)
 {
-    while (from < plan->bytes && is_held_at(plan, from, time))
+    while (from < plan->bytes && is_used_at(plan, from, time))
         from += LIFETIME_ALIGN;
     size_t end = from;
-    while (end < plan->bytes && !is_held_at(plan, end, time))
+    while (end < plan->bytes && !is_used_at(plan, end, time))
         end += LIFETIME_ALIGN;
     *end_out = end;
     return from;

@@ -59,7 +59,7 @@ static void find_parameters(struct view *view)
         const bool is_trained = net->parameters[parameter].is_trained;
         float *const gradients = is_trained ? backend->memory.gradients : NULL;
         view->parameters[kind] = (is_trained ? backend->memory.weights : backend->memory.statistics) + offset;
-        view->slopes[kind] = gradients != NULL ? gradients + offset : NULL;
+        view->gradients[kind] = gradients != NULL ? gradients + offset : NULL;
     }
 }
 

@@ -1,5 +1,5 @@
-/* The layers of the reference backend that have no window: plain loops over N,C,H,W in fp32,
- * sums in double. Slow and obvious; what the other backends must match. */
+/* The layers of the reference backend that have no window: plain loops over N,C,H,W in fp32, with sums in double. Slow
+ * and obvious; the other backends must match them. */
 #include <math.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ void reference_bias_backward(const struct view *v)
         for (size_t n = 0; n < v->samples; n++)
             for (size_t i = 0; i < area; i++)
                 sum += v->out_gradient[(n * channels + channel) * area + i];
-        v->slopes[PARAMETER_BIAS][channel] = (float)sum;
+        v->gradients[PARAMETER_BIAS][channel] = (float)sum;
     }
 }
 
@@ -50,7 +50,7 @@ static int dense_backward_parameters(struct plan *plan, uint32_t index)
             double sum = 0;
             for (size_t n = 0; n < v.samples; n++)
                 sum += (double)v.out_gradient[n * units + unit] * v.in[n * inputs + i];
-            v.slopes[PARAMETER_WEIGHT][unit * inputs + i] = (float)sum;
+            v.gradients[PARAMETER_WEIGHT][unit * inputs + i] = (float)sum;
         }
     if (layer_has(v.layer, PARAMETER_BIAS))
         reference_bias_backward(&v);
@@ -117,7 +117,7 @@ const struct layer_ops reference_relu = {
     .backward_inputs = relu_backward,
 };
 
-/* ---- dropout: nothing outside training ---- */
+/* ---- dropout: an identity outside of training ---- */
 
 static void dropout_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
 {
@@ -131,7 +131,7 @@ static void dropout_use(const struct plan *plan, uint32_t index, struct value_us
     };
 }
 
-/* Until backward, the mask: 1 kept, 0 dropped. */
+/* Keep the mask until backward: 1 kept, 0 dropped. */
 static int dropout_plan(struct plan *base, uint32_t index)
 {
     struct reference_plan *const plan = reference_plan_of(base);
@@ -214,8 +214,8 @@ static void pad_channels_use(const struct plan *plan, uint32_t index, struct val
     *use_out = (struct value_use){ .adds = true };
 }
 
-/* The output value that input value i becomes, or SIZE_MAX when no stride meets it. */
-static size_t padded_place(const struct layer *layer, size_t i)
+/* The index of the output value that input value i becomes, or SIZE_MAX when the stride skips it. */
+static size_t padded_index(const struct layer *layer, size_t i)
 {
     const struct shape in = layer->in, out = layer->out;
     const size_t column = i % in.width, row = i / in.width % in.height;
@@ -231,7 +231,7 @@ static int pad_channels_forward(struct plan *plan, uint32_t index)
     const struct view v = view_of(plan, index);
     memset(v.out, 0, v.out_count * sizeof(*v.out));
     for (size_t i = 0; i < v.in_count; i++) {
-        const size_t place = padded_place(v.layer, i);
+        const size_t place = padded_index(v.layer, i);
         if (place != SIZE_MAX)
             v.out[place] = v.in[i];
     }
@@ -242,7 +242,7 @@ static int pad_channels_backward(struct plan *plan, uint32_t index)
 {
     const struct view v = view_of(plan, index);
     for (size_t i = 0; i < v.in_count; i++) {
-        const size_t place = padded_place(v.layer, i);
+        const size_t place = padded_index(v.layer, i);
         target_put(v.targets[0], i, place != SIZE_MAX ? v.out_gradient[place] : 0);
     }
     return 0;
@@ -254,7 +254,281 @@ const struct layer_ops reference_pad_channels = {
     .backward_inputs = pad_channels_backward,
 };
 
-/* ---- softmax_loss, auxiliary_loss: forward makes the gradient, too ---- */
+/* ---- concat ---- */
+
+static void concat_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
+{
+    (void)plan;
+    (void)index;
+    *use_out = (struct value_use){ .adds = true };
+}
+
+/* The range of input k within every sample of the result. */
+struct channel_part { size_t offset, count; };
+
+static struct channel_part part_of(const struct view *v, uint32_t index, uint32_t k)
+{
+    size_t offset = 0;
+    for (uint32_t i = 0; i < k; i++)
+        offset += shape_count(plan_shape(&v->plan->base, plan_input(&v->plan->base, index, i)));
+    const uint32_t input = plan_input(&v->plan->base, index, k);
+    return (struct channel_part){ offset, shape_count(plan_shape(&v->plan->base, input)) };
+}
+
+static int concat_forward(struct plan *plan, uint32_t index)
+{
+    const struct view v = view_of(plan, index);
+    const size_t sample = shape_count(v.layer->out);
+    for (uint32_t k = 0; k < v.layer->input_count; k++) {
+        const struct channel_part part = part_of(&v, index, k);
+        for (size_t n = 0; n < v.samples; n++)
+            memcpy(v.out + n * sample + part.offset, v.ins[k] + n * part.count, part.count * sizeof(*v.out));
+    }
+    return 0;
+}
+
+static int concat_backward(struct plan *plan, uint32_t index)
+{
+    const struct view v = view_of(plan, index);
+    const size_t sample = shape_count(v.layer->out);
+    for (uint32_t k = 0; k < v.layer->input_count; k++) {
+        const struct channel_part part = part_of(&v, index, k);
+        for (size_t i = 0; i < v.samples * part.count && v.targets[k].gradient != NULL; i++)
+            target_put(v.targets[k], i, v.out_gradient[i / part.count * sample + part.offset + i % part.count]);
+    }
+    return 0;
+}
+
+const struct layer_ops reference_concat = {
+    .use = concat_use,
+    .forward = concat_forward,
+    .backward_inputs = concat_backward,
+};
+
+/* ---- local_response_norm: y = x * d^-beta, d = k + alpha / size * sum of x^2 over the window ---- */
+
+static void response_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
+{
+    (void)plan;
+    (void)index;
+    *use_out = (struct value_use){ .in_until = PHASE_INPUTS, .adds = true };
+}
+
+/* The channels around that of value i: the indices of the first and the last of these values. */
+struct neighbours { size_t first, last; };
+
+static struct neighbours neighbours_of(const struct view *v, size_t i)
+{
+    const size_t area = shape_area(v->layer->in), reach = v->layer->response.size / 2;
+    const size_t c = i / area % v->layer->in.channels, behind = v->layer->in.channels - 1 - c;
+    return (struct neighbours){ i - (c < reach ? c : reach) * area, i + (behind < reach ? behind : reach) * area };
+}
+
+static double divisor(const struct view *v, size_t i)
+{
+    const struct local_response_norm *const how = &v->layer->response;
+    const struct neighbours around = neighbours_of(v, i);
+    double squares = 0;
+    for (size_t j = around.first; j <= around.last; j += shape_area(v->layer->in))
+        squares += (double)v->in[j] * v->in[j];
+    return how->k + (double)how->alpha / how->size * squares;
+}
+
+static int response_forward(struct plan *plan, uint32_t index)
+{
+    const struct view v = view_of(plan, index);
+    for (size_t i = 0; i < v.in_count; i++)
+        v.out[i] = (float)(v.in[i] * pow(divisor(&v, i), -(double)v.layer->response.beta));
+    return 0;
+}
+
+/* A value is in the windows of all values that are in its own window. */
+static int response_backward(struct plan *plan, uint32_t index)
+{
+    const struct view v = view_of(plan, index);
+    const struct local_response_norm *const how = &v.layer->response;
+    const double factor = 2.0 * how->beta * how->alpha / how->size;
+    for (size_t i = 0; i < v.in_count; i++) {
+        const struct neighbours around = neighbours_of(&v, i);
+        double sum = 0;
+        for (size_t j = around.first; j <= around.last; j += shape_area(v.layer->in))
+            sum += (double)v.out_gradient[j] * v.in[j] * pow(divisor(&v, j), -(double)how->beta - 1);
+        const double own = v.out_gradient[i] * pow(divisor(&v, i), -(double)how->beta);
+        target_put(v.targets[0], i, (float)(own - factor * v.in[i] * sum));
+    }
+    return 0;
+}
+
+const struct layer_ops reference_local_response_norm = {
+    .use = response_use,
+    .forward = response_forward,
+    .backward_inputs = response_backward,
+};
+
+/* ---- batch_norm (Ioffe, Szegedy 2015; doc/models.md): samples without a label count, as part of the batch ---- */
+
+/* What is kept of one channel from forward until backward. */
+struct channel {
+    double mean, variance;
+    double scale;               /* normalised = (value - mean) * scale */
+    double gradients, products; /* sums of the result's gradients, and of these times the normalised values */
+};
+
+static void batch_norm_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
+{
+    const bool training = ((const struct plan_base *)plan)->training;
+    (void)index;
+    *use_out = (struct value_use){
+        .in_until = PHASE_INPUTS,
+        .in_place = !training,
+        .gradient_in_place = true,
+        .adds = true,
+    };
+}
+
+static int batch_norm_plan(struct plan *base, uint32_t index)
+{
+    struct reference_plan *const plan = reference_plan_of(base);
+    const uint32_t forward = time_forward(index);
+    const uint32_t last = plan->base.training ? time_inputs(&plan->base.values, index) : forward;
+    return reference_keep(plan, plan->base.net->layers[index].out.channels, sizeof(struct channel), forward, last,
+                          &plan->layers[index].kept);
+}
+
+/* The channel of value i. */
+static size_t channel_of(const struct view *v, size_t i)
+{
+    return i / shape_area(v->layer->in) % v->layer->in.channels;
+}
+
+/* The number of values of one channel in the whole batch. */
+static size_t channel_count(const struct view *v)
+{
+    return v->samples * shape_area(v->layer->in);
+}
+
+static double normalised(const struct view *v, const struct channel *channels, size_t i)
+{
+    const struct channel *const channel = &channels[channel_of(v, i)];
+    return (v->in[i] - channel->mean) * channel->scale;
+}
+
+static void find_means(const struct view *v, struct channel *channels)
+{
+    for (size_t c = 0; c < v->layer->in.channels; c++)
+        channels[c].mean = 0;
+    for (size_t i = 0; i < v->in_count; i++)
+        channels[channel_of(v, i)].mean += v->in[i];
+    for (size_t c = 0; c < v->layer->in.channels; c++)
+        channels[c].mean /= (double)channel_count(v);
+}
+
+static void find_variances(const struct view *v, struct channel *channels)
+{
+    for (size_t c = 0; c < v->layer->in.channels; c++)
+        channels[c].variance = 0;
+    for (size_t i = 0; i < v->in_count; i++) {
+        struct channel *const channel = &channels[channel_of(v, i)];
+        channel->variance += (v->in[i] - channel->mean) * (v->in[i] - channel->mean);
+    }
+    for (size_t c = 0; c < v->layer->in.channels; c++)
+        channels[c].variance /= (double)channel_count(v);
+}
+
+/* The running variance estimates that of all data: n / (n - 1) times the variance of the batch, which is 0 when
+ * there is one value. */
+static void move_running(const struct view *v, const struct channel *channels)
+{
+    const double decay = v->layer->decay, count = (double)channel_count(v);
+    const double unbiased = count > 1 ? count / (count - 1) : 1;
+    float *const mean = v->parameters[PARAMETER_RUNNING_MEAN];
+    float *const variance = v->parameters[PARAMETER_RUNNING_VARIANCE];
+    for (size_t c = 0; c < v->layer->in.channels; c++) {
+        mean[c] = (float)(decay * mean[c] + (1 - decay) * channels[c].mean);
+        variance[c] = (float)(decay * variance[c] + (1 - decay) * unbiased * channels[c].variance);
+    }
+}
+
+static void use_running(const struct view *v, struct channel *channels)
+{
+    for (size_t c = 0; c < v->layer->in.channels; c++) {
+        channels[c].mean = v->parameters[PARAMETER_RUNNING_MEAN][c];
+        channels[c].variance = v->parameters[PARAMETER_RUNNING_VARIANCE][c];
+    }
+}
+
+static void find_channels(const struct view *v, struct channel *channels)
+{
+    if (v->plan->base.training) {
+        find_means(v, channels);
+        find_variances(v, channels);
+        move_running(v, channels);
+    } else
+        use_running(v, channels);
+    for (size_t c = 0; c < v->layer->in.channels; c++)
+        channels[c].scale = 1 / sqrt(channels[c].variance + v->layer->epsilon);
+}
+
+static double gamma_of(const struct view *v, size_t channel)
+{
+    return v->parameters[PARAMETER_GAMMA] != NULL ? v->parameters[PARAMETER_GAMMA][channel] : 1;
+}
+
+static int batch_norm_forward(struct plan *plan, uint32_t index)
+{
+    const struct view v = view_of(plan, index);
+    struct channel *const channels = reference_buffer(v.plan, v.state->kept);
+    find_channels(&v, channels);
+    for (size_t i = 0; i < v.out_count; i++) {
+        const size_t c = channel_of(&v, i);
+        v.out[i] = (float)(gamma_of(&v, c) * normalised(&v, channels, i) + v.parameters[PARAMETER_BETA][c]);
+    }
+    return 0;
+}
+
+static int batch_norm_backward_parameters(struct plan *plan, uint32_t index)
+{
+    const struct view v = view_of(plan, index);
+    struct channel *const channels = reference_buffer(v.plan, v.state->kept);
+    for (size_t c = 0; c < v.layer->in.channels; c++)
+        channels[c].gradients = channels[c].products = 0;
+    for (size_t i = 0; i < v.in_count; i++) {
+        struct channel *const channel = &channels[channel_of(&v, i)];
+        channel->gradients += v.out_gradient[i];
+        channel->products += v.out_gradient[i] * normalised(&v, channels, i);
+    }
+    for (size_t c = 0; c < v.layer->in.channels; c++) {
+        v.gradients[PARAMETER_BETA][c] = (float)channels[c].gradients;
+        if (v.gradients[PARAMETER_GAMMA] != NULL)
+            v.gradients[PARAMETER_GAMMA][c] = (float)channels[c].products;
+    }
+    return 0;
+}
+
+/* Every value also changes the mean and the std of its channel. */
+static int batch_norm_backward_inputs(struct plan *plan, uint32_t index)
+{
+    const struct view v = view_of(plan, index);
+    const struct channel *const channels = reference_buffer(v.plan, v.state->kept);
+    const double count = (double)channel_count(&v);
+    for (size_t i = 0; i < v.in_count; i++) {
+        const size_t c = channel_of(&v, i);
+        const struct channel *const channel = &channels[c];
+        const double shared = (channel->gradients + normalised(&v, channels, i) * channel->products) / count;
+        target_put(v.targets[0], i, (float)(gamma_of(&v, c) * channel->scale * (v.out_gradient[i] - shared)));
+    }
+    return 0;
+}
+
+const struct layer_ops reference_batch_norm = {
+    .use = batch_norm_use,
+    .plan = batch_norm_plan,
+    .forward = batch_norm_forward,
+    .backward_parameters = batch_norm_backward_parameters,
+    .backward_inputs = batch_norm_backward_inputs,
+};
+
+/* ---- softmax_loss, auxiliary_loss: forward computes the gradient, too ---- */
 
 static void loss_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
 {
@@ -280,28 +554,28 @@ static double log_sum_exp(const float *logits, uint32_t classes, double largest)
     return log(sum) + largest;
 }
 
-/* What is wanted of class c: the shares of its labels, less what smoothing takes of them and gives to all alike. */
-static double wanted_of(double smoothing, uint32_t classes, const struct mixed_label *label, uint32_t c)
+/* The target probability of class c: the shares of the mixed labels, smoothed (spec.label_smoothing). */
+static double target_probability(double smoothing, uint32_t classes, const struct mixed_label *label, uint32_t c)
 {
     const double own = c == (uint32_t)label->label ? (double)label->share : 0;
     const double other = c == (uint32_t)label->other ? 1 - (double)label->share : 0;
     return (1 - smoothing) * (own + other) + smoothing / classes;
 }
 
-/* The probabilities less those wanted, times the weight; a sample without a label gives nothing. */
+/* (probability - target) * weight; 0 for samples without a label. */
 static void loss_gradient(const struct layer *layer, double smoothing, const float *logits, double log_sum,
                           const struct mixed_label *label, float *gradient)
 {
     const uint32_t classes = layer->in.channels;
     for (uint32_t c = 0; c < classes; c++) {
         const float probability = (float)exp((double)logits[c] - log_sum);
-        const float wanted = (float)wanted_of(smoothing, classes, label, c);
-        gradient[c] = label->label < 0 ? 0 : layer->loss_weight * (probability - wanted);
+        const float target = (float)target_probability(smoothing, classes, label, c);
+        gradient[c] = label->label < 0 ? 0 : layer->loss_weight * (probability - target);
     }
 }
 
-/* What the logits are on average over what is wanted; smoothed labels want all of them. */
-static double wanted_logit(double smoothing, const float *logits, uint32_t classes, const struct mixed_label *label)
+/* The mean of the logits, weighted by the target probabilities. */
+static double mean_logit(double smoothing, const float *logits, uint32_t classes, const struct mixed_label *label)
 {
     const double share = (double)label->share, own = logits[label->label];
     const double labels = share == 1 ? own : share * own + (1 - share) * logits[label->other];
@@ -319,7 +593,7 @@ static double reference_smoothing(struct plan *base)
     return plan->training ? (double)((const struct reference *)plan->backend)->spec.label_smoothing : 0;
 }
 
-/* Adds the weighted losses to the result; the answers of the last layer count. */
+/* Add the weighted losses to the result. Only the last layer counts correct answers. */
 static int loss_forward(struct plan *base, uint32_t index)
 {
     struct reference_plan *const plan = reference_plan_of(base);
@@ -338,7 +612,7 @@ static int loss_forward(struct plan *base, uint32_t index)
             continue;
         plan->result.counted += answers;
         plan->result.correct += answers && best == (uint32_t)mixing_answer(&labels[n]);
-        const double loss = log_sum - wanted_logit(smoothing, logits, classes, &labels[n]);
+        const double loss = log_sum - mean_logit(smoothing, logits, classes, &labels[n]);
         plan->result.loss_sum += (double)v.layer->loss_weight * loss;
         if (!isfinite(loss) && v.targets[0].gradient != NULL)
             v.targets[0].gradient[n * classes + (uint32_t)labels[n].label] = NAN;   /* as the loss is */

@@ -1,5 +1,5 @@
-/* What the files of the reference backend share: a plan, what it keeps of each layer, and all
- * that the loops of a layer touch. Private to them. */
+/* Shared by the files of the reference backend: its plan, what a plan keeps of each layer, and the arguments of the
+ * loops of a layer. Private to this folder. */
 #ifndef PIPETRAIN_REFERENCE_PLAN_H
 #define PIPETRAIN_REFERENCE_PLAN_H
 
@@ -12,15 +12,15 @@ struct reference {
     struct backend_spec spec;
     const struct arenas *arenas;        /* lent */
     struct backend_memory memory;       /* lent */
-    size_t block_bytes, label_count;    /* what the largest plan needs */
-    char *block;                        /* values, gradients and what layers keep: of the plan that runs */
+    size_t block_bytes, label_count;    /* for the largest plan */
+    char *block;                        /* values, gradients and what layers keep, of the plan that is running */
     struct mixed_label *labels;
 };
 
-/* What a layer keeps from one pass to another. */
+/* What a layer keeps from forward to backward. */
 struct reference_layer {
     uint32_t kept;              /* buffer: max_pool winners, dropout mask, batch_norm channels */
-    uint32_t weight_sums, in_sums;      /* buffers: conv2d, gradients while they are summed up */
+    uint32_t weight_sums, in_sums;      /* buffers: conv2d, gradients while they are summed in double */
     struct dropout dropout;
 };
 
@@ -32,14 +32,14 @@ struct reference_plan {
     struct backend_result result;
 };
 
-/* Where the gradient of an input goes. */
+/* Where the gradient of an input is written. */
 struct target {
-    float *gradient;            /* NULL: nobody wants it */
-    bool adds;                  /* to what is there */
+    float *gradient;            /* NULL: it is not needed */
+    bool adds;                  /* add to the gradient in memory, else overwrite it */
 };
 
-/* One layer of a plan, with all that its loops touch. Values and gradients are those of all
- * samples, in N,C,H,W order. */
+/* One layer of a plan with all memory that its loops read or write. Values and gradients are of all samples, in N,C,H,W
+ * order. */
 struct view {
     const struct reference_plan *plan;
     const struct layer *layer;
@@ -51,7 +51,7 @@ struct view {
     const float *out_gradient;  /* NULL: there is none */
     struct target targets[LAYER_INPUTS_MAX];
     float *parameters[PARAMETER_KIND_COUNT];    /* NULL: the layer has none of the kind */
-    float *slopes[PARAMETER_KIND_COUNT];        /* the gradients of those that are trained */
+    float *gradients[PARAMETER_KIND_COUNT];     /* of the trained parameters */
 };
 
 struct view view_of(struct plan *plan, uint32_t index);
@@ -63,11 +63,11 @@ static inline struct reference_plan *reference_plan_of(struct plan *plan)
 
 /* The memory of a buffer of the plan, or NULL for BUFFER_NONE. */
 void *reference_buffer(const struct reference_plan *plan, uint32_t buffer);
-/* A buffer of count items for the layer, held at the two times and between. 0 or -ENOMEM. */
+/* Open a buffer of count items for the layer that is in use from time `first` to time `last`. 0 or -ENOMEM. */
 int reference_keep(struct reference_plan *plan, size_t count, size_t item_bytes, uint32_t first, uint32_t last,
                    uint32_t *buffer_out);
 
-/* Put the gradient of input value i where it goes. */
+/* Write or add the gradient of input value i. */
 static inline void target_put(struct target target, size_t i, float gradient)
 {
     target.gradient[i] = target.adds ? target.gradient[i] + gradient : gradient;
@@ -83,11 +83,8 @@ static inline size_t shape_area(struct shape shape)
 extern const struct layer_ops reference_conv2d, reference_max_pool, reference_average_pool;
 /* reference_layers.c */
 extern const struct layer_ops reference_dense, reference_relu, reference_dropout, reference_add,
-    reference_pad_channels, reference_loss, reference_auxiliary_loss;
-/* reference_channels.c */
-extern const struct layer_ops reference_concat, reference_local_response_norm;
-/* reference_norm.c */
-extern const struct layer_ops reference_batch_norm;
+    reference_pad_channels, reference_concat, reference_local_response_norm, reference_batch_norm, reference_loss,
+    reference_auxiliary_loss;
 
 /* The gradient of a bias: the sum over samples and pixels of each channel. */
 void reference_bias_backward(const struct view *view);

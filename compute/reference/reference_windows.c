@@ -1,17 +1,17 @@
-/* The layers that slide a window over the image: plain loops over N,C,H,W in fp32, sums in
- * double. Slow and obvious; what the other backends must match. */
+/* The layers of the reference backend that slide a window over the image: plain loops over N,C,H,W in fp32, with
+ * sums in double. Slow and obvious; the other backends must match them. */
 #include <string.h>
 
 #include "compute/reference/reference_plan.h"
 
 /* ---- windows ---- */
 
-struct place { size_t sample, channel, row, column; };
+struct coordinates { size_t sample, channel, row, column; };
 
-/* Where value `index` lies. */
-static struct place place_of(struct shape shape, size_t index)
+/* The coordinates of value `index`. */
+static struct coordinates coordinates_of(struct shape shape, size_t index)
 {
-    return (struct place){
+    return (struct coordinates){
         .sample = index / shape_count(shape),
         .channel = index / shape.width / shape.height % shape.channels,
         .row = index / shape.width % shape.height,
@@ -19,16 +19,16 @@ static struct place place_of(struct shape shape, size_t index)
     };
 }
 
-/* A tap of a window: the input value it lies on in channel 0, the same row and column of
- * the next channel so many values further. */
+/* A tap of a window: the index of its input value in channel 0, and the distance to the same pixel of the next
+ * channel. */
 struct tap { size_t in, next_channel; };
 
-/* Tap (kh, kw) of the window of output value `out`. False in the padding. */
-static bool tap_find(const struct layer *layer, struct place out, uint32_t kh, uint32_t kw, struct tap *tap_out)
+/* Find tap (kh, kw) of the window of output value `out`. False when it is in the padding. */
+static bool tap_find(const struct layer *layer, struct coordinates out, uint32_t kh, uint32_t kw, struct tap *tap_out)
 {
     const size_t row = out.row * layer->stride_h + kh - layer->pad_top;
     const size_t column = out.column * layer->stride_w + kw - layer->pad_left;
-    if (row >= layer->in.height || column >= layer->in.width)   /* before the first wraps around */
+    if (row >= layer->in.height || column >= layer->in.width)   /* a negative index wraps around */
         return false;
     *tap_out = (struct tap){
         .in = out.sample * shape_count(layer->in) + row * layer->in.width + column,
@@ -64,13 +64,13 @@ static int conv2d_plan(struct plan *base, uint32_t index)
     return rc;
 }
 
-/* Weights lie as [out channel][channel][kh][kw]: the one of a tap in channel 0. */
+/* The index of a tap's weight in channel 0; weights are stored as [out channel][channel][kh][kw]. */
 static size_t weight_of(const struct layer *layer, size_t out_channel, uint32_t kh, uint32_t kw)
 {
     return (out_channel * layer->in.channels * layer->kernel_h + kh) * layer->kernel_w + kw;
 }
 
-/* The same tap of the next channel. */
+/* The distance to the weight of the same tap in the next channel. */
 static size_t next_weight(const struct layer *layer)
 {
     return (size_t)layer->kernel_h * layer->kernel_w;
@@ -86,7 +86,7 @@ static double tap_sum(const struct view *v, struct tap tap, size_t weight)
     return sum;
 }
 
-static double window_sum(const struct view *v, struct place out)
+static double window_sum(const struct view *v, struct coordinates out)
 {
     struct tap tap;
     double sum = 0;
@@ -102,13 +102,13 @@ static int conv2d_forward(struct plan *plan, uint32_t index)
     const struct view v = view_of(plan, index);
     const float *const bias = v.parameters[PARAMETER_BIAS];
     for (size_t i = 0; i < v.out_count; i++) {
-        const struct place place = place_of(v.layer->out, i);
-        v.out[i] = (float)(window_sum(&v, place) + (bias != NULL ? bias[place.channel] : 0));
+        const struct coordinates position = coordinates_of(v.layer->out, i);
+        v.out[i] = (float)(window_sum(&v, position) + (bias != NULL ? bias[position.channel] : 0));
     }
     return 0;
 }
 
-/* What a window whose output has the gradient `gradient` gives, to weights or to inputs. */
+/* Add what a tap of a window with output gradient `gradient` contributes to the gradients of weights or inputs. */
 typedef void (*tap_backward)(const struct view *v, struct tap tap, size_t weight, double gradient, double *sums);
 
 static void tap_to_weights(const struct view *v, struct tap tap, size_t weight, double gradient, double *sums)
@@ -126,14 +126,14 @@ static void tap_to_inputs(const struct view *v, struct tap tap, size_t weight, d
         sums[tap.in + c * tap.next_channel] += gradient * weights[weight + c * next];
 }
 
-static void window_backward(const struct view *v, size_t out, tap_backward give, double *sums)
+static void window_backward(const struct view *v, size_t out, tap_backward add, double *sums)
 {
-    const struct place place = place_of(v->layer->out, out);
+    const struct coordinates position = coordinates_of(v->layer->out, out);
     struct tap tap;
     for (uint32_t kh = 0; kh < v->layer->kernel_h; kh++)
         for (uint32_t kw = 0; kw < v->layer->kernel_w; kw++)
-            if (tap_find(v->layer, place, kh, kw, &tap))
-                give(v, tap, weight_of(v->layer, place.channel, kh, kw), v->out_gradient[out], sums);
+            if (tap_find(v->layer, position, kh, kw, &tap))
+                add(v, tap, weight_of(v->layer, position.channel, kh, kw), v->out_gradient[out], sums);
 }
 
 static int conv2d_backward_parameters(struct plan *plan, uint32_t index)
@@ -145,8 +145,8 @@ static int conv2d_backward_parameters(struct plan *plan, uint32_t index)
     for (size_t i = 0; i < v.out_count; i++)
         window_backward(&v, i, tap_to_weights, sums);
     for (size_t i = 0; i < weight_count; i++)
-        v.slopes[PARAMETER_WEIGHT][i] = (float)sums[i];
-    if (v.slopes[PARAMETER_BIAS] != NULL)
+        v.gradients[PARAMETER_WEIGHT][i] = (float)sums[i];
+    if (v.gradients[PARAMETER_BIAS] != NULL)
         reference_bias_backward(&v);
     return 0;
 }
@@ -180,14 +180,14 @@ static void pool_use(const struct plan *plan, uint32_t index, struct value_use *
     *use_out = (struct value_use){ .adds = true };
 }
 
-/* Gradients are summed up in the target, from 0 where there is nothing to add to. */
+/* Pools sum their gradients in the target, which starts at 0 unless they add to it. */
 static void target_begin(const struct view *v)
 {
     if (!v->targets[0].adds)
         memset(v->targets[0].gradient, 0, v->in_count * sizeof(float));
 }
 
-/* Until backward, the input value that each output value is. */
+/* Keep, until backward, which input value each output value is. */
 static int max_pool_plan(struct plan *base, uint32_t index)
 {
     struct reference_plan *const plan = reference_plan_of(base);
@@ -198,7 +198,7 @@ static int max_pool_plan(struct plan *base, uint32_t index)
 }
 
 /* The first largest value of a window; padding never wins. */
-static size_t window_winner(const struct view *v, struct place out)
+static size_t window_winner(const struct view *v, struct coordinates out)
 {
     size_t winner = SIZE_MAX;
     struct tap tap;
@@ -218,7 +218,7 @@ static int max_pool_forward(struct plan *plan, uint32_t index)
     const struct view v = view_of(plan, index);
     size_t *const winners = reference_buffer(v.plan, v.state->kept);
     for (size_t i = 0; i < v.out_count; i++) {
-        const size_t winner = window_winner(&v, place_of(v.layer->out, i));
+        const size_t winner = window_winner(&v, coordinates_of(v.layer->out, i));
         v.out[i] = v.in[winner];
         if (winners != NULL)
             winners[i] = winner;
@@ -243,8 +243,8 @@ const struct layer_ops reference_max_pool = {
     .backward_inputs = max_pool_backward,
 };
 
-/* Input values under a window: padding does not count. */
-static size_t count_taps(const struct layer *layer, struct place out)
+/* The number of input values in a window: padding does not count. */
+static size_t count_taps(const struct layer *layer, struct coordinates out)
 {
     struct tap tap;
     size_t count = 0;
@@ -254,7 +254,7 @@ static size_t count_taps(const struct layer *layer, struct place out)
     return count;
 }
 
-static double window_total(const struct view *v, struct place out)
+static double window_total(const struct view *v, struct coordinates out)
 {
     struct tap tap;
     double total = 0;
@@ -269,13 +269,13 @@ static int average_pool_forward(struct plan *plan, uint32_t index)
 {
     const struct view v = view_of(plan, index);
     for (size_t i = 0; i < v.out_count; i++) {
-        const struct place out = place_of(v.layer->out, i);
+        const struct coordinates out = coordinates_of(v.layer->out, i);
         v.out[i] = (float)(window_total(&v, out) / (double)count_taps(v.layer, out));
     }
     return 0;
 }
 
-static void spread(const struct view *v, struct place out, float gradient)
+static void spread(const struct view *v, struct coordinates out, float gradient)
 {
     struct tap tap;
     for (uint32_t kh = 0; kh < v->layer->kernel_h; kh++)
@@ -289,7 +289,7 @@ static int average_pool_backward(struct plan *plan, uint32_t index)
     const struct view v = view_of(plan, index);
     target_begin(&v);
     for (size_t i = 0; i < v.out_count; i++) {
-        const struct place out = place_of(v.layer->out, i);
+        const struct coordinates out = coordinates_of(v.layer->out, i);
         spread(&v, out, v.out_gradient[i] / (float)count_taps(v.layer, out));
     }
     return 0;

@@ -17,7 +17,7 @@
 enum { SIDE = 224, PIXEL_BYTES = 1 << 20, ROW_BYTES_MAX = 4 * 65536 };
 
 static const struct augment augment = {
-    .seed = 1, .crop = { [PASS_TRAIN] = CROP_RESIZED }, .filter = FILTER_BILINEAR, .flips = true };
+    .seed = 1, .crop = { [PHASE_TRAIN] = CROP_RESIZED }, .filter = FILTER_BILINEAR, .flips = true };
 
 struct file {
     uint8_t *bytes;

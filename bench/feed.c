@@ -143,15 +143,15 @@ static void add_wait(struct waits *waits, uint64_t waited_ns)
 static void count_batch(struct feed *feed, const struct wish *wish, const struct batch *batch, uint64_t asked_ns)
 {
     feed->last_ns = clock_now_ns();
-    feed->taken += batch->span.count;
-    if (batch->span.number == 0)
+    feed->taken += batch->slice.count;
+    if (batch->slice.number == 0)
         feed->first_ns = feed->last_ns;
     else
-        add_wait(batch->span.first_of_pass ? &feed->epochs : &feed->others, feed->last_ns - asked_ns);
-    if (batch->span.first_of_pass && batch->span.epoch == wish->warming)
+        add_wait(batch->slice.first_of_phase ? &feed->epochs : &feed->others, feed->last_ns - asked_ns);
+    if (batch->slice.first_of_phase && batch->slice.epoch == wish->warming)
         feed->counted_ns = feed->last_ns;
-    else if (batch->span.epoch >= wish->warming)
-        feed->images += batch->span.count;
+    else if (batch->slice.epoch >= wish->warming)
+        feed->images += batch->slice.count;
 }
 
 static void take_all(struct feed *feed, const struct wish *wish, struct ring *ring)
@@ -208,9 +208,9 @@ static double *make_waits(uint64_t count)
 
 static void run(struct feed *feed, const struct wish *wish, const struct dataset *dataset)
 {
-    const struct augment augment = { .seed = 1, .crop = { [PASS_TRAIN] = CROP_AUTO }, .filter = FILTER_BILINEAR,
+    const struct augment augment = { .seed = 1, .crop = { [PHASE_TRAIN] = CROP_AUTO }, .filter = FILTER_BILINEAR,
                                      .flips = wish->flips, .changes_colour = wish->changes_colour };
-    const struct schedule schedule = { .records = { [PASS_TRAIN] = dataset->record_count }, .batch = wish->batch,
+    const struct schedule schedule = { .records = { [PHASE_TRAIN] = dataset->record_count }, .batch = wish->batch,
                                        .towers = 1, .epochs = wish->epochs, .steps = wish->steps };
     struct batch_layout layout;
     struct stop *stop = NULL;
@@ -219,7 +219,7 @@ static void run(struct feed *feed, const struct wish *wish, const struct dataset
         fail("out of memory");
     struct ring *const ring = open_ring(wish, &layout);
     const struct loader_spec spec = {
-        .datasets = { [PASS_TRAIN] = dataset }, .schedule = &schedule, .layout = &layout, .rings = &ring, .stop = stop,
+        .datasets = { [PHASE_TRAIN] = dataset }, .schedule = &schedule, .layout = &layout, .rings = &ring, .stop = stop,
         .shuffle = wish->shuffle, .seed = 1, .augment = &augment, .read_threads = wish->readers,
         .decode_threads = wish->decoders, .keep_bytes = wish->keep_bytes };
     feed->epochs.seconds = make_waits(schedule_batch_count(&schedule));

@@ -44,7 +44,7 @@ static int open_slot(struct bench *bench, const struct net *net)
     const size_t bytes = bench->batch * shape_count(net->input);
     bench->slot.pixels = malloc(bytes);
     bench->slot.labels = calloc(bench->batch, sizeof(*bench->slot.labels));
-    bench->slot.span.count = bench->batch;
+    bench->slot.slice.count = bench->batch;
     if (bench->slot.pixels == NULL || bench->slot.labels == NULL)
         return -1;
     for (size_t i = 0; i < bytes; i++)

@@ -357,11 +357,11 @@ static int keep_statistics(struct tower *tower)
 int tower_forward(struct tower *tower, struct slot *slot, uint32_t piece, bool training)
 {
     struct stream *const compute = tower->spec.compute;
-    const uint32_t first = piece * tower->spec.piece_max, left = slot->span.count - first;
-    const bool is_last = piece + 1 == tower_pieces(tower, slot->span.count);
+    const uint32_t first = piece * tower->spec.piece_max, left = slot->slice.count - first;
+    const bool is_last = piece + 1 == tower_pieces(tower, slot->slice.count);
     tower->last = NULL;
     const int kept = training && piece == 0 ? keep_statistics(tower) : 0;
-    if (kept != 0 || slot->span.count == 0)
+    if (kept != 0 || slot->slice.count == 0)
         return kept != 0 ? kept : stream_record(compute, slot->free);
     struct plan *const plan = find_plan(tower, is_last ? left : tower->spec.piece_max, training);
     if (plan == NULL)
@@ -370,7 +370,7 @@ int tower_forward(struct tower *tower, struct slot *slot, uint32_t piece, bool t
         .pixels = slot->pixels + first * shape_count(tower->spec.net->input),
         .labels = slot->labels + first,
         .mixes = training && slot->mixes != NULL ? slot->mixes + first : NULL,
-        .first_position = slot->span.first_position + first, .epoch = slot->span.epoch,
+        .first_position = slot->slice.first_position + first, .epoch = slot->slice.epoch,
     };
     int rc = tower->spec.backend->input(plan, &input);
     if (rc == 0 && is_last)

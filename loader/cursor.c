@@ -16,26 +16,26 @@ void cursor_release(struct cursor *cursor)
     pthread_mutex_destroy(&cursor->lock);
 }
 
-static void order_begin(struct cursor *cursor, const struct span *span)
+static void order_begin(struct cursor *cursor, const struct batch_slice *slice)
 {
-    const struct order_shape stored = { .shuffle = SHUFFLE_NONE, .count = cursor->schedule->records[span->pass] };
-    order_init(&cursor->order, span->pass == PASS_TRAIN ? &cursor->shape : &stored, cursor->seed, span->epoch);
+    const struct order_shape stored = { .shuffle = SHUFFLE_NONE, .count = cursor->schedule->records[slice->phase] };
+    order_init(&cursor->order, slice->phase == PHASE_TRAIN ? &cursor->shape : &stored, cursor->seed, slice->epoch);
 }
 
 /* Enter the window that contains `position`. */
-static void order_follow(struct cursor *cursor, enum pass pass, uint64_t position)
+static void order_follow(struct cursor *cursor, enum phase phase, uint64_t position)
 {
     if (order_holds(&cursor->order, position))
         return;
     order_enter(&cursor->order, position);
-    cursor->windows += pass == PASS_TRAIN;
+    cursor->windows += phase == PHASE_TRAIN;
 }
 
 /* The size of the next chunk: at most what is left of the slice and of the window. */
-static uint32_t count_places(const struct cursor *cursor, const struct span *span)
+static uint32_t count_places(const struct cursor *cursor, const struct batch_slice *slice)
 {
-    const uint32_t left = span->count - cursor->first;
-    const uint64_t position = span->first_position + cursor->first;
+    const uint32_t left = slice->count - cursor->first;
+    const uint64_t position = slice->first_position + cursor->first;
     const uint64_t in_window = cursor->order.window.first + cursor->order.window.count - position;
     const uint32_t wanted = left < cursor->chunk_records ? left : cursor->chunk_records;
     return wanted < in_window ? wanted : (uint32_t)in_window;
@@ -45,7 +45,7 @@ static uint32_t count_places(const struct cursor *cursor, const struct span *spa
 static void cursor_advance(struct cursor *cursor, const struct chunk *chunk)
 {
     cursor->first += chunk->count;
-    if (cursor->first < chunk->span.count)
+    if (cursor->first < chunk->slice.count)
         return;
     cursor->first = 0;
     if (++cursor->tower < schedule_here(cursor->schedule).count)
@@ -60,9 +60,9 @@ static void fill_chunk(struct cursor *cursor, struct chunk *chunk)
     chunk->tower = cursor->tower;
     chunk->first = cursor->first;
     chunk->count = 0;
-    if (chunk->span.count > 0) {
-        order_follow(cursor, chunk->span.pass, chunk->span.first_position + cursor->first);
-        chunk->count = count_places(cursor, &chunk->span);
+    if (chunk->slice.count > 0) {
+        order_follow(cursor, chunk->slice.phase, chunk->slice.first_position + cursor->first);
+        chunk->count = count_places(cursor, &chunk->slice);
     }
     chunk->order = cursor->order;
     chunk->window = cursor->windows - 1;
@@ -71,15 +71,15 @@ static void fill_chunk(struct cursor *cursor, struct chunk *chunk)
 static int next_locked(struct cursor *cursor, struct chunk *chunk)
 {
     const uint32_t tower = schedule_here(cursor->schedule).first + cursor->tower;
-    const int rc = schedule_find(cursor->schedule, cursor->number, tower, &chunk->span);
+    const int rc = schedule_find(cursor->schedule, cursor->number, tower, &chunk->slice);
     if (rc < 0)
         return rc;
     const bool begins_batch = cursor->tower == 0 && cursor->first == 0;
-    if (begins_batch && (chunk->span.first_of_pass || cursor->number == cursor->schedule->first))
-        order_begin(cursor, &chunk->span);
+    if (begins_batch && (chunk->slice.first_of_phase || cursor->number == cursor->schedule->first))
+        order_begin(cursor, &chunk->slice);
     fill_chunk(cursor, chunk);
     cursor_advance(cursor, chunk);
-    chunk->last_of_pass = chunk->span.last_of_pass && cursor->tower == 0 && cursor->first == 0;
+    chunk->last_of_phase = chunk->slice.last_of_phase && cursor->tower == 0 && cursor->first == 0;
     return 0;
 }
 

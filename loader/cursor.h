@@ -10,10 +10,10 @@
 
 /* Consecutive places of one tower's slice of a batch. */
 struct chunk {
-    struct span span;
+    struct batch_slice slice;
     uint32_t tower;             /* index among those of this process */
     uint32_t first, count;      /* places of the slice; count 0 only when the slice is empty */
-    bool last_of_pass;          /* the last chunk of its pass */
+    bool last_of_phase;          /* the last chunk of its pass */
     struct order order;         /* of the pass and epoch; its window contains all these places */
     uint64_t window;            /* training: the window's number, counted from the first that this process needs */
 };
@@ -42,7 +42,7 @@ int cursor_next(struct cursor *cursor, struct chunk *chunk_out);
 /* The order_offset of the record for place chunk->first + i of the slice. */
 static inline uint64_t chunk_offset(const struct chunk *chunk, uint32_t i)
 {
-    return order_offset(&chunk->order, chunk->span.first_position + chunk->first + i);
+    return order_offset(&chunk->order, chunk->slice.first_position + chunk->first + i);
 }
 
 #endif

@@ -21,44 +21,44 @@ static size_t bits_bytes(const struct dataset *dataset)
     return dataset != NULL ? dataset->record_count / 8 + 1 : 0;
 }
 
-size_t record_marks_bytes(const struct dataset *const datasets[PASS_COUNT])
+size_t record_marks_bytes(const struct dataset *const datasets[PHASE_COUNT])
 {
     size_t bytes = 0;
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        bytes += bits_bytes(datasets[pass]);
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        bytes += bits_bytes(datasets[phase]);
     return bytes;
 }
 
-static int record_marks_init(struct record_marks *marks, const struct dataset *const datasets[PASS_COUNT])
+static int record_marks_init(struct record_marks *marks, const struct dataset *const datasets[PHASE_COUNT])
 {
     *marks = (struct record_marks){ { NULL } };
     int rc = 0;
-    for (int pass = 0; pass < PASS_COUNT && rc == 0; pass++) {
-        marks->bits[pass] = calloc(bits_bytes(datasets[pass]) + 1, 1);
-        rc = marks->bits[pass] != NULL ? 0 : -ENOMEM;
+    for (int phase = 0; phase < PHASE_COUNT && rc == 0; phase++) {
+        marks->bits[phase] = calloc(bits_bytes(datasets[phase]) + 1, 1);
+        rc = marks->bits[phase] != NULL ? 0 : -ENOMEM;
     }
     return rc;
 }
 
 static void record_marks_release(struct record_marks *marks)
 {
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        free(marks->bits[pass]);
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        free(marks->bits[phase]);
     *marks = (struct record_marks){ { NULL } };
 }
 
-static bool record_marks_set(struct record_marks *marks, enum pass pass, uint64_t id)
+static bool record_marks_set(struct record_marks *marks, enum phase phase, uint64_t id)
 {
     const uint8_t bit = (uint8_t)(1u << (id % 8));
-    return (atomic_fetch_or(&marks->bits[pass][id / 8], bit) & bit) == 0;
+    return (atomic_fetch_or(&marks->bits[phase][id / 8], bit) & bit) == 0;
 }
 
 /* ---- the list ---- */
 
 static bool comes_before(const struct damaged_record *a, const struct damaged_record *b)
 {
-    if (a->pass != b->pass)
-        return a->pass < b->pass;
+    if (a->phase != b->phase)
+        return a->phase < b->phase;
     return a->shard != b->shard ? a->shard < b->shard : a->offset < b->offset;
 }
 
@@ -92,7 +92,7 @@ void damaged_record_describe(const struct damaged_record *record, char *text, si
 
 /* ---- damage ---- */
 
-size_t damage_bytes(const struct dataset *const datasets[PASS_COUNT])
+size_t damage_bytes(const struct dataset *const datasets[PHASE_COUNT])
 {
     return sizeof(struct damage_list) + record_marks_bytes(datasets);
 }
@@ -158,16 +158,16 @@ static void find_loss(const struct dataset *dataset, uint32_t shard, const struc
              ": no record can be told in %" PRIu64 " byte%s", lost->bytes, lost->bytes == 1 ? "" : "s");
 }
 
-static void add_lost(struct damage *damage, enum pass pass, uint32_t shard)
+static void add_lost(struct damage *damage, enum phase phase, uint32_t shard)
 {
-    const struct dataset *const dataset = damage->datasets[pass];
+    const struct dataset *const dataset = damage->datasets[phase];
     const struct shard_index *const index = &dataset->indexes[shard];
     for (uint64_t i = 0; i < index->damage_count; i++) {
         const struct shard_damage *const lost = &index->damages[i];
         if (!shard_index_counts(index, i))
             continue;
         struct damaged_record record = {
-            .pass = pass,
+            .phase = phase,
             .shard = shard,
             .path = dataset->paths[shard],
             .record = lost->before_record - (lost->bad_offset < lost->offset),
@@ -180,14 +180,14 @@ static void add_lost(struct damage *damage, enum pass pass, uint32_t shard)
 }
 
 /* Records that the description counts and the shard lacks at its end. */
-static void add_missing(struct damage *damage, enum pass pass, uint32_t shard)
+static void add_missing(struct damage *damage, enum phase phase, uint32_t shard)
 {
-    const struct dataset *const dataset = damage->datasets[pass];
+    const struct dataset *const dataset = damage->datasets[phase];
     const struct shard_index *const index = &dataset->indexes[shard];
     const uint64_t missing = dataset->missing_records[shard];
     const uint64_t known = index->record_count + index->left_out + shard_index_lost(index);
     struct damaged_record record = {
-        .pass = pass,
+        .phase = phase,
         .shard = shard,
         .path = dataset->paths[shard],
         .record = index->record_count + index->left_out,
@@ -210,37 +210,37 @@ static void add_missing(struct damage *damage, enum pass pass, uint32_t shard)
 
 /* Mark the records before a loss that are wrong for the same cause, so that they are not counted as well. If a part of a
  * set is held out, losses are reported and counted with the part that is trained on. */
-static void mark_losses(struct damage *damage, enum pass pass, uint32_t shard)
+static void mark_losses(struct damage *damage, enum phase phase, uint32_t shard)
 {
-    const struct dataset *const dataset = damage->datasets[pass];
+    const struct dataset *const dataset = damage->datasets[phase];
     const bool is_held_out = dataset->options.part == DATASET_HELD_OUT;
     const struct shard_index *const index = &dataset->indexes[shard];
-    const struct shard_index *const told = is_held_out ? &damage->datasets[PASS_TRAIN]->indexes[shard] : index;
+    const struct shard_index *const told = is_held_out ? &damage->datasets[PHASE_TRAIN]->indexes[shard] : index;
     uint64_t i = 0;
     for (uint64_t lost = 0; lost < told->damage_count; lost++) {
         while (i < index->record_count && index->records[i].offset < told->damages[lost].unit_offset)
             i++;
         for (; i < index->record_count && index->records[i].offset < told->damages[lost].offset; i++)
-            (void)record_marks_set(&damage->known, pass, dataset->first_ids[shard] + i);
+            (void)record_marks_set(&damage->known, phase, dataset->first_ids[shard] + i);
     }
 }
 
-static void add_losses(struct damage *damage, enum pass pass)
+static void add_losses(struct damage *damage, enum phase phase)
 {
-    const struct dataset *const dataset = damage->datasets[pass];
+    const struct dataset *const dataset = damage->datasets[phase];
     for (uint32_t shard = 0; dataset != NULL && shard < dataset->shard_count; shard++) {
-        mark_losses(damage, pass, shard);
-        add_lost(damage, pass, shard);
-        add_missing(damage, pass, shard);
+        mark_losses(damage, phase, shard);
+        add_lost(damage, phase, shard);
+        add_missing(damage, phase, shard);
     }
 }
 
-int damage_init(struct damage *damage, const struct dataset *const datasets[PASS_COUNT],
+int damage_init(struct damage *damage, const struct dataset *const datasets[PHASE_COUNT],
                 const struct damage_sink *sink)
 {
     *damage = (struct damage){ .list = calloc(1, sizeof(*damage->list)), .sink = *sink };
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        damage->datasets[pass] = datasets[pass];
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        damage->datasets[phase] = datasets[phase];
     const int rc = damage->list != NULL ? record_marks_init(&damage->known, datasets) : -ENOMEM;
     if (rc < 0) {
         damage_release(damage);
@@ -248,8 +248,8 @@ int damage_init(struct damage *damage, const struct dataset *const datasets[PASS
     }
     pthread_mutex_init(&damage->lock, NULL);
     damage->has_lock = true;
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        add_losses(damage, (enum pass)pass);
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        add_losses(damage, (enum phase)phase);
     return 0;
 }
 
@@ -262,14 +262,14 @@ void damage_release(struct damage *damage)
     *damage = (struct damage){ 0 };
 }
 
-bool damage_add(struct damage *damage, enum pass pass, uint64_t id, const struct record_problem *problem)
+bool damage_add(struct damage *damage, enum phase phase, uint64_t id, const struct record_problem *problem)
 {
-    if (!record_marks_set(&damage->known, pass, id))
+    if (!record_marks_set(&damage->known, phase, id))
         return false;
-    const struct dataset *const dataset = damage->datasets[pass];
+    const struct dataset *const dataset = damage->datasets[phase];
     const struct dataset_place place = dataset_find(dataset, id);
     const struct damaged_record record = {
-        .pass = pass,
+        .phase = phase,
         .shard = place.shard,
         .path = dataset->paths[place.shard],
         .record = dataset_number(dataset, &place),
@@ -307,9 +307,9 @@ void damage_end(struct damage *damage, char *text, size_t text_size)
 uint64_t damage_record_count(const struct damage *damage)
 {
     uint64_t count = 0;
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        if (damage->datasets[pass] != NULL)
-            count += damage->datasets[pass]->record_count + damage->datasets[pass]->lost_records;
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        if (damage->datasets[phase] != NULL)
+            count += damage->datasets[phase]->record_count + damage->datasets[phase]->lost_records;
     return count;
 }
 
@@ -322,11 +322,11 @@ struct damage_list *damage_take_list(struct damage *damage)
 
 /* ---- warnings ---- */
 
-int decode_warnings_init(struct decode_warnings *warnings, const struct dataset *const datasets[PASS_COUNT])
+int decode_warnings_init(struct decode_warnings *warnings, const struct dataset *const datasets[PHASE_COUNT])
 {
     *warnings = (struct decode_warnings){ .count = 0 };
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        warnings->datasets[pass] = datasets[pass];
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        warnings->datasets[phase] = datasets[phase];
     return record_marks_init(&warnings->known, datasets);
 }
 
@@ -335,13 +335,13 @@ void decode_warnings_release(struct decode_warnings *warnings)
     record_marks_release(&warnings->known);
 }
 
-void decode_warnings_add(struct decode_warnings *warnings, enum pass pass, uint64_t id,
+void decode_warnings_add(struct decode_warnings *warnings, enum phase phase, uint64_t id,
                          const struct record_problem *warning)
 {
-    if (!record_marks_set(&warnings->known, pass, id) || atomic_fetch_add(&warnings->count, 1) > 0)
+    if (!record_marks_set(&warnings->known, phase, id) || atomic_fetch_add(&warnings->count, 1) > 0)
         return;
     char text[DAMAGE_TEXT_BYTES];
-    record_describe(warnings->datasets[pass], id, warning, text, sizeof(text));
+    record_describe(warnings->datasets[phase], id, warning, text, sizeof(text));
     log_message(LOG_RUN, "%s: it is used as far as it goes; further images like it are counted", text);
 }
 

@@ -18,12 +18,12 @@
 
 /* A bit for every record of the data sets. */
 struct record_marks {
-    _Atomic uint8_t *bits[PASS_COUNT];
+    _Atomic uint8_t *bits[PHASE_COUNT];
 };
-size_t record_marks_bytes(const struct dataset *const datasets[PASS_COUNT]);
+size_t record_marks_bytes(const struct dataset *const datasets[PHASE_COUNT]);
 
 struct damaged_record {
-    enum pass pass;
+    enum phase phase;
     uint32_t shard;             /* index in the data set */
     const char *path;           /* of the shard, owned by the data set */
     uint64_t record, offset;    /* in the shard: how many records were found before it, and its first byte */
@@ -50,7 +50,7 @@ struct damage_sink {
 };
 
 struct damage {
-    const struct dataset *datasets[PASS_COUNT];
+    const struct dataset *datasets[PHASE_COUNT];
     struct record_marks known;
     atomic_uint_fast64_t count;             /* records lost */
     pthread_mutex_t lock;                   /* for all fields below, and held while the sink is called */
@@ -61,15 +61,15 @@ struct damage {
     struct damage_list *list;
 };
 
-size_t damage_bytes(const struct dataset *const datasets[PASS_COUNT]);
+size_t damage_bytes(const struct dataset *const datasets[PHASE_COUNT]);
 /* Records that were lost while the shards were indexed are added first. Data sets may be NULL. 0 or -ENOMEM. */
-int damage_init(struct damage *damage, const struct dataset *const datasets[PASS_COUNT],
+int damage_init(struct damage *damage, const struct dataset *const datasets[PHASE_COUNT],
                 const struct damage_sink *sink);
 /* Accepts a struct of zeros. */
 void damage_release(struct damage *damage);
 
 /* Record `id` of a pass is damaged. True if that is new. Any thread. */
-bool damage_add(struct damage *damage, enum pass pass, uint64_t id, const struct record_problem *problem);
+bool damage_add(struct damage *damage, enum phase phase, uint64_t id, const struct record_problem *problem);
 /* Report no more, because the message that ends the run comes next. Accepts a struct of zeros. Any thread. */
 void damage_silence(struct damage *damage);
 /* Likewise if damage is what ends the run: writes the first damaged record, in the order of the data, to `text`. There has
@@ -83,17 +83,17 @@ struct damage_list *damage_take_list(struct damage *damage);
 
 /* Records whose image the decoder read with a warning: each counted once, the first one reported. */
 struct decode_warnings {
-    const struct dataset *datasets[PASS_COUNT];
+    const struct dataset *datasets[PHASE_COUNT];
     struct record_marks known;
     atomic_uint_fast64_t count;
 };
 
 /* Data sets may be NULL. 0 or -ENOMEM; call decode_warnings_release after either. */
-int decode_warnings_init(struct decode_warnings *warnings, const struct dataset *const datasets[PASS_COUNT]);
+int decode_warnings_init(struct decode_warnings *warnings, const struct dataset *const datasets[PHASE_COUNT]);
 /* Accepts a struct of zeros. */
 void decode_warnings_release(struct decode_warnings *warnings);
 /* Any thread. */
-void decode_warnings_add(struct decode_warnings *warnings, enum pass pass, uint64_t id,
+void decode_warnings_add(struct decode_warnings *warnings, enum phase phase, uint64_t id,
                          const struct record_problem *warning);
 uint64_t decode_warnings_count(const struct decode_warnings *warnings);
 

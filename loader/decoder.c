@@ -25,26 +25,26 @@ struct place_target {
     struct mix *mix;            /* or NULL */
 };
 
-static int fail(const struct loader *loader, enum pass pass, uint64_t id, const struct record_problem *problem)
+static int fail(const struct loader *loader, enum phase phase, uint64_t id, const struct record_problem *problem)
 {
     char text[DAMAGE_TEXT_BYTES];
-    record_describe(loader->spec.datasets[pass], id, problem, text, sizeof(text));
+    record_describe(loader->spec.datasets[phase], id, problem, text, sizeof(text));
     return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "%s%s", text, problem->is_damage ? SHARD_SKIP_ADVICE : "");
 }
 
 /* Memory is no fault of the record, which is neither damaged nor left out. */
-static int fail_memory(const struct loader *loader, enum pass pass, uint64_t id, const struct record_problem *problem)
+static int fail_memory(const struct loader *loader, enum phase phase, uint64_t id, const struct record_problem *problem)
 {
     char text[DAMAGE_TEXT_BYTES];
-    record_describe(loader->spec.datasets[pass], id, problem, text, sizeof(text));
+    record_describe(loader->spec.datasets[phase], id, problem, text, sizeof(text));
     return stop_fail(loader->spec.stop, EXIT_CODE_MEMORY, "%s", text);
 }
 
 /* What looks like damage may be an index that leads to the wrong place: no record is left out for that. -ECANCELED
  * where it does, else 0. */
-static int check_index(const struct loader *loader, enum pass pass, uint64_t id, const struct record_problem *problem)
+static int check_index(const struct loader *loader, enum phase phase, uint64_t id, const struct record_problem *problem)
 {
-    const struct dataset *const dataset = loader->spec.datasets[pass];
+    const struct dataset *const dataset = loader->spec.datasets[phase];
     const uint32_t shard = dataset_find(dataset, id).shard;
     if (!problem->is_damage || shard_index_prove(&dataset->indexes[shard], dataset->sources[shard]) == 0)
         return 0;
@@ -52,9 +52,9 @@ static int check_index(const struct loader *loader, enum pass pass, uint64_t id,
 }
 
 /* Count a damaged record. -ECANCELED when that is one too many. */
-static int count_damage(struct loader *loader, enum pass pass, uint64_t id, const struct record_problem *problem)
+static int count_damage(struct loader *loader, enum phase phase, uint64_t id, const struct record_problem *problem)
 {
-    const bool is_new = damage_add(&loader->damage, pass, id, problem);
+    const bool is_new = damage_add(&loader->damage, phase, id, problem);
     if (!is_new || damage_count(&loader->damage) <= loader->spec.corrupt_max)
         return 0;
     char first[DAMAGE_TEXT_BYTES];
@@ -65,10 +65,10 @@ static int count_damage(struct loader *loader, enum pass pass, uint64_t id, cons
                      loader->spec.corrupt_max, damage_record_count(&loader->damage), first);
 }
 
-static void note_warning(struct loader *loader, enum pass pass, uint64_t id, const struct record_problem *warning)
+static void note_warning(struct loader *loader, enum phase phase, uint64_t id, const struct record_problem *warning)
 {
     if (warning->text[0] != '\0')
-        decode_warnings_add(&loader->warnings, pass, id, warning);
+        decode_warnings_add(&loader->warnings, phase, id, warning);
 }
 
 /* The next good record in file order takes the place: which one that is depends on the
@@ -76,21 +76,21 @@ static void note_warning(struct loader *loader, enum pass pass, uint64_t id, con
 static int replace(struct worker *decoder, const struct place_target *target)
 {
     struct loader *const loader = decoder->loader;
-    const enum pass pass = target->sample.request.pass;
-    const struct dataset *const dataset = loader->spec.datasets[pass];
+    const enum phase phase = target->sample.request.phase;
+    const struct dataset *const dataset = loader->spec.datasets[phase];
     const uint64_t wanted = *target->id;
     for (uint64_t step = 1; step < dataset->record_count; step++) {
         const uint64_t id = (wanted + step) % dataset->record_count;
         struct record_problem problem;
-        const int rc = record_load(decoder->contexts[pass], id, &target->sample, &problem);
+        const int rc = record_load(decoder->contexts[phase], id, &target->sample, &problem);
         if (rc == -ENOMEM)
-            return fail_memory(loader, pass, id, &problem);
+            return fail_memory(loader, phase, id, &problem);
         if (rc == 0) {
-            note_warning(loader, pass, id, &problem);
+            note_warning(loader, phase, id, &problem);
             *target->id = id;
             return 0;
         }
-        if (check_index(loader, pass, id, &problem) < 0 || count_damage(loader, pass, id, &problem) < 0)
+        if (check_index(loader, phase, id, &problem) < 0 || count_damage(loader, phase, id, &problem) < 0)
             return -ECANCELED;
         if (stop_failed(loader->spec.stop))
             return -ECANCELED;
@@ -113,26 +113,26 @@ static int leave_hole(const struct loader *loader, const struct place_target *ta
 static int skip(struct worker *decoder, const struct place_target *target, const struct record_problem *problem)
 {
     struct loader *const loader = decoder->loader;
-    const enum pass pass = target->sample.request.pass;
-    if (check_index(loader, pass, *target->id, problem) < 0)
+    const enum phase phase = target->sample.request.phase;
+    if (check_index(loader, phase, *target->id, problem) < 0)
         return -ECANCELED;
     if (!loader->spec.skip_corrupt)
-        return fail(loader, pass, *target->id, problem);
-    if (count_damage(loader, pass, *target->id, problem) < 0)
+        return fail(loader, phase, *target->id, problem);
+    if (count_damage(loader, phase, *target->id, problem) < 0)
         return -ECANCELED;
-    return pass == PASS_TRAIN ? replace(decoder, target) : leave_hole(loader, target);
+    return phase == PHASE_TRAIN ? replace(decoder, target) : leave_hole(loader, target);
 }
 
 static int decode_record(struct worker *decoder, const struct work_record *record, const struct place_target *target)
 {
     struct record_problem problem;
-    struct decode_context *const context = decoder->contexts[target->sample.request.pass];
+    struct decode_context *const context = decoder->contexts[target->sample.request.phase];
     const int rc = record_decode(context, &record->read, &target->sample, &problem);
     if (rc == -ENOMEM)
-        return fail_memory(decoder->loader, target->sample.request.pass, *target->id, &problem);
+        return fail_memory(decoder->loader, target->sample.request.phase, *target->id, &problem);
     if (rc < 0)
         return skip(decoder, target, &problem);
-    note_warning(decoder->loader, target->sample.request.pass, *target->id, &problem);
+    note_warning(decoder->loader, target->sample.request.phase, *target->id, &problem);
     return 0;
 }
 
@@ -155,13 +155,13 @@ static void prefetch(const struct work *work, uint32_t i)
 static struct place_target find_target(const struct loader *loader, const struct work *work, uint32_t place)
 {
     const struct batch *const batch = work->batch;
-    const struct span *const span = &work->chunk.span;
+    const struct batch_slice *const slice = &work->chunk.slice;
     return (struct place_target){
         .sample.request = {
             .augment = loader->spec.augment,
-            .pass = span->pass,
-            .epoch = span->epoch,
-            .position = span->first_position + place,
+            .phase = slice->phase,
+            .epoch = slice->epoch,
+            .position = slice->first_position + place,
             .shape = loader->shape,
         },
         .sample.pixels = batch->pixels + place * loader->spec.layout->sample_bytes,
@@ -175,7 +175,7 @@ static struct place_target find_target(const struct loader *loader, const struct
 static void draw_mix(const struct place_target *target)
 {
     const struct image_request *const request = &target->sample.request;
-    if (target->mix != NULL && request->pass == PASS_TRAIN)
+    if (target->mix != NULL && request->phase == PHASE_TRAIN)
         *target->mix = mixing_draw(request->augment, request->epoch, request->position, request->shape.height,
                                    request->shape.width);
 }
@@ -234,18 +234,18 @@ static int decode_next(struct worker *decoder)
 static int open_contexts(struct worker *decoder)
 {
     int rc = 0;
-    for (int pass = 0; pass < PASS_COUNT && rc == 0; pass++) {
-        const struct dataset *const dataset = decoder->loader->spec.datasets[pass];
+    for (int phase = 0; phase < PHASE_COUNT && rc == 0; phase++) {
+        const struct dataset *const dataset = decoder->loader->spec.datasets[phase];
         if (dataset != NULL)
-            rc = decode_context_open(&decoder->contexts[pass], dataset);
+            rc = decode_context_open(&decoder->contexts[phase], dataset);
     }
     return rc;
 }
 
 static void close_contexts(struct worker *decoder)
 {
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        decode_context_close(decoder->contexts[pass]);
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        decode_context_close(decoder->contexts[phase]);
 }
 
 void decoder_loop(void *worker)

@@ -13,9 +13,9 @@
 static bool takes_large(const struct loader_spec *spec)
 {
     bool takes = false;
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        takes = takes || (spec->datasets[pass] != NULL && spec->datasets[pass]->format.image != NULL &&
-                          spec->datasets[pass]->format.image->takes_large);
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        takes = takes || (spec->datasets[phase] != NULL && spec->datasets[phase]->format.image != NULL &&
+                          spec->datasets[phase]->format.image->takes_large);
     return takes;
 }
 
@@ -28,7 +28,7 @@ struct loader_memory loader_memory(const struct loader_spec *spec)
                                    .kept_bytes = plan.store_bytes,
                                    .window_spare_bytes = plan.window_bytes - plan.window_bytes / blocks,
                                    .takes_large = takes_large(spec),
-                                   .is_read = !plan.is_stored[PASS_TRAIN] };
+                                   .is_read = !plan.is_stored[PHASE_TRAIN] };
 }
 
 struct order_shape loader_order(const struct loader_spec *spec)
@@ -91,12 +91,12 @@ static int open_all_workers(struct loader *loader)
 static int open_stores(struct loader *loader)
 {
     int rc = 0;
-    for (int pass = 0; pass < PASS_COUNT && rc == 0; pass++) {
-        if (loader->plan.is_stored[pass])
-            rc = shard_store_init(&loader->stores[pass], loader->spec.datasets[pass]);
+    for (int phase = 0; phase < PHASE_COUNT && rc == 0; phase++) {
+        if (loader->plan.is_stored[phase])
+            rc = shard_store_init(&loader->stores[phase], loader->spec.datasets[phase]);
     }
     if (rc == 0 && loader->plan.is_windowed)
-        rc = window_store_init(&loader->windows, loader->spec.datasets[PASS_TRAIN], loader->spec.schedule,
+        rc = window_store_init(&loader->windows, loader->spec.datasets[PHASE_TRAIN], loader->spec.schedule,
                                &loader->plan.order, loader->spec.seed);
     return rc;
 }
@@ -172,10 +172,10 @@ static int start_all_workers(struct loader *loader)
 static void check_spec(const struct loader_spec *spec)
 {
     assert(spec->read_threads >= 1 && spec->decode_threads >= 1);
-    for (int pass = 0; pass < PASS_COUNT; pass++) {
-        const struct dataset *dataset = spec->datasets[pass];
-        assert(spec->schedule->records[pass] == 0 || dataset != NULL);
-        assert(dataset == NULL || spec->schedule->records[pass] <= dataset->record_count);
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        const struct dataset *dataset = spec->datasets[phase];
+        assert(spec->schedule->records[phase] == 0 || dataset != NULL);
+        assert(dataset == NULL || spec->schedule->records[phase] <= dataset->record_count);
         assert(dataset == NULL || dataset->sample_bytes == spec->layout->sample_bytes);
     }
     assert(schedule_slice_max(spec->schedule) <= spec->layout->capacity);
@@ -280,8 +280,8 @@ void loader_close(struct loader *loader)
     free(loader->readers);
     free(loader->decoders);
     queue_close(loader->opened);
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        shard_store_release(&loader->stores[pass]);
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        shard_store_release(&loader->stores[phase]);
     window_store_release(&loader->windows);
     damage_release(&loader->damage);
     decode_warnings_release(&loader->warnings);

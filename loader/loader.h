@@ -25,7 +25,7 @@
 #define LOADER_KEEP_ALL SIZE_MAX
 
 struct loader_spec {
-    const struct dataset *datasets[PASS_COUNT];     /* evaluation may be NULL */
+    const struct dataset *datasets[PHASE_COUNT];     /* evaluation may be NULL */
     const struct schedule *schedule;
     const struct batch_layout *layout;
     struct ring *const *rings;          /* one for each tower of this process */

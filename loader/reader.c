@@ -19,16 +19,16 @@ static size_t frame_bytes(const struct work_record *record)
 static const uint8_t *find_frame(struct loader *loader, const struct work *work, uint64_t offset,
                                  const struct dataset_place *place, size_t *read_bytes)
 {
-    const enum pass pass = work->chunk.span.pass;
-    if (loader->plan.is_stored[pass])
-        return shard_store_find(&loader->stores[pass], place, read_bytes);
+    const enum phase phase = work->chunk.slice.phase;
+    if (loader->plan.is_stored[phase])
+        return shard_store_find(&loader->stores[phase], place, read_bytes);
     return work->window != NULL ? work->window->frames[offset] : NULL;
 }
 
 static void find_record(struct loader *loader, const struct work *work, struct work_record *record,
                         size_t *read_bytes)
 {
-    dataset_complete(loader->spec.datasets[work->chunk.span.pass], &record->read.place);
+    dataset_complete(loader->spec.datasets[work->chunk.slice.phase], &record->read.place);
     const uint8_t *const frame = find_frame(loader, work, record->offset, &record->read.place, read_bytes);
     record->is_stored = frame != NULL;
     if (frame != NULL) {
@@ -40,7 +40,7 @@ static void find_record(struct loader *loader, const struct work *work, struct w
 /* Returns the bytes read meanwhile. */
 static size_t find_records(struct loader *loader, struct work *work)
 {
-    const struct dataset *const dataset = loader->spec.datasets[work->chunk.span.pass];
+    const struct dataset *const dataset = loader->spec.datasets[work->chunk.slice.phase];
     size_t read_bytes = 0;
     for (uint32_t i = 0; i < work->chunk.count; i++) {
         struct work_record *const record = &work->records[i];
@@ -101,7 +101,7 @@ static uint32_t skip_stored(const struct work *work, uint32_t i)
 /* Ask for the run of records from `first` on, into the buffer from `at` on. The index behind it. */
 static uint32_t add_run(struct worker *reader, struct work *work, uint32_t first, uint8_t **at)
 {
-    const struct dataset *const dataset = reader->loader->spec.datasets[work->chunk.span.pass];
+    const struct dataset *const dataset = reader->loader->spec.datasets[work->chunk.slice.phase];
     struct work_record *const record = &work->records[first];
     const struct dataset_place *const place = &record->read.place;
     size_t bytes;
@@ -146,8 +146,8 @@ static void fill_work(struct worker *reader, struct work *work)
     const uint64_t begun_ns = clock_now_ns();
     size_t bytes = find_records(loader, work);
     bytes += read_records(reader, work);
-    if (work->chunk.last_of_pass)
-        tell_changes(loader, loader->spec.datasets[work->chunk.span.pass]);
+    if (work->chunk.last_of_phase)
+        tell_changes(loader, loader->spec.datasets[work->chunk.slice.phase]);
     tally_add(&reader->tally.bytes, bytes);
     tally_add(&reader->tally.busy_ns, clock_now_ns() - begun_ns);
 }
@@ -155,7 +155,7 @@ static void fill_work(struct worker *reader, struct work *work)
 static int claim_batch(struct worker *reader, struct work *work)
 {
     const uint64_t begun_ns = clock_now_ns();
-    const int rc = ring_claim(reader->loader->spec.rings[work->chunk.tower], &work->chunk.span, &work->batch);
+    const int rc = ring_claim(reader->loader->spec.rings[work->chunk.tower], &work->chunk.slice, &work->batch);
     tally_add(&reader->tally.waited_ns, clock_now_ns() - begun_ns);
     return rc;
 }
@@ -181,7 +181,7 @@ static int take_window(struct worker *reader, struct work *work)
     struct loader *const loader = reader->loader;
     const struct chunk *const chunk = &work->chunk;
     work->window = NULL;
-    if (!loader->plan.is_windowed || chunk->span.pass != PASS_TRAIN || chunk->count == 0)
+    if (!loader->plan.is_windowed || chunk->slice.phase != PHASE_TRAIN || chunk->count == 0)
         return 0;
     const uint64_t begun_ns = clock_now_ns();
     struct window_cost cost = { 0 };

@@ -99,7 +99,7 @@ static void scout_on(struct window_store *store)
     int rc;
     do
         rc = cursor_next(&store->scout, &store->next);
-    while (rc == 0 && (store->next.span.pass != PASS_TRAIN || store->next.count == 0));
+    while (rc == 0 && (store->next.slice.phase != PHASE_TRAIN || store->next.count == 0));
     if (rc < 0)
         store->next.count = 0;
 }

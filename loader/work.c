@@ -39,8 +39,8 @@ static size_t multiply(size_t a, size_t b)
 static size_t frame_bytes_max(const struct loader_spec *spec)
 {
     size_t bytes = 0;
-    for (int pass = 0; pass < PASS_COUNT; pass++) {
-        const struct dataset *dataset = spec->datasets[pass];
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        const struct dataset *dataset = spec->datasets[phase];
         if (dataset != NULL && dataset->payload_bytes_max + (size_t)TFRECORD_FRAME_BYTES > bytes)
             bytes = dataset->payload_bytes_max + (size_t)TFRECORD_FRAME_BYTES;
     }
@@ -50,9 +50,9 @@ static size_t frame_bytes_max(const struct loader_spec *spec)
 static size_t contexts_bytes(const struct loader_spec *spec)
 {
     size_t bytes = 0;
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        if (spec->datasets[pass] != NULL)
-            bytes = add(bytes, decode_context_bytes(spec->datasets[pass]));
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        if (spec->datasets[phase] != NULL)
+            bytes = add(bytes, decode_context_bytes(spec->datasets[phase]));
     return bytes;
 }
 
@@ -77,14 +77,14 @@ static uint32_t choose_chunk_records(const struct loader_spec *spec, size_t fram
     return (uint32_t)least(records, schedule_slice_max(spec->schedule));
 }
 
-static size_t choose_stores(const struct loader_spec *spec, bool is_stored[PASS_COUNT])
+static size_t choose_stores(const struct loader_spec *spec, bool is_stored[PHASE_COUNT])
 {
     const size_t keep_bytes = spec->keep_bytes ? spec->keep_bytes : KEEP_BYTES;
     size_t bytes = 0;
-    for (int pass = 0; pass < PASS_COUNT; pass++) {
-        const struct dataset *dataset = spec->datasets[pass];
-        is_stored[pass] = dataset != NULL && shard_store_bytes(dataset) <= keep_bytes;
-        if (is_stored[pass])
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        const struct dataset *dataset = spec->datasets[phase];
+        is_stored[phase] = dataset != NULL && shard_store_bytes(dataset) <= keep_bytes;
+        if (is_stored[phase])
             bytes = add(bytes, shard_store_bytes(dataset));
     }
     return bytes;
@@ -92,10 +92,10 @@ static size_t choose_stores(const struct loader_spec *spec, bool is_stored[PASS_
 
 static struct order_shape choose_order(const struct loader_spec *spec)
 {
-    const uint64_t records = spec->schedule->records[PASS_TRAIN];
+    const uint64_t records = spec->schedule->records[PHASE_TRAIN];
     if (spec->shuffle != SHUFFLE_BLOCK)
         return (struct order_shape){ .shuffle = spec->shuffle, .count = records };
-    return window_shape(spec->datasets[PASS_TRAIN], records, spec->block_bytes ? spec->block_bytes : BLOCK_BYTES,
+    return window_shape(spec->datasets[PHASE_TRAIN], records, spec->block_bytes ? spec->block_bytes : BLOCK_BYTES,
                         spec->window_bytes ? spec->window_bytes : WINDOW_BYTES);
 }
 
@@ -103,8 +103,8 @@ static struct order_shape choose_order(const struct loader_spec *spec)
 static size_t sources_bytes(const struct loader_spec *spec)
 {
     size_t bytes = packed_pool_bytes();
-    for (int pass = 0; pass < PASS_COUNT; pass++) {
-        const struct dataset *const dataset = spec->datasets[pass];
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        const struct dataset *const dataset = spec->datasets[phase];
         for (uint32_t i = 0; dataset != NULL && i < dataset->shard_count; i++)
             if (dataset->sources[i] != NULL)
                 bytes = add(bytes, dataset->sources[i]->held_bytes);
@@ -136,10 +136,10 @@ void work_plan_init(struct work_plan *plan, const struct loader_spec *spec)
         .warnings_bytes = record_marks_bytes(spec->datasets),
     };
     plan->store_bytes = choose_stores(spec, plan->is_stored);
-    plan->chunk_records = choose_chunk_records(spec, frame_bytes, plan->is_stored[PASS_TRAIN]);
-    plan->is_windowed = spec->shuffle == SHUFFLE_BLOCK && !plan->is_stored[PASS_TRAIN];
+    plan->chunk_records = choose_chunk_records(spec, frame_bytes, plan->is_stored[PHASE_TRAIN]);
+    plan->is_windowed = spec->shuffle == SHUFFLE_BLOCK && !plan->is_stored[PHASE_TRAIN];
     if (plan->is_windowed)
-        plan->window_bytes = window_store_bytes(spec->datasets[PASS_TRAIN], &plan->order);
+        plan->window_bytes = window_store_bytes(spec->datasets[PHASE_TRAIN], &plan->order);
     plan->buffer_bytes = multiply(plan->chunk_records, frame_bytes);
     plan->total_bytes = total_bytes(plan, spec);
 }
@@ -164,5 +164,5 @@ void work_give_back(struct loader *loader, struct work *work)
 struct trace_batch work_traced(const struct loader *loader, const struct work *work)
 {
     const struct chunk *const chunk = &work->chunk;
-    return (struct trace_batch){ chunk->span.number, schedule_here(loader->spec.schedule).first + chunk->tower };
+    return (struct trace_batch){ chunk->slice.number, schedule_here(loader->spec.schedule).first + chunk->tower };
 }

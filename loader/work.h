@@ -39,7 +39,7 @@ struct work_plan {
     size_t buffer_bytes;        /* of one work */
     size_t context_bytes;       /* of one decoder */
     struct order_shape order;   /* of training */
-    bool is_stored[PASS_COUNT]; /* the shards of the data set are kept in memory */
+    bool is_stored[PHASE_COUNT]; /* the shards of the data set are kept in memory */
     bool is_windowed;           /* training: windows are */
     size_t store_bytes, window_bytes, damage_bytes, warnings_bytes;
     size_t total_bytes;         /* SIZE_MAX when it cannot be counted */
@@ -64,7 +64,7 @@ struct worker {
     struct trace_track *track;  /* NULL: not recorded */
     struct read_batch *batch;   /* readers only; their own */
     /* Decoders only; their own. */
-    struct decode_context *contexts[PASS_COUNT];
+    struct decode_context *contexts[PHASE_COUNT];
     int open_result;            /* of the contexts; constant once the worker is in `opened` */
 };
 
@@ -80,7 +80,7 @@ struct loader {
     struct worker *readers, *decoders;
     atomic_uint readers_left;   /* the last reader finishes the full queue */
     atomic_bool change_told;    /* that a shard changed while it was read */
-    struct shard_store stores[PASS_COUNT];      /* zeros unless plan.is_stored */
+    struct shard_store stores[PHASE_COUNT];      /* zeros unless plan.is_stored */
     struct window_store windows;                /* zeros unless plan.is_windowed */
     struct damage damage;                       /* zeros unless spec.skip_corrupt */
     struct decode_warnings warnings;

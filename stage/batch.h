@@ -39,10 +39,10 @@ struct mix {
     uint32_t top, left, bottom, right;      /* the box: rows top <= y < bottom, columns left <= x < right */
 };
 
-/* Invariant: between ring_claim and the moment the last of span.count places is
+/* Invariant: between ring_claim and the moment the last of slice.count places is
  * done, only decoders write, each its own places; then nobody writes until give_back. */
 struct batch {
-    struct span span;
+    struct batch_slice slice;
     uint32_t full_found;        /* full batches of the ring when the feeder came for this one; 0: it may have waited */
     uint8_t *pixels;            /* in the block */
     int32_t *labels;            /* in the block */

@@ -50,9 +50,9 @@ static int copy_queue(struct feeder *feeder, struct slot *slot, const void *bloc
     return rc ? rc : stream_record(feeder->copy, slot->ready);
 }
 
-static struct trace_batch traced(const struct feeder *feeder, const struct span *span)
+static struct trace_batch traced(const struct feeder *feeder, const struct batch_slice *slice)
 {
-    return (struct trace_batch){ span->number, feeder->spec.tower };
+    return (struct trace_batch){ slice->number, feeder->spec.tower };
 }
 
 /* When a copy that was queued from queued_ns on, has passed now and took copy_ns began: as long behind the one before
@@ -69,16 +69,16 @@ static uint64_t copy_begin(const struct feeder *feeder, uint64_t queued_ns, uint
     return begun_ns > earliest_ns ? begun_ns : earliest_ns;
 }
 
-static void record_copy(struct feeder *feeder, const struct span *span, uint64_t queued_ns, uint64_t copy_ns)
+static void record_copy(struct feeder *feeder, const struct batch_slice *slice, uint64_t queued_ns, uint64_t copy_ns)
 {
     if (feeder->spec.copy_track == NULL)
         return;
     const uint64_t begun_ns = copy_begin(feeder, queued_ns, copy_ns);
-    const struct trace_entry copy = { begun_ns, begun_ns + copy_ns, span->number, span->count,
+    const struct trace_entry copy = { begun_ns, begun_ns + copy_ns, slice->number, slice->count,
                                       (uint16_t)feeder->spec.tower, TRACE_COPY };
     struct event *const ended = feeder->ended;
     trace_put(feeder->spec.copy_track, &copy);
-    trace_span(feeder->spec.track, TRACE_FEED, traced(feeder, span), queued_ns, span->count);
+    trace_span(feeder->spec.track, TRACE_FEED, traced(feeder, slice), queued_ns, slice->count);
     feeder->ended_before_ns = copy.end_ns;
     feeder->ended = feeder->ended_before;
     feeder->ended_before = ended;
@@ -96,8 +96,8 @@ static int await_copy(struct feeder *feeder, struct slot *slot)
     return rc;
 }
 
-/* Wait for the copy of what `span` names, queued from queued_ns on. */
-static int copy_wait(struct feeder *feeder, struct slot *slot, const struct span *span, uint64_t queued_ns)
+/* Wait for the copy of what `slice` names, queued from queued_ns on. */
+static int copy_wait(struct feeder *feeder, struct slot *slot, const struct batch_slice *slice, uint64_t queued_ns)
 {
     const struct device_ops *const ops = feeder->spec.device->ops;
     uint64_t copy_ns = 0;
@@ -106,7 +106,7 @@ static int copy_wait(struct feeder *feeder, struct slot *slot, const struct span
         rc = ops->event_elapsed(feeder->begun, feeder->ended, &copy_ns);
     feeder->counts.copy_ns += copy_ns;
     if (!rc)
-        record_copy(feeder, span, queued_ns, copy_ns);
+        record_copy(feeder, slice, queued_ns, copy_ns);
     return rc;
 }
 
@@ -114,12 +114,12 @@ static int copy_wait(struct feeder *feeder, struct slot *slot, const struct span
  * copy is queued; the loader has the batch back when the copy has passed. */
 static int feed_batch(struct feeder *feeder, const struct batch *batch, struct slot *slot)
 {
-    const uint32_t count = batch->span.count;
+    const uint32_t count = batch->slice.count;
     const uint64_t begun_ns = trace_now(feeder->spec.track);
     int rc = 0;
-    range_begin(TRACE_FEED, batch->span.number);
-    heartbeat_at("batch", batch->span.number + 1);
-    slot->span = batch->span;
+    range_begin(TRACE_FEED, batch->slice.number);
+    heartbeat_at("batch", batch->slice.number + 1);
+    slot->slice = batch->slice;
     slot->batches_found = batch->full_found;
     memcpy(slot->ids, batch->ids, count * sizeof(slot->ids[0]));
     if (count > 0)
@@ -127,9 +127,9 @@ static int feed_batch(struct feeder *feeder, const struct batch *batch, struct s
     if (!rc)
         slots_publish(feeder->spec.slots, slot);
     if (!rc && count > 0)
-        rc = copy_wait(feeder, slot, &batch->span, begun_ns);
+        rc = copy_wait(feeder, slot, &batch->slice, begun_ns);
     range_end();
-    return rc ? feeder_fail(feeder, batch->span.number, rc) : 0;
+    return rc ? feeder_fail(feeder, batch->slice.number, rc) : 0;
 }
 
 /* Returns 0 while there may be more. */
@@ -144,11 +144,11 @@ static int feed_from_ring(struct feeder *feeder)
     range_end();
     if (rc)
         return rc;
-    trace_span(track, TRACE_WAIT_BATCH, traced(feeder, &batch->span), begun_ns, 0);
+    trace_span(track, TRACE_WAIT_BATCH, traced(feeder, &batch->slice), begun_ns, 0);
     const uint64_t taken_ns = trace_now(track);
-    trace_count(track, TRACE_FULL_BATCHES, traced(feeder, &batch->span), taken_ns, batch->full_found);
+    trace_count(track, TRACE_FULL_BATCHES, traced(feeder, &batch->slice), taken_ns, batch->full_found);
     rc = slots_empty(feeder->spec.slots, &slot);
-    trace_span(track, TRACE_WAIT_SLOT, traced(feeder, &batch->span), taken_ns, 0);
+    trace_span(track, TRACE_WAIT_SLOT, traced(feeder, &batch->slice), taken_ns, 0);
     if (!rc)
         rc = feed_batch(feeder, batch, slot);
     ring_give_back(feeder->spec.ring, batch);
@@ -178,19 +178,19 @@ static void synthetic_draw(const struct feeder_spec *spec, uint32_t place, void 
 
 /* The first time a slot comes by it gets its values; afterwards it keeps them. Which they are
  * depends on the batch, so that a run that begins in the middle sees what it would have seen. */
-static int synthetic_fill(struct feeder *feeder, struct slot *slot, const struct span *span)
+static int synthetic_fill(struct feeder *feeder, struct slot *slot, const struct batch_slice *slice)
 {
     const uint32_t depth = slots_depth(feeder->spec.slots);
     if (feeder->drawn == depth)
         return 0;
     feeder->drawn++;
-    heartbeat_at("batch", span->number + 1);
+    heartbeat_at("batch", slice->number + 1);
     synthetic_draw(&feeder->spec, (uint32_t)(feeder->number % depth), feeder->block);
     const uint64_t begun_ns = trace_now(feeder->spec.track);
-    range_begin(TRACE_FEED, span->number);
+    range_begin(TRACE_FEED, slice->number);
     int rc = copy_queue(feeder, slot, feeder->block);
     if (!rc)
-        rc = copy_wait(feeder, slot, span, begun_ns);
+        rc = copy_wait(feeder, slot, slice, begun_ns);
     range_end();
     return rc;
 }
@@ -199,21 +199,21 @@ static int synthetic_fill(struct feeder *feeder, struct slot *slot, const struct
 static int feed_synthetic(struct feeder *feeder)
 {
     const uint64_t number = feeder->number;
-    struct span span;
+    struct batch_slice slice;
     struct slot *slot;
     const uint64_t begun_ns = trace_now(feeder->spec.track);
-    int rc = schedule_find(feeder->spec.schedule, number, feeder->spec.tower, &span);
+    int rc = schedule_find(feeder->spec.schedule, number, feeder->spec.tower, &slice);
     if (!rc)
         rc = slots_empty(feeder->spec.slots, &slot);
     if (rc)
         return rc;
-    trace_span(feeder->spec.track, TRACE_WAIT_SLOT, traced(feeder, &span), begun_ns, 0);
-    rc = synthetic_fill(feeder, slot, &span);
+    trace_span(feeder->spec.track, TRACE_WAIT_SLOT, traced(feeder, &slice), begun_ns, 0);
+    rc = synthetic_fill(feeder, slot, &slice);
     if (rc)
         return feeder_fail(feeder, number, rc);
-    slot->span = span;
-    for (uint32_t i = 0; i < span.count; i++)
-        slot->ids[i] = span.first_position + i;
+    slot->slice = slice;
+    for (uint32_t i = 0; i < slice.count; i++)
+        slot->ids[i] = slice.first_position + i;
     slots_publish(feeder->spec.slots, slot);
     feeder->number++;
     feeder->counts.batches++;

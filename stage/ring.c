@@ -98,29 +98,29 @@ static void place_publish(struct ring *ring, struct place *place)
 }
 
 /* Called with the lock held, by the first claim of the batch. */
-static void place_begin(struct ring *ring, struct place *place, const struct span *span)
+static void place_begin(struct ring *ring, struct place *place, const struct batch_slice *slice)
 {
-    assert(span->count <= ring->capacity);
-    place->batch.span = *span;
+    assert(slice->count <= ring->capacity);
+    place->batch.slice = *slice;
     place->state = BATCH_FILLING;
-    atomic_store_explicit(&place->missing, span->count, memory_order_relaxed);
-    if (span->count == 0)
+    atomic_store_explicit(&place->missing, slice->count, memory_order_relaxed);
+    if (slice->count == 0)
         place_publish(ring, place);
 }
 
-int ring_claim(struct ring *ring, const struct span *span, struct batch **batch_out)
+int ring_claim(struct ring *ring, const struct batch_slice *slice, struct batch **batch_out)
 {
-    struct place *place = &ring->places[span->number % ring->depth];
+    struct place *place = &ring->places[slice->number % ring->depth];
     pthread_mutex_lock(&ring->lock);
-    while (place->number != span->number && !ring->cancelled) {
-        assert(place->number < span->number);
+    while (place->number != slice->number && !ring->cancelled) {
+        assert(place->number < slice->number);
         wait_timed(&ring->has_room, &ring->lock, &ring->counts.claim_waited_ns);
     }
     const bool cancelled = ring->cancelled;
     if (!cancelled) {
         assert(place->state == BATCH_FREE || place->state == BATCH_FILLING);
         if (place->state == BATCH_FREE)
-            place_begin(ring, place, span);
+            place_begin(ring, place, slice);
     }
     pthread_mutex_unlock(&ring->lock);
     if (cancelled)

@@ -23,13 +23,13 @@ static uint32_t unit_of(const struct schedule *schedule)
 
 uint64_t schedule_steps_per_epoch(const struct schedule *schedule)
 {
-    const uint64_t records = schedule->records[PASS_TRAIN];
+    const uint64_t records = schedule->records[PHASE_TRAIN];
     return schedule->drop_last ? records / schedule->batch : divide_up(records, schedule->batch);
 }
 
 uint64_t schedule_batches_per_evaluation(const struct schedule *schedule)
 {
-    return divide_up(schedule->records[PASS_EVALUATE], schedule->batch);
+    return divide_up(schedule->records[PHASE_EVALUATE], schedule->batch);
 }
 
 uint64_t schedule_step_count(const struct schedule *schedule)
@@ -41,7 +41,7 @@ uint64_t schedule_step_count(const struct schedule *schedule)
 uint64_t schedule_batch_count(const struct schedule *schedule)
 {
     const uint64_t steps = schedule_step_count(schedule);
-    if (schedule->records[PASS_TRAIN] == 0)
+    if (schedule->records[PHASE_TRAIN] == 0)
         return schedule_batches_per_evaluation(schedule);
     if (steps == 0)
         return 0;
@@ -70,43 +70,43 @@ static uint64_t steps_of(const struct schedule *schedule, uint64_t epoch)
 }
 
 /* Fill in everything but the slice: which batch of which pass `number` is. Returns the
- * batch in the pass. */
-static uint64_t span_locate(const struct schedule *schedule, uint64_t number, struct span *span)
+ * batch in the phase. */
+static uint64_t slice_locate(const struct schedule *schedule, uint64_t number, struct batch_slice *slice)
 {
     const uint64_t epoch = number / batches_per_epoch(schedule);
     const uint64_t in_epoch = number % batches_per_epoch(schedule);
     const uint64_t steps = steps_of(schedule, epoch);
     const bool is_training = in_epoch < steps;
-    const uint64_t in_pass = is_training ? in_epoch : in_epoch - steps;
+    const uint64_t in_phase = is_training ? in_epoch : in_epoch - steps;
 
-    span->number = number;
-    span->pass = is_training ? PASS_TRAIN : PASS_EVALUATE;
-    span->epoch = (uint32_t)epoch;
-    span->step = is_training ? epoch * schedule_steps_per_epoch(schedule) + in_pass : in_pass;
-    span->first_of_pass = in_pass == 0;
-    span->last_of_pass = in_pass + 1 == (is_training ? steps : schedule_batches_per_evaluation(schedule));
-    return in_pass;
+    slice->number = number;
+    slice->phase = is_training ? PHASE_TRAIN : PHASE_EVALUATE;
+    slice->epoch = (uint32_t)epoch;
+    slice->step = is_training ? epoch * schedule_steps_per_epoch(schedule) + in_phase : in_phase;
+    slice->first_of_phase = in_phase == 0;
+    slice->last_of_phase = in_phase + 1 == (is_training ? steps : schedule_batches_per_evaluation(schedule));
+    return in_phase;
 }
 
 /* The slice of `tower`: sizes in units differ by at most one, the larger ones first; the last unit may be cut. */
-static void span_slice(const struct schedule *schedule, uint64_t in_pass, uint32_t tower, struct span *span)
+static void slice_divide(const struct schedule *schedule, uint64_t in_phase, uint32_t tower, struct batch_slice *slice)
 {
-    const uint64_t first = in_pass * schedule->batch;
-    const uint32_t count = (uint32_t)smaller(schedule->batch, schedule->records[span->pass] - first);
+    const uint64_t first = in_phase * schedule->batch;
+    const uint32_t count = (uint32_t)smaller(schedule->batch, schedule->records[slice->phase] - first);
     const uint64_t unit = unit_of(schedule), units = divide_up(count, unit);
     const uint64_t base = units / schedule->towers, larger = units % schedule->towers;
     const uint64_t begin = smaller((tower * base + smaller(tower, larger)) * unit, count);
-    span->global_count = count;
-    span->count = (uint32_t)smaller((base + (tower < larger)) * unit, count - begin);
-    span->first_position = first + begin;
+    slice->global_count = count;
+    slice->count = (uint32_t)smaller((base + (tower < larger)) * unit, count - begin);
+    slice->first_position = first + begin;
 }
 
-int schedule_find(const struct schedule *schedule, uint64_t number, uint32_t tower, struct span *span_out)
+int schedule_find(const struct schedule *schedule, uint64_t number, uint32_t tower, struct batch_slice *slice_out)
 {
     if (number >= schedule_batch_count(schedule))
         return -ENODATA;
-    const uint64_t in_pass = span_locate(schedule, number, span_out);
-    span_slice(schedule, in_pass, tower, span_out);
+    const uint64_t in_phase = slice_locate(schedule, number, slice_out);
+    slice_divide(schedule, in_phase, tower, slice_out);
     return 0;
 }
 

@@ -1,27 +1,23 @@
 /* Which samples every batch of a run holds: pure arithmetic over batch numbers.
- * A run is one sequence of global batches: for each epoch its training batches,
- * then its evaluation batches. Batch t of a pass covers positions
- * [t*batch, min((t+1)*batch, records)) of the pass, cut into one contiguous slice
- * per tower whose sizes differ by at most one, counted in pairs of samples where those
- * are mixed (slices may be empty). Threads, depths and towers change who does the work,
- * never which samples a step sees.
+ * A run is one sequence of global batches: for each epoch its training phase, then its evaluation phase. Batch t of a
+ * phase covers positions [t*batch, min((t+1)*batch, records)) of the phase, divided into one contiguous slice per
+ * tower. Slice sizes differ by at most one, counted in pairs of samples where those are mixed; slices may be empty.
+ * Numbers of threads, depths and towers change who does the work, never which samples a step sees.
  *
- * A process may begin with any batch of the run: `first` says which. The numbers of
- * batches, steps and epochs are the run's whatever it is, and so is all that is found by
- * them. What a process has done so far is counted elsewhere and finds nothing. */
+ * A process may begin with any batch of the run, `first`. Numbers of batches, steps and epochs are always the run's. */
 #ifndef PIPETRAIN_SCHEDULE_H
 #define PIPETRAIN_SCHEDULE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum pass { PASS_TRAIN, PASS_EVALUATE, PASS_COUNT };
+enum phase { PHASE_TRAIN, PHASE_EVALUATE, PHASE_COUNT };
 
 /* Some of the run's towers. */
 struct tower_range { uint32_t first, count; };
 
 struct schedule {
-    uint64_t records[PASS_COUNT];   /* records per pass; 0 evaluation records = no evaluation; 0 training
+    uint64_t records[PHASE_COUNT];  /* records per phase; 0 evaluation records = no evaluation; 0 training
                                      * records = nothing but one evaluation */
     uint32_t batch;                 /* samples of a full global batch, >= 1 */
     uint32_t towers;                /* of the run, >= 1 */
@@ -34,21 +30,21 @@ struct schedule {
     uint64_t first;                 /* the batch this process begins with, of schedule_seek; 0 = the run's first */
 };
 
-/* A place between two batches of a run, as a saved state names it: `step` steps are done, and what
- * is next belongs to epoch `epoch`. Behind the last step of an epoch that is the evaluation, of
- * which `evaluated` batches are done; with the evaluation done it is the next epoch. */
+/* A place between two batches of a run, as a saved state names it: `step` steps are done, and the next batch belongs
+ * to epoch `epoch`. After the last step of an epoch its evaluation comes next, of which `evaluated` batches are
+ * done; after the whole evaluation it is the next epoch. */
 struct position { uint32_t epoch; uint64_t step, evaluated; };
 
 /* One tower's slice of one global batch. */
-struct span {
-    uint64_t number;            /* of the global batch in the run, from 0, all passes counted */
-    enum pass pass;
+struct batch_slice {
+    uint64_t number;            /* of the global batch in the run, from 0, all phases counted */
+    enum phase phase;
     uint32_t epoch;             /* from 0 */
-    uint64_t step;              /* training: global step from 0; evaluation: batch in the pass from 0 */
-    uint64_t first_position;    /* of this slice in the pass */
+    uint64_t step;              /* training: global step from 0; evaluation: batch in the phase from 0 */
+    uint64_t first_position;    /* of this slice in the phase */
     uint32_t count;             /* samples in this slice, may be 0 */
     uint32_t global_count;      /* samples in the global batch, >= 1 */
-    bool first_of_pass, last_of_pass;
+    bool first_of_phase, last_of_phase;
 };
 
 /* The towers of this process. */
@@ -58,18 +54,17 @@ static inline struct tower_range schedule_here(const struct schedule *schedule)
     return schedule->here.count > 0 ? schedule->here : all;
 }
 
-/* The slice of the run's tower `tower` in global batch `number`, which may lie before `first`. 0, or -ENODATA
+/* The slice of the run's tower `tower` in global batch `number`, which may be before `first`. 0, or -ENODATA
  * past the end of the run. O(1). */
-int schedule_find(const struct schedule *schedule, uint64_t number, uint32_t tower, struct span *span_out);
+int schedule_find(const struct schedule *schedule, uint64_t number, uint32_t tower, struct batch_slice *slice_out);
 
-/* The batch that is next at `position`: batches in the run when that is its end. A longer run than
- * the one that came to the place has the same batch there, though it evaluates later. 0, or
- * -EINVAL when the run has no such place. O(1). */
+/* The next batch at `position`; the number of batches in the run when that is its end. A longer run has the same
+ * batch at that position, though it evaluates later. 0, or -EINVAL when the run has no such position. O(1). */
 int schedule_seek(const struct schedule *schedule, struct position position, uint64_t *number_out);
-/* The place in front of global batch `number` <= batches in the run, whose batch it is. */
+/* The position before global batch `number` <= batches in the run. */
 struct position schedule_position(const struct schedule *schedule, uint64_t number);
 
-/* Batches per training epoch, per evaluation pass; steps and batches of the whole run, those
+/* Batches per training epoch, per evaluation phase; steps and batches of the whole run, those
  * before `first` included. */
 uint64_t schedule_steps_per_epoch(const struct schedule *schedule);
 uint64_t schedule_batches_per_evaluation(const struct schedule *schedule);

@@ -11,10 +11,10 @@
 /* Owned by the feeder between slots_empty and slots_publish, by the tower's thread
  * between slots_take and slots_give_back. */
 struct slot {
-    struct span span;           /* host copy of what the slot holds */
+    struct batch_slice slice;           /* host copy of what the slot holds */
     uint32_t batches_found;     /* batch.full_found of that batch; 0 without a ring */
     uint32_t slots_found;       /* slots with a batch when the tower came for this one; 0: it may have waited */
-    uint64_t *ids;              /* host copy, span.count record ids (capacity places) */
+    uint64_t *ids;              /* host copy, slice.count record ids (capacity places) */
     uint8_t *pixels;            /* device memory */
     int32_t *labels;            /* device memory */
     struct mix *mixes;          /* device memory, of training batches; NULL: samples are not mixed */

@@ -11,16 +11,16 @@
 
 /* ---- what several modes do ---- */
 
-static int start_gradients(struct sync *sync, const struct span *span, uint32_t bucket)
+static int start_gradients(struct sync *sync, const struct batch_slice *slice, uint32_t bucket)
 {
-    return sync_start_gradients(sync, bucket, span->number);
+    return sync_start_gradients(sync, bucket, slice->number);
 }
 
 /* Batch statistics are each tower's own in training. Their mean, weighted by samples, replaces them before an
  * evaluation and at the end of the run. */
-static int average_statistics(struct sync *sync, const struct span *span)
+static int average_statistics(struct sync *sync, const struct batch_slice *slice)
 {
-    return sync_mean_before_evaluation(sync, span, 0);
+    return sync_mean_before_evaluation(sync, slice, 0);
 }
 
 static int finish_statistics(struct sync *sync, uint64_t next)
@@ -28,19 +28,19 @@ static int finish_statistics(struct sync *sync, uint64_t next)
     return sync_mean_before(sync, next, 0);
 }
 
-static int update_alone(struct sync *sync, const struct span *span)
+static int update_alone(struct sync *sync, const struct batch_slice *slice)
 {
-    const int rc = sync_update(sync, span, span->count);
+    const int rc = sync_update(sync, slice, slice->count);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
 }
 
-static int await_and_update(struct sync *sync, const struct span *span, uint32_t bucket)
+static int await_and_update(struct sync *sync, const struct batch_slice *slice, uint32_t bucket)
 {
-    int rc = sync_await_gradients(sync, bucket, span->number);
+    int rc = sync_await_gradients(sync, bucket, slice->number);
     if (rc == 0 && sync->spec.reduce->ops != &reduce_none_ops)
         rc = step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION);
     if (rc == 0)
-        rc = sync_update_bucket(sync, span, bucket, span->global_count);
+        rc = sync_update_bucket(sync, slice, bucket, slice->global_count);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
 }
 
@@ -48,12 +48,12 @@ static int await_and_update(struct sync *sync, const struct span *span, uint32_t
 
 /* Gradients are summed over the towers, bucket by bucket while backward goes on. Each bucket is updated as soon as its
  * sum is there, in every tower alike: the towers stay equal. */
-static int replicated_apply(struct sync *sync, const struct span *span)
+static int replicated_apply(struct sync *sync, const struct batch_slice *slice)
 {
     const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
     int rc = 0;
     for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++)
-        rc = await_and_update(sync, span, b);
+        rc = await_and_update(sync, slice, b);
     return rc;
 }
 
@@ -86,15 +86,15 @@ static const struct sync_ops independent_ops = {
  * have none; and because a mean at every step then is, for the rules that are linear in the gradient (sgd, momentum,
  * nesterov), what mode replicated does. With spec.keeps_buffers they are not averaged, which halves the sum with
  * momentum. Means are also taken before every evaluation and at the end of the run. */
-static int averaging_before_forward(struct sync *sync, const struct span *span)
+static int averaging_before_forward(struct sync *sync, const struct batch_slice *slice)
 {
-    return sync_mean_before_evaluation(sync, span, sync->spec.every);
+    return sync_mean_before_evaluation(sync, slice, sync->spec.every);
 }
 
-static int averaging_after_step(struct sync *sync, const struct span *span)
+static int averaging_after_step(struct sync *sync, const struct batch_slice *slice)
 {
     const uint64_t every = sync->spec.every;
-    return mean_is_due_after(span, every) ? sync_mean(sync, span->number, span->number, every) : 0;
+    return mean_is_due_after(slice, every) ? sync_mean(sync, slice->number, slice->number, every) : 0;
 }
 
 static int averaging_finish(struct sync *sync, uint64_t next)
@@ -121,7 +121,7 @@ static const struct sync_ops averaging_ops = {
 /* Every bucket of parameters is owned by a tower, in equal shares. Gradients are reduced to the owner, which alone has
  * the optimizer's buffers, updates, and broadcasts the weights. An update that needs a norm of all gradients is made by
  * tower 0; then all weights are broadcast after it. */
-static int server_device_apply(struct sync *sync, const struct span *span)
+static int server_device_apply(struct sync *sync, const struct batch_slice *slice)
 {
     struct reduce *const reduce = sync->spec.reduce;
     const struct bucket_run gradients = sync->buckets.of[REGION_GRADIENTS];
@@ -130,12 +130,12 @@ static int server_device_apply(struct sync *sync, const struct span *span)
     int rc = 0;
     for (uint32_t i = 0; i < gradients.count && rc == 0; i++) {
         if (sync->buckets.bucket[gradients.first + i].owner == sync->spec.index)
-            rc = await_and_update(sync, span, gradients.first + i);
+            rc = await_and_update(sync, slice, gradients.first + i);
         if (rc == 0 && !is_one_update)
-            rc = reduce->ops->start(reduce, sync->spec.index, weights + i, span->number);
+            rc = reduce->ops->start(reduce, sync->spec.index, weights + i, slice->number);
     }
     for (uint32_t i = 0; i < gradients.count && rc == 0 && is_one_update; i++)
-        rc = reduce->ops->start(reduce, sync->spec.index, weights + i, span->number);
+        rc = reduce->ops->start(reduce, sync->spec.index, weights + i, slice->number);
     if (rc == 0)
         rc = sync_await_region(sync, REGION_WEIGHTS);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
@@ -158,27 +158,27 @@ static const struct sync_ops server_device_ops = {
 /* ---- parameter server in host memory ---- */
 
 /* Tower 0 fills the server before the first batch of the process. */
-static int fill_server(struct sync *sync, const struct span *span)
+static int fill_server(struct sync *sync, const struct batch_slice *slice)
 {
     const struct sync_spec *const spec = &sync->spec;
-    const bool is_due = spec->index == 0 && span->number == spec->schedule->first;
+    const bool is_due = spec->index == 0 && slice->number == spec->schedule->first;
     return is_due ? reduce_server_fill(spec->reduce, spec->index) : 0;
 }
 
-static int server_host_before_forward(struct sync *sync, const struct span *span)
+static int server_host_before_forward(struct sync *sync, const struct batch_slice *slice)
 {
-    const int rc = fill_server(sync, span);
-    return rc == 0 ? average_statistics(sync, span) : rc;
+    const int rc = fill_server(sync, slice);
+    return rc == 0 ? average_statistics(sync, slice) : rc;
 }
 
 /* Wait for each bucket's sum at the server. Where the server updates bucket by bucket, get its weights at once. */
-static int fetch_updates(struct sync *sync, const struct span *span)
+static int fetch_updates(struct sync *sync, const struct batch_slice *slice)
 {
     struct reduce *const reduce = sync->spec.reduce;
     const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
     int rc = 0;
     for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++) {
-        rc = sync_await_gradients(sync, b, span->number);
+        rc = sync_await_gradients(sync, b, slice->number);
         if (rc == 0 && !sync_updates_apart(sync))
             rc = reduce_server_fetch_bucket(reduce, sync->spec.index, b);
     }
@@ -186,13 +186,13 @@ static int fetch_updates(struct sync *sync, const struct span *span)
 }
 
 /* Where the server updates after all sums: let it compute the norms, then update. There are no such buckets else. */
-static int update_apart(struct sync *sync, const struct span *span)
+static int update_apart(struct sync *sync, const struct batch_slice *slice)
 {
     struct reduce *const reduce = sync->spec.reduce;
     const struct bucket_run run = sync->buckets.of[REGION_WEIGHTS];
     int rc = 0;
     for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++) {
-        rc = reduce->ops->start(reduce, sync->spec.index, b, span->number);
+        rc = reduce->ops->start(reduce, sync->spec.index, b, slice->number);
         if (rc == 0)
             rc = reduce->ops->wait(reduce, sync->spec.index, b);
     }
@@ -202,11 +202,11 @@ static int update_apart(struct sync *sync, const struct span *span)
 /* One copy of the parameters and of the optimizer's buffers. Gradients are sent there bucket by bucket while backward
  * goes on, summed and applied, and the weights come back. The time of a tower's wait is that of the reduction and of
  * the update. */
-static int server_host_apply(struct sync *sync, const struct span *span)
+static int server_host_apply(struct sync *sync, const struct batch_slice *slice)
 {
-    int rc = fetch_updates(sync, span);
+    int rc = fetch_updates(sync, slice);
     if (rc == 0)
-        rc = update_apart(sync, span);
+        rc = update_apart(sync, slice);
     if (rc == 0)
         rc = tower_weights_changed(sync->spec.tower, 0, tower_arena(sync->spec.tower)->updated);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
@@ -233,37 +233,37 @@ static const struct sync_ops server_host_ops = {
  * saved are those that were evaluated. Sums that are not applied yet are part of a saved state. */
 
 /* The training batch before `span`, which is not the first one. */
-static int find_before(const struct sync *sync, const struct span *span, struct span *before_out)
+static int find_before(const struct sync *sync, const struct batch_slice *slice, struct batch_slice *before_out)
 {
-    uint64_t number = span->number;
+    uint64_t number = slice->number;
     int rc;
     do
         rc = schedule_find(sync->spec.schedule, --number, sync->spec.index, before_out);
-    while (rc == 0 && before_out->pass != PASS_TRAIN);
+    while (rc == 0 && before_out->phase != PHASE_TRAIN);
     return rc;
 }
 
-static int apply_before(struct sync *sync, const struct span *span)
+static int apply_before(struct sync *sync, const struct batch_slice *slice)
 {
-    struct span before;
-    const int rc = span->step == 0 ? 0 : find_before(sync, span, &before);
-    return rc == 0 && span->step > 0 ? sync->spec.ops->applied->apply(sync, &before) : rc;
+    struct batch_slice before;
+    const int rc = slice->step == 0 ? 0 : find_before(sync, slice, &before);
+    return rc == 0 && slice->step > 0 ? sync->spec.ops->applied->apply(sync, &before) : rc;
 }
 
-static int relaxed_apply(struct sync *sync, const struct span *span)
+static int relaxed_apply(struct sync *sync, const struct batch_slice *slice)
 {
-    int rc = apply_before(sync, span);
+    int rc = apply_before(sync, slice);
     if (rc == 0)
         rc = tower_defer(sync->spec.tower);
     if (rc == 0)
-        rc = sync_start_region(sync, REGION_GRADIENTS, span->number);
+        rc = sync_start_region(sync, REGION_GRADIENTS, slice->number);
     sync->is_deferred = rc == 0;
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
 }
 
-static int relaxed_before_forward(struct sync *sync, const struct span *span)
+static int relaxed_before_forward(struct sync *sync, const struct batch_slice *slice)
 {
-    return sync->spec.ops->applied->before_forward(sync, span);
+    return sync->spec.ops->applied->before_forward(sync, slice);
 }
 
 /* Nothing is left to wait for afterwards. */
@@ -345,23 +345,23 @@ static int synchronise(struct sync *sync, uint64_t batch)
     return rc == 0 ? sync_await_region(sync, REGION_WEIGHTS) : rc;
 }
 
-static int async_fetch(struct sync *sync, const struct span *span)
+static int async_fetch(struct sync *sync, const struct batch_slice *slice)
 {
-    int rc = reduce_server_fetch(sync->spec.reduce, sync->spec.index, span->step, sync->spec.max_staleness,
+    int rc = reduce_server_fetch(sync->spec.reduce, sync->spec.index, slice->step, sync->spec.max_staleness,
                                  &sync->staleness);
     if (rc == 0)
         rc = tower_weights_changed(sync->spec.tower, 0, tower_arena(sync->spec.tower)->updated);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
 }
 
-static int async_before_forward(struct sync *sync, const struct span *span)
+static int async_before_forward(struct sync *sync, const struct batch_slice *slice)
 {
-    int rc = fill_server(sync, span);
-    if (rc == 0 && span->pass == PASS_TRAIN)
-        return async_fetch(sync, span);
-    if (rc == 0 && span->first_of_pass)
-        rc = synchronise(sync, span->number);
-    return rc == 0 ? average_statistics(sync, span) : rc;
+    int rc = fill_server(sync, slice);
+    if (rc == 0 && slice->phase == PHASE_TRAIN)
+        return async_fetch(sync, slice);
+    if (rc == 0 && slice->first_of_phase)
+        rc = synchronise(sync, slice->number);
+    return rc == 0 ? average_statistics(sync, slice) : rc;
 }
 
 /* Where norms of all gradients are needed, one push for all buckets follows the last one. */
@@ -371,22 +371,22 @@ static bool is_pushed(const struct sync *sync, uint32_t bucket)
     return !server_needs_norms(&tower_spec(sync->spec.tower)->optimizer) || bucket == run.first + run.count - 1;
 }
 
-static int async_push(struct sync *sync, const struct span *span, uint32_t bucket)
+static int async_push(struct sync *sync, const struct batch_slice *slice, uint32_t bucket)
 {
     const uint32_t delay = sync->spec.divides_rate && sync->staleness > 1 ? sync->staleness : 1;
-    return reduce_server_push(sync->spec.reduce, sync->spec.index, bucket, span->number, delay);
+    return reduce_server_push(sync->spec.reduce, sync->spec.index, bucket, slice->number, delay);
 }
 
-static int async_bucket_ready(struct sync *sync, const struct span *span, uint32_t bucket)
+static int async_bucket_ready(struct sync *sync, const struct batch_slice *slice, uint32_t bucket)
 {
     const struct bucket *const range = &sync->buckets.bucket[bucket];
-    const int rc = span->count > 0 ? tower_grads_to_bf16(sync->spec.tower, range->offset, range->count) : 0;
-    return rc == 0 && span->count > 0 && is_pushed(sync, bucket) ? async_push(sync, span, bucket) : rc;
+    const int rc = slice->count > 0 ? tower_grads_to_bf16(sync->spec.tower, range->offset, range->count) : 0;
+    return rc == 0 && slice->count > 0 && is_pushed(sync, bucket) ? async_push(sync, slice, bucket) : rc;
 }
 
-static int async_apply(struct sync *sync, const struct span *span)
+static int async_apply(struct sync *sync, const struct batch_slice *slice)
 {
-    return reduce_server_pushed(sync->spec.reduce, sync->spec.index, span->step + 1);
+    return reduce_server_pushed(sync->spec.reduce, sync->spec.index, slice->step + 1);
 }
 
 static int async_before_snapshot(struct sync *sync, uint64_t batch)

@@ -3,18 +3,18 @@
 
 #include <assert.h>
 
-bool snapshot_due(const struct snapshot_rule *rule, const struct span *span)
+bool snapshot_due(const struct snapshot_rule *rule, const struct batch_slice *slice)
 {
     if (rule->count == 0)
         return false;
-    if (span->pass != PASS_TRAIN)
-        return rule->each_evaluation && span->last_of_pass;
-    return (rule->every > 0 && (span->step + 1) % rule->every == 0) || (rule->each_epoch && span->last_of_pass);
+    if (slice->phase != PHASE_TRAIN)
+        return rule->each_evaluation && slice->last_of_phase;
+    return (rule->every > 0 && (slice->step + 1) % rule->every == 0) || (rule->each_epoch && slice->last_of_phase);
 }
 
-bool snapshot_wanted(const struct snapshot_rule *rule, struct gate *gate, const struct span *span)
+bool snapshot_wanted(const struct snapshot_rule *rule, struct gate *gate, const struct batch_slice *slice)
 {
-    return (rule->count > 0 && gate_is_marked(gate, span->number)) || snapshot_due(rule, span);
+    return (rule->count > 0 && gate_is_marked(gate, slice->number)) || snapshot_due(rule, slice);
 }
 
 int snapshot_pool_init(struct snapshot_pool *pool, const struct snapshot_rule *rule)

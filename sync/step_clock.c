@@ -188,7 +188,7 @@ int step_clock_read(struct step_clock *clock, struct step_times *times_out, uint
 }
 
 /* One trace entry for each interval between marks, and one for the whole step. */
-void step_clock_record(const struct step_clock *clock, struct trace_track *track, const struct span *span,
+void step_clock_record(const struct step_clock *clock, struct trace_track *track, const struct batch_slice *slice,
                        uint32_t tower)
 {
     static const enum trace_name names[SPENT_COUNT] = {
@@ -205,8 +205,8 @@ void step_clock_record(const struct step_clock *clock, struct trace_track *track
     const uint64_t number = clock->read - 1;
     const struct dial *const dial = dial_of(clock, number);
     struct event *at = number > 0 ? end_of(clock, number - 1) : clock->origin;
-    struct trace_entry entry = { .end_ns = clock->begun_ns, .batch = span->number, .tower = (uint16_t)tower,
-                                 .argument = span->count };
+    struct trace_entry entry = { .end_ns = clock->begun_ns, .batch = slice->number, .tower = (uint16_t)tower,
+                                 .argument = slice->count };
     for (uint32_t i = 0; i < dial->count; i++) {
         const struct mark *const mark = &dial->marks[i];
         uint64_t elapsed_ns = 0;
@@ -220,6 +220,6 @@ void step_clock_record(const struct step_clock *clock, struct trace_track *track
         at = mark->event;
     }
     entry.begin_ns = clock->begun_ns;
-    entry.name = span->pass == PASS_TRAIN ? TRACE_STEP : TRACE_EVALUATION;
+    entry.name = slice->phase == PHASE_TRAIN ? TRACE_STEP : TRACE_EVALUATION;
     trace_put(track, &entry);
 }

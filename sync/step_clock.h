@@ -51,7 +51,7 @@ struct event *step_clock_oldest(const struct step_clock *clock);
 int step_clock_read(struct step_clock *clock, struct step_times *times_out, uint64_t *ended_ns_out);
 /* Write the step that was read last, the batch `span` of tower `tower`, to the tower's trace, mark by mark (track NULL:
  * does nothing). Times are those of the device's clock, counted from the first step. Before the next mark. */
-void step_clock_record(const struct step_clock *clock, struct trace_track *track, const struct span *span,
+void step_clock_record(const struct step_clock *clock, struct trace_track *track, const struct batch_slice *slice,
                        uint32_t tower);
 
 #endif

@@ -192,7 +192,7 @@ static void note_ready(void *arg, size_t floats)
         const struct bucket *const bucket = &sync->buckets.bucket[b];
         if (bucket->offset + bucket->count > floats)
             return;
-        sync->ready_result = sync->spec.ops->bucket_ready(sync, sync->span, b);
+        sync->ready_result = sync->spec.ops->bucket_ready(sync, sync->slice, b);
         sync->ready++;
     }
 }
@@ -204,31 +204,31 @@ static int show_average(struct sync *sync, bool is_shown)
 }
 
 /* A mean is taken of the trained weights and of their averages, so the trained ones are in place before it. */
-int sync_before_forward(struct sync *sync, const struct span *span)
+int sync_before_forward(struct sync *sync, const struct batch_slice *slice)
 {
     const struct sync_ops *const ops = sync->spec.ops;
-    const bool evaluates = span->pass == PASS_EVALUATE;
-    int rc = evaluates && !span->first_of_pass ? 0 : show_average(sync, false);
+    const bool evaluates = slice->phase == PHASE_EVALUATE;
+    int rc = evaluates && !slice->first_of_phase ? 0 : show_average(sync, false);
     if (rc == 0 && ops->before_forward != NULL)
-        rc = ops->before_forward(sync, span);
+        rc = ops->before_forward(sync, slice);
     return rc == 0 && evaluates ? show_average(sync, true) : rc;
 }
 
-static int step_average(struct sync *sync, const struct span *span)
+static int step_average(struct sync *sync, const struct batch_slice *slice)
 {
     struct tower *const tower = sync->spec.tower;
     if (tower_spec(tower)->average_decay == 0)
         return 0;
-    const int rc = tower_update_average(tower, span->step);
+    const int rc = tower_update_average(tower, slice->step);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
 }
 
-int sync_backward(struct sync *sync, const struct span *span)
+int sync_backward(struct sync *sync, const struct batch_slice *slice)
 {
-    sync->span = span;
+    sync->slice = slice;
     sync->ready = 0;
     sync->ready_result = 0;
-    range_begin(TRACE_BACKWARD, span->number);
+    range_begin(TRACE_BACKWARD, slice->number);
     const int rc = tower_backward(sync->spec.tower, note_ready, sync);
     range_end();
     if (rc != 0 || sync->ready_result != 0)
@@ -236,13 +236,13 @@ int sync_backward(struct sync *sync, const struct span *span)
     return step_clock_mark(sync->clock, SPENT_BACKWARD);
 }
 
-int sync_reduce_and_update(struct sync *sync, const struct span *span)
+int sync_reduce_and_update(struct sync *sync, const struct batch_slice *slice)
 {
     const struct sync_ops *const ops = sync->spec.ops;
-    int rc = ops->apply(sync, span);
+    int rc = ops->apply(sync, slice);
     if (rc == 0)
-        rc = step_average(sync, span);
-    return rc == 0 && ops->after_step != NULL ? ops->after_step(sync, span) : rc;
+        rc = step_average(sync, slice);
+    return rc == 0 && ops->after_step != NULL ? ops->after_step(sync, slice) : rc;
 }
 
 int sync_before_snapshot(struct sync *sync, uint64_t batch)
@@ -260,7 +260,7 @@ int sync_finish(struct sync *sync, uint64_t next)
     return rc == 0 ? show_average(sync, true) : rc;
 }
 
-uint32_t sync_gradient_samples(const struct sync *sync, const struct span *span, size_t offset)
+uint32_t sync_gradient_samples(const struct sync *sync, const struct batch_slice *slice, size_t offset)
 {
     const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
     bool is_summed = false;
@@ -270,7 +270,7 @@ uint32_t sync_gradient_samples(const struct sync *sync, const struct span *span,
                              (bucket->use == BUCKET_REDUCE && bucket->owner == sync->spec.index);
         is_summed = is_summed || (is_here && offset >= bucket->offset && offset - bucket->offset < bucket->count);
     }
-    return is_summed && sync->spec.ops->bucket_ready != NULL ? span->global_count : span->count;
+    return is_summed && sync->spec.ops->bucket_ready != NULL ? slice->global_count : slice->count;
 }
 
 void sync_record(struct sync *sync)
@@ -292,40 +292,40 @@ int sync_poll(struct sync *sync)
 
 /* ---- for the modes ---- */
 
-static int update(struct sync *sync, const struct span *span, size_t offset, size_t count, uint32_t samples)
+static int update(struct sync *sync, const struct batch_slice *slice, size_t offset, size_t count, uint32_t samples)
 {
     const struct optimizer_step step = {
-        .number = span->step,
-        .learning_rate = (float)learning_rate_at(sync->spec.learning_rate, span->step),
+        .number = slice->step,
+        .learning_rate = (float)learning_rate_at(sync->spec.learning_rate, slice->step),
         .gradient_scale = 1.0f / (float)samples,
     };
-    range_begin(TRACE_UPDATE, span->number);
+    range_begin(TRACE_UPDATE, slice->number);
     const int rc = tower_update(sync->spec.tower, offset, count, &step);
     range_end();
     return rc;
 }
 
-int sync_update(struct sync *sync, const struct span *span, uint32_t samples)
+int sync_update(struct sync *sync, const struct batch_slice *slice, uint32_t samples)
 {
     struct tower *const tower = sync->spec.tower;
     const size_t count = tower_arena(tower)->updated;
     if (samples == 0)
         return 0;
     const int rc = tower_updates_at_once(tower) ? tower_check(tower, 0, count) : 0;
-    return rc == 0 ? update(sync, span, 0, count, samples) : rc;
+    return rc == 0 ? update(sync, slice, 0, count, samples) : rc;
 }
 
-int sync_update_bucket(struct sync *sync, const struct span *span, uint32_t b, uint32_t samples)
+int sync_update_bucket(struct sync *sync, const struct batch_slice *slice, uint32_t b, uint32_t samples)
 {
     struct tower *const tower = sync->spec.tower;
     const struct bucket *const bucket = &sync->buckets.bucket[b];
     const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
     if (!tower_updates_at_once(tower))
-        return update(sync, span, bucket->offset, bucket->count, samples);
+        return update(sync, slice, bucket->offset, bucket->count, samples);
     const int rc = tower_check(tower, bucket->offset, bucket->count);
     if (rc != 0 || b + 1 < run.first + run.count)
         return rc;
-    return update(sync, span, 0, tower_arena(tower)->updated, samples);
+    return update(sync, slice, 0, tower_arena(tower)->updated, samples);
 }
 
 int sync_start_gradients(struct sync *sync, uint32_t b, uint64_t batch)
@@ -411,20 +411,20 @@ bool sync_updates_apart(const struct sync *sync)
 
 /* ---- means ---- */
 
-bool mean_is_due_after(const struct span *span, uint64_t every)
+bool mean_is_due_after(const struct batch_slice *slice, uint64_t every)
 {
-    return span->pass == PASS_EVALUATE || (every > 0 && (span->step + 1) % every == 0);
+    return slice->phase == PHASE_EVALUATE || (every > 0 && (slice->step + 1) % every == 0);
 }
 
 struct mean_share mean_share(const struct schedule *schedule, uint32_t tower, uint64_t last, uint64_t every)
 {
     struct mean_share share = { 0 };
-    struct span span;
-    for (uint64_t number = last; schedule_find(schedule, number, tower, &span) == 0; number--) {
-        if (span.pass == PASS_EVALUATE || (number < last && mean_is_due_after(&span, every)))
+    struct batch_slice slice;
+    for (uint64_t number = last; schedule_find(schedule, number, tower, &slice) == 0; number--) {
+        if (slice.phase == PHASE_EVALUATE || (number < last && mean_is_due_after(&slice, every)))
             break;
-        share.own += span.count;
-        share.all += span.global_count;
+        share.own += slice.count;
+        share.all += slice.global_count;
         if (number == 0)
             break;
     }
@@ -482,17 +482,17 @@ int sync_mean(struct sync *sync, uint64_t batch, uint64_t last, uint64_t every)
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
 }
 
-int sync_mean_before_evaluation(struct sync *sync, const struct span *span, uint64_t every)
+int sync_mean_before_evaluation(struct sync *sync, const struct batch_slice *slice, uint64_t every)
 {
-    const bool is_first = span->pass == PASS_EVALUATE && span->first_of_pass;
-    return is_first ? sync_mean_before(sync, span->number, every) : 0;
+    const bool is_first = slice->phase == PHASE_EVALUATE && slice->first_of_phase;
+    return is_first ? sync_mean_before(sync, slice->number, every) : 0;
 }
 
 int sync_mean_before(struct sync *sync, uint64_t number, uint64_t every)
 {
-    struct span span;
-    if (number == 0 || schedule_find(sync->spec.schedule, number - 1, sync->spec.index, &span) != 0 ||
-        mean_is_due_after(&span, every))
+    struct batch_slice slice;
+    if (number == 0 || schedule_find(sync->spec.schedule, number - 1, sync->spec.index, &slice) != 0 ||
+        mean_is_due_after(&slice, every))
         return 0;
     return sync_mean(sync, number, number - 1, every);
 }

@@ -153,26 +153,26 @@ static struct backend_result sum_microbatches(const struct step_result *result, 
 }
 
 /* Are weights and gradients checked after this batch? */
-static bool is_inspected(const struct trainer *trainer, const struct span *span)
+static bool is_inspected(const struct trainer *trainer, const struct batch_slice *slice)
 {
-    const uint64_t every = span->pass == PASS_TRAIN ? trainer->spec.inspect_every : 0;
-    return every > 0 && ((span->step + 1) % every == 0 || span->last_of_pass);
+    const uint64_t every = slice->phase == PHASE_TRAIN ? trainer->spec.inspect_every : 0;
+    return every > 0 && ((slice->step + 1) % every == 0 || slice->last_of_phase);
 }
 
 static void read_result(const struct trainer *trainer, const struct step_result *result, struct step_report *report)
 {
-    const struct health *const health = is_inspected(trainer, &report->span) ? &result->health : NULL;
-    report->result = sum_microbatches(result, tower_pieces(trainer->tower, report->span.count));
+    const struct health *const health = is_inspected(trainer, &report->slice) ? &result->health : NULL;
+    report->result = sum_microbatches(result, tower_pieces(trainer->tower, report->slice.count));
     report->gradient_norm = health != NULL && report->result.is_skipped == 0
                                 ? health_gradient_norm(health, report->result.loss_scale) : NAN;
     report->broken = health_of_step(trainer->tower, health, report->result.loss_sum);
 }
 
 /* For the watchdog's message. Steps count from 1 there. */
-static void note_step(const struct span *span)
+static void note_step(const struct batch_slice *slice)
 {
-    heartbeat_at(span->pass == PASS_TRAIN ? "step" : "evaluation after step",
-                 span->pass == PASS_TRAIN ? span->step + 1 : span->step);
+    heartbeat_at(slice->phase == PHASE_TRAIN ? "step" : "evaluation after step",
+                 slice->phase == PHASE_TRAIN ? slice->step + 1 : slice->step);
 }
 
 /* Wait for an event of the tower's device, polling a reduction that can fail on its own: 0, why that failed, or
@@ -198,14 +198,14 @@ static int report_step(struct trainer *trainer)
 {
     const uint64_t place = trainer->inflight.reported % trainer->inflight.depth;
     struct step_report *const report = trainer->inflight.reports[place];
-    note_step(&report->span);
+    note_step(&report->slice);
     int rc = wait_for_device(trainer, step_clock_oldest(trainer->clock));
     if (rc == 0)
         rc = step_clock_read(trainer->clock, &report->times, &report->ended_ns);
     if (rc != 0)
         return rc;
     report->seen_ns = clock_now_ns();
-    step_clock_record(trainer->clock, trainer->spec.track, &report->span, trainer->spec.tower.index);
+    step_clock_record(trainer->clock, trainer->spec.track, &report->slice, trainer->spec.tower.index);
     sync_record(&trainer->sync);
     read_result(trainer, &trainer->inflight.results[place], report);
     trainer->inflight.reported++;
@@ -236,7 +236,7 @@ static int queue_snapshot(struct trainer *trainer, struct snapshot_pool *pool, s
  * the previous copy, for which all towers must have reported that batch: so the others report theirs, too. */
 static int queue_shown(struct trainer *trainer, struct step_report *report)
 {
-    if (report->span.pass != PASS_TRAIN || !snapshot_due(&trainer->spec.shown, &report->span))
+    if (report->slice.phase != PHASE_TRAIN || !snapshot_due(&trainer->spec.shown, &report->slice))
         return 0;
     return trainer->shown.rule.count > 0 ? queue_snapshot(trainer, &trainer->shown, &report->shown)
                                          : report_all_steps(trainer);
@@ -249,9 +249,9 @@ static int queue_snapshots(struct trainer *trainer, struct step_report *report)
     report->snapshot = report->shown = NULL;
     report->sync = &trainer->sync;
     int rc = queue_shown(trainer, report);
-    if (rc != 0 || !snapshot_wanted(&spec->snapshots, spec->gate, &report->span))
+    if (rc != 0 || !snapshot_wanted(&spec->snapshots, spec->gate, &report->slice))
         return rc;
-    rc = sync_before_snapshot(&trainer->sync, report->span.number);
+    rc = sync_before_snapshot(&trainer->sync, report->slice.number);
     return rc == 0 ? queue_snapshot(trainer, &trainer->snapshots, &report->snapshot) : rc;
 }
 
@@ -269,7 +269,7 @@ static int take_slot(struct trainer *trainer, struct slot **slot_out)
         rc = slots_take(trainer->slots, &slot);
     if (rc != 0)
         return rc;
-    if (!gate_pass(trainer->spec.gate, slot->span.number)) {
+    if (!gate_pass(trainer->spec.gate, slot->slice.number)) {
         slots_give_back(trainer->slots, slot);
         return -ENODATA;
     }
@@ -287,7 +287,7 @@ static int take_slot(struct trainer *trainer, struct slot **slot_out)
 
 static int queue_forward(struct trainer *trainer, struct slot *slot, uint32_t microbatch, bool is_training)
 {
-    range_begin(TRACE_FORWARD, slot->span.number);
+    range_begin(TRACE_FORWARD, slot->slice.number);
     const int rc = tower_forward(trainer->tower, slot, microbatch, is_training);
     range_end();
     return rc == 0 ? step_clock_mark(trainer->clock, SPENT_FORWARD) : rc;
@@ -305,17 +305,17 @@ static int queue_accumulate(struct trainer *trainer, uint64_t batch)
 /* Forward, backward, reduce and update of the slot's batch, queued on the device. With train.accumulate a batch has
  * several microbatches; the last one's backward ends with the gradients of all. Evaluation is forward only. The feeder
  * may fill the slot again as soon as all that reads it is queued. */
-static int queue_compute(struct trainer *trainer, struct slot *slot, const struct span *span,
+static int queue_compute(struct trainer *trainer, struct slot *slot, const struct batch_slice *slice,
                          struct backend_result *results)
 {
     struct sync *const sync = &trainer->sync;
-    const uint32_t last = tower_pieces(trainer->tower, span->count) - 1;
-    const bool is_training = span->pass == PASS_TRAIN;
-    int rc = sync_before_forward(sync, span);           /* some modes fetch or average weights here */
+    const uint32_t last = tower_pieces(trainer->tower, slice->count) - 1;
+    const bool is_training = slice->phase == PHASE_TRAIN;
+    int rc = sync_before_forward(sync, slice);           /* some modes fetch or average weights here */
     for (uint32_t i = 0; i < last && rc == 0; i++) {
         rc = queue_forward(trainer, slot, i, is_training);
         if (rc == 0 && is_training)
-            rc = queue_accumulate(trainer, span->number);
+            rc = queue_accumulate(trainer, slice->number);
         if (rc == 0)
             rc = tower_result(trainer->tower, &results[i]);
     }
@@ -323,33 +323,33 @@ static int queue_compute(struct trainer *trainer, struct slot *slot, const struc
         rc = queue_forward(trainer, slot, last, is_training);
     slots_give_back(trainer->slots, slot);
     if (rc == 0 && is_training)
-        rc = sync_backward(sync, span);                 /* starts to reduce each bucket as soon as it is complete */
+        rc = sync_backward(sync, slice);                 /* starts to reduce each bucket as soon as it is complete */
     if (rc == 0 && is_training)
-        rc = sync_reduce_and_update(sync, span);        /* waits for the sums, updates the weights */
+        rc = sync_reduce_and_update(sync, slice);        /* waits for the sums, updates the weights */
     return rc == 0 ? tower_result(trainer->tower, &results[last]) : rc;
 }
 
 static void begin_report(struct step_report *report, const struct slot *slot)
 {
-    report->span = slot->span;
+    report->slice = slot->slice;
     report->batches_found = slot->batches_found;
     report->slots_found = slot->slots_found;
-    memcpy(report->ids, slot->ids, slot->span.count * sizeof(*slot->ids));
+    memcpy(report->ids, slot->ids, slot->slice.count * sizeof(*slot->ids));
 }
 
 static int queue_step(struct trainer *trainer, struct slot *slot, struct step_report *report)
 {
     const uint64_t place = trainer->inflight.queued % trainer->inflight.depth;
     struct step_result *const result = &trainer->inflight.results[place];
-    const struct span *const span = &report->span;
+    const struct batch_slice *const slice = &report->slice;
     begin_report(report, slot);
-    note_step(span);
+    note_step(slice);
     trainer->inflight.reports[place] = report;
-    range_begin(span->pass == PASS_TRAIN ? TRACE_STEP : TRACE_EVALUATION, span->number);
-    int rc = queue_compute(trainer, slot, span, result->microbatches);
+    range_begin(slice->phase == PHASE_TRAIN ? TRACE_STEP : TRACE_EVALUATION, slice->number);
+    int rc = queue_compute(trainer, slot, slice, result->microbatches);
     range_end();
-    report->staleness = span->pass == PASS_TRAIN ? trainer->sync.staleness : 0;
-    if (rc == 0 && is_inspected(trainer, span))
+    report->staleness = slice->phase == PHASE_TRAIN ? trainer->sync.staleness : 0;
+    if (rc == 0 && is_inspected(trainer, slice))
         rc = health_queue(trainer->tower, &result->health);
     if (rc == 0)
         rc = queue_snapshots(trainer, report);
@@ -358,8 +358,8 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     if (rc != 0)
         return rc;
     trainer->inflight.queued++;
-    trainer->next = span->number + 1;
-    trainer->waits_for_main = trainer->spec.waits_for_main && span->pass == PASS_EVALUATE && span->last_of_pass;
+    trainer->next = slice->number + 1;
+    trainer->waits_for_main = trainer->spec.waits_for_main && slice->phase == PHASE_EVALUATE && slice->last_of_phase;
     return 0;
 }
 

@@ -17,7 +17,7 @@
 
 /* The report of one tower about one global batch; lent to main. */
 struct step_report {
-    struct span span;
+    struct batch_slice slice;
     struct backend_result result;
     struct step_times times;
     uint32_t staleness;         /* async: of the weights that the training batch used (sync.h) */

@@ -8,18 +8,18 @@
 #include "loader/augment/draw.h"
 
 /* What becomes of images that have not the sample's size. */
-static const enum crop fitting[PASS_COUNT] = { [PASS_TRAIN] = CROP_RESIZED, [PASS_EVALUATE] = CROP_CENTRAL };
+static const enum crop fitting[PHASE_COUNT] = { [PHASE_TRAIN] = CROP_RESIZED, [PHASE_EVALUATE] = CROP_CENTRAL };
 
 /* Whose rule holds for the images of a pass. */
-static enum pass rule_of(const struct augment *augment, enum pass pass)
+static enum phase rule_of(const struct augment *augment, enum phase phase)
 {
-    return augment->crop[pass] == CROP_EVALUATED ? PASS_EVALUATE : pass;
+    return augment->crop[phase] == CROP_EVALUATED ? PHASE_EVALUATE : phase;
 }
 
 static enum crop choose_crop(const struct crop_job *job)
 {
     const struct image_request *const request = job->request;
-    const enum pass rule = rule_of(job->augment, request->pass);
+    const enum phase rule = rule_of(job->augment, request->phase);
     const enum crop crop = job->augment->crop[rule];
     if (crop != CROP_AUTO)
         return crop;
@@ -35,7 +35,7 @@ void augment_view(const struct augment *augment, const struct image_request *req
         return;
     const struct crop_job job = { augment, request, image_height, image_width };
     *view_out = crop_view(choose_crop(&job), &job);
-    if (augment->flips && request->pass == PASS_TRAIN)
+    if (augment->flips && request->phase == PHASE_TRAIN)
         view_out->is_flipped = draw_make(augment, request, DRAW_FLIP).word[0] >> 31 != 0;
 }
 
@@ -87,21 +87,21 @@ static void append_mixing(struct text *text, const struct augment *augment)
         append(text, "CutMix %g", augment->cutmix);
 }
 
-void augment_describe(const struct augment *augment, enum pass pass, char *text, size_t text_size)
+void augment_describe(const struct augment *augment, enum phase phase, char *text, size_t text_size)
 {
     static const char *const filters[FILTER_COUNT] = { [FILTER_BILINEAR] = "bilinear", [FILTER_AREA] = "area",
                                                        [FILTER_BICUBIC] = "bicubic", [FILTER_NEAREST] = "nearest" };
-    const enum pass rule = rule_of(augment, pass);
+    const enum phase rule = rule_of(augment, phase);
     const enum crop crop = augment->crop[rule];
     struct text line = { text, text_size };
     if (crop == CROP_AUTO)
         append(&line, "as it is where it has the size, else ");
     append_crop(&line, augment, crop == CROP_AUTO ? fitting[rule] : crop);
     append(&line, ", %s", filters[augment->filter]);
-    if (augment->flips && pass == PASS_TRAIN)
+    if (augment->flips && phase == PHASE_TRAIN)
         append(&line, ", half of them mirrored");
-    if (augment->changes_colour && pass == PASS_TRAIN)
+    if (augment->changes_colour && phase == PHASE_TRAIN)
         append(&line, ", colours changed");
-    if (pass == PASS_TRAIN)
+    if (phase == PHASE_TRAIN)
         append_mixing(&line, augment);
 }

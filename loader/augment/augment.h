@@ -37,7 +37,7 @@ enum crop {
 /* Constant while a run goes. NULL in the place of one: the whole image, scaled by FILTER_BILINEAR. */
 struct augment {
     uint64_t seed;              /* of the run */
-    enum crop crop[PASS_COUNT]; /* of evaluation: one that is not random */
+    enum crop crop[PHASE_COUNT]; /* of evaluation: one that is not random */
     enum filter filter;
     double scale;               /* >= 1 */
     uint32_t resize;            /* of CENTRAL: pixels of the shorter side, at least the sample's sides; 0 = by scale */
@@ -73,6 +73,6 @@ void augment_view(const struct augment *augment, const struct image_request *req
  * nothing. */
 void augment_colour(const struct augment *augment, const struct image_request *request, uint8_t *pixels);
 /* In a line of words what is done to the images of a pass, the scaling to the sample's size included. */
-void augment_describe(const struct augment *augment, enum pass pass, char *text, size_t text_size);
+void augment_describe(const struct augment *augment, enum phase phase, char *text, size_t text_size);
 
 #endif

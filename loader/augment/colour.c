@@ -225,7 +225,7 @@ static void change_fast(const struct plane_set *set, const struct change *change
 void augment_colour(const struct augment *augment, const struct image_request *request, uint8_t *pixels)
 {
     const struct image_shape *const shape = &request->shape;
-    if (augment == NULL || !augment->changes_colour || request->pass != PASS_TRAIN)
+    if (augment == NULL || !augment->changes_colour || request->phase != PHASE_TRAIN)
         return;
     const struct change change = draw_change(augment, request);
     const uint32_t together = shape->channels == 3 ? 3 : 1;

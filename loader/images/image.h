@@ -23,7 +23,7 @@ bool image_shape_bytes(const struct image_shape *shape, size_t *bytes_out);
 /* A sample to be made of an image. Pixels depend on the augmentation and on this, and on nothing else. */
 struct image_request {
     const struct augment *augment;      /* may be NULL; must stay valid */
-    enum pass pass;
+    enum phase phase;
     uint32_t epoch;             /* from 0 */
     uint64_t position;          /* of the sample in the pass */
     struct image_shape shape;   /* of the sample */

@@ -300,7 +300,7 @@ static void check_only_empty(const char *backend)
     memset(spec.train_counts, 0, sizeof(spec.train_counts));
     memset(spec.evaluate_counts, 0, sizeof(spec.evaluate_counts));
     stand_open_tower(&stand, &spec);
-    stand.slot.span = (struct span){ .count = 0, .global_count = 1 };
+    stand.slot.slice = (struct batch_slice){ .count = 0, .global_count = 1 };
     assert_int_equal(stand_train(&stand).counted, 0);
     assert_int_equal(stand_evaluate(&stand).counted, 0);
     stand_close(&stand);
@@ -456,10 +456,10 @@ static void check_position(const char *backend)
     stand_open(&stand, backend, net);
     stand_fill(&stand, net, &input, 0, STAND_BATCH);
     const double first = stand_train(&stand).loss_sum, again = stand_train(&stand).loss_sum;
-    stand.slot.span.first_position++;
+    stand.slot.slice.first_position++;
     const double moved = stand_train(&stand).loss_sum;
-    stand.slot.span.first_position--;
-    stand.slot.span.epoch++;
+    stand.slot.slice.first_position--;
+    stand.slot.slice.epoch++;
     const double later = stand_train(&stand).loss_sum;
     assert_true(first == again);
     assert_true(first != moved && first != later && moved != later);

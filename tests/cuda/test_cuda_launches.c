@@ -65,7 +65,7 @@ static void open_slot(struct bench *bench, uint32_t batch)
     assert_int_equal(ops->alloc(stand->device, batch * sizeof(int32_t), &labels), 0);
     stand->slot.pixels = pixels;
     stand->slot.labels = labels;
-    stand->slot.span = (struct span){ .count = batch, .global_count = batch };
+    stand->slot.slice = (struct batch_slice){ .count = batch, .global_count = batch };
 }
 
 static void cut(struct bench *bench)

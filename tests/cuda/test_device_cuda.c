@@ -542,13 +542,13 @@ static void lane_close(struct lane *lane)
 
 static void lane_step(struct lane *lane, uint64_t number)
 {
-    struct span span;
+    struct batch_slice slice;
     struct batch *batch;
     struct slot *slot;
-    assert_int_equal(schedule_find(&lane->schedule, number, 0, &span), 0);
-    assert_int_equal(ring_claim(lane->ring, &span, &batch), 0);
+    assert_int_equal(schedule_find(&lane->schedule, number, 0, &slice), 0);
+    assert_int_equal(ring_claim(lane->ring, &slice, &batch), 0);
     memset(batch->block, (int)number, lane->layout.block_bytes);
-    ring_fill(lane->ring, batch, span.count);
+    ring_fill(lane->ring, batch, slice.count);
     assert_int_equal(slots_take(lane->slots, &slot), 0);
     assert_int_equal(stream_wait(lane->compute, slot->ready), 0);
     assert_int_equal(stream_record(lane->compute, slot->free), 0);

@@ -171,21 +171,21 @@ static void batch_fill(const struct timeline *timeline, struct batch *batch)
 
 static int source_batch(const struct timeline *timeline, uint64_t number)
 {
-    struct span span;
+    struct batch_slice slice;
     struct batch *batch;
-    int rc = schedule_find(&timeline->schedule, number, 0, &span);
+    int rc = schedule_find(&timeline->schedule, number, 0, &slice);
     if (rc)
         return rc;
     if (timeline->spec.holds_batches)
         await(&timeline->fed, (uint32_t)number);
-    rc = ring_claim(timeline->ring, &span, &batch);
+    rc = ring_claim(timeline->ring, &slice, &batch);
     if (rc)
         return rc;
     if (number < PREFETCH)
         batch_fill(timeline, batch);
-    for (uint32_t i = 0; i < span.count; i++)
-        batch->ids[i] = span.first_position + i;
-    ring_fill(timeline->ring, batch, span.count);
+    for (uint32_t i = 0; i < slice.count; i++)
+        batch->ids[i] = slice.first_position + i;
+    ring_fill(timeline->ring, batch, slice.count);
     return 0;
 }
 

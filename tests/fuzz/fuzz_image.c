@@ -91,14 +91,14 @@ static struct image_request draw_request(const uint8_t *data, size_t bytes, stru
     const uint8_t dice = bytes > 0 ? data[bytes / 2] : 0;
     *augment = (struct augment){
         .seed = dice,
-        .crop = { [PASS_TRAIN] = dice % 2 == 0 ? CROP_RESIZED : CROP_AUTO },
+        .crop = { [PHASE_TRAIN] = dice % 2 == 0 ? CROP_RESIZED : CROP_AUTO },
         .filter = (enum filter)(dice / 2 % FILTER_COUNT),
         .scale = 1.145,
         .flips = true,
     };
     return (struct image_request){
         .augment = augment,
-        .pass = PASS_TRAIN,
+        .phase = PHASE_TRAIN,
         .shape = { 1 + dice % SIDE, 1 + dice / 3 % SIDE, dice % 5 == 0 ? 1 : 3 },
     };
 }

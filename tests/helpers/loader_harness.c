@@ -26,11 +26,11 @@ struct consumer {
 
 static void keep(struct harness *harness, const struct batch *batch)
 {
-    const struct span *span = &batch->span;
+    const struct batch_slice *slice = &batch->slice;
     const size_t sample_bytes = harness->spec.layout->sample_bytes;
-    struct delivery *global = harness->deliveries + span->number * harness->schedule.batch;
-    for (uint32_t i = 0; i < span->count; i++) {
-        struct delivery *delivery = &global[span->first_position % harness->schedule.batch + i];
+    struct delivery *global = harness->deliveries + slice->number * harness->schedule.batch;
+    for (uint32_t i = 0; i < slice->count; i++) {
+        struct delivery *delivery = &global[slice->first_position % harness->schedule.batch + i];
         delivery->id = batch->ids[i];
         delivery->label = batch->labels[i];
         delivery->pixels_hash = XXH3_64bits(batch->pixels + i * sample_bytes, sample_bytes);
@@ -42,10 +42,10 @@ static void keep(struct harness *harness, const struct batch *batch)
 
 static bool is_expected(const struct consumer *consumer, const struct batch *batch, uint64_t number)
 {
-    struct span span;
-    return schedule_find(&consumer->harness->schedule, number, consumer->tower, &span) == 0
-        && span.number == batch->span.number && span.pass == batch->span.pass && span.epoch == batch->span.epoch
-        && span.first_position == batch->span.first_position && span.count == batch->span.count;
+    struct batch_slice slice;
+    return schedule_find(&consumer->harness->schedule, number, consumer->tower, &slice) == 0
+        && slice.number == batch->slice.number && slice.phase == batch->slice.phase && slice.epoch == batch->slice.epoch
+        && slice.first_position == batch->slice.first_position && slice.count == batch->slice.count;
 }
 
 static void consume(void *arg)
@@ -100,9 +100,9 @@ static void run_threads(struct harness *harness, struct consumer *consumers)
 
 static void fill_in(struct harness *harness)
 {
-    for (int pass = 0; pass < PASS_COUNT; pass++) {
-        if (harness->spec.datasets[pass] != NULL && harness->schedule.records[pass] == 0)
-            harness->schedule.records[pass] = harness->spec.datasets[pass]->record_count;
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        if (harness->spec.datasets[phase] != NULL && harness->schedule.records[phase] == 0)
+            harness->schedule.records[phase] = harness->spec.datasets[phase]->record_count;
     }
     harness->batch_count = schedule_batch_count(&harness->schedule);
     harness->deliveries = calloc(harness->batch_count * harness->schedule.batch + 1, sizeof(*harness->deliveries));
@@ -142,7 +142,7 @@ void harness_run(struct harness *harness)
     struct ring *rings[TOWERS_MAX];
     struct batch_layout layout;
     fill_in(harness);
-    const struct image_shape *const shape = &harness->spec.datasets[PASS_TRAIN]->options.shape;
+    const struct image_shape *const shape = &harness->spec.datasets[PHASE_TRAIN]->options.shape;
     assert_int_equal(batch_layout_init(&layout, shape->height, shape->width, shape->channels,
                                        schedule_slice_max(&harness->schedule)), 0);
     if (harness->spec.augment != NULL && mixing_is_on(harness->spec.augment))
@@ -186,13 +186,13 @@ struct delivery harness_expected(uint64_t id)
                               .pixels_hash = XXH3_64bits(pixels, sizeof(pixels)) };
 }
 
-struct span harness_span(const struct harness *harness, uint64_t number)
+struct batch_slice harness_span(const struct harness *harness, uint64_t number)
 {
     struct schedule whole = harness->schedule;
-    struct span span;
+    struct batch_slice slice;
     whole.towers = 1;
-    assert_int_equal(schedule_find(&whole, number, 0, &span), 0);
-    return span;
+    assert_int_equal(schedule_find(&whole, number, 0, &slice), 0);
+    return slice;
 }
 
 void harness_assert_delivered(const struct delivery *delivery, uint64_t id)
@@ -205,22 +205,22 @@ void harness_assert_delivered(const struct delivery *delivery, uint64_t id)
 
 void harness_assert_complete(const struct harness *harness)
 {
-    uint32_t *times[PASS_COUNT];
+    uint32_t *times[PHASE_COUNT];
     assert_string_equal(harness->message, "");
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        assert_non_null(times[pass] = calloc(harness->schedule.records[pass] + 1, sizeof(*times[pass])));
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        assert_non_null(times[phase] = calloc(harness->schedule.records[phase] + 1, sizeof(*times[phase])));
     for (uint64_t number = 0; number < harness->batch_count; number++) {
-        const struct span span = harness_span(harness, number);
-        for (uint32_t i = 0; i < span.count; i++) {
+        const struct batch_slice slice = harness_span(harness, number);
+        for (uint32_t i = 0; i < slice.count; i++) {
             const struct delivery *delivery = &harness->deliveries[number * harness->schedule.batch + i];
             harness_assert_delivered(delivery, delivery->id);
-            assert_int_equal(times[span.pass][delivery->id]++, span.epoch);
+            assert_int_equal(times[slice.phase][delivery->id]++, slice.epoch);
         }
     }
-    for (int pass = 0; pass < PASS_COUNT; pass++) {
-        for (uint64_t id = 0; id < harness->schedule.records[pass]; id++)
-            assert_int_equal(times[pass][id], harness->schedule.epochs);
-        free(times[pass]);
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        for (uint64_t id = 0; id < harness->schedule.records[phase]; id++)
+            assert_int_equal(times[phase][id], harness->schedule.epochs);
+        free(times[phase]);
     }
 }
 

@@ -41,6 +41,6 @@ void harness_assert_complete(const struct harness *harness);
 /* The same deliveries at the same places. */
 void harness_assert_same(const struct harness *a, const struct harness *b);
 /* The span of global batch `number` as one tower would see it. */
-struct span harness_span(const struct harness *harness, uint64_t number);
+struct batch_slice harness_span(const struct harness *harness, uint64_t number);
 
 #endif

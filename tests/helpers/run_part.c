@@ -23,12 +23,12 @@ struct part {
     uint64_t asked;             /* batch to ask for the end at, UINT64_MAX = none */
     struct settings settings;
     struct net *net;
-    struct dataset *datasets[PASS_COUNT];
+    struct dataset *datasets[PHASE_COUNT];
     struct run_plan plan;
     struct stop *stop;
     struct account *account;
     struct pipeline *pipeline;
-    FILE *lines[PASS_COUNT];
+    FILE *lines[PHASE_COUNT];
     uint64_t number;            /* of the batch behind the last one followed */
     /* The state that is saved, once there is one. */
     bool has_state;
@@ -206,7 +206,7 @@ static void read_tower(const struct part *part, struct tower *tower, FILE *file)
 /* Times are not the same twice. */
 static void forget_times(struct account_state *sums)
 {
-    struct tally *const tallies[] = { &sums->passes[PASS_TRAIN], &sums->passes[PASS_EVALUATE], &sums->interval,
+    struct tally *const tallies[] = { &sums->passes[PHASE_TRAIN], &sums->passes[PHASE_EVALUATE], &sums->interval,
                                       &sums->training };
     for (size_t i = 0; i < sizeof(tallies) / sizeof(tallies[0]); i++) {
         tallies[i]->wall_ns = 0;
@@ -232,7 +232,7 @@ static void open_pipeline(struct part *part)
 {
     const struct pipeline_parts parts = {
         .settings = &part->settings, .plan = &part->plan, .net = part->net,
-        .datasets = { part->datasets[PASS_TRAIN], part->datasets[PASS_EVALUATE] },
+        .datasets = { part->datasets[PHASE_TRAIN], part->datasets[PHASE_EVALUATE] },
         .snapshots = { .count = 1, .every = part->save, .last = part->save == 0 }, .stop = part->stop,
     };
     must(account_open(&part->account, &part->plan.schedule) == 0, "account");
@@ -260,9 +260,9 @@ static void begin(struct part *part)
 
 static void print_line(FILE *out, struct step_report *const *reports, uint32_t towers, uint64_t order_hash)
 {
-    const struct span *span = &reports[0]->span;
-    fprintf(out, "%" PRIu64 " epoch %" PRIu32 " step %" PRIu64 " order %016" PRIx64, span->number, span->epoch,
-            span->step, order_hash);
+    const struct batch_slice *slice = &reports[0]->slice;
+    fprintf(out, "%" PRIu64 " epoch %" PRIu32 " step %" PRIu64 " order %016" PRIx64, slice->number, slice->epoch,
+            slice->step, order_hash);
     for (uint32_t d = 0; d < towers; d++)
         fprintf(out, ", %a %" PRIu32 "/%" PRIu32 " skipped %" PRIu32 " scale %a", reports[d]->result.loss_sum,
                 reports[d]->result.correct, reports[d]->result.counted, reports[d]->result.skipped_steps,
@@ -272,11 +272,11 @@ static void print_line(FILE *out, struct step_report *const *reports, uint32_t t
 
 static void add(struct part *part, struct step_report *const *reports)
 {
-    const struct span *span = &reports[0]->span;
+    const struct batch_slice *slice = &reports[0]->slice;
     const uint32_t towers = part->plan.schedule.towers;
     account_add(part->account, reports, towers);
-    print_line(part->lines[span->pass], reports, towers, account_order_hash(part->account));
-    if (span->pass == PASS_TRAIN && (span->step + 1) % REPORT_EVERY == 0)
+    print_line(part->lines[slice->phase], reports, towers, account_order_hash(part->account));
+    if (slice->phase == PHASE_TRAIN && (slice->step + 1) % REPORT_EVERY == 0)
         account_interval_reset(part->account);
 }
 
@@ -300,17 +300,17 @@ static void keep_snapshots(struct part *part, struct step_report *const *reports
 
 static void follow(struct part *part, struct step_report *const *reports)
 {
-    const struct span *span = &reports[0]->span;
-    must(part->number == span->number, "batch %" PRIu64 " is not the next one", span->number);
+    const struct batch_slice *slice = &reports[0]->slice;
+    must(part->number == slice->number, "batch %" PRIu64 " is not the next one", slice->number);
     part->number++;
     if (part->has_state) {
         part->lag++;
     } else {
         add(part, reports);
-        if (part->save > 0 && span->pass == PASS_TRAIN && span->step + 1 == part->save)
+        if (part->save > 0 && slice->phase == PHASE_TRAIN && slice->step + 1 == part->save)
             keep_snapshots(part, reports);
     }
-    if (span->number == part->asked)
+    if (slice->number == part->asked)
         pipeline_request_stop(part->pipeline);
     /* The towers go on for some batches before the snapshots are read and given back, unless they
      * want them again before. */
@@ -347,12 +347,12 @@ static void run(struct part *part)
 
 static void release(struct part *part)
 {
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        must(fclose(part->lines[pass]) == 0, "closing lines");
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        must(fclose(part->lines[phase]) == 0, "closing lines");
     pipeline_close(part->pipeline, NULL);
     account_close(part->account);
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        dataset_close(part->datasets[pass]);
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        dataset_close(part->datasets[phase]);
     net_close(part->net);
     stop_close(part->stop);
     settings_release(&part->settings);
@@ -374,13 +374,13 @@ int run_part_main(int argc, char **argv)
     part = (struct part){ .folder = argv[2], .begin = argv[3], .name = argv[4], .net = make_net() };
     read_until(&part, argv[5]);
     read_settings(&part, argv + 6, argc - 6);
-    part.datasets[PASS_TRAIN] = open_data(&part, "train");
-    part.datasets[PASS_EVALUATE] = open_data(&part, "validation");
+    part.datasets[PHASE_TRAIN] = open_data(&part, "train");
+    part.datasets[PHASE_EVALUATE] = open_data(&part, "validation");
     must(stop_open(&part.stop) == 0, "stop");
     make_plan(&part);
     must(part.plan.schedule.towers <= TOWERS_MAX, "too many towers");
-    part.lines[PASS_TRAIN] = open_file(&part, part.name, "train", "w");
-    part.lines[PASS_EVALUATE] = open_file(&part, part.name, "evaluate", "w");
+    part.lines[PHASE_TRAIN] = open_file(&part, part.name, "train", "w");
+    part.lines[PHASE_EVALUATE] = open_file(&part, part.name, "evaluate", "w");
     begin(&part);
     run(&part);
     release(&part);

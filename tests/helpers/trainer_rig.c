@@ -29,30 +29,30 @@ static struct net *net_make(bool normalizes)
     return net;
 }
 
-static uint8_t pixel_at(const struct span *span, uint32_t sample, size_t i)
+static uint8_t pixel_at(const struct batch_slice *slice, uint32_t sample, size_t i)
 {
-    const uint64_t position = span->first_position + sample + span->epoch * 1000u;
-    return (uint8_t)random_u64(random_key(position, RANDOM_DRAW, span->pass), i);
+    const uint64_t position = slice->first_position + sample + slice->epoch * 1000u;
+    return (uint8_t)random_u64(random_key(position, RANDOM_DRAW, slice->phase), i);
 }
 
-static void block_fill(const struct lane *lane, const struct span *span)
+static void block_fill(const struct lane *lane, const struct batch_slice *slice)
 {
     const struct batch_layout *layout = &lane->rig->layout;
     int32_t *labels = (int32_t *)(void *)(lane->block + layout->labels_offset);
-    for (uint32_t s = 0; s < span->count; s++) {
+    for (uint32_t s = 0; s < slice->count; s++) {
         for (size_t i = 0; i < layout->sample_bytes; i++)
-            lane->block[s * layout->sample_bytes + i] = pixel_at(span, s, i);
-        labels[s] = (int32_t)((span->first_position + s) % CLASSES);
+            lane->block[s * layout->sample_bytes + i] = pixel_at(slice, s, i);
+        labels[s] = (int32_t)((slice->first_position + s) % CLASSES);
     }
 }
 
 /* What a tower computes of a batch. */
-static int find_span(const struct rig *rig, uint64_t number, uint32_t tower, struct span *span_out)
+static int find_span(const struct rig *rig, uint64_t number, uint32_t tower, struct batch_slice *slice_out)
 {
     const bool is_same = rig->spec.has_same_slices;
-    const int rc = schedule_find(&rig->schedule, number, is_same ? 0 : tower, span_out);
+    const int rc = schedule_find(&rig->schedule, number, is_same ? 0 : tower, slice_out);
     if (rc == 0 && is_same)
-        span_out->first_position /= rig->schedule.towers;
+        slice_out->first_position /= rig->schedule.towers;
     return rc;
 }
 
@@ -60,24 +60,24 @@ static int find_span(const struct rig *rig, uint64_t number, uint32_t tower, str
 static int feed(struct lane *lane, uint64_t number)
 {
     const struct device_ops *ops = lane->device->ops;
-    struct span span;
+    struct batch_slice slice;
     struct slot *slot;
-    int rc = find_span(lane->rig, number, lane->tower, &span);
+    int rc = find_span(lane->rig, number, lane->tower, &slice);
     if (!rc)
         rc = slots_empty(lane->slots, &slot);
     if (rc)
         return rc;
-    slot->span = span;
-    for (uint32_t i = 0; i < span.count; i++)
-        slot->ids[i] = span.first_position + i;
-    block_fill(lane, &span);
-    if (span.count > 0) {
+    slot->slice = slice;
+    for (uint32_t i = 0; i < slice.count; i++)
+        slot->ids[i] = slice.first_position + i;
+    block_fill(lane, &slice);
+    if (slice.count > 0) {
         stream_wait(lane->copy, slot->free);
         ops->copy(lane->copy, slot->block, lane->block, lane->rig->layout.block_bytes, COPY_TO_DEVICE);
         stream_record(lane->copy, slot->ready);
     }
     slots_publish(lane->slots, slot);
-    return span.count > 0 ? ops->event_wait(slot->ready) : 0;
+    return slice.count > 0 ? ops->event_wait(slot->ready) : 0;
 }
 
 /* Until the other towers have begun to wait: each has computed a batch for every step it may be ahead and the one they
@@ -184,10 +184,10 @@ struct trainer_spec rig_trainer(struct rig *rig, uint32_t tower)
         .slice_max = rig->layout.capacity,
     };
     struct schedule epoch = rig->schedule;
-    struct span span;
+    struct batch_slice slice;
     epoch.epochs = 1;
-    for (uint64_t number = 0; schedule_find(&epoch, number, tower, &span) == 0; number++)
-        add_pieces(span.pass == PASS_TRAIN ? spec.tower.train_counts : spec.tower.evaluate_counts, span.count,
+    for (uint64_t number = 0; schedule_find(&epoch, number, tower, &slice) == 0; number++)
+        add_pieces(slice.phase == PHASE_TRAIN ? spec.tower.train_counts : spec.tower.evaluate_counts, slice.count,
                    spec.tower.piece_max);
     return spec;
 }
@@ -261,15 +261,15 @@ static void check_report(struct rig *rig, const struct lane *lane)
 {
     const struct step_report *report = lane->report;
     const struct step_times *t = &report->times;
-    struct span span;
-    assert_int_equal(find_span(rig, rig->batches, lane->tower, &span), 0);
-    assert_int_equal(report->span.number, span.number);
-    assert_int_equal(report->span.step, span.step);
-    assert_int_equal(report->span.first_position, span.first_position);
-    assert_int_equal(report->span.count, span.count);
-    assert_int_equal(report->result.counted, span.count);
-    for (uint32_t i = 0; i < span.count; i++)
-        assert_int_equal(report->ids[i], span.first_position + i);
+    struct batch_slice slice;
+    assert_int_equal(find_span(rig, rig->batches, lane->tower, &slice), 0);
+    assert_int_equal(report->slice.number, slice.number);
+    assert_int_equal(report->slice.step, slice.step);
+    assert_int_equal(report->slice.first_position, slice.first_position);
+    assert_int_equal(report->slice.count, slice.count);
+    assert_int_equal(report->result.counted, slice.count);
+    for (uint32_t i = 0; i < slice.count; i++)
+        assert_int_equal(report->ids[i], slice.first_position + i);
     assert_true(t->total > 0);
     assert_true(t->other <= t->total);
     assert_int_equal(t->input_wait + t->exposed_copy + t->forward + t->backward + t->exposed_reduction + t->update +
@@ -300,10 +300,10 @@ int rig_next_batch(struct rig *rig)
     for (uint32_t d = 0; d < rig->schedule.towers; d++) {
         struct lane *lane = &rig->lanes[d];
         check_report(rig, lane);
-        rig->images += lane->report->span.count;
-        if (lane->report->span.pass == PASS_TRAIN)
+        rig->images += lane->report->slice.count;
+        if (lane->report->slice.phase == PHASE_TRAIN)
             lane->stalest = lane->report->staleness > lane->stalest ? lane->report->staleness : lane->stalest;
-        rig->loss_sum += lane->report->span.pass == PASS_TRAIN ? lane->report->result.loss_sum : 0;
+        rig->loss_sum += lane->report->slice.phase == PHASE_TRAIN ? lane->report->result.loss_sum : 0;
     }
     give_back_all(rig);
     rig->batches++;

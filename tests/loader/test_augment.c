@@ -35,9 +35,9 @@ static struct augment_view view_of(const struct augment *augment, const struct i
     return view;
 }
 
-static struct image_request request_at(enum pass pass, uint64_t position, const struct image_shape *shape)
+static struct image_request request_at(enum phase phase, uint64_t position, const struct image_shape *shape)
 {
-    return (struct image_request){ .pass = pass, .epoch = (uint32_t)(position / 1000), .position = position,
+    return (struct image_request){ .phase = phase, .epoch = (uint32_t)(position / 1000), .position = position,
                                    .shape = *shape };
 }
 
@@ -61,12 +61,12 @@ static void assert_in_part_inside(const struct augment_view *view, struct size s
 }
 
 /* Calls `check` with many requests of every shape and size. */
-static void try_views(const struct augment *augment, enum pass pass,
+static void try_views(const struct augment *augment, enum phase phase,
                       void (*check)(const struct augment_view *, const struct image_request *, struct size))
 {
     for (size_t i = 0; i < SIZES * SHAPES; i++) {
         for (uint64_t position = 0; position < 200; position++) {
-            const struct image_request request = request_at(pass, position * 97, &shapes[i / SIZES]);
+            const struct image_request request = request_at(phase, position * 97, &shapes[i / SIZES]);
             const struct augment_view view = view_of(augment, &request, sizes[i % SIZES]);
             check(&view, &request, sizes[i % SIZES]);
         }
@@ -90,7 +90,7 @@ static void check_none(const struct augment_view *view, const struct image_reque
 TEST(none_takes_the_whole_image)
 {
     const struct augment augment = make_augment(CROP_NONE);
-    try_views(&augment, PASS_TRAIN, check_none);
+    try_views(&augment, PHASE_TRAIN, check_none);
 }
 
 static bool is_whole_pixels(const struct augment_view *view)
@@ -116,7 +116,7 @@ static void check_resized(const struct augment_view *view, const struct image_re
 TEST(resized_keeps_area_and_aspect)
 {
     const struct augment augment = make_augment(CROP_RESIZED);
-    try_views(&augment, PASS_TRAIN, check_resized);
+    try_views(&augment, PHASE_TRAIN, check_resized);
 }
 
 static void check_box(const struct augment_view *view, const struct image_request *request, struct size size)
@@ -133,7 +133,7 @@ static void check_box(const struct augment_view *view, const struct image_reques
 TEST(box_keeps_aspect_and_shows_a_tenth)
 {
     const struct augment augment = make_augment(CROP_BOX);
-    try_views(&augment, PASS_TRAIN, check_box);
+    try_views(&augment, PHASE_TRAIN, check_box);
 }
 
 static void check_pad(const struct augment_view *view, const struct image_request *request, struct size size)
@@ -150,7 +150,7 @@ static void check_pad(const struct augment_view *view, const struct image_reques
 TEST(pad_moves_by_whole_pixels_of_the_sample)
 {
     const struct augment augment = make_augment(CROP_PAD);
-    try_views(&augment, PASS_TRAIN, check_pad);
+    try_views(&augment, PHASE_TRAIN, check_pad);
 }
 
 static void check_shift(const struct augment_view *view, const struct image_request *request, struct size size)
@@ -165,7 +165,7 @@ static void check_shift(const struct augment_view *view, const struct image_requ
 TEST(shift_moves_by_a_tenth_at_most)
 {
     const struct augment augment = make_augment(CROP_SHIFT);
-    try_views(&augment, PASS_TRAIN, check_shift);
+    try_views(&augment, PHASE_TRAIN, check_shift);
 }
 
 /* The middle, whose pixels are square when the image was scaled to whole pixels. */
@@ -183,10 +183,10 @@ static void check_central(const struct augment_view *view, const struct image_re
 TEST(evaluation_sees_the_middle)
 {
     struct augment augment = make_augment(CROP_RESIZED);
-    augment.crop[PASS_EVALUATE] = CROP_CENTRAL;
-    try_views(&augment, PASS_EVALUATE, check_central);
+    augment.crop[PHASE_EVALUATE] = CROP_CENTRAL;
+    try_views(&augment, PHASE_EVALUATE, check_central);
     /* 375 x 500 becomes 256 x 341, of which rows 16 ... 239 and columns 58 ... 281 are taken. */
-    const struct image_request request = request_at(PASS_EVALUATE, 1, &shapes[2]);
+    const struct image_request request = request_at(PHASE_EVALUATE, 1, &shapes[2]);
     const struct augment_view view = view_of(&augment, &request, (struct size){ 375, 500 });
     assert_true(fabs(view.top - 16 * 375.0 / 256) < 1e-9 && fabs(view.height - 224 * 375.0 / 256) < 1e-9);
     assert_true(fabs(view.left - 58 * 500.0 / 341) < 1e-9 && fabs(view.width - 224 * 500.0 / 341) < 1e-9);
@@ -194,8 +194,8 @@ TEST(evaluation_sees_the_middle)
 
 static void check_auto(const struct augment_view *view, const struct image_request *request, struct size size)
 {
-    struct augment augment = make_augment(request->pass == PASS_TRAIN ? CROP_RESIZED : CROP_AUTO);
-    augment.crop[PASS_EVALUATE] = CROP_CENTRAL;
+    struct augment augment = make_augment(request->phase == PHASE_TRAIN ? CROP_RESIZED : CROP_AUTO);
+    augment.crop[PHASE_EVALUATE] = CROP_CENTRAL;
     const struct augment_view other = view_of(&augment, request, size);
     if (fits(request, size))
         assert_whole(view, size);
@@ -206,14 +206,14 @@ static void check_auto(const struct augment_view *view, const struct image_reque
 TEST(auto_leaves_images_of_the_right_size_as_they_are)
 {
     const struct augment augment = make_augment(CROP_AUTO);
-    try_views(&augment, PASS_TRAIN, check_auto);
-    try_views(&augment, PASS_EVALUATE, check_auto);
+    try_views(&augment, PHASE_TRAIN, check_auto);
+    try_views(&augment, PHASE_EVALUATE, check_auto);
 }
 
 TEST(without_an_augmentation_the_whole_image_is_taken)
 {
     for (size_t i = 0; i < SIZES; i++) {
-        const struct image_request request = request_at(PASS_TRAIN, 5 + i, &shapes[0]);
+        const struct image_request request = request_at(PHASE_TRAIN, 5 + i, &shapes[0]);
         const struct augment_view view = view_of(NULL, &request, sizes[i]);
         assert_whole(&view, sizes[i]);
         assert_false(view.is_flipped);
@@ -227,7 +227,7 @@ TEST(the_same_request_gives_the_same_view)
     for (enum crop crop = CROP_AUTO; crop < CROP_COUNT; crop++) {
         const struct augment augment = make_augment(crop);
         for (uint64_t position = 0; position < 100; position++) {
-            const struct image_request request = request_at(PASS_TRAIN, position, &shapes[0]);
+            const struct image_request request = request_at(PHASE_TRAIN, position, &shapes[0]);
             const struct augment_view first = view_of(&augment, &request, sizes[9]);
             const struct augment_view second = view_of(&augment, &request, sizes[9]);
             assert_memory_equal(&first, &second, sizeof(first));
@@ -243,7 +243,7 @@ TEST(another_seed_epoch_or_position_gives_another_view)
     reseeded.seed++;
     uint32_t same = 0;
     for (uint64_t position = 0; position < 1000; position++) {
-        const struct image_request request = request_at(PASS_TRAIN, position, &shapes[0]);
+        const struct image_request request = request_at(PHASE_TRAIN, position, &shapes[0]);
         struct image_request others[3] = { request, request, request };
         others[0].epoch++;
         others[1].position++;
@@ -264,15 +264,15 @@ TEST(half_of_the_training_images_are_mirrored_and_no_others)
     struct augment augment = make_augment(CROP_NONE);
     uint32_t flipped = 0;
     for (uint64_t position = 0; position < 10000; position++) {
-        const struct image_request train = request_at(PASS_TRAIN, position, &shapes[0]);
-        const struct image_request evaluate = request_at(PASS_EVALUATE, position, &shapes[0]);
+        const struct image_request train = request_at(PHASE_TRAIN, position, &shapes[0]);
+        const struct image_request evaluate = request_at(PHASE_EVALUATE, position, &shapes[0]);
         flipped += view_of(&augment, &train, sizes[9]).is_flipped;
         assert_false(view_of(&augment, &evaluate, sizes[9]).is_flipped);
     }
     assert_in_range(flipped, 4800, 5200);       /* 4 deviations */
     augment.flips = false;
     for (uint64_t position = 0; position < 1000; position++) {
-        const struct image_request train = request_at(PASS_TRAIN, position, &shapes[0]);
+        const struct image_request train = request_at(PHASE_TRAIN, position, &shapes[0]);
         assert_false(view_of(&augment, &train, sizes[9]).is_flipped);
     }
 }
@@ -283,7 +283,7 @@ TEST(pad_takes_every_place_as_often)
     const struct augment augment = make_augment(CROP_PAD);
     uint32_t counts[9][9] = { { 0 } };
     for (uint64_t position = 0; position < 81 * 400; position++) {
-        const struct image_request request = request_at(PASS_TRAIN, position, &shapes[0]);
+        const struct image_request request = request_at(PHASE_TRAIN, position, &shapes[0]);
         const struct augment_view view = view_of(&augment, &request, (struct size){ 32, 32 });
         counts[(int)view.top + 4][(int)view.left + 4]++;
     }
@@ -298,7 +298,7 @@ static struct sums sum_views(enum crop crop, struct size size, uint32_t count)
     const struct augment augment = make_augment(crop);
     struct sums sums = { .least_area = 1 };
     for (uint64_t position = 0; position < count; position++) {
-        const struct image_request request = request_at(PASS_TRAIN, position, &shapes[0]);
+        const struct image_request request = request_at(PHASE_TRAIN, position, &shapes[0]);
         const struct augment_view view = view_of(&augment, &request, size);
         const double area = view.width * view.height / ((double)size.width * size.height);
         sums.area += area / count;
@@ -455,7 +455,7 @@ TEST(colours_change_as_the_reference_in_double_says)
     struct augment augment = make_augment(CROP_NONE);
     augment.changes_colour = true;
     for (uint64_t position = 0; position < 2000; position++) {
-        const struct image_request request = request_at(PASS_TRAIN, position, &pictures[position / 12 % 5]);
+        const struct image_request request = request_at(PHASE_TRAIN, position, &pictures[position / 12 % 5]);
         assert_colours(&augment, &request);
     }
 }
@@ -467,8 +467,8 @@ TEST(colours_stay_in_evaluation_and_where_they_are_not_to_change)
     for (size_t i = 0; i < sizeof(pixels); i++)
         before[i] = pixels[i] = (uint8_t)(i * 20);
     const struct image_shape shape = { 2, 2, 3 };
-    const struct image_request train = request_at(PASS_TRAIN, 1, &shape);
-    const struct image_request evaluate = request_at(PASS_EVALUATE, 1, &shape);
+    const struct image_request train = request_at(PHASE_TRAIN, 1, &shape);
+    const struct image_request evaluate = request_at(PHASE_EVALUATE, 1, &shape);
     augment_colour(NULL, &train, pixels);
     augment_colour(&augment, &train, pixels);
     augment.changes_colour = true;
@@ -485,21 +485,21 @@ TEST(every_rule_is_said_in_words_that_fit)
     char text[256], small[8];
     struct augment augment = make_augment(CROP_AUTO);
     augment.changes_colour = true;
-    augment_describe(&augment, PASS_TRAIN, text, sizeof(text));
+    augment_describe(&augment, PHASE_TRAIN, text, sizeof(text));
     assert_string_equal(text, "as it is where it has the size, else a random part (area 0.08 to 1, aspect 3/4 to 4/3), "
                               "area, half of them mirrored, colours changed");
-    augment_describe(&augment, PASS_EVALUATE, text, sizeof(text));
+    augment_describe(&augment, PHASE_EVALUATE, text, sizeof(text));
     assert_string_equal(text, "as it is where it has the size, else the middle, scaled to 1.145 x the size, area");
     augment.resize = 256;
-    augment_describe(&augment, PASS_EVALUATE, text, sizeof(text));
+    augment_describe(&augment, PHASE_EVALUATE, text, sizeof(text));
     assert_string_equal(text, "as it is where it has the size, else the shorter side resized to 256 pixels, then the "
                               "middle, area");
     augment.resize = 0;
     for (enum crop crop = CROP_NONE; crop < CROP_COUNT; crop++) {
-        augment.crop[PASS_TRAIN] = crop;
-        augment_describe(&augment, PASS_TRAIN, text, sizeof(text));
+        augment.crop[PHASE_TRAIN] = crop;
+        augment_describe(&augment, PHASE_TRAIN, text, sizeof(text));
         assert_in_range(strlen(text), 40, 120);
-        augment_describe(&augment, PASS_TRAIN, small, sizeof(small));
+        augment_describe(&augment, PHASE_TRAIN, small, sizeof(small));
         assert_int_equal(strlen(small), sizeof(small) - 1);
         assert_memory_equal(small, text, sizeof(small) - 1);
     }

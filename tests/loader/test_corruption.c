@@ -65,13 +65,13 @@ static struct harness make_harness(const struct dataset *train, const struct dat
 /* The order a record has without damage, at each place. */
 static uint64_t wanted_record(const struct harness *harness, uint64_t number, uint32_t i)
 {
-    const struct span span = harness_span(harness, number);
+    const struct batch_slice slice = harness_span(harness, number);
     struct order order;
-    const struct order_shape stored = { .shuffle = SHUFFLE_NONE, .count = harness->schedule.records[span.pass] };
-    const struct order_shape shape = span.pass == PASS_TRAIN ? loader_order(&harness->spec) : stored;
-    order_init(&order, &shape, harness->spec.seed, span.epoch);
-    order_enter(&order, span.first_position + i);
-    return order_record(&order, span.first_position + i);
+    const struct order_shape stored = { .shuffle = SHUFFLE_NONE, .count = harness->schedule.records[slice.phase] };
+    const struct order_shape shape = slice.phase == PHASE_TRAIN ? loader_order(&harness->spec) : stored;
+    order_init(&order, &shape, harness->spec.seed, slice.epoch);
+    order_enter(&order, slice.first_position + i);
+    return order_record(&order, slice.first_position + i);
 }
 
 static void assert_hole(const struct delivery *delivery, uint64_t id)
@@ -89,16 +89,16 @@ static void assert_skipped(const struct harness *harness, const bool *bad)
 {
     assert_string_equal(harness->message, "");
     for (uint64_t number = 0; number < harness->batch_count; number++) {
-        const struct span span = harness_span(harness, number);
-        for (uint32_t i = 0; i < span.count; i++) {
+        const struct batch_slice slice = harness_span(harness, number);
+        for (uint32_t i = 0; i < slice.count; i++) {
             const struct delivery *delivery = &harness->deliveries[number * harness->schedule.batch + i];
             uint64_t id = wanted_record(harness, number, i);
-            if (span.pass == PASS_EVALUATE && bad[id]) {
+            if (slice.phase == PHASE_EVALUATE && bad[id]) {
                 assert_hole(delivery, id);
                 continue;
             }
             while (bad[id])
-                id = (id + 1) % harness->schedule.records[span.pass];
+                id = (id + 1) % harness->schedule.records[slice.phase];
             assert_int_equal(delivery->id, id);
             harness_assert_delivered(delivery, id);
         }
@@ -309,21 +309,21 @@ TEST(damage_found_while_indexing_counts_too)
 }
 
 /* What a sink got. */
-struct quarantine { size_t count; uint64_t offsets[4 * RECORDS_MAX]; enum pass passes[4 * RECORDS_MAX]; };
+struct quarantine { size_t count; uint64_t offsets[4 * RECORDS_MAX]; enum phase passes[4 * RECORDS_MAX]; };
 
 static void keep_offset(void *arg, const struct damaged_record *record)
 {
     struct quarantine *const quarantine = arg;
     assert_in_range(quarantine->count, 0, 4 * RECORDS_MAX - 1);
-    quarantine->passes[quarantine->count] = record->pass;
+    quarantine->passes[quarantine->count] = record->phase;
     quarantine->offsets[quarantine->count++] = record->offset;
 }
 
-static size_t times_of(const struct quarantine *quarantine, enum pass pass, uint64_t offset)
+static size_t times_of(const struct quarantine *quarantine, enum phase phase, uint64_t offset)
 {
     size_t times = 0;
     for (size_t i = 0; i < quarantine->count; i++)
-        times += quarantine->passes[i] == pass && quarantine->offsets[i] == offset;
+        times += quarantine->passes[i] == phase && quarantine->offsets[i] == offset;
     return times;
 }
 
@@ -344,8 +344,8 @@ TEST(every_damage_is_handed_on_once_in_many_epochs)
         assert_int_equal(harness.counts.corrupt_records, 22);
         assert_int_equal(quarantine.count, 22);
         for (uint32_t i = 0; i < 40; i++)
-            for (int pass = 0; pass < PASS_COUNT; pass++)
-                assert_int_equal(times_of(&quarantine, (enum pass)pass, shard.begins[i]), i % 4 == 0 || i == 21);
+            for (int phase = 0; phase < PHASE_COUNT; phase++)
+                assert_int_equal(times_of(&quarantine, (enum phase)phase, shard.begins[i]), i % 4 == 0 || i == 21);
         harness_release(&harness);
     }
     dataset_close(dataset);
@@ -380,12 +380,12 @@ TEST(nothing_is_said_of_damage_behind_what_ends_the_run)
     struct capture capture;
     make_shard(4);
     struct dataset *dataset = open_shard(write_shard("silent"), true);
-    const struct dataset *const datasets[PASS_COUNT] = { dataset, NULL };
+    const struct dataset *const datasets[PHASE_COUNT] = { dataset, NULL };
     assert_int_equal(damage_init(&damage, datasets, &(struct damage_sink){ NULL, NULL }), 0);
     capture_begin(&capture);
-    assert_true(damage_add(&damage, PASS_TRAIN, 2, &problem));
+    assert_true(damage_add(&damage, PHASE_TRAIN, 2, &problem));
     damage_end(&damage, first, sizeof(first));
-    assert_true(damage_add(&damage, PASS_TRAIN, 1, &problem));
+    assert_true(damage_add(&damage, PHASE_TRAIN, 1, &problem));
     capture_end(&capture, said, sizeof(said));
     assert_non_null(strstr(said, "silent: record 2 at byte "));
     assert_null(strstr(said, "record 1 "));
@@ -405,7 +405,7 @@ TEST(the_list_keeps_the_first_records_whatever_order_they_come_in)
         for (uint32_t i = 0; i < COUNT; i++) {
             const uint32_t number = turn == 1 ? i : turn == 311 ? COUNT - 1 - i : i * 31 * turn % COUNT;
             const struct damaged_record record = {
-                .pass = number >= 900, .shard = number / 100 % 9, .path = "x", .record = 1, .offset = number,
+                .phase = number >= 900, .shard = number / 100 % 9, .path = "x", .record = 1, .offset = number,
                 .count = 1 };
             damage_list_add(list, &record);
         }

@@ -29,7 +29,7 @@ static struct {
     atomic_uint tried, opened, closed;
     unsigned fail_at;           /* the number of the open that fails, from 1; 0 = none */
     atomic_bool is_wrong;       /* something was used in another thread, or asked for in another shape */
-    atomic_uint seen[PASS_COUNT][EPOCHS][RECORDS];
+    atomic_uint seen[PHASE_COUNT][EPOCHS][RECORDS];
 } watch;
 
 static int codec_open(void **codec_out)
@@ -64,11 +64,11 @@ static int codec_decode(void *arg, const struct stored_image *image, const struc
         return -EBADMSG;
     }
     codec->images++;
-    atomic_fetch_add(&watch.seen[request->pass][request->epoch][request->position], 1);
+    atomic_fetch_add(&watch.seen[request->phase][request->epoch][request->position], 1);
     if (image_raw_hwc_ops.decode(NULL, image, request, pixels_out, problem_out, problem_size) < 0)
         return -EBADMSG;
     for (size_t i = 0; i < FIXTURE_SAMPLE_BYTES; i++)
-        pixels_out[i] ^= (uint8_t)(request->position * 5 + request->epoch * 97 + (request->pass == PASS_TRAIN) * 31);
+        pixels_out[i] ^= (uint8_t)(request->position * 5 + request->epoch * 97 + (request->phase == PHASE_TRAIN) * 31);
     return 0;
 }
 
@@ -138,10 +138,10 @@ TEST(every_decoder_opens_and_closes_a_codec_of_its_own_for_each_data_set)
 TEST(a_decoder_is_told_pass_epoch_and_position_of_every_sample)
 {
     struct harness harness = run_loader(DECODERS, 3, 0);
-    for (int pass = 0; pass < PASS_COUNT; pass++)
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
         for (int epoch = 0; epoch < EPOCHS; epoch++)
             for (int position = 0; position < RECORDS; position++)
-                assert_int_equal(watch.seen[pass][epoch][position], 1);
+                assert_int_equal(watch.seen[phase][epoch][position], 1);
     harness_release(&harness);
 }
 
@@ -162,8 +162,8 @@ TEST(pixels_that_depend_on_the_place_in_the_run_depend_on_no_thread)
 static const struct delivery *find_delivery(const struct harness *harness, uint32_t epoch, uint64_t id)
 {
     for (uint64_t number = 0; number < harness->batch_count; number++) {
-        const struct span span = harness_span(harness, number);
-        for (uint32_t i = 0; i < span.count && span.pass == PASS_TRAIN && span.epoch == epoch; i++)
+        const struct batch_slice slice = harness_span(harness, number);
+        for (uint32_t i = 0; i < slice.count && slice.phase == PHASE_TRAIN && slice.epoch == epoch; i++)
             if (harness->deliveries[number * BATCH + i].id == id)
                 return &harness->deliveries[number * BATCH + i];
     }

@@ -359,7 +359,7 @@ static void *decode_often(void *arg)
     const struct file *const file = arg;
     static const struct augment plain = { .filter = FILTER_BILINEAR };
     uint8_t *const sample = malloc((size_t)WIDTH * HEIGHT * 3);
-    const struct image_request request = { .augment = &plain, .pass = PASS_EVALUATE, .shape = { HEIGHT, WIDTH, 3 } };
+    const struct image_request request = { .augment = &plain, .phase = PHASE_EVALUATE, .shape = { HEIGHT, WIDTH, 3 } };
     const struct stored_image image = { .bytes = file->bytes, .byte_count = file->count };
     char problem[300];
     void *codec = NULL;

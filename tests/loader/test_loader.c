@@ -206,7 +206,7 @@ TEST(blocks_are_read_once_an_epoch)
     for (size_t kind = 0; kind < BLOCK_SIZES; kind++) {
         struct harness harness = make_harness(8, 2);
         shuffle_blocks(&harness, block_sizes[kind][0], block_sizes[kind][1]);
-        harness.spec.datasets[PASS_EVALUATE] = NULL;
+        harness.spec.datasets[PHASE_EVALUATE] = NULL;
         harness.spec.read_threads = 2;
         harness.schedule.epochs = 5;
         harness_run(&harness);
@@ -252,13 +252,13 @@ TEST(evaluation_is_in_file_order_and_training_is_not)
     struct harness harness = run_reference(EVALUATION_RECORDS, SHUFFLE_FULL);
     uint32_t in_place = 0;
     for (uint64_t number = 0; number < harness.batch_count; number++) {
-        const struct span span = harness_span(&harness, number);
-        for (uint32_t i = 0; i < span.count; i++) {
+        const struct batch_slice slice = harness_span(&harness, number);
+        for (uint32_t i = 0; i < slice.count; i++) {
             const uint64_t id = harness.deliveries[number * EVALUATION_RECORDS + i].id;
-            if (span.pass == PASS_EVALUATE)
-                assert_int_equal(id, span.first_position + i);
+            if (slice.phase == PHASE_EVALUATE)
+                assert_int_equal(id, slice.first_position + i);
             else
-                in_place += id == span.first_position + i;
+                in_place += id == slice.first_position + i;
         }
     }
     assert_true(in_place < 15);
@@ -272,7 +272,7 @@ TEST(a_data_set_in_memory_is_read_once)
         file_bytes += train->indexes[i].bytes;
     for (int source = 0; source < KEEP_SIZES; source++) {
         struct harness harness = make_harness(8, 1);
-        harness.spec.datasets[PASS_EVALUATE] = NULL;
+        harness.spec.datasets[PHASE_EVALUATE] = NULL;
         harness.schedule.epochs = 5;
         harness.spec.keep_bytes = keep_sizes[source];
         harness_run(&harness);
@@ -289,8 +289,8 @@ TEST(one_sample_is_enough)
     struct dataset *single = fixture_open(&options);
     for (uint32_t towers = 1; towers <= 3; towers++) {
         struct harness harness = make_harness(4, towers);
-        harness.spec.datasets[PASS_TRAIN] = single;
-        harness.spec.datasets[PASS_EVALUATE] = single;
+        harness.spec.datasets[PHASE_TRAIN] = single;
+        harness.spec.datasets[PHASE_EVALUATE] = single;
         harness_run(&harness);
         harness_assert_complete(&harness);
         assert_int_equal(harness.counts.records, 4);
@@ -415,7 +415,7 @@ TEST(the_plan_knows_the_memory_before_the_start)
     assert_int_equal(loader_memory(&harness.spec).kept_bytes, kept.kept_bytes);
     harness.spec.keep_bytes--;      /* of each data set by itself */
     assert_int_equal(loader_memory(&harness.spec).kept_bytes, shard_store_bytes(evaluation));
-    harness.schedule.records[PASS_TRAIN] = TRAIN_RECORDS;
+    harness.schedule.records[PHASE_TRAIN] = TRAIN_RECORDS;
     shuffle_blocks(&harness, 600, 2000);
     const struct order_shape shape = loader_order(&harness.spec);
     assert_int_equal(loader_memory(&harness.spec).bytes - plain.bytes, window_store_bytes(train, &shape));
@@ -542,7 +542,7 @@ TEST(a_shard_cut_while_it_is_read_is_named)
         struct dataset *shrinking = fixture_open(&options);
         assert_int_equal(truncate(path, 1000), 0);
         struct harness harness = make_harness(8, 2);
-        harness.spec.datasets[PASS_TRAIN] = shrinking;
+        harness.spec.datasets[PHASE_TRAIN] = shrinking;
         harness.spec.keep_bytes = (size_t)source;
         if (source == 2)
             shuffle_blocks(&harness, 600, 1800);

@@ -166,10 +166,10 @@ TEST(batches_carry_what_is_drawn)
         harness_run(&harness);
         assert_string_equal(harness.message, "");
         for (uint64_t i = 0; i < harness.batch_count * 7; i++) {
-            const struct span span = harness_span(&harness, i / 7);
-            const struct mix expected = mixing_draw(&augment, span.epoch, span.first_position + i % 7, FIXTURE_HEIGHT,
+            const struct batch_slice slice = harness_span(&harness, i / 7);
+            const struct mix expected = mixing_draw(&augment, slice.epoch, slice.first_position + i % 7, FIXTURE_HEIGHT,
                                                     FIXTURE_WIDTH);
-            if (i % 7 < span.global_count && span.pass == PASS_TRAIN)
+            if (i % 7 < slice.global_count && slice.phase == PHASE_TRAIN)
                 assert_memory_equal(&harness.deliveries[i].mix, &expected, sizeof(expected));
         }
         harness_release(&harness);

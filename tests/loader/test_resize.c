@@ -33,7 +33,7 @@ static struct augment_view view_of(const struct image_shape *size, uint32_t resi
 {
     const struct augment augment = { .crop = { CROP_CENTRAL, CROP_CENTRAL }, .filter = filter, .scale = 1.145,
                                      .resize = resize };
-    const struct image_request request = { .pass = PASS_EVALUATE, .shape = *wanted };
+    const struct image_request request = { .phase = PHASE_EVALUATE, .shape = *wanted };
     struct augment_view view;
     augment_view(&augment, &request, size->height, size->width, &view);
     return view;

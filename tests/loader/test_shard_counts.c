@@ -59,7 +59,7 @@ static struct damage_list *assert_lost(uint64_t records, uint64_t lost)
     struct dataset_options options = fixture_options(set);
     options.skip_damage = true;
     struct dataset *const dataset = fixture_open(&options);
-    const struct dataset *const datasets[PASS_COUNT] = { dataset };
+    const struct dataset *const datasets[PHASE_COUNT] = { dataset };
     struct damage damage;
     assert_int_equal(dataset->record_count, records);
     assert_int_equal(dataset->lost_records, lost);

@@ -10,42 +10,42 @@ enum { LIST_MAX = 4096 };
 
 /* A global batch as the walk finds it. */
 struct listed {
-    enum pass pass;
+    enum phase phase;
     uint32_t epoch;
     uint64_t step, first, count;
-    bool first_of_pass, last_of_pass;
+    bool first_of_phase, last_of_phase;
 };
 
 static struct listed list[LIST_MAX];
 static size_t list_count;
 
-static struct listed *list_batch(enum pass pass, uint32_t epoch, uint64_t step, uint64_t first)
+static struct listed *list_batch(enum phase phase, uint32_t epoch, uint64_t step, uint64_t first)
 {
     assert_true(list_count < LIST_MAX);
     struct listed *batch = &list[list_count++];
-    *batch = (struct listed){ .pass = pass, .epoch = epoch, .step = step, .first = first };
+    *batch = (struct listed){ .phase = phase, .epoch = epoch, .step = step, .first = first };
     return batch;
 }
 
 /* Walk one pass sample by sample until it, or the run's steps, end. Returns its batches. */
-static uint64_t list_pass(const struct schedule *schedule, enum pass pass, uint32_t epoch, uint64_t step,
+static uint64_t list_pass(const struct schedule *schedule, enum phase phase, uint32_t epoch, uint64_t step,
                           uint64_t steps_left)
 {
     const size_t begin = list_count;
     struct listed *batch = NULL;
-    for (uint64_t position = 0; position < schedule->records[pass]; position++) {
+    for (uint64_t position = 0; position < schedule->records[phase]; position++) {
         if (batch == NULL || batch->count == schedule->batch) {
             if (list_count - begin == steps_left)
                 break;
-            batch = list_batch(pass, epoch, step + (list_count - begin), position);
+            batch = list_batch(phase, epoch, step + (list_count - begin), position);
         }
         batch->count++;
     }
-    if (pass == PASS_TRAIN && schedule->drop_last && batch != NULL && batch->count < schedule->batch)
+    if (phase == PHASE_TRAIN && schedule->drop_last && batch != NULL && batch->count < schedule->batch)
         list_count--;
     if (list_count > begin) {
-        list[begin].first_of_pass = true;
-        list[list_count - 1].last_of_pass = true;
+        list[begin].first_of_phase = true;
+        list[list_count - 1].last_of_phase = true;
     }
     return list_count - begin;
 }
@@ -56,11 +56,11 @@ static uint64_t list_run(const struct schedule *schedule)
     list_count = 0;
     for (uint32_t epoch = 0; epoch < schedule->epochs; epoch++) {
         const uint64_t left = schedule->steps ? schedule->steps - step : UINT64_MAX;
-        const uint64_t steps = left ? list_pass(schedule, PASS_TRAIN, epoch, step, left) : 0;
+        const uint64_t steps = left ? list_pass(schedule, PHASE_TRAIN, epoch, step, left) : 0;
         if (steps == 0)
             break;
         step += steps;
-        list_pass(schedule, PASS_EVALUATE, epoch, 0, UINT64_MAX);
+        list_pass(schedule, PHASE_EVALUATE, epoch, 0, UINT64_MAX);
     }
     return step;
 }
@@ -70,21 +70,21 @@ static void check_batch(const struct schedule *schedule, uint64_t number, const 
     uint64_t position = expected->first;
     uint32_t smallest = UINT32_MAX, largest = 0;
     for (uint32_t tower = 0; tower < schedule->towers; tower++) {
-        struct span span;
-        assert_int_equal(schedule_find(schedule, number, tower, &span), 0);
-        assert_int_equal(span.number, number);
-        assert_int_equal(span.pass, expected->pass);
-        assert_int_equal(span.epoch, expected->epoch);
-        assert_int_equal(span.step, expected->step);
-        assert_int_equal(span.global_count, expected->count);
-        assert_int_equal(span.first_of_pass, expected->first_of_pass);
-        assert_int_equal(span.last_of_pass, expected->last_of_pass);
-        assert_int_equal(span.first_position, position);
-        assert_true(tower == 0 || span.count <= smallest);      /* larger slices first */
-        position += span.count;
-        assert_true(!schedule->pairs || (span.first_position - expected->first) % 2 == 0 || span.count == 0);
-        smallest = span.count < smallest ? span.count : smallest;
-        largest = span.count > largest ? span.count : largest;
+        struct batch_slice slice;
+        assert_int_equal(schedule_find(schedule, number, tower, &slice), 0);
+        assert_int_equal(slice.number, number);
+        assert_int_equal(slice.phase, expected->phase);
+        assert_int_equal(slice.epoch, expected->epoch);
+        assert_int_equal(slice.step, expected->step);
+        assert_int_equal(slice.global_count, expected->count);
+        assert_int_equal(slice.first_of_phase, expected->first_of_phase);
+        assert_int_equal(slice.last_of_phase, expected->last_of_phase);
+        assert_int_equal(slice.first_position, position);
+        assert_true(tower == 0 || slice.count <= smallest);      /* larger slices first */
+        position += slice.count;
+        assert_true(!schedule->pairs || (slice.first_position - expected->first) % 2 == 0 || slice.count == 0);
+        smallest = slice.count < smallest ? slice.count : smallest;
+        largest = slice.count > largest ? slice.count : largest;
     }
     assert_int_equal(position, expected->first + expected->count);
     assert_true(largest - smallest <= (schedule->pairs ? 3 : 1));     /* a pair, and what a last one lacks */
@@ -94,16 +94,16 @@ static void check_batch(const struct schedule *schedule, uint64_t number, const 
 /* Whatever the first batch is, numbers are the run's. */
 static void check_late(const struct schedule *schedule, const struct schedule *late)
 {
-    struct span span, expected;
+    struct batch_slice slice, expected;
     assert_int_equal(schedule_batch_count(late), schedule_batch_count(schedule));
     assert_int_equal(schedule_step_count(late), schedule_step_count(schedule));
     const int rc = schedule_find(schedule, late->first, schedule->towers - 1, &expected);
-    assert_int_equal(schedule_find(late, late->first, schedule->towers - 1, &span), rc);
+    assert_int_equal(schedule_find(late, late->first, schedule->towers - 1, &slice), rc);
     if (rc != 0)
         return;
-    assert_int_equal(span.number, expected.number);
-    assert_int_equal(span.step, expected.step);
-    assert_int_equal(span.first_position, expected.first_position);
+    assert_int_equal(slice.number, expected.number);
+    assert_int_equal(slice.step, expected.step);
+    assert_int_equal(slice.first_position, expected.first_position);
 }
 
 /* A place leads back to its batch. */
@@ -125,7 +125,7 @@ static void check_places(const struct schedule *schedule)
     uint64_t steps = 0;
     for (size_t i = 0; i < list_count; i++) {
         check_place(schedule, i, steps);
-        steps += list[i].pass == PASS_TRAIN;
+        steps += list[i].phase == PHASE_TRAIN;
     }
     check_place(schedule, list_count, steps);
 }
@@ -138,9 +138,9 @@ static void check_schedule(const struct schedule *schedule)
     for (size_t i = 0; i < list_count; i++)
         check_batch(schedule, i, &list[i]);
     check_places(schedule);
-    struct span span;
-    assert_int_equal(schedule_find(schedule, list_count, 0, &span), -ENODATA);
-    assert_int_equal(schedule_find(schedule, UINT64_MAX, 0, &span), -ENODATA);
+    struct batch_slice slice;
+    assert_int_equal(schedule_find(schedule, list_count, 0, &slice), -ENODATA);
+    assert_int_equal(schedule_find(schedule, UINT64_MAX, 0, &slice), -ENODATA);
 }
 
 TEST(every_batch_is_the_one_a_walk_over_the_samples_finds)
@@ -176,40 +176,40 @@ TEST(counts_of_a_well_known_run)
     assert_int_equal(schedule_step_count(&schedule), 5628);
     assert_int_equal(schedule_batch_count(&schedule), 12 * (469 + 79));
     assert_int_equal(schedule_slice_max(&schedule), 43);
-    struct span span;
-    assert_int_equal(schedule_find(&schedule, 468, 2, &span), 0);      /* the partial batch */
-    assert_int_equal(span.global_count, 96);
-    assert_int_equal(span.count, 32);
-    assert_int_equal(span.first_position, 60000 - 32);
-    assert_true(span.last_of_pass);
+    struct batch_slice slice;
+    assert_int_equal(schedule_find(&schedule, 468, 2, &slice), 0);      /* the partial batch */
+    assert_int_equal(slice.global_count, 96);
+    assert_int_equal(slice.count, 32);
+    assert_int_equal(slice.first_position, 60000 - 32);
+    assert_true(slice.last_of_phase);
 }
 
 TEST(pairs_are_never_parted)
 {
     const struct schedule schedule = { .records = { 107, 0 }, .batch = 100, .towers = 3, .epochs = 1, .pairs = true };
     static const uint32_t counts[2][3] = { { 34, 34, 32 }, { 4, 2, 1 } };
-    struct span span;
+    struct batch_slice slice;
     assert_int_equal(schedule_slice_max(&schedule), 34);
     for (uint64_t number = 0; number < 2; number++)
         for (uint32_t tower = 0; tower < 3; tower++) {
-            assert_int_equal(schedule_find(&schedule, number, tower, &span), 0);
-            assert_int_equal(span.count, counts[number][tower]);
+            assert_int_equal(schedule_find(&schedule, number, tower, &slice), 0);
+            assert_int_equal(slice.count, counts[number][tower]);
         }
 }
 
 TEST(steps_ending_inside_an_epoch_end_with_an_evaluation)
 {
     const struct schedule schedule = { .records = { 100, 10 }, .batch = 10, .towers = 1, .epochs = 5, .steps = 13 };
-    struct span span;
+    struct batch_slice slice;
     assert_int_equal(schedule_batch_count(&schedule), 13 + 2);
-    assert_int_equal(schedule_find(&schedule, 13, 0, &span), 0);
-    assert_int_equal(span.pass, PASS_TRAIN);
-    assert_int_equal(span.step, 12);
-    assert_true(span.last_of_pass);
-    assert_int_equal(schedule_find(&schedule, 14, 0, &span), 0);
-    assert_int_equal(span.pass, PASS_EVALUATE);
-    assert_int_equal(span.epoch, 1);
-    assert_int_equal(schedule_find(&schedule, 15, 0, &span), -ENODATA);
+    assert_int_equal(schedule_find(&schedule, 13, 0, &slice), 0);
+    assert_int_equal(slice.phase, PHASE_TRAIN);
+    assert_int_equal(slice.step, 12);
+    assert_true(slice.last_of_phase);
+    assert_int_equal(schedule_find(&schedule, 14, 0, &slice), 0);
+    assert_int_equal(slice.phase, PHASE_EVALUATE);
+    assert_int_equal(slice.epoch, 1);
+    assert_int_equal(schedule_find(&schedule, 15, 0, &slice), -ENODATA);
 }
 
 TEST(behind_the_last_step_of_an_epoch_are_two_places)
@@ -249,12 +249,12 @@ TEST(a_shorter_and_a_longer_run_agree_on_the_places_they_both_have)
     struct schedule longer = shorter;
     longer.steps = 30;
     uint64_t number;
-    struct span span;
+    struct batch_slice slice;
     const struct position end = schedule_position(&shorter, schedule_batch_count(&shorter));
     assert_int_equal(schedule_seek(&longer, end, &number), 0);
-    assert_int_equal(schedule_find(&longer, number, 0, &span), 0);
-    assert_int_equal(span.pass, PASS_TRAIN);
-    assert_int_equal(span.step, 17);
+    assert_int_equal(schedule_find(&longer, number, 0, &slice), 0);
+    assert_int_equal(slice.phase, PHASE_TRAIN);
+    assert_int_equal(slice.step, 17);
 }
 
 TEST(a_run_without_a_full_batch_has_no_batches)
@@ -262,32 +262,32 @@ TEST(a_run_without_a_full_batch_has_no_batches)
     const struct schedule schedule = {
         .records = { 9, 5 }, .batch = 10, .towers = 2, .epochs = 3, .drop_last = true
     };
-    struct span span;
+    struct batch_slice slice;
     assert_int_equal(schedule_steps_per_epoch(&schedule), 0);
     assert_int_equal(schedule_step_count(&schedule), 0);
     assert_int_equal(schedule_batch_count(&schedule), 0);
-    assert_int_equal(schedule_find(&schedule, 0, 0, &span), -ENODATA);
+    assert_int_equal(schedule_find(&schedule, 0, 0, &slice), -ENODATA);
 }
 
 TEST(without_training_records_there_is_one_evaluation)
 {
     const struct schedule schedule = { .records = { 0, 25 }, .batch = 10, .towers = 2, .epochs = 3 };
     static const uint32_t counts[3][2] = { { 5, 5 }, { 5, 5 }, { 3, 2 } };
-    struct span span;
+    struct batch_slice slice;
     assert_int_equal(schedule_step_count(&schedule), 0);
     assert_int_equal(schedule_batch_count(&schedule), 3);
     for (uint64_t number = 0; number < 3; number++)
         for (uint32_t tower = 0; tower < 2; tower++) {
-            assert_int_equal(schedule_find(&schedule, number, tower, &span), 0);
-            assert_int_equal(span.pass, PASS_EVALUATE);
-            assert_int_equal(span.epoch, 0);
-            assert_int_equal(span.step, number);
-            assert_int_equal(span.count, counts[number][tower]);
-            assert_int_equal(span.first_position, number * 10 + tower * counts[number][0]);
-            assert_int_equal(span.first_of_pass, number == 0);
-            assert_int_equal(span.last_of_pass, number == 2);
+            assert_int_equal(schedule_find(&schedule, number, tower, &slice), 0);
+            assert_int_equal(slice.phase, PHASE_EVALUATE);
+            assert_int_equal(slice.epoch, 0);
+            assert_int_equal(slice.step, number);
+            assert_int_equal(slice.count, counts[number][tower]);
+            assert_int_equal(slice.first_position, number * 10 + tower * counts[number][0]);
+            assert_int_equal(slice.first_of_phase, number == 0);
+            assert_int_equal(slice.last_of_phase, number == 2);
         }
-    assert_int_equal(schedule_find(&schedule, 3, 0, &span), -ENODATA);
+    assert_int_equal(schedule_find(&schedule, 3, 0, &slice), -ENODATA);
 }
 
 TEST(numbers_may_be_large)
@@ -297,12 +297,12 @@ TEST(numbers_may_be_large)
         .records = { records, 0 }, .batch = UINT32_MAX, .towers = 1000, .epochs = 100000
     };
     const uint64_t steps = schedule_steps_per_epoch(&schedule);
-    struct span span;
+    struct batch_slice slice;
     assert_int_equal(steps, 257);
-    assert_int_equal(schedule_find(&schedule, steps * 99999 + 256, 999, &span), 0);
-    assert_int_equal(span.epoch, 99999);
-    assert_int_equal(span.first_position + span.count, records);
-    assert_int_equal(schedule_find(&schedule, steps * 100000, 0, &span), -ENODATA);
+    assert_int_equal(schedule_find(&schedule, steps * 99999 + 256, 999, &slice), 0);
+    assert_int_equal(slice.epoch, 99999);
+    assert_int_equal(slice.first_position + slice.count, records);
+    assert_int_equal(schedule_find(&schedule, steps * 100000, 0, &slice), -ENODATA);
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -144,16 +144,16 @@ TEST(a_mean_is_weighted_by_the_samples_since_the_one_before)
     static const struct optimizer *const rules[] = { &sgd, &momentum, &adadelta };
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
         struct schedule schedule = uneven(towers_max);
-        schedule.records[PASS_EVALUATE] = 0;
+        schedule.records[PHASE_EVALUATE] = 0;
         schedule.steps = 5;
         run(&averaged, &schedule, SYNC_AVERAGING, 5, rules[i]);
         run(&alone, &schedule, SYNC_INDEPENDENT, 5, rules[i]);
         memset(mean, 0, sizeof(mean));
         for (uint32_t d = 0; d < towers_max; d++) {
             uint32_t samples = 0;
-            struct span span;
-            for (uint64_t number = 0; schedule_find(&schedule, number, d, &span) == 0; number++)
-                samples += span.count;
+            struct batch_slice slice;
+            for (uint64_t number = 0; schedule_find(&schedule, number, d, &slice) == 0; number++)
+                samples += slice.count;
             for (size_t w = 0; w < alone.count; w++)
                 mean[w] += alone.weights[d][w] * (float)samples / 53.0f;
         }
@@ -173,7 +173,7 @@ TEST(towers_are_one_model_at_the_end_of_every_run)
                 continue;
             struct schedule schedule = uneven(towers_max);
             if (!evaluates)
-                schedule.records[PASS_EVALUATE] = 0;
+                schedule.records[PHASE_EVALUATE] = 0;
             run(&outcome, &schedule, SYNC_AVERAGING, everies[i], &adadelta);
             assert_one_model(&outcome, towers_max);
         }

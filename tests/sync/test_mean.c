@@ -6,20 +6,20 @@
 static void check_run(const struct schedule *schedule, uint32_t tower, uint64_t every)
 {
     struct mean_share counted = { 0 };
-    struct span span;
-    for (uint64_t number = 0; schedule_find(schedule, number, tower, &span) == 0; number++) {
-        if (span.pass == PASS_EVALUATE) {
+    struct batch_slice slice;
+    for (uint64_t number = 0; schedule_find(schedule, number, tower, &slice) == 0; number++) {
+        if (slice.phase == PHASE_EVALUATE) {
             counted = (struct mean_share){ 0 };
-            assert_true(mean_is_due_after(&span, every));
+            assert_true(mean_is_due_after(&slice, every));
             continue;
         }
-        counted.own += span.count;
-        counted.all += span.global_count;
+        counted.own += slice.count;
+        counted.all += slice.global_count;
         const struct mean_share share = mean_share(schedule, tower, number, every);
         assert_int_equal(share.own, counted.own);
         assert_int_equal(share.all, counted.all);
-        const bool is_due = every > 0 && (span.step + 1) % every == 0;
-        assert_int_equal(mean_is_due_after(&span, every), is_due);
+        const bool is_due = every > 0 && (slice.step + 1) % every == 0;
+        assert_int_equal(mean_is_due_after(&slice, every), is_due);
         if (is_due)
             counted = (struct mean_share){ 0 };
     }

@@ -46,7 +46,7 @@ static void look(struct rig *rig, const struct step_report *report, uint32_t upd
     for (uint32_t p = 0; p < rig->net->parameter_count; p++) {
         const size_t count = rig->net->parameters[p].count;
         const size_t offset = tower_arena(report->sync->spec.tower)->ranges[p].offset;
-        const uint32_t samples = sync_gradient_samples(report->sync, &report->span, offset);
+        const uint32_t samples = sync_gradient_samples(report->sync, &report->slice, offset);
         assert_int_equal(snapshot_value(report->shown, p, seen->weights + at), 0);
         assert_int_equal(snapshot_gradient(report->shown, p, seen->gradients + at), 0);
         for (size_t i = at; i < at + count; i++)
@@ -73,10 +73,10 @@ static size_t follow_steps(enum sync_mode mode, uint32_t towers)
             const int reported = trainer_report(rig.lanes[d].trainer, &reports[d]);
             rc = rc == 0 ? reported : rc;
         }
-        const struct span *const span = rc == 0 ? &reports[0]->span : NULL;
-        assert_true(span == NULL || (reports[0]->shown != NULL) == (span->pass == PASS_TRAIN));
-        if (span != NULL && span->pass == PASS_TRAIN) {
-            look(&rig, reports[0], mode == SYNC_INDEPENDENT ? span->count : span->global_count, &seen);
+        const struct batch_slice *const slice = rc == 0 ? &reports[0]->slice : NULL;
+        assert_true(slice == NULL || (reports[0]->shown != NULL) == (slice->phase == PHASE_TRAIN));
+        if (slice != NULL && slice->phase == PHASE_TRAIN) {
+            look(&rig, reports[0], mode == SYNC_INDEPENDENT ? slice->count : slice->global_count, &seen);
             for (size_t i = 0; i < floats && steps > 0; i++) {
                 const float expected = before.weights[i] - seen.gradients[i] / RATE_DIVISOR;
                 checked += !isnan(expected);
@@ -125,7 +125,7 @@ TEST(the_norm_is_that_of_the_shown_gradients)
             trainer_give_back(rig.lanes[0].trainer, report);
             continue;
         }
-        look(&rig, report, report->span.global_count, &seen);
+        look(&rig, report, report->slice.global_count, &seen);
         for (size_t i = 0; i < rig_floats(&rig); i++)
             squares += (double)seen.gradients[i] * (double)seen.gradients[i];
         assert_true(fabs(report->gradient_norm - sqrt(squares)) < 1e-6 * sqrt(squares));

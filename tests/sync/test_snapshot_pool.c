@@ -18,11 +18,11 @@ static const struct schedule schedule = { .records = { 95, 23 }, .batch = 10, .t
 static uint64_t named_steps(const struct snapshot_rule *rule, uint32_t tower)
 {
     uint64_t steps = 0;
-    struct span span;
-    for (uint64_t number = 0; schedule_find(&schedule, number, tower, &span) == 0; number++) {
-        const bool is_due = snapshot_due(rule, &span);
-        assert_true(!is_due || span.pass == PASS_TRAIN);
-        steps |= (uint64_t)is_due << (is_due ? span.step + 1 : 0);
+    struct batch_slice slice;
+    for (uint64_t number = 0; schedule_find(&schedule, number, tower, &slice) == 0; number++) {
+        const bool is_due = snapshot_due(rule, &slice);
+        assert_true(!is_due || slice.phase == PHASE_TRAIN);
+        steps |= (uint64_t)is_due << (is_due ? slice.step + 1 : 0);
     }
     return steps;
 }
@@ -44,10 +44,10 @@ TEST(a_rule_may_name_the_last_batch_of_every_evaluation)
 {
     const struct snapshot_rule rule = { .count = 1, .each_evaluation = true };
     uint32_t named = 0;
-    struct span span;
-    for (uint64_t number = 0; schedule_find(&schedule, number, 0, &span) == 0; number++) {
-        const bool is_due = snapshot_due(&rule, &span);
-        assert_true(!is_due || (span.pass == PASS_EVALUATE && span.last_of_pass));
+    struct batch_slice slice;
+    for (uint64_t number = 0; schedule_find(&schedule, number, 0, &slice) == 0; number++) {
+        const bool is_due = snapshot_due(&rule, &slice);
+        assert_true(!is_due || (slice.phase == PHASE_EVALUATE && slice.last_of_phase));
         named += is_due;
     }
     assert_int_equal(named, 3);

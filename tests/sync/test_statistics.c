@@ -72,10 +72,10 @@ static void check_mean(enum sync_mode mode, const struct schedule *schedule)
     memset(mean, 0, sizeof(mean));
     uint64_t all = 0;
     for (uint32_t d = 0; d < schedule->towers; d++) {
-        struct span span;
+        struct batch_slice slice;
         uint64_t samples = 0;
-        for (uint64_t number = 0; schedule_find(schedule, number, d, &span) == 0; number++)
-            samples += span.count;
+        for (uint64_t number = 0; schedule_find(schedule, number, d, &slice) == 0; number++)
+            samples += slice.count;
         for (size_t i = 0; i < alone.count; i++)
             mean[i] += alone.numbers[d][i] * (double)samples;
         all += samples;

@@ -191,8 +191,8 @@ TEST(weights_that_are_not_finite_are_reported_where_they_are_looked_for)
         rig_go_all(&rig);
         int found = 0;
         for (const struct step_report *report = next_report(&rig); report != NULL; report = next_report(&rig)) {
-            const bool is_due = report->span.pass == PASS_TRAIN &&
-                                ((report->span.step + 1) % 3 == 0 || report->span.last_of_pass);
+            const bool is_due = report->slice.phase == PHASE_TRAIN &&
+                                ((report->slice.step + 1) % 3 == 0 || report->slice.last_of_phase);
             const bool is_lost = !isfinite(report->result.loss_sum);
             assert_int_equal(report->broken != NULL, is_broken && (is_due || is_lost));
             found += report->broken != NULL && is_due;

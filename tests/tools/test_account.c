@@ -20,14 +20,14 @@ struct round {
     uint64_t ids[TOWERS_MAX][SLICE_MAX];
 };
 
-static uint64_t id_of(const struct span *span, uint32_t i)
+static uint64_t id_of(const struct batch_slice *slice, uint32_t i)
 {
-    return (span->first_position + i) * 7919 % 1009 + span->epoch * 100000;
+    return (slice->first_position + i) * 7919 % 1009 + slice->epoch * 100000;
 }
 
-static struct step_times times_of(const struct span *span, uint32_t tower)
+static struct step_times times_of(const struct batch_slice *slice, uint32_t tower)
 {
-    struct step_times times = { .input_wait = 1 + span->step, .exposed_copy = 2, .forward = 100 + tower,
+    struct step_times times = { .input_wait = 1 + slice->step, .exposed_copy = 2, .forward = 100 + tower,
                                 .backward = 200, .exposed_reduction = 7 * tower, .update = 11, .other = 5 };
     times.total = times.input_wait + times.exposed_copy + times.forward + times.backward + times.exposed_reduction +
                   times.update + times.other;
@@ -37,23 +37,23 @@ static struct step_times times_of(const struct span *span, uint32_t tower)
 /* Every batch takes 1 ms, evaluation 10 ms; the last tower ends last. */
 static void round_fill(struct round *round, const struct schedule *schedule, uint64_t number, uint64_t *now_ns)
 {
-    struct span span;
-    assert_int_equal(schedule_find(schedule, number, 0, &span), 0);
-    *now_ns += span.pass == PASS_TRAIN ? 1000000 : 10000000;
+    struct batch_slice slice;
+    assert_int_equal(schedule_find(schedule, number, 0, &slice), 0);
+    *now_ns += slice.phase == PHASE_TRAIN ? 1000000 : 10000000;
     for (uint32_t d = 0; d < schedule->towers; d++) {
         struct step_report *report = &round->reports[d];
-        assert_int_equal(schedule_find(schedule, number, d, &span), 0);
-        assert_in_range(span.count, 0, SLICE_MAX);
-        report->span = span;
-        report->result = (struct backend_result){ .loss_sum = 0.5 * span.count, .correct = span.count / 2,
-                                                  .counted = span.count };
-        report->times = times_of(&span, d);
-        report->batches_found = (uint32_t)(span.step % 7);
-        report->slots_found = (uint32_t)(span.step % 2);
+        assert_int_equal(schedule_find(schedule, number, d, &slice), 0);
+        assert_in_range(slice.count, 0, SLICE_MAX);
+        report->slice = slice;
+        report->result = (struct backend_result){ .loss_sum = 0.5 * slice.count, .correct = slice.count / 2,
+                                                  .counted = slice.count };
+        report->times = times_of(&slice, d);
+        report->batches_found = (uint32_t)(slice.step % 7);
+        report->slots_found = (uint32_t)(slice.step % 2);
         report->ended_ns = *now_ns - (schedule->towers - 1 - d) * 1000;
         report->ids = round->ids[d];
-        for (uint32_t i = 0; i < span.count; i++)
-            report->ids[i] = id_of(&span, i);
+        for (uint32_t i = 0; i < slice.count; i++)
+            report->ids[i] = id_of(&slice, i);
         round->pointers[d] = report;
     }
 }
@@ -119,11 +119,11 @@ TEST(counts_every_sample_of_every_pass)
         const struct schedule schedule = schedule_of(towers);
         struct account *account = account_run(&schedule);
         const struct tally *training = account_training(account);
-        const struct tally *evaluation = account_pass(account, PASS_EVALUATE);
+        const struct tally *evaluation = account_phase(account, PHASE_EVALUATE);
         assert_int_equal(training->images, 3 * 1000);
         assert_int_equal(training->steps, schedule_step_count(&schedule));
         assert_true(fabs(tally_loss(training) - 0.5) < 1e-12);
-        assert_int_equal(account_pass(account, PASS_TRAIN)->images, 1000);
+        assert_int_equal(account_phase(account, PHASE_TRAIN)->images, 1000);
         assert_int_equal(evaluation->images, 130);
         assert_int_equal(evaluation->steps, schedule_batches_per_evaluation(&schedule));
         assert_true(tally_accuracy(evaluation) <= 0.5 && tally_accuracy(evaluation) > 0.4);
@@ -137,7 +137,7 @@ TEST(training_time_leaves_evaluation_out)
     struct account *account = account_run(&schedule);
     const uint64_t steps = schedule_step_count(&schedule);
     assert_int_equal(account_training(account)->wall_ns, steps * 1000000);
-    assert_int_equal(account_pass(account, PASS_EVALUATE)->wall_ns,
+    assert_int_equal(account_phase(account, PHASE_EVALUATE)->wall_ns,
                      schedule_batches_per_evaluation(&schedule) * 10000000);
     assert_int_equal(account_first_step_ns(account), 5000000 + 1000000);
     account_close(account);
@@ -166,7 +166,7 @@ TEST(an_account_without_steps_says_nothing)
     assert_true(isnan(account_percentiles(account).p99_ms));
     assert_true(isnan(account_speeds(account).mean) && isnan(account_speeds(account).uncertainty));
     assert_true(isnan(tally_loss(account_training(account))));
-    assert_true(isnan(tally_accuracy(account_pass(account, PASS_EVALUATE))));
+    assert_true(isnan(tally_accuracy(account_phase(account, PHASE_EVALUATE))));
     assert_int_equal(account_first_step_ns(account), 0);
     account_close(account);
     account_close(NULL);
@@ -194,7 +194,7 @@ TEST(the_order_hash_does_not_depend_on_evaluation)
 {
     const struct schedule with = schedule_of(3);
     struct schedule without = with;
-    without.records[PASS_EVALUATE] = 0;
+    without.records[PHASE_EVALUATE] = 0;
     struct account *first = account_run(&with), *second = account_run(&without);
     assert_true(account_order_hash(first) == account_order_hash(second));
     account_close(first);

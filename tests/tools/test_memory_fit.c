@@ -9,7 +9,7 @@
 #define MIB ((size_t)1 << 20)
 #define RESULTS_BYTES (3 * MIB)
 
-static const struct dataset *const no_datasets[PASS_COUNT];
+static const struct dataset *const no_datasets[PHASE_COUNT];
 
 /* A run of synthetic input, as far as it is planned. */
 struct planned {

@@ -34,8 +34,8 @@ TEST_WITH(without_settings_images_of_the_right_size_stay_as_they_are, setup, tea
 {
     const struct settings *const settings = *state;
     const struct augment augment = pixels_augment(settings);
-    assert_int_equal(augment.crop[PASS_TRAIN], CROP_AUTO);
-    assert_int_equal(augment.crop[PASS_EVALUATE], CROP_AUTO);
+    assert_int_equal(augment.crop[PHASE_TRAIN], CROP_AUTO);
+    assert_int_equal(augment.crop[PHASE_EVALUATE], CROP_AUTO);
     assert_int_equal(augment.filter, FILTER_BILINEAR);
     assert_false(augment.flips || augment.changes_colour);
     assert_true(augment.seed == 1 && augment.scale == 1.145 && augment.pad == 4 && augment.shift == 0.1);
@@ -52,8 +52,8 @@ TEST_WITH(every_key_reaches_the_augmentation, setup, teardown)
         set(settings, keys[i]);
     const struct augment augment = pixels_augment(settings);
     assert_int_equal(augment.seed, 7);
-    assert_int_equal(augment.crop[PASS_TRAIN], CROP_SHIFT);
-    assert_int_equal(augment.crop[PASS_EVALUATE], CROP_CENTRAL);
+    assert_int_equal(augment.crop[PHASE_TRAIN], CROP_SHIFT);
+    assert_int_equal(augment.crop[PHASE_EVALUATE], CROP_CENTRAL);
     assert_int_equal(augment.resize, 40);
     assert_true(augment.scale == 1.25 && augment.pad == 3 && augment.shift == 0.2);
     assert_true(augment.flips && augment.changes_colour);

@@ -180,9 +180,9 @@ static const char *said(enum progress kind, int64_t pace, uint64_t steps, uint64
         struct step_report step = { .result = { .loss_sum = 5, .correct = 1, .counted = 10 }, .ids = ids,
                                     .ended_ns = 1 + (number + 1) * step_ms * 1000000 };
         struct step_report *const steps_of_towers[] = { &step };
-        assert_int_equal(schedule_find(&plan.schedule, number, 0, &step.span), 0);
+        assert_int_equal(schedule_find(&plan.schedule, number, 0, &step.slice), 0);
         account_add(account, steps_of_towers, 1);
-        run_progress_step(&progress, &step.span);
+        run_progress_step(&progress, &step.slice);
     }
     run_progress_clear(&progress);
     capture_end(&capture, text, sizeof(text));

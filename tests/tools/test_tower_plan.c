@@ -24,7 +24,7 @@ static int end(void **state)
 static struct run_plan plan_of(uint64_t steps, bool keeps_plans)
 {
     return (struct run_plan){
-        .schedule = { .records = { [PASS_TRAIN] = 8 * steps }, .batch = 8, .towers = 1, .epochs = 1 },
+        .schedule = { .records = { [PHASE_TRAIN] = 8 * steps }, .batch = 8, .towers = 1, .epochs = 1 },
         .devices = { .backend = backend_find("reference"), .mode = sync_table[SYNC_REPLICATED], .towers = { 0, 1 },
                      .count = 1, .keeps_plans = keeps_plans },
         .threads_per_tower = 1,
@@ -62,7 +62,7 @@ TEST_WITH(a_run_that_goes_on_measures_as_it_did, begin, end)
 TEST_WITH(slices_are_cut_into_pieces, begin, end)
 {
     struct run_plan plan = plan_of(3, false);
-    plan.schedule.records[PASS_TRAIN] = 8 + 5;
+    plan.schedule.records[PHASE_TRAIN] = 8 + 5;
     struct tower_spec spec = tower_plan(&plan, &settings, 0);
     assert_int_equal(spec.train_counts[0], 8);
     assert_int_equal(spec.train_counts[2], 5);

@@ -47,7 +47,7 @@ struct augment pixels_augment(const struct settings *settings)
     const struct augment_settings *const augment = &settings->augment;
     return (struct augment){
         .seed = (uint64_t)settings->run.seed,
-        .crop = { [PASS_TRAIN] = augment->crop, [PASS_EVALUATE] = augment->evaluation },
+        .crop = { [PHASE_TRAIN] = augment->crop, [PHASE_EVALUATE] = augment->evaluation },
         .filter = augment->filter,
         .scale = augment->evaluation_scale,
         .resize = (uint32_t)augment->evaluation_resize,
@@ -131,8 +131,8 @@ void pixels_describe(const struct settings *settings, const struct net *net, str
     decimal_write_float(transform->divisor, text_out->divisor, sizeof(text_out->divisor));
     format_channels(transform->mean, told, text_out->mean, sizeof(text_out->mean));
     format_channels(transform->std, told, text_out->deviation, sizeof(text_out->deviation));
-    for (enum pass pass = 0; pass < PASS_COUNT; pass++)
-        augment_describe(&augment, pass, text_out->images[pass], sizeof(text_out->images[pass]));
+    for (enum phase phase = 0; phase < PHASE_COUNT; phase++)
+        augment_describe(&augment, phase, text_out->images[phase], sizeof(text_out->images[phase]));
     for (size_t i = 0; i < PIXELS_SETTINGS; i++) {
         struct option_text room;
         const struct option_row *const option = option_find(SECTION_AUGMENT, strchr(pixels_settings[i], '.') + 1);
@@ -172,6 +172,6 @@ void pixels_print(const struct settings *settings, const struct net *net, FILE *
     print_lines("input", INPUT_INDENT, formula, out);
     if (settings->input.source == INPUT_SYNTHETIC)
         return;
-    print_lines("images    train", IMAGES_INDENT, text.images[PASS_TRAIN], out);
-    print_lines("          validation", IMAGES_INDENT, text.images[PASS_EVALUATE], out);
+    print_lines("images    train", IMAGES_INDENT, text.images[PHASE_TRAIN], out);
+    print_lines("          validation", IMAGES_INDENT, text.images[PHASE_EVALUATE], out);
 }

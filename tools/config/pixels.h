@@ -18,7 +18,7 @@ extern const char *const pixels_settings[PIXELS_SETTINGS];
  * for all channels or, with blanks between them, one for each. */
 struct pixels_text {
     char divisor[24], mean[24 * NET_CHANNELS_MAX], deviation[24 * NET_CHANNELS_MAX];
-    char images[PASS_COUNT][256];       /* augment_describe */
+    char images[PHASE_COUNT][256];       /* augment_describe */
     char settings[PIXELS_SETTINGS][64]; /* the values of pixels_settings */
 };
 

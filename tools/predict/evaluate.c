@@ -103,7 +103,7 @@ static int prepare(struct evaluation *evaluation)
 static int start_loader(struct evaluation *evaluation)
 {
     struct trained *const trained = &evaluation->trained;
-    const struct dataset *const datasets[PASS_COUNT] = { [PASS_EVALUATE] = evaluation->dataset };
+    const struct dataset *const datasets[PHASE_COUNT] = { [PHASE_EVALUATE] = evaluation->dataset };
     struct loader_spec spec = run_plan_loader(&trained->plan, evaluation->settings, datasets);
     evaluation->ring = inference_ring(trained->inference);
     spec.rings = &evaluation->ring;
@@ -119,7 +119,7 @@ static void add_batch(struct evaluation *evaluation, const struct inference_batc
 {
     const uint32_t classes = evaluation->trained.net->classes;
     evaluation->loss_sum += batch->result.loss_sum;
-    for (uint32_t i = 0; i < batch->span.count; i++)
+    for (uint32_t i = 0; i < batch->slice.count; i++)
         if (batch->labels[i] != BATCH_NO_LABEL)
             confusion_add(&evaluation->confusion, batch->logits + (size_t)i * classes, (uint32_t)batch->labels[i]);
 }
@@ -198,7 +198,7 @@ static struct evaluation_report report_of(const struct evaluation *evaluation)
 
 static void print_subject(const struct evaluation *evaluation, const struct evaluation_report *report)
 {
-    const struct dataset *const datasets[PASS_COUNT] = { [PASS_EVALUATE] = evaluation->dataset };
+    const struct dataset *const datasets[PHASE_COUNT] = { [PHASE_EVALUATE] = evaluation->dataset };
     char steps[64] = "";
     if (report->steps != UINT64_MAX)
         snprintf(steps, sizeof(steps), ", after %" PRIu64 " step%s", report->steps, report->steps == 1 ? "" : "s");

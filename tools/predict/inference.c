@@ -194,7 +194,7 @@ static int run_slot(struct inference *inference, struct slot *slot)
 {
     const struct device_ops *const ops = inference->lane.device->ops;
     struct stream *const compute = inference->lane.compute;
-    const uint32_t count = slot->span.count;
+    const uint32_t count = slot->slice.count;
     int rc = stream_wait(compute, slot->ready);
     if (rc == 0)
         rc = ops->copy(compute, inference->outcome->labels, slot->labels, count * sizeof(*slot->labels),
@@ -214,13 +214,13 @@ int inference_next(struct inference *inference, struct inference_batch *batch_ou
     int rc = slots_take(inference->lane.slots, &slot);
     if (rc != 0)
         return rc;
-    const struct span span = slot->span;
+    const struct batch_slice slice = slot->slice;
     rc = run_slot(inference, slot);
     if (rc != 0)
         return rc == -ECANCELED ? rc : stop_fail(inference->parts.stop, exit_code_of(rc, EXIT_CODE_DEVICE),
                                                  "batch %llu could not be computed: %s",
-                                                 (unsigned long long)span.number + 1, exit_cause(rc));
-    *batch_out = (struct inference_batch){ span, inference->ids, inference->outcome->labels, inference->logits,
+                                                 (unsigned long long)slice.number + 1, exit_cause(rc));
+    *batch_out = (struct inference_batch){ slice, inference->ids, inference->outcome->labels, inference->logits,
                                            inference->outcome->result };
     return 0;
 }

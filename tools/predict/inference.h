@@ -22,7 +22,7 @@ struct inference_parts {                /* all lent until inference_close */
 
 /* A batch that went through the tower; valid until the next one. */
 struct inference_batch {
-    struct span span;
+    struct batch_slice slice;
     const uint64_t *ids;                /* span.count, as whoever filled the ring numbered the samples */
     const int32_t *labels;              /* BATCH_NO_LABEL: no sample, or none that is known */
     const float *logits;                /* span.count x net->classes */

@@ -136,7 +136,7 @@ static int prepare(struct prediction_run *run)
 
 static int start_loader(struct prediction_run *run)
 {
-    const struct dataset *const datasets[PASS_COUNT] = { [PASS_EVALUATE] = run->dataset };
+    const struct dataset *const datasets[PHASE_COUNT] = { [PHASE_EVALUATE] = run->dataset };
     struct loader_spec spec = run_plan_loader(&run->trained.plan, run->settings, datasets);
     spec.rings = &run->ring;
     spec.stop = run->trained.stop;
@@ -192,7 +192,7 @@ static bool are_finite(const struct prediction_run *run, const float *logits)
 static void tell_batch(struct prediction_run *run, const struct inference_batch *batch)
 {
     char room[NAME_BYTES];
-    for (uint32_t i = 0; i < batch->span.count; i++) {
+    for (uint32_t i = 0; i < batch->slice.count; i++) {
         const char *const name = name_sample(run, batch->ids[i], room), *problem = problem_of(run, batch, i);
         const float *const logits = batch->logits + (size_t)i * run->trained.net->classes;
         if (problem == NULL && are_finite(run, logits)) {

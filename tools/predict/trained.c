@@ -113,7 +113,7 @@ static int choose_device(struct trained *trained, struct problems *problems)
 static int plan_samples(struct trained *trained, const struct dataset *dataset, uint64_t samples,
                         struct problems *problems)
 {
-    const struct dataset *const datasets[PASS_COUNT] = { [PASS_EVALUATE] = dataset };
+    const struct dataset *const datasets[PHASE_COUNT] = { [PHASE_EVALUATE] = dataset };
     struct run_plan *const plan = &trained->plan;
     plan->only_evaluated = samples;
     if (run_plan_init(plan, trained->settings, trained->net, datasets, problems) != 0)

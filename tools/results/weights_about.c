@@ -39,8 +39,8 @@ static void add_pixels(struct weights_about *about)
     add(about, "pipetrain.input.divisor", pixels->divisor);
     add(about, "pipetrain.input.mean", pixels->mean);
     add(about, "pipetrain.input.deviation", pixels->deviation);
-    add(about, "pipetrain.images.train", pixels->images[PASS_TRAIN]);
-    add(about, "pipetrain.images.validation", pixels->images[PASS_EVALUATE]);
+    add(about, "pipetrain.images.train", pixels->images[PHASE_TRAIN]);
+    add(about, "pipetrain.images.validation", pixels->images[PHASE_EVALUATE]);
     for (size_t i = 0; i < PIXELS_SETTINGS; i++) {
         char *const key = about->setting_keys[i];
         snprintf(key, sizeof(about->setting_keys[i]), WEIGHTS_SETTING "%s", pixels_settings[i]);

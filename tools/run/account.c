@@ -101,7 +101,7 @@ static struct tally batch_tally(struct step_report *const *reports, uint32_t tow
     *end_ns_out = 0;
     for (uint32_t d = 0; d < towers; d++) {
         const struct step_report *const report = reports[d];
-        assert(report->span.number == reports[0]->span.number);
+        assert(report->slice.number == reports[0]->slice.number);
         tally.images += report->result.counted;
         tally.correct += report->result.correct;
         tally.loss_sum += report->result.loss_sum;
@@ -119,8 +119,8 @@ static struct tally batch_tally(struct step_report *const *reports, uint32_t tow
 /* A sum does not care which process and which tower a sample is seen by. */
 static void add_order(struct account *account, const struct step_report *report)
 {
-    for (uint32_t i = 0; i < report->span.count; i++) {
-        const uint64_t seen[] = { report->span.epoch, report->span.first_position + i, report->ids[i] };
+    for (uint32_t i = 0; i < report->slice.count; i++) {
+        const uint64_t seen[] = { report->slice.epoch, report->slice.first_position + i, report->ids[i] };
         account->state.order_hash += XXH3_64bits(seen, sizeof(seen));
     }
 }
@@ -128,18 +128,18 @@ static void add_order(struct account *account, const struct step_report *report)
 /* Of a batch that is not cut short: where it is larger than the set, all of that. */
 static uint64_t full_batch(const struct schedule *schedule)
 {
-    const uint64_t records = schedule->records[PASS_TRAIN];
+    const uint64_t records = schedule->records[PHASE_TRAIN];
     return schedule->batch < records ? schedule->batch : records;
 }
 
-static void add_duration(struct account *account, const struct span *span, const struct tally *tally)
+static void add_duration(struct account *account, const struct batch_slice *slice, const struct tally *tally)
 {
     const uint64_t seen = account->process.steps;
     add_tally(&account->process, tally);
     if (seen < account->warmup)
         return;
     add_tally(&account->warm, tally);
-    if (span->global_count == full_batch(account->schedule) && seen % account->duration_every == 0)
+    if (slice->global_count == full_batch(account->schedule) && seen % account->duration_every == 0)
         account->durations_ms[account->duration_count++] = (double)tally->wall_ns / 1e6;
 }
 
@@ -167,7 +167,7 @@ static void add_training(struct account *account, struct step_report *const *rep
 {
     if (account->process.steps == account->warmup)
         account_recent_reset(account);
-    account->step = reports[0]->span.step + 1;
+    account->step = reports[0]->slice.step + 1;
     for (uint32_t d = 0; d < towers; d++) {
         add_order(account, reports[d]);
         if (reports[d]->result.skipped_steps > account->skipped_steps)
@@ -178,7 +178,7 @@ static void add_training(struct account *account, struct step_report *const *rep
     add_tally(&account->state.interval, tally);
     add_tally(&account->recent, tally);
     add_fills(account, reports, towers);
-    add_duration(account, &reports[0]->span, tally);
+    add_duration(account, &reports[0]->slice, tally);
 }
 
 /* Evaluation is part of it. */
@@ -193,17 +193,17 @@ static void add_seen(struct account *account, struct step_report *const *reports
 
 void account_add(struct account *account, struct step_report *const *reports, uint32_t towers)
 {
-    const struct span *const span = &reports[0]->span;
+    const struct batch_slice *const slice = &reports[0]->slice;
     uint64_t end_ns;
     struct tally tally = batch_tally(reports, towers, &end_ns);
     tally.wall_ns = end_ns > account->last_end_ns ? end_ns - account->last_end_ns : 0;
     if (end_ns > account->last_end_ns)
         account->last_end_ns = end_ns;
-    if (span->first_of_pass)
-        account->state.passes[span->pass] = (struct tally){ 0 };
-    add_tally(&account->state.passes[span->pass], &tally);
+    if (slice->first_of_phase)
+        account->state.passes[slice->phase] = (struct tally){ 0 };
+    add_tally(&account->state.passes[slice->phase], &tally);
     add_seen(account, reports, towers);
-    if (span->pass != PASS_TRAIN) {
+    if (slice->phase != PHASE_TRAIN) {
         account->state.evaluated_step = account->step;
         return;
     }
@@ -212,9 +212,9 @@ void account_add(struct account *account, struct step_report *const *reports, ui
     add_training(account, reports, towers, &tally);
 }
 
-const struct tally *account_pass(const struct account *account, enum pass pass)
+const struct tally *account_phase(const struct account *account, enum phase phase)
 {
-    return &account->state.passes[pass];
+    return &account->state.passes[phase];
 }
 
 const struct tally *account_interval(const struct account *account)

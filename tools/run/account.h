@@ -32,7 +32,7 @@ struct step_percentiles { double p50_ms, p90_ms, p99_ms; };
  * interval or the run is then what one process alone would say. Times are what they were;
  * speeds (fractions, percentiles) are of one process and not among them. */
 struct account_state {
-    struct tally passes[PASS_COUNT];    /* this or the latest one of a kind */
+    struct tally passes[PHASE_COUNT];    /* this or the latest one of a kind */
     struct tally interval, training;    /* training: since account_interval_reset, and in all */
     uint64_t order_hash;
     uint64_t evaluated_step;            /* steps done when the latest evaluation was */
@@ -52,7 +52,7 @@ void account_begin(struct account *account, uint64_t now_ns);
 void account_add(struct account *account, struct step_report *const *reports, uint32_t towers);
 
 /* Tallies: of this or the latest pass of a kind, and of training since account_interval_reset. */
-const struct tally *account_pass(const struct account *account, enum pass pass);
+const struct tally *account_phase(const struct account *account, enum phase phase);
 const struct tally *account_interval(const struct account *account);
 void account_interval_reset(struct account *account);
 /* Training of this process since account_recent_reset, and at most since the end of warm-up. */

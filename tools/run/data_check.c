@@ -219,18 +219,18 @@ static int check_set(const struct dataset *dataset, FILE *out, struct problems *
 
 /* 0, -EINVAL with problems where labels are out of range or, unless damage is skipped, a record looked at cannot be
  * read, -ENOMEM, or -ECANCELED soon after the sets have become unwanted. */
-static int check_all(const struct dataset *const datasets[PASS_COUNT], FILE *out, struct problems *problems)
+static int check_all(const struct dataset *const datasets[PHASE_COUNT], FILE *out, struct problems *problems)
 {
     int rc = 0;
-    for (int pass = 0; pass < PASS_COUNT && (rc == 0 || rc == -EINVAL); pass++) {
-        const int result = datasets[pass] != NULL ? check_set(datasets[pass], out, problems) : 0;
+    for (int phase = 0; phase < PHASE_COUNT && (rc == 0 || rc == -EINVAL); phase++) {
+        const int result = datasets[phase] != NULL ? check_set(datasets[phase], out, problems) : 0;
         rc = result != 0 ? result : rc;
     }
     fflush(out);
     return rc;
 }
 
-int data_check(const struct dataset *const datasets[PASS_COUNT], FILE *out)
+int data_check(const struct dataset *const datasets[PHASE_COUNT], FILE *out)
 {
     struct problems problems;
     problems_init(&problems);

@@ -11,6 +11,6 @@
  * has, the range of pixels, and the label_offset that suits where it is another one. 0, or an exit code: labels are
  * out of range or, unless damage is skipped, a record looked at cannot be read, which is said on stderr; or a signal
  * asked for an end. */
-int data_check(const struct dataset *const datasets[PASS_COUNT], FILE *out);
+int data_check(const struct dataset *const datasets[PHASE_COUNT], FILE *out);
 
 #endif

@@ -17,7 +17,7 @@ struct pipeline_parts {                 /* all lent until pipeline_close */
     const struct settings *settings;
     struct run_plan *plan;              /* pipeline_open adds the towers to its memory */
     const struct net *net;
-    const struct dataset *datasets[PASS_COUNT];
+    const struct dataset *datasets[PHASE_COUNT];
     struct snapshot_rule snapshots;     /* none: all 0 */
     bool waits_for_main;                   /* behind every evaluation towers wait for pipeline_allow */
     struct damage_sink damage_sink;     /* gets damaged records that are skipped, from pipeline_allocate on */

@@ -68,18 +68,18 @@ double report_first_step_seconds(const struct report *report)
 /* Has the last evaluation seen all of its samples? */
 bool report_evaluation_is_complete(const struct report *report)
 {
-    const uint64_t steps = account_pass(report->account, PASS_EVALUATE)->steps;
+    const uint64_t steps = account_phase(report->account, PHASE_EVALUATE)->steps;
     return steps > 0 && steps == schedule_batches_per_evaluation(&report->plan->schedule);
 }
 
 /* Evaluation is left out. */
-static void measure_feed(struct report *report, const struct span *span)
+static void measure_feed(struct report *report, const struct batch_slice *slice)
 {
     struct loader_counts loader;
-    if (!account_is_warm(report->account) || (report->meter.runs && !span->last_of_pass))
+    if (!account_is_warm(report->account) || (report->meter.runs && !slice->last_of_phase))
         return;
     pipeline_count_loader(report->pipeline, &loader);
-    if (span->last_of_pass)
+    if (slice->last_of_phase)
         feed_meter_stop(&report->meter, &loader, clock_now_ns());
     else
         feed_meter_start(&report->meter, &loader, clock_now_ns());
@@ -87,11 +87,11 @@ static void measure_feed(struct report *report, const struct span *span)
 
 void report_step(struct report *report, const struct step_report *seen)
 {
-    const struct span *const span = &seen->span;
+    const struct batch_slice *const slice = &seen->slice;
     report->gradient_norm = seen->gradient_norm;
-    if (span->pass == PASS_TRAIN)
-        measure_feed(report, span);
-    run_progress_step(&report->progress, span);
+    if (slice->phase == PHASE_TRAIN)
+        measure_feed(report, slice);
+    run_progress_step(&report->progress, slice);
     observers_begin(report->observers);
     if (seen->shown != NULL)
         observers_show(report->observers, seen);
@@ -124,12 +124,12 @@ static void write_now(struct json *json)
     json_quoted(json, "time", text);
 }
 
-static void begin_metrics(struct report *report, const char *kind, const struct span *span, uint64_t step)
+static void begin_metrics(struct report *report, const char *kind, const struct batch_slice *slice, uint64_t step)
 {
     json_reset(&report->json);
     json_open_object(&report->json, NULL);
     json_quoted(&report->json, "kind", kind);
-    json_u64(&report->json, "epoch", span->epoch + 1);
+    json_u64(&report->json, "epoch", slice->epoch + 1);
     json_u64(&report->json, "step", step);
     write_now(&report->json);
 }
@@ -154,11 +154,11 @@ void report_write_fractions(struct json *json, const struct fractions *share)
 }
 
 /* report->loader is of now. */
-static void observe(struct report *report, const struct span *span, const struct tally *tally)
+static void observe(struct report *report, const struct batch_slice *slice, const struct tally *tally)
 {
     const uint64_t steps = account_step(report->account);
     const struct observation observation = {
-        .pass = span->pass, .epoch = span->epoch + 1, .step = steps,
+        .phase = slice->phase, .epoch = slice->epoch + 1, .step = steps,
         .tally = tally, .account = report->account, .loader = &report->loader, .busy = report->busy,
         .loss = report_loss(report, tally), .accuracy = report_accuracy(report, tally),
         .learning_rate = learning_rate_at(&report->plan->learning_rate, steps - 1),
@@ -183,21 +183,21 @@ static void write_feed(struct report *report)
     report->interval_ns = now_ns;
 }
 
-void report_interval(struct report *report, const struct span *span)
+void report_interval(struct report *report, const struct batch_slice *slice)
 {
     const struct tally *const tally = account_interval(report->account);
     const struct fractions share = tally_fractions(tally);
-    begin_metrics(report, "train", span, span->step + 1);
+    begin_metrics(report, "train", slice, slice->step + 1);
     write_tally(report, &report->json, tally);
     if (report->settings->train.on_nan == ON_NAN_SKIP)
         json_u64(&report->json, "skipped_steps", report->course->skipped);
-    json_double(&report->json, "learning_rate", learning_rate_at(&report->plan->learning_rate, span->step));
+    json_double(&report->json, "learning_rate", learning_rate_at(&report->plan->learning_rate, slice->step));
     if (report->settings->train.clip_norm > 0)
         json_double(&report->json, "gradient_norm", report->gradient_norm);
     report_write_fractions(&report->json, &share);
     write_feed(report);
     end_metrics(report);
-    observe(report, span, tally);
+    observe(report, slice, tally);
 }
 
 static void print_table_head(struct report *report)
@@ -230,17 +230,17 @@ static void print_outcome(const struct report *report, const struct tally *tally
     printf(" %8s  %8s", number_cell(loss, 4, "", 8).text, number_cell(100 * accuracy, 2, " %", 8).text);
 }
 
-static void print_row(struct report *report, const struct span *span)
+static void print_row(struct report *report, const struct batch_slice *slice)
 {
-    const struct tally *const train = account_pass(report->account, PASS_TRAIN);
-    const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
+    const struct tally *const train = account_phase(report->account, PHASE_TRAIN);
+    const struct tally *const evaluation = account_phase(report->account, PHASE_EVALUATE);
     const struct fractions share = tally_fractions(train);
     run_progress_clear(&report->progress);
     print_table_head(report);
-    printf("%5u %8s", span->epoch + 1, number_grouped(train->steps).text);
+    printf("%5u %8s", slice->epoch + 1, number_grouped(train->steps).text);
     print_outcome(report, train);
     printf(" %9s  %4.1f %%", number_rate(tally_images_per_second(train)).text, 100 * share.input_wait);
-    if (span->pass == PASS_EVALUATE) {
+    if (slice->phase == PHASE_EVALUATE) {
         printf(" |");
         print_outcome(report, evaluation);
         printf(" %7s", number_cell((double)(train->wall_ns + evaluation->wall_ns) / 1e9, 1, "", 7).text);
@@ -249,20 +249,20 @@ static void print_row(struct report *report, const struct span *span)
     fflush(stdout);
 }
 
-static void add_validation(struct report *report, const struct span *span, const struct tally *evaluation)
+static void add_validation(struct report *report, const struct batch_slice *slice, const struct tally *evaluation)
 {
-    begin_metrics(report, "validation", span, account_step(report->account));
+    begin_metrics(report, "validation", slice, account_step(report->account));
     write_tally(report, &report->json, evaluation);
     report_write_correct(report, &report->json, evaluation);
     end_metrics(report);
-    observe(report, span, evaluation);
+    observe(report, slice, evaluation);
 }
 
 /* One row for an epoch as a whole; summary.json lists them. */
-static void add_epoch(struct report *report, const struct span *span, const struct tally *evaluation)
+static void add_epoch(struct report *report, const struct batch_slice *slice, const struct tally *evaluation)
 {
-    begin_metrics(report, "epoch", span, account_step(report->account));
-    write_tally(report, &report->json, account_pass(report->account, PASS_TRAIN));
+    begin_metrics(report, "epoch", slice, account_step(report->account));
+    write_tally(report, &report->json, account_phase(report->account, PHASE_TRAIN));
     json_double(&report->json, "learning_rate",
                 learning_rate_at(&report->plan->learning_rate, account_step(report->account) - 1));
     if (evaluation != NULL) {
@@ -273,20 +273,20 @@ static void add_epoch(struct report *report, const struct span *span, const stru
     end_metrics(report);
 }
 
-void report_epoch(struct report *report, const struct span *span)
+void report_epoch(struct report *report, const struct batch_slice *slice)
 {
     const struct tally *const evaluation =
-        span->pass == PASS_EVALUATE ? account_pass(report->account, PASS_EVALUATE) : NULL;
-    print_row(report, span);
+        slice->phase == PHASE_EVALUATE ? account_phase(report->account, PHASE_EVALUATE) : NULL;
+    print_row(report, slice);
     if (evaluation != NULL)
-        add_validation(report, span, evaluation);
-    add_epoch(report, span, evaluation);
+        add_validation(report, slice, evaluation);
+    add_epoch(report, slice, evaluation);
 }
 
 /* Why there is no accuracy of the validation to tell. */
 static const char *why_unevaluated(const struct report *report, const struct tally *evaluation)
 {
-    if (report->plan->schedule.records[PASS_EVALUATE] == 0)
+    if (report->plan->schedule.records[PHASE_EVALUATE] == 0)
         return "there is no validation set";
     if (!report_labels_tell(report))
         return "images and labels are made up";
@@ -305,7 +305,7 @@ static FILE *result_out(const struct report *report)
 /* Can weights of the last steps be evaluated, and have not been? */
 static bool leaves_unevaluated(const struct report *report, uint64_t evaluated_step)
 {
-    return report->plan->schedule.records[PASS_EVALUATE] > 0 && report_labels_tell(report) &&
+    return report->plan->schedule.records[PHASE_EVALUATE] > 0 && report_labels_tell(report) &&
            evaluated_step < account_step(report->account);
 }
 
@@ -313,7 +313,7 @@ static bool leaves_unevaluated(const struct report *report, uint64_t evaluated_s
 static void print_evaluation(const struct report *report)
 {
     FILE *const out = result_out(report);
-    const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
+    const struct tally *const evaluation = account_phase(report->account, PHASE_EVALUATE);
     const uint64_t then = account_evaluated_step(report->account), steps = account_step(report->account);
     char place[96] = "";
     if (!report->plan->devices.backend->computes || report->directory == NULL)

@@ -50,9 +50,9 @@ void report_release(struct report *report);
  * progress, what the feed did, and what the tower shows. */
 void report_step(struct report *report, const struct step_report *seen);
 /* Every report.interval training steps: a line in metrics.jsonl. */
-void report_interval(struct report *report, const struct span *span);
+void report_interval(struct report *report, const struct batch_slice *slice);
 /* After a training pass without evaluation to follow, or after an evaluation pass. */
-void report_epoch(struct report *report, const struct span *span);
+void report_epoch(struct report *report, const struct batch_slice *slice);
 
 struct report_end {
     struct pipeline_counts counts;

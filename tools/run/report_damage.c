@@ -56,7 +56,7 @@ static void write_crc(struct json *json, const char *key, uint32_t crc)
 static void write_record(struct json *json, const struct damaged_record *record)
 {
     json_open_object(json, NULL);
-    json_quoted(json, "set", record->pass == PASS_TRAIN ? "train" : "validation");
+    json_quoted(json, "set", record->phase == PHASE_TRAIN ? "train" : "validation");
     json_quoted(json, "path", record->path);
     json_u64(json, "record", record->record);
     json_u64(json, "offset", record->offset);

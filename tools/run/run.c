@@ -45,7 +45,7 @@ struct run {
     uint64_t process_start_ns;
     struct net *net;
     struct initial_weights *initial_weights;    /* NULL: the model's own */
-    struct dataset *datasets[PASS_COUNT];
+    struct dataset *datasets[PHASE_COUNT];
     struct run_plan plan;
     struct run_state state;
     struct stop *stop;
@@ -97,7 +97,7 @@ static void compare_classes(const struct run *run)
 {
     char data[300], weights[300];
     const struct model_settings *const model = &run->settings->model;
-    const struct dataset *const dataset = run->datasets[PASS_TRAIN];
+    const struct dataset *const dataset = run->datasets[PHASE_TRAIN];
     if (run->initial_weights == NULL || dataset == NULL || *model->skip != '\0')
         return;
     if (dataset_names_differ(dataset, initial_weights_text(run->initial_weights, WEIGHTS_CLASS_NAMES), data, weights,
@@ -118,15 +118,15 @@ static int prepare(struct run *run)
                                                  &problems);
     if (rc != 0)
         code = refuse(&problems, exit_code_of(rc, EXIT_CODE_DATA));
-    if (code == 0 && run->datasets[PASS_TRAIN] != NULL)
-        overfit_fit(run->settings, run->datasets[PASS_TRAIN]->record_count);
+    if (code == 0 && run->datasets[PHASE_TRAIN] != NULL)
+        overfit_fit(run->settings, run->datasets[PHASE_TRAIN]->record_count);
     if (code == 0)
         code = signals_exit_code();
     phase_enter(RUN_PHASE_PLANNING);
     if (code == 0)
         code = choose_devices(run, &problems);
     if (code == 0 && run_plan_init(&run->plan, run->settings, run->net, datasets_of(run), &problems) != 0)
-        code = refuse(&problems, run->plan.schedule.records[PASS_TRAIN] == 0 ? EXIT_CODE_DATA : EXIT_CODE_USAGE);
+        code = refuse(&problems, run->plan.schedule.records[PHASE_TRAIN] == 0 ? EXIT_CODE_DATA : EXIT_CODE_USAGE);
     if (code == 0 && run->kind != RUN_DRY)
         code = run_state_find(&run->state, run->settings, &run->plan, datasets_of(run));
     run->state.course.rate_last = (uint64_t)llround(run->plan.learning_rate.last);
@@ -186,7 +186,7 @@ static int open_outputs(struct run *run)
     const int code = open_results(run);
     if (code != 0)
         return code;
-    int rc = class_names_give(run->results.weights, run->datasets[PASS_TRAIN]);
+    int rc = class_names_give(run->results.weights, run->datasets[PHASE_TRAIN]);
     if (rc != 0) {
         log_message(LOG_ERROR, "the names of the classes, beside the data: %s", exit_cause(rc));
         return (int)exit_code_of(rc, EXIT_CODE_DATA);
@@ -213,7 +213,7 @@ static int open_pipeline(struct run *run)
         .settings = run->settings,
         .plan = &run->plan,
         .net = run->net,
-        .datasets = { run->datasets[PASS_TRAIN], run->datasets[PASS_EVALUATE] },
+        .datasets = { run->datasets[PHASE_TRAIN], run->datasets[PHASE_EVALUATE] },
         .snapshots = run_state_rule(&run->state, run->settings, &run->plan),
         .waits_for_main = ending_needs_evaluations(&run->settings->train),
         .damage_sink = { report_damage_add, &run->quarantine },
@@ -227,37 +227,37 @@ static int open_pipeline(struct run *run)
 }
 
 /* Towers that wait for a word behind an evaluation go on, or end. */
-static void decide(struct run *run, const struct span *span)
+static void decide(struct run *run, const struct batch_slice *slice)
 {
-    if (goal_follow(&run->goal, span) && run->kind == RUN_TRAIN)
+    if (goal_follow(&run->goal, slice) && run->kind == RUN_TRAIN)
         pipeline_request_stop(run->pipeline);
-    if (span->pass == PASS_EVALUATE && span->last_of_pass)
-        pipeline_allow(run->pipeline, span->number + 1);
+    if (slice->phase == PHASE_EVALUATE && slice->last_of_phase)
+        pipeline_allow(run->pipeline, slice->number + 1);
 }
 
 /* One global batch is done: add it up, say what is due. */
 static void follow(struct run *run, struct step_report *const *reports)
 {
-    const struct span *const span = &reports[0]->span;
-    const bool evaluates = run->plan.schedule.records[PASS_EVALUATE] > 0;
+    const struct batch_slice *const slice = &reports[0]->slice;
+    const bool evaluates = run->plan.schedule.records[PHASE_EVALUATE] > 0;
     nonfinite_check(run->stop, reports, &run->plan, &run->settings->train, &run->state.course);
     if (stop_failed(run->stop) || results_begin(&run->results) != 0)
         return;
     account_add(run->account, reports, run->plan.devices.towers.count);
-    nonfinite_check_evaluation(run->stop, run->account, span);
-    decide(run, span);
+    nonfinite_check_evaluation(run->stop, run->account, slice);
+    decide(run, slice);
     report_step(&run->report, reports[0]);
-    const bool is_due = (span->step + 1) % (uint64_t)run->settings->report.interval == 0;
-    if (span->pass == PASS_TRAIN && (is_due || span->last_of_pass)) {
+    const bool is_due = (slice->step + 1) % (uint64_t)run->settings->report.interval == 0;
+    if (slice->phase == PHASE_TRAIN && (is_due || slice->last_of_phase)) {
         results_look(&run->results);
-        report_interval(&run->report, span);
+        report_interval(&run->report, slice);
         account_interval_reset(run->account);
     }
-    if (span->last_of_pass && (span->pass == PASS_EVALUATE || !evaluates))
-        report_epoch(&run->report, span);
-    phase_enter(span->pass == PASS_EVALUATE || (span->last_of_pass && evaluates) ? RUN_PHASE_EVALUATING
+    if (slice->last_of_phase && (slice->phase == PHASE_EVALUATE || !evaluates))
+        report_epoch(&run->report, slice);
+    phase_enter(slice->phase == PHASE_EVALUATE || (slice->last_of_phase && evaluates) ? RUN_PHASE_EVALUATING
                                                                                  : RUN_PHASE_TRAINING);
-    run->next = span->number + 1;
+    run->next = slice->number + 1;
     if (!stop_failed(run->stop))
         run_state_follow(&run->state, reports);
     if (run->kind == RUN_DRY)
@@ -485,8 +485,8 @@ static void release(struct run *run)
     account_close(run->account);
     run_state_release(&run->state);
     results_close(&run->results);
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        dataset_close(run->datasets[pass]);
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        dataset_close(run->datasets[phase]);
     initial_weights_close(run->initial_weights);
     net_close(run->net);
     stop_close(run->stop);

@@ -28,7 +28,7 @@
 #define NAME_TEXT_BYTES 1024u
 #define NAMES_COLUMNS 70u       /* of 80, behind those of what the line is about */
 
-static const char *const what[PASS_COUNT] = { [PASS_TRAIN] = "train", [PASS_EVALUATE] = "validation" };
+static const char *const what[PHASE_COUNT] = { [PHASE_TRAIN] = "train", [PHASE_EVALUATE] = "validation" };
 
 /* The model that is meant by name, NULL where a file describes it. */
 static const struct model *named_model(struct settings *settings)
@@ -126,13 +126,13 @@ static void report_overlap(const struct dataset *validation, const struct datase
 }
 
 /* What is evaluated on must not have been trained on, unless that is asked for. */
-static int check_overlap(struct dataset *const datasets[PASS_COUNT], struct problems *problems)
+static int check_overlap(struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
     struct dataset_overlap overlap;
-    const struct dataset *const validation = datasets[PASS_EVALUATE];
-    if (datasets[PASS_TRAIN] == NULL || validation == NULL)
+    const struct dataset *const validation = datasets[PHASE_EVALUATE];
+    if (datasets[PHASE_TRAIN] == NULL || validation == NULL)
         return 0;
-    const int rc = dataset_overlap_find(&overlap, validation, datasets[PASS_TRAIN]);
+    const int rc = dataset_overlap_find(&overlap, validation, datasets[PHASE_TRAIN]);
     if (rc < 0)
         problems_add(problems, "pipetrain", "not enough memory to compare the sets' files");
     else if (overlap.count > 0)
@@ -142,12 +142,12 @@ static int check_overlap(struct dataset *const datasets[PASS_COUNT], struct prob
 
 /* The same label must mean the same class in both sets, as far as they say. 0, with a problem where it does not, or
  * -ENOMEM. */
-static int check_classes(struct dataset *const datasets[PASS_COUNT], struct problems *problems)
+static int check_classes(struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
     char train[NAME_TEXT_BYTES], validation[NAME_TEXT_BYTES];
-    if (datasets[PASS_TRAIN] == NULL || datasets[PASS_EVALUATE] == NULL)
+    if (datasets[PHASE_TRAIN] == NULL || datasets[PHASE_EVALUATE] == NULL)
         return 0;
-    const int rc = datasets_name_differently(datasets[PASS_TRAIN], datasets[PASS_EVALUATE], train, validation,
+    const int rc = datasets_name_differently(datasets[PHASE_TRAIN], datasets[PHASE_EVALUATE], train, validation,
                                              NAME_TEXT_BYTES);
     if (rc < 0)
         problems_add(problems, "pipetrain", "the names of the classes, beside the data: %s", strerror(-rc));
@@ -159,9 +159,9 @@ static int check_classes(struct dataset *const datasets[PASS_COUNT], struct prob
 }
 
 /* Numbers of one type mean the same in both sets. */
-static void check_images(struct dataset *const datasets[PASS_COUNT], struct problems *problems)
+static void check_images(struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
-    const struct dataset *const train = datasets[PASS_TRAIN], *const validation = datasets[PASS_EVALUATE];
+    const struct dataset *const train = datasets[PHASE_TRAIN], *const validation = datasets[PHASE_EVALUATE];
     char of_train[128], of_validation[128];
     if (train == NULL || validation == NULL)
         return;
@@ -176,56 +176,56 @@ static void check_images(struct dataset *const datasets[PASS_COUNT], struct prob
 }
 
 /* What the directories that are named hold besides the sets. */
-static int tell_left_out(struct dataset *const datasets[PASS_COUNT], struct problems *problems)
+static int tell_left_out(struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
-    struct shard_list lists[PASS_COUNT] = { 0 };
-    for (int pass = 0; pass < PASS_COUNT; pass++) {
-        const struct dataset *const dataset = datasets[pass];
+    struct shard_list lists[PHASE_COUNT] = { 0 };
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        const struct dataset *const dataset = datasets[phase];
         if (dataset != NULL)
-            lists[pass] = (struct shard_list){ .paths = dataset->paths, .count = dataset->shard_count,
+            lists[phase] = (struct shard_list){ .paths = dataset->paths, .count = dataset->shard_count,
                                                .left_out = dataset->left_out,
                                                .left_out_count = dataset->left_out_count };
     }
-    const int rc = left_out_tell(lists, PASS_COUNT);
+    const int rc = left_out_tell(lists, PHASE_COUNT);
     if (rc < 0)
         problems_add(problems, "pipetrain", "not enough memory to look at the sets' directories");
     return rc;
 }
 
 /* What of the files is which set: one of the two that are named, or a part of the one that is shared out. */
-static struct dataset_options options_of_pass(const struct data_settings *data, const struct net *net, enum pass pass)
+static struct dataset_options options_of_pass(const struct data_settings *data, const struct net *net, enum phase phase)
 {
     const bool is_shared = data->validation_split > 0;
     struct dataset_options options = options_of(data, net);
-    options.what = what[is_shared ? PASS_TRAIN : pass];
-    options.may_lack_classes = pass != PASS_TRAIN;
-    options.part = !is_shared ? DATASET_ALL : pass == PASS_TRAIN ? DATASET_REST : DATASET_HELD_OUT;
+    options.what = what[is_shared ? PHASE_TRAIN : phase];
+    options.may_lack_classes = phase != PHASE_TRAIN;
+    options.part = !is_shared ? DATASET_ALL : phase == PHASE_TRAIN ? DATASET_REST : DATASET_HELD_OUT;
     options.held_out = data->validation_split;
-    options.pattern = pass == PASS_TRAIN || is_shared ? data->train : data->validation;
+    options.pattern = phase == PHASE_TRAIN || is_shared ? data->train : data->validation;
     return options;
 }
 
 int run_data_open_validation(struct dataset **dataset_out, const struct settings *settings, const struct net *net,
                              bool is_any_label_taken, struct problems *problems)
 {
-    struct dataset_options options = options_of_pass(&settings->data, net, PASS_EVALUATE);
+    struct dataset_options options = options_of_pass(&settings->data, net, PHASE_EVALUATE);
     options.is_any_label_taken = is_any_label_taken;
     const int rc = open_set(dataset_out, &options, problems);
     return rc == 0 || rc == -ENOMEM ? rc : -EINVAL;
 }
 
-int run_data_open(struct dataset *datasets[PASS_COUNT], const struct settings *settings, const struct net *net,
+int run_data_open(struct dataset *datasets[PHASE_COUNT], const struct settings *settings, const struct net *net,
                   bool is_check, struct problems *problems)
 {
     const struct data_settings *const data = &settings->data;
     const bool is_shared = data->validation_split > 0;
     struct shard_counts counts = { 0 };
     int rc = 0;
-    for (int pass = 0; pass < PASS_COUNT && rc != -ENOMEM && !(is_shared && rc != 0); pass++) {
-        struct dataset_options options = options_of_pass(data, net, pass);
+    for (int phase = 0; phase < PHASE_COUNT && rc != -ENOMEM && !(is_shared && rc != 0); phase++) {
+        struct dataset_options options = options_of_pass(data, net, phase);
         options.counts = &counts;
         options.is_any_label_taken = is_check;
-        rc = open_set(&datasets[pass], &options, problems);
+        rc = open_set(&datasets[phase], &options, problems);
     }
     shard_counts_release(&counts);
     if (!data->allow_overlap && !is_shared && rc != -ENOMEM)
@@ -286,13 +286,13 @@ static void print_set(const struct dataset *dataset, const char *name, FILE *out
                   dataset->shard_count == 1 ? "" : "s", lost, held_out, dataset->options.pattern);
 }
 
-void run_data_print(const struct dataset *const datasets[PASS_COUNT], FILE *out)
+void run_data_print(const struct dataset *const datasets[PHASE_COUNT], FILE *out)
 {
-    for (int pass = 0; pass < PASS_COUNT; pass++) {
-        const struct dataset *const dataset = datasets[pass];
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        const struct dataset *const dataset = datasets[phase];
         if (dataset == NULL)
             continue;
-        print_set(dataset, what[pass], out);
+        print_set(dataset, what[phase], out);
         print_names(dataset, out);
         print_format(dataset, out);
     }

@@ -56,7 +56,7 @@ static bool is_mixed(const struct run_plan *plan, const struct settings *setting
 }
 
 static void init_schedule(struct run_plan *plan, const struct settings *settings,
-                          const struct dataset *const datasets[PASS_COUNT])
+                          const struct dataset *const datasets[PHASE_COUNT])
 {
     struct schedule *const schedule = &plan->schedule;
     schedule->batch = (uint32_t)settings_global_batch(settings);
@@ -66,14 +66,14 @@ static void init_schedule(struct run_plan *plan, const struct settings *settings
     schedule->steps = (uint64_t)settings->train.steps;
     schedule->drop_last = settings->data.last_batch == LAST_BATCH_DROP;
     schedule->pairs = is_mixed(plan, settings);
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        schedule->records[pass] = datasets[pass] != NULL ? datasets[pass]->record_count : 0;
-    if (datasets[PASS_TRAIN] == NULL)
-        schedule->records[PASS_TRAIN] = SYNTHETIC_RECORDS;
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        schedule->records[phase] = datasets[phase] != NULL ? datasets[phase]->record_count : 0;
+    if (datasets[PHASE_TRAIN] == NULL)
+        schedule->records[PHASE_TRAIN] = SYNTHETIC_RECORDS;
     if (plan->only_evaluated == 0)
         return;
-    schedule->records[PASS_TRAIN] = 0;
-    schedule->records[PASS_EVALUATE] = plan->only_evaluated;
+    schedule->records[PHASE_TRAIN] = 0;
+    schedule->records[PHASE_EVALUATE] = plan->only_evaluated;
 }
 
 /* A tower's share of a batch, an even one where there are pairs: its slice of a step is accumulate times that, where
@@ -148,13 +148,13 @@ static int check_schedule(const struct run_plan *plan, struct problems *problems
     const struct schedule *const schedule = &plan->schedule;
     if (plan->only_evaluated > 0)
         return 0;
-    if (schedule->records[PASS_TRAIN] == 0)
+    if (schedule->records[PHASE_TRAIN] == 0)
         problems_add(problems, "[data] train", "the training set has no records");
     else if (schedule_steps_per_epoch(schedule) == 0)
         problems_add(problems, "[train] batch",
                      "a batch of %u is larger than the training set of %llu records, and last_batch = drop leaves "
                      "nothing: use a smaller batch or last_batch = keep",
-                     schedule->batch, (unsigned long long)schedule->records[PASS_TRAIN]);
+                     schedule->batch, (unsigned long long)schedule->records[PHASE_TRAIN]);
     return problems->count == 0 ? 0 : -EINVAL;
 }
 
@@ -175,7 +175,7 @@ static size_t address_space_aside(const struct run_plan *plan, const struct sett
 /* Reading takes a thread of its own where records are not in memory, and a second one reads on while the first
  * one waits. */
 static void choose_readers(struct run_plan *plan, const struct settings *settings,
-                           const struct dataset *const datasets[PASS_COUNT])
+                           const struct dataset *const datasets[PHASE_COUNT])
 {
     const struct loader_spec spec = run_plan_loader(plan, settings, datasets);
     if (settings->input.read_threads == 0 && loader_memory(&spec).is_read)
@@ -184,7 +184,7 @@ static void choose_readers(struct run_plan *plan, const struct settings *setting
 
 /* Of what does not depend on towers. */
 static int init_memory(struct run_plan *plan, const struct settings *settings,
-                       const struct dataset *const datasets[PASS_COUNT], struct problems *problems)
+                       const struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
     const struct device_plan *const devices = &plan->devices;
     struct memory_plan *const memory = &plan->memory;
@@ -213,7 +213,7 @@ static int init_memory(struct run_plan *plan, const struct settings *settings,
 }
 
 int run_plan_init(struct run_plan *plan, const struct settings *settings, const struct net *net,
-                  const struct dataset *const datasets[PASS_COUNT], struct problems *problems)
+                  const struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
     init_schedule(plan, settings, datasets);
     init_pieces(plan, settings);
@@ -223,7 +223,7 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
     const int bucket_rc = init_buckets(plan, settings->sync.bucket, net, problems);
     if (check_schedule(plan, problems) != 0 || bucket_rc != 0)
         return -EINVAL;
-    const uint64_t records = plan->schedule.records[PASS_TRAIN] + plan->schedule.records[PASS_EVALUATE];
+    const uint64_t records = plan->schedule.records[PHASE_TRAIN] + plan->schedule.records[PHASE_EVALUATE];
     plan->corrupt_max = corrupt_limit(settings->data.max_corrupt, records);
     const struct shape image = net->input;
     int rc = batch_layout_init(&plan->layout, image.height, image.width, image.channels,
@@ -261,10 +261,10 @@ bool run_plan_uses_cores(const struct run_plan *plan)
 }
 
 struct loader_spec run_plan_loader(const struct run_plan *plan, const struct settings *settings,
-                                   const struct dataset *const datasets[PASS_COUNT])
+                                   const struct dataset *const datasets[PHASE_COUNT])
 {
     return (struct loader_spec){
-        .datasets = { datasets[PASS_TRAIN], datasets[PASS_EVALUATE] },
+        .datasets = { datasets[PHASE_TRAIN], datasets[PHASE_EVALUATE] },
         .schedule = &plan->schedule,
         .layout = &plan->layout,
         .shuffle = plan->only_evaluated > 0 ? SHUFFLE_NONE : settings->data.shuffle,
@@ -285,10 +285,10 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
 /* How well an order that is not the full one mixes. In a full shuffle labels are looked at only where reading any
  * record is quick: not in compressed shards. */
 static void print_order(const struct run_plan *plan, const struct settings *settings,
-                        const struct dataset *const datasets[PASS_COUNT], FILE *out)
+                        const struct dataset *const datasets[PHASE_COUNT], FILE *out)
 {
     if (settings->input.source == INPUT_SYNTHETIC ||
-        (settings->data.shuffle == SHUFFLE_FULL && !dataset_is_plain(datasets[PASS_TRAIN])))
+        (settings->data.shuffle == SHUFFLE_FULL && !dataset_is_plain(datasets[PHASE_TRAIN])))
         return;
     const struct loader_spec spec = run_plan_loader(plan, settings, datasets);
     const struct order_shape shape = loader_order(&spec);
@@ -296,7 +296,7 @@ static void print_order(const struct run_plan *plan, const struct settings *sett
         wrapped_print(out, "order     %s blocks of %s records, windows of %s; mixing %.2f (a full shuffle: 1)",
                       number_grouped(order_shape_blocks(&shape)).text, number_grouped(shape.block_records).text,
                       number_grouped(shape.window_blocks).text, order_mixing(&shape, spec.seed));
-    run_data_warn(datasets[PASS_TRAIN], &shape, spec.seed);
+    run_data_warn(datasets[PHASE_TRAIN], &shape, spec.seed);
 }
 
 static void print_devices(const struct run_plan *plan, const struct settings *settings, FILE *out)
@@ -373,7 +373,7 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
 
 static void print_steps(const struct schedule *schedule, const struct settings *settings, FILE *out)
 {
-    const uint64_t per_epoch = schedule_steps_per_epoch(schedule), records = schedule->records[PASS_TRAIN];
+    const uint64_t per_epoch = schedule_steps_per_epoch(schedule), records = schedule->records[PHASE_TRAIN];
     const bool is_accumulated = settings->train.accumulate > 1 && settings_batch(settings) <= (int64_t)records;
     char pieces[64] = "";
     if (settings->train.accumulate > 1)
@@ -401,7 +401,7 @@ static void print_training(const struct run_plan *plan, const struct settings *s
 }
 
 void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
-                    const struct dataset *const datasets[PASS_COUNT], FILE *out)
+                    const struct dataset *const datasets[PHASE_COUNT], FILE *out)
 {
     char classes[64] = "";
     if (settings->origins[option_index(option_find(SECTION_DATA, "classes"))].origin == ORIGIN_DATA)

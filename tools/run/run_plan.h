@@ -40,12 +40,12 @@ struct run_plan {
 /* Decide everything but the devices and only_evaluated, which are there already. `datasets` may hold NULLs
  * (synthetic input, no training, no validation). 0, or -EINVAL with one message per problem in `problems`. */
 int run_plan_init(struct run_plan *plan, const struct settings *settings, const struct net *net,
-                  const struct dataset *const datasets[PASS_COUNT], struct problems *problems);
+                  const struct dataset *const datasets[PHASE_COUNT], struct problems *problems);
 /* Towers compute on cores, which the loader wants, too. */
 bool run_plan_uses_cores(const struct run_plan *plan);
 /* What the loader is told, but for rings and stop. */
 struct loader_spec run_plan_loader(const struct run_plan *plan, const struct settings *settings,
-                                   const struct dataset *const datasets[PASS_COUNT]);
+                                   const struct dataset *const datasets[PHASE_COUNT]);
 /* The CPU number of the n-th core this process may run on, counted around. */
 uint32_t run_plan_cpu(uint32_t n);
 /* Threads of each of the process' `towers` on the CPU. */
@@ -58,7 +58,7 @@ void run_plan_print_buckets(const struct buckets *buckets, FILE *out);
  * device's library. Says nothing about settings that cannot work. */
 bool run_plan_has_teams(const struct settings *settings);
 void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
-                    const struct dataset *const datasets[PASS_COUNT], FILE *out);
+                    const struct dataset *const datasets[PHASE_COUNT], FILE *out);
 /* Look at the records of the sets that are there as --check does: 0, or an exit code after messages. */
 int run_plan_check_losses(const struct run_plan *plan, const struct settings *settings,
                           const struct dataset *const *datasets, struct stop *stop);

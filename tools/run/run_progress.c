@@ -36,54 +36,54 @@ void run_progress_release(struct run_progress *progress)
 }
 
 /* The steps of the pass that a batch is in: of training fewer than usual where the run ends there. */
-static uint64_t steps_of_pass(const struct schedule *schedule, const struct span *span, uint64_t *step_out)
+static uint64_t steps_of_pass(const struct schedule *schedule, const struct batch_slice *slice, uint64_t *step_out)
 {
     const uint64_t per_epoch = schedule_steps_per_epoch(schedule), steps = schedule_step_count(schedule);
-    const uint64_t first = span->pass == PASS_TRAIN ? span->step / per_epoch * per_epoch : 0;
-    *step_out = span->step - first + 1;
-    if (span->pass == PASS_EVALUATE)
+    const uint64_t first = slice->phase == PHASE_TRAIN ? slice->step / per_epoch * per_epoch : 0;
+    *step_out = slice->step - first + 1;
+    if (slice->phase == PHASE_EVALUATE)
         return schedule_batches_per_evaluation(schedule);
     return steps - first < per_epoch ? steps - first : per_epoch;
 }
 
 /* Seconds, as the steps of this pass went so far. */
-static double pass_left(const struct run_progress *progress, const struct span *span, uint64_t left)
+static double pass_left(const struct run_progress *progress, const struct batch_slice *slice, uint64_t left)
 {
-    const struct tally *const pass = account_pass(progress->account, span->pass);
-    return pass->steps > 0 ? (double)pass->wall_ns / 1e9 / (double)pass->steps * (double)left : NAN;
+    const struct tally *const phase = account_phase(progress->account, slice->phase);
+    return phase->steps > 0 ? (double)phase->wall_ns / 1e9 / (double)phase->steps * (double)left : NAN;
 }
 
 /* Evaluations last as long as the latest one did; of the first one nothing is known. */
-static double run_left(const struct run_progress *progress, const struct span *span, double epoch_left)
+static double run_left(const struct run_progress *progress, const struct batch_slice *slice, double epoch_left)
 {
     const struct schedule *const schedule = &progress->plan->schedule;
     const struct tally *const train = account_process(progress->account);
-    const struct tally *const evaluation = account_pass(progress->account, PASS_EVALUATE);
+    const struct tally *const evaluation = account_phase(progress->account, PHASE_EVALUATE);
     const uint64_t steps_left = schedule_step_count(schedule) - account_step(progress->account);
     const double a_step = train->steps > 0 ? (double)train->wall_ns / 1e9 / (double)train->steps : 0;
     const bool is_whole = evaluation->steps >= schedule_batches_per_evaluation(schedule) && evaluation->steps > 0;
-    const uint64_t evaluations = is_whole ? schedule->epochs - span->epoch - (span->pass == PASS_EVALUATE) : 0;
+    const uint64_t evaluations = is_whole ? schedule->epochs - slice->epoch - (slice->phase == PHASE_EVALUATE) : 0;
     return (double)steps_left * a_step + (double)evaluations * (double)evaluation->wall_ns / 1e9 +
-           (span->pass == PASS_EVALUATE ? epoch_left : 0);
+           (slice->phase == PHASE_EVALUATE ? epoch_left : 0);
 }
 
-static struct progress_line line_of(const struct run_progress *progress, const struct span *span)
+static struct progress_line line_of(const struct run_progress *progress, const struct batch_slice *slice)
 {
-    const bool trains = span->pass == PASS_TRAIN, computes = progress->plan->devices.backend->computes;
+    const bool trains = slice->phase == PHASE_TRAIN, computes = progress->plan->devices.backend->computes;
     const bool is_synthetic = progress->settings->input.source == INPUT_SYNTHETIC;
     const struct tally *const recent = trains ? account_recent(progress->account)
-                                              : account_pass(progress->account, PASS_EVALUATE);
+                                              : account_phase(progress->account, PHASE_EVALUATE);
     struct progress_line line = {
-        .epoch = span->epoch + 1, .epochs = progress->plan->schedule.epochs,
+        .epoch = slice->epoch + 1, .epochs = progress->plan->schedule.epochs,
         .evaluates = !trains,
         .loss = computes ? tally_loss(recent) : NAN,
         .accuracy = computes && !is_synthetic ? tally_accuracy(recent) : NAN,
         .images_per_second = tally_images_per_second(recent),
         .input_wait = tally_fractions(recent).input_wait,
     };
-    line.steps = steps_of_pass(&progress->plan->schedule, span, &line.step);
-    line.epoch_left = pass_left(progress, span, line.steps - line.step);
-    line.run_left = run_left(progress, span, line.epoch_left);
+    line.steps = steps_of_pass(&progress->plan->schedule, slice, &line.step);
+    line.epoch_left = pass_left(progress, slice, line.steps - line.step);
+    line.run_left = run_left(progress, slice, line.epoch_left);
     return line;
 }
 
@@ -149,20 +149,20 @@ static void say(struct run_progress *progress, const struct progress_line *line,
 }
 
 /* On a terminal the last step of a pass is shown, too: its results may take a while. */
-void run_progress_step(struct run_progress *progress, const struct span *span)
+void run_progress_step(struct run_progress *progress, const struct batch_slice *slice)
 {
     const uint64_t now_ns = account_end_ns(progress->account);
     const bool paints = progress->kind == PROGRESS_BAR;
-    if (progress->kind == PROGRESS_NONE || (now_ns < progress->due_ns && !(paints && span->last_of_pass)))
+    if (progress->kind == PROGRESS_NONE || (now_ns < progress->due_ns && !(paints && slice->last_of_phase)))
         return;
     progress->due_ns = now_ns + (paints ? REPAINT_NS : (uint64_t)progress->settings->report.pace * NS_PER_S);
-    struct progress_line line = line_of(progress, span);
-    const bool has_feed = progress->pipeline != NULL && span->pass == PASS_TRAIN;
+    struct progress_line line = line_of(progress, slice);
+    const bool has_feed = progress->pipeline != NULL && slice->phase == PHASE_TRAIN;
     const struct feed_use use = has_feed ? measure_feed(progress) : (struct feed_use){ .fills = NULL };
     if (has_feed)
         tell_feed(progress, &use, &line);
     say(progress, &line, has_feed ? &use : NULL);
-    if (span->pass == PASS_TRAIN)
+    if (slice->phase == PHASE_TRAIN)
         account_recent_reset(progress->account);
 }
 

@@ -29,7 +29,7 @@ int run_progress_init(struct run_progress *progress, const struct settings *sett
                       struct account *account);
 void run_progress_release(struct run_progress *progress);
 /* After every batch that is added to the account: says something where that is due. */
-void run_progress_step(struct run_progress *progress, const struct span *span);
+void run_progress_step(struct run_progress *progress, const struct batch_slice *slice);
 /* Before results are printed: the line on the terminal goes. */
 void run_progress_clear(const struct run_progress *progress);
 

@@ -17,7 +17,7 @@ static void find_counts(const struct schedule *schedule, uint32_t tower, struct 
 {
     const uint64_t train_last = schedule_steps_per_epoch(schedule) - 1;
     const uint64_t steps = schedule_step_count(schedule);
-    struct span full = { .count = 0 }, last = { .count = 0 };
+    struct batch_slice full = { .count = 0 }, last = { .count = 0 };
     if (steps > 0)
         schedule_find(schedule, 0, tower, &full);
     if (train_last < steps)

@@ -143,12 +143,12 @@ int __wrap_tower_update(struct tower *tower, size_t offset, size_t count, const 
     return __real_tower_update(tower, offset, count, step);
 }
 
-void __real_report_interval(struct report *report, const struct span *span);
-void __wrap_report_interval(struct report *report, const struct span *span);
-void __wrap_report_interval(struct report *report, const struct span *span)
+void __real_report_interval(struct report *report, const struct batch_slice *slice);
+void __wrap_report_interval(struct report *report, const struct batch_slice *slice);
+void __wrap_report_interval(struct report *report, const struct batch_slice *slice)
 {
     delay("reports");
-    __real_report_interval(report, span);
+    __real_report_interval(report, slice);
 }
 
 int __real_fsync(int fd);

@@ -89,7 +89,7 @@ void stand_fill(struct stand *stand, const struct net *net, const struct backend
 {
     const size_t image = shape_count(net->input);
     slot_release(stand);
-    stand->slot.span = (struct span){ .first_position = input->first_position + first, .epoch = input->epoch,
+    stand->slot.slice = (struct batch_slice){ .first_position = input->first_position + first, .epoch = input->epoch,
                                       .count = count, .global_count = STAND_BATCH };
     stand->slot.pixels = device_memory_make(stand->compute, input->pixels + first * image, count * image);
     stand->slot.labels = device_memory_make(stand->compute, input->labels + first, count * sizeof(int32_t));

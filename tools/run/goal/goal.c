@@ -48,26 +48,26 @@ static void tell_divergence(const struct goal *goal, const struct course_epoch *
                 (double)goal->course->first_loss / 1e6, goal->train->learning_rate);
 }
 
-static void follow_training(struct goal *goal, const struct span *span)
+static void follow_training(struct goal *goal, const struct batch_slice *slice)
 {
-    const struct tally *const training = account_pass(goal->account, PASS_TRAIN);
+    const struct tally *const training = account_phase(goal->account, PHASE_TRAIN);
     course_note_first(goal->course, tally_loss(training));
     const struct course_epoch epoch = { tally_loss(training), tally_accuracy(training), training->steps,
                                         goal->classes };
-    if (span->last_of_pass && course_add_epoch(goal->course, &epoch))
+    if (slice->last_of_phase && course_add_epoch(goal->course, &epoch))
         tell_divergence(goal, &epoch);
 }
 
-bool goal_follow(struct goal *goal, const struct span *span)
+bool goal_follow(struct goal *goal, const struct batch_slice *slice)
 {
-    const struct tally *const evaluation = account_pass(goal->account, PASS_EVALUATE);
-    const bool is_evaluated = span->pass == PASS_EVALUATE && span->last_of_pass && goal->is_told;
+    const struct tally *const evaluation = account_phase(goal->account, PHASE_EVALUATE);
+    const bool is_evaluated = slice->phase == PHASE_EVALUATE && slice->last_of_phase && goal->is_told;
     if (is_evaluated) {
         tell_lossless(evaluation);
         course_add_evaluation(goal->course, evaluation->correct, evaluation->images, account_step(goal->account));
     }
-    if (span->pass == PASS_TRAIN && goal->is_told)
-        follow_training(goal, span);
+    if (slice->phase == PHASE_TRAIN && goal->is_told)
+        follow_training(goal, slice);
     if (goal->ending != ENDING_NONE)
         return false;
     goal->ending = find_ending(goal, is_evaluated);

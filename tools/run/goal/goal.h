@@ -21,6 +21,6 @@ struct goal {
 void goal_tell_unused(const struct settings *settings);
 /* The batch `span` was added to the account. A run that has diverged is told of, once. An evaluation that is complete
  * goes to the course. True: the run ends behind it, for a reason that was not there before. */
-bool goal_follow(struct goal *goal, const struct span *span);
+bool goal_follow(struct goal *goal, const struct batch_slice *slice);
 
 #endif

@@ -18,6 +18,6 @@
 void nonfinite_check(struct stop *stop, struct step_report *const *reports, const struct run_plan *plan,
                      const struct train_settings *train, struct course *course);
 /* A batch was added to the account: a whole evaluation without one finite loss ends the run as well. */
-void nonfinite_check_evaluation(struct stop *stop, const struct account *account, const struct span *span);
+void nonfinite_check_evaluation(struct stop *stop, const struct account *account, const struct batch_slice *slice);
 
 #endif

@@ -59,7 +59,7 @@ static void tell_nothing(const struct goal *goal, double loss, FILE *out)
 int overfit_tell(const struct goal *goal, const struct settings *settings, const struct net *net, FILE *out)
 {
     const struct course *const course = goal->course;
-    const struct tally *const training = account_pass(goal->account, PASS_TRAIN);
+    const struct tally *const training = account_phase(goal->account, PHASE_TRAIN);
     const double loss = tally_loss(training);
     const bool is_learnt = course->best_images > 0 && course->best_correct == course->best_images;
     if (is_learnt)

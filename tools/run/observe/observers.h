@@ -25,7 +25,7 @@ struct observed_run {
 
 /* A row of metrics.jsonl. */
 struct observation {
-    enum pass pass;
+    enum phase phase;
     uint32_t epoch;             /* counted from 1 */
     uint64_t step;              /* training steps of the run that are done */
     const struct tally *tally;  /* of the pass, or of training since the row before; borrowed */

@@ -26,11 +26,11 @@ struct prometheus {
     const char *path;
     bool is_off;                        /* after an error */
     bool has_begun, is_running;
-    bool has_row[PASS_COUNT];
+    bool has_row[PHASE_COUNT];
     uint32_t epoch;                     /* this and what follows: of the latest row */
     uint64_t step, images, corrupt_records;
     double learning_rate, step_seconds;
-    double loss[PASS_COUNT], accuracy[PASS_COUNT], images_per_second[PASS_COUNT];
+    double loss[PHASE_COUNT], accuracy[PHASE_COUNT], images_per_second[PHASE_COUNT];
     struct fractions share;
     struct step_times times;            /* of the towers of this process, in training */
     uint64_t read_ns, decode_ns;
@@ -40,7 +40,7 @@ struct prometheus {
     size_t bytes;
 };
 
-static const char *const splits[PASS_COUNT] = { [PASS_TRAIN] = "train", [PASS_EVALUATE] = "validation" };
+static const char *const splits[PHASE_COUNT] = { [PHASE_TRAIN] = "train", [PHASE_EVALUATE] = "validation" };
 
 __attribute__((format(printf, 2, 3)))
 static void put(struct prometheus *prometheus, const char *format, ...)
@@ -133,14 +133,14 @@ static void put_saves(struct prometheus *prometheus)
 
 /* For the passes that have a row; `more` follows the label of the pass. */
 static void put_splits(struct prometheus *prometheus, const char *name, const char *more, const char *help,
-                       const double values[PASS_COUNT])
+                       const double values[PHASE_COUNT])
 {
     char labels[64];
     put_head(prometheus, name, "gauge", help);
-    for (enum pass pass = 0; pass < PASS_COUNT; pass++) {
-        snprintf(labels, sizeof(labels), "split=\"%s\"%s", splits[pass], more);
-        if (prometheus->has_row[pass])
-            put_number(prometheus, name, labels, values[pass]);
+    for (enum phase phase = 0; phase < PHASE_COUNT; phase++) {
+        snprintf(labels, sizeof(labels), "split=\"%s\"%s", splits[phase], more);
+        if (prometheus->has_row[phase])
+            put_number(prometheus, name, labels, values[phase]);
     }
 }
 
@@ -219,7 +219,7 @@ static void make_text(struct prometheus *prometheus)
     put_run(prometheus, (double)clock_read_ns(CLOCK_REALTIME) / 1e9);
     put_saves(prometheus);
     put_results(prometheus);
-    if (!prometheus->has_row[PASS_TRAIN])
+    if (!prometheus->has_row[PHASE_TRAIN])
         return;
     put_times(prometheus);
     put_feed(prometheus);
@@ -305,19 +305,19 @@ void prometheus_begin(struct prometheus *prometheus)
 static void add_row(struct prometheus *prometheus, const struct observation *observation)
 {
     const struct tally *const tally = observation->tally;
-    const enum pass pass = observation->pass;
-    prometheus->has_row[pass] = true;
+    const enum phase phase = observation->phase;
+    prometheus->has_row[phase] = true;
     prometheus->epoch = observation->epoch;
     prometheus->step = observation->step;
-    prometheus->loss[pass] = observation->loss;
-    prometheus->accuracy[pass] = observation->accuracy;
-    prometheus->images_per_second[pass] = tally_images_per_second(tally);
+    prometheus->loss[phase] = observation->loss;
+    prometheus->accuracy[phase] = observation->accuracy;
+    prometheus->images_per_second[phase] = tally_images_per_second(tally);
     prometheus->images = account_training(observation->account)->images;
     prometheus->times = account_process(observation->account)->times;
     prometheus->corrupt_records = observation->loader->corrupt_records;
     prometheus->read_ns = observation->loader->read_busy_ns;
     prometheus->decode_ns = observation->loader->decode_busy_ns;
-    if (pass != PASS_TRAIN)
+    if (phase != PHASE_TRAIN)
         return;
     const struct queue_fills *const fills = account_interval_fills(observation->account);
     prometheus->learning_rate = observation->learning_rate;

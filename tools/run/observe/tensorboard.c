@@ -167,7 +167,7 @@ static void put_histogram(struct tensorboard *board, const char *what, uint32_t 
 static int put_gradient(struct tensorboard *board, const struct step_report *report, uint32_t parameter)
 {
     const size_t offset = tower_arena(report->sync->spec.tower)->ranges[parameter].offset;
-    const uint32_t samples = sync_gradient_samples(report->sync, &report->span, offset);
+    const uint32_t samples = sync_gradient_samples(report->sync, &report->slice, offset);
     const int rc = snapshot_gradient(report->shown, parameter, board->numbers);
     board->is_mixed = board->is_mixed || samples == 0 ||
                       (board->gradient_samples > 0 && samples != board->gradient_samples);
@@ -324,11 +324,11 @@ static void begin_file(struct tensorboard *board, enum board_run run, uint64_t f
 static uint64_t first_step(const struct schedule *schedule, enum board_run run)
 {
     const uint64_t steps = schedule_position(schedule, schedule->first).step;
-    struct span span = { .pass = PASS_TRAIN };
+    struct batch_slice slice = { .phase = PHASE_TRAIN };
     if (schedule->first == 0)
         return 0;
-    (void)schedule_find(schedule, schedule->first, 0, &span);
-    return run == BOARD_VALIDATION && span.pass == PASS_EVALUATE ? steps : steps + 1;
+    (void)schedule_find(schedule, schedule->first, 0, &slice);
+    return run == BOARD_VALIDATION && slice.phase == PHASE_EVALUATE ? steps : steps + 1;
 }
 
 /* At the step where this process began; hyperparameters are always at step 0. */
@@ -351,7 +351,7 @@ void tensorboard_begin(struct tensorboard *board)
         return;
     const struct schedule *const schedule = &board->run.plan->schedule;
     for (enum board_run run = 0; run < BOARD_RUN_COUNT; run++)
-        if (!board->is_off && (run != BOARD_VALIDATION || schedule->records[PASS_EVALUATE] > 0))
+        if (!board->is_off && (run != BOARD_VALIDATION || schedule->records[PHASE_EVALUATE] > 0))
             begin_file(board, run, first_step(schedule, run));
     put_texts(board);
 }
@@ -413,9 +413,9 @@ void tensorboard_put(struct tensorboard *board, const struct observation *observ
     put_known(board, "loss", observation->loss);
     put_known(board, "accuracy/top1", observation->accuracy);
     put_scalar(board, "perf/images_per_sec", tally_images_per_second(observation->tally));
-    if (observation->pass == PASS_TRAIN)
+    if (observation->phase == PHASE_TRAIN)
         put_training(board, observation);
-    write_event(board, observation->pass == PASS_TRAIN ? BOARD_TRAIN : BOARD_VALIDATION);
+    write_event(board, observation->phase == PHASE_TRAIN ? BOARD_TRAIN : BOARD_VALIDATION);
 }
 
 /* The norm of all gradients, if they are means over the same samples. With train.clip_norm rows have it. */
@@ -434,7 +434,7 @@ void tensorboard_show(struct tensorboard *board, const struct step_report *repor
     if (board == NULL || board->numbers == NULL)
         return;
     const struct net *const net = board->run.net;
-    const uint64_t step = report->span.step + 1;
+    const uint64_t step = report->slice.step + 1;
     board->gradient_squares = 0;
     board->gradient_samples = 0;
     board->is_mixed = false;

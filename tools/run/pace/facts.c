@@ -17,7 +17,7 @@ static bool is_encoded(const struct dataset *dataset)
 struct verdict_facts facts_of(const struct report *report, const struct report_end *end)
 {
     const struct pipeline_counts *const counts = &end->counts;
-    const struct dataset *const dataset = report->datasets[PASS_TRAIN];
+    const struct dataset *const dataset = report->datasets[PHASE_TRAIN];
     const double wall_ns = (double)end->loader_wall_ns;
     return (struct verdict_facts){
         .steps = account_process(report->account)->steps,

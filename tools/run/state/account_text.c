@@ -16,8 +16,8 @@
 struct places {
     uint64_t *counts[COUNTS_MAX];
     uint32_t count;
-    double *losses[PASS_COUNT + 2];
-    uint64_t *lossless[PASS_COUNT + 2];
+    double *losses[PHASE_COUNT + 2];
+    uint64_t *lossless[PHASE_COUNT + 2];
     uint32_t tallies;
 };
 
@@ -38,8 +38,8 @@ static void add_tally(struct places *places, struct tally *tally)
 static struct places places_of(struct account_state *state)
 {
     struct places places = { .count = 0 };
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        add_tally(&places, &state->passes[pass]);
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        add_tally(&places, &state->passes[phase]);
     add_tally(&places, &state->interval);
     add_tally(&places, &state->training);
     places.counts[places.count++] = &state->order_hash;
@@ -91,8 +91,8 @@ static bool is_possible(const struct tally *tally)
 static bool are_possible(const struct account_state *state)
 {
     bool possible = is_possible(&state->interval) && is_possible(&state->training);
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        possible = possible && is_possible(&state->passes[pass]);
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        possible = possible && is_possible(&state->passes[phase]);
     return possible;
 }
 

@@ -309,7 +309,7 @@ int run_state_find(struct run_state *state, const struct settings *settings, str
         return exit_code_of(rc, EXIT_CODE_DATA);
     if (run_identity_differs(state->identity, checkpoint_reader_settings(state->reader), words, sizeof(words)))
         return refuse_other(state, settings, words);
-    int code = check_classes(state, settings, datasets[PASS_TRAIN]);
+    int code = check_classes(state, settings, datasets[PHASE_TRAIN]);
     if (code == 0)
         code = check_towers(state, plan);
     if (code == 0 && state->folder[0] == '\0')

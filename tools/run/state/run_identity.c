@@ -65,13 +65,14 @@ static void write_options(const struct settings *settings, FILE *out)
 
 static void write_data(const struct run_plan *plan, const struct dataset *const *datasets, FILE *out)
 {
-    static const char *const names[PASS_COUNT] = { [PASS_TRAIN] = "data.train", [PASS_EVALUATE] = "data.validation" };
-    for (int pass = 0; pass < PASS_COUNT; pass++) {
-        const struct dataset *const dataset = datasets[pass];
-        fprintf(out, "%s = %" PRIu64 " records, %016" PRIx64 "\n", names[pass], plan->schedule.records[pass],
+    static const char *const names[PHASE_COUNT] = { [PHASE_TRAIN] = "data.train",
+                                                    [PHASE_EVALUATE] = "data.validation" };
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        const struct dataset *const dataset = datasets[phase];
+        fprintf(out, "%s = %" PRIu64 " records, %016" PRIx64 "\n", names[phase], plan->schedule.records[phase],
                 dataset != NULL ? dataset->fingerprint : 0);
         if (dataset != NULL)
-            fprintf(out, CONTENT_OF "%s = %016" PRIx64 "\n", names[pass], dataset->contents);
+            fprintf(out, CONTENT_OF "%s = %016" PRIx64 "\n", names[phase], dataset->contents);
     }
 }
 

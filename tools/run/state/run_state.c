@@ -192,25 +192,25 @@ static void ask_by_the_clock(struct run_state *state)
 
 /* What becomes of the towers' snapshots behind the batch. The state behind the run's last one is written when all
  * results are. */
-static unsigned files_of(const struct run_state *state, const struct span *span)
+static unsigned files_of(const struct run_state *state, const struct batch_slice *slice)
 {
-    const bool is_last = span->number + 1 == schedule_batch_count(&state->plan->schedule);
-    const bool is_evaluated = span->pass == PASS_EVALUATE && span->last_of_pass;
-    const bool is_due = state->period_ns > 0 ? pipeline_is_requested(state->pipeline, span->number)
-                                             : span->pass == PASS_TRAIN;
+    const bool is_last = slice->number + 1 == schedule_batch_count(&state->plan->schedule);
+    const bool is_evaluated = slice->phase == PHASE_EVALUATE && slice->last_of_phase;
+    const bool is_due = state->period_ns > 0 ? pipeline_is_requested(state->pipeline, slice->number)
+                                             : slice->phase == PHASE_TRAIN;
     const unsigned newest = is_due && !is_last ? CHECKPOINT_NEWEST : 0;
     return state->keeps_best && is_evaluated && course_is_best(&state->course) ? newest | CHECKPOINT_BEST : newest;
 }
 
 void run_state_follow(struct run_state *state, struct step_report *const *reports)
 {
-    const struct span *const span = &reports[0]->span;
+    const struct batch_slice *const slice = &reports[0]->slice;
     struct checkpoint_mark mark;
     clear_others(state);
     checkpoint_saver_count(state->saver, &state->counts);
     if (reports[0]->snapshot == NULL)
         ask_by_the_clock(state);
-    const unsigned files = reports[0]->snapshot != NULL ? files_of(state, span) : 0;
+    const unsigned files = reports[0]->snapshot != NULL ? files_of(state, slice) : 0;
     if (files == 0)
         return;
     if ((files & CHECKPOINT_NEWEST) != 0) {
@@ -221,7 +221,7 @@ void run_state_follow(struct run_state *state, struct step_report *const *report
         state->snapshots[d] = reports[d]->snapshot;
         reports[d]->snapshot = NULL;
     }
-    make_mark(state, span->number + 1, files, &mark);
+    make_mark(state, slice->number + 1, files, &mark);
     checkpoint_saver_put(state->saver, state->snapshots, &mark);
 }
 

@@ -33,7 +33,7 @@ static void summarize_result(struct report *report, struct json *json, const str
 {
     const struct feed_use feed = report_feed(report, end);
     const struct tally *const training = account_training(report->account);
-    const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
+    const struct tally *const evaluation = account_phase(report->account, PHASE_EVALUATE);
     const struct step_percentiles step = account_percentiles(report->account);
     const struct speeds speeds = account_speeds(report->account);
     const uint64_t per_epoch = schedule_steps_per_epoch(&report->plan->schedule);
@@ -64,7 +64,7 @@ static void summarize_result(struct report *report, struct json *json, const str
         json_double(json, "reading_computed", loader_reading_computed(&end->counts.loader));
         json_double(json, "decoding_computed", loader_decoding_computed(&end->counts.loader));
     }
-    json_double(json, "loss", report_loss(report, account_pass(report->account, PASS_TRAIN)));
+    json_double(json, "loss", report_loss(report, account_phase(report->account, PHASE_TRAIN)));
     json_open_object(json, "validation");
     json_u64(json, "images", evaluation->images);
     report_write_correct(report, json, evaluation);
@@ -173,9 +173,9 @@ static void summarize_data(const struct report *report, struct json *json)
     const struct data_settings *const data = &report->settings->data;
     json_bool(json, "synthetic", report->settings->input.source == INPUT_SYNTHETIC);
     json_open_object(json, "data");
-    summarize_set(json, "train", data->train, report->datasets[PASS_TRAIN]);
+    summarize_set(json, "train", data->train, report->datasets[PHASE_TRAIN]);
     summarize_set(json, "validation", *data->validation != '\0' ? data->validation : data->train,
-                  report->datasets[PASS_EVALUATE]);
+                  report->datasets[PHASE_EVALUATE]);
     json_close_object(json);
 }
 

@@ -163,18 +163,18 @@ static void write_trace(struct run_trace *run)
 /* How fast the training step was, and what each tower found. */
 static void count(struct run_trace *run, struct step_report *const *reports, uint32_t towers)
 {
-    const struct span *const span = &reports[0]->span;
+    const struct batch_slice *const slice = &reports[0]->slice;
     uint64_t ended_ns = 0;
     for (uint32_t d = 0; d < towers; d++) {
         const struct step_report *const report = reports[d];
         ended_ns = report->ended_ns > ended_ns ? report->ended_ns : ended_ns;
-        trace_count(run->track, TRACE_FILLED_SLOTS, (struct trace_batch){ span->number, d },
+        trace_count(run->track, TRACE_FILLED_SLOTS, (struct trace_batch){ slice->number, d },
                     report->ended_ns - report->times.total, report->slots_found);
     }
-    if (span->pass == PASS_TRAIN && run->ended_ns > 0 && ended_ns > run->ended_ns)
+    if (slice->phase == PHASE_TRAIN && run->ended_ns > 0 && ended_ns > run->ended_ns)
         trace_count(run->track, TRACE_IMAGES_PER_SECOND, run->batch, ended_ns,
-                    (uint32_t)(1e9 * span->global_count / (double)(ended_ns - run->ended_ns)));
-    run->ended_ns = span->pass == PASS_TRAIN ? ended_ns : 0;
+                    (uint32_t)(1e9 * slice->global_count / (double)(ended_ns - run->ended_ns)));
+    run->ended_ns = slice->phase == PHASE_TRAIN ? ended_ns : 0;
 }
 
 void run_trace_follow(struct run_trace *run, struct step_report *const *reports, uint32_t towers, uint64_t begun_ns)
@@ -182,14 +182,14 @@ void run_trace_follow(struct run_trace *run, struct step_report *const *reports,
     if (run == NULL || run->is_written)
         return;
     /* Everybody has recorded all of a batch when the towers have done the one behind it. */
-    if (reports[0]->span.number >= trace_spec_of(run->trace)->end) {
+    if (reports[0]->slice.number >= trace_spec_of(run->trace)->end) {
         write_trace(run);
         return;
     }
     if (run->followed_ns > 0)
         trace_put(run->track, &(struct trace_entry){ run->followed_ns, begun_ns, run->batch.number, 0, 0,
                                                      TRACE_FOLLOW });
-    run->batch.number = reports[0]->span.number;
+    run->batch.number = reports[0]->slice.number;
     run->followed_ns = clock_now_ns();
     trace_put(run->track, &(struct trace_entry){ begun_ns, run->followed_ns, run->batch.number, 0, 0,
                                                  TRACE_WAIT_TOWERS });

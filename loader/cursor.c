@@ -54,7 +54,7 @@ static void cursor_advance(struct cursor *cursor, const struct chunk *chunk)
     cursor->number++;
 }
 
-/* Fill in the chunk; its span is set already. */
+/* Fill in the chunk; its slice is set already. */
 static void fill_chunk(struct cursor *cursor, struct chunk *chunk)
 {
     chunk->tower = cursor->tower;

@@ -13,8 +13,8 @@ struct chunk {
     struct batch_slice slice;
     uint32_t tower;             /* index among those of this process */
     uint32_t first, count;      /* places of the slice; count 0 only when the slice is empty */
-    bool last_of_phase;          /* the last chunk of its pass */
-    struct order order;         /* of the pass and epoch; its window contains all these places */
+    bool last_of_phase;          /* the last chunk of its phase */
+    struct order order;         /* of the phase and epoch; its window contains all these places */
     uint64_t window;            /* training: the window's number, counted from the first that this process needs */
 };
 

@@ -35,7 +35,7 @@ struct damaged_record {
 struct damage_list {
     uint64_t unlisted;          /* lost records that did not fit */
     size_t count;
-    struct damaged_record records[DAMAGE_LISTED_MAX];   /* sorted by pass, shard and offset */
+    struct damaged_record records[DAMAGE_LISTED_MAX];   /* sorted by phase, shard and offset */
 };
 
 /* Keeps the records that come first in that order, so the list does not depend on which thread found what when. */
@@ -68,7 +68,7 @@ int damage_init(struct damage *damage, const struct dataset *const datasets[PHAS
 /* Accepts a struct of zeros. */
 void damage_release(struct damage *damage);
 
-/* Record `id` of a pass is damaged. True if that is new. Any thread. */
+/* Record `id` of a phase is damaged. True if that is new. Any thread. */
 bool damage_add(struct damage *damage, enum phase phase, uint64_t id, const struct record_problem *problem);
 /* Report no more, because the message that ends the run comes next. Accepts a struct of zeros. Any thread. */
 void damage_silence(struct damage *damage);

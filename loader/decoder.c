@@ -1,38 +1,38 @@
-/* A decoder: a work with its records' bytes, verified, parsed and written in place. A
- * record that is not right ends the run, or is replaced. */
+/* A decoder thread: takes a chunk buffer with the bytes of its records, verifies, parses and decodes them, and writes
+ * samples in place. A damaged record ends the run or is replaced. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>
 
-#include "loader/augment/mixing.h"
-#include "loader/work.h"
+#include "loader/augment/augment.h"
+#include "loader/loader_internal.h"
 #include "stage/clock.h"
 #include "stage/thread.h"
 #include "stage/trace/range.h"
 
-/* Records that are asked for before they are wanted. */
+/* How far ahead records are prefetched. */
 #define SMALL_BYTES 1024
 #define AHEAD_SMALL 3u
 #define AHEAD 5u
 #define PREFETCH_BYTES ((size_t)4096)
 #define CACHE_LINE_BYTES ((size_t)64)
 
-/* A place of a batch, and the record it is for. */
+/* A place of a batch and the record that is wanted there. */
 struct place_target {
     struct sample_target sample;
-    uint64_t *id;               /* in: the record wanted; out: the record given */
-    struct mix *mix;            /* or NULL */
+    uint64_t *id;               /* in: the wanted record; out: the one that was decoded */
+    struct mix *mix;            /* may be NULL */
 };
 
-static int fail(const struct loader *loader, enum phase phase, uint64_t id, const struct record_problem *problem)
+static int fail_record(const struct loader *loader, enum phase phase, uint64_t id, const struct record_problem *problem)
 {
     char text[DAMAGE_TEXT_BYTES];
     record_describe(loader->spec.datasets[phase], id, problem, text, sizeof(text));
     return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "%s%s", text, problem->is_damage ? SHARD_SKIP_ADVICE : "");
 }
 
-/* Memory is no fault of the record, which is neither damaged nor left out. */
+/* A record that needs too much memory is not damaged, so it is never skipped. */
 static int fail_memory(const struct loader *loader, enum phase phase, uint64_t id, const struct record_problem *problem)
 {
     char text[DAMAGE_TEXT_BYTES];
@@ -40,9 +40,8 @@ static int fail_memory(const struct loader *loader, enum phase phase, uint64_t i
     return stop_fail(loader->spec.stop, EXIT_CODE_MEMORY, "%s", text);
 }
 
-/* What looks like damage may be an index that leads to the wrong place: no record is left out for that. -ECANCELED
- * where it does, else 0. */
-static int check_index(const struct loader *loader, enum phase phase, uint64_t id, const struct record_problem *problem)
+/* What looks like damage may be a wrong index file, for which no record is skipped. -ECANCELED if it is, else 0. */
+static int check_index_file(const struct loader *loader, enum phase phase, uint64_t id, const struct record_problem *problem)
 {
     const struct dataset *const dataset = loader->spec.datasets[phase];
     const uint32_t shard = dataset_find(dataset, id).shard;
@@ -51,7 +50,7 @@ static int check_index(const struct loader *loader, enum phase phase, uint64_t i
     return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "%s: " SHARD_INDEX_STALE_TEXT, dataset->paths[shard]);
 }
 
-/* Count a damaged record. -ECANCELED when that is one too many. */
+/* Count a damaged record. -ECANCELED if there are too many. */
 static int count_damage(struct loader *loader, enum phase phase, uint64_t id, const struct record_problem *problem)
 {
     const bool is_new = damage_add(&loader->damage, phase, id, problem);
@@ -71,9 +70,8 @@ static void note_warning(struct loader *loader, enum phase phase, uint64_t id, c
         decode_warnings_add(&loader->warnings, phase, id, warning);
 }
 
-/* The next good record in file order takes the place: which one that is depends on the
- * data alone. */
-static int replace(struct worker *decoder, const struct place_target *target)
+/* Replace a damaged record by the next good one in file order, so that the choice depends on the data alone. */
+static int replace_record(struct worker *decoder, const struct place_target *target)
 {
     struct loader *const loader = decoder->loader;
     const enum phase phase = target->sample.request.phase;
@@ -90,7 +88,7 @@ static int replace(struct worker *decoder, const struct place_target *target)
             *target->id = id;
             return 0;
         }
-        if (check_index(loader, phase, id, &problem) < 0 || count_damage(loader, phase, id, &problem) < 0)
+        if (check_index_file(loader, phase, id, &problem) < 0 || count_damage(loader, phase, id, &problem) < 0)
             return -ECANCELED;
         if (stop_failed(loader->spec.stop))
             return -ECANCELED;
@@ -102,28 +100,28 @@ static int replace(struct worker *decoder, const struct place_target *target)
                      dataset->options.what, dataset->record_count + dataset->lost_records, first);
 }
 
-/* In evaluation every readable record counts once, so a damaged one leaves a hole. */
-static int leave_hole(const struct loader *loader, const struct place_target *target)
+/* In evaluation every readable record counts once, so a damaged one is not replaced. */
+static int leave_empty(const struct loader *loader, const struct place_target *target)
 {
     memset(target->sample.pixels, 0, loader->spec.layout->sample_bytes);
     *target->sample.label = BATCH_NO_LABEL;
     return 0;
 }
 
-static int skip(struct worker *decoder, const struct place_target *target, const struct record_problem *problem)
+static int skip_record(struct worker *decoder, const struct place_target *target, const struct record_problem *problem)
 {
     struct loader *const loader = decoder->loader;
     const enum phase phase = target->sample.request.phase;
-    if (check_index(loader, phase, *target->id, problem) < 0)
+    if (check_index_file(loader, phase, *target->id, problem) < 0)
         return -ECANCELED;
     if (!loader->spec.skip_corrupt)
-        return fail(loader, phase, *target->id, problem);
+        return fail_record(loader, phase, *target->id, problem);
     if (count_damage(loader, phase, *target->id, problem) < 0)
         return -ECANCELED;
-    return phase == PHASE_TRAIN ? replace(decoder, target) : leave_hole(loader, target);
+    return phase == PHASE_TRAIN ? replace_record(decoder, target) : leave_empty(loader, target);
 }
 
-static int decode_record(struct worker *decoder, const struct work_record *record, const struct place_target *target)
+static int decode_record(struct worker *decoder, const struct chunk_record *record, const struct place_target *target)
 {
     struct record_problem problem;
     struct decode_context *const context = decoder->contexts[target->sample.request.phase];
@@ -131,20 +129,20 @@ static int decode_record(struct worker *decoder, const struct work_record *recor
     if (rc == -ENOMEM)
         return fail_memory(decoder->loader, target->sample.request.phase, *target->id, &problem);
     if (rc < 0)
-        return skip(decoder, target, &problem);
+        return skip_record(decoder, target, &problem);
     note_warning(decoder->loader, target->sample.request.phase, *target->id, &problem);
     return 0;
 }
 
-/* Frames lie anywhere in memory: ask for what is wanted soon. Small ones come into the first cache, which has no room
- * for all of larger ones that is on its way; those come into the second, in better time. */
-static void prefetch(const struct work *work, uint32_t i)
+/* Frames are scattered in memory: prefetch those that are needed soon. Small ones go to the L1 cache; larger ones go to
+ * the L2 cache, earlier, because L1 has no room for several of them. */
+static void prefetch(const struct chunk_buffer *buffer, uint32_t i)
 {
-    const bool is_small = work->records[i].read.got <= (ssize_t)SMALL_BYTES;
+    const bool is_small = buffer->records[i].read.got <= (ssize_t)SMALL_BYTES;
     const uint32_t wanted = i + (is_small ? AHEAD_SMALL : AHEAD);
-    if (wanted >= work->chunk.count || !work->records[wanted].is_stored)
+    if (wanted >= buffer->chunk.count || !buffer->records[wanted].is_stored)
         return;
-    const struct record_read *const read = &work->records[wanted].read;
+    const struct record_read *const read = &buffer->records[wanted].read;
     const size_t bytes = (size_t)read->got < PREFETCH_BYTES ? (size_t)read->got : PREFETCH_BYTES;
     for (size_t at = 0; is_small && at < bytes; at += CACHE_LINE_BYTES)
         __builtin_prefetch(read->frame + at, 0, 3);
@@ -152,10 +150,10 @@ static void prefetch(const struct work *work, uint32_t i)
         __builtin_prefetch(read->frame + at, 0, 2);
 }
 
-static struct place_target find_target(const struct loader *loader, const struct work *work, uint32_t place)
+static struct place_target find_target(const struct loader *loader, const struct chunk_buffer *buffer, uint32_t place)
 {
-    const struct batch *const batch = work->batch;
-    const struct batch_slice *const slice = &work->chunk.slice;
+    const struct batch *const batch = buffer->batch;
+    const struct batch_slice *const slice = &buffer->chunk.slice;
     return (struct place_target){
         .sample.request = {
             .augment = loader->spec.augment,
@@ -171,7 +169,7 @@ static struct place_target find_target(const struct loader *loader, const struct
     };
 }
 
-/* The sample's own, whichever record comes to be there. */
+/* Mixing belongs to the place of the sample, not to the record that it gets. */
 static void draw_mix(const struct place_target *target)
 {
     const struct image_request *const request = &target->sample.request;
@@ -180,20 +178,20 @@ static void draw_mix(const struct place_target *target)
                                    request->shape.width);
 }
 
-static int decode_work(struct worker *decoder, const struct work *work)
+static int decode_buffer(struct worker *decoder, const struct chunk_buffer *buffer)
 {
     int rc = 0;
-    for (uint32_t i = 0; i < work->chunk.count && rc == 0; i++) {
-        const struct place_target target = find_target(decoder->loader, work, work->chunk.first + i);
-        prefetch(work, i);
-        *target.id = work->records[i].id;
+    for (uint32_t i = 0; i < buffer->chunk.count && rc == 0; i++) {
+        const struct place_target target = find_target(decoder->loader, buffer, buffer->chunk.first + i);
+        prefetch(buffer, i);
+        *target.id = buffer->records[i].id;
         draw_mix(&target);
-        rc = decode_record(decoder, &work->records[i], &target);
+        rc = decode_record(decoder, &buffer->records[i], &target);
     }
     return rc;
 }
 
-static int get_work(struct worker *decoder, struct work **work_out)
+static int get_buffer(struct worker *decoder, struct chunk_buffer **buffer_out)
 {
     void *item;
     const uint64_t begun_ns = clock_now_ns();
@@ -203,31 +201,31 @@ static int get_work(struct worker *decoder, struct work **work_out)
     tally_add(&decoder->tally.waited_ns, clock_now_ns() - begun_ns);
     if (rc < 0)
         return rc;
-    *work_out = item;
-    trace_span(decoder->track, TRACE_WAIT_RECORDS, work_traced(decoder->loader, item), begun_ns, 0);
+    *buffer_out = item;
+    trace_span(decoder->track, TRACE_WAIT_RECORDS, chunk_buffer_traced(decoder->loader, item), begun_ns, 0);
     return 0;
 }
 
 static int decode_next(struct worker *decoder)
 {
     struct loader *const loader = decoder->loader;
-    struct work *work;
-    int rc = get_work(decoder, &work);
+    struct chunk_buffer *buffer;
+    int rc = get_buffer(decoder, &buffer);
     if (rc < 0)
         return rc;
     const uint64_t begun_ns = clock_now_ns();
-    range_begin(TRACE_DECODE, work_traced(loader, work).number);
-    rc = decode_work(decoder, work);
+    range_begin(TRACE_DECODE, chunk_buffer_traced(loader, buffer).number);
+    rc = decode_buffer(decoder, buffer);
     range_end();
     if (rc == 0) {
-        trace_span(decoder->track, TRACE_DECODE, work_traced(loader, work), begun_ns, work->chunk.count);
-        ring_fill(loader->spec.rings[work->chunk.tower], work->batch, work->chunk.count);
-        tally_add(&decoder->tally.records, work->chunk.count);
+        trace_span(decoder->track, TRACE_DECODE, chunk_buffer_traced(loader, buffer), begun_ns, buffer->chunk.count);
+        ring_fill(loader->spec.rings[buffer->chunk.tower], buffer->batch, buffer->chunk.count);
+        tally_add(&decoder->tally.records, buffer->chunk.count);
         tally_add(&decoder->tally.busy_ns, clock_now_ns() - begun_ns);
     }
-    if (work->window != NULL)
-        window_store_give_back(&loader->windows, &work->chunk);
-    work_give_back(loader, work);
+    if (buffer->window != NULL)
+        window_store_give_back(&loader->windows, &buffer->chunk);
+    chunk_buffer_give_back(loader, buffer);
     return rc;
 }
 

@@ -1,4 +1,5 @@
-/* The life of a loader: memory, threads, counts. Called by main. */
+/* The life of a loader: planned sizes, memory, threads, counts. Called by main; chunk buffers are lent to readers and
+ * decoders. */
 #include "loader/loader.h"
 
 #include <assert.h>
@@ -8,7 +9,150 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/work.h"
+#include "formats/tfrecord.h"
+#include "loader/loader_internal.h"
+#include "loader/packed/packed_pool.h"
+
+/* Enough records to make handing over cheap, few enough to share a batch among threads and to keep a buffer in a core's
+ * cache. */
+#define CHUNK_RECORDS 64u
+#define CHUNK_BYTES ((size_t)1 << 20)
+/* Chunks of small records may be larger, as long as a slice is still shared among threads. Chunks that are read from files
+ * should fit into the cache. */
+#define CHUNK_RECORDS_MAX 256u
+#define CHUNK_READ_BYTES ((size_t)256 << 10)
+#define CHUNKS_OF_SLICE 4u
+/* Chunk buffers between readers and decoders. */
+#define BUFFERS_BETWEEN 4u
+
+/* Sets whose shards are no larger are kept in memory: small ones profit most. */
+#define KEEP_BYTES ((size_t)128 << 20)
+
+/* Large enough for the full bandwidth of disks and networks. */
+#define BLOCK_BYTES ((size_t)4 << 20)
+#define WINDOW_BYTES ((size_t)128 << 20)
+
+/* ---- the plan: sizes, from the spec alone ---- */
+
+static size_t add(size_t a, size_t b)
+{
+    size_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? SIZE_MAX : sum;
+}
+
+static size_t multiply(size_t a, size_t b)
+{
+    size_t product;
+    return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
+}
+
+static size_t frame_bytes_max(const struct loader_spec *spec)
+{
+    size_t bytes = 0;
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        const struct dataset *dataset = spec->datasets[phase];
+        if (dataset != NULL && dataset->payload_bytes_max + (size_t)TFRECORD_FRAME_BYTES > bytes)
+            bytes = dataset->payload_bytes_max + (size_t)TFRECORD_FRAME_BYTES;
+    }
+    return bytes;
+}
+
+static size_t contexts_bytes(const struct loader_spec *spec)
+{
+    size_t bytes = 0;
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        if (spec->datasets[phase] != NULL)
+            bytes = add(bytes, decode_context_bytes(spec->datasets[phase]));
+    return bytes;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t records_wanted(const struct loader_spec *spec, size_t frame_bytes, bool is_stored)
+{
+    const size_t share = schedule_slice_max(spec->schedule) / CHUNKS_OF_SLICE;
+    const size_t bytes = is_stored ? CHUNK_BYTES : CHUNK_READ_BYTES;
+    const size_t more = least(least(bytes / frame_bytes, CHUNK_RECORDS_MAX), share);
+    return more < CHUNK_RECORDS ? CHUNK_RECORDS : more;
+}
+
+static uint32_t choose_chunk_records(const struct loader_spec *spec, size_t frame_bytes, bool is_stored)
+{
+    size_t records = spec->chunk_records ? spec->chunk_records : records_wanted(spec, frame_bytes, is_stored);
+    if (!spec->chunk_records && records * frame_bytes > CHUNK_BYTES)
+        records = CHUNK_BYTES / frame_bytes + (CHUNK_BYTES < frame_bytes);
+    return (uint32_t)least(records, schedule_slice_max(spec->schedule));
+}
+
+static size_t choose_stores(const struct loader_spec *spec, bool is_stored[PHASE_COUNT])
+{
+    const size_t keep_bytes = spec->keep_bytes ? spec->keep_bytes : KEEP_BYTES;
+    size_t bytes = 0;
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        const struct dataset *dataset = spec->datasets[phase];
+        is_stored[phase] = dataset != NULL && shard_store_bytes(dataset) <= keep_bytes;
+        if (is_stored[phase])
+            bytes = add(bytes, shard_store_bytes(dataset));
+    }
+    return bytes;
+}
+
+static struct order_shape choose_order(const struct loader_spec *spec)
+{
+    const uint64_t records = spec->schedule->records[PHASE_TRAIN];
+    if (spec->shuffle != SHUFFLE_BLOCK)
+        return (struct order_shape){ .shuffle = spec->shuffle, .count = records };
+    return window_shape(spec->datasets[PHASE_TRAIN], records, spec->block_bytes ? spec->block_bytes : BLOCK_BYTES,
+                        spec->window_bytes ? spec->window_bytes : WINDOW_BYTES);
+}
+
+/* Memory of open shards, and of the streams that read compressed ones. */
+static size_t sources_bytes(const struct loader_spec *spec)
+{
+    size_t bytes = packed_pool_bytes();
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        const struct dataset *const dataset = spec->datasets[phase];
+        for (uint32_t i = 0; dataset != NULL && i < dataset->shard_count; i++)
+            if (dataset->sources[i] != NULL)
+                bytes = add(bytes, dataset->sources[i]->held_bytes);
+    }
+    return bytes;
+}
+
+static size_t total_bytes(const struct loader_plan *plan, const struct loader_spec *spec)
+{
+    const size_t records_bytes = multiply(plan->chunk_records, sizeof(struct chunk_record));
+    const size_t each_buffer_bytes = add(sizeof(struct chunk_buffer), add(records_bytes, plan->buffer_bytes));
+    const size_t decoder_bytes = add(sizeof(struct worker), plan->context_bytes);
+    size_t total = add(sizeof(struct loader), multiply(plan->buffer_count, each_buffer_bytes));
+    total = add(total, multiply(spec->decode_threads, decoder_bytes));
+    total = add(total, multiply(spec->read_threads, add(sizeof(struct worker), read_batch_bytes(plan->chunk_records))));
+    total = add(total, sources_bytes(spec));
+    total = add(total, add(plan->damage_bytes, plan->warnings_bytes));
+    return add(total, add(plan->store_bytes, plan->window_bytes));
+}
+
+static void loader_plan_init(struct loader_plan *plan, const struct loader_spec *spec)
+{
+    const size_t frame_bytes = frame_bytes_max(spec);
+    *plan = (struct loader_plan){
+        .buffer_count = spec->read_threads + spec->decode_threads + BUFFERS_BETWEEN,
+        .context_bytes = contexts_bytes(spec),
+        .order = choose_order(spec),
+        .damage_bytes = spec->skip_corrupt ? damage_bytes(spec->datasets) : 0,
+        .warnings_bytes = record_marks_bytes(spec->datasets),
+    };
+    plan->store_bytes = choose_stores(spec, plan->is_stored);
+    plan->chunk_records = choose_chunk_records(spec, frame_bytes, plan->is_stored[PHASE_TRAIN]);
+    plan->is_windowed = spec->shuffle == SHUFFLE_BLOCK && !plan->is_stored[PHASE_TRAIN];
+    if (plan->is_windowed)
+        plan->window_bytes = window_store_bytes(spec->datasets[PHASE_TRAIN], &plan->order);
+    plan->buffer_bytes = multiply(plan->chunk_records, frame_bytes);
+    plan->total_bytes = total_bytes(plan, spec);
+}
 
 static bool takes_large(const struct loader_spec *spec)
 {
@@ -21,8 +165,8 @@ static bool takes_large(const struct loader_spec *spec)
 
 struct loader_memory loader_memory(const struct loader_spec *spec)
 {
-    struct work_plan plan;
-    work_plan_init(&plan, spec);
+    struct loader_plan plan;
+    loader_plan_init(&plan, spec);
     const size_t blocks = plan.is_windowed ? (size_t)plan.order.window_blocks : 1;
     return (struct loader_memory){ .bytes = plan.total_bytes,
                                    .kept_bytes = plan.store_bytes,
@@ -33,31 +177,58 @@ struct loader_memory loader_memory(const struct loader_spec *spec)
 
 struct order_shape loader_order(const struct loader_spec *spec)
 {
-    struct work_plan plan;
-    work_plan_init(&plan, spec);
+    struct loader_plan plan;
+    loader_plan_init(&plan, spec);
     return plan.order;
 }
 
-static int work_init(struct work *work, const struct work_plan *plan)
+/* ---- chunk buffers ---- */
+
+int chunk_buffer_take(struct loader *loader, struct chunk_buffer **buffer_out)
 {
-    work->records = calloc(plan->chunk_records, sizeof(*work->records));
-    work->buffer = malloc(plan->buffer_bytes);
-    return work->records != NULL && work->buffer != NULL ? 0 : -ENOMEM;
+    void *buffer;
+    const int rc = queue_get(loader->free, &buffer);
+    if (rc < 0)
+        return rc;
+    atomic_fetch_add(&loader->lent, 1);
+    *buffer_out = buffer;
+    return 0;
 }
 
-static int open_works(struct loader *loader)
+void chunk_buffer_give_back(struct loader *loader, struct chunk_buffer *buffer)
 {
-    const struct work_plan *plan = &loader->plan;
-    loader->works = calloc(plan->work_count, sizeof(*loader->works));
-    if (loader->works == NULL)
+    atomic_fetch_sub(&loader->lent, 1);
+    (void)queue_put(loader->free, buffer);      /* fails if the queue was cancelled, when nobody needs the buffer */
+}
+
+struct trace_batch chunk_buffer_traced(const struct loader *loader, const struct chunk_buffer *buffer)
+{
+    const struct chunk *const chunk = &buffer->chunk;
+    return (struct trace_batch){ chunk->slice.number, schedule_here(loader->spec.schedule).first + chunk->tower };
+}
+
+/* ---- start ---- */
+
+static int chunk_buffer_init(struct chunk_buffer *buffer, const struct loader_plan *plan)
+{
+    buffer->records = calloc(plan->chunk_records, sizeof(*buffer->records));
+    buffer->frames = malloc(plan->buffer_bytes);
+    return buffer->records != NULL && buffer->frames != NULL ? 0 : -ENOMEM;
+}
+
+static int open_buffers(struct loader *loader)
+{
+    const struct loader_plan *plan = &loader->plan;
+    loader->buffers = calloc(plan->buffer_count, sizeof(*loader->buffers));
+    if (loader->buffers == NULL)
         return -ENOMEM;
-    int rc = queue_open(&loader->free, plan->work_count);
+    int rc = queue_open(&loader->free, plan->buffer_count);
     if (rc == 0)
-        rc = queue_open(&loader->full, plan->work_count);
-    for (uint32_t i = 0; i < plan->work_count && rc == 0; i++) {
-        rc = work_init(&loader->works[i], plan);
+        rc = queue_open(&loader->full, plan->buffer_count);
+    for (uint32_t i = 0; i < plan->buffer_count && rc == 0; i++) {
+        rc = chunk_buffer_init(&loader->buffers[i], plan);
         if (rc == 0)
-            rc = queue_put(loader->free, &loader->works[i]);
+            rc = queue_put(loader->free, &loader->buffers[i]);
     }
     return rc;
 }
@@ -101,7 +272,7 @@ static int open_stores(struct loader *loader)
     return rc;
 }
 
-/* What was lost while the shards were indexed counts as damage of the run. */
+/* Records that were lost while the shards were indexed count as damage of the run. */
 static int open_damage(struct loader *loader)
 {
     if (!loader->spec.skip_corrupt)
@@ -144,7 +315,7 @@ static int start_workers(struct worker *workers, uint32_t count, const char *wha
     return rc;
 }
 
-/* Every decoder has opened its contexts: nothing is allocated from here on. */
+/* Wait until every decoder has opened its contexts. Nothing is allocated after that. */
 static int await_decoders(struct loader *loader)
 {
     int rc = 0;
@@ -183,7 +354,7 @@ static void check_spec(const struct loader_spec *spec)
 
 static int open_parts(struct loader *loader)
 {
-    int rc = open_works(loader);
+    int rc = open_buffers(loader);
     if (rc == 0)
         rc = open_all_workers(loader);
     if (rc == 0)
@@ -195,7 +366,7 @@ static int open_parts(struct loader *loader)
     return rc;
 }
 
-static int run(struct loader *loader)
+static int start(struct loader *loader)
 {
     int rc = stop_on_failure(loader->spec.stop, loader_end, loader);
     if (rc == 0)
@@ -216,11 +387,11 @@ int loader_start(struct loader **loader_out, const struct loader_spec *spec)
         return -ENOMEM;
     loader->spec = *spec;
     loader->shape = (struct image_shape){ spec->layout->height, spec->layout->width, spec->layout->channels };
-    work_plan_init(&loader->plan, spec);
+    loader_plan_init(&loader->plan, spec);
     cursor_init(&loader->cursor, spec->schedule, &loader->plan.order, spec->seed, loader->plan.chunk_records);
     int rc = open_parts(loader);
     if (rc == 0)
-        rc = run(loader);
+        rc = start(loader);
     if (rc < 0) {
         loader_close(loader);
         return rc;
@@ -247,8 +418,8 @@ void loader_join(struct loader *loader, struct loader_counts *counts_out)
         loader_count(loader, counts_out);
 }
 
-/* What is left between readers and decoders of a run that ended early has no owner. */
-static void check_works(const struct loader *loader)
+/* When a run ends early, buffers may be left in the full queue. */
+static void check_buffers(const struct loader *loader)
 {
     struct queue_counts between;
     queue_count(loader->full, &between);
@@ -256,15 +427,15 @@ static void check_works(const struct loader *loader)
     (void)between;
 }
 
-static void close_works(struct loader *loader)
+static void close_buffers(struct loader *loader)
 {
     if (loader->full != NULL)
-        check_works(loader);
-    for (uint32_t i = 0; loader->works != NULL && i < loader->plan.work_count; i++) {
-        free(loader->works[i].records);
-        free(loader->works[i].buffer);
+        check_buffers(loader);
+    for (uint32_t i = 0; loader->buffers != NULL && i < loader->plan.buffer_count; i++) {
+        free(loader->buffers[i].records);
+        free(loader->buffers[i].frames);
     }
-    free(loader->works);
+    free(loader->buffers);
     queue_close(loader->free);
     queue_close(loader->full);
 }
@@ -274,7 +445,7 @@ void loader_close(struct loader *loader)
     if (loader == NULL)
         return;
     stop_withdraw(loader->spec.stop, loader);
-    close_works(loader);
+    close_buffers(loader);
     for (uint32_t i = 0; loader->readers != NULL && i < loader->spec.read_threads; i++)
         read_batch_close(loader->readers[i].batch);
     free(loader->readers);

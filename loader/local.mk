@@ -10,14 +10,14 @@ loader_libloader_a_SOURCES = \
 	%D%/opening/image_survey.c %D%/opening/label_survey.c \
 	%D%/opening/opening.c %D%/opening/set_part.c %D%/opening/split_folder.c \
 	%D%/dataset.c %D%/dataset_overlap.c %D%/dataset_shards.c %D%/shard_counts.c %D%/shard_store.c \
-	%D%/augment/augment.c %D%/augment/colour.c %D%/augment/crop.c %D%/augment/mixing.c \
+	%D%/augment/augment.c %D%/augment/colour.c %D%/augment/mixing.c \
 	%D%/images/encoded.c %D%/images/image_memory.c %D%/images/jpeg.c \
 	%D%/images/png.c \
 	%D%/images/numbers.c %D%/images/pixel_survey.c \
 	%D%/images/raw.c %D%/images/resize.c %D%/images/scale.c \
 	%D%/images/scale_axis.c %D%/images/scale_kernels.c %D%/images/tensor_image.c \
 	%D%/damage.c %D%/label.c %D%/order.c %D%/cursor.c %D%/record.c %D%/sample.c %D%/window_store.c \
-	%D%/work.c %D%/reader.c %D%/decoder.c %D%/loader.c %D%/loader_libraries.c
+	%D%/reader.c %D%/decoder.c %D%/loader.c %D%/loader_libraries.c
 if HAVE_LIBURING
 loader_libloader_a_SOURCES += %D%/shards/read_ring.c
 else

@@ -1,35 +1,35 @@
-/* A reader: an empty work, the next chunk, room in its batch, the records' bytes, on to
- * the decoders. The work is taken before the chunk, so that the chunk everybody waits
- * for always has one. */
+/* A reader thread: takes a free chunk buffer and the next chunk, waits for room in its batch, reads the records' bytes and
+ * hands the buffer to the decoders. It takes the buffer before the chunk, so that the chunk which everybody waits for
+ * always has a buffer. */
 #include <inttypes.h>
 
 #include "formats/tfrecord.h"
-#include "loader/work.h"
+#include "loader/loader_internal.h"
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/thread.h"
 #include "stage/trace/range.h"
 
-static size_t frame_bytes(const struct work_record *record)
+static size_t frame_bytes(const struct chunk_record *record)
 {
     return record->read.place.payload_bytes + (size_t)TFRECORD_FRAME_BYTES;
 }
 
-/* Where the frame of a record is in memory, or NULL. */
-static const uint8_t *find_frame(struct loader *loader, const struct work *work, uint64_t offset,
+/* The frame of a record in a store or window, or NULL. */
+static const uint8_t *find_frame(struct loader *loader, const struct chunk_buffer *buffer, uint64_t offset,
                                  const struct dataset_place *place, size_t *read_bytes)
 {
-    const enum phase phase = work->chunk.slice.phase;
+    const enum phase phase = buffer->chunk.slice.phase;
     if (loader->plan.is_stored[phase])
         return shard_store_find(&loader->stores[phase], place, read_bytes);
-    return work->window != NULL ? work->window->frames[offset] : NULL;
+    return buffer->window != NULL ? buffer->window->frames[offset] : NULL;
 }
 
-static void find_record(struct loader *loader, const struct work *work, struct work_record *record,
+static void find_record(struct loader *loader, const struct chunk_buffer *buffer, struct chunk_record *record,
                         size_t *read_bytes)
 {
-    dataset_complete(loader->spec.datasets[work->chunk.slice.phase], &record->read.place);
-    const uint8_t *const frame = find_frame(loader, work, record->offset, &record->read.place, read_bytes);
+    dataset_complete(loader->spec.datasets[buffer->chunk.slice.phase], &record->read.place);
+    const uint8_t *const frame = find_frame(loader, buffer, record->offset, &record->read.place, read_bytes);
     record->is_stored = frame != NULL;
     if (frame != NULL) {
         record->read.frame = frame;
@@ -37,50 +37,49 @@ static void find_record(struct loader *loader, const struct work *work, struct w
     }
 }
 
-/* Returns the bytes read meanwhile. */
-static size_t find_records(struct loader *loader, struct work *work)
+/* Find the records of the chunk, in memory if they are there. Returns how many bytes were read for it. */
+static size_t find_records(struct loader *loader, struct chunk_buffer *buffer)
 {
-    const struct dataset *const dataset = loader->spec.datasets[work->chunk.slice.phase];
+    const struct dataset *const dataset = loader->spec.datasets[buffer->chunk.slice.phase];
     size_t read_bytes = 0;
-    for (uint32_t i = 0; i < work->chunk.count; i++) {
-        struct work_record *const record = &work->records[i];
-        record->offset = chunk_offset(&work->chunk, i);
-        record->id = order_record_at(&work->chunk.order, record->offset);
+    for (uint32_t i = 0; i < buffer->chunk.count; i++) {
+        struct chunk_record *const record = &buffer->records[i];
+        record->offset = chunk_offset(&buffer->chunk, i);
+        record->id = order_record_at(&buffer->chunk.order, record->offset);
         record->read.place = dataset_seek(dataset, record->id);
     }
-    for (uint32_t i = 0; i < work->chunk.count; i++)
-        find_record(loader, work, &work->records[i], &read_bytes);
+    for (uint32_t i = 0; i < buffer->chunk.count; i++)
+        find_record(loader, buffer, &buffer->records[i], &read_bytes);
     return read_bytes;
 }
 
-static bool follows(const struct work_record *record, const struct work_record *previous)
+static bool follows(const struct chunk_record *record, const struct chunk_record *previous)
 {
     const struct dataset_place *place = &record->read.place, *before = &previous->read.place;
     return !record->is_stored && place->shard == before->shard
         && place->offset == before->offset + frame_bytes(previous);
 }
 
-/* The run of records from `first` on that lie one behind the other in a shard: the index
- * behind its last one, and its bytes. */
-static uint32_t find_run(const struct work *work, uint32_t first, size_t *bytes_out)
+/* The run of records from `first` on that are consecutive in a shard: its bytes, and the index after its last record. */
+static uint32_t find_run(const struct chunk_buffer *buffer, uint32_t first, size_t *bytes_out)
 {
     uint32_t end = first + 1;
-    *bytes_out = frame_bytes(&work->records[first]);
-    while (end < work->chunk.count && follows(&work->records[end], &work->records[end - 1]))
-        *bytes_out += frame_bytes(&work->records[end++]);
+    *bytes_out = frame_bytes(&buffer->records[first]);
+    while (end < buffer->chunk.count && follows(&buffer->records[end], &buffer->records[end - 1]))
+        *bytes_out += frame_bytes(&buffer->records[end++]);
     return end;
 }
 
-/* Give each record of the run from `first` on its part of what was read, or the error. The index behind it. */
-static uint32_t share_run(struct work *work, uint32_t first)
+/* Give each record of a run its part of what was read, or the error. Returns the index after the run. */
+static uint32_t share_run(struct chunk_buffer *buffer, uint32_t first)
 {
-    const struct read_request *const request = work->records[first].request;
+    const struct read_request *const request = buffer->records[first].request;
     const uint8_t *frame = request->buffer, *const frames_end = frame + request->bytes;
     ssize_t got = request->got;
     uint32_t i = first;
     for (; frame < frames_end; i++) {
-        struct record_read *const read = &work->records[i].read;
-        const ssize_t wanted = (ssize_t)frame_bytes(&work->records[i]);
+        struct record_read *const read = &buffer->records[i].read;
+        const ssize_t wanted = (ssize_t)frame_bytes(&buffer->records[i]);
         read->frame = frame;
         read->got = got < wanted ? got : wanted;
         frame += wanted;
@@ -90,22 +89,22 @@ static uint32_t share_run(struct work *work, uint32_t first)
     return i;
 }
 
-/* The first record from `i` on that is not stored, or the count. */
-static uint32_t skip_stored(const struct work *work, uint32_t i)
+/* The first record from `i` on that has to be read, or the count. */
+static uint32_t skip_stored(const struct chunk_buffer *buffer, uint32_t i)
 {
-    while (i < work->chunk.count && work->records[i].is_stored)
+    while (i < buffer->chunk.count && buffer->records[i].is_stored)
         i++;
     return i;
 }
 
-/* Ask for the run of records from `first` on, into the buffer from `at` on. The index behind it. */
-static uint32_t add_run(struct worker *reader, struct work *work, uint32_t first, uint8_t **at)
+/* Request the run of records from `first` on, to be read to *at. Returns the index after the run. */
+static uint32_t add_run(struct worker *reader, struct chunk_buffer *buffer, uint32_t first, uint8_t **at)
 {
-    const struct dataset *const dataset = reader->loader->spec.datasets[work->chunk.slice.phase];
-    struct work_record *const record = &work->records[first];
+    const struct dataset *const dataset = reader->loader->spec.datasets[buffer->chunk.slice.phase];
+    struct chunk_record *const record = &buffer->records[first];
     const struct dataset_place *const place = &record->read.place;
     size_t bytes;
-    const uint32_t end = find_run(work, first, &bytes);
+    const uint32_t end = find_run(buffer, first, &bytes);
     record->request = read_batch_add(reader->batch, &(struct read_request){ .source = dataset->sources[place->shard],
                                                                             .buffer = *at,
                                                                             .bytes = bytes,
@@ -114,56 +113,55 @@ static uint32_t add_run(struct worker *reader, struct work *work, uint32_t first
     return end;
 }
 
-/* Read what is not stored; returns the bytes. What cannot be read is left to the decoder,
- * which says why. */
-static size_t read_records(struct worker *reader, struct work *work)
+/* Read the records that are not in memory. Returns the bytes. The decoder reports what could not be read. */
+static size_t read_records(struct worker *reader, struct chunk_buffer *buffer)
 {
-    uint8_t *at = work->buffer;
-    for (uint32_t i = skip_stored(work, 0); i < work->chunk.count; i = skip_stored(work, i))
-        i = add_run(reader, work, i, &at);
+    uint8_t *at = buffer->frames;
+    for (uint32_t i = skip_stored(buffer, 0); i < buffer->chunk.count; i = skip_stored(buffer, i))
+        i = add_run(reader, buffer, i, &at);
     read_batch_run(reader->batch);
-    for (uint32_t i = skip_stored(work, 0); i < work->chunk.count; i = skip_stored(work, i))
-        i = share_run(work, i);
-    return (size_t)(at - work->buffer);
+    for (uint32_t i = skip_stored(buffer, 0); i < buffer->chunk.count; i = skip_stored(buffer, i))
+        i = share_run(buffer, i);
+    return (size_t)(at - buffer->frames);
 }
 
-/* Every record passed its checksums, so a shard that changed is told, not an error. */
-static void tell_changes(struct loader *loader, const struct dataset *dataset)
+/* Changed shards are reported, but are no error, since all records passed their checksums. */
+static void report_changes(struct loader *loader, const struct dataset *dataset)
 {
-    for (uint32_t i = 0; i < dataset->shard_count && !loader->change_told; i++) {
+    for (uint32_t i = 0; i < dataset->shard_count && !loader->change_reported; i++) {
         if (dataset->sources[i] == NULL || !shard_source_changed(dataset->sources[i]))
             continue;
-        loader->change_told = true;
+        loader->change_reported = true;
         log_message(LOG_RUN, "%s: the file was changed or replaced while it was read; the records read passed "
                     "their checksums", dataset->paths[i]);
     }
 }
 
-/* Find or read the records of a work whose batch is claimed. */
-static void fill_work(struct worker *reader, struct work *work)
+/* Find or read the records of a chunk whose batch is claimed. */
+static void fill_buffer(struct worker *reader, struct chunk_buffer *buffer)
 {
     struct loader *const loader = reader->loader;
     const uint64_t begun_ns = clock_now_ns();
-    size_t bytes = find_records(loader, work);
-    bytes += read_records(reader, work);
-    if (work->chunk.last_of_phase)
-        tell_changes(loader, loader->spec.datasets[work->chunk.slice.phase]);
+    size_t bytes = find_records(loader, buffer);
+    bytes += read_records(reader, buffer);
+    if (buffer->chunk.last_of_phase)
+        report_changes(loader, loader->spec.datasets[buffer->chunk.slice.phase]);
     tally_add(&reader->tally.bytes, bytes);
     tally_add(&reader->tally.busy_ns, clock_now_ns() - begun_ns);
 }
 
-static int claim_batch(struct worker *reader, struct work *work)
+static int claim_batch(struct worker *reader, struct chunk_buffer *buffer)
 {
     const uint64_t begun_ns = clock_now_ns();
-    const int rc = ring_claim(reader->loader->spec.rings[work->chunk.tower], &work->chunk.slice, &work->batch);
+    const int rc = ring_claim(reader->loader->spec.rings[buffer->chunk.tower], &buffer->chunk.slice, &buffer->batch);
     tally_add(&reader->tally.waited_ns, clock_now_ns() - begun_ns);
     return rc;
 }
 
-static int take_work(struct worker *reader, struct work **work_out)
+static int take_buffer(struct worker *reader, struct chunk_buffer **buffer_out)
 {
     const uint64_t begun_ns = clock_now_ns();
-    const int rc = work_take(reader->loader, work_out);
+    const int rc = chunk_buffer_take(reader->loader, buffer_out);
     tally_add(&reader->tally.waited_ns, clock_now_ns() - begun_ns);
     return rc;
 }
@@ -175,22 +173,22 @@ static void tally_windows(struct worker *reader, uint64_t begun_ns, const struct
     tally_add(&reader->tally.busy_ns, clock_now_ns() - begun_ns - cost->waited_ns);
 }
 
-/* The window the chunk is of, where there are windows. */
-static int take_window(struct worker *reader, struct work *work)
+/* Take the chunk's window, if training uses windows. */
+static int take_window(struct worker *reader, struct chunk_buffer *buffer)
 {
     struct loader *const loader = reader->loader;
-    const struct chunk *const chunk = &work->chunk;
-    work->window = NULL;
+    const struct chunk *const chunk = &buffer->chunk;
+    buffer->window = NULL;
     if (!loader->plan.is_windowed || chunk->slice.phase != PHASE_TRAIN || chunk->count == 0)
         return 0;
     const uint64_t begun_ns = clock_now_ns();
     struct window_cost cost = { 0 };
-    const int rc = window_store_take(&loader->windows, chunk, &work->window, &cost);
+    const int rc = window_store_take(&loader->windows, chunk, &buffer->window, &cost);
     tally_windows(reader, begun_ns, &cost);
     return rc;
 }
 
-/* Behind batch `batch`, which other threads have from here on. */
+/* Read ahead; the trace names `batch`, which other threads own already. */
 static void read_ahead(struct worker *reader, struct trace_batch batch)
 {
     struct loader *const loader = reader->loader;
@@ -205,47 +203,47 @@ static void read_ahead(struct worker *reader, struct trace_batch batch)
     trace_span(reader->track, TRACE_READ_AHEAD, batch, begun_ns, 0);
 }
 
-/* The next chunk into the work and on to the decoders. 1 when the work was handed on, 0 when
- * there was nothing to do with it, or a negative errno. The reader came for an empty work at came_ns. */
-static int read_chunk(struct worker *reader, struct work *work, uint64_t came_ns)
+/* Fill the buffer with the next chunk and hand it to the decoders. 1 if it was handed on, 0 if the chunk is empty, or a
+ * negative errno. The reader has waited since came_ns. */
+static int read_chunk(struct worker *reader, struct chunk_buffer *buffer, uint64_t came_ns)
 {
-    int rc = cursor_next(&reader->loader->cursor, &work->chunk);
+    int rc = cursor_next(&reader->loader->cursor, &buffer->chunk);
     if (rc == 0)
-        rc = claim_batch(reader, work);
+        rc = claim_batch(reader, buffer);
     range_end();
     if (rc < 0)
         return rc;
-    const struct trace_batch batch = work_traced(reader->loader, work);
+    const struct trace_batch batch = chunk_buffer_traced(reader->loader, buffer);
     trace_span(reader->track, TRACE_WAIT_ROOM, batch, came_ns, 0);
     const uint64_t begun_ns = trace_now(reader->track);
     range_begin(TRACE_READ, batch.number);
-    rc = take_window(reader, work);
+    rc = take_window(reader, buffer);
     if (rc >= 0)
-        fill_work(reader, work);
+        fill_buffer(reader, buffer);
     range_end();
     if (rc < 0)
         return rc;
-    trace_span(reader->track, TRACE_READ, batch, begun_ns, work->chunk.count);
-    if (work->chunk.count == 0)
+    trace_span(reader->track, TRACE_READ, batch, begun_ns, buffer->chunk.count);
+    if (buffer->chunk.count == 0)
         return 0;
-    rc = queue_put(reader->loader->full, work);
+    rc = queue_put(reader->loader->full, buffer);
     read_ahead(reader, batch);
     return rc < 0 ? rc : 1;
 }
 
 static int read_next(struct worker *reader)
 {
-    struct work *work;
+    struct chunk_buffer *buffer;
     const uint64_t came_ns = trace_now(reader->track);
     range_begin(TRACE_WAIT_ROOM, RANGE_NO_BATCH);       /* ended by read_chunk */
-    int rc = take_work(reader, &work);
+    int rc = take_buffer(reader, &buffer);
     if (rc < 0) {
         range_end();
         return rc;
     }
-    rc = read_chunk(reader, work, came_ns);
+    rc = read_chunk(reader, buffer, came_ns);
     if (rc <= 0)
-        work_give_back(reader->loader, work);
+        chunk_buffer_give_back(reader->loader, buffer);
     return rc;
 }
 

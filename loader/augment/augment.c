@@ -1,16 +1,241 @@
-/* What is done to an image, and how that is said. Called by decoders for every record. */
+/* Which part of an image becomes the sample, and a description of the augmentation. Called by decoders for every record. */
 #include "loader/augment/augment.h"
 
-#include <stdarg.h>
+#include <assert.h>
+#include <math.h>
 #include <stdio.h>
 
-#include "loader/augment/crop.h"
 #include "loader/augment/draw.h"
+#include "loader/shards/text.h"
 
-/* What becomes of images that have not the sample's size. */
+#define RESIZED_TRIES 10u
+#define RESIZED_AREA_MIN 0.08
+#define RESIZED_ASPECT_MIN (3.0 / 4.0)
+#define RESIZED_ASPECT_MAX (4.0 / 3.0)
+
+/* tf_cnn_benchmarks asks for an area of at least 0.05 and for a tenth of the object, which is the whole image here. */
+#define BOX_TRIES 100u
+#define BOX_AREA_ASKED 0.05
+#define BOX_AREA_SEEN 0.1
+#define BOX_ASPECT_MIN 0.75
+#define BOX_ASPECT_MAX 1.33
+
+/* An image of which a part is cut out. */
+struct crop_job {
+    const struct augment *augment;
+    const struct image_request *request;
+    uint32_t height, width;
+};
+
+static struct augment_view view_whole(const struct crop_job *job)
+{
+    return (struct augment_view){ .width = job->width, .height = job->height, .filter = job->augment->filter };
+}
+
+static struct augment_view view_part(const struct crop_job *job, double top, double left, double height, double width)
+{
+    return (struct augment_view){ .left = left, .top = top, .width = width, .height = height,
+                                  .filter = job->augment->filter };
+}
+
+/* ---- the middle ---- */
+
+struct interval { double from, length; };
+
+/* The part of an axis that becomes the `wanted` pixels in the middle once the axis is scaled to `scaled` pixels. */
+static struct interval find_middle(uint32_t image, double scaled, uint32_t wanted)
+{
+    const double pixel = image / scaled;
+    return (struct interval){ .from = floor((scaled - wanted) / 2) * pixel, .length = wanted * pixel };
+}
+
+/* One axis of an image that is resized as a whole: the first of the `wanted` pixels in the middle of the result, and the
+ * pixels of the image that they are computed from. The widest filter reaches two output pixels to each side. */
+struct resized_axis { double step, first, from, length; };
+
+static struct resized_axis resize_axis(uint32_t image, double resized, uint32_t wanted)
+{
+    const double step = image / resized, reach = 2 * fmax(step, 1) + 1;
+    const double first = nearbyint((resized - wanted) / 2);     /* halves to the even one, as Python's round */
+    const double from = fmax(floor(first * step - reach), 0);
+    const double end = fmin(ceil((first + wanted) * step + reach), image);
+    return (struct resized_axis){ step, first, from, end - from };
+}
+
+/* torchvision's Resize(resize) and CenterCrop: the longer side is rounded down. */
+static struct augment_view view_resized_whole(const struct crop_job *job)
+{
+    const struct image_shape *const wanted = &job->request->shape;
+    const uint32_t shorter = job->height < job->width ? job->height : job->width;
+    const double side = job->augment->resize;
+    const struct resized_axis y = resize_axis(job->height, floor(side * job->height / shorter), wanted->height);
+    const struct resized_axis x = resize_axis(job->width, floor(side * job->width / shorter), wanted->width);
+    struct augment_view view = view_part(job, y.from, x.from, y.length, x.length);
+    view.resize = (struct augment_resize){ y.step, x.step, y.first, x.first };
+    return view;
+}
+
+/* The image is scaled, keeping its aspect, so that the shorter side is `scale` times the sample's; sizes are rounded
+ * down. */
+static struct augment_view view_central(const struct crop_job *job)
+{
+    const struct image_shape *const wanted = &job->request->shape;
+    if (job->augment->resize > 0)
+        return view_resized_whole(job);
+    const double factor = job->augment->scale *
+                          fmax((double)wanted->height / job->height, (double)wanted->width / job->width);
+    const double height = fmax(wanted->height, floor(job->height * factor));
+    const double width = fmax(wanted->width, floor(job->width * factor));
+    const struct interval y = find_middle(job->height, height, wanted->height);
+    const struct interval x = find_middle(job->width, width, wanted->width);
+    return view_part(job, y.from, x.from, y.length, x.length);
+}
+
+/* ---- random parts of whole pixels ---- */
+
+struct part { double height, width; };
+
+/* Place a part of whole pixels, which fits, by the last two random words. */
+static struct augment_view place_part(const struct crop_job *job, const struct draw *draw, const struct part *part)
+{
+    const uint32_t top = draw_below(draw->word[2], job->height - (uint32_t)part->height + 1);
+    const uint32_t left = draw_below(draw->word[3], job->width - (uint32_t)part->width + 1);
+    return view_part(job, top, left, part->height, part->width);
+}
+
+static bool part_fits(const struct crop_job *job, const struct part *part)
+{
+    return part->height >= 1 && part->width >= 1 && part->height <= job->height && part->width <= job->width;
+}
+
+/* A uniform area and a uniform logarithm of the aspect. */
+static struct part draw_resized(const struct crop_job *job, const struct draw *draw)
+{
+    const double area = (double)job->height * job->width * draw_uniform(draw->word[0], RESIZED_AREA_MIN, 1);
+    const double aspect =
+        exp(draw_uniform(draw->word[1], log(RESIZED_ASPECT_MIN), log(RESIZED_ASPECT_MAX)));
+    return (struct part){ .height = nearbyint(sqrt(area / aspect)), .width = nearbyint(sqrt(area * aspect)) };
+}
+
+/* The largest central part with an allowed aspect. */
+static struct augment_view view_allowed_aspect(const struct crop_job *job)
+{
+    const double height = fmin(job->height, nearbyint(job->width / RESIZED_ASPECT_MIN));
+    const double width = fmin(job->width, nearbyint(job->height * RESIZED_ASPECT_MAX));
+    return view_part(job, floor((job->height - height) / 2), floor((job->width - width) / 2), height, width);
+}
+
+static struct augment_view view_resized(const struct crop_job *job)
+{
+    for (uint32_t i = 0; i < RESIZED_TRIES; i++) {
+        const struct draw draw = draw_make(job->augment, job->request, DRAW_CROP + i);
+        const struct part part = draw_resized(job, &draw);
+        if (part_fits(job, &part))
+            return place_part(job, &draw, &part);
+    }
+    return view_allowed_aspect(job);
+}
+
+static struct part part_of_height(double height, double aspect)
+{
+    return (struct part){ .height = height, .width = nearbyint(height * aspect) };
+}
+
+/* The greatest height of a part of this aspect in the image. */
+static double box_height_most(const struct crop_job *job, double aspect)
+{
+    double height = nearbyint(sqrt((double)job->height * job->width / aspect));
+    if (nearbyint(height * aspect) > job->width)
+        height = floor((job->width + 0.5) / aspect);
+    if (nearbyint(height * aspect) > job->width)
+        height--;
+    return fmin(height, job->height);
+}
+
+/* A uniform aspect, then a uniform height among those that are possible with it. If rounding makes the part too small or
+ * too large, its height is changed by a pixel. */
+static struct part draw_box(const struct crop_job *job, const struct draw *draw)
+{
+    const double area = (double)job->height * job->width;
+    const double aspect = draw_uniform(draw->word[0], BOX_ASPECT_MIN, BOX_ASPECT_MAX);
+    const double most = box_height_most(job, aspect);
+    const double least = fmin(most, nearbyint(sqrt(BOX_AREA_ASKED * area / aspect)));
+    const double height = least + draw_below(draw->word[1], (uint32_t)(most - least) + 1);
+    struct part part = part_of_height(height, aspect);
+    if (part.height * part.width < BOX_AREA_ASKED * area)
+        part = part_of_height(part.height + 1, aspect);
+    if (part.height * part.width > area)
+        part = part_of_height(part.height - 1, aspect);
+    return part;
+}
+
+static struct augment_view view_box(const struct crop_job *job)
+{
+    const double area_least = BOX_AREA_SEEN * job->height * job->width;
+    for (uint32_t i = 0; i < BOX_TRIES; i++) {
+        const struct draw draw = draw_make(job->augment, job->request, DRAW_CROP + i);
+        const struct part part = draw_box(job, &draw);
+        if (part_fits(job, &part) && part.height * part.width >= area_least)
+            return place_part(job, &draw, &part);
+    }
+    return view_whole(job);
+}
+
+/* ---- the whole image, moved ---- */
+
+/* How far to move an axis of `image` pixels, for a sample of `wanted` pixels; in pixels of the image. */
+static double draw_padding(uint32_t word, uint32_t pad, uint32_t image, uint32_t wanted)
+{
+    const uint32_t reach = pad < wanted ? pad : wanted - 1;
+    return ((double)draw_below(word, 2 * reach + 1) - reach) * image / wanted;
+}
+
+static struct augment_view view_padded(const struct crop_job *job)
+{
+    const struct image_shape *const wanted = &job->request->shape;
+    const struct draw draw = draw_make(job->augment, job->request, DRAW_CROP);
+    struct augment_view view = view_whole(job);
+    view.top = draw_padding(draw.word[0], job->augment->pad, job->height, wanted->height);
+    view.left = draw_padding(draw.word[1], job->augment->pad, job->width, wanted->width);
+    view.beyond = BEYOND_ZERO;
+    return view;
+}
+
+/* Images of the sample's size are not interpolated, which would blur them. */
+static struct augment_view view_shifted(const struct crop_job *job)
+{
+    const struct image_shape *const wanted = &job->request->shape;
+    const double most = job->augment->shift;
+    const struct draw draw = draw_make(job->augment, job->request, DRAW_CROP);
+    struct augment_view view = view_whole(job);
+    view.top = draw_uniform(draw.word[0], -most, most) * job->height;
+    view.left = draw_uniform(draw.word[1], -most, most) * job->width;
+    view.beyond = BEYOND_EDGE;
+    if (job->height == wanted->height && job->width == wanted->width)
+        view.filter = FILTER_NEAREST;
+    return view;
+}
+
+static struct augment_view crop_view(enum crop crop, const struct crop_job *job)
+{
+    static struct augment_view (*const rules[CROP_COUNT])(const struct crop_job *) = {
+        [CROP_NONE] = view_whole,
+        [CROP_CENTRAL] = view_central,
+        [CROP_RESIZED] = view_resized,
+        [CROP_BOX] = view_box,
+        [CROP_PAD] = view_padded,
+        [CROP_SHIFT] = view_shifted,
+    };
+    assert(rules[crop] != NULL);
+    return rules[crop](job);
+}
+
+/* ---- the choice of a crop ---- */
+
+/* How CROP_AUTO treats images of another size than the sample's. */
 static const enum crop fitting[PHASE_COUNT] = { [PHASE_TRAIN] = CROP_RESIZED, [PHASE_EVALUATE] = CROP_CENTRAL };
 
-/* Whose rule holds for the images of a pass. */
+/* The phase whose crop is used for the images of this phase. */
 static enum phase rule_of(const struct augment *augment, enum phase phase)
 {
     return augment->crop[phase] == CROP_EVALUATED ? PHASE_EVALUATE : phase;
@@ -39,23 +264,9 @@ void augment_view(const struct augment *augment, const struct image_request *req
         view_out->is_flipped = draw_make(augment, request, DRAW_FLIP).word[0] >> 31 != 0;
 }
 
-/* ---- in words ---- */
+/* ---- description ---- */
 
-struct text { char *end; size_t room; };
-
-/* Append to the text; what does not fit is left out. */
-__attribute__((format(printf, 2, 3))) static void append(struct text *text, const char *format, ...)
-{
-    va_list values;
-    va_start(values, format);
-    const int wanted = vsnprintf(text->end, text->room, format, values);
-    va_end(values);
-    const size_t used = wanted < 0 ? 0 : (size_t)wanted < text->room ? (size_t)wanted : text->room - 1;
-    text->end += used;
-    text->room -= used;
-}
-
-static void append_crop(struct text *text, const struct augment *augment, enum crop crop)
+static void add_crop(struct text *text, const struct augment *augment, enum crop crop)
 {
     const double numbers[CROP_COUNT] = { [CROP_CENTRAL] = augment->scale, [CROP_PAD] = augment->pad,
                                          [CROP_SHIFT] = augment->shift };
@@ -68,23 +279,23 @@ static void append_crop(struct text *text, const struct augment *augment, enum c
         [CROP_SHIFT] = { "shifted by up to ", " of each side" },
     };
     if (crop == CROP_CENTRAL && augment->resize > 0) {
-        append(text, "the shorter side resized to %u pixels, then the middle", augment->resize);
+        text_add(text, "the shorter side resized to %u pixels, then the middle", augment->resize);
         return;
     }
-    append(text, "%s", words[crop].before);
+    text_add(text, "%s", words[crop].before);
     if (words[crop].behind != NULL)
-        append(text, "%g%s", numbers[crop], words[crop].behind);
+        text_add(text, "%g%s", numbers[crop], words[crop].behind);
 }
 
-static void append_mixing(struct text *text, const struct augment *augment)
+static void add_mixing(struct text *text, const struct augment *augment)
 {
     if (augment->mixup == 0 && augment->cutmix == 0)
         return;
-    append(text, augment->mixed < 1 ? ", %g %% of them mixed by " : ", mixed by ", 100 * augment->mixed);
+    text_add(text, augment->mixed < 1 ? ", %g %% of them mixed by " : ", mixed by ", 100 * augment->mixed);
     if (augment->mixup > 0)
-        append(text, "mixup %g%s", augment->mixup, augment->cutmix > 0 ? " or " : "");
+        text_add(text, "mixup %g%s", augment->mixup, augment->cutmix > 0 ? " or " : "");
     if (augment->cutmix > 0)
-        append(text, "CutMix %g", augment->cutmix);
+        text_add(text, "CutMix %g", augment->cutmix);
 }
 
 void augment_describe(const struct augment *augment, enum phase phase, char *text, size_t text_size)
@@ -93,15 +304,16 @@ void augment_describe(const struct augment *augment, enum phase phase, char *tex
                                                        [FILTER_BICUBIC] = "bicubic", [FILTER_NEAREST] = "nearest" };
     const enum phase rule = rule_of(augment, phase);
     const enum crop crop = augment->crop[rule];
-    struct text line = { text, text_size };
+    struct text line;
+    text_init(&line, text, text_size);
     if (crop == CROP_AUTO)
-        append(&line, "as it is where it has the size, else ");
-    append_crop(&line, augment, crop == CROP_AUTO ? fitting[rule] : crop);
-    append(&line, ", %s", filters[augment->filter]);
+        text_add(&line, "as it is where it has the size, else ");
+    add_crop(&line, augment, crop == CROP_AUTO ? fitting[rule] : crop);
+    text_add(&line, ", %s", filters[augment->filter]);
     if (augment->flips && phase == PHASE_TRAIN)
-        append(&line, ", half of them mirrored");
+        text_add(&line, ", half of them mirrored");
     if (augment->changes_colour && phase == PHASE_TRAIN)
-        append(&line, ", colours changed");
+        text_add(&line, ", colours changed");
     if (phase == PHASE_TRAIN)
-        append_mixing(&line, augment);
+        add_mixing(&line, augment);
 }

@@ -1,5 +1,5 @@
-/* The random numbers of one sample: blocks of four words, each at a counter of (position in the epoch, what for),
- * by a key of (seed, epoch). */
+/* Random numbers of one sample: blocks of four words of a counter-based generator. The key is (seed, epoch), the counter
+ * (position in the epoch, use). */
 #ifndef PIPETRAIN_DRAW_H
 #define PIPETRAIN_DRAW_H
 
@@ -8,7 +8,7 @@
 #include "loader/images/image.h"
 #include "stage/random.h"
 
-/* The block of each use; the tries of a crop take one each, from DRAW_CROP on. */
+/* Each use has a block; each attempt of a crop has one, from DRAW_CROP on. */
 enum draw_use { DRAW_FLIP, DRAW_COLOUR, DRAW_CROP };
 
 struct draw { uint32_t word[4]; };

@@ -1,22 +1,21 @@
-/* Drawing how samples are mixed. Called by decoders for every training sample. */
-#include "loader/augment/mixing.h"
+/* Draws how samples are mixed. Called by decoders for every training sample. */
+#include "loader/augment/augment.h"
 
 #include <math.h>
 
 #include "loader/augment/draw.h"
 #include "stage/random.h"
 
-/* What blocks of random numbers are for; the last word of the counter tells them from those of single images. */
+/* Uses of blocks of random numbers. The last word of the counter keeps them apart from those in draw.h. */
 enum mixing_use { MIXING_CHOICE, MIXING_TRIES };
 #define MIXING_PLANE 1u
 
-/* The random numbers of one sample. */
-struct numbers { struct random_key key; uint64_t position; };
+struct mixing_key { struct random_key key; uint64_t position; };
 
-static struct draw numbers_block(const struct numbers *numbers, uint32_t use)
+static struct draw mixing_block(const struct mixing_key *key, uint32_t use)
 {
-    struct draw draw = { { (uint32_t)numbers->position, (uint32_t)(numbers->position >> 32), use, MIXING_PLANE } };
-    random_mix(numbers->key, draw.word);
+    struct draw draw = { { (uint32_t)key->position, (uint32_t)(key->position >> 32), use, MIXING_PLANE } };
+    random_mix(key->key, draw.word);
     return draw;
 }
 
@@ -26,14 +25,14 @@ static double open_unit(uint32_t word)
     return (word + 0.5) * 0x1p-32;
 }
 
-/* The logarithm of a number of the distribution Gamma(shape, 1), shape > 0: that of shape + 1 by Marsaglia and Tsang
- * (2000, "A simple method for generating gamma variables"), times u^(1 / shape), which for small shapes is too small
- * for a double. Takes blocks use, use + 2, ... : more than the first one in 5 % of all cases at most. */
-static double gamma_logarithm(const struct numbers *numbers, double shape, uint32_t use)
+/* The logarithm of a number drawn from Gamma(shape, 1), shape > 0: a number of Gamma(shape + 1, 1) by Marsaglia and Tsang
+ * (2000, "A simple method for generating gamma variables"), times u^(1 / shape), which is too small for a double if shape
+ * is small. Uses blocks use, use + 2, ...; more than the first one in at most 5 % of all cases. */
+static double gamma_logarithm(const struct mixing_key *key, double shape, uint32_t use)
 {
     const double d = shape + 1 - 1.0 / 3, c = 1 / sqrt(9 * d);
     for (;; use += 2) {
-        const struct draw draw = numbers_block(numbers, use);
+        const struct draw draw = mixing_block(key, use);
         const double radius = sqrt(-2 * log(open_unit(draw.word[0])));
         const double normal = radius * cos(2 * M_PI * open_unit(draw.word[1]));
         const double root = 1 + c * normal, v = root * root * root;
@@ -42,27 +41,27 @@ static double gamma_logarithm(const struct numbers *numbers, double shape, uint3
     }
 }
 
-/* Of the distribution Beta(shape, shape): a / (a + b) with a and b of Gamma(shape, 1). */
-static double beta_draw(const struct numbers *numbers, double shape)
+/* Draw from Beta(shape, shape): a / (a + b) with a and b from Gamma(shape, 1). */
+static double beta_draw(const struct mixing_key *key, double shape)
 {
-    const double a = gamma_logarithm(numbers, shape, MIXING_TRIES);
-    const double b = gamma_logarithm(numbers, shape, MIXING_TRIES + 1);
+    const double a = gamma_logarithm(key, shape, MIXING_TRIES);
+    const double b = gamma_logarithm(key, shape, MIXING_TRIES + 1);
     return 1 / (1 + exp(b - a));
 }
 
 /* Pixels [begin, end) of a side. */
-struct stretch { uint32_t begin, end; };
+struct interval { uint32_t begin, end; };
 
-static struct stretch stretch_around(uint32_t word, uint32_t side, double part)
+static struct interval interval_around(uint32_t word, uint32_t side, double part)
 {
     const uint32_t centre = draw_below(word, side), half = (uint32_t)(side * part) / 2;
-    return (struct stretch){ centre > half ? centre - half : 0, centre + half < side ? centre + half : side };
+    return (struct interval){ centre > half ? centre - half : 0, centre + half < side ? centre + half : side };
 }
 
 static struct mix mix_box(double share, const struct draw *choice, uint32_t height, uint32_t width)
 {
-    const struct stretch rows = stretch_around(choice->word[2], height, sqrt(1 - share));
-    const struct stretch columns = stretch_around(choice->word[3], width, sqrt(1 - share));
+    const struct interval rows = interval_around(choice->word[2], height, sqrt(1 - share));
+    const struct interval columns = interval_around(choice->word[3], width, sqrt(1 - share));
     const double area = (double)(rows.end - rows.begin) * (columns.end - columns.begin);
     return (struct mix){
         .share = (float)(1 - area / ((double)height * width)),
@@ -74,11 +73,11 @@ static struct mix mix_box(double share, const struct draw *choice, uint32_t heig
 struct mix mixing_draw(const struct augment *augment, uint32_t epoch, uint64_t position, uint32_t height,
                        uint32_t width)
 {
-    const struct numbers numbers = { random_key(augment->seed, RANDOM_AUGMENT, epoch), position };
-    const struct draw choice = numbers_block(&numbers, MIXING_CHOICE);
+    const struct mixing_key key = { random_key(augment->seed, RANDOM_AUGMENT, epoch), position };
+    const struct draw choice = mixing_block(&key, MIXING_CHOICE);
     if (!mixing_is_on(augment) || draw_uniform(choice.word[0], 0, 1) >= augment->mixed)
         return (struct mix){ .share = 1 };
     if (augment->cutmix > 0 && (augment->mixup == 0 || choice.word[1] >> 31 != 0))
-        return mix_box(beta_draw(&numbers, augment->cutmix), &choice, height, width);
-    return (struct mix){ .share = (float)beta_draw(&numbers, augment->mixup) };
+        return mix_box(beta_draw(&key, augment->cutmix), &choice, height, width);
+    return (struct mix){ .share = (float)beta_draw(&key, augment->mixup) };
 }

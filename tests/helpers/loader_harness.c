@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "loader/augment/mixing.h"
+#include "loader/augment/augment.h"
 #include "stage/thread.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"

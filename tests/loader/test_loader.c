@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "loader/shard_store.h"
-#include "loader/work.h"
+#include "loader/loader_internal.h"
 #include "tests/helpers/loader_harness.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
@@ -445,9 +445,9 @@ TEST(ends_early_after_any_number_of_batches)
 static void lose_a_work(struct harness *harness)
 {
     struct loader *const loader = harness->loader;
-    struct work *work;
+    struct chunk_buffer *buffer;
     signal(SIGABRT, SIG_DFL);
-    if (work_take(loader, &work) < 0)
+    if (chunk_buffer_take(loader, &buffer) < 0)
         _exit(0);
     loader_end(loader);
     loader_join(loader, NULL);

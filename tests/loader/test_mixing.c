@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/augment/mixing.h"
+#include "loader/augment/augment.h"
 #include "tests/helpers/loader_harness.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"

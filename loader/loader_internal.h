@@ -1,0 +1,99 @@
+/* What the threads of a loader share and hand to each other. Private to loader.c, reader.c and decoder.c. */
+#ifndef PIPETRAIN_LOADER_INTERNAL_H
+#define PIPETRAIN_LOADER_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "loader/cursor.h"
+#include "loader/damage.h"
+#include "loader/loader.h"
+#include "loader/record.h"
+#include "loader/shard_store.h"
+#include "loader/shards/read_batch.h"
+#include "loader/window_store.h"
+#include "stage/queue.h"
+#include "stage/thread.h"
+
+struct chunk_record {
+    uint64_t id, offset;        /* offset: order_offset */
+    bool is_stored;             /* the frame is in a shard store or window */
+    struct read_request *request;       /* of the run of consecutive records that begins here, while it is read */
+    struct record_read read;
+};
+
+/* A chunk and the bytes of its records. Owned by the reader that took it from the free queue, then by the decoder that
+ * took it from the full queue. */
+struct chunk_buffer {
+    struct chunk chunk;
+    struct batch *batch;
+    const struct window *window;    /* lent by the window store for this chunk, or NULL */
+    struct chunk_record *records;   /* chunk.count of them, with room for loader_plan.chunk_records */
+    uint8_t *frames;                /* end to end */
+};
+
+/* The sizes of everything that is allocated; a function of the spec. */
+struct loader_plan {
+    uint32_t buffer_count;
+    uint32_t chunk_records;
+    size_t buffer_bytes;        /* frames of one chunk buffer */
+    size_t context_bytes;       /* of one decoder */
+    struct order_shape order;   /* of training */
+    bool is_stored[PHASE_COUNT]; /* the data set's shards are kept in memory */
+    bool is_windowed;           /* training reads windows of blocks */
+    size_t store_bytes, window_bytes, damage_bytes, warnings_bytes;
+    size_t total_bytes;         /* SIZE_MAX if it overflows */
+};
+
+/* Written by one thread, read by any. On a cache line of its own. */
+struct tally {
+    _Alignas(64) atomic_uint_fast64_t records;
+    atomic_uint_fast64_t bytes, busy_ns, waited_ns;
+    atomic_uint_fast64_t cpu_ns;        /* set when the thread ends */
+};
+
+static inline void tally_add(atomic_uint_fast64_t *value, uint64_t more)
+{
+    atomic_store_explicit(value, atomic_load_explicit(value, memory_order_relaxed) + more, memory_order_relaxed);
+}
+
+/* A reader or a decoder. */
+struct worker {
+    struct tally tally;
+    struct loader *loader;
+    struct thread *thread;
+    struct trace_track *track;  /* NULL: no trace */
+    struct read_batch *batch;   /* readers only */
+    struct decode_context *contexts[PHASE_COUNT];        /* decoders only */
+    int open_result;            /* decoders: of opening the contexts; constant once the worker is in `opened` */
+};
+
+struct loader {
+    struct loader_spec spec;
+    struct loader_plan plan;
+    struct image_shape shape;   /* of the samples */
+    struct cursor cursor;
+    struct queue *free, *full;  /* of chunk buffers */
+    struct queue *opened;       /* of decoders that have opened their contexts, or failed to */
+    struct chunk_buffer *buffers;
+    atomic_uint lent;           /* chunk buffers that are not in the free queue */
+    struct worker *readers, *decoders;
+    atomic_uint readers_left;   /* the last reader finishes the full queue */
+    atomic_bool change_reported;        /* a shard changed while it was read */
+    struct shard_store stores[PHASE_COUNT];      /* zeros unless plan.is_stored */
+    struct window_store windows;                /* zeros unless plan.is_windowed */
+    struct damage damage;                       /* zeros unless spec.skip_corrupt */
+    struct decode_warnings warnings;
+};
+
+/* Take a free chunk buffer, waiting for one. 0, or -ECANCELED when the run is over. The caller owns it until it hands
+ * it on or gives it back. */
+int chunk_buffer_take(struct loader *loader, struct chunk_buffer **buffer_out);
+/* Call as the owner, even when the run is over. */
+void chunk_buffer_give_back(struct loader *loader, struct chunk_buffer *buffer);
+/* The batch of a chunk buffer, as traces name it. */
+struct trace_batch chunk_buffer_traced(const struct loader *loader, const struct chunk_buffer *buffer);
+/* The loops of the threads; `worker` is a struct worker. */
+void reader_loop(void *worker);
+void decoder_loop(void *worker);
+
+#endif

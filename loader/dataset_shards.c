@@ -11,7 +11,7 @@
 
 #include "loader/opening/split_folder.h"
 #include "loader/shards/pattern.h"
-#include "loader/shards/text_file.h"
+#include "loader/shards/text.h"
 
 /* A set whose files are being found. */
 struct finding {

@@ -11,7 +11,7 @@
 
 #include "formats/tfrecord.h"
 #include "loader/loader_internal.h"
-#include "loader/packed/packed_pool.h"
+#include "loader/shards/packed_shard.h"
 
 /* Enough records to make handing over cheap, few enough to share a batch among threads and to keep a buffer in a core's
  * cache. */

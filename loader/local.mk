@@ -1,11 +1,8 @@
 # loader/: shard files -> full batches
 loader_libloader_a_SOURCES = \
-	%D%/shards/frame_text.c %D%/shards/text.c \
-	%D%/shards/shard_source.c %D%/shards/shard_file.c %D%/shards/descriptor_pool.c %D%/shards/read_batch.c \
-	%D%/shards/index_file.c %D%/shards/shard_index.c %D%/shards/stretch_sums.c \
-	%D%/shards/shard_kind.c %D%/shards/pattern.c %D%/shards/shard_list.c %D%/shards/split_name.c \
-	%D%/shards/begun_set.c %D%/shards/left_out.c %D%/shards/text_file.c \
-	%D%/packed/packed_map.c %D%/packed/packed_pool.c %D%/packed/packed_shard.c %D%/packed/packed_stream.c \
+	%D%/shards/text.c %D%/shards/shard_source.c %D%/shards/shard_file.c %D%/shards/packed_shard.c \
+	%D%/shards/packed_stream.c %D%/shards/read_batch.c %D%/shards/index_file.c %D%/shards/shard_index.c \
+	%D%/shards/range_crc.c %D%/shards/shard_kind.c %D%/shards/pattern.c %D%/shards/shard_list.c %D%/shards/left_out.c \
 	%D%/opening/class_list.c %D%/opening/dataset_open.c %D%/opening/dataset_probe.c %D%/opening/label_order.c \
 	%D%/opening/image_survey.c %D%/opening/label_survey.c \
 	%D%/opening/opening.c %D%/opening/set_part.c %D%/opening/split_folder.c \

@@ -10,7 +10,7 @@
 
 #include "formats/tfrecord.h"
 #include "loader/sample.h"
-#include "loader/shards/frame_text.h"
+#include "loader/shards/shard_index.h"
 #include "loader/shards/text.h"
 #include "stage/log.h"
 
@@ -73,7 +73,7 @@ void record_problem_set(struct record_problem *problem, enum tfrecord_check chec
     problem->has_crcs = check == TFRECORD_LENGTH_CRC || check == TFRECORD_PAYLOAD_CRC;
     problem->stored_crc = problem->has_crcs ? frame_problem->stored_crc : 0;
     problem->computed_crc = problem->has_crcs ? frame_problem->computed_crc : 0;
-    frame_text(check, frame_problem, problem->text, sizeof(problem->text));
+    frame_problem_describe(check, frame_problem, problem->text, sizeof(problem->text));
 }
 
 /* 0 if the whole frame was read, with the length of the index and both checksums right. */

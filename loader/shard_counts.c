@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "formats/manifest.h"
-#include "loader/shards/split_name.h"
-#include "loader/shards/text_file.h"
+#include "loader/shards/shard_list.h"
+#include "loader/shards/text.h"
 #include "stage/log.h"
 
 #define PROBLEM_BYTES 256u

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/shards/text_file.h"
+#include "loader/shards/text.h"
 #include "stage/log.h"
 
 #define PROBLEM_BYTES 256u

@@ -10,8 +10,7 @@
 #include <sys/stat.h>
 
 #include "formats/manifest.h"
-#include "loader/shards/begun_set.h"
-#include "loader/shards/split_name.h"
+#include "loader/shards/shard_list.h"
 
 /* What a pattern comes to. */
 struct wish {

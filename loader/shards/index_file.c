@@ -1,10 +1,10 @@
-/* Shard indexes in files. Called while a data set is opened. A file that cannot be
- * trusted is treated as absent, so nothing here is ever an error of the run.
+/* Shard indexes in files. Called while a data set is opened. A file that cannot be trusted is treated as absent, so that
+ * nothing here is an error of the run.
  *
  *   header | u32 payload bytes of every record | {u64 before_record, u64 bytes} of every damage
  *
  * Offsets follow from the lengths, each must end inside the shard, and together they must give its size. */
-#include "loader/shards/index_file.h"
+#include "loader/shards/shard_index.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,6 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "formats/tfrecord.h"
 #include "stage/file/file.h"
 #include "stage/file/folders.h"
 
@@ -39,7 +38,7 @@ struct index_header {
 
 struct index_damage { uint64_t before_record, bytes; };
 
-/* A whole index file in memory. */
+/* An index file in memory. */
 struct image {
     uint8_t *data;
     size_t bytes;
@@ -63,7 +62,7 @@ static uint64_t image_checksum(const struct image *image)
     return XXH3_64bits(image->data, image->bytes);
 }
 
-/* Where index files may lie. */
+/* ---- paths ---- */
 
 static bool path_beside(const char *path, char *out, size_t out_size)
 {
@@ -84,16 +83,16 @@ static bool path_in_cache(const char *path, char *out, size_t out_size)
     return wanted > 0 && (size_t)wanted < out_size;
 }
 
-/* Reading. Nothing in the file is believed: its checksum shows damage, not who wrote it. */
+/* ---- reading: nothing in the file is trusted, since its checksum shows damage, but not who wrote it ---- */
 
-/* Damages lie between records, so that there is one more of them at most. */
+/* Damages are between records, so there is at most one more of them. */
 static bool counts_fit(const struct index_header *header)
 {
     return header->record_count <= header->stream_bytes / TFRECORD_FRAME_BYTES &&
            header->damage_count <= header->record_count + 1;
 }
 
-/* Whether the header is one of ours for the shard, and the file as long as it says. */
+/* Whether this is an index of this shard, of the length that follows from its counts. */
 static bool header_fits(const struct index_header *header, const struct shard_source *shard, uint64_t file_bytes)
 {
     size_t bytes = 0;
@@ -103,7 +102,7 @@ static bool header_fits(const struct index_header *header, const struct shard_so
            image_size(header->record_count, header->damage_count, &bytes) && bytes == file_bytes;
 }
 
-/* The header first: a file of any size that is no index costs a read of its beginning. */
+/* Read the header first, so that a large file that is no index is not read. */
 static int image_read(struct image *image, struct shard_source *file, const struct shard_source *shard)
 {
     struct index_header header;
@@ -119,7 +118,6 @@ static int image_read(struct image *image, struct shard_source *file, const stru
     return shard_source_read(file, image->data, bytes, 0) == (ssize_t)bytes ? 0 : -EBADMSG;
 }
 
-/* An index lies in a file as a shard does. */
 static int image_load(struct image *image, const char *path, const struct shard_source *shard)
 {
     struct shard_source *file;
@@ -131,7 +129,7 @@ static int image_load(struct image *image, const char *path, const struct shard_
     return rc;
 }
 
-/* Whether the image is as it was written, for the shard; it may have changed since its header was read. */
+/* Check the whole file; it may have changed since its header was read. */
 static bool image_is_whole(struct image *image, const struct shard_source *shard, struct index_header *header_out)
 {
     struct index_header header;
@@ -144,7 +142,7 @@ static bool image_is_whole(struct image *image, const struct shard_source *shard
     return image_checksum(image) == header_out->checksum;
 }
 
-static int take_record(struct shard_index *index, uint64_t *offset, const uint8_t *length)
+static int unpack_record(struct shard_index *index, uint64_t *offset, const uint8_t *length)
 {
     const uint64_t at = *offset;
     uint32_t payload_bytes;
@@ -156,7 +154,7 @@ static int take_record(struct shard_index *index, uint64_t *offset, const uint8_
     return shard_index_add_record(index, at, payload_bytes);
 }
 
-static int take_damage(struct shard_index *index, uint64_t *offset, const struct index_damage *damage)
+static int unpack_damage(struct shard_index *index, uint64_t *offset, const struct index_damage *damage)
 {
     const uint64_t at = *offset;
     if (damage->before_record != index->record_count || damage->bytes == 0 || damage->bytes > index->bytes - at)
@@ -165,7 +163,7 @@ static int take_damage(struct shard_index *index, uint64_t *offset, const struct
     return shard_index_add_damage(index, at, damage->bytes);
 }
 
-/* Take the damage that lies before the next record, if one does, then that record. */
+/* Unpack records in order, and before each the damage that precedes it, if there is one. */
 static int image_unpack(const struct image *image, const struct index_header *header, struct shard_index *index)
 {
     const uint8_t *length = image->data + sizeof(*header);
@@ -180,10 +178,10 @@ static int image_unpack(const struct image *image, const struct index_header *he
         if (next < end)
             memcpy(&damage, next, sizeof(damage));
         if (length == lengths_end || damage.before_record <= index->record_count) {
-            rc = take_damage(index, &offset, &damage);
+            rc = unpack_damage(index, &offset, &damage);
             next += sizeof(damage);
         } else {
-            rc = take_record(index, &offset, length);
+            rc = unpack_record(index, &offset, length);
             length += sizeof(uint32_t);
         }
     }
@@ -219,7 +217,7 @@ int index_file_read(struct shard_index *index, const struct shard_source *shard)
     return rc;
 }
 
-/* Writing. */
+/* ---- writing ---- */
 
 static int image_pack(struct image *image, const struct shard_index *index)
 {
@@ -245,8 +243,8 @@ static int image_pack(struct image *image, const struct shard_index *index)
     return 0;
 }
 
-/* Has the open file still that name? 0, -EWOULDBLOCK when another process has given it the other one, or
- * another negative errno. */
+/* Check that the open file still has its temporary name. 0, -EWOULDBLOCK if another process has renamed it, or another
+ * negative errno. */
 static int check_name(int fd, const char *file)
 {
     struct stat opened, named = { .st_ino = 0 };
@@ -257,8 +255,8 @@ static int check_name(int fd, const char *file)
     return opened.st_nlink == 1 && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino ? 0 : -EWOULDBLOCK;
 }
 
-/* Cut off what a process that died has left behind the image, only where there is something: ext4 writes a file that
- * was cut to nothing to the disk as soon as it is closed, even if it was empty. */
+/* Cut off what a process that died may have written after the image. Only if needed: ext4 writes a truncated file to disk
+ * as soon as it is closed. */
 static int cut_leftover(int fd, size_t image_bytes)
 {
     struct stat written;
@@ -277,9 +275,9 @@ static int write_image(int fd, const struct image *image, const char *temporary)
     return rc < 0 ? rc : cut_leftover(fd, image->bytes);
 }
 
-/* The file appears whole or not at all. Its temporary name is the same in every process, so that what one
- * that died left is taken over by the next; who has it locked writes. Without locks two may, and the
- * checksum tells. */
+/* The file appears whole or not at all. All processes use the same temporary name, so that the next one reuses what a dead
+ * one left; the process with the lock writes. On file systems without locks two may write, which the checksum
+ * shows. */
 static int image_store(const struct image *image, const char *file)
 {
     char temporary[PATH_MAX];
@@ -299,7 +297,7 @@ static int image_store(const struct image *image, const char *file)
     return rc;
 }
 
-/* False when this place cannot be written; where another process writes there is nothing to do. */
+/* False if the folder is not writable. If another process is writing, there is nothing to do. */
 static bool store_beside(const struct image *image, const char *path)
 {
     char file[PATH_MAX];

@@ -1,5 +1,5 @@
-/* Patterns, part by part. Called while a data set is opened. The C library's glob (2.36) frees names twice
- * where it gets no memory for them, and does not say why a directory cannot be read to whom it concerns. */
+/* Expands patterns, part by part. Called while a data set is opened. The C library's glob (2.36) has a double free when
+ * memory is short, and does not report why a directory cannot be read. */
 #include "loader/shards/pattern.h"
 
 #include <dirent.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* path[0, length) is what the parts before `rest` came to, with a slash behind it unless it is empty. */
+/* path[0, length) is the expansion of the parts before `rest`; it ends with a slash unless it is empty. */
 struct search {
     const struct pattern_visitor *visitor;
     char path[PATH_MAX];
@@ -33,8 +33,7 @@ static bool append(struct search *search, size_t length, const char *text, size_
     return true;
 }
 
-/* Go on behind a part that came to `name`, which is there when it was listed; `slashes` are behind it in the
- * pattern. */
+/* Continue after a part that was expanded to `name`; it exists if it was listed. `slashes` follow it in the pattern. */
 static int enter(struct search *search, size_t length, const char *name, size_t name_bytes, const char *slashes,
                  bool is_listed)
 {
@@ -50,7 +49,7 @@ static int enter(struct search *search, size_t length, const char *name, size_t 
     return unlisted(search, length, errno);
 }
 
-/* A link that leads nowhere or to itself is as good as nothing. */
+/* Dangling and circular links are ignored. */
 static int unlisted(struct search *search, size_t length, int error)
 {
     while (length > 1 && search->path[length - 1] == '/')
@@ -61,7 +60,7 @@ static int unlisted(struct search *search, size_t length, int error)
                : search->visitor->unlisted(search->visitor->arg, length > 0 ? search->path : ".", error);
 }
 
-/* The names of a directory that match the part. */
+/* Visit the names in a directory that match the part. */
 static int list(struct search *search, size_t length, DIR *folder, const char *part, const char *slashes)
 {
     int rc = 0;

@@ -1,28 +1,26 @@
-/* The files that a pattern with wildcards names, as a shell would find them. */
+/* Expansion of patterns with wildcards, as in a shell. */
 #ifndef PIPETRAIN_PATTERN_H
 #define PIPETRAIN_PATTERN_H
 
-/* Called while a pattern is expanded. */
 struct pattern_visitor {
-    /* A path that matches, in the order of the directories. 0 to go on. */
+    /* A path that matches; not sorted. Returns 0 to continue. */
     int (*found)(void *arg, const char *path);
-    /* What is at this path cannot be looked at, or is a directory that cannot be read; error is a positive
-     * errno. 0 to go on without it. */
+    /* A path that cannot be examined, or a directory that cannot be read; error is a positive errno. Returns 0 to
+     * continue without it. */
     int (*unlisted)(void *arg, const char *path, int error);
     void *arg;
 };
 
-/* Visit all that is there under a name that matches: *, ?, [...] and \ in each part between slashes, a
- * leading dot only by a dot. Directories that are not there have no names. 0, the first other result of the
- * visitor, or -ENAMETOOLONG. Blocks on the file system. */
+/* Visit all existing paths that match: *, ?, [...] and \ in each part between slashes; a leading dot only matches a dot. 0,
+ * the first other result of the visitor, or -ENAMETOOLONG. */
 int pattern_expand(const char *pattern, const struct pattern_visitor *visitor);
 
-/* Cut the first pattern off a row of them: all up to a comma, without the blanks around it. A comma behind a
- * backslash is one of the pattern's, which loses the backslash. Writes into `*rest` and moves it on; NULL when
- * nothing is left, which is then NULL. The pattern may be empty. */
+/* Split off the first of several patterns separated by commas, without blanks around it. A comma after a backslash belongs
+ * to the pattern; the backslash is removed. Modifies the text at *rest and moves *rest past the comma; *rest becomes NULL
+ * after the last pattern, and then the result is NULL. The pattern may be empty. */
 char *pattern_cut(char **rest);
-/* What a pattern that names nothing holds that shells and other programs expand, and pattern_expand does not; "" where
- * there is nothing of that kind. */
+/* For a pattern that matches nothing: a hint if it contains something that shells expand and pattern_expand does not; else
+ * "". */
 const char *pattern_hint(const char *pattern);
 
 #endif

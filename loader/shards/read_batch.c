@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "loader/shards/read_ring.h"
-
 struct read_batch {
     struct read_ring *ring;     /* NULL: none, every request is read by itself */
     uint32_t count, room;
@@ -43,11 +41,11 @@ struct read_request *read_batch_add(struct read_batch *batch, const struct read_
     assert(batch->count < batch->room);
     struct read_request *const added = &batch->requests[batch->count++];
     *added = *request;
-    added->got = READ_RING_LEFT;
+    added->got = READ_RING_UNTRIED;
     return added;
 }
 
-/* What was not tried, failed or gave fewer bytes than asked for is read in the way that tells why. */
+/* Read again what was not tried, failed, or returned too few bytes; that returns the error. */
 static void finish(struct read_request *request)
 {
     if (request->got == (ssize_t)request->bytes)

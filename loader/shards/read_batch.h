@@ -1,10 +1,10 @@
-/* Many reads at once: of records that lie anywhere in any number of shards, where a system call for
- * each costs more than what is done with it, or a disk wants to know of many at a time. By
- * io_uring where the kernel allows it and the program was built with liburing, and else one after the
- * other. A batch belongs to one thread. */
+/* Batches of reads of records anywhere in any number of shards, for which a system call each would cost more than the
+ * rest of the work, or which a disk should know all at once. Uses io_uring if the program was built with liburing and the
+ * kernel allows it (read_ring.c); else reads one after the other. A batch belongs to one thread. */
 #ifndef PIPETRAIN_READ_BATCH_H
 #define PIPETRAIN_READ_BATCH_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -16,21 +16,35 @@ struct read_request {
     void *buffer;
     size_t bytes;               /* >= 1 */
     uint64_t offset;
-    ssize_t got;                /* out: as shard_source_read returns it */
+    ssize_t got;                /* result, as of shard_source_read */
 };
 
 struct read_batch;
 
-/* Room for so many requests. 0 or -ENOMEM. */
+/* With room for this many requests. 0 or -ENOMEM. */
 int read_batch_open(struct read_batch **batch_out, uint32_t requests_max);
 /* Accepts NULL. */
 void read_batch_close(struct read_batch *batch);
-/* Host memory a batch takes. */
+/* Host memory of a batch. */
 size_t read_batch_bytes(uint32_t requests_max);
-/* One more request, which stays until the batch is run: where it is kept, for its result. No more than there
- * is room for. */
+/* Add a request if there is room (asserted). Returns the batch's copy, which gets the result. */
 struct read_request *read_batch_add(struct read_batch *batch, const struct read_request *request);
-/* Do all that were added, waiting for them. Their results are there until the next one is added. */
+/* Do all requests and wait for them. Results are valid until the next request is added. */
 void read_batch_run(struct read_batch *batch);
+
+/* ---- private: the io_uring of a batch ---- */
+
+/* The result of a request that was not tried. */
+#define READ_RING_UNTRIED ((ssize_t)-EAGAIN)
+
+struct read_ring;
+
+/* 0, or a negative errno: -ENOSYS if built without liburing, -EPERM and others if the kernel does not allow it. */
+int read_ring_open(struct read_ring **ring_out, uint32_t requests_max);
+/* Accepts NULL. */
+void read_ring_close(struct read_ring *ring);
+/* Try all requests whose files are open, and wait for them. `got` is the kernel's result, which may be fewer bytes than
+ * requested, or READ_RING_UNTRIED. */
+void read_ring_run(struct read_ring *ring, struct read_request *requests, uint32_t count);
 
 #endif

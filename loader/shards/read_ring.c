@@ -1,14 +1,14 @@
-/* An io_uring of one reader. Called by readers for every chunk whose records are read one by one. */
-#include "loader/shards/read_ring.h"
+/* The io_uring of a batch. Called by readers for every chunk whose records are not consecutive. */
+#include "loader/shards/read_batch.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <liburing.h>
 #include <stdlib.h>
 
-/* Of one request, as the kernel counts it. */
+/* Of one request. */
 #define BYTES_MAX ((size_t)1 << 30)
-/* More at a time gain nothing. */
+/* More are not faster. */
 #define ENTRIES_MAX 256u
 
 struct read_ring {
@@ -39,11 +39,11 @@ void read_ring_close(struct read_ring *ring)
     free(ring);
 }
 
-/* Prepare a request whose file is open. Files are not opened here: that may wait for descriptors, which
- * nobody may do who holds some. */
+/* Prepare a request whose file is open. Files are not opened here, since that may wait for descriptors, and a thread that
+ * holds descriptors must not wait for more. */
 static bool prepare(struct read_ring *ring, struct read_request *request)
 {
-    request->got = READ_RING_LEFT;
+    request->got = READ_RING_UNTRIED;
     const struct shard_source_ops *const ops = request->source->ops;
     const bool is_possible = ops->try_descriptor != NULL && request->bytes <= BYTES_MAX;
     const int fd = is_possible ? ops->try_descriptor(request->source) : -ENOTSUP;
@@ -56,7 +56,7 @@ static bool prepare(struct read_ring *ring, struct read_request *request)
     return true;
 }
 
-/* Take down what is done; how many. */
+/* Store the results of completed requests. Returns how many there were. */
 static uint32_t collect(struct read_ring *ring)
 {
     struct io_uring_cqe *done[ENTRIES_MAX];
@@ -70,8 +70,8 @@ static uint32_t collect(struct read_ring *ring)
     return count;
 }
 
-/* What can fail for good failed when the ring was made. Anything else, a signal or a kernel short of memory,
- * passes, and what was prepared stays so until it is taken. */
+/* Permanent errors occur when the ring is created. Others (a signal, or lack of memory in the kernel) are temporary, and
+ * prepared requests stay prepared until they are submitted. */
 static void run_some(struct read_ring *ring, struct read_request *requests, uint32_t count)
 {
     uint32_t left = 0;

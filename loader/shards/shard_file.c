@@ -1,19 +1,260 @@
-/* Shards in plain files, read by pread from a descriptor of the pool. Never mmap, so that a file
- * cut while it is read gives an error and not a signal. */
+/* Shards in plain files, and the pool of their descriptors. Called by readers and decoders for every read, and while
+ * shards are opened. Files are read with pread and not mapped, so that a file cut while it is read gives an error, not a
+ * signal.
+ *
+ * The pool keeps as many files open as the process may have: a file is opened when it is read, and files that were not
+ * read recently are closed for it. Reading holds no lock. A thread that reads counts itself in the file's state and sees
+ * there whether the descriptor is open. A file is closed only if its count is 0, by a compare-and-exchange that fails if
+ * the count has changed. Victims are found by the clock algorithm: a hand goes round the open files, clears the "used"
+ * flag of each file it passes, and closes the first without one. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "loader/shards/descriptor_pool.h"
 #include "loader/shards/shard_source.h"
+
+/* ---- the pool, one for the process, as its limit is one ---- */
+
+struct pooled_file {
+    /* Open the file: a descriptor, or a negative errno. Several threads may call it at once; all descriptors but one are
+     * closed again. */
+    int (*open)(struct pooled_file *file);
+    atomic_uint state;          /* number of reading threads, STATE_OPEN, STATE_USED */
+    int fd;                     /* constant while it is open */
+    size_t place;               /* index in pool.open; under the pool's lock */
+};
+
+#define STATE_OPEN (1u << 31)
+#define STATE_USED (1u << 30)
+
+/* Descriptors reserved for the rest of the process: results, devices, second reads. */
+#define SPARE_MIN 32u
+#define SPARE_SHARE 4u
+#define OPEN_MIN 4u
+#define LIMIT_MAX (1u << 16)
+
+/* The lock protects everything but `waiting`. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t freed;       /* a read ended, or a file could not be opened */
+    atomic_uint waiting;
+    struct pooled_file **open;  /* with room for every file */
+    size_t open_count, room;
+    size_t files;
+    size_t slots;               /* files open or being opened: <= limit */
+    size_t limit;
+    size_t hand;
+} pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .freed = PTHREAD_COND_INITIALIZER };
+
+static size_t find_limit(void)
+{
+    struct rlimit limit;
+    const bool is_known = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < LIMIT_MAX;
+    const size_t all = is_known ? (size_t)limit.rlim_cur : LIMIT_MAX;
+    const size_t spare = all / SPARE_SHARE > SPARE_MIN ? all / SPARE_SHARE : SPARE_MIN;
+    return all >= spare + OPEN_MIN ? all - spare : OPEN_MIN;
+}
+
+static int reserve_locked(void)
+{
+    if (pool.files < pool.room)
+        return 0;
+    const size_t room = pool.room > 0 ? 2 * pool.room : 64;
+    struct pooled_file **const grown = realloc(pool.open, room * sizeof(struct pooled_file *));
+    if (grown == NULL)
+        return -ENOMEM;
+    pool.open = grown;
+    pool.room = room;
+    return 0;
+}
+
+static int pooled_file_init(struct pooled_file *file, int (*open)(struct pooled_file *file))
+{
+    pthread_mutex_lock(&pool.lock);
+    const int rc = reserve_locked();
+    if (rc == 0)
+        pool.files++;
+    pool.limit = find_limit();
+    pthread_mutex_unlock(&pool.lock);
+    *file = (struct pooled_file){ .open = open };
+    return rc;
+}
+
+/* Remove the file from the open ones. Returns its descriptor, which the caller closes. */
+static int remove_locked(struct pooled_file *file)
+{
+    struct pooled_file *const last = pool.open[--pool.open_count];
+    pool.open[file->place] = last;
+    last->place = file->place;
+    pool.slots--;
+    return file->fd;
+}
+
+/* Mark the file as closed if no thread reads it. */
+static bool try_shut(struct pooled_file *file)
+{
+    unsigned unused = STATE_OPEN;
+    return atomic_compare_exchange_strong(&file->state, &unused, 0);
+}
+
+/* Remove a file that was not read recently. Returns its descriptor, or -1 if all files are being read. */
+static int evict_locked(void)
+{
+    for (size_t i = 0; i < 2 * pool.open_count; i++) {
+        if (pool.hand >= pool.open_count)
+            pool.hand = 0;
+        struct pooled_file *const file = pool.open[pool.hand];
+        if (try_shut(file))
+            return remove_locked(file);
+        atomic_fetch_and(&file->state, ~STATE_USED);
+        pool.hand++;
+    }
+    return -1;
+}
+
+static void close_if_any(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Close a file that is not being read, because another open failed for lack of descriptors. False if there is none. */
+static bool descriptor_pool_make_room(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    const int fd = evict_locked();
+    pthread_mutex_unlock(&pool.lock);
+    close_if_any(fd);
+    return fd >= 0;
+}
+
+static bool is_open(const struct pooled_file *file)
+{
+    return (atomic_load(&file->state) & STATE_OPEN) != 0;
+}
+
+/* Get a slot for a file that is not open, evicting another file if all are taken. True if another thread has opened the
+ * file meanwhile. */
+static bool get_slot_locked(const struct pooled_file *file, int *closed_out)
+{
+    *closed_out = -1;
+    atomic_fetch_add(&pool.waiting, 1);
+    while (!is_open(file) && pool.slots >= pool.limit && (*closed_out = evict_locked()) < 0)
+        pthread_cond_wait(&pool.freed, &pool.lock);
+    atomic_fetch_sub(&pool.waiting, 1);
+    if (is_open(file))
+        return true;
+    pool.slots++;
+    return false;
+}
+
+static int open_making_room(struct pooled_file *file)
+{
+    int fd = file->open(file);
+    while ((fd == -EMFILE || fd == -ENFILE) && descriptor_pool_make_room())
+        fd = file->open(file);
+    return fd;
+}
+
+/* Give the file the new descriptor, unless it is open by now. Returns a descriptor to close, or -1. */
+static int add_locked(struct pooled_file *file, int fd)
+{
+    if (fd < 0 || is_open(file)) {
+        pool.slots--;
+        pthread_cond_broadcast(&pool.freed);
+        return fd;
+    }
+    file->fd = fd;
+    file->place = pool.open_count;
+    pool.open[pool.open_count++] = file;
+    atomic_fetch_add(&file->state, STATE_OPEN | STATE_USED);
+    return -1;
+}
+
+/* pooled_file_take for a file that was not open. */
+static int take_closed(struct pooled_file *file)
+{
+    int closed;
+    pthread_mutex_lock(&pool.lock);
+    const bool is_there = get_slot_locked(file, &closed);
+    if (is_there)
+        atomic_fetch_add(&file->state, 1);
+    pthread_mutex_unlock(&pool.lock);
+    close_if_any(closed);
+    if (is_there)
+        return file->fd;
+    const int fd = open_making_room(file);
+    pthread_mutex_lock(&pool.lock);
+    const int unneeded = add_locked(file, fd);
+    if (fd >= 0)
+        atomic_fetch_add(&file->state, 1);
+    pthread_mutex_unlock(&pool.lock);
+    close_if_any(unneeded);
+    return fd < 0 ? fd : file->fd;
+}
+
+/* The descriptor if the file is open, else -EAGAIN. Never waits. */
+static int pooled_file_try(struct pooled_file *file)
+{
+    const unsigned before = atomic_fetch_add(&file->state, 1);
+    if ((before & STATE_OPEN) == 0) {
+        atomic_fetch_sub(&file->state, 1);
+        return -EAGAIN;
+    }
+    if ((before & STATE_USED) == 0)
+        atomic_fetch_or(&file->state, STATE_USED);
+    return file->fd;
+}
+
+/* The file's descriptor, which stays open until it is given back, or a negative errno from opening it. Waits while as many
+ * files as may be open are being read. */
+static int pooled_file_take(struct pooled_file *file)
+{
+    const int fd = pooled_file_try(file);
+    return fd == -EAGAIN ? take_closed(file) : fd;
+}
+
+static void pooled_file_give_back(struct pooled_file *file)
+{
+    atomic_fetch_sub(&file->state, 1);
+    if (atomic_load(&pool.waiting) == 0)
+        return;
+    pthread_mutex_lock(&pool.lock);
+    pthread_cond_broadcast(&pool.freed);
+    pthread_mutex_unlock(&pool.lock);
+}
+
+/* Close the file. No thread may read it. */
+static void pooled_file_release(struct pooled_file *file)
+{
+    int fd = -1;
+    assert((atomic_load(&file->state) & ~(STATE_OPEN | STATE_USED)) == 0);
+    pthread_mutex_lock(&pool.lock);
+    if (is_open(file))
+        fd = remove_locked(file);
+    if (--pool.files == 0) {
+        free(pool.open);
+        pool.open = NULL;
+        pool.room = 0;
+    }
+    pthread_cond_broadcast(&pool.freed);
+    pthread_mutex_unlock(&pool.lock);
+    close_if_any(fd);
+}
+
+/* ---- shards ---- */
 
 struct shard_file {
     struct shard_source source; /* first, so that a source is its file */
     struct pooled_file pooled;
-    bool is_known;              /* what the file was when it was opened first */
+    bool is_known;              /* the source's stamp is set, by the first open */
 };
 
 static struct shard_stamp stamp_of(const struct stat *status)
@@ -25,15 +266,15 @@ static struct shard_stamp stamp_of(const struct stat *status)
     };
 }
 
-/* Without O_NONBLOCK the open of a pipe would wait for a writer. */
+/* Without O_NONBLOCK, opening a pipe waits for a writer. */
 static int open_to_read(const char *path)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     return fd < 0 ? -errno : fd;
 }
 
-/* Take down what the file is, or compare with what it was when it was opened first: another one under
- * its name has other records where its index says that some are. */
+/* Record the file's identity at the first open, and compare it later: another file of the same name has other records at
+ * the offsets of the index. */
 static int identify(int fd, struct shard_file *file)
 {
     struct stat status;
@@ -59,7 +300,7 @@ static int open_pooled(struct pooled_file *pooled)
     return rc < 0 ? rc : fd;
 }
 
-/* Open it once, to know what it is. */
+/* Open it once, to record its identity. */
 static int open_first(struct shard_file *file)
 {
     const int fd = pooled_file_take(&file->pooled);

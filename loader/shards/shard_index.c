@@ -1,5 +1,4 @@
-/* Building the index of a shard by walking its headers. Called while a data set is
- * opened, before any thread runs. */
+/* Builds the index of a shard by walking along its headers. Called while a data set is opened, before any thread runs. */
 #include "loader/shards/shard_index.h"
 
 #include <errno.h>
@@ -11,14 +10,12 @@
 #include <xxhash.h>
 
 #include "formats/tfrecord.h"
-#include "loader/shards/frame_text.h"
-#include "loader/shards/index_file.h"
+#include "loader/shards/range_crc.h"
 #include "loader/shards/shard_kind.h"
-#include "loader/shards/stretch_sums.h"
 #include "stage/log.h"
 
-/* A large window makes small records sequential reading; behind a long payload a small
- * one makes the walk touch little more than the headers. */
+/* With a large window small records are read sequentially; with a small one after a long payload little more than headers
+ * is read. */
 #define WINDOW_BYTES (1u << 20)
 #define WINDOW_SPARSE_BYTES 4096u
 #define PAYLOAD_LONG_BYTES (32u << 10)
@@ -26,25 +23,48 @@
 #define RECORDS_ROOM_MIN 1024u
 #define PATH_TEXT_BYTES 1024u
 #define PROBLEM_TEXT_BYTES 256u
-/* A longer search for the next record is said. */
+/* Longer searches for the next record are reported. */
 #define SEARCH_QUIET_BYTES ((uint64_t)64 << 20)
+
+void frame_problem_describe(enum tfrecord_check check, const struct tfrecord_problem *problem, char *text, size_t text_size)
+{
+    const char *what = tfrecord_check_text(check);
+    switch (check) {
+    case TFRECORD_OK:
+        snprintf(text, text_size, "%s", what);
+        break;
+    case TFRECORD_LENGTH_CRC:
+    case TFRECORD_PAYLOAD_CRC:
+        snprintf(text, text_size, "%s (stored %08" PRIx32 ", computed %08" PRIx32 ")", what, problem->stored_crc,
+                 problem->computed_crc);
+        break;
+    case TFRECORD_TOO_LONG:
+        snprintf(text, text_size, "%s (%" PRIu64 " bytes, the limit is %" PRIu64 ")", what, problem->needed_bytes,
+                 problem->available_bytes);
+        break;
+    case TFRECORD_CUT:
+        snprintf(text, text_size, "%s (needs %" PRIu64 " bytes, %" PRIu64 " are left)", what, problem->needed_bytes,
+                 problem->available_bytes);
+        break;
+    }
+}
 
 struct walk {
     struct shard_source *source;
     const struct shard_index_options *options;
     char path[PATH_TEXT_BYTES];     /* escaped, for messages */
     struct shard_index *index;
-    uint8_t *window;                /* WINDOW_BYTES, holding window_bytes from window_offset on */
+    uint8_t *window;                /* of WINDOW_BYTES; contains window_bytes from window_offset on */
     uint64_t window_offset;
     size_t window_bytes;
-    uint64_t whole_from, whole_to;  /* the stream is not broken between them; nothing while the first is the larger */
-    size_t read_bytes;              /* how much the next read of the window takes */
-    struct stretch_sums sums;       /* of payloads while resynchronising, where any bytes may look like headers */
+    uint64_t whole_from, whole_to;  /* the stream has no break between them; unknown while whole_from > whole_to */
+    size_t read_bytes;              /* size of the next window */
+    struct range_crc crcs;       /* of payloads during resynchronisation, when any bytes may look like headers */
     char *problem;
     size_t problem_size;
 };
 
-/* Records are looked for in any order: huge pages keep their addresses at hand. */
+/* Records are looked up in random order; huge pages save TLB misses. */
 static void *grow_huge(void *items, size_t bytes, size_t room_bytes)
 {
     const size_t room = (room_bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
@@ -107,9 +127,8 @@ static bool is_unwanted(const struct walk *walk)
     return walk->options->is_unwanted != NULL && atomic_load(walk->options->is_unwanted);
 }
 
-/* At least `bytes` of the file at `offset`, which the caller knows to be inside it.
- * 0 or a negative errno; the file may have been cut meanwhile. Whoever walks along a shard comes here
- * for every window, so here it is seen that nobody wants the index any more. */
+/* Make the window contain `bytes` of the file at `offset`, which the caller knows to be inside it. 0 or a negative errno:
+ * the file may have been cut meanwhile, or the index may be unwanted, which is checked here once per window. */
 static int window_move(struct walk *walk, uint64_t offset, size_t bytes)
 {
     const bool is_inside = offset >= walk->window_offset
@@ -133,7 +152,7 @@ static const uint8_t *window_at(const struct walk *walk, uint64_t offset)
     return walk->window + (offset - walk->window_offset);
 }
 
-/* Up to the end of the stream, or to where it is broken. */
+/* Bytes up to the end of the stream or to its next break. */
 static uint64_t bytes_left(struct walk *walk, uint64_t offset)
 {
     char text[PROBLEM_TEXT_BYTES];
@@ -144,8 +163,7 @@ static uint64_t bytes_left(struct walk *walk, uint64_t offset)
     return (walk->whole_to < walk->index->bytes ? walk->whole_to : walk->index->bytes) - offset;
 }
 
-/* What the header at `offset` says, judged by what the file still holds. A negative
- * errno or an enum tfrecord_check. */
+/* Check the header at `offset` and whether its record ends inside the file. A negative errno or an enum tfrecord_check. */
 static int walk_header(struct walk *walk, uint64_t offset, uint64_t *payload_bytes_out,
                        struct tfrecord_problem *problem_out)
 {
@@ -165,7 +183,7 @@ static int walk_header(struct walk *walk, uint64_t offset, uint64_t *payload_byt
     return problem_out->needed_bytes > left ? TFRECORD_CUT : TFRECORD_OK;
 }
 
-/* What the file is where it seems to be no shard, else NULL. */
+/* The kind of a file that seems to be no shard, else NULL. */
 static const char *foreign_kind(struct walk *walk, enum tfrecord_check check, uint64_t offset, bool *is_damage_out)
 {
     const bool is_framed = check == TFRECORD_CUT && walk->index->bytes >= TFRECORD_HEADER_BYTES;
@@ -179,8 +197,8 @@ static const char *foreign_kind(struct walk *walk, enum tfrecord_check check, ui
     return kind;
 }
 
-/* What to do about damage where a set is opened. A file that is wrong from its first byte on may be no shard. */
-static const char *advice(const struct walk *walk, uint64_t offset)
+/* Advice about damage. A file that is wrong from its first byte on may be no shard. */
+static const char *skip_advice(const struct walk *walk, uint64_t offset)
 {
     if (offset == 0)
         return "; is it a TFRecord shard?";
@@ -198,7 +216,7 @@ static int report_check(struct walk *walk, enum tfrecord_check check, uint64_t o
                         const struct tfrecord_problem *problem)
 {
     char what[PROBLEM_TEXT_BYTES];
-    frame_text(check, problem, what, sizeof(what));
+    frame_problem_describe(check, problem, what, sizeof(what));
     bool is_damage;
     if (shard_source_find_break(walk->source, offset, what, sizeof(what)) != UINT64_MAX)
         return report_break(walk, offset, what);
@@ -208,12 +226,11 @@ static int report_check(struct walk *walk, enum tfrecord_check check, uint64_t o
                  walk->path, kind, what);
     else
         snprintf(walk->problem, walk->problem_size, "%s: record %" PRIu64 " at byte %" PRIu64 ": %s%s", walk->path,
-                 walk->index->record_count, offset, what, advice(walk, offset));
+                 walk->index->record_count, offset, what, skip_advice(walk, offset));
     return is_damage ? -EBADMSG : -ENOTSUP;
 }
 
-/* 1 when a whole frame with both checksums right begins at `offset`, 0 when not, or a
- * negative errno. */
+/* 1 if a frame with both checksums right begins at `offset`, 0 if not, or a negative errno. */
 static int frame_is_whole(struct walk *walk, uint64_t offset)
 {
     uint64_t payload_bytes;
@@ -224,7 +241,7 @@ static int frame_is_whole(struct walk *walk, uint64_t offset)
     if (check != TFRECORD_OK)
         return check < 0 ? check : 0;
     const uint64_t payload_offset = offset + TFRECORD_HEADER_BYTES;
-    const int rc = stretch_sums_find(&walk->sums, payload_offset, payload_bytes, &payload_crc);
+    const int rc = range_crc_find(&walk->crcs, payload_offset, payload_bytes, &payload_crc);
     if (rc < 0)
         return rc == -ENOMEM || rc == -ECANCELED ? rc : report_unreadable(walk, offset, rc);
     const ssize_t got = shard_source_read(walk->source, footer, sizeof(footer), payload_offset + payload_bytes);
@@ -233,15 +250,15 @@ static int frame_is_whole(struct walk *walk, uint64_t offset)
     return got == (ssize_t)sizeof(footer) && tfrecord_footer(footer, payload_crc, &problem) == TFRECORD_OK;
 }
 
-static void tell_search(const struct walk *walk, uint64_t damage)
+static void report_search(const struct walk *walk, uint64_t damage)
 {
     if (walk->options->what != NULL)
         log_message(LOG_RUN, "%s: %s: looking for the next record behind byte %" PRIu64, walk->options->what,
                     walk->path, damage);
 }
 
-/* At how many bytes from `offset` on no header begins, because it would be zeros, which no header is: as many as there
- * are where a file was made longer and not written. */
+/* How many positions from `offset` on can be skipped because a header there would be all zeros. Files that were extended
+ * but not written have long runs of zeros. */
 static uint64_t zeros_at(const struct walk *walk, uint64_t offset)
 {
     if (offset < walk->window_offset || offset >= walk->window_offset + walk->window_bytes)
@@ -254,16 +271,16 @@ static uint64_t zeros_at(const struct walk *walk, uint64_t offset)
     return zeros > TFRECORD_HEADER_BYTES ? zeros - TFRECORD_HEADER_BYTES : 0;
 }
 
-/* The first position behind the one of the damage where a whole frame begins, or the end of the file. */
+/* Find the first frame after the damage, or the end of the file. */
 static int resynchronize(struct walk *walk, uint64_t damage, uint64_t *found_out)
 {
     uint64_t offset = damage + 1;
-    bool is_told = false;
+    bool is_reported = false;
     walk->read_bytes = WINDOW_BYTES;
     for (; offset < walk->index->bytes; offset += 1 + zeros_at(walk, offset)) {
-        if (offset - damage >= SEARCH_QUIET_BYTES && !is_told)
-            tell_search(walk, damage);
-        is_told = offset - damage >= SEARCH_QUIET_BYTES;
+        if (offset - damage >= SEARCH_QUIET_BYTES && !is_reported)
+            report_search(walk, damage);
+        is_reported = offset - damage >= SEARCH_QUIET_BYTES;
         const int is_whole = frame_is_whole(walk, offset);
         if (is_whole < 0)
             return is_whole;
@@ -274,7 +291,7 @@ static int resynchronize(struct walk *walk, uint64_t damage, uint64_t *found_out
     return 0;
 }
 
-/* What is damaged in front of `offset` already, where that is in a broken piece of the stream. */
+/* If damage was found at `offset` in a broken unit of a compressed stream, the record before it may be damaged as well. */
 static int look_back(struct walk *walk, uint64_t offset, struct shard_damage *damage)
 {
     const struct shard_index *const index = walk->index;
@@ -292,7 +309,7 @@ static int look_back(struct walk *walk, uint64_t offset, struct shard_damage *da
     return is_whole < 0 ? is_whole : 0;
 }
 
-/* Step over damage at `offset`. A file without any record is no shard at all. */
+/* Skip damage at `offset`. A file without any record is no shard. */
 static int walk_damage(struct walk *walk, uint64_t offset, enum tfrecord_check check,
                        const struct tfrecord_problem *problem, uint64_t *next_out)
 {
@@ -313,7 +330,7 @@ static int walk_damage(struct walk *walk, uint64_t offset, enum tfrecord_check c
     return 0;
 }
 
-/* One read takes the footer and the header of the next record. */
+/* One read gets the footer and the header of the next record. */
 static int walk_record(struct walk *walk, uint64_t offset, uint32_t payload_bytes, uint64_t *next_out)
 {
     struct shard_index *const index = walk->index;
@@ -327,8 +344,8 @@ static int walk_record(struct walk *walk, uint64_t offset, uint32_t payload_byte
     return shard_index_add_record(index, offset, payload_bytes);
 }
 
-/* The size of a stream that may be broken is known when it was read, as its breaks are: window by window, so that it
- * is seen when nobody wants the index any more. */
+/* The size and the breaks of a compressed stream are known only after reading all of it; that is done window by window, so
+ * that it can be interrupted. */
 static int find_size(struct walk *walk)
 {
     ssize_t got = walk->source->ops->find_break != NULL;
@@ -370,7 +387,7 @@ static int index_build(struct shard_index *index, struct shard_source *source,
     struct walk walk = {
         .source = source,
         .options = options,
-        .sums = { .source = source, .is_unwanted = options->is_unwanted },
+        .crcs = { .source = source, .is_unwanted = options->is_unwanted },
         .index = index,
         .whole_from = 1,
         .read_bytes = WINDOW_BYTES,
@@ -383,11 +400,11 @@ static int index_build(struct shard_index *index, struct shard_source *source,
     if (rc == -ENOMEM)
         snprintf(problem, problem_size, "%s: not enough memory for its index", walk.path);
     free(walk.window);
-    stretch_sums_release(&walk.sums);
+    range_crc_release(&walk.crcs);
     return rc;
 }
 
-/* Does the record begin with a header that is right, and of which length? */
+/* Read the length in a record's header. False if the header is damaged. */
 static bool read_length(struct shard_source *source, const struct shard_record *record, uint64_t *length_out)
 {
     uint8_t header[TFRECORD_HEADER_BYTES];
@@ -402,8 +419,8 @@ static bool is_as_said(struct shard_source *source, const struct shard_record *r
     return read_length(source, record, &length) && length == record->payload_bytes;
 }
 
-/* What is lost in damage is never taken from a file, which anybody may have written: the shard is walked again. Of
- * the records the first and the last are looked at; where another one is not right, shard_index_prove sees to it. */
+/* An index file with damage is never used, since anybody may have written it: the shard is walked again. Only the first and
+ * the last record are checked here; shard_index_prove checks the others if one turns out to be wrong. */
 static bool is_usable(const struct shard_index *index, struct shard_source *source)
 {
     const uint64_t count = index->record_count;

@@ -1,5 +1,4 @@
-/* Naming foreign files by their first bytes, for messages only. Called while a data set
- * is opened. */
+/* Names files by their first bytes, for messages only. Called while a data set is opened. */
 #include "loader/shards/shard_kind.h"
 
 #include <ctype.h>
@@ -7,7 +6,7 @@
 
 #include "formats/html.h"
 
-/* Fewer bytes say nothing about text or zeros. */
+/* Fewer bytes are not judged. */
 #define TEXT_BYTES_MIN 4u
 
 struct signature {
@@ -70,7 +69,7 @@ bool shard_kind_is_zeros(const uint8_t *head, size_t bytes)
     return bytes >= TEXT_BYTES_MIN && i == bytes;
 }
 
-/* Control bytes are rare in text and sure to come in other files; bytes above 127 may be UTF-8. */
+/* Text has hardly any control bytes, other files have many; bytes above 127 may be UTF-8. */
 bool shard_kind_is_text(const uint8_t *head, size_t bytes)
 {
     size_t i = 0;

@@ -1,4 +1,4 @@
-/* What a file that is no TFRecord shard seems to be, from its first bytes. */
+/* The kind of a file that is no TFRecord shard, by its first bytes. */
 #ifndef PIPETRAIN_SHARD_KIND_H
 #define PIPETRAIN_SHARD_KIND_H
 
@@ -6,16 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes shard_kind_text looks at. */
+/* As many bytes shard_kind_text needs. */
 #define SHARD_KIND_BYTES 512u
 
-/* A phrase such as "it is compressed with gzip: ...", or NULL when nothing is recognised. */
+/* A phrase such as "it is compressed with xz: ...", or NULL if the kind is not recognised. */
 const char *shard_kind_text(const uint8_t *head, size_t bytes);
-/* Nothing but zeros: damage, which a crash leaves, rather than a file of another kind. */
+/* Whether all bytes are 0, as a crash leaves them: damage rather than a file of another kind. */
 bool shard_kind_is_zeros(const uint8_t *head, size_t bytes);
-/* "JPEG", "PNG", ... when the bytes begin an encoded image, else NULL. */
+/* "JPEG", "PNG", ... if they are the beginning of an encoded image, else NULL. */
 const char *shard_kind_image(const uint8_t *head, size_t bytes);
-/* Whether these bytes, four at least, are all those of a text. */
+/* Whether these are at least four bytes, all of text. */
 bool shard_kind_is_text(const uint8_t *head, size_t bytes);
 
 #endif

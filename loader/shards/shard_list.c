@@ -6,18 +6,54 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
-#include "loader/shards/begun_set.h"
-#include "loader/shards/index_file.h"
+#include "formats/manifest.h"
 #include "loader/shards/pattern.h"
-#include "loader/shards/split_name.h"
+#include "loader/shards/shard_index.h"
 #include "stage/log.h"
 
-/* Companions of shards, and files still being written. */
+/* ---- file names ---- */
+
+static const struct {
+    const char *word;
+    enum split split;
+} words[] = {
+    { "train", SPLIT_TRAIN },         { "training", SPLIT_TRAIN },     { "trainval", SPLIT_TRAIN },
+    { "validation", SPLIT_VALIDATION }, { "valid", SPLIT_VALIDATION }, { "val", SPLIT_VALIDATION },
+    { "dev", SPLIT_VALIDATION },      { "eval", SPLIT_VALIDATION },    { "evaluation", SPLIT_VALIDATION },
+    { "holdout", SPLIT_VALIDATION },  { "test", SPLIT_TEST },          { "testing", SPLIT_TEST },
+};
+
+static enum split split_of_word(const char *word, size_t bytes)
+{
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strlen(words[i].word) == bytes && strncasecmp(words[i].word, word, bytes) == 0)
+            return words[i].split;
+    return SPLIT_UNSAID;
+}
+
+enum split split_of_name(const char *name)
+{
+    enum split last = SPLIT_UNSAID;
+    while (*name != '\0') {
+        size_t bytes = 0;
+        while (isalpha((unsigned char)name[bytes]))
+            bytes++;
+        const enum split split = split_of_word(name, bytes);
+        if (split != SPLIT_UNSAID)
+            last = split;
+        name += bytes > 0 ? bytes : 1;
+    }
+    return last;
+}
+
+/* Files beside shards that are no shards, and unfinished files. */
 static const char *const other_suffixes[] = {
     ".tmp", ".part", ".partial", "~", ".idx", ".index", ".json", ".txt", ".md5", ".sha256",
 };
@@ -44,7 +80,7 @@ static const char *digits_end(const char *at)
     return at;
 }
 
-/* NAME-NNNNN-of-NNNNN, perhaps with an extension. */
+/* NAME-NNNNN-of-NNNNN, with or without an extension. */
 static bool is_numbered(const char *name)
 {
     for (const char *of = strstr(name, "-of-"); of != NULL; of = strstr(of + 1, "-of-")) {
@@ -62,6 +98,46 @@ bool shard_list_is_shard(const char *name)
 {
     return name[0] != '.' && !is_companion(name) && (strstr(name, ".tfrecord") != NULL || is_numbered(name));
 }
+
+/* ---- folders into which a data set was not completely moved ---- */
+
+/* Whether the folder named by the first `bytes` bytes of `path` contains the marker. */
+static bool has_marker(const char *path, size_t bytes)
+{
+    char marker[PATH_MAX];
+    struct stat status;
+    const char *const slash = bytes > 0 && path[bytes - 1] != '/' ? "/" : "";
+    const int length = snprintf(marker, sizeof(marker), "%.*s%s" MANIFEST_COMMIT_FILE, (int)bytes, path, slash);
+    return length < (int)sizeof(marker) && lstat(marker, &status) == 0;
+}
+
+static size_t folder_bytes(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    return slash != NULL ? (size_t)(slash - path) + 1 : 0;
+}
+
+bool begun_set_is_in(const char *folder)
+{
+    return has_marker(folder, strlen(folder));
+}
+
+const char *begun_set_find(const struct shard_list *list)
+{
+    const char *last = NULL;
+    for (uint32_t i = 0; i < list->count; i++) {
+        const char *const path = list->paths[i];
+        const size_t bytes = folder_bytes(path);
+        if (last != NULL && folder_bytes(last) == bytes && memcmp(last, path, bytes) == 0)
+            continue;
+        if (has_marker(path, bytes))
+            return path;
+        last = path;
+    }
+    return NULL;
+}
+
+/* ---- lists ---- */
 
 /* Takes over the path. */
 static int list_add(struct shard_list *list, char *path)
@@ -83,7 +159,7 @@ static char *path_join(const char *folder, const char *name)
     return asprintf(&path, "%s%s%s", folder, slash, name) < 0 ? NULL : path;
 }
 
-static int report(struct text *problems, const char *what, const char *path, const char *text, int result)
+static int report_path(struct text *problems, const char *what, const char *path, const char *text, int result)
 {
     text_line(problems);
     text_add(problems, "%s: ", what);
@@ -92,12 +168,12 @@ static int report(struct text *problems, const char *what, const char *path, con
     return result;
 }
 
-/* That there is nothing of this name, and what may be why. */
+/* Report that nothing has this name, and a possible reason. */
 static int report_nothing(struct text *problems, const char *what, const char *pattern, const char *text, int error)
 {
     char line[256];
     snprintf(line, sizeof(line), "%s%s", text, error == ENOENT ? pattern_hint(pattern) : "");
-    return report(problems, what, pattern, line, -error);
+    return report_path(problems, what, pattern, line, -error);
 }
 
 static const char *base_name(const char *path)
@@ -117,7 +193,7 @@ void shard_list_sort(struct shard_list *list)
         qsort(list->paths, list->count, sizeof(*list->paths), path_compare);
 }
 
-/* Leave only the shards whose names tell of `split`. 0 or -ENOMEM. */
+/* Keep only the shards whose names belong to `split`. 0 or -ENOMEM. */
 static int keep_split(struct shard_list *list, enum split split)
 {
     uint32_t kept = 0;
@@ -156,8 +232,8 @@ static int report_other_split(const struct shard_list *list, const char *folder,
     return -ENOENT;
 }
 
-/* A directory may hold several sets: of those only the one that is meant, and a test set where there is
- * none for validation. Without such names all files stay. */
+/* If names show that a directory contains several sets, keep the one that is meant; the test set if there is none for
+ * validation. Otherwise keep all files. */
 static int choose_split(struct shard_list *list, const char *folder, const char *what, struct text *problems)
 {
     static const enum split choices[][2] = { { SPLIT_TRAIN, SPLIT_UNSAID }, { SPLIT_VALIDATION, SPLIT_TEST } };
@@ -170,7 +246,7 @@ static int choose_split(struct shard_list *list, const char *folder, const char 
     return keep_split(list, SPLIT_UNSAID);
 }
 
-/* Room for `more` paths behind the others. 0 or -ENOMEM. */
+/* Make room for `more` paths after the others. 0 or -ENOMEM. */
 static int make_room(char ***paths, uint32_t count, uint32_t more)
 {
     char **const grown = realloc(*paths, ((size_t)count + more + 1) * sizeof(*grown));
@@ -226,22 +302,21 @@ int shard_list_folder(struct shard_list *list, const char *folder)
 static int find_in_folder(struct shard_list *list, const char *folder, const char *what, struct text *problems)
 {
     if (begun_set_is_in(folder))
-        return report(problems, what, folder, BEGUN_SET_TEXT, -EBADMSG);
+        return report_path(problems, what, folder, BEGUN_SET_TEXT, -EBADMSG);
     const int rc = shard_list_folder(list, folder);
     list->is_folder = true;
     if (rc < 0)
-        return report(problems, what, folder, strerror(-rc), rc);
+        return report_path(problems, what, folder, strerror(-rc), rc);
     if (list->count == 0)
-        return report(problems, what, folder,
+        return report_path(problems, what, folder,
                       "no shards in this directory (files named *.tfrecord* or NAME-NNNNN-of-NNNNN); "
                       "pipetrain-convert makes them", -ENOENT);
     return choose_split(list, folder, what, problems);
 }
 
-/* What a pattern came to, and the first place that could not be looked into. */
 struct finding {
     struct shard_list *list;
-    int error;
+    int error;                  /* of the first directory that could not be listed, which is: */
     char unlisted[PATH_MAX];
 };
 
@@ -251,7 +326,7 @@ static int add_found(void *arg, const char *path)
     return is_companion(base_name(path)) ? 0 : list_add(finding->list, strdup(path));
 }
 
-/* What may not be looked into may lie beside what is meant; everything else ends the search. */
+/* Directories without permission may be unrelated to the wanted files; every other error ends the search. */
 static int note_unlisted(void *arg, const char *folder, int error)
 {
     struct finding *const finding = arg;
@@ -267,7 +342,7 @@ static int report_unlisted(const struct finding *finding, struct text *problems,
 {
     char line[128];
     snprintf(line, sizeof(line), "cannot be searched: %s", strerror(finding->error));
-    return report(problems, what, finding->unlisted, line, -finding->error);
+    return report_path(problems, what, finding->unlisted, line, -finding->error);
 }
 
 static int find_by_pattern(struct shard_list *list, const char *pattern, const char *what, struct text *problems)
@@ -297,8 +372,8 @@ static bool read_numbers(const char *path, uint32_t *number_out, uint32_t *total
     return of[used - 5] == '\0' && *total_out > 0;
 }
 
-/* A shard missing from an -of-N set may be meant, so it is said and no error. */
-static void tell_missing(const struct shard_list *list, const char *what)
+/* The user may want to leave shards of an -of-N set out, so missing ones are reported but are no error. */
+static void report_missing(const struct shard_list *list, const char *what)
 {
     uint32_t number, total = 0, first_total = 0;
     for (uint32_t i = 0; i < list->count; i++) {
@@ -325,12 +400,12 @@ int shard_list_find(struct shard_list *list_out, const char *pattern, const char
         rc = report_nothing(problems, what, pattern, strerror(errno), errno);
     const char *const begun = rc == 0 ? begun_set_find(&list) : NULL;
     if (begun != NULL)
-        rc = report(problems, what, begun, BEGUN_SET_TEXT, -EBADMSG);
+        rc = report_path(problems, what, begun, BEGUN_SET_TEXT, -EBADMSG);
     if (rc < 0) {
         shard_list_release(&list);
         return rc;
     }
-    tell_missing(&list, what);
+    report_missing(&list, what);
     *list_out = list;
     return 0;
 }

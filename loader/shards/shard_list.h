@@ -1,4 +1,4 @@
-/* From what the configuration names to the shard files it means. */
+/* From the patterns of a configuration to shard files. */
 #ifndef PIPETRAIN_SHARD_LIST_H
 #define PIPETRAIN_SHARD_LIST_H
 
@@ -8,31 +8,46 @@
 #include "loader/shards/text.h"
 
 struct shard_list {
-    char **paths;               /* of one pattern sorted bytewise; owned */
+    char **paths;               /* owned; those of one pattern are sorted bytewise */
     uint32_t count;
-    bool is_folder;             /* all of a directory that are of the set, not only those a name or a glob means */
-    char **left_out;            /* of directories, the shards whose names do not tell of the set; owned */
+    bool is_folder;             /* the pattern names a directory, not files */
+    char **left_out;            /* owned; shards of directories that belong to another set by their names */
     uint32_t left_out_count;
 };
 
-/* The files of `pattern`: an existing file; a directory (its files named *.tfrecord* or
- * NAME-NNNNN-of-NNNNN, of these only the ones whose names tell of the set `what`, "train" or
- * "validation", where some do; else those that tell of none); else a glob. A set that lacks
- * shards its names tell of is said on stderr. Index files, temporary files and the like are
- * left out; where a set is just being put in place (begun_set.h) nothing is found: -EBADMSG. 0, or a negative errno
- * with a line in `problems` that begins with `what`. */
+/* Find the files of `pattern`: an existing file; a directory; else a glob. Of a directory these are the files named
+ * *.tfrecord* or NAME-NNNNN-of-NNNNN; if names tell their set, only those of `what` ("train" or "validation"), else those
+ * whose names do not. Index files, temporary files and the like are skipped. If shards of an -of-N set are missing, that
+ * is reported on stderr. 0, or a negative errno with a line in `problems` that begins with `what`; -EBADMSG if a data
+ * set is just being moved to the directory. */
 int shard_list_find(struct shard_list *list_out, const char *pattern, const char *what, struct text *problems);
-/* All shards of a directory, of whatever set, to an empty list. 0 or a negative errno; the list may hold some
- * then. */
+/* Add all shards of a directory, of any set, to an empty list. 0 or a negative errno, when some may have been added. */
 int shard_list_folder(struct shard_list *list, const char *folder);
-/* Add a file of a folder behind the others, which shard_list_sort puts in its place. 0 or -ENOMEM. */
+/* Add a file of a folder at the end; call shard_list_sort afterwards. 0 or -ENOMEM. */
 int shard_list_append(struct shard_list *list, const char *folder, const char *name);
-/* Move the files of another list behind those of this one, those left out too. 0 or -ENOMEM, with nothing moved. */
+/* Move the files of another list, including left_out, to the end of this one. 0; or -ENOMEM, with nothing moved. */
 int shard_list_join(struct shard_list *list, struct shard_list *other);
 void shard_list_sort(struct shard_list *list);
 void shard_list_release(struct shard_list *list);
 
-/* Whether a file of this name in a directory is taken for a shard. */
+/* Whether a file of this name in a directory is used as a shard. */
 bool shard_list_is_shard(const char *name);
+
+enum split { SPLIT_UNSAID, SPLIT_TRAIN, SPLIT_VALIDATION, SPLIT_TEST };
+
+/* The set that a file name tells: that of its last word, a sequence of letters, that names one. "mnist-train.tfrecord",
+ * "train2017-1-of-9", "Val.tfrecord". */
+enum split split_of_name(const char *name);
+
+/* pipetrain-convert leaves MANIFEST_COMMIT_FILE in a folder while it replaces a data set, so that an interrupted commit
+ * is noticed: the folder contains shards of the old and the new set then. The message about it: */
+#define BEGUN_SET_TEXT \
+    "a data set was being put in place in this directory, and is not whole yet: run pipetrain-convert with it " \
+    "again, as -o or as shards of tfrecord, which finishes that first"
+
+/* Whether this is such a folder; "" is the current one. */
+bool begun_set_is_in(const char *folder);
+/* The first shard of the list in such a folder, or NULL. */
+const char *begun_set_find(const struct shard_list *list);
 
 #endif

@@ -1,7 +1,5 @@
-/* Where the bytes of a shard come from: a row of operations for every kind of place they are
- * kept in, and one open shard. The rest of the loader reads through it and knows neither files nor
- * descriptors. Offsets count bytes of the records' stream, which are those of the file
- * only as long as nothing is compressed. */
+/* The source of a shard's bytes: a table of operations for each kind of storage, and an open shard. The rest of the loader
+ * uses these and knows neither files nor descriptors. Offsets are in the uncompressed stream of records. */
 #ifndef PIPETRAIN_SHARD_SOURCE_H
 #define PIPETRAIN_SHARD_SOURCE_H
 
@@ -10,74 +8,70 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A state of a shard as it is kept: where nothing here differs, nothing has changed. */
+/* The state of a stored shard. If it is equal, the shard has not changed. */
 struct shard_stamp {
-    uint64_t bytes; /* as kept, not of the stream */
+    uint64_t bytes; /* as stored, possibly compressed */
     int64_t mtime_ns;
     uint64_t inode;
 };
 
 struct shard_source;
 
-/* What a kind of source can do. Every operation but open and close may be called from any
- * number of threads at once. Errors are negative errnos. */
+/* The operations of a kind of source. All but open and close may be called by several threads at once. Errors are negative
+ * errnos. */
 struct shard_source_ops {
-    /* Open the shard of this name, which is lent until close, with its ops and stamp filled
-     * in. -EISDIR and -ESPIPE (nothing that is read at offsets) tell what the name is. */
+    /* Open a shard and set its ops and stamp; `path` must stay valid until close. -EISDIR: a directory; -ESPIPE: not a
+     * regular file. */
     int (*open)(struct shard_source **source_out, const char *path);
     void (*close)(struct shard_source *source);
-    /* The length of the stream. It may take reading the whole shard: only an index that is
-     * built asks. */
+    /* The length of the stream. May read the whole shard; only called to build an index. */
     int (*size)(struct shard_source *source, uint64_t *bytes_out);
-    /* Read up to `bytes` >= 1 at `offset`, waiting for them. The bytes read, which may be
-     * fewer than asked; 0 at the end of the stream only; -ESTALE where the shard had to be opened
-     * anew and was no longer the same. */
+    /* Read up to `bytes` >= 1 at `offset`. Returns how many were read, possibly fewer; 0 only at the end of the stream;
+     * -ESTALE if the shard had to be reopened and is not the same any more. */
     ssize_t (*read)(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset);
-    /* The same from where the shard is kept, as it is found there under its name now, past
-     * every cache on the way. NULL where that cannot be done. */
+    /* The same, but reopens the shard by its name and bypasses all caches. NULL if not supported. */
     ssize_t (*read_afresh)(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset);
-    /* Where the stream is a file's: its descriptor for reads past the operations above, to be given back, or
-     * -EAGAIN where that would take opening the file. Never waits. NULL, both, where it is no file's. */
+    /* If the stream is a plain file: its descriptor, for reads without these operations, to be given back; or -EAGAIN if
+     * the file is not open. Never waits. Both are NULL for other streams. */
     int (*try_descriptor)(struct shard_source *source);
     void (*give_back_descriptor)(struct shard_source *source);
-    /* The stamp of what is found under the name now. */
+    /* The current stamp of what has the shard's name. */
     int (*stamp)(const struct shard_source *source, struct shard_stamp *stamp_out);
-    /* The first place at or behind `offset` where the stream is broken, as far as it was read, because what is
-     * kept is damaged: no record goes across it, and the byte there means nothing. What is wrong
-     * is said in `text`. UINT64_MAX where there is none. NULL: streams are never broken. */
+    /* The first break of the stream at or after `offset`, in the part that was read so far: the compressed data are
+     * damaged, no record continues across it, and the byte there is a placeholder. `text` gets the problem. UINT64_MAX
+     * if there is none. NULL: streams have no breaks. */
     uint64_t (*find_break)(struct shard_source *source, uint64_t offset, char *text, size_t text_size);
-    /* Where that break begins to tell: what lies from here to it in the stream may be wrong for the same cause.
-     * UINT64_MAX where there is no break. NULL where find_break is. */
+    /* The beginning of the damaged unit that ends with this break: the stream from there on may be wrong as well.
+     * UINT64_MAX if there is no break. NULL if find_break is NULL. */
     uint64_t (*break_begin)(struct shard_source *source, uint64_t offset);
-    bool is_plain; /* the stream is what is kept, so that its length is the stamp's */
+    bool is_plain; /* not compressed: the stream is the stored file */
 };
 
-/* An open shard, constant until it is closed. Rows keep what they need behind it. */
+/* An open shard; constant until it is closed. Each kind embeds it in a struct of its own. */
 struct shard_source {
     const struct shard_source_ops *ops;
     const char *path;
-    uint64_t device;          /* that holds it: with the stamp's inode, which shard this is under any name */
+    uint64_t device;          /* with the stamp's inode it identifies the file */
     struct shard_stamp stamp; /* when it was opened */
-    size_t held_bytes;        /* host memory it has taken, where that depends on the shard's size */
+    size_t held_bytes;        /* host memory that depends on the shard's size */
 };
 
-/* Files as they are; and compressed ones, which it tells by their content: others are opened as they are. */
+/* Plain files; and files that are compressed if their content says so, else plain. */
 extern const struct shard_source_ops shard_file_ops, shard_packed_ops;
 
-/* Open a shard as `ops` does; NULL: a file, compressed or not. */
+/* Open a shard with `ops`; NULL: a file, compressed or not. */
 int shard_source_open(struct shard_source **source_out, const struct shard_source_ops *ops, const char *path);
-/* No thread reads. Accepts NULL. */
+/* No other thread may use it. Accepts NULL. */
 void shard_source_close(struct shard_source *source);
 int shard_source_size(struct shard_source *source, uint64_t *bytes_out);
-/* Read `bytes` at `offset`, going on where the source gave fewer. The bytes read, less than
- * asked only at the end of the stream, or a negative errno. */
+/* Read `bytes` at `offset`; fewer only at the end of the stream. Returns how many, or a negative errno. */
 ssize_t shard_source_read(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset);
-/* As shard_source_read, past every cache. -ENOTSUP where the source cannot. */
+/* As shard_source_read, bypassing all caches. -ENOTSUP if not supported. */
 ssize_t shard_source_read_afresh(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset);
-/* As find_break and break_begin of its row. */
+/* As find_break and break_begin of the source's operations. */
 uint64_t shard_source_find_break(struct shard_source *source, uint64_t offset, char *text, size_t text_size);
 uint64_t shard_source_break_begin(struct shard_source *source, uint64_t offset);
-/* Whether what is found under the name now is not what was opened, or cannot be found. */
+/* Whether the file of that name was changed, replaced or removed since it was opened. */
 bool shard_source_changed(const struct shard_source *source);
 
 bool shard_stamp_equal(const struct shard_stamp *a, const struct shard_stamp *b);

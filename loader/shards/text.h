@@ -1,18 +1,24 @@
-/* Putting a message together piece by piece in a buffer of fixed size; what does not fit
- * is cut. */
+/* Messages that are put together in a buffer of fixed size, and small text files. */
 #ifndef PIPETRAIN_TEXT_H
 #define PIPETRAIN_TEXT_H
 
 #include <stddef.h>
 
+/* What does not fit into the buffer is cut off. */
 struct text { char *start, *at; size_t room; };
 
-/* Write to `buffer`, which holds an empty text from now on. */
+/* Begin an empty text in `buffer`. */
 void text_init(struct text *text, char *buffer, size_t size);
 void text_add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Untrusted text, control characters escaped. */
+/* Add untrusted text with its control characters escaped. */
 void text_add_escaped(struct text *text, const char *untrusted);
 /* Begin a new line unless the text is empty. */
 void text_line(struct text *text);
+
+/* Read a whole file, which the caller frees. 0, or a negative errno: -ENOENT, -EFBIG above `bytes_max`, -ESPIPE if it is not
+ * a regular file, -ESTALE if it changed meanwhile. */
+int text_file_read(const char *path, size_t bytes_max, char **text_out, size_t *bytes_out);
+/* The error message of text_file_read. */
+const char *text_file_problem(int result);
 
 #endif

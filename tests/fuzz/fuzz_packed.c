@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "formats/tfrecord.h"
-#include "loader/packed/packed_shard.h"
+#include "loader/shards/packed_shard.h"
 #include "loader/shards/shard_index.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/helpers/memory_source.h"

@@ -10,7 +10,6 @@
 #include <xxhash.h>
 
 #include "formats/tfrecord.h"
-#include "loader/shards/index_file.h"
 #include "loader/shards/shard_index.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/helpers/memory_source.h"

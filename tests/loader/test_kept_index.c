@@ -12,7 +12,7 @@
 #include <xxhash.h>
 
 #include "formats/tfrecord.h"
-#include "loader/shards/index_file.h"
+#include "loader/shards/shard_index.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 

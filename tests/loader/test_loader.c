@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "loader/shard_store.h"
 #include "loader/loader_internal.h"
+#include "loader/shard_store.h"
 #include "tests/helpers/loader_harness.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"

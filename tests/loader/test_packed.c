@@ -9,9 +9,8 @@
 #include <unistd.h>
 
 #include "formats/tfrecord.h"
-#include "loader/packed/packed_pool.h"
-#include "loader/packed/packed_shard.h"
-#include "loader/shards/index_file.h"
+#include "formats/unpacker.h"
+#include "loader/shards/packed_shard.h"
 #include "loader/shards/shard_index.h"
 #include "tests/helpers/loader_harness.h"
 #include "tests/helpers/memory_source.h"

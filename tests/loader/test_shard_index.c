@@ -8,7 +8,7 @@
 
 #include "formats/crc32c.h"
 #include "formats/tfrecord.h"
-#include "loader/shards/stretch_sums.h"
+#include "loader/shards/range_crc.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/memory_source.h"
 #include "tests/helpers/test.h"
@@ -290,12 +290,12 @@ TEST(a_long_sum_ends_once_it_is_unwanted)
     struct shard_source *source;
     uint32_t crc;
     assert_int_equal(shard_source_open(&source, &memory_source_ops, "tail"), 0);
-    struct stretch_sums sums = { .source = source, .is_unwanted = &is_unwanted };
+    struct range_crc sums = { .source = source, .is_unwanted = &is_unwanted };
     shard.raised = &is_unwanted;
     shard.raised_at = 3;
-    assert_int_equal(stretch_sums_find(&sums, 0, (size_t)4 << 20, &crc), -ECANCELED);
+    assert_int_equal(range_crc_find(&sums, 0, (size_t)4 << 20, &crc), -ECANCELED);
     assert_int_equal(shard.read, 3);
-    stretch_sums_release(&sums);
+    range_crc_release(&sums);
     shard_source_close(source);
     free(data);
 }
@@ -309,18 +309,18 @@ TEST(sums_of_stretches_are_those_of_their_bytes)
     struct shard_source *source;
     memory_source_set(&shard, 1);
     assert_int_equal(shard_source_open(&source, &memory_source_ops, "sums"), 0);
-    struct stretch_sums sums = { .source = source };
+    struct range_crc sums = { .source = source };
     uint32_t crc;
     for (size_t offset = 5; offset < sizeof(data); offset += 1 + offset / 7) {
         for (size_t bytes = 0; bytes <= sizeof(data) - offset; bytes = bytes * 3 / 2 + 1) {
-            assert_int_equal(stretch_sums_find(&sums, offset, bytes, &crc), 0);
+            assert_int_equal(range_crc_find(&sums, offset, bytes, &crc), 0);
             assert_int_equal(crc, crc32c(data + offset, bytes));
         }
     }
-    assert_int_equal(stretch_sums_find(&sums, 100, sizeof(data), &crc), -ESTALE);
-    assert_int_equal(stretch_sums_find(&sums, 100, 3, &crc), 0);
+    assert_int_equal(range_crc_find(&sums, 100, sizeof(data), &crc), -ESTALE);
+    assert_int_equal(range_crc_find(&sums, 100, 3, &crc), 0);
     assert_int_equal(crc, crc32c(data + 100, 3));
-    stretch_sums_release(&sums);
+    range_crc_release(&sums);
     shard_source_close(source);
 }
 

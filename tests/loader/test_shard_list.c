@@ -13,7 +13,6 @@
 #include "loader/dataset_shards.h"
 #include "loader/shards/left_out.h"
 #include "loader/shards/shard_list.h"
-#include "loader/shards/split_name.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"

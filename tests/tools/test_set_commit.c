@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "formats/manifest.h"
-#include "loader/shards/begun_set.h"
+#include "loader/shards/shard_list.h"
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/test.h"
 #include "tools/convert/set_commit.h"

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "formats/manifest.h"
-#include "loader/shards/begun_set.h"
-#include "loader/shards/index_file.h"
+#include "loader/shards/shard_index.h"
+#include "loader/shards/shard_list.h"
 #include "stage/stop.h"
 #include "tests/torture/state_file.h"
 #include "tests/torture/tree.h"

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "loader/shards/begun_set.h"
+#include "loader/shards/shard_list.h"
 #include "stage/random.h"
 #include "tests/torture/disk.h"
 #include "tests/torture/tree.h"

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 
 #include "formats/manifest.h"
-#include "loader/shards/begun_set.h"
-#include "loader/shards/text_file.h"
+#include "loader/shards/shard_list.h"
+#include "loader/shards/text.h"
 #include "stage/file/file.h"
 #include "stage/log.h"
 

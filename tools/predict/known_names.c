@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/shards/text_file.h"
+#include "loader/shards/text.h"
 #include "stage/log.h"
 #include "tools/results/named_classes.h"
 #include "tools/results/weights.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "loader/shards/begun_set.h"
+#include "loader/shards/shard_list.h"
 #include "stage/log.h"
 
 /* Take over the paths of `more`. */

@@ -7,9 +7,8 @@
 
 #include "formats/manifest.h"
 #include "loader/shards/left_out.h"
-#include "loader/shards/split_name.h"
+#include "loader/shards/shard_list.h"
 #include "loader/shards/text.h"
-#include "loader/shards/text_file.h"
 #include "stage/log.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/records/in_place.h"

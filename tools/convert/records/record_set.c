@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "formats/tfrecord.h"
-#include "loader/shards/frame_text.h"
+#include "loader/shards/shard_index.h"
 #include "tools/convert/progress.h"
 
 #define PIECE_BYTES ((uint64_t)16 << 20)
@@ -170,7 +170,7 @@ static int fail(const struct record_shard *shard, uint64_t record, enum tfrecord
 {
     char text[256];
 
-    frame_text(check, problem, text, sizeof(text));
+    frame_problem_describe(check, problem, text, sizeof(text));
     stop_fail(stop, EXIT_CODE_DATA, "%s: record %" PRIu64 " at byte %" PRIu64 ": %s", shard->source->path, record,
               shard->index.records[record].offset, text);
     return -EBADMSG;

@@ -1,5 +1,5 @@
 /* Compressed shards as sources. Opened by shard_source_open; read by readers and decoders. */
-#include "loader/packed/packed_shard.h"
+#include "loader/shards/packed_shard.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,21 +8,163 @@
 #include <stdlib.h>
 
 #include "formats/tfrecord.h"
-#include "loader/packed/packed_pool.h"
+#include "loader/shards/packed_stream.h"
 #include "stage/log.h"
 
-/* How far into a file that begins like nothing known a unit is looked for. */
+/* In a file of unknown beginning, a unit is searched for in this many bytes. */
 #define HEAD_BYTES ((size_t)64 << 10)
 
-/* What is unpacked only to get at what is read is told where it is much: in all, beside what is read, and
- * each time, as it is in long units. */
-#define DETOURS_TOLD_BYTES ((uint64_t)1 << 30)
-#define DETOUR_TOLD_BYTES ((uint64_t)512 << 10)
-#define DETOURS_TOLD_RATIO 8u
+/* Data decompressed only to reach the wanted records are reported if they are much: in all, per read, and in proportion to
+ * what is read. */
+#define DETOURS_REPORTED_BYTES ((uint64_t)1 << 30)
+#define DETOUR_REPORTED_BYTES ((uint64_t)512 << 10)
+#define DETOURS_REPORTED_RATIO 8u
 
-/* Compressed data have no place to begin again but the next unit's head, and here comes none. */
+/* Decompression can only resume at the next unit, and there is none. */
 #define ALL_LOST "; all records behind it are lost, however many: get the file again, or make it of short units " \
                  "(pipetrain-convert tfrecord --compress=lz4)"
+
+/* ---- the pool of streams: a fixed number for the process, however many shards are open, so that memory is bounded and
+ * reading allocates nothing. A thread takes a stream for a read and holds no lock while it decompresses, so several threads
+ * may read one shard. ---- */
+
+/* More than the threads that read at a time, which else wait. Free streams keep their positions, so that shards that are read
+ * in turns continue where they are. */
+#define STREAMS 16u
+
+struct pooled_stream {
+    struct packed_stream stream;        /* first */
+    bool is_taken;
+    uint64_t used;              /* value of pool.clock when it was last taken */
+};
+
+/* The lock protects everything. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t given_back;
+    struct pooled_stream *streams;      /* NULL while no shard is open */
+    size_t shards;
+    size_t lz4_block_bytes;     /* that every stream has room for */
+    uint64_t clock;
+} pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .given_back = PTHREAD_COND_INITIALIZER };
+
+static void release_streams_locked(void)
+{
+    for (size_t i = 0; i < STREAMS; i++)
+        packed_stream_release(&pool.streams[i].stream);
+    free(pool.streams);
+    pool.streams = NULL;
+    pool.lz4_block_bytes = 0;
+}
+
+static int make_streams_locked(void)
+{
+    int rc = 0;
+    pool.streams = calloc(STREAMS, sizeof(*pool.streams));
+    if (pool.streams == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < STREAMS && rc == 0; i++)
+        rc = packed_stream_init(&pool.streams[i].stream);
+    if (rc < 0)
+        release_streams_locked();
+    return rc;
+}
+
+/* Only free streams can grow; some may be taken when a data set is opened while another one is read. */
+static void reserve_locked(size_t lz4_block_bytes)
+{
+    if (lz4_block_bytes <= pool.lz4_block_bytes)
+        return;
+    pool.lz4_block_bytes = lz4_block_bytes;
+    for (size_t i = 0; i < STREAMS; i++) {
+        struct pooled_stream *const stream = &pool.streams[i];
+        if (stream->is_taken)
+            continue;
+        unpacker_reserve_lz4(&stream->stream.unpacker, lz4_block_bytes);
+        stream->stream.file = NULL;
+    }
+}
+
+/* A shard is opened that needs LZ4 blocks of this size (or 0). The first one creates the streams. 0 or -ENOMEM. */
+static int packed_pool_join(size_t lz4_block_bytes)
+{
+    pthread_mutex_lock(&pool.lock);
+    const int rc = pool.streams == NULL ? make_streams_locked() : 0;
+    if (rc == 0) {
+        pool.shards++;
+        reserve_locked(lz4_block_bytes);
+    }
+    pthread_mutex_unlock(&pool.lock);
+    return rc;
+}
+
+/* A taken stream is used for another file. */
+static void forget_locked(struct pooled_stream *stream, const struct packed_file *file)
+{
+    if (!stream->is_taken && stream->stream.file == file)
+        stream->stream.file = NULL;
+}
+
+/* A shard is closed that no thread reads. With the last one the streams are released. */
+static void packed_pool_leave(const struct packed_file *file)
+{
+    pthread_mutex_lock(&pool.lock);
+    for (size_t i = 0; i < STREAMS; i++)
+        forget_locked(&pool.streams[i], file);
+    if (--pool.shards == 0)
+        release_streams_locked();
+    pthread_mutex_unlock(&pool.lock);
+}
+
+size_t packed_pool_bytes(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    const size_t each = sizeof(struct pooled_stream) - sizeof(struct unpacker) + unpacker_bytes(pool.lz4_block_bytes);
+    const size_t bytes = pool.streams != NULL ? STREAMS * each : 0;
+    pthread_mutex_unlock(&pool.lock);
+    return bytes;
+}
+
+/* The free stream whose position is nearest before the offset, else the least recently used one; NULL if all are taken. */
+static struct pooled_stream *find_locked(const struct packed_file *file, uint64_t offset)
+{
+    struct pooled_stream *nearest = NULL, *oldest = NULL;
+    for (size_t i = 0; i < STREAMS; i++) {
+        struct pooled_stream *const one = &pool.streams[i];
+        if (one->is_taken)
+            continue;
+        const bool is_before = one->stream.file == file && one->stream.out_offset <= offset;
+        if (is_before && (nearest == NULL || one->stream.out_offset > nearest->stream.out_offset))
+            nearest = one;
+        if (oldest == NULL || one->used < oldest->used)
+            oldest = one;
+    }
+    return nearest != NULL ? nearest : oldest;
+}
+
+/* Take a stream and move it to the nearest point before `offset`. Waits for a free one. */
+static struct packed_stream *packed_pool_take(struct packed_file *file, uint64_t offset)
+{
+    struct pooled_stream *found;
+    pthread_mutex_lock(&pool.lock);
+    while ((found = find_locked(file, offset)) == NULL)
+        pthread_cond_wait(&pool.given_back, &pool.lock);
+    found->is_taken = true;
+    found->used = ++pool.clock;
+    pthread_mutex_unlock(&pool.lock);
+    packed_stream_seat(&found->stream, file, offset);
+    return &found->stream;
+}
+
+static void packed_pool_give_back(struct packed_stream *stream)
+{
+    pthread_mutex_lock(&pool.lock);
+    ((struct pooled_stream *)stream)->is_taken = false;
+    pthread_cond_signal(&pool.given_back);
+    pthread_mutex_unlock(&pool.lock);
+}
+
+/* ---- sources ---- */
 
 struct packed_shard {
     struct shard_source source; /* first */
@@ -61,18 +203,18 @@ static ssize_t read_on(struct packed_stream *stream, uint8_t *buffer, size_t byt
     return done > 0 ? (ssize_t)done : got;
 }
 
-/* Once a process, where reading goes from place to place in long units. */
+/* Report once per process that random reads in long units cost much. */
 static void count_detour(const struct shard_source *source, uint64_t detour, uint64_t given)
 {
     static atomic_ullong detours, all_detour, all_given;
-    static atomic_bool is_told;
+    static atomic_bool is_reported;
     if (detour == 0)
         return;
     const uint64_t count = atomic_fetch_add(&detours, 1) + 1;
     const uint64_t sum = atomic_fetch_add(&all_detour, detour) + detour;
     const uint64_t read = atomic_fetch_add(&all_given, given) + given;
-    if (sum < DETOURS_TOLD_BYTES || sum / count < DETOUR_TOLD_BYTES || sum / DETOURS_TOLD_RATIO < read ||
-        atomic_exchange(&is_told, true))
+    if (sum < DETOURS_REPORTED_BYTES || sum / count < DETOUR_REPORTED_BYTES || sum / DETOURS_REPORTED_RATIO < read ||
+        atomic_exchange(&is_reported, true))
         return;
     log_message(LOG_RUN,
                 "%s: reading in this order unpacks %" PRIu64 " times what is read: data.shuffle = block does not, nor "
@@ -80,7 +222,6 @@ static void count_detour(const struct shard_source *source, uint64_t detour, uin
                 source->path, sum / (read + 1));
 }
 
-/* One stream for the whole read. */
 static ssize_t read_one(struct packed_file *file, void *buffer, size_t bytes, uint64_t offset, uint64_t *detour_out)
 {
     struct packed_stream *const stream = packed_pool_take(file, offset);
@@ -98,7 +239,7 @@ static ssize_t packed_read(struct shard_source *source, void *buffer, size_t byt
     return got;
 }
 
-/* From the last point before, so that what is kept there is not read again. */
+/* Begin at the last point before the offset, without buffered data. */
 static ssize_t packed_read_afresh(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset)
 {
     struct packed_stream *const stream = packed_pool_take(file_of(source), offset);
@@ -109,7 +250,7 @@ static ssize_t packed_read_afresh(struct shard_source *source, void *buffer, siz
     return got;
 }
 
-/* Whatever comes behind all that is known, to the end. */
+/* Read to the end if it is not known. */
 static int packed_size(struct shard_source *source, uint64_t *bytes_out)
 {
     struct packed_file *const file = file_of(source);
@@ -128,7 +269,7 @@ static int packed_stamp(const struct shard_source *source, struct shard_stamp *s
     return kept->ops->stamp(kept, stamp_out);
 }
 
-/* What follows the end of the data, as what a download or another program adds. */
+/* Describe bytes after the compressed data, which a download or another program has added. */
 static void foreign_text(const struct packed_file *file, const struct packed_break *found, char *text, size_t text_size)
 {
     const char *const name = container_name(file->container);
@@ -187,15 +328,15 @@ static int make_shard(struct shard_source **source_out, struct shard_source *kep
     return 0;
 }
 
-/* What the first bytes of a file say. */
+/* The kind of a file by its first bytes. */
 struct guess {
     enum container container;
-    size_t lz4_block_bytes;     /* 0 where it is no LZ4 */
-    bool is_sure;               /* else a right header of a record at `record` of the stream must show it */
+    size_t lz4_block_bytes;     /* 0 unless it is LZ4 */
+    bool is_sure;               /* else a valid record header at offset `record` of the stream has to confirm it */
     uint64_t record;
 };
 
-/* A unit behind a damaged first one, whose beginning is no longer one. */
+/* Find a unit after a first one whose beginning is damaged. */
 static size_t find_later_unit(const uint8_t *head, size_t bytes, enum container *container_out)
 {
     for (size_t at = 1; at + CONTAINER_MAGIC_BYTES <= bytes; at++) {
@@ -215,7 +356,7 @@ static bool is_header(const uint8_t *head, size_t bytes)
     return bytes >= TFRECORD_HEADER_BYTES && tfrecord_header(head, &payload_bytes, &problem) != TFRECORD_LENGTH_CRC;
 }
 
-/* Two bytes are no proof of zlib: damaged plain shards may begin with them. */
+/* The two bytes of zlib's header prove nothing: damaged plain shards may begin with them. */
 static void guess_container(const uint8_t *head, size_t bytes, struct guess *guess)
 {
     size_t unit = 0;
@@ -251,7 +392,7 @@ static int wrap(struct shard_source **source_out, struct shard_source *kept, con
     return 0;
 }
 
-/* Most files are known by a few bytes; of others more are looked at. */
+/* A few bytes are enough for most files; others need more. */
 static int look_and_wrap(struct shard_source **source_out, struct shard_source *kept, uint8_t *head)
 {
     struct guess guess = { .container = CONTAINER_PLAIN };

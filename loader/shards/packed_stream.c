@@ -1,10 +1,172 @@
-/* Going through a compressed shard. Called by the thread that has taken the stream from the pool. */
-#include "loader/packed/packed_stream.h"
+/* Decompression of shards and what was learned about them. Called by the thread that has taken the stream from the pool. */
+#include "loader/shards/packed_stream.h"
 
 #include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "formats/tfrecord.h"
+
+/* ---- the map of a shard ---- */
+
+/* At least so many bytes of the file are between two points at which units begin. */
+#define POINT_SPACING ((uint64_t)16 << 10)
+/* And between two points with a saved state, which takes 88 KB. */
+#define STATE_SPACING ((uint64_t)3 << 20)
+/* Saved states of all maps together, enough for 4 GiB of files. Shards that get none are read from the beginning of a
+ * unit. */
+#define STATES_BYTES_MAX ((size_t)128 << 20)
+/* After more breaks, the rest of the shard is given up. */
+#define BREAKS_MAX 4096u
+
+static atomic_size_t states_reserved;
+
+/* Reserve as many of the wanted states as are left. */
+static size_t reserve_states(size_t wanted)
+{
+    const size_t most = STATES_BYTES_MAX / sizeof(struct inflater);
+    size_t before = atomic_load(&states_reserved), given;
+    do
+        given = wanted < most - before ? wanted : most - before;
+    while (!atomic_compare_exchange_weak(&states_reserved, &before, before + given));
+    return given;
+}
+
+int packed_map_init(struct packed_map *map, uint64_t file_bytes, bool has_states)
+{
+    *map = (struct packed_map){
+        .point_count = 1,
+        .point_room = file_bytes / POINT_SPACING + 2,
+        .state_room = has_states ? reserve_states(file_bytes / STATE_SPACING) : 0,
+        .end = PACKED_NOWHERE,
+    };
+    pthread_mutex_init(&map->lock, NULL);
+    map->points = calloc(map->point_room, sizeof(*map->points));
+    map->states = map->state_room > 0 ? malloc(map->state_room * sizeof(*map->states)) : NULL;
+    if (map->points != NULL && (map->states != NULL || map->state_room == 0))
+        return 0;
+    packed_map_release(map);
+    return -ENOMEM;
+}
+
+void packed_map_release(struct packed_map *map)
+{
+    atomic_fetch_sub(&states_reserved, map->state_room);
+    pthread_mutex_destroy(&map->lock);
+    free(map->points);
+    free(map->states);
+    free(map->breaks);
+}
+
+size_t packed_map_bytes(const struct packed_map *map)
+{
+    return map->point_room * sizeof(*map->points) + map->state_room * sizeof(*map->states);
+}
+
+/* Keep points at units, and inside long units as many as there is memory for states. */
+static bool is_wanted_locked(const struct packed_map *map, const struct packed_point *point)
+{
+    const uint64_t last = map->points[map->point_count - 1].in;
+    const uint64_t spacing = point->saved != NULL ? STATE_SPACING : POINT_SPACING;
+    return point->in >= last + spacing && map->point_count < map->point_room &&
+           (point->saved == NULL || map->state_count < map->state_room);
+}
+
+static void packed_map_offer(struct packed_map *map, const struct packed_point *point)
+{
+    pthread_mutex_lock(&map->lock);
+    if (is_wanted_locked(map, point)) {
+        struct packed_point kept = *point;
+        if (point->saved != NULL) {
+            struct inflater *const state = &map->states[map->state_count++];
+            *state = *point->saved;
+            kept.saved = state;
+        }
+        map->points[map->point_count++] = kept;
+    }
+    pthread_mutex_unlock(&map->lock);
+}
+
+static struct packed_point packed_map_find(struct packed_map *map, uint64_t out)
+{
+    pthread_mutex_lock(&map->lock);
+    size_t low = 0, high = map->point_count;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        if (map->points[middle].out <= out)
+            low = middle;
+        else
+            high = middle;
+    }
+    const struct packed_point point = map->points[low];
+    pthread_mutex_unlock(&map->lock);
+    return point;
+}
+
+static bool next_break_locked(const struct packed_map *map, uint64_t out, struct packed_break *break_out)
+{
+    size_t low = 0, high = map->break_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (map->breaks[middle].out < out)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == map->break_count)
+        return false;
+    *break_out = map->breaks[low];
+    return true;
+}
+
+bool packed_map_next_break(struct packed_map *map, uint64_t out, struct packed_break *break_out)
+{
+    pthread_mutex_lock(&map->lock);
+    const bool is_there = next_break_locked(map, out, break_out);
+    pthread_mutex_unlock(&map->lock);
+    return is_there;
+}
+
+/* Another thread may have added it meanwhile. */
+static int add_break_locked(struct packed_map *map, const struct packed_break *found)
+{
+    if (map->break_count > 0 && map->breaks[map->break_count - 1].out >= found->out)
+        return 0;
+    struct packed_break *const grown = realloc(map->breaks, (map->break_count + 1) * sizeof(*grown));
+    if (grown == NULL)
+        return -ENOMEM;
+    map->breaks = grown;
+    map->breaks[map->break_count++] = *found;
+    if (map->break_count == BREAKS_MAX)
+        map->breaks[BREAKS_MAX - 1].next = PACKED_NOWHERE;
+    return 0;
+}
+
+static int packed_map_add_break(struct packed_map *map, const struct packed_break *found)
+{
+    pthread_mutex_lock(&map->lock);
+    const int rc = add_break_locked(map, found);
+    pthread_mutex_unlock(&map->lock);
+    return rc;
+}
+
+static void packed_map_set_end(struct packed_map *map, uint64_t end)
+{
+    pthread_mutex_lock(&map->lock);
+    map->end = end;
+    pthread_mutex_unlock(&map->lock);
+}
+
+uint64_t packed_map_end(struct packed_map *map)
+{
+    pthread_mutex_lock(&map->lock);
+    const uint64_t end = map->end;
+    pthread_mutex_unlock(&map->lock);
+    return end;
+}
+
+/* ---- streams ---- */
 
 int packed_stream_init(struct packed_stream *stream)
 {
@@ -28,7 +190,7 @@ static uint64_t out_end(const struct packed_stream *stream)
     return stream->out_offset + stream->out_bytes;
 }
 
-/* The next byte taken of the file is that at `offset`. */
+/* Continue with the file's byte at `offset`. */
 static void move_in(struct packed_stream *stream, uint64_t offset)
 {
     const bool is_held = offset >= stream->in_offset && offset - stream->in_offset <= stream->in_bytes;
@@ -46,8 +208,8 @@ static ssize_t fetch(const struct packed_stream *stream, void *buffer, size_t by
                              : shard_source_read(kept, buffer, bytes, offset);
 }
 
-/* Have input, unless the file ends here. 0 or a negative errno. */
-static int have_input(struct packed_stream *stream)
+/* Read input if none is left, unless the file ends here. 0 or a negative errno. */
+static int need_input(struct packed_stream *stream)
 {
     if (stream->in_at < stream->in_bytes)
         return 0;
@@ -67,8 +229,8 @@ static void begin_unit(struct packed_stream *stream)
     unpacker_begin(&stream->unpacker, stream->file->container);
 }
 
-/* Unpack from the input held to `out`, the bytes given. */
-static enum unpack unpack(struct packed_stream *stream, uint8_t *out, size_t room, size_t *given_out)
+/* Decompress from the current input to `out`. */
+static enum unpack decompress(struct packed_stream *stream, uint8_t *out, size_t room, size_t *given_out)
 {
     const size_t held = stream->in_bytes - stream->in_at;
     struct unpack_piece piece = { stream->in + stream->in_at, held, out, room };
@@ -78,9 +240,8 @@ static enum unpack unpack(struct packed_stream *stream, uint8_t *out, size_t roo
     return result;
 }
 
-/* Units are looked for by their first bytes: where the next one may begin, or how much of the input shows that
- * none does. */
-static size_t find_magic(const struct packed_stream *stream, size_t bytes)
+/* The offset in the input at which a unit may begin by its first bytes; or how many bytes were searched. */
+static size_t search_magic(const struct packed_stream *stream, size_t bytes)
 {
     size_t at = 0;
     while (at + CONTAINER_MAGIC_BYTES <= bytes && !container_may_begin(stream->file->container, stream->in + at))
@@ -88,7 +249,7 @@ static size_t find_magic(const struct packed_stream *stream, size_t bytes)
     return at;
 }
 
-/* 1 when a unit begins at `offset` with a right header of a record, 0 when not, or a negative errno. */
+/* 1 if a unit begins at `offset` whose data begin with a valid record header, 0 if not, or a negative errno. */
 static int unit_is_right(struct packed_stream *stream, uint64_t offset)
 {
     uint8_t head[TFRECORD_HEADER_BYTES];
@@ -97,11 +258,11 @@ static int unit_is_right(struct packed_stream *stream, uint64_t offset)
     move_in(stream, offset);
     begin_unit(stream);
     while (have < sizeof(head) && result == UNPACK_WAITS && given + taken > 0) {
-        const int rc = have_input(stream);
+        const int rc = need_input(stream);
         if (rc < 0)
             return rc;
         const uint64_t before = in_position(stream);
-        result = unpack(stream, head + have, sizeof(head) - have, &given);
+        result = decompress(stream, head + have, sizeof(head) - have, &given);
         taken = (size_t)(in_position(stream) - before);
         have += given;
     }
@@ -110,7 +271,7 @@ static int unit_is_right(struct packed_stream *stream, uint64_t offset)
     return have == sizeof(head) && tfrecord_header(head, &payload_bytes, &problem) == TFRECORD_OK;
 }
 
-/* The first unit from `offset` on, or PACKED_NOWHERE. */
+/* Find the first unit from `offset` on; PACKED_NOWHERE if there is none. */
 static int find_unit(struct packed_stream *stream, uint64_t offset, uint64_t *unit_out)
 {
     *unit_out = PACKED_NOWHERE;
@@ -121,7 +282,7 @@ static int find_unit(struct packed_stream *stream, uint64_t offset, uint64_t *un
         stream->in_bytes = got > 0 ? (size_t)got : 0;
         if (got < (ssize_t)CONTAINER_MAGIC_BYTES)
             return got < 0 ? (int)got : 0;
-        const size_t skipped = find_magic(stream, stream->in_bytes);
+        const size_t skipped = search_magic(stream, stream->in_bytes);
         offset += skipped;
         if (skipped + CONTAINER_MAGIC_BYTES > (size_t)got)
             continue;
@@ -134,8 +295,8 @@ static int find_unit(struct packed_stream *stream, uint64_t offset, uint64_t *un
     }
 }
 
-/* Whether what follows a unit that ended, to the end of the file, begins no other. One that is cut short begins as
- * the first one does. 1, 0 or a negative errno. */
+/* Whether the bytes after a complete unit are not the beginning of another one; a truncated unit begins like the first one.
+ * 1, 0 or a negative errno. */
 static int is_foreign(const struct packed_stream *stream)
 {
     uint8_t magic[CONTAINER_MAGIC_BYTES];
@@ -145,7 +306,7 @@ static int is_foreign(const struct packed_stream *stream)
     return got < 0 ? (int)got : !container_may_begin(stream->file->container, magic);
 }
 
-/* How many bytes are foreign behind damage behind which no unit is found. 0 or a negative errno. */
+/* If no unit follows, count the foreign bytes at the end of the file. 0 or a negative errno. */
 static int count_foreign(const struct packed_stream *stream, struct packed_break *found)
 {
     uint64_t bytes;
@@ -160,8 +321,8 @@ static int count_foreign(const struct packed_stream *stream, struct packed_break
     return rc;
 }
 
-/* The unit is damaged behind what is held. Whatever it said about its length is not believed: the next one
- * is looked for from its beginning. 1 or a negative errno. */
+/* The unit is damaged after the current output. Its length is not trusted: the next unit is searched for from the unit's
+ * beginning. 1 or a negative errno. */
 static int break_stream(struct packed_stream *stream, const char *problem)
 {
     struct packed_break found = {
@@ -176,8 +337,8 @@ static int break_stream(struct packed_stream *stream, const char *problem)
     return rc < 0 ? rc : 1;
 }
 
-/* The byte that means nothing, and on to the next unit. */
-static int pass_break(struct packed_stream *stream, const struct packed_break *known)
+/* Output the placeholder byte and continue with the next unit. */
+static int skip_break(struct packed_stream *stream, const struct packed_break *known)
 {
     stream->out[0] = 0;
     stream->out_bytes = 1;
@@ -195,7 +356,7 @@ static int end_stream(struct packed_stream *stream)
     return 0;
 }
 
-/* So that others can begin here, where they could. */
+/* Offer the current position as a point to begin at. */
 static void offer_point(const struct packed_stream *stream)
 {
     const struct packed_point point = {
@@ -209,11 +370,11 @@ static void offer_point(const struct packed_stream *stream)
         packed_map_offer(&stream->file->map, &point);
 }
 
-/* Unpack into the room that is left before what is known to be a break, and see what came of it. */
-static int unpack_held(struct packed_stream *stream, size_t room, const struct packed_break *known)
+/* Decompress, at most up to a known break. */
+static int decompress_next(struct packed_stream *stream, size_t room, const struct packed_break *known)
 {
     const uint64_t before = in_position(stream);
-    const enum unpack result = unpack(stream, stream->out, room, &stream->out_bytes);
+    const enum unpack result = decompress(stream, stream->out, room, &stream->out_bytes);
     const char *problem = stream->unpacker.problem;
     if (result == UNPACK_ENDED) {
         stream->is_in_unit = false;
@@ -231,8 +392,8 @@ static int unpack_held(struct packed_stream *stream, size_t room, const struct p
     return 1;
 }
 
-/* Hold what comes next in the stream. 1, 0 at its end, or a negative errno. A break that is known is kept to: what
- * damaged data give before it shows may depend on where reading began. */
+/* Produce the next output. 1, 0 at the end of the stream, or a negative errno. A known break is final: where damaged data
+ * are found to be wrong may depend on where decompression began. */
 static int advance(struct packed_stream *stream)
 {
     struct packed_break known;
@@ -243,19 +404,19 @@ static int advance(struct packed_stream *stream)
     const bool is_known = packed_map_next_break(&stream->file->map, stream->out_offset, &known);
     const uint64_t left = is_known ? known.out - stream->out_offset : PACKED_OUT_BYTES;
     if (left == 0)
-        return pass_break(stream, &known);
+        return skip_break(stream, &known);
     offer_point(stream);
-    const int rc = have_input(stream);
+    const int rc = need_input(stream);
     if (rc < 0)
         return rc;
     if (!stream->is_in_unit && stream->in_bytes == 0)
         return end_stream(stream);
     if (!stream->is_in_unit)
         begin_unit(stream);
-    return unpack_held(stream, left < PACKED_OUT_BYTES ? (size_t)left : PACKED_OUT_BYTES, is_known ? &known : NULL);
+    return decompress_next(stream, left < PACKED_OUT_BYTES ? (size_t)left : PACKED_OUT_BYTES, is_known ? &known : NULL);
 }
 
-static void stand_at(struct packed_stream *stream, const struct packed_point *point)
+static void start_at(struct packed_stream *stream, const struct packed_point *point)
 {
     stream->unit = point->unit;
     stream->unit_out = point->unit_out;
@@ -276,7 +437,7 @@ void packed_stream_seat(struct packed_stream *stream, struct packed_file *file, 
     stream->file = file;
     stream->detour_bytes = stays ? 0 : offset - point.out;
     if (!stays)
-        stand_at(stream, &point);
+        start_at(stream, &point);
 }
 
 void packed_stream_seat_afresh(struct packed_stream *stream, struct packed_file *file, uint64_t offset)

@@ -1,0 +1,95 @@
+/* Streams that decompress shards forward, with maps of what was learned about each shard: points to begin at, breaks, and
+ * the end. If compressed data are damaged, the stream has a break: it ends there, has one placeholder byte, and
+ * continues with the next unit (gzip member, LZ4 frame) whose data begin with a valid record header. */
+#ifndef PIPETRAIN_PACKED_STREAM_H
+#define PIPETRAIN_PACKED_STREAM_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "formats/unpacker.h"
+#include "loader/shards/shard_source.h"
+
+#define PACKED_NOWHERE UINT64_MAX
+
+/* A point at which decompression can begin. */
+struct packed_point {
+    uint64_t in, out;           /* offsets of the next byte in the file and in the stream */
+    uint64_t unit, unit_out;    /* offsets of the unit's beginning in both */
+    const struct inflater *saved;       /* state of the decompressor; NULL: a unit begins here. Constant */
+};
+
+struct packed_break {
+    uint64_t out;               /* offset in the stream, of the placeholder byte */
+    uint64_t unit_out;          /* where the damaged unit begins in the stream */
+    uint64_t in;                /* about where the file is damaged */
+    uint64_t next;              /* offset of the next unit in the file; PACKED_NOWHERE: the stream ends */
+    uint64_t foreign_bytes;     /* if not 0: this many bytes after the last unit, from foreign_from on, are not
+                                 * compressed data */
+    uint64_t foreign_from;
+    const char *problem;
+};
+
+/* What was learned from reading a shard. Filled in by the first thread that reads a part, used by all. */
+struct packed_map {
+    pthread_mutex_t lock;
+    struct packed_point *points;        /* sorted by both offsets */
+    size_t point_count, point_room;
+    struct inflater *states;    /* used by points, in order */
+    size_t state_count, state_room;
+    struct packed_break *breaks;        /* sorted by `out` */
+    size_t break_count;
+    uint64_t end;               /* of the stream; PACKED_NOWHERE until it is reached */
+};
+
+/* For a file of this size. All memory but that for breaks is allocated now: about 3 % of the file if decompression can only
+ * begin at saved states, limited for all maps together. 0 or -ENOMEM. */
+int packed_map_init(struct packed_map *map, uint64_t file_bytes, bool has_states);
+void packed_map_release(struct packed_map *map);
+/* Host memory of the map. */
+size_t packed_map_bytes(const struct packed_map *map);
+/* The first known break at or after `out`; false if there is none. */
+bool packed_map_next_break(struct packed_map *map, uint64_t out, struct packed_break *break_out);
+uint64_t packed_map_end(struct packed_map *map);
+
+#define PACKED_IN_BYTES ((size_t)64 << 10)
+#define PACKED_OUT_BYTES ((size_t)128 << 10)
+
+/* A compressed shard. */
+struct packed_file {
+    struct shard_source *kept;  /* the file */
+    enum container container;
+    struct packed_map map;
+};
+
+/* Used by one thread at a time. */
+struct packed_stream {
+    struct packed_file *file;   /* NULL: not positioned */
+    bool is_afresh;             /* bypass caches, and do not change the map */
+    struct unpacker unpacker;
+    uint64_t unit, unit_out;    /* offsets of the unit's beginning in the file and in the stream */
+    bool is_in_unit, has_ended;
+    uint64_t in_offset;         /* offset of the input buffer in the file */
+    size_t in_at, in_bytes;     /* used and available bytes of it */
+    uint64_t detour_bytes;      /* decompressed only to reach the wanted offset, since the stream was last moved */
+    uint64_t out_offset;        /* offset of the output buffer in the stream */
+    size_t out_bytes;
+    uint8_t in[PACKED_IN_BYTES], out[PACKED_OUT_BYTES];
+};
+
+/* 0 or -ENOMEM. */
+int packed_stream_init(struct packed_stream *stream);
+/* Accepts a struct of zeros. */
+void packed_stream_release(struct packed_stream *stream);
+/* Move to the nearest known point before `offset` in the file's stream; stay if the current position is nearer. */
+void packed_stream_seat(struct packed_stream *stream, struct packed_file *file, uint64_t offset);
+/* Likewise, but drop all buffers, and bypass caches until packed_stream_leave. */
+void packed_stream_seat_afresh(struct packed_stream *stream, struct packed_file *file, uint64_t offset);
+void packed_stream_leave(struct packed_stream *stream);
+/* Read up to `bytes` at `offset`, which must be in the output buffer or ahead. Returns how many, 0 at the end of the stream, or a
+ * negative errno, after which the stream is not positioned. */
+ssize_t packed_stream_read(struct packed_stream *stream, uint8_t *buffer, size_t bytes, uint64_t offset);
+
+#endif

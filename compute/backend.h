@@ -29,7 +29,7 @@ enum convolution { CONVOLUTION_AUTO, CONVOLUTION_DIRECT, CONVOLUTION_WINOGRAD };
 
 /* Of activations and of the products' inputs. Weights, statistics, sums, loss and
  * reductions are fp32 always. fp32 is true fp32; tf32 rounds the inputs of products to
- * 10 bits of mantissa; fp16 scales the loss (compute/cuda/loss_scale.h). */
+ * 10 bits of mantissa; fp16 scales the loss (compute/cuda/kernels.h). */
 enum precision { PRECISION_FP32, PRECISION_TF32, PRECISION_BF16, PRECISION_FP16, PRECISION_COUNT };
 
 /* Steps replayed from recorded graphs of the device's work instead of queued call by call. */

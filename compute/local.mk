@@ -21,32 +21,24 @@ compute_libcompute_a_SOURCES = \
 if HAVE_ONEDNN
 compute_libcompute_a_CPPFLAGS += -DHAVE_ONEDNN
 compute_libcompute_a_SOURCES += \
-	%D%/onednn/backend_onednn.c %D%/onednn/onednn_api.c %D%/onednn/onednn_call.c \
-	%D%/onednn/onednn_md.c %D%/onednn/onednn_plan.c %D%/onednn/onednn_choice.c %D%/onednn/onednn_layout.c \
-	%D%/onednn/onednn_input.c %D%/onednn/onednn_room.c %D%/onednn/onednn_store.c \
-	%D%/onednn/onednn_first.c %D%/onednn/onednn_folded.c %D%/onednn/onednn_weighted.c %D%/onednn/onednn_winograd.c \
-	%D%/onednn/onednn_loss.c %D%/onednn/onednn_pointwise.c %D%/onednn/onednn_pool.c \
-	%D%/onednn/onednn_average.c %D%/onednn/onednn_response.c %D%/onednn/onednn_branch.c \
-	%D%/onednn/onednn_norm.c %D%/onednn/onednn_norm_back.c %D%/onednn/onednn_norm_back_loops.c \
-	%D%/onednn/onednn_norm_loops.c %D%/onednn/onednn_norm_plan.c %D%/onednn/onednn_slices.c
+	%D%/onednn/backend_onednn.c %D%/onednn/onednn_api.c %D%/onednn/onednn_call.c %D%/onednn/onednn_layout.c \
+	%D%/onednn/onednn_plan.c %D%/onednn/onednn_store.c %D%/onednn/onednn_input.c %D%/onednn/onednn_weighted.c \
+	%D%/onednn/onednn_first.c %D%/onednn/onednn_norm.c %D%/onednn/onednn_norm_loops.c %D%/onednn/onednn_pool.c \
+	%D%/onednn/onednn_pointwise.c %D%/onednn/onednn_channels.c %D%/onednn/onednn_loss.c
 endif
 if HAVE_CUDA
 compute_libcompute_a_LIBADD = $(kernels:.cu=.$(OBJEXT))
 compute_libcompute_a_SOURCES += \
-	%D%/cuda/cudnn/cudnn_cache.c %D%/cuda/cudnn/cudnn_conv.c %D%/cuda/cudnn/cudnn_engine.c \
-	%D%/cuda/cudnn/cudnn_graph.c %D%/cuda/cudnn/cudnn_timing.c \
-	%D%/cuda/cublaslt_api.c %D%/cuda/cublaslt_dense.c \
-	%D%/cuda/backend_cuda.c %D%/cuda/cuda_plan.c %D%/cuda/cuda_store.c \
-	%D%/cuda/cuda_graph.c %D%/cuda/cuda_segment.c \
-	%D%/cuda/cuda_channels.c %D%/cuda/cuda_conv2d.c %D%/cuda/cuda_counts.c %D%/cuda/cuda_dense.c %D%/cuda/cuda_layers.c \
-	%D%/cuda/cuda_loss.c %D%/cuda/cuda_weighted.c \
-	%D%/cuda/cuda_memory.c %D%/cuda/cuda_norm.c %D%/cuda/cuda_pool.c
+	%D%/cuda/backend_cuda.c %D%/cuda/cuda_plan.c %D%/cuda/cuda_segment.c %D%/cuda/cuda_memory.c \
+	%D%/cuda/cuda_store.c %D%/cuda/cuda_counts.c %D%/cuda/cuda_weighted.c %D%/cuda/cuda_norm.c \
+	%D%/cuda/cuda_layers.c %D%/cuda/cuda_loss.c %D%/cuda/cublaslt_api.c %D%/cuda/cublaslt_dense.c \
+	%D%/cuda/cudnn_conv.c %D%/cuda/cudnn_engine.c %D%/cuda/cudnn_graph.c
 endif
 
 # nvcc compiles the kernels and nothing else; it writes its dependencies itself.
 kernels = \
 	%D%/cuda/kernels.cu %D%/cuda/kernels_channels.cu %D%/cuda/kernels_loss.cu %D%/cuda/kernels_norm.cu \
-	%D%/cuda/kernels_pool.cu %D%/cuda/kernels_step.cu %D%/cuda/kernels_towers.cu
+	%D%/cuda/kernels_pool.cu %D%/cuda/kernels_step.cu
 NVCC_COMMAND = $(NVCC) -std=c++17 -O3 -lineinfo $(NVCC_ARCHS) -I$(top_srcdir) -Xcompiler '-fPIE -Wall -Wextra'
 SUFFIXES = .cu
 # Updates of weights are rounded as the CPU rounds them: no product is contracted with a sum. They run at the speed of the

@@ -14,6 +14,5 @@ sync_libsync_a_SOURCES = \
 	%D%/sync.c \
 	%D%/trainer.c
 if HAVE_CUDA
-sync_libsync_a_SOURCES += %D%/cuda/nccl_call.c %D%/cuda/nccl_rank.c %D%/cuda/peer_check.c %D%/cuda/reduce_clock.c \
-	%D%/cuda/reduce_nccl.c %D%/cuda/reduce_peer.c
+sync_libsync_a_SOURCES += %D%/cuda/reduce_clock.c %D%/cuda/reduce_nccl.c %D%/cuda/reduce_peer.c
 endif

@@ -1,14 +1,13 @@
-/* The CUDA backend: opening, the arenas, the input step, updates. Used from the tower's
- * thread; nothing here waits for the device but opening, pack, unpack, plan and segment. */
+/* The CUDA backend: opening, the arenas, the input step, operations over ranges. Used from the tower's thread; only
+ * opening, pack, unpack, plan and segment wait for the device. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/cuda/cublaslt_api.h"
 #include "compute/cuda/cuda_plan.h"
-#include "compute/cuda/cudnn/cudnn_graph.h"
+#include "compute/cuda/cudnn_graph.h"
 #include "stage/cuda/cuda_call.h"
 #include "stage/cuda/device_cuda.h"
 #include "stage/log.h"
@@ -23,7 +22,7 @@ static bool has_layer(const struct net *net, enum layer_kind kind)
     return false;
 }
 
-/* cuDNN is a set of libraries that the loader finds one by one. */
+/* cuDNN consists of several libraries, which are found one by one. */
 static int check_versions(const char *name)
 {
     if (cudnnGraphVersionCheck() == CUDNN_STATUS_SUCCESS && cudnnOpsVersionCheck() == CUDNN_STATUS_SUCCESS &&
@@ -41,7 +40,7 @@ static int open_cudnn(struct backend *backend)
     return rc == 0 ? CUDNN_CALL(backend->name, cudnnSetStream(backend->cudnn, backend->stream)) : rc;
 }
 
-/* Then it only says which steps are left out. */
+/* Then the loss scale only records skipped steps. */
 static bool scale_is_fixed(const struct backend *backend)
 {
     return backend->spec.precision != PRECISION_FP16;
@@ -237,9 +236,8 @@ static int cuda_backend_check(struct backend *backend, const float *gradients, s
 static int cuda_backend_restore_if_nonfinite(struct backend *backend, float *floats, const float *kept, size_t count)
 {
     const int rc = cuda_enter(backend->spec.device);
-    return rc != 0 ? rc
-                   : CUDA_CALL(backend->name,
-                               kernel_restore_if_nonfinite(backend->stream, count, backend->scale, kept, floats));
+    return rc != 0 ? rc : CUDA_CALL(backend->name,
+                                    kernel_restore_if_nonfinite(backend->stream, count, backend->scale, kept, floats));
 }
 
 static int cuda_backend_squares(struct backend *backend, const struct squares *squares, uint32_t count)
@@ -248,7 +246,7 @@ static int cuda_backend_squares(struct backend *backend, const struct squares *s
     return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_squares(backend->stream, squares, count));
 }
 
-/* The loss scale is adjusted once, behind all ranges. */
+/* The loss scale is adjusted once, after all ranges. */
 static int cuda_backend_update(struct backend *backend, const struct optimizer *optimizer,
                                const struct optimizer_step *step, const struct optimizer_range *ranges,
                                uint32_t range_count)
@@ -291,24 +289,23 @@ static int cuda_backend_axpby(struct backend *backend, float *floats, const floa
                               float keep)
 {
     const int rc = cuda_enter(backend->spec.device);
-    return rc != 0 ? rc
-                   : CUDA_CALL(backend->name, kernel_axpby(backend->stream, count, share, keep, NULL, more, floats));
+    return rc != 0 ? rc : CUDA_CALL(backend->name,
+                                    kernel_axpby(backend->stream, count, share, keep, NULL, more, floats));
 }
 
 static int cuda_backend_ema_update(struct backend *backend, float *average, const float *floats, size_t count,
                                    float share)
 {
     const int rc = cuda_enter(backend->spec.device);
-    return rc != 0 ? rc
-                   : CUDA_CALL(backend->name,
-                               kernel_axpby(backend->stream, count, share, 1, backend->scale, floats, average));
+    return rc != 0 ? rc : CUDA_CALL(backend->name,
+                                    kernel_axpby(backend->stream, count, share, 1, backend->scale, floats, average));
 }
 
 static int cuda_backend_clip_value(struct backend *backend, float *gradients, size_t count, float limit)
 {
     const int rc = cuda_enter(backend->spec.device);
     return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_clip_value(backend->stream, count, limit, backend->scale,
-                                                                     gradients));
+                                                                gradients));
 }
 
 static int cuda_backend_find_nonfinite(struct backend *backend, const float *floats, size_t count, uint64_t *first_out)
@@ -321,7 +318,7 @@ static int cuda_backend_find_nonfinite(struct backend *backend, const float *flo
                                                   COPY_FROM_DEVICE);
 }
 
-/* 16-bit types: the shadow follows the weights. */
+/* 16-bit types: updates the shadow. */
 static int cuda_backend_weights_changed(struct backend *backend, size_t offset, size_t count)
 {
     if (backend->shadow == NULL)

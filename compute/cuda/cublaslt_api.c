@@ -1,28 +1,27 @@
-/* Loading cuBLASLt. Called by dense_library_open, from the towers' threads; the first call
- * loads, the others wait for it. The library stays until the process ends: it registers
- * kernels with the CUDA runtime, and unloading would pull them from under it. */
-#include "compute/cuda/cublaslt_api.h"
-
+/* Loading cuBLASLt: the first tower that needs it loads the library, the others wait. It stays loaded until the process
+ * ends, because it registers kernels with the CUDA runtime. A file of its own, which the simulated CUDA replaces at the
+ * link. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
+#include "compute/cuda/cublaslt_dense.h"
 #include "stage/log.h"
 
 #define TEXT(number) #number
 #define SONAME(major) "libcublasLt.so." TEXT(major)
 
-/* The major version is that of the header the types come from. */
+/* The same major version as the header that declares the types. */
 static const char library_name[] = SONAME(CUBLAS_VER_MAJOR);
 
 #define ENTRY(name) { #name, offsetof(struct cublaslt_api, name) },
 static const struct { const char *name; size_t offset; } entries[] = { CUBLASLT_FUNCTIONS(ENTRY) };
 
-static struct cublaslt_api api;
+static struct cublaslt_api loaded_api;
 static bool loaded;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t load_once = PTHREAD_ONCE_INIT;
 
 static bool load_functions(void *library)
 {
@@ -30,8 +29,8 @@ static bool load_functions(void *library)
         void *const function = dlsym(library, entries[i].name);
         if (function == NULL)
             return false;
-        /* POSIX lets dlsym's pointer be used as a function's; C has no cast that says so. */
-        memcpy((char *)&api + entries[i].offset, &function, sizeof(function));
+        /* POSIX allows dlsym's result to be used as a function pointer; C has no cast for it. */
+        memcpy((char *)&loaded_api + entries[i].offset, &function, sizeof(function));
     }
     return true;
 }
@@ -46,6 +45,6 @@ static void load(void)
 
 const struct cublaslt_api *cublaslt_api_find(void)
 {
-    pthread_once(&once, load);
-    return loaded ? &api : NULL;
+    pthread_once(&load_once, load);
+    return loaded ? &loaded_api : NULL;
 }

@@ -1,16 +1,15 @@
-/* Dense layers through cuBLASLt. Called by the CUDA backend from the tower's thread: plans
- * are made at the start, a step only runs them.
+/* Dense layers by cuBLASLt. Called by the CUDA backend from the tower's thread: plans are made at the start, a step
+ * only runs them.
  *
- * cuBLASLt thinks in columns: our row-major matrix [rows][columns] is its columns x rows
- * matrix with leading dimension `columns`. So every matrix here is the transpose of ours, and
- * each pass is one product of them (D = op(A) * op(B)):
+ * cuBLASLt is column-major: our row-major matrix [rows][columns] is its columns x rows matrix with leading dimension
+ * `columns`. So every matrix here is the transpose of ours, and each pass is one product (D = op(A) * op(B)):
  *
  *   forward            out [units x count]      = weight^T [units x features] * in [features x count]
  *   data gradient      in [features x count]    = weight [features x units]   * out [units x count]
  *   weight gradient    weight [features x units] = in [features x count]      * out^T [count x units]
  *
- * The forward bias belongs to D's rows, as the library's BIAS epilogue wants it; the bias'
- * gradient is the sum over the product's inner dimension of B, for every column of D: BGRADB. */
+ * The forward bias belongs to the rows of D, as the BIAS epilogue expects; the bias gradient is the sum of B over
+ * the inner dimension of the product for each column of D: BGRADB. */
 #include "compute/cuda/cublaslt_dense.h"
 
 #include <assert.h>
@@ -18,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "compute/cuda/cublaslt_api.h"
 #include "stage/cuda/cuda_call.h"
 #include "stage/log.h"
 
@@ -36,8 +34,8 @@ struct dense_plan {
     struct dense_shape shape;
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t a, b, d;
-    cublasLtEpilogue_t epilogue;        /* what the product does */
-    bool fused;                         /* that is all; else finish_run does the rest */
+    cublasLtEpilogue_t epilogue;        /* what the product computes */
+    bool fused;                         /* no more is wanted; else finish_run does the rest */
     cublasLtMatmulAlgo_t algorithm;
     int32_t algorithm_id;
     size_t product_workspace, workspace;
@@ -48,21 +46,21 @@ enum matrix { MATRIX_WEIGHT, MATRIX_IN, MATRIX_OUT };
 static const struct product {
     enum matrix a, b, d;
     cublasOperation_t a_operation, b_operation;
-} products[DENSE_PASS_COUNT] = {
-    [DENSE_FORWARD] = { MATRIX_WEIGHT, MATRIX_IN, MATRIX_OUT, CUBLAS_OP_T, CUBLAS_OP_N },
-    [DENSE_DATA_GRADIENT] = { MATRIX_WEIGHT, MATRIX_OUT, MATRIX_IN, CUBLAS_OP_N, CUBLAS_OP_N },
-    [DENSE_WEIGHT_GRADIENT] = { MATRIX_IN, MATRIX_OUT, MATRIX_WEIGHT, CUBLAS_OP_N, CUBLAS_OP_T },
+} products[PRODUCT_PASS_COUNT] = {
+    [FPROP] = { MATRIX_WEIGHT, MATRIX_IN, MATRIX_OUT, CUBLAS_OP_T, CUBLAS_OP_N },
+    [DGRAD] = { MATRIX_WEIGHT, MATRIX_OUT, MATRIX_IN, CUBLAS_OP_N, CUBLAS_OP_N },
+    [WGRAD] = { MATRIX_IN, MATRIX_OUT, MATRIX_WEIGHT, CUBLAS_OP_N, CUBLAS_OP_T },
 };
 
-/* Sums are fp32 everywhere. fp32 goes without tensor cores and narrower inputs, whatever the
- * environment or a later library would allow. */
+/* Sums are fp32 in all precisions. fp32 must not use tensor cores or narrower inputs, whatever the environment or a
+ * later library would allow. */
 #define NARROW_INPUTS (CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF \
                        | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32)
 static const struct arithmetic {
     enum value_type type;
     cudaDataType_t cuda_type;
     cublasComputeType_t compute;
-    uint64_t refused;           /* CUBLASLT_NUMERICAL_IMPL_FLAGS_* */
+    uint64_t excluded;          /* CUBLASLT_NUMERICAL_IMPL_FLAGS_* */
 } arithmetics[PRECISION_COUNT] = {
     [PRECISION_FP32] = { VALUE_FP32, CUDA_R_32F, CUBLAS_COMPUTE_32F,
                          CUBLASLT_NUMERICAL_IMPL_FLAGS_TENSOR_OP_MASK | NARROW_INPUTS },
@@ -72,7 +70,7 @@ static const struct arithmetic {
     [PRECISION_FP16] = { VALUE_FP16, CUDA_R_16F, CUBLAS_COMPUTE_32F, CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F },
 };
 
-/* Log what the library refused; the one place where its statuses become errnos. */
+/* Logs an error and returns its errno. */
 static int lt_check(const struct dense_library *const library, cublasStatus_t status, const char *const call)
 {
     if (status == CUBLAS_STATUS_SUCCESS)
@@ -119,7 +117,7 @@ static const struct arithmetic *arithmetic_of(const struct dense_plan *const pla
 
 static cudaDataType_t result_type(const struct dense_plan *const plan)
 {
-    return plan->shape.pass == DENSE_WEIGHT_GRADIENT ? CUDA_R_32F : arithmetic_of(plan)->cuda_type;
+    return plan->shape.pass == WGRAD ? CUDA_R_32F : arithmetic_of(plan)->cuda_type;
 }
 
 static int layout_open(const struct dense_plan *const plan, enum matrix matrix, cudaDataType_t type,
@@ -165,9 +163,9 @@ static cublasLtEpilogue_t epilogue_wanted(const struct dense_shape *const shape)
         { CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_RELU },
         { CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU_BIAS },
     };
-    if (shape->pass == DENSE_FORWARD)
+    if (shape->pass == FPROP)
         return forward[shape->bias][shape->relu];
-    return shape->pass == DENSE_WEIGHT_GRADIENT && shape->bias ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_DEFAULT;
+    return shape->pass == WGRAD && shape->bias ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 static bool epilogue_has_bias(cublasLtEpilogue_t epilogue)
@@ -180,8 +178,8 @@ static int set_bias(struct dense_plan *const plan, const void *const bias)
     return SET_OPERATION(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
 }
 
-/* The heuristics look at the bias' address for its alignment, not at the bias. Its type would
- * be the result's if it were not said; said, a library that knows no such pair refuses it. */
+/* The heuristics use the bias' address for its alignment only. Its type must be set: the default is that of the
+ * result. */
 static int set_epilogue(struct dense_plan *const plan, cublasLtEpilogue_t wanted)
 {
     const bool has_bias = epilogue_has_bias(wanted);
@@ -212,14 +210,14 @@ static int set_alignments(const struct dense_plan *const plan, cublasLtMatmulPre
     return rc;
 }
 
-/* Parts of a sum may be added in a step of their own, in fp32: neither in the output, where
- * their order is not ours, nor as 16-bit numbers. */
+/* Allows split-K only with a separate reduction in fp32: not in the output, where the order is not fixed, and not in
+ * 16 bits. */
 static int set_preferences(const struct dense_plan *const plan, cublasLtMatmulPreference_t preference,
                            size_t workspace_max)
 {
     const uint64_t workspace = workspace_max;
     const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    const uint64_t implementations = ~arithmetic_of(plan)->refused;
+    const uint64_t implementations = ~arithmetic_of(plan)->excluded;
     int rc = SET_PREFERENCE(plan, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
     if (rc == 0)
         rc = SET_PREFERENCE(plan, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
@@ -228,23 +226,23 @@ static int set_preferences(const struct dense_plan *const plan, cublasLtMatmulPr
     return rc == 0 ? set_alignments(plan, preference) : rc;
 }
 
-/* What a library answers that has no algorithm for the operation. Versions differ in whether
- * an unknown combination of types and epilogue is unsupported or invalid. */
-static bool is_refusal(cublasStatus_t status)
+/* Statuses that mean "no algorithm for this": versions differ in whether an unknown combination of types and
+ * epilogue is unsupported or invalid. */
+static bool is_unsupported(cublasStatus_t status)
 {
     return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE
         || status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-/* 0, -ENOTSUP (not logged: there may be another way), or another negative errno. */
-static int ask_heuristics(struct dense_plan *const plan, cublasLtMatmulPreference_t preference)
+/* 0, -ENOTSUP (not logged: the caller may try another epilogue), or another negative errno. */
+static int query_heuristics(struct dense_plan *const plan, cublasLtMatmulPreference_t preference)
 {
     cublasLtMatmulHeuristicResult_t found;
     int count = 0;
     const struct cublaslt_api *const api = plan->library->api;
     const cublasStatus_t status = HEARTBEAT_CALL("cublasLtMatmulAlgoGetHeuristic", api->cublasLtMatmulAlgoGetHeuristic(
         plan->library->handle, plan->operation, plan->a, plan->b, plan->d, plan->d, preference, 1, &found, &count));
-    if (is_refusal(status) || (status == CUBLAS_STATUS_SUCCESS && count < 1))
+    if (is_unsupported(status) || (status == CUBLAS_STATUS_SUCCESS && count < 1))
         return -ENOTSUP;
     const int rc = lt_check(plan->library, status, "cublasLtMatmulAlgoGetHeuristic");
     if (rc < 0)
@@ -266,7 +264,7 @@ static int find_algorithm(struct dense_plan *const plan, size_t workspace_max, c
         return rc;
     rc = set_preferences(plan, preference, workspace_max);
     if (rc == 0)
-        rc = ask_heuristics(plan, preference);
+        rc = query_heuristics(plan, preference);
     LT_CALL(plan->library, cublasLtMatmulPreferenceDestroy, preference);
     return rc;
 }
@@ -284,18 +282,18 @@ static int choose_algorithm(struct dense_plan *const plan, size_t workspace_max)
     return rc;
 }
 
-static int name_algorithm(struct dense_plan *const plan)
+static int read_algorithm_id(struct dense_plan *const plan)
 {
     size_t written;
     return LT_CALL(plan->library, cublasLtMatmulAlgoConfigGetAttribute, &plan->algorithm, CUBLASLT_ALGO_CONFIG_ID,
                    &plan->algorithm_id, sizeof(plan->algorithm_id), &written);
 }
 
-/* The product is over before the bias' gradient is summed: they share the workspace. */
+/* The product and the sum of the bias gradient run one after the other: they share the workspace. */
 static size_t workspace_needed(const struct dense_plan *const plan)
 {
     const struct dense_shape *const shape = &plan->shape;
-    if (plan->fused || shape->pass != DENSE_WEIGHT_GRADIENT)
+    if (plan->fused || shape->pass != WGRAD)
         return plan->product_workspace;
     const size_t partials = kernel_bias_partials(shape->count, shape->units) * sizeof(float);
     return partials > plan->product_workspace ? partials : plan->product_workspace;
@@ -317,7 +315,7 @@ int dense_plan_open(struct dense_plan **const plan_out, struct dense_library *co
     if (rc == 0)
         rc = choose_algorithm(plan, workspace_max);
     if (rc == 0)
-        rc = name_algorithm(plan);
+        rc = read_algorithm_id(plan);
     if (rc < 0) {
         dense_plan_close(plan);
         return rc;
@@ -349,7 +347,7 @@ void dense_plan_describe(const struct dense_plan *const plan, char *const text, 
 {
     const struct dense_shape *const shape = &plan->shape;
     const char *const rest = epilogue_wanted(shape) == CUBLASLT_EPILOGUE_DEFAULT ? ""
-        : shape->pass == DENSE_WEIGHT_GRADIENT ? ", bias gradient"
+        : shape->pass == WGRAD ? ", bias gradient"
         : !shape->relu ? ", bias" : shape->bias ? ", bias and relu" : ", relu";
     snprintf(text, text_size, "algorithm %d, %.1f MiB workspace%s%s", plan->algorithm_id,
              (double)plan->workspace / (1 << 20), rest, rest[0] == '\0' ? "" : plan->fused ? " fused" : " apart");
@@ -360,10 +358,10 @@ static const void *operand(const struct dense_operands *const operands, enum mat
     return matrix == MATRIX_WEIGHT ? operands->weight : matrix == MATRIX_IN ? operands->in : operands->out;
 }
 
-static void *result_operand(const struct dense_operands *const operands, enum dense_pass pass)
+static void *result_operand(const struct dense_operands *const operands, enum product_pass pass)
 {
-    return pass == DENSE_FORWARD ? operands->out
-        : pass == DENSE_DATA_GRADIENT ? operands->in : (void *)operands->weight_gradient;
+    return pass == FPROP ? operands->out
+        : pass == DGRAD ? operands->in : (void *)operands->weight_gradient;
 }
 
 static int product_run(struct dense_plan *const plan, cudaStream_t stream, const struct dense_operands *const operands)
@@ -376,14 +374,14 @@ static int product_run(struct dense_plan *const plan, cudaStream_t stream, const
                    d, plan->d, &plan->algorithm, operands->workspace, plan->product_workspace, stream);
 }
 
-/* What the epilogue would have done. */
+/* Does what the epilogue did not. */
 static int finish_run(const struct dense_plan *const plan, cudaStream_t stream,
                       const struct dense_operands *const operands)
 {
     const struct dense_shape *const shape = &plan->shape;
     const enum value_type type = arithmetic_of(plan)->type;
     const char *const name = plan->library->name;
-    if (shape->pass == DENSE_WEIGHT_GRADIENT)
+    if (shape->pass == WGRAD)
         return CUDA_CALL(name, kernel_bias_gradient(stream, type, shape->count, shape->units, NULL, operands->out,
                                                     operands->workspace, operands->bias_gradient));
     if (shape->bias)
@@ -397,7 +395,7 @@ int dense_plan_run(struct dense_plan *const plan, cudaStream_t stream, const str
 {
     int rc = 0;
     if (epilogue_has_bias(plan->epilogue))
-        rc = set_bias(plan, plan->shape.pass == DENSE_FORWARD ? operands->bias : operands->bias_gradient);
+        rc = set_bias(plan, plan->shape.pass == FPROP ? operands->bias : operands->bias_gradient);
     if (rc == 0)
         rc = product_run(plan, stream, operands);
     if (rc == 0 && !plan->fused)

@@ -1,5 +1,5 @@
-/* What a training step asks of a GPU, counted from the fused network without one: beside every function of a layer
- * that queues something stands here how much. test_cuda_launches compares both for every model. */
+/* The work of a training step on a GPU, counted from the fused network without a device: for every function of a
+ * layer that queues work, a function here counts it. test_cuda_launches compares both for every model. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -30,7 +30,7 @@ static uint32_t gradient_buffer(const struct counter *counter, uint32_t head)
     return counter->plan->base.values.values[plan_output(&counter->plan->base, head)].gradient;
 }
 
-/* cuda_flow_pass of the gradient of the group's result. */
+/* Counts cuda_flow_pass for the gradient of the group's result. */
 static void count_pass(const struct counter *counter, uint32_t head, uint32_t k)
 {
     const struct flow *const flow = plan_flow(&counter->plan->base, head, k);
@@ -52,7 +52,7 @@ static void count_dropout(const struct counter *counter, uint32_t head)
                                value_buffer(counter, plan_output(base, head));
 }
 
-/* Moments of chunks, of columns that no normalisation before has measured; of all; the normalised values. */
+/* Statistics of chunks, unless all columns are known; of all rows; the normalised values. */
 static void count_norm(const struct counter *counter, uint32_t head)
 {
     const struct plan_base *const base = &counter->plan->base;
@@ -69,14 +69,14 @@ static void count_forward(const struct counter *counter, uint32_t head)
     case LAYER_DENSE: counts->products++; return;
     case LAYER_BATCH_NORM: count_norm(counter, head); return;
     case LAYER_DROPOUT: count_dropout(counter, head); return;
-    case LAYER_AUXILIARY_LOSS: case LAYER_SOFTMAX_LOSS: counts->kernels += 2; return;   /* and the sum of losses */
+    case LAYER_AUXILIARY_LOSS: case LAYER_SOFTMAX_LOSS: counts->kernels += 2; return;   /* loss and its sum */
     default: counts->kernels++; return;
     }
 }
 
 /* ---- backward ---- */
 
-/* The ReLU's mask and the bias' gradient: in chunks, and their sum. */
+/* The ReLU's mask and the bias gradient: its chunks and their sum. */
 static void count_bias(const struct counter *counter, uint32_t head)
 {
     if (layer_has(layer_of(counter, head), PARAMETER_BIAS))
@@ -85,7 +85,7 @@ static void count_bias(const struct counter *counter, uint32_t head)
         counter->counts->kernels += has(counter, head, LAYER_RELU);
 }
 
-/* The gradient of 16-bit weights is widened; an image whose padding is not even stands among zeros first. */
+/* 16-bit weight gradients are widened; images with uneven padding are padded first. */
 static void count_weights(const struct counter *counter, uint32_t head)
 {
     const struct layer *const layer = layer_of(counter, head);
@@ -114,7 +114,7 @@ static void count_parameters(const struct counter *counter, uint32_t head)
     }
 }
 
-/* A part that stands in the result already has its gradient there, too. */
+/* An input that the result grew out of has its gradient in place. */
 static void count_concat(const struct counter *counter, uint32_t head)
 {
     const struct plan_base *const base = &counter->plan->base;
@@ -131,7 +131,7 @@ static void count_inputs(const struct counter *counter, uint32_t head)
     case LAYER_DENSE: counts->products++; return;
     case LAYER_CONCAT: count_concat(counter, head); return;
     case LAYER_LOCAL_RESPONSE_NORM: counts->kernels += 2; return;
-    case LAYER_AUXILIARY_LOSS: case LAYER_SOFTMAX_LOSS: return;         /* forward has written it */
+    case LAYER_AUXILIARY_LOSS: case LAYER_SOFTMAX_LOSS: return;         /* written in forward */
     case LAYER_DROPOUT:
         counts->kernels++;
         count_pass(counter, head, 0);
@@ -163,7 +163,7 @@ static void count_backward(const struct counter *counter, uint32_t head)
 
 /* ---- a step ---- */
 
-/* The input, and the result on its way to the host. */
+/* The input step, and the copy of the result to the host. */
 static void count_step(const struct counter *counter)
 {
     const struct plan_base *const base = &counter->plan->base;
@@ -179,7 +179,7 @@ static void count_step(const struct counter *counter)
     counter->counts->is_recorded = cuda_plan_is_recorded(counter->plan);
 }
 
-/* A plan without cuDNN engines: without a device there is no cuDNN to ask for them. */
+/* The plan has no cuDNN engines, because that would need a device. */
 static int count_plan(struct backend *backend, uint32_t count, struct step_counts *counts_out)
 {
     struct plan plan = { .base = { .backend = backend, .ops = &cuda_plan_ops, .net = backend->spec.net,

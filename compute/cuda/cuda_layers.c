@@ -1,19 +1,21 @@
-/* The layer table of the CUDA backend, and the layers that do one thing to every number: ReLU,
- * dropout and sums. ReLU and dropout work in place where nobody else reads
- * the value; dropout turns values into 0 only where the gradient it passes back is 0, too. */
+/* The layer table of the CUDA backend, and the layers that are kernels of ours: ReLU, dropout, additions, pools, and
+ * those that move channels or look at neighbouring ones. ReLU and dropout work in place where no other layer reads the
+ * value; dropout zeroes values only where the gradient it passes back is 0, too. */
+#include "compute/cuda/cuda_plan.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "compute/cuda/cuda_plan.h"
 #include "stage/cuda/cuda_call.h"
+#include "stage/log.h"
 
 void cuda_state_release(struct plan *plan, uint32_t layer)
 {
     free(plan->states[layer]);
 }
 
-/* ---- relu: where it is not part of the layer before ---- */
+/* ---- ReLU, where it is not fused into the layer before ---- */
 
 static void relu_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
 {
@@ -31,24 +33,26 @@ static void relu_use(const struct plan *plan, uint32_t head, struct value_use *u
 
 static int relu_forward(struct plan *plan, uint32_t head)
 {
-    const struct backend *const backend = plan->base.backend;
     const size_t count = value_counts(plan, plan_output(&plan->base, head));
-    return CUDA_CALL(backend->name, kernel_relu(backend->stream, backend->type, count, in_value(plan, head, 0),
-                                                out_value(plan, head)));
+    return LAYER_KERNEL(plan, kernel_relu, count, in_value(plan, head, 0), out_value(plan, head));
 }
 
 static int relu_backward(struct plan *plan, uint32_t head)
 {
-    const struct backend *const backend = plan->base.backend;
     const size_t count = value_counts(plan, plan_output(&plan->base, head));
-    return CUDA_CALL(backend->name, kernel_relu_backward(backend->stream, backend->type, count, out_value(plan, head),
-                                                         out_gradient(plan, head), in_gradient(plan, head, 0),
-                                                         plan_flow(&plan->base, head, 0)->adds));
+    return LAYER_KERNEL(plan, kernel_relu_backward, count, out_value(plan, head), out_gradient(plan, head),
+                        in_gradient(plan, head, 0), plan_flow(&plan->base, head, 0)->adds);
 }
+
+static const struct layer_ops relu_ops = {
+    .use = relu_use,
+    .forward = relu_forward,
+    .backward_inputs = relu_backward,
+};
 
 /* ---- dropout: in training only ---- */
 
-struct dropping {
+struct dropout_state {
     struct image_shape shape;
     struct dropout dropout;
 };
@@ -65,7 +69,7 @@ static void dropout_use(const struct plan *plan, uint32_t head, struct value_use
 static int dropout_plan(struct plan *plan, uint32_t head)
 {
     const struct layer *const layer = plan_layer(plan, head);
-    struct dropping *const state = calloc(1, sizeof(*state));
+    struct dropout_state *const state = calloc(1, sizeof(*state));
     if (state == NULL)
         return -ENOMEM;
     plan->states[head] = state;
@@ -79,12 +83,10 @@ static int dropout_plan(struct plan *plan, uint32_t head)
     return 0;
 }
 
-static int drop(struct plan *plan, uint32_t head, void *in_out)
+static int dropout_run(struct plan *plan, uint32_t head, void *in_out)
 {
-    const struct backend *const backend = plan->base.backend;
-    const struct dropping *const state = plan->states[head];
-    return CUDA_CALL(backend->name, kernel_dropout(backend->stream, backend->type, &state->shape, &state->dropout,
-                                                   cuda_plan_data(plan, plan->step), in_out));
+    const struct dropout_state *const state = plan->states[head];
+    return LAYER_KERNEL(plan, kernel_dropout, &state->shape, &state->dropout, cuda_plan_data(plan, plan->step), in_out);
 }
 
 static int dropout_forward(struct plan *plan, uint32_t head)
@@ -97,15 +99,23 @@ static int dropout_forward(struct plan *plan, uint32_t head)
     int rc = 0;
     if (in != out)
         rc = CUDA_CALL(backend->name, cudaMemcpyAsync(out, in, bytes, cudaMemcpyDeviceToDevice, backend->stream));
-    return rc == 0 ? drop(plan, head, out) : rc;
+    return rc == 0 ? dropout_run(plan, head, out) : rc;
 }
 
 static int dropout_backward(struct plan *plan, uint32_t head)
 {
     void *const gradient = out_gradient(plan, head);
-    const int rc = drop(plan, head, gradient);
+    const int rc = dropout_run(plan, head, gradient);
     return rc == 0 ? cuda_flow_pass(plan, head, 0, gradient) : rc;
 }
+
+static const struct layer_ops dropout_ops = {
+    .use = dropout_use,
+    .plan = dropout_plan,
+    .forward = dropout_forward,
+    .backward_inputs = dropout_backward,
+    .release = cuda_state_release,
+};
 
 /* ---- add ---- */
 
@@ -118,10 +128,9 @@ static void add_use(const struct plan *plan, uint32_t head, struct value_use *us
 
 static int add_forward(struct plan *plan, uint32_t head)
 {
-    const struct backend *const backend = plan->base.backend;
     const size_t count = value_counts(plan, plan_output(&plan->base, head));
-    return CUDA_CALL(backend->name, kernel_add(backend->stream, backend->type, count, in_value(plan, head, 0),
-                                               in_value(plan, head, 1), false, out_value(plan, head)));
+    return LAYER_KERNEL(plan, kernel_add, count, in_value(plan, head, 0), in_value(plan, head, 1), false,
+                        out_value(plan, head));
 }
 
 static int add_backward(struct plan *plan, uint32_t head)
@@ -132,38 +141,322 @@ static int add_backward(struct plan *plan, uint32_t head)
     return rc;
 }
 
-/* ---- all ---- */
-
-static const struct layer_ops relu_ops = {
-    .use = relu_use,
-    .forward = relu_forward,
-    .backward_inputs = relu_backward,
-};
-static const struct layer_ops dropout_ops = {
-    .use = dropout_use,
-    .plan = dropout_plan,
-    .forward = dropout_forward,
-    .backward_inputs = dropout_backward,
-    .release = cuda_state_release,
-};
 static const struct layer_ops add_ops = {
     .use = add_use,
     .forward = add_forward,
     .backward_inputs = add_backward,
 };
 
+/* ---- pools ---- */
+
+struct pool {
+    struct pool_shape shape;
+    uint32_t winners; /* buffer; BUFFER_NONE: no gradient is wanted */
+};
+
+static void pool_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
+{
+    (void)plan;
+    (void)head;
+    use_out->adds = true;
+}
+
+static struct pool_shape pool_shape_of(const struct plan *plan, uint32_t head)
+{
+    const struct layer *const layer = plan_layer(plan, head);
+    return (struct pool_shape){
+        .count = plan->base.count,
+        .stored = channels_stored(layer->in.channels),
+        .in_h = layer->in.height,
+        .in_w = layer->in.width,
+        .out_h = layer->out.height,
+        .out_w = layer->out.width,
+        .kernel_h = layer->kernel_h,
+        .kernel_w = layer->kernel_w,
+        .stride_h = layer->stride_h,
+        .stride_w = layer->stride_w,
+        .pad_top = layer->pad_top,
+        .pad_left = layer->pad_left,
+    };
+}
+
+static int pool_plan(struct plan *plan, uint32_t head, struct pool **pool_out)
+{
+    struct pool *const state = calloc(1, sizeof(*state));
+    if (state == NULL)
+        return -ENOMEM;
+    plan->states[head] = state;
+    *state = (struct pool){ .shape = pool_shape_of(plan, head), .winners = BUFFER_NONE };
+    *pool_out = state;
+    return 0;
+}
+
+static int pool_refuse_window(const struct plan *plan, const struct layer *layer)
+{
+    log_message(LOG_ERROR, "%s: layer %s: a %ux%u window has more than %u pixels", plan->base.backend->name,
+                layer->name, layer->kernel_h, layer->kernel_w, POOL_WINDOW_MAX);
+    return -ENOTSUP;
+}
+
+/* Winners are stored as a byte. */
+static int max_pool_plan(struct plan *plan, uint32_t head)
+{
+    const struct layer *const layer = plan_layer(plan, head);
+    struct pool *state;
+    if ((uint64_t)layer->kernel_h * layer->kernel_w > POOL_WINDOW_MAX)
+        return pool_refuse_window(plan, layer);
+    const int rc = pool_plan(plan, head, &state);
+    if (rc != 0 || !plan_has_inputs(&plan->base, head))
+        return rc;
+    return cuda_plan_scratch(plan, head, value_counts(plan, plan_output(&plan->base, head)), PHASE_FORWARD,
+                             PHASE_INPUTS, &state->winners);
+}
+
+static int max_pool_forward(struct plan *plan, uint32_t head)
+{
+    const struct pool *const state = plan->states[head];
+    return LAYER_KERNEL(plan, kernel_max_pool, &state->shape, in_value(plan, head, 0), out_value(plan, head),
+                        cuda_plan_data(plan, state->winners));
+}
+
+static int max_pool_backward(struct plan *plan, uint32_t head)
+{
+    const struct pool *const state = plan->states[head];
+    return LAYER_KERNEL(plan, kernel_max_pool_backward, &state->shape, out_gradient(plan, head),
+                        cuda_plan_data(plan, state->winners), in_gradient(plan, head, 0),
+                        plan_flow(&plan->base, head, 0)->adds);
+}
+
+static const struct layer_ops max_pool_ops = {
+    .use = pool_use,
+    .plan = max_pool_plan,
+    .forward = max_pool_forward,
+    .backward_inputs = max_pool_backward,
+    .release = cuda_state_release,
+};
+
+static int average_pool_plan(struct plan *plan, uint32_t head)
+{
+    struct pool *state;
+    return pool_plan(plan, head, &state);
+}
+
+static int average_pool_forward(struct plan *plan, uint32_t head)
+{
+    const struct pool *const state = plan->states[head];
+    return LAYER_KERNEL(plan, kernel_average_pool, &state->shape, in_value(plan, head, 0), out_value(plan, head));
+}
+
+static int average_pool_backward(struct plan *plan, uint32_t head)
+{
+    const struct pool *const state = plan->states[head];
+    return LAYER_KERNEL(plan, kernel_average_pool_backward, &state->shape, out_gradient(plan, head),
+                        in_gradient(plan, head, 0), plan_flow(&plan->base, head, 0)->adds);
+}
+
+static const struct layer_ops average_pool_ops = {
+    .use = pool_use,
+    .plan = average_pool_plan,
+    .forward = average_pool_forward,
+    .backward_inputs = average_pool_backward,
+    .release = cuda_state_release,
+};
+
+/* ---- pad_channels ---- */
+
+static void pad_channels_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
+{
+    (void)plan;
+    (void)head;
+    use_out->adds = true;
+}
+
+static struct pad_shape pad_shape_of(const struct plan *plan, uint32_t head)
+{
+    const struct layer *const layer = plan_layer(plan, head);
+    return (struct pad_shape){
+        .count = plan->base.count,
+        .channels = layer->in.channels,
+        .in_h = layer->in.height,
+        .in_w = layer->in.width,
+        .in_stored = channels_stored(layer->in.channels),
+        .out_h = layer->out.height,
+        .out_w = layer->out.width,
+        .out_stored = channels_stored(layer->out.channels),
+        .before = layer->channels_before,
+        .stride = layer->stride_h,
+    };
+}
+
+static int pad_channels_forward(struct plan *plan, uint32_t head)
+{
+    const struct pad_shape shape = pad_shape_of(plan, head);
+    return LAYER_KERNEL(plan, kernel_pad_channels, &shape, in_value(plan, head, 0), out_value(plan, head));
+}
+
+static int pad_channels_backward(struct plan *plan, uint32_t head)
+{
+    const struct pad_shape shape = pad_shape_of(plan, head);
+    return LAYER_KERNEL(plan, kernel_pad_channels_backward, &shape, out_gradient(plan, head),
+                        in_gradient(plan, head, 0), plan_flow(&plan->base, head, 0)->adds);
+}
+
+static const struct layer_ops pad_channels_ops = {
+    .use = pad_channels_use,
+    .forward = pad_channels_forward,
+    .backward_inputs = pad_channels_backward,
+};
+
+/* ---- concat: the result may grow out of the first input in place ---- */
+
+static void concat_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
+{
+    *use_out = (struct value_use){
+        .adds = true,
+        .grows = plan_group(&plan->base, head)->input_count > 1,
+        .reads_fronts = true,
+    };
+}
+
+/* The first input that is copied. */
+static uint32_t first_copied(const struct plan *plan, uint32_t head)
+{
+    return value_plan_grows(&plan->base.values, head) ? 1 : 0;
+}
+
+static int concat_forward(struct plan *plan, uint32_t head)
+{
+    const uint32_t out = plan_output(&plan->base, head), first = first_copied(plan, head);
+    struct concat concat = {
+        .pixels = value_rows(plan, out),
+        .kept = first > 0 ? plan_shape(&plan->base, plan_input(&plan->base, head, 0)).channels : 0,
+        .stride = value_stride(plan, out),
+        .count = plan_group(&plan->base, head)->input_count - first,
+    };
+    for (uint32_t k = 0; k < concat.count; k++) {
+        const uint32_t in = plan_input(&plan->base, head, first + k);
+        concat.parts[k].values = in_value(plan, head, first + k);
+        concat.parts[k].channels = plan_shape(&plan->base, in).channels;
+        concat.parts[k].stride = value_stride(plan, in);
+    }
+    return LAYER_KERNEL(plan, kernel_concat, &concat, out_value(plan, head));
+}
+
+/* Backward, an input's gradient is a pad_channels backward: the other channels are its padding. */
+static struct pad_shape concat_shape_of(const struct plan *plan, uint32_t head, uint32_t k, uint32_t before)
+{
+    const uint32_t in = plan_input(&plan->base, head, k), out = plan_output(&plan->base, head);
+    const struct shape shape = plan_shape(&plan->base, in);
+    return (struct pad_shape){
+        .count = plan->base.count,
+        .channels = shape.channels,
+        .in_h = shape.height,
+        .in_w = shape.width,
+        .in_stored = value_stride(plan, in),
+        .out_h = shape.height,
+        .out_w = shape.width,
+        .out_stored = value_stride(plan, out),
+        .before = before,
+        .stride = 1,
+    };
+}
+
+static int concat_backward(struct plan *plan, uint32_t head)
+{
+    uint32_t before = 0;
+    int rc = 0;
+    for (uint32_t k = 0; k < plan_group(&plan->base, head)->input_count && rc == 0; k++) {
+        const struct pad_shape shape = concat_shape_of(plan, head, k, before);
+        void *const to = in_gradient(plan, head, k);
+        before += shape.channels;
+        if (to != NULL && k >= first_copied(plan, head))
+            rc = LAYER_KERNEL(plan, kernel_pad_channels_backward, &shape, out_gradient(plan, head), to,
+                              plan_flow(&plan->base, head, k)->adds);
+    }
+    return rc;
+}
+
+static const struct layer_ops concat_ops = {
+    .use = concat_use,
+    .forward = concat_forward,
+    .backward_inputs = concat_backward,
+};
+
+/* ---- local_response_norm ---- */
+
+struct response {
+    uint32_t terms;             /* buffer; BUFFER_NONE: no gradient is wanted */
+};
+
+static void response_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
+{
+    (void)plan;
+    (void)head;
+    *use_out = (struct value_use){ .in_until = PHASE_INPUTS, .gradient_in_place = true, .adds = true };
+}
+
+static int response_plan(struct plan *plan, uint32_t head)
+{
+    struct response *const state = calloc(1, sizeof(*state));
+    if (state == NULL)
+        return -ENOMEM;
+    plan->states[head] = state;
+    state->terms = BUFFER_NONE;
+    if (!plan_has_inputs(&plan->base, head))
+        return 0;
+    return cuda_plan_scratch(plan, head, value_counts(plan, plan_output(&plan->base, head)) * sizeof(float),
+                             PHASE_INPUTS, PHASE_INPUTS, &state->terms);
+}
+
+static struct response_shape response_shape_of(const struct plan *plan, uint32_t head)
+{
+    const struct layer *const layer = plan_layer(plan, head);
+    return (struct response_shape){
+        .pixels = value_rows(plan, plan_output(&plan->base, head)),
+        .channels = layer->in.channels,
+        .stored = channels_stored(layer->in.channels),
+        .how = layer->response,
+    };
+}
+
+static int response_forward(struct plan *plan, uint32_t head)
+{
+    const struct response_shape shape = response_shape_of(plan, head);
+    return LAYER_KERNEL(plan, kernel_response_norm, &shape, in_value(plan, head, 0), out_value(plan, head));
+}
+
+static int response_backward(struct plan *plan, uint32_t head)
+{
+    const struct response *const state = plan->states[head];
+    const struct response_shape shape = response_shape_of(plan, head);
+    return LAYER_KERNEL(plan, kernel_response_norm_backward, &shape, in_value(plan, head, 0), out_gradient(plan, head),
+                        cuda_plan_data(plan, state->terms), in_gradient(plan, head, 0),
+                        plan_flow(&plan->base, head, 0)->adds);
+}
+
+static const struct layer_ops local_response_norm_ops = {
+    .use = response_use,
+    .plan = response_plan,
+    .forward = response_forward,
+    .backward_inputs = response_backward,
+    .release = cuda_state_release,
+};
+
+/* ---- the layer table ---- */
+
+
 const struct layer_ops *const cuda_layer_table[LAYER_KIND_COUNT] = {
-    [LAYER_CONV2D] = &cuda_conv2d_ops,
-    [LAYER_DENSE] = &cuda_dense_ops,
+    [LAYER_CONV2D] = &cuda_weighted_ops,
+    [LAYER_DENSE] = &cuda_weighted_ops,
     [LAYER_BATCH_NORM] = &cuda_batch_norm_ops,
     [LAYER_RELU] = &relu_ops,
-    [LAYER_MAX_POOL] = &cuda_max_pool_ops,
-    [LAYER_AVERAGE_POOL] = &cuda_average_pool_ops,
+    [LAYER_MAX_POOL] = &max_pool_ops,
+    [LAYER_AVERAGE_POOL] = &average_pool_ops,
     [LAYER_DROPOUT] = &dropout_ops,
-    [LAYER_LOCAL_RESPONSE_NORM] = &cuda_local_response_norm_ops,
+    [LAYER_LOCAL_RESPONSE_NORM] = &local_response_norm_ops,
     [LAYER_ADD] = &add_ops,
-    [LAYER_CONCAT] = &cuda_concat_ops,
-    [LAYER_PAD_CHANNELS] = &cuda_pad_channels_ops,
+    [LAYER_CONCAT] = &concat_ops,
+    [LAYER_PAD_CHANNELS] = &pad_channels_ops,
     [LAYER_AUXILIARY_LOSS] = &cuda_softmax_loss_ops,
     [LAYER_SOFTMAX_LOSS] = &cuda_softmax_loss_ops,
 };
@@ -177,10 +470,8 @@ void cuda_layer_describe(const struct plan *plan, uint32_t index, char *text, si
         snprintf(how, sizeof(how), "in training only");
     else if (head != index)
         snprintf(how, sizeof(how), "in %s", plan_layer(plan, head)->name);
-    else if (layer->kind == LAYER_CONV2D)
-        cuda_conv2d_describe(plan, index, how, sizeof(how));
-    else if (layer->kind == LAYER_DENSE)
-        cuda_dense_describe(plan, index, how, sizeof(how));
+    else if (layer->kind == LAYER_CONV2D || layer->kind == LAYER_DENSE)
+        cuda_weighted_describe(plan, index, how, sizeof(how));
     else if (layer->kind == LAYER_DROPOUT && !plan->base.training)
         snprintf(how, sizeof(how), "none");
     snprintf(text, text_size, "%s: %s", layer->name, how);

@@ -1,5 +1,5 @@
-/* The softmax loss and the auxiliary ones, by a kernel of our own: forward leaves the logits'
- * gradient. The first of a step writes the result, the others add to it. */
+/* The softmax loss and auxiliary losses, by a kernel of ours: forward also writes the gradient of the logits. The
+ * first loss of a step sets the result, the others add to it. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 struct loss {
     uint32_t samples;           /* buffer */
-    bool adds;                  /* to the result of losses before */
+    bool adds;                  /* adds to the result of earlier losses */
 };
 
 static void loss_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
@@ -47,17 +47,15 @@ static int loss_forward(struct plan *plan, uint32_t head)
         .adds = state->adds,
         .smoothing = plan->base.training ? backend->spec.label_smoothing : 0.0f,
     };
-    return CUDA_CALL(backend->name,
-                     kernel_softmax_loss(backend->stream, backend->type, &shape, in_value(plan, head, 0),
-                                         cuda_plan_data(plan, plan->labels), backend->scale,
-                                         in_gradient(plan, head, 0), cuda_plan_data(plan, state->samples),
-                                         cuda_plan_data(plan, plan->result)));
+    return LAYER_KERNEL(plan, kernel_softmax_loss, &shape, in_value(plan, head, 0), cuda_plan_data(plan, plan->labels),
+                        backend->scale, in_gradient(plan, head, 0), cuda_plan_data(plan, state->samples),
+                        cuda_plan_data(plan, plan->result));
 }
 
 /* ---- logits on the host ---- */
 
-/* IEEE 754's binary16. */
-static float fp16_widened(uint16_t half)
+/* fp16 (IEEE 754 binary16) to float. */
+static float fp16_to_float(uint16_t half)
 {
     const int exponent = half >> 10 & 31, mantissa = half & 1023;
     const float magnitude = exponent == 31  ? (mantissa != 0 ? NAN : INFINITY)
@@ -66,26 +64,26 @@ static float fp16_widened(uint16_t half)
     return (half & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
-static float value_widened(enum value_type type, const void *values, size_t index)
+static float value_to_float(enum value_type type, const void *values, size_t index)
 {
     const uint16_t half = type == VALUE_FP32 ? 0 : ((const uint16_t *)values)[index];
     const uint32_t bits = (uint32_t)half << 16;
     float number;
     if (type == VALUE_FP16)
-        return fp16_widened(half);
+        return fp16_to_float(half);
     memcpy(&number, type == VALUE_BF16 ? (const void *)&bits : (const float *)values + index, sizeof(number));
     return number;
 }
 
-/* A piece of the rows with their padding: values [begin, begin + count), of which `values` is the first. */
-static void take_logits(const struct plan *plan, size_t stored, size_t begin, size_t count, float *logits_out)
+/* Converts values [begin, begin + count) of the padded rows; the bounce buffer starts with the first of them. */
+static void convert_logits(const struct plan *plan, size_t stored, size_t begin, size_t count, float *logits_out)
 {
     const struct backend *const backend = plan->base.backend;
     const size_t classes = plan_net(plan)->classes;
     for (size_t i = 0; i < count; i++) {
         const size_t row = (begin + i) / stored, column = (begin + i) % stored;
         if (column < classes)
-            logits_out[row * classes + column] = value_widened(backend->type, backend->bounce, i);
+            logits_out[row * classes + column] = value_to_float(backend->type, backend->bounce, i);
     }
 }
 
@@ -103,7 +101,7 @@ int cuda_logits(struct plan *plan, float *logits_out)
         if (rc == 0)
             rc = cuda_store_wait(backend);
         if (rc == 0)
-            take_logits(plan, value_stored(plan, value), at, piece, logits_out);
+            convert_logits(plan, value_stored(plan, value), at, piece, logits_out);
     }
     return rc;
 }

@@ -1,6 +1,6 @@
-/* The memory of plans: what they need, taking it, and one run of each plan where it lies, so that
- * what libraries load at first use is loaded before the first step. One pool of values and one
- * workspace serve all plans, as only one runs at a time. */
+/* The memory of plans: how much they need, its allocation, and one run of each plan in it, so that libraries load
+ * what they load at first use before the first step. All plans share one pool of values and one workspace, as only
+ * one runs at a time. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -10,16 +10,15 @@
 #include "stage/cuda/device_cuda.h"
 #include "stage/log.h"
 
-#define PAGE_BYTES ((size_t)2 << 20) /* a GPU's memory is handed out in these */
+#define PAGE_BYTES ((size_t)2 << 20) /* granularity of a GPU's memory */
 
-/* ---- what is needed ---- */
+/* ---- memory needed ---- */
 
 static size_t larger(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
 
-/* The largest plan decides. */
 void cuda_memory_needs(const struct backend *backend, struct backend_needs *needs_out)
 {
     struct backend_needs needs = { .values = 0 };
@@ -42,7 +41,7 @@ static size_t needs_pages(const struct backend_needs *needs)
     return pages(needs->values) + pages(needs->workspace) + pages(needs->weights);
 }
 
-/* ---- what is there ---- */
+/* ---- memory available ---- */
 
 struct size_text {
     char text[24];
@@ -70,14 +69,14 @@ static uint32_t largest_count(const struct backend *backend)
     return count;
 }
 
-/* Towers that share the device may not have taken theirs yet. */
-static void refuse_memory(const struct backend *backend, const struct backend_needs *needs, size_t there)
+/* Towers that share the device may not have allocated theirs yet: each is offered an equal share. */
+static void report_shortage(const struct backend *backend, const struct backend_needs *needs, size_t available)
 {
     const struct backend_needs most = {
         .values = needs->values, .workspace = pages(needs->workspace) + PAGE_BYTES, .weights = pages(needs->weights)
     };
     const uint32_t count = largest_count(backend);
-    const uint32_t fitting = backend_fitting(&most, count, there / device_towers(backend));
+    const uint32_t fitting = backend_fitting(&most, count, available / device_towers(backend));
     char hint[64] = "";
     if (fitting > 0)
         snprintf(hint, sizeof(hint), ": %u samples a tower would fit", fitting);
@@ -85,30 +84,30 @@ static void refuse_memory(const struct backend *backend, const struct backend_ne
                 "%s: a tower of %u samples needs %s (activations %s, workspace %s, weights %s) and %s are free%s",
                 backend->name, count, size_text(needs->values + needs->workspace + needs->weights).text,
                 size_text(needs->values).text, size_text(needs->workspace).text, size_text(needs->weights).text,
-                size_text(there).text, hint);
+                size_text(available).text, hint);
 }
 
 static int check_memory(const struct backend *backend, const struct backend_needs *needs)
 {
     struct device *const device = backend->spec.device;
-    const struct backend_needs held = {
+    const struct backend_needs current = {
         .values = backend->pool_bytes, .workspace = backend->workspace_bytes, .weights = backend->shadow_bytes
     };
-    size_t there, total;
-    const int rc = device->ops->memory(device, &there, &total);
+    size_t available, total;
+    const int rc = device->ops->memory(device, &available, &total);
     if (rc != 0)
         return rc;
-    there += needs_pages(&held);
-    if (needs_pages(needs) <= there)
+    available += needs_pages(&current);
+    if (needs_pages(needs) <= available)
         return 0;
-    refuse_memory(backend, needs, there);
+    report_shortage(backend, needs, available);
     return -ENOMEM;
 }
 
-/* ---- taking it ---- */
+/* ---- allocating ---- */
 
-/* What is there goes first: it holds nothing that is needed again, and both at once may not fit.
- * The caller waited for the steps that used it. */
+/* Frees before it allocates: the contents are not needed, and both may not fit. The caller has waited for the steps
+ * that used the memory. */
 static int resize(struct backend *backend, size_t bytes, void **memory, size_t *bytes_of)
 {
     struct device *const device = backend->spec.device;
@@ -125,7 +124,7 @@ static int resize(struct backend *backend, size_t bytes, void **memory, size_t *
     return rc;
 }
 
-/* The shadow begins as what the weights are now. */
+/* Fills the shadow with the current weights. */
 static int fill_shadow(struct backend *backend)
 {
     if (backend->shadow == NULL)
@@ -134,7 +133,7 @@ static int fill_shadow(struct backend *backend)
                                                   backend->memory.weights, backend->shadow));
 }
 
-static int take_memory(struct backend *backend, const struct backend_needs *needs)
+static int allocate_memory(struct backend *backend, const struct backend_needs *needs)
 {
     int rc = cuda_store_wait(backend);
     if (rc == 0)
@@ -146,7 +145,7 @@ static int take_memory(struct backend *backend, const struct backend_needs *need
     return rc == 0 ? fill_shadow(backend) : rc;
 }
 
-static void forget_runs(struct backend *backend)
+static void mark_not_ready(struct backend *backend)
 {
     for (struct plan *plan = backend->plans; plan != NULL; plan = plan->next)
         plan->is_ready = false;
@@ -161,22 +160,22 @@ static int grow_memory(struct backend *backend)
         return 0;
     int rc = check_memory(backend, &needs);
     if (rc == 0)
-        rc = take_memory(backend, &needs);
+        rc = allocate_memory(backend, &needs);
     if (rc == 0)
-        forget_runs(backend);
+        mark_not_ready(backend);
     return rc;
 }
 
 /* ---- the first run ---- */
 
-/* Memory that the run reads and writes in place of a slot's and of the statistics. */
-struct rehearsal {
+/* Stands in for a slot and for the statistics during the run. */
+struct warm_run {
     uint8_t *pixels;
     int32_t *label;
     float *statistics;
 };
 
-static int open_rehearsal(struct backend *backend, struct rehearsal *rehearsal)
+static int open_warm_run(struct backend *backend, struct warm_run *warm_run)
 {
     struct device *const device = backend->spec.device;
     const size_t pixels = (shape_count(backend->spec.net->input) + 63) / 64 * 64, label = 64;
@@ -185,9 +184,9 @@ static int open_rehearsal(struct backend *backend, struct rehearsal *rehearsal)
                                       &memory);
     if (rc != 0)
         return rc;
-    rehearsal->pixels = memory;
-    rehearsal->label = (int32_t *)(void *)(rehearsal->pixels + pixels);
-    rehearsal->statistics = (float *)(void *)(rehearsal->pixels + pixels + label);
+    warm_run->pixels = memory;
+    warm_run->label = (int32_t *)(void *)(warm_run->pixels + pixels);
+    warm_run->statistics = (float *)(void *)(warm_run->pixels + pixels + label);
     return 0;
 }
 
@@ -203,11 +202,11 @@ static int clear_gradients(struct backend *backend)
                                                     backend->arenas->trained.count * sizeof(float), backend->stream));
 }
 
-/* Of one sample; the others are as their memory is, which is zero. */
-static int queue_run(struct plan *plan, const struct rehearsal *rehearsal)
+/* The first sample is converted; the others are zero, as is all memory. */
+static int queue_run(struct plan *plan, const struct warm_run *warm_run)
 {
     struct backend *const backend = plan->base.backend;
-    const struct backend_input input = { .pixels = rehearsal->pixels, .labels = rehearsal->label };
+    const struct backend_input input = { .pixels = warm_run->pixels, .labels = warm_run->label };
     int rc = CUDA_CALL(backend->name, cudaMemsetAsync(backend->pool, 0, backend->pool_bytes, backend->stream));
     if (rc == 0)
         rc = cuda_input(plan, 1, &input);
@@ -220,21 +219,21 @@ static int queue_run(struct plan *plan, const struct rehearsal *rehearsal)
     return rc;
 }
 
-/* Leaves nothing behind that outlives it. */
+/* Changes nothing that outlives it. */
 static int run_once(struct plan *plan)
 {
     struct backend *const backend = plan->base.backend;
     float *const statistics = backend->memory.statistics;
-    struct rehearsal rehearsal;
-    int rc = open_rehearsal(backend, &rehearsal);
+    struct warm_run warm_run;
+    int rc = open_warm_run(backend, &warm_run);
     if (rc != 0)
         return rc;
     plan->base.poisoned = backend->spec.poison ? backend->pool : NULL;
-    backend->memory.statistics = rehearsal.statistics;
-    rc = queue_run(plan, &rehearsal);
+    backend->memory.statistics = warm_run.statistics;
+    rc = queue_run(plan, &warm_run);
     backend->memory.statistics = statistics;
-    const int waited = cuda_store_wait(backend); /* also for what was queued before a failure */
-    backend->spec.device->ops->free(backend->spec.device, rehearsal.pixels);
+    const int waited = cuda_store_wait(backend); /* also for work queued before a failure */
+    backend->spec.device->ops->free(backend->spec.device, warm_run.pixels);
     plan->is_ready = rc == 0 && waited == 0;
     return rc != 0 ? rc : waited;
 }
@@ -242,7 +241,7 @@ static int run_once(struct plan *plan)
 int cuda_memory_allocate(struct backend *backend)
 {
     assert(backend->memory.weights != NULL);
-    assert(backend->ends == NULL); /* recorded steps hold addresses */
+    assert(backend->ends == NULL); /* recorded steps contain addresses */
     int rc = cuda_enter(backend->spec.device);
     if (rc == 0)
         rc = grow_memory(backend);
@@ -254,7 +253,7 @@ int cuda_memory_allocate(struct backend *backend)
 
 /* ---- measuring convolutions while a plan is made ---- */
 
-static int take_scratch(struct plan *plan, size_t scratch)
+static int allocate_scratch(struct plan *plan, size_t scratch)
 {
     struct device *const device = plan->base.backend->spec.device;
     struct conv_planner *const planner = &plan->planner;
@@ -264,7 +263,7 @@ static int take_scratch(struct plan *plan, size_t scratch)
     return rc;
 }
 
-/* Where it does not fit, convolutions are planned by the heuristics: the plan may need less. */
+/* If it does not fit, the heuristics choose: the plan may need less. */
 int cuda_measuring_begin(struct plan *plan)
 {
     const struct backend *const backend = plan->base.backend;
@@ -273,12 +272,12 @@ int cuda_measuring_begin(struct plan *plan)
         return 0;
     plan->is_measuring = true;
     const size_t scratch = cuda_conv2d_scratch(plan), wanted = pages(scratch) + pages(plan->planner.workspace_max);
-    size_t there, total;
-    const int rc = device->ops->memory(device, &there, &total);
-    if (rc != 0 || wanted <= there / device_towers(backend))
-        return rc != 0 ? rc : take_scratch(plan, scratch);
+    size_t available, total;
+    const int rc = device->ops->memory(device, &available, &total);
+    if (rc != 0 || wanted <= available / device_towers(backend))
+        return rc != 0 ? rc : allocate_scratch(plan, scratch);
     log_message(LOG_RUN, "%s: convolutions of %u samples are not measured: that takes %s and %s are free",
-                backend->name, plan->base.count, size_text(wanted).text, size_text(there).text);
+                backend->name, plan->base.count, size_text(wanted).text, size_text(available).text);
     return 0;
 }
 

@@ -1,8 +1,7 @@
-/* Batch normalisation, by kernels of our own: alone, with a ReLU behind, or with a sum and a ReLU
- * behind. Its statistics are kept from forward until backward; what an earlier normalisation of the
- * same values has measured is not measured again: in a densely connected block only new channels are.
- * The mask of a ReLU is computed again from what is read anyway, but behind a sum, where forward keeps
- * a bit of every number. */
+/* Batch normalisation by kernels of ours: alone, with a ReLU, or with an addition and a ReLU. Its statistics are
+ * kept from forward until backward. Statistics that an earlier normalisation of the same values has computed are not
+ * computed again: in a densely connected block only the new channels are. The ReLU's mask is recomputed in backward,
+ * but after an addition forward stores it as bits. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -12,11 +11,11 @@
 struct norm {
     uint32_t statistics;        /* buffers */
     /* Training: */
-    uint32_t before;            /* one that has measured the same value or a front of it, or NET_INPUT */
-    uint32_t known;             /* columns that are not measured again */
-    uint32_t chunks;            /* of the statistics; BUFFER_NONE: all are known */
+    uint32_t before;            /* an earlier normalisation of the same value or its first channels, or NET_INPUT */
+    uint32_t known;             /* columns whose statistics it has computed */
+    uint32_t chunks;            /* partial statistics; BUFFER_NONE: all columns are known */
     uint32_t gradient_chunks, means;
-    uint32_t mask;              /* of a ReLU behind a sum; BUFFER_NONE: there is none */
+    uint32_t mask;              /* the ReLU's mask after an addition; BUFFER_NONE: none */
 };
 
 static bool has_sum(const struct plan *plan, uint32_t head)
@@ -40,7 +39,7 @@ static uint32_t columns_of(const struct plan *plan, uint32_t head)
     return value_stored(plan, plan_output(&plan->base, head));
 }
 
-/* Whole groups of eight: one that has new channels, too, is measured again. */
+/* Whole groups of eight: a group with new channels is measured again. */
 static uint32_t known_of(const struct plan *plan, uint32_t head, uint32_t before)
 {
     const uint32_t known = plan_layer(plan, before)->in.channels;
@@ -114,54 +113,45 @@ static int find_statistics(struct plan *plan, uint32_t head, const struct normal
     float *const variance = parameter_statistic(plan, head, PARAMETER_RUNNING_VARIANCE);
     if (!plan->base.training)
         return CUDA_CALL(backend->name, kernel_norm_running(backend->stream, norm, layer->epsilon, mean, variance));
-    return CUDA_CALL(backend->name, kernel_norm_statistics(backend->stream, backend->type, norm, layer->epsilon,
-                                                           layer->decay, in_value(plan, head, 0),
-                                                           cuda_plan_data(plan, state->chunks), mean, variance));
+    return LAYER_KERNEL(plan, kernel_norm_statistics, norm, layer->epsilon, layer->decay, in_value(plan, head, 0),
+                        cuda_plan_data(plan, state->chunks), mean, variance);
 }
 
 static int norm_forward(struct plan *plan, uint32_t head)
 {
-    const struct backend *const backend = plan->base.backend;
     const struct norm *const state = plan->states[head];
     const struct normalisation norm = normalisation_of(plan, head);
     const void *const shortcut = has_sum(plan, head) ? in_value(plan, head, 1) : NULL;
     const int rc = find_statistics(plan, head, &norm);
     if (rc != 0)
         return rc;
-    return CUDA_CALL(backend->name, kernel_norm_apply(backend->stream, backend->type, &norm, in_value(plan, head, 0),
-                                                      shortcut, has_relu(plan, head), out_value(plan, head),
-                                                      cuda_plan_data(plan, state->mask)));
+    return LAYER_KERNEL(plan, kernel_norm_apply, &norm, in_value(plan, head, 0), shortcut, has_relu(plan, head),
+                        out_value(plan, head), cuda_plan_data(plan, state->mask));
 }
 
 static int norm_backward_parameters(struct plan *plan, uint32_t head)
 {
-    const struct backend *const backend = plan->base.backend;
     const struct norm *const state = plan->states[head];
     const struct normalisation norm = normalisation_of(plan, head);
-    return CUDA_CALL(backend->name,
-                     kernel_norm_sums(backend->stream, backend->type, &norm, in_value(plan, head, 0),
-                                      has_relu(plan, head), cuda_plan_data(plan, state->mask),
-                                      out_gradient(plan, head), cuda_plan_data(plan, state->gradient_chunks),
-                                      cuda_plan_data(plan, state->means),
-                                      parameter_gradient(plan, head, PARAMETER_GAMMA),
-                                      parameter_gradient(plan, head, PARAMETER_BETA)));
+    return LAYER_KERNEL(plan, kernel_norm_sums, &norm, in_value(plan, head, 0), has_relu(plan, head),
+                        cuda_plan_data(plan, state->mask), out_gradient(plan, head),
+                        cuda_plan_data(plan, state->gradient_chunks), cuda_plan_data(plan, state->means),
+                        parameter_gradient(plan, head, PARAMETER_GAMMA),
+                        parameter_gradient(plan, head, PARAMETER_BETA));
 }
 
-/* Behind a sum the gradient is masked already; its other input has the same. */
+/* After an addition the gradient is masked already, and the other input gets the same. */
 static int norm_backward_inputs(struct plan *plan, uint32_t head)
 {
-    const struct backend *const backend = plan->base.backend;
     const struct norm *const state = plan->states[head];
     const struct normalisation norm = normalisation_of(plan, head);
     const bool is_masked = has_sum(plan, head);
     void *const to = in_gradient(plan, head, 0);
     int rc = 0;
     if (to != NULL)
-        rc = CUDA_CALL(backend->name,
-                       kernel_norm_gradient(backend->stream, backend->type, &norm, in_value(plan, head, 0),
-                                            has_relu(plan, head) && !is_masked, out_gradient(plan, head),
-                                            cuda_plan_data(plan, state->means), to,
-                                            plan_flow(&plan->base, head, 0)->adds));
+        rc = LAYER_KERNEL(plan, kernel_norm_gradient, &norm, in_value(plan, head, 0),
+                          has_relu(plan, head) && !is_masked, out_gradient(plan, head),
+                          cuda_plan_data(plan, state->means), to, plan_flow(&plan->base, head, 0)->adds);
     return rc == 0 && is_masked ? cuda_flow_pass(plan, head, 1, out_gradient(plan, head)) : rc;
 }
 

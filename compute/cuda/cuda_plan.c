@@ -1,4 +1,4 @@
-/* Making a plan: how large values are, the layers' states, and what a step needs beside them. */
+/* Making a plan: sizes of values, the layers' states, and further buffers of a step. */
 #include "compute/cuda/cuda_plan.h"
 
 #include <assert.h>
@@ -66,9 +66,9 @@ float *parameter_statistic(const struct plan *plan, uint32_t layer, enum paramet
     return parameter != NET_NO_PARAMETER ? plan->base.backend->memory.statistics + offset_of(plan, parameter) : NULL;
 }
 
-/* ---- what the shared plan asks ---- */
+/* ---- for plan_base ---- */
 
-/* cuDNN's engines and kernels of ours count the numbers of all samples in 31 bits. */
+/* 0 when there are too many numbers: cuDNN's engines and our kernels count the numbers of all samples in 31 bits. */
 static size_t value_size(const struct plan *plan, uint32_t value)
 {
     const size_t count = value_count(plan, value);
@@ -83,10 +83,8 @@ static size_t value_size(const struct plan *plan, uint32_t value)
 
 static int add_gradient(struct plan *plan, uint32_t value, uint32_t from, uint32_t to)
 {
-    const struct backend *const backend = plan->base.backend;
     void *const sum = cuda_plan_data(plan, to);
-    return CUDA_CALL(backend->name, kernel_add(backend->stream, backend->type, value_counts(plan, value), sum,
-                                               cuda_plan_data(plan, from), false, sum));
+    return LAYER_KERNEL(plan, kernel_add, value_counts(plan, value), sum, cuda_plan_data(plan, from), false, sum);
 }
 
 static int poison_block(struct plan *plan, size_t offset, size_t bytes)
@@ -104,12 +102,12 @@ int cuda_flow_pass(struct plan *plan, uint32_t head, uint32_t k, const void *fro
     if (to == NULL || to == from)
         return 0;
     if (plan_flow(&plan->base, head, k)->adds)
-        return CUDA_CALL(backend->name, kernel_add(backend->stream, backend->type, count, to, from, false, to));
+        return LAYER_KERNEL(plan, kernel_add, count, to, from, false, to);
     return CUDA_CALL(backend->name, cudaMemcpyAsync(to, from, count * value_bytes(backend->type),
                                                     cudaMemcpyDeviceToDevice, backend->stream));
 }
 
-/* What the input step writes beside the image, and what a step leaves behind. */
+/* Buffers for what the input step writes besides the image, and for the result of a step. */
 static int open_step(struct plan *plan)
 {
     struct value_plan *const values = &plan->base.values;
@@ -151,7 +149,6 @@ const struct plan_ops cuda_plan_ops = {
     .poison = poison_block,
 };
 
-/* Where convolutions are planned. */
 static struct conv_planner planner_of(const struct backend *backend)
 {
     const struct backend_spec *const spec = &backend->spec;
@@ -178,7 +175,7 @@ static int make_plan(struct plan *plan)
 int cuda_plan_open(struct backend *backend, uint32_t count, bool training, struct plan **plan_out)
 {
     assert(backend->arenas != NULL);
-    assert(backend->ends == NULL); /* recorded steps hold addresses that a further plan may change */
+    assert(backend->ends == NULL); /* recorded steps contain addresses, which a further plan may change */
     int rc = cuda_enter(backend->spec.device);
     if (rc != 0)
         return rc;

@@ -1,11 +1,10 @@
-/* What the files of the CUDA backend share: the backend object, a plan, and how values lie.
- * Private to them.
+/* Shared by the files of the CUDA backend, private to them: the backend object, plans, and the layout of values.
  *
- * Values between layers lie as [sample][height][width][stored channels] of the precision's
- * value type. Padding channels are zero everywhere: every kernel and library call writes all
- * stored channels, from weights and biases whose padding is zero. But the fronts of a wider value
- * (compute/plan/values.h) have its rows, and in backward the next channels where their padding was:
- * what reads those makes nothing of them, as their parameters and their results' gradients are zero. */
+ * Values are stored as [sample][height][width][stored channels] of the precision's value type. Padding channels are
+ * zero: every kernel and library call writes all stored channels, from weights and biases whose padding is zero. The
+ * exception are values that are stored in the first channels of a wider one (compute/plan/values.h): they have its
+ * rows, and in backward the next channels in place of their padding. Readers get zeros out of those, because the
+ * parameters and the gradients of their results are zero there. */
 #ifndef PIPETRAIN_CUDA_PLAN_H
 #define PIPETRAIN_CUDA_PLAN_H
 
@@ -14,11 +13,10 @@
 
 #include "compute/backend.h"
 #include "compute/cuda/cublaslt_dense.h"
-#include "compute/cuda/cuda_graph.h"
-#include "compute/cuda/cudnn/cudnn_conv.h"
+#include "compute/cuda/cudnn_conv.h"
 #include "compute/cuda/kernels.h"
 
-/* A convolution of any of the backend's plans. Layers run plans that share this one. */
+/* A convolution of the backend's plans. Layers run plans that share this one. */
 struct conv_entry {
     struct conv_shape shape;
     struct conv_plan *plan;
@@ -27,47 +25,47 @@ struct conv_entry {
 struct backend {
     struct backend_base base;
     struct backend_spec spec;
-    const char *name;                   /* of the device, for messages */
-    cudaStream_t stream;                /* of spec.compute */
+    const char *name;                   /* the device's, for messages */
+    cudaStream_t stream;                /* the stream of spec.compute */
     enum value_type type;
-    cudnnHandle_t cudnn;                /* NULL: no convolutions */
-    struct dense_library *dense;        /* NULL: no dense layers */
-    struct event *done;                 /* what blocking copies wait for */
-    uint64_t *broken;                   /* device memory: what find_nonfinite found */
-    void *bounce;                       /* pinned memory they go through */
+    cudnnHandle_t cudnn;                /* NULL: the network has no convolutions */
+    struct dense_library *dense;        /* NULL: the network has no dense layers */
+    struct event *done;                 /* for blocking copies to wait for */
+    uint64_t *broken;                   /* device memory: result of find_nonfinite */
+    void *bounce;                       /* pinned memory that blocking copies go through */
     const struct arenas *arenas;        /* lent */
     struct backend_memory memory;       /* lent, NULLs until bind */
-    void *shadow;                       /* 16-bit types: all weights once more, as that type */
-    struct loss_scale *scale;           /* fp16: device memory, else NULL */
-    void *pool;                         /* one block of memory for all plans: only one runs at a time */
-    void *workspace;                    /* likewise, of the call that runs */
+    void *shadow;                       /* 16-bit types: a copy of all weights in that type */
+    struct loss_scale *scale;           /* fp16, or steps may be skipped: device memory; else NULL */
+    void *pool;                         /* memory of all plans: only one runs at a time */
+    void *workspace;                    /* memory of library calls: only one runs at a time */
     size_t pool_bytes, workspace_bytes, shadow_bytes;
     struct conv_entry *convs;           /* equal convolutions are planned once */
     uint32_t conv_count, conv_room;
-    struct plan *plans;                 /* all that are open, by `next` */
-    bool *ends;                         /* by layer, NULL until segment(): no more plans from then on */
+    struct plan *plans;                 /* all open plans, linked by `next` */
+    bool *ends;                         /* [layer]; NULL until segment(), after which no more plans are made */
 };
 
-/* What is computed between two calls of layer_done: backward of layers first down to last. */
+/* The backward work between two calls of layer_done: layers first down to last. */
 struct segment {
     uint32_t first, last;
-    bool is_end;                        /* layer_done follows */
-    struct recording *recording;        /* NULL: queued call by call */
+    bool is_end;                        /* layer_done is called afterwards */
+    cudaGraphExec_t recording;          /* NULL: queued call by call */
 };
 
 struct plan {
     struct plan_base base;
     struct plan *next;
-    void **states;                      /* by layer, owned by the layer's kind */
-    uint32_t labels, step, result;      /* buffers: struct mixed_label per sample, struct step_values and
-                                         * struct backend_result */
+    void **states;                      /* [layer]: owned by the layer's row */
+    uint32_t labels, step, result;      /* buffers: struct mixed_label per sample, struct step_values, struct
+                                         * backend_result */
     size_t workspace_bytes;             /* needed */
-    bool has_loss;                      /* one is planned: further ones add to its result */
-    bool is_ready;                      /* has run once where its memory is now */
-    struct conv_planner planner;        /* while it is made */
+    bool has_loss;                      /* a loss is planned: further ones add to its result */
+    bool is_ready;                      /* has run once since its memory was allocated */
+    struct conv_planner planner;        /* used while the plan is made */
     bool is_measuring;                  /* cuda_measuring_begin was called */
-    struct recording *forward;          /* NULL: queued call by call */
-    struct segment *segments;           /* training */
+    cudaGraphExec_t forward;            /* NULL: queued call by call */
+    struct segment *segments;           /* [segment_count], training only */
     uint32_t segment_count;
 };
 
@@ -80,27 +78,26 @@ static inline const struct layer *plan_layer(const struct plan *plan, uint32_t l
     return &plan->base.net->layers[layer];
 }
 
-/* Where a buffer lies, NULL for BUFFER_NONE. Valid while a step is queued, and as long as no
- * further plan is made. */
+/* Address of a buffer, NULL for BUFFER_NONE. Valid while a step is queued, and until another plan is made. */
 static inline void *cuda_plan_data(const struct plan *plan, uint32_t buffer)
 {
     if (buffer == BUFFER_NONE)
         return NULL;
     return (char *)plan->base.backend->pool + plan->base.values.buffers[buffer].offset;
 }
-/* A buffer of a layer's own, used from one phase of the head to another. */
+/* A buffer of a layer, in use from one phase of the head to another. */
 int cuda_plan_scratch(struct plan *plan, uint32_t head, size_t bytes, enum value_phase from, enum value_phase until,
                       uint32_t *buffer_out);
-/* A library call of the plan needs so much workspace. */
+/* Raises the workspace of the plan to what a library call needs. */
 void cuda_plan_workspace(struct plan *plan, size_t bytes);
 
-/* Channels, features or units with their padding. */
+/* Channels, features or units including padding. */
 static inline uint32_t channels_stored(uint32_t channels)
 {
     return (channels + 7) / 8 * 8;
 }
 
-/* Values by their number. */
+/* Stored channels of a value. */
 static inline uint32_t value_stored(const struct plan *plan, uint32_t value)
 {
     return channels_stored(plan_shape(&plan->base, value).channels);
@@ -115,7 +112,7 @@ static inline size_t value_pixels(const struct plan *plan, uint32_t value)
     const struct shape shape = plan_shape(&plan->base, value);
     return (size_t)shape.height * shape.width;
 }
-/* Numbers of one sample, and of all, padding included; and pixels of all. */
+/* With padding: numbers of one sample and of all samples; and pixels of all samples. */
 static inline size_t value_count(const struct plan *plan, uint32_t value)
 {
     return value_pixels(plan, value) * value_stored(plan, value);
@@ -129,7 +126,7 @@ static inline size_t value_rows(const struct plan *plan, uint32_t value)
     return plan->base.count * value_pixels(plan, value);
 }
 
-/* Of a group: input k and the result; the result's gradient, and where that of input k goes. */
+/* Of a group: input k and the result; the gradient of the result, and where that of input k goes. */
 static inline void *in_value(const struct plan *plan, uint32_t head, uint32_t k)
 {
     return cuda_plan_data(plan, plan->base.values.values[plan_input(&plan->base, head, k)].buffer);
@@ -146,16 +143,16 @@ static inline void *in_gradient(const struct plan *plan, uint32_t head, uint32_t
 {
     return cuda_plan_data(plan, plan_flow(&plan->base, head, k)->buffer);
 }
-/* The gradient of input k is what stands at `from`: to where it goes. */
+/* Copies or adds the gradient at `from` to where that of input k goes. */
 int cuda_flow_pass(struct plan *plan, uint32_t head, uint32_t k, const void *from);
-/* Is a ReLU part of the group? */
+/* Is a ReLU fused into the group? */
 static inline bool has_relu(const struct plan *plan, uint32_t head)
 {
     return fusion_has(&plan->base.fusion, head, LAYER_RELU);
 }
 
-/* Where a parameter of a layer lies; NULL when it has none of the kind: as fp32, as what a
- * product reads (16-bit types: in the shadow), its gradient, and a statistic. */
+/* Address of a parameter of a layer, NULL when it has none of the kind: as fp32; as products read it (16-bit types:
+ * in the shadow); its gradient; and a statistic. */
 const float *parameter_weights(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
 const void *parameter_value(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
 float *parameter_gradient(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
@@ -181,56 +178,48 @@ int cuda_plan_forward(struct plan *plan);
 int cuda_plan_backward(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg);
 int cuda_plan_segment(struct backend *backend, const bool *ends);
 
-/* Does segment() record the plan's steps? */
+/* Queues a kernel of ours for a layer: kernel(stream, type, ...). Needs stage/cuda/cuda_call.h. */
+#define LAYER_KERNEL(plan, kernel, ...) \
+    CUDA_CALL((plan)->base.backend->name, \
+              kernel((plan)->base.backend->stream, (plan)->base.backend->type, __VA_ARGS__))
+
+/* Does segment() record the plan's steps as CUDA graphs? */
 bool cuda_plan_is_recorded(const struct plan *plan);
 
-/* Queue the input step: `count` samples of pixels and labels, device memory. */
+/* Queues the input step for `count` samples of pixels and labels in device memory. */
 int cuda_input(struct plan *plan, uint32_t count, const struct backend_input *input);
 
-/* Copy to device memory and wait until it is there. 0 or a negative errno. */
+/* Copies to device memory and waits until it is done. 0 or a negative errno. */
 int cuda_store_write(struct backend *backend, void *to, const void *from, size_t bytes);
-/* Wait for all that is queued. 0, -ECANCELED or a negative errno. */
+/* Waits for all queued work. 0, -ECANCELED or a negative errno. */
 int cuda_store_wait(struct backend *backend);
-/* Bytes of the pinned memory such copies go through. */
+/* Bytes of the pinned memory for such copies. */
 #define BOUNCE_BYTES ((size_t)1 << 20)
 
-/* While a plan is made: memory in which the planner measures convolutions, when the spec asks for
- * that and the device has it; taken at the first call. 0 or a negative errno. */
+/* Allocates, at the first call, memory for measuring convolutions while a plan is made, if the spec asks for that
+ * and the device has it. 0 or a negative errno. */
 int cuda_measuring_begin(struct plan *plan);
 void cuda_measuring_end(struct plan *plan);
 
-/* One segment per layer with parameters that is an end. 0 or -ENOMEM. */
+/* Makes a segment for every layer with parameters that is an end. 0 or -ENOMEM. */
 int cuda_segments_open(struct plan *plan);
 void cuda_segments_close(struct plan *plan);
 
-/* Convolutions and dense layers (cuda_weighted.c): how they use values; the buffer of the bias'
- * gradient; and the pass over the result's gradient with which backward begins: the ReLU's mask
- * and the bias' gradient, as far as the group has them. */
-void cuda_weighted_use(const struct plan *plan, uint32_t head, struct value_use *use_out);
-int cuda_partials_open(struct plan *plan, uint32_t head, uint32_t *buffer_out);
-int cuda_bias_gradient_run(struct plan *plan, uint32_t head, uint32_t partials);
-
-/* Convolutions (cuda_conv2d.c). Scratch: bytes that measuring them reads and writes. */
-extern const struct layer_ops cuda_conv2d_ops;
-void cuda_conv2d_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size);
+/* Convolutions and dense layers (cuda_weighted.c), and a line about one. cuda_conv2d_scratch: bytes that measuring
+ * convolutions reads and writes. */
+extern const struct layer_ops cuda_weighted_ops;
+void cuda_weighted_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size);
 size_t cuda_conv2d_scratch(const struct plan *plan);
 void cuda_convs_close(struct backend *backend);
-/* Dense layers (cuda_dense.c). */
-extern const struct layer_ops cuda_dense_ops;
-void cuda_dense_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size);
-/* Pools (cuda_pool.c) and batch normalisation (cuda_norm.c). */
-extern const struct layer_ops cuda_max_pool_ops, cuda_average_pool_ops, cuda_batch_norm_ops;
-/* Layers that put channels elsewhere or look at neighbouring ones (cuda_channels.c), and losses, the
- * last one and auxiliary ones (cuda_loss.c). */
-extern const struct layer_ops cuda_pad_channels_ops, cuda_concat_ops, cuda_local_response_norm_ops;
-extern const struct layer_ops cuda_softmax_loss_ops;
+/* Batch normalisation (cuda_norm.c) and losses (cuda_loss.c). */
+extern const struct layer_ops cuda_batch_norm_ops, cuda_softmax_loss_ops;
 
-/* What the shared plan asks of this backend (cuda_plan.c). */
+/* This backend's part of plan_base (cuda_plan.c). */
 extern const struct plan_ops cuda_plan_ops;
-/* All layers by kind (cuda_layers.c), and a line about one of a plan. */
+/* All layers by kind (cuda_layers.c), and a line for people about one of a plan. */
 extern const struct layer_ops *const cuda_layer_table[LAYER_KIND_COUNT];
 void cuda_layer_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size);
-/* For rows with nothing else to let go of. */
+/* .release of layers whose state owns nothing else. */
 void cuda_state_release(struct plan *plan, uint32_t layer);
 
 #endif

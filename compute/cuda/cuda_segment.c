@@ -1,15 +1,88 @@
-/* Running a plan: forward as one piece, backward in segments that end where the caller wants
- * to know. A piece is queued call by call, or recorded once and launched as one: the same
- * functions queue both, so both give the same bits. */
+/* Running a plan: forward as one piece, backward in segments that end where the caller must be notified. A piece is
+ * queued call by call, or captured once as a CUDA graph (a recording) and launched as one. The same functions queue
+ * both, so both give the same bits. */
+#include "compute/cuda/cuda_plan.h"
+
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/cuda/cuda_plan.h"
 #include "stage/cuda/cuda_call.h"
 #include "stage/cuda/device_cuda.h"
+#include "stage/heartbeat.h"
 #include "stage/log.h"
+
+/* ---- recordings ---- */
+
+/* Why a recording failed: not logged, because steps can also be queued call by call. */
+struct recording_error { char text[160]; };
+
+/* 0, or a negative errno with the text in *error. */
+static int recording_check(cudaError_t status, const char *call, struct recording_error *error)
+{
+    if (status == cudaSuccess)
+        return 0;
+    cudaGetLastError();         /* clears the thread's last error */
+    snprintf(error->text, sizeof(error->text), "%.*s: %s (%s)", (int)strcspn(call, "("), call,
+             cudaGetErrorString(status), cudaGetErrorName(status));
+    return status == cudaErrorMemoryAllocation ? -ENOMEM : -EIO;
+}
+
+#define RECORDING_CALL(call, error) recording_check(HEARTBEAT_CALL(#call, call), #call, error)
+
+/* From begin to end the stream records what is queued instead of running it. Thread-local: calls of other threads
+ * are not affected. */
+static int capture(cudaStream_t stream, int (*queue)(void *arg), void *arg, cudaGraph_t *graph_out,
+                   struct recording_error *error)
+{
+    cudaGraph_t graph = NULL;
+    int rc = RECORDING_CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), error);
+    if (rc != 0)
+        return rc;
+    const int queued = queue(arg);
+    rc = RECORDING_CALL(cudaStreamEndCapture(stream, &graph), error);
+    if (queued != 0) {
+        snprintf(error->text, sizeof(error->text), "what is to be recorded failed");
+        rc = queued;
+    }
+    if (rc != 0 && graph != NULL)
+        cudaGraphDestroy(graph);
+    else if (rc == 0)
+        *graph_out = graph;
+    return rc;
+}
+
+static void recording_close(cudaGraphExec_t recording)
+{
+    if (recording != NULL)
+        cudaGraphExecDestroy(recording);
+}
+
+/* Records what queue(arg) queues on `stream`, without running it. 0, or a negative errno with the cause in *error; when
+ * queue failed, what it returned. */
+static int recording_open(cudaGraphExec_t *recording_out, cudaStream_t stream, int (*queue)(void *arg), void *arg,
+                          struct recording_error *error)
+{
+    cudaGraphExec_t recording = NULL;
+    cudaGraph_t graph;
+    int rc = capture(stream, queue, arg, &graph, error);
+    if (rc != 0)
+        return rc;
+    rc = RECORDING_CALL(cudaGraphInstantiate(&recording, graph, 0), error);
+    if (rc != 0)
+        recording = NULL;
+    else
+        rc = RECORDING_CALL(cudaGraphUpload(recording, stream), error);
+    cudaGraphDestroy(graph);
+    if (rc != 0) {
+        recording_close(recording);
+        return rc;
+    }
+    *recording_out = recording;
+    return 0;
+}
 
 /* ---- queueing ---- */
 
@@ -19,32 +92,31 @@ static int queue_forward(void *arg)
     return plan_base_forward(&plan->base);
 }
 
-/* A segment to be queued. */
-struct backward { struct plan *plan; const struct segment *segment; };
+struct backward_segment { struct plan *plan; const struct segment *segment; };
 
 static int queue_backward(void *arg)
 {
-    const struct backward *const backward = arg;
-    struct plan_base *const base = &backward->plan->base;
+    const struct backward_segment *const work = arg;
+    struct plan_base *const base = &work->plan->base;
     int rc = 0;
-    for (uint32_t i = backward->segment->first + 1; i-- > backward->segment->last && rc == 0;)
+    for (uint32_t i = work->segment->first + 1; i-- > work->segment->last && rc == 0;)
         if (value_plan_needs_grad(&base->values, i))
             rc = plan_base_backward_one(base, i, NULL, NULL);
     return rc;
 }
 
-static int run(struct plan *plan, struct recording *recording, int (*queue)(void *arg), void *arg)
+static int run_piece(struct plan *plan, cudaGraphExec_t recording, int (*queue)(void *arg), void *arg)
 {
     const struct backend *const backend = plan->base.backend;
     const int rc = cuda_enter(backend->spec.device);
     if (rc != 0)
         return rc;
-    return recording == NULL ? queue(arg) : CUDA_CALL(backend->name, recording_run(recording, backend->stream));
+    return recording == NULL ? queue(arg) : CUDA_CALL(backend->name, cudaGraphLaunch(recording, backend->stream));
 }
 
 int cuda_plan_forward(struct plan *plan)
 {
-    return run(plan, plan->forward, queue_forward, plan);
+    return run_piece(plan, plan->forward, queue_forward, plan);
 }
 
 int cuda_plan_backward(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg)
@@ -53,8 +125,8 @@ int cuda_plan_backward(struct plan *plan, void (*layer_done)(void *arg, uint32_t
     int rc = 0;
     for (uint32_t i = 0; i < plan->segment_count && rc == 0; i++) {
         const struct segment *const segment = &plan->segments[i];
-        struct backward backward = { plan, segment };
-        rc = run(plan, segment->recording, queue_backward, &backward);
+        struct backward_segment work = { plan, segment };
+        rc = run_piece(plan, segment->recording, queue_backward, &work);
         if (rc == 0 && segment->is_end)
             layer_done(arg, segment->last);
     }
@@ -69,7 +141,7 @@ static bool is_end(const struct plan *plan, uint32_t layer)
     return layer_is_trained(plan_layer(plan, layer)) && (ends == NULL || ends[layer]);
 }
 
-/* Layers before the first one that is trained have nothing to do in backward. */
+/* The first trained layer: those before it have no backward. */
 static uint32_t first_trained(const struct net *net)
 {
     uint32_t layer = 0;
@@ -97,7 +169,7 @@ int cuda_segments_open(struct plan *plan)
     return 0;
 }
 
-static void forget_recordings(struct plan *plan)
+static void close_recordings(struct plan *plan)
 {
     recording_close(plan->forward);
     plan->forward = NULL;
@@ -109,7 +181,7 @@ static void forget_recordings(struct plan *plan)
 
 void cuda_segments_close(struct plan *plan)
 {
-    forget_recordings(plan);
+    close_recordings(plan);
     free(plan->segments);
     plan->segments = NULL;
     plan->segment_count = 0;
@@ -117,11 +189,10 @@ void cuda_segments_close(struct plan *plan)
 
 /* ---- recording ---- */
 
-/* Multiply-accumulates of a forward pass. A smaller step takes less time to compute than to
- * queue call by call. */
+/* Multiply-accumulates of a forward pass. Smaller steps take longer to queue call by call than to compute. */
 #define SMALL_STEP_MACS 1e11
-/* Three steps are queued at a time, and a stream takes about a thousand calls; more block in the driver until others
- * are done. A layer takes three or four. */
+/* Three steps are queued ahead and a stream holds about a thousand calls; further calls block in the driver. A layer
+ * takes three or four. */
 #define MANY_LAYERS 80u
 
 bool cuda_plan_is_recorded(const struct plan *plan)
@@ -132,40 +203,40 @@ bool cuda_plan_is_recorded(const struct plan *plan)
     return use == GRAPH_ON || (use == GRAPH_AUTO && is_worth_it);
 }
 
-static int record_plan(struct plan *plan, struct recording_refusal *refusal)
+static int record_plan(struct plan *plan, struct recording_error *error)
 {
     const cudaStream_t stream = plan->base.backend->stream;
-    int rc = recording_open(&plan->forward, stream, queue_forward, plan, refusal);
+    int rc = recording_open(&plan->forward, stream, queue_forward, plan, error);
     for (uint32_t i = 0; i < plan->segment_count && rc == 0; i++) {
-        struct backward backward = { plan, &plan->segments[i] };
-        rc = recording_open(&plan->segments[i].recording, stream, queue_backward, &backward, refusal);
+        struct backward_segment work = { plan, &plan->segments[i] };
+        rc = recording_open(&plan->segments[i].recording, stream, queue_backward, &work, error);
     }
     return rc;
 }
 
-static void forget_all(struct backend *backend)
+static void close_all_recordings(struct backend *backend)
 {
     for (struct plan *plan = backend->plans; plan != NULL; plan = plan->next)
-        forget_recordings(plan);
+        close_recordings(plan);
 }
 
 static int record_all(struct backend *backend)
 {
-    struct recording_refusal refusal;
+    struct recording_error error;
     int rc = 0;
     for (struct plan *plan = backend->plans; plan != NULL && rc == 0; plan = plan->next)
         if (cuda_plan_is_recorded(plan))
-            rc = record_plan(plan, &refusal);
+            rc = record_plan(plan, &error);
     if (rc == 0)
         return 0;
-    forget_all(backend);
+    close_all_recordings(backend);
     if (backend->spec.graph == GRAPH_ON) {
-        log_message(LOG_ERROR, "%s: a step cannot be recorded: %s", backend->name, refusal.text);
+        log_message(LOG_ERROR, "%s: a step cannot be recorded: %s", backend->name, error.text);
         return rc;
     }
     backend->spec.graph = GRAPH_OFF;
     log_message(LOG_RUN, "%s: steps are queued call by call, as they cannot be recorded: %s", backend->name,
-                refusal.text);
+                error.text);
     return 0;
 }
 
@@ -184,6 +255,6 @@ int cuda_plan_segment(struct backend *backend, const bool *ends)
     }
     if (rc == 0)
         rc = record_all(backend);
-    /* Uploads of recordings are queued like other work. */
+    /* The upload of a recording is queued like other work. */
     return rc == 0 ? cuda_store_wait(backend) : rc;
 }

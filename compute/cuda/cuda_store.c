@@ -1,10 +1,9 @@
-/* How parameters lie in the arenas of the CUDA backend, and the way in and out. Blocks, and is
- * used outside the steady state only.
+/* The layout of parameters in the arenas of the CUDA backend, and copies in and out. Blocks; not used in the steady
+ * state.
  *
- * A weight is a filter of [outputs][pixels][channels], outputs and channels padded: of a
- * convolution the window's pixels (K,R,S,C), of a dense layer those of the image it reads,
- * whose values lie channel by channel inside a pixel too. Its plain form is
- * [outputs][channels][pixels]. What has a number per channel is one output of one pixel. */
+ * A weight is stored as [outputs][pixels][channels], outputs and channels padded: pixels are those of the kernel of
+ * a convolution (K,R,S,C), or those of the image that a dense layer reads, whose channels are innermost. The plain
+ * form is [outputs][channels][pixels]. A parameter with one number per channel is one output of one pixel. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +54,7 @@ static void filter_pack(const struct filter *f, const float *plain, float *store
                 stored[(output * f->pixels + pixel) * f->stored + channel] = *plain++;
 }
 
-/* The plain form of a piece of the stored one: floats [begin, begin + count), of which `stored` is the first. */
+/* Writes the plain form of floats [begin, begin + count) of the stored one; `stored` points to the first of them. */
 static void filter_unpack(const struct filter *f, size_t begin, size_t count, const float *stored, float *plain)
 {
     for (size_t i = 0; i < count; i++) {
@@ -74,21 +73,20 @@ int cuda_store_wait(struct backend *backend)
     return rc == 0 ? backend->spec.device->ops->event_wait(backend->done) : rc;
 }
 
-static size_t piece_of(size_t left)
+static size_t chunk_of(size_t left)
 {
     return left < BOUNCE_BYTES ? left : BOUNCE_BYTES;
 }
 
-/* Through pinned memory: a copy from or to other memory would wait inside the driver, where a
- * cancel does not end it. */
+/* Through pinned memory: a copy of pageable memory would wait inside the driver, where a cancel does not end it. */
 int cuda_store_write(struct backend *backend, void *to, const void *from, size_t bytes)
 {
     const struct device_ops *const ops = backend->spec.device->ops;
     int rc = 0;
     for (size_t at = 0; at < bytes && rc == 0; at += BOUNCE_BYTES) {
-        const size_t piece = piece_of(bytes - at);
-        memcpy(backend->bounce, (const char *)from + at, piece);
-        rc = ops->copy(backend->spec.compute, (char *)to + at, backend->bounce, piece, COPY_TO_DEVICE);
+        const size_t chunk = chunk_of(bytes - at);
+        memcpy(backend->bounce, (const char *)from + at, chunk);
+        rc = ops->copy(backend->spec.compute, (char *)to + at, backend->bounce, chunk, COPY_TO_DEVICE);
         if (rc == 0)
             rc = cuda_store_wait(backend);
     }
@@ -97,8 +95,8 @@ int cuda_store_write(struct backend *backend, void *to, const void *from, size_t
 
 /* ---- parameters ---- */
 
-/* The shadow follows the weights. */
-static int shadow_refresh(struct backend *backend, const float *stored, size_t count)
+/* Updates the shadow of changed weights. */
+static int shadow_update(struct backend *backend, const float *stored, size_t count)
 {
     const uintptr_t begin = (uintptr_t)backend->memory.weights, at = (uintptr_t)stored;
     if (backend->shadow == NULL || at < begin || at >= begin + backend->arenas->trained.count * sizeof(*stored))
@@ -120,7 +118,7 @@ int cuda_store_pack(struct backend *backend, uint32_t parameter, const float *pl
         rc = cuda_store_write(backend, stored, packed, count * sizeof(*packed));
     }
     if (rc == 0)
-        rc = shadow_refresh(backend, stored, count);
+        rc = shadow_update(backend, stored, count);
     free(packed);
     return rc;
 }
@@ -132,7 +130,7 @@ int cuda_store_plain(const struct backend *backend, uint32_t parameter, const fl
     return 0;
 }
 
-/* Piece by piece from pinned memory, as cuda_store_write. */
+/* Through pinned memory, as cuda_store_write. */
 int cuda_store_unpack(struct backend *backend, uint32_t parameter, const float *stored, float *plain)
 {
     const struct device_ops *const ops = backend->spec.device->ops;
@@ -140,12 +138,12 @@ int cuda_store_unpack(struct backend *backend, uint32_t parameter, const float *
     const size_t bytes = filter_count(&filter) * sizeof(*stored);
     int rc = cuda_enter(backend->spec.device);
     for (size_t at = 0; at < bytes && rc == 0; at += BOUNCE_BYTES) {
-        const size_t piece = piece_of(bytes - at);
-        rc = ops->copy(backend->spec.compute, backend->bounce, (const char *)stored + at, piece, COPY_FROM_DEVICE);
+        const size_t chunk = chunk_of(bytes - at);
+        rc = ops->copy(backend->spec.compute, backend->bounce, (const char *)stored + at, chunk, COPY_FROM_DEVICE);
         if (rc == 0)
             rc = cuda_store_wait(backend);
         if (rc == 0)
-            filter_unpack(&filter, at / sizeof(*stored), piece / sizeof(*stored), backend->bounce, plain);
+            filter_unpack(&filter, at / sizeof(*stored), chunk / sizeof(*stored), backend->bounce, plain);
     }
     return rc;
 }

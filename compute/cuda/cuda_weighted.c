@@ -1,36 +1,400 @@
-/* What convolutions and dense layers have in common: how they use values, and the beginning of
- * backward, which is one pass of our own over the result's gradient for the ReLU's mask (from the
- * result) and the bias' gradient. */
+/* Convolutions (cuDNN) and dense layers (cuBLASLt). Backward begins with one pass of our own over the gradient of the
+ * result: the ReLU's mask and the bias gradient. cuDNN writes a weight gradient in the value type: 16-bit ones are
+ * widened from a buffer into the arena. In evaluation the batch normalisation after a convolution is folded into a copy
+ * of weights and bias, in every pass, because they may have changed; an addition after that, and its ReLU, is a kernel
+ * of ours. */
 #include "compute/cuda/cuda_plan.h"
-#include "stage/cuda/cuda_call.h"
 
-void cuda_weighted_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "stage/cuda/cuda_call.h"
+#include "stage/log.h"
+
+struct weighted {
+    struct conv_plan *convs[PRODUCT_PASS_COUNT];        /* convolution; NULL: not needed */
+    struct dense_plan *products[PRODUCT_PASS_COUNT];    /* dense; NULL: not needed */
+    uint32_t partials;          /* buffer; BUFFER_NONE: no bias, or the product computes its gradient */
+    uint32_t weight_gradient;   /* buffer; BUFFER_NONE: the arena's range itself */
+    uint32_t weight, bias;      /* buffers: folded; BUFFER_NONE: the layer's own */
+};
+
+static const char *const pass_names[PRODUCT_PASS_COUNT] = {
+    [FPROP] = "forward", [DGRAD] = "data gradient", [WGRAD] = "weight gradient",
+};
+
+static bool is_conv(const struct plan *plan, uint32_t index)
+{
+    return plan_layer(plan, index)->kind == LAYER_CONV2D;
+}
+
+static bool has_bias(const struct plan *plan, uint32_t index)
+{
+    return layer_has(plan_layer(plan, index), PARAMETER_BIAS);
+}
+
+static bool has_norm(const struct plan *plan, uint32_t index)
+{
+    return fusion_has(&plan->base.fusion, index, LAYER_BATCH_NORM);
+}
+
+static bool has_sum(const struct plan *plan, uint32_t index)
+{
+    return fusion_has(&plan->base.fusion, index, LAYER_ADD);
+}
+
+static bool pass_is_needed(const struct plan *plan, uint32_t index, enum product_pass pass)
+{
+    return pass == FPROP || (pass == WGRAD && value_plan_needs_grad(&plan->base.values, index)) ||
+           (pass == DGRAD && plan_has_inputs(&plan->base, index));
+}
+
+/* Of a dense layer, the product computes the bias gradient, unless the ReLU's mask must be applied first. */
+static bool sums_bias(const struct plan *plan, uint32_t index)
+{
+    return has_bias(plan, index) && (is_conv(plan, index) || has_relu(plan, index));
+}
+
+static void weighted_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
 {
     use_out->in_until = PHASE_PARAMETERS;
-    use_out->out_until = has_relu(plan, head) ? PHASE_PARAMETERS : PHASE_FORWARD;
+    use_out->out_until = has_relu(plan, index) ? PHASE_PARAMETERS : PHASE_FORWARD;
     use_out->out_sign = true;
 }
 
-int cuda_partials_open(struct plan *plan, uint32_t head, uint32_t *buffer_out)
+/* ---- convolutions of the backend ---- */
+
+static struct conv_shape conv_shape_of(const struct plan *plan, uint32_t index, enum product_pass pass)
 {
-    const uint32_t out = plan_output(&plan->base, head);
-    const size_t partials = kernel_bias_partials(value_rows(plan, out), value_stored(plan, out));
-    return cuda_plan_scratch(plan, head, partials * sizeof(float), PHASE_PARAMETERS, PHASE_PARAMETERS, buffer_out);
+    const struct layer *const layer = plan_layer(plan, index);
+    return (struct conv_shape){
+        .pass = pass,
+        .precision = plan->base.backend->spec.precision,
+        .bias = pass == FPROP && (has_bias(plan, index) || has_norm(plan, index)),
+        .relu = pass == FPROP && has_relu(plan, index) && !has_sum(plan, index),
+        .count = plan->base.count,
+        .in_channels = channels_stored(layer->in.channels),
+        .in_h = layer->in.height, .in_w = layer->in.width,
+        .out_channels = channels_stored(layer->out.channels),
+        .out_h = layer->out.height, .out_w = layer->out.width,
+        .kernel_h = layer->kernel_h, .kernel_w = layer->kernel_w,
+        .stride_h = layer->stride_h, .stride_w = layer->stride_w,
+        .pad_top = layer->pad_top, .pad_bottom = layer->pad_bottom,
+        .pad_left = layer->pad_left, .pad_right = layer->pad_right,
+    };
 }
 
-int cuda_bias_gradient_run(struct plan *plan, uint32_t head, uint32_t partials)
+static bool shape_equals(const struct conv_shape *a, const struct conv_shape *b)
+{
+    return a->pass == b->pass && a->precision == b->precision && a->bias == b->bias && a->relu == b->relu &&
+           a->count == b->count && a->in_channels == b->in_channels && a->in_h == b->in_h && a->in_w == b->in_w &&
+           a->out_channels == b->out_channels && a->out_h == b->out_h && a->out_w == b->out_w &&
+           a->kernel_h == b->kernel_h && a->kernel_w == b->kernel_w && a->stride_h == b->stride_h &&
+           a->stride_w == b->stride_w && a->pad_top == b->pad_top && a->pad_bottom == b->pad_bottom &&
+           a->pad_left == b->pad_left && a->pad_right == b->pad_right;
+}
+
+static struct conv_plan *find_conv(const struct backend *backend, const struct conv_shape *shape)
+{
+    for (uint32_t i = 0; i < backend->conv_count; i++)
+        if (shape_equals(&backend->convs[i].shape, shape))
+            return backend->convs[i].plan;
+    return NULL;
+}
+
+static int make_room(struct backend *backend)
+{
+    if (backend->conv_count < backend->conv_room)
+        return 0;
+    const uint32_t room = backend->conv_room * 2 + 16;
+    struct conv_entry *const convs = realloc(backend->convs, room * sizeof(*convs));
+    if (convs == NULL)
+        return -ENOMEM;
+    backend->convs = convs;
+    backend->conv_room = room;
+    return 0;
+}
+
+static int add_conv(struct plan *plan, const struct conv_shape *shape, struct conv_plan **conv_out)
+{
+    struct backend *const backend = plan->base.backend;
+    int rc = make_room(backend);
+    if (rc == 0)
+        rc = cuda_measuring_begin(plan);
+    if (rc == 0)
+        rc = conv_plan_open(conv_out, &plan->planner, shape, false);
+    if (rc == 0)
+        backend->convs[backend->conv_count++] = (struct conv_entry){ *shape, *conv_out };
+    return rc;
+}
+
+/* A layer's own plan for the shape, because a plan caches the layer's pointers. It shares the engine of an equal
+ * convolution of the backend, which is planned when it is the first of its shape. */
+static int open_conv(struct plan *plan, const struct conv_shape *shape, struct conv_plan **conv_out)
+{
+    struct conv_plan *conv = find_conv(plan->base.backend, shape);
+    int rc = conv == NULL ? add_conv(plan, shape, &conv) : 0;
+    if (rc == 0)
+        rc = conv_plan_share(conv_out, conv);
+    if (rc == 0)
+        cuda_plan_workspace(plan, conv_plan_workspace(conv));
+    return rc;
+}
+
+void cuda_convs_close(struct backend *backend)
+{
+    for (uint32_t i = 0; i < backend->conv_count; i++)
+        conv_plan_close(backend->convs[i].plan);
+    free(backend->convs);
+}
+
+size_t cuda_conv2d_scratch(const struct plan *plan)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < plan_net(plan)->layer_count; i++)
+        for (uint32_t pass = 0; pass < PRODUCT_PASS_COUNT; pass++) {
+            if (plan_layer(plan, i)->kind != LAYER_CONV2D || !fusion_is_head(&plan->base.fusion, i) ||
+                !pass_is_needed(plan, i, pass))
+                continue;
+            const struct conv_shape shape = conv_shape_of(plan, i, pass);
+            const size_t bytes = conv_shape_bytes(&shape);
+            most = bytes > most ? bytes : most;
+        }
+    return most;
+}
+
+
+/* ---- planning ---- */
+
+static int plan_conv(struct plan *plan, uint32_t index, enum product_pass pass)
+{
+    struct weighted *const state = plan->states[index];
+    const struct conv_shape shape = conv_shape_of(plan, index, pass);
+    const int rc = open_conv(plan, &shape, &state->convs[pass]);
+    if (rc == -ENOTSUP)
+        log_message(LOG_ERROR, "%s: layer %s cannot be computed: its %s", plan->base.backend->name,
+                    plan_layer(plan, index)->name, pass_names[pass]);
+    return rc;
+}
+
+static int plan_dense(struct plan *plan, uint32_t index, enum product_pass pass)
+{
+    struct backend *const backend = plan->base.backend;
+    struct weighted *const state = plan->states[index];
+    const struct dense_shape shape = {
+        .pass = pass,
+        .precision = backend->spec.precision,
+        .bias = has_bias(plan, index) && (pass == FPROP || (pass == WGRAD && !has_relu(plan, index))),
+        .relu = pass == FPROP && has_relu(plan, index),
+        .count = plan->base.count,
+        .features = (uint32_t)value_count(plan, plan_input(&plan->base, index, 0)),
+        .units = value_stored(plan, plan_output(&plan->base, index)),
+    };
+    const int rc = dense_plan_open(&state->products[pass], backend->dense, &shape, DENSE_WORKSPACE);
+    if (rc == 0)
+        cuda_plan_workspace(plan, dense_plan_workspace(state->products[pass]));
+    return rc;
+}
+
+/* Bytes of the weights in the value type. */
+static size_t weight_bytes(const struct plan *plan, uint32_t index)
 {
     const struct backend *const backend = plan->base.backend;
-    const uint32_t out = plan_output(&plan->base, head);
-    void *const gradient = out_gradient(plan, head);
-    const void *const values = has_relu(plan, head) ? out_value(plan, head) : NULL;
-    float *const bias_gradient = parameter_gradient(plan, head, PARAMETER_BIAS);
-    if (bias_gradient != NULL)
-        return CUDA_CALL(backend->name, kernel_bias_gradient(backend->stream, backend->type, value_rows(plan, out),
-                                                             value_stored(plan, out), values, gradient,
-                                                             cuda_plan_data(plan, partials), bias_gradient));
+    const uint32_t weight = plan_layer(plan, index)->parameters[PARAMETER_WEIGHT];
+    return backend->arenas->trained.ranges[weight].count * value_bytes(backend->type);
+}
+
+static int open_folded(struct plan *plan, uint32_t index, struct weighted *state)
+{
+    const size_t bias = value_stored(plan, plan_output(&plan->base, index)) * value_bytes(plan->base.backend->type);
+    const int rc = cuda_plan_scratch(plan, index, weight_bytes(plan, index), PHASE_FORWARD, PHASE_FORWARD,
+                                     &state->weight);
+    return rc == 0 ? cuda_plan_scratch(plan, index, bias, PHASE_FORWARD, PHASE_FORWARD, &state->bias) : rc;
+}
+
+static int open_backward(struct plan *plan, uint32_t index, struct weighted *state)
+{
+    const uint32_t out = plan_output(&plan->base, index);
+    const size_t partials = kernel_bias_partials(value_rows(plan, out), value_stored(plan, out)) * sizeof(float);
+    int rc = 0;
+    if (sums_bias(plan, index))
+        rc = cuda_plan_scratch(plan, index, partials, PHASE_PARAMETERS, PHASE_PARAMETERS, &state->partials);
+    if (rc == 0 && is_conv(plan, index) && plan->base.backend->type != VALUE_FP32)
+        rc = cuda_plan_scratch(plan, index, weight_bytes(plan, index), PHASE_PARAMETERS, PHASE_PARAMETERS,
+                               &state->weight_gradient);
+    return rc;
+}
+
+/* A plan that is only counted (cuda_counts.c) has no libraries. */
+static bool has_library(const struct plan *plan, uint32_t index)
+{
+    const struct backend *const backend = plan->base.backend;
+    return is_conv(plan, index) ? backend->cudnn != NULL : backend->dense != NULL;
+}
+
+static int weighted_plan(struct plan *plan, uint32_t index)
+{
+    struct weighted *const state = calloc(1, sizeof(*state));
+    if (state == NULL)
+        return -ENOMEM;
+    plan->states[index] = state;
+    state->partials = state->weight_gradient = state->weight = state->bias = BUFFER_NONE;
+    int rc = value_plan_needs_grad(&plan->base.values, index) ? open_backward(plan, index, state) : 0;
+    if (rc == 0 && has_norm(plan, index))
+        rc = open_folded(plan, index, state);
+    for (uint32_t pass = 0; pass < PRODUCT_PASS_COUNT && rc == 0 && has_library(plan, index); pass++)
+        if (pass_is_needed(plan, index, pass))
+            rc = is_conv(plan, index) ? plan_conv(plan, index, pass) : plan_dense(plan, index, pass);
+    return rc;
+}
+
+static void weighted_release(struct plan *plan, uint32_t index)
+{
+    struct weighted *const state = plan->states[index];
+    for (uint32_t pass = 0; state != NULL && pass < PRODUCT_PASS_COUNT; pass++) {
+        conv_plan_close(state->convs[pass]);
+        dense_plan_close(state->products[pass]);
+    }
+    free(state);
+}
+
+void cuda_weighted_describe(const struct plan *plan, uint32_t index, char *text, size_t text_size)
+{
+    const struct weighted *const state = plan->states[index];
+    size_t at = 0;
+    for (uint32_t pass = 0; pass < PRODUCT_PASS_COUNT && at < text_size; pass++) {
+        char how[128];
+        if (!pass_is_needed(plan, index, pass))
+            continue;
+        if (is_conv(plan, index))
+            conv_plan_describe(state->convs[pass], how, sizeof(how));
+        else
+            dense_plan_describe(state->products[pass], how, sizeof(how));
+        at += (size_t)snprintf(text + at, text_size - at, "%s%s %s", at > 0 ? "; " : "", pass_names[pass], how);
+    }
+}
+
+/* ---- running ---- */
+
+/* cuDNN's pointers are not const; weights are only read. */
+static void *weight_of(const struct plan *plan, uint32_t index)
+{
+    return (void *)(uintptr_t)parameter_value(plan, index, PARAMETER_WEIGHT);
+}
+
+static int run_conv(struct plan *plan, uint32_t index, enum product_pass pass, void *in, void *weight, const void *bias,
+                    void *out)
+{
+    const struct backend *const backend = plan->base.backend;
+    const struct weighted *const state = plan->states[index];
+    return conv_plan_run(state->convs[pass], backend->cudnn, in, weight, bias, out, backend->workspace);
+}
+
+static int run_dense(struct plan *plan, uint32_t index, enum product_pass pass, struct dense_operands operands)
+{
+    const struct backend *const backend = plan->base.backend;
+    const struct weighted *const state = plan->states[index];
+    operands.workspace = backend->workspace;
+    return dense_plan_run(state->products[pass], backend->stream, &operands);
+}
+
+static int add_input(struct plan *plan, uint32_t index)
+{
+    void *const out = out_value(plan, index);
+    const size_t count = value_counts(plan, plan_output(&plan->base, index));
+    return LAYER_KERNEL(plan, kernel_add, count, out, in_value(plan, index, 1), has_relu(plan, index), out);
+}
+
+static int forward_folded(struct plan *plan, uint32_t index)
+{
+    const struct weighted *const state = plan->states[index];
+    const uint32_t norm = plan_group(&plan->base, index)->tail[0];
+    const uint32_t filters = value_stored(plan, plan_output(&plan->base, index));
+    void *const weight = cuda_plan_data(plan, state->weight), *const bias = cuda_plan_data(plan, state->bias);
+    const struct folding folding = {
+        .filters = filters,
+        .numbers = weight_bytes(plan, index) / value_bytes(plan->base.backend->type) / filters,
+        .epsilon = plan_layer(plan, norm)->epsilon,
+        .weights = parameter_weights(plan, index, PARAMETER_WEIGHT),
+        .bias = parameter_weights(plan, index, PARAMETER_BIAS),
+        .gamma = parameter_weights(plan, norm, PARAMETER_GAMMA),
+        .beta = parameter_weights(plan, norm, PARAMETER_BETA),
+        .mean = parameter_statistic(plan, norm, PARAMETER_RUNNING_MEAN),
+        .variance = parameter_statistic(plan, norm, PARAMETER_RUNNING_VARIANCE),
+    };
+    int rc = LAYER_KERNEL(plan, kernel_norm_fold, &folding, weight, bias);
+    if (rc == 0)
+        rc = run_conv(plan, index, FPROP, in_value(plan, index, 0), weight, bias, out_value(plan, index));
+    return rc == 0 && has_sum(plan, index) ? add_input(plan, index) : rc;
+}
+
+static int weighted_forward(struct plan *plan, uint32_t index)
+{
+    if (has_norm(plan, index))
+        return forward_folded(plan, index);
+    if (is_conv(plan, index))
+        return run_conv(plan, index, FPROP, in_value(plan, index, 0), weight_of(plan, index),
+                        parameter_value(plan, index, PARAMETER_BIAS), out_value(plan, index));
+    return run_dense(plan, index, FPROP, (struct dense_operands){
+        .in = in_value(plan, index, 0), .out = out_value(plan, index), .weight = weight_of(plan, index),
+        .bias = parameter_value(plan, index, PARAMETER_BIAS) });
+}
+
+/* Masks the gradient by the ReLU and sums the bias gradient, as far as the group has them. */
+static int begin_backward(struct plan *plan, uint32_t index)
+{
+    const struct weighted *const state = plan->states[index];
+    const uint32_t out = plan_output(&plan->base, index);
+    void *const gradient = out_gradient(plan, index);
+    const void *const values = has_relu(plan, index) ? out_value(plan, index) : NULL;
+    if (sums_bias(plan, index))
+        return LAYER_KERNEL(plan, kernel_bias_gradient, value_rows(plan, out), value_stored(plan, out), values,
+                            gradient, cuda_plan_data(plan, state->partials),
+                            parameter_gradient(plan, index, PARAMETER_BIAS));
     if (values == NULL)
         return 0;
-    return CUDA_CALL(backend->name, kernel_relu_backward(backend->stream, backend->type, value_counts(plan, out),
-                                                         values, gradient, gradient, false));
+    return LAYER_KERNEL(plan, kernel_relu_backward, value_counts(plan, out), values, gradient, gradient, false);
 }
+
+static int conv_weight_gradient(struct plan *plan, uint32_t index)
+{
+    const struct weighted *const state = plan->states[index];
+    const uint32_t weight = plan_layer(plan, index)->parameters[PARAMETER_WEIGHT];
+    float *const gradient = parameter_gradient(plan, index, PARAMETER_WEIGHT);
+    const bool is_direct = state->weight_gradient == BUFFER_NONE;
+    void *const made = is_direct ? gradient : cuda_plan_data(plan, state->weight_gradient);
+    const int rc = run_conv(plan, index, WGRAD, in_value(plan, index, 0), made, NULL, out_gradient(plan, index));
+    if (rc != 0 || is_direct)
+        return rc;
+    return LAYER_KERNEL(plan, kernel_widen, plan->base.backend->arenas->trained.ranges[weight].count, made, gradient);
+}
+
+static int weighted_backward_parameters(struct plan *plan, uint32_t index)
+{
+    const int rc = begin_backward(plan, index);
+    if (rc != 0 || is_conv(plan, index))
+        return rc != 0 ? rc : conv_weight_gradient(plan, index);
+    float *const bias_gradient = sums_bias(plan, index) ? NULL : parameter_gradient(plan, index, PARAMETER_BIAS);
+    return run_dense(plan, index, WGRAD, (struct dense_operands){
+        .in = in_value(plan, index, 0), .out = out_gradient(plan, index),
+        .weight_gradient = parameter_gradient(plan, index, PARAMETER_WEIGHT), .bias_gradient = bias_gradient });
+}
+
+static int weighted_backward_inputs(struct plan *plan, uint32_t index)
+{
+    if (is_conv(plan, index))
+        return run_conv(plan, index, DGRAD, in_gradient(plan, index, 0), weight_of(plan, index), NULL,
+                        out_gradient(plan, index));
+    return run_dense(plan, index, DGRAD, (struct dense_operands){
+        .in = in_gradient(plan, index, 0), .out = out_gradient(plan, index), .weight = weight_of(plan, index) });
+}
+
+const struct layer_ops cuda_weighted_ops = {
+    .use = weighted_use,
+    .plan = weighted_plan,
+    .forward = weighted_forward,
+    .backward_parameters = weighted_backward_parameters,
+    .backward_inputs = weighted_backward_inputs,
+    .release = weighted_release,
+};

@@ -1,5 +1,5 @@
-/* What the files of kernels share: values of three types as fp32, eight at a time, and
- * launches of one thread per piece of work. */
+/* Shared by the files of kernels: values of three types as fp32, eight at a time; launches of one thread per piece
+ * of work; images and matrices as threads and blocks see them. */
 #ifndef PIPETRAIN_KERNEL_TYPES_CUH
 #define PIPETRAIN_KERNEL_TYPES_CUH
 
@@ -12,13 +12,12 @@
 
 #include "compute/cuda/kernels.h"
 
-#define THREADS 256u        /* of every block; a thread keeps at most 84 registers: two run side by side */
+#define THREADS 256u        /* of every block; with at most 84 registers a thread, two blocks run per multiprocessor */
 #define WARP 32u
 #define WHOLE_WARP 0xffffffffu
-#define GROUP 8u            /* values a thread reads at once: 16 bytes of the 16-bit types */
+#define GROUP 8u            /* values that a thread reads at once: 16 bytes of a 16-bit type */
 
-/* In front of a loop that waits for memory: loads of four, or two, of its turns are under way
- * together. */
+/* Before a loop that is bound by memory latency: loads of four, or two, iterations are in flight together. */
 #ifdef __CUDACC__
 #define FOUR_AT_ONCE _Pragma("unroll 4")
 #define TWO_AT_ONCE _Pragma("unroll 2")
@@ -27,7 +26,7 @@
 #define TWO_AT_ONCE
 #endif
 
-/* One row per value_type. */
+/* One instance per value_type. */
 #define FOR_TYPES(kernel) { kernel<float>, kernel<__half>, kernel<__nv_bfloat16> }
 
 static __device__ inline float widened(float value) { return value; }
@@ -38,7 +37,7 @@ static __device__ inline void narrowed(float from, float *to) { *to = from; }
 static __device__ inline void narrowed(float from, __half *to) { *to = __float2half_rn(from); }
 static __device__ inline void narrowed(float from, __nv_bfloat16 *to) { *to = __float2bfloat16_rn(from); }
 
-/* COUNT neighbours in memory, moved by as few accesses of up to 16 bytes as they take. */
+/* COUNT adjacent values in memory, accessed with as few loads of up to 16 bytes as possible. */
 template <typename T, uint32_t COUNT>
 struct alignas(sizeof(T) * COUNT < 16 ? sizeof(T) * COUNT : 16) packed { T value[COUNT]; };
 
@@ -70,7 +69,7 @@ static __device__ inline size_t thread_number()
     return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
 }
 
-/* A GPU divides 64 bits by some fifty instructions and 32 by a dozen; nearly all numbers of threads have 32. */
+/* A 64-bit division takes about fifty instructions, a 32-bit one a dozen; nearly all thread numbers have 32 bits. */
 static __device__ inline size_t divided(size_t number, uint32_t by, uint32_t *rest)
 {
     if (number <= UINT32_MAX) {
@@ -82,7 +81,7 @@ static __device__ inline size_t divided(size_t number, uint32_t by, uint32_t *re
     return number / by;
 }
 
-/* `rest` of at most COUNT values: fewer ones alone, at the end of an array. */
+/* The first `rest` of COUNT values: fewer than COUNT, one by one, at the end of an array. */
 template <uint32_t COUNT, typename T>
 static __device__ inline floats<COUNT> read_some(const T *from, size_t rest)
 {
@@ -165,13 +164,106 @@ static cudaError_t launch_threads(cudaStream_t stream, size_t threads, void (*ke
     return launch_blocks(stream, pieces(threads, THREADS), 1, kernel, arguments...);
 }
 
-/* Found here, a pointer that breaks the header's rule costs one call; found by the device, the run. */
+/* A misaligned pointer found here costs one call; found by the device, it costs the run. */
 static inline bool is_aligned(std::initializer_list<const void *> pointers)
 {
     for (const void *pointer : pointers)
         if ((uintptr_t)pointer % 16 != 0)
             return false;
     return true;
+}
+
+/* ---- images: threads that own eight channels of a pixel ---- */
+
+/* The pixel and the first of the eight channels that a thread owns. */
+struct site { size_t sample; uint32_t row, column, channel; };
+
+static __device__ inline site site_of(size_t i, uint32_t height, uint32_t width, uint32_t stored)
+{
+    uint32_t group, row, column;
+    const size_t pixel = divided(i, stored / GROUP, &group), line = divided(pixel, width, &column);
+    const size_t sample = divided(line, height, &row);
+    return site{ sample, row, column, group * GROUP };
+}
+
+static __device__ inline size_t offset_of(size_t sample, uint32_t row, uint32_t column, uint32_t height,
+                                          uint32_t width, uint32_t stored, uint32_t channel)
+{
+    return ((sample * height + row) * width + column) * stored + channel;
+}
+
+/* ---- matrices of rows and columns: blocks that sum columns, or treat all numbers of a column alike ---- */
+
+#define CHUNKS_MAX 512u
+#define BLOCKS_WANTED 1024u     /* fill the largest device once */
+#define ROWS_LEAST 4u           /* fewest rows per thread: with fewer, more blocks cost more than they give */
+
+/* A block sums `rows` rows of width * 8 columns: width threads along the columns, THREADS / width (a power of two)
+ * along the rows. Depends on the shape alone, so that sums are the same on all devices. */
+struct tiling {
+    uint32_t groups;            /* of eight columns, in all */
+    uint32_t width;
+    size_t tiles, chunks, rows; /* blocks along the columns; blocks along the rows, rows of each */
+};
+
+static inline struct tiling tiling_of(size_t rows, uint32_t columns)
+{
+    struct tiling tiling = { columns / GROUP, 1, 0, 0, 0 };
+    while (tiling.width < WARP && tiling.width < tiling.groups)
+        tiling.width *= 2;
+    tiling.tiles = pieces(tiling.groups, tiling.width);
+    if (rows == 0 || tiling.tiles == 0)
+        return tiling;
+    const size_t wanted = pieces(BLOCKS_WANTED, tiling.tiles) < CHUNKS_MAX ? pieces(BLOCKS_WANTED, tiling.tiles)
+                                                                           : CHUNKS_MAX;
+    const size_t least = ROWS_LEAST * (THREADS / tiling.width);
+    tiling.rows = pieces(rows, wanted) > least ? pieces(rows, wanted) : least;
+    tiling.chunks = pieces(rows, tiling.rows);
+    return tiling;
+}
+
+/* For kernels without sums: as many blocks as give every thread a few rows. */
+static inline struct tiling fine_tiling_of(size_t rows, uint32_t columns)
+{
+    struct tiling tiling = tiling_of(rows, columns);
+    const size_t least = ROWS_LEAST * (THREADS / tiling.width), most = pieces(rows, UINT16_MAX);
+    tiling.rows = least > most ? least : most;
+    tiling.chunks = pieces(rows, tiling.rows);
+    return tiling;
+}
+
+/* The part of a matrix that a thread owns: eight columns of every `step`-th row from first to last. */
+struct share {
+    uint32_t group, groups;
+    size_t first, last, step;
+    __device__ size_t offset(size_t row) const { return (row * groups + group) * GROUP; }
+    /* In a matrix whose rows are `stride` numbers apart. */
+    __device__ size_t offset(size_t row, uint32_t stride) const { return row * stride + group * GROUP; }
+    /* Where the block stores the `number`-th of its two sums. */
+    __device__ size_t partial(uint32_t number) const
+    {
+        return (((size_t)blockIdx.y * 2 + number) * groups + group) * GROUP;
+    }
+};
+
+static __device__ inline share share_of(const tiling &tiling, size_t rows)
+{
+    const uint32_t group = blockIdx.x * tiling.width + threadIdx.x % tiling.width;
+    const size_t first = blockIdx.y * tiling.rows, last = first + tiling.rows < rows ? first + tiling.rows : rows;
+    return share{ group, tiling.groups, first + threadIdx.x / tiling.width, group < tiling.groups ? last : 0,
+                  THREADS / tiling.width };
+}
+
+/* Sums over the threads whose numbers are equal modulo `width`, a power of two; the first of them gets the sum. For
+ * each of `count` rows. */
+static __device__ inline void sum_lanes(float (*sums)[THREADS], uint32_t count, uint32_t width)
+{
+    for (uint32_t step = THREADS / 2; step >= width; step /= 2) {
+        __syncthreads();
+        if (threadIdx.x < step)
+            for (uint32_t k = 0; k < count; k++)
+                sums[k][threadIdx.x] += sums[k][threadIdx.x + step];
+    }
 }
 
 #endif

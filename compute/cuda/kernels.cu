@@ -1,7 +1,7 @@
-/* Kernels of activations and their gradients. Queued by the CUDA backend from the tower's
- * thread. A thread owns eight channels of a pixel wherever the work is per value, so that
- * neighbours read neighbouring 16 bytes; every sum has a fixed order. */
-#include "compute/cuda/kernel_columns.cuh"
+/* Kernels of the input step, ReLU, additions, dropout and biases. Queued by the CUDA backend from the tower's
+ * thread. A thread owns eight channels of a pixel, so that adjacent threads read adjacent 16 bytes; every sum has a
+ * fixed order. */
+#include "compute/cuda/kernel_types.cuh"
 
 /* ---- input ---- */
 
@@ -11,7 +11,7 @@ static __device__ inline float transformed(const input_transform &transform, flo
     return transform.is_plain ? value : (value - transform.mean[channel]) / transform.std[channel];
 }
 
-/* What a thread of the input step reads of: a pixel of the batch, and the same one of the sample's partner. */
+/* The pixels that a thread of the input step reads: one of the sample, and the same one of its mixing partner. */
 struct mixed_pixels {
     const uint8_t *own, *other;
     mix how;
@@ -160,15 +160,15 @@ static __device__ inline random_words philox(struct random_key key, random_words
     return counter;
 }
 
-/* Blocks of random words that the elements of any one channel may touch: a channel need not
- * begin where a block does. */
+/* The number of blocks of random words that the elements of one channel may use: a channel need not begin at a
+ * block. */
 static __host__ __device__ inline uint32_t blocks_of_channel(uint32_t pixels)
 {
     return (pixels + 2 * (GROUP - 1)) / GROUP;
 }
 
-/* A thread owns the elements of one channel that share a block of random words: up to eight
- * neighbouring pixels. Threads next to it own the channels next to it, which lie beside it. */
+/* A thread owns the elements of one channel that share a block of random words: up to eight adjacent pixels.
+ * Adjacent threads own adjacent channels. */
 template <typename T>
 static __global__ void drop(image_shape shape, struct dropout rule, const step_values *__restrict__ values,
                                void *__restrict__ in_out)
@@ -266,7 +266,7 @@ static __global__ void sum_chunk(tiling tiling, size_t rows, const void *__restr
     write(partials + mine.offset(blockIdx.y), sum);
 }
 
-/* A block sums the chunks of eight columns, with 32 threads for each. */
+/* A block sums the chunks of eight columns, 32 threads each. */
 static __global__ void sum_chunks(uint32_t columns, uint32_t chunks, const float *__restrict__ partials,
                                   float *__restrict__ bias_gradient)
 {

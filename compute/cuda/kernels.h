@@ -1,12 +1,9 @@
-/* Our own CUDA kernels. Each function queues on `stream` and returns what the launch
- * returned; pointers are device memory unless said otherwise. Activations are NHWC with the
- * channels of every pixel padded to `stored` (a multiple of 8), padding zero. Pointers to
- * values, winners, partials and arenas are 16-byte aligned, else nothing is launched and
- * cudaErrorMisalignedAddress returned; cudaErrorInvalidValue when a shape breaks a rule below.
- * A count of 0 is nothing to do; sums over nothing are 0. What is added to a gradient is rounded
- * with it, once; "[x +]" stands for `adds`. No kernel allocates, synchronises
- * or uses floating-point atomics: results are the same in every run.
- * Callable from C; compiled by nvcc only. */
+/* Our CUDA kernels. Each function queues on `stream` and returns the status of the launch; pointers are device
+ * memory unless noted. Activations are NHWC, the channels of a pixel padded to `stored` (a multiple of 8) with
+ * zeros. Pointers to values, winners, partials and arenas must be 16-byte aligned, else nothing is launched and
+ * cudaErrorMisalignedAddress is returned; cudaErrorInvalidValue when a shape breaks a rule below. A count of 0 does
+ * nothing; sums over nothing are 0. "[x +]" is done when `adds`; the sum is rounded once. No kernel allocates,
+ * synchronises or uses floating-point atomics: results are the same in every run. Callable from C; compiled by nvcc. */
 #ifndef PIPETRAIN_KERNELS_H
 #define PIPETRAIN_KERNELS_H
 
@@ -16,7 +13,6 @@
 #include <stdint.h>
 
 #include "compute/backend.h"
-#include "compute/cuda/loss_scale.h"
 #include "compute/dropout.h"
 #include "compute/mixing.h"
 #include "compute/net.h"
@@ -25,7 +21,9 @@
 extern "C" {
 #endif
 
-/* Type of activations. All arithmetic is fp32, results rounded once. */
+/* ---- types ---- */
+
+/* Type of activations. All arithmetic is fp32, results are rounded once. */
 enum value_type { VALUE_FP32,
                   VALUE_FP16,
                   VALUE_BF16,
@@ -36,8 +34,32 @@ static inline size_t value_bytes(enum value_type type)
     return type == VALUE_FP32 ? 4 : 2;
 }
 
-/* What changes from step to step and is read by kernels that may be part of a recorded
- * graph; written by kernel_input, which never is. */
+/* The dynamic loss scale of fp16, in device memory: gradients are computed of loss * factor, so that small ones
+ * survive 16 bits, and divided by it in the update, in fp32. After a step whose reduced gradients hold a number that
+ * is not finite, nothing is updated and the factor is halved; after LOSS_SCALE_GROWTH good steps in a row it is
+ * doubled (Micikevicius et al. 2018, "Mixed precision training"). The reduced gradients are the same in every tower,
+ * so all towers decide alike without communication. In other precisions, where steps may be skipped, the factor
+ * stays 1. */
+#define LOSS_SCALE_FIRST 1024.0f        /* lower than usual, because gradients are sums over samples, not means */
+#define LOSS_SCALE_LEAST 0x1p-14f
+#define LOSS_SCALE_MOST 16777216.0f
+#define LOSS_SCALE_GROWTH 2000u
+
+#define LOSS_SCALE_BROKEN 1u            /* a checked gradient is not finite */
+#define LOSS_SCALE_LEFT_OUT 2u          /* the last step was skipped; this one is not checked yet */
+
+struct loss_scale {
+    float factor;               /* of this step */
+    uint32_t good_steps;        /* since the factor last changed */
+    uint32_t overflowed;        /* LOSS_SCALE_...; 0: finite so far */
+    uint32_t skipped_steps;     /* in all */
+};
+
+/* The three products of a convolution or a dense layer: forward, and the gradients of its input and its weight. */
+enum product_pass { FPROP, DGRAD, WGRAD, PRODUCT_PASS_COUNT };
+
+/* Values that change every step and are read by kernels that may be part of a recorded graph; written by
+ * kernel_input, which never is. */
 struct step_values {
     uint64_t first_position;
     uint32_t epoch;
@@ -67,14 +89,13 @@ struct pad_shape {
 struct surround_shape {
     uint32_t count, stored; /* samples; channels, a multiple of 8 */
     uint32_t in_h, in_w, out_h, out_w;
-    uint32_t top, left; /* rows and columns of zeros in front of the image; what is left of out is behind it */
+    uint32_t top, left; /* rows and columns of zeros before the image; the rest of out is after it */
 };
 
-/* The inputs of a concat, by their values: a host struct of device pointers. Strides are numbers from pixel
- * to pixel, multiples of 8. */
+/* The inputs of a concat: a host struct of device pointers. Strides are numbers from pixel to pixel, multiples of 8. */
 struct concat {
     size_t pixels; /* of all samples */
-    uint32_t kept; /* channels that stand at the front of the result already */
+    uint32_t kept; /* channels at the front of the result that are there already */
     uint32_t stride; /* of the result */
     uint32_t count;
     struct {
@@ -90,23 +111,23 @@ struct response_shape {
 };
 
 struct loss_shape {
-    uint32_t count, classes, stored; /* rows of logits; logits of a row, and their padding with them */
-    float weight;                    /* factor of loss and gradient */
-    bool is_auxiliary;               /* neither counts samples nor correct ones */
-    bool adds;                       /* to the loss and the counts of another one */
-    float smoothing;                 /* share of the label that is all classes alike */
+    uint32_t count, classes, stored; /* rows; logits per row, without and with padding */
+    float weight;               /* factor of loss and gradient */
+    bool is_auxiliary;          /* does not count samples and correct answers */
+    bool adds;                  /* adds to the loss and the counts of another one */
+    float smoothing;            /* label smoothing */
 };
 
-/* out = pixels by the transform (count x pixels x channels uint8 -> stored channels), with mixes (NULL: none) mixed
- * before it, labels_out what is asked of every sample, *values set from the arguments. The slot is not read
+/* out = transformed pixels (count x pixels x channels uint8 -> stored channels), mixed first when mixes is not NULL;
+ * labels_out: the targets of every sample; *values is set from the arguments. The slot's pixels are not read
  * afterwards. */
 cudaError_t kernel_input(cudaStream_t stream, enum value_type type, const struct image_shape *shape,
                          const struct input_transform *transform /* host */, const uint8_t *pixels,
                          const int32_t *labels, const struct mix *mixes, uint64_t first_position, uint32_t epoch,
                          void *out, struct mixed_label *labels_out, struct step_values *values);
 
-/* Largest of the window's values that lie in the image (the first largest, row by row, wins;
- * every window holds at least one). winners (NULL: none wanted): its place in the window. */
+/* The largest value of a window inside the image (the first one, row by row, wins; every window has at least one).
+ * winners (NULL: not wanted): its tap in the window. */
 cudaError_t kernel_max_pool(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
                             const void *in, void *out, uint8_t *winners);
 /* in_gradient[i] = [in_gradient[i] +] sum of out_gradient over the windows whose winner is i, in
@@ -114,14 +135,13 @@ cudaError_t kernel_max_pool(cudaStream_t stream, enum value_type type, const str
 cudaError_t kernel_max_pool_backward(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
                                      const void *out_gradient, const uint8_t *winners, void *in_gradient, bool adds);
 
-/* Mean of the window's values that lie in the image; windows may be of any size. */
+/* The mean of a window's values inside the image; windows may have any size. */
 cudaError_t kernel_average_pool(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
                                 const void *in, void *out);
 cudaError_t kernel_average_pool_backward(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
                                          const void *out_gradient, void *in_gradient, bool adds);
 
-/* out's pixel (y, x) is in's pixel (y * stride, x * stride) with `before` channels of zeros in front
- * and zeros behind. */
+/* out's pixel (y, x) is in's pixel (y * stride, x * stride) with `before` channels of zeros first and zeros after. */
 cudaError_t kernel_pad_channels(cudaStream_t stream, enum value_type type, const struct pad_shape *shape,
                                 const void *in, void *out);
 cudaError_t kernel_pad_channels_backward(cudaStream_t stream, enum value_type type, const struct pad_shape *shape,
@@ -131,15 +151,14 @@ cudaError_t kernel_pad_channels_backward(cudaStream_t stream, enum value_type ty
 cudaError_t kernel_surround(cudaStream_t stream, enum value_type type, const struct surround_shape *shape,
                             const void *in, void *out);
 
-/* The channels of the parts one behind the other, without the padding between them, and zeros up to the next
- * multiple of 8. Backward is kernel_pad_channels_backward of every part. */
+/* Concatenates the channels of the parts without their padding; zeros up to the next multiple of 8. Backward is
+ * kernel_pad_channels_backward of every part. */
 cudaError_t kernel_concat(cudaStream_t stream, enum value_type type, const struct concat *concat, void *out);
 
-/* Local response normalisation (compute/net.h); its sums of squares are made again backward. */
+/* Local response normalisation (compute/net.h); backward recomputes the sums of squares. */
 cudaError_t kernel_response_norm(cudaStream_t stream, enum value_type type, const struct response_shape *shape,
                                  const void *in, void *out);
-/* in_gradient = [in_gradient +] the gradient of `in`; may be out_gradient. terms: pixels * stored
- * floats of scratch. */
+/* in_gradient = [in_gradient +] the gradient of `in`; may be out_gradient. terms: scratch, pixels * stored floats. */
 cudaError_t kernel_response_norm_backward(cudaStream_t stream, enum value_type type,
                                           const struct response_shape *shape, const void *in,
                                           const void *out_gradient, float *terms, void *in_gradient, bool adds);
@@ -153,18 +172,18 @@ cudaError_t kernel_relu_backward(cudaStream_t stream, enum value_type type, size
 cudaError_t kernel_add(cudaStream_t stream, enum value_type type, size_t count, const void *a, const void *b,
                        bool relu, void *sum);
 
-/* compute/dropout.h's mask of every sample (positions values->first_position + n) applied in
- * place, forward and backward alike; element numbers are those of the C,H,W order. */
+/* Applies compute/dropout.h's mask of every sample (positions values->first_position + n) in place, in forward and
+ * backward; elements are counted in C,H,W order. */
 cudaError_t kernel_dropout(cudaStream_t stream, enum value_type type, const struct image_shape *shape,
                            const struct dropout *dropout /* host */, const struct step_values *values,
                            void *in_out);
 
-/* in_out[row][column] += bias[column] (of `type`), then max(., 0) with relu. For libraries
- * that refuse to do it as part of the product. columns is a multiple of 8. */
+/* in_out[row][column] += bias[column] (of `type`), then max(., 0) with relu, when the library cannot fuse it.
+ * columns is a multiple of 8. */
 cudaError_t kernel_bias(cudaStream_t stream, enum value_type type, size_t rows, uint32_t columns,
                         const void *bias, int relu, void *in_out);
 
-/* Floats kernel_bias_gradient needs as scratch. */
+/* Floats of scratch for kernel_bias_gradient. */
 size_t kernel_bias_partials(size_t rows, uint32_t columns);
 /* With out (NULL: no ReLU) first gradient[i] = out[i] > 0 ? gradient[i] : 0; then
  * bias_gradient[column] = sum over rows of gradient, in an order fixed by the shape alone.
@@ -179,55 +198,54 @@ struct normalisation {
     uint32_t columns;
     uint32_t stride;           /* numbers from row to row of `in` and its gradient, a multiple of 8 */
     const float *gamma, *beta; /* gamma NULL: 1 */
-    float *statistics;         /* the mean of every column, then 1 / sqrt(variance + epsilon) of every column; then,
-                                * of a batch, the sum of squared distances from the mean of every column */
+    float *statistics;         /* [3][columns]: mean; 1 / sqrt(variance + epsilon); of a batch also the sum of
+                                * squared distances from the mean */
     struct {
         uint32_t columns;
         const float *means, *squares;
-    } known;                   /* of a batch: the same of the first columns, a multiple of 8, found by another one */
+    } known;                   /* of a batch: statistics of the first columns (a multiple of 8) that another
+                                * normalisation has computed */
 };
 
-/* Floats of scratch for the sums, and for the statistics of as many columns that are not known. */
+/* Floats of scratch for the sums; and for the statistics of this many unknown columns. */
 size_t kernel_norm_partials(size_t rows, uint32_t columns);
-/* Mean and biased variance of `in`, as far as they are not known, into the statistics (gamma and beta are
- * not read), and into the running ones: running = decay * running + (1 - decay) * batch, of the variance
- * the unbiased one (of one row: 0). */
+/* Writes mean and biased variance of `in`, where not known, to the statistics (gamma and beta are not read), and
+ * updates the running ones: running = decay * running + (1 - decay) * batch, with the unbiased variance (of one row:
+ * 0). */
 cudaError_t kernel_norm_statistics(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                                    float epsilon, double decay, const void *in, float *partials, float *running_mean,
                                    float *running_variance);
-/* The statistics from the running ones. */
+/* Computes the statistics from the running ones. */
 cudaError_t kernel_norm_running(cudaStream_t stream, const struct normalisation *norm, float epsilon,
                                 const float *running_mean, const float *running_variance);
-/* out = the normalised `in` [+ shortcut, NULL: none], then max(., 0) with relu; out may be in when its rows
- * lie as close. mask (NULL: not wanted): a bit for every number of out, whether it is above 0, the first of
- * eight the lowest of a byte. */
+/* out = the normalised `in` [+ shortcut, NULL: none], then max(., 0) with relu; out may be in when its rows are as
+ * close. mask (NULL: not wanted): one bit per number of out, set when it is above 0; the first of eight is the
+ * lowest bit of a byte. */
 cudaError_t kernel_norm_apply(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                               const void *in, const void *shortcut, bool relu, void *out, uint8_t *mask);
-/* The gradients of gamma (NULL: not wanted) and beta from that of the result. With relu the gradient
- * is first set to 0 where the result is not above 0: by `mask`, with a shortcut; without one (NULL)
- * the result is computed again and `gradient` stays as it is. means: 2 * columns floats for
- * kernel_norm_gradient. */
+/* The gradients of gamma (NULL: not wanted) and beta from that of the result. With relu the gradient is masked where
+ * the result is not above 0: by `mask` (with a shortcut), which changes `gradient`; or (NULL) by the recomputed
+ * result, which does not. means: 2 * columns floats for kernel_norm_gradient. */
 cudaError_t kernel_norm_sums(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                              const void *in, bool relu, const uint8_t *mask, void *gradient, float *partials,
                              float *means, float *gamma_gradient, float *beta_gradient);
-/* in_gradient = [in_gradient +] the gradient of `in`; may be `gradient` when its rows lie as close. relu: of
- * a result without a shortcut, which is computed again. */
+/* in_gradient = [in_gradient +] the gradient of `in`; may be `gradient` when its rows are as close. relu: masks by
+ * the recomputed result, without a shortcut. */
 cudaError_t kernel_norm_gradient(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                                  const void *in, bool relu, const void *gradient, const float *means,
                                  void *in_gradient, bool adds);
 
-/* A convolution's filters and the normalisation of what they make, by the running statistics. A host
- * struct of device pointers. */
+/* A convolution and the batch normalisation after it, with running statistics. A host struct of device pointers. */
 struct folding {
     uint32_t filters;          /* a multiple of 8 */
     size_t numbers;            /* of a filter, a multiple of 8 */
     float epsilon;
     const float *weights, *bias; /* bias NULL: 0 */
-    const float *gamma, *beta;   /* gamma NULL: 1 */
+    const float *gamma, *beta;  /* gamma NULL: 1 */
     const float *mean, *variance;
 };
 
-/* Weights and bias (of `type`) of the convolution that does both. */
+/* Weights and bias (of `type`) of the convolution that computes both. */
 cudaError_t kernel_norm_fold(cudaStream_t stream, enum value_type type, const struct folding *folding, void *weights,
                              void *bias);
 
@@ -237,65 +255,64 @@ struct sample_loss {
     uint32_t flags;
 }; /* bit 0 counted, bit 1 correct */
 
-/* Softmax cross-entropy of rows of logits. gradient (NULL: none wanted) gets (softmax - shares of the labels,
- * smoothed) * weight * scale->factor (scale NULL: 1), zeros in rows without a label (-1) and in padding columns;
- * may be the logits. samples: one a row, scratch. *result: weight times the loss summed in double in
- * a fixed order, counts, skipped_steps and loss_scale from *scale (0 and 1 without). */
+/* Softmax cross-entropy of rows of logits. gradient (NULL: not wanted; may be the logits) = (softmax - smoothed
+ * target) * weight * scale->factor (scale NULL: 1), zeros in rows without a label (-1) and in padding columns.
+ * samples: scratch, one per row. *result: weight times the loss, summed in double in a fixed order; counts;
+ * skipped_steps and loss_scale of *scale (0 and 1 without). */
 cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, const struct loss_shape *shape,
                                 const void *logits, const struct mixed_label *labels, const struct loss_scale *scale,
                                 void *gradient, struct sample_loss *samples, struct backend_result *result);
 
-/* Sums of squares, as compute/floats.h has it, of any number of ranges. */
+/* Sums of squares (compute/floats.h) of any number of ranges. */
 cudaError_t kernel_squares(cudaStream_t stream, const struct squares *squares /* host struct of device pointers */,
                            uint32_t count);
 
-/* compute/optimizer.h's rule over ranges (device pointers) of the same arenas, in one launch for up to 112 of them that
- * lie behind the first, in any order. kept and decayed: what optimizer_numbers gives for ranges that do not decay, and
- * for those that do. shadow (NULL: none) also gets the new weights, rounded to `type`: it points to those of the
- * first range, and the other ranges are as many elements further on as in the arenas. scale (NULL: 1): gradients are
- * divided by its factor, and nothing is written when it overflowed. */
+/* Applies compute/optimizer.h's rule to ranges (device pointers) of the same arenas; one launch handles up to 112
+ * ranges after the first, in any order. kept and decayed: optimizer_numbers for ranges without and with weight
+ * decay. shadow (NULL: none) also gets the new weights, rounded to `type`: it points to those of the first range,
+ * the others are at the same offsets as in the arenas. scale (NULL: 1): gradients are divided by its factor, and
+ * nothing is written when it overflowed. */
 cudaError_t kernel_update(cudaStream_t stream, enum optimizer_kind kind,
                           const struct optimizer_numbers *kept /* host */,
                           const struct optimizer_numbers *decayed /* host */, const struct loss_scale *scale,
                           const struct optimizer_range *ranges /* host structs of device pointers */, uint32_t count,
                           enum value_type type, void *shadow);
 
-/* Between fp32 and `type`. */
+/* Conversions between fp32 and `type`. */
 cudaError_t kernel_narrow(cudaStream_t stream, enum value_type type, size_t count, const float *from, void *to);
 cudaError_t kernel_widen(cudaStream_t stream, enum value_type type, size_t count, const void *from, float *to);
 
-/* scale->overflowed = LOSS_SCALE_BROKEN when a gradient is not finite (compute/floats.h), else left as it is. */
+/* Sets scale->overflowed to LOSS_SCALE_BROKEN when a gradient is not finite (compute/floats.h). */
 cudaError_t kernel_check(cudaStream_t stream, size_t count, const float *gradients, struct loss_scale *scale);
-/* The end of a step's update: loss_scale.h's rule, or, where the factor is fixed, only that the step is counted; and
- * overflowed says whether it was left out. */
+/* After an update: adjusts the loss scale, or, with a fixed factor, only counts the step; overflowed then says
+ * whether it was skipped. */
 cudaError_t kernel_adjust_scale(cudaStream_t stream, struct loss_scale *scale, bool is_fixed);
-/* Between the checks and the update: floats become those of `kept` when a gradient was not finite. */
+/* Between checks and update: floats = kept when a gradient was not finite. */
 cudaError_t kernel_restore_if_nonfinite(cudaStream_t stream, size_t count, const struct loss_scale *scale,
                                         const float *kept, float *floats);
 
-/* *first = the index of the first of the floats that is not finite (compute/floats.h), UINT64_MAX when all are. */
+/* *first = the index of the first number that is not finite (compute/floats.h), UINT64_MAX when there is none. */
 cudaError_t kernel_find_nonfinite(cudaStream_t stream, size_t count, const float *floats, uint64_t *first);
 
-/* floats beyond -limit .. limit become that; scale (NULL: 1): its factor times the limit. */
+/* Clips floats to -limit .. limit, times the factor of scale (NULL: 1). */
 cudaError_t kernel_clip_value(cudaStream_t stream, size_t count, float limit, const struct loss_scale *scale,
                               float *floats);
 
 /* floats[i] *= factor. */
 cudaError_t kernel_scale(cudaStream_t stream, size_t count, float factor, float *floats);
-/* floats[i] += share * (more[i] - keep * floats[i]); not where the step before was left out, by scale (NULL: it was
- * not). */
+/* floats[i] += share * (more[i] - keep * floats[i]), unless the last step was skipped (scale NULL: it was not). */
 cudaError_t kernel_axpby(cudaStream_t stream, size_t count, float share, float keep, const struct loss_scale *scale,
-                         const float *more, float *floats);
+                       const float *more, float *floats);
 
 #define KERNEL_TOWERS_MAX 64u
 
-/* Arenas of the towers, readable and writable from the stream's device. */
+/* Arenas of the towers, accessible from the stream's device. */
 struct tower_arenas {
     uint32_t count;
     void *values[KERNEL_TOWERS_MAX];
 };
 
-/* For i in [begin, end): the sum over all towers, of fp32 and in tower order, rounded once to `type`, into the arenas
+/* For i in [begin, end): the sum over all towers, in fp32 and tower order, rounded once to `type`, into the arenas
  * of `into_count` >= 1 towers from `into` on. begin is a multiple of 4. */
 cudaError_t kernel_sum_towers(cudaStream_t stream, enum value_type type, const struct tower_arenas *arenas /* host */,
                               size_t begin, size_t end, uint32_t into, uint32_t into_count);

@@ -1,11 +1,11 @@
-/* Kernels that put channels or images elsewhere, or look at neighbouring channels: shortcuts, zeros around images,
- * concats, local response normalisation. Queued by the CUDA backend from the tower's thread. A thread owns
- * eight channels of a pixel; every sum has a fixed order. */
-#include "compute/cuda/kernel_sites.cuh"
+/* Kernels that move channels or images, or look at neighbouring channels: pad_channels, zero padding of images,
+ * concat, local response normalisation. Queued by the CUDA backend from the tower's thread. A thread owns eight
+ * channels of a pixel; every sum has a fixed order. */
+#include "compute/cuda/kernel_types.cuh"
 
 /* ---- pad_channels ---- */
 
-/* Eight channels from `first` on of a pixel with channels [0, channels), zeros beside them. */
+/* Eight channels from `first` on of a pixel with channels [0, channels), zeros outside. */
 template <typename T>
 static __device__ inline floats<GROUP> read_shifted(const T *pixel, int64_t first, int64_t channels)
 {
@@ -80,7 +80,7 @@ cudaError_t kernel_pad_channels_backward(cudaStream_t stream, enum value_type ty
     return launch_threads(stream, threads, kernels[type], threads, *shape, out_gradient, in_gradient, adds);
 }
 
-/* ---- zeros around images ---- */
+/* ---- zero padding of images ---- */
 
 template <typename T>
 static __global__ void surround(size_t threads, surround_shape shape, const void *__restrict__ in,
@@ -90,7 +90,8 @@ static __global__ void surround(size_t threads, surround_shape shape, const void
     if (i >= threads)
         return;
     const site at = site_of(i, shape.out_h, shape.out_w, shape.stored);
-    const uint32_t row = at.row - shape.top, column = at.column - shape.left;   /* in front: wraps, and is too large */
+    const uint32_t row = at.row - shape.top, column = at.column - shape.left;   /* before the image: wraps around and
+                                                                                 * is too large */
     floats<GROUP> values = {};
     if (row < shape.in_h && column < shape.in_w)
         values = read<GROUP>((const T *)in +
@@ -113,8 +114,8 @@ cudaError_t kernel_surround(cudaStream_t stream, enum value_type type, const str
 
 /* ---- concat ---- */
 
-/* Where a part does not begin at a multiple of eight, its channels and its neighbour's, or what is kept, share
- * a thread. */
+/* Where a part does not begin at a multiple of eight, a thread copies channels of two parts, or of a part and of
+ * what is kept. */
 template <typename T>
 static __global__ void concat_channels(size_t threads, struct concat concat, uint32_t groups, void *__restrict__ out)
 {
@@ -137,7 +138,7 @@ static __global__ void concat_channels(size_t threads, struct concat concat, uin
     write(to + channel, values);
 }
 
-/* Of the result. */
+/* Channels of the result. */
 static size_t channels_of(const struct concat *concat)
 {
     size_t channels = concat->kept;
@@ -173,7 +174,7 @@ cudaError_t kernel_concat(cudaStream_t stream, enum value_type type, const struc
 
 /* ---- local response normalisation: y = x * root^-beta, root = k + alpha / size * sum of squares ---- */
 
-/* What a thread needs to know: the channels it owns, how far it looks beside them. */
+/* Parameters of the kernels: channels, how far the window reaches, factors. */
 struct response { uint32_t channels, stored, groups, reach; float share, beta, k; };
 
 static inline struct response response_of(const struct response_shape *shape)
@@ -197,8 +198,8 @@ static __device__ inline uint32_t distance(uint32_t a, uint32_t b)
     return a < b ? b - a : a - b;
 }
 
-/* For eight channels from `first` on, the sums of the numbers, or of their squares, of the channels
- * no further than `reach` away. */
+/* For eight channels from `first` on: the sums of the numbers, or of their squares, of all channels at most `reach`
+ * away. */
 template <bool SQUARES, typename T>
 static __device__ inline floats<GROUP> neighbours(const T *pixel, uint32_t first, uint32_t stored, uint32_t reach)
 {
@@ -238,7 +239,7 @@ static __global__ void response_norm(size_t threads, response how, const void *_
     write((T *)out + i * GROUP, times(read<GROUP>(pixel + first), powers(how, first, squares, -how.beta)));
 }
 
-/* What a number's gradient says of the sum of squares below it. */
+/* gradient * x * root^(-beta - 1): each channel's share in the gradient of the sums of squares. */
 template <typename T>
 static __global__ void response_terms(size_t threads, response how, const void *__restrict__ in,
                                       const void *__restrict__ out_gradient, float *__restrict__ terms)

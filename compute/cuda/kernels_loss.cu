@@ -28,8 +28,8 @@ static __device__ inline float warp_sum(float mine)
     return mine;
 }
 
-/* The first largest logit: every lane begins with the first, so that a NaN there stays and
- * one elsewhere loses, as in a plain loop. */
+/* The first largest logit. Every lane starts with logit 0, so a NaN there stays and one elsewhere loses, as in a
+ * plain loop. */
 template <typename T>
 static __device__ inline largest find_largest(const T *logits, uint32_t classes, uint32_t lane)
 {
@@ -43,27 +43,27 @@ static __device__ inline largest find_largest(const T *logits, uint32_t classes,
     return warp_largest(mine);
 }
 
-/* How far the logits that are wanted lie below the largest one, in the lane that `tells`; `own` is there that of the
- * label. A sample is a warp's: all lanes go the same ways. */
+/* The distance of the target logits from the largest one, weighted by the targets; valid in the lane that owns the
+ * label (`writes`), where `own` is the distance of the label. A warp has one sample, so its lanes do not diverge. */
 template <typename T>
-static __device__ inline float wanted_distance(const loss_shape &shape, const T *logits, const mixed_label &label,
+static __device__ inline float target_distance(const loss_shape &shape, const T *logits, const mixed_label &label,
                                                float largest, float own, uint32_t lane)
 {
-    float wanted = own, sum = 0;
+    float target = own, sum = 0;
     if (label.share < 1) {
         const bool holds = label.other >= 0 && lane == (uint32_t)label.other % WARP;
-        wanted = label.share * own +
+        target = label.share * own +
                  (1.0f - label.share) * warp_sum(holds ? largest - widened(logits[label.other]) : 0.0f);
     }
     if (shape.smoothing == 0)
-        return wanted;
+        return target;
     for (uint32_t c = lane; c < shape.classes; c += WARP)
         sum += largest - widened(logits[c]);
-    return (1.0f - shape.smoothing) * wanted + shape.smoothing * (warp_sum(sum) / (float)shape.classes);
+    return (1.0f - shape.smoothing) * target + shape.smoothing * (warp_sum(sum) / (float)shape.classes);
 }
 
-/* Of the probability of class c. */
-static __device__ inline float wanted_of(const loss_shape &shape, const mixed_label &label, uint32_t c)
+/* The target probability of class c. */
+static __device__ inline float target_of(const loss_shape &shape, const mixed_label &label, uint32_t c)
 {
     const float rest = shape.smoothing / (float)shape.classes;
     const float own = c == (uint32_t)label.label ? label.share : 0.0f;
@@ -71,7 +71,7 @@ static __device__ inline float wanted_of(const loss_shape &shape, const mixed_la
     return (1.0f - shape.smoothing) * (own + other) + rest;
 }
 
-/* gradient may be the logits: a lane writes only what it alone still reads. */
+/* gradient may be the logits: a lane only writes what no other lane still reads. */
 template <typename T>
 static __global__ void softmax_loss(loss_shape shape, const void *logits, const mixed_label *__restrict__ labels,
                                     const struct loss_scale *__restrict__ scale, void *gradient,
@@ -87,14 +87,14 @@ static __global__ void softmax_loss(loss_shape shape, const void *logits, const 
     for (uint32_t c = lane; c < classes; c += WARP)
         sum += expf(widened(row[c]) - best.value);
     sum = warp_sum(sum);
-    const mixed_label wanted = labels[sample];
-    const uint32_t label = (uint32_t)wanted.label;      /* -1 is none of the classes */
+    const mixed_label target = labels[sample];
+    const uint32_t label = (uint32_t)target.label;      /* -1 becomes larger than any class */
     const bool is_counted = label < classes;
-    const bool is_correct = best.index == (uint32_t)mixing_answer(&wanted);
-    const bool tells = lane == (is_counted ? label % WARP : 0);
-    const float own = is_counted && tells ? best.value - widened(row[label]) : 0.0f;
-    const float loss = logf(sum) + wanted_distance(shape, row, wanted, best.value, own, lane);
-    if (tells)
+    const bool is_correct = best.index == (uint32_t)mixing_answer(&target);
+    const bool writes = lane == (is_counted ? label % WARP : 0);
+    const float own = is_counted && writes ? best.value - widened(row[label]) : 0.0f;
+    const float loss = logf(sum) + target_distance(shape, row, target, best.value, own, lane);
+    if (writes)
         samples[sample] = is_counted ? sample_loss{ loss, IS_COUNTED | (is_correct ? IS_CORRECT : 0) }
                                      : sample_loss{ 0, 0 };
     if (gradient == NULL)
@@ -103,7 +103,7 @@ static __global__ void softmax_loss(loss_shape shape, const void *logits, const 
     for (uint32_t c = lane; c < shape.stored; c += WARP) {
         const bool is_used = is_counted && c < classes;
         const float slope = c == label && !isfinite(loss)
-                                ? loss : expf(widened(row[c]) - best.value) / sum - wanted_of(shape, wanted, c);
+                                ? loss : expf(widened(row[c]) - best.value) / sum - target_of(shape, target, c);
         narrowed(is_used ? slope * factor : 0.0f, (T *)gradient + sample * shape.stored + c);
     }
 }
@@ -115,8 +115,8 @@ static __device__ inline loss_sums plus(const loss_sums &a, const loss_sums &b)
     return loss_sums{ a.loss + b.loss, a.correct + b.correct, a.counted + b.counted };
 }
 
-/* What the sums of all samples are in the result. */
-static __device__ inline loss_sums told(const loss_shape &shape, const loss_sums &sums)
+/* What a loss adds to the result. */
+static __device__ inline loss_sums contribution(const loss_shape &shape, const loss_sums &sums)
 {
     return loss_sums{ shape.weight * sums.loss, shape.is_auxiliary ? 0 : sums.correct,
                       shape.is_auxiliary ? 0 : sums.counted };
@@ -141,7 +141,7 @@ static __global__ void sum_losses(loss_shape shape, const sample_loss *__restric
         return;
     const loss_sums before = shape.adds ? loss_sums{ result->loss_sum, result->correct, result->counted }
                                         : loss_sums{ 0, 0, 0 };
-    const loss_sums all = plus(before, told(shape, sums[0]));
+    const loss_sums all = plus(before, contribution(shape, sums[0]));
     *result = backend_result{ all.loss, all.correct, all.counted, scale != NULL ? scale->skipped_steps : 0,
                               scale != NULL ? scale->factor : 1.0f, 0 };
 }

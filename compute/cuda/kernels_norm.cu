@@ -1,16 +1,16 @@
-/* Kernels of batch normalisation. Queued by the CUDA backend from the tower's thread. A thread owns
- * eight neighbouring columns of many rows, so that neighbours read neighbouring 16 bytes and what
- * belongs to a column is read once; every sum has a fixed order. */
-#include "compute/cuda/kernel_columns.cuh"
+/* Kernels of batch normalisation. Queued by the CUDA backend from the tower's thread. A thread owns eight adjacent
+ * columns of many rows, so that adjacent threads read adjacent 16 bytes and per-column data is read once; every sum
+ * has a fixed order. */
+#include "compute/cuda/kernel_types.cuh"
 
 #include <math.h>
 
 /* ---- statistics: mean and variance of chunks of rows, then of all ---- */
 
-/* Of `count` numbers: the mean, and the sum of the squares of the distances from it. */
+/* The mean of `count` numbers, and the sum of squared distances from it. */
 struct moments { float count, mean, squares; };
 
-/* Of both together (Chan, Golub, LeVeque 1979): no difference of large sums is taken. */
+/* Merges two (Chan, Golub, LeVeque 1979), without a difference of large sums. */
 static __device__ inline moments merged(const moments &a, const moments &b)
 {
     const float count = a.count + b.count, share = b.count > 0 ? b.count / count : 0.0f;
@@ -18,7 +18,7 @@ static __device__ inline moments merged(const moments &a, const moments &b)
     return moments{ count, a.mean + distance * share, a.squares + b.squares + distance * distance * a.count * share };
 }
 
-/* Moments of a block's threads; a thread's numbers of all its columns are as many. */
+/* Moments of the threads of a block; the columns of a thread have the same count. */
 template <uint32_t COLUMNS>
 struct block_moments { float counts[THREADS], means[COLUMNS][THREADS], squares[COLUMNS][THREADS]; };
 
@@ -28,7 +28,7 @@ static __device__ inline moments moments_at(const block_moments<COLUMNS> &all, u
     return moments{ all.counts[thread], all.means[column][thread], all.squares[column][thread] };
 }
 
-/* As sum_lanes. */
+/* Like sum_lanes. */
 template <uint32_t COLUMNS>
 static __device__ inline void merge_lanes(block_moments<COLUMNS> *all, uint32_t width)
 {
@@ -45,7 +45,7 @@ static __device__ inline void merge_lanes(block_moments<COLUMNS> *all, uint32_t 
     }
 }
 
-/* Welford's update: every value moves the mean a little. */
+/* Welford's algorithm: every value moves the mean a little. */
 template <typename T>
 static __global__ void chunk_moments(tiling tiling, size_t rows, uint32_t stride, const void *__restrict__ in,
                                      float *__restrict__ partials)
@@ -81,7 +81,7 @@ static __global__ void chunk_moments(tiling tiling, size_t rows, uint32_t stride
     write(partials + mine.partial(1), squares);
 }
 
-/* kept: the decay; taken: 1 - decay, which has to be exact when little is taken. */
+/* kept: the decay; taken: 1 - decay, computed in double because it may be tiny. */
 struct running { float epsilon, kept, taken; float *mean, *variance; };
 
 static __device__ inline float deviation_inverse(float variance, float epsilon)
@@ -89,9 +89,9 @@ static __device__ inline float deviation_inverse(float variance, float epsilon)
     return 1.0f / sqrtf(variance + epsilon);
 }
 
-/* The running variance estimates that of all data: n / (n - 1) of the batch's own. */
-static __device__ inline void keep_moments(const moments &of, const normalisation &norm, const running &running,
-                                           uint32_t column)
+/* The running variance is the unbiased estimate, n / (n - 1) times that of the batch. */
+static __device__ inline void store_statistics(const moments &of, const normalisation &norm, const running &running,
+                                               uint32_t column)
 {
     const float count = (float)norm.rows, variance = of.squares / count;
     const float unbiased = norm.rows > 1 ? of.squares / (count - 1.0f) : variance;
@@ -102,7 +102,7 @@ static __device__ inline void keep_moments(const moments &of, const normalisatio
     running.variance[column] = running.kept * running.variance[column] + running.taken * unbiased;
 }
 
-/* A block takes what is known of eight columns, or merges their chunks, with 32 threads for each. */
+/* A block handles eight columns, 32 threads each: it copies their known statistics or merges their chunks. */
 static __global__ void merge_chunks(tiling tiling, normalisation norm, running running,
                                     const float *__restrict__ partials)
 {
@@ -110,7 +110,7 @@ static __global__ void merge_chunks(tiling tiling, normalisation norm, running r
     const uint32_t column = blockIdx.x * GROUP + threadIdx.x % GROUP;
     if (blockIdx.x * GROUP < norm.known.columns) {
         if (threadIdx.x < GROUP)
-            keep_moments(moments{ (float)norm.rows, norm.known.means[column], norm.known.squares[column] }, norm,
+            store_statistics(moments{ (float)norm.rows, norm.known.means[column], norm.known.squares[column] }, norm,
                          running, column);
         return;
     }
@@ -126,11 +126,11 @@ static __global__ void merge_chunks(tiling tiling, normalisation norm, running r
     all.squares[0][threadIdx.x] = sum.squares;
     merge_lanes(&all, GROUP);
     if (threadIdx.x < GROUP)
-        keep_moments(moments_at(all, 0, threadIdx.x), norm, running, column);
+        store_statistics(moments_at(all, 0, threadIdx.x), norm, running, column);
 }
 
-static __global__ void use_running(normalisation norm, float epsilon, const float *__restrict__ mean,
-                                   const float *__restrict__ variance)
+static __global__ void load_running(normalisation norm, float epsilon, const float *__restrict__ mean,
+                                    const float *__restrict__ variance)
 {
     const size_t column = thread_number();
     if (column >= norm.columns)
@@ -175,12 +175,13 @@ cudaError_t kernel_norm_statistics(cudaStream_t stream, enum value_type type, co
 cudaError_t kernel_norm_running(cudaStream_t stream, const struct normalisation *norm, float epsilon,
                                 const float *running_mean, const float *running_variance)
 {
-    return launch_threads(stream, norm->columns, use_running, *norm, epsilon, running_mean, running_variance);
+    return launch_threads(stream, norm->columns, load_running, *norm, epsilon, running_mean, running_variance);
 }
 
 /* ---- the normalised values ---- */
 
-/* Of a thread's columns. Forward and backward see the same bits: a ReLU's mask is computed again. */
+/* The coefficients of a thread's columns. Forward and backward compute the same bits, so that a ReLU's mask can be
+ * recomputed. */
 struct line { floats<GROUP> mean, scale, beta; };
 
 static __device__ inline line line_of(const normalisation &norm, uint32_t group)
@@ -204,7 +205,7 @@ static __device__ inline floats<GROUP> normalised(const line &line, const floats
     return result;
 }
 
-/* Of eight numbers as they are in memory, a bit each. */
+/* One bit per number: is it above 0 as stored? */
 template <typename T>
 static __device__ inline uint8_t signs_of(const floats<GROUP> &values)
 {
@@ -225,7 +226,7 @@ static __device__ inline floats<GROUP> where_set(uint8_t signs, const floats<GRO
     return result;
 }
 
-/* out may be in where the stride is the columns. */
+/* out may be in when the stride is the number of columns. */
 template <typename T>
 static __global__ void normalise(tiling tiling, normalisation norm, const void *in, const void *shortcut, bool relu,
                                  void *out, uint8_t *__restrict__ mask)
@@ -262,15 +263,16 @@ cudaError_t kernel_norm_apply(cudaStream_t stream, enum value_type type, const s
 
 /* ---- sums of the gradient ---- */
 
-/* Where the gradient passes the ReLU behind. */
+/* Where the gradient passes the ReLU. */
 enum passing {
-    PASSING_ALL,                /* there is none */
-    PASSING_MASK,               /* by the result's mask; what passes is written over the gradient */
-    PASSING_AGAIN,              /* by the normalised values, computed again */
+    PASSING_ALL,                /* there is no ReLU */
+    PASSING_MASK,               /* by the stored mask; the masked gradient is written back */
+    PASSING_RECOMPUTED,         /* by the recomputed normalised values */
     PASSING_COUNT
 };
 
-/* With four blocks side by side, not three, up to 528 of them are one wave on the 132 multiprocessors of an H100. */
+/* Four blocks per multiprocessor, not three: then up to 528 blocks are one wave on the 132 multiprocessors of an
+ * H100. */
 template <typename T, enum passing PASSING>
 static __global__ void __launch_bounds__(THREADS, 4)
     sum_gradients(tiling tiling, normalisation norm, const void *__restrict__ in, const uint8_t *__restrict__ mask,
@@ -286,7 +288,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
             T *const at = (T *)gradient + mine.offset(row);
             const floats<GROUP> values = read<GROUP>((const T *)in + mine.offset(row, norm.stride));
             floats<GROUP> passed = read<GROUP>(at);
-            if (PASSING == PASSING_AGAIN)
+            if (PASSING == PASSING_RECOMPUTED)
                 passed = where_positive(normalised(line, values), passed);
             if (PASSING == PASSING_MASK) {
                 passed = where_set(mask[mine.offset(row) / GROUP], passed);
@@ -313,9 +315,8 @@ static __global__ void __launch_bounds__(THREADS, 4)
     write(partials + mine.partial(1), product);
 }
 
-/* A block sums the chunks of eight columns, with 32 threads for each. What the values' gradients
- * need of the sums goes to `means`: that of the gradients, and that of their products with the
- * distances from the mean, over the variance. */
+/* A block sums the chunks of eight columns, 32 threads each. `means` gets what the gradient of the values needs: the
+ * mean gradient, and the mean product of gradient and distance from the mean, over the variance. */
 static __global__ void sum_gradient_chunks(normalisation norm, uint32_t chunks, const float *__restrict__ partials,
                                            float *__restrict__ means, float *__restrict__ gamma_gradient,
                                            float *__restrict__ beta_gradient)
@@ -343,7 +344,8 @@ static __global__ void sum_gradient_chunks(normalisation norm, uint32_t chunks, 
     means[norm.columns + column] = slope * inverse / count;
 }
 
-#define FOR_PASSING(kernel, type) { kernel<type, PASSING_ALL>, kernel<type, PASSING_MASK>, kernel<type, PASSING_AGAIN> }
+#define FOR_PASSING(kernel, type) \
+    { kernel<type, PASSING_ALL>, kernel<type, PASSING_MASK>, kernel<type, PASSING_RECOMPUTED> }
 
 cudaError_t kernel_norm_sums(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                              const void *in, bool relu, const uint8_t *mask, void *gradient, float *partials,
@@ -354,7 +356,7 @@ cudaError_t kernel_norm_sums(cudaStream_t stream, enum value_type type, const st
         FOR_PASSING(sum_gradients, float), FOR_PASSING(sum_gradients, __half),
         FOR_PASSING(sum_gradients, __nv_bfloat16),
     };
-    const enum passing passing = !relu ? PASSING_ALL : mask != NULL ? PASSING_MASK : PASSING_AGAIN;
+    const enum passing passing = !relu ? PASSING_ALL : mask != NULL ? PASSING_MASK : PASSING_RECOMPUTED;
     const struct tiling tiling = tiling_of(norm->rows, norm->columns);
     cudaError_t status = check_norm(norm, { in, gradient, partials });
     if (status != cudaSuccess)
@@ -367,9 +369,9 @@ cudaError_t kernel_norm_sums(cudaStream_t stream, enum value_type type, const st
                          means, gamma_gradient, beta_gradient);
 }
 
-/* ---- the values' gradient: each moves the mean and the std of its column, too ---- */
+/* ---- the gradient of the values: each value also affects mean and deviation of its column ---- */
 
-/* in_gradient may be gradient where the stride is the columns. */
+/* in_gradient may be gradient when the stride is the number of columns. */
 template <typename T, bool RELU>
 static __global__ void spread_gradient(tiling tiling, normalisation norm, const void *__restrict__ in,
                                        const void *gradient, const float *__restrict__ means, void *in_gradient,
@@ -414,7 +416,7 @@ cudaError_t kernel_norm_gradient(cudaStream_t stream, enum value_type type, cons
                          in_gradient, adds);
 }
 
-/* ---- a convolution and its normalisation as one ---- */
+/* ---- folding into a convolution ---- */
 
 template <typename T>
 static __global__ void fold(size_t threads, folding from, void *__restrict__ weights, void *__restrict__ bias)

@@ -1,9 +1,8 @@
-/* Kernels of layers that see an image as rows and columns: pools. Queued by the CUDA backend from the
- * tower's thread. A thread owns eight channels of a pixel; every sum has a fixed order. */
-#include "compute/cuda/kernel_columns.cuh"
-#include "compute/cuda/kernel_sites.cuh"
+/* Kernels of pools. Queued by the CUDA backend from the tower's thread. A thread owns eight channels of a pixel;
+ * every sum has a fixed order. */
+#include "compute/cuda/kernel_types.cuh"
 
-/* Taps [begin, end) of a window of `size` that lie in an axis of `length`. */
+/* Taps [begin, end) of a window of `size` that are inside an axis of `length`. */
 struct taps { uint32_t begin, end; };
 
 static __device__ inline taps taps_of(uint32_t out, uint32_t stride, uint32_t pad, uint32_t size, uint32_t length)
@@ -22,7 +21,7 @@ static __device__ inline taps windows_of(uint32_t in, uint32_t stride, uint32_t 
 
 /* ---- max_pool ---- */
 
-typedef packed<uint8_t, GROUP> places;      /* of eight winners in their windows */
+typedef packed<uint8_t, GROUP> places;      /* the winning taps of eight channels */
 
 template <typename T>
 static __global__ void max_pool(size_t threads, pool_shape shape, const void *__restrict__ in,
@@ -55,7 +54,7 @@ static __global__ void max_pool(size_t threads, pool_shape shape, const void *__
         *reinterpret_cast<places *>(winners + i * GROUP) = winner;
 }
 
-/* Gathers instead of scattering: every input looks which of the windows over it it won. */
+/* Gathers instead of scattering: every input checks which of the windows over it it has won. */
 template <typename T>
 static __global__ void max_pool_backward(size_t threads, pool_shape shape, const void *__restrict__ out_gradient,
                                          const uint8_t *__restrict__ winners, void *__restrict__ in_gradient,
@@ -144,7 +143,7 @@ static __global__ void average_pool(size_t threads, pool_shape shape, const void
     write((T *)out + i * GROUP, sum);
 }
 
-/* The mean of all pixels: a block for every sample and `width` groups of channels. */
+/* The mean over all pixels: a block per sample and `width` groups of channels. */
 template <typename T>
 static __global__ void average_image(tiling tiling, uint32_t pixels, const void *__restrict__ in,
                                      void *__restrict__ out)
@@ -200,7 +199,7 @@ static cudaError_t check_average(const struct pool_shape *shape, const void *a, 
     return is_aligned({ a, b }) ? cudaSuccess : cudaErrorMisalignedAddress;
 }
 
-/* One window, of every pixel there is. */
+/* Is there one window over all pixels? */
 static bool is_whole(const struct pool_shape *shape)
 {
     return shape->out_h == 1 && shape->out_w == 1 && shape->pad_top == 0 && shape->pad_left == 0 &&

@@ -1,5 +1,5 @@
-/* Kernels over flat ranges of the arenas: what follows backward in a step. Queued by the CUDA
- * backend. All run at the speed of the memory. */
+/* Kernels over flat ranges of the arenas: what follows backward in a step. Queued by the CUDA backend, and sums over
+ * towers by the reduction between peers. All are bound by memory. */
 #include "compute/cuda/kernel_types.cuh"
 
 #include <math.h>
@@ -15,7 +15,7 @@
 struct squared_range { const float *floats; size_t count, part; double *sum; };
 struct squared_ranges { squared_range of[RANGES_AT_ONCE]; };
 
-/* Of all threads of the block, in thread 0. */
+/* The sum over all threads of the block, in thread 0. */
 static __device__ inline double block_sum(double mine, double *sums)
 {
     sums[threadIdx.x] = mine;
@@ -78,29 +78,28 @@ cudaError_t kernel_squares(cudaStream_t stream, const struct squares *squares, u
 
 typedef struct optimizer_numbers numbers;
 
-/* One number's weight and states. */
+/* A weight and its states. */
 struct number { float w, a, d; };
 
-#define UPDATES_AT_ONCE 112u    /* ranges of a launch: the table is a parameter, and those have 4 KiB */
+#define UPDATES_AT_ONCE 112u    /* ranges of a launch: the table is a kernel parameter, limited to 4 KiB */
 
-/* A range among those of a launch. */
 struct updated_range {
-    uint32_t block;             /* its first */
-    uint32_t quad;              /* where it begins, behind the first range */
+    uint32_t block;             /* first block */
+    uint32_t quad;              /* its offset from the first range, in quads */
     uint32_t count, decays;
     const double *weight_squares, *gradient_squares;
 };
 
 struct updated_ranges {
-    optimizer_range first;      /* its pointers */
+    optimizer_range first;      /* the pointers of the first range */
     void *shadow;
     enum value_type type;       /* of the shadow */
     uint32_t count;
-    numbers kept, decayed;      /* of ranges that do not decay, and that do */
+    numbers kept, decayed;      /* for ranges without and with weight decay */
     updated_range of[UPDATES_AT_ONCE];
 };
 
-/* A rule; but for those that adapt, the rate is that of the step in all ranges. */
+/* An update rule. Only LARS adapts the rate to a range. */
 struct rule {
     static __device__ inline void adapt(numbers *, const updated_range &) {}
 };
@@ -158,7 +157,7 @@ struct rmsprop_keras : rule {
     }
 };
 
-/* For adamw, too. */
+/* Also for adamw. */
 struct adam : rule {
     enum { STATES = 2 };
     static __device__ inline void run(const numbers &s, float g, number *n)
@@ -186,14 +185,14 @@ struct lars {
     }
 };
 
-/* Of gradients whose sum of squares is this. */
+/* The gradient scale after clipping by the global norm. */
 static __device__ inline float clipped_scale(const numbers &s, double squares)
 {
     const double share = s.clip_norm / ((double)s.scale * sqrt(squares) + CLIP_EPSILON);
     return share < 1 ? (float)((double)s.scale * share) : s.scale;
 }
 
-/* The 16-bit copy of the weights, when one is wanted. */
+/* Writes the 16-bit copy of the weights. */
 static __device__ inline void write_shadow(enum value_type type, void *shadow, size_t i, const floats<QUAD> &weights,
                                            size_t rest)
 {
@@ -205,7 +204,7 @@ static __device__ inline void write_shadow(enum value_type type, void *shadow, s
         write_some((float *)shadow + i, weights, rest);
 }
 
-/* Whose block it is. */
+/* The range that a block belongs to. */
 static __device__ inline uint32_t range_of_block(const updated_ranges &ranges, uint32_t block)
 {
     uint32_t first = 0, end = ranges.count;
@@ -253,8 +252,8 @@ static __global__ void update(updated_ranges ranges, const struct loss_scale *__
         write_shadow(ranges.type, ranges.shadow, i, w, rest);
 }
 
-/* Is the other range as far behind the first in every array, and near enough for the table? */
-static bool belongs_to(const optimizer_range &first, const optimizer_range &other)
+/* Has the other range the same offset from the first in every array, small enough for the table? */
+static bool shares_offset(const optimizer_range &first, const optimizer_range &other)
 {
     const ptrdiff_t offset = other.weights - first.weights;
     bool belongs = offset >= 0 && offset % QUAD == 0 && offset / QUAD <= UINT32_MAX &&
@@ -264,23 +263,23 @@ static bool belongs_to(const optimizer_range &first, const optimizer_range &othe
     return belongs;
 }
 
-/* As many ranges as one launch takes; the number of them, 0 when one is too large. */
-static uint32_t take_ranges(updated_ranges *taken, const optimizer_range *ranges, uint32_t count, size_t *blocks_out)
+/* Fills in as many ranges as one launch takes and returns their number; 0 when one is too large. */
+static uint32_t fill_ranges(updated_ranges *filled, const optimizer_range *ranges, uint32_t count, size_t *blocks_out)
 {
     size_t blocks = 0;
     uint32_t n = 0;
-    for (; n < count && n < UPDATES_AT_ONCE && belongs_to(ranges[0], ranges[n]); n++) {
+    for (; n < count && n < UPDATES_AT_ONCE && shares_offset(ranges[0], ranges[n]); n++) {
         const optimizer_range &range = ranges[n];
         const size_t more = pieces(range.count, (size_t)QUAD * THREADS);
         if (range.count > UINT32_MAX || blocks + more > INT32_MAX)
             break;
-        taken->of[n] = updated_range{ (uint32_t)blocks, (uint32_t)((range.weights - ranges[0].weights) / QUAD),
+        filled->of[n] = updated_range{ (uint32_t)blocks, (uint32_t)((range.weights - ranges[0].weights) / QUAD),
                                       (uint32_t)range.count, range.decays, range.weight_squares,
                                       range.gradient_squares };
         blocks += more;
     }
-    taken->first = ranges[0];
-    taken->count = n;
+    filled->first = ranges[0];
+    filled->count = n;
     *blocks_out = blocks;
     return n;
 }
@@ -297,8 +296,8 @@ cudaError_t kernel_update(cudaStream_t stream, enum optimizer_kind kind, const s
     static_assert(sizeof(kernels) / sizeof(*kernels) == OPTIMIZER_KIND_COUNT, "every rule has a kernel");
     static_assert(sizeof(updated_ranges) + sizeof(scale) <= 4096, "parameters of a kernel");
     cudaError_t status = cudaSuccess;
-    uint32_t taken = 0;
-    for (uint32_t first = 0; first < count && status == cudaSuccess; first += taken) {
+    uint32_t filled = 0;
+    for (uint32_t first = 0; first < count && status == cudaSuccess; first += filled) {
         const optimizer_range &range = ranges[first];
         updated_ranges some = {};
         size_t blocks;
@@ -309,8 +308,8 @@ cudaError_t kernel_update(cudaStream_t stream, enum optimizer_kind kind, const s
             some.shadow = (unsigned char *)shadow + (range.weights - ranges[0].weights) * (ptrdiff_t)value_bytes(type);
         if (!is_aligned({ range.weights, range.gradients, range.states[0], range.states[1], some.shadow }))
             return cudaErrorMisalignedAddress;
-        taken = take_ranges(&some, ranges + first, count - first, &blocks);
-        status = taken == 0 ? cudaErrorInvalidValue : launch_blocks(stream, blocks, 1, kernels[kind], some, scale);
+        filled = fill_ranges(&some, ranges + first, count - first, &blocks);
+        status = filled == 0 ? cudaErrorInvalidValue : launch_blocks(stream, blocks, 1, kernels[kind], some, scale);
     }
     return status;
 }
@@ -361,7 +360,7 @@ static __global__ void check(size_t count, const float *__restrict__ gradients, 
     for (uint32_t k = 0; k < GROUP; k++)
         is_good = is_good && fabsf(values.value[k]) < FINITE_BOUND;
     if (!is_good)
-        scale->overflowed = LOSS_SCALE_BROKEN;      /* by any number of threads: they all write the same */
+        scale->overflowed = LOSS_SCALE_BROKEN;      /* any number of threads write the same value */
 }
 
 cudaError_t kernel_check(cudaStream_t stream, size_t count, const float *gradients, struct loss_scale *scale)
@@ -407,9 +406,9 @@ cudaError_t kernel_restore_if_nonfinite(cudaStream_t stream, size_t count, const
     return launch_threads(stream, count, restore_if_nonfinite, count, scale, kept, floats);
 }
 
-/* ---- numbers that are not finite ---- */
+/* ---- the first number that is not finite ---- */
 
-static __global__ void forget_broken(unsigned long long *first)
+static __global__ void forget_nonfinite(unsigned long long *first)
 {
     if (threadIdx.x == 0)
         *first = UINT64_MAX;
@@ -434,12 +433,12 @@ cudaError_t kernel_find_nonfinite(cudaStream_t stream, size_t count, const float
     unsigned long long *const found = reinterpret_cast<unsigned long long *>(first);
     if (!is_aligned({ range }))
         return cudaErrorMisalignedAddress;
-    const cudaError_t status = launch_blocks(stream, 1, 1, forget_broken, found);
+    const cudaError_t status = launch_blocks(stream, 1, 1, forget_nonfinite, found);
     return status != cudaSuccess ? status
                                  : launch_threads(stream, pieces(count, GROUP), find_nonfinite, count, range, found);
 }
 
-/* ---- gradients that are too large ---- */
+/* ---- clipping by value ---- */
 
 static __global__ void limit_range(size_t count, float limit, const struct loss_scale *__restrict__ scale, float *range)
 {
@@ -497,9 +496,41 @@ static __global__ void mix_ranges(size_t count, float share, float keep, const l
 }
 
 cudaError_t kernel_axpby(cudaStream_t stream, size_t count, float share, float keep, const struct loss_scale *scale,
-                         const float *more, float *range)
+                       const float *more, float *range)
 {
     if (!is_aligned({ more, range }))
         return cudaErrorMisalignedAddress;
     return launch_threads(stream, pieces(count, QUAD), mix_ranges, count, share, keep, scale, more, range);
+}
+
+/* ---- sums over towers, for the reduction between peers: at the speed of links and memory ---- */
+
+template <typename T>
+static __global__ void sum_towers(tower_arenas arenas, size_t begin, size_t end, uint32_t into, uint32_t into_end)
+{
+    const size_t i = begin + thread_number() * QUAD, rest = end - i;
+    if (i >= end)
+        return;
+    floats<QUAD> sum = read_some<QUAD>((const T *)arenas.values[0] + i, rest);
+    for (uint32_t tower = 1; tower < arenas.count; tower++) {
+        const floats<QUAD> more = read_some<QUAD>((const T *)arenas.values[tower] + i, rest);
+        for (uint32_t k = 0; k < QUAD; k++)
+            sum.value[k] += more.value[k];
+    }
+    for (uint32_t tower = into; tower < into_end; tower++)
+        write_some((T *)arenas.values[tower] + i, sum, rest);
+}
+
+cudaError_t kernel_sum_towers(cudaStream_t stream, enum value_type type, const struct tower_arenas *arenas,
+                              size_t begin, size_t end, uint32_t into, uint32_t count)
+{
+    static void (*const kernels[VALUE_TYPE_COUNT])(tower_arenas, size_t, size_t, uint32_t, uint32_t) =
+        FOR_TYPES(sum_towers);
+    if (arenas->count > KERNEL_TOWERS_MAX || begin > end || begin % QUAD != 0 || count == 0 ||
+        into >= arenas->count || count > arenas->count - into)
+        return cudaErrorInvalidValue;
+    for (uint32_t tower = 0; tower < arenas->count; tower++)
+        if (!is_aligned({ arenas->values[tower] }))
+            return cudaErrorMisalignedAddress;
+    return launch_threads(stream, pieces(end - begin, QUAD), kernels[type], *arenas, begin, end, into, into + count);
 }

@@ -1,19 +1,17 @@
-/* The CPU backend on oneDNN: opening, parameters in, updates. Used from the
- * tower's thread, whose OpenMP team oneDNN and the loops of ours share. */
-#include "compute/onednn/backend_onednn.h"
+/* The CPU backend on oneDNN: opening, memory, and operations over ranges of the arenas. Used from the tower's
+ * thread, whose OpenMP team oneDNN and our own loops share. */
+#include "compute/onednn/onednn_plan.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "compute/floats.h"
-#include "compute/onednn/onednn_plan.h"
-#include "compute/onednn/onednn_room.h"
 #include "compute/team.h"
 
-#define NOTED_BYTES ((size_t)32 << 20)  /* a batch's values that no cache holds */
-#define SLICE_BYTES ((size_t)2 << 20)   /* of two threads, what each one's nearest large cache holds */
-#define UPDATE_GRAIN 16u        /* floats: 64 bytes, a multiple of every vector */
+#define LARGE_VALUE_BYTES ((size_t)32 << 20)    /* larger than any cache */
+#define SLICE_BYTES ((size_t)2 << 20)           /* the second-level caches of two threads */
+#define UPDATE_GRAIN 16u                        /* floats: 64 bytes, a multiple of every vector */
 
 static void onednn_close(struct backend *backend)
 {
@@ -29,20 +27,20 @@ static void onednn_close(struct backend *backend)
         dnnl_engine_destroy(backend->engine);
     free(backend->stored);
     free(backend->blocks);
-    free(backend->goes_back);
+    free(backend->needs_grad);
     free(backend);
-    nn_room_leave();
+    nn_jit_remove_tower();
 }
 
 static int engine_create(struct backend *backend)
 {
-    int rc = nn_room_hold();
+    int rc = nn_jit_begin();
     if (rc != 0)
         return rc;
     rc = NN_CHECK(dnnl_engine_create(&backend->engine, dnnl_cpu, 0));
     if (rc == 0)
         rc = NN_CHECK(dnnl_stream_create(&backend->stream, backend->engine, dnnl_stream_default_flags));
-    nn_room_release();
+    nn_jit_end();
     return rc;
 }
 
@@ -51,8 +49,8 @@ static int backend_init(struct backend *backend)
     const struct net *net = backend->spec.net;
     backend->blocks = calloc((size_t)net->layer_count + 1, sizeof(*backend->blocks));
     backend->stored = calloc((size_t)net->parameter_count + 1, sizeof(*backend->stored));
-    backend->goes_back = calloc((size_t)net->layer_count + 1, sizeof(*backend->goes_back));
-    if (backend->blocks == NULL || backend->stored == NULL || backend->goes_back == NULL)
+    backend->needs_grad = calloc((size_t)net->layer_count + 1, sizeof(*backend->needs_grad));
+    if (backend->blocks == NULL || backend->stored == NULL || backend->needs_grad == NULL)
         return -ENOMEM;
     team_size(backend->spec.threads);
     const int rc = engine_create(backend);
@@ -66,7 +64,7 @@ static int onednn_supports(const struct backend_spec *spec, struct unsupported_r
     if (spec->precision == PRECISION_FP32 || (spec->precision == PRECISION_BF16 && nn_has_bf16()))
         return 0;
     return unsupported_reason_set(reason, -ENODEV, "precision",
-                                  spec->precision != PRECISION_BF16 ? "the CPU computes in fp32 and bf16 only"
+                         spec->precision != PRECISION_BF16 ? "the CPU computes in fp32 and bf16 only"
                                                            : "this CPU computes in fp32 only: bf16 needs AVX512-BF16 "
                                                              "or AMX");
 }
@@ -82,10 +80,10 @@ static int onednn_open(struct backend **backend_out, const struct backend_spec *
     backend->base.ops = &backend_onednn_ops;
     backend->spec = *spec;
     backend->type = spec->precision == PRECISION_BF16 ? VALUE_BF16 : VALUE_FP32;
-    backend->noted_bytes = NOTED_BYTES;
+    backend->large_value_bytes = LARGE_VALUE_BYTES;
     backend->slice_bytes = SLICE_BYTES;
-    nn_room_join();
-    rc = nn_room_result(backend_init(backend));
+    nn_jit_add_tower();
+    rc = nn_jit_result(backend_init(backend));
     if (rc) {
         onednn_close(backend);
         return rc;
@@ -108,7 +106,7 @@ static void onednn_lay_out(struct backend *backend, const struct arenas *arenas)
 
 static void onednn_needs(const struct backend *backend, struct backend_needs *needs_out)
 {
-    *needs_out = (struct backend_needs){ .values = backend->pool_needed, .room = NN_ROOM_BYTES };
+    *needs_out = (struct backend_needs){ .values = backend->pool_needed, .room = NN_JIT_BYTES };
 }
 
 static int onednn_bind(struct backend *backend, const struct backend_memory *memory)
@@ -117,8 +115,8 @@ static int onednn_bind(struct backend *backend, const struct backend_memory *mem
     return 0;
 }
 
-/* The pool grows to what the largest plan needs; plans notice that it moved. Room stays for what oneDNN takes for
- * a moment in each step. */
+/* The pool grows to the size of the largest plan; plans notice that it moved. Afterwards there must still be address
+ * space for what oneDNN allocates temporarily in each step. */
 static int onednn_allocate(struct backend *backend)
 {
     struct device *const device = backend->spec.device;
@@ -133,66 +131,10 @@ static int onednn_allocate(struct backend *backend)
         return rc;
     backend->pool = pool;
     backend->pool_bytes = backend->pool_needed;
-    return nn_room_result(nn_room());
+    return nn_jit_result(nn_jit_check_memory());
 }
 
-/* The parameter's plain row-major layout with the rank of its stored one: a dense layer's
- * [out, in] is read as [out, C, H, W] when its source has pixels. */
-static nn_md plain_md(const struct backend *backend, uint32_t parameter)
-{
-    static const dnnl_format_tag_t tags[] = { [1] = dnnl_a, [2] = dnnl_ab, [4] = dnnl_abcd };
-    struct nn_layout layout;
-    if (nn_md_layout(backend->stored[parameter], &layout))
-        return NULL;
-    return nn_md_tag(layout.rank, layout.dims, tags[layout.rank], dnnl_f32);
-}
-
-static int reorder_run(const struct backend *backend, nn_md from_md, void *from, nn_md to_md, void *to)
-{
-    dnnl_primitive_desc_t pd = NULL;
-    dnnl_primitive_t primitive = NULL;
-    dnnl_exec_arg_t args[] = { { .arg = DNNL_ARG_FROM }, { .arg = DNNL_ARG_TO }, { .arg = DNNL_ARG_SCRATCHPAD } };
-    nn_md scratch_md = NULL;
-    void *scratch = NULL;
-    int rc = nn_reorder_create(&pd, from_md, to_md, backend->engine);
-    if (rc == 0)
-        rc = nn_primitive_create(&primitive, pd);
-    if (rc == 0 && (scratch_md = nn_md_of(pd, DNNL_ARG_SCRATCHPAD)) == NULL)
-        rc = -ENOMEM;
-    if (rc == 0 && nn_md_bytes(scratch_md) && posix_memalign(&scratch, 64, nn_md_bytes(scratch_md)))
-        rc = -ENOMEM;
-    if (rc == 0)
-        rc = nn_memory_create(&args[0].memory, from_md, backend->engine, from);
-    if (rc == 0)
-        rc = nn_memory_create(&args[1].memory, to_md, backend->engine, to);
-    if (rc == 0)
-        rc = nn_memory_create(&args[2].memory, scratch_md, backend->engine, scratch);
-    if (rc == 0 && (rc = nn_room_hold()) == 0) {
-        rc = NN_CHECK(dnnl_primitive_execute(primitive, backend->stream, 3, args));
-        nn_room_release();
-    }
-    for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++)
-        if (args[i].memory != NULL)
-            dnnl_memory_destroy(args[i].memory);
-    free(scratch);
-    nn_md_release(scratch_md);
-    if (primitive != NULL)
-        dnnl_primitive_destroy(primitive);
-    if (pd != NULL)
-        dnnl_primitive_desc_destroy(pd);
-    return rc;
-}
-
-static int onednn_pack(struct backend *backend, uint32_t parameter, const float *plain, float *stored)
-{
-    nn_md md = plain_md(backend, parameter);
-    if (md == NULL)
-        return -ENOMEM;
-    /* oneDNN's handles are not const; the source is only read. */
-    const int rc = reorder_run(backend, md, (void *)(uintptr_t)plain, backend->stored[parameter], stored);
-    nn_md_release(md);
-    return nn_room_result(rc);
-}
+/* ---- operations over ranges, shared among the tower's threads ---- */
 
 static void square_parts(void *arg, uint32_t member, size_t first, size_t end)
 {
@@ -240,86 +182,84 @@ static int onednn_update(struct backend *backend, const struct optimizer *optimi
     return 0;
 }
 
-struct scale_work {
+/* The operands of an operation over a range; each operation uses some of them. */
+struct range {
     float *floats;
-    float factor;
+    const float *more;
+    const uint16_t *halves;
+    uint16_t *halves_out;
+    float factor, keep;
 };
 
-static void scale_part(void *arg, uint32_t member, size_t first, size_t end)
+/* An operation over the elements [first, end) of a range. */
+typedef void (*range_operation)(const struct range *range, size_t first, size_t end);
+
+struct range_work { struct range range; range_operation run; };
+
+static void range_part(void *arg, uint32_t member, size_t first, size_t end)
 {
-    const struct scale_work *work = arg;
+    const struct range_work *const work = arg;
     (void)member;
-    floats_scale(work->floats + first, end - first, work->factor);
+    work->run(&work->range, first, end);
+}
+
+static int range_run(struct backend *backend, size_t count, range_operation run, struct range range)
+{
+    struct range_work work = { range, run };
+    team_run(backend->spec.threads, count, UPDATE_GRAIN, range_part, &work);
+    return 0;
+}
+
+static void scale_part(const struct range *range, size_t first, size_t end)
+{
+    floats_scale(range->floats + first, end - first, range->factor);
 }
 
 static int onednn_scale(struct backend *backend, float *floats, size_t count, float factor)
 {
-    struct scale_work work = { floats, factor };
-    team_run(backend->spec.threads, count, UPDATE_GRAIN, scale_part, &work);
-    return 0;
+    return range_run(backend, count, scale_part, (struct range){ .floats = floats, .factor = factor });
 }
 
-struct mix_work { float *floats; const float *more; float share, keep; };
-
-static void mix_part(void *arg, uint32_t member, size_t first, size_t end)
+static void axpby_part(const struct range *range, size_t first, size_t end)
 {
-    const struct mix_work *work = arg;
-    (void)member;
-    floats_axpby(work->floats + first, work->more + first, end - first, work->share, work->keep);
+    floats_axpby(range->floats + first, range->more + first, end - first, range->factor, range->keep);
 }
 
 static int onednn_axpby(struct backend *backend, float *floats, const float *more, size_t count, float share,
                         float keep)
 {
-    struct mix_work work = { floats, more, share, keep };
-    team_run(backend->spec.threads, count, UPDATE_GRAIN, mix_part, &work);
-    return 0;
+    return range_run(backend, count, axpby_part,
+                     (struct range){ .floats = floats, .more = more, .factor = share, .keep = keep });
 }
 
-static void limit_part(void *arg, uint32_t member, size_t first, size_t end)
+static void clip_part(const struct range *range, size_t first, size_t end)
 {
-    const struct scale_work *work = arg;
-    (void)member;
-    floats_clip(work->floats + first, end - first, work->factor);
+    floats_clip(range->floats + first, end - first, range->factor);
 }
 
 static int onednn_clip_value(struct backend *backend, float *gradients, size_t count, float limit)
 {
-    struct scale_work work = { gradients, limit };
-    team_run(backend->spec.threads, count, UPDATE_GRAIN, limit_part, &work);
-    return 0;
+    return range_run(backend, count, clip_part, (struct range){ .floats = gradients, .factor = limit });
 }
 
-struct narrow_work { const float *floats; uint16_t *halves; };
-
-static void narrow_part(void *arg, uint32_t member, size_t first, size_t end)
+static void to_bf16_part(const struct range *range, size_t first, size_t end)
 {
-    const struct narrow_work *work = arg;
-    (void)member;
-    floats_to_bf16(work->floats + first, work->halves + first, end - first);
+    floats_to_bf16(range->more + first, range->halves_out + first, end - first);
 }
 
 static int onednn_to_bf16(struct backend *backend, const float *floats, uint16_t *halves, size_t count)
 {
-    struct narrow_work work = { floats, halves };
-    team_run(backend->spec.threads, count, UPDATE_GRAIN, narrow_part, &work);
-    return 0;
+    return range_run(backend, count, to_bf16_part, (struct range){ .more = floats, .halves_out = halves });
 }
 
-struct widen_work { const uint16_t *halves; float *floats; };
-
-static void widen_part(void *arg, uint32_t member, size_t first, size_t end)
+static void from_bf16_part(const struct range *range, size_t first, size_t end)
 {
-    const struct widen_work *work = arg;
-    (void)member;
-    floats_from_bf16(work->halves + first, work->floats + first, end - first);
+    floats_from_bf16(range->halves + first, range->floats + first, end - first);
 }
 
 static int onednn_from_bf16(struct backend *backend, const uint16_t *halves, float *floats, size_t count)
 {
-    struct widen_work work = { halves, floats };
-    team_run(backend->spec.threads, count, UPDATE_GRAIN, widen_part, &work);
-    return 0;
+    return range_run(backend, count, from_bf16_part, (struct range){ .halves = halves, .floats = floats });
 }
 
 static void put_onednn(char *text, size_t text_size)

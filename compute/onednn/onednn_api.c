@@ -1,19 +1,79 @@
-/* The two C APIs of oneDNN behind one, but for memory descriptors (onednn_md.c). Called when plans
- * are made, from the tower's thread; nothing here runs in a step. */
+/* oneDNN's C API: one set of functions for versions 2.6 and 3.x, and the checks that its JIT compiler finds memory.
+ * Called while plans are made, from the tower's thread; nothing here runs in a step. */
 #include "compute/onednn/onednn_api.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "compute/onednn/onednn_room.h"
+#include "stage/address_space.h"
 #include "stage/log.h"
+
+/* ---- memory of the JIT compiler ---- */
+
+static atomic_uint planning_towers;
+static pthread_rwlock_t jit_lock = PTHREAD_RWLOCK_INITIALIZER;    /* read: a call compiles; write: memory is checked */
+static _Thread_local bool is_out_of_memory;
+
+void nn_jit_add_tower(void)
+{
+    atomic_fetch_add(&planning_towers, 1);
+}
+
+void nn_jit_remove_tower(void)
+{
+    atomic_fetch_sub(&planning_towers, 1);
+}
+
+int nn_jit_check_memory(void)
+{
+    const size_t towers = atomic_load(&planning_towers);
+    pthread_rwlock_wrlock(&jit_lock);
+    const int rc = check_address_space((towers > 0 ? towers : 1) * NN_JIT_BYTES);
+    pthread_rwlock_unlock(&jit_lock);
+    if (rc != 0)
+        nn_jit_out_of_memory();
+    return rc;
+}
+
+/* Between the check and the lock, other towers take at most their share of what was checked. */
+int nn_jit_begin(void)
+{
+    const int rc = nn_jit_check_memory();
+    if (rc == 0)
+        pthread_rwlock_rdlock(&jit_lock);
+    return rc;
+}
+
+void nn_jit_end(void)
+{
+    pthread_rwlock_unlock(&jit_lock);
+}
+
+void nn_jit_out_of_memory(void)
+{
+    is_out_of_memory = true;
+}
+
+int nn_jit_result(int rc)
+{
+    const bool was_out_of_memory = is_out_of_memory;
+    is_out_of_memory = false;
+    return was_out_of_memory ? -ENOMEM : rc;
+}
+
+/* ---- statuses ---- */
 
 int nn_check(dnnl_status_t status, const char *call)
 {
     if (status == dnnl_success)
         return 0;
     if (status == dnnl_out_of_memory) {
-        nn_room_short();
+        nn_jit_out_of_memory();
         return -ENOMEM;
     }
     log_message(LOG_ERROR, "oneDNN: status %d from %s", (int)status, call);
@@ -23,9 +83,230 @@ int nn_check(dnnl_status_t status, const char *call)
 bool nn_is_made(dnnl_status_t status)
 {
     if (status == dnnl_out_of_memory)
-        nn_room_short();
+        nn_jit_out_of_memory();
     return status == dnnl_success;
 }
+
+/* ---- memory descriptors ---- */
+
+#if DNNL_VERSION_MAJOR >= 3
+
+nn_md nn_md_tag(int rank, const dnnl_dim_t *dims, dnnl_format_tag_t tag, dnnl_data_type_t type)
+{
+    dnnl_memory_desc_t md = NULL;
+    return nn_is_made(dnnl_memory_desc_create_with_tag(&md, rank, dims, type, tag)) ? md : NULL;
+}
+
+static nn_md md_strided(int rank, const dnnl_dims_t dims, const dnnl_dims_t strides, dnnl_data_type_t type)
+{
+    dnnl_memory_desc_t md = NULL;
+    return nn_is_made(dnnl_memory_desc_create_with_strides(&md, rank, dims, type, strides)) ? md : NULL;
+}
+
+static dnnl_data_type_t md_type(nn_md md)
+{
+    dnnl_data_type_t type = dnnl_data_type_undef;
+    return dnnl_memory_desc_query(md, dnnl_query_data_type, &type) == dnnl_success ? type : dnnl_data_type_undef;
+}
+
+static nn_md md_copy(const_dnnl_memory_desc_t md)
+{
+    dnnl_memory_desc_t copy = NULL;
+    return nn_is_made(dnnl_memory_desc_clone(&copy, md)) ? copy : NULL;
+}
+
+void nn_md_release(nn_md md)
+{
+    if (md)
+        dnnl_memory_desc_destroy(md);
+}
+
+int nn_md_dims(nn_md md, dnnl_dim_t dims_out[NN_RANK_MAX])
+{
+    const dnnl_dims_t *dims;
+    int rank;
+    if (dnnl_memory_desc_query(md, dnnl_query_ndims_s32, &rank) || rank > NN_RANK_MAX
+        || dnnl_memory_desc_query(md, dnnl_query_dims, &dims))
+        return 0;
+    memcpy(dims_out, *dims, (size_t)rank * sizeof(dnnl_dim_t));
+    return rank;
+}
+
+int nn_md_layout(nn_md md, struct nn_layout *layout_out)
+{
+    struct nn_layout layout = { 0 };
+    const dnnl_dims_t *padded, *strides, *blocks, *block_dims;
+    dnnl_format_kind_t format;
+    layout.rank = nn_md_dims(md, layout.dims);
+    if (layout.rank == 0 || dnnl_memory_desc_query(md, dnnl_query_format_kind, &format) || format != dnnl_blocked
+        || dnnl_memory_desc_query(md, dnnl_query_padded_dims, &padded)
+        || dnnl_memory_desc_query(md, dnnl_query_strides, &strides)
+        || dnnl_memory_desc_query(md, dnnl_query_inner_nblks_s32, &layout.block_count)
+        || dnnl_memory_desc_query(md, dnnl_query_inner_blks, &blocks)
+        || dnnl_memory_desc_query(md, dnnl_query_inner_idxs, &block_dims))
+        return -ENOTSUP;
+    const size_t size = (size_t)layout.rank * sizeof(dnnl_dim_t);
+    memcpy(layout.padded, *padded, size);
+    memcpy(layout.strides, *strides, size);
+    memcpy(layout.blocks, *blocks, (size_t)layout.block_count * sizeof(dnnl_dim_t));
+    memcpy(layout.block_dims, *block_dims, (size_t)layout.block_count * sizeof(dnnl_dim_t));
+    *layout_out = layout;
+    return 0;
+}
+
+#else
+
+static nn_md md_copy(const dnnl_memory_desc_t *md)
+{
+    nn_md copy = malloc(sizeof(*copy));
+    if (copy != NULL)
+        *copy = *md;
+    else
+        nn_jit_out_of_memory();
+    return copy;
+}
+
+nn_md nn_md_tag(int rank, const dnnl_dim_t *dims, dnnl_format_tag_t tag, dnnl_data_type_t type)
+{
+    dnnl_memory_desc_t md;
+    return dnnl_memory_desc_init_by_tag(&md, rank, dims, type, tag) == dnnl_success ? md_copy(&md) : NULL;
+}
+
+static nn_md md_strided(int rank, const dnnl_dims_t dims, const dnnl_dims_t strides, dnnl_data_type_t type)
+{
+    dnnl_memory_desc_t md;
+    return dnnl_memory_desc_init_by_strides(&md, rank, dims, type, strides) == dnnl_success ? md_copy(&md) : NULL;
+}
+
+static dnnl_data_type_t md_type(nn_md md)
+{
+    return md->data_type;
+}
+
+void nn_md_release(nn_md md)
+{
+    free(md);
+}
+
+int nn_md_dims(nn_md md, dnnl_dim_t dims_out[NN_RANK_MAX])
+{
+    if (md->ndims > NN_RANK_MAX)
+        return 0;
+    memcpy(dims_out, md->dims, (size_t)md->ndims * sizeof(dnnl_dim_t));
+    return md->ndims;
+}
+
+int nn_md_layout(nn_md md, struct nn_layout *layout_out)
+{
+    struct nn_layout layout = { 0 };
+    layout.rank = nn_md_dims(md, layout.dims);
+    if (layout.rank == 0 || md->format_kind != dnnl_blocked)
+        return -ENOTSUP;
+    const dnnl_blocking_desc_t *blocking = &md->format_desc.blocking;
+    const size_t size = (size_t)layout.rank * sizeof(dnnl_dim_t);
+    memcpy(layout.padded, md->padded_dims, size);
+    memcpy(layout.strides, blocking->strides, size);
+    layout.block_count = blocking->inner_nblks;
+    memcpy(layout.blocks, blocking->inner_blks, sizeof(layout.blocks));
+    memcpy(layout.block_dims, blocking->inner_idxs, sizeof(layout.block_dims));
+    *layout_out = layout;
+    return 0;
+}
+
+#endif
+
+nn_md nn_md_any(int rank, const dnnl_dim_t *dims, dnnl_data_type_t type)
+{
+    return nn_md_tag(rank, dims, dnnl_format_tag_any, type);
+}
+
+static nn_md md_any_of(nn_md md, dnnl_data_type_t type)
+{
+    dnnl_dims_t dims;
+    const int rank = nn_md_dims(md, dims);
+    return rank != 0 ? nn_md_any(rank, dims, type) : NULL;
+}
+
+nn_md nn_md_loose(nn_md md)
+{
+    return md != NULL ? md_any_of(md, md_type(md)) : NULL;
+}
+
+static nn_md md_plain(const struct nn_layout *layout, dnnl_data_type_t type)
+{
+    const size_t size = (size_t)layout->rank * sizeof(dnnl_dim_t);
+    dnnl_dims_t dims = { 0 }, strides = { 0 };
+    memcpy(dims, layout->dims, size);
+    memcpy(strides, layout->strides, size);
+    return md_strided(layout->rank, dims, strides, type);
+}
+
+nn_md nn_md_typed(nn_md md, dnnl_data_type_t type)
+{
+    struct nn_layout layout;
+    if (md_type(md) == type)
+        return md_copy(md);
+    if (nn_md_layout(md, &layout) == 0 && layout.block_count == 0)
+        return md_plain(&layout, type);
+    return md_any_of(md, type);
+}
+
+nn_md nn_md_of(const_dnnl_primitive_desc_t pd, int arg)
+{
+    return md_copy(dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, arg));
+}
+
+bool nn_md_equal(nn_md a, nn_md b)
+{
+    return dnnl_memory_desc_equal(a, b) != 0;
+}
+
+size_t nn_md_bytes(nn_md md)
+{
+    return dnnl_memory_desc_get_size(md);
+}
+
+size_t nn_pd_scratch_bytes(const_dnnl_primitive_desc_t pd)
+{
+    return dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD));
+}
+
+/* Dimensions from the largest stride to the smallest; equal strides (sizes of 1) in order. */
+static void stride_order(const struct nn_layout *layout, int *order)
+{
+    for (int i = 0; i < layout->rank; i++) {
+        int place = i;
+        while (place > 0 && layout->strides[order[place - 1]] < layout->strides[i]) {
+            order[place] = order[place - 1];
+            place--;
+        }
+        order[place] = i;
+    }
+}
+
+void nn_md_describe(nn_md md, char *text, size_t text_size)
+{
+    struct nn_layout layout;
+    if (nn_md_layout(md, &layout)) {
+        snprintf(text, text_size, "opaque");
+        return;
+    }
+    int order[NN_RANK_MAX];
+    stride_order(&layout, order);
+    char tag[NN_RANK_MAX + 1] = "";
+    for (int i = 0; i < layout.rank; i++) {
+        tag[i] = (char)('a' + order[i]);
+        for (int b = 0; b < layout.block_count; b++)
+            if (layout.block_dims[b] == order[i])
+                tag[i] = (char)('A' + order[i]);
+    }
+    size_t used = (size_t)snprintf(text, text_size, "%s", tag);
+    for (int b = 0; b < layout.block_count && used < text_size; b++)
+        used += (size_t)snprintf(text + used, text_size - used, "%d%c", (int)layout.blocks[b],
+                                 (char)('a' + layout.block_dims[b]));
+}
+
+/* ---- primitives ---- */
 
 static const dnnl_dims_t no_dilation;
 
@@ -34,7 +315,7 @@ static dnnl_alg_kind_t algorithm_of(const struct nn_op *op)
     return op->winograd != 0 ? dnnl_convolution_winograd : dnnl_convolution_direct;
 }
 
-/* For evaluation alone, Winograd's algorithm wants its weights in a layout that nothing else reads. */
+/* With forward_inference, Winograd's algorithm wants its weights in a layout that nothing else reads. */
 static dnnl_prop_kind_t forward_kind(const struct nn_op *op)
 {
     return op->training || op->winograd != 0 ? dnnl_forward_training : dnnl_forward_inference;
@@ -191,7 +472,7 @@ static int op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_prim
 
 #endif
 
-/* What `op` does to its result, in the order of the arguments' places. */
+/* The order fixes the arguments' indices: NN_ARG_FACTOR, NN_ARG_SHIFT. */
 static int append_posts(const struct nn_op *op, dnnl_post_ops_t ops)
 {
     int rc = 0;
@@ -217,7 +498,7 @@ static int set_posts(const struct nn_op *op, dnnl_primitive_attr_t attr)
     return rc;
 }
 
-/* Of a primitive with the scratchpad in user mode; op NULL: one that does nothing further. */
+/* Attributes of a primitive: the scratchpad in user mode, and the post-operations of `op` (NULL: none). */
 static dnnl_primitive_attr_t attr_open(const struct nn_op *op)
 {
     dnnl_primitive_attr_t attr = NULL;
@@ -235,7 +516,7 @@ static dnnl_primitive_attr_t attr_open(const struct nn_op *op)
 int nn_op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_primitive_desc_t forward,
                dnnl_primitive_desc_t *pds_out)
 {
-    if (nn_room_hold() != 0)
+    if (nn_jit_begin() != 0)
         return 0;
     int count = 0;
     dnnl_primitive_attr_t attr = attr_open(op);
@@ -243,14 +524,14 @@ int nn_op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_primitiv
         count = op_list(op, engine, forward, attr, pds_out);
         dnnl_primitive_attr_destroy(attr);
     }
-    nn_room_release();
+    nn_jit_end();
     return count;
 }
 
-/* The sets of instructions are masks: one holds those it builds on. */
-static bool is_taken(unsigned needed)
+/* Instruction sets are bit masks: each includes those it builds on. */
+static bool cpu_has(unsigned isa)
 {
-    return ((unsigned)dnnl_get_effective_cpu_isa() & needed) == needed;
+    return ((unsigned)dnnl_get_effective_cpu_isa() & isa) == isa;
 }
 
 enum instructions nn_instructions(void)
@@ -262,14 +543,14 @@ enum instructions nn_instructions(void)
         [INSTRUCTIONS_AMX] = dnnl_cpu_isa_avx512_core_amx,
     };
     enum instructions newest = INSTRUCTIONS_AMX;
-    while (newest > INSTRUCTIONS_BASE && !is_taken(needed[newest]))
+    while (newest > INSTRUCTIONS_BASE && !cpu_has(needed[newest]))
         newest--;
     return newest;
 }
 
 bool nn_has_bf16(void)
 {
-    return is_taken(dnnl_cpu_isa_avx512_core_bf16);
+    return cpu_has(dnnl_cpu_isa_avx512_core_bf16);
 }
 
 const char *nn_pd_name(const_dnnl_primitive_desc_t pd)
@@ -288,11 +569,11 @@ bool nn_pd_is_ref(const_dnnl_primitive_desc_t pd)
 
 int nn_primitive_create(dnnl_primitive_t *primitive_out, const_dnnl_primitive_desc_t pd)
 {
-    int rc = nn_room_hold();
+    int rc = nn_jit_begin();
     if (rc != 0)
         return rc;
     rc = NN_CHECK(dnnl_primitive_create(primitive_out, pd));
-    nn_room_release();
+    nn_jit_end();
     return rc;
 }
 
@@ -303,13 +584,13 @@ int nn_memory_create(dnnl_memory_t *memory_out, nn_md md, dnnl_engine_t engine, 
 
 int nn_reorder_create(dnnl_primitive_desc_t *pd_out, nn_md from, nn_md to, dnnl_engine_t engine)
 {
-    int rc = nn_room_hold();
+    int rc = nn_jit_begin();
     if (rc != 0)
         return rc;
     dnnl_primitive_attr_t attr = attr_open(NULL);
     rc = attr == NULL ? -ENOMEM : NN_CHECK(dnnl_reorder_primitive_desc_create(pd_out, from, engine, to, engine, attr));
     if (attr != NULL)
         dnnl_primitive_attr_destroy(attr);
-    nn_room_release();
+    nn_jit_end();
     return rc;
 }

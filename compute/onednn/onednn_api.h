@@ -1,6 +1,6 @@
-/* The part of oneDNN this program uses, the same for the 2.6 and the 3.x C API.
- * 2.x has memory descriptors as values and operation descriptors; 3.x has handles and
- * one creation function per primitive. Only onednn_api.c and onednn_md.c know which it is. */
+/* The part of oneDNN that this program uses, the same for the 2.6 and the 3.x C API. 2.x has memory descriptors as
+ * values and operation descriptors; 3.x has handles and one creation function per primitive. Only onednn_api.c knows
+ * which one it is. */
 #ifndef PIPETRAIN_ONEDNN_API_H
 #define PIPETRAIN_ONEDNN_API_H
 
@@ -11,7 +11,35 @@
 
 #include "compute/backend.h"
 
-/* An owned memory descriptor; released with nn_md_release (NULL is accepted). */
+/* ---- memory of the JIT compiler ----
+ *
+ * oneDNN maps the memory of compiled kernels itself. When the address space is exhausted it ends the process, by an
+ * uncaught C++ exception or a write to NULL. So free address space is checked before each call that may compile. A
+ * call that then still fails for lack of memory is reported as -ENOMEM. */
+
+/* Bytes that must be free for each tower that plans. A call takes up to 3 MiB, most take far less: in runs under
+ * every limit of the address space (ulimit -v, mnist_cnn and resnet20_v1, AVX-512) some crashed with 2 MiB and none
+ * with 3. */
+#define NN_JIT_BYTES ((size_t)16 << 20)
+
+/* A tower begins to make plans, or is closed. Towers plan at the same time, each in its thread. */
+void nn_jit_add_tower(void);
+void nn_jit_remove_tower(void);
+/* Is there enough free address space? 0, or -ENOMEM, which nn_jit_result then returns. Waits while another tower is
+ * between nn_jit_begin and nn_jit_end. */
+int nn_jit_check_memory(void);
+/* Around each call that may compile: nn_jit_check_memory, and until nn_jit_end no other tower checks, because a
+ * check briefly maps what it looks for. A shared lock; not held when the result is not 0. */
+int nn_jit_begin(void);
+void nn_jit_end(void);
+/* A call failed for lack of memory. */
+void nn_jit_out_of_memory(void);
+/* `rc`, or -ENOMEM when a call of this thread ran out of memory since the last nn_jit_result. */
+int nn_jit_result(int rc);
+
+/* ---- memory descriptors ----
+ *
+ * An owned memory descriptor; released with nn_md_release (NULL is accepted). */
 #if DNNL_VERSION_MAJOR >= 3
 typedef dnnl_memory_desc_t nn_md;
 #else
@@ -21,34 +49,33 @@ typedef dnnl_memory_desc_t *nn_md;
 #define NN_RANK_MAX 4
 #define NN_IMPLEMENTATIONS_MAX 32
 
-/* Every oneDNN call goes through here: the status as 0 or a negative errno, logged once with the text of
- * the call; -ENOMEM is left to the caller to tell. */
+/* Every oneDNN call goes through here. Returns 0 or a negative errno; logs the status and the text of the call, but
+ * for -ENOMEM, which the caller reports. */
 #define NN_CHECK(call) nn_check((call), #call)
 int nn_check(dnnl_status_t status, const char *call);
-/* Of a call that may find that there is nothing of the kind. That memory is short is noted (onednn_room.h). */
+/* The same for a call that may find no implementation: true when it succeeded; notes nn_jit_out_of_memory. */
 bool nn_is_made(dnnl_status_t status);
 
-/* The result is NULL when memory is short, which is noted (onednn_room.h), or the description is not possible. */
+/* NULL when there is no memory (noted, see nn_jit_result) or oneDNN cannot describe it. */
 nn_md nn_md_any(int rank, const dnnl_dim_t *dims, dnnl_data_type_t type);
 nn_md nn_md_tag(int rank, const dnnl_dim_t *dims, dnnl_format_tag_t tag, dnnl_data_type_t type);
-/* The same dimensions and type in any layout; of NULL NULL. */
+/* The same dimensions and type in any layout; NULL for NULL. */
 nn_md nn_md_loose(nn_md md);
-/* The same dimensions as numbers of `type`: of the same layout when it is a plain one or the type is the
- * same, else of any. */
+/* The same dimensions with data type `type`: in the same layout when it is plain or has that type already, else in
+ * any. */
 nn_md nn_md_typed(nn_md md, dnnl_data_type_t type);
-/* The descriptor of one argument (DNNL_ARG_...) of a primitive, as a copy. */
+/* A copy of the descriptor of one argument (DNNL_ARG_...) of a primitive. */
 nn_md nn_md_of(const_dnnl_primitive_desc_t pd, int arg);
 void nn_md_release(nn_md md);
 bool nn_md_equal(nn_md a, nn_md b);
 size_t nn_md_bytes(nn_md md);
-/* The memory a primitive works in beside its arguments. How often oneDNN lists an implementation depends on what
- * other towers have made, so what is asked of each of them makes nothing. */
+/* Bytes of a primitive's scratchpad. Must not create a descriptor: how many implementations oneDNN lists depends on
+ * what other towers have created. */
 size_t nn_pd_scratch_bytes(const_dnnl_primitive_desc_t pd);
-/* The logical dimensions, also of a descriptor without a layout yet. Returns the rank,
- * 0 when it is above NN_RANK_MAX. */
+/* The logical dimensions, also of a descriptor without a layout. Returns the rank, 0 when it is above NN_RANK_MAX. */
 int nn_md_dims(nn_md md, dnnl_dim_t dims_out[NN_RANK_MAX]);
 
-/* How a plain or blocked layout places its elements. */
+/* A plain or blocked layout. */
 struct nn_layout {
     int rank;
     dnnl_dim_t dims[NN_RANK_MAX];           /* logical sizes */
@@ -56,7 +83,7 @@ struct nn_layout {
     dnnl_dim_t strides[NN_RANK_MAX];        /* between blocks, in elements */
     int block_count;                        /* inner blocks, outermost first */
     dnnl_dim_t blocks[DNNL_MAX_NDIMS];
-    dnnl_dim_t block_dims[DNNL_MAX_NDIMS];  /* the dimension each splits */
+    dnnl_dim_t block_dims[DNNL_MAX_NDIMS];  /* the dimension that each splits */
 };
 /* 0, or -ENOTSUP for a layout that is not plain or blocked. */
 int nn_md_layout(nn_md md, struct nn_layout *layout_out);
@@ -66,39 +93,39 @@ void nn_md_describe(nn_md md, char *text, size_t text_size);
 enum nn_kind { NN_CONVOLUTION, NN_INNER_PRODUCT, NN_MAX_POOL };
 enum nn_direction { NN_FORWARD, NN_BACKWARD_DATA, NN_BACKWARD_WEIGHTS };
 
-/* Post-operations of a forward primitive, by the place of their argument: see NN_ARG_FACTOR. */
+/* Post-operations of a forward primitive, by the index of their argument. */
 enum { NN_POST_FACTOR, NN_POST_SHIFT };
 #define NN_ARG_FACTOR (DNNL_ARG_ATTR_MULTIPLE_POST_OP(NN_POST_FACTOR) | DNNL_ARG_SRC_1)
 #define NN_ARG_SHIFT (DNNL_ARG_ATTR_MULTIPLE_POST_OP(NN_POST_SHIFT) | DNNL_ARG_SRC_1)
 
-/* One primitive to be made. In the backward directions the descriptors of what has a
- * gradient there stand for that gradient. Descriptors are lent. */
+/* A primitive to be created. In the backward directions a descriptor stands for the gradient where the primitive has
+ * one. Descriptors are lent. */
 struct nn_op {
     enum nn_kind kind;
     enum nn_direction direction;
-    size_t winograd;            /* a convolution by Winograd's algorithm, with so many bytes of scratch memory
-                                 * at most; 0: directly */
-    bool training;              /* forward: backward follows */
-    nn_md line;                 /* forward: of a factor and a shift by channel, arguments NN_ARG_FACTOR and
-                                 * NN_ARG_SHIFT, that the result is changed by; NULL: of none */
-    bool sums;                  /* forward: then what is in the result's place is added */
-    bool relu;                  /* forward: and at last ReLU */
+    size_t winograd;            /* convolution by Winograd's algorithm with at most this many bytes of scratchpad; 0:
+                                 * direct */
+    bool training;              /* forward: a backward pass follows */
+    nn_md line;                 /* forward: descriptor of a factor and a shift per channel that are applied to the
+                                 * result, arguments NN_ARG_FACTOR and NN_ARG_SHIFT; NULL: none */
+    bool sums;                  /* forward: then the previous contents of dst are added */
+    bool relu;                  /* forward: ReLU at the end */
     nn_md src, weights, bias, dst;
     dnnl_dims_t strides, kernel, pad_before, pad_after;     /* height, width */
 };
 
-/* Descriptors of all implementations oneDNN has for `op`, fastest first in its own
- * judgement, at most NN_IMPLEMENTATIONS_MAX; the caller destroys them. Returns their
- * number, 0 when there is none. `forward` is the forward descriptor of a backward one. */
+/* Descriptors of all implementations of `op`, in oneDNN's order (fastest first), at most NN_IMPLEMENTATIONS_MAX; the
+ * caller destroys them. Returns their number, 0 when there is none. `forward` is the forward descriptor of a
+ * backward primitive. */
 int nn_op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_primitive_desc_t forward,
                dnnl_primitive_desc_t *pds_out);
-/* The newest instructions that oneDNN takes here: those of the CPU that it knows, and ONEDNN_MAX_CPU_ISA allows. */
+/* The newest instruction set that oneDNN uses on this CPU, limited by ONEDNN_MAX_CPU_ISA. */
 enum instructions nn_instructions(void);
-/* Whether oneDNN computes products of bf16 with the CPU's instructions for them: AVX512-BF16, or AMX. */
+/* Does oneDNN multiply bf16 in hardware: by AVX512-BF16 or AMX? */
 bool nn_has_bf16(void);
 /* The implementation's name, valid as long as pd. */
 const char *nn_pd_name(const_dnnl_primitive_desc_t pd);
-/* Whether this is one of oneDNN's slow plain-loop implementations. */
+/* Is it one of oneDNN's slow reference implementations? */
 bool nn_pd_is_ref(const_dnnl_primitive_desc_t pd);
 
 int nn_primitive_create(dnnl_primitive_t *primitive_out, const_dnnl_primitive_desc_t pd);

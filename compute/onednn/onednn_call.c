@@ -1,5 +1,4 @@
-/* Finding, making and running oneDNN primitives. Finding and making happen in plan;
- * call_run is all that runs in a step. */
+/* Choosing, creating and running oneDNN primitives. Only call_run is part of a step. */
 #include "compute/onednn/onednn_plan.h"
 
 #include <errno.h>
@@ -7,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compute/onednn/onednn_room.h"
 #include "stage/log.h"
 
 static const char *const direction_names[] = {
@@ -26,8 +24,8 @@ static bool strides_wider_than_the_image(const struct nn_op *op, const dnnl_dim_
     return op->strides[1] > src[3];
 }
 
-/* Values of one channel whose descriptor has all channels together. Their memory is the same with channels first, so
- * oneDNN takes one for the other, but the strides in the descriptor differ. */
+/* Values of one channel described as channels last. In memory that is the same as channels first, and oneDNN treats
+ * them as equal, but the strides in the descriptor differ. */
 static bool is_one_channel_last(nn_md md)
 {
     struct nn_layout layout;
@@ -43,20 +41,19 @@ static bool has_one_channel_last(const struct nn_op *op, const dnnl_dim_t *src)
 
 #define EVERY_DIRECTION (1u << NN_FORWARD | 1u << NN_BACKWARD_DATA | 1u << NN_BACKWARD_WEIGHTS)
 
-/* Convolutions known to be computed wrongly: by implementations whose name holds `name` and none of `others` (NULL:
- * there are no more), in versions [major_from, major_end) of oneDNN, in these directions, where the shape is one of
- * those. */
+/* Convolutions that are computed wrongly: by implementations whose name contains `name` and none of `others`, in
+ * versions [major_from, major_end) of oneDNN, in these directions, for these shapes. */
 static const struct broken_kernel {
     const char *name, *others[2];
     int major_from, major_end;
     unsigned directions;
     bool (*has_shape)(const struct nn_op *op, const dnnl_dim_t *src);
 } broken_kernels[] = {
-    /* 2.6, AVX2 and AVX-512, fp32: written out of bounds. */
+    /* 2.6, AVX2 and AVX-512, fp32: writes out of bounds. */
     { "1x1", { NULL }, 0, 3, EVERY_DIRECTION, strides_with_channels_left_over },
     /* 3.7 to 3.12, AVX2 and AVX-512, fp32, channels last: out of bounds again (uxlfoundation/oneDNN, issue 6035). */
     { "1x1", { NULL }, 3, INT_MAX, 1u << NN_BACKWARD_WEIGHTS, strides_with_channels_left_over },
-    /* 2.6.3 to 3.7.2, AVX-512 and AMX, bf16: uninitialised memory is read. */
+    /* 2.6.3 to 3.7.2, AVX-512 and AMX, bf16: reads uninitialised memory. */
     { "", { "gemm", "ref" }, 0, INT_MAX, 1u << NN_BACKWARD_WEIGHTS, strides_wider_than_the_image },
     /* 3.7.2, AVX-512, fp32: the matrix product gets the strides of channels last. */
     { "ncsp", { NULL }, 3, INT_MAX, EVERY_DIRECTION, has_one_channel_last },
@@ -77,25 +74,25 @@ bool nn_op_is_broken(const struct nn_op *op, const char *implementation, int maj
         return false;
     for (size_t i = 0; i < sizeof(broken_kernels) / sizeof(broken_kernels[0]); i++) {
         const struct broken_kernel *const broken = &broken_kernels[i];
-        const bool is_meant = major >= broken->major_from && major < broken->major_end &&
+        const bool applies = major >= broken->major_from && major < broken->major_end &&
                               (broken->directions >> op->direction & 1) != 0;
-        if (is_meant && has_name(broken, implementation) && broken->has_shape(op, src))
+        if (applies && has_name(broken, implementation) && broken->has_shape(op, src))
             return true;
     }
     return false;
 }
 
-/* ---- finding ---- */
+/* ---- choosing ---- */
 
-/* Winograd's kernels work in tiles that a cache holds, or, where their number has no fitting divisors, on all at
- * once: then the brought numbers take twice the memory of the values. */
-static bool has_room(const struct nn_op *op, const_dnnl_primitive_desc_t pd)
+/* Winograd's kernels transform the values tile by tile or, when the number of tiles has no suitable divisor, all at
+ * once: then the transformed values take twice the memory of the values. */
+static bool scratchpad_fits(const struct nn_op *op, const_dnnl_primitive_desc_t pd)
 {
     return nn_pd_scratch_bytes(pd) <= op->winograd;
 }
 
-/* Inner products are matrix products in every implementation; for a convolution, gemm
- * means copying the image into columns first. */
+/* "gemm" in the name of a convolution means that the image is copied into columns first; inner products are matrix
+ * products anyway. */
 static enum pd_class pd_class_of(const struct nn_op *op, const_dnnl_primitive_desc_t pd)
 {
     if (nn_op_is_broken(op, nn_pd_name(pd), DNNL_VERSION_MAJOR))
@@ -103,12 +100,12 @@ static enum pd_class pd_class_of(const struct nn_op *op, const_dnnl_primitive_de
     if (nn_pd_is_ref(pd))
         return PD_REF;
     if (op->winograd != 0)
-        return has_room(op, pd) ? PD_WINOGRAD : PD_NONE;
+        return scratchpad_fits(op, pd) ? PD_WINOGRAD : PD_NONE;
     return op->kind == NN_CONVOLUTION && strstr(nn_pd_name(pd), "gemm") != NULL ? PD_GEMM : PD_FAST;
 }
 
-static enum pd_class find_best(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward,
-                               dnnl_primitive_desc_t *pd_out)
+static enum pd_class pd_find_best(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward,
+                                  dnnl_primitive_desc_t *pd_out)
 {
     dnnl_primitive_desc_t pds[NN_IMPLEMENTATIONS_MAX];
     const int count = nn_op_list(op, engine, forward, pds);
@@ -134,16 +131,16 @@ enum pd_class pd_find(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_p
 {
     struct nn_op direct = *op;
     direct.winograd = 0;
-    if (op->winograd != 0 && find_best(engine, op, forward, pd_out) == PD_WINOGRAD)
+    if (op->winograd != 0 && pd_find_best(engine, op, forward, pd_out) == PD_WINOGRAD)
         return PD_WINOGRAD;
-    return find_best(engine, &direct, forward, pd_out);
+    return pd_find_best(engine, &direct, forward, pd_out);
 }
 
 size_t pd_winograd_bytes(dnnl_engine_t engine, const struct nn_op *op)
 {
     dnnl_primitive_desc_t pd = NULL;
     size_t bytes = SIZE_MAX;
-    if (find_best(engine, op, NULL, &pd) == PD_WINOGRAD)
+    if (pd_find_best(engine, op, NULL, &pd) == PD_WINOGRAD)
         bytes = nn_pd_scratch_bytes(pd);
     if (pd != NULL)
         dnnl_primitive_desc_destroy(pd);
@@ -159,7 +156,7 @@ enum pd_class pd_class_of_best(dnnl_engine_t engine, const struct nn_op *op, con
     return class;
 }
 
-/* `op` with the weights in any layout, or with everything in any layout. */
+/* pd_find with the weights, or all operands, in any layout. */
 static enum pd_class pd_find_free(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward,
                                   bool weights_only, dnnl_primitive_desc_t *pd_out)
 {
@@ -180,8 +177,8 @@ static enum pd_class pd_find_free(dnnl_engine_t engine, const struct nn_op *op, 
     return class;
 }
 
-/* A sum is with what lies in the result's place: that is not there in another layout. Winograd's algorithm is
- * worth reorders of weights, not of values. */
+/* With op->sums, dst holds an addend, so it must keep its layout. Winograd's algorithm is worth reorders of weights,
+ * not of values. */
 static enum pd_class pd_choose(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward,
                                dnnl_primitive_desc_t *pd_out)
 {
@@ -205,9 +202,9 @@ static enum pd_class pd_choose(dnnl_engine_t engine, const struct nn_op *op, con
     return best;
 }
 
-static int refuse(const struct plan *plan, uint32_t layer, const struct nn_op *op, const char *what)
+static int primitive_refuse(const struct plan *plan, uint32_t layer, const struct nn_op *op, const char *what)
 {
-    const int rc = nn_room_result(-ENOTSUP);
+    const int rc = nn_jit_result(-ENOTSUP);
     if (rc == -ENOMEM)
         return rc;
     const struct layer *about = plan_layer(plan, layer);
@@ -223,9 +220,9 @@ static int primitive_find(const struct plan *plan, struct nn_call *call, uint32_
     const struct backend *backend = plan_backend(plan);
     const enum pd_class class = pd_choose(backend->engine, op, forward, &call->pd);
     if (class == PD_NONE)
-        return refuse(plan, layer, op, "oneDNN has no implementation");
+        return primitive_refuse(plan, layer, op, "oneDNN has no implementation");
     if (class == PD_REF && !backend->spec.allow_ref)
-        return refuse(plan, layer, op, "oneDNN has only a \"ref\" implementation, which is very slow; "
+        return primitive_refuse(plan, layer, op, "oneDNN has only a \"ref\" implementation, which is very slow; "
                       "devices.allow_ref = yes accepts it");
     return 0;
 }
@@ -247,7 +244,7 @@ static void run_operand(struct nn_run *run, int arg, dnnl_memory_t memory)
     run->args[run->arg_count++] = (dnnl_exec_arg_t){ .arg = arg, .memory = memory };
 }
 
-/* The one scratchpad of the plan, large enough for this primitive too. */
+/* The plan's scratchpad grows to what this primitive needs. */
 static int run_scratch(struct plan *plan, struct nn_run *run, const_dnnl_primitive_desc_t pd)
 {
     nn_md md = nn_md_of(pd, DNNL_ARG_SCRATCHPAD);
@@ -293,35 +290,31 @@ static bool is_output(int arg, enum nn_direction direction)
     return arg == DNNL_ARG_DIFF_WEIGHTS || arg == DNNL_ARG_DIFF_BIAS;
 }
 
-/* What the primitive gets for an operand: the operand's own memory, or a copy in the
- * layout the primitive wants. */
+/* An operand's own memory, and the one passed to the primitive: the same, or a copy in the layout it wants. */
 struct bound_operand {
     nn_md wanted;
     dnnl_memory_t own, given;
 };
 
-/* When the call runs. */
 struct call_time { uint32_t head; enum value_phase phase; };
 
-/* A buffer of at least so many bytes for a copy: that of the call beside this one, or a new one. */
-static int copy_buffer(struct plan *plan, size_t bytes, uint32_t beside, struct call_time time, uint32_t *buffer_out)
+/* A buffer for a reordered copy: that of the first call, enlarged, or a new one. */
+static int copy_buffer(struct plan *plan, size_t bytes, uint32_t first_call, struct call_time time,
+                       uint32_t *buffer_out)
 {
-    if (beside != BUFFER_NONE) {
-        struct lifetime *const life = &plan->base.values.buffers[beside];
+    if (first_call != BUFFER_NONE) {
+        struct lifetime *const life = &plan->base.values.buffers[first_call];
         life->bytes = bytes > life->bytes ? bytes : life->bytes;
-        *buffer_out = beside;
+        *buffer_out = first_call;
         return 0;
     }
-    const int rc = plan_buffer(plan, bytes, buffer_out);
-    if (rc == 0)
-        plan_use(plan, *buffer_out, time.head, time.phase, time.phase);
-    return rc;
+    return plan_scratch(plan, time.head, bytes, time.phase, time.phase, buffer_out);
 }
 
 static int operand_bind(struct plan *plan, const struct nn_call *call, const struct operand *operand,
                         struct call_time time, struct bound_operand *bound, uint32_t *copy)
 {
-    const uint32_t beside = *copy;
+    const uint32_t first_call = *copy;
     *copy = BUFFER_NONE;
     bound->wanted = nn_md_of(call->pd, operand->arg);
     if (bound->wanted == NULL)
@@ -330,7 +323,7 @@ static int operand_bind(struct plan *plan, const struct nn_call *call, const str
     bound->given = bound->own;
     if (rc || nn_md_equal(bound->wanted, operand->md))
         return rc;
-    rc = copy_buffer(plan, nn_md_bytes(bound->wanted), beside, time, copy);
+    rc = copy_buffer(plan, nn_md_bytes(bound->wanted), first_call, time, copy);
     if (rc)
         return rc;
     return plan_memory(plan, bound->wanted, (struct place){ PLACE_BUFFER, *copy, 0 }, &bound->given);
@@ -359,12 +352,12 @@ static int runs_open(struct plan *plan, struct nn_call *call, enum nn_direction 
 
 int call_open(struct plan *plan, struct nn_call *call, uint32_t layer, const struct nn_op *op,
               const_dnnl_primitive_desc_t forward, const struct operand *operands, uint32_t operand_count,
-              enum value_phase phase, const struct nn_call *beside)
+              enum value_phase phase, const struct nn_call *first_call)
 {
     struct bound_operand bound[CALL_OPERANDS_MAX] = { { 0 } };
     *call = (struct nn_call){ 0 };
     for (uint32_t i = 0; i < CALL_OPERANDS_MAX; i++)
-        call->copies[i] = beside != NULL ? beside->copies[i] : BUFFER_NONE;
+        call->copies[i] = first_call != NULL ? first_call->copies[i] : BUFFER_NONE;
     int rc = primitive_find(plan, call, layer, op, forward);
     for (uint32_t i = 0; i < operand_count && rc == 0; i++)
         rc = operand_bind(plan, call, &operands[i], (struct call_time){ layer, phase }, &bound[i],

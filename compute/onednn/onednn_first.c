@@ -1,11 +1,9 @@
-/* The weight gradient of a convolution with few input channels, usually the first layer.
- * oneDNN's kernels work on blocks of 8 or 16 input channels and, where they take one or
- * three at all, waste most of their work (8 times as long on AVX2 for one channel).
- * Here every thread goes through its samples and keeps the sums of several window places
- * times 8 output channels in registers. A ReLU mask of the gradient is applied on the
- * way when nobody else reads that gradient, as in a first layer.
+/* The weight gradient of a convolution with few input channels, usually the first layer. oneDNN's kernels work on
+ * blocks of 8 or 16 input channels and waste most of their work on one or three (AVX2, one channel: 8 times as long).
+ * Here every thread goes through its samples and keeps the sums of several window positions times 8 output channels in
+ * registers. The ReLU mask of the gradient is applied on the way when no other layer reads that gradient.
  *
- * The thread's sums are added in thread order: the same bits for the same threads. */
+ * The sums of threads are added in the order of the threads: the same number of threads gives the same bits. */
 #include "compute/onednn/onednn_plan.h"
 
 #include <errno.h>
@@ -16,19 +14,19 @@
 #include "compute/vector.h"
 
 #define CHANNELS_MAX 4u
-#define GROUP_MAX 9u            /* window places whose sums are kept in registers */
+#define GROUP_MAX 9u            /* window positions whose sums are kept in registers */
 
 struct first_conv {
     enum value_type type;
-    uint32_t place_count;       /* input channels x window height x window width */
+    uint32_t position_count;    /* input channels x kernel height x kernel width */
     uint32_t padded_h, padded_w;
-    size_t image_floats;        /* of a padded image, planes of channels */
-    size_t sum_floats;          /* of one thread's sums: [output channel / 8][place, then bias][8] */
-    uint32_t images, sums;      /* buffers: one per thread */
+    size_t image_floats;        /* of one padded image, [channel][row][column] */
+    size_t sum_floats;          /* of one thread: [output channel / 8][position, then bias][8] */
+    uint32_t images, sums;      /* buffers: [thread] */
     bool with_relu;
-    uint32_t active;            /* buffer of the ReLU mask, or BUFFER_NONE: the values are the mask */
+    uint32_t relu_mask;         /* buffer of the ReLU mask; BUFFER_NONE: the values are the mask */
     struct nn_layout stored;    /* of the weights */
-    uint32_t *offsets;          /* of a place in the padded image */
+    uint32_t *offsets;          /* [position]: offset in the padded image */
 };
 
 bool first_conv_fits(const struct layer *layer, const struct tensor_layout *in, const struct tensor_layout *out)
@@ -39,7 +37,7 @@ bool first_conv_fits(const struct layer *layer, const struct tensor_layout *in, 
 
 static int offsets_init(struct first_conv *first, const struct layer *layer)
 {
-    first->offsets = calloc(first->place_count, sizeof(*first->offsets));
+    first->offsets = calloc(first->position_count, sizeof(*first->offsets));
     if (first->offsets == NULL)
         return -ENOMEM;
     uint32_t *offset = first->offsets;
@@ -53,17 +51,13 @@ static int offsets_init(struct first_conv *first, const struct layer *layer)
 static int buffers_init(struct plan *plan, uint32_t layer, struct first_conv *first)
 {
     const size_t threads = plan_backend(plan)->spec.threads;
-    int rc = plan_buffer(plan, threads * first->image_floats * sizeof(float), &first->images);
-    if (rc == 0)
-        rc = plan_buffer(plan, threads * first->sum_floats * sizeof(float), &first->sums);
-    if (rc)
-        return rc;
-    plan_use(plan, first->images, layer, PHASE_PARAMETERS, PHASE_PARAMETERS);
-    plan_use(plan, first->sums, layer, PHASE_PARAMETERS, PHASE_PARAMETERS);
-    return 0;
+    const int rc = plan_scratch(plan, layer, threads * first->image_floats * sizeof(float), PHASE_PARAMETERS,
+                                PHASE_PARAMETERS, &first->images);
+    return rc != 0 ? rc : plan_scratch(plan, layer, threads * first->sum_floats * sizeof(float), PHASE_PARAMETERS,
+                                       PHASE_PARAMETERS, &first->sums);
 }
 
-int first_conv_open(struct plan *plan, uint32_t layer, bool with_relu, uint32_t active,
+int first_conv_open(struct plan *plan, uint32_t layer, bool with_relu, uint32_t relu_mask,
                     struct first_conv **first_out)
 {
     const struct layer *about = plan_layer(plan, layer);
@@ -74,12 +68,12 @@ int first_conv_open(struct plan *plan, uint32_t layer, bool with_relu, uint32_t 
     *first_out = first;
     first->type = plan_type(plan);
     first->with_relu = with_relu;
-    first->active = active;
-    first->place_count = about->in.channels * about->kernel_h * about->kernel_w;
+    first->relu_mask = relu_mask;
+    first->position_count = about->in.channels * about->kernel_h * about->kernel_w;
     first->padded_h = about->in.height + about->pad_top + about->pad_bottom;
     first->padded_w = about->in.width + about->pad_left + about->pad_right;
     first->image_floats = (size_t)about->in.channels * first->padded_h * first->padded_w;
-    first->sum_floats = tensor_blocks(out) * out->block * (first->place_count + 1);
+    first->sum_floats = tensor_blocks(out) * out->block * (first->position_count + 1);
     int rc = nn_md_layout(plan_backend(plan)->stored[about->parameters[PARAMETER_WEIGHT]], &first->stored);
     if (rc == 0)
         rc = offsets_init(first, about);
@@ -94,19 +88,19 @@ void first_conv_close(struct first_conv *first)
     free(first);
 }
 
-/* What one pass over a sample and 8 output channels reads. */
+/* A pass over one sample and 8 output channels. */
 struct pass {
     const float *image;         /* padded */
     const void *gradients;
-    const uint8_t *active;      /* mask of the gradients, or NULL */
-    const void *values;         /* likewise, where they are above 0 */
-    const uint32_t *offsets;    /* of the places of this group */
+    const uint8_t *relu_mask;   /* mask of the gradients; NULL: none */
+    const void *values;         /* mask by values > 0; NULL: none */
+    const uint32_t *offsets;    /* of the positions of this group */
     uint32_t out_h, out_w, pixel_step;      /* floats from pixel to pixel of the gradient */
     uint32_t row_step, column_step;         /* floats in the image from result to result */
     bool with_bias;
 };
 
-/* Add to sums[place][8], and with_bias to the bias' sums behind them, for `count` places. */
+/* sums[position][8] += the products of `count` positions; with_bias also the bias' sum. */
 ALWAYS_INLINE void group_add(enum value_type type, const struct pass *pass, uint32_t count, lanes *restrict sums,
                              lanes *restrict bias)
 {
@@ -119,10 +113,10 @@ ALWAYS_INLINE void group_add(enum value_type type, const struct pass *pass, uint
         for (uint32_t column = 0; column < pass->out_w; column++, at += pass->pixel_step) {
             lanes gradient, value;
             lanes_read(type, pass->gradients, at, LANES, &gradient);
-            if (pass->active != NULL) {
-                lane_bytes active;
-                LANES_LOAD(active, pass->active + at, LANES);
-                gradient = LANES_SELECT(__builtin_convertvector(active, lane_bits) != 0, gradient, (lanes){ 0 });
+            if (pass->relu_mask != NULL) {
+                lane_bytes relu_mask;
+                LANES_LOAD(relu_mask, pass->relu_mask + at, LANES);
+                gradient = LANES_SELECT(__builtin_convertvector(relu_mask, lane_bits) != 0, gradient, (lanes){ 0 });
             } else if (pass->values != NULL) {
                 lanes_read(type, pass->values, at, LANES, &value);
                 gradient = LANES_SELECT(value > 0.0f, gradient, (lanes){ 0 });
@@ -139,15 +133,15 @@ ALWAYS_INLINE void group_add(enum value_type type, const struct pass *pass, uint
         *bias += bias_sum;
 }
 
-/* All places, in groups of sizes known to the compiler. */
+/* All positions, in groups of sizes that the compiler knows. */
 VECTOR_LOOPS
-static void places_add(const struct first_conv *first, struct pass *pass, float *sums_out)
+static void positions_add(const struct first_conv *first, struct pass *pass, float *sums_out)
 {
     lanes *sums = __builtin_assume_aligned(sums_out, sizeof(lanes));
-    lanes *bias = sums + first->place_count;
+    lanes *bias = sums + first->position_count;
     uint32_t done = 0;
-    while (done < first->place_count) {
-        const uint32_t left = first->place_count - done;
+    while (done < first->position_count) {
+        const uint32_t left = first->position_count - done;
         const uint32_t count = left >= 9 ? 9 : left >= 3 ? 3 : 1;
         pass->offsets = first->offsets + done;
         pass->with_bias = done == 0;
@@ -167,8 +161,7 @@ struct first_work {
     uint32_t layer;
 };
 
-/* One sample as planes of channels with its padding. Only the inside is written: the
- * border keeps the zeros that first_conv_run put there. */
+/* Copies one sample into the padded image, channel by channel. The padding stays zero: only the inside is written. */
 static void image_pad(const struct first_conv *first, const struct layer *layer, const struct tensor_layout *in,
                       const void *values, float *image)
 {
@@ -192,9 +185,9 @@ static void samples_add(void *arg, uint32_t member, size_t begin, size_t end)
     const uint32_t from = plan_input(&plan->base, work->layer, 0), to = plan_output(&plan->base, work->layer);
     const struct tensor_layout *in = &plan->tensors[from], *out = &plan->tensors[to];
     const size_t plane = tensor_pixels(out) * out->block;
-    const bool is_noted = first->active != BUFFER_NONE;
-    const uint8_t *active = first->with_relu && is_noted ? plan_data(plan, first->active) : NULL;
-    const void *values = first->with_relu && !is_noted ? plan_value(plan, to) : NULL;
+    const bool has_mask = first->relu_mask != BUFFER_NONE;
+    const uint8_t *relu_mask = first->with_relu && has_mask ? plan_data(plan, first->relu_mask) : NULL;
+    const void *values = first->with_relu && !has_mask ? plan_value(plan, to) : NULL;
     float *image = (float *)plan_data(plan, first->images) + member * first->image_floats;
     float *sums = (float *)plan_data(plan, first->sums) + member * first->sum_floats;
     struct pass pass = {
@@ -206,14 +199,14 @@ static void samples_add(void *arg, uint32_t member, size_t begin, size_t end)
         for (size_t channel = 0; channel < tensor_blocks(out) * out->block; channel += LANES) {
             const size_t at = i * tensor_count(out) + channel / out->block * plane + channel % out->block;
             pass.gradients = value_at(first->type, plan_gradient(plan, to), at);
-            pass.active = active != NULL ? active + at : NULL;
+            pass.relu_mask = relu_mask != NULL ? relu_mask + at : NULL;
             pass.values = values != NULL ? value_at(first->type, values, at) : NULL;
-            places_add(first, &pass, sums + channel * (first->place_count + 1));
+            positions_add(first, &pass, sums + channel * (first->position_count + 1));
         }
     }
 }
 
-/* Place of weight (output channel, input channel, y, x) in the stored layout. */
+/* Offset of weight (output channel, input channel, y, x) in the stored layout. */
 static size_t stored_offset(const struct nn_layout *layout, const dnnl_dim_t index[NN_RANK_MAX])
 {
     dnnl_dim_t outer[NN_RANK_MAX], offset = 0, inner = 1;
@@ -229,10 +222,10 @@ static size_t stored_offset(const struct nn_layout *layout, const dnnl_dim_t ind
     return (size_t)offset;
 }
 
-static float sum_find(const struct plan *plan, const struct first_conv *first, uint32_t channel, uint32_t place)
+static float sum_find(const struct plan *plan, const struct first_conv *first, uint32_t channel, uint32_t position)
 {
     const float *sums = plan_data(plan, first->sums);
-    const size_t at = channel / LANES * LANES * (first->place_count + 1) + place * LANES + channel % LANES;
+    const size_t at = channel / LANES * LANES * (first->position_count + 1) + position * LANES + channel % LANES;
     float sum = sums[at];
     for (uint32_t member = 1; member < plan_backend(plan)->spec.threads; member++)
         sum += sums[member * first->sum_floats + at];
@@ -246,13 +239,13 @@ static void gradients_write(const struct plan *plan, const struct first_conv *fi
     float *bias = plan_weight_gradients(plan, layer, PARAMETER_BIAS);
     const uint32_t window = about->kernel_h * about->kernel_w;
     for (uint32_t o = 0; o < about->out.channels; o++) {
-        for (uint32_t place = 0; place < first->place_count; place++) {
-            const dnnl_dim_t index[NN_RANK_MAX] = { o, place / window, place % window / about->kernel_w,
-                                                    place % about->kernel_w };
-            weights[stored_offset(&first->stored, index)] = sum_find(plan, first, o, place);
+        for (uint32_t position = 0; position < first->position_count; position++) {
+            const dnnl_dim_t index[NN_RANK_MAX] = { o, position / window, position % window / about->kernel_w,
+                                                    position % about->kernel_w };
+            weights[stored_offset(&first->stored, index)] = sum_find(plan, first, o, position);
         }
         if (bias != NULL)
-            bias[o] = sum_find(plan, first, o, first->place_count);
+            bias[o] = sum_find(plan, first, o, first->position_count);
     }
 }
 

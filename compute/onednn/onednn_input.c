@@ -18,7 +18,7 @@ static void divide_any(enum value_type type, const uint8_t *pixels, float diviso
     FOR_TYPE(type, divide, pixels, divisor, values, count);
 }
 
-/* Pixels of `channels` channels, each with its own mean and std. */
+/* NHWC pixels, each channel with its own mean and deviation. */
 ALWAYS_INLINE void transform(enum value_type type, const struct input_transform *how, size_t channels,
                              const uint8_t *restrict pixels, void *restrict values, size_t count)
 {
@@ -34,7 +34,7 @@ static void transform_any(enum value_type type, const struct input_transform *ho
     FOR_TYPE(type, transform, how, channels, pixels, values, count);
 }
 
-/* Channel by channel, with zeros in the channels that only fill a block. */
+/* Channel by channel into a blocked layout; padding channels become 0. */
 static void transform_blocked(enum value_type type, const struct input_transform *how,
                               const struct tensor_layout *tensor, const uint8_t *restrict pixels, void *restrict values)
 {
@@ -49,14 +49,14 @@ static void transform_blocked(enum value_type type, const struct input_transform
     }
 }
 
-/* ---- samples that are mixed ---- */
+/* ---- mixed samples ---- */
 
-/* Of one channel: pixels [left, right) of a row, and the first of them among the values. */
+/* Pixels [left, right) of a row of one channel; they are written from the first value on. */
 struct mixed_row {
     struct mix mix;
-    const uint8_t *own, *other;         /* the row's channel in both samples */
+    const uint8_t *own, *other;         /* the channel of this row in both samples */
     uint32_t y, left, right;
-    size_t channels, step;              /* from pixel to pixel: of the samples, of the values */
+    size_t channels, step;              /* from pixel to pixel: in the samples, in the values */
     float divisor, mean, std;
 };
 
@@ -75,7 +75,7 @@ static void mix_row_any(enum value_type type, const struct mixed_row *row, void 
     FOR_TYPE(type, mix_row, row, values);
 }
 
-/* What of a sample, which is there as it is, changes: all of it, or the box. */
+/* Overwrites the mixed part of a sample, all of it or the box. The sample is converted already. */
 static void mix_sample(enum value_type type, const struct input_transform *how, const struct tensor_layout *tensor,
                        const struct mix *mix, const uint8_t *own, const uint8_t *other, void *values)
 {
@@ -110,7 +110,7 @@ static void mix_samples(const struct plan *plan, const struct backend_input *inp
     }
 }
 
-/* ---- all of them ---- */
+/* ---- a batch ---- */
 
 struct convert_work {
     const struct plan *plan;
@@ -140,5 +140,5 @@ static void convert_samples(void *arg, uint32_t member, size_t first, size_t end
 void input_convert(const struct plan *plan, const struct backend_input *input)
 {
     struct convert_work work = { plan, input };
-    team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, convert_samples, &work);
+    plan_run(plan, plan->base.count, 1, convert_samples, &work);
 }

@@ -1,13 +1,15 @@
-/* Which layouts the values between layers and the parameters have. Decided once when
- * the backend is opened, by asking oneDNN for its own choice and by the class of the
- * implementations, never by timing: the answer has to be the same in all towers. */
-#include "compute/onednn/onednn_choice.h"
+/* Decided once, when the backend is opened: the layouts of values and parameters, and which convolutions use Winograd's
+ * algorithm. oneDNN is asked for its own choice, and layouts are compared by the class of the implementations they lead
+ * to; nothing is timed, because all towers must decide alike. */
+#include "compute/onednn/onednn_plan.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NHWC UINT32_MAX         /* as a block: all channels, however many they are */
+#define NHWC UINT32_MAX         /* a block size that means: all channels */
+
+/* ---- descriptors of values and of layers with weights ---- */
 
 dnnl_data_type_t nn_type(enum value_type type)
 {
@@ -100,7 +102,7 @@ void weighted_mds_close(struct weighted_mds *mds)
     *mds = (struct weighted_mds){ 0 };
 }
 
-/* A window that has one place across never strides: any stride that makes no second place is the same convolution. */
+/* With one output column the stride is never taken: a smaller stride is the same convolution. */
 static void narrow_stride(struct nn_op *op, const struct layer *layer)
 {
     const int64_t columns = layer->in.width, missing = (int64_t)layer->kernel_w - columns - layer->pad_left;
@@ -110,7 +112,8 @@ static void narrow_stride(struct nn_op *op, const struct layer *layer)
     op->pad_after[1] = missing > 0 ? missing : 0;
 }
 
-void weighted_op(struct nn_op *op, const struct layer *layer, const struct weighted_mds *mds, struct weighted_how how)
+void weighted_op(struct nn_op *op, const struct layer *layer, const struct weighted_mds *mds,
+                 struct weighted_options how)
 {
     *op = (struct nn_op){
         .kind = layer->kind == LAYER_CONV2D ? NN_CONVOLUTION : NN_INNER_PRODUCT,
@@ -132,12 +135,344 @@ void weighted_op(struct nn_op *op, const struct layer *layer, const struct weigh
     narrow_stride(op, layer);
 }
 
-/* What is decided for the whole net. */
+/* ---- Winograd's algorithm ----
+ *
+ * F(4 x 4, 3 x 3): tiles of 4 x 4 results from 6 x 6 inputs take 36 multiplications for each pair of channels instead
+ * of 144 (Lavin and Gray 2016, "Fast Algorithms for Convolutional Neural Networks"). */
+
+enum { TILE = 4, TILE_PRODUCTS = 36, VECTOR = 16 };
+
+/* Cost of transforming one value, or one weight, into or out of the Winograd domain, in multiplications: 0.4 ns
+ * (weights 0.6 ns) of a core that does 57 multiplications in a nanosecond (Zen 4, oneDNN 2.6). */
+#define VALUE_COST 24.0
+#define WEIGHT_COST 34.0
+#define LEAST_GAIN 1.1
+
+static double round_to_vectors(uint32_t channels)
+{
+    return (double)((channels + VECTOR - 1) / VECTOR * VECTOR);
+}
+
+/* oneDNN 2.6's gradient of the input is wrong where the padding above and below differ. */
+static bool has_winograd_shape(const struct layer *layer)
+{
+    return layer->kind == LAYER_CONV2D && layer->kernel_h == 3 && layer->kernel_w == 3 && layer->stride_h == 1 &&
+           layer->stride_w == 1 && layer->pad_top == layer->pad_bottom;
+}
+
+/* Window positions inside the image along one axis: padding is not multiplied. */
+static double positions_inside(uint32_t out, uint32_t before, uint32_t after)
+{
+    return 3.0 * out - before - after;
+}
+
+static double direct_cost(const struct layer *layer, uint32_t count)
+{
+    return count * positions_inside(layer->out.height, layer->pad_top, layer->pad_bottom) *
+           positions_inside(layer->out.width, layer->pad_left, layer->pad_right) * layer->in.channels *
+           round_to_vectors(layer->out.channels);
+}
+
+static double winograd_cost(const struct layer *layer, uint32_t count)
+{
+    const double in = round_to_vectors(layer->in.channels), out = round_to_vectors(layer->out.channels);
+    const double tiles = (double)count * ((layer->out.height + TILE - 1) / TILE) *
+                         ((layer->out.width + TILE - 1) / TILE);
+    return TILE_PRODUCTS * (tiles * in * out + VALUE_COST * tiles * (in + out) + WEIGHT_COST * in * out);
+}
+
+/* For one vector of output channels the transforms take about as long as computing directly: with 28 to 148 input
+ * channels and 12 outputs 0.9 to 1.7 times as long (Zen 5, 64 images of 32 x 32). */
+static bool has_few_outputs(const struct layer *layer)
+{
+    return layer->out.channels <= VECTOR;
+}
+
+size_t winograd_workspace(const struct backend *backend, const struct layer *layer, uint32_t count, double *saved_out)
+{
+    if (!has_winograd_shape(layer) || backend->type != VALUE_FP32 || backend->spec.convolution == CONVOLUTION_DIRECT)
+        return 0;
+    const bool is_asked = backend->spec.convolution == CONVOLUTION_WINOGRAD;
+    if (has_few_outputs(layer) && !is_asked)
+        return 0;
+    const double direct = direct_cost(layer, count), winograd = is_asked ? 0 : winograd_cost(layer, count);
+    if (saved_out != NULL)
+        *saved_out = direct - winograd;
+    return direct > winograd * LEAST_GAIN ? backend_workspace(&backend->spec) : 0;
+}
+
+/* The scratchpad that forward, and with_data the gradient of the input, need; SIZE_MAX: there is no kernel. */
+static size_t scratch_bytes(const struct backend *backend, const struct layer *layer, const struct weighted_mds *mds,
+                            bool with_data)
+{
+    size_t most = 0;
+    for (int i = NN_FORWARD; i <= (with_data ? NN_BACKWARD_DATA : NN_FORWARD); i++) {
+        const struct weighted_options how = { .direction = (enum nn_direction)i, .winograd = SIZE_MAX,
+                                              .training = true };
+        struct nn_op op;
+        weighted_op(&op, layer, mds, how);
+        const size_t bytes = pd_winograd_bytes(backend->engine, &op);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+uint32_t winograd_samples(const struct backend *backend, const struct layer *layer, const struct tensor_layout *in,
+                          const struct tensor_layout *out, uint32_t count, bool with_data)
+{
+    for (uint32_t samples = count;; samples = (samples + 1) / 2) {
+        const size_t room = winograd_workspace(backend, layer, samples, NULL);
+        struct weighted_mds mds;
+        if (room == 0 || conv_mds_open(&mds, layer, in, out, samples, VALUE_FP32) != 0)
+            return 0;
+        const size_t bytes = scratch_bytes(backend, layer, &mds, with_data);
+        weighted_mds_close(&mds);
+        if (bytes <= room)
+            return samples;
+        if (bytes == SIZE_MAX || samples == 1)
+            return 0;
+    }
+}
+
+/* ---- the layouts around one layer with weights ---- */
+
+/* One layer with weights, whose layouts are being chosen. */
+struct choice {
+    struct backend *backend;
+    const struct layer *layer;
+    struct tensor_layout in, out;
+    bool has_data;              /* the gradient of the input is needed */
+    bool with_relu;             /* ReLU is fused: the class of an implementation may depend on it */
+};
+
+#define CHOICE_CLASS 100u       /* weight of the worst class in a score */
+
+/* The descriptor of a layer's bias; NULL when it has none, or without memory, which bias_is_made tells apart. */
+static nn_md bias_any(const struct layer *layer)
+{
+    const dnnl_dim_t outputs = layer->out.channels;
+    return layer_has(layer, PARAMETER_BIAS) ? nn_md_any(1, &outputs, dnnl_f32) : NULL;
+}
+
+static bool bias_is_made(const struct layer *layer, nn_md bias)
+{
+    return bias != NULL || !layer_has(layer, PARAMETER_BIAS);
+}
+
+/* Descriptors of the layer, and those that they lend. */
+struct choice_mds { struct weighted_mds mds; nn_md any, bias; };
+
+static void choice_mds_close(struct choice_mds *of)
+{
+    weighted_mds_close(&of->mds);
+    nn_md_release(of->any);
+    nn_md_release(of->bias);
+}
+
+/* With the weights stored as `weights`, or in any layout (NULL). 0 or -ENOMEM. */
+static int choice_mds_open(const struct choice *choice, uint32_t count, nn_md weights, struct choice_mds *of)
+{
+    dnnl_dim_t dims[NN_RANK_MAX];
+    const int rank = weighted_dims(choice->layer, &choice->in, dims);
+    *of = (struct choice_mds){ .any = nn_md_any(rank, dims, dnnl_f32), .bias = bias_any(choice->layer) };
+    if (of->any != NULL && bias_is_made(choice->layer, of->bias) &&
+        weighted_mds_open(&of->mds, choice->layer, &choice->in, &choice->out, count,
+                          weights != NULL ? weights : of->any, of->bias) == 0)
+        return 0;
+    choice_mds_close(of);
+    return -ENOMEM;
+}
+
+/* The samples per call for which layouts are compared. */
+static uint32_t samples_per_call(const struct choice *choice)
+{
+    const uint32_t count = choice->backend->spec.slice_max;
+    const uint32_t samples = winograd_samples(choice->backend, choice->layer, &choice->in, &choice->out, count,
+                                              choice->has_data);
+    return samples != 0 ? samples : count;
+}
+
+static struct weighted_options options_of(const struct choice *choice, enum nn_direction direction)
+{
+    const struct backend *const backend = choice->backend;
+    return (struct weighted_options){
+        .direction = direction, .training = true, .with_relu = direction == NN_FORWARD && choice->with_relu,
+        .winograd = winograd_workspace(backend, choice->layer, backend->spec.slice_max, NULL) };
+}
+
+/* The layout that oneDNN prefers for the weights in one direction, given the layouts of src and dst; NULL when it
+ * has only a reference implementation. */
+static nn_md preferred_weights(const struct choice *choice, const struct weighted_mds *mds, enum nn_direction direction)
+{
+    const dnnl_engine_t engine = choice->backend->engine;
+    dnnl_primitive_desc_t forward = NULL, pd = NULL;
+    struct nn_op op;
+    nn_md preferred = NULL;
+    weighted_op(&op, choice->layer, mds, options_of(choice, NN_FORWARD));
+    if (pd_find(engine, &op, NULL, &forward) == PD_NONE)
+        return NULL;
+    if (direction == NN_FORWARD) {
+        preferred = nn_md_of(forward, DNNL_ARG_WEIGHTS);
+    } else {
+        weighted_op(&op, choice->layer, mds, options_of(choice, direction));
+        if (pd_find(engine, &op, forward, &pd) < PD_REF)
+            preferred = nn_md_of(pd, direction == NN_BACKWARD_WEIGHTS ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS);
+        if (pd != NULL)
+            dnnl_primitive_desc_destroy(pd);
+    }
+    dnnl_primitive_desc_destroy(forward);
+    return preferred;
+}
+
+/* The score of these layouts, lower is better: the worst class of the three directions, then the sum of the classes. */
+static uint32_t score_mds(const struct choice *choice, const struct weighted_mds *mds)
+{
+    const dnnl_engine_t engine = choice->backend->engine;
+    dnnl_primitive_desc_t forward = NULL;
+    struct nn_op op;
+    weighted_op(&op, choice->layer, mds, options_of(choice, NN_FORWARD));
+    uint32_t worst = pd_find(engine, &op, NULL, &forward), sum = worst;
+    if (worst == PD_NONE)
+        return UINT32_MAX;
+    for (int i = NN_BACKWARD_DATA; i <= NN_BACKWARD_WEIGHTS; i++) {
+        const enum nn_direction direction = (enum nn_direction)i;
+        if ((direction == NN_BACKWARD_DATA && !choice->has_data) ||
+            (direction == NN_BACKWARD_WEIGHTS && first_conv_fits(choice->layer, &choice->in, &choice->out)))
+            continue;
+        weighted_op(&op, choice->layer, mds, options_of(choice, direction));
+        const uint32_t class = pd_class_of_best(engine, &op, forward);
+        sum += class;
+        worst = class > worst ? class : worst;
+    }
+    dnnl_primitive_desc_destroy(forward);
+    return worst * CHOICE_CLASS + sum;
+}
+
+/* The score with the weights stored as `weights`, or in any layout (NULL); UINT32_MAX when there is no
+ * implementation. */
+static uint32_t choice_score(const struct choice *choice, nn_md weights)
+{
+    struct choice_mds of;
+    if (choice_mds_open(choice, samples_per_call(choice), weights, &of) != 0)
+        return UINT32_MAX;
+    const uint32_t score = score_mds(choice, &of.mds);
+    choice_mds_close(&of);
+    return score;
+}
+
+/* The channel blocks that oneDNN itself chooses for a convolution's source and result, 0 when we do not support
+ * them; returns the class of the implementation. */
+static enum pd_class preferred_blocks(const struct backend *backend, const struct layer *layer, bool with_relu,
+                                      uint32_t *src_out, uint32_t *dst_out)
+{
+    const uint32_t samples = winograd_samples(backend, layer, NULL, NULL, backend->spec.slice_max, true);
+    const uint32_t count = samples != 0 ? samples : backend->spec.slice_max;
+    nn_md bias = bias_any(layer);
+    struct weighted_mds mds;
+    dnnl_primitive_desc_t pd = NULL;
+    enum pd_class class = PD_NONE;
+    *src_out = *dst_out = 0;
+    if (conv_mds_open(&mds, layer, NULL, NULL, count, backend->type) == 0 && bias_is_made(layer, bias)) {
+        struct nn_op op;
+        mds.bias = bias;
+        weighted_op(&op, layer, &mds,
+                    (struct weighted_options){ .direction = NN_FORWARD, .training = true, .with_relu = with_relu,
+                                           .winograd = winograd_workspace(backend, layer, count, NULL) });
+        class = pd_find(backend->engine, &op, NULL, &pd);
+    }
+    if (class != PD_NONE) {
+        nn_md src_md = nn_md_of(pd, DNNL_ARG_SRC), dst_md = nn_md_of(pd, DNNL_ARG_DST);
+        if (src_md != NULL && dst_md != NULL) {
+            *src_out = tensor_block_of(src_md);
+            *dst_out = tensor_block_of(dst_md);
+        }
+        nn_md_release(src_md);
+        nn_md_release(dst_md);
+        dnnl_primitive_desc_destroy(pd);
+    }
+    nn_md_release(bias);
+    weighted_mds_close(&mds);
+    return class;
+}
+
+/* Weights in the same order as the source's values: always possible, and matrix products read them without a
+ * reorder. */
+static nn_md weights_plain(const struct choice *choice)
+{
+    dnnl_dim_t dims[NN_RANK_MAX];
+    struct tensor_layout like = choice->in;
+    const int rank = weighted_dims(choice->layer, &choice->in, dims);
+    if (rank == 2)
+        return nn_md_tag(2, dims, dnnl_ab, dnnl_f32);
+    like.type = VALUE_FP32;
+    like.shape.height = (uint32_t)dims[2];
+    like.shape.width = (uint32_t)dims[3];
+    return tensor_md(&like, (uint32_t)dims[0], 4);
+}
+
+/* Must the weights be stored plainly? oneDNN 2.6 computes the data gradient wrongly when several threads share a sum
+ * over many units and weights in its own layout have 32 inputs or fewer. */
+static bool needs_plain_weights(const struct layer *layer)
+{
+    return layer->kind == LAYER_DENSE && shape_count(layer->in) < 64;
+}
+
+enum { WEIGHT_LAYOUTS = 3 };
+
+/* Candidate layouts for the weights, best first; NULL where there is none. */
+static int find_weight_layouts(const struct choice *choice, nn_md candidates[WEIGHT_LAYOUTS])
+{
+    const bool is_fp32 = choice->in.type == VALUE_FP32, is_free = !needs_plain_weights(choice->layer);
+    struct choice_mds of;
+    const int rc = choice_mds_open(choice, samples_per_call(choice), NULL, &of);
+    if (rc != 0)
+        return rc;
+    if (is_free)
+        candidates[0] = preferred_weights(choice, &of.mds, is_fp32 ? NN_FORWARD : NN_BACKWARD_WEIGHTS);
+    if (is_free && is_fp32 && choice->layer->kind == LAYER_DENSE)
+        candidates[1] = preferred_weights(choice, &of.mds, NN_BACKWARD_DATA);
+    candidates[2] = weights_plain(choice);
+    choice_mds_close(&of);
+    return 0;
+}
+
+/* Chooses how the weights are stored, for the caller to release: the layout oneDNN prefers for forward, unless
+ * another candidate has a better score over the three directions. A convolution's weights are small, so reordering
+ * them in each step is cheaper than a forward that cannot use them directly. With bf16 values, forward and the
+ * gradient of the input read bf16 copies made in each step anyway, each in its own layout, so the layout preferred
+ * for the fp32 weight gradient counts. */
+static int choose_weights(const struct choice *choice, nn_md *stored_out)
+{
+    nn_md candidates[WEIGHT_LAYOUTS] = { NULL };
+    const int rc = find_weight_layouts(choice, candidates);
+    int best = -1;
+    uint32_t best_score = 0;
+    for (int i = 0; i < WEIGHT_LAYOUTS; i++) {
+        if (candidates[i] == NULL || (best >= 0 && choice->layer->kind == LAYER_CONV2D))
+            continue;
+        const uint32_t found = choice_score(choice, candidates[i]);
+        if (best < 0 || found < best_score) {
+            best = i;
+            best_score = found;
+        }
+    }
+    for (int i = 0; i < WEIGHT_LAYOUTS; i++)
+        if (i != best)
+            nn_md_release(candidates[i]);
+    if (best >= 0)
+        *stored_out = candidates[best];
+    return rc ? rc : best >= 0 ? 0 : -ENOMEM;
+}
+
+/* ---- the layouts of the whole network ---- */
+
+/* The choice for the whole network. */
 struct layouts {
     struct backend *backend;
     const struct net *net;
     struct fusion fusion;
-    uint32_t uniform;           /* the block of all values but the image, where branches meet; 0: each its own */
+    uint32_t uniform;           /* networks with branches: the block of all values but the image; 0: each value has
+                                 * its own */
 };
 
 static bool with_relu(const struct layouts *layouts, uint32_t layer)
@@ -153,8 +488,8 @@ static uint32_t next_conv(const struct net *net, uint32_t layer)
     return net->layer_count;
 }
 
-/* Blocks to try for a convolution's result, best first, 0 where there is none; the next
- * convolution's wish comes first: the deeper one has more to compute. */
+/* Candidate blocks for a convolution's result, best first, 0 where there is none. The next convolution's preference
+ * comes first, because the deeper one has more to compute. */
 enum { RESULTS = 6 };
 
 static void find_results(const struct layouts *layouts, uint32_t layer, uint32_t results[RESULTS])
@@ -162,23 +497,23 @@ static void find_results(const struct layouts *layouts, uint32_t layer, uint32_t
     const struct backend *const backend = layouts->backend;
     const struct layer *const conv = &layouts->net->layers[layer];
     const uint32_t next = next_conv(layouts->net, layer), channels = conv->out.channels;
-    uint32_t unused, own_wish, next_wish = 0;
+    uint32_t unused, own_block, next_block = 0;
     if (layouts->uniform != 0) {
         results[0] = layouts->uniform == NHWC ? channels : layouts->uniform;
         return;
     }
-    conv_wish(backend, conv, with_relu(layouts, layer), &unused, &own_wish);
+    preferred_blocks(backend, conv, with_relu(layouts, layer), &unused, &own_block);
     if (next < layouts->net->layer_count)
-        conv_wish(backend, &layouts->net->layers[next], with_relu(layouts, next), &next_wish, &unused);
-    /* All channels together means all of this convolution's. */
-    if (next < layouts->net->layer_count && next_wish == layouts->net->layers[next].in.channels)
-        next_wish = channels;
-    const uint32_t found[RESULTS] = { next_wish, own_wish, 16, 8, channels, 1 };
+        preferred_blocks(backend, &layouts->net->layers[next], with_relu(layouts, next), &next_block, &unused);
+    /* "All channels" for the next convolution is this one's number of channels. */
+    if (next < layouts->net->layer_count && next_block == layouts->net->layers[next].in.channels)
+        next_block = channels;
+    const uint32_t found[RESULTS] = { next_block, own_block, 16, 8, channels, 1 };
     memcpy(results, found, sizeof(found));
 }
 
-/* The best pair of blocks for a convolution: of those with the best score, the first. */
-static void conv_choose(const struct layouts *layouts, uint32_t layer, struct choice *choice)
+/* The best pair of blocks for a convolution: the first of those with the best score. */
+static void choose_conv_blocks(const struct layouts *layouts, uint32_t layer, struct choice *choice)
 {
     const struct layer *const conv = choice->layer;
     const uint32_t given = choice->in.block;
@@ -204,13 +539,13 @@ static void conv_choose(const struct layouts *layouts, uint32_t layer, struct ch
     choice->out.block = layouts->uniform != 0 ? results[0] : best_out;
 }
 
-static uint32_t block_asked(enum layout layout, uint32_t channels)
+static uint32_t block_requested(enum layout layout, uint32_t channels)
 {
     return layout == LAYOUT_NHWC ? channels : layout == LAYOUT_NCHW ? 1 : 0;
 }
 
-/* What is neither convolution nor dense keeps its input's block, but for all channels that become more. */
-static uint32_t block_kept(const struct layouts *layouts, const struct choice *choice)
+/* Other layers keep the block of their input; a block of all channels becomes all channels of the result. */
+static uint32_t block_inherited(const struct layouts *layouts, const struct choice *choice)
 {
     const uint32_t channels = choice->out.shape.channels;
     if (channels == choice->in.shape.channels)
@@ -220,12 +555,13 @@ static uint32_t block_kept(const struct layouts *layouts, const struct choice *c
     return choice->in.block == 8 || choice->in.block == 16 || choice->in.block == 1 ? choice->in.block : channels;
 }
 
-/* Blocks of the values around one layer; that of the image is open (0) for the first that reads it. */
-static void blocks_choose(const struct layouts *layouts, uint32_t layer, struct choice *choice)
+/* Chooses the blocks of the values around one layer. That of the image is open (0) until the first layer that reads
+ * it. */
+static void choose_blocks(const struct layouts *layouts, uint32_t layer, struct choice *choice)
 {
     const enum layout asked = layouts->backend->spec.layout;
     if (choice->layer->kind == LAYER_CONV2D && asked == LAYOUT_AUTO) {
-        conv_choose(layouts, layer, choice);
+        choose_conv_blocks(layouts, layer, choice);
         return;
     }
     if (choice->in.block == 0)
@@ -233,13 +569,13 @@ static void blocks_choose(const struct layouts *layouts, uint32_t layer, struct 
     if (choice->layer->kind == LAYER_DENSE)
         choice->out.block = choice->out.shape.channels;
     else if (choice->layer->kind == LAYER_CONV2D)
-        choice->out.block = block_asked(asked, choice->out.shape.channels);
+        choice->out.block = block_requested(asked, choice->out.shape.channels);
     else
-        choice->out.block = block_kept(layouts, choice);
+        choice->out.block = block_inherited(layouts, choice);
 }
 
-/* Everything but weights lies as it is counted. */
-static int parameters_choose(struct backend *backend, const struct choice *choice)
+/* All parameters but weights are stored as plain vectors. */
+static int choose_parameters(struct backend *backend, const struct choice *choice)
 {
     for (uint32_t kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
         const uint32_t parameter = choice->layer->parameters[kind];
@@ -252,10 +588,10 @@ static int parameters_choose(struct backend *backend, const struct choice *choic
     }
     if (!layer_has(choice->layer, PARAMETER_WEIGHT))
         return 0;
-    return weights_choose(choice, &backend->stored[choice->layer->parameters[PARAMETER_WEIGHT]]);
+    return choose_weights(choice, &backend->stored[choice->layer->parameters[PARAMETER_WEIGHT]]);
 }
 
-static bool meets(const struct net *net)
+static bool has_branches(const struct net *net)
 {
     for (uint32_t i = 0; i < net->layer_count; i++)
         if (net->layers[i].input_count > 1)
@@ -263,7 +599,8 @@ static bool meets(const struct net *net)
     return false;
 }
 
-/* Of those between layers: what reads the image wants it as it comes, which says nothing of other values. */
+/* The convolution with the most multiplications, but not one that reads the image, whose layout says nothing about
+ * the other values. */
 static uint32_t largest_conv(const struct net *net)
 {
     uint32_t most = net->layer_count;
@@ -274,38 +611,40 @@ static uint32_t largest_conv(const struct net *net)
     return most;
 }
 
-/* Does oneDNN take its kernels of small matrix products for NHWC? They are at least as fast as those
- * for blocks in all directions, and faster where channels are few. */
-static bool has_brgconv(const struct layouts *layouts, uint32_t layer)
+/* A convolution between NHWC values. */
+static struct choice nhwc_choice(const struct layouts *layouts, uint32_t layer)
 {
     const struct layer *const conv = &layouts->net->layers[layer];
     const enum value_type type = layouts->backend->type;
-    const struct tensor_layout in = { type, conv->in, conv->in.channels, true, 0 };
-    const struct tensor_layout out = { type, conv->out, conv->out.channels, true, 0 };
-    dnnl_dim_t dims[NN_RANK_MAX];
-    nn_md weights = nn_md_any(weighted_dims(conv, &in, dims), dims, dnnl_f32), bias = bias_any(conv);
+    return (struct choice){
+        .backend = layouts->backend, .layer = conv, .has_data = true, .with_relu = with_relu(layouts, layer),
+        .in = { type, conv->in, conv->in.channels, true, 0 }, .out = { type, conv->out, conv->out.channels, true, 0 },
+    };
+}
+
+/* Does oneDNN use its brgemm kernels (batches of small matrix products) for NHWC? They are at least as fast as those
+ * for blocked layouts in all directions, and faster with few channels. */
+static bool has_brgconv(const struct layouts *layouts, uint32_t layer)
+{
+    const struct choice choice = nhwc_choice(layouts, layer);
     dnnl_primitive_desc_t pd = NULL;
-    struct weighted_mds mds;
+    struct choice_mds of;
     struct nn_op op;
-    bool found = false;
-    if (weights != NULL && bias_is_made(conv, bias) &&
-        weighted_mds_open(&mds, conv, &in, &out, layouts->backend->spec.slice_max, weights, bias) == 0) {
-        weighted_op(&op, conv, &mds, (struct weighted_how){ .direction = NN_FORWARD, .training = true,
-                                                              .with_relu = with_relu(layouts, layer) });
-        found = pd_find(layouts->backend->engine, &op, NULL, &pd) == PD_FAST &&
-                strstr(nn_pd_name(pd), "brgconv") != NULL;
-        weighted_mds_close(&mds);
-    }
+    if (choice_mds_open(&choice, layouts->backend->spec.slice_max, NULL, &of) != 0)
+        return false;
+    weighted_op(&op, choice.layer, &of.mds, (struct weighted_options){ .direction = NN_FORWARD, .training = true,
+                                                                       .with_relu = choice.with_relu });
+    const bool found = pd_find(layouts->backend->engine, &op, NULL, &pd) == PD_FAST &&
+                       strstr(nn_pd_name(pd), "brgconv") != NULL;
     if (pd != NULL)
         dnnl_primitive_desc_destroy(pd);
-    nn_md_release(weights);
-    nn_md_release(bias);
+    choice_mds_close(&of);
     return found;
 }
 
-/* Are there concatenations that put more behind what one before them has put together, as in densely connected blocks?
- * With all channels together such values grow where they are, and without a copy. */
-static bool grows(const struct net *net)
+/* Are there concatenations of concatenations, as in densely connected blocks? In NHWC such a value grows in place,
+ * without a copy. */
+static bool has_growing_concats(const struct net *net)
 {
     for (uint32_t i = 0; i < net->layer_count; i++) {
         const uint32_t first = net->layers[i].kind == LAYER_CONCAT ? net->layers[i].inputs[0] : NET_INPUT;
@@ -315,31 +654,26 @@ static bool grows(const struct net *net)
     return false;
 }
 
-/* Has oneDNN fast kernels of a convolution for NHWC, in all directions? */
+/* Does oneDNN have fast NHWC kernels for a convolution in all directions? */
 static bool has_fast_nhwc(const struct layouts *layouts, uint32_t layer)
 {
-    const struct layer *const conv = &layouts->net->layers[layer];
-    const enum value_type type = layouts->backend->type;
-    const struct choice choice = {
-        .backend = layouts->backend, .layer = conv, .has_data = true, .with_relu = with_relu(layouts, layer),
-        .in = { type, conv->in, conv->in.channels, true, 0 }, .out = { type, conv->out, conv->out.channels, true, 0 },
-    };
+    const struct choice choice = nhwc_choice(layouts, layer);
     return choice_score(&choice, NULL) / CHOICE_CLASS <= PD_FAST;
 }
 
-#define SAVING_SHARE 0.03       /* of all that the convolutions multiply */
+#define SAVING_SHARE 0.03       /* of the multiplications of all convolutions */
 
-/* In blocks, values that could grow where they are are copied again and again. Is that little memory: no more samples
- * than Winograd's algorithm has scratch memory for at once? */
-static bool may_copy(const struct layouts *layouts, uint32_t layer)
+/* In blocked layouts, values that could grow in place are copied again and again. Acceptable when all samples fit
+ * into the scratchpad of Winograd's algorithm at once, because then the values are small. */
+static bool copies_are_small(const struct layouts *layouts, uint32_t layer)
 {
     const struct backend *const backend = layouts->backend;
     const uint32_t count = backend->spec.slice_max;
-    return !grows(layouts->net) ||
+    return !has_growing_concats(layouts->net) ||
            winograd_samples(backend, &layouts->net->layers[layer], NULL, NULL, count, true) == count;
 }
 
-/* The block that Winograd's algorithm wants, when it saves enough of the net's work; or 0. */
+/* The block that Winograd's algorithm prefers, when it saves enough of the network's work; or 0. */
 static uint32_t find_winograd(const struct layouts *layouts)
 {
     const struct backend *const backend = layouts->backend;
@@ -348,41 +682,41 @@ static uint32_t find_winograd(const struct layouts *layouts)
     uint32_t best = net->layer_count, source, result;
     for (uint32_t i = 0; i < net->layer_count; i++) {
         all += (double)net->layers[i].macs * backend->spec.slice_max;
-        if (winograd_room(backend, &net->layers[i], backend->spec.slice_max, &one) == 0)
+        if (winograd_workspace(backend, &net->layers[i], backend->spec.slice_max, &one) == 0)
             continue;
         saved += one;
         best = one > most ? i : best;
         most = one > most ? one : most;
     }
-    if (best == net->layer_count || saved < all * SAVING_SHARE || !may_copy(layouts, best) ||
-        conv_wish(backend, &net->layers[best], with_relu(layouts, best), &source, &result) != PD_WINOGRAD)
+    if (best == net->layer_count || saved < all * SAVING_SHARE || !copies_are_small(layouts, best) ||
+        preferred_blocks(backend, &net->layers[best], with_relu(layouts, best), &source, &result) != PD_WINOGRAD)
         return 0;
     return source;
 }
 
-/* Where branches meet, all values lie alike: as is asked for; or as Winograd's algorithm wants them; or in NHWC where
- * the convolution with most to compute has kernels of small matrix products, or where values grow and that convolution
- * has fast kernels; or as that convolution asks for. */
+/* In networks with branches all values share one layout: the requested one; or the one that Winograd's algorithm
+ * prefers; or NHWC, where the largest convolution has brgemm kernels, or where values grow in place and that
+ * convolution has fast kernels; or the one that convolution prefers. */
 static uint32_t find_uniform(const struct layouts *layouts)
 {
     const uint32_t layer = largest_conv(layouts->net);
     const enum layout asked = layouts->backend->spec.layout;
     uint32_t source, unused;
-    if (!meets(layouts->net) || layer == layouts->net->layer_count || asked == LAYOUT_NCHW)
+    if (!has_branches(layouts->net) || layer == layouts->net->layer_count || asked == LAYOUT_NCHW)
         return 0;
     if (asked == LAYOUT_NHWC)
         return NHWC;
     const uint32_t winograd = find_winograd(layouts);
     if (winograd != 0)
         return winograd;
-    if (has_brgconv(layouts, layer) || (grows(layouts->net) && has_fast_nhwc(layouts, layer)))
+    if (has_brgconv(layouts, layer) || (has_growing_concats(layouts->net) && has_fast_nhwc(layouts, layer)))
         return NHWC;
     const struct layer *const conv = &layouts->net->layers[layer];
-    conv_wish(layouts->backend, conv, with_relu(layouts, layer), &source, &unused);
+    preferred_blocks(layouts->backend, conv, with_relu(layouts, layer), &source, &unused);
     return source == conv->in.channels && source != 8 && source != 16 ? NHWC : source;
 }
 
-static int choose_all(struct layouts *layouts)
+static int choose_layouts(struct layouts *layouts)
 {
     struct backend *const backend = layouts->backend;
     int rc = 0;
@@ -391,43 +725,43 @@ static int choose_all(struct layouts *layouts)
         const struct layer *const layer = &layouts->net->layers[i];
         uint32_t *const in_block = &backend->blocks[layer->inputs[0] + 1];
         struct choice choice = {
-            .backend = backend, .layer = layer, .has_data = backend->goes_back[layer->inputs[0] + 1],
+            .backend = backend, .layer = layer, .has_data = backend->needs_grad[layer->inputs[0] + 1],
             .with_relu = with_relu(layouts, i),
             .in = { .type = backend->type, .shape = layer->in, .block = *in_block, .is_nhwc = backend->is_nhwc },
             .out = { .type = backend->type, .shape = layer->out, .is_nhwc = backend->is_nhwc },
         };
-        blocks_choose(layouts, i, &choice);
+        choose_blocks(layouts, i, &choice);
         *in_block = choice.in.block;
         backend->blocks[i + 1] = choice.out.block;
-        backend->goes_back[i + 1] = layer_is_trained(layer);
+        backend->needs_grad[i + 1] = layer_is_trained(layer);
         for (uint32_t k = 0; k < layer->input_count; k++)
-            backend->goes_back[i + 1] |= backend->goes_back[layer->inputs[k] + 1];
-        rc = parameters_choose(backend, &choice);
+            backend->needs_grad[i + 1] |= backend->needs_grad[layer->inputs[k] + 1];
+        rc = choose_parameters(backend, &choice);
     }
     return rc;
 }
 
-/* Numbers of the same shape in the same order: the blocks are equal, or make no difference. */
-static bool lie_alike(const struct layer *layer, uint32_t a, uint32_t b)
+/* Do two blocks of the same shape have the same order in memory? */
+static bool same_order(const struct layer *layer, uint32_t a, uint32_t b)
 {
     const bool is_row = layer->in.height == 1 && layer->in.width == 1;
     return a == b || (is_row && layer->in.channels % a == 0 && layer->in.channels % b == 0);
 }
 
-/* What is added to something lies as that does. */
-static bool meets_alike(const struct layouts *layouts)
+/* Do the inputs of every addition have the same layout? */
+static bool additions_match(const struct layouts *layouts)
 {
     const uint32_t *const blocks = layouts->backend->blocks;
     for (uint32_t i = 0; i < layouts->net->layer_count; i++) {
         const struct layer *const layer = &layouts->net->layers[i];
         for (uint32_t k = 1; k < layer->input_count && layer->kind != LAYER_CONCAT; k++)
-            if (!lie_alike(layer, blocks[layer->inputs[0] + 1], blocks[layer->inputs[k] + 1]))
+            if (!same_order(layer, blocks[layer->inputs[0] + 1], blocks[layer->inputs[k] + 1]))
                 return false;
     }
     return true;
 }
 
-static void forget_choices(struct layouts *layouts)
+static void discard_choices(struct layouts *layouts)
 {
     struct backend *const backend = layouts->backend;
     for (uint32_t i = 0; i < layouts->net->parameter_count; i++) {
@@ -437,7 +771,7 @@ static void forget_choices(struct layouts *layouts)
     backend->blocks[0] = 0;
 }
 
-enum layout layout_asked(enum layout layout, enum value_type type, enum instructions instructions)
+enum layout layout_for_auto(enum layout layout, enum value_type type, enum instructions instructions)
 {
     const bool has_amx = type == VALUE_BF16 && instructions == INSTRUCTIONS_AMX;
     return layout == LAYOUT_AUTO && has_amx ? LAYOUT_NHWC : layout;
@@ -445,18 +779,18 @@ enum layout layout_asked(enum layout layout, enum value_type type, enum instruct
 
 int layouts_choose(struct backend *backend)
 {
-    backend->spec.layout = layout_asked(backend->spec.layout, backend->type, nn_instructions());
+    backend->spec.layout = layout_for_auto(backend->spec.layout, backend->type, nn_instructions());
     struct layouts layouts = { .backend = backend, .net = backend->spec.net };
     int rc = fusion_open(&layouts.fusion, layouts.net, onednn_rules, onednn_rule_count, true);
     if (rc != 0)
         return rc;
     layouts.uniform = find_uniform(&layouts);
-    rc = choose_all(&layouts);
-    /* Where the image or a dense layer meets a convolution: with all channels together all do. */
-    if (rc == 0 && !meets_alike(&layouts)) {
-        forget_choices(&layouts);
+    rc = choose_layouts(&layouts);
+    /* The image or a dense layer may have been given another layout than the value it is added to: use NHWC for all. */
+    if (rc == 0 && !additions_match(&layouts)) {
+        discard_choices(&layouts);
         layouts.uniform = NHWC;
-        rc = choose_all(&layouts);
+        rc = choose_layouts(&layouts);
     }
     fusion_close(&layouts.fusion);
     return rc;

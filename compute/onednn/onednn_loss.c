@@ -1,7 +1,6 @@
-/* Softmax cross-entropy with integer labels, mixed ones in pairs: sum of losses, correct answers, and in a
- * training plan the gradient of the logits' sum of losses. An auxiliary loss is one with a
- * weight, whose answers do not count. */
-#include "compute/onednn/backend_onednn.h"
+/* Softmax cross-entropy with integer labels, or pairs of them for mixed samples: the sum of losses, the correct
+ * answers and, in training, the gradient of the logits. An auxiliary loss has a weight, and its answers do not
+ * count. */
 #include "compute/onednn/onednn_plan.h"
 
 #include <assert.h>
@@ -12,14 +11,13 @@
 #include "compute/mixing.h"
 #include "compute/team.h"
 
-/* What is known of one sample. Summed in sample order, so that the sum does not depend
- * on the number of threads. */
-struct outcome { double loss; bool is_counted, is_correct; };
+/* Result of one sample. Results are summed in sample order, so that the sum does not depend on the number of
+ * threads. */
+struct sample_result { double loss; bool is_counted, is_correct; };
 
-/* Buffers. */
 struct loss_state {
-    uint32_t outcomes;
-    uint32_t rows;              /* two of every thread: the logits of a sample, and their gradients */
+    uint32_t samples;          /* buffer: struct outcome per sample */
+    uint32_t rows;              /* buffer: [thread], logits and their gradient of one sample */
 };
 
 static void loss_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
@@ -35,18 +33,13 @@ static int loss_plan(struct plan *plan, uint32_t layer)
         return -ENOMEM;
     plan->states[layer] = state;
     const size_t row_bytes = plan_layer(plan, layer)->in.channels * sizeof(float);
-    int rc = plan_buffer(plan, plan->base.count * sizeof(struct outcome), &state->outcomes);
-    if (rc == 0)
-        rc = plan_buffer(plan, 2 * plan_backend(plan)->spec.threads * row_bytes, &state->rows);
-    if (rc != 0)
-        return rc;
-    plan_use(plan, state->outcomes, layer, PHASE_FORWARD, PHASE_FORWARD);
-    plan_use(plan, state->rows, layer, PHASE_FORWARD, PHASE_FORWARD);
-    return 0;
+    const int rc = plan_scratch(plan, layer, plan->base.count * sizeof(struct sample_result), PHASE_FORWARD,
+                                PHASE_FORWARD, &state->samples);
+    return rc != 0 ? rc : plan_scratch(plan, layer, 2 * plan_backend(plan)->spec.threads * row_bytes, PHASE_FORWARD,
+                                       PHASE_FORWARD, &state->rows);
 }
 
-/* The first largest logit. A logit that is not a number comes out as the largest, so that
- * it reaches the loss. */
+/* The first largest logit. A NaN wins, so that it reaches the loss. */
 static uint32_t largest(const float *logits, uint32_t count)
 {
     uint32_t best = 0;
@@ -68,18 +61,18 @@ static double exponentials(const float *logits, uint32_t count, float shift, flo
     return sum;
 }
 
-/* What is wanted of a sample: the shares of its label's class, of its partner's and of each other one. */
-struct wanted { float label, other, rest; };
+/* The target probabilities: of the label, of the partner's label, of every other class. */
+struct target { float label, other, rest; };
 
-static struct wanted wanted_of(double smoothing, uint32_t classes, const struct mixed_label *label)
+static struct target target_of(double smoothing, uint32_t classes, const struct mixed_label *label)
 {
     const double rest = smoothing / classes, share = label->label == label->other ? 1 : (double)label->share;
-    return (struct wanted){ (float)((1 - smoothing) * share + rest), (float)((1 - smoothing) * (1 - share) + rest),
+    return (struct target){ (float)((1 - smoothing) * share + rest), (float)((1 - smoothing) * (1 - share) + rest),
                             (float)rest };
 }
 
-/* How far the logits that are wanted lie below the largest one. */
-static double wanted_distance(double smoothing, const float *logits, uint32_t classes, const struct mixed_label *label,
+/* The mean distance of the target logits from the largest one, weighted by the targets. */
+static double target_distance(double smoothing, const float *logits, uint32_t classes, const struct mixed_label *label,
                               float largest)
 {
     const double own = (double)largest - (double)logits[label->label], share = (double)label->share;
@@ -93,35 +86,35 @@ static double wanted_distance(double smoothing, const float *logits, uint32_t cl
     return (1 - smoothing) * labels + smoothing * sum / classes;
 }
 
-/* The probabilities, of which `gradient` holds `sum` times so much, less those wanted. */
-static void subtract_wanted(float *gradient, uint32_t classes, float weight, double sum, const struct wanted *wanted,
+/* gradient = weight * (softmax - target), where `gradient` holds exponentials with sum `sum`. */
+static void subtract_target(float *gradient, uint32_t classes, float weight, double sum, const struct target *target,
                             const struct mixed_label *label)
 {
     const uint32_t own = (uint32_t)label->label, other = (uint32_t)label->other;
     const float factor = (float)(1.0 / sum);
     for (uint32_t i = 0; i < classes; i++)
-        gradient[i] = weight * (gradient[i] * factor - (i == own ? wanted->label : i == other ? wanted->other
-                                                                                             : wanted->rest));
+        gradient[i] = weight * (gradient[i] * factor - (i == own ? target->label : i == other ? target->other
+                                                                                             : target->rest));
 }
 
-static struct outcome outcome_of(const float *logits, uint32_t classes, float weight, double smoothing,
-                                 const struct mixed_label *label, float *gradient)
+static struct sample_result sample_result_of(const float *logits, uint32_t classes, float weight, double smoothing,
+                                             const struct mixed_label *label, float *gradient)
 {
     if (label->label < 0) {
         for (uint32_t i = 0; i < classes && gradient != NULL; i++)
             gradient[i] = 0.0f;
-        return (struct outcome){ 0 };
+        return (struct sample_result){ 0 };
     }
     assert((uint32_t)label->label < classes && (uint32_t)label->other < classes);
-    const struct wanted wanted = wanted_of(smoothing, classes, label);
+    const struct target target = target_of(smoothing, classes, label);
     const uint32_t best = largest(logits, classes);
     const double sum = exponentials(logits, classes, logits[best], gradient);
     if (gradient != NULL)
-        subtract_wanted(gradient, classes, weight, sum, &wanted, label);
-    const double loss = log(sum) + wanted_distance(smoothing, logits, classes, label, logits[best]);
+        subtract_target(gradient, classes, weight, sum, &target, label);
+    const double loss = log(sum) + target_distance(smoothing, logits, classes, label, logits[best]);
     if (!isfinite(loss) && gradient != NULL)
-        gradient[label->label] = NAN;   /* as the loss is: found with it */
-    return (struct outcome){ (double)weight * loss, true, best == (uint32_t)mixing_answer(label) };
+        gradient[label->label] = NAN;   /* so the check of gradients finds it too */
+    return (struct sample_result){ (double)weight * loss, true, best == (uint32_t)mixing_answer(label) };
 }
 
 struct loss_work {
@@ -133,7 +126,7 @@ struct loss_work {
     void *gradients;            /* or NULL */
     float *rows;
     const struct mixed_label *labels;
-    struct outcome *outcomes;
+    struct sample_result *samples;
 };
 
 static void read_row(const struct loss_work *work, size_t sample, float *row)
@@ -143,7 +136,7 @@ static void read_row(const struct loss_work *work, size_t sample, float *row)
         row[i] = value_read(work->type, work->logits, at + i);
 }
 
-/* With zeros in what only fills a block. */
+/* The padding of the last block becomes 0. */
 static void write_row(const struct loss_work *work, size_t sample, const float *row)
 {
     const size_t classes = work->tensor->shape.channels, count = tensor_count(work->tensor);
@@ -159,19 +152,19 @@ static void loss_samples(void *arg, uint32_t member, size_t first, size_t end)
     float *const gradient = work->gradients != NULL ? logits + classes : NULL;
     for (size_t i = first; i < end; i++) {
         read_row(work, i, logits);
-        work->outcomes[i] = outcome_of(logits, classes, work->weight, work->smoothing, &work->labels[i], gradient);
+        work->samples[i] = sample_result_of(logits, classes, work->weight, work->smoothing, &work->labels[i], gradient);
         if (gradient != NULL)
             write_row(work, i, gradient);
     }
 }
 
-static void result_add(struct plan *plan, const struct outcome *outcomes, bool answers)
+static void result_add(struct plan *plan, const struct sample_result *samples, bool counts_answers)
 {
     struct backend_result *const result = &plan->result;
     for (uint32_t i = 0; i < plan->base.count; i++) {
-        result->loss_sum += outcomes[i].loss;
-        result->correct += answers && outcomes[i].is_correct;
-        result->counted += answers && outcomes[i].is_counted;
+        result->loss_sum += samples[i].loss;
+        result->correct += counts_answers && samples[i].is_correct;
+        result->counted += counts_answers && samples[i].is_counted;
     }
 }
 
@@ -187,15 +180,15 @@ static int loss_forward(struct plan *plan, uint32_t layer)
         .smoothing = plan->base.training ? (double)plan_backend(plan)->spec.label_smoothing : 0,
         .gradients = to != BUFFER_NONE ? plan_data(plan, to) : NULL,
         .labels = plan_data(plan, plan->labels),
-        .outcomes = plan_data(plan, state->outcomes),
+        .samples = plan_data(plan, state->samples),
         .rows = plan_data(plan, state->rows),
     };
-    team_run(plan_backend(plan)->spec.threads, plan->base.count, 16, loss_samples, &work);
-    result_add(plan, work.outcomes, plan_layer(plan, layer)->kind == LAYER_SOFTMAX_LOSS);
+    plan_run(plan, plan->base.count, 16, loss_samples, &work);
+    result_add(plan, work.samples, plan_layer(plan, layer)->kind == LAYER_SOFTMAX_LOSS);
     return 0;
 }
 
-/* What the last loss has read, which nothing comes behind in evaluation. */
+/* The input of the last loss; in evaluation no other value reuses its buffer. */
 int onednn_logits(struct plan *plan, float *logits_out)
 {
     const uint32_t value = plan_input(&plan->base, plan->base.net->layer_count - 1, 0);

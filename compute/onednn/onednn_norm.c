@@ -1,27 +1,306 @@
-/* Batch normalisation with what is folded into it, a sum and a ReLU, forward, in two passes over memory: sums by
- * channel, then everything else. The mean of a plane and the squares around
- * it are taken while the plane is in the cache, and put together over samples by Chan's rule
- * (Chan, Golub, LeVeque 1983) in double: as exact as two passes, as fast as one.
+/* Batch normalisation with what is fused into it: an addition and a ReLU.
  *
- * Threads' sums are added in thread order: the same bits for the same threads. What an earlier normalisation of
- * the same values has measured is not measured again: in a densely connected block only new channels are. */
+ * Forward takes two passes over memory: sums per channel, then everything else. Mean and squared distances of a plane
+ * (one channel block of one sample) are taken while it is in the cache and merged over samples by the rule of Chan,
+ * Golub and LeVeque (1983) in double: as exact as two passes, as fast as one. The sums of threads are merged in the
+ * order of the threads, so the same number of threads gives the same bits. Statistics that an earlier normalisation of
+ * the same values has computed are not computed again: in a densely connected block only the new channels are.
+ *
+ * Backward takes two passes as well: sums per channel, then the gradient of the values. Several normalisations of the
+ * same values share mean and deviation, and each adds scale * gradient, known at once, and slope * (value - mean) +
+ * offset, known after its sums. So each takes one pass, which sums and adds the former; the latter is summed per
+ * channel and deferred: the normalisation that computed the statistics, which goes backward last, adds it. */
+#include "compute/onednn/onednn_plan.h"
+
+#include <assert.h>
+#include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "compute/onednn/onednn_norm.h"
-#include "compute/onednn/onednn_plan.h"
+#include "compute/onednn/onednn_norm_loops.h"
 #include "compute/team.h"
+
+#define VECTOR 16u              /* channels */
+
+struct norm {
+    const struct layer *layer;
+    size_t blocks;
+    struct norm_plane plane;
+    bool adds_skip, relu;
+    size_t channels;            /* including the padding of the last block */
+    uint32_t sums;              /* buffer: [thread][channel], struct channel_sums */
+    uint32_t scratch;           /* buffer: [thread], two floats per channel of a block */
+    uint32_t lines;             /* buffer: COEFFICIENTS floats per channel, of the last forward */
+    uint32_t moments;           /* buffer: struct channel_sums per channel, when another normalisation reuses them */
+    uint32_t mask;            /* buffer: norm_mask_words per plane: which results are above 0; BUFFER_NONE: the
+                               * results are */
+    struct norm *before;        /* training: an earlier one of the same value, or of its first channels; NULL: none */
+    size_t known;               /* channels whose statistics `before` has computed */
+    uint32_t slice;             /* samples that are computed at a time, see value_slice; 0: all */
+    uint32_t deferred;              /* buffer: struct deferred_gradient per channel of the widest value, shared by
+                                     * all normalisations of it; BUFFER_NONE: nothing is deferred */
+    bool starts_sum;            /* the first of those to go backward: it sets the sums */
+};
+
+/* The deferred part of the gradient of a channel's values, summed over their normalisations: slope * (value - mean)
+ * + offset. */
+struct deferred_gradient { float slope, offset; };
+
+/* Forward: mean and sum of squared distances from it, of one thread's values. Backward: sums of gradients and of
+ * gradients times distances. */
+struct channel_sums { double first, second; };
+
+enum coefficient { MEAN, SCALE, SHIFT, INVERSE, SLOPE, OFFSET, COEFFICIENTS };
+
+/* One coefficient of all channels. */
+static float *coefficient(const struct plan *plan, const struct norm *norm, enum coefficient which)
+{
+    return (float *)plan_data(plan, norm->lines) + which * norm->channels;
+}
+
+/* The coefficients of one channel block. */
+static struct norm_line line_of(const struct plan *plan, const struct norm *norm, size_t block)
+{
+    const size_t first = block * norm->plane.block;
+    return (struct norm_line){ coefficient(plan, norm, MEAN) + first, coefficient(plan, norm, SCALE) + first,
+                              coefficient(plan, norm, SHIFT) + first };
+}
+
+static struct channel_sums *sums_of(const struct plan *plan, const struct norm *norm, uint32_t member)
+{
+    return (struct channel_sums *)plan_data(plan, norm->sums) + member * norm->channels;
+}
+
+static float *scratch_of(const struct plan *plan, const struct norm *norm, uint32_t member)
+{
+    return (float *)plan_data(plan, norm->scratch) + member * 2 * norm->plane.block;
+}
+
+/* Plane `plane` of the result or the added input, or of their gradients. */
+static void *result_plane(const struct norm *norm, const void *values, size_t plane)
+{
+    return value_at(norm->plane.type, values, plane * norm->plane.pixels * norm->plane.block);
+}
+
+/* Plane `plane` of the normalised values, or of their gradient. */
+static void *value_plane(const struct norm *norm, const void *values, size_t plane)
+{
+    return value_at(norm->plane.type, values, plane * norm->plane.pixels * norm->plane.stride);
+}
+
+/* Plane `plane` of the mask; NULL: none. */
+static uint32_t *mask_plane(const struct norm *norm, uint32_t *mask, size_t plane)
+{
+    assert(mask == NULL || norm_can_mask(norm->plane));
+    return mask != NULL ? mask + plane * norm_mask_words(norm->plane) : NULL;
+}
+
+static uint32_t *norm_mask_of(const struct plan *plan, const struct norm *norm)
+{
+    return norm->mask != BUFFER_NONE ? plan_data(plan, norm->mask) : NULL;
+}
+
+/* ---- plan ---- */
+
+static struct norm_plane plane_of_tensor(const struct plan *plan, const struct tensor_layout *in)
+{
+    return (struct norm_plane){ .type = plan_type(plan), .pixels = tensor_pixels(in), .block = in->block,
+                                .stride = tensor_step(in) };
+}
+
+/* Does backward need to know which results are above 0, because the values alone do not tell? */
+static bool needs_mask(const struct plan *plan, uint32_t layer)
+{
+    const struct fusion *const fusion = &plan->base.fusion;
+    return plan->base.training && fusion_has(fusion, layer, LAYER_ADD) && fusion_has(fusion, layer, LAYER_RELU);
+}
+
+/* Is the mask kept as bits? They follow the layout of the normalised values: where there is one pixel, the results
+ * may have other blocks. */
+static bool has_mask_bits(const struct plan *plan, uint32_t layer)
+{
+    return needs_mask(plan, layer) && norm_can_mask(plane_of_tensor(plan, in_tensor(plan, layer, 0)));
+}
+
+static void norm_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
+{
+    *use_out = (struct value_use){
+        .in_until = PHASE_INPUTS,
+        .out_until = needs_mask(plan, layer) && !has_mask_bits(plan, layer) ? PHASE_PARAMETERS : PHASE_FORWARD,
+        .out_sign = true,
+        .in_place = !plan->base.training,
+        .gradient_in_place = true,
+        .adds = true,
+        .reads_fronts = !fusion_has(&plan->base.fusion, layer, LAYER_ADD),
+    };
+}
+
+static int open_norm_buffers(struct plan *plan, uint32_t layer, struct norm *norm)
+{
+    const size_t threads = plan_backend(plan)->spec.threads;
+    const enum value_phase until = plan->base.training ? PHASE_PARAMETERS : PHASE_FORWARD;
+    int rc = plan_scratch(plan, layer, threads * norm->channels * sizeof(struct channel_sums), PHASE_FORWARD, until,
+                          &norm->sums);
+    if (rc == 0)
+        rc = plan_scratch(plan, layer, threads * 2 * norm->plane.block * sizeof(float), PHASE_FORWARD, until,
+                          &norm->scratch);
+    if (rc == 0)
+        rc = plan_scratch(plan, layer, COEFFICIENTS * norm->channels * sizeof(float), PHASE_FORWARD,
+                          plan->base.training ? PHASE_INPUTS : PHASE_FORWARD, &norm->lines);
+    return rc;
+}
+
+static int open_mask(struct plan *plan, uint32_t layer, struct norm *norm)
+{
+    if (!has_mask_bits(plan, layer))
+        return 0;
+    const size_t words = plan->base.count * norm->blocks * norm_mask_words(norm->plane);
+    return plan_scratch(plan, layer, words * sizeof(uint32_t), PHASE_FORWARD, PHASE_PARAMETERS, &norm->mask);
+}
+
+/* Rounded so that new channels fill whole vectors: some known channels are measured again. */
+static size_t known_channels(const struct norm *norm, const struct norm *before)
+{
+    const size_t known = before->layer->out.channels, all = norm->layer->out.channels;
+    const size_t more = (all - known + VECTOR - 1) / VECTOR * VECTOR;
+    return known == all || more > all ? known : all - more;
+}
+
+/* The deferred gradient is in use from this backward to the last one, and so is the gradient it is added to. */
+static void use_deferred(struct plan *plan, uint32_t layer, struct norm *norm, uint32_t deferred)
+{
+    norm->deferred = deferred;
+    plan_use(plan, deferred, layer, PHASE_PARAMETERS, PHASE_INPUTS);
+    plan_use(plan, plan_flow(&plan->base, layer, 0)->buffer, layer, PHASE_PARAMETERS, PHASE_INPUTS);
+}
+
+static bool can_defer(const struct plan *plan, uint32_t layer)
+{
+    const struct norm *const norm = plan->states[layer];
+    return !norm->adds_skip && plan_flow(&plan->base, layer, 0)->buffer != BUFFER_NONE;
+}
+
+/* For all channels of the widest value. */
+static int open_deferred_buffer(struct plan *plan, uint32_t layer, uint32_t *buffer_out)
+{
+    const struct norm *const norm = plan->states[layer];
+    const struct tensor_layout *const in = in_tensor(plan, layer, 0);
+    const size_t channels = in->width != 0 ? in->width : norm->channels;
+    return plan_buffer(plan, channels * sizeof(struct deferred_gradient), buffer_out);
+}
+
+/* Two normalisations of the same values share what they defer. */
+static int open_deferred(struct plan *plan, uint32_t layer, uint32_t head_before)
+{
+    struct norm *const norm = plan->states[layer], *const before = plan->states[head_before];
+    uint32_t deferred = before->deferred;
+    if (!can_defer(plan, layer) || !can_defer(plan, head_before))
+        return 0;
+    const int rc = deferred != BUFFER_NONE ? 0 : open_deferred_buffer(plan, layer, &deferred);
+    if (rc != 0)
+        return rc;
+    use_deferred(plan, head_before, before, deferred);
+    use_deferred(plan, layer, norm, deferred);
+    before->starts_sum = false;
+    norm->starts_sum = true;
+    return 0;
+}
+
+/* Reuses the statistics of an earlier normalisation of the same values: they are kept until this one has run. */
+static int open_shared(struct plan *plan, uint32_t layer, struct norm *norm)
+{
+    const uint32_t head = plan->base.training ? plan_norm_before(&plan->base, layer) : NET_INPUT;
+    if (head == NET_INPUT)
+        return 0;
+    struct norm *const before = norm->before = plan->states[head];
+    norm->known = known_channels(norm, before);
+    const size_t bytes = before->channels * sizeof(struct channel_sums);
+    const int rc = before->moments != BUFFER_NONE
+                       ? 0 : plan_scratch(plan, head, bytes, PHASE_FORWARD, PHASE_FORWARD, &before->moments);
+    if (rc != 0)
+        return rc;
+    plan_use(plan, before->moments, layer, PHASE_FORWARD, PHASE_FORWARD);
+    return open_deferred(plan, layer, head);
+}
+
+/* With slices, values are normalised when the result is read, and again in its backward: values and coefficients
+ * must live until then, also where nothing before this layer is trained. */
+static void extend_lifetimes(struct plan *plan, uint32_t layer, const struct norm *norm)
+{
+    const struct value_plan *const values = &plan->base.values;
+    const uint32_t reader = fusion_only_reader(&plan->base.fusion, plan_output(&plan->base, layer));
+    const enum value_phase last = value_plan_needs_grad(values, reader) ? PHASE_PARAMETERS : PHASE_FORWARD;
+    plan_use(plan, norm->lines, reader, PHASE_FORWARD, last);
+    plan_use(plan, values->values[plan_input(&plan->base, layer, 0)].buffer, reader, PHASE_FORWARD, last);
+    if (plan->base.training && can_defer(plan, layer))
+        plan_use(plan, plan_flow(&plan->base, layer, 0)->buffer, reader, PHASE_INPUTS, PHASE_INPUTS);
+}
+
+/* With slices, scale * gradient is added while the reader of the result goes backward: so the rest is deferred. */
+static int open_slices(struct plan *plan, uint32_t layer, struct norm *norm)
+{
+    norm->slice = value_slice(plan, plan_output(&plan->base, layer));
+    if (norm->slice == 0)
+        return 0;
+    extend_lifetimes(plan, layer, norm);
+    if (norm->deferred != BUFFER_NONE || !plan->base.training || !can_defer(plan, layer))
+        return 0;
+    uint32_t deferred;
+    const int rc = open_deferred_buffer(plan, layer, &deferred);
+    if (rc != 0)
+        return rc;
+    use_deferred(plan, layer, norm, deferred);
+    norm->starts_sum = true;
+    return 0;
+}
+
+static int norm_plan(struct plan *plan, uint32_t layer)
+{
+    const struct tensor_layout *const in = in_tensor(plan, layer, 0);
+    struct norm *const norm = calloc(1, sizeof(*norm));
+    if (norm == NULL)
+        return -ENOMEM;
+    plan->states[layer] = norm;
+    *norm = (struct norm){
+        .layer = plan_layer(plan, layer),
+        .blocks = tensor_blocks(in),
+        .plane = plane_of_tensor(plan, in),
+        .adds_skip = fusion_has(&plan->base.fusion, layer, LAYER_ADD),
+        .relu = fusion_has(&plan->base.fusion, layer, LAYER_RELU),
+        .channels = tensor_blocks(in) * in->block,
+        .moments = BUFFER_NONE,
+        .deferred = BUFFER_NONE,
+        .mask = BUFFER_NONE,
+    };
+    int rc = open_norm_buffers(plan, layer, norm);
+    if (rc == 0)
+        rc = open_mask(plan, layer, norm);
+    if (rc == 0)
+        rc = open_shared(plan, layer, norm);
+    return rc == 0 ? open_slices(plan, layer, norm) : rc;
+}
+
+static void norm_release(struct plan *plan, uint32_t layer)
+{
+    free(plan->states[layer]);
+}
+
+/* ---- forward ---- */
 
 struct norm_work {
     const struct plan *plan;
     const struct norm *norm;
     const void *values, *skip;
-    void *result;
-    uint32_t *passed;           /* bits of the result; NULL: there are none */
+    void *result;               /* forward */
+    uint32_t *mask;             /* bits of the result; NULL: none */
+    void *gradient;             /* backward: of the result */
+    void *to;                   /* backward: the gradient of the values */
+    bool adds, mask_by_line;
 };
 
-/* One more plane of `pixels` numbers per channel joins those of `before` planes. */
-static void join_plane(struct channel_sums *of, double before, double pixels, double mean, double squares)
+/* Merges a plane of `pixels` numbers per channel into the sums of `before` planes. */
+static void merge_plane(struct channel_sums *of, double before, double pixels, double mean, double squares)
 {
     const double step = mean - of->first, total = before + 1;
     of->first += step / total;
@@ -38,12 +317,12 @@ static void measure_plane(struct norm_plane plane, const void *values, float *sc
         mean[c] /= (float)plane.pixels;
     norm_add_squares(plane, values, mean, squares);
     for (size_t c = 0; c < plane.block; c++)
-        join_plane(&sums[c], (double)planes_before, (double)plane.pixels, mean[c], squares[c]);
+        merge_plane(&sums[c], (double)planes_before, (double)plane.pixels, mean[c], squares[c]);
 }
 
-/* What is behind the known channels of a plane, which are none unless all channels lie together. */
-static void measure_new(const struct norm *norm, const void *values, float *scratch, struct channel_sums *sums,
-                        size_t planes_before)
+/* Measures the channels that are not known. Some are known only where all channels share one block. */
+static void measure_unknown(const struct norm *norm, const void *values, float *scratch, struct channel_sums *sums,
+                            size_t planes_before)
 {
     struct norm_plane plane = norm->plane;
     plane.block -= norm->known;
@@ -54,13 +333,13 @@ static void measure_samples(void *arg, uint32_t member, size_t first, size_t end
 {
     const struct norm_work *const work = arg;
     const struct norm *const norm = work->norm;
-    struct channel_sums *const sums = norm_sums_of(work->plan, norm, member);
-    float *const scratch = norm_scratch_of(work->plan, norm, member);
+    struct channel_sums *const sums = sums_of(work->plan, norm, member);
+    float *const scratch = scratch_of(work->plan, norm, member);
     memset(sums, 0, norm->channels * sizeof(*sums));
     for (size_t i = first; i < end; i++)
         for (size_t b = 0; b < norm->blocks; b++)
-            measure_new(norm, norm_value_plane(norm, work->values, i * norm->blocks + b), scratch,
-                        sums + b * norm->plane.block, i - first);
+            measure_unknown(norm, value_plane(norm, work->values, i * norm->blocks + b), scratch,
+                            sums + b * norm->plane.block, i - first);
 }
 
 static void apply_samples(void *arg, uint32_t member, size_t first, size_t end)
@@ -71,28 +350,28 @@ static void apply_samples(void *arg, uint32_t member, size_t first, size_t end)
     for (size_t i = first; i < end; i++)
         for (size_t b = 0; b < norm->blocks; b++) {
             const size_t plane = i * norm->blocks + b;
-            norm_apply(norm->plane, norm_line_of(work->plan, norm, b), norm_value_plane(norm, work->values, plane),
-                       work->skip != NULL ? norm_plane_of(norm, work->skip, plane) : NULL, norm->relu,
-                       norm_plane_of(norm, work->result, plane), norm_bits_of(norm, work->passed, plane));
+            norm_apply(norm->plane, line_of(work->plan, norm, b), value_plane(norm, work->values, plane),
+                       work->skip != NULL ? result_plane(norm, work->skip, plane) : NULL, norm->relu,
+                       result_plane(norm, work->result, plane), mask_plane(norm, work->mask, plane));
         }
 }
 
-/* How many samples team_run gives to a member. */
-static size_t share_of(const struct plan *plan, uint32_t member)
+/* Samples that team_run gives to a member. */
+static size_t samples_of_member(const struct plan *plan, uint32_t member)
 {
     const size_t threads = plan_backend(plan)->spec.threads, count = plan->base.count;
     return count * (member + 1) / threads - count * member / threads;
 }
 
-/* The mean of a channel and its squared distances, over all threads. */
-static struct channel_sums join_threads(const struct plan *plan, const struct norm *norm, size_t channel)
+/* Mean and squared distances of a channel, over all threads. */
+static struct channel_sums merge_threads(const struct plan *plan, const struct norm *norm, size_t channel)
 {
     const double pixels = (double)norm->plane.pixels;
     struct channel_sums all = { 0, 0 };
     double planes = 0;
     for (uint32_t member = 0; member < plan_backend(plan)->spec.threads; member++) {
-        const struct channel_sums *const part = norm_sums_of(plan, norm, member) + channel;
-        const double more = (double)share_of(plan, member), step = part->first - all.first;
+        const struct channel_sums *const part = sums_of(plan, norm, member) + channel;
+        const double more = (double)samples_of_member(plan, member), step = part->first - all.first;
         if (more == 0)
             continue;
         all.first += step * more / (planes + more);
@@ -102,16 +381,16 @@ static struct channel_sums join_threads(const struct plan *plan, const struct no
     return all;
 }
 
-static void set_line(const struct plan *plan, const struct norm *norm, uint32_t layer, size_t c, double mean,
-                     double variance)
+static void set_coefficients(const struct plan *plan, const struct norm *norm, uint32_t layer, size_t c, double mean,
+                             double variance)
 {
     const float *const gamma = plan_weights(plan, layer, PARAMETER_GAMMA);
     const float *const beta = plan_weights(plan, layer, PARAMETER_BETA);
     const double inverse = 1.0 / sqrt(variance + norm->layer->epsilon);
-    norm_coefficient(plan, norm, MEAN)[c] = (float)mean;
-    norm_coefficient(plan, norm, INVERSE)[c] = (float)inverse;
-    norm_coefficient(plan, norm, SCALE)[c] = (float)(inverse * (gamma != NULL ? gamma[c] : 1.0));
-    norm_coefficient(plan, norm, SHIFT)[c] = beta[c];
+    coefficient(plan, norm, MEAN)[c] = (float)mean;
+    coefficient(plan, norm, INVERSE)[c] = (float)inverse;
+    coefficient(plan, norm, SCALE)[c] = (float)(inverse * (gamma != NULL ? gamma[c] : 1.0));
+    coefficient(plan, norm, SHIFT)[c] = beta[c];
 }
 
 static void update_running(const struct plan *plan, const struct norm *norm, uint32_t layer, size_t c, double mean,
@@ -129,52 +408,51 @@ static struct channel_sums *moments_of(const struct plan *plan, const struct nor
     return norm->moments != BUFFER_NONE ? plan_data(plan, norm->moments) : NULL;
 }
 
-static void find_lines(const struct plan *plan, const struct norm *norm, uint32_t layer)
+static void compute_coefficients(const struct plan *plan, const struct norm *norm, uint32_t layer)
 {
     const double count = (double)plan->base.count * (double)norm->plane.pixels;
     const struct channel_sums *const known = norm->before != NULL ? moments_of(plan, norm->before) : NULL;
     struct channel_sums *const moments = moments_of(plan, norm);
     memset(plan_data(plan, norm->lines), 0, COEFFICIENTS * norm->channels * sizeof(float));
     for (size_t c = 0; c < norm->layer->out.channels; c++) {
-        const struct channel_sums sums = c < norm->known ? known[c] : join_threads(plan, norm, c);
+        const struct channel_sums sums = c < norm->known ? known[c] : merge_threads(plan, norm, c);
         if (moments != NULL)
             moments[c] = sums;
-        set_line(plan, norm, layer, c, sums.first, sums.second / count);
+        set_coefficients(plan, norm, layer, c, sums.first, sums.second / count);
         update_running(plan, norm, layer, c, sums.first, sums.second, count);
     }
 }
 
-static void take_running(const struct plan *plan, const struct norm *norm, uint32_t layer)
+static void use_running_statistics(const struct plan *plan, const struct norm *norm, uint32_t layer)
 {
     const float *const mean = plan_weights(plan, layer, PARAMETER_RUNNING_MEAN);
     const float *const variance = plan_weights(plan, layer, PARAMETER_RUNNING_VARIANCE);
     memset(plan_data(plan, norm->lines), 0, COEFFICIENTS * norm->channels * sizeof(float));
     for (size_t c = 0; c < norm->layer->out.channels; c++)
-        set_line(plan, norm, layer, c, mean[c], variance[c]);
+        set_coefficients(plan, norm, layer, c, mean[c], variance[c]);
 }
 
 void norm_forward_slice(const struct plan *plan, uint32_t layer, struct slice slice, void *result)
 {
     const struct norm *const norm = plan->states[layer];
-    const void *const values = plan_value(plan, plan_input(&plan->base, layer, 0));
+    const void *const values = in_value(plan, layer, 0);
     struct norm_work work = {
         .plan = plan,
         .norm = norm,
-        .values = norm_value_plane(norm, values, slice.first * norm->blocks),
-        .skip = norm->adds_skip ? plan_value(plan, plan_input(&plan->base, layer, 1)) : NULL,
+        .values = value_plane(norm, values, slice.first * norm->blocks),
+        .skip = norm->adds_skip ? in_value(plan, layer, 1) : NULL,
         .result = result,
-        .passed = norm_passed_of(plan, norm),
+        .mask = norm_mask_of(plan, norm),
     };
-    team_run(plan_backend(plan)->spec.threads, slice.count, 1, apply_samples, &work);
+    plan_run(plan, slice.count, 1, apply_samples, &work);
 }
 
 static void measure(const struct plan *plan, const struct norm *norm, uint32_t layer)
 {
-    struct norm_work work = { .plan = plan, .norm = norm,
-                              .values = plan_value(plan, plan_input(&plan->base, layer, 0)) };
+    struct norm_work work = { .plan = plan, .norm = norm, .values = in_value(plan, layer, 0) };
     if (norm->known < norm->layer->out.channels)
-        team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, measure_samples, &work);
-    find_lines(plan, norm, layer);
+        plan_run(plan, plan->base.count, 1, measure_samples, &work);
+    compute_coefficients(plan, norm, layer);
 }
 
 static int norm_forward(struct plan *plan, uint32_t layer)
@@ -183,10 +461,212 @@ static int norm_forward(struct plan *plan, uint32_t layer)
     if (plan->base.training)
         measure(plan, norm, layer);
     else
-        take_running(plan, norm, layer);
+        use_running_statistics(plan, norm, layer);
     if (norm->slice == 0)
-        norm_forward_slice(plan, layer, (struct slice){ 0, plan->base.count },
-                           plan_value(plan, plan_output(&plan->base, layer)));
+        norm_forward_slice(plan, layer, (struct slice){ 0, plan->base.count }, out_value(plan, layer));
+    return 0;
+}
+
+/* ---- backward ---- */
+
+static struct norm_work backward_work(const struct plan *plan, uint32_t layer)
+{
+    const struct norm *const norm = plan->states[layer];
+    const uint32_t value = plan_output(&plan->base, layer);
+    return (struct norm_work){
+        .plan = plan,
+        .norm = norm,
+        .values = in_value(plan, layer, 0),
+        .skip = norm->adds_skip && norm->relu && norm->mask == BUFFER_NONE ? plan_value(plan, value) : NULL,
+        .mask = norm_mask_of(plan, norm),
+        .gradient = plan_gradient(plan, value),
+        .mask_by_line = norm->relu && !norm->adds_skip,
+    };
+}
+
+/* Sums of one plane; with `to`, also adds scale * gradient there. With an addition and a ReLU the gradient is masked
+ * by the bits, or else by the result, which is in `skip`. */
+static void sum_plane(const struct norm_work *work, size_t plane, size_t block, float *scratch)
+{
+    const struct norm *const norm = work->norm;
+    const struct norm_line line = line_of(work->plan, norm, block);
+    const void *const values = value_plane(norm, work->values, plane);
+    void *const gradient = result_plane(norm, work->gradient, plane);
+    float *const products = scratch + norm->plane.block;
+    if (work->to != NULL) {
+        norm_sum_and_scale(norm->plane, line, work->mask_by_line, values, gradient, scratch, products, work->adds,
+                           value_plane(norm, work->to, plane));
+        return;
+    }
+    const struct norm_mask mask = { work->mask_by_line,
+                                   work->skip != NULL ? result_plane(norm, work->skip, plane) : NULL,
+                                   mask_plane(norm, work->mask, plane) };
+    norm_sum_products(norm->plane, line, mask, values, gradient, scratch, products);
+}
+
+static void sum_samples(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct norm_work *const work = arg;
+    const struct norm *const norm = work->norm;
+    const size_t block = norm->plane.block;
+    struct channel_sums *const sums = sums_of(work->plan, norm, member);
+    float *const scratch = scratch_of(work->plan, norm, member);
+    for (size_t i = first; i < end; i++)
+        for (size_t b = 0; b < norm->blocks; b++) {
+            memset(scratch, 0, 2 * block * sizeof(*scratch));
+            sum_plane(work, i * norm->blocks + b, b, scratch);
+            for (size_t c = 0; c < block; c++) {
+                sums[b * block + c].first += scratch[c];
+                sums[b * block + c].second += scratch[block + c];
+            }
+        }
+}
+
+static void clear_sums(const struct plan *plan, const struct norm *norm)
+{
+    for (uint32_t member = 0; member < plan_backend(plan)->spec.threads; member++)
+        memset(sums_of(plan, norm, member), 0, norm->channels * sizeof(struct channel_sums));
+}
+
+static void set_gradients(const struct plan *plan, const struct norm *norm, uint32_t layer)
+{
+    const double count = (double)plan->base.count * (double)norm->plane.pixels;
+    float *const gamma = plan_weight_gradients(plan, layer, PARAMETER_GAMMA);
+    float *const beta = plan_weight_gradients(plan, layer, PARAMETER_BETA);
+    for (size_t c = 0; c < norm->layer->out.channels; c++) {
+        double gradient = 0, product = 0;
+        for (uint32_t member = 0; member < plan_backend(plan)->spec.threads; member++) {
+            gradient += sums_of(plan, norm, member)[c].first;
+            product += sums_of(plan, norm, member)[c].second;
+        }
+        const double inverse = coefficient(plan, norm, INVERSE)[c], scale = coefficient(plan, norm, SCALE)[c];
+        beta[c] = (float)gradient;
+        if (gamma != NULL)
+            gamma[c] = (float)(product * inverse);
+        coefficient(plan, norm, SLOPE)[c] = (float)(-scale * inverse * inverse * product / count);
+        coefficient(plan, norm, OFFSET)[c] = (float)(-scale * gradient / count);
+    }
+}
+
+static bool defers(const struct norm *norm)
+{
+    return norm->deferred != BUFFER_NONE;
+}
+
+/* Has an earlier normalisation deferred to the same sums? */
+static bool shares_deferred(const struct norm *norm)
+{
+    return norm->before != NULL && norm->before->deferred == norm->deferred;
+}
+
+static void defer(const struct plan *plan, const struct norm *norm)
+{
+    struct deferred_gradient *const deferred = plan_data(plan, norm->deferred);
+    const float *const slope = coefficient(plan, norm, SLOPE);
+    const float *const offset = coefficient(plan, norm, OFFSET);
+    for (size_t c = 0; c < norm->channels; c++) {
+        const struct deferred_gradient before = norm->starts_sum ? (struct deferred_gradient){ 0, 0 } : deferred[c];
+        deferred[c] = (struct deferred_gradient){ before.slope + slope[c], before.offset + offset[c] };
+    }
+}
+
+static void set_target(const struct plan *plan, uint32_t layer, struct norm_work *work)
+{
+    const struct flow *const flow = plan_flow(&plan->base, layer, 0);
+    work->to = plan_data(plan, flow->buffer);
+    work->adds = flow->adds;
+}
+
+void norm_backward_slice(const struct plan *plan, uint32_t layer, struct slice slice, void *gradient)
+{
+    struct norm_work work = backward_work(plan, layer);
+    const size_t before = slice.first * work.norm->blocks;
+    if (slice.first == 0)
+        clear_sums(plan, work.norm);
+    if (defers(work.norm))
+        set_target(plan, layer, &work);
+    work.gradient = gradient;
+    work.values = value_plane(work.norm, work.values, before);
+    work.to = work.to != NULL ? value_plane(work.norm, work.to, before) : NULL;
+    plan_run(plan, slice.count, 1, sum_samples, &work);
+}
+
+/* With slices, the sums are complete already. */
+static int norm_backward_parameters(struct plan *plan, uint32_t layer)
+{
+    const struct norm *const norm = plan->states[layer];
+    if (norm->slice == 0)
+        norm_backward_slice(plan, layer, (struct slice){ 0, plan->base.count }, out_gradient(plan, layer));
+    set_gradients(plan, norm, layer);
+    if (defers(norm))
+        defer(plan, norm);
+    return 0;
+}
+
+static void gradient_samples(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct norm_work *const work = arg;
+    const struct norm *const norm = work->norm;
+    (void)member;
+    for (size_t i = first; i < end; i++)
+        for (size_t b = 0; b < norm->blocks; b++) {
+            const size_t plane = i * norm->blocks + b, channel = b * norm->plane.block;
+            const struct norm_slope slope = { coefficient(work->plan, norm, SLOPE) + channel,
+                                             coefficient(work->plan, norm, OFFSET) + channel };
+            norm_input_gradient(norm->plane, line_of(work->plan, norm, b), slope, work->mask_by_line,
+                                value_plane(norm, work->values, plane), result_plane(norm, work->gradient, plane),
+                                work->adds, value_plane(norm, work->to, plane));
+        }
+}
+
+/* Channels that an earlier normalisation completes come first, or share a vector with them. */
+static void add_deferred_samples(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct norm_work *const work = arg;
+    const struct norm *const norm = work->norm;
+    const size_t done = shares_deferred(norm) ? norm->known : 0;
+    struct norm_plane plane = norm->plane;
+    (void)member;
+    plane.block -= done;
+    for (size_t i = first; i < end; i++)
+        for (size_t b = 0; b < norm->blocks; b++) {
+            const size_t at = i * norm->blocks + b, channel = b * norm->plane.block + done;
+            const struct norm_slope slope = { coefficient(work->plan, norm, SLOPE) + channel,
+                                             coefficient(work->plan, norm, OFFSET) + channel };
+            norm_add_line(plane, coefficient(work->plan, norm, MEAN) + channel, slope,
+                          value_at(plane.type, value_plane(norm, work->values, at), done),
+                          value_at(plane.type, value_plane(norm, work->to, at), done));
+        }
+}
+
+/* Adds the deferred sums to the channels that no earlier normalisation completes. */
+static void add_deferred(const struct plan *plan, struct norm_work *work)
+{
+    const struct norm *const norm = work->norm;
+    const struct deferred_gradient *const deferred = plan_data(plan, norm->deferred);
+    const size_t done = shares_deferred(norm) ? norm->before->layer->out.channels : 0;
+    if (done == norm->layer->out.channels)
+        return;
+    for (size_t c = 0; c < norm->channels; c++) {
+        coefficient(plan, norm, SLOPE)[c] = c < done ? 0 : deferred[c].slope;
+        coefficient(plan, norm, OFFSET)[c] = c < done ? 0 : deferred[c].offset;
+    }
+    plan_run(plan, plan->base.count, 1, add_deferred_samples, work);
+}
+
+static int norm_backward_inputs(struct plan *plan, uint32_t layer)
+{
+    struct norm_work work = backward_work(plan, layer);
+    const struct norm *const norm = work.norm;
+    if (plan_flow(&plan->base, layer, 0)->buffer != BUFFER_NONE)
+        set_target(plan, layer, &work);
+    if (defers(norm))
+        add_deferred(plan, &work);
+    else if (work.to != NULL)
+        plan_run(plan, plan->base.count, 1, gradient_samples, &work);
+    if (norm->adds_skip)
+        gradient_copy(plan, work.gradient, plan_flow(&plan->base, layer, 1),
+                         value_total(plan, plan_output(&plan->base, layer)));
     return 0;
 }
 

@@ -1,5 +1,5 @@
-/* Making a plan: tensors, memories, the layers' states, the pool they share; and beginning a
- * step. Everything is made here; a step only runs it. */
+/* Making plans: layouts of values, oneDNN memories, the layers' states; and running them. Everything is allocated
+ * when a plan is made; a step only runs it. */
 #include "compute/onednn/onednn_plan.h"
 
 #include <errno.h>
@@ -8,8 +8,6 @@
 #include <string.h>
 
 #include "compute/mixing.h"
-#include "compute/onednn/backend_onednn.h"
-#include "compute/onednn/onednn_room.h"
 
 static const struct layer_ops *const layer_table[LAYER_KIND_COUNT] = {
     [LAYER_CONV2D] = &onednn_weighted_ops,
@@ -53,7 +51,7 @@ bool value_is_relu(const struct plan *plan, uint32_t value)
     return group->tail_count > 0 && plan_layer(plan, group->tail[group->tail_count - 1])->kind == LAYER_RELU;
 }
 
-/* A pooled or dropped number is above 0 exactly where the ReLU is active and the gradient passes. */
+/* A pooled or kept number is above 0 exactly where the ReLU is active and the gradient passes. */
 bool value_is_masked_above(const struct plan *plan, uint32_t value)
 {
     const uint32_t reader = fusion_only_reader(&plan->base.fusion, value);
@@ -61,7 +59,7 @@ bool value_is_masked_above(const struct plan *plan, uint32_t value)
                                    plan_layer(plan, reader)->kind == LAYER_DROPOUT);
 }
 
-/* Whose backward asks for nothing of what they read. */
+/* Layers whose backward does not read their input. */
 static bool is_done_forward(enum layer_kind kind)
 {
     return kind == LAYER_CONCAT || kind == LAYER_ADD || kind == LAYER_PAD_CHANNELS || kind == LAYER_AVERAGE_POOL ||
@@ -93,6 +91,15 @@ void plan_use(struct plan *plan, uint32_t buffer, uint32_t head, enum value_phas
     value_plan_use(&plan->base.values, buffer, time_of(plan, head, last));
 }
 
+int plan_scratch(struct plan *plan, uint32_t head, size_t bytes, enum value_phase first, enum value_phase last,
+                 uint32_t *buffer_out)
+{
+    const int rc = plan_buffer(plan, bytes, buffer_out);
+    if (rc == 0)
+        plan_use(plan, *buffer_out, head, first, last);
+    return rc;
+}
+
 int plan_memory(struct plan *plan, nn_md md, struct place place, dnnl_memory_t *memory_out)
 {
     if (plan->memory_count == plan->memory_room) {
@@ -113,7 +120,7 @@ int plan_memory(struct plan *plan, nn_md md, struct place place, dnnl_memory_t *
     return 0;
 }
 
-static float *at_parameter(const struct plan *plan, uint32_t parameter, float *trained, float *statistics)
+static float *parameter_at(const struct plan *plan, uint32_t parameter, float *trained, float *statistics)
 {
     const struct backend *const backend = plan_backend(plan);
     const struct arena *const arena = arenas_of(backend->arenas, plan->base.net, parameter);
@@ -124,14 +131,14 @@ float *plan_weights(const struct plan *plan, uint32_t layer, enum parameter_kind
 {
     const struct backend_memory *const memory = &plan_backend(plan)->memory;
     const uint32_t parameter = plan_layer(plan, layer)->parameters[kind];
-    return parameter != NET_NO_PARAMETER ? at_parameter(plan, parameter, memory->weights, memory->statistics) : NULL;
+    return parameter != NET_NO_PARAMETER ? parameter_at(plan, parameter, memory->weights, memory->statistics) : NULL;
 }
 
 float *plan_weight_gradients(const struct plan *plan, uint32_t layer, enum parameter_kind kind)
 {
     const uint32_t parameter = plan_layer(plan, layer)->parameters[kind];
     float *const gradients = plan_backend(plan)->memory.gradients;
-    return parameter != NET_NO_PARAMETER ? at_parameter(plan, parameter, gradients, NULL) : NULL;
+    return parameter != NET_NO_PARAMETER ? parameter_at(plan, parameter, gradients, NULL) : NULL;
 }
 
 nn_md plan_stored(const struct plan *plan, uint32_t layer, enum parameter_kind kind)
@@ -142,7 +149,7 @@ nn_md plan_stored(const struct plan *plan, uint32_t layer, enum parameter_kind k
 
 /* ---- making a plan ---- */
 
-/* Overflow of sizes: a plan holds a few copies of the largest tensor, in bytes. */
+/* 0 when sizes could overflow: a plan holds a few copies of the largest value, in bytes. */
 static size_t value_bytes(const struct plan *plan, uint32_t value)
 {
     const size_t count = tensor_count(&plan->tensors[value]), bytes = value_size(plan_type(plan));
@@ -153,15 +160,14 @@ static size_t value_bytes(const struct plan *plan, uint32_t value)
 
 static int add_gradient(struct plan *plan, uint32_t value, uint32_t from, uint32_t to)
 {
-    const struct gradient_pass pass = {
-        .from = plan_data(plan, from), .to = plan_data(plan, to), .count = value_total(plan, value), .scale = 1.0f,
-        .adds = true };
-    gradient_run(plan, &pass);
+    void *const sum = plan_data(plan, to);
+    elementwise_run(plan, value_total(plan, value),
+                    &(struct elementwise){ .from = plan_data(plan, from), .addend = sum, .to = sum });
     return 0;
 }
 
-/* It is known now which values are fronts. */
-static void widen_tensors(struct plan *plan)
+/* The value plan has decided which values are stored in the first channels of a wider one. */
+static void set_tensor_widths(struct plan *plan)
 {
     const struct value_plan *const values = &plan->base.values;
     for (uint32_t v = 0; v <= plan->base.net->layer_count; v++)
@@ -171,7 +177,7 @@ static void widen_tensors(struct plan *plan)
 
 static int open_buffers(struct plan *plan)
 {
-    widen_tensors(plan);
+    set_tensor_widths(plan);
     int rc = plan_buffer(plan, plan->base.count * sizeof(struct mixed_label), &plan->labels);
     if (rc == 0)
         rc = plan_buffer(plan, 0, &plan->scratch);
@@ -200,8 +206,9 @@ static int open_tensors(struct plan *plan)
     if (plan->tensors == NULL || plan->states == NULL)
         return -ENOMEM;
     for (uint32_t v = 0; v <= layer_count; v++)
-        plan->tensors[v] = (struct tensor_layout){ backend->type, plan_shape(&plan->base, v), backend->blocks[v],
-                                                   backend->is_nhwc, 0 };
+        plan->tensors[v] =
+            (struct tensor_layout){ backend->type, plan_shape(&plan->base,
+                                                              v), backend->blocks[v], backend->is_nhwc, 0 };
     return 0;
 }
 
@@ -214,7 +221,7 @@ int onednn_plan_open(struct backend *backend, uint32_t count, bool training, str
         .backend = backend, .ops = &onednn_plan_ops, .net = backend->spec.net, .count = count, .training = training };
     int rc = open_tensors(plan);
     if (rc == 0)
-        rc = nn_room_result(plan_base_open(&plan->base));
+        rc = nn_jit_result(plan_base_open(&plan->base));
     if (rc != 0) {
         onednn_plan_close(plan);
         return rc;
@@ -240,21 +247,21 @@ void onednn_plan_close(struct plan *plan)
 
 /* ---- a step ---- */
 
-static void *place_find(const struct plan *plan, struct place place)
+static void *resolve_place(const struct plan *plan, struct place place)
 {
     const struct backend_memory *const memory = &plan_backend(plan)->memory;
     if (place.kind == PLACE_BUFFER)
         return (char *)plan_data(plan, place.index) + place.offset;
-    return at_parameter(plan, place.index, place.kind == PLACE_WEIGHTS ? memory->weights : memory->gradients, NULL);
+    return parameter_at(plan, place.index, place.kind == PLACE_WEIGHTS ? memory->weights : memory->gradients, NULL);
 }
 
-/* Point all memories into the pool where it is now. */
-static int attach(struct plan *plan)
+/* Points all oneDNN memories into the pool, which may have moved. */
+static int bind_memories(struct plan *plan)
 {
     const struct backend *const backend = plan_backend(plan);
     for (uint32_t i = 0; i < plan->memory_count; i++) {
         const struct plan_memory *const memory = &plan->memories[i];
-        const int rc = NN_CHECK(dnnl_memory_set_data_handle(memory->memory, place_find(plan, memory->place)));
+        const int rc = NN_CHECK(dnnl_memory_set_data_handle(memory->memory, resolve_place(plan, memory->place)));
         if (rc != 0)
             return rc;
     }
@@ -265,7 +272,7 @@ static int attach(struct plan *plan)
 
 int onednn_input(struct plan *plan, const struct backend_input *input)
 {
-    const int rc = plan->bound != plan_backend(plan)->pool ? attach(plan) : 0;
+    const int rc = plan->bound != plan_backend(plan)->pool ? bind_memories(plan) : 0;
     if (rc != 0)
         return rc;
     plan->epoch = input->epoch;

@@ -1,130 +1,116 @@
-/* Loops of ours over values and gradients that change every number by itself: ReLU, dropout. They share the tower's
- * threads. */
+/* Layers that change every number by itself, by loops of ours on the tower's threads: ReLU, dropout, addition; and the
+ * passes of gradients through masks. */
 #include "compute/onednn/onednn_plan.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/team.h"
 #include "compute/vector.h"
 
-#define VALUE_GRAIN 1024u       /* numbers a thread takes at least */
+#define VALUE_GRAIN 1024u       /* fewest numbers per thread */
 
-/* ---- gradients through masks ---- */
+/* ---- elementwise passes ---- */
 
-struct pass_work {
-    enum value_type type;
-    struct gradient_pass pass;
-};
+struct elementwise_work { enum value_type type; struct elementwise pass; };
 
-ALWAYS_INLINE void pass_by_values(enum value_type type, const struct gradient_pass *pass, size_t first, size_t end)
+ALWAYS_INLINE void mask_by_values(enum value_type type, const struct elementwise *pass, bool adds, size_t first,
+                                  size_t end)
 {
-    const void *const from = pass->from, *const values = pass->values;
+    const void *const from = pass->from, *const values = pass->values, *const addend = pass->addend;
     void *const to = pass->to;
     const float scale = pass->scale;
     INDEPENDENT_ITERATIONS
     for (size_t i = first; i < end; i++) {
         const float scaled = value_read(type, from, i) * scale;
-        value_write(type, to, i, value_read(type, values, i) > 0.0f ? scaled : 0.0f);
+        const float passed = value_read(type, values, i) > 0.0f ? scaled : 0.0f;
+        value_write(type, to, i, adds ? value_read(type, addend, i) + passed : passed);
     }
 }
 
-ALWAYS_INLINE void pass_noted(enum value_type type, const struct gradient_pass *pass, size_t first, size_t end)
+ALWAYS_INLINE void mask_by_bytes(enum value_type type, const struct elementwise *pass, size_t first, size_t end)
 {
     const void *const from = pass->from;
-    const uint8_t *const active = pass->active;
-    void *const to = pass->to;
-    INDEPENDENT_ITERATIONS
-    for (size_t i = first; i < end; i++)
-        value_write(type, to, i, active[i] ? value_read(type, from, i) : 0.0f);
-}
-
-ALWAYS_INLINE void add_by_values(enum value_type type, const struct gradient_pass *pass, size_t first, size_t end)
-{
-    const void *const from = pass->from, *const values = pass->values;
+    const uint8_t *const mask = pass->mask;
     void *const to = pass->to;
     const float scale = pass->scale;
     INDEPENDENT_ITERATIONS
-    for (size_t i = first; i < end; i++) {
-        const float passed = value_read(type, values, i) > 0.0f ? value_read(type, from, i) * scale : 0.0f;
-        value_write(type, to, i, value_read(type, to, i) + passed);
-    }
+    for (size_t i = first; i < end; i++)
+        value_write(type, to, i, mask[i] ? value_read(type, from, i) * scale : 0.0f);
 }
 
-ALWAYS_INLINE void add_all(enum value_type type, const struct gradient_pass *pass, size_t first, size_t end)
+ALWAYS_INLINE void add(enum value_type type, const struct elementwise *pass, size_t first, size_t end)
 {
-    const void *const from = pass->from;
+    const void *const from = pass->from, *const addend = pass->addend;
     void *const to = pass->to;
     INDEPENDENT_ITERATIONS
     for (size_t i = first; i < end; i++)
-        value_write(type, to, i, value_read(type, to, i) + value_read(type, from, i));
+        value_write(type, to, i, value_read(type, addend, i) + value_read(type, from, i));
 }
 
-static void copy_all(enum value_type type, const struct gradient_pass *pass, size_t first, size_t end)
+static void copy(enum value_type type, const struct elementwise *pass, size_t first, size_t end)
 {
     if (pass->to != pass->from)
         memcpy(value_at(type, pass->to, first), value_at(type, pass->from, first), (end - first) * value_size(type));
 }
 
 VECTOR_LOOPS
-static void pass_part(void *arg, uint32_t member, size_t first, size_t end)
+static void elementwise_part(void *arg, uint32_t member, size_t first, size_t end)
 {
-    const enum value_type type = ((const struct pass_work *)arg)->type;
-    const struct gradient_pass *const pass = &((const struct pass_work *)arg)->pass;
+    const enum value_type type = ((const struct elementwise_work *)arg)->type;
+    const struct elementwise *const pass = &((const struct elementwise_work *)arg)->pass;
     (void)member;
-    if (pass->active != NULL)
-        FOR_TYPE(type, pass_noted, pass, first, end);
-    else if (pass->values != NULL && pass->adds)
-        FOR_TYPE(type, add_by_values, pass, first, end);
+    if (pass->mask != NULL)
+        FOR_TYPE(type, mask_by_bytes, pass, first, end);
+    else if (pass->values != NULL && pass->addend != NULL)
+        FOR_TYPE(type, mask_by_values, pass, true, first, end);
     else if (pass->values != NULL)
-        FOR_TYPE(type, pass_by_values, pass, first, end);
-    else if (pass->adds)
-        FOR_TYPE(type, add_all, pass, first, end);
+        FOR_TYPE(type, mask_by_values, pass, false, first, end);
+    else if (pass->addend != NULL)
+        FOR_TYPE(type, add, pass, first, end);
     else
-        copy_all(type, pass, first, end);
+        copy(type, pass, first, end);
 }
 
-void gradient_run(const struct plan *plan, const struct gradient_pass *pass)
+void elementwise_run(const struct plan *plan, size_t count, const struct elementwise *pass)
 {
-    struct pass_work work = { plan_type(plan), *pass };
-    team_run(plan_backend(plan)->spec.threads, pass->count, VALUE_GRAIN, pass_part, &work);
+    struct elementwise_work work = { plan_type(plan), *pass };
+    plan_run(plan, count, VALUE_GRAIN, elementwise_part, &work);
 }
 
-void gradient_hand_on(const struct plan *plan, const void *from, const struct flow *flow, size_t count)
+void gradient_copy(const struct plan *plan, const void *from, const struct flow *flow, size_t count)
 {
     if (flow->buffer == BUFFER_NONE || plan_data(plan, flow->buffer) == from)
         return;
-    const struct gradient_pass pass = {
-        .from = from, .to = plan_data(plan, flow->buffer), .count = count, .scale = 1.0f, .adds = flow->adds };
-    gradient_run(plan, &pass);
+    void *const to = plan_data(plan, flow->buffer);
+    elementwise_run(plan, count, &(struct elementwise){ .from = from, .to = to, .scale = 1.0f,
+                                                        .addend = flow->adds ? to : NULL });
 }
 
-struct note_work { enum value_type type; const void *values; uint8_t *active; };
+struct mask_work { enum value_type type; const void *values; uint8_t *mask; };
 
-ALWAYS_INLINE void note(enum value_type type, const void *restrict values, uint8_t *restrict active, size_t first,
-                        size_t end)
+ALWAYS_INLINE void store_mask(enum value_type type, const void *restrict values, uint8_t *restrict mask, size_t first,
+                              size_t end)
 {
     for (size_t i = first; i < end; i++)
-        active[i] = value_read(type, values, i) > 0.0f;
+        mask[i] = value_read(type, values, i) > 0.0f;
 }
 
 VECTOR_LOOPS
-static void note_part(void *arg, uint32_t member, size_t first, size_t end)
+static void store_mask_part(void *arg, uint32_t member, size_t first, size_t end)
 {
-    const struct note_work *const work = arg;
+    const struct mask_work *const work = arg;
     (void)member;
-    FOR_TYPE(work->type, note, work->values, work->active, first, end);
+    FOR_TYPE(work->type, store_mask, work->values, work->mask, first, end);
 }
 
-void relu_note(const struct plan *plan, uint32_t value, uint32_t active)
+void relu_store_mask(const struct plan *plan, uint32_t value, uint32_t mask)
 {
-    struct note_work work = { plan_type(plan), plan_value(plan, value), plan_data(plan, active) };
-    team_run(plan_backend(plan)->spec.threads, value_total(plan, value), VALUE_GRAIN, note_part, &work);
+    struct mask_work work = { plan_type(plan), plan_value(plan, value), plan_data(plan, mask) };
+    plan_run(plan, value_total(plan, value), VALUE_GRAIN, store_mask_part, &work);
 }
 
-/* ---- ReLU of its own: behind something it is not folded into ---- */
+/* ---- ReLU, where it is not fused into the layer before ---- */
 
 static void relu_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
 {
@@ -134,41 +120,21 @@ static void relu_use(const struct plan *plan, uint32_t layer, struct value_use *
         .adds = true };
 }
 
-struct relu_work { enum value_type type; const void *from; void *to; };
-
-ALWAYS_INLINE void relu(enum value_type type, const void *from, void *to, size_t first, size_t end)
-{
-    INDEPENDENT_ITERATIONS
-    for (size_t i = first; i < end; i++) {
-        const float value = value_read(type, from, i);
-        value_write(type, to, i, value > 0.0f ? value : 0.0f);
-    }
-}
-
-VECTOR_LOOPS
-static void relu_part(void *arg, uint32_t member, size_t first, size_t end)
-{
-    const struct relu_work *const work = arg;
-    (void)member;
-    FOR_TYPE(work->type, relu, work->from, work->to, first, end);
-}
-
 static int relu_forward(struct plan *plan, uint32_t layer)
 {
-    const uint32_t from = plan_input(&plan->base, layer, 0), to = plan_output(&plan->base, layer);
-    struct relu_work work = { plan_type(plan), plan_value(plan, from), plan_value(plan, to) };
-    team_run(plan_backend(plan)->spec.threads, value_total(plan, to), VALUE_GRAIN, relu_part, &work);
+    const void *const in = in_value(plan, layer, 0);
+    elementwise_run(plan, value_total(plan, plan_output(&plan->base, layer)),
+                    &(struct elementwise){ .from = in, .values = in, .to = out_value(plan, layer), .scale = 1.0f });
     return 0;
 }
 
 static void mask_by_result(const struct plan *plan, uint32_t layer, float scale)
 {
-    const uint32_t value = plan_output(&plan->base, layer);
-    const struct flow *const flow = plan_flow(&plan->base, layer, 0);
-    const struct gradient_pass pass = {
-        .from = plan_gradient(plan, value), .to = plan_data(plan, flow->buffer), .count = value_total(plan, value),
-        .scale = scale, .values = plan_value(plan, value), .adds = flow->adds };
-    gradient_run(plan, &pass);
+    void *const to = in_gradient(plan, layer, 0);
+    elementwise_run(plan, value_total(plan, plan_output(&plan->base, layer)),
+                    &(struct elementwise){ .from = out_gradient(plan, layer), .values = out_value(plan, layer),
+                                           .to = to, .scale = scale,
+                                           .addend = plan_flow(&plan->base, layer, 0)->adds ? to : NULL });
 }
 
 static int relu_backward(struct plan *plan, uint32_t layer)
@@ -187,8 +153,8 @@ const struct layer_ops onednn_relu_ops = {
 
 struct dropout_state {
     struct dropout dropout;
-    bool reads_relu;            /* a value above zero was kept and its ReLU is active */
-    uint32_t masks;             /* buffer: room for tensor_mask per thread */
+    bool reads_relu;            /* then a result above 0 was kept, and its ReLU is active */
+    uint32_t masks;             /* buffer: [thread], for tensor_mask */
 };
 
 static bool dropout_reads_relu(const struct plan *plan, uint32_t layer)
@@ -214,18 +180,16 @@ static int dropout_plan(struct plan *plan, uint32_t layer)
     plan->states[layer] = state;
     dropout_init(&state->dropout, backend->spec.seed, layer, plan_layer(plan, layer)->rate);
     state->reads_relu = dropout_reads_relu(plan, layer);
-    const int rc = plan_buffer(plan, backend->spec.threads * 2 * tensor_count(out_tensor(plan, layer)), &state->masks);
-    if (rc != 0)
-        return rc;
-    plan_use(plan, state->masks, layer, PHASE_FORWARD, PHASE_FORWARD);
-    if (plan_has_inputs(&plan->base, layer) && !state->reads_relu)
+    const int rc = plan_scratch(plan, layer, backend->spec.threads * 2 * tensor_count(out_tensor(plan, layer)),
+                                PHASE_FORWARD, PHASE_FORWARD, &state->masks);
+    if (rc == 0 && plan_has_inputs(&plan->base, layer) && !state->reads_relu)
         plan_use(plan, state->masks, layer, PHASE_INPUTS, PHASE_INPUTS);
-    return 0;
+    return rc;
 }
 
 VECTOR_LOOPS
-static void mask_block(const uint8_t *restrict from, size_t pixels, size_t block, size_t channels,
-                       uint8_t *restrict to)
+static void reorder_block(const uint8_t *restrict from, size_t pixels, size_t block, size_t channels,
+                          uint8_t *restrict to)
 {
     for (size_t c = 0; c < channels; c++)
         for (size_t p = 0; p < pixels; p++)
@@ -240,8 +204,8 @@ void tensor_mask(const struct plan *plan, const struct tensor_layout *tensor, co
     uint8_t *plain = in_order ? mask_out : mask_out + tensor_count(tensor);
     dropout_mask(dropout, plan->epoch, plan->first_position + sample, pixels * channels, plain);
     for (size_t first = 0; first < channels && !in_order; first += block)
-        mask_block(plain + first * pixels, pixels, block, channels - first < block ? channels - first : block,
-                   mask_out + first * pixels);
+        reorder_block(plain + first * pixels, pixels, block, channels - first < block ? channels - first : block,
+                      mask_out + first * pixels);
 }
 
 struct dropout_work {
@@ -252,46 +216,31 @@ struct dropout_work {
     void *to;
 };
 
-/* to[i] = mask[i] ? from[i] * scale : 0. */
-ALWAYS_INLINE void drop(enum value_type type, const uint8_t *mask, float scale, const void *from, void *to,
-                        size_t count)
-{
-    INDEPENDENT_ITERATIONS
-    for (size_t i = 0; i < count; i++)
-        value_write(type, to, i, mask[i] ? value_read(type, from, i) * scale : 0.0f);
-}
-
-VECTOR_LOOPS
-static void drop_any(enum value_type type, const uint8_t *mask, float scale, const void *from, void *to, size_t count)
-{
-    FOR_TYPE(type, drop, mask, scale, from, to, count);
-}
-
 static void dropout_samples(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct dropout_work *const work = arg;
-    const struct dropout_state *const state = work->state;
     const enum value_type type = plan_type(work->plan);
     const size_t count = tensor_count(work->tensor);
-    uint8_t *const mask = (uint8_t *)plan_data(work->plan, state->masks) + member * 2 * count;
+    uint8_t *const mask = (uint8_t *)plan_data(work->plan, work->state->masks) + member * 2 * count;
     for (size_t i = first; i < end; i++) {
-        tensor_mask(work->plan, work->tensor, &state->dropout, i, mask);
-        drop_any(type, mask, state->dropout.scale, value_at(type, work->from, i * count),
-                 value_at(type, work->to, i * count), count);
+        struct elementwise_work sample = { type, { .from = value_at(type, work->from, i * count),
+                                                   .to = value_at(type, work->to, i * count), .mask = mask,
+                                                   .scale = work->state->dropout.scale } };
+        tensor_mask(work->plan, work->tensor, &work->state->dropout, i, mask);
+        elementwise_part(&sample, member, 0, count);
     }
 }
 
 static void dropout_run(struct plan *plan, uint32_t layer, const void *from, void *to)
 {
     struct dropout_work work = { plan, out_tensor(plan, layer), plan->states[layer], from, to };
-    team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, dropout_samples, &work);
+    plan_run(plan, plan->base.count, 1, dropout_samples, &work);
 }
 
 static int dropout_forward(struct plan *plan, uint32_t layer)
 {
     if (plan->base.training)
-        dropout_run(plan, layer, plan_value(plan, plan_input(&plan->base, layer, 0)),
-                    plan_value(plan, plan_output(&plan->base, layer)));
+        dropout_run(plan, layer, in_value(plan, layer, 0), out_value(plan, layer));
     return 0;
 }
 
@@ -301,8 +250,7 @@ static int dropout_backward(struct plan *plan, uint32_t layer)
     if (state->reads_relu)
         mask_by_result(plan, layer, state->dropout.scale);
     else
-        dropout_run(plan, layer, plan_gradient(plan, plan_output(&plan->base, layer)),
-                    plan_data(plan, plan_flow(&plan->base, layer, 0)->buffer));
+        dropout_run(plan, layer, out_gradient(plan, layer), in_gradient(plan, layer, 0));
     return 0;
 }
 
@@ -317,4 +265,34 @@ const struct layer_ops onednn_dropout_ops = {
     .forward = dropout_forward,
     .backward_inputs = dropout_backward,
     .release = dropout_release,
+};
+
+/* ---- add: both inputs and the result have the same layout ---- */
+
+static void add_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
+{
+    (void)plan, (void)layer;
+    *use_out = (struct value_use){ .in_place = true, .gradient_in_place = true, .adds = true };
+}
+
+static int add_forward(struct plan *plan, uint32_t layer)
+{
+    elementwise_run(plan, value_total(plan, plan_output(&plan->base, layer)),
+                    &(struct elementwise){ .addend = in_value(plan, layer, 0), .from = in_value(plan, layer, 1),
+                                           .to = out_value(plan, layer) });
+    return 0;
+}
+
+static int add_backward(struct plan *plan, uint32_t layer)
+{
+    const size_t count = value_total(plan, plan_output(&plan->base, layer));
+    for (uint32_t k = 0; k < 2; k++)
+        gradient_copy(plan, out_gradient(plan, layer), plan_flow(&plan->base, layer, k), count);
+    return 0;
+}
+
+const struct layer_ops onednn_add_ops = {
+    .use = add_use,
+    .forward = add_forward,
+    .backward_inputs = add_backward,
 };

@@ -1,10 +1,9 @@
-/* Max-pooling, with what surrounds it in one pass: forward applies a dropout that
- * follows, backward the masks of that dropout and of a ReLU in front. Forward keeps for
- * every result the place in its window that gave it, or that no gradient goes back;
- * neither input nor result are needed again.
+/* Max and average pooling by loops of ours. Max pooling includes what surrounds it in one pass: forward applies a
+ * dropout that follows, backward the masks of that dropout and of a ReLU before the pool. Forward keeps for every
+ * result which tap of its window won, or that no gradient passes; neither input nor result are needed again.
  *
- * oneDNN's primitive would do the pooling alone: three passes more over the values, and
- * backward on AVX2 takes several times as long as this one. */
+ * oneDNN's primitive would do the pooling alone: three more passes over the values, and backward on AVX2 takes several
+ * times as long. */
 #include "compute/onednn/onednn_plan.h"
 
 #include <errno.h>
@@ -16,24 +15,24 @@
 #include "compute/vector.h"
 #include "stage/log.h"
 
-#define NO_GRADIENT UINT16_MAX
+#define NO_WINNER UINT16_MAX
 
 struct pool {
     enum value_type type;
     uint32_t in_h, in_w, out_h, out_w, kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
-    size_t block, blocks;       /* of both tensors */
-    bool tiles;                 /* the windows cover every input exactly once, and nothing was there */
-    bool adds;                  /* to a gradient that is there */
+    size_t block, blocks;       /* of input and result */
+    bool windows_tile;          /* the windows cover every input exactly once, and the gradient is not added */
+    bool adds;                  /* the gradient of the input is added to what is there */
     bool after_relu;
-    bool drops;
+    bool has_dropout;
     struct dropout dropout;
-    uint32_t masks;             /* buffer: room for tensor_mask per thread */
-    bool has_places;
-    uint32_t places;            /* buffer: uint16_t of every result */
+    uint32_t masks;             /* buffer: [thread], for tensor_mask */
+    bool has_winners;
+    uint32_t winners;           /* buffer: uint16_t per result: the tap that won, or NO_WINNER */
 };
 
-/* The part of a window inside the image, in rows and columns of the image, and what to
- * add to row * kernel_w + column for the place in the window. */
+/* The part of a window inside the image, in rows and columns of the image. The tap of its first pixel is (row0,
+ * column0). */
 struct view { uint32_t top, bottom, left, right; uint32_t row0, column0; };
 
 static inline struct view window_at(const struct pool *pool, uint32_t row, uint32_t column)
@@ -51,134 +50,6 @@ static inline struct view window_at(const struct pool *pool, uint32_t row, uint3
     };
 }
 
-/* The place of the first pixel of row `y` of the image. */
-ALWAYS_INLINE int32_t place_at(const struct pool *pool, const struct view *window, uint32_t y)
-{
-    return (int32_t)((y - window->top + window->row0) * pool->kernel_w + window->column0);
-}
-
-/* The largest of a window for `count` channels, and its place. */
-ALWAYS_INLINE void window_forward(enum value_type type, const struct pool *pool, const struct view *window,
-                                  const void *in, uint32_t count, lanes *best_out, lane_bits *place_out)
-{
-    lanes best = (lanes){ 0 } - INFINITY;
-    lane_bits place = { 0 };
-    for (uint32_t y = window->top; y < window->bottom; y++) {
-        size_t at = ((size_t)y * pool->in_w + window->left) * pool->block;
-        int32_t here = place_at(pool, window, y);
-        for (uint32_t x = window->left; x < window->right; x++, here++, at += pool->block) {
-            lanes value;
-            lanes_read(type, in, at, count, &value);
-            const lane_bits larger = value > best;
-            place = LANES_SELECT(larger, (lane_bits){ 0 } + here, place);
-            best = LANES_SELECT(larger, value, best);
-        }
-    }
-    *best_out = best;
-    *place_out = place;
-}
-
-/* The gradient of `count` results to where they came from. */
-ALWAYS_INLINE void window_backward(enum value_type type, const struct pool *pool, const struct view *window, void *in,
-                                   uint32_t count, const lanes *gradient, const lane_bits *place)
-{
-    for (uint32_t y = window->top; y < window->bottom; y++) {
-        size_t at = ((size_t)y * pool->in_w + window->left) * pool->block;
-        int32_t here = place_at(pool, window, y);
-        for (uint32_t x = window->left; x < window->right; x++, here++, at += pool->block) {
-            lanes passed = LANES_SELECT(*place == here, *gradient, (lanes){ 0 }), before;
-            if (!pool->tiles) {
-                lanes_read(type, in, at, count, &before);
-                passed += before;
-            }
-            lanes_write(type, in, at, count, &passed);
-        }
-    }
-}
-
-/* What goes on from the largest values of `count` channels: dropout, and the places of
- * those that pass a gradient back. keep and places may be NULL. */
-ALWAYS_INLINE void results_store(enum value_type type, const struct pool *pool, const lanes *largest,
-                                 const lane_bits *place, const uint8_t *keep, uint32_t count, void *out,
-                                 uint16_t *places)
-{
-    lanes best = *largest;
-    lane_bits passes = best > (pool->after_relu ? 0.0f : -INFINITY);
-    if (keep != NULL) {
-        lane_bytes bytes;
-        LANES_LOAD(bytes, keep, count);
-        const lane_bits kept = __builtin_convertvector(bytes, lane_bits) != 0;
-        best = LANES_SELECT(kept, best * pool->dropout.scale, (lanes){ 0 });
-        passes &= kept;
-    }
-    lanes_write(type, out, 0, count, &best);
-    if (places != NULL) {
-        const lane_bits passed = LANES_SELECT(passes, *place, (lane_bits){ 0 } + NO_GRADIENT);
-        const lane_shorts shorts = __builtin_convertvector(passed, lane_shorts);
-        LANES_STORE(places, shorts, count);
-    }
-}
-
-/* One channel block of a sample, `count` channels at a time. */
-ALWAYS_INLINE void plane_forward(enum value_type type, const struct pool *pool, const void *in, void *out,
-                                 const uint8_t *keep, uint16_t *places, uint32_t count)
-{
-    size_t at = 0;
-    for (uint32_t row = 0; row < pool->out_h; row++)
-        for (uint32_t column = 0; column < pool->out_w; column++) {
-            const struct view window = window_at(pool, row, column);
-            for (size_t first = 0; first < pool->block; first += count, at += count) {
-                lanes best;
-                lane_bits place;
-                window_forward(type, pool, &window, value_at(type, in, first), count, &best, &place);
-                results_store(type, pool, &best, &place, keep != NULL ? keep + at : NULL, count,
-                              value_at(type, out, at), places != NULL ? places + at : NULL);
-            }
-        }
-}
-
-/* Window by window into `in`, which holds what to add to unless the windows tile it. */
-ALWAYS_INLINE void plane_backward(enum value_type type, const struct pool *pool, void *in, const void *out,
-                                  const uint16_t *places, uint32_t count)
-{
-    const float scale = pool->drops ? pool->dropout.scale : 1.0f;
-    size_t at = 0;
-    for (uint32_t row = 0; row < pool->out_h; row++)
-        for (uint32_t column = 0; column < pool->out_w; column++) {
-            const struct view window = window_at(pool, row, column);
-            for (size_t first = 0; first < pool->block; first += count, at += count) {
-                lanes gradient;
-                lane_shorts shorts;
-                lanes_read(type, out, at, count, &gradient);
-                LANES_LOAD(shorts, places + at, count);
-                gradient *= scale;
-                const lane_bits place = __builtin_convertvector(shorts, lane_bits);
-                window_backward(type, pool, &window, value_at(type, in, first), count, &gradient, &place);
-            }
-        }
-}
-
-VECTOR_LOOPS
-static void plane_forward_any(const struct pool *pool, const void *in, void *out, const uint8_t *keep,
-                              uint16_t *places)
-{
-    if (pool->block % LANES == 0)
-        FOR_TYPE(pool->type, plane_forward, pool, in, out, keep, places, LANES);
-    else
-        FOR_TYPE(pool->type, plane_forward, pool, in, out, keep, places, 1);
-}
-
-VECTOR_LOOPS
-static void plane_backward_any(const struct pool *pool, void *in, const void *out, const uint16_t *places)
-{
-    if (!pool->tiles && !pool->adds)
-        memset(in, 0, (size_t)pool->in_h * pool->in_w * pool->block * value_size(pool->type));
-    if (pool->block % LANES == 0)
-        FOR_TYPE(pool->type, plane_backward, pool, in, out, places, LANES);
-    else
-        FOR_TYPE(pool->type, plane_backward, pool, in, out, places, 1);
-}
-
 static size_t in_plane(const struct pool *pool)
 {
     return (size_t)pool->in_h * pool->in_w * pool->block;
@@ -192,12 +63,12 @@ static size_t out_plane(const struct pool *pool)
 struct pool_work {
     const struct plan *plan;
     const struct pool *pool;
-    const struct tensor_layout *tensor; /* of the results */
+    const struct tensor_layout *tensor;    /* of the results, for dropout */
     void *in, *out;             /* values or gradients */
-    uint16_t *places;
+    uint16_t *winners;
 };
 
-/* A plane of the input or its gradient, and of the result. */
+/* Plane `plane` (a channel block of a sample) of the input or its gradient, and of the result. */
 static void *in_of(const struct pool_work *work, size_t plane)
 {
     return value_at(work->pool->type, work->in, plane * in_plane(work->pool));
@@ -206,34 +77,6 @@ static void *in_of(const struct pool_work *work, size_t plane)
 static void *out_of(const struct pool_work *work, size_t plane)
 {
     return value_at(work->pool->type, work->out, plane * out_plane(work->pool));
-}
-
-static void forward_samples(void *arg, uint32_t member, size_t first, size_t end)
-{
-    const struct pool_work *work = arg;
-    const struct pool *pool = work->pool;
-    const size_t sample = pool->blocks * out_plane(pool);
-    uint8_t *mask = pool->drops ? (uint8_t *)plan_data(work->plan, pool->masks) + member * 2 * sample : NULL;
-    for (size_t i = first; i < end; i++) {
-        if (mask != NULL)
-            tensor_mask(work->plan, work->tensor, &pool->dropout, i, mask);
-        for (size_t b = 0; b < pool->blocks; b++) {
-            const size_t plane = i * pool->blocks + b;
-            plane_forward_any(pool, in_of(work, plane), out_of(work, plane),
-                              mask != NULL ? mask + b * out_plane(pool) : NULL,
-                              work->places != NULL ? work->places + plane * out_plane(pool) : NULL);
-        }
-    }
-}
-
-static void backward_planes(void *arg, uint32_t member, size_t first, size_t end)
-{
-    const struct pool_work *work = arg;
-    const struct pool *pool = work->pool;
-    (void)member;
-    for (size_t plane = first; plane < end; plane++)
-        plane_backward_any(pool, in_of(work, plane), out_of(work, plane),
-                           work->places + plane * out_plane(pool));
 }
 
 static uint32_t find_dropout(const struct plan *plan, uint32_t layer)
@@ -261,67 +104,25 @@ static void pool_init(const struct plan *plan, uint32_t layer, struct pool *pool
         .pad_top = about->pad_top, .pad_left = about->pad_left,
         .block = in->block, .blocks = tensor_blocks(in),
         .after_relu = value_is_relu(plan, plan_input(&plan->base, layer, 0)),
-        .drops = dropout != NET_INPUT,
-        .has_places = plan_has_inputs(&plan->base, layer),
+        .has_dropout = dropout != NET_INPUT,
+        .has_winners = plan_has_inputs(&plan->base, layer),
         .adds = plan_flow(&plan->base, layer, 0)->adds,
     };
-    pool->tiles = !pool->adds && about->pad_top == 0 && about->pad_left == 0 &&
-                  about->kernel_h == about->stride_h && about->kernel_w == about->stride_w &&
-                  about->out.height * about->stride_h == about->in.height &&
-                  about->out.width * about->stride_w == about->in.width;
-    if (pool->drops)
+    pool->windows_tile = !pool->adds && about->pad_top == 0 && about->pad_left == 0 &&
+                         about->kernel_h == about->stride_h && about->kernel_w == about->stride_w &&
+                         about->out.height * about->stride_h == about->in.height &&
+                         about->out.width * about->stride_w == about->in.width;
+    if (pool->has_dropout)
         dropout_init(&pool->dropout, plan_backend(plan)->spec.seed, dropout, plan_layer(plan, dropout)->rate);
-}
-
-static int pool_buffers(struct plan *plan, uint32_t layer, struct pool *pool)
-{
-    const size_t sample = pool->blocks * out_plane(pool), results = plan->base.count * sample;
-    int rc = plan_buffer(plan, pool->has_places ? results * sizeof(uint16_t) : 0, &pool->places);
-    if (rc == 0)
-        rc = plan_buffer(plan, pool->drops ? plan_backend(plan)->spec.threads * 2 * sample : 0, &pool->masks);
-    if (rc != 0)
-        return rc;
-    plan_use(plan, pool->masks, layer, PHASE_FORWARD, PHASE_FORWARD);
-    if (pool->has_places)
-        plan_use(plan, pool->places, layer, PHASE_FORWARD, PHASE_INPUTS);
-    return 0;
 }
 
 static int pool_plan(struct plan *plan, uint32_t layer)
 {
-    const struct layer *about = plan_layer(plan, layer);
-    if ((uint64_t)about->kernel_h * about->kernel_w >= NO_GRADIENT) {
-        log_message(LOG_ERROR, "layer '%s': a window of %ux%u is too large", about->name, about->kernel_h,
-                    about->kernel_w);
-        return -ENOTSUP;
-    }
-    struct pool *pool = malloc(sizeof(*pool));
+    struct pool *const pool = malloc(sizeof(*pool));
     if (pool == NULL)
         return -ENOMEM;
     plan->states[layer] = pool;
     pool_init(plan, layer, pool);
-    return pool_buffers(plan, layer, pool);
-}
-
-static int pool_forward(struct plan *plan, uint32_t layer)
-{
-    const struct pool *const pool = plan->states[layer];
-    struct pool_work work = {
-        plan, pool, out_tensor(plan, layer), plan_value(plan, plan_input(&plan->base, layer, 0)),
-        plan_value(plan, plan_output(&plan->base, layer)), pool->has_places ? plan_data(plan, pool->places) : NULL,
-    };
-    team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, forward_samples, &work);
-    return 0;
-}
-
-static int pool_backward(struct plan *plan, uint32_t layer)
-{
-    const struct pool *const pool = plan->states[layer];
-    struct pool_work work = {
-        plan, pool, out_tensor(plan, layer), plan_data(plan, plan_flow(&plan->base, layer, 0)->buffer),
-        plan_gradient(plan, plan_output(&plan->base, layer)), plan_data(plan, pool->places),
-    };
-    team_run(plan_backend(plan)->spec.threads, plan->base.count * pool->blocks, 1, backward_planes, &work);
     return 0;
 }
 
@@ -330,10 +131,319 @@ static void pool_release(struct plan *plan, uint32_t layer)
     free(plan->states[layer]);
 }
 
+/* ---- max pooling ---- */
+
+/* The tap, kernel_w * row + column, of the first pixel of image row `y`. */
+ALWAYS_INLINE int32_t tap_at(const struct pool *pool, const struct view *window, uint32_t y)
+{
+    return (int32_t)((y - window->top + window->row0) * pool->kernel_w + window->column0);
+}
+
+/* The largest value of a window for `count` channels, and its tap. */
+ALWAYS_INLINE void window_forward(enum value_type type, const struct pool *pool, const struct view *window,
+                                  const void *in, uint32_t count, lanes *best_out, lane_bits *winner_out)
+{
+    lanes best = (lanes){ 0 } - INFINITY;
+    lane_bits winner = { 0 };
+    for (uint32_t y = window->top; y < window->bottom; y++) {
+        size_t at = ((size_t)y * pool->in_w + window->left) * pool->block;
+        int32_t tap = tap_at(pool, window, y);
+        for (uint32_t x = window->left; x < window->right; x++, tap++, at += pool->block) {
+            lanes value;
+            lanes_read(type, in, at, count, &value);
+            const lane_bits larger = value > best;
+            winner = LANES_SELECT(larger, (lane_bits){ 0 } + tap, winner);
+            best = LANES_SELECT(larger, value, best);
+        }
+    }
+    *best_out = best;
+    *winner_out = winner;
+}
+
+/* Adds the gradient of `count` results to the inputs that won. */
+ALWAYS_INLINE void window_backward(enum value_type type, const struct pool *pool, const struct view *window, void *in,
+                                   uint32_t count, const lanes *gradient, const lane_bits *winner)
+{
+    for (uint32_t y = window->top; y < window->bottom; y++) {
+        size_t at = ((size_t)y * pool->in_w + window->left) * pool->block;
+        int32_t tap = tap_at(pool, window, y);
+        for (uint32_t x = window->left; x < window->right; x++, tap++, at += pool->block) {
+            lanes passed = LANES_SELECT(*winner == tap, *gradient, (lanes){ 0 }), before;
+            if (!pool->windows_tile) {
+                lanes_read(type, in, at, count, &before);
+                passed += before;
+            }
+            lanes_write(type, in, at, count, &passed);
+        }
+    }
+}
+
+/* Stores results after dropout, and the winners that pass a gradient back. keep and winners may be NULL. */
+ALWAYS_INLINE void store_results(enum value_type type, const struct pool *pool, const lanes *largest,
+                                 const lane_bits *winner, const uint8_t *keep, uint32_t count, void *out,
+                                 uint16_t *winners)
+{
+    lanes best = *largest;
+    lane_bits is_passed = best > (pool->after_relu ? 0.0f : -INFINITY);
+    if (keep != NULL) {
+        lane_bytes bytes;
+        LANES_LOAD(bytes, keep, count);
+        const lane_bits kept = __builtin_convertvector(bytes, lane_bits) != 0;
+        best = LANES_SELECT(kept, best * pool->dropout.scale, (lanes){ 0 });
+        is_passed &= kept;
+    }
+    lanes_write(type, out, 0, count, &best);
+    if (winners != NULL) {
+        const lane_bits passed = LANES_SELECT(is_passed, *winner, (lane_bits){ 0 } + NO_WINNER);
+        const lane_shorts shorts = __builtin_convertvector(passed, lane_shorts);
+        LANES_STORE(winners, shorts, count);
+    }
+}
+
+/* One channel block of a sample, `count` channels at a time. */
+ALWAYS_INLINE void plane_forward(enum value_type type, const struct pool *pool, const void *in, void *out,
+                                 const uint8_t *keep, uint16_t *winners, uint32_t count)
+{
+    size_t at = 0;
+    for (uint32_t row = 0; row < pool->out_h; row++)
+        for (uint32_t column = 0; column < pool->out_w; column++) {
+            const struct view window = window_at(pool, row, column);
+            for (size_t first = 0; first < pool->block; first += count, at += count) {
+                lanes best;
+                lane_bits winner;
+                window_forward(type, pool, &window, value_at(type, in, first), count, &best, &winner);
+                store_results(type, pool, &best, &winner, keep != NULL ? keep + at : NULL, count,
+                              value_at(type, out, at), winners != NULL ? winners + at : NULL);
+            }
+        }
+}
+
+/* Window by window. `in` is zero or holds the gradient to add to, unless the windows tile it. */
+ALWAYS_INLINE void plane_backward(enum value_type type, const struct pool *pool, void *in, const void *out,
+                                  const uint16_t *winners, uint32_t count)
+{
+    const float scale = pool->has_dropout ? pool->dropout.scale : 1.0f;
+    size_t at = 0;
+    for (uint32_t row = 0; row < pool->out_h; row++)
+        for (uint32_t column = 0; column < pool->out_w; column++) {
+            const struct view window = window_at(pool, row, column);
+            for (size_t first = 0; first < pool->block; first += count, at += count) {
+                lanes gradient;
+                lane_shorts shorts;
+                lanes_read(type, out, at, count, &gradient);
+                LANES_LOAD(shorts, winners + at, count);
+                gradient *= scale;
+                const lane_bits winner = __builtin_convertvector(shorts, lane_bits);
+                window_backward(type, pool, &window, value_at(type, in, first), count, &gradient, &winner);
+            }
+        }
+}
+
+VECTOR_LOOPS
+static void plane_forward_any(const struct pool *pool, const void *in, void *out, const uint8_t *keep,
+                              uint16_t *winners)
+{
+    if (pool->block % LANES == 0)
+        FOR_TYPE(pool->type, plane_forward, pool, in, out, keep, winners, LANES);
+    else
+        FOR_TYPE(pool->type, plane_forward, pool, in, out, keep, winners, 1);
+}
+
+VECTOR_LOOPS
+static void plane_backward_any(const struct pool *pool, void *in, const void *out, const uint16_t *winners)
+{
+    if (!pool->windows_tile && !pool->adds)
+        memset(in, 0, (size_t)pool->in_h * pool->in_w * pool->block * value_size(pool->type));
+    if (pool->block % LANES == 0)
+        FOR_TYPE(pool->type, plane_backward, pool, in, out, winners, LANES);
+    else
+        FOR_TYPE(pool->type, plane_backward, pool, in, out, winners, 1);
+}
+
+static void forward_samples(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct pool_work *work = arg;
+    const struct pool *pool = work->pool;
+    const size_t sample = pool->blocks * out_plane(pool);
+    uint8_t *mask = pool->has_dropout ? (uint8_t *)plan_data(work->plan, pool->masks) + member * 2 * sample : NULL;
+    for (size_t i = first; i < end; i++) {
+        if (mask != NULL)
+            tensor_mask(work->plan, work->tensor, &pool->dropout, i, mask);
+        for (size_t b = 0; b < pool->blocks; b++) {
+            const size_t plane = i * pool->blocks + b;
+            plane_forward_any(pool, in_of(work, plane), out_of(work, plane),
+                              mask != NULL ? mask + b * out_plane(pool) : NULL,
+                              work->winners != NULL ? work->winners + plane * out_plane(pool) : NULL);
+        }
+    }
+}
+
+static void backward_planes(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct pool_work *work = arg;
+    const struct pool *pool = work->pool;
+    (void)member;
+    for (size_t plane = first; plane < end; plane++)
+        plane_backward_any(pool, in_of(work, plane), out_of(work, plane), work->winners + plane * out_plane(pool));
+}
+
+static int pool_buffers(struct plan *plan, uint32_t layer, struct pool *pool)
+{
+    const size_t sample = pool->blocks * out_plane(pool), results = plan->base.count * sample;
+    const size_t masks = pool->has_dropout ? plan_backend(plan)->spec.threads * 2 * sample : 0;
+    const int rc = plan_scratch(plan, layer, masks, PHASE_FORWARD, PHASE_FORWARD, &pool->masks);
+    return rc != 0 || !pool->has_winners ? rc : plan_scratch(plan, layer, results * sizeof(uint16_t), PHASE_FORWARD,
+                                                             PHASE_INPUTS, &pool->winners);
+}
+
+static int max_pool_plan(struct plan *plan, uint32_t layer)
+{
+    const struct layer *about = plan_layer(plan, layer);
+    if ((uint64_t)about->kernel_h * about->kernel_w >= NO_WINNER) {
+        log_message(LOG_ERROR, "layer '%s': a window of %ux%u is too large", about->name, about->kernel_h,
+                    about->kernel_w);
+        return -ENOTSUP;
+    }
+    const int rc = pool_plan(plan, layer);
+    return rc != 0 ? rc : pool_buffers(plan, layer, plan->states[layer]);
+}
+
+static int max_pool_forward(struct plan *plan, uint32_t layer)
+{
+    const struct pool *const pool = plan->states[layer];
+    struct pool_work work = {
+        plan, pool, out_tensor(plan, layer), in_value(plan, layer, 0), out_value(plan, layer),
+        pool->has_winners ? plan_data(plan, pool->winners) : NULL,
+    };
+    plan_run(plan, plan->base.count, 1, forward_samples, &work);
+    return 0;
+}
+
+static int max_pool_backward(struct plan *plan, uint32_t layer)
+{
+    const struct pool *const pool = plan->states[layer];
+    struct pool_work work = {
+        plan, pool, out_tensor(plan, layer), in_gradient(plan, layer, 0), out_gradient(plan, layer),
+        plan_data(plan, pool->winners),
+    };
+    plan_run(plan, plan->base.count * pool->blocks, 1, backward_planes, &work);
+    return 0;
+}
+
 const struct layer_ops onednn_max_pool_ops = {
     .use = pool_use,
+    .plan = max_pool_plan,
+    .forward = max_pool_forward,
+    .backward_inputs = max_pool_backward,
+    .release = pool_release,
+};
+
+/* ---- average pooling ---- */
+
+#define CHANNELS_AT_ONCE 64u
+
+/* Weight of each pixel of a window: padding does not count. */
+static float average_share(struct view view)
+{
+    return 1.0f / ((float)(view.bottom - view.top) * (float)(view.right - view.left));
+}
+
+/* Channels [first, first + count) of a window: their sums are fp32 whatever type the values have. */
+ALWAYS_INLINE void average_channels(enum value_type type, const struct pool *pool, struct view view,
+                                    const void *restrict in, void *restrict out, size_t first, size_t count)
+{
+    const float scale = average_share(view);
+    float sums[CHANNELS_AT_ONCE] = { 0 };
+    for (uint32_t y = view.top; y < view.bottom; y++)
+        for (uint32_t x = view.left; x < view.right; x++) {
+            const size_t at = ((size_t)y * pool->in_w + x) * pool->block + first;
+            for (size_t i = 0; i < count; i++)
+                sums[i] += value_read(type, in, at + i) * scale;
+        }
+    for (size_t i = 0; i < count; i++)
+        value_write(type, out, first + i, sums[i]);
+}
+
+VECTOR_LOOPS
+static void average_window(const struct pool *pool, struct view view, const void *in, void *out)
+{
+    for (size_t first = 0; first < pool->block; first += CHANNELS_AT_ONCE) {
+        const size_t left = pool->block - first, count = left < CHANNELS_AT_ONCE ? left : CHANNELS_AT_ONCE;
+        FOR_TYPE(pool->type, average_channels, pool, view, in, out, first, count);
+    }
+}
+
+ALWAYS_INLINE void spread(enum value_type type, const struct pool *pool, struct view view, void *restrict in,
+                          const void *restrict out)
+{
+    const float scale = average_share(view);
+    const size_t block = pool->block;
+    for (uint32_t y = view.top; y < view.bottom; y++)
+        for (uint32_t x = view.left; x < view.right; x++) {
+            const size_t at = ((size_t)y * pool->in_w + x) * block;
+            for (size_t i = 0; i < block; i++)
+                value_write(type, in, at + i, value_read(type, in, at + i) + value_read(type, out, i) * scale);
+        }
+}
+
+VECTOR_LOOPS
+static void spread_window(const struct pool *pool, struct view view, void *in, const void *out)
+{
+    FOR_TYPE(pool->type, spread, pool, view, in, out);
+}
+
+static void average_planes(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct pool_work *const work = arg;
+    const struct pool *const pool = work->pool;
+    (void)member;
+    for (size_t plane = first; plane < end; plane++) {
+        size_t at = plane * out_plane(pool);
+        for (uint32_t row = 0; row < pool->out_h; row++)
+            for (uint32_t column = 0; column < pool->out_w; column++, at += pool->block)
+                average_window(pool, window_at(pool, row, column), in_of(work, plane),
+                               value_at(pool->type, work->out, at));
+    }
+}
+
+static void spread_planes(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct pool_work *const work = arg;
+    const struct pool *const pool = work->pool;
+    (void)member;
+    for (size_t plane = first; plane < end; plane++) {
+        void *const in = in_of(work, plane);
+        size_t at = plane * out_plane(pool);
+        if (!pool->adds)
+            memset(in, 0, in_plane(pool) * value_size(pool->type));
+        for (uint32_t row = 0; row < pool->out_h; row++)
+            for (uint32_t column = 0; column < pool->out_w; column++, at += pool->block)
+                spread_window(pool, window_at(pool, row, column), in, value_at(pool->type, work->out, at));
+    }
+}
+
+static int average_forward(struct plan *plan, uint32_t layer)
+{
+    const struct pool *const pool = plan->states[layer];
+    struct pool_work work = { .plan = plan, .pool = pool, .in = in_value(plan, layer, 0),
+                              .out = out_value(plan, layer) };
+    plan_run(plan, plan->base.count * pool->blocks, 1, average_planes, &work);
+    return 0;
+}
+
+static int average_backward(struct plan *plan, uint32_t layer)
+{
+    const struct pool *const pool = plan->states[layer];
+    struct pool_work work = { .plan = plan, .pool = pool, .in = in_gradient(plan, layer, 0),
+                              .out = out_gradient(plan, layer) };
+    plan_run(plan, plan->base.count * pool->blocks, 1, spread_planes, &work);
+    return 0;
+}
+
+const struct layer_ops onednn_average_pool_ops = {
+    .use = pool_use,
     .plan = pool_plan,
-    .forward = pool_forward,
-    .backward_inputs = pool_backward,
+    .forward = average_forward,
+    .backward_inputs = average_backward,
     .release = pool_release,
 };

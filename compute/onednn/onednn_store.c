@@ -1,14 +1,75 @@
-/* How parameters lie in the arenas of the oneDNN backend, read without oneDNN: its reorders
- * belong to the tower's thread and its team. */
+/* Parameters in and out of the arenas. pack reorders through oneDNN, which belongs to the tower's thread; plain and
+ * unpack read the stored layout by themselves, so that any thread can. */
+#include "compute/onednn/onednn_plan.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/onednn/backend_onednn.h"
-#include "compute/onednn/onednn_plan.h"
+/* ---- in ---- */
 
-/* Where the elements with index `index` along `dim` lie, seen from those with index 0. Blocked
- * layouts place every dimension by itself; a dimension there is not has the index 0 only. */
+/* The plain row-major layout, with the rank of the stored one: a dense layer's [out, in] is read as [out, C, H, W]
+ * when its input has pixels. */
+static nn_md plain_md(const struct backend *backend, uint32_t parameter)
+{
+    static const dnnl_format_tag_t tags[] = { [1] = dnnl_a, [2] = dnnl_ab, [4] = dnnl_abcd };
+    struct nn_layout layout;
+    if (nn_md_layout(backend->stored[parameter], &layout))
+        return NULL;
+    return nn_md_tag(layout.rank, layout.dims, tags[layout.rank], dnnl_f32);
+}
+
+static int reorder_run(const struct backend *backend, nn_md from_md, void *from, nn_md to_md, void *to)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_primitive_t primitive = NULL;
+    dnnl_exec_arg_t args[] = { { .arg = DNNL_ARG_FROM }, { .arg = DNNL_ARG_TO }, { .arg = DNNL_ARG_SCRATCHPAD } };
+    nn_md scratch_md = NULL;
+    void *scratch = NULL;
+    int rc = nn_reorder_create(&pd, from_md, to_md, backend->engine);
+    if (rc == 0)
+        rc = nn_primitive_create(&primitive, pd);
+    if (rc == 0 && (scratch_md = nn_md_of(pd, DNNL_ARG_SCRATCHPAD)) == NULL)
+        rc = -ENOMEM;
+    if (rc == 0 && nn_md_bytes(scratch_md) && posix_memalign(&scratch, 64, nn_md_bytes(scratch_md)))
+        rc = -ENOMEM;
+    if (rc == 0)
+        rc = nn_memory_create(&args[0].memory, from_md, backend->engine, from);
+    if (rc == 0)
+        rc = nn_memory_create(&args[1].memory, to_md, backend->engine, to);
+    if (rc == 0)
+        rc = nn_memory_create(&args[2].memory, scratch_md, backend->engine, scratch);
+    if (rc == 0 && (rc = nn_jit_begin()) == 0) {
+        rc = NN_CHECK(dnnl_primitive_execute(primitive, backend->stream, 3, args));
+        nn_jit_end();
+    }
+    for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++)
+        if (args[i].memory != NULL)
+            dnnl_memory_destroy(args[i].memory);
+    free(scratch);
+    nn_md_release(scratch_md);
+    if (primitive != NULL)
+        dnnl_primitive_destroy(primitive);
+    if (pd != NULL)
+        dnnl_primitive_desc_destroy(pd);
+    return rc;
+}
+
+int onednn_pack(struct backend *backend, uint32_t parameter, const float *plain, float *stored)
+{
+    nn_md md = plain_md(backend, parameter);
+    if (md == NULL)
+        return -ENOMEM;
+    /* oneDNN's handles are not const; the source is only read. */
+    const int rc = reorder_run(backend, md, (void *)(uintptr_t)plain, backend->stored[parameter], stored);
+    nn_md_release(md);
+    return nn_jit_result(rc);
+}
+
+/* ---- out ---- */
+
+/* Offset of index `index` along `dim` in a stored layout. Blocked layouts place every dimension independently, so
+ * offsets of dimensions add up. A missing dimension has index 0 only. */
 static size_t offset_of(const struct nn_layout *layout, int dim, dnnl_dim_t index)
 {
     dnnl_dim_t offset = 0, inner = 1;
@@ -21,15 +82,14 @@ static size_t offset_of(const struct nn_layout *layout, int dim, dnnl_dim_t inde
     return (size_t)(offset + index * layout->strides[dim]);
 }
 
-/* A part of a parameter whose elements lie close together in its stored form: some of the first two dimensions, and
- * some of the window, which is all the others. Where one lies is the sum of three offsets: that of the tile, that of
- * its row, which is its index in the first dimension, and that of its place in the row, which is whole in the plain
- * form. */
+/* A tile: elements that are close together in the stored form. It has some indices of the first two dimensions and
+ * some of the window (all other dimensions). The offset of an element is the sum of the tile's, its row's (index in
+ * the first dimension) and its own within the row. A row is contiguous in the plain form. */
 enum { TILE_ROWS = 16, TILE_WINDOW = 128, TILE_ROW_ELEMENTS = TILE_ROWS * TILE_WINDOW };
 
 struct tile {
     dnnl_dim_t first[2], count[2], window, window_count;
-    size_t place, rows[TILE_ROWS], elements[TILE_ROW_ELEMENTS];
+    size_t offset, rows[TILE_ROWS], elements[TILE_ROW_ELEMENTS];
 };
 
 static dnnl_dim_t smaller(dnnl_dim_t a, dnnl_dim_t b)
@@ -53,24 +113,25 @@ static size_t window_offset(const struct nn_layout *layout, dnnl_dim_t index)
     return offset_of(layout, 2, index / columns) + offset_of(layout, 3, index % columns);
 }
 
-static void place_rows(const struct nn_layout *layout, struct tile *tile)
+static void find_row_offsets(const struct nn_layout *layout, struct tile *tile)
 {
     tile->count[0] = smaller(dim_of(layout, 0) - tile->first[0], TILE_ROWS);
     for (dnnl_dim_t i = 0; i < tile->count[0]; i++)
         tile->rows[i] = offset_of(layout, 0, tile->first[0] + i);
 }
 
-/* Seen from the first of them, which is at place. */
-static void place_elements(const struct nn_layout *layout, struct tile *tile)
+/* Relative to the tile's offset. */
+static void find_element_offsets(const struct nn_layout *layout, struct tile *tile)
 {
     size_t *element = tile->elements;
     for (dnnl_dim_t b = 0; b < tile->count[1]; b++)
         for (dnnl_dim_t i = 0; i < tile->window_count; i++)
             *element++ =
-                offset_of(layout, 1, tile->first[1] + b) + window_offset(layout, tile->window + i) - tile->place;
+                offset_of(layout, 1, tile->first[1] + b) + window_offset(layout, tile->window + i) - tile->offset;
 }
 
-/* The second dimension's blocks begin where tiles do, and a tile has the whole window: all tiles are alike. */
+/* Are all tiles alike? Yes when blocks of the second dimension begin where tiles do, and a tile has the whole
+ * window. */
 static bool is_regular(const struct nn_layout *layout)
 {
     dnnl_dim_t block = 1;
@@ -79,49 +140,50 @@ static bool is_regular(const struct nn_layout *layout)
     return TILE_ROWS % block == 0 && window_of(layout) <= TILE_WINDOW;
 }
 
-/* A row of a tile is whole in the plain form: of a larger window it has one element of the second dimension only. */
-static void place_tile(const struct nn_layout *layout, struct tile *tile)
+/* With a window larger than TILE_WINDOW a tile has one index of the second dimension, so that a row stays
+ * contiguous. */
+static void set_tile(const struct nn_layout *layout, struct tile *tile)
 {
     const bool is_whole = window_of(layout) <= TILE_WINDOW;
     tile->count[1] = smaller(dim_of(layout, 1) - tile->first[1], is_whole ? TILE_ROWS : 1);
     tile->window_count = smaller(window_of(layout) - tile->window, TILE_ROW_ELEMENTS);
-    tile->place = offset_of(layout, 1, tile->first[1]) + window_offset(layout, tile->window);
+    tile->offset = offset_of(layout, 1, tile->first[1]) + window_offset(layout, tile->window);
 }
 
-static void read_row(const float *from, const size_t *elements, float *to, dnnl_dim_t count)
+static void copy_row(const float *from, const size_t *elements, float *to, dnnl_dim_t count)
 {
     for (dnnl_dim_t i = 0; i < count; i++)
         to[i] = from[elements[i]];
 }
 
-#define PAIRS(a, b, c, d, e, f) __builtin_shufflevector(a, b, c, d, e, f)
+#define SHUFFLE(a, b, c, d, e, f) __builtin_shufflevector(a, b, c, d, e, f)
 
 typedef float four __attribute__((vector_size(16)));
 
-/* Four elements of four rows that lie side by side: rows and columns change places in registers. */
-static void turn(const float *from, const size_t *elements, float *to, size_t row_count)
+/* Transposes, in registers, four elements of four rows that are adjacent in the stored form. */
+static void transpose(const float *from, const size_t *elements, float *to, size_t row_count)
 {
     four at[4];
     for (int i = 0; i < 4; i++)
         memcpy(&at[i], from + elements[i], sizeof(four));
-    const four low_a = PAIRS(at[0], at[1], 0, 4, 1, 5), low_b = PAIRS(at[2], at[3], 0, 4, 1, 5);
-    const four high_a = PAIRS(at[0], at[1], 2, 6, 3, 7), high_b = PAIRS(at[2], at[3], 2, 6, 3, 7);
-    const four rows[4] = { PAIRS(low_a, low_b, 0, 1, 4, 5), PAIRS(low_a, low_b, 2, 3, 6, 7),
-                           PAIRS(high_a, high_b, 0, 1, 4, 5), PAIRS(high_a, high_b, 2, 3, 6, 7) };
+    const four low_a = SHUFFLE(at[0], at[1], 0, 4, 1, 5), low_b = SHUFFLE(at[2], at[3], 0, 4, 1, 5);
+    const four high_a = SHUFFLE(at[0], at[1], 2, 6, 3, 7), high_b = SHUFFLE(at[2], at[3], 2, 6, 3, 7);
+    const four rows[4] = { SHUFFLE(low_a, low_b, 0, 1, 4, 5), SHUFFLE(low_a, low_b, 2, 3, 6, 7),
+                           SHUFFLE(high_a, high_b, 0, 1, 4, 5), SHUFFLE(high_a, high_b, 2, 3, 6, 7) };
     for (size_t a = 0; a < 4; a++)
         memcpy(to + a * row_count, &rows[a], sizeof(four));
 }
 
-static void read_four_rows(const float *from, const size_t *elements, float *to, size_t row_count, dnnl_dim_t count)
+static void copy_four_rows(const float *from, const size_t *elements, float *to, size_t row_count, dnnl_dim_t count)
 {
-    const dnnl_dim_t turned = count / 4 * 4;
-    for (dnnl_dim_t i = 0; i < turned; i += 4)
-        turn(from, elements + i, to + i, row_count);
+    const dnnl_dim_t transposed = count / 4 * 4;
+    for (dnnl_dim_t i = 0; i < transposed; i += 4)
+        transpose(from, elements + i, to + i, row_count);
     for (size_t a = 0; a < 4; a++)
-        read_row(from + a, elements + turned, to + a * row_count + turned, count - turned);
+        copy_row(from + a, elements + transposed, to + a * row_count + transposed, count - transposed);
 }
 
-/* How many rows from this one on are read at once: 4 where their elements lie side by side, else 1. */
+/* Rows that are copied at once from this one on: 4 when their elements are adjacent, else 1. */
 static dnnl_dim_t rows_at_once(const struct tile *tile, dnnl_dim_t row)
 {
     if (row + 4 > tile->count[0])
@@ -132,36 +194,36 @@ static dnnl_dim_t rows_at_once(const struct tile *tile, dnnl_dim_t row)
     return 4;
 }
 
-static void read_tile(const struct nn_layout *layout, const struct tile *tile, const float *stored, float *plain)
+static void copy_tile(const struct nn_layout *layout, const struct tile *tile, const float *stored, float *plain)
 {
     const dnnl_dim_t count = tile->count[1] * tile->window_count, row_count = dim_of(layout, 1) * window_of(layout);
     dnnl_dim_t a = 0;
     while (a < tile->count[0]) {
         const dnnl_dim_t rows = rows_at_once(tile, a);
-        const float *const from = stored + tile->place + tile->rows[a];
+        const float *const from = stored + tile->offset + tile->rows[a];
         float *const to = plain + (tile->first[0] + a) * row_count + tile->first[1] * window_of(layout) + tile->window;
         if (rows == 4)
-            read_four_rows(from, tile->elements, to, (size_t)row_count, count);
+            copy_four_rows(from, tile->elements, to, (size_t)row_count, count);
         else
-            read_row(from, tile->elements, to, count);
+            copy_row(from, tile->elements, to, count);
         a += rows;
     }
 }
 
-/* The tiles that have the same rows. */
-static void read_rows(const struct nn_layout *layout, struct tile *tile, const float *stored, float *plain)
+/* All tiles with the same rows. */
+static void copy_tiles(const struct nn_layout *layout, struct tile *tile, const float *stored, float *plain)
 {
     const bool are_alike = is_regular(layout);
     for (tile->first[1] = 0; tile->first[1] < dim_of(layout, 1); tile->first[1] += tile->count[1])
         for (tile->window = 0; tile->window < window_of(layout); tile->window += tile->window_count) {
-            place_tile(layout, tile);
+            set_tile(layout, tile);
             if (!are_alike || (tile->first[0] == 0 && tile->first[1] == 0))
-                place_elements(layout, tile);
-            read_tile(layout, tile, stored, plain);
+                find_element_offsets(layout, tile);
+            copy_tile(layout, tile, stored, plain);
         }
 }
 
-/* By tiles, so that a line of the cache is read once, whatever the blocks of the stored form are. */
+/* By tiles, so that each cache line is read once, whatever the blocks of the stored form. */
 int onednn_plain(const struct backend *backend, uint32_t parameter, const float *stored, float *plain)
 {
     struct nn_layout layout;
@@ -170,8 +232,8 @@ int onednn_plain(const struct backend *backend, uint32_t parameter, const float 
         return rc;
     struct tile tile;
     for (tile.first[0] = 0; tile.first[0] < dim_of(&layout, 0); tile.first[0] += TILE_ROWS) {
-        place_rows(&layout, &tile);
-        read_rows(&layout, &tile, stored, plain);
+        find_row_offsets(&layout, &tile);
+        copy_tiles(&layout, &tile, stored, plain);
     }
     return 0;
 }

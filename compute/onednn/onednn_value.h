@@ -1,6 +1,6 @@
-/* Values and their gradients are numbers of one type for the whole backend, fp32 or bf16; arithmetic is
- * fp32, rounded once when it is stored, to the nearest with ties to even. A loop over them is written
- * once, for a type the compiler knows:
+/* Values and their gradients have one type in the whole backend, fp32 or bf16. Arithmetic is fp32, rounded once when a
+ * result is stored, to nearest with ties to even. A loop over values is written once, as an inline function of the
+ * type, which is a constant for the compiler:
  *
  *     ALWAYS_INLINE void halve(enum value_type type, const struct half_work *work, size_t first, size_t end)
  *     {
@@ -18,7 +18,7 @@
  *         FOR_TYPE(work->type, halve, work, first, end);
  *     }
  *
- * Elsewhere values are `void *`, counted in numbers: value_at finds one. */
+ * Elsewhere values are `void *` and value_at gives the address of one. */
 #ifndef PIPETRAIN_ONEDNN_VALUE_H
 #define PIPETRAIN_ONEDNN_VALUE_H
 
@@ -38,7 +38,7 @@ static inline size_t value_size(enum value_type type)
     return type == VALUE_BF16 ? sizeof(uint16_t) : sizeof(float);
 }
 
-/* Number `index` of the values. */
+/* Address of number `index`. */
 static inline void *value_at(enum value_type type, const void *values, size_t index)
 {
     return (char *)(uintptr_t)values + index * value_size(type);
@@ -57,7 +57,7 @@ ALWAYS_INLINE void value_write(enum value_type type, void *values, size_t i, flo
         ((float *)values)[i] = number;
 }
 
-/* The first `count` <= LANES numbers from values[at] on, the others 0; count is a constant. */
+/* Reads `count` <= LANES numbers from values[at] on, the other lanes are 0; count is a constant. */
 ALWAYS_INLINE void lanes_read(enum value_type type, const void *values, size_t at, uint32_t count, lanes *lanes_out)
 {
     if (type == VALUE_BF16) {

@@ -1,52 +1,448 @@
-/* Convolution and dense layers: one primitive per direction, ReLU fused into forward,
- * the bias gradient made with the weight gradient. In evaluation a convolution takes batch
- * normalisation and a sum with it. */
+/* Convolution and dense layers on oneDNN: one primitive per direction. ReLU is fused into forward, the bias gradient is
+ * computed with the weight gradient. In evaluation a convolution also takes a batch normalisation and an addition that
+ * follow it. */
 #include "compute/onednn/onednn_plan.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define OWN_PLACES_MAX 64u      /* of a window, all its channels, whose gradient in bf16 is a loop of ours */
+#include "compute/team.h"
+#include "compute/vector.h"
+
+#define CACHED 4u               /* slices: a value of at most this many slices may fit into a cache as a whole and is
+                                 * not sliced */
+#define WEIGHT_BYTES ((size_t)512 << 10)        /* larger weights are too expensive to read for every slice, */
+#define WEIGHT_SHARE 4u         /* unless a slice is this many times larger */
+#define WINOGRAD_BLOCK 16u      /* largest channel block that Winograd's kernels read */
+#define OWN_WINDOW_MAX 64u      /* largest window (x channels) whose bf16 weight gradient is a loop of ours */
+#define PADDING_MAX 64u         /* padding channels of the last weight block: their weights are 0 */
+
+/* The output channels of a weight layout: `count` runs of `run` weights; in a run the channel changes every
+ * `channel_stride` weights and repeats after `block` channels. */
+struct channel_runs { size_t block, channel_stride, run, count; };
+
+/* Evaluation: the batch normalisation that follows the convolution, folded into it as a factor and a shift per
+ * channel. Either the primitive applies both to its result, or a copy of the weights is multiplied by the factors
+ * and the shifts are the bias; that copy is made for every batch, because the backend is not told when weights
+ * change. */
+struct folded_norm {
+    uint32_t layer;             /* the batch_norm layer; NET_INPUT: none */
+    uint32_t head;              /* the convolution */
+    uint32_t factors, shifts;   /* buffers */
+    nn_md line;                 /* descriptor of factors and of shifts, as arguments of the primitive; NULL: the
+                                 * weights are multiplied */
+    nn_md bias;                 /* descriptor of the shifts, as the bias */
+    uint32_t weights;           /* buffer: the multiplied weights */
+    struct channel_runs runs;   /* of the weights */
+};
+static inline bool folded_norm_has(const struct folded_norm *folded)
+{
+    return folded->layer != NET_INPUT;
+}
+static inline bool folded_norm_is_in_weights(const struct folded_norm *folded)
+{
+    return folded_norm_has(folded) && folded->line == NULL;
+}
+
+/* The calls for some samples of the batch. */
+struct slice_calls { struct slice slice; struct nn_call forward, weights, data; };
+
+/* All calls of a layer, in order of samples. There are several when the input is recomputed in slices, or when the
+ * scratchpad of Winograd's algorithm does not hold all samples; then the first computes the whole weight gradient. */
+struct slices {
+    struct slice_calls *calls;
+    uint32_t count;
+    uint32_t source;            /* the batch_norm head that recomputes the input slice by slice; NET_INPUT: the input
+                                 * is stored as a whole */
+    uint32_t recomputed;        /* buffer: a slice of the input, normalised again in backward */
+    uint32_t partial_weights, partial_bias;   /* buffers: gradients of one slice, to be added to those of the first */
+};
+static inline bool slices_recompute_input(const struct slices *slices)
+{
+    return slices->source != NET_INPUT;
+}
 
 struct weighted {
-    struct parts parts;
+    struct slices slices;
     struct folded_norm norm;
-    struct first_conv *first;   /* replaces weights when there is one */
-    bool masks;                 /* backward begins with this layer's own ReLU mask */
-    uint32_t active;            /* buffer of relu_note, or BUFFER_NONE: the values are the mask */
+    struct first_conv *first;   /* computes the weight gradient, when not NULL */
+    bool masks;                 /* backward first applies the ReLU's mask to the gradient */
+    uint32_t relu_mask;         /* buffer written by relu_store_mask; BUFFER_NONE: the values are the mask */
 };
+
+static const struct value *in_buffers(const struct plan *plan, uint32_t layer)
+{
+    return &plan->base.values.values[plan_input(&plan->base, layer, 0)];
+}
+
+static const struct value *out_buffers(const struct plan *plan, uint32_t layer)
+{
+    return &plan->base.values.values[plan_output(&plan->base, layer)];
+}
+
+/* ---- slices ----
+ *
+ * When the output of a batch normalisation does not fit into a cache, it and the convolution that reads it are bound by
+ * memory: the value is written, read, and read again for the weight gradient; its gradient is written and read. So such
+ * a value is computed a few samples at a time, just before the convolution reads them from the cache, and normalised
+ * again in backward. */
+
+static bool is_plain_norm(const struct plan *plan, uint32_t value)
+{
+    const uint32_t head = value != 0 ? plan_group(&plan->base, value - 1)->head : FUSION_LEFT_OUT;
+    return head != FUSION_LEFT_OUT && plan_layer(plan, head)->kind == LAYER_BATCH_NORM &&
+           !fusion_has(&plan->base.fusion, head, LAYER_ADD);
+}
+
+/* No other group runs between the two, so the normalisation's input is still there. */
+static bool follows_directly(const struct plan *plan, uint32_t reader, uint32_t value)
+{
+    for (uint32_t i = plan_group(&plan->base, value - 1)->head + 1; i < reader; i++)
+        if (fusion_is_head(&plan->base.fusion, i))
+            return false;
+    return true;
+}
+
+/* Winograd's algorithm would transform all weights again for each slice. It reads blocked layouts only. */
+static bool uses_winograd(const struct plan *plan, uint32_t reader)
+{
+    const struct tensor_layout *const in = in_tensor(plan, reader, 0);
+    const bool is_in_blocks = !in->is_nhwc && in->block <= WINOGRAD_BLOCK;
+    return is_in_blocks &&
+           winograd_workspace(plan_backend(plan), plan_layer(plan, reader), plan->base.count, NULL) != 0;
+}
+
+static bool can_slice(const struct plan *plan, uint32_t reader, uint32_t value)
+{
+    return plan_layer(plan, reader)->kind == LAYER_CONV2D && plan_input(&plan->base, reader, 0) == value &&
+           follows_directly(plan, reader, value) && !uses_winograd(plan, reader) &&
+           !first_conv_fits(plan_layer(plan, reader), in_tensor(plan, reader, 0), out_tensor(plan, reader));
+}
+
+static bool are_weights_small(const struct plan *plan, uint32_t reader, size_t slice_bytes)
+{
+    const struct layer *const layer = plan_layer(plan, reader);
+    const size_t weights = (size_t)layer->in.channels * layer->out.channels * layer->kernel_h * layer->kernel_w;
+    return weights * sizeof(float) <= WEIGHT_BYTES || weights * sizeof(float) <= slice_bytes / WEIGHT_SHARE;
+}
+
+uint32_t value_slice(const struct plan *plan, uint32_t value)
+{
+    const uint32_t reader = is_plain_norm(plan, value) ? fusion_only_reader(&plan->base.fusion, value) : NET_INPUT;
+    const uint32_t threads = plan_backend(plan)->spec.threads;
+    const size_t bytes = tensor_count(&plan->tensors[value]) * value_size(plan_type(plan));
+    const size_t together = plan_backend(plan)->slice_bytes;
+    if (reader == NET_INPUT || plan->base.count * bytes <= together * CACHED || !can_slice(plan, reader, value))
+        return 0;
+    const size_t fitting = together / bytes / threads * threads, slice = fitting > threads ? fitting : threads;
+    const bool is_worth_it = slice * 2 <= plan->base.count && are_weights_small(plan, reader, slice * bytes);
+    return is_worth_it ? (uint32_t)slice : 0;
+}
+
+static int open_buffers(struct plan *plan, uint32_t head, struct slices *slices)
+{
+    nn_md weights = plan_stored(plan, head, PARAMETER_WEIGHT), bias = plan_stored(plan, head, PARAMETER_BIAS);
+    int rc = plan_scratch(plan, head, in_buffers(plan, head)->bytes, PHASE_PARAMETERS, PHASE_PARAMETERS,
+                          &slices->recomputed);
+    if (rc == 0)
+        rc = plan_scratch(plan, head, nn_md_bytes(weights), PHASE_PARAMETERS, PHASE_PARAMETERS,
+                          &slices->partial_weights);
+    if (rc == 0 && bias != NULL)
+        rc = plan_scratch(plan, head, nn_md_bytes(bias), PHASE_PARAMETERS, PHASE_PARAMETERS, &slices->partial_bias);
+    return rc;
+}
+
+/* Samples per call when the input is stored as a whole. */
+static uint32_t samples_per_call(const struct plan *plan, uint32_t head)
+{
+    const uint32_t count = plan->base.count;
+    const uint32_t samples = winograd_samples(plan_backend(plan), plan_layer(plan, head), in_tensor(plan, head, 0),
+                                              out_tensor(plan, head), count, plan_has_inputs(&plan->base, head));
+    return samples != 0 ? samples : count;
+}
+
+static int slices_open(struct plan *plan, uint32_t head, struct slices *slices)
+{
+    const uint32_t value = plan_input(&plan->base, head, 0), slice = value_slice(plan, value);
+    const uint32_t count = plan->base.count, each = slice != 0 ? slice : samples_per_call(plan, head);
+    *slices = (struct slices){ .count = (count + each - 1) / each,
+                             .source = slice != 0 ? plan_group(&plan->base, value - 1)->head : NET_INPUT };
+    slices->calls = calloc(slices->count, sizeof(*slices->calls));
+    if (slices->calls == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < slices->count; i++) {
+        const uint32_t first = i * each, left = count - first;
+        slices->calls[i].slice = (struct slice){ first, left < each ? left : each };
+    }
+    return slice != 0 && value_plan_needs_grad(&plan->base.values, head) ? open_buffers(plan, head, slices) : 0;
+}
+
+static void slices_close(struct slices *slices)
+{
+    for (uint32_t i = 0; slices->calls != NULL && i < slices->count; i++) {
+        call_close(&slices->calls[i].data);
+        call_close(&slices->calls[i].weights);
+        call_close(&slices->calls[i].forward);
+    }
+    free(slices->calls);
+}
+
+static int slices_forward(const struct plan *plan, uint32_t head, const struct slices *slices)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < slices->count && rc == 0; i++) {
+        if (slices_recompute_input(slices))
+            norm_forward_slice(plan, slices->source, slices->calls[i].slice,
+                               plan_data(plan, in_buffers(plan, head)->buffer));
+        rc = call_run(plan, &slices->calls[i].forward);
+    }
+    return rc;
+}
+
+struct add_work { float *to; const float *more; };
+
+VECTOR_LOOPS
+static void add_floats(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct add_work *const work = arg;
+    float *const to = work->to;
+    const float *const more = work->more;
+    (void)member;
+    INDEPENDENT_ITERATIONS
+    for (size_t i = first; i < end; i++)
+        to[i] += more[i];
+}
+
+static void add_partial_gradient(const struct plan *plan, uint32_t head, enum parameter_kind kind, uint32_t more)
+{
+    const size_t count = nn_md_bytes(plan_stored(plan, head, kind)) / sizeof(float);
+    struct add_work work = { plan_weight_gradients(plan, head, kind), plan_data(plan, more) };
+    plan_run(plan, count, LANES, add_floats, &work);
+}
+
+static int run_backward_weights(const struct plan *plan, uint32_t head, const struct slices *slices,
+                                const struct slice_calls *calls)
+{
+    if (slices_recompute_input(slices))
+        norm_forward_slice(plan, slices->source, calls->slice, plan_data(plan, slices->recomputed));
+    const int rc = call_run(plan, &calls->weights);
+    if (rc != 0 || calls->slice.first == 0)
+        return rc;
+    add_partial_gradient(plan, head, PARAMETER_WEIGHT, slices->partial_weights);
+    if (layer_has(plan_layer(plan, head), PARAMETER_BIAS))
+        add_partial_gradient(plan, head, PARAMETER_BIAS, slices->partial_bias);
+    return 0;
+}
+
+static int slices_backward_weights(const struct plan *plan, uint32_t head, const struct slices *slices)
+{
+    const uint32_t count = slices_recompute_input(slices) ? slices->count : 1;
+    int rc = 0;
+    for (uint32_t i = 0; i < count && rc == 0; i++)
+        rc = run_backward_weights(plan, head, slices, &slices->calls[i]);
+    return rc;
+}
+
+static int slices_backward_data(const struct plan *plan, uint32_t head, const struct slices *slices)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < slices->count && rc == 0; i++) {
+        rc = call_run(plan, &slices->calls[i].data);
+        if (rc == 0 && slices_recompute_input(slices))
+            norm_backward_slice(plan, slices->source, slices->calls[i].slice, in_gradient(plan, head, 0));
+    }
+    return rc;
+}
+
+/* ---- folded batch normalisation ---- */
+
+static uint32_t folded_layer(const struct plan *plan, uint32_t head)
+{
+    const struct group *const group = plan_group(&plan->base, head);
+    for (uint32_t t = 0; t < group->tail_count; t++)
+        if (plan_layer(plan, group->tail[t])->kind == LAYER_BATCH_NORM)
+            return group->tail[t];
+    return NET_INPUT;
+}
+
+static int folded_norm_open(struct plan *plan, uint32_t head, struct folded_norm *folded)
+{
+    const dnnl_dim_t channels = plan_layer(plan, head)->out.channels, dims[] = { 1, channels, 1, 1 };
+    const size_t bytes = ((size_t)channels + PADDING_MAX) * sizeof(float);
+    *folded = (struct folded_norm){ .layer = folded_layer(plan, head), .head = head };
+    if (!folded_norm_has(folded))
+        return 0;
+    folded->line = nn_md_tag(4, dims, dnnl_abcd, dnnl_f32);
+    folded->bias = nn_md_tag(1, &channels, dnnl_a, dnnl_f32);
+    int rc = folded->line != NULL && folded->bias != NULL ? 0 : -ENOMEM;
+    if (rc == 0)
+        rc = plan_scratch(plan, head, bytes, PHASE_FORWARD, PHASE_FORWARD, &folded->factors);
+    return rc != 0 ? rc : plan_scratch(plan, head, bytes, PHASE_FORWARD, PHASE_FORWARD, &folded->shifts);
+}
+
+static void folded_norm_close(struct folded_norm *folded)
+{
+    nn_md_release(folded->line);
+    nn_md_release(folded->bias);
+    folded->line = folded->bias = NULL;
+}
+
+/* gamma NULL: 1. */
+struct norm_numbers { const float *mean, *variance, *gamma, *beta; double epsilon; };
+
+VECTOR_LOOPS
+static void compute_factors(struct norm_numbers of, size_t channels, float *restrict factors, float *restrict shifts)
+{
+    for (size_t c = 0; c < channels; c++)
+        factors[c] = (float)(1.0 / sqrt((double)of.variance[c] + of.epsilon));
+    for (size_t c = 0; c < channels && of.gamma != NULL; c++)
+        factors[c] *= of.gamma[c];
+    for (size_t c = 0; c < channels; c++)
+        shifts[c] = of.beta[c] - of.mean[c] * factors[c];
+    for (size_t c = channels; c < channels + PADDING_MAX; c++)
+        factors[c] = 0;
+}
+
+/* Finds the runs. False when the weights of a block of output channels are not contiguous. */
+static bool find_runs(const struct nn_layout *layout, size_t weights, struct channel_runs *runs_out)
+{
+    size_t inner = 1;
+    *runs_out = (struct channel_runs){ .block = 1, .run = (size_t)layout->strides[0] };
+    for (int i = layout->block_count - 1; i >= 0; i--) {
+        if (layout->block_dims[i] == 0)
+            *runs_out = (struct channel_runs){ .block = (size_t)layout->blocks[i], .channel_stride = inner,
+                                               .run = (size_t)layout->strides[0] };
+        inner *= (size_t)layout->blocks[i];
+    }
+    if (runs_out->block == 1)
+        runs_out->channel_stride = runs_out->run;
+    runs_out->count = (size_t)layout->padded[0] / runs_out->block;
+    return runs_out->count * runs_out->run == weights;
+}
+
+VECTOR_LOOPS
+static void scale_vectors(const struct channel_runs *runs, const float *restrict factors, const float *restrict from,
+                          float *restrict to)
+{
+    for (size_t at = 0; at < runs->run; at += runs->block)
+        for (size_t c = 0; c < runs->block; c++)
+            to[at + c] = from[at + c] * factors[c];
+}
+
+VECTOR_LOOPS
+static void scale_stretches(const struct channel_runs *runs, const float *restrict factors, const float *restrict from,
+                            float *restrict to)
+{
+    for (size_t at = 0; at < runs->run; at += runs->channel_stride) {
+        const float factor = factors[at / runs->channel_stride % runs->block];
+        for (size_t i = at; i < at + runs->channel_stride; i++)
+            to[i] = from[i] * factor;
+    }
+}
+
+struct scale_work {
+    const struct channel_runs *runs;
+    const float *factors, *from;
+    float *to;
+};
+
+static void scale_runs(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct scale_work *const work = arg;
+    const struct channel_runs *const runs = work->runs;
+    (void)member;
+    for (size_t r = first; r < end; r++)
+        (runs->channel_stride == 1 ? scale_vectors : scale_stretches)(
+            runs, work->factors + r * runs->block, work->from + r * runs->run, work->to + r * runs->run);
+}
+
+static int folded_norm_into_weights(struct plan *plan, nn_md weights, struct folded_norm *folded)
+{
+    struct nn_layout layout;
+    if (nn_md_layout(weights, &layout) != 0 ||
+        !find_runs(&layout, nn_md_bytes(weights) / sizeof(float), &folded->runs))
+        return -ENOTSUP;
+    const int rc = plan_scratch(plan, folded->head, nn_md_bytes(weights), PHASE_FORWARD, PHASE_FORWARD,
+                                &folded->weights);
+    if (rc != 0)
+        return rc;
+    nn_md_release(folded->line);
+    folded->line = NULL;
+    return 0;
+}
+
+static void scale_weights(const struct plan *plan, const struct folded_norm *folded)
+{
+    struct scale_work work = {
+        .runs = &folded->runs,
+        .factors = plan_data(plan, folded->factors),
+        .from = plan_weights(plan, folded->head, PARAMETER_WEIGHT),
+        .to = plan_data(plan, folded->weights),
+    };
+    plan_run(plan, folded->runs.count, 1, scale_runs, &work);
+}
+
+static void add_bias_to_shifts(const struct plan *plan, const struct folded_norm *folded)
+{
+    const float *const bias = plan_weights(plan, folded->head, PARAMETER_BIAS);
+    const float *const factors = plan_data(plan, folded->factors);
+    float *const shifts = plan_data(plan, folded->shifts);
+    for (size_t c = 0; c < plan_layer(plan, folded->head)->out.channels && bias != NULL; c++)
+        shifts[c] += bias[c] * factors[c];
+}
+
+static void folded_norm_compute(const struct plan *plan, const struct folded_norm *folded)
+{
+    const struct norm_numbers of = {
+        .mean = plan_weights(plan, folded->layer, PARAMETER_RUNNING_MEAN),
+        .variance = plan_weights(plan, folded->layer, PARAMETER_RUNNING_VARIANCE),
+        .gamma = plan_weights(plan, folded->layer, PARAMETER_GAMMA),
+        .beta = plan_weights(plan, folded->layer, PARAMETER_BETA),
+        .epsilon = plan_layer(plan, folded->layer)->epsilon,
+    };
+    compute_factors(of, plan_layer(plan, folded->layer)->out.channels, plan_data(plan, folded->factors),
+                    plan_data(plan, folded->shifts));
+    if (folded->line != NULL)
+        return;
+    scale_weights(plan, folded);
+    add_bias_to_shifts(plan, folded);
+}
+
+/* ---- use of values ---- */
 
 static bool has_relu(const struct plan *plan, uint32_t layer)
 {
     return fusion_has(&plan->base.fusion, layer, LAYER_RELU);
 }
 
-/* The input of the group that is added: the primitive adds to what is in the result's place. */
+/* The primitive adds its result to the previous contents of dst. */
 static bool adds_value(const struct plan *plan, uint32_t layer)
 {
     return fusion_has(&plan->base.fusion, layer, LAYER_ADD);
 }
 
-static bool mask_is_left(const struct plan *plan, uint32_t layer)
+static bool masks_gradient(const struct plan *plan, uint32_t layer)
 {
     return plan->base.training && has_relu(plan, layer) &&
            !value_is_masked_above(plan, plan_output(&plan->base, layer));
 }
 
-/* What is kept for a mask that is left to this layer: the values, or when they are large, or nothing else reads them
- * backward, a byte per value. That is one more pass, but their memory is then free for the gradients. */
-static bool mask_is_noted(const struct plan *plan, uint32_t layer)
+/* Should the ReLU's mask be kept as a byte per value, instead of the values? Yes when the values are large or no
+ * other group reads them in backward: one more pass over them, but their memory is free for gradients. */
+static bool keeps_mask_bytes(const struct plan *plan, uint32_t layer)
 {
     const uint32_t made = plan_output(&plan->base, layer);
-    const bool are_large = value_total(plan, made) * value_size(plan_type(plan)) > plan_backend(plan)->noted_bytes;
-    return mask_is_left(plan, layer) && (are_large || value_is_done_forward(plan, made));
+    const size_t bytes = value_total(plan, made) * value_size(plan_type(plan));
+    return masks_gradient(plan, layer) &&
+           (bytes > plan_backend(plan)->large_value_bytes || value_is_done_forward(plan, made));
 }
 
 static void weighted_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
 {
-    const bool keeps = mask_is_left(plan, layer) && !mask_is_noted(plan, layer);
+    const bool keeps = masks_gradient(plan, layer) && !keeps_mask_bytes(plan, layer);
     *use_out = (struct value_use){
         .in_until = value_slice(plan, plan_input(&plan->base, layer, 0)) != 0 ? PHASE_FORWARD : PHASE_PARAMETERS,
         .out_until = keeps ? PHASE_PARAMETERS : PHASE_FORWARD,
@@ -56,21 +452,19 @@ static void weighted_use(const struct plan *plan, uint32_t layer, struct value_u
     };
 }
 
-static int open_active(struct plan *plan, uint32_t layer, struct weighted *state)
+static int open_relu_mask(struct plan *plan, uint32_t layer, struct weighted *state)
 {
-    if (!mask_is_noted(plan, layer))
+    if (!keeps_mask_bytes(plan, layer))
         return 0;
-    const int rc = plan_buffer(plan, value_total(plan, plan_output(&plan->base, layer)), &state->active);
-    if (rc == 0)
-        plan_use(plan, state->active, layer, PHASE_FORWARD, PHASE_PARAMETERS);
-    return rc;
+    return plan_scratch(plan, layer, value_total(plan, plan_output(&plan->base, layer)), PHASE_FORWARD,
+                        PHASE_PARAMETERS, &state->relu_mask);
 }
 
 /* ---- primitives ---- */
 
-static size_t room_of(const struct plan *plan, uint32_t layer)
+static size_t workspace_of(const struct plan *plan, uint32_t layer)
 {
-    return winograd_room(plan_backend(plan), plan_layer(plan, layer), plan->base.count, NULL);
+    return winograd_workspace(plan_backend(plan), plan_layer(plan, layer), plan->base.count, NULL);
 }
 
 struct operands { struct operand operand[6]; uint32_t count; };
@@ -91,7 +485,7 @@ static int open_mds(const struct plan *plan, uint32_t layer, uint32_t count, str
                              plan_stored(plan, layer, PARAMETER_WEIGHT), plan_stored(plan, layer, PARAMETER_BIAS));
 }
 
-/* Samples from `first` on of a value or a gradient of the tensor, which is there as a whole. */
+/* The samples from `first` on of a value or gradient that is stored as a whole. */
 static void add_samples(struct operands *operands, int arg, nn_md md, const struct tensor_layout *tensor,
                         uint32_t buffer, uint32_t first)
 {
@@ -99,34 +493,24 @@ static void add_samples(struct operands *operands, int arg, nn_md md, const stru
     operands->operand[operands->count++] = (struct operand){ arg, md, { PLACE_BUFFER, buffer, first * sample } };
 }
 
-/* The same of the input or its gradient, where a slice has the buffer for itself. */
+/* The same for the input or its gradient; a recomputed slice has the buffer to itself. */
 static void add_input(struct operands *operands, int arg, nn_md md, const struct plan *plan, uint32_t layer,
-                      const struct parts *parts, uint32_t buffer, uint32_t first)
+                      const struct slices *slices, uint32_t buffer, uint32_t first)
 {
-    add_samples(operands, arg, md, in_tensor(plan, layer, 0), buffer, parts_are_slices(parts) ? 0 : first);
-}
-
-static const struct value *in_value(const struct plan *plan, uint32_t layer)
-{
-    return &plan->base.values.values[plan_input(&plan->base, layer, 0)];
-}
-
-static const struct value *out_value(const struct plan *plan, uint32_t layer)
-{
-    return &plan->base.values.values[plan_output(&plan->base, layer)];
+    add_samples(operands, arg, md, in_tensor(plan, layer, 0), buffer, slices_recompute_input(slices) ? 0 : first);
 }
 
 static void forward_op(const struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
                        const struct folded_norm *norm, struct nn_op *op)
 {
     weighted_op(op, plan_layer(plan, layer), mds,
-                (struct weighted_how){ .direction = NN_FORWARD, .winograd = room_of(plan, layer),
+                (struct weighted_options){ .direction = NN_FORWARD, .winograd = workspace_of(plan, layer),
                                        .training = plan->base.training, .with_relu = has_relu(plan, layer),
                                        .with_sum = adds_value(plan, layer), .line = norm->line });
     op->bias = folded_norm_is_in_weights(norm) ? norm->bias : mds->bias;
 }
 
-/* A normalisation is put into the weights where there is a better primitive without it. */
+/* Multiplies the weights by the factors when oneDNN has a better primitive without post-operations. */
 static int choose_fold(struct plan *plan, uint32_t layer, const struct weighted_mds *mds, struct folded_norm *norm)
 {
     const dnnl_engine_t engine = plan_backend(plan)->engine;
@@ -145,7 +529,7 @@ static int choose_fold(struct plan *plan, uint32_t layer, const struct weighted_
 }
 
 static int open_forward(struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
-                        const struct weighted *state, struct part *part, const struct part *beside)
+                        const struct weighted *state, struct slice_calls *calls, const struct slice_calls *first_calls)
 {
     const struct folded_norm *const norm = &state->norm;
     const struct layer *const about = plan_layer(plan, layer);
@@ -153,8 +537,8 @@ static int open_forward(struct plan *plan, uint32_t layer, const struct weighted
     struct operands operands = { .count = 0 };
     struct nn_op op;
     forward_op(plan, layer, mds, norm, &op);
-    add_input(&operands, DNNL_ARG_SRC, mds->src, plan, layer, &state->parts, in_value(plan, layer)->buffer,
-              part->slice.first);
+    add_input(&operands, DNNL_ARG_SRC, mds->src, plan, layer, &state->slices, in_buffers(plan, layer)->buffer,
+              calls->slice.first);
     if (is_multiplied)
         add_buffer(&operands, DNNL_ARG_WEIGHTS, mds->weights, norm->weights);
     else
@@ -163,130 +547,132 @@ static int open_forward(struct plan *plan, uint32_t layer, const struct weighted
         add_buffer(&operands, DNNL_ARG_BIAS, norm->bias, norm->shifts);
     else if (mds->bias != NULL)
         add_operand(&operands, DNNL_ARG_BIAS, mds->bias, PLACE_WEIGHTS, about->parameters[PARAMETER_BIAS]);
-    add_samples(&operands, DNNL_ARG_DST, mds->dst, out_tensor(plan, layer), out_value(plan, layer)->buffer,
-                part->slice.first);
+    add_samples(&operands, DNNL_ARG_DST, mds->dst, out_tensor(plan, layer), out_buffers(plan, layer)->buffer,
+                calls->slice.first);
     if (norm->line != NULL) {
         add_buffer(&operands, NN_ARG_FACTOR, norm->line, norm->factors);
         add_buffer(&operands, NN_ARG_SHIFT, norm->line, norm->shifts);
     }
-    return call_open(plan, &part->forward, layer, &op, NULL, operands.operand, operands.count, PHASE_FORWARD,
-                     beside != NULL ? &beside->forward : NULL);
+    return call_open(plan, &calls->forward, layer, &op, NULL, operands.operand, operands.count, PHASE_FORWARD,
+                     first_calls != NULL ? &first_calls->forward : NULL);
 }
 
 static void weights_op(const struct plan *plan, uint32_t layer, const struct weighted_mds *mds, struct nn_op *op)
 {
     weighted_op(op, plan_layer(plan, layer), mds,
-                (struct weighted_how){ .direction = NN_BACKWARD_WEIGHTS, .winograd = room_of(plan, layer),
+                (struct weighted_options){ .direction = NN_BACKWARD_WEIGHTS, .winograd = workspace_of(plan, layer),
                                        .training = true });
 }
 
-/* Is the gradient of the weights left to our own loop? oneDNN's fp32 kernels waste most of their work on few
- * channels. Those for bf16 do not: the loop, which takes a ReLU's mask with it, is faster for small windows only
- * (5 x 5 on 3 channels: a step of cifar_alexnet takes 8 % less with oneDNN's, 3 x 3: 7 % more). */
-static bool is_own_loop(const struct plan *plan, uint32_t layer, const struct nn_op *op,
-                        const_dnnl_primitive_desc_t forward)
+/* Does onednn_first.c compute the weight gradient? oneDNN's fp32 kernels waste most of their work on few channels.
+ * Its bf16 kernels do not: our loop, which applies the ReLU mask on the way, is faster for small windows only
+ * (cifar_alexnet, 3 channels, with oneDNN's kernel instead: 7 % more time a step with 3 x 3 windows, 8 % less with
+ * its own 5 x 5). */
+static bool uses_own_loop(const struct plan *plan, uint32_t layer, const struct nn_op *op,
+                          const_dnnl_primitive_desc_t forward)
 {
     const struct layer *const about = plan_layer(plan, layer);
     const uint32_t places = about->in.channels * about->kernel_h * about->kernel_w;
     if (!first_conv_fits(about, in_tensor(plan, layer, 0), out_tensor(plan, layer)))
         return false;
-    if (plan_type(plan) == VALUE_FP32 || places <= OWN_PLACES_MAX)
+    if (plan_type(plan) == VALUE_FP32 || places <= OWN_WINDOW_MAX)
         return true;
     return pd_class_of_best(plan_backend(plan)->engine, op, forward) != PD_FAST;
 }
 
 static int open_weights(struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
-                        const struct parts *parts, struct part *part, const struct part *beside)
+                        const struct slices *slices, struct slice_calls *calls, const struct slice_calls *first_calls)
 {
     const struct layer *const about = plan_layer(plan, layer);
     const uint32_t weight = about->parameters[PARAMETER_WEIGHT], bias = about->parameters[PARAMETER_BIAS];
-    const bool adds = part->slice.first > 0;
+    const bool adds = calls->slice.first > 0;
     struct operands operands = { .count = 0 };
     struct nn_op op;
     add_buffer(&operands, DNNL_ARG_SRC, mds->src,
-               parts_are_slices(parts) ? parts->again : in_value(plan, layer)->buffer);
+               slices_recompute_input(slices) ? slices->recomputed : in_buffers(plan, layer)->buffer);
     add_operand(&operands, DNNL_ARG_DIFF_WEIGHTS, mds->weights, adds ? PLACE_BUFFER : PLACE_GRADIENTS,
-                adds ? parts->more_weights : weight);
+                adds ? slices->partial_weights : weight);
     if (mds->bias != NULL)
         add_operand(&operands, DNNL_ARG_DIFF_BIAS, mds->bias, adds ? PLACE_BUFFER : PLACE_GRADIENTS,
-                    adds ? parts->more_bias : bias);
-    add_samples(&operands, DNNL_ARG_DIFF_DST, mds->dst, out_tensor(plan, layer), out_value(plan, layer)->gradient,
-                part->slice.first);
+                    adds ? slices->partial_bias : bias);
+    add_samples(&operands, DNNL_ARG_DIFF_DST, mds->dst, out_tensor(plan, layer), out_buffers(plan, layer)->gradient,
+                calls->slice.first);
     weights_op(plan, layer, mds, &op);
-    return call_open(plan, &part->weights, layer, &op, part->forward.pd, operands.operand, operands.count,
-                     PHASE_PARAMETERS, beside != NULL ? &beside->weights : NULL);
+    return call_open(plan, &calls->weights, layer, &op, calls->forward.pd, operands.operand, operands.count,
+                     PHASE_PARAMETERS, first_calls != NULL ? &first_calls->weights : NULL);
 }
 
-/* Slices make their own; else the first part makes the gradient of all samples. */
-static int open_weights_part(struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
-                             const struct parts *parts, struct part *part, const struct part *beside)
+/* Each recomputed slice has a weight gradient of its own; else the first call computes that of all samples. */
+static int open_weights_slice(struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
+                              const struct slices *slices, struct slice_calls *calls,
+                              const struct slice_calls *first_calls)
 {
     struct weighted_mds all;
-    if (parts_are_slices(parts))
-        return open_weights(plan, layer, mds, parts, part, beside);
-    if (part->slice.first > 0)
+    if (slices_recompute_input(slices))
+        return open_weights(plan, layer, mds, slices, calls, first_calls);
+    if (calls->slice.first > 0)
         return 0;
     int rc = open_mds(plan, layer, plan->base.count, &all);
     if (rc != 0)
         return rc;
-    rc = open_weights(plan, layer, &all, parts, part, NULL);
+    rc = open_weights(plan, layer, &all, slices, calls, NULL);
     weighted_mds_close(&all);
     return rc;
 }
 
-static int open_data(struct plan *plan, uint32_t layer, const struct weighted_mds *mds, const struct parts *parts,
-                     struct part *part, const struct part *beside)
+static int open_data(struct plan *plan, uint32_t layer, const struct weighted_mds *mds, const struct slices *slices,
+                     struct slice_calls *calls, const struct slice_calls *first_calls)
 {
     const struct layer *const about = plan_layer(plan, layer);
     struct operands operands = { .count = 0 };
     struct nn_op op;
-    add_input(&operands, DNNL_ARG_DIFF_SRC, mds->src, plan, layer, parts, plan_flow(&plan->base, layer, 0)->buffer,
-              part->slice.first);
+    add_input(&operands, DNNL_ARG_DIFF_SRC, mds->src, plan, layer, slices, plan_flow(&plan->base, layer, 0)->buffer,
+              calls->slice.first);
     add_operand(&operands, DNNL_ARG_WEIGHTS, mds->weights, PLACE_WEIGHTS, about->parameters[PARAMETER_WEIGHT]);
-    add_samples(&operands, DNNL_ARG_DIFF_DST, mds->dst, out_tensor(plan, layer), out_value(plan, layer)->gradient,
-                part->slice.first);
+    add_samples(&operands, DNNL_ARG_DIFF_DST, mds->dst, out_tensor(plan, layer), out_buffers(plan, layer)->gradient,
+                calls->slice.first);
     weighted_op(&op, about, mds,
-                (struct weighted_how){ .direction = NN_BACKWARD_DATA, .winograd = room_of(plan, layer),
+                (struct weighted_options){ .direction = NN_BACKWARD_DATA, .winograd = workspace_of(plan, layer),
                                        .training = true });
-    return call_open(plan, &part->data, layer, &op, part->forward.pd, operands.operand, operands.count, PHASE_INPUTS,
-                     beside != NULL ? &beside->data : NULL);
+    return call_open(plan, &calls->data, layer, &op, calls->forward.pd, operands.operand, operands.count, PHASE_INPUTS,
+                     first_calls != NULL ? &first_calls->data : NULL);
 }
 
-/* Who masks the gradient by a ReLU of the layer's own, and who makes the gradient of the weights. */
+/* Decides where the ReLU's mask is applied, and which code computes the weight gradient. */
 static int open_backward(struct plan *plan, uint32_t layer, const struct weighted_mds *mds, struct weighted *state)
 {
     struct nn_op op;
-    const int rc = open_active(plan, layer, state);
+    const int rc = open_relu_mask(plan, layer, state);
     if (rc != 0)
         return rc;
-    state->masks = mask_is_left(plan, layer);
+    state->masks = masks_gradient(plan, layer);
     weights_op(plan, layer, mds, &op);
-    if (!is_own_loop(plan, layer, &op, state->parts.parts[0].forward.pd))
+    if (!uses_own_loop(plan, layer, &op, state->slices.calls[0].forward.pd))
         return 0;
     const bool with_relu = state->masks && !plan_has_inputs(&plan->base, layer);
     state->masks = state->masks && !with_relu;
-    return first_conv_open(plan, layer, with_relu, state->active, &state->first);
+    return first_conv_open(plan, layer, with_relu, state->relu_mask, &state->first);
 }
 
-/* The first part decides for all. */
-static int open_part(struct plan *plan, uint32_t layer, struct weighted *state, struct part *part)
+/* The first slice decides for all. */
+static int open_slice(struct plan *plan, uint32_t layer, struct weighted *state, struct slice_calls *calls)
 {
-    const bool is_first = part->slice.first == 0, goes_back = value_plan_needs_grad(&plan->base.values, layer);
-    const struct part *const beside = is_first ? NULL : &state->parts.parts[0];
+    const bool is_first = calls->slice.first == 0, goes_back = value_plan_needs_grad(&plan->base.values, layer);
+    const struct slice_calls *const first_calls = is_first ? NULL : &state->slices.calls[0];
     struct weighted_mds mds;
-    int rc = open_mds(plan, layer, part->slice.count, &mds);
+    int rc = open_mds(plan, layer, calls->slice.count, &mds);
     if (rc != 0)
         return rc;
     if (is_first)
         rc = choose_fold(plan, layer, &mds, &state->norm);
     if (rc == 0)
-        rc = open_forward(plan, layer, &mds, state, part, beside);
+        rc = open_forward(plan, layer, &mds, state, calls, first_calls);
     if (rc == 0 && goes_back && is_first)
         rc = open_backward(plan, layer, &mds, state);
     if (rc == 0 && goes_back && state->first == NULL)
-        rc = open_weights_part(plan, layer, &mds, &state->parts, part, beside);
+        rc = open_weights_slice(plan, layer, &mds, &state->slices, calls, first_calls);
     if (rc == 0 && plan_has_inputs(&plan->base, layer))
-        rc = open_data(plan, layer, &mds, &state->parts, part, beside);
+        rc = open_data(plan, layer, &mds, &state->slices, calls, first_calls);
     weighted_mds_close(&mds);
     return rc;
 }
@@ -297,12 +683,12 @@ static int weighted_plan(struct plan *plan, uint32_t layer)
     if (state == NULL)
         return -ENOMEM;
     plan->states[layer] = state;
-    state->active = BUFFER_NONE;
-    int rc = parts_open(plan, layer, &state->parts);
+    state->relu_mask = BUFFER_NONE;
+    int rc = slices_open(plan, layer, &state->slices);
     if (rc == 0)
         rc = folded_norm_open(plan, layer, &state->norm);
-    for (uint32_t i = 0; i < state->parts.count && rc == 0; i++)
-        rc = open_part(plan, layer, state, &state->parts.parts[i]);
+    for (uint32_t i = 0; i < state->slices.count && rc == 0; i++)
+        rc = open_slice(plan, layer, state, &state->slices.calls[i]);
     return rc;
 }
 
@@ -311,7 +697,7 @@ static void weighted_release(struct plan *plan, uint32_t layer)
     struct weighted *const state = plan->states[layer];
     if (state == NULL)
         return;
-    parts_close(&state->parts);
+    slices_close(&state->slices);
     first_conv_close(state->first);
     folded_norm_close(&state->norm);
     free(state);
@@ -319,11 +705,11 @@ static void weighted_release(struct plan *plan, uint32_t layer)
 
 /* ---- running ---- */
 
-/* What is added comes to the result's place, unless it is there. */
-static void bring_added(const struct plan *plan, uint32_t layer)
+/* Copies the added input to dst, unless it is computed in place. */
+static void copy_added(const struct plan *plan, uint32_t layer)
 {
     const uint32_t value = plan_output(&plan->base, layer);
-    const void *const added = plan_value(plan, plan_input(&plan->base, layer, 1));
+    const void *const added = in_value(plan, layer, 1);
     if (plan_value(plan, value) != added)
         memcpy(plan_value(plan, value), added, value_total(plan, value) * value_size(plan_type(plan)));
 }
@@ -332,12 +718,12 @@ static int weighted_forward(struct plan *plan, uint32_t layer)
 {
     const struct weighted *const state = plan->states[layer];
     if (folded_norm_has(&state->norm))
-        folded_norm_find(plan, &state->norm);
+        folded_norm_compute(plan, &state->norm);
     if (adds_value(plan, layer))
-        bring_added(plan, layer);
-    const int rc = parts_forward(plan, layer, &state->parts);
-    if (rc == 0 && state->active != BUFFER_NONE)
-        relu_note(plan, plan_output(&plan->base, layer), state->active);
+        copy_added(plan, layer);
+    const int rc = slices_forward(plan, layer, &state->slices);
+    if (rc == 0 && state->relu_mask != BUFFER_NONE)
+        relu_store_mask(plan, plan_output(&plan->base, layer), state->relu_mask);
     return rc;
 }
 
@@ -345,13 +731,11 @@ static void mask_gradient(const struct plan *plan, uint32_t layer, const struct 
 {
     const uint32_t value = plan_output(&plan->base, layer);
     void *const gradient = plan_gradient(plan, value);
-    const bool is_noted = state->active != BUFFER_NONE;
-    const struct gradient_pass pass = {
-        .from = gradient, .to = gradient, .count = value_total(plan, value), .scale = 1.0f,
-        .values = is_noted ? NULL : plan_value(plan, value),
-        .active = is_noted ? plan_data(plan, state->active) : NULL,
-    };
-    gradient_run(plan, &pass);
+    const bool has_bytes = state->relu_mask != BUFFER_NONE;
+    elementwise_run(plan, value_total(plan, value),
+                    &(struct elementwise){ .from = gradient, .to = gradient, .scale = 1.0f,
+                                           .values = has_bytes ? NULL : plan_value(plan, value),
+                                           .mask = has_bytes ? plan_data(plan, state->relu_mask) : NULL });
 }
 
 static int weighted_backward_parameters(struct plan *plan, uint32_t layer)
@@ -360,7 +744,7 @@ static int weighted_backward_parameters(struct plan *plan, uint32_t layer)
     if (state->masks)
         mask_gradient(plan, layer, state);
     if (state->first == NULL)
-        return parts_backward_weights(plan, layer, &state->parts);
+        return slices_backward_weights(plan, layer, &state->slices);
     first_conv_run(plan, state->first, layer);
     return 0;
 }
@@ -368,20 +752,20 @@ static int weighted_backward_parameters(struct plan *plan, uint32_t layer)
 static int weighted_backward_inputs(struct plan *plan, uint32_t layer)
 {
     const struct weighted *const state = plan->states[layer];
-    return parts_backward_data(plan, layer, &state->parts);
+    return slices_backward_data(plan, layer, &state->slices);
 }
 
 void weighted_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size)
 {
     const struct weighted *const state = plan->states[layer];
-    const struct parts *const parts = &state->parts;
+    const struct slices *const slices = &state->slices;
     char stored[64], forward[64], weights[64], data[64], together[40] = "";
     nn_md_describe(plan_stored(plan, layer, PARAMETER_WEIGHT), stored, sizeof(stored));
-    call_describe(&parts->parts[0].forward, forward, sizeof(forward));
-    call_describe(&parts->parts[0].weights, weights, sizeof(weights));
-    call_describe(&parts->parts[0].data, data, sizeof(data));
-    if (parts->count > 1)
-        snprintf(together, sizeof(together), ", %u samples at a time", parts->parts[0].slice.count);
+    call_describe(&slices->calls[0].forward, forward, sizeof(forward));
+    call_describe(&slices->calls[0].weights, weights, sizeof(weights));
+    call_describe(&slices->calls[0].data, data, sizeof(data));
+    if (slices->count > 1)
+        snprintf(together, sizeof(together), ", %u samples at a time", slices->calls[0].slice.count);
     snprintf(text, text_size, "weights %s, forward %s%s%s%s, gradient of weights %s, of input %s%s", stored, forward,
              folded_norm_has(&state->norm) ? " with batch norm" : "", adds_value(plan, layer) ? " with sum" : "",
              has_relu(plan, layer) ? " with ReLU" : "", state->first != NULL ? "own loop" : weights, data, together);

@@ -1,5 +1,4 @@
-/* The one way of calling the CUDA runtime: the first place that sees an error says what
- * failed, where and why, and gets a negative errno. */
+/* All calls of the CUDA runtime go through here: the place that detects an error logs what failed, where and why. */
 #ifndef PIPETRAIN_CUDA_CALL_H
 #define PIPETRAIN_CUDA_CALL_H
 
@@ -7,12 +6,12 @@
 
 #include "stage/heartbeat.h"
 
-/* 0, or: logs "NAME: FUNCTION: TEXT (cudaErrorName)", the function being what `call` begins with, and
- * returns -ENOMEM (device or pinned memory short), -ENODEV (no driver, no such device, driver too
- * old), -ECANCELED never, else -EIO. An error that sticks to the context is logged once per process. */
+/* Returns 0, or logs "NAME: FUNCTION: TEXT (cudaErrorName)", where `call` begins with the function, and returns
+ * -ENOMEM (device or pinned memory), -ENODEV (no driver or device, or driver too old), else -EIO; never -ECANCELED.
+ * An error that persists in the context is logged once per process. */
 int cuda_check(cudaError_t status, const char *name, const char *call);
 
-/* CUDA_CALL("cuda0", cudaFree(memory)), marked in the thread's heartbeat */
+/* CUDA_CALL("cuda0", cudaFree(memory)): checked, and marked in the thread's heartbeat. */
 #define CUDA_CALL(name, call) cuda_check(HEARTBEAT_CALL(#call, call), (name), #call)
 
 #endif

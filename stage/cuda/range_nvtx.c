@@ -1,12 +1,12 @@
-/* Ranges as NVTX has them. Its calls find out at the first one whether there is a tool, and there is no domain without
- * one: then a range is a comparison. */
+/* Ranges for NVTX. Without a profiling tool, which NVTX detects at the first call, there is no domain, and a range
+ * costs a comparison. */
 #include "stage/trace/range.h"
 
 #include <stddef.h>
 
 #include <nvtx3/nvToolsExt.h>
 
-static nvtxDomainHandle_t domain;       /* NULL: nobody looks */
+static nvtxDomainHandle_t domain;       /* NULL: no tool */
 static nvtxStringHandle_t names[TRACE_NAME_COUNT];
 
 void range_prepare(void)

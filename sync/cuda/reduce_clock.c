@@ -1,5 +1,5 @@
-/* Sums under way, in a ring: one more is kept than may be under way, by whose end the oldest is measured. Called by the
- * reductions between GPUs. */
+/* A ring of queued reductions with their events. It has one entry more than can be queued: the oldest is measured
+ * from the end of the one before it. */
 #include "sync/cuda/reduce_clock.h"
 
 #include <errno.h>
@@ -20,15 +20,15 @@ struct reduce_clock {
     struct stream *stream;
     struct trace_track *track;
     uint32_t tower, depth;
-    struct timed_sum *sums;             /* sum n has sums[n % depth] */
-    atomic_uint_fast64_t queued;        /* by who queues; complete are those below it */
+    struct timed_sum *sums;             /* reduction n is sums[n % depth] */
+    atomic_uint_fast64_t queued;        /* by the queueing thread; those below it are complete */
     atomic_uint_fast64_t recorded;      /* by the tower's thread */
-    bool is_left_out;                   /* the sum that is queued: there was no room for it */
+    bool is_left_out;                   /* the reduction being queued is not traced: the ring is full */
     struct event *origin;
-    uint64_t ended_ns;                  /* of the sum that was recorded last, or the origin */
+    uint64_t ended_ns;                  /* end of the last recorded reduction, or the origin */
 };
 
-static void close_event(struct event *event)
+static void clock_close_event(struct event *event)
 {
     if (event != NULL)
         event->device->ops->event_close(event);
@@ -45,7 +45,7 @@ static int open_events(struct reduce_clock *clock, struct device *device)
     return rc;
 }
 
-static int start(struct reduce_clock *clock)
+static int set_origin(struct reduce_clock *clock)
 {
     int rc = stream_record(clock->stream, clock->origin);
     if (rc == 0)
@@ -54,7 +54,7 @@ static int start(struct reduce_clock *clock)
     return rc;
 }
 
-/* A sum that is applied a step later is under way when all steps that may be queued have one. */
+/* With gradients applied a step later, every step that may be queued has a reduction in flight. */
 int reduce_clock_open(struct reduce_clock **clock_out, const struct reduce_member *member, uint32_t tower,
                       uint32_t buckets)
 {
@@ -73,7 +73,7 @@ int reduce_clock_open(struct reduce_clock **clock_out, const struct reduce_membe
                                     .depth = depth, .sums = sums };
     int rc = open_events(clock, member->device);
     if (rc == 0)
-        rc = start(clock);
+        rc = set_origin(clock);
     if (rc != 0)
         reduce_clock_close(clock);
     else
@@ -86,10 +86,10 @@ void reduce_clock_close(struct reduce_clock *clock)
     if (clock == NULL)
         return;
     for (uint32_t i = 0; i < clock->depth; i++) {
-        close_event(clock->sums[i].begun);
-        close_event(clock->sums[i].ended);
+        clock_close_event(clock->sums[i].begun);
+        clock_close_event(clock->sums[i].ended);
     }
-    close_event(clock->origin);
+    clock_close_event(clock->origin);
     free(clock->sums);
     free(clock);
 }
@@ -105,7 +105,7 @@ int reduce_clock_begin(struct reduce_clock *clock, uint32_t bucket, uint64_t bat
         return 0;
     const uint64_t number = atomic_load_explicit(&clock->queued, memory_order_relaxed);
     struct timed_sum *const sum = sum_at(clock, number);
-    /* Acquire: the tower's thread has read the events that are recorded anew. */
+    /* Acquire: the tower's thread has read the events that are reused. */
     clock->is_left_out = number - atomic_load_explicit(&clock->recorded, memory_order_acquire) >= clock->depth - 1;
     if (clock->is_left_out)
         return 0;
@@ -120,14 +120,14 @@ int reduce_clock_end(struct reduce_clock *clock)
         return 0;
     const uint64_t number = atomic_load_explicit(&clock->queued, memory_order_relaxed);
     const int rc = stream_record(clock->stream, sum_at(clock, number)->ended);
-    /* Release: whoever sees the count sees the sum. */
+    /* Release: who sees the count sees the entry. */
     if (rc == 0)
         atomic_store_explicit(&clock->queued, number + 1, memory_order_release);
     return rc;
 }
 
-/* False: it has not ended, or the device cannot say when. */
-static bool record(struct reduce_clock *clock, uint64_t number)
+/* False when it has not ended, or the device cannot say when. */
+static bool record_one(struct reduce_clock *clock, uint64_t number)
 {
     const struct timed_sum *const sum = sum_at(clock, number);
     const struct device_ops *const ops = clock->stream->device->ops;
@@ -149,6 +149,6 @@ void reduce_clock_record(struct reduce_clock *clock)
         return;
     uint64_t number = atomic_load_explicit(&clock->recorded, memory_order_relaxed);
     const uint64_t queued = atomic_load_explicit(&clock->queued, memory_order_acquire);
-    while (number < queued && record(clock, number))
+    while (number < queued && record_one(clock, number))
         atomic_store_explicit(&clock->recorded, ++number, memory_order_release);
 }

@@ -1,31 +1,475 @@
-/* Reduction by NCCL, one rank a device: how the towers come together. What a tower does then
- * is its rank's business (nccl_rank.h). */
+/* Reduction by NCCL, one rank per tower and device. Every NCCL call of a communicator is made by its tower's thread.
+ *
+ * Communicators do not block: a call that returns ncclInProgress is polled until it is done or the run is cancelled, so
+ * no call blocks for long after a cancel (where NCCL itself hangs, stage/watchdog.h ends the run). The price: NCCL
+ * starts a thread for every call, which takes memory and 30 to 80 us. A rank that saw an error or a cancel aborts its
+ * communicator when it leaves; the others finalize theirs. */
 #include "sync/reduce.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <nccl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "stage/clock.h"
 #include "stage/cuda/device_cuda.h"
+#include "stage/heartbeat.h"
 #include "stage/log.h"
-#include "sync/cuda/nccl_call.h"
-#include "sync/cuda/nccl_rank.h"
+#include "sync/cuda/reduce_clock.h"
+
+static int errno_of(ncclResult_t status)
+{
+    switch (status) {
+    case ncclInvalidArgument:
+    case ncclInvalidUsage:
+        return -EINVAL;
+    case ncclRemoteError:
+        return -EREMOTEIO;
+    default:
+        return -EIO;
+    }
+}
+
+/* Returns 0 on success and for ncclInProgress, or logs "NAME: CALL: TEXT (NCCL's last message)" and returns -EINVAL
+ * (our mistake), -EREMOTEIO (another rank failed), else -EIO. */
+static int nccl_check(ncclResult_t status, const char *name, const char *call)
+{
+    if (status == ncclSuccess || status == ncclInProgress)
+        return 0;
+    const char *const words = ncclGetLastError(NULL);
+    log_message(LOG_ERROR, "%s: %s: %s (%s)", name, call, ncclGetErrorString(status),
+                words != NULL && words[0] != '\0' ? words : "no more is known");
+    return errno_of(status);
+}
+
+/* NCCL_CALL("cuda0", ncclCommDestroy(comm)): checked, and marked in the thread's heartbeat. */
+#define NCCL_CALL(name, call) nccl_check(HEARTBEAT_CALL(#call, call), (name), #call)
+
+struct nccl_rank;
+
+/* Shared by the ranks. */
+struct nccl_group {
+    uint32_t towers;
+    struct nccl_rank **ranks;           /* [tower] */
+    atomic_bool cancelled;              /* all waits end; also set by a rank that aborts */
+};
+
+#define YIELD_NS 200000u                /* waits longer than this can nap without being noticed */
+#define NAP_NS 100000
+
+/* A collective that is queued but not known to be done. */
+struct inflight_collective {
+    uint32_t bucket;
+    uint64_t batch;
+    struct event *queued;               /* on the compute stream: the bucket is complete */
+    struct event *reduced;              /* on the communication stream: the sum is complete */
+};
+
+struct nccl_rank {
+    struct nccl_group *group;
+    uint32_t tower;
+    struct reduce_member member;
+    struct buckets buckets;
+    struct reduce_clock *clock;
+    ncclComm_t comm;                    /* NULL: not open */
+    void *registered[REGION_COUNT];     /* NCCL's handles of registered regions, NULL: not registered */
+    int result;                         /* the first error, or 0 */
+    struct inflight_collective *inflight;       /* collective n is inflight[n % inflight_count] */
+    uint32_t inflight_count;            /* enough for all batches that may be queued */
+    uint64_t *latest;                   /* [bucket]: its last collective */
+    atomic_uint_fast64_t started;       /* collectives including the warm-up; others read it */
+    uint64_t finished;                  /* collectives known to be done */
+    bool warmed_up;                     /* the warm-up is over */
+    atomic_bool leaves;                 /* starts no more collectives; others read it */
+};
+
+static const char *rank_name(const struct nccl_rank *rank)
+{
+    return cuda_name(rank->member.device);
+}
+
+static bool is_cancelled(const struct nccl_rank *rank)
+{
+    return atomic_load(&rank->group->cancelled);
+}
+
+/* Between two polls of a wait that began at begun_ns. */
+static void poll_pause(uint64_t begun_ns)
+{
+    if (clock_now_ns() - begun_ns < YIELD_NS)
+        sched_yield();
+    else
+        nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+}
+
+/* Keeps the first error as the rank's result. */
+static int keep_error(struct nccl_rank *rank, int rc)
+{
+    if (rank->result == 0)
+        rank->result = rc;
+    return rc;
+}
+
+static int nccl_rank_poll(struct nccl_rank *rank);
+static int nccl_rank_start(struct nccl_rank *rank, uint32_t bucket, uint64_t batch);
+
+/* ---- calls of a rank ---- */
+
+/* Finalizing may take until all ranks do it; waiting for ranks that still train is no stall. */
+static void beat_for_others(const struct nccl_rank *rank)
+{
+    const struct nccl_group *const group = rank->group;
+    bool has_others = false;
+    for (uint32_t d = 0; d < group->towers; d++)
+        has_others = has_others || !atomic_load(&group->ranks[d]->leaves);
+    if (has_others && atomic_load(&rank->leaves))
+        heartbeat_beat();
+}
+
+/* Waits until the communicator has finished the call. */
+static int await_call(const struct nccl_rank *rank, const char *call)
+{
+    const uint64_t begun_ns = clock_now_ns();
+    ncclResult_t state = ncclInProgress;
+    int rc = 0;
+    while (rc == 0) {
+        rc = NCCL_CALL(rank_name(rank), ncclCommGetAsyncError(rank->comm, &state));
+        if (rc != 0 || state != ncclInProgress)
+            return rc != 0 ? rc : nccl_check(state, rank_name(rank), call);
+        if (is_cancelled(rank))
+            return -ECANCELED;
+        beat_for_others(rank);
+        poll_pause(begun_ns);
+    }
+    return rc;
+}
+
+static int finish_call(struct nccl_rank *rank, ncclResult_t status, const char *call)
+{
+    int rc = nccl_check(status, rank_name(rank), call);
+    if (rc == 0 && status == ncclInProgress)
+        rc = await_call(rank, call);
+    heartbeat_end_wait();
+    return keep_error(rank, rc);
+}
+
+/* Makes a call and waits until it is finished. */
+#define RANK_CALL(rank, call) (heartbeat_begin_wait(#call), finish_call((rank), (call), #call))
+
+/* ---- opening and closing a rank ---- */
+
+static int nccl_rank_open(struct nccl_rank **rank_out, struct nccl_group *group, uint32_t tower)
+{
+    struct nccl_rank *const rank = calloc(1, sizeof(*rank));
+    if (rank == NULL)
+        return -ENOMEM;
+    rank->group = group;
+    rank->tower = tower;
+    atomic_init(&rank->started, 0);
+    atomic_init(&rank->leaves, false);
+    *rank_out = rank;
+    return 0;
+}
+
+static void close_event(struct event *event)
+{
+    if (event != NULL)
+        event->device->ops->event_close(event);
+}
+
+static void nccl_rank_close(struct nccl_rank *rank)
+{
+    if (rank == NULL)
+        return;
+    assert(rank->comm == NULL);
+    for (uint32_t i = 0; rank->inflight != NULL && i < rank->inflight_count; i++) {
+        close_event(rank->inflight[i].queued);
+        close_event(rank->inflight[i].reduced);
+    }
+    reduce_clock_close(rank->clock);
+    free(rank->inflight);
+    free(rank->latest);
+    free(rank);
+}
+
+static int open_inflight(struct nccl_rank *rank)
+{
+    struct device *const device = rank->member.device;
+    rank->inflight_count = (device->ops->steps_ahead + 1) * rank->buckets.count;
+    rank->inflight = calloc(rank->inflight_count, sizeof(*rank->inflight));
+    rank->latest = calloc(rank->buckets.count, sizeof(*rank->latest));
+    int rc = rank->inflight == NULL || rank->latest == NULL ? -ENOMEM : 0;
+    for (uint32_t i = 0; i < rank->inflight_count && rc == 0; i++) {
+        rc = device->ops->event_open(device, EVENT_ORDER, &rank->inflight[i].queued);
+        if (rc == 0)
+            rc = device->ops->event_open(device, EVENT_ORDER, &rank->inflight[i].reduced);
+    }
+    return rc;
+}
+
+static int open_comm(struct nccl_rank *rank, const ncclUniqueId *id)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    return RANK_CALL(rank, ncclCommInitRankConfig(&rank->comm, (int)rank->group->towers, *id, (int)rank->tower,
+                                                  &config));
+}
+
+/* A registered region is used by NCCL without internal copies; if registering fails, NCCL copies. */
+static int register_region(struct nccl_rank *rank, enum region region)
+{
+    const struct reduce_region *const arena = &rank->member.regions[region];
+    void **const handle = &rank->registered[region];
+    if (arena->count == 0)
+        return 0;
+    heartbeat_begin_wait("ncclCommRegister");
+    const ncclResult_t status = ncclCommRegister(rank->comm, arena->floats, arena->count * sizeof(float), handle);
+    if (status == ncclSuccess || status == ncclInProgress)
+        return finish_call(rank, status, "ncclCommRegister");
+    heartbeat_end_wait();
+    *handle = NULL;
+    log_message(LOG_RUN, "%s: NCCL does not use what it sums in place: %s", rank_name(rank),
+                ncclGetErrorString(status));
+    return 0;
+}
+
+static int register_regions(struct nccl_rank *rank)
+{
+    int rc = 0;
+    for (int region = 0; region < REGION_COUNT && rc == 0; region++)
+        rc = register_region(rank, region);
+    return rc;
+}
+
+static int deregister_regions(struct nccl_rank *rank)
+{
+    int rc = 0;
+    for (int region = 0; region < REGION_COUNT && rc == 0; region++)
+        if (rank->registered[region] != NULL)
+            rc = RANK_CALL(rank, ncclCommDeregister(rank->comm, rank->registered[region]));
+    return rc;
+}
+
+/* Waits until all started collectives are done. */
+static int await_collectives(struct nccl_rank *rank)
+{
+    const uint64_t begun_ns = clock_now_ns();
+    heartbeat_begin_wait("waiting for a sum of NCCL");
+    int rc = nccl_rank_poll(rank);
+    while (rc == 0 && rank->finished < atomic_load(&rank->started)) {
+        poll_pause(begun_ns);
+        rc = nccl_rank_poll(rank);
+    }
+    heartbeat_end_wait();
+    return rc;
+}
+
+/* The first collective of a size makes connections and loads kernels, which must not happen while another one waits
+ * for its ranks. */
+static int warm_up(struct nccl_rank *rank)
+{
+    int rc = 0;
+    for (uint32_t b = 0; b < rank->buckets.count && rc == 0; b++) {
+        rc = nccl_rank_start(rank, b, 0);
+        if (rc == 0)
+            rc = await_collectives(rank);
+    }
+    rank->warmed_up = true;
+    return rc;
+}
+
+static int nccl_rank_connect(struct nccl_rank *rank, const struct reduce_member *member, const struct buckets *buckets,
+                             const ncclUniqueId *id)
+{
+    rank->member = *member;
+    rank->buckets = *buckets;
+    int rc = open_inflight(rank);
+    if (rc == 0)
+        rc = cuda_enter(member->device);
+    if (rc == 0)
+        rc = open_comm(rank, id);
+    if (rc == 0)
+        rc = register_regions(rank);
+    if (rc == 0)
+        rc = warm_up(rank);
+    if (rc == 0)
+        rc = reduce_clock_open(&rank->clock, member, rank->tower, buckets->count);
+    return keep_error(rank, rc);
+}
+
+/* ---- collectives ---- */
+
+static struct inflight_collective *inflight_at(const struct nccl_rank *rank, uint64_t number)
+{
+    return &rank->inflight[number % rank->inflight_count];
+}
+
+static void note_finished(struct nccl_rank *rank)
+{
+    rank->finished++;
+    heartbeat_beat();
+}
+
+/* The range of a bucket; in the warm-up as many zeros. */
+static struct reduce_region range_of(const struct nccl_rank *rank, const struct bucket *bucket)
+{
+    const struct reduce_member *const member = &rank->member;
+    if (rank->warmed_up)
+        return (struct reduce_region){ member->regions[bucket->region].floats + bucket->offset, bucket->count };
+    return (struct reduce_region){ member->zeros.floats,
+                                  bucket->count < member->zeros.count ? bucket->count : member->zeros.count };
+}
+
+/* The sum, not the mean: the update divides once, by the true number of samples, which may differ from batch to
+ * batch. */
+static int queue_collective(struct nccl_rank *rank, const struct inflight_collective *entry)
+{
+    const struct reduce_member *const member = &rank->member;
+    const struct reduce_region range = range_of(rank, &rank->buckets.bucket[entry->bucket]);
+    int rc = stream_record(member->compute, entry->queued);
+    if (rc == 0)
+        rc = stream_wait(member->communication, entry->queued);
+    if (rc == 0)
+        rc = reduce_clock_begin(rank->clock, entry->bucket, entry->batch);
+    if (rc == 0)
+        rc = cuda_enter(member->device);
+    /* The stream holds the collective only once the call has finished. */
+    if (rc == 0)
+        rc = RANK_CALL(rank, ncclAllReduce(range.floats, range.floats, range.count, ncclFloat32, ncclSum, rank->comm,
+                                           cuda_stream_of(member->communication)));
+    if (rc == 0)
+        rc = reduce_clock_end(rank->clock);
+    return rc != 0 ? rc : stream_record(member->communication, entry->reduced);
+}
+
+static int nccl_rank_start(struct nccl_rank *rank, uint32_t bucket, uint64_t batch)
+{
+    const uint64_t number = atomic_load(&rank->started);
+    struct inflight_collective *const entry = inflight_at(rank, number);
+    if (rank->result != 0)
+        return rank->result;
+    /* An entry is reused only after its batch has ended. */
+    if (number - rank->finished == rank->inflight_count)
+        note_finished(rank);
+    entry->bucket = bucket;
+    entry->batch = batch;
+    const int rc = queue_collective(rank, entry);
+    if (rc != 0)
+        return keep_error(rank, rc);
+    rank->latest[bucket] = number;
+    atomic_store(&rank->started, number + 1);
+    return 0;
+}
+
+static int nccl_rank_wait(struct nccl_rank *rank, uint32_t bucket)
+{
+    if (rank->result != 0 || is_cancelled(rank))
+        return rank->result != 0 ? rank->result : -ECANCELED;
+    return keep_error(rank, stream_wait(rank->member.compute, inflight_at(rank, rank->latest[bucket])->reduced));
+}
+
+/* ---- waiting ---- */
+
+/* Has every tower started collective `number`? */
+static bool is_complete(const struct nccl_rank *rank, uint64_t number)
+{
+    bool is_started = true;
+    for (uint32_t d = 0; d < rank->group->towers; d++)
+        is_started = is_started && atomic_load(&rank->group->ranks[d]->started) > number;
+    return is_started;
+}
+
+static int check_comm(const struct nccl_rank *rank)
+{
+    ncclResult_t state;
+    char call[64];
+    const int rc = NCCL_CALL(rank_name(rank), ncclCommGetAsyncError(rank->comm, &state));
+    if (rc != 0 || state == ncclSuccess || state == ncclInProgress)
+        return rc;
+    snprintf(call, sizeof(call), "the communicator of tower %u", rank->tower);
+    return nccl_check(state, rank_name(rank), call);
+}
+
+/* Collectives finish in the order in which they were started. Waiting for a tower that has not started one, perhaps
+ * because it waits for input, is no stall. */
+static void retire_finished(struct nccl_rank *rank)
+{
+    const uint64_t started = atomic_load(&rank->started);
+    while (rank->finished < started) {
+        struct event *const reduced = inflight_at(rank, rank->finished)->reduced;
+        if (!reduced->device->ops->event_passed(reduced))
+            break;
+        note_finished(rank);
+    }
+    if (rank->finished < started && !is_complete(rank, rank->finished))
+        heartbeat_beat();
+}
+
+static int nccl_rank_poll(struct nccl_rank *rank)
+{
+    if (rank->result != 0)
+        return rank->result;
+    if (is_cancelled(rank))
+        return -ECANCELED;
+    retire_finished(rank);
+    return keep_error(rank, check_comm(rank));
+}
+
+static void nccl_rank_record(struct nccl_rank *rank)
+{
+    reduce_clock_record(rank->clock);
+}
+
+/* ---- leaving ---- */
+
+/* Ends the communicator in the regular way. */
+static int end_comm(struct nccl_rank *rank)
+{
+    int rc = await_collectives(rank);
+    if (rc == 0)
+        rc = deregister_regions(rank);
+    return rc != 0 ? rc : RANK_CALL(rank, ncclCommFinalize(rank->comm));
+}
+
+static void nccl_rank_leave(struct nccl_rank *rank)
+{
+    atomic_store(&rank->leaves, true);
+    if (rank->comm == NULL)
+        return;
+    int rc = keep_error(rank, cuda_enter(rank->member.device));
+    if (rc == 0)
+        rc = end_comm(rank);
+    /* Without this rank the others' waits would not end. */
+    if (rc != 0)
+        atomic_store(&rank->group->cancelled, true);
+    if (rc == 0)
+        NCCL_CALL(rank_name(rank), ncclCommDestroy(rank->comm));
+    else
+        NCCL_CALL(rank_name(rank), ncclCommAbort(rank->comm));
+    rank->comm = NULL;
+}
+
+/* ---- the reduction: how the ranks find each other ---- */
 
 struct nccl_reduce {
     struct reduce base;
     struct nccl_group group;
-    pthread_mutex_t lock;       /* guards what follows */
+    pthread_mutex_t lock;       /* guards the fields below */
     pthread_cond_t changed;
-    struct device **devices;    /* [tower], NULL until it joins */
+    struct device **devices;    /* [tower], NULL until it has joined */
     uint32_t joined;
-    bool named, broken;         /* id is there; there will be none */
+    bool has_id, is_broken;         /* id is set; id will not be set */
     ncclUniqueId id;
 };
 
-/* Opening and closing. */
+/* ---- opening and closing ---- */
 
 static int open_ranks(struct nccl_reduce *reduce)
 {
@@ -71,10 +515,10 @@ static int nccl_open(struct reduce **reduce_out, const struct reduce_spec *spec)
     return 0;
 }
 
-/* What NCCL would refuse, or hang at. All towers have come. */
+/* ---- what NCCL would refuse, or hang at; all towers have joined ---- */
 
 /* Two ranks on one device. */
-static int refuse_shared_device(const struct nccl_reduce *reduce, uint32_t tower)
+static int check_shared_device(const struct nccl_reduce *reduce, uint32_t tower)
 {
     for (uint32_t d = 0; d < tower; d++) {
         if (cuda_ordinal(reduce->devices[d]) != cuda_ordinal(reduce->devices[tower]))
@@ -86,8 +530,8 @@ static int refuse_shared_device(const struct nccl_reduce *reduce, uint32_t tower
     return 0;
 }
 
-/* Every launch would wait for its end, and collectives end only together. */
-static int refuse_blocking_launches(const struct nccl_reduce *reduce)
+/* Every launch would block until it has finished, but collectives finish only together. */
+static int check_blocking_launches(const struct nccl_reduce *reduce)
 {
     const char *const blocking = getenv("CUDA_LAUNCH_BLOCKING");
     if (reduce->group.towers == 1 || blocking == NULL || blocking[0] == '\0' || strcmp(blocking, "0") == 0)
@@ -99,16 +543,16 @@ static int refuse_blocking_launches(const struct nccl_reduce *reduce)
 
 static int check_towers(const struct nccl_reduce *reduce)
 {
-    int rc = refuse_blocking_launches(reduce);
+    int rc = check_blocking_launches(reduce);
     for (uint32_t d = 0; d < reduce->group.towers && rc == 0; d++)
-        rc = refuse_shared_device(reduce, d);
+        rc = check_shared_device(reduce, d);
     return rc;
 }
 
-/* Coming together. */
+/* ---- joining ---- */
 
-/* True for the last tower that comes. */
-static bool enter(struct nccl_reduce *reduce, uint32_t tower, struct device *device)
+/* True for the last tower to join. */
+static bool join_count(struct nccl_reduce *reduce, uint32_t tower, struct device *device)
 {
     pthread_mutex_lock(&reduce->lock);
     reduce->devices[tower] = device;
@@ -117,8 +561,8 @@ static bool enter(struct nccl_reduce *reduce, uint32_t tower, struct device *dev
     return is_last;
 }
 
-/* The last tower names the communicator, or ends the meeting. */
-static int name_communicator(struct nccl_reduce *reduce)
+/* The last tower creates the communicator's id, or ends the rendezvous. */
+static int create_id(struct nccl_reduce *reduce)
 {
     ncclUniqueId id;
     int rc = check_towers(reduce);
@@ -129,20 +573,20 @@ static int name_communicator(struct nccl_reduce *reduce)
     pthread_mutex_lock(&reduce->lock);
     if (rc == 0)
         reduce->id = id;
-    reduce->named = rc == 0;
-    reduce->broken = rc != 0;
+    reduce->has_id = rc == 0;
+    reduce->is_broken = rc != 0;
     pthread_cond_broadcast(&reduce->changed);
     pthread_mutex_unlock(&reduce->lock);
     return rc;
 }
 
-/* Wait for the other towers. One that does not come hangs elsewhere, or has failed. */
-static int await_name(struct nccl_reduce *reduce)
+/* Waits for the other towers. One that does not join hangs elsewhere or has failed. */
+static int await_id(struct nccl_reduce *reduce)
 {
     pthread_mutex_lock(&reduce->lock);
-    while (!reduce->named && !reduce->broken && !atomic_load(&reduce->group.cancelled))
+    while (!reduce->has_id && !reduce->is_broken && !atomic_load(&reduce->group.cancelled))
         pthread_cond_wait(&reduce->changed, &reduce->lock);
-    const bool is_over = reduce->broken || atomic_load(&reduce->group.cancelled);
+    const bool is_over = reduce->is_broken || atomic_load(&reduce->group.cancelled);
     pthread_mutex_unlock(&reduce->lock);
     return is_over ? -ECANCELED : 0;
 }
@@ -152,14 +596,14 @@ static int nccl_join(struct reduce *base, uint32_t tower, const struct reduce_me
 {
     struct nccl_reduce *const reduce = (struct nccl_reduce *)base;
     int rc = 0;
-    if (enter(reduce, tower, member->device))
-        rc = name_communicator(reduce);
+    if (join_count(reduce, tower, member->device))
+        rc = create_id(reduce);
     if (rc == 0)
-        rc = await_name(reduce);
+        rc = await_id(reduce);
     return rc != 0 ? rc : nccl_rank_connect(reduce->group.ranks[tower], member, buckets, &reduce->id);
 }
 
-/* Steps. */
+/* ---- steps ---- */
 
 static struct nccl_rank *rank_of(struct reduce *base, uint32_t tower)
 {
@@ -211,10 +655,9 @@ static void put_nccl(char *text, size_t text_size)
 
 static const struct library nccl_libraries[] = { { "NCCL", put_nccl, "libnccl.so" }, { NULL, NULL, NULL } };
 
-/* A kernel that is loaded when it is first called stops its device meanwhile, and with it for ever
- * a collective of NCCL that waits for a peer. Loading all of the libraries' kernels at the start
- * takes seconds and memory, so only runs that may use NCCL do, which takes a device for each tower. The first call of
- * CUDA reads this. */
+/* Lazily loading a kernel stops its device, which deadlocks with an NCCL collective that waits for a peer. Loading
+ * all kernels of the libraries at the start takes seconds and memory, so only runs that may use NCCL do it: those
+ * with a device per tower. Read by the first call of CUDA. */
 static void nccl_prepare(uint32_t towers)
 {
     if (towers <= cuda_count_at_most("/dev"))

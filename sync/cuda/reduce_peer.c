@@ -1,6 +1,6 @@
-/* Reduction between CUDA devices that reach each other's memory: every tower's communication
- * stream reads its share of a bucket from all arenas, adds in tower order and writes the sum
- * to all arenas, or to the owner's, or copies from that one. Several towers may be on one device. */
+/* Reduction between CUDA devices that access each other's memory: every tower's communication stream reads its share of
+ * a bucket from all arenas, adds in tower order and writes the sum to all arenas or to the owner's, or copies from the
+ * owner. Several towers may be on one device. */
 #include "sync/reduce.h"
 
 #include <errno.h>
@@ -11,24 +11,182 @@
 #include "stage/cuda/cuda_call.h"
 #include "stage/cuda/device_cuda.h"
 #include "stage/log.h"
-#include "sync/cuda/peer_check.h"
 #include "sync/cuda/reduce_clock.h"
 #include "sync/rendezvous.h"
 
+/* ---- checking peer access ----
+ *
+ * Drivers report peer access that does not work: on some machines (PCIe access control, an IOMMU, a faulty bridge)
+ * wrong numbers arrive, or none. */
+
+#define PATTERN_MAX 1024u       /* floats: several cache lines */
+
+/* Two members on different devices, and pinned memory for their numbers. */
+struct peer_link {
+    const struct reduce_member *reader, *other;
+    struct event *passed[2];    /* on their communication streams */
+    float *numbers;             /* PATTERN_MAX */
+    uint32_t count;
+};
+
+static float reader_number(uint32_t i)
+{
+    return (float)(i + 1);
+}
+
+static float other_number(uint32_t i)
+{
+    return (float)(i * 4096u);
+}
+
+static float expected_sum(uint32_t i)
+{
+    return reader_number(i) + other_number(i);
+}
+
+static float zero(uint32_t i)
+{
+    (void)i;
+    return 0;
+}
+
+static int peer_await(const struct reduce_member *member, struct event *passed)
+{
+    const int rc = stream_record(member->communication, passed);
+    return rc == 0 ? member->device->ops->event_wait(passed) : rc;
+}
+
+static struct event *event_of(const struct peer_link *link, const struct reduce_member *member)
+{
+    return link->passed[member == link->other];
+}
+
+static int write_numbers(const struct peer_link *link, const struct reduce_member *member, float (*number)(uint32_t i))
+{
+    for (uint32_t i = 0; i < link->count; i++)
+        link->numbers[i] = number(i);
+    const int rc = member->device->ops->copy(member->communication, member->zeros.floats, link->numbers,
+                                             link->count * sizeof(float), COPY_TO_DEVICE);
+    return rc == 0 ? peer_await(member, event_of(link, member)) : rc;
+}
+
+static int peer_add(const struct peer_link *link)
+{
+    const struct reduce_member *const reader = link->reader;
+    const struct tower_arenas both = { 2, { reader->zeros.floats, link->other->zeros.floats } };
+    const cudaStream_t stream = cuda_stream_of(reader->communication);
+    int rc = cuda_enter(reader->device);
+    if (rc == 0)
+        rc = CUDA_CALL(cuda_name(reader->device),
+                       kernel_sum_towers(stream, VALUE_FP32, &both, 0, link->count, 0, 2));
+    return rc == 0 ? peer_await(reader, event_of(link, reader)) : rc;
+}
+
+/* 0, -EIO when the member's numbers are not the sums, or another negative errno. */
+static int read_sums(const struct peer_link *link, const struct reduce_member *member)
+{
+    int rc = member->device->ops->copy(member->communication, link->numbers, member->zeros.floats,
+                                       link->count * sizeof(float), COPY_FROM_DEVICE);
+    if (rc == 0)
+        rc = peer_await(member, event_of(link, member));
+    if (rc != 0)
+        return rc;
+    for (uint32_t i = 0; i < link->count; i++)
+        if (link->numbers[i] != expected_sum(i)) {
+            log_message(LOG_ERROR, "%s works on memory of %s and other numbers arrive (%g for %g in place %u): use "
+                        "sync.reduce = host, or look for PCIe access control (ACS) and the IOMMU",
+                        cuda_name(link->reader->device), cuda_name(link->other->device), (double)link->numbers[i],
+                        (double)expected_sum(i), i);
+            return -EIO;
+        }
+    return 0;
+}
+
+static int try_link(const struct peer_link *link)
+{
+    int rc = write_numbers(link, link->reader, reader_number);
+    if (rc == 0)
+        rc = write_numbers(link, link->other, other_number);
+    if (rc == 0)
+        rc = peer_add(link);
+    if (rc == 0)
+        rc = read_sums(link, link->reader);
+    if (rc == 0)
+        rc = read_sums(link, link->other);
+    if (rc == 0)
+        rc = write_numbers(link, link->reader, zero);
+    return rc == 0 ? write_numbers(link, link->other, zero) : rc;
+}
+
+static uint32_t pattern_count(const struct reduce_member *a, const struct reduce_member *b)
+{
+    const size_t both = a->zeros.count < b->zeros.count ? a->zeros.count : b->zeros.count;
+    return both < PATTERN_MAX ? (uint32_t)both : PATTERN_MAX;
+}
+
+static int check_link(const struct reduce_member *reader, const struct reduce_member *other)
+{
+    struct device *const device = reader->device;
+    struct peer_link link = { .reader = reader, .other = other, .count = pattern_count(reader, other) };
+    void *numbers;
+    int rc = device->ops->alloc_pinned(device, PATTERN_MAX * sizeof(float), &numbers);
+    if (rc != 0)
+        return rc;
+    link.numbers = numbers;
+    rc = device->ops->event_open(device, EVENT_ORDER, &link.passed[0]);
+    if (rc == 0)
+        rc = other->device->ops->event_open(other->device, EVENT_ORDER, &link.passed[1]);
+    if (rc == 0)
+        rc = try_link(&link);
+    /* After a failure, copies may still be running. */
+    device->ops->stream_drain(reader->communication);
+    other->device->ops->stream_drain(other->communication);
+    for (uint32_t i = 0; i < 2; i++)
+        if (link.passed[i] != NULL)
+            link.passed[i]->device->ops->event_close(link.passed[i]);
+    device->ops->free_pinned(device, numbers);
+    return rc;
+}
+
+/* Only the first member on each device is checked. */
+static bool is_first_there(const struct reduce_member *members, uint32_t i)
+{
+    for (uint32_t k = 0; k < i; k++)
+        if (cuda_ordinal(members[k].device) == cuda_ordinal(members[i].device))
+            return false;
+    return true;
+}
+
+/* Between every two devices of the members, in both directions: one reads known numbers of the other, adds its own and
+ * writes the sums to both, in the members' zeros, which are zero again afterwards. Access is enabled and nothing is
+ * queued on the communication streams. Blocks. 0, -EIO when wrong numbers arrived, or another negative errno (both
+ * logged). */
+static int peer_check(const struct reduce_member *members, uint32_t count)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t j = 0; j < count && rc == 0; j++)
+            if (i != j && is_first_there(members, i) && is_first_there(members, j))
+                rc = check_link(&members[i], &members[j]);
+    return rc;
+}
+
+/* ---- the reduction ---- */
+
 struct peer_reduce {
     struct rendezvous rendezvous;
-    struct tower_arenas arenas[REGION_COUNT];   /* of gradients what the members bring of them */
+    struct tower_arenas arenas[REGION_COUNT];   /* gradients: the arenas, or their bf16 copies */
     struct reduce_clock *clocks[KERNEL_TOWERS_MAX];     /* each set by its tower before it joins */
 };
 
-static bool brings_bf16_grads(const struct reduce_member *member, enum region region)
+static bool has_bf16_grads(const struct reduce_member *member, enum region region)
 {
     return region == REGION_GRADIENTS && member->bf16_grads != NULL;
 }
 
 static enum value_type type_of(const struct share *share)
 {
-    return brings_bf16_grads(&share->rendezvous->members[share->tower], share->region) ? VALUE_BF16 : VALUE_FP32;
+    return has_bf16_grads(&share->rendezvous->members[share->tower], share->region) ? VALUE_BF16 : VALUE_FP32;
 }
 
 static int sum_range(struct rendezvous *rendezvous, const struct share *share)
@@ -81,14 +239,14 @@ static void gather_arenas(struct rendezvous *rendezvous, enum region region)
     arenas->count = rendezvous->towers;
     for (uint32_t d = 0; d < rendezvous->towers; d++) {
         const struct reduce_member *const member = &rendezvous->members[d];
-        if (brings_bf16_grads(member, region))
+        if (has_bf16_grads(member, region))
             arenas->values[d] = member->bf16_grads;
         else
             arenas->values[d] = member->regions[region].floats;
     }
 }
 
-/* Every device gets access to every other one's memory. */
+/* Gives every device access to the memory of every other one. */
 static int connect_devices(struct rendezvous *rendezvous)
 {
     int rc = 0;
@@ -104,7 +262,7 @@ static int connect_devices(struct rendezvous *rendezvous)
 
 static const struct rendezvous_ops between_peers = { .connect = connect_devices, .sum = queue_sum };
 
-/* Can all devices use each other's memory? */
+/* Can all devices access each other's memory? */
 static bool are_connected(const struct reduce_towers *towers)
 {
     for (uint32_t i = 0; i < towers->device_count; i++)
@@ -122,8 +280,7 @@ static int peer_supports(const struct reduce_towers *towers, struct unsupported_
                                       "use auto or host");
     if (towers->run > KERNEL_TOWERS_MAX)
         return unsupported_reason_set(reason, -EINVAL, "reduce",
-                                      "peer sums over at most %u towers, and there are %u: use auto "
-                                      "or host",
+                                      "peer sums over at most %u towers, and there are %u: use auto or host",
                                       KERNEL_TOWERS_MAX, towers->run);
     if (!are_connected(towers))
         return unsupported_reason_set(reason, -ENODEV, "reduce",

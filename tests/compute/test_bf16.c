@@ -78,7 +78,7 @@ static void compare_with_reference(const struct net *net, uint32_t seed, struct 
     struct backend_input input = network_input(net, COUNT, seed);
     struct network network, reference;
     open_bf16(&network, net, seed);
-    network.backend->noted_bytes = seed % 2 == 0 ? 0 : network.backend->noted_bytes;
+    network.backend->large_value_bytes = seed % 2 == 0 ? 0 : network.backend->large_value_bytes;
     network.backend->slice_bytes = seed % 3 == 0 ? 1 : network.backend->slice_bytes;
     network_open(&reference, "reference", net, COUNT, 1);
     network_draw_weights(&reference, seed);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/onednn/onednn_norm.h"
+#include "compute/onednn/onednn_norm_loops.h"
 #include "stage/random.h"
 #include "tests/helpers/test.h"
 
@@ -54,7 +54,7 @@ static void apply_and_mask(struct norm_plane plane, struct plane_numbers *number
     memset(numbers->sums, 0, sizeof(numbers->sums));
     norm_apply(plane, line, numbers->values, numbers->skip, true, numbers->result, by_bits ? numbers->passed : NULL);
     const struct norm_mask mask = { false, by_bits ? NULL : numbers->result, by_bits ? numbers->passed : NULL };
-    norm_add_products(plane, line, mask, numbers->values, numbers->gradient, numbers->sums,
+    norm_sum_products(plane, line, mask, numbers->values, numbers->gradient, numbers->sums,
                       numbers->sums + BLOCK_MAX);
 }
 
@@ -68,13 +68,13 @@ TEST(bits_mask_as_the_results_do)
         for (size_t b = 0; b < sizeof(blocks) / sizeof(blocks[0]); b++)
             for (size_t p = 0; p < sizeof(pixels) / sizeof(pixels[0]); p++) {
                 const struct norm_plane plane = { type, pixels[p], blocks[b], blocks[b] };
-                assert_true(norm_has_bits(plane));
+                assert_true(norm_can_mask(plane));
                 apply_and_mask(plane, bits, true);
                 apply_and_mask(plane, results, false);
                 assert_memory_equal(bits->result, results->result, sizeof(bits->result));
                 assert_memory_equal(bits->gradient, results->gradient, sizeof(bits->gradient));
                 assert_memory_equal(bits->sums, results->sums, sizeof(bits->sums));
-                for (size_t i = norm_bit_words(plane); i < COUNT_MAX; i++)
+                for (size_t i = norm_mask_words(plane); i < COUNT_MAX; i++)
                     assert_int_equal(bits->passed[i], 0x55555555);
             }
     free(bits);
@@ -88,7 +88,7 @@ TEST(a_bit_is_set_where_the_result_is_above_0)
     struct plane_numbers *const numbers = calloc(1, sizeof(*numbers));
     assert_non_null(numbers);
     apply_and_mask(plane, numbers, true);
-    assert_int_equal(norm_bit_words(plane), 5 * plane.block);
+    assert_int_equal(norm_mask_words(plane), 5 * plane.block);
     for (size_t p = 0; p < plane.pixels; p++)
         for (size_t c = 0; c < plane.block; c++)
             assert_int_equal(numbers->passed[p / 32 * plane.block + c] >> p % 32 & 1,
@@ -124,12 +124,12 @@ static void pass_and_give(struct norm_plane plane, bool by_line, bool adds, stru
         fill(both[i]->gradient, 2);
         fill(both[i]->result, 3);
     }
-    norm_pass_products(plane, line, by_line, at_once->values, at_once->gradient, at_once->sums,
+    norm_sum_and_scale(plane, line, by_line, at_once->values, at_once->gradient, at_once->sums,
                        at_once->sums + BLOCK_MAX, adds, at_once->result);
-    norm_pay(plane, means, slope, at_once->values, at_once->result);
-    norm_add_products(plane, line, (struct norm_mask){ by_line, NULL, NULL }, in_two->values, in_two->gradient,
+    norm_add_line(plane, means, slope, at_once->values, at_once->result);
+    norm_sum_products(plane, line, (struct norm_mask){ by_line, NULL, NULL }, in_two->values, in_two->gradient,
                       in_two->sums, in_two->sums + BLOCK_MAX);
-    norm_give_back(plane, line, slope, by_line, in_two->values, in_two->gradient, adds, in_two->result);
+    norm_input_gradient(plane, line, slope, by_line, in_two->values, in_two->gradient, adds, in_two->result);
 }
 
 TEST(what_is_paid_later_is_the_same)

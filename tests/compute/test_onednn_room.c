@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "compute/onednn/onednn_room.h"
+#include "compute/onednn/onednn_api.h"
 #include "tests/helpers/test.h"
 
 static atomic_bool is_begun, is_proved;
@@ -17,7 +17,7 @@ static void *prove(void *arg)
 {
     (void)arg;
     atomic_store(&is_begun, true);
-    const int rc = nn_room();
+    const int rc = nn_jit_check_memory();
     atomic_store(&is_proved, true);
     return rc == 0 ? NULL : &is_proved;
 }
@@ -30,13 +30,13 @@ static void a_proof_waits_until_nothing_is_being_made(void **state)
     void *failed;
     atomic_store(&is_begun, false);
     atomic_store(&is_proved, false);
-    assert_int_equal(nn_room_hold(), 0);
+    assert_int_equal(nn_jit_begin(), 0);
     assert_int_equal(pthread_create(&prover, NULL, prove, NULL), 0);
     while (!atomic_load(&is_begun))
         nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
     nanosleep(&nap, NULL);
     assert_false(atomic_load(&is_proved));
-    nn_room_release();
+    nn_jit_end();
     pthread_join(prover, &failed);
     assert_null(failed);
 }
@@ -50,13 +50,13 @@ static void what_is_short_is_not_held(void **state)
     limit = before;
     limit.rlim_cur = 0;
     assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
-    const int rc = nn_room_hold();
+    const int rc = nn_jit_begin();
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
     assert_int_equal(rc, -ENOMEM);
-    assert_int_equal(nn_room_result(0), -ENOMEM);
-    assert_int_equal(nn_room_hold(), 0);
-    nn_room_release();
-    assert_int_equal(nn_room_result(0), 0);
+    assert_int_equal(nn_jit_result(0), -ENOMEM);
+    assert_int_equal(nn_jit_begin(), 0);
+    nn_jit_end();
+    assert_int_equal(nn_jit_result(0), 0);
 }
 
 static bool has_sanitizer(void)

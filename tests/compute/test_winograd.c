@@ -112,7 +112,7 @@ TEST(it_is_taken_where_it_multiplies_much_less)
 static bool pays(enum value_type type, enum convolution convolution, const struct layer *layer, uint32_t count)
 {
     const struct backend backend = { .type = type, .spec = { .convolution = convolution } };
-    return winograd_room(&backend, layer, count, NULL) > 0;
+    return winograd_workspace(&backend, layer, count, NULL) > 0;
 }
 
 TEST(it_pays_for_windows_of_three_and_many_channels_in_fp32)

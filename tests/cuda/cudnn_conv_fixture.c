@@ -82,7 +82,7 @@ static uint32_t random_below(uint32_t bound)
     return (uint32_t)(state >> 33) % bound;
 }
 
-struct conv_shape random_shape(enum conv_pass pass, enum precision precision)
+struct conv_shape random_shape(enum product_pass pass, enum precision precision)
 {
     struct conv_shape shape = {
         .pass = pass,
@@ -103,15 +103,15 @@ struct conv_shape random_shape(enum conv_pass pass, enum precision precision)
     shape.pad_right = random_below(shape.kernel_w);
     shape.out_h = (shape.in_h + shape.pad_top + shape.pad_bottom - shape.kernel_h) / shape.stride_h + 1;
     shape.out_w = (shape.in_w + shape.pad_left + shape.pad_right - shape.kernel_w) / shape.stride_w + 1;
-    if (pass == CONV_FORWARD)
+    if (pass == FPROP)
         shape.bias = random_below(2);
-    shape.relu = pass == CONV_FORWARD && random_below(2);
+    shape.relu = pass == FPROP && random_below(2);
     return shape;
 }
 
 struct conv_shape fused_shape(enum precision precision)
 {
-    struct conv_shape shape = random_shape(CONV_FORWARD, precision);
+    struct conv_shape shape = random_shape(FPROP, precision);
     shape.bias = shape.relu = true;
     return shape;
 }
@@ -140,7 +140,7 @@ size_t bytes_of(const struct conv_shape *shape, int tensor)
 
 int result_of(const struct conv_shape *shape)
 {
-    return shape->pass == CONV_FORWARD ? OUT : shape->pass == CONV_DATA_GRADIENT ? IN : WEIGHT;
+    return shape->pass == FPROP ? OUT : shape->pass == DGRAD ? IN : WEIGHT;
 }
 
 void conv_fill(struct bench *bench, const struct conv_shape *shape, bool fine)

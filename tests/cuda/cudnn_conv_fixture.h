@@ -6,7 +6,7 @@
 #include <cuda_runtime_api.h>
 #include <library_types.h>
 
-#include "compute/cuda/cudnn/cudnn_conv.h"
+#include "compute/cuda/cudnn_conv.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_cudnn.h"
 
@@ -32,7 +32,7 @@ int conv_bench_close(void **state);
 int each_file(const char *folder, void (*use)(const char *path));
 void file_remove(const char *path);
 
-struct conv_shape random_shape(enum conv_pass pass, enum precision precision);
+struct conv_shape random_shape(enum product_pass pass, enum precision precision);
 /* A forward convolution with bias and ReLU. */
 struct conv_shape fused_shape(enum precision precision);
 cudaDataType_t value_type(const struct conv_shape *shape);

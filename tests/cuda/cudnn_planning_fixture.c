@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compute/cuda/cudnn/cudnn_graph.h"
+#include "compute/cuda/cudnn_graph.h"
 #include "tests/cuda/cudnn_planning_fixture.h"
 #include "tests/helpers/test.h"
 
@@ -36,7 +36,7 @@ static const struct { const char *name, *json; } devices[DEVICE_COUNT] = {
 cudnnBackendDescriptor_t described_devices[DEVICE_COUNT];
 
 static const char *const precision_names[PRECISION_COUNT] = { "fp32", "tf32", "bf16", "fp16" };
-static const char *const pass_names[CONV_PASS_COUNT] = { "forward", "data", "weight" };
+static const char *const pass_names[PRODUCT_PASS_COUNT] = { "forward", "data", "weight" };
 
 bool described_devices_open(void)
 {
@@ -64,11 +64,11 @@ struct conv_planner planner_for(int device)
                                   .workspace_max = WORKSPACE_MAX };
 }
 
-struct conv_shape square(enum conv_pass pass, enum precision precision, uint32_t in_channels, uint32_t size,
+struct conv_shape square(enum product_pass pass, enum precision precision, uint32_t in_channels, uint32_t size,
                          uint32_t out_channels, uint32_t kernel, uint32_t stride, uint32_t before, uint32_t after)
 {
     const uint32_t out = (size + before + after - kernel) / stride + 1;
-    const bool forward = pass == CONV_FORWARD;
+    const bool forward = pass == FPROP;
     return (struct conv_shape){
         .pass = pass, .precision = precision, .bias = forward, .relu = forward, .count = 64,
         .in_channels = in_channels, .in_h = size, .in_w = size,
@@ -91,7 +91,7 @@ size_t assert_plans(int device, const struct conv_shape *shape, bool fast, const
         printf("%-6s %-22s %-7s %s %4" PRIu32 ": %s\n", devices[device].name, what, pass_names[shape->pass],
                precision_names[shape->precision], shape->count, text);
     const bool is_uneven = shape->pad_top != shape->pad_bottom || shape->pad_left != shape->pad_right;
-    assert_int_equal(strstr(text, "zeros apart") != NULL, shape->pass == CONV_WEIGHT_GRADIENT && is_uneven);
+    assert_int_equal(strstr(text, "zeros apart") != NULL, shape->pass == WGRAD && is_uneven);
     assert_null(strstr(text, "bias apart"));
     assert_null(strstr(text, "relu apart"));
     if (fast)

@@ -3,7 +3,7 @@
 #ifndef PIPETRAIN_TEST_CUDNN_PLANNING_FIXTURE_H
 #define PIPETRAIN_TEST_CUDNN_PLANNING_FIXTURE_H
 
-#include "compute/cuda/cudnn/cudnn_conv.h"
+#include "compute/cuda/cudnn_conv.h"
 
 #define WORKSPACE_MAX ((size_t)256 << 20)
 
@@ -17,7 +17,7 @@ void described_devices_close(void);
 struct conv_planner planner_for(int device);
 
 /* Square images and windows; before and after are the padding. */
-struct conv_shape square(enum conv_pass pass, enum precision precision, uint32_t in_channels, uint32_t size,
+struct conv_shape square(enum product_pass pass, enum precision precision, uint32_t in_channels, uint32_t size,
                          uint32_t out_channels, uint32_t kernel, uint32_t stride, uint32_t before, uint32_t after);
 
 /* There is a plan that does all of the shape and keeps the rules; fast: engine 0, which does everything,

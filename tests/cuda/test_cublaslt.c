@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compute/cuda/cublaslt_api.h"
 #include "compute/cuda/cublaslt_dense.h"
 #include "compute/model.h"
 #include "tests/helpers/test.h"
@@ -138,7 +137,7 @@ static const int32_t value_types[PRECISION_COUNT] = {
 
 static void check_layouts(const struct dense_shape *shape)
 {
-    const bool forward = shape->pass == DENSE_FORWARD, weights = shape->pass == DENSE_WEIGHT_GRADIENT;
+    const bool forward = shape->pass == FPROP, weights = shape->pass == WGRAD;
     assert_int_equal(asked.a.rows, shape->features);
     assert_int_equal(asked.a.columns, weights ? shape->count : shape->units);
     assert_int_equal(asked.b.rows, forward ? shape->features : shape->units);
@@ -155,7 +154,7 @@ static void check_layouts(const struct dense_shape *shape)
 
 static void check_question(const struct dense_shape *shape)
 {
-    const bool forward = shape->pass == DENSE_FORWARD, weights = shape->pass == DENSE_WEIGHT_GRADIENT;
+    const bool forward = shape->pass == FPROP, weights = shape->pass == WGRAD;
     check_layouts(shape);
     assert_int_equal(asked.compute,
                      shape->precision == PRECISION_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F);
@@ -175,16 +174,16 @@ static void check_question(const struct dense_shape *shape)
 TEST(descriptors_hold_what_dense_layers_mean)
 {
     replace_what_needs_a_device();
-    for (int i = 0; i < DENSE_PASS_COUNT * PRECISION_COUNT; i++) {
-        const enum dense_pass pass = (enum dense_pass)(i / PRECISION_COUNT);
-        const struct dense_shape shape = { pass, (enum precision)(i % PRECISION_COUNT), pass != DENSE_DATA_GRADIENT,
-                                           pass == DENSE_FORWARD, 3, 16, 8 };
+    for (int i = 0; i < PRODUCT_PASS_COUNT * PRECISION_COUNT; i++) {
+        const enum product_pass pass = (enum product_pass)(i / PRECISION_COUNT);
+        const struct dense_shape shape = { pass, (enum precision)(i % PRECISION_COUNT), pass != DGRAD,
+                                           pass == FPROP, 3, 16, 8 };
         struct dense_library *library;
         struct dense_plan *plan;
         memset(&asked, 0, sizeof(asked));
         assert_int_equal(dense_library_open(&library, "cuda0"), 0);
         assert_int_equal(dense_plan_open(&plan, library, &shape, DENSE_WORKSPACE), 0);
-        assert_int_equal(asked.times, pass == DENSE_DATA_GRADIENT ? 1 : 2);
+        assert_int_equal(asked.times, pass == DGRAD ? 1 : 2);
         check_question(&shape);
         dense_plan_close(plan);
         dense_library_close(library);
@@ -201,8 +200,8 @@ static void describe_product(struct dense_library *library, const struct layer *
 {
     const uint32_t pixels = layer->in.height * layer->in.width;
     const struct dense_shape shape = {
-        .pass = (enum dense_pass)pass, .precision = (enum precision)precision,
-        .bias = pass != DENSE_DATA_GRADIENT && layer_has(layer, PARAMETER_BIAS), .count = 256,
+        .pass = (enum product_pass)pass, .precision = (enum precision)precision,
+        .bias = pass != DGRAD && layer_has(layer, PARAMETER_BIAS), .count = 256,
         .features = pixels * stored(layer->in.channels), .units = stored(layer->out.channels),
     };
     struct dense_plan *plan;
@@ -223,7 +222,7 @@ TEST(every_product_of_every_model_is_described_to_the_library)
         struct net *net;
         assert_int_equal(model_open(&net, model->name, &options), 0);
         for (uint32_t i = 0; i < net->layer_count; i++)
-            for (int k = 0; k < DENSE_PASS_COUNT * PRECISION_COUNT && net->layers[i].kind == LAYER_DENSE; k++)
+            for (int k = 0; k < PRODUCT_PASS_COUNT * PRECISION_COUNT && net->layers[i].kind == LAYER_DENSE; k++)
                 describe_product(library, &net->layers[i], k / PRECISION_COUNT, k % PRECISION_COUNT);
         net_close(net);
     }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/cuda/loss_scale.h"
+#include "compute/cuda/kernels.h"
 #include "tests/cuda/backend_cuda_rig.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/device_memory.h"

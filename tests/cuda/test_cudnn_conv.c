@@ -16,10 +16,10 @@ BENCH_TEST(every_pass_and_precision_is_the_plain_sum_rounded_once)
 {
     struct bench *bench = *state;
     char description[DESCRIPTION];
-    for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
+    for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++)
         for (int precision = 0; precision < PRECISION_COUNT; precision++)
             for (int i = 0; i < 12; i++) {
-                const struct conv_shape shape = random_shape((enum conv_pass)pass, (enum precision)precision);
+                const struct conv_shape shape = random_shape((enum product_pass)pass, (enum precision)precision);
                 assert_computes(bench, &bench->planner, &shape, false, description);
             }
 }
@@ -28,9 +28,9 @@ BENCH_TEST(inputs_are_rounded_in_tf32_and_not_in_fp32)
 {
     struct bench *bench = *state;
     char description[DESCRIPTION];
-    for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
+    for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++)
         for (int tf32 = 0; tf32 <= 1; tf32++) {
-            struct conv_shape shape = random_shape((enum conv_pass)pass, tf32 ? PRECISION_TF32 : PRECISION_FP32);
+            struct conv_shape shape = random_shape((enum product_pass)pass, tf32 ? PRECISION_TF32 : PRECISION_FP32);
             conv_fill(bench, &shape, true);
             float *results = conv_expected(bench, &shape, tf32, false);
             float *others = conv_expected(bench, &shape, !tf32, false);
@@ -51,8 +51,8 @@ BENCH_TEST(runs_of_one_plan_give_the_same_bits)
 {
     struct bench *bench = *state;
     static unsigned char before[MEMORY];
-    for (int pass = 0; pass < CONV_PASS_COUNT; pass++) {
-        const struct conv_shape shape = random_shape((enum conv_pass)pass, PRECISION_FP32);
+    for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++) {
+        const struct conv_shape shape = random_shape((enum product_pass)pass, PRECISION_FP32);
         const int result = result_of(&shape);
         struct conv_plan *plan = NULL;
         conv_fill(bench, &shape, true);
@@ -121,8 +121,8 @@ static void assert_takes_turns(struct bench *bench, struct conv_plan *const plan
 BENCH_TEST(plans_that_share_an_engine_have_pointers_of_their_own)
 {
     struct bench *bench = *state;
-    for (int pass = 0; pass < CONV_PASS_COUNT; pass++) {
-        const struct conv_shape shape = random_shape((enum conv_pass)pass, PRECISION_BF16);
+    for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++) {
+        const struct conv_shape shape = random_shape((enum product_pass)pass, PRECISION_BF16);
         struct conv_plan *plans[2] = { NULL, NULL };
         assert_int_equal(conv_plan_open(&plans[0], &bench->planner, &shape, false), 0);
         sim_calls_clear();
@@ -197,7 +197,7 @@ BENCH_TEST(the_slow_engine_is_taken_when_nothing_else_keeps_the_rules)
     char description[DESCRIPTION];
     sim_cudnn_refuse(SIM_CUDNN_HEURISTICS);
     for (int precision = 0; precision < PRECISION_COUNT; precision++) {
-        const struct conv_shape shape = random_shape(CONV_WEIGHT_GRADIENT, (enum precision)precision);
+        const struct conv_shape shape = random_shape(WGRAD, (enum precision)precision);
         assert_computes(bench, &bench->planner, &shape, false, description);
         assert_int_equal(strncmp(description, "engine 0,", 9), 0);
     }
@@ -230,7 +230,7 @@ BENCH_TEST(the_workspace_stays_below_the_cap)
     for (size_t i = 0; i < sizeof(caps) / sizeof(*caps); i++)
         for (int precision = 0; precision < PRECISION_COUNT; precision++) {
             struct conv_planner planner = bench->planner;
-            const struct conv_shape shape = random_shape(CONV_DATA_GRADIENT, (enum precision)precision);
+            const struct conv_shape shape = random_shape(DGRAD, (enum precision)precision);
             planner.workspace_max = caps[i];
             assert_computes(bench, &planner, &shape, false, description);
         }
@@ -260,9 +260,9 @@ BENCH_TEST(a_kept_plan_gives_the_same_bits)
     static unsigned char before[MEMORY];
     char first[DESCRIPTION], second[DESCRIPTION];
     planner.cache = bench->folder;
-    for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
+    for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++)
         for (int precision = 0; precision < PRECISION_COUNT; precision++) {
-            const struct conv_shape shape = random_shape((enum conv_pass)pass, (enum precision)precision);
+            const struct conv_shape shape = random_shape((enum product_pass)pass, (enum precision)precision);
             const int result = result_of(&shape);
             conv_fill(bench, &shape, true);
             assert_int_equal(open_and_run(bench, &planner, &shape, first), 0);
@@ -272,7 +272,7 @@ BENCH_TEST(a_kept_plan_gives_the_same_bits)
             assert_null(strstr(first, ", cached"));
             assert_string_equal(second + strlen(first), ", cached");
         }
-    assert_int_equal(each_file(bench->folder, file_look), CONV_PASS_COUNT * PRECISION_COUNT);
+    assert_int_equal(each_file(bench->folder, file_look), PRODUCT_PASS_COUNT * PRECISION_COUNT);
 }
 
 BENCH_TEST(a_damaged_file_is_ignored_and_replaced)
@@ -295,7 +295,7 @@ BENCH_TEST(a_kept_plan_cudnn_does_not_take_is_made_again)
 {
     struct bench *bench = *state;
     struct conv_planner planner = bench->planner;
-    const struct conv_shape shape = random_shape(CONV_WEIGHT_GRADIENT, PRECISION_FP16);
+    const struct conv_shape shape = random_shape(WGRAD, PRECISION_FP16);
     char description[DESCRIPTION];
     uint64_t before_plan;
     planner.cache = bench->folder;
@@ -318,7 +318,7 @@ BENCH_TEST(a_plan_that_does_not_run_is_replaced_once_and_leaves_the_cache)
 {
     struct bench *bench = *state;
     struct conv_planner planner = bench->planner;
-    const struct conv_shape shape = random_shape(CONV_WEIGHT_GRADIENT, PRECISION_BF16);
+    const struct conv_shape shape = random_shape(WGRAD, PRECISION_BF16);
     char first[DESCRIPTION], description[DESCRIPTION], text[1024];
     struct conv_plan *plan = NULL;
     struct capture capture;
@@ -356,9 +356,9 @@ BENCH_TEST(measured_plans_compute_the_same)
     struct bench *bench = *state;
     const struct conv_planner planner = timing_planner(bench);
     char description[DESCRIPTION];
-    for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
+    for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++)
         for (int precision = 0; precision < PRECISION_COUNT; precision++) {
-            const struct conv_shape shape = random_shape((enum conv_pass)pass, (enum precision)precision);
+            const struct conv_shape shape = random_shape((enum product_pass)pass, (enum precision)precision);
             assert_true(conv_shape_bytes(&shape) <= TENSORS * MEMORY);
             assert_computes(bench, &planner, &shape, false, description);
             assert_non_null(strstr(description, ", measured"));

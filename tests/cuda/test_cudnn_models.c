@@ -131,15 +131,15 @@ static bool has_fast_engine(int device, const struct conv_shape *shape)
                                                 : true;
 }
 
-static void plan_conv(int device, const struct planned *conv, enum conv_pass pass, enum precision precision,
+static void plan_conv(int device, const struct planned *conv, enum product_pass pass, enum precision precision,
                       uint32_t count)
 {
     struct conv_shape shape = conv->shape;
     shape.pass = pass;
     shape.precision = precision;
     shape.count = count;
-    shape.bias = shape.bias && pass == CONV_FORWARD;
-    shape.relu = shape.relu && pass == CONV_FORWARD;
+    shape.bias = shape.bias && pass == FPROP;
+    shape.relu = shape.relu && pass == FPROP;
     const size_t workspace = assert_plans(device, &shape, has_fast_engine(device, &shape), conv->what);
     if (device == SM_90 && count >= 32 && precision != PRECISION_FP32)
         assert_true(workspace < value_bytes_of(&shape));
@@ -150,10 +150,10 @@ static void plan_convs(int device, uint32_t count, size_t of)
 {
     size_t number = 0;
     for (size_t i = 0; i < conv_count; i++)
-        for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
+        for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++)
             for (int precision = 0; precision < PRECISION_COUNT; precision++) {
-                if ((pass == CONV_DATA_GRADIENT && convs[i].reads_image) ||
-                    (pass != CONV_FORWARD && convs[i].is_folded))
+                if ((pass == DGRAD && convs[i].reads_image) ||
+                    (pass != FPROP && convs[i].is_folded))
                     continue;
                 if (number++ % of == 0)
                     plan_conv(device, &convs[i], pass, precision, count);

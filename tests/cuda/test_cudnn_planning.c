@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "compute/cuda/cudnn/cudnn_engine.h"
+#include "compute/cuda/cudnn_engine.h"
 #include "tests/cuda/cudnn_planning_fixture.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
@@ -18,7 +18,7 @@
 
 static struct conv_shape any_shape(void)
 {
-    return square(CONV_FORWARD, PRECISION_FP16, 32, 26, 64, 3, 1, 0, 0);
+    return square(FPROP, PRECISION_FP16, 32, 26, 64, 3, 1, 0, 0);
 }
 
 TEST(other_windows_strides_and_paddings_have_plans)
@@ -31,7 +31,7 @@ TEST(other_windows_strides_and_paddings_have_plans)
         { "7x7 padded 2+3", 8, 224, 64, 7, 2, 2, 3 },
     };
     for (size_t i = 0; i < sizeof(windows) / sizeof(*windows); i++)
-        for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
+        for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++)
             for (int precision = 0; precision < PRECISION_COUNT; precision++)
                 for (int device = SM_80; device < DEVICE_COUNT; device++) {
                     const struct conv_shape shape =
@@ -47,7 +47,7 @@ TEST(a_relu_without_a_bias_is_planned)
     for (int precision = 0; precision < PRECISION_COUNT; precision++)
         for (int device = SM_80; device < DEVICE_COUNT; device++) {
             const struct conv_planner planner = planner_for(device);
-            struct conv_shape shape = square(CONV_FORWARD, precision, 16, 32, 16, 3, 1, 1, 1);
+            struct conv_shape shape = square(FPROP, precision, 16, 32, 16, 3, 1, 1, 1);
             struct conv_plan *plan = NULL;
             char text[128];
             shape.bias = false;
@@ -63,7 +63,7 @@ TEST(a_workspace_cap_of_0_gives_a_plan_without_workspace_or_none)
 {
     struct conv_planner planner = planner_for(SM_90);
     planner.workspace_max = 0;
-    for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
+    for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++)
         for (int precision = 0; precision < PRECISION_COUNT; precision++) {
             const struct conv_shape shape = square(pass, precision, 32, 26, 64, 3, 1, 0, 0);
             struct conv_plan *plan = NULL;
@@ -229,11 +229,11 @@ TEST(a_shape_that_does_not_fit_is_refused)
 
 TEST(the_tensors_of_a_shape_are_aligned_one_by_one)
 {
-    struct conv_shape shape = square(CONV_WEIGHT_GRADIENT, PRECISION_FP16, 8, 3, 8, 3, 1, 0, 0);
+    struct conv_shape shape = square(WGRAD, PRECISION_FP16, 8, 3, 8, 3, 1, 0, 0);
     shape.count = 1;
     /* 3x3x8 pixels, 8x3x3x8 weights, 8 results, of 2 bytes. */
     assert_int_equal(conv_shape_bytes(&shape), 256 + 1280 + 256);
-    shape = square(CONV_FORWARD, PRECISION_FP32, 8, 3, 8, 3, 1, 0, 0);
+    shape = square(FPROP, PRECISION_FP32, 8, 3, 8, 3, 1, 0, 0);
     shape.count = 1;
     assert_int_equal(conv_shape_bytes(&shape), 512 + 2304 + 256 + 256);
 }
@@ -294,7 +294,7 @@ TEST_WITH(a_kept_plan_is_the_plan_that_was_made, folder_make, folder_remove)
 {
     struct conv_planner planner = planner_for(SM_90);
     planner.cache = folder;
-    for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
+    for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++)
         for (int precision = 0; precision < PRECISION_COUNT; precision++) {
             const struct conv_shape shape = square(pass, precision, 64, 56, 128, 3, 2, 0, 1);
             char first[128], second[128];
@@ -308,7 +308,7 @@ TEST_WITH(a_kept_plan_is_the_plan_that_was_made, folder_make, folder_remove)
             assert_memory_equal(first, second, strlen(first));
             assert_string_equal(second + strlen(first), ", cached");
         }
-    assert_int_equal(files_visit(NULL), CONV_PASS_COUNT * PRECISION_COUNT);
+    assert_int_equal(files_visit(NULL), PRODUCT_PASS_COUNT * PRECISION_COUNT);
 }
 
 TEST_WITH(plans_that_depend_on_something_else_are_kept_apart, folder_make, folder_remove)
@@ -317,7 +317,7 @@ TEST_WITH(plans_that_depend_on_something_else_are_kept_apart, folder_make, folde
     planner.cache = other.cache = small.cache = folder;
     other.properties = described_devices[SM_80];
     small.workspace_max = 0;
-    const struct conv_shape shape = square(CONV_FORWARD, PRECISION_FP16, 32, 25, 64, 3, 2, 0, 0);
+    const struct conv_shape shape = square(FPROP, PRECISION_FP16, 32, 25, 64, 3, 2, 0, 0);
     struct conv_shape padded = shape;
     padded.pad_bottom = 1;      /* room for no other row of windows */
     struct conv_shape plain = shape;

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/cuda/cublaslt_api.h"
 #include "compute/cuda/cublaslt_dense.h"
 #include "stage/random.h"
 #include "tests/helpers/capture.h"
@@ -101,8 +100,8 @@ static void tensors_open(struct rig *rig)
     tensor_open(&rig->weight_gradient, CUDA_R_32F, rig->weight.count);
     tensor_open(&rig->bias_gradient, CUDA_R_32F, shape->units);
     struct tensor *const inputs[] = { &rig->in, &rig->out, &rig->weight, &rig->bias };
-    struct tensor *const result = shape->pass == DENSE_FORWARD ? &rig->out
-        : shape->pass == DENSE_DATA_GRADIENT ? &rig->in : NULL;
+    struct tensor *const result = shape->pass == FPROP ? &rig->out
+        : shape->pass == DGRAD ? &rig->in : NULL;
     for (size_t i = 0; i < COUNT_OF(inputs); i++)
         if (inputs[i] != result)
             tensor_draw(inputs[i], rig->stream);
@@ -137,11 +136,11 @@ static void cuda_rig_close(struct rig *rig)
 /* Only what the pass may use: the others are NULL. */
 static struct dense_operands rig_operands(const struct rig *rig)
 {
-    const enum dense_pass pass = rig->shape.pass;
-    const bool bias = rig->shape.bias, is_gradient = pass == DENSE_WEIGHT_GRADIENT;
+    const enum product_pass pass = rig->shape.pass;
+    const bool bias = rig->shape.bias, is_gradient = pass == WGRAD;
     return (struct dense_operands){
         .in = rig->in.device, .out = rig->out.device, .weight = is_gradient ? NULL : rig->weight.device,
-        .bias = bias && pass == DENSE_FORWARD ? rig->bias.device : NULL,
+        .bias = bias && pass == FPROP ? rig->bias.device : NULL,
         .weight_gradient = is_gradient ? rig->weight_gradient.device : NULL,
         .bias_gradient = bias && is_gradient ? rig->bias_gradient.device : NULL, .workspace = rig->workspace,
     };
@@ -149,14 +148,14 @@ static struct dense_operands rig_operands(const struct rig *rig)
 
 static struct tensor *rig_result(struct rig *rig)
 {
-    return rig->shape.pass == DENSE_FORWARD ? &rig->out
-        : rig->shape.pass == DENSE_DATA_GRADIENT ? &rig->in : &rig->weight_gradient;
+    return rig->shape.pass == FPROP ? &rig->out
+        : rig->shape.pass == DGRAD ? &rig->in : &rig->weight_gradient;
 }
 
 static void rig_fetch(struct rig *rig)
 {
     tensor_move(rig_result(rig), rig->stream, false);
-    if (rig->shape.pass == DENSE_WEIGHT_GRADIENT && rig->shape.bias)
+    if (rig->shape.pass == WGRAD && rig->shape.bias)
         tensor_move(&rig->bias_gradient, rig->stream, false);
 }
 
@@ -186,9 +185,9 @@ static struct sum expected_at(const struct rig *rig, size_t row, size_t column)
 {
     const size_t features = rig->shape.features, units = rig->shape.units;
     const float *const in = rig->in.values, *const out = rig->out.values, *const weight = rig->weight.values;
-    if (rig->shape.pass == DENSE_FORWARD)
+    if (rig->shape.pass == FPROP)
         return sum_of(in + row * features, 1, weight + column * features, 1, features);
-    if (rig->shape.pass == DENSE_DATA_GRADIENT)
+    if (rig->shape.pass == DGRAD)
         return sum_of(out + row * units, 1, weight + column, features, units);
     return sum_of(out + row, units, in + column, features, rig->shape.count);
 }
@@ -196,7 +195,7 @@ static struct sum expected_at(const struct rig *rig, size_t row, size_t column)
 static void check_value(const struct rig *rig, double value, double expected, double size, double rounded_size)
 {
     const struct exactness *const exact = &exactness[rig->shape.precision];
-    const double out = rig->shape.pass == DENSE_WEIGHT_GRADIENT ? 2e-7 : exact->out;
+    const double out = rig->shape.pass == WGRAD ? 2e-7 : exact->out;
     const double allowed = exact->sum * size + out * rounded_size + 1e-7;
     if (!(fabs(value - expected) <= allowed))
         fail_msg("pass %d precision %d, %u samples %u features %u units: %.9g instead of %.9g (+- %.3g)",
@@ -207,11 +206,11 @@ static void check_value(const struct rig *rig, double value, double expected, do
 static void check_result(struct rig *rig)
 {
     const struct dense_shape *const shape = &rig->shape;
-    const size_t columns = shape->pass == DENSE_FORWARD ? shape->units : shape->features;
+    const size_t columns = shape->pass == FPROP ? shape->units : shape->features;
     const struct tensor *const result = rig_result(rig);
     for (size_t i = 0; i < result->count; i++) {
         const struct sum sum = expected_at(rig, i / columns, i % columns);
-        const double bias = shape->pass == DENSE_FORWARD && shape->bias ? rig->bias.values[i % columns] : 0;
+        const double bias = shape->pass == FPROP && shape->bias ? rig->bias.values[i % columns] : 0;
         const double expected = sum.value + bias;
         check_value(rig, result->values[i], shape->relu && expected < 0 ? 0 : expected, sum.size + fabs(bias),
                     fabs(sum.value) + fabs(bias));
@@ -221,7 +220,7 @@ static void check_result(struct rig *rig)
 static void check_bias_gradient(const struct rig *rig)
 {
     static const float one = 1;
-    if (rig->shape.pass != DENSE_WEIGHT_GRADIENT || !rig->shape.bias)
+    if (rig->shape.pass != WGRAD || !rig->shape.bias)
         return;
     for (size_t unit = 0; unit < rig->shape.units; unit++) {
         const struct sum sum = sum_of(rig->out.values + unit, rig->shape.units, &one, 0, rig->shape.count);
@@ -270,9 +269,9 @@ static void check_sizes(struct dense_shape shape, uint32_t features_max)
 }
 
 /* refusal: SIM_CUBLASLT_NO_EPILOGUE, or NULL. */
-static void check_pass(enum dense_pass pass, const char *refusal)
+static void check_pass(enum product_pass pass, const char *refusal)
 {
-    const bool has_bias = pass != DENSE_DATA_GRADIENT, has_relu = pass == DENSE_FORWARD;
+    const bool has_bias = pass != DGRAD, has_relu = pass == FPROP;
     if (refusal != NULL)
         setenv("SIM_CUBLASLT_NO_EPILOGUE", refusal, 1);
     for (int precision = 0; precision < PRECISION_COUNT; precision++)
@@ -286,42 +285,42 @@ static void check_pass(enum dense_pass pass, const char *refusal)
 
 TEST(forward_matches_double_loops)
 {
-    check_pass(DENSE_FORWARD, NULL);
+    check_pass(FPROP, NULL);
 }
 
 TEST(data_gradient_matches_double_loops)
 {
-    check_pass(DENSE_DATA_GRADIENT, NULL);
+    check_pass(DGRAD, NULL);
 }
 
 TEST(weight_gradient_matches_double_loops)
 {
-    check_pass(DENSE_WEIGHT_GRADIENT, NULL);
+    check_pass(WGRAD, NULL);
 }
 
 TEST(forward_matches_without_epilogues)
 {
-    check_pass(DENSE_FORWARD, "1");
+    check_pass(FPROP, "1");
 }
 
 TEST(weight_gradient_matches_without_epilogues)
 {
-    check_pass(DENSE_WEIGHT_GRADIENT, "2");
+    check_pass(WGRAD, "2");
 }
 
 TEST(a_full_layer_matches_double_loops)
 {
     const uint32_t features = test_is_long() ? 9216 : 9216 / 8;
-    for (int pass = 0; pass < DENSE_PASS_COUNT; pass++)
-        check_shape(&(struct dense_shape){ (enum dense_pass)pass, PRECISION_BF16, pass != DENSE_DATA_GRADIENT,
-                                           pass == DENSE_FORWARD, 128, features, 128 });
+    for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++)
+        check_shape(&(struct dense_shape){ (enum product_pass)pass, PRECISION_BF16, pass != DGRAD,
+                                           pass == FPROP, 128, features, 128 });
 }
 
 /* The forward pass of a small layer of ones and a little more than ones. */
 static float sum_of_almost_ones(enum precision precision)
 {
     struct rig rig;
-    cuda_rig_open(&rig, &(struct dense_shape){ DENSE_FORWARD, precision, false, false, 1, 8, 8 });
+    cuda_rig_open(&rig, &(struct dense_shape){ FPROP, precision, false, false, 1, 8, 8 });
     for (size_t i = 0; i < rig.in.count; i++)
         rig.in.values[i] = 1 + 0x1p-13f;
     for (size_t i = 0; i < rig.weight.count; i++)
@@ -360,7 +359,7 @@ static void check_replay(const struct dense_shape *shape)
     cuda_rig_run(&rig);
     record(&rig, &exec);
     for (int i = 0; i < 2; i++) {
-        tensor_draw(shape->pass == DENSE_DATA_GRADIENT ? &rig.out : &rig.in, rig.stream);
+        tensor_draw(shape->pass == DGRAD ? &rig.out : &rig.in, rig.stream);
         assert_int_equal(cudaGraphLaunch(exec, rig.stream), cudaSuccess);
         rig_fetch(&rig);
         check_result(&rig);
@@ -372,9 +371,9 @@ static void check_replay(const struct dense_shape *shape)
 
 TEST(a_recorded_run_replays)
 {
-    for (int pass = 0; pass < DENSE_PASS_COUNT; pass++) {
-        const struct dense_shape shape = { (enum dense_pass)pass, PRECISION_FP16, pass != DENSE_DATA_GRADIENT,
-                                           pass == DENSE_FORWARD, 5, 2048, 16 };
+    for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++) {
+        const struct dense_shape shape = { (enum product_pass)pass, PRECISION_FP16, pass != DGRAD,
+                                           pass == FPROP, 5, 2048, 16 };
         check_replay(&shape);
         setenv("SIM_CUBLASLT_NO_EPILOGUE", "1", 1);
         check_replay(&shape);
@@ -393,21 +392,21 @@ static void description_of(const struct dense_shape *shape, char *text, size_t t
 TEST(describes_who_does_the_epilogue)
 {
     char text[128];
-    const struct dense_shape forward = { DENSE_FORWARD, PRECISION_BF16, true, true, 4, 8, 16 };
+    const struct dense_shape forward = { FPROP, PRECISION_BF16, true, true, 4, 8, 16 };
     description_of(&forward, text, sizeof(text));
     assert_string_equal(text, "algorithm 66, 0.0 MiB workspace, bias and relu fused");
     setenv("SIM_CUBLASLT_NO_EPILOGUE", "1", 1);
     description_of(&forward, text, sizeof(text));
     assert_string_equal(text, "algorithm 66, 0.0 MiB workspace, bias and relu apart");
     unsetenv("SIM_CUBLASLT_NO_EPILOGUE");
-    description_of(&(struct dense_shape){ DENSE_DATA_GRADIENT, PRECISION_BF16, false, false, 4, 8, 16 }, text,
+    description_of(&(struct dense_shape){ DGRAD, PRECISION_BF16, false, false, 4, 8, 16 }, text,
                    sizeof(text));
     assert_string_equal(text, "algorithm 66, 0.0 MiB workspace");
 }
 
 TEST(asks_for_no_more_workspace_than_it_may)
 {
-    const struct dense_shape shape = { DENSE_FORWARD, PRECISION_FP32, true, true, 128, 9216, 128 };
+    const struct dense_shape shape = { FPROP, PRECISION_FP32, true, true, 128, 9216, 128 };
     struct dense_library *library;
     struct dense_plan *plan;
     assert_int_equal(cudaSetDevice(0), cudaSuccess);
@@ -468,10 +467,10 @@ TEST(every_failure_is_logged_once_and_passed_on)
 {
 #define NAME(name) #name,
     static const char *const functions[] = { CUBLASLT_FUNCTIONS(NAME) };
-    for (int pass = 0; pass < DENSE_PASS_COUNT; pass++) {
+    for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++) {
         struct rig rig;
-        cuda_rig_open(&rig, &(struct dense_shape){ (enum dense_pass)pass, PRECISION_BF16, pass != DENSE_DATA_GRADIENT,
-                                              pass == DENSE_FORWARD, 3, 8, 16 });
+        cuda_rig_open(&rig, &(struct dense_shape){ (enum product_pass)pass, PRECISION_BF16, pass != DGRAD,
+                                              pass == FPROP, 3, 8, 16 });
         for (size_t i = 0; i < COUNT_OF(functions); i++) {
             uint32_t number = 1;
             while (check_failure(&rig, functions[i], number))
@@ -488,7 +487,7 @@ static int plan_with_failure(const char *function, uint32_t number, int status)
     struct rig rig;
     struct capture capture;
     char text[1024];
-    cuda_rig_open(&rig, &(struct dense_shape){ DENSE_FORWARD, PRECISION_FP16, true, true, 3, 8, 16 });
+    cuda_rig_open(&rig, &(struct dense_shape){ FPROP, PRECISION_FP16, true, true, 3, 8, 16 });
     sim_fail(function, number, status);
     capture_begin(&capture);
     const int rc = whole_life(&rig);

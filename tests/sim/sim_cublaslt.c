@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/cuda/cublaslt_api.h"
+#include "compute/cuda/cublaslt_dense.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_product.h"
 #include "tests/sim/sim_values.h"
@@ -39,7 +39,7 @@ struct operation {
     void *bias;
 };
 
-struct layout {
+struct matrix_layout {
     uint32_t magic;
     cudaDataType_t type;
     uint64_t rows, columns;
@@ -56,7 +56,7 @@ struct preference {
 /* What a product is, but for its addresses: an algorithm found for one fits no other. */
 struct problem {
     struct operation operation;     /* bias NULL */
-    struct layout a, b, d;
+    struct matrix_layout a, b, d;
 };
 
 /* In a cublasLtMatmulAlgo_t. */
@@ -182,7 +182,7 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout_out, cu
     if (rows == 0 || columns == 0 || stride < (int64_t)rows || rows > INT32_MAX || columns > INT32_MAX)
         sim_die("%s: %llu x %llu, leading dimension %lld", __func__, (unsigned long long)rows,
                 (unsigned long long)columns, (long long)stride);
-    struct layout *const layout = object_open(LAYOUT_MAGIC, sizeof(*layout));
+    struct matrix_layout *const layout = object_open(LAYOUT_MAGIC, sizeof(*layout));
     layout->type = type;
     layout->rows = rows;
     layout->columns = columns;
@@ -319,7 +319,7 @@ static void check_epilogue(const struct operation *operation, cudaDataType_t res
 
 static void check_strides(const struct problem *problem, const struct preference *preference, const char *who)
 {
-    const struct layout *const layouts[] = { &problem->a, &problem->b, &problem->d };
+    const struct matrix_layout *const layouts[] = { &problem->a, &problem->b, &problem->d };
     const uint32_t alignments[] = { preference->alignments[0], preference->alignments[1], preference->alignments[3] };
     for (size_t i = 0; i < 3; i++)
         if ((size_t)layouts[i]->stride * sim_value_bytes(layouts[i]->type) % alignments[i] != 0)
@@ -395,7 +395,7 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *
 
 struct extent { uintptr_t begin; size_t bytes; };
 
-static size_t matrix_bytes(const struct layout *layout)
+static size_t matrix_bytes(const struct matrix_layout *layout)
 {
     return ((layout->columns - 1) * (size_t)layout->stride + layout->rows) * sim_value_bytes(layout->type);
 }
@@ -449,7 +449,7 @@ static struct algorithm algorithm_check(const cublasLtMatmulAlgo_t *algo, const 
     return algorithm;
 }
 
-static struct sim_matrix matrix_of(const struct layout *layout, int32_t operation, const void *values)
+static struct sim_matrix matrix_of(const struct matrix_layout *layout, int32_t operation, const void *values)
 {
     return (struct sim_matrix){ layout->type, (size_t)layout->stride, operation == CUBLAS_OP_T,
                             (void *)(uintptr_t)values };

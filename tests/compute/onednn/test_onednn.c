@@ -60,7 +60,7 @@ TEST(auto_is_nhwc_in_bf16_with_amx_and_nothing_else)
         for (int set = INSTRUCTIONS_BASE; set <= INSTRUCTIONS_AMX; set++)
             for (int layout = LAYOUT_AUTO; layout <= LAYOUT_NCHW; layout++) {
                 const bool is_chosen = layout == LAYOUT_AUTO && type == VALUE_BF16 && set == INSTRUCTIONS_AMX;
-                assert_int_equal(layout_asked((enum layout)layout, (enum value_type)type, (enum instructions)set),
+                assert_int_equal(layout_for_auto((enum layout)layout, (enum value_type)type, (enum instructions)set),
                                  is_chosen ? LAYOUT_NHWC : layout);
             }
 }
@@ -120,7 +120,7 @@ static void assert_is_never_asked_for(const struct net *net)
     struct weighted_mds mds;
     struct nn_op op;
     assert_int_equal(conv_mds_open(&mds, conv, NULL, NULL, 4, VALUE_BF16), 0);
-    weighted_op(&op, conv, &mds, (struct weighted_how){ .direction = NN_BACKWARD_WEIGHTS, .training = true });
+    weighted_op(&op, conv, &mds, (struct weighted_options){ .direction = NN_BACKWARD_WEIGHTS, .training = true });
     assert_int_equal(places_of(&op, 0, conv->in.height, conv->kernel_h), conv->out.height);
     assert_int_equal(places_of(&op, 1, conv->in.width, conv->kernel_w), conv->out.width);
     const bool is_wide = op.strides[1] > conv->in.width;
@@ -284,7 +284,7 @@ TEST(noted_relu_masks_give_the_same_bits)
         struct step_rig rig;
         struct plan *plan;
         step_rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 2, 11, LAYOUT_AUTO });
-        rig.backend->noted_bytes = i ? 0 : SIZE_MAX;
+        rig.backend->large_value_bytes = i ? 0 : SIZE_MAX;
         assert_int_equal(rig.ops->plan(rig.backend, 11, true, &plan), 0);
     assert_int_equal(rig.ops->allocate(rig.backend), 0);
         step_rig_run_plan(&rig, plan, &samples, 0);

@@ -131,7 +131,7 @@ struct outcome step_rig_once(const struct backend_ops *ops, const struct net *ne
     options.slice_max = count;
     step_rig_open(&rig, ops, net, options);
     if (ops == &backend_onednn_ops && count % 2 == 0)
-        rig.backend->noted_bytes = 0;
+        rig.backend->large_value_bytes = 0;
     const struct outcome outcome = step_rig_run(&rig, samples, 0, count);
     step_rig_close(&rig);
     return outcome;

@@ -1,6 +1,6 @@
-/* Descriptors of cuDNN's backend API and the graphs of convolutions built from them. Used
- * while plans are made, from the tower's thread. */
-#include "compute/cuda/cudnn/cudnn_graph.h"
+/* Descriptors of cuDNN's backend API, and the graphs of convolutions built from them. While plans are made, from the
+ * tower's thread. */
+#include "compute/cuda/cudnn_graph.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -32,7 +32,7 @@ static int error_of(cudnnStatus_t status)
     }
 }
 
-/* One line, also of messages that have several. */
+/* The first line of the message. */
 static void last_error(char *text, size_t text_size)
 {
     *text = '\0';
@@ -50,9 +50,8 @@ int cudnn_check(cudnnStatus_t status, const char *name, const char *call)
     return error_of(status);
 }
 
-/* Refusals come under several names: a graph without engine, an engine that finds out late,
- * while it is compiled or configured, a plan of another version. Short memory and a broken
- * device do not pass as such. */
+/* cuDNN refuses with several statuses: a graph without an engine; an engine that fails late, while it is compiled or
+ * configured; a plan of another version. Out of memory and a broken device are not refusals. */
 static bool is_refusal(cudnnStatus_t status)
 {
     if (status == CUDNN_STATUS_SERIALIZATION_VERSION_MISMATCH)
@@ -149,8 +148,8 @@ void graph_release(struct cudnn_graph *graph)
         descriptor_close(graph->parts[--graph->part_count]);
 }
 
-/* NULL after a failure, which the functions below pass on to each other. */
-static cudnnBackendDescriptor_t add(struct cudnn_graph *graph, cudnnBackendDescriptorType_t type)
+/* NULL after a failure; the functions below pass that on. */
+static cudnnBackendDescriptor_t add_part(struct cudnn_graph *graph, cudnnBackendDescriptorType_t type)
 {
     cudnnBackendDescriptor_t part = NULL;
     if (graph->status < 0)
@@ -163,8 +162,9 @@ static cudnnBackendDescriptor_t add(struct cudnn_graph *graph, cudnnBackendDescr
     return part;
 }
 
-static void set(struct cudnn_graph *graph, cudnnBackendDescriptor_t part, cudnnBackendAttributeName_t attribute,
-                cudnnBackendAttributeType_t type, int64_t count, const void *values)
+static void set_attribute(struct cudnn_graph *graph, cudnnBackendDescriptor_t part,
+                          cudnnBackendAttributeName_t attribute, cudnnBackendAttributeType_t type, int64_t count,
+                          const void *values)
 {
     if (graph->status == 0)
         graph->status = descriptor_set(part, graph->name, attribute, type, count, values);
@@ -173,10 +173,10 @@ static void set(struct cudnn_graph *graph, cudnnBackendDescriptor_t part, cudnnB
 static void set_part(struct cudnn_graph *graph, cudnnBackendDescriptor_t part, cudnnBackendAttributeName_t attribute,
                      cudnnBackendDescriptor_t value)
 {
-    set(graph, part, attribute, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
+    set_attribute(graph, part, attribute, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
 }
 
-static cudnnBackendDescriptor_t finalize(struct cudnn_graph *graph, cudnnBackendDescriptor_t part)
+static cudnnBackendDescriptor_t finalize_part(struct cudnn_graph *graph, cudnnBackendDescriptor_t part)
 {
     if (graph->status == 0)
         graph->status = descriptor_finalize(part, graph->name, &graph->refusal);
@@ -188,14 +188,14 @@ cudnnBackendDescriptor_t graph_add_tensor(struct cudnn_graph *graph, const struc
     const int64_t *const dims = tensor->dims;
     const int64_t strides[4] = { dims[1] * dims[2] * dims[3], 1, dims[3] * dims[1], dims[1] };
     const int64_t alignment = 16;
-    cudnnBackendDescriptor_t part = add(graph, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    set(graph, part, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &tensor->type);
-    set(graph, part, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dims);
-    set(graph, part, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides);
-    set(graph, part, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &tensor->id);
-    set(graph, part, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
-    set(graph, part, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &tensor->internal);
-    return finalize(graph, part);
+    cudnnBackendDescriptor_t part = add_part(graph, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    set_attribute(graph, part, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &tensor->type);
+    set_attribute(graph, part, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dims);
+    set_attribute(graph, part, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides);
+    set_attribute(graph, part, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &tensor->id);
+    set_attribute(graph, part, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
+    set_attribute(graph, part, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &tensor->internal);
+    return finalize_part(graph, part);
 }
 
 static cudnnBackendDescriptor_t add_window(struct cudnn_graph *graph, const struct graph_window *window)
@@ -203,18 +203,18 @@ static cudnnBackendDescriptor_t add_window(struct cudnn_graph *graph, const stru
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     const int64_t rank = 2, dilations[2] = { 1, 1 };
-    cudnnBackendDescriptor_t part = add(graph, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
-    set(graph, part, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    set(graph, part, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
-    set(graph, part, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &rank);
-    set(graph, part, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilations);
-    set(graph, part, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, window->strides);
-    set(graph, part, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, window->pad_before);
-    set(graph, part, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, window->pad_after);
-    return finalize(graph, part);
+    cudnnBackendDescriptor_t part = add_part(graph, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+    set_attribute(graph, part, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    set_attribute(graph, part, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+    set_attribute(graph, part, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &rank);
+    set_attribute(graph, part, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilations);
+    set_attribute(graph, part, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, window->strides);
+    set_attribute(graph, part, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, window->pad_before);
+    set_attribute(graph, part, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, window->pad_after);
+    return finalize_part(graph, part);
 }
 
-/* The same five things have a name of their own in every operation. */
+/* The attributes have different names in each operation. */
 struct convolution_names { cudnnBackendAttributeName_t window, in, filter, out, alpha, beta; };
 
 static struct convolution_names convolution_names(cudnnBackendDescriptorType_t type)
@@ -243,14 +243,14 @@ cudnnBackendDescriptor_t graph_add_convolution(struct cudnn_graph *graph, cudnnB
     const struct convolution_names names = convolution_names(type);
     const float alpha = 1, beta = 0;
     cudnnBackendDescriptor_t shape = add_window(graph, window);
-    cudnnBackendDescriptor_t part = add(graph, type);
+    cudnnBackendDescriptor_t part = add_part(graph, type);
     set_part(graph, part, names.window, shape);
     set_part(graph, part, names.in, in);
     set_part(graph, part, names.filter, filter);
     set_part(graph, part, names.out, out);
-    set(graph, part, names.alpha, CUDNN_TYPE_FLOAT, 1, &alpha);
-    set(graph, part, names.beta, CUDNN_TYPE_FLOAT, 1, &beta);
-    return finalize(graph, part);
+    set_attribute(graph, part, names.alpha, CUDNN_TYPE_FLOAT, 1, &alpha);
+    set_attribute(graph, part, names.beta, CUDNN_TYPE_FLOAT, 1, &beta);
+    return finalize_part(graph, part);
 }
 
 static cudnnBackendDescriptor_t add_pointwise(struct cudnn_graph *graph, cudnnPointwiseMode_t mode,
@@ -258,17 +258,17 @@ static cudnnBackendDescriptor_t add_pointwise(struct cudnn_graph *graph, cudnnPo
                                               cudnnBackendDescriptor_t out)
 {
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
-    cudnnBackendDescriptor_t kind = add(graph, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-    set(graph, kind, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-    set(graph, kind, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    kind = finalize(graph, kind);
-    cudnnBackendDescriptor_t part = add(graph, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    cudnnBackendDescriptor_t kind = add_part(graph, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    set_attribute(graph, kind, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
+    set_attribute(graph, kind, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    kind = finalize_part(graph, kind);
+    cudnnBackendDescriptor_t part = add_part(graph, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     set_part(graph, part, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, kind);
     set_part(graph, part, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, in);
     if (second != NULL)
         set_part(graph, part, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, second);
     set_part(graph, part, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, out);
-    return finalize(graph, part);
+    return finalize_part(graph, part);
 }
 
 cudnnBackendDescriptor_t graph_add_bias(struct cudnn_graph *graph, cudnnBackendDescriptor_t in,
@@ -286,9 +286,10 @@ cudnnBackendDescriptor_t graph_add_relu(struct cudnn_graph *graph, cudnnBackendD
 cudnnBackendDescriptor_t graph_finish(struct cudnn_graph *graph, cudnnHandle_t handle, int64_t operation_count,
                                       cudnnBackendDescriptor_t *operations)
 {
-    cudnnBackendDescriptor_t part = add(graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    cudnnBackendDescriptor_t part = add_part(graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     if (handle != NULL)
-        set(graph, part, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
-    set(graph, part, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operation_count, operations);
-    return finalize(graph, part);
+        set_attribute(graph, part, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+    set_attribute(graph, part, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operation_count,
+                  operations);
+    return finalize_part(graph, part);
 }

@@ -1,16 +1,17 @@
-/* Choosing cuDNN's engines. See cudnn_engine.h. */
-#include "compute/cuda/cudnn/cudnn_engine.h"
+/* Choosing among cuDNN's engines, and measuring their plans. While plans are made, from the tower's thread. */
+#include "compute/cuda/cudnn_engine.h"
 
 #include <assert.h>
 #include <cuda_runtime_api.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "stage/cuda/cuda_call.h"
 
-/* Preference among admissible engines; within a rank the heuristics' order counts. */
+/* Ranks of admissible engines, best first; within a rank the order of the heuristics counts. */
 enum rank { RANK_READY, RANK_COPYING, RANK_COMPILED, RANK_SLOW };
 
 struct search {
@@ -19,8 +20,8 @@ struct search {
     uint32_t wanted, count;
     struct engine_plan *found;          /* sorted by rank */
     enum rank ranks[ENGINE_PLANS_MAX];
-    /* Why proposals were not taken. */
-    uint32_t proposed, varying, rounding, large, refused;
+    /* How many proposals failed for which reason. */
+    uint32_t proposed, nondeterministic, inexact, too_large, unsupported;
     struct cudnn_refusal refusal;
 };
 
@@ -52,7 +53,7 @@ int engine_place(const struct engine_rules *rules, char *text, size_t text_size)
     return rc;
 }
 
-/* Bit by bit the notes of an engine. */
+/* The numerical notes of an engine as a bit set, and whether it is compiled at run time. */
 static int notes_of(cudnnBackendDescriptor_t engine, const char *name, uint32_t *numerical_out, bool *compiled_out)
 {
     cudnnBackendNumericalNote_t numerical[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
@@ -65,7 +66,7 @@ static int notes_of(cudnnBackendDescriptor_t engine, const char *name, uint32_t 
                             CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &behavior_count, behavior);
     if (rc < 0)
         return rc;
-    /* A later cuDNN may have notes that this header does not name, and count those that found no room. */
+    /* A later cuDNN may have notes that this header does not name, and may count more than fit. */
     *numerical_out = 0;
     for (int64_t i = 0; i < numerical_count && i < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; i++)
         if (numerical[i] < CUDNN_NUMERICAL_NOTE_TYPE_COUNT)
@@ -78,13 +79,13 @@ static int notes_of(cudnnBackendDescriptor_t engine, const char *name, uint32_t 
 
 static bool is_admissible(struct search *search, uint32_t notes)
 {
-    const uint32_t varying = 1u << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
-    uint32_t rounding = 1u << CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
+    const uint32_t nondeterministic = 1u << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+    uint32_t inexact = 1u << CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
     if (search->rules->exact)
-        rounding |= 1u << CUDNN_NUMERICAL_NOTE_TENSOR_CORE | 1u << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
-    search->varying += (notes & varying) != 0;
-    search->rounding += (notes & varying) == 0 && (notes & rounding) != 0;
-    return (notes & (varying | rounding)) == 0;
+        inexact |= 1u << CUDNN_NUMERICAL_NOTE_TENSOR_CORE | 1u << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
+    search->nondeterministic += (notes & nondeterministic) != 0;
+    search->inexact += (notes & nondeterministic) == 0 && (notes & inexact) != 0;
+    return (notes & (nondeterministic | inexact)) == 0;
 }
 
 static int engine_of(cudnnBackendDescriptor_t config, const char *name, cudnnBackendDescriptor_t *engine_out,
@@ -105,8 +106,7 @@ static int engine_of(cudnnBackendDescriptor_t config, const char *name, cudnnBac
     return rc;
 }
 
-/* Of several plans all but the first two of an engine are not worth a place: they hardly differ. Nor is one behind
- * others that takes long to make (it is compiled) or to run. */
+/* When several plans are wanted, an engine that is compiled at run time or slow is not worth measuring after others. */
 static bool is_worthless(const struct search *search, enum rank rank)
 {
     return search->wanted > 1 && search->count > 0 && rank >= RANK_COMPILED;
@@ -117,11 +117,11 @@ static bool has_plans_of(const struct search *search, int64_t engine)
     uint32_t count = 0;
     for (uint32_t i = 0; i < search->count; i++)
         count += search->found[i].engine == engine;
-    return search->wanted > 1 && count >= ENGINE_PLANS_OF_ONE;
+    return search->wanted > 1 && count >= ENGINE_PLANS_PER_ENGINE;
 }
 
-/* 1 with the rank, 0 when the rules forbid the engine or there are enough plans of it, or a negative errno. */
-static int judge(struct search *search, cudnnBackendDescriptor_t config, enum rank *rank_out)
+/* 1 with the rank; 0 when the rules exclude the engine or there are enough plans of it; or a negative errno. */
+static int rate_engine(struct search *search, cudnnBackendDescriptor_t config, enum rank *rank_out)
 {
     cudnnBackendDescriptor_t engine = NULL;
     int64_t index;
@@ -134,7 +134,7 @@ static int judge(struct search *search, cudnnBackendDescriptor_t config, enum ra
     descriptor_close(engine);
     if (rc < 0)
         return rc;
-    /* Engine 0 is cuDNN's plain implementation of whatever the others do. */
+    /* Engine 0 is cuDNN's generic implementation. */
     *rank_out = index == 0 ? RANK_SLOW : compiled ? RANK_COMPILED : RANK_READY;
     if (search->rules->failed != NULL && *search->rules->failed == index)
         return 0;
@@ -169,7 +169,7 @@ static int read_workspace(struct engine_plan *plan, const char *name)
     return rc;
 }
 
-/* Whose engine a finished plan is. */
+/* Reads the engine of a finished plan. */
 static int read_engine(struct engine_plan *plan, const char *name)
 {
     cudnnBackendDescriptor_t config, engine;
@@ -186,7 +186,7 @@ static int read_engine(struct engine_plan *plan, const char *name)
     return rc;
 }
 
-/* Finish a plan of which all else is set. */
+/* Finalizes a plan whose other attributes are set. */
 static int plan_finish(struct engine_plan *plan, const char *name, struct cudnn_refusal *refusal)
 {
     int rc = descriptor_finalize(plan->plan, name, refusal);
@@ -214,7 +214,7 @@ static int plan_of(struct search *search, cudnnBackendDescriptor_t config, struc
     return rc;
 }
 
-static void insert(struct search *search, const struct engine_plan *plan, enum rank rank)
+static void insert_plan(struct search *search, const struct engine_plan *plan, enum rank rank)
 {
     uint32_t at = search->count;
     if (search->count == search->wanted)
@@ -229,44 +229,44 @@ static void insert(struct search *search, const struct engine_plan *plan, enum r
     search->ranks[at] = rank;
 }
 
-static bool would_be_last(const struct search *search, enum rank rank)
+static bool is_no_better(const struct search *search, enum rank rank)
 {
     return search->count == search->wanted && search->ranks[search->count - 1] <= rank;
 }
 
-/* A plan that is let go of is closed. */
-static void take(struct search *search, struct engine_plan *plan, enum rank rank)
+/* Keeps the plan or closes it. */
+static void keep_plan(struct search *search, struct engine_plan *plan, enum rank rank)
 {
     if (rank == RANK_READY && search->wanted == 1 && plan->workspace >= search->rules->copy_bytes)
         rank = RANK_COPYING;
     const bool is_large = plan->workspace > search->rules->workspace_max;
-    search->large += is_large;
-    if (is_large || would_be_last(search, rank))
+    search->too_large += is_large;
+    if (is_large || is_no_better(search, rank))
         engine_plan_close(plan);
     else
-        insert(search, plan, rank);
+        insert_plan(search, plan, rank);
 }
 
-static int consider(struct search *search, cudnnBackendDescriptor_t config)
+static int try_proposal(struct search *search, cudnnBackendDescriptor_t config)
 {
     enum rank rank = RANK_SLOW;
     struct engine_plan plan;
-    const int admissible = judge(search, config, &rank);
+    const int admissible = rate_engine(search, config, &rank);
     search->proposed++;
-    if (admissible <= 0 || would_be_last(search, rank))
+    if (admissible <= 0 || is_no_better(search, rank))
         return admissible < 0 ? admissible : 0;
     const int rc = plan_of(search, config, &plan);
     if (rc == -ENOTSUP) {
-        search->refused++;
+        search->unsupported++;
         return 0;
     }
     if (rc == 0)
-        take(search, &plan, rank);
+        keep_plan(search, &plan, rank);
     return rc;
 }
 
-static int consider_all(struct search *search, cudnnBackendDescriptor_t heuristics,
-                        cudnnBackendDescriptor_t *configs, int64_t capacity)
+static int try_proposals(struct search *search, cudnnBackendDescriptor_t heuristics, cudnnBackendDescriptor_t *configs,
+                         int64_t capacity)
 {
     int64_t count = 0;
     int rc = 0;
@@ -277,11 +277,11 @@ static int consider_all(struct search *search, cudnnBackendDescriptor_t heuristi
                             CUDNN_TYPE_BACKEND_DESCRIPTOR, capacity, &count, configs);
     assert(count <= capacity);
     for (int64_t i = 0; i < count && rc == 0; i++)
-        rc = consider(search, configs[i]);
+        rc = try_proposal(search, configs[i]);
     return rc;
 }
 
-static int proposals(struct search *search, cudnnBackendDescriptor_t heuristics)
+static int read_proposals(struct search *search, cudnnBackendDescriptor_t heuristics)
 {
     int64_t capacity = 0;
     int rc = descriptor_get(heuristics, search->rules->name, CUDNN_ATTR_ENGINEHEUR_RESULTS,
@@ -291,14 +291,14 @@ static int proposals(struct search *search, cudnnBackendDescriptor_t heuristics)
     cudnnBackendDescriptor_t *const configs = calloc((size_t)capacity, sizeof(*configs));
     if (configs == NULL)
         return -ENOMEM;
-    rc = consider_all(search, heuristics, configs, capacity);
+    rc = try_proposals(search, heuristics, configs, capacity);
     for (int64_t i = 0; i < capacity; i++)
         descriptor_close(configs[i]);
     free(configs);
     return rc;
 }
 
-static int ask(struct search *search, cudnnBackendHeurMode_t mode)
+static int query_heuristics(struct search *search, cudnnBackendHeurMode_t mode)
 {
     const struct engine_rules *const rules = search->rules;
     const cudnnBackendDescriptor_t graph = graph_whole(search->graph);
@@ -316,17 +316,18 @@ static int ask(struct search *search, cudnnBackendHeurMode_t mode)
     if (rc == 0)
         rc = descriptor_finalize(heuristics, rules->name, &search->refusal);
     if (rc == 0)
-        rc = proposals(search, heuristics);
+        rc = read_proposals(search, heuristics);
     descriptor_close(heuristics);
     return rc == -ENOTSUP ? 0 : rc;
 }
 
-static void explain(const struct search *search, struct cudnn_refusal *refusal)
+static void explain_failure(const struct search *search, struct cudnn_refusal *refusal)
 {
     snprintf(refusal->text, sizeof(refusal->text),
              "of %u proposals %u may vary, %u round, %u ask for more than %zu bytes, %u are refused%s%.100s",
-             search->proposed, search->varying, search->rounding, search->large, search->rules->workspace_max,
-             search->refused, *search->refusal.text ? ": " : "", search->refusal.text);
+             search->proposed, search->nondeterministic, search->inexact, search->too_large,
+             search->rules->workspace_max, search->unsupported, *search->refusal.text ? ": " : "",
+             search->refusal.text);
 }
 
 static bool has_enough(const struct search *search)
@@ -341,11 +342,11 @@ int engine_find(const struct cudnn_graph *graph, const struct engine_rules *rule
 {
     assert(wanted >= 1 && wanted <= ENGINE_PLANS_MAX);
     struct search search = { .graph = graph, .rules = rules, .wanted = wanted, .found = found };
-    int rc = ask(&search, CUDNN_HEUR_MODE_A);
+    int rc = query_heuristics(&search, CUDNN_HEUR_MODE_A);
     if (rc == 0 && !has_enough(&search))
-        rc = ask(&search, CUDNN_HEUR_MODE_FALLBACK);
+        rc = query_heuristics(&search, CUDNN_HEUR_MODE_FALLBACK);
     if (rc == 0 && search.count == 0) {
-        explain(&search, refusal);
+        explain_failure(&search, refusal);
         rc = -ENOTSUP;
     }
     if (rc == 0)
@@ -400,5 +401,106 @@ int engine_plan_load(struct engine_plan *plan_out, const struct engine_rules *ru
         *plan_out = plan;
     else
         engine_plan_close(&plan);
+    return rc;
+}
+
+/* ---- measuring plans ---- */
+
+#define TIMING_ROUNDS 3u
+#define TIMING_ROUND_MS 0.7f           /* short plans run several times a round, to average out clock resolution and
+                                        * launches */
+#define TIMING_RUNS_MAX 20u
+#define TIMING_TIE 1.02f
+#define TIMING_HOPELESS 2.0f           /* slower than this many times the best after two runs */
+
+struct timing {
+    const struct engine_rules *rules;
+    cudnnBackendDescriptor_t pack;
+    cudaStream_t stream;
+    cudaEvent_t begin, end;
+    struct cudnn_refusal *refusal;
+};
+
+/* The mean time of several runs in a row. */
+static int run_some(const struct timing *timing, const struct engine_plan *plan, uint32_t runs, float *ms_out)
+{
+    const char *const name = timing->rules->name;
+    float ms = 0;
+    int rc = CUDA_CALL(name, cudaEventRecord(timing->begin, timing->stream));
+    for (uint32_t i = 0; i < runs && rc == 0; i++)
+        rc = cudnn_try(HEARTBEAT_CALL("cudnnBackendExecute",
+                                      cudnnBackendExecute(timing->rules->handle, plan->plan, timing->pack)),
+                       name, "cudnnBackendExecute", timing->refusal);
+    if (rc == 0)
+        rc = CUDA_CALL(name, cudaEventRecord(timing->end, timing->stream));
+    if (rc == 0)
+        rc = CUDA_CALL(name, cudaEventSynchronize(timing->end));
+    if (rc == 0)
+        rc = CUDA_CALL(name, cudaEventElapsedTime(&ms, timing->begin, timing->end));
+    *ms_out = ms / (float)runs;
+    return rc;
+}
+
+static float median(const float times[TIMING_ROUNDS])
+{
+    const float low = fminf(times[0], times[1]), high = fmaxf(times[0], times[1]);
+    return fmaxf(low, fminf(high, times[2]));
+}
+
+static uint32_t runs_of_round(float ms)
+{
+    const float runs = ms > 0 ? TIMING_ROUND_MS / ms : TIMING_RUNS_MAX;
+    return runs < 1 ? 1 : runs > TIMING_RUNS_MAX ? TIMING_RUNS_MAX : (uint32_t)runs;
+}
+
+/* INFINITY when the plan fails to run or is much slower than `least`. */
+static int time_plan(const struct timing *timing, const struct engine_plan *plan, float least, float *ms_out)
+{
+    float times[TIMING_ROUNDS], warm;
+    int rc = run_some(timing, plan, 1, &warm);
+    if (rc == 0)
+        rc = run_some(timing, plan, 1, &warm);
+    const bool is_hopeless = rc == 0 && warm > TIMING_HOPELESS * least;
+    for (uint32_t i = 0; i < TIMING_ROUNDS && rc == 0 && !is_hopeless; i++)
+        rc = run_some(timing, plan, runs_of_round(warm), &times[i]);
+    if (rc < 0 && rc != -ENOTSUP)
+        return rc;
+    *ms_out = rc == 0 && !is_hopeless ? median(times) : INFINITY;
+    return 0;
+}
+
+static int fastest(const struct timing *timing, const struct engine_plan *plans, uint32_t count, uint32_t *best_out)
+{
+    float times[ENGINE_PLANS_MAX], least = INFINITY;
+    for (uint32_t i = 0; i < count; i++) {
+        const int rc = time_plan(timing, &plans[i], least, &times[i]);
+        if (rc < 0)
+            return rc;
+        least = fminf(least, times[i]);
+    }
+    if (isinf(least))
+        return -ENOTSUP;
+    uint32_t best = 0;
+    while (times[best] > least * TIMING_TIE)
+        best++;
+    *best_out = best;
+    return 0;
+}
+
+int engine_fastest(const struct engine_plan *plans, uint32_t count, const struct engine_rules *rules,
+                   cudnnBackendDescriptor_t pack, cudaStream_t stream, uint32_t *best_out,
+                   struct cudnn_refusal *refusal)
+{
+    assert(count <= ENGINE_PLANS_MAX);
+    struct timing timing = { .rules = rules, .pack = pack, .stream = stream, .refusal = refusal };
+    int rc = CUDA_CALL(rules->name, cudaEventCreate(&timing.begin));
+    if (rc < 0)
+        return rc;
+    rc = CUDA_CALL(rules->name, cudaEventCreate(&timing.end));
+    if (rc == 0) {
+        rc = fastest(&timing, plans, count, best_out);
+        CUDA_CALL(rules->name, cudaEventDestroy(timing.end));
+    }
+    CUDA_CALL(rules->name, cudaEventDestroy(timing.begin));
     return rc;
 }

@@ -1,6 +1,5 @@
-/* cuDNN's backend API in fewer words: descriptors, and operation graphs of convolutions.
- * The one way of calling cuDNN: the first place that sees an error says what failed, where
- * and why, and gets a negative errno. From the tower's thread. */
+/* A thin layer over cuDNN's backend API: descriptors, and operation graphs of convolutions. All calls of cuDNN go
+ * through here: the place that detects an error logs what failed, where and why. From the tower's thread. */
 #ifndef PIPETRAIN_CUDNN_GRAPH_H
 #define PIPETRAIN_CUDNN_GRAPH_H
 
@@ -10,42 +9,40 @@
 
 #include "stage/heartbeat.h"
 
-/* 0, or: logs "NAME: CALL: TEXT (status)" with cuDNN's own last message and returns -ENOTSUP
- * (cuDNN cannot do it), -ENOMEM, -EINVAL (our mistake), -ENODEV (no library, no driver), else
- * -EIO. */
+/* Returns 0, or logs "NAME: CALL: TEXT (status)" with cuDNN's last message and returns -ENOTSUP (not supported),
+ * -ENOMEM, -EINVAL (our mistake), -ENODEV (no library or driver), else -EIO. */
 int cudnn_check(cudnnStatus_t status, const char *name, const char *call);
 
-/* CUDNN_CALL("cuda0", cudnnCreate(&handle)), marked in the thread's heartbeat */
+/* CUDNN_CALL("cuda0", cudnnCreate(&handle)): checked, and marked in the thread's heartbeat. */
 #define CUDNN_CALL(name, call) cudnn_check(HEARTBEAT_CALL(#call, call), (name), #call)
 
-/* For calls that may be refused because there may be another way: what cuDNN does not
- * support, or calls a mistake, is -ENOTSUP, told in *refusal and not logged. */
+/* For calls that may fail because there is an alternative: what cuDNN does not support, or calls a mistake, is
+ * -ENOTSUP with the text in *refusal, not logged. */
 struct cudnn_refusal { char text[256]; };
 int cudnn_try(cudnnStatus_t status, const char *name, const char *call, struct cudnn_refusal *refusal);
 
-/* Attributes are passed with their exact type, descriptors as pointers to them. 0 or a
- * negative errno, logged. */
+/* Attributes have their exact type; descriptors are passed as pointers to them. 0 or a negative errno, logged. */
 int descriptor_open(cudnnBackendDescriptor_t *descriptor_out, const char *name, cudnnBackendDescriptorType_t type);
 void descriptor_close(cudnnBackendDescriptor_t descriptor);     /* NULL: nothing */
 int descriptor_set(cudnnBackendDescriptor_t descriptor, const char *name, cudnnBackendAttributeName_t attribute,
                    cudnnBackendAttributeType_t type, int64_t count, const void *values);
-/* At most `capacity` values into `values`; *count_out (NULL: not wanted) how many there are. */
+/* Reads at most `capacity` values; *count_out (NULL: not wanted): how many there are. */
 int descriptor_get(cudnnBackendDescriptor_t descriptor, const char *name, cudnnBackendAttributeName_t attribute,
                    cudnnBackendAttributeType_t type, int64_t capacity, int64_t *count_out, void *values);
-/* By cudnn_try. */
+/* As cudnn_try. */
 int descriptor_finalize(cudnnBackendDescriptor_t descriptor, const char *name, struct cudnn_refusal *refusal);
 
-/* Bind pointers (device memory) to the first `count` unique ids 1, 2, 3... for execution. */
+/* Binds device pointers to the unique ids 1, 2, 3, ... `count` for execution. */
 int pointers_bind(cudnnBackendDescriptor_t *pack_out, const char *name, int64_t count, const void *const *pointers,
                   void *workspace);
 
-/* An operation graph and all it is built from. After the first failure the functions below do
- * nothing, so that a graph may be built in one go and `status` looked at in the end. */
+/* An operation graph and its parts. After the first failure the functions below do nothing, so a graph can be built
+ * without checks and `status` looked at afterwards. */
 #define GRAPH_PARTS_MAX 16u
 
 struct cudnn_graph {
     const char *name;           /* for messages; lent */
-    int status;                 /* of the first failure, or 0; -ENOTSUP as descriptor_finalize's */
+    int status;                 /* of the first failure, or 0; -ENOTSUP as for descriptor_finalize */
     struct cudnn_refusal refusal;
     uint32_t part_count;
     cudnnBackendDescriptor_t parts[GRAPH_PARTS_MAX];    /* owned; the last is the graph */
@@ -53,10 +50,10 @@ struct cudnn_graph {
 
 /* A tensor of 4 dimensions (images N,C,H,W, filters K,C,R,S), channels innermost in memory. */
 struct graph_tensor {
-    int64_t id;                 /* what run-time pointers are bound to; unique in the graph */
+    int64_t id;                 /* unique in the graph; pointers are bound to it */
     cudnnDataType_t type;
     int64_t dims[4];
-    bool internal;              /* never reaches memory */
+    bool internal;              /* virtual: never stored in memory */
 };
 
 /* Height, then width. */
@@ -73,7 +70,7 @@ cudnnBackendDescriptor_t graph_add_bias(struct cudnn_graph *graph, cudnnBackendD
                                         cudnnBackendDescriptor_t bias, cudnnBackendDescriptor_t out);
 cudnnBackendDescriptor_t graph_add_relu(struct cudnn_graph *graph, cudnnBackendDescriptor_t in,
                                         cudnnBackendDescriptor_t out);
-/* The last part: the graph of the operations. handle NULL: for no device. */
+/* Makes the last part: the graph of the operations. handle NULL: no device. */
 cudnnBackendDescriptor_t graph_finish(struct cudnn_graph *graph, cudnnHandle_t handle, int64_t operation_count,
                                       cudnnBackendDescriptor_t *operations);
 static inline cudnnBackendDescriptor_t graph_whole(const struct cudnn_graph *graph)

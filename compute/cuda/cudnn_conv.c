@@ -1,43 +1,174 @@
-/* Convolutions of one shape through cuDNN: the graph, the plan chosen for it, and running it.
- * Called by the CUDA backend from the tower's thread. */
-#include "compute/cuda/cudnn/cudnn_conv.h"
+/* Convolutions of one shape through cuDNN: the graph, the plan chosen for it, and running it. Called by the CUDA
+ * backend from the tower's thread. */
+#include "compute/cuda/cudnn_conv.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
 
-#include "compute/cuda/cudnn/cudnn_cache.h"
-#include "compute/cuda/cudnn/cudnn_engine.h"
-#include "compute/cuda/cudnn/cudnn_graph.h"
-#include "compute/cuda/cudnn/cudnn_timing.h"
+#include "compute/cuda/cudnn_engine.h"
+#include "compute/cuda/cudnn_graph.h"
 #include "stage/cuda/cuda_call.h"
 #include "stage/log.h"
 
-/* Tensors of the graph: the caller's, of which the bias may lack, and two that stay inside. */
+/* ---- the plan cache: one file per plan, named after the hash of all that the plan depends on ----
+ *
+ * A file has three lines, the last without a newline: the key, the hash of the plan in hexadecimal, the plan. It
+ * appears by a rename. A damaged or missing file is not an error: the plan is made again. */
+
+#define HASH_DIGITS 16u
+#define FILE_BYTES_MAX (4u << 20)
+
+static bool cache_path(char path[PATH_MAX], const char *folder, const char *key)
+{
+    const uint64_t hash = XXH3_64bits(key, strlen(key));
+    return snprintf(path, PATH_MAX, "%s/conv-%016" PRIx64 ".plan", folder, hash) < PATH_MAX;
+}
+
+static char *cache_read_file(const char *path, size_t *bytes_out)
+{
+    char *text = NULL;
+    struct stat facts;
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0)
+        return NULL;
+    if (fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size > 0 && facts.st_size < FILE_BYTES_MAX)
+        text = malloc((size_t)facts.st_size);
+    if (text != NULL && read(file, text, (size_t)facts.st_size) != facts.st_size) {
+        free(text);
+        text = NULL;
+    }
+    close(file);
+    if (text != NULL)
+        *bytes_out = (size_t)facts.st_size;
+    return text;
+}
+
+/* The lines before the plan. */
+static char *cache_header(const char *key, const char *plan, size_t bytes, size_t *header_bytes_out)
+{
+    const size_t header_bytes = strlen(key) + 1 + HASH_DIGITS + 1;
+    char *const header = malloc(header_bytes + 1);
+    if (header != NULL) {
+        snprintf(header, header_bytes + 1, "%s\n%016" PRIx64 "\n", key, (uint64_t)XXH3_64bits(plan, bytes));
+        *header_bytes_out = header_bytes;
+    }
+    return header;
+}
+
+/* Does `text` hold an undamaged plan for the key? */
+static bool cache_is_valid(const char *text, size_t bytes, const char *key, size_t *header_bytes_out)
+{
+    const size_t header_bytes = strlen(key) + 1 + HASH_DIGITS + 1;
+    if (bytes <= header_bytes)
+        return false;
+    char *const header = cache_header(key, text + header_bytes, bytes - header_bytes, header_bytes_out);
+    const bool whole = header != NULL && memcmp(text, header, header_bytes) == 0;
+    free(header);
+    return whole;
+}
+
+static bool plan_cache_load(const char *folder, const char *key, char **plan_out, size_t *bytes_out)
+{
+    char path[PATH_MAX];
+    size_t bytes, header_bytes;
+    char *const text = cache_path(path, folder, key) ? cache_read_file(path, &bytes) : NULL;
+    if (text == NULL)
+        return false;
+    if (!cache_is_valid(text, bytes, key, &header_bytes)) {
+        free(text);
+        return false;
+    }
+    memmove(text, text + header_bytes, bytes - header_bytes);
+    *plan_out = text;
+    *bytes_out = bytes - header_bytes;
+    return true;
+}
+
+static int cache_write_file(int file, const char *header, size_t header_bytes, const char *plan, size_t bytes)
+{
+    FILE *const stream = fdopen(file, "w");
+    int rc = stream == NULL ? -errno : 0;
+    if (stream == NULL) {
+        close(file);
+        return rc;
+    }
+    if (fwrite(header, 1, header_bytes, stream) != header_bytes || fwrite(plan, 1, bytes, stream) != bytes)
+        rc = -errno;
+    if (fclose(stream) != 0 && rc == 0)
+        rc = -errno;
+    return rc;
+}
+
+static int cache_write(const char *folder, const char *path, const char *key, const char *plan, size_t bytes)
+{
+    char temporary[PATH_MAX];
+    size_t header_bytes;
+    if (snprintf(temporary, sizeof(temporary), "%s/conv-XXXXXX", folder) >= PATH_MAX)
+        return -ENAMETOOLONG;
+    char *const header = cache_header(key, plan, bytes, &header_bytes);
+    if (header == NULL)
+        return -ENOMEM;
+    const int file = mkostemp(temporary, O_CLOEXEC);
+    int rc = file < 0 ? -errno : cache_write_file(file, header, header_bytes, plan, bytes);
+    if (rc == 0 && rename(temporary, path) < 0)
+        rc = -errno;
+    if (rc < 0 && file >= 0)
+        unlink(temporary);
+    free(header);
+    return rc;
+}
+
+static void plan_cache_store(const char *folder, const char *key, const char *plan, size_t bytes)
+{
+    static atomic_flag is_reported = ATOMIC_FLAG_INIT;
+    char path[PATH_MAX];
+    const int rc = cache_path(path, folder, key) ? cache_write(folder, path, key, plan, bytes) : -ENAMETOOLONG;
+    if (rc < 0 && !atomic_flag_test_and_set(&is_reported))
+        log_message(LOG_RUN, "convolution plans are not kept in %s: %s", folder, strerror(-rc));
+}
+
+static void plan_cache_drop(const char *folder, const char *key)
+{
+    char path[PATH_MAX];
+    if (cache_path(path, folder, key))
+        unlink(path);
+}
+
+/* ---- graphs ---- */
+
+/* Tensors of the graph: those of the caller, of which the bias is optional, and two internal ones. */
 enum tensor_id { TENSOR_IN = 1, TENSOR_WEIGHT, TENSOR_OUT, TENSOR_BIAS, TENSOR_PRODUCT, TENSOR_SUM };
 
-#define POINTERS TENSOR_BIAS    /* at most */
+#define POINTERS TENSOR_BIAS    /* most pointers of a pack */
 
-/* In the order of the ids, then the workspace. */
+/* By id, then the workspace. */
 struct conv_pointers { const void *tensors[POINTERS]; void *workspace; };
 
-/* What plans of one shape share. */
+/* Shared by the plans of one shape. */
 struct conv_engine {
-    uint32_t user_count;        /* plans; the last one closes it */
+    uint32_t user_count;        /* plans that use it; the last one closes it */
     char name[32];
     struct conv_shape shape;
-    struct conv_shape fused;    /* what cuDNN does of it: without bias and ReLU where it refuses those, and of images
-                                 * with zeros around them where it is wrong about the padding */
+    struct conv_shape fused;    /* the part that cuDNN computes: without bias and ReLU when it refuses those, and of
+                                 * zero-padded images when it computes uneven padding wrongly */
     struct cudnn_graph graph;
     struct engine_plan chosen;
     bool cached, measured;
-    const char *cache;          /* lent: the folder that may hold the plan, NULL: none */
+    const char *cache;          /* lent: the cache folder, NULL: none */
     char *key;                  /* there */
-    bool was_replaced;          /* the first plan did not run */
+    bool was_replaced;          /* the first plan failed to run */
 };
 
 struct conv_plan {
@@ -46,8 +177,8 @@ struct conv_plan {
     cudnnBackendDescriptor_t pack;      /* NULL before the first run */
 };
 
-static const char *const pass_names[CONV_PASS_COUNT] = {
-    [CONV_FORWARD] = "forward", [CONV_DATA_GRADIENT] = "data gradient", [CONV_WEIGHT_GRADIENT] = "weight gradient",
+static const char *const pass_names[PRODUCT_PASS_COUNT] = {
+    [FPROP] = "forward", [DGRAD] = "data gradient", [WGRAD] = "weight gradient",
 };
 
 static const char *const precision_names[PRECISION_COUNT] = {
@@ -58,13 +189,13 @@ static const cudnnDataType_t data_types[VALUE_TYPE_COUNT] = {
     [VALUE_FP32] = CUDNN_DATA_FLOAT, [VALUE_FP16] = CUDNN_DATA_HALF, [VALUE_BF16] = CUDNN_DATA_BFLOAT16,
 };
 
-static const cudnnBackendDescriptorType_t operation_types[CONV_PASS_COUNT] = {
-    [CONV_FORWARD] = CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-    [CONV_DATA_GRADIENT] = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-    [CONV_WEIGHT_GRADIENT] = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+static const cudnnBackendDescriptorType_t operation_types[PRODUCT_PASS_COUNT] = {
+    [FPROP] = CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+    [DGRAD] = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+    [WGRAD] = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
 };
 
-/* Everything the graph depends on. */
+/* All that the graph depends on, as text. */
 static void shape_print(const struct conv_shape *shape, char *text, size_t text_size)
 {
     snprintf(text, text_size,
@@ -94,7 +225,7 @@ static struct graph_tensor tensor_of(const struct conv_shape *shape, enum tensor
     case TENSOR_SUM:
         break;
     }
-    /* What stays inside is not rounded: that is done once, at the end. */
+    /* Internal tensors are fp32: results are rounded once, at the end. */
     return (struct graph_tensor){ id, internal ? CUDNN_DATA_FLOAT : type,
                                  { shape->count, shape->out_channels, shape->out_h, shape->out_w }, internal };
 }
@@ -108,30 +239,29 @@ static size_t tensor_bytes(const struct conv_shape *shape, enum tensor_id id)
     return (bytes + 255) & ~(size_t)255;
 }
 
-/* Zeros are put on the side of the image that has more padding, as many as it has more. */
-static void even_out(uint32_t *size, uint32_t *before, uint32_t *after)
+/* Pads with zeros on the side that has more padding, as many as it has more. */
+static void make_even(uint32_t *size, uint32_t *before, uint32_t *after)
 {
     const uint32_t less = *before < *after ? *before : *after;
     *size += *before - less + (*after - less);
     *before = *after = less;
 }
 
-/* cuDNN's engines for the weight gradient take the padding in front of the image for that behind it as well, and say
- * nothing: seen with cuDNN 9.14 on sm_90, in every precision (doc/gpu.md). So they are asked only where both are the
- * same. */
-static struct conv_shape evened(const struct conv_shape *shape)
+/* cuDNN's weight gradient engines use the padding before the image also as that after it, without an error: seen
+ * with cuDNN 9.14 on sm_90 in every precision (doc/gpu.md). So they only get shapes with even padding. */
+static struct conv_shape with_even_padding(const struct conv_shape *shape)
 {
     struct conv_shape even = *shape;
-    if (shape->pass == CONV_WEIGHT_GRADIENT) {
-        even_out(&even.in_h, &even.pad_top, &even.pad_bottom);
-        even_out(&even.in_w, &even.pad_left, &even.pad_right);
+    if (shape->pass == WGRAD) {
+        make_even(&even.in_h, &even.pad_top, &even.pad_bottom);
+        make_even(&even.in_w, &even.pad_left, &even.pad_right);
     }
     return even;
 }
 
 size_t conv_shape_bytes(const struct conv_shape *shape)
 {
-    const struct conv_shape even = evened(shape);
+    const struct conv_shape even = with_even_padding(shape);
     return tensor_bytes(&even, TENSOR_IN) + tensor_bytes(&even, TENSOR_WEIGHT) +
            (even.bias ? tensor_bytes(&even, TENSOR_BIAS) : 0) + tensor_bytes(&even, TENSOR_OUT);
 }
@@ -156,7 +286,7 @@ static cudnnBackendDescriptor_t add_convolution(struct cudnn_graph *graph, const
     return graph_add_convolution(graph, operation_types[shape->pass], &window, in, weight, out);
 }
 
-/* in * weight [+ bias] [, ReLU] = out: each operation but the last writes a tensor inside. */
+/* out = in * weight [+ bias] [, ReLU]: every operation but the last writes an internal tensor. */
 static int graph_build(struct cudnn_graph *graph, const char *name, cudnnHandle_t handle,
                        const struct conv_shape *shape)
 {
@@ -191,7 +321,7 @@ static struct engine_rules rules_of(const struct conv_engine *engine, const stru
     };
 }
 
-/* All that a plan depends on. */
+/* All that a plan depends on, as text. */
 static int key_print(const struct conv_planner *planner, const struct engine_rules *rules,
                      const struct conv_shape *shape, char *key, size_t key_size)
 {
@@ -205,8 +335,9 @@ static int key_print(const struct conv_planner *planner, const struct engine_rul
     return 0;
 }
 
-/* 0, -ENOTSUP when there is none that fits, or another negative errno. */
-static int load(struct conv_engine *engine, const struct engine_rules *rules, const char *folder, const char *key)
+/* 0, -ENOTSUP when there is none, or another negative errno. */
+static int load_cached(struct conv_engine *engine, const struct engine_rules *rules, const char *folder,
+                       const char *key)
 {
     char *text;
     size_t bytes;
@@ -222,8 +353,8 @@ static int load(struct conv_engine *engine, const struct engine_rules *rules, co
     return rc;
 }
 
-/* A plan that has no text is made anew in every run. */
-static int keep(const struct conv_engine *engine, const char *folder, const char *key)
+/* A plan that cuDNN cannot serialise is made again in every run. */
+static int save(const struct conv_engine *engine, const char *folder, const char *key)
 {
     char *text;
     size_t bytes;
@@ -235,14 +366,14 @@ static int keep(const struct conv_engine *engine, const char *folder, const char
     return 0;
 }
 
-static int bind(const struct conv_engine *engine, const struct conv_pointers *pointers,
-                cudnnBackendDescriptor_t *pack_out)
+static int bind_pointers(const struct conv_engine *engine, const struct conv_pointers *pointers,
+                         cudnnBackendDescriptor_t *pack_out)
 {
     return pointers_bind(pack_out, engine->name, engine->fused.bias ? TENSOR_BIAS : TENSOR_OUT, pointers->tensors,
                          pointers->workspace);
 }
 
-/* The scratch's parts in the order of the ids. */
+/* The parts of the planner's scratch, by id. */
 static struct conv_pointers scratch_of(const struct conv_planner *planner, const struct conv_shape *shape)
 {
     struct conv_pointers pointers = { .workspace = planner->workspace };
@@ -260,16 +391,16 @@ static int fastest(const struct conv_engine *engine, const struct conv_planner *
 {
     const struct conv_pointers pointers = scratch_of(planner, &engine->fused);
     cudnnBackendDescriptor_t pack;
-    int rc = bind(engine, &pointers, &pack);
+    int rc = bind_pointers(engine, &pointers, &pack);
     if (rc < 0)
         return rc;
-    rc = timing_choose(plans, count, rules, pack, planner->stream, best_out, refusal);
+    rc = engine_fastest(plans, count, rules, pack, planner->stream, best_out, refusal);
     descriptor_close(pack);
     return rc;
 }
 
-static int find(struct conv_engine *engine, const struct conv_planner *planner, const struct engine_rules *rules,
-                struct cudnn_refusal *refusal)
+static int find_plans(struct conv_engine *engine, const struct conv_planner *planner, const struct engine_rules *rules,
+                      struct cudnn_refusal *refusal)
 {
     struct engine_plan plans[ENGINE_PLANS_MAX];
     uint32_t count = 0, best = 0;
@@ -286,8 +417,8 @@ static int find(struct conv_engine *engine, const struct conv_planner *planner, 
     return rc;
 }
 
-/* Choose a plan for what engine->fused says. -ENOTSUP is not logged. */
-static int choose(struct conv_engine *engine, const struct conv_planner *planner, struct cudnn_refusal *refusal)
+/* Chooses a plan for engine->fused. -ENOTSUP is not logged. */
+static int choose_plan(struct conv_engine *engine, const struct conv_planner *planner, struct cudnn_refusal *refusal)
 {
     const struct engine_rules rules = rules_of(engine, planner);
     char key[3072];
@@ -302,34 +433,35 @@ static int choose(struct conv_engine *engine, const struct conv_planner *planner
         free(engine->key);
         engine->key = strdup(key);
         engine->cache = planner->cache;
-        rc = engine->key != NULL ? load(engine, &rules, planner->cache, key) : -ENOMEM;
+        rc = engine->key != NULL ? load_cached(engine, &rules, planner->cache, key) : -ENOMEM;
         if (rc != -ENOTSUP)
             return rc;
     }
-    rc = find(engine, planner, &rules, refusal);
+    rc = find_plans(engine, planner, &rules, refusal);
     if (rc == 0 && planner->cache != NULL)
-        rc = keep(engine, planner->cache, key);
+        rc = save(engine, planner->cache, key);
     return rc;
 }
 
-/* Towers are opened side by side. One at a time measures: then what is measured on a device that they share is measured
- * alone, and all but the first find in the cache what the first has chosen. */
-static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+/* Towers are opened in parallel, but only one measures at a time: so nothing else runs on a shared device, and the
+ * others find its choice in the cache. */
+static pthread_mutex_t measuring = PTHREAD_MUTEX_INITIALIZER;
 
-/* Bias and ReLU are left to a kernel of ours when cuDNN has no engine that does them too. */
-static int choose_any(struct conv_engine *engine, const struct conv_planner *planner, struct cudnn_refusal *refusal)
+/* Bias and ReLU become kernels of ours when cuDNN has no engine that fuses them. */
+static int choose_or_split(struct conv_engine *engine, const struct conv_planner *planner,
+                           struct cudnn_refusal *refusal)
 {
-    const int status = choose(engine, planner, refusal);
+    const int status = choose_plan(engine, planner, refusal);
     if (status != -ENOTSUP || (!engine->fused.bias && !engine->fused.relu))
         return status;
     engine->fused.bias = engine->fused.relu = false;
     graph_release(&engine->graph);
-    return choose(engine, planner, refusal);
+    return choose_plan(engine, planner, refusal);
 }
 
-static int check(const struct conv_planner *planner, const struct conv_shape *shape)
+static int check_planner(const struct conv_planner *planner, const struct conv_shape *shape)
 {
-    assert(shape->pass == CONV_FORWARD || (!shape->bias && !shape->relu));
+    assert(shape->pass == FPROP || (!shape->bias && !shape->relu));
     if (planner->handle != NULL || planner->properties != NULL)
         return 0;
     log_message(LOG_ERROR, "%s: no device to plan a convolution for", planner->name);
@@ -353,13 +485,13 @@ static int conv_engine_open(struct conv_engine **engine_out, const struct conv_p
         return -ENOMEM;
     snprintf(engine->name, sizeof(engine->name), "%s", planner->name);
     engine->shape = *shape;
-    engine->fused = evened(shape);
+    engine->fused = with_even_padding(shape);
     const bool measures = planner->scratch != NULL;
     if (measures)
-        pthread_mutex_lock(&one_at_a_time);
-    const int rc = choose_any(engine, planner, &refusal);
+        pthread_mutex_lock(&measuring);
+    const int rc = choose_or_split(engine, planner, &refusal);
     if (measures)
-        pthread_mutex_unlock(&one_at_a_time);
+        pthread_mutex_unlock(&measuring);
     if (rc == -ENOTSUP && !quiet) {
         char text[256];
         shape_print(shape, text, sizeof(text));
@@ -387,7 +519,7 @@ int conv_plan_open(struct conv_plan **plan_out, const struct conv_planner *plann
                    bool quiet)
 {
     struct conv_engine *engine = NULL;
-    int rc = check(planner, shape);
+    int rc = check_planner(planner, shape);
     if (rc == 0)
         rc = conv_engine_open(&engine, planner, shape, quiet);
     if (rc < 0)
@@ -413,52 +545,52 @@ void conv_plan_close(struct conv_plan *plan)
     free(plan);
 }
 
-/* What cuDNN leaves to kernels of ours. */
-static bool leaves_zeros(const struct conv_engine *engine)
+/* Which steps are kernels of ours. */
+static bool pads_separately(const struct conv_engine *engine)
 {
     return engine->fused.in_h != engine->shape.in_h || engine->fused.in_w != engine->shape.in_w;
 }
 
-static bool leaves_bias(const struct conv_engine *engine)
+static bool adds_bias_separately(const struct conv_engine *engine)
 {
     return engine->shape.bias && !engine->fused.bias;
 }
 
-static bool leaves_relu(const struct conv_engine *engine)
+static bool applies_relu_separately(const struct conv_engine *engine)
 {
     return engine->shape.relu && !engine->fused.relu;
 }
 
-/* The image with zeros around it stands at the front of the workspace. */
-static size_t surrounded_bytes(const struct conv_engine *engine)
+/* The padded image is at the start of the workspace. */
+static size_t padded_bytes(const struct conv_engine *engine)
 {
-    return leaves_zeros(engine) ? tensor_bytes(&engine->fused, TENSOR_IN) : 0;
+    return pads_separately(engine) ? tensor_bytes(&engine->fused, TENSOR_IN) : 0;
 }
 
 size_t conv_plan_workspace(const struct conv_plan *plan)
 {
-    return surrounded_bytes(plan->engine) + plan->engine->chosen.workspace;
+    return padded_bytes(plan->engine) + plan->engine->chosen.workspace;
 }
 
 void conv_plan_describe(const struct conv_plan *plan, char *text, size_t text_size)
 {
     const struct conv_engine *const engine = plan->engine;
-    const char *const apart = leaves_zeros(engine)  ? ", zeros apart"
-                              : leaves_bias(engine) ? ", bias apart"
-                              : leaves_relu(engine) ? ", relu apart"
+    const char *const apart = pads_separately(engine)  ? ", zeros apart"
+                              : adds_bias_separately(engine) ? ", bias apart"
+                              : applies_relu_separately(engine) ? ", relu apart"
                                                     : "";
     snprintf(text, text_size, "engine %" PRId64 ", %.1f MiB workspace%s%s%s", engine->chosen.engine,
              (double)conv_plan_workspace(plan) / (1 << 20), apart,
              engine->measured ? ", measured" : "", engine->cached ? ", cached" : "");
 }
 
-/* The same pointers come in every step, so the pack is made anew only when one changed. */
+/* Makes a new pack when a pointer changed; in a run the pointers are the same in every step. */
 static int rebind(struct conv_plan *plan, const struct conv_pointers *pointers)
 {
     cudnnBackendDescriptor_t pack;
     if (plan->pack != NULL && memcmp(&plan->bound, pointers, sizeof(*pointers)) == 0)
         return 0;
-    const int rc = bind(plan->engine, pointers, &pack);
+    const int rc = bind_pointers(plan->engine, pointers, &pack);
     if (rc < 0)
         return rc;
     descriptor_close(plan->pack);
@@ -467,7 +599,7 @@ static int rebind(struct conv_plan *plan, const struct conv_pointers *pointers)
     return 0;
 }
 
-static int finish(const struct conv_engine *engine, cudnnHandle_t handle, const void *bias, void *out)
+static int finish_separately(const struct conv_engine *engine, cudnnHandle_t handle, const void *bias, void *out)
 {
     const struct conv_shape *const shape = &engine->shape;
     const enum value_type type = precision_type(shape->precision);
@@ -476,12 +608,12 @@ static int finish(const struct conv_engine *engine, cudnnHandle_t handle, const 
     const int status = CUDNN_CALL(engine->name, cudnnGetStream(handle, &stream));
     if (status < 0)
         return status;
-    if (leaves_bias(engine))
+    if (adds_bias_separately(engine))
         return CUDA_CALL(engine->name, kernel_bias(stream, type, rows, shape->out_channels, bias, shape->relu, out));
     return CUDA_CALL(engine->name, kernel_relu(stream, type, rows * shape->out_channels, out, out));
 }
 
-static int surround(const struct conv_engine *engine, cudnnHandle_t handle, const void *in, void *surrounded)
+static int pad_image(const struct conv_engine *engine, cudnnHandle_t handle, const void *in, void *padded)
 {
     const struct conv_shape *const shape = &engine->shape, *const even = &engine->fused;
     const struct surround_shape around = {
@@ -493,14 +625,14 @@ static int surround(const struct conv_engine *engine, cudnnHandle_t handle, cons
     const int status = CUDNN_CALL(engine->name, cudnnGetStream(handle, &stream));
     return status < 0 ? status
                       : CUDA_CALL(engine->name, kernel_surround(stream, precision_type(shape->precision), &around, in,
-                                                                surrounded));
+                                                                padded));
 }
 
-/* ---- plans that do not run ---- */
+/* ---- plans that fail to run ---- */
 
-/* An engine may find out late, or on another driver than the plan was made with, that it cannot run. Once another one
- * is taken that is content with the workspace there is, and later runs choose anew. 0; -ENOTSUP, with the reason in
- * *refusal, when there is none; or another negative errno. */
+/* An engine may fail when it first runs, for example on another driver than the plan was made with. Then another
+ * engine is chosen, once, that needs no more workspace, and the plan leaves the cache. 0; -ENOTSUP, with the reason
+ * in *refusal, when there is none; or another negative errno. */
 static int choose_another(struct conv_engine *engine, cudnnHandle_t handle, struct cudnn_refusal *refusal)
 {
     const struct conv_planner planner = { .name = engine->name, .handle = handle,
@@ -553,17 +685,17 @@ int conv_plan_run(struct conv_plan *plan, cudnnHandle_t handle, void *in, void *
                   void *workspace)
 {
     const struct conv_engine *const engine = plan->engine;
-    const bool surrounds = leaves_zeros(engine);
+    const bool pads = pads_separately(engine);
     const struct conv_pointers pointers = {
-        .tensors = { surrounds ? workspace : in, weight, out, bias },
-        .workspace = (unsigned char *)workspace + surrounded_bytes(engine),
+        .tensors = { pads ? workspace : in, weight, out, bias },
+        .workspace = (unsigned char *)workspace + padded_bytes(engine),
     };
     int status = rebind(plan, &pointers);
-    if (status == 0 && surrounds)
-        status = surround(engine, handle, in, workspace);
+    if (status == 0 && pads)
+        status = pad_image(engine, handle, in, workspace);
     if (status == 0)
         status = run_product(plan, handle);
-    if (status == 0 && (leaves_bias(engine) || leaves_relu(engine)))
-        status = finish(engine, handle, bias, out);
+    if (status == 0 && (adds_bias_separately(engine) || applies_relu_separately(engine)))
+        status = finish_separately(engine, handle, bias, out);
     return status;
 }

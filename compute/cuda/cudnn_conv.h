@@ -1,0 +1,69 @@
+/* Convolutions through cuDNN's graph API: one operation graph per (shape, pass, precision), planned once. Tensors
+ * are NHWC, filters K,R,S,C, channels include padding. Only reproducible engines are used, and in fp32 only those
+ * that neither round inputs nor use tensor cores. Used from the tower's thread. */
+#ifndef PIPETRAIN_CUDNN_CONV_H
+#define PIPETRAIN_CUDNN_CONV_H
+
+#include <cudnn.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "compute/backend.h"
+#include "compute/cuda/kernels.h"
+
+/* FPROP: out = in * weight [+ bias] [, ReLU]. DGRAD: in = the gradient of the input, from out = the gradient of the
+ * output. WGRAD: weight = the gradient of the weight, in the value type, from in and out. */
+struct conv_shape {
+    enum product_pass pass;
+    enum precision precision;
+    bool bias, relu;            /* forward only; bias has out_channels numbers of the value type */
+    uint32_t count;
+    uint32_t in_channels, in_h, in_w, out_channels, out_h, out_w;
+    uint32_t kernel_h, kernel_w, stride_h, stride_w;
+    uint32_t pad_top, pad_bottom, pad_left, pad_right;
+};
+
+/* Where plans are made: on a device (handle), or for a device described by `properties` (cuDNN's DEVICEPROP
+ * descriptor): such plans know their workspace but cannot run. */
+struct conv_planner {
+    const char *name;           /* for messages: "cuda0" */
+    cudnnHandle_t handle;       /* NULL: no device */
+    cudnnBackendDescriptor_t properties;        /* without a handle */
+    size_t workspace_max;       /* most bytes of workspace a plan may need */
+    const char *cache;          /* folder of the plan cache, NULL: none */
+    /* With a handle, to measure the best candidates: scratch of conv_shape_bytes(shape) bytes that they read and
+     * write, and a workspace of workspace_max bytes. NULL: the first admissible candidate of the heuristics is used. */
+    void *scratch, *workspace;
+    cudaStream_t stream;        /* the handle's */
+};
+
+struct conv_plan;
+
+static inline enum value_type precision_type(enum precision precision)
+{
+    return precision == PRECISION_FP16 ? VALUE_FP16 : precision == PRECISION_BF16 ? VALUE_BF16 : VALUE_FP32;
+}
+
+/* Bytes of all tensors of the graph, each aligned to 256. */
+size_t conv_shape_bytes(const struct conv_shape *shape);
+/* Plans the whole shape or, when cuDNN refuses, the convolution alone, followed by kernel_bias or kernel_relu. 0;
+ * -ENOTSUP when no engine supports the shape (logged with the reasons, unless `quiet`); or a negative errno
+ * (logged). Afterwards only the planner's handle or properties and the name of its cache must stay valid. */
+int conv_plan_open(struct conv_plan **plan_out, const struct conv_planner *planner, const struct conv_shape *shape,
+                   bool quiet);
+/* Another plan with the same engine as `of`: a plan caches the pointers of its last run, so each set of pointers
+ * needs its own. They may be closed in any order, all from one thread. 0 or -ENOMEM. */
+int conv_plan_share(struct conv_plan **plan_out, struct conv_plan *of);
+void conv_plan_close(struct conv_plan *plan);
+size_t conv_plan_workspace(const struct conv_plan *plan);
+/* For people: "engine 27, 12.0 MiB workspace, bias apart, cached". Engine 0 is cuDNN's slow generic one: in fp32 a
+ * larger workspace_max may avoid it. */
+void conv_plan_describe(const struct conv_plan *plan, char *text, size_t text_size);
+/* Queues the convolution on the handle's stream. Pointers are device memory, 16-byte aligned; bias is NULL without
+ * one; workspace has conv_plan_workspace bytes. May be captured; allocates nothing if the pointers are those of the
+ * last run. A plan that fails to run is replaced once by one of another engine (logged) and leaves the cache. */
+int conv_plan_run(struct conv_plan *plan, cudnnHandle_t handle, void *in, void *weight, const void *bias, void *out,
+                  void *workspace);
+
+#endif

@@ -32,12 +32,9 @@ tools_libtools_a_SOURCES = \
 	%D%/predict/found_weights.c %D%/predict/image_source.c %D%/predict/image_words.c %D%/predict/inference.c %D%/predict/known_names.c \
 	%D%/predict/network_words.c %D%/predict/own_network.c %D%/predict/predict.c %D%/predict/predict_command.c %D%/predict/prediction.c \
 	%D%/predict/ranking.c %D%/predict/trained.c \
-	%D%/compare/axes.c %D%/compare/compare.c %D%/compare/compare_command.c %D%/compare/compare_json.c \
-	%D%/compare/compare_report.c %D%/compare/comparison.c \
-	%D%/trial/trial.c %D%/trial/trial_folder.c %D%/trial/trial_process.c %D%/trial/trial_summary.c \
-	%D%/tune/assignments.c %D%/tune/config_edit.c %D%/tune/crowding.c %D%/tune/feed_model.c \
-	%D%/tune/outcome.c %D%/tune/search.c %D%/tune/stage_times.c \
-	%D%/tune/trials.c %D%/tune/tune.c %D%/tune/tune_command.c %D%/tune/tune_report.c \
+	%D%/compare/axes.c %D%/compare/compare.c %D%/compare/compare_report.c %D%/compare/comparison.c \
+	%D%/trial/trial.c %D%/trial/trial_command.c %D%/trial/trial_process.c \
+	%D%/tune/config_edit.c %D%/tune/tune.c %D%/tune/tune_report.c %D%/tune/tune_result.c \
 	%D%/text/progress_line.c %D%/text/terminal.c %D%/text/wrapped.c \
 	%D%/convert/convert_command.c %D%/convert/convert_digits.c %D%/convert/convert_mnist.c \
 	%D%/convert/file_bytes.c %D%/convert/glyph.c %D%/convert/glyph_shapes.c %D%/convert/packing.c \

@@ -12,7 +12,7 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/output.h"
-#include "tools/compare/compare_command.h"
+#include "tools/compare/compare.h"
 #include "tools/config/config.h"
 #include "tools/config/long_option.h"
 #include "tools/config/option_help.h"
@@ -34,7 +34,7 @@
 #include "tools/run/signals.h"
 #include "tools/run/team_wait.h"
 #include "tools/trial/trial.h"
-#include "tools/tune/tune_command.h"
+#include "tools/tune/tune.h"
 #include "tools/version.h"
 
 struct arguments {

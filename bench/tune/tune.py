@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""How near pipetrain --tune comes to the best point of a full grid, and how well its model predicts.
+"""How close the setting that pipetrain --tune recommends is to the best one of a full grid.
 
     bench/tune/tune.py BUILD MNIST-GLOB JPEG-GLOB CLASSES [SCENE...]
     bench/tune/tune.py --table FILE
 
-Three scenes, each a configuration that starves: raw records of a slow reader, JPEG images with one decoder, and
-decoding that now and then takes long. In each --tune has a minute; then every point of a grid of threads and depths
-runs for some seconds; then the setting it recommends and the grid's best run in turns. Prints one Markdown row a
-scene. Delays are made by BUILD/tests/e2e/limits/pipetrain_slow (make check builds it). With --table it only prints what
-it reads in the table that --tune printed: of every row the assignments, and what was predicted and measured.
+Three scenes whose towers wait for input as configured: raw records of a slow reader, JPEG images with one decoder, and
+decoding that sometimes takes long. For each, --tune has a minute; then every point of a grid of threads and depths runs
+for a second; then the recommended setting and the best of the grid run in turns. Prints one Markdown row for each scene.
+BUILD/tests/e2e/limits/pipetrain_slow makes the delays (make check builds it). With --table it only parses the table
+in FILE, the output of --tune, and prints the assignments and measurements of every row.
 """
 
 import collections
@@ -23,11 +23,11 @@ import subprocess
 import sys
 import tempfile
 
-# threads of tower, readers, decoders, depth of ring and slots, c for input.source = cached; predicted speed and wait;
-# measured speed, range and wait, MiB, and < for the best, or why it was not run.
-ROW = re.compile(r"^ *(\d+) +(\d+) +(\d+) +(\d+) +(\d+)([ c]) *([\d.]+) +([\d.]+)"
-                 r"(?: +([\d.]+) +(?:[\d.]+|-) +([\d.]+) +[\d.]+( <)?|  needs too much memory|  not run)$")
-Row = collections.namedtuple("Row", "assignments predicted_speed predicted_wait speed wait is_best")
+# tower threads, readers, decoders, prefetch_depth, staging_depth, c for input.source = cached; speed and wait of the first
+# trial; speed, range and wait in the rounds, MiB, and < for the best.
+ROW = re.compile(r"^ *(\d+) +(\d+) +(\d+) +(\d+) +(\d+)([ c])(?: +needs too much memory| *([\d.]+) +([\d.]+)"
+                 r"(?: +([\d.]+) +(?:[\d.]+|-) +([\d.]+) +[\d.]+( <)?)?)$")
+Row = collections.namedtuple("Row", "assignments tried_speed tried_wait speed wait is_best")
 KEYS = ["devices.threads_per_tower", "input.read_threads", "input.decode_threads", "input.prefetch_depth",
         "input.staging_depth"]
 ROUNDS = 5
@@ -64,20 +64,22 @@ def write_config(path, scene, data, classes):
             file.write(f"[{section}]\n" + "\n".join(lines) + "\n")
 
 
+def number(text, scale=1):
+    return None if text is None else float(text) / scale
+
+
 def read_row(line):
-    """A row of the table; None: the line is none. Shares of the wait, None where it was not run."""
+    """A row of the table, with None for what was not measured; None if the line is no row."""
     match = ROW.match(line)
     if match is None:
         return None
-    values = assignments(match.group(*range(1, 6)))
-    speed, wait = match.group(9, 10)
-    return Row(values + (["input.source=cached"] if match.group(6) == "c" else []), float(match.group(7)),
-               float(match.group(8)) / 100, None if speed is None else float(speed),
-               None if wait is None else float(wait) / 100, match.group(11) is not None)
+    values = assignments(match.group(*range(1, 6))) + (["input.source=cached"] if match.group(6) == "c" else [])
+    return Row(values, number(match.group(7)), number(match.group(8), 100), number(match.group(9)),
+               number(match.group(10), 100), match.group(11) is not None)
 
 
 def read_table(text):
-    """Behind the table's head, up to the line below it."""
+    """The rows between the head of the table and the line below it."""
     lines = text.splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith("tower read dec.")) + 1
     last = next(i for i, line in enumerate(lines) if line.startswith("first: as configured"))
@@ -99,13 +101,8 @@ def assignments(values):
     return [f"{key}={value}" for key, value in zip(KEYS, values)]
 
 
-def has_steady_wait(row):
-    """It ran; and not with shards that were about to be read into memory, when the model tells what is behind that."""
-    return row.wait is not None and "input.source=cached" not in row.assignments
-
-
 def setting_words(setting):
-    """1/1/2/4/2, and what it has besides."""
+    """1/1/2/4/2, and /cached."""
     return "/".join(word.split("=")[1] for word in setting)
 
 
@@ -140,21 +137,20 @@ def main():
             write_config(config, scene, data, classes)
             command = [path, "-c", config]
             rows, seconds = tune(command, environment)
-            tuned = next(row.assignments for row in rows if row.is_best)
+            tuned = next((row for row in rows if row.is_best), rows[0]).assignments
             best, points = grid_best(command, environment, scene["grid"])
             ratios = []
             for _ in range(ROUNDS):
                 ratios.append(speed(command, environment, tuned, folder) / speed(command, environment, best, folder))
-            off = max(abs(row.predicted_wait - row.wait) for row in rows if has_steady_wait(row))
-            print(f"| {name} | {rows[0].speed} | {setting_words(tuned)} | {setting_words(best)} of {points} | "
-                  f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}) | {off:.3f} | "
-                  f"{seconds:.0f} s |", flush=True)
+            print(f"| {name} | {rows[0].tried_speed} | {setting_words(tuned)} | {setting_words(best)} of {points} | "
+                  f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}) | {seconds:.0f} s |",
+                  flush=True)
 
 
 if sys.argv[1:2] == ["--table"]:
     with open(sys.argv[2], encoding="utf-8") as table:
         for found in read_table(table.read()):
-            print(*found.assignments, found.predicted_speed, found.predicted_wait, found.speed, found.wait,
+            print(*found.assignments, found.tried_speed, found.tried_wait, found.speed, found.wait,
                   "best" if found.is_best else "")
 else:
     main()

@@ -1,4 +1,4 @@
-/* Keys, values and their product. */
+/* Parsing of axes, and the values of a variant. */
 #include "tools/compare/axes.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static int find_row(const char *name, struct settings *settings, struct problems
     return -EINVAL;
 }
 
-/* The axis of the row, made where there is none. 0 or -ENOMEM; -EINVAL with a problem: there are too many. */
+/* The axis of the row, added if there is none. 0, -ENOMEM, or -EINVAL with a problem when there are too many. */
 static int find_axis(struct axes *axes, const struct option_row *row, struct problems *problems,
                      struct axis **axis_out)
 {
@@ -42,7 +42,7 @@ static int find_axis(struct axes *axes, const struct option_row *row, struct pro
             return 0;
         }
     if (axes->count == AXES_MAX) {
-        problems_add(problems, WHERE, "%u keys can be compared at a time", AXES_MAX);
+        problems_add(problems, WHERE, "at most %u keys can be compared at a time", AXES_MAX);
         return -EINVAL;
     }
     struct axis *const axis = &axes->axes[axes->count];
@@ -55,7 +55,7 @@ static int find_axis(struct axes *axes, const struct option_row *row, struct pro
     return 0;
 }
 
-/* Copy up to the next comma that is not escaped; where it ends in `text`. NULL without memory. */
+/* Copy up to the next comma that is not escaped. Returns where the value ends in `text`, NULL without memory. */
 static const char *copy_value(const char *text, char **value_out)
 {
     char *const value = malloc(strlen(text) + 1);
@@ -101,8 +101,8 @@ int axes_add(struct axes *axes, const char *text, struct settings *settings, str
     int rc = find_row(name, settings, problems, &row);
     if (rc == 0)
         rc = find_axis(axes, row, problems, &axis);
-    if (rc == 0 && trial_sets(axis->key)) {
-        problems_add(problems, WHERE, "%s is the same in all variants: --steps and --seconds say how long they run",
+    if (rc == 0 && trial_overrides(axis->key)) {
+        problems_add(problems, WHERE, "%s is the same in all variants: --steps and --seconds set how long they run",
                      axis->key);
         rc = -EINVAL;
     }

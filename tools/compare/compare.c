@@ -1,4 +1,4 @@
-/* The rounds of a comparison. */
+/* --compare: options -> variants -> rounds of trials -> report. */
 #include "tools/compare/compare.h"
 
 #include <errno.h>
@@ -10,20 +10,146 @@
 
 #include "stage/log.h"
 #include "stage/stop.h"
+#include "stage/text/decimal.h"
 #include "tools/compare/compare_report.h"
 #include "tools/config/number.h"
-#include "tools/trial/trial.h"
+#include "tools/run/run_plan.h"
+#include "tools/trial/trial_command.h"
 
+#define DEFAULT_ROUNDS 3
+#define DEFAULT_SECONDS 10
+#define LEAST_SECONDS 0.01
 #define NAME_BYTES 512
 
-struct rounds {
-    const struct compare_request *request;
-    struct comparison comparison;
-    const char **assignments;           /* --set, what a measurement adds, then the variant's */
-    size_t shared;                      /* those in front of the variant's */
-    char *own[AXES_MAX];                /* the variant's; owned */
-    char threads[64];                   /* of a tower, in all variants */
+enum { OPTION_COMPARE = TRIAL_OPTION_OWN, OPTION_ROUNDS, OPTION_SECONDS, OPTION_STEPS, OPTION_FORMAT };
+
+static const struct program_option options[] = {
+    { 'c', "config", "FILE", false, "the configuration; no pipe, because every run reads it", NULL, NULL },
+    { OPTION_COMPARE, "compare", "KEY=VALUE,VALUE...", false,
+      "the values to compare; several KEYs: all combinations. SECTION.KEY, or KEY where only one section has it; a "
+      "comma in a value is written \\,", NULL, NULL },
+    { TRIAL_OPTION_SET, "set", "SECTION.KEY=VALUE", false, "for all variants; repeat for more", NULL, NULL },
+    { OPTION_ROUNDS, "rounds", "N", false, "each variant runs once in every round (default 3)", NULL, NULL },
+    { OPTION_SECONDS, "seconds", "S", false, "of training, each time (default 10)", NULL, NULL },
+    { OPTION_STEPS, "steps", "N", false, "training steps, each time: only then are loss and accuracy compared", NULL,
+      NULL },
+    { OPTION_FORMAT, "format", "FORMAT", false, "table, csv or json", NULL, NULL },
+    TRIAL_OPTION_ROWS,
 };
+
+enum compare_format { COMPARE_TABLE, COMPARE_CSV, COMPARE_JSON };
+
+struct compare {
+    char **texts;                       /* of --compare; argc places */
+    size_t text_count;
+    struct axes axes;
+    uint64_t rounds;
+    double seconds;                     /* of training, each time; 0 = the steps decide */
+    uint64_t steps;                     /* 0 = the time decides */
+    enum compare_format format;
+    uint32_t threads_per_tower;         /* the same in all variants; 0: each variant its own */
+    struct trial_spec spec;             /* of every trial */
+    struct comparison comparison;
+};
+
+/* ---- the command line ---- */
+
+static void print_usage(FILE *out)
+{
+    fputs("usage: pipetrain -c FILE --compare KEY=VALUE,VALUE... [OPTION]...\n"
+          "Run variants of a configuration one after the other and compare them.\n\n", out);
+    program_option_help(options, out);
+    fputs("\n"
+          "All variants are checked before the first one trains. The table shows medians of\n"
+          "the rounds, the speed-up over the first variant and, where the number of towers\n"
+          "differs, the efficiency: all towers of all variants then have as many threads.\n"
+          "Run directories are temporary (in $TMPDIR or /tmp), and nothing else is written.\n"
+          "Exit status as of pipetrain.\n\n"
+          "  pipetrain -c run.conf --compare towers=1,2,4\n"
+          "  pipetrain -c run.conf --compare source=real,cached,synthetic --seconds=30\n"
+          "  pipetrain -c run.conf --compare towers=1,2 --compare staging_depth=1,2 \\\n"
+          "      --steps=200 --format=csv > compared.csv\n", out);
+}
+
+static int parse_count(const char *option, const char *value, uint64_t most, uint64_t *count_out)
+{
+    char wants[64];
+    const char *const end = decimal_integer_end(value);
+    const bool is_number = end != NULL && *end == '\0' && *value >= '0' && *value <= '9' && strlen(value) < 19;
+    const uint64_t count = is_number ? strtoull(value, NULL, 10) : 0;
+    snprintf(wants, sizeof(wants), "a number from 1 to %" PRIu64, most);
+    if (count < 1 || count > most)
+        return trial_command_usage_error(option, value, wants);
+    *count_out = count;
+    return 0;
+}
+
+static int parse_format(const char *value, enum compare_format *format_out)
+{
+    static const char *const names[] = { [COMPARE_TABLE] = "table", [COMPARE_CSV] = "csv", [COMPARE_JSON] = "json" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        if (strcmp(value, names[i]) == 0) {
+            *format_out = (enum compare_format)i;
+            return 0;
+        }
+    return trial_command_usage_error("--format", value, "table, csv or json");
+}
+
+static int parse_option(void *arg, int letter, char *value)
+{
+    struct compare *const compare = arg;
+    switch (letter) {
+    case OPTION_COMPARE:
+        compare->texts[compare->text_count++] = value;
+        return strcmp(value, "help") == 0 || strcmp(value, "--help") == 0;
+    case OPTION_ROUNDS: return parse_count("--rounds", value, COMPARISON_ROUNDS_MAX, &compare->rounds);
+    case OPTION_SECONDS: return trial_command_seconds("--seconds", value, LEAST_SECONDS, &compare->seconds);
+    case OPTION_STEPS: return parse_count("--steps", value, TRIAL_STEPS_MAX, &compare->steps);
+    default: return parse_format(value, &compare->format);
+    }
+}
+
+static void check_variants(const struct axes *axes, struct problems *problems)
+{
+    const uint64_t variants = axes_variants(axes);
+    if (variants > AXES_VARIANTS_MAX)
+        problems_add(problems, "--compare", "%" PRIu64 " variants are more than %u", variants, AXES_VARIANTS_MAX);
+    else if (variants < 2)
+        problems_add(problems, "--compare", "wants two values or more (towers=1,2,4; to see how much equal runs "
+                                            "differ: towers=1,1)");
+}
+
+/* Where numbers of towers are compared, each tower has the threads that the largest number leaves to it: more towers
+ * are more cores. 0: each variant has its own number. */
+static uint32_t find_common_threads(const struct axes *axes, const struct settings *settings)
+{
+    const struct axis *const towers = axes_find(axes, "devices.towers");
+    uint64_t most = axes->has_one_tower ? (uint64_t)settings->devices.towers : 0;
+    if (axes_find(axes, "devices.threads_per_tower") != NULL)
+        return 0;
+    for (size_t i = 0; towers != NULL && i < towers->count; i++) {
+        const uint64_t count = strtoull(towers->values[i], NULL, 10);
+        most = count > most ? count : most;
+    }
+    return most > 0 && most <= UINT32_MAX ? run_plan_threads(settings, (uint32_t)most) : 0;
+}
+
+/* Makes the axes; the values are checked later, with each variant. */
+static int prepare(void *arg, struct settings *settings, struct problems *problems)
+{
+    struct compare *const compare = arg;
+    int rc = 0;
+    for (size_t i = 0; i < compare->text_count && rc != -ENOMEM; i++)
+        rc = axes_add(&compare->axes, compare->texts[i], settings, problems);
+    if (rc != 0 || problems->count > 0)
+        return rc;
+    check_variants(&compare->axes, problems);
+    axes_add_one_tower(&compare->axes, settings);
+    compare->threads_per_tower = find_common_threads(&compare->axes, settings);
+    return 0;
+}
+
+/* ---- trials ---- */
 
 static int out_of_memory(void)
 {
@@ -31,159 +157,179 @@ static int out_of_memory(void)
     return EXIT_CODE_MEMORY;
 }
 
-static void drop_variant(struct rounds *rounds)
+static int interrupted(const struct trial_result *result)
 {
-    for (size_t i = 0; i < AXES_MAX; i++) {
-        free(rounds->own[i]);
-        rounds->own[i] = NULL;
-    }
+    log_message(LOG_RUN, "interrupted: no results, since not all variants ran");
+    return result->exit_code;
 }
 
-/* What a trial of the variant is told. 0 or -ENOMEM; lasts until the next variant. */
-static int choose(struct rounds *rounds, uint32_t variant, struct trial_spec *spec_out)
+/* What a variant sets: its value of each axis, and what makes it comparable. */
+struct variant {
+    char *owned[AXES_MAX];
+    char threads[64];
+    const char *own[AXES_MAX + 2];
+    size_t count;
+};
+
+static void variant_release(struct variant *variant)
 {
-    const struct compare_request *const request = rounds->request;
-    drop_variant(rounds);
-    for (size_t i = 0; i < request->axes.count; i++) {
-        if (asprintf(&rounds->own[i], "%s=%s", request->axes.axes[i].key,
-                     axes_value(&request->axes, variant, i)) < 0) {
-            rounds->own[i] = NULL;
+    for (size_t i = 0; i < AXES_MAX; i++)
+        free(variant->owned[i]);
+}
+
+/* 0 or -ENOMEM; variant_release after either. */
+static int variant_init(struct variant *variant, const struct compare *compare, uint32_t index)
+{
+    const struct axes *const axes = &compare->axes;
+    *variant = (struct variant){ .count = 0 };
+    if (compare->threads_per_tower > 0) {
+        snprintf(variant->threads, sizeof(variant->threads), "devices.threads_per_tower=%" PRIu32,
+                 compare->threads_per_tower);
+        variant->own[variant->count++] = variant->threads;
+    }
+    for (size_t i = 0; i < axes->count; i++) {
+        if (asprintf(&variant->owned[i], "%s=%s", axes->axes[i].key, axes_value(axes, index, i)) < 0) {
+            variant->owned[i] = NULL;
             return -ENOMEM;
         }
-        rounds->assignments[rounds->shared + i] = rounds->own[i];
+        variant->own[variant->count++] = variant->owned[i];
     }
-    size_t count = rounds->shared + request->axes.count;
-    if (request->axes.has_one_tower && variant == 0)
-        rounds->assignments[count++] = "devices.towers=1";
-    *spec_out = (struct trial_spec){ .config_path = request->config_path,
-                                     .assignments = rounds->assignments,
-                                     .assignment_count = count,
-                                     .seconds = request->seconds,
-                                     .steps = request->steps };
+    if (axes->has_one_tower && index == 0)
+        variant->own[variant->count++] = "devices.towers=1";
     return 0;
 }
 
-static int canceled(void)
+/* Runs or checks a variant. As trial_run, with an exit code and a problem also for -ENOMEM. */
+static int try_variant(const struct compare *compare, uint32_t index, bool only_checks, struct trial_result *result)
 {
-    log_message(LOG_RUN, "interrupted: nothing is left of the comparison");
-    return trial_end_code();
+    struct variant variant;
+    int rc = variant_init(&variant, compare, index);
+    struct trial_spec spec = compare->spec;
+    spec.own = variant.own;
+    spec.own_count = variant.count;
+    if (rc != 0) {
+        *result = (struct trial_result){ .exit_code = EXIT_CODE_MEMORY };
+        snprintf(result->problem, sizeof(result->problem), "%s", strerror(-rc));
+    } else {
+        rc = only_checks ? trial_check(&spec, result) : trial_run(&spec, result);
+    }
+    variant_release(&variant);
+    return rc;
 }
 
-/* All variants, before the first one trains; what several have in common is told once. */
-static int check_all(struct rounds *rounds)
+/* All variants, before the first one trains. A problem that consecutive variants share is printed once. */
+static int check_all(const struct compare *compare)
 {
     char name[NAME_BYTES];
-    struct trial_spec spec;
-    struct trial_result results[2];     /* this one, and the latest one that was refused */
+    struct trial_result result, previous = { .problem = "" };
     int code = 0;
-    results[1].problem[0] = '\0';
-    for (uint32_t v = 0; v < rounds->comparison.variants; v++) {
-        if (choose(rounds, v, &spec) != 0)
-            return out_of_memory();
-        const int rc = trial_check(&spec, &results[0]);
+    for (uint32_t v = 0; v < compare->comparison.variants; v++) {
+        const int rc = try_variant(compare, v, true, &result);
         if (rc == -ECANCELED)
-            return canceled();
+            return interrupted(&result);
         if (rc == 0)
             continue;
-        axes_name(&rounds->request->axes, v, name, sizeof(name));
-        if (strcmp(results[0].problem, results[1].problem) != 0)
-            trial_tell(name, &results[0]);
-        results[1] = results[0];
-        code = code == 0 ? results[0].exit_code : code;
+        axes_name(&compare->axes, v, name, sizeof(name));
+        if (strcmp(result.problem, previous.problem) != 0)
+            trial_print_problem(name, &result);
+        previous = result;
+        code = code == 0 ? result.exit_code : code;
     }
     return code;
 }
 
-static void tell_progress(const struct rounds *rounds, uint32_t round, const char *name,
-                          const struct trial_result *result)
+static void print_progress(const struct comparison *comparison, uint32_t round, const char *name,
+                           const struct trial_result *result)
 {
-    char speed[80] = "no step after warm-up: it takes longer runs";
+    char speed[80] = "no step after warm-up: the runs have to be longer";
     if (isfinite(result->images_per_second))
         snprintf(speed, sizeof(speed), "%s images/s, %" PRIu64 " steps", number_rate(result->images_per_second).text,
                  result->steps);
-    log_message(LOG_RUN, "round %u of %u, %s: %s", round + 1, rounds->comparison.rounds, name, speed);
+    log_message(LOG_RUN, "round %u of %u, %s: %s", round + 1, comparison->rounds, name, speed);
 }
 
-static int run_one(struct rounds *rounds, uint32_t variant, uint32_t round)
+static int run_one(const struct compare *compare, uint32_t variant, uint32_t round)
 {
-    struct comparison *const comparison = &rounds->comparison;
+    const struct comparison *const comparison = &compare->comparison;
     struct trial_result *const result = &comparison->results[(size_t)variant * comparison->rounds + round];
-    struct trial_spec spec;
     char name[NAME_BYTES];
-    if (choose(rounds, variant, &spec) != 0)
-        return out_of_memory();
-    const int rc = trial_run(&spec, result);
+    const int rc = try_variant(compare, variant, false, result);
     if (rc == -ECANCELED)
-        return canceled();
-    axes_name(&rounds->request->axes, variant, name, sizeof(name));
+        return interrupted(result);
+    axes_name(&compare->axes, variant, name, sizeof(name));
     if (rc != 0)
-        trial_tell(name, result);
+        trial_print_problem(name, result);
     else
-        tell_progress(rounds, round, name, result);
+        print_progress(comparison, round, name, result);
     return rc == 0 ? 0 : result->exit_code;
 }
 
-static int run_all(struct rounds *rounds)
+static int run_all(const struct compare *compare)
 {
     int code = 0;
-    for (uint32_t r = 0; r < rounds->comparison.rounds && code == 0; r++)
-        for (uint32_t v = 0; v < rounds->comparison.variants && code == 0; v++)
-            code = run_one(rounds, v, r);
+    for (uint32_t r = 0; r < compare->comparison.rounds && code == 0; r++)
+        for (uint32_t v = 0; v < compare->comparison.variants && code == 0; v++)
+            code = run_one(compare, v, r);
     return code;
 }
 
-static int print(const struct rounds *rounds)
+static int print_comparison(const struct compare *compare)
 {
-    if (rounds->request->format == COMPARE_TABLE)
-        compare_report_table(&rounds->comparison, stdout);
-    else if (rounds->request->format == COMPARE_CSV)
-        compare_report_csv(&rounds->comparison, stdout);
-    else if (compare_report_json(&rounds->comparison, stdout) != 0)
-        return out_of_memory();
-    return EXIT_CODE_OK;
-}
-
-/* A trial by time is about speed, and is not to spend it on evaluation. */
-static void share(struct rounds *rounds)
-{
-    const struct compare_request *const request = rounds->request;
-    for (size_t i = 0; i < request->assignment_count; i++)
-        rounds->assignments[rounds->shared++] = request->assignments[i];
-    if (request->steps == 0)
-        rounds->assignments[rounds->shared++] = "data.validation=";
-    if (request->goes_back)
-        rounds->assignments[rounds->shared++] = "train.on_nan=stop";    /* a trial saves no state to go back to */
-    if (request->threads_per_tower == 0)
-        return;
-    snprintf(rounds->threads, sizeof(rounds->threads), "devices.threads_per_tower=%u", request->threads_per_tower);
-    rounds->assignments[rounds->shared++] = rounds->threads;
-}
-
-int compare(const struct compare_request *request)
-{
-    struct rounds rounds = { .request = request };
-    rounds.comparison = (struct comparison){ .axes = &request->axes,
-                                             .config_path = request->config_path,
-                                             .seconds = request->seconds,
-                                             .steps = request->steps,
-                                             .variants = (uint32_t)axes_variants(&request->axes),
-                                             .rounds = request->rounds };
-    rounds.comparison.results = calloc((size_t)rounds.comparison.variants * request->rounds,
-                                       sizeof(*rounds.comparison.results));
-    rounds.assignments = calloc(request->assignment_count + 4 + AXES_MAX, sizeof(*rounds.assignments));
-    int code = 0;
-    if (rounds.comparison.results == NULL || rounds.assignments == NULL) {
-        code = out_of_memory();
-    } else {
-        share(&rounds);
-        code = check_all(&rounds);
+    switch (compare->format) {
+    case COMPARE_TABLE: compare_report_table(&compare->comparison, stdout); return EXIT_CODE_OK;
+    case COMPARE_CSV: compare_report_csv(&compare->comparison, stdout); return EXIT_CODE_OK;
+    default: return compare_report_json(&compare->comparison, stdout) == 0 ? EXIT_CODE_OK : out_of_memory();
     }
+}
+
+static int run_comparison(void *arg, const struct trial_spec *spec)
+{
+    struct compare *const compare = arg;
+    struct comparison *const comparison = &compare->comparison;
+    if (compare->seconds == 0 && compare->steps == 0)
+        compare->seconds = DEFAULT_SECONDS;
+    compare->spec = *spec;
+    compare->spec.seconds = compare->seconds;
+    compare->spec.steps = compare->steps;
+    compare->spec.skips_evaluation = compare->steps == 0;       /* a trial by time measures speed only */
+    *comparison = (struct comparison){ .axes = &compare->axes,
+                                       .config_path = spec->config_path,
+                                       .seconds = compare->seconds,
+                                       .steps = compare->steps,
+                                       .variants = (uint32_t)axes_variants(&compare->axes),
+                                       .rounds = (uint32_t)compare->rounds };
+    comparison->results = calloc((size_t)comparison->variants * comparison->rounds, sizeof(*comparison->results));
+    if (comparison->results == NULL)
+        return out_of_memory();
+    int code = check_all(compare);
     if (code == 0)
-        code = run_all(&rounds);
+        code = run_all(compare);
     if (code == 0)
-        code = print(&rounds);
-    drop_variant(&rounds);
-    free(rounds.assignments);
-    free(rounds.comparison.results);
+        code = print_comparison(compare);
+    free(comparison->results);
+    return code;
+}
+
+bool compare_command_is_meant(int argc, char **argv)
+{
+    return trial_command_has(argc, argv, "--compare");
+}
+
+int compare_command(int argc, char **argv)
+{
+    struct compare compare = { .texts = calloc((size_t)argc, sizeof(*compare.texts)), .rounds = DEFAULT_ROUNDS };
+    const struct trial_command command = { .name = "--compare",
+                                           .example = "pipetrain -c run.conf --compare towers=1,2",
+                                           .options = options,
+                                           .print_usage = print_usage,
+                                           .parse = parse_option,
+                                           .prepare = prepare,
+                                           .run = run_comparison,
+                                           .arg = &compare };
+    if (compare.texts == NULL)
+        return out_of_memory();
+    const int code = trial_command_run(&command, argc, argv);
+    axes_release(&compare.axes);
+    free(compare.texts);
     return code;
 }

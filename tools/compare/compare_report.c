@@ -1,41 +1,43 @@
-/* The table of a comparison, and its rows as CSV. */
+/* A comparison as a table, as CSV and as JSON. */
 #include "tools/compare/compare_report.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
+#include "formats/json.h"
 #include "stage/log.h"
 #include "stage/text/decimal.h"
 #include "tools/config/number.h"
 #include "tools/text/wrapped.h"
 #include "tools/version.h"
 
-#define NAMES_WIDTH 20          /* of values in front of numbers; wider ones stand on lines of their own */
+#define NAMES_WIDTH 20          /* of the values before the numbers; wider ones get a line of their own */
 #define CELL_BYTES 32
-#define OTHERS_NAMED 0.1        /* share of the cores' time */
-#define RATE (-1)               /* as many digits as a rate has */
+#define OTHERS_NOTED 0.1        /* share of the cores' time used by other programs that is worth a note */
+#define RATE (-1)               /* digits of a rate (number_rate_digits) */
 #define NAME_BYTES 1024
 
-/* A column: what it is called, how wide it is with the blanks in front, and what stands in it: what `value` tells, or
- * where that is NULL a measure's median. */
+/* A column: its title, its width with the blanks before it, and its content: `value`, or if that is NULL the median of
+ * `measure`. */
 struct column {
     const char *name;
     int width;
     double (*value)(const struct comparison *comparison, uint32_t variant);
-    int digits;                 /* behind the point, or RATE */
+    int digits;                 /* after the point, or RATE */
     const char *unit;
     enum measure measure;
 };
 
-/* Half the range, in per cent of the median. */
+/* Half the range, in percent of the median. */
 static double speed_range(const struct comparison *comparison, uint32_t variant)
 {
     const struct spread spread = comparison_spread(comparison, variant, MEASURE_SPEED);
     return comparison->rounds > 1 ? 50 * (spread.most - spread.least) / spread.median : NAN;
 }
 
-/* Of validation where all have one. */
+/* The validation loss if all variants have one. */
 static double shown_loss(const struct comparison *comparison, uint32_t variant)
 {
     const enum measure loss = comparison_has_validation(comparison) ? MEASURE_VALIDATION_LOSS : MEASURE_LOSS;
@@ -47,25 +49,25 @@ static double efficiency(const struct comparison *comparison, uint32_t variant)
     return 100 * comparison_efficiency(comparison, variant);
 }
 
-static const struct column of_variants[] = {
+static const struct column variant_columns[] = {
     { "images/s", 11, NULL, RATE, "", MEASURE_SPEED },    { "+/-", 8, speed_range, 1, " %", 0 },
     { "speed-up", 10, NULL, 3, "", MEASURE_SPEED_UP },  { "efficiency", 12, efficiency, 1, " %", 0 },
     { "accuracy", 10, NULL, 2, " %", MEASURE_ACCURACY }, { "loss", 8, shown_loss, 4, "", 0 },
     { NULL, 0, NULL, 0, NULL, 0 },
 };
-static const struct column of_steps[] = {
+static const struct column step_columns[] = {
     { "median ms", 12, NULL, 2, "", MEASURE_P50 },      { "p90 ms", 10, NULL, 2, "", MEASURE_P90 },
     { "p99 ms", 10, NULL, 2, "", MEASURE_P99 },         { "uncertainty", 13, NULL, RATE, "", MEASURE_UNCERTAINTY },
     { "jitter", 11, NULL, RATE, "", MEASURE_JITTER },   { NULL, 0, NULL, 0, NULL, 0 },
 };
-static const struct column of_time[] = {
+static const struct column time_columns[] = {
     { "input wait", 12, NULL, 1, " %", MEASURE_INPUT_WAIT },    { "copy", 8, NULL, 1, " %", MEASURE_EXPOSED_COPY },
     { "forward", 9, NULL, 1, " %", MEASURE_FORWARD },           { "backward", 10, NULL, 1, " %", MEASURE_BACKWARD },
     { "reduction", 11, NULL, 1, " %", MEASURE_EXPOSED_REDUCTION }, { "update", 8, NULL, 1, " %", MEASURE_UPDATE },
     { NULL, 0, NULL, 0, NULL, 0 },
 };
 
-/* A share is shown in per cent. */
+/* Shares in percent. */
 static double column_value(const struct comparison *comparison, uint32_t variant, const struct column *column)
 {
     if (column->value != NULL)
@@ -93,7 +95,7 @@ static int axis_width(const struct comparison *comparison, size_t axis)
     return (int)width;
 }
 
-/* Do the values of all keys stand in front of the numbers? */
+/* Do the values of all keys fit before the numbers? */
 static bool has_room(const struct comparison *comparison)
 {
     int width = 0;
@@ -155,7 +157,7 @@ static void print_length(const struct comparison *comparison, FILE *out)
                   comparison->results->device, comparison->config_path);
 }
 
-/* Of towers that compute on cores; one number where all variants have the same. */
+/* Threads per tower of CPU towers; one number if all variants have the same. */
 static void print_threads(const struct comparison *comparison, FILE *out)
 {
     const uint64_t first = comparison->results->threads_per_tower;
@@ -175,7 +177,6 @@ static void print_threads(const struct comparison *comparison, FILE *out)
         wrapped_print(out, "threads   %" PRIu64 " per tower in every variant", first);
 }
 
-/* Who compares speeds has to know. */
 static void print_others(const struct comparison *comparison, FILE *out)
 {
     double most = 0;
@@ -187,7 +188,7 @@ static void print_others(const struct comparison *comparison, FILE *out)
             at = taken > most ? r + 1 : at;
             most = fmax(taken, most);
         }
-    if (most > OTHERS_NAMED)
+    if (most > OTHERS_NOTED)
         wrapped_print(out, "note      other programs used up to %.0f %% of the cores' time (in round %u): compare "
                            "again when they have ended", 100 * most, at);
 }
@@ -197,11 +198,11 @@ void compare_report_table(const struct comparison *comparison, FILE *out)
     print_length(comparison, out);
     print_threads(comparison, out);
     fputc('\n', out);
-    print_table(comparison, of_variants, out);
+    print_table(comparison, variant_columns, out);
     fputs("\nstep times of a round; uncertainty and jitter of its images/s\n", out);
-    print_table(comparison, of_steps, out);
+    print_table(comparison, step_columns, out);
     fputs("\nshares of the towers' time; copy and reduction: what was not hidden\n", out);
-    print_table(comparison, of_time, out);
+    print_table(comparison, time_columns, out);
     const uint64_t warmup = comparison->results->warmup_steps;
     fprintf(out, "\nimages/s: all images over wall time, after %" PRIu64 " warm-up step%s\n"
                  "medians of the rounds; +/-: half the rounds' range\n"
@@ -210,7 +211,7 @@ void compare_report_table(const struct comparison *comparison, FILE *out)
     print_others(comparison, out);
 }
 
-/* As RFC 4180 has it. */
+/* Quoted as in RFC 4180. */
 static void write_text(const char *text, FILE *out)
 {
     if (strpbrk(text, ",\"\r\n") == NULL) {
@@ -226,7 +227,7 @@ static void write_text(const char *text, FILE *out)
     fputc('"', out);
 }
 
-/* A comma and the number, nothing for one that is not there. */
+/* A comma and the number, which is empty if it is not finite. */
 static void write_number(double value, FILE *out)
 {
     char text[DECIMAL_SIZE] = "";
@@ -235,13 +236,13 @@ static void write_number(double value, FILE *out)
     fprintf(out, ",%s", text);
 }
 
-/* Speeds have their range behind them. */
+/* Speeds are followed by their range. */
 static bool has_range(enum measure measure)
 {
     return measure == MEASURE_SPEED || measure == MEASURE_SPEED_UP;
 }
 
-static void write_names(const struct comparison *comparison, FILE *out)
+static void write_csv_names(const struct comparison *comparison, FILE *out)
 {
     for (size_t i = 0; i < comparison->axes->count; i++)
         fprintf(out, "%s%s", comparison->axes->axes[i].key, i + 1 < comparison->axes->count ? "," : "");
@@ -255,7 +256,7 @@ static void write_names(const struct comparison *comparison, FILE *out)
     fputc('\n', out);
 }
 
-static void write_row(const struct comparison *comparison, uint32_t variant, FILE *out)
+static void write_csv_row(const struct comparison *comparison, uint32_t variant, FILE *out)
 {
     const struct trial_result *const result = comparison_result(comparison, variant);
     for (size_t i = 0; i < comparison->axes->count; i++) {
@@ -278,7 +279,68 @@ static void write_row(const struct comparison *comparison, uint32_t variant, FIL
 
 void compare_report_csv(const struct comparison *comparison, FILE *out)
 {
-    write_names(comparison, out);
+    write_csv_names(comparison, out);
     for (uint32_t v = 0; v < comparison->variants; v++)
-        write_row(comparison, v, out);
+        write_csv_row(comparison, v, out);
+}
+
+static void write_measure(const struct comparison *comparison, uint32_t variant, enum measure measure,
+                          struct json *json)
+{
+    const struct spread spread = comparison_spread(comparison, variant, measure);
+    json_open_object(json, measure_name(measure));
+    json_double(json, "median", spread.median);
+    json_double(json, "least", spread.least);
+    json_double(json, "most", spread.most);
+    json_open_array(json, "rounds");
+    for (uint32_t r = 0; r < comparison->rounds; r++)
+        json_double(json, NULL, comparison_value(comparison, variant, r, measure));
+    json_close_array(json);
+    json_close_object(json);
+}
+
+static void write_json_variant(const struct comparison *comparison, uint32_t variant, struct json *json)
+{
+    const struct trial_result *const result = comparison_result(comparison, variant);
+    json_open_object(json, NULL);
+    json_open_object(json, "settings");
+    for (size_t i = 0; i < comparison->axes->count; i++)
+        json_quoted(json, comparison->axes->axes[i].key, axes_value(comparison->axes, variant, i));
+    json_close_object(json);
+    json_quoted(json, "device", result->device);
+    json_u64(json, "towers", result->towers);
+    json_u64(json, "threads_per_tower", result->threads_per_tower);
+    json_u64(json, "batch", result->batch);
+    json_open_array(json, "images");
+    for (uint32_t r = 0; r < comparison->rounds; r++)
+        json_u64(json, NULL, comparison->results[(size_t)variant * comparison->rounds + r].images);
+    json_close_array(json);
+    json_u64(json, "peak_rss_bytes", result->peak_bytes);
+    json_double(json, "efficiency", comparison_efficiency(comparison, variant));
+    for (enum measure measure = 0; measure < MEASURE_COUNT; measure++)
+        write_measure(comparison, variant, measure, json);
+    json_close_object(json);
+}
+
+int compare_report_json(const struct comparison *comparison, FILE *out)
+{
+    struct json json;
+    json_init(&json, true);
+    json_open_object(&json, NULL);
+    json_quoted(&json, "version", PIPETRAIN_VERSION);
+    json_quoted(&json, "config", comparison->config_path);
+    json_u64(&json, "rounds", comparison->rounds);
+    json_u64(&json, "steps", comparison->steps);
+    json_double(&json, "seconds", comparison->seconds);
+    json_bool(&json, "equal_samples", comparison_has_equal_samples(comparison));
+    json_open_array(&json, "variants");
+    for (uint32_t v = 0; v < comparison->variants; v++)
+        write_json_variant(comparison, v, &json);
+    json_close_array(&json);
+    json_close_object(&json);
+    const char *const text = json_text(&json);
+    if (text != NULL)
+        fprintf(out, "%s\n", text);
+    json_release(&json);
+    return text != NULL ? 0 : -ENOMEM;
 }

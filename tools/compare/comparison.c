@@ -1,4 +1,4 @@
-/* Medians, ratios and what can be compared at all. */
+/* Medians and ratios. */
 #include "tools/compare/comparison.h"
 
 #include <assert.h>
@@ -7,7 +7,7 @@
 
 #define FIELD(name) offsetof(struct trial_result, name)
 
-/* Where the number is in a result; of a speed-up that of the speed. */
+/* The field of a result; a speed-up is computed from the speed. */
 static const struct { const char *name; size_t offset; } measures[MEASURE_COUNT] = {
     [MEASURE_SPEED] = { "images_per_second", FIELD(images_per_second) },
     [MEASURE_SPEED_UP] = { "speed_up", FIELD(images_per_second) },
@@ -43,49 +43,50 @@ static int compare_doubles(const void *left, const void *right)
 
 struct spread spread_of(const double *values, size_t count)
 {
-    double told[COMPARISON_ROUNDS_MAX];
+    double finite[COMPARISON_ROUNDS_MAX];
     size_t n = 0;
     assert(count <= COMPARISON_ROUNDS_MAX);
     for (size_t i = 0; i < count; i++)
         if (isfinite(values[i]))
-            told[n++] = values[i];
+            finite[n++] = values[i];
     if (n == 0)
         return (struct spread){ NAN, NAN, NAN };
-    qsort(told, n, sizeof(*told), compare_doubles);
-    return (struct spread){ (told[(n - 1) / 2] + told[n / 2]) / 2, told[0], told[n - 1] };
+    qsort(finite, n, sizeof(*finite), compare_doubles);
+    return (struct spread){ (finite[(n - 1) / 2] + finite[n / 2]) / 2, finite[0], finite[n - 1] };
 }
 
-static const struct trial_result *find(const struct comparison *comparison, uint32_t variant, uint32_t round)
+static const struct trial_result *result_of(const struct comparison *comparison, uint32_t variant, uint32_t round)
 {
     return &comparison->results[(size_t)variant * comparison->rounds + round];
 }
 
 const struct trial_result *comparison_result(const struct comparison *comparison, uint32_t variant)
 {
-    return find(comparison, variant, 0);
+    return result_of(comparison, variant, 0);
 }
 
 bool comparison_has_equal_samples(const struct comparison *comparison)
 {
     for (uint32_t v = 0; v < comparison->variants; v++)
         for (uint32_t r = 0; r < comparison->rounds; r++)
-            if (find(comparison, v, r)->images != comparison->results->images)
+            if (result_of(comparison, v, r)->images != comparison->results->images)
                 return false;
     return comparison->steps > 0;
 }
 
-static double number(const struct comparison *comparison, uint32_t variant, uint32_t round, enum measure measure)
+static double measured(const struct comparison *comparison, uint32_t variant, uint32_t round, enum measure measure)
 {
-    return *(const double *)((const char *)find(comparison, variant, round) + measures[measure].offset);
+    return *(const double *)((const char *)result_of(comparison, variant, round) + measures[measure].offset);
 }
 
 double comparison_value(const struct comparison *comparison, uint32_t variant, uint32_t round, enum measure measure)
 {
-    const bool is_learnt = comparison_has_equal_samples(comparison) && !find(comparison, variant, round)->is_synthetic;
-    if (measure >= MEASURE_LOSS && !is_learnt)
+    const bool is_synthetic = result_of(comparison, variant, round)->is_synthetic;
+    const bool has_loss = comparison_has_equal_samples(comparison) && !is_synthetic;
+    if (measure >= MEASURE_LOSS && !has_loss)
         return NAN;
-    const double value = number(comparison, variant, round, measure);
-    return measure == MEASURE_SPEED_UP ? value / number(comparison, 0, round, measure) : value;
+    const double value = measured(comparison, variant, round, measure);
+    return measure == MEASURE_SPEED_UP ? value / measured(comparison, 0, round, measure) : value;
 }
 
 struct spread comparison_spread(const struct comparison *comparison, uint32_t variant, enum measure measure)

@@ -1,8 +1,10 @@
-/* Trials: a folder, a command line, a process, a summary. */
+/* A trial: temporary folder, command line, child process (trial_process.h), summary.json. */
 #include "tools/trial/trial.h"
 
 #include <errno.h>
+#include <ftw.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,23 +13,22 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "stage/log.h"
 #include "stage/stop.h"
-#include "tools/trial/trial_folder.h"
 #include "tools/trial/trial_process.h"
-#include "tools/trial/trial_summary.h"
 
-#define START_SECONDS 600.0             /* that a start may take where nobody says */
-#define PATH_ROOM 256                   /* of a file in the folder, behind its path */
+#define START_SECONDS 600.0             /* allowed for the start, unless limit_seconds is set */
+#define PATH_ROOM 256                   /* for a file name after the folder's path */
+#define DESCRIPTORS_MAX 8               /* of nftw */
 
-/* What a trial sets itself; the first three as it is asked for. */
-enum { OWN_DIR, OWN_STEPS, OWN_TRACE, OWN_COUNT = 15 };
-static const struct { const char *key, *value; } own_keys[OWN_COUNT] = {
-    [OWN_DIR] = { "run.dir", NULL },
-    [OWN_STEPS] = { "train.steps", NULL },
-    [OWN_TRACE] = { "report.trace", "" },
-    { "train.epochs", "1000000" },      /* the largest number there may be: the steps decide */
+/* The keys that every trial sets. The values of the first two depend on the trial. */
+enum { KEY_DIR, KEY_STEPS, KEY_COUNT = 15 };
+static const struct { const char *key, *value; } trial_keys[KEY_COUNT] = {
+    [KEY_DIR] = { "run.dir", NULL },
+    [KEY_STEPS] = { "train.steps", NULL },
+    { "train.epochs", "1000000" },      /* the largest value: train.steps decides */
     { "train.max_time", "" },
     { "train.stop_at", "0" },
     { "train.patience", "0" },
@@ -36,7 +37,8 @@ static const struct { const char *key, *value; } own_keys[OWN_COUNT] = {
     { "checkpoint.keep_best", "no" },
     { "checkpoint.on_stop", "no" },
     { "report.progress", "none" },
-    { "report.tensorboard", "no" },     /* who watches the runs of this configuration sees no trial among them */
+    { "report.trace", "" },
+    { "report.tensorboard", "no" },     /* no trial shows up among the user's runs */
     { "report.histograms", "none" },
     { "report.prometheus", "" },
 };
@@ -45,15 +47,14 @@ struct trial {
     const struct trial_spec *spec;
     bool only_checks;
     char folder[PATH_MAX];
-    char *own[OWN_COUNT];               /* owned */
-    size_t own_count;
-    char **argv;                        /* lent strings in an array that is owned */
+    char *words[KEY_COUNT];             /* trial_keys as "KEY=VALUE"; owned */
+    char **argv;                        /* array owned, strings lent */
 };
 
-static int fail(struct trial_result *result, int rc, enum exit_code code, const char *format, ...)
+static int trial_failed(struct trial_result *result, int rc, enum exit_code code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-static int fail(struct trial_result *result, int rc, enum exit_code code, const char *format, ...)
+static int trial_failed(struct trial_result *result, int rc, enum exit_code code, const char *format, ...)
 {
     va_list arguments;
     *result = (struct trial_result){ .exit_code = code };
@@ -69,79 +70,224 @@ bool trial_can_read_again(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-bool trial_sets(const char *key)
+bool trial_overrides(const char *key)
 {
-    for (size_t i = 0; i < OWN_COUNT; i++)
-        if (strcmp(own_keys[i].key, key) == 0)
+    for (size_t i = 0; i < KEY_COUNT; i++)
+        if (strcmp(trial_keys[i].key, key) == 0)
             return true;
     return false;
 }
 
-/* One more assignment of the trial's own. 0 or -ENOMEM. */
-static int add(struct trial *trial, const char *key, const char *value)
+/* ---- the folder ---- */
+
+static int make_folder(char *path_out, size_t path_size)
 {
-    char *text;
-    if (asprintf(&text, "%s=%s", key, value) < 0)
-        return -ENOMEM;
-    trial->own[trial->own_count++] = text;
-    return 0;
+    const char *const parent = getenv("TMPDIR");
+    const int bytes = snprintf(path_out, path_size, "%s/pipetrain-trial.XXXXXX",
+                               parent != NULL && *parent != '\0' ? parent : "/tmp");
+    if (bytes < 0 || (size_t)bytes >= path_size)
+        return -ENAMETOOLONG;
+    return mkdtemp(path_out) != NULL ? 0 : -errno;
 }
 
-static int add_own(struct trial *trial)
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place)
+{
+    (void)status;
+    (void)kind;
+    (void)place;
+    return remove(path);
+}
+
+/* Links are not followed. */
+static void remove_folder(const char *path)
+{
+    if (nftw(path, remove_entry, DESCRIPTORS_MAX, FTW_DEPTH | FTW_PHYS) != 0)
+        log_message(LOG_RUN, "%s could not be removed: %s", path, strerror(errno));
+}
+
+/* ---- the command line ---- */
+
+static int make_words(struct trial *trial)
 {
     char dir[PATH_MAX + PATH_ROOM], steps[24];
     const uint64_t wanted = trial->spec->steps;
     snprintf(dir, sizeof(dir), "%s/run", trial->folder);
     snprintf(steps, sizeof(steps), "%" PRIu64, wanted == 0 || wanted > TRIAL_STEPS_MAX ? TRIAL_STEPS_MAX : wanted);
-    const char *const told[OWN_COUNT] = { [OWN_DIR] = dir, [OWN_STEPS] = steps, [OWN_TRACE] = trial->spec->trace };
-    int rc = 0;
-    for (size_t i = 0; i < OWN_COUNT && rc == 0; i++)
-        rc = add(trial, own_keys[i].key, told[i] != NULL ? told[i] : own_keys[i].value);
-    return rc;
-}
-
-/* The command line: program -c FILE [--check] --set ... */
-static int make_words(struct trial *trial)
-{
-    const struct trial_spec *const spec = trial->spec;
-    const int rc = add_own(trial);
-    trial->argv = calloc(2 * (spec->assignment_count + trial->own_count) + 5, sizeof(*trial->argv));
-    if (rc != 0 || trial->argv == NULL)
-        return -ENOMEM;
-    size_t count = 0;
-    trial->argv[count++] = program_invocation_name;
-    trial->argv[count++] = (char *)"-c";
-    trial->argv[count++] = (char *)spec->config_path;
-    if (trial->only_checks)
-        trial->argv[count++] = (char *)"--check";
-    for (size_t i = 0; i < spec->assignment_count + trial->own_count; i++) {
-        const bool is_own = i >= spec->assignment_count;
-        trial->argv[count++] = (char *)"--set";
-        trial->argv[count++] = is_own ? trial->own[i - spec->assignment_count] : (char *)spec->assignments[i];
+    const char *const values[KEY_COUNT] = { [KEY_DIR] = dir, [KEY_STEPS] = steps };
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        const char *const value = values[i] != NULL ? values[i] : trial_keys[i].value;
+        if (asprintf(&trial->words[i], "%s=%s", trial_keys[i].key, value) < 0) {
+            trial->words[i] = NULL;
+            return -ENOMEM;
+        }
     }
     return 0;
 }
+
+static size_t add_sets(char **argv, size_t count, const char *const *assignments, size_t assignment_count)
+{
+    for (size_t i = 0; i < assignment_count; i++) {
+        argv[count++] = (char *)"--set";
+        argv[count++] = (char *)assignments[i];
+    }
+    return count;
+}
+
+/* program -c FILE [--check] --set ... */
+static int make_argv(struct trial *trial)
+{
+    static const char *const no_evaluation = "data.validation=", *const no_rollback = "train.on_nan=stop";
+    const struct trial_spec *const spec = trial->spec;
+    char **const argv = calloc(2 * (spec->assignment_count + spec->own_count + KEY_COUNT + 2) + 5, sizeof(*argv));
+    size_t count = 0;
+    trial->argv = argv;
+    if (argv == NULL || make_words(trial) != 0)
+        return -ENOMEM;
+    argv[count++] = program_invocation_name;
+    argv[count++] = (char *)"-c";
+    argv[count++] = (char *)spec->config_path;
+    if (trial->only_checks)
+        argv[count++] = (char *)"--check";
+    count = add_sets(argv, count, spec->assignments, spec->assignment_count);
+    count = add_sets(argv, count, &no_evaluation, spec->skips_evaluation);
+    count = add_sets(argv, count, &no_rollback, spec->has_rollback);
+    count = add_sets(argv, count, spec->own, spec->own_count);
+    add_sets(argv, count, (const char *const *)trial->words, KEY_COUNT);
+    return 0;
+}
+
+/* ---- summary.json ---- */
+
+#define FIELD(name) offsetof(struct trial_result, name)
+#define LEVELS_MAX 4
+
+struct summary_field { const char *keys[LEVELS_MAX]; size_t offset; };
+
+static const struct summary_field number_fields[] = {
+    { { "seconds" }, FIELD(seconds) },
+    { { "images_per_second" }, FIELD(images_per_second) },
+    { { "speed", "mean" }, FIELD(speed.mean) },
+    { { "speed", "uncertainty" }, FIELD(speed.uncertainty) },
+    { { "speed", "jitter" }, FIELD(speed.jitter) },
+    { { "step_ms", "p50" }, FIELD(step.p50_ms) },
+    { { "step_ms", "p90" }, FIELD(step.p90_ms) },
+    { { "step_ms", "p99" }, FIELD(step.p99_ms) },
+    { { "fractions", "input_wait" }, FIELD(fractions.input_wait) },
+    { { "fractions", "exposed_copy" }, FIELD(fractions.exposed_copy) },
+    { { "fractions", "forward" }, FIELD(fractions.forward) },
+    { { "fractions", "backward" }, FIELD(fractions.backward) },
+    { { "fractions", "exposed_reduction" }, FIELD(fractions.exposed_reduction) },
+    { { "fractions", "update" }, FIELD(fractions.update) },
+    { { "fractions", "other" }, FIELD(fractions.other) },
+    { { "limit", "gain" }, FIELD(limit_gain) },
+    { { "loader_busy", "readers" }, FIELD(readers_busy) },
+    { { "loader_busy", "decoders" }, FIELD(decoders_busy) },
+    { { "cores", "own" }, FIELD(own_cores) },
+    { { "cores", "others" }, FIELD(others) },
+    { { "cores", "stolen" }, FIELD(stolen) },
+    { { "reading_computed" }, FIELD(reading_computed) },
+    { { "loss" }, FIELD(loss) },
+    { { "validation", "accuracy" }, FIELD(validation_accuracy) },
+    { { "validation", "loss" }, FIELD(validation_loss) },
+};
+static const struct summary_field count_fields[] = {
+    { { "towers" }, FIELD(towers) },
+    { { "batch" }, FIELD(batch) },
+    { { "steps" }, FIELD(steps) },
+    { { "images" }, FIELD(images) },
+    { { "warmup_steps" }, FIELD(warmup_steps) },
+    { { "memory", "planned_bytes" }, FIELD(planned_bytes) },
+    { { "memory", "peak_rss_bytes" }, FIELD(peak_bytes) },
+    { { "plan", "cores" }, FIELD(cores) },
+    { { "plan", "threads_per_tower" }, FIELD(threads_per_tower) },
+    { { "plan", "read_threads" }, FIELD(read_threads) },
+    { { "plan", "decode_threads" }, FIELD(decode_threads) },
+    { { "plan", "prefetch_depth" }, FIELD(prefetch_depth) },
+    { { "plan", "staging_depth" }, FIELD(staging_depth) },
+    { { "data", "train", "first_image", "height" }, FIELD(stored_height) },
+    { { "data", "train", "first_image", "width" }, FIELD(stored_width) },
+    { { "data", "train", "first_image", "taken_height" }, FIELD(taken_height) },
+    { { "data", "train", "first_image", "taken_width" }, FIELD(taken_width) },
+};
+
+static const json_t *find_value(const json_t *value, const struct summary_field *field)
+{
+    for (size_t i = 0; i < LEVELS_MAX && field->keys[i] != NULL; i++)
+        value = json_object_get(value, field->keys[i]);
+    return value;
+}
+
+/* False for null, which is written for numbers that are not finite. */
+static bool is_number(const json_t *value)
+{
+    return value != NULL && (json_typeof(value) == JSON_REAL || json_typeof(value) == JSON_INTEGER);
+}
+
+static void *field_of(struct trial_result *result, const struct summary_field *field)
+{
+    return (char *)result + field->offset;
+}
+
+static void read_string(const json_t *object, const char *key, char *out, size_t out_size)
+{
+    const char *const text = json_string_value(json_object_get(object, key));
+    snprintf(out, out_size, "%s", text != NULL ? text : "");
+}
+
+static void read_fields(const json_t *summary, struct trial_result *result)
+{
+    for (size_t i = 0; i < sizeof(number_fields) / sizeof(*number_fields); i++) {
+        const json_t *const value = find_value(summary, &number_fields[i]);
+        *(double *)field_of(result, &number_fields[i]) = is_number(value) ? json_number_value(value) : NAN;
+    }
+    for (size_t i = 0; i < sizeof(count_fields) / sizeof(*count_fields); i++) {
+        const json_t *const value = find_value(summary, &count_fields[i]);
+        *(uint64_t *)field_of(result, &count_fields[i]) = (uint64_t)json_integer_value(value);
+    }
+    const json_t *const synthetic = json_object_get(summary, "synthetic");
+    result->is_synthetic = synthetic != NULL && json_typeof(synthetic) == JSON_TRUE;
+    read_string(summary, "ended", result->ended, sizeof(result->ended));
+    read_string(summary, "device", result->device, sizeof(result->device));
+    read_string(summary, "verdict", result->verdict, sizeof(result->verdict));
+    read_string(json_object_get(summary, "limit"), "stage", result->limit, sizeof(result->limit));
+}
+
+static int read_summary(const struct trial *trial, struct trial_result *result)
+{
+    char path[PATH_MAX + PATH_ROOM];
+    snprintf(path, sizeof(path), "%s/run/summary.json", trial->folder);
+    if (access(path, F_OK) != 0)
+        return trial_failed(result, -ENODATA, EXIT_CODE_OUTPUT, "it ended before its first step was done");
+    json_t *const summary = json_load_file(path, 0, NULL);
+    const bool is_valid = summary != NULL && json_typeof(summary) == JSON_OBJECT;
+    if (is_valid)
+        read_fields(summary, result);
+    json_decref(summary);
+    return is_valid ? 0 : trial_failed(result, -EBADMSG, EXIT_CODE_OUTPUT, "its summary.json cannot be read");
+}
+
+/* ---- the child's messages ---- */
 
 static void append(char *text, const char *words)
 {
     strncat(text, words, TRIAL_PROBLEM_BYTES - 1 - strlen(text));
 }
 
-/* What the child said of its failure: its error messages; without one, as of a library, the last lines. */
-static void take_words(const char *path, char text[TRIAL_PROBLEM_BYTES])
+/* The child's error messages, or the last lines of stderr when it has none of ours, as after an abort in a library. */
+static void read_messages(const char *path, char text[TRIAL_PROBLEM_BYTES])
 {
-    static const char begins[] = "pipetrain: ";
-    const size_t begin = sizeof(begins) - 1;
+    static const char prefix[] = "pipetrain: ";
+    const size_t prefix_bytes = sizeof(prefix) - 1;
     char *line = NULL;
     size_t room = 0, errors = 0;
     FILE *const file = fopen(path, "re");
     while (file != NULL && getline(&line, &room, file) > 0) {
-        const bool is_error = strncmp(line, begins, begin) == 0;
+        const bool is_error = strncmp(line, prefix, prefix_bytes) == 0;
         const bool is_full = strlen(text) + strlen(line) >= TRIAL_PROBLEM_BYTES;
         if (is_error ? errors++ == 0 : errors == 0 && is_full)
             *text = '\0';
         if (is_error || errors == 0)
-            append(text, is_error ? line + begin : line);
+            append(text, is_error ? line + prefix_bytes : line);
     }
     const size_t length = strlen(text);
     if (length > 0 && text[length - 1] == '\n')
@@ -154,32 +300,28 @@ static void take_words(const char *path, char text[TRIAL_PROBLEM_BYTES])
 static int child_failed(const char *err_path, int status, struct trial_result *result)
 {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_CODE_INTERNAL;
-    *result = (struct trial_result){ .exit_code = code };
-    take_words(err_path, result->problem);
     if (WIFSIGNALED(status))
-        return fail(result, -ECHILD, EXIT_CODE_INTERNAL, "it was killed by SIG%s", sigabbrev_np(WTERMSIG(status)));
+        return trial_failed(result, -ECHILD, code, "it was killed by SIG%s", sigabbrev_np(WTERMSIG(status)));
+    *result = (struct trial_result){ .exit_code = code };
+    read_messages(err_path, result->problem);
     if (*result->problem == '\0')
-        return fail(result, -ECHILD, code, "it ended with exit code %d", code);
+        return trial_failed(result, -ECHILD, code, "it ended with exit code %d", code);
     return -ECHILD;
 }
 
-static int read_outcome(const struct trial *trial, const struct trial_outcome *outcome, const char *err_path,
-                        struct trial_result *result)
+/* ---- all of it ---- */
+
+static int read_result(const struct trial *trial, const struct trial_exit *child, const char *err_path,
+                       struct trial_result *result)
 {
-    char path[PATH_MAX + PATH_ROOM];
-    const int status = outcome->status;
-    if (outcome->is_canceled)
-        return fail(result, -ECANCELED, trial_process_end_code(), "interrupted");
-    if (outcome->is_over_limit)
-        return fail(result, -ETIMEDOUT, EXIT_CODE_STALL, "it did not end in time and was killed");
+    const int status = child->status;
+    if (child->is_canceled)
+        return trial_failed(result, -ECANCELED, trial_process_end_code(), "interrupted");
+    if (child->is_over_limit)
+        return trial_failed(result, -ETIMEDOUT, EXIT_CODE_STALL, "it did not end in time and was killed");
     if (!WIFEXITED(status) || (WEXITSTATUS(status) != EXIT_CODE_OK && WEXITSTATUS(status) != EXIT_CODE_STOPPED))
         return child_failed(err_path, status, result);
-    if (trial->only_checks)
-        return 0;
-    snprintf(path, sizeof(path), "%s/run/summary.json", trial->folder);
-    const int rc = trial_summary_read(path, result);
-    return rc == 0 ? 0 : fail(result, rc, EXIT_CODE_OUTPUT, rc == -ENODATA ? "it ended before its first step was done"
-                                                                            : "its summary.json cannot be read");
+    return trial->only_checks ? 0 : read_summary(trial, result);
 }
 
 static uint64_t nanoseconds(double seconds)
@@ -187,12 +329,12 @@ static uint64_t nanoseconds(double seconds)
     return seconds < 1e9 ? (uint64_t)(seconds * 1e9) : UINT64_C(1000000000000000000);
 }
 
-static int run_words(const struct trial *trial, struct trial_result *result)
+static int run_child(const struct trial *trial, struct trial_result *result)
 {
     const struct trial_spec *const spec = trial->spec;
     char out_path[PATH_MAX + PATH_ROOM], err_path[PATH_MAX + PATH_ROOM];
-    const double usual = spec->seconds > 0 ? spec->seconds + START_SECONDS : 0;
-    struct trial_outcome outcome;
+    const double default_limit = spec->seconds > 0 ? spec->seconds + START_SECONDS : 0;
+    struct trial_exit child;
     snprintf(out_path, sizeof(out_path), "%s/out", trial->folder);
     snprintf(err_path, sizeof(err_path), "%s/err", trial->folder);
     const struct trial_process process = {
@@ -200,49 +342,45 @@ static int run_words(const struct trial *trial, struct trial_result *result)
         .out_path = out_path,
         .err_path = err_path,
         .train_ns = nanoseconds(spec->seconds),
-        .limit_ns = nanoseconds(spec->limit_seconds > 0 ? spec->limit_seconds : usual),
+        .limit_ns = nanoseconds(spec->limit_seconds > 0 ? spec->limit_seconds : default_limit),
     };
-    const int rc = trial_process_run(&process, &outcome);
-    return rc == 0 ? read_outcome(trial, &outcome, err_path, result)
-                   : fail(result, rc, EXIT_CODE_MEMORY, "it could not be started: %s", strerror(-rc));
+    const int rc = trial_process_run(&process, &child);
+    return rc == 0 ? read_result(trial, &child, err_path, result)
+                   : trial_failed(result, rc, EXIT_CODE_MEMORY, "it could not be started: %s", strerror(-rc));
 }
 
-static int run(const struct trial_spec *spec, bool only_checks, struct trial_result *result)
+static int run_trial(const struct trial_spec *spec, bool only_checks, struct trial_result *result)
 {
     struct trial trial = { .spec = spec, .only_checks = only_checks };
     *result = (struct trial_result){ 0 };
     const int code = trial_process_end_code();
     if (code != 0)
-        return fail(result, -ECANCELED, code, "interrupted");
-    int rc = trial_folder_make(trial.folder, sizeof(trial.folder));
+        return trial_failed(result, -ECANCELED, code, "interrupted");
+    int rc = make_folder(trial.folder, sizeof(trial.folder));
     if (rc != 0)
-        return fail(result, rc, EXIT_CODE_OUTPUT, "no folder for a trial in $TMPDIR or /tmp: %s", strerror(-rc));
-    rc = make_words(&trial);
-    rc = rc == 0 ? run_words(&trial, result)
-                 : fail(result, rc, EXIT_CODE_MEMORY, "its command line: %s", strerror(-rc));
-    trial_folder_remove(trial.folder);
-    for (size_t i = 0; i < trial.own_count; i++)
-        free(trial.own[i]);
+        return trial_failed(result, rc, EXIT_CODE_OUTPUT, "no folder for a trial in $TMPDIR or /tmp: %s",
+                            strerror(-rc));
+    rc = make_argv(&trial);
+    rc = rc == 0 ? run_child(&trial, result)
+                 : trial_failed(result, rc, EXIT_CODE_MEMORY, "its command line: %s", strerror(-rc));
+    remove_folder(trial.folder);
+    for (size_t i = 0; i < KEY_COUNT; i++)
+        free(trial.words[i]);
     free(trial.argv);
     return rc;
 }
 
 int trial_run(const struct trial_spec *spec, struct trial_result *result_out)
 {
-    return run(spec, false, result_out);
+    return run_trial(spec, false, result_out);
 }
 
 int trial_check(const struct trial_spec *spec, struct trial_result *result_out)
 {
-    return run(spec, true, result_out);
+    return run_trial(spec, true, result_out);
 }
 
-int trial_end_code(void)
-{
-    return trial_process_end_code();
-}
-
-void trial_tell(const char *name, const struct trial_result *result)
+void trial_print_problem(const char *name, const struct trial_result *result)
 {
     const char *line = result->problem;
     while (*line != '\0') {

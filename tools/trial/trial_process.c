@@ -1,6 +1,5 @@
-/* The child tells its phases on a pipe (tools/phase.h), whose end is also the child's; requests to end are read from a
- * descriptor while they are blocked. So one poll waits for everything. The process has one state of signals, and so has
- * this file. */
+/* The child writes its phases to a pipe (tools/phase.h), which closes when the child ends. Blocked signals are read
+ * from a signalfd. So one poll waits for everything. Signals belong to the whole process, so first_signal is static. */
 #include "tools/trial/trial_process.h"
 
 #include <errno.h>
@@ -21,23 +20,23 @@
 
 #define PHASES_VARIABLE "PIPETRAIN_PHASES="
 #define SECOND_NS UINT64_C(1000000000)
-#define END_NS (60 * SECOND_NS)         /* from being asked to being killed: a step, an evaluation batch, files */
-#define CANCEL_NS (2 * SECOND_NS)       /* the same where somebody waits */
+#define END_NS (60 * SECOND_NS)         /* from SIGUSR1 to SIGKILL: time for a step, an evaluation batch, files */
+#define CANCEL_NS (2 * SECOND_NS)       /* the same after a signal from the user, who is waiting */
 #define CANNOT_START 126
 
-static int first_request;               /* its number; 0 = none came */
+static int first_signal;                /* its number; 0 = none arrived */
 
 struct watch {
     pid_t pid;
-    int phases, requests;               /* descriptors */
+    int phases, signals;                /* descriptors */
     uint64_t train_ns, ask_ns, kill_ns; /* ask_ns, kill_ns: when, on clock_now_ns's clock; UINT64_MAX = never */
-    char line[32];                      /* the phase that is being read */
+    char line[32];                      /* of the phases, as far as it was read */
     size_t line_bytes;
-    struct trial_outcome *outcome;
+    struct trial_exit *result;
 };
 
-/* Those that are held back at present. */
-static sigset_t held_requests(void)
+/* The signals that signals_hold blocked. */
+static sigset_t held_signals(void)
 {
     static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1 };
     sigset_t held, mask;
@@ -52,14 +51,14 @@ static sigset_t held_requests(void)
 int trial_process_end_code(void)
 {
     static const struct timespec now;
-    const sigset_t held = held_requests();
+    const sigset_t held = held_signals();
     const int number = sigtimedwait(&held, NULL, &now);
-    if (first_request == 0 && number > 0)
-        first_request = number;
-    return first_request == 0 ? 0 : first_request == SIGINT ? EXIT_CODE_INTERRUPTED : EXIT_CODE_STOPPED;
+    if (first_signal == 0 && number > 0)
+        first_signal = number;
+    return first_signal == 0 ? 0 : first_signal == SIGINT ? EXIT_CODE_INTERRUPTED : EXIT_CODE_STOPPED;
 }
 
-/* The environment with the descriptor for phases. Lent strings but the first, in an array that is owned, as is that. */
+/* The environment with PIPETRAIN_PHASES=FD in front. The array and its first string are owned, the rest is lent. */
 static char **make_environment(int phases)
 {
     size_t count = 0;
@@ -84,43 +83,43 @@ static void free_environment(char **environment)
     free(environment);
 }
 
-/* In the child, where a failure is its end. */
-static void lead_to(const char *path, int wanted)
+/* In the child; a failure ends it. */
+static void redirect(const char *path, int wanted)
 {
     const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0 || dup2(fd, wanted) < 0)
         _exit(CANNOT_START);
 }
 
-/* In the child. Its standard input is this process', which may be the configuration; requests to end stay blocked until
- * it is ready for them. */
-static void become(const struct trial_process *process, char **environment, pid_t parent)
+/* In the child. It inherits standard input, which may be the configuration, and the blocked signals, which it unblocks
+ * itself. */
+static void exec_child(const struct trial_process *process, char **environment, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(CANNOT_START);
-    signal(SIGUSR1, SIG_DFL);           /* whatever this process ignores: it asks for the end */
-    lead_to(process->out_path, STDOUT_FILENO);
-    lead_to(process->err_path, STDERR_FILENO);
+    signal(SIGUSR1, SIG_DFL);           /* even if ignored here: it ends the training */
+    redirect(process->out_path, STDOUT_FILENO);
+    redirect(process->err_path, STDERR_FILENO);
     environ = environment;
     execv("/proc/self/exe", process->argv);
     _exit(CANNOT_START);
 }
 
-static int start(struct watch *watch, const struct trial_process *process)
+static int start_child(struct watch *watch, const struct trial_process *process)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
         return -errno;
-    const int kept = fcntl(ends[1], F_DUPFD, STDERR_FILENO + 1);        /* over exec */
+    const int kept = fcntl(ends[1], F_DUPFD, STDERR_FILENO + 1);        /* stays open in the child after exec */
     char **const environment = kept >= 0 ? make_environment(kept) : NULL;
     const pid_t parent = getpid();
     int rc = environment == NULL ? -ENOMEM : 0;
-    signal(SIGCHLD, SIG_DFL);           /* ignored, a child's end would be lost */
+    signal(SIGCHLD, SIG_DFL);           /* if it were ignored, waitpid would find no status */
     if (rc == 0) {
         watch->pid = fork();
         if (watch->pid == 0)
-            become(process, environment, parent);
+            exec_child(process, environment, parent);
         rc = watch->pid < 0 ? -errno : 0;
     }
     free_environment(environment);
@@ -139,24 +138,24 @@ static void kill_before(struct watch *watch, uint64_t when_ns)
         watch->kill_ns = when_ns;
 }
 
-static void take_request(struct watch *watch)
+static void read_signal(struct watch *watch)
 {
     struct signalfd_siginfo info;
-    if (read(watch->requests, &info, sizeof(info)) != (ssize_t)sizeof(info))
+    if (read(watch->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
         return;
-    const bool is_second = watch->outcome->is_canceled;
-    if (first_request == 0)
-        first_request = (int)info.ssi_signo;
-    watch->outcome->is_canceled = true;
+    const bool is_second = watch->result->is_canceled;
+    if (first_signal == 0)
+        first_signal = (int)info.ssi_signo;
+    watch->result->is_canceled = true;
     if (is_second)
         kill(watch->pid, SIGKILL);
-    else if (info.ssi_code != SI_KERNEL)        /* a terminal's goes to the child, too: twice would be a second wish */
+    else if (info.ssi_code != SI_KERNEL)        /* a terminal sends it to the child as well, and a second one kills */
         kill(watch->pid, (int)info.ssi_signo);
     kill_before(watch, clock_now_ns() + CANCEL_NS);
 }
 
-/* The first step is done: what follows it is training, or an evaluation. */
-static void take_line(struct watch *watch)
+/* Training or evaluating begins when the first step is done: the time starts. */
+static void handle_phase(struct watch *watch)
 {
     const bool trains = strcmp(watch->line, phase_name(RUN_PHASE_TRAINING)) == 0 ||
                         strcmp(watch->line, phase_name(RUN_PHASE_EVALUATING)) == 0;
@@ -164,8 +163,8 @@ static void take_line(struct watch *watch)
         watch->ask_ns = clock_now_ns() + watch->train_ns;
 }
 
-/* False: the child has closed its end, as it does when it ends. */
-static bool take_phases(struct watch *watch)
+/* False when the pipe is closed: the child has ended. */
+static bool read_phases(struct watch *watch)
 {
     char text[256];
     const ssize_t bytes = read(watch->phases, text, sizeof(text));
@@ -176,17 +175,17 @@ static bool take_phases(struct watch *watch)
         watch->line[watch->line_bytes] = ends ? '\0' : text[i];
         watch->line_bytes = ends ? 0 : watch->line_bytes + 1;
         if (ends)
-            take_line(watch);
+            handle_phase(watch);
     }
     return bytes > 0;
 }
 
-/* What is due by now: to ask for the end, or to kill. */
-static void take_time(struct watch *watch)
+/* Send the signal that is due, if any. */
+static void check_time(struct watch *watch)
 {
     const uint64_t now_ns = clock_now_ns();
     if (now_ns >= watch->kill_ns) {
-        watch->outcome->is_over_limit = !watch->outcome->is_canceled;
+        watch->result->is_over_limit = !watch->result->is_canceled;
         kill(watch->pid, SIGKILL);
         watch->kill_ns = UINT64_MAX;
     } else if (now_ns >= watch->ask_ns) {
@@ -210,36 +209,36 @@ static void watch_child(struct watch *watch)
     bool lives = true;
     while (lives) {
         struct pollfd both[] = { { .fd = watch->phases, .events = POLLIN },
-                                 { .fd = watch->requests, .events = POLLIN } };
+                                 { .fd = watch->signals, .events = POLLIN } };
         if (poll(both, 2, milliseconds_left(watch)) > 0) {
             if (both[1].revents != 0)
-                take_request(watch);
+                read_signal(watch);
             if (both[0].revents != 0)
-                lives = take_phases(watch);
+                lives = read_phases(watch);
         }
-        take_time(watch);
+        check_time(watch);
     }
-    while (waitpid(watch->pid, &watch->outcome->status, 0) < 0 && errno == EINTR)
+    while (waitpid(watch->pid, &watch->result->status, 0) < 0 && errno == EINTR)
         continue;
 }
 
-int trial_process_run(const struct trial_process *process, struct trial_outcome *outcome_out)
+int trial_process_run(const struct trial_process *process, struct trial_exit *exit_out)
 {
-    const sigset_t held = held_requests();
+    const sigset_t held = held_signals();
     const uint64_t now_ns = clock_now_ns();
-    *outcome_out = (struct trial_outcome){ 0 };
-    struct watch watch = { .requests = signalfd(-1, &held, SFD_CLOEXEC | SFD_NONBLOCK),
+    *exit_out = (struct trial_exit){ 0 };
+    struct watch watch = { .signals = signalfd(-1, &held, SFD_CLOEXEC | SFD_NONBLOCK),
                            .train_ns = process->train_ns,
                            .ask_ns = UINT64_MAX,
                            .kill_ns = process->limit_ns > 0 ? now_ns + process->limit_ns : UINT64_MAX,
-                           .outcome = outcome_out };
-    if (watch.requests < 0)
+                           .result = exit_out };
+    if (watch.signals < 0)
         return -errno;
-    const int rc = start(&watch, process);
+    const int rc = start_child(&watch, process);
     if (rc == 0) {
         watch_child(&watch);
         close(watch.phases);
     }
-    close(watch.requests);
+    close(watch.signals);
     return rc;
 }

@@ -1,4 +1,4 @@
-/* This program as a child: started, watched, ended in time. Main only, one at a time. */
+/* This program as a child process: start it, watch it, end it in time. Main thread only, one at a time. */
 #ifndef PIPETRAIN_TRIAL_PROCESS_H
 #define PIPETRAIN_TRIAL_PROCESS_H
 
@@ -6,23 +6,22 @@
 #include <stdint.h>
 
 struct trial_process {
-    char *const *argv;          /* argv[0]: its name */
-    const char *out_path, *err_path;    /* files for what it says, made anew; may be the same */
-    uint64_t train_ns;          /* asked to end so long behind its first step; 0 = not */
-    uint64_t limit_ns;          /* killed so long after its start; 0 = not */
+    char *const *argv;          /* argv[0]: the program's name */
+    const char *out_path, *err_path;    /* files that stdout and stderr are appended to */
+    uint64_t train_ns;          /* SIGUSR1 is sent so long after its first step; 0 = never */
+    uint64_t limit_ns;          /* SIGKILL is sent so long after its start; 0 = never */
 };
 
-struct trial_outcome {
-    int status;                 /* as waitpid gives it */
-    bool is_over_limit;         /* killed: over limit_ns, or not ended a minute after it was asked to */
-    bool is_canceled;           /* a request to this process ended it */
+struct trial_exit {
+    int status;                 /* of waitpid */
+    bool is_over_limit;         /* killed: after limit_ns, or because it ran on for a minute after SIGUSR1 */
+    bool is_canceled;           /* this process received a signal that ends the trial (trial_run) */
 };
 
-/* Start it and wait until it is gone (trial.h tells of requests). 0, or a negative errno when it could not be
- * started. */
-int trial_process_run(const struct trial_process *process, struct trial_outcome *outcome_out);
+/* Start it and block until it has ended. 0, or a negative errno when it could not be started. */
+int trial_process_run(const struct trial_process *process, struct trial_exit *exit_out);
 
-/* The exit code of the first request to end that this process held back, 0 = none came. Looks for new ones. */
+/* The exit code for the first blocked signal that arrived, 0 = none has arrived. Fetches pending signals. */
 int trial_process_end_code(void);
 
 #endif

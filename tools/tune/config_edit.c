@@ -1,9 +1,8 @@
-/* Lines of a configuration -> the same lines with other values. */
+/* Editing line by line, in memory; then a copy of the old file and an atomic replacement. */
 #include "tools/tune/config_edit.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -21,14 +20,13 @@
 #define BACKUPS_MAX 1000
 #define CHANGES_MAX 16u
 
-/* A part of the text, without an end of its own. */
+/* A part of the text; no NUL at its end. */
 struct words { const char *begin; size_t bytes; };
 
-/* Where the text is looked at: a line, and which section it is in. */
 struct line {
-    struct words all;           /* without the line's end */
-    struct words section;       /* it is in; of "[section]" its own */
-    bool is_section;
+    struct words all;           /* without the newline */
+    struct words section;       /* the line is in, or begins */
+    bool is_section;            /* it is "[section]" */
 };
 
 static struct words trim(struct words words)
@@ -47,7 +45,7 @@ static bool is_word(struct words words, const char *text)
     return words.bytes == strlen(text) && memcmp(words.begin, text, words.bytes) == 0;
 }
 
-/* The line at `text`, behind a line of that section. Returns where the next one begins, NULL: there was none. */
+/* The line at `text`, after a line in `section`. Returns the start of the next line, NULL at the end of the text. */
 static const char *next_line(const char *text, struct words section, struct line *line_out)
 {
     if (*text == '\0')
@@ -70,16 +68,7 @@ static bool sets(const struct line *line, const struct config_change *change)
            is_word(trim((struct words){ line->all.begin, (size_t)(equals - line->all.begin) }), change->key);
 }
 
-static void write_value(FILE *out, const struct config_change *change)
-{
-    if (change->word != NULL)
-        fputs(change->word, out);
-    else
-        fprintf(out, "%" PRIu32, change->value);
-}
-
-/* The line with another value. Values of the keys that are changed are numbers or words of a list, so quotes are no
- * matter, and a comment begins at the first mark. */
+/* The line with another value. The old value is a number or a word, so it contains no comment mark, even if quoted. */
 static void write_changed(FILE *out, const struct line *line, const struct config_change *change)
 {
     const char *const end = line->all.begin + line->all.bytes;
@@ -88,11 +77,11 @@ static void write_changed(FILE *out, const struct line *line, const struct confi
     while (at < end && strchr(BLANKS, *at) != NULL)
         at++;
     fwrite(line->all.begin, 1, (size_t)(at - line->all.begin), out);
-    write_value(out, change);
+    fputs(change->value, out);
     while (at < end && *at != '#' && *at != ';')
         at++;
     const bool has_comment = at < end;
-    while (at > line->all.begin && strchr(BLANKS, at[-1]) != NULL)      /* those in front of it stay */
+    while (at > line->all.begin && strchr(BLANKS, at[-1]) != NULL)      /* blanks before the comment stay */
         at--;
     if (has_comment || at < end)
         fwrite(at, 1, (size_t)(end - at), out);
@@ -104,7 +93,7 @@ struct edit {
     bool is_done[CHANGES_MAX];
 };
 
-/* Changes of lines that are there. */
+/* Change the lines that exist. */
 static void change_lines(struct edit *edit, const char *text, FILE *out)
 {
     struct line line = { 0 };
@@ -125,14 +114,14 @@ static void change_lines(struct edit *edit, const char *text, FILE *out)
     }
 }
 
-static bool says_something(struct words words)
+static bool has_content(struct words words)
 {
     const struct words trimmed = trim(words);
     return trimmed.bytes > 0 && *trimmed.begin != '#' && *trimmed.begin != ';';
 }
 
-/* Behind the section's last line that says something: what is commented below may be of what follows. NULL: there is
- * no such section. */
+/* The end of the section's last line that is neither blank nor a comment, because comments after it may belong to the
+ * next section. NULL without such a section. */
 static const char *section_end(const char *text, const char *name)
 {
     const char *end = NULL;
@@ -140,13 +129,13 @@ static const char *section_end(const char *text, const char *name)
     struct words section = { "", 0 };
     for (const char *next; (next = next_line(text, section, &line)) != NULL; text = next) {
         section = line.section;
-        if (is_word(section, name) && says_something(line.all))
+        if (is_word(section, name) && has_content(line.all))
             end = next;
     }
     return end;
 }
 
-/* The text with one more line; a text that was given is freed. */
+/* Returns the text with one more line, NULL without memory. Frees `text`. */
 static char *add_line(char *text, const struct config_change *change)
 {
     char *made = NULL;
@@ -160,9 +149,7 @@ static char *add_line(char *text, const struct config_change *change)
             fputc('\n', out);
         if (end == NULL)
             fprintf(out, "%s[%s]\n", at > text ? "\n" : "", change->section);
-        fprintf(out, "%s = ", change->key);
-        write_value(out, change);
-        fprintf(out, "\n%s", at);
+        fprintf(out, "%s = %s\n%s", change->key, change->value, at);
         (void)text_stream_end(out, &made);
     }
     free(text);
@@ -208,7 +195,7 @@ static int read_text(int fd, char **text_out, mode_t *mode_out)
     return 0;
 }
 
-/* What it was, in a file that was not there. */
+/* The old text in a new file. */
 static int back_up(const char *path, const char *text, mode_t mode, char backup_out[CONFIG_BACKUP_SIZE])
 {
     int fd = -1;
@@ -228,8 +215,8 @@ static int back_up(const char *path, const char *text, mode_t mode, char backup_
     return rc;
 }
 
-/* In the place of `path`, a path without links, with its mode. */
-static int replace(const char *path, const char *text, mode_t mode)
+/* Replace the file; `path` contains no links. */
+static int replace_file(const char *path, const char *text, mode_t mode)
 {
     char folder[PATH_MAX];
     const char *const slash = strrchr(path, '/');
@@ -260,7 +247,7 @@ static int edit_open(const char *path, int fd, const struct config_change *chang
     char *const changed = config_edit_text(text, changes, count);
     rc = changed != NULL ? back_up(path, text, mode, backup_out) : -ENOMEM;
     if (rc == 0)
-        rc = replace(path, changed, mode);
+        rc = replace_file(path, changed, mode);
     free(changed);
     free(text);
     return rc;

@@ -1,24 +1,24 @@
-/* Change values in a configuration file, and leave everything else in it as it is. */
+/* Change values in a configuration file and leave everything else in it as it is. */
 #ifndef PIPETRAIN_CONFIG_EDIT_H
 #define PIPETRAIN_CONFIG_EDIT_H
 
 #include <stddef.h>
-#include <stdint.h>
+
+#define CONFIG_VALUE_BYTES 16
+#define CONFIG_BACKUP_SIZE 4200
 
 struct config_change {
     const char *section, *key;
-    uint32_t value;
-    const char *word;           /* one without blanks, instead of the value; NULL: none */
+    char value[CONFIG_VALUE_BYTES];     /* a word without blanks */
 };
 
-/* The text with the changes in it; owned by the caller, NULL: no memory. A line that sets the key gets the new value,
- * its comment stays ; where there is none a line is added at the
- * end of the section (of the last one of that name), and a section at the end of the text. */
+/* Returns the text with the changes; owned by the caller, NULL without memory. A line that sets the key gets the new
+ * value and keeps its comment. Without such a line, one is added at the end of the section (the last one of this name);
+ * without the section, that is added at the end of the text. */
 char *config_edit_text(const char *text, const struct config_change *changes, size_t count);
 
-#define CONFIG_BACKUP_SIZE 4200
-/* The same with a file: what it was stays beside it, as `path`.bak or, where there is one, .bak-2 and so on; the new
- * one replaces it at once. 0 with the backup's path, or a negative errno with the file as it was. */
+/* The same for a file. A copy of the old file stays as `path`.bak or, if that exists, .bak-2 and so on; the new file
+ * replaces the old one atomically. Returns 0 with the path of the copy, or a negative errno with the file unchanged. */
 int config_edit_file(const char *path, const struct config_change *changes, size_t count,
                      char backup_out[CONFIG_BACKUP_SIZE]);
 

@@ -1,4 +1,5 @@
-/* The phases of tuning. */
+/* --tune: a run as configured, a search that follows the verdicts of short trials, rounds of the best settings, and two
+ * runs that measure towers and input pipeline alone. */
 #include "tools/tune/tune.h"
 
 #include <errno.h>
@@ -11,497 +12,484 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/decimal.h"
-#include "stage/thread.h"
 #include "tools/config/number.h"
 #include "tools/config/options.h"
 #include "tools/limits/cgroup.h"
 #include "tools/run/pace/sides.h"
 #include "tools/text/wrapped.h"
-#include "tools/tune/assignments.h"
-#include "tools/tune/config_edit.h"
-#include "tools/tune/crowding.h"
-#include "tools/tune/outcome.h"
-#include "tools/tune/trials.h"
+#include "tools/trial/trial_command.h"
 #include "tools/tune/tune_report.h"
 
-#define PHASE_SHARE 0.1         /* of the time, for each run that is no confirmation */
-#define PHASE_SECONDS 8.0       /* that such a run takes at most, unless its steps need more */
-#define PHASE_LEAST 0.5         /* and at least */
-#define PHASES_MOST (2 + FEED_STEP_KINDS)       /* as configured, towers alone, the feed alone */
-#define READERS_MOST 16u
-#define STEPS_LEAST 20.0        /* of a run, behind those that warm up */
-#define STEPS_WANTED 400.0      /* of all runs together */
-#define TRIAL_LEAST 1.0         /* seconds of training that settings are compared by */
-#define ROUNDS_WANTED 5u
-#define PLANNED 0.95            /* of what is left: starts take longer now and then */
-#define BETWEEN 4u              /* pieces of work beside one a thread (loader.h) */
-#define TEXT_BYTES 48
-#define WAITING 0.5             /* share of reading that is worth being done away with */
-#define PREDICTED_STEPS 300u
+#define DEFAULT_SECONDS 60
+#define LEAST_SECONDS 10.0
+#define FIRST_SECONDS 3.0       /* of training as configured, at most, */
+#define FIRST_SHARE 0.1         /* and as a share of all time */
+#define RETRY_SHARE 0.2         /* the same if the first time had too few steps */
+#define STEPS_LEAST 20.0        /* of a trial, after 10 that warm up */
+#define STEPS_WANTED 400.0      /* of all trials together */
+#define TRIAL_SECONDS 1.0       /* of training in a trial of the search, at least */
+#define SEARCH_SHARE 0.45       /* of the time that is left after the first run */
+#define PLANNED 0.95            /* of the time that is left: some starts take longer */
+#define TRIALS_FOR_REASON 8     /* trials that fit into the time before two are spent on the reason */
+#define FINALISTS_FIRST 5u      /* settings in the first round, */
+#define FINALISTS_LAST 3u       /* and in the others, with the configuration as it is */
+#define LAST_ROUNDS 3u
+#define LONGER 4                /* times as long as a trial of the search, at most */
+#define ASSIGNMENT_BYTES 64
 
-struct tuning {
-    const struct tune_request *request;
-    struct tune_outcome outcome;
-    struct trial_result now;    /* the configuration as it is */
-    struct stage_times as_is, feed, needs[FEED_STEP_KINDS];
-    double usual_copy;          /* seconds */
+enum { OPTION_TUNE = TRIAL_OPTION_OWN, OPTION_WRITE, OPTION_COMPARE };
+
+static const struct program_option options[] = {
+    { 'c', "config", "FILE", false, "the configuration; no pipe, because every run reads it", NULL, NULL },
+    { OPTION_TUNE, "tune", "SECONDS", true, "all of it, at most (default 60, at least 10)", NULL, NULL },
+    { OPTION_WRITE, "tune-write", NULL, false,
+      "change FILE as recommended; a copy of the old one stays as FILE.bak", NULL, NULL },
+    { TRIAL_OPTION_SET, "set", "SECTION.KEY=VALUE", false, "as for a run; repeat for more", NULL, NULL },
+    { TRIAL_OPTION_EXCLUDED, "compare", "KEY=VALUE,VALUE...", false, NULL, NULL, NULL },
+    TRIAL_OPTION_ROWS,
+};
+
+struct tune {
+    double total_seconds;
+    bool writes;                        /* --tune-write */
+    bool is_cached;                     /* input.source = cached in the configuration */
+    const struct trial_spec *spec;      /* of every trial */
+    struct tune_result result;
+    struct trial_result now;            /* as configured */
     uint64_t begun_ns;
-    double start_seconds;       /* that a trial takes beside its training, on average */
-    double step_seconds;        /* of the configuration as it is */
-    uint32_t runs;              /* trials that are done */
-    double others;              /* sum of the shares of the cores that others took in `others_known` of them */
-    uint32_t others_known;
+    uint32_t trials;                    /* done so far */
+    double start_seconds;               /* mean time of a trial besides its training */
+    double step_seconds;                /* as configured */
+    double other_load;                  /* sum over `other_load_count` trials */
+    uint32_t other_load_count;
     int exit_code;
 };
+
+/* ---- the command line ---- */
+
+static void print_usage(FILE *out)
+{
+    fputs("usage: pipetrain -c FILE --tune[=SECONDS] [OPTION]...\n"
+          "Find how many threads and how much depth the input pipeline of a configuration\n"
+          "needs on this machine.\n\n", out);
+    program_option_help(options, out);
+    fputs("\n"
+          "Short runs change one key at a time of input.read_threads, .decode_threads,\n"
+          ".prefetch_depth, .staging_depth, .source and, on CPUs,\n"
+          "devices.threads_per_tower: first the one that promises the largest gain, by what\n"
+          "limited the last run. The best settings then run in turns with the configuration\n"
+          "as it is. Nothing of these runs is kept. Exit status as of pipetrain.\n\n"
+          "  pipetrain -c run.conf --tune\n"
+          "  pipetrain -c run.conf --tune=120 --tune-write\n", out);
+}
+
+static int parse_option(void *arg, int letter, char *value)
+{
+    struct tune *const tune = arg;
+    if (letter == OPTION_TUNE && value != NULL)
+        return trial_command_seconds("--tune", value, LEAST_SECONDS, &tune->total_seconds);
+    tune->writes = tune->writes || letter == OPTION_WRITE;
+    return 0;
+}
+
+static int prepare(void *arg, struct settings *settings, struct problems *problems)
+{
+    struct tune *const tune = arg;
+    tune->is_cached = settings->input.source == INPUT_CACHED;
+    if (settings->input.source == INPUT_SYNTHETIC)
+        problems_add(problems, "--tune", "input.source = synthetic: nothing is read or decoded, so there is no input "
+                                         "pipeline to tune");
+    else if (settings->devices.kind == DEVICE_CHOICE_NULL)
+        problems_add(problems, "--tune", "devices.kind = null: nothing is computed, so any input is fast enough");
+    return 0;
+}
+
+/* ---- time ---- */
 
 static double seconds_since(uint64_t begun_ns)
 {
     return (double)(clock_now_ns() - begun_ns) / 1e9;
 }
 
-static int out_of_memory(struct tuning *tuning)
+static double seconds_left(const struct tune *tune)
 {
-    log_message(LOG_ERROR, "--tune: %s", strerror(ENOMEM));
-    tuning->exit_code = EXIT_CODE_MEMORY;
-    return -ENOMEM;
+    return PLANNED * (tune->total_seconds - seconds_since(tune->begun_ns));
 }
 
-/* One trial, with what it takes beside training counted. -ERANGE, without a word: too few steps. */
-static int run_once(struct tuning *tuning, const char *const *own, size_t count, double seconds,
-                    struct trial_result *result, struct stage_times *times)
+static double round_up(double seconds, double multiple)
+{
+    return ceil(seconds / multiple) * multiple;
+}
+
+/* Of a trial of the search, with its start. */
+static double trial_cost(const struct tune *tune)
+{
+    return tune->start_seconds + tune->result.trial_seconds;
+}
+
+/* ---- trials ---- */
+
+/* `own`: assignments besides the request's. As trial_run; -ERANGE, without a message: too few steps. */
+static int run_trial(struct tune *tune, const char *const *own, size_t count, double seconds,
+                     struct trial_result *result)
 {
     const uint64_t begun_ns = clock_now_ns();
-    const int rc = trials_run(tuning->request, own, count, seconds, result, times);
-    tuning->start_seconds += (fmax(seconds_since(begun_ns) - seconds, 0) - tuning->start_seconds) / ++tuning->runs;
-    tuning->exit_code = result->exit_code;
+    struct trial_spec spec = *tune->spec;
+    spec.own = own;
+    spec.own_count = count;
+    spec.seconds = seconds;
+    const int rc = trial_run(&spec, result);
+    tune->start_seconds += (fmax(seconds_since(begun_ns) - seconds, 0) - tune->start_seconds) / ++tune->trials;
+    tune->exit_code = result->exit_code;
     if (rc == 0 && isfinite(result->others + result->stolen)) {
-        tuning->others += result->others + result->stolen;
-        tuning->others_known++;
+        tune->other_load += result->others + result->stolen;
+        tune->other_load_count++;
     }
-    if (rc == -ECANCELED) {
+    if (rc == -ECANCELED)
         log_message(LOG_RUN, "interrupted: nothing was changed");
-        tuning->exit_code = trial_end_code();
+    return rc == 0 && !isfinite(result->images_per_second) ? -ERANGE : rc;
+}
+
+/* Prints why the trial failed; silent for 0 and after an interruption. Returns rc. */
+static int check_trial(struct tune *tune, int rc, const struct trial_result *result)
+{
+    const double step = result->steps > 0 ? result->seconds / (double)result->steps : 0;
+    if (rc == 0 || rc == -ECANCELED)
+        return rc;
+    if (rc != -ERANGE) {
+        trial_print_problem("--tune", result);
+        return rc;
     }
+    log_message(LOG_ERROR, "--tune: a step takes %.1f s, so a run has too few of them to measure: give it more time, "
+                           "--tune=%.0f", step, fmax(round_up(step * STEPS_WANTED, 60), 2 * tune->total_seconds));
+    tune->exit_code = EXIT_CODE_USAGE;
     return rc;
 }
 
-static double seconds_a_step(const struct trial_result *result)
-{
-    return result->steps > 0 ? result->seconds / (double)result->steps : 0;
-}
+struct assignments {
+    char texts[TUNE_CHANGES_MAX][ASSIGNMENT_BYTES];
+    const char *own[TUNE_CHANGES_MAX + 2];
+    size_t count;
+};
 
-static int too_few_steps(struct tuning *tuning, const struct trial_result *result)
+static void add_assignments(struct assignments *assignments, const struct tune_setting *setting, bool has_cpu_towers)
 {
-    const double step = seconds_a_step(result);
-    log_message(LOG_ERROR, "--tune: a step takes %.1f s, and too few of them were done to measure: give it more time, "
-                           "as --tune=%.0f", step,
-                fmax(ceil(step * STEPS_WANTED / 60) * 60, 2 * tuning->request->seconds));
-    tuning->exit_code = EXIT_CODE_USAGE;
-    return -ERANGE;
-}
-
-static int run(struct tuning *tuning, const char *const *own, size_t count, double seconds, struct trial_result *result,
-               struct stage_times *times)
-{
-    const int rc = run_once(tuning, own, count, seconds, result, times);
-    return rc == -ERANGE ? too_few_steps(tuning, result) : rc;
-}
-
-static double seconds_left(const struct tuning *tuning)
-{
-    return tuning->request->seconds - seconds_since(tuning->begun_ns);
-}
-
-static double phase_least(const struct tuning *tuning)
-{
-    return fmax(PHASE_LEAST, STEPS_LEAST * tuning->step_seconds);
-}
-
-/* One of the runs that settings are compared by, with its start. */
-static double trial_least(const struct tuning *tuning)
-{
-    return tuning->start_seconds + fmax(TRIAL_LEAST, 2 * STEPS_LEAST * tuning->step_seconds);
-}
-
-/* Time for a round of two settings is left over, if there is any. */
-static double phase_seconds(const struct tuning *tuning)
-{
-    const double most = fmin(tuning->request->seconds * PHASE_SHARE, fmax(PHASE_SECONDS, phase_least(tuning)));
-    const uint32_t runs = PHASES_MOST - (tuning->runs < PHASES_MOST ? tuning->runs : PHASES_MOST - 1);
-    const double round = 2 * trial_least(tuning) / PLANNED;
-    const double each = (seconds_left(tuning) - round) / runs - tuning->start_seconds;
-    return tuning->runs == 0 ? most : fmin(fmax(each, phase_least(tuning)), most);
-}
-
-static int refuse(struct tuning *tuning, const char *why)
-{
-    log_message(LOG_ERROR, "--tune: %s", why);
-    tuning->exit_code = EXIT_CODE_USAGE;
-    return -EINVAL;
-}
-
-static int run_as_is(struct tuning *tuning, struct stage_times *times)
-{
-    const int rc = run_once(tuning, NULL, 0, phase_seconds(tuning), &tuning->now, times);
-    return rc == 0 && !isfinite(tuning->now.images_per_second) ? -ERANGE : rc;
-}
-
-/* Once more, and longer, where the time allows for steps as slow as they turned out to be. Where a trace has no room in
- * the budget, copies are not measured. */
-static int measure_now(struct tuning *tuning)
-{
-    struct stage_times *const times = trials_have_room(tuning->request) ? &tuning->as_is : NULL;
-    int rc = run_as_is(tuning, times);
-    tuning->step_seconds = rc == -ERANGE ? seconds_a_step(&tuning->now) : 0;
-    if (rc == -ERANGE && phase_least(tuning) <= tuning->request->seconds * PHASE_SHARE) {
-        stage_times_release(&tuning->as_is);
-        rc = run_as_is(tuning, times);
-    }
-    if (rc == -ERANGE)
-        return too_few_steps(tuning, &tuning->now);
-    if (rc != 0)
-        return rc;
-    log_message(LOG_RUN, "as configured: %s images/s, towers wait %.1f %% for input",
-                number_rate(tuning->now.images_per_second).text, 100 * trials_wait(&tuning->now));
-    return 0;
-}
-
-/* A feed and towers are wanted. */
-static int check_kind(struct tuning *tuning)
-{
-    if (tuning->now.is_synthetic)
-        return refuse(tuning, "the input is synthetic (input.source), so nothing is read or decoded");
-    if (strcmp(tuning->now.device, "null") == 0)
-        return refuse(tuning, "nothing computes (devices.kind = null), so there is nothing to keep up with");
-    return 0;
-}
-
-/* Of a tower, whose steps are measured: several numbers where towers compute on cores. Returns how many. */
-static uint32_t threads_measured(const struct tuning *tuning, uint32_t threads_out[FEED_STEP_KINDS])
-{
-    const uint32_t most = tuning->outcome.space.threads_most;
-    const uint32_t wanted[FEED_STEP_KINDS] = { 1, most > 2 ? (most + 1) / 2 : most, most };
-    uint32_t count = 0;
-    threads_out[0] = (uint32_t)tuning->now.threads_per_tower;
-    if (!tuning->outcome.model.steps_on_cores)
-        return 1;
-    for (uint32_t i = 0; i < FEED_STEP_KINDS; i++)
-        if (count == 0 || wanted[i] > threads_out[count - 1])
-            threads_out[count++] = wanted[i];
-    return count;
-}
-
-static double whole_tens(double seconds)
-{
-    return ceil(seconds / 10) * 10;
-}
-
-/* The runs that measure, each as short as it may be, and a round of two settings behind them. */
-static int check_time(struct tuning *tuning)
-{
-    uint32_t threads[FEED_STEP_KINDS];
-    const uint32_t runs = 1 + threads_measured(tuning, threads);        /* the feed alone, and towers alone */
-    tuning->step_seconds = (double)tuning->now.batch / tuning->now.images_per_second;
-    const double each = tuning->start_seconds + phase_least(tuning);
-    const double measured = seconds_since(tuning->begun_ns) + runs * each;
-    const double enough = whole_tens(fmax(1.2 * (measured + 4 * trial_least(tuning)), tuning->request->seconds + 1));
-    if (tuning->request->seconds >= measured + 2 * trial_least(tuning) / PLANNED)
-        return 0;
-    if (tuning->request->seconds >= measured) {
-        log_message(LOG_RUN, "--tune=%.0f is too short to run what will be proposed, which is predicted only: "
-                             "--tune=%.0f would do", tuning->request->seconds, enough);
-        tuning->outcome.enough_seconds = enough;
-        return 0;
-    }
-    log_message(LOG_ERROR, "--tune: a run takes %.1f s to start and %.1f s to measure, too long for so many in "
-                           "%.0f s: give it more time, as --tune=%.0f", tuning->start_seconds, phase_least(tuning),
-                tuning->request->seconds, enough);
-    tuning->exit_code = EXIT_CODE_USAGE;
-    return -ETIME;
-}
-
-/* Steps with input that is there. */
-static int measure_needs(struct tuning *tuning)
-{
-    struct feed_model *const model = &tuning->outcome.model;
-    uint32_t threads[FEED_STEP_KINDS];
-    const uint32_t count = threads_measured(tuning, threads);
+    struct config_change changes[TUNE_CHANGES_MAX];
+    const uint32_t count = tune_changes(setting, NULL, has_cpu_towers, changes);
     for (uint32_t i = 0; i < count; i++) {
-        char text[TEXT_BYTES];
-        struct trial_result result;
-        snprintf(text, sizeof(text), "devices.threads_per_tower=%" PRIu32, threads[i]);
-        const char *const own[] = { "input.source=synthetic", text };
-        const int rc = run(tuning, own, model->steps_on_cores ? 2 : 1, phase_seconds(tuning), &result,
-                           &tuning->needs[i]);
-        if (rc != 0)
-            return rc;
-        model->step[i] = tuning->needs[i].steps;
-        model->step_threads[i] = threads[i];
-        model->step_kinds++;
-        log_message(LOG_RUN, "towers alone, %" PRIu32 " thread%s each: %s images/s", threads[i],
-                    threads[i] == 1 ? "" : "s", number_rate(result.images_per_second).text);
+        snprintf(assignments->texts[i], ASSIGNMENT_BYTES, "%s.%s=%s", changes[i].section, changes[i].key,
+                 changes[i].value);
+        assignments->own[assignments->count++] = assignments->texts[i];
     }
-    return 0;
 }
 
-/* Copies as they were beside everything else, since without towers nothing is copied. On cores a copy that was held up
- * shared them, which the model counts by itself: there all take as long as the median. */
-static void take_copies(struct tuning *tuning)
+static int run_candidate(struct tune *tune, uint32_t i, double seconds, struct trial_result *result)
 {
-    struct feed_model *const model = &tuning->outcome.model;
-    model->copy = tuning->as_is.copy;
-    if (!model->copies_on_cores || model->copy.count == 0)
-        return;
-    tuning->usual_copy = feed_median(&model->copy);
-    model->copy = (struct feed_times){ &tuning->usual_copy, 1 };
+    struct assignments assignments = { .count = 0 };
+    if (i > 0)
+        add_assignments(&assignments, &tune->result.candidates[i].setting, tune->result.space.has_cpu_towers);
+    return run_trial(tune, assignments.own, assignments.count, seconds, result);
 }
 
-/* Reading and decoding with nobody else at the cores: one decoder. */
-static int measure_feed(struct tuning *tuning)
+/* "read_threads 4, prefetch_depth 16": what differs from the configuration. */
+struct setting_text { char text[256]; };
+static struct setting_text setting_words(const struct tune *tune, uint32_t i)
 {
-    static const char *const own[] = { "devices.kind=null", "devices.list=", "input.decode_threads=1" };
-    struct feed_model *const model = &tuning->outcome.model;
-    struct trial_result result;
-    const int rc = run(tuning, own, 3, phase_seconds(tuning), &result, &tuning->feed);
-    if (rc != 0)
-        return rc;
-    model->read = tuning->feed.read;
-    model->decode = tuning->feed.decode;
-    model->pieces = tuning->feed.pieces;
-    model->read_cores = fmin(fmax(result.reading_computed, 0), 1);
-    model->decode_cores = fmin(fmax(result.decoding_computed, 0), 1);
-    if (model->pieces == 0)
-        return refuse(tuning, "no batch was read whole in its time: give it more time");
-    log_message(LOG_RUN, "the feed alone, one decoder: %s images/s", number_rate(result.images_per_second).text);
-    return 0;
+    struct config_change changes[TUNE_CHANGES_MAX];
+    struct setting_text words = { "as configured" };
+    const struct tune_candidate *const candidates = tune->result.candidates;
+    const uint32_t count = tune_changes(&candidates[i].setting, &candidates[0].setting, true, changes);
+    for (uint32_t c = 0, used = 0; c < count && used < sizeof(words.text); c++)
+        used += (uint32_t)snprintf(words.text + used, sizeof(words.text) - used, "%s%s %s", c > 0 ? ", " : "",
+                                   changes[c].key, changes[c].value);
+    return words;
 }
 
-static uint32_t between(double value, uint32_t least, uint32_t most)
+/* ---- the phases ---- */
+
+static uint32_t clamp(double value, uint32_t least, uint32_t most)
 {
     return value < least ? least : value > most ? most : (uint32_t)value;
 }
 
-/* What the program takes where the configuration says nothing. */
-static uint32_t usual_value(const char *key)
+static uint32_t default_value(const char *key)
 {
     return (uint32_t)decimal_read(option_find(SECTION_INPUT, key)->initial);
 }
 
-static void set_space(struct tuning *tuning)
+static void add_candidate(struct tune *tune, const struct tune_setting *setting, const struct trial_result *tried)
 {
-    const struct trial_result *const now = &tuning->now;
-    struct feed_model *const model = &tuning->outcome.model;
-    struct search_space *const space = &tuning->outcome.space;
-    const double quota = cgroup_cpu("").cpus;
-    *model = (struct feed_model){ .between = BETWEEN, .loader_weight = THREAD_LOW_SHARE, .crowding = 1 };
-    model->cores = fmin((double)now->cores, quota);
-    model->slot_free = trials_slot_free(now);
-    model->steps_on_cores = model->copies_on_cores = strcmp(now->device, "cpu") == 0;
-    model->towers = between((double)now->towers, 1, FEED_TOWERS_MAX);
-    model->batch = (uint32_t)now->batch;
-    space->now = (struct feed_setting){ between((double)now->read_threads, 1, FEED_THREADS_MAX),
-                                        between((double)now->decode_threads, 1, FEED_THREADS_MAX),
-                                        between((double)now->threads_per_tower, 1, UINT32_MAX),
-                                        between((double)now->prefetch_depth, 1, FEED_DEPTH_MAX),
-                                        between((double)now->staging_depth, 1, FEED_DEPTH_MAX) };
-    space->usual = space->now;
-    space->usual.ring = usual_value("prefetch_depth");
-    space->usual.slots = usual_value("staging_depth");
-    space->readers_most = READERS_MOST;
-    space->decoders_most = between(model->cores, 1, FEED_THREADS_MAX);
-    space->threads_most = model->steps_on_cores ? between(model->cores / model->towers, 1, UINT32_MAX)
-                                                : space->now.threads;
-    space->ring_batch_bytes = now->ring_bytes / space->now.ring;
-    space->slot_bytes = now->slots_bytes / space->now.slots;
-    tuning->outcome.stored_side = sides_shorter(now->stored_height, now->stored_width);
-    tuning->outcome.taken_side = sides_shorter(now->taken_height, now->taken_width);
-    const size_t budget = tuning->request->ram_budget;
-    space->spare_bytes = budget == 0 ? SIZE_MAX : budget > now->planned_bytes ? budget - now->planned_bytes : 0;
+    tune->result.candidates[tune->result.count++] = (struct tune_candidate){
+        .setting = *setting,
+        .is_refused = tried->steps == 0,
+        .tried_speed = tried->images_per_second,
+        .tried_wait = tune_wait(tried),
+        .planned_bytes = tried->planned_bytes,
+    };
 }
 
-/* What is changed is told; the rest stays the configuration's, as all of the first. A GPU's towers keep theirs. */
-static void assign(struct assignments *assignments, const struct tuning *tuning, uint32_t i)
+static void start_result(struct tune *tune)
 {
-    *assignments = (struct assignments){ .count = 0 };
-    if (i > 0)
-        assignments_make(assignments, &tuning->outcome.candidates[i], tuning->outcome.model.steps_on_cores);
+    const struct trial_result *const now = &tune->now;
+    struct tune_result *const result = &tune->result;
+    const struct tune_setting setting = {
+        .tower_threads = clamp((double)now->threads_per_tower, 1, UINT32_MAX),
+        .readers = clamp((double)now->read_threads, 1, UINT32_MAX),
+        .decoders = clamp((double)now->decode_threads, 1, UINT32_MAX),
+        .prefetch_depth = clamp((double)now->prefetch_depth, 1, UINT32_MAX),
+        .staging_depth = clamp((double)now->staging_depth, 1, UINT32_MAX),
+        .is_cached = tune->is_cached,
+    };
+    result->space = (struct tune_space){ .cores = fmin((double)now->cores, cgroup_cpu("").cpus),
+                                         .has_cpu_towers = strcmp(now->device, "cpu") == 0,
+                                         .towers = clamp((double)now->towers, 1, UINT32_MAX),
+                                         .default_prefetch_depth = default_value("prefetch_depth"),
+                                         .default_staging_depth = default_value("staging_depth") };
+    result->stored_side = sides_shorter(now->stored_height, now->stored_width);
+    result->taken_side = sides_shorter(now->taken_height, now->taken_width);
+    result->trial_seconds = fmax(TRIAL_SECONDS, 2 * STEPS_LEAST * tune->step_seconds);
+    result->towers_alone = result->input_alone = NAN;
+    memcpy(result->verdict, now->verdict, sizeof(result->verdict));
+    add_candidate(tune, &setting, now);
 }
 
-/* Which settings run, how often and how long, in what is left of the time; perhaps none. */
-static void plan_rounds(struct tuning *tuning)
+/* If steps are too slow for the first time, a second run may be longer. */
+static int measure_now(struct tune *tune)
 {
-    struct tune_outcome *const outcome = &tuning->outcome;
-    const double left = PLANNED * seconds_left(tuning);
-    const double least = trial_least(tuning);
-    while (outcome->count > 2 && left < ROUNDS_WANTED * least * outcome->count)
-        outcome->count--;
-    outcome->rounds = between(left / (least * outcome->count), 0, ROUNDS_WANTED);
-    outcome->trial_seconds = left / (fmax(outcome->rounds, 1) * outcome->count) - tuning->start_seconds;
-    outcome->enough_seconds = fmax(outcome->enough_seconds,
-                                   whole_tens(seconds_since(tuning->begun_ns) + 2 * least * outcome->count));
-}
-
-/* The configuration as it is, with its shards in memory, where readers are busy waiting for files. The last one: the
- * first that there is no time for. */
-static int take_cached(struct tuning *tuning)
-{
-    struct tune_outcome *const outcome = &tuning->outcome;
-    const struct found *const now = &outcome->search.now;
-    double seconds;
-    if (tuning->request->is_cached || outcome->model.read_cores > WAITING || now->prediction.readers_busy < WAITING)
-        return 0;
-    struct candidate *const candidate = &outcome->candidates[outcome->count];
-    const struct feed_model model = feed_cached(&outcome->model, &seconds);
-    *candidate = (struct candidate){ .setting = now->setting, .is_cached = true };
-    if (feed_predict(&model, &now->setting, PREDICTED_STEPS, &candidate->predicted) != 0)
-        return out_of_memory(tuning);
-    outcome->count++;
-    return 0;
-}
-
-static void take_candidates(struct tuning *tuning)
-{
-    struct tune_outcome *const outcome = &tuning->outcome;
-    outcome->candidates[0] = (struct candidate){ .setting = outcome->search.now.setting,
-                                                 .predicted = outcome->search.now.prediction };
-    outcome->count = 1;
-    for (uint32_t i = 0; i < outcome->search.count; i++)
-        outcome->candidates[outcome->count++] = (struct candidate){ .setting = outcome->search.found[i].setting,
-                                                                    .predicted = outcome->search.found[i].prediction };
-}
-
-/* What --check refuses is not run. */
-static int check_candidates(struct tuning *tuning)
-{
-    struct tune_outcome *const outcome = &tuning->outcome;
-    for (uint32_t i = 1; i < outcome->count; i++) {
-        struct assignments assignments;
-        struct trial_result result;
-        assign(&assignments, tuning, i);
-        const int rc = trials_check(tuning->request, assignments.own, assignments.count, &result);
-        if (rc == -ECANCELED) {
-            tuning->exit_code = trial_end_code();
-            return rc;
-        }
-        outcome->candidates[i].is_refused = rc != 0;
-    }
-    return 0;
-}
-
-static int run_candidate(struct tuning *tuning, uint32_t i)
-{
-    struct candidate *const candidate = &tuning->outcome.candidates[i];
-    struct assignments assignments;
-    struct trial_result result;
-    assign(&assignments, tuning, i);
-    const int rc = run(tuning, assignments.own, assignments.count, tuning->outcome.trial_seconds, &result, NULL);
+    const double first = fmin(FIRST_SECONDS, FIRST_SHARE * tune->total_seconds);
+    int rc = run_trial(tune, NULL, 0, first, &tune->now);
+    const double step = tune->now.steps > 0 ? tune->now.seconds / (double)tune->now.steps : INFINITY;
+    if (rc == -ERANGE && 2 * STEPS_LEAST * step <= RETRY_SHARE * tune->total_seconds)
+        rc = run_trial(tune, NULL, 0, 2 * STEPS_LEAST * step, &tune->now);
     if (rc != 0)
-        return rc;
-    candidate->speeds[candidate->rounds] = result.images_per_second;
-    candidate->waits[candidate->rounds++] = trials_wait(&result);
-    candidate->planned_bytes = result.planned_bytes;
+        return check_trial(tune, rc, &tune->now);
+    tune->step_seconds = (double)tune->now.batch / tune->now.images_per_second;
+    start_result(tune);
+    log_message(LOG_RUN, "as configured: %s images/s, towers wait %.1f %% for input",
+                number_rate(tune->now.images_per_second).text, 100 * tune_wait(&tune->now));
     return 0;
 }
 
-/* With what is left of the time when some were refused. */
-static int run_rounds(struct tuning *tuning)
+static bool is_known(const struct tune_result *result, const struct tune_setting *setting)
 {
-    struct tune_outcome *const outcome = &tuning->outcome;
+    for (uint32_t i = 0; i < result->count; i++)
+        if (tune_same_setting(&result->candidates[i].setting, setting))
+            return true;
+    return false;
+}
+
+/* The setting next to `from` that promises most and was not tried; NULL: there is none. */
+static const struct tune_setting *next_setting(const struct tune_result *result, uint32_t from,
+                                               const struct trial_result *measured,
+                                               struct tune_proposal proposals[TUNE_PROPOSALS_MAX])
+{
+    const uint32_t count = tune_propose(&result->space, &result->candidates[from].setting, measured, proposals);
+    for (uint32_t i = 0; i < count; i++)
+        if (!is_known(result, &proposals[i].setting))
+            return &proposals[i].setting;
+    return NULL;
+}
+
+/* Refused by the program, as --check would: that memory is not there, which is no reason to give up. */
+static bool is_refused(int rc, const struct trial_result *result)
+{
+    return rc == -ECHILD && (result->exit_code == EXIT_CODE_USAGE || result->exit_code == EXIT_CODE_MEMORY);
+}
+
+static int try_setting(struct tune *tune, const struct tune_setting *setting, struct trial_result *tried)
+{
+    struct tune_result *const result = &tune->result;
+    const uint32_t i = result->count;
+    add_candidate(tune, setting, &(struct trial_result){ .steps = 0 });
+    const int rc = run_candidate(tune, i, result->trial_seconds, tried);
+    if (is_refused(rc, tried)) {
+        log_message(LOG_RUN, "%s: refused: %s", setting_words(tune, i).text, tried->problem);
+        tune->exit_code = EXIT_CODE_OK;
+        return 0;
+    }
+    if (rc == -ERANGE) {        /* it is that slow */
+        tried->images_per_second = 0;
+        tune->exit_code = EXIT_CODE_OK;
+    } else if (rc != 0) {
+        return check_trial(tune, rc, tried);
+    }
+    result->count--;
+    add_candidate(tune, setting, tried);
+    log_message(LOG_RUN, "%s: %s images/s, towers wait %.1f %% for input", setting_words(tune, i).text,
+                number_rate(tried->images_per_second).text, 100 * tune_wait(tried));
+    return 0;
+}
+
+/* From the fastest setting so far to the next, until none promises more or the time is over. */
+static int search(struct tune *tune, double end_seconds)
+{
+    struct tune_result *const result = &tune->result;
+    struct tune_proposal proposals[TUNE_PROPOSALS_MAX];
+    struct trial_result measured = tune->now;
+    uint32_t from = 0;
     int rc = 0;
-    plan_rounds(tuning);
-    if (outcome->rounds == 0)
-        log_message(LOG_RUN, "%" PRIu32 " settings predicted, none run: too little time is left",
-                    outcome->search.predicted);
-    else
-        log_message(LOG_RUN, "%" PRIu32 " settings predicted; %" PRIu32 " of them run %" PRIu32 " time%s, %.1f s each",
-                    outcome->search.predicted, outcome->count, outcome->rounds, outcome->rounds == 1 ? "" : "s",
-                    outcome->trial_seconds);
-    for (uint32_t round = 0; round < outcome->rounds && rc == 0; round++)
-        for (uint32_t i = 0; i < outcome->count && rc == 0; i++)
-            if (!outcome->candidates[i].is_refused)
-                rc = run_candidate(tuning, i);
+    while (rc == 0 && result->count < TUNE_CANDIDATES_MAX &&
+           (result->count < 2 || seconds_left(tune) - trial_cost(tune) > end_seconds)) {
+        const struct tune_setting *const setting = next_setting(result, from, &measured, proposals);
+        struct trial_result tried = { .steps = 0 };
+        if (setting == NULL)
+            return 0;
+        rc = try_setting(tune, setting, &tried);
+        if (rc == 0 && tried.images_per_second > (1 + TUNE_MEASURABLE) * result->candidates[from].tried_speed) {
+            from = result->count - 1;
+            measured = tried;
+        }
+    }
     return rc;
 }
 
-static int confirm(struct tuning *tuning)
+static int run_round(struct tune *tune, const uint32_t *finalists, uint32_t count, double seconds)
 {
-    plan_rounds(tuning);
-    const int rc = tuning->outcome.rounds > 0 ? check_candidates(tuning) : 0;
-    return rc == 0 ? run_rounds(tuning) : rc;
-}
-
-/* Times that were measured, no model yet. */
-static int measure(struct tuning *tuning)
-{
-    int rc = measure_now(tuning);
-    if (rc == 0)
-        rc = check_kind(tuning);
-    if (rc != 0)
-        return rc;
-    set_space(tuning);
-    rc = check_time(tuning);
-    if (rc != 0)
-        return rc;
-    take_copies(tuning);
-    rc = measure_needs(tuning);
-    return rc != 0 ? rc : measure_feed(tuning);
-}
-
-static int search(struct tuning *tuning)
-{
-    struct tune_outcome *const outcome = &tuning->outcome;
-    if (crowding_fit(&outcome->model, &outcome->space.now, trials_step_seconds(&tuning->now)) != 0 ||
-        search_feed(&outcome->model, &outcome->space, &outcome->search) != 0)
-        return out_of_memory(tuning);
-    take_candidates(tuning);
-    return take_cached(tuning);
-}
-
-/* The lines that were printed go into the file. */
-static void write_lines(struct tuning *tuning)
-{
-    struct tune_line lines[TUNE_LINES_MAX];
-    struct config_change changes[TUNE_LINES_MAX];
-    char backup[CONFIG_BACKUP_SIZE];
-    const uint32_t count = tune_lines(&tuning->outcome, lines);
-    for (uint32_t i = 0; i < count; i++)
-        changes[i] = (struct config_change){ lines[i].section, lines[i].key, lines[i].value, lines[i].word };
-    if (count == 0)
-        return;
-    const int rc = config_edit_file(tuning->request->config_path, changes, count, backup);
-    if (rc == 0) {
-        wrapped_print(stdout, "written   %s; as it was: %s", tuning->request->config_path, backup);
-        return;
+    struct tune_result *const result = &tune->result;
+    for (uint32_t i = 0; i < count; i++) {
+        struct tune_candidate *const candidate = &result->candidates[finalists[i]];
+        struct trial_result measured;
+        const int rc = run_candidate(tune, finalists[i], seconds, &measured);
+        if (rc != 0)
+            return check_trial(tune, rc, &measured);
+        candidate->speeds[candidate->rounds] = measured.images_per_second;
+        candidate->waits[candidate->rounds++] = tune_wait(&measured);
+        log_message(LOG_RUN, "round %u, %s: %s images/s", candidate->rounds, setting_words(tune, finalists[i]).text,
+                    number_rate(measured.images_per_second).text);
     }
-    log_message(LOG_ERROR, "%s: not written: %s", tuning->request->config_path, strerror(-rc));
-    tuning->exit_code = EXIT_CODE_OUTPUT;
-}
-
-static int conclude(struct tuning *tuning)
-{
-    struct tune_outcome *const outcome = &tuning->outcome;
-    outcome->seconds = seconds_since(tuning->begun_ns);
-    outcome->others = tuning->others_known > 0 ? tuning->others / tuning->others_known : 0;
-    if (outcome_judge(outcome) != 0 || tune_report(outcome, stdout) != 0)
-        return out_of_memory(tuning);
-    if (tuning->request->writes)
-        write_lines(tuning);
+    if (result->rounds++ == 0)
+        result->compared = count - 1;
+    result->round_seconds = seconds;
     return 0;
 }
 
-int tune(const struct tune_request *request)
+/* After a first round the slower ones drop out, and the others run longer. */
+static int compare(struct tune *tune, double end_seconds)
 {
-    struct tuning tuning = { .request = request, .begun_ns = clock_now_ns() };
-    int rc = measure(&tuning);
+    struct tune_result *const result = &tune->result;
+    const double cost = trial_cost(tune);
+    uint32_t finalists[FINALISTS_FIRST];
+    uint32_t count = tune_finalists(result, FINALISTS_FIRST, finalists);
+    if (count < 2)
+        return 0;
+    if (count > FINALISTS_LAST && seconds_left(tune) - end_seconds > (count + LAST_ROUNDS * FINALISTS_LAST) * cost) {
+        const int rc = run_round(tune, finalists, count, result->trial_seconds);
+        if (rc != 0)
+            return rc;
+    }
+    const bool has_time = seconds_left(tune) - end_seconds > LAST_ROUNDS * FINALISTS_LAST * cost;
+    count = tune_finalists(result, has_time ? FINALISTS_LAST : 2, finalists);
+    const double left = seconds_left(tune) - end_seconds;
+    const uint32_t rounds = clamp(left / (count * cost), 1, LAST_ROUNDS);
+    const double least = fmax(STEPS_LEAST * tune->step_seconds, TRIAL_SECONDS / 2);
+    const double seconds = fmin(left / (rounds * count) - tune->start_seconds, LONGER * result->trial_seconds);
+    int rc = 0;
+    for (uint32_t r = 0; r < rounds && rc == 0; r++)
+        rc = run_round(tune, finalists, count, fmax(seconds, least));
+    return rc;
+}
+
+/* The best setting with input that is already in memory, and without computing. */
+static int measure_alone(struct tune *tune)
+{
+    struct tune_result *const result = &tune->result;
+    const struct tune_setting *const best = &result->candidates[result->best].setting;
+    struct assignments assignments = { .count = 0 };
+    struct trial_result measured;
+    add_assignments(&assignments, best, result->space.has_cpu_towers);
+    assignments.own[assignments.count] = "input.source=synthetic";
+    int rc = run_trial(tune, assignments.own, assignments.count + 1, result->trial_seconds, &measured);
+    if (rc != 0)
+        return check_trial(tune, rc, &measured);
+    result->towers_alone = measured.images_per_second;
+    if (best->is_cached)
+        return 0;               /* a short run would measure the first pass over the files */
+    assignments.own[assignments.count] = "devices.kind=null";
+    assignments.own[assignments.count + 1] = "devices.list=";
+    rc = run_trial(tune, assignments.own, assignments.count + 2, result->trial_seconds, &measured);
+    if (rc != 0)
+        return check_trial(tune, rc, &measured);
+    result->input_alone = measured.images_per_second;
+    result->decoding_is_slower = measured.decoders_busy >= measured.readers_busy;
+    return 0;
+}
+
+static int search_and_compare(struct tune *tune)
+{
+    struct tune_result *const result = &tune->result;
+    const double left = seconds_left(tune), cost = trial_cost(tune);
+    const double for_reason = left >= TRIALS_FOR_REASON * cost ? 2 * cost : 0;
+    if (left < 3 * cost) {      /* another setting, and a round of two */
+        result->enough_seconds = round_up(tune->total_seconds - left + 1.2 * TRIALS_FOR_REASON * cost, 10);
+        log_message(LOG_RUN, "--tune=%.0f is too short to try another setting: --tune=%.0f would do",
+                    tune->total_seconds, result->enough_seconds);
+        return 0;
+    }
+    const double for_rounds = fmax((1 - SEARCH_SHARE) * (left - for_reason), 2 * cost);
+    int rc = search(tune, for_reason + for_rounds);
     if (rc == 0)
-        rc = search(&tuning);
+        rc = compare(tune, for_reason);
+    if (rc != 0)
+        return rc;
+    tune_choose(result);
+    return for_reason > 0 ? measure_alone(tune) : 0;
+}
+
+static void write_changes(struct tune *tune)
+{
+    struct config_change changes[TUNE_CHANGES_MAX];
+    char backup[CONFIG_BACKUP_SIZE];
+    const struct tune_result *const result = &tune->result;
+    const struct tune_candidate *const candidates = result->candidates;
+    const char *const path = tune->spec->config_path;
+    const uint32_t count = tune_changes(&candidates[result->best].setting, &candidates[0].setting,
+                                        result->space.has_cpu_towers, changes);
+    if (count == 0)
+        return;
+    const int rc = config_edit_file(path, changes, count, backup);
+    if (rc == 0) {
+        wrapped_print(stdout, "written   %s; the old file: %s", path, backup);
+        return;
+    }
+    log_message(LOG_ERROR, "%s: not written: %s", path, strerror(-rc));
+    tune->exit_code = EXIT_CODE_OUTPUT;
+}
+
+static int run_tune(void *arg, const struct trial_spec *spec)
+{
+    struct tune *const tune = arg;
+    struct trial_spec own = *spec;
+    own.skips_evaluation = true;
+    tune->spec = &own;
+    tune->begun_ns = clock_now_ns();
+    int rc = measure_now(tune);
     if (rc == 0)
-        rc = confirm(&tuning);
-    if (rc == 0)
-        (void)conclude(&tuning);
-    stage_times_release(&tuning.as_is);
-    stage_times_release(&tuning.feed);
-    for (uint32_t i = 0; i < FEED_STEP_KINDS; i++)
-        stage_times_release(&tuning.needs[i]);
-    return tuning.exit_code;
+        rc = search_and_compare(tune);
+    if (rc != 0)
+        return tune->exit_code;
+    tune->result.seconds = seconds_since(tune->begun_ns);
+    tune->result.other_load = tune->other_load_count > 0 ? tune->other_load / tune->other_load_count : 0;
+    tune_report(&tune->result, stdout);
+    if (tune->writes)
+        write_changes(tune);
+    return tune->exit_code;
+}
+
+bool tune_command_is_meant(int argc, char **argv)
+{
+    return trial_command_has(argc, argv, "--tune") || trial_command_has(argc, argv, "--tune-write");
+}
+
+int tune_command(int argc, char **argv)
+{
+    struct tune tune = { .total_seconds = DEFAULT_SECONDS };
+    const struct trial_command command = { .name = "--tune",
+                                           .example = "pipetrain -c run.conf --tune",
+                                           .options = options,
+                                           .print_usage = print_usage,
+                                           .parse = parse_option,
+                                           .prepare = prepare,
+                                           .run = run_tune,
+                                           .arg = &tune };
+    return trial_command_run(&command, argc, argv);
 }

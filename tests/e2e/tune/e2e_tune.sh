@@ -1,5 +1,5 @@
 #!/bin/sh
-# --tune: what is short is found, what it recommends helps, and what cannot be tuned is refused.
+# --tune: it finds what limits a run, its recommendation makes the run faster, and what cannot be tuned is refused.
 . "$(dirname "$0")/../e2e.sh"
 [ -x "$slow" ] || { echo "not built: $slow"; exit 99; }
 [ "$sanitizer" = no ] || skip 'with a sanitizer computing is what is slow'
@@ -10,10 +10,10 @@ TMPDIR=$work/tmp
 PIPETRAIN_SLOW=
 export TMPDIR PIPETRAIN_SLOW
 
-# What is made slow takes a hundred times as long as anything that is computed, so that what is short does not depend
-# on the machine, nor on what else it computes.
+# A stage that is made slow takes a hundred times as long as all computing, so that the result depends neither on the
+# machine nor on its load.
 
-# tune CONFIG [OPTION]...: from an empty folder, where what is written shows.
+# tune CONFIG [OPTION]...: in an empty folder, to see whether anything is written.
 tune() {
     config=$1
     shift
@@ -63,8 +63,7 @@ best() {
     awk '$NF == "<" { print $'"$1"' }' "$work/out"
 }
 
-# trials_of CONFIG SECONDS [OPTION]...: tuned with enough time for trials, which a machine that is busy otherwise gives
-# only to longer ones.
+# trials_of CONFIG SECONDS [OPTION]...: tuned with enough time for trials; a busy machine needs more.
 trials_of() {
     tuned=$1 seconds=$2
     shift 2
@@ -76,25 +75,27 @@ trials_of() {
     done
 }
 
-# Reading the samples of a step takes 10 ms of waiting: one reader cannot, more can, and the same command then runs
-# faster.
+# Reading the samples of a step takes 10 ms of waiting: one reader is too slow, more are not, nor is input from memory.
 PIPETRAIN_SLOW='read 10000'
 trials_of fed.conf 10 --tune-write
 expect_code 0 'a slow reader'
-expect_out '^reading +one reader gives [0-9,]+ images/s'
-expect_out '^first: as configured; <: the best$'
-expect_out '^ +1 +#+ +[0-9.]+ %'
-expect_out '^reason +other numbers of threads( and another depth)?: [0-9.]+ % more images/s$'
+expect_out '^search +[0-9]+ other settings? tried for '
+expect_out '^first: as configured; <: the best'
+expect_out_joined 'reason +(other numbers of threads( and another depth)?|reading waits .* into memory): [0-9.]+ % more images/s'
 expect_out '^\[input\]$'
 expect_narrow tune
 readers=$(best 2)
-[ "$readers" -gt 1 ] || fail "a slow reader: $readers readers"
 cp "$work/out" "$work/tuned"
-expect_out "^read_threads = $readers\$"
-expect_equal "$(grep -c "^read_threads = $readers        # the one disk\$" "$work/fed.conf")" 1 'the line in the file'
+if [ "$readers" -gt 1 ]; then
+    expect_out "^read_threads = $readers\$"
+    expect_equal "$(grep -c "^read_threads = $readers        # the one disk\$" "$work/fed.conf")" 1 'the line in the file'
+else
+    expect_out '^source = cached$'
+    expect_equal "$(grep -c '^source = cached$' "$work/fed.conf")" 1 'the line in the file'
+fi
 expect_same_file "$work/fed.conf.bak" "$work/slow_decoder.conf" 'the backup'
-expect_equal "$(grep -v threads "$work/fed.conf" | grep -v _depth)" \
-    "$(grep -v threads "$work/fed.conf.bak" | grep -v _depth)" 'what is not changed'
+expect_equal "$(grep -Ev 'threads|_depth|^source = cached$' "$work/fed.conf")" \
+    "$(grep -Ev 'threads|_depth' "$work/fed.conf.bak")" 'what is not changed'
 expect_nothing_left 'tuning'
 expect_equal "$(ls -d "$work"/watched* 2>/dev/null)" '' 'what watches runs saw trials'
 for name in fed.conf.bak fed.conf; do
@@ -103,7 +104,7 @@ done
 awk -v before="$(summary fed.conf.bak seconds)" -v after="$(summary fed.conf seconds)" \
     'BEGIN { exit !(after < 0.8 * before) }' || fail 'the recommendation does not help'
 
-# What measures --tune reads its table, whatever stands in a row.
+# bench/tune reads the table, with all kinds of rows.
 reads=$(dirname "$0")/../../../bench/tune/tune.py
 if command -v python3 >/dev/null 2>&1 && [ -f "$reads" ]; then
     python3 "$reads" --table "$work/tuned" >"$work/rows" 2>"$work/err" || fail 'the table is read'
@@ -112,18 +113,18 @@ if command -v python3 >/dev/null 2>&1 && [ -f "$reads" ]; then
 tower read dec. ring slots  images/s wait %  images/s  +/- % wait %      MiB
     1    1    1    4     2   24683.0   45.0   24683.2    1.0   44.5    120.5
     1    1    2    4     2   41538.0    0.0   41538.9      -   22.5    120.5 <
-    2    1    2    4     2   41538.0    0.0  needs too much memory
-    2    1    2    4    16   41538.0    0.0  not run
+    2    1    2    4     2   needs too much memory
+    2    1    2    4    16   41538.0    0.0
     1    1    1    4     2c1234567.8    3.0   30000.0    2.0    1.0    300.5
 first: as configured; <: the best; c: with input.source = cached
 END
     python3 "$reads" --table "$work/table" | sed 's/[a-z.]*_[a-z_]*=//g' >"$work/rows"
     printf '%s\n' '1 1 1 4 2 24683.0 0.45 24683.2 0.445 ' '1 1 2 4 2 41538.0 0.0 41538.9 0.225 best' \
-        '2 1 2 4 2 41538.0 0.0 None None ' '2 1 2 4 16 41538.0 0.0 None None ' \
+        '2 1 2 4 2 None None None None ' '2 1 2 4 16 41538.0 0.0 None None ' \
         '1 1 1 4 2 input.source=cached 1234567.8 0.03 30000.0 0.01 ' >"$work/expected"
     expect_same_file "$work/rows" "$work/expected" 'rows of a table'
-    sed -i 's/not run/never run/' "$work/table"
-    python3 "$reads" --table "$work/table" >"$work/rows" 2>"$work/err" && fail 'a row that nobody knows is read'
+    sed -i 's/needs too/takes too/' "$work/table"
+    python3 "$reads" --table "$work/table" >"$work/rows" 2>"$work/err" && fail 'an unknown row is read'
 fi
 
 if [ "$long" = yes ]; then
@@ -135,7 +136,7 @@ expect_code 0 'a slow decoder'
 expect_err_lines 0
 [ "$took" -le $((2 * seconds * factor)) ] || fail "$((seconds * factor)) s took $took s"
 [ "$(best 3)" -gt 1 ] || [ "$(nproc)" -eq 1 ] || fail "a slow decoder: $(best 3) decoders"
-expect_equal "$(grep -c '^decode_threads = 1$' "$work/slow_decoder.conf")" 1 'a file nobody asked to be written'
+expect_equal "$(grep -c '^decode_threads = 1$' "$work/slow_decoder.conf")" 1 'a file is changed without --tune-write'
 
 # The command lines of trials, as long as $work/watching is there.
 watch() {
@@ -147,8 +148,7 @@ watch() {
     done >"$work/trials"
 }
 
-# The reading is even and quick, computing is slow: nothing has to change. Every trial, traced or not, is held to the
-# configuration's budget of memory.
+# Computing is slow: nothing has to change. Every trial keeps the memory budget of the configuration.
 PIPETRAIN_SLOW='forward 100000'
 : >"$work/watching"
 watch &
@@ -156,14 +156,12 @@ trials_of slow_decoder.conf 40 --tune-write --set input.ram_budget=1GiB
 rm "$work/watching"
 wait
 expect_code 0 'a slow tower'
-grep -q 'report[.]trace=/' "$work/trials" || fail 'no traced trial was seen'
 expect_equal "$(grep -c 'ram_budget=1GiB' "$work/trials")" "$(grep -c 'ram_budget' "$work/trials")" \
     'trials with the budget'
 expect_equal "$(grep -c 'ram_budget=0' "$work/trials")" 0 'trials without the budget'
-expect_out '^copying +[0-9.]+ ms a batch \(spread [0-9]+ %\)$'
 expect_out '^set +nothing: the configuration stays as it is$'
-# Whether it waits for more than 1 % of the time now and then is the machine's affair.
-expect_out_joined 'reason +(towers wait [0-9.]+ % of their time for input: the feed keeps up|the feed is fast enough on )'
+# On a busy machine it may wait for more than 1 % of the time.
+expect_out_joined 'reason +(towers wait [0-9.]+ % of their time for input|the input pipeline is fast enough on )'
 expect_equal "$(ls "$work" | grep -c 'slow_decoder.conf.bak')" 0 'a backup of nothing'
 fi
 PIPETRAIN_SLOW=
@@ -181,24 +179,24 @@ refused 2 'too little time' '^pipetrain: --tune=5: wants a number of seconds fro
 tune slow_decoder.conf --tune=soon
 refused 2 'no time' '^pipetrain: --tune=soon: wants a number of seconds'
 tune slow_decoder.conf --tune=10 -q --set input.source=synthetic
-refused 2 'no feed' '^pipetrain: --tune: the input is synthetic'
+refused 2 'no feed' '^--tune: input.source = synthetic: '
 PIPETRAIN_SLOW='forward 700000'
 tune slow_decoder.conf --tune=10 -q
 PIPETRAIN_SLOW=
-refused 2 'slow steps' '^pipetrain: --tune: a step takes [0-9.]+ s, and too few of them .* more time, as --tune=[1-9][0-9]*$'
+refused 2 'slow steps' '^pipetrain: --tune: a step takes [0-9.]+ s, so a run has too few .* more time, --tune=[1-9][0-9]*$'
 PIPETRAIN_SLOW='forward 70000'
 tune slow_decoder.conf --tune=10
 PIPETRAIN_SLOW=
 if [ $code -eq 0 ]; then            # else this machine is too slow to measure it
-    expect_err '--tune=10 is too short to run what will be proposed, .*--tune=[1-9][0-9]* would do$'
-    grep -q 'run 0 times' "$work/err" && fail 'runs that are none are announced'
+    expect_err '--tune=10 is too short to try another setting: --tune=[1-9][0-9]* would do$'
+    expect_out_joined 'reason +there was no time to try another setting: --tune=[1-9][0-9]*; of the run as configured: '
 fi
 tune slow_decoder.conf --tune=10 -q --set devices.kind=null
-refused 2 'no towers' '^pipetrain: --tune: nothing computes'
+refused 2 'no towers' '^--tune: devices.kind = null: '
 tune slow_decoder.conf --tune --check
 refused 2 'two things at once' '^pipetrain: --tune does not go with --check'
 tune slow_decoder.conf --tune --progress=json
-refused 2 'another progress' '^pipetrain: --progress=json: with --tune wants line, one for each phase, or none$'
+refused 2 'another progress' '^pipetrain: --progress=json: wants line, one for each run, or none$'
 tune slow_decoder.conf --tune 30
 refused 2 'a time apart' "^pipetrain: unexpected argument '30'"
 tune slow_decoder.conf --tune --set input.prefetch_depht=2

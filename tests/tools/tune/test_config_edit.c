@@ -10,9 +10,9 @@
 #include "tools/tune/config_edit.h"
 
 static const struct config_change changes[] = {
-    { "input", "prefetch_depth", 12, NULL },
-    { "input", "read_threads", 3, NULL },
-    { "devices", "threads_per_tower", 1, NULL },
+    { "input", "prefetch_depth", "12" },
+    { "input", "read_threads", "3" },
+    { "devices", "threads_per_tower", "1" },
 };
 
 static void expect(const char *text, const char *changed)
@@ -33,7 +33,7 @@ TEST(lines_that_are_there_get_another_value)
 
 TEST(a_value_may_be_a_word)
 {
-    static const struct config_change change = { "input", "source", 0, "cached" };
+    static const struct config_change change = { "input", "source", "cached" };
     static const char *const texts[][2] = {
         { "[input]\nsource = real  # files\n", "[input]\nsource = cached  # files\n" },
         { "[input]\n", "[input]\nsource = cached\n" },

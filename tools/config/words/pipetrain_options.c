@@ -20,9 +20,9 @@ const struct program_option pipetrain_options[] = {
       "--rounds=N (3) times each, for --seconds=S (10) of training or --steps=N; --format=table, csv or json",
       "pipetrain -c run.conf --compare towers=1,2,4" },
     { WORD_ELSEWHERE, "tune", "SECONDS", true,
-      "find how many threads and how much depth its feed needs (--tune --help)",
-      "in 60 seconds where none are given: short runs measure towers and stages, a model predicts all settings, and "
-      "the best ones run to confirm it", "pipetrain -c run.conf --tune" },
+      "find how many threads and how much depth its input pipeline needs (--tune --help)",
+      "in 60 seconds by default: short runs change one key at a time, first the one that promises most, and the best "
+      "settings run in turns with the configuration as it is", "pipetrain -c run.conf --tune" },
     { WORD_ELSEWHERE, "tune-write", NULL, false, "with --tune: put what it recommends into FILE",
       "FILE as it was stays beside it, with .bak behind its name", NULL },
     { WORD_PROGRESS, "progress", "KIND", false,

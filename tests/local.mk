@@ -7,7 +7,7 @@ check_LIBRARIES = %D%/helpers/libhelpers.a
 	%D%/helpers/network/model_look.c %D%/helpers/network/net_compare.c %D%/helpers/network/network.c \
 	%D%/helpers/network/network_check.c %D%/helpers/network/network_distance.c %D%/helpers/network/network_graph.c %D%/helpers/network/tower_stand.c %D%/helpers/packed_fixture.c \
 	%D%/helpers/reduce_bench.c %D%/helpers/run_part.c %D%/helpers/tar_fixture.c %D%/helpers/test_device_kind.c \
-	%D%/helpers/tfrecord_fixture.c %D%/helpers/trainer_rig.c %D%/helpers/zip_maker.c %D%/stage/device_rig.c %D%/tools/run_directory_fixture.c %D%/tools/doctor/machine_fixture.c
+	%D%/helpers/tfrecord_fixture.c %D%/helpers/trainer_rig.c %D%/helpers/zip_maker.c %D%/stage/device_rig.c %D%/tools/run_directory_fixture.c
 HELPERS = %D%/helpers/libhelpers.a $(CMOCKA_LIBS)
 LDADD = $(FORMATS)
 
@@ -81,7 +81,7 @@ tools_tests = %D%/tools/compare/test_axes %D%/tools/compare/test_comparison %D%/
 	%D%/tools/test_chunk_board \
 	%D%/tools/test_config %D%/tools/test_confusion %D%/tools/test_convert_files %D%/tools/test_convert_npy %D%/tools/test_dali_index \
 	%D%/tools/observe/test_event_file %D%/tools/observe/test_histogram %D%/tools/observe/test_trace_file \
-	%D%/tools/doctor/test_cores %D%/tools/doctor/test_gpu %D%/tools/doctor/test_machine \
+	%D%/tools/doctor/test_doctor \
 	%D%/tools/test_device_plan %D%/tools/test_found_sample %D%/tools/test_glyph %D%/tools/test_goal %D%/tools/test_image_change \
 	%D%/tools/test_image_check %D%/tools/test_limits %D%/tools/test_memory_fit %D%/tools/test_memory_plan %D%/tools/test_tower_plan \
 	%D%/tools/test_options %D%/tools/pace/test_fill %D%/tools/pace/test_speeds %D%/tools/pace/test_verdict %D%/tools/test_pixels %D%/tools/test_progress %D%/tools/test_report \

@@ -6,9 +6,8 @@ tools_libtools_a_SOURCES = \
 	%D%/config/options.c %D%/config/option_value.c %D%/config/settings.c %D%/config/settings_model.c \
 	%D%/config/duration.c %D%/config/towers/settings_sync.c %D%/config/train/overfit.c %D%/config/train/recipes.c %D%/config/train/settings_train.c %D%/config/train/training.c \
 	%D%/config/option_help.c %D%/config/option_needs.c %D%/config/manual.c %D%/config/number.c %D%/config/pixels.c \
-	%D%/doctor/copy_speed.c %D%/doctor/cores.c %D%/doctor/data.c %D%/doctor/devices.c %D%/doctor/doctor.c \
-	%D%/doctor/finding.c %D%/doctor/gpu.c %D%/doctor/instructions.c %D%/doctor/libraries.c %D%/doctor/load.c \
-	%D%/doctor/machine.c %D%/doctor/memory.c %D%/doctor/nvml.c %D%/doctor/page_cache.c %D%/doctor/peers.c \
+	%D%/doctor/cores.c %D%/doctor/data.c %D%/doctor/doctor.c %D%/doctor/finding.c %D%/doctor/gpu.c \
+	%D%/doctor/libraries.c %D%/doctor/machine.c %D%/doctor/memory.c %D%/doctor/nvml.c \
 	%D%/config/trace_steps.c \
 	%D%/config/words/manual_text.c %D%/config/words/pipetrain_options.c %D%/config/words/program_option.c \
 	%D%/limits/cgroup.c %D%/limits/cpu_times.c %D%/limits/limits.c \

@@ -1,8 +1,9 @@
-/* What a run computes and decodes with. */
+/* CPUs: who uses them, how many there are for the threads of a run, and which instructions oneDNN uses. */
 #include "tools/doctor/topics.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "stage/cpus.h"
@@ -10,7 +11,37 @@
 #include "tools/run/run_plan.h"
 
 #define TOPIC "cores"
+#define TOPIC_CPU "cpu"
 #define LIST_BYTES 64
+#define FLAGS_BYTES 8192
+#define BUSY_MOST 0.2           /* of the CPUs' time; an idle machine has some services */
+#define STOLEN_MOST 0.02
+
+/* ---- load ---- */
+
+void topic_load(struct findings *findings, const struct machine *machine, const struct cpu_times *before,
+                const struct cpu_times *after)
+{
+    const uint64_t all = after->all - before->all;
+    if (after->all <= before->all)
+        return;
+    const double busy = (double)(after->busy - before->busy) / (double)all;
+    const double stolen = (double)(after->stolen - before->stolen) / (double)all;
+    findings_add(findings, TOPIC, "load", "other programs use %.0f %% of the CPUs' time now", 100 * busy);
+    if (busy > BUSY_MOST)
+        findings_judge(findings, JUDGEMENT_WARN, "about %.1f of %d CPUs are busy with other programs (see top), and a "
+                       "run shares them: end these programs, or keep them on other CPUs (taskset)",
+                       busy * CPU_COUNT(&machine->cpus), CPU_COUNT(&machine->cpus));
+    if (after->stolen <= before->stolen)
+        return;
+    findings_add(findings, TOPIC, "stolen", "the host of this virtual machine uses %.0f %% of the CPUs' time",
+                 100 * stolen);
+    if (stolen > STOLEN_MOST)
+        findings_judge(findings, JUDGEMENT_WARN, "threads stand still meanwhile, and speeds of different runs cannot "
+                       "be compared: only the administrator of the host can change that");
+}
+
+/* ---- CPUs and their limits ---- */
 
 static uint32_t usable_count(const struct machine *machine)
 {
@@ -27,19 +58,19 @@ static void add_usable(struct findings *findings, const struct machine *machine)
         findings_add(findings, TOPIC, "usable", "%u CPU%s (%s)", usable, usable == 1 ? "" : "s", list);
         return;
     }
-    const uint32_t there = (uint32_t)CPU_COUNT(&online);
-    findings_add(findings, TOPIC, "usable", "%u of %u CPU%s (%s)", usable, there, there == 1 ? "" : "s", list);
-    if (usable < there)
-        findings_judge(findings, JUDGEMENT_NOTE, "an affinity or a cpuset keeps the process from the others: for more, "
-                       "start it without taskset, or give the container or the job more CPUs");
+    const uint32_t all = (uint32_t)CPU_COUNT(&online);
+    findings_add(findings, TOPIC, "usable", "%u of %u CPU%s (%s)", usable, all, all == 1 ? "" : "s", list);
+    if (usable < all)
+        findings_judge(findings, JUDGEMENT_NOTE, "the process may not use the others (CPU affinity or cpuset): to use "
+                       "more, start it without taskset, or give the container or the job more CPUs");
 }
 
-/* Threads of the process do not know of a quota: they are counted by the affinity. */
+/* The number of threads is derived from the affinity, not from the quota. */
 static void add_quota(struct findings *findings, const struct machine *machine)
 {
     const struct cgroup_cpu quota = cgroup_cpu(machine->root);
     if (isinf(quota.cpus)) {
-        findings_add(findings, TOPIC, "quota", "none: a control group takes no CPU time away");
+        findings_add(findings, TOPIC, "quota", "none: no control group limits the CPU time");
         return;
     }
     char past[96] = "";
@@ -54,13 +85,13 @@ static void add_quota(struct findings *findings, const struct machine *machine)
     if (quota.cpus < 2)
         snprintf(how, sizeof(how), "to 1 each");
     else
-        snprintf(how, sizeof(how), "so that they are %.0f together", floor(quota.cpus));
-    findings_judge(findings, JUDGEMENT_WARN, "threads are made for %u CPUs, and all of them stop for the rest of a "
+        snprintf(how, sizeof(how), "so that their sum is %.0f", floor(quota.cpus));
+    findings_judge(findings, JUDGEMENT_WARN, "a run starts threads for %u CPUs, and all of them stop for the rest of a "
                    "period once the quota is used up: set devices.threads_per_tower and input.decode_threads %s, or "
                    "raise the quota (cpu.max, docker --cpus)", usable_count(machine), how);
 }
 
-/* CPUs of the process that are not a second thread of a core of one before. */
+/* Physical cores of the process' CPUs; 0: unknown. */
 static uint32_t count_cores(const struct machine *machine)
 {
     uint32_t cores = 0;
@@ -95,12 +126,13 @@ static void add_siblings(struct findings *findings, const struct machine *machin
     const uint32_t towers = machine->plan != NULL ? machine->plan->towers.count : 1;
     const uint32_t threads = machine->settings != NULL ? run_plan_threads(machine->settings, towers) : cpus;
     if (towers * threads > cores && cores / towers > 0)
-        findings_judge(findings, JUDGEMENT_NOTE, "two threads of a core share its arithmetic: towers on the CPU may be "
-                       "no faster with all of them; compare with devices.threads_per_tower = %u", cores / towers);
+        findings_judge(findings, JUDGEMENT_NOTE, "two threads of a core share its arithmetic units, so towers on the "
+                       "CPU may be no faster with all of them: compare with devices.threads_per_tower = %u",
+                       cores / towers);
 }
 
-/* The drivers whose powersave still goes up with the load. */
-static bool adapts(const struct machine *machine, int cpu)
+/* With these drivers, the governor powersave still raises the frequency under load. */
+static bool is_adaptive(const struct machine *machine, int cpu)
 {
     char driver[64];
     return machine_line(machine, driver, sizeof(driver), "sys/devices/system/cpu/cpu%d/cpufreq/scaling_driver", cpu) &&
@@ -109,66 +141,26 @@ static bool adapts(const struct machine *machine, int cpu)
 
 static void add_frequency(struct findings *findings, const struct machine *machine)
 {
-    uint32_t told = 0, slow = 0, capped = 0;
-    uint64_t most = 0;
+    uint32_t slow = 0;
+    uint64_t highest = 0;
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         char governor[64];
-        uint64_t allowed, possible;
+        uint64_t khz;
         if (!CPU_ISSET(cpu, &machine->cpus) ||
             !machine_line(machine, governor, sizeof(governor),
                           "sys/devices/system/cpu/cpu%d/cpufreq/scaling_governor", cpu) ||
-            !machine_number(machine, &allowed, "sys/devices/system/cpu/cpu%d/cpufreq/scaling_max_freq", cpu) ||
-            !machine_number(machine, &possible, "sys/devices/system/cpu/cpu%d/cpufreq/cpuinfo_max_freq", cpu))
+            !machine_number(machine, &khz, "sys/devices/system/cpu/cpu%d/cpufreq/scaling_max_freq", cpu))
             continue;
-        told++;
-        slow += strcmp(governor, "powersave") == 0 && !adapts(machine, cpu);
-        capped += allowed < possible;
-        most = allowed > most ? allowed : most;
+        slow += strcmp(governor, "powersave") == 0 && !is_adaptive(machine, cpu);
+        highest = khz > highest ? khz : highest;
     }
-    if (told == 0)
+    if (highest == 0)
         return;
-    findings_add(findings, TOPIC, "frequency", "up to %.1f GHz%s", (double)most / 1e6,
+    findings_add(findings, TOPIC, "frequency", "up to %.1f GHz%s", (double)highest / 1e6,
                  slow > 0 ? ", kept at the lowest by the governor powersave" : "");
     if (slow > 0)
         findings_judge(findings, JUDGEMENT_WARN, "%u CPU%s at the lowest frequency: cpupower frequency-set -g "
                        "performance, as root", slow, slow == 1 ? " runs" : "s run");
-    if (capped > 0)
-        findings_judge(findings, JUDGEMENT_NOTE, "%u CPU%s kept below what %s: somebody set scaling_max_freq", capped,
-                       capped == 1 ? " is" : "s are", capped == 1 ? "it can" : "they can");
-}
-
-/* The nodes with CPUs of the process, and how many nodes there are. */
-static uint32_t find_nodes(const struct machine *machine, cpu_set_t *nodes_out)
-{
-    cpu_set_t online;
-    CPU_ZERO(nodes_out);
-    if (!machine_list(machine, &online, "sys/devices/system/node/online"))
-        return 0;
-    for (int node = 0; node < CPU_SETSIZE; node++) {
-        cpu_set_t cpus, both;
-        if (!CPU_ISSET(node, &online) ||
-            !machine_list(machine, &cpus, "sys/devices/system/node/node%d/cpulist", node))
-            continue;
-        CPU_AND(&both, &cpus, &machine->cpus);
-        if (CPU_COUNT(&both) > 0)
-            CPU_SET(node, nodes_out);
-    }
-    return (uint32_t)CPU_COUNT(&online);
-}
-
-static void add_nodes(struct findings *findings, const struct machine *machine)
-{
-    cpu_set_t nodes;
-    char list[LIST_BYTES];
-    const uint32_t there = find_nodes(machine, &nodes), used = (uint32_t)CPU_COUNT(&nodes);
-    if (there == 0 || used == 0)
-        return;
-    cpu_list_write(&nodes, list, sizeof(list));
-    findings_add(findings, TOPIC, "nodes", "the CPUs are on NUMA node%s %s of %u", used == 1 ? "" : "s", list, there);
-    if (used > 1 && (machine->plan == NULL ? machine->gpus == 0 : computes_on_cpu(machine)))
-        findings_judge(findings, JUDGEMENT_NOTE, "memory of another node is farther away: compare a run on all with "
-                       "one on a single node, numactl --cpunodebind=%.*s --membind=%.*s pipetrain ...",
-                       (int)strcspn(list, ",-"), list, (int)strcspn(list, ",-"), list);
 }
 
 static void add_run(struct findings *findings, const struct machine *machine)
@@ -183,8 +175,8 @@ static void add_run(struct findings *findings, const struct machine *machine)
                  threads == 1 ? "" : "s", threads == 1 ? "s" : "", decodes ? decoders : 0,
                  decodes && decoders == 1 ? "s" : "", cpus, cpus == 1 ? "" : "s");
     if (threads > cpus && towers <= cpus)
-        findings_judge(findings, JUDGEMENT_WARN, "threads of a tower wait for each other, also for one that waits for "
-                       "a CPU: set devices.threads_per_tower = %u", cpus / towers);
+        findings_judge(findings, JUDGEMENT_WARN, "threads of a tower wait for each other, so all wait for the one "
+                       "without a CPU: set devices.threads_per_tower = %u", cpus / towers);
     else if (threads > cpus)
         findings_judge(findings, JUDGEMENT_WARN, "%u towers share %u CPU%s, which is slower than fewer towers: set "
                        "devices.towers = %u", towers, cpus, cpus == 1 ? "" : "s", cpus);
@@ -199,6 +191,75 @@ void topic_cores(struct findings *findings, const struct machine *machine)
     add_quota(findings, machine);
     add_siblings(findings, machine);
     add_frequency(findings, machine);
-    add_nodes(findings, machine);
     add_run(findings, machine);
+}
+
+/* ---- instructions ---- */
+
+static const struct {
+    const char *name, *flags[4];        /* of /proc/cpuinfo; all are needed */
+} sets[] = {
+    [INSTRUCTIONS_BASE] = { "SSE", { NULL } },
+    [INSTRUCTIONS_AVX2] = { "AVX2", { "avx2", "fma", NULL } },
+    [INSTRUCTIONS_AVX512] = { "AVX-512", { "avx512f", "avx512bw", "avx512dq", "avx512vl" } },
+    [INSTRUCTIONS_BF16] = { "AVX512-BF16", { "avx512_vnni", "avx512_bf16", NULL } },
+    [INSTRUCTIONS_AMX] = { "AMX", { "amx_tile", "amx_int8", "amx_bf16", NULL } },
+};
+
+static bool has_flag(const char *flags, const char *flag)
+{
+    const size_t bytes = strlen(flag);
+    for (const char *at = flags; (at = strstr(at, flag)) != NULL; at += bytes)
+        if ((at == flags || at[-1] == ' ') && (at[bytes] == ' ' || at[bytes] == '\0'))
+            return true;
+    return false;
+}
+
+static bool has_set(const char *flags, enum instructions set)
+{
+    for (size_t i = 0; i < sizeof(sets[set].flags) / sizeof(sets[set].flags[0]) && sets[set].flags[i] != NULL; i++)
+        if (!has_flag(flags, sets[set].flags[i]))
+            return false;
+    return true;
+}
+
+/* The newest set that the CPU has together with all older ones. */
+static enum instructions newest_of(const char *flags)
+{
+    enum instructions newest = INSTRUCTIONS_BASE;
+    while (newest < INSTRUCTIONS_AMX && has_set(flags, newest + 1))
+        newest++;
+    return newest;
+}
+
+/* The environment variable that limits oneDNN, which has two names for it; NULL: none. */
+static const char *limiting_variable(void)
+{
+    static const char *const names[] = { "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (getenv(names[i]) != NULL && *getenv(names[i]) != '\0')
+            return names[i];
+    return NULL;
+}
+
+void topic_instructions(struct findings *findings, const struct machine *machine, enum instructions used)
+{
+    char model[128], flags[FLAGS_BYTES];
+    if (!machine_row(machine, "proc/cpuinfo", "flags", flags, sizeof(flags)))
+        return;
+    const enum instructions newest = newest_of(flags);
+    if (!machine_row(machine, "proc/cpuinfo", "model name", model, sizeof(model)))
+        snprintf(model, sizeof(model), "a CPU of unknown name");
+    findings_add(findings, TOPIC_CPU, "oneDNN", "computes with %s on %s", sets[used].name, model);
+    if (used >= newest)
+        return;
+    const char *const cause = limiting_variable();
+    const bool is_for_bf16 = used >= INSTRUCTIONS_AVX512;
+    if (cause != NULL)
+        findings_judge(findings, JUDGEMENT_WARN, "%s in the environment keeps it from %s%s: unset it", cause,
+                       sets[newest].name, is_for_bf16 ? ", which makes bf16 faster" : "");
+    else
+        findings_judge(findings, JUDGEMENT_NOTE, "it does not use the CPU's %s%s: a newer oneDNN does, unless the "
+                       "system disables these instructions", sets[newest].name,
+                       is_for_bf16 ? ", which makes devices.precision = bf16 faster" : "");
 }

@@ -1,8 +1,12 @@
-/* The shards of a run: whether the disk or the page cache feeds it. */
+/* The shards of a run: where they are stored, how much of them is in the page cache, how fast the disk is. */
+#include "tools/doctor/topics.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -10,27 +14,102 @@
 #include "loader/dataset_shards.h"
 #include "stage/clock.h"
 #include "tools/config/number.h"
-#include "tools/doctor/page_cache.h"
-#include "tools/doctor/topics.h"
 #include "tools/limits/cgroup.h"
 
 #define TOPIC "data"
 #define READ_BYTES ((uint64_t)64 << 20)
 #define READ_NS UINT64_C(1000000000)
-#define LOOK_NS UINT64_C(1000000000)    /* for looking at the page cache */
-#define FILES_READ 8u                   /* of all, spread over them */
+#define COUNT_NS UINT64_C(1000000000)   /* for counting pages in the page cache */
+#define FILES_READ 8u                   /* evenly spread over all files */
 #define PROBLEM_BYTES 4096u
+#define WINDOW_BYTES ((uint64_t)1 << 30)        /* mapped at a time */
+#define BLOCK_BYTES ((size_t)2 << 20)           /* of a read */
+#define ALIGNMENT 4096u
+
+/* ---- page cache and disk ---- */
+
+/* To anybody else, mincore reports every page as present. */
+static bool may_count(int fd, const char *path)
+{
+    struct stat status;
+    return fstat(fd, &status) == 0 && (status.st_uid == geteuid() || access(path, W_OK) == 0);
+}
+
+static int count_window(int fd, uint64_t offset, uint64_t bytes, uint64_t page, unsigned char *residence,
+                        uint64_t *cached)
+{
+    void *const mapped = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, (off_t)offset);
+    if (mapped == MAP_FAILED)
+        return -errno;
+    const int rc = mincore(mapped, bytes, residence) == 0 ? 0 : -errno;
+    for (uint64_t i = 0; rc == 0 && i * page < bytes; i++)
+        if (residence[i] & 1)
+            *cached += bytes - i * page < page ? bytes - i * page : page;
+    munmap(mapped, bytes);
+    return rc;
+}
+
+int page_cache_count(int fd, const char *path, uint64_t file_bytes, uint64_t *cached_out)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (!may_count(fd, path))
+        return -EPERM;
+    unsigned char *const residence = malloc(WINDOW_BYTES / page);
+    uint64_t cached = 0;
+    int rc = residence != NULL ? 0 : -ENOMEM;
+    for (uint64_t offset = 0; rc == 0 && offset < file_bytes; offset += WINDOW_BYTES) {
+        const uint64_t left = file_bytes - offset;
+        rc = count_window(fd, offset, left < WINDOW_BYTES ? left : WINDOW_BYTES, page, residence, &cached);
+    }
+    free(residence);
+    if (rc == 0)
+        *cached_out = cached;
+    return rc;
+}
+
+static int read_blocks(int fd, void *block, uint64_t begin, uint64_t bytes_most, uint64_t ns_most,
+                       struct disk_read *sum)
+{
+    uint64_t offset = begin;
+    while (sum->bytes < bytes_most && sum->elapsed_ns < ns_most) {
+        const uint64_t before_ns = clock_now_ns();
+        const ssize_t bytes = pread(fd, block, BLOCK_BYTES, (off_t)offset);
+        if (bytes < 0)
+            return -errno;
+        sum->elapsed_ns += clock_now_ns() - before_ns;
+        sum->bytes += (uint64_t)bytes;
+        offset += (uint64_t)bytes;
+        if ((size_t)bytes < BLOCK_BYTES)
+            return 0;
+    }
+    return 0;
+}
+
+int disk_read(const char *path, uint64_t file_bytes, uint64_t bytes_most, uint64_t ns_most, struct disk_read *sum)
+{
+    const int fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    void *const block = aligned_alloc(ALIGNMENT, BLOCK_BYTES);
+    const uint64_t middle = file_bytes / 2 / ALIGNMENT * ALIGNMENT;
+    const int rc = block != NULL ? read_blocks(fd, block, middle, bytes_most, ns_most, sum) : -ENOMEM;
+    free(block);
+    close(fd);
+    return rc;
+}
+
+/* ---- the files of a set ---- */
 
 struct files {
     uint64_t count, bytes;
-    uint64_t looked_at, cached;         /* bytes */
-    bool is_withheld;                   /* the kernel does not tell of a file of somebody else */
+    uint64_t counted, cached;           /* bytes examined, and of them in the page cache */
+    bool is_withheld;                   /* the kernel reports nothing about files of another user */
     long system;                        /* statfs.f_type of the first one */
     struct disk_read read;
     int read_rc;
 };
 
-/* File systems on which reads go over a network. Numbers of statfs(2). */
+/* File systems that read over a network, by their number in statfs(2). */
 static const char *network_system(long type)
 {
     static const struct { unsigned long type; const char *name; } systems[] = {
@@ -48,23 +127,23 @@ static bool is_in_memory(long type)
     return type == 0x01021994 || (unsigned long)type == 0x858458f6;     /* tmpfs, ramfs */
 }
 
-static void look_at_cache(struct files *files, const char *path, uint64_t bytes)
+static void count_cached(struct files *files, const char *path, uint64_t bytes)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    uint64_t cached;
+    uint64_t cached = 0;
     const int rc = fd >= 0 ? page_cache_count(fd, path, bytes, &cached) : -errno;
     files->is_withheld |= rc == -EPERM;
     if (rc == 0) {
-        files->looked_at += bytes;
+        files->counted += bytes;
         files->cached += cached;
     }
     if (fd >= 0)
         close(fd);
 }
 
-static void look_at_files(struct files *files, const struct shard_list *list)
+static void examine_files(struct files *files, const struct shard_list *list)
 {
-    const uint64_t end_ns = clock_now_ns() + LOOK_NS;
+    const uint64_t end_ns = clock_now_ns() + COUNT_NS;
     struct statfs system;
     if (list->count > 0 && statfs(list->paths[0], &system) == 0)
         files->system = (long)system.f_type;
@@ -75,7 +154,7 @@ static void look_at_files(struct files *files, const struct shard_list *list)
         files->count++;
         files->bytes += (uint64_t)status.st_size;
         if (clock_now_ns() < end_ns && status.st_size > 0)
-            look_at_cache(files, list->paths[i], (uint64_t)status.st_size);
+            count_cached(files, list->paths[i], (uint64_t)status.st_size);
     }
 }
 
@@ -91,8 +170,8 @@ static void read_files(struct files *files, const struct shard_list *list)
     }
 }
 
-/* 0: unknown. The page cache counts towards the limits of control groups, too. */
-static uint64_t memory_there(const struct machine *machine)
+/* For the page cache, which counts towards the limits of control groups as well. 0: unknown. */
+static uint64_t available_memory(const struct machine *machine)
 {
     const uint64_t left = cgroup_memory_left(machine->root);
     uint64_t kib;
@@ -108,28 +187,27 @@ static void add_files(struct findings *findings, const char *name, const struct 
                  (unsigned long long)files->count, files->count == 1 ? "" : "s", network != NULL ? " on " : "",
                  network != NULL ? network : is_in_memory(files->system) ? " in memory" : "", pattern);
     if (network != NULL)
-        findings_judge(findings, JUDGEMENT_NOTE, "what is not in the page cache is read over the network, as fast as "
-                       "that and others' use of it are: a copy on a disk of this machine does not depend on them");
+        findings_judge(findings, JUDGEMENT_NOTE, "what is not in the page cache is read over the network, so "
+                       "its speed depends on other users: copy the shards to a disk of this machine");
 }
 
-/* Memory that is free holds pages of the shards. */
 static void add_cache(struct findings *findings, const struct machine *machine, const char *name,
                       const struct files *files)
 {
-    const uint64_t there = memory_there(machine);
+    const uint64_t available = available_memory(machine);
     if (is_in_memory(files->system))
         return;
-    if (files->looked_at == 0) {
+    if (files->counted == 0) {
         if (files->is_withheld)
-            findings_add(findings, TOPIC, "page cache", "not told of %s: the files belong to somebody else", name);
+            findings_add(findings, TOPIC, "page cache", "unknown for %s: the files belong to another user", name);
         return;
     }
     findings_add(findings, TOPIC, "page cache", "%.0f %% of %s of %s are in it",
-                 100 * (double)files->cached / (double)files->looked_at, number_bytes(files->looked_at).text, name);
-    if (there > 0 && files->bytes - files->cached > there)
-        findings_judge(findings, JUDGEMENT_NOTE, "the files do not fit into the %s that can be had: every epoch reads "
-                       "from disk again; more memory, or smaller images (pipetrain-convert), keep them in it",
-                       number_bytes(there).text);
+                 100 * (double)files->cached / (double)files->counted, number_bytes(files->counted).text, name);
+    if (available > 0 && files->bytes - files->cached > available)
+        findings_judge(findings, JUDGEMENT_NOTE, "the files do not fit into the %s of available memory, so every "
+                       "epoch reads them from disk: use more memory, or smaller images (pipetrain-convert)",
+                       number_bytes(available).text);
 }
 
 static void add_speed(struct findings *findings, const struct files *files)
@@ -144,7 +222,7 @@ static void add_speed(struct findings *findings, const struct files *files)
     const double speed = (double)files->read.bytes * 1e9 / (double)files->read.elapsed_ns;
     const double epoch = (double)files->bytes / speed;
     findings_add(findings, TOPIC, "disk", "%.0f MB/s measured past the page cache (%s, one read of 2 MiB at a time): "
-                 "so an epoch is read in %.1f %s", speed / 1e6, number_bytes(files->read.bytes).text,
+                 "an epoch is read in %.1f %s", speed / 1e6, number_bytes(files->read.bytes).text,
                  epoch < 60 ? epoch : epoch / 60, epoch < 60 ? "s" : "minutes");
 }
 
@@ -164,7 +242,7 @@ static void add_set(struct findings *findings, const struct machine *machine, co
         shard_list_release(&list);
         return;
     }
-    look_at_files(&files, &list);
+    examine_files(&files, &list);
     if (strcmp(name, "train") == 0)
         read_files(&files, &list);
     add_files(findings, name, &files, pattern);
@@ -177,7 +255,7 @@ static void add_set(struct findings *findings, const struct machine *machine, co
 void topic_data(struct findings *findings, const struct machine *machine)
 {
     if (machine->settings == NULL) {
-        findings_add(findings, TOPIC, "none", "--doctor -c run.conf looks at the shards of a configuration, too");
+        findings_add(findings, TOPIC, "none", "--doctor -c run.conf examines the shards of a configuration, too");
         return;
     }
     const struct data_settings *const data = &machine->settings->data;

@@ -1,17 +1,16 @@
-/* The topics, one after the other. */
+/* All topics, one after the other. */
 #include "tools/doctor/doctor.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "tools/doctor/topics.h"
 
-#define LOAD_NS 300000000L      /* between two looks at how busy the CPUs are */
+#define LOAD_NS 300000000L      /* that the load of the CPUs is measured for */
 #define REASON_BYTES 256
 
 int doctor_form_find(const char *name, enum doctor_form *form_out)
@@ -20,25 +19,22 @@ int doctor_form_find(const char *name, enum doctor_form *form_out)
         *form_out = DOCTOR_JSON;
         return 0;
     }
-    log_message(LOG_ERROR, "--doctor=%.40s: there is a table (--doctor), and JSON, an object a line (--doctor=json)",
+    log_message(LOG_ERROR, "--doctor=%.40s: unknown form: --doctor prints a table, --doctor=json an object a line",
                 name);
     return -EINVAL;
 }
 
-static void look_at_process(struct machine *machine, const struct settings *settings)
+static void machine_init(struct machine *machine, const struct settings *settings)
 {
-    struct rlimit lock;
-    *machine = (struct machine){ .root = "", .settings = settings, .memlock_bytes = UINT64_MAX };
+    *machine = (struct machine){ .root = "", .settings = settings };
     if (sched_getaffinity(0, sizeof(machine->cpus), &machine->cpus) != 0) {
         CPU_ZERO(&machine->cpus);
         CPU_SET(0, &machine->cpus);
     }
-    if (getrlimit(RLIMIT_MEMLOCK, &lock) == 0 && lock.rlim_cur != RLIM_INFINITY)
-        machine->memlock_bytes = lock.rlim_cur;
 }
 
-/* Devices of the run: what it would be refused for is a finding. */
-static void plan_run(struct findings *findings, struct machine *machine, struct device_plan *plan)
+/* The devices of the run. That they cannot be used is a finding. */
+static void plan_devices(struct findings *findings, struct machine *machine, struct device_plan *plan)
 {
     struct problems problems;
     if (machine->settings == NULL)
@@ -48,12 +44,12 @@ static void plan_run(struct findings *findings, struct machine *machine, struct 
         machine->plan = plan;
     } else {
         findings_add(findings, "run", "devices", "%s", problems.count > 0 ? problems.lines[0] : strerror(ENOMEM));
-        findings_judge(findings, JUDGEMENT_WARN, "a run is refused: change what is named");
+        findings_judge(findings, JUDGEMENT_WARN, "the run would be refused: change the setting that is named");
     }
     problems_release(&problems);
 }
 
-static void look_at_load(struct findings *findings, const struct machine *machine)
+static void examine_load(struct findings *findings, const struct machine *machine)
 {
     const struct timespec pause = { .tv_nsec = LOAD_NS };
     const struct cpu_times before = cpu_times_read(machine->root, &machine->cpus);
@@ -62,16 +58,16 @@ static void look_at_load(struct findings *findings, const struct machine *machin
     topic_load(findings, machine, &before, &after);
 }
 
-static void look_at_devices(struct findings *findings, const struct machine *machine, const char *why)
+static void examine_gpus(struct findings *findings, const struct machine *machine, const char *why)
 {
     struct nvml *nvml = NULL;
     char why_no_nvml[REASON_BYTES] = "";
     nvml_open(&nvml, why_no_nvml, sizeof(why_no_nvml));
-    topic_devices(findings, machine, nvml, why, why_no_nvml);
+    topic_gpus(findings, machine, nvml, why, why_no_nvml);
     nvml_close(nvml);
 }
 
-static void look_at_instructions(struct findings *findings, const struct machine *machine)
+static void examine_instructions(struct findings *findings, const struct machine *machine)
 {
     const struct backend_ops *const onednn = backend_find("onednn");
     if (onednn != NULL && onednn->instructions != NULL)
@@ -86,27 +82,27 @@ static uint32_t count_gpus(char *why, size_t why_size)
     return device_kind_count(kind, why, why_size);
 }
 
-static void look(struct findings *findings, const struct settings *settings)
+static void examine(struct findings *findings, const struct settings *settings)
 {
     struct machine machine;
     struct device_plan plan;
     char why[REASON_BYTES] = "";
-    look_at_process(&machine, settings);
-    look_at_load(findings, &machine);
-    plan_run(findings, &machine, &plan);
+    machine_init(&machine, settings);
+    examine_load(findings, &machine);
+    plan_devices(findings, &machine, &plan);
     machine.gpus = count_gpus(why, sizeof(why));
     topic_cores(findings, &machine);
     topic_memory(findings, &machine);
-    look_at_instructions(findings, &machine);
-    look_at_devices(findings, &machine, why);
+    examine_instructions(findings, &machine);
+    examine_gpus(findings, &machine, why);
     topic_data(findings, &machine);
-    topic_libraries(findings, &machine);
+    topic_libraries(findings);
 }
 
 int doctor_run(const struct settings *settings, enum doctor_form form)
 {
     struct findings findings = { .count = 0 };
-    look(&findings, settings);
+    examine(&findings, settings);
     if (!findings.failed && form == DOCTOR_TABLE)
         findings_print(&findings, stdout);
     if (!findings.failed && form == DOCTOR_JSON && findings_write(&findings, stdout) != 0)

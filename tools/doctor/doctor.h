@@ -1,4 +1,4 @@
-/* pipetrain --doctor: what the machine is to a run, and what holds it up there. Used by main. */
+/* pipetrain --doctor: check the machine, and a run on it, for performance problems. Main thread only. */
 #ifndef PIPETRAIN_DOCTOR_H
 #define PIPETRAIN_DOCTOR_H
 
@@ -8,11 +8,11 @@
 
 enum doctor_form { DOCTOR_TABLE, DOCTOR_JSON };
 
-/* "json" is the one name. 0, or -EINVAL after a message. */
+/* The form of --doctor=NAME; "json" is the only name. Returns 0, or -EINVAL after a message. */
 int doctor_form_find(const char *name, enum doctor_form *form_out);
-/* Print findings on stdout; with settings, which are finished, also what they mean for that run: it is not run, and
- * nothing is written. NULL: of the machine alone. Takes a few seconds. The exit code, EXIT_CODE_OK also where something
- * is not fine. No other thread has used a device. */
+/* Print the findings on stdout. `settings`, finished, are those of the run to check, NULL: only the machine. Trains and
+ * writes nothing; takes a few seconds. Call it before any thread uses a device. Returns the exit code: EXIT_CODE_OK,
+ * also with warnings, or EXIT_CODE_MEMORY. */
 int doctor_run(const struct settings *settings, enum doctor_form form);
 
 #endif

@@ -1,4 +1,4 @@
-/* The list of findings and its two forms. */
+/* A list of findings, as a table and as JSON. */
 #include "tools/doctor/finding.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "stage/log.h"
 #include "tools/text/wrapped.h"
 
-#define TEXT_BYTES 4096u        /* of a finding or an advice; paths of libraries are in them */
+#define TEXT_BYTES 4096u        /* of a finding or an advice, which may contain paths */
 
 static const char *const words[JUDGEMENT_COUNT] = {
     [JUDGEMENT_FINE] = "fine", [JUDGEMENT_NOTE] = "note", [JUDGEMENT_WARN] = "warn" };
@@ -25,7 +25,7 @@ void findings_release(struct findings *findings)
     *findings = (struct findings){ 0 };
 }
 
-/* What others named, as a file or a device, is shown as messages show it. NULL without memory. */
+/* Names of files and devices are escaped as in messages. NULL without memory. */
 static char *__attribute__((format(printf, 1, 0))) text_of(const char *format, va_list arguments)
 {
     char raw[TEXT_BYTES];
@@ -83,14 +83,6 @@ void findings_judge(struct findings *findings, enum judgement judgement, const c
     free(last->advice);
     last->advice = advice;
     last->judgement = judgement;
-}
-
-const struct finding *findings_find(const struct findings *findings, const char *topic, const char *name)
-{
-    for (size_t i = 0; i < findings->count; i++)
-        if (strcmp(findings->of[i].topic, topic) == 0 && strcmp(findings->of[i].name, name) == 0)
-            return &findings->of[i];
-    return NULL;
 }
 
 size_t findings_count(const struct findings *findings, enum judgement judgement)

@@ -1,4 +1,4 @@
-/* What --doctor finds: a list of findings, for people and for scripts. Used by main only. */
+/* The findings of --doctor, for people and for scripts. Main thread only. */
 #ifndef PIPETRAIN_FINDING_H
 #define PIPETRAIN_FINDING_H
 
@@ -8,39 +8,37 @@
 
 enum judgement {
     JUDGEMENT_FINE,
-    JUDGEMENT_NOTE,             /* it may cost something, or something could be better */
-    JUDGEMENT_WARN,             /* it costs a run speed, or the run */
+    JUDGEMENT_NOTE,             /* it may cost something */
+    JUDGEMENT_WARN,             /* it makes a run slower, or impossible */
     JUDGEMENT_COUNT
 };
 
 struct finding {
-    const char *topic, *name;   /* lent: "cores", "quota" */
+    const char *topic, *name;   /* "cores", "quota"; lent */
     enum judgement judgement;
-    char *found, *advice;       /* owned; advice: what it costs and what to do, "" where it is fine */
+    char *found, *advice;       /* owned; advice: the consequence and what to do, "" if it is fine */
 };
 
-/* Begins as zeros. */
+/* Initialised with zeros. */
 struct findings {
     struct finding *of;
     size_t count, room;
-    bool failed;                /* out of memory: some are lost */
+    bool failed;                /* out of memory: some are missing */
 };
 
 void findings_release(struct findings *findings);
-/* Add one that is fine. */
+/* Add a finding that is fine. */
 void findings_add(struct findings *findings, const char *topic, const char *name, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* The one that was added last is not fine: a judgement, what it costs and what to do. The second judgement of a finding
- * is left out unless it is worse. */
+/* Judge the last finding that was added, with an advice. A second judgement replaces the first only if it is worse. */
 void findings_judge(struct findings *findings, enum judgement judgement, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The finding of this topic and name, or NULL. */
-const struct finding *findings_find(const struct findings *findings, const char *topic, const char *name);
 size_t findings_count(const struct findings *findings, enum judgement judgement);
 
-/* A table on lines of 80 columns, but for paths, and a last line that counts. */
+/* A table in 80 columns, unless a path is longer, and a last line with the numbers of judgements. */
 void findings_print(const struct findings *findings, FILE *out);
-/* A JSON object a line: {"topic", "name", "judgement": "fine"|"note"|"warn", "found", "advice"}. 0 or -ENOMEM. */
+/* A JSON object a line: {"topic", "name", "judgement": "fine"|"note"|"warn", "found", "advice"}. Returns 0 or
+ * -ENOMEM. */
 int findings_write(const struct findings *findings, FILE *out);
 
 #endif

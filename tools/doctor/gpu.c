@@ -1,34 +1,134 @@
-/* Judging what is known of one GPU. */
+/* The GPUs that a run can use: what limits each, and how fast copies to them and between them are. */
 #include "tools/doctor/gpu.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "stage/cpus.h"
 #include "tools/config/number.h"
-#include "tools/doctor/nvml_api.h"
+#include "tools/doctor/topics.h"
 
 #define TOPIC "gpu"
+#define COPY_BYTES ((size_t)32 << 20)
+#define COPIES 4u
+#define ROW_BYTES 1024
+#define NVIDIA "0x10de"
+#define CLASS_DISPLAY "0x03"    /* VGA and 3D controllers */
 #define USED_MOST 0.1           /* of the memory, by others; drivers keep a little for themselves */
-#define COPY_LEAST 0.5          /* of what the link can: good ones reach 0.8 and more */
+#define COPY_LEAST 0.5          /* of the link's bandwidth: good ones reach 0.8 and more */
+#define SLOWEST 0.5             /* of the fastest pair: slower pairs are connected in another way */
+
+/* ---- measured copies ---- */
+
+/* An open device with a buffer on it and one in pinned host memory. */
+struct endpoint {
+    char name[24];
+    struct device *device;
+    struct stream *stream;
+    struct event *begun, *ended;
+    void *memory, *pinned;
+};
+
+static int open_endpoint(struct endpoint *endpoint, const struct device_ops *ops, uint32_t index)
+{
+    *endpoint = (struct endpoint){ .device = NULL };
+    snprintf(endpoint->name, sizeof(endpoint->name), "%s%u", ops->kind, index);
+    const struct device_spec spec = { .index = index, .name = endpoint->name };
+    int rc = ops->open(&endpoint->device, &spec);
+    if (rc != 0) {
+        endpoint->device = NULL;
+        return rc;
+    }
+    rc = ops->stream_open(endpoint->device, STREAM_COPY, "doctor", &endpoint->stream);
+    if (rc == 0)
+        rc = ops->event_open(endpoint->device, EVENT_TIMED, &endpoint->begun);
+    if (rc == 0)
+        rc = ops->event_open(endpoint->device, EVENT_TIMED, &endpoint->ended);
+    if (rc == 0)
+        rc = ops->alloc(endpoint->device, COPY_BYTES, &endpoint->memory);
+    return rc != 0 ? rc : ops->alloc_pinned(endpoint->device, COPY_BYTES, &endpoint->pinned);
+}
+
+static void close_endpoint(struct endpoint *endpoint)
+{
+    if (endpoint->device == NULL)
+        return;
+    const struct device_ops *const ops = endpoint->device->ops;
+    if (endpoint->stream != NULL)
+        ops->stream_close(endpoint->stream);
+    if (endpoint->begun != NULL)
+        ops->event_close(endpoint->begun);
+    if (endpoint->ended != NULL)
+        ops->event_close(endpoint->ended);
+    ops->free(endpoint->device, endpoint->memory);
+    ops->free_pinned(endpoint->device, endpoint->pinned);
+    ops->close(endpoint->device);
+}
+
+/* Bytes per second of copies to `to`; the first copy, which may initialise something, is not timed. 0: failed. */
+static double measure_copies(struct endpoint *to, const void *from, enum copy_direction direction)
+{
+    const struct device_ops *const ops = to->device->ops;
+    uint64_t elapsed_ns = 0;
+    int rc = ops->copy(to->stream, to->memory, from, COPY_BYTES, direction);
+    if (rc == 0)
+        rc = ops->record(to->stream, to->begun);
+    for (uint32_t i = 0; i < COPIES && rc == 0; i++)
+        rc = ops->copy(to->stream, to->memory, from, COPY_BYTES, direction);
+    if (rc == 0)
+        rc = ops->record(to->stream, to->ended);
+    if (rc == 0)
+        rc = ops->event_wait(to->ended);
+    if (rc == 0)
+        rc = ops->event_elapsed(to->begun, to->ended, &elapsed_ns);
+    return rc == 0 && elapsed_ns > 0 ? (double)(COPIES * COPY_BYTES) * 1e9 / (double)elapsed_ns : 0;
+}
+
+static void measure_pair(struct endpoint *endpoints, uint32_t from, uint32_t to, struct gpu_copies *speeds)
+{
+    const struct device_ops *const ops = endpoints[to].device->ops;
+    speeds->reaches[to][from] = ops->reaches(to, from);
+    if (speeds->reaches[to][from] && ops->connect(endpoints[to].device, endpoints[from].device) != 0)
+        return;
+    speeds->between[from][to] = measure_copies(&endpoints[to], endpoints[from].memory, COPY_ON_DEVICE);
+}
+
+/* Devices 0 to count - 1. What fails prints a message and stays 0. */
+static void measure_all(const struct device_ops *ops, uint32_t count, struct gpu_copies *speeds_out)
+{
+    struct endpoint endpoints[GPUS_MEASURED_MAX];
+    bool are_open[GPUS_MEASURED_MAX];
+    *speeds_out = (struct gpu_copies){ .count = count < GPUS_MEASURED_MAX ? count : GPUS_MEASURED_MAX };
+    for (uint32_t i = 0; i < speeds_out->count; i++)
+        are_open[i] = open_endpoint(&endpoints[i], ops, i) == 0;
+    for (uint32_t i = 0; i < speeds_out->count; i++)
+        speeds_out->to[i] = are_open[i] ? measure_copies(&endpoints[i], endpoints[i].pinned, COPY_TO_DEVICE) : 0;
+    for (uint32_t from = 0; from < speeds_out->count; from++)
+        for (uint32_t to = 0; to < speeds_out->count; to++)
+            if (from != to && are_open[from] && are_open[to])
+                measure_pair(endpoints, from, to, speeds_out);
+    for (uint32_t i = 0; i < speeds_out->count; i++)
+        close_endpoint(&endpoints[i]);
+}
 
 /* ---- PCI Express ---- */
 
 struct link { uint32_t generation, generation_most, lanes, lanes_most; };
 
-/* By transfers per second and lane, as the kernel tells them ("16.0 GT/s PCIe"). 0: unknown. */
+/* Of a speed as the kernel writes it: "16.0 GT/s PCIe". 0: unknown. */
 static uint32_t generation_of(const char *speed)
 {
     static const double transfers[] = { 0, 2.5, 5, 8, 16, 32, 64 };
-    const double told = atof(speed);
+    const double value = atof(speed);
     uint32_t generation = sizeof(transfers) / sizeof(transfers[0]) - 1;
-    while (generation > 0 && (told < transfers[generation] - 0.1 || told > transfers[generation] + 0.1))
+    while (generation > 0 && (value < transfers[generation] - 0.1 || value > transfers[generation] + 0.1))
         generation--;
     return generation;
 }
 
-/* Bytes per second of a link, one way, behind its encoding. */
+/* Bytes per second in one direction, without the overhead of the encoding. */
 static double link_speed(uint32_t generation, uint32_t lanes)
 {
     static const double per_lane[] = { 0, 0.25e9, 0.5e9, 0.985e9, 1.969e9, 3.938e9, 7.563e9 };
@@ -38,8 +138,8 @@ static double link_speed(uint32_t generation, uint32_t lanes)
 static uint32_t read_generation(const struct machine *machine, const char *bus, const char *name)
 {
     char speed[64];
-    const bool is_told = machine_line(machine, speed, sizeof(speed), "sys/bus/pci/devices/%s/%s", bus, name);
-    return is_told ? generation_of(speed) : 0;
+    const bool is_known = machine_line(machine, speed, sizeof(speed), "sys/bus/pci/devices/%s/%s", bus, name);
+    return is_known ? generation_of(speed) : 0;
 }
 
 static uint32_t read_lanes(const struct machine *machine, const char *bus, const char *name)
@@ -48,7 +148,7 @@ static uint32_t read_lanes(const struct machine *machine, const char *bus, const
     return machine_number(machine, &lanes, "sys/bus/pci/devices/%s/%s", bus, name) && lanes <= 32 ? (uint32_t)lanes : 0;
 }
 
-/* NVML knows of the slot what the device alone does not. */
+/* NVML takes the slot's limits into account, the kernel reports those of the device. */
 static struct link find_link(const struct machine *machine, const struct gpu *gpu)
 {
     const struct gpu_state *const state = &gpu->after;
@@ -62,7 +162,7 @@ static struct link find_link(const struct machine *machine, const struct gpu *gp
                           read_lanes(machine, bus, "current_link_width"), read_lanes(machine, bus, "max_link_width") };
 }
 
-/* The generation goes down while a device idles; the lanes do not. */
+/* The generation decreases while a device is idle; the lanes do not. */
 static void add_link(struct findings *findings, const struct gpu *gpu, const struct link *link)
 {
     if (link->generation == 0 || link->lanes == 0)
@@ -70,24 +170,25 @@ static void add_link(struct findings *findings, const struct gpu *gpu, const str
     findings_add(findings, TOPIC, "link", "%u: PCIe generation %u with %u lanes now, %u with %u at most", gpu->index,
                  link->generation, link->lanes, link->generation_most, link->lanes_most);
     if (link->lanes < link->lanes_most)
-        findings_judge(findings, JUDGEMENT_WARN, "copies of batches, and sums without NVLink, take up to %.3g times as "
-                       "long: look at the slot, at riser cables, and at what shares its lanes",
+        findings_judge(findings, JUDGEMENT_WARN, "copies of batches, and reductions without NVLink, take up to %.3g "
+                       "times as long: check the slot, riser cables, and devices that share its lanes",
                        (double)link->lanes_most / link->lanes);
 }
 
 static void add_copies(struct findings *findings, const struct gpu *gpu, const struct link *link)
 {
-    const double can = link_speed(link->generation_most, link->lanes);
+    const double possible = link_speed(link->generation_most, link->lanes);
     if (gpu->copy_bytes_per_second <= 0)
         return;
     findings_add(findings, TOPIC, "copies", "%u: %.1f GB/s measured from pinned memory to it", gpu->index,
                  gpu->copy_bytes_per_second / 1e9);
-    if (gpu->copy_bytes_per_second < COPY_LEAST * can)
-        findings_judge(findings, JUDGEMENT_NOTE, "its link can carry %.1f GB/s: other copies at this moment, the other "
-                       "socket's memory (node below), or a slot that is narrower than the device knows", can / 1e9);
+    if (gpu->copy_bytes_per_second < COPY_LEAST * possible)
+        findings_judge(findings, JUDGEMENT_NOTE, "its link can carry %.1f GB/s: other copies may run now, the pinned "
+                       "memory may be at another socket (see node), or the slot may be narrower than the device",
+                       possible / 1e9);
 }
 
-/* ---- where it is ---- */
+/* ---- NUMA node ---- */
 
 static void add_node(struct findings *findings, const struct machine *machine, const struct gpu *gpu)
 {
@@ -102,24 +203,25 @@ static void add_node(struct findings *findings, const struct machine *machine, c
     cpu_list_write(&cpus, list, sizeof(list));
     findings_add(findings, TOPIC, "node", "%u: at NUMA node %u, with CPUs %s", gpu->index, (unsigned)node, list);
     if (CPU_COUNT(&both) == 0)
-        findings_judge(findings, JUDGEMENT_WARN, "the process may use none of them, so every batch crosses to the "
-                       "other socket: start it with some (numactl --cpunodebind=%u, or the job's CPU binding)",
+        findings_judge(findings, JUDGEMENT_WARN, "the process may use none of these CPUs, so every batch crosses to "
+                       "another socket: numactl --cpunodebind=%u, or change the job's CPU binding",
                        (unsigned)node);
 }
 
-/* ---- what slows it down ---- */
+/* ---- clocks, and memory in use ---- */
 
 static void add_clocks(struct findings *findings, const struct gpu *gpu)
 {
     static const struct { uint64_t reason; enum judgement judgement; const char *advice; } reasons[] = {
-        { NVML_REASON_HOT, JUDGEMENT_WARN, "it is too hot and computes slower: see to its air or water" },
-        { NVML_REASON_WARM, JUDGEMENT_WARN, "it is near its highest temperature and computes slower: see to its air" },
-        { NVML_REASON_POWER_BRAKE, JUDGEMENT_WARN, "the power supply asks it to slow down: see to the supply" },
-        { NVML_REASON_HARDWARE, JUDGEMENT_WARN, "its hardware slows it down to half or less: see to its cooling and "
-          "power cables" },
-        { NVML_REASON_POWER_CAP, JUDGEMENT_NOTE, "it is at its power limit: nvidia-smi -q -d POWER shows whether that "
-          "was lowered" },
-        { NVML_REASON_SETTING, JUDGEMENT_NOTE, "somebody set its clocks: nvidia-smi -rac gives it back its own" },
+        { NVML_REASON_HOT, JUDGEMENT_WARN, "it is too hot and has reduced its clock: check its cooling" },
+        { NVML_REASON_WARM, JUDGEMENT_WARN, "it is near its maximum temperature and has reduced its clock: check "
+          "its cooling" },
+        { NVML_REASON_POWER_BRAKE, JUDGEMENT_WARN, "the power supply makes it reduce its clock: check the supply" },
+        { NVML_REASON_HARDWARE, JUDGEMENT_WARN, "its hardware halves its clock or more: check its cooling and power "
+          "cables" },
+        { NVML_REASON_POWER_CAP, JUDGEMENT_NOTE, "it is at its power limit: nvidia-smi -q -d POWER shows whether the "
+          "limit was lowered" },
+        { NVML_REASON_SETTING, JUDGEMENT_NOTE, "its clocks were set: nvidia-smi -rac resets them" },
     };
     const struct gpu_state *const state = &gpu->after;
     if (state->clock_mhz == 0)
@@ -139,19 +241,8 @@ static void add_used(struct findings *findings, const struct gpu *gpu)
     findings_add(findings, TOPIC, "memory", "%u: %s of %s in use before this program", gpu->index,
                  number_bytes(state->used_bytes).text, number_bytes(state->memory_bytes).text);
     if ((double)state->used_bytes > USED_MOST * (double)state->memory_bytes)
-        findings_judge(findings, JUDGEMENT_WARN, "other processes are on it (nvidia-smi shows them): a run gets the "
-                       "rest of its memory and a share of its time; end them, or take other devices (devices.list)");
-}
-
-static void add_persistence(struct findings *findings, const struct gpu *gpu)
-{
-    if (!gpu->after.has_persistence)
-        return;
-    findings_add(findings, TOPIC, "driver", "%u: %s", gpu->index,
-                 gpu->after.is_persistent ? "is kept ready" : "is not kept ready while nobody uses it");
-    if (!gpu->after.is_persistent)
-        findings_judge(findings, JUDGEMENT_NOTE, "the first program after a pause begins later: nvidia-smi -pm 1, as "
-                       "root, or nvidia-persistenced");
+        findings_judge(findings, JUDGEMENT_WARN, "other processes use it (see nvidia-smi), so a run gets the rest of "
+                       "its memory and a share of its time: end them, or use other GPUs (devices.list)");
 }
 
 void gpu_add(struct findings *findings, const struct machine *machine, const struct gpu *gpu)
@@ -165,8 +256,141 @@ void gpu_add(struct findings *findings, const struct machine *machine, const str
     add_copies(findings, gpu, &link);
     add_node(findings, machine, gpu);
     add_clocks(findings, gpu);
-    if (gpu->after.memory_bytes > 0)
-        findings_add(findings, TOPIC, "nvlink", "%u: %u NVLink%s up", gpu->index, gpu->after.nvlinks,
-                     gpu->after.nvlinks == 1 ? "" : "s");
-    add_persistence(findings, gpu);
+}
+
+/* ---- copies between GPUs ---- */
+
+static void put_pair(const struct gpu_copies *speeds, uint32_t from, uint32_t to, char *row)
+{
+    const size_t bytes = strlen(row);
+    const char *const comma = bytes > 0 ? ", " : "", *const way = speeds->reaches[to][from] ? "" : " by the host";
+    if (speeds->between[from][to] > 0)
+        snprintf(row + bytes, ROW_BYTES - bytes, "%s%u %.1f%s", comma, to, speeds->between[from][to] / 1e9, way);
+    else
+        snprintf(row + bytes, ROW_BYTES - bytes, "%s%u not measured", comma, to);
+}
+
+static double fastest(const struct gpu_copies *speeds)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < speeds->count; i++)
+        for (uint32_t j = 0; j < speeds->count; j++)
+            most = speeds->between[i][j] > most ? speeds->between[i][j] : most;
+    return most;
+}
+
+static void add_row(struct findings *findings, const struct gpu_copies *speeds, uint32_t from)
+{
+    char row[ROW_BYTES] = "";
+    uint32_t apart = 0, slow = 0;
+    const double most = fastest(speeds);
+    for (uint32_t to = 0; to < speeds->count; to++) {
+        if (to == from)
+            continue;
+        put_pair(speeds, from, to, row);
+        apart += !speeds->reaches[to][from];
+        slow += speeds->between[from][to] > 0 && speeds->between[from][to] < SLOWEST * most;
+    }
+    findings_add(findings, TOPIC, "peers", "GB/s from %u to: %s", from, row);
+    if (apart > 0)
+        findings_judge(findings, JUDGEMENT_WARN, "copies to these GPUs go through host memory, and sync.reduce = peer "
+                       "is refused: PCI access control (ACS) or an IOMMU may prevent peer access and can be disabled "
+                       "(BIOS, kernel); some GPUs have no peer access at all");
+    else if (slow > 0)
+        findings_judge(findings, JUDGEMENT_NOTE, "some pairs are less than half as fast as the fastest, and a "
+                       "reduction is as slow as its slowest pair: use GPUs that are close to each other "
+                       "(devices.list)");
+}
+
+void gpu_add_peers(struct findings *findings, const struct gpu_copies *speeds)
+{
+    for (uint32_t from = 0; from < speeds->count && speeds->count > 1; from++)
+        add_row(findings, speeds, from);
+}
+
+/* ---- all of them ---- */
+
+/* NVIDIA GPUs on the PCI bus, with or without a driver. */
+static uint32_t count_on_bus(const struct machine *machine)
+{
+    char path[512], text[32];
+    snprintf(path, sizeof(path), "%s/sys/bus/pci/devices", machine->root);
+    DIR *const folder = opendir(path);
+    uint32_t count = 0;
+    for (struct dirent *entry = NULL; folder != NULL && (entry = readdir(folder)) != NULL;)
+        if (machine_line(machine, text, sizeof(text), "sys/bus/pci/devices/%s/vendor", entry->d_name) &&
+            strcmp(text, NVIDIA) == 0 &&
+            machine_line(machine, text, sizeof(text), "sys/bus/pci/devices/%s/class", entry->d_name) &&
+            strncmp(text, CLASS_DISPLAY, strlen(CLASS_DISPLAY)) == 0)
+            count++;
+    if (folder != NULL)
+        closedir(folder);
+    return count;
+}
+
+static void add_driver(struct findings *findings, const struct nvml *nvml, const char *why)
+{
+    if (nvml != NULL)
+        findings_add(findings, TOPIC, "nvml", "driver %s", nvml_driver(nvml));
+    else
+        findings_add(findings, TOPIC, "nvml", "memory in use, clocks and temperatures are unknown: %s", why);
+}
+
+/* No GPU can be used, though the machine may have some. */
+static void add_unusable(struct findings *findings, const struct machine *machine, const struct nvml *nvml,
+                        const char *why)
+{
+    const uint32_t of_driver = nvml != NULL ? nvml_count(nvml) : 0, on_bus = count_on_bus(machine);
+    const uint32_t count = of_driver > on_bus ? of_driver : on_bus;
+    findings_add(findings, TOPIC, "usable", "none: %s", why);
+    if (count == 0)
+        return;
+    const char *const verb = count == 1 ? "is" : "are", *const plural = count == 1 ? "" : "s";
+    if (device_find("cuda") == NULL)
+        findings_judge(findings, JUDGEMENT_WARN, "there %s %u NVIDIA GPU%s here, but runs compute on the CPU: build "
+                       "with CUDA (configure --with-cuda=DIR; README.md)", verb, count, plural);
+    else
+        findings_judge(findings, JUDGEMENT_WARN, "there %s %u NVIDIA GPU%s here, but runs compute on the CPU: CUDA "
+                       "needs a driver as new as itself, and GPUs that the process may see (CUDA_VISIBLE_DEVICES, "
+                       "docker run --gpus all)", verb, count, plural);
+}
+
+static void read_state(const struct nvml *nvml, const struct gpu *gpu, struct gpu_state *state_out)
+{
+    if (nvml == NULL || !nvml_read(nvml, gpu->description.bus, state_out))
+        *state_out = (struct gpu_state){ .memory_bytes = 0 };
+}
+
+static void add_gpus(struct findings *findings, const struct machine *machine, const struct nvml *nvml,
+                     const struct device_ops *ops)
+{
+    struct gpu gpus[GPUS_MEASURED_MAX] = { { .index = 0 } };
+    struct gpu_copies speeds;
+    const uint32_t count = machine->gpus < GPUS_MEASURED_MAX ? machine->gpus : GPUS_MEASURED_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        gpus[i].index = i;
+        if (ops->describe(i, &gpus[i].description) == 0)
+            read_state(nvml, &gpus[i], &gpus[i].before);
+    }
+    measure_all(ops, count, &speeds);
+    for (uint32_t i = 0; i < count; i++) {
+        gpus[i].copy_bytes_per_second = speeds.to[i];
+        read_state(nvml, &gpus[i], &gpus[i].after);
+        gpu_add(findings, machine, &gpus[i]);
+    }
+    gpu_add_peers(findings, &speeds);
+}
+
+void topic_gpus(struct findings *findings, const struct machine *machine, const struct nvml *nvml,
+                const char *why_no_gpu, const char *why_no_nvml)
+{
+    const struct device_ops *const ops = device_find("cuda");
+    if (machine->gpus > 0 && ops != NULL)
+        findings_add(findings, TOPIC, "usable", "%u by CUDA", machine->gpus);
+    else
+        add_unusable(findings, machine, nvml, why_no_gpu);
+    if (machine->gpus > 0 || nvml != NULL)
+        add_driver(findings, nvml, why_no_nvml);
+    if (machine->gpus > 0 && ops != NULL)
+        add_gpus(findings, machine, nvml, ops);
 }

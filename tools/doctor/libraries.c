@@ -1,4 +1,4 @@
-/* The libraries that the program runs with, where they are, and whether those that belong together do. */
+/* The libraries that the program runs with, and conflicts between them. */
 #include "tools/doctor/topics.h"
 
 #include <link.h>
@@ -13,47 +13,47 @@
 #define TOPIC "libraries"
 #define PATH_BYTES 1024
 
-/* The loaded file whose name begins with `file`. */
-struct wanted {
+/* A search for loaded files whose names begin with `file`. */
+struct library_search {
     const char *file;
-    char path[PATH_BYTES];      /* "" where there is none */
-    uint32_t folders;           /* that files of this name are in */
+    char path[PATH_BYTES];      /* of the first; "" if there is none */
+    uint32_t folders;           /* that contain such files */
 };
 
-static int see_object(struct dl_phdr_info *object, size_t size, void *arg)
+static int match_object(struct dl_phdr_info *object, size_t size, void *arg)
 {
-    struct wanted *const wanted = arg;
+    struct library_search *const search = arg;
     const char *const slash = strrchr(object->dlpi_name, '/');
     (void)size;
-    if (slash == NULL || strncmp(slash + 1, wanted->file, strlen(wanted->file)) != 0)
+    if (slash == NULL || strncmp(slash + 1, search->file, strlen(search->file)) != 0)
         return 0;
     const size_t folder_bytes = (size_t)(slash + 1 - object->dlpi_name);
-    if (wanted->folders == 0)
-        snprintf(wanted->path, sizeof(wanted->path), "%s", object->dlpi_name);
-    wanted->folders += wanted->folders == 0 || strncmp(wanted->path, object->dlpi_name, folder_bytes) != 0;
+    if (search->folders == 0)
+        snprintf(search->path, sizeof(search->path), "%s", object->dlpi_name);
+    search->folders += search->folders == 0 || strncmp(search->path, object->dlpi_name, folder_bytes) != 0;
     return 0;
 }
 
-static struct wanted find_file(const char *file)
+static struct library_search find_file(const char *file)
 {
-    struct wanted wanted = { .file = file, .path = "" };
-    dl_iterate_phdr(see_object, &wanted);
-    return wanted;
+    struct library_search search = { .file = file, .path = "" };
+    dl_iterate_phdr(match_object, &search);
+    return search;
 }
 
 static void add_library(struct findings *findings, const struct library *library)
 {
     char version[64];
     library->version(version, sizeof(version));
-    const struct wanted found = find_file(library->file);
+    const struct library_search found = find_file(library->file);
     if (found.path[0] == '\0' && strcmp(version, "?") == 0)
-        findings_add(findings, TOPIC, library->name, "is not here");
+        findings_add(findings, TOPIC, library->name, "not installed");
     else
         findings_add(findings, TOPIC, library->name, "%s, %s", version,
                      found.path[0] != '\0' ? found.path : "part of the program");
     if (found.folders > 1)
-        findings_judge(findings, JUDGEMENT_WARN, "it is loaded from two places, and two versions of it do not know "
-                       "each other: leave one of them in LD_LIBRARY_PATH");
+        findings_judge(findings, JUDGEMENT_WARN, "it is loaded from two folders, and two versions of it conflict: keep "
+                       "one of them in LD_LIBRARY_PATH");
 }
 
 static void add_rows(struct findings *findings, const struct library *rows)
@@ -62,26 +62,26 @@ static void add_rows(struct findings *findings, const struct library *rows)
         add_library(findings, rows);
 }
 
-/* cuDNN is several files that have to be of one version, as its makers say. */
+/* cuDNN consists of several files that have to be of the same version. */
 static void judge_cudnn(struct findings *findings)
 {
-    const struct wanted parts = find_file("libcudnn");
+    const struct library_search parts = find_file("libcudnn");
     if (parts.folders == 0)
         return;
     findings_add(findings, TOPIC, "cuDNN parts", "%s", parts.folders == 1 ? "all from one folder" : "from two folders");
     if (parts.folders > 1)
-        findings_judge(findings, JUDGEMENT_WARN, "its parts have to be of one version, or plans fail: leave one folder "
-                       "with libcudnn*.so in LD_LIBRARY_PATH");
+        findings_judge(findings, JUDGEMENT_WARN, "its parts have to be of the same version, or plans fail: keep one "
+                       "folder with libcudnn*.so in LD_LIBRARY_PATH");
 }
 
-/* Each has threads of its own, which wait for each other's cores. */
+/* Each has its own threads, which compete for the same cores. */
 static void judge_openmp(struct findings *findings)
 {
     static const char *const names[] = { "libgomp", "libiomp5", "libomp" };
     char all[3 * PATH_BYTES] = "";
     uint32_t count = 0;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const struct wanted found = find_file(names[i]);
+        const struct library_search found = find_file(names[i]);
         const size_t bytes = strlen(all);
         if (found.folders > 0)
             snprintf(all + bytes, sizeof(all) - bytes, "%s%s", count++ > 0 ? ", " : "", found.path);
@@ -90,16 +90,15 @@ static void judge_openmp(struct findings *findings)
         return;
     findings_add(findings, TOPIC, "OpenMP", "%s", all);
     if (count > 1)
-        findings_judge(findings, JUDGEMENT_WARN, "two of them in one program have a team of threads each, for the same "
-                       "CPUs: leave out what loads the second one (LD_PRELOAD, LD_LIBRARY_PATH)");
+        findings_judge(findings, JUDGEMENT_WARN, "each of them starts threads for the same CPUs: remove what loads the "
+                       "second one (LD_PRELOAD, LD_LIBRARY_PATH)");
 }
 
-void topic_libraries(struct findings *findings, const struct machine *machine)
+void topic_libraries(struct findings *findings)
 {
     static const char *const kinds[] = { "onednn", "cuda" };
     const struct reduce_ops *const nccl = reduce_find("nccl");
     const struct device_ops *const cuda = device_find("cuda");
-    (void)machine;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         const struct backend_ops *const backend = backend_find(kinds[i]);
         add_rows(findings, backend != NULL ? backend->libraries : NULL);

@@ -1,4 +1,4 @@
-/* Lines, numbers and lists of /proc and /sys. */
+/* Lines, numbers and lists in files of /proc and /sys. */
 #include "tools/doctor/machine.h"
 
 #include <ctype.h>
@@ -10,7 +10,7 @@
 
 #include "stage/cpus.h"
 
-#define LINE_BYTES 8192u        /* the flags of a CPU are some 2,000 */
+#define LINE_BYTES 8192u        /* the flags of a CPU have about 2,000 */
 
 static FILE *__attribute__((format(printf, 2, 0)))
 open_under(const struct machine *machine, const char *path, va_list arguments)
@@ -54,7 +54,7 @@ bool machine_line(const struct machine *machine, char *line, size_t line_size, c
     return is_read;
 }
 
-static bool take_number(const char *text, uint64_t *number_out)
+static bool parse_number(const char *text, uint64_t *number_out)
 {
     char *end;
     if (!isdigit((unsigned char)*text))
@@ -70,27 +70,26 @@ bool machine_number(const struct machine *machine, uint64_t *number_out, const c
     va_start(arguments, path);
     const bool is_read = read_line(machine, line, sizeof(line), path, arguments);
     va_end(arguments);
-    return is_read && take_number(line, number_out);
+    return is_read && parse_number(line, number_out);
 }
 
-/* Where the value begins, NULL when the line does not begin with KEY and, behind blanks for a colon, `end`. */
-static const char *find_value(const char *line, const char *key, char end)
+/* Where the value of "KEY: VALUE" begins, NULL if the line has another key. */
+static const char *find_value(const char *line, const char *key)
 {
     const size_t key_bytes = strlen(key);
     if (strncmp(line, key, key_bytes) != 0)
         return NULL;
-    const char *const behind = line + key_bytes + (end == ':' ? strspn(line + key_bytes, " \t") : 0);
-    return *behind == end ? behind + 1 + strspn(behind + 1, " \t") : NULL;
+    const char *const colon = line + key_bytes + strspn(line + key_bytes, " \t");
+    return *colon == ':' ? colon + 1 + strspn(colon + 1, " \t") : NULL;
 }
 
-static bool find_row(const struct machine *machine, const char *path, const char *key, char end, char *text,
-                     size_t text_size)
+bool machine_row(const struct machine *machine, const char *path, const char *key, char *text, size_t text_size)
 {
     FILE *const file = open_file(machine, "%s", path);
     char line[LINE_BYTES];
     const char *value = NULL;
     while (file != NULL && value == NULL && fgets(line, sizeof(line), file) != NULL)
-        value = find_value(line, key, end);
+        value = find_value(line, key);
     if (value != NULL)
         snprintf(text, text_size, "%.*s", (int)strcspn(value, "\n"), value);
     if (file != NULL)
@@ -98,20 +97,10 @@ static bool find_row(const struct machine *machine, const char *path, const char
     return value != NULL;
 }
 
-bool machine_row(const struct machine *machine, const char *path, const char *key, char *text, size_t text_size)
-{
-    return find_row(machine, path, key, ':', text, text_size);
-}
-
-bool machine_word_row(const struct machine *machine, const char *path, const char *key, char *text, size_t text_size)
-{
-    return find_row(machine, path, key, ' ', text, text_size);
-}
-
 bool machine_row_number(const struct machine *machine, const char *path, const char *key, uint64_t *number_out)
 {
     char text[64];
-    return machine_row(machine, path, key, text, sizeof(text)) && take_number(text, number_out);
+    return machine_row(machine, path, key, text, sizeof(text)) && parse_number(text, number_out);
 }
 
 bool machine_list(const struct machine *machine, cpu_set_t *set_out, const char *path, ...)

@@ -1,4 +1,4 @@
-/* What --doctor looks at, and reading of the files in which the kernel tells of the machine. Used by main only. */
+/* What --doctor examines, and reading of files in /proc and /sys. Main thread only. */
 #ifndef PIPETRAIN_MACHINE_H
 #define PIPETRAIN_MACHINE_H
 
@@ -10,26 +10,23 @@
 #include "tools/run/device_plan.h"
 
 struct machine {
-    const char *root;           /* the folder /proc and /sys are in: "" but for tests */
-    cpu_set_t cpus;             /* this process may run on */
-    uint64_t memlock_bytes;     /* that it may lock; UINT64_MAX: any */
+    const char *root;           /* the parent folder of /proc and /sys: "" except in tests */
+    cpu_set_t cpus;             /* that this process may use */
     uint32_t gpus;              /* that a run can use */
-    const struct settings *settings;    /* of the run that is asked about, finished; NULL: of none */
-    const struct device_plan *plan;     /* of that run; NULL: none, or it cannot be made */
+    const struct settings *settings;    /* of the run, finished; NULL: only the machine is examined */
+    const struct device_plan *plan;     /* of that run; NULL: without settings, or it cannot be made */
 };
 
-/* The first line of ROOT/PATH without its end; false where there is none. */
+/* The first line of ROOT/PATH without its newline; false without such a file. */
 bool machine_line(const struct machine *machine, char *line, size_t line_size, const char *path, ...)
     __attribute__((format(printf, 4, 5)));
-/* The number that the first line begins with. */
+/* The number at the beginning of the first line. */
 bool machine_number(const struct machine *machine, uint64_t *number_out, const char *path, ...)
     __attribute__((format(printf, 3, 4)));
-/* The number, and the text, behind KEY and a colon at the beginning of a line. */
+/* The value of the first line "KEY: VALUE". */
 bool machine_row_number(const struct machine *machine, const char *path, const char *key, uint64_t *number_out);
 bool machine_row(const struct machine *machine, const char *path, const char *key, char *text, size_t text_size);
-/* The text behind KEY and a blank. */
-bool machine_word_row(const struct machine *machine, const char *path, const char *key, char *text, size_t text_size);
-/* The first line as a list of CPUs or nodes. */
+/* The first line as a list of CPUs or NUMA nodes. */
 bool machine_list(const struct machine *machine, cpu_set_t *set_out, const char *path, ...)
     __attribute__((format(printf, 3, 4)));
 

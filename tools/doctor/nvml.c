@@ -1,7 +1,6 @@
-/* The library, loaded at run time, behind a structure of plain numbers. */
+/* Loading NVML, and calls of its functions. */
 #include "tools/doctor/nvml.h"
 
-#include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -20,12 +19,11 @@ struct nvml {
 
 static const struct row { const char *name; size_t offset; } rows[] = {
     ROW(nvmlInit_v2), ROW(nvmlShutdown), ROW(nvmlErrorString), ROW(nvmlSystemGetDriverVersion),
-    ROW(nvmlDeviceGetCount_v2), ROW(nvmlDeviceGetHandleByIndex_v2), ROW(nvmlDeviceGetHandleByPciBusId_v2),
-    ROW(nvmlDeviceGetName), ROW(nvmlDeviceGetMemoryInfo), ROW(nvmlDeviceGetPciInfo_v3), ROW(nvmlDeviceGetClockInfo),
+    ROW(nvmlDeviceGetCount_v2), ROW(nvmlDeviceGetHandleByPciBusId_v2), ROW(nvmlDeviceGetMemoryInfo),
+    ROW(nvmlDeviceGetClockInfo),
     ROW(nvmlDeviceGetMaxClockInfo), ROW(nvmlDeviceGetCurrentClocksThrottleReasons), ROW(nvmlDeviceGetTemperature),
     ROW(nvmlDeviceGetCurrPcieLinkGeneration), ROW(nvmlDeviceGetMaxPcieLinkGeneration),
-    ROW(nvmlDeviceGetCurrPcieLinkWidth), ROW(nvmlDeviceGetMaxPcieLinkWidth), ROW(nvmlDeviceGetNvLinkState),
-    ROW(nvmlDeviceGetPersistenceMode),
+    ROW(nvmlDeviceGetCurrPcieLinkWidth), ROW(nvmlDeviceGetMaxPcieLinkWidth),
 };
 
 static int load(struct nvml *nvml, char *why, size_t why_size)
@@ -106,87 +104,42 @@ uint32_t nvml_count(const struct nvml *nvml)
     return nvml->call.nvmlDeviceGetCount_v2(&count) == 0 ? count : 0;
 }
 
-/* "00000000:1B:00.0" as the kernel writes it: "0000:1b:00.0". */
-static void put_bus(const char *id, char *bus, size_t bus_size)
-{
-    const char *const colon = strchr(id, ':');
-    const char *const begin = colon != NULL && colon - id > 4 ? colon - 4 : id;
-    snprintf(bus, bus_size, "%.12s", begin);
-    for (char *at = bus; *at != '\0'; at++)
-        *at = (char)tolower((unsigned char)*at);
-}
-
-static void look_at_identity(const struct nvml_api *call, nvml_device device, struct gpu_state *state)
-{
-    struct nvml_memory memory;
-    struct nvml_pci pci = { .id = "" };
-    int is_on;
-    if (call->nvmlDeviceGetName(device, state->name, sizeof(state->name)) != 0)
-        strcpy(state->name, "GPU of unknown name");
-    if (call->nvmlDeviceGetMemoryInfo(device, &memory) == 0) {
-        state->memory_bytes = memory.total;
-        state->used_bytes = memory.used;
-    }
-    if (call->nvmlDeviceGetPciInfo_v3(device, &pci) == 0)
-        put_bus(pci.id, state->bus, sizeof(state->bus));
-    state->has_persistence = call->nvmlDeviceGetPersistenceMode(device, &is_on) == 0;
-    state->is_persistent = state->has_persistence && is_on != 0;
-}
-
-/* What a function of one number says; 0 when it does not. */
-static uint32_t ask(int (*function)(nvml_device device, unsigned *number), nvml_device device)
+/* The result of a function that returns one number; 0 if it fails. */
+static uint32_t number_of(int (*function)(nvml_device device, unsigned *number), nvml_device device)
 {
     unsigned number;
     return function(device, &number) == 0 ? number : 0;
 }
 
-static uint32_t ask_with(int (*function)(nvml_device device, int what, unsigned *number), nvml_device device, int what)
+static uint32_t number_with(int (*function)(nvml_device device, int what, unsigned *number), nvml_device device,
+                            int what)
 {
     unsigned number;
     return function(device, what, &number) == 0 ? number : 0;
 }
 
-static uint32_t count_nvlinks(const struct nvml_api *call, nvml_device device)
+bool nvml_read(const struct nvml *nvml, const char *bus, struct gpu_state *state_out)
 {
-    uint32_t count = 0;
-    for (unsigned link = 0; link < NVML_LINKS_MAX; link++) {
-        int is_active = 0;
-        count += call->nvmlDeviceGetNvLinkState(device, link, &is_active) == 0 && is_active != 0;
-    }
-    return count;
-}
-
-static void look(const struct nvml_api *call, nvml_device device, struct gpu_state *state)
-{
+    const struct nvml_api *const call = &nvml->call;
+    struct gpu_state state = { .memory_bytes = 0 };
+    struct nvml_memory memory;
     unsigned long long reasons;
-    *state = (struct gpu_state){ .name = "" };
-    look_at_identity(call, device, state);
-    state->clock_mhz = ask_with(call->nvmlDeviceGetClockInfo, device, NVML_CLOCK_SM);
-    state->clock_most_mhz = ask_with(call->nvmlDeviceGetMaxClockInfo, device, NVML_CLOCK_SM);
-    state->degrees = ask_with(call->nvmlDeviceGetTemperature, device, NVML_TEMPERATURE_GPU);
+    nvml_device device;
+    if (*bus == '\0' || call->nvmlDeviceGetHandleByPciBusId_v2(bus, &device) != 0)
+        return false;
+    if (call->nvmlDeviceGetMemoryInfo(device, &memory) == 0) {
+        state.memory_bytes = memory.total;
+        state.used_bytes = memory.used;
+    }
     if (call->nvmlDeviceGetCurrentClocksThrottleReasons(device, &reasons) == 0)
-        state->reasons = reasons;
-    state->generation = ask(call->nvmlDeviceGetCurrPcieLinkGeneration, device);
-    state->generation_most = ask(call->nvmlDeviceGetMaxPcieLinkGeneration, device);
-    state->lanes = ask(call->nvmlDeviceGetCurrPcieLinkWidth, device);
-    state->lanes_most = ask(call->nvmlDeviceGetMaxPcieLinkWidth, device);
-    state->nvlinks = count_nvlinks(call, device);
-}
-
-bool nvml_look(const struct nvml *nvml, uint32_t index, struct gpu_state *state_out)
-{
-    nvml_device device;
-    if (nvml->call.nvmlDeviceGetHandleByIndex_v2(index, &device) != 0)
-        return false;
-    look(&nvml->call, device, state_out);
-    return true;
-}
-
-bool nvml_look_at(const struct nvml *nvml, const char *bus, struct gpu_state *state_out)
-{
-    nvml_device device;
-    if (*bus == '\0' || nvml->call.nvmlDeviceGetHandleByPciBusId_v2(bus, &device) != 0)
-        return false;
-    look(&nvml->call, device, state_out);
+        state.reasons = reasons;
+    state.clock_mhz = number_with(call->nvmlDeviceGetClockInfo, device, NVML_CLOCK_SM);
+    state.clock_most_mhz = number_with(call->nvmlDeviceGetMaxClockInfo, device, NVML_CLOCK_SM);
+    state.degrees = number_with(call->nvmlDeviceGetTemperature, device, NVML_TEMPERATURE_GPU);
+    state.generation = number_of(call->nvmlDeviceGetCurrPcieLinkGeneration, device);
+    state.generation_most = number_of(call->nvmlDeviceGetMaxPcieLinkGeneration, device);
+    state.lanes = number_of(call->nvmlDeviceGetCurrPcieLinkWidth, device);
+    state.lanes_most = number_of(call->nvmlDeviceGetMaxPcieLinkWidth, device);
+    *state_out = state;
     return true;
 }

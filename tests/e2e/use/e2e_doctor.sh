@@ -1,5 +1,5 @@
 #!/bin/sh
-# pipetrain --doctor: what it says of this machine, of a run on it, and with a management library of GPUs that answers.
+# pipetrain --doctor: on this machine, for a run on it, and with an NVML that is replaced.
 . "$(dirname "$0")/../e2e.sh"
 source_dir=$(dirname "$0")/../../..
 make_tiny
@@ -15,7 +15,7 @@ expect_out 'doctor    [0-9]+ findings: [0-9]+ fine, [0-9]+ notes?, [0-9]+ warnin
 expect_narrow 'the machine'
 expect_equal "$(ls "$work")" "$(printf 'data\nerr\nout\ntiny.conf')" 'files that are left'
 
-# What stands on lines of JSON is what stands in the table.
+# The same findings as JSON.
 run "$pipetrain" --doctor=json -c "$work/tiny.conf"
 expect_code 0 'a run, in JSON'
 expect_err_lines 0
@@ -26,7 +26,7 @@ expect_out '"topic":"data","name":"train","judgement":"[a-z]*","found":".* in 4 
 expect_out '"topic":"data","name":"page cache","judgement":"[a-z]*","found":"[0-9]+ % of .* of train are in it"'
 expect_out '"topic":"data","name":"disk"'
 
-# A run that would be refused is a finding, a configuration that is wrong is an error.
+# A run that would be refused is a finding, a wrong configuration is an error.
 run "$pipetrain" --doctor -c "$work/tiny.conf" --set "data.train=$work/none-*" --set data.validation=
 expect_code 0 'a run without shards'
 expect_out_joined 'data +warn +train: .*none-.* -> a run is refused: see data.train'
@@ -43,12 +43,12 @@ expect_err '^pipetrain: --doctor=xml: '
 run "$pipetrain" --doctor --check -c "$work/tiny.conf"
 expect_code 2 'two things at once'
 
-# What the environment keeps oneDNN from, where it would use it.
+# An environment variable that limits oneDNN.
 run "$pipetrain" --doctor=json
 if grep -Eq '"oneDNN","judgement":"fine","found":"computes with AVX(-512|512)' "$work/out"; then
     ONEDNN_MAX_CPU_ISA=AVX2 run "$pipetrain" --doctor
     expect_code 0 'fewer instructions'
-    expect_out_joined 'warn +oneDNN: computes with AVX2 -> ONEDNN_MAX_CPU_ISA in the environment keeps it from'
+    expect_out_joined 'warn +oneDNN: computes with AVX2 on .* -> ONEDNN_MAX_CPU_ISA in the environment keeps it from'
 fi
 
 # Threads beyond the CPUs.
@@ -56,7 +56,7 @@ run "$pipetrain" --doctor -c "$work/tiny.conf" --set devices.kind=cpu --set devi
 expect_code 0 'too many threads'
 expect_out_joined 'warn +run: 1024 threads compute, .* -> threads of a tower wait for each other'
 
-# GPUs that the program cannot use, of a library that answers.
+# GPUs that the program cannot use, with the replaced NVML.
 compiler=${CC:-cc}
 if [ "$sanitizer" = no ] && $compiler --version >/dev/null 2>&1; then
     mkdir "$work/nvml"
@@ -81,7 +81,6 @@ if [ "$sanitizer" = no ] && $compiler --version >/dev/null 2>&1; then
         expect_out 'copies: 1: [0-9.]+ GB/s measured'
         expect_out 'peers: GB/s from 1 to: 0 [0-9.]+$'
         expect_out 'clocks: 0: 1000 MHz now, 1980 at most, 41 degrees'
-        expect_out 'nvlink: 1: 4 NVLinks up'
         expect_narrow 'simulated GPUs'
         NVML_REASONS=0x40 run "$sim" --doctor
         expect_out_joined 'warn +clocks: 1: .* -> it is too hot'
@@ -90,7 +89,7 @@ if [ "$sanitizer" = no ] && $compiler --version >/dev/null 2>&1; then
         expect_out_joined 'warn +peers: GB/s from 0 to: 1 [0-9.]+ by the host -> '
         NVML_INIT=9 run "$sim" --doctor
         expect_code 0 'a driver that is not loaded'
-        expect_out_joined 'nvml: clocks, temperatures and NVLink are not known: .* is installed but not loaded'
+        expect_out_joined 'nvml: memory in use, clocks and temperatures are unknown: .* is installed but not loaded'
         LD_LIBRARY_PATH= SIM_FAIL=cudaMalloc:0:2 run "$sim" --doctor
         expect_code 0 'GPUs without memory'
         expect_out 'usable: 2 by CUDA$'

@@ -1,5 +1,5 @@
-/* In place of NVIDIA's management library, for e2e_doctor.sh: two GPUs, at the places of the bus that the simulated
- * CUDA gives its devices. NVML_REASONS in the environment is why clocks are low, NVML_INIT what nvmlInit_v2 returns. */
+/* A replacement of NVML for e2e_doctor.sh: two GPUs at the PCI addresses of the simulated CUDA devices. In the
+ * environment, NVML_REASONS are the reasons for low clocks, and NVML_INIT is what nvmlInit_v2 returns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,12 +43,6 @@ int nvmlDeviceGetCount_v2(unsigned *count)
     return 0;
 }
 
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, nvml_device *device)
-{
-    *device = &devices[index % 2];
-    return index < 2 ? 0 : 2;
-}
-
 int nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvml_device *device)
 {
     unsigned domain, bus;
@@ -58,21 +52,10 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvml_device *device)
     return 0;
 }
 
-int nvmlDeviceGetName(nvml_device device, char *name, unsigned length)
-{
-    return snprintf(name, length, "GPU %u", device->bus) < (int)length ? 0 : 7;
-}
-
 int nvmlDeviceGetMemoryInfo(nvml_device device, struct nvml_memory *memory)
 {
     (void)device;
     *memory = (struct nvml_memory){ .total = 80ull << 30, .free = 79ull << 30, .used = 1ull << 30 };
-    return 0;
-}
-
-int nvmlDeviceGetPciInfo_v3(nvml_device device, struct nvml_pci *pci)
-{
-    snprintf(pci->id, sizeof(pci->id), "00000000:%02X:00.0", device->bus);
     return 0;
 }
 
@@ -128,19 +111,5 @@ int nvmlDeviceGetMaxPcieLinkWidth(nvml_device device, unsigned *lanes)
 {
     (void)device;
     *lanes = 2;
-    return 0;
-}
-
-int nvmlDeviceGetNvLinkState(nvml_device device, unsigned link, int *is_active)
-{
-    (void)device;
-    *is_active = link < 4;
-    return link < 6 ? 0 : 2;
-}
-
-int nvmlDeviceGetPersistenceMode(nvml_device device, int *is_on)
-{
-    (void)device;
-    *is_on = 1;
     return 0;
 }

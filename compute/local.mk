@@ -3,9 +3,7 @@ compute_libcompute_a_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 compute_libcompute_a_CPPFLAGS = $(AM_CPPFLAGS)
 compute_libcompute_a_SOURCES = \
 	%D%/net.c %D%/model.c \
-	%D%/netfile/net_fold.c %D%/netfile/net_form.c %D%/netfile/net_header.c %D%/netfile/net_layer_line.c \
-	%D%/netfile/net_lines.c %D%/netfile/net_names.c %D%/netfile/net_read.c %D%/netfile/net_report.c \
-	%D%/netfile/net_word.c %D%/netfile/net_write.c \
+	%D%/netfile/net_form.c %D%/netfile/net_read.c %D%/netfile/net_text.c %D%/netfile/net_write.c \
 	%D%/models/model_table.c %D%/models/parts.c \
 	%D%/models/model_mnist.c %D%/models/model_cifar10_cnn.c %D%/models/model_trivial.c \
 	%D%/models/model_alexnet_cifar.c %D%/models/model_densenet_cifar.c %D%/models/model_resnet_cifar.c \

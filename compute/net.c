@@ -250,7 +250,7 @@ static const char *append_problem(const struct net *net, const char *name, uint3
     if (from != NET_INPUT && from >= net->layer_count)
         return "reads a layer that does not exist";
     if (net->layer_count > 0 && net->layers[net->layer_count - 1].kind == LAYER_SOFTMAX_LOSS)
-        return "comes behind the loss";
+        return "comes after the loss";
     if (from != NET_INPUT && net->layers[from].kind == LAYER_AUXILIARY_LOSS)
         return "reads a loss";
     return NULL;
@@ -524,7 +524,7 @@ int64_t net_concat(struct net *net, const char *name, const uint32_t *from, uint
         if (next == NULL)
             return -EINVAL;
         if (next->height != layer->in.height || next->width != layer->in.width)
-            return net_fail(net, name, "puts %ux%u pixels behind %ux%u", next->height, next->width,
+            return net_fail(net, name, "concatenates %ux%u pixels with %ux%u", next->height, next->width,
                               layer->in.height, layer->in.width);
         channels += next->channels;
     }

@@ -1,5 +1,5 @@
-/* A network as a text that people write (doc/model-files.md): a line a layer, in the words of compute/net.h.
- * Called while a run is being set up, from one thread. */
+/* Networks as texts that people write (doc/model-files.md): a line per layer, in the words of compute/net.h. Called
+ * while a run is being set up, from one thread. */
 #ifndef PIPETRAIN_NET_FILE_H
 #define PIPETRAIN_NET_FILE_H
 
@@ -9,24 +9,24 @@
 
 #include "compute/model.h"
 
-#define NET_FILE_MAX (1u << 20)         /* bytes */
-#define NET_FILE_LINE_MAX 4095u         /* bytes of a line, without its comment and with its counters put in */
-#define NET_FILE_DEPTH_MAX 8u           /* of repeats in repeats */
+#define NET_FILE_MAX (1u << 20)         /* bytes of a text */
+#define NET_FILE_LINE_MAX 4095u         /* bytes of a line without its comment and with its counters filled in */
+#define NET_FILE_DEPTH_MAX 8u           /* nested repeats */
 
-/* Who hears what is wrong: `line` counts from 1, 0 is the text as a whole; `problem` is printable. */
+/* Receives the problems of a text: `line` counts from 1, 0 is the text as a whole; `problem` is printable. */
 struct net_file_sink {
-    void (*tell)(void *arg, uint32_t line, const char *problem);
+    void (*report)(void *arg, uint32_t line, const char *problem);
     void *arg;
 };
 
-/* The finished net that the text describes, with the classes, dropout and transform of the options; whether there
- * is an auxiliary loss is the text's business. 0; -EINVAL after every line that is wrong was told of, in their
- * order, once each and without what only follows from another, the text as a whole first; or -ENOMEM. */
+/* Read a text as a finished net, with the classes, dropout and transform of the options; auxiliary losses are as in the
+ * text. 0, -EINVAL or -ENOMEM. With -EINVAL all wrong lines were reported, in order, the text as a whole first; each
+ * problem once, without those that follow from another problem. */
 int net_file_read(struct net **net_out, const char *text, size_t bytes, const struct model_options *options,
                   const struct net_file_sink *sink);
-/* A finished net as a text that reads back as the same net: layers that say the same but for a number that counts stand
- * in a repeat. 0; -EINVAL when it or a layer has a name that such a text cannot hold; -EIO when `out` does not take it;
- * or -ENOMEM. */
+/* Write a finished net as a text that reads back as the same net. Layers that repeat except for a number that counts
+ * become a repeat. 0; -EINVAL when the net or a layer has a name that a text cannot contain; -EIO when writing to
+ * `out` fails; or -ENOMEM. */
 int net_file_write(const struct net *net, FILE *out);
 
 #endif

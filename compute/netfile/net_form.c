@@ -1,15 +1,293 @@
-/* The kinds of layers as they are written: which words they take, and what is appended. */
-#include "compute/netfile/net_form.h"
-
+/* The forms of layers: which words their lines take, how the values of the words are read, and which layer is
+ * appended. */
 #include <errno.h>
 #include <string.h>
 
-#include "compute/netfile/net_word.h"
+#include "compute/netfile/net_text.h"
 #include "stage/text/names.h"
+
+enum net_word {
+    WORD_FROM,
+    WORD_FILTERS,
+    WORD_UNITS,
+    WORD_CHANNELS,
+    WORD_KERNEL,
+    WORD_STRIDE,
+    WORD_PADDING,
+    WORD_NO_BIAS,
+    WORD_NO_GAMMA,
+    WORD_DECAY,
+    WORD_EPSILON,
+    WORD_RATE,
+    WORD_SIZE,
+    WORD_ALPHA,
+    WORD_BETA,
+    WORD_K,
+    WORD_WEIGHT,
+    WORD_INIT,
+    WORD_COUNT
+};
 
 #define BIT(word) (UINT32_C(1) << (word))
 #define WINDOW (BIT(WORD_KERNEL) | BIT(WORD_STRIDE) | BIT(WORD_PADDING))
 #define ONE .least_inputs = 1, .most_inputs = 1
+
+const char *const net_parameter_words[PARAMETER_KIND_COUNT] = {
+    [PARAMETER_WEIGHT] = "weight",
+    [PARAMETER_BIAS] = "bias",
+    [PARAMETER_GAMMA] = "gamma",
+    [PARAMETER_BETA] = "beta",
+    [PARAMETER_RUNNING_MEAN] = "running_mean",
+    [PARAMETER_RUNNING_VARIANCE] = "running_variance",
+};
+
+const char *const net_initializer_words[INITIALIZER_KIND_COUNT] = {
+    [INITIALIZER_CONSTANT] = "constant",
+    [INITIALIZER_GLOROT_UNIFORM] = "glorot_uniform",
+    [INITIALIZER_TRUNCATED_NORMAL] = "truncated_normal",
+    [INITIALIZER_NORMAL] = "normal",
+    [INITIALIZER_UNIFORM] = "uniform",
+};
+
+const struct net_fan_rule net_fan_rules[NET_FAN_RULES] = {
+    { "variance_scaling", initializer_variance_scaling, false },
+    { "he_normal", initializer_he_normal, true },
+};
+
+bool net_fan_rule_use(const struct net_fan_rule *rule, const struct parameter *parameter,
+                      struct initializer *initializer_out)
+{
+    const uint64_t fan = rule->of_fan_out ? parameter->fan_out : parameter->fan_in;
+    if (fan == 0)
+        return false;
+    *initializer_out = rule->initializer(fan);
+    return true;
+}
+
+/* ---- words and their values ---- */
+
+/* The arguments of a reader: the first value, the rest of the line, and the field for the result. Readers take the
+ * values that they need from the line and return what is wrong with them, or NULL. */
+struct value {
+    const char *text;
+    struct net_words *words;
+    struct net_layer_text *layer;
+    void *field;
+};
+
+static const char *read_count(struct value *value)
+{
+    return net_read_whole(value->text, 1, value->field) ? NULL : "is no whole number from 1 to 2147483647";
+}
+
+static const char *read_units(struct value *value)
+{
+    if (strcmp(value->text, "classes") != 0)
+        return read_count(value);
+    *(uint32_t *)value->field = value->layer->classes;
+    return NULL;
+}
+
+static const char *read_double(struct value *value)
+{
+    return net_read_double(value->text, value->field) ? NULL : "is not a number";
+}
+
+static const char *read_number(struct value *value)
+{
+    return net_read_number(value->text, value->field) ? NULL : "is not a number";
+}
+
+/* "3" or "1x7". */
+static const char *read_pair(const char *text, uint32_t *height, uint32_t *width)
+{
+    const char *end;
+    bool fits = net_read_count(text, 1, height, &end);
+    if (fits && *end == '\0')
+        *width = *height;
+    else
+        fits = fits && *end == 'x' && net_read_whole(end + 1, 1, width);
+    return fits ? NULL : "is neither a whole number above 0 nor HEIGHTxWIDTH";
+}
+
+static const char *read_kernel(struct value *value)
+{
+    struct window *const window = value->field;
+    return read_pair(value->text, &window->kernel_h, &window->kernel_w);
+}
+
+static const char *read_stride(struct value *value)
+{
+    struct window *const window = value->field;
+    return read_pair(value->text, &window->stride_h, &window->stride_w);
+}
+
+/* "1", the same on all sides, or "0,1,0,1": top, bottom, left, right. */
+static bool read_sides(const char *text, struct window *window)
+{
+    uint32_t *const sides[] = { &window->top, &window->bottom, &window->left, &window->right };
+    if (net_read_whole(text, 0, sides[0])) {
+        window->bottom = window->left = window->right = window->top;
+        return true;
+    }
+    for (int i = 0; i < 4; i++) {
+        if (!net_read_count(text, 0, sides[i], &text) || *text != (i < 3 ? ',' : '\0'))
+            return false;
+        text++;
+    }
+    return true;
+}
+
+static const char *read_padding(struct value *value)
+{
+    struct window *const window = value->field;
+    if (strcmp(value->text, "valid") == 0)
+        window->padding = PADDING_VALID;
+    else if (strcmp(value->text, "same") == 0)
+        window->padding = PADDING_SAME;
+    else if (read_sides(value->text, window))
+        window->padding = PADDING_EXPLICIT;
+    else
+        return "is none of: valid, same, PIXELS, TOP,BOTTOM,LEFT,RIGHT";
+    return NULL;
+}
+
+/* The names between the commas, which are replaced by ends of strings. */
+static const char *read_from(struct value *value)
+{
+    char *at = value->words->text + (value->text - value->words->text);
+    for (bool is_last = false; !is_last; at++) {
+        if (value->layer->from_count == LAYER_INPUTS_MAX)
+            return "names more layers than a layer can read";
+        value->layer->from[value->layer->from_count++] = at;
+        at += strcspn(at, ",");
+        is_last = *at == '\0';
+        *at = '\0';
+    }
+    return NULL;
+}
+
+static bool find_text(const char *const *words, uint32_t count, const char *word, uint32_t *found_out)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(words[i], word) == 0) {
+            *found_out = i;
+            return true;
+        }
+    return false;
+}
+
+static const char *read_initializer(struct value *value, struct net_init *init)
+{
+    uint32_t kind;
+    const char *const word = net_words_next(value->words);
+    if (word == NULL)
+        return "is not followed by an initialiser";
+    value->text = word;
+    for (uint32_t i = 0; i < NET_FAN_RULES; i++)
+        if (strcmp(net_fan_rules[i].word, word) == 0) {
+            init->rule = &net_fan_rules[i];
+            return NULL;
+        }
+    if (!find_text(net_initializer_words, INITIALIZER_KIND_COUNT, word, &kind))
+        return "is none of: constant, glorot_uniform, truncated_normal, normal, uniform, variance_scaling, he_normal";
+    init->initializer = (struct initializer){ .kind = kind };
+    if (kind == INITIALIZER_GLOROT_UNIFORM)
+        return NULL;
+    const char *const number = net_words_next(value->words);
+    if (number == NULL)
+        return "is not followed by its number";
+    value->text = number;
+    if (!net_read_number(number, &init->initializer.value))
+        return "is not a number";
+    return kind == INITIALIZER_CONSTANT || init->initializer.value >= 0 ? NULL : "is below 0";
+}
+
+static const char *read_init(struct value *value)
+{
+    uint32_t kind;
+    if (!find_text(net_parameter_words, PARAMETER_KIND_COUNT, value->text, &kind))
+        return "is none of: weight, bias, gamma, beta, running_mean, running_variance";
+    struct net_init *const init = &value->layer->inits[kind];
+    if (init->is_given)
+        return "is initialised twice";
+    init->is_given = true;
+    return read_initializer(value, init);
+}
+
+/* A word, and the reader of its values; NULL: the word has no values. */
+struct word_row {
+    const char *name;
+    const char *(*read)(struct value *value);
+    size_t offset;
+};
+
+#define FIELD(name) offsetof(struct net_layer_text, name)
+
+static const struct word_row word_rows[WORD_COUNT] = {
+    [WORD_FROM] = { "from", read_from, 0 },
+    [WORD_FILTERS] = { "filters", read_units, FIELD(filters) },
+    [WORD_UNITS] = { "units", read_units, FIELD(units) },
+    [WORD_CHANNELS] = { "channels", read_count, FIELD(channels) },
+    [WORD_KERNEL] = { "kernel", read_kernel, FIELD(window) },
+    [WORD_STRIDE] = { "stride", read_stride, FIELD(window) },
+    [WORD_PADDING] = { "padding", read_padding, FIELD(window) },
+    [WORD_NO_BIAS] = { "no_bias", NULL, 0 },
+    [WORD_NO_GAMMA] = { "no_gamma", NULL, 0 },
+    [WORD_DECAY] = { "decay", read_double, FIELD(decay) },
+    [WORD_EPSILON] = { "epsilon", read_number, FIELD(epsilon) },
+    [WORD_RATE] = { "rate", read_number, FIELD(rate) },
+    [WORD_SIZE] = { "size", read_count, FIELD(size) },
+    [WORD_ALPHA] = { "alpha", read_number, FIELD(alpha) },
+    [WORD_BETA] = { "beta", read_number, FIELD(beta) },
+    [WORD_K] = { "k", read_number, FIELD(k) },
+    [WORD_WEIGHT] = { "weight", read_number, FIELD(weight) },
+    [WORD_INIT] = { "init", read_init, 0 },
+};
+
+static const char *word_name(enum net_word word)
+{
+    return word_rows[word].name;
+}
+
+static enum net_word find_word(const char *name)
+{
+    enum net_word word = 0;
+    while (word < WORD_COUNT && strcmp(word_rows[word].name, name) != 0)
+        word++;
+    return word;
+}
+
+bool net_form_has_word(const char *name)
+{
+    return find_word(name) != WORD_COUNT;
+}
+
+void net_form_set_defaults(struct net_layer_text *text)
+{
+    *text = (struct net_layer_text){ .window = window_square(1, 1, PADDING_VALID),
+                                     .decay = 0.9, .epsilon = 1e-5f,
+                                     .alpha = 1e-4f, .beta = 0.75f, .k = 1.0f };
+}
+
+static bool read_values(enum net_word word, struct net_words *words, struct net_layer_text *text, uint32_t line,
+                   struct net_problems *problems)
+{
+    const struct word_row *const row = &word_rows[word];
+    if (row->read == NULL)
+        return true;
+    struct value value = { net_words_next(words), words, text, (char *)text + row->offset };
+    if (value.text == NULL) {
+        net_problems_add(problems, line, "%s: the value is missing", row->name);
+        return false;
+    }
+    const char *const problem = row->read(&value);
+    if (problem != NULL)
+        net_problems_add(problems, line, "%s: '%.60s' %s", row->name, value.text, problem);
+    return problem == NULL || word != WORD_INIT;
+}
+
+/* ---- what a line appends ---- */
 
 static bool has(const struct net_layer_text *text, enum net_word word)
 {
@@ -39,7 +317,7 @@ static int64_t append_relu(struct net *net, const char *name, const uint32_t *fr
     return net_relu(net, name, from[0]);
 }
 
-/* Windows of a pool lie side by side unless the line says otherwise. */
+/* The stride of a pool is the size of its window unless the line gives one. */
 static struct window pool_window(const struct net_layer_text *text)
 {
     struct window window = text->window;
@@ -163,13 +441,13 @@ const struct net_form *net_form_find(const char *name, const char **near_out)
 
 /* ---- reading ---- */
 
-/* A word that the form does not take: what was probably meant. */
-static void tell_unknown(const struct net_form *form, const char *name, uint32_t line, struct net_problems *problems)
+/* Report a word that the form does not take, with the most similar word that it takes. */
+static void report_unknown(const struct net_form *form, const char *name, uint32_t line, struct net_problems *problems)
 {
     struct nearest nearest = { .name = name };
     for (enum net_word word = 0; word < WORD_COUNT; word++)
         if (((form->takes | BIT(WORD_FROM)) & BIT(word)) != 0)
-            nearest_offer(&nearest, net_word_name(word), net_word_name(word));
+            nearest_offer(&nearest, word_name(word), word_name(word));
     if (nearest.best != NULL)
         net_problems_add(problems, line, "%s has no '%.60s' (did you mean '%s'?)", net_form_name(form), name,
                          (const char *)nearest.best);
@@ -177,27 +455,27 @@ static void tell_unknown(const struct net_form *form, const char *name, uint32_t
         net_problems_add(problems, line, "%s has no '%.60s'", net_form_name(form), name);
 }
 
-/* The values of one word. Goes reading on behind it? Only what is known says where its values end. */
+/* Read the values of one word. False: reading cannot continue, because only a known word says where its values end. */
 static bool read_word(const struct net_form *form, const char *name, struct net_words *words,
                       struct net_layer_text *text, uint32_t line, struct net_problems *problems)
 {
-    const enum net_word word = net_word_find(name);
+    const enum net_word word = find_word(name);
     if (word == WORD_COUNT || ((form->takes | BIT(WORD_FROM)) & BIT(word)) == 0) {
-        tell_unknown(form, name, line, problems);
+        report_unknown(form, name, line, problems);
         return false;
     }
     if (has(text, word) && word != WORD_INIT)
-        net_problems_add(problems, line, "'%s' is said twice", name);
+        net_problems_add(problems, line, "'%s' is given twice", name);
     text->given |= BIT(word);
-    return net_word_read(word, words, text, line, problems);
+    return read_values(word, words, text, line, problems);
 }
 
-static void tell_missing(const struct net_form *form, const struct net_layer_text *text, uint32_t line,
+static void report_missing(const struct net_form *form, const struct net_layer_text *text, uint32_t line,
                          struct net_problems *problems)
 {
     for (enum net_word word = 0; word < WORD_COUNT; word++)
         if ((form->needs & BIT(word) & ~text->given) != 0)
-            net_problems_add(problems, line, "%s needs '%s'", net_form_name(form), net_word_name(word));
+            net_problems_add(problems, line, "%s needs '%s'", net_form_name(form), word_name(word));
     if (!has(text, WORD_FROM))
         return;
     if (text->from_count > form->most_inputs || text->from_count < form->least_inputs)
@@ -210,26 +488,26 @@ bool net_form_read(const struct net_form *form, struct net_words *words, struct 
                    struct net_problems *problems)
 {
     const uint32_t problems_before = problems->count;
-    bool goes_on = true;
-    for (const char *name = net_words_next(words); name != NULL && goes_on; name = net_words_next(words))
-        goes_on = read_word(form, name, words, text, line, problems);
-    if (goes_on)
-        tell_missing(form, text, line, problems);
+    bool continues = true;
+    for (const char *name = net_words_next(words); name != NULL && continues; name = net_words_next(words))
+        continues = read_word(form, name, words, text, line, problems);
+    if (continues)
+        report_missing(form, text, line, problems);
     return problems->count == problems_before;
 }
 
 /* ---- appending ---- */
 
-static int begin_parameter(struct net *net, int64_t layer, enum parameter_kind kind,
-                           const struct net_beginning *beginning)
+static int initialize_parameter(struct net *net, int64_t layer, enum parameter_kind kind,
+                           const struct net_init *init)
 {
     const struct layer *const made = &net->layers[layer];
     if (!layer_has(made, kind))
-        return net_fail(net, made->name, "has no %s to begin with anything", net_parameter_words[kind]);
-    struct initializer initializer = beginning->initializer;
-    if (beginning->rule != NULL &&
-        !net_fan_rule_use(beginning->rule, &net->parameters[made->parameters[kind]], &initializer))
-        return net_fail(net, made->name, "only weights have a fan to scale by");
+        return net_fail(net, made->name, "has no %s to initialise", net_parameter_words[kind]);
+    struct initializer initializer = init->initializer;
+    if (init->rule != NULL &&
+        !net_fan_rule_use(init->rule, &net->parameters[made->parameters[kind]], &initializer))
+        return net_fail(net, made->name, "only weights have a fan-in or fan-out");
     return net_initialize(net, layer, kind, initializer);
 }
 
@@ -238,7 +516,7 @@ int64_t net_form_append(const struct net_form *form, struct net *net, const char
 {
     const int64_t layer = form->append(net, name, from, text);
     for (enum parameter_kind kind = 0; kind < PARAMETER_KIND_COUNT && layer >= 0; kind++)
-        if (text->beginnings[kind].is_given && begin_parameter(net, layer, kind, &text->beginnings[kind]) != 0)
+        if (text->inits[kind].is_given && initialize_parameter(net, layer, kind, &text->inits[kind]) != 0)
             return -EINVAL;
     return layer;
 }

@@ -1,13 +1,10 @@
-/* A network becomes a text, a line a layer, and layers that repeat themselves the lines of a repeat. What holds without
- * being said is left out, where that is short. */
+/* Writing a network as a text: a line per layer; layers that repeat except for a number that counts become a repeat.
+ * Values that are the default are omitted where that is short. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/netfile/net_file.h"
-#include "compute/netfile/net_fold.h"
-#include "compute/netfile/net_form.h"
-#include "compute/netfile/net_names.h"
+#include "compute/netfile/net_text.h"
 #include "stage/text/decimal.h"
 #include "stage/text/text_stream.h"
 
@@ -28,7 +25,7 @@ static void write_pair(const char *word, uint32_t height, uint32_t width, FILE *
 
 /* ---- the header ---- */
 
-/* What is the same in all channels is said once. */
+/* Write one number when all channels have the same. */
 static void write_channels(const char *word, const float *numbers, uint32_t channels, FILE *out)
 {
     uint32_t count = 1;
@@ -53,7 +50,7 @@ static void write_header(const struct net *net, FILE *out)
     fputs("\n\n", out);
 }
 
-/* ---- what kinds of layers say ---- */
+/* ---- the values of layers, by kind ---- */
 
 static void write_window(const struct layer *layer, FILE *out)
 {
@@ -83,7 +80,7 @@ static void write_conv2d(const struct net *net, const struct layer *layer, FILE 
     write_bias(layer, out);
 }
 
-/* Where as many units are wanted as there are classes, a loss reads them. */
+/* A layer with as many units as there are classes follows another number of classes. */
 static void write_dense(const struct net *net, const struct layer *layer, FILE *out)
 {
     if (layer->out.channels == net->classes)
@@ -137,7 +134,7 @@ static void write_auxiliary_loss(const struct net *net, const struct layer *laye
     write_number(" weight ", layer->loss_weight, out);
 }
 
-/* Kinds without a row say nothing but their name and what they read. */
+/* Kinds without a row have no values. */
 static void (*const writers[LAYER_KIND_COUNT])(const struct net *, const struct layer *, FILE *) = {
     [LAYER_CONV2D] = write_conv2d,
     [LAYER_DENSE] = write_dense,
@@ -150,14 +147,14 @@ static void (*const writers[LAYER_KIND_COUNT])(const struct net *, const struct 
     [LAYER_AUXILIARY_LOSS] = write_auxiliary_loss,
 };
 
-/* ---- what every layer says ---- */
+/* ---- what layers of every kind have ---- */
 
 static bool is_same(struct initializer a, struct initializer b)
 {
     return a.kind == b.kind && memcmp(&a.value, &b.value, sizeof(a.value)) == 0;
 }
 
-/* The rule that makes what there is, or NULL. */
+/* The rule that gives the parameter's initialiser, or NULL. */
 static const struct net_fan_rule *rule_of(const struct parameter *parameter)
 {
     struct initializer made;
@@ -167,7 +164,7 @@ static const struct net_fan_rule *rule_of(const struct parameter *parameter)
     return NULL;
 }
 
-static void write_beginning(const struct parameter *parameter, FILE *out)
+static void write_init(const struct parameter *parameter, FILE *out)
 {
     const struct initializer how = parameter->initializer;
     if (is_same(how, initializer_default(parameter->kind)))
@@ -179,7 +176,7 @@ static void write_beginning(const struct parameter *parameter, FILE *out)
         write_number(" ", how.value, out);
 }
 
-/* An average over the whole image stays one where the image changes. */
+/* A global average is written as such, so that it stays global for other image sizes. */
 static bool is_global(const struct layer *layer)
 {
     return layer->kind == LAYER_AVERAGE_POOL && layer->kernel_h == layer->in.height &&
@@ -187,7 +184,7 @@ static bool is_global(const struct layer *layer)
            (layer->pad_top | layer->pad_bottom | layer->pad_left | layer->pad_right) == 0;
 }
 
-/* What it reads stands between the two; both with their ends. */
+/* Two strings, each with its terminating 0: the text before the layer's inputs, and the text after them. */
 static void write_layer(const struct net *net, uint32_t index, FILE *out)
 {
     const struct layer *const layer = &net->layers[index];
@@ -198,13 +195,227 @@ static void write_layer(const struct net *net, uint32_t index, FILE *out)
         writers[form](net, layer, out);
     for (enum parameter_kind kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
         if (layer_has(layer, kind))
-            write_beginning(&net->parameters[layer->parameters[kind]], out);
+            write_init(&net->parameters[layer->parameters[kind]], out);
     fputc('\0', out);
+}
+
+/* ---- finding repeats ---- */
+
+/* In a repeat, lines name what they read as seen from there: the line before, the layer before the iteration, or a
+ * layer by its name. Two iterations make a pattern, in which numbers that are one more in the second become the
+ * counter; the following iterations must equal the pattern with their numbers filled in. */
+
+#define COUNTER "{i}"
+#define COUNTER_DIGITS 6u       /* most digits of a counter */
+#define REPEAT_LINES 2u         /* lines that a repeat adds: "repeat" and "end" */
+#define NOT_COUNTED UINT32_MAX  /* no number has counted yet */
+
+/* The lines of all layers, without their inputs. */
+struct script {
+    const struct net *net;
+    const char **front, **rest; /* by layer: kind and name; the text after its inputs */
+};
+
+struct row { char text[NET_FILE_LINE_MAX + 1]; };
+
+/* A range of layers that is written as a repeat: `turns` iterations of `lines` lines. */
+struct fold {
+    uint32_t first;             /* first layer of the first iteration */
+    uint32_t lines;
+    uint32_t turns;             /* 1: a single layer, not a repeat */
+    uint32_t counts_from;
+};
+
+static void add_bytes(struct row *row, const char *text, size_t bytes)
+{
+    const size_t used = strlen(row->text), room = sizeof(row->text) - 1 - used;
+    const size_t added = bytes < room ? bytes : room;
+    memcpy(row->text + used, text, added);
+    row->text[used + added] = '\0';
+}
+
+static void add_text(struct row *row, const char *text)
+{
+    add_bytes(row, text, strlen(text));
+}
+
+static uint32_t layer_before(uint32_t layer)
+{
+    return layer == 0 ? NET_INPUT : layer - 1;
+}
+
+/* The name of a layer that a line reads. */
+static const char *name_of(const struct net *net, uint32_t input)
+{
+    return input == NET_INPUT ? "image" : net->layers[input].name;
+}
+
+/* The same in an iteration that starts with layer `turn`. */
+static const char *name_in_turn(const struct net *net, uint32_t input, uint32_t layer, uint32_t turn)
+{
+    if (input == layer_before(layer))
+        return "before";
+    return input == layer_before(turn) ? "start" : name_of(net, input);
+}
+
+/* `turn` is NULL outside of repeats. */
+static void write_line(const struct script *script, uint32_t layer, const uint32_t *turn, struct row *row_out)
+{
+    const struct layer *const what = &script->net->layers[layer];
+    const bool reads_before = net_forms[what->kind].most_inputs == 1 && what->inputs[0] == layer_before(layer);
+    row_out->text[0] = '\0';
+    add_text(row_out, script->front[layer]);
+    for (uint32_t i = 0; i < what->input_count && !reads_before; i++) {
+        const uint32_t input = what->inputs[i];
+        add_text(row_out, i == 0 ? " from " : ",");
+        add_text(row_out, turn != NULL ? name_in_turn(script->net, input, layer, *turn) : name_of(script->net, input));
+    }
+    add_text(row_out, script->rest[layer]);
+}
+
+/* ---- patterns ---- */
+
+static size_t digits_at(const char *text)
+{
+    return strspn(text, "0123456789");
+}
+
+/* Read a number that is written as a counter would be. */
+static bool read_counter(const char *text, size_t digits, uint32_t *number_out)
+{
+    if (digits > COUNTER_DIGITS || (digits > 1 && text[0] == '0'))
+        return false;
+    *number_out = (uint32_t)strtoul(text, NULL, 10);
+    return true;
+}
+
+/* Is the second number one more than the first, and the first the start of the counter? */
+static bool counts(const char *a, size_t a_digits, const char *b, size_t b_digits, uint32_t *counts_from)
+{
+    uint32_t first, second;
+    if (!read_counter(a, a_digits, &first) || !read_counter(b, b_digits, &second) || second != first + 1)
+        return false;
+    if (*counts_from == NOT_COUNTED)
+        *counts_from = first;
+    return *counts_from == first;
+}
+
+/* The common line of two iterations, with the counter in it. False: they differ in something else. */
+static bool make_pattern(const char *a, const char *b, uint32_t *counts_from, struct row *pattern_out)
+{
+    pattern_out->text[0] = '\0';
+    while (*a != '\0' || *b != '\0') {
+        const size_t a_digits = digits_at(a), b_digits = digits_at(b);
+        const size_t a_bytes = a_digits > 0 ? a_digits : 1, b_bytes = b_digits > 0 ? b_digits : 1;
+        const bool is_same = a_bytes == b_bytes && memcmp(a, b, a_bytes) == 0;
+        if (is_same)
+            add_bytes(pattern_out, a, a_bytes);
+        else if (a_digits > 0 && b_digits > 0 && counts(a, a_digits, b, b_digits, counts_from))
+            add_text(pattern_out, COUNTER);
+        else
+            return false;
+        a += a_bytes;
+        b += b_bytes;
+    }
+    return true;
+}
+
+/* Replace the counter of a pattern by a number. */
+static void fill_pattern(const struct row *pattern, uint32_t number, struct row *row_out)
+{
+    char digits[16];
+    snprintf(digits, sizeof(digits), "%u", number);
+    row_out->text[0] = '\0';
+    for (const char *at = pattern->text;;) {
+        const char *const counter = strstr(at, COUNTER);
+        if (counter == NULL) {
+            add_text(row_out, at);
+            return;
+        }
+        add_bytes(row_out, at, (size_t)(counter - at));
+        add_text(row_out, digits);
+        at = counter + strlen(COUNTER);
+    }
+}
+
+/* ---- repeats ---- */
+
+/* The pattern of a line of the first two iterations. */
+static bool find_pattern(const struct script *script, const struct fold *fold, uint32_t line,
+                         uint32_t *counts_from, struct row *pattern_out)
+{
+    const uint32_t second = fold->first + fold->lines;
+    struct row a, b;
+    if (script->net->layers[fold->first + line].kind != script->net->layers[second + line].kind)
+        return false;
+    write_line(script, fold->first + line, &fold->first, &a);
+    write_line(script, second + line, &second, &b);
+    return make_pattern(a.text, b.text, counts_from, pattern_out);
+}
+
+static bool begins_twice(const struct script *script, struct fold *fold)
+{
+    struct row pattern;
+    fold->counts_from = NOT_COUNTED;
+    for (uint32_t line = 0; line < fold->lines; line++)
+        if (!find_pattern(script, fold, line, &fold->counts_from, &pattern))
+            return false;
+    return true;
+}
+
+/* Do the next layers form another iteration? */
+static bool goes_on(const struct script *script, const struct fold *fold)
+{
+    const uint32_t next = fold->first + fold->turns * fold->lines;
+    if (next + fold->lines > script->net->layer_count)
+        return false;
+    for (uint32_t line = 0; line < fold->lines; line++) {
+        uint32_t counts_from = fold->counts_from;
+        struct row pattern, expected, row;
+        find_pattern(script, fold, line, &counts_from, &pattern);
+        fill_pattern(&pattern, fold->counts_from + fold->turns, &expected);
+        write_line(script, next + line, &next, &row);
+        if (strcmp(row.text, expected.text) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Compare lines written per layer. */
+static bool is_shorter(const struct fold *a, const struct fold *b)
+{
+    const uint64_t a_written = a->lines + REPEAT_LINES, b_written = b->turns == 1 ? b->lines : b->lines + REPEAT_LINES;
+    return a_written * b->lines * b->turns < b_written * a->lines * a->turns;
+}
+
+static struct fold find_fold(const struct script *script, uint32_t first)
+{
+    struct fold best = { .first = first, .lines = 1, .turns = 1 };
+    const uint32_t most = (script->net->layer_count - first) / 2;
+    for (uint32_t lines = 1; lines <= most; lines++) {
+        struct fold fold = { .first = first, .lines = lines, .turns = 2 };
+        if (!begins_twice(script, &fold))
+            continue;
+        while (goes_on(script, &fold))
+            fold.turns++;
+        if (is_shorter(&fold, &best))
+            best = fold;
+    }
+    return best;
+}
+
+static void fold_line(const struct script *script, const struct fold *fold, uint32_t line, struct row *row_out)
+{
+    uint32_t counts_from = fold->counts_from;
+    if (fold->turns == 1)
+        write_line(script, fold->first, NULL, row_out);
+    else
+        find_pattern(script, fold, line, &counts_from, row_out);
 }
 
 /* ---- the whole ---- */
 
-/* All lines, one behind the other: the caller's to free. */
+/* The strings of all layers, in order. The caller frees them. */
 static int write_layers(const struct net *net, char **text_out)
 {
     size_t bytes;
@@ -225,26 +436,26 @@ static void place_layers(const struct net *net, const char *text, const char **f
     }
 }
 
-static void write_fold(const struct net_script *script, const struct net_fold *fold, FILE *out)
+static void write_fold(const struct script *script, const struct fold *fold, FILE *out)
 {
     const bool repeats = fold->turns > 1;
-    struct net_row row;
+    struct row row;
     if (repeats)
         fprintf(out, "repeat %u as i", fold->turns);
     if (repeats && fold->counts_from != 1)
         fprintf(out, " from %u", fold->counts_from);
     fputs(repeats ? "\n" : "", out);
     for (uint32_t line = 0; line < fold->lines; line++) {
-        net_fold_line(script, fold, line, &row);
+        fold_line(script, fold, line, &row);
         fprintf(out, "%s%s\n", repeats ? "    " : "", row.text);
     }
     fputs(repeats ? "end\n" : "", out);
 }
 
-static void write_script(const struct net_script *script, FILE *out)
+static void write_script(const struct script *script, FILE *out)
 {
     for (uint32_t layer = 0; layer < script->net->layer_count;) {
-        const struct net_fold fold = net_fold_find(script, layer);
+        const struct fold fold = find_fold(script, layer);
         write_fold(script, &fold, out);
         layer += fold.lines * fold.turns;
     }
@@ -254,7 +465,7 @@ static int write_body(const struct net *net, FILE *out)
 {
     char *text = NULL;
     const char **const places = calloc((size_t)2 * net->layer_count + 1, sizeof(*places));
-    const struct net_script script = { net, places, places + net->layer_count };
+    const struct script script = { net, places, places + net->layer_count };
     const int rc = places == NULL ? -ENOMEM : write_layers(net, &text);
     if (rc == 0) {
         place_layers(net, text, script.front, script.rest);
@@ -269,7 +480,7 @@ static bool can_be_written(const struct net *net)
 {
     bool fits = net_name_fits(net->model);
     for (uint32_t i = 0; i < net->layer_count; i++)
-        fits = fits && net_name_fits(net->layers[i].name) && !net_name_is_kept(net->layers[i].name);
+        fits = fits && net_name_fits(net->layers[i].name) && !net_name_is_reserved(net->layers[i].name);
     return fits;
 }
 

@@ -268,7 +268,7 @@ TEST(all_that_is_wrong_is_told_with_its_line_and_nothing_that_follows_from_it)
                 "10: stride: 'two' is neither a whole number above 0 nor HEIGHTxWIDTH\n"
                 "11: no layer above is called 'poll' (did you mean 'pool'?)\n"
                 "12: another layer is called 'h' (line 11)\n13: another layer is called 'h' (line 11)\n"
-                "14: no layer can be called 'image', which has a meaning of its own\n"
+                "14: 'image' is a reserved word and cannot name a layer\n"
                 "15: layer 'i': decay 2 is not in [0, 1], or epsilon 1e-05 is not above 0\n"
                 "16: dense needs 'units'\n16: no layer above is called 'nothing'\n");
 }
@@ -300,41 +300,41 @@ static void assert_line(const char *line, const char *problem)
 TEST(every_mistake_in_a_line_has_its_words)
 {
     static const struct { const char *line, *problem; } rows[] = {
-        { "relu", "the layer's name is missing behind 'relu'" },
-        { "conv2d filters 8 kernel 3", "the layer's name is missing behind 'conv2d'" },
+        { "relu", "the layer's name is missing after 'relu'" },
+        { "conv2d filters 8 kernel 3", "the layer's name is missing after 'conv2d'" },
         { "conv2d b kernel 3", "conv2d needs 'filters'" },
         { "relu a,b", "'a,b' is no name of a layer (1 to 47 of A-Z a-z 0-9 . _ -)" },
         { "relu abc", "another layer is called 'abc' (line 4)" },
-        { "relu start", "no layer can be called 'start', which has a meaning of its own" },
+        { "relu start", "'start' is a reserved word and cannot name a layer" },
         { "relu b from abd", "no layer above is called 'abd' (did you mean 'abc'?)" },
         { "relu b from abc,image", "relu reads 1 layer, not 2" },
-        { "relu b from start", "'start' is where a turn of a repeat begins, and here is none" },
+        { "relu b from start", "'start' can be used only inside a repeat" },
         { "add b from abc", "add reads 2 layers, not 1" },
         { "add b", "add needs 'from'" },
         { "concat b from image,image,image,image,image,image,image,image,image",
-          "from: 'image' names more layers than any can read" },
+          "from: 'image' names more layers than a layer can read" },
         { "relu b kernel 3", "relu has no 'kernel'" },
         { "max_pool b kernal 3", "max_pool has no 'kernal' (did you mean 'kernel'?)" },
         { "max_pool b kernel 3x", "kernel: '3x' is neither a whole number above 0 nor HEIGHTxWIDTH" },
         { "max_pool b kernel", "kernel: the value is missing" },
         { "max_pool b kernel 3 padding 1,1", "padding: '1,1' is none of: valid, same, PIXELS, TOP,BOTTOM,LEFT,RIGHT" },
-        { "max_pool b kernel 3 kernel 3", "'kernel' is said twice" },
+        { "max_pool b kernel 3 kernel 3", "'kernel' is given twice" },
         { "dropout b rate 1", "layer 'b': dropout rate 1 is not in [0, 1)" },
         { "dropout b rate 1e99", "rate: '1e99' is not a number" },
         { "dense b units 4294967296", "units: '4294967296' is no whole number from 1 to 2147483647" },
-        { "dense b units 4 init gamma constant 1", "layer 'b': has no gamma to begin with anything" },
+        { "dense b units 4 init gamma constant 1", "layer 'b': has no gamma to initialise" },
         { "dense b units 4 init weights constant 1",
           "init: 'weights' is none of: weight, bias, gamma, beta, running_mean, running_variance" },
         { "dense b units 4 init weight constant", "init: 'constant' is not followed by its number" },
         { "dense b units 4 init weight normal -1", "init: '-1' is below 0" },
-        { "dense b units 4 init bias variance_scaling", "layer 'b': only weights have a fan to scale by" },
+        { "dense b units 4 init bias variance_scaling", "layer 'b': only weights have a fan-in or fan-out" },
         { "relu b{i}", "there is no counter 'i' here (repeat N as NAME)" },
         { "relu b{i", "'{' is not followed by the name of a counter and '}'" },
         { "relu b{i\tj}", "'{' is not followed by the name of a counter and '}'" },
         { "relu b{}", "'{' is not followed by the name of a counter and '}'" },
-        { "end", "there is no repeat that this ends" },
+        { "end", "end without a repeat" },
         { "repeat 2", "this repeat has no end" },
-        { "transform mean 1", "this belongs in front of the first layer" },
+        { "transform mean 1", "this line must come before the first layer" },
         { "softmax_loss b", "layer 'b': reads 8x6x6 values for 4 classes" },
         { "relu b\x1b[2J", "only a comment may hold the byte 0x1b" },
     };
@@ -347,7 +347,7 @@ TEST(a_mistake_in_a_repeat_is_told_once)
     assert_told(HEAD "repeat 4 as i\nrelu r{i}\nconv2d c{i} filters 3 kernel 0\nend\n" TAIL,
                 "6: kernel: '0' is neither a whole number above 0 nor HEIGHTxWIDTH\n");
     assert_told(HEAD "repeat 2 as i\nrelu r\nend\n" TAIL,
-                "5: the layer of each turn is called 'r': put {i} into the name\n");
+                "5: every iteration names its layer 'r': put {i} into the name\n");
     assert_told(HEAD "repeat 1000\nend\n" TAIL, "4: repeat: there is no layer to repeat\n");
     assert_told(HEAD "repeat many as i\nrelu r{i}\nend\nrelu r2 from r7\n" TAIL,
                 "4: 'repeat' has to be followed by how often, from 1 to 1024\n");
@@ -367,14 +367,14 @@ TEST(loops_that_would_never_end_are_refused)
     const int used = snprintf(blank, sizeof(blank), HEAD "repeat 1024 as i\nrelu r{i}\n");
     memset(blank + used, '\n', 1000);
     snprintf(blank + used + 1000, sizeof(blank) - (size_t)used - 1000, "end\n" TAIL);
-    assert_told(blank, "888: repeats come to more than 262144 lines, those without a layer among them\n");
+    assert_told(blank, "888: repeats expand to more than 262144 lines, including lines without a layer\n");
     assert_told(HEAD "repeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\n"
                 "end\nend\nend\nend\nend\nend\nend\nend\nend\n" TAIL,
                 "4: repeat: there is no layer to repeat\n5: repeat: there is no layer to repeat\n"
                 "6: repeat: there is no layer to repeat\n7: repeat: there is no layer to repeat\n"
                 "8: repeat: there is no layer to repeat\n9: repeat: there is no layer to repeat\n"
                 "10: repeat: there is no layer to repeat\n11: repeat: there is no layer to repeat\n"
-                "12: more than 8 repeats lie in each other\n");
+                "12: repeats are nested more than 8 deep\n");
 }
 
 /* What is found while lines are cut, put together, and looked at as a whole. */
@@ -382,7 +382,7 @@ TEST(errors_come_in_the_order_of_the_lines)
 {
     assert_told(HEAD "relu a kernel 3\nrepeat 2\nrelu b from c\nend\nend\n"          /* 4 to 8 */
                 "relu d\x01\nrelu a\nrelu e\x02\nrelu f 7\n" TAIL,                    /* 9 to 12 */
-                "4: relu has no 'kernel'\n6: no layer above is called 'c'\n8: there is no repeat that this ends\n"
+                "4: relu has no 'kernel'\n6: no layer above is called 'c'\n8: end without a repeat\n"
                 "9: only a comment may hold the byte 0x01\n10: another layer is called 'a' (line 4)\n"
                 "11: only a comment may hold the byte 0x02\n12: relu has no '7'\n");
 }
@@ -391,21 +391,21 @@ TEST(a_header_that_is_wrong_is_told_and_the_layers_are_looked_at)
 {
     assert_told("image 8x8\nclasses 4\nclasses 3\nrelu aaa\ncon2d b\nrelu c from aab\n" TAIL,
                 "0: the line 'model NAME' is missing\n1: 'image' has to be followed by HEIGHTxWIDTHxCHANNELS\n"
-                "3: 'classes' is said twice (first in line 2)\n5: there is no layer 'con2d' (did you mean 'conv2d'?)\n"
+                "3: 'classes' is given twice (first in line 2)\n5: there is no layer 'con2d' (did you mean 'conv2d'?)\n"
                 "6: no layer above is called 'aab' (did you mean 'aaa'?)\n");
     assert_told("", "0: the line 'model NAME' is missing\n0: the line 'image HEIGHTxWIDTHxCHANNELS' is missing\n"
                     "0: the line 'classes NUMBER' is missing\n");
     assert_told(HEAD "transform mean 1,2\n" TAIL,
-                "4: mean and deviation have one number, or 3, as the image has channels\n");
+                "4: mean and deviation take one number, or 3: one for each channel\n");
 }
 
 TEST(the_graph_as_a_whole_is_checked)
 {
     assert_told(HEAD, "0: there are no layers\n");
     assert_told(HEAD "relu a\nrelu b\nrelu c from a\n" TAIL, "5: nothing reads 'b'\n");
-    assert_told(HEAD "relu a\n", "4: this is the last layer, and no softmax_loss\n");
+    assert_told(HEAD "relu a\n", "4: the last layer must be softmax_loss\n");
     assert_told(HEAD "global_average a\nconv2d c filters 4 kernel 1\nsoftmax_loss l\nrelu r\nrelu s\n",
-                "7: layer 'r': comes behind the loss\n");
+                "7: layer 'r': comes after the loss\n");
 }
 
 TESTS_MAIN(NULL, NULL)

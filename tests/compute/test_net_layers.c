@@ -251,7 +251,7 @@ TEST(inputs_of_one_size_are_put_one_behind_the_other)
     assert_shape(net->layers[2].out, 17, 4, 5);
     assert_int_equal(net->layers[2].input_count, 3);
     assert_int_equal(net->layers[2].inputs[1], NET_INPUT);
-    assert_refused(net, net_concat(net, "uneven", (const uint32_t[]){ 0, 1 }, 2), "2x2 pixels behind 4x5");
+    assert_refused(net, net_concat(net, "uneven", (const uint32_t[]){ 0, 1 }, 2), "2x2 pixels with 4x5");
     net = net_make(3, 4, 5);
     assert_refused(net, net_concat(net, "later", (const uint32_t[]){ NET_INPUT, 0 }, 2), "does not exist");
     net = net_make(3, 4, 5);

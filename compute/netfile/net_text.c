@@ -1,5 +1,5 @@
-/* Lines and words of a text that describes a network. */
-#include "compute/netfile/net_lines.h"
+/* Lines, words and values of a text that describes a network. */
+#include "compute/netfile/net_text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -19,7 +19,7 @@ void net_problems_add(struct net_problems *problems, uint32_t line, const char *
     vsnprintf(problem, sizeof(problem), format, arguments);
     va_end(arguments);
     problems->count++;
-    problems->sink->tell(problems->sink->arg, line, problem);
+    problems->sink->report(problems->sink->arg, line, problem);
 }
 
 /* ---- lines ---- */
@@ -29,7 +29,7 @@ static bool is_blank(char byte)
     return byte == ' ' || byte == '\t';
 }
 
-/* Bytes in front of the comment. */
+/* The bytes before the comment. */
 static size_t bytes_without_comment(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -38,7 +38,7 @@ static size_t bytes_without_comment(const char *text, size_t bytes)
     return bytes;
 }
 
-static struct net_line trim(const char *text, size_t bytes)
+static struct net_line trim_line(const char *text, size_t bytes)
 {
     while (bytes > 0 && is_blank(text[0])) {
         text++;
@@ -71,7 +71,7 @@ static const struct { const char *word; enum line_kind kind; } line_words[] = {
 };
 
 /* By its first word. */
-static enum line_kind kind_of(const struct net_line *line)
+static enum line_kind find_kind(const struct net_line *line)
 {
     uint32_t length = 0;
     while (length < line->bytes && !is_blank(line->text[length]))
@@ -86,19 +86,19 @@ static struct net_line read_line(const char *text, size_t bytes, uint32_t number
 {
     if (bytes > 0 && text[bytes - 1] == '\r')
         bytes--;
-    struct net_line line = trim(text, bytes_without_comment(text, bytes));
-    line.kind = check_bytes(&line, number, problems) ? kind_of(&line) : LINE_BROKEN;
+    struct net_line line = trim_line(text, bytes_without_comment(text, bytes));
+    line.kind = check_bytes(&line, number, problems) ? find_kind(&line) : LINE_BROKEN;
     return line;
 }
 
-/* Each end belongs to the last repeat in front of it that has none. */
+/* Each end belongs to the last open repeat before it. */
 static void match_repeats(struct net_lines *lines, struct net_problems *problems)
 {
     uint32_t open[NET_FILE_DEPTH_MAX], depth = 0, beyond = 0;
     for (uint32_t i = 0; i < lines->count; i++) {
         const enum line_kind kind = lines->line[i].kind;
         if (kind == LINE_REPEAT && depth == NET_FILE_DEPTH_MAX) {
-            net_problems_add(problems, i + 1, "more than %u repeats lie in each other", NET_FILE_DEPTH_MAX);
+            net_problems_add(problems, i + 1, "repeats are nested more than %u deep", NET_FILE_DEPTH_MAX);
             beyond++;
         } else if (kind == LINE_REPEAT) {
             open[depth++] = i;
@@ -107,7 +107,7 @@ static void match_repeats(struct net_lines *lines, struct net_problems *problems
         } else if (kind == LINE_END && depth > 0) {
             lines->line[open[--depth]].end = i;
         } else if (kind == LINE_END) {
-            net_problems_add(problems, i + 1, "there is no repeat that this ends");
+            net_problems_add(problems, i + 1, "end without a repeat");
         }
     }
     for (uint32_t i = 0; i < depth; i++)
@@ -122,7 +122,7 @@ static uint32_t count_lines(const char *text, size_t bytes)
     return count;
 }
 
-int net_lines_cut(struct net_lines *lines, const char *text, size_t bytes, struct net_problems *problems)
+int net_lines_split(struct net_lines *lines, const char *text, size_t bytes, struct net_problems *problems)
 {
     static const char bom[] = "\xef\xbb\xbf";
     if (bytes >= 3 && memcmp(text, bom, 3) == 0) {
@@ -153,7 +153,7 @@ void net_lines_release(struct net_lines *lines)
 
 /* ---- words ---- */
 
-bool net_words_cut(struct net_words *words)
+bool net_words_split(struct net_words *words)
 {
     char *rest = NULL;
     words->count = words->next = 0;
@@ -214,4 +214,13 @@ bool net_name_fits(const char *name)
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
     const size_t length = strlen(name);
     return length > 0 && length < sizeof(((struct layer *)0)->name) && strspn(name, allowed) == length;
+}
+
+bool net_name_is_reserved(const char *name)
+{
+    static const char *const reserved[] = { "image", "before", "start", "classes" };
+    for (size_t i = 0; i < sizeof(reserved) / sizeof(*reserved); i++)
+        if (strcmp(reserved[i], name) == 0)
+            return true;
+    return false;
 }

@@ -2,13 +2,12 @@
 compute_libcompute_a_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 compute_libcompute_a_CPPFLAGS = $(AM_CPPFLAGS)
 compute_libcompute_a_SOURCES = \
-	%D%/net.c %D%/model.c \
+	%D%/net.c \
 	%D%/netfile/net_form.c %D%/netfile/net_read.c %D%/netfile/net_text.c %D%/netfile/net_write.c \
-	%D%/models/model_table.c %D%/models/parts.c \
-	%D%/models/model_mnist.c %D%/models/model_cifar10_cnn.c %D%/models/model_trivial.c \
-	%D%/models/model_alexnet_cifar.c %D%/models/model_densenet_cifar.c %D%/models/model_resnet_cifar.c \
+	%D%/models/model_table.c %D%/models/builder.c %D%/models/models_small.c \
+	%D%/models/model_densenet_cifar.c %D%/models/model_resnet_cifar.c \
 	%D%/models/model_vgg_cifar.c \
-	%D%/models/model_googlenet.c %D%/models/model_inception3.c %D%/models/model_lenet.c \
+	%D%/models/model_googlenet.c %D%/models/model_inception3.c \
 	%D%/models/model_plain_imagenet.c %D%/models/model_resnet_imagenet.c \
 	%D%/arena.c %D%/plan/fusion.c %D%/plan/plan.c %D%/plan/values.c \
 	%D%/dropout.c %D%/floats.c %D%/init.c %D%/learning_rate.c %D%/optimizer.c \

@@ -1,51 +1,51 @@
 /* Networks for ImageNet without branches (doc/models.md): convolutions and pools, two wide dense layers, the classes.
  * AlexNet (Krizhevsky 2014), OverFeat (Sermanet et al. 2013) and VGG (Simonyan, Zisserman 2014) as tf_cnn_benchmarks
  * has them. Names are torchvision's. */
+#include "compute/models/builder.h"
 #include "compute/models/models.h"
-#include "compute/models/parts.h"
 
-/* A convolution and what pools behind it. */
+/* A convolution, and the pool after it. */
 struct step {
     uint32_t kernel, stride;
     enum padding padding;
     uint32_t filters;           /* 0: the end */
-    uint32_t pool;              /* windows of so many pixels, two pixels apart; 0: none */
+    uint32_t pool;              /* size of the window, with stride 2; 0: no pool */
 };
 
-static uint32_t conv(struct list *list, uint32_t from, uint32_t filters, struct window window)
+static uint32_t conv(struct sequential *sequential, uint32_t from, uint32_t filters, struct window window)
 {
-    const uint32_t at = part_conv_bias(list_next(list), "", from, filters, window);
-    return part_relu(list_next(list), "", at);
+    const uint32_t at = build_conv_bias(sequential_next(sequential), "", from, filters, window);
+    return build_relu(sequential_next(sequential), "", at);
 }
 
-static uint32_t hidden(struct list *list, uint32_t from, uint32_t units)
+static uint32_t hidden(struct sequential *sequential, uint32_t from, uint32_t units)
 {
-    uint32_t at = part_dense(list_next(list), "", from, units);
-    at = part_relu(list_next(list), "", at);
-    return part_dropout(list_next(list), "", at, 0.5f);
+    uint32_t at = build_dense(sequential_next(sequential), "", from, units);
+    at = build_relu(sequential_next(sequential), "", at);
+    return build_dropout(sequential_next(sequential), "", at, 0.5f);
 }
 
-/* The layers behind the convolutions. */
-static void classify(const struct draft *draft, uint32_t from, uint32_t first, uint32_t second)
+/* The layers after the convolutions. */
+static void classify(const struct builder *builder, uint32_t from, uint32_t first, uint32_t second)
 {
-    struct list classifier = { .draft = draft_in(draft, "classifier.") };
+    struct sequential classifier = { .builder = builder_within(builder, "classifier.") };
     from = hidden(&classifier, from, first);
     from = hidden(&classifier, from, second);
-    part_classes(list_next(&classifier), "", from);
+    build_classifier(sequential_next(&classifier), "", from);
 }
 
 static void build(struct net *net, const struct model_options *options, const struct step *steps, uint32_t first,
                   uint32_t second)
 {
-    const struct draft draft = draft_of(net, options, &style_benchmarks);
-    struct list features = { .draft = draft_in(&draft, "features.") };
+    const struct builder builder = builder_of(net, options, &style_benchmarks);
+    struct sequential features = { .builder = builder_within(&builder, "features.") };
     uint32_t at = NET_INPUT;
     for (const struct step *step = steps; step->filters > 0; step++) {
         at = conv(&features, at, step->filters, window_square(step->kernel, step->stride, step->padding));
         if (step->pool > 0)
-            at = part_max_pool(list_next(&features), "", at, window_valid(step->pool, 2));
+            at = build_max_pool(sequential_next(&features), "", at, window_valid(step->pool, 2));
     }
-    classify(&draft, at, first, second);
+    classify(&builder, at, first, second);
 }
 
 void model_build_alexnet_imagenet(struct net *net, const struct model_options *options, uint32_t variant)
@@ -78,19 +78,19 @@ void model_build_overfeat(struct net *net, const struct model_options *options, 
 
 enum { GROUPS = 5 };
 
-/* Five groups of so many convolutions, with a pool behind each. */
+/* Five groups of `lengths` convolutions, with a pool after each. */
 static void build_vgg(struct net *net, const struct model_options *options, const uint32_t lengths[GROUPS])
 {
     static const uint32_t filters[GROUPS] = { 64, 128, 256, 512, 512 };
-    const struct draft draft = draft_of(net, options, &style_benchmarks);
-    struct list features = { .draft = draft_in(&draft, "features.") };
+    const struct builder builder = builder_of(net, options, &style_benchmarks);
+    struct sequential features = { .builder = builder_within(&builder, "features.") };
     uint32_t at = NET_INPUT;
     for (uint32_t group = 0; group < GROUPS; group++) {
         for (uint32_t i = 0; i < lengths[group]; i++)
             at = conv(&features, at, filters[group], window_same(3, 1));
-        at = part_max_pool(list_next(&features), "", at, window_valid(2, 2));
+        at = build_max_pool(sequential_next(&features), "", at, window_valid(2, 2));
     }
-    classify(&draft, at, 4096, 4096);
+    classify(&builder, at, 4096, 4096);
 }
 
 void model_build_vgg_imagenet(struct net *net, const struct model_options *options, uint32_t layers)

@@ -1,52 +1,52 @@
 /* The residual networks for CIFAR-10 images as tf_cnn_benchmarks has them: v1 (He et al. 2015, section
  * 4.2) and v2 (He et al. 2016, normalisation and ReLU before the convolutions); doc/models.md. Names are
  * those PyTorch would give. */
+#include "compute/models/builder.h"
 #include "compute/models/models.h"
-#include "compute/models/parts.h"
 
 enum { STAGES = 3, STEM_CHANNELS = 16 };
 
-/* What the branch is added to: the input, or, where channels change, every stride-th pixel of it
- * between channels of zeros ("option A": no parameters). */
-static uint32_t shortcut(struct draft *draft, uint32_t from, uint32_t channels, uint32_t stride)
+/* The shortcut: the input, or, where channels change, every stride-th pixel of it between channels of zeros ("option
+ * A": no parameters). */
+static uint32_t shortcut(struct builder *builder, uint32_t from, uint32_t channels, uint32_t stride)
 {
-    if (channels_of(draft, from) == channels)
+    if (builder_channels(builder, from) == channels)
         return from;
-    return part_pad_channels(draft, "shortcut", from, channels, stride);
+    return build_pad_channels(builder, "shortcut", from, channels, stride);
 }
 
-/* The shortcut comes before the last convolution, so that this one, or the normalisation behind it,
- * can be computed as one with the sum and the ReLU. */
-static uint32_t block_v1(struct draft *draft, uint32_t from, uint32_t channels, uint32_t stride)
+/* The shortcut comes before the last convolution, so that this convolution, or the normalisation after it, can be fused
+ * with the sum and the ReLU. */
+static uint32_t block_v1(struct builder *builder, uint32_t from, uint32_t channels, uint32_t stride)
 {
-    uint32_t at = part_conv_norm_relu(draft, "1", from, channels, window_same(3, stride));
-    const uint32_t around = shortcut(draft, from, channels, stride);
-    at = part_conv_norm(draft, "2", at, channels, window_same(3, 1));
-    at = part_add(draft, "add", at, around);
-    return part_relu(draft, "relu2", at);
+    uint32_t at = build_conv_norm_relu(builder, "1", from, channels, window_same(3, stride));
+    const uint32_t around = shortcut(builder, from, channels, stride);
+    at = build_conv_norm(builder, "2", at, channels, window_same(3, 1));
+    at = build_add(builder, "add", at, around);
+    return build_relu(builder, "relu2", at);
 }
 
-/* The shortcut carries what the block read, not what was normalised; nothing follows the sum. */
-static uint32_t block_v2(struct draft *draft, uint32_t from, uint32_t channels, uint32_t stride)
+/* The shortcut carries the input of the block before its normalisation; nothing follows the sum. */
+static uint32_t block_v2(struct builder *builder, uint32_t from, uint32_t channels, uint32_t stride)
 {
-    uint32_t at = part_norm_as(draft, "bn1", from, norm_without_gamma);
-    at = part_relu(draft, "relu1", at);
-    at = part_conv(draft, "conv1", at, channels, window_same(3, stride));
-    at = part_norm(draft, "bn2", at);
-    at = part_relu(draft, "relu2", at);
-    const uint32_t around = shortcut(draft, from, channels, stride);
-    at = part_conv(draft, "conv2", at, channels, window_same(3, 1));
-    return part_add(draft, "add", at, around);
+    uint32_t at = build_norm_with(builder, "bn1", from, norm_without_gamma);
+    at = build_relu(builder, "relu1", at);
+    at = build_conv(builder, "conv1", at, channels, window_same(3, stride));
+    at = build_norm(builder, "bn2", at);
+    at = build_relu(builder, "relu2", at);
+    const uint32_t around = shortcut(builder, from, channels, stride);
+    at = build_conv(builder, "conv2", at, channels, window_same(3, 1));
+    return build_add(builder, "add", at, around);
 }
 
 /* Three stages of n blocks for 6 * n + 2 layers; each stage but the first halves the image and
  * doubles the channels. */
-static uint32_t stages(struct draft *draft, uint32_t from, uint32_t layers,
-                       uint32_t (*block)(struct draft *, uint32_t from, uint32_t channels, uint32_t stride))
+static uint32_t stages(struct builder *builder, uint32_t from, uint32_t layers,
+                       uint32_t (*block)(struct builder *, uint32_t from, uint32_t channels, uint32_t stride))
 {
     for (uint32_t stage = 0; stage < STAGES; stage++)
         for (uint32_t i = 0; i < (layers - 2) / 6; i++) {
-            struct draft inside = draft_in(draft, "layer%u.%u.", stage + 1, i);
+            struct builder inside = builder_within(builder, "layer%u.%u.", stage + 1, i);
             from = block(&inside, from, STEM_CHANNELS << stage, stage > 0 && i == 0 ? 2 : 1);
         }
     return from;
@@ -55,21 +55,21 @@ static uint32_t stages(struct draft *draft, uint32_t from, uint32_t layers,
 /* The stem has no ReLU: the first block's shortcut carries signed values. */
 void model_build_resnet_cifar_v1(struct net *net, const struct model_options *options, uint32_t layers)
 {
-    struct draft draft = draft_of(net, options, &style_benchmarks);
-    uint32_t at = part_conv_norm(&draft, "1", NET_INPUT, STEM_CHANNELS, window_same(3, 1));
-    at = stages(&draft, at, layers, block_v1);
-    at = part_mean(&draft, "avgpool", at);
-    part_classes(&draft, "fc", at);
+    struct builder builder = builder_of(net, options, &style_benchmarks);
+    uint32_t at = build_conv_norm(&builder, "1", NET_INPUT, STEM_CHANNELS, window_same(3, 1));
+    at = stages(&builder, at, layers, block_v1);
+    at = build_global_average(&builder, "avgpool", at);
+    build_classifier(&builder, "fc", at);
 }
 
-/* The stem has its ReLU, and the first block normalises once more. */
+/* The stem has a ReLU, and the first block normalises again. */
 void model_build_resnet_cifar_v2(struct net *net, const struct model_options *options, uint32_t layers)
 {
-    struct draft draft = draft_of(net, options, &style_benchmarks);
-    uint32_t at = part_conv_norm_relu(&draft, "1", NET_INPUT, STEM_CHANNELS, window_same(3, 1));
-    at = stages(&draft, at, layers, block_v2);
-    at = part_norm_as(&draft, "bn2", at, norm_without_gamma);
-    at = part_relu(&draft, "relu2", at);
-    at = part_mean(&draft, "avgpool", at);
-    part_classes(&draft, "fc", at);
+    struct builder builder = builder_of(net, options, &style_benchmarks);
+    uint32_t at = build_conv_norm_relu(&builder, "1", NET_INPUT, STEM_CHANNELS, window_same(3, 1));
+    at = stages(&builder, at, layers, block_v2);
+    at = build_norm_with(&builder, "bn2", at, norm_without_gamma);
+    at = build_relu(&builder, "relu2", at);
+    at = build_global_average(&builder, "avgpool", at);
+    build_classifier(&builder, "fc", at);
 }

@@ -1,9 +1,9 @@
 /* The residual networks for ImageNet (He et al. 2015; v2: 2016; doc/models.md): those of tf_cnn_benchmarks, and
- * torchvision's, which are v1.5 with another pool, other first weights and another input. Names are torchvision's. */
+ * torchvision's, which are v1.5 with another pool, other initial weights and another input. Names are torchvision's. */
 #include <math.h>
 
+#include "compute/models/builder.h"
 #include "compute/models/models.h"
-#include "compute/models/parts.h"
 
 enum { STAGES = 4, STEM_FILTERS = 64, BOTTLENECK = 4 };
 
@@ -28,77 +28,78 @@ static const uint32_t *depth_of(uint32_t layers)
 
 /* ---- blocks ---- */
 
-/* The block's input, or where its shape is not the sum's a convolution of it. */
-static uint32_t shortcut(struct draft *draft, const struct block *block)
+/* The block's input, or, where its shape differs from that of the sum, a convolution of it. */
+static uint32_t shortcut(struct builder *builder, const struct block *block)
 {
-    if (channels_of(draft, block->from) == block->sum)
+    if (builder_channels(builder, block->from) == block->sum)
         return block->from;
-    const uint32_t at = part_conv(draft, "downsample.0", block->from, block->sum, window_centred(1, block->stride));
-    return part_norm(draft, "downsample.1", at);
+    const uint32_t at = build_conv(builder, "downsample.0", block->from, block->sum, window_centred(1, block->stride));
+    return build_norm(builder, "downsample.1", at);
 }
 
-/* The shortcut comes before the last convolution, so that this one, or the normalisation behind it, can be computed as
- * one with the sum and the ReLU. */
-static uint32_t basic(struct draft *draft, const struct block *block)
+/* The shortcut comes before the last convolution, so that this convolution, or the normalisation after it, can be fused
+ * with the sum and the ReLU. */
+static uint32_t basic(struct builder *builder, const struct block *block)
 {
-    uint32_t at = part_conv_norm_relu(draft, "1", block->from, block->filters, window_centred(3, block->stride));
-    const uint32_t around = shortcut(draft, block);
-    at = part_conv_norm(draft, "2", at, block->sum, window_centred(3, 1));
-    at = part_add(draft, "add", at, around);
-    return part_relu(draft, "relu", at);
+    uint32_t at = build_conv_norm_relu(builder, "1", block->from, block->filters, window_centred(3, block->stride));
+    const uint32_t around = shortcut(builder, block);
+    at = build_conv_norm(builder, "2", at, block->sum, window_centred(3, 1));
+    at = build_add(builder, "add", at, around);
+    return build_relu(builder, "relu", at);
 }
 
-static uint32_t bottleneck(struct draft *draft, const struct block *block, uint32_t first, uint32_t second)
+static uint32_t bottleneck(struct builder *builder, const struct block *block, uint32_t first, uint32_t second)
 {
-    uint32_t at = part_conv_norm_relu(draft, "1", block->from, block->filters, window_centred(1, first));
-    at = part_conv_norm_relu(draft, "2", at, block->filters, window_centred(3, second));
-    const uint32_t around = shortcut(draft, block);
-    at = part_conv_norm(draft, "3", at, block->sum, window_centred(1, 1));
-    at = part_add(draft, "add", at, around);
-    return part_relu(draft, "relu", at);
+    uint32_t at = build_conv_norm_relu(builder, "1", block->from, block->filters, window_centred(1, first));
+    at = build_conv_norm_relu(builder, "2", at, block->filters, window_centred(3, second));
+    const uint32_t around = shortcut(builder, block);
+    at = build_conv_norm(builder, "3", at, block->sum, window_centred(1, 1));
+    at = build_add(builder, "add", at, around);
+    return build_relu(builder, "relu", at);
 }
 
-static uint32_t block_v1(struct draft *draft, const struct block *block)
+static uint32_t block_v1(struct builder *builder, const struct block *block)
 {
-    return bottleneck(draft, block, block->stride, 1);
+    return bottleneck(builder, block, block->stride, 1);
 }
 
-static uint32_t block_v1_5(struct draft *draft, const struct block *block)
+static uint32_t block_v1_5(struct builder *builder, const struct block *block)
 {
-    return bottleneck(draft, block, 1, block->stride);
+    return bottleneck(builder, block, 1, block->stride);
 }
 
-static uint32_t norm_relu(struct draft *draft, const char *norm, const char *relu, uint32_t from, struct batch_norm how)
+static uint32_t norm_relu(struct builder *builder, const char *norm, const char *relu, uint32_t from,
+                          struct batch_norm how)
 {
-    return part_relu(draft, relu, part_norm_as(draft, norm, from, how));
+    return build_relu(builder, relu, build_norm_with(builder, norm, from, how));
 }
 
-/* What the block reads is normalised for the branch and for a shortcut that is a convolution, not for the sum. */
-static uint32_t block_v2(struct draft *draft, const struct block *block)
+/* The input of the block is normalised for the branch and for a shortcut that is a convolution, not for the sum. */
+static uint32_t block_v2(struct builder *builder, const struct block *block)
 {
-    const uint32_t ahead = norm_relu(draft, "bn1", "relu1", block->from, norm_without_gamma);
+    const uint32_t ahead = norm_relu(builder, "bn1", "relu1", block->from, norm_without_gamma);
     uint32_t around = block->from;
-    if (channels_of(draft, block->from) != block->sum)
-        around = part_conv(draft, "downsample", ahead, block->sum, window_centred(1, block->stride));
-    uint32_t at = part_conv(draft, "conv1", ahead, block->filters, window_centred(1, block->stride));
-    at = norm_relu(draft, "bn2", "relu2", at, draft->style->norm);
-    at = part_conv(draft, "conv2", at, block->filters, window_centred(3, 1));
-    at = norm_relu(draft, "bn3", "relu3", at, draft->style->norm);
-    at = part_conv(draft, "conv3", at, block->sum, window_centred(1, 1));
-    return part_add(draft, "add", at, around);
+    if (builder_channels(builder, block->from) != block->sum)
+        around = build_conv(builder, "downsample", ahead, block->sum, window_centred(1, block->stride));
+    uint32_t at = build_conv(builder, "conv1", ahead, block->filters, window_centred(1, block->stride));
+    at = norm_relu(builder, "bn2", "relu2", at, builder->style->norm);
+    at = build_conv(builder, "conv2", at, block->filters, window_centred(3, 1));
+    at = norm_relu(builder, "bn3", "relu3", at, builder->style->norm);
+    at = build_conv(builder, "conv3", at, block->sum, window_centred(1, 1));
+    return build_add(builder, "add", at, around);
 }
 
 /* ---- networks ---- */
 
-static uint32_t stem(struct draft *draft, struct window pool)
+static uint32_t stem(struct builder *builder, struct window pool)
 {
-    const uint32_t at = part_conv_norm_relu(draft, "1", NET_INPUT, STEM_FILTERS, window_centred(7, 2));
-    return part_max_pool(draft, "maxpool", at, pool);
+    const uint32_t at = build_conv_norm_relu(builder, "1", NET_INPUT, STEM_FILTERS, window_centred(7, 2));
+    return build_max_pool(builder, "maxpool", at, pool);
 }
 
-/* Each stage but the first begins with a block of stride 2 and has twice the filters. */
-static uint32_t stages(struct draft *draft, uint32_t from, uint32_t layers, uint32_t widening,
-                       uint32_t (*append)(struct draft *draft, const struct block *block))
+/* Each stage except the first starts with a block of stride 2 and doubles the filters. */
+static uint32_t stages(struct builder *builder, uint32_t from, uint32_t layers, uint32_t widening,
+                       uint32_t (*append)(struct builder *builder, const struct block *block))
 {
     const uint32_t *const blocks = depth_of(layers);
     for (uint32_t stage = 0; stage < STAGES; stage++)
@@ -106,34 +107,34 @@ static uint32_t stages(struct draft *draft, uint32_t from, uint32_t layers, uint
             struct block block = { .from = from, .filters = STEM_FILTERS << stage };
             block.sum = widening * block.filters;
             block.stride = stage > 0 && i == 0 ? 2 : 1;
-            struct draft inside = draft_in(draft, "layer%u.%u.", stage + 1, i);
+            struct builder inside = builder_within(builder, "layer%u.%u.", stage + 1, i);
             from = append(&inside, &block);
         }
     return from;
 }
 
-static uint32_t head(struct draft *draft, uint32_t from)
+static uint32_t head(struct builder *builder, uint32_t from)
 {
-    return part_classes(draft, "fc", part_mean(draft, "avgpool", from));
+    return build_classifier(builder, "fc", build_global_average(builder, "avgpool", from));
 }
 
 void model_build_resnet_imagenet_v1(struct net *net, const struct model_options *options, uint32_t layers)
 {
-    struct draft draft = draft_of(net, options, &style_benchmarks);
-    head(&draft, stages(&draft, stem(&draft, window_same(3, 2)), layers, BOTTLENECK, block_v1));
+    struct builder builder = builder_of(net, options, &style_benchmarks);
+    head(&builder, stages(&builder, stem(&builder, window_same(3, 2)), layers, BOTTLENECK, block_v1));
 }
 
 void model_build_resnet_imagenet_v1_5(struct net *net, const struct model_options *options, uint32_t layers)
 {
-    struct draft draft = draft_of(net, options, &style_benchmarks);
-    head(&draft, stages(&draft, stem(&draft, window_same(3, 2)), layers, BOTTLENECK, block_v1_5));
+    struct builder builder = builder_of(net, options, &style_benchmarks);
+    head(&builder, stages(&builder, stem(&builder, window_same(3, 2)), layers, BOTTLENECK, block_v1_5));
 }
 
 void model_build_resnet_imagenet_v2(struct net *net, const struct model_options *options, uint32_t layers)
 {
-    struct draft draft = draft_of(net, options, &style_benchmarks);
-    const uint32_t at = stages(&draft, stem(&draft, window_same(3, 2)), layers, BOTTLENECK, block_v2);
-    head(&draft, norm_relu(&draft, "bn2", "relu2", at, norm_without_gamma));
+    struct builder builder = builder_of(net, options, &style_benchmarks);
+    const uint32_t at = stages(&builder, stem(&builder, window_same(3, 2)), layers, BOTTLENECK, block_v2);
+    head(&builder, norm_relu(&builder, "bn2", "relu2", at, norm_without_gamma));
 }
 
 /* ---- torchvision's ---- */
@@ -161,9 +162,9 @@ static const struct style torchvision = {
 void model_build_resnet_torchvision(struct net *net, const struct model_options *options, uint32_t layers)
 {
     const bool is_basic = layers < 50;
-    struct draft draft = draft_of(net, options, &torchvision);
-    const uint32_t from = stem(&draft, window_centred(3, 2));
-    const uint32_t at = stages(&draft, from, layers, is_basic ? 1 : BOTTLENECK, is_basic ? basic : block_v1_5);
-    const uint32_t inputs = channels_of(&draft, at), classes = head(&draft, at);
+    struct builder builder = builder_of(net, options, &torchvision);
+    const uint32_t from = stem(&builder, window_centred(3, 2));
+    const uint32_t at = stages(&builder, from, layers, is_basic ? 1 : BOTTLENECK, is_basic ? basic : block_v1_5);
+    const uint32_t inputs = builder_channels(&builder, at), classes = head(&builder, at);
     net_initialize(net, classes, PARAMETER_BIAS, uniform(inputs, 0));
 }

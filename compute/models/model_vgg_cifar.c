@@ -1,7 +1,7 @@
 /* VGG with 19 layers for CIFAR-10 images as bearpaw/pytorch-classification has it: one dense layer, and with batch
- * normalisation the convolutions keep their biases (doc/models.md). Names are PyTorch's, by place. */
+ * normalisation the convolutions keep their biases (doc/models.md). Names are PyTorch's, by number. */
+#include "compute/models/builder.h"
 #include "compute/models/models.h"
-#include "compute/models/parts.h"
 
 static struct initializer he_normal(uint64_t fan_in, uint64_t fan_out)
 {
@@ -9,7 +9,7 @@ static struct initializer he_normal(uint64_t fan_in, uint64_t fan_out)
     return initializer_he_normal(fan_out);
 }
 
-static struct initializer narrow(uint64_t fan_in, uint64_t fan_out)
+static struct initializer normal_001(uint64_t fan_in, uint64_t fan_out)
 {
     (void)fan_in, (void)fan_out;
     return (struct initializer){ INITIALIZER_NORMAL, 0.01f };
@@ -19,32 +19,32 @@ static const float mean[] = { 0.4914f, 0.4822f, 0.4465f }, std[] = { 0.2023f, 0.
 
 static const struct style style = {
     .divisor = 255, .mean = mean, .std = std,
-    .conv = he_normal, .classes = narrow,
+    .conv = he_normal, .classes = normal_001,
     .norm = { .decay = 0.9, .epsilon = 1e-5f, .with_gamma = true },
 };
 
-/* Convolutions of the groups, each of which ends in a pool. */
+/* The convolutions of the groups; each group ends in a pool. */
 static const struct { uint32_t convs, filters; } groups[] = {
     { 2, 64 }, { 2, 128 }, { 4, 256 }, { 4, 512 }, { 4, 512 },
 };
 
-static uint32_t group(struct list *list, uint32_t from, uint32_t convs, uint32_t filters, bool with_norm)
+static uint32_t group(struct sequential *sequential, uint32_t from, uint32_t convs, uint32_t filters, bool with_norm)
 {
     for (uint32_t i = 0; i < convs; i++) {
-        from = part_conv_bias(list_next(list), "", from, filters, window_centred(3, 1));
+        from = build_conv_bias(sequential_next(sequential), "", from, filters, window_centred(3, 1));
         if (with_norm)
-            from = part_norm(list_next(list), "", from);
-        from = part_relu(list_next(list), "", from);
+            from = build_norm(sequential_next(sequential), "", from);
+        from = build_relu(sequential_next(sequential), "", from);
     }
-    return part_max_pool(list_next(list), "", from, window_valid(2, 2));
+    return build_max_pool(sequential_next(sequential), "", from, window_valid(2, 2));
 }
 
 void model_build_vgg_cifar(struct net *net, const struct model_options *options, uint32_t with_norm)
 {
-    struct draft draft = draft_of(net, options, &style);
-    struct list features = { .draft = draft_in(&draft, "features.") };
+    struct builder builder = builder_of(net, options, &style);
+    struct sequential features = { .builder = builder_within(&builder, "features.") };
     uint32_t at = NET_INPUT;
     for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++)
         at = group(&features, at, groups[i].convs, groups[i].filters, with_norm);
-    part_classes(&draft, "classifier", at);
+    build_classifier(&builder, "classifier", at);
 }

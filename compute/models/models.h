@@ -1,39 +1,38 @@
-/* The builders of this folder: what model_table.c names and a file each defines. What `variant` says
- * stands at each. */
+/* The models of this folder, for the table in model_table.c. The comment of each says what `variant` means. */
 #ifndef PIPETRAIN_MODELS_H
 #define PIPETRAIN_MODELS_H
 
 #include "compute/model.h"
 
-/* The filters of the second convolution. */
+/* variant: filters of the second convolution. */
 void model_build_mnist_cnn(struct net *net, const struct model_options *options, uint32_t variant);
-/* Has no variants. */
+/* No variants. */
 void model_build_multigpu_mnist(struct net *net, const struct model_options *options, uint32_t variant);
 
-/* Have no variants. */
+/* No variants. */
 void model_build_cifar10_cnn(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_small_cifar(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_alexnet_cifar(struct net *net, const struct model_options *options, uint32_t variant);
-/* The layers: 6 * n + 2. */
+/* variant: layers, 6 * n + 2. */
 void model_build_resnet_cifar_v1(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_resnet_cifar_v2(struct net *net, const struct model_options *options, uint32_t variant);
 enum densenet_variant { DENSENET40_K12, DENSENET100_K12, DENSENET100_K24 };
 void model_build_densenet_cifar(struct net *net, const struct model_options *options, uint32_t variant);
-/* 1: with batch normalisation. */
+/* variant 1: with batch normalisation. */
 void model_build_vgg_cifar(struct net *net, const struct model_options *options, uint32_t variant);
 
-/* For images of any size. Has no variants. */
+/* For images of any size. No variants. */
 void model_build_trivial(struct net *net, const struct model_options *options, uint32_t variant);
 
 /* ---- ImageNet ---- */
 
-/* Have no variants. */
+/* No variants. */
 void model_build_alexnet_imagenet(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_googlenet(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_inception3(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_lenet(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_overfeat(struct net *net, const struct model_options *options, uint32_t variant);
-/* The layers. */
+/* variant: layers. */
 void model_build_resnet_imagenet_v1(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_resnet_imagenet_v1_5(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_resnet_imagenet_v2(struct net *net, const struct model_options *options, uint32_t variant);

@@ -36,13 +36,11 @@ block '**2. ' >"$work/declared"
 insert "$work/declared" "$tree/compute/models/models.h" '^#endif' before
 block '**3. ' >"$work/row"
 insert "$work/row" "$tree/compute/models/model_table.c" '^const struct model model_table' after
-block '**5. ' | sed '/^cmocka_unit_test/d' >"$work/test"
-block '**5. ' | grep '^cmocka_unit_test' >"$work/line"
-insert "$work/test" "$tree/tests/compute/test_model.c" '^int main' before
-insert "$work/line" "$tree/tests/compute/test_model.c" 'CMUnitTest tests' after
+block '**5. ' >"$work/test"
+insert "$work/test" "$tree/tests/compute/test_model.c" '^TESTS_MAIN' before
 grep -q '^\*\*4\. The file\*\* `%D%/models/model_lenet5\.c` in `compute/local\.mk`' "$page" ||
     fail 'the page names no line of a makefile'
-grep -q '%D%/models/model_mnist\.c' "$source/compute/local.mk" || fail 'compute/local.mk has no such line'
+grep -q '%D%/models/models_small\.c' "$source/compute/local.mk" || fail 'compute/local.mk has no such line'
 
 # compile FILE OBJECT; link PROGRAM OBJECTS LIBRARIES: in the build, where the commands are from.
 compile() {

@@ -1,7 +1,8 @@
-/* An open set of shards: finding a record, by any thread, and closing. */
+/* An open set of shards: finding records, by any thread; files that two sets share; closing. */
 #include "loader/dataset.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 
 void dataset_close(struct dataset *dataset)
@@ -34,8 +35,6 @@ void dataset_close(struct dataset *dataset)
     free(dataset);
 }
 
-/* The last shard that begins at or before `id`: an empty one shares its first id with the
- * shard behind it. */
 bool dataset_is_plain(const struct dataset *dataset)
 {
     for (uint32_t i = 0; i < dataset->shard_count; i++)
@@ -44,6 +43,7 @@ bool dataset_is_plain(const struct dataset *dataset)
     return true;
 }
 
+/* The last shard whose first id is at most `id`; an empty shard has the first id of the next one. */
 static uint32_t find_shard(const struct dataset *dataset, uint64_t id)
 {
     uint32_t low = 0, high = dataset->shard_count;
@@ -83,4 +83,62 @@ struct dataset_place dataset_find(const struct dataset *dataset, uint64_t id)
 uint64_t dataset_number(const struct dataset *dataset, const struct dataset_place *place)
 {
     return place->record + dataset->indexes[place->shard].records[place->record].left_out;
+}
+
+/* ---- overlaps ---- */
+
+struct identity {
+    uint64_t device, inode;
+};
+
+static struct identity identity_of(const struct shard_source *source)
+{
+    return (struct identity){ source->device, source->stamp.inode };
+}
+
+static int identity_compare(const void *a, const void *b)
+{
+    const struct identity *const one = a, *const other = b;
+    if (one->device != other->device)
+        return one->device < other->device ? -1 : 1;
+    return (one->inode > other->inode) - (one->inode < other->inode);
+}
+
+/* The identities of all shards that exist. Returns their count. */
+static uint32_t identify(struct identity *identities, const struct dataset *dataset)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < dataset->shard_count; i++) {
+        if (dataset->sources[i] != NULL)
+            identities[count++] = identity_of(dataset->sources[i]);
+    }
+    return count;
+}
+
+static bool is_known(const struct identity *known, uint32_t count, const struct shard_source *source)
+{
+    if (source == NULL || count == 0)
+        return false;
+    const struct identity wanted = identity_of(source);
+    return bsearch(&wanted, known, count, sizeof(*known), identity_compare) != NULL;
+}
+
+int dataset_overlap_find(struct dataset_overlap *overlap_out, const struct dataset *dataset,
+                         const struct dataset *other)
+{
+    struct identity *const known = calloc(other->shard_count, sizeof(*known));
+    struct dataset_overlap overlap = { 0 };
+    if (known == NULL)
+        return -ENOMEM;
+    const uint32_t known_count = identify(known, other);
+    qsort(known, known_count, sizeof(*known), identity_compare);
+    for (uint32_t i = dataset->shard_count; i-- > 0;) {
+        if (!is_known(known, known_count, dataset->sources[i]))
+            continue;
+        overlap.count++;
+        overlap.first = i;
+    }
+    free(known);
+    *overlap_out = overlap;
+    return 0;
 }

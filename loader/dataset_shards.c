@@ -1,19 +1,262 @@
-/* The shard files of a set. Called while it is opened. */
+/* The shard files of a set, from what the configuration names. Called while a run is prepared. */
 #include "loader/dataset_shards.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "loader/opening/split_folder.h"
+#include "formats/manifest.h"
 #include "loader/shards/pattern.h"
 #include "loader/shards/text.h"
+#include "stage/log.h"
 
-/* A set whose files are being found. */
+#define UNUSED_NAMED_MAX 3u
+#define UNUSED_TEXT_BYTES 1024u
+
+/* ---- splits in folders with a description ---- */
+
+/* A pattern FOLDER or FOLDER:SPLIT. */
+struct folder_request {
+    char folder[PATH_MAX];      /* with its slash */
+    const char *split;          /* NULL: depends on `what` */
+    const char *what;
+    struct text *problems;
+};
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+static bool set_folder(struct folder_request *request, const char *path, size_t bytes)
+{
+    while (bytes > 1 && path[bytes - 1] == '/')
+        bytes--;
+    if (bytes == 0 || bytes + 2 > sizeof(request->folder))
+        return false;
+    memcpy(request->folder, path, bytes);
+    memcpy(request->folder + bytes, "/", 2);
+    return is_folder(request->folder);
+}
+
+/* False if the pattern is neither FOLDER nor FOLDER:SPLIT. */
+static bool read_pattern(struct folder_request *request, const char *pattern)
+{
+    struct stat status;
+    const char *const colon = strrchr(pattern, ':');
+    if (stat(pattern, &status) == 0)
+        return set_folder(request, pattern, strlen(pattern));
+    if (colon == NULL || colon[1] == '\0' || strpbrk(colon, "/*?[") != NULL)
+        return false;
+    request->split = colon + 1;
+    return set_folder(request, pattern, (size_t)(colon - pattern));
+}
+
+static void begin_line(const struct folder_request *request)
+{
+    text_line(request->problems);
+    text_add(request->problems, "%s: ", request->what);
+    text_add_escaped(request->problems, request->folder);
+    text_add(request->problems, ": ");
+}
+
+static int report_no_split(const struct folder_request *request, const struct manifest *manifest)
+{
+    begin_line(request);
+    if (request->split != NULL) {
+        text_add(request->problems, "has no split '");
+        text_add_escaped(request->problems, request->split);
+        text_add(request->problems, "'; it has:");
+    } else {
+        text_add(request->problems, "has no split for %s, name one as FOLDER:SPLIT; it has:", request->what);
+    }
+    for (size_t i = 0; i < manifest->split_count; i++) {
+        text_add(request->problems, " ");
+        text_add_escaped(request->problems, manifest->split_names[i]);
+    }
+    return -ENOENT;
+}
+
+static bool find_named(const struct manifest *manifest, const char *name, size_t *split_out)
+{
+    for (size_t i = 0; i < manifest->split_count; i++) {
+        if (strcmp(manifest->split_names[i], name) == 0) {
+            *split_out = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool find_meant(const struct manifest *manifest, enum split meant, size_t *split_out)
+{
+    for (size_t i = 0; i < manifest->split_count; i++) {
+        if (split_of_name(manifest->split_names[i]) == meant) {
+            *split_out = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* If there is no validation set, the test set is used. */
+static bool find_split(const struct folder_request *request, const struct manifest *manifest, size_t *split_out)
+{
+    if (request->split != NULL)
+        return find_named(manifest, request->split, split_out);
+    if (strcmp(request->what, "validation") != 0)
+        return find_named(manifest, "train", split_out) || find_meant(manifest, SPLIT_TRAIN, split_out);
+    return find_meant(manifest, SPLIT_VALIDATION, split_out) || find_meant(manifest, SPLIT_TEST, split_out);
+}
+
+static int add_shards(const struct folder_request *request, const struct manifest *manifest, size_t split, struct shard_list *list)
+{
+    int rc = 0;
+    for (size_t i = 0; i < manifest->count && rc == 0; i++)
+        if (manifest->shards[i].split == split)
+            rc = shard_list_append(list, request->folder, manifest->shards[i].file);
+    shard_list_sort(list);
+    list->is_folder = true;
+    return rc;
+}
+
+/* The length of NAME in NAME-NNNNN-of-NNNNN; 0 for other names. */
+static size_t stem_bytes(const char *name)
+{
+    const char *const of = strstr(name, "-of-");
+    size_t bytes = of != NULL ? (size_t)(of - name) : 0;
+    while (bytes > 0 && name[bytes - 1] >= '0' && name[bytes - 1] <= '9')
+        bytes--;
+    return bytes > 0 && name[bytes - 1] == '-' ? bytes : 0;
+}
+
+/* A file that is named like the listed ones but is not listed shows that the description belongs to another set. */
+static int check_entry(const struct folder_request *request, const struct manifest *manifest, const char *listed, const char *name)
+{
+    const size_t stem = stem_bytes(listed);
+    if (stem == 0 || strncmp(name, listed, stem) != 0 || stem_bytes(name) != stem || !shard_list_is_shard(name) ||
+        manifest_find(manifest, name) != NULL)
+        return 0;
+    begin_line(request);
+    text_add_escaped(request->problems, name);
+    text_add(request->problems, " is none of the shards that %s lists, such as ", manifest->shards[0].listed_in);
+    text_add_escaped(request->problems, listed);
+    text_add(request->problems, ": one of them is of another version of the set");
+    return -EBADMSG;
+}
+
+static int check_files(const struct folder_request *request, const struct manifest *manifest, const char *listed)
+{
+    DIR *const entries = opendir(request->folder);
+    if (entries == NULL)
+        return 0;               /* files in it may be readable all the same */
+    const struct dirent *entry;
+    int rc = 0;
+    while (rc == 0 && (entry = readdir(entries)) != NULL)
+        rc = check_entry(request, manifest, listed, entry->d_name);
+    closedir(entries);
+    return rc;
+}
+
+static const char *name_of(const char *path)
+{
+    return strrchr(path, '/') + 1;
+}
+
+static int find_in_folder(const struct folder_request *request, const struct manifest *manifest, struct shard_list *list)
+{
+    size_t split;
+    if (!find_split(request, manifest, &split))
+        return report_no_split(request, manifest);
+    const int rc = add_shards(request, manifest, split, list);
+    if (rc == 0 && list->count == 0) {
+        begin_line(request);
+        text_add(request->problems, "split '%.100s' has no shards", manifest->split_names[split]);
+        return -ENOENT;
+    }
+    return rc < 0 ? rc : check_files(request, manifest, name_of(list->paths[0]));
+}
+
+/* Find the shards of FOLDER:SPLIT, if no file has this name and the folder has a description; or of a TFDS folder, whose
+ * split follows from `what` ("train" or "validation"). The list has all listed shards, existing or not; an unlisted
+ * file of the split is a problem. 0; -ENOTSUP if the pattern is neither; or another negative errno, with a line in
+ * `problems` that begins with `what` unless it is -ENOMEM. */
+static int split_folder_find(struct shard_list *list_out, struct shard_counts *counts, const char *pattern, const char *what,
+                      struct text *problems)
+{
+    struct folder_request request = { .what = what, .problems = problems };
+    struct shard_list list = { 0 };
+    const struct manifest *manifest;
+    if (!read_pattern(&request, pattern))
+        return -ENOTSUP;
+    if (begun_set_is_in(request.folder)) {
+        begin_line(&request);
+        text_add(problems, BEGUN_SET_TEXT);
+        return -EBADMSG;
+    }
+    int rc = shard_counts_folder(counts, request.folder, &manifest);
+    if (rc < 0)
+        return rc;
+    const bool is_tfds = manifest->count > 0 && strcmp(manifest->shards[0].listed_in, DATASET_INFO_FILE) == 0;
+    if (manifest->count == 0 || (request.split == NULL && !is_tfds))
+        return -ENOTSUP;
+    rc = find_in_folder(&request, manifest, &list);
+    if (rc == 0)
+        *list_out = list;
+    else
+        shard_list_release(&list);
+    return rc;
+}
+
+/* ---- files under several names ---- */
+
+/* A file of a list, by which paths of the same file are found. */
+struct named_file {
+    dev_t device;
+    ino_t inode;
+    const char *path;
+    uint32_t place;             /* in the lists */
+};
+
+static int place_compare(const void *a, const void *b)
+{
+    const struct named_file *const one = a, *const other = b;
+    return (one->place > other->place) - (one->place < other->place);
+}
+
+static int named_file_compare(const void *a, const void *b)
+{
+    const struct named_file *const one = a, *const other = b;
+    if (one->device != other->device)
+        return one->device < other->device ? -1 : 1;
+    if (one->inode != other->inode)
+        return one->inode < other->inode ? -1 : 1;
+    return place_compare(a, b);
+}
+
+static bool is_same_file(const struct named_file *one, const struct named_file *other)
+{
+    return one->device == other->device && one->inode == other->inode;
+}
+
+/* Add the file of a path, if it exists. */
+static void add_named_file(struct named_file *files, uint32_t *count, const char *path, uint32_t place)
+{
+    struct stat status;
+    if (stat(path, &status) == 0)
+        files[(*count)++] = (struct named_file){ status.st_dev, status.st_ino, path, place };
+}
+
+/* ---- patterns ---- */
+
 struct finding {
     struct shard_list list;
     const char *patterns, *what;
@@ -21,7 +264,7 @@ struct finding {
     struct text *problems;
 };
 
-static int report(const struct finding *finding, const char *path, const char *text, const char *other)
+static int report_path(const struct finding *finding, const char *path, const char *text, const char *other)
 {
     text_line(finding->problems);
     text_add(finding->problems, "%s: ", finding->what);
@@ -48,11 +291,11 @@ static int add_pattern(struct finding *finding, const char *pattern)
 static int add_part(struct finding *finding, const char *pattern)
 {
     if (*pattern == '\0')
-        return report(finding, finding->patterns, "nothing is named before or behind a comma", "");
+        return report_path(finding, finding->patterns, "nothing is named before or behind a comma", "");
     return add_pattern(finding, pattern);
 }
 
-/* The first error; the patterns behind it are tried all the same, so that all problems are told. */
+/* Returns the first error. The remaining patterns are tried as well, so that all problems are reported. */
 static int add_patterns(struct finding *finding, char *rest)
 {
     int first = 0;
@@ -64,47 +307,21 @@ static int add_patterns(struct finding *finding, char *rest)
     return first;
 }
 
-struct named_file {
-    dev_t device;
-    ino_t inode;
-    uint32_t place;     /* in the list */
-};
-
-static int named_file_compare(const void *a, const void *b)
-{
-    const struct named_file *const one = a, *const other = b;
-    if (one->device != other->device)
-        return one->device < other->device ? -1 : 1;
-    if (one->inode != other->inode)
-        return one->inode < other->inode ? -1 : 1;
-    return (one->place > other->place) - (one->place < other->place);
-}
-
-/* Of those that are there, sorted; their count. */
-static uint32_t identify(struct named_file *files, const struct shard_list *list)
-{
-    uint32_t count = 0;
-    struct stat status;
-    for (uint32_t i = 0; i < list->count; i++)
-        if (stat(list->paths[i], &status) == 0)
-            files[count++] = (struct named_file){ status.st_dev, status.st_ino, i };
-    qsort(files, count, sizeof(*files), named_file_compare);
-    return count;
-}
-
 /* A file that two patterns name would be trained on twice as often as the others. */
 static int check_named_once(const struct finding *finding)
 {
     const struct shard_list *const list = &finding->list;
     struct named_file *const files = calloc(list->count, sizeof(*files));
+    uint32_t count = 0;
     if (files == NULL)
         return -ENOMEM;
-    const uint32_t count = identify(files, list);
+    for (uint32_t i = 0; i < list->count; i++)
+        add_named_file(files, &count, list->paths[i], i);
+    qsort(files, count, sizeof(*files), named_file_compare);
     int rc = 0;
     for (uint32_t i = 1; i < count && rc == 0; i++)
-        if (files[i].device == files[i - 1].device && files[i].inode == files[i - 1].inode)
-            rc = report(finding, list->paths[files[i].place],
-                        "is named twice: the same file as ", list->paths[files[i - 1].place]);
+        if (is_same_file(&files[i], &files[i - 1]))
+            rc = report_path(finding, files[i].path, "is named twice: the same file as ", files[i - 1].path);
     free(files);
     return rc;
 }
@@ -134,7 +351,65 @@ int dataset_shards_find(struct shard_list *list_out, const char *patterns, const
     return rc;
 }
 
-/* ---- what the manifest says ---- */
+/* ---- shards that no set uses ---- */
+
+/* Keep the files that are left out and that no list uses, each once, in the order of the lists. Files in use have place
+ * 0. */
+static uint32_t keep_unused(struct named_file *files, uint32_t count)
+{
+    uint32_t kept = 0;
+    struct named_file first = { .path = NULL };
+    qsort(files, count, sizeof(*files), named_file_compare);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct named_file file = files[i];
+        const bool is_first = first.path == NULL || !is_same_file(&file, &first);
+        if (is_first)
+            first = file;
+        if (is_first && file.place > 0)
+            files[kept++] = file;
+    }
+    qsort(files, kept, sizeof(*files), place_compare);
+    return kept;
+}
+
+static void report_unused(const struct named_file *files, uint32_t count)
+{
+    char buffer[UNUSED_TEXT_BYTES];
+    struct text text;
+    text_init(&text, buffer, sizeof(buffer));
+    for (uint32_t i = 0; i < count && i < UNUSED_NAMED_MAX; i++) {
+        text_add(&text, i > 0 ? ", " : "");
+        text_add_escaped(&text, files[i].path);
+    }
+    if (count > UNUSED_NAMED_MAX)
+        text_add(&text, " and %" PRIu32 " more", count - UNUSED_NAMED_MAX);
+    log_message(LOG_RUN, "left out %" PRIu32 " shard%s: %s: of a directory a set takes only the files whose names tell of "
+                "it; name files or a glob to take others", count, count == 1 ? "" : "s", buffer);
+}
+
+int left_out_report(const struct shard_list *lists, uint32_t list_count)
+{
+    size_t room = 1;
+    uint32_t count = 0, place = 0;
+    for (uint32_t k = 0; k < list_count; k++)
+        room += (size_t)lists[k].count + lists[k].left_out_count;
+    struct named_file *const files = calloc(room, sizeof(*files));
+    if (files == NULL)
+        return -ENOMEM;
+    for (uint32_t k = 0; k < list_count; k++) {
+        for (uint32_t i = 0; i < lists[k].count; i++)
+            add_named_file(files, &count, lists[k].paths[i], 0);
+        for (uint32_t i = 0; i < lists[k].left_out_count; i++)
+            add_named_file(files, &count, lists[k].left_out[i], ++place);
+    }
+    count = keep_unused(files, count);
+    if (count > 0)
+        report_unused(files, count);
+    free(files);
+    return 0;
+}
+
+/* ---- the description of a set ---- */
 
 static int keep_first(void *arg, const char *path)
 {
@@ -149,7 +424,7 @@ static int pass_unlisted(void *arg, const char *path, int error)
     return 0;
 }
 
-/* A path that the pattern names, of DIRECTORY:SPLIT the directory; "" when there is none. */
+/* A path that matches the pattern, or the directory of DIRECTORY:SPLIT; "" if there is none. */
 static void find_first(const char *pattern, char first_out[PATH_MAX])
 {
     const struct pattern_visitor visitor = { keep_first, pass_unlisted, first_out };

@@ -2,11 +2,9 @@
 loader_libloader_a_SOURCES = \
 	%D%/shards/text.c %D%/shards/shard_source.c %D%/shards/shard_file.c %D%/shards/packed_shard.c \
 	%D%/shards/packed_stream.c %D%/shards/read_batch.c %D%/shards/index_file.c %D%/shards/shard_index.c \
-	%D%/shards/range_crc.c %D%/shards/shard_kind.c %D%/shards/pattern.c %D%/shards/shard_list.c %D%/shards/left_out.c \
-	%D%/opening/class_list.c %D%/opening/dataset_open.c %D%/opening/dataset_probe.c %D%/opening/label_order.c \
-	%D%/opening/image_survey.c %D%/opening/label_survey.c \
-	%D%/opening/opening.c %D%/opening/set_part.c %D%/opening/split_folder.c \
-	%D%/dataset.c %D%/dataset_overlap.c %D%/dataset_shards.c %D%/shard_counts.c %D%/shard_store.c \
+	%D%/shards/range_crc.c %D%/shards/shard_kind.c %D%/shards/pattern.c %D%/shards/shard_list.c \
+	%D%/dataset.c %D%/dataset_open.c %D%/dataset_probe.c %D%/dataset_shards.c %D%/dataset_survey.c %D%/shard_counts.c \
+	%D%/shard_store.c \
 	%D%/augment/augment.c %D%/augment/colour.c %D%/augment/mixing.c \
 	%D%/images/encoded.c %D%/images/image_memory.c %D%/images/jpeg.c \
 	%D%/images/png.c \

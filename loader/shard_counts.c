@@ -1,4 +1,4 @@
-/* Shards compared with their manifest. Called while a data set is opened. */
+/* Compares shards with their manifest. Called while a data set is opened. */
 #include "loader/shard_counts.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static const char *name_of(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-static void tell_unusable(const char *path, const char *problem)
+static void report_unusable(const char *path, const char *problem)
 {
     log_message(LOG_RUN, "%s: %s: shards are not compared with it", path, problem);
 }
@@ -28,7 +28,7 @@ static void tell_unusable(const char *path, const char *problem)
 typedef int (*manifest_fn)(struct manifest *manifest, const char *text, size_t bytes, char *problem,
                            size_t problem_size);
 
-/* Read the file of this name in the folder, where it is there. One that cannot be used is told. 0 or -ENOMEM. */
+/* Read the file of this name in the folder if it exists. An unusable one is reported. 0 or -ENOMEM. */
 static int read_file(struct manifest *manifest, const char *folder, const char *name, manifest_fn read)
 {
     char problem[PROBLEM_BYTES] = "", *path, *text;
@@ -41,12 +41,12 @@ static int read_file(struct manifest *manifest, const char *folder, const char *
         free(text);
     }
     if (rc < 0 && rc != -ENOENT && rc != -ENOMEM)
-        tell_unusable(path, problem[0] != '\0' ? problem : text_file_problem(rc));
+        report_unusable(path, problem[0] != '\0' ? problem : text_file_problem(rc));
     free(path);
     return rc == -ENOMEM ? rc : 0;
 }
 
-/* Ours, or else what TensorFlow Datasets writes. */
+/* Our own, or else that of TensorFlow Datasets. */
 static int open_manifest(struct manifest *manifest, const char *folder)
 {
     int rc = read_file(manifest, folder, MANIFEST_FILE, manifest_read);
@@ -57,7 +57,7 @@ static int open_manifest(struct manifest *manifest, const char *folder)
     return rc;
 }
 
-/* The manifest of another folder. */
+/* Read the manifest of a new folder. */
 static int add_folder(struct shard_counts *counts, const char *path, size_t folder_bytes)
 {
     struct shard_folder *const grown = realloc(counts->folders, (counts->count + 1) * sizeof(*grown));
@@ -81,7 +81,7 @@ static bool is_folder_of(const struct shard_folder *folder, const char *path, si
     return strlen(folder->name) == folder_bytes && memcmp(folder->name, path, folder_bytes) == 0;
 }
 
-/* The folder a path begins with, in `last`. */
+/* Set `last` to the folder of a path. */
 static int find_folder(struct shard_counts *counts, const char *path, size_t folder_bytes)
 {
     if (counts->count > 0 && is_folder_of(&counts->folders[counts->last], path, folder_bytes))
@@ -123,7 +123,7 @@ int shard_counts_of(struct shard_counts *counts, const char *path, const struct 
     return find_manifest(counts, path, (size_t)(name_of(path) - path), manifest_out);
 }
 
-/* The shards listed beside what is found: by the sets of the manifest they are in. */
+/* For each split of the manifest, whether one of its shards was found. */
 static bool *find_splits(const struct manifest *manifest, const struct shard_list *found)
 {
     bool *const is_found = calloc(manifest->split_count + 1, sizeof(*is_found));
@@ -152,7 +152,7 @@ static bool is_in(const struct shard_list *list, uint32_t count, const char *nam
     return false;
 }
 
-/* A name that the directory would give, too. */
+/* Whether a directory with this file would use it for the split. */
 static bool is_of_kind(const char *name, enum split split)
 {
     return strchr(name, '/') == NULL && shard_list_is_shard(name) && split_of_name(name) == split;
@@ -213,7 +213,7 @@ bool shard_counts_agree(const struct manifest_shard *listed, const struct shard_
     return false;
 }
 
-void shard_counts_tell_absent(const struct manifest_shard *listed, char *text_out, size_t text_size)
+void shard_counts_report_absent(const struct manifest_shard *listed, char *text_out, size_t text_size)
 {
     snprintf(text_out, text_size,
              "is missing: %s says %" PRIu64 " records: bring it back or convert again, or name the "

@@ -1,4 +1,4 @@
-/* The bytes of a data set's shards in memory. Called by readers for every record. */
+/* Shards in memory. Called by readers for every record. */
 #include "loader/shard_store.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static void count_all(const struct dataset *dataset, size_t *bytes_out, size_t *
     }
 }
 
-/* Records are used in any order: huge pages keep their addresses at hand. */
+/* Records are used in random order; huge pages save TLB misses. */
 static size_t room_for(size_t bytes)
 {
     return (bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;

@@ -1,5 +1,4 @@
-/* Windows of blocks in memory. Called by readers for every chunk, by decoders when they are done
- * with one. */
+/* Windows of blocks in memory. Called by readers for every chunk, and by decoders after each chunk. */
 #include "loader/window_store.h"
 
 #include <errno.h>
@@ -21,7 +20,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Bytes of the largest block when blocks have so many records. */
+/* Size of the largest block if blocks have this many records. */
 static uint64_t largest_block(const struct dataset *dataset, uint64_t block_records)
 {
     uint64_t largest = 0, bytes = 0, left = block_records;
@@ -55,8 +54,7 @@ struct order_shape window_shape(const struct dataset *dataset, uint64_t records,
     return shape;
 }
 
-/* Records are used in any order: huge pages keep their addresses at hand. SIZE_MAX when it cannot be
- * counted. */
+/* Memory of a window; SIZE_MAX if it overflows. Records are used in random order; huge pages save TLB misses. */
 static size_t window_room(const struct dataset *dataset, const struct order_shape *shape)
 {
     size_t bytes;
@@ -66,7 +64,7 @@ static size_t window_room(const struct dataset *dataset, const struct order_shap
     return (bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
 }
 
-/* A window has no more records than the set. */
+/* Records of a window, at most those of the set. */
 static size_t window_frames(const struct order_shape *shape)
 {
     uint64_t records;
@@ -93,8 +91,8 @@ static int window_init(struct window *window, size_t room, size_t frames)
     return 0;
 }
 
-/* To the next chunk of training with any places. */
-static void scout_on(struct window_store *store)
+/* Move to the next chunk of training that is not empty. */
+static void scout_advance(struct window_store *store)
 {
     int rc;
     do
@@ -117,7 +115,7 @@ int window_store_init(struct window_store *store, const struct dataset *dataset,
     if (rc < 0)
         window_store_release(store);
     else
-        scout_on(store);
+        scout_advance(store);
     return rc;
 }
 
@@ -140,7 +138,7 @@ static struct window *slot_of(struct window_store *store, uint64_t number)
     return &store->slots[number % WINDOW_SLOTS];
 }
 
-/* Begin with the next window in its slot, where that is free. */
+/* Open the next window if its slot is free. */
 static bool open_next_locked(struct window_store *store)
 {
     struct window *const window = slot_of(store, store->opened);
@@ -151,15 +149,14 @@ static bool open_next_locked(struct window_store *store)
     window->block_count = order_window_blocks(&window->order);
     window->begun = window->held = window->records = window->taken = 0;
     atomic_store_explicit(&window->used, 0, memory_order_relaxed);
-    for (; store->next.count > 0 && store->next.window == number; scout_on(store))
+    for (; store->next.count > 0 && store->next.window == number; scout_advance(store))
         window->records += store->next.count;
     window->left = window->records;
     store->opened++;
     return true;
 }
 
-/* Read the records [id, end) as far as they lie one behind the other in a shard. The first one that does
- * not. */
+/* Read the records [id, end) as far as they are consecutive in a shard. Returns the first one that is not. */
 static uint64_t read_run(struct window_store *store, struct window *window, uint64_t id, uint64_t end,
                          const uint8_t **frames, size_t *read_bytes)
 {
@@ -180,7 +177,7 @@ static uint64_t read_run(struct window_store *store, struct window *window, uint
     return id + (next - place.record);
 }
 
-/* Read a block that no other reader has begun, without the lock. */
+/* Read the next block of the window. Releases the lock while reading. */
 static void read_block_locked(struct window_store *store, struct window *window, struct window_cost *cost)
 {
     const struct order_block block = order_block(&window->order, window->begun++);
@@ -201,7 +198,7 @@ static void wait_locked(struct window_store *store, struct window_cost *cost)
     cost->waited_ns += clock_now_ns() - begun_ns;
 }
 
-/* One step towards holding window `number`. */
+/* Do one step to get window `number` into memory. */
 static void approach_locked(struct window_store *store, uint64_t number, struct window_cost *cost)
 {
     struct window *const window = slot_of(store, number);
@@ -235,7 +232,7 @@ void window_store_give_back(struct window_store *store, const struct chunk *chun
     pthread_mutex_unlock(&store->lock);
 }
 
-/* Whether less of window `number` is begun than has been taken of the one before it. */
+/* Whether a smaller part of window `number` was read than was used of the window before it. */
 static bool is_behind(struct window_store *store, uint64_t number)
 {
     const struct window *const window = slot_of(store, number), *const before = slot_of(store, number - 1);

@@ -1,7 +1,6 @@
-/* The windows of an order by blocks (loader/order/order.h) in memory: the one that records are taken
- * from, and the next one, which comes in meanwhile. Blocks are read by the readers, each block
- * in one read for each shard it lies in, once an epoch; records are verified and parsed when they
- * are used, as if they came from the file. */
+/* The windows of SHUFFLE_BLOCK (loader/order.h) in memory: the current one and the next one, which is read meanwhile. Readers
+ * read each block once an epoch, with one read for each shard that it is in. Records are verified and parsed when they are
+ * used, as if they came from the file. */
 #ifndef PIPETRAIN_WINDOW_STORE_H
 #define PIPETRAIN_WINDOW_STORE_H
 
@@ -16,57 +15,56 @@
 
 #define WINDOW_SLOTS 2u
 
-/* Everything under the store's lock, but `used`, and what is read into bytes and frames, which one reader
- * writes for each block and which is constant once all blocks are held. */
+/* The store's lock protects everything but `used` and the contents of `bytes` and `frames`: one reader writes those of a
+ * block, and they are constant once all blocks are held. */
 struct window {
     struct order order;
-    uint64_t block_count, begun, held;  /* of the window; with a reader or held; held */
-    uint64_t records, taken, left;      /* that this process needs of it; taken so far; not given back yet */
-    atomic_size_t used;                 /* of bytes */
+    uint64_t block_count, begun, held;  /* blocks in all; being read or read; read */
+    uint64_t records, taken, left;      /* records that this process needs; taken so far; not given back yet */
+    atomic_size_t used;                 /* part of `bytes` */
     uint8_t *bytes;
     const uint8_t **frames;             /* by order_offset; NULL for one that could not be read */
 };
 
-/* Everything under the lock but the data set. Window `n` of the cursor is in slots[n % WINDOW_SLOTS]. */
+/* The lock protects everything but the data set. Window n is in slots[n % WINDOW_SLOTS]. */
 struct window_store {
     const struct dataset *dataset;
     pthread_mutex_t lock;
-    pthread_cond_t changed;     /* a window has come in, or all records of one were given back */
+    pthread_cond_t changed;     /* a window was read completely, or all its records were given back */
     bool has_lock, is_cancelled;
     uint64_t opened;            /* windows begun so far */
-    struct cursor scout;        /* goes ahead of the readers': its lock is never waited for */
-    struct chunk next;          /* the first one of the window to be opened next; count 0: there is none */
+    struct cursor scout;        /* ahead of the readers' cursor */
+    struct chunk next;          /* the first chunk of the next window; count 0: there is none */
     struct window slots[WINDOW_SLOTS];
 };
 
-/* What taking from windows cost. */
+/* What taking from windows has cost. */
 struct window_cost {
     size_t read_bytes;
     uint64_t waited_ns;
 };
 
-/* How the first `records` records of a data set are cut: blocks of about block_bytes, windows of so many
- * blocks that none is larger than window_bytes, but one block at least. */
+/* Choose blocks of about block_bytes for the first `records` records of a data set, and as many blocks for a window as fit
+ * into window_bytes, but at least one. */
 struct order_shape window_shape(const struct dataset *dataset, uint64_t records, size_t block_bytes,
                                 size_t window_bytes);
-/* Bytes a store takes; SIZE_MAX when it cannot be counted. */
+/* Memory of a store; SIZE_MAX if it overflows. */
 size_t window_store_bytes(const struct dataset *dataset, const struct order_shape *shape);
-/* For all that a cursor of this schedule, shape and seed hands out. 0 or a negative errno. */
+/* For the chunks of a cursor with this schedule, shape and seed. 0 or a negative errno. */
 int window_store_init(struct window_store *store, const struct dataset *dataset, const struct schedule *schedule,
                       const struct order_shape *shape, uint64_t seed);
 /* Accepts a struct of zeros. */
 void window_store_release(struct window_store *store);
 
-/* Lend the window of a training chunk that is not empty: reads what is missing of it, waits for what
- * others read, and for room. 0 or -ECANCELED. Adds to *cost. Any thread; chunks may come out of order. */
+/* Lend the window of a training chunk that is not empty. Reads missing blocks, waits for blocks that others read, and for a
+ * free slot. 0 or -ECANCELED. Adds to *cost. Any thread; chunks may come in any order. */
 int window_store_take(struct window_store *store, const struct chunk *chunk, const struct window **window_out,
                       struct window_cost *cost);
-/* The records of a chunk that was taken are used no more. Never waits. */
+/* The records of a chunk are not used any more. Never waits. */
 void window_store_give_back(struct window_store *store, const struct chunk *chunk);
-/* Read as much of the next window as has been taken of the one before it, as far as there is room. Adds to
- * *cost. */
+/* Read the next window up to the share that was used of the current one, if there is a free slot. Adds to *cost. */
 void window_store_read_ahead(struct window_store *store, struct window_cost *cost);
-/* Every wait ends now. */
+/* End all waits. */
 void window_store_cancel(struct window_store *store);
 
 #endif

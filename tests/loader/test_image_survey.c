@@ -1,7 +1,7 @@
 /* The survey of images: what it decodes, the pixels it finds, and the record it names when one cannot be decoded. */
 #include <string.h>
 
-#include "loader/opening/image_survey.h"
+#include "loader/dataset_survey.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/opening/label_order.h"
+#include "loader/dataset_survey.h"
 #include "stage/random.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"

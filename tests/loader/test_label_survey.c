@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "formats/tfrecord.h"
-#include "loader/opening/label_survey.h"
+#include "loader/dataset_survey.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 

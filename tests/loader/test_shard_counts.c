@@ -8,7 +8,7 @@
 
 #include "formats/manifest.h"
 #include "loader/damage.h"
-#include "loader/dataset_overlap.h"
+#include "loader/dataset.h"
 #include "loader/shard_counts.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"

@@ -9,9 +9,8 @@
 #include <unistd.h>
 
 #include "formats/manifest.h"
-#include "loader/dataset_overlap.h"
+#include "loader/dataset.h"
 #include "loader/dataset_shards.h"
-#include "loader/shards/left_out.h"
 #include "loader/shards/shard_list.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
@@ -112,7 +111,7 @@ static void tell_left_out(const char *place, uint32_t sets, char *out, size_t ou
         assert_int_equal(shard_list_find(&lists[i], place, what[i], &text), 0);
     }
     capture_begin(&capture);
-    assert_int_equal(left_out_tell(lists, sets), 0);
+    assert_int_equal(left_out_report(lists, sets), 0);
     capture_end(&capture, out, out_size);
     for (uint32_t i = 0; i < sets; i++)
         shard_list_release(&lists[i]);

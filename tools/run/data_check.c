@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "loader/damage.h"
-#include "loader/opening/image_survey.h"
-#include "loader/opening/label_survey.h"
+#include "loader/dataset_survey.h"
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "tools/config/number.h"

@@ -8,11 +8,10 @@
 #include <string.h>
 
 #include "compute/model.h"
-#include "loader/dataset_overlap.h"
+#include "loader/dataset.h"
 #include "loader/dataset_shards.h"
-#include "loader/opening/label_order.h"
+#include "loader/dataset_survey.h"
 #include "loader/shard_counts.h"
-#include "loader/shards/left_out.h"
 #include "stage/log.h"
 #include "tools/config/number.h"
 #include "tools/config/options.h"
@@ -186,7 +185,7 @@ static int tell_left_out(struct dataset *const datasets[PHASE_COUNT], struct pro
                                                .left_out = dataset->left_out,
                                                .left_out_count = dataset->left_out_count };
     }
-    const int rc = left_out_tell(lists, PHASE_COUNT);
+    const int rc = left_out_report(lists, PHASE_COUNT);
     if (rc < 0)
         problems_add(problems, "pipetrain", "not enough memory to look at the sets' directories");
     return rc;

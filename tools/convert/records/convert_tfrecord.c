@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "formats/manifest.h"
-#include "loader/shards/left_out.h"
+#include "loader/dataset_shards.h"
 #include "loader/shards/shard_list.h"
 #include "loader/shards/text.h"
 #include "stage/log.h"
@@ -181,7 +181,7 @@ static int look_beside(const struct conversion *conversion, const char *output, 
 
     for (size_t i = 0; i < SPLITS; i++)
         lists[i] = set->splits[i].records.list;
-    const int rc = left_out_tell(lists, SPLITS);
+    const int rc = left_out_report(lists, SPLITS);
     if (rc < 0)
         stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
     return rc < 0 ? rc : in_place_check(lists, SPLITS, output, set->manifest.count > 0, stop);

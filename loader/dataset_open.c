@@ -1,8 +1,10 @@
 /* Opening a set of shards. Everything here runs before the first thread starts. */
-#include "loader/dataset.h"
+#include "loader/dataset_open.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,16 +12,49 @@
 #include <xxhash.h>
 
 #include "loader/dataset_shards.h"
-#include "loader/opening/class_list.h"
-#include "loader/opening/dataset_probe.h"
-#include "loader/opening/opening.h"
-#include "loader/opening/set_part.h"
-#include "loader/shard_counts.h"
-#include "loader/shards/shard_list.h"
-#include "loader/shards/text.h"
 #include "stage/log.h"
 
-#define PROBLEM_BYTES OPENING_PROBLEM_BYTES
+#define PROBLEM_LINES_MAX 20u   /* more problems are counted, not listed */
+#define NAMES_PROBLEM_BYTES 256u
+
+/* ---- problems ---- */
+
+void opening_fail(struct opening *opening, int result)
+{
+    opening->problem_count++;
+    if (opening->result == 0)
+        opening->result = result;
+}
+
+void opening_report(struct opening *opening, int result, const char *line)
+{
+    if (opening->problem_count < PROBLEM_LINES_MAX) {
+        text_line(&opening->problems);
+        text_add(&opening->problems, "%s: %s", opening->dataset->options.what, line);
+    }
+    opening_fail(opening, result);
+}
+
+void opening_report_path(struct opening *opening, int result, const char *path, const char *what)
+{
+    char line[OPENING_PROBLEM_BYTES];
+    struct text text;
+    text_init(&text, line, sizeof(line));
+    text_add_escaped(&text, path);
+    text_add(&text, ": %s", what);
+    opening_report(opening, result, line);
+}
+
+static void opening_report_more(struct opening *opening)
+{
+    if (opening->problem_count <= PROBLEM_LINES_MAX)
+        return;
+    text_line(&opening->problems);
+    text_add(&opening->problems, "%s: %" PRIu32 " more problems like these", opening->dataset->options.what,
+             opening->problem_count - PROBLEM_LINES_MAX);
+}
+
+/* ---- options ---- */
 
 static int copy_string(const char **string)
 {
@@ -31,7 +66,7 @@ static int copy_string(const char **string)
     return *string != NULL ? 0 : -ENOMEM;
 }
 
-/* Every string is copied or NULL afterwards, whatever the result. */
+/* Afterwards every string is copied or NULL, even on failure. */
 static int copy_options(struct dataset *dataset, const struct dataset_options *options)
 {
     struct dataset_options *copy = &dataset->options;
@@ -60,8 +95,7 @@ static int format_init(struct dataset *dataset)
     return image_shape_bytes(&options->shape, &dataset->sample_bytes) ? 0 : -EOVERFLOW;
 }
 
-/* A shard that stays open need not be opened again, so as many descriptors as the system lets this process
- * have. */
+/* Allow as many descriptors as possible: shards that stay open need not be opened again. */
 static void raise_file_limit(void)
 {
     struct rlimit limit;
@@ -70,6 +104,8 @@ static void raise_file_limit(void)
         (void)setrlimit(RLIMIT_NOFILE, &limit);
     }
 }
+
+/* ---- shards ---- */
 
 static int allocate_shards(struct dataset *dataset, uint32_t count)
 {
@@ -100,8 +136,8 @@ static const char *open_problem(int error)
     return strerror(error);
 }
 
-/* A shard in which nothing can be told is lost as a whole where damage is skipped, if it is known to
- * be one, and how much is lost. A file of another kind is no damage. */
+/* If damage is skipped, an unreadable shard is lost as a whole, provided that the set's description lists it, so that it is
+ * a shard and the number of lost records is known. A file of another kind is not damage. */
 static int open_index(const struct dataset *dataset, uint32_t shard, const struct manifest_shard *listed, char *line,
                       size_t line_size)
 {
@@ -118,7 +154,7 @@ static int open_index(const struct dataset *dataset, uint32_t shard, const struc
     return shard_index_lose(&dataset->indexes[shard], source);
 }
 
-/* What is wrong with a shard's size or counts; false where nothing is. */
+/* What is wrong with a shard's size or counts; false if nothing is. */
 static bool find_difference(const struct shard_index *index, const struct manifest_shard *listed, char *text,
                             size_t text_size)
 {
@@ -134,7 +170,7 @@ static bool find_difference(const struct shard_index *index, const struct manife
 
 static void check_counts(struct opening *opening, uint32_t shard, const struct manifest_shard *listed)
 {
-    char text[PROBLEM_BYTES];
+    char text[OPENING_PROBLEM_BYTES];
     struct dataset *const dataset = opening->dataset;
     const struct shard_index *const index = &dataset->indexes[shard];
     if (!find_difference(index, listed, text, sizeof(text)))
@@ -148,16 +184,16 @@ static void check_counts(struct opening *opening, uint32_t shard, const struct m
         log_message(LOG_RUN, "%s: %s", dataset->paths[shard], text);
 }
 
-/* A shard that is listed and not there. */
-static void meet_absent(struct opening *opening, uint32_t shard, const struct manifest_shard *listed)
+/* A shard is missing that the description lists. */
+static void handle_absent(struct opening *opening, uint32_t shard, const struct manifest_shard *listed)
 {
     struct dataset *const dataset = opening->dataset;
-    char text[PROBLEM_BYTES];
+    char text[OPENING_PROBLEM_BYTES];
     if (dataset->options.skip_damage) {
         dataset->missing_records[shard] = listed->records;
         return;
     }
-    shard_counts_tell_absent(listed, text, sizeof(text));
+    shard_counts_report_absent(listed, text, sizeof(text));
     opening_report_path(opening, -ENOENT, dataset->paths[shard], text);
 }
 
@@ -166,12 +202,12 @@ static void open_shard(struct opening *opening, uint32_t shard)
     struct dataset *const dataset = opening->dataset;
     const char *const path = dataset->paths[shard];
     const struct manifest_shard *listed;
-    char line[PROBLEM_BYTES] = "";
+    char line[OPENING_PROBLEM_BYTES] = "";
     int rc = shard_counts_find(opening->counts, path, &listed);
     if (rc == 0)
         rc = shard_source_open(&dataset->sources[shard], dataset->options.source_ops, path);
     if (rc == -ENOENT && listed != NULL) {
-        meet_absent(opening, shard, listed);
+        handle_absent(opening, shard, listed);
         return;
     }
     if (rc < 0) {
@@ -187,17 +223,12 @@ static void open_shard(struct opening *opening, uint32_t shard)
         check_counts(opening, shard, listed);
 }
 
-static bool is_unwanted(const struct dataset *dataset)
-{
-    return dataset->options.is_unwanted != NULL && atomic_load(dataset->options.is_unwanted);
-}
-
 static void open_shards(struct opening *opening)
 {
     const struct dataset *const dataset = opening->dataset;
-    for (uint32_t i = 0; i < dataset->shard_count && opening->result != -ENOMEM && !is_unwanted(dataset); i++)
+    for (uint32_t i = 0; i < dataset->shard_count && opening->result != -ENOMEM && !dataset_is_unwanted(dataset); i++)
         open_shard(opening, i);
-    opening_tell_more(opening);
+    opening_report_more(opening);
 }
 
 static void hash_add(XXH3_state_t *hash, const char *path, const struct shard_index *index)
@@ -209,7 +240,7 @@ static void hash_add(XXH3_state_t *hash, const char *path, const struct shard_in
     XXH3_64bits_update(hash, numbers, sizeof(numbers));
 }
 
-static int fingerprint(struct dataset *dataset)
+static int set_fingerprint(struct dataset *dataset)
 {
     XXH3_state_t *hash = XXH3_createState();
     if (hash == NULL)
@@ -224,12 +255,70 @@ static int fingerprint(struct dataset *dataset)
     return 0;
 }
 
-/* What is lost counts once, with what is trained on. */
+/* ---- parts of a set ---- */
+
+/* Whether a record belongs to the held-out part depends on the name of its shard's file and its number there alone: the parts
+ * are the same in every run, whatever the seed. */
+static bool is_held_out(uint64_t number, uint64_t key, uint64_t limit)
+{
+    const uint64_t bytes = htole64(number);
+    return XXH3_64bits_withSeed(&bytes, sizeof(bytes), key) < limit;
+}
+
+/* Keep the records of this part in the index of the shard at `path`. Each record is held out with probability `held_out`,
+ * in (0, 1). */
+static void shard_keep_part(struct shard_index *index, const char *path, enum dataset_part part, double held_out)
+{
+    const char *const slash = strrchr(path, '/'), *const name = slash != NULL ? slash + 1 : path;
+    const uint64_t key = XXH3_64bits(name, strlen(name)), limit = (uint64_t)(held_out * 0x1p64);
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < index->record_count; i++) {
+        if (is_held_out(i, key, limit) != (part == DATASET_HELD_OUT))
+            continue;
+        index->records[kept] = index->records[i];
+        index->records[kept].left_out = (uint32_t)(i - kept);
+        kept++;
+    }
+    index->left_out = index->record_count - kept;
+    index->record_count = kept;
+}
+
+/* A selection of records spread evenly over the set: of `all` records those numbered floor(i * all / wanted), i < wanted;
+ * 1 <= wanted <= all < 2^63. */
+struct spread { uint64_t all, wanted, passed; };
+
+/* Record g is floor(i * all / wanted) for some i if a multiple of `all` is in [g * wanted, (g + 1) * wanted). `passed` is
+ * g * wanted less the last multiple. */
+static bool spread_wants(struct spread *spread)
+{
+    const bool is_taken = spread->passed == 0 || spread->passed > spread->all - spread->wanted;
+    spread->passed += spread->wanted;
+    if (spread->passed >= spread->all)
+        spread->passed -= spread->all;
+    return is_taken;
+}
+
+/* Keep the selected records in the index of the next shard of the set. */
+static void shard_keep_spread(struct spread *spread, struct shard_index *index)
+{
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < index->record_count; i++) {
+        if (!spread_wants(spread))
+            continue;
+        index->records[kept] = index->records[i];
+        index->records[kept].left_out += (uint32_t)(i - kept);
+        kept++;
+    }
+    index->left_out += index->record_count - kept;
+    index->record_count = kept;
+}
+
+/* Lost records are counted once, with the part that is trained on. */
 static void keep_part(struct dataset *dataset)
 {
     for (uint32_t i = 0; i < dataset->shard_count; i++) {
         struct shard_index *const index = &dataset->indexes[i];
-        set_part_keep(index, dataset->paths[i], dataset->options.part, dataset->options.held_out);
+        shard_keep_part(index, dataset->paths[i], dataset->options.part, dataset->options.held_out);
         if (dataset->options.part == DATASET_HELD_OUT) {
             index->damage_count = 0;
             dataset->missing_records[i] = 0;
@@ -239,11 +328,11 @@ static void keep_part(struct dataset *dataset)
 
 static void keep_spread(struct dataset *dataset)
 {
-    struct set_spread spread = { .wanted = dataset->options.limit };
+    struct spread spread = { .wanted = dataset->options.limit };
     for (uint32_t i = 0; i < dataset->shard_count; i++)
         spread.all += dataset->indexes[i].record_count;
     for (uint32_t i = 0; i < dataset->shard_count && spread.wanted < spread.all; i++)
-        set_part_spread(&spread, &dataset->indexes[i]);
+        shard_keep_spread(&spread, &dataset->indexes[i]);
 }
 
 static void number_records(struct dataset *dataset)
@@ -261,17 +350,135 @@ static void number_records(struct dataset *dataset)
     dataset->first_ids[dataset->shard_count] = dataset->record_count;
 }
 
-/* What should have been in a shard of a set that has no records at all. */
+/* ---- class names ---- */
+
+/* Read the names in a file. 0, or a negative errno with a text that follows "PATH: ". */
+static int read_names(struct dataset *dataset, const char *path, char *problem, size_t problem_size)
+{
+    char *text;
+    size_t bytes;
+    int rc = text_file_read(path, CLASS_NAMES_BYTES_MAX, &text, &bytes);
+    if (rc < 0) {
+        snprintf(problem, problem_size, "%s", text_file_problem(rc));
+        return rc;
+    }
+    rc = class_names_read(&dataset->class_names, text, bytes, problem, problem_size);
+    free(text);
+    if (rc < 0)
+        return rc;
+    dataset->class_names_path = strdup(path);
+    dataset->format.label.names = &dataset->class_names;
+    return dataset->class_names_path != NULL ? 0 : -ENOMEM;
+}
+
+/* Try a file of this name beside the first shard; problems are no errors, since nobody asked for it. True if no other
+ * file has to be tried. */
+static bool read_names_beside(struct opening *opening, const char *name)
+{
+    const char *const shard = opening->dataset->paths[0], *const slash = strrchr(shard, '/');
+    char problem[NAMES_PROBLEM_BYTES] = "", *path;
+    if (asprintf(&path, "%.*s%s", slash != NULL ? (int)(slash - shard + 1) : 0, shard, name) < 0) {
+        opening_fail(opening, -ENOMEM);
+        return true;
+    }
+    const int rc = read_names(opening->dataset, path, problem, sizeof(problem));
+    if (rc < 0 && rc != -ENOENT && rc != -ENOMEM)
+        log_message(LOG_RUN, "%s: %s: not used as the list of class names", path, problem);
+    if (rc == -ENOMEM)
+        opening_fail(opening, rc);
+    free(path);
+    return rc == 0 || rc == -ENOMEM;
+}
+
+/* Lines INDEX:NAME, which the caller frees; NULL when out of memory. */
+static char *names_as_lines(const struct manifest *manifest, size_t *bytes_out)
+{
+    char *text = NULL;
+    FILE *const out = open_memstream(&text, bytes_out);
+    if (out == NULL)
+        return NULL;
+    for (uint64_t c = 0; c < manifest->class_count; c++)
+        if (strpbrk(manifest->class_names[c], "\r\n") == NULL)
+            fprintf(out, "%" PRIu64 ":%s\n", c, manifest->class_names[c]);
+    const bool is_whole = !ferror(out);
+    if (fclose(out) == 0 && is_whole)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* Names in dataset.json are used for labels stored as text; whoever prints names reads them there. */
+static int use_described_names(struct opening *opening)
+{
+    struct dataset *const dataset = opening->dataset;
+    const struct manifest *manifest;
+    char problem[NAMES_PROBLEM_BYTES];
+    size_t bytes;
+    int rc = shard_counts_of(opening->counts, dataset->paths[0], &manifest);
+    if (rc < 0 || manifest->class_count == 0)
+        return rc;
+    char *const text = names_as_lines(manifest, &bytes);
+    if (text == NULL)
+        return -ENOMEM;
+    rc = class_names_read(&dataset->described_names, text, bytes, problem, sizeof(problem));
+    free(text);
+    if (rc == 0)
+        dataset->format.label.names = &dataset->described_names;
+    return rc == -ENOMEM ? rc : 0;
+}
+
+static void find_names(struct opening *opening)
+{
+    const char *const label_key = opening->dataset->options.label_key;
+    char name[NAME_MAX + 1];
+    const int wanted = snprintf(name, sizeof(name), "%s.labels.txt", label_key != NULL ? label_key : "label");
+    if (wanted < (int)sizeof(name) && strchr(name, '/') == NULL && read_names_beside(opening, name))
+        return;
+    if (read_names_beside(opening, "labels.txt"))
+        return;
+    const int rc = use_described_names(opening);
+    if (rc < 0)
+        opening_fail(opening, rc);
+}
+
+/* Warn if the configured list has another number of classes. */
+static void warn_of_count(const struct dataset *dataset)
+{
+    if (dataset->class_names.count != dataset->options.classes)
+        log_message(LOG_RUN, "%s: %s names %" PRIu32 " classes, the network has %" PRIu32, dataset->options.what,
+                    dataset->class_names_path, dataset->class_names.count, dataset->options.classes);
+}
+
+/* Read the names of the classes: the configured file; else, beside the first shard, LABEL_KEY.labels.txt (TFDS) or
+ * labels.txt (TF-Slim). */
+static void find_class_names(struct opening *opening)
+{
+    const char *const configured = opening->dataset->options.class_names;
+    char problem[NAMES_PROBLEM_BYTES] = "not enough memory";
+    if (configured == NULL) {
+        find_names(opening);
+        return;
+    }
+    const int rc = read_names(opening->dataset, configured, problem, sizeof(problem));
+    if (rc < 0)
+        opening_report_path(opening, rc, configured, problem);
+    else
+        warn_of_count(opening->dataset);
+}
+
+/* ---- the set ---- */
+
+/* For a set without any records: report what is missing in a shard. */
 static void report_lost(struct opening *opening, uint32_t shard)
 {
     const struct dataset *const dataset = opening->dataset;
     const uint64_t lost = shard_index_lost(&dataset->indexes[shard]) + dataset->missing_records[shard];
     const struct manifest_shard *listed;
-    char text[PROBLEM_BYTES];
+    char text[OPENING_PROBLEM_BYTES];
     if (lost == 0 || shard_counts_find(opening->counts, dataset->paths[shard], &listed) < 0)
         return;
     if (dataset->sources[shard] == NULL && listed != NULL)
-        shard_counts_tell_absent(listed, text, sizeof(text));
+        shard_counts_report_absent(listed, text, sizeof(text));
     else if (!find_difference(&dataset->indexes[shard], listed, text, sizeof(text)))
         return;
     opening_report_path(opening, -ENODATA, dataset->paths[shard], text);
@@ -285,12 +492,12 @@ static void report_no_records(struct opening *opening)
                                                              : "has too few records to hold out a part of them");
     for (uint32_t i = 0; i < dataset->shard_count; i++)
         report_lost(opening, i);
-    opening_tell_more(opening);
+    opening_report_more(opening);
 }
 
-static void look_into(struct opening *opening)
+static void examine_records(struct opening *opening)
 {
-    class_list_find(opening);
+    find_class_names(opening);
     if (opening->result == 0)
         dataset_probe(opening);
 }
@@ -299,7 +506,7 @@ static void open_set(struct opening *opening)
 {
     struct dataset *dataset = opening->dataset;
     open_shards(opening);
-    if (opening->result == 0 && is_unwanted(dataset))
+    if (opening->result == 0 && dataset_is_unwanted(dataset))
         opening->result = -ECANCELED;
     if (opening->result < 0)
         return;
@@ -310,13 +517,13 @@ static void open_set(struct opening *opening)
     number_records(dataset);
     if (dataset->record_count == 0)
         report_no_records(opening);
-    else if (fingerprint(dataset) < 0)
+    else if (set_fingerprint(dataset) < 0)
         opening_report(opening, -ENOMEM, "not enough memory");
     else
-        look_into(opening);
+        examine_records(opening);
 }
 
-static int prepare(struct opening *opening, const struct dataset_options *options)
+static int prepare_options(struct opening *opening, const struct dataset_options *options)
 {
     int rc = copy_options(opening->dataset, options);
     if (rc == 0)
@@ -326,8 +533,8 @@ static int prepare(struct opening *opening, const struct dataset_options *option
     return rc;
 }
 
-/* More classes than the network has are refused before the first step, as a label that is too large ends the run only
- * where it is read. Fewer are said, as a network with spare classes may be meant. What is held out is told of with the
+/* More classes than the network has are refused before the first step, because a label that is too large would end the run
+ * only when it is read. Fewer are reported, because spare classes may be intended. A held-out part is reported with the
  * rest. */
 static void check_classes(struct opening *opening, const struct manifest *manifest)
 {
@@ -335,7 +542,7 @@ static void check_classes(struct opening *opening, const struct manifest *manife
     const struct dataset_options *const options = &dataset->options;
     const int64_t wanted = manifest->classes <= DATASET_CLASSES_MAX ? (int64_t)manifest->classes + options->label_offset
                                                                     : INT64_MAX;
-    char text[PROBLEM_BYTES];
+    char text[OPENING_PROBLEM_BYTES];
     if (manifest->classes == 0 || wanted == (int64_t)options->classes || options->part == DATASET_HELD_OUT)
         return;
     const int length = snprintf(text, sizeof(text), "%s says %" PRIu64 " classes, the network has %" PRIu32,
@@ -349,8 +556,8 @@ static void check_classes(struct opening *opening, const struct manifest *manife
         log_message(LOG_RUN, "%s: %s", options->what, text);
 }
 
-/* What the description of the set in the first shard's folder says, where nothing is configured. */
-static int take_description(struct opening *opening)
+/* Use the description in the first shard's folder where nothing is configured. */
+static int use_description(struct opening *opening)
 {
     struct dataset *const dataset = opening->dataset;
     struct dataset_options *const options = &dataset->options;
@@ -385,7 +592,7 @@ static int find_shards(struct opening *opening)
     dataset->shard_count = list.count;
     dataset->left_out = list.left_out;
     dataset->left_out_count = list.left_out_count;
-    rc = take_description(opening);
+    rc = use_description(opening);
     return rc < 0 ? rc : allocate_shards(dataset, list.count);
 }
 
@@ -401,7 +608,7 @@ int dataset_open(struct dataset **dataset_out, const struct dataset_options *opt
     if (opening.dataset == NULL)
         return -ENOMEM;
     raise_file_limit();
-    opening.result = prepare(&opening, options);
+    opening.result = prepare_options(&opening, options);
     if (opening.result == 0)
         opening.result = find_shards(&opening);
     if (opening.result == 0)

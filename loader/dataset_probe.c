@@ -1,5 +1,5 @@
-/* The first records of a data set. Called while it is opened. */
-#include "loader/opening/dataset_probe.h"
+/* Examines the first records of a data set. Called while it is opened. */
+#include "loader/dataset_open.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,17 +9,17 @@
 #include "loader/record.h"
 #include "stage/log.h"
 
-/* So many records, spread over the set, are looked at where the first one does not say all. */
-#define LOOK_RECORDS 64u
+/* Records that are examined, spread over the set, when the first one is not enough. */
+#define SAMPLED_RECORDS 64u
 
-static void report(struct opening *opening, uint64_t id, const struct record_problem *problem)
+static void report_record(struct opening *opening, uint64_t id, const struct record_problem *problem)
 {
     char line[OPENING_PROBLEM_BYTES];
     record_describe(opening->dataset, id, problem, line, sizeof(line));
     opening_report(opening, -EBADMSG, line);
 }
 
-/* Damage may be skipped, and there is nothing else. */
+/* Damage is skipped, and there are no other records. */
 static void report_all_damaged(struct opening *opening, const struct record_problem *first)
 {
     const struct dataset *const dataset = opening->dataset;
@@ -30,8 +30,8 @@ static void report_all_damaged(struct opening *opening, const struct record_prob
     opening_report(opening, -EBADMSG, line);
 }
 
-/* Find the format from the first record whose frame is right; with skip_damage that may be a
- * later one. UINT64_MAX when there is none or it has no known format. */
+/* Find the format from the first record with a valid frame, with skip_damage not necessarily record 0. UINT64_MAX if there is
+ * none, or its format is unknown. */
 static uint64_t find_format(struct opening *opening, struct decode_context *context)
 {
     struct dataset *const dataset = opening->dataset;
@@ -48,48 +48,48 @@ static uint64_t find_format(struct opening *opening, struct decode_context *cont
     if (payload == NULL && dataset->options.skip_damage)
         report_all_damaged(opening, &first);
     else
-        report(opening, id, &problem);
+        report_record(opening, id, &problem);
     return UINT64_MAX;
 }
 
-static uint64_t look_count(const struct dataset *dataset)
+static uint64_t sampled_count(const struct dataset *dataset)
 {
-    return dataset->record_count < LOOK_RECORDS ? dataset->record_count : LOOK_RECORDS;
+    return dataset->record_count < SAMPLED_RECORDS ? dataset->record_count : SAMPLED_RECORDS;
 }
 
-/* The i-th of these records: spread over the set, or near the beginnings of its shards where what is in front of a
- * record must be unpacked to read it. */
-static uint64_t look_id(const struct dataset *dataset, uint64_t i)
+/* The i-th of these records. In compressed shards, where all earlier data have to be decompressed, records near the
+ * beginnings are used. */
+static uint64_t sampled_id(const struct dataset *dataset, uint64_t i)
 {
     if (dataset_is_plain(dataset))
-        return (uint64_t)((__uint128_t)dataset->record_count * i / look_count(dataset));
+        return (uint64_t)((__uint128_t)dataset->record_count * i / sampled_count(dataset));
     const uint32_t shard = (uint32_t)(i % dataset->shard_count);
     const uint64_t id = dataset->first_ids[shard] + i / dataset->shard_count;
     return id < dataset->first_ids[shard + 1] ? id : dataset->first_ids[shard];
 }
 
-/* The payload of the i-th of these records, NULL where it cannot be read. */
-static const uint8_t *look(struct decode_context *context, uint64_t i, uint64_t *bytes_out)
+/* The payload of the i-th of these records; NULL if it cannot be read. */
+static const uint8_t *sampled_payload(struct decode_context *context, uint64_t i, uint64_t *bytes_out)
 {
     struct record_problem problem;
-    const uint64_t id = look_id(context->dataset, i);
+    const uint64_t id = sampled_id(context->dataset, i);
     return id < context->dataset->record_count ? record_payload(context, id, bytes_out, &problem) : NULL;
 }
 
-/* Whether the labels of other records are bytes that only a number can be. */
+/* Whether other records have labels that can only be numbers. */
 static bool labels_are_number_bytes(struct decode_context *context)
 {
     const struct dataset *const dataset = context->dataset;
     bool is_number = false;
-    for (uint64_t i = 0; i < look_count(dataset) && !is_number; i++) {
+    for (uint64_t i = 0; i < sampled_count(dataset) && !is_number; i++) {
         uint64_t bytes;
-        const uint8_t *const payload = look(context, i, &bytes);
+        const uint8_t *const payload = sampled_payload(context, i, &bytes);
         is_number = payload != NULL && sample_label_is_number_byte(&dataset->format, payload, bytes);
     }
     return is_number;
 }
 
-/* One label alone may be a digit or a byte. */
+/* A single label may be ambiguous: a digit or a byte. */
 static int find_label(struct opening *opening, struct decode_context *context, uint64_t first_id)
 {
     struct dataset *const dataset = opening->dataset;
@@ -104,18 +104,18 @@ static int find_label(struct opening *opening, struct decode_context *context, u
                                    : sample_settle_label(&dataset->format, payload, bytes, is_number, problem.text,
                                                          sizeof(problem.text));
     if (rc < 0)
-        report(opening, first_id, &problem);
+        report_record(opening, first_id, &problem);
     return rc;
 }
 
-/* One image alone may be darker than the others. 0, or a negative errno after a report. */
+/* Survey several images: a single one may be dark. 0, or a negative errno after a report. */
 static int survey_pixels(struct opening *opening, struct decode_context *context, struct pixel_survey *survey)
 {
     const struct dataset *const dataset = opening->dataset;
     int rc = 0;
-    for (uint64_t i = 0; i < look_count(dataset) && rc == 0; i++) {
+    for (uint64_t i = 0; i < sampled_count(dataset) && rc == 0; i++) {
         uint64_t bytes;
-        const uint8_t *const payload = look(context, i, &bytes);
+        const uint8_t *const payload = sampled_payload(context, i, &bytes);
         if (payload != NULL)
             rc = sample_survey_pixels(&dataset->format, &dataset->options.shape, payload, bytes, survey);
     }
@@ -124,8 +124,8 @@ static int survey_pixels(struct opening *opening, struct decode_context *context
     return rc;
 }
 
-/* Warn of raw images that were probably stored wrong or are read wrong. */
-static void warn(const struct dataset *dataset, uint64_t images)
+/* Warn of raw images that are probably stored or read in a wrong way. */
+static void warn_of_pixels(const struct dataset *dataset, uint64_t images)
 {
     const struct pixel_reading *const reading = &dataset->format.reading;
     const double brightest = (double)pixel_reading_value(reading, reading->highest);
@@ -162,7 +162,7 @@ static void warn(const struct dataset *dataset, uint64_t images)
                     brightest, text);
 }
 
-/* How pixels that are not encoded are read. */
+/* Find how raw pixels are read. */
 static int settle_pixels(struct opening *opening, struct decode_context *context, uint64_t first_id)
 {
     struct dataset *const dataset = opening->dataset;
@@ -174,9 +174,9 @@ static int settle_pixels(struct opening *opening, struct decode_context *context
         rc = sample_settle_pixels(&dataset->format, &dataset->options.shape, &survey, problem.text,
                                   sizeof(problem.text));
         if (rc < 0)
-            report(opening, first_id, &problem);
+            report_record(opening, first_id, &problem);
         else
-            warn(dataset, survey.image_count);
+            warn_of_pixels(dataset, survey.image_count);
     }
     pixel_survey_release(&survey);
     return rc;
@@ -211,8 +211,7 @@ static void try_records(struct opening *opening, struct decode_context *context,
             try_record(opening, context, dataset->first_ids[i], pixels);
 }
 
-/* The codec of a context is that of the format, so the format is found with one context and
- * tried with another. */
+/* A context has the codec of the format, so one context is used to find the format and another one to decode. */
 static int probe(struct opening *opening, uint8_t *pixels)
 {
     struct decode_context *context;

@@ -1,0 +1,32 @@
+/* A data set that is being opened, and the problems found so far. Private to dataset_open.c and dataset_probe.c; main's
+ * thread only. */
+#ifndef PIPETRAIN_DATASET_OPEN_H
+#define PIPETRAIN_DATASET_OPEN_H
+
+#include <stdint.h>
+
+#include "loader/dataset.h"
+#include "loader/shard_counts.h"
+#include "loader/shards/text.h"
+
+#define OPENING_PROBLEM_BYTES 2048u
+
+struct opening {
+    struct dataset *dataset;
+    struct shard_counts *counts;
+    struct text problems;
+    uint32_t problem_count;
+    int result;                 /* of the first problem */
+};
+
+/* A problem without a message. */
+void opening_fail(struct opening *opening, int result);
+/* Add a line "WHAT: LINE"; after some lines problems are only counted. */
+void opening_report(struct opening *opening, int result, const char *line);
+void opening_report_path(struct opening *opening, int result, const char *path, const char *what);
+
+/* Find the format of the samples from the first record, and how raw pixels are read from some more; then decode the first
+ * record of every shard, so that a foreign one is found before training. Records are numbered already. */
+void dataset_probe(struct opening *opening);
+
+#endif

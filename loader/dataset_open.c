@@ -233,8 +233,7 @@ static void open_shards(struct opening *opening)
 
 static void hash_add(XXH3_state_t *hash, const char *path, const struct shard_index *index)
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash != NULL ? slash + 1 : path;
+    const char *const name = shard_base_name(path);
     const uint64_t numbers[2] = { index->bytes, index->record_count };
     XXH3_64bits_update(hash, name, strlen(name) + 1);
     XXH3_64bits_update(hash, numbers, sizeof(numbers));
@@ -269,7 +268,7 @@ static bool is_held_out(uint64_t number, uint64_t key, uint64_t limit)
  * in (0, 1). */
 static void shard_keep_part(struct shard_index *index, const char *path, enum dataset_part part, double held_out)
 {
-    const char *const slash = strrchr(path, '/'), *const name = slash != NULL ? slash + 1 : path;
+    const char *const name = shard_base_name(path);
     const uint64_t key = XXH3_64bits(name, strlen(name)), limit = (uint64_t)(held_out * 0x1p64);
     uint64_t kept = 0;
     for (uint64_t i = 0; i < index->record_count; i++) {

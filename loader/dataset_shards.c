@@ -166,11 +166,6 @@ static int check_files(const struct folder_request *request, const struct manife
     return rc;
 }
 
-static const char *name_of(const char *path)
-{
-    return strrchr(path, '/') + 1;
-}
-
 static int find_in_folder(const struct folder_request *request, const struct manifest *manifest, struct shard_list *list)
 {
     size_t split;
@@ -182,7 +177,7 @@ static int find_in_folder(const struct folder_request *request, const struct man
         text_add(request->problems, "split '%.100s' has no shards", manifest->split_names[split]);
         return -ENOENT;
     }
-    return rc < 0 ? rc : check_files(request, manifest, name_of(list->paths[0]));
+    return rc < 0 ? rc : check_files(request, manifest, shard_base_name(list->paths[0]));
 }
 
 /* Find the shards of FOLDER:SPLIT, if no file has this name and the folder has a description; or of a TFDS folder, whose

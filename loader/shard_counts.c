@@ -14,12 +14,6 @@
 
 #define PROBLEM_BYTES 256u
 
-static const char *name_of(const char *path)
-{
-    const char *const slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 static void report_unusable(const char *path, const char *problem)
 {
     log_message(LOG_RUN, "%s: %s: shards are not compared with it", path, problem);
@@ -97,7 +91,7 @@ static int find_folder(struct shard_counts *counts, const char *path, size_t fol
 
 int shard_counts_find(struct shard_counts *counts, const char *path, const struct manifest_shard **shard_out)
 {
-    const char *const name = name_of(path);
+    const char *const name = shard_base_name(path);
     const int rc = find_folder(counts, path, (size_t)(name - path));
     if (rc == 0)
         *shard_out = manifest_find(&counts->folders[counts->last].manifest, name);
@@ -120,7 +114,7 @@ int shard_counts_folder(struct shard_counts *counts, const char *folder, const s
 
 int shard_counts_of(struct shard_counts *counts, const char *path, const struct manifest **manifest_out)
 {
-    return find_manifest(counts, path, (size_t)(name_of(path) - path), manifest_out);
+    return find_manifest(counts, path, (size_t)(shard_base_name(path) - path), manifest_out);
 }
 
 /* For each split of the manifest, whether one of its shards was found. */
@@ -128,7 +122,7 @@ static bool *find_splits(const struct manifest *manifest, const struct shard_lis
 {
     bool *const is_found = calloc(manifest->split_count + 1, sizeof(*is_found));
     for (uint32_t i = 0; i < found->count && is_found != NULL; i++) {
-        const struct manifest_shard *const listed = manifest_find(manifest, name_of(found->paths[i]));
+        const struct manifest_shard *const listed = manifest_find(manifest, shard_base_name(found->paths[i]));
         if (listed != NULL)
             is_found[listed->split] = true;
     }
@@ -141,7 +135,7 @@ static bool is_in(const struct shard_list *list, uint32_t count, const char *nam
     uint32_t low = 0, high = count;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
-        const int order = strcmp(name_of(list->paths[middle]), name);
+        const int order = strcmp(shard_base_name(list->paths[middle]), name);
         if (order == 0)
             return true;
         if (order < 0)
@@ -161,7 +155,7 @@ static bool is_of_kind(const char *name, enum split split)
 static int add_absent(const struct shard_folder *folder, const bool *is_found, struct shard_list *list)
 {
     const struct manifest *const manifest = &folder->manifest;
-    const enum split split = split_of_name(name_of(list->paths[0]));
+    const enum split split = split_of_name(shard_base_name(list->paths[0]));
     const uint32_t found = list->count;
     const char *before = "";
     int rc = 0;

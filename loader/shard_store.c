@@ -4,12 +4,11 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "formats/tfrecord.h"
+#include "loader/huge_pages.h"
 
 #define BLOCK_BYTES ((uint64_t)1 << 18)
-#define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
 enum block_state { BLOCK_ABSENT, BLOCK_COMING, BLOCK_HELD };
 
@@ -27,17 +26,11 @@ static void count_all(const struct dataset *dataset, size_t *bytes_out, size_t *
     }
 }
 
-/* Records are used in random order; huge pages save TLB misses. */
-static size_t room_for(size_t bytes)
-{
-    return (bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-}
-
 size_t shard_store_bytes(const struct dataset *dataset)
 {
     size_t bytes, blocks;
     count_all(dataset, &bytes, &blocks);
-    return room_for(bytes) + blocks + 2 * dataset->shard_count * sizeof(uint64_t);
+    return huge_pages_round(bytes) + blocks + 2 * dataset->shard_count * sizeof(uint64_t);
 }
 
 static void place_shards(struct shard_store *store)
@@ -56,16 +49,13 @@ int shard_store_init(struct shard_store *store, const struct dataset *dataset)
 {
     size_t bytes, blocks;
     count_all(dataset, &bytes, &blocks);
-    const size_t room = room_for(bytes);
     *store = (struct shard_store){
         .dataset = dataset,
-        .bytes = aligned_alloc(HUGE_PAGE_BYTES, room),
+        .bytes = huge_pages_alloc(bytes),
         .starts = calloc(dataset->shard_count, sizeof(*store->starts)),
         .first_blocks = calloc(dataset->shard_count, sizeof(*store->first_blocks)),
         .states = calloc(blocks, sizeof(*store->states)),
     };
-    if (store->bytes != NULL)
-        (void)madvise(store->bytes, room, MADV_HUGEPAGE);
     if (store->bytes == NULL || store->starts == NULL || store->first_blocks == NULL || store->states == NULL) {
         shard_store_release(store);
         return -ENOMEM;

@@ -3,12 +3,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "formats/tfrecord.h"
+#include "loader/huge_pages.h"
 #include "stage/clock.h"
-
-#define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
 static uint64_t frame_bytes(const struct shard_record *record)
 {
@@ -54,14 +52,12 @@ struct order_shape window_shape(const struct dataset *dataset, uint64_t records,
     return shape;
 }
 
-/* Memory of a window; SIZE_MAX if it overflows. Records are used in random order; huge pages save TLB misses. */
+/* Memory of a window; SIZE_MAX if it overflows. */
 static size_t window_room(const struct dataset *dataset, const struct order_shape *shape)
 {
     size_t bytes;
     const uint64_t largest = largest_block(dataset, shape->block_records);
-    if (__builtin_mul_overflow(shape->window_blocks, largest, &bytes) || bytes > SIZE_MAX - HUGE_PAGE_BYTES)
-        return SIZE_MAX;
-    return (bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+    return __builtin_mul_overflow(shape->window_blocks, largest, &bytes) ? SIZE_MAX : huge_pages_round(bytes);
 }
 
 /* Records of a window, at most those of the set. */
@@ -83,12 +79,9 @@ size_t window_store_bytes(const struct dataset *dataset, const struct order_shap
 
 static int window_init(struct window *window, size_t room, size_t frames)
 {
-    window->bytes = aligned_alloc(HUGE_PAGE_BYTES, room);
+    window->bytes = huge_pages_alloc(room);
     window->frames = calloc(frames, sizeof(*window->frames));
-    if (window->bytes == NULL || window->frames == NULL)
-        return -ENOMEM;
-    (void)madvise(window->bytes, room, MADV_HUGEPAGE);
-    return 0;
+    return window->bytes != NULL && window->frames != NULL ? 0 : -ENOMEM;
 }
 
 /* Move to the next chunk of training that is not empty. */

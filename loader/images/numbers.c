@@ -55,91 +55,30 @@ static float half_of(uint16_t half)
     return float_of(sign | (exponent + 127 - 15) << 23 | fraction << 13);
 }
 
-static void widen_bytes(const uint8_t *numbers, size_t count, float *floats_out)
-{
-    for (size_t i = 0; i < count; i++)
-        floats_out[i] = numbers[i];
-}
+/* Define a function that converts numbers of `size` bytes, the next of which is at `at`. */
+#define WIDEN(name, size, value) \
+    static void widen_##name(const uint8_t *numbers, size_t count, float *floats_out) \
+    { \
+        for (size_t i = 0; i < count; i++) { \
+            const uint8_t *const at = &numbers[i * size]; \
+            floats_out[i] = (value); \
+        } \
+    }
 
-static void widen_int8(const uint8_t *numbers, size_t count, float *floats_out)
-{
-    for (size_t i = 0; i < count; i++)
-        floats_out[i] = (int8_t)numbers[i];
-}
-
-static void widen_int16(const uint8_t *numbers, size_t count, float *floats_out)
-{
-    for (size_t i = 0; i < count; i++)
-        floats_out[i] = (int16_t)load16(numbers + 2 * i);
-}
-
-static void widen_uint16(const uint8_t *numbers, size_t count, float *floats_out)
-{
-    for (size_t i = 0; i < count; i++)
-        floats_out[i] = load16(numbers + 2 * i);
-}
-
-static void widen_float16(const uint8_t *numbers, size_t count, float *floats_out)
-{
-    for (size_t i = 0; i < count; i++)
-        floats_out[i] = half_of(load16(numbers + 2 * i));
-}
-
-static void widen_swapped_float16(const uint8_t *numbers, size_t count, float *floats_out)
-{
-    for (size_t i = 0; i < count; i++)
-        floats_out[i] = half_of(__builtin_bswap16(load16(numbers + 2 * i)));
-}
-
-static void widen_low_byte(const uint8_t *numbers, size_t count, float *floats_out)
-{
-    for (size_t i = 0; i < count; i++)
-        floats_out[i] = numbers[2 * i];
-}
-
-static void widen_high_byte(const uint8_t *numbers, size_t count, float *floats_out)
-{
-    for (size_t i = 0; i < count; i++)
-        floats_out[i] = numbers[2 * i + 1];
-}
-
-/* 0 to 2 where the two bytes differ by at most 1. */
-static void widen_byte_difference(const uint8_t *numbers, size_t count, float *floats_out)
-{
-    for (size_t i = 0; i < count; i++)
-        floats_out[i] = (uint8_t)(numbers[2 * i + 1] - numbers[2 * i] + 1);
-}
-
-/* 0 or 1 where the two bytes add up to 255 or 0. */
-static void widen_byte_sum(const uint8_t *numbers, size_t count, float *floats_out)
-{
-    for (size_t i = 0; i < count; i++)
-        floats_out[i] = (uint8_t)(numbers[2 * i + 1] + numbers[2 * i] + 1);
-}
-
-static void widen_int32(const uint8_t *numbers, size_t count, float *floats_out)
-{
-    for (size_t i = 0; i < count; i++)
-        floats_out[i] = (float)(int32_t)load32(numbers + 4 * i);
-}
-
-static void widen_float32(const uint8_t *numbers, size_t count, float *floats_out)
-{
-    for (size_t i = 0; i < count; i++)
-        floats_out[i] = float_of(load32(numbers + 4 * i));
-}
-
-static void widen_swapped_float32(const uint8_t *numbers, size_t count, float *floats_out)
-{
-    for (size_t i = 0; i < count; i++)
-        floats_out[i] = float_of(__builtin_bswap32(load32(numbers + 4 * i)));
-}
-
-static void widen_int64(const uint8_t *numbers, size_t count, float *floats_out)
-{
-    for (size_t i = 0; i < count; i++)
-        floats_out[i] = (float)(int64_t)load64(numbers + 8 * i);
-}
+WIDEN(bytes, 1, at[0])
+WIDEN(int8, 1, (int8_t)at[0])
+WIDEN(int16, 2, (int16_t)load16(at))
+WIDEN(uint16, 2, load16(at))
+WIDEN(float16, 2, half_of(load16(at)))
+WIDEN(swapped_float16, 2, half_of(__builtin_bswap16(load16(at))))
+WIDEN(low_byte, 2, at[0])
+WIDEN(high_byte, 2, at[1])
+WIDEN(byte_difference, 2, (uint8_t)(at[1] - at[0] + 1))
+WIDEN(byte_sum, 2, (uint8_t)(at[1] + at[0] + 1))
+WIDEN(int32, 4, (float)(int32_t)load32(at))
+WIDEN(float32, 4, float_of(load32(at)))
+WIDEN(swapped_float32, 4, float_of(__builtin_bswap32(load32(at))))
+WIDEN(int64, 8, (float)(int64_t)load64(at))
 
 static void widen_float64(const uint8_t *numbers, size_t count, float *floats_out)
 {

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <xxhash.h>
 
 #include "formats/tfrecord.h"
+#include "loader/huge_pages.h"
 #include "loader/shards/range_crc.h"
 #include "loader/shards/shard_kind.h"
 #include "stage/log.h"
@@ -19,7 +19,6 @@
 #define WINDOW_BYTES (1u << 20)
 #define WINDOW_SPARSE_BYTES 4096u
 #define PAYLOAD_LONG_BYTES (32u << 10)
-#define HUGE_PAGE_BYTES ((size_t)2 << 20)
 #define RECORDS_ROOM_MIN 1024u
 #define PATH_TEXT_BYTES 1024u
 #define PROBLEM_TEXT_BYTES 256u
@@ -64,14 +63,11 @@ struct walk {
     size_t problem_size;
 };
 
-/* Records are looked up in random order; huge pages save TLB misses. */
 static void *grow_huge(void *items, size_t bytes, size_t room_bytes)
 {
-    const size_t room = (room_bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-    void *const grown = room < room_bytes ? NULL : aligned_alloc(HUGE_PAGE_BYTES, room);
+    void *const grown = huge_pages_alloc(room_bytes);
     if (grown == NULL)
         return NULL;
-    (void)madvise(grown, room, MADV_HUGEPAGE);
     memcpy(grown, items, bytes);
     free(items);
     return grown;

@@ -113,8 +113,7 @@ static bool has_marker(const char *path, size_t bytes)
 
 static size_t folder_bytes(const char *path)
 {
-    const char *const slash = strrchr(path, '/');
-    return slash != NULL ? (size_t)(slash - path) + 1 : 0;
+    return (size_t)(shard_base_name(path) - path);
 }
 
 bool begun_set_is_in(const char *folder)
@@ -176,12 +175,6 @@ static int report_nothing(struct text *problems, const char *what, const char *p
     return report_path(problems, what, pattern, line, -error);
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 static int path_compare(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -201,7 +194,7 @@ static int keep_split(struct shard_list *list, enum split split)
     if (list->left_out == NULL)
         return -ENOMEM;
     for (uint32_t i = 0; i < list->count; i++) {
-        if (split_of_name(base_name(list->paths[i])) == split)
+        if (split_of_name(shard_base_name(list->paths[i])) == split)
             list->paths[kept++] = list->paths[i];
         else
             list->left_out[list->left_out_count++] = list->paths[i];
@@ -213,7 +206,7 @@ static int keep_split(struct shard_list *list, enum split split)
 static bool has_split(const struct shard_list *list, enum split split)
 {
     uint32_t i = 0;
-    while (i < list->count && split_of_name(base_name(list->paths[i])) != split)
+    while (i < list->count && split_of_name(shard_base_name(list->paths[i])) != split)
         i++;
     return i < list->count;
 }
@@ -225,7 +218,7 @@ static int report_other_split(const struct shard_list *list, const char *folder,
     text_add(problems, "%s: ", what);
     text_add_escaped(problems, folder);
     text_add(problems, ": no shard here is called %s; of another set: ", what);
-    text_add_escaped(problems, base_name(list->paths[0]));
+    text_add_escaped(problems, shard_base_name(list->paths[0]));
     if (list->count > 1)
         text_add(problems, " and %" PRIu32 " more", list->count - 1);
     text_add(problems, ": name the files by a glob to take them all the same");
@@ -323,7 +316,7 @@ struct finding {
 static int add_found(void *arg, const char *path)
 {
     struct finding *const finding = arg;
-    return is_companion(base_name(path)) ? 0 : list_add(finding->list, strdup(path));
+    return is_companion(shard_base_name(path)) ? 0 : list_add(finding->list, strdup(path));
 }
 
 /* Directories without permission may be unrelated to the wanted files; every other error ends the search. */
@@ -363,7 +356,7 @@ static int find_by_pattern(struct shard_list *list, const char *pattern, const c
 /* The two numbers at the end of NAME-NNNNN-of-NNNNN. */
 static bool read_numbers(const char *path, uint32_t *number_out, uint32_t *total_out)
 {
-    const char *name = base_name(path), *of = strstr(name, "-of-");
+    const char *name = shard_base_name(path), *of = strstr(name, "-of-");
     int used = 0;
     if (of == NULL || of - name < 6)
         return false;

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "loader/shards/text.h"
 
@@ -29,6 +30,13 @@ int shard_list_append(struct shard_list *list, const char *folder, const char *n
 int shard_list_join(struct shard_list *list, struct shard_list *other);
 void shard_list_sort(struct shard_list *list);
 void shard_list_release(struct shard_list *list);
+
+/* The part of a path after its last slash. */
+static inline const char *shard_base_name(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
 
 /* Whether a file of this name in a directory is used as a shard. */
 bool shard_list_is_shard(const char *name);

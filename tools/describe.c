@@ -23,7 +23,7 @@ static int wider(int width, const char *text)
 
 /* ---- the list ---- */
 
-/* What is too long goes on below itself. */
+/* A name, and beside it a text that is wrapped in its column. */
 static void print_beside(const char *name, int width, const char *text, FILE *out)
 {
     const size_t room = COLUMNS - (size_t)width - 2;
@@ -44,7 +44,7 @@ static bool is_alike(const struct model *a, const struct model *b)
            a->input.width == b->input.width && a->classes == b->classes;
 }
 
-/* The first of those with its images and classes? */
+/* Is it the first model with these images and classes? */
 static bool is_first(const struct model *model)
 {
     for (const struct model *before = model_table; before != model; before++)
@@ -81,12 +81,12 @@ void describe_models(FILE *out)
             if (is_alike(model, first))
                 print_model(model, width, out);
     }
-    fprintf(out, "\ndata.classes sets another number of classes; --describe=MODEL tells more of one\n");
+    fprintf(out, "\ndata.classes sets another number of classes; --describe=MODEL shows the layers of one\n");
 }
 
 /* ---- one of them ---- */
 
-/* Numbers that are trained. */
+/* Trained parameters. */
 static uint64_t layer_parameters(const struct net *net, uint32_t layer)
 {
     uint64_t count = 0;
@@ -113,7 +113,7 @@ static void describe_window(const struct layer *layer, char *text, size_t text_s
         snprintf(rest, room, " pad %u,%u,%u,%u", sides[0], sides[1], sides[2], sides[3]);
 }
 
-/* Its kind, and what there is to say of it. */
+/* Its kind and attributes. */
 static void describe_what(const struct layer *layer, char *text, size_t text_size)
 {
     const int used = snprintf(text, text_size, "%s", layer_kind_name(layer->kind));
@@ -135,7 +135,7 @@ static void describe_shape(struct shape shape, char *text, size_t text_size)
         snprintf(text, text_size, "%ux%ux%u", shape.channels, shape.height, shape.width);
 }
 
-/* One row of the table, and how wide its columns are. What is 0 is not said. */
+/* One row of the table, and the widths of its columns. A 0 is left empty. */
 struct row {
     const char *name;
     char what[64], shape[40], parameters[32], macs[32];
@@ -168,7 +168,7 @@ static void widen(struct widths *widths, const struct row *row)
     widths->macs = wider(widths->macs, row->macs);
 }
 
-/* As wide as what stands in them; of names, what the others leave of a line. */
+/* Columns are as wide as their contents; names get what is left of the line. */
 static struct widths find_widths(const struct net *net)
 {
     struct widths widths = { 0 };
@@ -184,7 +184,7 @@ static struct widths find_widths(const struct net *net)
     return widths;
 }
 
-/* Too long a name stands above the rest. */
+/* A name that is too long is printed on a line of its own. */
 static void print_row(const struct row *row, const struct widths *widths, FILE *out)
 {
     char line[512];
@@ -204,7 +204,7 @@ static const char *input_name(const struct net *net, uint32_t input)
     return input == NET_INPUT ? "the image" : net->layers[input].name;
 }
 
-/* What it reads, on lines of its own, where that is not the layer before. */
+/* Its inputs, on lines of their own, unless the only one is the layer before. */
 static void print_inputs(const struct net *net, uint32_t index, FILE *out)
 {
     const struct layer *const layer = &net->layers[index];
@@ -250,7 +250,7 @@ static void print_recipe(const struct net *net, FILE *out)
     print_beside("recipe", 11, text, out);
 }
 
-/* The CPU's fastest backend, as a run takes it. */
+/* The CPU's fastest backend, as in a run. */
 static const struct backend_ops *find_backend(struct backend_spec *spec)
 {
     const struct backend_ops *const fast = backend_find("onednn");
@@ -263,7 +263,7 @@ static const struct backend_ops *find_backend(struct backend_spec *spec)
     return ops;
 }
 
-/* Bytes for values and gradients: planned, not taken. */
+/* Bytes for activations and gradients: planned, not allocated. */
 static int plan_values(const struct net *net, const struct backend_ops *ops, const struct backend_spec *backend_spec,
                        struct device *device, size_t *bytes_out)
 {
@@ -294,7 +294,7 @@ static int find_values(const struct net *net, const struct backend_ops *ops, con
     return rc;
 }
 
-/* The largest slice of a tower, or piece of one: train.batch is that of a piece. */
+/* The largest microbatch of a tower. */
 static uint32_t find_slice(struct settings *settings, int64_t towers)
 {
     const struct train_settings *const train = &settings->train;
@@ -315,7 +315,7 @@ static int make_spec(struct settings *settings, struct backend_spec *spec_out)
     return rc;
 }
 
-/* What a step needs and asks for. */
+/* The memory and calls of a step. */
 struct step { const char *place; size_t value_bytes; struct step_counts counts; };
 
 static int find_step_on_cpu(const struct net *net, struct backend_spec *spec, struct step *step_out)
@@ -325,12 +325,12 @@ static int find_step_on_cpu(const struct net *net, struct backend_spec *spec, st
     return find_values(net, ops, spec, &step_out->value_bytes);
 }
 
-/* Counted: no GPU is needed. */
+/* By counting: no GPU is needed. */
 static int find_step_on_gpu(const struct net *net, struct backend_spec *spec, struct step *step_out)
 {
     const struct backend_ops *const ops = backend_find("cuda");
     if (ops == NULL) {
-        log_message(LOG_ERROR, "devices.kind = cuda: this program is built without CUDA");
+        log_message(LOG_ERROR, "devices.kind = cuda: this program was built without CUDA");
         return -ENODEV;
     }
     spec->net = net;
@@ -343,11 +343,11 @@ static int find_step_on_gpu(const struct net *net, struct backend_spec *spec, st
 static void print_step(const struct step_counts *counts, FILE *out)
 {
     char text[256];
-    snprintf(text, sizeof(text), "%" PRIu32 " kernels of ours, %" PRIu32 " convolutions by cuDNN, %" PRIu32
+    snprintf(text, sizeof(text), "%" PRIu32 " own kernels, %" PRIu32 " convolutions by cuDNN, %" PRIu32
              " products by cuBLASLt, %" PRIu32 " cop%s, and the update; %s", counts->kernels, counts->convolutions,
              counts->products, counts->copies, counts->copies == 1 ? "y" : "ies",
              counts->is_recorded ? "replayed as a few CUDA graphs" : "queued call by call");
-    print_beside("a step asks", 11, text, out);
+    print_beside("a step is", 11, text, out);
 }
 
 int describe_net(const struct net *net, struct settings *settings, FILE *out)

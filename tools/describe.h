@@ -1,4 +1,4 @@
-/* --describe: what a model is made of. */
+/* --describe: the layers, sizes and needs of a model. */
 #ifndef PIPETRAIN_DESCRIBE_H
 #define PIPETRAIN_DESCRIBE_H
 
@@ -7,12 +7,12 @@
 #include "compute/net.h"
 #include "tools/config/settings.h"
 
-/* All models, a line each. */
+/* List all models. */
 void describe_models(FILE *out);
-/* Layers, shapes, parameters, multiply-accumulates, and what a tower needs for values and gradients in training on the
- * CPU with the settings' batch (the recipe's, where none is set), precision, layout and threads; in fp32 where the CPU
- * does not compute in that precision. With devices.kind = cuda on a GPU, which need not be there, and what a step asks
- * of it. 0 or a negative errno. */
+/* Print layers, shapes, parameters, multiply-accumulates, and the memory for activations and gradients in training on
+ * the CPU with the settings' batch (else the recipe's), precision, layout and threads; in fp32 where the CPU does not
+ * support the precision. With devices.kind = cuda for a GPU, which need not be there, also the calls of a step. 0 or a
+ * negative errno. */
 int describe_net(const struct net *net, struct settings *settings, FILE *out);
 
 #endif

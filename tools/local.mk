@@ -1,6 +1,6 @@
 # tools/: the programs
 tools_libtools_a_SOURCES = \
-	%D%/describe.c %D%/end_request.c %D%/phase.c \
+	%D%/cpu_times.c %D%/describe.c %D%/limits.c %D%/phase.c %D%/signals.c \
 	%D%/config/config.c %D%/config/config_hint.c %D%/config/config_text.c %D%/config/long_option.c \
 	%D%/config/model_hint.c %D%/config/problems.c %D%/config/tensor_hint.c \
 	%D%/config/options.c %D%/config/option_value.c %D%/config/settings.c %D%/config/settings_model.c \
@@ -10,17 +10,35 @@ tools_libtools_a_SOURCES = \
 	%D%/doctor/libraries.c %D%/doctor/machine.c %D%/doctor/memory.c %D%/doctor/nvml.c \
 	%D%/config/trace_steps.c \
 	%D%/config/words/manual_text.c %D%/config/words/pipetrain_options.c %D%/config/words/program_option.c \
-	%D%/limits/cgroup.c %D%/limits/cpu_times.c %D%/limits/limits.c \
-	%D%/run/about.c %D%/run/account.c %D%/run/report.c %D%/run/run_progress.c %D%/run/report_damage.c %D%/run/report_tally.c %D%/run/summary/summary.c %D%/run/pace/facts.c %D%/run/pace/feed.c %D%/run/pace/fill.c %D%/run/pace/speeds.c %D%/run/pace/verdict.c \
-	%D%/run/summary/step_histogram.c \
-	%D%/run/summary/summary_plan.c \
-	%D%/run/device_plan.c %D%/run/memory_fit.c %D%/run/memory_plan.c %D%/run/run_plan.c %D%/run/tower_plan.c \
-	%D%/run/data_check.c %D%/run/lane.c %D%/run/pipeline.c %D%/run/run.c %D%/run/run_data.c %D%/run/state/account_text.c %D%/run/state/run_back.c %D%/run/state/run_identity.c %D%/run/state/run_state.c %D%/run/state/run_weights.c %D%/run/signals.c \
+	%D%/run/about.c \
+	%D%/run/account.c \
+	%D%/run/device_plan.c \
+	%D%/run/feed.c \
+	%D%/run/memory_plan.c \
+	%D%/run/pipeline.c \
+	%D%/run/progress_display.c \
+	%D%/run/report.c \
+	%D%/run/run.c \
+	%D%/run/run_data.c \
+	%D%/run/run_plan.c \
+	%D%/run/run_progress.c \
+	%D%/run/run_trace.c \
+	%D%/run/step_stats.c \
+	%D%/run/stop_rule.c \
+	%D%/run/summary.c \
+	%D%/run/team_wait.c \
+	%D%/run/tower_pipeline.c \
+	%D%/run/trace_file.c \
+	%D%/run/verdict.c \
+	%D%/run/state/account_text.c \
+	%D%/run/state/run_back.c \
+	%D%/run/state/run_identity.c \
+	%D%/run/state/run_state.c \
+	%D%/run/state/run_weights.c \
 	%D%/config/observe/histogram_steps.c \
 	%D%/run/observe/event_file.c %D%/run/observe/histogram.c %D%/run/observe/observers.c %D%/run/observe/prometheus.c \
 	%D%/run/observe/tensorboard.c \
 	%D%/run/state/run_find.c \
-	%D%/run/trace/run_trace.c %D%/run/trace/trace_file.c %D%/run/goal/course.c %D%/run/goal/ending.c %D%/run/goal/goal.c %D%/run/goal/nonfinite.c %D%/run/goal/overfit_end.c %D%/run/team_wait.c \
 	%D%/checkpoint/layout.c %D%/checkpoint/mark.c %D%/checkpoint/reader.c %D%/checkpoint/saver.c \
 	%D%/checkpoint/writer.c \
 	%D%/results/class_names_give.c %D%/results/named_classes.c %D%/results/file_list.c %D%/results/initial_weights.c %D%/results/lines_file.c %D%/results/lock_holder.c \

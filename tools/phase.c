@@ -1,4 +1,4 @@
-/* A line for each phase, on a descriptor that somebody else opened. */
+/* Writing phases to the supervisor's descriptor. */
 #include "tools/phase.h"
 
 #include <fcntl.h>
@@ -49,5 +49,5 @@ void phase_enter(enum run_phase phase)
     const int bytes = snprintf(line, sizeof(line), "%s\n", names[phase]);
     struct pollfd room = { .fd = descriptor, .events = POLLOUT };
     if (poll(&room, 1, 0) == 1 && (room.revents & POLLOUT) != 0 && write(descriptor, line, (size_t)bytes) < 0)
-        descriptor = -1;        /* nobody listens any more */
+        descriptor = -1;        /* the reader is gone */
 }

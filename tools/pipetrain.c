@@ -24,15 +24,15 @@
 #include "tools/config/words/pipetrain_options.h"
 #include "tools/describe.h"
 #include "tools/doctor/doctor.h"
-#include "tools/limits/limits.h"
+#include "tools/limits.h"
 #include "tools/phase.h"
 #include "tools/predict/evaluate_command.h"
 #include "tools/predict/predict_command.h"
 #include "tools/run/run.h"
 #include "tools/run/run_data.h"
 #include "tools/run/run_plan.h"
-#include "tools/run/signals.h"
 #include "tools/run/team_wait.h"
+#include "tools/signals.h"
 #include "tools/trial/trial.h"
 #include "tools/tune/tune.h"
 #include "tools/version.h"
@@ -61,18 +61,18 @@ static void print_usage(FILE *out)
                  "       pipetrain --doctor[=json] [-c FILE] [--set SECTION.KEY=VALUE]...\n"
                  "       pipetrain --help[=KEY] | --version\n\n");
     program_option_help(pipetrain_options, out);
-    fprintf(out, "  evaluate                  how well a trained network does (evaluate --help)\n"
-                 "  predict                   what it takes images for (predict --help)\n");
+    fprintf(out, "  evaluate                  evaluate a trained network: loss, top-1, top-5, per class\n"
+                 "  predict                   classify images with a trained network\n");
 }
 
-static int take_samples(const char *text, int64_t *samples_out)
+static int parse_samples(const char *text, int64_t *samples_out)
 {
     char *end;
     errno = 0;
     *samples_out = strtoll(text, &end, 10);
     if (*text >= '0' && *text <= '9' && *end == '\0' && errno == 0 && *samples_out > 0)
         return 0;
-    log_message(LOG_ERROR, "--overfit=%.40s: wants a number of samples (--overfit=100)", text);
+    log_message(LOG_ERROR, "--overfit=%.40s: not a number of samples (--overfit=100)", text);
     return -EINVAL;
 }
 
@@ -80,7 +80,8 @@ static int take_samples(const char *text, int64_t *samples_out)
 static int note_described(struct arguments *arguments, const char *name)
 {
     if (name != NULL && arguments->describe_name != NULL) {
-        log_message(LOG_ERROR, "--describe=%s and --describe=%s: give it one model", arguments->describe_name, name);
+        log_message(LOG_ERROR, "--describe=%s and --describe=%s: describe one model at a time",
+                    arguments->describe_name, name);
         return -EINVAL;
     }
     arguments->describe = true;
@@ -103,7 +104,7 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
         case WORD_CHECK: arguments->check = true; break;
         case WORD_DRY_RUN: arguments->dry_run = true; break;
         case WORD_OVERFIT:
-            if (take_samples(optarg, &arguments->overfit) != 0)
+            if (parse_samples(optarg, &arguments->overfit) != 0)
                 return -EINVAL;
             break;
         case WORD_PROGRESS:
@@ -126,22 +127,22 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
         default: return -EINVAL;
         }
     }
-    /* "--describe MODEL" and "--help KEY" with a space are as welcome as with '='. */
+    /* "--describe MODEL" and "--help KEY" are accepted with a space, too. */
     if (optind < argc && arguments->describe && arguments->describe_name == NULL)
         arguments->describe_name = argv[optind++];
     if (optind < argc && arguments->help && arguments->help_name == NULL)
         arguments->help_name = argv[optind++];
     if (arguments->overfit > 0 && (arguments->check || arguments->dry_run)) {
-        log_message(LOG_ERROR, "--overfit trains: give it without --check and --dry-run");
+        log_message(LOG_ERROR, "--overfit trains: use it without --check and --dry-run");
         return -EINVAL;
     }
     if (arguments->check && arguments->dry_run) {
-        log_message(LOG_ERROR, "--check starts nothing and --dry-run runs a step: give one of them");
+        log_message(LOG_ERROR, "--check starts nothing and --dry-run runs a step: use one of them");
         return -EINVAL;
     }
     const bool runs = arguments->check || arguments->dry_run || arguments->overfit > 0;
     if (arguments->doctor && (runs || arguments->describe)) {
-        log_message(LOG_ERROR, "--doctor runs nothing: give it without --check, --dry-run, --overfit and --describe");
+        log_message(LOG_ERROR, "--doctor runs nothing: use it without --check, --dry-run, --overfit and --describe");
         return -EINVAL;
     }
     const bool names_model = arguments->describe_name != NULL || arguments->config_path != NULL;
@@ -179,7 +180,7 @@ static int out_of_memory(const char *what)
     return EXIT_CODE_MEMORY;
 }
 
-/* The checks between keys. Only a model is described where no file says what it is trained on. */
+/* The checks between keys. Without a configuration file only the model is complete. */
 static int finish_settings(struct settings *settings, const struct arguments *arguments, struct problems *problems)
 {
     const char *const model = arguments->describe_name;
@@ -192,7 +193,7 @@ static int finish_settings(struct settings *settings, const struct arguments *ar
     return settings_finish(settings, problems);
 }
 
-/* There have to be labels that mean something, and a network that learns them. */
+/* --overfit needs real labels and a network that is trained. */
 static int finish_overfit(struct settings *settings, int64_t samples, struct problems *problems)
 {
     int rc = overfit_apply(settings, samples);
@@ -204,15 +205,15 @@ static int finish_overfit(struct settings *settings, int64_t samples, struct pro
     if (rc == -ENOMEM && problems->count == 0)
         problems_add(problems, "pipetrain", "--overfit: %s", strerror(ENOMEM));
     if (rc == 0 && (settings->input.source == INPUT_SYNTHETIC || settings->devices.kind == DEVICE_CHOICE_NULL)) {
-        problems_add(problems, "--overfit", "there is nothing to learn with %s",
+        problems_add(problems, "--overfit", "cannot learn with %s",
                      settings->input.source == INPUT_SYNTHETIC ? "input.source = synthetic" : "devices.kind = null");
         rc = -EINVAL;
     }
     return rc;
 }
 
-/* File, then --set, then checks between keys: every problem is collected before any is printed. Without a file
- * there are only the defaults and --set. Without memory nothing more can be told of problems: -ENOMEM. */
+/* File, then --set, then checks between keys; all problems are collected before any is printed. Without a file there
+ * are only the defaults and --set. -ENOMEM: out of memory, the problems may be incomplete. */
 static int collect_settings(struct settings *settings, const struct arguments *arguments, struct problems *problems)
 {
     const bool has_file = arguments->config_path != NULL;
@@ -239,7 +240,7 @@ static int read_settings(struct settings *settings, const struct arguments *argu
     return code;
 }
 
-/* The layers of the model, and what the settings do to its images. */
+/* The layers of the model, and the preprocessing of its images. */
 static int describe_layers(struct settings *settings, const struct net *net)
 {
     const int rc = describe_net(net, settings, stdout);
@@ -260,7 +261,7 @@ static int describe_model(struct settings *settings, bool as_file)
     if (rc == -ENODEV)
         return EXIT_CODE_DEVICE;        /* reported already */
     if (rc != 0)
-        log_message(LOG_ERROR, "the model could not be described: %s", exit_cause(rc));
+        log_message(LOG_ERROR, "cannot describe the model: %s", exit_cause(rc));
     return rc == 0 ? EXIT_CODE_OK : exit_code_of(rc, EXIT_CODE_INTERNAL);
 }
 
@@ -280,7 +281,7 @@ static int describe(const struct arguments *arguments)
     return code;
 }
 
-/* Of the machine alone where no configuration is given. */
+/* Only the machine is checked where no configuration is given. */
 static int doctor(const struct arguments *arguments)
 {
     struct settings settings;
@@ -314,20 +315,20 @@ static int be_quiet(struct settings *settings)
     return EXIT_CODE_OK;
 }
 
-/* What a run says and what it is told go through threads of their own. */
+/* Output and signals have threads of their own. */
 static int start_threads(void)
 {
     int rc = output_start();
     if (rc == 0)
         rc = signals_start();
     if (rc != 0)
-        log_message(LOG_ERROR, "output and signals could not be begun: %s", exit_cause(rc));
+        log_message(LOG_ERROR, "cannot start the threads for output and signals: %s", exit_cause(rc));
     return rc == 0 ? EXIT_CODE_OK : EXIT_CODE_MEMORY;
 }
 
 static int execute(struct settings *settings, const struct arguments *arguments, uint64_t process_start_ns)
 {
-    signals_hold();
+    signals_block();
     if (arguments->kind != RUN_CHECK && trial_can_read_again(arguments->config_path) &&
         (*settings->model.file == '\0' || trial_can_read_again(settings->model.file)) && run_plan_has_teams(settings))
         team_wait_shorten(arguments->argv, process_start_ns);
@@ -340,14 +341,14 @@ static int execute(struct settings *settings, const struct arguments *arguments,
     pixels_warn(settings);
     code = run_execute(settings, arguments->kind, process_start_ns);
     if (settings->result_out != NULL)
-        (void)fclose(settings->result_out);     /* the report has written all of it, or told that it could not */
+        (void)fclose(settings->result_out);     /* the report has written all of it, or reported a failure */
     return code;
 }
 
 static int run(const struct arguments *arguments, uint64_t process_start_ns)
 {
     if (arguments->config_path == NULL) {
-        log_message(LOG_ERROR, "no configuration given: pipetrain -c run.conf (--help tells more)");
+        log_message(LOG_ERROR, "no configuration: use pipetrain -c run.conf (see --help)");
         return EXIT_CODE_USAGE;
     }
     struct settings settings;
@@ -375,7 +376,7 @@ static int dispatch(const struct arguments *arguments, uint64_t process_start_ns
     return arguments->doctor ? doctor(arguments) : describe(arguments);
 }
 
-/* Programs of their own, by their first word. */
+/* Commands, by the first word of the command line. */
 static const struct command {
     const char *name;
     int (*run)(int argc, char **argv, uint64_t process_start_ns);
@@ -397,7 +398,7 @@ static int tune_or_compare(int argc, char **argv, bool tunes)
 {
     for (int i = 1; i < argc; i++)
         if (tunes && (strcmp(argv[i], "--doctor") == 0 || strncmp(argv[i], "--doctor=", 9) == 0)) {
-            log_message(LOG_ERROR, "--tune and --doctor are two things: run pipetrain once with each");
+            log_message(LOG_ERROR, "--tune and --doctor exclude each other: run pipetrain once with each");
             return EXIT_CODE_USAGE;
         }
     return tunes ? tune_command(argc, argv) : compare_command(argc, argv);

@@ -150,7 +150,7 @@ for place in 3 9 500; do        # length, its checksum, payload of record 70
     stored=$(summary "$name" damage.records.0.stored_crc)
     computed=$(summary "$name" damage.records.0.computed_crc)
     [ "$stored" != "$computed" ] || fail 'the sums of a damaged record differ'
-    expect_out '^damage +1 record replaced or left out:'
+    expect_out '^damage +1 damaged record skipped:'
     expect_out "^ +$work/flip$place.tfrecord: record 70 at byte $((record_bytes * 70)): .* \(stored $stored, computed $computed\)"
     try refused $quick --set "data.train=$work/flip$place.tfrecord" --set train.batch=150 \
         --set data.on_corrupt=skip --set data.max_corrupt=0
@@ -190,7 +190,7 @@ expect_summary short corrupt_records 50
 expect_listed short 0 train "$work/short/train-00002-of-00004" 100 $((record_bytes * 100))
 expect_summary short damage.records.0.count 50
 expect_summary short damage.unlisted 0
-expect_out '^damage +50 records replaced or left out:'
+expect_out '^damage +50 damaged records skipped:'
 expect_out '50 records are missing from here on: dataset.json says 150$'
 mkdir "$work/hollow"
 cp "$first" "$work/hollow/a.tfrecord"
@@ -214,7 +214,7 @@ expect_quarantined worn 12
 expect_listed worn 0 train "$work/worn.tfrecord" 3 $((record_bytes * 3))
 expect_listed worn 1 train "$work/worn.tfrecord" 7 $((record_bytes * 7))
 expect_listed worn 11 train "$work/worn.tfrecord" 149 $((record_bytes * 149))
-expect_out '^damage +12 records replaced or left out:'
+expect_out '^damage +12 damaged records skipped:'
 expect_out '^ +and 2 more$'
 
 # Too much of it, and nothing but damage: how much of how many, the first, and that is the last word.

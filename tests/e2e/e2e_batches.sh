@@ -18,7 +18,7 @@ expect_run drop '--set train.batch=64 --set train.epochs=2 --set data.last_batch
 expect_run partial_towers '--set train.batch=64 --set devices.towers=3' 10 600 150
 expect_run uneven '--set train.batch=599 --set devices.towers=5' 2 600 150
 expect_run larger '--set train.batch=1000 --set devices.towers=2' 1 600 150
-expect_err '^train.batch: a batch of 1000 is more than the 600 records of an epoch: every step is over all 600 of them'
+expect_err '^train.batch: a batch of 1000 is more than the 600 records of an epoch: every step uses all 600 of them'
 expect_err_lines 1
 expect_out '^steps +batch 1000, 1 step an epoch, 1 in all$'
 expect_out '^speed +[0-9,.]+ images/s'

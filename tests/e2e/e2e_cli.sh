@@ -79,12 +79,12 @@ expect_code 0 'the copy of a configuration'
 expect_err_lines 0
 run "$pipetrain" -c "$work/tiny.conf" --check --set devices.threads_per_tower=500 --set devices.kind=cpu
 expect_code 0 'more threads than cores'
-expect_err 'devices.threads_per_tower: 500 threads of a tower have [0-9]+ cores?, and wait for each other'
+expect_err 'devices.threads_per_tower: 500 threads of a tower share [0-9]+ cores? and wait for each other'
 run "$pipetrain" -c "$work/tiny.conf" --check --set devices.towers=256 --set devices.kind=cpu --set train.batch=200
 expect_code 0 'more towers than samples and cores'
-expect_err 'devices.towers: a step has 200 samples for 256 towers, and some of them never get one: at most 200 are of use'
+expect_err 'devices.towers: a step has only 200 samples for 256 towers, so some never get any: use at most 200'
 [ "$(nproc)" -ge 256 ] ||
-    expect_err 'devices.towers: 256 towers share [0-9]+ cores?, and take turns there: at most [0-9]+ are of use'
+    expect_err 'devices.towers: 256 towers share [0-9]+ cores? and take turns: use at most [0-9]+'
 run "$pipetrain" -c "$work/tiny.conf" --check --set devices.towers=1 --set train.batch=1
 expect_err_lines 0
 
@@ -174,7 +174,7 @@ expect_code 2 'two models'
 expect_err "unexpected argument 'vgg11'"
 run "$pipetrain" --describe=resnet20 --describe=vgg11
 expect_code 2 'two models'
-expect_err '^pipetrain: --describe=resnet20 and --describe=vgg11: give it one model$'
+expect_err '^pipetrain: --describe=resnet20 and --describe=vgg11: describe one model at a time$'
 run "$pipetrain" --describe mnist_cnn2
 expect_code 0 'a model after a space'
 expect_out '1,199,882'
@@ -191,7 +191,7 @@ run "$pipetrain" --describe=mnist_cnn --set devices.kind=cuda --set devices.prec
 if [ -x "$build/tests/e2e/pipetrain_sim" ]; then
     expect_code 0 'a model on a GPU'
     expect_out '^activations  [0-9.]+ MiB with gradients, training at batch 128 on a GPU in bf16$'
-    expect_out_joined 'a step asks 17 kernels of ours, 5 convolutions by cuDNN, 6 products by cuBLASLt, 1 copy, and the update'
+    expect_out_joined 'a step is 17 own kernels, 5 convolutions by cuDNN, 6 products by cuBLASLt, 1 copy, and the update'
     expect_narrow 'a model on a GPU'
 else
     expect_code 71 'a model on a GPU, without CUDA'
@@ -240,7 +240,7 @@ expect_err "'-1' is no option, and no number here is negative"
 for two in '--tune --doctor' '--doctor --tune=20' '--doctor=json --tune-write'; do
     run "$pipetrain" -c "$work/tiny.conf" $two
     expect_code 2 "$two"
-    expect_err '^pipetrain: --tune and --doctor are two things: run pipetrain once with each$'
+    expect_err '^pipetrain: --tune and --doctor exclude each other: run pipetrain once with each$'
 done
 run "$pipetrain" -c "$work/tiny.conf" --compare seed=1,2 --doctor
 expect_code 2 '--compare with --doctor'

@@ -217,7 +217,7 @@ expect_unevaluated unvalidated 'there is no validation set'
 at_options='-w 1'
 at training INT --set train.batch=1
 expect_code 130 'an end before the first evaluation'
-expect_unevaluated at 'the run ended before its evaluation'
+expect_unevaluated at 'the run ended before the evaluation'
 train uncomputed --set train.steps=2 --set devices.kind=null
 expect_summary uncomputed loss null
 expect_summary uncomputed validation.images 150
@@ -366,7 +366,7 @@ expect_out '^ +1 +3 +[0-9.]+ +- +[0-9,]+ +[0-9.]+ %$'
 
 # Nor have those of a validation set that is counted only.
 train made_up_sets --set input.source=synthetic --set train.steps=3
-expect_out '^result +not evaluated: images and labels are made up$'
+expect_out '^result +not evaluated: images and labels are synthetic$'
 expect_summary made_up_sets validation.images 150
 for key in correct accuracy; do
     expect_summary made_up_sets validation.$key null

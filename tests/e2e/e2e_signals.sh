@@ -44,9 +44,9 @@ for towers in 1 3; do
             [ -s "$work/runs/$signal-$towers/$file" ] || fail "no $file after SIG$signal"
         done
         if [ $saves = yes ]; then
-            expect_out_joined 'next +the same command goes on behind step [0-9]+'
+            expect_out_joined 'next +run the same command again to resume after step [0-9]+'
         else
-            expect_out_joined "next +the same command with --set run.resume=never begins anew: no state is saved .*model.weights=$work/runs/"
+            expect_out_joined "next +the same command with --set run.resume=never starts from scratch, because no state was saved .*model.weights=$work/runs/"
         fi
         steps=$(summary "$signal-$towers" steps)
         expect_equal "$(summary "$signal-$towers" images)" "$(((steps / 38) * 600 + (steps % 38) * 16))" \
@@ -75,7 +75,7 @@ expect_code 130 'during evaluation'
 images=$(summary evaluating validation.images)
 if [ "$images" -gt 0 ] && [ "$images" -lt 600 ]; then
     expect_summary evaluating validation.complete false
-    expect_out '^result +not evaluated: the run ended in it$'
+    expect_out '^result +not evaluated: the run ended during the evaluation$'
 fi
 
 # The validation of an epoch before is told with its step, when the next one has begun.

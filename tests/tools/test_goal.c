@@ -1,64 +1,64 @@
-/* Tests of how a run goes and why it ends: the best evaluation, those since, and the course as a text. */
+/* Tests of how a run goes and why it ends: the best evaluation, those since, and the progress as a text. */
 #include <errno.h>
 #include <string.h>
 
 #include "tests/helpers/test.h"
 #include "tools/config/duration.h"
-#include "tools/run/goal/ending.h"
+#include "tools/run/stop_rule.h"
 
-static struct course course_of(const uint64_t *correct, size_t count)
+static struct run_progress progress_of(const uint64_t *correct, size_t count)
 {
-    struct course course = { .stale = 0 };
+    struct run_progress progress = { .stale = 0 };
     for (size_t i = 0; i < count; i++)
-        course_add_evaluation(&course, correct[i], 100, (i + 1) * 10);
-    return course;
+        run_progress_add_evaluation(&progress, correct[i], 100, (i + 1) * 10);
+    return progress;
 }
 
 TEST(the_first_of_the_best_evaluations_is_the_best)
 {
     static const uint64_t correct[] = { 40, 70, 60, 70, 69 };
-    const struct course course = course_of(correct, 5);
-    assert_int_equal(course.best_correct, 70);
-    assert_int_equal(course.best_step, 20);
-    assert_int_equal(course.stale, 3);
-    assert_false(course_is_best(&course));
-    const struct course first = course_of(correct, 2);
-    assert_true(course_is_best(&first));
-    assert_true(isnan(course_best(&(struct course){ .stale = 0 })));
+    const struct run_progress progress = progress_of(correct, 5);
+    assert_int_equal(progress.best_correct, 70);
+    assert_int_equal(progress.best_step, 20);
+    assert_int_equal(progress.stale, 3);
+    assert_false(run_progress_is_best(&progress));
+    const struct run_progress first = progress_of(correct, 2);
+    assert_true(run_progress_is_best(&first));
+    assert_true(isnan(run_progress_best(&(struct run_progress){ .stale = 0 })));
 }
 
 TEST(shares_are_compared_without_rounding)
 {
-    struct course course = { .stale = 0 };
-    course_add_evaluation(&course, (UINT64_C(1) << 60) - 1, UINT64_C(1) << 60, 1);
-    course_add_evaluation(&course, (UINT64_C(1) << 60) - 1, (UINT64_C(1) << 60) - 1, 2);
-    assert_int_equal(course.best_step, 2);
-    course_add_evaluation(&course, 0, 0, 3);        /* no record could be read */
-    assert_int_equal(course.stale, 0);
-    struct course none = { .stale = 0 };
-    course_add_evaluation(&none, 0, 10, 1);
-    assert_true(course_is_best(&none));
+    struct run_progress progress = { .stale = 0 };
+    run_progress_add_evaluation(&progress, (UINT64_C(1) << 60) - 1, UINT64_C(1) << 60, 1);
+    run_progress_add_evaluation(&progress, (UINT64_C(1) << 60) - 1, (UINT64_C(1) << 60) - 1, 2);
+    assert_int_equal(progress.best_step, 2);
+    run_progress_add_evaluation(&progress, 0, 0, 3);        /* no record could be read */
+    assert_int_equal(progress.stale, 0);
+    struct run_progress none = { .stale = 0 };
+    run_progress_add_evaluation(&none, 0, 10, 1);
+    assert_true(run_progress_is_best(&none));
 }
 
 TEST(ends_are_found_where_they_are_asked_for)
 {
     static const uint64_t correct[] = { 40, 70, 60, 65 };
-    const struct course course = course_of(correct, 4), none = { .stale = 0 };
-    static const struct { struct train_settings train; enum ending ending; const char *words; } cases[] = {
-        { { .stop_at = 0 }, ENDING_NONE, "" },
-        { { .stop_at = 0.71 }, ENDING_NONE, "" },
-        { { .stop_at = 0.7 }, ENDING_STOP_AT, "validation accuracy 70.00 % reaches train.stop_at (70 %)" },
-        { { .patience = 3 }, ENDING_NONE, "" },
-        { { .patience = 2 }, ENDING_PATIENCE,
+    const struct run_progress progress = progress_of(correct, 4), none = { .stale = 0 };
+    static const struct { struct train_settings train; enum stop_reason reason; const char *words; } cases[] = {
+        { { .stop_at = 0 }, STOP_REASON_NONE, "" },
+        { { .stop_at = 0.71 }, STOP_REASON_NONE, "" },
+        { { .stop_at = 0.7 }, STOP_REASON_STOP_AT, "validation accuracy 70.00 % reaches train.stop_at (70 %)" },
+        { { .patience = 3 }, STOP_REASON_NONE, "" },
+        { { .patience = 2 }, STOP_REASON_PATIENCE,
           "2 evaluations without a better validation accuracy than 70.00 % at step 20 (train.patience)" },
-        { { .patience = 2, .stop_at = 0.5 }, ENDING_STOP_AT,
+        { { .patience = 2, .stop_at = 0.5 }, STOP_REASON_STOP_AT,
           "validation accuracy 70.00 % reaches train.stop_at (50 %)" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char words[192];
-        assert_int_equal(ending_of_course(&cases[i].train, &course), cases[i].ending);
-        assert_int_equal(ending_of_course(&cases[i].train, &none), ENDING_NONE);
-        ending_tell(cases[i].ending, &cases[i].train, &course, words, sizeof(words));
+        assert_int_equal(stop_reason_of_progress(&cases[i].train, &progress), cases[i].reason);
+        assert_int_equal(stop_reason_of_progress(&cases[i].train, &none), STOP_REASON_NONE);
+        stop_reason_describe(cases[i].reason, &cases[i].train, &progress, words, sizeof(words));
         assert_string_equal(words, cases[i].words);
     }
 }
@@ -66,9 +66,9 @@ TEST(ends_are_found_where_they_are_asked_for)
 TEST(time_is_over_when_it_has_passed)
 {
     const struct train_settings hour = { .max_seconds = 3600 }, any = { .max_seconds = 0 };
-    assert_int_equal(ending_of_time(&hour, UINT64_C(3599999999999)), ENDING_NONE);
-    assert_int_equal(ending_of_time(&hour, UINT64_C(3600000000000)), ENDING_MAX_TIME);
-    assert_int_equal(ending_of_time(&any, UINT64_MAX), ENDING_NONE);
+    assert_int_equal(stop_reason_of_time(&hour, UINT64_C(3599999999999)), STOP_REASON_NONE);
+    assert_int_equal(stop_reason_of_time(&hour, UINT64_C(3600000000000)), STOP_REASON_MAX_TIME);
+    assert_int_equal(stop_reason_of_time(&any, UINT64_MAX), STOP_REASON_NONE);
 }
 
 TEST(durations_are_read_as_people_write_them)
@@ -86,78 +86,78 @@ TEST(durations_are_read_as_people_write_them)
 }
 
 /* Guessing among ten, 40 steps an epoch, behind a first loss of 2.3. */
-static bool warns(struct course *course, double loss, double accuracy)
+static bool warns(struct run_progress *progress, double loss, double accuracy)
 {
-    return course_add_epoch(course, &(struct course_epoch){ loss, accuracy, 40, 10 });
+    return run_progress_add_epoch(progress, &(struct run_progress_epoch){ loss, accuracy, 40, 10 });
 }
 
 TEST(a_run_that_is_lost_is_told_once)
 {
-    struct course course = { .stale = 0 };
-    assert_false(warns(&course, 9, 0.1));           /* no first loss is known */
-    course_note_first(&course, 2.3);
-    course_note_first(&course, 100);                /* the first counts */
-    assert_false(warns(&course, 1.9, 0.4));
-    assert_false(warns(&course, 9, 0.4));           /* overfitted, or on other labels: it is no guessing */
-    assert_false(warns(&course, 2.31, 0.1));        /* about where it began */
-    assert_true(warns(&course, 2.5, 0.113));        /* a class may be larger than others */
-    assert_false(warns(&course, 2.5, 0.1));
-    course.has_warned = 0;
-    assert_true(warns(&course, 1e300, 0));
+    struct run_progress progress = { .stale = 0 };
+    assert_false(warns(&progress, 9, 0.1));           /* no first loss is known */
+    run_progress_note_first(&progress, 2.3);
+    run_progress_note_first(&progress, 100);                /* the first counts */
+    assert_false(warns(&progress, 1.9, 0.4));
+    assert_false(warns(&progress, 9, 0.4));           /* overfitted, or on other labels: it is no guessing */
+    assert_false(warns(&progress, 2.31, 0.1));        /* about where it began */
+    assert_true(warns(&progress, 2.5, 0.113));        /* a class may be larger than others */
+    assert_false(warns(&progress, 2.5, 0.1));
+    progress.has_warned = 0;
+    assert_true(warns(&progress, 1e300, 0));
 }
 
 TEST(short_epochs_are_waited_for)
 {
-    struct course course = { .stale = 0 };
-    const struct course_epoch lost = { 5, 0.1, 7, 10 }, good = { 2, 0.3, 7, 10 };
-    course_note_first(&course, 2.3);
-    assert_false(course_add_epoch(&course, &lost));
-    assert_false(course_add_epoch(&course, &lost));
-    assert_false(course_add_epoch(&course, &good));
-    assert_false(course_add_epoch(&course, &lost));
-    assert_false(course_add_epoch(&course, &lost));
-    assert_true(course_add_epoch(&course, &lost));
+    struct run_progress progress = { .stale = 0 };
+    const struct run_progress_epoch lost = { 5, 0.1, 7, 10 }, good = { 2, 0.3, 7, 10 };
+    run_progress_note_first(&progress, 2.3);
+    assert_false(run_progress_add_epoch(&progress, &lost));
+    assert_false(run_progress_add_epoch(&progress, &lost));
+    assert_false(run_progress_add_epoch(&progress, &good));
+    assert_false(run_progress_add_epoch(&progress, &lost));
+    assert_false(run_progress_add_epoch(&progress, &lost));
+    assert_true(run_progress_add_epoch(&progress, &lost));
 }
 
 TEST(of_one_class_nothing_is_a_guess)
 {
-    struct course course = { .stale = 0 };
-    course_note_first(&course, 1e-9);
-    assert_false(course_add_epoch(&course, &(struct course_epoch){ 5, 1, 100, 1 }));
-    course_note_first(&course, 1e300);
-    struct course two = { .first_loss = 693148 };
-    assert_false(course_add_epoch(&two, &(struct course_epoch){ 0.9, 0.6, 100, 2 }));
-    assert_true(course_add_epoch(&two, &(struct course_epoch){ 0.9, 0.5, 100, 2 }));
+    struct run_progress progress = { .stale = 0 };
+    run_progress_note_first(&progress, 1e-9);
+    assert_false(run_progress_add_epoch(&progress, &(struct run_progress_epoch){ 5, 1, 100, 1 }));
+    run_progress_note_first(&progress, 1e300);
+    struct run_progress two = { .first_loss = 693148 };
+    assert_false(run_progress_add_epoch(&two, &(struct run_progress_epoch){ 0.9, 0.6, 100, 2 }));
+    assert_true(run_progress_add_epoch(&two, &(struct run_progress_epoch){ 0.9, 0.5, 100, 2 }));
 }
 
 TEST(a_course_reads_back_as_itself)
 {
-    struct course course, again;
-    char text[COURSE_TEXT_BYTES];
-    memset(&course, 0, sizeof(course));
-    course = (struct course){ .best_correct = UINT64_MAX, .best_images = UINT64_MAX, .best_step = UINT64_MAX,
+    struct run_progress progress, again;
+    char text[RUN_PROGRESS_TEXT_BYTES];
+    memset(&progress, 0, sizeof(progress));
+    progress = (struct run_progress){ .best_correct = UINT64_MAX, .best_images = UINT64_MAX, .best_step = UINT64_MAX,
                               .stale = UINT64_MAX, .skipped = UINT64_MAX, .skipped_in_row = UINT64_MAX,
                               .first_loss = UINT64_MAX, .lost_steps = UINT64_MAX, .has_warned = 1,
-                              .rollbacks = COURSE_ROLLBACKS_MAX, .rate_last = UINT64_MAX };
-    course_write(&course, text);
-    assert_int_equal(course_read(&again, text), 0);
-    assert_int_equal(again.best_step, course.best_step);
-    assert_int_equal(again.stale, course.stale);
-    assert_int_equal(again.skipped_in_row, course.skipped_in_row);
-    assert_int_equal(again.rollbacks, course.rollbacks);
-    assert_int_equal(again.rate_last, course.rate_last);
-    assert_int_equal(again.best_correct, course.best_correct);
-    assert_int_equal(again.best_images, course.best_images);
+                              .rollbacks = RUN_PROGRESS_ROLLBACKS_MAX, .rate_last = UINT64_MAX };
+    run_progress_write(&progress, text);
+    assert_int_equal(run_progress_read(&again, text), 0);
+    assert_int_equal(again.best_step, progress.best_step);
+    assert_int_equal(again.stale, progress.stale);
+    assert_int_equal(again.skipped_in_row, progress.skipped_in_row);
+    assert_int_equal(again.rollbacks, progress.rollbacks);
+    assert_int_equal(again.rate_last, progress.rate_last);
+    assert_int_equal(again.best_correct, progress.best_correct);
+    assert_int_equal(again.best_images, progress.best_images);
 }
 
 TEST(an_older_text_is_read_and_what_is_none_is_refused)
 {
-    struct course course;
-    assert_int_equal(course_read(&course, ""), 0);
-    assert_int_equal(course.best_images, 0);
-    assert_int_equal(course_read(&course, "7 9"), 0);
-    assert_int_equal(course.best_correct, 7);
-    assert_int_equal(course.best_step, 0);
+    struct run_progress progress;
+    assert_int_equal(run_progress_read(&progress, ""), 0);
+    assert_int_equal(progress.best_images, 0);
+    assert_int_equal(run_progress_read(&progress, "7 9"), 0);
+    assert_int_equal(progress.best_correct, 7);
+    assert_int_equal(progress.best_step, 0);
     static const char *const bad[] = { "x", "7 9 x", "7  9", "-7", "7,9", "99999999999999999999999",
                                        "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16",
                                        /* Numbers that no run has: the loops over them would not end. */
@@ -165,7 +165,7 @@ TEST(an_older_text_is_read_and_what_is_none_is_refused)
                                        "0 0 0 0 0 0 0 0 0 18446744073709551615", "2 1", "0 0 0 0 1 2",
                                        "0 0 0 0 0 0 0 0 2" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_int_equal(course_read(&course, bad[i]), -EINVAL);
+        assert_int_equal(run_progress_read(&progress, bad[i]), -EINVAL);
 }
 
 TESTS_MAIN(NULL, NULL)

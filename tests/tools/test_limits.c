@@ -8,8 +8,8 @@
 
 #include "stage/address_space.h"
 #include "tests/helpers/test.h"
-#include "tools/limits/cpu_times.h"
-#include "tools/limits/limits.h"
+#include "tools/cpu_times.h"
+#include "tools/limits.h"
 
 #define MIB ((size_t)1 << 20)
 

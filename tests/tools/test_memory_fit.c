@@ -3,8 +3,8 @@
 
 #include "compute/model.h"
 #include "tests/helpers/test.h"
-#include "tools/run/memory_fit.h"
-#include "tools/run/tower_plan.h"
+#include "tools/run/memory_plan.h"
+#include "tools/run/run_plan.h"
 
 #define MIB ((size_t)1 << 20)
 #define RESULTS_BYTES (3 * MIB)
@@ -23,7 +23,7 @@ struct planned {
 static void plan_tower(struct planned *planned)
 {
     const struct device_spec spec = { .name = "cpu0" };
-    struct tower_spec tower_spec = tower_plan(&planned->plan, &planned->settings, 0);
+    struct tower_spec tower_spec = run_plan_tower(&planned->plan, &planned->settings, 0);
     struct tower *tower;
     tower_spec.net = planned->net;
     assert_int_equal(device_host_ops.open(&tower_spec.device, &spec), 0);

@@ -8,7 +8,7 @@
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
 #include "tools/config/number.h"
-#include "tools/run/run_progress.h"
+#include "tools/run/progress_display.h"
 #include "tools/text/progress_line.h"
 
 TEST(a_rate_has_decimals_where_it_is_small)
@@ -168,12 +168,12 @@ static const char *said(enum progress kind, int64_t pace, uint64_t steps, uint64
     const struct run_plan plan = { .devices.backend = &backend,
                                    .schedule = { .records = { 10 * steps, 0 }, .batch = 10, .towers = 1,
                                                  .epochs = 1 } };
-    struct run_progress progress;
+    struct progress_display progress;
     struct account *account;
     uint64_t ids[10] = { 0 };
     struct capture capture;
     assert_int_equal(account_open(&account, &plan.schedule), 0);
-    assert_int_equal(run_progress_init(&progress, &settings, &plan, account), 0);
+    assert_int_equal(progress_display_init(&progress, &settings, &plan, account), 0);
     account_begin(account, 1);
     capture_begin(&capture);
     for (uint64_t number = 0; number < steps; number++) {
@@ -182,11 +182,11 @@ static const char *said(enum progress kind, int64_t pace, uint64_t steps, uint64
         struct step_report *const steps_of_towers[] = { &step };
         assert_int_equal(schedule_find(&plan.schedule, number, 0, &step.slice), 0);
         account_add(account, steps_of_towers, 1);
-        run_progress_step(&progress, &step.slice);
+        progress_display_step(&progress, &step.slice);
     }
-    run_progress_clear(&progress);
+    progress_display_clear(&progress);
     capture_end(&capture, text, sizeof(text));
-    run_progress_release(&progress);
+    progress_display_release(&progress);
     account_close(account);
     return text;
 }

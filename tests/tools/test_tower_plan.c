@@ -3,7 +3,7 @@
 
 #include "sync/sync.h"
 #include "tests/helpers/test.h"
-#include "tools/run/tower_plan.h"
+#include "tools/run/run_plan.h"
 
 static struct settings settings;
 
@@ -35,7 +35,7 @@ static bool measures(enum plan_times times, uint64_t steps, bool keeps_plans)
 {
     const struct run_plan plan = plan_of(steps, keeps_plans);
     settings.devices.time_plans = times;
-    return tower_plan(&plan, &settings, 0).backend_spec.time_plans;
+    return run_plan_tower(&plan, &settings, 0).backend_spec.time_plans;
 }
 
 TEST_WITH(plans_are_measured_for_long_runs_that_keep_them, begin, end)
@@ -54,20 +54,20 @@ TEST_WITH(a_run_that_goes_on_measures_as_it_did, begin, end)
     struct run_plan plan = plan_of(6000, true);
     settings.devices.time_plans = PLAN_TIMES_AUTO;
     plan.schedule.first = 5999;
-    assert_true(tower_plan(&plan, &settings, 0).backend_spec.time_plans);
+    assert_true(run_plan_tower(&plan, &settings, 0).backend_spec.time_plans);
     plan.only_evaluated = 100;
-    assert_false(tower_plan(&plan, &settings, 0).backend_spec.time_plans);
+    assert_false(run_plan_tower(&plan, &settings, 0).backend_spec.time_plans);
 }
 
 TEST_WITH(slices_are_cut_into_pieces, begin, end)
 {
     struct run_plan plan = plan_of(3, false);
     plan.schedule.records[PHASE_TRAIN] = 8 + 5;
-    struct tower_spec spec = tower_plan(&plan, &settings, 0);
+    struct tower_spec spec = run_plan_tower(&plan, &settings, 0);
     assert_int_equal(spec.train_counts[0], 8);
     assert_int_equal(spec.train_counts[2], 5);
     plan.piece_max = 3;
-    spec = tower_plan(&plan, &settings, 0);
+    spec = run_plan_tower(&plan, &settings, 0);
     assert_int_equal(spec.train_counts[0], 3);
     assert_int_equal(spec.train_counts[1], 8 % 3);
     assert_int_equal(spec.train_counts[2], 5 % 3);

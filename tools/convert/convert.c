@@ -16,8 +16,8 @@
 #include "tools/convert/set_description.h"
 #include "tools/convert/splits.h"
 #include "tools/convert/writing/shard_writer.h"
-#include "tools/end_request.h"
 #include "tools/phase.h"
+#include "tools/signals.h"
 #include "tools/version.h"
 
 static int commit(struct shard_set *set, const struct conversion *conversion, const struct convert_options *options,
@@ -105,7 +105,7 @@ static int run(struct convert_command *command)
     struct stop *stop;
 
     /* The next conversion clears up behind one that was ended at once. */
-    end_request_catch(SA_RESTART);
+    signals_note(SA_RESTART);
     phase_begin();
     int rc = output_start();
 
@@ -117,14 +117,14 @@ static int run(struct convert_command *command)
         log_message(LOG_ERROR, "nothing was converted: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
     }
-    command->options.interrupted = end_requested();
+    command->options.interrupted = signals_requested();
     rc = convert(command, stop);
     const int code = stop_failed(stop) ? (int)stop_code(stop) : EXIT_CODE_OK;
     stop_close(stop);
     if (rc != -ECANCELED || code != EXIT_CODE_OK)
         return code;
-    end_request_tell("nothing was changed");
-    return end_request_code();
+    signals_report("nothing was changed");
+    return signals_exit_code();
 }
 
 static int dispatch(struct convert_command *command)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "stage/cpus.h"
-#include "tools/limits/cgroup.h"
+#include "tools/limits.h"
 #include "tools/run/run_plan.h"
 
 #define TOPIC "cores"

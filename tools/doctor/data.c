@@ -14,7 +14,7 @@
 #include "loader/dataset_shards.h"
 #include "stage/clock.h"
 #include "tools/config/number.h"
-#include "tools/limits/cgroup.h"
+#include "tools/limits.h"
 
 #define TOPIC "data"
 #define READ_BYTES ((uint64_t)64 << 20)

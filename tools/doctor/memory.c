@@ -6,7 +6,7 @@
 #include <sys/statvfs.h>
 
 #include "tools/config/number.h"
-#include "tools/limits/cgroup.h"
+#include "tools/limits.h"
 
 #define TOPIC "memory"
 #define SHARED_LEAST ((uint64_t)1 << 30)        /* what NCCL's documentation recommends for containers */

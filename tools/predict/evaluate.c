@@ -18,8 +18,8 @@
 #include "tools/predict/trained.h"
 #include "tools/results/weights.h"
 #include "tools/run/run_data.h"
-#include "tools/run/signals.h"
 #include "tools/shards/result_file.h"
+#include "tools/signals.h"
 #include "tools/text/wrapped.h"
 
 struct evaluation {
@@ -147,7 +147,7 @@ static int run_batches(struct evaluation *evaluation)
 static void end_loader(struct evaluation *evaluation)
 {
     phase_enter(RUN_PHASE_CLOSING);
-    signals_give(NULL, NULL);
+    signals_set_callback(NULL, NULL, false);
     if (evaluation->loader == NULL)
         return;
     loader_end(evaluation->loader);
@@ -163,7 +163,7 @@ static int compute(struct evaluation *evaluation)
     int code = inference_begin(inference);
     if (code != 0)
         return code;
-    signals_give(inference_end, inference);
+    signals_set_callback(inference_end, inference, false);
     code = start_loader(evaluation);
     if (code == 0)
         code = run_batches(evaluation);

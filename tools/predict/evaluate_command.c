@@ -13,8 +13,8 @@
 #include "tools/config/words/program_option.h"
 #include "tools/predict/evaluate.h"
 #include "tools/predict/trained.h"
-#include "tools/run/signals.h"
 #include "tools/run/team_wait.h"
+#include "tools/signals.h"
 
 #define BATCH_ALONE 64          /* where no configuration says one */
 
@@ -121,7 +121,7 @@ static int read_settings(struct settings *settings, const struct arguments *argu
 static int execute(struct settings *settings, const struct arguments *arguments, char **argv,
                    uint64_t process_start_ns)
 {
-    signals_hold();
+    signals_block();
     if (arguments->request.is_quiet)
         log_only_errors();
     if (trained_may_restart(settings))

@@ -7,15 +7,15 @@
 
 #include "compute/team.h"
 #include "stage/log.h"
-#include "tools/run/lane.h"
-#include "tools/run/tower_plan.h"
+#include "tools/run/run_plan.h"
+#include "tools/run/tower_pipeline.h"
 
 /* What a batch leaves on the host, pinned. */
 struct outcome { struct backend_result result; int32_t labels[]; };
 
 struct inference {
     struct inference_parts parts;
-    struct lane lane;
+    struct tower_pipeline tower_pipeline;
     struct tower *tower;
     struct outcome *outcome;
     uint64_t *ids;
@@ -48,10 +48,10 @@ static int fail(const struct inference *inference, const char *what, int rc)
 static int plan_tower(struct inference *inference)
 {
     const struct run_plan *const plan = inference->parts.plan;
-    struct tower_spec spec = tower_plan(plan, inference->parts.settings, 0);
+    struct tower_spec spec = run_plan_tower(plan, inference->parts.settings, 0);
     spec.net = inference->parts.net;
-    spec.device = inference->lane.device;
-    spec.compute = inference->lane.compute;
+    spec.device = inference->tower_pipeline.device;
+    spec.compute = inference->tower_pipeline.compute;
     const int rc = spec.backend->has_teams ? team_start(spec.backend_spec.threads) : 0;
     return rc == 0 ? tower_open(&inference->tower, &spec) : rc;
 }
@@ -67,7 +67,7 @@ static void add_memory(const struct inference *inference)
 static int check_memory(const struct inference *inference)
 {
     struct run_plan *const plan = inference->parts.plan;
-    struct device *const device = inference->lane.device;
+    struct device *const device = inference->tower_pipeline.device;
     struct memory_there there;
     struct problems problems;
     size_t total;
@@ -88,9 +88,9 @@ static int check_memory(const struct inference *inference)
 
 static int plan(struct inference *inference)
 {
-    int rc = lane_open(&inference->lane, &inference->parts.plan->devices, 0);
+    int rc = tower_pipeline_open(&inference->tower_pipeline, &inference->parts.plan->devices, 0);
     if (rc == 0)
-        rc = stop_on_failure(inference->parts.stop, device_cancel, inference->lane.device);
+        rc = stop_on_failure(inference->parts.stop, device_cancel, inference->tower_pipeline.device);
     if (rc == 0)
         rc = plan_tower(inference);
     if (rc != 0)
@@ -119,7 +119,7 @@ int inference_open(struct inference **inference_out, const struct inference_part
 
 static int take_room(struct inference *inference)
 {
-    struct device *const device = inference->lane.device;
+    struct device *const device = inference->tower_pipeline.device;
     const size_t count = capacity_of(inference);
     void *memory;
     inference->ids = calloc(count, sizeof(*inference->ids));
@@ -137,14 +137,14 @@ static int open_stages(struct inference *inference)
 {
     const struct inference_parts *const parts = &inference->parts;
     const struct input_settings *const input = &parts->settings->input;
-    struct lane *const lane = &inference->lane;
-    int rc = lane_open_ring(lane, (uint32_t)input->prefetch_depth, &parts->plan->layout);
+    struct tower_pipeline *const pipeline = &inference->tower_pipeline;
+    int rc = tower_pipeline_open_ring(pipeline, (uint32_t)input->prefetch_depth, &parts->plan->layout);
     if (rc == 0)
-        rc = stop_on_failure(parts->stop, ring_cancel, lane->ring);
+        rc = stop_on_failure(parts->stop, ring_cancel, pipeline->ring);
     if (rc == 0)
-        rc = slots_open(&lane->slots, lane->device, (uint32_t)input->staging_depth, &parts->plan->layout);
+        rc = slots_open(&pipeline->slots, pipeline->device, (uint32_t)input->staging_depth, &parts->plan->layout);
     if (rc == 0)
-        rc = stop_on_failure(parts->stop, slots_cancel, lane->slots);
+        rc = stop_on_failure(parts->stop, slots_cancel, pipeline->slots);
     if (rc == 0)
         rc = take_room(inference);
     return rc == 0 ? tower_allocate(inference->tower) : rc;
@@ -153,19 +153,19 @@ static int open_stages(struct inference *inference)
 static int start_feeder(struct inference *inference)
 {
     const struct inference_parts *const parts = &inference->parts;
-    struct lane *const lane = &inference->lane;
+    struct tower_pipeline *const pipeline = &inference->tower_pipeline;
     const struct feeder_spec spec = {
-        .name = lane->feeder_name,
-        .device = lane->device,
-        .ring = lane->ring,
-        .slots = lane->slots,
+        .name = pipeline->feeder_name,
+        .device = pipeline->device,
+        .ring = pipeline->ring,
+        .slots = pipeline->slots,
         .stop = parts->stop,
         .schedule = &parts->plan->schedule,
         .classes = parts->net->classes,
         .layout = &parts->plan->layout,
     };
-    ring_range(lane->ring, 0, schedule_batch_count(&parts->plan->schedule));
-    return feeder_start(&lane->feeder, &spec);
+    ring_range(pipeline->ring, 0, schedule_batch_count(&parts->plan->schedule));
+    return feeder_start(&pipeline->feeder, &spec);
 }
 
 static int write_weights(const struct inference *inference)
@@ -184,7 +184,7 @@ int inference_begin(struct inference *inference)
 
 struct ring *inference_ring(struct inference *inference)
 {
-    return inference->lane.ring;
+    return inference->tower_pipeline.ring;
 }
 
 /* ---- batches ---- */
@@ -192,8 +192,8 @@ struct ring *inference_ring(struct inference *inference)
 /* The slot goes back as soon as what reads it is queued. */
 static int run_slot(struct inference *inference, struct slot *slot)
 {
-    const struct device_ops *const ops = inference->lane.device->ops;
-    struct stream *const compute = inference->lane.compute;
+    const struct device_ops *const ops = inference->tower_pipeline.device->ops;
+    struct stream *const compute = inference->tower_pipeline.compute;
     const uint32_t count = slot->slice.count;
     int rc = stream_wait(compute, slot->ready);
     if (rc == 0)
@@ -202,7 +202,7 @@ static int run_slot(struct inference *inference, struct slot *slot)
     if (rc == 0)
         rc = tower_forward(inference->tower, slot, 0, false);
     memcpy(inference->ids, slot->ids, count * sizeof(*slot->ids));
-    slots_give_back(inference->lane.slots, slot);
+    slots_give_back(inference->tower_pipeline.slots, slot);
     if (rc == 0)
         rc = tower_result(inference->tower, &inference->outcome->result);
     return rc == 0 ? tower_logits(inference->tower, inference->logits) : rc;
@@ -211,7 +211,7 @@ static int run_slot(struct inference *inference, struct slot *slot)
 int inference_next(struct inference *inference, struct inference_batch *batch_out)
 {
     struct slot *slot;
-    int rc = slots_take(inference->lane.slots, &slot);
+    int rc = slots_take(inference->tower_pipeline.slots, &slot);
     if (rc != 0)
         return rc;
     const struct batch_slice slice = slot->slice;
@@ -230,17 +230,17 @@ int inference_next(struct inference *inference, struct inference_batch *batch_ou
 void inference_end(void *ended)
 {
     struct inference *const inference = ended;
-    ring_cancel(inference->lane.ring);
-    slots_cancel(inference->lane.slots);
+    ring_cancel(inference->tower_pipeline.ring);
+    slots_cancel(inference->tower_pipeline.slots);
 }
 
-static void join_feeder(struct lane *lane)
+static void join_feeder(struct tower_pipeline *pipeline)
 {
-    if (lane->ring != NULL)
-        ring_cancel(lane->ring);
-    if (lane->slots != NULL)
-        slots_end(lane->slots);
-    feeder_join(lane->feeder, NULL);
+    if (pipeline->ring != NULL)
+        ring_cancel(pipeline->ring);
+    if (pipeline->slots != NULL)
+        slots_end(pipeline->slots);
+    feeder_join(pipeline->feeder, NULL);
 }
 
 /* What was lent comes back first: the tower's streams and memory are the device's. */
@@ -248,14 +248,14 @@ void inference_close(struct inference *inference)
 {
     if (inference == NULL)
         return;
-    struct device *const device = inference->lane.device;
-    join_feeder(&inference->lane);
+    struct device *const device = inference->tower_pipeline.device;
+    join_feeder(&inference->tower_pipeline);
     stop_forget(inference->parts.stop);
-    lane_close_stream(&inference->lane.communication);
+    tower_pipeline_close_stream(&inference->tower_pipeline.communication);
     tower_close(inference->tower);
     if (inference->outcome != NULL)
         device->ops->free_pinned(device, inference->outcome);
-    lane_close(&inference->lane);
+    tower_pipeline_close(&inference->tower_pipeline);
     if (device != NULL)
         device->ops->close(device);
     free(inference->logits);

@@ -23,9 +23,9 @@ struct inference_parts {                /* all lent until inference_close */
 /* A batch that went through the tower; valid until the next one. */
 struct inference_batch {
     struct batch_slice slice;
-    const uint64_t *ids;                /* span.count, as whoever filled the ring numbered the samples */
+    const uint64_t *ids;                /* slice.count, as whoever filled the ring numbered the samples */
     const int32_t *labels;              /* BATCH_NO_LABEL: no sample, or none that is known */
-    const float *logits;                /* span.count x net->classes */
+    const float *logits;                /* slice.count x net->classes */
     struct backend_result result;
 };
 
@@ -39,7 +39,7 @@ struct ring *inference_ring(struct inference *inference);
 /* The next batch, waiting for it. 0; -ENODATA behind the last one of the ring's range; -ECANCELED after a failure, with
  * the cause in stop, or after inference_end. */
 int inference_next(struct inference *inference, struct inference_batch *batch_out);
-/* Every wait ends now, also of whoever fills the ring. Any thread; fits signals_give. */
+/* Every wait ends now, also of whoever fills the ring. Any thread; fits signals_set_callback. */
 void inference_end(void *inference);
 /* Whoever fills the ring does so no more. Accepts NULL. */
 void inference_close(struct inference *inference);

@@ -15,7 +15,7 @@
 #include "tools/predict/known_names.h"
 #include "tools/predict/trained.h"
 #include "tools/run/run_data.h"
-#include "tools/run/signals.h"
+#include "tools/signals.h"
 
 #define NAME_BYTES 4200u        /* of a record: its shard's path and its number */
 
@@ -237,7 +237,7 @@ static int run_batches(struct prediction_run *run)
 static void end_source(struct prediction_run *run)
 {
     phase_enter(RUN_PHASE_CLOSING);
-    signals_give(NULL, NULL);
+    signals_set_callback(NULL, NULL, false);
     inference_end(run->trained.inference);
     if (run->loader != NULL)
         loader_end(run->loader);
@@ -253,7 +253,7 @@ static int compute(struct prediction_run *run)
     int code = inference_begin(inference);
     if (code != 0)
         return code;
-    signals_give(inference_end, inference);
+    signals_set_callback(inference_end, inference, false);
     code = start_source(run);
     if (code == 0)
         code = run_batches(run);

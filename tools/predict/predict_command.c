@@ -15,8 +15,8 @@
 #include "tools/predict/found_weights.h"
 #include "tools/predict/predict.h"
 #include "tools/predict/trained.h"
-#include "tools/run/signals.h"
 #include "tools/run/team_wait.h"
+#include "tools/signals.h"
 
 #define TOP_DEFAULT 5u
 #define TOP_MOST 1000u
@@ -150,7 +150,7 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
 static int predict_images(struct settings *settings, const struct image_words *words,
                           const struct predict_request *request)
 {
-    signals_hold();
+    signals_block();
     const int rc = signals_start();
     if (rc == 0)
         return predict(settings, words, request);

@@ -16,7 +16,7 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/utf8.h"
-#include "tools/end_request.h"
+#include "tools/signals.h"
 
 #define FILE_BYTES_MAX (64u << 20)      /* of a file that is read as a whole */
 #define LINE_BYTES_MAX (1u << 20)
@@ -211,7 +211,7 @@ static int add_line(struct lines *lines, const struct line *line)
 {
     json_error_t problem = { .text = "" };
     json_t *value = NULL;
-    if (atomic_load(end_requested()))
+    if (atomic_load(signals_requested()))
         return -ECANCELED;
     if (line->bytes == 0 || (!line->is_ended && !lines->input->has_summary))
         return 0;
@@ -627,5 +627,5 @@ int report_input_read(json_t **run_out, const char *path)
     close(fd);
     if (rc != 0 && is_run && rc != -ECANCELED)
         log_message(LOG_ERROR, "%s: %s", path, strerror(-rc));
-    return rc == -ECANCELED ? end_request_code() : rc == 0 ? EXIT_CODE_OK : (int)exit_code_of(rc, EXIT_CODE_DATA);
+    return rc == -ECANCELED ? signals_exit_code() : rc == 0 ? EXIT_CODE_OK : (int)exit_code_of(rc, EXIT_CODE_DATA);
 }

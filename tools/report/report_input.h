@@ -23,7 +23,7 @@
  *   problems      what could not be read, in words; the same messages have been printed on stderr
  *
  * Returns 0, also where files are missing or damaged. After a message: EXIT_CODE_DATA where the directory is not one of
- * a run, EXIT_CODE_MEMORY; or end_request_code() when the program was asked to stop. */
+ * a run, EXIT_CODE_MEMORY; or signals_exit_code() when the program was asked to stop. */
 int report_input_read(json_t **run_out, const char *path);
 
 #endif

@@ -17,10 +17,10 @@
 #include "tools/config/long_option.h"
 #include "tools/config/number.h"
 #include "tools/config/words/program_option.h"
-#include "tools/end_request.h"
 #include "tools/report/page.h"
 #include "tools/report/report_input.h"
 #include "tools/shards/result_file.h"
+#include "tools/signals.h"
 #include "tools/version.h"
 
 #define PROGRAM "pipetrain-report"
@@ -135,8 +135,8 @@ static bool is_report_page(const char *path)
 /* Returns an exit code, after a message where it is not EXIT_CODE_OK. */
 static int write_output(const struct request *request, const char *text, size_t bytes)
 {
-    if (end_request_code() != 0)
-        return end_request_code();
+    if (signals_exit_code() != 0)
+        return signals_exit_code();
     if (strcmp(request->output, "-") == 0) {
         const int rc = file_write(STDOUT_FILENO, text, bytes);
         if (rc < 0)
@@ -204,8 +204,8 @@ static int show_runs(const struct request *request)
     if (code == EXIT_CODE_OK)
         code = make_page(request, runs);
     json_decref(runs);
-    if (code != EXIT_CODE_OK && code == end_request_code())
-        end_request_tell("nothing was written");
+    if (code != EXIT_CODE_OK && code == signals_exit_code())
+        signals_report("nothing was written");
     return code == EXIT_CODE_OK && is_damaged ? EXIT_CODE_DATA : code;
 }
 
@@ -215,7 +215,7 @@ int main(int argc, char **argv)
     int code = EXIT_CODE_OK;
     log_name(PROGRAM);
     output_fill_closed();
-    end_request_catch(SA_RESTART);
+    signals_note(SA_RESTART);
     output_end_with_reader();
     signal(SIGXFSZ, SIG_IGN);   /* exceeding the file size limit is an error of the write */
     if (read_command_line(&request, argc, argv) < 0)

@@ -1,11 +1,13 @@
-/* Devices and libraries, asked from the tables of the run. */
+/* Lines about a run. Devices and libraries come from the tables of operations that the run uses. */
 #include "tools/run/about.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "loader/loader.h"
+#include "stage/stop.h"
 #include "stage/text/text_stream.h"
 #include "tools/config/number.h"
 #include "tools/config/options.h"
@@ -30,7 +32,6 @@ static void add_libraries(struct libraries *libraries, const struct library *row
     }
 }
 
-/* Those of the tables that the run uses. */
 static struct libraries find_libraries(const struct device_plan *plan, bool reads)
 {
     struct libraries libraries = { .count = 0 };
@@ -41,13 +42,13 @@ static struct libraries find_libraries(const struct device_plan *plan, bool read
     return libraries;
 }
 
-/* The host is one device, however many towers share it. */
+/* The host is one device for all its towers. */
 static uint32_t device_count(const struct device_plan *plan)
 {
     return plan->ops->host_memory ? 1 : plan->count;
 }
 
-/* Device `i` of the run. Is it there? */
+/* False: device `i` of the run is not there. */
 static bool find_device(const struct device_plan *plan, uint32_t i, struct device_description *description_out)
 {
     *description_out = (struct device_description){ .name = "" };
@@ -59,11 +60,11 @@ static bool is_same(const struct device_description *a, const struct device_desc
     return strcmp(a->name, b->name) == 0 && strcmp(a->more, b->more) == 0 && a->memory_bytes == b->memory_bytes;
 }
 
-/* One more of a list, on a new line where the line would be too long. Returns the new column. */
+/* Append an item to a list, on a new line where it would be too long. Returns the new column. */
 static size_t put_item(FILE *out, size_t column, const char *item)
 {
     const bool is_first = column == INDENT;
-    const size_t bytes = strlen(item) + 1;          /* with the comma behind it */
+    const size_t bytes = strlen(item) + 1;          /* with a comma */
     if (is_first || column + 1 + bytes <= COLUMNS) {
         fprintf(out, "%s%s", is_first ? "" : ", ", item);
         return column + bytes + !is_first;
@@ -88,7 +89,7 @@ static void print_device(const struct device_description *device, uint32_t count
     fputc('\n', out);
 }
 
-/* Neighbours that are the same share a line. */
+/* Equal devices in succession are printed once, with their number. */
 static void print_devices(const struct device_plan *plan, FILE *out)
 {
     struct device_description device, next;
@@ -120,9 +121,9 @@ static void print_libraries(const struct libraries *libraries, FILE *out)
     fputc('\n', out);
 }
 
-/* The run directory stands on the first line, the seed in front of the others. A name that gave way to a file is
- * nothing to tell. */
-static bool is_told(const struct option_row *row, const struct settings *settings, const struct settings *usual)
+/* Left out: the run directory, which is on the first line; the seed, which comes first; and a model name that
+ * model.file overrides. */
+static bool is_listed(const struct option_row *row, const struct settings *settings, const struct settings *usual)
 {
     struct option_text ours, theirs;
     const char *const value = option_format(row, settings, &ours);
@@ -135,12 +136,12 @@ static void write_settings(const struct settings *settings, const struct setting
     fprintf(out, "settings  seed %lld", (long long)settings->run.seed);
     for (const struct option_row *row = option_table; row->key != NULL; row++) {
         struct option_text value;
-        if (is_told(row, settings, usual))
+        if (is_listed(row, settings, usual))
             fprintf(out, ", %s.%s %s", section_name(row->section), row->key, option_format(row, settings, &value));
     }
 }
 
-/* To be freed; NULL for want of memory. */
+/* To be freed; NULL: out of memory. */
 static char *settings_text(const struct settings *settings, const struct settings *usual)
 {
     char *text = NULL;
@@ -153,7 +154,7 @@ static char *settings_text(const struct settings *settings, const struct setting
     return text;
 }
 
-/* Unbroken where there is no memory to break the line in. */
+/* On one long line where there is no memory for wrapping it. */
 static void print_settings(const struct settings *settings, const struct settings *usual, FILE *out)
 {
     char *const text = settings_text(settings, usual);
@@ -232,19 +233,89 @@ void about_next(const struct about_end *end, bool ended_early, FILE *out)
     if (end->directory == NULL || (ended_early && end->steps == 0))
         return;
     if (ended_early && end->saves_states)
-        wrapped_print(out, "next      the same command%s goes on behind step %s",
+        wrapped_print(out, "next      run the same command again%s to resume after step %s",
                       strcmp(end->settings->run.resume, "never") == 0 ? " with --set run.resume=auto" : "",
                       number_grouped(end->steps).text);
     else if (ended_early && end->plan->devices.backend->computes)
-        wrapped_print(out, "next      the same command%s begins anew: no state is saved (checkpoint.on_stop = no). "
-                           "To train these weights on: --set model.weights=%s/weights.safetensors",
+        wrapped_print(out, "next      the same command%s starts from scratch, because no state was saved "
+                           "(checkpoint.on_stop = no); to continue with these weights: "
+                           "--set model.weights=%s/weights.safetensors",
                       run_name_was_given(end->settings) ? " with --set run.resume=never" : "", end->directory);
     else if (!end->plan->devices.backend->computes)
-        wrapped_print(out, "next      the same in the order of the files: --set data.shuffle=none; all keys: --help");
+        wrapped_print(out, "next      read in the order of the files: --set data.shuffle=none; all keys: --help");
     else if (end->plan->cores > 1 && end->plan->schedule.towers == 1)
-        wrapped_print(out, "next      the same samples on two towers: --set devices.towers=2; how fast the feed alone "
-                           "is: --set devices.kind=null; all keys: --help");
+        wrapped_print(out, "next      train on two towers: --set devices.towers=2; measure the input pipeline alone: "
+                           "--set devices.kind=null; all keys: --help");
     else
-        wrapped_print(out, "next      how fast the feed alone is: --set devices.kind=null; without it: --set "
+        wrapped_print(out, "next      measure the input pipeline alone: --set devices.kind=null; training alone: --set "
                            "input.source=synthetic; all keys: --help");
+}
+
+/* ---- the result of --overfit ---- */
+
+#define FALLS 0.5       /* a loss that fell below this fraction of the first one is making progress */
+
+static bool has_batch_norm(const struct net *net)
+{
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        if (net->layers[i].kind == LAYER_BATCH_NORM)
+            return true;
+    return false;
+}
+
+/* Why evaluation can be wrong where training is right. */
+static const char *find_cause(const struct settings *settings, const struct net *net)
+{
+    if (settings->data.validation_split > 0 || strcmp(settings->data.train, settings->data.validation) != 0)
+        return "evaluation uses another set (data.validation), which need not fit";
+    if (settings->train.ema > 0)
+        return "evaluation uses averages of the weights (train.ema), which follow slowly; try more steps (--set "
+               "train.epochs)";
+    if (has_batch_norm(net))
+        return "evaluation uses the running statistics of batch normalisation, which follow slowly; try more steps "
+               "(--set train.epochs), else check how evaluation preprocesses images (--describe)";
+    return "check how evaluation preprocesses images (--describe)";
+}
+
+static void print_unevaluated(const struct run_progress *progress, const struct settings *settings,
+                              const struct net *net, FILE *out)
+{
+    wrapped_print(out, "overfit   all samples are right in training, but only %.2f %% in evaluation: %s",
+                  100 * run_progress_best(progress), find_cause(settings, net));
+}
+
+static void print_slow(const struct stop_rule *rule, double loss, FILE *out)
+{
+    wrapped_print(out, "overfit   not learned yet: the loss fell from %.4g to %.4g, and %.2f %% are right in "
+                       "evaluation. Train longer (--set train.epochs=%" PRId64 ") or with a higher rate (--set "
+                       "train.learning_rate=%g)",
+                  (double)rule->progress->first_loss / 1e6, loss, 100 * run_progress_best(rule->progress),
+                  4 * rule->train->epochs, 3 * rule->train->learning_rate);
+}
+
+static void print_stuck(const struct stop_rule *rule, double loss, FILE *out)
+{
+    wrapped_print(out, "overfit   not learned: the loss went from %.4g to %.4g, and %.2f %% are right in evaluation. "
+                       "Try rates ten times lower and higher (now %g); check that not all parameters are frozen "
+                       "(model.freeze), that similar images have the same label, and the preprocessing (--describe)",
+                  (double)rule->progress->first_loss / 1e6, loss, 100 * run_progress_best(rule->progress),
+                  rule->train->learning_rate);
+}
+
+int about_overfit(const struct stop_rule *rule, const struct settings *settings, const struct net *net, FILE *out)
+{
+    const struct run_progress *const progress = rule->progress;
+    const struct tally *const training = account_phase(rule->account, PHASE_TRAIN);
+    const double loss = tally_loss(training);
+    const bool is_learned = progress->best_images > 0 && progress->best_correct == progress->best_images;
+    if (is_learned)
+        wrapped_print(out, "overfit   all %" PRIu64 " samples are right after %" PRIu64 " steps: this network can "
+                           "learn this data", progress->best_images, progress->best_step);
+    else if (training->correct == training->images)
+        print_unevaluated(progress, settings, net, out);
+    else if (loss < FALLS * (double)progress->first_loss / 1e6)
+        print_slow(rule, loss, out);
+    else
+        print_stuck(rule, loss, out);
+    return is_learned ? EXIT_CODE_OK : EXIT_CODE_UNLEARNT;
 }

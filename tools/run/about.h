@@ -1,5 +1,6 @@
-/* What a run stands on: its settings, its devices and the libraries it uses, in words for people and as
- * members of the summary. From main's thread. */
+/* What is printed about a run besides its plan and result: the settings that were changed, devices and libraries at the
+ * start; files, next steps and the result of --overfit at the end. Devices and libraries are also written to the
+ * summary. From main's thread. */
 #ifndef PIPETRAIN_ABOUT_H
 #define PIPETRAIN_ABOUT_H
 
@@ -8,14 +9,15 @@
 
 #include "formats/json.h"
 #include "tools/run/run_plan.h"
+#include "tools/run/stop_rule.h"
 
-/* The seed, and what was set by hand to something that would not have been without: every output tells how it
- * came about. On lines that fit a terminal where the values do; nothing without memory for it. */
+/* The line "settings": the seed and what the user set to another value than the default, so that every output says how
+ * it was produced. */
 void about_settings(const struct settings *settings, FILE *out);
-/* Lines of at most 80 columns. `reads`: the run reads shards. Devices that cannot be asked are
- * left out: a check may name some that are not there. */
+/* The lines "device" and "libraries", of at most 80 columns. `reads`: the run reads shards. Devices that cannot be
+ * described are left out: --check may name some that are not there. */
 void about_print(const struct device_plan *plan, bool reads, FILE *out);
-/* "devices": [{"name", "memory_bytes"}], one a device, and "libraries": {NAME: VERSION}. */
+/* "devices": [{"name", "memory_bytes"}] and "libraries": {NAME: VERSION}. */
 void about_write(const struct device_plan *plan, bool reads, struct json *json);
 
 /* A run that is over, or was ended early. */
@@ -26,9 +28,13 @@ struct about_end {
     bool saves_states, saved_best;
     uint64_t steps;             /* that are done */
 };
-/* The files it left: nothing of a run that did no step. */
+/* The line "files": what the run wrote; nothing after a run without a step. */
 void about_files(const struct about_end *end, FILE *out);
-/* A command to try next; of one that ended early only how it goes on. */
+/* The line "next": a command to try; after an early end, how to resume. */
 void about_next(const struct about_end *end, bool ended_early, FILE *out);
+
+/* The lines "overfit": whether the network has memorised the samples (--overfit=N), and if not, what the cause may be.
+ * EXIT_CODE_OK or EXIT_CODE_UNLEARNT. */
+int about_overfit(const struct stop_rule *rule, const struct settings *settings, const struct net *net, FILE *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Sums over reports. */
+/* Sums over the towers' reports. */
 #include "tools/run/account.h"
 
 #include <assert.h>
@@ -9,20 +9,20 @@
 #include <xxhash.h>
 
 #define WARMUP_STEPS 10u
-/* Step times kept for percentiles; beyond them every second, fourth, ... step counts. */
+/* Step times kept for percentiles; of longer runs every second, third, ... step is kept. */
 #define DURATIONS_MAX (1u << 20)
 
 struct account {
     const struct schedule *schedule;
     struct account_state state;
-    uint64_t step;              /* of the run: behind the last training batch */
-    uint64_t warmup;            /* steps of this process that only warm up */
-    struct tally process, warm; /* training of this process; the part after warm-up */
+    uint64_t step;              /* of the run: after the last training batch */
+    uint64_t warmup;            /* steps of this process that are warm-up */
+    struct tally process, warm; /* training of this process, and the part after warm-up */
     struct tally recent;        /* the part since account_recent_reset */
     struct queue_fills interval_fills, recent_fills;    /* since the resets of the same names */
-    struct queue_fills fills;   /* fills: until warm-up is over of that, then of the part behind it */
+    struct queue_fills fills;   /* until warm-up has ended of that, then of the part after it */
     uint64_t last_end_ns, first_step_ns;
-    uint64_t begun_ns, towers_ns, seen_ns;      /* towers_ns: all steps'; seen_ns: how long the towers had, summed */
+    uint64_t begun_ns, towers_ns, seen_ns;      /* sums over towers: of step times, of host time */
     double *durations_ms;
     uint64_t duration_count, duration_every;
     uint32_t skipped_steps;
@@ -94,7 +94,7 @@ static void add_tally(struct tally *sum, const struct tally *tally)
     add_times(&sum->times, &tally->times);
 }
 
-/* One global batch as a tally; *end_ns_out is when its last tower was done. */
+/* One global batch as a tally; *end_ns_out is when its last tower ended it. */
 static struct tally batch_tally(struct step_report *const *reports, uint32_t towers, uint64_t *end_ns_out)
 {
     struct tally tally = { .steps = 1 };
@@ -116,7 +116,7 @@ static struct tally batch_tally(struct step_report *const *reports, uint32_t tow
     return tally;
 }
 
-/* A sum does not care which process and which tower a sample is seen by. */
+/* A sum does not depend on which process and which tower sees a sample. */
 static void add_order(struct account *account, const struct step_report *report)
 {
     for (uint32_t i = 0; i < report->slice.count; i++) {
@@ -125,7 +125,7 @@ static void add_order(struct account *account, const struct step_report *report)
     }
 }
 
-/* Of a batch that is not cut short: where it is larger than the set, all of that. */
+/* The size of a batch that is not partial. */
 static uint64_t full_batch(const struct schedule *schedule)
 {
     const uint64_t records = schedule->records[PHASE_TRAIN];
@@ -181,7 +181,7 @@ static void add_training(struct account *account, struct step_report *const *rep
     add_duration(account, &reports[0]->slice, tally);
 }
 
-/* Evaluation is part of it. */
+/* Evaluation is included. */
 static void add_seen(struct account *account, struct step_report *const *reports, uint32_t towers)
 {
     account->seen_ns = 0;

@@ -1,4 +1,4 @@
-/* Choosing devices, backend and reduction. What they can do is asked of their tables. */
+/* Choosing devices, backend and reduction. Their tables of operations say what they support. */
 #include "tools/run/device_plan.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "sync/reduce_server.h"
 #include "tools/config/towers/settings_sync.h"
 
-/* The tables' names of what may be chosen; NULL: the best there is. */
+/* Settings -> names in the tables; NULL: the best available. */
 static const char *const device_names[] = { [DEVICE_CHOICE_CPU] = "cpu", [DEVICE_CHOICE_CUDA] = "cuda",
                                             [DEVICE_CHOICE_NULL] = "null" };
 static const char *const backend_names[] = { [BACKEND_CHOICE_ONEDNN] = "onednn",
@@ -28,7 +28,7 @@ const char *precision_name(enum precision precision)
     return names[precision];
 }
 
-/* `more` is said behind the reason, when it is not "". */
+/* `more` is appended to the reason, when it is not "". */
 static int report_refusal(struct problems *problems, const char *section, const struct unsupported_reason *reason,
                           const char *more, int rc)
 {
@@ -40,14 +40,14 @@ static int report_refusal(struct problems *problems, const char *section, const 
 
 /* ---- devices and backend ---- */
 
-/* A backend for devices of this kind: the one that is asked for, where there is one to choose. */
+/* The backend for this kind of device, by devices.backend; NULL: there is none. */
 static const struct backend_ops *find_backend(const struct settings *settings, const char *device)
 {
     return backend_choose(backend_names[settings->devices.backend], device);
 }
 
-/* The kind of device that is asked for. *available_out gets how many of it there are. */
-static int take_kind(struct device_plan *plan, const char *name, uint32_t *available_out,
+/* Use devices of the named kind. *available_out gets how many there are. */
+static int use_kind(struct device_plan *plan, const char *name, uint32_t *available_out,
                      struct problems *problems)
 {
     const struct device_kind *kind = device_kinds;
@@ -63,8 +63,8 @@ static int take_kind(struct device_plan *plan, const char *name, uint32_t *avail
     return 0;
 }
 
-/* The first kind that there is a device of, and a backend; nothing is asked of the others' libraries. */
-static int take_best_kind(struct device_plan *plan, const struct settings *settings, uint32_t *available_out)
+/* Use the first kind that has a device and a backend. Libraries of other kinds are not loaded. */
+static int use_best_kind(struct device_plan *plan, const struct settings *settings, uint32_t *available_out)
 {
     const struct device_kind *kind = device_kinds;
     *available_out = 0;
@@ -87,14 +87,14 @@ static int choose_kind(struct device_plan *plan, const struct settings *settings
     const char *const name = device_names[settings->devices.kind];
     const char *const backend = backend_names[settings->devices.backend];
     if (name == NULL)
-        return take_best_kind(plan, settings, available_out);
+        return use_best_kind(plan, settings, available_out);
     if (device_find(name) != NULL && backend != NULL && backend_find(backend) != NULL &&
         find_backend(settings, name) == NULL) {
         problems_add(problems, "[devices] backend", "%s computes on the %s, and kind = %s", backend,
                      backend_find(backend)->device, name);
         return -EINVAL;
     }
-    return take_kind(plan, name, available_out, problems);
+    return use_kind(plan, name, available_out, problems);
 }
 
 static int choose_backend(struct device_plan *plan, const struct settings *settings, struct problems *problems)
@@ -144,7 +144,7 @@ static int read_list(struct device_plan *plan, const char *list, uint32_t availa
     return rc;
 }
 
-/* No more devices than towers are of use. */
+/* At most one device for each tower is used. */
 static int choose_devices(struct device_plan *plan, const struct settings *settings, uint32_t available,
                           struct problems *problems)
 {
@@ -168,9 +168,9 @@ static int choose_devices(struct device_plan *plan, const struct settings *setti
     return 0;
 }
 
-/* ---- what they can do ---- */
+/* ---- checks ---- */
 
-/* A kind that was not asked for by name is to blame for what it cannot do. */
+/* Where the kind was chosen automatically, the message names it, too. */
 static int check_backend(const struct device_plan *plan, const struct settings *settings, struct problems *problems)
 {
     const struct backend_spec wishes = { .layout = settings->devices.layout, .precision = settings->devices.precision,
@@ -222,7 +222,7 @@ static int choose_reduction(struct device_plan *plan, const struct settings *set
 
 /* ---- all together ---- */
 
-/* A folder that is not there or cannot be written costs the planning time in every run. */
+/* Without a writable folder every run has to plan again. */
 static void choose_plan_cache(struct device_plan *plan, const struct settings *settings)
 {
     const char *const folder = settings->devices.plan_cache;
@@ -230,7 +230,7 @@ static void choose_plan_cache(struct device_plan *plan, const struct settings *s
         return;
     if (*folder != '\0') {
         snprintf(plan->plan_cache, sizeof(plan->plan_cache), "%s", folder);
-        (void)mkdir(folder, 0777);      /* whether that worked shows next */
+        (void)mkdir(folder, 0777);      /* access below shows whether that worked */
     } else {
         cache_folder_make();
         if (!cache_folder_find(plan->plan_cache, sizeof(plan->plan_cache)))

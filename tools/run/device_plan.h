@@ -1,5 +1,5 @@
-/* What computes: devices, backend and reduction, chosen from the settings and from what
- * the machine has, before anything is started. Used by main only. */
+/* Devices, backend, mode and reduction of a run, chosen from the settings and from what the machine has, before
+ * anything is started. Used by main only. */
 #ifndef PIPETRAIN_DEVICE_PLAN_H
 #define PIPETRAIN_DEVICE_PLAN_H
 
@@ -19,21 +19,21 @@ struct device_plan {
     const struct backend_ops *backend;
     const struct sync_ops *mode;
     const struct reduce_ops *reduce;
-    struct tower_range towers;          /* of this process: today all of the run's */
+    struct tower_range towers;          /* of this process: all of the run's */
     uint32_t count;                     /* devices in use; tower towers.first + d is on index[d % count] */
     uint32_t index[DEVICES_MAX];
-    uint32_t idle;                      /* devices there are beyond those, when no list was given */
-    char note[256];                     /* why no better kind of device was found, "" else */
-    char plan_cache[PATH_MAX];          /* folder of the convolution plans, "" = none */
-    bool keeps_plans;                   /* it is there, and new ones can be written to it */
+    uint32_t idle;                      /* devices that are not used, when no list was given */
+    char note[256];                     /* why no better kind of device is used; else "" */
+    char plan_cache[PATH_MAX];          /* folder of the convolution plans; "": none */
+    bool keeps_plans;                   /* the folder exists and is writable */
 };
 
-/* 0, or with a message in `problems`: -EINVAL (the settings contradict each other), -ENODEV
- * (a device that is asked for is not there or cannot do it). May be the process' first call of the
- * device's library; no thread of ours has been started, and those that it starts leave signals to ours. */
+/* 0, or with a message in `problems`: -EINVAL (the settings contradict each other), -ENODEV (a device is not there or
+ * does not support the settings). May be the process' first call of the device's library. Threads that the library
+ * starts block all signals, so that ours get them. Before any thread. */
 int device_plan_init(struct device_plan *plan, const struct settings *settings, struct problems *problems);
 
-/* Of tower towers.first + d. */
+/* The device of tower towers.first + d. */
 static inline uint32_t device_plan_index(const struct device_plan *plan, uint32_t d)
 {
     return plan->index[d % plan->count];

@@ -1,4 +1,4 @@
-/* Sums of bytes, and the refusal when they are too many. */
+/* Sums of bytes, the message when they are too many, and a batch that would fit. */
 #include "tools/run/memory_plan.h"
 
 #include <errno.h>
@@ -6,18 +6,18 @@
 
 #include "loader/images/image_memory.h"
 #include "tools/config/number.h"
-#include "tools/limits/cgroup.h"
-#include "tools/limits/limits.h"
-#include "tools/run/memory_fit.h"
+#include "tools/limits.h"
+#include "tools/run/run_plan.h"
 #include "tools/text/wrapped.h"
 
 #define TEXT_BYTES 512u
-#define PLANNED_BYTES ((size_t)32 << 20)        /* that the plans of one batch may take more than those of another */
-#define IMAGES_LEAST ((size_t)16 << 20) /* bytes to decode large images, however little memory there is */
-#define TOWER_BLOCKS 6u         /* that a tower takes: weights, gradients, states, statistics, values */
-#define TOWER_TOUCHED_BYTES ((size_t)1 << 20)   /* stacks, kernels that are written for it, small things */
+#define SMALL_BYTES ((size_t)1 << 20)   /* smaller parts are left out of the printed plan */
+#define PLANNED_BYTES ((size_t)32 << 20)        /* by which the plans of two batches may differ */
+#define IMAGES_LEAST ((size_t)16 << 20) /* bytes for decoding large images, however little memory there is */
+#define TOWER_BLOCKS 6u         /* large blocks of a tower: weights, gradients, two states, statistics, values */
+#define TOWER_TOUCHED_BYTES ((size_t)1 << 20)   /* stacks, generated kernels, small allocations */
 
-/* What grows with the batch, a smaller batch makes smaller. */
+/* grows: with the batch. */
 static const struct {
     const char *name;
     bool grows;
@@ -41,19 +41,19 @@ struct memory_share *memory_plan_on(struct memory_plan *plan, uint32_t device)
     return plan->device_count > 0 ? &plan->devices[device] : &plan->host;
 }
 
-static size_t less(size_t bytes, size_t aside)
+static size_t subtract(size_t bytes, size_t aside)
 {
     return bytes == SIZE_MAX ? bytes : bytes > aside ? bytes - aside : 0;
 }
 
-static size_t sum(size_t a, size_t b)
+static size_t add(size_t a, size_t b)
 {
     return a < SIZE_MAX - b ? a + b : SIZE_MAX;
 }
 
 void memory_share_add(struct memory_share *share, enum memory_purpose purpose, size_t bytes)
 {
-    share->bytes[purpose] = sum(share->bytes[purpose], bytes);
+    share->bytes[purpose] = add(share->bytes[purpose], bytes);
 }
 
 static void add_needs(struct memory_share *device, struct memory_share *host, const struct trainer_needs *needs)
@@ -71,15 +71,15 @@ void memory_plan_add_tower(struct memory_plan *plan, uint32_t device, const stru
 {
     add_needs(memory_plan_on(plan, device), &plan->host, needs);
     plan->samples += needs->samples;
-    plan->aside = sum(plan->aside, sum(needs->tower.backend.room, TOWER_BLOCKS * HUGE_PAGE_BYTES));
-    plan->touched = sum(plan->touched, TOWER_TOUCHED_BYTES);
+    plan->aside = add(plan->aside, add(needs->tower.backend.room, TOWER_BLOCKS * HUGE_PAGE_BYTES));
+    plan->touched = add(plan->touched, TOWER_TOUCHED_BYTES);
 }
 
 static size_t share_bytes(const struct memory_share *share)
 {
     size_t bytes = 0;
     for (int purpose = 0; purpose < MEMORY_PURPOSE_COUNT; purpose++)
-        bytes = sum(bytes, share->bytes[purpose]);
+        bytes = add(bytes, share->bytes[purpose]);
     return bytes;
 }
 
@@ -98,15 +98,15 @@ size_t memory_plan_bytes(const struct memory_plan *plan)
     return share_bytes(&all);
 }
 
-/* "batches 1.0 KiB, slots 2.0 MiB": what is not 0. */
+/* "batches 1.0 KiB, slots 2.0 MiB": the parts of at least `least` bytes, and not 0. */
 struct share_text { char text[TEXT_BYTES]; };
 
-static struct share_text share_text(const struct memory_share *share, size_t kept_bytes)
+static struct share_text share_text(const struct memory_share *share, size_t kept_bytes, size_t least)
 {
     struct share_text text = { "" };
     size_t used = 0;
     for (int purpose = 0; purpose < MEMORY_PURPOSE_COUNT; purpose++) {
-        if (share->bytes[purpose] == 0)
+        if (share->bytes[purpose] == 0 || share->bytes[purpose] < least)
             continue;
         used += (size_t)snprintf(text.text + used, TEXT_BYTES - used, "%s%s %s", used > 0 ? ", " : "",
                                  purposes[purpose].name, number_bytes(share->bytes[purpose]).text);
@@ -117,25 +117,25 @@ static struct share_text share_text(const struct memory_share *share, size_t kep
     return text;
 }
 
-/* How many of the `samples` that all towers together were planned for would fit, 0: none. */
+/* How many of the `samples` of all towers would fit by the sums, 0: none. */
 static uint32_t fitting(const struct memory_share *share, uint32_t samples, size_t there)
 {
     struct backend_needs needs = { .values = 0 };
     for (int purpose = 0; purpose < MEMORY_PURPOSE_COUNT; purpose++) {
         size_t *const part = purposes[purpose].grows ? &needs.values : &needs.weights;
-        *part = sum(*part, share->bytes[purpose]);
+        *part = add(*part, share->bytes[purpose]);
     }
     return needs.values > 0 ? backend_fitting(&needs, samples, there) : 0;
 }
 
 /* One memory, and what limits it. */
 struct limit {
-    const char *where, *verb;
+    const char *where, *verb;   /* for the message: "pipetrain: memory", "available are" */
     char of[32];
     size_t bytes, margin;
 };
 
-/* Numbers that look the same say nothing: then they are told to the byte. */
+/* Rounded, or to the byte where both would look the same. */
 static void write_sizes(size_t needed, size_t there, struct number *needed_out, struct number *there_out)
 {
     *needed_out = number_bytes(needed);
@@ -146,7 +146,7 @@ static void write_sizes(size_t needed, size_t there, struct number *needed_out, 
     snprintf(there_out->text, sizeof(there_out->text), "%.28s B", number_grouped(there).text);
 }
 
-/* What else would do by itself: each setting that asks for enough more than it has to. */
+/* The settings that can save enough, each on its own. */
 static struct share_text other_hints(const struct memory_plan *plan, const struct memory_share *share, size_t excess,
                                      const struct settings *settings)
 {
@@ -168,10 +168,10 @@ static struct share_text other_hints(const struct memory_plan *plan, const struc
     return text;
 }
 
-static int refuse(const struct memory_plan *plan, const struct memory_share *share, const struct limit *limit,
+static int add_problem(const struct memory_plan *plan, const struct memory_share *share, const struct limit *limit,
                   const struct settings *settings, const struct memory_fit *fit, struct problems *problems)
 {
-    const size_t needed = share_bytes(share), there = less(limit->bytes, limit->margin);
+    const size_t needed = share_bytes(share), there = subtract(limit->bytes, limit->margin);
     const uint32_t summed = fitting(share, plan->samples, limit->bytes);
     const uint32_t batch = fit != NULL && plan->device_count == 0 ? memory_fit(fit, there) : summed;
     char hint[64];
@@ -180,7 +180,7 @@ static int refuse(const struct memory_plan *plan, const struct memory_share *sha
         snprintf(hint, sizeof(hint), "a batch of %u would fit", batch);
     struct number needs, leaves;
     write_sizes(needed, limit->bytes, &needs, &leaves);
-    const struct share_text parts = share_text(share, plan->kept_bytes);
+    const struct share_text parts = share_text(share, plan->kept_bytes, 0);
     problems_add(problems, limit->where, "the run needs %s%s (%s), %s %s: %s%s", needs.text, limit->of, parts.text,
                  limit->verb, leaves.text, hint, other_hints(plan, share, needed - limit->bytes, settings).text);
     return -ENOMEM;
@@ -206,10 +206,11 @@ void memory_host_there(const struct memory_plan *plan, struct memory_there *ther
     device_host_ops.memory(NULL, &available, &total);
     const struct limits_left limits = limits_left();
     const struct { size_t bytes, margin; const char *says; } rooms[] = {
-        { less(available, plan->touched), 0, "available are" },
-        { less(cgroup_memory_left(""), plan->touched), 0, "the control group leaves" },
-        { less(limits.address_space, plan->aside), PLANNED_BYTES, "the limit of the address space (ulimit -v) leaves" },
-        { less(limits.data, plan->aside), PLANNED_BYTES, "the limit of data (ulimit -d) leaves" },
+        { subtract(available, plan->touched), 0, "available are" },
+        { subtract(cgroup_memory_left(""), plan->touched), 0, "the control group leaves" },
+        { subtract(limits.address_space, plan->aside), PLANNED_BYTES,
+          "the limit of the address space (ulimit -v) leaves" },
+        { subtract(limits.data, plan->aside), PLANNED_BYTES, "the limit of data (ulimit -d) leaves" },
     };
     there_out->host = SIZE_MAX;
     for (size_t i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++)
@@ -244,7 +245,8 @@ void memory_plan_fit_images(struct memory_plan *plan, const struct settings *set
     size_t *const images = &plan->host.bytes[MEMORY_IMAGES];
     const size_t rest = share_bytes(&plan->host) - *images;
     const struct limit limit = host_limit(settings, there);
-    const size_t left = less(less(limit.bytes, limit.margin), rest), kept = left > IMAGES_LEAST ? left : IMAGES_LEAST;
+    const size_t left = subtract(subtract(limit.bytes, limit.margin), rest);
+    const size_t kept = left > IMAGES_LEAST ? left : IMAGES_LEAST;
     if (*images == 0)
         return;
     if (settings->input.max_pixels == 0 && *images > kept)
@@ -258,12 +260,12 @@ int memory_plan_check(const struct memory_plan *plan, const struct settings *set
     int rc = 0;
     const struct limit host = host_limit(settings, there);
     if (share_bytes(&plan->host) > host.bytes)
-        rc = refuse(plan, &plan->host, &host, settings, fit, problems);
+        rc = add_problem(plan, &plan->host, &host, settings, fit, problems);
     for (uint32_t device = 0; device < plan->device_count; device++) {
         struct limit limit = { .where = "pipetrain: memory", .verb = "free are", .bytes = there->devices[device] };
         snprintf(limit.of, sizeof(limit.of), " of %s%u", plan->names->ops->kind, plan->names->index[device]);
         if (share_bytes(&plan->devices[device]) > limit.bytes)
-            rc = refuse(plan, &plan->devices[device], &limit, settings, fit, problems);
+            rc = add_problem(plan, &plan->devices[device], &limit, settings, fit, problems);
     }
     return rc;
 }
@@ -271,24 +273,27 @@ int memory_plan_check(const struct memory_plan *plan, const struct settings *set
 void memory_plan_print_images(const struct memory_plan *plan, const struct settings *settings, FILE *out)
 {
     const size_t bytes = plan->host.bytes[MEMORY_IMAGES], all = image_memory_need(pixels_of(settings));
-    char less_text[96] = "";
+    char limit_text[96] = "";
     if (bytes == 0)
         return;
     if (bytes < all)
-        snprintf(less_text, sizeof(less_text), ", which is what is left: the largest may take %s",
+        snprintf(limit_text, sizeof(limit_text), ", all that is left: the largest may need %s",
                  number_bytes(all).text);
     wrapped_print(out, "decoding  images of up to %s pixels (input.max_pixels); memory for large ones, all decoders "
-                       "together, %s%s", number_grouped(pixels_of(settings)).text, number_bytes(bytes).text, less_text);
+                       "together, %s%s", number_grouped(pixels_of(settings)).text, number_bytes(bytes).text,
+                  limit_text);
 }
 
 void memory_plan_print(const struct memory_plan *plan, FILE *out)
 {
     const struct memory_share all = all_of(plan);
-    const char *const place = plan->device_count > 0 ? " (slots and towers on the devices)" : "";
-    wrapped_print(out, "memory    %s: %s%s; %s", number_bytes(share_bytes(&all)).text,
-                  share_text(&all, plan->kept_bytes).text, place,
-                  plan->samples > 0 ? "the program and its libraries come on top"
-                                   : "what towers need is known once they are planned (--dry-run)");
+    const bool is_short = share_bytes(&all) >= MEMORY_PURPOSE_COUNT * SMALL_BYTES;
+    wrapped_print(out, "memory    %s: %s%s%s; %s", number_bytes(share_bytes(&all)).text,
+                  share_text(&all, plan->kept_bytes, is_short ? SMALL_BYTES : 0).text,
+                  is_short ? " (parts under 1 MiB left out)" : "",
+                  plan->device_count > 0 ? " (slots and towers on the devices)" : "",
+                  plan->samples > 0 ? "plus the program itself"
+                                   : "plus the towers, which --dry-run plans");
 }
 
 void memory_plan_print_tower(const struct trainer_needs *needs, uint32_t number, FILE *out)
@@ -296,5 +301,98 @@ void memory_plan_print_tower(const struct trainer_needs *needs, uint32_t number,
     struct memory_share share = { { 0 } };
     add_needs(&share, &share, needs);
     wrapped_print(out, "%*stower %u: %u samples, %s: %s", (int)WRAPPED_INDENT, "", number, needs->samples,
-                  number_bytes(share_bytes(&share)).text, share_text(&share, 0).text);
+                  number_bytes(share_bytes(&share)).text, share_text(&share, 0, 0).text);
+}
+
+/* ---- the batch that would fit ---- */
+
+#define PLANS_MAX 8u            /* to try; two or three suffice where memory is linear in the batch */
+#define ROUNDING 64u            /* a batch is rounded down to a power of two of at most 1 / this of it */
+
+/* The bytes that a batch needs. */
+struct point { uint32_t batch; size_t bytes; };
+
+static int plan_tower(struct tower_spec *spec, struct device *device, struct tower_needs *needs_out)
+{
+    spec->device = device;
+    int rc = device->ops->stream_open(device, STREAM_COMPUTE, "compute", &spec->compute);
+    if (rc != 0)
+        return rc;
+    struct tower *tower = NULL;
+    rc = tower_open(&tower, spec);
+    if (rc == 0)
+        *needs_out = tower_needs(tower);
+    tower_close(tower);
+    device->ops->stream_close(spec->compute);
+    return rc;
+}
+
+static int find_needs(const struct memory_fit *fit, const struct run_plan *plan, const struct settings *settings,
+                      struct trainer_needs *needs_out)
+{
+    const struct device_spec spec = { .name = "cpu0" };
+    struct device *device;
+    struct tower_spec tower = run_plan_tower(plan, settings, plan->devices.towers.first);
+    tower.net = fit->net;
+    int rc = plan->devices.ops->open(&device, &spec);
+    if (rc != 0)
+        return rc;
+    *needs_out = *fit->needs;
+    rc = plan_tower(&tower, device, &needs_out->tower);
+    device->ops->close(device);
+    return rc;
+}
+
+/* SIZE_MAX where it cannot be planned. */
+static size_t bytes_of(const struct memory_fit *fit, uint32_t batch)
+{
+    struct settings settings = *fit->settings;
+    struct run_plan plan = *fit->plan;
+    struct trainer_needs needs;
+    struct problems problems;
+    settings.train.batch = batch;
+    settings.train.batch_per_tower = 0;
+    problems_init(&problems);
+    int rc = run_plan_init(&plan, &settings, fit->net, fit->datasets, &problems);
+    problems_release(&problems);
+    if (rc == 0)
+        rc = find_needs(fit, &plan, &settings, &needs);
+    for (uint32_t d = 0; d < plan.devices.towers.count && rc == 0; d++)
+        memory_plan_add_tower(&plan.memory, d % plan.devices.count, &needs);
+    plan.memory.host.bytes[MEMORY_IMAGES] = fit->plan->memory.host.bytes[MEMORY_IMAGES];
+    memory_share_add(&plan.memory.host, MEMORY_RESULTS, fit->plan->memory.host.bytes[MEMORY_RESULTS]);
+    return rc == 0 ? memory_plan_bytes(&plan.memory) : SIZE_MAX;
+}
+
+/* The workspace of convolutions jumps where a batch has no divisor that suits the cache; round batches seldom do that.
+ * */
+static uint32_t round_down(uint32_t batch)
+{
+    uint32_t unit = 1;
+    while (unit * 2 * ROUNDING <= batch)
+        unit *= 2;
+    return batch / unit * unit;
+}
+
+/* By linear interpolation between two batches; in the middle where memory jumps and interpolation does not help. */
+static uint32_t batch_between(struct point low, struct point high, size_t there, bool on_line)
+{
+    const double share = on_line ? (double)(there - low.bytes) / (double)(high.bytes - low.bytes) : 0.5;
+    return round_down(low.batch + (uint32_t)(share * (double)(high.batch - low.batch)));
+}
+
+uint32_t memory_fit(const struct memory_fit *fit, size_t there)
+{
+    struct point high = { (uint32_t)settings_batch(fit->settings), memory_plan_bytes(&fit->plan->memory) };
+    struct point low = { 1, bytes_of(fit, 1) };
+    if (low.bytes > there)
+        return 0;
+    for (uint32_t i = 0; i < PLANS_MAX && there - low.bytes > there / 100; i++) {
+        const uint32_t batch = batch_between(low, high, there, i < PLANS_MAX / 2 || i % 2 == 0);
+        if (batch <= low.batch || batch >= high.batch)
+            break;
+        const struct point point = { batch, bytes_of(fit, batch) };
+        *(point.bytes <= there ? &low : &high) = point;
+    }
+    return low.batch;
 }

@@ -1,4 +1,4 @@
-/* Building and taking down the pipeline. */
+/* Opening and closing the pipeline. */
 #include "tools/run/pipeline.h"
 
 #include <errno.h>
@@ -8,33 +8,33 @@
 #include "stage/clock.h"
 #include "stage/trace/range.h"
 #include "stage/watchdog.h"
-#include "tools/run/lane.h"
-#include "tools/run/memory_fit.h"
+#include "tools/run/memory_plan.h"
 #include "tools/run/observe/observers.h"
-#include "tools/run/tower_plan.h"
-#include "tools/run/trace/run_trace.h"
+#include "tools/run/run_plan.h"
+#include "tools/run/run_trace.h"
+#include "tools/run/tower_pipeline.h"
 
 #define REPORT_DEPTH 8u         /* global batches a tower may be ahead of main */
 
 struct pipeline {
     struct pipeline_parts parts;
-    uint32_t towers;                    /* of this process */
+    uint32_t tower_count;               /* of this process */
     struct watchdog *watchdog;          /* NULL: none */
     bool closes;
-    struct lane *lanes;
+    struct tower_pipeline *towers;
     struct ring **rings;
     struct reduce *reduce;
     struct gate *gate;
     struct loader *loader;
     struct run_trace *trace;            /* NULL: none */
-    struct step_report **reports;       /* of the batch main looks at, by tower */
-    uint64_t waited_ns;                 /* main for them */
+    struct step_report **reports;       /* [tower], of the current batch */
+    uint64_t waited_ns;                 /* by main, for reports */
 };
 
-/* Heartbeats: each tower has these. */
+/* The heartbeats of each tower. */
 enum { BEAT_TRAINER, BEAT_FEEDER, BEAT_MAIN, BEAT_COUNT };
 
-/* Of tower d of this process. NULL: there is none. */
+/* Of tower d of this process. NULL: there is no watchdog. */
 static struct heartbeat *heartbeat_of(const struct pipeline *pipeline, uint32_t d, int of)
 {
     if (pipeline->watchdog == NULL)
@@ -42,14 +42,14 @@ static struct heartbeat *heartbeat_of(const struct pipeline *pipeline, uint32_t 
     return watchdog_heartbeat(pipeline->watchdog, d * BEAT_COUNT + (uint32_t)of);
 }
 
-/* What main does on a device from here on, it does for tower d. */
+/* What main does on a device from now on is for tower d. */
 static void act_for(const struct pipeline *pipeline, uint32_t d)
 {
     heartbeat_adopt(heartbeat_of(pipeline, d, BEAT_MAIN));
     heartbeat_at(pipeline->closes ? "closing" : "setting up", HEARTBEAT_NO_NUMBER);
 }
 
-/* A feeder waits for its tower's steps, and these may wait for the input of another tower: its calls alone are
+/* A feeder waits for its tower's steps, and these may wait for the input of another tower, so only its calls are
  * watched. The trainer knows when it waits for another tower (reduce.h). */
 static void name_heartbeats(const struct pipeline *pipeline, uint32_t d)
 {
@@ -63,14 +63,15 @@ static void name_heartbeats(const struct pipeline *pipeline, uint32_t d)
     heartbeat_of(pipeline, d, BEAT_FEEDER)->ignores_waits = true;
 }
 
-/* Devices that the program itself computes on cannot hang. */
+/* The CPU cannot hang. */
 static int open_watchdog(struct pipeline *pipeline)
 {
     if (pipeline->parts.plan->devices.ops->host_memory)
         return 0;
     const uint32_t deadline_ms = (uint32_t)pipeline->parts.settings->sync.deadline * 1000;
-    const int rc = watchdog_open(&pipeline->watchdog, pipeline->parts.stop, deadline_ms, pipeline->towers * BEAT_COUNT);
-    for (uint32_t d = 0; d < pipeline->towers && rc == 0; d++)
+    const int rc = watchdog_open(&pipeline->watchdog, pipeline->parts.stop, deadline_ms,
+                                 pipeline->tower_count * BEAT_COUNT);
+    for (uint32_t d = 0; d < pipeline->tower_count && rc == 0; d++)
         name_heartbeats(pipeline, d);
     return rc;
 }
@@ -80,34 +81,34 @@ static bool is_synthetic(const struct pipeline *pipeline)
     return pipeline->parts.settings->input.source == INPUT_SYNTHETIC;
 }
 
-/* Everything that can block ends when the run fails. */
-static int open_lane(struct pipeline *pipeline, uint32_t d)
+/* All that can block is registered with stop, which cancels it when the run fails. */
+static int open_tower(struct pipeline *pipeline, uint32_t d)
 {
-    struct lane *const lane = &pipeline->lanes[d];
+    struct tower_pipeline *const tower = &pipeline->towers[d];
     act_for(pipeline, d);
-    const int rc = lane_open(lane, &pipeline->parts.plan->devices, d);
-    return rc == 0 ? stop_on_failure(pipeline->parts.stop, device_cancel, lane->device) : rc;
+    const int rc = tower_pipeline_open(tower, &pipeline->parts.plan->devices, d);
+    return rc == 0 ? stop_on_failure(pipeline->parts.stop, device_cancel, tower->device) : rc;
 }
 
 static int open_ring(struct pipeline *pipeline, uint32_t d)
 {
-    struct lane *const lane = &pipeline->lanes[d];
+    struct tower_pipeline *const tower = &pipeline->towers[d];
     if (is_synthetic(pipeline))
         return 0;
     const uint32_t depth = (uint32_t)pipeline->parts.settings->input.prefetch_depth;
     act_for(pipeline, d);
-    const int rc = lane_open_ring(lane, depth, &pipeline->parts.plan->layout);
-    pipeline->rings[d] = lane->ring;
-    return rc == 0 ? stop_on_failure(pipeline->parts.stop, ring_cancel, lane->ring) : rc;
+    const int rc = tower_pipeline_open_ring(tower, depth, &pipeline->parts.plan->layout);
+    pipeline->rings[d] = tower->ring;
+    return rc == 0 ? stop_on_failure(pipeline->parts.stop, ring_cancel, tower->ring) : rc;
 }
 
 static int open_slots(struct pipeline *pipeline, uint32_t d)
 {
-    struct lane *const lane = &pipeline->lanes[d];
+    struct tower_pipeline *const tower = &pipeline->towers[d];
     const uint32_t depth = (uint32_t)pipeline->parts.settings->input.staging_depth;
     act_for(pipeline, d);
-    const int rc = slots_open(&lane->slots, lane->device, depth, &pipeline->parts.plan->layout);
-    return rc == 0 ? stop_on_failure(pipeline->parts.stop, slots_cancel, lane->slots) : rc;
+    const int rc = slots_open(&tower->slots, tower->device, depth, &pipeline->parts.plan->layout);
+    return rc == 0 ? stop_on_failure(pipeline->parts.stop, slots_cancel, tower->slots) : rc;
 }
 
 static int open_reduction(struct pipeline *pipeline)
@@ -124,23 +125,23 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
 {
     const struct settings *const settings = pipeline->parts.settings;
     const struct run_plan *const plan = pipeline->parts.plan;
-    struct lane *const lane = &pipeline->lanes[d];
+    struct tower_pipeline *const tower = &pipeline->towers[d];
     const bool is_bound = settings->devices.bind && plan->devices.ops->host_memory;
-    int rc = is_bound ? lane_choose_cpus(lane, plan->threads_per_tower, d) : 0;
+    int rc = is_bound ? tower_pipeline_choose_cpus(tower, plan->threads_per_tower, d) : 0;
     if (rc != 0)
         return rc;
-    struct tower_spec tower = tower_plan(plan, settings, lane->tower);
-    tower.net = pipeline->parts.net;
-    tower.device = lane->device;
-    tower.compute = lane->compute;
+    struct tower_spec tower_spec = run_plan_tower(plan, settings, tower->index);
+    tower_spec.net = pipeline->parts.net;
+    tower_spec.device = tower->device;
+    tower_spec.compute = tower->compute;
     const struct trainer_spec spec = {
-        .name = lane->trainer_name,
-        .tower = tower,
+        .name = tower->trainer_name,
+        .tower = tower_spec,
         .sync = { .ops = plan->devices.mode,
                  .schedule = &plan->schedule,
                  .reduce = pipeline->reduce,
-                 .communication = lane->communication,
-                 .track = run_trace_track(pipeline->trace, TRACE_REDUCTION, lane->tower),
+                 .communication = tower->communication,
+                 .track = run_trace_track(pipeline->trace, TRACE_REDUCTION, tower->index),
                  .learning_rate = &plan->learning_rate,
                  .bucket_bytes = plan->bucket_bytes,
                  .every = (uint64_t)settings->sync.every,
@@ -153,36 +154,36 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
         .shown = observers_rule(settings, plan), .waits_for_main = pipeline->parts.waits_for_main,
         .report_depth = REPORT_DEPTH + (uint32_t)settings->sync.max_staleness,
         .slice_max = plan->layout.capacity,
-        .cpus = lane->cpus,
+        .cpus = tower->cpus,
         .cpu_count = plan->threads_per_tower,
-        .track = run_trace_track(pipeline->trace, TRACE_TOWER, lane->tower),
+        .track = run_trace_track(pipeline->trace, TRACE_TOWER, tower->index),
         .heartbeat = heartbeat_of(pipeline, d, BEAT_TRAINER),
     };
-    rc = trainer_start(&lane->trainer, &spec);
-    return rc != 0 ? rc : stop_on_failure(pipeline->parts.stop, trainer_cancel, lane->trainer);
+    rc = trainer_start(&tower->trainer, &spec);
+    return rc != 0 ? rc : stop_on_failure(pipeline->parts.stop, trainer_cancel, tower->trainer);
 }
 
 static int start_feeder(struct pipeline *pipeline, uint32_t d)
 {
     const struct run_plan *const plan = pipeline->parts.plan;
-    struct lane *const lane = &pipeline->lanes[d];
+    struct tower_pipeline *const tower = &pipeline->towers[d];
     const struct feeder_spec spec = {
-        .name = lane->feeder_name,
-        .device = lane->device,
-        .ring = lane->ring,
-        .slots = lane->slots,
+        .name = tower->feeder_name,
+        .device = tower->device,
+        .ring = tower->ring,
+        .slots = tower->slots,
         .stop = pipeline->parts.stop,
         .schedule = &plan->schedule,
-        .tower = lane->tower,
+        .tower = tower->index,
         .classes = pipeline->parts.net->classes,
         .seed = (uint64_t)pipeline->parts.settings->run.seed,
         .layout = &plan->layout,
-        .track = run_trace_track(pipeline->trace, TRACE_FEEDER, lane->tower),
-        .copy_track = run_trace_track(pipeline->trace, TRACE_COPIES, lane->tower),
+        .track = run_trace_track(pipeline->trace, TRACE_FEEDER, tower->index),
+        .copy_track = run_trace_track(pipeline->trace, TRACE_COPIES, tower->index),
         .heartbeat = heartbeat_of(pipeline, d, BEAT_FEEDER),
     };
     act_for(pipeline, d);
-    return feeder_start(&lane->feeder, &spec);
+    return feeder_start(&tower->feeder, &spec);
 }
 
 static int start_loader(struct pipeline *pipeline)
@@ -198,52 +199,51 @@ static int start_loader(struct pipeline *pipeline)
     return loader_start(&pipeline->loader, &spec);
 }
 
-/* All are waited for: none plans any more when the devices' memory is looked at. */
-static int await_plans(struct pipeline *pipeline)
+/* For all of them, so that none is planning when the devices' free memory is read. */
+static int wait_for_plans(struct pipeline *pipeline)
 {
     struct run_plan *const plan = pipeline->parts.plan;
     int rc = 0;
-    for (uint32_t d = 0; d < pipeline->towers; d++) {
-        struct lane *const lane = &pipeline->lanes[d];
-        const int planned = trainer_planned(lane->trainer, &lane->needs);
+    for (uint32_t d = 0; d < pipeline->tower_count; d++) {
+        struct tower_pipeline *const tower = &pipeline->towers[d];
+        const int planned = trainer_planned(tower->trainer, &tower->needs);
         if (planned == 0)
-            memory_plan_add_tower(&plan->memory, d % plan->devices.count, &lane->needs);
+            memory_plan_add_tower(&plan->memory, d % plan->devices.count, &tower->needs);
         if (rc == 0)
             rc = planned;
     }
     return rc;
 }
 
-static int await_towers(struct pipeline *pipeline)
+static int wait_for_towers(struct pipeline *pipeline)
 {
     int rc = 0;
-    for (uint32_t d = 0; d < pipeline->towers; d++) {
-        const int ready = trainer_ready(pipeline->lanes[d].trainer);
+    for (uint32_t d = 0; d < pipeline->tower_count; d++) {
+        const int ready = trainer_ready(pipeline->towers[d].trainer);
         if (rc == 0)
             rc = ready;
     }
     return rc;
 }
 
-static int make_room(struct pipeline *pipeline)
+static int allocate_towers(struct pipeline *pipeline)
 {
-    const uint32_t towers = pipeline->towers;
-    pipeline->lanes = calloc(towers, sizeof(*pipeline->lanes));
+    const uint32_t towers = pipeline->tower_count;
+    pipeline->towers = calloc(towers, sizeof(*pipeline->towers));
     pipeline->rings = calloc(towers, sizeof(*pipeline->rings));
     pipeline->reports = calloc(towers, sizeof(*pipeline->reports));
-    return pipeline->lanes != NULL && pipeline->rings != NULL && pipeline->reports != NULL ? 0 : -ENOMEM;
+    return pipeline->towers != NULL && pipeline->rings != NULL && pipeline->reports != NULL ? 0 : -ENOMEM;
 }
 
-/* The list, up to where all that the run needs is known. What blocks is registered with stop before
- * any thread that it could block. */
+/* The first half: devices, streams, trainers that plan. All memory needs are known afterwards. */
 static int plan(struct pipeline *pipeline)
 {
-    const uint32_t towers = pipeline->towers;
-    int rc = make_room(pipeline);
+    const uint32_t towers = pipeline->tower_count;
+    int rc = allocate_towers(pipeline);
     if (rc == 0)
         rc = open_watchdog(pipeline);
     for (uint32_t d = 0; d < towers && rc == 0; d++)
-        rc = open_lane(pipeline, d);
+        rc = open_tower(pipeline, d);
     if (rc == 0)
         rc = open_reduction(pipeline);
     if (rc == 0)
@@ -251,15 +251,15 @@ static int plan(struct pipeline *pipeline)
     for (uint32_t d = 0; d < towers && rc == 0; d++)
         rc = start_trainer(pipeline, d);
     for (uint32_t d = 0; d < towers && rc == 0; d++)
-        trainer_plan(pipeline->lanes[d].trainer);
-    return rc == 0 ? await_plans(pipeline) : rc;
+        trainer_plan(pipeline->towers[d].trainer);
+    return rc == 0 ? wait_for_plans(pipeline) : rc;
 }
 
-/* The rest of it. Nothing is copied to a device before its towers are open: they warm up
- * collectives. */
+/* The second half: rings, slots, loader, memory of the towers, feeders. Feeders copy to the devices only after the
+ * towers are open, because these warm up collectives. */
 static int build(struct pipeline *pipeline)
 {
-    const uint32_t towers = pipeline->towers;
+    const uint32_t towers = pipeline->tower_count;
     int rc = 0;
     for (uint32_t d = 0; d < towers && rc == 0; d++)
         rc = open_ring(pipeline, d);
@@ -268,9 +268,9 @@ static int build(struct pipeline *pipeline)
     if (rc == 0)
         rc = start_loader(pipeline);
     for (uint32_t d = 0; d < towers && rc == 0; d++)
-        trainer_allocate(pipeline->lanes[d].trainer, pipeline->lanes[d].slots);
+        trainer_allocate(pipeline->towers[d].trainer, pipeline->towers[d].slots);
     if (rc == 0)
-        rc = await_towers(pipeline);
+        rc = wait_for_towers(pipeline);
     for (uint32_t d = 0; d < towers && rc == 0; d++)
         rc = start_feeder(pipeline, d);
     if (rc == 0)
@@ -278,11 +278,11 @@ static int build(struct pipeline *pipeline)
     return rc;
 }
 
-/* The cause is there already when it was a thread's. */
-static int fail(const struct pipeline_parts *parts, int rc)
+/* A failing thread has already reported the cause. */
+static int report_failure(const struct pipeline_parts *parts, int rc)
 {
     if (rc != 0)
-        stop_fail(parts->stop, exit_code_of(rc, EXIT_CODE_DEVICE), "the pipeline could not be built: %s",
+        stop_fail(parts->stop, exit_code_of(rc, EXIT_CODE_DEVICE), "cannot build the pipeline: %s",
                   exit_cause(rc));
     return rc;
 }
@@ -291,11 +291,11 @@ int pipeline_open(struct pipeline **pipeline_out, const struct pipeline_parts *p
 {
     struct pipeline *const pipeline = calloc(1, sizeof(*pipeline));
     if (pipeline == NULL)
-        return fail(parts, -ENOMEM);
+        return report_failure(parts, -ENOMEM);
     pipeline->parts = *parts;
-    pipeline->towers = parts->plan->devices.towers.count;
+    pipeline->tower_count = parts->plan->devices.towers.count;
     pipeline->trace = run_trace_open(parts->settings, parts->plan);
-    const int rc = fail(parts, plan(pipeline));
+    const int rc = report_failure(parts, plan(pipeline));
     if (rc != 0) {
         pipeline_close(pipeline, NULL);
         return rc;
@@ -304,7 +304,7 @@ int pipeline_open(struct pipeline **pipeline_out, const struct pipeline_parts *p
     return 0;
 }
 
-/* What can be had now, by plan->memory's order of devices. 0 or a negative errno. */
+/* Free memory of the host and of the devices in plan->memory. 0 or a negative errno. */
 static int find_memory(const struct pipeline *pipeline, struct memory_there *there_out)
 {
     const uint32_t devices = pipeline->parts.plan->memory.device_count;
@@ -312,7 +312,7 @@ static int find_memory(const struct pipeline *pipeline, struct memory_there *the
     size_t total;
     int rc = 0;
     for (uint32_t d = 0; d < devices && rc == 0; d++) {
-        struct device *const device = pipeline->lanes[d].device;
+        struct device *const device = pipeline->towers[d].device;
         act_for(pipeline, d);
         rc = device->ops->memory(device, &there_out->devices[d], &total);
     }
@@ -340,45 +340,45 @@ int pipeline_check_memory(const struct pipeline *pipeline)
 void pipeline_print(const struct pipeline *pipeline, FILE *out)
 {
     struct buckets buckets;
-    trainer_buckets(pipeline->lanes[0].trainer, &buckets);
-    for (uint32_t d = 0; d < pipeline->towers; d++)
-        memory_plan_print_tower(&pipeline->lanes[d].needs, pipeline->lanes[d].tower, out);
+    trainer_buckets(pipeline->towers[0].trainer, &buckets);
+    for (uint32_t d = 0; d < pipeline->tower_count; d++)
+        memory_plan_print_tower(&pipeline->towers[d].needs, pipeline->towers[d].index, out);
     if (pipeline->parts.plan->schedule.towers > 1)
         run_plan_print_buckets(&buckets, out);
 }
 
 const struct trainer_needs *pipeline_needs(const struct pipeline *pipeline, uint32_t tower)
 {
-    return &pipeline->lanes[tower].needs;
+    return &pipeline->towers[tower].needs;
 }
 
 int pipeline_allocate(struct pipeline *pipeline)
 {
-    return fail(&pipeline->parts, build(pipeline));
+    return report_failure(&pipeline->parts, build(pipeline));
 }
 
 void pipeline_go(struct pipeline *pipeline)
 {
-    for (uint32_t d = 0; d < pipeline->towers; d++)
-        trainer_go(pipeline->lanes[d].trainer);
+    for (uint32_t d = 0; d < pipeline->tower_count; d++)
+        trainer_go(pipeline->towers[d].trainer);
 }
 
-/* At the end every tower says so: then all are through. */
+/* At the end of the run every tower returns -ENODATA. */
 int pipeline_step(struct pipeline *pipeline, struct step_report ***reports_out)
 {
     const uint64_t begun_ns = clock_now_ns();
     int rc = 0;
     range_begin(TRACE_WAIT_TOWERS, RANGE_NO_BATCH);
-    for (uint32_t d = 0; d < pipeline->towers; d++) {
+    for (uint32_t d = 0; d < pipeline->tower_count; d++) {
         pipeline->reports[d] = NULL;
-        const int reported = trainer_report(pipeline->lanes[d].trainer, &pipeline->reports[d]);
+        const int reported = trainer_report(pipeline->towers[d].trainer, &pipeline->reports[d]);
         if (rc == 0)
             rc = reported;
     }
     range_end();
     pipeline->waited_ns += clock_now_ns() - begun_ns;
     if (rc == 0)
-        run_trace_follow(pipeline->trace, pipeline->reports, pipeline->towers, begun_ns);
+        run_trace_follow(pipeline->trace, pipeline->reports, pipeline->tower_count, begun_ns);
     if (rc == 0)
         *reports_out = pipeline->reports;
     else
@@ -388,19 +388,19 @@ int pipeline_step(struct pipeline *pipeline, struct step_report ***reports_out)
 
 void pipeline_give_back(struct pipeline *pipeline)
 {
-    for (uint32_t d = 0; d < pipeline->towers; d++)
+    for (uint32_t d = 0; d < pipeline->tower_count; d++)
         if (pipeline->reports[d] != NULL)
-            trainer_give_back(pipeline->lanes[d].trainer, pipeline->reports[d]);
+            trainer_give_back(pipeline->towers[d].trainer, pipeline->reports[d]);
 }
 
 struct snapshot *pipeline_last(struct pipeline *pipeline, uint32_t tower)
 {
-    return trainer_last(pipeline->lanes[tower].trainer);
+    return trainer_last(pipeline->towers[tower].trainer);
 }
 
 void pipeline_return(struct pipeline *pipeline, uint32_t tower, struct snapshot *snapshot)
 {
-    trainer_return(pipeline->lanes[tower].trainer, snapshot);
+    trainer_return(pipeline->towers[tower].trainer, snapshot);
 }
 
 void pipeline_request_snapshot(struct pipeline *pipeline)
@@ -434,16 +434,16 @@ void pipeline_request_stop(void *arg)
 struct tower *pipeline_tower(struct pipeline *pipeline, uint32_t tower)
 {
     act_for(pipeline, tower);
-    return trainer_tower(pipeline->lanes[tower].trainer);
+    return trainer_tower(pipeline->towers[tower].trainer);
 }
 
 static void join_feeders(struct pipeline *pipeline, struct feeder_counts *sum)
 {
     *sum = (struct feeder_counts){ 0 };
-    for (uint32_t d = 0; d < pipeline->towers; d++) {
+    for (uint32_t d = 0; d < pipeline->tower_count; d++) {
         struct feeder_counts counts = { 0 };
         act_for(pipeline, d);
-        feeder_join(pipeline->lanes[d].feeder, &counts);
+        feeder_join(pipeline->towers[d].feeder, &counts);
         sum->batches += counts.batches;
         sum->copy_ns += counts.copy_ns;
         sum->wait_batch_ns += counts.wait_batch_ns;
@@ -451,8 +451,8 @@ static void join_feeders(struct pipeline *pipeline, struct feeder_counts *sum)
     }
 }
 
-/* Threads first, from the data's beginning to its end; a loader or feeder that waits for
- * room is let go, and so is a tower that never began. */
+/* In the order of the data: loader, feeders, trainers. Cancels a loader or feeder that waits for room, and a tower that
+ * never began. */
 static void join_threads(struct pipeline *pipeline, struct pipeline_counts *counts)
 {
     if (pipeline->loader != NULL)
@@ -460,24 +460,24 @@ static void join_threads(struct pipeline *pipeline, struct pipeline_counts *coun
     loader_join(pipeline->loader, &counts->loader);
     if (pipeline->loader != NULL)
         counts->damage = loader_take_damage(pipeline->loader);
-    for (uint32_t d = 0; d < pipeline->towers; d++)
-        if (pipeline->lanes[d].ring != NULL)
-            ring_cancel(pipeline->lanes[d].ring);
-    for (uint32_t d = 0; d < pipeline->towers; d++)
-        if (pipeline->lanes[d].slots != NULL)
-            slots_end(pipeline->lanes[d].slots);
+    for (uint32_t d = 0; d < pipeline->tower_count; d++)
+        if (pipeline->towers[d].ring != NULL)
+            ring_cancel(pipeline->towers[d].ring);
+    for (uint32_t d = 0; d < pipeline->tower_count; d++)
+        if (pipeline->towers[d].slots != NULL)
+            slots_end(pipeline->towers[d].slots);
     join_feeders(pipeline, &counts->feeders);
-    for (uint32_t d = 0; d < pipeline->towers; d++)
-        if (pipeline->lanes[d].trainer != NULL)
-            trainer_cancel(pipeline->lanes[d].trainer);
-    for (uint32_t d = 0; d < pipeline->towers; d++)
-        trainer_settle(pipeline->lanes[d].trainer);
-    for (uint32_t d = 0; d < pipeline->towers; d++) {
+    for (uint32_t d = 0; d < pipeline->tower_count; d++)
+        if (pipeline->towers[d].trainer != NULL)
+            trainer_cancel(pipeline->towers[d].trainer);
+    for (uint32_t d = 0; d < pipeline->tower_count; d++)
+        trainer_settle(pipeline->towers[d].trainer);
+    for (uint32_t d = 0; d < pipeline->tower_count; d++) {
         act_for(pipeline, d);
-        lane_close_stream(&pipeline->lanes[d].communication);
+        tower_pipeline_close_stream(&pipeline->towers[d].communication);
     }
-    for (uint32_t d = 0; d < pipeline->towers; d++)
-        trainer_join(pipeline->lanes[d].trainer);
+    for (uint32_t d = 0; d < pipeline->tower_count; d++)
+        trainer_join(pipeline->towers[d].trainer);
 }
 
 void pipeline_close(struct pipeline *pipeline, struct pipeline_counts *counts_out)
@@ -486,27 +486,27 @@ void pipeline_close(struct pipeline *pipeline, struct pipeline_counts *counts_ou
         return;
     struct pipeline_counts counts = { .main_waited_ns = pipeline->waited_ns };
     pipeline->closes = true;
-    if (pipeline->lanes != NULL) {
+    if (pipeline->towers != NULL) {
         join_threads(pipeline, &counts);
         stop_forget(pipeline->parts.stop);
         loader_close(pipeline->loader);
         if (pipeline->reduce != NULL)
             pipeline->reduce->ops->close(pipeline->reduce);
-        for (uint32_t d = 0; d < pipeline->towers; d++) {
+        for (uint32_t d = 0; d < pipeline->tower_count; d++) {
             act_for(pipeline, d);
-            lane_close(&pipeline->lanes[d]);
+            tower_pipeline_close(&pipeline->towers[d]);
         }
-        for (uint32_t d = 0; d < pipeline->towers; d++) {
+        for (uint32_t d = 0; d < pipeline->tower_count; d++) {
             act_for(pipeline, d);
-            if (pipeline->lanes[d].device != NULL)
-                pipeline->lanes[d].device->ops->close(pipeline->lanes[d].device);
+            if (pipeline->towers[d].device != NULL)
+                pipeline->towers[d].device->ops->close(pipeline->towers[d].device);
         }
         heartbeat_adopt(NULL);
         watchdog_close(pipeline->watchdog);
     }
     run_trace_close(pipeline->trace);
     gate_close(pipeline->gate);
-    free(pipeline->lanes);
+    free(pipeline->towers);
     free(pipeline->rings);
     free(pipeline->reports);
     free(pipeline);

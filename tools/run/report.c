@@ -1,4 +1,4 @@
-/* Progress, epoch table and result. */
+/* Progress, epoch table, metrics.jsonl, damaged records and result. */
 #include "tools/run/report.h"
 
 #include <errno.h>
@@ -7,17 +7,149 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "loader/dataset.h"
 #include "loader/shards/text.h"
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "tools/config/number.h"
-#include "tools/run/pace/facts.h"
-#include "tools/run/report_damage.h"
-#include "tools/run/summary/summary.h"
+#include "tools/run/summary.h"
+#include "tools/run/verdict.h"
 #include "tools/text/wrapped.h"
 
-#define LINE_BYTES 2048u        /* more than a line of metrics.jsonl takes */
-#define SUMMARY_BYTES 65536u    /* and than a summary without hundreds of damaged records or epochs */
+double report_loss(const struct report *report, const struct tally *tally)
+{
+    return report->plan->devices.backend->computes ? tally_loss(tally) : NAN;
+}
+
+bool report_has_accuracy(const struct report *report)
+{
+    return report->plan->devices.backend->computes && report->settings->input.source != INPUT_SYNTHETIC;
+}
+
+double report_accuracy(const struct report *report, const struct tally *tally)
+{
+    return report_has_accuracy(report) ? tally_accuracy(tally) : NAN;
+}
+
+void report_write_correct(const struct report *report, struct json *json, const struct tally *tally)
+{
+    if (report_has_accuracy(report))
+        json_u64(json, "correct", tally->correct);
+    else
+        json_double(json, "correct", NAN);
+}
+
+/* ---- damaged records ---- */
+
+#define PRINTED_MAX 10u
+#define DAMAGE_LINE_BYTES 8192u        /* more than a line needs, but for paths with very many escaped characters */
+
+static void print_record(const struct damaged_record *record, FILE *out)
+{
+    char path[DAMAGE_TEXT_BYTES];
+    log_escape(record->path, strlen(record->path), path, sizeof(path));
+    fprintf(out, "          %s: record %" PRIu64 " at byte %" PRIu64 ": %s\n", path, record->record, record->offset,
+            record->problem.text);
+}
+
+static void print_file(const struct run_directory *directory, FILE *out)
+{
+    const uint64_t lost = run_directory_lost_lines(directory, RUN_QUARANTINE);
+    fprintf(out, "          all are listed in %s/%s", run_directory_path(directory),
+            run_directory_lines_name(RUN_QUARANTINE));
+    if (lost > 0)
+        fprintf(out, ", but for %s lines that could not be written", number_grouped(lost).text);
+    fputc('\n', out);
+}
+
+void report_damage_print(const struct damage_list *list, uint64_t total, const struct run_directory *directory,
+                         FILE *out)
+{
+    if (total == 0)
+        return;
+    const size_t printed = list->count < PRINTED_MAX ? list->count : PRINTED_MAX;
+    uint64_t more = total;
+    fprintf(out, "damage    %s damaged record%s skipped:\n", number_grouped(total).text, total == 1 ? "" : "s");
+    for (size_t i = 0; i < printed; i++)
+        print_record(&list->records[i], out);
+    for (size_t i = 0; i < printed; i++)
+        more -= list->records[i].count;
+    if (more > 0)
+        fprintf(out, "          and %s more\n", number_grouped(more).text);
+    if (directory != NULL)
+        print_file(directory, out);
+}
+
+static void write_crc(struct json *json, const char *key, uint32_t crc)
+{
+    char text[9];
+    snprintf(text, sizeof(text), "%08" PRIx32, crc);
+    json_quoted(json, key, text);
+}
+
+static void write_record(struct json *json, const struct damaged_record *record)
+{
+    json_open_object(json, NULL);
+    json_quoted(json, "set", record->phase == PHASE_TRAIN ? "train" : "validation");
+    json_quoted(json, "path", record->path);
+    json_u64(json, "record", record->record);
+    json_u64(json, "offset", record->offset);
+    json_u64(json, "count", record->count);
+    json_quoted(json, "problem", record->problem.text);
+    if (record->problem.has_crcs) {
+        write_crc(json, "stored_crc", record->problem.stored_crc);
+        write_crc(json, "computed_crc", record->problem.computed_crc);
+    }
+    json_close_object(json);
+}
+
+static void write_file(const struct run_directory *directory, struct json *json)
+{
+    const uint64_t lost = run_directory_lost_lines(directory, RUN_QUARANTINE);
+    json_quoted(json, "file", run_directory_lines_name(RUN_QUARANTINE));
+    if (lost > 0)
+        json_u64(json, "file_lacks", lost);
+}
+
+void report_damage_write(const struct damage_list *list, const struct run_directory *directory, struct json *json)
+{
+    json_open_object(json, "damage");
+    json_open_array(json, "records");
+    for (size_t i = 0; list != NULL && i < list->count; i++)
+        write_record(json, &list->records[i]);
+    json_close_array(json);
+    json_u64(json, "unlisted", list != NULL ? list->unlisted : 0);
+    if (list != NULL && directory != NULL)
+        write_file(directory, json);
+    json_close_object(json);
+}
+
+int report_damage_init(struct report_damage *report, struct run_directory *directory)
+{
+    report->directory = directory;
+    json_init(&report->line, false);
+    return json_reserve(&report->line, DAMAGE_LINE_BYTES);
+}
+
+void report_damage_release(struct report_damage *report)
+{
+    json_release(&report->line);
+}
+
+void report_damage_add(void *report, const struct damaged_record *record)
+{
+    struct report_damage *const quarantine = report;
+    if (quarantine->directory == NULL)
+        return;
+    json_reset(&quarantine->line);
+    write_record(&quarantine->line, record);
+    run_directory_add_line(quarantine->directory, RUN_QUARANTINE, &quarantine->line);
+}
+
+/* ---- the report ---- */
+
+#define LINE_BYTES 2048u        /* more than a line of metrics.jsonl needs */
+#define SUMMARY_BYTES 65536u    /* enough for a summary without hundreds of damaged records or epochs */
 
 int report_init(struct report *report)
 {
@@ -32,8 +164,8 @@ int report_init(struct report *report)
         .saves = report->saves,
     };
     report->observers = observers_open(&run);
-    int rc = run_progress_init(&report->progress, report->settings, report->plan, report->account);
-    report->progress.pipeline = report->pipeline;
+    int rc = progress_display_init(&report->display, report->settings, report->plan, report->account);
+    report->display.pipeline = report->pipeline;
     if (rc == 0)
         rc = json_reserve(&report->json, LINE_BYTES);
     return rc == 0 ? json_reserve(&report->summary, SUMMARY_BYTES) : rc;
@@ -42,7 +174,7 @@ int report_init(struct report *report)
 void report_release(struct report *report)
 {
     observers_close(report->observers, report->is_over);
-    run_progress_release(&report->progress);
+    progress_display_release(&report->display);
     json_release(&report->json);
     json_release(&report->summary);
 }
@@ -65,14 +197,13 @@ double report_first_step_seconds(const struct report *report)
     return first > 0 ? (double)(first - report->process_start_ns) / 1e9 : 0;
 }
 
-/* Has the last evaluation seen all of its samples? */
 bool report_evaluation_is_complete(const struct report *report)
 {
     const uint64_t steps = account_phase(report->account, PHASE_EVALUATE)->steps;
     return steps > 0 && steps == schedule_batches_per_evaluation(&report->plan->schedule);
 }
 
-/* Evaluation is left out. */
+/* The loader is not measured during an evaluation. */
 static void measure_feed(struct report *report, const struct batch_slice *slice)
 {
     struct loader_counts loader;
@@ -91,7 +222,7 @@ void report_step(struct report *report, const struct step_report *seen)
     report->gradient_norm = seen->gradient_norm;
     if (slice->phase == PHASE_TRAIN)
         measure_feed(report, slice);
-    run_progress_step(&report->progress, slice);
+    progress_display_step(&report->display, slice);
     observers_begin(report->observers);
     if (seen->shown != NULL)
         observers_show(report->observers, seen);
@@ -153,7 +284,7 @@ void report_write_fractions(struct json *json, const struct fractions *share)
     json_close_object(json);
 }
 
-/* report->loader is of now. */
+/* report->loader is up to date. */
 static void observe(struct report *report, const struct batch_slice *slice, const struct tally *tally)
 {
     const uint64_t steps = account_step(report->account);
@@ -167,7 +298,7 @@ static void observe(struct report *report, const struct batch_slice *slice, cons
     observers_put(report->observers, &observation);
 }
 
-/* Of the steps since the interval before, the first one from where the loader is started. */
+/* Since the interval before, or since the loader was started. */
 static void write_feed(struct report *report)
 {
     struct loader_counts loader;
@@ -190,7 +321,7 @@ void report_interval(struct report *report, const struct batch_slice *slice)
     begin_metrics(report, "train", slice, slice->step + 1);
     write_tally(report, &report->json, tally);
     if (report->settings->train.on_nan == ON_NAN_SKIP)
-        json_u64(&report->json, "skipped_steps", report->course->skipped);
+        json_u64(&report->json, "skipped_steps", report->progress->skipped);
     json_double(&report->json, "learning_rate", learning_rate_at(&report->plan->learning_rate, slice->step));
     if (report->settings->train.clip_norm > 0)
         json_double(&report->json, "gradient_norm", report->gradient_norm);
@@ -207,7 +338,7 @@ static void print_table_head(struct report *report)
     report->table_has_head = true;
 }
 
-/* Those that were there, as shares of the towers' batches. */
+/* "staleness mean 0.88 steps, at most 3; 0 steps: 52.5 %, 1: 19.1 %", of the towers' batches. */
 static void print_staleness(const struct staleness *staleness)
 {
     char line[1024];
@@ -216,15 +347,16 @@ static void print_staleness(const struct staleness *staleness)
     text_init(&text, line, sizeof(line));
     for (uint32_t i = 0; i <= staleness->most; i++)
         all += staleness->batches[i];
-    text_add(&text, "staleness mean %.2f, at most %u:", staleness_mean(staleness), staleness->most);
-    for (uint32_t i = 0; i <= staleness->most && all > 0; i++)
+    text_add(&text, "staleness mean %.2f steps, at most %u", staleness_mean(staleness), staleness->most);
+    for (uint32_t i = 0, listed = 0; i <= staleness->most && all > 0; i++)
         if (staleness->batches[i] > 0)
-            text_add(&text, " %u %.1f %%", i, 100 * (double)staleness->batches[i] / (double)all);
+            text_add(&text, listed++ == 0 ? "; %u steps: %.1f %%" : ", %u: %.1f %%", i,
+                     100 * (double)staleness->batches[i] / (double)all);
     wrapped_print(stdout, "%s", line);
 }
 
-/* Loss and accuracy in columns of the table. */
-static void print_outcome(const struct report *report, const struct tally *tally)
+/* Loss and accuracy as columns of the table. */
+static void print_loss(const struct report *report, const struct tally *tally)
 {
     const double loss = report_loss(report, tally), accuracy = report_accuracy(report, tally);
     printf(" %8s  %8s", number_cell(loss, 4, "", 8).text, number_cell(100 * accuracy, 2, " %", 8).text);
@@ -235,14 +367,14 @@ static void print_row(struct report *report, const struct batch_slice *slice)
     const struct tally *const train = account_phase(report->account, PHASE_TRAIN);
     const struct tally *const evaluation = account_phase(report->account, PHASE_EVALUATE);
     const struct fractions share = tally_fractions(train);
-    run_progress_clear(&report->progress);
+    progress_display_clear(&report->display);
     print_table_head(report);
     printf("%5u %8s", slice->epoch + 1, number_grouped(train->steps).text);
-    print_outcome(report, train);
+    print_loss(report, train);
     printf(" %9s  %4.1f %%", number_rate(tally_images_per_second(train)).text, 100 * share.input_wait);
     if (slice->phase == PHASE_EVALUATE) {
         printf(" |");
-        print_outcome(report, evaluation);
+        print_loss(report, evaluation);
         printf(" %7s", number_cell((double)(train->wall_ns + evaluation->wall_ns) / 1e9, 1, "", 7).text);
     }
     printf("\n");
@@ -258,7 +390,7 @@ static void add_validation(struct report *report, const struct batch_slice *slic
     observe(report, slice, evaluation);
 }
 
-/* One row for an epoch as a whole; summary.json lists them. */
+/* The line of the epoch; summary.json lists these. */
 static void add_epoch(struct report *report, const struct batch_slice *slice, const struct tally *evaluation)
 {
     begin_metrics(report, "epoch", slice, account_step(report->account));
@@ -283,33 +415,33 @@ void report_epoch(struct report *report, const struct batch_slice *slice)
     add_epoch(report, slice, evaluation);
 }
 
-/* Why there is no accuracy of the validation to tell. */
+/* Why there is no validation accuracy. */
 static const char *why_unevaluated(const struct report *report, const struct tally *evaluation)
 {
     if (report->plan->schedule.records[PHASE_EVALUATE] == 0)
         return "there is no validation set";
-    if (!report_labels_tell(report))
-        return "images and labels are made up";
+    if (!report_has_accuracy(report))
+        return "images and labels are synthetic";
     if (evaluation->steps == 0)
-        return "the run ended before its evaluation";
+        return "the run ended before the evaluation";
     return report_evaluation_is_complete(report) ? "no record of the validation set can be read"
-                                                 : "the run ended in it";
+                                                 : "the run ended during the evaluation";
 }
 
-/* Where the result is printed. */
+/* The result is printed even with --quiet. */
 static FILE *result_out(const struct report *report)
 {
     return report->settings->result_out != NULL ? report->settings->result_out : stdout;
 }
 
-/* Can weights of the last steps be evaluated, and have not been? */
+/* Could the final weights be evaluated, but were not? */
 static bool leaves_unevaluated(const struct report *report, uint64_t evaluated_step)
 {
-    return report->plan->schedule.records[PHASE_EVALUATE] > 0 && report_labels_tell(report) &&
+    return report->plan->schedule.records[PHASE_EVALUATE] > 0 && report_has_accuracy(report) &&
            evaluated_step < account_step(report->account);
 }
 
-/* A dry run is not asked for it. */
+/* Not for a dry run. */
 static void print_evaluation(const struct report *report)
 {
     FILE *const out = result_out(report);
@@ -320,29 +452,29 @@ static void print_evaluation(const struct report *report)
         return;
     if (then < steps)
         snprintf(place, sizeof(place), ", at step %s of %s", number_grouped(then).text, number_grouped(steps).text);
-    if (report_evaluation_is_complete(report) && evaluation->images > 0 && report_labels_tell(report))
+    if (report_evaluation_is_complete(report) && evaluation->images > 0 && report_has_accuracy(report))
         wrapped_print(out, "result    validation accuracy %.2f %% (%s of %s), loss %.4f%s",
                       100 * tally_accuracy(evaluation), number_grouped(evaluation->correct).text,
                       number_grouped(evaluation->images).text, tally_loss(evaluation), place);
     else
         fprintf(out, "result    not evaluated: %s\n", why_unevaluated(report, evaluation));
     if (leaves_unevaluated(report, report_evaluation_is_complete(report) ? then : 0))
-        wrapped_print(out, "%*sevaluate the weights it leaves: pipetrain evaluate -c %s/run.conf --weights "
+        wrapped_print(out, "%*sto evaluate the final weights: pipetrain evaluate -c %s/run.conf --weights "
                       "%s/weights.safetensors", (int)WRAPPED_INDENT, "", run_directory_path(report->directory),
                       run_directory_path(report->directory));
 }
 
-/* Where the last evaluation is not the best one. */
+/* If the last evaluation is not the best one. */
 static void print_best(const struct report *report)
 {
-    const struct course *const course = report->course;
-    if (course->best_images > 0 && course->best_step < account_evaluated_step(report->account))
+    const struct run_progress *const progress = report->progress;
+    if (progress->best_images > 0 && progress->best_step < account_evaluated_step(report->account))
         wrapped_print(result_out(report), "best      validation accuracy %.2f %% (%s of %s), at step %s",
-                      100 * course_best(course), number_grouped(course->best_correct).text,
-                      number_grouped(course->best_images).text, number_grouped(course->best_step).text);
+                      100 * run_progress_best(progress), number_grouped(progress->best_correct).text,
+                      number_grouped(progress->best_images).text, number_grouped(progress->best_step).text);
 }
 
-/* An interrupted run may have no step after warm-up, or only one of a batch that is cut short. */
+/* An interrupted run may have no step after warm-up, or only one of a partial batch. */
 static void print_speed(const struct report *report)
 {
     const struct speeds speed = account_speeds(report->account);
@@ -353,7 +485,7 @@ static void print_speed(const struct report *report)
         snprintf(spread, sizeof(spread), " +/- %s",
                  number_cell(100 * speed.uncertainty / speed.mean, 1, " %", 10).text);
     if (isnan(speed.mean) || isnan(step.p50_ms))
-        wrapped_print(stdout, "speed     too few steps to tell: the first %" PRIu64 " are warm-up", warmup);
+        wrapped_print(stdout, "speed     too few steps to measure: the first %" PRIu64 " are warm-up", warmup);
     else
         wrapped_print(stdout, "speed     %s images/s%s, the mean after %" PRIu64 " warm-up step%s; a step "
                               "takes %.2f ms (median), %.2f (p90), %.2f (p99)", number_rate(speed.mean).text,
@@ -379,7 +511,7 @@ static void print_time(const struct report *report)
                   100 * share.exposed_reduction, 100 * share.update, 100 * share.other);
 }
 
-/* A run that was asked to stop ended within a pass. */
+/* A run that was asked to stop may have ended within an interval of the meter. */
 struct feed_use report_feed(const struct report *report, const struct report_end *end)
 {
     struct feed_meter meter = report->meter;
@@ -399,8 +531,43 @@ static void print_feed(const struct report *report, const struct report_end *end
 static void print_warnings(uint64_t count)
 {
     if (count > 0)
-        printf("warnings  %s image%s had flaws that the decoder passed over\n", number_grouped(count).text,
+        printf("warnings  %s image%s with minor damage that the decoder ignored\n", number_grouped(count).text,
                count == 1 ? "" : "s");
+}
+
+static double ratio(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
+}
+
+static bool is_encoded(const struct dataset *dataset)
+{
+    return dataset != NULL && dataset->format.image == &image_encoded_ops;
+}
+
+/* After the pipeline is closed: what the verdict is found from. */
+static struct verdict_facts find_facts(const struct report *report, const struct report_end *end)
+{
+    const struct pipeline_counts *const counts = &end->counts;
+    const struct dataset *const dataset = report->datasets[PHASE_TRAIN];
+    const double wall_ns = (double)end->loader_wall_ns;
+    return (struct verdict_facts){
+        .steps = account_process(report->account)->steps,
+        .share = account_fractions(report->account),
+        .busy = report_feed(report, end).busy,
+        .ring_empty = fill_use(&account_fills(report->account)->ring).empty,
+        .reading_cpu = loader_reading_computed(&counts->loader),
+        .copying = ratio((double)counts->feeders.copy_ns, wall_ns * report->plan->devices.towers.count),
+        .main_busy = 1 - ratio((double)counts->main_waited_ns, wall_ns),
+        .cores = report_cores(report),
+        .step = account_percentiles(report->account),
+        .images_per_second = account_speeds(report->account).mean,
+        .is_encoded = is_encoded(dataset),
+        .stored_side =
+            is_encoded(dataset) ? sides_shorter(dataset->format.stored_height, dataset->format.stored_width) : 0,
+        .taken_side =
+            is_encoded(dataset) ? sides_shorter(dataset->options.shape.height, dataset->options.shape.width) : 0,
+    };
 }
 
 static int write_summary(struct report *report, const struct report_end *end, const struct verdict *verdict)
@@ -413,30 +580,30 @@ static int write_summary(struct report *report, const struct report_end *end, co
 
 int report_result(struct report *report, const struct report_end *end)
 {
-    const struct verdict_facts facts = facts_of(report, end);
+    const struct verdict_facts facts = find_facts(report, end);
     struct verdict verdict;
     verdict_find(&facts, report->plan, report->settings, &verdict);
-    run_progress_clear(&report->progress);
+    progress_display_clear(&report->display);
     if (end->early != NULL)
         wrapped_print(result_out(report), "ended     early, %s", end->early);
     print_evaluation(report);
     print_best(report);
     const bool is_written = fflush(result_out(report)) == 0 && ferror(result_out(report)) == 0;
-    if (report->course->skipped > 0)
-        printf("skipped   %s step%s whose gradients were not finite\n", number_grouped(report->course->skipped).text,
-               report->course->skipped == 1 ? "" : "s");
+    if (report->progress->skipped > 0)
+        printf("skipped   %s step%s, because gradients were not finite\n",
+               number_grouped(report->progress->skipped).text, report->progress->skipped == 1 ? "" : "s");
     else if (report->settings->devices.precision == PRECISION_FP16)
-        printf("fp16      %s steps were left out because a gradient overflowed\n",
+        printf("fp16      %s steps skipped, because a gradient overflowed\n",
                number_grouped(account_skipped_steps(report->account)).text);
-    if (report->course->rollbacks > 0)
-        printf("rollback  %u time%s to a saved state: the rate is 1 / %u of what was asked for\n",
-               (unsigned)report->course->rollbacks, report->course->rollbacks == 1 ? "" : "s",
-               1u << report->course->rollbacks);
+    if (report->progress->rollbacks > 0)
+        printf("rollback  %u time%s to a saved state: the learning rate is 1 / %u of what was set\n",
+               (unsigned)report->progress->rollbacks, report->progress->rollbacks == 1 ? "" : "s",
+               1u << report->progress->rollbacks);
     if (report->plan->devices.mode->serves == SERVES_EACH)
         print_staleness(account_staleness(report->account));
     if (!report->plan->devices.mode->is_one_model && report->plan->schedule.towers > 1)
-        wrapped_print(stdout, "note      each tower is a model of its own: loss and accuracy are over all of them, the "
-                              "saved weights are tower 0's");
+        wrapped_print(stdout, "note      each tower is a model of its own: loss and accuracy are means over all of "
+                              "them, the saved weights are tower 0's");
     if (facts.steps > 0) {
         print_speed(report);
         print_training(report);

@@ -1,4 +1,4 @@
-/* The life of a run in main's thread. */
+/* A run in the main thread, from settings to results. */
 #include "tools/run/run.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "stage/text/text_stream.h"
 #include "tools/config/settings_model.h"
 #include "tools/config/train/overfit.h"
-#include "tools/limits/limits.h"
+#include "tools/limits.h"
 #include "tools/phase.h"
 #include "tools/results/class_names_give.h"
 #include "tools/results/named_classes.h"
@@ -20,24 +20,20 @@
 #include "tools/results/weights_about.h"
 #include "tools/run/about.h"
 #include "tools/run/account.h"
-#include "tools/run/data_check.h"
-#include "tools/run/goal/goal.h"
-#include "tools/run/goal/nonfinite.h"
-#include "tools/run/goal/overfit_end.h"
 #include "tools/run/pipeline.h"
 #include "tools/run/report.h"
-#include "tools/run/report_damage.h"
 #include "tools/run/run_data.h"
 #include "tools/run/run_plan.h"
-#include "tools/run/signals.h"
 #include "tools/run/state/run_state.h"
 #include "tools/run/state/run_weights.h"
-#include "tools/run/summary/summary.h"
+#include "tools/run/stop_rule.h"
+#include "tools/run/summary.h"
+#include "tools/signals.h"
 #include "tools/text/terminal.h"
 #include "tools/text/wrapped.h"
 #include "tools/version.h"
 
-#define FILES_AT_ONCE 16u       /* besides those open at the start: shards that are read, results that are written */
+#define FILES_AT_ONCE 16u       /* that a run opens later: shards and results */
 
 struct run {
     struct settings *settings;
@@ -55,13 +51,13 @@ struct run {
     struct report report;
     struct report_damage quarantine;
     struct report_end end;
-    struct goal goal;
-    uint64_t next;              /* the batch of the run behind those that are reported */
+    struct stop_rule stop_rule;
+    uint64_t next;              /* number of the batch after the one reported last */
     uint64_t began_ns;
 };
 
-/* Print what is collected and return `code`. */
-static int refuse(struct problems *problems, int code)
+/* Print the problems; returns `code`, or another one that they need. */
+static int print_problems(struct problems *problems, int code)
 {
     problems_print(problems);
     return problems_code(problems, code);
@@ -78,8 +74,8 @@ static const struct dataset *const *datasets_of(const struct run *run)
     return (const struct dataset *const *)run->datasets;
 }
 
-/* Is something computed, of real labels? */
-static bool evaluations_tell(const struct run *run)
+/* Does the run compute, with real labels? Else evaluations mean nothing. */
+static bool has_accuracy(const struct run *run)
 {
     return run->plan.devices.backend->computes && run->settings->input.source != INPUT_SYNTHETIC;
 }
@@ -87,12 +83,12 @@ static bool evaluations_tell(const struct run *run)
 static int choose_devices(struct run *run, struct problems *problems)
 {
     const int rc = device_plan_init(&run->plan.devices, run->settings, problems);
-    if (rc == 0 && !evaluations_tell(run))
-        goal_tell_unused(run->settings);
-    return rc == 0 ? 0 : refuse(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
+    if (rc == 0 && !has_accuracy(run))
+        stop_rule_warn_unused(run->settings);
+    return rc == 0 ? 0 : print_problems(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
 }
 
-/* Outputs that begin as those of other classes learn the data's all the same: worth a word, no refusal. */
+/* Fine-tuning may replace the classes without model.skip, so a difference is only a warning. */
 static void compare_classes(const struct run *run)
 {
     char data[300], weights[300];
@@ -102,11 +98,11 @@ static void compare_classes(const struct run *run)
         return;
     if (dataset_names_differ(dataset, initial_weights_text(run->initial_weights, WEIGHTS_CLASS_NAMES), data, weights,
                              sizeof(data)) == 1)
-        log_message(LOG_RUN, "%s was trained on other classes: %s; those of the data are %s: outputs begin as those of "
-                    "other classes (model.skip leaves the last layer out)", model->weights, weights, data);
+        log_message(LOG_RUN, "%s was trained on other classes: %s; the data has %s: the last layer starts with the "
+                    "weights of other classes (model.skip starts it from scratch)", model->weights, weights, data);
 }
 
-/* Settings -> net, data, devices, plan: all that can be refused before anything is started. */
+/* Settings -> net, data, devices, plan: all that can fail before anything is started. */
 static int prepare(struct run *run)
 {
     struct problems problems;
@@ -117,7 +113,7 @@ static int prepare(struct run *run)
     const int rc = code != 0 ? 0 : run_data_open(run->datasets, run->settings, run->net, run->kind == RUN_CHECK,
                                                  &problems);
     if (rc != 0)
-        code = refuse(&problems, exit_code_of(rc, EXIT_CODE_DATA));
+        code = print_problems(&problems, exit_code_of(rc, EXIT_CODE_DATA));
     if (code == 0 && run->datasets[PHASE_TRAIN] != NULL)
         overfit_fit(run->settings, run->datasets[PHASE_TRAIN]->record_count);
     if (code == 0)
@@ -126,12 +122,13 @@ static int prepare(struct run *run)
     if (code == 0)
         code = choose_devices(run, &problems);
     if (code == 0 && run_plan_init(&run->plan, run->settings, run->net, datasets_of(run), &problems) != 0)
-        code = refuse(&problems, run->plan.schedule.records[PHASE_TRAIN] == 0 ? EXIT_CODE_DATA : EXIT_CODE_USAGE);
+        code = print_problems(&problems,
+                              run->plan.schedule.records[PHASE_TRAIN] == 0 ? EXIT_CODE_DATA : EXIT_CODE_USAGE);
     if (code == 0 && run->kind != RUN_DRY)
         code = run_state_find(&run->state, run->settings, &run->plan, datasets_of(run));
-    run->state.course.rate_last = (uint64_t)llround(run->plan.learning_rate.last);
-    learning_rate_halve(&run->plan.learning_rate, run->state.course.rollbacks);
-    /* A run that goes on has its own: the file need not be there any more. */
+    run->state.progress.rate_last = (uint64_t)llround(run->plan.learning_rate.last);
+    learning_rate_halve(&run->plan.learning_rate, run->state.progress.rollbacks);
+    /* A resumed run has its own weights: the file may be gone. */
     if (code == 0 && run->state.reader == NULL && !run->state.is_over)
         code = run_weights_open(&run->initial_weights, run->settings, run->net);
     if (code == 0)
@@ -153,7 +150,7 @@ static void print_start(const struct run *run, FILE *out)
     run_state_print(&run->state, &run->plan, out);
 }
 
-/* The weights that the run leaves. */
+/* The weights that the run will save. */
 static struct weights_spec saved_weights(const struct run *run)
 {
     const bool saves = run->kind != RUN_DRY && run->plan.devices.backend->computes;
@@ -163,8 +160,9 @@ static struct weights_spec saved_weights(const struct run *run)
 static int open_report(struct run *run)
 {
     run->report = (struct report){ .settings = run->settings, .plan = &run->plan, .net = run->net,
-                                  .datasets = datasets_of(run), .course = &run->state.course, .account = run->account,
-                                  .directory = run->results.directory, .pipeline = run->pipeline,
+                                  .datasets = datasets_of(run), .progress = &run->state.progress,
+                                  .account = run->account, .directory = run->results.directory,
+                                  .pipeline = run->pipeline,
                                   .saves = &run->state.counts, .process_start_ns = run->process_start_ns };
     return report_init(&run->report);
 }
@@ -188,25 +186,25 @@ static int open_outputs(struct run *run)
         return code;
     int rc = class_names_give(run->results.weights, run->datasets[PHASE_TRAIN]);
     if (rc != 0) {
-        log_message(LOG_ERROR, "the names of the classes, beside the data: %s", exit_cause(rc));
+        log_message(LOG_ERROR, "class names of the data set: %s", exit_cause(rc));
         return (int)exit_code_of(rc, EXIT_CODE_DATA);
     }
     rc = account_open(&run->account, &run->plan.schedule);
     if (rc == 0)
         rc = open_report(run);
-    run->goal = (struct goal){ .train = &run->settings->train, .course = &run->state.course, .account = run->account,
-                               .process_start_ns = run->process_start_ns, .classes = run->net->classes,
-                               .is_told = evaluations_tell(run) };
+    run->stop_rule = (struct stop_rule){ .train = &run->settings->train, .progress = &run->state.progress,
+                                         .account = run->account, .process_start_ns = run->process_start_ns,
+                                         .classes = run->net->classes, .uses_evaluations = has_accuracy(run) };
     if (rc == 0)
         rc = report_damage_init(&run->quarantine, run->results.directory);
     if (rc == 0)
         rc = run_state_open(&run->state, run->settings, &run->plan, run->pipeline, run->account, &run->results);
     if (rc != 0)
-        log_message(LOG_ERROR, "the sums, reports and states of the run: %s", exit_cause(rc));
+        log_message(LOG_ERROR, "reports and states of the run: %s", exit_cause(rc));
     return rc == 0 ? 0 : EXIT_CODE_MEMORY;
 }
 
-/* Plan the towers; refused is what does not fit. */
+/* Plan the towers, and check that the run fits into memory. */
 static int open_pipeline(struct run *run)
 {
     const struct pipeline_parts parts = {
@@ -215,7 +213,7 @@ static int open_pipeline(struct run *run)
         .net = run->net,
         .datasets = { run->datasets[PHASE_TRAIN], run->datasets[PHASE_EVALUATE] },
         .snapshots = run_state_rule(&run->state, run->settings, &run->plan),
-        .waits_for_main = ending_needs_evaluations(&run->settings->train),
+        .waits_for_main = stop_rule_needs_evaluations(&run->settings->train),
         .damage_sink = { report_damage_add, &run->quarantine },
         .stop = run->stop,
     };
@@ -226,21 +224,21 @@ static int open_pipeline(struct run *run)
     return rc == 0 ? pipeline_check_memory(run->pipeline) : (int)stop_code(run->stop);
 }
 
-/* Towers that wait for a word behind an evaluation go on, or end. */
+/* Stop the run if a rule says so. Else towers that wait after an evaluation may continue. */
 static void decide(struct run *run, const struct batch_slice *slice)
 {
-    if (goal_follow(&run->goal, slice) && run->kind == RUN_TRAIN)
+    if (stop_rule_check(&run->stop_rule, slice) && run->kind == RUN_TRAIN)
         pipeline_request_stop(run->pipeline);
     if (slice->phase == PHASE_EVALUATE && slice->last_of_phase)
         pipeline_allow(run->pipeline, slice->number + 1);
 }
 
-/* One global batch is done: add it up, say what is due. */
-static void follow(struct run *run, struct step_report *const *reports)
+/* One global batch is done: add it to the account, and report what is due. */
+static void add_batch(struct run *run, struct step_report *const *reports)
 {
     const struct batch_slice *const slice = &reports[0]->slice;
     const bool evaluates = run->plan.schedule.records[PHASE_EVALUATE] > 0;
-    nonfinite_check(run->stop, reports, &run->plan, &run->settings->train, &run->state.course);
+    nonfinite_check(run->stop, reports, &run->plan, &run->settings->train, &run->state.progress);
     if (stop_failed(run->stop) || results_begin(&run->results) != 0)
         return;
     account_add(run->account, reports, run->plan.devices.towers.count);
@@ -271,12 +269,12 @@ static void run_steps(struct run *run)
     pipeline_go(run->pipeline);
     struct step_report **reports;
     while (pipeline_step(run->pipeline, &reports) == 0) {
-        follow(run, reports);
+        add_batch(run, reports);
         pipeline_give_back(run->pipeline);
     }
 }
 
-/* States that are being saved are waited for; the last one is taken, and written when all is reported. */
+/* Save the weights and take the last state, which is written after the reports. */
 static int save(struct run *run)
 {
     int code = 0;
@@ -290,14 +288,14 @@ static int save(struct run *run)
     return code;
 }
 
-/* Who asked for an end goes before what the settings ask for. */
+/* A signal takes precedence over the settings' rules. */
 static void name_end(struct run *run, int asked_code)
 {
     if (asked_code != 0) {
         run->end.early = run->end.ended = asked_code == EXIT_CODE_INTERRUPTED ? "interrupted" : "asked to stop";
-    } else if (run->goal.ending != ENDING_NONE && run->next < schedule_batch_count(&run->plan.schedule)) {
-        run->end.early = run->goal.words;
-        run->end.ended = ending_key(run->goal.ending);
+    } else if (run->stop_rule.reason != STOP_REASON_NONE && run->next < schedule_batch_count(&run->plan.schedule)) {
+        run->end.early = run->stop_rule.words;
+        run->end.ended = stop_reason_key(run->stop_rule.reason);
     }
 }
 
@@ -305,14 +303,14 @@ static int finish(struct run *run, int asked_code)
 {
     name_end(run, asked_code);
     if (run->results.directory != NULL && !run->results.have_begun) {
-        log_message(LOG_RUN, "no step was done, and nothing is written");
+        log_message(LOG_RUN, "no step was done, so nothing is written");
         run->report.directory = NULL;
     }
     (void)run_directory_look(run->report.directory);    /* its failure is part of the report's */
     if (report_result(&run->report, &run->end) != 0)
         return EXIT_CODE_OUTPUT;
     return asked_code != 0 || run->settings->overfit == 0
-               ? asked_code : overfit_tell(&run->goal, run->settings, run->net, stdout);
+               ? asked_code : about_overfit(&run->stop_rule, run->settings, run->net, stdout);
 }
 
 static void print_line(void *arg, const char *line)
@@ -320,19 +318,19 @@ static void print_line(void *arg, const char *line)
     wrapped_print(arg, "%*s%s", (int)WRAPPED_INDENT, "", line);
 }
 
-/* What has left the terminal by the time the run trains is named. */
-static void tell_lines(const char *text)
+/* Where the plan is longer than the terminal, say how to see all of it. */
+static void print_length(const char *text)
 {
     const unsigned rows = terminal_rows(STDOUT_FILENO);
     unsigned lines = 0;
     for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
         lines++;
     if (rows > 0 && lines + 2 > rows)
-        wrapped_print(stdout, "plan      %u lines on a terminal of %u: pipetrain -c FILE --check | less shows all",
+        wrapped_print(stdout, "plan      %u lines on a terminal of %u: to see all, pipetrain -c FILE --check | less",
                       lines, rows);
 }
 
-/* Unbroken where there is no memory to count lines in. */
+/* Directly where there is no memory for counting lines. */
 static void print_start_fitting(const struct run *run)
 {
     char *text = NULL;
@@ -344,7 +342,7 @@ static void print_start_fitting(const struct run *run)
         print_start(run, out);
         if (text_stream_end(out, &text) == 0) {
             fputs(text, stdout);
-            tell_lines(text);
+            print_length(text);
         } else {
             print_start(run, stdout);
         }
@@ -359,15 +357,15 @@ static void print_plan(struct run *run)
     if (run->kind != RUN_DRY)
         return;
     pipeline_print(run->pipeline, stdout);
-    printf("layers    of tower 0, as planned\n");
+    printf("layers    of tower 0\n");
     tower_describe(pipeline_tower(run->pipeline, 0), print_line, stdout);
-    fflush(stdout);             /* in front of what goes to stderr */
+    fflush(stdout);             /* before messages on stderr */
 }
 
 static int start_pipeline(struct run *run)
 {
     phase_enter(RUN_PHASE_ALLOCATING);
-    signals_give(pipeline_request_stop, run->pipeline);
+    signals_set_callback(pipeline_request_stop, run->pipeline, true);
     if (pipeline_allocate(run->pipeline) != 0)
         return stop_code(run->stop);
     const int code =
@@ -378,12 +376,12 @@ static int start_pipeline(struct run *run)
 static void close_pipeline(struct run *run, struct pipeline_counts *counts_out)
 {
     phase_enter(RUN_PHASE_CLOSING);
-    signals_give(NULL, NULL);
+    signals_set_callback(NULL, NULL, false);
     pipeline_close(run->pipeline, counts_out);
     run->pipeline = NULL;
 }
 
-/* All that can be refused comes before the first output and the first large allocation. */
+/* All checks come before the first output and the first large allocation. */
 static int begin(struct run *run)
 {
     int code = open_pipeline(run);
@@ -399,7 +397,7 @@ static int begin(struct run *run)
     return start_pipeline(run);
 }
 
-/* What the run left, and what may be done next. */
+/* Files, and what to do next. */
 static void print_end(const struct run *run, int code)
 {
     const struct about_end end = {
@@ -411,15 +409,15 @@ static void print_end(const struct run *run, int code)
         .steps = account_step(run->account),
     };
     const bool was_asked = code == EXIT_CODE_STOPPED || code == EXIT_CODE_INTERRUPTED;
-    const bool is_early = was_asked || (run->end.early != NULL && run->goal.ending == ENDING_MAX_TIME);
+    const bool is_early = was_asked || (run->end.early != NULL && run->stop_rule.reason == STOP_REASON_MAX_TIME);
     if (code != 0 && !was_asked)
         return;
     about_files(&end, stdout);
     about_next(&end, is_early && !run->state.needs_none, stdout);
 }
 
-/* What there is of a run that broke off is told in its summary, too; the cause was told already. */
-static int fail(struct run *run)
+/* A failed run, whose cause was reported already, has a summary, too. */
+static int finish_failed(struct run *run)
 {
     run->end.ended = "failed";
     run->end.early = stop_message(run->stop);
@@ -441,7 +439,7 @@ static int train(struct run *run)
     const int asked_code = signals_exit_code();
     close_pipeline(run, &run->end.counts);
     if (stop_failed(run->stop))
-        return fail(run);
+        return finish_failed(run);
     const int finished = finish(run, asked_code);
     if (code == 0)
         code = finished;
@@ -452,8 +450,8 @@ static int train(struct run *run)
     return code;
 }
 
-/* What would be refused is: towers are planned on their devices, a state to go on from, the directory and the weights
- * to begin with are looked at. */
+/* --check: plan the towers on their devices, and check the state to resume from, the run directory, the initial weights
+ * and the data. */
 static int check(struct run *run)
 {
     int code = open_pipeline(run);
@@ -467,11 +465,11 @@ static int check(struct run *run)
         return code;
     print_start(run, stdout);
     fflush(stdout);
-    code = data_check(datasets_of(run), stdout);
+    code = run_data_check(datasets_of(run), stdout);
     if (code == 0)
         code = run_plan_check_losses(&run->plan, run->settings, datasets_of(run), run->stop);
     if (code == 0)
-        printf("checked   nothing prevents this run: the same command without --check starts it\n");
+        printf("checked   this run can start: use the same command without --check\n");
     return code;
 }
 
@@ -492,7 +490,7 @@ static void release(struct run *run)
     stop_close(run->stop);
 }
 
-/* *back says where the run goes on from; and, after numbers that are not finite, where it may go back to. */
+/* *back: the state to start from; afterwards, when a number was not finite, the state to roll back to. */
 static int execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns, struct run_back *back)
 {
     struct run run = { .settings = settings, .kind = kind, .process_start_ns = process_start_ns,

@@ -1,4 +1,4 @@
-/* From settings to data sets. */
+/* From settings to data sets; what --check finds in them. */
 #include "tools/run/run_data.h"
 
 #include <errno.h>
@@ -8,19 +8,24 @@
 #include <string.h>
 
 #include "compute/model.h"
+#include "loader/damage.h"
 #include "loader/dataset.h"
 #include "loader/dataset_shards.h"
 #include "loader/dataset_survey.h"
 #include "loader/shard_counts.h"
 #include "stage/log.h"
+#include "stage/stop.h"
 #include "tools/config/number.h"
 #include "tools/config/options.h"
+#include "tools/config/problems.h"
 #include "tools/config/settings_model.h"
 #include "tools/results/named_classes.h"
 #include "tools/results/tensor_file.h"
 #include "tools/results/tensor_match.h"
-#include "tools/run/signals.h"
+#include "tools/signals.h"
 #include "tools/text/wrapped.h"
+
+/* ---- opening ---- */
 
 #define ONE_LABEL_RECORDS 8u    /* fewer may have one label by chance */
 #define PROBLEM_BYTES 16384u
@@ -29,7 +34,7 @@
 
 static const char *const what[PHASE_COUNT] = { [PHASE_TRAIN] = "train", [PHASE_EVALUATE] = "validation" };
 
-/* The model that is meant by name, NULL where a file describes it. */
+/* The model that model.name names; NULL where model.file describes it. */
 static const struct model *named_model(struct settings *settings)
 {
     const enum origin name = settings_origin(settings, SECTION_MODEL, "name")->origin;
@@ -37,8 +42,8 @@ static const struct model *named_model(struct settings *settings)
     return *settings->model.file != '\0' && name <= file ? NULL : model_find(settings->model.name);
 }
 
-/* The classes that model.weights fixes, as its last layer is taken, too; 0: none, or the file does not say. What is
- * wrong with it is told when it is opened to be read. */
+/* The classes of model.weights, where its last layer is loaded, too; 0: unknown. Errors are reported when the file is
+ * opened for loading. */
 static uint32_t classes_of_weights(const struct model_settings *settings, const struct model *model)
 {
     char problem[256];
@@ -68,7 +73,7 @@ void run_data_take_classes(struct settings *settings)
     origin->origin = ORIGIN_DATA;
 }
 
-/* A problem for each line of `text`, which is cut up. */
+/* Add each line of `text`, which is modified, as a problem. */
 static void add_lines(struct problems *problems, char *text)
 {
     char *rest = NULL;
@@ -109,7 +114,7 @@ static int open_set(struct dataset **dataset_out, const struct dataset_options *
     return rc;
 }
 
-static void report_overlap(const struct dataset *validation, const struct dataset_overlap *overlap,
+static void add_overlap(const struct dataset *validation, const struct dataset_overlap *overlap,
                            struct problems *problems)
 {
     char path[NAME_TEXT_BYTES], more[64] = "";
@@ -120,11 +125,11 @@ static void report_overlap(const struct dataset *validation, const struct datase
                  validation->shard_count);
     problems_add(problems, "pipetrain",
                  "validation: %.500s is a training shard too%s: name other files, or set data.allow_overlap = yes to "
-                 "evaluate on what is trained on",
+                 "evaluate on training data",
                  path, more);
 }
 
-/* What is evaluated on must not have been trained on, unless that is asked for. */
+/* Validation must not use training data, unless data.allow_overlap is set. */
 static int check_overlap(struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
     struct dataset_overlap overlap;
@@ -135,12 +140,12 @@ static int check_overlap(struct dataset *const datasets[PHASE_COUNT], struct pro
     if (rc < 0)
         problems_add(problems, "pipetrain", "not enough memory to compare the sets' files");
     else if (overlap.count > 0)
-        report_overlap(validation, &overlap, problems);
+        add_overlap(validation, &overlap, problems);
     return rc;
 }
 
-/* The same label must mean the same class in both sets, as far as they say. 0, with a problem where it does not, or
- * -ENOMEM. */
+/* The same label must be the same class in both sets, if they have class names. 0, or -ENOMEM; a difference is added to
+ * the problems. */
 static int check_classes(struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
     char train[NAME_TEXT_BYTES], validation[NAME_TEXT_BYTES];
@@ -157,8 +162,8 @@ static int check_classes(struct dataset *const datasets[PHASE_COUNT], struct pro
     return 0;
 }
 
-/* Numbers of one type mean the same in both sets. */
-static void check_images(struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
+/* Pixels of one type must be read alike in both sets. */
+static void check_formats(struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
     const struct dataset *const train = datasets[PHASE_TRAIN], *const validation = datasets[PHASE_EVALUATE];
     char of_train[128], of_validation[128];
@@ -171,11 +176,11 @@ static void check_images(struct dataset *const datasets[PHASE_COUNT], struct pro
     sample_describe_images(&train->format, of_train, sizeof(of_train));
     sample_describe_images(&validation->format, of_validation, sizeof(of_validation));
     problems_add(problems, "pipetrain", "validation: its images are read as %s, those of train as %s: set "
-                 "data.image_range and data.image_layout to what both are", of_validation, of_train);
+                 "data.image_range and data.image_layout for both", of_validation, of_train);
 }
 
-/* What the directories that are named hold besides the sets. */
-static int tell_left_out(struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
+/* Warn of shards in the sets' directories that belong to no set. */
+static int warn_of_left_out(struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
     struct shard_list lists[PHASE_COUNT] = { 0 };
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
@@ -191,7 +196,7 @@ static int tell_left_out(struct dataset *const datasets[PHASE_COUNT], struct pro
     return rc;
 }
 
-/* What of the files is which set: one of the two that are named, or a part of the one that is shared out. */
+/* With data.validation_split both sets are parts of the training set's files. */
 static struct dataset_options options_of_pass(const struct data_settings *data, const struct net *net, enum phase phase)
 {
     const bool is_shared = data->validation_split > 0;
@@ -232,9 +237,9 @@ int run_data_open(struct dataset *datasets[PHASE_COUNT], const struct settings *
     if (problems->count == 0 && !is_shared)
         rc = check_classes(datasets, problems);
     if (problems->count == 0)
-        check_images(datasets, problems);
+        check_formats(datasets, problems);
     if (problems->count == 0)
-        rc = tell_left_out(datasets, problems);
+        rc = warn_of_left_out(datasets, problems);
     return problems->count == 0 ? 0 : rc == -ENOMEM ? -ENOMEM : -EINVAL;
 }
 
@@ -245,7 +250,7 @@ static void escape_name(const char *path, char name_out[NAME_TEXT_BYTES])
     log_escape(name, strlen(name), name_out, NAME_TEXT_BYTES);
 }
 
-/* The first and the last file, on a line each where they do not fit on one. */
+/* The names of the first and the last file, on one or two lines. */
 static void print_names(const struct dataset *dataset, FILE *out)
 {
     char first[NAME_TEXT_BYTES], last[NAME_TEXT_BYTES];
@@ -259,7 +264,7 @@ static void print_names(const struct dataset *dataset, FILE *out)
         fprintf(out, "%10s%s ...\n%10s%s\n", "", first, "", last);
 }
 
-/* What was found of the features that are read. */
+/* How images and labels are stored. */
 static void print_format(const struct dataset *dataset, FILE *out)
 {
     const struct sample_format *const format = &dataset->format;
@@ -272,7 +277,6 @@ static void print_format(const struct dataset *dataset, FILE *out)
                   names[0] != '\0' ? dataset->class_names_path : "");
 }
 
-/* How many records there are, and where they were said to be. */
 static void print_set(const struct dataset *dataset, const char *name, FILE *out)
 {
     char lost[64] = "", held_out[64] = "";
@@ -301,7 +305,7 @@ void run_data_warn(const struct dataset *dataset, const struct order_shape *shap
 {
     static const char *const advice[] = {
         [SHUFFLE_NONE] = "use data.shuffle = full or block, or shuffle the set when it is written",
-        [SHUFFLE_FULL] = "look at the set",
+        [SHUFFLE_FULL] = "check the set",
         [SHUFFLE_BLOCK] = "use a larger data.shuffle_window or a smaller input.read_block",
     };
     struct label_order look;
@@ -309,13 +313,244 @@ void run_data_warn(const struct dataset *dataset, const struct order_shape *shap
         return;
     if (look.is_one_label && dataset->options.classes > 1 && dataset->record_count >= ONE_LABEL_RECORDS)
         log_message(LOG_RUN,
-                    "%s: every label that was looked at is %" PRId64 ", and the network has %" PRIu32 " classes: is "
-                    "'%s' the right feature (data.label_key)?", dataset->options.what, look.label,
+                    "%s: every label read so far is %" PRId64 ", and the network has %" PRIu32 " classes: is '%s' the "
+                    "right feature (data.label_key)?", dataset->options.what, look.label,
                     dataset->options.classes, dataset->format.keys[SAMPLE_LABEL]);
     if (!label_order_is_sorted(&look))
         return;
     log_message(LOG_RUN,
-                "%s: of %" PRIu32 " pairs of records that follow each other %" PRIu32 " have the same label, where "
-                "%.0f would by chance: the order mixes classes badly: %s",
+                "%s: of %" PRIu32 " pairs of successive records %" PRIu32 " have the same label, where %.0f would by "
+                "chance: the order mixes classes badly: %s",
                 dataset->options.what, look.pairs, look.equal, look.expected, advice[shape->shuffle]);
+}
+
+/* ---- --check ---- */
+
+#define COLUMNS 80u
+#define INDENT 8u
+/* Of more classes only the sum is printed. */
+#define LISTED_MAX 100u
+/* Among so many records of each class at least one of the lowest label is expected. */
+#define RECORDS_OF_CLASS 10u
+
+/* A run of equal labels in a sorted survey. */
+struct stretch {
+    int64_t label;
+    size_t count;
+};
+
+static struct stretch stretch_at(const struct label_survey *survey, size_t first)
+{
+    size_t end = first;
+    while (end < survey->count && survey->labels[end] == survey->labels[first])
+        end++;
+    return (struct stretch){ survey->labels[first], end - first };
+}
+
+struct label_sums {
+    size_t classes, rarest, commonest;
+};
+
+static struct label_sums sum_labels(const struct label_survey *survey)
+{
+    struct label_sums sums = { 0, SIZE_MAX, 0 };
+    for (size_t i = 0; i < survey->count;) {
+        const struct stretch stretch = stretch_at(survey, i);
+        sums.classes++;
+        sums.rarest = stretch.count < sums.rarest ? stretch.count : sums.rarest;
+        sums.commonest = stretch.count > sums.commonest ? stretch.count : sums.commonest;
+        i += stretch.count;
+    }
+    return sums;
+}
+
+/* "0: 98  1: 102  ...", wrapped. */
+static void print_counts(const struct label_survey *survey, FILE *out)
+{
+    size_t column = COLUMNS;
+    for (size_t i = 0; i < survey->count;) {
+        const struct stretch stretch = stretch_at(survey, i);
+        char text[64];
+        const size_t bytes = (size_t)snprintf(text, sizeof(text), "  %" PRId64 ": %zu", stretch.label, stretch.count);
+        if (column + bytes > COLUMNS) {
+            fprintf(out, "%s%*s", i > 0 ? "\n" : "", (int)INDENT, "");
+            column = INDENT;
+        }
+        fputs(text, out);
+        column += bytes;
+        i += stretch.count;
+    }
+    fputc('\n', out);
+}
+
+static const char *name_of(const struct dataset *dataset)
+{
+    return dataset->options.part == DATASET_HELD_OUT ? "validation" : dataset->options.what;
+}
+
+static void print_survey(const struct label_survey *survey, const struct dataset *dataset, FILE *out)
+{
+    const struct label_sums sums = sum_labels(survey);
+    char found[128] = "";
+    if (survey->count > 0)
+        snprintf(found, sizeof(found), ": %zu labels from %" PRId64 " to %" PRId64 ", %zu to %zu records each",
+                 sums.classes, survey->labels[0], survey->labels[survey->count - 1], sums.rarest, sums.commonest);
+    wrapped_print(out, "labels    %-10s %s of %s records verified%s", name_of(dataset),
+                  number_grouped(survey->count).text, number_grouped(dataset->record_count).text, found);
+    if (survey->count > 0 && sums.classes <= LISTED_MAX)
+        print_counts(survey, out);
+    if (survey->repeats > 0)
+        wrapped_print(out, "%10s%s of them have several images or labels, of which the last one is used", "",
+                      number_grouped(survey->repeats).text);
+}
+
+/* Records that cannot be read, and the problem of the first. */
+struct unreadable {
+    uint64_t count, id;
+    const struct record_problem *problem;
+};
+
+/* A problem, as a run would fail at such a record; with data.on_corrupt = skip only a line. */
+static void report_unreadable(const struct unreadable *bad, const struct dataset *dataset, FILE *out,
+                            struct problems *problems)
+{
+    char text[DAMAGE_TEXT_BYTES], more[64] = "";
+    if (dataset->options.skip_damage) {
+        fprintf(out, "%10s%s more cannot be read and will be skipped\n", "", number_grouped(bad->count).text);
+        return;
+    }
+    record_describe(dataset, bad->id, bad->problem, text, sizeof(text));
+    if (bad->count > 1)
+        snprintf(more, sizeof(more), "; %s more records are damaged", number_grouped(bad->count - 1).text);
+    problems_add(problems, "pipetrain", "%s: %s%s%s", name_of(dataset), text, more,
+                 bad->problem->is_damage ? SHARD_SKIP_ADVICE : "");
+}
+
+static void add_label_problem(const struct label_survey *survey, const struct dataset *dataset,
+                              struct problems *problems)
+{
+    const uint32_t classes = dataset->options.classes;
+    const int64_t lowest = survey->labels[0], highest = survey->labels[survey->count - 1];
+    int64_t offset;
+    const bool has_offset = label_survey_offset(survey, classes, &offset);
+    if (lowest == -1 && dataset->options.label_offset == 0)
+        problems_add(problems, "pipetrain", "%s: labels are -1 to %" PRId64 ", which are not in [0, %" PRIu32 "): %s%s",
+                     name_of(dataset), highest, classes, LABEL_MINUS_ONE,
+                     has_offset ? "; " LABEL_COUNTED_FROM_MINUS_ONE : "");
+    else if (has_offset)
+        problems_add(problems, "pipetrain",
+                     "%s: labels are %" PRId64 " to %" PRId64 " as stored, with label_offset = %" PRId64
+                     " they are not in [0, %" PRIu32 "): set data.label_offset = %" PRId64,
+                     name_of(dataset), lowest, highest, dataset->options.label_offset, classes, offset);
+    else
+        problems_add(problems, "pipetrain",
+                     "%s: labels are %" PRId64 " to %" PRId64 " as stored, which are %s the %" PRIu32
+                     " classes of the network: see data.classes", name_of(dataset), lowest, highest,
+                     (uint64_t)highest - (uint64_t)lowest < classes ? "too far from" : "more than", classes);
+}
+
+/* All labels are in range, but may count from 1. */
+static void print_doubt(const struct label_survey *survey, const struct dataset *dataset, FILE *out)
+{
+    const size_t classes = sum_labels(survey).classes + 1;
+    const int64_t offset = dataset->options.label_offset;
+    if (survey->count < RECORDS_OF_CLASS * classes || survey->labels[0] + offset != 1)
+        return;
+    wrapped_print(out, "%10sno record of class 0: if labels count from 1, set data.label_offset = %" PRId64, "",
+                  offset - 1);
+}
+
+static int check_labels(const struct dataset *dataset, FILE *out, struct problems *problems)
+{
+    struct label_survey survey;
+    const int rc = label_survey_make(&survey, dataset);
+    if (rc == -ENOMEM)
+        problems_add(problems, "pipetrain", "%s: not enough memory to read labels", name_of(dataset));
+    if (rc < 0)
+        return rc;
+    print_survey(&survey, dataset, out);
+    if (survey.unreadable > 0)
+        report_unreadable(&(struct unreadable){ survey.unreadable, survey.bad_id, &survey.problem }, dataset, out,
+                        problems);
+    const bool is_broken = survey.unreadable > 0 && !dataset->options.skip_damage;
+    const bool fits = label_survey_fits(&survey, dataset->options.label_offset, dataset->options.classes);
+    if (!fits)
+        add_label_problem(&survey, dataset, problems);
+    else if (survey.count > 0)
+        print_doubt(&survey, dataset, out);
+    label_survey_release(&survey);
+    return fits && !is_broken ? 0 : -EINVAL;
+}
+
+static void print_images(const struct image_survey *survey, const struct dataset *dataset, FILE *out)
+{
+    char pixels[96] = "", flawed[64] = "";
+    if (survey->count > 0)
+        snprintf(pixels, sizeof(pixels), ": pixels from %u to %u, mean %.1f", survey->lowest, survey->highest,
+                 survey->mean);
+    if (survey->flawed > 0)
+        snprintf(flawed, sizeof(flawed), "; the decoder warns of %s of them", number_grouped(survey->flawed).text);
+    wrapped_print(out, "images    %-10s %s of %s decoded%s%s%s", name_of(dataset), number_grouped(survey->count).text,
+                  number_grouped(dataset->record_count).text, pixels, flawed,
+                  survey->count + survey->unreadable < dataset->record_count
+                      ? "; pipetrain-shards check --decode decodes all" : "");
+}
+
+/* Black images. A set of raw images warns when it is opened. */
+static void warn_of_images(const struct image_survey *survey, const struct dataset *dataset)
+{
+    if (survey->count < PIXELS_WARNED_IMAGES || dataset->format.image != &image_encoded_ops ||
+        survey->highest >= PIXELS_NEARLY_BLACK)
+        return;
+    log_message(LOG_RUN, "%s: the brightest pixel of %" PRIu64 " images is %u of 255: they are nearly black",
+                name_of(dataset), survey->count, survey->highest);
+}
+
+static int check_images(const struct dataset *dataset, FILE *out, struct problems *problems)
+{
+    struct image_survey survey;
+    const int rc = image_survey_make(&survey, dataset);
+    if (rc == -ENOMEM)
+        problems_add(problems, "pipetrain", "%s: not enough memory to decode images", name_of(dataset));
+    if (rc < 0)
+        return rc;
+    print_images(&survey, dataset, out);
+    warn_of_images(&survey, dataset);
+    if (survey.unreadable > 0)
+        report_unreadable(&(struct unreadable){ survey.unreadable, survey.bad_id, &survey.problem }, dataset, out,
+                        problems);
+    return survey.unreadable > 0 && !dataset->options.skip_damage ? -EINVAL : 0;
+}
+
+/* Images are decoded only where labels are right, so that a bad record is reported once. */
+static int check_set(const struct dataset *dataset, FILE *out, struct problems *problems)
+{
+    const int rc = check_labels(dataset, out, problems);
+    return rc == 0 ? check_images(dataset, out, problems) : rc;
+}
+
+/* 0, -EINVAL with problems, -ENOMEM, or -ECANCELED soon after a signal. */
+static int check_all(const struct dataset *const datasets[PHASE_COUNT], FILE *out, struct problems *problems)
+{
+    int rc = 0;
+    for (int phase = 0; phase < PHASE_COUNT && (rc == 0 || rc == -EINVAL); phase++) {
+        const int result = datasets[phase] != NULL ? check_set(datasets[phase], out, problems) : 0;
+        rc = result != 0 ? result : rc;
+    }
+    fflush(out);
+    return rc;
+}
+
+int run_data_check(const struct dataset *const datasets[PHASE_COUNT], FILE *out)
+{
+    struct problems problems;
+    problems_init(&problems);
+    const int rc = check_all(datasets, out, &problems);
+    if (rc != 0 && rc != -ECANCELED)
+        problems_print(&problems);
+    const int code = rc == -ECANCELED ? signals_exit_code()
+                     : rc == 0        ? 0
+                                      : problems_code(&problems, exit_code_of(rc, EXIT_CODE_DATA));
+    problems_release(&problems);
+    return code;
 }

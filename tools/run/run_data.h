@@ -1,4 +1,4 @@
-/* The data sets of a run: opened, checked against each other, told. From main's thread. */
+/* The data sets of a run: opened, checked against each other, printed, and for --check surveyed. From main's thread. */
 #ifndef PIPETRAIN_RUN_DATA_H
 #define PIPETRAIN_RUN_DATA_H
 
@@ -12,21 +12,25 @@
 #include "tools/config/problems.h"
 #include "tools/config/settings.h"
 
-/* Take data.classes from the description of the data set (dataset.json) where the user does not set it and it is
- * not the model's usual number: for a model that has a name, and unless model.weights, taken as a whole, is of
+/* Set data.classes to the number in the data set's description (dataset.json) where the user did not set it and it is
+ * not the model's usual number: only for a model that has a name, and not where all of model.weights is loaded and has
  * another number. After the file and --set, before settings_finish. */
 void run_data_take_classes(struct settings *settings);
-/* Open what the settings name, for samples of the net's input. A set that is not named stays NULL. Where it is only
- * checked, labels out of range do not refuse a set: data_check tells of them. 0, or -EINVAL or -ENOMEM
- * with the problems; the caller closes what is open. */
+/* Open the sets that the settings name, for samples of the net's input. A set that is not named stays NULL. is_check:
+ * labels out of range are no problem here, because run_data_check reports them. 0, or -EINVAL or -ENOMEM with the
+ * problems; the caller closes what is open. */
 int run_data_open(struct dataset *datasets[PHASE_COUNT], const struct settings *settings, const struct net *net,
                   bool is_check, struct problems *problems);
-/* The same of the validation set alone; labels out of range do not refuse it where any is taken. */
+/* The same for the validation set alone; labels out of range are no problem where any label is accepted. */
 int run_data_open_validation(struct dataset **dataset_out, const struct settings *settings, const struct net *net,
                              bool is_any_label_taken, struct problems *problems);
-/* For each set its records, its shards, which files those are, and how its samples are stored. */
+/* The lines "data": records, shards, their names, and how samples are stored. */
 void run_data_print(const struct dataset *const datasets[PHASE_COUNT], FILE *out);
-/* Say on stderr where an order of the training set leaves records of one class together. Reads some records. */
+/* Warn where an order of the training set leaves records of one class together. Reads some records. */
 void run_data_warn(const struct dataset *dataset, const struct order_shape *shape, uint64_t seed);
+/* Read the labels and decode the images of some records of each set, and print how many records each class has, the
+ * range of pixels, and a better data.label_offset if there is one. 0, or an exit code after messages: labels are out of
+ * range, a record cannot be read (unless data.on_corrupt = skip), or a signal asked to end. */
+int run_data_check(const struct dataset *const datasets[PHASE_COUNT], FILE *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* The arithmetic between settings and pipeline. */
+/* The arithmetic between settings and pipeline, and the lines of the plan. */
 #include "tools/run/run_plan.h"
 
 #include <errno.h>
@@ -12,20 +12,21 @@
 #include "stage/log.h"
 #include "tools/config/number.h"
 #include "tools/config/pixels.h"
+#include "tools/config/towers/settings_sync.h"
 #include "tools/config/train/recipes.h"
 #include "tools/config/train/training.h"
-#include "tools/limits/limits.h"
+#include "tools/limits.h"
 #include "tools/run/run_data.h"
-#include "tools/run/trace/run_trace.h"
+#include "tools/run/run_trace.h"
 #include "tools/text/wrapped.h"
 
-/* Records of an epoch of synthetic input when no data names a number: those of MNIST. */
+/* Records of an epoch of synthetic input: as MNIST has. */
 #define SYNTHETIC_RECORDS 60000u
-#define BUCKETS_TOLD 12u         /* sizes on a line */
+#define BUCKETS_LISTED 12u      /* sizes in the line "buckets" */
 #define LINE_BYTES 1024u
 #define WINDOW_BYTES (INT64_C(128) << 20)
-#define ROUNDED_BYTES ((size_t)4 << 20)         /* that the C library takes ahead for small things */
-#define TOUCHED_BYTES ((size_t)3 << 20) /* stacks, small things, and what libraries keep for themselves */
+#define ROUNDED_BYTES ((size_t)4 << 20)         /* that malloc allocates ahead */
+#define TOUCHED_BYTES ((size_t)3 << 20) /* stacks, small allocations, and memory of libraries */
 
 static uint32_t usable_cores(void)
 {
@@ -48,7 +49,7 @@ uint32_t run_plan_cpu(uint32_t n)
     return cpu;
 }
 
-/* Synthetic input is taken as it is, and so are images that are only evaluated. */
+/* Synthetic images and those that are only evaluated are not mixed. */
 static bool is_mixed(const struct run_plan *plan, const struct settings *settings)
 {
     const bool is_on = settings->augment.mixup > 0 || settings->augment.cutmix > 0;
@@ -76,9 +77,9 @@ static void init_schedule(struct run_plan *plan, const struct settings *settings
     schedule->records[PHASE_EVALUATE] = plan->only_evaluated;
 }
 
-/* A tower's share of a batch, an even one where there are pairs: its slice of a step is accumulate times that, where
- * the share is a whole number. */
-static void init_pieces(struct run_plan *plan, const struct settings *settings)
+/* With train.accumulate a microbatch is a tower's share of train.batch, rounded up to an even number where samples are
+ * mixed in pairs. */
+static void init_microbatch(struct run_plan *plan, const struct settings *settings)
 {
     const uint64_t batch = (uint64_t)settings_batch(settings), towers = plan->schedule.towers;
     const uint64_t share = (batch + towers - 1) / towers, odd = plan->schedule.pairs ? share % 2 : 0;
@@ -91,7 +92,7 @@ static void init_optimizer(struct run_plan *plan, const struct train_settings *t
     plan->learning_rate = training_rate(train, &plan->schedule);
 }
 
-/* Without a reduction there is nothing to begin early. */
+/* Without a reduction one bucket is enough. */
 static int init_buckets(struct run_plan *plan, int64_t bucket, const struct net *net, struct problems *problems)
 {
     const size_t all = net->trainable_count * sizeof(float);
@@ -99,7 +100,7 @@ static int init_buckets(struct run_plan *plan, int64_t bucket, const struct net 
     if ((uint64_t)bucket <= all)
         return 0;
     problems_add(problems, "[sync] bucket",
-                 "%s is more than all gradients of the network, %s: write auto, or at most that",
+                 "%s is more than all gradients of the network, %s: use auto, or at most that",
                  number_bytes((uint64_t)bucket).text, number_bytes(all).text);
     return -EINVAL;
 }
@@ -152,14 +153,14 @@ static int check_schedule(const struct run_plan *plan, struct problems *problems
         problems_add(problems, "[data] train", "the training set has no records");
     else if (schedule_steps_per_epoch(schedule) == 0)
         problems_add(problems, "[train] batch",
-                     "a batch of %u is larger than the training set of %llu records, and last_batch = drop leaves "
-                     "nothing: use a smaller batch or last_batch = keep",
+                     "a batch of %u is larger than the training set of %llu records, which last_batch = drop drops: "
+                     "use a smaller batch or last_batch = keep",
                      schedule->batch, (unsigned long long)schedule->records[PHASE_TRAIN]);
     return problems->count == 0 ? 0 : -EINVAL;
 }
 
-/* Threads that are yet to be started, blocks of batches that begin at huge pages, and what the C library rounds. A
- * tower's own thread is there already; one that feeds it is to come, and on the host one that copies for it. */
+/* Threads that are not started yet, alignment of batches to huge pages, and what malloc allocates ahead. A tower's own
+ * thread is running already; its feeder is not, and on the host a thread for its copies. */
 static size_t address_space_aside(const struct run_plan *plan, const struct settings *settings)
 {
     const size_t towers = plan->devices.towers.count;
@@ -172,8 +173,7 @@ static size_t address_space_aside(const struct run_plan *plan, const struct sett
     return threads * limits_thread_bytes() + blocks * HUGE_PAGE_BYTES + ROUNDED_BYTES;
 }
 
-/* Reading takes a thread of its own where records are not in memory, and a second one reads on while the first
- * one waits. */
+/* Where records are not in memory, a second reader reads while the first one waits for the disk. */
 static void choose_readers(struct run_plan *plan, const struct settings *settings,
                            const struct dataset *const datasets[PHASE_COUNT])
 {
@@ -182,7 +182,7 @@ static void choose_readers(struct run_plan *plan, const struct settings *setting
         plan->read_threads = 2;
 }
 
-/* Of what does not depend on towers. */
+/* All that does not depend on the towers. */
 static int init_memory(struct run_plan *plan, const struct settings *settings,
                        const struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
@@ -208,7 +208,7 @@ static int init_memory(struct run_plan *plan, const struct settings *settings,
     memory->window_spare_bytes = loader.window_spare_bytes;
     if (loader.bytes != SIZE_MAX)
         return 0;
-    problems_add(problems, "[input]", "what the loader would keep does not fit into the address space");
+    problems_add(problems, "[input]", "the loader's memory does not fit into the address space");
     return -EINVAL;
 }
 
@@ -216,7 +216,7 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
                   const struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
     init_schedule(plan, settings, datasets);
-    init_pieces(plan, settings);
+    init_microbatch(plan, settings);
     init_threads(plan, settings);
     init_optimizer(plan, &settings->train);
     plan->augment = pixels_augment(settings);
@@ -246,7 +246,7 @@ static size_t keep_bytes(const struct input_settings *input)
     return input->keep_shards > 0 ? (size_t)input->keep_shards : LOADER_KEEP_NONE;
 }
 
-/* A window and the one after it are in memory: together no more than half of a budget that is set. */
+/* A window and the next one are in memory: together at most half of input.ram_budget. */
 static size_t window_bytes(const struct settings *settings)
 {
     const int64_t window = settings->data.shuffle_window, share = settings->input.ram_budget / 4;
@@ -282,8 +282,8 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
     };
 }
 
-/* How well an order that is not the full one mixes. In a full shuffle labels are looked at only where reading any
- * record is quick: not in compressed shards. */
+/* How well a block shuffle mixes. Labels of a full shuffle are checked only where random access is fast: not in
+ * compressed shards. */
 static void print_order(const struct run_plan *plan, const struct settings *settings,
                         const struct dataset *const datasets[PHASE_COUNT], FILE *out)
 {
@@ -293,7 +293,7 @@ static void print_order(const struct run_plan *plan, const struct settings *sett
     const struct loader_spec spec = run_plan_loader(plan, settings, datasets);
     const struct order_shape shape = loader_order(&spec);
     if (shape.shuffle == SHUFFLE_BLOCK)
-        wrapped_print(out, "order     %s blocks of %s records, windows of %s; mixing %.2f (a full shuffle: 1)",
+        wrapped_print(out, "order     %s blocks of %s records, windows of %s; mixing %.2f (full shuffle: 1)",
                       number_grouped(order_shape_blocks(&shape)).text, number_grouped(shape.block_records).text,
                       number_grouped(shape.window_blocks).text, order_mixing(&shape, spec.seed));
     run_data_warn(datasets[PHASE_TRAIN], &shape, spec.seed);
@@ -323,22 +323,22 @@ static void print_devices(const struct run_plan *plan, const struct settings *se
 static void warn_of_threads(const struct run_plan *plan)
 {
     if (run_plan_uses_cores(plan) && plan->threads_per_tower > plan->cores)
-        log_message(LOG_RUN, "devices.threads_per_tower: %u threads of a tower have %u core%s, and wait for each "
-                    "other: at most %u are of use", plan->threads_per_tower, plan->cores, plan->cores == 1 ? "" : "s",
+        log_message(LOG_RUN, "devices.threads_per_tower: %u threads of a tower share %u core%s and wait for each "
+                    "other: use at most %u", plan->threads_per_tower, plan->cores, plan->cores == 1 ? "" : "s",
                     plan->cores);
 }
 
-/* Samples of a step are dealt out in pairs where those are mixed. */
+/* Samples that are mixed are distributed in pairs. */
 static void warn_of_towers(const struct run_plan *plan)
 {
     const struct schedule *const schedule = &plan->schedule;
     const uint32_t most = schedule->pairs ? (schedule->batch + 1) / 2 : schedule->batch;
     const uint32_t towers = plan->devices.towers.count;
     if (schedule->towers > most)
-        log_message(LOG_RUN, "devices.towers: a step has %u sample%s for %u towers, and some of them never get one: at "
-                    "most %u are of use", schedule->batch, schedule->batch == 1 ? "" : "s", schedule->towers, most);
+        log_message(LOG_RUN, "devices.towers: a step has only %u sample%s for %u towers, so some never get any: use at "
+                    "most %u", schedule->batch, schedule->batch == 1 ? "" : "s", schedule->towers, most);
     if (run_plan_uses_cores(plan) && towers > plan->cores)
-        log_message(LOG_RUN, "devices.towers: %u towers share %u core%s, and take turns there: at most %u are of use",
+        log_message(LOG_RUN, "devices.towers: %u towers share %u core%s and take turns: use at most %u",
                     towers, plan->cores, plan->cores == 1 ? "" : "s", plan->cores);
 }
 
@@ -383,7 +383,7 @@ static void print_steps(const struct schedule *schedule, const struct settings *
                   number_grouped(per_epoch).text, per_epoch == 1 ? "" : "s",
                   number_grouped(schedule_step_count(schedule)).text);
     if (schedule->batch > records)
-        log_message(LOG_RUN, "train.%s: a batch of %u is more than the %s records of an epoch: every step is over all "
+        log_message(LOG_RUN, "train.%s: a batch of %u is more than the %s records of an epoch: every step uses all "
                     "%s of them, and an epoch is one step",
                     is_accumulated ? "accumulate" : settings->train.batch > 0 ? "batch" : "batch_per_tower",
                     schedule->batch, number_grouped(records).text, number_grouped(records).text);
@@ -397,7 +397,7 @@ static void print_training(const struct run_plan *plan, const struct settings *s
     training_describe_rate(&settings->train, &plan->learning_rate, text, sizeof(text));
     wrapped_print(out, "rate      %s", text);
     if (recipe_describe_used(settings, recipe))
-        wrapped_print(out, "recipe    of the model, where nothing else is set: %s", recipe);
+        wrapped_print(out, "defaults  of the model, because you set none: %s", recipe);
 }
 
 void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
@@ -412,7 +412,7 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
                   net->frozen_count > 0 ? " are frozen" : "", (double)net->macs / 1e6, classes);
     run_data_print(datasets, out);
     if (settings->input.source == INPUT_SYNTHETIC)
-        fprintf(out, "data      synthetic, made once on each device\n");
+        fprintf(out, "data      synthetic, generated once on each device\n");
     pixels_print(settings, net, out);
     print_order(plan, settings, datasets, out);
     print_devices(plan, settings, out);
@@ -423,7 +423,7 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     print_training(plan, settings, out);
     if (settings->input.source != INPUT_SYNTHETIC)
         wrapped_print(
-                out, "feed      %u reader%s, %u decoder%s, %lld batches ahead a tower on the host, "
+                out, "feed      %u reader%s, %u decoder%s; queues for each tower: %lld batches on the host, "
                      "%lld on the device%s",
                 plan->read_threads, plan->read_threads == 1 ? "" : "s", plan->decode_threads,
                 plan->decode_threads == 1 ? "" : "s", (long long)settings->input.prefetch_depth,
@@ -432,7 +432,7 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     memory_plan_print(&plan->memory, out);
 }
 
-/* Gradients, or weights where those are what is summed. */
+/* Of gradients, or of weights where those are summed. */
 void run_plan_print_buckets(const struct buckets *buckets, FILE *out)
 {
     const bool has_gradients = buckets->of[REGION_GRADIENTS].count > 0;
@@ -443,11 +443,11 @@ void run_plan_print_buckets(const struct buckets *buckets, FILE *out)
         return;
     text_init(&text, line, sizeof(line));
     text_add(&text, "buckets   %u of %s: ", run.count, has_gradients ? "gradients" : "weights");
-    for (uint32_t i = 0; i < run.count && i < BUCKETS_TOLD; i++)
+    for (uint32_t i = 0; i < run.count && i < BUCKETS_LISTED; i++)
         text_add(&text, "%s%s", i == 0 ? "" : ", ",
                  number_bytes(buckets->bucket[run.first + i].count * sizeof(float)).text);
-    if (run.count > BUCKETS_TOLD)
-        text_add(&text, " and so on");
+    if (run.count > BUCKETS_LISTED)
+        text_add(&text, " ...");
     wrapped_write(out, line);
 }
 
@@ -458,6 +458,81 @@ int run_plan_check_losses(const struct run_plan *plan, const struct settings *se
     spec.stop = stop;
     const int rc = loader_check(&spec);
     if (rc == -ENOMEM)
-        log_message(LOG_ERROR, "the list of damaged records: %s", strerror(ENOMEM));
+        log_message(LOG_ERROR, "out of memory for the list of damaged records");
     return rc == 0 ? 0 : rc == -ENOMEM ? EXIT_CODE_MEMORY : (int)stop_code(stop);
+}
+
+/* ---- towers ---- */
+
+/* From the sizes of a full slice and of the last one of an epoch to those of their microbatches. */
+static void find_microbatches(uint32_t full, uint32_t last, uint32_t piece_max, uint32_t counts[TOWER_COUNTS])
+{
+    const bool is_cut = piece_max > 0 && full > piece_max;
+    counts[0] = is_cut ? piece_max : full;
+    counts[1] = is_cut ? full % piece_max : 0;
+    counts[2] = is_cut && last > piece_max ? last % piece_max : last;
+}
+
+/* The slices of the tower: of a full batch and of the last one, in training and evaluation. */
+static void find_counts(const struct schedule *schedule, uint32_t tower, struct tower_spec *spec)
+{
+    const uint64_t train_last = schedule_steps_per_epoch(schedule) - 1;
+    const uint64_t steps = schedule_step_count(schedule);
+    struct batch_slice full = { .count = 0 }, last = { .count = 0 };
+    if (steps > 0)
+        schedule_find(schedule, 0, tower, &full);
+    if (train_last < steps)
+        schedule_find(schedule, train_last, tower, &last);
+    find_microbatches(full.count, last.count, spec->piece_max, spec->train_counts);
+    const uint64_t evaluations = schedule_batches_per_evaluation(schedule);
+    if (evaluations == 0)
+        return;
+    const uint64_t first = schedule_batch_count(schedule) - evaluations;
+    schedule_find(schedule, first, tower, &full);
+    schedule_find(schedule, first + evaluations - 1, tower, &last);
+    find_microbatches(full.count, last.count, spec->piece_max, spec->evaluate_counts);
+}
+
+/* Measuring cuDNN's plans takes a second or two for ResNet-50, which does not pay for a short run. Without a plan cache
+ * another run of the same settings could choose other plans and compute other bits. */
+#define STEPS_TO_MEASURE_FOR 5000u
+
+static bool measures_plans(const struct run_plan *plan, const struct settings *settings)
+{
+    const bool is_worth_it = plan->devices.keeps_plans && plan->only_evaluated == 0 &&
+                             schedule_step_count(&plan->schedule) >= STEPS_TO_MEASURE_FOR;
+    return settings->devices.time_plans == PLAN_TIMES_AUTO ? is_worth_it
+                                                           : settings->devices.time_plans == PLAN_TIMES_YES;
+}
+
+struct tower_spec run_plan_tower(const struct run_plan *plan, const struct settings *settings, uint32_t tower)
+{
+    const struct device_plan *const devices = &plan->devices;
+    struct tower_spec spec = {
+        .index = tower,
+        .backend = devices->backend,
+        .defers = devices->mode->defers,
+        .has_bf16_grads = settings_use_bf16_grads(settings) && devices->backend->computes,
+        .backend_spec = { .threads = plan->threads_per_tower,
+                         .slice_max = plan->piece_max > 0 ? plan->piece_max : plan->layout.capacity,
+                         .layout = settings->devices.layout,
+                         .convolution = settings->devices.convolution,
+                         .seed = (uint64_t)settings->run.seed,
+                         .label_smoothing = (float)settings->train.label_smoothing,
+                         .skips_nonfinite = settings->train.on_nan == ON_NAN_SKIP,
+                         .allow_ref = settings->devices.allow_ref,
+                         .precision = settings->devices.precision,
+                         .graph = settings->devices.graph,
+                         .device_towers = (devices->towers.count + devices->count - 1) / devices->count,
+                         .workspace_max = (size_t)settings->devices.workspace,
+                         .time_plans = measures_plans(plan, settings),
+                         .plan_cache = devices->plan_cache[0] != '\0' ? devices->plan_cache : NULL },
+        .piece_max = plan->piece_max,
+        .optimizer = plan->optimizer,
+        .average_decay = plan->only_evaluated > 0 ? 0 : settings->train.ema,
+        .seed = (uint64_t)settings->run.seed,
+        .evaluates_only = plan->only_evaluated > 0,
+    };
+    find_counts(&plan->schedule, tower, &spec);
+    return spec;
 }

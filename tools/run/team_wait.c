@@ -1,5 +1,5 @@
-/* Starting again with another environment; /proc/self/exe is this very program, unless the dynamic loader was
- * started to load it: then it is the loader, which would take our arguments for its own. */
+/* Executing the program again with another environment. /proc/self/exe is this program, unless it was started through
+ * the dynamic loader: then it is the loader, which would misread our arguments. */
 #include "tools/run/team_wait.h"
 
 #include <errno.h>
@@ -13,18 +13,18 @@
 
 #include "stage/clock.h"
 
-/* Turns of libgomp's wait loop before a thread sleeps: some tens of microseconds, about
- * what a sleep and a wake-up cost. */
+/* Turns of libgomp's spin loop before a thread sleeps: some tens of microseconds, about the cost of sleeping and
+ * waking. */
 #define SPIN_TURNS "2000"
-/* On cores that others compute on: whoever spins there takes the time of the thread that it waits for. */
+/* On shared cores a thread that spins may take the core of the thread that it waits for. */
 #define NO_TURNS "0"
-/* How often, and how many microseconds apart, the threads that compute are counted. */
+/* How often, and with which interval, running threads are counted. */
 #define LOOKS 4
 #define LOOK_US 2000
-/* From one life to the next: when the first one began. */
+/* The environment variable with the time of the first start. */
 #define BEGAN "PIPETRAIN_BEGAN_NS"
 
-static bool is_second_life;
+static bool is_restarted;
 
 uint64_t team_wait_begin(void)
 {
@@ -32,20 +32,20 @@ uint64_t team_wait_begin(void)
     const char *const text = getenv(BEGAN);
     if (text == NULL)
         return now_ns;
-    is_second_life = true;
+    is_restarted = true;
     const uint64_t began_ns = strtoull(text, NULL, 10);
     unsetenv(BEGAN);
-    prctl(PR_SET_NAME, program_invocation_short_name);      /* for ps and pgrep, who would see "exe" */
+    prctl(PR_SET_NAME, program_invocation_short_name);      /* for ps and pgrep, which would show "exe" */
     return began_ns > 0 && began_ns < now_ns ? began_ns : now_ns;
 }
 
-/* The kernel tells where it put the loader only when it was the kernel that loaded it for a program. */
+/* The kernel passes the loader's address only when it loaded the loader for a program. */
 static bool is_started_by_kernel(void)
 {
     return getauxval(AT_BASE) != 0;
 }
 
-/* How many threads of the machine compute or wait for a core now, without the calling one; 0: it is not known. */
+/* Other threads of the machine that run or wait for a core now; 0: unknown. */
 static long find_others(void)
 {
     FILE *const file = fopen("/proc/loadavg", "re");
@@ -58,8 +58,7 @@ static long find_others(void)
     return running - 1;
 }
 
-/* Do others compute, all the time that is looked at, on half of the cores or more? What runs for a moment, as most
- * programs do, does not count. */
+/* Do others compute on half of the cores or more, in all of several counts? Short activity does not matter. */
 static bool cores_are_shared(void)
 {
     for (int i = 0; i < LOOKS; i++) {
@@ -72,7 +71,7 @@ static bool cores_are_shared(void)
 
 void team_wait_shorten(char **argv, uint64_t process_start_ns)
 {
-    if (is_second_life || !is_started_by_kernel())
+    if (is_restarted || !is_started_by_kernel())
         return;
     if (getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL)
         return;

@@ -6,19 +6,19 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/output.h"
-#include "tools/end_request.h"
 #include "tools/shards/shards_command.h"
+#include "tools/signals.h"
 #include "tools/version.h"
 
 static int run(struct shards_request *request)
 {
-    request->is_unwanted = end_requested();
+    request->is_unwanted = signals_requested();
     const int code = request->command->run(request);
-    if (end_request_code() == 0)
+    if (signals_exit_code() == 0)
         return output_end() != 0 && code == EXIT_CODE_OK ? EXIT_CODE_OUTPUT : code;
     (void)fflush(stdout);
-    end_request_tell("not all was looked at");
-    return end_request_code();
+    signals_report("not all was looked at");
+    return signals_exit_code();
 }
 
 /* A command's results are waited for, however slow their reader; these texts are not. */
@@ -37,7 +37,7 @@ int main(int argc, char **argv)
     struct shards_request request;
     log_name(SHARDS_PROGRAM);
     output_fill_closed();
-    end_request_catch(0);       /* a write that nobody reads ends, too */
+    signals_note(0);       /* a write that nobody reads ends, too */
     output_end_with_reader();
     signal(SIGXFSZ, SIG_IGN);   /* a file that may not grow is an error of the write that meets it */
     if (shards_command_parse(&request, argc, argv) < 0)

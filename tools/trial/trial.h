@@ -69,7 +69,7 @@ bool trial_overrides(const char *key);
  * afterwards. The child starts from step 0, saves no state, and runs until its steps or its time are over. Its output
  * is not shown.
  *
- * Blocks until the child has ended. SIGINT, SIGTERM, SIGHUP and SIGUSR1, if signals_hold blocked them before any thread
+ * Blocks until the child has ended. SIGINT, SIGTERM, SIGHUP and SIGUSR1, if signals_block blocked them before any thread
  * was started, are passed to the child; it is killed 2 s later, or at once by a second signal. The child is also killed
  * when this process dies.
  *

@@ -13,7 +13,7 @@
 #include "stage/text/output.h"
 #include "tools/config/config.h"
 #include "tools/config/long_option.h"
-#include "tools/run/signals.h"
+#include "tools/signals.h"
 
 #define SECONDS_MAX 86400.0
 
@@ -129,7 +129,7 @@ static int run_trials(const struct arguments *arguments, bool has_rollback)
                                      .assignments = arguments->assignments,
                                      .assignment_count = arguments->assignment_count,
                                      .has_rollback = has_rollback };
-    signals_hold();
+    signals_block();
     if (arguments->quiet)
         log_only_errors();
     const int rc = output_start();

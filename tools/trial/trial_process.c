@@ -35,7 +35,7 @@ struct watch {
     struct trial_exit *result;
 };
 
-/* The signals that signals_hold blocked. */
+/* The signals that signals_block blocked. */
 static sigset_t held_signals(void)
 {
     static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tools/config/number.h"
-#include "tools/run/pace/sides.h"
+#include "tools/run/verdict.h"
 #include "tools/text/wrapped.h"
 
 #define OTHERS_NOTED 0.1        /* share of the cores' time used by other programs that is worth a note */

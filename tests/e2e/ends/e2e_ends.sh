@@ -15,7 +15,7 @@ accuracies() {
 
 resumed whole --set checkpoint.every=epoch
 expect_code 0 'all epochs'
-grep -q 'evaluate the weights' "$work/out" && fail 'weights that are evaluated are to be evaluated'
+grep -q 'evaluate the final weights' "$work/out" && fail 'weights that are evaluated are to be evaluated'
 expect_summary whole ended finished
 expect_equal "$(sed -n 's/.*"correct":\([0-9]*\).*/\1/p' "$work/runs/whole/metrics.jsonl" | sort -n | tail -n 1)" \
     "$(summary whole best.correct)" 'the best accuracy'
@@ -77,9 +77,9 @@ expect_err 'nothing is left to do \(more train.patience goes on'
 
 slowly resumed clock --set train.epochs=100000 --set 'train.max_time=1 seconds' --set checkpoint.every=epoch
 expect_code 0 'the clock'
-expect_out_joined 'ended +early, its time is over \(train.max_time 1 seconds\)'
-expect_out_joined 'next +the same command goes on behind step [0-9]+'
-expect_out_joined "evaluate the weights it leaves: pipetrain evaluate -c .*/run.conf --weights .*/weights.safetensors"
+expect_out_joined 'ended +early, out of time \(train.max_time 1 seconds\)'
+expect_out_joined 'next +run the same command again to resume after step [0-9]+'
+expect_out_joined "to evaluate the final weights: pipetrain evaluate -c .*/run.conf --weights .*/weights.safetensors"
 expect_summary clock ended max_time
 first=$(summary clock steps)
 slowly resumed clock --set train.epochs=100000 --set 'train.max_time=1 seconds' --set checkpoint.every=epoch
@@ -119,7 +119,7 @@ for how in input.source=synthetic devices.kind=null; do
     for last in --check --set=train.steps=2; do
         try "unused-$how" --set train.stop_at=0.5 --set train.patience=2 --set checkpoint.keep_best=yes --set "$how" $last
         expect_code 0 "$how $last"
-        expect_err 'train.stop_at, train.patience, checkpoint.keep_best: not looked at, as evaluations say nothing with'
+        expect_err 'train.stop_at, train.patience, checkpoint.keep_best: no effect, because evaluations mean nothing with'
     done
 done
 finish

@@ -35,7 +35,7 @@ dark() {
 
 dark stop
 expect_code 73 'a loss that is not finite'
-expect_err '(the loss is no longer a finite number|holds a number that is not finite or above 1e18): epoch 1, step [0-9]+'
+expect_err '(the loss is not finite|has a number that is not finite or above 1e18): epoch 1, step [0-9]+'
 
 expect_err ', rate 0\.001.*: try a smaller learning rate than 0\.001'
 # A loss that is not finite names the rate and a layer, also between two looks at the weights.
@@ -43,7 +43,7 @@ for towers in 1 2; do
     try layer --set model.file="$work/smooth.net" --set train.batch=16 --set train.optimizer=sgd --set train.learning_rate=1e30 --set devices.towers=$towers \
         --set report.interval=1000 --set run.resume=never
     expect_code 73 'a rate that ruins the weights'
-    expect_err 'tower [01], rate 1e\+30, first of the weights that are not [a-z]+[0-9]\.(weight|bias): try'
+    expect_err 'tower [01], rate 1e\+30, first non-finite weights: [a-z]+[0-9]\.(weight|bias): try'
 done
 
 # A step whose weights become as large as a wrong gradient makes them is no result, although no number is an infinity.
@@ -51,7 +51,7 @@ for lr in 1e22 1e24; do
     try huge --set model.file="$work/smooth.net" --set train.optimizer=sgd --set train.learning_rate=$lr --set train.steps=1 \
         --set data.validation= --set run.resume=never
     expect_code 73 "weights beyond what a network has, rate $lr"
-    expect_err 'holds a number that is not finite or above 1e18'
+    expect_err 'has a number that is not finite or above 1e18'
     [ ! -e "$work/runs/huge/weights.safetensors" ] || fail 'weights beyond what a network has were saved'
 done
 
@@ -62,8 +62,8 @@ for how in replicated:1:auto replicated:2:auto replicated:2:reference averaging:
         --set "devices.backend=$backend" --set report.interval=1
     expect_code 0 "left out: $how"
     expect_summary skip skipped_steps 4
-    expect_out '^skipped +4 steps whose gradients were not finite'
-    expect_err 'epoch 1, step [0-9]+: gradients are not finite: the step is left out'
+    expect_out '^skipped +4 steps, because gradients were not finite'
+    expect_err 'epoch 1, step [0-9]+: gradients are not finite: skipped'
     expect_summary skip steps 48
     [ "$(summary skip loss)" != null ] || fail 'a step that was left out has spoilt the loss'
 done
@@ -80,7 +80,7 @@ for on_nan in skip stop; do
         --set "data.validation=$work/late/validation-*"
     [ $on_nan = skip ] || expect_code 73 'an evaluation that overflows'
     [ $on_nan = stop ] || expect_code 0 'an evaluation that overflows, with skip'
-    [ $on_nan = stop ] || expect_err 'the loss of batches with 8 of the 20 samples in this evaluation is not finite'
+    [ $on_nan = stop ] || expect_err 'the loss of batches with 8 of the 20 samples of this evaluation is not finite'
 done
 expect_summary late_skip skipped_steps 0
 expect_summary late_skip validation.images 20
@@ -112,7 +112,7 @@ expect_code 0 'back to a saved state'
 expect_err 'rollback 1 of 5: back to .*checkpoint-[0-9]+.safetensors, with half the learning rate'
 times=$(summary back rollbacks)
 [ "$times" -ge 1 ] || fail 'it did not go back'
-expect_out "^rollback +$times times? to a saved state: the rate is 1 / $((1 << times)) of what was asked for"
+expect_out "^rollback +$times times? to a saved state: the learning rate is 1 / $((1 << times)) of what was set"
 expect_summary back steps 114
 expect_equal "$("$json_value" --lines "$work/runs/back/metrics.jsonl" kind step | grep -c '^validation ')" 3 'evaluations'
 # It keeps the lower rate when it goes on in another process, and when it was told to begin anew at first.
@@ -149,7 +149,7 @@ expect_err 'on_nan: rollback goes back to a saved state: set checkpoint.every as
 lost="$layers --set train.learning_rate=4 --set checkpoint.every=epoch"
 try lost $lost --set train.epochs=3
 expect_code 0 'a run that diverges'
-expect_equal "$(grep -c 'the run diverges: for a whole epoch its accuracy' "$work/err")" 1 'warnings'
+expect_equal "$(grep -c 'the run diverges: for a whole epoch the accuracy' "$work/err")" 1 'warnings'
 try lost $lost --set train.epochs=4
 expect_equal "$(grep -c 'the run diverges' "$work/err")" 0 'warnings of the run that goes on'
 for rate in 0.001 0.01 0.1; do
@@ -160,13 +160,13 @@ done
 # It ends where leaving out does not help: every step, thirty in a row, a whole evaluation.
 try few --set train.on_nan=skip --set train.steps=9 --set model.divisor=1e-37 --set data.validation=
 expect_code 73 'no good step in a short run'
-expect_err 'no step had gradients that are finite: nothing was learnt'
+expect_err 'no step had finite gradients, so nothing was learned'
 [ ! -e "$work/runs/few/weights.safetensors" ] || fail 'weights of a run that learnt nothing'
 dark all_late --set "model.file=$work/line.net" --set train.on_nan=skip --set "data.train=$work/late/train-*" \
     --set "data.validation=$work/late/validation-*" --set train.batch=64
 expect_code 73 'an evaluation without a finite loss'
-expect_err 'no loss of the evaluation behind epoch 1 is a finite number'
+expect_err 'no loss in the evaluation after epoch 1 is finite'
 try never --set train.on_nan=skip --set train.epochs=9 --set train.batch=16 --set model.divisor=1e-37
 expect_code 73 'never a good step'
-expect_err '30 steps in a row have gradients that are not finite'
+expect_err 'gradients of 30 steps in a row are not finite'
 finish

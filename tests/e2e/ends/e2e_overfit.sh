@@ -36,7 +36,7 @@ expect_code 0 'a configuration with rollbacks'
 # What makes it harder is left out, but what --set says holds.
 overfit --overfit=10 --set augment.flip=yes --set train.epochs=2 --set train.learning_rate=1e-9
 expect_code 74 'a rate that learns nothing'
-expect_out_joined 'overfit +not learnt: the loss went from [0-9.]+ to [0-9.]+ and [0-9.]+ % are right in evaluation. Try rates ten times lower and higher \(now 1e-09\)'
+expect_out_joined 'overfit +not learned: the loss went from [0-9.]+ to [0-9.]+, and [0-9.]+ % are right in evaluation. Try rates ten times lower and higher \(now 1e-09\)'
 expect_out_joined 'half of them mirrored'
 expect_out_joined 'augment.crop evaluated'
 overfit --overfit=10 --set train.batch=4 --set train.epochs=1
@@ -46,10 +46,10 @@ expect_out_joined 'steps +batch 4, 3 steps an epoch, 3 in all'
 # What evaluation is late with is named, and nothing that this network has not.
 overfit --overfit=10 --set "data.validation=$work/data/validation-*" --set train.batch=5 --set data.allow_overlap=no
 expect_code 74 'another validation set'
-expect_out_joined 'overfit +in training all samples are right and in evaluation [0-9.]+ %: that is of another set'
+expect_out_joined 'overfit +all samples are right in training, but only [0-9.]+ % in evaluation: evaluation uses another set'
 overfit --overfit=10 --set train.ema=0.9999
 expect_code 74 'slow averages'
-expect_out_joined 'in evaluation [0-9.]+ %: that is of averages of weights, which follow slowly \(train.ema\)'
+expect_out_joined 'only [0-9.]+ % in evaluation: evaluation uses averages of the weights \(train.ema\), which follow slowly'
 
 # More than there are is all of them.
 overfit --overfit=1000000 --set train.steps=2
@@ -68,9 +68,9 @@ overfit --overfit=12x
 expect_code 2 'no number'
 overfit --overfit=5 --check
 expect_code 2 'with --check'
-expect_err 'give it without --check'
+expect_err 'use it without --check'
 overfit --overfit=5 --set input.source=synthetic
 expect_code 2 'no labels'
-expect_err 'there is nothing to learn with input.source = synthetic'
+expect_err 'cannot learn with input.source = synthetic'
 
 finish

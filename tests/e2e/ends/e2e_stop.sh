@@ -29,7 +29,7 @@ stopped() {
     stopped_runs=$((stopped_runs + 1))
     expect_code "$expected" "SIG$signal"
     expect_equal "$(states "$name" | wc -l)" 1 "states after SIG$signal"
-    expect_out_joined 'next +the same command goes on behind step [0-9]+'
+    expect_out_joined 'next +run the same command again to resume after step [0-9]+'
     steps=$(summary "$name" steps)
     resumed "$name" "$@"
     expect_code 0 "the same command after SIG$signal"
@@ -59,7 +59,7 @@ fi
 many='--set train.epochs=100000'
 slowly resumed clock $many --set 'train.max_time=1 seconds'
 expect_code 0 'the clock'
-expect_out_joined 'next +the same command goes on behind step [0-9]+'
+expect_out_joined 'next +run the same command again to resume after step [0-9]+'
 steps=$(summary clock steps)
 slowly resumed clock $many --set 'train.max_time=1 seconds'
 expect_code 0 'the clock, again'
@@ -79,6 +79,6 @@ expect_equal "$(states learnt)" '' 'states of a run that reached its accuracy'
 
 slowly resumed unsaved $many --set 'train.max_time=1 seconds' --set checkpoint.on_stop=no
 expect_code 0 'no state is wanted'
-expect_out_joined 'next +the same command with --set run.resume=never begins anew: no state is saved'
+expect_out_joined 'next +the same command with --set run.resume=never starts from scratch, because no state was saved'
 expect_equal "$(states unsaved)" '' 'states that nobody wanted'
 finish

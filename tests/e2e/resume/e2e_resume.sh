@@ -53,7 +53,7 @@ for phase in training evaluating saving; do
     at_command $phase TERM "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/at" $settings --set checkpoint.every=epoch
     [ "$code" -eq 75 ] || [ "$code" -eq 0 ] || fail "exit code 75 expected: a stop while $phase"
     if [ "$code" -eq 75 ]; then
-        expect_out_joined 'next +the same command goes on behind step [0-9]+'
+        expect_out_joined 'next +run the same command again to resume after step [0-9]+'
         resumed at --set checkpoint.every=epoch
         expect_code 0 "going on after a stop while $phase"
         grep -Eq '^resume +at step [0-9]+ of 228' "$work/out" || expect_err 'is of a run that is over: nothing is left'

@@ -121,11 +121,11 @@ esac
 
 try path --set "report.trace=$work/no/such/folder.json"
 expect_code 0 'a trace that cannot be written'
-expect_err "$work/no/such/folder.json: the trace is not written: No such file or directory: the run goes on without"
+expect_err "$work/no/such/folder.json: cannot write the trace: No such file or directory: the run continues without"
 expect_err_lines 1
 try checked --set "report.trace=$work/no/such/folder.json" --check
 expect_code 0 'a check of a trace that cannot be written'
-expect_err "$work/no/such/folder.json: the trace is not written: No such file or directory"
+expect_err "$work/no/such/folder.json: cannot write the trace: No such file or directory"
 try checked --set "report.trace=$work/checked.json" --check
 expect_err_lines 0
 [ ! -e "$work/checked.json" ] || fail 'a check leaves a trace'
@@ -133,22 +133,22 @@ echo 'not a trace' >"$work/notes"
 cp "$work/notes" "$work/notes.before"
 try others --set "report.trace=$work/notes"
 expect_code 0 'a file that is no trace'
-expect_err "$work/notes: the trace is not written: there is a file that is no trace: the run goes on without"
+expect_err "$work/notes: cannot write the trace: the existing file is not a trace: the run continues without"
 expect_same_file "$work/notes" "$work/notes.before" 'a file that is no trace'
 : >"$work/empty"
 try empty --set "report.trace=$work/empty"
 looks "$work/empty"
 try no_trace --set report.trace_steps=2..3
 expect_code 0 'steps of no trace'
-expect_err 'report.trace_steps = 2..3 names steps of a trace, and there is none: set report.trace$'
+expect_err 'report.trace_steps = 2..3 has no effect without report.trace$'
 if [ -w /dev/full ]; then
     try full --set report.trace=/dev/full
     expect_code 0 'a trace without room'
-    expect_err '/dev/full: the trace is not written: No space left on device'
+    expect_err '/dev/full: cannot write the trace: No space left on device'
 fi
 try late --set "report.trace=$trace" --set report.trace_steps=100000..100010
 expect_code 0 'steps the run does not have'
-expect_err 'the run ends before the steps 100000..100010'
+expect_err 'the run ends before steps 100000..100010'
 looks "$trace"
 for steps in 5 5.. 0..3 9..8 a..b 1..2..3 1...3; do
     try steps --set "report.trace=$trace" --set "report.trace_steps=$steps"

@@ -82,7 +82,7 @@ run "$pipetrain" -c three.conf --set run.dir=named --set checkpoint.every=epoch 
 expect_code 3 'a check of a state of other names'
 run "$pipetrain" -c three.conf --set run.dir=begun --set model.weights=taken/weights.safetensors
 expect_code 0 'weights of other names'
-expect_err 'taken/weights.safetensors was trained on other classes: class0, class1, class2; those of the data are class0, other, '
+expect_err 'taken/weights.safetensors was trained on other classes: class0, class1, class2; the data has class0, other, '
 run "$pipetrain" -c three.conf --set run.dir=headless --set model.weights=taken/weights.safetensors \
     --set 'model.skip=fc2.*'
 expect_err_lines 0

@@ -8,7 +8,7 @@
 
 #include "stage/file/file.h"
 #include "tests/helpers/test.h"
-#include "tools/run/trace/trace_file.h"
+#include "tools/run/trace_file.h"
 
 static char path[PATH_MAX];
 static int read_error;          /* of every read, 0: none */
@@ -93,7 +93,7 @@ TEST_WITH(what_is_no_trace_stays, set_up, tear_down)
     for (size_t i = 0; i < 3; i++) {
         write_text(others[i]);
         assert_int_equal(begin(&problem), -EEXIST);
-        assert_string_equal(problem, "there is a file that is no trace");
+        assert_string_equal(problem, "the existing file is not a trace");
         expect_text(others[i]);
     }
 }
@@ -107,7 +107,7 @@ TEST_WITH(what_cannot_be_read_stays_and_is_told_as_such, set_up, tear_down)
     const int rc = begin(&problem);
     read_error = 0;
     assert_int_equal(rc, -EIO);
-    assert_string_equal(problem, "the file that is there cannot be read");
+    assert_string_equal(problem, "cannot read the existing file");
     expect_text("[\n{\"ph\":\"M\"},\n");
 }
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "tests/helpers/test.h"
-#include "tools/run/pace/fill.h"
+#include "tools/run/step_stats.h"
 
 static struct fill fill_of(const uint32_t *found, size_t count)
 {

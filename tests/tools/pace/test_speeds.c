@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "tests/helpers/test.h"
-#include "tools/run/pace/speeds.h"
+#include "tools/run/step_stats.h"
 
 #define COUNT_MAX 40
 #define MEAN 1234.5

@@ -21,7 +21,7 @@
 #include "tools/config/config.h"
 #include "tools/phase.h"
 #include "tools/run/run.h"
-#include "tools/run/signals.h"
+#include "tools/signals.h"
 #include "tools/trial/trial.h"
 #include "tools/trial/trial_process.h"
 
@@ -108,7 +108,7 @@ static int play_run(int argc, char **argv)
         problems_release(&problems);
         return EXIT_CODE_USAGE;
     }
-    signals_hold();
+    signals_block();
     output_start();
     signals_start();
     write_pid(argv[2]);
@@ -352,7 +352,7 @@ static void try_interrupted(const char *part, int number, int times, int code)
     const pid_t trying = fork();
     if (trying == 0) {
         signal(number, SIG_DFL);        /* a shell may ignore it for what it starts beside itself */
-        signals_hold();
+        signals_block();
         const int rc = trial_run(&spec, &result);
         const bool is_right = rc == -ECANCELED && result.exit_code == code && trial_process_end_code() == code &&
                               trial_run(&spec, &result) == -ECANCELED;      /* at once */

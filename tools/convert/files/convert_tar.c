@@ -14,7 +14,7 @@
 #include "tools/convert/convert.h"
 #include "tools/convert/files/image_set.h"
 #include "tools/convert/files/tar_file.h"
-#include "tools/limits/cgroup.h"
+#include "tools/limits.h"
 
 #define ARCHIVES_MAX 64u
 #define STORE_FIRST ((size_t)1 << 20)

@@ -10,7 +10,7 @@
 #include "sync/trainer.h"
 #include "tools/checkpoint/saver.h"
 #include "tools/run/account.h"
-#include "tools/run/pace/feed.h"
+#include "tools/run/feed.h"
 #include "tools/run/run_plan.h"
 
 /* All borrowed until observers_close. */

@@ -28,11 +28,11 @@ static struct checkpoint_reader *find_state(const struct run_state *state)
 
 bool run_state_go_back(const struct run_state *state, struct run_back *back_out)
 {
-    const uint64_t count = state->course.rollbacks + 1;
+    const uint64_t count = state->progress.rollbacks + 1;
     const bool is_ours = state->saves && (state->has_begun || run_state_past(state) != NULL);
-    if (count > COURSE_ROLLBACKS_MAX) {
+    if (count > RUN_PROGRESS_ROLLBACKS_MAX) {
         log_message(LOG_ERROR, "after %u rollbacks the run does not go back once more: try a smaller learning rate",
-                    COURSE_ROLLBACKS_MAX);
+                    RUN_PROGRESS_ROLLBACKS_MAX);
         return false;
     }
     struct checkpoint_reader *const reader = is_ours ? find_state(state) : NULL;
@@ -42,48 +42,48 @@ bool run_state_go_back(const struct run_state *state, struct run_back *back_out)
         return false;
     }
     log_message(LOG_RUN, "rollback %u of %u: back to %s, with half the learning rate", (unsigned)count,
-                COURSE_ROLLBACKS_MAX, checkpoint_reader_path(reader));
+                RUN_PROGRESS_ROLLBACKS_MAX, checkpoint_reader_path(reader));
     const uint64_t step = account_step(state->account);
     snprintf(back_out->folder, sizeof(back_out->folder), "%s", run_directory_path(state->directory));
     back_out->step = checkpoint_reader_mark(reader)->position.step;
     back_out->failed_step = step > last_failure(state) ? step : last_failure(state);
-    back_out->course = state->course;
-    back_out->course.rollbacks = count;
+    back_out->progress = state->progress;
+    back_out->progress.rollbacks = count;
     checkpoint_reader_close(reader);
     return true;
 }
 
 /* What became of the best evaluation: 0 steps and no images where no file holds it. */
-static struct course read_best(const struct run_state *state)
+static struct run_progress read_best(const struct run_state *state)
 {
     char path[PATH_MAX + sizeof(CHECKPOINT_BEST_FILE)];
     struct checkpoint_reader *reader = NULL;
     struct checkpoint_problem problem;
-    struct course course = { .stale = 0 };
+    struct run_progress progress = { .stale = 0 };
     snprintf(path, sizeof(path), "%s/" CHECKPOINT_BEST_FILE, state->folder);
     if (state->folder[0] == '\0' || checkpoint_reader_open(&reader, path, &problem) != 0)
-        return course;
-    if (course_read(&course, checkpoint_reader_mark(reader)->course) != 0)
-        course = (struct course){ .stale = 0 };
+        return progress;
+    if (run_progress_read(&progress, checkpoint_reader_mark(reader)->course) != 0)
+        progress = (struct run_progress){ .stale = 0 };
     checkpoint_reader_close(reader);
-    return course;
+    return progress;
 }
 
 void run_state_match_best(struct run_state *state)
 {
-    struct course *const course = &state->course;
-    const struct course there = course->best_images > 0 ? read_best(state) : *course;
+    struct run_progress *const progress = &state->progress;
+    const struct run_progress there = progress->best_images > 0 ? read_best(state) : *progress;
     if (!state->keeps_best && there.best_images > 0)
         log_message(LOG_RUN, "%s/" CHECKPOINT_BEST_FILE " is of step %" PRIu64 " and stays as it is: "
                     "checkpoint.keep_best is no", state->folder, there.best_step);
-    if (!state->keeps_best || there.best_step >= course->best_step)
+    if (!state->keeps_best || there.best_step >= progress->best_step)
         return;
     log_message(LOG_RUN, "the state of the best evaluation so far, at step %" PRIu64 ", is not in the run's directory: "
-                CHECKPOINT_BEST_FILE " will be the best %s", course->best_step,
+                CHECKPOINT_BEST_FILE " will be the best %s", progress->best_step,
                 there.best_images > 0 ? "of the one there and those to come" : "of those to come");
-    course->best_correct = there.best_correct;
-    course->best_images = there.best_images;
-    course->best_step = there.best_step;
+    progress->best_correct = there.best_correct;
+    progress->best_images = there.best_images;
+    progress->best_step = there.best_step;
 }
 
 bool run_state_has_best(const struct run_state *state)

@@ -11,9 +11,9 @@
 #include "tools/results/named_classes.h"
 #include "tools/results/run_names.h"
 #include "tools/results/weights_about.h"
-#include "tools/run/goal/ending.h"
 #include "tools/run/state/run_identity.h"
 #include "tools/run/state/run_state.h"
+#include "tools/run/stop_rule.h"
 
 static void forget(struct run_state *state)
 {
@@ -153,31 +153,31 @@ static int check_classes(const struct run_state *state, const struct settings *s
 }
 
 /* Of a run that is over nothing is left to do, where its directory was named; else this one is new. */
-static void end_or_begin(struct run_state *state, const struct settings *settings, enum ending ending)
+static void end_or_begin(struct run_state *state, const struct settings *settings, enum stop_reason reason)
 {
-    static const char *const more[ENDING_COUNT] = { [ENDING_NONE] = "more train.epochs or train.steps go on",
-                                                    [ENDING_STOP_AT] = "a larger train.stop_at goes on",
-                                                    [ENDING_PATIENCE] = "more train.patience goes on" };
+    static const char *const more[STOP_REASON_COUNT] = { [STOP_REASON_NONE] = "more train.epochs or train.steps go on",
+                                                    [STOP_REASON_STOP_AT] = "a larger train.stop_at goes on",
+                                                    [STOP_REASON_PATIENCE] = "more train.patience goes on" };
     const char *const path = checkpoint_reader_path(state->reader);
     state->is_over = state->folder[0] == '\0' || run_name_was_given(settings);
     if (state->is_over)
         log_message(LOG_RUN, "%s is of a run that is over: nothing is left to do (%s, --set run.resume=never begins "
-                             "anew)", path, more[ending]);
+                             "anew)", path, more[reason]);
     else
-        log_message(LOG_RUN, "%s is of a run that is over: this one is a new one (%s)", path, more[ending]);
-    state->course = (struct course){ .stale = 0 };
+        log_message(LOG_RUN, "%s is of a run that is over: this one is a new one (%s)", path, more[reason]);
+    state->progress = (struct run_progress){ .stale = 0 };
     forget(state);
 }
 
 static int read_course(struct run_state *state)
 {
-    const int rc = course_read(&state->course, checkpoint_reader_mark(state->reader)->course);
+    const int rc = run_progress_read(&state->progress, checkpoint_reader_mark(state->reader)->course);
     if (rc != 0)
         log_message(LOG_ERROR, "%s: its " CHECKPOINT_KEY_COURSE " '%s' holds a number that no run has (the last is "
                     "that of its rollbacks, at most %u): go on from an earlier state, or begin anew with --set "
                     "run.resume=never",
                     checkpoint_reader_path(state->reader), checkpoint_reader_mark(state->reader)->course,
-                    COURSE_ROLLBACKS_MAX);
+                    RUN_PROGRESS_ROLLBACKS_MAX);
     return rc == 0 ? 0 : EXIT_CODE_DATA;
 }
 
@@ -186,12 +186,12 @@ static int read_course(struct run_state *state)
 static void tell_rate(const struct run_state *state, const struct learning_rate *rate, uint64_t step)
 {
     struct learning_rate before = *rate;
-    before.last = (double)state->course.rate_last;
+    before.last = (double)state->progress.rate_last;
     const double was = learning_rate_at(&before, step), is = learning_rate_at(rate, step);
-    if (state->course.rate_last > 0 && fabs(is - was) > 1e-3 * fmax(fabs(is), fabs(was)))
+    if (state->progress.rate_last > 0 && fabs(is - was) > 1e-3 * fmax(fabs(is), fabs(was)))
         log_message(LOG_RUN, "the learning rate jumps from %.3g to %.3g at step %s: its schedule ended at step %s when "
                     "the state was saved, and ends at step %s now", was, is, number_grouped(step).text,
-                    number_grouped(state->course.rate_last).text, number_grouped((uint64_t)llround(rate->last)).text);
+                    number_grouped(state->progress.rate_last).text, number_grouped((uint64_t)llround(rate->last)).text);
 }
 
 /* The batch at which it goes on. */
@@ -219,9 +219,9 @@ static int seek(struct run_state *state, const struct settings *settings, struct
     const int code = read_course(state);
     if (code != 0)
         return code;
-    const enum ending ending = ending_of_course(&settings->train, &state->course);
-    if (number == schedule_batch_count(&plan->schedule) || ending != ENDING_NONE) {
-        end_or_begin(state, settings, number == schedule_batch_count(&plan->schedule) ? ENDING_NONE : ending);
+    const enum stop_reason reason = stop_reason_of_progress(&settings->train, &state->progress);
+    if (number == schedule_batch_count(&plan->schedule) || reason != STOP_REASON_NONE) {
+        end_or_begin(state, settings, number == schedule_batch_count(&plan->schedule) ? STOP_REASON_NONE : reason);
         return 0;
     }
     tell_rate(state, &plan->learning_rate, position.step);
@@ -252,12 +252,12 @@ static int find_back(struct run_state *state, const struct settings *settings, s
     if (rc != 0)
         return exit_code_of(fail_to_open(state->folder, rc, &problem), EXIT_CODE_DATA);
     const int code = seek(state, settings, plan);
-    const struct course *const then = &state->back->course;
-    state->course.rollbacks = then->rollbacks;
-    if (then->best_step > state->course.best_step) {    /* its file is there, and stays the best */
-        state->course.best_correct = then->best_correct;
-        state->course.best_images = then->best_images;
-        state->course.best_step = then->best_step;
+    const struct run_progress *const then = &state->back->progress;
+    state->progress.rollbacks = then->rollbacks;
+    if (then->best_step > state->progress.best_step) {    /* its file is there, and stays the best */
+        state->progress.best_correct = then->best_correct;
+        state->progress.best_images = then->best_images;
+        state->progress.best_step = then->best_step;
     }
     return code;
 }

@@ -12,16 +12,16 @@
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "tools/config/number.h"
-#include "tools/limits/limits.h"
-#include "tools/run/goal/ending.h"
-#include "tools/run/signals.h"
+#include "tools/limits.h"
 #include "tools/run/state/account_text.h"
+#include "tools/run/stop_rule.h"
+#include "tools/signals.h"
 #include "tools/text/wrapped.h"
 
 #define CARRIED_BYTES_GUESS 64u         /* of a tower, before it is planned */
 
 _Static_assert(ACCOUNT_TEXT_BYTES <= CHECKPOINT_SUMS_BYTES, "a mark has room for the sums of the account");
-_Static_assert(COURSE_TEXT_BYTES <= CHECKPOINT_COURSE_BYTES, "and for the course of the run");
+_Static_assert(RUN_PROGRESS_TEXT_BYTES <= CHECKPOINT_COURSE_BYTES, "and for the course of the run");
 
 const struct run_past *run_state_past(const struct run_state *state)
 {
@@ -60,7 +60,7 @@ void run_state_print(const struct run_state *state, const struct run_plan *plan,
                       number_grouped(schedule_step_count(&plan->schedule)).text, checkpoint_reader_path(state->reader));
     if (state->saves)
         wrapped_print(out, "stop      %sSIGTERM, SIGUSR1: a state is saved; the same command goes on",
-                      signals_are_heeded(SIGINT) ? "Ctrl-C, " : "");
+                      signals_are_handled(SIGINT) ? "Ctrl-C, " : "");
 }
 
 /* ---- saving ---- */
@@ -169,7 +169,7 @@ static void make_mark(const struct run_state *state, uint64_t next, unsigned fil
         mark->lines_bytes[which] = run_directory_lines_bytes(state->directory, which);
     account_save(state->account, &sums);
     account_text_write(&sums, mark->sums);
-    course_write(&state->course, mark->course);
+    run_progress_write(&state->progress, mark->course);
 }
 
 /* States of an earlier run, in whose place this one is, go with its other results. */
@@ -199,7 +199,7 @@ static unsigned files_of(const struct run_state *state, const struct batch_slice
     const bool is_due = state->period_ns > 0 ? pipeline_is_requested(state->pipeline, slice->number)
                                              : slice->phase == PHASE_TRAIN;
     const unsigned newest = is_due && !is_last ? CHECKPOINT_NEWEST : 0;
-    return state->keeps_best && is_evaluated && course_is_best(&state->course) ? newest | CHECKPOINT_BEST : newest;
+    return state->keeps_best && is_evaluated && run_progress_is_best(&state->progress) ? newest | CHECKPOINT_BEST : newest;
 }
 
 void run_state_follow(struct run_state *state, struct step_report *const *reports)
@@ -257,7 +257,7 @@ static void take_last(struct run_state *state, uint64_t next)
 static bool is_complete(const struct run_state *state, const struct settings *settings, uint64_t next)
 {
     return next == schedule_batch_count(&state->plan->schedule) ||
-           ending_of_course(&settings->train, &state->course) != ENDING_NONE;
+           stop_reason_of_progress(&settings->train, &state->progress) != STOP_REASON_NONE;
 }
 
 /* Who asked for the end finds a state, wherever the run was, so that the same command never begins anew. */

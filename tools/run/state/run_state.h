@@ -8,16 +8,16 @@
 #include "tools/checkpoint/saver.h"
 #include "tools/results/results.h"
 #include "tools/run/account.h"
-#include "tools/run/goal/course.h"
 #include "tools/run/pipeline.h"
 #include "tools/run/run_plan.h"
+#include "tools/run/run_progress.h"
 
 /* Going back to a state of the same run, in the same process. */
 struct run_back {
     char folder[PATH_MAX];      /* the run's directory; "" = it does not go back */
     uint64_t step;              /* that the state is behind */
     uint64_t failed_step;       /* steps that were done when the numbers were not finite */
-    struct course course;       /* as it stood then, with the times it has gone back, this one among them */
+    struct run_progress progress;       /* as it stood then, with the times it has gone back, this one among them */
 };
 
 /* How the steps of a run ended. */
@@ -33,7 +33,7 @@ struct run_state {                      /* begins as all 0, but for `back` */
     struct checkpoint_reader *reader;   /* the state to go on from; NULL: the run begins */
     char folder[PATH_MAX];              /* "" = the run has a new directory; else that of the run that goes on */
     struct run_past past;
-    struct course course;       /* up to the batch that is followed: kept by the caller; run_state_find begins it */
+    struct run_progress progress;       /* up to the batch that is followed: kept by the caller; run_state_find begins it */
     bool is_over;               /* the run that would go on has come to its end: nothing is to be done */
     bool has_begun;             /* a batch was followed */
     bool keeps_best;            /* of the evaluations, as best.safetensors */

@@ -1,6 +1,7 @@
 /* The table of device tables: the one place that knows which kinds there are. */
 #include "stage/device.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,4 +38,14 @@ void device_cancel(void *device)
 {
     struct device *const cancelled = device;
     cancelled->ops->cancel(cancelled);
+}
+
+int unsupported_reason_set(struct unsupported_reason *reason, int rc, const char *what, const char *format, ...)
+{
+    va_list arguments;
+    reason->what = what;
+    va_start(arguments, format);
+    vsnprintf(reason->why, sizeof(reason->why), format, arguments);
+    va_end(arguments);
+    return rc;
 }

@@ -1,7 +1,6 @@
 # stage/: what every stage of the pipeline is made of, and how stages hand over
 stage_libstage_a_SOURCES = \
-	%D%/address_space.c %D%/cpus.c %D%/log.c %D%/random.c %D%/stop.c %D%/thread.c %D%/unsupported_reason.c \
-	%D%/watchdog.c \
+	%D%/address_space.c %D%/cpus.c %D%/log.c %D%/random.c %D%/stop.c %D%/thread.c %D%/watchdog.c \
 	%D%/file/file.c %D%/file/folders.c %D%/file/whole_file.c \
 	%D%/text/decimal.c %D%/text/names.c %D%/text/output.c %D%/text/utf8.c \
 	%D%/trace/trace.c \

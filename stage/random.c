@@ -45,13 +45,6 @@ uint64_t random_u64(struct random_key key, uint64_t index)
     return (uint64_t)word[1] << 32 | word[0];
 }
 
-float random_uniform(struct random_key key, uint64_t index)
-{
-    uint32_t word[4];
-    block_at(key, index, word);
-    return (float)(word[0] >> 8) * 0x1p-24f;
-}
-
 float random_normal(struct random_key key, uint64_t index)
 {
     uint32_t word[4];

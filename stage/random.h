@@ -12,10 +12,10 @@ enum random_use {
     RANDOM_WEIGHTS,     /* initial weights; index = parameter */
     RANDOM_DROPOUT,     /* index = layer */
     RANDOM_SYNTHETIC,   /* synthetic input; index = tower */
-    RANDOM_DRAW,        /* drawn data sets */
+    RANDOM_DRAW,        /* generated data sets */
     RANDOM_SHUFFLE,     /* record order in converted shards */
-    RANDOM_AUGMENT,     /* what is done to training images; index = epoch */
-    RANDOM_HOLD_OUT     /* which samples are for validation in converted shards */
+    RANDOM_AUGMENT,     /* augmentation of training images; index = epoch */
+    RANDOM_HOLD_OUT     /* validation samples in converted shards */
 };
 
 struct random_key { uint32_t word[2]; };
@@ -28,8 +28,6 @@ void random_block(struct random_key key, const uint32_t counter[4], uint32_t out
 
 /* A 64-bit word at counter `index`. */
 uint64_t random_u64(struct random_key key, uint64_t index);
-/* Uniform in [0, 1) with 24 bits, at counter `index`. */
-float random_uniform(struct random_key key, uint64_t index);
 /* Standard normal by Box-Muller, at counter `index`. */
 float random_normal(struct random_key key, uint64_t index);
 

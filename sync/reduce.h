@@ -10,7 +10,6 @@
 
 #include "stage/device.h"
 #include "stage/schedule.h"
-#include "stage/unsupported_reason.h"
 #include "sync/bucket.h"
 
 struct reduce;

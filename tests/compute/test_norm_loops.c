@@ -7,6 +7,7 @@
 #include "compute/onednn/onednn_norm_loops.h"
 #include "stage/random.h"
 #include "tests/helpers/test.h"
+#include "tests/helpers/test_random.h"
 
 enum { BLOCK_MAX = 64, PIXELS_MAX = 300, COUNT_MAX = BLOCK_MAX * PIXELS_MAX };
 
@@ -21,7 +22,7 @@ static void fill(float *values, uint64_t seed)
 {
     const struct random_key key = random_key(seed, RANDOM_WEIGHTS, 0);
     for (size_t i = 0; i < COUNT_MAX; i++) {
-        const float drawn = random_uniform(key, i);
+        const float drawn = test_uniform(key, i);
         values[i] = drawn < 0.05f ? 0 : drawn - 0.5f;
     }
 }

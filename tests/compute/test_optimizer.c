@@ -6,6 +6,7 @@
 #include "compute/optimizer.h"
 #include "stage/random.h"
 #include "tests/helpers/test.h"
+#include "tests/helpers/test_random.h"
 
 enum { COUNT = 203, STEPS = 20 };
 
@@ -91,14 +92,14 @@ static void rule_in_double(const struct optimizer *o, uint32_t step, double rate
 
 static float gradient_at(uint32_t step, size_t i)
 {
-    return 40.0f * (random_uniform(random_key(5, RANDOM_DRAW, step), i) - 0.5f);
+    return 40.0f * (test_uniform(random_key(5, RANDOM_DRAW, step), i) - 0.5f);
 }
 
 static void arenas_init(struct arenas *arenas, const struct optimizer *optimizer)
 {
     memset(arenas, 0, sizeof(*arenas));
     for (size_t i = 0; i < COUNT; i++)
-        arenas->w[i] = random_uniform(random_key(1, RANDOM_DRAW, 99), i) - 0.5f;
+        arenas->w[i] = test_uniform(random_key(1, RANDOM_DRAW, 99), i) - 0.5f;
     for (uint32_t state = 0; state < optimizer_state_count(optimizer->kind); state++)
         for (size_t i = 0; i < COUNT; i++)
             arenas->states[state][i] = optimizer_state_start(optimizer->kind, state);

@@ -5,6 +5,7 @@
 #include "compute/floats.h"
 #include "stage/random.h"
 #include "tests/helpers/test.h"
+#include "tests/helpers/test_random.h"
 
 static const size_t counts[] = { 0, 1, 15, 16, 17, 63, 64, 65, 4095, 4096, 4097, 4160, 8191, 100003, 262144 };
 enum { COUNTS = sizeof(counts) / sizeof(counts[0]) };
@@ -14,7 +15,7 @@ static float *draw(size_t count)
     float *const floats = malloc((count + 1) * sizeof(*floats));
     assert_non_null(floats);
     for (size_t i = 0; i < count; i++)
-        floats[i] = random_uniform(random_key(3, RANDOM_DRAW, 1), i) - 0.3f;
+        floats[i] = test_uniform(random_key(3, RANDOM_DRAW, 1), i) - 0.3f;
     return floats;
 }
 

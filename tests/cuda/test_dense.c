@@ -13,6 +13,7 @@
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_long.h"
+#include "tests/helpers/test_random.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_values.h"
 
@@ -72,7 +73,7 @@ static void tensor_draw(struct tensor *tensor, cudaStream_t stream)
 {
     static uint64_t drawn;
     for (size_t i = 0; i < tensor->count; i++)
-        tensor->values[i] = random_uniform(random_key(7, RANDOM_DRAW, 0), drawn++) - 0.5f;
+        tensor->values[i] = test_uniform(random_key(7, RANDOM_DRAW, 0), drawn++) - 0.5f;
     tensor_move(tensor, stream, true);
 }
 

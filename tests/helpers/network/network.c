@@ -8,6 +8,7 @@
 #include "tests/helpers/network/network.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
+#include "tests/helpers/test_random.h"
 
 /* ---- nets ---- */
 
@@ -251,7 +252,7 @@ void network_draw_weights(struct network *network, uint64_t seed)
         float *const plain = malloc(parameter->count * sizeof(*plain));
         assert_non_null(plain);
         for (size_t i = 0; i < parameter->count; i++)
-            plain[i] = spread.middle + spread.reach * (2 * random_uniform(key, i) - 1);
+            plain[i] = spread.middle + spread.reach * (2 * test_uniform(key, i) - 1);
         network_write(network, network_arena(network, p), p, plain);
         free(plain);
     }

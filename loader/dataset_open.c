@@ -356,9 +356,9 @@ static int read_names(struct dataset *dataset, const char *path, char *problem, 
 {
     char *text;
     size_t bytes;
-    int rc = text_file_read(path, CLASS_NAMES_BYTES_MAX, &text, &bytes);
+    int rc = file_load(path, CLASS_NAMES_BYTES_MAX, &text, &bytes);
     if (rc < 0) {
-        snprintf(problem, problem_size, "%s", text_file_problem(rc));
+        snprintf(problem, problem_size, "%s", file_load_problem(rc));
         return rc;
     }
     rc = class_names_read(&dataset->class_names, text, bytes, problem, problem_size);

@@ -15,6 +15,7 @@
 #include "formats/manifest.h"
 #include "loader/shards/pattern.h"
 #include "loader/shards/text.h"
+#include "stage/file/file.h"
 #include "stage/log.h"
 
 #define UNUSED_NAMED_MAX 3u
@@ -438,7 +439,7 @@ static uint64_t read_classes(const char *path)
     char problem[256], *text;
     size_t bytes;
     struct manifest manifest = { 0 };
-    if (text_file_read(path, MANIFEST_BYTES_MAX, &text, &bytes) != 0)
+    if (file_load(path, MANIFEST_BYTES_MAX, &text, &bytes) != 0)
         return 0;
     const int rc = manifest_read(&manifest, text, bytes, problem, sizeof(problem));
     const uint64_t classes = rc == 0 ? manifest.classes : 0;

@@ -9,7 +9,7 @@
 
 #include "formats/manifest.h"
 #include "loader/shards/shard_list.h"
-#include "loader/shards/text.h"
+#include "stage/file/file.h"
 #include "stage/log.h"
 
 #define PROBLEM_BYTES 256u
@@ -29,13 +29,13 @@ static int read_file(struct manifest *manifest, const char *folder, const char *
     size_t bytes;
     if (asprintf(&path, "%s%s", folder, name) < 0)
         return -ENOMEM;
-    int rc = text_file_read(path, MANIFEST_BYTES_MAX, &text, &bytes);
+    int rc = file_load(path, MANIFEST_BYTES_MAX, &text, &bytes);
     if (rc == 0) {
         rc = read(manifest, text, bytes, problem, sizeof(problem));
         free(text);
     }
     if (rc < 0 && rc != -ENOENT && rc != -ENOMEM)
-        report_unusable(path, problem[0] != '\0' ? problem : text_file_problem(rc));
+        report_unusable(path, problem[0] != '\0' ? problem : file_load_problem(rc));
     free(path);
     return rc == -ENOMEM ? rc : 0;
 }

@@ -54,7 +54,7 @@ tools_libtools_a_SOURCES = \
 	%D%/tune/config_edit.c %D%/tune/tune.c %D%/tune/tune_report.c %D%/tune/tune_result.c \
 	%D%/text/progress_line.c %D%/text/terminal.c %D%/text/wrapped.c \
 	%D%/convert/convert_command.c %D%/convert/convert_digits.c %D%/convert/convert_mnist.c \
-	%D%/convert/file_bytes.c %D%/convert/glyph.c %D%/convert/glyph_shapes.c %D%/convert/packing.c \
+	%D%/convert/glyph.c %D%/convert/glyph_shapes.c %D%/convert/packing.c \
 	%D%/convert/pixel_sums.c %D%/convert/progress.c %D%/convert/raw_image.c %D%/convert/sample_order.c \
 	%D%/convert/set_commit.c %D%/convert/set_description.c %D%/convert/set_folder.c \
 	 %D%/convert/shard_set.c %D%/convert/splits.c \

@@ -1,4 +1,4 @@
-/* Messages that are put together in a buffer of fixed size, and small text files. */
+/* Messages that are put together in a buffer of fixed size. */
 #ifndef PIPETRAIN_TEXT_H
 #define PIPETRAIN_TEXT_H
 
@@ -14,11 +14,5 @@ void text_add(struct text *text, const char *format, ...) __attribute__((format(
 void text_add_escaped(struct text *text, const char *untrusted);
 /* Begin a new line unless the text is empty. */
 void text_line(struct text *text);
-
-/* Read a whole file, which the caller frees. 0, or a negative errno: -ENOENT, -EFBIG above `bytes_max`, -ESPIPE if it is not
- * a regular file, -ESTALE if it changed meanwhile. */
-int text_file_read(const char *path, size_t bytes_max, char **text_out, size_t *bytes_out);
-/* The error message of text_file_read. */
-const char *text_file_problem(int result);
 
 #endif

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -49,7 +48,12 @@ int file_read_whole(int fd, void *out, size_t bytes)
     return rc < 0 ? rc : done == bytes ? 0 : -EBADMSG;
 }
 
-static int load_open_file(int fd, size_t bytes_max, char **bytes_out, size_t *count_out)
+bool file_exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+static int load_open_file(int fd, size_t bytes_max, char **block_out, size_t *bytes_out)
 {
     struct stat status;
     if (fstat(fd, &status) != 0)
@@ -59,27 +63,30 @@ static int load_open_file(int fd, size_t bytes_max, char **bytes_out, size_t *co
     const size_t bytes = (size_t)status.st_size;
     if (bytes > bytes_max)
         return -EFBIG;
-    char *const content = malloc(bytes + 1);
-    if (content == NULL)
+    char *const block = malloc(bytes + 1);
+    if (block == NULL)
         return -ENOMEM;
-    const int rc = file_read_whole(fd, content, bytes);
+    const int rc = file_read_whole(fd, block, bytes);
     if (rc != 0) {
-        free(content);
+        free(block);
         return rc == -EBADMSG ? -ESTALE : rc;
     }
-    content[bytes] = '\0';
-    *bytes_out = content;
-    *count_out = bytes;
+    block[bytes] = '\0';
+    *block_out = block;
+    *bytes_out = bytes;
     return 0;
 }
 
-int file_load(const char *path, size_t bytes_max, char **bytes_out, size_t *count_out)
+int file_load(const char *path, size_t bytes_max, void *block_out, size_t *bytes_out)
 {
     /* O_NONBLOCK: a FIFO without a writer must not hold the program here. */
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return -errno;
-    const int rc = load_open_file(fd, bytes_max, bytes_out, count_out);
+    char *block;
+    const int rc = load_open_file(fd, bytes_max, &block, bytes_out);
+    if (rc == 0)
+        memcpy(block_out, &block, sizeof(block));
     close(fd);
     return rc;
 }

@@ -2,16 +2,19 @@
 #ifndef PIPETRAIN_FILE_H
 #define PIPETRAIN_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 /* ---- reading; the file may change meanwhile ---- */
 
-/* Read all of a regular file into a malloc'ed block with a zero byte after the content. 0, -EISDIR (a directory),
- * -ESPIPE (another kind of file), -EFBIG (over bytes_max), -ESTALE (it changed meanwhile), -ENOMEM, or what open and
- * read return. Blocks on the file system. */
-int file_load(const char *path, size_t bytes_max, char **bytes_out, size_t *count_out);
+/* Whether something of this name exists, of whatever kind. */
+bool file_exists(const char *path);
+/* Read all of a regular file into a malloc'ed block with a zero byte after the content; block_out points to a
+ * pointer to char or uint8_t. 0, -EISDIR (a directory), -ESPIPE (another kind of file), -EFBIG (over bytes_max),
+ * -ESTALE (the file changed meanwhile), -ENOMEM, or what open and read return. Blocks on the file system. */
+int file_load(const char *path, size_t bytes_max, void *block_out, size_t *bytes_out);
 /* A result of file_load other than 0 in words. */
 const char *file_load_problem(int rc);
 /* Read `bytes` bytes from `offset`, fewer only where the file ends. 0 or a negative errno. */

@@ -9,9 +9,9 @@
 
 #include "formats/gunzip.h"
 #include "formats/idx.h"
+#include "stage/file/file.h"
 #include "stage/log.h"
 #include "tools/convert/convert.h"
-#include "tools/convert/file_bytes.h"
 
 #define CLASSES 10u
 #define UNPACKED_BYTES_MAX ((size_t)2 << 30)
@@ -66,7 +66,7 @@ static int find_path(const char *directory, const struct known_file *known, char
         char *path;
         if (asprintf(&path, "%s/%s%s%s%s", directory, known->stem, joints[i / 2], known->tail, ends[i % 2]) < 0)
             return -ENOMEM;
-        if (file_bytes_exists(path)) {
+        if (file_exists(path)) {
             *path_out = path;
             return 0;
         }
@@ -130,7 +130,7 @@ static int load_file(struct loaded_file *file, const struct known_file *known, s
 {
     const char *problem;
 
-    int rc = file_bytes_read(file->path, &file->bytes, &file->byte_count);
+    int rc = file_load(file->path, SIZE_MAX, &file->bytes, &file->byte_count);
     if (rc < 0) {
         stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: cannot read it: %s", file->path, exit_cause(rc));
         return rc;

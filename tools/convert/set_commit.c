@@ -10,7 +10,6 @@
 
 #include "formats/manifest.h"
 #include "loader/shards/shard_list.h"
-#include "loader/shards/text.h"
 #include "stage/file/file.h"
 #include "stage/log.h"
 
@@ -186,10 +185,10 @@ static int load_marker(const struct set_folder *folder, char **text_out, size_t 
 
     if (asprintf(&path, "%s/" MANIFEST_COMMIT_FILE, folder->path) < 0)
         return fail_memory(folder);
-    const int rc = text_file_read(path, MARKER_BYTES_MAX, text_out, bytes_out);
+    const int rc = file_load(path, MARKER_BYTES_MAX, text_out, bytes_out);
     if (rc < 0)
         stop_fail(folder->stop, exit_code_of(rc, EXIT_CODE_OUTPUT), "%s: %s: the data set that was being put in place "
-                  "here cannot be finished", path, text_file_problem(rc));
+                  "here cannot be finished", path, file_load_problem(rc));
     free(path);
     return rc;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/shards/text.h"
+#include "stage/file/file.h"
 #include "stage/log.h"
 #include "tools/results/named_classes.h"
 #include "tools/results/weights.h"
@@ -27,9 +27,9 @@ static int read_file(struct class_names *listed, const char *path)
 {
     char *text;
     size_t bytes;
-    int rc = text_file_read(path, CLASS_NAMES_BYTES_MAX, &text, &bytes);
+    int rc = file_load(path, CLASS_NAMES_BYTES_MAX, &text, &bytes);
     if (rc != 0) {
-        log_message(LOG_ERROR, "%s: %s", path, text_file_problem(rc));
+        log_message(LOG_ERROR, "%s: %s", path, file_load_problem(rc));
         return rc == -ENOMEM ? rc : -ENODATA;
     }
     rc = read_list(listed, text, bytes, path);

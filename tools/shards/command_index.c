@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 
 #include "loader/shards/shard_index.h"
+#include "stage/file/file.h"
 #include "stage/log.h"
 #include "stage/stop.h"
-#include "tools/convert/file_bytes.h"
 #include "tools/shards/dali_index.h"
 #include "tools/shards/result_file.h"
 #include "tools/shards/shard_paths.h"
@@ -66,7 +66,7 @@ static int compare_index(const struct shard_index *index, const char *path)
     uint8_t *text;
     size_t bytes;
     char problem[256];
-    const int rc = file_bytes_read(path, &text, &bytes);
+    const int rc = file_load(path, SIZE_MAX, &text, &bytes);
     if (rc < 0) {
         log_message(LOG_ERROR, "%s: cannot be read: %s", path, strerror(-rc));
         return (int)exit_code_of(rc, EXIT_CODE_DATA);

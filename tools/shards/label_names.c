@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/convert/file_bytes.h"
+#include "stage/file/file.h"
 
 static const char *const lists[] = { "labels.txt", "label.labels.txt" };
 
@@ -25,7 +25,7 @@ static int read_beside(const char *shard_path, const char *file, char **text_out
     const int folder_bytes = slash != NULL ? (int)(slash + 1 - shard_path) : 0;
     const int wanted = snprintf(path, sizeof(path), "%.*s%s", folder_bytes, shard_path, file);
     uint8_t *text = NULL;
-    const int rc = wanted < (int)sizeof(path) ? file_bytes_read(path, &text, bytes_out) : 0;
+    const int rc = wanted < (int)sizeof(path) ? file_load(path, SIZE_MAX, &text, bytes_out) : 0;
     *text_out = rc == 0 ? (char *)text : NULL;
     return is_fatal(rc) ? rc : 0;
 }

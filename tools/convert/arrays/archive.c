@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/convert/file_bytes.h"
+#include "stage/file/file.h"
 
 /* Names that belong together; of a split the first pair counts that is there. */
 static const struct name_pair { enum archive_split split; const char *images, *labels; } pairs[] = {
@@ -99,7 +99,7 @@ int archive_open(struct archive_arrays arrays[ARCHIVE_SPLITS], const char *path,
 
     for (int i = 0; i < ARCHIVE_SPLITS; i++)
         arrays[i] = (struct archive_arrays){ .images.fd = -1, .labels.fd = -1 };
-    int rc = file_bytes_read(path, &bytes, &byte_count);
+    int rc = file_load(path, SIZE_MAX, &bytes, &byte_count);
     if (rc < 0) {
         stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: cannot read it: %s", path, exit_cause(rc));
         return rc;

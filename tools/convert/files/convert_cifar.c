@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 
 #include "formats/class_names.h"
+#include "stage/file/file.h"
 #include "stage/log.h"
 #include "tools/convert/convert.h"
-#include "tools/convert/file_bytes.h"
 #include "tools/convert/files/tar_members.h"
 
 /* A record is its labels, then planes of red, green and blue. */
@@ -109,7 +109,7 @@ static int find_folder(struct cifar *cifar, const char *input, struct stop *stop
     if (asprintf(&inner, "%s/%s", input, cifar->kind->folder) < 0)
         return no_memory(stop);
     if (asprintf(&path, "%s/%s", inner, first) >= 0) {
-        cifar->folder = file_bytes_exists(path) ? inner : strdup(input);
+        cifar->folder = file_exists(path) ? inner : strdup(input);
         rc = cifar->folder != NULL ? 0 : -ENOMEM;
         free(path);
     }
@@ -142,7 +142,7 @@ static int get_file(struct cifar *cifar, uint32_t number, const char *path, uint
     struct tar_wanted *const member = &cifar->members[number];
 
     if (!cifar->is_archive)
-        return file_bytes_read(path, bytes_out, count_out);
+        return file_load(path, SIZE_MAX, bytes_out, count_out);
     if (member->bytes == NULL)
         return -ENOENT;
     *bytes_out = member->bytes;
@@ -157,7 +157,7 @@ static bool has_file(const char *folder, const char *between, const char *name)
 
     if (asprintf(&path, "%s%s%s/%s", folder, *between != '\0' ? "/" : "", between, name) < 0)
         return false;
-    const bool is_there = file_bytes_exists(path);
+    const bool is_there = file_exists(path);
     free(path);
     return is_there;
 }

@@ -9,7 +9,7 @@
 #include "formats/csv.h"
 #include "formats/gunzip.h"
 #include "formats/html.h"
-#include "tools/convert/file_bytes.h"
+#include "stage/file/file.h"
 #include "tools/convert/files/csv_columns.h"
 
 #define TABLE_BYTES_MAX ((size_t)2 << 30)
@@ -37,7 +37,7 @@ static int load_text(struct csv_table *table, struct stop *stop)
     uint8_t *bytes, *unpacked;
     size_t count;
 
-    int rc = file_bytes_read(table->input, &bytes, &count);
+    int rc = file_load(table->input, SIZE_MAX, &bytes, &count);
     if (rc < 0)
         return fail(table, stop, rc, exit_cause(rc));
     if (gunzip_is_gzip(bytes, count)) {

@@ -9,6 +9,7 @@
 #include "loader/dataset_shards.h"
 #include "loader/shards/shard_list.h"
 #include "loader/shards/text.h"
+#include "stage/file/file.h"
 #include "stage/log.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/records/in_place.h"
@@ -146,7 +147,7 @@ static int read_manifest(struct manifest *manifest, const char *shard)
 
     if (asprintf(&path, "%.*s" MANIFEST_FILE, (int)(name - shard), shard) < 0)
         return -ENOMEM;
-    int rc = text_file_read(path, MANIFEST_BYTES_MAX, &text, &bytes);
+    int rc = file_load(path, MANIFEST_BYTES_MAX, &text, &bytes);
     if (rc == 0)
         rc = manifest_read(manifest, text, bytes, problem, sizeof(problem));
     if (rc == 0 && manifest_find(manifest, name) == NULL)

@@ -1,6 +1,7 @@
 /* Decimal numbers to and from text. */
 #include "stage/text/decimal.h"
 
+#include <errno.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,13 +52,13 @@ const char *decimal_end(const char *text)
 const char *decimal_read_u64(const char *text, uint64_t *number_out)
 {
     uint64_t number = 0;
-    bool overflows = false;
     if (!is_digit(*text))
         return NULL;
     for (; is_digit(*text); text++)
-        overflows |= __builtin_mul_overflow(number, 10u, &number) ||
-                     __builtin_add_overflow(number, (uint64_t)(*text - '0'), &number);
-    *number_out = overflows ? UINT64_MAX : number;
+        if (__builtin_mul_overflow(number, 10u, &number) ||
+            __builtin_add_overflow(number, (uint64_t)(*text - '0'), &number))
+            return NULL;
+    *number_out = number;
     return text;
 }
 
@@ -71,21 +72,22 @@ bool decimal_u64(const char *text, uint64_t *number_out)
     return true;
 }
 
-bool decimal_bytes(const char *text, uint64_t *bytes_out)
+int decimal_bytes(const char *text, uint64_t *bytes_out)
 {
     static const struct { const char *name; int shift; } units[] = {
         { "", 0 }, { "B", 0 }, { "KiB", 10 }, { "MiB", 20 }, { "GiB", 30 }, { "TiB", 40 },
     };
+    const char *const digits_end = skip_digits(text), *const unit = digits_end + strspn(digits_end, " \t");
+    size_t i = 0;
+    while (i < sizeof(units) / sizeof(*units) && strcmp(units[i].name, unit) != 0)
+        i++;
+    if (digits_end == text || i == sizeof(units) / sizeof(*units))
+        return -EINVAL;
     uint64_t number, bytes;
-    const char *const end = decimal_read_u64(text, &number);
-    const char *const unit = end != NULL ? end + strspn(end, " \t") : NULL;
-    for (size_t i = 0; unit != NULL && i < sizeof(units) / sizeof(*units); i++) {
-        if (strcmp(units[i].name, unit) != 0)
-            continue;
-        *bytes_out = __builtin_mul_overflow(number, UINT64_C(1) << units[i].shift, &bytes) ? UINT64_MAX : bytes;
-        return true;
-    }
-    return false;
+    if (decimal_read_u64(text, &number) == NULL || __builtin_mul_overflow(number, UINT64_C(1) << units[i].shift, &bytes))
+        return -ERANGE;
+    *bytes_out = bytes;
+    return 0;
 }
 
 double decimal_read(const char *text)

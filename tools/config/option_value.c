@@ -101,17 +101,6 @@ static int parse_numbers(const struct option_row *option, struct settings *setti
     return 0;
 }
 
-/* Bytes per unit; 0 when there is no such unit. */
-static int64_t size_unit(const char *name)
-{
-    if (*name == '\0' || strcmp(name, "B") == 0)
-        return 1;
-    for (size_t i = 0; i < SIZE_UNITS; i++)
-        if (strcmp(size_units[i].name, name) == 0)
-            return size_units[i].bytes;
-    return 0;
-}
-
 static bool may_be_auto(const struct option_row *option)
 {
     return strcmp(option->initial, OPTION_AUTO) == 0;
@@ -122,14 +111,14 @@ static int parse_size(const struct option_row *option, struct settings *settings
 {
     if (may_be_auto(option) && strcmp(value, OPTION_AUTO) == 0)
         return store_integer(option, settings, 0);
-    const char *end = decimal_integer_end(value);
-    const int64_t unit = end == NULL ? 0 : size_unit(end + strspn(end, " \t"));
-    if (unit == 0)
+    uint64_t bytes;
+    const bool is_negative = *value == '-';
+    const int rc = decimal_bytes(value + (is_negative || *value == '+'), &bytes);
+    if (rc == -EINVAL)
         return PROBLEM("'%.80s' is not a size (%sa whole number of bytes, KiB, MiB, GiB or TiB)", value,
                        may_be_auto(option) ? "auto, or " : "");
-    errno = 0;
-    int64_t bytes = strtoll(value, NULL, 10);
-    if (errno != 0 || __builtin_mul_overflow(bytes, unit, &bytes) || store_integer(option, settings, bytes) != 0)
+    if (rc != 0 || bytes > INT64_MAX ||
+        store_integer(option, settings, is_negative ? -(int64_t)bytes : (int64_t)bytes) != 0)
         return out_of_range(option, value, problem_out, problem_size);
     return 0;
 }

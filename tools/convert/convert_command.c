@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "stage/log.h"
+#include "stage/text/decimal.h"
 #include "stage/text/names.h"
 #include "tools/config/long_option.h"
 #include "tools/convert/progress.h"
@@ -54,21 +55,12 @@ static void *field_of(const struct option_row *row, struct convert_command *comm
     return (char *)&command->options + row->field;
 }
 
-/* The whole number that `text` begins with; what follows it is left in *rest_out. */
-static bool read_number(const char *text, uint64_t *value_out, char **rest_out)
-{
-    errno = 0;
-    *value_out = strtoull(text, rest_out, 10);
-    return errno == 0 && text[0] >= '0' && text[0] <= '9';
-}
-
 static int parse_number(const struct option_row *row, const char *text, struct convert_command *command)
 {
     uint64_t *const field = field_of(row, command);
     uint64_t value;
-    char *rest;
 
-    if (!read_number(text, &value, &rest) || *rest != '\0' || value < row->least || value > row->most) {
+    if (!decimal_u64(text, &value) || value < row->least || value > row->most) {
         log_message(LOG_ERROR, "--%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64, row->name, text,
                     row->least, row->most);
         return -EINVAL;
@@ -79,23 +71,12 @@ static int parse_number(const struct option_row *row, const char *text, struct c
 
 static int parse_size(const struct option_row *row, const char *text, struct convert_command *command)
 {
-    static const struct { const char *name; uint64_t bytes; } units[] = {
-        { "", 1 }, { "KiB", UINT64_C(1) << 10 }, { "MiB", UINT64_C(1) << 20 }, { "GiB", UINT64_C(1) << 30 },
-        { "TiB", UINT64_C(1) << 40 },
-    };
     uint64_t *const field = field_of(row, command);
-    uint64_t value;
-    char *rest;
+    uint64_t bytes;
 
-    if (read_number(text, &value, &rest)) {
-        for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-            uint64_t bytes;
-            if (strcmp(rest, units[i].name) == 0 && !__builtin_mul_overflow(value, units[i].bytes, &bytes) &&
-                bytes >= row->least) {
-                *field = bytes;
-                return 0;
-            }
-        }
+    if (decimal_bytes(text, &bytes) == 0 && bytes >= row->least) {
+        *field = bytes;
+        return 0;
     }
     log_message(LOG_ERROR, "--%s: '%s' is not a size (a whole number of bytes, KiB, MiB, GiB or TiB, %" PRIu64
                 " bytes or more)", row->name, text, row->least);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "stage/log.h"
+#include "stage/text/decimal.h"
 #include "stage/text/output.h"
 #include "tools/config/long_option.h"
 #include "tools/config/words/program_option.h"
@@ -78,10 +79,8 @@ static int usage_error(const char *message, const char *word)
 
 static int take_number(const char *text, uint32_t most, uint32_t *number_out)
 {
-    char *end;
-    errno = 0;
-    const unsigned long number = strtoul(text, &end, 10);
-    if (*text >= '0' && *text <= '9' && *end == '\0' && errno == 0 && number >= 1 && number <= most) {
+    uint64_t number;
+    if (decimal_u64(text, &number) && number >= 1 && number <= most) {
         *number_out = (uint32_t)number;
         return 0;
     }

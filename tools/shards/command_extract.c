@@ -14,6 +14,7 @@
 #include "loader/shards/shard_index.h"
 #include "stage/log.h"
 #include "stage/stop.h"
+#include "stage/text/decimal.h"
 #include "tools/shards/found_sample.h"
 #include "tools/shards/result_file.h"
 #include "tools/shards/shards_command.h"
@@ -253,19 +254,11 @@ static int write_image(const struct wanted *wanted, const struct shards_request 
     return code;
 }
 
-static bool read_number(const char *text, uint64_t *number_out)
-{
-    char *end;
-    errno = 0;
-    *number_out = strtoull(text, &end, 10);
-    return errno == 0 && *text >= '0' && *text <= '9' && *end == '\0';
-}
-
 static int run(const struct shards_request *request)
 {
     struct wanted wanted = { .path = request->words[0] };
     struct found_sample sample;
-    if (!read_number(request->words[1], &wanted.record)) {
+    if (!decimal_u64(request->words[1], &wanted.record)) {
         log_message(LOG_ERROR, "extract: '%s' is not the number of a record, from 0", request->words[1]);
         return EXIT_CODE_USAGE;
     }

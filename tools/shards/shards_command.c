@@ -7,11 +7,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "stage/log.h"
+#include "stage/text/decimal.h"
 #include "stage/text/names.h"
 #include "tools/config/long_option.h"
 
@@ -84,11 +84,8 @@ static const struct option_row *find_option(int letter)
 
 static int take_number(const struct option_row *row, const char *text, void *field)
 {
-    char *end;
-    errno = 0;
-    const uint64_t value = strtoull(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || text[0] < '0' || text[0] > '9' || value < row->least ||
-        value > row->most)
+    uint64_t value;
+    if (!decimal_u64(text, &value) || value < row->least || value > row->most)
         return usage_error("--%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64, row->name, text, row->least,
                            row->most);
     *(uint64_t *)field = value;

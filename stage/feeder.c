@@ -1,6 +1,5 @@
-/* The feeder thread of one tower: brings batches to the device, in the order of their
- * numbers. It waits for one thing at a time (a batch, a slot, a copy), while copies run
- * on its copy stream and the tower computes. */
+/* The feeder thread of one tower copies batches to the device, in the order of their numbers. It waits for one thing
+ * at a time (a batch, a slot, a copy), while copies run on its copy stream and the tower computes. */
 #include "stage/feeder.h"
 
 #include <errno.h>
@@ -17,16 +16,16 @@ struct feeder {
     struct feeder_spec spec;
     struct thread *thread;
     struct stream *copy;
-    struct event *begun, *ended;        /* around the copy that runs */
-    struct event *ended_before; /* of the copy before; NULL without a track for copies */
-    uint64_t ended_before_ns;   /* when that was, 0: there was none */
-    void *block;                /* pinned, synthetic input: where values are drawn */
+    struct event *begun, *ended;        /* before and after the current copy */
+    struct event *previous_ended;       /* after the previous copy; NULL without a track for copies */
+    uint64_t previous_ended_ns;         /* its time, 0: there was no copy */
+    void *block;                /* synthetic input: pinned, where values are generated */
     uint64_t number;            /* synthetic input: of the next batch */
-    uint32_t drawn;             /* synthetic input: slots that have their values */
+    uint32_t filled;            /* synthetic input: slots that have their values */
     struct feeder_counts counts;        /* written by the thread, read after the join */
 };
 
-/* Report a device error. Waits that end because the run stopped are no news. */
+/* Report a device error. A wait that ended because the run was stopped is none. */
 static int feeder_fail(struct feeder *feeder, uint64_t number, int error)
 {
     if (error == -ECANCELED)
@@ -35,7 +34,7 @@ static int feeder_fail(struct feeder *feeder, uint64_t number, int error)
                      feeder->spec.name, (unsigned long long)number, strerror(-error));
 }
 
-/* Queue the block's copy into the slot, behind the slot's last reader. */
+/* Queue the copy of the block into the slot, after the slot's last reader. */
 static int copy_queue(struct feeder *feeder, struct slot *slot, const void *block)
 {
     const struct device_ops *const ops = feeder->spec.device->ops;
@@ -55,16 +54,16 @@ static struct trace_batch traced(const struct feeder *feeder, const struct batch
     return (struct trace_batch){ slice->number, feeder->spec.tower };
 }
 
-/* When a copy that was queued from queued_ns on, has passed now and took copy_ns began: as long behind the one before
- * as their events say, within what the host knows, which keeps the device's clock from leaving the host's. */
+/* The start time of a copy that was queued at queued_ns, has just finished and took copy_ns: the end of the previous
+ * copy plus the time between their events, clamped to host timestamps, so that the device's clock cannot drift. */
 static uint64_t copy_begin(const struct feeder *feeder, uint64_t queued_ns, uint64_t copy_ns)
 {
     const uint64_t latest_ns = clock_now_ns() - copy_ns;
     uint64_t begun_ns = queued_ns, between_ns;
-    if (feeder->ended_before_ns > 0 &&
-        feeder->spec.device->ops->event_elapsed(feeder->ended_before, feeder->begun, &between_ns) == 0)
-        begun_ns = feeder->ended_before_ns + between_ns;
-    const uint64_t earliest_ns = queued_ns > feeder->ended_before_ns ? queued_ns : feeder->ended_before_ns;
+    if (feeder->previous_ended_ns > 0 &&
+        feeder->spec.device->ops->event_elapsed(feeder->previous_ended, feeder->begun, &between_ns) == 0)
+        begun_ns = feeder->previous_ended_ns + between_ns;
+    const uint64_t earliest_ns = queued_ns > feeder->previous_ended_ns ? queued_ns : feeder->previous_ended_ns;
     begun_ns = begun_ns < latest_ns ? begun_ns : latest_ns;
     return begun_ns > earliest_ns ? begun_ns : earliest_ns;
 }
@@ -79,13 +78,13 @@ static void record_copy(struct feeder *feeder, const struct batch_slice *slice, 
     struct event *const ended = feeder->ended;
     trace_put(feeder->spec.copy_track, &copy);
     trace_span(feeder->spec.track, TRACE_FEED, traced(feeder, slice), queued_ns, slice->count);
-    feeder->ended_before_ns = copy.end_ns;
-    feeder->ended = feeder->ended_before;
-    feeder->ended_before = ended;
+    feeder->previous_ended_ns = copy.end_ns;
+    feeder->ended = feeder->previous_ended;
+    feeder->previous_ended = ended;
 }
 
-/* Until the slot is free the copy waits for steps, which may wait for other towers' input; from then on it is only the
- * copy that may hang. */
+/* The watchdog guards only the copy itself: until the slot is free, the copy waits for steps, which may wait for other
+ * towers' input. */
 static int await_copy(struct feeder *feeder, struct slot *slot)
 {
     int rc = event_wait(feeder->begun);
@@ -96,7 +95,7 @@ static int await_copy(struct feeder *feeder, struct slot *slot)
     return rc;
 }
 
-/* Wait for the copy of what `slice` names, queued from queued_ns on. */
+/* Wait for the copy of a slice that was queued at queued_ns. */
 static int copy_wait(struct feeder *feeder, struct slot *slot, const struct batch_slice *slice, uint64_t queued_ns)
 {
     const struct device_ops *const ops = feeder->spec.device->ops;
@@ -110,8 +109,8 @@ static int copy_wait(struct feeder *feeder, struct slot *slot, const struct batc
     return rc;
 }
 
-/* One batch from the ring into the slot. The tower may have the slot as soon as the
- * copy is queued; the loader has the batch back when the copy has passed. */
+/* Copy one batch of the ring into the slot. The tower gets the slot as soon as the copy is queued; the loader gets the
+ * batch back when the copy has finished. */
 static int feed_batch(struct feeder *feeder, const struct batch *batch, struct slot *slot)
 {
     const uint32_t count = batch->slice.count;
@@ -156,8 +155,7 @@ static int feed_from_ring(struct feeder *feeder)
     return rc;
 }
 
-/* Values of the batches whose numbers leave the rest `place` when divided by the number of slots:
- * functions of (seed, tower, place, element). */
+/* The values of batches `place` modulo the number of slots: a function of (seed, tower, place, element). */
 static void synthetic_draw(const struct feeder_spec *spec, uint32_t place, void *block)
 {
     const struct random_key key = random_key(spec->seed, RANDOM_SYNTHETIC, spec->tower);
@@ -176,14 +174,14 @@ static void synthetic_draw(const struct feeder_spec *spec, uint32_t place, void 
     }
 }
 
-/* The first time a slot comes by it gets its values; afterwards it keeps them. Which they are
- * depends on the batch, so that a run that begins in the middle sees what it would have seen. */
+/* A slot is filled the first time and keeps its values. They depend on the batch number, so a resumed run sees the same
+ * values. */
 static int synthetic_fill(struct feeder *feeder, struct slot *slot, const struct batch_slice *slice)
 {
     const uint32_t depth = slots_depth(feeder->spec.slots);
-    if (feeder->drawn == depth)
+    if (feeder->filled == depth)
         return 0;
-    feeder->drawn++;
+    feeder->filled++;
     heartbeat_at("batch", slice->number + 1);
     synthetic_draw(&feeder->spec, (uint32_t)(feeder->number % depth), feeder->block);
     const uint64_t begun_ns = trace_now(feeder->spec.track);
@@ -237,7 +235,7 @@ static void feeder_close(struct feeder *feeder)
     struct device *const device = feeder->spec.device;
     if (feeder->copy != NULL)
         device->ops->stream_close(feeder->copy);
-    device->ops->event_close(feeder->ended_before);
+    device->ops->event_close(feeder->previous_ended);
     device->ops->event_close(feeder->ended);
     device->ops->event_close(feeder->begun);
     if (feeder->block != NULL)
@@ -245,7 +243,7 @@ static void feeder_close(struct feeder *feeder)
     free(feeder);
 }
 
-/* Everything the thread will use. */
+/* Open everything the thread needs. */
 static int feeder_prepare(struct feeder *feeder)
 {
     struct device *const device = feeder->spec.device;
@@ -257,7 +255,7 @@ static int feeder_prepare(struct feeder *feeder)
     if (!rc)
         rc = device->ops->event_open(device, EVENT_TIMED, &feeder->ended);
     if (!rc && feeder->spec.copy_track != NULL)
-        rc = device->ops->event_open(device, EVENT_TIMED, &feeder->ended_before);
+        rc = device->ops->event_open(device, EVENT_TIMED, &feeder->previous_ended);
     if (rc || feeder->spec.ring != NULL)
         return rc;
     return device->ops->alloc_pinned(device, feeder->spec.layout->block_bytes, &feeder->block);
@@ -281,7 +279,7 @@ int feeder_start(struct feeder **feeder_out, const struct feeder_spec *spec)
     return 0;
 }
 
-/* The waits are kept where they happen; the feeder is the only one to wait there. */
+/* The ring and the slots count the waits; the feeder is the only one that waits there. */
 static void feeder_count(const struct feeder *feeder, struct feeder_counts *counts_out)
 {
     struct slots_counts slots;

@@ -1,5 +1,5 @@
-/* The feeder thread of one tower: ring -> slot by an asynchronous copy on the copy
- * stream; the batch goes back to the loader when the copy has passed. */
+/* The feeder thread of one tower: copies batches from the ring into slots, asynchronously on the copy stream, and
+ * returns each batch to the loader when its copy has finished. */
 #ifndef PIPETRAIN_FEEDER_H
 #define PIPETRAIN_FEEDER_H
 
@@ -15,33 +15,32 @@ struct feeder_spec {
     struct ring *ring;                  /* NULL: synthetic input */
     struct slots *slots;
     struct stop *stop;
-    /* Synthetic input only: slots are filled once (uniform pixels, labels in
-     * [0, classes)) and published again and again without a copy, ids = positions. Batch n
-     * of the run holds what batch n % slots_depth holds, whichever the first one is. */
+    /* Synthetic input only: each slot is filled once (uniform pixels, labels in [0, classes)) and published again and
+     * again without a copy; ids are positions. Batch n of the run equals batch n % slots_depth, also in a run that
+     * begins in the middle. */
     const struct schedule *schedule;
     uint32_t tower;
     uint32_t classes;
     uint64_t seed;
     const struct batch_layout *layout;
-    struct heartbeat *heartbeat;        /* of the thread, which ignores waits; NULL: none */
-    struct trace_track *track, *copy_track;     /* of the thread and of its copy stream, both NULL: not recorded */
+    struct heartbeat *heartbeat;        /* of the thread, with ignores_waits; NULL: none */
+    struct trace_track *track, *copy_track;     /* of the thread and of its copy stream; both NULL: not traced */
 };
 
 struct feeder;
 
 struct feeder_counts {
     uint64_t batches;
-    uint64_t copy_ns;           /* device time of the copies themselves */
+    uint64_t copy_ns;           /* device time of the copies */
     uint64_t wait_batch_ns;     /* waiting for the loader */
     uint64_t wait_slot_ns;      /* waiting for an empty slot */
 };
 
 /* Start the thread. Everything in the spec is lent until feeder_join. */
 int feeder_start(struct feeder **feeder_out, const struct feeder_spec *spec);
-/* The thread ends when the run's batches are fed, when the tower ended its slots, or
- * when the run failed; one that waits for a batch of a loader that ended early ends by
- * ring_cancel. Drains the copy stream, so slots and batches may be closed afterwards.
- * Accepts NULL. */
+/* Wait for the thread, which ends when the run's batches are fed, when the tower has ended its slots, or when the
+ * run has failed; if the loader ended early, call ring_cancel first. Drains the copy stream, so slots and batches
+ * may be closed afterwards. Accepts NULL. */
 void feeder_join(struct feeder *feeder, struct feeder_counts *counts_out /* may be NULL */);
 
 #endif

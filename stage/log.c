@@ -1,5 +1,5 @@
-/* Messages for people on stderr. Called from any thread; a message is put together on
- * the caller's stack and given on with one call, so lines of two threads never mix. */
+/* Messages for people on stderr. Called from any thread; a message is formatted on the caller's stack and written
+ * with one call, so lines of two threads never mix. */
 #include "stage/log.h"
 
 #include <assert.h>
@@ -15,29 +15,28 @@
 
 #define LOG_TEXT_BYTES 4096
 
-#define ERASE "\r\033[K"         /* the line the cursor is in */
+#define ERASE "\r\033[K"         /* the line of the cursor */
 
 static const char *program = "pipetrain";
-static bool says_only_errors;
+static bool only_errors;
 static atomic_bool is_live;     /* log_live's line is open */
 static const char cut_mark[] = "...";
 
-/* Bytes of the character at the start of `text` where it may be shown as it is, 0 where its first
- * byte must be escaped: what is no UTF-8, and what acts on the text around it (utf8_is_control). */
+/* Bytes of the character at the start of `text` that may be shown as it is; 0 where its first byte must be escaped: not
+ * UTF-8, or a control character (utf8_is_control). */
 static size_t plain_bytes(const char *text, size_t bytes)
 {
     const size_t character = utf8_character_bytes(text, bytes);
     return character > 0 && utf8_is_control(text, character) ? 0 : character;
 }
 
-/* As plain_bytes, where the text is going to stand in quotes. */
+/* As plain_bytes, for text in quotes. */
 static size_t quotable_bytes(const char *text, size_t bytes)
 {
     return text[0] == '"' || text[0] == '\'' || text[0] == '\\' ? 0 : plain_bytes(text, bytes);
 }
 
-/* Copy text, cut to what fits; of what `plain` refuses the first byte becomes \xHH. Returns the length
- * of the copy. */
+/* Copy text, cut to what fits; where `plain` returns 0 the byte becomes \xHH. Returns the length of the copy. */
 static size_t escape_bytes(const char *text, size_t bytes, char *out, size_t out_size,
                            size_t (*plain)(const char *text, size_t bytes))
 {
@@ -69,7 +68,7 @@ size_t log_plain(const char *text, char *out, size_t out_size)
     return escape_bytes(text, strlen(text), out, out_size, plain_bytes);
 }
 
-/* What has to come before a line: the end of a live one. Returns its length. */
+/* Write what must come before a line: the erasure of a live one. Returns its length. */
 static size_t begin_line(char *line)
 {
     if (!atomic_exchange(&is_live, false))
@@ -100,7 +99,7 @@ void log_live(const char *text)
 
 static void write_line(enum log_level level, const char *text, bool is_cut)
 {
-    /* Room for every byte escaped, the erasing, the prefix, the mark and the line end. */
+    /* Room for every byte escaped, the erasure, the prefix, the mark and the newline. */
     char line[4 * LOG_TEXT_BYTES + sizeof(ERASE) + LOG_NAME_MAX + sizeof(": ") + sizeof(cut_mark) + 1];
     size_t length = begin_line(line);
     if (level == LOG_ERROR)
@@ -122,13 +121,13 @@ void log_name(const char *name)
 
 void log_only_errors(void)
 {
-    says_only_errors = true;
+    only_errors = true;
 }
 
 void log_message(enum log_level level, const char *format, ...)
 {
     const int saved_errno = errno;
-    if (level == LOG_RUN && says_only_errors)
+    if (level == LOG_RUN && only_errors)
         return;
     char text[LOG_TEXT_BYTES];
     va_list arguments;

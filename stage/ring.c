@@ -13,9 +13,8 @@
 
 enum place_state { BATCH_FREE, BATCH_FILLING, BATCH_FULL, BATCH_TAKEN };
 
-/* Where batches number, number + depth, ... live, one after the other: `number` is the
- * one the place holds or waits for, and moves on when the batch is given back. All but
- * `missing` is under the ring's lock. */
+/* The place of batches number, number + depth, ... one after another: `number` is the one that it holds or waits
+ * for, and moves on when the batch is given back. All but `missing` is under the ring's lock. */
 struct place {
     struct batch batch;         /* first, so that a batch is its place */
     uint64_t number;
@@ -30,7 +29,7 @@ struct ring {
     uint32_t depth;
     uint32_t capacity;          /* samples of a batch */
     uint64_t next;              /* the batch that is taken next */
-    uint64_t end;               /* the one behind the last */
+    uint64_t end;               /* the one after the last */
     uint64_t full;              /* batches full and not taken */
     uint64_t lent;              /* batches taken and not given back */
     bool cancelled;
@@ -132,8 +131,8 @@ int ring_claim(struct ring *ring, const struct batch_slice *slice, struct batch 
 void ring_fill(struct ring *ring, struct batch *batch, uint32_t count)
 {
     struct place *place = (struct place *)batch;
-    /* Release: this caller's samples are written before the count goes down. Acquire:
-     * the last caller has everybody's behind it when it publishes. */
+    /* Release: this caller's samples are written before the count goes down. Acquire: when the last caller
+     * publishes, it sees everybody's samples. */
     const uint32_t missing = atomic_fetch_sub_explicit(&place->missing, count, memory_order_acq_rel);
     assert(missing >= count);
     if (missing != count || count == 0)

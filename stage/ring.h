@@ -1,6 +1,5 @@
-/* The ring of batches of one tower between the loader and its feeder. Batch
- * numbers are claimed, filled and taken in ascending order; number n lives in
- * place n % depth, so a full ring is what holds the loader back. */
+/* The ring of batches of one tower between the loader and its feeder. Batches are claimed, filled and taken in
+ * ascending order of their numbers; number n is in place n % depth. A full ring makes the loader wait. */
 #ifndef PIPETRAIN_RING_H
 #define PIPETRAIN_RING_H
 
@@ -32,8 +31,8 @@ int ring_claim(struct ring *ring, const struct batch_slice *slice, struct batch 
  * completes the batch publishes it. Never blocks. */
 void ring_fill(struct ring *ring, struct batch *batch, uint32_t count);
 
-/* For the feeder: the next batch by number, waiting until it is full. 0, -ENODATA
- * behind the last one of ring_range, -ECANCELED. */
+/* For the feeder: the next batch by number, waiting until it is full. 0, -ENODATA after the last one of ring_range, or
+ * -ECANCELED. */
 int ring_take(struct ring *ring, struct batch **batch_out);
 /* The batch has been copied; its place is free again. */
 void ring_give_back(struct ring *ring, struct batch *batch);
@@ -41,7 +40,7 @@ void ring_give_back(struct ring *ring, struct batch *batch);
 /* The process sees batches [first, end) of the run, as the schedule numbers them: claims and takes
  * begin with `first`, takes end before `end`. Before anything is claimed; otherwise 0 and no end. */
 void ring_range(struct ring *ring, uint64_t first, uint64_t end);
-/* Every wait ends now. Fits stop_on_failure. */
+/* End every wait now. Fits stop_on_failure. */
 void ring_cancel(void *ring);
 void ring_count(struct ring *ring, struct ring_counts *counts_out);
 

@@ -1,5 +1,5 @@
-/* The staging slots of one tower, between its feeder and its thread: a cycle of `depth`
- * places, of which the first `published - given_back` hold batches. */
+/* The staging slots of one tower, between its feeder and its thread: a cycle of `depth` slots, of which the first
+ * `published - given_back` hold batches. */
 #include "stage/slots.h"
 
 #include <assert.h>
@@ -164,7 +164,7 @@ void slots_give_back(struct slots *slots, struct slot *slot)
     pthread_mutex_unlock(&slots->lock);
 }
 
-/* Set one of the three ends and wake both sides to see it. */
+/* Set one of the three flags and wake both sides. */
 static void slots_set(struct slots *slots, bool *end)
 {
     pthread_mutex_lock(&slots->lock);

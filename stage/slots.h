@@ -1,7 +1,6 @@
-/* The staging area of one tower: `depth` batches in device memory. The feeder fills
- * slots by asynchronous copies, the tower's thread uses them, in the same order.
- * Two events per slot order the streams: ready (recorded on the copy stream behind
- * the copy) and free (recorded on the compute stream behind the last reader). */
+/* The staging area of one tower: `depth` batches in device memory. The feeder fills slots by asynchronous copies,
+ * and the tower's thread uses them in the same order. Two events per slot synchronise the streams: ready (recorded
+ * on the copy stream after the copy) and free (recorded on the compute stream after the last reader). */
 #ifndef PIPETRAIN_SLOTS_H
 #define PIPETRAIN_SLOTS_H
 
@@ -11,14 +10,14 @@
 /* Owned by the feeder between slots_empty and slots_publish, by the tower's thread
  * between slots_take and slots_give_back. */
 struct slot {
-    struct batch_slice slice;           /* host copy of what the slot holds */
+    struct batch_slice slice;   /* which samples the slot holds */
     uint32_t batches_found;     /* batch.full_found of that batch; 0 without a ring */
-    uint32_t slots_found;       /* slots with a batch when the tower came for this one; 0: it may have waited */
+    uint32_t slots_found;       /* slots with a batch when the tower asked for this one; 0: it may have waited */
     uint64_t *ids;              /* host copy, slice.count record ids (capacity places) */
     uint8_t *pixels;            /* device memory */
     int32_t *labels;            /* device memory */
     struct mix *mixes;          /* device memory, of training batches; NULL: samples are not mixed */
-    void *block;                /* device memory of both */
+    void *block;                /* device memory of all three */
     struct event *ready, *free;
 };
 
@@ -37,10 +36,9 @@ int slots_open(struct slots **slots_out, struct device *device, uint32_t depth, 
 void slots_close(struct slots *slots);
 uint32_t slots_depth(const struct slots *slots);
 
-/* For the feeder: the next slot that was given back, in a fixed cycle over all slots.
- * What is queued into it comes behind stream_wait(copy, slot->free). 0, -ECANCELED, or
- * -ENODATA after slots_end (the tower takes no more). A slot that is not published
- * after all needs no giving back. */
+/* For the feeder: the next slot that was given back, in a fixed cycle over all slots. Queue stream_wait(copy,
+ * slot->free) before anything writes into it. 0, -ECANCELED, or -ENODATA after slots_end (the tower takes no more).
+ * A slot that is not published in the end need not be given back. */
 int slots_empty(struct slots *slots, struct slot **slot_out);
 /* For the feeder: the copy into the slot is queued and ready is recorded. */
 void slots_publish(struct slots *slots, struct slot *slot);
@@ -48,14 +46,14 @@ void slots_publish(struct slots *slots, struct slot *slot);
 void slots_finish(struct slots *slots);
 
 /* For the tower: the next published slot. 0, -ENODATA after the last, -ECANCELED.
- * The pixels may be read behind stream_wait(compute, slot->ready). */
+ * Queue stream_wait(compute, slot->ready) before anything reads it. */
 int slots_take(struct slots *slots, struct slot **slot_out);
-/* For the tower: slot->free is recorded behind the last reader; the slot goes back. */
+/* For the tower: give the slot back; slot->free is recorded after the last reader. */
 void slots_give_back(struct slots *slots, struct slot *slot);
 /* For the tower: it takes no more; the feeder's next slots_empty returns -ENODATA. */
 void slots_end(struct slots *slots);
 
-/* Every wait ends now. Fits stop_on_failure. */
+/* End every wait now. Fits stop_on_failure. */
 void slots_cancel(void *slots);
 void slots_count(struct slots *slots, struct slots_counts *counts_out);
 

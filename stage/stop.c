@@ -1,5 +1,5 @@
-/* How a run ends. stop_fail is called from whichever thread meets an error first; the
- * others learn of it because their queues, rings, slots and devices are closed. */
+/* How a run ends. stop_fail is called from whichever thread has the first error; the others notice because their
+ * queues, rings, slots and devices are cancelled. */
 #include "stage/stop.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ struct stop {
     size_t closer_count;
 };
 
-/* What the system has no more of, and what to say of it beyond strerror. */
+/* Errors that mean that a resource ran out, with a text where strerror's is not enough. */
 static const struct {
     int rc;
     const char *text;
@@ -44,7 +44,7 @@ static const struct {
 };
 #define SHORTAGES (sizeof(shortages) / sizeof(shortages[0]))
 
-/* SHORTAGES where it is none. */
+/* Index in shortages, or SHORTAGES. */
 static size_t find_shortage(int rc)
 {
     size_t i = 0;
@@ -151,7 +151,7 @@ static bool failure_keep(struct stop *stop, enum exit_code code, const char *for
     return is_first;
 }
 
-/* While `is_closing` is set the closers are constant, and what they point to is not released. */
+/* While `is_closing` is set the closers are constant, and their arguments are not released. */
 static void run_closers(struct stop *stop)
 {
     for (size_t i = 0; i < stop->closer_count; i++)

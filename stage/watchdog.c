@@ -1,5 +1,4 @@
-/* Looking at heartbeats. The thread takes no lock but its own, which it holds only to sleep and to say that it
- * has failed the run. */
+/* Polling heartbeats. The thread locks only its own mutex, and only to sleep and to note that it has failed the run. */
 #include "stage/watchdog.h"
 
 #include <errno.h>
@@ -53,15 +52,15 @@ struct watchdog {
     enum exit_code code;                /* of the process, where that is ended */
 };
 
-/* A heartbeat as one look sees it. */
-struct sight {
+/* A snapshot of a heartbeat. */
+struct snapshot {
     const char *guarded, *call, *phase;
     uint64_t beats, number;
 };
 
-static struct sight look_at(const struct heartbeat *heartbeat)
+static struct snapshot heartbeat_read(const struct heartbeat *heartbeat)
 {
-    return (struct sight){
+    return (struct snapshot){
         .beats = atomic_load_explicit(&heartbeat->beats, memory_order_acquire),
         .guarded = atomic_load_explicit(&heartbeat->guarded, memory_order_relaxed),
         .call = atomic_load_explicit(&heartbeat->call, memory_order_relaxed),
@@ -70,17 +69,17 @@ static struct sight look_at(const struct heartbeat *heartbeat)
     };
 }
 
-static void look(struct watchdog *watchdog)
+static void poll_heartbeats(struct watchdog *watchdog)
 {
     for (uint32_t i = 0; i <= watchdog->count; i++) {
         struct watch *const watch = &watchdog->watches[i];
-        const struct sight sight = look_at(&watchdog->heartbeats[i]);
-        watch->looks = sight.guarded != NULL && sight.beats == watch->beats ? watch->looks + 1 : 0;
-        watch->beats = sight.beats;
+        const struct snapshot snapshot = heartbeat_read(&watchdog->heartbeats[i]);
+        watch->looks = snapshot.guarded != NULL && snapshot.beats == watch->beats ? watch->looks + 1 : 0;
+        watch->beats = snapshot.beats;
     }
 }
 
-/* The thread that has been in its mark for the most looks, the first of several; NULL where it is less than `due`. */
+/* The thread that has been in its mark for the most looks, the first of several; NULL when that is less than `due`. */
 static const struct heartbeat *find_stuck(const struct watchdog *watchdog, uint32_t due)
 {
     uint32_t found = 0;
@@ -101,21 +100,21 @@ static int name_length(const char *call)
 /* "in step 345: waiting for its results (cudaEventQuery)" */
 static void describe(const struct heartbeat *heartbeat, char *text, size_t text_size)
 {
-    const struct sight sight = look_at(heartbeat);
-    const char *const guarded = sight.guarded != NULL ? sight.guarded : "a call that has returned";
+    const struct snapshot snapshot = heartbeat_read(heartbeat);
+    const char *const guarded = snapshot.guarded != NULL ? snapshot.guarded : "a call that has returned";
     char where[64] = "";
-    if (sight.phase != NULL && sight.number == HEARTBEAT_NO_NUMBER)
-        snprintf(where, sizeof(where), " while %s", sight.phase);
-    else if (sight.phase != NULL)
-        snprintf(where, sizeof(where), " in %s %llu", sight.phase, (unsigned long long)sight.number);
-    if (sight.call == NULL)
+    if (snapshot.phase != NULL && snapshot.number == HEARTBEAT_NO_NUMBER)
+        snprintf(where, sizeof(where), " while %s", snapshot.phase);
+    else if (snapshot.phase != NULL)
+        snprintf(where, sizeof(where), " in %s %llu", snapshot.phase, (unsigned long long)snapshot.number);
+    if (snapshot.call == NULL)
         snprintf(text, text_size, "%s: %.*s", where, name_length(guarded), guarded);
     else
-        snprintf(text, text_size, "%s: %.*s (%.*s)", where, name_length(guarded), guarded, name_length(sight.call),
-                 sight.call);
+        snprintf(text, text_size, "%s: %.*s (%.*s)", where, name_length(guarded), guarded, name_length(snapshot.call),
+                 snapshot.call);
 }
 
-/* Others that hang as well: they may wait for the first one. */
+/* Names other threads that hang as well: they may wait for the first one. */
 static void add_others(const struct watchdog *watchdog, const struct heartbeat *first, char *text, size_t text_size)
 {
     char other[TEXT_BYTES / 4];
@@ -162,7 +161,7 @@ static void fail_run(struct watchdog *watchdog, const struct heartbeat *stuck)
     end_failing(watchdog);
 }
 
-/* Not exit: what the hanging thread holds, exit's clean-up may need. */
+/* Not exit(): its clean-up may need what the hanging thread holds. */
 static _Noreturn void end_process(const struct heartbeat *stuck, enum exit_code code)
 {
     char text[TEXT_BYTES / 4];
@@ -172,7 +171,7 @@ static _Noreturn void end_process(const struct heartbeat *stuck, enum exit_code 
     _exit(code);
 }
 
-/* Everything of the run that is not stuck ends by itself. */
+/* Called after the run has failed: whatever is not stuck ends by itself. */
 static void end_failed_run(struct watchdog *watchdog, enum exit_code code)
 {
     const uint32_t due = watchdog->grace_looks;
@@ -213,7 +212,7 @@ static bool sleep_until_look(struct watchdog *watchdog)
     return is_open;
 }
 
-/* The run is closed, its `stop` may be, and the process is to end. */
+/* The run is closed, its `stop` may be closed too, and the process is about to exit. */
 static _Noreturn void await_exit(struct watchdog *watchdog)
 {
     pthread_mutex_lock(&watchdog->lock);
@@ -224,7 +223,7 @@ static _Noreturn void await_exit(struct watchdog *watchdog)
                                      .tv_nsec = (long)(watchdog->period_ms % 1000) * 1000000 };
     for (;;) {
         nanosleep(&period, NULL);
-        look(watchdog);
+        poll_heartbeats(watchdog);
         end_failed_run(watchdog, watchdog->code);
     }
 }
@@ -233,7 +232,7 @@ static void watchdog_loop(void *arg)
 {
     struct watchdog *const watchdog = arg;
     while (sleep_until_look(watchdog)) {
-        look(watchdog);
+        poll_heartbeats(watchdog);
         judge(watchdog);
     }
     if (watchdog->stays)
@@ -242,7 +241,7 @@ static void watchdog_loop(void *arg)
 
 /* Opening and closing. */
 
-static void release(struct watchdog *watchdog)
+static void watchdog_release(struct watchdog *watchdog)
 {
     pthread_cond_destroy(&watchdog->changed);
     pthread_mutex_destroy(&watchdog->lock);
@@ -251,7 +250,7 @@ static void release(struct watchdog *watchdog)
     free(watchdog);
 }
 
-/* Enough of them that one or two after a pause do not count. */
+/* At least LOOKS_LEAST, so that one or two looks after a pause do not count. */
 static uint32_t looks_in(uint32_t ms, uint32_t period_ms)
 {
     const uint32_t looks = (ms + period_ms - 1) / period_ms;
@@ -289,14 +288,14 @@ int watchdog_open(struct watchdog **watchdog_out, struct stop *stop, uint32_t de
     if (rc == 0)
         rc = thread_start(&watchdog->thread, "watchdog", watchdog_loop, watchdog);
     if (rc != 0) {
-        release(watchdog);
+        watchdog_release(watchdog);
         return rc;
     }
     *watchdog_out = watchdog;
     return 0;
 }
 
-/* The libraries' own clean-up may hang, too: the end of the process is a mark that never ends. */
+/* The libraries' clean-up at exit may hang, too: a mark that never ends stands for the exit of the process. */
 static void guard_exit(struct watchdog *watchdog)
 {
     heartbeat_adopt(&watchdog->heartbeats[watchdog->count]);
@@ -324,7 +323,7 @@ void watchdog_close(struct watchdog *watchdog)
     if (stays)
         return;
     thread_join(watchdog->thread);
-    release(watchdog);
+    watchdog_release(watchdog);
 }
 
 struct heartbeat *watchdog_heartbeat(struct watchdog *watchdog, uint32_t index)

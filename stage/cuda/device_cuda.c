@@ -337,7 +337,8 @@ static int stream_enter(struct stream *stream)
     return is_cancelled(stream->device) ? -ECANCELED : cuda_enter(stream->device);
 }
 
-static int cuda_stream_copy(struct stream *stream, void *to, const void *from, size_t bytes, enum copy_direction direction)
+static int cuda_stream_copy(struct stream *stream, void *to, const void *from, size_t bytes,
+                            enum copy_direction direction)
 {
     static const enum cudaMemcpyKind kinds[] = {
         [COPY_TO_DEVICE] = cudaMemcpyHostToDevice,

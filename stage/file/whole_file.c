@@ -1,4 +1,4 @@
-/* Files that appear whole. Called by main when results are written. */
+/* Writing files atomically. Called by main when results are written. */
 #include "stage/file/whole_file.h"
 
 #include <errno.h>

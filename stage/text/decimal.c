@@ -84,7 +84,8 @@ int decimal_bytes(const char *text, uint64_t *bytes_out)
     if (digits_end == text || i == sizeof(units) / sizeof(*units))
         return -EINVAL;
     uint64_t number, bytes;
-    if (decimal_read_u64(text, &number) == NULL || __builtin_mul_overflow(number, UINT64_C(1) << units[i].shift, &bytes))
+    if (decimal_read_u64(text, &number) == NULL ||
+        __builtin_mul_overflow(number, UINT64_C(1) << units[i].shift, &bytes))
         return -ERANGE;
     *bytes_out = bytes;
     return 0;

@@ -1,5 +1,5 @@
-/* Lanes of text: any thread puts, a thread of the lane's own takes and writes. Only that thread ever
- * waits for who reads, and it holds no lock then. */
+/* Lanes of text: any thread puts text into a lane, and the lane's own thread writes it. Only that thread ever waits
+ * for a reader, and it holds no lock then. */
 #include "stage/text/output.h"
 
 #include <errno.h>
@@ -18,30 +18,30 @@
 #include "stage/thread.h"
 
 #define ROOM_BYTES ((size_t)256 << 10)
-#define PIECE_BYTES ((size_t)17 << 10)  /* more than any message; a longer text is put in pieces */
+#define PIECE_BYTES ((size_t)17 << 10)  /* more than any message; a longer text is split */
 #define STDOUT_BUFFER_BYTES 4096
 #define NOTICE_BYTES 80
 #define END_MS 2000u
-#define LAST_WORDS_MS 200u      /* for the message that stdout is stuck, where stderr is not */
+#define LAST_WORDS_MS 200u      /* for the message on stderr that stdout is stuck */
 #define NS_PER_MS 1000000u
 
 enum lane_state { LANE_DIRECT, LANE_OPEN, LANE_CLOSED };
 
-/* Before every piece in the room. */
+/* Stored before every piece in the buffer. */
 struct head { uint32_t bytes, output; };
 
-/* The lock is of all that follows it; `thread` is main's. */
+/* The lock protects everything after it; only main uses `thread`. */
 struct lane {
     const char *name;
     struct thread *thread;
     pthread_mutex_t lock;
-    pthread_cond_t changed;             /* there is text, all is written, the end has come */
+    pthread_cond_t changed;             /* there is text, everything is written, or the lane is closed */
     enum lane_state state;
-    bool is_writing;                    /* the thread has a piece in hand */
-    size_t begin, used;                 /* of the room, which is a ring */
+    bool is_writing;                    /* the thread is writing a piece */
+    size_t begin, used;                 /* of the ring buffer */
     uint64_t dropped[OUTPUT_COUNT];     /* lines, since the last notice */
     int error[OUTPUT_COUNT];            /* of the first text that was lost, a negative errno */
-    char *room;                         /* ROOM_BYTES */
+    char *room;                         /* the ring buffer, ROOM_BYTES */
 };
 
 static char rooms[OUTPUT_COUNT][ROOM_BYTES];
@@ -49,12 +49,12 @@ static struct lane lanes[OUTPUT_COUNT] = {
     [OUTPUT_RESULTS] = { .name = "stdout", .lock = PTHREAD_MUTEX_INITIALIZER, .room = rooms[OUTPUT_RESULTS] },
     [OUTPUT_MESSAGES] = { .name = "stderr", .lock = PTHREAD_MUTEX_INITIALIZER, .room = rooms[OUTPUT_MESSAGES] },
 };
-/* Both the first one where stdout and stderr are the same file; constant while threads run. */
+/* Both are the first lane if stdout and stderr are the same file; constant while threads run. */
 static struct lane *lane_of[OUTPUT_COUNT] = { &lanes[OUTPUT_RESULTS], &lanes[OUTPUT_MESSAGES] };
 static const int descriptors[OUTPUT_COUNT] = { STDOUT_FILENO, STDERR_FILENO };
 static FILE *direct_stdout;
-/* What stdout is while output goes through the lanes. It stays open to the end of the process: libraries that were
- * loaded meanwhile have kept it, and cuBLASLt flushes what it has kept behind main's end. */
+/* stdout while output goes through the lanes. It stays open until the process ends: libraries that were loaded
+ * meanwhile keep it, and cuBLASLt flushes it after main has returned. */
 static FILE *laned_stdout;
 
 /* 0 or a negative errno. */
@@ -63,7 +63,7 @@ static int write_all(int fd, const char *text, size_t bytes)
     while (bytes > 0) {
         const ssize_t written = write(fd, text, bytes);
         struct pollfd room = { .fd = fd, .events = POLLOUT };
-        if (written < 0 && errno == EAGAIN)     /* whoever has this file too wants it so */
+        if (written < 0 && errno == EAGAIN)     /* another process has made the shared file non-blocking */
             poll(&room, 1, -1);
         else if (written < 0 && errno != EINTR)
             return -errno;
@@ -120,7 +120,7 @@ static void put_piece(struct lane *lane, enum output output, const char *text, s
     ring_put(lane, text, bytes);
 }
 
-/* How many lines are missing where the next text is put. */
+/* Puts a line that says how many lines are missing here. */
 static void put_notice(struct lane *lane, enum output output)
 {
     char text[NOTICE_BYTES];
@@ -133,13 +133,13 @@ static void put_notice(struct lane *lane, enum output output)
 /* Lock held. */
 static void put(struct lane *lane, enum output output, const char *text, size_t bytes)
 {
-    const bool must_say = lane->dropped[output] > 0;
-    if (!fits(lane, bytes + (must_say ? sizeof(struct head) + NOTICE_BYTES : 0))) {
+    const bool has_dropped = lane->dropped[output] > 0;
+    if (!fits(lane, bytes + (has_dropped ? sizeof(struct head) + NOTICE_BYTES : 0))) {
         lane->dropped[output] += count_lines(text, bytes);
         keep_error(lane, output, -ETIMEDOUT);
         return;
     }
-    if (must_say)
+    if (has_dropped)
         put_notice(lane, output);
     put_piece(lane, output, text, bytes);
     pthread_cond_broadcast(&lane->changed);
@@ -163,9 +163,9 @@ void output_write(enum output output, const char *text, size_t bytes)
         write_piece(output, text + done, bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES);
 }
 
-/* The next piece, waiting until there is one: false at the end. What was dropped behind the last one
- * is said when all else is written. */
-static bool take(struct lane *lane, struct head *head, char text[PIECE_BYTES])
+/* Get the next piece, waiting until there is one; false at the end. A notice about what was dropped after the last
+ * piece comes when everything else is written. */
+static bool lane_get(struct lane *lane, struct head *head, char text[PIECE_BYTES])
 {
     pthread_mutex_lock(&lane->lock);
     lane->is_writing = false;
@@ -185,8 +185,8 @@ static bool take(struct lane *lane, struct head *head, char text[PIECE_BYTES])
     return is_taken;
 }
 
-/* Threads begin with signals blocked; a closed pipe may be meant to end the program (output_end_with_reader). */
-static void heed_pipe(void)
+/* Threads start with signals blocked, but SIGPIPE may be meant to end the program (output_end_with_reader). */
+static void unblock_sigpipe(void)
 {
     sigset_t pipe;
     sigemptyset(&pipe);
@@ -199,8 +199,8 @@ static void lane_loop(void *arg)
     struct lane *const lane = arg;
     struct head head;
     char text[PIECE_BYTES];
-    heed_pipe();
-    while (take(lane, &head, text)) {
+    unblock_sigpipe();
+    while (lane_get(lane, &head, text)) {
         const int rc = write_all(descriptors[head.output], text, head.bytes);
         pthread_mutex_lock(&lane->lock);
         if (rc != 0)
@@ -209,7 +209,7 @@ static void lane_loop(void *arg)
     }
 }
 
-/* Wait until all is written or it is `due_ns`. Returns whether it is. */
+/* Wait until everything is written, at most until `due_ns`. Returns whether it is. */
 static bool await_idle(struct lane *lane, uint64_t due_ns)
 {
     const struct timespec due = { .tv_sec = (time_t)(due_ns / 1000000000u), .tv_nsec = (long)(due_ns % 1000000000u) };
@@ -222,8 +222,8 @@ static bool await_idle(struct lane *lane, uint64_t due_ns)
     return is_idle;
 }
 
-/* Once the thread has ended, texts are written directly. A thread that is stuck in a write is left behind, and texts
- * are dropped. */
+/* After its thread has ended, texts are written directly. A thread that is stuck in a write is abandoned, and texts are
+ * dropped. */
 static void lane_end(struct lane *lane, uint64_t due_ns)
 {
     const bool is_idle = await_idle(lane, due_ns);
@@ -268,8 +268,7 @@ static ssize_t write_results(void *cookie, const char *text, size_t bytes)
     return (ssize_t)bytes;
 }
 
-/* Everything that prints to stdout goes through its lane; the C library documents that stdout is a
- * variable. */
+/* Makes everything that prints to stdout go through its lane; the C library documents that stdout is a variable. */
 static int replace_stdout(void)
 {
     static char buffer[STDOUT_BUFFER_BYTES];
@@ -338,7 +337,7 @@ void output_flush(uint32_t limit_ms)
         await_idle(lane_of[output], due_ns);
 }
 
-/* 0, or what became of texts for stdout. */
+/* 0, or the error of texts for stdout that were lost. */
 static int finish_stdout(uint64_t due_ns)
 {
     const int rc = fflush(stdout) != 0 ? -errno : ferror(stdout) != 0 ? -EIO : 0;

@@ -1,5 +1,4 @@
-/* UTF-8 by the table of well-formed sequences (RFC 3629): shortest forms only, no
- * surrogates, nothing above U+10FFFF. */
+/* UTF-8 by the table of well-formed sequences (RFC 3629). */
 #include "stage/text/utf8.h"
 
 #include <stdint.h>
@@ -46,7 +45,7 @@ size_t utf8_valid_bytes(const char *text, size_t bytes)
     return valid;
 }
 
-/* Characters that are no ASCII, by the first and the last of a range. */
+/* Control characters outside ASCII: the first and last of each range. */
 struct range { const char *first, *last; };
 static const struct range controls[] = {
     { "\xc2\x80", "\xc2\x9f" },                   /* U+0080 to U+009F */

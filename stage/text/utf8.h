@@ -1,4 +1,4 @@
-/* Is a text UTF-8? Shortest forms only, no surrogates, nothing above U+10FFFF. */
+/* UTF-8: shortest forms only, no surrogates, nothing above U+10FFFF. */
 #ifndef PIPETRAIN_UTF8_H
 #define PIPETRAIN_UTF8_H
 
@@ -9,9 +9,9 @@
 size_t utf8_character_bytes(const char *text, size_t bytes);
 /* Bytes of `text` that are well-formed UTF-8 from the start: `bytes` when all are. */
 size_t utf8_valid_bytes(const char *text, size_t bytes);
-/* Is this character, well-formed and of so many bytes, one that acts on the text around it instead of being shown: a
- * control (C0, DEL, C1), an end of a line (U+2028, U+2029), or one that reorders what stands beside it (U+061C, U+200E,
- * U+200F, U+202A to U+202E, U+2066 to U+2069)? */
+/* Whether a well-formed character of so many bytes affects the text around it instead of being shown: a control
+ * character (C0, DEL, C1), a line separator (U+2028, U+2029), or a directional one (U+061C, U+200E, U+200F, U+202A
+ * to U+202E, U+2066 to U+2069). */
 bool utf8_is_control(const char *character, size_t bytes);
 
 #endif

@@ -1,6 +1,6 @@
-/* Ranges for a profiler that is attached to the process: what a thread is at, under the names of a trace. With CUDA
- * they are NVTX ranges, in the domain "pipetrain", which Nsight Systems shows above what the thread puts on the GPU;
- * else, and without a profiler, nothing happens. */
+/* Ranges for a profiler that is attached to the process: what a thread is doing, with the names of a trace. With
+ * CUDA they are NVTX ranges in the domain "pipetrain", which Nsight Systems shows above the thread's work on the
+ * GPU; without CUDA or a profiler these functions do nothing. */
 #ifndef PIPETRAIN_RANGE_H
 #define PIPETRAIN_RANGE_H
 
@@ -8,11 +8,11 @@
 
 #include "stage/trace/trace.h"
 
-#define RANGE_NO_BATCH UINT64_MAX       /* which batch it is turns out later */
+#define RANGE_NO_BATCH UINT64_MAX       /* the batch is not known yet */
 
-/* Find the profiler. Once, by main, before other threads have ranges. */
+/* Find the profiler. Called by main before other threads have ranges. */
 void range_prepare(void);
-/* The calling thread begins, and ends what it began last: ranges lie in each other. */
+/* Begin a range of the calling thread, and end the innermost one. */
 void range_begin(enum trace_name name, uint64_t batch);
 void range_end(void);
 

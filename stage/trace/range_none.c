@@ -1,4 +1,4 @@
-/* Ranges where there is no profiler to tell. */
+/* Ranges in builds without NVTX do nothing. */
 #include "stage/trace/range.h"
 
 void range_prepare(void)

@@ -24,7 +24,7 @@ static char *end_line(char *line, char *end)
     return last + 1;
 }
 
-/* Cut the text, which has room for a zero behind its end, into lines. */
+/* Split the text, which has room for a zero after its end, into lines. */
 static int cut_lines(struct lines *lines, char *text, size_t bytes)
 {
     char *const end = text + bytes;
@@ -43,7 +43,7 @@ static int cut_lines(struct lines *lines, char *text, size_t bytes)
     return 0;
 }
 
-/* The number in front of a line's first colon; NULL, or the name behind it. */
+/* Read the number before a line's first colon. Returns the name after it, or NULL. */
 static const char *read_index(const char *line, uint32_t *index_out)
 {
     uint32_t index = 0;
@@ -56,7 +56,7 @@ static const char *read_index(const char *line, uint32_t *index_out)
     return at + 1;
 }
 
-/* One more than the highest index; 0 where a line has none. */
+/* One more than the highest index; 0 if a line has none. */
 static uint32_t count_indexes(const struct lines *lines)
 {
     uint32_t count = 0;
@@ -161,7 +161,7 @@ static int name_compare(const uint8_t *name, size_t bytes, const char *other)
     return order != 0 ? order : (bytes > other_bytes) - (bytes < other_bytes);
 }
 
-/* The first place in by_name whose name is not below. */
+/* The first place in by_name whose name is not smaller. */
 static uint32_t find_place(const struct class_names *names, const uint8_t *name, size_t bytes)
 {
     uint32_t low = 0, high = names->count;

@@ -28,7 +28,7 @@ uint32_t crc32c(const void *data, size_t bytes)
     return crc32c_more(0, data, bytes);
 }
 
-/* The product of two polynomials modulo that of the CRC; the highest bit is the power 0. */
+/* The product of two polynomials modulo that of the CRC; the highest bit is x^0. */
 static uint32_t multiply(uint32_t a, uint32_t b)
 {
     uint32_t product = 0;
@@ -39,7 +39,7 @@ static uint32_t multiply(uint32_t a, uint32_t b)
     return product;
 }
 
-/* A byte more is a factor of x^8, and what follows is added. */
+/* Every byte that follows multiplies the CRC of the front by x^8, and its own CRC is added. */
 uint32_t crc32c_behind(uint32_t whole, uint32_t front, uint64_t bytes)
 {
     for (uint32_t power = 1u << (31 - 8); bytes > 0; bytes >>= 1) {

@@ -12,7 +12,7 @@ static int csv_refuse(const char *problem, const char **problem_out)
     return -EBADMSG;
 }
 
-/* Quoted parts do not count. */
+/* Counts a character outside of quotes. */
 static size_t count_in_line(const char *text, size_t bytes, char wanted)
 {
     size_t count = 0;
@@ -41,7 +41,7 @@ static char find_separator(const char *text, size_t bytes)
     return best;
 }
 
-/* Bytes of the end of a line that is at `at`, 0 when none is. */
+/* The length of the line end at `at`, 0 if there is none. */
 static size_t line_end(const struct csv *csv, size_t at)
 {
     if (at < csv->bytes && csv->text[at] == '\n')
@@ -69,7 +69,7 @@ void csv_begin(struct csv *csv, const char *text, size_t bytes)
     skip_empty_lines(csv);
 }
 
-/* Go on behind the field that ends at `at`: a separator, the end of a line or of the file is there. */
+/* Move past the field that ends at `at`, where a separator, a line end or the end of the file must be. */
 static int end_field(struct csv *csv, size_t at, struct csv_field *field, struct csv_field *field_out,
                      const char **problem_out)
 {
@@ -77,7 +77,7 @@ static int end_field(struct csv *csv, size_t at, struct csv_field *field, struct
     const bool is_last = at == csv->bytes || end > 0;
 
     if (!is_last && csv->text[at] != csv->separator)
-        return csv_refuse("text behind a closing quote", problem_out);
+        return csv_refuse("text after a closing quote", problem_out);
     if (memchr(field->text, 0, field->bytes) != NULL)
         return csv_refuse("a zero byte: this is no text in UTF-8", problem_out);
     field->ends_row = is_last;
@@ -100,7 +100,7 @@ static int next_plain(struct csv *csv, struct csv_field *field_out, const char *
     return end_field(csv, at, &field, field_out, problem_out);
 }
 
-/* A quote inside is doubled; ends of lines inside are the field's own. */
+/* Quotes inside are doubled; line ends inside belong to the field. */
 static int next_quoted(struct csv *csv, struct csv_field *field_out, const char **problem_out)
 {
     const size_t begin = csv->at + 1;

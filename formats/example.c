@@ -53,7 +53,7 @@ static bool add_packed_int64s(struct feature *feature, struct range *run)
 }
 
 /* One occurrence of field 1 of a list. False when its type does not suit the list;
- * *bad_out is set when the fault lies inside the value. */
+ * *bad_out is set when the error is inside the value. */
 static inline bool add_value(struct feature *feature, struct field *field, const uint8_t **bad_out)
 {
     switch (feature->kind) {
@@ -284,7 +284,7 @@ int example_find(const uint8_t *payload, size_t bytes, const struct example_quer
 struct visit {
     int (*fn)(void *arg, const char *name, size_t name_bytes, const struct feature *feature);
     void *arg;
-    bool stopped;       /* tells the visitor's own -EBADMSG from a bad encoding */
+    bool stopped;       /* by the visitor: distinguishes its -EBADMSG from a bad encoding */
 };
 
 static int visit_entry(void *arg, const struct entry *entry)
@@ -349,7 +349,7 @@ static void visit_list(struct range list, enum feature_kind kind, const struct v
     }
 }
 
-/* Lists of this kind that another kind has replaced lie in front of feature->list. */
+/* Lists of this kind before feature->list were replaced by one of another kind. */
 static void visit_lists(struct range message, const struct feature *feature, const struct value_visitor *visitor)
 {
     struct field list = { .number = 0 };
@@ -453,12 +453,12 @@ size_t example_write(const struct example_value *values, size_t count, uint8_t *
     return (size_t)(at - out);
 }
 
-/* A payload being written anew. */
+/* The state of rewriting a payload. */
 struct replacing {
     const struct example_value *values;
-    size_t count, next;         /* values, and the first that has not come in yet */
+    size_t count, next;         /* of values; the first one that is not written yet */
     size_t bytes;               /* of the entries so far */
-    uint8_t *at;                /* where the next one goes; NULL: they are only counted */
+    uint8_t *at;                /* where the next entry is written; NULL: only their size is counted */
 };
 
 static void add_new_entry(struct replacing *replacing)

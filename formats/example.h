@@ -8,21 +8,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a feature holds, numbered as its list is in a Feature. */
+/* The kind of a feature's values, numbered as the lists of a Feature. */
 enum feature_kind { FEATURE_MISSING, FEATURE_BYTES, FEATURE_FLOATS, FEATURE_INT64S };
 
-/* One feature as found: first value of bytes or int64s / number of values; feature_visit gives them all.
- * Pointers into the payload. */
+/* One feature as found: its first value (of bytes or int64s) and the number of values; feature_visit visits all of
+ * them. Pointers point into the payload. */
 struct feature {
     enum feature_kind kind;
-    uint32_t entry_count;       /* with this name in the payload; this is the last of them */
+    uint32_t entry_count;       /* entries with this name in the payload; this is the last of them */
     uint64_t value_count;
     const uint8_t *bytes;       /* FEATURE_BYTES: first value */
     size_t byte_count;
     int64_t int64;              /* FEATURE_INT64S: first value */
     const uint8_t *entry;       /* the message it was found in */
     size_t entry_bytes;
-    const uint8_t *list;        /* where its first list begins; lists in front of it do not count */
+    const uint8_t *list;        /* where its first list begins; lists before it were replaced */
 };
 
 /* What to look for: `names` of `count` features; results[i] belongs to names[i]. */
@@ -43,15 +43,15 @@ int example_visit(const uint8_t *payload, size_t bytes,
                   int (*visit)(void *arg, const char *name, size_t name_bytes, const struct feature *feature),
                   void *arg, size_t *bad_offset_out);
 
-/* Called with the values of a feature in their order. What its kind does not give may be NULL. */
+/* Called with the values of a feature in their order. Functions for other kinds may be NULL. */
 struct value_visitor {
     void (*bytes)(void *arg, const uint8_t *value, size_t byte_count);
-    /* So many of 4 little-endian bytes, at any address. */
+    /* `count` values of 4 little-endian bytes, at any address. */
     void (*floats)(void *arg, const uint8_t *run, size_t count);
     void (*int64)(void *arg, int64_t value);
     void *arg;
 };
-/* Visit the values of a feature that example_find or example_visit gave, packed or not: value_count in all. */
+/* Visit the values of a feature from example_find or example_visit, packed or not: value_count in all. */
 void feature_visit(const struct feature *feature, const struct value_visitor *visitor);
 
 /* Writing: features must be given in bytewise order of their names. */
@@ -62,15 +62,14 @@ struct example_value {
     size_t byte_count;
     int64_t int64;
 };
-/* Bytes the Example takes; example_write fills exactly that many. */
+/* The size of the Example; example_write writes exactly that many bytes. */
 size_t example_size(const struct example_value *values, size_t count);
 size_t example_write(const struct example_value *values, size_t count, uint8_t *out);
 
-/* Write a payload that example_find can read anew, with other values of some features: entries of other names stay
- * as they are, byte for byte and in their order; those of the names in `values` go, and the values come in, in
- * front of the first name that is behind theirs. A value of kind FEATURE_MISSING only says which feature goes.
- * `values` are in bytewise order of their names. The first gives the bytes it takes; the second fills exactly that
- * many. */
+/* Rewrite a valid payload with new values of some features. Entries with other names are kept byte for byte and in
+ * their order; entries with a name in `values` are removed, and each value is inserted before the first kept name
+ * that sorts after it. A value of kind FEATURE_MISSING only removes. `values` are in bytewise order of their names.
+ * The first function returns the size of the result; the second writes exactly that many bytes. */
 size_t example_replaced_size(const uint8_t *payload, size_t bytes, const struct example_value *values, size_t count);
 size_t example_replace(const uint8_t *payload, size_t bytes, const struct example_value *values, size_t count,
                        uint8_t *out);

@@ -1,5 +1,5 @@
-/* Web pages in the place of files: what a download gives where a site wants a login, a quota is exceeded or an address
- * is wrong. */
+/* Web pages instead of files: what a download contains if a site wants a login, a quota is exceeded or an address is
+ * wrong. */
 #ifndef PIPETRAIN_HTML_H
 #define PIPETRAIN_HTML_H
 

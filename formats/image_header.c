@@ -11,7 +11,7 @@
 
 #define MARK(text) text, sizeof(text) - 1
 
-/* How files of other kinds begin; those that people have among their images. */
+/* Signatures of other kinds of files that people have among their images. */
 static const struct {
     const char *begin;
     size_t bytes;
@@ -95,7 +95,7 @@ static int read_frame(const uint8_t *segment, size_t bytes, struct image_header 
     if (bytes < 6)
         return image_refuse("is a JPEG whose frame header is damaged", problem_out);
     const uint32_t height = get_be16(segment + 1), width = get_be16(segment + 3), channels = segment[5];
-    /* a height of 0 is told behind the first scan (DNL): nobody writes that, nobody reads it */
+    /* A height of 0 means that it follows after the first scan (DNL), which no encoder writes. */
     if (width == 0 || height == 0)
         return image_refuse("is a JPEG with an impossible size", problem_out);
     if (channels != 1 && channels != 3 && channels != 4)
@@ -114,7 +114,7 @@ static uint32_t get_tiff(const uint8_t *at, size_t count, bool is_little)
     return number;
 }
 
-/* The orientation in a segment APP1, which may be of something else. What is not as EXIF has it says nothing. */
+/* The orientation in a segment APP1; UPRIGHT if that is no valid EXIF. */
 static uint32_t read_orientation(const uint8_t *segment, size_t bytes)
 {
     static const char exif[6] = "Exif\0";
@@ -139,7 +139,7 @@ static uint32_t read_orientation(const uint8_t *segment, size_t bytes)
     return UPRIGHT;
 }
 
-/* From marker to marker to the first frame. What stands between segments is passed over, as decoders do. */
+/* Walks from marker to marker to the first frame. Bytes between segments are skipped, as decoders do. */
 static int read_jpeg(const uint8_t *data, size_t bytes, struct image_header *header_out, const char **problem_out)
 {
     uint32_t orientation = UPRIGHT;
@@ -197,7 +197,7 @@ int image_header_read(const uint8_t *data, size_t bytes, struct image_header *he
     return bytes < sizeof(jpeg_signature) ? -EAGAIN : read_jpeg(data, bytes, header_out, problem_out);
 }
 
-/* Segments have a length, data of a scan have none: a marker in it is one of the next segment, or the end. */
+/* Walks the segments up to the first scan, whose data have no length; the end marker must be somewhere after it. */
 static bool jpeg_is_cut(const uint8_t *data, size_t bytes)
 {
     static const uint8_t scan[2] = { 0xff, 0xda }, end[2] = { 0xff, 0xd9 };

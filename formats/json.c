@@ -84,14 +84,14 @@ static const char *short_escape(uint32_t code)
     }
 }
 
-/* What acts on the text around it where a person looks at it: controls, ends of lines, and what reorders letters. */
+/* Characters that affect the text around them when it is displayed: controls, line separators and directional ones. */
 static bool is_control(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e || code == 0x200f ||
            (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
 }
 
-/* One character; a byte that is no UTF-8 becomes U+FFFD. Returns the bytes used. */
+/* Writes one character; a byte that is not UTF-8 becomes U+FFFD. Returns the bytes read. */
 static size_t put_character(struct json *json, const char *at)
 {
     uint32_t code = 0;
@@ -122,7 +122,7 @@ static void put_quoted(struct json *json, const char *value)
     put_text(json, "\"");
 }
 
-/* What comes before a value: the comma after the one before it, the line, the key. */
+/* Writes what comes before a value: the comma after the previous one, the line start, the key. */
 static void put_before_value(struct json *json, const char *key)
 {
     if (json->needs_comma)

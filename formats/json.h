@@ -1,5 +1,5 @@
-/* Writing JSON into a growing buffer: numbers in the C locale, shortest that read back
- * equal, strings escaped, NaN and infinities as null. Commas are put in by themselves. */
+/* Writing JSON into a growing buffer: numbers in the C locale and the shortest form that reads back equal, strings
+ * escaped, NaN and infinities as null. Commas are written automatically. */
 #ifndef PIPETRAIN_JSON_H
 #define PIPETRAIN_JSON_H
 
@@ -18,7 +18,7 @@ struct json {
 void json_init(struct json *json, bool indent);
 void json_release(struct json *json);
 void json_reset(struct json *json);         /* empty again, memory kept */
-/* Room for `bytes` in all: up to there writing allocates nothing. 0 or -ENOMEM. */
+/* Make room for `bytes` in all, up to which writing allocates nothing. 0 or -ENOMEM. */
 int json_reserve(struct json *json, size_t bytes);
 /* `key` is NULL inside arrays and for the outermost value. */
 void json_open_object(struct json *json, const char *key);
@@ -32,7 +32,7 @@ void json_double(struct json *json, const char *key, double value);
 void json_bool(struct json *json, const char *key, bool value);
 /* A value that is JSON already. */
 void json_verbatim(struct json *json, const char *key, const char *value);
-/* Spaces behind a complete value, until it and the `before` bytes in front of it are a whole number of `bytes`. */
+/* Append spaces after a complete value, until it and the `before` bytes before it are a multiple of `bytes`. */
 void json_pad(struct json *json, size_t before, size_t bytes);
 /* The text, or NULL after a failure. */
 const char *json_text(struct json *json);

@@ -9,7 +9,7 @@
 
 #define MAGIC_BYTES 6u
 
-/* Where the header is read, and its end. */
+/* The current position in the header, and its end. */
 struct place { const char *at, *end; };
 
 static const struct { const char *name; enum npy_kind kind; uint32_t item_bytes; } types[] = {
@@ -19,7 +19,7 @@ static const struct { const char *name; enum npy_kind kind; uint32_t item_bytes;
     { "f2", NPY_FLOAT, 2 }, { "f4", NPY_FLOAT, 4 }, { "f8", NPY_FLOAT, 8 },
 };
 
-/* Types that are not read, by the letter that tells the kind. */
+/* Types that are not supported, by the letter of their kind. */
 static const struct { char letter; const char *problem; } refused_types[] = {
     { 'O', "has the dtype object, as images of several sizes have: save images of one size by numpy.stack, labels by "
            "array.astype('int64')" },
@@ -35,7 +35,7 @@ static void skip_blanks(struct place *place)
         place->at++;
 }
 
-/* Go past `character`, blanks before it too, where it comes next. */
+/* Skip blanks and then `character`, if it comes next. */
 static bool take(struct place *place, char character)
 {
     skip_blanks(place);
@@ -45,7 +45,7 @@ static bool take(struct place *place, char character)
     return true;
 }
 
-/* Go past a word such as True. */
+/* The same for a word such as True. */
 static bool take_word(struct place *place, const char *word)
 {
     const size_t bytes = strlen(word);
@@ -56,7 +56,7 @@ static bool take_word(struct place *place, const char *word)
     return true;
 }
 
-/* Go past a quoted text without escapes: its bytes. */
+/* The same for a quoted text without escapes. */
 static bool take_text(struct place *place, const char **text_out, size_t *bytes_out)
 {
     skip_blanks(place);
@@ -99,7 +99,7 @@ static const char *read_order(struct place *place, bool *is_fortran_out)
     return *is_fortran_out || take_word(place, "False") ? NULL : "header is damaged: fortran_order";
 }
 
-/* A size, with the L that Python 2 puts behind long ones. */
+/* The same for a number, with the L that Python 2 writes after long ones. */
 static bool take_size(struct place *place, uint64_t *size_out)
 {
     uint64_t size = 0;
@@ -165,7 +165,7 @@ static const char *read_entries(struct place *place, struct npy *npy)
     return is_fortran && npy->rank > 1 ? "is in Fortran order: save numpy.ascontiguousarray(array)" : NULL;
 }
 
-/* The bytes of the dictionary and where it begins, from what stands before it. */
+/* The begin and length of the dictionary, from the bytes before it. */
 static const char *read_length(const uint8_t *file, size_t bytes, size_t *begin_out, size_t *length_out)
 {
     static const uint8_t magic[MAGIC_BYTES] = { 0x93, 'N', 'U', 'M', 'P', 'Y' };

@@ -1,5 +1,5 @@
-/* The .npy format of NumPy (doc/formats.md), versions 1 to 3: what the header says of an array. Accepted
- * are little-endian booleans, integers and floating-point numbers in C order, of up to NPY_RANK_MAX dimensions. */
+/* The header of NumPy's .npy format (doc/formats.md), versions 1 to 3. Supported are little-endian booleans,
+ * integers and floating-point numbers in C order, of up to NPY_RANK_MAX dimensions. */
 #ifndef PIPETRAIN_NPY_H
 #define PIPETRAIN_NPY_H
 
@@ -17,12 +17,12 @@ struct npy {
     uint32_t item_bytes;        /* 1, 2, 4 or 8 */
     uint32_t rank;
     uint64_t dims[NPY_RANK_MAX];
-    size_t header_bytes;        /* the numbers begin there */
+    size_t header_bytes;        /* where the numbers begin */
     uint64_t data_bytes;        /* of all numbers */
 };
 
 /* Read the header from the first `bytes` bytes of a file: all of it, or at least NPY_HEADER_BYTES_MAX. 0, or
- * -EBADMSG with a text of what is wrong. Whether data_bytes follow is for the caller to see. */
+ * -EBADMSG with what is wrong. The caller checks that data_bytes follow. */
 int npy_parse(const uint8_t *file, size_t bytes, struct npy *npy_out, const char **problem_out);
 /* The number at `at`, which needs no alignment. Integers over 2^53 are rounded. */
 double npy_number(const struct npy *npy, const uint8_t *at);

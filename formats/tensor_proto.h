@@ -1,5 +1,5 @@
-/* tensorflow.TensorProto, as tf.io.serialize_tensor writes it: type, shape and the numbers of one tensor
- * (doc/formats.md). Pure functions. */
+/* tensorflow.TensorProto as tf.io.serialize_tensor writes it: type, shape and values of one tensor (doc/formats.md).
+ * Pure functions. */
 #ifndef PIPETRAIN_TENSOR_PROTO_H
 #define PIPETRAIN_TENSOR_PROTO_H
 
@@ -19,11 +19,11 @@ struct tensor_proto {
     uint32_t type;                      /* enum tensor_type, or another of TensorFlow's */
     uint32_t rank;
     int64_t sizes[TENSOR_RANK_MAX];
-    const uint8_t *content;             /* the numbers, little-endian, rows first; in the message */
-    size_t content_bytes;               /* 0 where the tensor is empty or holds its values another way */
+    const uint8_t *content;             /* the values, little-endian, row-major; in the message */
+    size_t content_bytes;               /* 0 if the tensor is empty or stores its values in another field */
 };
 
-/* Whether the bytes are a TensorProto from the first to the last: a type, a shape, and nothing that it has not. */
+/* Whether all of the bytes are one TensorProto: with a type, a shape, and no unknown fields. */
 bool tensor_proto_read(const uint8_t *bytes, size_t byte_count, struct tensor_proto *tensor_out);
 
 #endif

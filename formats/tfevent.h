@@ -25,19 +25,19 @@ void tfevent_release(struct tfevent *event);
 /* Room for a record of `bytes`: up to there writing allocates nothing. 0 or -ENOMEM. */
 int tfevent_reserve(struct tfevent *event, size_t bytes);
 
-/* A new event of this time, in seconds since 1970, and step; what was in the struct goes. */
+/* Begin a new event with this time, in seconds since 1970, and step; the previous one is discarded. */
 void tfevent_begin(struct tfevent *event, double wall_time, uint64_t step);
-/* What the first event of every file is, and nothing else. */
+/* The version, which is the first event of every file, alone in its event. */
 void tfevent_version(struct tfevent *event);
-/* Alone in its event: a process begins with the event's step, so readers drop all values of this run that earlier
- * files have from there on. */
+/* Alone in its event: a process starts at the event's step, so readers discard all values of this run that earlier
+ * files have from that step on. */
 void tfevent_start(struct tfevent *event);
 
-/* Values: any number of them in one event. `tag` is UTF-8; of [A-Za-z0-9_./-] it is shown well. */
+/* Values: any number of them in one event. `tag` is UTF-8; TensorBoard displays only [A-Za-z0-9_./-] well. */
 void tfevent_scalar(struct tfevent *event, const char *tag, float value);
-/* Of numbers that were counted: bucket i are those up to limits[i] that are in no bucket before. */
+/* A histogram: bucket i counts the numbers up to limits[i] that are in no earlier bucket. */
 struct tfevent_histogram {
-    double least, most, count, sum, squares;    /* of the numbers; squares: the sum of theirs */
+    double least, most, count, sum, squares;    /* of the numbers; squares: the sum of their squares */
     const double *limits, *counts;
     size_t buckets;
 };
@@ -45,18 +45,18 @@ void tfevent_histogram(struct tfevent *event, const char *tag, const struct tfev
 /* Markdown. */
 void tfevent_text(struct tfevent *event, const char *tag, const char *text);
 
-/* Hyperparameters, between the open and the close of a session. Of a run readers keep the first session and the first
- * end that they find: there is an end only where nothing comes behind it. */
+/* Hyperparameters, between the open and the close of a session. Readers keep the first session and the first end of
+ * a run, so the end is written only when nothing follows. */
 void tfevent_open_session(struct tfevent *event);
 void tfevent_number(struct tfevent *event, const char *name, double value);
 void tfevent_words(struct tfevent *event, const char *name, const char *value);
 void tfevent_flag(struct tfevent *event, const char *name, bool value);
 /* Sessions of one group are shown as one. */
 void tfevent_close_session(struct tfevent *event, const char *group, double time);
-/* It came to its end, as it should. */
+/* The run has finished successfully. */
 void tfevent_end_session(struct tfevent *event, double time);
 
-/* The whole record with its frame, valid until the next call; NULL: there was no memory for it. */
+/* The whole record with its frame, valid until the next call; NULL when out of memory. */
 const uint8_t *tfevent_frame(struct tfevent *event, size_t *bytes_out);
 
 #endif

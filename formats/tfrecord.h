@@ -26,9 +26,9 @@ struct tfrecord_problem {       /* filled when a check is not TFRECORD_OK */
 /* Read a header from 12 bytes: the payload's length. TFRECORD_OK, _LENGTH_CRC or _TOO_LONG. */
 enum tfrecord_check tfrecord_header(const uint8_t header[TFRECORD_HEADER_BYTES], uint64_t *payload_bytes_out,
                                     struct tfrecord_problem *problem_out);
-/* The payload's length from a header that was right before. */
+/* The payload's length from a header that was verified before. */
 uint64_t tfrecord_payload_bytes(const uint8_t header[TFRECORD_HEADER_BYTES]);
-/* Compare the 4 bytes behind a payload with the payload's CRC: TFRECORD_OK or _PAYLOAD_CRC. */
+/* Compare the 4 bytes after a payload with the payload's CRC: TFRECORD_OK or _PAYLOAD_CRC. */
 enum tfrecord_check tfrecord_footer(const uint8_t footer[TFRECORD_FOOTER_BYTES], uint32_t payload_crc,
                                     struct tfrecord_problem *problem_out);
 /* Verify a whole frame of `bytes` bytes: on TFRECORD_OK the payload is

@@ -86,7 +86,7 @@ TEST(finds_the_separator_in_the_first_line)
 TEST(says_where_a_table_is_wrong)
 {
     expect_problem("a,b\n\nc,\"d\n", 10, 3, "not closed");
-    expect_problem("\"a\nb\",\"c\"d\n", 11, 2, "behind a closing quote");
+    expect_problem("\"a\nb\",\"c\"d\n", 11, 2, "after a closing quote");
     expect_problem("a\nb\0c\n", 6, 2, "zero byte");
     expect_problem("\"", 1, 1, "not closed");
 }

@@ -83,7 +83,7 @@ int file_load(const char *path, size_t bytes_max, void *block_out, size_t *bytes
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return -errno;
-    char *block;
+    char *block = NULL;
     const int rc = load_open_file(fd, bytes_max, &block, bytes_out);
     if (rc == 0)
         memcpy(block_out, &block, sizeof(block));

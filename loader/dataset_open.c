@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "loader/dataset_shards.h"
+#include "stage/file/file.h"
 #include "stage/log.h"
 
 #define PROBLEM_LINES_MAX 20u   /* more problems are counted, not listed */

@@ -11,6 +11,7 @@
 #include "compute/netfile/net_file.h"
 #include "stage/log.h"
 #include "stage/stop.h"
+#include "stage/text/decimal.h"
 #include "stage/text/output.h"
 #include "tools/compare/compare.h"
 #include "tools/config/config.h"
@@ -67,11 +68,11 @@ static void print_usage(FILE *out)
 
 static int parse_samples(const char *text, int64_t *samples_out)
 {
-    char *end;
-    errno = 0;
-    *samples_out = strtoll(text, &end, 10);
-    if (*text >= '0' && *text <= '9' && *end == '\0' && errno == 0 && *samples_out > 0)
+    uint64_t samples;
+    if (decimal_u64(text, &samples) && samples > 0 && samples <= INT64_MAX) {
+        *samples_out = (int64_t)samples;
         return 0;
+    }
     log_message(LOG_ERROR, "--overfit=%.40s: not a number of samples (--overfit=100)", text);
     return -EINVAL;
 }

@@ -74,11 +74,9 @@ static void print_usage(FILE *out)
 static int parse_count(const char *option, const char *value, uint64_t most, uint64_t *count_out)
 {
     char wants[64];
-    const char *const end = decimal_integer_end(value);
-    const bool is_number = end != NULL && *end == '\0' && *value >= '0' && *value <= '9' && strlen(value) < 19;
-    const uint64_t count = is_number ? strtoull(value, NULL, 10) : 0;
+    uint64_t count;
     snprintf(wants, sizeof(wants), "a number from 1 to %" PRIu64, most);
-    if (count < 1 || count > most)
+    if (!decimal_u64(value, &count) || count < 1 || count > most)
         return trial_command_usage_error(option, value, wants);
     *count_out = count;
     return 0;

@@ -126,8 +126,9 @@ static uint32_t find_common_threads(const struct axes *axes, const struct settin
     if (axes_find(axes, "devices.threads_per_tower") != NULL)
         return 0;
     for (size_t i = 0; towers != NULL && i < towers->count; i++) {
-        const uint64_t count = strtoull(towers->values[i], NULL, 10);
-        most = count > most ? count : most;
+        uint64_t count;
+        if (decimal_u64(towers->values[i], &count) && count > most)
+            most = count;
     }
     return most > 0 && most <= UINT32_MAX ? run_plan_threads(settings, (uint32_t)most) : 0;
 }

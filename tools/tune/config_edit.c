@@ -173,28 +173,6 @@ char *config_edit_text(const char *text, const struct config_change *changes, si
     return made;
 }
 
-/* The whole file; owned by the caller. */
-static int read_text(int fd, char **text_out, mode_t *mode_out)
-{
-    struct stat status;
-    if (fstat(fd, &status) != 0)
-        return -errno;
-    if (!S_ISREG(status.st_mode) || status.st_size > (off_t)CONFIG_FILE_MAX)
-        return -EINVAL;
-    char *const text = calloc((size_t)status.st_size + 1, 1);
-    if (text == NULL)
-        return -ENOMEM;
-    const int rc = file_read_whole(fd, text, (size_t)status.st_size);
-    if (rc != 0) {
-        free(text);
-        return rc;
-    }
-    text[status.st_size] = '\0';
-    *text_out = text;
-    *mode_out = status.st_mode & 07777;
-    return 0;
-}
-
 /* The old text in a new file. */
 static int back_up(const char *path, const char *text, mode_t mode, char backup_out[CONFIG_BACKUP_SIZE])
 {
@@ -237,32 +215,23 @@ static int replace_file(const char *path, const char *text, mode_t mode)
     return rc;
 }
 
-static int edit_open(const char *path, int fd, const struct config_change *changes, size_t count, char *backup_out)
-{
-    char *text = NULL;
-    mode_t mode = 0;
-    int rc = read_text(fd, &text, &mode);
-    if (rc != 0)
-        return rc;
-    char *const changed = config_edit_text(text, changes, count);
-    rc = changed != NULL ? back_up(path, text, mode, backup_out) : -ENOMEM;
-    if (rc == 0)
-        rc = replace_file(path, changed, mode);
-    free(changed);
-    free(text);
-    return rc;
-}
-
 int config_edit_file(const char *path, const struct config_change *changes, size_t count,
                      char backup_out[CONFIG_BACKUP_SIZE])
 {
-    char real[PATH_MAX];
-    if (realpath(path, real) == NULL)
+    char real[PATH_MAX], *text = NULL;
+    struct stat status;
+    size_t bytes;
+    if (realpath(path, real) == NULL || stat(real, &status) != 0)
         return -errno;
-    const int fd = open(real, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    const int rc = edit_open(real, fd, changes, count, backup_out);
-    close(fd);
+    int rc = file_load(real, CONFIG_FILE_MAX, &text, &bytes);
+    if (rc != 0)
+        return rc;
+    const mode_t mode = status.st_mode & 07777;
+    char *const changed = config_edit_text(text, changes, count);
+    rc = changed != NULL ? back_up(real, text, mode, backup_out) : -ENOMEM;
+    if (rc == 0)
+        rc = replace_file(real, changed, mode);
+    free(changed);
+    free(text);
     return rc;
 }

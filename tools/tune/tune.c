@@ -27,7 +27,8 @@
 #define RETRY_SHARE 0.2         /* the same if the first time had too few steps */
 #define STEPS_LEAST 20.0        /* of a trial, after 10 that warm up */
 #define STEPS_WANTED 400.0      /* of all trials together */
-#define TRIAL_SECONDS 1.0       /* of training in a trial of the search, at least */
+#define TRIAL_SECONDS 1.0       /* of training in a trial of the search, at least, */
+#define TRIAL_SHARE (1.0 / 60)  /* and as a share of all time */
 #define SEARCH_SHARE 0.45       /* of the time that is left after the first run */
 #define PLANNED 0.95            /* of the time that is left: some starts take longer */
 #define TRIALS_FOR_REASON 8     /* trials that fit into the time before two are spent on the reason */
@@ -129,7 +130,7 @@ static double trial_cost(const struct tune *tune)
 
 /* ---- trials ---- */
 
-/* `own`: assignments besides the request's. As trial_run; -ERANGE, without a message: too few steps. */
+/* As trial_run, with `own` assignments; and -ERANGE if the run had too few steps. Prints nothing about failures. */
 static int run_trial(struct tune *tune, const char *const *own, size_t count, double seconds,
                      struct trial_result *result)
 {
@@ -217,15 +218,12 @@ static uint32_t default_value(const char *key)
     return (uint32_t)decimal_read(option_find(SECTION_INPUT, key)->initial);
 }
 
-static void add_candidate(struct tune *tune, const struct tune_setting *setting, const struct trial_result *tried)
+static struct tune_candidate candidate_of(const struct tune_setting *setting, const struct trial_result *tried)
 {
-    tune->result.candidates[tune->result.count++] = (struct tune_candidate){
-        .setting = *setting,
-        .is_refused = tried->steps == 0,
-        .tried_speed = tried->images_per_second,
-        .tried_wait = tune_wait(tried),
-        .planned_bytes = tried->planned_bytes,
-    };
+    return (struct tune_candidate){ .setting = *setting,
+                                    .tried_speed = tried->images_per_second,
+                                    .tried_wait = tune_wait(tried),
+                                    .planned_bytes = tried->planned_bytes };
 }
 
 static void start_result(struct tune *tune)
@@ -247,10 +245,11 @@ static void start_result(struct tune *tune)
                                          .default_staging_depth = default_value("staging_depth") };
     result->stored_side = sides_shorter(now->stored_height, now->stored_width);
     result->taken_side = sides_shorter(now->taken_height, now->taken_width);
-    result->trial_seconds = fmax(TRIAL_SECONDS, 2 * STEPS_LEAST * tune->step_seconds);
+    result->trial_seconds = fmax(fmax(TRIAL_SECONDS, TRIAL_SHARE * tune->total_seconds),
+                                 2 * STEPS_LEAST * tune->step_seconds);
     result->towers_alone = result->input_alone = NAN;
     memcpy(result->verdict, now->verdict, sizeof(result->verdict));
-    add_candidate(tune, &setting, now);
+    result->candidates[result->count++] = candidate_of(&setting, now);
 }
 
 /* If steps are too slow for the first time, a second run may be longer. */
@@ -290,7 +289,7 @@ static const struct tune_setting *next_setting(const struct tune_result *result,
     return NULL;
 }
 
-/* Refused by the program, as --check would: that memory is not there, which is no reason to give up. */
+/* Did the program refuse the setting? It needs more memory than there is; other settings may not. */
 static bool is_refused(int rc, const struct trial_result *result)
 {
     return rc == -ECHILD && (result->exit_code == EXIT_CODE_USAGE || result->exit_code == EXIT_CODE_MEMORY);
@@ -299,22 +298,23 @@ static bool is_refused(int rc, const struct trial_result *result)
 static int try_setting(struct tune *tune, const struct tune_setting *setting, struct trial_result *tried)
 {
     struct tune_result *const result = &tune->result;
-    const uint32_t i = result->count;
-    add_candidate(tune, setting, &(struct trial_result){ .steps = 0 });
+    const uint32_t i = result->count++;
+    struct tune_candidate *const candidate = &result->candidates[i];
+    *candidate = (struct tune_candidate){ .setting = *setting };
     const int rc = run_candidate(tune, i, result->trial_seconds, tried);
     if (is_refused(rc, tried)) {
         log_message(LOG_RUN, "%s: refused: %s", setting_words(tune, i).text, tried->problem);
+        candidate->is_refused = true;
         tune->exit_code = EXIT_CODE_OK;
         return 0;
     }
-    if (rc == -ERANGE) {        /* it is that slow */
+    if (rc == -ERANGE) {        /* a very slow setting */
         tried->images_per_second = 0;
         tune->exit_code = EXIT_CODE_OK;
     } else if (rc != 0) {
         return check_trial(tune, rc, tried);
     }
-    result->count--;
-    add_candidate(tune, setting, tried);
+    *candidate = candidate_of(setting, tried);
     log_message(LOG_RUN, "%s: %s images/s, towers wait %.1f %% for input", setting_words(tune, i).text,
                 number_rate(tried->images_per_second).text, 100 * tune_wait(tried));
     return 0;

@@ -108,7 +108,7 @@ static void report_locked(struct damage *damage, const struct damaged_record *re
     if (before < REPORTED_MAX)
         log_message(LOG_RUN, "skipped: %s", text);
     else
-        log_message(LOG_RUN, "skipped: more damaged records, counted from here on");
+        log_message(LOG_RUN, "skipped: more damaged records; from here on they are only counted");
 }
 
 /* Count, list and report. Any thread. */
@@ -155,7 +155,7 @@ static void find_loss(const struct dataset *dataset, uint32_t shard, const struc
         return;                 /* the placeholder byte of a break; no bytes of records are lost here */
     const size_t length = strlen(problem_out->text);
     snprintf(problem_out->text + length, sizeof(problem_out->text) - length,
-             ": no record can be told in %" PRIu64 " byte%s", lost->bytes, lost->bytes == 1 ? "" : "s");
+             ": no record was found in %" PRIu64 " byte%s", lost->bytes, lost->bytes == 1 ? "" : "s");
 }
 
 static void add_lost(struct damage *damage, enum phase phase, uint32_t shard)
@@ -342,7 +342,7 @@ void decode_warnings_add(struct decode_warnings *warnings, enum phase phase, uin
         return;
     char text[DAMAGE_TEXT_BYTES];
     record_describe(warnings->datasets[phase], id, warning, text, sizeof(text));
-    log_message(LOG_RUN, "%s: it is used as far as it goes; further images like it are counted", text);
+    log_message(LOG_RUN, "%s: the part that could be decoded is used; further such images are only counted", text);
 }
 
 uint64_t decode_warnings_count(const struct decode_warnings *warnings)

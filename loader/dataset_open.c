@@ -123,7 +123,7 @@ static int allocate_shards(struct dataset *dataset, uint32_t count)
 static const char *open_problem(int error)
 {
     static const char too_many[] =
-        "too many open files, and no shard can be closed for it: raise the limit with ulimit -n";
+        "too many open files: raise the limit with ulimit -n";
     static const struct {
         int error;
         const char *text;

@@ -132,33 +132,33 @@ static void warn_of_pixels(const struct dataset *dataset, uint64_t images)
     char text[128];
     sample_describe_images(&dataset->format, text, sizeof(text));
     if (reading->is_layout_doubtful)
-        log_message(LOG_RUN, "%s: neighbouring pixels do not show whether images are (H, W, C) or (C, H, W): they are "
-                    "read as %s; data.image_layout sets the layout", dataset->options.what, text);
+        log_message(LOG_RUN, "%s: the pixels do not show whether images are (H, W, C) or (C, H, W); they are read as %s. "
+                    "Set data.image_layout", dataset->options.what, text);
     if (reading->is_turned)
-        log_message(LOG_RUN, "%s: images are much smoother with height and width exchanged: are the two features that "
-                    "say them the right way round?", dataset->options.what);
+        log_message(LOG_RUN, "%s: images are much smoother with height and width exchanged: check the features that give "
+                    "them", dataset->options.what);
     if (reading->is_signed)
-        log_message(LOG_RUN, "%s: images are much smoother as signed bytes (int8), and bytes of 0 to 255 are read: if "
-                    "they are signed, add 128 and store them anew; data.image_range = 0..255 says they are not",
+        log_message(LOG_RUN, "%s: images are much smoother as signed bytes (int8), but are read as bytes of 0 to 255: if "
+                    "they are signed, add 128 and convert them again; if not, set data.image_range = 0..255",
                     dataset->options.what);
     if (reading->is_type_doubtful)
-        log_message(LOG_RUN, "%s: pixels do not show whether these are 16-bit numbers or bytes of images of another "
-                    "shape: they are read as %s; features that say height and width, or data.image_range, settle it",
+        log_message(LOG_RUN, "%s: the pixels do not show whether these are 16-bit numbers or bytes of images of another "
+                    "shape; they are read as %s. Add features with height and width, or set data.image_range",
                     dataset->options.what, text);
     if (reading->is_mixed)
-        log_message(LOG_RUN, "%s: some images lie in 0..1, others do not: all are read as %s, in which the former are "
+        log_message(LOG_RUN, "%s: some images are of 0..1 and others are not; all are read as %s, in which the former are "
                     "black", dataset->options.what, text);
     if (reading->dark_share > PIXELS_DARK_SHARE_MAX)
-        log_message(LOG_RUN, "%s: %.0f %% of the numbers that are not 0 become black, as images are read as %s: "
-                    "data.image_range sets another range", dataset->options.what, 100 * reading->dark_share, text);
+        log_message(LOG_RUN, "%s: %.0f %% of the nonzero numbers become black, because images are read as %s: set "
+                    "data.image_range", dataset->options.what, 100 * reading->dark_share, text);
     if (images < PIXELS_WARNED_IMAGES || reading->dark_share > PIXELS_DARK_SHARE_MAX)
         return;
     if (reading->lowest == reading->highest)
-        log_message(LOG_RUN, "%s: all pixels of %" PRIu64 " images are %g: nothing can be learnt of them; they are "
+        log_message(LOG_RUN, "%s: all pixels of %" PRIu64 " images are %g, so nothing can be learnt from them; they are "
                     "read as %s", dataset->options.what, images, (double)reading->lowest, text);
     else if (brightest < PIXELS_NEARLY_BLACK)
         log_message(LOG_RUN, "%s: the brightest pixel of %" PRIu64 " images is %.3g of 255, so they are nearly black; "
-                    "they are read as %s, and data.image_range sets another range", dataset->options.what, images,
+                    "they are read as %s. Another range can be set with data.image_range", dataset->options.what, images,
                     brightest, text);
 }
 

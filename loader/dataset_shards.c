@@ -287,7 +287,7 @@ static int add_pattern(struct finding *finding, const char *pattern)
 static int add_part(struct finding *finding, const char *pattern)
 {
     if (*pattern == '\0')
-        return report_path(finding, finding->patterns, "nothing is named before or behind a comma", "");
+        return report_path(finding, finding->patterns, "the pattern before or after a comma is empty", "");
     return add_pattern(finding, pattern);
 }
 
@@ -379,8 +379,8 @@ static void report_unused(const struct named_file *files, uint32_t count)
     }
     if (count > UNUSED_NAMED_MAX)
         text_add(&text, " and %" PRIu32 " more", count - UNUSED_NAMED_MAX);
-    log_message(LOG_RUN, "left out %" PRIu32 " shard%s: %s: of a directory a set takes only the files whose names tell of "
-                "it; name files or a glob to take others", count, count == 1 ? "" : "s", buffer);
+    log_message(LOG_RUN, "left out %" PRIu32 " shard%s: %s: in a directory, a set uses only the files named for it; name "
+                "files or a glob to use others", count, count == 1 ? "" : "s", buffer);
 }
 
 int left_out_report(const struct shard_list *lists, uint32_t list_count)

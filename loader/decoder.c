@@ -59,8 +59,8 @@ static int count_damage(struct loader *loader, enum phase phase, uint64_t id, co
     char first[DAMAGE_TEXT_BYTES];
     damage_end(&loader->damage, first, sizeof(first));
     return stop_fail(loader->spec.stop, EXIT_CODE_DATA,
-                     "more than %" PRIu64 " of %" PRIu64 " records are damaged, the limit of data.max_corrupt (below 1 "
-                     "a share of all); the first: %s",
+                     "more than %" PRIu64 " of %" PRIu64 " records are damaged, the limit set by data.max_corrupt; the "
+                     "first: %s",
                      loader->spec.corrupt_max, damage_record_count(&loader->damage), first);
 }
 

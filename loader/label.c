@@ -47,7 +47,7 @@ static int list_feature(void *arg, const char *name, size_t name_bytes, const st
 
 int feature_report_bad(const struct payload_problem *problem, size_t bad_offset)
 {
-    snprintf(problem->text, problem->text_size, "is no tf.train.Example (byte %zu of its payload)", bad_offset);
+    snprintf(problem->text, problem->text_size, "is not a tf.train.Example (byte %zu of its payload)", bad_offset);
     return -EBADMSG;
 }
 
@@ -229,7 +229,7 @@ static int report_text(const struct label_format *format, const char *key, const
     else if (trimmed < feature->byte_count &&
              class_names_find(format->names, feature->bytes, trimmed, &class) == 0)
         snprintf(problem->text, problem->text_size,
-                 "label '%s' is none of the %" PRIu32 " class names, '%s' is: store it without what is behind the name",
+                 "label '%s' is none of the %" PRIu32 " class names, '%s' is: store it without the characters after the name",
                  shown, format->names->count, format->names->names[class]);
     else
         snprintf(problem->text, problem->text_size, "label '%s' is %s of the %" PRIu32 " class names", shown,

@@ -284,7 +284,7 @@ static int open_damage(struct loader *loader)
     damage_end(&loader->damage, first, sizeof(first));
     return stop_fail(loader->spec.stop, EXIT_CODE_DATA,
                      "%" PRIu64 " of %" PRIu64 " records are damaged, more than the %" PRIu64 " that data.max_corrupt "
-                     "accepts (below 1 a share of all); the first: %s",
+                     "accepts; the first: %s",
                      damage_count(&loader->damage), damage_record_count(&loader->damage), loader->spec.corrupt_max,
                      first);
 }

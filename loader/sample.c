@@ -244,7 +244,7 @@ static int report_image(const struct sample_format *format, const struct feature
                  feature_values_text(image).text);
     else
         snprintf(problem->text, problem->text_size,
-                 "feature '%s' holds %s, and the first record of the set %s: one set holds one or the other",
+                 "feature '%s' holds %s, but the first record of the set %s: all records have to be of one kind",
                  format->keys[SAMPLE_IMAGE], feature_values_text(image).text, first);
     return -EBADMSG;
 }

@@ -210,8 +210,8 @@ bool shard_counts_agree(const struct manifest_shard *listed, const struct shard_
 void shard_counts_report_absent(const struct manifest_shard *listed, char *text_out, size_t text_size)
 {
     snprintf(text_out, text_size,
-             "is missing: %s says %" PRIu64 " records: bring it back or convert again, or name the "
-             "files by a glob to do without it", listed->listed_in, listed->records);
+             "is missing: %s says %" PRIu64 " records: restore it or convert again, or name "
+             "files by a glob to train without it", listed->listed_in, listed->records);
 }
 
 uint64_t shard_counts_missing(const struct manifest_shard *listed, const struct shard_index *index)

@@ -66,7 +66,7 @@ static void report_file(const struct stored_image *image, const char *name, cons
     else if (name != NULL)
         text_add(problem, "holds a %s image: JPEG and PNG can be read", name);
     else
-        text_add(problem, "holds %zu bytes that begin like no image (JPEG, PNG)", image->byte_count);
+        text_add(problem, "holds %zu bytes that are no known image (JPEG, PNG)", image->byte_count);
 }
 
 static void report_kind(const struct stored_image *image, const char *name, const struct image_shape *shape,
@@ -81,10 +81,10 @@ static void report_kind(const struct stored_image *image, const char *name, cons
     else if (name != NULL)
         text_add(problem, "feature '%s' holds a %s image: JPEG, PNG and raw pixels can be read", image->key, name);
     else if (image_shape_bytes(shape, &bytes) && image->byte_count == bytes)
-        text_add(problem, "feature '%s' holds raw pixels, and the first record of the set an encoded image: one set "
-                 "holds one or the other", image->key);
+        text_add(problem, "feature '%s' holds raw pixels, but the first record of the set an encoded image: all records "
+                 "have to be of one kind", image->key);
     else
-        text_add(problem, "feature '%s' holds %zu bytes that begin like no image (JPEG, PNG)", image->key,
+        text_add(problem, "feature '%s' holds %zu bytes that are no known image (JPEG, PNG)", image->key,
                  image->byte_count);
 }
 

@@ -47,8 +47,8 @@ int image_memory_take(size_t bytes, struct text *problem)
     pthread_mutex_unlock(&memory.lock);
     if (bytes <= all)
         return 0;
-    text_add(problem, "that takes %zu MiB, and decoders of large images may take %zu MiB together: a larger "
-             "input.ram_budget, or more memory, leaves them more", (bytes + MIB - 1) / MIB, all / MIB);
+    text_add(problem, "that takes %zu MiB, and decoders of large images may take %zu MiB together: raise "
+             "input.ram_budget, or add memory", (bytes + MIB - 1) / MIB, all / MIB);
     return -ENOMEM;
 }
 

@@ -82,8 +82,8 @@ static int report_shape(const struct stored_image *image, const struct image_sha
     (void)image_shape_bytes(shape, &bytes);
     if (encoding != NULL)
         snprintf(problem, problem_size,
-                 "feature '%s' holds a %s image, and the first record of the set raw pixels: one set holds one "
-                 "or the other", image->key, encoding);
+                 "feature '%s' holds a %s image, but the first record of the set raw pixels: all records have to "
+                 "be of one kind", image->key, encoding);
     else if (is_bytes(image) && shard_kind_is_text(image->bytes, image->byte_count))
         snprintf(problem, problem_size,
                  "feature '%s' holds a text, perhaps the path of a file: records hold the images themselves "
@@ -104,7 +104,7 @@ static bool pixels_agree(const struct stored_image *image, char *problem, size_t
     if (height >= 0 && width >= 0 && channels >= 0 && !__builtin_mul_overflow((uint64_t)height, width, &bytes) &&
         !__builtin_mul_overflow(bytes, channels, &bytes) && bytes == image->byte_count)
         return true;
-    snprintf(problem, problem_size, "has %zu %s, but says it is %" PRId64 "x%" PRId64 "x%" PRId64, image->byte_count,
+    snprintf(problem, problem_size, "has %zu %s, but its sizes are %" PRId64 "x%" PRId64 "x%" PRId64, image->byte_count,
              numbers_of(image), height, width, channels);
     return false;
 }

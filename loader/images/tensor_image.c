@@ -60,7 +60,7 @@ int tensor_image_find(const struct stored_image *image, enum pixel_layout config
     }
     if (*numbers_out == NUMBER_KIND_COUNT) {
         snprintf(problem_out, problem_size,
-                 "feature '%s' holds a serialized TensorProto of DataType %" PRIu32 ", which is none of pixels: cast "
+                 "feature '%s' holds a serialized TensorProto of DataType %" PRIu32 ", which pixels cannot have: cast "
                  "to uint8 before tf.io.serialize_tensor", image->key, tensor.type);
         return -EBADMSG;
     }
@@ -107,7 +107,7 @@ int tensor_image_read(struct stored_image *image, enum number_kind numbers, enum
     else if (tensor.content_bytes == 0)
         flaw = "holds a TensorProto without tensor_content: write it with tf.io.serialize_tensor";
     else if (set_shape(image, &tensor, layout) < 0)
-        flaw = "holds a TensorProto that is no image of height, width and channels";
+        flaw = "holds a TensorProto that is not an image of height, width and channels";
     if (flaw != NULL) {
         snprintf(problem_out, problem_size, "feature '%s' %s", image->key, flaw);
         return -EBADMSG;

@@ -21,7 +21,7 @@
 #define DETOURS_REPORTED_RATIO 8u
 
 /* Decompression can only resume at the next unit, and there is none. */
-#define ALL_LOST "; all records behind it are lost, however many: get the file again, or make it of short units " \
+#define ALL_LOST "; all records after it are lost: get the file again, or compress it in short units " \
                  "(pipetrain-convert tfrecord --compress=lz4)"
 
 /* ---- the pool of streams: a fixed number for the process, however many shards are open, so that memory is bounded and
@@ -217,8 +217,8 @@ static void count_detour(const struct shard_source *source, uint64_t detour, uin
         atomic_exchange(&is_reported, true))
         return;
     log_message(LOG_RUN,
-                "%s: reading in this order unpacks %" PRIu64 " times what is read: data.shuffle = block does not, nor "
-                "do shards of short LZ4 frames or gzip members, nor input.source = cached",
+                "%s: reading in this order decompresses %" PRIu64 " times the data that it uses: use data.shuffle = block, "
+                "shards of short LZ4 frames or gzip members, or input.source = cached",
                 source->path, sum / (read + 1));
 }
 
@@ -275,7 +275,7 @@ static void foreign_text(const struct packed_file *file, const struct packed_bre
     const char *const name = container_name(file->container);
     const bool is_one = found->foreign_bytes == 1;
     snprintf(text, text_size,
-             "the %s data end at compressed byte %" PRIu64 ", and %" PRIu64 " byte%s behind them %s no %s: cut %s off, "
+             "the %s data end at compressed byte %" PRIu64 ", and %" PRIu64 " byte%s after them %s not %s: cut %s off, "
              "or get the file again if records are missing",
              name, found->foreign_from, found->foreign_bytes, is_one ? "" : "s",
              is_one ? "is" : "are", name, is_one ? "it" : "them");
@@ -291,7 +291,7 @@ static uint64_t packed_find_break(struct shard_source *source, uint64_t offset, 
         foreign_text(file, &found, text, text_size);
     else
         snprintf(text, text_size,
-                 "the %s data are damaged near compressed byte %" PRIu64 ", behind byte %" PRIu64 ": %s%s",
+                 "the %s data are damaged near compressed byte %" PRIu64 ", after byte %" PRIu64 " of the records: %s%s",
                  container_name(file->container), found.in, found.out, found.problem,
                  found.next == PACKED_NOWHERE ? ALL_LOST : "");
     return found.out;

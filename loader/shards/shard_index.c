@@ -249,7 +249,7 @@ static int frame_is_whole(struct walk *walk, uint64_t offset)
 static void report_search(const struct walk *walk, uint64_t damage)
 {
     if (walk->options->what != NULL)
-        log_message(LOG_RUN, "%s: %s: looking for the next record behind byte %" PRIu64, walk->options->what,
+        log_message(LOG_RUN, "%s: %s: searching for the next record after byte %" PRIu64, walk->options->what,
                     walk->path, damage);
 }
 

@@ -13,7 +13,7 @@
 #include "loader/shards/shard_source.h"
 
 /* Appended to messages about damage. */
-#define SHARD_SKIP_ADVICE "; data.on_corrupt = skip goes on without what is damaged"
+#define SHARD_SKIP_ADVICE "; data.on_corrupt = skip continues without damaged records"
 
 struct shard_record {
     uint64_t offset;
@@ -61,8 +61,8 @@ int shard_index_open(struct shard_index *index_out, struct shard_source *source,
  * the shard, once. 0; or -ESTALE if they differ, so that records may be wrong or missing that are not damaged; the index
  * file is removed if possible. Any thread, while others read the index. */
 #define SHARD_INDEX_STALE_TEXT \
-    "its index says another length of a record than the record does: it is removed, and the same command builds it " \
-    "again (data.index_cache = no uses none)"
+    "its index file says another length of a record than the record does: it is removed, and the same command " \
+    "rebuilds it (data.index_cache = no uses none)"
 int shard_index_prove(struct shard_index *index, struct shard_source *source);
 /* The index of a shard that cannot be read at all: one damage of the shard's size. 0 or a negative errno. */
 int shard_index_lose(struct shard_index *index_out, struct shard_source *source);

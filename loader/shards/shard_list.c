@@ -221,7 +221,7 @@ static int report_other_split(const struct shard_list *list, const char *folder,
     text_add_escaped(problems, shard_base_name(list->paths[0]));
     if (list->count > 1)
         text_add(problems, " and %" PRIu32 " more", list->count - 1);
-    text_add(problems, ": name the files by a glob to take them all the same");
+    text_add(problems, ": name the files by a glob to use them anyway");
     return -ENOENT;
 }
 
@@ -375,7 +375,7 @@ static void report_missing(const struct shard_list *list, const char *what)
         first_total = total;
     }
     if (list->count < first_total)
-        log_message(LOG_RUN, "%s: only %" PRIu32 " of the %" PRIu32 " shards that the names tell of", what,
+        log_message(LOG_RUN, "%s: found only %" PRIu32 " of the %" PRIu32 " shards that the file names count", what,
                     list->count, first_total);
 }
 

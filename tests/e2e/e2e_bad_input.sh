@@ -181,7 +181,7 @@ expect_err_lines 1
 skip50="--set data.train=$work/short --set data.on_corrupt=skip --set data.max_corrupt"
 try bad $quick $skip50=49
 expect_code 3 'more missing records than max_corrupt'
-expect_err '50 of 750 records are damaged, more than the 49 that data.max_corrupt accepts .*; the first: .*record 100 at '
+expect_err '50 of 750 records are damaged, more than the 49 that data.max_corrupt accepts; the first: .*record 100 at '
 try bad $quick $skip50=49 --check
 expect_code 3 'a check of what would be refused'
 expect_out_joined ' data train 550 records in 4 shards, 50 lost \('

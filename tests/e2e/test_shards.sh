@@ -54,7 +54,7 @@ packed_bytes=$(wc -c <"$work/longer.gz")
 printf abc >>"$work/longer.gz"
 run "$shards" check "$work/longer.gz"
 expect_code 3 'checking a compressed shard with more behind it'
-expect_out "longer.gz: record 10 at byte $((10 * record_bytes)): the gzip data end at compressed byte $packed_bytes, and 3 bytes behind them are no gzip: cut them off, or get the file again if records are missing$"
+expect_out "longer.gz: record 10 at byte $((10 * record_bytes)): the gzip data end at compressed byte $packed_bytes, and 3 bytes after them are not gzip: cut them off, or get the file again if records are missing$"
 
 # Damaged data give wrong bytes before it shows that they are damaged; both are told.
 for at in 3 5 7 9; do
@@ -76,7 +76,7 @@ for jobs in 1 3; do
     run "$shards" check --jobs=$jobs "$work/set"
     expect_code 3 'checking damaged shards'
     expect_out "00000-of-00002: record 4 at byte $((4 * record_bytes)): payload checksum differs \(stored [0-9a-f]{8}, computed [0-9a-f]{8}\); a second read agrees: it is not memory$"
-    expect_out "00001-of-00002: record 2 at byte $((2 * record_bytes)): length checksum differs .*: no record can be told in $record_bytes bytes$"
+    expect_out "00001-of-00002: record 2 at byte $((2 * record_bytes)): length checksum differs .*: no record was found in $record_bytes bytes$"
     expect_out "record 4 at byte $((4 * record_bytes)): record is cut short \(needs $record_bytes bytes, $((record_bytes - 7)) are left\)"
     expect_out '^3 shards, 23 records, [0-9]+ bytes: 3 damages in 3 shards$'
     expect_equal "$(wc -l <"$work/out")" 4 'lines'

@@ -297,7 +297,7 @@ TEST(sizes_under_any_usual_name_must_be_those_of_the_pixels)
         options = write_sized(names[i], deep, 75);
         fixture_assert_refused(&options, "has 75 bytes of pixels", "the network wants 24 (4x3x2)");
         options = write_sized(names[i], large, 49);
-        fixture_assert_refused(&options, "has 49 bytes of pixels, but says it is 5x5x2", "");
+        fixture_assert_refused(&options, "has 49 bytes of pixels, but its sizes are 5x5x2", "");
     }
 }
 
@@ -330,7 +330,7 @@ TEST(refuses_what_is_no_example)
     uint8_t frame[64];
     write_frame("one.tfrecord", frame, fixture_frame((const uint8_t *)"\x0a\x7f garbage", 10, frame));
     struct dataset_options options = fixture_options(fixture_path(folder, "one.tfrecord"));
-    fixture_assert_refused(&options, "record 0 at byte 0: is no tf.train.Example", "byte 0");
+    fixture_assert_refused(&options, "record 0 at byte 0: is not a tf.train.Example", "byte 0");
     write_frame("one.tfrecord", frame, fixture_frame((const uint8_t *)"", 0, frame));
     fixture_assert_refused(&options, "no feature known as image", "it has: none");
 }

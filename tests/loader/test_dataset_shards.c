@@ -81,8 +81,8 @@ TEST(every_pattern_that_cannot_be_used_is_told)
 {
     assert_problem("x-*, a-*, y/z", "train: x-*: no file matches this pattern");
     assert_problem("x-*, a-*, y/z", "train: y/z: No such file");
-    assert_problem("a-*,,b", "train: a-*,,b: nothing is named before or behind a comma");
-    assert_problem("a-*,", "nothing is named");
+    assert_problem("a-*,,b", "train: a-*,,b: the pattern before or after a comma is empty");
+    assert_problem("a-*,", "is empty");
 }
 
 TEST(a_file_named_twice_is_refused)

@@ -74,8 +74,8 @@ TEST(what_cannot_be_read_among_them_is_said_in_words)
     static const struct image images[] = { IMAGE(tiny_png), IMAGE("GIF89a and so on"),
                                            IMAGE("\xff\xd8\xff\xd9 and so on"), { pixels, sizeof(pixels) }, { "", 0 } };
     static const char *const words[] = { "", "holds a GIF image", "holds a JPEG image that cannot be decoded: ",
-                                         "holds raw pixels, and the first record of the set an encoded image",
-                                         "holds 0 bytes that begin like no image" };
+                                         "holds raw pixels, but the first record of the set an encoded image",
+                                         "holds 0 bytes that are no known image" };
     uint8_t sample[SAMPLE_BYTES];
     const struct dataset_options options = write_set(images, 5);
     struct dataset *const dataset = fixture_open(&options);

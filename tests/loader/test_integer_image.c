@@ -135,13 +135,13 @@ TEST(other_kinds_of_images_among_them_are_refused)
     make_pixels(values);
     add_integers(values, FIXTURE_SAMPLE_BYTES);
     add_record(FEATURE_BYTES, floats, FIXTURE_SAMPLE_BYTES);
-    expect_second_refused(", and the first record of the set integers (H, W, C) of 0..255");
+    expect_second_refused(", but the first record of the set integers (H, W, C) of 0..255");
     add_integers(values, FIXTURE_SAMPLE_BYTES);
     add_record(FEATURE_FLOATS, floats, sizeof(floats));
-    expect_second_refused("feature 'image' holds 24 floats, and the first record of the set integers (H, W, C)");
+    expect_second_refused("feature 'image' holds 24 floats, but the first record of the set integers (H, W, C)");
     add_record(FEATURE_BYTES, floats, FIXTURE_SAMPLE_BYTES);
     add_integers(values, FIXTURE_SAMPLE_BYTES);
-    expect_second_refused("feature 'image' holds 24 integers, and the first record of the set raw bytes (H, W, C)");
+    expect_second_refused("feature 'image' holds 24 integers, but the first record of the set raw bytes (H, W, C)");
 }
 
 TESTS_MAIN(fixture_folder_make, fixture_folder_remove)

@@ -257,7 +257,7 @@ TEST(damage_is_told_with_both_offsets)
     assert_int_equal(open_index(&index, source, false, problem, sizeof(problem)), -EBADMSG);
     assert_non_null(strstr(problem, "the gzip data are damaged near compressed byte "));
     assert_non_null(strstr(problem, "the compressed stream is truncated"));
-    assert_non_null(strstr(problem, "; all records behind it are lost, however many: get the file again"));
+    assert_non_null(strstr(problem, "; all records after it are lost: get the file again"));
     shard_source_close(source);
 }
 
@@ -305,11 +305,11 @@ static void assert_told_behind_the_end(enum packed_way way, size_t more, const c
 
 TEST(what_comes_behind_the_last_unit_is_counted)
 {
-    assert_told_behind_the_end(PACKED_GZIP, 1, "1 byte behind them is no gzip: cut it off");
-    assert_told_behind_the_end(PACKED_GZIP, 4, "4 bytes behind them are no gzip: cut them off");
-    assert_told_behind_the_end(PACKED_GZIP, 19, "19 bytes behind them are no gzip");
-    assert_told_behind_the_end(PACKED_ZLIB, 3, "3 bytes behind them are no zlib");
-    assert_told_behind_the_end(PACKED_LZ4, 5, "5 bytes behind them are no LZ4");
+    assert_told_behind_the_end(PACKED_GZIP, 1, "1 byte after them is not gzip: cut it off");
+    assert_told_behind_the_end(PACKED_GZIP, 4, "4 bytes after them are not gzip: cut them off");
+    assert_told_behind_the_end(PACKED_GZIP, 19, "19 bytes after them are not gzip");
+    assert_told_behind_the_end(PACKED_ZLIB, 3, "3 bytes after them are not zlib");
+    assert_told_behind_the_end(PACKED_LZ4, 5, "5 bytes after them are not LZ4");
 }
 
 TEST(a_unit_cut_in_its_first_bytes_is_told_as_cut)

@@ -116,7 +116,7 @@ TEST(an_encoded_image_among_raw_ones_is_called_by_its_name)
                                         .byte_count = 13, .height = unsaid, .width = unsaid, .channels = unsaid };
     const struct image_request request = { .shape = { 7, 9, 3 } };
     assert_int_not_equal(image_raw_hwc_ops.decode(codec, &image, &request, sample, problem, sizeof(problem)), 0);
-    assert_non_null(strstr(problem, "feature 'image' holds a JPEG image, and the first record of the set raw pixels"));
+    assert_non_null(strstr(problem, "feature 'image' holds a JPEG image, but the first record of the set raw pixels"));
 }
 
 static int open_codec(void **state)

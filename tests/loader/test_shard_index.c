@@ -275,7 +275,7 @@ TEST(a_long_search_for_records_is_told_once)
     const struct shard_index_options options = { .skip_damage = true, .what = "train" };
     char problem[256], told[512], line[128];
     size_t ends[3];
-    snprintf(line, sizeof(line), "train: tail: looking for the next record behind byte %zu\n",
+    snprintf(line, sizeof(line), "train: tail: searching for the next record after byte %zu\n",
              fixture_three(data, ends));
     assert_int_equal(index_tail(&options, problem, sizeof(problem), told, sizeof(told)), 0);
     assert_string_equal(told, line);

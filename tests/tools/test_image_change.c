@@ -209,7 +209,7 @@ TEST(what_cannot_be_decoded_is_refused_with_its_reason)
     const uint8_t head[] = { 0x89, 'P', 'N', 'G', 13, 10, 26, 10, 0, 0, 0, 13, 'I', 'H', 'D', 'R', 0, 0, 0, 99, 0, 0, 0,
                              99, 8, 2, 0, 0, 0, 0, 0, 0, 0 };
     memset(payload, 0xff, 100);
-    expect_refused(&change, 100, "is no tf.train.Example");
+    expect_refused(&change, 100, "is not a tf.train.Example");
     expect_refused(&change, 0, "has no feature known as image");
     expect_refused(&change, example_fixture("image", FEATURE_BYTES, head, sizeof(head), payload),
                    "holds a PNG image that cannot be decoded");

@@ -106,7 +106,7 @@ static int find_image(const struct wanted *wanted, const struct shards_request *
     size_t bad_offset;
     if (found_sample_read(&names, wanted->frame + TFRECORD_HEADER_BYTES, wanted->frame_bytes - TFRECORD_FRAME_BYTES,
                           sample, &bad_offset) < 0)
-        return refuse(wanted, "is no tf.train.Example (byte %zu of its payload)", bad_offset);
+        return refuse(wanted, "is not a tf.train.Example (byte %zu of its payload)", bad_offset);
     if (sample->image == FOUND_NOTHING)
         return refuse(wanted, "has no feature known as image: name one with --image-key (" SHARDS_PROGRAM
                               " head shows them)");

@@ -46,7 +46,7 @@ static void show_record(struct head *head, const struct piece_record *record)
            record->payload_bytes);
     if (example_visit(record->payload, record->payload_bytes, print_feature, stdout, &bad_offset) == 0)
         return;
-    snprintf(problem.text, sizeof(problem.text), "is no tf.train.Example (byte %zu of its payload)", bad_offset);
+    snprintf(problem.text, sizeof(problem.text), "is not a tf.train.Example (byte %zu of its payload)", bad_offset);
     tell_damage(head, record->record, record->offset, &problem);
 }
 

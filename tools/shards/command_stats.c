@@ -40,7 +40,7 @@ static bool visit(void *arg, uint32_t worker, uint32_t shard, const struct piece
     (void)shard;
     if (found_sample_read(&gathering->names, record->payload, record->payload_bytes, &sample, &bad_offset) < 0) {
         problem_out->has_crcs = false;
-        snprintf(problem_out->text, sizeof(problem_out->text), "is no tf.train.Example (byte %zu of its payload)",
+        snprintf(problem_out->text, sizeof(problem_out->text), "is not a tf.train.Example (byte %zu of its payload)",
                  bad_offset);
         return false;
     }

@@ -36,7 +36,7 @@ struct found_sample {
     int64_t label;
 };
 
-/* 0, or -EBADMSG with *bad_offset_out where the payload is no tf.train.Example. */
+/* 0, or -EBADMSG with *bad_offset_out where the payload is not a tf.train.Example. */
 int found_sample_read(const struct sample_names *names, const uint8_t *payload, size_t bytes,
                       struct found_sample *sample_out, size_t *bad_offset_out);
 /* Is it pixels, be it bytes or numbers? */

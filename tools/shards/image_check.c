@@ -98,7 +98,7 @@ bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct 
     size_t bad_offset;
     (void)shard;
     if (found_sample_read(&check->names, record->payload, record->payload_bytes, &sample, &bad_offset) < 0)
-        return refuse(problem_out, "is no tf.train.Example");
+        return refuse(problem_out, "is not a tf.train.Example");
     if (sample.image == FOUND_NOTHING)
         return refuse(problem_out, "has no feature known as image: name one with --image-key");
     if (sample.image == FOUND_UNKNOWN)

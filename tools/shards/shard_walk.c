@@ -100,7 +100,7 @@ static bool find_stretch(struct shard_walk *walk, uint64_t *bytes_out, int *rc_o
     return false;
 }
 
-/* Where a compressed shard is broken before `end`, that is why no record can be told from the piece on: damaged data
+/* Where a compressed shard is broken before `end`, that is why no record is found from the piece on: damaged data
  * give wrong bytes before it shows. */
 static bool tell_break(const struct shard_walk *walk, struct piece *piece, uint64_t end)
 {
@@ -118,7 +118,7 @@ static void tell_stretch(const struct shard_walk *walk, struct piece *piece, uin
     char text[80];
     if (tell_break(walk, piece, walk->offset + bytes) && bytes == 1)
         return;
-    snprintf(text, sizeof(text), ": no record can be told in %" PRIu64 " bytes", bytes);
+    snprintf(text, sizeof(text), ": no record was found in %" PRIu64 " bytes", bytes);
     problem_add(&piece->problem, text);
 }
 

@@ -261,7 +261,7 @@ int image_changer_apply(struct image_changer *changer, const uint8_t *payload, s
     size_t bad_offset;
 
     if (found_sample_read(&names, payload, bytes, &sample, &bad_offset) < 0)
-        return refuse(problem_out, problem_size, "is no tf.train.Example");
+        return refuse(problem_out, problem_size, "is not a tf.train.Example");
     if (image_kinds[sample.image] == NULL)
         return refuse(problem_out, problem_size, no_image_texts[sample.image]);
     struct new_image image = {

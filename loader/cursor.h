@@ -1,5 +1,5 @@
-/* Hands out a run's chunks in the order of the schedule. This is the only place where it is decided which record goes to
- * which place of which batch. */
+/* Hands out a run's chunks in the order of the schedule. This is the only place where it is decided which record goes
+ * to which place of which batch. */
 #ifndef PIPETRAIN_CURSOR_H
 #define PIPETRAIN_CURSOR_H
 

@@ -208,8 +208,8 @@ static void add_missing(struct damage *damage, enum phase phase, uint32_t shard)
     add_record(damage, &record);
 }
 
-/* Mark the records before a loss that are wrong for the same cause, so that they are not counted as well. If a part of a
- * set is held out, losses are reported and counted with the part that is trained on. */
+/* Mark the records before a loss that are wrong for the same cause, so that they are not counted as well. If a part of
+ * a set is held out, losses are reported and counted with the part that is trained on. */
 static void mark_losses(struct damage *damage, enum phase phase, uint32_t shard)
 {
     const struct dataset *const dataset = damage->datasets[phase];

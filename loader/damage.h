@@ -1,5 +1,5 @@
-/* Damaged records of a run, each counted once, the first ones reported and listed; and records whose images were decoded
- * with a warning. */
+/* Damaged records of a run, each counted once, the first ones reported and listed; and records whose images were
+ * decoded with a warning. */
 #ifndef PIPETRAIN_DAMAGE_H
 #define PIPETRAIN_DAMAGE_H
 
@@ -72,8 +72,8 @@ void damage_release(struct damage *damage);
 bool damage_add(struct damage *damage, enum phase phase, uint64_t id, const struct record_problem *problem);
 /* Report no more, because the message that ends the run comes next. Accepts a struct of zeros. Any thread. */
 void damage_silence(struct damage *damage);
-/* Likewise if damage is what ends the run: writes the first damaged record, in the order of the data, to `text`. There has
- * to be one. Any thread. */
+/* Likewise if damage is what ends the run: writes the first damaged record, in the order of the data, to `text`. There
+ * has to be one. Any thread. */
 void damage_end(struct damage *damage, char *text, size_t text_size);
 /* Records of the data sets, lost ones included. */
 uint64_t damage_record_count(const struct damage *damage);

@@ -65,8 +65,8 @@ struct dataset {
     uint64_t contents;          /* xxh3 over the contents of the shards (shard_index.h) */
 };
 
-/* Open all shards and find the format of the samples. On failure problem_out gets a line for every problem, the last one
- * without a newline: no such file, no match, empty, cut, damaged, foreign, counts that differ from dataset.json,
+/* Open all shards and find the format of the samples. On failure problem_out gets a line for every problem, the last
+ * one without a newline: no such file, no match, empty, cut, damaged, foreign, counts that differ from dataset.json,
  * missing although listed there, key missing, image of another size, label out of range. 0, or a negative errno;
  * -ECANCELED, without a line, soon after it has become unwanted. More classes in dataset.json than in the options are
  * refused, fewer are reported on stderr. */

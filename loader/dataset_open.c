@@ -137,8 +137,8 @@ static const char *open_problem(int error)
     return strerror(error);
 }
 
-/* If damage is skipped, an unreadable shard is lost as a whole, provided that the set's description lists it, so that it is
- * a shard and the number of lost records is known. A file of another kind is not damage. */
+/* If damage is skipped, an unreadable shard is lost as a whole, provided that the set's description lists it, so that
+ * it is a shard and the number of lost records is known. A file of another kind is not damage. */
 static int open_index(const struct dataset *dataset, uint32_t shard, const struct manifest_shard *listed, char *line,
                       size_t line_size)
 {
@@ -257,16 +257,16 @@ static int set_fingerprint(struct dataset *dataset)
 
 /* ---- parts of a set ---- */
 
-/* Whether a record belongs to the held-out part depends on the name of its shard's file and its number there alone: the parts
- * are the same in every run, whatever the seed. */
+/* Whether a record belongs to the held-out part depends on the name of its shard's file and its number there alone: the
+ * parts are the same in every run, whatever the seed. */
 static bool is_held_out(uint64_t number, uint64_t key, uint64_t limit)
 {
     const uint64_t bytes = htole64(number);
     return XXH3_64bits_withSeed(&bytes, sizeof(bytes), key) < limit;
 }
 
-/* Keep the records of this part in the index of the shard at `path`. Each record is held out with probability `held_out`,
- * in (0, 1). */
+/* Keep the records of this part in the index of the shard at `path`. Each record is held out with probability
+ * `held_out`, in (0, 1). */
 static void shard_keep_part(struct shard_index *index, const char *path, enum dataset_part part, double held_out)
 {
     const char *const name = shard_base_name(path);
@@ -283,12 +283,12 @@ static void shard_keep_part(struct shard_index *index, const char *path, enum da
     index->record_count = kept;
 }
 
-/* A selection of records spread evenly over the set: of `all` records those numbered floor(i * all / wanted), i < wanted;
- * 1 <= wanted <= all < 2^63. */
+/* A selection of records spread evenly over the set: of `all` records those numbered floor(i * all / wanted), i <
+ * wanted; 1 <= wanted <= all < 2^63. */
 struct spread { uint64_t all, wanted, passed; };
 
-/* Record g is floor(i * all / wanted) for some i if a multiple of `all` is in [g * wanted, (g + 1) * wanted). `passed` is
- * g * wanted less the last multiple. */
+/* Record g is floor(i * all / wanted) for some i if a multiple of `all` is in [g * wanted, (g + 1) * wanted). `passed`
+ * is g * wanted less the last multiple. */
 static bool spread_wants(struct spread *spread)
 {
     const bool is_taken = spread->passed == 0 || spread->passed > spread->all - spread->wanted;
@@ -533,9 +533,9 @@ static int prepare_options(struct opening *opening, const struct dataset_options
     return rc;
 }
 
-/* More classes than the network has are refused before the first step, because a label that is too large would end the run
- * only when it is read. Fewer are reported, because spare classes may be intended. A held-out part is reported with the
- * rest. */
+/* More classes than the network has are refused before the first step, because a label that is too large would end the
+ * run only when it is read. Fewer are reported, because spare classes may be intended. A held-out part is reported with
+ * the rest. */
 static void check_classes(struct opening *opening, const struct manifest *manifest)
 {
     const struct dataset *const dataset = opening->dataset;

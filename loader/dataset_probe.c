@@ -30,8 +30,8 @@ static void report_all_damaged(struct opening *opening, const struct record_prob
     opening_report(opening, -EBADMSG, line);
 }
 
-/* Find the format from the first record with a valid frame, with skip_damage not necessarily record 0. UINT64_MAX if there is
- * none, or its format is unknown. */
+/* Find the format from the first record with a valid frame, with skip_damage not necessarily record 0. UINT64_MAX if
+ * there is none, or its format is unknown. */
 static uint64_t find_format(struct opening *opening, struct decode_context *context)
 {
     struct dataset *const dataset = opening->dataset;
@@ -131,35 +131,35 @@ static void warn_of_pixels(const struct dataset *dataset, uint64_t images)
     const double brightest = (double)pixel_reading_value(reading, reading->highest);
     char text[128];
     sample_describe_images(&dataset->format, text, sizeof(text));
+    const char *const what = dataset->options.what;
     if (reading->is_layout_doubtful)
-        log_message(LOG_RUN, "%s: the pixels do not show whether images are (H, W, C) or (C, H, W); they are read as %s. "
-                    "Set data.image_layout", dataset->options.what, text);
+        log_message(LOG_RUN, "%s: the pixels do not show whether images are (H, W, C) or (C, H, W); they are read as "
+                    "%s. Set data.image_layout", what, text);
     if (reading->is_turned)
-        log_message(LOG_RUN, "%s: images are much smoother with height and width exchanged: check the features that give "
-                    "them", dataset->options.what);
+        log_message(LOG_RUN, "%s: images are much smoother with height and width exchanged: check the features that "
+                    "give them", what);
     if (reading->is_signed)
-        log_message(LOG_RUN, "%s: images are much smoother as signed bytes (int8), but are read as bytes of 0 to 255: if "
-                    "they are signed, add 128 and convert them again; if not, set data.image_range = 0..255",
-                    dataset->options.what);
+        log_message(LOG_RUN, "%s: images are much smoother as signed bytes (int8), but are read as bytes of 0 to 255: "
+                    "if they are signed, add 128 and convert them again; if not, set data.image_range = 0..255", what);
     if (reading->is_type_doubtful)
-        log_message(LOG_RUN, "%s: the pixels do not show whether these are 16-bit numbers or bytes of images of another "
-                    "shape; they are read as %s. Add features with height and width, or set data.image_range",
-                    dataset->options.what, text);
+        log_message(LOG_RUN, "%s: the pixels do not show whether these are 16-bit numbers or bytes of images of "
+                    "another shape; they are read as %s. Add features with height and width, or set data.image_range",
+                    what, text);
     if (reading->is_mixed)
-        log_message(LOG_RUN, "%s: some images are of 0..1 and others are not; all are read as %s, in which the former are "
-                    "black", dataset->options.what, text);
+        log_message(LOG_RUN, "%s: some images are of 0..1 and others are not; all are read as %s, in which the former "
+                    "are black", what, text);
     if (reading->dark_share > PIXELS_DARK_SHARE_MAX)
         log_message(LOG_RUN, "%s: %.0f %% of the nonzero numbers become black, because images are read as %s: set "
-                    "data.image_range", dataset->options.what, 100 * reading->dark_share, text);
+                    "data.image_range", what, 100 * reading->dark_share, text);
     if (images < PIXELS_WARNED_IMAGES || reading->dark_share > PIXELS_DARK_SHARE_MAX)
         return;
     if (reading->lowest == reading->highest)
-        log_message(LOG_RUN, "%s: all pixels of %" PRIu64 " images are %g, so nothing can be learnt from them; they are "
-                    "read as %s", dataset->options.what, images, (double)reading->lowest, text);
+        log_message(LOG_RUN, "%s: all pixels of %" PRIu64 " images are %g, so nothing can be learnt from them; they "
+                    "are read as %s", what, images, (double)reading->lowest, text);
     else if (brightest < PIXELS_NEARLY_BLACK)
         log_message(LOG_RUN, "%s: the brightest pixel of %" PRIu64 " images is %.3g of 255, so they are nearly black; "
-                    "they are read as %s. Another range can be set with data.image_range", dataset->options.what, images,
-                    brightest, text);
+                    "they are read as %s. Another range can be set with data.image_range", what, images, brightest,
+                    text);
 }
 
 /* Find how raw pixels are read. */

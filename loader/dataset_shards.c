@@ -118,7 +118,8 @@ static bool find_split(const struct folder_request *request, const struct manife
     return find_meant(manifest, SPLIT_VALIDATION, split_out) || find_meant(manifest, SPLIT_TEST, split_out);
 }
 
-static int add_shards(const struct folder_request *request, const struct manifest *manifest, size_t split, struct shard_list *list)
+static int add_shards(const struct folder_request *request, const struct manifest *manifest, size_t split,
+                      struct shard_list *list)
 {
     int rc = 0;
     for (size_t i = 0; i < manifest->count && rc == 0; i++)
@@ -140,7 +141,8 @@ static size_t stem_bytes(const char *name)
 }
 
 /* A file that is named like the listed ones but is not listed shows that the description belongs to another set. */
-static int check_entry(const struct folder_request *request, const struct manifest *manifest, const char *listed, const char *name)
+static int check_entry(const struct folder_request *request, const struct manifest *manifest, const char *listed,
+                       const char *name)
 {
     const size_t stem = stem_bytes(listed);
     if (stem == 0 || strncmp(name, listed, stem) != 0 || stem_bytes(name) != stem || !shard_list_is_shard(name) ||
@@ -167,7 +169,8 @@ static int check_files(const struct folder_request *request, const struct manife
     return rc;
 }
 
-static int find_in_folder(const struct folder_request *request, const struct manifest *manifest, struct shard_list *list)
+static int find_in_folder(const struct folder_request *request, const struct manifest *manifest,
+                          struct shard_list *list)
 {
     size_t split;
     if (!find_split(request, manifest, &split))
@@ -181,12 +184,12 @@ static int find_in_folder(const struct folder_request *request, const struct man
     return rc < 0 ? rc : check_files(request, manifest, shard_base_name(list->paths[0]));
 }
 
-/* Find the shards of FOLDER:SPLIT, if no file has this name and the folder has a description; or of a TFDS folder, whose
- * split follows from `what` ("train" or "validation"). The list has all listed shards, existing or not; an unlisted
- * file of the split is a problem. 0; -ENOTSUP if the pattern is neither; or another negative errno, with a line in
- * `problems` that begins with `what` unless it is -ENOMEM. */
-static int split_folder_find(struct shard_list *list_out, struct shard_counts *counts, const char *pattern, const char *what,
-                      struct text *problems)
+/* Find the shards of FOLDER:SPLIT, if no file has this name and the folder has a description; or of a TFDS folder,
+ * whose split follows from `what` ("train" or "validation"). The list has all listed shards, existing or not; an
+ * unlisted file of the split is a problem. 0; -ENOTSUP if the pattern is neither; or another negative errno, with a
+ * line in `problems` that begins with `what` unless it is -ENOMEM. */
+static int split_folder_find(struct shard_list *list_out, struct shard_counts *counts, const char *pattern,
+                             const char *what, struct text *problems)
 {
     struct folder_request request = { .what = what, .problems = problems };
     struct shard_list list = { 0 };
@@ -379,8 +382,8 @@ static void report_unused(const struct named_file *files, uint32_t count)
     }
     if (count > UNUSED_NAMED_MAX)
         text_add(&text, " and %" PRIu32 " more", count - UNUSED_NAMED_MAX);
-    log_message(LOG_RUN, "left out %" PRIu32 " shard%s: %s: in a directory, a set uses only the files named for it; name "
-                "files or a glob to use others", count, count == 1 ? "" : "s", buffer);
+    log_message(LOG_RUN, "left out %" PRIu32 " shard%s: %s: in a directory, a set uses only the files named for it; "
+                "name files or a glob to use others", count, count == 1 ? "" : "s", buffer);
 }
 
 int left_out_report(const struct shard_list *lists, uint32_t list_count)

@@ -6,9 +6,9 @@
 #include "loader/shards/shard_list.h"
 
 /* Find the files of all patterns in `patterns` (pattern_cut), in their order; the files of each are those of
- * shard_list_find, and shards that its folder's description lists but that are missing. If the whole text is an existing
- * path, it is one pattern. 0, or a negative errno with lines in `problems` that begin with `what`: one for every pattern
- * that cannot be used, and for files that are named twice, under whatever names. */
+ * shard_list_find, and shards that its folder's description lists but that are missing. If the whole text is an
+ * existing path, it is one pattern. 0, or a negative errno with lines in `problems` that begin with `what`: one for
+ * every pattern that cannot be used, and for files that are named twice, under whatever names. */
 int dataset_shards_find(struct shard_list *list_out, const char *patterns, const char *what,
                         struct shard_counts *counts, struct text *problems);
 /* The number of classes in the description (dataset.json in the folder of the first matching file); 0 if it has none or

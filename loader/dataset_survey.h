@@ -1,6 +1,6 @@
-/* Surveys of samples of a data set: of its images and its labels for --check, and of the labels in the order of training for
- * the plan of a run. They read from the file system. Results: 0, -ENOMEM, or -ECANCELED soon after the set has become
- * unwanted. */
+/* Surveys of samples of a data set: of its images and its labels for --check, and of the labels in the order of
+ * training for the plan of a run. They read from the file system. Results: 0, -ENOMEM, or -ECANCELED soon after the set
+ * has become unwanted. */
 #ifndef PIPETRAIN_DATASET_SURVEY_H
 #define PIPETRAIN_DATASET_SURVEY_H
 
@@ -24,8 +24,8 @@ struct image_survey {
     double mean;
 };
 
-/* Decode, without augmentation, records spread evenly over the set: all of a small set, some hundred of others, fewer if
- * records are large. */
+/* Decode, without augmentation, records spread evenly over the set: all of a small set, some hundred of others, fewer
+ * if records are large. */
 int image_survey_make(struct image_survey *survey_out, const struct dataset *dataset);
 
 /* ---- labels ---- */
@@ -50,7 +50,7 @@ bool label_survey_fits(const struct label_survey *survey, int64_t offset, uint32
 #define LABEL_OFFSET_MAX (1 << 20)
 bool label_survey_offset(const struct label_survey *survey, uint32_t classes, int64_t *offset_out);
 
-/* ---- the order of labels: if a set is stored class by class and not mixed enough, successive samples have equal labels ---- */
+/* ---- the order of labels: if a set is stored class by class and not mixed enough, successive labels are equal ---- */
 
 /* Of a sample of pairs of successive records in the order of training. */
 struct label_order {

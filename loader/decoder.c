@@ -41,7 +41,8 @@ static int fail_memory(const struct loader *loader, enum phase phase, uint64_t i
 }
 
 /* What looks like damage may be a wrong index file, for which no record is skipped. -ECANCELED if it is, else 0. */
-static int check_index_file(const struct loader *loader, enum phase phase, uint64_t id, const struct record_problem *problem)
+static int check_index_file(const struct loader *loader, enum phase phase, uint64_t id,
+                            const struct record_problem *problem)
 {
     const struct dataset *const dataset = loader->spec.datasets[phase];
     const uint32_t shard = dataset_find(dataset, id).shard;

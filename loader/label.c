@@ -229,7 +229,7 @@ static int report_text(const struct label_format *format, const char *key, const
     else if (trimmed < feature->byte_count &&
              class_names_find(format->names, feature->bytes, trimmed, &class) == 0)
         snprintf(problem->text, problem->text_size,
-                 "label '%s' is none of the %" PRIu32 " class names, '%s' is: store it without the characters after the name",
+                 "label '%s' is none of the %" PRIu32 " class names, '%s' is: store it without the characters after it",
                  shown, format->names->count, format->names->names[class]);
     else
         snprintf(problem->text, problem->text_size, "label '%s' is %s of the %" PRIu32 " class names", shown,

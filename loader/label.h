@@ -40,7 +40,7 @@ struct label_format {
     uint32_t classes;
     int64_t offset;                     /* added to the stored number */
     const struct class_names *names;    /* may be NULL; must stay valid */
-    bool accepts_any;                   /* numbers out of range are read as 0, because the caller checks labels itself */
+    bool accepts_any;                   /* read numbers out of range as 0: the caller checks labels itself */
     const struct label_ops *ops;        /* set by label_find_format */
 };
 
@@ -53,13 +53,13 @@ struct label_format {
  * problem. */
 int label_find_format(struct label_format *format, const char *key, const struct feature *feature,
                       const struct payload_problem *problem);
-/* Whether this label is a single character, which is ambiguous: '7' may be the digit 7 or the number 55, 'a' a text or the
- * number 97. Other records decide. Call it after label_find_format. */
+/* Whether this label is a single character, which is ambiguous: '7' may be the digit 7 or the number 55, 'a' a text or
+ * the number 97. Other records decide. Call it after label_find_format. */
 bool label_is_open(const struct label_format *format, const struct feature *feature);
 /* Whether the label is a byte that is not a character, so that labels are numbers. */
 bool label_is_number_byte(const struct feature *feature);
-/* Decide what an ambiguous first label is: a number if `is_number` (one of the other labels is a number byte), else text.
- * 0, or -EBADMSG if it is a text that is no label. */
+/* Decide what an ambiguous first label is: a number if `is_number` (one of the other labels is a number byte), else
+ * text. 0, or -EBADMSG if it is a text that is no label. */
 int label_settle(struct label_format *format, const char *key, const struct feature *feature, bool is_number,
                  const struct payload_problem *problem);
 /* The stored number, without the offset, in range or not. 0, or -EBADMSG with the problem. */

@@ -2,7 +2,7 @@
  * The cursor decides which record goes to which place of which batch when it hands out a chunk (consecutive places of
  * one slice), so the numbers of threads and buffers never change the content of a batch.
  *
- *   cursor_next -> reader: claim the batch, read bytes -> full queue -> decoder: verify, parse, decode in place, ring_fill */
+ *   cursor_next -> reader: claim the batch, read bytes -> full queue -> decoder: verify, parse, decode, ring_fill */
 #ifndef PIPETRAIN_LOADER_H
 #define PIPETRAIN_LOADER_H
 
@@ -68,24 +68,26 @@ struct loader_memory {
 struct loader_memory loader_memory(const struct loader_spec *spec);
 /* The order of training. */
 struct order_shape loader_order(const struct loader_spec *spec);
-/* Check that no more than corrupt_max records were lost while the shards were indexed, as loader_start does. 0, -ENOMEM, or
- * -ECANCELED after a report to the stop. */
+/* Check that no more than corrupt_max records were lost while the shards were indexed, as loader_start does. 0,
+ * -ENOMEM, or -ECANCELED after a report to the stop. */
 int loader_check(const struct loader_spec *spec);
-/* Allocate, limit the rings to the schedule's batches and start all threads. Everything in the spec must stay valid until
- * loader_close. If the stop fails, the threads end and the rings' waits return. 0, or a negative errno with nothing
- * running; -ECANCELED after a report to the stop. */
+/* Allocate, limit the rings to the schedule's batches and start all threads. Everything in the spec must stay valid
+ * until loader_close. If the stop fails, the threads end and the rings' waits return. 0, or a negative errno with
+ * nothing running; -ECANCELED after a report to the stop. */
 int loader_start(struct loader **loader_out, const struct loader_spec *spec);
-/* Wait for the threads, which end after the schedule's last batch, when the run fails, or after loader_end. Accepts NULL. */
+/* Wait for the threads, which end after the schedule's last batch, when the run fails, or after loader_end. Accepts
+ * NULL. */
 void loader_join(struct loader *loader, struct loader_counts *counts_out /* may be NULL */);
-/* Call after loader_join; other threads may still fail the stop. Asserts that all chunk buffers came back. Accepts NULL. */
+/* Call after loader_join; other threads may still fail the stop. Asserts that all chunk buffers came back. Accepts
+ * NULL. */
 void loader_close(struct loader *loader);
 /* End the run early, without an error: threads end, and all waits return, also those of the rings. Any thread. Has the
  * signature for stop_on_failure. */
 void loader_end(void *loader);
 /* The counts so far. Any thread. */
 void loader_count(struct loader *loader, struct loader_counts *counts_out);
-/* The list of damaged records, including those lost while indexing, which the caller frees; paths belong to the data sets.
- * NULL without skip_corrupt. Call after loader_join. */
+/* The list of damaged records, including those lost while indexing, which the caller frees; paths belong to the data
+ * sets. NULL without skip_corrupt. Call after loader_join. */
 struct damage_list *loader_take_damage(struct loader *loader);
 
 #endif

@@ -1,5 +1,5 @@
-/* The order of records in an epoch. Called by the cursor once per window and by readers for every record; the only state is
- * the keys. */
+/* The order of records in an epoch. Called by the cursor once per window and by readers for every record; the only
+ * state is the keys. */
 #include "loader/order.h"
 
 #include <assert.h>
@@ -40,7 +40,8 @@ static inline uint64_t round_value(uint64_t half, uint64_t key)
     return (product ^ product >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 32;
 }
 
-/* One permutation of [0, 2^bits): a Feistel network, in which each half is changed by a function of the other in turn. */
+/* One permutation of [0, 2^bits): a Feistel network, in which each half is changed by a function of the other in
+ * turn. */
 static inline uint64_t mix(const struct permutation *permutation, uint64_t value)
 {
     uint64_t low = value & permutation->low_mask, high = value >> permutation->low_bits;

@@ -1,5 +1,5 @@
-/* The order of records in an epoch. It is computed, not stored: a pure function of the set's size, the seed and the epoch,
- * with O(1) memory.
+/* The order of records in an epoch. It is computed, not stored: a pure function of the set's size, the seed and the
+ * epoch, with O(1) memory.
  *
  * full   a keyed permutation of all records
  * none   as stored
@@ -86,9 +86,9 @@ uint64_t order_shape_blocks(const struct order_shape *shape);
 uint64_t order_window_blocks(const struct order *order);
 struct order_block order_block(const struct order *order, uint64_t i);
 
-/* How well the first epoch's order of this seed mixes: the mean distance, in stored records, between successive records of
- * the order, divided by its value for a random order, (count + 1) / 3. About 1 for SHUFFLE_FULL, 1 - 1 / W for windows
- * of W blocks out of many, near 0 for the stored order. Estimated from a sample, to some hundredths; 1 for a
+/* How well the first epoch's order of this seed mixes: the mean distance, in stored records, between successive records
+ * of the order, divided by its value for a random order, (count + 1) / 3. About 1 for SHUFFLE_FULL, 1 - 1 / W for
+ * windows of W blocks out of many, near 0 for the stored order. Estimated from a sample, to some hundredths; 1 for a
  * single record. */
 double order_mixing(const struct order_shape *shape, uint64_t seed);
 

@@ -1,6 +1,6 @@
-/* A reader thread: takes a free chunk buffer and the next chunk, waits for room in its batch, reads the records' bytes and
- * hands the buffer to the decoders. It takes the buffer before the chunk, so that the chunk which everybody waits for
- * always has a buffer. */
+/* A reader thread: takes a free chunk buffer and the next chunk, waits for room in its batch, reads the records' bytes
+ * and hands the buffer to the decoders. It takes the buffer before the chunk, so that the chunk which everybody waits
+ * for always has a buffer. */
 #include <inttypes.h>
 
 #include "formats/tfrecord.h"
@@ -60,7 +60,8 @@ static bool follows(const struct chunk_record *record, const struct chunk_record
         && place->offset == before->offset + frame_bytes(previous);
 }
 
-/* The run of records from `first` on that are consecutive in a shard: its bytes, and the index after its last record. */
+/* The run of records from `first` on that are consecutive in a shard: its bytes, and the index after its last
+ * record. */
 static uint32_t find_run(const struct chunk_buffer *buffer, uint32_t first, size_t *bytes_out)
 {
     uint32_t end = first + 1;

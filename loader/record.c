@@ -1,4 +1,5 @@
-/* A record, from its bytes to a sample. Called by decoders for every record, and while a data set is opened for some. */
+/* A record, from its bytes to a sample. Called by decoders for every record, and while a data set is opened for
+ * some. */
 #include "loader/record.h"
 
 #include <errno.h>
@@ -136,7 +137,8 @@ static bool is_replaced(const struct dataset *dataset, const struct record_read 
     return read->got == -ESTALE && shard_source_changed(dataset->sources[read->place.shard]);
 }
 
-/* The first read was wrong. Read again into `spare`; if that is wrong as well, add to the problem how the two compare. */
+/* The first read was wrong. Read again into `spare`; if that is wrong as well, add to the problem how the two
+ * compare. */
 static int recover(const struct dataset *dataset, const struct record_read *first, uint8_t *spare,
                    struct record_problem *problem)
 {

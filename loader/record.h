@@ -10,8 +10,8 @@
 #include "formats/tfrecord.h"
 #include "loader/dataset.h"
 
-/* What one thread needs to decode records of a data set. Opened, used and closed by the same thread, so that its memory is
- * local and library handles are not shared. */
+/* What one thread needs to decode records of a data set. Opened, used and closed by the same thread, so that its memory
+ * is local and library handles are not shared. */
 struct decode_context {
     const struct dataset *dataset;
     uint8_t *frame, *spare;     /* each with room for the longest frame of the data set */
@@ -20,8 +20,8 @@ struct decode_context {
 
 /* Host memory of a context. */
 size_t decode_context_bytes(const struct dataset *dataset);
-/* The data set must stay open until the context is closed. If its format is not known yet, there is no codec: frames can be
- * read, but not decoded. 0 or a negative errno. */
+/* The data set must stay open until the context is closed. If its format is not known yet, there is no codec: frames
+ * can be read, but not decoded. 0 or a negative errno. */
 int decode_context_open(struct decode_context **context_out, const struct dataset *dataset);
 /* Accepts NULL. */
 void decode_context_close(struct decode_context *context);
@@ -36,9 +36,9 @@ struct record_problem {
 /* The result of reading a record: the frame and how many of its bytes, or a negative errno. */
 struct record_read { struct dataset_place place; const uint8_t *frame; ssize_t got; };
 
-/* Verify both checksums and the sample, and write the sample. A wrong frame is read again, past every cache; if the second
- * read is right, it is used and logged. 0, with the image decoder's warning or "" as the problem's text; or -EBADMSG
- * with the problem, when the target may be partly written. */
+/* Verify both checksums and the sample, and write the sample. A wrong frame is read again, past every cache; if the
+ * second read is right, it is used and logged. 0, with the image decoder's warning or "" as the problem's text; or
+ * -EBADMSG with the problem, when the target may be partly written. */
 int record_decode(struct decode_context *context, const struct record_read *read, const struct sample_target *target,
                   struct record_problem *problem_out);
 /* Read record `id`, then as record_decode. */

@@ -106,7 +106,8 @@ static bool is_encoded(const struct feature *feature, const struct image_shape *
            shard_kind_image(feature->bytes, feature->byte_count) != NULL;
 }
 
-static int64_t size_in_payload(const struct sample_format *format, enum sample_key key, const struct payload_problem *problem)
+static int64_t size_in_payload(const struct sample_format *format, enum sample_key key,
+                               const struct payload_problem *problem)
 {
     struct feature feature;
     const bool is_said = find_feature(format->keys[key], &feature, problem) == 0 && feature.kind == FEATURE_INT64S &&

@@ -1,5 +1,5 @@
-/* A record's payload as a sample: pixels and a label, found by the names of features. The format is found once, from the
- * first record; all others must have the same. */
+/* A record's payload as a sample: pixels and a label, found by the names of features. The format is found once, from
+ * the first record; all others must have the same. */
 #ifndef PIPETRAIN_SAMPLE_H
 #define PIPETRAIN_SAMPLE_H
 
@@ -13,8 +13,8 @@
 /* The features of a sample. Records may lack the last three. */
 enum sample_key { SAMPLE_IMAGE, SAMPLE_LABEL, SAMPLE_HEIGHT, SAMPLE_WIDTH, SAMPLE_DEPTH, SAMPLE_KEY_COUNT };
 
-/* The usual names of each feature in the order in which they are tried, NULL after the last. Those of the sizes begin with
- * the name that goes with a plain image key and then the one that goes with "image/...". */
+/* The usual names of each feature in the order in which they are tried, NULL after the last. Those of the sizes begin
+ * with the name that goes with a plain image key and then the one that goes with "image/...". */
 #define SAMPLE_KEY_NAMES 6u
 extern const char *const sample_key_names[SAMPLE_KEY_COUNT][SAMPLE_KEY_NAMES];
 
@@ -50,8 +50,8 @@ struct sample_target {
  * 0, or -EBADMSG with a text that lists the features of the payload. Keys that are found point to constants. */
 int sample_find_format(struct sample_format *format, const struct image_shape *shape, const uint8_t *payload,
                        size_t bytes, char *problem_out, size_t problem_size);
-/* Whether the label of this first payload is ambiguous (label_is_open). If so, call sample_label_is_number_byte for other
- * payloads and then sample_settle_label. */
+/* Whether the label of this first payload is ambiguous (label_is_open). If so, call sample_label_is_number_byte for
+ * other payloads and then sample_settle_label. */
 bool sample_label_is_open(const struct sample_format *format, const uint8_t *payload, size_t bytes);
 bool sample_label_is_number_byte(const struct sample_format *format, const uint8_t *payload, size_t bytes);
 /* 0, or -EBADMSG with a text. */
@@ -68,8 +68,8 @@ int sample_settle_pixels(struct sample_format *format, const struct image_shape 
 /* How images are stored: "floats (H, W, C) of 0..1". */
 void sample_describe_images(const struct sample_format *format, char *text_out, size_t text_size);
 
-/* Read a payload: pixels (HWC) with a codec of format->image, and the label in [0, classes). 0, with the image decoder's
- * warning or ""; or -EBADMSG with a text. The target may be partly written on failure. */
+/* Read a payload: pixels (HWC) with a codec of format->image, and the label in [0, classes). 0, with the image
+ * decoder's warning or ""; or -EBADMSG with a text. The target may be partly written on failure. */
 int sample_read(const struct sample_format *format, void *codec, const uint8_t *payload, size_t bytes,
                 const struct sample_target *target, char *problem_out, size_t problem_size);
 

@@ -1,6 +1,6 @@
-/* The windows of SHUFFLE_BLOCK (loader/order.h) in memory: the current one and the next one, which is read meanwhile. Readers
- * read each block once an epoch, with one read for each shard that it is in. Records are verified and parsed when they are
- * used, as if they came from the file. */
+/* The windows of SHUFFLE_BLOCK (loader/order.h) in memory: the current one and the next one, which is read meanwhile.
+ * Readers read each block once an epoch, with one read for each shard that it is in. Records are verified and parsed
+ * when they are used, as if they came from the file. */
 #ifndef PIPETRAIN_WINDOW_STORE_H
 #define PIPETRAIN_WINDOW_STORE_H
 
@@ -15,8 +15,8 @@
 
 #define WINDOW_SLOTS 2u
 
-/* The store's lock protects everything but `used` and the contents of `bytes` and `frames`: one reader writes those of a
- * block, and they are constant once all blocks are held. */
+/* The store's lock protects everything but `used` and the contents of `bytes` and `frames`: one reader writes those of
+ * a block, and they are constant once all blocks are held. */
 struct window {
     struct order order;
     uint64_t block_count, begun, held;  /* blocks in all; being read or read; read */
@@ -44,8 +44,8 @@ struct window_cost {
     uint64_t waited_ns;
 };
 
-/* Choose blocks of about block_bytes for the first `records` records of a data set, and as many blocks for a window as fit
- * into window_bytes, but at least one. */
+/* Choose blocks of about block_bytes for the first `records` records of a data set, and as many blocks for a window as
+ * fit into window_bytes, but at least one. */
 struct order_shape window_shape(const struct dataset *dataset, uint64_t records, size_t block_bytes,
                                 size_t window_bytes);
 /* Memory of a store; SIZE_MAX if it overflows. */
@@ -56,8 +56,8 @@ int window_store_init(struct window_store *store, const struct dataset *dataset,
 /* Accepts a struct of zeros. */
 void window_store_release(struct window_store *store);
 
-/* Lend the window of a training chunk that is not empty. Reads missing blocks, waits for blocks that others read, and for a
- * free slot. 0 or -ECANCELED. Adds to *cost. Any thread; chunks may come in any order. */
+/* Lend the window of a training chunk that is not empty. Reads missing blocks, waits for blocks that others read, and
+ * for a free slot. 0 or -ECANCELED. Adds to *cost. Any thread; chunks may come in any order. */
 int window_store_take(struct window_store *store, const struct chunk *chunk, const struct window **window_out,
                       struct window_cost *cost);
 /* The records of a chunk are not used any more. Never waits. */

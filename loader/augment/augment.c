@@ -1,4 +1,5 @@
-/* Which part of an image becomes the sample, and a description of the augmentation. Called by decoders for every record. */
+/* Which part of an image becomes the sample, and a description of the augmentation. Called by decoders for every
+ * record. */
 #include "loader/augment/augment.h"
 
 #include <assert.h>
@@ -49,8 +50,8 @@ static struct interval find_middle(uint32_t image, double scaled, uint32_t wante
     return (struct interval){ .from = floor((scaled - wanted) / 2) * pixel, .length = wanted * pixel };
 }
 
-/* One axis of an image that is resized as a whole: the first of the `wanted` pixels in the middle of the result, and the
- * pixels of the image that they are computed from. The widest filter reaches two output pixels to each side. */
+/* One axis of an image that is resized as a whole: the first of the `wanted` pixels in the middle of the result, and
+ * the pixels of the image that they are computed from. The widest filter reaches two output pixels to each side. */
 struct resized_axis { double step, first, from, length; };
 
 static struct resized_axis resize_axis(uint32_t image, double resized, uint32_t wanted)
@@ -152,8 +153,8 @@ static double box_height_most(const struct crop_job *job, double aspect)
     return fmin(height, job->height);
 }
 
-/* A uniform aspect, then a uniform height among those that are possible with it. If rounding makes the part too small or
- * too large, its height is changed by a pixel. */
+/* A uniform aspect, then a uniform height among those that are possible with it. If rounding makes the part too small
+ * or too large, its height is changed by a pixel. */
 static struct part draw_box(const struct crop_job *job, const struct draw *draw)
 {
     const double area = (double)job->height * job->width;

@@ -41,7 +41,7 @@ struct augment {
     enum crop crop[PHASE_COUNT]; /* not random for evaluation */
     enum filter filter;
     double scale;               /* >= 1 */
-    uint32_t resize;            /* for CENTRAL: the shorter side in pixels, at least the sample's sides; 0: use `scale` */
+    uint32_t resize;            /* for CENTRAL: the shorter side in pixels, >= the sample's sides; 0: use `scale` */
     uint32_t pad;               /* in pixels of the sample; less than its sides */
     double shift;               /* share of a side, < 1 */
     bool flips;                 /* mirror half of the training images */
@@ -70,8 +70,8 @@ struct augment_view {
 /* The part of an image of image_height x image_width (>= 1) for this request. Any thread. */
 void augment_view(const struct augment *augment, const struct image_request *request, uint32_t image_height,
                   uint32_t image_width, struct augment_view *view_out);
-/* Change the colours of a sample (HWC, of the request's shape) in place if the augmentation says so. Any thread; allocates
- * nothing. */
+/* Change the colours of a sample (HWC, of the request's shape) in place if the augmentation says so. Any thread;
+ * allocates nothing. */
 void augment_colour(const struct augment *augment, const struct image_request *request, uint8_t *pixels);
 /* Describe in one line what is done to the images of a phase, including scaling. */
 void augment_describe(const struct augment *augment, enum phase phase, char *text, size_t text_size);
@@ -81,12 +81,12 @@ static inline bool mixing_is_on(const struct augment *augment)
     return augment->mixup > 0 || augment->cutmix > 0;
 }
 
-/* How the sample at `position` of the epoch's training phase, of height x width pixels, is mixed with its partner: mixup
- * (Zhang, Cisse, Dauphin, Lopez-Paz 2018) or CutMix (Yun et al. 2019). Drawn here, mixed on the device
+/* How the sample at `position` of the epoch's training phase, of height x width pixels, is mixed with its partner:
+ * mixup (Zhang, Cisse, Dauphin, Lopez-Paz 2018) or CutMix (Yun et al. 2019). Drawn here, mixed on the device
  * (compute/mixing.h). A pure function of all arguments. It is mixed with probability `mixed`; if both methods are on,
- * each has probability 1/2. Its own share is drawn from Beta(a, a), where a is the parameter of the method. CutMix takes
- * a box of sqrt(1 - share) times both sides around a uniform centre, clipped to the image; the share is then that of the
- * pixels outside. Any thread; allocates nothing. */
+ * each has probability 1/2. Its own share is drawn from Beta(a, a), where a is the parameter of the method. CutMix
+ * takes a box of sqrt(1 - share) times both sides around a uniform centre, clipped to the image; the share is then that
+ * of the pixels outside. Any thread; allocates nothing. */
 struct mix mixing_draw(const struct augment *augment, uint32_t epoch, uint64_t position, uint32_t height,
                        uint32_t width);
 

@@ -1,5 +1,5 @@
-/* Random changes of brightness, saturation, hue and contrast, as the distortions of tf_cnn_benchmarks. Pixels are values
- * in [0, 1] that may leave this range between the steps. Called by decoders for every training image. */
+/* Random changes of brightness, saturation, hue and contrast, as the distortions of tf_cnn_benchmarks. Pixels are
+ * values in [0, 1] that may leave this range between the steps. Called by decoders for every training image. */
 #include <math.h>
 
 #include "loader/augment/augment.h"
@@ -19,8 +19,8 @@
 /* Everything inlined into change_set is compiled twice: for every CPU, and for CPUs with AVX2. */
 #define INLINE static inline __attribute__((always_inline))
 
-/* Without this gcc does not vectorise conditional expressions that might raise a floating-point exception. Values are the
- * same. */
+/* Without this gcc does not vectorise conditional expressions that might raise a floating-point exception. Values are
+ * the same. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-trapping-math")
 #endif
@@ -147,7 +147,8 @@ INLINE void change_colour(struct pixel_block *block, uint32_t planes, const stru
 }
 
 /* Load a block and apply all changes that come before contrast. */
-INLINE void load_changed(struct pixel_block *block, const struct plane_set *set, size_t begin, const struct change *change)
+INLINE void load_changed(struct pixel_block *block, const struct plane_set *set, size_t begin,
+                         const struct change *change)
 {
     load(block, set, begin, change->brightness);
     if (!change->contrast_is_early)

@@ -1,5 +1,5 @@
-/* Random numbers of one sample: blocks of four words of a counter-based generator. The key is (seed, epoch), the counter
- * (position in the epoch, use). */
+/* Random numbers of one sample: blocks of four words of a counter-based generator. The key is (seed, epoch), the
+ * counter (position in the epoch, use). */
 #ifndef PIPETRAIN_DRAW_H
 #define PIPETRAIN_DRAW_H
 

@@ -25,9 +25,9 @@ static double open_unit(uint32_t word)
     return (word + 0.5) * 0x1p-32;
 }
 
-/* The logarithm of a number drawn from Gamma(shape, 1), shape > 0: a number of Gamma(shape + 1, 1) by Marsaglia and Tsang
- * (2000, "A simple method for generating gamma variables"), times u^(1 / shape), which is too small for a double if shape
- * is small. Uses blocks use, use + 2, ...; more than the first one in at most 5 % of all cases. */
+/* The logarithm of a number drawn from Gamma(shape, 1), shape > 0: a number of Gamma(shape + 1, 1) by Marsaglia and
+ * Tsang (2000, "A simple method for generating gamma variables"), times u^(1 / shape), which is too small for a double
+ * if shape is small. Uses blocks use, use + 2, ...; more than the first one in at most 5 % of all cases. */
 static double gamma_logarithm(const struct mixing_key *key, double shape, uint32_t use)
 {
     const double d = shape + 1 - 1.0 / 3, c = 1 / sqrt(9 * d);

@@ -81,8 +81,8 @@ static void report_kind(const struct stored_image *image, const char *name, cons
     else if (name != NULL)
         text_add(problem, "feature '%s' holds a %s image: JPEG, PNG and raw pixels can be read", image->key, name);
     else if (image_shape_bytes(shape, &bytes) && image->byte_count == bytes)
-        text_add(problem, "feature '%s' holds raw pixels, but the first record of the set an encoded image: all records "
-                 "have to be of one kind", image->key);
+        text_add(problem, "feature '%s' holds raw pixels, but the first record of the set an encoded image: all "
+                 "records have to be of one kind", image->key);
     else
         text_add(problem, "feature '%s' holds %zu bytes that are no known image (JPEG, PNG)", image->key,
                  image->byte_count);

@@ -54,7 +54,7 @@ enum pixel_layout { PIXEL_LAYOUT_AUTO, PIXEL_LAYOUT_HWC, PIXEL_LAYOUT_CHW };
 
 /* An image in a record. */
 struct stored_image {
-    const char *key;            /* of its feature, for messages; NULL: the image is a file, and messages follow its name */
+    const char *key;            /* of its feature, for messages; NULL: it is a file, and messages follow its name */
     const uint8_t *bytes;
     size_t byte_count;
     const struct feature *list;         /* the feature if it is a list of numbers; `bytes` is not used then */
@@ -72,8 +72,8 @@ struct image_ops {
     size_t codec_bytes;         /* memory of a codec for images of common sizes; it grows where an image needs more */
     bool takes_large;           /* large images take more, which is counted in image_memory.h */
     /* Write the sample's pixels (HWC). 0, with a warning in problem_out if the decoder ignored flaws of the image (else
-     * problem_out is unchanged); or -EBADMSG, or -ENOMEM (the image may be valid), with a text that follows "record N at
-     * byte B: "; pixels may have been written then. Call in the thread that opened the codec. */
+     * problem_out is unchanged); or -EBADMSG, or -ENOMEM (the image may be valid), with a text that follows "record N
+     * at byte B: "; pixels may have been written then. Call in the thread that opened the codec. */
     int (*decode)(void *codec, const struct stored_image *image, const struct image_request *request,
                   uint8_t *pixels_out, char *problem_out, size_t problem_size);
 };

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <pthread.h>
 
-/* The worst case is a JPEG of four colours with several scans: two bytes of coefficients and one byte of pixels for each
- * colour of a pixel, with sides rounded up to blocks of at most 32 pixels. */
+/* The worst case is a JPEG of four colours with several scans: two bytes of coefficients and one byte of pixels for
+ * each colour of a pixel, with sides rounded up to blocks of at most 32 pixels. */
 #define COLOURS 4u
 #define COEFFICIENT_BYTES 2u
 #define BLOCK_SIDE 32u

@@ -1,5 +1,5 @@
-/* One budget, shared by all decoders of the process, for images too large for a decoder's own memory. A decoder that needs
- * more than is free waits for others. Any thread. */
+/* One budget, shared by all decoders of the process, for images too large for a decoder's own memory. A decoder that
+ * needs more than is free waits for others. Any thread. */
 #ifndef PIPETRAIN_IMAGE_MEMORY_H
 #define PIPETRAIN_IMAGE_MEMORY_H
 
@@ -20,8 +20,8 @@ uint64_t image_memory_pixels(void);
 /* What an image of so many pixels takes at most, in any format. */
 size_t image_memory_need(uint64_t pixels);
 
-/* Reserve part of the budget, waiting until it is free. A decoder may hold one reservation at a time. 0; or -ENOMEM, with
- * a text that follows "cannot be decoded: ", if it is more than the whole budget. */
+/* Reserve part of the budget, waiting until it is free. A decoder may hold one reservation at a time. 0; or -ENOMEM,
+ * with a text that follows "cannot be decoded: ", if it is more than the whole budget. */
 int image_memory_take(size_t bytes, struct text *problem);
 void image_memory_give_back(size_t bytes);
 

@@ -1,5 +1,5 @@
-/* JPEG images. Called by decoders for every JPEG. The library reports errors through a function that must not return, so
- * every call of the library is made inside jpeg_try. */
+/* JPEG images. Called by decoders for every JPEG. The library reports errors through a function that must not return,
+ * so every call of the library is made inside jpeg_try. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -158,8 +158,9 @@ static uint32_t choose_eighths(const struct picture_request *request)
 {
     const struct augment_view *const view = request->view;
     uint32_t eighths = view->filter == FILTER_NEAREST || view->resize.x_step > 0 ? PICTURE_FULL_EIGHTHS : 1;
-    while (eighths < PICTURE_FULL_EIGHTHS && (view->width * eighths < (double)request->shape->width * PICTURE_FULL_EIGHTHS ||
-                                       view->height * eighths < (double)request->shape->height * PICTURE_FULL_EIGHTHS))
+    while (eighths < PICTURE_FULL_EIGHTHS &&
+           (view->width * eighths < (double)request->shape->width * PICTURE_FULL_EIGHTHS ||
+            view->height * eighths < (double)request->shape->height * PICTURE_FULL_EIGHTHS))
         eighths *= 2;
     return eighths;
 }
@@ -217,7 +218,8 @@ static uint8_t multiply(uint32_t a, uint32_t b)
     return (uint8_t)(((product >> 8) + product) >> 8);
 }
 
-/* `count` pixels of four inks (cyan, magenta, yellow, black): the first three are multiplied by the fourth, in place. */
+/* `count` pixels of four inks (cyan, magenta, yellow, black): the first three are multiplied by the fourth, in
+ * place. */
 static void mix_row(uint8_t *pixels, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

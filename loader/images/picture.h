@@ -36,8 +36,8 @@ struct picture_request {
     const struct image_shape *shape;    /* of the sample */
 };
 
-/* A format of encoded images. Each thread opens a decoder of its own. Functions that fail write the reason to `problem`,
- * as the end of a sentence about the image. */
+/* A format of encoded images. Each thread opens a decoder of its own. Functions that fail write the reason to
+ * `problem`, as the end of a sentence about the image. */
 struct picture_ops {
     const char *name;           /* as returned by shard_kind_image */
     int (*open)(void **decoder_out);    /* 0 or -ENOMEM */

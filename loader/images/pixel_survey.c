@@ -1,5 +1,5 @@
-/* How are stored numbers to be read as pixels? Every possible type is tried on the same images: bytes of one type that are
- * read as another give numbers that are not finite, outside every range, or nearly 0. */
+/* How are stored numbers to be read as pixels? Every possible type is tried on the same images: bytes of one type that
+ * are read as another give numbers that are not finite, outside every range, or nearly 0. */
 #include "loader/images/pixel_survey.h"
 
 #include <errno.h>
@@ -24,8 +24,9 @@ static const float half_steps[PIXEL_SCALES] = { 0.5f / 255, 0.5f, 0.5f * 65535 /
 #define CHANNELS_CLOSE 0.7
 #define TURNED 1.3              /* times smoother with height and width exchanged, or as signed numbers */
 #define BYTES_ALIKE 1.5         /* one byte of 16-bit pixels is at most so many times rougher than the other */
-#define ROUGH_NOISE 0.5         /* relative roughness of the low byte of 16-bit numbers, at least; of noise it is 1.15 */
-#define ROUGH_PIXELS 0.8        /* and of any picture, at most */
+/* Relative roughness of the noisier byte of 16-bit numbers, at least, and of pictures, at most; noise has 1.15. */
+#define ROUGH_NOISE 0.5
+#define ROUGH_PIXELS 0.8
 
 /* For each size of a number in bytes: the types to try, in this order, and types that are only compared with them,
  * because images may have been written as such by mistake. */
@@ -109,8 +110,8 @@ static void copy_run(void *arg, const float *values, size_t count)
     copy->at += count;
 }
 
-/* The sum of the differences of neighbours in planes of rows of `length` numbers, where horizontal neighbours are `step`
- * apart. */
+/* The sum of the differences of neighbours in planes of rows of `length` numbers, where horizontal neighbours are
+ * `step` apart. */
 static double roughness(const float *values, uint32_t planes, uint32_t height, size_t length, size_t step)
 {
     double sum = 0;
@@ -376,8 +377,8 @@ static bool are_swapped_floats(const struct pixel_survey *survey, enum number_ki
     "big-endian 16-bit floats, and little-endian ones are read: convert them (NumPy: astype('<f2'))"
 #define SWAPPED_FLOATS32 "big-endian floats, and little-endian ones are read: convert them (NumPy: astype('<f4'))"
 #define BYTES_OF_ANOTHER_SHAPE \
-    "as many bytes as 16-bit numbers of the shape wanted, but neighbouring bytes look like pixels of 8 bits in another " \
-    "shape: add features that say height and width, or set data.image_range if they are 16-bit numbers"
+    "as many bytes as 16-bit numbers of the shape wanted, but neighbouring bytes look like pixels of 8 bits in " \
+    "another shape: add features that say height and width, or set data.image_range if they are 16-bit numbers"
 
 static const char *find_word_mistake(const struct pixel_survey *survey, const struct number_stats *chosen)
 {
@@ -446,8 +447,8 @@ static int report_numbers(const struct pixel_survey *survey, char *problem, size
     return -EBADMSG;
 }
 
-/* The layout in which the channels of a pixel differ less than neighbouring pixels, as they do in images that are grey or
- * nearly so; a sign where neighbours are as different as any two pixels. AUTO when that is so in both layouts or in
+/* The layout in which the channels of a pixel differ less than neighbouring pixels, as they do in images that are grey
+ * or nearly so; a sign where neighbours are as different as any two pixels. AUTO when that is so in both layouts or in
  * neither. */
 static enum pixel_layout find_grey(const struct number_stats *stats)
 {

@@ -1,5 +1,5 @@
-/* A survey of raw pixels: from the numbers of some images of a set it finds their type, which number is white, and whether
- * pixels are stored as (H, W, C) or (C, H, W). Used by main while a data set is opened, and for the image of a
+/* A survey of raw pixels: from the numbers of some images of a set it finds their type, which number is white, and
+ * whether pixels are stored as (H, W, C) or (C, H, W). Used by main while a data set is opened, and for the image of a
  * single record. */
 #ifndef PIPETRAIN_PIXEL_SURVEY_H
 #define PIPETRAIN_PIXEL_SURVEY_H
@@ -30,8 +30,8 @@ struct number_stats {
     double neighbour_count;                     /* pairs in either of the first two sums */
     bool has_channels;                          /* several */
     /* Mean differences, added up over the images. If numbers are (H, W, C): of successive channels of a pixel, and of
-     * the last channel of a pixel and the first of the next. If they are (C, H, W): of a pixel in successive planes, and
-     * of pixels a little apart in them. */
+     * the last channel of a pixel and the first of the next. If they are (C, H, W): of a pixel in successive planes,
+     * and of pixels a little apart in them. */
     double inside_pixels, across_pixels, inside_planes, across_planes;
 };
 
@@ -44,8 +44,8 @@ struct pixel_survey {
     struct scratch values;
 };
 
-/* A layout is wrong if its neighbours differ this many times more than those of the other one. For photographs it is 1.5
- * to 4 times; a single image is weaker evidence than a set. */
+/* A layout is wrong if its neighbours differ this many times more than those of the other one. For photographs it is
+ * 1.5 to 4 times; a single image is weaker evidence than a set. */
 #define PIXEL_CLEAR_SET 1.15
 #define PIXEL_CLEAR_IMAGE 1.5
 

@@ -11,8 +11,8 @@ int raw_shape_find(const struct stored_image *image, const struct image_shape *w
                    char *problem_out, size_t problem_size);
 /* Whether the record gives a height and a width that go with the number of pixels. */
 bool raw_shape_is_said(const struct stored_image *image, const struct image_shape *wanted);
-/* The size of each number of an image whose type is not known yet: 1, 2, 4 or 8 bytes, so that the number of pixels fits
- * the record's sizes, or else the wanted shape; 1 if nothing fits. */
+/* The size of each number of an image whose type is not known yet: 1, 2, 4 or 8 bytes, so that the number of pixels
+ * fits the record's sizes, or else the wanted shape; 1 if nothing fits. */
 uint32_t raw_number_bytes(const struct stored_image *image, const struct image_shape *wanted);
 
 /* memcpy, but from LARGE_COPY_BYTES on with non-temporal stores: the destination is not read again soon, and a batch

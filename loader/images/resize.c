@@ -10,8 +10,8 @@
 #define WEIGHT_ONE (1 << WEIGHT_BITS)
 #define SUM_START (1 << (WEIGHT_BITS - 1))      /* one half, to round the sum */
 
-/* One axis. Output pixel i is the weighted sum of lengths[i] pixels of the picture from first[i] on; its weights begin at
- * i * room. */
+/* One axis. Output pixel i is the weighted sum of lengths[i] pixels of the picture from first[i] on; its weights begin
+ * at i * room. */
 struct axis {
     uint32_t count, room;
     uint32_t *first, *lengths;

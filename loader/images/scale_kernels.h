@@ -37,8 +37,8 @@ struct scale_view {
     bool is_flipped;
 };
 
-/* Compute ranges and weights for `count` >= 1 output pixels. Pixels outside the view have no weight, except for the rest
- * of a pixel that its border cuts: a view of whole pixels gives what that part of the image alone would give.
+/* Compute ranges and weights for `count` >= 1 output pixels. Pixels outside the view have no weight, except for the
+ * rest of a pixel that its border cuts: a view of whole pixels gives what that part of the image alone would give.
  * Filters are Pillow's (bicubic: a = -0.5) and get wider when the image is reduced; FILTER_AREA is the mean over the
  * area of an output pixel. 0 or -ENOMEM. */
 int scale_axis_plan(struct scale_axis *axis, const struct scale_view *view, uint32_t count);

@@ -1,5 +1,5 @@
-/* Shard indexes in files. Called while a data set is opened. A file that cannot be trusted is treated as absent, so that
- * nothing here is an error of the run.
+/* Shard indexes in files. Called while a data set is opened. A file that cannot be trusted is treated as absent, so
+ * that nothing here is an error of the run.
  *
  *   header | u32 payload bytes of every record | {u64 before_record, u64 bytes} of every damage
  *
@@ -255,8 +255,8 @@ static int check_name(int fd, const char *file)
     return opened.st_nlink == 1 && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino ? 0 : -EWOULDBLOCK;
 }
 
-/* Cut off what a process that died may have written after the image. Only if needed: ext4 writes a truncated file to disk
- * as soon as it is closed. */
+/* Cut off what a process that died may have written after the image. Only if needed: ext4 writes a truncated file to
+ * disk as soon as it is closed. */
 static int cut_leftover(int fd, size_t image_bytes)
 {
     struct stat written;
@@ -275,8 +275,8 @@ static int write_image(int fd, const struct image *image, const char *temporary)
     return rc < 0 ? rc : cut_leftover(fd, image->bytes);
 }
 
-/* The file appears whole or not at all. All processes use the same temporary name, so that the next one reuses what a dead
- * one left; the process with the lock writes. On file systems without locks two may write, which the checksum
+/* The file appears whole or not at all. All processes use the same temporary name, so that the next one reuses what a
+ * dead one left; the process with the lock writes. On file systems without locks two may write, which the checksum
  * shows. */
 static int image_store(const struct image *image, const char *file)
 {

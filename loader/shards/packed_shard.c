@@ -14,8 +14,8 @@
 /* In a file of unknown beginning, a unit is searched for in this many bytes. */
 #define HEAD_BYTES ((size_t)64 << 10)
 
-/* Data decompressed only to reach the wanted records are reported if they are much: in all, per read, and in proportion to
- * what is read. */
+/* Data decompressed only to reach the wanted records are reported if they are much: in all, per read, and in proportion
+ * to what is read. */
 #define DETOURS_REPORTED_BYTES ((uint64_t)1 << 30)
 #define DETOUR_REPORTED_BYTES ((uint64_t)512 << 10)
 #define DETOURS_REPORTED_RATIO 8u
@@ -24,12 +24,12 @@
 #define ALL_LOST "; all records after it are lost: get the file again, or compress it in short units " \
                  "(pipetrain-convert tfrecord --compress=lz4)"
 
-/* ---- the pool of streams: a fixed number for the process, however many shards are open, so that memory is bounded and
- * reading allocates nothing. A thread takes a stream for a read and holds no lock while it decompresses, so several threads
- * may read one shard. ---- */
+/* ---- the pool of streams ---- */
 
-/* More than the threads that read at a time, which else wait. Free streams keep their positions, so that shards that are read
- * in turns continue where they are. */
+/* The process has a fixed number of streams, however many shards are open, so that memory is bounded and reading
+ * allocates nothing. A thread takes a stream for a read and holds no lock while it decompresses, so several threads may
+ * read one shard. The numbers: more than the threads that read at a time, which else wait. Free streams keep their
+ * positions, so that shards that are read in turns continue where they are. */
 #define STREAMS 16u
 
 struct pooled_stream {
@@ -125,7 +125,8 @@ size_t packed_pool_bytes(void)
     return bytes;
 }
 
-/* The free stream whose position is nearest before the offset, else the least recently used one; NULL if all are taken. */
+/* The free stream whose position is nearest before the offset, else the least recently used one; NULL if all are
+ * taken. */
 static struct pooled_stream *find_locked(const struct packed_file *file, uint64_t offset)
 {
     struct pooled_stream *nearest = NULL, *oldest = NULL;
@@ -217,8 +218,8 @@ static void count_detour(const struct shard_source *source, uint64_t detour, uin
         atomic_exchange(&is_reported, true))
         return;
     log_message(LOG_RUN,
-                "%s: reading in this order decompresses %" PRIu64 " times the data that it uses: use data.shuffle = block, "
-                "shards of short LZ4 frames or gzip members, or input.source = cached",
+                "%s: reading in this order decompresses %" PRIu64 " times the data that it uses: use data.shuffle "
+                "= block, shards of short LZ4 frames or gzip members, or input.source = cached",
                 source->path, sum / (read + 1));
 }
 
@@ -291,7 +292,7 @@ static uint64_t packed_find_break(struct shard_source *source, uint64_t offset, 
         foreign_text(file, &found, text, text_size);
     else
         snprintf(text, text_size,
-                 "the %s data are damaged near compressed byte %" PRIu64 ", after byte %" PRIu64 " of the records: %s%s",
+                 "the %s data are damaged near compressed byte %" PRIu64 ", after byte %" PRIu64 ": %s%s",
                  container_name(file->container), found.in, found.out, found.problem,
                  found.next == PACKED_NOWHERE ? ALL_LOST : "");
     return found.out;

@@ -1,4 +1,5 @@
-/* Decompression of shards and what was learned about them. Called by the thread that has taken the stream from the pool. */
+/* Decompression of shards and what was learned about them. Called by the thread that has taken the stream from the
+ * pool. */
 #include "loader/shards/packed_stream.h"
 
 #include <errno.h>
@@ -295,8 +296,8 @@ static int find_unit(struct packed_stream *stream, uint64_t offset, uint64_t *un
     }
 }
 
-/* Whether the bytes after a complete unit are not the beginning of another one; a truncated unit begins like the first one.
- * 1, 0 or a negative errno. */
+/* Whether the bytes after a complete unit are not the beginning of another one; a truncated unit begins like the first
+ * one. 1, 0 or a negative errno. */
 static int is_foreign(const struct packed_stream *stream)
 {
     uint8_t magic[CONTAINER_MAGIC_BYTES];
@@ -321,8 +322,8 @@ static int count_foreign(const struct packed_stream *stream, struct packed_break
     return rc;
 }
 
-/* The unit is damaged after the current output. Its length is not trusted: the next unit is searched for from the unit's
- * beginning. 1 or a negative errno. */
+/* The unit is damaged after the current output. Its length is not trusted: the next unit is searched for from the
+ * unit's beginning. 1 or a negative errno. */
 static int break_stream(struct packed_stream *stream, const char *problem)
 {
     struct packed_break found = {
@@ -392,8 +393,8 @@ static int decompress_next(struct packed_stream *stream, size_t room, const stru
     return 1;
 }
 
-/* Produce the next output. 1, 0 at the end of the stream, or a negative errno. A known break is final: where damaged data
- * are found to be wrong may depend on where decompression began. */
+/* Produce the next output. 1, 0 at the end of the stream, or a negative errno. A known break is final: where damaged
+ * data are found to be wrong may depend on where decompression began. */
 static int advance(struct packed_stream *stream)
 {
     struct packed_break known;

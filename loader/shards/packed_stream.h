@@ -1,5 +1,5 @@
-/* Streams that decompress shards forward, with maps of what was learned about each shard: points to begin at, breaks, and
- * the end. If compressed data are damaged, the stream has a break: it ends there, has one placeholder byte, and
+/* Streams that decompress shards forward, with maps of what was learned about each shard: points to begin at, breaks,
+ * and the end. If compressed data are damaged, the stream has a break: it ends there, has one placeholder byte, and
  * continues with the next unit (gzip member, LZ4 frame) whose data begin with a valid record header. */
 #ifndef PIPETRAIN_PACKED_STREAM_H
 #define PIPETRAIN_PACKED_STREAM_H
@@ -44,8 +44,8 @@ struct packed_map {
     uint64_t end;               /* of the stream; PACKED_NOWHERE until it is reached */
 };
 
-/* For a file of this size. All memory but that for breaks is allocated now: about 3 % of the file if decompression can only
- * begin at saved states, limited for all maps together. 0 or -ENOMEM. */
+/* For a file of this size. All memory but that for breaks is allocated now: about 3 % of the file if decompression can
+ * only begin at saved states, limited for all maps together. 0 or -ENOMEM. */
 int packed_map_init(struct packed_map *map, uint64_t file_bytes, bool has_states);
 void packed_map_release(struct packed_map *map);
 /* Host memory of the map. */
@@ -88,8 +88,8 @@ void packed_stream_seat(struct packed_stream *stream, struct packed_file *file, 
 /* Likewise, but drop all buffers, and bypass caches until packed_stream_leave. */
 void packed_stream_seat_afresh(struct packed_stream *stream, struct packed_file *file, uint64_t offset);
 void packed_stream_leave(struct packed_stream *stream);
-/* Read up to `bytes` at `offset`, which must be in the output buffer or ahead. Returns how many, 0 at the end of the stream, or a
- * negative errno, after which the stream is not positioned. */
+/* Read up to `bytes` at `offset`, which must be in the output buffer or ahead. Returns how many, 0 at the end of the
+ * stream, or a negative errno, after which the stream is not positioned. */
 ssize_t packed_stream_read(struct packed_stream *stream, uint8_t *buffer, size_t bytes, uint64_t offset);
 
 #endif

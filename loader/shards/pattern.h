@@ -11,16 +11,16 @@ struct pattern_visitor {
     void *arg;
 };
 
-/* Visit all existing paths that match: *, ?, [...] and \ in each part between slashes; a leading dot only matches a dot. 0,
- * the first other result of the visitor, or -ENAMETOOLONG. */
+/* Visit all existing paths that match: *, ?, [...] and \ in each part between slashes; a leading dot only matches a
+ * dot. 0, the first other result of the visitor, or -ENAMETOOLONG. */
 int pattern_expand(const char *pattern, const struct pattern_visitor *visitor);
 
-/* Split off the first of several patterns separated by commas, without blanks around it. A comma after a backslash belongs
- * to the pattern; the backslash is removed. Modifies the text at *rest and moves *rest past the comma; *rest becomes NULL
- * after the last pattern, and then the result is NULL. The pattern may be empty. */
+/* Split off the first of several patterns separated by commas, without blanks around it. A comma after a backslash
+ * belongs to the pattern; the backslash is removed. Modifies the text at *rest and moves *rest past the comma; *rest
+ * becomes NULL after the last pattern, and then the result is NULL. The pattern may be empty. */
 char *pattern_cut(char **rest);
-/* For a pattern that matches nothing: a hint if it contains something that shells expand and pattern_expand does not; else
- * "". */
+/* For a pattern that matches nothing: a hint if it contains something that shells expand and pattern_expand does not;
+ * else "". */
 const char *pattern_hint(const char *pattern);
 
 #endif

@@ -1,6 +1,6 @@
 /* Batches of reads of records anywhere in any number of shards, for which a system call each would cost more than the
- * rest of the work, or which a disk should know all at once. Uses io_uring if the program was built with liburing and the
- * kernel allows it (read_ring.c); else reads one after the other. A batch belongs to one thread. */
+ * rest of the work, or which a disk should know all at once. Uses io_uring if the program was built with liburing and
+ * the kernel allows it (read_ring.c); else reads one after the other. A batch belongs to one thread. */
 #ifndef PIPETRAIN_READ_BATCH_H
 #define PIPETRAIN_READ_BATCH_H
 

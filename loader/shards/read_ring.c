@@ -39,8 +39,8 @@ void read_ring_close(struct read_ring *ring)
     free(ring);
 }
 
-/* Prepare a request whose file is open. Files are not opened here, since that may wait for descriptors, and a thread that
- * holds descriptors must not wait for more. */
+/* Prepare a request whose file is open. Files are not opened here, since that may wait for descriptors, and a thread
+ * that holds descriptors must not wait for more. */
 static bool prepare(struct read_ring *ring, struct read_request *request)
 {
     request->got = READ_RING_UNTRIED;
@@ -70,8 +70,8 @@ static uint32_t collect(struct read_ring *ring)
     return count;
 }
 
-/* Permanent errors occur when the ring is created. Others (a signal, or lack of memory in the kernel) are temporary, and
- * prepared requests stay prepared until they are submitted. */
+/* Permanent errors occur when the ring is created. Others (a signal, or lack of memory in the kernel) are temporary,
+ * and prepared requests stay prepared until they are submitted. */
 static void run_some(struct read_ring *ring, struct read_request *requests, uint32_t count)
 {
     uint32_t left = 0;

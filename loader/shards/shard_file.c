@@ -1,12 +1,12 @@
 /* Shards in plain files, and the pool of their descriptors. Called by readers and decoders for every read, and while
- * shards are opened. Files are read with pread and not mapped, so that a file cut while it is read gives an error, not a
- * signal.
+ * shards are opened. Files are read with pread and not mapped, so that a file cut while it is read gives an error, not
+ * a signal.
  *
  * The pool keeps as many files open as the process may have: a file is opened when it is read, and files that were not
- * read recently are closed for it. Reading holds no lock. A thread that reads counts itself in the file's state and sees
- * there whether the descriptor is open. A file is closed only if its count is 0, by a compare-and-exchange that fails if
- * the count has changed. Victims are found by the clock algorithm: a hand goes round the open files, clears the "used"
- * flag of each file it passes, and closes the first without one. */
+ * read recently are closed for it. Reading holds no lock. A thread that reads counts itself in the file's state and
+ * sees there whether the descriptor is open. A file is closed only if its count is 0, by a compare-and-exchange that
+ * fails if the count has changed. Victims are found by the clock algorithm: a hand goes round the open files, clears
+ * the "used" flag of each file it passes, and closes the first without one. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +23,8 @@
 /* ---- the pool, one for the process, as its limit is one ---- */
 
 struct pooled_file {
-    /* Open the file: a descriptor, or a negative errno. Several threads may call it at once; all descriptors but one are
-     * closed again. */
+    /* Open the file: a descriptor, or a negative errno. Several threads may call it at once; all descriptors but one
+     * are closed again. */
     int (*open)(struct pooled_file *file);
     atomic_uint state;          /* number of reading threads, STATE_OPEN, STATE_USED */
     int fd;                     /* constant while it is open */
@@ -213,8 +213,8 @@ static int pooled_file_try(struct pooled_file *file)
     return file->fd;
 }
 
-/* The file's descriptor, which stays open until it is given back, or a negative errno from opening it. Waits while as many
- * files as may be open are being read. */
+/* The file's descriptor, which stays open until it is given back, or a negative errno from opening it. Waits while as
+ * many files as may be open are being read. */
 static int pooled_file_take(struct pooled_file *file)
 {
     const int fd = pooled_file_try(file);
@@ -273,8 +273,8 @@ static int open_to_read(const char *path)
     return fd < 0 ? -errno : fd;
 }
 
-/* Record the file's identity at the first open, and compare it later: another file of the same name has other records at
- * the offsets of the index. */
+/* Record the file's identity at the first open, and compare it later: another file of the same name has other records
+ * at the offsets of the index. */
 static int identify(int fd, struct shard_file *file)
 {
     struct stat status;

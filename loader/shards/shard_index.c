@@ -1,4 +1,5 @@
-/* Builds the index of a shard by walking along its headers. Called while a data set is opened, before any thread runs. */
+/* Builds the index of a shard by walking along its headers. Called while a data set is opened, before any thread
+ * runs. */
 #include "loader/shards/shard_index.h"
 
 #include <errno.h>
@@ -14,8 +15,8 @@
 #include "loader/shards/shard_kind.h"
 #include "stage/log.h"
 
-/* With a large window small records are read sequentially; with a small one after a long payload little more than headers
- * is read. */
+/* With a large window small records are read sequentially; with a small one after a long payload little more than
+ * headers is read. */
 #define WINDOW_BYTES (1u << 20)
 #define WINDOW_SPARSE_BYTES 4096u
 #define PAYLOAD_LONG_BYTES (32u << 10)
@@ -25,7 +26,8 @@
 /* Longer searches for the next record are reported. */
 #define SEARCH_QUIET_BYTES ((uint64_t)64 << 20)
 
-void frame_problem_describe(enum tfrecord_check check, const struct tfrecord_problem *problem, char *text, size_t text_size)
+void frame_problem_describe(enum tfrecord_check check, const struct tfrecord_problem *problem, char *text,
+                            size_t text_size)
 {
     const char *what = tfrecord_check_text(check);
     switch (check) {
@@ -123,8 +125,8 @@ static bool is_unwanted(const struct walk *walk)
     return walk->options->is_unwanted != NULL && atomic_load(walk->options->is_unwanted);
 }
 
-/* Make the window contain `bytes` of the file at `offset`, which the caller knows to be inside it. 0 or a negative errno:
- * the file may have been cut meanwhile, or the index may be unwanted, which is checked here once per window. */
+/* Make the window contain `bytes` of the file at `offset`, which the caller knows to be inside it. 0 or a negative
+ * errno: the file may have been cut meanwhile, or the index may be unwanted, which is checked here once per window. */
 static int window_move(struct walk *walk, uint64_t offset, size_t bytes)
 {
     const bool is_inside = offset >= walk->window_offset
@@ -159,7 +161,8 @@ static uint64_t bytes_left(struct walk *walk, uint64_t offset)
     return (walk->whole_to < walk->index->bytes ? walk->whole_to : walk->index->bytes) - offset;
 }
 
-/* Check the header at `offset` and whether its record ends inside the file. A negative errno or an enum tfrecord_check. */
+/* Check the header at `offset` and whether its record ends inside the file. A negative errno or an enum
+ * tfrecord_check. */
 static int walk_header(struct walk *walk, uint64_t offset, uint64_t *payload_bytes_out,
                        struct tfrecord_problem *problem_out)
 {
@@ -253,8 +256,8 @@ static void report_search(const struct walk *walk, uint64_t damage)
                     walk->path, damage);
 }
 
-/* How many positions from `offset` on can be skipped because a header there would be all zeros. Files that were extended
- * but not written have long runs of zeros. */
+/* How many positions from `offset` on can be skipped because a header there would be all zeros. Files that were
+ * extended but not written have long runs of zeros. */
 static uint64_t zeros_at(const struct walk *walk, uint64_t offset)
 {
     if (offset < walk->window_offset || offset >= walk->window_offset + walk->window_bytes)
@@ -287,7 +290,8 @@ static int resynchronize(struct walk *walk, uint64_t damage, uint64_t *found_out
     return 0;
 }
 
-/* If damage was found at `offset` in a broken unit of a compressed stream, the record before it may be damaged as well. */
+/* If damage was found at `offset` in a broken unit of a compressed stream, the record before it may be damaged as
+ * well. */
 static int look_back(struct walk *walk, uint64_t offset, struct shard_damage *damage)
 {
     const struct shard_index *const index = walk->index;
@@ -340,8 +344,8 @@ static int walk_record(struct walk *walk, uint64_t offset, uint32_t payload_byte
     return shard_index_add_record(index, offset, payload_bytes);
 }
 
-/* The size and the breaks of a compressed stream are known only after reading all of it; that is done window by window, so
- * that it can be interrupted. */
+/* The size and the breaks of a compressed stream are known only after reading all of it; that is done window by window,
+ * so that it can be interrupted. */
 static int find_size(struct walk *walk)
 {
     ssize_t got = walk->source->ops->find_break != NULL;
@@ -415,8 +419,8 @@ static bool is_as_said(struct shard_source *source, const struct shard_record *r
     return read_length(source, record, &length) && length == record->payload_bytes;
 }
 
-/* An index file with damage is never used, since anybody may have written it: the shard is walked again. Only the first and
- * the last record are checked here; shard_index_prove checks the others if one turns out to be wrong. */
+/* An index file with damage is never used, since anybody may have written it: the shard is walked again. Only the first
+ * and the last record are checked here; shard_index_prove checks the others if one turns out to be wrong. */
 static bool is_usable(const struct shard_index *index, struct shard_source *source)
 {
     const uint64_t count = index->record_count;

@@ -17,10 +17,10 @@ struct shard_list {
 };
 
 /* Find the files of `pattern`: an existing file; a directory; else a glob. Of a directory these are the files named
- * *.tfrecord* or NAME-NNNNN-of-NNNNN; if names tell their set, only those of `what` ("train" or "validation"), else those
- * whose names do not. Index files, temporary files and the like are skipped. If shards of an -of-N set are missing, that
- * is reported on stderr. 0, or a negative errno with a line in `problems` that begins with `what`; -EBADMSG if a data
- * set is just being moved to the directory. */
+ * *.tfrecord* or NAME-NNNNN-of-NNNNN; if names tell their set, only those of `what` ("train" or "validation"), else
+ * those whose names do not. Index files, temporary files and the like are skipped. If shards of an -of-N set are
+ * missing, that is reported on stderr. 0, or a negative errno with a line in `problems` that begins with `what`;
+ * -EBADMSG if a data set is just being moved to the directory. */
 int shard_list_find(struct shard_list *list_out, const char *pattern, const char *what, struct text *problems);
 /* Add all shards of a directory, of any set, to an empty list. 0 or a negative errno, when some may have been added. */
 int shard_list_folder(struct shard_list *list, const char *folder);

@@ -1,5 +1,5 @@
-/* Reads shards through their operations. Called by readers for every run of records, by decoders when a record is wrong, and
- * while data sets are opened. */
+/* Reads shards through their operations. Called by readers for every run of records, by decoders when a record is
+ * wrong, and while data sets are opened. */
 #include "loader/shards/shard_source.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* The source of a shard's bytes: a table of operations for each kind of storage, and an open shard. The rest of the loader
- * uses these and knows neither files nor descriptors. Offsets are in the uncompressed stream of records. */
+/* The source of a shard's bytes: a table of operations for each kind of storage, and an open shard. The rest of the
+ * loader uses these and knows neither files nor descriptors. Offsets are in the uncompressed stream of records. */
 #ifndef PIPETRAIN_SHARD_SOURCE_H
 #define PIPETRAIN_SHARD_SOURCE_H
 
@@ -17,8 +17,8 @@ struct shard_stamp {
 
 struct shard_source;
 
-/* The operations of a kind of source. All but open and close may be called by several threads at once. Errors are negative
- * errnos. */
+/* The operations of a kind of source. All but open and close may be called by several threads at once. Errors are
+ * negative errnos. */
 struct shard_source_ops {
     /* Open a shard and set its ops and stamp; `path` must stay valid until close. -EISDIR: a directory; -ESPIPE: not a
      * regular file. */
@@ -31,8 +31,8 @@ struct shard_source_ops {
     ssize_t (*read)(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset);
     /* The same, but reopens the shard by its name and bypasses all caches. NULL if not supported. */
     ssize_t (*read_afresh)(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset);
-    /* If the stream is a plain file: its descriptor, for reads without these operations, to be given back; or -EAGAIN if
-     * the file is not open. Never waits. Both are NULL for other streams. */
+    /* If the stream is a plain file: its descriptor, for reads without these operations, to be given back; or -EAGAIN
+     * if the file is not open. Never waits. Both are NULL for other streams. */
     int (*try_descriptor)(struct shard_source *source);
     void (*give_back_descriptor)(struct shard_source *source);
     /* The current stamp of what has the shard's name. */

@@ -496,8 +496,8 @@ TEST(an_index_that_leads_astray_costs_no_record)
         struct harness harness = make_harness(dataset, NULL, skips);
         harness_run(&harness);
         assert_int_equal(harness.code, EXIT_CODE_DATA);
-        assert_non_null(strstr(harness.message, "astray: its index file says another length of a record than the record "
-                                                "does: it is removed"));
+        assert_non_null(strstr(harness.message, "astray: its index file says another length of a record than "
+                                                "the record does: it is removed"));
         harness_release(&harness);
         dataset_close(dataset);
     }

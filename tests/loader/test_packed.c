@@ -250,7 +250,7 @@ TEST(damage_is_told_with_both_offsets)
     assert_int_equal(open_index(&index, source, false, problem, sizeof(problem)), -EBADMSG);
     assert_non_null(strstr(problem, "packed: record 2 at byte "));
     assert_non_null(strstr(problem, "the LZ4 data are damaged near compressed byte "));
-    assert_null(strstr(problem, "all records behind it are lost"));
+    assert_null(strstr(problem, "all records after it are lost"));
     shard_source_close(source);
     pack(PACKED_GZIP, 2);
     source = open_packed(packed_bytes - 1);

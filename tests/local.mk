@@ -30,10 +30,10 @@ loader_fuzz = %D%/fuzz/fuzz_class_names %D%/fuzz/fuzz_csv %D%/fuzz/fuzz_dataset_
 	%D%/fuzz/fuzz_image_header %D%/fuzz/fuzz_manifest %D%/fuzz/fuzz_npy %D%/fuzz/fuzz_packed \
 	%D%/fuzz/fuzz_safetensors %D%/fuzz/fuzz_shard_index %D%/fuzz/fuzz_tar %D%/fuzz/fuzz_tfrecord
 loader_tests = %D%/loader/test_augment %D%/loader/test_corruption %D%/loader/test_dataset \
-	%D%/loader/test_dataset_features %D%/loader/test_dataset_shards %D%/loader/test_decode_context \
-	%D%/loader/test_encoded %D%/loader/test_image_survey %D%/loader/test_integer_image %D%/loader/test_jpeg %D%/loader/test_numbers \
+	%D%/loader/test_dataset_features %D%/loader/test_dataset_survey %D%/loader/test_dataset_shards %D%/loader/test_decode_context \
+	%D%/loader/test_encoded %D%/loader/test_integer_image %D%/loader/test_jpeg %D%/loader/test_numbers \
 	%D%/loader/test_pixel_survey \
-	%D%/loader/test_kept_index %D%/loader/test_label %D%/loader/test_label_order %D%/loader/test_label_survey \
+	%D%/loader/test_kept_index %D%/loader/test_label \
 	%D%/loader/test_layouts \
 	%D%/loader/test_loader %D%/loader/test_mixing %D%/loader/test_order %D%/loader/test_packed %D%/loader/test_pattern \
 	%D%/loader/test_png %D%/loader/test_raw %D%/loader/test_read_batch %D%/loader/test_resize %D%/loader/test_sample \

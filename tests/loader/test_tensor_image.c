@@ -134,7 +134,7 @@ TEST(what_is_no_tensor_of_pixels_is_refused_by_name)
     options = write_set(message, write_tensor(TENSOR_UINT8, other, 3, pixels, PIXELS, message));
     fixture_assert_refused(&options, "says its shape is 4, the network wants 3", "record 0");
     options = write_set(message, write_tensor(TENSOR_UINT8, sizes, 3, pixels, PIXELS - 1, message));
-    fixture_assert_refused(&options, "has 269 bytes of pixels", "says it is 9x10x3");
+    fixture_assert_refused(&options, "has 269 bytes of pixels", "its sizes are 9x10x3");
 }
 
 /* Cut anywhere, and with any byte changed: read or not, and nothing is read that is not in it. */

@@ -366,7 +366,7 @@ static int open_parts(struct loader *loader)
     return rc;
 }
 
-static int start(struct loader *loader)
+static int start_loader(struct loader *loader)
 {
     int rc = stop_on_failure(loader->spec.stop, loader_end, loader);
     if (rc == 0)
@@ -391,7 +391,7 @@ int loader_start(struct loader **loader_out, const struct loader_spec *spec)
     cursor_init(&loader->cursor, spec->schedule, &loader->plan.order, spec->seed, loader->plan.chunk_records);
     int rc = open_parts(loader);
     if (rc == 0)
-        rc = start(loader);
+        rc = start_loader(loader);
     if (rc < 0) {
         loader_close(loader);
         return rc;

@@ -255,7 +255,7 @@ static void convert_run(void *arg, const float *values, size_t count)
 }
 
 /* Convert the image to bytes in the thread's memory. */
-static int convert(struct numbers *numbers, const struct stored_image *image, struct stored_image *bytes_out,
+static int numbers_to_bytes(struct numbers *numbers, const struct stored_image *image, struct stored_image *bytes_out,
                    char *problem, size_t problem_size)
 {
     const uint64_t count = number_count(image);
@@ -280,7 +280,7 @@ static int convert(struct numbers *numbers, const struct stored_image *image, st
     return 0;
 }
 
-static int decode(void *codec, const struct stored_image *image, const struct image_request *request,
+static int numbers_decode(void *codec, const struct stored_image *image, const struct image_request *request,
                   uint8_t *pixels_out, char *problem_out, size_t problem_size)
 {
     struct numbers *const numbers = codec;
@@ -290,12 +290,12 @@ static int decode(void *codec, const struct stored_image *image, const struct im
                  image->key, image->byte_count, image->type->name);
         return -EBADMSG;
     }
-    const int rc = convert(numbers, image, &bytes, problem_out, problem_size);
+    const int rc = numbers_to_bytes(numbers, image, &bytes, problem_out, problem_size);
     return rc < 0 ? rc
                   : numbers->raw->decode(numbers->codec, &bytes, request, pixels_out, problem_out, problem_size);
 }
 
 const struct image_ops image_numbers_hwc_ops = { .name = "numbers (H, W, C)", .open = open_hwc, .close = numbers_close,
-                                                 .codec_bytes = CODEC_BYTES, .decode = decode };
+                                                 .codec_bytes = CODEC_BYTES, .decode = numbers_decode };
 const struct image_ops image_numbers_chw_ops = { .name = "numbers (C, H, W)", .open = open_chw, .close = numbers_close,
-                                                 .codec_bytes = CODEC_BYTES, .decode = decode };
+                                                 .codec_bytes = CODEC_BYTES, .decode = numbers_decode };

@@ -316,7 +316,7 @@ static bool is_whole(const struct augment_view *view, const struct image_shape *
            stored->channels == wanted->channels && !view->is_flipped && view->resize.x_step == 0;
 }
 
-static int decode(struct raw *raw, const struct raw_order *order, const struct stored_image *image,
+static int raw_decode(struct raw *raw, const struct raw_order *order, const struct stored_image *image,
                   const struct image_request *request, uint8_t *pixels_out, char *problem, size_t problem_size)
 {
     struct image_shape stored;
@@ -338,13 +338,13 @@ static int decode(struct raw *raw, const struct raw_order *order, const struct s
 static int decode_hwc(void *codec, const struct stored_image *image, const struct image_request *request,
                       uint8_t *pixels_out, char *problem_out, size_t problem_size)
 {
-    return decode(codec, &hwc, image, request, pixels_out, problem_out, problem_size);
+    return raw_decode(codec, &hwc, image, request, pixels_out, problem_out, problem_size);
 }
 
 static int decode_chw(void *codec, const struct stored_image *image, const struct image_request *request,
                       uint8_t *pixels_out, char *problem_out, size_t problem_size)
 {
-    return decode(codec, &chw, image, request, pixels_out, problem_out, problem_size);
+    return raw_decode(codec, &chw, image, request, pixels_out, problem_out, problem_size);
 }
 
 const struct image_ops image_raw_hwc_ops = {

@@ -16,15 +16,15 @@ struct search {
     char path[PATH_MAX];
 };
 
-static int expand(struct search *search, size_t length, const char *rest);
-static int unlisted(struct search *search, size_t length, int error);
+static int pattern_expand_part(struct search *search, size_t length, const char *rest);
+static int pattern_unlisted(struct search *search, size_t length, int error);
 
 static bool has_wildcard(const char *part, size_t bytes)
 {
     return strcspn(part, "*?[\\") < bytes;
 }
 
-static bool append(struct search *search, size_t length, const char *text, size_t bytes)
+static bool pattern_append(struct search *search, size_t length, const char *text, size_t bytes)
 {
     if (length + bytes >= sizeof(search->path))
         return false;
@@ -34,23 +34,24 @@ static bool append(struct search *search, size_t length, const char *text, size_
 }
 
 /* Continue after a part that was expanded to `name`; it exists if it was listed. `slashes` follow it in the pattern. */
-static int enter(struct search *search, size_t length, const char *name, size_t name_bytes, const char *slashes,
-                 bool is_listed)
+static int pattern_enter(struct search *search, size_t length, const char *name, size_t name_bytes,
+                         const char *slashes, bool is_listed)
 {
     const size_t slash_bytes = strspn(slashes, "/");
     struct stat status;
-    if (!append(search, length, name, name_bytes) || !append(search, length + name_bytes, slashes, slash_bytes))
+    if (!pattern_append(search, length, name, name_bytes) ||
+        !pattern_append(search, length + name_bytes, slashes, slash_bytes))
         return -ENAMETOOLONG;
     length += name_bytes + slash_bytes;
     if (slashes[slash_bytes] != '\0')
-        return expand(search, length, slashes + slash_bytes);
+        return pattern_expand_part(search, length, slashes + slash_bytes);
     if ((is_listed && slash_bytes == 0) || lstat(search->path, &status) == 0)
         return search->visitor->found(search->visitor->arg, search->path);
-    return unlisted(search, length, errno);
+    return pattern_unlisted(search, length, errno);
 }
 
 /* Dangling and circular links are ignored. */
-static int unlisted(struct search *search, size_t length, int error)
+static int pattern_unlisted(struct search *search, size_t length, int error)
 {
     while (length > 1 && search->path[length - 1] == '/')
         length--;
@@ -61,19 +62,19 @@ static int unlisted(struct search *search, size_t length, int error)
 }
 
 /* Visit the names in a directory that match the part. */
-static int list(struct search *search, size_t length, DIR *folder, const char *part, const char *slashes)
+static int pattern_list(struct search *search, size_t length, DIR *folder, const char *part, const char *slashes)
 {
     int rc = 0;
     errno = 0;
     for (struct dirent *entry = readdir(folder); entry != NULL && rc == 0; entry = readdir(folder)) {
         if (fnmatch(part, entry->d_name, FNM_PERIOD) == 0)
-            rc = enter(search, length, entry->d_name, strlen(entry->d_name), slashes, true);
+            rc = pattern_enter(search, length, entry->d_name, strlen(entry->d_name), slashes, true);
         errno = 0;
     }
-    return rc == 0 && errno != 0 ? unlisted(search, length, errno) : rc;
+    return rc == 0 && errno != 0 ? pattern_unlisted(search, length, errno) : rc;
 }
 
-static int match(struct search *search, size_t length, const char *rest, size_t bytes)
+static int pattern_match(struct search *search, size_t length, const char *rest, size_t bytes)
 {
     char part[NAME_MAX + 1];
     if (bytes >= sizeof(part))
@@ -82,23 +83,23 @@ static int match(struct search *search, size_t length, const char *rest, size_t 
     part[bytes] = '\0';
     DIR *const folder = opendir(length > 0 ? search->path : ".");
     if (folder == NULL)
-        return unlisted(search, length, errno);
-    const int rc = list(search, length, folder, part, rest + bytes);
+        return pattern_unlisted(search, length, errno);
+    const int rc = pattern_list(search, length, folder, part, rest + bytes);
     closedir(folder);
     return rc;
 }
 
-static int expand(struct search *search, size_t length, const char *rest)
+static int pattern_expand_part(struct search *search, size_t length, const char *rest)
 {
     const size_t bytes = strcspn(rest, "/");
-    return has_wildcard(rest, bytes) ? match(search, length, rest, bytes)
-                                     : enter(search, length, rest, bytes, rest + bytes, false);
+    return has_wildcard(rest, bytes) ? pattern_match(search, length, rest, bytes)
+                                     : pattern_enter(search, length, rest, bytes, rest + bytes, false);
 }
 
 int pattern_expand(const char *pattern, const struct pattern_visitor *visitor)
 {
     struct search search = { .visitor = visitor };
-    return *pattern != '\0' ? expand(&search, 0, pattern) : 0;
+    return *pattern != '\0' ? pattern_expand_part(&search, 0, pattern) : 0;
 }
 
 static char *trim(char *text)

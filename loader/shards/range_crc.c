@@ -26,7 +26,7 @@ static int read_exact(struct range_crc *crc, size_t bytes, uint64_t offset)
     return got < 0 ? (int)got : (size_t)got < bytes ? -ESTALE : 0;
 }
 
-static int reserve(struct range_crc *crc, size_t count)
+static int range_crc_reserve(struct range_crc *crc, size_t count)
 {
     if (crc->buffer == NULL)
         crc->buffer = malloc(BUFFER_BYTES);
@@ -44,11 +44,11 @@ static int reserve(struct range_crc *crc, size_t count)
 }
 
 /* Restart the sums at `block`, unless they already include it. */
-static int begin(struct range_crc *crc, uint64_t block)
+static int range_crc_begin(struct range_crc *crc, uint64_t block)
 {
     if (crc->count > 0 && block >= crc->first && block < crc->first + crc->count)
         return 0;
-    const int rc = reserve(crc, 1);
+    const int rc = range_crc_reserve(crc, 1);
     if (rc < 0)
         return rc;
     crc->first = block;
@@ -58,13 +58,13 @@ static int begin(struct range_crc *crc, uint64_t block)
 }
 
 /* Extend the sums up to the beginning of `block`. */
-static int extend(struct range_crc *crc, uint64_t block)
+static int range_crc_extend(struct range_crc *crc, uint64_t block)
 {
     while (crc->first + crc->count <= block) {
         const uint64_t next = crc->first + crc->count - 1;
         const uint64_t missing = (block - next) * BLOCK_BYTES;
         const size_t bytes = missing < BUFFER_BYTES ? (size_t)missing : BUFFER_BYTES;
-        int rc = reserve(crc, crc->count + bytes / BLOCK_BYTES);
+        int rc = range_crc_reserve(crc, crc->count + bytes / BLOCK_BYTES);
         if (rc == 0)
             rc = read_exact(crc, bytes, next * BLOCK_BYTES);
         if (rc < 0)
@@ -88,9 +88,9 @@ static int sum_to(struct range_crc *crc, uint64_t end, uint32_t *crc_out)
 int range_crc_find(struct range_crc *crc, uint64_t offset, uint64_t bytes, uint32_t *crc_out)
 {
     uint32_t front, whole;
-    int rc = begin(crc, offset / BLOCK_BYTES);
+    int rc = range_crc_begin(crc, offset / BLOCK_BYTES);
     if (rc == 0)
-        rc = extend(crc, (offset + bytes) / BLOCK_BYTES);
+        rc = range_crc_extend(crc, (offset + bytes) / BLOCK_BYTES);
     if (rc == 0)
         rc = sum_to(crc, offset, &front);
     if (rc == 0)

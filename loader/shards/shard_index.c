@@ -75,7 +75,7 @@ static void *grow_huge(void *items, size_t bytes, size_t room_bytes)
     return grown;
 }
 
-static int grow(void **items, uint64_t count, size_t item_bytes)
+static int grow_items(void **items, uint64_t count, size_t item_bytes)
 {
     const bool is_full = count == 0 || (count >= RECORDS_ROOM_MIN && (count & (count - 1)) == 0);
     if (!is_full)
@@ -94,7 +94,7 @@ static int grow(void **items, uint64_t count, size_t item_bytes)
 int shard_index_add_record(struct shard_index *index, uint64_t offset, uint32_t payload_bytes)
 {
     void *records = index->records;
-    if (grow(&records, index->record_count, sizeof(*index->records)) < 0)
+    if (grow_items(&records, index->record_count, sizeof(*index->records)) < 0)
         return -ENOMEM;
     index->records = records;
     index->records[index->record_count++] = (struct shard_record){ .offset = offset, .payload_bytes = payload_bytes };
@@ -104,7 +104,7 @@ int shard_index_add_record(struct shard_index *index, uint64_t offset, uint32_t 
 int shard_index_add_damage(struct shard_index *index, uint64_t offset, uint64_t bytes)
 {
     void *damages = index->damages;
-    if (grow(&damages, index->damage_count, sizeof(*index->damages)) < 0)
+    if (grow_items(&damages, index->damage_count, sizeof(*index->damages)) < 0)
         return -ENOMEM;
     index->damages = damages;
     index->damages[index->damage_count++] = (struct shard_damage){

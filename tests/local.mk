@@ -7,7 +7,7 @@ check_LIBRARIES = %D%/helpers/libhelpers.a
 	%D%/helpers/network/model_look.c %D%/helpers/network/net_compare.c %D%/helpers/network/network.c \
 	%D%/helpers/network/network_check.c %D%/helpers/network/network_distance.c %D%/helpers/network/network_graph.c %D%/helpers/network/tower_stand.c %D%/helpers/packed_fixture.c \
 	%D%/helpers/reduce_bench.c %D%/helpers/run_part.c %D%/helpers/tar_fixture.c %D%/helpers/test_device_kind.c \
-	%D%/helpers/tfrecord_fixture.c %D%/helpers/trainer_rig.c %D%/helpers/zip_maker.c %D%/stage/device_rig.c %D%/tools/run_directory_fixture.c
+	%D%/helpers/tfrecord_fixture.c %D%/helpers/trainer_fixture.c %D%/helpers/zip_maker.c %D%/stage/device_rig.c %D%/tools/run_directory_fixture.c
 HELPERS = %D%/helpers/libhelpers.a $(CMOCKA_LIBS)
 LDADD = $(FORMATS)
 
@@ -71,8 +71,8 @@ endif
 compute_fuzz = %D%/fuzz/fuzz_net_file
 $(compute_tests) $(compute_fuzz): LDADD = $(HELPERS) $(COMPUTE)
 
-sync_tests = %D%/sync/test_averaging %D%/sync/test_bucket %D%/sync/test_failing_towers %D%/sync/test_frozen_towers %D%/sync/test_gate %D%/sync/test_halves %D%/sync/test_independent %D%/sync/test_mean %D%/sync/test_reduce %D%/sync/test_relaxed %D%/sync/test_server %D%/sync/test_servers %D%/sync/test_shown \
-	%D%/sync/test_snapshot_pool %D%/sync/test_statistics %D%/sync/test_step_clock %D%/sync/test_sync \
+sync_tests = %D%/sync/test_averaging %D%/sync/test_bucket %D%/sync/test_failing_towers %D%/sync/test_frozen_towers %D%/sync/test_gate %D%/sync/test_halves %D%/sync/test_reduce %D%/sync/test_relaxed %D%/sync/test_server %D%/sync/test_servers %D%/sync/test_shown \
+	%D%/sync/test_snapshot_pool %D%/sync/test_step_clock %D%/sync/test_sync \
 	%D%/sync/test_trainer
 $(sync_tests): LDADD = $(HELPERS) $(SYNC) $(CUPTI_LIBS)
 
@@ -82,9 +82,9 @@ tools_tests = %D%/tools/compare/test_axes %D%/tools/compare/test_comparison %D%/
 	%D%/tools/test_config %D%/tools/test_confusion %D%/tools/test_convert_files %D%/tools/test_convert_npy %D%/tools/test_dali_index \
 	%D%/tools/observe/test_event_file %D%/tools/observe/test_histogram %D%/tools/observe/test_trace_file \
 	%D%/tools/doctor/test_doctor \
-	%D%/tools/test_device_plan %D%/tools/test_found_sample %D%/tools/test_glyph %D%/tools/test_goal %D%/tools/test_image_change \
+	%D%/tools/test_device_plan %D%/tools/test_found_sample %D%/tools/test_glyph %D%/tools/test_stop_rule %D%/tools/test_image_change \
 	%D%/tools/test_image_check %D%/tools/test_limits %D%/tools/test_memory_fit %D%/tools/test_memory_plan %D%/tools/test_tower_plan \
-	%D%/tools/test_options %D%/tools/pace/test_fill %D%/tools/pace/test_speeds %D%/tools/pace/test_verdict %D%/tools/test_pixels %D%/tools/test_progress %D%/tools/test_report \
+	%D%/tools/test_options %D%/tools/test_step_stats %D%/tools/test_verdict %D%/tools/test_pixels %D%/tools/test_progress %D%/tools/test_report \
 	%D%/tools/report/test_report_input \
 	%D%/tools/test_resume %D%/tools/test_run_directory %D%/tools/test_run_files %D%/tools/test_scan \
 	%D%/tools/test_recipes %D%/tools/test_set_commit %D%/tools/test_shards_statistics %D%/tools/test_splits %D%/tools/test_training %D%/tools/trial/test_trial \

@@ -11,7 +11,7 @@
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/test_long.h"
-#include "tests/helpers/trainer_rig.h"
+#include "tests/helpers/trainer_fixture.h"
 
 /* What the tower that fails calls. */
 enum call { CALL_INPUT, CALL_FORWARD, CALL_BACKWARD, CALL_RESULT, CALL_UPDATE, CALL_SCALE, CALL_COUNT };
@@ -76,35 +76,35 @@ static struct backend_ops failing_ops(void)
  * tower come to the call that fails? */
 static bool run(enum sync_mode mode, uint32_t towers, uint32_t bad, char *text, size_t bytes)
 {
-    static struct rig rig;
+    static struct trainer_fixture fixture;
     static struct backend_ops broken;
     struct capture capture;
-    const struct rig_spec spec = {
+    const struct fixture_spec spec = {
         .schedule = { .records = { 53, 17 }, .batch = 12, .towers = towers, .epochs = 2 }, .mode = mode,
         .reduction = "host", .every = 2, .max_staleness = 2, .normalizes = true, .saves = true,
         .optimizer = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f } };
     failed_ns = 0;
     broken = failing_ops();
-    rig_open(&rig, &spec);
+    fixture_open(&fixture, &spec);
     for (uint32_t d = 0; d < towers; d++) {
-        struct trainer_spec trainer = rig_trainer(&rig, d);
+        struct trainer_spec trainer = fixture_trainer(&fixture, d);
         if (d == bad)
             trainer.tower.backend = &broken;
-        rig_start(&rig, d, &trainer);
+        fixture_start(&fixture, d, &trainer);
     }
-    assert_int_equal(rig_ready_all(&rig), 0);
+    assert_int_equal(fixture_ready_all(&fixture), 0);
     capture_begin(&capture);
-    rig_go_all(&rig);
-    while (rig_next_batch(&rig) == 0)
+    fixture_go_all(&fixture);
+    while (fixture_next_batch(&fixture) == 0)
         ;
     for (uint32_t d = 0; d < towers; d++)
-        trainer_settle(rig.lanes[d].trainer);
+        trainer_settle(fixture.towers[d].trainer);
     const uint64_t ended_ns = clock_now_ns();
     capture_end(&capture, text, bytes);
-    assert_int_equal(stop_failed(rig.stop), failed_ns > 0);
+    assert_int_equal(stop_failed(fixture.stop), failed_ns > 0);
     if (failed_ns > 0 && test_is_long())
         assert_true(ended_ns - failed_ns < 1000000000);
-    rig_close(&rig);
+    fixture_close(&fixture);
     return failed_ns > 0;
 }
 

@@ -7,13 +7,13 @@
 
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
-#include "tests/helpers/trainer_rig.h"
+#include "tests/helpers/trainer_fixture.h"
 
-static struct rig rig;
+static struct trainer_fixture fixture;
 
-static struct rig_spec spec_of(uint32_t towers, enum sync_mode mode, const struct optimizer *optimizer)
+static struct fixture_spec spec_of(uint32_t towers, enum sync_mode mode, const struct optimizer *optimizer)
 {
-    return (struct rig_spec){
+    return (struct fixture_spec){
         .schedule = { .records = { 53, 17 }, .batch = 12, .towers = towers, .epochs = 2 },
         .mode = mode, .reduction = "host", .every = 2, .optimizer = *optimizer, .freezes = "conv." };
 }
@@ -26,26 +26,24 @@ static struct optimizer optimizer_of(enum optimizer_kind kind, bool clips)
 }
 
 /* The weights of all towers behind a run, or before it. */
-static void read_all(float weights[][RIG_FLOATS_MAX])
+static void read_all(float weights[][FIXTURE_FLOATS_MAX])
 {
-    for (uint32_t d = 0; d < rig.schedule.towers; d++)
-        rig_read_weights(&rig, d, weights[d]);
+    for (uint32_t d = 0; d < fixture.schedule.towers; d++)
+        fixture_read_weights(&fixture, d, weights[d]);
 }
 
-/* rig_read_weights has the parameters one after the other: conv.weight, conv.bias, fc.weight, fc.bias. */
-static void check_run(const struct rig_spec *spec)
+/* fixture_read_weights has the parameters one after the other: conv.weight, conv.bias, fc.weight, fc.bias. */
+static void check_run(const struct fixture_spec *spec)
 {
-    static float before[RIG_TOWERS_MAX][RIG_FLOATS_MAX], after[RIG_TOWERS_MAX][RIG_FLOATS_MAX];
-    rig_open(&rig, spec);
-    rig_start_all(&rig);
-    assert_int_equal(rig_ready_all(&rig), 0);
+    static float before[FIXTURE_TOWERS_MAX][FIXTURE_FLOATS_MAX], after[FIXTURE_TOWERS_MAX][FIXTURE_FLOATS_MAX];
+    fixture_open(&fixture, spec);
+    fixture_start_all(&fixture);
+    assert_int_equal(fixture_ready_all(&fixture), 0);
     read_all(before);
-    rig_go_all(&rig);
-    while (rig_next_batch(&rig) == 0)
-        ;
-    assert_false(stop_failed(rig.stop));
+    fixture_go_all(&fixture);
+    fixture_drain(&fixture);
     read_all(after);
-    const size_t frozen = rig.net->frozen_count, all = rig_floats(&rig);
+    const size_t frozen = fixture.net->frozen_count, all = fixture_floats(&fixture);
     assert_int_equal(frozen, 3 * 9 + 3);
     for (uint32_t d = 0; d < spec->schedule.towers; d++) {
         assert_memory_equal(after[d], before[d], frozen * sizeof(float));
@@ -53,7 +51,7 @@ static void check_run(const struct rig_spec *spec)
         if (sync_table[spec->mode]->is_one_model)
             assert_memory_equal(after[d], after[0], all * sizeof(float));
     }
-    rig_close(&rig);
+    fixture_close(&fixture);
 }
 
 TEST(what_is_frozen_keeps_its_bits_with_every_rule)
@@ -61,7 +59,7 @@ TEST(what_is_frozen_keeps_its_bits_with_every_rule)
     for (enum optimizer_kind kind = 0; kind < OPTIMIZER_KIND_COUNT; kind++)
         for (uint32_t clips = 0; clips < 2; clips++) {
             const struct optimizer optimizer = optimizer_of(kind, clips != 0);
-            const struct rig_spec spec = spec_of(1, SYNC_REPLICATED, &optimizer);
+            const struct fixture_spec spec = spec_of(1, SYNC_REPLICATED, &optimizer);
             check_run(&spec);
         }
 }
@@ -71,7 +69,7 @@ TEST(what_is_frozen_keeps_its_bits_in_every_mode)
     for (int mode = 0; mode < SYNC_MODE_COUNT; mode++)
         for (uint32_t towers = 2; towers <= 3; towers++) {
             const struct optimizer adam = optimizer_of(OPTIMIZER_ADAM, true);
-            const struct rig_spec spec = spec_of(towers, (enum sync_mode)mode, &adam);
+            const struct fixture_spec spec = spec_of(towers, (enum sync_mode)mode, &adam);
             check_run(&spec);
         }
 }
@@ -79,16 +77,16 @@ TEST(what_is_frozen_keeps_its_bits_in_every_mode)
 /* The norm is that of what learns: with another number of towers the sums are others, the steps are not. */
 TEST(any_number_of_towers_learns_what_one_learns)
 {
-    static float expected[RIG_FLOATS_MAX], weights[RIG_FLOATS_MAX];
+    static float expected[FIXTURE_FLOATS_MAX], weights[FIXTURE_FLOATS_MAX];
     for (uint32_t towers = 1; towers <= 3; towers++) {
         const struct optimizer momentum = optimizer_of(OPTIMIZER_MOMENTUM, true);
-        const struct rig_spec spec = spec_of(towers, SYNC_REPLICATED, &momentum);
-        rig_open(&rig, &spec);
-        rig_run(&rig);
-        rig_read_weights(&rig, 0, towers == 1 ? expected : weights);
-        for (size_t i = 0; i < rig_floats(&rig) && towers > 1; i++)
+        const struct fixture_spec spec = spec_of(towers, SYNC_REPLICATED, &momentum);
+        fixture_open(&fixture, &spec);
+        fixture_run(&fixture);
+        fixture_read_weights(&fixture, 0, towers == 1 ? expected : weights);
+        for (size_t i = 0; i < fixture_floats(&fixture) && towers > 1; i++)
             assert_true(fabsf(weights[i] - expected[i]) < 1e-5f * (1 + fabsf(expected[i])));
-        rig_close(&rig);
+        fixture_close(&fixture);
     }
 }
 

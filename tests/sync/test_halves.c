@@ -7,9 +7,8 @@
 
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
-#include "tests/helpers/trainer_rig.h"
+#include "tests/helpers/trainer_fixture.h"
 
-static const struct schedule uneven = { .records = { 53, 17 }, .batch = 12, .towers = 1, .epochs = 2 };
 /* Towers from the second on never have a sample. */
 static const struct schedule lonely = { .records = { 9, 3 }, .batch = 1, .towers = 1, .epochs = 2 };
 static const struct schedule one_step = { .records = { 12, 0 }, .batch = 12, .towers = 1, .epochs = 1 };
@@ -21,47 +20,29 @@ static const struct optimizer rules[] = {
 };
 enum { RULES = sizeof(rules) / sizeof(rules[0]) };
 
-static struct rig rig;
-
-/* Weights and statistics, and what would be saved, of every tower. */
-struct outcome {
-    float weights[RIG_TOWERS_MAX][RIG_FLOATS_MAX], saved[RIG_TOWERS_MAX][RIG_STATE_MAX];
-    size_t count, saved_count;
-};
-
-static void run(struct outcome *outcome, struct rig_spec spec, enum sync_mode mode, uint32_t towers)
+static void run(struct fixture_result *result, struct fixture_spec spec, enum sync_mode mode, uint32_t towers)
 {
-    memset(outcome, 0, sizeof(*outcome));
     spec.mode = mode;
-    spec.reduction = spec.reduction != NULL ? spec.reduction : "host";
     spec.schedule.towers = towers;
     spec.saves = true;
-    rig_open(&rig, &spec);
-    rig_run(&rig);
-    assert_int_equal(rig.batches, schedule_batch_count(&rig.schedule));
-    outcome->count = rig_floats(&rig);
-    for (uint32_t d = 0; d < towers; d++) {
-        rig_read_weights(&rig, d, outcome->weights[d]);
-        outcome->saved_count = rig_read_last(&rig, d, outcome->saved[d]);
-    }
-    rig_close(&rig);
+    fixture_result_of(result, &spec);
 }
 
-static void assert_same(const struct outcome *outcome, uint32_t tower, const struct outcome *expected)
+static void assert_same(const struct fixture_result *result, uint32_t tower, const struct fixture_result *expected)
 {
-    assert_memory_equal(outcome->weights[tower], expected->weights[0], expected->count * sizeof(float));
-    assert_memory_equal(outcome->saved[tower], expected->saved[0], expected->saved_count * sizeof(float));
+    assert_memory_equal(result->weights[tower], expected->weights[0], expected->count * sizeof(float));
+    assert_memory_equal(result->saved[tower], expected->saved[0], expected->saved_count * sizeof(float));
 }
 
 TEST(every_mode_does_the_same_with_them)
 {
-    static struct outcome replicated, other;
+    static struct fixture_result replicated, other;
     static const enum sync_mode modes[] = { SYNC_REPLICATED, SYNC_SERVER_DEVICE, SYNC_SERVER_HOST, SYNC_ASYNC };
     const bool is_cuda = !test_device_ops()->host_memory;
     const uint32_t *towers;
-    for (size_t n = rig_tower_counts(&towers); n-- > 1;)
+    for (size_t n = fixture_tower_counts(&towers); n-- > 1;)
         for (int i = 0; i < RULES; i++) {
-            struct rig_spec spec = { .schedule = uneven, .optimizer = rules[i], .has_bf16_grads = true };
+            struct fixture_spec spec = { .schedule = fixture_uneven(1), .optimizer = rules[i], .has_bf16_grads = true };
             run(&replicated, spec, SYNC_REPLICATED, towers[n]);
             for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++) {
                 spec.reduction = is_cuda && modes[m] < SYNC_SERVER_HOST ? "peer" : "host";
@@ -73,7 +54,7 @@ TEST(every_mode_does_the_same_with_them)
 }
 
 /* What one tower has behind a step of sgd on its slice alone: what it began with, less the rate times its mean. */
-static double gradient_of(const struct outcome *alone, const struct outcome *start, uint32_t tower, size_t i)
+static double gradient_of(const struct fixture_result *alone, const struct fixture_result *start, uint32_t tower, size_t i)
 {
     return ((double)start->weights[0][i] - (double)alone->weights[tower][i]) / 0.05;
 }
@@ -81,10 +62,10 @@ static double gradient_of(const struct outcome *alone, const struct outcome *sta
 /* A sum is off by half a last digit (2^-8) of every part, and of itself; here of means over as large slices. */
 TEST(sums_are_off_by_what_rounding_takes)
 {
-    static struct outcome start, alone, wide, narrow;
+    static struct fixture_result start, alone, wide, narrow;
     const uint32_t towers[] = { 2, 3 };
     for (size_t n = 0; n < 2; n++) {
-        struct rig_spec spec = { .schedule = one_step, .optimizer = rules[0], .is_frozen = true };
+        struct fixture_spec spec = { .schedule = one_step, .optimizer = rules[0], .is_frozen = true };
         run(&start, spec, SYNC_REPLICATED, 1);
         spec.is_frozen = false;
         run(&alone, spec, SYNC_INDEPENDENT, towers[n]);
@@ -107,10 +88,10 @@ TEST(sums_are_off_by_what_rounding_takes)
 /* Its gradients are rounded as if they travelled, and nobody else has any; whatever the rule needs of all of them. */
 TEST(a_tower_that_alone_has_samples_learns_as_if_it_were_alone)
 {
-    static struct outcome alone, among;
+    static struct fixture_result alone, among;
     for (int narrows = 0; narrows < 2; narrows++)
         for (int i = 0; i < RULES; i++) {
-            const struct rig_spec spec = { .schedule = lonely, .optimizer = rules[i], .has_bf16_grads = narrows != 0,
+            const struct fixture_spec spec = { .schedule = lonely, .optimizer = rules[i], .has_bf16_grads = narrows != 0,
                                            .max_staleness = 1 };
             run(&alone, spec, SYNC_REPLICATED, 1);
             run(&among, spec, SYNC_ASYNC, 3);
@@ -122,8 +103,8 @@ TEST(a_tower_that_alone_has_samples_learns_as_if_it_were_alone)
 /* Towers that go ahead of each other: all learn, and have one model in the end. */
 TEST(updates_of_their_own_travel_so_too)
 {
-    static struct outcome start, pushed;
-    struct rig_spec spec = { .schedule = uneven, .optimizer = rules[0], .has_bf16_grads = true, .max_staleness = 2 };
+    static struct fixture_result start, pushed;
+    struct fixture_spec spec = { .schedule = fixture_uneven(1), .optimizer = rules[0], .has_bf16_grads = true, .max_staleness = 2 };
     run(&pushed, spec, SYNC_ASYNC, 3);
     spec.is_frozen = true;
     run(&start, spec, SYNC_REPLICATED, 1);
@@ -139,8 +120,8 @@ TEST(updates_of_their_own_travel_so_too)
 
 TEST(gradients_of_the_step_before_travel_so_too)
 {
-    static struct outcome wide, narrow;
-    struct rig_spec spec = { .schedule = uneven, .optimizer = rules[0] };
+    static struct fixture_result wide, narrow;
+    struct fixture_spec spec = { .schedule = fixture_uneven(1), .optimizer = rules[0] };
     run(&wide, spec, SYNC_RELAXED, 3);
     spec.has_bf16_grads = true;
     run(&narrow, spec, SYNC_RELAXED, 3);

@@ -7,7 +7,7 @@
 
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
-#include "tests/helpers/trainer_rig.h"
+#include "tests/helpers/trainer_fixture.h"
 
 /* Epochs end with a partial batch and an evaluation; slices are uneven. */
 static const struct schedule uneven = { .records = { 53, 17 }, .batch = 12, .towers = 1, .epochs = 3 };
@@ -28,7 +28,7 @@ static int next_rule(int rule)
     return rule + (test_device_ops()->host_memory ? 1 : 2);
 }
 
-static struct rig rig;
+static struct trainer_fixture fixture;
 
 /* ---- one tower that holds its gradients back itself ---- */
 
@@ -55,65 +55,43 @@ static int plain_apply(struct sync *sync, const struct batch_slice *slice)
 
 static const struct sync_ops plain_ops = { .name = "plain", .apply = plain_apply };
 
-/* ---- what towers have at the end ---- */
-
-struct outcome {
-    float weights[RIG_TOWERS_MAX][RIG_FLOATS_MAX], saved[RIG_TOWERS_MAX][RIG_STATE_MAX];
-    size_t count, saved_count;
-};
-
-static void close_run(struct outcome *outcome)
-{
-    outcome->count = rig_floats(&rig);
-    for (uint32_t d = 0; d < rig.schedule.towers; d++) {
-        rig_read_weights(&rig, d, outcome->weights[d]);
-        outcome->saved_count = rig.spec.saves ? rig_read_last(&rig, d, outcome->saved[d]) : 0;
-    }
-    rig_close(&rig);
-}
-
-static void run_plainly(struct outcome *outcome, struct rig_spec spec)
+static void run_plainly(struct fixture_result *result, struct fixture_spec spec)
 {
     spec.mode = SYNC_INDEPENDENT;
     spec.schedule.towers = 1;
     spec.saves = false;
-    rig_open(&rig, &spec);
-    struct trainer_spec trainer = rig_trainer(&rig, 0);
-    struct device *const device = rig.lanes[0].device;
+    fixture_open(&fixture, &spec);
+    struct trainer_spec trainer = fixture_trainer(&fixture, 0);
+    struct device *const device = fixture.towers[0].device;
     trainer.sync.ops = &plain_ops;
     for (int i = 0; i < 2; i++)
-        assert_int_equal(device->ops->alloc(device, RIG_FLOATS_MAX * sizeof(float), &held[i]), 0);
-    rig_start(&rig, 0, &trainer);
-    assert_int_equal(rig_ready_all(&rig), 0);
-    rig_go_all(&rig);
-    while (rig_next_batch(&rig) == 0)
-        ;
-    assert_false(stop_failed(rig.stop));
+        assert_int_equal(device->ops->alloc(device, FIXTURE_FLOATS_MAX * sizeof(float), &held[i]), 0);
+    fixture_start(&fixture, 0, &trainer);
+    assert_int_equal(fixture_ready_all(&fixture), 0);
+    fixture_go_all(&fixture);
+    fixture_drain(&fixture);
     for (int i = 0; i < 2; i++)
         device->ops->free(device, held[i]);
-    close_run(outcome);
+    fixture_read(&fixture, result);
+    fixture_close(&fixture);
 }
 
 /* The tests are run for each. */
 static enum sync_mode relaxed_mode;
 
-static void run_relaxed(struct outcome *outcome, struct rig_spec spec, uint32_t towers)
+static void run_relaxed(struct fixture_result *result, struct fixture_spec spec, uint32_t towers)
 {
     spec.mode = relaxed_mode;
-    spec.reduction = "host";
     spec.schedule.towers = towers;
     spec.saves = true;
-    rig_open(&rig, &spec);
-    rig_run(&rig);
-    assert_int_equal(rig.batches, schedule_batch_count(&rig.schedule));
-    close_run(outcome);
+    fixture_result_of(result, &spec);
 }
 
 TEST(one_tower_applies_the_gradients_of_the_step_before)
 {
-    static struct outcome relaxed, plain;
+    static struct fixture_result relaxed, plain;
     for (int i = 0; i < RULES; i = next_rule(i)) {
-        const struct rig_spec spec = { .schedule = uneven, .optimizer = rules[i], .normalizes = i >= 2 };
+        const struct fixture_spec spec = { .schedule = uneven, .optimizer = rules[i], .normalizes = i >= 2 };
         run_plainly(&plain, spec);
         run_relaxed(&relaxed, spec, 1);
         assert_memory_equal(relaxed.weights[0], plain.weights[0], plain.count * sizeof(float));
@@ -121,9 +99,9 @@ TEST(one_tower_applies_the_gradients_of_the_step_before)
 }
 
 /* The towers are one model, to the bit, and so are the sums they have not applied yet. */
-static void check_as(const struct outcome *plain, struct rig_spec spec, uint32_t towers)
+static void check_as(const struct fixture_result *plain, struct fixture_spec spec, uint32_t towers)
 {
-    static struct outcome many;
+    static struct fixture_result many;
     run_relaxed(&many, spec, towers);
     for (size_t i = 0; i < plain->count; i++)
         assert_true(fabs((double)many.weights[0][i] - (double)plain->weights[0][i]) <= 1e-5);
@@ -133,9 +111,9 @@ static void check_as(const struct outcome *plain, struct rig_spec spec, uint32_t
     }
 }
 
-static void check_towers(struct rig_spec spec, uint32_t towers)
+static void check_towers(struct fixture_spec spec, uint32_t towers)
 {
-    static struct outcome plain;
+    static struct fixture_result plain;
     run_plainly(&plain, spec);
     check_as(&plain, spec, towers);
 }
@@ -143,13 +121,13 @@ static void check_towers(struct rig_spec spec, uint32_t towers)
 /* With every number of towers, or with each rule the most and one other number. */
 static void check_rule(int rule, const struct schedule *schedule)
 {
-    static struct outcome plain;
-    const struct rig_spec spec = { .schedule = *schedule, .optimizer = rules[rule] };
+    static struct fixture_result plain;
+    const struct fixture_spec spec = { .schedule = *schedule, .optimizer = rules[rule] };
     const uint32_t *towers;
-    const size_t counts = rig_tower_counts(&towers), other = (size_t)rule / 2 % (counts - 1);
+    const size_t counts = fixture_tower_counts(&towers), other = (size_t)rule / 2 % (counts - 1);
     run_plainly(&plain, spec);
     for (size_t n = counts; n-- > 0;)
-        if (rig_is_thorough() || n == other || n == counts - 1)
+        if (fixture_is_thorough() || n == other || n == counts - 1)
             check_as(&plain, spec, towers[n]);
 }
 
@@ -163,23 +141,23 @@ TEST(many_towers_do_what_one_does)
 
 TEST(frozen_layers_pieces_and_averages_are_as_ever)
 {
-    check_towers((struct rig_spec){ .schedule = uneven, .optimizer = rules[2], .freezes = "conv" }, 3);
-    check_towers((struct rig_spec){ .schedule = uneven, .optimizer = rules[2], .piece_max = 3 }, 3);
-    check_towers((struct rig_spec){ .schedule = uneven, .optimizer = rules[2], .average_decay = 0.8 }, 3);
+    check_towers((struct fixture_spec){ .schedule = uneven, .optimizer = rules[2], .freezes = "conv" }, 3);
+    check_towers((struct fixture_spec){ .schedule = uneven, .optimizer = rules[2], .piece_max = 3 }, 3);
+    check_towers((struct fixture_spec){ .schedule = uneven, .optimizer = rules[2], .average_decay = 0.8 }, 3);
 }
 
 /* What is saved of sums that are not applied yet included, but for values over a limit: a server in host memory has
  * made those the limit already. */
 TEST(every_mode_does_the_same)
 {
-    static struct outcome served, replicated;
+    static struct fixture_result served, replicated;
     const enum sync_mode mode = relaxed_mode;
-    const int most = mode == SYNC_RELAXED && !rig_is_thorough() ? 1 : 2 * RULES;        /* with itself: once */
+    const int most = mode == SYNC_RELAXED && !fixture_is_thorough() ? 1 : 2 * RULES;        /* with itself: once */
     for (uint32_t towers = 2; towers <= 3; towers++)
         for (int i = 0; i < most; i = next_rule(i)) {
-            if (!rig_is_thorough() && (uint32_t)i / 2 % 2 != towers % 2)
+            if (!fixture_is_thorough() && (uint32_t)i / 2 % 2 != towers % 2)
                 continue;
-            const struct rig_spec spec = { .schedule = uneven, .optimizer = rules[i % RULES], .normalizes = i % 4 == 0,
+            const struct fixture_spec spec = { .schedule = uneven, .optimizer = rules[i % RULES], .normalizes = i % 4 == 0,
                                            .has_bf16_grads = i >= RULES };
             run_relaxed(&served, spec, towers);
             relaxed_mode = SYNC_RELAXED;
@@ -196,15 +174,12 @@ TEST(every_mode_does_the_same)
 /* It is another course than that of the gradients at once. */
 TEST(it_is_not_the_synchronous_course)
 {
-    static struct outcome relaxed, strong;
-    struct rig_spec spec = { .schedule = uneven, .optimizer = rules[0] };
+    static struct fixture_result relaxed, strong;
+    struct fixture_spec spec = { .schedule = uneven, .optimizer = rules[0] };
     run_relaxed(&relaxed, spec, 2);
     spec.mode = SYNC_REPLICATED;
-    spec.reduction = "host";
     spec.schedule.towers = 2;
-    rig_open(&rig, &spec);
-    rig_run(&rig);
-    close_run(&strong);
+    fixture_result_of(&strong, &spec);
     assert_memory_not_equal(relaxed.weights[0], strong.weights[0], strong.count * sizeof(float));
 }
 

@@ -6,45 +6,45 @@
 #include <unistd.h>
 
 #include "tests/helpers/test.h"
-#include "tests/helpers/trainer_rig.h"
+#include "tests/helpers/trainer_fixture.h"
 
-enum { RATE_DIVISOR = 20 };     /* of the rig: 0.05 */
+enum { RATE_DIVISOR = 20 };     /* of the fixture: 0.05 */
 
 /* What was shown behind a step, parameter after parameter. */
-struct seen { float weights[RIG_FLOATS_MAX], gradients[RIG_FLOATS_MAX]; };
+struct seen { float weights[FIXTURE_FLOATS_MAX], gradients[FIXTURE_FLOATS_MAX]; };
 
 static struct schedule schedule_of(uint32_t towers)
 {
     return (struct schedule){ .records = { 53, 17 }, .batch = 12, .towers = towers, .epochs = 2 };
 }
 
-static void open_rig(struct rig *rig, enum sync_mode mode, uint32_t towers, double clip_norm)
+static void open_rig(struct trainer_fixture *fixture, enum sync_mode mode, uint32_t towers, double clip_norm)
 {
-    const struct rig_spec spec = { .schedule = schedule_of(towers), .mode = mode, .reduction = "host", .every = 2,
+    const struct fixture_spec spec = { .schedule = schedule_of(towers), .mode = mode, .reduction = "host", .every = 2,
                                    .max_staleness = 1,
                                    .optimizer = { .kind = OPTIMIZER_SGD, .clip_norm = clip_norm } };
-    rig_open(rig, &spec);
+    fixture_open(fixture, &spec);
 }
 
-static void start(struct rig *rig, const struct snapshot_rule *shown)
+static void start(struct trainer_fixture *fixture, const struct snapshot_rule *shown)
 {
-    for (uint32_t d = 0; d < rig->schedule.towers; d++) {
-        struct trainer_spec spec = rig_trainer(rig, d);
+    for (uint32_t d = 0; d < fixture->schedule.towers; d++) {
+        struct trainer_spec spec = fixture_trainer(fixture, d);
         spec.inspect_every = 1;
         spec.shown = *shown;
-        rig_start(rig, d, &spec);
+        fixture_start(fixture, d, &spec);
     }
-    assert_int_equal(rig_ready_all(rig), 0);
-    rig_go_all(rig);
+    assert_int_equal(fixture_ready_all(fixture), 0);
+    fixture_go_all(fixture);
 }
 
 /* Gradients as means over what they are said to be sums over; NaN where tower 0 does not have those that the update was
  * made of. */
-static void look(struct rig *rig, const struct step_report *report, uint32_t update_samples, struct seen *seen)
+static void look(struct trainer_fixture *fixture, const struct step_report *report, uint32_t update_samples, struct seen *seen)
 {
     size_t at = 0;
-    for (uint32_t p = 0; p < rig->net->parameter_count; p++) {
-        const size_t count = rig->net->parameters[p].count;
+    for (uint32_t p = 0; p < fixture->net->parameter_count; p++) {
+        const size_t count = fixture->net->parameters[p].count;
         const size_t offset = tower_arena(report->sync->spec.tower)->ranges[p].offset;
         const uint32_t samples = sync_gradient_samples(report->sync, &report->slice, offset);
         assert_int_equal(snapshot_value(report->shown, p, seen->weights + at), 0);
@@ -58,25 +58,25 @@ static void look(struct rig *rig, const struct step_report *report, uint32_t upd
 /* With plain descent each step goes from the weights before along the gradient. Returns how many floats said so. */
 static size_t follow_steps(enum sync_mode mode, uint32_t towers)
 {
-    static struct rig rig;
+    static struct trainer_fixture fixture;
     static struct seen seen, before;
     const struct snapshot_rule rule = { .count = 1, .every = 1, .kind = SNAPSHOT_SHOWN };
     size_t checked = 0;
     uint64_t steps = 0;
-    open_rig(&rig, mode, towers, 0);
-    const size_t floats = rig_floats(&rig);
-    start(&rig, &rule);
+    open_rig(&fixture, mode, towers, 0);
+    const size_t floats = fixture_floats(&fixture);
+    start(&fixture, &rule);
     for (int rc = 0; rc == 0;) {
-        struct step_report *reports[RIG_TOWERS_MAX];
+        struct step_report *reports[FIXTURE_TOWERS_MAX];
         for (uint32_t d = 0; d < towers; d++) {
             reports[d] = NULL;
-            const int reported = trainer_report(rig.lanes[d].trainer, &reports[d]);
+            const int reported = trainer_report(fixture.towers[d].trainer, &reports[d]);
             rc = rc == 0 ? reported : rc;
         }
         const struct batch_slice *const slice = rc == 0 ? &reports[0]->slice : NULL;
         assert_true(slice == NULL || (reports[0]->shown != NULL) == (slice->phase == PHASE_TRAIN));
         if (slice != NULL && slice->phase == PHASE_TRAIN) {
-            look(&rig, reports[0], mode == SYNC_INDEPENDENT ? slice->count : slice->global_count, &seen);
+            look(&fixture, reports[0], mode == SYNC_INDEPENDENT ? slice->count : slice->global_count, &seen);
             for (size_t i = 0; i < floats && steps > 0; i++) {
                 const float expected = before.weights[i] - seen.gradients[i] / RATE_DIVISOR;
                 checked += !isnan(expected);
@@ -87,12 +87,12 @@ static size_t follow_steps(enum sync_mode mode, uint32_t towers)
         }
         for (uint32_t d = 0; d < towers; d++)
             if (reports[d] != NULL)
-                trainer_give_back(rig.lanes[d].trainer, reports[d]);
+                trainer_give_back(fixture.towers[d].trainer, reports[d]);
     }
-    assert_false(stop_failed(rig.stop));
-    assert_int_equal(steps, schedule_step_count(&rig.schedule));
+    assert_false(stop_failed(fixture.stop));
+    assert_int_equal(steps, schedule_step_count(&fixture.schedule));
     checked = checked * 100 / (floats * (steps - 1));
-    rig_close(&rig);
+    fixture_close(&fixture);
     return checked;
 }
 
@@ -111,60 +111,58 @@ TEST(shown_gradients_are_those_of_the_update)
 /* Shown gradients of one tower, and the norm that the update found. */
 TEST(the_norm_is_that_of_the_shown_gradients)
 {
-    static struct rig rig;
+    static struct trainer_fixture fixture;
     static struct seen seen;
     const struct snapshot_rule rule = { .count = 1, .every = 1, .kind = SNAPSHOT_SHOWN };
     struct step_report *report;
     uint64_t norms = 0;
-    open_rig(&rig, SYNC_REPLICATED, 1, 1e9);
-    start(&rig, &rule);
-    while (trainer_report(rig.lanes[0].trainer, &report) == 0) {
+    open_rig(&fixture, SYNC_REPLICATED, 1, 1e9);
+    start(&fixture, &rule);
+    while (trainer_report(fixture.towers[0].trainer, &report) == 0) {
         double squares = 0;
         if (report->shown == NULL) {
             assert_true(isnan(report->gradient_norm));
-            trainer_give_back(rig.lanes[0].trainer, report);
+            trainer_give_back(fixture.towers[0].trainer, report);
             continue;
         }
-        look(&rig, report, report->slice.global_count, &seen);
-        for (size_t i = 0; i < rig_floats(&rig); i++)
+        look(&fixture, report, report->slice.global_count, &seen);
+        for (size_t i = 0; i < fixture_floats(&fixture); i++)
             squares += (double)seen.gradients[i] * (double)seen.gradients[i];
         assert_true(fabs(report->gradient_norm - sqrt(squares)) < 1e-6 * sqrt(squares));
         norms += squares > 0;
-        trainer_give_back(rig.lanes[0].trainer, report);
+        trainer_give_back(fixture.towers[0].trainer, report);
     }
-    assert_int_equal(norms, schedule_step_count(&rig.schedule));
-    rig_close(&rig);
+    assert_int_equal(norms, schedule_step_count(&fixture.schedule));
+    fixture_close(&fixture);
 }
 
 TEST(norms_that_nobody_computes_are_not_known)
 {
-    static struct rig rig;
+    static struct trainer_fixture fixture;
     struct step_report *report;
-    open_rig(&rig, SYNC_REPLICATED, 1, 0);
-    start(&rig, &(struct snapshot_rule){ .count = 0 });
-    while (trainer_report(rig.lanes[0].trainer, &report) == 0) {
+    open_rig(&fixture, SYNC_REPLICATED, 1, 0);
+    start(&fixture, &(struct snapshot_rule){ .count = 0 });
+    while (trainer_report(fixture.towers[0].trainer, &report) == 0) {
         assert_true(isnan(report->gradient_norm) && report->shown == NULL);
-        trainer_give_back(rig.lanes[0].trainer, report);
+        trainer_give_back(fixture.towers[0].trainer, report);
     }
-    rig_close(&rig);
+    fixture_close(&fixture);
 }
 
 static void run(enum sync_mode mode, const struct snapshot_rule *rule, float *weights)
 {
-    static struct rig rig;
-    open_rig(&rig, mode, 3, 0);
-    start(&rig, rule);
-    while (rig_next_batch(&rig) == 0)
-        ;
-    assert_false(stop_failed(rig.stop));
-    rig_read_weights(&rig, 0, weights);
-    rig_close(&rig);
+    static struct trainer_fixture fixture;
+    open_rig(&fixture, mode, 3, 0);
+    start(&fixture, rule);
+    fixture_drain(&fixture);
+    fixture_read_weights(&fixture, 0, weights);
+    fixture_close(&fixture);
 }
 
 TEST(a_run_that_shows_is_the_same)
 {
     static const enum sync_mode modes[] = { SYNC_REPLICATED, SYNC_RELAXED, SYNC_AVERAGING, SYNC_SERVER_DEVICE };
-    static float shown[RIG_FLOATS_MAX], plain[RIG_FLOATS_MAX];
+    static float shown[FIXTURE_FLOATS_MAX], plain[FIXTURE_FLOATS_MAX];
     for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
         run(modes[i], &(struct snapshot_rule){ .count = 0 }, plain);
         for (uint64_t every = 1; every < 4; every++) {

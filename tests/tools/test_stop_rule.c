@@ -1,4 +1,4 @@
-/* Tests of how a run goes and why it ends: the best evaluation, those since, and the progress as a text. */
+/* Tests of what a run has achieved and why it stops: the best evaluation, those since, and the progress as a text. */
 #include <errno.h>
 #include <string.h>
 

@@ -275,7 +275,7 @@ static void add(struct part *part, struct step_report *const *reports)
     const struct batch_slice *slice = &reports[0]->slice;
     const uint32_t towers = part->plan.schedule.towers;
     account_add(part->account, reports, towers);
-    print_line(part->lines[slice->phase], reports, towers, account_order_hash(part->account));
+    print_line(part->lines[slice->phase], reports, towers, part->account->state.order_hash);
     if (slice->phase == PHASE_TRAIN && (slice->step + 1) % REPORT_EVERY == 0)
         account_interval_reset(part->account);
 }
@@ -285,7 +285,7 @@ static void keep_state(struct part *part)
 {
     part->has_state = true;
     part->place = schedule_position(&part->plan.schedule, part->number);
-    account_save(part->account, &part->sums);
+    part->sums = part->account->state;
 }
 
 static void keep_snapshots(struct part *part, struct step_report *const *reports)

@@ -106,7 +106,7 @@ TEST(the_loss_is_the_mean_of_the_steps_that_have_one)
         if (number == 0 || number == 3 || number == 5)
             round.reports[1].result.loss_sum = number == 3 ? INFINITY : NAN;
         account_add(account, round.pointers, schedule.towers);
-        const struct tally *const training = account_training(account);
+        const struct tally *const training = &account->state.training;
         assert_int_equal(training->images, 48 * (number + 1));
         assert_true(number == 0 ? isnan(tally_loss(training)) : fabs(tally_loss(training) - 0.5) < 1e-12);
     }
@@ -118,12 +118,12 @@ TEST(counts_every_sample_of_every_pass)
     for (uint32_t towers = 1; towers <= TOWERS_MAX; towers++) {
         const struct schedule schedule = schedule_of(towers);
         struct account *account = account_run(&schedule);
-        const struct tally *training = account_training(account);
-        const struct tally *evaluation = account_phase(account, PHASE_EVALUATE);
+        const struct tally *training = &account->state.training;
+        const struct tally *evaluation = &account->state.passes[PHASE_EVALUATE];
         assert_int_equal(training->images, 3 * 1000);
         assert_int_equal(training->steps, schedule_step_count(&schedule));
         assert_true(fabs(tally_loss(training) - 0.5) < 1e-12);
-        assert_int_equal(account_phase(account, PHASE_TRAIN)->images, 1000);
+        assert_int_equal(account->state.passes[PHASE_TRAIN].images, 1000);
         assert_int_equal(evaluation->images, 130);
         assert_int_equal(evaluation->steps, schedule_batches_per_evaluation(&schedule));
         assert_true(tally_accuracy(evaluation) <= 0.5 && tally_accuracy(evaluation) > 0.4);
@@ -136,10 +136,10 @@ TEST(training_time_leaves_evaluation_out)
     const struct schedule schedule = schedule_of(2);
     struct account *account = account_run(&schedule);
     const uint64_t steps = schedule_step_count(&schedule);
-    assert_int_equal(account_training(account)->wall_ns, steps * 1000000);
-    assert_int_equal(account_phase(account, PHASE_EVALUATE)->wall_ns,
+    assert_int_equal(account->state.training.wall_ns, steps * 1000000);
+    assert_int_equal(account->state.passes[PHASE_EVALUATE].wall_ns,
                      schedule_batches_per_evaluation(&schedule) * 10000000);
-    assert_int_equal(account_first_step_ns(account), 5000000 + 1000000);
+    assert_int_equal(account->first_step_ns, 5000000 + 1000000);
     account_close(account);
 }
 
@@ -165,9 +165,9 @@ TEST(an_account_without_steps_says_nothing)
     assert_true(sum_of(&share) == 0);
     assert_true(isnan(account_percentiles(account).p99_ms));
     assert_true(isnan(account_speeds(account).mean) && isnan(account_speeds(account).uncertainty));
-    assert_true(isnan(tally_loss(account_training(account))));
-    assert_true(isnan(tally_accuracy(account_phase(account, PHASE_EVALUATE))));
-    assert_int_equal(account_first_step_ns(account), 0);
+    assert_true(isnan(tally_loss(&account->state.training)));
+    assert_true(isnan(tally_accuracy(&account->state.passes[PHASE_EVALUATE])));
+    assert_int_equal(account->first_step_ns, 0);
     account_close(account);
     account_close(NULL);
 }
@@ -179,14 +179,14 @@ TEST(the_order_hash_is_the_same_for_any_number_of_towers)
         const struct schedule schedule = schedule_of(towers);
         struct account *account = account_run(&schedule);
         if (towers == 1)
-            hash = account_order_hash(account);
-        assert_true(account_order_hash(account) == hash);
+            hash = account->state.order_hash;
+        assert_true(account->state.order_hash == hash);
         account_close(account);
     }
     struct schedule other = schedule_of(1);
     other.epochs = 2;
     struct account *account = account_run(&other);
-    assert_true(account_order_hash(account) != hash);
+    assert_true(account->state.order_hash != hash);
     account_close(account);
 }
 
@@ -196,7 +196,7 @@ TEST(the_order_hash_does_not_depend_on_evaluation)
     struct schedule without = with;
     without.records[PHASE_EVALUATE] = 0;
     struct account *first = account_run(&with), *second = account_run(&without);
-    assert_true(account_order_hash(first) == account_order_hash(second));
+    assert_true(first->state.order_hash == second->state.order_hash);
     account_close(first);
     account_close(second);
 }
@@ -206,18 +206,18 @@ TEST(two_parts_of_a_run_add_up_to_the_whole)
     const struct schedule schedule = schedule_of(3);
     struct account *whole = account_run(&schedule);
     struct account_state expected, between, last;
-    account_save(whole, &expected);
+    expected = whole->state;
     for (uint64_t cut = 0; cut <= schedule_batch_count(&schedule); cut++) {
         struct schedule late = schedule;
         late.first = cut;
         struct account *begun = account_run_part(&schedule, cut, NULL);
-        account_save(begun, &between);
+        between = begun->state;
         struct account *resumed = account_run_part(&late, schedule_batch_count(&late), &between);
-        account_save(resumed, &last);
+        last = resumed->state;
         assert_memory_equal(&last, &expected, sizeof(last));
-        assert_int_equal(account_step(resumed), schedule_step_count(&schedule));
-        assert_int_equal(account_step(begun) + account_process(resumed)->steps, schedule_step_count(&schedule));
-        assert_int_equal(account_training(resumed)->steps, schedule_step_count(&schedule));
+        assert_int_equal(resumed->step, schedule_step_count(&schedule));
+        assert_int_equal(begun->step + resumed->process.steps, schedule_step_count(&schedule));
+        assert_int_equal(resumed->state.training.steps, schedule_step_count(&schedule));
         account_close(begun);
         account_close(resumed);
     }
@@ -234,8 +234,8 @@ TEST(the_order_hashes_of_two_parts_add_up)
         late.first = cut;
         struct account *begun = account_run_part(&schedule, cut, NULL);
         struct account *rest = account_run_part(&late, schedule_batch_count(&late), NULL);
-        assert_true(account_order_hash(begun) != account_order_hash(whole));
-        assert_true(account_order_hash(begun) + account_order_hash(rest) == account_order_hash(whole));
+        assert_true(begun->state.order_hash != whole->state.order_hash);
+        assert_true(begun->state.order_hash + rest->state.order_hash == whole->state.order_hash);
         account_close(begun);
         account_close(rest);
     }
@@ -255,7 +255,7 @@ TEST(the_order_hashes_of_towers_in_two_processes_add_up)
         account_add(first, round.pointers, 2);
         account_add(second, round.pointers + 2, 3);
     }
-    assert_true(account_order_hash(first) + account_order_hash(second) == account_order_hash(whole));
+    assert_true(first->state.order_hash + second->state.order_hash == whole->state.order_hash);
     account_close(whole);
     account_close(first);
     account_close(second);
@@ -272,14 +272,14 @@ TEST(the_interval_begins_again_at_every_reset)
     for (uint64_t number = 0; number < 9; number++) {
         round_fill(&round, &schedule, number, &now_ns);
         account_add(account, round.pointers, 1);
-        assert_int_equal(account_interval(account)->steps, number % 3 + 1);
-        assert_int_equal(account_interval(account)->images, (number % 3 + 1) * 48);
-        assert_int_equal(account_interval_fills(account)->ring.takes, number % 3 + 1);
-        assert_int_equal(account_interval_fills(account)->ring.found[number % 7], 1);
+        assert_int_equal(account->state.interval.steps, number % 3 + 1);
+        assert_int_equal(account->state.interval.images, (number % 3 + 1) * 48);
+        assert_int_equal(account->interval_fills.ring.takes, number % 3 + 1);
+        assert_int_equal(account->interval_fills.ring.found[number % 7], 1);
         if (number % 3 == 2)
             account_interval_reset(account);
     }
-    assert_int_equal(account_training(account)->steps, 9);
+    assert_int_equal(account->state.training.steps, 9);
     account_close(account);
 }
 
@@ -288,7 +288,7 @@ TEST(queues_are_told_of_training_behind_warm_up_over_all_towers)
     const struct schedule schedule = schedule_of(2);
     struct account *account = account_run(&schedule);
     const uint64_t steps = schedule_step_count(&schedule), warmup = steps / 10 < 10 ? steps / 10 : 10;
-    const struct queue_fills *const fills = account_fills(account);
+    const struct queue_fills *const fills = &account->fills;
     uint64_t odd = 0, zero = 0;
     for (uint64_t step = warmup; step < steps; step++) {
         odd += step % 2;
@@ -379,7 +379,7 @@ TEST(the_speed_is_images_over_wall_time_however_short_most_steps_are)
     struct account *account = account_run_timed(&schedule, 410, waits_for_input);
     const struct speeds speed = account_speeds(account);        /* 400 steps: 20 of 96 ms, 380 of 1 ms */
     assert_true(account_percentiles(account).p50_ms == 1);
-    assert_int_equal(account_warmup_steps(account), 10);
+    assert_int_equal(account->warmup, 10);
     assert_true(fabs(speed.mean - 48.0 * 400 / 2.3) < 1e-6);
     assert_true(speed.uncertainty > 0.1 * speed.mean && speed.uncertainty < 0.25 * speed.mean);
     account_close(account);
@@ -396,7 +396,7 @@ TEST(the_speed_is_of_all_batches_after_warmup)
     const struct schedule schedule = { .records = { 48 * 110 + 1, 0 }, .batch = 48, .towers = 1, .epochs = 1 };
     struct account *account = account_run_timed(&schedule, 111, starts_slowly);
     assert_true(fabs(account_speeds(account).mean - (48.0 * 100 + 1) / (101 * 4e-3)) < 1e-6);
-    assert_true(fabs(tally_images_per_second(account_recent(account)) - account_speeds(account).mean) < 1e-6);
+    assert_true(fabs(tally_images_per_second(&account->recent) - account_speeds(account).mean) < 1e-6);
     account_close(account);
 }
 
@@ -451,7 +451,7 @@ TEST(a_process_that_begins_in_the_middle_warms_up_too)
     const struct step_percentiles step = account_percentiles(account);     /* of 11 .. 110 ms */
     assert_true(fabs(step.p50_ms - 60.5) <= 1);
     assert_true(fabs(step.p90_ms - 100) <= 1);
-    assert_int_equal(account_step(account), 211);
+    assert_int_equal(account->step, 211);
     account_close(account);
 }
 
@@ -482,7 +482,7 @@ TEST(the_step_of_the_latest_evaluation_is_kept)
     const uint64_t evaluated[] = { 0, steps, steps, 2 * steps };
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         struct account *account = account_run_part(&schedule, ends[i], NULL);
-        assert_int_equal(account_evaluated_step(account), evaluated[i]);
+        assert_int_equal(account->state.evaluated_step, evaluated[i]);
         account_close(account);
     }
 }

@@ -12,23 +12,6 @@
 /* Step times kept for percentiles; of longer runs every second, third, ... step is kept. */
 #define DURATIONS_MAX (1u << 20)
 
-struct account {
-    const struct schedule *schedule;
-    struct account_state state;
-    uint64_t step;              /* of the run: after the last training batch */
-    uint64_t warmup;            /* steps of this process that are warm-up */
-    struct tally process, warm; /* training of this process, and the part after warm-up */
-    struct tally recent;        /* the part since account_recent_reset */
-    struct queue_fills interval_fills, recent_fills;    /* since the resets of the same names */
-    struct queue_fills fills;   /* until warm-up has ended of that, then of the part after it */
-    uint64_t last_end_ns, first_step_ns;
-    uint64_t begun_ns, towers_ns, seen_ns;      /* sums over towers: of step times, of host time */
-    double *durations_ms;
-    uint64_t duration_count, duration_every;
-    uint32_t skipped_steps;
-    struct staleness staleness;
-};
-
 int account_open(struct account **account_out, const struct schedule *schedule)
 {
     struct account *const account = calloc(1, sizeof(*account));
@@ -54,11 +37,6 @@ void account_close(struct account *account)
         return;
     free(account->durations_ms);
     free(account);
-}
-
-void account_save(const struct account *account, struct account_state *state_out)
-{
-    *state_out = account->state;
 }
 
 void account_resume(struct account *account, const struct account_state *state)
@@ -212,56 +190,16 @@ void account_add(struct account *account, struct step_report *const *reports, ui
     add_training(account, reports, towers, &tally);
 }
 
-const struct tally *account_phase(const struct account *account, enum phase phase)
-{
-    return &account->state.passes[phase];
-}
-
-const struct tally *account_interval(const struct account *account)
-{
-    return &account->state.interval;
-}
-
 void account_interval_reset(struct account *account)
 {
     account->state.interval = (struct tally){ 0 };
     account->interval_fills = (struct queue_fills){ 0 };
 }
 
-const struct queue_fills *account_interval_fills(const struct account *account)
-{
-    return &account->interval_fills;
-}
-
-const struct queue_fills *account_fills(const struct account *account)
-{
-    return &account->fills;
-}
-
-const struct queue_fills *account_recent_fills(const struct account *account)
-{
-    return &account->recent_fills;
-}
-
-const struct tally *account_recent(const struct account *account)
-{
-    return &account->recent;
-}
-
 void account_recent_reset(struct account *account)
 {
     account->recent = (struct tally){ 0 };
     account->recent_fills = (struct queue_fills){ 0 };
-}
-
-const struct tally *account_training(const struct account *account)
-{
-    return &account->state.training;
-}
-
-const struct tally *account_process(const struct account *account)
-{
-    return &account->process;
 }
 
 struct fractions tally_fractions(const struct tally *tally)
@@ -325,52 +263,12 @@ void account_histogram(const struct account *account, struct step_histogram *his
         step_histogram_add(histogram_out, account->durations_ms[i]);
 }
 
-uint64_t account_warmup_steps(const struct account *account)
-{
-    return account->warmup;
-}
-
-bool account_is_warm(const struct account *account)
-{
-    return account->process.steps >= account->warmup;
-}
-
 struct speeds account_speeds(const struct account *account)
 {
     const struct tally *const warm = &account->warm;
     const double mean = warm->wall_ns > 0 ? tally_images_per_second(warm) : NAN;
     sort_durations(account);
     return speeds_of(mean, (double)full_batch(account->schedule), account->durations_ms, account->duration_count);
-}
-
-uint64_t account_step(const struct account *account)
-{
-    return account->step;
-}
-
-uint64_t account_evaluated_step(const struct account *account)
-{
-    return account->state.evaluated_step;
-}
-
-uint64_t account_order_hash(const struct account *account)
-{
-    return account->state.order_hash;
-}
-
-uint64_t account_end_ns(const struct account *account)
-{
-    return account->last_end_ns;
-}
-
-uint64_t account_first_step_ns(const struct account *account)
-{
-    return account->first_step_ns;
-}
-
-const struct staleness *account_staleness(const struct account *account)
-{
-    return &account->staleness;
 }
 
 double staleness_mean(const struct staleness *staleness)
@@ -381,9 +279,4 @@ double staleness_mean(const struct staleness *staleness)
         all += staleness->batches[i];
     }
     return all > 0 ? (double)sum / (double)all : NAN;
-}
-
-uint32_t account_skipped_steps(const struct account *account)
-{
-    return account->skipped_steps;
 }

@@ -48,7 +48,7 @@ static uint64_t steps_of_pass(const struct schedule *schedule, const struct batc
 /* Seconds, at the speed of this pass so far. */
 static double pass_left(const struct progress_display *display, const struct batch_slice *slice, uint64_t left)
 {
-    const struct tally *const pass = account_phase(display->account, slice->phase);
+    const struct tally *const pass = &display->account->state.passes[slice->phase];
     return pass->steps > 0 ? (double)pass->wall_ns / 1e9 / (double)pass->steps * (double)left : NAN;
 }
 
@@ -56,9 +56,9 @@ static double pass_left(const struct progress_display *display, const struct bat
 static double run_left(const struct progress_display *display, const struct batch_slice *slice, double epoch_left)
 {
     const struct schedule *const schedule = &display->plan->schedule;
-    const struct tally *const train = account_process(display->account);
-    const struct tally *const evaluation = account_phase(display->account, PHASE_EVALUATE);
-    const uint64_t steps_left = schedule_step_count(schedule) - account_step(display->account);
+    const struct tally *const train = &display->account->process;
+    const struct tally *const evaluation = &display->account->state.passes[PHASE_EVALUATE];
+    const uint64_t steps_left = schedule_step_count(schedule) - display->account->step;
     const double a_step = train->steps > 0 ? (double)train->wall_ns / 1e9 / (double)train->steps : 0;
     const bool is_whole = evaluation->steps >= schedule_batches_per_evaluation(schedule) && evaluation->steps > 0;
     const uint64_t evaluations = is_whole ? schedule->epochs - slice->epoch - (slice->phase == PHASE_EVALUATE) : 0;
@@ -70,8 +70,8 @@ static struct progress_line line_of(const struct progress_display *display, cons
 {
     const bool trains = slice->phase == PHASE_TRAIN, computes = display->plan->devices.backend->computes;
     const bool is_synthetic = display->settings->input.source == INPUT_SYNTHETIC;
-    const struct tally *const recent = trains ? account_recent(display->account)
-                                              : account_phase(display->account, PHASE_EVALUATE);
+    const struct tally *const recent = trains ? &display->account->recent
+                                              : &display->account->state.passes[PHASE_EVALUATE];
     struct progress_line line = {
         .epoch = slice->epoch + 1, .epochs = display->plan->schedule.epochs,
         .evaluates = !trains,
@@ -93,7 +93,7 @@ static struct feed_use measure_feed(struct progress_display *display)
     const uint64_t now_ns = clock_now_ns();
     pipeline_count_loader(display->pipeline, &now);
     const struct feed_use use = {
-        .fills = account_recent_fills(display->account),
+        .fills = &display->account->recent_fills,
         .busy = loader_busy(&display->loader, &now, now_ns - display->loader_ns, display->plan),
     };
     display->loader = now;
@@ -150,7 +150,7 @@ static void print_line(struct progress_display *display, const struct progress_l
 /* On a terminal the last step of a pass is shown, too, as its results may take a while. */
 void progress_display_step(struct progress_display *display, const struct batch_slice *slice)
 {
-    const uint64_t now_ns = account_end_ns(display->account);
+    const uint64_t now_ns = display->account->last_end_ns;
     const bool is_redrawn = display->kind == PROGRESS_BAR;
     if (display->kind == PROGRESS_NONE || (now_ns < display->due_ns && !(is_redrawn && slice->last_of_phase)))
         return;

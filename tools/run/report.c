@@ -193,13 +193,13 @@ struct cores_use report_cores(const struct report *report)
 
 double report_first_step_seconds(const struct report *report)
 {
-    const uint64_t first = account_first_step_ns(report->account);
+    const uint64_t first = report->account->first_step_ns;
     return first > 0 ? (double)(first - report->process_start_ns) / 1e9 : 0;
 }
 
 bool report_evaluation_is_complete(const struct report *report)
 {
-    const uint64_t steps = account_phase(report->account, PHASE_EVALUATE)->steps;
+    const uint64_t steps = report->account->state.passes[PHASE_EVALUATE].steps;
     return steps > 0 && steps == schedule_batches_per_evaluation(&report->plan->schedule);
 }
 
@@ -287,7 +287,7 @@ void report_write_fractions(struct json *json, const struct fractions *share)
 /* report->loader is up to date. */
 static void observe(struct report *report, const struct batch_slice *slice, const struct tally *tally)
 {
-    const uint64_t steps = account_step(report->account);
+    const uint64_t steps = report->account->step;
     const struct observation observation = {
         .phase = slice->phase, .epoch = slice->epoch + 1, .step = steps,
         .tally = tally, .account = report->account, .loader = &report->loader, .busy = report->busy,
@@ -305,7 +305,7 @@ static void write_feed(struct report *report)
     const uint64_t now_ns = clock_now_ns();
     pipeline_count_loader(report->pipeline, &loader);
     const struct feed_use use = {
-        .fills = account_interval_fills(report->account),
+        .fills = &report->account->interval_fills,
         .busy = loader_busy(&report->loader, &loader, now_ns - report->interval_ns, report->plan),
     };
     feed_write(&use, report->settings, &report->json);
@@ -316,7 +316,7 @@ static void write_feed(struct report *report)
 
 void report_interval(struct report *report, const struct batch_slice *slice)
 {
-    const struct tally *const tally = account_interval(report->account);
+    const struct tally *const tally = &report->account->state.interval;
     const struct fractions share = tally_fractions(tally);
     begin_metrics(report, "train", slice, slice->step + 1);
     write_tally(report, &report->json, tally);
@@ -364,8 +364,8 @@ static void print_loss(const struct report *report, const struct tally *tally)
 
 static void print_row(struct report *report, const struct batch_slice *slice)
 {
-    const struct tally *const train = account_phase(report->account, PHASE_TRAIN);
-    const struct tally *const evaluation = account_phase(report->account, PHASE_EVALUATE);
+    const struct tally *const train = &report->account->state.passes[PHASE_TRAIN];
+    const struct tally *const evaluation = &report->account->state.passes[PHASE_EVALUATE];
     const struct fractions share = tally_fractions(train);
     progress_display_clear(&report->display);
     print_table_head(report);
@@ -383,7 +383,7 @@ static void print_row(struct report *report, const struct batch_slice *slice)
 
 static void add_validation(struct report *report, const struct batch_slice *slice, const struct tally *evaluation)
 {
-    begin_metrics(report, "validation", slice, account_step(report->account));
+    begin_metrics(report, "validation", slice, report->account->step);
     write_tally(report, &report->json, evaluation);
     report_write_correct(report, &report->json, evaluation);
     end_metrics(report);
@@ -393,10 +393,10 @@ static void add_validation(struct report *report, const struct batch_slice *slic
 /* The line of the epoch; summary.json lists these. */
 static void add_epoch(struct report *report, const struct batch_slice *slice, const struct tally *evaluation)
 {
-    begin_metrics(report, "epoch", slice, account_step(report->account));
-    write_tally(report, &report->json, account_phase(report->account, PHASE_TRAIN));
+    begin_metrics(report, "epoch", slice, report->account->step);
+    write_tally(report, &report->json, &report->account->state.passes[PHASE_TRAIN]);
     json_double(&report->json, "learning_rate",
-                learning_rate_at(&report->plan->learning_rate, account_step(report->account) - 1));
+                learning_rate_at(&report->plan->learning_rate, report->account->step - 1));
     if (evaluation != NULL) {
         json_open_object(&report->json, "validation");
         write_tally(report, &report->json, evaluation);
@@ -408,7 +408,7 @@ static void add_epoch(struct report *report, const struct batch_slice *slice, co
 void report_epoch(struct report *report, const struct batch_slice *slice)
 {
     const struct tally *const evaluation =
-        slice->phase == PHASE_EVALUATE ? account_phase(report->account, PHASE_EVALUATE) : NULL;
+        slice->phase == PHASE_EVALUATE ? &report->account->state.passes[PHASE_EVALUATE] : NULL;
     print_row(report, slice);
     if (evaluation != NULL)
         add_validation(report, slice, evaluation);
@@ -438,15 +438,15 @@ static FILE *result_out(const struct report *report)
 static bool leaves_unevaluated(const struct report *report, uint64_t evaluated_step)
 {
     return report->plan->schedule.records[PHASE_EVALUATE] > 0 && report_has_accuracy(report) &&
-           evaluated_step < account_step(report->account);
+           evaluated_step < report->account->step;
 }
 
 /* Not for a dry run. */
 static void print_evaluation(const struct report *report)
 {
     FILE *const out = result_out(report);
-    const struct tally *const evaluation = account_phase(report->account, PHASE_EVALUATE);
-    const uint64_t then = account_evaluated_step(report->account), steps = account_step(report->account);
+    const struct tally *const evaluation = &report->account->state.passes[PHASE_EVALUATE];
+    const uint64_t then = report->account->state.evaluated_step, steps = report->account->step;
     char place[96] = "";
     if (!report->plan->devices.backend->computes || report->directory == NULL)
         return;
@@ -468,7 +468,7 @@ static void print_evaluation(const struct report *report)
 static void print_best(const struct report *report)
 {
     const struct run_progress *const progress = report->progress;
-    if (progress->best_images > 0 && progress->best_step < account_evaluated_step(report->account))
+    if (progress->best_images > 0 && progress->best_step < report->account->state.evaluated_step)
         wrapped_print(result_out(report), "best      validation accuracy %.2f %% (%s of %s), at step %s",
                       100 * run_progress_best(progress), number_grouped(progress->best_correct).text,
                       number_grouped(progress->best_images).text, number_grouped(progress->best_step).text);
@@ -479,7 +479,7 @@ static void print_speed(const struct report *report)
 {
     const struct speeds speed = account_speeds(report->account);
     const struct step_percentiles step = account_percentiles(report->account);
-    const uint64_t warmup = account_warmup_steps(report->account);
+    const uint64_t warmup = report->account->warmup;
     char spread[48] = "";
     if (isfinite(speed.uncertainty))
         snprintf(spread, sizeof(spread), " +/- %s",
@@ -495,7 +495,7 @@ static void print_speed(const struct report *report)
 
 static void print_training(const struct report *report)
 {
-    const struct tally *const training = account_training(report->account);
+    const struct tally *const training = &report->account->state.training;
     wrapped_print(stdout, "training  %s step%s, %s images in %.1f s; first step %.2f s after the start; peak memory %s",
                   number_grouped(training->steps).text, training->steps == 1 ? "" : "s",
                   number_grouped(training->images).text, (double)training->wall_ns / 1e9,
@@ -517,7 +517,7 @@ struct feed_use report_feed(const struct report *report, const struct report_end
     struct feed_meter meter = report->meter;
     feed_meter_stop(&meter, &end->counts.loader, end->loader_end_ns);
     return (struct feed_use){
-        .fills = account_fills(report->account),
+        .fills = &report->account->fills,
         .busy = feed_meter_busy(&meter, report->plan),
     };
 }
@@ -552,10 +552,10 @@ static struct verdict_facts find_facts(const struct report *report, const struct
     const struct dataset *const dataset = report->datasets[PHASE_TRAIN];
     const double wall_ns = (double)end->loader_wall_ns;
     return (struct verdict_facts){
-        .steps = account_process(report->account)->steps,
+        .steps = report->account->process.steps,
         .share = account_fractions(report->account),
         .busy = report_feed(report, end).busy,
-        .ring_empty = fill_use(&account_fills(report->account)->ring).empty,
+        .ring_empty = fill_use(&report->account->fills.ring).empty,
         .reading_cpu = loader_reading_computed(&counts->loader),
         .copying = ratio((double)counts->feeders.copy_ns, wall_ns * report->plan->devices.towers.count),
         .main_busy = 1 - ratio((double)counts->main_waited_ns, wall_ns),
@@ -594,13 +594,13 @@ int report_result(struct report *report, const struct report_end *end)
                number_grouped(report->progress->skipped).text, report->progress->skipped == 1 ? "" : "s");
     else if (report->settings->devices.precision == PRECISION_FP16)
         printf("fp16      %s steps skipped, because a gradient overflowed\n",
-               number_grouped(account_skipped_steps(report->account)).text);
+               number_grouped(report->account->skipped_steps).text);
     if (report->progress->rollbacks > 0)
         printf("rollback  %u time%s to a saved state: the learning rate is 1 / %u of what was set\n",
                (unsigned)report->progress->rollbacks, report->progress->rollbacks == 1 ? "" : "s",
                1u << report->progress->rollbacks);
     if (report->plan->devices.mode->serves == SERVES_EACH)
-        print_staleness(account_staleness(report->account));
+        print_staleness(&report->account->staleness);
     if (!report->plan->devices.mode->is_one_model && report->plan->schedule.towers > 1)
         wrapped_print(stdout, "note      each tower is a model of its own: loss and accuracy are means over all of "
                               "them, the saved weights are tower 0's");

@@ -280,7 +280,7 @@ static int save(struct run *run)
     int code = 0;
     phase_enter(RUN_PHASE_SAVING);
     if (!stop_failed(run->stop))
-        code = results_save(&run->results, pipeline_tower(run->pipeline, 0), account_step(run->account),
+        code = results_save(&run->results, pipeline_tower(run->pipeline, 0), run->account->step,
                             run->settings->train.learning_rate);
     const struct run_last last = { run->next, !stop_failed(run->stop) && run->results.have_begun,
                                    signals_exit_code() != 0 };
@@ -406,7 +406,7 @@ static void print_end(const struct run *run, int code)
         .plan = &run->plan,
         .saves_states = run->state.saves && !run->state.needs_none,
         .saved_best = run->state.keeps_best && run_state_has_best(&run->state),
-        .steps = account_step(run->account),
+        .steps = run->account->step,
     };
     const bool was_asked = code == EXIT_CODE_STOPPED || code == EXIT_CODE_INTERRUPTED;
     const bool is_early = was_asked || (run->end.early != NULL && run->stop_rule.reason == STOP_REASON_MAX_TIME);

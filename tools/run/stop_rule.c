@@ -132,7 +132,7 @@ void nonfinite_check(struct stop *stop, struct step_report *const *reports, cons
 
 void nonfinite_check_evaluation(struct stop *stop, const struct account *account, const struct batch_slice *slice)
 {
-    const struct tally *const evaluation = account_phase(account, PHASE_EVALUATE);
+    const struct tally *const evaluation = &account->state.passes[PHASE_EVALUATE];
     if (slice->phase == PHASE_EVALUATE && slice->last_of_phase && evaluation->images > 0 &&
         evaluation->lossless == evaluation->images)
         stop_fail(stop, EXIT_CODE_NONFINITE,
@@ -188,7 +188,7 @@ static void warn_of_divergence(const struct stop_rule *rule, const struct run_pr
 
 static void add_training(struct stop_rule *rule, const struct batch_slice *slice)
 {
-    const struct tally *const training = account_phase(rule->account, PHASE_TRAIN);
+    const struct tally *const training = &rule->account->state.passes[PHASE_TRAIN];
     run_progress_note_first(rule->progress, tally_loss(training));
     const struct run_progress_epoch epoch = { tally_loss(training), tally_accuracy(training), training->steps,
                                               rule->classes };
@@ -198,12 +198,12 @@ static void add_training(struct stop_rule *rule, const struct batch_slice *slice
 
 bool stop_rule_check(struct stop_rule *rule, const struct batch_slice *slice)
 {
-    const struct tally *const evaluation = account_phase(rule->account, PHASE_EVALUATE);
+    const struct tally *const evaluation = &rule->account->state.passes[PHASE_EVALUATE];
     const bool is_evaluated = slice->phase == PHASE_EVALUATE && slice->last_of_phase && rule->uses_evaluations;
     if (is_evaluated) {
         warn_of_infinite_losses(evaluation);
         run_progress_add_evaluation(rule->progress, evaluation->correct, evaluation->images,
-                                    account_step(rule->account));
+                                    rule->account->step);
     }
     if (slice->phase == PHASE_TRAIN && rule->uses_evaluations)
         add_training(rule, slice);

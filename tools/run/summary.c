@@ -75,18 +75,18 @@ static void summarize_histogram(struct report *report, struct json *json)
 static void summarize_result(struct report *report, struct json *json, const struct report_end *end)
 {
     const struct feed_use feed = report_feed(report, end);
-    const struct tally *const training = account_training(report->account);
-    const struct tally *const evaluation = account_phase(report->account, PHASE_EVALUATE);
+    const struct tally *const training = &report->account->state.training;
+    const struct tally *const evaluation = &report->account->state.passes[PHASE_EVALUATE];
     const struct step_percentiles step = account_percentiles(report->account);
     const struct speeds speeds = account_speeds(report->account);
     const uint64_t per_epoch = schedule_steps_per_epoch(&report->plan->schedule);
-    json_u64(json, "steps", account_step(report->account));
-    json_double(json, "epochs", (double)account_step(report->account) / (double)per_epoch);
+    json_u64(json, "steps", report->account->step);
+    json_double(json, "epochs", (double)report->account->step / (double)per_epoch);
     json_u64(json, "images", training->images);
     json_double(json, "seconds", (double)training->wall_ns / 1e9);
     json_double(json, "images_per_second", speeds.mean);
     json_double(json, "mean_images_per_second", tally_images_per_second(training));
-    json_u64(json, "warmup_steps", account_warmup_steps(report->account));
+    json_u64(json, "warmup_steps", report->account->warmup);
     json_open_object(json, "speed");
     json_double(json, "mean", speeds.mean);
     json_double(json, "uncertainty", speeds.uncertainty);
@@ -107,7 +107,7 @@ static void summarize_result(struct report *report, struct json *json, const str
         json_double(json, "reading_computed", loader_reading_computed(&end->counts.loader));
         json_double(json, "decoding_computed", loader_decoding_computed(&end->counts.loader));
     }
-    json_double(json, "loss", report_loss(report, account_phase(report->account, PHASE_TRAIN)));
+    json_double(json, "loss", report_loss(report, &report->account->state.passes[PHASE_TRAIN]));
     json_open_object(json, "validation");
     json_u64(json, "images", evaluation->images);
     report_write_correct(report, json, evaluation);
@@ -133,7 +133,7 @@ static void summarize_best(const struct report *report, struct json *json)
 static void summarize_copies(const struct report *report, struct json *json, const struct report_end *end)
 {
     const double copied = (double)end->counts.feeders.copy_ns / 1e9;
-    const double exposed = (double)account_process(report->account)->times.exposed_copy / 1e9;
+    const double exposed = (double)report->account->process.times.exposed_copy / 1e9;
     json_open_object(json, "copy");
     json_double(json, "seconds", copied);
     json_double(json, "hidden", copied > exposed ? 1 - exposed / copied : 0);
@@ -260,7 +260,7 @@ static void summarize(struct report *report, struct json *json, const struct rep
                       const struct verdict *verdict)
 {
     char hash[24];
-    snprintf(hash, sizeof(hash), "%016" PRIx64, account_order_hash(report->account));
+    snprintf(hash, sizeof(hash), "%016" PRIx64, report->account->state.order_hash);
     json_open_object(json, NULL);
     json_quoted(json, "version", PIPETRAIN_VERSION);
     json_quoted(json, "ended", end->early != NULL ? end->ended : "finished");
@@ -289,11 +289,11 @@ static void summarize(struct report *report, struct json *json, const struct rep
     summarize_cores(report, json);
     summarize_copies(report, json, end);
     if (report->plan->devices.mode->serves == SERVES_EACH)
-        summarize_staleness(account_staleness(report->account), json);
+        summarize_staleness(&report->account->staleness, json);
     if (report->settings->train.on_nan == ON_NAN_SKIP)
         json_u64(json, "skipped_steps", report->progress->skipped);
     else if (report->settings->devices.precision == PRECISION_FP16)
-        json_u64(json, "skipped_steps", account_skipped_steps(report->account));
+        json_u64(json, "skipped_steps", report->account->skipped_steps);
     if (report->settings->train.on_nan == ON_NAN_ROLLBACK || report->progress->rollbacks > 0)
         json_u64(json, "rollbacks", report->progress->rollbacks);
     json_u64(json, "decoder_warnings", end->counts.loader.decoder_warnings);

@@ -312,14 +312,14 @@ static void add_row(struct prometheus *prometheus, const struct observation *obs
     prometheus->loss[phase] = observation->loss;
     prometheus->accuracy[phase] = observation->accuracy;
     prometheus->images_per_second[phase] = tally_images_per_second(tally);
-    prometheus->images = account_training(observation->account)->images;
-    prometheus->times = account_process(observation->account)->times;
+    prometheus->images = observation->account->state.training.images;
+    prometheus->times = observation->account->process.times;
     prometheus->corrupt_records = observation->loader->corrupt_records;
     prometheus->read_ns = observation->loader->read_busy_ns;
     prometheus->decode_ns = observation->loader->decode_busy_ns;
     if (phase != PHASE_TRAIN)
         return;
-    const struct queue_fills *const fills = account_interval_fills(observation->account);
+    const struct queue_fills *const fills = &observation->account->interval_fills;
     prometheus->learning_rate = observation->learning_rate;
     prometheus->step_seconds = tally->steps > 0 ? (double)tally->wall_ns / 1e9 / (double)tally->steps : NAN;
     prometheus->share = tally_fractions(tally);

@@ -371,7 +371,7 @@ static void put_known(struct tensorboard *board, const char *tag, double value)
 /* "queues" and "loader_busy" of metrics.jsonl. */
 static void put_feed(struct tensorboard *board, const struct observation *observation)
 {
-    const struct queue_fills *const fills = account_interval_fills(observation->account);
+    const struct queue_fills *const fills = &observation->account->interval_fills;
     const struct fill_use ring = fill_use(&fills->ring), slots = fill_use(&fills->slots);
     put_scalar(board, "feed/slots", slots.mean);
     put_scalar(board, "feed/slots_empty", slots.empty);

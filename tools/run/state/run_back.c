@@ -17,7 +17,7 @@ static uint64_t last_failure(const struct run_state *state)
 static struct checkpoint_reader *find_state(const struct run_state *state)
 {
     const char *const folder = run_directory_path(state->directory);
-    const bool is_same_place = last_failure(state) > 0 && account_step(state->account) <= last_failure(state);
+    const bool is_same_place = last_failure(state) > 0 && state->account->step <= last_failure(state);
     struct checkpoint_reader *reader = NULL;
     struct checkpoint_problem problem;
     if (is_same_place && checkpoint_reader_find_before(&reader, folder, state->back->step, &problem) == 0)
@@ -43,7 +43,7 @@ bool run_state_go_back(const struct run_state *state, struct run_back *back_out)
     }
     log_message(LOG_RUN, "rollback %u of %u: back to %s, with half the learning rate", (unsigned)count,
                 RUN_PROGRESS_ROLLBACKS_MAX, checkpoint_reader_path(reader));
-    const uint64_t step = account_step(state->account);
+    const uint64_t step = state->account->step;
     snprintf(back_out->folder, sizeof(back_out->folder), "%s", run_directory_path(state->directory));
     back_out->step = checkpoint_reader_mark(reader)->position.step;
     back_out->failed_step = step > last_failure(state) ? step : last_failure(state);

@@ -167,7 +167,7 @@ static void make_mark(const struct run_state *state, uint64_t next, unsigned fil
     *mark = (struct checkpoint_mark){ .position = schedule_position(&state->plan->schedule, next), .files = files };
     for (enum run_lines which = 0; which < RUN_LINES_COUNT; which++)
         mark->lines_bytes[which] = run_directory_lines_bytes(state->directory, which);
-    account_save(state->account, &sums);
+    sums = state->account->state;
     account_text_write(&sums, mark->sums);
     run_progress_write(&state->progress, mark->course);
 }

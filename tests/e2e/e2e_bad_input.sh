@@ -111,7 +111,7 @@ expect_quarantined() {
     expect_equal "$(grep -c . "$work/places")" "$2" "$1: lines of quarantine.jsonl"
     expect_equal "$(sort -u "$work/places" | grep -c .)" "$2" "$1: places in quarantine.jsonl"
     expect_summary "$1" damage.file quarantine.jsonl
-    expect_out "^          each is a line of $lines$"
+    expect_out "^          all are listed in $lines$"
     expect_out_joined " files [^ ]*runs/$1/[{]summary.json, .*, quarantine.jsonl[}] "
 }
 

@@ -267,7 +267,7 @@ TEST(damaged_records_that_found_no_room_in_the_file_are_counted)
     damage_list_add(list, &(struct damaged_record){ .path = "shard", .count = 1, .problem = { .text = "is bad" } });
     assert_int_equal(report_damage_init(&report, directory), 0);
     tell_damage(list, directory, text);
-    assert_non_null(strstr(text, "each is a line of lacking/quarantine.jsonl\n"));
+    assert_non_null(strstr(text, "all are listed in lacking/quarantine.jsonl\n"));
     assert_null(strstr(text, "file_lacks"));
     assert_int_equal(pipe(told), 0);
     const int saved_stderr = dup(STDERR_FILENO);
@@ -281,7 +281,7 @@ TEST(damaged_records_that_found_no_room_in_the_file_are_counted)
     close(told[0]);
     close(told[1]);
     tell_damage(list, directory, text);
-    assert_non_null(strstr(text, "each is a line of lacking/quarantine.jsonl, but for 3 that could not be written\n"));
+    assert_non_null(strstr(text, "all are listed in lacking/quarantine.jsonl, but for 3 lines that could not be written\n"));
     assert_non_null(strstr(text, "\"file\":\"quarantine.jsonl\",\"file_lacks\":3}"));
     free(list);
     report_damage_release(&report);

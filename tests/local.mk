@@ -12,20 +12,19 @@ HELPERS = %D%/helpers/libhelpers.a $(CMOCKA_LIBS)
 LDADD = $(FORMATS)
 
 formats_tests = %D%/formats/test_class_names %D%/formats/test_compress %D%/formats/test_crc32c %D%/formats/test_csv \
-	%D%/formats/test_dataset_info %D%/formats/test_example %D%/formats/test_example_conformance \
-	%D%/formats/test_gunzip %D%/formats/test_idx %D%/formats/test_image_header %D%/formats/test_json \
-	%D%/formats/test_manifest %D%/formats/test_npy %D%/formats/test_safetensors %D%/formats/test_tar \
-	%D%/formats/test_tfrecord %D%/formats/test_unpacker %D%/formats/test_zip \
-	%D%/formats/events/test_tfevent %D%/formats/events/test_proto
+	%D%/formats/test_example %D%/formats/test_example_conformance %D%/formats/test_gunzip %D%/formats/test_idx \
+	%D%/formats/test_image_header %D%/formats/test_json %D%/formats/test_manifest %D%/formats/test_npy \
+	%D%/formats/test_protobuf %D%/formats/test_safetensors %D%/formats/test_tar %D%/formats/test_tfevent \
+	%D%/formats/test_tfrecord %D%/formats/test_unpacker %D%/formats/test_zip
 $(formats_tests): LDADD = $(HELPERS) $(FORMATS)
 
-stage_tests = %D%/stage/test_cpu_list %D%/stage/test_device %D%/stage/test_device_events %D%/stage/test_file %D%/stage/test_folders \
-	%D%/stage/test_log %D%/stage/test_output %D%/stage/test_queue %D%/stage/test_random %D%/stage/test_ring \
-	%D%/stage/test_room %D%/stage/test_schedule %D%/stage/test_slots %D%/stage/test_stop \
-	%D%/stage/test_thread %D%/stage/test_trace %D%/stage/test_watchdog
+stage_tests = %D%/stage/test_address_space %D%/stage/test_cpus %D%/stage/test_decimal %D%/stage/test_device \
+	%D%/stage/test_device_events %D%/stage/test_file %D%/stage/test_folders %D%/stage/test_log %D%/stage/test_output \
+	%D%/stage/test_queue %D%/stage/test_random %D%/stage/test_ring %D%/stage/test_schedule %D%/stage/test_slots \
+	%D%/stage/test_stop %D%/stage/test_thread %D%/stage/test_trace %D%/stage/test_watchdog
 $(stage_tests): LDADD = $(HELPERS) $(STAGE)
 
-loader_fuzz = %D%/fuzz/fuzz_class_names %D%/fuzz/fuzz_csv %D%/fuzz/fuzz_dataset_info %D%/fuzz/fuzz_example \
+loader_fuzz = %D%/fuzz/fuzz_class_names %D%/fuzz/fuzz_csv %D%/fuzz/fuzz_example \
 	%D%/fuzz/fuzz_example_reference %D%/fuzz/fuzz_gunzip %D%/fuzz/fuzz_idx %D%/fuzz/fuzz_image \
 	%D%/fuzz/fuzz_image_header %D%/fuzz/fuzz_manifest %D%/fuzz/fuzz_npy %D%/fuzz/fuzz_packed \
 	%D%/fuzz/fuzz_safetensors %D%/fuzz/fuzz_shard_index %D%/fuzz/fuzz_tar %D%/fuzz/fuzz_tfrecord

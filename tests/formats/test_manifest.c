@@ -1,4 +1,5 @@
-/* The manifest of a data set: what it says of shards, in whatever company, and what is none. */
+/* The manifest of a data set: dataset.json, and dataset_info.json and features.json of TensorFlow Datasets, in their old and
+ * new forms; and texts that are none of them. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,10 +7,32 @@
 #include "formats/manifest.h"
 #include "tests/helpers/test.h"
 
+static char problem[256];
+
 static int read_text(struct manifest *manifest, const char *text)
 {
-    char problem[256];
+    problem[0] = '\0';
     return manifest_read(manifest, text, strlen(text), problem, sizeof(problem));
+}
+
+static int read_info(struct manifest *manifest, const char *text)
+{
+    problem[0] = '\0';
+    return dataset_info_read(manifest, text, strlen(text), problem, sizeof(problem));
+}
+
+/* A text, and a part of the problem that it has. */
+struct bad_text { const char *text, *part; };
+
+static void expect_problems(int (*read)(struct manifest *manifest, const char *text), const struct bad_text *cases,
+                            size_t count)
+{
+    struct manifest manifest;
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(read(&manifest, cases[i].text), -EBADMSG);
+        if (strstr(problem, cases[i].part) == NULL)
+            fail_msg("'%s' does not contain '%s' for %s", problem, cases[i].part, cases[i].text);
+    }
 }
 
 TEST(finds_every_shard_of_every_split)
@@ -44,7 +67,7 @@ TEST(finds_every_shard_of_every_split)
 
 TEST(says_what_is_no_manifest)
 {
-    static const struct { const char *text, *part; } cases[] = {
+    static const struct bad_text cases[] = {
         { "", "line 1" },
         { "{\n\"splits\": {,", "line 2" },
         { "[]", "no splits" },
@@ -57,14 +80,7 @@ TEST(says_what_is_no_manifest)
         { "{\"splits\": {\"t\": {\"shards\": [{\"file\": \"a\", \"records\": 9000000000000000}]}}}", "a split has" },
         { "{\"splits\": {\"t\": {\"shards\": [{\"file\": \"a\", \"records\": 1e99999}]}}}", "line 1" },
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        struct manifest manifest;
-        char problem[256] = "";
-        assert_int_equal(manifest_read(&manifest, cases[i].text, strlen(cases[i].text), problem, sizeof(problem)),
-                         -EBADMSG);
-        if (strstr(problem, cases[i].part) == NULL)
-            fail_msg("'%s' of %s", problem, cases[i].text);
-    }
+    expect_problems(read_text, cases, sizeof(cases) / sizeof(*cases));
 }
 
 TEST(names_classes_where_all_names_are_texts)
@@ -92,6 +108,129 @@ TEST(names_classes_where_all_names_are_texts)
     manifest_release(&manifest);
     assert_int_equal(read_text(&manifest, "{\"splits\": {}, \"classes\": -1}"), 0);
     assert_int_equal(manifest.classes, 0);
+    manifest_release(&manifest);
+}
+
+/* ---- TensorFlow Datasets ---- */
+
+static void expect_shard(const struct manifest *manifest, const char *file, const char *split, uint64_t records)
+{
+    const struct manifest_shard *const shard = manifest_find(manifest, file);
+    if (shard == NULL)
+        fail_msg("%s is not listed", file);
+    assert_int_equal(shard->records, records);
+    assert_string_equal(manifest->split_names[shard->split], split);
+    assert_string_equal(shard->listed_in, "dataset_info.json");
+    assert_true(shard->bytes == MANIFEST_SIZE_UNSAID);
+}
+
+static const char new_form[] =
+    "{\"name\": \"flowers\", \"version\": \"3.0.1\", \"fileFormat\": \"tfrecord\", \"splits\": ["
+    "{\"name\": \"train\", \"numBytes\": \"1\", \"shardLengths\": [\"5\", \"4\"], \"filepathTemplate\": "
+    "\"{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}\"},"
+    "{\"name\": \"test_clean\", \"shardLengths\": [\"3\"]}],"
+    "\"supervisedKeys\": {\"tuple\": {\"items\": [{\"featureKey\": \"img\"}, {\"featureKey\": \"fine_label\"}]}}}";
+
+TEST(the_new_form_lists_shards_and_keys)
+{
+    struct manifest manifest;
+    assert_int_equal(read_info(&manifest, new_form), 0);
+    assert_int_equal(manifest.count, 3);
+    assert_int_equal(manifest.split_count, 2);
+    expect_shard(&manifest, "flowers-train.tfrecord-00000-of-00002", "train", 5);
+    expect_shard(&manifest, "flowers-train.tfrecord-00001-of-00002", "train", 4);
+    expect_shard(&manifest, "flowers-test_clean.tfrecord-00000-of-00001", "test_clean", 3);
+    assert_string_equal(manifest.image_key, "img");
+    assert_string_equal(manifest.label_key, "fine_label");
+    manifest_release(&manifest);
+}
+
+TEST(the_old_form_is_read_too)
+{
+    struct manifest manifest;
+    assert_int_equal(read_info(&manifest,
+        "{\"name\": \"mnist\", \"splits\": ["
+        "{\"name\": \"train\", \"numShards\": \"2\", \"shardLengths\": [6, \"7\"], "
+        "\"statistics\": {\"numExamples\": \"13\"}},"
+        "{\"name\": \"test\", \"numShards\": \"1\", \"statistics\": {\"numExamples\": \"10000\"}},"
+        "{\"name\": \"extra\", \"statistics\": {\"numExamples\": 12}},"
+        "{\"name\": \"many\", \"numShards\": \"9\", \"statistics\": {\"numExamples\": 12}},"
+        "{\"name\": \"unsaid\"}],"
+        "\"supervisedKeys\": {\"input\": \"image\", \"output\": \"label\"}}"), 0);
+    expect_shard(&manifest, "mnist-train.tfrecord-00000-of-00002", "train", 6);
+    expect_shard(&manifest, "mnist-train.tfrecord-00001-of-00002", "train", 7);
+    expect_shard(&manifest, "mnist-test.tfrecord-00000-of-00001", "test", 10000);
+    expect_shard(&manifest, "mnist-extra.tfrecord-00000-of-00001", "extra", 12);
+    assert_int_equal(manifest.count, 4);
+    assert_string_equal(manifest.image_key, "image");
+    assert_string_equal(manifest.label_key, "label");
+    manifest_release(&manifest);
+}
+
+TEST(templates_name_the_files)
+{
+    static const struct { const char *template, *file; } good[] = {
+        { "{SPLIT}-{SHARD_INDEX}-of-{NUM_SHARDS}.{FILEFORMAT}", "train-00000-of-00001.tfrecord" },
+        { "all of {DATASET}", "all of d" }, { "x{SHARD_X_OF_Y}x{SHARD_X_OF_Y}", "x00000-of-00001x00000-of-00001" },
+        { "", "d-train.tfrecord-00000-of-00001" },
+    };
+    static const char *const bad[] = { "{OTHER}", "{SPLIT", "../{SPLIT}", "a/{SPLIT}", ".{SPLIT}", "{}" };
+    struct manifest manifest;
+    char text[512];
+    for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+        snprintf(text, sizeof(text), "{\"name\": \"d\", \"splits\": [{\"name\": \"train\", \"shardLengths\": [1], "
+                 "\"filepathTemplate\": \"%s\"}]}", good[i].template);
+        assert_int_equal(read_info(&manifest, text), 0);
+        expect_shard(&manifest, good[i].file, "train", 1);
+        manifest_release(&manifest);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        snprintf(text, sizeof(text), "{\"name\": \"d\", \"splits\": [{\"name\": \"train\", \"shardLengths\": [1], "
+                 "\"filepathTemplate\": \"%s\"}]}", bad[i]);
+        assert_int_equal(read_info(&manifest, text), -EBADMSG);
+    }
+}
+
+TEST(what_is_no_description_is_refused)
+{
+    static const struct bad_text cases[] = {
+        { "", "line 1" },
+        { "[]", "no name and splits" },
+        { "{\"name\": \"d\"}", "no name and splits" },
+        { "{\"splits\": []}", "no name and splits" },
+        { "{\"name\": \"d\", \"splits\": [{}]}", "a split has no name" },
+        { "{\"name\": \"d\", \"fileFormat\": \"array_record\", \"splits\": []}", "array_record files, only tfrecord" },
+        { "{\"name\": \"d\", \"splits\": [{\"name\": \"a\", \"shardLengths\": 3}]}", "no list" },
+        { "{\"name\": \"d\", \"splits\": [{\"name\": \"a\", \"shardLengths\": [\"x\"]}]}", "no numbers" },
+        { "{\"name\": \"d\", \"splits\": [{\"name\": \"a\", \"shardLengths\": [-1]}]}", "no numbers" },
+        { "{\"name\": \"d\", \"splits\": [{\"name\": \"a\", \"shardLengths\": [\"99999999999999999999\"]}]}",
+          "no numbers" },
+        { "{\"name\": \"d\", \"splits\": [{\"name\": \"a\", \"shardLengths\": [\"1 \"]}]}", "no numbers" },
+        { "{\"name\": \"d\", \"splits\": [{\"name\": \"a\", \"numShards\": \"3\", \"shardLengths\": [1, 2]}]}",
+          "not the number of its shardLengths" },
+    };
+    expect_problems(read_info, cases, sizeof(cases) / sizeof(*cases));
+}
+
+TEST(features_name_the_keys_where_nothing_else_does)
+{
+    static const char features[] =
+        "{\"pythonClassName\": \"x.FeaturesDict\", \"featuresDict\": {\"features\": {"
+        "\"id\": {\"text\": {}}, \"species\": {\"classLabel\": {\"numClasses\": \"3\"}},"
+        "\"photo\": {\"image\": {\"shape\": {\"dimensions\": [\"-1\", \"-1\", \"3\"]}, \"dtype\": \"uint8\"}}}}}";
+    static const char bare[] = "{\"name\": \"d\", \"splits\": [{\"name\": \"train\", \"shardLengths\": [1]}]}";
+    struct manifest manifest;
+    assert_int_equal(read_info(&manifest, bare), 0);
+    assert_null(manifest.image_key);
+    assert_int_equal(dataset_features_read(&manifest, "{}", 2, problem, sizeof(problem)), 0);
+    assert_null(manifest.image_key);
+    assert_int_equal(dataset_features_read(&manifest, features, strlen(features), problem, sizeof(problem)), 0);
+    assert_string_equal(manifest.image_key, "photo");
+    assert_string_equal(manifest.label_key, "species");
+    manifest_release(&manifest);
+    assert_int_equal(read_info(&manifest, new_form), 0);
+    assert_int_equal(dataset_features_read(&manifest, features, strlen(features), problem, sizeof(problem)), 0);
+    assert_string_equal(manifest.image_key, "img");
     manifest_release(&manifest);
 }
 

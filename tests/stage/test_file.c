@@ -1,9 +1,10 @@
-/* Tests of files written past the system's cache: they read back as they were given, wherever that can be done. */
+/* Tests of whole files that are read, and of files written without the page cache. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "stage/file/file.h"
@@ -74,6 +75,42 @@ TEST(failures_are_told)
     assert_int_equal(file_write_direct(full, given, 2u << 20), -ENOSPC);
     close(full);
     assert_int_equal(file_write_direct(-1, given, 2u << 20), -EBADF);
+}
+
+TEST(whole_files_are_loaded_with_a_zero_at_their_end)
+{
+    static const size_t sizes[] = { 0, 1, 4096, 100001 };
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        char *loaded;
+        size_t bytes;
+        fixture_write("file", (const uint8_t *)given, sizes[i]);
+        assert_true(file_exists("file"));
+        assert_int_equal(file_load("file", sizes[i], &loaded, &bytes), 0);
+        assert_int_equal(bytes, sizes[i]);
+        assert_memory_equal(loaded, given, bytes);
+        assert_int_equal(loaded[bytes], 0);
+        free(loaded);
+    }
+}
+
+TEST(what_cannot_be_loaded_is_told_apart)
+{
+    char *loaded = NULL;
+    size_t bytes;
+    fixture_write("file", (const uint8_t *)given, 11);
+    assert_int_equal(mkfifo("pipe", 0666), 0);
+    static const struct { const char *path; int rc; const char *words; } rows[] = {
+        { "file", -EFBIG, "File too large" }, { "none", -ENOENT, "No such file or directory" },
+        { ".", -EISDIR, "is not a regular file" }, { "pipe", -ESPIPE, "is not a regular file" },
+        { "/dev/null", -ESPIPE, "is not a regular file" }, { "file/x", -ENOTDIR, "Not a directory" },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        assert_int_equal(file_load(rows[i].path, 10, &loaded, &bytes), rows[i].rc);
+        assert_string_equal(file_load_problem(rows[i].rc), rows[i].words);
+    }
+    assert_null(loaded);
+    assert_true(file_exists("pipe"));
+    assert_false(file_exists("none"));
 }
 
 TESTS_MAIN(make, clear)

@@ -1,11 +1,9 @@
-/* Tests of the kernels of activations, with every type of values and odd shapes, against
- * plain loops. */
+/* Tests of the kernels of ReLU, sums, dropout and biases, with every type and odd shapes, against plain loops. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "compute/cuda/kernels.h"
 #include "stage/random.h"
-#include "tests/cuda/kernel_areas.h"
+#include "tests/cuda/kernel_fixture.h"
 #include "tests/helpers/test.h"
 
 /* ---- relu ---- */
@@ -36,12 +34,9 @@ static void check_relu(enum value_type type, size_t count)
     assert_values(type, other, through, count);
     assert_values(type, added, sum, count);
     areas_close();
-    float *const all[] = { in, gradient, before, out, through, sum };
-    for (size_t i = 0; i < COUNT_OF(all); i++)
-        free(all[i]);
 }
 
-TEST(relu_keeps_what_is_positive_and_its_gradient)
+TEST(relu_passes_positive_values_and_their_gradients)
 {
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(odd_counts); i++)
@@ -67,12 +62,9 @@ static void check_add(enum value_type type, size_t count)
         sum[i] = sum[i] > 0 ? sum[i] : 0;
     assert_values(type, apart, sum, count);
     areas_close();
-    free(a);
-    free(b);
-    free(sum);
 }
 
-TEST(sums_may_lie_over_what_is_added)
+TEST(add_may_write_over_an_operand)
 {
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(odd_counts); i++)
@@ -87,9 +79,8 @@ static void check_dropout(enum value_type type, const struct image_shape *shape,
     const size_t size = (size_t)shape->pixels * shape->stored, count = size * shape->count;
     const size_t elements = (size_t)shape->pixels * shape->channels;
     float *values = draw(type, 5, count);
-    uint8_t *mask = malloc(elements);
+    uint8_t *mask = host_new(elements);
     struct dropout dropout;
-    assert_non_null(mask);
     dropout_init(&dropout, 99, 3, rate);
     void *in_out = values_new(type, values, count);
     CUDA_OK(kernel_dropout(stream, type, shape, &dropout, area_new(step, sizeof(*step)), in_out));
@@ -100,13 +91,11 @@ static void check_dropout(enum value_type type, const struct image_shape *shape,
             *value = mask[e] ? *value * dropout.scale : 0;
         }
     }
-    assert_values(type, in_out, values, count); /* padding is as it was */
+    assert_values(type, in_out, values, count); /* padding is unchanged */
     areas_close();
-    free(values);
-    free(mask);
 }
 
-TEST(dropout_drops_what_the_mask_of_the_definition_drops)
+TEST(dropout_drops_by_the_mask_of_the_definition)
 {
     static const struct image_shape shapes[] = {
         { 1, 1, 1, 8, 0 },
@@ -129,7 +118,7 @@ TEST(dropout_drops_what_the_mask_of_the_definition_drops)
             check_dropout(type, &shapes[i], rates[r], &steps[(i + r) % COUNT_OF(steps)]);
 }
 
-/* A rate hits a random half by chance only, so the threshold is taken from the random words. */
+/* A rate would hit a random half word only by chance, so the threshold is taken from the words. */
 TEST(a_random_number_equal_to_the_threshold_keeps_its_value)
 {
     static const struct image_shape shape = { 1, 8, 1, 8, 0 };
@@ -168,8 +157,6 @@ static void check_bias(enum value_type type, size_t rows, uint32_t columns, bool
     }
     assert_values(type, in_out, values, rows * columns);
     areas_close();
-    free(bias);
-    free(values);
 }
 
 TEST(bias_is_added_to_every_row)
@@ -216,9 +203,6 @@ static void check_bias_gradient(enum value_type type, struct bias_case c, bool r
     assert_values(type, gradients, gradient, count);
     assert_values(VALUE_FP32, result, sums, c.columns);
     areas_close();
-    free(out);
-    free(gradient);
-    free(sums);
 }
 
 TEST(bias_gradient_sums_every_row_once)
@@ -249,12 +233,11 @@ TEST(bias_gradient_is_accurate_and_the_same_in_every_run)
     for (size_t i = 0; i < COLUMNS; i++)
         assert_near(first[i], sums[i], 1e-6, 1e-4);
     areas_close();
-    free(gradient);
 }
 
 /* ---- arguments ---- */
 
-TEST(shapes_that_break_a_rule_are_refused)
+TEST(invalid_shapes_are_refused)
 {
     static const struct image_shape narrow = { 1, 1, 3, 4, 1 }, wide = { 1, 1, 17, 24, 1 },
                                     uneven = { 1, 6, 3, 8, 4 };
@@ -291,6 +274,5 @@ TEST(misaligned_memory_is_refused)
 
 int main(void)
 {
-    const int status = kernel_test_status();
-    return status != 0 ? status : tests_run(kernel_test_open, kernel_test_close);
+    return kernel_tests_run();
 }

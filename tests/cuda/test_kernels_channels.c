@@ -1,10 +1,9 @@
 /* Tests of the kernels that put channels one behind the other or look at neighbouring ones, with every
  * type of values and odd channel counts, against plain loops. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "compute/cuda/kernels.h"
-#include "tests/cuda/kernel_areas.h"
+#include "tests/cuda/kernel_fixture.h"
 #include "tests/helpers/test.h"
 
 static uint32_t stored_of(uint32_t channels)
@@ -32,11 +31,11 @@ struct concat_case {
 static const struct concat_case concat_cases[] = {
     { 3, 1, { 12 } },
     { 5, 2, { 8, 8 } },
-    { 6, 2, { 16, 12 } },               /* DenseNet's */
-    { 2, 2, { 12, 12 } },               /* the second does not begin at a multiple of eight */
+    { 6, 2, { 16, 12 } },               /* DenseNet */
+    { 2, 2, { 12, 12 } },               /* the second begins at no multiple of eight */
     { 7, 4, { 3, 1, 2, 1 } },           /* all in one group of eight */
     { 4, 3, { 5, 19, 9 } },
-    { 33, 4, { 64, 96, 128, 32 } },     /* Inception's */
+    { 33, 4, { 64, 96, 128, 32 } },     /* Inception */
     { 3, 8, { 1, 7, 8, 9, 15, 16, 17, 2 } },
     { 0, 2, { 8, 3 } },
 };
@@ -63,15 +62,7 @@ static void concatenated_open(struct concatenated *all, enum value_type type, co
     }
 }
 
-static void concatenated_close(struct concatenated *all)
-{
-    for (uint32_t k = 0; k < LAYER_INPUTS_MAX; k++)
-        free(all->parts[k]);
-    free(all->out);
-    free(all->out_gradient);
-}
-
-/* The part's slice of the gradient, also added to what is there. */
+/* The part's slice of the gradient, written and added. */
 static void check_slice(enum value_type type, const struct concat_case *c, const struct concatenated *all, uint32_t k,
                         uint32_t before)
 {
@@ -92,10 +83,6 @@ static void check_slice(enum value_type type, const struct concat_case *c, const
     CUDA_OK(kernel_pad_channels_backward(stream, type, &shape, from, added, true));
     assert_values(type, to, slice, count);
     assert_values(type, added, sum, count);
-    areas_close();
-    free(slice);
-    free(there);
-    free(sum);
 }
 
 static void check_concat(enum value_type type, const struct concat_case *c)
@@ -111,21 +98,19 @@ static void check_concat(enum value_type type, const struct concat_case *c)
     void *const out = values_poison(type, c->pixels * all.stored);
     CUDA_OK(kernel_concat(stream, type, &concat, out));
     assert_values(type, out, all.out, c->pixels * all.stored);
-    areas_close();
     for (uint32_t k = 0, before = 0; k < c->count; before += c->channels[k++])
         check_slice(type, c, &all, k, before);
-    concatenated_close(&all);
+    areas_close();
 }
 
-TEST(concat_puts_channels_behind_each_other_and_hands_every_part_its_slice_back)
+TEST(concat_and_the_slices_of_its_gradient)
 {
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(concat_cases); i++)
         check_concat(type, &concat_cases[i]);
 }
 
-/* `kept` channels of rows of WIDE, then `more` of a part whose rows are wider than its channels: zeros up to the next
- * multiple of eight, and nothing behind. */
+/* `kept` channels of rows of WIDE, then `more` of a part with wider rows; then zeros up to a multiple of eight. */
 static void check_growth(enum value_type type, uint32_t kept, uint32_t more)
 {
     enum { PIXELS = 37, WIDE = 48, PART = 24 };
@@ -141,11 +126,9 @@ static void check_growth(enum value_type type, uint32_t kept, uint32_t more)
     }
     assert_values(type, out, there, PIXELS * WIDE);
     areas_close();
-    free(there);
-    free(part);
 }
 
-TEST(concat_lets_stand_what_is_there)
+TEST(concat_keeps_the_first_channels)
 {
     static const uint32_t kept[] = { 8, 28, 13, 16, 1, 0 }, more[] = { 8, 12, 2, 17, 1, 24 };
     FOR_EACH_TYPE(type)
@@ -179,11 +162,9 @@ static void check_surround(enum value_type type, const struct surround_shape *s)
     CUDA_OK(kernel_surround(stream, type, s, from, to));
     assert_values(type, to, wanted, out_count);
     areas_close();
-    free(in);
-    free(wanted);
 }
 
-TEST(images_stand_among_zeros)
+TEST(images_are_surrounded_by_zeros)
 {
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(surround_shapes); i++)
@@ -209,12 +190,12 @@ struct response_case {
 
 static const struct response_case response_cases[] = {
     /* pixels, channels, size, alpha, beta, k */
-    { 5, 64, { 9, 0.009f, 0.75f, 1 } },         /* cifar_alexnet's: alpha 0.001 a channel */
+    { 5, 64, { 9, 0.009f, 0.75f, 1 } },         /* cifar_alexnet: alpha 0.001 per channel */
     { 3, 24, { 5, 2, 0.75f, 2 } },
     { 7, 12, { 3, 1.5f, 0.5f, 1 } },
-    { 2, 5, { 1, 3, 1.25f, 0.5f } },            /* only itself */
+    { 2, 5, { 1, 3, 1.25f, 0.5f } },            /* its own channel only */
     { 4, 20, { 39, 4, 0.75f, 1 } },             /* all channels */
-    { 2, 8, { UINT32_MAX, 1e9f, 1, 1 } },       /* further than there are any */
+    { 2, 8, { UINT32_MAX, 1e9f, 1, 1 } },       /* beyond all channels */
     { 3, 9, { 7, 0, 0.75f, 2 } },
     { 3, 17, { 17, 1, 0, 1 } },                 /* beta 0: the identity */
     { 0, 8, { 3, 1, 1, 1 } },
@@ -226,7 +207,7 @@ struct response_values {
     size_t count;
 };
 
-/* The sum over the channels around channel c of what `term` gives. */
+/* k plus the scaled sum of squares around channel c, the base of the power. */
 static double root_of(const struct response_case *r, const float *pixel, uint32_t c)
 {
     const int64_t reach = r->how.size / 2;
@@ -255,9 +236,8 @@ static void response_values_open(struct response_values *v, enum value_type type
     v->in = draw_pixels(type, 1, r->pixels, r->channels);
     v->out_gradient = draw_pixels(type, 2, r->pixels, r->channels);
     v->before = draw_pixels(type, 3, r->pixels, r->channels);
-    v->out = calloc(v->count + 1, sizeof(*v->out));
-    v->in_gradient = calloc(v->count + 1, sizeof(*v->in_gradient));
-    assert_true(v->out != NULL && v->in_gradient != NULL);
+    v->out = host_new((v->count + 1) * sizeof(*v->out));
+    v->in_gradient = host_new((v->count + 1) * sizeof(*v->in_gradient));
     for (size_t i = 0; i < v->count; i++) {
         const float *pixel = v->in + i / stored * stored, *gradient = v->out_gradient + i / stored * stored;
         const uint32_t c = (uint32_t)(i % stored);
@@ -268,25 +248,14 @@ static void response_values_open(struct response_values *v, enum value_type type
     }
 }
 
-static void response_values_close(struct response_values *v)
-{
-    free(v->in);
-    free(v->out_gradient);
-    free(v->before);
-    free(v->out);
-    free(v->in_gradient);
-}
-
 /* fp32 arithmetic, rounded once; padding is 0. */
 static void assert_rounded(enum value_type type, const void *device, const double *expected, const float *before,
                            size_t count)
 {
     static const double steps[VALUE_TYPE_COUNT] = { 0, 0x1p-11, 0x1p-8 };
-    float *found = floats_new(count);
-    values_read(type, device, found, count);
+    const float *const found = values_read(type, device, count);
     for (size_t i = 0; i < count; i++)
         assert_near(found[i], expected[i] + (before != NULL ? before[i] : 0), 2e-6 + steps[type], 2e-6);
-    free(found);
 }
 
 static void check_response(enum value_type type, const struct response_case *r)
@@ -308,7 +277,6 @@ static void check_response(enum value_type type, const struct response_case *r)
     assert_rounded(type, added, v.in_gradient, v.before, v.count);
     assert_rounded(type, gradient, v.in_gradient, NULL, v.count);
     areas_close();
-    response_values_close(&v);
 }
 
 TEST(response_norm_and_its_gradient_equal_those_in_double)
@@ -318,16 +286,16 @@ TEST(response_norm_and_its_gradient_equal_those_in_double)
         check_response(type, &response_cases[i]);
 }
 
-/* doc: y = 1 / (1 + 0.001)^0.75 of ones with nine neighbours. CUDA's powf is right to 4 units in the last place. */
-TEST(response_norm_of_ones_is_the_number_of_the_definition)
+/* y = 1 / (1 + 0.001)^0.75 of ones with nine neighbours. CUDA's powf has an error of at most 4 ulp. */
+TEST(response_norm_of_ones)
 {
     static const struct response_shape shape = { 1, 16, 16, { 9, 0.001f, 0.75f, 1 } };
-    float ones[16], found[16];
+    float ones[16];
     for (size_t i = 0; i < 16; i++)
         ones[i] = 1;
     void *const out = values_poison(VALUE_FP32, 16);
     CUDA_OK(kernel_response_norm(stream, VALUE_FP32, &shape, values_new(VALUE_FP32, ones, 16), out));
-    values_read(VALUE_FP32, out, found, 16);
+    const float *const found = values_read(VALUE_FP32, out, 16);
     assert_near(found[8], pow(1 + 0.001, -0.75), 3e-7, 0);
     assert_near(found[0], pow(1 + 0.001 * 5 / 9, -0.75), 3e-7, 0);
     areas_close();
@@ -335,7 +303,7 @@ TEST(response_norm_of_ones_is_the_number_of_the_definition)
 
 /* ---- refusals ---- */
 
-TEST(shapes_that_break_a_rule_are_refused)
+TEST(invalid_shapes_are_refused)
 {
     static const struct concat none = { .pixels = 1 }, many = { .pixels = 1, .count = LAYER_INPUTS_MAX + 1 };
     static const struct response_shape even = { 1, 8, 8, { 4, 1, 1, 1 } }, narrow = { 1, 4, 4, { 3, 1, 1, 1 } };
@@ -366,6 +334,5 @@ TEST(misaligned_memory_is_refused)
 
 int main(void)
 {
-    const int status = kernel_test_status();
-    return status != 0 ? status : tests_run(kernel_test_open, kernel_test_close);
+    return kernel_tests_run();
 }

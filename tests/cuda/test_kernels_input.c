@@ -1,8 +1,7 @@
 /* Tests of the kernel that makes values of pixels, with every type of values, against plain loops. */
-#include <stdlib.h>
 
 #include "compute/cuda/kernels.h"
-#include "tests/cuda/kernel_areas.h"
+#include "tests/cuda/kernel_fixture.h"
 #include "tests/helpers/test.h"
 
 static float input_of(const struct input_transform *transform, float pixel, size_t channel)
@@ -17,7 +16,7 @@ static float input_of(const struct input_transform *transform, float pixel, size
 static struct mix *input_mixes(const struct image_shape *shape)
 {
     const uint32_t height = shape->width > 0 ? shape->pixels / shape->width : 0;
-    struct mix *mixes = height > 0 ? calloc(shape->count, sizeof(*mixes)) : NULL;
+    struct mix *mixes = height > 0 ? host_new(shape->count * sizeof(*mixes)) : NULL;
     for (uint32_t n = 0; n < shape->count && mixes != NULL; n++) {
         const uint32_t top = n % height, left = n % shape->width;
         mixes[n] = (struct mix){ .share = (float)(n % 5) / 4 };
@@ -44,14 +43,11 @@ static float expected_input(const struct image_shape *shape, const struct input_
 static void check_input(enum value_type type, const struct image_shape *shape, const struct input_transform *transform)
 {
     const size_t sites = (size_t)shape->count * shape->pixels, count = sites * shape->stored;
-    uint8_t *pixels = malloc(sites * shape->channels);
-    int32_t *labels = malloc(shape->count * sizeof(*labels));
+    uint8_t *pixels = host_new(sites * shape->channels);
+    int32_t *labels = host_new(shape->count * sizeof(*labels));
     struct mix *mixes = input_mixes(shape);
-    struct mixed_label *asked = malloc(shape->count * sizeof(*asked));
+    struct mixed_label *asked = host_new(shape->count * sizeof(*asked));
     float *expected = floats_new(count);
-    assert_non_null(pixels);
-    assert_non_null(labels);
-    assert_non_null(asked);
     for (size_t i = 0; i < sites * shape->channels; i++)
         pixels[i] = (uint8_t)(i * 37 + i / 256);
     for (uint32_t n = 0; n < shape->count; n++)
@@ -74,11 +70,6 @@ static void check_input(enum value_type type, const struct image_shape *shape, c
     read_back(values, &found, sizeof(found));
     assert_true(found.first_position == wanted.first_position && found.epoch == wanted.epoch);
     areas_close();
-    free(pixels);
-    free(labels);
-    free(mixes);
-    free(asked);
-    free(expected);
 }
 
 static const struct image_shape image_shapes[] = {
@@ -120,6 +111,5 @@ TEST(input_takes_a_mean_and_a_deviation_per_channel)
 
 int main(void)
 {
-    const int status = kernel_test_status();
-    return status != 0 ? status : tests_run(kernel_test_open, kernel_test_close);
+    return kernel_tests_run();
 }

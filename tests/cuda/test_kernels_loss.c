@@ -1,9 +1,8 @@
 /* Tests of the kernel of the loss, with every type of values, against plain loops in double. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "compute/cuda/kernels.h"
-#include "tests/cuda/kernel_areas.h"
+#include "tests/cuda/kernel_fixture.h"
 #include "tests/helpers/test.h"
 
 struct loss_case {
@@ -27,7 +26,7 @@ struct loss {
     uint32_t correct, counted;
 };
 
-/* Row by row in double; *gradient gets what is not yet scaled. */
+/* Row by row in double; writes the gradient without the loss scale. */
 static struct loss loss_in_double(struct loss_case c, double smoothing, const float *logits,
                                   const struct mixed_label *labels, double *gradient)
 {
@@ -56,7 +55,7 @@ static struct loss loss_in_double(struct loss_case c, double smoothing, const fl
     return loss;
 }
 
-/* Half of the rows have equal largest logits, so that the first of them matters. */
+/* In half of the rows several logits are the largest: the first one counts. */
 static float *loss_logits(enum value_type type, struct loss_case c)
 {
     const size_t count = (size_t)c.count * c.stored;
@@ -64,16 +63,14 @@ static float *loss_logits(enum value_type type, struct loss_case c)
     for (size_t i = 0; i < count; i++)
         logits[i] = i % c.stored >= c.classes ? 1000 : i / c.stored % 2 ? whole[i]
                                                                         : 4 * logits[i];
-    free(whole);
     return logits;
 }
 
-/* Every third one is a label by itself among those that are mixed. */
+/* With `mixed`, every third label is not mixed. */
 static struct mixed_label *loss_labels(struct loss_case c, bool mixed)
 {
     static const int32_t none[] = { -1, 1 << 30, INT32_MIN };
-    struct mixed_label *labels = calloc(c.count + 1, sizeof(*labels));
-    assert_non_null(labels);
+    struct mixed_label *labels = host_new((c.count + 1) * sizeof(*labels));
     for (uint32_t n = 0; n < c.count; n++) {
         const int32_t label = n % 5 == 4 ? none[n / 5 % 3] : n % 25 == 3 ? (int32_t)c.classes
                                                                          : (int32_t)(n * 7 % c.classes);
@@ -101,13 +98,11 @@ static void assert_gradient(enum value_type type, const void *device, const doub
 {
     static const double steps[VALUE_TYPE_COUNT] = { 1e-6, 0x1p-11, 0x1p-8 };
     const double least = type == VALUE_FP16 ? 0x1p-24 : 0;
-    float *found = floats_new(count);
-    values_read(type, device, found, count);
+    const float *const found = values_read(type, device, count);
     for (size_t i = 0; i < count; i++) {
         assert_near(found[i], expected[i] * factor, 1.01 * steps[type], 1e-6 * factor + least);
         assert_true(expected[i] != 0 || found[i] == 0);
     }
-    free(found);
 }
 
 static void check_loss(enum value_type type, struct loss_case c, bool mixed, float smoothing,
@@ -119,8 +114,7 @@ static void check_loss(enum value_type type, struct loss_case c, bool mixed, flo
     const float factor = scale != NULL ? scale->factor : 1;
     float *logits = loss_logits(type, c);
     struct mixed_label *labels = loss_labels(c, mixed);
-    double *gradient = calloc(count + 1, sizeof(*gradient));
-    assert_non_null(gradient);
+    double *gradient = host_new((count + 1) * sizeof(*gradient));
     const struct loss expected = loss_in_double(c, (double)smoothing, logits, labels, gradient);
     void *from = values_new(type, logits, count), *to = values_poison(type, count);
     struct mixed_label *label_area = area_new(labels, c.count * sizeof(*labels));
@@ -136,46 +130,23 @@ static void check_loss(enum value_type type, struct loss_case c, bool mixed, flo
     read_back(result, &again, sizeof(again));
     assert_memory_equal(&first, &again, sizeof(first));
     CUDA_OK(kernel_softmax_loss(stream, type, &shape, from, label_area, scale_area, from, samples, result));
-    void *outside = malloc(count * value_bytes(type) + 1);
-    assert_non_null(outside);
-    read_back(to, outside, count * value_bytes(type));
-    assert_holds(from, outside, count * value_bytes(type));
+    assert_holds(from, device_copy(to, count * value_bytes(type)), count * value_bytes(type));
     assert_result(result, &expected, scale != NULL ? scale->skipped_steps : 0, factor);
     areas_close();
-    free(outside);
-    free(logits);
-    free(labels);
-    free(gradient);
 }
 
 TEST(softmax_loss_and_gradient_equal_those_in_double)
 {
-    static const struct loss_scale scale = { .factor = 1024, .skipped_steps = 6 };
+    static const struct { bool mixed; float smoothing; struct loss_scale scale; } kinds[] = {
+        { false, 0, { .factor = 0 } }, { false, 0, { .factor = 1024, .skipped_steps = 6 } },
+        { false, 0.1f, { .factor = 0 } }, { false, 0.5f, { .factor = 1024 } },
+        { true, 0, { .factor = 0 } }, { true, 0.1f, { .factor = 1024 } },
+    };
     FOR_EACH_TYPE(type)
-    for (size_t i = 0; i < COUNT_OF(loss_cases); i++) {
-        check_loss(type, loss_cases[i], false, 0, NULL);
-        check_loss(type, loss_cases[i], false, 0, &scale);
-    }
-}
-
-TEST(smoothed_labels_give_the_loss_and_gradient_in_double)
-{
-    static const struct loss_scale scale = { .factor = 1024 };
-    FOR_EACH_TYPE(type)
-    for (size_t i = 0; i < COUNT_OF(loss_cases); i++) {
-        check_loss(type, loss_cases[i], false, 0.1f, NULL);
-        check_loss(type, loss_cases[i], false, 0.5f, &scale);
-    }
-}
-
-TEST(mixed_labels_give_the_loss_and_gradient_in_double)
-{
-    static const struct loss_scale scale = { .factor = 1024 };
-    FOR_EACH_TYPE(type)
-    for (size_t i = 0; i < COUNT_OF(loss_cases); i++) {
-        check_loss(type, loss_cases[i], true, 0, NULL);
-        check_loss(type, loss_cases[i], true, 0.1f, &scale);
-    }
+        for (size_t i = 0; i < COUNT_OF(loss_cases); i++)
+            for (size_t k = 0; k < COUNT_OF(kinds); k++)
+                check_loss(type, loss_cases[i], kinds[k].mixed, kinds[k].smoothing,
+                           kinds[k].scale.factor > 0 ? &kinds[k].scale : NULL);
 }
 
 /* Two auxiliary losses and the last one, all of the same logits. */
@@ -185,8 +156,7 @@ static void check_auxiliary_loss(enum value_type type, struct loss_case c, const
     struct loss_shape shape = { c.count, c.classes, c.stored, .weight = 0.5f, .is_auxiliary = true, .adds = false };
     float *logits = loss_logits(type, c);
     struct mixed_label *labels = loss_labels(c, false);
-    double *gradient = calloc(count, sizeof(*gradient));
-    assert_non_null(gradient);
+    double *gradient = host_new(count * sizeof(*gradient));
     struct loss expected = loss_in_double(c, 0, logits, labels, gradient);
     void *from = values_new(type, logits, count), *to = values_poison(type, count);
     const struct mixed_label *label_area = area_new(labels, c.count * sizeof(*labels));
@@ -207,9 +177,6 @@ static void check_auxiliary_loss(enum value_type type, struct loss_case c, const
     expected.sum *= 1.75;
     assert_result(result, &expected, scale->skipped_steps, scale->factor);
     areas_close();
-    free(logits);
-    free(labels);
-    free(gradient);
 }
 
 TEST(auxiliary_losses_are_weighted_and_added_and_count_no_samples)
@@ -219,47 +186,47 @@ TEST(auxiliary_losses_are_weighted_and_added_and_count_no_samples)
     check_auxiliary_loss(type, (struct loss_case){ 300, 33, 40 }, &scale);
 }
 
+enum { CLASSES = 40 };
+
+/* Of one row. gradient_out may be NULL. */
+static struct backend_result loss_of_row(enum value_type type, const float *logits, int32_t label,
+                                         const float **gradient_out)
+{
+    static const struct loss_shape shape = { .count = 1, .classes = CLASSES, .stored = CLASSES, .weight = 1 };
+    const struct mixed_label labels = { label, label, 1 };
+    struct backend_result *result = area_new(NULL, sizeof(*result)), found;
+    void *const to = gradient_out != NULL ? values_poison(type, CLASSES) : NULL;
+    CUDA_OK(kernel_softmax_loss(stream, type, &shape, values_new(type, logits, CLASSES),
+                                area_new(&labels, sizeof(labels)), NULL, to,
+                                area_new(NULL, sizeof(struct sample_loss)), result));
+    read_back(result, &found, sizeof(found));
+    if (gradient_out != NULL)
+        *gradient_out = values_read(type, to, CLASSES);
+    return found;
+}
+
 TEST(softmax_loss_of_large_logits_is_finite)
 {
-    enum { CLASSES = 40 };
-    static const struct loss_shape shape = { .count = 1, .classes = CLASSES, .stored = CLASSES, .weight = 1 };
     FOR_EACH_TYPE(type)
     {
-        float logits[CLASSES], gradient[CLASSES];
-        const struct mixed_label label = { 1, 1, 1 };
-        struct backend_result *result = area_new(NULL, sizeof(*result)), found;
+        float logits[CLASSES];
+        const float *gradient;
         for (int i = 0; i < CLASSES; i++)
             logits[i] = i == 39 ? 60000.0f : -60000.0f;
-        void *to = values_poison(type, CLASSES);
-        CUDA_OK(kernel_softmax_loss(stream, type, &shape, values_new(type, logits, CLASSES),
-                                    area_new(&label, sizeof(label)), NULL, to,
-                                    area_new(NULL, sizeof(struct sample_loss)), result));
-        read_back(result, &found, sizeof(found));
-        values_read(type, to, gradient, CLASSES);
-        assert_near(found.loss_sum, 120000, 0x1p-8, 0);
+        assert_near(loss_of_row(type, logits, 1, &gradient).loss_sum, 120000, 0x1p-8, 0);
         for (int i = 0; i < CLASSES; i++)
-            assert_true(gradient[i] == (i == 39 ? 1 : i == 1 ? -1
-                                                             : 0));
+            assert_true(gradient[i] == (i == 39) - (i == 1));
         areas_close();
     }
 }
 
-/* As in the plain loop, a NaN in the first place is the largest and one elsewhere is not. */
-TEST(nan_logits_show_in_the_loss_and_count_as_in_a_plain_loop)
+/* As in a plain loop, a NaN in the first place is the largest logit, and one elsewhere is not. */
+TEST(nan_logits_make_the_loss_nan)
 {
-    enum { CLASSES = 40 };
-    static const struct loss_shape shape = { .count = 1, .classes = CLASSES, .stored = CLASSES, .weight = 1 };
     for (int place = 0; place < CLASSES; place += 13) {
-        float logits[CLASSES];
-        const struct mixed_label label = { 5, 5, 1 };
-        struct backend_result *result = area_new(NULL, sizeof(*result)), found;
-        for (int i = 0; i < CLASSES; i++)
-            logits[i] = i == place ? NAN : i == 5 ? 3.0f
-                                                  : 0.0f;
-        CUDA_OK(kernel_softmax_loss(stream, VALUE_FP32, &shape, values_new(VALUE_FP32, logits, CLASSES),
-                                    area_new(&label, sizeof(label)), NULL, NULL,
-                                    area_new(NULL, sizeof(struct sample_loss)), result));
-        read_back(result, &found, sizeof(found));
+        float logits[CLASSES] = { [5] = 3 };
+        logits[place] = NAN;
+        const struct backend_result found = loss_of_row(VALUE_FP32, logits, 5, NULL);
         assert_true(isnan(found.loss_sum));
         assert_int_equal(found.correct, place != 0);
         assert_int_equal(found.counted, 1);
@@ -269,6 +236,5 @@ TEST(nan_logits_show_in_the_loss_and_count_as_in_a_plain_loop)
 
 int main(void)
 {
-    const int status = kernel_test_status();
-    return status != 0 ? status : tests_run(kernel_test_open, kernel_test_close);
+    return kernel_tests_run();
 }

@@ -1,10 +1,9 @@
 /* Tests of the kernels of batch normalisation, with every type of values, against loops in double. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "compute/cuda/kernels.h"
-#include "tests/cuda/kernel_areas.h"
+#include "tests/cuda/kernel_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_long.h"
 
@@ -25,22 +24,22 @@ static const struct norm_case cases[] = {
     { 100, 24, true, true, false, 0.9f },
     { 5003, 8, false, true, true, 0.997f },
     { 1000, 264, true, false, false, 0.5f },
-    { 20000, 16, true, true, false, 0 },        /* the batch's own */
-    { 333, 2048, false, true, false, 1 },       /* as they were */
+    { 20000, 16, true, true, false, 0 },        /* the batch only */
+    { 333, 2048, false, true, false, 1 },       /* unchanged */
     { 70000, 8, true, true, true, 0.9f },
 };
 
-/* Relative, of a result that is rounded once. */
+/* Relative error of a result rounded once. */
 static const double steps[VALUE_TYPE_COUNT] = { [VALUE_FP32] = 2e-6, [VALUE_FP16] = 1e-3, [VALUE_BF16] = 8e-3 };
 
-/* ---- numbers, and what is made of them ---- */
+/* ---- expected values ---- */
 
 struct numbers {
     struct norm_case shape;
     enum value_type type;
     size_t count;
     float *in, *shortcut, *gradient, *before, *gamma, *beta, *mean, *variance; /* host */
-    double *means, *variances, *sums, *products; /* per column; sums after numbers_go_back */
+    double *means, *variances, *sums, *products; /* per column; sums after numbers_backward */
 };
 
 static void numbers_open(struct numbers *n, enum value_type type, const struct norm_case *shape)
@@ -55,23 +54,13 @@ static void numbers_open(struct numbers *n, enum value_type type, const struct n
     n->mean = draw(VALUE_FP32, 7, shape->columns);
     n->variance = draw(VALUE_FP32, 8, shape->columns);
     double **const made[] = { &n->means, &n->variances, &n->sums, &n->products };
-    for (size_t i = 0; i < COUNT_OF(made); i++) {
-        *made[i] = calloc(shape->columns, sizeof(**made[i]));
-        assert_non_null(*made[i]);
-    }
+    for (size_t i = 0; i < COUNT_OF(made); i++)
+        *made[i] = host_new(shape->columns * sizeof(**made[i]));
     for (size_t i = 0; i < n->count; i++)
         n->means[i % shape->columns] += (double)n->in[i] / (double)shape->rows;
     for (size_t i = 0; i < n->count; i++)
         n->variances[i % shape->columns] +=
             pow((double)n->in[i] - n->means[i % shape->columns], 2) / (double)shape->rows;
-}
-
-static void numbers_close(struct numbers *n)
-{
-    void *const all[] = { n->in, n->shortcut, n->gradient, n->before, n->gamma, n->beta,
-                          n->mean, n->variance, n->means, n->variances, n->sums, n->products };
-    for (size_t i = 0; i < COUNT_OF(all); i++)
-        free(all[i]);
 }
 
 static double inverse_of(const struct numbers *n, size_t column)
@@ -98,8 +87,8 @@ static double result_of(const struct numbers *n, size_t i)
     return n->shape.relu && !(result > 0) ? 0 : result;
 }
 
-/* The gradient stops where `out`, the result that was found, is 0. */
-static void numbers_go_back(struct numbers *n, const float *out)
+/* The gradient stops where `out`, the output of the device, is 0. */
+static void numbers_backward(struct numbers *n, const float *out)
 {
     for (size_t i = 0; i < n->count; i++) {
         if (n->shape.relu && !(out[i] > 0))
@@ -118,17 +107,17 @@ static double in_gradient_of(const struct numbers *n, size_t i)
 
 /* ---- on the device ---- */
 
-struct areas_of_norm {
+struct device_values {
     struct normalisation norm;
     void *in, *shortcut, *out, *gradient, *in_gradient, *added;
     uint8_t *mask; /* NULL without a shortcut */
     float *partials, *means, *running_mean, *running_variance, *gamma_gradient, *beta_gradient;
 };
 
-static void areas_open(struct areas_of_norm *a, const struct numbers *n)
+static void areas_open(struct device_values *a, const struct numbers *n)
 {
     const size_t columns = n->shape.columns;
-    *a = (struct areas_of_norm){
+    *a = (struct device_values){
         .norm = { .rows = n->shape.rows, .columns = n->shape.columns, .stride = n->shape.columns,
                   .gamma = n->shape.gamma ? area_new(n->gamma, columns * sizeof(float)) : NULL,
                   .beta = area_new(n->beta, columns * sizeof(float)),
@@ -149,15 +138,15 @@ static void areas_open(struct areas_of_norm *a, const struct numbers *n)
     };
 }
 
-static void run_forward(const struct areas_of_norm *a, const struct numbers *n)
+static void run_forward(const struct device_values *a, const struct numbers *n)
 {
     CUDA_OK(kernel_norm_statistics(stream, n->type, &a->norm, EPSILON, n->shape.decay, a->in, a->partials,
                                    a->running_mean, a->running_variance));
     CUDA_OK(kernel_norm_apply(stream, n->type, &a->norm, a->in, a->shortcut, n->shape.relu, a->out, a->mask));
 }
 
-/* As the backend does: behind a sum the mask is kept, and is applied once. */
-static void run_backward(const struct areas_of_norm *a, const struct numbers *n)
+/* As the backend does: after a sum the mask is stored, and applied once. */
+static void run_backward(const struct device_values *a, const struct numbers *n)
 {
     const bool again = n->shape.relu && !n->shape.shortcut;
     CUDA_OK(kernel_norm_sums(stream, n->type, &a->norm, a->in, n->shape.relu, a->mask,
@@ -173,11 +162,9 @@ static void assert_columns_near(const float *device, const struct numbers *n,
                                 double (*expected)(const struct numbers *n, size_t column), double relative,
                                 double absolute)
 {
-    float *const found = floats_new(n->shape.columns);
-    read_back(device, found, n->shape.columns * sizeof(*found));
+    const float *const found = values_read(VALUE_FP32, device, n->shape.columns);
     for (size_t c = 0; c < n->shape.columns; c++)
         assert_near((double)found[c], expected(n, c), relative, absolute);
-    free(found);
 }
 
 static double mean_of(const struct numbers *n, size_t column)
@@ -208,19 +195,18 @@ static double product_of(const struct numbers *n, size_t column)
     return n->products[column];
 }
 
-static void check_mask(const struct areas_of_norm *a, const struct numbers *n, const float *out)
+static void check_mask(const struct device_values *a, const struct numbers *n, const float *out)
 {
-    uint8_t *const mask = calloc(1, n->count / 8);
-    assert_non_null(mask);
+    uint8_t *const mask = host_new(n->count / 8);
     for (size_t i = 0; i < n->count; i++)
         mask[i / 8] |= (uint8_t)((out[i] > 0) << i % 8);
     assert_holds(a->mask, mask, n->count / 8);
-    free(mask);
 }
 
-static void check_forward(const struct areas_of_norm *a, const struct numbers *n, float *out)
+/* Returns the output. */
+static const float *check_forward(const struct device_values *a, const struct numbers *n)
 {
-    values_read(n->type, a->out, out, n->count);
+    const float *const out = values_read(n->type, a->out, n->count);
     assert_columns_near(a->norm.statistics, n, mean_of, 1e-6, 1e-6);
     assert_columns_near(a->norm.statistics + n->shape.columns, n, inverse_of, 3e-6, 0);
     assert_columns_near(a->running_mean, n, running_mean_of, 1e-6, 1e-6);
@@ -229,20 +215,21 @@ static void check_forward(const struct areas_of_norm *a, const struct numbers *n
         assert_near((double)out[i], result_of(n, i), steps[n->type], 3e-5);
     if (a->mask != NULL)
         check_mask(a, n, out);
+    return out;
 }
 
-static void check_backward(const struct areas_of_norm *a, const struct numbers *n, float *found)
+static void check_backward(const struct device_values *a, const struct numbers *n)
 {
     const double summed = sqrt((double)n->shape.rows) * 3e-6;
     assert_columns_near(a->beta_gradient, n, sum_of, 1e-5, summed);
     if (n->shape.gamma)
         assert_columns_near(a->gamma_gradient, n, product_of, 1e-5, summed);
-    values_read(n->type, a->in_gradient, found, n->count);
-    for (size_t i = 0; i < n->count; i++)
+    const float *const found = values_read(n->type, a->in_gradient, n->count);
+    const float *const added = values_read(n->type, a->added, n->count);
+    for (size_t i = 0; i < n->count; i++) {
         assert_near((double)found[i], in_gradient_of(n, i), steps[n->type], 3e-4);
-    values_read(n->type, a->added, found, n->count);
-    for (size_t i = 0; i < n->count; i++)
-        assert_near((double)found[i], (double)n->before[i] + in_gradient_of(n, i), steps[n->type], 3e-4);
+        assert_near((double)added[i], (double)n->before[i] + in_gradient_of(n, i), steps[n->type], 3e-4);
+    }
     if (n->shape.shortcut)
         assert_values(n->type, a->gradient, n->gradient, n->count);
 }
@@ -250,18 +237,14 @@ static void check_backward(const struct areas_of_norm *a, const struct numbers *
 static void check_norm(enum value_type type, const struct norm_case *shape)
 {
     struct numbers numbers;
-    struct areas_of_norm areas;
+    struct device_values areas;
     numbers_open(&numbers, type, shape);
     areas_open(&areas, &numbers);
-    float *const out = floats_new(numbers.count);
     run_forward(&areas, &numbers);
     run_backward(&areas, &numbers);
-    check_forward(&areas, &numbers, out);
-    numbers_go_back(&numbers, out);
-    check_backward(&areas, &numbers, out);
-    free(out);
+    numbers_backward(&numbers, check_forward(&areas, &numbers));
+    check_backward(&areas, &numbers);
     areas_close();
-    numbers_close(&numbers);
 }
 
 TEST(batch_norm_and_its_gradients_equal_those_in_double)
@@ -273,36 +256,30 @@ TEST(batch_norm_and_its_gradients_equal_those_in_double)
 
 /* ---- properties ---- */
 
-static void *copy_of(const void *device, size_t bytes)
+/* Both on the device. */
+static void assert_same(const void *found, const void *expected, size_t bytes)
 {
-    void *const copy = malloc(bytes);
-    assert_non_null(copy);
-    read_back(device, copy, bytes);
-    return copy;
+    assert_holds(found, device_copy(expected, bytes), bytes);
 }
 
-/* Whatever order the blocks ran in. */
+/* In any order of the blocks. */
 TEST(sums_are_the_same_in_every_run)
 {
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct numbers numbers;
-        struct areas_of_norm first, second;
+        struct device_values first, second;
         numbers_open(&numbers, VALUE_BF16, &cases[i]);
         areas_open(&first, &numbers);
         areas_open(&second, &numbers);
         run_forward(&first, &numbers);
         run_backward(&first, &numbers);
-        CUDA_OK(kernel_relu(stream, VALUE_FP32, 8, first.partials, first.partials)); /* turns the order around */
+        CUDA_OK(kernel_relu(stream, VALUE_FP32, 8, first.partials, first.partials)); /* reverses the order */
         run_forward(&second, &numbers);
         run_backward(&second, &numbers);
         const size_t bytes = 2 * numbers.shape.columns * sizeof(float);
-        void *const statistics = copy_of(first.norm.statistics, bytes), *const means = copy_of(first.means, bytes);
-        assert_holds(second.norm.statistics, statistics, bytes);
-        assert_holds(second.means, means, bytes);
-        free(statistics);
-        free(means);
+        assert_same(second.norm.statistics, first.norm.statistics, bytes);
+        assert_same(second.means, first.means, bytes);
         areas_close();
-        numbers_close(&numbers);
     }
 }
 
@@ -315,11 +292,11 @@ static size_t property_cases(void)
 
 /* ---- columns that are known ---- */
 
-/* All but the last eight, or all. */
+/* `known` is all columns, or all but the last eight. */
 static void check_known(enum value_type type, const struct norm_case *shape, uint32_t known)
 {
     struct numbers numbers;
-    struct areas_of_norm first, second;
+    struct device_values first, second;
     numbers_open(&numbers, type, shape);
     areas_open(&first, &numbers);
     areas_open(&second, &numbers);
@@ -327,15 +304,10 @@ static void check_known(enum value_type type, const struct norm_case *shape, uin
     second.norm.known.columns = known;
     second.norm.known.means = first.norm.statistics;
     second.norm.known.squares = first.norm.statistics + 2 * shape->columns;
-    float *const out = floats_new(numbers.count);
     run_forward(&second, &numbers);
-    check_forward(&second, &numbers, out);
-    void *const statistics = copy_of(first.norm.statistics, known * sizeof(float));
-    assert_holds(second.norm.statistics, statistics, known * sizeof(float));
-    free(statistics);
-    free(out);
+    check_forward(&second, &numbers);
+    assert_same(second.norm.statistics, first.norm.statistics, known * sizeof(float));
     areas_close();
-    numbers_close(&numbers);
 }
 
 TEST(known_columns_are_not_measured_again)
@@ -347,13 +319,13 @@ TEST(known_columns_are_not_measured_again)
     }
 }
 
-/* Whatever the numbers are: what is known counts. */
-TEST(what_is_known_is_taken_as_it_is)
+/* Known statistics are used even where they are not those of the input. */
+TEST(known_statistics_are_used_unchecked)
 {
     enum { KNOWN = 16 };
     float means[KNOWN], squares[KNOWN];
     struct numbers numbers;
-    struct areas_of_norm areas;
+    struct device_values areas;
     numbers_open(&numbers, VALUE_BF16, &cases[4]);
     for (size_t c = 0; c < KNOWN; c++) {
         means[c] = (float)c;
@@ -365,46 +337,39 @@ TEST(what_is_known_is_taken_as_it_is)
     areas.norm.known.columns = KNOWN;
     areas.norm.known.means = area_new(means, sizeof(means));
     areas.norm.known.squares = area_new(squares, sizeof(squares));
-    float *const out = floats_new(numbers.count);
     run_forward(&areas, &numbers);
-    check_forward(&areas, &numbers, out);
-    free(out);
+    check_forward(&areas, &numbers);
     areas_close();
-    numbers_close(&numbers);
 }
 
-/* ---- rows that lie apart ---- */
+/* ---- strided rows ---- */
 
-enum { APART = 16 };            /* numbers between two rows, which nobody reads or writes */
+enum { APART = 16 };            /* unused numbers between two rows */
 
-/* Of the type: rows of numbers as they are and something else behind each. */
+/* Device memory of strided rows, with random numbers between them. */
 static void *spread(const struct numbers *n, const float *values)
 {
     const uint32_t columns = n->shape.columns, stride = columns + APART;
     float *const wide = draw(n->type, 9, n->shape.rows * stride);
     for (size_t i = 0; i < n->count; i++)
         wide[i / columns * stride + i % columns] = values[i];
-    void *const area = values_new(n->type, wide, n->shape.rows * stride);
-    free(wide);
-    return area;
+    return values_new(n->type, wide, n->shape.rows * stride);
 }
 
 static void assert_spread(const struct numbers *n, const void *area, const void *close)
 {
     const uint32_t columns = n->shape.columns, stride = columns + APART;
-    float *const found = floats_new(n->count), *const wide = draw(n->type, 9, n->shape.rows * stride);
-    values_read(n->type, close, found, n->count);
+    const float *const found = values_read(n->type, close, n->count);
+    float *const wide = draw(n->type, 9, n->shape.rows * stride);
     for (size_t i = 0; i < n->count; i++)
         wide[i / columns * stride + i % columns] = found[i];
     assert_values(n->type, area, wide, n->shape.rows * stride);
-    free(found);
-    free(wide);
 }
 
 static void check_apart(enum value_type type, const struct norm_case *shape)
 {
     struct numbers numbers;
-    struct areas_of_norm close, apart;
+    struct device_values close, apart;
     numbers_open(&numbers, type, shape);
     areas_open(&close, &numbers);
     areas_open(&apart, &numbers);
@@ -412,38 +377,32 @@ static void check_apart(enum value_type type, const struct norm_case *shape)
     apart.in = spread(&numbers, numbers.in);
     apart.in_gradient = spread(&numbers, numbers.before);
     apart.added = spread(&numbers, numbers.before);
-    const struct areas_of_norm *const both[] = { &close, &apart };
+    const struct device_values *const both[] = { &close, &apart };
     for (size_t i = 0; i < COUNT_OF(both); i++) {
         run_forward(both[i], &numbers);
         run_backward(both[i], &numbers);
     }
-    void *const out = copy_of(close.out, numbers.count * value_bytes(type));
-    void *const means = copy_of(close.means, 2 * shape->columns * sizeof(float));
-    assert_holds(apart.out, out, numbers.count * value_bytes(type));
-    assert_holds(apart.means, means, 2 * shape->columns * sizeof(float));
+    assert_same(apart.out, close.out, numbers.count * value_bytes(type));
+    assert_same(apart.means, close.means, 2 * shape->columns * sizeof(float));
     assert_spread(&numbers, apart.in_gradient, close.in_gradient);
     assert_spread(&numbers, apart.added, close.added);
-    free(out);
-    free(means);
     areas_close();
-    numbers_close(&numbers);
 }
 
-TEST(rows_may_lie_apart)
+TEST(rows_may_be_strided)
 {
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < property_cases(); i++)
         check_apart(type, &cases[i]);
 }
 
-/* Where a sum of squares less the square of a sum would leave nothing. */
+/* The sum of squares less the square of the sum would cancel here. */
 TEST(a_mean_far_from_zero_leaves_the_variance_exact)
 {
-    enum { ROWS = 50000,
-           COLUMNS = 8 };
+    enum { ROWS = 50000, COLUMNS = 8 };
     static const struct norm_case shape = { ROWS, COLUMNS, false, false, false, 0.9f };
     struct numbers numbers;
-    struct areas_of_norm areas;
+    struct device_values areas;
     numbers_open(&numbers, VALUE_FP32, &shape);
     for (size_t i = 0; i < numbers.count; i++)
         numbers.in[i] = 10000 + (i / COLUMNS % 2 == 0 ? 1.0f : -1.0f);
@@ -456,7 +415,6 @@ TEST(a_mean_far_from_zero_leaves_the_variance_exact)
     assert_columns_near(areas.norm.statistics, &numbers, mean_of, 1e-7, 0);
     assert_columns_near(areas.norm.statistics + COLUMNS, &numbers, inverse_of, 1e-5, 0);
     areas_close();
-    numbers_close(&numbers);
 }
 
 TEST(evaluation_normalises_by_the_running_statistics_in_place)
@@ -464,7 +422,7 @@ TEST(evaluation_normalises_by_the_running_statistics_in_place)
     FOR_EACH_TYPE(type)
     {
         struct numbers numbers;
-        struct areas_of_norm areas;
+        struct device_values areas;
         numbers_open(&numbers, type, &cases[4]);
         for (size_t c = 0; c < numbers.shape.columns; c++) {
             numbers.variance[c] = fabsf(numbers.variance[c]);
@@ -472,16 +430,13 @@ TEST(evaluation_normalises_by_the_running_statistics_in_place)
             numbers.variances[c] = (double)numbers.variance[c];
         }
         areas_open(&areas, &numbers);
-        float *const out = floats_new(numbers.count);
         CUDA_OK(kernel_norm_running(stream, &areas.norm, EPSILON, areas.running_mean, areas.running_variance));
         CUDA_OK(kernel_norm_apply(stream, type, &areas.norm, areas.in, NULL, numbers.shape.relu, areas.in,
                                   NULL));
-        values_read(type, areas.in, out, numbers.count);
+        const float *const out = values_read(type, areas.in, numbers.count);
         for (size_t i = 0; i < numbers.count; i++)
             assert_near((double)out[i], result_of(&numbers, i), steps[type], 1e-5);
-        free(out);
         areas_close();
-        numbers_close(&numbers);
     }
 }
 
@@ -498,7 +453,7 @@ static void check_folded(enum value_type type, bool with_bias, bool with_gamma)
 {
     float *weights = draw(VALUE_FP32, 1, FILTERS * NUMBERS), *bias = draw(VALUE_FP32, 2, FILTERS);
     float *gamma = draw(VALUE_FP32, 3, FILTERS), *beta = draw(VALUE_FP32, 4, FILTERS);
-    float *mean = draw(VALUE_FP32, 5, FILTERS), *variance = draw(VALUE_FP32, 6, FILTERS), found[FILTERS * NUMBERS];
+    float *mean = draw(VALUE_FP32, 5, FILTERS), *variance = draw(VALUE_FP32, 6, FILTERS);
     for (size_t c = 0; c < FILTERS; c++)
         variance[c] = fabsf(variance[c]);
     const struct folding folding = {
@@ -511,21 +466,18 @@ static void check_folded(enum value_type type, bool with_bias, bool with_gamma)
     };
     void *const folded = values_poison(type, FILTERS * NUMBERS), *const folded_bias = values_poison(type, FILTERS);
     CUDA_OK(kernel_norm_fold(stream, type, &folding, folded, folded_bias));
-    values_read(type, folded, found, FILTERS * NUMBERS);
+    const float *const found = values_read(type, folded, FILTERS * NUMBERS);
     for (size_t i = 0; i < FILTERS * NUMBERS; i++)
         assert_near((double)found[i],
                     (double)weights[i] * folded_scale(with_gamma ? gamma : NULL, variance, i / NUMBERS), steps[type],
                     1e-6);
-    values_read(type, folded_bias, found, FILTERS);
+    const float *const found_bias = values_read(type, folded_bias, FILTERS);
     for (size_t c = 0; c < FILTERS; c++)
-        assert_near((double)found[c],
+        assert_near((double)found_bias[c],
                     (double)beta[c] + ((with_bias ? (double)bias[c] : 0) - (double)mean[c]) *
                                           folded_scale(with_gamma ? gamma : NULL, variance, c),
                     steps[type], 1e-5);
     areas_close();
-    float *const all[] = { weights, bias, gamma, beta, mean, variance };
-    for (size_t i = 0; i < COUNT_OF(all); i++)
-        free(all[i]);
 }
 
 TEST(a_normalisation_is_folded_into_weights_and_bias)
@@ -535,17 +487,16 @@ TEST(a_normalisation_is_folded_into_weights_and_bias)
         check_folded(type, i % 2 != 0, i / 2 != 0);
 }
 
-/* Padding channels: no weights, no statistics, and zeros that stay. */
+/* Padding channels have neither weights nor statistics. */
 TEST(columns_of_zeros_stay_zeros)
 {
-    enum { ROWS = 19,
-           COLUMNS = 8 };
+    enum { ROWS = 19, COLUMNS = 8 };
     static const struct norm_case shape = { ROWS, COLUMNS, true, true, false, 0.9f };
     static const float zeros[ROWS * COLUMNS];
     FOR_EACH_TYPE(type)
     {
         struct numbers numbers;
-        struct areas_of_norm areas;
+        struct device_values areas;
         numbers_open(&numbers, type, &shape);
         float *const all[] = { numbers.in, numbers.gradient };
         float *const per_column[] = { numbers.gamma, numbers.beta, numbers.mean, numbers.variance };
@@ -563,16 +514,15 @@ TEST(columns_of_zeros_stay_zeros)
         assert_values(type, areas.out, zeros, ROWS * COLUMNS);
         assert_values(type, areas.in_gradient, zeros, ROWS * COLUMNS);
         areas_close();
-        numbers_close(&numbers);
     }
 }
 
-/* What is above 0 until it is rounded has no bit. */
+/* A positive number that rounds to 0 has no bit. */
 TEST(the_mask_is_that_of_rounded_numbers)
 {
     static const struct norm_case shape = { 64, 8, true, true, true, 0.9f };
     struct numbers numbers;
-    struct areas_of_norm areas;
+    struct device_values areas;
     numbers_open(&numbers, VALUE_FP16, &shape);
     for (size_t c = 0; c < 8; c++) {
         numbers.gamma[c] = 1e-12f;
@@ -584,9 +534,7 @@ TEST(the_mask_is_that_of_rounded_numbers)
     run_forward(&areas, &numbers);
     assert_values(VALUE_FP16, areas.out, zeros, numbers.count);
     check_mask(&areas, &numbers, zeros);
-    free(zeros);
     areas_close();
-    numbers_close(&numbers);
 }
 
 /* ---- refusals ---- */
@@ -622,6 +570,5 @@ TEST(odd_columns_and_misaligned_memory_are_refused)
 
 int main(void)
 {
-    const int status = kernel_test_status();
-    return status != 0 ? status : tests_run(kernel_test_open, kernel_test_close);
+    return kernel_tests_run();
 }

@@ -1,10 +1,8 @@
-/* Tests of the kernels of pools and shortcuts, with every type of values and odd shapes, against
- * plain loops. */
+/* Tests of the kernels of pools and shortcuts, with every type and odd shapes, against plain loops. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "compute/cuda/kernels.h"
-#include "tests/cuda/kernel_areas.h"
+#include "tests/cuda/kernel_fixture.h"
 #include "tests/helpers/test.h"
 
 /* ---- max_pool ---- */
@@ -35,16 +33,6 @@ struct pool {
     uint8_t *winners;
     size_t in_count, out_count;
 };
-
-static void pool_close(struct pool *pool)
-{
-    free(pool->in);
-    free(pool->out);
-    free(pool->out_gradient);
-    free(pool->in_gradient);
-    free(pool->before);
-    free(pool->winners);
-}
 
 static size_t pool_tap(const struct pool_shape *s, size_t out, uint32_t place)
 {
@@ -82,13 +70,12 @@ static void pool_open(struct pool *pool, enum value_type type, const struct pool
     pool->out = floats_new(pool->out_count);
     pool->in_gradient = floats_new(pool->in_count);
     pool->before = draw(type, 8, pool->in_count);
-    pool->winners = calloc(pool->out_count, 1);
-    assert_non_null(pool->winners);
+    pool->winners = host_new(pool->out_count);
     for (size_t i = 0; i < pool->out_count; i++)
         find_window(s, pool, i);
 }
 
-/* What is to be there when the gradient is added to `before`. */
+/* `before` plus the gradient. */
 static float *pool_sum(const struct pool *pool)
 {
     float *const sum = floats_new(pool->in_count);
@@ -114,11 +101,8 @@ static void check_max_pool(enum value_type type, const struct pool_shape *shape)
     assert_values(type, other_out, pool.out, pool.out_count);
     assert_holds(winners, pool.winners, pool.out_count);
     assert_values(type, in_gradient, pool.in_gradient, pool.in_count);
-    float *const sum = pool_sum(&pool);
-    assert_values(type, added, sum, pool.in_count);
-    free(sum);
+    assert_values(type, added, pool_sum(&pool), pool.in_count);
     areas_close();
-    pool_close(&pool);
 }
 
 TEST(max_pool_and_its_gradient_equal_plain_loops)
@@ -133,13 +117,13 @@ TEST(max_pool_keeps_a_nan_only_in_the_first_place)
     static const struct pool_shape shape = { 1, 8, 2, 2, 1, 1, 2, 2, 2, 2, 0, 0 };
     FOR_EACH_TYPE(type)
     for (uint32_t place = 0; place < 4; place++) {
-        float in[32], out[8];
+        float in[32];
         uint8_t winner;
         for (uint32_t i = 0; i < 32; i++)
             in[i] = i / 8 == place ? NAN : (float)(i / 8);
         void *to = values_poison(type, 8), *winners = area_new(NULL, 8);
         CUDA_OK(kernel_max_pool(stream, type, &shape, values_new(type, in, 32), to, winners));
-        values_read(type, to, out, 8);
+        const float *const out = values_read(type, to, 8);
         read_back(winners, &winner, 1);
         assert_true(place == 0 ? isnan(out[0]) : out[0] == (place == 3 ? 2.0f : 3.0f));
         assert_int_equal(winner, place == 0 ? 0 : place == 3 ? 2
@@ -174,7 +158,7 @@ static void average_window(const struct pool_shape *s, struct pool *pool, size_t
     }
 }
 
-/* Rounded once, of sums whose order may differ. */
+/* Sums in another order, rounded once. */
 static void assert_near_values(enum value_type type, const void *device, const float *expected, size_t count)
 {
     static const double steps[VALUE_TYPE_COUNT] = {
@@ -182,11 +166,9 @@ static void assert_near_values(enum value_type type, const void *device, const f
         [VALUE_FP16] = 1e-3,
         [VALUE_BF16] = 8e-3,
     };
-    float *const found = floats_new(count);
-    values_read(type, device, found, count);
+    const float *const found = values_read(type, device, count);
     for (size_t i = 0; i < count; i++)
         assert_near((double)found[i], (double)expected[i], steps[type], 4e-6);
-    free(found);
 }
 
 static void check_average_pool(enum value_type type, const struct pool_shape *shape)
@@ -201,11 +183,8 @@ static void check_average_pool(enum value_type type, const struct pool_shape *sh
     CUDA_OK(kernel_average_pool_backward(stream, type, shape, out_gradient, added, true));
     assert_near_values(type, out, pool.out, pool.out_count);
     assert_near_values(type, in_gradient, pool.in_gradient, pool.in_count);
-    float *const sum = pool_sum(&pool);
-    assert_near_values(type, added, sum, pool.in_count);
-    free(sum);
+    assert_near_values(type, added, pool_sum(&pool), pool.in_count);
     areas_close();
-    pool_close(&pool);
 }
 
 TEST(average_pool_leaves_padding_out)
@@ -236,14 +215,6 @@ struct padded {
     float *in, *out, *out_gradient, *in_gradient, *before, *sum;
     size_t in_count, out_count;
 };
-
-static void padded_close(struct padded *padded)
-{
-    float *const all[] = { padded->in, padded->out, padded->out_gradient,
-                           padded->in_gradient, padded->before, padded->sum };
-    for (size_t i = 0; i < COUNT_OF(all); i++)
-        free(all[i]);
-}
 
 static void padded_open(struct padded *padded, enum value_type type, const struct pad_shape *s)
 {
@@ -284,7 +255,6 @@ static void check_pad_channels(enum value_type type, const struct pad_shape *sha
     assert_values(type, in_gradient, padded.in_gradient, padded.in_count);
     assert_values(type, added, padded.sum, padded.in_count);
     areas_close();
-    padded_close(&padded);
 }
 
 TEST(a_shortcut_takes_every_stride_th_pixel_between_zeros)
@@ -329,6 +299,5 @@ TEST(misaligned_memory_is_refused)
 
 int main(void)
 {
-    const int status = kernel_test_status();
-    return status != 0 ? status : tests_run(kernel_test_open, kernel_test_close);
+    return kernel_tests_run();
 }

@@ -1,13 +1,12 @@
-/* Tests of the kernels over ranges of the arenas, with every type of values and odd lengths,
- * against plain loops and the update of the CPU. */
+/* Tests of the kernels over ranges of the arenas, with every type and odd lengths, against plain loops and the update
+ * of the CPU. */
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "compute/cuda/kernels.h"
 #include "compute/floats.h"
-#include "tests/cuda/kernel_areas.h"
+#include "tests/cuda/kernel_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/peers/optimizer_trajectories.h"
 #include "tests/peers/trajectory_numbers.h"
@@ -31,10 +30,10 @@ static const struct optimizer optimizers[] = {
 
 enum { RANGE_WEIGHTS, RANGE_GRADIENTS, RANGE_STATES, RANGE_ARRAYS = RANGE_STATES + OPTIMIZER_STATES_MAX };
 
-/* The same numbers on the host and on the device. */
+/* The same values on the host and on the device. */
 struct ranges { float *host[RANGE_ARRAYS]; float *device[RANGE_ARRAYS]; uint32_t arrays; size_t count; };
 
-/* Whose mean square is never negative? */
+/* Is the state a mean of squares, so never negative? */
 static bool has_squares(enum optimizer_kind kind, uint32_t state)
 {
     const bool is_second = kind == OPTIMIZER_ADAM || kind == OPTIMIZER_ADAMW;
@@ -54,12 +53,6 @@ static struct ranges ranges_open(const struct optimizer *optimizer, size_t count
     return ranges;
 }
 
-static void ranges_close(struct ranges *ranges)
-{
-    for (uint32_t i = 0; i < ranges->arrays; i++)
-        free(ranges->host[i]);
-}
-
 static struct optimizer_range range_of(float *const arrays[RANGE_ARRAYS], size_t count)
 {
     return (struct optimizer_range){
@@ -70,44 +63,49 @@ static struct optimizer_range range_of(float *const arrays[RANGE_ARRAYS], size_t
 
 static void assert_updated(const struct ranges *ranges, enum value_type type, const void *shadow)
 {
-    float *found = floats_new(ranges->count);
     for (uint32_t i = 0; i < ranges->arrays; i++) {
-        values_read(VALUE_FP32, ranges->device[i], found, ranges->count);
+        const float *const found = values_read(VALUE_FP32, ranges->device[i], ranges->count);
         for (size_t k = 0; k < ranges->count; k++)
             assert_near(found[k], ranges->host[i][k], 1e-6, 1e-7);
         if (i == RANGE_WEIGHTS && shadow != NULL)
             assert_values(type, shadow, found, ranges->count);
     }
     assert_values(VALUE_FP32, ranges->device[RANGE_GRADIENTS], ranges->host[RANGE_GRADIENTS], ranges->count);
-    free(found);
 }
 
+/* `squares` is NULL or those of the weights, of the gradients and of all gradients. */
 static void check_update(enum value_type type, const struct optimizer *optimizer, size_t count,
-                         const struct loss_scale *scale, bool has_shadow)
+                         const struct loss_scale *scale, const double squares[3], bool has_shadow)
 {
     struct optimizer_step step = { .number = 3, .learning_rate = 0.05f, .gradient_scale = 1.0f / 96 };
     struct ranges ranges = ranges_open(optimizer, count);
     void *shadow = has_shadow ? values_poison(type, count) : NULL;
-    const struct optimizer_range host = range_of(ranges.host, count), device = range_of(ranges.device, count);
+    struct optimizer_range host = range_of(ranges.host, count), device = range_of(ranges.device, count);
     const struct optimizer_numbers numbers = optimizer_numbers(optimizer, &step, true);
+    if (squares != NULL) {
+        const double *const there = area_new(squares, 3 * sizeof(*squares));
+        host.weight_squares = squares, host.gradient_squares = squares + 1;
+        device.weight_squares = there, device.gradient_squares = there + 1;
+        if (optimizer->clip_norm > 0)
+            host.all_squares = squares + 2, device.all_squares = there + 2;
+    }
     CUDA_OK(kernel_update(stream, optimizer->kind, &numbers, &numbers, scale ? area_new(scale, sizeof(*scale)) : NULL,
                           &device, 1, type, shadow));
     step.gradient_scale /= scale != NULL ? scale->factor : 1;
     optimizer_update(optimizer, &step, &host);
     assert_updated(&ranges, type, shadow);
     areas_close();
-    ranges_close(&ranges);
 }
 
-TEST(update_follows_the_rule_of_every_optimizer)
+TEST(update_equals_the_host_for_every_optimizer)
 {
     static const size_t counts[] = { 0, 1, 3, 4, 5, 1023, 1024, 2051 };
     static const struct loss_scale scale = { .factor = 4096 };
     FOR_EACH_TYPE(type)
         for (size_t o = 0; o < COUNT_OF(optimizers); o++)
             for (size_t c = 0; c < COUNT_OF(counts); c++) {
-                check_update(type, &optimizers[o], counts[c], NULL, true);
-                check_update(type, &optimizers[o], counts[c], &scale, c % 2);
+                check_update(type, &optimizers[o], counts[c], NULL, NULL, true);
+                check_update(type, &optimizers[o], counts[c], &scale, NULL, c % 2);
             }
 }
 
@@ -120,7 +118,7 @@ static size_t part_count(uint32_t part)
     return part == 7 ? 0 : 1 + part * 5 % PART_LARGEST;
 }
 
-/* Every second part decays, and a number between the parts is nobody's; lars has sums of squares for each part. */
+/* Every second part decays, and numbers between the parts are unused; LARS has sums of squares for each part. */
 static struct optimizer_range part_of(const struct optimizer_range *whole, uint32_t part, const double *squares)
 {
     struct optimizer_range range = *whole;
@@ -146,9 +144,8 @@ static void check_parts(enum value_type type, const struct optimizer *optimizer)
     struct ranges ranges = ranges_open(optimizer, count);
     struct optimizer_range host = range_of(ranges.host, count), device = range_of(ranges.device, count), parts[PARTS];
     const double *const there = area_new(squares, sizeof(squares));
-    unsigned char *const shadow = values_poison(type, count), *const wanted = malloc(count * value_bytes(type));
+    unsigned char *const shadow = values_poison(type, count);
     const bool adapts = optimizer_adapts(optimizer->kind);
-    assert_non_null(wanted);
     for (uint32_t part = 0; part < PARTS; part++) {
         parts[part] = part_of(&device, part, adapts ? there : NULL);
         const struct optimizer_range same = part_of(&host, part, adapts ? squares : NULL);
@@ -156,29 +153,25 @@ static void check_parts(enum value_type type, const struct optimizer *optimizer)
     }
     CUDA_OK(kernel_update(stream, optimizer->kind, &kept, &decayed, NULL, parts, PARTS, type, shadow));
     assert_updated(&ranges, type, NULL);
-    float *const weights = floats_new(count);
-    values_read(VALUE_FP32, ranges.device[RANGE_WEIGHTS], weights, count);
-    read_back(shadow, wanted, count * value_bytes(type));
+    const float *const weights = values_read(VALUE_FP32, ranges.device[RANGE_WEIGHTS], count);
+    const unsigned char *const found = device_copy(shadow, count * value_bytes(type));
     for (uint32_t part = 0; part < PARTS; part++) {
         const size_t at = (size_t)part * PART_STRIDE, end = at + part_count(part);
         assert_values(type, shadow + at * value_bytes(type), weights + at, part_count(part));
         for (size_t byte = end * value_bytes(type); byte < (at + PART_STRIDE) * value_bytes(type); byte++)
-            assert_int_equal(wanted[byte], POISON_BYTE);
+            assert_int_equal(found[byte], POISON_BYTE);
     }
-    free(weights);
-    free(wanted);
     areas_close();
-    ranges_close(&ranges);
 }
 
-TEST(many_ranges_are_updated_as_each_by_itself)
+TEST(many_ranges_are_updated_like_single_ones)
 {
     FOR_EACH_TYPE(type)
         for (size_t o = 0; o < COUNT_OF(optimizers); o++)
             check_parts(type, &optimizers[o]);
 }
 
-/* The numbers of a trajectory on the device, with the squares that its rule asks for. */
+/* The start of a trajectory on the device, with memory for the squares that its optimizer needs. */
 static struct optimizer_range trajectory_range(const struct trajectory *trajectory)
 {
     float starts[RANGE_ARRAYS][NUMBERS], *arrays[RANGE_ARRAYS] = { NULL };
@@ -200,7 +193,7 @@ static struct optimizer_range trajectory_range(const struct trajectory *trajecto
 }
 
 /* Gradients are sums over 4 samples. */
-static void take_step_of(const struct trajectory *trajectory, struct optimizer_range *range, uint32_t number)
+static void trajectory_step(const struct trajectory *trajectory, struct optimizer_range *range, uint32_t number)
 {
     float gradients[NUMBERS];
     const struct optimizer_step step = { number, trajectory->rate, 1.0f / 4 };
@@ -220,14 +213,14 @@ static void take_step_of(const struct trajectory *trajectory, struct optimizer_r
     CUDA_OK(cudaStreamSynchronize(stream));
 }
 
-TEST(every_rule_goes_the_way_of_those_it_is_named_for)
+TEST(every_optimizer_follows_the_reference_trajectory)
 {
     for (size_t t = 0; t < COUNT_OF(trajectories); t++) {
         struct optimizer_range range = trajectory_range(&trajectories[t]);
         uint32_t point = 0;
         for (uint32_t step = 0; step < STEPS; step++) {
             float weights[NUMBERS];
-            take_step_of(&trajectories[t], &range, step);
+            trajectory_step(&trajectories[t], &range, step);
             if (points[point] != step + 1)
                 continue;
             read_back(range.weights, weights, sizeof(weights));
@@ -240,7 +233,7 @@ TEST(every_rule_goes_the_way_of_those_it_is_named_for)
 
 /* ---- sums of squares ---- */
 
-TEST(squares_are_those_of_the_host)
+TEST(squares_equal_those_of_the_host)
 {
     static const size_t counts[] = { 0, 1, 63, 64, 65, 4096, 4097, 70003 };
     enum { RANGES = 37 };
@@ -261,37 +254,23 @@ TEST(squares_are_those_of_the_host)
         squares_sum(&plain);
         read_back(squares[i].sum, &device, sizeof(device));
         assert_true(fabs(device - host[0]) <= 1e-13 * host[0]);
-        free(floats[i]);
     }
     areas_close();
 }
 
-TEST(gradients_are_shortened_as_on_the_host)
+TEST(gradients_are_clipped_as_on_the_host)
 {
-    enum { COUNT = 101 };
     static const struct loss_scale scale = { .factor = 64 };
-    static const double all_squares[] = { 0, 1e4, 1e9 };
+    static const double squares[][3] = { { 3, 5, 0 }, { 3, 5, 1e4 }, { 3, 5, 1e9 } };
     for (size_t o = 0; o < COUNT_OF(optimizers); o++)
-        for (size_t i = 0; i < COUNT_OF(all_squares); i++) {
+        for (size_t i = 0; i < COUNT_OF(squares); i++) {
             struct optimizer clipping = optimizers[o];
-            struct optimizer_step step = { .number = 2, .learning_rate = 0.05f, .gradient_scale = 1.0f / 96 };
             clipping.clip_norm = 0.5;
-            struct ranges ranges = ranges_open(&clipping, COUNT);
-            struct optimizer_range host = range_of(ranges.host, COUNT), device = range_of(ranges.device, COUNT);
-            const struct optimizer_numbers numbers = optimizer_numbers(&clipping, &step, true);
-            host.all_squares = &all_squares[i];
-            device.all_squares = area_new(&all_squares[i], sizeof(all_squares[i]));
-            CUDA_OK(kernel_update(stream, clipping.kind, &numbers, &numbers, area_new(&scale, sizeof(scale)), &device,
-                                  1, VALUE_FP32, NULL));
-            step.gradient_scale /= scale.factor;
-            optimizer_update(&clipping, &step, &host);
-            assert_updated(&ranges, VALUE_FP32, NULL);
-            areas_close();
-            ranges_close(&ranges);
+            check_update(VALUE_FP32, &clipping, 101, &scale, squares[i], false);
         }
 }
 
-TEST(limited_floats_are_those_beyond_the_limit)
+TEST(clip_value_limits_floats_beyond_the_limit)
 {
     static const struct loss_scale scale = { .factor = 4 };
     for (size_t i = 0; i < COUNT_OF(odd_counts); i++)
@@ -304,7 +283,6 @@ TEST(limited_floats_are_those_beyond_the_limit)
                 values[k] = values[k] > most ? most : values[k] < -most ? -most : values[k];
             assert_values(VALUE_FP32, range, values, count);
             areas_close();
-            free(values);
         }
     float odd[] = { NAN, INFINITY, -INFINITY, 1 };
     float *range = values_new(VALUE_FP32, odd, COUNT_OF(odd));
@@ -316,26 +294,12 @@ TEST(limited_floats_are_those_beyond_the_limit)
 
 TEST(lars_scales_the_rate_as_on_the_host)
 {
-    enum { COUNT = 515 };
     static const struct loss_scale scale = { .factor = 256 };
-    const struct optimizer lars = { .kind = OPTIMIZER_LARS, .momentum = 0.9f, .trust = 0.02, .weight_decay = 0.01f };
-    const double squares[2] = { 31, 1700 };
-    for (int scaled = 0; scaled < 2; scaled++) {
-        struct optimizer_step step = { .learning_rate = 0.7f, .gradient_scale = 1.0f / 96 };
-        struct ranges ranges = ranges_open(&lars, COUNT);
-        struct optimizer_range host = range_of(ranges.host, COUNT), device = range_of(ranges.device, COUNT);
-        const double *const there = area_new(squares, sizeof(squares));
-        const struct optimizer_numbers numbers = optimizer_numbers(&lars, &step, true);
-        host.weight_squares = &squares[0], host.gradient_squares = &squares[1];
-        device.weight_squares = there, device.gradient_squares = there + 1;
-        CUDA_OK(kernel_update(stream, OPTIMIZER_LARS, &numbers, &numbers,
-                              scaled ? area_new(&scale, sizeof(scale)) : NULL, &device, 1, VALUE_FP32, NULL));
-        step.gradient_scale /= scaled ? scale.factor : 1;
-        optimizer_update(&lars, &step, &host);
-        assert_updated(&ranges, VALUE_FP32, NULL);
-        areas_close();
-        ranges_close(&ranges);
-    }
+    static const struct optimizer lars = { .kind = OPTIMIZER_LARS, .momentum = 0.9f, .trust = 0.02,
+                                           .weight_decay = 0.01f };
+    static const double squares[] = { 31, 1700, 0 };
+    check_update(VALUE_FP32, &lars, 515, NULL, squares, false);
+    check_update(VALUE_FP32, &lars, 515, &scale, squares, false);
 }
 
 TEST(update_writes_nothing_after_an_overflow)
@@ -357,13 +321,12 @@ TEST(update_writes_nothing_after_an_overflow)
                 assert_values(VALUE_FP32, ranges.device[i], ranges.host[i], COUNT);
             assert_holds(shadow, poison, COUNT * value_bytes(type));
             areas_close();
-            ranges_close(&ranges);
         }
 }
 
 /* ---- between fp32 and a type ---- */
 
-/* Numbers that need care when rounded: ties, subnormals, overflow, on both sides of each. */
+/* Hard cases of rounding: ties, subnormals, overflow, on both sides of each. */
 static float *awkward_floats(size_t count)
 {
     static const float special[] = {
@@ -390,7 +353,6 @@ TEST(narrow_rounds_once_to_nearest_even)
             CUDA_OK(kernel_narrow(stream, type, count, values_new(VALUE_FP32, values, count), to));
             assert_values(type, to, values, count);
             areas_close();
-            free(values);
         }
 }
 
@@ -398,24 +360,19 @@ TEST(widen_is_exact_for_every_16_bit_number)
 {
     enum { ALL = 1 << 16 };
     static const enum value_type types[] = { VALUE_FP16, VALUE_BF16 };
-    uint16_t *numbers = malloc(ALL * sizeof(*numbers));
-    float *expected = floats_new(ALL), *found = floats_new(ALL);
-    assert_non_null(numbers);
-    for (size_t i = 0; i < ALL; i++)
-        numbers[i] = (uint16_t)i;
     for (size_t t = 0; t < COUNT_OF(types); t++) {
-        float *to = area_new(NULL, ALL * sizeof(*to));
+        uint16_t *const numbers = host_new(ALL * sizeof(*numbers));
+        float *const to = area_new(NULL, ALL * sizeof(*to));
+        for (size_t i = 0; i < ALL; i++)
+            numbers[i] = (uint16_t)i;
         CUDA_OK(kernel_widen(stream, types[t], ALL, area_new(numbers, ALL * sizeof(*numbers)), to));
-        read_back(to, found, ALL * sizeof(*found));
+        const float *const found = values_read(VALUE_FP32, to, ALL);
         for (size_t i = 0; i < ALL; i++) {
-            expected[i] = types[t] == VALUE_FP16 ? sim_fp16_read(numbers[i]) : sim_bf16_read(numbers[i]);
-            assert_true(isnan(expected[i]) ? isnan(found[i]) : memcmp(&expected[i], &found[i], sizeof(*found)) == 0);
+            const float expected = types[t] == VALUE_FP16 ? sim_fp16_read(numbers[i]) : sim_bf16_read(numbers[i]);
+            assert_true(isnan(expected) ? isnan(found[i]) : memcmp(&expected, &found[i], sizeof(expected)) == 0);
         }
         areas_close();
     }
-    free(numbers);
-    free(expected);
-    free(found);
 }
 
 TEST(widen_takes_every_count)
@@ -427,11 +384,10 @@ TEST(widen_takes_every_count)
             CUDA_OK(kernel_widen(stream, type, count, values_new(type, values, count), to));
             assert_values(VALUE_FP32, to, values, count);
             areas_close();
-            free(values);
         }
 }
 
-/* ---- loss scale ---- */
+/* ---- numbers that are not finite ---- */
 
 static uint32_t overflowed_after_check(const float *gradients, size_t count, uint32_t before)
 {
@@ -444,32 +400,7 @@ static uint32_t overflowed_after_check(const float *gradients, size_t count, uin
     return scale.overflowed;
 }
 
-static const float bad[] = { INFINITY, -INFINITY, NAN, 1e24f, -FLT_MAX, FINITE_BOUND };
-enum { BAD = sizeof(bad) / sizeof(bad[0]) };
-
-TEST(check_finds_a_number_that_is_not_finite_in_any_place)
-{
-    enum { COUNT = 2061 };
-    float *gradients = draw(VALUE_FP32, 32, COUNT);
-    gradients[1] = 1e18f;
-    gradients[2] = -1e18f;
-    gradients[3] = 0x1p-149f;
-    assert_int_equal(overflowed_after_check(gradients, COUNT, 0), 0);
-    assert_int_equal(overflowed_after_check(gradients, COUNT, 1), 1);
-    assert_int_equal(overflowed_after_check(gradients, 0, 0), 0);
-    for (size_t i = 0; i < COUNT; i += i < 16 || i > COUNT - 16 ? 1 : 97) {
-        const float kept = gradients[i];
-        gradients[i] = bad[i % BAD];
-        assert_int_equal(overflowed_after_check(gradients, COUNT, 0), 1);
-        assert_int_equal(overflowed_after_check(gradients, i, 0), 0);      /* it lies behind the range */
-        gradients[i] = kept;
-    }
-    free(gradients);
-}
-
-/* ---- numbers that are not finite ---- */
-
-static uint64_t first_broken(const float *floats, size_t count)
+static uint64_t first_nonfinite(const float *floats, size_t count)
 {
     uint64_t first = 7, *device = area_new(&first, sizeof(first));
     CUDA_OK(kernel_find_nonfinite(stream, count, values_new(VALUE_FP32, floats, count), device));
@@ -478,25 +409,31 @@ static uint64_t first_broken(const float *floats, size_t count)
     return first;
 }
 
-TEST(the_first_number_that_is_not_finite_is_found_in_any_place)
+TEST(a_number_that_is_not_finite_is_found_in_any_place)
 {
     enum { COUNT = 2061 };
-    float *floats = draw(VALUE_FP32, 33, COUNT);
+    static const float bad[] = { INFINITY, -INFINITY, NAN, 1e24f, -FLT_MAX, FINITE_BOUND };
+    float floats[COUNT];
+    memcpy(floats, draw(VALUE_FP32, 32, COUNT), sizeof(floats));
     floats[1] = 1e18f;
     floats[2] = -1e18f;
     floats[3] = 0x1p-149f;
-    assert_true(first_broken(floats, COUNT) == UINT64_MAX);
-    assert_true(first_broken(floats, 0) == UINT64_MAX);
+    assert_int_equal(overflowed_after_check(floats, COUNT, 0), 0);
+    assert_int_equal(overflowed_after_check(floats, COUNT, 1), 1);
+    assert_int_equal(overflowed_after_check(floats, 0, 0), 0);
+    assert_true(first_nonfinite(floats, COUNT) == UINT64_MAX);
+    assert_true(first_nonfinite(floats, 0) == UINT64_MAX);
     for (size_t i = 0; i < COUNT; i += i < 16 || i > COUNT - 16 ? 1 : 97) {
         const float kept = floats[i], last = floats[COUNT - 1];
-        floats[i] = bad[i % BAD];
-        assert_true(first_broken(floats, i) == UINT64_MAX);
+        floats[i] = bad[i % COUNT_OF(bad)];
+        assert_int_equal(overflowed_after_check(floats, COUNT, 0), 1);
+        assert_int_equal(overflowed_after_check(floats, i, 0), 0);      /* beyond the range */
+        assert_true(first_nonfinite(floats, i) == UINT64_MAX);
         floats[COUNT - 1] = NAN;
-        assert_int_equal(first_broken(floats, COUNT), i);
+        assert_int_equal(first_nonfinite(floats, COUNT), i);
         floats[COUNT - 1] = last;
         floats[i] = kept;
     }
-    free(floats);
 }
 
 /* ---- loss scale, adjusted ---- */
@@ -517,7 +454,7 @@ static struct loss_scale adjusted(struct loss_scale scale)
     return adjusted_with(scale, false);
 }
 
-TEST(a_fixed_scale_counts_what_is_left_out)
+TEST(a_fixed_scale_counts_skipped_steps)
 {
     struct loss_scale scale = { .factor = 1, .overflowed = LOSS_SCALE_BROKEN };
     scale = adjusted_with(scale, true);
@@ -529,24 +466,22 @@ TEST(a_fixed_scale_counts_what_is_left_out)
     }
 }
 
-/* Only of a step that is known to be broken, and nothing behind the range. */
-TEST(numbers_are_taken_back_behind_a_broken_step)
+/* After a broken step only, and within the range only. */
+TEST(numbers_are_restored_after_a_broken_step)
 {
     enum { COUNT = 1033 };
     static const uint32_t states[] = { 0, LOSS_SCALE_BROKEN, LOSS_SCALE_LEFT_OUT };
-    float *now = draw(VALUE_FP32, 34, COUNT), *before = draw(VALUE_FP32, 35, COUNT), got[COUNT];
-    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(states); i++) {
+        const float *const now = draw(VALUE_FP32, 34, COUNT), *const before = draw(VALUE_FP32, 35, COUNT);
         const struct loss_scale scale = { .factor = 1, .overflowed = states[i] };
         float *floats = values_new(VALUE_FP32, now, COUNT);
         CUDA_OK(kernel_restore_if_nonfinite(stream, COUNT - 1, area_new(&scale, sizeof(scale)),
                                             values_new(VALUE_FP32, before, COUNT), floats));
-        read_back(floats, got, sizeof(got));
-        areas_close();
+        const float *const got = device_copy(floats, COUNT * sizeof(*got));
         assert_memory_equal(got, states[i] == LOSS_SCALE_BROKEN ? before : now, (COUNT - 1) * sizeof(float));
         assert_memory_equal(&got[COUNT - 1], &now[COUNT - 1], sizeof(float));
+        areas_close();
     }
-    free(before);
-    free(now);
 }
 
 TEST(the_scale_is_halved_by_an_overflow_and_doubled_by_many_good_steps)
@@ -573,7 +508,7 @@ TEST(the_scale_stays_within_its_limits)
 
 /* ---- mean over towers ---- */
 
-TEST(scale_multiplies_every_count_and_nothing_behind_it)
+TEST(scale_multiplies_exactly_its_range)
 {
     for (size_t count = 0; count < 70; count++) {
         float *values = draw(VALUE_FP32, count, 80);
@@ -583,12 +518,11 @@ TEST(scale_multiplies_every_count_and_nothing_behind_it)
         CUDA_OK(kernel_scale(stream, count, 0.3f, range));
         assert_values(VALUE_FP32, range, values, 80);
         areas_close();
-        free(values);
     }
 }
 
-/* Products with powers of two are exact, so that it makes no difference where they are fused. */
-static void check_mix(size_t count, float share, float keep)
+/* Products with powers of two are exact, so fused products give the same bits. */
+static void check_axpby(size_t count, float share, float keep)
 {
     float *values = draw(VALUE_FP32, count, 80), *more = draw(VALUE_FP32, count + 90, 80);
     float *range = values_new(VALUE_FP32, values, 80), *others = values_new(VALUE_FP32, more, 80);
@@ -597,15 +531,13 @@ static void check_mix(size_t count, float share, float keep)
     CUDA_OK(kernel_axpby(stream, count, share, keep, NULL, others, range));
     assert_values(VALUE_FP32, range, values, 80);
     areas_close();
-    free(more);
-    free(values);
 }
 
-TEST(ranges_are_summed_and_mixed_and_nothing_behind_them)
+TEST(axpby_changes_exactly_its_range)
 {
     for (size_t count = 0; count < 70; count++) {
-        check_mix(count, 1, 0);
-        check_mix(count, 0.25f, 1);
+        check_axpby(count, 1, 0);
+        check_axpby(count, 0.25f, 1);
     }
 }
 
@@ -627,10 +559,8 @@ static void check_sum_into(enum value_type type, uint32_t towers, size_t begin, 
         for (size_t i = begin; i < end && t >= into && t < into + into_count; i++)
             values[t][i] = sum[i];
         assert_values(type, arenas.values[t], values[t], count);
-        free(values[t]);
     }
     areas_close();
-    free(sum);
 }
 
 static void check_sum(enum value_type type, uint32_t towers, size_t begin, size_t end, size_t count)
@@ -688,6 +618,5 @@ TEST(misaligned_memory_is_refused)
 
 int main(void)
 {
-    const int status = kernel_test_status();
-    return status != 0 ? status : tests_run(kernel_test_open, kernel_test_close);
+    return kernel_tests_run();
 }

@@ -1,7 +1,6 @@
-/* What the tests of kernels share: device memory with guards around it, full of NaNs before
- * it is written, and numbers of every type, drawn and compared. Failures end the test. */
-#ifndef PIPETRAIN_TEST_KERNEL_AREAS_H
-#define PIPETRAIN_TEST_KERNEL_AREAS_H
+/* Fixture of the kernel tests: device memory between guards, and typed random values. A failure ends the test. */
+#ifndef PIPETRAIN_TEST_KERNEL_FIXTURE_H
+#define PIPETRAIN_TEST_KERNEL_FIXTURE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,37 +15,37 @@
 
 enum { POISON_BYTE = 0xff };
 
-/* What kernels are queued on. */
 extern cudaStream_t stream;
 
-/* 0, or 77 when there is no device, with a message: the exit status of a test that cannot run. */
-int kernel_test_status(void);
-/* For cmocka_run_group_tests. */
-int kernel_test_open(void **state);
-int kernel_test_close(void **state);
+/* For main: runs the tests with `stream` open. Returns the exit status, 77 when there is no device. */
+int kernel_tests_run(void);
 
 /* `bytes` of device memory: a copy of `from`, or poison (NaN in every type) when it is NULL. */
 void *area_new(const void *from, size_t bytes);
-/* Free all areas; their guards must be as they were. */
+/* `bytes` of host memory, zeroed. */
+void *host_new(size_t bytes);
+/* Frees all memory of the two functions above; the guards around device memory must be intact. */
 void areas_close(void);
-/* What a kernel queued before has written. */
+/* Copies from the device after everything queued before. */
 void read_back(const void *from, void *to, size_t bytes);
+/* The same into new host memory. */
+void *device_copy(const void *device, size_t bytes);
 void assert_holds(const void *device, const void *expected, size_t bytes);
 
 float rounded(enum value_type type, float value);
-/* An area of numbers of a type, rounded from `values`. */
+/* Device memory of `values`, rounded to the type. */
 void *values_new(enum value_type type, const float *values, size_t count);
 void *values_poison(enum value_type type, size_t count);
-void values_read(enum value_type type, const void *device, float *values, size_t count);
-/* Bit by bit what `expected` is when rounded once. */
+float *values_read(enum value_type type, const void *device, size_t count);
+/* The device has the bits of `expected`, rounded once. */
 void assert_values(enum value_type type, const void *device, const float *expected, size_t count);
 void assert_near(double found, double expected, double relative, double absolute);
 
-/* Zeros on the host, for free(); room for one more than `count`. */
+/* Host memory of host_new: zeros, with room for one more than `count`. */
 float *floats_new(size_t count);
-/* Normal numbers, already of the type. */
+/* Random normal numbers, rounded to the type. */
 float *draw(enum value_type type, uint32_t what, size_t count);
-/* Whole numbers from -limit to limit: exact in every type and sum, and often equal. */
+/* Random whole numbers from -limit to limit: exact in every type and sum, and often equal. */
 float *draw_whole(uint32_t what, size_t count, uint32_t limit);
 
 extern const size_t odd_counts[10];

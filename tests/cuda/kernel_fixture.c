@@ -1,5 +1,5 @@
 /* Device memory with guards, and numbers of every type, for the tests of kernels. */
-#include "tests/cuda/kernel_areas.h"
+#include "tests/cuda/kernel_fixture.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,34 +14,37 @@ cudaStream_t stream;
 
 const size_t odd_counts[10] = { 0, 1, 7, 8, 9, 255, 2047, 2048, 2049, 5003 };
 
-int kernel_test_status(void)
-{
-    int devices = 0;
-    const cudaError_t status = cudaGetDeviceCount(&devices);
-    if (status == cudaSuccess && devices > 0)
-        return 0;
-    fprintf(stderr, "SKIPPED: no CUDA device: %s\n", cudaGetErrorString(status));
-    return 77;
-}
-
-int kernel_test_open(void **state)
+static int open_stream(void **state)
 {
     (void)state;
     return cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0) == cudaSuccess ? 0 : -1;
 }
 
-int kernel_test_close(void **state)
+static int close_stream(void **state)
 {
     (void)state;
     return cudaStreamDestroy(stream) == cudaSuccess ? 0 : -1;
 }
 
-/* ---- device memory with guards ---- */
+int kernel_tests_run(void)
+{
+    int devices = 0;
+    const cudaError_t status = cudaGetDeviceCount(&devices);
+    if (status == cudaSuccess && devices > 0)
+        return tests_run(open_stream, close_stream);
+    fprintf(stderr, "SKIPPED: no CUDA device: %s\n", cudaGetErrorString(status));
+    return 77;
+}
+
+/* ---- memory ---- */
 
 enum { GUARD = 256, AREAS_MAX = 128, GUARD_BYTE = 0xa5 };
 
 struct area { unsigned char *memory; size_t bytes; };
 
+struct host_block { struct host_block *next; _Alignas(16) unsigned char bytes[]; };
+
+static struct host_block *host_blocks;
 static struct area areas[AREAS_MAX];
 static size_t area_count;
 
@@ -54,9 +57,8 @@ static void copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind k
 void *area_new(const void *from, size_t bytes)
 {
     struct area *area = &areas[area_count];
-    unsigned char *host = malloc(bytes + 2 * GUARD);
+    unsigned char *host = host_new(bytes + 2 * GUARD);
     assert_true(area_count < AREAS_MAX);
-    assert_non_null(host);
     memset(host, GUARD_BYTE, bytes + 2 * GUARD);
     memset(host + GUARD, POISON_BYTE, bytes);
     if (from != NULL && bytes)
@@ -65,7 +67,6 @@ void *area_new(const void *from, size_t bytes)
     area->bytes = bytes;
     area_count++;
     copy(area->memory, host, bytes + 2 * GUARD, cudaMemcpyHostToDevice);
-    free(host);
     return area->memory + GUARD;
 }
 
@@ -79,8 +80,29 @@ static void area_check_guards(const struct area *area)
     }
 }
 
+void *host_new(size_t bytes)
+{
+    struct host_block *const block = calloc(1, sizeof(*block) + bytes);
+    assert_non_null(block);
+    block->next = host_blocks;
+    host_blocks = block;
+    return block->bytes;
+}
+
+void *device_copy(const void *device, size_t bytes)
+{
+    void *const copy = host_new(bytes);
+    read_back(device, copy, bytes);
+    return copy;
+}
+
 void areas_close(void)
 {
+    while (host_blocks != NULL) {
+        struct host_block *const block = host_blocks;
+        host_blocks = block->next;
+        free(block);
+    }
     while (area_count > 0) {
         area_check_guards(&areas[--area_count]);
         CUDA_OK(cudaFree(areas[area_count].memory));
@@ -95,11 +117,7 @@ void read_back(const void *from, void *to, size_t bytes)
 
 void assert_holds(const void *device, const void *expected, size_t bytes)
 {
-    void *found = malloc(bytes + 1);
-    assert_non_null(found);
-    read_back(device, found, bytes);
-    assert_memory_equal(found, expected, bytes);
-    free(found);
+    assert_memory_equal(device_copy(device, bytes), expected, bytes);
 }
 
 /* ---- values of a type ---- */
@@ -118,8 +136,7 @@ float rounded(enum value_type type, float value)
 
 static void *encode(enum value_type type, const float *values, size_t count)
 {
-    void *stored = malloc(count * value_bytes(type) + 1);
-    assert_non_null(stored);
+    void *stored = host_new(count * value_bytes(type));
     for (size_t i = 0; i < count; i++)
         sim_value_write(data_type(type), stored, i, values[i]);
     return stored;
@@ -127,10 +144,7 @@ static void *encode(enum value_type type, const float *values, size_t count)
 
 void *values_new(enum value_type type, const float *values, size_t count)
 {
-    void *stored = encode(type, values, count);
-    void *device = area_new(stored, count * value_bytes(type));
-    free(stored);
-    return device;
+    return area_new(encode(type, values, count), count * value_bytes(type));
 }
 
 void *values_poison(enum value_type type, size_t count)
@@ -140,26 +154,21 @@ void *values_poison(enum value_type type, size_t count)
 
 void assert_values(enum value_type type, const void *device, const float *expected, size_t count)
 {
-    void *stored = encode(type, expected, count);
-    assert_holds(device, stored, count * value_bytes(type));
-    free(stored);
+    assert_holds(device, encode(type, expected, count), count * value_bytes(type));
 }
 
-void values_read(enum value_type type, const void *device, float *values, size_t count)
+float *values_read(enum value_type type, const void *device, size_t count)
 {
-    void *stored = malloc(count * value_bytes(type) + 1);
-    assert_non_null(stored);
-    read_back(device, stored, count * value_bytes(type));
+    const void *const stored = device_copy(device, count * value_bytes(type));
+    float *const values = floats_new(count);
     for (size_t i = 0; i < count; i++)
         values[i] = sim_value_read(data_type(type), stored, i);
-    free(stored);
+    return values;
 }
 
 float *floats_new(size_t count)
 {
-    float *values = calloc(count + 1, sizeof(*values));
-    assert_non_null(values);
-    return values;
+    return host_new((count + 1) * sizeof(float));
 }
 
 float *draw(enum value_type type, uint32_t what, size_t count)

@@ -214,15 +214,12 @@ TEST(steps_that_cannot_be_recorded_are_queued_unless_recording_is_demanded)
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
         for (uint32_t number = 2; number <= 3; number++) {
             struct rig rig;
-            struct capture capture;
             char text[2048];
             struct backend_spec spec = rig_spec(net, PRECISION_FP32);
             spec.graph = number == 2 ? GRAPH_AUTO : GRAPH_ON;
             rig_open_with(&rig, "cuda", &spec, false);
             sim_fail(functions[i], number, cudaErrorUnknown);
-            capture_begin(&capture);
-            const int rc = cut(&rig, 6, 0);
-            capture_end(&capture, text, sizeof(text));
+            const int rc = CAPTURE(text, cut(&rig, 6, 0));
             sim_fail_clear();
             assert_int_equal(rc, spec.graph == GRAPH_AUTO ? 0 : -EIO);
             assert_non_null(strstr(text, functions[i]));

@@ -207,14 +207,11 @@ BENCH_TEST(no_engine_is_enotsup_and_told_unless_quiet)
 {
     struct bench *bench = *state;
     struct conv_plan *plan = NULL;
-    struct capture capture;
     char text[1024];
     sim_cudnn_refuse(SIM_CUDNN_ENGINES);
     const struct conv_shape shape = fused_shape(PRECISION_FP32);
     for (int quiet = 0; quiet <= 1; quiet++) {
-        capture_begin(&capture);
-        const int rc = conv_plan_open(&plan, &bench->planner, &shape, quiet);
-        capture_end(&capture, text, sizeof(text));
+        const int rc = CAPTURE(text, conv_plan_open(&plan, &bench->planner, &shape, quiet));
         assert_int_equal(rc, -ENOTSUP);
         assert_null(plan);
         assert_int_equal(strstr(text, "forward") != NULL, !quiet);
@@ -321,16 +318,13 @@ BENCH_TEST(a_plan_that_does_not_run_is_replaced_once_and_leaves_the_cache)
     const struct conv_shape shape = random_shape(WGRAD, PRECISION_BF16);
     char first[DESCRIPTION], description[DESCRIPTION], text[1024];
     struct conv_plan *plan = NULL;
-    struct capture capture;
     planner.cache = bench->folder;
     assert_computes(bench, &planner, &shape, false, first);
     assert_int_equal(conv_plan_open(&plan, &planner, &shape, false), 0);
     conv_fill(bench, &shape, false);
     float *const results = conv_expected(bench, &shape, false, false);
     sim_fail("cudnnBackendExecute", 1, CUDNN_STATUS_NOT_SUPPORTED);
-    capture_begin(&capture);
-    const int rc = conv_run(bench, plan, &shape);
-    capture_end(&capture, text, sizeof(text));
+    const int rc = CAPTURE(text, conv_run(bench, plan, &shape));
     assert_int_equal(rc, 0);
     assert_non_null(strstr(text, "another one is taken"));
     assert_cuda(cudaStreamSynchronize(bench->stream));
@@ -339,9 +333,7 @@ BENCH_TEST(a_plan_that_does_not_run_is_replaced_once_and_leaves_the_cache)
     assert_string_not_equal(description, first);
     assert_int_equal(each_file(bench->folder, count_file), 0);
     sim_fail("cudnnBackendExecute", 1, CUDNN_STATUS_NOT_SUPPORTED);
-    capture_begin(&capture);
-    const int again = conv_run(bench, plan, &shape);
-    capture_end(&capture, text, sizeof(text));
+    const int again = CAPTURE(text, conv_run(bench, plan, &shape));
     sim_fail_clear();
     assert_int_equal(again, -ENOTSUP);
     assert_non_null(strstr(text, "no engine of cuDNN's"));

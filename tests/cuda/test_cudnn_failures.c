@@ -41,7 +41,6 @@ static size_t lines_of(const char *text)
 static void fail_one(struct bench *bench, const struct conv_planner *planner, const struct conv_shape *shape,
                      const char *function, uint32_t number, int failure, bool is_refusal)
 {
-    struct capture capture;
     char text[4096], description[DESCRIPTION];
     const uint32_t live = sim_cudnn_live();
     const int result = result_of(shape);
@@ -50,9 +49,7 @@ static void fail_one(struct bench *bench, const struct conv_planner *planner, co
     memset(bench->memory[result], 0xff, bytes_of(shape, result));
     sim_calls_clear();
     sim_fail(function, number, failure);
-    capture_begin(&capture);
-    const int rc = open_and_run(bench, planner, shape, description);
-    capture_end(&capture, text, sizeof(text));
+    const int rc = CAPTURE(text, open_and_run(bench, planner, shape, description));
     sim_fail_clear();
     /* How often a plan is measured depends on how long it takes: this run had fewer calls. */
     const bool came = sim_calls(function) >= number;
@@ -119,14 +116,11 @@ BENCH_TEST(every_failing_call_for_a_bias_apart_becomes_an_errno)
     struct bench *bench = *state;
     const struct conv_shape shape = fused_shape(PRECISION_BF16);
     struct conv_plan *plan = NULL;
-    struct capture capture;
     char text[1024];
     sim_cudnn_refuse(SIM_CUDNN_FUSION);
     assert_int_equal(conv_plan_open(&plan, &bench->planner, &shape, false), 0);
     sim_fail("cudnnGetStream", 1, CUDNN_STATUS_EXECUTION_FAILED);
-    capture_begin(&capture);
-    const int rc = conv_run(bench, plan, &shape);
-    capture_end(&capture, text, sizeof(text));
+    const int rc = CAPTURE(text, conv_run(bench, plan, &shape));
     assert_int_equal(rc, -EIO);
     assert_int_equal(lines_of(text), 1);
     conv_plan_close(plan);

@@ -155,12 +155,9 @@ TEST(what_no_engine_takes_is_refused_once_and_with_the_reason)
     struct conv_shape shape = any_shape();
     shape.precision = PRECISION_BF16;       /* younger than the device */
     for (int quiet = 0; quiet < 2; quiet++) {
-        struct capture capture;
         struct conv_plan *plan = NULL;
         char text[2048];
-        capture_begin(&capture);
-        const int rc = conv_plan_open(&plan, &planner, &shape, quiet != 0);
-        capture_end(&capture, text, sizeof(text));
+        const int rc = CAPTURE(text, conv_plan_open(&plan, &planner, &shape, quiet != 0));
         assert_int_equal(rc, -ENOTSUP);
         assert_null(plan);
         if (quiet) {
@@ -176,12 +173,9 @@ TEST(planning_for_no_device_is_an_error)
 {
     const struct conv_planner planner = { .name = "nowhere", .workspace_max = WORKSPACE_MAX };
     const struct conv_shape shape = any_shape();
-    struct capture capture;
     struct conv_plan *plan = NULL;
     char text[512];
-    capture_begin(&capture);
-    const int rc = conv_plan_open(&plan, &planner, &shape, true);
-    capture_end(&capture, text, sizeof(text));
+    const int rc = CAPTURE(text, conv_plan_open(&plan, &planner, &shape, true));
     assert_int_equal(rc, -EINVAL);
     assert_null(plan);
     assert_string_equal(text, "pipetrain: nowhere: no device to plan a convolution for\n");
@@ -200,15 +194,10 @@ TEST(an_error_of_cudnn_is_told_once_and_becomes_an_errno)
         { CUDNN_STATUS_EXECUTION_FAILED_CUDART, -EIO, false },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        struct capture capture;
         struct cudnn_refusal refusal = { "" };
         char checked[1024], tried[1024];
-        capture_begin(&capture);
-        const int check = cudnn_check(rows[i].status, "cuda7", "cudnnCall(x)");
-        capture_end(&capture, checked, sizeof(checked));
-        capture_begin(&capture);
-        const int attempt = cudnn_try(rows[i].status, "cuda7", "cudnnCall(x)", &refusal);
-        capture_end(&capture, tried, sizeof(tried));
+        const int check = CAPTURE(checked, cudnn_check(rows[i].status, "cuda7", "cudnnCall(x)"));
+        const int attempt = CAPTURE(tried, cudnn_try(rows[i].status, "cuda7", "cudnnCall(x)", &refusal));
         assert_int_equal(check, rows[i].error);
         assert_int_equal(strncmp(checked, "pipetrain: cuda7: cudnnCall(x): CUDNN_STATUS", 44) == 0, check != 0);
         assert_int_equal(attempt, rows[i].refused ? -ENOTSUP : rows[i].error);
@@ -382,11 +371,8 @@ TEST(a_cache_that_cannot_be_written_is_said_and_no_error)
     struct conv_planner planner = planner_for(SM_90);
     planner.cache = "/nowhere/at/all";
     const struct conv_shape shape = any_shape();
-    struct capture capture;
     char text[512];
-    capture_begin(&capture);
-    const bool cached = is_cached(&planner, &shape);
-    capture_end(&capture, text, sizeof(text));
+    const bool cached = CAPTURE(text, is_cached(&planner, &shape));
     assert_false(cached);
     assert_non_null(strstr(text, "not kept in /nowhere/at/all: No such file"));
 }

@@ -449,13 +449,10 @@ static unsigned occurrences(const char *text, const char *word)
 /* Let the number-th call of the function fail. False when there are fewer calls. */
 static bool check_failure(struct rig *rig, const char *function, uint32_t number)
 {
-    struct capture capture;
     char text[1024];
     const uint64_t calls = sim_calls(function);
     sim_fail(function, number, CUBLAS_STATUS_INTERNAL_ERROR);
-    capture_begin(&capture);
-    const int rc = whole_life(rig);
-    capture_end(&capture, text, sizeof(text));
+    const int rc = CAPTURE(text, whole_life(rig));
     sim_fail_clear();
     const bool failed = sim_calls(function) - calls >= number;
     assert_int_equal(rc, failed && strstr(function, "Destroy") == NULL ? -EIO : 0);
@@ -486,13 +483,10 @@ TEST(every_failure_is_logged_once_and_passed_on)
 static int plan_with_failure(const char *function, uint32_t number, int status)
 {
     struct rig rig;
-    struct capture capture;
     char text[1024];
     cuda_rig_open(&rig, &(struct dense_shape){ FPROP, PRECISION_FP16, true, true, 3, 8, 16 });
     sim_fail(function, number, status);
-    capture_begin(&capture);
-    const int rc = whole_life(&rig);
-    capture_end(&capture, text, sizeof(text));
+    const int rc = CAPTURE(text, whole_life(&rig));
     sim_fail_clear();
     cuda_rig_close(&rig);
     return rc;

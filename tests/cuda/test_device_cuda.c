@@ -324,12 +324,9 @@ TEST_WITH(a_call_that_fails_is_reported_once_and_leaves_nothing_behind, NULL, no
 TEST(memory_that_is_short_is_told_with_its_size)
 {
     struct device *device = device_make(1);
-    struct capture capture;
     char captured[TEXT];
     void *memory = NULL;
-    capture_begin(&capture);
-    const int rc = ops->alloc(device, (size_t)1 << 40, &memory);
-    capture_end(&capture, captured, sizeof(captured));
+    const int rc = CAPTURE(captured, ops->alloc(device, (size_t)1 << 40, &memory));
     assert_int_equal(rc, -ENOMEM);
     assert_null(memory);
     assert_string_equal(captured, "pipetrain: cuda1: cudaMalloc of 1099511627776 bytes: out of memory "
@@ -340,11 +337,8 @@ TEST(memory_that_is_short_is_told_with_its_size)
 TEST(a_device_that_is_not_there_cannot_be_opened)
 {
     struct device *device = NULL;
-    struct capture capture;
     char captured[TEXT];
-    capture_begin(&capture);
-    const int rc = ops->open(&device, &(struct device_spec){ .index = 2, .name = "tower" });
-    capture_end(&capture, captured, sizeof(captured));
+    const int rc = CAPTURE(captured, ops->open(&device, &(struct device_spec){ .index = 2, .name = "tower" }));
     assert_int_equal(rc, -ENODEV);
     assert_null(device);
     assert_says(captured, "cuda2", "cudaSetDevice", "cudaErrorInvalidDevice");
@@ -366,11 +360,8 @@ TEST_WITH(the_current_device_changes_only_when_it_must, NULL, no_failures_left)
     assert_int_equal(sim_calls("cudaSetDevice"), 2);
 
     sim_fail("cudaSetDevice", 1, cudaErrorUnknown);
-    struct capture capture;
     char captured[TEXT];
-    capture_begin(&capture);
-    const int rc = try_copy(&benches[1]);
-    capture_end(&capture, captured, sizeof(captured));
+    const int rc = CAPTURE(captured, try_copy(&benches[1]));
     assert_int_equal(rc, -EIO);
     assert_says(captured, "cuda1", "cudaSetDevice", "cudaErrorUnknown");
     assert_int_equal(try_copy(&benches[1]), 0);         /* asks again */

@@ -155,10 +155,8 @@ TEST(peer_refuses_devices_that_do_not_reach_each_other)
 TEST(peer_refuses_more_towers_than_its_kernel_takes)
 {
     struct reduce *reduce = NULL;
-    struct capture capture;
-    capture_begin(&capture);
-    const int rc = reduce_peer_ops.open(&reduce, &(struct reduce_spec){ .towers = KERNEL_TOWERS_MAX + 1 });
-    capture_end(&capture, messages, sizeof(messages));
+    const int rc = CAPTURE(messages,
+                           reduce_peer_ops.open(&reduce, &(struct reduce_spec){ .towers = KERNEL_TOWERS_MAX + 1 }));
     assert_int_equal(rc, -ENOTSUP);
     assert_null(reduce);
     assert_said("at most 64");

@@ -29,4 +29,14 @@ static inline void capture_end(struct capture *capture, char *text, size_t text_
     fclose(capture->file);
 }
 
+/* The value of `call`; what it writes to stderr goes to the array `text`. */
+#define CAPTURE(text, call)                             \
+    ({                                                  \
+        struct capture capture_;                        \
+        capture_begin(&capture_);                       \
+        __typeof__(call) result_ = (call);              \
+        capture_end(&capture_, (text), sizeof(text));   \
+        result_;                                        \
+    })
+
 #endif

@@ -441,7 +441,6 @@ TEST(ref_implementations_are_refused_by_name_unless_allowed)
 {
     struct net *net = net_of_model("mnist_cnn", true);
     char text[1024];
-    struct capture capture;
     struct nn_call call;
     struct nn_op op;
     struct step_rig rig;
@@ -450,9 +449,7 @@ TEST(ref_implementations_are_refused_by_name_unless_allowed)
     assert_int_equal(rig.ops->plan(rig.backend, 2, true, &plan), 0);
     assert_int_equal(rig.ops->allocate(rig.backend), 0);
     ref_op_init(&op);
-    capture_begin(&capture);
-    const int refused = call_open(plan, &call, 0, &op, NULL, NULL, 0, 0, NULL);
-    capture_end(&capture, text, sizeof(text));
+    const int refused = CAPTURE(text, call_open(plan, &call, 0, &op, NULL, NULL, 0, 0, NULL));
     assert_int_equal(refused, -ENOTSUP);
     assert_non_null(strstr(text, "conv1"));
     assert_non_null(strstr(text, "forward"));

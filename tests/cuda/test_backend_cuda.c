@@ -1,17 +1,17 @@
-/* Tests of the CUDA backend's numbers on the simulated CUDA: losses, gradients and updates as
- * the reference backend's, in every precision and slice size; and how parameters are stored. */
+/* Tests of the CUDA backend's results on the simulated CUDA: losses, gradients and updates equal those of the
+ * reference backend in every precision and slice size; and how parameters are stored. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compute/model.h"
-#include "tests/cuda/backend_cuda_rig.h"
+#include "tests/cuda/backend_cuda_fixture.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network/network.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_long.h"
 
-/* The thread sanitizer, ten times slower and more, looks at threads and not at numbers. */
+/* The thread sanitizer is at least ten times slower and checks no numbers. */
 #ifdef __SANITIZE_THREAD__
 enum { RANDOM_NETS = 4 };
 #else
@@ -32,22 +32,36 @@ static struct net *mnist(bool dropout)
     return net;
 }
 
-/* fp16: the loss scale comes down until no gradient overflows; the weights stay as they are. */
-static void settle_scale(struct rig *rig)
+/* The CUDA backend in a precision, and the reference backend in fp32. */
+static void open_pair(struct fixture *cuda, struct fixture *reference, const struct net *net, enum precision precision,
+                      bool is_coarse)
+{
+    const struct backend_spec spec = fixture_spec(net, precision), exact = fixture_spec(net, PRECISION_FP32);
+    fixture_open_with(cuda, "cuda", &spec, is_coarse);
+    fixture_open_with(reference, "reference", &exact, is_coarse);
+}
+
+static void close_pair(struct fixture *cuda, struct fixture *reference)
+{
+    fixture_close(cuda);
+    fixture_close(reference);
+}
+
+/* fp16: lower the loss scale until no gradient overflows, with unchanged weights. */
+static void settle_scale(struct fixture *fixture)
 {
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     uint32_t skipped;
     do {
-        skipped = cuda_rig_run(rig, SAMPLES, true).skipped_steps;
-        rig_update_by(rig, OPTIMIZER_SGD, no_states, 0);
-    } while (cuda_rig_run(rig, SAMPLES, true).skipped_steps != skipped);
+        skipped = fixture_run(fixture, SAMPLES, true).skipped_steps;
+        fixture_update_by(fixture, OPTIMIZER_SGD, no_states, 0);
+    } while (fixture_run(fixture, SAMPLES, true).skipped_steps != skipped);
 }
 
-/* ---- the reference's numbers ---- */
+/* ---- comparison with the reference ---- */
 
-/* How far from the reference's numbers a backend's may be, in parts of the largest one. What
- * is rounded before it is summed is a sample's contribution, which is up to 1, however little
- * of it is left in the sum. */
+/* Tolerance relative to the largest number. A sample's contribution, up to 1, is rounded before it is summed, however
+ * small the sum is. */
 static const double tolerances[PRECISION_COUNT] = {
     [PRECISION_FP32] = 1e-4,
     [PRECISION_TF32] = 5e-3,
@@ -68,24 +82,22 @@ static void compare(const float *got, const float *wanted, size_t count, double 
         fail_msg("%s: %g from numbers up to %g", what, worst, largest);
 }
 
-/* fp16's gradients are of a scaled loss. */
-static void compare_gradients(struct rig *cuda, struct rig *reference, enum precision precision)
+/* Gradients in fp16 are those of the scaled loss. */
+static void compare_gradients(struct fixture *cuda, struct fixture *reference, enum precision precision)
 {
     const double factor = (double)cuda->result->loss_scale;
     for (uint32_t p = 0; p < cuda->net->parameter_count; p++) {
-        float *got = rig_read(cuda, cuda->gradients, p), *wanted = rig_read(reference, reference->gradients, p);
+        float *got = fixture_read(cuda, cuda->gradients, p), *wanted = fixture_read(reference, reference->gradients, p);
         compare(got, wanted, cuda->net->parameters[p].count, factor, precision,
                 cuda->net->parameters[p].name);
-        free(got);
-        free(wanted);
     }
 }
 
-static void compare_run(struct rig *cuda, struct rig *reference, enum precision precision, uint32_t count,
+static void compare_run(struct fixture *cuda, struct fixture *reference, enum precision precision, uint32_t count,
                         bool training)
 {
-    const struct backend_result got = cuda_rig_run(cuda, count, training);
-    const struct backend_result wanted = cuda_rig_run(reference, count, training);
+    const struct backend_result got = fixture_run(cuda, count, training);
+    const struct backend_result wanted = fixture_run(reference, count, training);
     const double tolerance = tolerances[precision];
     assert_int_equal(got.counted, count);
     assert_true(got.loss_scale == 1 || precision == PRECISION_FP16);
@@ -98,10 +110,8 @@ static void compare_run(struct rig *cuda, struct rig *reference, enum precision 
 
 static void compare_net(const struct net *net, enum precision precision)
 {
-    struct rig cuda, reference;
-    const struct backend_spec spec = rig_spec(net, precision), exact = rig_spec(net, PRECISION_FP32);
-    rig_open_with(&cuda, "cuda", &spec, precision != PRECISION_FP32);
-    rig_open_with(&reference, "reference", &exact, precision != PRECISION_FP32);
+    struct fixture cuda, reference;
+    open_pair(&cuda, &reference, net, precision, precision != PRECISION_FP32);
     if (precision == PRECISION_FP16)
         settle_scale(&cuda);
     compare_run(&cuda, &reference, precision, SAMPLES, true);
@@ -109,8 +119,7 @@ static void compare_net(const struct net *net, enum precision precision)
     compare_run(&cuda, &reference, precision, 1, true);
     compare_run(&cuda, &reference, precision, SAMPLES, false);
     compare_run(&cuda, &reference, precision, 5, true);
-    cuda_rig_close(&cuda);
-    cuda_rig_close(&reference);
+    close_pair(&cuda, &reference);
 }
 
 TEST(matches_the_reference_on_mnist)
@@ -139,8 +148,8 @@ TEST(matches_the_reference_on_random_nets)
     }
 }
 
-/* ---- batch statistics: 16 bits are rounded before a mean is taken off, so that numbers differ by more,
- * but gradients point where the reference's do ---- */
+/* ---- batch statistics: 16-bit values are rounded before a mean is subtracted, so they differ more, but gradients
+ * have the direction of the reference ---- */
 
 struct direction {
     double product, squares, other_squares;
@@ -156,39 +165,35 @@ static void add_direction(struct direction *direction, const float *got, const f
     }
 }
 
-static double cosine_of(struct rig *cuda, struct rig *reference)
+static double cosine_of(struct fixture *cuda, struct fixture *reference)
 {
     struct direction direction = { 0 };
     for (uint32_t p = 0; p < cuda->net->parameter_count; p++) {
         if (!cuda->net->parameters[p].is_trained)
             continue;
-        float *const got = rig_read(cuda, cuda->gradients, p);
-        float *const wanted = rig_read(reference, reference->gradients, p);
+        float *const got = fixture_read(cuda, cuda->gradients, p);
+        float *const wanted = fixture_read(reference, reference->gradients, p);
         add_direction(&direction, got, wanted, cuda->net->parameters[p].count);
-        free(got);
-        free(wanted);
     }
     return direction.product / sqrt(direction.squares * direction.other_squares);
 }
 
 static void check_direction(const struct net *net, enum precision precision, double least)
 {
-    struct rig cuda, reference;
-    cuda_rig_open(&cuda, "cuda", net, precision);
-    cuda_rig_open(&reference, "reference", net, PRECISION_FP32);
+    struct fixture cuda, reference;
+    open_pair(&cuda, &reference, net, precision, false);
     if (precision == PRECISION_FP16)
         settle_scale(&cuda);
-    const double got = cuda_rig_run(&cuda, SAMPLES, true).loss_sum;
-    const double wanted = cuda_rig_run(&reference, SAMPLES, true).loss_sum;
+    const double got = fixture_run(&cuda, SAMPLES, true).loss_sum;
+    const double wanted = fixture_run(&reference, SAMPLES, true).loss_sum;
     const double cosine = cosine_of(&cuda, &reference);
     print_message("%s: loss %g instead of %g, cosine 1 - %g\n", precision_names[precision], got, wanted, 1 - cosine);
     assert_true(fabs(got - wanted) < tolerances[precision] * wanted);
     assert_true(cosine > least);
-    cuda_rig_close(&cuda);
-    cuda_rig_close(&reference);
+    close_pair(&cuda, &reference);
 }
 
-TEST(residual_and_dense_nets_go_where_the_reference_goes)
+TEST(gradients_of_residual_and_dense_nets_have_the_direction_of_the_reference)
 {
     static const double least[PRECISION_COUNT] = {
         [PRECISION_FP32] = 1 - 1e-9,
@@ -196,7 +201,7 @@ TEST(residual_and_dense_nets_go_where_the_reference_goes)
         [PRECISION_BF16] = 0.99,
         [PRECISION_FP16] = 0.999,
     };
-    struct net *const nets[] = { rig_graph(), rig_dense() };
+    struct net *const nets[] = { residual_net(), dense_block_net() };
     for (size_t i = 0; i < sizeof(nets) / sizeof(nets[0]); i++) {
         for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++)
             check_direction(nets[i], (enum precision)precision, least[precision]);
@@ -204,17 +209,16 @@ TEST(residual_and_dense_nets_go_where_the_reference_goes)
     }
 }
 
-/* All concatenations of a dense block are the fronts of the last one, and so are their gradients. */
-TEST(a_dense_block_lies_in_one_buffer)
+/* All concatenations of a dense block are prefixes of the last one, and so are their gradients. */
+TEST(a_dense_block_has_one_buffer)
 {
-    struct net *net = rig_dense();
-    struct rig rig;
-    cuda_rig_open(&rig, "cuda", net, PRECISION_BF16);
-    const struct plan_base *const base = (const struct plan_base *)(const void *)rig_plan(&rig, SAMPLES, true);
+    struct fixture fixture;
+    fixture_open_own(&fixture, dense_block_net(), PRECISION_BF16);
+    const struct plan_base *const base = (const struct plan_base *)(const void *)fixture_plan(&fixture, SAMPLES, true);
     const struct value *const values = base->values.values;
     uint32_t buffer = BUFFER_NONE, gradient = BUFFER_NONE;
-    for (uint32_t i = 0; i < net->layer_count; i++) {
-        if (net->layers[i].kind != LAYER_CONCAT)
+    for (uint32_t i = 0; i < fixture.net->layer_count; i++) {
+        if (fixture.net->layers[i].kind != LAYER_CONCAT)
             continue;
         assert_true(buffer == BUFFER_NONE || values[i + 1].buffer == buffer);
         assert_true(gradient == BUFFER_NONE || values[i + 1].gradient == gradient);
@@ -222,11 +226,10 @@ TEST(a_dense_block_lies_in_one_buffer)
         gradient = values[i + 1].gradient;
     }
     assert_true(buffer != BUFFER_NONE && gradient != BUFFER_NONE);
-    cuda_rig_close(&rig);
-    net_close(net);
+    fixture_close(&fixture);
 }
 
-/* Each concatenation of a block but its first. */
+/* Every concatenation of a block except the first. */
 static void assert_grows(const struct net *net, const struct plan_base *base)
 {
     uint32_t grown = 0;
@@ -245,16 +248,16 @@ static void check_growing(const char *model, bool training)
     struct net *net;
     struct plan *plan;
     assert_int_equal(model_open(&net, model, &(const struct model_options){ .dropout = true }), 0);
-    const struct backend_spec spec = rig_spec(net, PRECISION_BF16);
-    struct rig rig = { .ops = backend_find("cuda"), .net = net };
-    rig.device = device_memory_open(rig.ops, &rig.compute);
-    assert_int_equal(rig_open_backend(&rig, &spec), 0);
-    assert_int_equal(rig.ops->plan(rig.backend, SAMPLES, training, &plan), 0);
+    const struct backend_spec spec = fixture_spec(net, PRECISION_BF16);
+    struct fixture fixture = { .ops = backend_find("cuda"), .net = net };
+    fixture.device = device_memory_open(fixture.ops, &fixture.compute);
+    assert_int_equal(fixture_open_backend(&fixture, &spec), 0);
+    assert_int_equal(fixture.ops->plan(fixture.backend, SAMPLES, training, &plan), 0);
     assert_grows(net, (const struct plan_base *)(const void *)plan);
-    rig.ops->plan_close(plan);
-    rig.ops->close(rig.backend);
-    arenas_release(&rig.arenas);
-    device_memory_close(rig.device, rig.compute);
+    fixture.ops->plan_close(plan);
+    fixture.ops->close(fixture.backend);
+    arenas_release(&fixture.arenas);
+    device_memory_close(fixture.device, fixture.compute);
     net_close(net);
 }
 
@@ -272,44 +275,42 @@ TEST(all_blocks_of_the_models_grow_in_place)
 
 TEST(evaluation_folds_normalisations_as_the_reference_computes_them)
 {
-    struct net *net = rig_folded();
+    struct net *net = folded_net();
     for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++) {
-        struct rig cuda, reference;
-        cuda_rig_open(&cuda, "cuda", net, (enum precision)precision);
-        cuda_rig_open(&reference, "reference", net, PRECISION_FP32);
+        struct fixture cuda, reference;
+        open_pair(&cuda, &reference, net, (enum precision)precision, false);
         compare_run(&cuda, &reference, (enum precision)precision, SAMPLES, false);
         compare_run(&cuda, &reference, (enum precision)precision, 3, false);
-        cuda_rig_close(&cuda);
-        cuda_rig_close(&reference);
+        close_pair(&cuda, &reference);
     }
     net_close(net);
 }
 
 TEST(measured_convolutions_compute_the_same_in_no_more_memory)
 {
-    struct net *net = rig_net(0);
-    struct rig measured, reference, other;
-    struct backend_spec spec = rig_spec(net, PRECISION_FP32);
-    rig_open_with(&other, "cuda", &spec, false);
-    rig_open_with(&reference, "reference", &spec, false);
+    struct net *net = small_net(0);
+    struct fixture measured, reference, other;
+    struct backend_spec spec = fixture_spec(net, PRECISION_FP32);
+    fixture_open_with(&other, "cuda", &spec, false);
+    fixture_open_with(&reference, "reference", &spec, false);
     spec.time_plans = true;
     spec.workspace_max = 1 << 20;
-    rig_open_with(&measured, "cuda", &spec, false);
+    fixture_open_with(&measured, "cuda", &spec, false);
     compare_run(&measured, &reference, PRECISION_FP32, 5, true);
     compare_run(&measured, &reference, PRECISION_FP32, SAMPLES, true);
     compare_run(&measured, &reference, PRECISION_FP32, 5, true);
     compare_run(&measured, &reference, PRECISION_FP32, SAMPLES, false);
-    rig_plan(&other, SAMPLES, true);
-    const struct backend_needs needs = rig_needs(&measured), other_needs = rig_needs(&other);
+    fixture_plan(&other, SAMPLES, true);
+    const struct backend_needs needs = fixture_needs(&measured), other_needs = fixture_needs(&other);
     assert_int_equal(needs.values, other_needs.values);
     assert_true(needs.workspace <= spec.workspace_max);
-    cuda_rig_close(&measured);
-    cuda_rig_close(&reference);
-    cuda_rig_close(&other);
+    fixture_close(&measured);
+    fixture_close(&reference);
+    fixture_close(&other);
     net_close(net);
 }
 
-/* Layers that work in place between layers that do not keep their input. */
+/* In-place layers between layers that do not keep their input. */
 TEST(matches_the_reference_where_layers_work_in_place)
 {
     struct net *net;
@@ -330,41 +331,37 @@ TEST(matches_the_reference_where_layers_work_in_place)
 
 /* ---- dropout ---- */
 
-/* Without rounding, what is dropped shows in every bit of the loss. */
+/* Without rounding, every bit of the loss depends on the dropped values. */
 TEST(drops_the_values_the_reference_drops)
 {
-    struct net *net = rig_net(0.5f);
-    struct rig cuda, reference;
-    const struct backend_spec spec = rig_spec(net, PRECISION_FP16), exact = rig_spec(net, PRECISION_FP32);
-    rig_open_with(&cuda, "cuda", &spec, true);
-    rig_open_with(&reference, "reference", &exact, true);
-    const double dropped = cuda_rig_run(&reference, SAMPLES, true).loss_sum;
-    assert_true(fabs(cuda_rig_run(&cuda, SAMPLES, true).loss_sum - dropped) < 1e-5 * dropped);
-    const double whole = cuda_rig_run(&reference, SAMPLES, false).loss_sum;
-    assert_true(fabs(cuda_rig_run(&cuda, SAMPLES, false).loss_sum - whole) < 1e-5 * whole);
+    struct net *net = small_net(0.5f);
+    struct fixture cuda, reference;
+    open_pair(&cuda, &reference, net, PRECISION_FP16, true);
+    const double dropped = fixture_run(&reference, SAMPLES, true).loss_sum;
+    assert_true(fabs(fixture_run(&cuda, SAMPLES, true).loss_sum - dropped) < 1e-5 * dropped);
+    const double whole = fixture_run(&reference, SAMPLES, false).loss_sum;
+    assert_true(fabs(fixture_run(&cuda, SAMPLES, false).loss_sum - whole) < 1e-5 * whole);
     assert_true(fabs(whole - dropped) > 1e-3 * dropped);
-    cuda_rig_close(&cuda);
-    cuda_rig_close(&reference);
+    close_pair(&cuda, &reference);
     net_close(net);
 }
 
 /* ---- parameters ---- */
 
-TEST(stores_parameters_padded_with_zeros_and_gives_them_back)
+TEST(parameters_are_stored_padded_with_zeros)
 {
-    struct net *net = rig_net(0);
-    struct rig rig;
-    cuda_rig_open(&rig, "cuda", net, PRECISION_BF16);
-    for (uint32_t p = 0; p < net->parameter_count; p++) {
-        const size_t count = net->parameters[p].count, stored_count = rig.arenas.trained.ranges[p].count;
+    struct fixture fixture;
+    fixture_open_own(&fixture, small_net(0), PRECISION_BF16);
+    for (uint32_t p = 0; p < fixture.net->parameter_count; p++) {
+        const size_t count = fixture.net->parameters[p].count, stored_count = fixture.arenas.trained.ranges[p].count;
         float *plain = malloc(count * sizeof(*plain)), *stored = malloc(stored_count * sizeof(*stored));
         assert_true(plain && stored);
         for (size_t i = 0; i < count; i++)
             plain[i] = (float)(i + 1);
-        rig_write(&rig, rig.gradients, p, plain);
-        float *back = rig_read(&rig, rig.gradients, p);
+        fixture_write(&fixture, fixture.gradients, p, plain);
+        float *back = fixture_read(&fixture, fixture.gradients, p);
         assert_memory_equal(back, plain, count * sizeof(*plain));
-        device_memory_read(rig.compute, stored, rig.gradients + rig_offset(&rig, p),
+        device_memory_read(fixture.compute, stored, fixture.gradients + fixture_offset(&fixture, p),
                            stored_count * sizeof(*stored));
         size_t padding = 0;
         for (size_t i = 0; i < stored_count; i++)
@@ -372,49 +369,43 @@ TEST(stores_parameters_padded_with_zeros_and_gives_them_back)
         assert_int_equal(padding, stored_count - count);
         free(plain);
         free(stored);
-        free(back);
     }
-    cuda_rig_close(&rig);
-    net_close(net);
+    fixture_close(&fixture);
 }
 
 /* ---- updates ---- */
 
-static void train(struct rig *rig, enum optimizer_kind kind, uint32_t steps)
+static void train(struct fixture *fixture, enum optimizer_kind kind, uint32_t steps)
 {
     float *states[OPTIMIZER_STATES_MAX];
     for (size_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
-        states[i] = device_memory_make(rig->compute, NULL, rig->arenas.trained.count * sizeof(float));
+        states[i] = device_memory_make(fixture->compute, NULL, fixture->arenas.trained.count * sizeof(float));
     for (uint32_t i = 0; i < steps; i++) {
-        cuda_rig_run(rig, SAMPLES, true);
-        rig_update(rig, kind, states);
+        fixture_run(fixture, SAMPLES, true);
+        fixture_update(fixture, kind, states);
     }
-    device_memory_wait(rig->compute);
+    device_memory_wait(fixture->compute);
     for (size_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
-        rig->device->ops->free(rig->device, states[i]);
+        fixture->device->ops->free(fixture->device, states[i]);
 }
 
 static void compare_training(const struct net *net, enum optimizer_kind kind)
 {
-    struct rig cuda, reference;
-    cuda_rig_open(&cuda, "cuda", net, PRECISION_FP32);
-    cuda_rig_open(&reference, "reference", net, PRECISION_FP32);
+    struct fixture cuda, reference;
+    open_pair(&cuda, &reference, net, PRECISION_FP32, false);
     train(&cuda, kind, 3);
     train(&reference, kind, 3);
     for (uint32_t p = 0; p < net->parameter_count; p++) {
-        float *const got = rig_read(&cuda, rig_arena(&cuda, p), p);
-        float *const wanted = rig_read(&reference, rig_arena(&reference, p), p);
+        float *const got = fixture_read(&cuda, fixture_arena(&cuda, p), p);
+        float *const wanted = fixture_read(&reference, fixture_arena(&reference, p), p);
         compare(got, wanted, net->parameters[p].count, 1, PRECISION_FP32, net->parameters[p].name);
-        free(got);
-        free(wanted);
     }
-    cuda_rig_close(&cuda);
-    cuda_rig_close(&reference);
+    close_pair(&cuda, &reference);
 }
 
 TEST(trains_as_the_reference_does)
 {
-    struct net *const nets[] = { rig_net(0.5f), rig_graph(), rig_dense() };
+    struct net *const nets[] = { small_net(0.5f), residual_net(), dense_block_net() };
     for (size_t i = 0; i < sizeof(nets) / sizeof(nets[0]); i++) {
         for (uint32_t kind = 0; kind < OPTIMIZER_KIND_COUNT; kind++)
             if (test_is_long() || kind % (sizeof(nets) / sizeof(nets[0])) == i)
@@ -423,37 +414,36 @@ TEST(trains_as_the_reference_does)
     }
 }
 
-static void copy_weights(struct rig *to, struct rig *from)
+static void copy_weights(struct fixture *to, struct fixture *from)
 {
     for (uint32_t p = 0; p < from->net->parameter_count; p++) {
-        float *plain = rig_read(from, from->weights, p);
-        rig_write(to, to->weights, p, plain);
-        free(plain);
+        float *plain = fixture_read(from, from->weights, p);
+        fixture_write(to, to->weights, p, plain);
     }
 }
 
-/* Whatever way weights take into the arena, a step computes with them. */
+/* A step uses the weights in the arena, however they got there. */
 TEST(sixteen_bit_weights_follow_updates_and_written_weights)
 {
-    struct net *net = rig_net(0);
+    struct net *net = small_net(0);
     for (uint32_t precision = PRECISION_BF16; precision <= PRECISION_FP16; precision++) {
-        struct rig trained, written;
-        cuda_rig_open(&trained, "cuda", net, (enum precision)precision);
-        cuda_rig_open(&written, "cuda", net, (enum precision)precision);
-        const double before = cuda_rig_run(&written, SAMPLES, false).loss_sum;
+        struct fixture trained, written;
+        fixture_open(&trained, "cuda", net, (enum precision)precision);
+        fixture_open(&written, "cuda", net, (enum precision)precision);
+        const double before = fixture_run(&written, SAMPLES, false).loss_sum;
         train(&trained, OPTIMIZER_SGD, 3);
         copy_weights(&written, &trained);
-        const double after = cuda_rig_run(&written, SAMPLES, false).loss_sum;
+        const double after = fixture_run(&written, SAMPLES, false).loss_sum;
         assert_true(after < before);
-        assert_true(cuda_rig_run(&trained, SAMPLES, false).loss_sum == after);
-        cuda_rig_close(&trained);
-        cuda_rig_close(&written);
+        assert_true(fixture_run(&trained, SAMPLES, false).loss_sum == after);
+        fixture_close(&trained);
+        fixture_close(&written);
     }
     net_close(net);
 }
 
 int main(void)
 {
-    sim_setup(2, RIG_DEVICE_BYTES);
+    sim_setup(2, FIXTURE_DEVICE_BYTES);
     return tests_run(NULL, NULL);
 }

@@ -8,92 +8,88 @@
 #include <cublasLt.h>
 #include <cudnn.h>
 
-#include "tests/cuda/backend_cuda_rig.h"
+#include "tests/cuda/backend_cuda_fixture.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/test.h"
 
 /* ---- memory ---- */
 
-static int try_plan(struct rig *rig, uint32_t count, char *text, size_t text_size)
+static int try_plan(struct fixture *fixture, uint32_t count, char *text, size_t text_size)
 {
     struct plan *plan = NULL;
     struct capture capture;
     capture_begin(&capture);
-    int rc = rig->ops->plan(rig->backend, count, true, &plan);
+    int rc = fixture->ops->plan(fixture->backend, count, true, &plan);
     if (rc == 0)
-        rc = rig->ops->allocate(rig->backend);
+        rc = fixture->ops->allocate(fixture->backend);
     capture_end(&capture, text, text_size);
     if (plan != NULL)
-        rig->ops->plan_close(plan);
+        fixture->ops->plan_close(plan);
     return rc;
 }
 
 TEST(says_how_many_samples_would_fit)
 {
-    struct net *net = rig_net(0);
-    struct rig rig;
+    struct fixture fixture;
     char text[1024];
-    cuda_rig_open(&rig, "cuda", net, PRECISION_FP32);
-    assert_int_equal(try_plan(&rig, 20000, text, sizeof(text)), -ENOMEM);
+    fixture_open_own(&fixture, small_net(0), PRECISION_FP32);
+    assert_int_equal(try_plan(&fixture, 20000, text, sizeof(text)), -ENOMEM);
     unsigned samples, fitting;
     assert_int_equal(sscanf(text, "pipetrain: cuda0: a tower of %u samples needs", &samples), 1);
     assert_int_equal(samples, 20000);
     const char *hint = strstr(text, "iB are free: ");
     assert_non_null(hint);
     assert_int_equal(sscanf(hint, "iB are free: %u samples a tower would fit", &fitting), 1);
-    assert_int_equal(try_plan(&rig, fitting * 6 / 5, text, sizeof(text)), -ENOMEM);
-    assert_int_equal(try_plan(&rig, fitting, text, sizeof(text)), 0);
-    cuda_rig_close(&rig);
-    net_close(net);
+    assert_int_equal(try_plan(&fixture, fitting * 6 / 5, text, sizeof(text)), -ENOMEM);
+    assert_int_equal(try_plan(&fixture, fitting, text, sizeof(text)), 0);
+    fixture_close(&fixture);
 }
 
 TEST(plans_share_their_memory)
 {
-    struct net *net = rig_net(0);
-    struct rig rig;
-    cuda_rig_open(&rig, "cuda", net, PRECISION_FP32);
-    rig_plan(&rig, 1, true);
-    const struct backend_needs small = rig_needs(&rig);
-    rig_plan(&rig, SAMPLES, true);
-    const struct backend_needs large = rig_needs(&rig);
-    rig_plan(&rig, SAMPLES, false);
-    const struct backend_needs all = rig_needs(&rig);
+    struct fixture fixture;
+    fixture_open_own(&fixture, small_net(0), PRECISION_FP32);
+    fixture_plan(&fixture, 1, true);
+    const struct backend_needs small = fixture_needs(&fixture);
+    fixture_plan(&fixture, SAMPLES, true);
+    const struct backend_needs large = fixture_needs(&fixture);
+    fixture_plan(&fixture, SAMPLES, false);
+    const struct backend_needs all = fixture_needs(&fixture);
     assert_true(small.values > 0 && small.values < large.values);
     assert_memory_equal(&all, &large, sizeof(all));
-    cuda_rig_close(&rig);
-    net_close(net);
+    fixture_close(&fixture);
 }
 
-static size_t free_memory(struct rig *rig)
+static size_t free_memory(struct fixture *fixture)
 {
     size_t free_bytes, total_bytes;
-    assert_int_equal(rig->device->ops->memory(rig->device, &free_bytes, &total_bytes), 0);
+    assert_int_equal(fixture->device->ops->memory(fixture->device, &free_bytes, &total_bytes), 0);
     return free_bytes;
 }
 
 /* Measured or not, and what is taken then is what was said. */
 TEST(a_plan_takes_no_memory_before_it_is_given_some)
 {
-    struct net *net = rig_net(0);
+    struct net *net = small_net(0);
     for (uint32_t measured = 0; measured < 2; measured++) {
-        struct rig rig;
+        struct fixture fixture;
         struct plan *plan;
-        struct backend_spec spec = rig_spec(net, PRECISION_BF16);
+        struct backend_spec spec = fixture_spec(net, PRECISION_BF16);
         spec.time_plans = measured != 0;
         spec.workspace_max = 1 << 20;
-        rig_open_with(&rig, "cuda", &spec, false);
-        const size_t before = free_memory(&rig);
-        assert_int_equal(rig.ops->plan(rig.backend, SAMPLES, true, &plan), 0);
-        assert_int_equal(free_memory(&rig), before);
-        const struct backend_needs needs = rig_needs(&rig);
-        assert_int_equal(rig.ops->allocate(rig.backend), 0);
-        const size_t taken = before - free_memory(&rig), said = needs.values + needs.workspace + needs.weights;
+        fixture_open_with(&fixture, "cuda", &spec, false);
+        const size_t before = free_memory(&fixture);
+        assert_int_equal(fixture.ops->plan(fixture.backend, SAMPLES, true, &plan), 0);
+        assert_int_equal(free_memory(&fixture), before);
+        const struct backend_needs needs = fixture_needs(&fixture);
+        assert_int_equal(fixture.ops->allocate(fixture.backend), 0);
+        const size_t taken = before - free_memory(&fixture), said = needs.values + needs.workspace + needs.weights;
         assert_true(taken >= said && taken < said + 4096);
-        assert_int_equal(rig.ops->allocate(rig.backend), 0);
-        assert_int_equal(before - free_memory(&rig), taken);
-        rig.ops->plan_close(plan);
-        cuda_rig_close(&rig);
+        assert_int_equal(fixture.ops->allocate(fixture.backend), 0);
+        assert_int_equal(before - free_memory(&fixture), taken);
+        fixture.ops->plan_close(plan);
+        fixture_close(&fixture);
     }
     net_close(net);
 }
@@ -101,15 +97,15 @@ TEST(a_plan_takes_no_memory_before_it_is_given_some)
 TEST(convolutions_that_cannot_be_measured_are_planned_without)
 {
     char text[1024];
-    struct net *net = rig_net(0);
-    struct rig rig;
-    struct backend_spec spec = rig_spec(net, PRECISION_FP32);
+    struct net *net = small_net(0);
+    struct fixture fixture;
+    struct backend_spec spec = fixture_spec(net, PRECISION_FP32);
     spec.time_plans = true;
-    spec.workspace_max = RIG_DEVICE_BYTES;
-    rig_open_with(&rig, "cuda", &spec, false);
-    assert_int_equal(try_plan(&rig, SAMPLES, text, sizeof(text)), 0);
+    spec.workspace_max = FIXTURE_DEVICE_BYTES;
+    fixture_open_with(&fixture, "cuda", &spec, false);
+    assert_int_equal(try_plan(&fixture, SAMPLES, text, sizeof(text)), 0);
     assert_non_null(strstr(text, "are not measured"));
-    cuda_rig_close(&rig);
+    fixture_close(&fixture);
     net_close(net);
 }
 
@@ -118,35 +114,35 @@ TEST(convolutions_that_cannot_be_measured_are_planned_without)
 static int try_open(const char *backend, const struct backend_spec *spec, const char *kind, char *text,
                     size_t text_size)
 {
-    struct rig rig = { .ops = backend_find(kind), .net = spec->net };
+    struct fixture fixture = { .ops = backend_find(kind), .net = spec->net };
     struct capture capture;
-    rig.device = device_memory_open(rig.ops, &rig.compute);
-    rig.ops = backend_find(backend);
+    fixture.device = device_memory_open(fixture.ops, &fixture.compute);
+    fixture.ops = backend_find(backend);
     capture_begin(&capture);
-    const int rc = rig_open_backend(&rig, spec);
+    const int rc = fixture_open_backend(&fixture, spec);
     capture_end(&capture, text, text_size);
     if (rc == 0)
-        rig.ops->close(rig.backend);
-    arenas_release(&rig.arenas);
-    device_memory_close(rig.device, rig.compute);
+        fixture.ops->close(fixture.backend);
+    arenas_release(&fixture.arenas);
+    device_memory_close(fixture.device, fixture.compute);
     return rc;
 }
 
 TEST(refuses_what_it_cannot_do)
 {
     char text[1024];
-    struct net *net = rig_net(0);
-    struct backend_spec spec = rig_spec(net, PRECISION_FP32);
+    struct net *net = small_net(0);
+    struct backend_spec spec = fixture_spec(net, PRECISION_FP32);
     assert_int_equal(try_open("cuda", &spec, "reference", text, sizeof(text)), -ENOTSUP);
     assert_non_null(strstr(text, "kind cpu"));
     spec.layout = LAYOUT_NCHW;
     assert_int_equal(try_open("cuda", &spec, "cuda", text, sizeof(text)), -ENOTSUP);
     assert_non_null(strstr(text, "nchw"));
-    spec = rig_spec(net, PRECISION_FP32);
+    spec = fixture_spec(net, PRECISION_FP32);
     spec.convolution = CONVOLUTION_WINOGRAD;
     assert_int_equal(try_open("cuda", &spec, "cuda", text, sizeof(text)), -ENOTSUP);
     assert_non_null(strstr(text, "cuDNN chooses"));
-    spec = rig_spec(net, PRECISION_BF16);
+    spec = fixture_spec(net, PRECISION_BF16);
     assert_int_equal(try_open("reference", &spec, "reference", text, sizeof(text)), -ENOTSUP);
     assert_non_null(strstr(text, "fp32 only"));
     net_close(net);
@@ -161,11 +157,11 @@ TEST(refuses_windows_of_too_many_pixels)
     net_dense(net, "fc", 0, 2, true);
     net_softmax_loss(net, "loss", 1);
     assert_int_equal(net_finish(net), 0);
-    struct rig rig;
-    cuda_rig_open(&rig, "cuda", net, PRECISION_FP32);
-    assert_int_equal(try_plan(&rig, 1, text, sizeof(text)), -ENOTSUP);
+    struct fixture fixture;
+    fixture_open(&fixture, "cuda", net, PRECISION_FP32);
+    assert_int_equal(try_plan(&fixture, 1, text, sizeof(text)), -ENOTSUP);
     assert_non_null(strstr(text, "pool"));
-    cuda_rig_close(&rig);
+    fixture_close(&fixture);
     net_close(net);
 }
 
@@ -180,47 +176,47 @@ TEST(refuses_sizes_that_overflow)
     net_dense(net, "fc", 2, 2, true);
     net_softmax_loss(net, "loss", 3);
     assert_int_equal(net_finish(net), 0);
-    struct rig rig = { .ops = backend_find("cuda"), .net = net };
-    const struct backend_spec spec = rig_spec(net, PRECISION_FP32);
-    rig.device = device_memory_open(rig.ops, &rig.compute);
-    assert_int_equal(rig_open_backend(&rig, &spec), 0);
+    struct fixture fixture = { .ops = backend_find("cuda"), .net = net };
+    const struct backend_spec spec = fixture_spec(net, PRECISION_FP32);
+    fixture.device = device_memory_open(fixture.ops, &fixture.compute);
+    assert_int_equal(fixture_open_backend(&fixture, &spec), 0);
     struct plan *plan = NULL;
-    assert_int_equal(rig.ops->plan(rig.backend, 2, true, &plan), 0);    /* gigabytes, which are not taken yet */
-    rig.ops->plan_close(plan);
-    assert_int_equal(try_plan(&rig, 3, text, sizeof(text)), -EOVERFLOW);
+    assert_int_equal(fixture.ops->plan(fixture.backend, 2, true, &plan), 0);    /* gigabytes, which are not taken yet */
+    fixture.ops->plan_close(plan);
+    assert_int_equal(try_plan(&fixture, 3, text, sizeof(text)), -EOVERFLOW);
     assert_non_null(strstr(text, "10000x10000"));
     assert_non_null(strstr(text, "at most 2 samples"));
-    rig.ops->close(rig.backend);
-    arenas_release(&rig.arenas);
-    device_memory_close(rig.device, rig.compute);
+    fixture.ops->close(fixture.backend);
+    arenas_release(&fixture.arenas);
+    device_memory_close(fixture.device, fixture.compute);
     net_close(net);
 }
 
 /* ---- failures ---- */
 
 /* Everything up to the first step, in arenas that are there already. */
-static int set_up(struct rig *rig, const struct backend_spec *spec)
+static int set_up(struct fixture *fixture, const struct backend_spec *spec)
 {
-    bool *ends = rig_ends(spec->net, 6, 0);
-    int rc = rig_open_backend(rig, spec);
+    bool *ends = fixture_ends(spec->net, 6, 0);
+    int rc = fixture_open_backend(fixture, spec);
     for (uint32_t i = 0; i < 2 && rc == 0; i++) {
-        rc = rig->ops->plan(rig->backend, i == 0 ? SAMPLES : 5, i == 0, &rig->plans[i]);
-        rig->plan_count += rc == 0;
+        rc = fixture->ops->plan(fixture->backend, i == 0 ? SAMPLES : 5, i == 0, &fixture->plans[i]);
+        fixture->plan_count += rc == 0;
     }
     if (rc == 0)
-        rc = rig_bind(rig);
+        rc = fixture_bind(fixture);
     for (uint32_t p = 0; p < spec->net->parameter_count && rc == 0; p++) {
         float *const plain = calloc(spec->net->parameters[p].count, sizeof(*plain));
         assert_non_null(plain);
-        rc = rig->ops->pack(rig->backend, p, plain, rig->weights + rig_offset(rig, p));
+        rc = fixture->ops->pack(fixture->backend, p, plain, fixture->weights + fixture_offset(fixture, p));
         if (rc == 0)
-            rc = rig->ops->unpack(rig->backend, p, rig->weights + rig_offset(rig, p), plain);
+            rc = fixture->ops->unpack(fixture->backend, p, fixture->weights + fixture_offset(fixture, p), plain);
         free(plain);
     }
     if (rc == 0)
-        rc = rig->ops->allocate(rig->backend);
+        rc = fixture->ops->allocate(fixture->backend);
     if (rc == 0)
-        rc = rig->ops->segment(rig->backend, ends);
+        rc = fixture->ops->segment(fixture->backend, ends);
     free(ends);
     return rc;
 }
@@ -231,31 +227,31 @@ static int set_up_failing(const struct backend_spec *spec, const char *function,
                           uint32_t *calls_out)
 {
     enum { FLOATS = 1 << 16 };
-    struct rig rig = { .ops = backend_find("cuda"), .net = spec->net };
+    struct fixture fixture = { .ops = backend_find("cuda"), .net = spec->net };
     struct capture capture;
     char text[8192];
-    rig.device = device_memory_open(rig.ops, &rig.compute);
-    const size_t before = free_memory(&rig);
-    rig.weights = device_memory_make(rig.compute, NULL, FLOATS * sizeof(float));
-    rig.gradients = device_memory_make(rig.compute, NULL, FLOATS * sizeof(float));
+    fixture.device = device_memory_open(fixture.ops, &fixture.compute);
+    const size_t before = free_memory(&fixture);
+    fixture.weights = device_memory_make(fixture.compute, NULL, FLOATS * sizeof(float));
+    fixture.gradients = device_memory_make(fixture.compute, NULL, FLOATS * sizeof(float));
     sim_calls_clear();
     sim_fail(function, number, status);
     capture_begin(&capture);
-    const int rc = set_up(&rig, spec);
+    const int rc = set_up(&fixture, spec);
     *calls_out = (uint32_t)sim_calls(function);
     sim_fail_clear();
-    for (uint32_t i = 0; i < rig.plan_count; i++)
-        rig.ops->plan_close(rig.plans[i]);
-    if (rig.backend != NULL)
-        rig.ops->close(rig.backend);
+    for (uint32_t i = 0; i < fixture.plan_count; i++)
+        fixture.ops->plan_close(fixture.plans[i]);
+    if (fixture.backend != NULL)
+        fixture.ops->close(fixture.backend);
     capture_end(&capture, text, sizeof(text));
     if (rc != 0 && text[0] == '\0')
         fail_msg("%s failing the %u. time is not told", function, number);
-    rig.device->ops->free(rig.device, rig.weights);
-    rig.device->ops->free(rig.device, rig.gradients);
-    arenas_release(&rig.arenas);
-    assert_int_equal(free_memory(&rig), before);
-    device_memory_close(rig.device, rig.compute);
+    fixture.device->ops->free(fixture.device, fixture.weights);
+    fixture.device->ops->free(fixture.device, fixture.gradients);
+    arenas_release(&fixture.arenas);
+    assert_int_equal(free_memory(&fixture), before);
+    device_memory_close(fixture.device, fixture.compute);
     return rc;
 }
 
@@ -281,8 +277,8 @@ TEST(every_failing_call_is_a_clean_error)
         { "cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_INTERNAL_ERROR },
         { "cublasLtMatmul", CUBLAS_STATUS_EXECUTION_FAILED },
     };
-    struct net *net = rig_net(0.5f);
-    struct backend_spec spec = rig_spec(net, PRECISION_FP16);
+    struct net *net = small_net(0.5f);
+    struct backend_spec spec = fixture_spec(net, PRECISION_FP16);
     spec.graph = GRAPH_ON;
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         uint32_t count, ignored;
@@ -299,20 +295,17 @@ TEST(every_failing_call_is_a_clean_error)
 
 TEST(a_cancelled_device_ends_copies)
 {
-    struct net *net = rig_net(0);
-    struct rig rig;
-    cuda_rig_open(&rig, "cuda", net, PRECISION_FP32);
-    float *plain = rig_read(&rig, rig.weights, 0);
-    device_cancel(rig.device);
-    const float *stored = rig.weights + rig_offset(&rig, 0);
-    assert_int_equal(rig.ops->unpack(rig.backend, 0, stored, plain), -ECANCELED);
-    free(plain);
-    cuda_rig_close(&rig);
-    net_close(net);
+    struct fixture fixture;
+    fixture_open_own(&fixture, small_net(0), PRECISION_FP32);
+    float *plain = fixture_read(&fixture, fixture.weights, 0);
+    device_cancel(fixture.device);
+    const float *stored = fixture.weights + fixture_offset(&fixture, 0);
+    assert_int_equal(fixture.ops->unpack(fixture.backend, 0, stored, plain), -ECANCELED);
+    fixture_close(&fixture);
 }
 
 int main(void)
 {
-    sim_setup(2, RIG_DEVICE_BYTES);
+    sim_setup(2, FIXTURE_DEVICE_BYTES);
     return tests_run(NULL, NULL);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "compute/cuda/kernels.h"
-#include "tests/cuda/backend_cuda_rig.h"
+#include "tests/cuda/backend_cuda_fixture.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/test.h"
@@ -17,75 +17,70 @@
 TEST(an_fp16_step_whose_gradients_overflow_is_left_out)
 {
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
-    struct net *net = rig_net(0);
-    struct rig rig;
-    cuda_rig_open(&rig, "cuda", net, PRECISION_FP16);
-    cuda_rig_run(&rig, SAMPLES, true);
-    float *before = rig_read(&rig, rig.weights, 2);
+    struct fixture fixture;
+    fixture_open_own(&fixture, small_net(0), PRECISION_FP16);
+    fixture_run(&fixture, SAMPLES, true);
+    float *before = fixture_read(&fixture, fixture.weights, 2);
     const float overflow = INFINITY;
-    device_memory_write(rig.compute, rig.gradients + rig_offset(&rig, 1), &overflow, sizeof(overflow));
-    rig_update(&rig, OPTIMIZER_SGD, no_states);
-    float *after = rig_read(&rig, rig.weights, 2);
-    assert_memory_equal(after, before, net->parameters[2].count * sizeof(*after));
-    free(after);
-    const struct backend_result next = cuda_rig_run(&rig, SAMPLES, true);
+    device_memory_write(fixture.compute, fixture.gradients + fixture_offset(&fixture, 1), &overflow, sizeof(overflow));
+    fixture_update(&fixture, OPTIMIZER_SGD, no_states);
+    float *after = fixture_read(&fixture, fixture.weights, 2);
+    assert_memory_equal(after, before, fixture.net->parameters[2].count * sizeof(*after));
+    const struct backend_result next = fixture_run(&fixture, SAMPLES, true);
     assert_float_equal(next.loss_scale, LOSS_SCALE_FIRST / 2, 0);
     assert_int_equal(next.skipped_steps, 1);
-    rig_update(&rig, OPTIMIZER_SGD, no_states);
-    after = rig_read(&rig, rig.weights, 2);
-    assert_memory_not_equal(after, before, net->parameters[2].count * sizeof(*after));
-    assert_int_equal(cuda_rig_run(&rig, SAMPLES, true).skipped_steps, 1);
-    free(before);
-    free(after);
-    cuda_rig_close(&rig);
-    net_close(net);
+    fixture_update(&fixture, OPTIMIZER_SGD, no_states);
+    after = fixture_read(&fixture, fixture.weights, 2);
+    assert_memory_not_equal(after, before, fixture.net->parameters[2].count * sizeof(*after));
+    assert_int_equal(fixture_run(&fixture, SAMPLES, true).skipped_steps, 1);
+    fixture_close(&fixture);
 }
 
 /* ---- segments and recorded steps ---- */
 
 /* Make the plans, then cut backward at these layers. 0 or what segment() returned. */
-static int cut(struct rig *rig, uint32_t first, uint32_t second)
+static int cut(struct fixture *fixture, uint32_t first, uint32_t second)
 {
-    rig_plan(rig, SAMPLES, true);
-    rig_plan(rig, 5, true);
-    rig_plan(rig, SAMPLES, false);
-    bool *ends = rig_ends(rig->net, first, second);
-    const int rc = rig->ops->segment(rig->backend, ends);
+    fixture_plan(fixture, SAMPLES, true);
+    fixture_plan(fixture, 5, true);
+    fixture_plan(fixture, SAMPLES, false);
+    bool *ends = fixture_ends(fixture->net, first, second);
+    const int rc = fixture->ops->segment(fixture->backend, ends);
     free(ends);
     return rc;
 }
 
-static void assert_done(const struct rig *rig, const uint32_t *layers, uint32_t count)
+static void assert_done(const struct fixture *fixture, const uint32_t *layers, uint32_t count)
 {
-    assert_int_equal(rig->done_count, count);
-    assert_memory_equal(rig->done, layers, count * sizeof(*layers));
+    assert_int_equal(fixture->done_count, count);
+    assert_memory_equal(fixture->done, layers, count * sizeof(*layers));
 }
 
 TEST(tells_of_the_layers_that_are_asked_for)
 {
     static const enum graph_use uses[] = { GRAPH_OFF, GRAPH_ON };
     static const uint32_t all[] = { 8, 6, 2, 0 }, some[] = { 6, 0 };
-    struct net *net = rig_net(0);
+    struct net *net = small_net(0);
     for (size_t i = 0; i < sizeof(uses) / sizeof(uses[0]); i++) {
-        struct rig rig;
-        struct backend_spec spec = rig_spec(net, PRECISION_FP32);
+        struct fixture fixture;
+        struct backend_spec spec = fixture_spec(net, PRECISION_FP32);
         spec.graph = uses[i];
-        rig_open_with(&rig, "cuda", &spec, false);
-        cuda_rig_run(&rig, SAMPLES, true);
-        assert_done(&rig, all, 4);
-        assert_int_equal(cut(&rig, 6, 0), 0);
+        fixture_open_with(&fixture, "cuda", &spec, false);
+        fixture_run(&fixture, SAMPLES, true);
+        assert_done(&fixture, all, 4);
+        assert_int_equal(cut(&fixture, 6, 0), 0);
         sim_calls_clear();
-        cuda_rig_run(&rig, SAMPLES, true);
-        assert_done(&rig, some, 2);
+        fixture_run(&fixture, SAMPLES, true);
+        assert_done(&fixture, some, 2);
         assert_int_equal(sim_calls("cudaGraphLaunch"), uses[i] == GRAPH_ON ? 3 : 0);
-        cuda_rig_close(&rig);
+        fixture_close(&fixture);
     }
     net_close(net);
 }
 
 /* What becomes ready with each layer of the last backward, copied at that time. */
 struct prefixes {
-    struct rig *rig;
+    struct fixture *fixture;
     float *copies[NET_LAYERS_MAX];
     size_t ready[NET_LAYERS_MAX];
     uint32_t count;
@@ -94,11 +89,11 @@ struct prefixes {
 static void copy_prefix(void *arg, uint32_t layer)
 {
     struct prefixes *prefixes = arg;
-    struct rig *rig = prefixes->rig;
-    const size_t ready = arena_ready(&rig->arenas.trained, rig->net, layer);
+    struct fixture *fixture = prefixes->fixture;
+    const size_t ready = arena_ready(&fixture->arenas.trained, fixture->net, layer);
     void *copy;
-    assert_int_equal(rig->device->ops->alloc_pinned(rig->device, ready * sizeof(float), &copy), 0);
-    assert_int_equal(rig->device->ops->copy(rig->compute, copy, rig->gradients, ready * sizeof(float),
+    assert_int_equal(fixture->device->ops->alloc_pinned(fixture->device, ready * sizeof(float), &copy), 0);
+    assert_int_equal(fixture->device->ops->copy(fixture->compute, copy, fixture->gradients, ready * sizeof(float),
                                             COPY_FROM_DEVICE),
                      0);
     prefixes->copies[prefixes->count] = copy;
@@ -107,26 +102,26 @@ static void copy_prefix(void *arg, uint32_t layer)
 
 TEST(gradients_are_final_when_their_layer_is_done)
 {
-    struct net *net = rig_net(0);
-    struct rig rig;
-    struct backend_spec spec = rig_spec(net, PRECISION_BF16);
+    struct net *net = small_net(0);
+    struct fixture fixture;
+    struct backend_spec spec = fixture_spec(net, PRECISION_BF16);
     spec.graph = GRAPH_ON;
-    rig_open_with(&rig, "cuda", &spec, false);
-    assert_int_equal(cut(&rig, 6, 0), 0);
-    cuda_rig_run(&rig, 5, true);
-    const struct backend_input input = { .pixels = rig.pixels, .labels = rig.labels };
-    struct plan *plan = rig_plan(&rig, SAMPLES, true);
-    struct prefixes prefixes = { .rig = &rig };
-    assert_int_equal(rig.ops->input(plan, &input), 0);
-    assert_int_equal(rig.ops->forward(plan), 0);
-    assert_int_equal(rig.ops->backward(plan, copy_prefix, &prefixes), 0);
-    device_memory_wait(rig.compute);
+    fixture_open_with(&fixture, "cuda", &spec, false);
+    assert_int_equal(cut(&fixture, 6, 0), 0);
+    fixture_run(&fixture, 5, true);
+    const struct backend_input input = { .pixels = fixture.pixels, .labels = fixture.labels };
+    struct plan *plan = fixture_plan(&fixture, SAMPLES, true);
+    struct prefixes prefixes = { .fixture = &fixture };
+    assert_int_equal(fixture.ops->input(plan, &input), 0);
+    assert_int_equal(fixture.ops->forward(plan), 0);
+    assert_int_equal(fixture.ops->backward(plan, copy_prefix, &prefixes), 0);
+    device_memory_wait(fixture.compute);
     assert_int_equal(prefixes.count, 2);
-    assert_int_equal(prefixes.ready[1], rig.arenas.trained.count);
+    assert_int_equal(prefixes.ready[1], fixture.arenas.trained.count);
     assert_memory_equal(prefixes.copies[0], prefixes.copies[1], prefixes.ready[0] * sizeof(float));
     for (uint32_t i = 0; i < prefixes.count; i++)
-        rig.device->ops->free_pinned(rig.device, prefixes.copies[i]);
-    cuda_rig_close(&rig);
+        fixture.device->ops->free_pinned(fixture.device, prefixes.copies[i]);
+    fixture_close(&fixture);
     net_close(net);
 }
 
@@ -135,29 +130,29 @@ static float *numbers_after_steps(const struct backend_spec *spec, size_t *bytes
 {
     static const uint32_t counts[] = { SAMPLES, 5, SAMPLES };
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
-    struct rig rig;
-    rig_open_with(&rig, "cuda", spec, false);
-    assert_int_equal(cut(&rig, 6, 0), 0);
+    struct fixture fixture;
+    fixture_open_with(&fixture, "cuda", spec, false);
+    assert_int_equal(cut(&fixture, 6, 0), 0);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        cuda_rig_run(&rig, counts[i], true);
-        rig_update(&rig, OPTIMIZER_SGD, no_states);
+        fixture_run(&fixture, counts[i], true);
+        fixture_update(&fixture, OPTIMIZER_SGD, no_states);
     }
-    cuda_rig_run(&rig, SAMPLES, false);
-    const size_t trained = rig.arenas.trained.count, statistics = rig.arenas.statistics.count;
+    fixture_run(&fixture, SAMPLES, false);
+    const size_t trained = fixture.arenas.trained.count, statistics = fixture.arenas.statistics.count;
     float *const numbers = malloc((trained + statistics + 1) * sizeof(*numbers));
     assert_non_null(numbers);
-    device_memory_read(rig.compute, numbers, rig.weights, trained * sizeof(*numbers));
-    device_memory_read(rig.compute, numbers + trained, rig.statistics, statistics * sizeof(*numbers));
-    numbers[trained + statistics] = (float)rig.result->loss_sum;
-    assert_true(isfinite(rig.result->loss_sum));
+    device_memory_read(fixture.compute, numbers, fixture.weights, trained * sizeof(*numbers));
+    device_memory_read(fixture.compute, numbers + trained, fixture.statistics, statistics * sizeof(*numbers));
+    numbers[trained + statistics] = (float)fixture.result->loss_sum;
+    assert_true(isfinite(fixture.result->loss_sum));
     *bytes_out = (trained + statistics + 1) * sizeof(*numbers);
-    cuda_rig_close(&rig);
+    fixture_close(&fixture);
     return numbers;
 }
 
 static void check_same_bits(const struct net *net, enum precision precision)
 {
-    struct backend_spec spec = rig_spec(net, precision);
+    struct backend_spec spec = fixture_spec(net, precision);
     size_t bytes, other_bytes;
     float *const queued = numbers_after_steps(&spec, &bytes);
     for (uint32_t poison = 0; poison < 2; poison++)
@@ -175,7 +170,7 @@ static void check_same_bits(const struct net *net, enum precision precision)
 /* Nor does it matter what lies in memory that holds nothing. */
 TEST(recorded_steps_give_the_same_bits)
 {
-    struct net *const nets[] = { rig_net(0.5f), rig_graph() };
+    struct net *const nets[] = { small_net(0.5f), residual_net() };
     for (size_t i = 0; i < sizeof(nets) / sizeof(nets[0]); i++) {
         for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++)
             check_same_bits(nets[i], (enum precision)precision);
@@ -186,20 +181,20 @@ TEST(recorded_steps_give_the_same_bits)
 /* Launches of graphs in a step with this use. */
 static uint64_t launches(const struct net *net, enum graph_use use)
 {
-    struct rig rig;
-    struct backend_spec spec = rig_spec(net, PRECISION_FP32);
+    struct fixture fixture;
+    struct backend_spec spec = fixture_spec(net, PRECISION_FP32);
     spec.graph = use;
-    rig_open_with(&rig, "cuda", &spec, false);
-    assert_int_equal(cut(&rig, 6, 0), 0);
+    fixture_open_with(&fixture, "cuda", &spec, false);
+    assert_int_equal(cut(&fixture, 6, 0), 0);
     sim_calls_clear();
-    cuda_rig_run(&rig, SAMPLES, true);
-    cuda_rig_close(&rig);
+    fixture_run(&fixture, SAMPLES, true);
+    fixture_close(&fixture);
     return sim_calls("cudaGraphLaunch");
 }
 
 TEST(records_small_steps_unless_told_otherwise)
 {
-    struct net *net = rig_net(0);
+    struct net *net = small_net(0);
     assert_int_equal(launches(net, GRAPH_AUTO), 3);
     net->macs = 1ull << 40;
     assert_int_equal(launches(net, GRAPH_AUTO), 0);
@@ -210,25 +205,25 @@ TEST(records_small_steps_unless_told_otherwise)
 TEST(steps_that_cannot_be_recorded_are_queued_unless_recording_is_demanded)
 {
     static const char *const functions[] = { "cudaStreamBeginCapture", "cudaGraphInstantiate", "cudaGraphUpload" };
-    struct net *net = rig_net(0);
+    struct net *net = small_net(0);
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
         for (uint32_t number = 2; number <= 3; number++) {
-            struct rig rig;
+            struct fixture fixture;
             char text[2048];
-            struct backend_spec spec = rig_spec(net, PRECISION_FP32);
+            struct backend_spec spec = fixture_spec(net, PRECISION_FP32);
             spec.graph = number == 2 ? GRAPH_AUTO : GRAPH_ON;
-            rig_open_with(&rig, "cuda", &spec, false);
+            fixture_open_with(&fixture, "cuda", &spec, false);
             sim_fail(functions[i], number, cudaErrorUnknown);
-            const int rc = CAPTURE(text, cut(&rig, 6, 0));
+            const int rc = CAPTURE(text, cut(&fixture, 6, 0));
             sim_fail_clear();
             assert_int_equal(rc, spec.graph == GRAPH_AUTO ? 0 : -EIO);
             assert_non_null(strstr(text, functions[i]));
             assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
             sim_calls_clear();
-            cuda_rig_run(&rig, SAMPLES, true);
-            cuda_rig_run(&rig, SAMPLES, false);
+            fixture_run(&fixture, SAMPLES, true);
+            fixture_run(&fixture, SAMPLES, false);
             assert_int_equal(sim_calls("cudaGraphLaunch"), 0);
-            cuda_rig_close(&rig);
+            fixture_close(&fixture);
         }
     net_close(net);
 }
@@ -261,26 +256,26 @@ TEST(a_step_allocates_nothing_and_waits_for_nothing)
         "cudaGetLastError",
     };
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
-    struct net *net = rig_net(0.5f);
+    struct net *net = small_net(0.5f);
     for (uint32_t use = GRAPH_ON; use <= GRAPH_OFF; use++) {
-        struct rig rig;
-        struct backend_spec spec = rig_spec(net, PRECISION_FP16);
+        struct fixture fixture;
+        struct backend_spec spec = fixture_spec(net, PRECISION_FP16);
         spec.graph = (enum graph_use)use;
-        rig_open_with(&rig, "cuda", &spec, false);
-        assert_int_equal(cut(&rig, 6, 0), 0);
-        struct plan *plan = rig_plan(&rig, SAMPLES, true);
-        cuda_rig_run(&rig, SAMPLES, true);
+        fixture_open_with(&fixture, "cuda", &spec, false);
+        assert_int_equal(cut(&fixture, 6, 0), 0);
+        struct plan *plan = fixture_plan(&fixture, SAMPLES, true);
+        fixture_run(&fixture, SAMPLES, true);
         sim_calls_clear();
         for (uint32_t step = 0; step < 3; step++) {
-            rig_queue(&rig, plan);
-            rig_update(&rig, OPTIMIZER_SGD, no_states);
+            fixture_queue(&fixture, plan);
+            fixture_update(&fixture, OPTIMIZER_SGD, no_states);
         }
         for (size_t i = 0; i < sizeof(forbidden) / sizeof(forbidden[0]); i++)
             if (sim_calls(forbidden[i]) > 0)
                 fail_msg("%s was called %u times", forbidden[i], (unsigned)sim_calls(forbidden[i]));
         assert_int_equal(sim_calls("cudaMemcpyAsync"), 3);
-        device_memory_wait(rig.compute);
-        cuda_rig_close(&rig);
+        device_memory_wait(fixture.compute);
+        fixture_close(&fixture);
     }
     net_close(net);
 }
@@ -303,22 +298,20 @@ static struct net *triplets(void)
 TEST(equal_convolutions_make_descriptors_in_their_first_run_only)
 {
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
-    struct net *net = triplets();
-    struct rig rig;
-    cuda_rig_open(&rig, "cuda", net, PRECISION_FP16);
-    rig_plan(&rig, SAMPLES, true);
-    rig_plan(&rig, SAMPLES, false);
+    struct fixture fixture;
+    fixture_open_own(&fixture, triplets(), PRECISION_FP16);
+    fixture_plan(&fixture, SAMPLES, true);
+    fixture_plan(&fixture, SAMPLES, false);
     for (uint32_t step = 0; step < 3; step++) {
-        cuda_rig_run(&rig, SAMPLES, true);
-        rig_update(&rig, OPTIMIZER_SGD, no_states);
-        cuda_rig_run(&rig, SAMPLES, false);
+        fixture_run(&fixture, SAMPLES, true);
+        fixture_update(&fixture, OPTIMIZER_SGD, no_states);
+        fixture_run(&fixture, SAMPLES, false);
         if (step == 0)
             sim_calls_clear();
     }
     assert_int_equal(sim_calls("cudnnBackendExecute"), 2 * (3 + 3 + 2 + 3));
     assert_int_equal(sim_calls("cudnnBackendCreateDescriptor"), 0);
-    cuda_rig_close(&rig);
-    net_close(net);
+    fixture_close(&fixture);
 }
 
 /* So that libraries load what they load at first use before the first step. */
@@ -326,51 +319,45 @@ TEST(a_plan_is_run_once_when_it_gets_its_memory)
 {
     static const char *const functions[] = { "cudnnBackendExecute", "cublasLtMatmul", "cudaLaunchKernelEx" };
     uint64_t calls[sizeof(functions) / sizeof(functions[0])];
-    struct net *net = rig_net(0.5f);
-    struct rig rig;
-    cuda_rig_open(&rig, "cuda", net, PRECISION_FP16);
-    rig_plan(&rig, SAMPLES, true);
-    float *before = rig_read(&rig, rig.weights, 2);
+    struct fixture fixture;
+    fixture_open_own(&fixture, small_net(0.5f), PRECISION_FP16);
+    fixture_plan(&fixture, SAMPLES, true);
+    float *before = fixture_read(&fixture, fixture.weights, 2);
     sim_calls_clear();
-    rig_plan(&rig, 5, true);
+    fixture_plan(&fixture, 5, true);
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
         calls[i] = sim_calls(functions[i]);
     sim_calls_clear();
-    assert_float_equal(cuda_rig_run(&rig, 5, true).loss_scale, LOSS_SCALE_FIRST, 0);
+    assert_float_equal(fixture_run(&fixture, 5, true).loss_scale, LOSS_SCALE_FIRST, 0);
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         assert_true(calls[i] > 0);
         assert_int_equal(calls[i], sim_calls(functions[i]));
     }
-    float *after = rig_read(&rig, rig.weights, 2);
-    assert_memory_equal(after, before, net->parameters[2].count * sizeof(*after));
-    free(before);
-    free(after);
-    cuda_rig_close(&rig);
-    net_close(net);
+    float *after = fixture_read(&fixture, fixture.weights, 2);
+    assert_memory_equal(after, before, fixture.net->parameters[2].count * sizeof(*after));
+    fixture_close(&fixture);
 }
 
 TEST(the_first_run_leaves_statistics_alone)
 {
-    struct net *net = rig_graph();
-    struct rig rig;
-    cuda_rig_open(&rig, "cuda", net, PRECISION_BF16);
-    const size_t bytes = rig.arenas.statistics.count * sizeof(float);
+    struct fixture fixture;
+    fixture_open_own(&fixture, residual_net(), PRECISION_BF16);
+    const size_t bytes = fixture.arenas.statistics.count * sizeof(float);
     float *const before = malloc(bytes), *const after = malloc(bytes);
     assert_true(before != NULL && after != NULL);
-    device_memory_read(rig.compute, before, rig.statistics, bytes);
-    rig_plan(&rig, SAMPLES, true);
-    device_memory_read(rig.compute, after, rig.statistics, bytes);
+    device_memory_read(fixture.compute, before, fixture.statistics, bytes);
+    fixture_plan(&fixture, SAMPLES, true);
+    device_memory_read(fixture.compute, after, fixture.statistics, bytes);
     assert_memory_equal(after, before, bytes);
-    cuda_rig_run(&rig, SAMPLES, false);
-    device_memory_read(rig.compute, after, rig.statistics, bytes);
+    fixture_run(&fixture, SAMPLES, false);
+    device_memory_read(fixture.compute, after, fixture.statistics, bytes);
     assert_memory_equal(after, before, bytes);
-    cuda_rig_run(&rig, SAMPLES, true);
-    device_memory_read(rig.compute, after, rig.statistics, bytes);
+    fixture_run(&fixture, SAMPLES, true);
+    device_memory_read(fixture.compute, after, fixture.statistics, bytes);
     assert_memory_not_equal(after, before, bytes);
     free(before);
     free(after);
-    cuda_rig_close(&rig);
-    net_close(net);
+    fixture_close(&fixture);
 }
 
 /* ---- descriptions ---- */
@@ -389,13 +376,13 @@ static void keep_line(void *arg, const char *line)
 TEST(describes_every_layer_and_how_steps_are_queued)
 {
     static struct lines lines;
-    struct net *net = rig_net(0);
-    struct rig rig;
-    struct backend_spec spec = rig_spec(net, PRECISION_FP32);
+    struct net *net = small_net(0);
+    struct fixture fixture;
+    struct backend_spec spec = fixture_spec(net, PRECISION_FP32);
     spec.graph = GRAPH_ON;
-    rig_open_with(&rig, "cuda", &spec, false);
-    assert_int_equal(cut(&rig, 6, 0), 0);
-    rig.ops->plan_describe(rig_plan(&rig, SAMPLES, true), keep_line, &lines);
+    fixture_open_with(&fixture, "cuda", &spec, false);
+    assert_int_equal(cut(&fixture, 6, 0), 0);
+    fixture.ops->plan_describe(fixture_plan(&fixture, SAMPLES, true), keep_line, &lines);
     assert_int_equal(lines.count, net->layer_count + 1);
     for (uint32_t i = 0; i < net->layer_count; i++)
         assert_memory_equal(lines.text[i], net->layers[i].name, strlen(net->layers[i].name));
@@ -405,34 +392,31 @@ TEST(describes_every_layer_and_how_steps_are_queued)
     assert_non_null(strstr(lines.text[2], "data gradient engine"));
     assert_non_null(strstr(lines.text[1], "in conv1"));
     assert_non_null(strstr(lines.text[net->layer_count], "backward as 2"));
-    cuda_rig_close(&rig);
+    fixture_close(&fixture);
     net_close(net);
 }
 
 TEST(describes_what_is_folded_into_what)
 {
     static struct lines lines;
-    struct net *net = rig_graph();
-    struct rig rig;
-    cuda_rig_open(&rig, "cuda", net, PRECISION_FP32);
-    rig.ops->plan_describe(rig_plan(&rig, SAMPLES, true), keep_line, &lines);
+    struct fixture fixture;
+    fixture_open_own(&fixture, residual_net(), PRECISION_FP32);
+    fixture.ops->plan_describe(fixture_plan(&fixture, SAMPLES, true), keep_line, &lines);
     assert_string_equal(lines.text[2], "relu1: in norm1");
     assert_string_equal(lines.text[8], "sum1: in norm3");
     assert_string_equal(lines.text[9], "relu3: in norm3");
     assert_string_equal(lines.text[10], "shortcut: own kernel");
     assert_string_equal(lines.text[13], "sum2: in norm4");
-    cuda_rig_close(&rig);
-    net_close(net);
+    fixture_close(&fixture);
 }
 
 /* A convolution's ReLU, in evaluation, is cuDNN's own, but behind a sum. */
 TEST(describes_what_evaluation_folds_into_convolutions)
 {
     static struct lines lines;
-    struct net *net = rig_folded();
-    struct rig rig;
-    cuda_rig_open(&rig, "cuda", net, PRECISION_FP32);
-    rig.ops->plan_describe(rig_plan(&rig, SAMPLES, false), keep_line, &lines);
+    struct fixture fixture;
+    fixture_open_own(&fixture, folded_net(), PRECISION_FP32);
+    fixture.ops->plan_describe(fixture_plan(&fixture, SAMPLES, false), keep_line, &lines);
     assert_string_equal(lines.text[1], "norm1: in conv1");
     assert_string_equal(lines.text[2], "relu1: in conv1");
     assert_string_equal(lines.text[4], "norm2: in shortcut");
@@ -441,12 +425,11 @@ TEST(describes_what_evaluation_folds_into_convolutions)
     assert_string_equal(lines.text[8], "relu2: in conv2");
     assert_string_equal(lines.text[10], "norm4: in conv3");
     assert_string_equal(lines.text[11], "sum2: in conv3");
-    cuda_rig_close(&rig);
-    net_close(net);
+    fixture_close(&fixture);
 }
 
 int main(void)
 {
-    sim_setup(2, RIG_DEVICE_BYTES);
+    sim_setup(2, FIXTURE_DEVICE_BYTES);
     return tests_run(NULL, NULL);
 }

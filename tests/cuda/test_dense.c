@@ -37,7 +37,7 @@ struct tensor {
     float *values;              /* what the device held when last moved */
 };
 
-struct rig {
+struct fixture {
     cudaStream_t stream;
     struct dense_library *library;
     struct dense_shape shape;
@@ -90,81 +90,81 @@ static void tensor_close(struct tensor *tensor)
     free(tensor->values);
 }
 
-static void tensors_open(struct rig *rig)
+static void tensors_open(struct fixture *fixture)
 {
-    const struct dense_shape *const shape = &rig->shape;
+    const struct dense_shape *const shape = &fixture->shape;
     const cudaDataType_t type = exactness[shape->precision].type;
-    tensor_open(&rig->in, type, (size_t)shape->count * shape->features);
-    tensor_open(&rig->out, type, (size_t)shape->count * shape->units);
-    tensor_open(&rig->weight, type, (size_t)shape->units * shape->features);
-    tensor_open(&rig->bias, type, shape->units);
-    tensor_open(&rig->weight_gradient, CUDA_R_32F, rig->weight.count);
-    tensor_open(&rig->bias_gradient, CUDA_R_32F, shape->units);
-    struct tensor *const inputs[] = { &rig->in, &rig->out, &rig->weight, &rig->bias };
-    struct tensor *const result = shape->pass == FPROP ? &rig->out
-        : shape->pass == DGRAD ? &rig->in : NULL;
+    tensor_open(&fixture->in, type, (size_t)shape->count * shape->features);
+    tensor_open(&fixture->out, type, (size_t)shape->count * shape->units);
+    tensor_open(&fixture->weight, type, (size_t)shape->units * shape->features);
+    tensor_open(&fixture->bias, type, shape->units);
+    tensor_open(&fixture->weight_gradient, CUDA_R_32F, fixture->weight.count);
+    tensor_open(&fixture->bias_gradient, CUDA_R_32F, shape->units);
+    struct tensor *const inputs[] = { &fixture->in, &fixture->out, &fixture->weight, &fixture->bias };
+    struct tensor *const result = shape->pass == FPROP ? &fixture->out
+        : shape->pass == DGRAD ? &fixture->in : NULL;
     for (size_t i = 0; i < COUNT_OF(inputs); i++)
         if (inputs[i] != result)
-            tensor_draw(inputs[i], rig->stream);
+            tensor_draw(inputs[i], fixture->stream);
 }
 
-static void cuda_rig_open(struct rig *rig, const struct dense_shape *shape)
+static void fixture_open(struct fixture *fixture, const struct dense_shape *shape)
 {
     int least, greatest;
-    *rig = (struct rig){ .shape = *shape };
+    *fixture = (struct fixture){ .shape = *shape };
     assert_int_equal(cudaSetDevice(0), cudaSuccess);
     assert_int_equal(cudaDeviceGetStreamPriorityRange(&least, &greatest), cudaSuccess);
-    assert_int_equal(cudaStreamCreateWithPriority(&rig->stream, cudaStreamNonBlocking, least), cudaSuccess);
-    assert_int_equal(dense_library_open(&rig->library, "cuda0"), 0);
-    assert_int_equal(dense_plan_open(&rig->plan, rig->library, shape, DENSE_WORKSPACE), 0);
-    tensors_open(rig);
-    if (dense_plan_workspace(rig->plan) > 0)
-        assert_int_equal(cudaMalloc(&rig->workspace, dense_plan_workspace(rig->plan)), cudaSuccess);
+    assert_int_equal(cudaStreamCreateWithPriority(&fixture->stream, cudaStreamNonBlocking, least), cudaSuccess);
+    assert_int_equal(dense_library_open(&fixture->library, "cuda0"), 0);
+    assert_int_equal(dense_plan_open(&fixture->plan, fixture->library, shape, DENSE_WORKSPACE), 0);
+    tensors_open(fixture);
+    if (dense_plan_workspace(fixture->plan) > 0)
+        assert_int_equal(cudaMalloc(&fixture->workspace, dense_plan_workspace(fixture->plan)), cudaSuccess);
 }
 
-static void cuda_rig_close(struct rig *rig)
+static void fixture_close(struct fixture *fixture)
 {
-    struct tensor *const tensors[] = { &rig->in, &rig->out, &rig->weight, &rig->bias, &rig->weight_gradient,
-                                       &rig->bias_gradient };
+    struct tensor *const tensors[] = { &fixture->in, &fixture->out, &fixture->weight, &fixture->bias,
+                                       &fixture->weight_gradient, &fixture->bias_gradient };
     for (size_t i = 0; i < COUNT_OF(tensors); i++)
         tensor_close(tensors[i]);
-    assert_int_equal(cudaFree(rig->workspace), cudaSuccess);
-    dense_plan_close(rig->plan);
-    dense_library_close(rig->library);
-    assert_int_equal(cudaStreamDestroy(rig->stream), cudaSuccess);
+    assert_int_equal(cudaFree(fixture->workspace), cudaSuccess);
+    dense_plan_close(fixture->plan);
+    dense_library_close(fixture->library);
+    assert_int_equal(cudaStreamDestroy(fixture->stream), cudaSuccess);
 }
 
 /* Only what the pass may use: the others are NULL. */
-static struct dense_operands rig_operands(const struct rig *rig)
+static struct dense_operands fixture_operands(const struct fixture *fixture)
 {
-    const enum product_pass pass = rig->shape.pass;
-    const bool bias = rig->shape.bias, is_gradient = pass == WGRAD;
+    const enum product_pass pass = fixture->shape.pass;
+    const bool bias = fixture->shape.bias, is_gradient = pass == WGRAD;
     return (struct dense_operands){
-        .in = rig->in.device, .out = rig->out.device, .weight = is_gradient ? NULL : rig->weight.device,
-        .bias = bias && pass == FPROP ? rig->bias.device : NULL,
-        .weight_gradient = is_gradient ? rig->weight_gradient.device : NULL,
-        .bias_gradient = bias && is_gradient ? rig->bias_gradient.device : NULL, .workspace = rig->workspace,
+        .in = fixture->in.device, .out = fixture->out.device, .weight = is_gradient ? NULL : fixture->weight.device,
+        .bias = bias && pass == FPROP ? fixture->bias.device : NULL,
+        .weight_gradient = is_gradient ? fixture->weight_gradient.device : NULL,
+        .bias_gradient = bias && is_gradient ? fixture->bias_gradient.device : NULL, .workspace = fixture->workspace,
     };
 }
 
-static struct tensor *rig_result(struct rig *rig)
+static struct tensor *fixture_result(struct fixture *fixture)
 {
-    return rig->shape.pass == FPROP ? &rig->out
-        : rig->shape.pass == DGRAD ? &rig->in : &rig->weight_gradient;
+    return fixture->shape.pass == FPROP ? &fixture->out
+        : fixture->shape.pass == DGRAD ? &fixture->in : &fixture->weight_gradient;
 }
 
-static void rig_fetch(struct rig *rig)
+static void fixture_fetch(struct fixture *fixture)
 {
-    tensor_move(rig_result(rig), rig->stream, false);
-    if (rig->shape.pass == WGRAD && rig->shape.bias)
-        tensor_move(&rig->bias_gradient, rig->stream, false);
+    tensor_move(fixture_result(fixture), fixture->stream, false);
+    if (fixture->shape.pass == WGRAD && fixture->shape.bias)
+        tensor_move(&fixture->bias_gradient, fixture->stream, false);
 }
 
-static void cuda_rig_run(struct rig *rig)
+static void fixture_run(struct fixture *fixture)
 {
-    const struct dense_operands operands = rig_operands(rig);
-    assert_int_equal(dense_plan_run(rig->plan, rig->stream, &operands), 0);
-    rig_fetch(rig);
+    const struct dense_operands operands = fixture_operands(fixture);
+    assert_int_equal(dense_plan_run(fixture->plan, fixture->stream, &operands), 0);
+    fixture_fetch(fixture);
 }
 
 /* A double loop's sum of products and of their sizes: of `count` numbers from a and b, `step` apart. */
@@ -182,69 +182,70 @@ static struct sum sum_of(const float *a, size_t a_step, const float *b, size_t b
 }
 
 /* The result's number at (row, column) of its row-major matrix, without bias. */
-static struct sum expected_at(const struct rig *rig, size_t row, size_t column)
+static struct sum expected_at(const struct fixture *fixture, size_t row, size_t column)
 {
-    const size_t features = rig->shape.features, units = rig->shape.units;
-    const float *const in = rig->in.values, *const out = rig->out.values, *const weight = rig->weight.values;
-    if (rig->shape.pass == FPROP)
+    const size_t features = fixture->shape.features, units = fixture->shape.units;
+    const float *const in = fixture->in.values, *const out = fixture->out.values;
+    const float *const weight = fixture->weight.values;
+    if (fixture->shape.pass == FPROP)
         return sum_of(in + row * features, 1, weight + column * features, 1, features);
-    if (rig->shape.pass == DGRAD)
+    if (fixture->shape.pass == DGRAD)
         return sum_of(out + row * units, 1, weight + column, features, units);
-    return sum_of(out + row, units, in + column, features, rig->shape.count);
+    return sum_of(out + row, units, in + column, features, fixture->shape.count);
 }
 
-static void check_value(const struct rig *rig, double value, double expected, double size, double rounded_size)
+static void check_value(const struct fixture *fixture, double value, double expected, double size, double rounded_size)
 {
-    const struct exactness *const exact = &exactness[rig->shape.precision];
-    const double out = rig->shape.pass == WGRAD ? 2e-7 : exact->out;
+    const struct exactness *const exact = &exactness[fixture->shape.precision];
+    const double out = fixture->shape.pass == WGRAD ? 2e-7 : exact->out;
     const double allowed = exact->sum * size + out * rounded_size + 1e-7;
     if (!(fabs(value - expected) <= allowed))
         fail_msg("pass %d precision %d, %u samples %u features %u units: %.9g instead of %.9g (+- %.3g)",
-                 (int)rig->shape.pass, (int)rig->shape.precision, rig->shape.count, rig->shape.features,
-                 rig->shape.units, value, expected, allowed);
+                 (int)fixture->shape.pass, (int)fixture->shape.precision, fixture->shape.count, fixture->shape.features,
+                 fixture->shape.units, value, expected, allowed);
 }
 
-static void check_result(struct rig *rig)
+static void check_result(struct fixture *fixture)
 {
-    const struct dense_shape *const shape = &rig->shape;
+    const struct dense_shape *const shape = &fixture->shape;
     const size_t columns = shape->pass == FPROP ? shape->units : shape->features;
-    const struct tensor *const result = rig_result(rig);
+    const struct tensor *const result = fixture_result(fixture);
     for (size_t i = 0; i < result->count; i++) {
-        const struct sum sum = expected_at(rig, i / columns, i % columns);
-        const double bias = shape->pass == FPROP && shape->bias ? rig->bias.values[i % columns] : 0;
+        const struct sum sum = expected_at(fixture, i / columns, i % columns);
+        const double bias = shape->pass == FPROP && shape->bias ? fixture->bias.values[i % columns] : 0;
         const double expected = sum.value + bias;
-        check_value(rig, result->values[i], shape->relu && expected < 0 ? 0 : expected, sum.size + fabs(bias),
+        check_value(fixture, result->values[i], shape->relu && expected < 0 ? 0 : expected, sum.size + fabs(bias),
                     fabs(sum.value) + fabs(bias));
     }
 }
 
-static void check_bias_gradient(const struct rig *rig)
+static void check_bias_gradient(const struct fixture *fixture)
 {
     static const float one = 1;
-    if (rig->shape.pass != WGRAD || !rig->shape.bias)
+    if (fixture->shape.pass != WGRAD || !fixture->shape.bias)
         return;
-    for (size_t unit = 0; unit < rig->shape.units; unit++) {
-        const struct sum sum = sum_of(rig->out.values + unit, rig->shape.units, &one, 0, rig->shape.count);
-        check_value(rig, rig->bias_gradient.values[unit], sum.value, sum.size, fabs(sum.value));
+    for (size_t unit = 0; unit < fixture->shape.units; unit++) {
+        const struct sum sum = sum_of(fixture->out.values + unit, fixture->shape.units, &one, 0, fixture->shape.count);
+        check_value(fixture, fixture->bias_gradient.values[unit], sum.value, sum.size, fabs(sum.value));
     }
 }
 
 /* Results are right, and the same a second time. */
 static void check_shape(const struct dense_shape *shape)
 {
-    struct rig rig;
-    cuda_rig_open(&rig, shape);
-    cuda_rig_run(&rig);
-    check_result(&rig);
-    check_bias_gradient(&rig);
-    const struct tensor *const result = rig_result(&rig);
+    struct fixture fixture;
+    fixture_open(&fixture, shape);
+    fixture_run(&fixture);
+    check_result(&fixture);
+    check_bias_gradient(&fixture);
+    const struct tensor *const result = fixture_result(&fixture);
     float *const first = malloc(result->count * sizeof(*first));
     assert_non_null(first);
     memcpy(first, result->values, result->count * sizeof(*first));
-    cuda_rig_run(&rig);
+    fixture_run(&fixture);
     assert_memory_equal(result->values, first, result->count * sizeof(*first));
     free(first);
-    cuda_rig_close(&rig);
+    fixture_close(&fixture);
 }
 
 /* All sizes, and of the large ones those that take no seconds (less with the thread sanitizer). */
@@ -320,17 +321,17 @@ TEST(a_full_layer_matches_double_loops)
 /* The forward pass of a small layer of ones and a little more than ones. */
 static float sum_of_almost_ones(enum precision precision)
 {
-    struct rig rig;
-    cuda_rig_open(&rig, &(struct dense_shape){ FPROP, precision, false, false, 1, 8, 8 });
-    for (size_t i = 0; i < rig.in.count; i++)
-        rig.in.values[i] = 1 + 0x1p-13f;
-    for (size_t i = 0; i < rig.weight.count; i++)
-        rig.weight.values[i] = 1;
-    tensor_move(&rig.in, rig.stream, true);
-    tensor_move(&rig.weight, rig.stream, true);
-    cuda_rig_run(&rig);
-    const float sum = rig.out.values[7];
-    cuda_rig_close(&rig);
+    struct fixture fixture;
+    fixture_open(&fixture, &(struct dense_shape){ FPROP, precision, false, false, 1, 8, 8 });
+    for (size_t i = 0; i < fixture.in.count; i++)
+        fixture.in.values[i] = 1 + 0x1p-13f;
+    for (size_t i = 0; i < fixture.weight.count; i++)
+        fixture.weight.values[i] = 1;
+    tensor_move(&fixture.in, fixture.stream, true);
+    tensor_move(&fixture.weight, fixture.stream, true);
+    fixture_run(&fixture);
+    const float sum = fixture.out.values[7];
+    fixture_close(&fixture);
     return sum;
 }
 
@@ -340,13 +341,13 @@ TEST(fp32_keeps_bits_that_tf32_rounds_away)
     assert_true(sum_of_almost_ones(PRECISION_TF32) == 8);
 }
 
-static void record(struct rig *rig, cudaGraphExec_t *exec_out)
+static void record(struct fixture *fixture, cudaGraphExec_t *exec_out)
 {
     cudaGraph_t graph;
-    const struct dense_operands operands = rig_operands(rig);
-    assert_int_equal(cudaStreamBeginCapture(rig->stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
-    assert_int_equal(dense_plan_run(rig->plan, rig->stream, &operands), 0);
-    assert_int_equal(cudaStreamEndCapture(rig->stream, &graph), cudaSuccess);
+    const struct dense_operands operands = fixture_operands(fixture);
+    assert_int_equal(cudaStreamBeginCapture(fixture->stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    assert_int_equal(dense_plan_run(fixture->plan, fixture->stream, &operands), 0);
+    assert_int_equal(cudaStreamEndCapture(fixture->stream, &graph), cudaSuccess);
     assert_int_equal(cudaGraphInstantiate(exec_out, graph, 0), cudaSuccess);
     assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);
 }
@@ -354,20 +355,20 @@ static void record(struct rig *rig, cudaGraphExec_t *exec_out)
 /* A replay computes with what the operands hold then. */
 static void check_replay(const struct dense_shape *shape)
 {
-    struct rig rig;
+    struct fixture fixture;
     cudaGraphExec_t exec;
-    cuda_rig_open(&rig, shape);
-    cuda_rig_run(&rig);
-    record(&rig, &exec);
+    fixture_open(&fixture, shape);
+    fixture_run(&fixture);
+    record(&fixture, &exec);
     for (int i = 0; i < 2; i++) {
-        tensor_draw(shape->pass == DGRAD ? &rig.out : &rig.in, rig.stream);
-        assert_int_equal(cudaGraphLaunch(exec, rig.stream), cudaSuccess);
-        rig_fetch(&rig);
-        check_result(&rig);
-        check_bias_gradient(&rig);
+        tensor_draw(shape->pass == DGRAD ? &fixture.out : &fixture.in, fixture.stream);
+        assert_int_equal(cudaGraphLaunch(exec, fixture.stream), cudaSuccess);
+        fixture_fetch(&fixture);
+        check_result(&fixture);
+        check_bias_gradient(&fixture);
     }
     assert_int_equal(cudaGraphExecDestroy(exec), cudaSuccess);
-    cuda_rig_close(&rig);
+    fixture_close(&fixture);
 }
 
 TEST(a_recorded_run_replays)
@@ -384,10 +385,10 @@ TEST(a_recorded_run_replays)
 
 static void description_of(const struct dense_shape *shape, char *text, size_t text_size)
 {
-    struct rig rig;
-    cuda_rig_open(&rig, shape);
-    dense_plan_describe(rig.plan, text, text_size);
-    cuda_rig_close(&rig);
+    struct fixture fixture;
+    fixture_open(&fixture, shape);
+    dense_plan_describe(fixture.plan, text, text_size);
+    fixture_close(&fixture);
 }
 
 TEST(describes_who_does_the_epilogue)
@@ -422,19 +423,19 @@ TEST(asks_for_no_more_workspace_than_it_may)
 }
 
 /* A library and a plan opened, run, closed: the first errno. */
-static int whole_life(struct rig *rig)
+static int whole_life(struct fixture *fixture)
 {
     struct dense_library *library = NULL;
     struct dense_plan *plan = NULL;
-    const struct dense_operands operands = rig_operands(rig);
+    const struct dense_operands operands = fixture_operands(fixture);
     int rc = dense_library_open(&library, "cuda0");
     if (rc == 0)
-        rc = dense_plan_open(&plan, library, &rig->shape, 0);
+        rc = dense_plan_open(&plan, library, &fixture->shape, 0);
     if (rc == 0)
-        rc = dense_plan_run(plan, rig->stream, &operands);
+        rc = dense_plan_run(plan, fixture->stream, &operands);
     dense_plan_close(plan);
     dense_library_close(library);
-    assert_int_equal(cudaStreamSynchronize(rig->stream), cudaSuccess);
+    assert_int_equal(cudaStreamSynchronize(fixture->stream), cudaSuccess);
     return rc;
 }
 
@@ -447,12 +448,12 @@ static unsigned occurrences(const char *text, const char *word)
 }
 
 /* Let the number-th call of the function fail. False when there are fewer calls. */
-static bool check_failure(struct rig *rig, const char *function, uint32_t number)
+static bool check_failure(struct fixture *fixture, const char *function, uint32_t number)
 {
     char text[1024];
     const uint64_t calls = sim_calls(function);
     sim_fail(function, number, CUBLAS_STATUS_INTERNAL_ERROR);
-    const int rc = CAPTURE(text, whole_life(rig));
+    const int rc = CAPTURE(text, whole_life(fixture));
     sim_fail_clear();
     const bool failed = sim_calls(function) - calls >= number;
     assert_int_equal(rc, failed && strstr(function, "Destroy") == NULL ? -EIO : 0);
@@ -466,29 +467,29 @@ TEST(every_failure_is_logged_once_and_passed_on)
 #define NAME(name) #name,
     static const char *const functions[] = { CUBLASLT_FUNCTIONS(NAME) };
     for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++) {
-        struct rig rig;
-        cuda_rig_open(&rig, &(struct dense_shape){ (enum product_pass)pass, PRECISION_BF16, pass != DGRAD,
+        struct fixture fixture;
+        fixture_open(&fixture, &(struct dense_shape){ (enum product_pass)pass, PRECISION_BF16, pass != DGRAD,
                                               pass == FPROP, 3, 8, 16 });
         for (size_t i = 0; i < COUNT_OF(functions); i++) {
             uint32_t number = 1;
-            while (check_failure(&rig, functions[i], number))
+            while (check_failure(&fixture, functions[i], number))
                 number++;
             /* cublasLtGetVersion and cublasLtGetStatusString cannot fail. */
             assert_true(number > 1 || strncmp(functions[i], "cublasLtGet", strlen("cublasLtGet")) == 0);
         }
-        cuda_rig_close(&rig);
+        fixture_close(&fixture);
     }
 }
 
 static int plan_with_failure(const char *function, uint32_t number, int status)
 {
-    struct rig rig;
+    struct fixture fixture;
     char text[1024];
-    cuda_rig_open(&rig, &(struct dense_shape){ FPROP, PRECISION_FP16, true, true, 3, 8, 16 });
+    fixture_open(&fixture, &(struct dense_shape){ FPROP, PRECISION_FP16, true, true, 3, 8, 16 });
     sim_fail(function, number, status);
-    const int rc = CAPTURE(text, whole_life(&rig));
+    const int rc = CAPTURE(text, whole_life(&fixture));
     sim_fail_clear();
-    cuda_rig_close(&rig);
+    fixture_close(&fixture);
     return rc;
 }
 

@@ -9,7 +9,7 @@
 
 #include "stage/clock.h"
 #include "tests/cuda/cuda_calls.h"
-#include "tests/cuda/timeline_stand.h"
+#include "tests/cuda/timeline_fixture.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"

@@ -2,8 +2,8 @@
  * source that fills the ring. Its device computes longer than it copies, and timed events of
  * the stand's own around every copy and every step tell when each was. Functions are called
  * from the test's main thread and assert that they succeed. */
-#ifndef PIPETRAIN_TIMELINE_STAND_H
-#define PIPETRAIN_TIMELINE_STAND_H
+#ifndef PIPETRAIN_TIMELINE_FIXTURE_H
+#define PIPETRAIN_TIMELINE_FIXTURE_H
 
 #include "stage/feeder.h"
 #include "sync/trainer.h"

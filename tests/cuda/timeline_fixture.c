@@ -1,4 +1,4 @@
-/* A pipeline that is watched. See timeline_stand.h. The device's and the backend's tables are
+/* A pipeline that is watched. See timeline_fixture.h. The device's and the backend's tables are
  * replaced by copies whose rows record events around what the real rows queue, on the same
  * streams. */
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "stage/thread.h"
 #include "sync/sync.h"
 #include "tests/cuda/cuda_calls.h"
-#include "tests/cuda/timeline_stand.h"
+#include "tests/cuda/timeline_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 

@@ -1,5 +1,5 @@
-/* Calls of CUDA on a GPU. CUPTI tells of every call of the runtime and of the driver when it
- * begins, in the thread that calls, and later which memory a copy was between. */
+/* Counts of CUDA calls on a GPU. CUPTI reports every call of the runtime and the driver at its start, in the calling
+ * thread, and later the memory of every copy. */
 #include "tests/cuda/cuda_calls.h"
 
 #include <cupti.h>
@@ -11,7 +11,7 @@
 #define RECORDS_BYTES ((size_t)1 << 16)
 #define RECORDS_ALIGNMENT 8
 
-/* The functions of one interface, by their numbers. */
+/* Functions of one interface, by number. */
 struct interface {
     CUpti_CallbackDomain domain;
     uint32_t count;
@@ -28,7 +28,7 @@ enum { INTERFACES = sizeof(interfaces) / sizeof(interfaces[0]) };
 
 static atomic_uint_least64_t pageable_copies;
 
-/* Counting calls. */
+/* ---- calls ---- */
 
 static void CUPTIAPI count_call(void *unused, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
 {
@@ -41,14 +41,14 @@ static void CUPTIAPI count_call(void *unused, CUpti_CallbackDomain domain, CUpti
             atomic_fetch_add_explicit(&interfaces[i].calls[id], 1, memory_order_relaxed);
 }
 
-/* Is `name` the function, perhaps with a version: cudaMalloc_v3020, cuMemcpyHtoD_v2_ptds? */
+/* Is `name` a version of the function: cudaMalloc_v3020, cuMemcpyHtoD_v2_ptds? */
 static bool is_version_of(const char *name, const char *function)
 {
     const size_t length = strlen(function);
     return strncmp(name, function, length) == 0 && (name[length] == '\0' || name[length] == '_');
 }
 
-/* Adds the calls of every version; false when there is none. */
+/* Sums the calls of all versions; false when there is none. */
 static bool add_calls(const struct interface *interface, const char *function, uint64_t *calls)
 {
     bool is_known = false;
@@ -62,13 +62,13 @@ static bool add_calls(const struct interface *interface, const char *function, u
     return is_known;
 }
 
-/* Counting copies of pageable memory. */
+/* ---- copies of pageable memory ---- */
 
 static void CUPTIAPI give_buffer(uint8_t **buffer_out, size_t *bytes_out, size_t *records_max_out)
 {
     *buffer_out = aligned_alloc(RECORDS_ALIGNMENT, RECORDS_BYTES);
     *bytes_out = *buffer_out != NULL ? RECORDS_BYTES : 0;
-    *records_max_out = 0;               /* as many as there is room for */
+    *records_max_out = 0;               /* as many as fit */
 }
 
 static void count_record(const CUpti_Activity *record)
@@ -95,7 +95,7 @@ static void end_program(const char *what, const char *why)
     abort();
 }
 
-/* Of what the device has done. */
+/* Of finished work. */
 static uint64_t count_pageable_copies(void)
 {
     const char *why = "";

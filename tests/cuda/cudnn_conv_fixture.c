@@ -1,4 +1,4 @@
-/* A device, shapes and numbers for the tests of convolutions through the simulated cuDNN. */
+/* Fixture for tests of convolutions on the simulated cuDNN. */
 #include <dirent.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -73,7 +73,7 @@ int conv_bench_close(void **state)
     return 0;
 }
 
-/* ---- shapes and numbers ---- */
+/* ---- shapes and values ---- */
 
 static uint32_t random_below(uint32_t bound)
 {
@@ -220,7 +220,7 @@ size_t conv_wrong(const struct bench *bench, const struct conv_shape *shape, con
     return count;
 }
 
-/* ---- using it ---- */
+/* ---- runs ---- */
 
 int conv_run(const struct bench *bench, struct conv_plan *plan, const struct conv_shape *shape)
 {

@@ -1,5 +1,5 @@
-/* What the tests of convolutions through the simulated cuDNN share: a device with a handle and
- * memory, shapes, numbers, and a plain loop to compare with. After cmocka's headers. */
+/* Fixture for tests of convolutions on the simulated cuDNN: a device with a handle and memory, shapes, values, and a
+ * plain loop as reference. Include it after cmocka's headers. */
 #ifndef PIPETRAIN_CUDNN_CONV_FIXTURE_H
 #define PIPETRAIN_CUDNN_CONV_FIXTURE_H
 
@@ -25,10 +25,10 @@ struct bench {
     char folder[32];
 };
 
-/* Setup and teardown; nothing of cuDNN may be left. */
+/* Setup and teardown; no object of cuDNN may be left. */
 int conv_bench_open(void **state);
 int conv_bench_close(void **state);
-/* Calls use(path) for every kept plan; how many there are. */
+/* Calls use(path) for every cached plan, and returns their count. */
 int each_file(const char *folder, void (*use)(const char *path));
 void file_remove(const char *path);
 
@@ -40,24 +40,22 @@ size_t conv_count_of(const struct conv_shape *shape, int tensor);
 size_t bytes_of(const struct conv_shape *shape, int tensor);
 int result_of(const struct conv_shape *shape);
 
-/* Multiples of 1/8 from 1 to 2, of either sign. `fine`: and a little more, which tf32 rounds
- * away. */
+/* Multiples of 1/8 from 1 to 2, of either sign. `fine` adds bits that tf32 rounds away. */
 void conv_fill(struct bench *bench, const struct conv_shape *shape, bool fine);
 double conv_value(const struct bench *bench, const struct conv_shape *shape, int tensor, size_t i, bool tf32);
-/* What the result has to be, by a plain loop, to be freed; `apart`: the sum is rounded before
- * the bias is added. */
+/* The expected result, by a plain loop, for free(). `apart`: rounded before the bias is added. */
 float *conv_expected(const struct bench *bench, const struct conv_shape *shape, bool tf32, bool apart);
-/* How many elements of the result are not. */
+/* Number of wrong elements. */
 size_t conv_wrong(const struct bench *bench, const struct conv_shape *shape, const float *results);
 
 int conv_run(const struct bench *bench, struct conv_plan *plan, const struct conv_shape *shape);
 /* Open, run, close; the plan's description. */
 int open_and_run(const struct bench *bench, const struct conv_planner *planner, const struct conv_shape *shape,
                  char *description);
-/* The same, and the result is what it has to be. */
+/* The same, and checks the result. */
 void assert_computes(struct bench *bench, const struct conv_planner *planner, const struct conv_shape *shape,
                      bool apart, char *description);
-/* One that measures candidates. */
+/* A planner that times candidates. */
 struct conv_planner timing_planner(const struct bench *bench);
 
 #define BENCH_TEST(name) TEST_WITH(name, conv_bench_open, conv_bench_close)

@@ -1,4 +1,4 @@
-/* Devices that cuDNN plans for without having them. */
+/* Devices that are only described to cuDNN. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,14 +7,14 @@
 #include "tests/cuda/cudnn_planning_fixture.h"
 #include "tests/helpers/test.h"
 
-/* The address sanitizer's: libraries that cuDNN loads and unloads by itself leak. */
+/* Options of the address sanitizer: libraries that cuDNN loads and unloads leak. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
     return "detect_leaks=0";
 }
 
-/* What cuDNN wants to know of a device, in its own format. */
+/* A device's properties in cuDNN's format. */
 #define DEVICE(name, version, processors, optin, threads, blocks, memory, cache)                                       \
     "{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,"               \
     "\"multiProcessorCount\":" #processors ",\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,"                       \

@@ -1,7 +1,6 @@
-/* Tests against the real cuBLASLt, as far as it works without a device: all functions are
- * there, and its descriptors take every attribute that dense layers set, and hold what was
- * meant. Opening a handle and finding algorithms, which need a device, are replaced. The CUDA
- * runtime is the simulated one. Skipped where the library is not installed. */
+/* Tests against the real cuBLASLt without a device: all functions exist, and its descriptors accept and hold every
+ * attribute that dense layers set. Opening a handle and finding algorithms, which need a device, are replaced, and
+ * the CUDA runtime is the simulated one. Skipped where the library is not installed. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,7 +13,7 @@
 #define TEXT(number) #number
 #define SONAME(major) "libcublasLt.so." TEXT(major)
 
-/* What the library was asked for last, as its descriptors tell. */
+/* The last descriptors passed to the library. */
 static struct question {
     uint32_t times;
     int32_t compute, scale, a_operation, b_operation, bias_type;
@@ -25,7 +24,7 @@ static struct question {
     uint32_t reductions, alignments[4];
 } asked;
 
-/* The library's, which the program does not need. */
+/* From the library; the program itself does not use them. */
 static __typeof__(&cublasLtMatmulDescGetAttribute) operation_get;
 static __typeof__(&cublasLtMatrixLayoutGetAttribute) layout_get;
 static __typeof__(&cublasLtMatmulPreferenceGetAttribute) preference_get;
@@ -80,7 +79,7 @@ static void read_preference(cublasLtMatmulPreference_t preference)
     GET(preference_get, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &asked.alignments[3]);
 }
 
-/* Finds nothing while an epilogue is asked for, so that both attempts are seen. */
+/* Finds nothing while an epilogue is requested, so that both attempts happen. */
 static cublasStatus_t fake_heuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
                                      cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                      cublasLtMatmulPreference_t preference, int wanted,
@@ -171,7 +170,7 @@ static void check_question(const struct dense_shape *shape)
         assert_int_equal(asked.alignments[i], 16);
 }
 
-TEST(descriptors_hold_what_dense_layers_mean)
+TEST(descriptors_hold_the_attributes_of_dense_layers)
 {
     replace_what_needs_a_device();
     for (int i = 0; i < PRODUCT_PASS_COUNT * PRECISION_COUNT; i++) {
@@ -211,7 +210,7 @@ static void describe_product(struct dense_library *library, const struct layer *
     dense_plan_close(plan);
 }
 
-/* Which algorithm the library has for them, it tells only where there is a device. */
+/* The algorithm needs a device. */
 TEST(every_product_of_every_model_is_described_to_the_library)
 {
     const struct model_options options = { .dropout = true, .auxiliary = true };

@@ -1,5 +1,5 @@
-/* Tests of the CUDA backend's failures on the simulated CUDA: memory that is short, what it
- * refuses, and every library call failing once. */
+/* Tests of the CUDA backend's failures on the simulated CUDA: too little memory, refusals, and every library call
+ * failing once. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static int try_plan(struct fixture *fixture, uint32_t count, char *text, size_t 
     return rc;
 }
 
-TEST(says_how_many_samples_would_fit)
+TEST(reports_how_many_samples_would_fit)
 {
     struct fixture fixture;
     char text[1024];
@@ -68,8 +68,8 @@ static size_t free_memory(struct fixture *fixture)
     return free_bytes;
 }
 
-/* Measured or not, and what is taken then is what was said. */
-TEST(a_plan_takes_no_memory_before_it_is_given_some)
+/* With timed plans and without; what is allocated then is what was reported. */
+TEST(plans_allocate_only_when_asked)
 {
     struct net *net = small_net(0);
     for (uint32_t measured = 0; measured < 2; measured++) {
@@ -94,7 +94,7 @@ TEST(a_plan_takes_no_memory_before_it_is_given_some)
     net_close(net);
 }
 
-TEST(convolutions_that_cannot_be_measured_are_planned_without)
+TEST(convolutions_without_memory_to_time_them_are_planned_untimed)
 {
     char text[1024];
     struct net *net = small_net(0);
@@ -128,7 +128,7 @@ static int try_open(const char *backend, const struct backend_spec *spec, const 
     return rc;
 }
 
-TEST(refuses_what_it_cannot_do)
+TEST(unsupported_options_are_refused)
 {
     char text[1024];
     struct net *net = small_net(0);
@@ -148,7 +148,7 @@ TEST(refuses_what_it_cannot_do)
     net_close(net);
 }
 
-TEST(refuses_windows_of_too_many_pixels)
+TEST(too_large_windows_are_refused)
 {
     char text[1024];
     struct net *net;
@@ -165,7 +165,7 @@ TEST(refuses_windows_of_too_many_pixels)
     net_close(net);
 }
 
-TEST(refuses_sizes_that_overflow)
+TEST(sizes_that_overflow_are_refused)
 {
     char text[1024];
     struct net *net;
@@ -181,7 +181,7 @@ TEST(refuses_sizes_that_overflow)
     fixture.device = device_memory_open(fixture.ops, &fixture.compute);
     assert_int_equal(fixture_open_backend(&fixture, &spec), 0);
     struct plan *plan = NULL;
-    assert_int_equal(fixture.ops->plan(fixture.backend, 2, true, &plan), 0);    /* gigabytes, which are not taken yet */
+    assert_int_equal(fixture.ops->plan(fixture.backend, 2, true, &plan), 0);    /* gigabytes, not allocated yet */
     fixture.ops->plan_close(plan);
     assert_int_equal(try_plan(&fixture, 3, text, sizeof(text)), -EOVERFLOW);
     assert_non_null(strstr(text, "10000x10000"));
@@ -194,7 +194,7 @@ TEST(refuses_sizes_that_overflow)
 
 /* ---- failures ---- */
 
-/* Everything up to the first step, in arenas that are there already. */
+/* Everything up to the first step, in existing arenas. */
 static int set_up(struct fixture *fixture, const struct backend_spec *spec)
 {
     bool *ends = fixture_ends(spec->net, 6, 0);
@@ -221,8 +221,7 @@ static int set_up(struct fixture *fixture, const struct backend_spec *spec)
     return rc;
 }
 
-/* Set up with the number-th call of `function` failing; nothing may be left behind. How often
- * it was called goes to *calls_out. */
+/* Set up with the number-th call of `function` failing; nothing may leak. Writes the number of calls to *calls_out. */
 static int set_up_failing(const struct backend_spec *spec, const char *function, uint32_t number, int status,
                           uint32_t *calls_out)
 {
@@ -246,7 +245,7 @@ static int set_up_failing(const struct backend_spec *spec, const char *function,
         fixture.ops->close(fixture.backend);
     capture_end(&capture, text, sizeof(text));
     if (rc != 0 && text[0] == '\0')
-        fail_msg("%s failing the %u. time is not told", function, number);
+        fail_msg("%s failing the %u. time is not reported", function, number);
     fixture.device->ops->free(fixture.device, fixture.weights);
     fixture.device->ops->free(fixture.device, fixture.gradients);
     arenas_release(&fixture.arenas);
@@ -285,7 +284,7 @@ TEST(every_failing_call_is_a_clean_error)
         assert_int_equal(set_up_failing(&spec, calls[i].function, UINT32_MAX, 0, &count), 0);
         print_message("%s: %u calls\n", calls[i].function, count);
         assert_true(count > 0);
-        /* The first ones and then some: calls in a loop fail alike. */
+        /* The first ones and some more: calls in a loop fail alike. */
         for (uint32_t number = 1; number <= count; number += 1 + number / 12)
             if (set_up_failing(&spec, calls[i].function, number, calls[i].status, &ignored) >= 0)
                 fail_msg("%s failing the %u. time was not seen", calls[i].function, number);

@@ -1,6 +1,5 @@
-/* What a tower's step asks of the device, counted on a simulated GPU that computes nothing, for nets
- * and batches of the size they are trained with: queued call by call, and recorded as graphs. With the
- * argument `table` it prints that for a net of every family (bench/RESULTS.md). */
+/* Counts of a step's launches and copies, on a simulated GPU that computes nothing, for real nets and batches,
+ * queued and as graphs. With the argument `table` it prints them for a net of every family (bench/RESULTS.md). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +14,7 @@
 #define DEVICE_BYTES ((size_t)192 << 30)
 #define BUCKET_BYTES ((size_t)16 << 20) /* sync.bucket on GPUs */
 
-/* By what is asked. */
+/* By kind of call. */
 enum { OWN_KERNELS, CONVOLUTIONS, PRODUCTS, COPIES, GRAPHS, EVENTS, CALL_COUNT };
 
 static const char *const functions[CALL_COUNT][2] = {
@@ -27,7 +26,7 @@ static const char *const functions[CALL_COUNT][2] = {
     [EVENTS] = { "cudaEventRecord", "cudaStreamWaitEvent" },
 };
 
-/* With the MiB of values and gradients of a step. */
+/* Also the MiB of values and gradients of a step. */
 struct step_calls { uint64_t of[CALL_COUNT], mebibytes; };
 
 static uint64_t calls_of(int what)
@@ -48,7 +47,7 @@ static uint64_t all_calls(const struct step_calls *calls)
 
 /* ---- a tower ---- */
 
-/* Buckets of the gradients: updated as backward fills them. */
+/* Updates every bucket of gradients when backward has filled it. */
 struct bench {
     struct stand stand;
     struct net *net;
@@ -137,7 +136,7 @@ static void queue_without_update(struct bench *bench)
     assert_int_equal(tower_result(bench->stand.tower, bench->stand.result), 0);
 }
 
-/* Of what is queued, which is like what was queued before. */
+/* Allocations of descriptors: none after the first step. */
 static struct step_calls count_calls(struct bench *bench, void (*queue)(struct bench *bench))
 {
     struct step_calls first = { .mebibytes = 0 }, second = first;
@@ -187,7 +186,7 @@ static void keep_last_line(void *arg, const char *line)
     snprintf(arg, 128, "%s", line);
 }
 
-/* All three directions of every convolution and product, but the gradient of the image. */
+/* All three passes of every convolution and product, without the gradient of the image. */
 static void resnet50_asks_for_every_convolution_once(void **state)
 {
     struct bench bench;
@@ -218,7 +217,7 @@ static void resnet50_at_batch_256_in_bf16_is_recorded_as_graphs(void **state)
     bench_close(&bench);
 }
 
-/* --describe tells these. */
+/* as printed by --describe */
 static void assert_counted(const char *model, uint32_t batch, enum precision precision)
 {
     struct bench bench;
@@ -249,7 +248,7 @@ static void steps_are_counted_without_a_device_as_they_are_queued(void **state)
     }
 }
 
-/* About a thousand calls fit into the queue of a stream, and up to three steps are queued at a time. */
+/* A stream's queue holds about a thousand calls, and up to three steps are queued. */
 static void steps_of_every_model_fit_into_a_stream(void **state)
 {
     enum { STREAM_CALLS = 1000, STEPS = 3 };
@@ -267,8 +266,8 @@ static void steps_of_every_model_fit_into_a_stream(void **state)
     }
 }
 
-/* Every one by a kernel that makes the convolution's weights and bias; a block's sum and ReLU by another. What else
- * there is: the input, two pools, and the loss in two. */
+/* Every normalisation by a kernel that computes the convolution's weights and bias; a block's sum and ReLU by
+ * another. The rest: the input, two pools, and the loss with two. */
 static void resnet50_normalises_in_its_convolutions_in_evaluation(void **state)
 {
     enum { BLOCKS = 16, OTHERS = 5 };

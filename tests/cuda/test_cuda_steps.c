@@ -1,5 +1,5 @@
-/* Tests of the CUDA backend's steps on the simulated CUDA: segments and recorded steps, what
- * a step may not do, fp16 steps that are left out, and what is told of all this. */
+/* Tests of the CUDA backend's steps on the simulated CUDA: segments and graphs, forbidden calls, skipped fp16 steps,
+ * and descriptions. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 /* ---- fp16 ---- */
 
-TEST(an_fp16_step_whose_gradients_overflow_is_left_out)
+TEST(an_fp16_step_with_an_overflow_is_skipped)
 {
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     struct fixture fixture;
@@ -38,8 +38,8 @@ TEST(an_fp16_step_whose_gradients_overflow_is_left_out)
 
 /* ---- segments and recorded steps ---- */
 
-/* Make the plans, then cut backward at these layers. 0 or what segment() returned. */
-static int cut(struct fixture *fixture, uint32_t first, uint32_t second)
+/* Make the plans, then end segments of backward at these layers. Returns what segment() returns. */
+static int plan_segments(struct fixture *fixture, uint32_t first, uint32_t second)
 {
     fixture_plan(fixture, SAMPLES, true);
     fixture_plan(fixture, 5, true);
@@ -56,7 +56,7 @@ static void assert_done(const struct fixture *fixture, const uint32_t *layers, u
     assert_memory_equal(fixture->done, layers, count * sizeof(*layers));
 }
 
-TEST(tells_of_the_layers_that_are_asked_for)
+TEST(backward_reports_the_ends_of_segments)
 {
     static const enum graph_use uses[] = { GRAPH_OFF, GRAPH_ON };
     static const uint32_t all[] = { 8, 6, 2, 0 }, some[] = { 6, 0 };
@@ -68,7 +68,7 @@ TEST(tells_of_the_layers_that_are_asked_for)
         fixture_open_with(&fixture, "cuda", &spec, false);
         fixture_run(&fixture, SAMPLES, true);
         assert_done(&fixture, all, 4);
-        assert_int_equal(cut(&fixture, 6, 0), 0);
+        assert_int_equal(plan_segments(&fixture, 6, 0), 0);
         sim_calls_clear();
         fixture_run(&fixture, SAMPLES, true);
         assert_done(&fixture, some, 2);
@@ -78,7 +78,7 @@ TEST(tells_of_the_layers_that_are_asked_for)
     net_close(net);
 }
 
-/* What becomes ready with each layer of the last backward, copied at that time. */
+/* The gradients that are final after each layer of the last backward, copied at that time. */
 struct prefixes {
     struct fixture *fixture;
     float *copies[NET_LAYERS_MAX];
@@ -100,14 +100,14 @@ static void copy_prefix(void *arg, uint32_t layer)
     prefixes->ready[prefixes->count++] = ready;
 }
 
-TEST(gradients_are_final_when_their_layer_is_done)
+TEST(gradients_are_final_when_their_layer_is_reported)
 {
     struct net *net = small_net(0);
     struct fixture fixture;
     struct backend_spec spec = fixture_spec(net, PRECISION_BF16);
     spec.graph = GRAPH_ON;
     fixture_open_with(&fixture, "cuda", &spec, false);
-    assert_int_equal(cut(&fixture, 6, 0), 0);
+    assert_int_equal(plan_segments(&fixture, 6, 0), 0);
     fixture_run(&fixture, 5, true);
     const struct backend_input input = { .pixels = fixture.pixels, .labels = fixture.labels };
     struct plan *plan = fixture_plan(&fixture, SAMPLES, true);
@@ -125,14 +125,14 @@ TEST(gradients_are_final_when_their_layer_is_done)
     net_close(net);
 }
 
-/* Three steps of different samples' numbers: the weights and statistics they leave, and the loss. */
+/* Weights, statistics and loss after three steps with different counts of samples. */
 static float *numbers_after_steps(const struct backend_spec *spec, size_t *bytes_out)
 {
     static const uint32_t counts[] = { SAMPLES, 5, SAMPLES };
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     struct fixture fixture;
     fixture_open_with(&fixture, "cuda", spec, false);
-    assert_int_equal(cut(&fixture, 6, 0), 0);
+    assert_int_equal(plan_segments(&fixture, 6, 0), 0);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         fixture_run(&fixture, counts[i], true);
         fixture_update(&fixture, OPTIMIZER_SGD, no_states);
@@ -167,8 +167,8 @@ static void check_same_bits(const struct net *net, enum precision precision)
     free(queued);
 }
 
-/* Nor does it matter what lies in memory that holds nothing. */
-TEST(recorded_steps_give_the_same_bits)
+/* The content of unused memory does not matter either. */
+TEST(graphs_give_the_same_bits)
 {
     struct net *const nets[] = { small_net(0.5f), residual_net() };
     for (size_t i = 0; i < sizeof(nets) / sizeof(nets[0]); i++) {
@@ -178,21 +178,21 @@ TEST(recorded_steps_give_the_same_bits)
     }
 }
 
-/* Launches of graphs in a step with this use. */
+/* Graph launches of a step. */
 static uint64_t launches(const struct net *net, enum graph_use use)
 {
     struct fixture fixture;
     struct backend_spec spec = fixture_spec(net, PRECISION_FP32);
     spec.graph = use;
     fixture_open_with(&fixture, "cuda", &spec, false);
-    assert_int_equal(cut(&fixture, 6, 0), 0);
+    assert_int_equal(plan_segments(&fixture, 6, 0), 0);
     sim_calls_clear();
     fixture_run(&fixture, SAMPLES, true);
     fixture_close(&fixture);
     return sim_calls("cudaGraphLaunch");
 }
 
-TEST(records_small_steps_unless_told_otherwise)
+TEST(small_steps_are_graphs_by_default)
 {
     struct net *net = small_net(0);
     assert_int_equal(launches(net, GRAPH_AUTO), 3);
@@ -202,7 +202,7 @@ TEST(records_small_steps_unless_told_otherwise)
     net_close(net);
 }
 
-TEST(steps_that_cannot_be_recorded_are_queued_unless_recording_is_demanded)
+TEST(steps_are_queued_where_graphs_fail_unless_graphs_are_required)
 {
     static const char *const functions[] = { "cudaStreamBeginCapture", "cudaGraphInstantiate", "cudaGraphUpload" };
     struct net *net = small_net(0);
@@ -214,7 +214,7 @@ TEST(steps_that_cannot_be_recorded_are_queued_unless_recording_is_demanded)
             spec.graph = number == 2 ? GRAPH_AUTO : GRAPH_ON;
             fixture_open_with(&fixture, "cuda", &spec, false);
             sim_fail(functions[i], number, cudaErrorUnknown);
-            const int rc = CAPTURE(text, cut(&fixture, 6, 0));
+            const int rc = CAPTURE(text, plan_segments(&fixture, 6, 0));
             sim_fail_clear();
             assert_int_equal(rc, spec.graph == GRAPH_AUTO ? 0 : -EIO);
             assert_non_null(strstr(text, functions[i]));
@@ -262,7 +262,7 @@ TEST(a_step_allocates_nothing_and_waits_for_nothing)
         struct backend_spec spec = fixture_spec(net, PRECISION_FP16);
         spec.graph = (enum graph_use)use;
         fixture_open_with(&fixture, "cuda", &spec, false);
-        assert_int_equal(cut(&fixture, 6, 0), 0);
+        assert_int_equal(plan_segments(&fixture, 6, 0), 0);
         struct plan *plan = fixture_plan(&fixture, SAMPLES, true);
         fixture_run(&fixture, SAMPLES, true);
         sim_calls_clear();
@@ -280,7 +280,7 @@ TEST(a_step_allocates_nothing_and_waits_for_nothing)
     net_close(net);
 }
 
-/* Three convolutions that cuDNN computes alike. */
+/* Three equal convolutions. */
 static struct net *triplets(void)
 {
     struct net *net;
@@ -294,8 +294,8 @@ static struct net *triplets(void)
     return net;
 }
 
-/* Within a step, and between training and evaluation. */
-TEST(equal_convolutions_make_descriptors_in_their_first_run_only)
+/* They share descriptors within a step and between training and evaluation. */
+TEST(equal_convolutions_share_descriptors)
 {
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     struct fixture fixture;
@@ -314,8 +314,8 @@ TEST(equal_convolutions_make_descriptors_in_their_first_run_only)
     fixture_close(&fixture);
 }
 
-/* So that libraries load what they load at first use before the first step. */
-TEST(a_plan_is_run_once_when_it_gets_its_memory)
+/* Libraries load code at its first use, so this happens before the first step. */
+TEST(allocate_runs_a_plan_once)
 {
     static const char *const functions[] = { "cudnnBackendExecute", "cublasLtMatmul", "cudaLaunchKernelEx" };
     uint64_t calls[sizeof(functions) / sizeof(functions[0])];
@@ -338,7 +338,7 @@ TEST(a_plan_is_run_once_when_it_gets_its_memory)
     fixture_close(&fixture);
 }
 
-TEST(the_first_run_leaves_statistics_alone)
+TEST(the_first_run_keeps_statistics)
 {
     struct fixture fixture;
     fixture_open_own(&fixture, residual_net(), PRECISION_BF16);
@@ -381,7 +381,7 @@ TEST(describes_every_layer_and_how_steps_are_queued)
     struct backend_spec spec = fixture_spec(net, PRECISION_FP32);
     spec.graph = GRAPH_ON;
     fixture_open_with(&fixture, "cuda", &spec, false);
-    assert_int_equal(cut(&fixture, 6, 0), 0);
+    assert_int_equal(plan_segments(&fixture, 6, 0), 0);
     fixture.ops->plan_describe(fixture_plan(&fixture, SAMPLES, true), keep_line, &lines);
     assert_int_equal(lines.count, net->layer_count + 1);
     for (uint32_t i = 0; i < net->layer_count; i++)
@@ -396,7 +396,7 @@ TEST(describes_every_layer_and_how_steps_are_queued)
     net_close(net);
 }
 
-TEST(describes_what_is_folded_into_what)
+TEST(describes_fused_layers)
 {
     static struct lines lines;
     struct fixture fixture;
@@ -410,8 +410,8 @@ TEST(describes_what_is_folded_into_what)
     fixture_close(&fixture);
 }
 
-/* A convolution's ReLU, in evaluation, is cuDNN's own, but behind a sum. */
-TEST(describes_what_evaluation_folds_into_convolutions)
+/* In evaluation cuDNN applies a convolution's ReLU, except after a sum. */
+TEST(describes_layers_folded_into_convolutions)
 {
     static struct lines lines;
     struct fixture fixture;

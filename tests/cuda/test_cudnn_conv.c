@@ -1,6 +1,6 @@
-/* Tests of convolutions through cuDNN, on the simulated one: numbers of every pass and
- * precision, which engines are taken, the plan cache, timing. Most inputs are so coarse that
- * sums are exact in any order and results can be compared bit by bit with a plain loop. */
+/* Tests of convolutions on the simulated cuDNN: results of every pass and precision, choice of engines, the plan
+ * cache, timing. Most inputs have few bits, so that sums are exact in any order and results can be compared bit by
+ * bit. */
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
 
-BENCH_TEST(every_pass_and_precision_is_the_plain_sum_rounded_once)
+BENCH_TEST(every_pass_and_precision_rounds_the_sum_once)
 {
     struct bench *bench = *state;
     char description[DESCRIPTION];
@@ -68,7 +68,7 @@ BENCH_TEST(runs_of_one_plan_give_the_same_bits)
     }
 }
 
-BENCH_TEST(only_the_first_run_with_its_pointers_makes_descriptors)
+BENCH_TEST(only_the_first_run_with_new_pointers_makes_descriptors)
 {
     struct bench *bench = *state;
     const struct conv_shape shape = fused_shape(PRECISION_BF16);
@@ -118,7 +118,7 @@ static void assert_takes_turns(struct bench *bench, struct conv_plan *const plan
     assert_runs_at(bench, plans[1], shape, bench->scratch);
 }
 
-BENCH_TEST(plans_that_share_an_engine_have_pointers_of_their_own)
+BENCH_TEST(plans_with_a_shared_engine_have_their_own_pointers)
 {
     struct bench *bench = *state;
     for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++) {
@@ -157,7 +157,7 @@ BENCH_TEST(an_engine_stays_until_its_last_plan_is_closed)
     }
 }
 
-BENCH_TEST(bias_and_relu_are_done_apart_where_cudnn_refuses_them)
+BENCH_TEST(bias_and_relu_are_kernels_where_cudnn_refuses_them)
 {
     struct bench *bench = *state;
     char description[DESCRIPTION];
@@ -175,7 +175,7 @@ BENCH_TEST(bias_and_relu_are_done_apart_where_cudnn_refuses_them)
         }
 }
 
-BENCH_TEST(a_relu_without_a_bias_is_done_apart_where_cudnn_refuses_it)
+BENCH_TEST(a_relu_without_a_bias_is_a_kernel_where_cudnn_refuses_it)
 {
     struct bench *bench = *state;
     char description[DESCRIPTION];
@@ -191,7 +191,7 @@ BENCH_TEST(a_relu_without_a_bias_is_done_apart_where_cudnn_refuses_it)
     }
 }
 
-BENCH_TEST(the_slow_engine_is_taken_when_nothing_else_keeps_the_rules)
+BENCH_TEST(the_slow_engine_is_the_last_choice)
 {
     struct bench *bench = *state;
     char description[DESCRIPTION];
@@ -203,7 +203,7 @@ BENCH_TEST(the_slow_engine_is_taken_when_nothing_else_keeps_the_rules)
     }
 }
 
-BENCH_TEST(no_engine_is_enotsup_and_told_unless_quiet)
+BENCH_TEST(no_engine_is_enotsup_and_logged_unless_quiet)
 {
     struct bench *bench = *state;
     struct conv_plan *plan = NULL;
@@ -219,7 +219,7 @@ BENCH_TEST(no_engine_is_enotsup_and_told_unless_quiet)
     }
 }
 
-BENCH_TEST(the_workspace_stays_below_the_cap)
+BENCH_TEST(the_workspace_stays_below_the_limit)
 {
     struct bench *bench = *state;
     char description[DESCRIPTION];
@@ -250,7 +250,7 @@ static void file_damage(const char *path)
     assert_int_equal(fclose(file), 0);
 }
 
-BENCH_TEST(a_kept_plan_gives_the_same_bits)
+BENCH_TEST(a_cached_plan_gives_the_same_bits)
 {
     struct bench *bench = *state;
     struct conv_planner planner = bench->planner;
@@ -287,8 +287,8 @@ BENCH_TEST(a_damaged_file_is_ignored_and_replaced)
     assert_non_null(strstr(description, ", cached"));
 }
 
-/* cuDNN may refuse what it wrote itself, after an update of something. */
-BENCH_TEST(a_kept_plan_cudnn_does_not_take_is_made_again)
+/* cuDNN may refuse its own plan after an update. */
+BENCH_TEST(a_cached_plan_that_cudnn_refuses_is_made_again)
 {
     struct bench *bench = *state;
     struct conv_planner planner = bench->planner;
@@ -311,7 +311,7 @@ static void count_file(const char *path)
     (void)path;
 }
 
-BENCH_TEST(a_plan_that_does_not_run_is_replaced_once_and_leaves_the_cache)
+BENCH_TEST(a_plan_that_does_not_run_is_replaced_once_and_uncached)
 {
     struct bench *bench = *state;
     struct conv_planner planner = bench->planner;
@@ -357,7 +357,7 @@ BENCH_TEST(measured_plans_compute_the_same)
         }
 }
 
-BENCH_TEST(a_candidate_that_does_not_run_is_not_taken)
+BENCH_TEST(a_candidate_that_does_not_run_is_not_chosen)
 {
     struct bench *bench = *state;
     const struct conv_planner planner = timing_planner(bench);

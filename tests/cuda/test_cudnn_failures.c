@@ -1,6 +1,5 @@
-/* Tests of convolutions through cuDNN when calls fail, on the simulated one: the n-th call of
- * every function, for every n there is, is told once and becomes a negative errno, and nothing
- * is left behind. */
+/* Tests of convolutions on the simulated cuDNN when calls fail: every call of every function is logged once and
+ * gives a negative errno, and nothing leaks. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -23,7 +22,7 @@ static bool is_of_cudnn(const char *function)
     return strncmp(function, "cudnn", 5) == 0;
 }
 
-/* What is destroyed is gone in any case. */
+/* Destroy functions release the object even when they fail. */
 static bool may_be_survived(const char *function)
 {
     return strstr(function, "Destroy") != NULL;
@@ -51,7 +50,7 @@ static void fail_one(struct bench *bench, const struct conv_planner *planner, co
     sim_fail(function, number, failure);
     const int rc = CAPTURE(text, open_and_run(bench, planner, shape, description));
     sim_fail_clear();
-    /* How often a plan is measured depends on how long it takes: this run had fewer calls. */
+    /* The number of timed runs depends on their time: this run had fewer calls. */
     const bool came = sim_calls(function) >= number;
     if (came && !is_refusal && lines_of(text) != 1)
         fail_msg("%s, call %u: %zu lines: %s", function, number, lines_of(text), text);
@@ -63,7 +62,7 @@ static void fail_one(struct bench *bench, const struct conv_planner *planner, co
     free(results);
 }
 
-/* Every call there is in a good run. `kept`: a plan is in the cache before each. */
+/* Every call of a successful run fails once. `kept`: with a plan in the cache. */
 static void fail_each(struct bench *bench, const struct conv_planner *planner, bool kept, int cudnn_failure,
                       bool is_refusal)
 {
@@ -89,7 +88,7 @@ static void fail_each(struct bench *bench, const struct conv_planner *planner, b
     each_file(bench->folder, file_remove);
 }
 
-/* Without and with a cache, that is empty or holds the plan; without and with measuring. */
+/* Without a cache, with an empty one, and with a cached plan; with and without timing. */
 static void fail_in_all_ways(struct bench *bench, int cudnn_failure, bool is_refusal)
 {
     struct conv_planner cached = bench->planner, timed = timing_planner(bench);
@@ -100,18 +99,18 @@ static void fail_in_all_ways(struct bench *bench, int cudnn_failure, bool is_ref
     fail_each(bench, &timed, false, cudnn_failure, is_refusal);
 }
 
-BENCH_TEST(every_failing_call_is_told_once_and_becomes_an_errno)
+BENCH_TEST(every_failing_call_is_logged_once_and_returned)
 {
     fail_in_all_ways(*state, CUDNN_STATUS_EXECUTION_FAILED, false);
 }
 
-BENCH_TEST(every_refused_call_is_an_errno_or_got_around)
+BENCH_TEST(every_refused_call_is_returned_or_has_a_fallback)
 {
     fail_in_all_ways(*state, CUDNN_STATUS_NOT_SUPPORTED, true);
     fail_in_all_ways(*state, CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED, true);
 }
 
-BENCH_TEST(every_failing_call_for_a_bias_apart_becomes_an_errno)
+BENCH_TEST(every_failing_call_of_a_separate_bias_is_returned)
 {
     struct bench *bench = *state;
     const struct conv_shape shape = fused_shape(PRECISION_BF16);

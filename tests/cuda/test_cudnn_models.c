@@ -1,7 +1,7 @@
-/* Every convolution of every model has a plan for a device that is described but not there: in every
- * precision and direction, by an engine that keeps the rules, without a copy of what it reads. Equal
- * convolutions are planned once. Of the directions and precisions a run plans a few for each, in turn;
- * with the argument `all` it plans all of them, for batches and devices of every size. No GPU. */
+/* Every convolution of every model has a plan, for devices that are only described to cuDNN: in every precision and
+ * pass, by an engine within the rules, without copies of its inputs. Equal convolutions are planned once. A run
+ * plans a few passes and precisions of each, in turn; with the argument `all` all of them, for all batches and
+ * devices. Needs no GPU. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +13,14 @@
 struct planned {
     struct conv_shape shape;    /* forward, in fp32, of one sample */
     bool reads_image;
-    bool is_folded;             /* forward only: in evaluation, with the normalisation and the ReLU behind it */
+    bool is_folded;             /* forward only: in evaluation, fused with normalisation and ReLU */
     char what[96];
 };
 
 static struct planned *convs;
 static size_t conv_count, conv_room;
 static bool plans_all;
-#define SAMPLE 25u      /* one in so many, so that they turn through the directions and precisions */
+#define SAMPLE 25u      /* one in this many, so that passes and precisions take turns */
 
 /* ---- the convolutions ---- */
 
@@ -29,7 +29,7 @@ static uint32_t stored(uint32_t channels)
     return (channels + 7) / 8 * 8;
 }
 
-/* The layer of this kind that reads the other one, or 0. */
+/* The layer of this kind that reads the other one, else 0. */
 static uint32_t reader_of(const struct net *net, uint32_t layer, enum layer_kind kind)
 {
     for (uint32_t i = layer + 1; i < net->layer_count; i++)
@@ -111,7 +111,7 @@ static int forget_convs(void **state)
 
 /* ---- their plans ---- */
 
-/* Bytes of what it reads and writes but the weights. */
+/* Bytes read and written, without the weights. */
 static size_t value_bytes_of(const struct conv_shape *shape)
 {
     const size_t in = (size_t)shape->in_channels * shape->in_h * shape->in_w;
@@ -119,9 +119,9 @@ static size_t value_bytes_of(const struct conv_shape *shape)
     return (in + out) * shape->count * value_bytes(precision_type(shape->precision));
 }
 
-/* Values of 32 bits are often convolved by engines that copy them into another layout, exactly nearly all,
- * with tensor cores, on sm_90, those whose padding is not the same on both sides. There is no room
- * for the copy of many, and elsewhere not every exact convolution has such an engine. */
+/* 32-bit values are often convolved by engines that copy them into another layout: exactly almost always, on tensor
+ * cores of sm_90 with asymmetric padding. Many copies do not fit, and elsewhere not every exact convolution has such
+ * an engine. */
 static bool has_fast_engine(int device, const struct conv_shape *shape)
 {
     const bool is_even = shape->pad_top == shape->pad_bottom && shape->pad_left == shape->pad_right;

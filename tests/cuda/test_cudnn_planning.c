@@ -1,5 +1,5 @@
-/* Tests of planning convolutions, for devices that are described but not there: windows, strides and
- * paddings, refusals, and the plan cache. No GPU. */
+/* Tests of planning convolutions for devices that are only described to cuDNN: windows, strides, paddings, refusals,
+ * and the plan cache. Needs no GPU. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -41,7 +41,7 @@ TEST(other_windows_strides_and_paddings_have_plans)
                 }
 }
 
-/* By a kernel of ours where no engine does it that is exact and ready. */
+/* By our kernel where no engine does it exactly. */
 TEST(a_relu_without_a_bias_is_planned)
 {
     for (int precision = 0; precision < PRECISION_COUNT; precision++)
@@ -59,7 +59,7 @@ TEST(a_relu_without_a_bias_is_planned)
         }
 }
 
-TEST(a_workspace_cap_of_0_gives_a_plan_without_workspace_or_none)
+TEST(a_workspace_limit_of_0_gives_a_plan_without_workspace_or_none)
 {
     struct conv_planner planner = planner_for(SM_90);
     planner.workspace_max = 0;
@@ -77,7 +77,7 @@ TEST(a_workspace_cap_of_0_gives_a_plan_without_workspace_or_none)
         }
 }
 
-/* The graph of any_shape's product alone, in fp32. */
+/* The graph of any_shape's convolution alone, in fp32. */
 static void build_graph(struct cudnn_graph *graph)
 {
     const struct graph_tensor tensors[] = {
@@ -116,7 +116,7 @@ static uint32_t notes_of_plan(cudnnBackendDescriptor_t plan)
     return set;
 }
 
-/* The notes of all the best plans, together; *count_out of them. */
+/* The notes of all the best plans combined; their number goes to *count_out. */
 static uint32_t notes_found(bool exact, uint32_t *count_out)
 {
     const struct engine_rules rules = { .name = "test", .properties = described_devices[SM_90], .exact = exact,
@@ -149,11 +149,11 @@ TEST(no_engine_varies_and_in_fp32_none_rounds_its_inputs)
     assert_int_equal(count, ENGINE_PLANS_MAX);
 }
 
-TEST(what_no_engine_takes_is_refused_once_and_with_the_reason)
+TEST(unsupported_shapes_are_refused_once_with_the_reason)
 {
     const struct conv_planner planner = planner_for(SM_75);
     struct conv_shape shape = any_shape();
-    shape.precision = PRECISION_BF16;       /* younger than the device */
+    shape.precision = PRECISION_BF16;       /* newer than the device */
     for (int quiet = 0; quiet < 2; quiet++) {
         struct conv_plan *plan = NULL;
         char text[2048];
@@ -181,7 +181,7 @@ TEST(planning_for_no_device_is_an_error)
     assert_string_equal(text, "pipetrain: nowhere: no device to plan a convolution for\n");
 }
 
-TEST(an_error_of_cudnn_is_told_once_and_becomes_an_errno)
+TEST(an_error_of_cudnn_is_logged_once_and_returned)
 {
     static const struct { cudnnStatus_t status; int error; bool refused; } rows[] = {
         { CUDNN_STATUS_SUCCESS, 0, false },
@@ -236,7 +236,7 @@ static int folder_make(void **state)
     return mkdtemp(folder) != NULL ? 0 : -1;
 }
 
-/* Call visit for every file; how many there are. */
+/* Calls visit for every file and returns their count. */
 static int files_visit(void (*visit)(const char *path))
 {
     DIR *list = opendir(folder);
@@ -267,7 +267,7 @@ static int folder_remove(void **state)
     return rmdir(folder);
 }
 
-/* Open and close a plan with the cache; was it found there? */
+/* Was the plan in the cache? */
 static bool is_cached(const struct conv_planner *planner, const struct conv_shape *shape)
 {
     struct conv_plan *plan = NULL;
@@ -279,7 +279,7 @@ static bool is_cached(const struct conv_planner *planner, const struct conv_shap
     return end != NULL;
 }
 
-TEST_WITH(a_kept_plan_is_the_plan_that_was_made, folder_make, folder_remove)
+TEST_WITH(a_cached_plan_is_the_plan_that_was_made, folder_make, folder_remove)
 {
     struct conv_planner planner = planner_for(SM_90);
     planner.cache = folder;
@@ -300,7 +300,7 @@ TEST_WITH(a_kept_plan_is_the_plan_that_was_made, folder_make, folder_remove)
     assert_int_equal(files_visit(NULL), PRODUCT_PASS_COUNT * PRECISION_COUNT);
 }
 
-TEST_WITH(plans_that_depend_on_something_else_are_kept_apart, folder_make, folder_remove)
+TEST_WITH(plans_of_other_conditions_are_cached_separately, folder_make, folder_remove)
 {
     struct conv_planner planner = planner_for(SM_90), other = planner, small = planner;
     planner.cache = other.cache = small.cache = folder;
@@ -308,7 +308,7 @@ TEST_WITH(plans_that_depend_on_something_else_are_kept_apart, folder_make, folde
     small.workspace_max = 0;
     const struct conv_shape shape = square(FPROP, PRECISION_FP16, 32, 25, 64, 3, 2, 0, 0);
     struct conv_shape padded = shape;
-    padded.pad_bottom = 1;      /* room for no other row of windows */
+    padded.pad_bottom = 1;      /* no space for another row of windows */
     struct conv_shape plain = shape;
     plain.relu = false;
     assert_false(is_cached(&planner, &shape));
@@ -343,7 +343,7 @@ static void file_overwrite(const char *path)
     fclose(file);
 }
 
-TEST_WITH(a_damaged_or_cut_file_is_planned_again_and_replaced, folder_make, folder_remove)
+TEST_WITH(a_damaged_cache_file_is_replaced, folder_make, folder_remove)
 {
     struct conv_planner planner = planner_for(SM_90);
     planner.cache = folder;
@@ -366,7 +366,7 @@ TEST_WITH(a_damaged_or_cut_file_is_planned_again_and_replaced, folder_make, fold
     free(held);
 }
 
-TEST(a_cache_that_cannot_be_written_is_said_and_no_error)
+TEST(an_unwritable_cache_is_logged_and_no_error)
 {
     struct conv_planner planner = planner_for(SM_90);
     planner.cache = "/nowhere/at/all";

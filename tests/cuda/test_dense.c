@@ -1,6 +1,5 @@
-/* Tests of dense layers over the simulated cuBLASLt: every pass in every precision matches
- * double loops, with and without the library's epilogues, queued or replayed from a graph,
- * and a failure of any call ends in one message and an errno. */
+/* Tests of dense layers on the simulated cuBLASLt: every pass in every precision matches double loops, with and
+ * without epilogues, queued or in a graph, and a failure of any call gives one message and an errno. */
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
@@ -19,9 +18,8 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
 
-/* How far results may be from the double loops: `sum` of the sum of the products' sizes
- * (rounded inputs, order of additions), `out` of the result's size (rounded results, once
- * with the epilogue and twice without). */
+/* Tolerances: `sum` relative to the sum of the products' magnitudes (rounded inputs, order of additions), `out`
+ * relative to the result (rounded once with the epilogue, twice without). */
 static const struct exactness { cudaDataType_t type; double sum, out; } exactness[PRECISION_COUNT] = {
     [PRECISION_FP32] = { CUDA_R_32F, 1e-6, 2e-7 },
     [PRECISION_TF32] = { CUDA_R_32F, 0x1.01p-10, 2e-7 },
@@ -29,12 +27,12 @@ static const struct exactness { cudaDataType_t type; double sum, out; } exactnes
     [PRECISION_FP16] = { CUDA_R_16F, 1e-6, 0x1.01p-10 },
 };
 
-/* A matrix or vector in device memory, with its numbers on the host. */
+/* A matrix or vector in device memory, with its values on the host. */
 struct tensor {
     cudaDataType_t type;
     size_t count;
     void *device;
-    float *values;              /* what the device held when last moved */
+    float *values;              /* as of the last transfer */
 };
 
 struct fixture {
@@ -51,7 +49,7 @@ static size_t tensor_bytes(const struct tensor *tensor)
     return tensor->count * sim_value_bytes(tensor->type);
 }
 
-/* Between host and device through pinned memory, as a program would. */
+/* Transfer through pinned memory. */
 static void tensor_move(struct tensor *tensor, cudaStream_t stream, bool to_device)
 {
     void *pinned;
@@ -68,7 +66,7 @@ static void tensor_move(struct tensor *tensor, cudaStream_t stream, bool to_devi
     assert_int_equal(cudaFreeHost(pinned), cudaSuccess);
 }
 
-/* Random numbers around 0, as far as the type can hold them. */
+/* Random numbers around 0, rounded to the type. */
 static void tensor_draw(struct tensor *tensor, cudaStream_t stream)
 {
     static uint64_t drawn;
@@ -134,7 +132,7 @@ static void fixture_close(struct fixture *fixture)
     assert_int_equal(cudaStreamDestroy(fixture->stream), cudaSuccess);
 }
 
-/* Only what the pass may use: the others are NULL. */
+/* Operands that the pass must not use are NULL. */
 static struct dense_operands fixture_operands(const struct fixture *fixture)
 {
     const enum product_pass pass = fixture->shape.pass;
@@ -167,7 +165,7 @@ static void fixture_run(struct fixture *fixture)
     fixture_fetch(fixture);
 }
 
-/* A double loop's sum of products and of their sizes: of `count` numbers from a and b, `step` apart. */
+/* The sum of `count` products, and of their magnitudes, in double. */
 struct sum { double value, size; };
 
 static struct sum sum_of(const float *a, size_t a_step, const float *b, size_t b_step, size_t count)
@@ -181,7 +179,7 @@ static struct sum sum_of(const float *a, size_t a_step, const float *b, size_t b
     return sum;
 }
 
-/* The result's number at (row, column) of its row-major matrix, without bias. */
+/* The result's element, without bias. */
 static struct sum expected_at(const struct fixture *fixture, size_t row, size_t column)
 {
     const size_t features = fixture->shape.features, units = fixture->shape.units;
@@ -230,7 +228,7 @@ static void check_bias_gradient(const struct fixture *fixture)
     }
 }
 
-/* Results are right, and the same a second time. */
+/* Results are correct, and the same bits in a second run. */
 static void check_shape(const struct dense_shape *shape)
 {
     struct fixture fixture;
@@ -248,7 +246,7 @@ static void check_shape(const struct dense_shape *shape)
     fixture_close(&fixture);
 }
 
-/* All sizes, and of the large ones those that take no seconds (less with the thread sanitizer). */
+/* Skips sizes that take seconds. */
 static uint64_t product_max(void)
 {
 #ifdef __SANITIZE_THREAD__
@@ -318,7 +316,7 @@ TEST(a_full_layer_matches_double_loops)
                                            pass == FPROP, 128, features, 128 });
 }
 
-/* The forward pass of a small layer of ones and a little more than ones. */
+/* The sum of eight products, each slightly larger than 1. */
 static float sum_of_almost_ones(enum precision precision)
 {
     struct fixture fixture;
@@ -352,7 +350,7 @@ static void record(struct fixture *fixture, cudaGraphExec_t *exec_out)
     assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);
 }
 
-/* A replay computes with what the operands hold then. */
+/* A replay uses the operands' values at that time. */
 static void check_replay(const struct dense_shape *shape)
 {
     struct fixture fixture;
@@ -371,7 +369,7 @@ static void check_replay(const struct dense_shape *shape)
     fixture_close(&fixture);
 }
 
-TEST(a_recorded_run_replays)
+TEST(graphs_of_a_run_replay)
 {
     for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++) {
         const struct dense_shape shape = { (enum product_pass)pass, PRECISION_FP16, pass != DGRAD,
@@ -391,7 +389,7 @@ static void description_of(const struct dense_shape *shape, char *text, size_t t
     fixture_close(&fixture);
 }
 
-TEST(describes_who_does_the_epilogue)
+TEST(descriptions_tell_whether_the_epilogue_is_fused)
 {
     char text[128];
     const struct dense_shape forward = { FPROP, PRECISION_BF16, true, true, 4, 8, 16 };
@@ -406,7 +404,7 @@ TEST(describes_who_does_the_epilogue)
     assert_string_equal(text, "algorithm 66, 0.0 MiB workspace");
 }
 
-TEST(asks_for_no_more_workspace_than_it_may)
+TEST(workspaces_stay_within_the_limit)
 {
     const struct dense_shape shape = { FPROP, PRECISION_FP32, true, true, 128, 9216, 128 };
     struct dense_library *library;
@@ -422,8 +420,8 @@ TEST(asks_for_no_more_workspace_than_it_may)
     dense_library_close(library);
 }
 
-/* A library and a plan opened, run, closed: the first errno. */
-static int whole_life(struct fixture *fixture)
+/* Open a library and a plan, run, close. The first errno. */
+static int open_run_close(struct fixture *fixture)
 {
     struct dense_library *library = NULL;
     struct dense_plan *plan = NULL;
@@ -447,13 +445,13 @@ static unsigned occurrences(const char *text, const char *word)
     return count;
 }
 
-/* Let the number-th call of the function fail. False when there are fewer calls. */
+/* Make the number-th call of the function fail. False when there are fewer calls. */
 static bool check_failure(struct fixture *fixture, const char *function, uint32_t number)
 {
     char text[1024];
     const uint64_t calls = sim_calls(function);
     sim_fail(function, number, CUBLAS_STATUS_INTERNAL_ERROR);
-    const int rc = CAPTURE(text, whole_life(fixture));
+    const int rc = CAPTURE(text, open_run_close(fixture));
     sim_fail_clear();
     const bool failed = sim_calls(function) - calls >= number;
     assert_int_equal(rc, failed && strstr(function, "Destroy") == NULL ? -EIO : 0);
@@ -462,7 +460,7 @@ static bool check_failure(struct fixture *fixture, const char *function, uint32_
     return failed;
 }
 
-TEST(every_failure_is_logged_once_and_passed_on)
+TEST(every_failure_is_logged_once_and_returned)
 {
 #define NAME(name) #name,
     static const char *const functions[] = { CUBLASLT_FUNCTIONS(NAME) };
@@ -487,13 +485,13 @@ static int plan_with_failure(const char *function, uint32_t number, int status)
     char text[1024];
     fixture_open(&fixture, &(struct dense_shape){ FPROP, PRECISION_FP16, true, true, 3, 8, 16 });
     sim_fail(function, number, status);
-    const int rc = CAPTURE(text, whole_life(&fixture));
+    const int rc = CAPTURE(text, open_run_close(&fixture));
     sim_fail_clear();
     fixture_close(&fixture);
     return rc;
 }
 
-TEST(only_missing_support_is_worked_around)
+TEST(only_missing_support_has_a_fallback)
 {
     const char *const heuristic = "cublasLtMatmulAlgoGetHeuristic";
     assert_int_equal(plan_with_failure(heuristic, 1, CUBLAS_STATUS_NOT_SUPPORTED), 0);
@@ -504,7 +502,7 @@ TEST(only_missing_support_is_worked_around)
     assert_int_equal(plan_with_failure("cublaslt_api_find", 1, 1), -ENOENT);
 }
 
-TEST(a_failed_kernel_is_passed_on)
+TEST(a_failed_kernel_is_returned)
 {
     setenv("SIM_CUBLASLT_NO_EPILOGUE", "1", 1);
     assert_int_equal(plan_with_failure("cudaLaunchKernelEx", 1, cudaErrorLaunchOutOfResources), -EIO);

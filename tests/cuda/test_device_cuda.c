@@ -1,6 +1,5 @@
-/* Tests of the CUDA device where things go wrong, which only the simulated CUDA can do on
- * demand: no driver, calls that fail, streams that stand still; and of what its steady
- * state calls. */
+/* Tests of the CUDA device's failures, which only the simulated CUDA produces on demand (no driver, failing calls,
+ * blocked streams), and of the calls in its steady state. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -27,7 +26,7 @@ enum { BYTES = 1000, TEXT = 2048 };
 
 static const struct device_ops *const ops = &device_cuda_ops;
 
-/* Why there is no device. */
+/* ---- why there is no device ---- */
 
 static void check_reason(cudaError_t status, const char *expected)
 {
@@ -43,7 +42,7 @@ static void check_reason(cudaError_t status, const char *expected)
     assert_int_equal(cudaGetLastError(), cudaSuccess);
 }
 
-static int no_failures_left(void **state)
+static int clear_failures(void **state)
 {
     (void)state;
     sim_fail_clear();
@@ -51,7 +50,7 @@ static int no_failures_left(void **state)
     return 0;
 }
 
-TEST_WITH(says_why_there_is_no_device_and_prints_nothing, NULL, no_failures_left)
+TEST_WITH(the_reason_for_no_device_is_returned_not_printed, NULL, clear_failures)
 {
     unsetenv("CUDA_VISIBLE_DEVICES");
     sim_fail("cudaDriverGetVersion", 1, cudaErrorInsufficientDriver);
@@ -69,7 +68,7 @@ TEST_WITH(says_why_there_is_no_device_and_prints_nothing, NULL, no_failures_left
     assert_string_equal(why, "");
 }
 
-TEST(device_files_and_the_environment_say_how_many_there_can_be)
+TEST(device_files_and_the_environment_limit_the_count)
 {
     char folder[] = "/tmp/pipetrain-devices.XXXXXX", path[64];
     assert_non_null(mkdtemp(folder));
@@ -97,7 +96,7 @@ TEST(device_files_and_the_environment_say_how_many_there_can_be)
     assert_int_equal(rmdir(folder), 0);
 }
 
-TEST(asks_which_devices_reach_each_other)
+TEST(peer_access_is_queried)
 {
     assert_true(ops->reaches(0, 0));
     assert_true(ops->reaches(0, 1));
@@ -107,9 +106,9 @@ TEST(asks_which_devices_reach_each_other)
     sim_set_peer_access(true);
 }
 
-/* Calls that fail. */
+/* ---- failing calls ---- */
 
-struct bench {
+struct fixture {
     struct device *device;
     struct stream *stream;
     struct event *event, *other;
@@ -123,27 +122,27 @@ static struct device *device_make(uint32_t index)
     return device;
 }
 
-static void bench_open(struct bench *bench, uint32_t index)
+static void fixture_open(struct fixture *fixture, uint32_t index)
 {
-    bench->device = device_make(index);
-    assert_int_equal(ops->stream_open(bench->device, STREAM_COPY, "copy0", &bench->stream), 0);
-    assert_int_equal(ops->event_open(bench->device, EVENT_TIMED, &bench->event), 0);
-    assert_int_equal(ops->event_open(bench->device, EVENT_TIMED, &bench->other), 0);
-    assert_int_equal(ops->alloc(bench->device, BYTES, &bench->memory), 0);
-    assert_int_equal(ops->alloc_pinned(bench->device, BYTES, &bench->pinned), 0);
-    assert_int_equal(ops->record(bench->stream, bench->event), 0);
-    assert_int_equal(ops->record(bench->stream, bench->other), 0);
-    assert_int_equal(ops->event_wait(bench->other), 0);
+    fixture->device = device_make(index);
+    assert_int_equal(ops->stream_open(fixture->device, STREAM_COPY, "copy0", &fixture->stream), 0);
+    assert_int_equal(ops->event_open(fixture->device, EVENT_TIMED, &fixture->event), 0);
+    assert_int_equal(ops->event_open(fixture->device, EVENT_TIMED, &fixture->other), 0);
+    assert_int_equal(ops->alloc(fixture->device, BYTES, &fixture->memory), 0);
+    assert_int_equal(ops->alloc_pinned(fixture->device, BYTES, &fixture->pinned), 0);
+    assert_int_equal(ops->record(fixture->stream, fixture->event), 0);
+    assert_int_equal(ops->record(fixture->stream, fixture->other), 0);
+    assert_int_equal(ops->event_wait(fixture->other), 0);
 }
 
-static void bench_close(struct bench *bench)
+static void fixture_close(struct fixture *fixture)
 {
-    ops->stream_close(bench->stream);
-    ops->event_close(bench->other);
-    ops->event_close(bench->event);
-    ops->free(bench->device, bench->memory);
-    ops->free_pinned(bench->device, bench->pinned);
-    ops->close(bench->device);
+    ops->stream_close(fixture->stream);
+    ops->event_close(fixture->other);
+    ops->event_close(fixture->event);
+    ops->free(fixture->device, fixture->memory);
+    ops->free_pinned(fixture->device, fixture->pinned);
+    ops->close(fixture->device);
 }
 
 static void nothing(void *arg)
@@ -151,98 +150,98 @@ static void nothing(void *arg)
     (void)arg;
 }
 
-static int try_open(struct bench *bench)
+static int try_open(struct fixture *fixture)
 {
-    struct device *device = bench->device;
+    struct device *device = fixture->device;
     const int rc = ops->open(&device, &(struct device_spec){ .index = 0, .name = "tower" });
     if (!rc)
         ops->close(device);
     else
-        assert_ptr_equal(device, bench->device);
+        assert_ptr_equal(device, fixture->device);
     return rc;
 }
 
-static int try_alloc(struct bench *bench)
+static int try_alloc(struct fixture *fixture)
 {
-    void *memory = bench;
-    const int rc = ops->alloc(bench->device, BYTES, &memory);
+    void *memory = fixture;
+    const int rc = ops->alloc(fixture->device, BYTES, &memory);
     if (!rc)
-        ops->free(bench->device, memory);
+        ops->free(fixture->device, memory);
     else
-        assert_ptr_equal(memory, bench);
+        assert_ptr_equal(memory, fixture);
     return rc;
 }
 
-static int try_alloc_pinned(struct bench *bench)
+static int try_alloc_pinned(struct fixture *fixture)
 {
-    void *memory = bench;
-    const int rc = ops->alloc_pinned(bench->device, BYTES, &memory);
+    void *memory = fixture;
+    const int rc = ops->alloc_pinned(fixture->device, BYTES, &memory);
     if (!rc)
-        ops->free_pinned(bench->device, memory);
+        ops->free_pinned(fixture->device, memory);
     else
-        assert_ptr_equal(memory, bench);
+        assert_ptr_equal(memory, fixture);
     return rc;
 }
 
-static int try_memory(struct bench *bench)
+static int try_memory(struct fixture *fixture)
 {
     size_t free_bytes = 1, total_bytes = 2;
-    const int rc = ops->memory(bench->device, &free_bytes, &total_bytes);
+    const int rc = ops->memory(fixture->device, &free_bytes, &total_bytes);
     assert_true(!rc || (free_bytes == 1 && total_bytes == 2));
     return rc;
 }
 
-static int try_stream_open(struct bench *bench)
+static int try_stream_open(struct fixture *fixture)
 {
-    struct stream *stream = bench->stream;
-    const int rc = ops->stream_open(bench->device, STREAM_COMMUNICATION, "comm0", &stream);
+    struct stream *stream = fixture->stream;
+    const int rc = ops->stream_open(fixture->device, STREAM_COMMUNICATION, "comm0", &stream);
     if (!rc)
         ops->stream_close(stream);
     else
-        assert_ptr_equal(stream, bench->stream);
+        assert_ptr_equal(stream, fixture->stream);
     return rc;
 }
 
-static int try_event_open(struct bench *bench)
+static int try_event_open(struct fixture *fixture)
 {
-    struct event *event = bench->event;
-    const int rc = ops->event_open(bench->device, EVENT_ORDER, &event);
+    struct event *event = fixture->event;
+    const int rc = ops->event_open(fixture->device, EVENT_ORDER, &event);
     if (!rc)
         ops->event_close(event);
     else
-        assert_ptr_equal(event, bench->event);
+        assert_ptr_equal(event, fixture->event);
     return rc;
 }
 
-static int try_record(struct bench *bench)
+static int try_record(struct fixture *fixture)
 {
-    return ops->record(bench->stream, bench->other);
+    return ops->record(fixture->stream, fixture->other);
 }
 
-static int try_stream_wait(struct bench *bench)
+static int try_stream_wait(struct fixture *fixture)
 {
-    return ops->stream_wait(bench->stream, bench->event);
+    return ops->stream_wait(fixture->stream, fixture->event);
 }
 
-static int try_copy(struct bench *bench)
+static int try_copy(struct fixture *fixture)
 {
-    return ops->copy(bench->stream, bench->memory, bench->pinned, BYTES, COPY_TO_DEVICE);
+    return ops->copy(fixture->stream, fixture->memory, fixture->pinned, BYTES, COPY_TO_DEVICE);
 }
 
-static int try_call(struct bench *bench)
+static int try_call(struct fixture *fixture)
 {
-    return ops->call(bench->stream, nothing, NULL);
+    return ops->call(fixture->stream, nothing, NULL);
 }
 
-static int try_event_wait(struct bench *bench)
+static int try_event_wait(struct fixture *fixture)
 {
-    return ops->event_wait(bench->event);
+    return ops->event_wait(fixture->event);
 }
 
-static int try_event_elapsed(struct bench *bench)
+static int try_event_elapsed(struct fixture *fixture)
 {
     uint64_t elapsed_ns = UINT64_MAX;
-    const int rc = ops->event_elapsed(bench->event, bench->event, &elapsed_ns);
+    const int rc = ops->event_elapsed(fixture->event, fixture->event, &elapsed_ns);
     assert_true(rc ? elapsed_ns == UINT64_MAX : elapsed_ns == 0);
     return rc;
 }
@@ -250,7 +249,7 @@ static int try_event_elapsed(struct bench *bench)
 static const struct failing {
     const char *function;
     cudaError_t status;
-    int (*attempt)(struct bench *bench);
+    int (*attempt)(struct fixture *fixture);
     int error;
 } failings[] = {
     { "cudaDeviceGetStreamPriorityRange", cudaErrorNoDevice, try_open, -ENODEV },
@@ -279,8 +278,8 @@ static unsigned count_lines(const char *text)
     return lines;
 }
 
-/* One line that names the device, the function and the error. */
-static void assert_says(const char *text, const char *device, const char *function, const char *error)
+/* The text is one line that names the device, the function and the error. */
+static void assert_message(const char *text, const char *device, const char *function, const char *error)
 {
     char beginning[128];
     snprintf(beginning, sizeof(beginning), "pipetrain: %s: %s", device, function);
@@ -289,18 +288,18 @@ static void assert_says(const char *text, const char *device, const char *functi
     assert_int_equal(count_lines(text), 1);
 }
 
-static void check_failing(struct bench *bench, const struct failing *failing)
+static void check_failing(struct fixture *fixture, const struct failing *failing)
 {
     struct capture capture;
     char captured[TEXT];
     capture_begin(&capture);
     sim_fail(failing->function, 1, (int)failing->status);
-    const int rc = failing->attempt(bench);
+    const int rc = failing->attempt(fixture);
     capture_end(&capture, captured, sizeof(captured));
     assert_int_equal(rc, failing->error);
-    assert_says(captured, "cuda0", failing->function, cudaGetErrorName(failing->status));
+    assert_message(captured, "cuda0", failing->function, cudaGetErrorName(failing->status));
     assert_int_equal(cudaGetLastError(), cudaSuccess);
-    assert_int_equal(failing->attempt(bench), 0);
+    assert_int_equal(failing->attempt(fixture), 0);
 }
 
 static size_t free_bytes_of(struct device *device)
@@ -310,18 +309,18 @@ static size_t free_bytes_of(struct device *device)
     return free_bytes;
 }
 
-TEST_WITH(a_call_that_fails_is_reported_once_and_leaves_nothing_behind, NULL, no_failures_left)
+TEST_WITH(failing_calls_are_reported_once_and_leak_nothing, NULL, clear_failures)
 {
-    struct bench bench;
-    bench_open(&bench, 0);
-    const size_t before = free_bytes_of(bench.device);
+    struct fixture fixture;
+    fixture_open(&fixture, 0);
+    const size_t before = free_bytes_of(fixture.device);
     for (size_t i = 0; i < sizeof(failings) / sizeof(failings[0]); i++)
-        check_failing(&bench, &failings[i]);
-    assert_int_equal(free_bytes_of(bench.device), before);
-    bench_close(&bench);
+        check_failing(&fixture, &failings[i]);
+    assert_int_equal(free_bytes_of(fixture.device), before);
+    fixture_close(&fixture);
 }
 
-TEST(memory_that_is_short_is_told_with_its_size)
+TEST(a_failed_allocation_is_reported_with_its_size)
 {
     struct device *device = device_make(1);
     char captured[TEXT];
@@ -334,88 +333,87 @@ TEST(memory_that_is_short_is_told_with_its_size)
     ops->close(device);
 }
 
-TEST(a_device_that_is_not_there_cannot_be_opened)
+TEST(an_unknown_device_cannot_be_opened)
 {
     struct device *device = NULL;
     char captured[TEXT];
     const int rc = CAPTURE(captured, ops->open(&device, &(struct device_spec){ .index = 2, .name = "tower" }));
     assert_int_equal(rc, -ENODEV);
     assert_null(device);
-    assert_says(captured, "cuda2", "cudaSetDevice", "cudaErrorInvalidDevice");
+    assert_message(captured, "cuda2", "cudaSetDevice", "cudaErrorInvalidDevice");
 }
 
-TEST_WITH(the_current_device_changes_only_when_it_must, NULL, no_failures_left)
+TEST_WITH(the_current_device_changes_only_when_it_must, NULL, clear_failures)
 {
-    struct bench benches[3];
+    struct fixture fixtures[3];
     for (uint32_t i = 0; i < 3; i++)
-        bench_open(&benches[i], i % 2);         /* the first and the third share a device */
+        fixture_open(&fixtures[i], i % 2);         /* the first and the third share a device */
     sim_calls_clear();
     for (int i = 0; i < 10; i++) {
-        assert_int_equal(try_copy(&benches[0]), 0);
-        assert_int_equal(try_record(&benches[2]), 0);
+        assert_int_equal(try_copy(&fixtures[0]), 0);
+        assert_int_equal(try_record(&fixtures[2]), 0);
     }
-    assert_int_equal(sim_calls("cudaSetDevice"), 0);    /* the one opened last */
-    assert_int_equal(try_copy(&benches[1]), 0);
-    assert_int_equal(try_copy(&benches[2]), 0);
+    assert_int_equal(sim_calls("cudaSetDevice"), 0);    /* still the last one */
+    assert_int_equal(try_copy(&fixtures[1]), 0);
+    assert_int_equal(try_copy(&fixtures[2]), 0);
     assert_int_equal(sim_calls("cudaSetDevice"), 2);
 
     sim_fail("cudaSetDevice", 1, cudaErrorUnknown);
     char captured[TEXT];
-    const int rc = CAPTURE(captured, try_copy(&benches[1]));
+    const int rc = CAPTURE(captured, try_copy(&fixtures[1]));
     assert_int_equal(rc, -EIO);
-    assert_says(captured, "cuda1", "cudaSetDevice", "cudaErrorUnknown");
-    assert_int_equal(try_copy(&benches[1]), 0);         /* asks again */
+    assert_message(captured, "cuda1", "cudaSetDevice", "cudaErrorUnknown");
+    assert_int_equal(try_copy(&fixtures[1]), 0);         /* tries again */
     assert_int_equal(sim_calls("cudaSetDevice"), 4);
     for (uint32_t i = 0; i < 3; i++)
-        bench_close(&benches[i]);
+        fixture_close(&fixtures[i]);
 }
 
-TEST_WITH(a_wait_leaves_no_error_for_the_next_launch, NULL, no_failures_left)
+TEST_WITH(a_wait_leaves_no_error_for_the_next_launch, NULL, clear_failures)
 {
-    struct bench bench;
-    bench_open(&bench, 0);
+    struct fixture fixture;
+    fixture_open(&fixture, 0);
     sim_delay_us(2000);
-    assert_int_equal(try_copy(&bench), 0);
-    assert_int_equal(try_record(&bench), 0);
-    assert_false(ops->event_passed(bench.other));
+    assert_int_equal(try_copy(&fixture), 0);
+    assert_int_equal(try_record(&fixture), 0);
+    assert_false(ops->event_passed(fixture.other));
     assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
     uint64_t elapsed_ns;
-    assert_int_equal(ops->event_elapsed(bench.event, bench.other, &elapsed_ns), -EAGAIN);
+    assert_int_equal(ops->event_elapsed(fixture.event, fixture.other, &elapsed_ns), -EAGAIN);
     assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
-    assert_int_equal(ops->event_wait(bench.other), 0);
+    assert_int_equal(ops->event_wait(fixture.other), 0);
     assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
     sim_delay_us(0);
-    bench_close(&bench);
+    fixture_close(&fixture);
 }
 
-/* After this the process has seen its one report of an error that sticks. */
-TEST_WITH(an_error_that_sticks_is_reported_once, NULL, no_failures_left)
+/* Comes last of the messages: a persistent error is reported once per process. */
+TEST_WITH(a_persistent_error_is_reported_once, NULL, clear_failures)
 {
-    struct bench bench;
+    struct fixture fixture;
     struct capture capture;
     char captured[TEXT];
     int errors[4];
-    bench_open(&bench, 0);
+    fixture_open(&fixture, 0);
     const char *const functions[] = { "cudaMemcpyAsync", "cudaEventQuery", "cudaEventRecord" };
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
         sim_fail(functions[i], 0, cudaErrorIllegalAddress);
     capture_begin(&capture);
-    errors[0] = try_copy(&bench);
-    errors[1] = try_record(&bench);
-    errors[2] = try_event_wait(&bench);
-    errors[3] = try_copy(&bench);
+    errors[0] = try_copy(&fixture);
+    errors[1] = try_record(&fixture);
+    errors[2] = try_event_wait(&fixture);
+    errors[3] = try_copy(&fixture);
     capture_end(&capture, captured, sizeof(captured));
     sim_fail_clear();
     for (int i = 0; i < 4; i++)
         assert_int_equal(errors[i], -EIO);
-    assert_says(captured, "cuda0", "cudaMemcpyAsync", "cudaErrorIllegalAddress");
-    bench_close(&bench);
+    assert_message(captured, "cuda0", "cudaMemcpyAsync", "cudaErrorIllegalAddress");
+    fixture_close(&fixture);
 }
 
-/* CPUs. */
+/* ---- CPUs ---- */
 
-/* In place of the C library's: what threads bind themselves to, also on a machine whose one
- * node has all CPUs. */
+/* Replaces the C library's function to record the CPUs, also where one node has all CPUs. */
 static struct { unsigned count; cpu_set_t last; } affinity;
 
 int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *cpus)
@@ -426,7 +424,7 @@ int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *cpus)
     return sched_setaffinity(0, size, cpus) ? errno : 0;
 }
 
-TEST(threads_are_bound_within_the_cpus_they_have)
+TEST(threads_are_bound_to_cpus_they_have)
 {
     cpu_set_t all, near, before, after;
     assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
@@ -450,42 +448,42 @@ TEST(threads_are_bound_within_the_cpus_they_have)
     assert_true(CPU_EQUAL(&after, &all));
 }
 
-TEST(pinned_memory_leaves_the_thread_its_cpus)
+TEST(pinned_memory_keeps_the_cpus_of_the_thread)
 {
     cpu_set_t all, one, after;
-    struct bench bench;
-    bench_open(&bench, 0);
+    struct fixture fixture;
+    fixture_open(&fixture, 0);
     assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
     CPU_ZERO(&one);
     CPU_SET((unsigned)sched_getcpu(), &one);
     assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
-    assert_int_equal(try_alloc_pinned(&bench), 0);
+    assert_int_equal(try_alloc_pinned(&fixture), 0);
     assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
     assert_true(CPU_EQUAL(&after, &one));
-    ops->bind(bench.device);
+    ops->bind(fixture.device);
     assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
-    assert_true(CPU_EQUAL(&after, &one));               /* no CPU is won by binding */
+    assert_true(CPU_EQUAL(&after, &one));               /* binding adds no CPU */
     assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
     cpu_set_t before;
-    const bool has_near = cpus_bind_to_node(0, &before);   /* the node that devices say is theirs */
+    const bool has_near = cpus_bind_to_node(0, &before);   /* the node of the simulated devices */
     if (has_near)
         cpus_restore(&before);
     affinity.count = 0;
-    assert_int_equal(try_alloc_pinned(&bench), 0);
+    assert_int_equal(try_alloc_pinned(&fixture), 0);
     if (has_near) {
         assert_int_equal(affinity.count, 2);            /* to the device's node and back */
         assert_true(CPU_EQUAL(&affinity.last, &all));
     }
     assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
     assert_true(CPU_EQUAL(&after, &all));
-    bench_close(&bench);
+    fixture_close(&fixture);
 }
 
-/* Steady state. */
+/* ---- steady state ---- */
 
 enum { SLOTS = 2, BATCH = 8, WARM = 5, BATCHES = 40 };
 
-struct lane {
+struct pipeline {
     struct device *device;
     struct schedule schedule;
     struct batch_layout layout;
@@ -497,88 +495,88 @@ struct lane {
     struct feeder *feeder;
 };
 
-static void lane_open(struct lane *lane)
+static void pipeline_open(struct pipeline *pipeline)
 {
-    *lane = (struct lane){ .schedule = { .records = { BATCH * BATCHES, 0 }, .batch = BATCH, .towers = 1,
+    *pipeline = (struct pipeline){ .schedule = { .records = { BATCH * BATCHES, 0 }, .batch = BATCH, .towers = 1,
                                          .epochs = 1 } };
-    lane->device = device_make(0);
-    assert_int_equal(batch_layout_init(&lane->layout, 4, 4, 1, BATCH), 0);
-    assert_int_equal(stop_open(&lane->stop), 0);
-    assert_int_equal(ops->stream_open(lane->device, STREAM_COMPUTE, "compute", &lane->compute), 0);
-    assert_int_equal(slots_open(&lane->slots, lane->device, SLOTS, &lane->layout), 0);
+    pipeline->device = device_make(0);
+    assert_int_equal(batch_layout_init(&pipeline->layout, 4, 4, 1, BATCH), 0);
+    assert_int_equal(stop_open(&pipeline->stop), 0);
+    assert_int_equal(ops->stream_open(pipeline->device, STREAM_COMPUTE, "compute", &pipeline->compute), 0);
+    assert_int_equal(slots_open(&pipeline->slots, pipeline->device, SLOTS, &pipeline->layout), 0);
     for (int i = 0; i < SLOTS; i++)
-        assert_int_equal(ops->alloc_pinned(lane->device, lane->layout.block_bytes, &lane->blocks[i]), 0);
-    assert_int_equal(ring_open(&lane->ring, SLOTS, &lane->layout, lane->blocks), 0);
-    ring_range(lane->ring, 0, BATCHES);
+        assert_int_equal(ops->alloc_pinned(pipeline->device, pipeline->layout.block_bytes, &pipeline->blocks[i]), 0);
+    assert_int_equal(ring_open(&pipeline->ring, SLOTS, &pipeline->layout, pipeline->blocks), 0);
+    ring_range(pipeline->ring, 0, BATCHES);
     const struct feeder_spec spec = {
-        .name = "feeder", .device = lane->device, .ring = lane->ring, .slots = lane->slots, .stop = lane->stop,
-        .schedule = &lane->schedule, .classes = 10, .layout = &lane->layout,
+        .name = "feeder", .device = pipeline->device, .ring = pipeline->ring, .slots = pipeline->slots,
+        .stop = pipeline->stop, .schedule = &pipeline->schedule, .classes = 10, .layout = &pipeline->layout,
     };
-    assert_int_equal(feeder_start(&lane->feeder, &spec), 0);
+    assert_int_equal(feeder_start(&pipeline->feeder, &spec), 0);
 }
 
-static void lane_close(struct lane *lane)
+static void pipeline_close(struct pipeline *pipeline)
 {
     struct feeder_counts counts;
-    feeder_join(lane->feeder, &counts);
+    feeder_join(pipeline->feeder, &counts);
     assert_int_equal(counts.batches, BATCHES);
-    slots_close(lane->slots);
-    ring_close(lane->ring);
+    slots_close(pipeline->slots);
+    ring_close(pipeline->ring);
     for (int i = 0; i < SLOTS; i++)
-        ops->free_pinned(lane->device, lane->blocks[i]);
-    ops->stream_close(lane->compute);
-    ops->close(lane->device);
-    stop_close(lane->stop);
+        ops->free_pinned(pipeline->device, pipeline->blocks[i]);
+    ops->stream_close(pipeline->compute);
+    ops->close(pipeline->device);
+    stop_close(pipeline->stop);
 }
 
-static void lane_step(struct lane *lane, uint64_t number)
+static void pipeline_step(struct pipeline *pipeline, uint64_t number)
 {
     struct batch_slice slice;
     struct batch *batch;
     struct slot *slot;
-    assert_int_equal(schedule_find(&lane->schedule, number, 0, &slice), 0);
-    assert_int_equal(ring_claim(lane->ring, &slice, &batch), 0);
-    memset(batch->block, (int)number, lane->layout.block_bytes);
-    ring_fill(lane->ring, batch, slice.count);
-    assert_int_equal(slots_take(lane->slots, &slot), 0);
-    assert_int_equal(stream_wait(lane->compute, slot->ready), 0);
-    assert_int_equal(stream_record(lane->compute, slot->free), 0);
-    slots_give_back(lane->slots, slot);
+    assert_int_equal(schedule_find(&pipeline->schedule, number, 0, &slice), 0);
+    assert_int_equal(ring_claim(pipeline->ring, &slice, &batch), 0);
+    memset(batch->block, (int)number, pipeline->layout.block_bytes);
+    ring_fill(pipeline->ring, batch, slice.count);
+    assert_int_equal(slots_take(pipeline->slots, &slot), 0);
+    assert_int_equal(stream_wait(pipeline->compute, slot->ready), 0);
+    assert_int_equal(stream_record(pipeline->compute, slot->free), 0);
+    slots_give_back(pipeline->slots, slot);
 }
 
-TEST(feeding_allocates_nothing_and_never_stops_the_device)
+TEST(the_feeder_neither_allocates_nor_synchronizes)
 {
     static const char *const forbidden[] = {
         "cudaSetDevice", "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost", "cudaMemsetAsync",
         "cudaStreamCreateWithPriority", "cudaStreamDestroy", "cudaEventCreateWithFlags", "cudaEventDestroy",
         "cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "pageable copy",
     };
-    struct lane lane;
-    lane_open(&lane);
+    struct pipeline pipeline;
+    pipeline_open(&pipeline);
     for (uint64_t number = 0; number < WARM; number++)
-        lane_step(&lane, number);
+        pipeline_step(&pipeline, number);
     sim_calls_clear();
     for (uint64_t number = WARM; number < BATCHES; number++)
-        lane_step(&lane, number);
+        pipeline_step(&pipeline, number);
     assert_true(sim_calls("cudaMemcpyAsync") >= BATCHES - WARM);
     for (size_t i = 0; i < sizeof(forbidden) / sizeof(forbidden[0]); i++) {
         if (sim_calls(forbidden[i]) > 0)
             fail_msg("%s was called", forbidden[i]);
     }
-    lane_close(&lane);
+    pipeline_close(&pipeline);
 }
 
-/* A stream that stands still. */
+/* ---- a blocked stream ---- */
 
-struct door {
+struct gate {
     sem_t reached, opened;
 };
 
-static void door_call(void *arg)
+static void gate_call(void *arg)
 {
-    struct door *door = arg;
-    sem_post(&door->reached);
-    sem_wait(&door->opened);
+    struct gate *gate = arg;
+    sem_post(&gate->reached);
+    sem_wait(&gate->opened);
 }
 
 struct waiting {
@@ -597,26 +595,26 @@ static uint64_t since(uint64_t begun_ns)
     return clock_now_ns() - begun_ns;
 }
 
-/* What may still be used stays, which is why this test comes last. */
-TEST(cancelling_ends_the_waits_for_a_stream_that_stands_still)
+/* Leaks what the stream may still use, so it comes last. */
+TEST(a_cancel_ends_waits_for_a_blocked_stream)
 {
-    static struct door door;
-    struct bench bench;
+    static struct gate gate;
+    struct fixture fixture;
     struct thread *thread;
     struct capture capture;
     char captured[TEXT];
-    bench_open(&bench, 0);
-    sem_init(&door.reached, 0, 0);
-    sem_init(&door.opened, 0, 0);
-    assert_int_equal(ops->call(bench.stream, door_call, &door), 0);
-    assert_int_equal(try_copy(&bench), 0);
-    assert_int_equal(try_record(&bench), 0);
-    sem_wait(&door.reached);
-    struct waiting waiting = { bench.other, 0 };
+    fixture_open(&fixture, 0);
+    sem_init(&gate.reached, 0, 0);
+    sem_init(&gate.opened, 0, 0);
+    assert_int_equal(ops->call(fixture.stream, gate_call, &gate), 0);
+    assert_int_equal(try_copy(&fixture), 0);
+    assert_int_equal(try_record(&fixture), 0);
+    sem_wait(&gate.reached);
+    struct waiting waiting = { fixture.other, 0 };
     assert_int_equal(thread_start(&thread, "waiting", wait_loop, &waiting), 0);
     usleep(2000);
     uint64_t begun_ns = clock_now_ns();
-    device_cancel(bench.device);
+    device_cancel(fixture.device);
     thread_join(thread);
     assert_int_equal(waiting.result, -ECANCELED);
     if (test_is_long())
@@ -625,13 +623,13 @@ TEST(cancelling_ends_the_waits_for_a_stream_that_stands_still)
     sim_calls_clear();
     begun_ns = clock_now_ns();
     capture_begin(&capture);
-    bench_close(&bench);
+    fixture_close(&fixture);
     capture_end(&capture, captured, sizeof(captured));
     assert_in_range(since(begun_ns), 1000000000u, test_is_long() ? 3000000000u : UINT64_MAX);
     assert_string_equal(captured, "pipetrain: cuda0: the work on stream copy0 does not end: it is left behind\n");
     assert_int_equal(sim_calls("cudaFree"), 0);
     assert_int_equal(sim_calls("cudaFreeHost"), 0);
-    sem_post(&door.opened);
+    sem_post(&gate.opened);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* Tests of the reductions between GPUs on the simulated CUDA: what is refused and how, and
- * that a tower that is missing, an error of any call and an abort that hangs all end the run. */
+/* Tests of the reductions between GPUs on the simulated CUDA: refusals; and a missing tower, a failing call and a
+ * hanging abort all end the run. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@
 enum { DEVICES = 3, SHORT_MS = 150 };
 
 static struct bench bench;
-static struct stop *stop;               /* of the next two, NULL while towers are not watched */
+static struct stop *stop;               /* stop and watchdog are NULL while towers are not watched */
 static struct watchdog *watchdog;
 static char messages[8192];         /* of the last run */
 
@@ -39,7 +39,7 @@ static void cancel_towers(void *arg)
     bench_cancel(arg);
 }
 
-/* The towers that are opened from here on are watched. */
+/* For towers opened later. */
 static void watch(uint32_t deadline_ms)
 {
     assert_int_equal(stop_open(&stop), 0);
@@ -49,7 +49,7 @@ static void watch(uint32_t deadline_ms)
         watchdog_name(watchdog, d, "tower %u", d);
 }
 
-/* The towers are closed, and none hung. */
+/* After the towers are closed: none hung. */
 static void unwatch(void)
 {
     assert_string_equal(stop_message(stop), "");
@@ -58,7 +58,7 @@ static void unwatch(void)
     watchdog = NULL;
 }
 
-/* Run the towers that are open to their end. */
+/* Run the open towers to the end. */
 static void run_towers(void)
 {
     struct capture capture;
@@ -76,7 +76,7 @@ static void close_towers(void)
     assert_int_equal(sim_nccl_open_communicators(), 0);
 }
 
-/* One tower has the error, the others were cancelled. */
+/* One tower has the error, the others are cancelled. */
 static void assert_failed_once(int error)
 {
     uint32_t failed = 0;
@@ -88,7 +88,7 @@ static void assert_failed_once(int error)
     assert_int_equal(failed, 1);
 }
 
-/* Some tower has the error; others may have it too. */
+/* At least one tower has the error. */
 static void assert_failed(int error)
 {
     bool failed = false;
@@ -99,34 +99,34 @@ static void assert_failed(int error)
     assert_true(failed);
 }
 
-static void assert_said(const char *text)
+static void assert_message(const char *text)
 {
     if (strstr(messages, text) == NULL)
         fail_msg("no \"%s\" in: %s", text, messages);
 }
 
-/* Refusals. */
+/* ---- refusals ---- */
 
-TEST(nccl_refuses_two_towers_on_one_device_before_it_is_touched)
+TEST(nccl_refuses_two_towers_on_one_device)
 {
     open_towers(&reduce_nccl_ops, 3, 2);
     sim_calls_clear();
     run_towers();
     assert_failed_once(-EINVAL);
-    assert_said("towers 0 and 2 are both on cuda0");
-    assert_said("use sync.reduce = peer");
+    assert_message("towers 0 and 2 are both on cuda0");
+    assert_message("use sync.reduce = peer");
     assert_int_equal(sim_calls("ncclGetUniqueId") + sim_calls("ncclCommInitRankConfig"), 0);
     close_towers();
 }
 
-TEST(nccl_refuses_launches_that_block)
+TEST(nccl_refuses_blocking_launches)
 {
     setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
     open_towers(&reduce_nccl_ops, 2, 2);
     sim_calls_clear();
     run_towers();
     assert_failed_once(-EINVAL);
-    assert_said("CUDA_LAUNCH_BLOCKING=1");
+    assert_message("CUDA_LAUNCH_BLOCKING=1");
     assert_int_equal(sim_calls("ncclGetUniqueId"), 0);
     close_towers();
     setenv("CUDA_LAUNCH_BLOCKING", "0", 1);
@@ -137,13 +137,13 @@ TEST(nccl_refuses_launches_that_block)
     unsetenv("CUDA_LAUNCH_BLOCKING");
 }
 
-TEST(peer_refuses_devices_that_do_not_reach_each_other)
+TEST(peer_refuses_devices_without_peer_access)
 {
     sim_set_peer_access(false);
     open_towers(&reduce_peer_ops, 3, 2);
     run_towers();
     assert_failed_once(-ENOTSUP);
-    assert_said("cuda0 cannot use the memory of cuda1: use sync.reduce = host");
+    assert_message("cuda0 cannot use the memory of cuda1: use sync.reduce = host");
     close_towers();
     open_towers(&reduce_peer_ops, 3, 1);
     run_towers();
@@ -152,14 +152,14 @@ TEST(peer_refuses_devices_that_do_not_reach_each_other)
     sim_set_peer_access(true);
 }
 
-TEST(peer_refuses_more_towers_than_its_kernel_takes)
+TEST(peer_refuses_too_many_towers)
 {
     struct reduce *reduce = NULL;
     const int rc = CAPTURE(messages,
                            reduce_peer_ops.open(&reduce, &(struct reduce_spec){ .towers = KERNEL_TOWERS_MAX + 1 }));
     assert_int_equal(rc, -ENOTSUP);
     assert_null(reduce);
-    assert_said("at most 64");
+    assert_message("at most 64");
     assert_int_equal(reduce_peer_ops.open(&reduce, &(struct reduce_spec){ .towers = KERNEL_TOWERS_MAX }), 0);
     reduce->ops->close(reduce);
 }
@@ -173,9 +173,9 @@ static void assert_access_is_enabled(uint32_t tower, uint32_t other)
     cudaGetLastError();
 }
 
-TEST(peer_gives_every_device_access_to_every_other)
+TEST(peer_enables_access_between_all_devices)
 {
-    /* Twice: what is enabled already is as good. */
+    /* The second time access is enabled already. */
     for (uint32_t i = 0; i < 2; i++) {
         open_towers(&reduce_peer_ops, DEVICES + 1, DEVICES);
         run_towers();
@@ -189,7 +189,7 @@ TEST(peer_gives_every_device_access_to_every_other)
     }
 }
 
-/* What comes back from a device's memory is another number in one place. */
+/* Copies from a device change one number. */
 static int copy_wrongly(struct stream *stream, void *to, const void *from, size_t bytes, enum copy_direction direction)
 {
     const int rc = device_cuda_ops.copy(stream, to, from, bytes, direction);
@@ -200,7 +200,7 @@ static int copy_wrongly(struct stream *stream, void *to, const void *from, size_
     return rc;
 }
 
-TEST(peer_finds_links_that_change_numbers)
+TEST(peer_detects_links_that_corrupt_data)
 {
     struct device_ops wrong = device_cuda_ops;
     wrong.copy = copy_wrongly;
@@ -208,13 +208,13 @@ TEST(peer_finds_links_that_change_numbers)
     bench.tower[1].device->ops = &wrong;
     run_towers();
     assert_failed_once(-EIO);
-    assert_said("works on memory of cuda1 and other numbers arrive");
-    assert_said("use sync.reduce = host");
+    assert_message("works on memory of cuda1 and other numbers arrive");
+    assert_message("use sync.reduce = host");
     bench.tower[1].device->ops = &device_cuda_ops;
     close_towers();
 }
 
-/* What a reduction says when it is asked before the run. */
+/* The choice before the run. */
 static const struct reduce_ops *ask(const char *name, uint32_t towers, uint32_t devices, int *rc_out,
                                     struct unsupported_reason *reason)
 {
@@ -226,7 +226,7 @@ static const struct reduce_ops *ask(const char *name, uint32_t towers, uint32_t 
     return chosen;
 }
 
-TEST(the_best_reduction_that_can_do_it_is_chosen)
+TEST(the_best_supported_reduction_is_chosen)
 {
     struct unsupported_reason reason;
     int rc;
@@ -240,7 +240,7 @@ TEST(the_best_reduction_that_can_do_it_is_chosen)
     sim_set_peer_access(true);
 }
 
-TEST(a_reduction_that_cannot_do_it_says_why)
+TEST(an_unsupported_reduction_gives_the_reason)
 {
     struct unsupported_reason reason;
     int rc;
@@ -257,7 +257,7 @@ TEST(a_reduction_that_cannot_do_it_says_why)
     sim_set_peer_access(true);
 }
 
-TEST(several_devices_are_refused_where_launches_block)
+TEST(blocking_launches_refuse_several_devices)
 {
     struct unsupported_reason reason;
     setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
@@ -270,10 +270,10 @@ TEST(several_devices_are_refused_where_launches_block)
     assert_int_equal(device_cuda_ops.supports(2, &reason), 0);
 }
 
-/* Towers that are missing. */
+/* ---- missing towers ---- */
 
-/* For longer than the deadline of those that wait for it. */
-static void cancel_when_it_is_late(void)
+/* Cancels after longer than the deadline. */
+static void cancel_late(void)
 {
     bench_start(&bench);
     usleep(SHORT_MS * 4000);
@@ -285,27 +285,27 @@ static void cancel_when_it_is_late(void)
     unwatch();
 }
 
-TEST(waiting_for_a_tower_that_does_not_join_is_no_stall)
+TEST(waiting_for_a_missing_tower_is_no_stall)
 {
     watch(SHORT_MS);
     open_towers(&reduce_nccl_ops, DEVICES, DEVICES);
     bench.tower[1].stays_out = true;
-    cancel_when_it_is_late();
+    cancel_late();
 }
 
-TEST(waiting_for_a_tower_that_does_not_start_a_bucket_is_no_stall)
+TEST(waiting_for_a_missing_bucket_is_no_stall)
 {
     watch(SHORT_MS);
     open_towers(&reduce_nccl_ops, DEVICES, DEVICES);
     bench.tower[1].steps = 5;
     bench.tower[1].step_buckets = 2;
     bench.tower[1].lingers = true;
-    cancel_when_it_is_late();
+    cancel_late();
 }
 
-TEST(slow_streams_are_not_late_as_long_as_buckets_finish)
+TEST(slow_streams_are_no_stall_while_buckets_finish)
 {
-    /* Of a bucket. All of them together take longer than the short one. */
+    /* The deadline of one bucket; the short one is less than all buckets take. */
     const uint32_t deadline_ms = test_is_long() ? 1000 : 120000;
     sim_delay_us(2000);
     watch(deadline_ms);
@@ -322,7 +322,7 @@ TEST(slow_streams_are_not_late_as_long_as_buckets_finish)
     unwatch();
 }
 
-/* Errors. */
+/* ---- errors ---- */
 
 TEST(an_error_of_another_rank_ends_all_towers)
 {
@@ -331,7 +331,7 @@ TEST(an_error_of_another_rank_ends_all_towers)
         open_towers(&reduce_nccl_ops, 3, 3);
         run_towers();
         assert_failed(-EREMOTEIO);
-        assert_said("remote process exited");
+        assert_message("remote process exited");
         close_towers();
         sim_nccl_break_after(0);
     }
@@ -345,7 +345,7 @@ static bool has_error(void)
     return is_found;
 }
 
-/* Calls 1, 2, 3, 5, 8, ... of the function fail, one a run. */
+/* Calls 1, 2, 3, 5, 8, ... of the function fail, one per run. */
 static void fail_calls(const struct reduce_ops *reduction, const char *function, int status, bool ends_the_run)
 {
     const uint32_t towers = reduction == &reduce_nccl_ops ? DEVICES : DEVICES + 1;
@@ -356,27 +356,27 @@ static void fail_calls(const struct reduce_ops *reduction, const char *function,
         run_towers();
         sim_fail_clear();
         if (sim_calls(function) >= number)
-            assert_said("pipetrain: cuda");
+            assert_message("pipetrain: cuda");
         if (ends_the_run && sim_calls(function) >= number && !has_error())
             fail_msg("%s: call %u failed, and no tower noticed", function, number);
         close_towers();
     }
 }
 
-/* The thread sanitizer sees that what such a call puts in order is in none when it fails: until the run has
- * ended, sums that nobody will use are written and read at the same time. */
+/* When such a call fails, streams are unordered until the run has ended, and the thread sanitizer reports races on
+ * sums that nobody uses. */
 static bool orders_streams(const char *function)
 {
     return strcmp(function, "cudaEventRecord") == 0 || strcmp(function, "cudaStreamWaitEvent") == 0;
 }
 
-static bool looks_at_order(void)
+static bool is_thread_sanitizer(void)
 {
     const char *const sanitizer = getenv("PIPETRAIN_SANITIZER");
     return sanitizer != NULL && strcmp(sanitizer, "thread") == 0;
 }
 
-TEST(a_call_that_fails_ends_the_run_of_every_reduction)
+TEST(a_failing_call_ends_the_run_of_every_reduction)
 {
     static const struct { const struct reduce_ops *reduction; const char *function; int status; } calls[] = {
         { &reduce_nccl_ops, "ncclGetUniqueId", ncclSystemError },
@@ -400,18 +400,18 @@ TEST(a_call_that_fails_ends_the_run_of_every_reduction)
         { &reduce_host_ops, "cudaStreamWaitEvent", cudaErrorUnknown },
     };
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
-        if (!looks_at_order() || !orders_streams(calls[i].function))
+        if (!is_thread_sanitizer() || !orders_streams(calls[i].function))
             fail_calls(calls[i].reduction, calls[i].function, calls[i].status, true);
 }
 
-TEST(an_end_that_fails_is_only_told)
+TEST(a_failing_close_is_only_logged)
 {
     static const char *const functions[] = { "ncclCommDeregister", "ncclCommFinalize" };
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
         fail_calls(&reduce_nccl_ops, functions[i], ncclInternalError, false);
 }
 
-TEST(gradients_that_cannot_be_registered_are_reduced_all_the_same)
+TEST(unregistered_gradients_are_reduced_too)
 {
     sim_fail("ncclCommRegister", 0, ncclUnhandledCudaError);
     open_towers(&reduce_nccl_ops, 3, 3);
@@ -424,7 +424,7 @@ TEST(gradients_that_cannot_be_registered_are_reduced_all_the_same)
     close_towers();
 }
 
-TEST(a_run_that_ends_well_aborts_nothing)
+TEST(a_successful_run_aborts_nothing)
 {
     open_towers(&reduce_nccl_ops, 3, 3);
     sim_calls_clear();
@@ -436,9 +436,9 @@ TEST(a_run_that_ends_well_aborts_nothing)
     close_towers();
 }
 
-/* Cancels. */
+/* ---- cancels ---- */
 
-TEST(a_cancel_ends_ranks_that_wait_for_others)
+TEST(a_cancel_ends_waiting_ranks)
 {
     sim_nccl_lose_rank(0);
     for (uint32_t i = 0; i < 5; i++) {
@@ -454,9 +454,9 @@ TEST(a_cancel_ends_ranks_that_wait_for_others)
     sim_nccl_lose_rank(-1);
 }
 
-/* Hangs. Programs of their own: the watchdog that fails a run ends the program, too. */
+/* ---- hangs: in child processes, because the watchdog ends the process ---- */
 
-static int run_apart(void (*body)(void))
+static int run_in_child(void (*body)(void))
 {
     struct capture capture;
     int status;
@@ -489,9 +489,9 @@ static void cancel_and_hang(void)
 
 TEST(an_abort_that_hangs_does_not_hang_the_program)
 {
-    assert_int_equal(run_apart(cancel_and_hang), EXIT_CODE_STALL);
-    assert_said(": no progress for 0.6 s (sync.deadline): ncclCommAbort");
-    assert_said("still hangs: ncclCommAbort; the process ends here");
+    assert_int_equal(run_in_child(cancel_and_hang), EXIT_CODE_STALL);
+    assert_message(": no progress for 0.6 s (sync.deadline): ncclCommAbort");
+    assert_message("still hangs: ncclCommAbort; the process ends here");
 }
 
 static void lose_a_rank(void)
@@ -502,10 +502,10 @@ static void lose_a_rank(void)
     bench_join(&bench);
 }
 
-TEST(ranks_that_do_not_come_fail_the_run)
+TEST(missing_ranks_fail_the_run)
 {
-    assert_int_equal(run_apart(lose_a_rank), EXIT_CODE_STALL);
-    assert_said(": no progress for 0.6 s (sync.deadline): ncclCommInitRankConfig");
+    assert_int_equal(run_in_child(lose_a_rank), EXIT_CODE_STALL);
+    assert_message(": no progress for 0.6 s (sync.deadline): ncclCommInitRankConfig");
 }
 
 static void block_a_collective(void)
@@ -516,10 +516,10 @@ static void block_a_collective(void)
     bench_join(&bench);
 }
 
-TEST(only_the_tower_whose_call_hangs_is_named)
+TEST(only_the_hanging_tower_is_named)
 {
-    assert_int_equal(run_apart(block_a_collective), EXIT_CODE_STALL);
-    assert_said("no progress for 0.6 s (sync.deadline): ncclAllReduce; the run ends\n");
+    assert_int_equal(run_in_child(block_a_collective), EXIT_CODE_STALL);
+    assert_message("no progress for 0.6 s (sync.deadline): ncclAllReduce; the run ends\n");
 }
 
 int main(void)

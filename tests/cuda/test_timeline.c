@@ -1,5 +1,5 @@
-/* Tests of when things happen on a device that computes by itself: copies under computation,
- * the host ahead of the device, and no call in the steady state that waits or allocates. */
+/* Tests of the order of events: copies overlap computation, the host runs ahead of the device, and no call in the
+ * steady state waits or allocates. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +19,9 @@ enum { STEPS = TIMELINE_STEPS_MAX, WARM_UP = 10, STAGING = 4, REPORTS = 8, SKIPP
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 #define DEADLINE_NS UINT64_C(120000000000)
 
-static bool is_counted;                 /* calls of CUDA are */
+static bool is_counted;                 /* calls of CUDA are counted */
 
-/* Of the simulation (tests/sim/sim.h), where that is linked. */
+/* Of tests/sim/sim.h, in programs linked with the simulation. */
 extern void sim_delay_us(uint32_t us) __attribute__((weak));
 
 static const struct timeline_spec usual = { .steps = STEPS, .staging_depth = STAGING, .report_depth = REPORTS };
@@ -38,7 +38,7 @@ static void add_times(struct step_times *sum, const struct step_times *times)
     sum->total += times->total;
 }
 
-/* The reports of steps [first, end). */
+/* Reports of the steps [first, end). */
 static struct step_times take_reports(struct timeline *timeline, uint32_t first, uint32_t end)
 {
     struct step_times sum = { .total = 0 };
@@ -49,15 +49,15 @@ static struct step_times take_reports(struct timeline *timeline, uint32_t first,
     return sum;
 }
 
-/* Where the device's time went. */
+/* ---- overlap ---- */
 
 static uint64_t length_of(struct interval interval)
 {
     return interval.end_ns - interval.begin_ns;
 }
 
-/* Times are what other work on the machine spoils, so these tests hold the device in a step, its
- * source before a batch, or stay away themselves, and look at what happens meanwhile. */
+/* Other work on the machine changes times, so these tests hold the device in a step or its source before a batch, or
+ * pause, and check what happens meanwhile. */
 
 static bool has_published(const struct timeline *timeline, uint32_t count)
 {
@@ -69,7 +69,7 @@ static bool has_queued(const struct timeline *timeline, uint32_t count)
     return timeline_queued(timeline) >= count;
 }
 
-/* Wait until what is looked at has become so; never is a failure. */
+/* Wait for a condition; fails when it never becomes true. */
 static void await(bool (*is_so)(const struct timeline *timeline, uint32_t number), const struct timeline *timeline,
                   uint32_t number)
 {
@@ -85,7 +85,7 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Held in step `number`, the device has all slots filled with the batches that come. */
+/* While step `number` is held, all slots get their batches. */
 static void assert_slots_fill_beside_step(const struct timeline *timeline, uint32_t number, uint32_t depth)
 {
     const uint32_t last = smaller(number + depth, STEPS - 1);
@@ -116,14 +116,14 @@ static void check_copies_beside_steps(uint32_t depth)
     timeline_close(timeline);
 }
 
-TEST(copies_run_while_the_device_computes)
+TEST(copies_overlap_computation)
 {
     check_copies_beside_steps(2);
     check_copies_beside_steps(STAGING);
 }
 
-/* The same when it should be bad: every batch comes when the device has nothing left to do. */
-TEST(late_batches_show_as_input_wait_and_exposed_copies)
+/* The opposite: every batch comes when the device is idle. */
+TEST(late_batches_count_as_input_wait_and_exposed_copies)
 {
     const uint64_t late_ns = 20000000;
     struct timeline_spec late = usual;
@@ -142,19 +142,19 @@ TEST(late_batches_show_as_input_wait_and_exposed_copies)
     for (uint32_t number = 1; number < STEPS; number++) {
         const struct interval copy = timeline_copy(timeline, number);
         assert_true(copy.begin_ns >= timeline_step(timeline, number - 1).end_ns);
-        assert_true(copy.end_ns <= timeline_step(timeline, number).begin_ns);       /* read when it is there */
+        assert_true(copy.end_ns <= timeline_step(timeline, number).begin_ns);       /* read at its arrival */
     }
     timeline_close(timeline);
     print_message("late: input_wait %.2f of %.2f ms, exposed_copy %.3f ms\n", sum.input_wait / 1e6, sum.total / 1e6,
                   sum.exposed_copy / 1e6);
     assert_true(sum.input_wait > late_ns / 2 * STEPS);
-    /* The simulation moves some kilobytes before who waits for them has woken up. */
+    /* The simulation copies some kilobytes before the waiting thread wakes up. */
     assert_true(sum.exposed_copy > 0 || sim_delay_us != NULL);
 }
 
-/* The host ahead of the device. */
+/* ---- the host ahead of the device ---- */
 
-/* Held in a step, the device has as many queued behind it as may be, and no more. */
+/* While a step is held, exactly the allowed number of steps is queued behind it. */
 TEST(steps_are_queued_while_the_device_computes)
 {
     const uint32_t ahead = test_device_ops()->steps_ahead;
@@ -175,7 +175,7 @@ TEST(steps_are_queued_while_the_device_computes)
     timeline_close(timeline);
 }
 
-/* Main does not come: the device does as many steps as there are reports for. */
+/* Main takes no report: the device does as many steps as there are reports. */
 TEST(a_slow_main_does_not_stop_the_device)
 {
     struct timeline *timeline = timeline_open(&usual);
@@ -190,8 +190,8 @@ TEST(a_slow_main_does_not_stop_the_device)
     timeline_close(timeline);
 }
 
-/* And no more than that. */
-TEST(a_main_that_stays_away_stops_the_device)
+/* And no more. */
+TEST(a_main_that_takes_no_reports_stops_the_device)
 {
     struct timeline_spec spec = usual;
     spec.report_depth = test_device_ops()->steps_ahead + 1;
@@ -209,9 +209,9 @@ TEST(a_main_that_stays_away_stops_the_device)
     timeline_close(timeline);
 }
 
-/* Calls of CUDA. */
+/* ---- calls of CUDA ---- */
 
-/* Of the runtime, and of the driver, which libraries may call themselves. */
+/* Of the runtime, and of the driver for libraries that call it. */
 static const char *const forbidden[] = {
     "cudaMalloc", "cudaMallocHost", "cudaMallocManaged", "cudaMallocAsync", "cudaFree", "cudaFreeAsync",
     "cudaHostAlloc", "cudaFreeHost", "cudaHostRegister", "cudaHostUnregister",
@@ -232,8 +232,7 @@ static const char *const forbidden[] = {
     "cuLibraryLoadFromFile",
 };
 
-/* What a step is made of. Not the questions whether it is done: they are as many as there is
- * time for. */
+/* The calls of a step, without polls, whose number depends on the time. */
 static const char *const allowed[] = {
     "cudaLaunchKernel", "cudaLaunchKernelExC", "cudaGraphLaunch", "cudaMemcpyAsync", "cudaMemsetAsync",
     "cudaEventRecord", "cudaStreamWaitEvent", "cudaEventElapsedTime", "cudaLaunchHostFunc",
@@ -252,7 +251,7 @@ static void skip_unless_counted(void)
         skip();
 }
 
-TEST(what_is_forbidden_is_counted)
+TEST(forbidden_calls_are_counted)
 {
     skip_unless_counted();
     enum { BYTES = 1000 };
@@ -311,7 +310,7 @@ TEST(the_steady_state_neither_waits_in_cuda_nor_allocates)
     check_steady_state(GRAPH_OFF);
 }
 
-/* Of all threads, from the first step of a run to the last. */
+/* Calls of all threads during a run. */
 static void calls_of_run(uint32_t steps, enum graph_use graph, uint64_t calls[LENGTH(allowed)])
 {
     uint64_t before[LENGTH(allowed)];
@@ -329,7 +328,7 @@ static void calls_of_run(uint32_t steps, enum graph_use graph, uint64_t calls[LE
         calls[i] -= before[i];
 }
 
-/* Runs of 20, 30 and 40 steps: ten more steps make the same calls more each time. */
+/* Runs of 20, 30 and 40 steps: each ten steps more add the same calls. */
 static void check_calls_per_step(enum graph_use graph)
 {
     uint64_t few[LENGTH(allowed)], more[LENGTH(allowed)], most[LENGTH(allowed)];
@@ -354,7 +353,7 @@ TEST(every_step_makes_the_same_calls)
     check_calls_per_step(GRAPH_OFF);
 }
 
-/* What cannot be tested is skipped; with PIPETRAIN_TEST_REQUIRED=1 that is a failure. */
+/* A skipped test is a failure with PIPETRAIN_TEST_REQUIRED=1. */
 static int explain_skip(const char *why)
 {
     const char *required = getenv("PIPETRAIN_TEST_REQUIRED");

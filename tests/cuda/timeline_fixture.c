@@ -1,6 +1,5 @@
-/* A pipeline that is watched. See timeline_fixture.h. The device's and the backend's tables are
- * replaced by copies whose rows record events around what the real rows queue, on the same
- * streams. */
+/* A pipeline with events around every copy and step: copies of the device's and the backend's tables record them on
+ * the same streams around the real operations. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,8 +14,7 @@
 
 enum { CLASSES = 10, PREFETCH = 4 };
 
-/* What is computed: on a GPU, milliseconds per step and a fraction of one per copy; the
- * simulated one is slow whatever it does, and its speed is set. */
+/* The net: milliseconds per step and less per copy on a GPU; the speed of the simulation is set. */
 struct load { struct shape image; uint32_t batch, filters[2], slow_us; };
 
 static const struct load gpu_load = { { 3, 128, 128 }, 256, { 32, 64 }, 0 };
@@ -33,13 +31,13 @@ struct timeline {
     struct backend_ops backend_ops;     /* watched */
     struct device *device;
     struct stream *compute, *communication;
-    struct stream *copy;                /* of the feeder, once it is open */
+    struct stream *copy;                /* of the feeder */
     struct event *origin;
     struct watch copies[TIMELINE_STEPS_MAX], steps[TIMELINE_STEPS_MAX];
     atomic_uint copied;                 /* batches whose copy is queued */
     uint32_t begun;                     /* of the tower's thread */
-    uint32_t held;                      /* steps the device has been held in; of its stream */
-    atomic_uint released, fed;          /* steps that may end, batches that may be filled */
+    uint32_t held;                      /* steps held so far, used by the stream only */
+    atomic_uint released, fed;          /* limits: steps that may end, batches that may be filled */
     atomic_uint queued;                 /* steps */
     struct net *net;
     struct stop *stop;
@@ -53,10 +51,10 @@ struct timeline {
     struct trainer *trainer;
 };
 
-/* The one there is: rows of tables know nothing but the device's objects. */
+/* The only one: operations of the tables get the device's objects only. */
 static struct timeline *watched;
 
-/* Watching. */
+/* ---- recording ---- */
 
 static int watched_stream_open(struct device *device, enum stream_role role, const char *name,
                                struct stream **stream_out)
@@ -157,9 +155,9 @@ static void watches_close(struct timeline *timeline)
     ops->event_close(timeline->origin);
 }
 
-/* The source. */
+/* ---- the source ---- */
 
-/* Blocks are filled the first time they come by: what is in them does not matter afterwards. */
+/* A block is filled once; later contents do not matter. */
 static void batch_fill(const struct timeline *timeline, struct batch *batch)
 {
     const struct batch_layout *layout = &timeline->layout;
@@ -195,7 +193,7 @@ static void source_loop(void *arg)
         ;
 }
 
-/* Opening, in the order of the pipeline. */
+/* ---- open, in the order of the pipeline ---- */
 
 static void net_make(struct timeline *timeline)
 {
@@ -324,7 +322,7 @@ struct feeder_counts timeline_end(struct timeline *timeline)
     return counts;
 }
 
-/* The order of pipeline_close. */
+/* In the order of pipeline_close. */
 void timeline_close(struct timeline *timeline)
 {
     const struct device_ops *ops = timeline->device->ops;
@@ -353,7 +351,7 @@ void timeline_close(struct timeline *timeline)
     watched = NULL;
 }
 
-/* Holding. */
+/* ---- holding ---- */
 
 void timeline_release(struct timeline *timeline, uint32_t end)
 {
@@ -365,7 +363,7 @@ void timeline_feed(struct timeline *timeline, uint32_t end)
     atomic_store(&timeline->fed, end);
 }
 
-/* Looking. */
+/* ---- results ---- */
 
 uint32_t timeline_queued(const struct timeline *timeline)
 {

@@ -1,6 +1,6 @@
-/* Fixture for tests of the order of events: one tower's pipeline (ring, feeder, slots, trainer) and a source of batches.
- * Its device computes longer than it copies; timed events around every copy and step give the times. Functions are
- * called from the test's main thread and assert that they succeed. */
+/* Fixture for tests of the order of events: one tower's pipeline (ring, feeder, slots, trainer) and a batch source. Its
+ * device computes longer than it copies; timed events around every copy and step give the times. Functions are called
+ * from the test's main thread and assert that they succeed. */
 #ifndef PIPETRAIN_TIMELINE_FIXTURE_H
 #define PIPETRAIN_TIMELINE_FIXTURE_H
 

@@ -9,7 +9,7 @@
 # tests/gpu/first_light.sh runs the same lists, several programs at a time, where a GPU is there for minutes only.
 set -u
 
-kernels='cuda/test_kernels cuda/test_kernels_channels cuda/test_kernels_input cuda/test_kernels_loss
+kernels='cuda/test_kernels cuda/test_kernels_channels cuda/test_kernels_loss
     cuda/test_kernels_norm cuda/test_kernels_pool cuda/test_kernels_step'
 units="stage/test_device stage/test_device_events stage/test_slots $kernels
     compute/test_evaluation compute/test_layers compute/test_graph compute/test_precisions compute/test_tower

@@ -15,7 +15,7 @@ tests_helpers_libhelpers_a_SOURCES += \
 	tests/cuda/backend_cuda_fixture.c tests/cuda/cudnn_conv_fixture.c tests/cuda/cudnn_planning_fixture.c \
 	tests/cuda/kernel_fixture.c tests/cuda/timeline_fixture.c %D%/check/sim_cudnn_fixture.c %D%/check/sim_test_kernels.cc
 compute_tests += tests/cuda/test_cublaslt tests/cuda/test_cudnn_models tests/cuda/test_cudnn_planning \
-	tests/cuda/test_kernels tests/cuda/test_kernels_channels tests/cuda/test_kernels_input tests/cuda/test_kernels_loss \
+	tests/cuda/test_kernels tests/cuda/test_kernels_channels tests/cuda/test_kernels_loss \
 	tests/cuda/test_kernels_norm tests/cuda/test_kernels_pool tests/cuda/test_kernels_step
 if HAVE_CUPTI
 tests_helpers_libhelpers_a_SOURCES += tests/cuda/cuda_calls_cupti.c
@@ -45,7 +45,7 @@ sim_compute_tests = tests/cuda/test_backend_cuda tests/cuda/test_cuda_failures t
 	tests/cuda/test_cudnn_conv tests/cuda/test_cudnn_failures tests/cuda/test_dense \
 	%D%/check/test_sim_cudnn %D%/check/test_sim_cudnn_strict
 sim_compute_twins = tests/cuda/test_kernels_sim tests/cuda/test_kernels_channels_sim \
-	tests/cuda/test_kernels_input_sim tests/cuda/test_kernels_loss_sim \
+	tests/cuda/test_kernels_loss_sim \
 	tests/cuda/test_kernels_norm_sim tests/cuda/test_kernels_pool_sim tests/cuda/test_kernels_step_sim \
 	tests/compute/test_average_sim tests/compute/test_frozen_sim tests/compute/test_graph_sim tests/compute/test_health_sim \
 	tests/compute/test_evaluation_sim \

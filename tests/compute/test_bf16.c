@@ -1,5 +1,5 @@
-/* Tests of bf16 on the CPU: what it computes is what the fp32 reference computes, but for the rounding of values,
- * it learns as fp32 does, and weights stay fp32. */
+/* Tests of bf16 on the CPU: results match the fp32 reference up to the rounding of values, training converges as in
+ * fp32, and weights stay fp32. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ TEST(numbers_are_rounded_to_the_nearest_and_ties_to_even)
         assert_true(isnan(bf16_to_float(bf16_from_float(float_of(broken[i])))));
 }
 
-TEST(many_numbers_are_rounded_as_one_is)
+TEST(many_numbers_are_rounded_like_one)
 {
     const struct random_key key = random_key(1, RANDOM_DRAW, 0);
     for (uint32_t i = 0; i < 20000; i++) {
@@ -72,7 +72,7 @@ TEST(many_numbers_are_rounded_as_one_is)
 
 /* ---- against the reference ---- */
 
-/* With large values noted as masks, and with values that are their own masks; in slices, and at once. */
+/* With large values stored as masks, and with values that are their own masks; in slices, and in one piece. */
 static void compare_with_reference(const struct net *net, uint32_t seed, struct network_distances *distances)
 {
     struct backend_input input = network_input(net, COUNT, seed);
@@ -88,7 +88,7 @@ static void compare_with_reference(const struct net *net, uint32_t seed, struct 
     network_input_release(&input);
 }
 
-TEST(chains_give_what_the_reference_gives)
+TEST(chains_match_the_reference)
 {
     need_bf16();
     struct network_distances distances = { 0, 0 };
@@ -100,7 +100,7 @@ TEST(chains_give_what_the_reference_gives)
     network_assert_distances(&distances, PRECISION_BF16);
 }
 
-TEST(graphs_give_what_the_reference_gives)
+TEST(graphs_match_the_reference)
 {
     need_bf16();
     struct network_distances distances = { 0, 0 };
@@ -112,7 +112,7 @@ TEST(graphs_give_what_the_reference_gives)
     network_assert_distances(&distances, PRECISION_BF16);
 }
 
-/* A pooled column, and a window that goes two steps at a time. */
+/* A pooled column, and a window with stride two. */
 static struct net *narrow_net(void)
 {
     struct net *net;
@@ -139,8 +139,8 @@ static struct net *wide_stride_net(uint32_t columns, struct window window)
     return net;
 }
 
-/* test_onednn asks for which of them oneDNN is asked, on every machine. */
-TEST(a_stride_wider_than_the_image_gives_what_the_reference_gives)
+/* test_onednn checks, on every machine, which of them use oneDNN. */
+TEST(strides_wider_than_the_image_match_the_reference)
 {
     need_bf16();
     struct network_distances distances = { 0, 0 };
@@ -161,7 +161,7 @@ TEST(a_stride_wider_than_the_image_gives_what_the_reference_gives)
     network_assert_distances(&distances, PRECISION_BF16);
 }
 
-/* Its weights' gradient is oneDNN's, that of smaller windows a loop of ours. */
+/* Its weight gradient is computed by oneDNN, that of smaller windows by our loop. */
 static struct net *large_window_net(void)
 {
     struct net *net;
@@ -175,7 +175,7 @@ static struct net *large_window_net(void)
     return net;
 }
 
-TEST(a_large_window_on_the_image_gives_what_the_reference_gives)
+TEST(a_large_window_on_the_image_matches_the_reference)
 {
     need_bf16();
     struct network_distances distances = { 0, 0 };
@@ -203,7 +203,7 @@ TEST(every_run_gives_the_same_bits)
 
 /* ---- weights ---- */
 
-TEST(weights_are_kept_whole)
+TEST(weights_stay_fp32)
 {
     need_bf16();
     struct net *net = network_random_graph(11, 0.0f);
@@ -302,7 +302,7 @@ TEST(values_take_half_the_memory)
     net_close(net);
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 TEST(other_precisions_are_refused)
 {

@@ -1,5 +1,5 @@
-/* Tests of values that grow: in a densely connected block every concatenation puts new channels behind those that
- * are there, in one buffer. It gives what the reference gives, it is done where it can be, and nowhere else. */
+/* Tests of values that grow: every concatenation of a densely connected block appends channels in one buffer.
+ * Results match the reference, and values grow where possible and nowhere else. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,10 +12,10 @@
 
 enum { COUNT = 5, SAMPLES = 7, LAYERS = 4 };
 
-/* What else a block has than a normalisation and a convolution in each layer. */
+/* What a block has besides a normalisation and a convolution per layer. */
 enum extra { EXTRA_NONE, EXTRA_SECOND_NORM, EXTRA_POOL, EXTRA_TWICE, EXTRA_SIDE, EXTRA_LATER, EXTRAS };
 
-/* A net in the making. */
+/* A net under construction. */
 struct draft { struct net *net; char name[24]; };
 
 static const struct batch_norm soft = { .decay = 0.75, .epsilon = 0.05f, .with_gamma = true };
@@ -47,7 +47,7 @@ static uint32_t concat(struct draft *draft, const uint32_t *ways, uint32_t count
     return (uint32_t)net_concat(draft->net, name_next(draft), ways, count);
 }
 
-/* What is made of `from` by one layer. */
+/* Append one layer of the block. */
 static uint32_t dense_layer(struct draft *draft, uint32_t from, uint32_t growth, enum extra extra)
 {
     uint32_t made = norm_relu_conv(draft, from, growth);
@@ -64,7 +64,7 @@ static uint32_t dense_layer(struct draft *draft, uint32_t from, uint32_t growth,
     return concat(draft, (const uint32_t[]){ at, norm_relu_conv(draft, from, growth) }, 2);
 }
 
-/* The layer `where` has the extra. */
+/* Layer `where` has the extra. */
 static struct net *net_of_a_block(uint32_t growth, enum extra extra, uint32_t where)
 {
     struct draft draft = { .net = NULL };
@@ -81,7 +81,7 @@ static struct net *net_of_a_block(uint32_t growth, enum extra extra, uint32_t wh
     return draft.net;
 }
 
-/* ---- what it computes ---- */
+/* ---- results ---- */
 
 static void compare(struct network *network, struct net *net, uint64_t seed)
 {
@@ -93,7 +93,7 @@ static void compare(struct network *network, struct net *net, uint64_t seed)
 static void for_each_block(void (*check)(const char *backend, struct net *net, uint32_t seed), const char *backend)
 {
     static const uint32_t growths[] = { 1, 3, 12, 17 };
-    const uint32_t step = test_is_long() ? 1 : 3;       /* three leaves no extra, no place and no growth out */
+    const uint32_t step = test_is_long() ? 1 : 3;       /* a step of three covers every extra, place and growth */
     for (uint32_t block = 0, seed = 0; block < EXTRAS * LAYERS; block += step, seed++)
         check(backend, net_of_a_block(growths[block % 4], (enum extra)(block / LAYERS), block % LAYERS), seed);
 }
@@ -129,7 +129,7 @@ static uint32_t count_slices(struct network *network, const struct net *net, boo
     return count;
 }
 
-/* Slices of a sample for each thread, the last one smaller. */
+/* One sample per thread and slice; the last slice is smaller. */
 static void check_block_in_slices(const char *backend, struct net *net, uint32_t seed)
 {
     struct network network;
@@ -142,12 +142,12 @@ static void check_block_in_slices(const char *backend, struct net *net, uint32_t
     net_close(net);
 }
 
-TEST(slices_give_what_the_reference_gives)
+TEST(slices_match_the_reference)
 {
     for_each_block(check_block_in_slices, "onednn");
 }
 
-/* Everything in front of a parameter is frozen: of a convolution, too, whose normalisation then does not go back. */
+/* All parameters before one are frozen, also of a convolution whose normalisation then has no backward. */
 static void check_front_frozen(const char *backend, struct net *net, uint32_t seed)
 {
     struct network network;
@@ -161,12 +161,12 @@ static void check_front_frozen(const char *backend, struct net *net, uint32_t se
     net_close(net);
 }
 
-TEST(slices_are_made_again_where_nothing_in_front_learns)
+TEST(slices_are_recomputed_where_nothing_before_is_trained)
 {
     for_each_block(check_front_frozen, "onednn");
 }
 
-TEST(blocks_give_what_the_reference_gives)
+TEST(blocks_match_the_reference)
 {
     network_for_each_backend(check_blocks);
 }
@@ -203,13 +203,13 @@ static void check_all_poisoned(const char *backend)
     for_each_block(check_poisoned, backend);
 }
 
-TEST(memory_that_holds_nothing_is_never_read)
+TEST(unused_memory_is_never_read)
 {
     network_for_each_backend(check_all_poisoned);
     for_each_block(check_slices_poisoned, "onednn");
 }
 
-/* ---- where it is done ---- */
+/* ---- where values grow ---- */
 
 static uint32_t count_fronts(struct net *net, enum layout layout, bool training)
 {
@@ -226,7 +226,7 @@ static uint32_t count_fronts(struct net *net, enum layout layout, bool training)
     return count;
 }
 
-TEST(only_channels_that_lie_together_grow)
+TEST(only_contiguous_channels_grow)
 {
     for (int training = 0; training <= 1; training++) {
         assert_int_equal(count_fronts(net_of_a_block(12, EXTRA_NONE, 0), LAYOUT_NHWC, training != 0), LAYERS - 1);
@@ -234,8 +234,8 @@ TEST(only_channels_that_lie_together_grow)
     }
 }
 
-/* A side's own concatenation copies; what is read behind where it would grow, or by what takes no front, is copied. */
-TEST(nothing_grows_that_others_read_in_another_way)
+/* A concatenation of a side branch copies; so do values that others read from their middle or as a whole. */
+TEST(values_read_in_another_way_do_not_grow)
 {
     static const uint32_t fronts[EXTRAS] = {
         [EXTRA_NONE] = 3, [EXTRA_SECOND_NORM] = 3, [EXTRA_POOL] = 2, [EXTRA_TWICE] = 2, [EXTRA_SIDE] = 3,
@@ -245,7 +245,7 @@ TEST(nothing_grows_that_others_read_in_another_way)
         assert_int_equal(count_fronts(net_of_a_block(5, (enum extra)extra, 2), LAYOUT_NHWC, true), fronts[extra]);
 }
 
-/* Each concatenation of a block but its first, which puts the values it begins with into the buffer. */
+/* Every concatenation of a block except the first, which copies the block's input into the buffer. */
 static void assert_grows(const struct net *net, const struct plan *plan)
 {
     uint32_t grown = 0;
@@ -282,7 +282,7 @@ TEST(all_blocks_of_the_models_grow_in_place)
     assert_int_equal(models, 3);
 }
 
-/* ---- what it takes ---- */
+/* ---- memory ---- */
 
 static size_t bytes_of(struct net *net, enum layout layout)
 {

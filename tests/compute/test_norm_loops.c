@@ -1,5 +1,5 @@
-/* The loops of batch normalisation: a bit a result masks as the results do, and a gradient that is given back in two
- * parts is the same as in one. */
+/* Tests of the loops of batch normalisation: mask bits act like results, and a gradient in two parts equals one in a
+ * single part. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ struct plane_numbers {
     uint32_t passed[COUNT_MAX];
 };
 
-/* Around 0, and 0 now and then. */
+/* Random numbers around 0, some of them 0. */
 static void fill(float *values, uint64_t seed)
 {
     const struct random_key key = random_key(seed, RANDOM_WEIGHTS, 0);
@@ -59,7 +59,7 @@ static void apply_and_mask(struct norm_plane plane, struct plane_numbers *number
                       numbers->sums + BLOCK_MAX);
 }
 
-TEST(bits_mask_as_the_results_do)
+TEST(mask_bits_act_like_results)
 {
     static const size_t blocks[] = { 8, 16, 24, 64 }, pixels[] = { 1, 7, 128, 129, PIXELS_MAX };
     struct plane_numbers *const bits = calloc(1, sizeof(*bits)), *const results = calloc(1, sizeof(*results));
@@ -82,8 +82,8 @@ TEST(bits_mask_as_the_results_do)
     free(results);
 }
 
-/* Of each pixel of 32, a word by channel. */
-TEST(a_bit_is_set_where_the_result_is_above_0)
+/* For each of 32 pixels, one word per channel. */
+TEST(mask_bits_are_set_for_positive_results)
 {
     const struct norm_plane plane = { VALUE_FP32, 130, 24, 24 };
     struct plane_numbers *const numbers = calloc(1, sizeof(*numbers));
@@ -105,7 +105,7 @@ static void assert_close(const float *a, const float *b, size_t count)
 
 static const float means[BLOCK_MAX] = { [2] = 0.25f, [40] = -0.5f };
 
-/* Front channels of values with STRIDE channels, at once and in two passes. */
+/* The first channels of values with STRIDE channels, in one pass and in two. */
 static void pass_and_give(struct norm_plane plane, bool by_line, bool adds, struct plane_numbers *at_once,
                           struct plane_numbers *in_two)
 {
@@ -133,7 +133,7 @@ static void pass_and_give(struct norm_plane plane, bool by_line, bool adds, stru
     norm_input_gradient(plane, line, slope, by_line, in_two->values, in_two->gradient, adds, in_two->result);
 }
 
-TEST(what_is_paid_later_is_the_same)
+TEST(deferred_gradients_are_the_same)
 {
     static const size_t blocks[] = { 1, 4, 8, 12, 16, 28, 40, 64 }, pixels[] = { 1, 129, PIXELS_MAX };
     struct plane_numbers *const at_once = calloc(1, sizeof(*at_once)), *const in_two = calloc(1, sizeof(*in_two));

@@ -1,4 +1,4 @@
-/* Tests of the room that is proved for oneDNN: a proof and what is being made keep out of each other's way. */
+/* Tests of the address space check for oneDNN: a check and a creation exclude each other. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -41,7 +41,7 @@ static void a_proof_waits_until_nothing_is_being_made(void **state)
     assert_null(failed);
 }
 
-/* With so little that the C library itself cannot tell how it went, nothing is asserted meanwhile. */
+/* With so little memory the C library cannot report, so nothing is asserted meanwhile. */
 static void what_is_short_is_not_held(void **state)
 {
     (void)state;
@@ -65,7 +65,7 @@ static bool has_sanitizer(void)
     return sanitizer != NULL && strcmp(sanitizer, "no") != 0;
 }
 
-/* A sanitizer maps more than any limit. */
+/* Sanitizers map more than any limit. */
 int main(void)
 {
     const struct CMUnitTest waits[] = { cmocka_unit_test(a_proof_waits_until_nothing_is_being_made) };

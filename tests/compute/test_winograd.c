@@ -1,5 +1,5 @@
-/* Tests of convolutions by Winograd's algorithm: they are what the reference computes, they are taken where they
- * are faster and where they are asked for, and nowhere else. */
+/* Tests of convolutions by Winograd's algorithm: they match the reference, and the algorithm is used where it is
+ * faster or asked for, and nowhere else. */
 #include <string.h>
 
 #include "compute/onednn/onednn_plan.h"
@@ -28,8 +28,8 @@ static struct net *net_end(struct net *net, uint32_t from)
     return net;
 }
 
-/* Three convolutions, the second one with batch normalisation and a branch around it, on images that whole tiles do
- * not fill. with_relu: gradients have steps where a value is next to 0. */
+/* Three convolutions, the second with batch normalisation and a branch around it, on images that do not consist of
+ * whole tiles. with_relu: gradients have steps where a value is near 0. */
 static struct net *net_with_or_without_relu(struct shape shape, uint32_t channels, enum padding padding, bool with_relu)
 {
     const struct batch_norm how = { .decay = 0.75, .epsilon = 0.05f, .with_gamma = true };
@@ -52,7 +52,7 @@ static struct net *net_of_threes(struct shape shape, uint32_t channels, enum pad
     return net_with_or_without_relu(shape, channels, padding, true);
 }
 
-/* ---- how it is computed ---- */
+/* ---- choice ---- */
 
 struct lines { const char *layer, *what; bool found; };
 
@@ -63,7 +63,7 @@ static void look_for(void *arg, const char *line)
                                     strstr(line, lines->what) != NULL);
 }
 
-/* Is the layer computed by it, and is `what` said of it? */
+/* Does the layer's description name the algorithm and `what`? */
 static bool is_winograd(struct network *network, const char *layer, const char *what, uint32_t count)
 {
     struct lines lines = { .layer = layer, .what = what };
@@ -83,7 +83,7 @@ static bool is_taken(const struct net *net, uint32_t count, enum convolution con
     return taken;
 }
 
-/* oneDNN 2.6 has kernels of the kind for AVX-512. */
+/* oneDNN 2.6 has such kernels for AVX-512. */
 static void need_winograd(void)
 {
     struct net *const net = net_of_threes((struct shape){ 16, 8, 8 }, 16, PADDING_SAME);
@@ -95,7 +95,7 @@ static void need_winograd(void)
     skip();
 }
 
-TEST(it_is_taken_where_it_multiplies_much_less)
+TEST(it_is_used_where_it_multiplies_much_less)
 {
     need_winograd();
     struct net *const large = net_of_threes((struct shape){ 3, 28, 28 }, 64, PADDING_SAME);
@@ -115,7 +115,7 @@ static bool pays(enum value_type type, enum convolution convolution, const struc
     return winograd_workspace(&backend, layer, count, NULL) > 0;
 }
 
-TEST(it_pays_for_windows_of_three_and_many_channels_in_fp32)
+TEST(it_is_used_for_windows_of_three_and_many_channels_in_fp32)
 {
     struct net *const net = net_begin((struct shape){ 64, 28, 28 });
     const struct window strided = { .kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2 };
@@ -140,7 +140,7 @@ TEST(it_pays_for_windows_of_three_and_many_channels_in_fp32)
     net_close(net);
 }
 
-/* ---- what it computes ---- */
+/* ---- results ---- */
 
 static void compare_in(const struct net *net, uint32_t threads, uint64_t seed, size_t room)
 {
@@ -186,9 +186,9 @@ TEST(every_padding_matches_the_reference)
     }
 }
 
-/* ---- some samples at a time ---- */
+/* ---- slices ---- */
 
-/* The first room, from a small one up, in which samples are taken in slices; 0: there is none. */
+/* The smallest workspace with which samples are computed in slices; 0: none. */
 static size_t find_narrow_room(const struct net *net, uint32_t threads)
 {
     for (size_t room = (size_t)1 << 20; room < (size_t)64 << 20; room += room / 4) {
@@ -230,7 +230,7 @@ static bool compare_in_narrow_room(struct shape shape, uint32_t threads, bool wi
     return room != 0;
 }
 
-TEST(what_has_no_room_is_computed_some_samples_at_a_time)
+TEST(samples_are_sliced_to_fit_the_workspace)
 {
     enum { SHAPES = 3 };
     static const struct shape shapes[SHAPES] = { { 16, 24, 20 }, { 24, 24, 24 }, { 16, 22, 21 } };
@@ -254,7 +254,7 @@ static uint32_t samples_of(size_t room, uint32_t count, bool training)
     return samples;
 }
 
-TEST(so_many_samples_are_taken_as_there_is_room_for)
+TEST(slices_are_as_large_as_the_workspace_allows)
 {
     need_winograd();
     for (int training = 0; training <= 1; training++) {

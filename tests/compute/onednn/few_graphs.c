@@ -1,12 +1,12 @@
-/* A few random graphs in each layout against the reference: what older_cpus.sh runs with the instructions of older
- * CPUs, where test_graph, which has many of them, would compute for long. */
+/* A few random graphs in each layout against the reference, for older_cpus.sh: with the instructions of older CPUs
+ * test_graph, which has many, would take too long. */
 #include "tests/helpers/network/network_check.h"
 #include "tests/helpers/test.h"
 
 enum { NETS = 12, COUNT = 5 };
 
-/* Half of them lie as oneDNN's fastest kernels want it, one on two threads. */
-TEST(a_few_graphs_give_what_the_reference_gives)
+/* Half of them in the layout oneDNN prefers; one on two threads. */
+TEST(a_few_graphs_match_the_reference)
 {
     static const enum layout layouts[] = { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_AUTO, LAYOUT_NCHW };
     for (uint32_t seed = 0; seed < NETS; seed++) {

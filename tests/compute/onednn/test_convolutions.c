@@ -1,7 +1,7 @@
-/* Tests of each kind of convolution on its own: every combination of few and odd channels, narrow images, windows,
- * strides and paddings, in every layout and in every precision this CPU has, against the reference. A kernel of oneDNN
- * that computes one of them wrongly is found here by its shape, rather than by luck in a random network. older_cpus.sh
- * runs this program again with each set of instructions that the CPU has. */
+/* Tests of single convolutions against the reference: every combination of few and odd channels, narrow images,
+ * windows, strides and paddings, in every layout and every precision of this CPU, so that a wrong kernel of oneDNN
+ * is found by its shape instead of by chance in a random network. older_cpus.sh runs this program again with each
+ * instruction set of the CPU. */
 #include <stdio.h>
 
 #include "tests/helpers/network/network_check.h"
@@ -12,16 +12,16 @@
 
 enum { COUNT = 4, CLASSES = 3 };
 
-/* One convolution, and how the values around it are stored. */
+/* One convolution, and the layout of the values around it. */
 struct shape_case {
     uint32_t height, width, channels, filters, kernel, stride;
     enum padding padding;
     enum layout layout;
-    bool is_branch;             /* its input is read by another layer as well */
+    bool is_branch;             /* another layer reads its input, too */
 };
 
-/* A convolution makes the input of the tested one, so that the tested one has all three directions. NULL: the window
- * does not fit. */
+/* The input comes from another convolution, so that the tested one has all three passes. NULL: the window does not
+ * fit. */
 static struct net *case_net(const struct shape_case *about)
 {
     char name[96];
@@ -88,7 +88,7 @@ static const struct { enum layout layout; bool is_branch; } places[] = {
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Numbers of a case, each below its bound: the digits of a number in a mixed base. */
+/* Parameters of a case, each below its bound: digits in a mixed base. */
 static uint32_t take_digit(uint32_t *number, size_t bound)
 {
     const uint32_t digit = *number % (uint32_t)bound;
@@ -96,8 +96,8 @@ static uint32_t take_digit(uint32_t *number, size_t bound)
     return digit;
 }
 
-/* The shapes of index 0, 1, ...; false behind the last one. A short run takes each shape in one of the layouts, all of
- * them in turn; a long one takes each in all. */
+/* The shape of an index; false after the last one. A short run takes each shape in one layout, in turn; a long one
+ * in all. */
 static bool find_case(uint32_t index, struct shape_case *case_out)
 {
     uint32_t left = index;
@@ -115,7 +115,7 @@ static bool find_case(uint32_t index, struct shape_case *case_out)
     return left == 0;
 }
 
-TEST(every_convolution_gives_what_the_reference_gives)
+TEST(every_convolution_matches_the_reference)
 {
     struct shape_case about;
     uint32_t checked = 0;
@@ -131,7 +131,7 @@ TEST(every_convolution_gives_what_the_reference_gives)
     assert_true(checked > 500);
 }
 
-TEST(every_convolution_gives_in_bf16_what_the_reference_gives)
+TEST(every_convolution_matches_the_reference_in_bf16)
 {
     struct network_distances distances = { 0, 0 };
     struct shape_case about;

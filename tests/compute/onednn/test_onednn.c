@@ -1,5 +1,5 @@
-/* Tests of the oneDNN backend: it matches the reference on random nets, its plans share
- * storage and memory, and "ref" is refused. */
+/* Tests of the oneDNN backend: it matches the reference on random nets, its plans share memory, and "ref"
+ * implementations are refused. */
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
@@ -50,11 +50,11 @@ TEST(the_models_match_the_reference_with_dropout)
     net_close(net);
 }
 
-/* ---- the layout that `auto` is ---- */
+/* ---- the layout of `auto` ---- */
 
-/* With AMX values in bf16 have all channels together. All else is left to what oneDNN has for a network, and what a
- * user asks for is taken. */
-TEST(auto_is_nhwc_in_bf16_with_amx_and_nothing_else)
+/* With AMX, bf16 values are nhwc. Otherwise oneDNN's choice for the network counts, and a layout the user asks for
+ * is used. */
+TEST(auto_is_nhwc_only_in_bf16_with_amx)
 {
     for (int type = VALUE_FP32; type <= VALUE_BF16; type++)
         for (int set = INSTRUCTIONS_BASE; set <= INSTRUCTIONS_AMX; set++)
@@ -67,7 +67,7 @@ TEST(auto_is_nhwc_in_bf16_with_amx_and_nothing_else)
 
 /* ---- strides wider than the image ---- */
 
-/* A convolution of 16 channels, which no loop of ours takes; NULL: the window does not fit. */
+/* A convolution of 16 channels, which oneDNN computes; NULL: the window does not fit. */
 static struct net *wide_stride_net(uint32_t columns, uint32_t kernel, uint32_t stride, struct window window)
 {
     struct net *net;
@@ -111,7 +111,7 @@ static int64_t places_of(const struct nn_op *op, int axis, uint32_t size, uint32
     return ((int64_t)size - kernel + op->pad_before[axis] + op->pad_after[axis]) / op->strides[axis] + 1;
 }
 
-/* Names that oneDNN 2.6.3 to 3.7.2 have for the gradient of weights in bf16, with AVX-512 and with AMX. */
+/* Names of the bf16 weight gradient in oneDNN 2.6.3 to 3.7.2, with AVX-512 and with AMX. */
 static void assert_is_never_asked_for(const struct net *net)
 {
     static const char *const wrong[] = { "jit_bf16:avx512_core_bf16", "jit:avx512_core_amx_bf16",
@@ -131,13 +131,13 @@ static void assert_is_never_asked_for(const struct net *net)
     weighted_mds_close(&mds);
 }
 
-TEST(the_gradient_of_weights_never_strides_wider_than_the_image_where_onednn_is_wrong)
+TEST(weight_gradients_avoid_strides_wider_than_the_image_where_onednn_is_wrong)
 {
     for_each_wide_stride(assert_is_never_asked_for);
 }
 
-/* Convolutions, and what is known of the kernels that oneDNN has for them. */
-TEST(kernels_that_compute_wrongly_are_known_by_version_name_direction_and_shape)
+/* Convolutions, and which of oneDNN's kernels for them are wrong. */
+TEST(wrong_kernels_are_known_by_version_name_direction_and_shape)
 {
     static const char matmul[] = "jit_uni_ncsp_convolution:matmul+brg_matmul:avx512_core", small[] = "jit_1x1:avx2";
     static const struct {
@@ -193,8 +193,8 @@ TEST(strides_wider_than_the_image_match_the_reference)
     for_each_wide_stride(assert_matches_the_reference);
 }
 
-/* oneDNN 2.6 fails with the gradient of such a layer's inputs in its own layout of weights. */
-TEST(few_values_that_many_units_read_match_the_reference_on_several_threads)
+/* oneDNN 2.6 fails on the data gradient of such a layer with weights in its own layout. */
+TEST(wide_dense_layers_of_few_values_match_the_reference_on_several_threads)
 {
     for (uint32_t inputs = 1; inputs <= 32; inputs *= 2) {
         struct net *net;
@@ -225,7 +225,7 @@ static void outcome_add(struct outcome *sum, const struct outcome *part)
     sum->result.counted += part->result.counted;
 }
 
-TEST(slices_of_any_size_share_storage_and_sum_to_the_whole)
+TEST(slices_of_any_size_share_memory_and_sum_to_the_whole)
 {
     struct net *net = net_of_model("mnist_cnn", true);
     struct samples samples;
@@ -247,7 +247,7 @@ TEST(slices_of_any_size_share_storage_and_sum_to_the_whole)
     net_close(net);
 }
 
-TEST(a_step_gives_the_same_bits_again_whatever_ran_between)
+TEST(a_step_gives_the_same_bits_after_other_steps)
 {
     struct net *net = net_of_model("mnist_cnn", true);
     struct samples samples;
@@ -274,7 +274,7 @@ TEST(a_step_gives_the_same_bits_again_whatever_ran_between)
     net_close(net);
 }
 
-TEST(noted_relu_masks_give_the_same_bits)
+TEST(stored_relu_masks_give_the_same_bits)
 {
     struct net *net = net_of_model("mnist_cnn", true);
     struct samples samples;
@@ -299,7 +299,7 @@ TEST(noted_relu_masks_give_the_same_bits)
     net_close(net);
 }
 
-/* Two convolutions with a ReLU, whose results meet, and one that reads what comes of that. */
+/* Two convolutions with a ReLU, whose results are joined, and one that reads the result. */
 static struct net *net_of_branches(void)
 {
     struct net *net;
@@ -317,14 +317,14 @@ static struct net *net_of_branches(void)
     return net;
 }
 
-/* Until which instant the result of a layer with its ReLU is held. */
+/* The last use of the result of a layer with its ReLU. */
 static uint32_t held_until(const struct plan *plan, uint32_t layer)
 {
     const uint32_t value = plan_output(&plan->base, layer);
     return plan->base.values.buffers[plan->base.values.values[value].buffer].last;
 }
 
-TEST(results_that_are_only_copied_are_not_kept_for_their_relu)
+TEST(copied_results_are_not_kept_for_their_relu)
 {
     struct net *const net = net_of_branches();
     struct plan *plan;
@@ -427,7 +427,7 @@ TEST(the_description_names_every_layer_and_no_ref_implementation)
         }
 }
 
-/* A pooling in a layout that only oneDNN's plain loops take. */
+/* A layout in which oneDNN has only a reference pooling. */
 static void ref_op_init(struct nn_op *op)
 {
     const dnnl_dim_t src[] = { 2, 3, 6, 6 }, dst[] = { 2, 3, 3, 3 };

@@ -1,4 +1,4 @@
-/* Tests of how oneDNN's layouts store parameters: nothing is lost, and what is only padding is zero. */
+/* Tests of the storage of parameters in oneDNN's layouts: nothing is lost, and padding is zero. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ TEST(packing_and_unpacking_gives_the_same_parameters)
     }
 }
 
-/* Rows that are read four at a time, and what is left of them. */
+/* Rows read four at a time, and a rest. */
 TEST(packing_and_unpacking_gives_the_same_many_channels)
 {
     struct net *net;

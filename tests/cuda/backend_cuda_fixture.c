@@ -11,7 +11,7 @@
 
 enum { SEED = 9 };
 
-struct backend_spec fixture_spec(const struct net *net, enum precision precision)
+struct backend_spec cuda_fixture_spec(const struct net *net, enum precision precision)
 {
     return (struct backend_spec){
         .net = net,
@@ -23,7 +23,7 @@ struct backend_spec fixture_spec(const struct net *net, enum precision precision
     };
 }
 
-int fixture_open_backend(struct fixture *fixture, const struct backend_spec *spec)
+int cuda_fixture_open_backend(struct fixture *fixture, const struct backend_spec *spec)
 {
     static size_t counts[NET_PARAMETERS_MAX];
     struct backend_spec whole = *spec;
@@ -39,19 +39,19 @@ int fixture_open_backend(struct fixture *fixture, const struct backend_spec *spe
     return rc;
 }
 
-size_t fixture_offset(const struct fixture *fixture, uint32_t parameter)
+size_t cuda_fixture_offset(const struct fixture *fixture, uint32_t parameter)
 {
     return arenas_of(&fixture->arenas, fixture->net, parameter)->ranges[parameter].offset;
 }
 
-float *fixture_arena(const struct fixture *fixture, uint32_t parameter)
+float *cuda_fixture_arena(const struct fixture *fixture, uint32_t parameter)
 {
     return fixture->net->parameters[parameter].is_trained ? fixture->weights : fixture->statistics;
 }
 
-float *fixture_read(struct fixture *fixture, const float *arena, uint32_t parameter)
+float *cuda_fixture_read(struct fixture *fixture, const float *arena, uint32_t parameter)
 {
-    const float *const stored = arena + fixture_offset(fixture, parameter);
+    const float *const stored = arena + cuda_fixture_offset(fixture, parameter);
     float *plain = malloc(fixture->net->parameters[parameter].count * sizeof(*plain));
     assert_non_null(plain);
     assert_true(fixture->read_count < FIXTURE_READS_MAX);
@@ -60,9 +60,9 @@ float *fixture_read(struct fixture *fixture, const float *arena, uint32_t parame
     return plain;
 }
 
-void fixture_write(struct fixture *fixture, float *arena, uint32_t parameter, const float *plain)
+void cuda_fixture_write(struct fixture *fixture, float *arena, uint32_t parameter, const float *plain)
 {
-    float *const stored = arena + fixture_offset(fixture, parameter);
+    float *const stored = arena + cuda_fixture_offset(fixture, parameter);
     assert_int_equal(fixture->ops->pack(fixture->backend, parameter, plain, stored), 0);
 }
 
@@ -119,40 +119,41 @@ static void draw_weights(struct fixture *fixture)
         assert_non_null(plain);
         for (size_t i = 0; i < parameter->count; i++)
             plain[i] = fixture->is_coarse ? drawn_coarse(parameter, key, i) : drawn(parameter, key, i);
-        fixture_write(fixture, fixture_arena(fixture, p), p, plain);
+        cuda_fixture_write(fixture, cuda_fixture_arena(fixture, p), p, plain);
         free(plain);
     }
 }
 
-int fixture_bind(struct fixture *fixture)
+int cuda_fixture_bind(struct fixture *fixture)
 {
     const struct backend_memory memory = { fixture->weights, fixture->gradients, fixture->statistics };
     return fixture->ops->bind(fixture->backend, &memory);
 }
 
-void fixture_open_with(struct fixture *fixture, const char *backend, const struct backend_spec *spec, bool is_coarse)
+void cuda_fixture_open_with(struct fixture *fixture, const char *backend, const struct backend_spec *spec,
+                            bool is_coarse)
 {
     *fixture = (struct fixture){ .ops = backend_find(backend), .net = spec->net, .is_coarse = is_coarse };
     fixture->device = device_memory_open(fixture->ops, &fixture->compute);
-    assert_int_equal(fixture_open_backend(fixture, spec), 0);
+    assert_int_equal(cuda_fixture_open_backend(fixture, spec), 0);
     open_memory(fixture);
-    assert_int_equal(fixture_bind(fixture), 0);
+    assert_int_equal(cuda_fixture_bind(fixture), 0);
     draw_weights(fixture);
 }
 
-void fixture_open(struct fixture *fixture, const char *backend, const struct net *net, enum precision precision)
+void cuda_fixture_open(struct fixture *fixture, const char *backend, const struct net *net, enum precision precision)
 {
-    const struct backend_spec spec = fixture_spec(net, precision);
-    fixture_open_with(fixture, backend, &spec, false);
+    const struct backend_spec spec = cuda_fixture_spec(net, precision);
+    cuda_fixture_open_with(fixture, backend, &spec, false);
 }
 
-void fixture_open_own(struct fixture *fixture, struct net *net, enum precision precision)
+void cuda_fixture_open_own(struct fixture *fixture, struct net *net, enum precision precision)
 {
-    fixture_open(fixture, "cuda", net, precision);
+    cuda_fixture_open(fixture, "cuda", net, precision);
     fixture->own_net = net;
 }
 
-void fixture_close(struct fixture *fixture)
+void cuda_fixture_close(struct fixture *fixture)
 {
     const struct device_ops *ops = fixture->device->ops;
     for (uint32_t i = 0; i < fixture->plan_count; i++)
@@ -172,7 +173,7 @@ void fixture_close(struct fixture *fixture)
         net_close(fixture->own_net);
 }
 
-struct plan *fixture_plan(struct fixture *fixture, uint32_t count, bool training)
+struct plan *cuda_fixture_plan(struct fixture *fixture, uint32_t count, bool training)
 {
     for (uint32_t i = 0; i < fixture->plan_count; i++) {
         const struct plan_base *base = (const struct plan_base *)(const void *)fixture->plans[i];
@@ -186,7 +187,7 @@ struct plan *fixture_plan(struct fixture *fixture, uint32_t count, bool training
     return *plan;
 }
 
-struct backend_needs fixture_needs(const struct fixture *fixture)
+struct backend_needs cuda_fixture_needs(const struct fixture *fixture)
 {
     struct backend_needs needs;
     fixture->ops->needs(fixture->backend, &needs);
@@ -199,7 +200,7 @@ static void layer_done(void *arg, uint32_t layer)
     fixture->done[fixture->done_count++] = layer;
 }
 
-void fixture_queue(struct fixture *fixture, struct plan *plan)
+void cuda_fixture_queue(struct fixture *fixture, struct plan *plan)
 {
     const struct plan_base *base = (const struct plan_base *)(const void *)plan;
     const struct backend_input input = {
@@ -216,15 +217,15 @@ void fixture_queue(struct fixture *fixture, struct plan *plan)
     assert_int_equal(fixture->ops->result(plan, fixture->result), 0);
 }
 
-struct backend_result fixture_run(struct fixture *fixture, uint32_t count, bool training)
+struct backend_result cuda_fixture_run(struct fixture *fixture, uint32_t count, bool training)
 {
-    fixture_queue(fixture, fixture_plan(fixture, count, training));
+    cuda_fixture_queue(fixture, cuda_fixture_plan(fixture, count, training));
     device_memory_wait(fixture->compute);
     return *fixture->result;
 }
 
-void fixture_update_by(struct fixture *fixture, enum optimizer_kind kind, float *const states[OPTIMIZER_STATES_MAX],
-                   float learning_rate)
+void cuda_fixture_update_by(struct fixture *fixture, enum optimizer_kind kind,
+                            float *const states[OPTIMIZER_STATES_MAX], float learning_rate)
 {
     /* Rounding changes small gradients most; a large epsilon keeps their updates small. */
     const struct optimizer optimizer = { .kind = kind, .momentum = 0.9f, .rho = 0.95f, .beta1 = 0.9, .beta2 = 0.999,
@@ -243,12 +244,12 @@ void fixture_update_by(struct fixture *fixture, enum optimizer_kind kind, float 
     assert_int_equal(fixture->ops->update(fixture->backend, &optimizer, &step, &range, 1), 0);
 }
 
-void fixture_update(struct fixture *fixture, enum optimizer_kind kind, float *const states[OPTIMIZER_STATES_MAX])
+void cuda_fixture_update(struct fixture *fixture, enum optimizer_kind kind, float *const states[OPTIMIZER_STATES_MAX])
 {
-    fixture_update_by(fixture, kind, states, 0.05f);
+    cuda_fixture_update_by(fixture, kind, states, 0.05f);
 }
 
-bool *fixture_ends(const struct net *net, uint32_t first, uint32_t second)
+bool *cuda_fixture_ends(const struct net *net, uint32_t first, uint32_t second)
 {
     bool *ends = calloc(net->layer_count, sizeof(*ends));
     assert_non_null(ends);

@@ -36,15 +36,15 @@ static struct net *mnist(bool dropout)
 static void open_pair(struct fixture *cuda, struct fixture *reference, const struct net *net, enum precision precision,
                       bool is_coarse)
 {
-    const struct backend_spec spec = fixture_spec(net, precision), exact = fixture_spec(net, PRECISION_FP32);
-    fixture_open_with(cuda, "cuda", &spec, is_coarse);
-    fixture_open_with(reference, "reference", &exact, is_coarse);
+    const struct backend_spec spec = cuda_fixture_spec(net, precision), exact = cuda_fixture_spec(net, PRECISION_FP32);
+    cuda_fixture_open_with(cuda, "cuda", &spec, is_coarse);
+    cuda_fixture_open_with(reference, "reference", &exact, is_coarse);
 }
 
 static void close_pair(struct fixture *cuda, struct fixture *reference)
 {
-    fixture_close(cuda);
-    fixture_close(reference);
+    cuda_fixture_close(cuda);
+    cuda_fixture_close(reference);
 }
 
 /* fp16: lower the loss scale until no gradient overflows, with unchanged weights. */
@@ -53,9 +53,9 @@ static void settle_scale(struct fixture *fixture)
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     uint32_t skipped;
     do {
-        skipped = fixture_run(fixture, SAMPLES, true).skipped_steps;
-        fixture_update_by(fixture, OPTIMIZER_SGD, no_states, 0);
-    } while (fixture_run(fixture, SAMPLES, true).skipped_steps != skipped);
+        skipped = cuda_fixture_run(fixture, SAMPLES, true).skipped_steps;
+        cuda_fixture_update_by(fixture, OPTIMIZER_SGD, no_states, 0);
+    } while (cuda_fixture_run(fixture, SAMPLES, true).skipped_steps != skipped);
 }
 
 /* ---- comparison with the reference ---- */
@@ -87,7 +87,8 @@ static void compare_gradients(struct fixture *cuda, struct fixture *reference, e
 {
     const double factor = (double)cuda->result->loss_scale;
     for (uint32_t p = 0; p < cuda->net->parameter_count; p++) {
-        float *got = fixture_read(cuda, cuda->gradients, p), *wanted = fixture_read(reference, reference->gradients, p);
+        float *got = cuda_fixture_read(cuda, cuda->gradients,
+                                       p), *wanted = cuda_fixture_read(reference, reference->gradients, p);
         compare(got, wanted, cuda->net->parameters[p].count, factor, precision,
                 cuda->net->parameters[p].name);
     }
@@ -96,8 +97,8 @@ static void compare_gradients(struct fixture *cuda, struct fixture *reference, e
 static void compare_run(struct fixture *cuda, struct fixture *reference, enum precision precision, uint32_t count,
                         bool training)
 {
-    const struct backend_result got = fixture_run(cuda, count, training);
-    const struct backend_result wanted = fixture_run(reference, count, training);
+    const struct backend_result got = cuda_fixture_run(cuda, count, training);
+    const struct backend_result wanted = cuda_fixture_run(reference, count, training);
     const double tolerance = tolerances[precision];
     assert_int_equal(got.counted, count);
     assert_true(got.loss_scale == 1 || precision == PRECISION_FP16);
@@ -171,8 +172,8 @@ static double cosine_of(struct fixture *cuda, struct fixture *reference)
     for (uint32_t p = 0; p < cuda->net->parameter_count; p++) {
         if (!cuda->net->parameters[p].is_trained)
             continue;
-        float *const got = fixture_read(cuda, cuda->gradients, p);
-        float *const wanted = fixture_read(reference, reference->gradients, p);
+        float *const got = cuda_fixture_read(cuda, cuda->gradients, p);
+        float *const wanted = cuda_fixture_read(reference, reference->gradients, p);
         add_direction(&direction, got, wanted, cuda->net->parameters[p].count);
     }
     return direction.product / sqrt(direction.squares * direction.other_squares);
@@ -184,8 +185,8 @@ static void check_direction(const struct net *net, enum precision precision, dou
     open_pair(&cuda, &reference, net, precision, false);
     if (precision == PRECISION_FP16)
         settle_scale(&cuda);
-    const double got = fixture_run(&cuda, SAMPLES, true).loss_sum;
-    const double wanted = fixture_run(&reference, SAMPLES, true).loss_sum;
+    const double got = cuda_fixture_run(&cuda, SAMPLES, true).loss_sum;
+    const double wanted = cuda_fixture_run(&reference, SAMPLES, true).loss_sum;
     const double cosine = cosine_of(&cuda, &reference);
     print_message("%s: loss %g instead of %g, cosine 1 - %g\n", precision_names[precision], got, wanted, 1 - cosine);
     assert_true(fabs(got - wanted) < tolerances[precision] * wanted);
@@ -213,8 +214,9 @@ TEST(gradients_of_residual_and_dense_nets_have_the_direction_of_the_reference)
 TEST(a_dense_block_has_one_buffer)
 {
     struct fixture fixture;
-    fixture_open_own(&fixture, dense_block_net(), PRECISION_BF16);
-    const struct plan_base *const base = (const struct plan_base *)(const void *)fixture_plan(&fixture, SAMPLES, true);
+    cuda_fixture_open_own(&fixture, dense_block_net(), PRECISION_BF16);
+    const struct plan_base *const base = (const struct plan_base *)(const void *)cuda_fixture_plan(&fixture, SAMPLES,
+                                                                                                   true);
     const struct value *const values = base->values.values;
     uint32_t buffer = BUFFER_NONE, gradient = BUFFER_NONE;
     for (uint32_t i = 0; i < fixture.net->layer_count; i++) {
@@ -226,7 +228,7 @@ TEST(a_dense_block_has_one_buffer)
         gradient = values[i + 1].gradient;
     }
     assert_true(buffer != BUFFER_NONE && gradient != BUFFER_NONE);
-    fixture_close(&fixture);
+    cuda_fixture_close(&fixture);
 }
 
 /* Every concatenation of a block except the first. */
@@ -248,10 +250,10 @@ static void check_growing(const char *model, bool training)
     struct net *net;
     struct plan *plan;
     assert_int_equal(model_open(&net, model, &(const struct model_options){ .dropout = true }), 0);
-    const struct backend_spec spec = fixture_spec(net, PRECISION_BF16);
+    const struct backend_spec spec = cuda_fixture_spec(net, PRECISION_BF16);
     struct fixture fixture = { .ops = backend_find("cuda"), .net = net };
     fixture.device = device_memory_open(fixture.ops, &fixture.compute);
-    assert_int_equal(fixture_open_backend(&fixture, &spec), 0);
+    assert_int_equal(cuda_fixture_open_backend(&fixture, &spec), 0);
     assert_int_equal(fixture.ops->plan(fixture.backend, SAMPLES, training, &plan), 0);
     assert_grows(net, (const struct plan_base *)(const void *)plan);
     fixture.ops->plan_close(plan);
@@ -290,23 +292,23 @@ TEST(measured_convolutions_compute_the_same_in_no_more_memory)
 {
     struct net *net = small_net(0);
     struct fixture measured, reference, other;
-    struct backend_spec spec = fixture_spec(net, PRECISION_FP32);
-    fixture_open_with(&other, "cuda", &spec, false);
-    fixture_open_with(&reference, "reference", &spec, false);
+    struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
+    cuda_fixture_open_with(&other, "cuda", &spec, false);
+    cuda_fixture_open_with(&reference, "reference", &spec, false);
     spec.time_plans = true;
     spec.workspace_max = 1 << 20;
-    fixture_open_with(&measured, "cuda", &spec, false);
+    cuda_fixture_open_with(&measured, "cuda", &spec, false);
     compare_run(&measured, &reference, PRECISION_FP32, 5, true);
     compare_run(&measured, &reference, PRECISION_FP32, SAMPLES, true);
     compare_run(&measured, &reference, PRECISION_FP32, 5, true);
     compare_run(&measured, &reference, PRECISION_FP32, SAMPLES, false);
-    fixture_plan(&other, SAMPLES, true);
-    const struct backend_needs needs = fixture_needs(&measured), other_needs = fixture_needs(&other);
+    cuda_fixture_plan(&other, SAMPLES, true);
+    const struct backend_needs needs = cuda_fixture_needs(&measured), other_needs = cuda_fixture_needs(&other);
     assert_int_equal(needs.values, other_needs.values);
     assert_true(needs.workspace <= spec.workspace_max);
-    fixture_close(&measured);
-    fixture_close(&reference);
-    fixture_close(&other);
+    cuda_fixture_close(&measured);
+    cuda_fixture_close(&reference);
+    cuda_fixture_close(&other);
     net_close(net);
 }
 
@@ -337,10 +339,10 @@ TEST(drops_the_values_the_reference_drops)
     struct net *net = small_net(0.5f);
     struct fixture cuda, reference;
     open_pair(&cuda, &reference, net, PRECISION_FP16, true);
-    const double dropped = fixture_run(&reference, SAMPLES, true).loss_sum;
-    assert_true(fabs(fixture_run(&cuda, SAMPLES, true).loss_sum - dropped) < 1e-5 * dropped);
-    const double whole = fixture_run(&reference, SAMPLES, false).loss_sum;
-    assert_true(fabs(fixture_run(&cuda, SAMPLES, false).loss_sum - whole) < 1e-5 * whole);
+    const double dropped = cuda_fixture_run(&reference, SAMPLES, true).loss_sum;
+    assert_true(fabs(cuda_fixture_run(&cuda, SAMPLES, true).loss_sum - dropped) < 1e-5 * dropped);
+    const double whole = cuda_fixture_run(&reference, SAMPLES, false).loss_sum;
+    assert_true(fabs(cuda_fixture_run(&cuda, SAMPLES, false).loss_sum - whole) < 1e-5 * whole);
     assert_true(fabs(whole - dropped) > 1e-3 * dropped);
     close_pair(&cuda, &reference);
     net_close(net);
@@ -351,17 +353,17 @@ TEST(drops_the_values_the_reference_drops)
 TEST(parameters_are_stored_padded_with_zeros)
 {
     struct fixture fixture;
-    fixture_open_own(&fixture, small_net(0), PRECISION_BF16);
+    cuda_fixture_open_own(&fixture, small_net(0), PRECISION_BF16);
     for (uint32_t p = 0; p < fixture.net->parameter_count; p++) {
         const size_t count = fixture.net->parameters[p].count, stored_count = fixture.arenas.trained.ranges[p].count;
         float *plain = malloc(count * sizeof(*plain)), *stored = malloc(stored_count * sizeof(*stored));
         assert_true(plain && stored);
         for (size_t i = 0; i < count; i++)
             plain[i] = (float)(i + 1);
-        fixture_write(&fixture, fixture.gradients, p, plain);
-        float *back = fixture_read(&fixture, fixture.gradients, p);
+        cuda_fixture_write(&fixture, fixture.gradients, p, plain);
+        float *back = cuda_fixture_read(&fixture, fixture.gradients, p);
         assert_memory_equal(back, plain, count * sizeof(*plain));
-        device_memory_read(fixture.compute, stored, fixture.gradients + fixture_offset(&fixture, p),
+        device_memory_read(fixture.compute, stored, fixture.gradients + cuda_fixture_offset(&fixture, p),
                            stored_count * sizeof(*stored));
         size_t padding = 0;
         for (size_t i = 0; i < stored_count; i++)
@@ -370,7 +372,7 @@ TEST(parameters_are_stored_padded_with_zeros)
         free(plain);
         free(stored);
     }
-    fixture_close(&fixture);
+    cuda_fixture_close(&fixture);
 }
 
 /* ---- updates ---- */
@@ -381,8 +383,8 @@ static void train(struct fixture *fixture, enum optimizer_kind kind, uint32_t st
     for (size_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
         states[i] = device_memory_make(fixture->compute, NULL, fixture->arenas.trained.count * sizeof(float));
     for (uint32_t i = 0; i < steps; i++) {
-        fixture_run(fixture, SAMPLES, true);
-        fixture_update(fixture, kind, states);
+        cuda_fixture_run(fixture, SAMPLES, true);
+        cuda_fixture_update(fixture, kind, states);
     }
     device_memory_wait(fixture->compute);
     for (size_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
@@ -396,8 +398,8 @@ static void compare_training(const struct net *net, enum optimizer_kind kind)
     train(&cuda, kind, 3);
     train(&reference, kind, 3);
     for (uint32_t p = 0; p < net->parameter_count; p++) {
-        float *const got = fixture_read(&cuda, fixture_arena(&cuda, p), p);
-        float *const wanted = fixture_read(&reference, fixture_arena(&reference, p), p);
+        float *const got = cuda_fixture_read(&cuda, cuda_fixture_arena(&cuda, p), p);
+        float *const wanted = cuda_fixture_read(&reference, cuda_fixture_arena(&reference, p), p);
         compare(got, wanted, net->parameters[p].count, 1, PRECISION_FP32, net->parameters[p].name);
     }
     close_pair(&cuda, &reference);
@@ -417,8 +419,8 @@ TEST(trains_as_the_reference_does)
 static void copy_weights(struct fixture *to, struct fixture *from)
 {
     for (uint32_t p = 0; p < from->net->parameter_count; p++) {
-        float *plain = fixture_read(from, from->weights, p);
-        fixture_write(to, to->weights, p, plain);
+        float *plain = cuda_fixture_read(from, from->weights, p);
+        cuda_fixture_write(to, to->weights, p, plain);
     }
 }
 
@@ -428,16 +430,16 @@ TEST(sixteen_bit_weights_follow_updates_and_written_weights)
     struct net *net = small_net(0);
     for (uint32_t precision = PRECISION_BF16; precision <= PRECISION_FP16; precision++) {
         struct fixture trained, written;
-        fixture_open(&trained, "cuda", net, (enum precision)precision);
-        fixture_open(&written, "cuda", net, (enum precision)precision);
-        const double before = fixture_run(&written, SAMPLES, false).loss_sum;
+        cuda_fixture_open(&trained, "cuda", net, (enum precision)precision);
+        cuda_fixture_open(&written, "cuda", net, (enum precision)precision);
+        const double before = cuda_fixture_run(&written, SAMPLES, false).loss_sum;
         train(&trained, OPTIMIZER_SGD, 3);
         copy_weights(&written, &trained);
-        const double after = fixture_run(&written, SAMPLES, false).loss_sum;
+        const double after = cuda_fixture_run(&written, SAMPLES, false).loss_sum;
         assert_true(after < before);
-        assert_true(fixture_run(&trained, SAMPLES, false).loss_sum == after);
-        fixture_close(&trained);
-        fixture_close(&written);
+        assert_true(cuda_fixture_run(&trained, SAMPLES, false).loss_sum == after);
+        cuda_fixture_close(&trained);
+        cuda_fixture_close(&written);
     }
     net_close(net);
 }

@@ -33,7 +33,7 @@ TEST(reports_how_many_samples_would_fit)
 {
     struct fixture fixture;
     char text[1024];
-    fixture_open_own(&fixture, small_net(0), PRECISION_FP32);
+    cuda_fixture_open_own(&fixture, small_net(0), PRECISION_FP32);
     assert_int_equal(try_plan(&fixture, 20000, text, sizeof(text)), -ENOMEM);
     unsigned samples, fitting;
     assert_int_equal(sscanf(text, "pipetrain: cuda0: a tower of %u samples needs", &samples), 1);
@@ -43,22 +43,22 @@ TEST(reports_how_many_samples_would_fit)
     assert_int_equal(sscanf(hint, "iB are free: %u samples a tower would fit", &fitting), 1);
     assert_int_equal(try_plan(&fixture, fitting * 6 / 5, text, sizeof(text)), -ENOMEM);
     assert_int_equal(try_plan(&fixture, fitting, text, sizeof(text)), 0);
-    fixture_close(&fixture);
+    cuda_fixture_close(&fixture);
 }
 
 TEST(plans_share_their_memory)
 {
     struct fixture fixture;
-    fixture_open_own(&fixture, small_net(0), PRECISION_FP32);
-    fixture_plan(&fixture, 1, true);
-    const struct backend_needs small = fixture_needs(&fixture);
-    fixture_plan(&fixture, SAMPLES, true);
-    const struct backend_needs large = fixture_needs(&fixture);
-    fixture_plan(&fixture, SAMPLES, false);
-    const struct backend_needs all = fixture_needs(&fixture);
+    cuda_fixture_open_own(&fixture, small_net(0), PRECISION_FP32);
+    cuda_fixture_plan(&fixture, 1, true);
+    const struct backend_needs small = cuda_fixture_needs(&fixture);
+    cuda_fixture_plan(&fixture, SAMPLES, true);
+    const struct backend_needs large = cuda_fixture_needs(&fixture);
+    cuda_fixture_plan(&fixture, SAMPLES, false);
+    const struct backend_needs all = cuda_fixture_needs(&fixture);
     assert_true(small.values > 0 && small.values < large.values);
     assert_memory_equal(&all, &large, sizeof(all));
-    fixture_close(&fixture);
+    cuda_fixture_close(&fixture);
 }
 
 static size_t free_memory(struct fixture *fixture)
@@ -75,21 +75,21 @@ TEST(plans_allocate_only_when_asked)
     for (uint32_t measured = 0; measured < 2; measured++) {
         struct fixture fixture;
         struct plan *plan;
-        struct backend_spec spec = fixture_spec(net, PRECISION_BF16);
+        struct backend_spec spec = cuda_fixture_spec(net, PRECISION_BF16);
         spec.time_plans = measured != 0;
         spec.workspace_max = 1 << 20;
-        fixture_open_with(&fixture, "cuda", &spec, false);
+        cuda_fixture_open_with(&fixture, "cuda", &spec, false);
         const size_t before = free_memory(&fixture);
         assert_int_equal(fixture.ops->plan(fixture.backend, SAMPLES, true, &plan), 0);
         assert_int_equal(free_memory(&fixture), before);
-        const struct backend_needs needs = fixture_needs(&fixture);
+        const struct backend_needs needs = cuda_fixture_needs(&fixture);
         assert_int_equal(fixture.ops->allocate(fixture.backend), 0);
         const size_t taken = before - free_memory(&fixture), said = needs.values + needs.workspace + needs.weights;
         assert_true(taken >= said && taken < said + 4096);
         assert_int_equal(fixture.ops->allocate(fixture.backend), 0);
         assert_int_equal(before - free_memory(&fixture), taken);
         fixture.ops->plan_close(plan);
-        fixture_close(&fixture);
+        cuda_fixture_close(&fixture);
     }
     net_close(net);
 }
@@ -99,13 +99,13 @@ TEST(convolutions_without_memory_to_time_them_are_planned_untimed)
     char text[1024];
     struct net *net = small_net(0);
     struct fixture fixture;
-    struct backend_spec spec = fixture_spec(net, PRECISION_FP32);
+    struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
     spec.time_plans = true;
     spec.workspace_max = FIXTURE_DEVICE_BYTES;
-    fixture_open_with(&fixture, "cuda", &spec, false);
+    cuda_fixture_open_with(&fixture, "cuda", &spec, false);
     assert_int_equal(try_plan(&fixture, SAMPLES, text, sizeof(text)), 0);
     assert_non_null(strstr(text, "are not measured"));
-    fixture_close(&fixture);
+    cuda_fixture_close(&fixture);
     net_close(net);
 }
 
@@ -119,7 +119,7 @@ static int try_open(const char *backend, const struct backend_spec *spec, const 
     fixture.device = device_memory_open(fixture.ops, &fixture.compute);
     fixture.ops = backend_find(backend);
     capture_begin(&capture);
-    const int rc = fixture_open_backend(&fixture, spec);
+    const int rc = cuda_fixture_open_backend(&fixture, spec);
     capture_end(&capture, text, text_size);
     if (rc == 0)
         fixture.ops->close(fixture.backend);
@@ -132,17 +132,17 @@ TEST(unsupported_options_are_refused)
 {
     char text[1024];
     struct net *net = small_net(0);
-    struct backend_spec spec = fixture_spec(net, PRECISION_FP32);
+    struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
     assert_int_equal(try_open("cuda", &spec, "reference", text, sizeof(text)), -ENOTSUP);
     assert_non_null(strstr(text, "kind cpu"));
     spec.layout = LAYOUT_NCHW;
     assert_int_equal(try_open("cuda", &spec, "cuda", text, sizeof(text)), -ENOTSUP);
     assert_non_null(strstr(text, "nchw"));
-    spec = fixture_spec(net, PRECISION_FP32);
+    spec = cuda_fixture_spec(net, PRECISION_FP32);
     spec.convolution = CONVOLUTION_WINOGRAD;
     assert_int_equal(try_open("cuda", &spec, "cuda", text, sizeof(text)), -ENOTSUP);
     assert_non_null(strstr(text, "cuDNN chooses"));
-    spec = fixture_spec(net, PRECISION_BF16);
+    spec = cuda_fixture_spec(net, PRECISION_BF16);
     assert_int_equal(try_open("reference", &spec, "reference", text, sizeof(text)), -ENOTSUP);
     assert_non_null(strstr(text, "fp32 only"));
     net_close(net);
@@ -158,10 +158,10 @@ TEST(too_large_windows_are_refused)
     net_softmax_loss(net, "loss", 1);
     assert_int_equal(net_finish(net), 0);
     struct fixture fixture;
-    fixture_open(&fixture, "cuda", net, PRECISION_FP32);
+    cuda_fixture_open(&fixture, "cuda", net, PRECISION_FP32);
     assert_int_equal(try_plan(&fixture, 1, text, sizeof(text)), -ENOTSUP);
     assert_non_null(strstr(text, "pool"));
-    fixture_close(&fixture);
+    cuda_fixture_close(&fixture);
     net_close(net);
 }
 
@@ -177,9 +177,9 @@ TEST(sizes_that_overflow_are_refused)
     net_softmax_loss(net, "loss", 3);
     assert_int_equal(net_finish(net), 0);
     struct fixture fixture = { .ops = backend_find("cuda"), .net = net };
-    const struct backend_spec spec = fixture_spec(net, PRECISION_FP32);
+    const struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
     fixture.device = device_memory_open(fixture.ops, &fixture.compute);
-    assert_int_equal(fixture_open_backend(&fixture, &spec), 0);
+    assert_int_equal(cuda_fixture_open_backend(&fixture, &spec), 0);
     struct plan *plan = NULL;
     assert_int_equal(fixture.ops->plan(fixture.backend, 2, true, &plan), 0);    /* gigabytes, not allocated yet */
     fixture.ops->plan_close(plan);
@@ -197,20 +197,20 @@ TEST(sizes_that_overflow_are_refused)
 /* Everything up to the first step, in existing arenas. */
 static int set_up(struct fixture *fixture, const struct backend_spec *spec)
 {
-    bool *ends = fixture_ends(spec->net, 6, 0);
-    int rc = fixture_open_backend(fixture, spec);
+    bool *ends = cuda_fixture_ends(spec->net, 6, 0);
+    int rc = cuda_fixture_open_backend(fixture, spec);
     for (uint32_t i = 0; i < 2 && rc == 0; i++) {
         rc = fixture->ops->plan(fixture->backend, i == 0 ? SAMPLES : 5, i == 0, &fixture->plans[i]);
         fixture->plan_count += rc == 0;
     }
     if (rc == 0)
-        rc = fixture_bind(fixture);
+        rc = cuda_fixture_bind(fixture);
     for (uint32_t p = 0; p < spec->net->parameter_count && rc == 0; p++) {
         float *const plain = calloc(spec->net->parameters[p].count, sizeof(*plain));
         assert_non_null(plain);
-        rc = fixture->ops->pack(fixture->backend, p, plain, fixture->weights + fixture_offset(fixture, p));
+        rc = fixture->ops->pack(fixture->backend, p, plain, fixture->weights + cuda_fixture_offset(fixture, p));
         if (rc == 0)
-            rc = fixture->ops->unpack(fixture->backend, p, fixture->weights + fixture_offset(fixture, p), plain);
+            rc = fixture->ops->unpack(fixture->backend, p, fixture->weights + cuda_fixture_offset(fixture, p), plain);
         free(plain);
     }
     if (rc == 0)
@@ -277,7 +277,7 @@ TEST(every_failing_call_is_a_clean_error)
         { "cublasLtMatmul", CUBLAS_STATUS_EXECUTION_FAILED },
     };
     struct net *net = small_net(0.5f);
-    struct backend_spec spec = fixture_spec(net, PRECISION_FP16);
+    struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP16);
     spec.graph = GRAPH_ON;
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         uint32_t count, ignored;
@@ -295,12 +295,12 @@ TEST(every_failing_call_is_a_clean_error)
 TEST(a_cancelled_device_ends_copies)
 {
     struct fixture fixture;
-    fixture_open_own(&fixture, small_net(0), PRECISION_FP32);
-    float *plain = fixture_read(&fixture, fixture.weights, 0);
+    cuda_fixture_open_own(&fixture, small_net(0), PRECISION_FP32);
+    float *plain = cuda_fixture_read(&fixture, fixture.weights, 0);
     device_cancel(fixture.device);
-    const float *stored = fixture.weights + fixture_offset(&fixture, 0);
+    const float *stored = fixture.weights + cuda_fixture_offset(&fixture, 0);
     assert_int_equal(fixture.ops->unpack(fixture.backend, 0, stored, plain), -ECANCELED);
-    fixture_close(&fixture);
+    cuda_fixture_close(&fixture);
 }
 
 int main(void)

@@ -18,22 +18,23 @@ TEST(an_fp16_step_with_an_overflow_is_skipped)
 {
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     struct fixture fixture;
-    fixture_open_own(&fixture, small_net(0), PRECISION_FP16);
-    fixture_run(&fixture, SAMPLES, true);
-    float *before = fixture_read(&fixture, fixture.weights, 2);
+    cuda_fixture_open_own(&fixture, small_net(0), PRECISION_FP16);
+    cuda_fixture_run(&fixture, SAMPLES, true);
+    float *before = cuda_fixture_read(&fixture, fixture.weights, 2);
     const float overflow = INFINITY;
-    device_memory_write(fixture.compute, fixture.gradients + fixture_offset(&fixture, 1), &overflow, sizeof(overflow));
-    fixture_update(&fixture, OPTIMIZER_SGD, no_states);
-    float *after = fixture_read(&fixture, fixture.weights, 2);
+    device_memory_write(fixture.compute, fixture.gradients + cuda_fixture_offset(&fixture, 1), &overflow,
+                        sizeof(overflow));
+    cuda_fixture_update(&fixture, OPTIMIZER_SGD, no_states);
+    float *after = cuda_fixture_read(&fixture, fixture.weights, 2);
     assert_memory_equal(after, before, fixture.net->parameters[2].count * sizeof(*after));
-    const struct backend_result next = fixture_run(&fixture, SAMPLES, true);
+    const struct backend_result next = cuda_fixture_run(&fixture, SAMPLES, true);
     assert_float_equal(next.loss_scale, LOSS_SCALE_FIRST / 2, 0);
     assert_int_equal(next.skipped_steps, 1);
-    fixture_update(&fixture, OPTIMIZER_SGD, no_states);
-    after = fixture_read(&fixture, fixture.weights, 2);
+    cuda_fixture_update(&fixture, OPTIMIZER_SGD, no_states);
+    after = cuda_fixture_read(&fixture, fixture.weights, 2);
     assert_memory_not_equal(after, before, fixture.net->parameters[2].count * sizeof(*after));
-    assert_int_equal(fixture_run(&fixture, SAMPLES, true).skipped_steps, 1);
-    fixture_close(&fixture);
+    assert_int_equal(cuda_fixture_run(&fixture, SAMPLES, true).skipped_steps, 1);
+    cuda_fixture_close(&fixture);
 }
 
 /* ---- segments and recorded steps ---- */
@@ -41,10 +42,10 @@ TEST(an_fp16_step_with_an_overflow_is_skipped)
 /* Make the plans, then end segments of backward at these layers. Returns what segment() returns. */
 static int plan_segments(struct fixture *fixture, uint32_t first, uint32_t second)
 {
-    fixture_plan(fixture, SAMPLES, true);
-    fixture_plan(fixture, 5, true);
-    fixture_plan(fixture, SAMPLES, false);
-    bool *ends = fixture_ends(fixture->net, first, second);
+    cuda_fixture_plan(fixture, SAMPLES, true);
+    cuda_fixture_plan(fixture, 5, true);
+    cuda_fixture_plan(fixture, SAMPLES, false);
+    bool *ends = cuda_fixture_ends(fixture->net, first, second);
     const int rc = fixture->ops->segment(fixture->backend, ends);
     free(ends);
     return rc;
@@ -63,17 +64,17 @@ TEST(backward_reports_the_ends_of_segments)
     struct net *net = small_net(0);
     for (size_t i = 0; i < sizeof(uses) / sizeof(uses[0]); i++) {
         struct fixture fixture;
-        struct backend_spec spec = fixture_spec(net, PRECISION_FP32);
+        struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
         spec.graph = uses[i];
-        fixture_open_with(&fixture, "cuda", &spec, false);
-        fixture_run(&fixture, SAMPLES, true);
+        cuda_fixture_open_with(&fixture, "cuda", &spec, false);
+        cuda_fixture_run(&fixture, SAMPLES, true);
         assert_done(&fixture, all, 4);
         assert_int_equal(plan_segments(&fixture, 6, 0), 0);
         sim_calls_clear();
-        fixture_run(&fixture, SAMPLES, true);
+        cuda_fixture_run(&fixture, SAMPLES, true);
         assert_done(&fixture, some, 2);
         assert_int_equal(sim_calls("cudaGraphLaunch"), uses[i] == GRAPH_ON ? 3 : 0);
-        fixture_close(&fixture);
+        cuda_fixture_close(&fixture);
     }
     net_close(net);
 }
@@ -104,13 +105,13 @@ TEST(gradients_are_final_when_their_layer_is_reported)
 {
     struct net *net = small_net(0);
     struct fixture fixture;
-    struct backend_spec spec = fixture_spec(net, PRECISION_BF16);
+    struct backend_spec spec = cuda_fixture_spec(net, PRECISION_BF16);
     spec.graph = GRAPH_ON;
-    fixture_open_with(&fixture, "cuda", &spec, false);
+    cuda_fixture_open_with(&fixture, "cuda", &spec, false);
     assert_int_equal(plan_segments(&fixture, 6, 0), 0);
-    fixture_run(&fixture, 5, true);
+    cuda_fixture_run(&fixture, 5, true);
     const struct backend_input input = { .pixels = fixture.pixels, .labels = fixture.labels };
-    struct plan *plan = fixture_plan(&fixture, SAMPLES, true);
+    struct plan *plan = cuda_fixture_plan(&fixture, SAMPLES, true);
     struct prefixes prefixes = { .fixture = &fixture };
     assert_int_equal(fixture.ops->input(plan, &input), 0);
     assert_int_equal(fixture.ops->forward(plan), 0);
@@ -121,7 +122,7 @@ TEST(gradients_are_final_when_their_layer_is_reported)
     assert_memory_equal(prefixes.copies[0], prefixes.copies[1], prefixes.ready[0] * sizeof(float));
     for (uint32_t i = 0; i < prefixes.count; i++)
         fixture.device->ops->free_pinned(fixture.device, prefixes.copies[i]);
-    fixture_close(&fixture);
+    cuda_fixture_close(&fixture);
     net_close(net);
 }
 
@@ -131,13 +132,13 @@ static float *numbers_after_steps(const struct backend_spec *spec, size_t *bytes
     static const uint32_t counts[] = { SAMPLES, 5, SAMPLES };
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     struct fixture fixture;
-    fixture_open_with(&fixture, "cuda", spec, false);
+    cuda_fixture_open_with(&fixture, "cuda", spec, false);
     assert_int_equal(plan_segments(&fixture, 6, 0), 0);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        fixture_run(&fixture, counts[i], true);
-        fixture_update(&fixture, OPTIMIZER_SGD, no_states);
+        cuda_fixture_run(&fixture, counts[i], true);
+        cuda_fixture_update(&fixture, OPTIMIZER_SGD, no_states);
     }
-    fixture_run(&fixture, SAMPLES, false);
+    cuda_fixture_run(&fixture, SAMPLES, false);
     const size_t trained = fixture.arenas.trained.count, statistics = fixture.arenas.statistics.count;
     float *const numbers = malloc((trained + statistics + 1) * sizeof(*numbers));
     assert_non_null(numbers);
@@ -146,13 +147,13 @@ static float *numbers_after_steps(const struct backend_spec *spec, size_t *bytes
     numbers[trained + statistics] = (float)fixture.result->loss_sum;
     assert_true(isfinite(fixture.result->loss_sum));
     *bytes_out = (trained + statistics + 1) * sizeof(*numbers);
-    fixture_close(&fixture);
+    cuda_fixture_close(&fixture);
     return numbers;
 }
 
 static void check_same_bits(const struct net *net, enum precision precision)
 {
-    struct backend_spec spec = fixture_spec(net, precision);
+    struct backend_spec spec = cuda_fixture_spec(net, precision);
     size_t bytes, other_bytes;
     float *const queued = numbers_after_steps(&spec, &bytes);
     for (uint32_t poison = 0; poison < 2; poison++)
@@ -182,13 +183,13 @@ TEST(graphs_give_the_same_bits)
 static uint64_t launches(const struct net *net, enum graph_use use)
 {
     struct fixture fixture;
-    struct backend_spec spec = fixture_spec(net, PRECISION_FP32);
+    struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
     spec.graph = use;
-    fixture_open_with(&fixture, "cuda", &spec, false);
+    cuda_fixture_open_with(&fixture, "cuda", &spec, false);
     assert_int_equal(plan_segments(&fixture, 6, 0), 0);
     sim_calls_clear();
-    fixture_run(&fixture, SAMPLES, true);
-    fixture_close(&fixture);
+    cuda_fixture_run(&fixture, SAMPLES, true);
+    cuda_fixture_close(&fixture);
     return sim_calls("cudaGraphLaunch");
 }
 
@@ -210,9 +211,9 @@ TEST(steps_are_queued_where_graphs_fail_unless_graphs_are_required)
         for (uint32_t number = 2; number <= 3; number++) {
             struct fixture fixture;
             char text[2048];
-            struct backend_spec spec = fixture_spec(net, PRECISION_FP32);
+            struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
             spec.graph = number == 2 ? GRAPH_AUTO : GRAPH_ON;
-            fixture_open_with(&fixture, "cuda", &spec, false);
+            cuda_fixture_open_with(&fixture, "cuda", &spec, false);
             sim_fail(functions[i], number, cudaErrorUnknown);
             const int rc = CAPTURE(text, plan_segments(&fixture, 6, 0));
             sim_fail_clear();
@@ -220,10 +221,10 @@ TEST(steps_are_queued_where_graphs_fail_unless_graphs_are_required)
             assert_non_null(strstr(text, functions[i]));
             assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
             sim_calls_clear();
-            fixture_run(&fixture, SAMPLES, true);
-            fixture_run(&fixture, SAMPLES, false);
+            cuda_fixture_run(&fixture, SAMPLES, true);
+            cuda_fixture_run(&fixture, SAMPLES, false);
             assert_int_equal(sim_calls("cudaGraphLaunch"), 0);
-            fixture_close(&fixture);
+            cuda_fixture_close(&fixture);
         }
     net_close(net);
 }
@@ -259,23 +260,23 @@ TEST(a_step_allocates_nothing_and_waits_for_nothing)
     struct net *net = small_net(0.5f);
     for (uint32_t use = GRAPH_ON; use <= GRAPH_OFF; use++) {
         struct fixture fixture;
-        struct backend_spec spec = fixture_spec(net, PRECISION_FP16);
+        struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP16);
         spec.graph = (enum graph_use)use;
-        fixture_open_with(&fixture, "cuda", &spec, false);
+        cuda_fixture_open_with(&fixture, "cuda", &spec, false);
         assert_int_equal(plan_segments(&fixture, 6, 0), 0);
-        struct plan *plan = fixture_plan(&fixture, SAMPLES, true);
-        fixture_run(&fixture, SAMPLES, true);
+        struct plan *plan = cuda_fixture_plan(&fixture, SAMPLES, true);
+        cuda_fixture_run(&fixture, SAMPLES, true);
         sim_calls_clear();
         for (uint32_t step = 0; step < 3; step++) {
-            fixture_queue(&fixture, plan);
-            fixture_update(&fixture, OPTIMIZER_SGD, no_states);
+            cuda_fixture_queue(&fixture, plan);
+            cuda_fixture_update(&fixture, OPTIMIZER_SGD, no_states);
         }
         for (size_t i = 0; i < sizeof(forbidden) / sizeof(forbidden[0]); i++)
             if (sim_calls(forbidden[i]) > 0)
                 fail_msg("%s was called %u times", forbidden[i], (unsigned)sim_calls(forbidden[i]));
         assert_int_equal(sim_calls("cudaMemcpyAsync"), 3);
         device_memory_wait(fixture.compute);
-        fixture_close(&fixture);
+        cuda_fixture_close(&fixture);
     }
     net_close(net);
 }
@@ -299,19 +300,19 @@ TEST(equal_convolutions_share_descriptors)
 {
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     struct fixture fixture;
-    fixture_open_own(&fixture, triplets(), PRECISION_FP16);
-    fixture_plan(&fixture, SAMPLES, true);
-    fixture_plan(&fixture, SAMPLES, false);
+    cuda_fixture_open_own(&fixture, triplets(), PRECISION_FP16);
+    cuda_fixture_plan(&fixture, SAMPLES, true);
+    cuda_fixture_plan(&fixture, SAMPLES, false);
     for (uint32_t step = 0; step < 3; step++) {
-        fixture_run(&fixture, SAMPLES, true);
-        fixture_update(&fixture, OPTIMIZER_SGD, no_states);
-        fixture_run(&fixture, SAMPLES, false);
+        cuda_fixture_run(&fixture, SAMPLES, true);
+        cuda_fixture_update(&fixture, OPTIMIZER_SGD, no_states);
+        cuda_fixture_run(&fixture, SAMPLES, false);
         if (step == 0)
             sim_calls_clear();
     }
     assert_int_equal(sim_calls("cudnnBackendExecute"), 2 * (3 + 3 + 2 + 3));
     assert_int_equal(sim_calls("cudnnBackendCreateDescriptor"), 0);
-    fixture_close(&fixture);
+    cuda_fixture_close(&fixture);
 }
 
 /* Libraries load code at its first use, so this happens before the first step. */
@@ -320,44 +321,44 @@ TEST(allocate_runs_a_plan_once)
     static const char *const functions[] = { "cudnnBackendExecute", "cublasLtMatmul", "cudaLaunchKernelEx" };
     uint64_t calls[sizeof(functions) / sizeof(functions[0])];
     struct fixture fixture;
-    fixture_open_own(&fixture, small_net(0.5f), PRECISION_FP16);
-    fixture_plan(&fixture, SAMPLES, true);
-    float *before = fixture_read(&fixture, fixture.weights, 2);
+    cuda_fixture_open_own(&fixture, small_net(0.5f), PRECISION_FP16);
+    cuda_fixture_plan(&fixture, SAMPLES, true);
+    float *before = cuda_fixture_read(&fixture, fixture.weights, 2);
     sim_calls_clear();
-    fixture_plan(&fixture, 5, true);
+    cuda_fixture_plan(&fixture, 5, true);
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
         calls[i] = sim_calls(functions[i]);
     sim_calls_clear();
-    assert_float_equal(fixture_run(&fixture, 5, true).loss_scale, LOSS_SCALE_FIRST, 0);
+    assert_float_equal(cuda_fixture_run(&fixture, 5, true).loss_scale, LOSS_SCALE_FIRST, 0);
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         assert_true(calls[i] > 0);
         assert_int_equal(calls[i], sim_calls(functions[i]));
     }
-    float *after = fixture_read(&fixture, fixture.weights, 2);
+    float *after = cuda_fixture_read(&fixture, fixture.weights, 2);
     assert_memory_equal(after, before, fixture.net->parameters[2].count * sizeof(*after));
-    fixture_close(&fixture);
+    cuda_fixture_close(&fixture);
 }
 
 TEST(the_first_run_keeps_statistics)
 {
     struct fixture fixture;
-    fixture_open_own(&fixture, residual_net(), PRECISION_BF16);
+    cuda_fixture_open_own(&fixture, residual_net(), PRECISION_BF16);
     const size_t bytes = fixture.arenas.statistics.count * sizeof(float);
     float *const before = malloc(bytes), *const after = malloc(bytes);
     assert_true(before != NULL && after != NULL);
     device_memory_read(fixture.compute, before, fixture.statistics, bytes);
-    fixture_plan(&fixture, SAMPLES, true);
+    cuda_fixture_plan(&fixture, SAMPLES, true);
     device_memory_read(fixture.compute, after, fixture.statistics, bytes);
     assert_memory_equal(after, before, bytes);
-    fixture_run(&fixture, SAMPLES, false);
+    cuda_fixture_run(&fixture, SAMPLES, false);
     device_memory_read(fixture.compute, after, fixture.statistics, bytes);
     assert_memory_equal(after, before, bytes);
-    fixture_run(&fixture, SAMPLES, true);
+    cuda_fixture_run(&fixture, SAMPLES, true);
     device_memory_read(fixture.compute, after, fixture.statistics, bytes);
     assert_memory_not_equal(after, before, bytes);
     free(before);
     free(after);
-    fixture_close(&fixture);
+    cuda_fixture_close(&fixture);
 }
 
 /* ---- descriptions ---- */
@@ -378,11 +379,11 @@ TEST(describes_every_layer_and_how_steps_are_queued)
     static struct lines lines;
     struct net *net = small_net(0);
     struct fixture fixture;
-    struct backend_spec spec = fixture_spec(net, PRECISION_FP32);
+    struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
     spec.graph = GRAPH_ON;
-    fixture_open_with(&fixture, "cuda", &spec, false);
+    cuda_fixture_open_with(&fixture, "cuda", &spec, false);
     assert_int_equal(plan_segments(&fixture, 6, 0), 0);
-    fixture.ops->plan_describe(fixture_plan(&fixture, SAMPLES, true), keep_line, &lines);
+    fixture.ops->plan_describe(cuda_fixture_plan(&fixture, SAMPLES, true), keep_line, &lines);
     assert_int_equal(lines.count, net->layer_count + 1);
     for (uint32_t i = 0; i < net->layer_count; i++)
         assert_memory_equal(lines.text[i], net->layers[i].name, strlen(net->layers[i].name));
@@ -392,7 +393,7 @@ TEST(describes_every_layer_and_how_steps_are_queued)
     assert_non_null(strstr(lines.text[2], "data gradient engine"));
     assert_non_null(strstr(lines.text[1], "in conv1"));
     assert_non_null(strstr(lines.text[net->layer_count], "backward as 2"));
-    fixture_close(&fixture);
+    cuda_fixture_close(&fixture);
     net_close(net);
 }
 
@@ -400,14 +401,14 @@ TEST(describes_fused_layers)
 {
     static struct lines lines;
     struct fixture fixture;
-    fixture_open_own(&fixture, residual_net(), PRECISION_FP32);
-    fixture.ops->plan_describe(fixture_plan(&fixture, SAMPLES, true), keep_line, &lines);
+    cuda_fixture_open_own(&fixture, residual_net(), PRECISION_FP32);
+    fixture.ops->plan_describe(cuda_fixture_plan(&fixture, SAMPLES, true), keep_line, &lines);
     assert_string_equal(lines.text[2], "relu1: in norm1");
     assert_string_equal(lines.text[8], "sum1: in norm3");
     assert_string_equal(lines.text[9], "relu3: in norm3");
     assert_string_equal(lines.text[10], "shortcut: own kernel");
     assert_string_equal(lines.text[13], "sum2: in norm4");
-    fixture_close(&fixture);
+    cuda_fixture_close(&fixture);
 }
 
 /* In evaluation cuDNN applies a convolution's ReLU, except after a sum. */
@@ -415,8 +416,8 @@ TEST(describes_layers_folded_into_convolutions)
 {
     static struct lines lines;
     struct fixture fixture;
-    fixture_open_own(&fixture, folded_net(), PRECISION_FP32);
-    fixture.ops->plan_describe(fixture_plan(&fixture, SAMPLES, false), keep_line, &lines);
+    cuda_fixture_open_own(&fixture, folded_net(), PRECISION_FP32);
+    fixture.ops->plan_describe(cuda_fixture_plan(&fixture, SAMPLES, false), keep_line, &lines);
     assert_string_equal(lines.text[1], "norm1: in conv1");
     assert_string_equal(lines.text[2], "relu1: in conv1");
     assert_string_equal(lines.text[4], "norm2: in shortcut");
@@ -425,7 +426,7 @@ TEST(describes_layers_folded_into_convolutions)
     assert_string_equal(lines.text[8], "relu2: in conv2");
     assert_string_equal(lines.text[10], "norm4: in conv3");
     assert_string_equal(lines.text[11], "sum2: in conv3");
-    fixture_close(&fixture);
+    cuda_fixture_close(&fixture);
 }
 
 int main(void)

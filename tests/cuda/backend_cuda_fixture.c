@@ -8,6 +8,7 @@
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network/network.h"
 #include "tests/helpers/test.h"
+#include "tests/helpers/test_random.h"
 
 enum { SEED = 9 };
 
@@ -97,7 +98,7 @@ static float drawn(const struct parameter *parameter, struct random_key key, siz
     const bool is_scale = parameter->kind == PARAMETER_GAMMA || parameter->kind == PARAMETER_RUNNING_VARIANCE;
     const float limit = parameter->fan_in > 0 ? 2.0f / sqrtf((float)parameter->fan_in) : is_scale ? 0.5f
                                                                                                   : 0.2f;
-    return (is_scale ? 1.0f : 0.0f) + limit * (2 * random_uniform(key, i) - 1);
+    return (is_scale ? 1.0f : 0.0f) + limit * (2 * test_uniform(key, i) - 1);
 }
 
 /* -1, 0 or 1, mostly 0, so that sums stay small: with pixels of 0 and 1 the forward pass is exact in every precision.

@@ -195,7 +195,7 @@ if [ -x "$build/tests/e2e/pipetrain_sim" ]; then
     expect_narrow 'a model on a GPU'
 else
     expect_code 71 'a model on a GPU, without CUDA'
-    expect_err 'devices.kind = cuda: this program is built without CUDA'
+    expect_err 'devices.kind = cuda: this program was built without CUDA'
 fi
 
 # What a run does is said on lines that fit a terminal.

@@ -383,7 +383,7 @@ for interval in 1 4 1000; do
     try before --set train.optimizer=sgd --set train.learning_rate=1e10 --set report.interval=$interval \
         --set train.epochs=3 $direct
     expect_code 73 "weights that are not finite, reports every $interval steps"
-    expect_err '^pipetrain: [a-z]+[0-9]\.[a-z]+ holds a number that is not finite or above 1e18: .*step [0-9]+.*learning rate than 1e\+10'
+    expect_err '^pipetrain: [a-z]+[0-9]\.[a-z]+ has a number that is not finite or above 1e18: .*step [0-9]+.*learning rate than 1e\+10'
     expect_err_lines 1
     grep -q validation "$work/runs/before/metrics.jsonl" && fail 'it was evaluated'
     [ ! -e "$work/runs/before/weights.safetensors" ] || fail 'weights that are not finite were saved'

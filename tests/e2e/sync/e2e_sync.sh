@@ -163,7 +163,7 @@ expect_err 'max_staleness'
 refused --set sync.mode=parameter_sever
 expect_err 'is none of: replicated, independent, averaging, parameter_server, async'
 refused --set sync.bucket=1GiB
-expect_err 'bucket: 1.0 GiB is more than all gradients of the network, [0-9.]+ [KM]iB: write auto'
+expect_err 'bucket: 1.0 GiB is more than all gradients of the network, [0-9.]+ [KM]iB: use auto'
 refused --set sync.average=momentum
 expect_err 'none of: parameters.optimizer, parameters'
 refused --set sync.server=gpu

@@ -111,7 +111,7 @@ def speed(command, environment, setting, folder):
     words = [word for assignment in setting for word in ("--set", assignment)]
     subprocess.run(command + words + ["-q", "--set", f"run.dir={run}", "--set", "run.resume=never",
                                       "--set", f"train.max_time={SECONDS} seconds"],
-                   env=environment, check=True)
+                   env=environment, check=True, stdout=subprocess.DEVNULL)
     with open(os.path.join(run, "summary.json"), encoding="utf-8") as file:
         return json.load(file)["images_per_second"]
 

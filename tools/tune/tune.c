@@ -25,7 +25,7 @@
 #define FIRST_SECONDS 3.0       /* of training as configured, at most, */
 #define FIRST_SHARE 0.1         /* and as a share of all time */
 #define RETRY_SHARE 0.2         /* the same if the first time had too few steps */
-#define STEPS_LEAST 20.0        /* of a trial, after 10 that warm up */
+#define STEPS_LEAST 30.0        /* of a trial, 10 of which warm up */
 #define STEPS_WANTED 400.0      /* of all trials together */
 #define TRIAL_SECONDS 1.0       /* of training in a trial of the search, at least, */
 #define TRIAL_SHARE (1.0 / 60)  /* and as a share of all time */
@@ -151,19 +151,22 @@ static int run_trial(struct tune *tune, const char *const *own, size_t count, do
     return rc == 0 && !isfinite(result->images_per_second) ? -ERANGE : rc;
 }
 
-/* Prints why the trial failed; silent for 0 and after an interruption. Returns rc. */
-static int check_trial(struct tune *tune, int rc, const struct trial_result *result)
+/* The same, but with too few steps the warm-up counts as well: enough for comparing with a faster setting. */
+static int run_roughly(struct tune *tune, const char *const *own, size_t count, double seconds,
+                       struct trial_result *result)
 {
-    const double step = result->steps > 0 ? result->seconds / (double)result->steps : 0;
-    if (rc == 0 || rc == -ECANCELED)
+    const int rc = run_trial(tune, own, count, seconds, result);
+    if (rc != -ERANGE)
         return rc;
-    if (rc != -ERANGE) {
+    result->images_per_second = result->seconds > 0 ? (double)result->images / result->seconds : 0;
+    return 0;
+}
+
+/* Prints why the trial failed; silent for 0 and after an interruption. Returns rc. */
+static int check_trial(const struct trial_result *result, int rc)
+{
+    if (rc != 0 && rc != -ECANCELED)
         trial_print_problem("--tune", result);
-        return rc;
-    }
-    log_message(LOG_ERROR, "--tune: a step takes %.1f s, so a run has too few of them to measure: give it more time, "
-                           "--tune=%.0f", step, fmax(round_up(step * STEPS_WANTED, 60), 2 * tune->total_seconds));
-    tune->exit_code = EXIT_CODE_USAGE;
     return rc;
 }
 
@@ -189,7 +192,7 @@ static int run_candidate(struct tune *tune, uint32_t i, double seconds, struct t
     struct assignments assignments = { .count = 0 };
     if (i > 0)
         add_assignments(&assignments, &tune->result.candidates[i].setting, tune->result.space.has_cpu_towers);
-    return run_trial(tune, assignments.own, assignments.count, seconds, result);
+    return run_roughly(tune, assignments.own, assignments.count, seconds, result);
 }
 
 /* "read_threads 4, prefetch_depth 16": what differs from the configuration. */
@@ -246,7 +249,7 @@ static void start_result(struct tune *tune)
     result->stored_side = sides_shorter(now->stored_height, now->stored_width);
     result->taken_side = sides_shorter(now->taken_height, now->taken_width);
     result->trial_seconds = fmax(fmax(TRIAL_SECONDS, TRIAL_SHARE * tune->total_seconds),
-                                 2 * STEPS_LEAST * tune->step_seconds);
+                                 STEPS_LEAST * tune->step_seconds);
     result->towers_alone = result->input_alone = NAN;
     memcpy(result->verdict, now->verdict, sizeof(result->verdict));
     result->candidates[result->count++] = candidate_of(&setting, now);
@@ -258,10 +261,16 @@ static int measure_now(struct tune *tune)
     const double first = fmin(FIRST_SECONDS, FIRST_SHARE * tune->total_seconds);
     int rc = run_trial(tune, NULL, 0, first, &tune->now);
     const double step = tune->now.steps > 0 ? tune->now.seconds / (double)tune->now.steps : INFINITY;
-    if (rc == -ERANGE && 2 * STEPS_LEAST * step <= RETRY_SHARE * tune->total_seconds)
-        rc = run_trial(tune, NULL, 0, 2 * STEPS_LEAST * step, &tune->now);
+    if (rc == -ERANGE && STEPS_LEAST * step <= RETRY_SHARE * tune->total_seconds)
+        rc = run_trial(tune, NULL, 0, STEPS_LEAST * step, &tune->now);
+    if (rc == -ERANGE) {
+        log_message(LOG_ERROR, "--tune: a step takes %.1f s, so a run has too few of them to measure: give it more "
+                               "time, --tune=%.0f", step,
+                    fmax(round_up(step * STEPS_WANTED, 60), 2 * tune->total_seconds));
+        tune->exit_code = EXIT_CODE_USAGE;
+    }
     if (rc != 0)
-        return check_trial(tune, rc, &tune->now);
+        return check_trial(&tune->now, rc);
     tune->step_seconds = (double)tune->now.batch / tune->now.images_per_second;
     start_result(tune);
     log_message(LOG_RUN, "as configured: %s images/s, towers wait %.1f %% for input",
@@ -308,12 +317,8 @@ static int try_setting(struct tune *tune, const struct tune_setting *setting, st
         tune->exit_code = EXIT_CODE_OK;
         return 0;
     }
-    if (rc == -ERANGE) {        /* a very slow setting */
-        tried->images_per_second = 0;
-        tune->exit_code = EXIT_CODE_OK;
-    } else if (rc != 0) {
-        return check_trial(tune, rc, tried);
-    }
+    if (rc != 0)
+        return check_trial(tried, rc);
     *candidate = candidate_of(setting, tried);
     log_message(LOG_RUN, "%s: %s images/s, towers wait %.1f %% for input", setting_words(tune, i).text,
                 number_rate(tried->images_per_second).text, 100 * tune_wait(tried));
@@ -351,7 +356,7 @@ static int run_round(struct tune *tune, const uint32_t *finalists, uint32_t coun
         struct trial_result measured;
         const int rc = run_candidate(tune, finalists[i], seconds, &measured);
         if (rc != 0)
-            return check_trial(tune, rc, &measured);
+            return check_trial(&measured, rc);
         candidate->speeds[candidate->rounds] = measured.images_per_second;
         candidate->waits[candidate->rounds++] = tune_wait(&measured);
         log_message(LOG_RUN, "round %u, %s: %s images/s", candidate->rounds, setting_words(tune, finalists[i]).text,
@@ -372,7 +377,7 @@ static int compare(struct tune *tune, double end_seconds)
     uint32_t count = tune_finalists(result, FINALISTS_FIRST, finalists);
     if (count < 2)
         return 0;
-    if (count > FINALISTS_LAST && seconds_left(tune) - end_seconds > (count + LAST_ROUNDS * FINALISTS_LAST) * cost) {
+    if (count > FINALISTS_LAST && seconds_left(tune) - end_seconds > (count + 2 * 2) * cost) {
         const int rc = run_round(tune, finalists, count, result->trial_seconds);
         if (rc != 0)
             return rc;
@@ -398,17 +403,17 @@ static int measure_alone(struct tune *tune)
     struct trial_result measured;
     add_assignments(&assignments, best, result->space.has_cpu_towers);
     assignments.own[assignments.count] = "input.source=synthetic";
-    int rc = run_trial(tune, assignments.own, assignments.count + 1, result->trial_seconds, &measured);
+    int rc = run_roughly(tune, assignments.own, assignments.count + 1, result->trial_seconds, &measured);
     if (rc != 0)
-        return check_trial(tune, rc, &measured);
+        return check_trial(&measured, rc);
     result->towers_alone = measured.images_per_second;
     if (best->is_cached)
         return 0;               /* a short run would measure the first pass over the files */
     assignments.own[assignments.count] = "devices.kind=null";
     assignments.own[assignments.count + 1] = "devices.list=";
-    rc = run_trial(tune, assignments.own, assignments.count + 2, result->trial_seconds, &measured);
+    rc = run_roughly(tune, assignments.own, assignments.count + 2, result->trial_seconds, &measured);
     if (rc != 0)
-        return check_trial(tune, rc, &measured);
+        return check_trial(&measured, rc);
     result->input_alone = measured.images_per_second;
     result->decoding_is_slower = measured.decoders_busy >= measured.readers_busy;
     return 0;
@@ -419,13 +424,13 @@ static int search_and_compare(struct tune *tune)
     struct tune_result *const result = &tune->result;
     const double left = seconds_left(tune), cost = trial_cost(tune);
     const double for_reason = left >= TRIALS_FOR_REASON * cost ? 2 * cost : 0;
-    if (left < 3 * cost) {      /* another setting, and a round of two */
+    if (left < 5 * cost) {      /* another setting, and two rounds of two */
         result->enough_seconds = round_up(tune->total_seconds - left + 1.2 * TRIALS_FOR_REASON * cost, 10);
         log_message(LOG_RUN, "--tune=%.0f is too short to try another setting: --tune=%.0f would do",
                     tune->total_seconds, result->enough_seconds);
         return 0;
     }
-    const double for_rounds = fmax((1 - SEARCH_SHARE) * (left - for_reason), 2 * cost);
+    const double for_rounds = fmax((1 - SEARCH_SHARE) * (left - for_reason), 4 * cost);
     int rc = search(tune, for_reason + for_rounds);
     if (rc == 0)
         rc = compare(tune, for_reason);

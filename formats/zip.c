@@ -37,11 +37,6 @@ static int refuse(const char **problem_out, const char *problem)
     return -EBADMSG;
 }
 
-bool zip_is_zip(const uint8_t *bytes, size_t byte_count)
-{
-    return byte_count >= END_BYTES && (begins(bytes, "\3\4") || begins(bytes, "\5\6"));
-}
-
 /* The end record, behind which a comment may stand; NULL where there is none. */
 static const uint8_t *find_end(const uint8_t *bytes, size_t byte_count)
 {

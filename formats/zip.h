@@ -23,7 +23,6 @@ struct zip_member {
     uint32_t crc;               /* CRC-32 of the unpacked bytes */
 };
 
-bool zip_is_zip(const uint8_t *bytes, size_t byte_count);
 /* Find the directory. 0, or -EBADMSG with what is wrong. */
 int zip_open(struct zip *zip_out, const uint8_t *bytes, size_t byte_count, const char **problem_out);
 /* The member at *place, which is 0 for the first one and is moved on to the next. 0, -ENODATA behind the

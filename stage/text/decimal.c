@@ -49,7 +49,8 @@ const char *decimal_end(const char *text)
     return end;
 }
 
-const char *decimal_read_u64(const char *text, uint64_t *number_out)
+/* The number at the start of a text: returns its end, or NULL. */
+static const char *read_u64(const char *text, uint64_t *number_out)
 {
     uint64_t number = 0;
     if (!is_digit(*text))
@@ -65,7 +66,7 @@ const char *decimal_read_u64(const char *text, uint64_t *number_out)
 bool decimal_u64(const char *text, uint64_t *number_out)
 {
     uint64_t number;
-    const char *const end = decimal_read_u64(text, &number);
+    const char *const end = read_u64(text, &number);
     if (end == NULL || *end != '\0')
         return false;
     *number_out = number;
@@ -84,7 +85,7 @@ int decimal_bytes(const char *text, uint64_t *bytes_out)
     if (digits_end == text || i == sizeof(units) / sizeof(*units))
         return -EINVAL;
     uint64_t number, bytes;
-    if (decimal_read_u64(text, &number) == NULL ||
+    if (read_u64(text, &number) == NULL ||
         __builtin_mul_overflow(number, UINT64_C(1) << units[i].shift, &bytes))
         return -ERANGE;
     *bytes_out = bytes;

@@ -7,7 +7,6 @@
 #include "tests/helpers/network/network_check.h"
 #include "tests/helpers/team_sleep.h"
 #include "tests/helpers/test.h"
-#include "tests/helpers/test_long.h"
 
 enum { COUNT = 5 };
 

@@ -3,7 +3,6 @@
 #include "tests/helpers/network/network_check.h"
 #include "tests/helpers/network/network_distance.h"
 #include "tests/helpers/test.h"
-#include "tests/helpers/test_long.h"
 
 enum { COUNT = 6 };
 

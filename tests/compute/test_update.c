@@ -6,7 +6,6 @@
 #include "tests/helpers/network/tower_stand.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
-#include "tests/helpers/test_long.h"
 
 /* ---- updates ---- */
 

@@ -9,7 +9,6 @@
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network/network.h"
 #include "tests/helpers/test.h"
-#include "tests/helpers/test_long.h"
 
 /* The thread sanitizer is at least ten times slower and checks no numbers. */
 #ifdef __SANITIZE_THREAD__

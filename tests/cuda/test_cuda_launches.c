@@ -8,7 +8,6 @@
 #include "sync/bucket.h"
 #include "tests/helpers/network/tower_stand.h"
 #include "tests/helpers/test.h"
-#include "tests/helpers/test_long.h"
 #include "tests/sim/sim.h"
 
 #define DEVICE_BYTES ((size_t)192 << 30)

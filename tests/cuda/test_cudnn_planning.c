@@ -14,7 +14,6 @@
 #include "tests/cuda/cudnn_planning_fixture.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
-#include "tests/helpers/test_long.h"
 
 static struct conv_shape any_shape(void)
 {

@@ -11,7 +11,6 @@
 #include "stage/random.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
-#include "tests/helpers/test_long.h"
 #include "tests/helpers/test_random.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_values.h"

@@ -19,7 +19,6 @@
 #include "stage/thread.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
-#include "tests/helpers/test_long.h"
 #include "tests/sim/sim.h"
 
 enum { BYTES = 1000, TEXT = 2048 };

@@ -5,7 +5,6 @@
 #include "compute/cuda/kernels.h"
 #include "tests/cuda/kernel_fixture.h"
 #include "tests/helpers/test.h"
-#include "tests/helpers/test_long.h"
 
 #define EPSILON 1e-3f
 

@@ -17,7 +17,6 @@
 #include "tests/helpers/capture.h"
 #include "tests/helpers/reduce_bench.h"
 #include "tests/helpers/test.h"
-#include "tests/helpers/test_long.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_nccl.h"
 

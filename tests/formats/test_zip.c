@@ -52,7 +52,6 @@ static int unpack_all(const uint8_t *bytes, size_t byte_count, bool compares)
 TEST(unpacks_every_member_whatever_stands_behind_the_archive_as_comment)
 {
     struct zip_maker maker = make_archive();
-    assert_true(zip_is_zip(maker.bytes, maker.byte_count));
     assert_int_equal(unpack_all(maker.bytes, maker.byte_count, true), 3);
     uint8_t *const longer = malloc(maker.byte_count + 5);
     memcpy(longer, maker.bytes, maker.byte_count);

@@ -17,6 +17,9 @@
 #include <cmocka.h>
 
 #include <assert.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { TESTS_MAX = 128 };
 
@@ -34,6 +37,14 @@ static inline void test_register(const char *name, CMUnitTestFunction test, CMFi
 static inline int tests_run(CMFixtureFunction set_up, CMFixtureFunction tear_down)
 {
     return _cmocka_run_group_tests("tests", tests_registered, tests_registered_count, set_up, tear_down);
+}
+
+/* How thorough a test is. make check uses the smallest sizes that show each property; make check-long sets
+ * PIPETRAIN_TEST_LONG=yes for all of them. */
+static inline bool test_is_long(void)
+{
+    const char *const asked = getenv("PIPETRAIN_TEST_LONG");
+    return asked != NULL && strcmp(asked, "yes") == 0;
 }
 
 #define TEST(name) TEST_WITH(name, NULL, NULL)

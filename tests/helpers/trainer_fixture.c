@@ -9,7 +9,6 @@
 #include "sync/reduce_server.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
-#include "tests/helpers/test_long.h"
 
 enum { SIDE = 6, CLASSES = 4, DEPTH = 2 };
 

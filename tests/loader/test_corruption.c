@@ -12,7 +12,6 @@
 #include "tests/helpers/capture.h"
 #include "tests/helpers/loader_harness.h"
 #include "tests/helpers/test.h"
-#include "tests/helpers/test_long.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 enum { RECORDS_MAX = 64, KEEP_SIZES = 3 };

@@ -15,7 +15,6 @@
 #include "stage/text/output.h"
 #include "stage/thread.h"
 #include "tests/helpers/test.h"
-#include "tests/helpers/test_long.h"
 
 #define LINE_COUNT 20000
 #define THREAD_COUNT 4

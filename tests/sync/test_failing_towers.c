@@ -10,7 +10,6 @@
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
-#include "tests/helpers/test_long.h"
 #include "tests/helpers/trainer_fixture.h"
 
 /* What the tower that fails calls. */

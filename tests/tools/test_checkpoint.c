@@ -15,7 +15,6 @@
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/network/tower_stand.h"
 #include "tests/helpers/test.h"
-#include "tests/helpers/test_long.h"
 #include "tests/tools/run_directory_fixture.h"
 #include "tools/checkpoint/reader.h"
 #include "tools/checkpoint/saver.h"

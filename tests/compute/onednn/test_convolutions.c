@@ -8,7 +8,6 @@
 #include "tests/helpers/network/network_distance.h"
 #include "tests/helpers/team_sleep.h"
 #include "tests/helpers/test.h"
-#include "tests/helpers/test_long.h"
 
 enum { COUNT = 4, CLASSES = 3 };
 

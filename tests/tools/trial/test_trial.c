@@ -17,7 +17,6 @@
 #include "tests/helpers/capture.h"
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/test.h"
-#include "tests/helpers/test_long.h"
 #include "tools/config/config.h"
 #include "tools/phase.h"
 #include "tools/run/run.h"

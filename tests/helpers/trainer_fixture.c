@@ -199,7 +199,7 @@ static void freeze(struct net *net, const char *front)
             net_freeze(net, p);
 }
 
-void fixture_open(struct trainer_fixture *fixture, const struct fixture_spec *spec)
+void trainer_fixture_open(struct trainer_fixture *fixture, const struct fixture_spec *spec)
 {
     const struct schedule *schedule = &spec->schedule;
     *fixture = (struct trainer_fixture){ .spec = *spec, .schedule = *schedule, .net = net_make(spec->normalizes) };
@@ -363,7 +363,7 @@ void fixture_run(struct trainer_fixture *fixture)
     fixture_drain(fixture);
 }
 
-void fixture_close(struct trainer_fixture *fixture)
+void trainer_fixture_close(struct trainer_fixture *fixture)
 {
     const struct device_ops *ops = test_device_ops();
     const uint32_t towers = fixture->schedule.towers;
@@ -393,7 +393,7 @@ void fixture_close(struct trainer_fixture *fixture)
     net_close(fixture->net);
 }
 
-void fixture_read(struct trainer_fixture *fixture, struct fixture_result *result)
+void trainer_fixture_read(struct trainer_fixture *fixture, struct fixture_result *result)
 {
     memset(result, 0, sizeof(*result));
     result->count = fixture_floats(fixture);
@@ -407,11 +407,11 @@ void fixture_read(struct trainer_fixture *fixture, struct fixture_result *result
 void fixture_result_of(struct fixture_result *result, const struct fixture_spec *spec)
 {
     static struct trainer_fixture fixture;
-    fixture_open(&fixture, spec);
+    trainer_fixture_open(&fixture, spec);
     fixture_run(&fixture);
     assert_int_equal(fixture.batches, schedule_batch_count(&spec->schedule));
-    fixture_read(&fixture, result);
-    fixture_close(&fixture);
+    trainer_fixture_read(&fixture, result);
+    trainer_fixture_close(&fixture);
 }
 
 void assert_one_model(const struct fixture_result *result, uint32_t towers)

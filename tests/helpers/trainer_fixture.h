@@ -58,14 +58,14 @@ struct trainer_fixture {
     uint64_t batches, images;
 };
 
-void fixture_open(struct trainer_fixture *fixture, const struct fixture_spec *spec);
+void trainer_fixture_open(struct trainer_fixture *fixture, const struct fixture_spec *spec);
 /* Are all combinations of what is tried to be tried? On the host, where a run takes little, and in the long tests. On a
  * simulated device each value is tried with one value of the others. */
 bool fixture_is_thorough(void);
 /* Numbers of towers to try, up to FIXTURE_TOWERS_MAX (on CUDA to 5). Returns how many. */
 size_t fixture_tower_counts(const uint32_t **counts_out);
 /* In the order of pipeline_close. */
-void fixture_close(struct trainer_fixture *fixture);
+void trainer_fixture_close(struct trainer_fixture *fixture);
 /* The backend of the tests' device. */
 const struct backend_ops *fixture_backend(void);
 struct trainer_spec fixture_trainer(struct trainer_fixture *fixture, uint32_t tower);
@@ -95,7 +95,7 @@ struct fixture_result {
     size_t count, saved_count;
     uint32_t stalest[FIXTURE_TOWERS_MAX];       /* of each tower's training batches */
 };
-void fixture_read(struct trainer_fixture *fixture, struct fixture_result *result);
+void trainer_fixture_read(struct trainer_fixture *fixture, struct fixture_result *result);
 /* Open, run to the end of the schedule, read, close. */
 void fixture_result_of(struct fixture_result *result, const struct fixture_spec *spec);
 /* All towers have the same weights, statistics and saved states, to the bit. */

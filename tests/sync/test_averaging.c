@@ -141,7 +141,7 @@ TEST(a_request_between_two_means_leaves_one_model)
         struct fixture_spec spec = { .schedule = fixture_uneven(fixture_towers_max), .mode = SYNC_AVERAGING, .every = 4,
                                      .optimizer = momentum };
         spec.schedule.epochs = 1000000;
-        fixture_open(&fixture, &spec);
+        trainer_fixture_open(&fixture, &spec);
         fixture_start_all(&fixture);
         assert_int_equal(fixture_ready_all(&fixture), 0);
         if (when == 0)
@@ -153,9 +153,9 @@ TEST(a_request_between_two_means_leaves_one_model)
                 gate_request(fixture.gate);
         assert_int_equal(rc, -ENODATA);
         assert_false(stop_failed(fixture.stop));
-        fixture_read(&fixture, &many);
+        trainer_fixture_read(&fixture, &many);
         assert_one_model(&many, fixture_towers_max);
-        fixture_close(&fixture);
+        trainer_fixture_close(&fixture);
     }
 }
 

@@ -84,7 +84,7 @@ static bool run(enum sync_mode mode, uint32_t towers, uint32_t bad, char *text, 
         .optimizer = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f } };
     failed_ns = 0;
     broken = failing_ops();
-    fixture_open(&fixture, &spec);
+    trainer_fixture_open(&fixture, &spec);
     for (uint32_t d = 0; d < towers; d++) {
         struct trainer_spec trainer = fixture_trainer(&fixture, d);
         if (d == bad)
@@ -103,7 +103,7 @@ static bool run(enum sync_mode mode, uint32_t towers, uint32_t bad, char *text, 
     assert_int_equal(stop_failed(fixture.stop), failed_ns > 0);
     if (failed_ns > 0 && test_is_long())
         assert_true(ended_ns - failed_ns < 1000000000);
-    fixture_close(&fixture);
+    trainer_fixture_close(&fixture);
     return failed_ns > 0;
 }
 

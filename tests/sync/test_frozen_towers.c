@@ -36,7 +36,7 @@ static void read_all(float weights[][FIXTURE_FLOATS_MAX])
 static void check_run(const struct fixture_spec *spec)
 {
     static float before[FIXTURE_TOWERS_MAX][FIXTURE_FLOATS_MAX], after[FIXTURE_TOWERS_MAX][FIXTURE_FLOATS_MAX];
-    fixture_open(&fixture, spec);
+    trainer_fixture_open(&fixture, spec);
     fixture_start_all(&fixture);
     assert_int_equal(fixture_ready_all(&fixture), 0);
     read_all(before);
@@ -51,7 +51,7 @@ static void check_run(const struct fixture_spec *spec)
         if (sync_table[spec->mode]->is_one_model)
             assert_memory_equal(after[d], after[0], all * sizeof(float));
     }
-    fixture_close(&fixture);
+    trainer_fixture_close(&fixture);
 }
 
 TEST(what_is_frozen_keeps_its_bits_with_every_rule)
@@ -81,12 +81,12 @@ TEST(any_number_of_towers_learns_what_one_learns)
     for (uint32_t towers = 1; towers <= 3; towers++) {
         const struct optimizer momentum = optimizer_of(OPTIMIZER_MOMENTUM, true);
         const struct fixture_spec spec = spec_of(towers, SYNC_REPLICATED, &momentum);
-        fixture_open(&fixture, &spec);
+        trainer_fixture_open(&fixture, &spec);
         fixture_run(&fixture);
         fixture_read_weights(&fixture, 0, towers == 1 ? expected : weights);
         for (size_t i = 0; i < fixture_floats(&fixture) && towers > 1; i++)
             assert_true(fabsf(weights[i] - expected[i]) < 1e-5f * (1 + fabsf(expected[i])));
-        fixture_close(&fixture);
+        trainer_fixture_close(&fixture);
     }
 }
 

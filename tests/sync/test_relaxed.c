@@ -60,7 +60,7 @@ static void run_plainly(struct fixture_result *result, struct fixture_spec spec)
     spec.mode = SYNC_INDEPENDENT;
     spec.schedule.towers = 1;
     spec.saves = false;
-    fixture_open(&fixture, &spec);
+    trainer_fixture_open(&fixture, &spec);
     struct trainer_spec trainer = fixture_trainer(&fixture, 0);
     struct device *const device = fixture.towers[0].device;
     trainer.sync.ops = &plain_ops;
@@ -72,8 +72,8 @@ static void run_plainly(struct fixture_result *result, struct fixture_spec spec)
     fixture_drain(&fixture);
     for (int i = 0; i < 2; i++)
         device->ops->free(device, held[i]);
-    fixture_read(&fixture, result);
-    fixture_close(&fixture);
+    trainer_fixture_read(&fixture, result);
+    trainer_fixture_close(&fixture);
 }
 
 /* The tests are run for each. */

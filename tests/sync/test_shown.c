@@ -23,7 +23,7 @@ static void open_rig(struct trainer_fixture *fixture, enum sync_mode mode, uint3
     const struct fixture_spec spec = { .schedule = schedule_of(towers), .mode = mode, .reduction = "host", .every = 2,
                                    .max_staleness = 1,
                                    .optimizer = { .kind = OPTIMIZER_SGD, .clip_norm = clip_norm } };
-    fixture_open(fixture, &spec);
+    trainer_fixture_open(fixture, &spec);
 }
 
 static void start(struct trainer_fixture *fixture, const struct snapshot_rule *shown)
@@ -92,7 +92,7 @@ static size_t follow_steps(enum sync_mode mode, uint32_t towers)
     assert_false(stop_failed(fixture.stop));
     assert_int_equal(steps, schedule_step_count(&fixture.schedule));
     checked = checked * 100 / (floats * (steps - 1));
-    fixture_close(&fixture);
+    trainer_fixture_close(&fixture);
     return checked;
 }
 
@@ -133,7 +133,7 @@ TEST(the_norm_is_that_of_the_shown_gradients)
         trainer_give_back(fixture.towers[0].trainer, report);
     }
     assert_int_equal(norms, schedule_step_count(&fixture.schedule));
-    fixture_close(&fixture);
+    trainer_fixture_close(&fixture);
 }
 
 TEST(norms_that_nobody_computes_are_not_known)
@@ -146,7 +146,7 @@ TEST(norms_that_nobody_computes_are_not_known)
         assert_true(isnan(report->gradient_norm) && report->shown == NULL);
         trainer_give_back(fixture.towers[0].trainer, report);
     }
-    fixture_close(&fixture);
+    trainer_fixture_close(&fixture);
 }
 
 static void run(enum sync_mode mode, const struct snapshot_rule *rule, float *weights)
@@ -156,7 +156,7 @@ static void run(enum sync_mode mode, const struct snapshot_rule *rule, float *we
     start(&fixture, rule);
     fixture_drain(&fixture);
     fixture_read_weights(&fixture, 0, weights);
-    fixture_close(&fixture);
+    trainer_fixture_close(&fixture);
 }
 
 TEST(a_run_that_shows_is_the_same)

@@ -17,7 +17,7 @@ static void fixture_make_with(struct trainer_fixture *fixture, const struct sche
                           const struct optimizer *optimizer)
 {
     const struct fixture_spec spec = { .schedule = *schedule, .mode = mode, .every = 2, .optimizer = *optimizer };
-    fixture_open(fixture, &spec);
+    trainer_fixture_open(fixture, &spec);
 }
 
 static void fixture_make(struct trainer_fixture *fixture, const struct schedule *schedule, enum sync_mode mode)
@@ -44,7 +44,7 @@ static void check_towers(const struct optimizer *optimizer, size_t begin)
         fixture_run(&fixture);
         assert_int_equal(fixture.batches, schedule_batch_count(&schedule));
         assert_int_equal(fixture.images, 3 * (53 + 17));
-        fixture_read(&fixture, n == 0 ? &one : &many);
+        trainer_fixture_read(&fixture, n == 0 ? &one : &many);
         if (n == 0)
             expected_loss = fixture.loss_sum;
         else {
@@ -52,7 +52,7 @@ static void check_towers(const struct optimizer *optimizer, size_t begin)
             assert_near(many.weights[0], one.weights[0], one.count, 1e-5f);
         }
         assert_true(fabs(fixture.loss_sum - expected_loss) < 1e-5 * expected_loss);
-        fixture_close(&fixture);
+        trainer_fixture_close(&fixture);
     }
 }
 
@@ -73,12 +73,12 @@ static double learn_in_pieces(uint32_t towers, uint32_t piece_max, struct fixtur
     static struct trainer_fixture fixture;
     const struct fixture_spec spec = { .schedule = schedule_of(towers), .mode = SYNC_REPLICATED, .optimizer = momentum,
                                        .piece_max = piece_max };
-    fixture_open(&fixture, &spec);
+    trainer_fixture_open(&fixture, &spec);
     fixture_run(&fixture);
     assert_int_equal(fixture.batches, schedule_batch_count(&spec.schedule));
-    fixture_read(&fixture, result);
+    trainer_fixture_read(&fixture, result);
     const double loss = fixture.loss_sum;
-    fixture_close(&fixture);
+    trainer_fixture_close(&fixture);
     return loss;
 }
 
@@ -115,7 +115,7 @@ TEST(independent_towers_learn_from_their_own_slices)
     fixture_read_weights(&fixture, 0, first);
     fixture_read_weights(&fixture, 1, second);
     assert_memory_not_equal(first, second, fixture.net->trainable_count * sizeof(float));
-    fixture_close(&fixture);
+    trainer_fixture_close(&fixture);
 }
 
 TEST(towers_without_samples_take_part)
@@ -129,7 +129,7 @@ TEST(towers_without_samples_take_part)
     fixture_read_weights(&fixture, 0, first);
     fixture_read_weights(&fixture, 4, last);
     assert_memory_equal(first, last, fixture.net->trainable_count * sizeof(float));
-    fixture_close(&fixture);
+    trainer_fixture_close(&fixture);
 }
 
 /* The next report of one tower. */
@@ -154,7 +154,7 @@ TEST(weights_that_are_not_finite_are_reported_where_they_are_looked_for)
                                    .mode = SYNC_REPLICATED,
                                        .optimizer = { .kind = OPTIMIZER_SGD }, .is_frozen = true };
     for (int is_broken = 0; is_broken < 2; is_broken++) {
-        fixture_open(&fixture, &spec);
+        trainer_fixture_open(&fixture, &spec);
         struct trainer_spec trainer = fixture_trainer(&fixture, 0);
         trainer.inspect_every = 3;
         fixture_start(&fixture, 0, &trainer);
@@ -173,7 +173,7 @@ TEST(weights_that_are_not_finite_are_reported_where_they_are_looked_for)
             found += report->broken != NULL && is_due;
         }
         assert_int_equal(found, is_broken ? 5 : 0);    /* behind steps 3, 5, 6, 9 and 10 */
-        fixture_close(&fixture);
+        trainer_fixture_close(&fixture);
     }
 }
 
@@ -198,7 +198,7 @@ TEST(a_request_ends_all_towers_at_the_same_batch)
             assert_int_equal(trainer_report(fixture.towers[d].trainer, &fixture.towers[d].report), -ENODATA);
         assert_in_range(fixture.batches, when, when + 20);
         assert_false(stop_failed(fixture.stop));
-        fixture_close(&fixture);
+        trainer_fixture_close(&fixture);
     }
 }
 
@@ -234,7 +234,7 @@ static void check_setup_failure(uint32_t bad, struct backend_ops *broken, enum e
     assert_true(stop_failed(fixture.stop));
     assert_int_equal(stop_code(fixture.stop), code);
     assert_non_null(strstr(text, "tower"));
-    fixture_close(&fixture);
+    trainer_fixture_close(&fixture);
 }
 
 TEST(a_tower_that_cannot_be_set_up_ends_the_others)
@@ -265,7 +265,7 @@ TEST(a_cancel_at_any_time_ends_everything)
             ;
         capture_end(&capture, text, sizeof(text));
         assert_string_equal(text, "pipetrain: a test ends the run\n");
-        fixture_close(&fixture);
+        trainer_fixture_close(&fixture);
     }
 }
 
@@ -284,7 +284,7 @@ TEST(a_run_that_failed_before_it_began_ends_even_when_told_to_go)
     trainer_settle(fixture.towers[0].trainer);
     fixture_go_all(&fixture);
     assert_int_equal(fixture_next_batch(&fixture), -ECANCELED);
-    fixture_close(&fixture);
+    trainer_fixture_close(&fixture);
 }
 
 TEST(towers_that_never_begin_end_by_a_cancel)
@@ -296,7 +296,7 @@ TEST(towers_that_never_begin_end_by_a_cancel)
     assert_int_equal(fixture_ready_all(&fixture), 0);
     for (uint32_t d = 0; d < 2; d++)
         trainer_cancel(fixture.towers[d].trainer);
-    fixture_close(&fixture);
+    trainer_fixture_close(&fixture);
 }
 
 /* Main may find that the plan does not fit. */
@@ -316,7 +316,7 @@ TEST(towers_that_are_planned_and_refused_end_by_a_cancel)
     }
     for (uint32_t d = 0; d < 3; d++)
         trainer_cancel(fixture.towers[d].trainer);
-    fixture_close(&fixture);
+    trainer_fixture_close(&fixture);
 }
 
 /* Five steps and two batches of evaluation an epoch: the run ends behind the second evaluation, whatever the towers
@@ -344,7 +344,7 @@ TEST(towers_wait_for_a_word_behind_every_evaluation)
     assert_int_equal(fixture_next_batch(&fixture), -ENODATA);
     assert_int_equal(fixture.batches, 14);
     assert_false(stop_failed(fixture.stop));
-    fixture_close(&fixture);
+    trainer_fixture_close(&fixture);
 }
 
 /* On any device: the backend touches none of its memory. */
@@ -365,7 +365,7 @@ TEST(towers_of_the_null_backend_only_take_and_count_samples)
         ;
     assert_int_equal(fixture.batches, schedule_batch_count(&schedule));
     assert_int_equal(fixture.images, 3 * (53 + 17));
-    fixture_close(&fixture);
+    trainer_fixture_close(&fixture);
 }
 
 static int run_all(void)

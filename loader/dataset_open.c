@@ -122,8 +122,7 @@ static int allocate_shards(struct dataset *dataset, uint32_t count)
 /* Why a shard cannot be opened. */
 static const char *open_problem(int error)
 {
-    static const char too_many[] =
-        "too many open files: raise the limit with ulimit -n";
+    static const char too_many[] = "too many open files: raise the limit with ulimit -n";
     static const struct {
         int error;
         const char *text;
@@ -257,53 +256,12 @@ static int set_fingerprint(struct dataset *dataset)
 
 /* ---- parts of a set ---- */
 
-/* Whether a record belongs to the held-out part depends on the name of its shard's file and its number there alone: the
- * parts are the same in every run, whatever the seed. */
-static bool is_held_out(uint64_t number, uint64_t key, uint64_t limit)
-{
-    const uint64_t bytes = htole64(number);
-    return XXH3_64bits_withSeed(&bytes, sizeof(bytes), key) < limit;
-}
-
-/* Keep the records of this part in the index of the shard at `path`. Each record is held out with probability
- * `held_out`, in (0, 1). */
-static void shard_keep_part(struct shard_index *index, const char *path, enum dataset_part part, double held_out)
-{
-    const char *const name = shard_base_name(path);
-    const uint64_t key = XXH3_64bits(name, strlen(name)), limit = (uint64_t)(held_out * 0x1p64);
-    uint64_t kept = 0;
-    for (uint64_t i = 0; i < index->record_count; i++) {
-        if (is_held_out(i, key, limit) != (part == DATASET_HELD_OUT))
-            continue;
-        index->records[kept] = index->records[i];
-        index->records[kept].left_out = (uint32_t)(i - kept);
-        kept++;
-    }
-    index->left_out = index->record_count - kept;
-    index->record_count = kept;
-}
-
-/* A selection of records spread evenly over the set: of `all` records those numbered floor(i * all / wanted), i <
- * wanted; 1 <= wanted <= all < 2^63. */
-struct spread { uint64_t all, wanted, passed; };
-
-/* Record g is floor(i * all / wanted) for some i if a multiple of `all` is in [g * wanted, (g + 1) * wanted). `passed`
- * is g * wanted less the last multiple. */
-static bool spread_wants(struct spread *spread)
-{
-    const bool is_taken = spread->passed == 0 || spread->passed > spread->all - spread->wanted;
-    spread->passed += spread->wanted;
-    if (spread->passed >= spread->all)
-        spread->passed -= spread->all;
-    return is_taken;
-}
-
-/* Keep the selected records in the index of the next shard of the set. */
-static void shard_keep_spread(struct spread *spread, struct shard_index *index)
+/* Keep the records that are wanted, in the order of their numbers, in the index of a shard. */
+static void keep_records(struct shard_index *index, bool (*is_wanted)(void *arg, uint64_t number), void *arg)
 {
     uint64_t kept = 0;
     for (uint64_t i = 0; i < index->record_count; i++) {
-        if (!spread_wants(spread))
+        if (!is_wanted(arg, i))
             continue;
         index->records[kept] = index->records[i];
         index->records[kept].left_out += (uint32_t)(i - kept);
@@ -313,17 +271,49 @@ static void shard_keep_spread(struct spread *spread, struct shard_index *index)
     index->record_count = kept;
 }
 
+/* One part of a shard's records. Each record is held out with probability limit / 2^64. */
+struct part { uint64_t key, limit; bool is_held_out; };
+
+/* Depends on the name of the shard's file, which gives the key, and the record's number alone: the parts are the same
+ * in every run, whatever the seed. */
+static bool is_in_part(void *arg, uint64_t number)
+{
+    const struct part *const part = arg;
+    const uint64_t bytes = htole64(number);
+    return (XXH3_64bits_withSeed(&bytes, sizeof(bytes), part->key) < part->limit) == part->is_held_out;
+}
+
 /* Lost records are counted once, with the part that is trained on. */
 static void keep_part(struct dataset *dataset)
 {
     for (uint32_t i = 0; i < dataset->shard_count; i++) {
         struct shard_index *const index = &dataset->indexes[i];
-        shard_keep_part(index, dataset->paths[i], dataset->options.part, dataset->options.held_out);
-        if (dataset->options.part == DATASET_HELD_OUT) {
+        const char *const name = shard_base_name(dataset->paths[i]);
+        struct part part = { XXH3_64bits(name, strlen(name)), (uint64_t)(dataset->options.held_out * 0x1p64),
+                             dataset->options.part == DATASET_HELD_OUT };
+        keep_records(index, is_in_part, &part);
+        if (part.is_held_out) {
             index->damage_count = 0;
             dataset->missing_records[i] = 0;
         }
     }
+}
+
+/* A selection of records spread evenly over the set: of `all` records those numbered floor(i * all / wanted), i <
+ * wanted; 1 <= wanted <= all < 2^63. */
+struct spread { uint64_t all, wanted, passed; };
+
+/* Record g of the set is floor(i * all / wanted) for some i if a multiple of `all` is in [g * wanted, (g + 1) *
+ * wanted). `passed` is g * wanted less the last multiple. Called for all records of the set in order. */
+static bool is_in_spread(void *arg, uint64_t number)
+{
+    (void)number;
+    struct spread *const spread = arg;
+    const bool is_taken = spread->passed == 0 || spread->passed > spread->all - spread->wanted;
+    spread->passed += spread->wanted;
+    if (spread->passed >= spread->all)
+        spread->passed -= spread->all;
+    return is_taken;
 }
 
 static void keep_spread(struct dataset *dataset)
@@ -332,7 +322,7 @@ static void keep_spread(struct dataset *dataset)
     for (uint32_t i = 0; i < dataset->shard_count; i++)
         spread.all += dataset->indexes[i].record_count;
     for (uint32_t i = 0; i < dataset->shard_count && spread.wanted < spread.all; i++)
-        shard_keep_spread(&spread, &dataset->indexes[i]);
+        keep_records(&dataset->indexes[i], is_in_spread, &spread);
 }
 
 static void number_records(struct dataset *dataset)
@@ -441,19 +431,12 @@ static void find_names(struct opening *opening)
         opening_fail(opening, rc);
 }
 
-/* Warn if the configured list has another number of classes. */
-static void warn_of_count(const struct dataset *dataset)
-{
-    if (dataset->class_names.count != dataset->options.classes)
-        log_message(LOG_RUN, "%s: %s names %" PRIu32 " classes, the network has %" PRIu32, dataset->options.what,
-                    dataset->class_names_path, dataset->class_names.count, dataset->options.classes);
-}
-
 /* Read the names of the classes: the configured file; else, beside the first shard, LABEL_KEY.labels.txt (TFDS) or
  * labels.txt (TF-Slim). */
 static void find_class_names(struct opening *opening)
 {
-    const char *const configured = opening->dataset->options.class_names;
+    const struct dataset *const dataset = opening->dataset;
+    const char *const configured = dataset->options.class_names;
     char problem[NAMES_PROBLEM_BYTES] = "not enough memory";
     if (configured == NULL) {
         find_names(opening);
@@ -462,8 +445,9 @@ static void find_class_names(struct opening *opening)
     const int rc = read_names(opening->dataset, configured, problem, sizeof(problem));
     if (rc < 0)
         opening_report_path(opening, rc, configured, problem);
-    else
-        warn_of_count(opening->dataset);
+    else if (dataset->class_names.count != dataset->options.classes)
+        log_message(LOG_RUN, "%s: %s names %" PRIu32 " classes, the network has %" PRIu32, dataset->options.what,
+                    configured, dataset->class_names.count, dataset->options.classes);
 }
 
 /* ---- the set ---- */
@@ -495,13 +479,6 @@ static void report_no_records(struct opening *opening)
     opening_report_more(opening);
 }
 
-static void examine_records(struct opening *opening)
-{
-    find_class_names(opening);
-    if (opening->result == 0)
-        dataset_probe(opening);
-}
-
 static void open_set(struct opening *opening)
 {
     struct dataset *dataset = opening->dataset;
@@ -520,7 +497,9 @@ static void open_set(struct opening *opening)
     else if (set_fingerprint(dataset) < 0)
         opening_report(opening, -ENOMEM, "not enough memory");
     else
-        examine_records(opening);
+        find_class_names(opening);
+    if (opening->result == 0)
+        dataset_probe(opening);
 }
 
 static int prepare_options(struct opening *opening, const struct dataset_options *options)

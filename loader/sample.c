@@ -42,24 +42,20 @@ int sample_key_find(const char *const *names, const uint8_t *payload, size_t byt
 
 /* ---- the format of a first record ---- */
 
-static int find_feature(const char *name, struct feature *feature_out, const struct payload_problem *problem)
+/* The first of `names` that the payload has, or NULL, and its feature. 0 or -EBADMSG. */
+static int find_first(const char *const *names, const char **name_out, struct feature *feature_out,
+                      const struct payload_problem *problem)
 {
-    const size_t name_bytes = strlen(name);
-    const struct example_query query = { &name, &name_bytes, 1 };
     size_t bad_offset;
-    return example_find(problem->payload, problem->bytes, &query, feature_out, &bad_offset) == 0
+    return sample_key_find(names, problem->payload, problem->bytes, name_out, feature_out, &bad_offset) == 0
                ? 0
                : feature_report_bad(problem, bad_offset);
 }
 
-/* The first of `names` that the payload has, or NULL. 0 or -EBADMSG. */
-static int find_first(const char *const *names, const char **name_out, const struct payload_problem *problem)
+static int find_feature(const char *name, struct feature *feature_out, const struct payload_problem *problem)
 {
-    struct feature feature;
-    size_t bad_offset;
-    return sample_key_find(names, problem->payload, problem->bytes, name_out, &feature, &bad_offset) == 0
-               ? 0
-               : feature_report_bad(problem, bad_offset);
+    const char *found;
+    return find_first((const char *const[]){ name, NULL }, &found, feature_out, problem);
 }
 
 static void key_set(struct sample_format *format, enum sample_key which, const char *name)
@@ -74,7 +70,8 @@ static int find_key(struct sample_format *format, enum sample_key which, const c
 {
     const char *const configured[] = { format->keys[which], NULL };
     const char *found = NULL;
-    const int rc = find_first(configured[0] != NULL ? configured : sample_key_names[which], &found, problem);
+    struct feature feature;
+    const int rc = find_first(configured[0] != NULL ? configured : sample_key_names[which], &found, &feature, problem);
     if (rc < 0)
         return rc;
     if (found == NULL)
@@ -90,7 +87,8 @@ static int find_size_keys(struct sample_format *format, const struct payload_pro
     for (int key = SAMPLE_HEIGHT; key <= SAMPLE_DEPTH && rc == 0; key++) {
         const char *const *const names = sample_key_names[key];
         const char *found = NULL;
-        rc = find_first(names, &found, problem);
+        struct feature feature;
+        rc = find_first(names, &found, &feature, problem);
         if (rc == 0)
             key_set(format, (enum sample_key)key, found != NULL ? found : names[is_path]);
     }

@@ -13,7 +13,7 @@
 /* What a decoder may use besides the budget; part of its codec_bytes. */
 #define IMAGE_OWN_BYTES ((size_t)2 << 20)
 
-/* `bytes`: the budget, SIZE_MAX for none. Set while no thread decodes. */
+/* `bytes`: the budget, SIZE_MAX for none. Call while no thread decodes. */
 struct image_limits { uint64_t pixels; size_t bytes; };
 void image_memory_limit(struct image_limits limits);
 uint64_t image_memory_pixels(void);

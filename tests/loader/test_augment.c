@@ -1,4 +1,4 @@
-/* What is done to images: every view lies where its rule allows, is drawn as evenly as it says, and depends
+/* Augmentation: every view is where its rule allows it, is drawn from the right distribution, and depends
  * on nothing but the request; colours change as the formulas in double precision say. */
 #include <math.h>
 #include <stdbool.h>
@@ -87,7 +87,7 @@ static void check_none(const struct augment_view *view, const struct image_reque
     assert_int_equal(view->filter, FILTER_AREA);
 }
 
-TEST(none_takes_the_whole_image)
+TEST(none_uses_the_whole_image)
 {
     const struct augment augment = make_augment(CROP_NONE);
     try_views(&augment, PHASE_TRAIN, check_none);
@@ -203,14 +203,14 @@ static void check_auto(const struct augment_view *view, const struct image_reque
         assert_memory_equal(view, &other, sizeof(other));
 }
 
-TEST(auto_leaves_images_of_the_right_size_as_they_are)
+TEST(auto_keeps_images_of_the_right_size)
 {
     const struct augment augment = make_augment(CROP_AUTO);
     try_views(&augment, PHASE_TRAIN, check_auto);
     try_views(&augment, PHASE_EVALUATE, check_auto);
 }
 
-TEST(without_an_augmentation_the_whole_image_is_taken)
+TEST(without_an_augmentation_the_whole_image_is_used)
 {
     for (size_t i = 0; i < SIZES; i++) {
         const struct image_request request = request_at(PHASE_TRAIN, 5 + i, &shapes[0]);
@@ -278,7 +278,7 @@ TEST(half_of_the_training_images_are_mirrored_and_no_others)
 }
 
 /* Every one of the 81 places, about as often. */
-TEST(pad_takes_every_place_as_often)
+TEST(pad_uses_every_position_equally_often)
 {
     const struct augment augment = make_augment(CROP_PAD);
     uint32_t counts[9][9] = { { 0 } };
@@ -449,7 +449,7 @@ static void assert_colours(const struct augment *augment, const struct image_req
     assert_int_equal(pixels[picture.count], 77);
 }
 
-TEST(colours_change_as_the_reference_in_double_says)
+TEST(colours_change_as_in_a_reference_in_double)
 {
     static const struct image_shape pictures[] = { { 8, 8, 3 }, { 1, 1, 3 }, { 5, 7, 3 }, { 9, 9, 1 }, { 6, 5, 2 } };
     struct augment augment = make_augment(CROP_NONE);
@@ -480,7 +480,7 @@ TEST(colours_stay_in_evaluation_and_where_they_are_not_to_change)
 
 /* ---- in words ---- */
 
-TEST(every_rule_is_said_in_words_that_fit)
+TEST(every_rule_is_described)
 {
     char text[256], small[8];
     struct augment augment = make_augment(CROP_AUTO);

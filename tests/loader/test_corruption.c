@@ -371,7 +371,7 @@ TEST(nothing_readable_is_an_error_not_a_loop)
                            "ruined: record 0 at byte 0: payload checksum differs");
 }
 
-TEST(nothing_is_said_of_damage_behind_what_ends_the_run)
+TEST(no_damage_is_reported_after_the_message_that_ends_the_run)
 {
     char first[DAMAGE_TEXT_BYTES], said[4096];
     const struct record_problem problem = { .text = "is bad" };
@@ -395,7 +395,7 @@ TEST(nothing_is_said_of_damage_behind_what_ends_the_run)
 }
 
 /* 31 is prime to the number of records, so every order below is another one. */
-TEST(the_list_keeps_the_first_records_whatever_order_they_come_in)
+TEST(the_list_keeps_the_first_records_in_any_order_of_arrival)
 {
     enum { COUNT = 1000 };
     for (uint32_t turn = 1; turn < COUNT; turn += 310) {

@@ -1,5 +1,4 @@
-/* A set of shards: which files it takes, how records are numbered, and what it says of
- * files that are not right. */
+/* A set of shards: which files it uses, how records are numbered, and what it reports about bad files. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,7 +95,7 @@ TEST(the_content_follows_the_payloads)
     assert_true(seen[0][0] == seen[2][0] && seen[0][0] == seen[3][0]);
 }
 
-TEST(takes_shards_and_leaves_their_companions)
+TEST(uses_shards_and_skips_their_companions)
 {
     const char *shards[] = { "a.tfrecord", "a.tfrecords", "train-00000-of-00004", "x-1-of-2", "v-00000-of-00001.gz",
                              "mnist.tfrecord-00001-of-00002" };
@@ -125,7 +124,7 @@ TEST(shards_are_sorted_bytewise)
     dataset_close(dataset);
 }
 
-TEST(a_directory_of_two_splits_gives_the_one_that_is_meant)
+TEST(a_directory_of_two_splits_gives_the_requested_one)
 {
     static const char *const names[] = { "train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001" };
     static const struct { const char *what; uint64_t records; } splits[] = { { "train", 5 }, { "validation", 4 } };
@@ -142,7 +141,7 @@ TEST(a_directory_of_two_splits_gives_the_one_that_is_meant)
     }
 }
 
-TEST(tells_of_shards_that_are_missing)
+TEST(reports_missing_shards)
 {
     char place[256], text[1024];
     fixture_subfolder(place, sizeof(place), "missing");
@@ -166,7 +165,7 @@ TEST(names_with_glob_characters_are_files_first)
     dataset_close(dataset);
 }
 
-TEST(says_what_is_wrong_with_a_pattern)
+TEST(reports_what_is_wrong_with_a_pattern)
 {
     assert_int_equal(mkdir(fixture_path(folder, "nothing"), 0700), 0);
     struct dataset_options options = fixture_options(fixture_path(folder, "absent.tfrecord"));
@@ -209,7 +208,7 @@ TEST(lists_every_problem_on_a_line_of_its_own)
     assert_int_equal(lines, 3);
 }
 
-TEST(no_shard_is_opened_for_who_wants_none_any_more)
+TEST(no_shard_is_opened_once_the_set_is_unwanted)
 {
     struct dataset *dataset;
     char problem[1024], path[320];
@@ -227,7 +226,7 @@ TEST(no_shard_is_opened_for_who_wants_none_any_more)
     dataset_close(dataset);
 }
 
-TEST(a_search_for_the_next_record_ends_for_who_wants_none_any_more)
+TEST(a_search_for_the_next_record_ends_once_the_set_is_unwanted)
 {
     const size_t bytes = (size_t)4 << 20;
     uint8_t *const data = calloc(1, bytes);
@@ -269,7 +268,7 @@ TEST(an_empty_shard_is_skipped_only_when_asked)
     fixture_assert_refused(&options, "a.tfrecord", "holds no records");
 }
 
-TEST(a_damaged_first_record_is_named_or_passed_over)
+TEST(a_damaged_first_record_is_reported_or_skipped)
 {
     uint8_t data[3 * FIXTURE_FRAME_MAX];
     size_t bytes = 0;

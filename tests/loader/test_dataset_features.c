@@ -73,7 +73,7 @@ TEST(reads_planar_cifar_images)
     dataset_close(dataset);
 }
 
-TEST(the_layout_of_raw_pixels_can_be_said)
+TEST(the_layout_of_raw_pixels_can_be_set)
 {
     uint8_t planes[FIXTURE_SAMPLE_BYTES], pixels[FIXTURE_SAMPLE_BYTES];
     int32_t label;
@@ -175,7 +175,7 @@ TEST(finds_the_names_of_classes_beside_the_shards)
     fixture_assert_refused(&options, "nothing.txt: names no class", "");
 }
 
-/* Sets whose first record leaves open what its label is; the others say. */
+/* Sets whose first label is ambiguous; the others decide. */
 TEST(labels_of_one_character_are_what_the_others_are)
 {
     static const struct {
@@ -210,7 +210,7 @@ TEST(labels_of_one_character_are_what_the_others_are)
     }
 }
 
-TEST(labels_out_of_range_wait_for_who_looks_at_them)
+TEST(labels_out_of_range_are_accepted_on_request)
 {
     struct dataset_options options = write_example("image_raw", blank, FIXTURE_SAMPLE_BYTES, "label", 1000);
     options.is_any_label_taken = true;

@@ -77,7 +77,7 @@ TEST(a_comma_may_be_part_of_a_name)
     assert_string_equal(find("c\\, d/*, a-1.tfrecord"), "c, d/3.tfrecord a-1.tfrecord");
 }
 
-TEST(every_pattern_that_cannot_be_used_is_told)
+TEST(every_unusable_pattern_is_reported)
 {
     assert_problem("x-*, a-*, y/z", "train: x-*: no file matches this pattern");
     assert_problem("x-*, a-*, y/z", "train: y/z: No such file");

@@ -15,7 +15,7 @@ enum { RECORDS = 3000 };
 
 /* ---- images ---- */
 
-/* `count` records, of which one holds a byte less than its pixels. */
+/* `count` records, one of which has a byte less than its pixels. */
 static struct dataset *open_set(uint32_t count, uint32_t bad)
 {
     static uint8_t data[1200 * FIXTURE_FRAME_MAX];
@@ -100,7 +100,7 @@ TEST_WITH(all_labels_of_a_small_set_are_found_in_order, fixture_folder_make, fix
     label_survey_release(&survey);
 }
 
-/* A shard of one record, whose payload is that of a fixture record and another label behind it. */
+/* A shard of one record, whose payload is that of a fixture record followed by another label. */
 TEST_WITH(records_that_say_a_feature_twice_are_counted, fixture_folder_make, fixture_folder_remove)
 {
     static const uint8_t label[] = "\x0a\x0f\x0a\x0d\x0a\x05label\x12\x04\x1a\x02\x08\x2a";
@@ -154,7 +154,7 @@ TEST(the_offset_nearest_to_0_is_proposed)
         { 0, 9, 0, true }, { 1, 10, -1, true }, { 3, 10, -1, true }, { 101, 110, -101, true }, { -1, 8, 1, true },
         { -5, -2, 5, true }, { 0, 10, 0, false }, { INT64_MIN, INT64_MAX, 0, false },
         { INT64_MIN, INT64_MIN, 0, false },
-        /* More than anybody may set. */
+        /* Larger than an allowed offset. */
         { INT64_MAX, INT64_MAX, 9 - INT64_MAX, false }, { INT64_C(1) << 62, (INT64_C(1) << 62) + 9, 0, false },
         { 1 << 20, 9 + (1 << 20), -(1 << 20), true }, { 4, 7, 0, true },
     };
@@ -224,7 +224,7 @@ TEST_WITH(a_set_stored_class_by_class_is_noticed_unless_it_is_mixed, fixture_fol
     dataset_close(dataset);
 }
 
-TEST_WITH(other_sets_are_left_in_peace, fixture_folder_make, fixture_folder_remove)
+TEST_WITH(other_sets_are_not_reported, fixture_folder_make, fixture_folder_remove)
 {
     static const struct { const char *name; int64_t (*label)(uint32_t i); } sets[] = {
         { "turns.tfrecord", in_turns },

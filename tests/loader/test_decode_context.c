@@ -135,7 +135,7 @@ TEST(every_decoder_opens_and_closes_a_codec_of_its_own_for_each_data_set)
     }
 }
 
-TEST(a_decoder_is_told_pass_epoch_and_position_of_every_sample)
+TEST(a_decoder_knows_phase_epoch_and_position_of_every_sample)
 {
     struct harness harness = run_loader(DECODERS, 3, 0);
     for (int phase = 0; phase < PHASE_COUNT; phase++)

@@ -1,4 +1,4 @@
-/* Sets of encoded images: found by the first record, each image told by its own first bytes. */
+/* Sets of encoded images: recognised by the first record, each image decoded by its own first bytes. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -68,7 +68,7 @@ TEST(images_of_both_formats_and_any_size_are_read)
     dataset_close(dataset);
 }
 
-TEST(what_cannot_be_read_among_them_is_said_in_words)
+TEST(what_cannot_be_read_among_them_is_reported)
 {
     static const uint8_t pixels[SAMPLE_BYTES];
     static const struct image images[] = { IMAGE(tiny_png), IMAGE("GIF89a and so on"),
@@ -112,7 +112,7 @@ static uint64_t count_warnings(const struct dataset *dataset, uint32_t threads)
     return harness.counts.decoder_warnings;
 }
 
-TEST(flaws_that_a_decoder_passes_over_are_told_and_counted_once)
+TEST(flaws_that_a_decoder_ignores_are_reported_and_counted_once)
 {
     static const struct image images[] = { IMAGE(tiny_jpeg), IMAGE(tiny_png),
                                            { tiny_jpeg, sizeof(tiny_jpeg) - 3 }, IMAGE(tiny_jpeg),

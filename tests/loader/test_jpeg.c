@@ -242,7 +242,7 @@ TEST(four_inks_are_mixed)
     free(file.bytes);
 }
 
-/* Read or refused with words; bytes behind the end would be seen by the address sanitizer. */
+/* Read or refused with a message; the address sanitizer notices reads past the end. */
 static bool try_bytes(const uint8_t *bytes, size_t count)
 {
     uint8_t sample[24 * 24 * 3];
@@ -278,7 +278,7 @@ TEST(damaged_images_are_used_or_refused_with_words)
     assert_in_range(used, 100, 4000);
 }
 
-TEST(an_image_cut_short_is_used_as_far_as_it_goes_and_told)
+TEST(the_decoded_part_of_a_truncated_image_is_used_and_reported)
 {
     char told[300];
     static uint8_t sample[WIDTH * HEIGHT * 3], wanted[WIDTH * HEIGHT * 3];

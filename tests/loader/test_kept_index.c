@@ -112,7 +112,7 @@ TEST(a_stale_index_is_built_again)
     shard_index_release(&index);
 }
 
-/* Flip every byte, cut at every byte: the index that comes out is right. */
+/* Flip every byte, cut at every byte: the resulting index is right. */
 TEST(a_damaged_index_is_built_again)
 {
     const char *path = fixture_path(folder, "shard");
@@ -164,7 +164,7 @@ TEST(the_index_of_another_shard_is_built_again)
     free(kept);
 }
 
-/* Two lengths that change places keep the sum right: only the checksum tells. */
+/* Two exchanged lengths do not change the sum: only the checksum shows it. */
 TEST(an_index_with_swapped_lengths_is_built_again)
 {
     const char *path = fixture_path(folder, "swapped");
@@ -189,7 +189,7 @@ TEST(an_index_with_swapped_lengths_is_built_again)
 /* Make the checksum of an index file right again. */
 static void sum_again(uint8_t *data, size_t bytes)
 {
-    const size_t at = 16;       /* behind the magic, the version and the order of bytes */
+    const size_t at = 16;       /* after the magic, the version and the byte order */
     memset(data + at, 0, sizeof(uint64_t));
     const uint64_t sum = XXH3_64bits(data, bytes);
     memcpy(data + at, &sum, sizeof(sum));
@@ -241,7 +241,7 @@ TEST(a_forged_index_is_dropped)
     shard_index_release(&right);
 }
 
-TEST(damages_that_a_forged_index_says_lose_nothing)
+TEST(damages_in_a_forged_index_lose_nothing)
 {
     char path[512];
     snprintf(path, sizeof(path), "%s", fixture_path(folder, "claimed"));
@@ -368,9 +368,8 @@ static uint32_t count_files(const char *path)
     return count;
 }
 
-/* A directory where the index should go stands for a place that cannot be written: it
- * stops root too. */
-TEST(the_cache_directory_takes_what_cannot_lie_beside)
+/* A directory in place of the index file acts as a folder that is not writable, even for root. */
+TEST(the_cache_directory_is_used_if_the_folder_is_not_writable)
 {
     const char *path = fixture_path(folder, "elsewhere");
     struct shard_index first, second;
@@ -398,7 +397,7 @@ TEST(no_place_for_an_index_is_no_error)
     setenv("XDG_CACHE_HOME", fixture_path(folder, "cache"), 1);
 }
 
-TEST(nothing_but_the_index_is_left_behind)
+TEST(no_other_file_than_the_index_remains)
 {
     const char *path = fixture_path(folder, "tidy/shard");
     struct shard_index index;
@@ -409,8 +408,8 @@ TEST(nothing_but_the_index_is_left_behind)
     assert_int_equal(count_files(fixture_path(folder, "tidy")), 2);
 }
 
-/* As a process leaves it that is killed when it has written the index and not yet named it. */
-TEST(what_a_process_that_died_left_of_an_index_is_taken_over)
+/* The state after a process was killed between writing an index and renaming it. */
+TEST(the_unfinished_index_of_a_dead_process_is_reused)
 {
     struct shard_index index, kept;
     char left[512], path[512];
@@ -437,7 +436,7 @@ TEST(what_a_process_that_died_left_of_an_index_is_taken_over)
 
 /* File systems write a file that was cut at once when it is closed: ten thousand new indexes would wait for the
  * disk. */
-TEST(an_index_is_cut_only_where_more_was_left)
+TEST(an_index_is_truncated_only_if_it_was_longer)
 {
     static const uint8_t left[4096];
     struct shard_index index;

@@ -1,4 +1,4 @@
-/* Labels: every way to store one gives the class, and what is none of it is refused with words. */
+/* Labels: every way to store one gives the class, and everything else is refused with a message. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -193,7 +193,7 @@ TEST(the_bytes_of_a_number_are_refused)
                    "feature 'label' holds 8 bytes, one integer label is needed");
 }
 
-TEST(advice_for_what_is_out_of_range_goes_round_no_circle)
+TEST(advice_about_labels_out_of_range_ends)
 {
     struct label_format format = { .classes = CLASSES, .offset = 1 };
     static const uint8_t minus_one[] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01 };

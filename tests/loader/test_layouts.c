@@ -9,7 +9,7 @@
 #include "tests/helpers/tfrecord_fixture.h"
 #include "tests/helpers/tiny_images.h"
 
-/* Of these the beginning is taken. */
+/* Images are the beginning of it. */
 static uint8_t numbers[3072];
 
 enum { VALUES_MAX = 11, PIXELS_MAX = 3072, FRAME_MAX = 4096 };
@@ -92,7 +92,7 @@ static size_t add_boxes(uint8_t *out)
     return bytes;
 }
 
-/* A shard of one record of the layout, and what a user says to read it. */
+/* A shard of one record of the layout, and the options to read it. */
 static struct dataset_options write_record(const struct layout *layout)
 {
     static uint8_t payload[FRAME_MAX], frame[FRAME_MAX];

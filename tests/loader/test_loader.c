@@ -515,7 +515,7 @@ static void look_at_niceness(struct harness *harness)
 }
 
 /* A step that stands still because a decoder has the core costs more than a batch that comes later. */
-TEST(its_threads_give_way_to_those_that_compute)
+TEST(its_threads_lower_their_priority_below_compute_threads)
 {
     const int own = getpriority(PRIO_PROCESS, 0);
     if (own == 19)

@@ -121,7 +121,7 @@ TEST(boxes_have_the_area_of_their_share)
     assert_true(fabs((double)above / whole - 0.5) < 0.03);
 }
 
-TEST(both_take_turns_and_the_share_of_mixed_ones_holds)
+TEST(both_methods_are_used_and_the_share_of_mixed_samples_is_right)
 {
     const struct augment augment = { .seed = 2, .mixup = 0.2, .cutmix = 1, .mixed = 0.3 };
     const struct augment off = { .seed = 2, .mixed = 1 };

@@ -1,5 +1,5 @@
-/* Images whose pixels are floats: every byte comes back from every range, however the floats are kept, and what
- * is no pixel is refused. */
+/* Images whose pixels are floats: every byte is recovered from every range, however the floats are stored, and numbers
+ * that are no pixels are refused. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static void make_floats(const struct image_range *range, float floats[COUNT])
         floats[i] = range->darkest + (range->brightest - range->darkest) * ((float)i / 255.0f);
 }
 
-TEST(every_byte_comes_back_from_every_range)
+TEST(every_byte_is_recovered_from_every_range)
 {
     for (int range = IMAGE_RANGE_UNIT; range <= (int)IMAGE_RANGE_BYTE; range++) {
         float floats[COUNT];
@@ -78,7 +78,7 @@ TEST(planes_become_pixels)
             assert_int_equal(pixels[4 * i + channel], 64 * channel + i);
 }
 
-TEST(what_is_nearer_to_no_byte_is_refused)
+TEST(numbers_outside_the_range_are_refused)
 {
     static const float bad[] = { -0.6f, 255.6f, 1e30f, -1e30f, INFINITY, -INFINITY, NAN };
     float floats[COUNT];
@@ -124,7 +124,7 @@ TEST(floats_that_are_too_few_are_called_floats)
     assert_ptr_equal(strstr(problem, "has 255 floats, the network wants 256 ("), problem);
 }
 
-TEST(the_narrowest_range_that_holds_all_is_meant)
+TEST(the_narrowest_range_that_contains_all_is_found)
 {
     static const struct { float lowest, highest; const char *name; } cases[] = {
         { 0, 1, "0..1" }, { 0.2f, 0.4f, "0..1" }, { -0.5f, 0.5f, "-0.5..0.5" }, { -0.5f, 0.2f, "-0.5..0.5" },

@@ -44,7 +44,7 @@ static void assert_bijection(struct order_shape shape, uint64_t seed, uint32_t e
     free(seen);
 }
 
-TEST(every_record_comes_once_for_any_count)
+TEST(every_record_occurs_once_for_any_count)
 {
     for (uint64_t count = 1; count <= 300; count++)
         assert_bijection(full(count), count * 31, (uint32_t)count % 5);
@@ -154,7 +154,7 @@ TEST(the_full_order_is_the_one_it_always_was)
         assert_int_equal(order_record(&order, i), expected[i]);
 }
 
-TEST(every_record_comes_once_for_any_blocks)
+TEST(every_record_occurs_once_for_any_blocks)
 {
     static const uint64_t sizes[] = { 1, 2, 3, 7, 50, 1000 };
     for (uint64_t count = 1; count <= 120; count += count < 20 ? 1 : 13)

@@ -24,7 +24,7 @@ enum { RECORDS = 5, SHARD_BYTES = RECORDS * FIXTURE_FRAME_MAX, LONG_BYTES = 7 <<
 static uint8_t shard[SHARD_BYTES];
 static size_t ends[RECORDS];
 
-/* Open as long as the tests run, so that not each of the shards that come and go makes streams anew. */
+/* Open as long as the tests run, so that the pool of streams is not created for every shard. */
 static struct shard_source *kept_open;
 
 static uint8_t packed[SHARD_BYTES * 4];
@@ -39,7 +39,7 @@ static void pack(enum packed_way way, size_t records_a_piece)
     packed_bytes = packed_fixture(way, shard, piece_ends, pieces, packed);
 }
 
-/* What is in `packed`, or the first bytes of it, as a source; behind its caches lies `afresh` (NULL: the same). */
+/* The first bytes of `packed` as a source; reads that bypass caches see `afresh` (NULL: the same). */
 static struct shard_source *open_packed_with(size_t bytes, const uint8_t *afresh)
 {
     static struct memory_shard memory;
@@ -81,7 +81,7 @@ static int open_index(struct shard_index *index, struct shard_source *source, bo
     return shard_index_open(index, source, &options, problem, size);
 }
 
-/* Which of the records, as bits, come out of the source; none that does is another. */
+/* Which of the records, as bits, can be read from the source; asserts that it gives no others. */
 static unsigned find_records(struct shard_source *source, const struct shard_index *index)
 {
     static uint8_t frame[SHARD_BYTES];
@@ -140,7 +140,7 @@ static bool opens_whole(size_t bytes)
     return is_whole;
 }
 
-TEST(holds_the_same_records_in_whatever_it_is_compressed)
+TEST(any_compression_gives_the_same_records)
 {
     uint8_t stream[SHARD_BYTES];
     for (unsigned i = 0; i < PACKED_WAY_COUNT * RECORDS; i++) {
@@ -172,8 +172,7 @@ static size_t find_unit_ends(enum packed_way way, size_t unit_ends[RECORDS])
     return RECORDS;
 }
 
-/* A piece that was cut off between two units is whole to itself; elsewhere the record of the cut is lost, or what
- * stands behind it. */
+/* A cut between two units leaves a valid shard; elsewhere the record of the cut is lost, or those after it. */
 static void expect_cut(size_t cut, const size_t *unit_ends, size_t unit_count)
 {
     uint64_t damages;
@@ -201,7 +200,7 @@ TEST(a_shard_cut_anywhere_is_refused_and_loses_no_record_before_the_cut)
     }
 }
 
-/* A bit of a header may mean nothing. */
+/* Some bits of a header have no meaning. */
 static void flip_all(enum packed_way way, size_t records_a_piece, unsigned lost_max, size_t seen_min)
 {
     const unsigned all = (1u << RECORDS) - 1;
@@ -240,7 +239,7 @@ TEST(a_flipped_bit_of_one_long_unit_is_found)
     flip_all(PACKED_ZLIB, 2, RECORDS, 90);
 }
 
-TEST(damage_is_told_with_both_offsets)
+TEST(damage_is_reported_with_both_offsets)
 {
     char problem[1024];
     struct shard_index index;
@@ -272,14 +271,14 @@ static void assert_refused_as(const void *content, size_t bytes, const char *kin
     shard_source_close(source);
 }
 
-TEST(what_is_compressed_and_no_shard_is_named)
+TEST(compressed_files_of_other_kinds_are_named)
 {
     assert_refused_as("label,pixel0,pixel1\n", 20, "it is a text file");
     assert_refused_as("\x1f\x8b\x08\0\0\0\0\0\0\x13\xb5\x5d\x7b", 13, "it is compressed twice");
     assert_refused_as("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16, "it is an image file");
 }
 
-TEST(what_comes_behind_a_unit_is_damage_unless_it_is_another)
+TEST(bytes_after_a_unit_are_damage_unless_they_are_another_unit)
 {
     uint64_t lost;
     pack(PACKED_GZIP, RECORDS);
@@ -289,7 +288,7 @@ TEST(what_comes_behind_a_unit_is_damage_unless_it_is_another)
     assert_int_equal(lost, 1);
 }
 
-static void assert_told_behind_the_end(enum packed_way way, size_t more, const char *words)
+static void assert_foreign_bytes(enum packed_way way, size_t more, const char *words)
 {
     char problem[1024], at[64];
     struct shard_index index;
@@ -303,16 +302,16 @@ static void assert_told_behind_the_end(enum packed_way way, size_t more, const c
     shard_source_close(source);
 }
 
-TEST(what_comes_behind_the_last_unit_is_counted)
+TEST(foreign_bytes_after_the_last_unit_are_counted)
 {
-    assert_told_behind_the_end(PACKED_GZIP, 1, "1 byte after them is not gzip: cut it off");
-    assert_told_behind_the_end(PACKED_GZIP, 4, "4 bytes after them are not gzip: cut them off");
-    assert_told_behind_the_end(PACKED_GZIP, 19, "19 bytes after them are not gzip");
-    assert_told_behind_the_end(PACKED_ZLIB, 3, "3 bytes after them are not zlib");
-    assert_told_behind_the_end(PACKED_LZ4, 5, "5 bytes after them are not LZ4");
+    assert_foreign_bytes(PACKED_GZIP, 1, "1 byte after them is not gzip: cut it off");
+    assert_foreign_bytes(PACKED_GZIP, 4, "4 bytes after them are not gzip: cut them off");
+    assert_foreign_bytes(PACKED_GZIP, 19, "19 bytes after them are not gzip");
+    assert_foreign_bytes(PACKED_ZLIB, 3, "3 bytes after them are not zlib");
+    assert_foreign_bytes(PACKED_LZ4, 5, "5 bytes after them are not LZ4");
 }
 
-TEST(a_unit_cut_in_its_first_bytes_is_told_as_cut)
+TEST(a_unit_cut_in_its_first_bytes_is_reported_as_truncated)
 {
     char problem[1024];
     struct shard_index index;
@@ -363,8 +362,8 @@ TEST(only_an_index_without_damage_is_kept)
     }
 }
 
-/* The unit of record 2 is damaged, on its way through the whole loader. An LZ4 frame says so in front of the record,
- * a gzip member behind it: there the record is in the index and its payload fails, which is not counted again. */
+/* The unit of record 2 is damaged; run the whole loader. The damage of an LZ4 frame is noticed before the record, that
+ * of a gzip member after it: then the record is in the index and its payload fails, which is not counted again. */
 static void run_with_damage(enum packed_way way, uint64_t indexed, const char *words)
 {
     enum { EPOCHS = 3 };
@@ -403,13 +402,13 @@ static void run_with_damage(enum packed_way way, uint64_t indexed, const char *w
     dataset_close(dataset);
 }
 
-TEST(a_run_skips_what_a_damaged_unit_held)
+TEST(a_run_skips_the_records_of_a_damaged_unit)
 {
     run_with_damage(PACKED_LZ4, RECORDS - 1, "the LZ4 data are damaged near compressed byte ");
     run_with_damage(PACKED_GZIP, RECORDS, "the gzip data are damaged near compressed byte ");
 }
 
-/* However the damage of a member with one record shows: in the record, behind it, or in both. */
+/* Damage of a member with one record may be noticed in the record, after it, or in both. */
 TEST(any_flipped_bit_of_a_gzip_member_counts_once)
 {
     const char *const path = fixture_path(folder, "flipped");
@@ -452,8 +451,8 @@ static uint32_t draw(uint32_t *state)
     return *state >> 8;
 }
 
-/* What the caches hold is damaged from some moment on, what lies behind them is not. */
-TEST(a_read_afresh_gives_what_lies_behind_the_caches)
+/* The cached data become damaged, the file is not. */
+TEST(a_read_afresh_bypasses_the_caches)
 {
     static const enum packed_way ways[] = { PACKED_GZIP, PACKED_LZ4 };
     static uint8_t whole[sizeof(packed)];
@@ -488,7 +487,7 @@ static void *read_anywhere(void *arg)
     return NULL;
 }
 
-/* Those of the shard `kept_open`, which stands in `shard` too. */
+/* Read the records of `kept_open`, whose data are in `shard`, too. */
 static void *read_records(void *arg)
 {
     struct reader *const reader = arg;
@@ -542,7 +541,7 @@ TEST(several_threads_read_anywhere_in_a_long_shard)
 }
 
 /* Where the thread sanitizer looks: the streams are those of all shards. */
-TEST(shards_come_and_go_beside_one_that_is_read)
+TEST(shards_are_opened_and_closed_while_another_one_is_read)
 {
     struct reader reader = { .source = kept_open };
     struct shard_source *source;

@@ -1,5 +1,5 @@
-/* How raw pixels are meant, found from the pixels: whatever type of number an image was written as, in whichever
- * layout, its pixels come back; what is no image of the sizes wanted is refused. */
+/* The survey of raw pixels: images written as any type of number and in any layout are read right, and images of other
+ * sizes are refused. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -263,7 +263,7 @@ static void big_endian(uint8_t pixel, uint8_t *out)
     memcpy(out, &word, sizeof(word));
 }
 
-TEST(numbers_of_another_kind_are_not_taken_for_pixels)
+TEST(numbers_of_another_kind_are_refused)
 {
     static const struct { uint32_t bytes; void (*number)(uint8_t pixel, uint8_t *out); const char *words; } cases[] = {
         { 2, standardised_half, "16-bit floats from -" }, { 2, signed_word, "signed 16-bit integers" },
@@ -327,7 +327,7 @@ static void big_endian_half_of_255(uint8_t pixel, uint8_t *out)
     put_word(__builtin_bswap16(half_of(pixel)), out);
 }
 
-/* Numbers of 16 bits, of which those that a pixel's value leaves open are noise. */
+/* A 16-bit number whose high byte is the pixel and whose low byte is noise. */
 static uint16_t fine_word(uint8_t pixel)
 {
     static uint64_t count;
@@ -339,7 +339,7 @@ static void big_endian_word(uint8_t pixel, uint8_t *out) { put_word(__builtin_bs
 static void word_times_255(uint8_t pixel, uint8_t *out) { put_word((uint16_t)(pixel * 255), out); }
 static void signed_full_word(uint8_t pixel, uint8_t *out) { put_word((uint16_t)(fine_word(pixel) - 0x8000), out); }
 
-TEST(numbers_of_16_bits_are_told_by_their_bytes)
+TEST(numbers_of_16_bits_are_recognised_by_their_bytes)
 {
     static const struct { void (*number)(uint8_t pixel, uint8_t *out); const char *words; } cases[] = {
         { big_endian_half, "big-endian 16-bit floats" }, { big_endian_half_of_255, "big-endian 16-bit floats" },

@@ -1,4 +1,4 @@
-/* Raw images that are not all of what is wanted as they are: of another size, in part, as planes. */
+/* Raw images that have to be converted: of another size, cut, or in planes. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -61,7 +61,7 @@ static void try_request(const struct image_shape *stored, const struct image_req
     assert_memory_equal(sample, wanted, bytes);
 }
 
-TEST(pixels_of_the_size_a_record_says_are_scaled)
+TEST(pixels_of_the_size_in_the_record_are_scaled)
 {
     for (uint32_t height = 1; height <= SIDE_MAX; height++)
         for (uint32_t width = 1; width <= SIDE_MAX; width += 3)
@@ -78,7 +78,7 @@ TEST(grey_pixels_become_coloured_ones_and_back)
     try_request(&colours, &(struct image_request){ .shape = grey });
 }
 
-TEST(parts_with_borders_and_mirrors_are_taken)
+TEST(parts_with_borders_and_mirrors_are_cut)
 {
     static const struct image_shape shape = { SIDE_MAX, SIDE_MAX, 3 };
     static const struct augment padded = { .crop = { CROP_PAD }, .pad = 4, .flips = true };
@@ -89,7 +89,7 @@ TEST(parts_with_borders_and_mirrors_are_taken)
     }
 }
 
-/* Long images are copied in another way than short ones. */
+/* Long images are copied with non-temporal stores. */
 TEST(long_images_are_copied_to_any_place_and_no_further)
 {
     enum { SIDE = 149, BYTES = SIDE * SIDE * 3, PLACES = 40 };

@@ -1,5 +1,5 @@
-/* Payloads read as samples: whatever bytes change, a payload gives the sample that its
- * features hold, or is refused with words. */
+/* Payloads read as samples: with any changed bytes, a payload gives the sample in its features or is refused with a
+ * message. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static struct sample_format make_format(const uint8_t *payload, size_t bytes)
     return format;
 }
 
-/* What the walk of the Example says of image and label. */
+/* Compare with image and label as example_find finds them. */
 static void assert_sample_is_in(const uint8_t *payload, size_t bytes, const uint8_t *pixels, int32_t label)
 {
     static const char *const names[] = { "image_raw", "label" };
@@ -50,7 +50,7 @@ static bool try_payload(const struct sample_format *format, const uint8_t *paylo
     uint8_t pixels[FIXTURE_SAMPLE_BYTES];
     int32_t label = -7;
     char problem[512] = "";
-    uint8_t *exact = malloc(bytes > 0 ? bytes : 1); /* so that reading behind the end is seen */
+    uint8_t *exact = malloc(bytes > 0 ? bytes : 1); /* so that sanitizers notice reads past the end */
     assert_non_null(exact);
     memcpy(exact, payload, bytes);
     const struct sample_target target = { .request = { .shape = shape }, .pixels = pixels, .label = &label };
@@ -91,7 +91,7 @@ static void try_double_changes(const struct sample_format *format, uint8_t *payl
     }
 }
 
-TEST(a_payload_with_any_changed_byte_is_read_as_it_says_or_refused)
+TEST(a_payload_with_any_changed_byte_is_read_consistently_or_refused)
 {
     for (uint64_t id = 0; id < 3; id++) {
         uint8_t frame[FIXTURE_FRAME_MAX];
@@ -104,8 +104,8 @@ TEST(a_payload_with_any_changed_byte_is_read_as_it_says_or_refused)
     }
 }
 
-/* The label before the image, behind it, and twice, where the last one counts. */
-TEST(features_may_come_in_any_order)
+/* The label before the image, after it, and twice, when the last one counts. */
+TEST(features_may_be_in_any_order)
 {
     uint8_t pixels[FIXTURE_SAMPLE_BYTES], image[512], label[512], joined[1600];
     fixture_pixels(4, pixels);

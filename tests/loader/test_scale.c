@@ -206,7 +206,7 @@ TEST(grey_becomes_three_equal_channels_and_colours_their_luma)
     assert_memory_equal(back, ((const uint8_t[]){ 76, 150, 29, 18 }), 4);
 }
 
-/* What is narrower than a vector, and what is left over behind the last one. */
+/* Images narrower than a vector, and remainders after the last vector. */
 TEST(every_width_of_a_row_is_scaled)
 {
     static uint8_t pixels[SAMPLE_MAX], sample[SAMPLE_MAX];
@@ -222,13 +222,13 @@ TEST(every_width_of_a_row_is_scaled)
     }
 }
 
-/* The sums of one picture by the plain loops and by a faster way. */
-static void try_way(const struct scale_kernel *way, const struct picture *picture, struct scale_axis *axis,
+/* Compare the sums of one picture by the plain loops and by another kernel. */
+static void try_kernel(const struct scale_kernel *kernel, const struct picture *picture, struct scale_axis *axis,
                     uint32_t count)
 {
     static int16_t lines[2][2][LINE_MAX];
     static uint8_t rows[2][2][SIDE_MAX * 4];
-    const struct scale_kernel *const ways[2] = { &scale_kernel_plain, way };
+    const struct scale_kernel *const kernels[2] = { &scale_kernel_plain, kernel };
     const size_t values = (size_t)picture->width * picture->channels;
     const int16_t weights[5] = { 3000, -400, 12000, 2000, -216 };
     const struct scale_rows_sum sums[2] = { { picture->pixels, picture->row_bytes, draw(1, 5), weights },
@@ -236,10 +236,10 @@ static void try_way(const struct scale_kernel *way, const struct picture *pictur
     assert_true(values + scale_line_padding(axis, picture->channels) <= LINE_MAX);
     for (int i = 0; i < 2; i++) {
         for (int j = 0; j < 2; j++)
-            ways[i]->add_rows(&sums[j], values, lines[i][j]);
+            kernels[i]->add_rows(&sums[j], values, lines[i][j]);
         const struct scale_pair pair = { { lines[i][0], lines[i][1] }, 0, picture->channels,
                                          { rows[i][0], rows[i][1] } };
-        ways[i]->add_pixels(axis, &pair, count);
+        kernels[i]->add_pixels(axis, &pair, count);
     }
     for (int j = 0; j < 2; j++) {
         assert_memory_equal(lines[0][j], lines[1][j], values * sizeof(**lines[0]));
@@ -247,7 +247,7 @@ static void try_way(const struct scale_kernel *way, const struct picture *pictur
     }
 }
 
-TEST(every_way_gives_what_the_plain_loops_give)
+TEST(every_kernel_gives_the_results_of_the_plain_loops)
 {
     static uint8_t pixels[SAMPLE_MAX];
     struct scale_axis axis = { 0 };
@@ -260,7 +260,7 @@ TEST(every_way_gives_what_the_plain_loops_give)
         assert_int_equal(scale_axis_plan(&axis, &view, count), 0);
         for (size_t i = 0; i < scale_kernel_count; i++)
             if (scale_kernels[i]->is_supported())
-                try_way(scale_kernels[i], &picture, &axis, count);
+                try_kernel(scale_kernels[i], &picture, &axis, count);
     }
     scale_axis_release(&axis);
 }

@@ -24,7 +24,7 @@ static struct dataset *open_part(const char *pattern, enum dataset_part part, do
     return fixture_open(&options);
 }
 
-/* Where a record begins in its shard tells which it is. */
+/* The offset of a record in its shard identifies it. */
 static bool has_record(const struct dataset *dataset, uint32_t shard, uint64_t offset)
 {
     const struct shard_index *const index = &dataset->indexes[shard];
@@ -91,7 +91,7 @@ static void check_spread(enum dataset_part part, uint64_t limit)
     dataset_close(some);
 }
 
-TEST_WITH(a_limit_takes_records_that_are_spread_evenly, make_set, fixture_folder_remove)
+TEST_WITH(a_limit_selects_records_that_are_spread_evenly, make_set, fixture_folder_remove)
 {
     static const uint64_t limits[] = { 1, 2, 3, 7, 250, 333, 500, 699, 999, 1000, 1001, UINT32_MAX };
     for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {

@@ -27,7 +27,7 @@ static const char *shard_path(uint32_t shard)
     return fixture_path(set, name);
 }
 
-/* Shards of 20 records, and a manifest that says so. */
+/* Shards of 20 records and their manifest. */
 static int make_set(void **state)
 {
     assert_int_equal(fixture_folder_make(state), 0);
@@ -70,7 +70,7 @@ static struct damage_list *assert_lost(uint64_t records, uint64_t lost)
     uint64_t listed = 0;
     for (size_t i = 0; i < list->count; i++) {
         listed += list->records[i].count;
-        list->records[i].path = NULL;   /* goes with the data set */
+        list->records[i].path = NULL;   /* closed with the data set */
     }
     assert_int_equal(listed, lost);
     dataset_close(dataset);
@@ -88,7 +88,7 @@ static uint64_t cut_records(uint32_t count)
     return bytes;
 }
 
-TEST_WITH(a_set_as_it_was_written_is_taken, make_set, fixture_folder_remove)
+TEST_WITH(an_unchanged_set_is_accepted, make_set, fixture_folder_remove)
 {
     const struct dataset_options options = fixture_options(set);
     dataset_close(fixture_open(&options));
@@ -126,7 +126,7 @@ TEST_WITH(a_shard_of_no_bytes_loses_all_records, make_set, fixture_folder_remove
     free(assert_lost(2 * SHARD_RECORDS, SHARD_RECORDS));
 }
 
-TEST_WITH(a_shard_that_should_be_empty_is_taken, make_set, fixture_folder_remove)
+TEST_WITH(a_shard_that_is_listed_as_empty_is_accepted, make_set, fixture_folder_remove)
 {
     static const char text[] = "{\"splits\": {\"train\": {\"shards\": ["
                                "{\"file\": \"train-00002-of-00003\", \"records\": 0, \"bytes\": 0}]}}}";
@@ -192,7 +192,7 @@ TEST_WITH(damaged_lengths_are_not_counted_twice, make_set, fixture_folder_remove
     free(assert_lost(SHARDS * SHARD_RECORDS - 1, 1));
 }
 
-TEST_WITH(a_shard_of_another_set_is_named_or_told, make_set, fixture_folder_remove)
+TEST_WITH(a_shard_of_another_set_is_refused_or_reported, make_set, fixture_folder_remove)
 {
     char text[2048];
     struct capture capture;
@@ -206,7 +206,7 @@ TEST_WITH(a_shard_of_another_set_is_named_or_told, make_set, fixture_folder_remo
     assert_refused("train-00000-of-00003: is ", "bytes long, dataset.json says ");
 }
 
-TEST_WITH(shards_that_no_manifest_lists_are_taken, make_set, fixture_folder_remove)
+TEST_WITH(shards_that_no_manifest_lists_are_used, make_set, fixture_folder_remove)
 {
     fixture_write_shard(fixture_path(set, "train-extra.tfrecord"), 0, 7);
     const struct dataset_options options = fixture_options(set);
@@ -226,7 +226,7 @@ TEST_WITH(a_listed_shard_missing_from_a_directory_is_named_or_its_records_count,
     free(list);
 }
 
-TEST_WITH(a_glob_and_a_file_may_mean_less_than_the_manifest_lists, make_set, fixture_folder_remove)
+TEST_WITH(a_glob_and_a_file_may_name_less_than_the_manifest_lists, make_set, fixture_folder_remove)
 {
     char place[300];
     assert_int_equal(unlink(shard_path(1)), 0);
@@ -243,7 +243,7 @@ TEST_WITH(a_glob_and_a_file_may_mean_less_than_the_manifest_lists, make_set, fix
     dataset_close(dataset);
 }
 
-/* Shards whose names tell neither of a set nor of a count. */
+/* Shards whose names contain neither a set nor a count. */
 TEST_WITH(a_shard_listed_for_another_set_is_not_missed, make_set, fixture_folder_remove)
 {
     static const char text[] = "{\"splits\": {\"train\": {\"shards\": [{\"file\": \"a.tfrecord\", \"records\": 9},"
@@ -280,7 +280,7 @@ TEST_WITH(shards_missing_from_two_sets_are_not_the_same_file, make_set, fixture_
     dataset_close(other);
 }
 
-/* What opening a set with this manifest says on stderr. */
+/* What opening a set with this manifest prints on stderr. */
 static void tell_with(const char *manifest, size_t bytes, char *text, size_t text_size)
 {
     struct capture capture;
@@ -293,7 +293,7 @@ static void tell_with(const char *manifest, size_t bytes, char *text, size_t tex
     dataset_close(dataset);
 }
 
-TEST_WITH(a_manifest_that_cannot_be_used_is_told_once_and_no_error, make_set, fixture_folder_remove)
+TEST_WITH(an_unusable_manifest_is_reported_once_and_is_no_error, make_set, fixture_folder_remove)
 {
     char text[2048];
     tell_with("{\"splits\": {", 12, text, sizeof(text));
@@ -316,7 +316,7 @@ static size_t write_classes(uint64_t classes, char *manifest, size_t manifest_si
     return (size_t)snprintf(manifest, manifest_size, "{\"splits\": {}, \"classes\": %" PRIu64 "}", classes);
 }
 
-TEST_WITH(fewer_classes_than_the_networks_are_told, make_set, fixture_folder_remove)
+TEST_WITH(fewer_classes_than_the_networks_are_reported, make_set, fixture_folder_remove)
 {
     char manifest[64], text[2048], wanted[128];
     size_t bytes = write_classes(FIXTURE_CLASSES - 1, manifest, sizeof(manifest));
@@ -352,7 +352,7 @@ TEST_WITH(more_classes_than_the_networks_are_refused, make_set, fixture_folder_r
     fixture_assert_refused(&options, "dataset.json says 9223372036854775807 classes", "the network has");
 }
 
-TEST_WITH(what_stands_in_a_manifests_place_is_told_once_for_all_sets, make_set, fixture_folder_remove)
+TEST_WITH(a_fifo_instead_of_a_manifest_is_reported_once_for_all_sets, make_set, fixture_folder_remove)
 {
     char text[2048], place[400], wanted[512];
     struct capture capture;

@@ -14,7 +14,7 @@
 #include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
-/* Opening `data` as a shard fails with a message that holds `part`. */
+/* Opening `data` as a shard fails with a message that contains `part`. */
 static void assert_refuses(const void *data, size_t bytes, const char *part)
 {
     const char *path = fixture_path(folder, "bad");
@@ -79,7 +79,7 @@ TEST(an_empty_file_has_no_records)
     shard_index_release(&index);
 }
 
-/* A cut between records leaves a whole, shorter shard. */
+/* A cut between records leaves a valid, shorter shard. */
 TEST(names_a_cut_at_any_byte)
 {
     uint8_t data[3 * FIXTURE_FRAME_MAX];
@@ -189,7 +189,7 @@ TEST(what_looks_like_headers_is_read_in_proportion_to_its_length)
     free(data);
 }
 
-/* Three records, and zeros behind them. */
+/* Three records followed by zeros. */
 static uint8_t *make_zero_tail(struct memory_shard *shard, size_t bytes)
 {
     uint8_t *const data = calloc(1, bytes);
@@ -226,7 +226,7 @@ static double cpu_seconds(void)
 }
 
 /* A hole in a file, as a crash leaves one: any number of zeros between two records, and half a gigabyte. */
-TEST(zeros_are_passed_over)
+TEST(zeros_are_skipped)
 {
     enum { LONG = 512 << 20 };
     uint8_t record[FIXTURE_FRAME_MAX];
@@ -268,7 +268,7 @@ TEST(a_search_for_records_ends_once_it_is_unwanted)
     free(data);
 }
 
-TEST(a_long_search_for_records_is_told_once)
+TEST(a_long_search_for_records_is_reported_once)
 {
     struct memory_shard shard;
     uint8_t *const data = make_zero_tail(&shard, (size_t)66 << 20);

@@ -1,4 +1,4 @@
-/* Which files a set takes: the splits that names tell of, and files that two sets share. */
+/* Which files a set uses: splits by their names, and files that two sets share. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
-TEST(names_tell_of_a_split_by_their_last_word_for_one)
+TEST(the_last_word_for_a_split_in_a_name_decides)
 {
     static const struct { const char *name; enum split split; } cases[] = {
         { "train-00000-of-00004", SPLIT_TRAIN },
@@ -64,7 +64,7 @@ static void list_folder(const char *place, const char *what, char *out, size_t o
     shard_list_release(&list);
 }
 
-TEST(a_folder_gives_the_split_that_is_meant)
+TEST(a_folder_gives_the_requested_split)
 {
     static const struct { const char *names[5], *train, *validation; } cases[] = {
         { { "mnist-train.tfrecord", "mnist-test.tfrecord" }, "mnist-train.tfrecord", "mnist-test.tfrecord" },
@@ -98,7 +98,7 @@ TEST(a_folder_of_other_splits_only_is_refused_and_a_glob_is_not)
     assert_string_equal(problem, "train-00000-of-00003 train-00001-of-00003 train-00002-of-00003");
 }
 
-/* What is said of shards that are left out when one place is for both sets, or for training alone. */
+/* What is printed about shards that are left out when one folder is for both sets, or for training alone. */
 static void tell_left_out(const char *place, uint32_t sets, char *out, size_t out_size)
 {
     static const char *const what[] = { "train", "validation" };
@@ -117,7 +117,7 @@ static void tell_left_out(const char *place, uint32_t sets, char *out, size_t ou
         shard_list_release(&lists[i]);
 }
 
-TEST(shards_of_a_folder_that_no_set_takes_are_named_once)
+TEST(shards_of_a_folder_that_no_set_uses_are_named_once)
 {
     static const char *const names[] = { "cats_train.tfrecord", "dogs.tfrecord", "birds_test.tfrecord", NULL };
     char place[320], said[2048], glob[400];
@@ -196,7 +196,7 @@ static void assert_names_the_cause(const char *pattern, void (*lose)(void), cons
     assert_int_equal(chmod(folder, 0700), 0);
 }
 
-TEST(a_search_that_cannot_be_done_says_why)
+TEST(a_failing_search_reports_the_cause)
 {
     char place[320], glob[400];
     fixture_subfolder(place, sizeof(place), "hidden");

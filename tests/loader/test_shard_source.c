@@ -208,7 +208,7 @@ TEST(what_is_no_file_cannot_be_opened)
     assert_int_equal(shard_source_open(&source, NULL, fixture_path(folder, "nothing")), -ENOENT);
 }
 
-/* The open file stays what it was; its name may come to mean another. */
+/* The open file stays the same; its name may become that of another. */
 TEST(a_file_that_changes_under_its_name_is_noticed_and_read_afresh)
 {
     const char *const path = fixture_path(folder, "turning"), *const other = fixture_path(folder, "other");
@@ -269,8 +269,8 @@ TEST(a_read_that_fails_is_named_or_costs_one_record)
     }
 }
 
-/* What is in the cache is wrong, what lies behind it is right. */
-TEST(bytes_damaged_on_the_way_are_read_afresh_where_that_can_be_done)
+/* The cached data are wrong, the file is right. */
+TEST(bytes_damaged_on_the_way_are_read_afresh_if_possible)
 {
     static uint8_t damaged[sizeof(shard_data[0])];
     make_shards();
@@ -295,7 +295,7 @@ TEST(bytes_damaged_on_the_way_are_read_afresh_where_that_can_be_done)
     dataset_close(once);
 }
 
-TEST(a_failure_says_that_the_shard_has_changed)
+TEST(a_failure_reports_that_the_shard_has_changed)
 {
     static uint8_t zeros[sizeof(shard_data[0])];
     make_shards();
@@ -311,7 +311,7 @@ TEST(a_failure_says_that_the_shard_has_changed)
     dataset_close(dataset);
 }
 
-/* Finding out the length of a stream may mean unpacking all of it. */
+/* Finding the length of a stream may require decompressing all of it. */
 TEST(a_shard_with_a_kept_index_is_not_asked_for_its_length)
 {
     make_shards();

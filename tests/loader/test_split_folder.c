@@ -54,7 +54,7 @@ static void expect_refused(const char *what, const char *split, const char *firs
     fixture_assert_refused(&options, first, second);
 }
 
-TEST_WITH(a_folder_gives_the_split_that_is_meant, make_set, fixture_folder_remove)
+TEST_WITH(a_folder_gives_the_requested_split, make_set, fixture_folder_remove)
 {
     expect_records("train", NULL, 9);
     expect_records("validation", NULL, 3);
@@ -104,7 +104,7 @@ TEST_WITH(another_number_of_shards_is_refused, make_set, fixture_folder_remove)
     expect_records("train", "test", 3);
 }
 
-TEST_WITH(a_description_that_cannot_be_used_is_passed_over, make_set, fixture_folder_remove)
+TEST_WITH(an_unusable_description_is_ignored, make_set, fixture_folder_remove)
 {
     write_text("dataset_info.json", "{\"name\": 3}");
     expect_records("train", NULL, 9);

@@ -412,12 +412,23 @@ static const char *find_mistake(const struct pixel_survey *survey, const struct 
     return chosen->type == &number_types[NUMBER_UINT16] ? find_word_mistake(survey, chosen) : NULL;
 }
 
+/* The low byte of 16-bit integers is noise, unless images are very smooth, or nearly empty. Where it is not, it may be
+ * some channels of a larger image. */
+static bool is_low_byte_smooth(const struct pixel_survey *survey)
+{
+    const double roughness = relative_roughness(find_stats(survey, NUMBER_LOW_BYTE));
+    return roughness > 0 && roughness < ROUGH_NOISE && !is_byte_repeated(survey) &&
+           survey->sized_count < survey->image_count;
+}
+
 static bool is_type_doubtful(const struct pixel_survey *survey, const struct number_stats *chosen,
                              const struct image_range *range)
 {
     const bool is_half = chosen->type == &number_types[NUMBER_FLOAT16];
     const bool is_word = chosen->type == &number_types[NUMBER_UINT16] && range == &image_ranges[IMAGE_RANGE_WORD];
-    return (is_half || is_word) && survey->type_count > 1 && look_at_bytes(survey) == BYTES_UNCLEAR;
+    if ((!is_half && !is_word) || survey->type_count == 1)
+        return false;
+    return look_at_bytes(survey) == BYTES_UNCLEAR || (is_word && is_low_byte_smooth(survey));
 }
 
 static int report_numbers(const struct pixel_survey *survey, char *problem, size_t problem_size)

@@ -373,6 +373,18 @@ TEST(bytes_of_a_larger_image_are_no_words)
         }
 }
 
+/* Colours and opacity: the latter is in every second byte. */
+TEST(bytes_with_opacity_are_doubtful_as_words)
+{
+    static uint8_t pixels[NUMBERS_MAX];
+    const struct image_shape larger = { 48, 16, 4 }, wanted = { 24, 16, 4 };
+    draw(&larger, 5, pixels);
+    for (size_t i = 3; i < 48 * 16 * 4; i += 4)
+        pixels[i] = 255;
+    const struct pixel_reading *const reading = read_bytes(pixels, 48 * 16 * 4, 2, &wanted);
+    assert_true(reading == NULL || reading->is_type_doubtful);
+}
+
 TEST(noise_of_16_bits_is_doubtful)
 {
     static uint8_t bytes[2 * 32 * 32 * 3];

@@ -189,7 +189,7 @@ float *draw_whole(uint32_t what, size_t count, uint32_t limit)
     return values;
 }
 
-void assert_near(double found, double expected, double relative, double absolute)
+void assert_within(double found, double expected, double relative, double absolute)
 {
     if (!(fabs(found - expected) <= relative * fabs(expected) + absolute))
         fail_msg("%.9g instead of %.9g", found, expected);

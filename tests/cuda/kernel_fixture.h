@@ -39,7 +39,7 @@ void *values_poison(enum value_type type, size_t count);
 float *values_read(enum value_type type, const void *device, size_t count);
 /* The device has the bits of `expected`, rounded once. */
 void assert_values(enum value_type type, const void *device, const float *expected, size_t count);
-void assert_near(double found, double expected, double relative, double absolute);
+void assert_within(double found, double expected, double relative, double absolute);
 
 /* Host memory of host_new: zeros, with room for one more than `count`. */
 float *floats_new(size_t count);

@@ -255,7 +255,7 @@ static void assert_rounded(enum value_type type, const void *device, const doubl
     static const double steps[VALUE_TYPE_COUNT] = { 0, 0x1p-11, 0x1p-8 };
     const float *const found = values_read(type, device, count);
     for (size_t i = 0; i < count; i++)
-        assert_near(found[i], expected[i] + (before != NULL ? before[i] : 0), 2e-6 + steps[type], 2e-6);
+        assert_within(found[i], expected[i] + (before != NULL ? before[i] : 0), 2e-6 + steps[type], 2e-6);
 }
 
 static void check_response(enum value_type type, const struct response_case *r)
@@ -296,8 +296,8 @@ TEST(response_norm_of_ones)
     void *const out = values_poison(VALUE_FP32, 16);
     CUDA_OK(kernel_response_norm(stream, VALUE_FP32, &shape, values_new(VALUE_FP32, ones, 16), out));
     const float *const found = values_read(VALUE_FP32, out, 16);
-    assert_near(found[8], pow(1 + 0.001, -0.75), 3e-7, 0);
-    assert_near(found[0], pow(1 + 0.001 * 5 / 9, -0.75), 3e-7, 0);
+    assert_within(found[8], pow(1 + 0.001, -0.75), 3e-7, 0);
+    assert_within(found[0], pow(1 + 0.001 * 5 / 9, -0.75), 3e-7, 0);
     areas_close();
 }
 

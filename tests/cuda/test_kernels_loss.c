@@ -86,7 +86,7 @@ static void assert_result(const struct backend_result *device, const struct loss
 {
     struct backend_result found;
     read_back(device, &found, sizeof(found));
-    assert_near(found.loss_sum, expected->sum, 1e-6, 1e-5);
+    assert_within(found.loss_sum, expected->sum, 1e-6, 1e-5);
     assert_int_equal(found.correct, expected->correct);
     assert_int_equal(found.counted, expected->counted);
     assert_int_equal(found.skipped_steps, skipped);
@@ -100,7 +100,7 @@ static void assert_gradient(enum value_type type, const void *device, const doub
     const double least = type == VALUE_FP16 ? 0x1p-24 : 0;
     const float *const found = values_read(type, device, count);
     for (size_t i = 0; i < count; i++) {
-        assert_near(found[i], expected[i] * factor, 1.01 * steps[type], 1e-6 * factor + least);
+        assert_within(found[i], expected[i] * factor, 1.01 * steps[type], 1e-6 * factor + least);
         assert_true(expected[i] != 0 || found[i] == 0);
     }
 }
@@ -213,7 +213,7 @@ TEST(softmax_loss_of_large_logits_is_finite)
         const float *gradient;
         for (int i = 0; i < CLASSES; i++)
             logits[i] = i == 39 ? 60000.0f : -60000.0f;
-        assert_near(loss_of_row(type, logits, 1, &gradient).loss_sum, 120000, 0x1p-8, 0);
+        assert_within(loss_of_row(type, logits, 1, &gradient).loss_sum, 120000, 0x1p-8, 0);
         for (int i = 0; i < CLASSES; i++)
             assert_true(gradient[i] == (i == 39) - (i == 1));
         areas_close();

@@ -163,7 +163,7 @@ static void assert_columns_near(const float *device, const struct numbers *n,
 {
     const float *const found = values_read(VALUE_FP32, device, n->shape.columns);
     for (size_t c = 0; c < n->shape.columns; c++)
-        assert_near((double)found[c], expected(n, c), relative, absolute);
+        assert_within((double)found[c], expected(n, c), relative, absolute);
 }
 
 static double mean_of(const struct numbers *n, size_t column)
@@ -211,7 +211,7 @@ static const float *check_forward(const struct device_values *a, const struct nu
     assert_columns_near(a->running_mean, n, running_mean_of, 1e-6, 1e-6);
     assert_columns_near(a->running_variance, n, running_variance_of, 1e-6, 1e-6);
     for (size_t i = 0; i < n->count; i++)
-        assert_near((double)out[i], result_of(n, i), steps[n->type], 3e-5);
+        assert_within((double)out[i], result_of(n, i), steps[n->type], 3e-5);
     if (a->mask != NULL)
         check_mask(a, n, out);
     return out;
@@ -226,8 +226,8 @@ static void check_backward(const struct device_values *a, const struct numbers *
     const float *const found = values_read(n->type, a->in_gradient, n->count);
     const float *const added = values_read(n->type, a->added, n->count);
     for (size_t i = 0; i < n->count; i++) {
-        assert_near((double)found[i], in_gradient_of(n, i), steps[n->type], 3e-4);
-        assert_near((double)added[i], (double)n->before[i] + in_gradient_of(n, i), steps[n->type], 3e-4);
+        assert_within((double)found[i], in_gradient_of(n, i), steps[n->type], 3e-4);
+        assert_within((double)added[i], (double)n->before[i] + in_gradient_of(n, i), steps[n->type], 3e-4);
     }
     if (n->shape.shortcut)
         assert_values(n->type, a->gradient, n->gradient, n->count);
@@ -434,7 +434,7 @@ TEST(evaluation_normalises_by_the_running_statistics_in_place)
                                   NULL));
         const float *const out = values_read(type, areas.in, numbers.count);
         for (size_t i = 0; i < numbers.count; i++)
-            assert_near((double)out[i], result_of(&numbers, i), steps[type], 1e-5);
+            assert_within((double)out[i], result_of(&numbers, i), steps[type], 1e-5);
         areas_close();
     }
 }
@@ -467,15 +467,15 @@ static void check_folded(enum value_type type, bool with_bias, bool with_gamma)
     CUDA_OK(kernel_norm_fold(stream, type, &folding, folded, folded_bias));
     const float *const found = values_read(type, folded, FILTERS * NUMBERS);
     for (size_t i = 0; i < FILTERS * NUMBERS; i++)
-        assert_near((double)found[i],
-                    (double)weights[i] * folded_scale(with_gamma ? gamma : NULL, variance, i / NUMBERS), steps[type],
-                    1e-6);
+        assert_within((double)found[i],
+                      (double)weights[i] * folded_scale(with_gamma ? gamma : NULL, variance, i / NUMBERS), steps[type],
+                      1e-6);
     const float *const found_bias = values_read(type, folded_bias, FILTERS);
     for (size_t c = 0; c < FILTERS; c++)
-        assert_near((double)found_bias[c],
-                    (double)beta[c] + ((with_bias ? (double)bias[c] : 0) - (double)mean[c]) *
-                                          folded_scale(with_gamma ? gamma : NULL, variance, c),
-                    steps[type], 1e-5);
+        assert_within((double)found_bias[c],
+                      (double)beta[c] + ((with_bias ? (double)bias[c] : 0) - (double)mean[c]) *
+                                            folded_scale(with_gamma ? gamma : NULL, variance, c),
+                      steps[type], 1e-5);
     areas_close();
 }
 

@@ -159,7 +159,7 @@ static void average_window(const struct pool_shape *s, struct pool *pool, size_t
 }
 
 /* Sums in another order, rounded once. */
-static void assert_near_values(enum value_type type, const void *device, const float *expected, size_t count)
+static void assert_values_within(enum value_type type, const void *device, const float *expected, size_t count)
 {
     static const double steps[VALUE_TYPE_COUNT] = {
         [VALUE_FP32] = 1e-6,
@@ -168,7 +168,7 @@ static void assert_near_values(enum value_type type, const void *device, const f
     };
     const float *const found = values_read(type, device, count);
     for (size_t i = 0; i < count; i++)
-        assert_near((double)found[i], (double)expected[i], steps[type], 4e-6);
+        assert_within((double)found[i], (double)expected[i], steps[type], 4e-6);
 }
 
 static void check_average_pool(enum value_type type, const struct pool_shape *shape)
@@ -181,9 +181,9 @@ static void check_average_pool(enum value_type type, const struct pool_shape *sh
     CUDA_OK(kernel_average_pool(stream, type, shape, in, out));
     CUDA_OK(kernel_average_pool_backward(stream, type, shape, out_gradient, in_gradient, false));
     CUDA_OK(kernel_average_pool_backward(stream, type, shape, out_gradient, added, true));
-    assert_near_values(type, out, pool.out, pool.out_count);
-    assert_near_values(type, in_gradient, pool.in_gradient, pool.in_count);
-    assert_near_values(type, added, pool_sum(&pool), pool.in_count);
+    assert_values_within(type, out, pool.out, pool.out_count);
+    assert_values_within(type, in_gradient, pool.in_gradient, pool.in_count);
+    assert_values_within(type, added, pool_sum(&pool), pool.in_count);
     areas_close();
 }
 

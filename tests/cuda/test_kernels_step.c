@@ -66,7 +66,7 @@ static void assert_updated(const struct ranges *ranges, enum value_type type, co
     for (uint32_t i = 0; i < ranges->arrays; i++) {
         const float *const found = values_read(VALUE_FP32, ranges->device[i], ranges->count);
         for (size_t k = 0; k < ranges->count; k++)
-            assert_near(found[k], ranges->host[i][k], 1e-6, 1e-7);
+            assert_within(found[k], ranges->host[i][k], 1e-6, 1e-7);
         if (i == RANGE_WEIGHTS && shadow != NULL)
             assert_values(type, shadow, found, ranges->count);
     }

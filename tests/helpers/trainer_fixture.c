@@ -47,7 +47,8 @@ static void block_fill(const struct fixture_tower *own, const struct batch_slice
 }
 
 /* What a tower computes of a batch. */
-static int find_span(const struct trainer_fixture *fixture, uint64_t number, uint32_t tower, struct batch_slice *slice_out)
+static int find_span(const struct trainer_fixture *fixture, uint64_t number, uint32_t tower,
+                     struct batch_slice *slice_out)
 {
     const bool is_same = fixture->spec.has_same_slices;
     const int rc = schedule_find(&fixture->schedule, number, is_same ? 0 : tower, slice_out);
@@ -163,7 +164,8 @@ size_t fixture_tower_counts(const uint32_t **counts_out)
 
 struct trainer_spec fixture_trainer(struct trainer_fixture *fixture, uint32_t tower)
 {
-    const struct sync_ops *const mode = sync_choose(fixture->spec.mode, fixture->schedule.towers, fixture->spec.max_staleness);
+    const struct sync_ops *const mode = sync_choose(fixture->spec.mode, fixture->schedule.towers,
+                                                    fixture->spec.max_staleness);
     static const struct learning_rate rate = { .base = 0.05 }, frozen = { .base = 0 };
     struct fixture_tower *own = &fixture->towers[tower];
     struct trainer_spec spec = {

@@ -1,5 +1,5 @@
-/* Towers with their trainers, for tests: a tiny net on the reference backend or on CUDA, fed by threads of the test. All
- * functions assert that they succeed. */
+/* Towers with their trainers, for tests: a tiny net on the reference backend or on CUDA, fed by threads of the test.
+ * All functions assert that they succeed. */
 #ifndef PIPETRAIN_TRAINER_FIXTURE_H
 #define PIPETRAIN_TRAINER_FIXTURE_H
 
@@ -8,7 +8,8 @@
 #include "stage/thread.h"
 #include "sync/trainer.h"
 
-enum { FIXTURE_TOWERS_MAX = 8, FIXTURE_FLOATS_MAX = 4096, FIXTURE_STATE_MAX = FIXTURE_FLOATS_MAX * (1 + TOWER_STATES_MAX) };
+enum { FIXTURE_TOWERS_MAX = 8, FIXTURE_FLOATS_MAX = 4096,
+       FIXTURE_STATE_MAX = FIXTURE_FLOATS_MAX * (1 + TOWER_STATES_MAX) };
 
 struct trainer_fixture;
 
@@ -106,14 +107,14 @@ void assert_near(const float *a, const float *b, size_t count, float tolerance);
 /* The reduction that tests use now, and the most towers it may have. */
 extern const char *fixture_reduction;
 extern uint32_t fixture_towers_max;
-/* Run all tests of the program with reduction "host", and on devices of their own memory with "peer", and, where there are
- * several devices and the tests permit it, "nccl". An alarm ends the program after so many seconds. */
+/* Run all tests of the program with reduction "host", and on devices of their own memory with "peer", and, where there
+ * are several devices and the tests permit it, "nccl". An alarm ends the program after so many seconds. */
 int fixture_run_tests(int (*run)(void), unsigned seconds, bool with_nccl);
 
 /* Epochs end with a partial batch; slices are uneven. */
 struct schedule fixture_uneven(uint32_t towers);
-/* Batches of 4 and, last in an epoch, of 2: the third and fourth tower sometimes have no sample, the fifth and later ones
- * never have one. */
+/* Batches of 4 and, last in an epoch, of 2: the third and fourth tower sometimes have no sample, the fifth and later
+ * ones never have one. */
 struct schedule fixture_sparse(uint32_t towers);
 
 #endif

@@ -1,5 +1,5 @@
-/* Tests of the modes averaging and independent, and of batch statistics, with whole towers: a mean at every step is mode
- * replicated, a mean is weighted by samples, and towers of one model are equal at the end of every run. */
+/* Tests of the modes averaging and independent, and of batch statistics, with whole towers: a mean at every step is
+ * mode replicated, a mean is weighted by samples, and towers of one model are equal at the end of every run. */
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>

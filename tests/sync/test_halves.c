@@ -54,7 +54,8 @@ TEST(every_mode_does_the_same_with_them)
 }
 
 /* What one tower has behind a step of sgd on its slice alone: what it began with, less the rate times its mean. */
-static double gradient_of(const struct fixture_result *alone, const struct fixture_result *start, uint32_t tower, size_t i)
+static double gradient_of(const struct fixture_result *alone, const struct fixture_result *start, uint32_t tower,
+                          size_t i)
 {
     return ((double)start->weights[0][i] - (double)alone->weights[tower][i]) / 0.05;
 }
@@ -91,8 +92,8 @@ TEST(a_tower_that_alone_has_samples_learns_as_if_it_were_alone)
     static struct fixture_result alone, among;
     for (int narrows = 0; narrows < 2; narrows++)
         for (int i = 0; i < RULES; i++) {
-            const struct fixture_spec spec = { .schedule = lonely, .optimizer = rules[i], .has_bf16_grads = narrows != 0,
-                                           .max_staleness = 1 };
+            const struct fixture_spec spec = { .schedule = lonely, .optimizer = rules[i],
+                                               .has_bf16_grads = narrows != 0, .max_staleness = 1 };
             run(&alone, spec, SYNC_REPLICATED, 1);
             run(&among, spec, SYNC_ASYNC, 3);
             for (size_t w = 0; w < alone.count; w++)
@@ -104,7 +105,8 @@ TEST(a_tower_that_alone_has_samples_learns_as_if_it_were_alone)
 TEST(updates_of_their_own_travel_so_too)
 {
     static struct fixture_result start, pushed;
-    struct fixture_spec spec = { .schedule = fixture_uneven(1), .optimizer = rules[0], .has_bf16_grads = true, .max_staleness = 2 };
+    struct fixture_spec spec = { .schedule = fixture_uneven(1), .optimizer = rules[0], .has_bf16_grads = true,
+                                 .max_staleness = 2 };
     run(&pushed, spec, SYNC_ASYNC, 3);
     spec.is_frozen = true;
     run(&start, spec, SYNC_REPLICATED, 1);

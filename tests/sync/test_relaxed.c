@@ -157,8 +157,8 @@ TEST(every_mode_does_the_same)
         for (int i = 0; i < most; i = next_rule(i)) {
             if (!fixture_is_thorough() && (uint32_t)i / 2 % 2 != towers % 2)
                 continue;
-            const struct fixture_spec spec = { .schedule = uneven, .optimizer = rules[i % RULES], .normalizes = i % 4 == 0,
-                                           .has_bf16_grads = i >= RULES };
+            const struct fixture_spec spec = { .schedule = uneven, .optimizer = rules[i % RULES],
+                                               .normalizes = i % 4 == 0, .has_bf16_grads = i >= RULES };
             run_relaxed(&served, spec, towers);
             relaxed_mode = SYNC_RELAXED;
             run_relaxed(&replicated, spec, towers);

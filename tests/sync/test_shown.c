@@ -40,7 +40,8 @@ static void start(struct trainer_fixture *fixture, const struct snapshot_rule *s
 
 /* Gradients as means over what they are said to be sums over; NaN where tower 0 does not have those that the update was
  * made of. */
-static void look(struct trainer_fixture *fixture, const struct step_report *report, uint32_t update_samples, struct seen *seen)
+static void look(struct trainer_fixture *fixture, const struct step_report *report, uint32_t update_samples,
+                 struct seen *seen)
 {
     size_t at = 0;
     for (uint32_t p = 0; p < fixture->net->parameter_count; p++) {

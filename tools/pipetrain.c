@@ -394,17 +394,6 @@ static const struct command *find_command(int argc, char **argv)
     return NULL;
 }
 
-/* --tune and --compare are found before the other options are read. */
-static int tune_or_compare(int argc, char **argv, bool tunes)
-{
-    for (int i = 1; i < argc; i++)
-        if (tunes && (strcmp(argv[i], "--doctor") == 0 || strncmp(argv[i], "--doctor=", 9) == 0)) {
-            log_message(LOG_ERROR, "--tune and --doctor exclude each other: run pipetrain once with each");
-            return EXIT_CODE_USAGE;
-        }
-    return tunes ? tune_command(argc, argv) : compare_command(argc, argv);
-}
-
 static int train(int argc, char **argv, uint64_t process_start_ns)
 {
     struct arguments arguments = { .argv = argv, .assignments = calloc((size_t)argc + 1, sizeof(char *)) };
@@ -426,9 +415,9 @@ int main(int argc, char **argv)
     if (limits_prepare() != 0)
         return EXIT_CODE_MEMORY;
     const struct command *const command = find_command(argc, argv);
-    const bool tunes = tune_command_is_meant(argc, argv);
-    const int code = command != NULL                                 ? command->run(argc, argv, process_start_ns)
-                     : tunes || compare_command_is_meant(argc, argv) ? tune_or_compare(argc, argv, tunes)
-                                                                     : train(argc, argv, process_start_ns);
+    const int code = command != NULL                        ? command->run(argc, argv, process_start_ns)
+                     : tune_command_is_meant(argc, argv)    ? tune_command(argc, argv)
+                     : compare_command_is_meant(argc, argv) ? compare_command(argc, argv)
+                                                            : train(argc, argv, process_start_ns);
     return output_end() != 0 && code == EXIT_CODE_OK ? EXIT_CODE_OUTPUT : code;
 }

@@ -1,5 +1,5 @@
 # formats/: bytes <-> values
 formats_libformats_a_SOURCES = \
-	%D%/class_names.c %D%/compress.c %D%/crc32c.c %D%/csv.c %D%/example.c %D%/gunzip.c %D%/html.c %D%/idx.c \
-	%D%/image_header.c %D%/inputs/tar.c %D%/json.c %D%/manifest.c %D%/npy.c %D%/protobuf.c %D%/safetensors.c \
-	%D%/tensor_proto.c %D%/tfevent.c %D%/tfrecord.c %D%/unpacker.c %D%/zip.c
+	%D%/class_names.c %D%/compress.c %D%/crc32c.c %D%/csv.c %D%/example.c %D%/html.c %D%/idx.c \
+	%D%/image_header.c %D%/json.c %D%/manifest.c %D%/npy.c %D%/protobuf.c %D%/safetensors.c \
+	%D%/tensor_proto.c %D%/tfevent.c %D%/tfrecord.c %D%/unpacker.c

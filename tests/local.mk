@@ -12,10 +12,10 @@ HELPERS = %D%/helpers/libhelpers.a $(CMOCKA_LIBS)
 LDADD = $(FORMATS)
 
 formats_tests = %D%/formats/test_class_names %D%/formats/test_compress %D%/formats/test_crc32c %D%/formats/test_csv \
-	%D%/formats/test_example %D%/formats/test_example_conformance %D%/formats/test_gunzip %D%/formats/test_idx \
+	%D%/formats/test_example %D%/formats/test_example_conformance %D%/formats/test_idx \
 	%D%/formats/test_image_header %D%/formats/test_json %D%/formats/test_manifest %D%/formats/test_npy \
-	%D%/formats/test_protobuf %D%/formats/test_safetensors %D%/formats/test_tar %D%/formats/test_tfevent \
-	%D%/formats/test_tfrecord %D%/formats/test_unpacker %D%/formats/test_zip
+	%D%/formats/test_protobuf %D%/formats/test_safetensors %D%/formats/test_tfevent \
+	%D%/formats/test_tfrecord %D%/formats/test_unpacker
 $(formats_tests): LDADD = $(HELPERS) $(FORMATS)
 
 stage_tests = %D%/stage/test_address_space %D%/stage/test_cpus %D%/stage/test_decimal %D%/stage/test_device \
@@ -25,9 +25,9 @@ stage_tests = %D%/stage/test_address_space %D%/stage/test_cpus %D%/stage/test_de
 $(stage_tests): LDADD = $(HELPERS) $(STAGE)
 
 loader_fuzz = %D%/fuzz/fuzz_class_names %D%/fuzz/fuzz_csv %D%/fuzz/fuzz_example \
-	%D%/fuzz/fuzz_example_reference %D%/fuzz/fuzz_gunzip %D%/fuzz/fuzz_idx %D%/fuzz/fuzz_image \
+	%D%/fuzz/fuzz_example_reference %D%/fuzz/fuzz_idx %D%/fuzz/fuzz_image \
 	%D%/fuzz/fuzz_image_header %D%/fuzz/fuzz_manifest %D%/fuzz/fuzz_npy %D%/fuzz/fuzz_packed \
-	%D%/fuzz/fuzz_safetensors %D%/fuzz/fuzz_shard_index %D%/fuzz/fuzz_tar %D%/fuzz/fuzz_tfrecord
+	%D%/fuzz/fuzz_safetensors %D%/fuzz/fuzz_shard_index %D%/fuzz/fuzz_tfrecord
 loader_tests = %D%/loader/test_augment %D%/loader/test_corruption %D%/loader/test_dataset \
 	%D%/loader/test_dataset_features %D%/loader/test_dataset_survey %D%/loader/test_dataset_shards %D%/loader/test_decode_context \
 	%D%/loader/test_encoded %D%/loader/test_integer_image %D%/loader/test_jpeg %D%/loader/test_numbers \
@@ -75,8 +75,8 @@ sync_tests = %D%/sync/test_averaging %D%/sync/test_bucket %D%/sync/test_failing_
 	%D%/sync/test_trainer
 $(sync_tests): LDADD = $(HELPERS) $(SYNC) $(CUPTI_LIBS)
 
-tools_fuzz = %D%/fuzz/fuzz_cifar %D%/fuzz/fuzz_config %D%/fuzz/fuzz_shards
-tools_tests = %D%/tools/compare/test_axes %D%/tools/compare/test_comparison %D%/tools/test_about %D%/tools/test_account %D%/tools/test_cgroup %D%/tools/test_checkpoint \
+tools_fuzz = %D%/fuzz/fuzz_archive %D%/fuzz/fuzz_cifar %D%/fuzz/fuzz_config %D%/fuzz/fuzz_shards
+tools_tests = %D%/tools/compare/test_axes %D%/tools/compare/test_comparison %D%/tools/test_about %D%/tools/test_account %D%/tools/test_archive_walk %D%/tools/test_cgroup %D%/tools/test_checkpoint \
 	%D%/tools/test_chunk_board \
 	%D%/tools/test_config %D%/tools/test_confusion %D%/tools/test_convert_files %D%/tools/test_convert_npy %D%/tools/test_dali_index \
 	%D%/tools/observe/test_event_file %D%/tools/observe/test_histogram %D%/tools/observe/test_trace_file \
@@ -90,6 +90,8 @@ tools_tests = %D%/tools/compare/test_axes %D%/tools/compare/test_comparison %D%/
 	%D%/tools/tune/test_config_edit %D%/tools/tune/test_tune_result \
 	%D%/tools/test_weights %D%/tools/results/test_initial_weights %D%/tools/results/test_tensor_file %D%/tools/results/test_tensor_match
 $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)
+%D%/fuzz/fuzz_archive %D%/fuzz/fuzz_cifar %D%/tools/test_archive_walk %D%/tools/test_convert_files \
+	%D%/tools/test_convert_npy: LDADD = $(HELPERS) $(TOOLS) $(ARCHIVE_LIBS)
 # Calls that fail there when the test says so.
 wrap = -Wl,--wrap=
 %C%_fuzz_fuzz_cifar_LDFLAGS = $(AM_LDFLAGS) $(wrap)log_message

@@ -8,9 +8,9 @@
 #include "compute/model.h"
 #include "compute/tower.h"
 #include "stage/log.h"
-#include "tools/config/number.h"
-#include "tools/config/train/recipes.h"
+#include "tools/config/recipes.h"
 #include "tools/run/run_plan.h"
+#include "tools/text/number.h"
 
 #define COLUMNS 79u
 #define INPUTS_INDENT 4

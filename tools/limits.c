@@ -19,7 +19,7 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/output.h"
-#include "tools/config/number.h"
+#include "tools/text/number.h"
 
 /* ---- limits of the process ---- */
 

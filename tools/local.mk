@@ -1,15 +1,12 @@
 # tools/: the programs
 tools_libtools_a_SOURCES = \
 	%D%/cpu_times.c %D%/describe.c %D%/limits.c %D%/phase.c %D%/signals.c \
-	%D%/config/config.c %D%/config/config_hint.c %D%/config/config_text.c %D%/config/long_option.c \
-	%D%/config/model_hint.c %D%/config/problems.c %D%/config/tensor_hint.c \
-	%D%/config/options.c %D%/config/option_value.c %D%/config/settings.c %D%/config/settings_model.c \
-	%D%/config/duration.c %D%/config/towers/settings_sync.c %D%/config/train/overfit.c %D%/config/train/recipes.c %D%/config/train/settings_train.c %D%/config/train/training.c \
-	%D%/config/option_help.c %D%/config/option_needs.c %D%/config/manual.c %D%/config/number.c %D%/config/pixels.c \
+	%D%/config/config.c %D%/config/hints.c %D%/config/intervals.c %D%/config/option_help.c \
+	%D%/config/option_needs.c %D%/config/option_value.c %D%/config/options.c %D%/config/overfit.c \
+	%D%/config/pipetrain_options.c %D%/config/pixels.c %D%/config/problems.c %D%/config/program_option.c \
+	%D%/config/recipes.c %D%/config/settings.c %D%/config/settings_model.c %D%/config/training.c \
 	%D%/doctor/cores.c %D%/doctor/data.c %D%/doctor/doctor.c %D%/doctor/finding.c %D%/doctor/gpu.c \
 	%D%/doctor/libraries.c %D%/doctor/machine.c %D%/doctor/memory.c %D%/doctor/nvml.c \
-	%D%/config/trace_steps.c \
-	%D%/config/words/manual_text.c %D%/config/words/pipetrain_options.c %D%/config/words/program_option.c \
 	%D%/run/about.c \
 	%D%/run/account.c \
 	%D%/run/device_plan.c \
@@ -35,7 +32,6 @@ tools_libtools_a_SOURCES = \
 	%D%/run/state/run_identity.c \
 	%D%/run/state/run_state.c \
 	%D%/run/state/run_weights.c \
-	%D%/config/observe/histogram_steps.c \
 	%D%/run/observe/event_file.c %D%/run/observe/histogram.c %D%/run/observe/observers.c %D%/run/observe/prometheus.c \
 	%D%/run/observe/tensorboard.c \
 	%D%/run/state/run_find.c \
@@ -45,42 +41,31 @@ tools_libtools_a_SOURCES = \
 	%D%/results/results.c %D%/results/run_directory.c %D%/results/run_names.c %D%/results/run_place.c %D%/results/tensor_file.c \
 	%D%/results/tensor_match.c %D%/results/tensor_numbers.c \
 	%D%/results/weights.c %D%/results/weights_about.c \
-	%D%/predict/confusion.c %D%/predict/evaluate.c %D%/predict/evaluate_command.c %D%/predict/evaluation_report.c \
-	%D%/predict/found_weights.c %D%/predict/image_source.c %D%/predict/image_words.c %D%/predict/inference.c %D%/predict/known_names.c \
-	%D%/predict/network_words.c %D%/predict/own_network.c %D%/predict/predict.c %D%/predict/predict_command.c %D%/predict/prediction.c \
-	%D%/predict/ranking.c %D%/predict/trained.c \
+	%D%/predict/confusion.c %D%/predict/evaluate.c %D%/predict/evaluation_report.c %D%/predict/inference.c \
+	%D%/predict/known_names.c %D%/predict/predict.c %D%/predict/predict_images.c %D%/predict/prediction.c \
+	%D%/predict/trained.c \
 	%D%/compare/axes.c %D%/compare/compare.c %D%/compare/compare_report.c %D%/compare/comparison.c \
 	%D%/trial/trial.c %D%/trial/trial_command.c %D%/trial/trial_process.c \
 	%D%/tune/config_edit.c %D%/tune/tune.c %D%/tune/tune_report.c %D%/tune/tune_result.c \
-	%D%/text/progress_line.c %D%/text/terminal.c %D%/text/wrapped.c \
-	%D%/convert/convert_command.c %D%/convert/convert_digits.c %D%/convert/convert_mnist.c \
-	%D%/convert/glyph.c %D%/convert/glyph_shapes.c %D%/convert/packing.c \
-	%D%/convert/pixel_sums.c %D%/convert/progress.c %D%/convert/raw_image.c %D%/convert/sample_order.c \
-	%D%/convert/set_commit.c %D%/convert/set_description.c %D%/convert/set_folder.c \
-	 %D%/convert/shard_set.c %D%/convert/splits.c \
-	%D%/convert/arrays/archive.c %D%/convert/arrays/array.c %D%/convert/arrays/convert_npy.c \
-	%D%/convert/arrays/image_array.c %D%/convert/arrays/label_array.c \
-	%D%/convert/files/convert_cifar.c %D%/convert/files/convert_csv.c %D%/convert/files/convert_folder.c \
-	%D%/convert/files/convert_tar.c %D%/convert/files/csv_classes.c %D%/convert/files/csv_columns.c \
-	%D%/convert/files/csv_table.c %D%/convert/files/image_choice.c %D%/convert/files/image_folder.c %D%/convert/files/image_layout.c \
-	%D%/convert/files/image_list.c %D%/convert/files/image_set.c %D%/convert/files/tar_file.c \
-	%D%/convert/files/tar_members.c \
-	%D%/convert/images/image_change.c %D%/convert/images/image_tally.c %D%/convert/images/jpeg_write.c \
-	%D%/convert/records/convert_tfrecord.c %D%/convert/records/in_place.c %D%/convert/records/record_set.c \
-	%D%/convert/writing/block.c %D%/convert/writing/chunk_board.c %D%/convert/writing/read_back.c \
-	%D%/convert/writing/record_maker.c %D%/convert/writing/shard_sink.c %D%/convert/writing/shard_writer.c \
+	%D%/text/number.c %D%/text/progress.c %D%/text/progress_line.c %D%/text/terminal.c %D%/text/wrapped.c \
+	%D%/convert/archive_walk.c %D%/convert/block.c %D%/convert/chunk_board.c %D%/convert/convert_archive.c \
+	%D%/convert/convert_cifar.c %D%/convert/convert_command.c %D%/convert/convert_csv.c \
+	%D%/convert/convert_digits.c %D%/convert/convert_folder.c %D%/convert/convert_mnist.c %D%/convert/convert_npy.c \
+	%D%/convert/convert_tfrecord.c %D%/convert/csv_table.c %D%/convert/glyph.c %D%/convert/image_change.c \
+	%D%/convert/image_folder.c %D%/convert/image_set.c %D%/convert/image_tally.c %D%/convert/jpeg_write.c \
+	%D%/convert/record_maker.c %D%/convert/set_description.c %D%/convert/shard_set.c %D%/convert/shard_writer.c \
+	%D%/convert/splits.c \
 	%D%/report/page.c %D%/report/report_input.c %D%/report/look.c %D%/report/trace/trace_events.c \
 	%D%/shards/command_check.c %D%/shards/command_extract.c %D%/shards/command_head.c %D%/shards/command_index.c \
-	%D%/shards/command_list.c %D%/shards/command_stats.c %D%/shards/dali_index.c %D%/shards/feature_line.c \
-	%D%/shards/found_sample.c %D%/shards/image_check.c %D%/shards/label_names.c %D%/shards/result_file.c \
-	%D%/shards/scan.c %D%/shards/shard_paths.c %D%/shards/shard_walk.c %D%/shards/shards_command.c \
-	%D%/shards/shards_statistics.c %D%/shards/tally.c
+	%D%/shards/command_list.c %D%/shards/command_stats.c %D%/shards/dali_index.c %D%/shards/found_sample.c \
+	%D%/shards/image_check.c %D%/shards/label_names.c %D%/shards/result_file.c %D%/shards/scan.c \
+	%D%/shards/shard_walk.c %D%/shards/shards_command.c %D%/shards/shards_statistics.c
 
 bin_PROGRAMS = pipetrain pipetrain-convert pipetrain-report pipetrain-shards
 pipetrain_SOURCES = %D%/pipetrain.c
 pipetrain_LDADD = $(TOOLS)
 pipetrain_convert_SOURCES = %D%/convert/convert.c
-pipetrain_convert_LDADD = $(TOOLS)
+pipetrain_convert_LDADD = $(TOOLS) $(ARCHIVE_LIBS)
 pipetrain_report_SOURCES = %D%/report/report_program.c
 pipetrain_report_LDADD = $(TOOLS)
 pipetrain_shards_SOURCES = %D%/shards/shards.c

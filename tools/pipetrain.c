@@ -15,20 +15,20 @@
 #include "stage/text/output.h"
 #include "tools/compare/compare.h"
 #include "tools/config/config.h"
-#include "tools/config/long_option.h"
 #include "tools/config/option_help.h"
 #include "tools/config/option_needs.h"
 #include "tools/config/options.h"
+#include "tools/config/overfit.h"
+#include "tools/config/pipetrain_options.h"
 #include "tools/config/pixels.h"
+#include "tools/config/program_option.h"
 #include "tools/config/settings_model.h"
-#include "tools/config/train/overfit.h"
-#include "tools/config/words/pipetrain_options.h"
 #include "tools/describe.h"
 #include "tools/doctor/doctor.h"
 #include "tools/limits.h"
 #include "tools/phase.h"
-#include "tools/predict/evaluate_command.h"
-#include "tools/predict/predict_command.h"
+#include "tools/predict/evaluate.h"
+#include "tools/predict/predict.h"
 #include "tools/run/run.h"
 #include "tools/run/run_data.h"
 #include "tools/run/run_plan.h"
@@ -338,7 +338,7 @@ static int execute(struct settings *settings, const struct arguments *arguments,
         code = start_threads();
     if (code != EXIT_CODE_OK)
         return code;
-    option_needs_tell(settings);
+    option_needs_warn(settings);
     pixels_warn(settings);
     code = run_execute(settings, arguments->kind, process_start_ns);
     if (settings->result_out != NULL)

@@ -71,8 +71,8 @@ expect_out 'run directory runs/tiny-2$'
 unused="--set train.optimizer=momentum --set train.trust=0.5"
 run "$pipetrain" -c "$work/tiny.conf" $unused --set "run.dir=$work/unused" --set sync.max_staleness=3 --set train.steps=1
 expect_code 0 'keys that change nothing'
-expect_err '^--set train.trust = 0.5 changes nothing with train.optimizer = momentum: it is of lars$'
-expect_err '^--set sync.max_staleness = 3 changes nothing with sync.mode = replicated: it is of async$'
+expect_err '^--set train.trust = 0.5 has no effect with train.optimizer = momentum; only lars uses it$'
+expect_err '^--set sync.max_staleness = 3 has no effect with sync.mode = replicated; only async uses it$'
 expect_err_lines 2
 run "$pipetrain" -c "$work/unused/run.conf" --check --set "run.dir=$work/unused-2"
 expect_code 0 'the copy of a configuration'
@@ -236,7 +236,7 @@ expect_code 2 'a misspelt command'
 expect_err "did you mean 'check'"
 run "$build/pipetrain-shards" extract "$work/none" -1
 expect_code 2 'a negative number'
-expect_err "'-1' is no option, and no number here is negative"
+expect_err "'-1' is not an option, and numbers are not negative"
 for two in '--tune --doctor' '--doctor --tune=20' '--doctor=json --tune-write'; do
     run "$pipetrain" -c "$work/tiny.conf" $two
     expect_code 2 "$two"
@@ -322,7 +322,7 @@ expect_code 3 'a set that is not there, with --quiet'
 expect_err_lines 1
 expect_err 'nothere: No such file'
 try wrong --progress=loud
-expect_err "progress: 'loud' is none of: auto, bar, line, json, none"
+expect_err "progress: 'loud' is not one of: auto, bar, line, json, none"
 train progress --progress=line --set report.pace=0
 if grep -q "$(printf '[\r\033]')" "$work/err" "$work/out"; then
     fail 'control characters in what is not a terminal'

@@ -125,7 +125,7 @@ expect_code 2 'a file that is not there'
 expect_err '^nothing.net: cannot be read'
 run "$pipetrain" -c small.conf --set model.file=runs/small/run.net --set model.name=mnist_cnn
 expect_code 2 'a file and a name'
-expect_err 'only one of them can decide'
+expect_err 'name is set as well: set only one of them'
 run "$pipetrain" -c small.conf --set model.file=runs/small/run.net --set model.auxiliary=yes
 expect_code 2 'an auxiliary head for a file'
 expect_err 'auxiliary: is for models by name'

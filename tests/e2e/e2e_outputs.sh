@@ -415,6 +415,6 @@ command_line="pipetrain -c $work/fifo --check"
 cp "$work/fifo.out" "$work/out"
 cp "$work/fifo.err" "$work/err"
 expect_code 2 'a FIFO that nobody writes to'
-expect_err "^$work/fifo: nothing came from it for 10 s"
+expect_err "^$work/fifo: no data for 10 s"
 expect_err_lines 1
 finish

@@ -149,9 +149,9 @@ refuses_damaged_input() {
     printf '\000\000\015\003' | dd of=bad/train-images-idx3-ubyte conv=notrunc 2>/dev/null
     refuses_input "unsigned bytes"
     cp bad/train-labels-idx1-ubyte bad/train-images-idx3-ubyte
-    refuses_input "bad/train-images-idx3-ubyte: holds no images"
+    refuses_input "bad/train-images-idx3-ubyte: is no file of images"
     cp bad/train-images-idx3-ubyte bad/t10k-labels-idx1-ubyte
-    refuses_input "bad/t10k-labels-idx1-ubyte: holds no labels"
+    refuses_input "bad/t10k-labels-idx1-ubyte: is no file of labels"
     make_labels 10 >bad/train-labels-idx1-ubyte
     refuses_input "11 images"
     printf x >>bad/t10k-images-idx3-ubyte
@@ -175,7 +175,7 @@ refuses_damaged_input() {
     head -c $((size - 5)) bad/train-images-idx3-ubyte.gz >cut && mv cut bad/train-images-idx3-ubyte.gz
     refuses_input "damaged or cut short"
     expect 3 mnist nowhere -o bad_out
-    says "pipetrain-convert: nowhere: not there"
+    says "pipetrain-convert: nowhere: files are missing"
 }
 
 refuses_files_cut_at_any_byte() {
@@ -210,10 +210,10 @@ answers_wrong_usage() {
     expect 2 mnist set -o out --train 5
     says "--train does not apply"
     expect 2 mnist set -o out --validation 0.1
-    says "has samples to validate with already"
+    says "has a validation set already"
     expect 2 digits -o out --validation 0.1
     expect 2 digits -o out --validation 1.0
-    says "a share between 0 and 1"
+    says "a fraction between 0 and 1"
     expect 2 mnist set -o out --shards 12
     says "only 11"
     absent out
@@ -266,7 +266,7 @@ cut_commit() {
 finishes_a_renaming_cut_short() {
     cut_commit
     expect 5 mnist set -o cut --shuffle 2
-    says "cut: the data set that an earlier run had begun to put in place is finished"
+    says "cut: finished the commit of a data set that an earlier run had begun"
     says "cut/dataset.json: there is a data set already"
     diff -r plain cut >&2 || failed "it is not finished"
     cut_commit
@@ -298,7 +298,7 @@ refuses_a_mixture_of_two_sets() {
     says "a data set was being put in place in this directory"
     echo cut short >cut/.train-00003-of-00004.tmp
     expect 5 mnist set -o cut --force
-    says "its train-00003-of-00004 is missing or of another length"
+    says "train-00003-of-00004 is missing or has another length"
     cp before/.train-00003-of-00004.tmp cut
     diff -r before cut >&2 || failed "something was changed"
     absent out
@@ -311,7 +311,7 @@ leaves_a_set_whole_that_cannot_be_replaced() {
         cp -r kept before
         mkdir kept/$name
         expect 5 mnist set -o kept --force
-        says "kept/$name: is a directory, where a data set's file belongs"
+        says "kept/$name: is a directory in the place of a file of the data set"
         rmdir kept/$name
         diff -r before kept >&2 || failed "the set is not as it was"
         rm -r kept before
@@ -474,7 +474,7 @@ makes_shards_of_cifar10() {
     says "packed: is the Python version (pickles): get cifar-10-binary.tar.gz"
     cp cifar.tar.gz packed/cifar-10-binary.tar.gz
     expect 3 cifar10 packed -o bad_out
-    says "packed: holds cifar-10-binary.tar.gz, not unpacked: convert packed/cifar-10-binary.tar.gz"
+    says "packed: contains cifar-10-binary.tar.gz, which is not unpacked: convert packed/cifar-10-binary.tar.gz"
     echo picture >pictures/1.jpg
     expect 3 cifar10 pictures -o bad_out
     says "get cifar-10-binary.tar.gz (images in folders are converted by pipetrain-convert folder)"
@@ -487,7 +487,7 @@ makes_shards_of_cifar10() {
     says "data_batch_4.bin: class label 10 of image 0 is not in 0..9"
     printf x >>$part
     expect 3 cifar10 cifar -o bad_out
-    says "data_batch_4.bin: 3074 bytes are no whole number of records"
+    says "data_batch_4.bin: 3074 bytes are not a whole number of records"
     rm $part
     expect 3 cifar10 cifar -o bad_out
     says "data_batch_4.bin: cannot read it: No such file"
@@ -498,7 +498,7 @@ makes_shards_of_cifar10() {
     says "names 2 classes, not 10"
     rm cifar/cifar-10-batches-bin/batches.meta.txt
     expect 0 cifar10 cifar -o unnamed
-    says "the classes stay without names"
+    says "the classes have no names"
     grep -q class_names unnamed/dataset.json && failed "names of classes from nowhere"
 }
 
@@ -539,9 +539,9 @@ makes_shards_of_numpys_arrays() {
     expect 0 npy x.npy y.npy x.npy y.npy -o four
     expect 2 npy x.npy y.npy x.npy y.npy x.npy -o out
     expect 3 npy y.npy x.npy -o out
-    says "y.npy: has the shape (2,): is no array of images"
+    says "y.npy: has the shape (2,): is not that of images"
     expect 3 npy x.npz -o out
-    says "x.npz: cannot read it"
+    says "x.npz: No such file"
     absent out
 }
 
@@ -555,7 +555,7 @@ warns_of_images_that_are_nearly_black() {
     npy '<i8' '(2,)' '\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0' >y.npy
     npy '|u1' '(2, 2, 2)' '\0\1\1\0\1\0\0\1' >x.npy
     expect 0 npy x.npy y.npy -o black
-    says "black: the images are nearly black: pixels of 0 ... 255 with a mean of 0.5 and a deviation of 0.5; numbers"
+    says "black: the images are nearly black: pixels in 0 ... 255 have a mean of 0.5 and a standard deviation of 0.5; if"
     npy '|u1' '(2, 2, 2)' '\372\372\373\373\372\372\373\373' >x.npy
     expect 0 npy x.npy y.npy -o flat
     says "flat: the images are nearly of one colour: "
@@ -644,12 +644,12 @@ converts_a_set_in_its_place_wholly_or_not_at_all() {
     for input in 'place/train-*' place/train-00001-of-00004; do
         for force in --force --shards=2; do
             expect 2 tfrecord "$input" -o ./place $force
-            says "is not converted, and would be removed with the shards beside it that are"
+            says "is not an input, and would be removed with the shards beside it that are"
         done
     done
-    says "./place/train-00000-of-00004: is not converted"
+    says "./place/train-00000-of-00004: is not an input"
     expect 2 tfrecord 'place/train-*' -o place --force
-    says "place/validation-00000-of-00001: is not converted"
+    says "place/validation-00000-of-00001: is not an input"
     diff -r before place >&2 || failed "a set was changed that could not be converted"
     expect 0 tfrecord 'place/train-*' 'place/validation-*' -o place --force --shuffle none --shards 2
     for split in train validation; do

@@ -165,7 +165,7 @@ refuses_classes_that_become_one() {
     mkdir "names/$(printf '\377')"
     image x >"names/$(printf '\377')/1.png"
     expect 3 folder names -o out
-    says "two classes are called the same in UTF-8"
+    says "two class names are the same in UTF-8"
     absent out
 }
 
@@ -186,10 +186,10 @@ says_that_files_could_not_be_opened() {
 writes_nothing_into_its_input() {
     for output in set set/ set/new/er set/../set/x "$PWD/set/x" ./set/train; do
         expect 2 folder set -o "$output"
-        says "$output: lies in set, which is converted: choose a folder beside it"
+        says "$output: is inside set, which is converted: choose a folder outside"
     done
     (cd set/train && "$program" folder . -o shards 2>../../messages) && failed "wrote into the current folder"
-    says "shards: lies in ., which is converted"
+    says "shards: is inside ., which is converted"
     absent set/new
     absent set/train/shards
     expect 0 folder set/train -o set-beside
@@ -218,7 +218,7 @@ skips_what_is_hidden_and_counts_the_rest_by_kind() {
     done
     printf 'P6\n1 1\n255\n000' >mac/cat/p.pgm
     expect 3 folder mac -o out --force
-    says "cat/p.pgm is a PNM"
+    says "cat/p.pgm: is a PNM"
     rm -r out mac
 }
 
@@ -227,20 +227,20 @@ takes_tables_as_others_write_them() {
     for i in 0a1b 2c3d 4e5f; do image $i >ids/$i.png; done
     printf 'id,breed\n0a1b,pug\n2c3d,beagle\n4e5f,pug\n' >ids/labels.csv
     expect 0 csv ids/labels.csv -o ids-set
-    says "3 rows, the file is column 1, the label column 2, under a row of names"
-    says "3 paths have no ending: the files are those with one, as 0a1b.png"
+    says "3 rows, the file is column 1, the label column 2, with a header row"
+    says "3 paths have no extension: using the files with one, such as 0a1b.png"
     grep -q '3 train records' output || failed "not 3 records: $(cat output)"
     tr -d ' \n' <ids-set/dataset.json | grep -qF '"class_names":["beagle","pug"]' || failed "breed is a class"
     printf 'id,breed\n0a1b,pug\n2c3d,beagle\nnothing,pug\n' >ids/labels.csv
     expect 3 csv ids/labels.csv -o out
-    says "nothing No such file"
+    says "nothing: No such file"
     printf 'path,label\n0a1b.png,1.0\n2c3d.png,2.000\n4e5f.png,10.0\n' >ids/labels.csv
     expect 0 csv ids/labels.csv -o floats
     grep -q '"classes": 11,' floats/dataset.json || failed "labels 1.0, 2.0, 10.0 are not 1, 2, 10"
     grep -q class_names floats/dataset.json && failed "1.0 is a name"
     printf 'path,label\n0a1b.png,1.0\n2c3d.png,nan\n4e5f.png,10.5\n' >ids/labels.csv
     expect 0 csv ids/labels.csv -o named
-    says "line 3: label 'nan' is no whole number: all labels are names, numbered in bytewise order"
+    says "line 3: label 'nan' is not a whole number: all labels are names, numbered in bytewise order"
     rm -r ids ids-set floats named
 }
 
@@ -252,7 +252,7 @@ says_that_no_set_is_made_of_a_split_without_classes() {
         for i in 1 2; do image $i >flat/$split/$i.png; done
         expect 0 folder flat -o flat-set
         grep -q 'validation' output && failed "a validation set from nowhere: $(cat output)"
-        says "flat: $split holds 2 images and no class: no validation set is made: put them into a folder for each class"
+        says "flat: $split contains 2 images and no class: no validation set is made: put them into a folder for each class"
         rm -r flat flat-set
     done
 }
@@ -275,13 +275,13 @@ counts_images_that_are_to_be_turned_and_names_those_cut_short() {
     for input in "folder phone" "tar phone.tar"; do
         rm -rf out
         expect 0 $input -o out
-        says ": 2 images are to be turned by their EXIF orientation (the first a/3.jpg): training and prediction use the pixels"
+        says ": 2 images have an EXIF orientation (the first a/3.jpg), which training and prediction ignore"
         says ": b/cut.jpg is cut short: the end of the JPEG is missing"
         says ": b/cut.png is cut short: the end of the PNG is missing"
         [ "$(grep -c . messages)" -eq 3 ] || failed "$input: not 3 lines: $(cat messages)"
     done
     "$(dirname "$program")/pipetrain-shards" stats out >output
-    grep -q '^  *2  not upright by their EXIF orientation' output || failed "stats: $(cat output)"
+    grep -q '^  *2  are rotated by their EXIF orientation' output || failed "stats: $(cat output)"
     rm -rf grey/cut
     mkdir grey/cut
     grey | head -c 50 >grey/cut/1.png
@@ -309,7 +309,7 @@ refuses_images_too_large_to_train_with() {
     tar cf large.tar -C large a b
     for input in "folder large" "tar large.tar" "csv large/list.csv"; do
         expect 3 $input -o out
-        says "b/100000.png says it has more than 64 Mi pixels, which training refuses"
+        says "b/100000.png: has more than 64 Mi pixels by its header, which training refuses"
         absent out
     done
     expect 3 folder large -o out
@@ -321,11 +321,11 @@ refuses_and_leaves_nothing() {
     image x >bad/a/1.png
     : >bad/b/1.png
     expect 3 folder bad -o out
-    says "pipetrain-convert: bad: 1 file cannot be used: remove or replace it: b/1.png is empty"
+    says "pipetrain-convert: bad: 1 file cannot be used: remove or replace it: b/1.png: is empty"
     ln -s /etc/passwd bad/b/2.png
     tar cf bad.tar -C bad b/2.png
     expect 3 tar bad.tar -o out
-    says "b/2.png is a symbolic link"
+    says "b/2.png: is a symbolic link"
     expect 3 folder nowhere -o out
     says "nowhere"
     expect 3 csv set/train/cat/1.png -o out

@@ -9,8 +9,8 @@
 #include "formats/example.h"
 #include "tests/fuzz/fuzz.h"
 #include "tools/shards/dali_index.h"
-#include "tools/shards/feature_line.h"
 #include "tools/shards/found_sample.h"
+#include "tools/shards/shards_command.h"
 
 #define SEED(text) { text, sizeof(text) - 1 }
 

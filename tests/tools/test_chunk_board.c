@@ -3,7 +3,7 @@
 
 #include "stage/stop.h"
 #include "tests/helpers/test.h"
-#include "tools/convert/writing/chunk_board.h"
+#include "tools/convert/chunk_board.h"
 
 #define THREADS 2u
 #define CHUNKS_MAX 4u           /* of two threads */

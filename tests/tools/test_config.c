@@ -108,7 +108,7 @@ TEST(unknown_names_come_with_the_nearest)
     expect_only("[data]\nepoch = 3\n", "run.conf:2: unknown key 'epoch' in [data] (did you mean 'epochs' in [train]?)");
     expect_only("[train]\nEpochs = 3\n", "run.conf:2: unknown key 'Epochs' in [train] (did you mean 'epochs'?)");
     expect_only("[train]\nzzzzzzzzz = 3\n", "run.conf:2: unknown key 'zzzzzzzzz' in [train]");
-    expect_only("epochs = 3\n", "run.conf:1: key 'epochs' stands before any [section] (it belongs in [train])");
+    expect_only("epochs = 3\n", "run.conf:1: key 'epochs' comes before the first [section] (it belongs in [train])");
 }
 
 TEST(broken_lines_are_named)
@@ -139,13 +139,13 @@ TEST(bad_values_are_named_with_what_is_allowed)
     expect_only("[train]\nbatch = 0x10\n", "run.conf:2: batch: '0x10' is not a whole number");
     expect_only("[model]\ndropout = maybe\n", "run.conf:2: dropout: 'maybe' is neither yes nor no");
     expect_only("[train]\noptimizer = adamax\n",
-                "run.conf:2: optimizer: 'adamax' is none of: sgd, momentum, nesterov, adadelta, rmsprop, "
+                "run.conf:2: optimizer: 'adamax' is not one of: sgd, momentum, nesterov, adadelta, rmsprop, "
                 "rmsprop_keras, adam, adamw, lars (did you mean 'adam'?)");
     expect_only("[train]\noptimizer = Adam\n",
-                "run.conf:2: optimizer: 'Adam' is none of: sgd, momentum, nesterov, adadelta, rmsprop, "
+                "run.conf:2: optimizer: 'Adam' is not one of: sgd, momentum, nesterov, adadelta, rmsprop, "
                 "rmsprop_keras, adam, adamw, lars (did you mean 'adam'?)");
     expect_only("[train]\noptimizer = lion\n",
-                "run.conf:2: optimizer: 'lion' is none of: sgd, momentum, nesterov, adadelta, rmsprop, "
+                "run.conf:2: optimizer: 'lion' is not one of: sgd, momentum, nesterov, adadelta, rmsprop, "
                 "rmsprop_keras, adam, adamw, lars");
     expect_only("[sync]\nbucket = 1 MB\n",
                 "run.conf:2: bucket: '1 MB' is not a size (auto, or a whole number of bytes, KiB, MiB, GiB or TiB)");
@@ -292,20 +292,20 @@ TEST(names_of_other_programs_come_with_ours)
         trial_open(&trial);
         trial_parse(&trial, text);
         assert_int_equal(trial.problems.count, 1);
-        assert_non_null(strstr(trial.problems.lines[0], " (here it is '"));
+        assert_non_null(strstr(trial.problems.lines[0], " (pipetrain calls it '"));
         trial_close(&trial);
     }
     for (size_t i = 0; i < 4; i++) {
         static const char *const batch[] = { "batchsize", "batch-size", "BatchSize", "bach_size" };
-        static const char *const hints[] = { "here it is 'batch'", "did you mean 'batch'?" };
+        static const char *const hints[] = { "pipetrain calls it 'batch'", "did you mean 'batch'?" };
         char text[64], line[128];
         snprintf(text, sizeof(text), "[train]\n%s = 1\n", batch[i]);
         snprintf(line, sizeof(line), "run.conf:2: unknown key '%s' in [train] (%s)", batch[i], hints[i == 3]);
         expect_only(text, line);
     }
-    expect_only("[train]\nlr = 1\n", "run.conf:2: unknown key 'lr' in [train] (here it is 'learning_rate')");
+    expect_only("[train]\nlr = 1\n", "run.conf:2: unknown key 'lr' in [train] (pipetrain calls it 'learning_rate')");
     expect_only("[train]\nnum_workers = 4\n",
-                "run.conf:2: unknown key 'num_workers' in [train] (here it is 'decode_threads' in [input])");
+                "run.conf:2: unknown key 'num_workers' in [train] (pipetrain calls it 'decode_threads' in [input])");
 }
 
 TEST(every_single_slip_is_met_with_the_right_name)
@@ -355,9 +355,9 @@ TEST(wrong_set_options_are_named)
           "--set input.prefetch_dept: unknown key 'prefetch_dept' in [input] (did you mean 'prefetch_depth'?)" },
         { "inptu.prefetch_depth=4", "--set inptu.prefetch_depth: unknown section [inptu] (did you mean [input]?)" },
         { "zzzz.prefetch_depth=4", "--set zzzz.prefetch_depth: unknown section [zzzz]" },
-        { "name=4", "--set name: 'name' may be run.name or model.name" },
+        { "name=4", "--set name: 'name' is ambiguous: run.name or model.name" },
         { "epoch=4", "--set epoch: unknown key 'epoch' (did you mean 'epochs' in [train]?)" },
-        { "batchsize=4", "--set batchsize: unknown key 'batchsize' (here it is 'batch' in [train])" },
+        { "batchsize=4", "--set batchsize: unknown key 'batchsize' (pipetrain calls it 'batch' in [train])" },
         { "epochs=x", "--set epochs: epochs: 'x' is not a whole number" },
         { "train.epochs", "--set train.epochs: '=' is missing: section.key=value" },
         { "train.epochs=", "--set train.epochs: epochs: the value is missing" },
@@ -404,7 +404,7 @@ TEST(keys_are_checked_against_each_other)
     expect_finish("[data]\ntrain = x\n[model]\nname = zzz\n",
                   "run.conf:4: name: there is no model 'zzz' (pipetrain --describe lists them)");
     expect_finish("[data]\ntrain = x\n[train]\nbatch = 1\nbatch_per_tower = 2\n",
-                  "run.conf:5: batch_per_tower: batch is given as well; only one of them can decide");
+                  "run.conf:5: batch_per_tower: batch is set as well: set only one of them");
     expect_finish("[data]\ntrain = x\n[train]\nbatch_per_tower = 1048576\n[devices]\ntowers = 2\n",
                   "run.conf:4: batch_per_tower: 2097152 samples of a step in all towers together are over the limit of "
                   "1048576");
@@ -559,7 +559,7 @@ TEST(reads_a_file_and_refuses_one_that_is_far_too_large)
     assert_string_equal(trial.settings.config_path, path);
     assert_int_equal(ftruncate(fd, CONFIG_FILE_MAX + 1), 0);
     assert_int_equal(config_read(&trial.settings, path, &trial.problems), -ENODATA);
-    assert_non_null(strstr(trial.problems.lines[0], "is no configuration file"));
+    assert_non_null(strstr(trial.problems.lines[0], "this is not a configuration file"));
     trial_close(&trial);
     close(fd);
     unlink(path);

@@ -7,7 +7,6 @@
 #include "tests/helpers/test.h"
 #include "tools/predict/confusion.h"
 #include "tools/predict/evaluation_report.h"
-#include "tools/predict/ranking.h"
 
 enum { CLASSES = 7, SAMPLES = 500 };
 
@@ -39,7 +38,7 @@ TEST(the_first_classes_are_those_of_a_sort)
             ranking_top(logits, CLASSES, count, top);
             for (uint32_t i = 0; i < count; i++) {
                 assert_int_equal(place_of(logits, top[i].class), i);
-                assert_int_equal(ranking_place(logits, CLASSES, top[i].class), i);
+                assert_int_equal(ranking_position(logits, CLASSES, top[i].class), i);
                 sum += top[i].probability;
             }
             assert_true(count < CLASSES ? sum < 1 : fabs(sum - 1) < 1e-12);

@@ -13,7 +13,7 @@
 #include "tests/helpers/tar_fixture.h"
 #include "tests/helpers/test.h"
 #include "tools/convert/convert.h"
-#include "tools/convert/files/csv_classes.h"
+#include "tools/convert/csv_table.h"
 
 static atomic_bool interrupted;
 
@@ -186,8 +186,8 @@ static void expect_samples_both_ways(const char *const *files, const char *wante
     make_members(&tar, files);
     fixture_write("x.tar", tar.bytes, tar.byte_count);
     write_gzip("x.tar.gz", tar.bytes, tar.byte_count);
-    expect_samples(&convert_tar, "x.tar", NULL, wanted);
-    expect_samples(&convert_tar, "x.tar.gz", NULL, wanted);
+    expect_samples(&convert_archive, "x.tar", NULL, wanted);
+    expect_samples(&convert_archive, "x.tar.gz", NULL, wanted);
     assert_int_equal(mkdir("x", 0777), 0);
     assert_int_equal(chdir("x"), 0);
     make_files(files);
@@ -201,7 +201,7 @@ static void expect_refused_both_ways(const char *const *files, const char *words
     tar.byte_count = 0;
     make_members(&tar, files);
     fixture_write("x.tar", tar.bytes, tar.byte_count);
-    expect_refused(&convert_tar, "x.tar", NULL, words);
+    expect_refused(&convert_archive, "x.tar", NULL, words);
     assert_int_equal(mkdir("x", 0777), 0);
     assert_int_equal(chdir("x"), 0);
     make_files(files);
@@ -256,20 +256,20 @@ TEST_WITH(refuses_layouts_that_mean_nothing, fixture_folder_enter, fixture_folde
 {
     expect_refused_both_ways(FILES("1.png A", "2.png B"), "no folder with images");
     expect_refused_both_ways(FILES("a/1.png A", "a/2.png B"), "only one class");
-    expect_refused_both_ways(FILES("a/1.png A", "b/notes.txt", "b/"), "folder b has no image to train with");
+    expect_refused_both_ways(FILES("a/1.png A", "b/notes.txt", "b/"), "folder b has no training image");
     expect_refused_both_ways(FILES("train/a/1.png A", "train/b/2.png B", "extra/c/3.png C"),
                              "neither validation nor test");
     expect_refused_both_ways(FILES("train/a/1.png A", "train/b/2.png B", "val/c/3.png C"),
-                             "folder c is no class");
+                             "folder c is not a class");
     expect_refused_both_ways(FILES("val/a/1.png A", "val/b/2.png B"), "no folder train");
     expect_refused_both_ways(FILES("train/a/1.png A", "valid/a/2.png B", "val/a/3.png C"),
-                             "second one for the same part");
+                             "second folder for the same split");
 }
 
 TEST_WITH(refuses_images_that_are_none_all_at_once, fixture_folder_enter, fixture_folder_leave)
 {
     expect_refused_both_ways(FILES("a/1.png A", "b/2.png", "c/3.JPEG", "b/4.png B"), "2 files cannot be used");
-    expect_refused_both_ways(FILES("a/1.png A", "b/2.png", "b/4.png B"), "b/2.png is no image");
+    expect_refused_both_ways(FILES("a/1.png A", "b/2.png", "b/4.png B"), "b/2.png: is no image");
     expect_refused_both_ways(FILES("a/1.png A", "b/1.png", "b/2.png", "b/3.png", "b/4.png", "b/5.png", "b/6.png",
                                    "b/7.png"), "; and 2 more");
 }
@@ -281,18 +281,19 @@ TEST_WITH(follows_links_but_not_in_circles, fixture_folder_enter, fixture_folder
     assert_int_equal(symlink("../../far/1.png", "set/b/3.png"), 0);
     expect_samples(&convert_folder, "set", NULL, "train 0 a 1.png A\ntrain 1 b 2.png B\ntrain 1 b 3.png A\n");
     assert_int_equal(symlink(".", "set/a/again"), 0);
-    expect_refused(&convert_folder, "set", NULL, "1 file cannot be used: remove or replace it: a/again is a link back");
+    expect_refused(&convert_folder, "set", NULL,
+                   "1 file cannot be used: remove or replace it: a/again: is a link to one of its own parent");
     assert_int_equal(unlink("far/again"), 0);
     assert_int_equal(symlink("..", "set/b/up"), 0);
     assert_int_equal(symlink("../set", "far/down"), 0);
-    expect_refused(&convert_folder, "set", NULL, "a/down is a link back");
+    expect_refused(&convert_folder, "set", NULL, "a/down: is a link to one of its own parent");
     assert_int_equal(unlink("far/down"), 0);
     assert_int_equal(unlink("set/b/up"), 0);
     make_files(FILES("1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/21/22/23/24/25/26/27/28/29/30/31/32/33/x A"));
-    expect_refused(&convert_folder, ".", NULL, "/32/33 lies over 32 folders deep");
+    expect_refused(&convert_folder, ".", NULL, "/32/33: is more than 32 folders deep");
     assert_int_equal(symlink("nowhere", "set/b/4.png"), 0);
     expect_refused(&convert_folder, "set", NULL,
-                   "set: 1 file cannot be used: remove or replace it: b/4.png No such file");
+                   "set: 1 file cannot be used: remove or replace it: b/4.png: No such file");
 }
 
 TEST_WITH(keeps_names_that_are_no_utf8, fixture_folder_enter, fixture_folder_leave)
@@ -348,7 +349,7 @@ TEST_WITH(notices_images_that_change_meanwhile, fixture_folder_enter, fixture_fo
     assert_int_equal(source->sample(source->arg, 0, scratch, values, &count), 0);
     fixture_write("a/1.png", scratch, IMAGE_BYTES + 1);
     assert_int_equal(source->sample(source->arg, 0, scratch, values, &count), -EBADMSG);
-    assert_non_null(strstr(stop_message(stop), "a/1.png changed while it was converted"));
+    assert_non_null(strstr(stop_message(stop), "a/1.png: changed during the conversion"));
     convert_folder.release(&conversion);
     stop_close(stop);
 }
@@ -406,10 +407,10 @@ TEST_WITH(joins_archives_into_one_set, fixture_folder_enter, fixture_folder_leav
     tar.byte_count = 0;
     make_members(&tar, FILES("test/", "test/a/1.png C"));
     fixture_write("test.tar", tar.bytes, tar.byte_count);
-    expect_samples(&convert_tar, "train.tar.gz", "test.tar",
+    expect_samples(&convert_archive, "train.tar.gz", "test.tar",
                    "train 0 a 1.png A\ntrain 1 b 2.png B\nvalidation 0 a 1.png C\n");
-    expect_refused(&convert_tar, "train.tar.gz", "train.tar.gz", "train/a/1.png is there twice");
-    expect_refused(&convert_tar, "test.tar", NULL, "no folder train");
+    expect_refused(&convert_archive, "train.tar.gz", "train.tar.gz", "holds train/a/1.png twice");
+    expect_refused(&convert_archive, "test.tar", NULL, "no folder train");
 }
 
 TEST_WITH(refuses_hostile_members, fixture_folder_enter, fixture_folder_leave)
@@ -420,12 +421,12 @@ TEST_WITH(refuses_hostile_members, fixture_folder_enter, fixture_folder_leave)
     tar_fixture_add(&tar, '0', "a/../../etc/x.png", "x", 1);
     tar_fixture_end(&tar);
     fixture_write("x.tar", tar.bytes, tar.byte_count);
-    expect_refused(&convert_tar, "x.tar", NULL, "x.tar: a/../../etc/x.png has a path with '..' in it");
+    expect_refused(&convert_archive, "x.tar", NULL, "x.tar: a/../../etc/x.png: has a path with '..' in it");
     tar.byte_count = 0;
     tar_fixture_add(&tar, '2', "a/x.png", NULL, 0);
     tar_fixture_end(&tar);
     write_gzip("x.tar.gz", tar.bytes, tar.byte_count);
-    expect_refused(&convert_tar, "x.tar.gz", NULL, "x.tar.gz: a/x.png is a symbolic link");
+    expect_refused(&convert_archive, "x.tar.gz", NULL, "x.tar.gz: a/x.png: is a symbolic link");
 }
 
 TEST_WITH(refuses_what_is_no_archive_or_is_damaged, fixture_folder_enter, fixture_folder_leave)
@@ -433,12 +434,12 @@ TEST_WITH(refuses_what_is_no_archive_or_is_damaged, fixture_folder_enter, fixtur
     static struct tar_fixture tar;
     char cut[600];
 
-    expect_refused(&convert_tar, "nowhere.tar", NULL, "nowhere.tar: No such file");
-    expect_refused(&convert_tar, ".", NULL, ".: is a folder: convert it with 'folder'");
+    expect_refused(&convert_archive, "nowhere.tar", NULL, "nowhere.tar: No such file");
+    expect_refused(&convert_archive, ".", NULL, ".: is a folder: convert it with 'folder'");
     fixture_write("x.zip", "PK\3\4", 4);
-    expect_refused(&convert_tar, "x.zip", NULL, "is a ZIP archive");
+    expect_refused(&convert_archive, "x.zip", NULL, "x.zip: is ");
     fixture_write("x.xz", "\xfd" "7zXZ", 6);
-    expect_refused(&convert_tar, "x.xz", NULL, "xz -d");
+    expect_refused(&convert_archive, "x.xz", NULL, "x.xz: is ");
     tar.byte_count = 0;
     make_members(&tar, FILES("a/1.png A", "b/2.png B"));
     write_gzip("whole.tar.gz", tar.bytes, tar.byte_count);
@@ -448,15 +449,15 @@ TEST_WITH(refuses_what_is_no_archive_or_is_damaged, fixture_folder_enter, fixtur
     fclose(file);
     for (size_t less = 1; less < bytes - 4; less += 3) {
         fixture_write("cut.tar.gz", cut, bytes - less);
-        expect_refused(&convert_tar, "cut.tar.gz", NULL, "damaged or cut short");
+        expect_refused(&convert_archive, "cut.tar.gz", NULL, "damaged or cut short");
     }
     cut[bytes - 5] ^= 1;        /* of the checksum, which is behind all members */
     fixture_write("cut.tar.gz", cut, bytes);
-    expect_refused(&convert_tar, "cut.tar.gz", NULL, "damaged or cut short");
+    expect_refused(&convert_archive, "cut.tar.gz", NULL, "damaged or cut short");
     fixture_write("cut.tar", tar.bytes, 530);
-    expect_refused(&convert_tar, "cut.tar", NULL, "cut short");
+    expect_refused(&convert_archive, "cut.tar", NULL, "cut short");
     fixture_write("no.tar", memset(cut, 'x', sizeof(cut)), sizeof(cut));
-    expect_refused(&convert_tar, "no.tar", NULL, "no tar archive");
+    expect_refused(&convert_archive, "no.tar", NULL, "is no archive of a known format");
 }
 
 TEST_WITH(takes_tables_of_paths, fixture_folder_enter, fixture_folder_leave)
@@ -492,11 +493,11 @@ TEST_WITH(says_where_files_were_looked_for, fixture_folder_enter, fixture_folder
     make_files(FILES("set/1.png A"));
     fixture_write_text("set/x.csv", "1.png,a\nset/1.png,b\n");
     expect_refused(&convert_csv, "set/x.csv", NULL,
-                   "replace it (paths begin at the table's folder, set/): set/1.png No such file");
+                   "replace it (paths are relative to the table's folder, set/): set/1.png: No such file");
     fixture_write_text("x.csv", "set/1.png,a\n1.png,b\n");
-    expect_refused(&convert_csv, "x.csv", NULL, "folder, which is the current one): 1.png No such file");
+    expect_refused(&convert_csv, "x.csv", NULL, "folder, the current directory): 1.png: No such file");
     fixture_write_text("x.csv", "set/1.png,a\n/nowhere/1.png,b\n");
-    expect_refused(&convert_csv, "x.csv", NULL, "replace it: /nowhere/1.png No such file");
+    expect_refused(&convert_csv, "x.csv", NULL, "replace it: /nowhere/1.png: No such file");
 }
 
 TEST_WITH(paths_begin_at_the_table, fixture_folder_enter, fixture_folder_leave)
@@ -538,25 +539,25 @@ TEST_WITH(refuses_tables_that_are_wrong, fixture_folder_enter, fixture_folder_le
     static const struct { const char *table, *words; } wrong[] = {
         { "", "x.csv: line 1: the table is empty" },
         { "a\nb\n", "one column" },
-        { "path,label\n", "no row but its header" },
-        { "a.png,x,1\nb.png,y,2\n", "call that of the files 'path'" },
-        { "filename,breed,weight\nb.png,y,2\n", "the column of the classes is not known: call it 'label'" },
-        { "picture,class,weight\nb.png,y,2\n", "the column of the files is not known: call it 'path'" },
+        { "path,label\n", "has no rows except its header" },
+        { "a.png,x,1\nb.png,y,2\n", "name that of the files 'path'" },
+        { "filename,breed,weight\nb.png,y,2\n", "cannot tell which column has the classes: name it 'label'" },
+        { "picture,class,weight\nb.png,y,2\n", "cannot tell which column has the files: name it 'path'" },
         { "1.png,a\n1.png\n", "line 2: fewer fields" },
         { "1.png,a\n\n1.png,b,c\n", "line 3: more fields" },
-        { "1.png,a\n1.png,\n", "line 2: no class" },
-        { "1.png,a\n,b\n", "line 2: no file" },
+        { "1.png,a\n1.png,\n", "line 2: has no class" },
+        { "1.png,a\n,b\n", "line 2: has no file" },
         { "1.png,a\n\"1.png,b\n", "not closed" },
-        { "1.png,a\n1.png,a\n", "one class" },
+        { "1.png,a\n1.png,a\n", "all rows have the same class" },
         { "1.png,1\n1.png,1000000\n", "line 2: label '1000000' is over 999999" },
-        { "1.png,a\nmissing.png,b\n", "missing.png No such file" },
-        { "1.png,a\nx.csv,b\n", "x.csv is no image" },
-        { "1.png,a\n.,b\n", ". is no regular file" },
-        { "1,0,0,0,0\n2,0,0,256,0\n", "line 2: a pixel that is no whole number" },
+        { "1.png,a\nmissing.png,b\n", "missing.png: No such file" },
+        { "1.png,a\nx.csv,b\n", "x.csv: is no image" },
+        { "1.png,a\n.,b\n", ".: is not a regular file" },
+        { "1,0,0,0,0\n2,0,0,256,0\n", "line 2: a pixel is not a whole number" },
         { "1,0,0,0,0\n2,0,0,-1,0\n", "line 2: a pixel" },
         { "1,0,0,0,0\n2,0,0,0.5,0\n", "line 2: a pixel" },
         { "1,0,0,0,0\n2,0,0,0,0,0\n", "line 2: more fields" },
-        { "1,0,0,0,0,0\n2,0,0,0,0,0\n", "no square" },
+        { "1,0,0,0,0,0\n2,0,0,0,0,0\n", "are not a square image" },
     };
 
     make_files(FILES("1.png A"));
@@ -567,9 +568,9 @@ TEST_WITH(refuses_tables_that_are_wrong, fixture_folder_enter, fixture_folder_le
     expect_refused(&convert_csv, "missing.csv", NULL, "missing.csv: No such file");
     fixture_write_text("x.csv", "1.png,a\n1.png,b\n");
     fixture_write_text("y.csv", "1.png,c\n1.png,b\n");
-    expect_refused(&convert_csv, "x.csv", "y.csv", "y.csv: line 1: label 'c' is for validation");
+    expect_refused(&convert_csv, "x.csv", "y.csv", "y.csv: line 1: label 'c' is not a class of the training table");
     fixture_write_text("y.csv", "1,0,0,0,0\n2,0,0,0,0\n");
-    expect_refused(&convert_csv, "x.csv", "y.csv", "other columns");
+    expect_refused(&convert_csv, "x.csv", "y.csv", "different columns");
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -216,8 +216,9 @@ TEST(refuses_splits_of_different_ranges)
     }
     struct attempt attempt;
     prepare_two(&attempt, 0, 1, 0, 255);
-    assert_non_null(strstr(stop_message(attempt.stop), "x.npy has numbers from 0 to 1, which are pixels of 0..1, and "
-                           "xv.npy from 0 to 255, which are pixels of 0..255: save both in the same range"));
+    assert_non_null(strstr(stop_message(attempt.stop),
+                           "x.npy has numbers from 0 to 1, which suggest pixels of 0..1, but "
+                           "xv.npy from 0 to 255, which suggest pixels of 0..255: save both in the same range"));
     release(&attempt);
     prepare_two(&attempt, 0, 1, -2, 2);
     assert_non_null(strstr(stop_message(attempt.stop), "xv.npy: float32 numbers from -2 to 2"));
@@ -258,25 +259,25 @@ TEST(refuses_what_does_not_go_together)
     const int64_t negative[COUNT] = { 1, -1, 0 };
     write_array("y.npy", "<i8", "(3,)", labels, sizeof(labels));
     write_array("x.npy", "|u1", "(3, 18)", pixels, COUNT * PIXELS);
-    expect_refusal("x.npy: has the shape (3, 18): is no array of images");
+    expect_refusal("x.npy: has the shape (3, 18): is not that of images");
     expect_refusal("array.reshape(-1, 3, H, W)");
     write_array("x.npy", "|u1", "(2, 2, 3, 3)", pixels, 2 * PIXELS);
     expect_refusal("y.npy: has 3 labels for 2 images");
     write_array("x.npy", "|u1", "(3, 2, 3, 3)", pixels, COUNT * PIXELS - 1);
-    expect_refusal("x.npy: holds 53 bytes of numbers, but its shape needs 54");
+    expect_refusal("x.npy: has 53 bytes of numbers, but its shape needs 54");
     write_array("x.npy", "|u1", "(0, 2, 3, 3)", pixels, 0);
-    expect_refusal("x.npy: holds no images");
+    expect_refusal("x.npy: has no images");
     write_array("x.npy", "|u1", "(3, 3, 3, 2)", pixels, COUNT * PIXELS);
     expect_refusal("x.npy: has the shape (3, 3, 3, 2): has images of neither 1 nor 3 channels");
     write_array("x.npy", "|u1", "(3, 2, 3, 3)", pixels, COUNT * PIXELS);
     write_array("y.npy", "<u8", "(3,)", negative, sizeof(negative));
-    expect_refusal("y.npy: label 9223372036854775807 or more of image 1 is no class");
+    expect_refusal("y.npy: label 9223372036854775807 or more of image 1 is not a class");
     write_array("y.npy", "<i8", "(3,)", negative, sizeof(negative));
-    expect_refusal("y.npy: label -1 of image 1 is no class");
+    expect_refusal("y.npy: label -1 of image 1 is not a class");
     write_array("y.npy", "<f4", "(3,)", labels, 3 * sizeof(float));
     expect_refusal("y.npy: labels are floating-point");
     write_array("y.npy", "<i4", "(3, 2)", labels, sizeof(labels));
-    expect_refusal("y.npy: has the shape (3, 2): is no array of labels");
+    expect_refusal("y.npy: has the shape (3, 2): is not that of labels");
     write_array("y.npy", "<f4", "(3, 2)", labels, sizeof(labels));
     expect_refusal("array.argmax(1)");
     write_array("y.npy", "<U1", "(3,)", labels, 3 * sizeof(uint32_t));
@@ -333,7 +334,7 @@ TEST(says_what_there_is_where_no_name_is_known)
     fixture_write("set.npz", maker.bytes, maker.byte_count);
     prepare(&attempt, inputs, 1);
     assert_int_equal(attempt.rc, -EBADMSG);
-    assert_non_null(strstr(stop_message(attempt.stop), "there are: faces.npy"));
+    assert_non_null(strstr(stop_message(attempt.stop), "it has: faces.npy"));
     release(&attempt);
     zip_maker_release(&maker);
 }

@@ -8,8 +8,8 @@
 #include "formats/image_header.h"
 #include "tests/helpers/example_fixture.h"
 #include "tests/helpers/test.h"
-#include "tools/convert/images/image_change.h"
-#include "tools/convert/images/jpeg_write.h"
+#include "tools/convert/image_change.h"
+#include "tools/convert/jpeg_write.h"
 
 #define WIDTH 48u
 #define HEIGHT 32u
@@ -200,7 +200,7 @@ TEST(raw_images_are_made_smaller_as_raw_images_only)
     const struct changed same = change_record(&(struct image_change){ .short_side = 32, .is_raw = true }, bytes);
     assert_ptr_equal(same.payload, payload);
     image_changer_close(same.changer);
-    expect_refused(&(struct image_change){ 8, 90, false, NULL }, bytes, "give --raw");
+    expect_refused(&(struct image_change){ 8, 90, false, NULL }, bytes, "together with --raw");
 }
 
 TEST(what_cannot_be_decoded_is_refused_with_its_reason)

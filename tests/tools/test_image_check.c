@@ -39,7 +39,7 @@ static bool takes(const char *key, const void *image, size_t bytes, const char *
     uint8_t frame[FIXTURE_FRAME_MAX];
     struct record_problem problem = { 0 };
     const size_t length = fixture_example(key, image, bytes, "label", 3, frame);
-    const struct piece_record record = { .payload = frame + TFRECORD_HEADER_BYTES,
+    const struct chunk_record record = { .payload = frame + TFRECORD_HEADER_BYTES,
                                         .payload_bytes = length - TFRECORD_FRAME_BYTES };
     const bool result = image_check_visit(&check, 1, 0, &record, &problem);
     if (!result && strstr(problem.text, words) == NULL)
@@ -81,7 +81,7 @@ TEST_WITH(pixels_of_a_known_size_are_taken, check_init, check_release)
     };
     uint8_t payload[256];
     struct record_problem problem;
-    const struct piece_record record = { .payload = payload, .payload_bytes = example_write(values, 4, payload) };
+    const struct chunk_record record = { .payload = payload, .payload_bytes = example_write(values, 4, payload) };
     assert_true(image_check_visit(&check, 0, 0, &record, &problem));
 }
 
@@ -90,7 +90,7 @@ static bool takes_list(enum feature_kind kind, const void *run, size_t run_bytes
 {
     uint8_t payload[EXAMPLE_FIXTURE_MAX];
     struct record_problem problem = { 0 };
-    const struct piece_record record = { .payload = payload,
+    const struct chunk_record record = { .payload = payload,
                                         .payload_bytes = example_fixture("image", kind, run, run_bytes, payload) };
     const bool result = image_check_visit(&check, 0, 0, &record, &problem);
     if (!result && strstr(problem.text, words) == NULL)

@@ -11,11 +11,10 @@
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
 #include "tools/config/config.h"
-#include "tools/config/manual.h"
 #include "tools/config/option_help.h"
 #include "tools/config/option_needs.h"
 #include "tools/config/options.h"
-#include "tools/config/words/pipetrain_options.h"
+#include "tools/config/pipetrain_options.h"
 
 static int setup(void **state)
 {
@@ -369,9 +368,12 @@ TEST_WITH(help_and_manual_name_every_option, setup, teardown)
 TEST_WITH(command_line_options_are_what_getopt_takes, setup, teardown)
 {
     static const struct program_option table[] = {
-        { 'o', "output", "FILE", false, "a file", NULL, NULL }, { 'v', "verbose", NULL, false, "more", NULL, NULL },
-        { 256, "tune", "SECONDS", true, "for so long", NULL, NULL }, { 'h', "help", "KEY", true, "this", NULL, NULL },
-        { 257, "hidden", NULL, false, NULL, NULL, NULL }, { 0, NULL, NULL, false, NULL, NULL, NULL },
+        { .letter = 'o', .name = "output", .value = "FILE", .help = "a file" },
+        { .letter = 'v', .name = "verbose", .help = "more" },
+        { .letter = 256, .name = "tune", .value = "SECONDS", .may_lack_value = true, .help = "for so long" },
+        { .letter = 'h', .name = "help", .value = "KEY", .may_lack_value = true, .help = "this" },
+        { .letter = 257, .name = "hidden" },
+        { .name = NULL },
     };
     struct program_words words;
     program_option_words(table, ":", &words);
@@ -485,7 +487,7 @@ static int count_told(const char *const *assignments)
     for (; *assignments != NULL; assignments++)
         assert_int_equal(config_set(&settings, *assignments, &problems), 0);
     capture_begin(&capture);
-    option_needs_tell(&settings);
+    option_needs_warn(&settings);
     capture_end(&capture, text, sizeof(text));
     for (const char *at = text; *at != '\0'; at++)
         lines += *at == '\n';

@@ -145,14 +145,14 @@ TEST_WITH(numbers_in_another_unit_are_warned_of, setup, teardown)
     static const struct { const char *mean, *deviation, *divisor, *warning; } cases[] = {
         { "0.485,0.456,0.406", "0.229,0.224,0.225", "0", "" },
         { "123.68,116.78,103.94", "", "0", "model.mean = 123.68: pixel / 255 is 1 at most: numbers for pixels of 0 to "
-          "255 want model.divisor = 1\n" },
+          "255 need model.divisor = 1\n" },
         { "123.68,116.78,103.94", "58.4,57.1,57.4", "1", "" },
         { "", "58.4,57.1,57.4", "0", "model.deviation = 58.4: pixel / 255 is 1 at most: numbers for pixels of 0 to 255 "
-          "want model.divisor = 1\n" },
+          "need model.divisor = 1\n" },
         { "1", "1", "127.5", "" },
         { "0.5", "1", "256", "" },
         { "0.485,0.456,0.406", "0.229,0.224,0.225", "1", "model.mean = 0.485: pixel / 1 goes to 255: numbers for "
-          "pixels of 0 to 1 want model.divisor = 255\n" },
+          "pixels of 0 to 1 need model.divisor = 255\n" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct capture capture;
@@ -218,8 +218,8 @@ TEST_WITH(the_scaling_that_is_given_last_decides, setup, teardown)
     set(settings, "augment.evaluation_resize=30");
     set(settings, "augment.filter=nearest");
     finish(settings, line, sizeof(line));
-    assert_string_equal(line, "--set augment.evaluation_resize: evaluation_resize: is for filter = bilinear or "
-                              "bicubic; with others evaluation_scale says how images are scaled");
+    assert_string_equal(line, "--set augment.evaluation_resize: evaluation_resize: needs filter = bilinear or "
+                              "bicubic; with other filters use evaluation_scale");
     problems_release(&problems);
 }
 

@@ -4,7 +4,7 @@
 
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
-#include "tools/convert/progress.h"
+#include "tools/text/progress.h"
 
 static char said[1024];
 
@@ -39,7 +39,7 @@ TEST(what_is_done_in_steps_is_shown_as_what_they_come_to)
 TEST(lines_may_be_objects)
 {
     struct progress progress;
-    progress_choose(PROGRESS_OBJECTS);
+    progress_choose(PROGRESS_JSON);
     progress_begin_steps(&progress, "writing", "records", 24000, 2);
     assert_int_equal(strncmp(say(&progress, false, 12000), "{\"kind\":\"working\",\"what\":\"writing\","
                              "\"unit\":\"records\",\"done\":6000,\"total\":24000,\"seconds_left\":0.", 91), 0);
@@ -47,7 +47,7 @@ TEST(lines_may_be_objects)
     progress_begin(&progress, "reading", "records", 0);
     assert_string_equal(say(&progress, false, 3), "{\"kind\":\"working\",\"what\":\"reading\",\"unit\":\"records\","
                         "\"done\":3,\"total\":null,\"seconds_left\":null}\n");
-    progress_choose(PROGRESS_AS_IT_FITS);
+    progress_choose(PROGRESS_AUTO);
 }
 
 TEST(the_line_of_a_terminal_is_painted_over_and_as_wide_as_fits)
@@ -82,17 +82,17 @@ TEST(what_is_kept_to_a_terminal_is_not_said_elsewhere)
 TEST(it_is_said_as_was_chosen)
 {
     struct progress progress;
-    progress_choose(PROGRESS_SILENT);
+    progress_choose(PROGRESS_NONE);
     progress_begin(&progress, "checking", "files", 3);
     assert_false(progress.rewrites);
     assert_string_equal(say(&progress, false, 1), "");
-    progress_choose(PROGRESS_PAINTED);
+    progress_choose(PROGRESS_BAR);
     progress_begin(&progress, "checking", "files", 3);
     assert_true(progress.rewrites);
-    progress_choose(PROGRESS_LINES);
+    progress_choose(PROGRESS_LINE);
     progress_begin(&progress, "checking", "files", 3);
     assert_false(progress.rewrites);
-    progress_choose(PROGRESS_AS_IT_FITS);
+    progress_choose(PROGRESS_AUTO);
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -6,8 +6,8 @@
 #include "tests/helpers/test.h"
 #include "tools/config/config.h"
 #include "tools/config/options.h"
-#include "tools/config/train/recipes.h"
-#include "tools/config/train/training.h"
+#include "tools/config/recipes.h"
+#include "tools/config/training.h"
 
 /* The settings of these assignments, until the next call. */
 static struct settings settings;

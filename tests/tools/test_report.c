@@ -7,8 +7,8 @@
 #include "stage/log.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
-#include "tools/config/number.h"
 #include "tools/run/progress_display.h"
+#include "tools/text/number.h"
 #include "tools/text/progress_line.h"
 
 TEST(a_rate_has_decimals_where_it_is_small)
@@ -160,7 +160,7 @@ TEST(a_line_of_what_computes_nothing_has_no_loss)
 }
 
 /* A run of `steps` steps of `step_ms`; what is said of it. */
-static const char *said(enum progress kind, int64_t pace, uint64_t steps, uint64_t step_ms)
+static const char *said(enum progress_form kind, int64_t pace, uint64_t steps, uint64_t step_ms)
 {
     static char text[65536];
     const struct settings settings = { .report = { .progress = kind, .interval = 1000000, .pace = pace } };

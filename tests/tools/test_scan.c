@@ -117,7 +117,7 @@ TEST(every_cut_but_between_records_is_found)
     }
 }
 
-/* As many shards as fit in several pieces, some damaged. */
+/* As many shards as fit in several chunks, some damaged. */
 static void write_large(char paths[5][512])
 {
     uint8_t frame[FIXTURE_FRAME_MAX];
@@ -135,7 +135,7 @@ static void write_large(char paths[5][512])
     }
 }
 
-static bool count_visit(void *arg, uint32_t worker, uint32_t shard, const struct piece_record *record,
+static bool count_visit(void *arg, uint32_t worker, uint32_t shard, const struct chunk_record *record,
                         struct record_problem *problem_out)
 {
     uint64_t *const counts = arg;
@@ -167,7 +167,7 @@ TEST(any_number_of_threads_finds_the_same)
     }
 }
 
-static bool refuse_visit(void *arg, uint32_t worker, uint32_t shard, const struct piece_record *record,
+static bool refuse_visit(void *arg, uint32_t worker, uint32_t shard, const struct chunk_record *record,
                          struct record_problem *problem_out)
 {
     (void)arg;
@@ -187,7 +187,7 @@ TEST(what_a_visitor_refuses_is_damage)
     assert_string_equal(result.text, "not liked");
 }
 
-TEST(records_longer_than_a_piece_are_read)
+TEST(records_longer_than_a_chunk_are_read)
 {
     const size_t bytes = 3u << 20;
     uint8_t *const payload = calloc(bytes, 1), *const shard = malloc(2 * bytes + 64);

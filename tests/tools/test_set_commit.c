@@ -14,7 +14,7 @@
 #include "loader/shards/shard_list.h"
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/test.h"
-#include "tools/convert/set_commit.h"
+#include "tools/convert/shard_set.h"
 
 /* Of two shards to train with, which have other sizes than those of the same names before. */
 #define NEW_MANIFEST \
@@ -131,7 +131,7 @@ static enum end commit_or_resume(const char *place, bool resumes)
         return END_BROKEN;
     calls = 0;
     const int rc = resumes ? set_commit_resume(&set) : set_commit_run(&set, NEW_MANIFEST, &has_begun);
-    const bool advises = strstr(stop_message(stop), "which finishes that first") != NULL;
+    const bool advises = strstr(stop_message(stop), "to finish it") != NULL;
     set_folder_close(&set);
     stop_close(stop);
     return rc == 0 ? END_WELL : advises ? END_FAILED_WITH_ADVICE : END_FAILED;

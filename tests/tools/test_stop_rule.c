@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tests/helpers/test.h"
-#include "tools/config/duration.h"
+#include "tools/config/intervals.h"
 #include "tools/run/stop_rule.h"
 
 static struct run_progress progress_of(const uint64_t *correct, size_t count)

@@ -5,7 +5,7 @@
 #include "tests/helpers/test.h"
 #include "tools/config/config.h"
 #include "tools/config/options.h"
-#include "tools/config/train/training.h"
+#include "tools/config/training.h"
 
 /* The settings of these assignments, and what finds them wrong, until the next call. */
 static struct settings settings;
@@ -141,8 +141,8 @@ TEST(schedules_are_in_epochs_of_the_run)
     expect_rate("0.001", 5, 0.001);
     SETTINGS("train.learning_rate=0.1", "train.schedule=piecewise", "train.boundaries=82 123",
              "train.factors=0.1, .01");
-    expect_rate("0.1, 0.01 behind epoch 82, 0.001 behind epoch 123", 82 * 8, 0.1);
-    expect_rate("0.1, 0.01 behind epoch 82, 0.001 behind epoch 123", 82 * 8 + 1, 0.01);
+    expect_rate("0.1, 0.01 after epoch 82, 0.001 after epoch 123", 82 * 8, 0.1);
+    expect_rate("0.1, 0.01 after epoch 82, 0.001 after epoch 123", 82 * 8 + 1, 0.01);
     SETTINGS("train.learning_rate=0.1", "train.schedule=exponential", "train.decay_factor=0.94",
              "train.decay_epochs=2");
     expect_rate("0.1, times 0.94 every 2 epochs", 15, 0.1);
@@ -186,11 +186,11 @@ TEST(what_does_not_go_together_is_told)
     SETTINGS("train.schedule=piecewise", "train.boundaries=2 2", "train.factors=0.1 0.1");
     assert_non_null(strstr(problem, "boundaries: are not in ascending order"));
     SETTINGS("train.boundaries=2");
-    assert_non_null(strstr(problem, "boundaries: changes nothing without a schedule"));
+    assert_non_null(strstr(problem, "boundaries: has no effect without a schedule"));
     SETTINGS("train.schedule=one_cycle", "train.warmup_epochs=1");
     assert_non_null(strstr(problem, "warmup_epochs: one_cycle has a warm-up of its own"));
     SETTINGS("train.schedule=cosine", "train.warmup_epochs=3", "train.epochs=3");
-    assert_non_null(strstr(problem, "warmup_epochs: leaves the schedule no epoch"));
+    assert_non_null(strstr(problem, "warmup_epochs: leaves no epoch for the schedule"));
     SETTINGS("train.schedule=constant", "train.boundaries=2");
     assert_string_equal(problem, "");
 }

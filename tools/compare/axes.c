@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/config/config_hint.h"
+#include "tools/config/hints.h"
 #include "tools/trial/trial.h"
 
 #define WHERE "--compare"

@@ -12,8 +12,8 @@
 #include "stage/stop.h"
 #include "stage/text/decimal.h"
 #include "tools/compare/compare_report.h"
-#include "tools/config/number.h"
 #include "tools/run/run_plan.h"
+#include "tools/text/number.h"
 #include "tools/trial/trial_command.h"
 
 #define DEFAULT_ROUNDS 3
@@ -24,16 +24,19 @@
 enum { OPTION_COMPARE = TRIAL_OPTION_OWN, OPTION_ROUNDS, OPTION_SECONDS, OPTION_STEPS, OPTION_FORMAT };
 
 static const struct program_option options[] = {
-    { 'c', "config", "FILE", false, "the configuration; no pipe, because every run reads it", NULL, NULL },
-    { OPTION_COMPARE, "compare", "KEY=VALUE,VALUE...", false,
-      "the values to compare; several KEYs: all combinations. SECTION.KEY, or KEY where only one section has it; a "
-      "comma in a value is written \\,", NULL, NULL },
-    { TRIAL_OPTION_SET, "set", "SECTION.KEY=VALUE", false, "for all variants; repeat for more", NULL, NULL },
-    { OPTION_ROUNDS, "rounds", "N", false, "each variant runs once in every round (default 3)", NULL, NULL },
-    { OPTION_SECONDS, "seconds", "S", false, "of training, each time (default 10)", NULL, NULL },
-    { OPTION_STEPS, "steps", "N", false, "training steps, each time: only then are loss and accuracy compared", NULL,
-      NULL },
-    { OPTION_FORMAT, "format", "FORMAT", false, "table, csv or json", NULL, NULL },
+    { .letter = 'c', .name = "config", .value = "FILE",
+      .help = "the configuration; no pipe, because every run reads it" },
+    { .letter = OPTION_COMPARE, .name = "compare", .value = "KEY=VALUE,VALUE...",
+      .help = "the values to compare; several KEYs: all combinations. SECTION.KEY, or KEY where only one section has "
+              "it; a comma in a value is written \\," },
+    { .letter = TRIAL_OPTION_SET, .name = "set", .value = "SECTION.KEY=VALUE",
+      .help = "for all variants; repeat for more" },
+    { .letter = OPTION_ROUNDS, .name = "rounds", .value = "N",
+      .help = "each variant runs once in every round (default 3)" },
+    { .letter = OPTION_SECONDS, .name = "seconds", .value = "S", .help = "of training, each time (default 10)" },
+    { .letter = OPTION_STEPS, .name = "steps", .value = "N",
+      .help = "training steps, each time: only then are loss and accuracy compared" },
+    { .letter = OPTION_FORMAT, .name = "format", .value = "FORMAT", .help = "table, csv or json" },
     TRIAL_OPTION_ROWS,
 };
 

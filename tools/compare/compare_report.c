@@ -9,7 +9,7 @@
 #include "formats/json.h"
 #include "stage/log.h"
 #include "stage/text/decimal.h"
-#include "tools/config/number.h"
+#include "tools/text/number.h"
 #include "tools/text/wrapped.h"
 #include "tools/version.h"
 

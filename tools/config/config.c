@@ -1,31 +1,102 @@
-/* The INI reader and --set. A line is cut into section, key and value here; what a
- * value means is the option table's business. */
+/* Parse the configuration file and --set into section, key and value; the option table (options.c) parses values. */
 #include "tools/config/config.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "stage/text/utf8.h"
-#include "tools/config/config_hint.h"
-#include "tools/config/config_text.h"
+#include "tools/config/hints.h"
 #include "tools/config/options.h"
+
+/* ---- a text file or pipe ---- */
+
+/* Read once. The number of bytes, 0 at the end, or a negative errno: -EAGAIN (try again), -ETIMEDOUT if a pipe or a
+ * terminal has no data. */
+static ssize_t read_available(int fd, char *text, size_t room)
+{
+    struct pollfd there = { .fd = fd, .events = POLLIN };
+    const int ready = poll(&there, 1, CONFIG_TEXT_WAIT_SECONDS * 1000);
+    if (ready == 0)
+        return -ETIMEDOUT;
+    const ssize_t bytes = ready < 0 ? -1 : read(fd, text, room);
+    return bytes >= 0 ? bytes : errno == EINTR ? -EAGAIN : -errno;
+}
+
+/* Read to the end, or until the buffer is full. */
+static int read_whole(int fd, char *text, size_t room, size_t *bytes_out)
+{
+    ssize_t bytes = -EAGAIN;
+    *bytes_out = 0;
+    while ((bytes > 0 || bytes == -EAGAIN) && *bytes_out < room) {
+        bytes = read_available(fd, text + *bytes_out, room - *bytes_out);
+        *bytes_out += bytes > 0 ? (size_t)bytes : 0;
+    }
+    return bytes < 0 ? (int)bytes : 0;
+}
+
+/* Read the whole file into a block from malloc. 0, or a negative errno (-EFBIG: over `most` bytes). Opening a pipe
+ * without a writer does not block. */
+static int read_file(const char *path, size_t most, char **text_out, size_t *bytes_out)
+{
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    char *text = malloc(most + 1);
+    int rc = text == NULL ? -ENOMEM : read_whole(fd, text, most + 1, bytes_out);
+    if (rc == 0 && *bytes_out > most)
+        rc = -EFBIG;
+    close(fd);
+    if (rc != 0) {
+        free(text);
+        return rc;
+    }
+    *text_out = text;
+    return 0;
+}
+
+static void report_unread(const char *path, int rc, size_t most, const char *what, struct problems *problems)
+{
+    if (rc == -EFBIG)
+        problems_add(problems, path, "is larger than %zu bytes: this is not a %s", most, what);
+    else if (rc == -ETIMEDOUT)
+        problems_add(problems, path, "no data for %d s, and no end", CONFIG_TEXT_WAIT_SECONDS);
+    else if (rc == -ENOMEM)
+        problems_add(problems, "pipetrain", "%s: cannot be read: %s", path, strerror(-rc));
+    else
+        problems_add(problems, path, "cannot be read: %s", strerror(-rc));
+}
+
+int config_text_read(const char *path, size_t most, const char *what, char **text_out, size_t *bytes_out,
+                   struct problems *problems)
+{
+    const int rc = read_file(path, most, text_out, bytes_out);
+    if (rc == 0)
+        return 0;
+    report_unread(path, rc, most, what, problems);
+    return rc == -ENOMEM ? rc : -ENODATA;
+}
+
+/* ---- lines ---- */
 
 #define BLANKS " \t"
 
-/* Where reading stands. */
+/* The state of the parser. */
 struct reader {
     struct settings *settings;
     struct problems *problems;
-    const char *name;           /* of the file, for messages */
+    const char *name;           /* of the file, in messages */
     uint32_t line;
-    bool in_section;            /* a [section] line was met; it may have been an unknown one */
-    enum section section;       /* SECTION_COUNT: keys are skipped */
+    bool in_section;            /* after a [section] line, known or not */
+    enum section section;       /* SECTION_COUNT: unknown, keys are skipped */
     char where[512];            /* "name:line" */
 };
 
-/* Where an assignment stands: in a file's line, or on the command line (line 0). */
+/* The position of an assignment: a line of the file, or the command line (line 0). */
 struct place { const char *where; enum origin origin; uint32_t line; };
 
 static char *trim(char *text)
@@ -43,8 +114,7 @@ static bool is_comment(const char *text)
     return *text == '#' || *text == ';';
 }
 
-/* The section of this name, or else, with a problem, the one that was probably meant;
- * SECTION_COUNT when nobody knows. */
+/* The section of this name, or, with a problem added, the one that was probably meant, or SECTION_COUNT. */
 static enum section find_section(struct problems *problems, const char *where, const char *name)
 {
     enum section section = section_find(name);
@@ -56,7 +126,7 @@ static enum section find_section(struct problems *problems, const char *where, c
     return section;
 }
 
-/* key = value in a known section. 0 (problems are added) or -ENOMEM. */
+/* Assign a value to a key of a known section. 0 (with problems added) or -ENOMEM. */
 static int assign(struct settings *settings, struct problems *problems, const struct place *place,
                   enum section section, const char *key, const char *value)
 {
@@ -81,7 +151,7 @@ static int assign(struct settings *settings, struct problems *problems, const st
     return rc == -ENOMEM ? -ENOMEM : 0;
 }
 
-/* Take the quotes off in place: the text inside ends up at `value`. NULL, or what is wrong. */
+/* Remove the quotes in place, so that the text begins at `value`. NULL, or the problem. */
 static const char *unquote(char *value)
 {
     char *out = value;
@@ -102,7 +172,7 @@ static const char *unquote(char *value)
     return *rest == '\0' || (is_comment(rest) && is_apart) ? NULL : "there is text after the closing quote";
 }
 
-/* End the text where a comment begins: at '#' or ';' at its start or after white space. */
+/* Cut a comment, which begins with '#' or ';' at the start or after white space. */
 static void cut_comment(char *text)
 {
     for (char *byte = text; *byte != '\0'; byte++)
@@ -139,7 +209,7 @@ static int read_assignment(struct reader *reader, char *line)
     if (!reader->in_section) {
         char hint[CONFIG_HINT_SIZE];
         config_hint_key(reader->settings, SECTION_COUNT, key, hint, sizeof(hint));
-        problems_add(reader->problems, reader->where, "key '%.80s' stands before any [section]%s", key, hint);
+        problems_add(reader->problems, reader->where, "key '%.80s' comes before the first [section]%s", key, hint);
         return 0;
     }
     if (reader->section == SECTION_COUNT)
@@ -166,7 +236,7 @@ static void read_section(struct reader *reader, char *line)
     reader->section = find_section(reader->problems, reader->where, trim(line + 1));
 }
 
-/* Is the line text? Reports what is not. */
+/* Check that the line is text. */
 static bool check_bytes(struct reader *reader, const char *line, size_t bytes)
 {
     if (bytes > CONFIG_LINE_MAX) {
@@ -185,7 +255,7 @@ static bool check_bytes(struct reader *reader, const char *line, size_t bytes)
     return valid == bytes;
 }
 
-/* One line without its end. */
+/* Parse a line without its newline. */
 static int read_line(struct reader *reader, const char *text, size_t bytes, char *buffer)
 {
     reader->line++;
@@ -221,7 +291,7 @@ static int read_lines(struct reader *reader, const char *text, size_t bytes)
     return rc;
 }
 
-/* The result of the whole, from its parts' and the problems they added. */
+/* The result of reading: -EINVAL if there are new problems. */
 static int finish(int result, const char *where, struct problems *problems, size_t problems_before)
 {
     if (result == -ENOMEM)
@@ -267,7 +337,7 @@ int config_read(struct settings *settings, const char *path, struct problems *pr
     return rc;
 }
 
-/* --set KEY=VALUE: the section is that of the only key of the name. */
+/* Find the section for --set KEY=VALUE, if only one section has the key. */
 static int set_key(struct settings *settings, const char *key, const char *value, const struct place *place,
                    struct problems *problems)
 {
@@ -278,7 +348,7 @@ static int set_key(struct settings *settings, const char *key, const char *value
         return assign(settings, problems, place, option->section, option->key, value);
     config_hint_key(settings, SECTION_COUNT, key, hint, sizeof(hint));
     if (found > 1)
-        problems_add(problems, place->where, "'%s' may be %s", key, names);
+        problems_add(problems, place->where, "'%s' is ambiguous: %s", key, names);
     else if (*key == '\0')
         problems_add(problems, place->where, "the key is missing: section.key=value");
     else
@@ -286,7 +356,7 @@ static int set_key(struct settings *settings, const char *key, const char *value
     return 0;
 }
 
-/* The left side of --set, taken apart in place. */
+/* Split the left side of --set in place. */
 static int set_named(struct settings *settings, char *name, const char *value, const struct place *place,
                      struct problems *problems)
 {

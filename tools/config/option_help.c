@@ -4,22 +4,42 @@
 #include <errno.h>
 #include <string.h>
 
+#include "stage/stop.h"
 #include "stage/text/names.h"
-#include "tools/config/manual.h"
 #include "tools/config/options.h"
-#include "tools/config/words/manual_text.h"
+#include "tools/config/pipetrain_options.h"
+#include "tools/phase.h"
+#include "tools/version.h"
+
+/* ---- troff ---- */
+
+void manual_text_write(const char *text, FILE *out)
+{
+    if (*text == '.' || *text == '\'')
+        fputs("\\&", out);
+    for (; *text != '\0'; text++) {
+        if (*text == '\\')
+            fputs("\\e", out);
+        else if (*text == '-')
+            fputs("\\-", out);
+        else
+            fputc(*text, out);
+    }
+}
+
+/* ---- the option table ---- */
 
 #define KEY_COLUMN 18
 #define VALUE_TEXT_SIZE 128
 
-/* How many of the unit's letters one of it has: "batches" 5, "steps" 4. */
+/* The length of the singular of a unit: "batches" 5, "steps" 4. */
 static int singular_bytes(const char *unit)
 {
     const size_t bytes = strlen(unit);
     return (int)bytes - (bytes > 4 && strcmp(unit + bytes - 4, "ches") == 0 ? 2 : 1);
 }
 
-/* What applies when the key is not given: "4 batches", "1 batch", "chosen"; "" when nothing does. */
+/* The default in words: "4 batches", "1 batch", "chosen"; "" for none. */
 static void default_text(const struct option_row *option, char *text, size_t text_size)
 {
     if (option->initial_note != NULL)
@@ -73,7 +93,7 @@ void option_help_all(FILE *out)
     }
 }
 
-/* Is the option called `name`: "section.key" or "key"? */
+/* Whether `name` is "section.key" or "key" of the option. */
 static int is_called(const struct option_row *option, const char *name)
 {
     const char *section = section_name(option->section);
@@ -83,7 +103,7 @@ static int is_called(const struct option_row *option, const char *name)
     return strcmp(option->key, name) == 0;
 }
 
-/* Report that there is no such option, with the one that was probably meant. */
+/* Report an unknown option, with a suggestion. */
 static int unknown_name(const char *name, struct problems *problems)
 {
     const char *dot = strchr(name, '.');
@@ -146,4 +166,124 @@ void option_help_manual(FILE *out)
         section = option->section;
         manual_option(out, option);
     }
+}
+
+/* ---- the manual page ---- */
+
+static const char opening[] =
+    ".SH NAME\n"
+    "pipetrain \\- train image classifiers from TFRecord shards\n"
+    ".SH SYNOPSIS\n"
+    ".B pipetrain \\-c\n"
+    ".I FILE\n"
+    ".RB [ \\-\\-set\n"
+    ".IR SECTION . KEY = VALUE ]...\n"
+    ".RB [ \\-\\-check | \\-\\-dry\\-run | \\-\\-overfit=\\fIN\\fR ]\n"
+    ".br\n"
+    ".B pipetrain \\-c\n"
+    ".I FILE\n"
+    ".BR \\-\\-compare\n"
+    ".IR KEY = VALUE , VALUE ...\n"
+    ".RI [ OPTION ]...\n"
+    ".br\n"
+    ".B pipetrain evaluate \\-c\n"
+    ".I FILE\n"
+    ".RB [ \\-\\-weights\n"
+    ".IR FILE ]\n"
+    ".br\n"
+    ".B pipetrain predict \\-w\n"
+    ".I FILE IMAGE...\n"
+    ".br\n"
+    ".B pipetrain \\-c\n"
+    ".I FILE\n"
+    ".BR \\-\\-tune [ =\\fISECONDS\\fR ]\n"
+    ".RB [ \\-\\-tune\\-write ]\n"
+    ".br\n"
+    ".BR pipetrain \" \" \\-\\-describe [ =\\fIMODEL\\fR ]\n"
+    ".RB [ \\-\\-net ]\n"
+    ".RB [ \\-c\n"
+    ".IR FILE ]\n"
+    ".RB [ \\-\\-set\n"
+    ".IR SECTION . KEY = VALUE ]...\n"
+    ".br\n"
+    ".BR pipetrain \" \" \\-\\-doctor [ =json ]\n"
+    ".RB [ \\-c\n"
+    ".IR FILE ]\n"
+    ".RB [ \\-\\-set\n"
+    ".IR SECTION . KEY = VALUE ]...\n"
+    ".br\n"
+    ".BR pipetrain \" \" \\-\\-help [ =\\fIKEY\\fR ]\n"
+    ".SH DESCRIPTION\n"
+    "Trains a convolutional network data-parallel on several towers, each a replica of the\n"
+    "network. Reader and decoder threads prefetch batches from shards. The configuration file\n"
+    "sets the network and the data; everything else has a default. All wrong settings are\n"
+    "reported together, each with its line, before anything starts.\n"
+    ".SH COMMANDS\n"
+    ".TP\n.B pipetrain evaluate\nEvaluate a trained network on the validation set of a configuration: loss,\n"
+    "accuracy, also of each class, and the confusion matrix. See \\fBpipetrain\\-evaluate\\fR(1).\n"
+    ".TP\n.B pipetrain predict\nClassify images with a trained network: files, folders, shards.\n"
+    "See \\fBpipetrain\\-predict\\fR(1).\n"
+    ".SH OPTIONS\n";
+
+static const char configuration[] =
+    ".SH CONFIGURATION\n"
+    "Lines are \\fB[section]\\fR, \\fIkey\\fB = \\fIvalue\\fR or empty. Comments begin with # or ; at the start of\n"
+    "a line or after white space; text in double quotes is used as it is.\n";
+
+static const struct { int code; const char *meaning; } exit_codes[] = {
+    { EXIT_CODE_OK, "done" },
+    { EXIT_CODE_INTERNAL, "an error of the program's own" },
+    { EXIT_CODE_USAGE, "command line or configuration are wrong" },
+    { EXIT_CODE_DATA, "input is missing, unreadable, or damaged beyond the limit" },
+    { EXIT_CODE_MEMORY, "not enough memory, or no thread to be had" },
+    { EXIT_CODE_OUTPUT, "results could not be written" },
+    { EXIT_CODE_STALL, "a device does not answer within \\fBsync.deadline\\fR, or a trial run does not end" },
+    { EXIT_CODE_DEVICE, "a device failed" },
+    { EXIT_CODE_NONFINITE, "the loss is not a finite number" },
+    { EXIT_CODE_UNLEARNT, "\\-\\-overfit: the samples were not learnt" },
+    { EXIT_CODE_STOPPED, "ended early by SIGTERM, SIGHUP or SIGUSR1, results saved" },
+    { EXIT_CODE_INTERRUPTED, "ended early by SIGINT, results saved, or at once by two signals" },
+};
+
+static const char signals[] =
+    ".SH SIGNALS\n"
+    "\\fBSIGTERM\\fR, \\fBSIGINT\\fR, \\fBSIGHUP\\fR and \\fBSIGUSR1\\fR stop the run after the current\n"
+    "step, with all results saved. Before the first step, nothing is written. A second \\fBSIGTERM\\fR or\n"
+    "\\fBSIGINT\\fR ends the process at once with status 130; \\fBSIGHUP\\fR and \\fBSIGUSR1\\fR never do.\n"
+    "Signals that are ignored when the program starts, as by\n.BR nohup (1),\nstay ignored.\n"
+    ".SH ENVIRONMENT\n"
+    ".TP\n.B PIPETRAIN_PHASES\n"
+    "The number of an open file descriptor, to which a line is written when a phase begins, without waiting for\n"
+    "the reader. The phases are";
+
+static const char closing[] =
+    ".SH FILES\n"
+    "Results are written to \\fBrun.dir\\fR: \\fIsummary.json\\fR, \\fImetrics.jsonl\\fR, the resolved\n"
+    "\\fIrun.conf\\fR, with \\fBmodel.file\\fR \\fIrun.net\\fR, and \\fIweights.safetensors\\fR;\n"
+    "with \\fBdata.on_corrupt\\fR = skip\n"
+    "\\fIquarantine.jsonl\\fR, a line for each damaged record; with \\fBcheckpoint.every\\fR,\n"
+    "and after a signal, \\fIcheckpoint-*.safetensors\\fR, from which the same command\n"
+    "resumes, and with \\fBcheckpoint.keep_best\\fR\n\\fIbest.safetensors\\fR, the state of the best evaluation.\n"
+    ".SH SEE ALSO\n"
+    ".BR pipetrain\\-convert (1),\n"
+    ".BR pipetrain\\-evaluate (1),\n"
+    ".BR pipetrain\\-predict (1),\n"
+    ".BR pipetrain\\-report (1),\n"
+    ".BR pipetrain\\-shards (1)\n";
+
+void manual_write(FILE *out)
+{
+    fprintf(out, ".TH PIPETRAIN 1 \"\" \"pipetrain %s\"\n", PIPETRAIN_VERSION);
+    fputs(opening, out);
+    program_option_manual(pipetrain_options, out);
+    fputs(configuration, out);
+    option_help_manual(out);
+    fputs(".SH EXIT STATUS\n", out);
+    for (size_t i = 0; i < sizeof(exit_codes) / sizeof(*exit_codes); i++)
+        fprintf(out, ".TP\n.B %d\n%s\n", exit_codes[i].code, exit_codes[i].meaning);
+    fputs(signals, out);
+    for (enum run_phase phase = 0; phase < RUN_PHASE_COUNT; phase++)
+        fprintf(out, "%s \\fI%s\\fR", phase == 0 ? "" : ",", phase_name(phase));
+    fputs(".\n", out);
+    fputs(closing, out);
 }

@@ -1,17 +1,23 @@
-/* What the option table says to people: --help, --help=NAME and the manual page. */
-#ifndef PIPETRAIN_OPTION_HELP_H
-#define PIPETRAIN_OPTION_HELP_H
+/* Print the option table: --help, --help=NAME and the manual page pipetrain(1). */
+#ifndef PIPETRAIN_OPTION_HELP
+#define PIPETRAIN_OPTION_HELP
 
 #include <stdio.h>
 
 #include "tools/config/problems.h"
 
-/* All keys by section, a line each, in columns. */
+/* Print all keys by section, one line each. */
 void option_help_all(FILE *out);
-/* What is to know of `name`: "section.key", "key" or "section"; "man" is the whole manual
- * page. 0, or -EINVAL with the nearest name in `problems`. */
+/* Print the help of `name`: "section.key", "key" or "section", or "man" for the manual page. 0, or -EINVAL with the
+ * nearest name in `problems`. */
 int option_help_one(FILE *out, const char *name, struct problems *problems);
-/* The keys as a section of a manual page. */
+/* Print the keys as a section of a manual page. */
 void option_help_manual(FILE *out);
+
+/* Print the manual page in the man macros of troff; make runs this as `pipetrain --help=man`. */
+void manual_write(FILE *out);
+
+/* Write `text` with the special characters of troff escaped: '-', '\', and '.' at the start of a line. */
+void manual_text_write(const char *text, FILE *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* The table of what options need, and the warning. What a wrong combination would spoil is an error instead, told where
- * the settings are checked. */
+/* The table of options that depend on others, and the warning. Combinations that would give wrong results are errors
+ * instead, reported where the settings are checked. */
 #include "tools/config/option_needs.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #define VALUE_BYTES 60
 
-/* The same need of several keys of one section is a row for each. */
+/* A row for each key, even if several keys of a section depend on the same option. */
 #define OPTIMIZER(key, values) { SECTION_TRAIN, key, SECTION_TRAIN, "optimizer", values }
 #define SCHEDULE(key, values) { SECTION_TRAIN, key, SECTION_TRAIN, "schedule", values }
 #define MODE(key, values) { SECTION_SYNC, key, SECTION_SYNC, "mode", values }
@@ -68,7 +68,7 @@ static bool is_default(const struct option_row *row, const struct settings *sett
     return strcmp(option_format(row, settings, &ours), option_format(row, defaults, &theirs)) == 0;
 }
 
-static bool is_met(const struct option_need *need, const struct settings *settings, const struct settings *defaults)
+static bool is_used(const struct option_need *need, const struct settings *settings, const struct settings *defaults)
 {
     const struct option_row *const of = option_find(need->of, need->of_key);
     struct option_text text;
@@ -76,29 +76,41 @@ static bool is_met(const struct option_need *need, const struct settings *settin
                                 : !is_default(of, settings, defaults);
 }
 
-/* "run.conf:12: betas = 0.8 0.9 changes nothing with train.optimizer = momentum: it is of adam adamw". */
-static void tell(const struct option_need *need, const struct settings *settings)
+/* "adam adamw" -> "only adam and adamw use it". */
+static void list_users(const char *values, char *text, size_t text_size)
+{
+    const char *const last = strrchr(values, ' ');
+    size_t used = (size_t)snprintf(text, text_size, "only ");
+    for (const char *at = values; *at != '\0' && used + 5 < text_size; at++)
+        used += (size_t)snprintf(text + used, text_size - used, *at != ' ' ? "%c" : at == last ? " and " : ", ", *at);
+    snprintf(text + used, text_size - used, last != NULL ? " use it" : " uses it");
+}
+
+/* "run.conf:12: betas = 0.8 0.9 has no effect with train.optimizer = momentum; only adam and adamw use it". */
+static void warn(const struct option_need *need, const struct settings *settings)
 {
     const struct option_row *const row = option_find(need->section, need->key);
     const struct option_row *const of = option_find(need->of, need->of_key);
     const struct option_origin *const origin = &settings->origins[option_index(row)];
     const char *const section = section_name(need->of);
-    char where[300];
+    char where[300], users[160];
     struct option_text value, other;
     if (origin->origin == ORIGIN_COMMAND)
         snprintf(where, sizeof(where), "--set %s.%s", section_name(need->section), need->key);
     else
         snprintf(where, sizeof(where), "%.256s:%u: %s", settings->config_path, (unsigned)origin->line, need->key);
-    if (need->values == NULL)
-        log_message(LOG_RUN, "%s = %.*s changes nothing without %s.%s", where, VALUE_BYTES,
+    if (need->values == NULL) {
+        log_message(LOG_RUN, "%s = %.*s has no effect without %s.%s", where, VALUE_BYTES,
                     option_format(row, settings, &value), section, need->of_key);
-    else
-        log_message(LOG_RUN, "%s = %.*s changes nothing with %s.%s = %s: it is of %s", where, VALUE_BYTES,
-                    option_format(row, settings, &value), section, need->of_key, option_format(of, settings, &other),
-                    need->values);
+        return;
+    }
+    list_users(need->values, users, sizeof(users));
+    log_message(LOG_RUN, "%s = %.*s has no effect with %s.%s = %s; %s", where, VALUE_BYTES,
+                option_format(row, settings, &value), section, need->of_key, option_format(of, settings, &other),
+                users);
 }
 
-static bool are_all_of_file(const struct settings *settings)
+static bool all_are_set_by_file(const struct settings *settings)
 {
     for (const struct option_row *row = option_table; row->key != NULL; row++)
         if (settings->origins[option_index(row)].origin < ORIGIN_FILE)
@@ -106,16 +118,16 @@ static bool are_all_of_file(const struct settings *settings)
     return true;
 }
 
-void option_needs_tell(const struct settings *settings)
+void option_needs_warn(const struct settings *settings)
 {
     struct settings defaults;
-    if (are_all_of_file(settings) || settings_init(&defaults) != 0)
+    if (all_are_set_by_file(settings) || settings_init(&defaults) != 0)
         return;
     for (const struct option_need *need = option_needs; need->key != NULL; need++) {
         const struct option_row *const row = option_find(need->section, need->key);
         if (settings->origins[option_index(row)].origin > ORIGIN_MODEL && !is_default(row, settings, &defaults) &&
-            !is_met(need, settings, &defaults))
-            tell(need, settings);
+            !is_used(need, settings, &defaults))
+            warn(need, settings);
     }
     settings_release(&defaults);
 }

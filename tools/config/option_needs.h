@@ -1,4 +1,4 @@
-/* Which options do something only where another one has a certain value. Used by main only. */
+/* Options that have an effect only if another option has a certain value. Main thread only. */
 #ifndef PIPETRAIN_OPTION_NEEDS_H
 #define PIPETRAIN_OPTION_NEEDS_H
 
@@ -7,16 +7,16 @@
 struct option_need {
     enum section section;
     const char *key;
-    enum section of;            /* the option that has to have one of the values */
+    enum section of;            /* the option that must have one of the values */
     const char *of_key;
-    const char *values;         /* with blanks between them; NULL: any but its default */
+    const char *values;         /* separated by spaces; NULL: any but its default */
 };
 
-/* Ended by a row whose key is NULL. */
+/* The last row has a NULL key. */
 extern const struct option_need option_needs[];
 
-/* Warn of every option that was set to something else than its default and changes nothing in these settings, a line
- * each. Not of a file that sets all options, which a run wrote. After settings_finish. */
-void option_needs_tell(const struct settings *settings);
+/* Warn of every option that is set to another value than its default but has no effect with these settings. A file that
+ * sets all options, as runs write it, gets no warning. After settings_finish. */
+void option_needs_warn(const struct settings *settings);
 
 #endif

@@ -1,5 +1,4 @@
-/* Option values: text -> field and back. Numbers are read and written in the C
- * locale whatever the environment says, and only in the plain notation. */
+/* Parse and format option values. Numbers are those of the C locale in any environment, in plain notation only. */
 #include "tools/config/options.h"
 
 #include <errno.h>
@@ -10,14 +9,11 @@
 
 #include "stage/text/decimal.h"
 #include "stage/text/names.h"
+#include "tools/text/number.h"
 
 #define PROBLEM(...) (snprintf(problem_out, problem_size, __VA_ARGS__), -EINVAL)
 
-static const struct { const char *name; int64_t bytes; } size_units[] = {
-    { "TiB", INT64_C(1) << 40 }, { "GiB", INT64_C(1) << 30 }, { "MiB", INT64_C(1) << 20 }, { "KiB", INT64_C(1) << 10 },
-};
 #define OPTION_AUTO "auto"
-#define SIZE_UNITS (sizeof(size_units) / sizeof(*size_units))
 
 static int store_integer(const struct option_row *option, struct settings *settings, int64_t value)
 {
@@ -47,7 +43,7 @@ static int parse_integer(const struct option_row *option, struct settings *setti
     return 0;
 }
 
-/* The number at the start of `text`, where there is one. 0, or -ERANGE. */
+/* Parse the number at the start of `text`, if there is one. 0 or -ERANGE. */
 static int read_number(const struct option_row *option, const char *text, double *number_out)
 {
     errno = 0;
@@ -56,7 +52,7 @@ static int read_number(const struct option_row *option, const char *text, double
     const bool is_over = number > option->high || (option->high_is_open && number >= option->high);
     if (is_too_small || number < option->low || is_over)
         return -ERANGE;
-    *number_out = number == 0 ? 0 : number;     /* no minus zero */
+    *number_out = number == 0 ? 0 : number;     /* no negative zero */
     return 0;
 }
 
@@ -71,7 +67,7 @@ static int parse_number(const struct option_row *option, struct settings *settin
     return 0;
 }
 
-/* The number behind the one that ends here; the end of the text, or NULL where something else follows. */
+/* Find the next number of a list; the end of the text, or NULL if something else follows. */
 static const char *next_number(const char *end)
 {
     const char *next = end + strspn(end, " \t");
@@ -148,7 +144,7 @@ static int parse_choice(const struct option_row *option, struct settings *settin
     option_range(option, range, sizeof(range));
     if (nearest.best != NULL)
         snprintf(hint, sizeof(hint), " (did you mean '%s'?)", (const char *)nearest.best);
-    return PROBLEM("'%.80s' is none of: %s%s", value, range, hint);
+    return PROBLEM("'%.80s' is not one of: %s%s", value, range, hint);
 }
 
 static int parse_string(const struct option_row *option, struct settings *settings, const char *value,
@@ -209,16 +205,6 @@ static void format_numbers(const struct numbers *numbers, char *text, size_t tex
     }
 }
 
-static void format_size(int64_t bytes, char *text, size_t text_size)
-{
-    for (size_t i = 0; i < SIZE_UNITS; i++)
-        if (bytes != 0 && bytes % size_units[i].bytes == 0) {
-            snprintf(text, text_size, "%" PRId64 " %s", bytes / size_units[i].bytes, size_units[i].name);
-            return;
-        }
-    snprintf(text, text_size, "%" PRId64, bytes);
-}
-
 const char *option_choice_name(const struct option_row *option, int value)
 {
     const struct option_choice *choice = option->choices;
@@ -246,7 +232,7 @@ const char *option_format(const struct option_row *option, const struct settings
     case OPTION_SIZE:
         if (may_be_auto(option) && *(const int64_t *)value == 0)
             return OPTION_AUTO;
-        format_size(*(const int64_t *)value, text->text, sizeof(text->text));
+        snprintf(text->text, sizeof(text->text), "%s", number_exact_bytes(*(const int64_t *)value).text);
         break;
     case OPTION_NUMBER:
         decimal_write(*(const double *)value, text->text, sizeof(text->text));
@@ -268,13 +254,11 @@ static void integer_range(const struct option_row *option, char *text, size_t te
 
 static void size_range(const struct option_row *option, char *text, size_t text_size)
 {
-    char most[32];
-    format_size(option->most, most, sizeof(most));
     if (option->most == INT64_MAX)
         snprintf(text, text_size, "%" PRId64 " bytes or more", option->least);
     else
         snprintf(text, text_size, "%s%" PRId64 " bytes to %s", may_be_auto(option) ? "auto, " : "", option->least,
-                 most);
+                 number_exact_bytes(option->most).text);
 }
 
 static void number_range(const struct option_row *option, char *text, size_t text_size)

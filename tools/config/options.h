@@ -1,6 +1,5 @@
-/* The one table that describes the settings: it drives the configuration file,
- * --set section.key=value, --help, the manual page and the resolved copy that every
- * run keeps. A new key is a field in struct settings and a row here. Used by main only. */
+/* The table of all settings. It drives the configuration file, --set section.key=value, --help, the manual page and the
+ * resolved copy that every run writes. A new key is a field in struct settings and a row here. Main thread only. */
 #ifndef PIPETRAIN_OPTIONS_H
 #define PIPETRAIN_OPTIONS_H
 
@@ -29,64 +28,63 @@ enum option_type {
     OPTION_NAME,                /* a file name: [A-Za-z0-9._-]{1,OPTION_NAME_MAX}, not . or ..; or empty */
     OPTION_INTEGER,
     OPTION_NUMBER,
-    OPTION_NUMBERS,             /* with blanks or commas between them, at most OPTION_NUMBERS_MAX; or none */
-    OPTION_SIZE,                /* bytes, with KiB, MiB, GiB, TiB; where the default is auto, that is 0 */
+    OPTION_NUMBERS,             /* separated by spaces or commas, 0 to OPTION_NUMBERS_MAX */
+    OPTION_SIZE,                /* bytes, with KiB, MiB, GiB, TiB; if the default is auto, auto is 0 */
     OPTION_YES_NO,
     OPTION_CHOICE
 };
 
 #define OPTIONS_DEPTH_MAX 1024  /* batches of input.prefetch_depth and input.staging_depth */
 #define OPTION_NAME_MAX 64      /* bytes */
-#define OPTION_STRING_MAX 32000 /* bytes; quoted it still fits in a line of a configuration file */
+#define OPTION_STRING_MAX 32000 /* bytes; a quoted one fits into a line of a configuration file */
 
 struct option_choice { const char *name; int value; };
 
-/* A row; option_ functions work on it. (struct option belongs to getopt.) */
+/* A row (struct option is that of getopt). */
 struct option_row {
     enum section section;
     const char *key;
     enum option_type type;
     const char *unit;           /* NULL = none */
-    const char *initial;        /* the default, as it would be written in a file */
-    const char *initial_note;   /* what the default stands for, NULL = it says all */
-    int64_t least, most;        /* integer and size: allowed range */
-    double low, high;           /* number, and each of numbers: allowed range */
-    bool high_is_open;          /* high itself is not allowed */
-    const struct option_choice *choices;        /* ended by a NULL name */
+    const char *initial;        /* the default, as in a configuration file */
+    const char *initial_note;   /* meaning of the default; NULL: obvious */
+    int64_t least, most;        /* of integers and sizes */
+    double low, high;           /* of numbers */
+    bool high_is_open;          /* `high` itself is not allowed */
+    const struct option_choice *choices;        /* the last one has a NULL name */
     size_t offset;              /* of the field in struct settings */
     const char *help;           /* one line */
 };
 
-/* All options by section, ended by a row whose key is NULL. */
+/* All options by section; the last row has a NULL key. */
 extern const struct option_row option_table[];
 const char *section_name(enum section section);
 const char *section_help(enum section section);
 
-/* The section, or SECTION_COUNT when there is none of that name. */
+/* The section of this name, or SECTION_COUNT. */
 enum section section_find(const char *name);
 
 /* The option, or NULL. */
 const struct option_row *option_find(enum section section, const char *key);
-/* The number of options with this key, in any section. Gives the last of them, and the names of all: "run.name or
+/* The number of options with this key in all sections, with the last of them, and the names of all: "run.name or
  * model.name". */
 size_t option_find_key(const char *key, const struct option_row **option_out, char *names, size_t names_size);
-/* The row's place in option_table and settings.origins. */
+/* The index of the row in option_table and settings.origins. */
 size_t option_index(const struct option_row *option);
-/* Its field in `settings`. */
+/* The field of the option in `settings`. */
 void *option_field(const struct option_row *option, struct settings *settings);
 const void *option_value(const struct option_row *option, const struct settings *settings);
 
-/* Set one field from `value`. 0, -ENOMEM, or -EINVAL with what is wrong in problem_out. */
+/* Set the field from `value`. 0, -ENOMEM, or -EINVAL with the problem in problem_out. */
 int option_parse(const struct option_row *option, struct settings *settings, const char *value,
                  char *problem_out, size_t problem_size);
-/* Room for a value that has to be written out. */
+/* A buffer for option_format. */
 struct option_text { char text[32 * OPTION_NUMBERS_MAX]; };
-/* The field as it would be written on the command line; reads back as the same value. Lies in the settings,
- * in the table, or in *text. */
+/* The value of the field as text, which parses to the same value. It is in the settings, in the table, or in *text. */
 const char *option_format(const struct option_row *option, const struct settings *settings, struct option_text *text);
-/* What a choice's value is called; NULL when it is none of them. */
+/* The name of a value of a choice, or NULL. */
 const char *option_choice_name(const struct option_row *option, int value);
-/* The allowed values in words ("1 .. 1024", "full, none"); "" when anything goes. */
+/* The allowed values ("1 .. 1024", "full, none"), or "" for any. */
 void option_range(const struct option_row *option, char *text, size_t text_size);
 
 #endif

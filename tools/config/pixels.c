@@ -1,4 +1,4 @@
-/* What is done to pixels. Called by main. */
+/* The transform of pixels. Called by the main thread. */
 #include "tools/config/pixels.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #define DIVISOR_DEFAULT 255.0
 #define COLUMNS 79u
 #define INPUT_INDENT 10u
-#define IMAGES_INDENT 21u       /* of what is done to images */
+#define IMAGES_INDENT 21u       /* of the lines on images */
 
 const char *const pixels_settings[PIXELS_SETTINGS] = { "augment.evaluation", "augment.evaluation_scale",
                                                        "augment.evaluation_resize", "augment.filter" };
@@ -39,7 +39,7 @@ void pixels_check_resize(struct settings *settings, const struct net *net, struc
     }
     if (augment->filter != FILTER_BILINEAR && augment->filter != FILTER_BICUBIC)
         settings_report(settings, problems, SECTION_AUGMENT, "evaluation_resize",
-                        "is for filter = bilinear or bicubic; with others evaluation_scale says how images are scaled");
+                        "needs filter = bilinear or bicubic; with other filters use evaluation_scale");
 }
 
 struct augment pixels_augment(const struct settings *settings)
@@ -61,7 +61,7 @@ struct augment pixels_augment(const struct settings *settings)
     };
 }
 
-/* Of a channel. */
+/* The number of a channel. */
 static float number_of(const struct numbers *numbers, uint32_t channel, double otherwise)
 {
     if (numbers->count == 0)
@@ -92,8 +92,8 @@ static double largest(const struct numbers *numbers)
     return most;
 }
 
-/* Pixels go from 0 to 255, so the mean of pixel / divisor is at most 255 / divisor and its standard deviation at most
- * half of that. A deviation of 1 is accepted: it is often written to mean none. */
+/* Pixels are 0 to 255, hence the mean of pixel / divisor is at most 255 / divisor and its deviation at most half of
+ * that. A deviation of 1 is accepted, because it often means none. */
 void pixels_warn(const struct settings *settings)
 {
     const struct model_settings *const model = &settings->model;
@@ -101,14 +101,14 @@ void pixels_warn(const struct settings *settings)
     const double most = 255 / divisor, mean = largest(&model->mean), deviation = largest(&model->deviation);
     const bool is_mean = mean > most;
     if ((is_mean || deviation > 2 * most) && divisor > 1)
-        log_message(LOG_RUN, "model.%s = %g: pixel / %g is %g at most: numbers for pixels of 0 to 255 want "
+        log_message(LOG_RUN, "model.%s = %g: pixel / %g is %g at most: numbers for pixels of 0 to 255 need "
                     "model.divisor = 1", is_mean ? "mean" : "deviation", is_mean ? mean : deviation, divisor, most);
     if (divisor <= 1 && mean > 0 && mean <= 1 && deviation <= 1)
-        log_message(LOG_RUN, "model.mean = %g: pixel / %g goes to %g: numbers for pixels of 0 to 1 want "
+        log_message(LOG_RUN, "model.mean = %g: pixel / %g goes to %g: numbers for pixels of 0 to 1 need "
                     "model.divisor = 255", mean, divisor, most);
 }
 
-/* What is the same in all channels is said once. */
+/* A number that is the same for all channels is printed once. */
 static void format_channels(const float *values, uint32_t channels, char *text, size_t text_size)
 {
     uint32_t count = 1;
@@ -140,7 +140,7 @@ void pixels_describe(const struct settings *settings, const struct net *net, str
     }
 }
 
-/* Bytes of what stands on a line: all of it, or as far as the last comma that fits. */
+/* The number of bytes for a line: all, or up to the last comma that fits. */
 static size_t line_bytes(const char *text, size_t room)
 {
     size_t bytes = strlen(text);

@@ -1,7 +1,6 @@
-/* The list of problems: formatted when added, printed at the end. */
+/* The list of problems, formatted when added. */
 #include "tools/config/problems.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +21,7 @@ void problems_release(struct problems *problems)
     problems_init(problems);
 }
 
-/* A copy of `text` as messages show it, malloc'ed; NULL when memory is short. */
+/* An escaped copy of `text` from malloc; NULL without memory. */
 static char *escape(const char *text)
 {
     const size_t room = 4 * strlen(text) + 1;
@@ -50,7 +49,7 @@ void problems_add(struct problems *problems, const char *where, const char *form
 void problems_print(const struct problems *problems)
 {
     if (problems->ran_short) {
-        log_message(LOG_ERROR, "%s: not even for the list of what is wrong", strerror(ENOMEM));
+        log_message(LOG_ERROR, "out of memory while collecting errors");
         return;
     }
     for (size_t i = 0; i < problems->count && i < PROBLEMS_MAX; i++)

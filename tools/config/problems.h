@@ -1,27 +1,27 @@
-/* What is wrong with the command line and the configuration: collected, then
- * printed all at once, one line each. Used by main only. */
+/* Problems of the command line and the configuration: collected, then printed together, one line each. Main thread
+ * only. */
 #ifndef PIPETRAIN_PROBLEMS_H
 #define PIPETRAIN_PROBLEMS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#define PROBLEMS_MAX 100        /* lines kept; what comes after is only counted */
+#define PROBLEMS_MAX 100        /* lines kept; more are only counted */
 
 struct problems {
     size_t count;
-    char *lines[PROBLEMS_MAX];  /* owned; as log_plain shows them */
-    bool ran_short;             /* a line could not be kept: there was no memory for it */
+    char *lines[PROBLEMS_MAX];  /* owned; escaped by log_plain */
+    bool ran_short;             /* no memory for a line */
 };
 
 void problems_init(struct problems *problems);
 void problems_release(struct problems *problems);
-/* Add a line "WHERE: MESSAGE" (only MESSAGE when where is ""). */
+/* Add a line "WHERE: MESSAGE", or MESSAGE if `where` is "". */
 void problems_add(struct problems *problems, const char *where, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* All lines as messages in the order they were added, then how many more there were. */
+/* Print all lines in order, then the number of those not kept. */
 void problems_print(const struct problems *problems);
-/* The exit code: `code`, but when memory ran short the one for that. */
+/* The exit code: `code`, or EXIT_CODE_MEMORY if memory ran short. */
 int problems_code(const struct problems *problems, int code);
 
 #endif

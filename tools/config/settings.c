@@ -1,20 +1,147 @@
-/* The settings as a whole: defaults, checks between keys, and the resolved copy. */
+/* Defaults of the settings, checks of keys against each other, and the complete copy that a run writes. */
 #include "tools/config/settings.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "stage/text/decimal.h"
-#include "tools/config/duration.h"
-#include "tools/config/observe/histogram_steps.h"
+#include "tools/config/intervals.h"
 #include "tools/config/options.h"
+#include "tools/config/recipes.h"
 #include "tools/config/settings_model.h"
-#include "tools/config/towers/settings_sync.h"
-#include "tools/config/trace_steps.h"
-#include "tools/config/train/recipes.h"
-#include "tools/config/train/settings_train.h"
+#include "tools/config/training.h"
+
+/* ---- [train] ---- */
+
+/* The usual numbers of an optimizer; 0: the default of the option table. */
+static const struct usual { double learning_rate, rho, epsilon, weight_decay; } usual_table[OPTIMIZER_KIND_COUNT] = {
+    [OPTIMIZER_SGD] = { .learning_rate = 0.01 },
+    [OPTIMIZER_MOMENTUM] = { .learning_rate = 0.01 },
+    [OPTIMIZER_NESTEROV] = { .learning_rate = 0.01 },
+    [OPTIMIZER_RMSPROP] = { .learning_rate = 0.01, .rho = 0.9, .epsilon = 1 },
+    [OPTIMIZER_RMSPROP_KERAS] = { .learning_rate = 0.001, .rho = 0.9 },
+    [OPTIMIZER_ADAM] = { .learning_rate = 0.001 },
+    [OPTIMIZER_ADAMW] = { .learning_rate = 0.001, .weight_decay = 0.01 },
+};
+
+static void use_number(struct settings *settings, const char *key, double usual, double *field)
+{
+    if (usual != 0 && settings_origin(settings, SECTION_TRAIN, key)->origin == ORIGIN_DEFAULT)
+        *field = usual;
+}
+
+static void use_usual(struct settings *settings)
+{
+    struct train_settings *const train = &settings->train;
+    const struct usual *const usual = &usual_table[train->optimizer];
+    use_number(settings, "learning_rate", usual->learning_rate, &train->learning_rate);
+    use_number(settings, "rho", usual->rho, &train->rho);
+    use_number(settings, "epsilon", usual->epsilon, &train->epsilon);
+    use_number(settings, "weight_decay", usual->weight_decay, &train->weight_decay);
+}
+
+static void report_train(struct settings *settings, struct problems *problems, const char *key, const char *message)
+{
+    settings_report(settings, problems, SECTION_TRAIN, key, message);
+}
+
+static void check_betas(struct settings *settings, struct problems *problems)
+{
+    char message[128];
+    if (settings->train.betas.count == 2)
+        return;
+    snprintf(message, sizeof(message), "has %u numbers: there are two, as in 0.9 0.999",
+             (unsigned)settings->train.betas.count);
+    report_train(settings, problems, "betas", message);
+}
+
+/* Warn of keys of a schedule without a schedule. */
+static void check_unused(struct settings *settings, struct problems *problems)
+{
+    static const char *const keys[] = { "schedule_epochs", "boundaries", "factors",    "decay_factor", "decay_epochs",
+                                        "staircase",       "rate_decay", "final_rate", "power",        "peak" };
+    if (settings_origin(settings, SECTION_TRAIN, "schedule")->origin != ORIGIN_DEFAULT)
+        return;
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (settings_origin(settings, SECTION_TRAIN, keys[i])->origin > ORIGIN_MODEL)
+            report_train(settings, problems, keys[i], "has no effect without a schedule: set train.schedule as well");
+}
+
+static void check_piecewise(struct settings *settings, struct problems *problems)
+{
+    const struct numbers *const boundaries = &settings->train.boundaries, *const factors = &settings->train.factors;
+    char message[128];
+    if (boundaries->count == 0) {
+        report_train(settings, problems, "boundaries",
+                     "is missing: schedule = piecewise changes the rate after each boundary");
+    } else if (boundaries->count != factors->count) {
+        snprintf(message, sizeof(message), "has %u numbers, and boundaries %u: there is one for each",
+                 (unsigned)factors->count, (unsigned)boundaries->count);
+        report_train(settings, problems, "factors", message);
+    }
+    for (uint32_t i = 1; i < boundaries->count; i++)
+        if (boundaries->value[i] <= boundaries->value[i - 1]) {
+            report_train(settings, problems, "boundaries", "are not in ascending order");
+            return;
+        }
+}
+
+static void check_schedule(struct settings *settings, struct problems *problems)
+{
+    const struct train_settings *const train = &settings->train;
+    const bool ends = train->schedule == RATE_COSINE || train->schedule == RATE_POLYNOMIAL;
+    const double epochs = train->schedule_epochs > 0 ? train->schedule_epochs : (double)train->epochs;
+    check_unused(settings, problems);
+    if (train->schedule == RATE_PIECEWISE)
+        check_piecewise(settings, problems);
+    if (train->schedule == RATE_ONE_CYCLE && train->warmup_epochs > 0)
+        report_train(settings, problems, "warmup_epochs",
+                     "one_cycle has a warm-up of its own: set its length with train.peak");
+    if (ends && train->warmup_epochs > 0 && train->warmup_epochs >= epochs)
+        report_train(settings, problems, "warmup_epochs",
+                     "leaves no epoch for the schedule, which begins after the warm-up");
+}
+
+static void check_max_time(struct settings *settings, struct problems *problems)
+{
+    struct train_settings *const train = &settings->train;
+    char message[128];
+    train->max_seconds = duration_seconds(train->max_time);
+    snprintf(message, sizeof(message), "'%.40s' is no time: a number of seconds, minutes or hours (90 minutes)",
+             train->max_time);
+    if (train->max_seconds == 0 && *train->max_time != '\0')
+        report_train(settings, problems, "max_time", message);
+}
+
+/* Check the conditions to stop that need other settings. */
+static void check_ends(struct settings *settings, struct problems *problems)
+{
+    static const char needs[] = "needs a validation set: data.validation or data.validation_split names one";
+    struct train_settings *const train = &settings->train;
+    const bool evaluates = *settings->data.validation != '\0' || settings->data.validation_split > 0;
+    check_max_time(settings, problems);
+    if (train->stop_at > 0 && !evaluates)
+        report_train(settings, problems, "stop_at", needs);
+    if (settings->checkpoint.keep_best && !evaluates)
+        settings_report(settings, problems, SECTION_CHECKPOINT, "keep_best", needs);
+    if (train->on_nan == ON_NAN_ROLLBACK && strcmp(settings->checkpoint.every, "never") == 0)
+        report_train(settings, problems, "on_nan", "rollback needs checkpoints: set checkpoint.every as well");
+    if (train->patience > 0 && !evaluates)
+        report_train(settings, problems, "patience", needs);
+}
+
+static void settings_finish_train(struct settings *settings, struct problems *problems)
+{
+    use_usual(settings);
+    check_betas(settings, problems);
+    check_schedule(settings, problems);
+    check_ends(settings, problems);
+}
+
+/* ---- all sections ---- */
 
 static bool is_text(const struct option_row *option)
 {
@@ -69,7 +196,7 @@ void settings_report(struct settings *settings, struct problems *problems, enum 
     problems_add(problems, where, "%s: %s", key, message);
 }
 
-/* Replace an owned text; takes `text` over. */
+/* Replace an owned text by `text`, which becomes owned. */
 static int replace(char **field, char *text)
 {
     if (text == NULL)
@@ -79,7 +206,7 @@ static int replace(char **field, char *text)
     return 0;
 }
 
-/* The file's name without folder and ending, made a name; "run" when nothing is left. */
+/* Make a name of the file name without folder and suffix; "run" if nothing is left. */
 static char *name_of_path(const char *path)
 {
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
@@ -100,7 +227,7 @@ static char *name_of_path(const char *path)
     return name;
 }
 
-/* A directory that is left empty was not named by hand. */
+/* Set the default of run.dir. */
 static int fill_names(struct settings *settings)
 {
     struct run_settings *const run = &settings->run;
@@ -115,7 +242,7 @@ static int fill_names(struct settings *settings)
     return rc;
 }
 
-/* One of batch and batch_per_tower decides; the command line's one when the file has the other. */
+/* Choose between batch and batch_per_tower; the command line overrides the file. */
 static void check_batch(struct settings *settings, struct problems *problems)
 {
     struct train_settings *train = &settings->train;
@@ -124,7 +251,7 @@ static void check_batch(struct settings *settings, struct problems *problems)
         const enum origin per_tower = settings_origin(settings, SECTION_TRAIN, "batch_per_tower")->origin;
         if (batch == per_tower)
             settings_report(settings, problems, SECTION_TRAIN, "batch_per_tower",
-                            "batch is given as well; only one of them can decide");
+                            "batch is set as well: set only one of them");
         else if (batch > per_tower)
             train->batch_per_tower = 0;
         else
@@ -142,7 +269,7 @@ static void check_batch(struct settings *settings, struct problems *problems)
     }
 }
 
-/* Pairs are of one batch. */
+/* Mixed images are pairs of one batch. */
 static void check_mixing(struct settings *settings, struct problems *problems)
 {
     static const char alone[] = "has nothing to mix with in batches of one sample: a larger train.batch has";
@@ -168,7 +295,7 @@ static void read_checkpoint_rule(struct settings *settings, struct problems *pro
     const int64_t number = unit >= 0 ? strtoll(text, NULL, 10) : 0;
     if (number <= 0 || number > DURATION_MAX_NUMBER)
         settings_report(settings, problems, SECTION_CHECKPOINT, "every",
-                        "is none of: never, epoch, a number of steps, seconds, minutes or hours (10 minutes)");
+                        "is not one of: never, epoch, a number of steps, seconds, minutes or hours (10 minutes)");
     else if (unit == 0)
         checkpoint->steps = (uint64_t)number;
     else
@@ -182,10 +309,10 @@ static void check_data(struct settings *settings, struct problems *problems)
                         "is missing: set it in [data], or source = synthetic in [input]");
     if (settings->data.validation_split > 0 && *settings->data.validation != '\0')
         settings_report(settings, problems, SECTION_DATA, "validation_split",
-                        "validation names a set as well; only one of them can be validated on");
+                        "validation is set as well: set only one of them");
 }
 
-/* What is wrong with report.prometheus; NULL: nothing. node_exporter reads only files whose names end in .prom. */
+/* The problem of report.prometheus, or NULL. node_exporter reads only files with the suffix .prom. */
 static const char *prometheus_problem(const char *path)
 {
     static const char end[] = ".prom";
@@ -207,12 +334,12 @@ static void check_observers(struct settings *settings, struct problems *problems
     const char *const problem = prometheus_problem(settings->report.prometheus);
     if (histogram_steps_read(settings->report.histograms, &histograms) != 0)
         settings_report(settings, problems, SECTION_REPORT, "histograms",
-                        "is none of: none, epoch, a number of steps (500)");
+                        "is not one of: none, epoch, a number of steps (500)");
     if (problem != NULL)
         settings_report(settings, problems, SECTION_REPORT, "prometheus", problem);
     if (trace_steps_read(settings->report.trace_steps, &steps) != 0)
         settings_report(settings, problems, SECTION_REPORT, "trace_steps",
-                        "is no range of steps, counted from 1, as in 100..299");
+                        "is not a range of steps, counted from 1, as in 100..299");
 }
 
 int settings_finish(struct settings *settings, struct problems *problems)
@@ -252,8 +379,8 @@ int settings_usual(struct settings *usual, const struct settings *settings)
         return rc;
     problems_init(&problems);
     const enum input_source source = usual->input.source;
-    usual->input.source = settings->input.source;       /* by which recipes go */
-    rc = settings_finish(usual, &problems);     /* that there is no data is as it should be */
+    usual->input.source = settings->input.source;       /* recipes depend on it */
+    rc = settings_finish(usual, &problems);     /* it has no data, which is not an error here */
     usual->input.source = source;
     problems_release(&problems);
     return rc == -ENOMEM ? rc : 0;
@@ -270,7 +397,7 @@ int64_t settings_global_batch(const struct settings *settings)
     return settings_batch(settings) * settings->train.accumulate;
 }
 
-/* Would the reader take something else from the plain value? */
+/* Whether the value must be quoted. */
 static bool needs_quotes(const char *value)
 {
     const size_t length = strlen(value);

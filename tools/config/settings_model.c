@@ -1,4 +1,4 @@
-/* From settings to a network. */
+/* Open the network of the settings. */
 #include "tools/config/settings_model.h"
 
 #include <errno.h>
@@ -8,20 +8,19 @@
 #include "compute/model.h"
 #include "compute/netfile/net_file.h"
 #include "stage/text/names.h"
-#include "tools/config/config_text.h"
-#include "tools/config/model_hint.h"
+#include "tools/config/config.h"
+#include "tools/config/hints.h"
 #include "tools/config/pixels.h"
-#include "tools/config/tensor_hint.h"
 
 /* ---- a name or a file ---- */
 
-/* Take the text of a field away. */
+/* Clear a text field. */
 static void clear(char *field)
 {
     field[0] = '\0';
 }
 
-/* One of them decides: the one that was said, and the command line's one where the file has the other. */
+/* Only one of them may be set; the command line overrides the file. */
 static void choose(struct settings *settings, struct problems *problems)
 {
     struct model_settings *const model = &settings->model;
@@ -35,7 +34,7 @@ static void choose(struct settings *settings, struct problems *problems)
         clear(model->file);
     else if (name == file)
         settings_report(settings, problems, SECTION_MODEL, "file",
-                        "name names a model as well; only one of them can decide");
+                        "name is set as well: set only one of them");
     else
         clear(model->name);
 }
@@ -67,7 +66,7 @@ int settings_choose_model(struct settings *settings, const char *where, const ch
 
 /* ---- a file ---- */
 
-/* Where its problems go. */
+/* The target of the problems of a file. */
 struct told { const struct settings *settings; struct problems *problems; };
 
 static void tell(void *arg, uint32_t line, const char *problem)
@@ -135,7 +134,7 @@ int settings_open_net(const struct settings *settings, struct net **net_out)
 
 /* ---- what has to fit it ---- */
 
-/* One number for all channels, or one for each. */
+/* Check for one number for all channels, or one for each. */
 static void check_numbers(struct settings *settings, struct problems *problems, const char *key,
                           const struct numbers *numbers, const struct net *net)
 {
@@ -168,17 +167,17 @@ static void check_auxiliary(struct settings *settings, struct problems *problems
     settings_report(settings, problems, SECTION_MODEL, "auxiliary", message);
 }
 
-/* Images of many channels are transformed alike. */
+/* Images of many channels have the same transform for all. */
 static void check_transform(struct settings *settings, struct problems *problems, const struct net *net)
 {
     if (net->input.channels > NET_CHANNELS_MAX && settings->model.mean.count + settings->model.deviation.count > 0)
         settings_report(settings, problems, SECTION_MODEL, settings->model.mean.count > 0 ? "mean" : "deviation",
-                        "images have too many channels for it; divisor is for all");
+                        "cannot be set for images of so many channels; divisor can");
     check_numbers(settings, problems, "mean", &settings->model.mean, net);
     check_numbers(settings, problems, "deviation", &settings->model.deviation, net);
 }
 
-/* Is there a parameter that the pattern freezes? *matched_out says whether it names any at all. */
+/* Whether the pattern freezes a parameter; *matched_out: whether it matches any tensor. */
 static bool finds_trained(const struct net *net, const char *pattern, bool *matched_out)
 {
     *matched_out = false;
@@ -192,7 +191,7 @@ static bool finds_trained(const struct net *net, const char *pattern, bool *matc
     return false;
 }
 
-/* Words on a pattern that freezes nothing, behind those on others. */
+/* Add a pattern that freezes nothing to the message. */
 static void add_pattern(char *message, size_t message_size, const struct net *net, const char *pattern, bool is_matched)
 {
     char hint[TENSOR_HINT_SIZE];
@@ -202,7 +201,7 @@ static void add_pattern(char *message, size_t message_size, const struct net *ne
              is_matched ? "are statistics, which always go on" : "is no tensor's name", is_matched ? "" : hint);
 }
 
-/* A text of blanks and commas alone is none that was meant. */
+/* A text of only spaces and commas is an error. */
 static void check_patterns(struct settings *settings, struct problems *problems, const char *key, const char *patterns)
 {
     char pattern[PATTERN_BYTES];
@@ -229,7 +228,7 @@ static void check_skip(struct settings *settings, struct problems *problems)
 {
     if (*settings->model.skip != '\0' && *settings->model.weights == '\0')
         settings_report(settings, problems, SECTION_MODEL, "skip",
-                        "leaves tensors of model.weights out, which is not given");
+                        "has no effect without model.weights");
 }
 
 static int check_net(struct settings *settings, struct problems *problems)

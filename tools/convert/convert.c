@@ -1,6 +1,6 @@
-/* pipetrain-convert: makes TFRecord shards of a data set. This file leads a conversion from
- * its first check to the renaming at the end; the command line is read in convert_command.c,
- * and what the samples are is the business of the converters (convert_mnist.c, ...). */
+/* pipetrain-convert: converts a data set to TFRecord shards. This file runs a conversion from the first check to the
+ * commit at the end; convert_command.c parses the command line, and the converters (convert_mnist.c, ...) provide the
+ * samples. */
 #include "tools/convert/convert.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include "stage/text/output.h"
 #include "tools/convert/convert_command.h"
 #include "tools/convert/set_description.h"
+#include "tools/convert/shard_writer.h"
 #include "tools/convert/splits.h"
-#include "tools/convert/writing/shard_writer.h"
 #include "tools/phase.h"
 #include "tools/signals.h"
 #include "tools/version.h"
@@ -70,8 +70,8 @@ static int write_shards(const struct convert_options *options, const struct conv
     return rc;
 }
 
-/* The images are found under the key they have, and lie under the one they get. */
-static void change_key(struct convert_options *options, struct conversion *conversion)
+/* Images are read under the key of the input and, with --raw, written under another. */
+static void set_image_keys(struct convert_options *options, struct conversion *conversion)
 {
     options->change.image_key = conversion->image_key;
     if (options->change.is_raw)
@@ -86,7 +86,7 @@ static int convert(struct convert_command *command, struct stop *stop)
     struct hold_out hold_out = { 0 };
 
     int rc = converter->prepare(options, stop, &conversion);
-    change_key(options, &conversion);
+    set_image_keys(options, &conversion);
     if (rc == 0)
         rc = set_description_check(&conversion, stop);
     if (rc == 0 && (converter->takes & CONVERT_TRAIN) == 0)
@@ -104,17 +104,17 @@ static int run(struct convert_command *command)
 {
     struct stop *stop;
 
-    /* The next conversion clears up behind one that was ended at once. */
+    /* A second signal ends the process at once; the next conversion removes what it leaves. */
     signals_note(SA_RESTART);
     phase_begin();
     int rc = output_start();
 
     if (rc < 0) {
-        log_message(LOG_ERROR, "output could not be begun: %s", exit_cause(rc));
+        log_message(LOG_ERROR, "cannot start the output thread: %s", exit_cause(rc));
         return EXIT_CODE_MEMORY;
     }
     if (stop_open(&stop) < 0) {
-        log_message(LOG_ERROR, "nothing was converted: %s", strerror(ENOMEM));
+        log_message(LOG_ERROR, "cannot start the conversion: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
     }
     command->options.interrupted = signals_requested();
@@ -131,7 +131,7 @@ static int dispatch(struct convert_command *command)
 {
     if (!command->wants_help && !command->wants_version)
         return run(command);
-    (void)output_start();       /* without it writing is direct */
+    (void)output_start();       /* if it fails, output is written directly */
     if (command->wants_help)
         convert_command_help();
     else
@@ -145,7 +145,7 @@ int main(int argc, char **argv)
 
     log_name(CONVERT_PROGRAM);
     output_fill_closed();
-    /* A closed pipe and a file that may not grow are errors of the write that meets them. */
+    /* Writing to a closed pipe, or over the file size limit, fails with an error instead of a signal. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     if (convert_command_parse(&command, argc, argv) < 0)

@@ -2,9 +2,7 @@
 #include "tools/convert/convert_command.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,225 +12,151 @@
 #include "stage/log.h"
 #include "stage/text/decimal.h"
 #include "stage/text/names.h"
-#include "tools/config/long_option.h"
-#include "tools/convert/progress.h"
+#include "tools/config/program_option.h"
+#include "tools/text/progress.h"
 
-#define OPTION_COLUMN 24
-#define HELP_COLUMNS 80
+#define JOBS_MAX 1024
 
 static const struct converter *const converters[] = {
-    &convert_folder, &convert_tar, &convert_csv, &convert_npy, &convert_tfrecord,
+    &convert_folder, &convert_archive, &convert_csv, &convert_npy, &convert_tfrecord,
     &convert_mnist, &convert_cifar10, &convert_cifar100, &convert_digits,
 };
 #define CONVERTER_COUNT (sizeof(converters) / sizeof(converters[0]))
 
-/* An option: what its value is, where it goes, what --help says. */
-struct option_row {
-    int letter;                 /* also short, where it is `o` */
-    const char *name;
-    const char *value;          /* what is shown for it; NULL for none */
-    int (*parse)(const struct option_row *row, const char *text, struct convert_command *command);
-    uint64_t least, most;
-    size_t field;               /* offset in struct convert_options */
-    unsigned option;            /* of enum convert_option; 0: all converters take it */
-    const char *help;
+#define FIELD(name) .offset = offsetof(struct convert_command, name)
+
+/* Options with a group are for converters that take it (enum convert_option). */
+static const struct program_option option_rows[] = {
+    { .letter = 'o', .name = "output", .value = "OUT", .store = STORE_TEXT, FIELD(options.output),
+      .help = "output directory; created, with its parents, if it does not exist" },
+    { .name = "force", .store = STORE_FLAG, FIELD(options.may_replace), .help = "replace an existing data set" },
+    { .name = "shards", .value = "N", .store = STORE_NUMBER, .least = 1, .most = SHARD_COUNT_MAX, FIELD(options.shards),
+      .help = "number of training shards (default 4, more if they would exceed 1 GiB)" },
+    { .name = "shard-size", .value = "BYTES", .store = STORE_BYTES, .least = 1, FIELD(options.shard_bytes),
+      .help = "approximate size of a shard instead, e.g. 64MiB" },
+    { .name = "compress", .value = "HOW", .help = "none (default), gzip or lz4" },
+    { .name = "validation", .value = "N", .least = 0, .most = UINT32_MAX, FIELD(options.validation),
+      .help = "number of samples to hold out for validation, or a fraction such as 0.1, if the input has no validation "
+              "set (digits: number to draw, default 4000)" },
+    { .name = "shuffle", .value = "SEED", .least = 0, .most = UINT64_MAX, FIELD(options.seed),
+      .help = "seed of the record order, of the validation samples and of drawn digits (default 1); none: keep the "
+              "order of the input, and seed 1 for the rest" },
+    { .name = "jobs", .value = "N", .store = STORE_NUMBER, .least = 1, .most = JOBS_MAX, FIELD(options.jobs),
+      .help = "threads (default: one per processor); the output does not depend on it" },
+    { .name = "resize-short", .value = "N", .store = STORE_NUMBER, .least = 1, .most = UINT16_MAX,
+      FIELD(options.change.short_side), .group = CONVERT_RESIZE,
+      .help = "folder, tar, csv, tfrecord: shrink images whose shorter side exceeds N pixels to N; these become JPEG "
+              "(chroma 4:2:0), all others keep every byte" },
+    { .name = "quality", .value = "Q", .store = STORE_NUMBER, .least = 1, .most = 100, FIELD(options.change.quality),
+      .group = CONVERT_QUALITY, .help = "JPEG quality of shrunk images, 1 to 100 (default 90)" },
+    { .name = "raw", .store = STORE_FLAG, FIELD(options.change.is_raw), .group = CONVERT_RAW,
+      .help = "folder, tar, csv, tfrecord: store decoded pixels (uint8, grey or RGB)" },
+    { .name = "image-key", .value = "KEY", .store = STORE_TEXT, FIELD(options.image_key), .group = CONVERT_IMAGE_KEY,
+      .help = "tfrecord: feature that contains the image, if it has an unusual name" },
+    { .name = "label-key", .value = "KEY", .store = STORE_TEXT, FIELD(options.label_key), .group = CONVERT_LABEL_KEY,
+      .help = "tfrecord: feature that contains the label" },
+    { .name = "train", .value = "N", .store = STORE_NUMBER, .least = 1, .most = UINT32_MAX, FIELD(options.train),
+      .group = CONVERT_TRAIN, .help = "digits: number of training images to draw (default 20000)" },
+    { .name = "label", .value = "WHICH", .store = STORE_TEXT, FIELD(options.label), .group = CONVERT_LABEL,
+      .help = "cifar100: fine (100 classes, the default) or coarse (20)" },
+    { .name = "progress", .value = "KIND",
+      .help = "progress of long tasks on stderr: bar, line (every ten seconds), json (lines of JSON) or none (default: "
+              "bar on a terminal, else line)" },
+    { .name = "quiet", .help = "print only errors" },
+    { .letter = 'h', .name = "help", .store = STORE_FLAG, FIELD(wants_help), .help = "this text" },
+    { .name = "version", .store = STORE_FLAG, FIELD(wants_version), .help = "the version" },
+    { .name = NULL },
 };
 
-static int __attribute__((format(printf, 1, 2))) usage_error(const char *format, ...)
-{
-    char text[512];
-    va_list arguments;
+static int store_other(void *out, const struct program_option *option, const char *value);
 
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    log_message(LOG_ERROR, "%s (" CONVERT_PROGRAM " --help shows the usage)", text);
-    return -EINVAL;
+static int note_group(void *out, const struct program_option *option)
+{
+    ((struct convert_command *)out)->given |= option->group;
+    return 0;
 }
 
-static void *field_of(const struct option_row *row, struct convert_command *command)
-{
-    return (char *)&command->options + row->field;
-}
+static const struct program_command command_line = {
+    .usage = CONVERT_PROGRAM, .options = option_rows, .accept = note_group, .store = store_other,
+};
 
-static int parse_number(const struct option_row *row, const char *text, struct convert_command *command)
+#define usage_error(...) program_usage_error(&command_line, __VA_ARGS__)
+
+static int store_number(struct convert_command *command, const struct program_option *option, const char *text)
 {
-    uint64_t *const field = field_of(row, command);
+    uint64_t *const field = (uint64_t *)((char *)command + option->offset);
     uint64_t value;
 
-    if (!decimal_u64(text, &value) || value < row->least || value > row->most) {
-        log_message(LOG_ERROR, "--%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64, row->name, text,
-                    row->least, row->most);
-        return -EINVAL;
-    }
+    if (!decimal_u64(text, &value) || value == UINT64_MAX || value > option->most)
+        return usage_error("--%s: '%s' is not a whole number from 0 to %" PRIu64, option->name, text, option->most);
     *field = value;
     return 0;
 }
 
-static int parse_size(const struct option_row *row, const char *text, struct convert_command *command)
-{
-    uint64_t *const field = field_of(row, command);
-    uint64_t bytes;
-
-    if (decimal_bytes(text, &bytes) == 0 && bytes >= row->least) {
-        *field = bytes;
-        return 0;
-    }
-    log_message(LOG_ERROR, "--%s: '%s' is not a size (a whole number of bytes, KiB, MiB, GiB or TiB, %" PRIu64
-                " bytes or more)", row->name, text, row->least);
-    return -EINVAL;
-}
-
-/* A whole number of samples, or with a point in it a share of all. */
-static int parse_validation(const struct option_row *row, const char *text, struct convert_command *command)
+/* A whole number of samples, or with a decimal point a fraction of all. */
+static int store_validation(struct convert_command *command, const struct program_option *option, const char *text)
 {
     command->options.has_validation = true;
     command->options.validation_share = 0;
     if (strchr(text, '.') == NULL)
-        return parse_number(row, text, command);
+        return store_number(command, option, text);
     char *end;
     const double share = strtod(text, &end);
-    if (*end != '\0' || !(share > 0 && share < 1)) {
-        log_message(LOG_ERROR, "--%s: '%s' is neither a whole number nor a share between 0 and 1", row->name, text);
-        return -EINVAL;
-    }
+    if (*end != '\0' || !(share > 0 && share < 1))
+        return usage_error("--validation: '%s' is neither a whole number nor a fraction between 0 and 1", text);
     command->options.validation_share = share;
     return 0;
 }
 
-static int parse_shuffle(const struct option_row *row, const char *text, struct convert_command *command)
+/* The place of a word among others; -1 after a message. */
+static int find_word(const struct program_option *option, const char *word, const char *const *words, int count)
 {
-    command->options.keeps_order = strcmp(text, "none") == 0;
-    return parse_number(row, command->options.keeps_order ? "1" : text, command);
-}
-
-static int parse_text(const struct option_row *row, const char *text, struct convert_command *command)
-{
-    const char **const field = field_of(row, command);
-    *field = text;
-    return 0;
-}
-
-static int parse_packing(const struct option_row *row, const char *text, struct convert_command *command)
-{
-    for (enum packing packing = 0; packing < PACKING_COUNT; packing++) {
-        if (strcmp(packing_name(packing), text) == 0) {
-            command->options.packing = packing;
-            return 0;
-        }
+    for (int i = 0; i < count; i++) {
+        if (strcmp(words[i], word) == 0)
+            return i;
     }
-    log_message(LOG_ERROR, "--%s: '%s' is none of none, gzip and lz4", row->name, text);
-    return -EINVAL;
+    usage_error("--%s: '%s' is not one of: %s", option->name, word, option->help);
+    return -1;
 }
 
-static int parse_force(const struct option_row *row, const char *text, struct convert_command *command)
+static int store_compression(struct convert_command *command, const struct program_option *option, const char *text)
 {
-    (void)row;
-    (void)text;
-    command->options.may_replace = true;
-    return 0;
+    static const char *const names[] = { [PACKING_NONE] = "none", [PACKING_GZIP] = "gzip", [PACKING_LZ4] = "lz4" };
+    const int found = find_word(option, text, names, PACKING_COUNT);
+
+    command->options.packing = found < 0 ? PACKING_NONE : (enum packing)found;
+    return found < 0 ? -EINVAL : 0;
 }
 
-static int parse_raw(const struct option_row *row, const char *text, struct convert_command *command)
+static int store_progress(const struct program_option *option, const char *text)
 {
-    (void)row;
-    (void)text;
-    command->options.change.is_raw = true;
-    return 0;
+    static const char *const names[] = { [PROGRESS_AUTO] = "auto", [PROGRESS_BAR] = "bar", [PROGRESS_LINE] = "line",
+                                         [PROGRESS_JSON] = "json", [PROGRESS_NONE] = "none" };
+    const int found = find_word(option, text, names, PROGRESS_NONE + 1);
+
+    if (found >= 0)
+        progress_choose((enum progress_form)found);
+    return found < 0 ? -EINVAL : 0;
 }
 
-static int parse_progress(const struct option_row *row, const char *text, struct convert_command *command)
+static int store_other(void *out, const struct program_option *option, const char *value)
 {
-    static const struct { const char *name; enum progress_how how; } kinds[] = {
-        { "bar", PROGRESS_PAINTED }, { "line", PROGRESS_LINES }, { "json", PROGRESS_OBJECTS },
-        { "none", PROGRESS_SILENT },
-    };
-    (void)command;
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        if (strcmp(kinds[i].name, text) == 0) {
-            progress_choose(kinds[i].how);
-            return 0;
-        }
+    struct convert_command *const command = out;
+
+    if (strcmp(option->name, "validation") == 0)
+        return store_validation(command, option, value);
+    if (strcmp(option->name, "compress") == 0)
+        return store_compression(command, option, value);
+    if (strcmp(option->name, "progress") == 0)
+        return store_progress(option, value);
+    if (strcmp(option->name, "shuffle") == 0) {
+        command->options.keeps_order = strcmp(value, "none") == 0;
+        return store_number(command, option, command->options.keeps_order ? "1" : value);
     }
-    log_message(LOG_ERROR, "--%s: '%s' is none of bar, line, json and none", row->name, text);
-    return -EINVAL;
-}
-
-static int parse_quiet(const struct option_row *row, const char *text, struct convert_command *command)
-{
-    (void)row;
-    (void)text;
-    command->options.is_quiet = true;
-    progress_choose(PROGRESS_SILENT);
+    command->options.is_quiet = true;           /* --quiet */
+    progress_choose(PROGRESS_NONE);
     log_only_errors();
     return 0;
-}
-
-static int parse_help(const struct option_row *row, const char *text, struct convert_command *command)
-{
-    (void)row;
-    (void)text;
-    command->wants_help = true;
-    return 0;
-}
-
-static int parse_version(const struct option_row *row, const char *text, struct convert_command *command)
-{
-    (void)row;
-    (void)text;
-    command->wants_version = true;
-    return 0;
-}
-
-#define FIELD(name) offsetof(struct convert_options, name)
-
-static const struct option_row option_rows[] = {
-    { 'o', "output", "OUT", parse_text, 0, 0, FIELD(output), 0,
-      "the directory to write to; made when it is not there, with those above it" },
-    { 'f', "force", NULL, parse_force, 0, 0, 0, 0, "replace the data set that is there" },
-    { 's', "shards", "N", parse_number, 1, SHARD_COUNT_MAX, FIELD(shards), 0,
-      "training shards (default 4, more where they would be over 1 GiB)" },
-    { 'b', "shard-size", "BYTES", parse_size, 1, UINT64_MAX, FIELD(shard_bytes), 0,
-      "instead: about so much in each shard, 64MiB" },
-    { 'c', "compress", "HOW", parse_packing, 0, 0, 0, 0, "none (the default), gzip or lz4" },
-    { 'v', "validation", "N", parse_validation, 0, UINT32_MAX, FIELD(validation), 0,
-      "so many samples for validation, or a share such as 0.1, where the input does not say which "
-      "(digits: so many to draw, default 4000)" },
-    { 'S', "shuffle", "SEED", parse_shuffle, 0, UINT64_MAX, FIELD(seed), 0,
-      "of the order of records, of the choice for validation, of what is drawn (default 1); none: records in the "
-      "order of the input, the rest as by 1" },
-    { 'j', "jobs", "N", parse_number, 1, 1024, FIELD(jobs), 0,
-      "threads (default: one per processor); the bytes stay the same" },
-    { 'r', "resize-short", "N", parse_number, 1, UINT16_MAX, FIELD(change.short_side), CONVERT_RESIZE,
-      "folder, tar, csv, tfrecord: make images smaller whose shorter side is over N pixels, so that it is N; they "
-      "become JPEG (chroma 4:2:0), the others stay as they are, byte for byte" },
-    { 'q', "quality", "Q", parse_number, 1, 100, FIELD(change.quality), CONVERT_QUALITY,
-      "of those JPEGs, 1 to 100 (default 90)" },
-    { 'R', "raw", NULL, parse_raw, 0, 0, 0, CONVERT_RAW,
-      "the same converters: store the pixels of all images, uint8 rows of grey or red, green, blue" },
-    { 'i', "image-key", "KEY", parse_text, 0, 0, FIELD(image_key), CONVERT_IMAGE_KEY,
-      "tfrecord: the feature with the image, where its name is none of the usual ones" },
-    { 'k', "label-key", "KEY", parse_text, 0, 0, FIELD(label_key), CONVERT_LABEL_KEY, "the same of the label" },
-    { 't', "train", "N", parse_number, 1, UINT32_MAX, FIELD(train), CONVERT_TRAIN,
-      "digits: so many to draw to train with (default 20000)" },
-    { 'l', "label", "WHICH", parse_text, 0, 0, FIELD(label), CONVERT_LABEL,
-      "cifar100: fine (100 classes, the default) or coarse (20)" },
-    { 'P', "progress", "KIND", parse_progress, 0, 0, 0, 0,
-      "on stderr, of what takes long: bar, line (every ten seconds), json (the same as objects) or none; else a bar "
-      "where that is a terminal" },
-    { 'Q', "quiet", NULL, parse_quiet, 0, 0, 0, 0, "say nothing but errors" },
-    { 'h', "help", NULL, parse_help, 0, 0, 0, 0, "show this" },
-    { 'V', "version", NULL, parse_version, 0, 0, 0, 0, "show the version" },
-};
-#define OPTION_COUNT (sizeof(option_rows) / sizeof(option_rows[0]))
-
-static void fill_long_options(struct option long_options[OPTION_COUNT + 1])
-{
-    for (size_t i = 0; i < OPTION_COUNT; i++)
-        long_options[i] = (struct option){ option_rows[i].name,
-                                          option_rows[i].value != NULL ? required_argument : no_argument, NULL,
-                                          option_rows[i].letter };
-    long_options[OPTION_COUNT] = (struct option){ 0 };
 }
 
 static const struct converter *find_converter(const char *name)
@@ -242,17 +166,6 @@ static const struct converter *find_converter(const char *name)
             return converters[i];
     }
     return NULL;
-}
-
-static int parse_option(struct convert_command *command, int letter)
-{
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
-        if (option_rows[i].letter != letter)
-            continue;
-        command->given |= option_rows[i].option;
-        return option_rows[i].parse(&option_rows[i], optarg, command);
-    }
-    return -EINVAL;     /* getopt_long has said what is wrong */
 }
 
 /* "mnist, digits" */
@@ -273,8 +186,8 @@ static int unknown_converter(const char *name)
     for (size_t i = 0; i < CONVERTER_COUNT; i++)
         nearest_offer(&nearest, converters[i]->name, converters[i]->name);
     if (nearest.best != NULL)
-        return usage_error("'%s' is no converter: did you mean '%s'?", name, (const char *)nearest.best);
-    return usage_error("'%s' is none of %s", name, list_converters(names, sizeof(names)));
+        return usage_error("'%s' is no converter (did you mean '%s'?)", name, (const char *)nearest.best);
+    return usage_error("'%s' is no converter; there are %s", name, list_converters(names, sizeof(names)));
 }
 
 static int parse_words(struct convert_command *command, int argc, char **argv)
@@ -283,7 +196,7 @@ static int parse_words(struct convert_command *command, int argc, char **argv)
     char names[256];
 
     if (optind == argc)
-        return usage_error("nothing to convert: name one of %s", list_converters(names, sizeof(names)));
+        return usage_error("no converter named: give one of %s", list_converters(names, sizeof(names)));
     const struct converter *const converter = find_converter(argv[optind]);
     if (converter == NULL)
         return unknown_converter(argv[optind]);
@@ -291,13 +204,13 @@ static int parse_words(struct convert_command *command, int argc, char **argv)
     options->inputs = argv + optind + 1;
     options->input_count = (size_t)(argc - optind - 1);
     if (options->input_count < converter->input_count_least)
-        return usage_error("%s: input is missing: %s %s", converter->name, converter->name, converter->inputs);
+        return usage_error("%s: no input given: %s %s", converter->name, converter->name, converter->inputs);
     if (options->input_count > converter->input_count_most)
-        return usage_error("'%s' is one word too many", options->inputs[converter->input_count_most]);
+        return usage_error("unexpected argument '%s'", options->inputs[converter->input_count_most]);
     return 0;
 }
 
-/* Whether what was given goes together. */
+/* Check options that depend on each other. */
 static int check_options(const struct convert_command *command)
 {
     const struct convert_options *const options = &command->options;
@@ -306,95 +219,52 @@ static int check_options(const struct convert_command *command)
     if (options->output == NULL || *options->output == '\0')
         return usage_error("no output directory: give -o OUT");
     if (options->shards > 0 && options->shard_bytes > 0)
-        return usage_error("--shards and --shard-size: give one of them");
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
-        if ((option_rows[i].option & command->given & ~converter->takes) != 0)
-            return usage_error("%s: --%s does not apply", converter->name, option_rows[i].name);
+        return usage_error("give --shards or --shard-size, not both");
+    for (const struct program_option *option = option_rows; option->name != NULL; option++) {
+        if ((option->group & command->given & ~converter->takes) != 0)
+            return usage_error("%s: --%s does not apply", converter->name, option->name);
     }
     if ((command->given & CONVERT_QUALITY) != 0 && (options->change.short_side == 0 || options->change.is_raw))
-        return usage_error("--quality is of images that become JPEG: give --resize-short, and not --raw");
+        return usage_error("--quality is for images that become JPEG: give --resize-short, and not --raw");
     if ((converter->takes & CONVERT_TRAIN) != 0 && options->validation_share > 0)
-        return usage_error("%s: --validation is a whole number, of samples to draw", converter->name);
+        return usage_error("%s: --validation must be a whole number of samples to draw", converter->name);
     return 0;
 }
 
 static uint64_t processor_count(void)
 {
     const long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count < 1 ? 1 : count > 1024 ? 1024 : (uint64_t)count;
+    return count < 1 ? 1 : count > JOBS_MAX ? JOBS_MAX : (uint64_t)count;
 }
 
 int convert_command_parse(struct convert_command *command, int argc, char **argv)
 {
-    struct option long_options[OPTION_COUNT + 1];
-    int letter;
-
     *command = (struct convert_command){
         .options = { .seed = 1, .jobs = processor_count(), .train = 20000, .validation = 4000,
                      .change.quality = 90 },
     };
-    fill_long_options(long_options);
-    if (long_option_check(argc, argv, long_options) != 0)
-        return -EINVAL;
-    while ((letter = getopt_long(argc, argv, "o:", long_options, NULL)) != -1) {
-        const int rc = parse_option(command, letter);
-        if (rc < 0)
-            return rc;
-    }
-    if (command->wants_help || command->wants_version)
-        return 0;
-    const int rc = parse_words(command, argc, argv);
+    int rc = program_options_read(&command_line, argc, argv, command);
+    if (rc < 0 || command->wants_help || command->wants_version)
+        return rc;
+    rc = parse_words(command, argc, argv);
     return rc < 0 ? rc : check_options(command);
-}
-
-/* A line of help, broken behind the words that still fit. */
-static void print_wrapped(const char *text, size_t indent)
-{
-    size_t column = indent;
-
-    while (*text != '\0') {
-        const size_t word = strcspn(text, " ");
-        if (column > indent && column + 1 + word > HELP_COLUMNS) {
-            printf("\n%*s", (int)indent, "");
-            column = indent;
-        }
-        column += (size_t)printf("%s%.*s", column > indent ? " " : "", (int)word, text);
-        text += word + (text[word] == ' ');
-    }
-    printf("\n");
-}
-
-static void print_help_line(const char *words, const char *text)
-{
-    printf("  %-*s  ", OPTION_COLUMN, words);
-    print_wrapped(text, OPTION_COLUMN + 4);
-}
-
-static void print_option(const struct option_row *row)
-{
-    char name[64];
-
-    snprintf(name, sizeof(name), "%s--%s%s%s", row->letter == 'o' ? "-o, " : "    ", row->name,
-             row->value != NULL ? "=" : "", row->value != NULL ? row->value : "");
-    print_help_line(name, row->help);
 }
 
 void convert_command_help(void)
 {
     printf("Usage: " CONVERT_PROGRAM " WHAT [INPUT]... -o OUT [OPTION]...\n"
-           "Make TFRecord shards of a data set: train-00000-of-00004, ...,\n"
+           "Convert a data set to TFRecord shards: train-00000-of-00004, ...,\n"
            "validation-00000-of-00001.\n\n");
     for (size_t i = 0; i < CONVERTER_COUNT; i++) {
         char words[64];
         snprintf(words, sizeof(words), "%s %s", converters[i]->name, converters[i]->inputs);
-        print_help_line(words, converters[i]->summary);
+        program_help_line(words, converters[i]->summary, stdout);
     }
     printf("\n");
-    for (size_t i = 0; i < OPTION_COUNT; i++)
-        print_option(&option_rows[i]);
+    program_option_help(option_rows, stdout);
     printf("\n"
-           "The files get their names only when all are written, synced and read back. A\n"
-           "data set that is there is left alone, unless --force is given.\n\n"
+           "The output appears only when all of it has been written, synced and read back.\n"
+           "An existing data set is kept, unless --force is given.\n\n"
            "Examples:\n"
            "  " CONVERT_PROGRAM " tfrecord shards -o packed --compress=lz4 --shard-size=64MiB\n"
            "  " CONVERT_PROGRAM " mnist downloads -o mnist\n"
@@ -406,6 +276,6 @@ void convert_command_help(void)
            "  " CONVERT_PROGRAM " csv labels.csv -o shards\n"
            "  " CONVERT_PROGRAM " npy x.npy y.npy -o arrays --validation=0.1\n"
            "  " CONVERT_PROGRAM " digits -o more --train=60000 --validation=10000 --shuffle=2\n\n"
-           "Exit status: 0 done, 2 command line, 3 input missing or damaged, 4 out of\n"
+           "Exit status: 0 done, 2 wrong command line, 3 input missing or damaged, 4 out of\n"
            "memory, 5 output not written, 75 stopped by a signal, 130 by SIGINT.\n");
 }

@@ -1,6 +1,5 @@
-/* The drawn data set: as many handwritten-like digits as asked for, the same for the same
- * seed. Sample i of a split depends on the seed, the split and i only, so asking for more
- * samples keeps those there were. */
+/* The data set of drawn digits that look handwritten. Sample i of a split depends only on the seed, the split and i,
+ * so a larger set begins with the samples of a smaller one. */
 #include <errno.h>
 #include <stdlib.h>
 

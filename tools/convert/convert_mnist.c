@@ -1,16 +1,16 @@
-/* The converter of MNIST and of sets in the same four files: IDX, compressed or not, as
- * downloaded. All four are read into memory and checked before anything is written. */
+/* The converter of MNIST and of data sets in the same four files: IDX, compressed or not, as downloaded. All four are
+ * read into memory and checked before anything is written. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
-#include "formats/gunzip.h"
 #include "formats/idx.h"
-#include "stage/file/file.h"
 #include "stage/log.h"
+#include "tools/convert/archive_walk.h"
 #include "tools/convert/convert.h"
 
 #define CLASSES 10u
@@ -19,7 +19,7 @@
 
 enum mnist_file { TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS, FILE_COUNT };
 
-/* The files' names up to what varies, and the XXH3 (64 bits) of the originals, unpacked. */
+/* The constant parts of the file names, and the XXH3 (64 bits) of the original files, unpacked. */
 static const struct known_file {
     const char *stem, *tail;
     uint32_t rank;
@@ -31,7 +31,7 @@ static const struct known_file {
     [TEST_LABELS] = { "t10k-labels", "idx1-ubyte", 1, 0x63c4bd8be7e7204fu },
 };
 
-/* One of the four, unpacked. */
+/* One of the four files, unpacked. */
 struct loaded_file {
     char *path;
     uint8_t *bytes;
@@ -40,7 +40,7 @@ struct loaded_file {
     struct idx idx;
 };
 
-/* What a source's sample function needs. */
+/* The argument of mnist_sample. */
 struct mnist_split {
     const struct conversion *conversion;
     const struct idx *images, *labels;
@@ -51,13 +51,13 @@ struct mnist {
     struct mnist_split splits[2];
 };
 
-static int fail(struct stop *stop, const struct loaded_file *file, const char *problem)
+static int mnist_fail(struct stop *stop, const struct loaded_file *file, const char *problem)
 {
     stop_fail(stop, EXIT_CODE_DATA, "%s: %s", file->path, problem);
     return -EBADMSG;
 }
 
-/* The path of a file under one of its usual names; -ENOENT, -ENOMEM. */
+/* Find a file under one of its usual names. 0, -ENOENT or -ENOMEM. */
 static int find_path(const char *directory, const struct known_file *known, char **path_out)
 {
     static const char *const joints[] = { "-", "." }, *const ends[] = { "", ".gz" };
@@ -66,7 +66,7 @@ static int find_path(const char *directory, const struct known_file *known, char
         char *path;
         if (asprintf(&path, "%s/%s%s%s%s", directory, known->stem, joints[i / 2], known->tail, ends[i % 2]) < 0)
             return -ENOMEM;
-        if (file_exists(path)) {
+        if (access(path, F_OK) == 0) {
             *path_out = path;
             return 0;
         }
@@ -75,7 +75,7 @@ static int find_path(const char *directory, const struct known_file *known, char
     return -ENOENT;
 }
 
-/* All four names are looked for before any file is read, so that one message tells all. */
+/* Look for all four files before any is read, so that one message lists all that are missing. */
 static int find_files(struct mnist *mnist, const char *directory, struct stop *stop)
 {
     char missing[256] = "";
@@ -84,7 +84,7 @@ static int find_files(struct mnist *mnist, const char *directory, struct stop *s
     for (int i = 0; i < FILE_COUNT; i++) {
         const int rc = find_path(directory, &known_files[i], &mnist->files[i].path);
         if (rc == -ENOMEM) {
-            stop_fail(stop, EXIT_CODE_MEMORY, "%s: no memory for the names of its files", directory);
+            stop_fail(stop, EXIT_CODE_MEMORY, "%s: no memory for file names", directory);
             return rc;
         }
         if (rc < 0)
@@ -93,32 +93,11 @@ static int find_files(struct mnist *mnist, const char *directory, struct stop *s
     }
     if (length == 0)
         return 0;
-    stop_fail(stop, EXIT_CODE_DATA, "%s: not there: %s", directory, missing);
+    stop_fail(stop, EXIT_CODE_DATA, "%s: files are missing: %s", directory, missing);
     return -ENOENT;
 }
 
-/* Replace a compressed file's bytes by what is in it. */
-static int unpack(struct loaded_file *file, struct stop *stop)
-{
-    uint8_t *unpacked;
-    size_t bytes;
-
-    if (!gunzip_is_gzip(file->bytes, file->byte_count))
-        return 0;
-    const int rc = gunzip(file->bytes, file->byte_count, UNPACKED_BYTES_MAX, &unpacked, &bytes);
-    if (rc == -ENOMEM) {
-        stop_fail(stop, EXIT_CODE_MEMORY, "%s: no memory to unpack it", file->path);
-        return rc;
-    }
-    if (rc < 0)
-        return fail(stop, file, rc == -EFBIG ? "unpacks to over 2 GiB" : "compressed data is damaged or cut short");
-    free(file->bytes);
-    file->bytes = unpacked;
-    file->byte_count = bytes;
-    return 0;
-}
-
-static void say_origin(struct loaded_file *file, const struct known_file *known)
+static void report_origin(struct loaded_file *file, const struct known_file *known)
 {
     const uint64_t sum = XXH3_64bits(file->bytes, file->byte_count);
     file->is_original = sum == known->original;
@@ -130,20 +109,20 @@ static int load_file(struct loaded_file *file, const struct known_file *known, s
 {
     const char *problem;
 
-    int rc = file_load(file->path, SIZE_MAX, &file->bytes, &file->byte_count);
+    const int rc = unpacked_file_read(file->path, UNPACKED_BYTES_MAX, &file->bytes, &file->byte_count);
+    if (rc == -EBADMSG || rc == -EFBIG)
+        return mnist_fail(stop, file,
+                          rc == -EFBIG ? "unpacks to over 2 GiB" : "compressed data is damaged or cut short");
     if (rc < 0) {
         stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: cannot read it: %s", file->path, exit_cause(rc));
         return rc;
     }
-    rc = unpack(file, stop);
-    if (rc < 0)
-        return rc;
     if (idx_parse(file->bytes, file->byte_count, &file->idx, &problem) < 0)
-        return fail(stop, file, problem);
+        return mnist_fail(stop, file, problem);
     if (file->idx.rank != known->rank)
-        return fail(stop, file, known->rank == 3 ? "holds no images: its magic number is not 00 00 08 03"
-                                                 : "holds no labels: its magic number is not 00 00 08 01");
-    say_origin(file, known);
+        return mnist_fail(stop, file, known->rank == 3 ? "is no file of images: its magic number is not 00 00 08 03"
+                                                 : "is no file of labels: its magic number is not 00 00 08 01");
+    report_origin(file, known);
     return 0;
 }
 
@@ -167,9 +146,9 @@ static int check_pair(const struct loaded_file *images, const struct loaded_file
         return -EBADMSG;
     }
     if (images->idx.data_bytes == 0)
-        return fail(stop, images, "holds no pixels");
+        return mnist_fail(stop, images, "holds no pixels");
     if (images->idx.data_bytes / images->idx.dims[0] > IMAGE_BYTES_MAX)
-        return fail(stop, images, "its images are absurdly large");
+        return mnist_fail(stop, images, "its images are larger than 16 MiB");
     return check_labels(labels, stop);
 }
 

@@ -1,6 +1,6 @@
-/* Digits drawn as by hand: the strokes of a writing habit, moved point by point, bent,
- * slanted, turned and scaled, drawn with a pen of some width, and a little noise. What is
- * drawn is a pure function of the digit, the key and the sample's number. */
+/* Draws digits that look handwritten: the strokes of one of several styles, with random displacement of each point,
+ * bending, slant, rotation and scale, a pen of random width, and a little noise. The drawing is a pure function of the
+ * digit, the key and the sample's number. */
 #ifndef PIPETRAIN_GLYPH_H
 #define PIPETRAIN_GLYPH_H
 
@@ -14,9 +14,8 @@
 /* Draw `digit` (0..9) as sample `number`: ink 255, paper 0, row by row. Any thread. */
 void glyph_draw(unsigned digit, struct random_key key, uint64_t number, uint8_t pixels_out[GLYPH_PIXELS]);
 
-/* How digits are written: points in percent of the digit's box (x to the right, y down),
- * and strokes that name their points by letters. A stroke is a smooth curve through its
- * points; one that ends where it began is closed. */
+/* A style of a digit: points in percent of the digit's box (x to the right, y down), and strokes that name their points
+ * by letters. A stroke is a smooth curve through its points; one that ends at its first point is closed. */
 #define GLYPH_POINTS_MAX 16u
 #define GLYPH_STROKES_MAX 4u
 struct glyph_shape {
@@ -27,7 +26,7 @@ struct glyph_shapes {
     const struct glyph_shape *shapes;
     uint32_t count;
 };
-/* The habits for each digit. */
+/* The styles of each digit. */
 extern const struct glyph_shapes glyph_shapes[10];
 
 #endif

@@ -1,4 +1,4 @@
-/* dataset.json, written once by main when the shards are on the disk. */
+/* dataset.json, made once by main when the shards are on the disk. */
 #include "tools/convert/set_description.h"
 
 #include <errno.h>
@@ -13,16 +13,17 @@
 #include "stage/text/utf8.h"
 #include "tools/version.h"
 
-/* Of pixels, of 255: photographs have some 50 to 70, digits in white on black 80; numbers of 0 and 1 at most 0.5. */
+/* Smallest plausible standard deviation of pixels in 0 ... 255: photographs have 50 to 70, white digits on black 80;
+ * pixels that are only 0 and 1 have at most 0.5. */
 #define DEVIATION_LEAST 3.0
 
-/* A name of a class and what it is in JSON, which is owned. */
+/* A class name, and its form in JSON, which is owned. */
 struct written_name {
     const char *name;
     char *text;
 };
 
-static bool may_become_another(const char *name)
+static bool may_change_in_json(const char *name)
 {
     const size_t bytes = strlen(name);
     return utf8_valid_bytes(name, bytes) < bytes || strstr(name, "\xef\xbf\xbd") != NULL;
@@ -49,15 +50,15 @@ static int compare_written(const void *left, const void *right)
     return strcmp(a->text, b->text);
 }
 
-/* As set_description_check, of `count` names. */
+/* As set_description_check, for `count` names. */
 static int check_written(struct written_name *names, size_t count, const char *converter, struct stop *stop)
 {
     qsort(names, count, sizeof(*names), compare_written);
     for (size_t i = 1; i < count; i++) {
         if (compare_written(&names[i - 1], &names[i]) != 0)
             continue;
-        stop_fail(stop, EXIT_CODE_DATA, "%s: two classes are called the same in UTF-8, '%s' and '%s': give them other "
-                  "names", converter, names[i - 1].name, names[i].name);
+        stop_fail(stop, EXIT_CODE_DATA, "%s: two class names are the same in UTF-8, '%s' and '%s': rename "
+                  "one", converter, names[i - 1].name, names[i].name);
         return -EBADMSG;
     }
     return 0;
@@ -72,7 +73,7 @@ int set_description_check(const struct conversion *conversion, struct stop *stop
 
     for (uint32_t i = 0; i < classes && rc == 0; i++) {
         const char *const name = conversion->class_names[i];
-        if (!may_become_another(name))
+        if (!may_change_in_json(name))
             continue;
         names[count] = (struct written_name){ name, written(name) };
         rc = names[count++].text != NULL ? 0 : -ENOMEM;
@@ -113,7 +114,7 @@ static void describe_split(struct json *json, const struct shard_set *set, const
     json_close_object(json);
 }
 
-/* A number of each channel of raw images to train with. */
+/* A statistic of each channel of the raw training images. */
 static void describe_pixels(struct json *json, const char *key, const struct pixel_sums *sums,
                             double (*number)(const struct pixel_sums *sums, uint32_t channel))
 {
@@ -123,7 +124,7 @@ static void describe_pixels(struct json *json, const char *key, const struct pix
     json_close_array(json);
 }
 
-/* Of all files, or of those to train with. */
+/* Of all files, or of the training files only. */
 static struct image_tally tally_images(const struct shard_set *set, bool is_all)
 {
     struct image_tally tally = { 0 };
@@ -135,7 +136,7 @@ static struct image_tally tally_images(const struct shard_set *set, bool is_all)
     return tally;
 }
 
-/* What was done to the images. */
+/* How the images were changed. */
 static void describe_change(struct json *json, const struct image_change *change)
 {
     if (change->short_side == 0)
@@ -212,9 +213,9 @@ void set_description_warn(const struct shard_set *set, const char *output)
         deviation = fmax(deviation, pixel_sums_deviation(&pixels, c));
     }
     if (deviation < DEVIATION_LEAST)
-        log_message(LOG_RUN, "%s: the images are nearly %s: pixels of 0 ... 255 with a mean of %.3g and a deviation of "
-                    "%.2g; numbers that are only 0 and 1 are trained as black and white, others save as floating-point "
-                    "numbers of 0 ... 1 or times 255", output,
+        log_message(LOG_RUN, "%s: the images are nearly %s: pixels in 0 ... 255 have a mean of %.3g and a standard "
+                    "deviation of %.2g; if the pixels are in 0 ... 1, save them as floating-point numbers or multiply "
+                    "them by 255", output,
                     mean < DEVIATION_LEAST ? "black" : "of one colour", mean, deviation);
 }
 

@@ -1,37 +1,86 @@
-/* Validation samples and numbers of shards. Called by main between a converter's prepare and the writing. */
+/* Samples of a conversion: their order, the validation samples, the number of shards. Called by main between a
+ * converter's prepare and the writing; sample functions by any thread. */
 #include "tools/convert/splits.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/tfrecord.h"
-#include "tools/convert/sample_order.h"
-#include "tools/convert/writing/record_maker.h"
+#include "tools/convert/convert.h"
+#include "tools/convert/record_maker.h"
+
+/* ---- order ---- */
+
+/* A random number below `bound`: the high half of a product. Its bias is negligible for any real count. */
+static uint64_t random_below(struct random_key key, uint64_t index, uint64_t bound)
+{
+    return (uint64_t)(((unsigned __int128)random_u64(key, index) * bound) >> 64);
+}
+
+uint64_t *sample_order(uint64_t count, struct random_key key)
+{
+    uint64_t *const order = calloc(count > 0 ? count : 1, sizeof(*order));
+    if (order == NULL)
+        return NULL;
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t j = random_below(key, i, i + 1);
+        order[i] = order[j];
+        order[j] = i;
+    }
+    return order;
+}
+
+uint64_t *sample_order_stored(uint64_t count)
+{
+    uint64_t *const order = calloc(count > 0 ? count : 1, sizeof(*order));
+    for (uint64_t i = 0; order != NULL && i < count; i++)
+        order[i] = i;
+    return order;
+}
+
+/* ---- raw images ---- */
+
+size_t convert_raw_image(const struct conversion *conversion, const uint8_t *pixels, int64_t label,
+                         struct example_value values_out[SAMPLE_VALUES_MAX])
+{
+    const size_t bytes = (size_t)conversion->height * conversion->width * conversion->depth;
+
+    values_out[0] = (struct example_value){ .name = "depth", .kind = FEATURE_INT64S, .int64 = conversion->depth };
+    values_out[1] = (struct example_value){ .name = "height", .kind = FEATURE_INT64S, .int64 = conversion->height };
+    values_out[2] = (struct example_value){ .name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels,
+                                           .byte_count = bytes };
+    values_out[3] = (struct example_value){ .name = "label", .kind = FEATURE_INT64S, .int64 = label };
+    values_out[4] = (struct example_value){ .name = "width", .kind = FEATURE_INT64S, .int64 = conversion->width };
+    return 5;
+}
+
+/* ---- splits ---- */
 
 #define TRAIN_SHARDS 4u
 #define SHARD_BYTES ((uint64_t)1 << 30)
 #define BYTES_MAX ((uint64_t)1 << 60)
-#define CHANGED_MEASURED UINT64_C(32)   /* records made to see how long they are */
+#define CHANGED_MEASURED UINT64_C(32)   /* records that are made to estimate their size */
 
-static int part_sample(void *arg, uint64_t index, void *scratch, struct example_value values_out[SAMPLE_VALUES_MAX],
+static int subset_sample(void *arg, uint64_t index, void *scratch, struct example_value values_out[SAMPLE_VALUES_MAX],
                        size_t *count_out)
 {
-    const struct sample_part *const part = arg;
-    return part->whole.sample(part->whole.arg, part->chosen[index], scratch, values_out, count_out);
+    const struct sample_subset *const subset = arg;
+    return subset->whole.sample(subset->whole.arg, subset->chosen[index], scratch, values_out, count_out);
 }
 
-static int part_payload(void *arg, uint64_t index, void *scratch, const uint8_t **payload_out, size_t *bytes_out)
+static int subset_payload(void *arg, uint64_t index, void *scratch, const uint8_t **payload_out, size_t *bytes_out)
 {
-    const struct sample_part *const part = arg;
-    return part->whole.payload(part->whole.arg, part->chosen[index], scratch, payload_out, bytes_out);
+    const struct sample_subset *const subset = arg;
+    return subset->whole.payload(subset->whole.arg, subset->chosen[index], scratch, payload_out, bytes_out);
 }
 
-static void part_name(void *arg, uint64_t index, char *text, size_t text_size)
+static void subset_name(void *arg, uint64_t index, char *text, size_t text_size)
 {
-    const struct sample_part *const part = arg;
-    part->whole.name(part->whole.arg, part->chosen[index], text, text_size);
+    const struct sample_subset *const subset = arg;
+    subset->whole.name(subset->whole.arg, subset->chosen[index], text, text_size);
 }
 
 static int number_compare(const void *a, const void *b)
@@ -40,24 +89,24 @@ static int number_compare(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* The chosen samples, in their order in the whole. */
-static struct sample_source make_part(struct sample_part *part, const struct sample_source *whole, const char *split,
-                                      uint64_t *chosen, uint64_t count)
+/* The chosen samples, in their original order. */
+static struct sample_source make_subset(struct sample_subset *subset, const struct sample_source *whole,
+                                        const char *split, uint64_t *chosen, uint64_t count)
 {
     qsort(chosen, count, sizeof(*chosen), number_compare);
-    *part = (struct sample_part){ .whole = *whole, .chosen = chosen };
+    *subset = (struct sample_subset){ .whole = *whole, .chosen = chosen };
     struct sample_source source = *whole;
     source.split = split;
     source.record_count = count;
     source.bytes = (uint64_t)((double)whole->bytes / (double)whole->record_count * (double)count);
-    source.sample = part_sample;
-    source.payload = whole->payload != NULL ? part_payload : NULL;
-    source.name = whole->name != NULL ? part_name : NULL;
-    source.arg = part;
+    source.sample = subset_sample;
+    source.payload = whole->payload != NULL ? subset_payload : NULL;
+    source.name = whole->name != NULL ? subset_name : NULL;
+    source.arg = subset;
     return source;
 }
 
-/* The samples to hold out of `count`: more than none and fewer than all. */
+/* How many of `count` samples to hold out: at least one, and not all. */
 static int held_out_count(const struct convert_options *options, uint64_t count, struct stop *stop,
                           uint64_t *held_out_count_out)
 {
@@ -68,8 +117,8 @@ static int held_out_count(const struct convert_options *options, uint64_t count,
         *held_out_count_out = held_out;
         return 0;
     }
-    stop_fail(stop, EXIT_CODE_USAGE, "--validation takes %" PRIu64 " of %" PRIu64 " samples: some must be left to %s",
-              held_out, count, held_out > 0 ? "train with" : "validate with");
+    stop_fail(stop, EXIT_CODE_USAGE, "--validation takes %" PRIu64 " of %" PRIu64 " samples: none would be left for %s",
+              held_out, count, held_out > 0 ? "training" : "validation");
     return -EINVAL;
 }
 
@@ -91,7 +140,7 @@ int splits_hold_out(struct hold_out *hold_out, struct conversion *conversion, co
     if (!options->has_validation)
         return 0;
     if (has_validation(conversion)) {
-        stop_fail(stop, EXIT_CODE_USAGE, "--validation: %s has samples to validate with already", conversion->name);
+        stop_fail(stop, EXIT_CODE_USAGE, "--validation: %s has a validation set already", conversion->name);
         return -EINVAL;
     }
     const int rc = held_out_count(options, whole.record_count, stop, &held_out);
@@ -102,10 +151,10 @@ int splits_hold_out(struct hold_out *hold_out, struct conversion *conversion, co
         stop_fail(stop, EXIT_CODE_MEMORY, "no memory to choose from %" PRIu64 " samples", whole.record_count);
         return -ENOMEM;
     }
-    conversion->sources[0] = make_part(&hold_out->parts[0], &whole, "train", hold_out->order + held_out,
+    conversion->sources[0] = make_subset(&hold_out->subsets[0], &whole, "train", hold_out->order + held_out,
                                        whole.record_count - held_out);
     conversion->sources[conversion->source_count++] =
-        make_part(&hold_out->parts[1], &whole, "validation", hold_out->order, held_out);
+        make_subset(&hold_out->subsets[1], &whole, "validation", hold_out->order, held_out);
     return 0;
 }
 
@@ -120,7 +169,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Make some records, one of each stretch of the source, for the mean of their bytes. */
+/* Make `count` records, evenly spread over the source, and return their mean size. */
 static int measure_records(const struct sample_source *source, uint64_t count, struct record_maker *maker,
                            double *mean_out)
 {
@@ -139,7 +188,8 @@ static int measure_records(const struct sample_source *source, uint64_t count, s
     return 0;
 }
 
-/* The bytes of a source's records: as it says; as if all were like the first; or, where images change, like some. */
+/* Estimate the bytes of a source's records: as the source says, else from the first record or, if images are changed,
+ * from some of them. */
 static int find_bytes(struct sample_source *source, const struct image_change *change, struct stop *stop)
 {
     const bool is_changed = image_change_is_any(change);
@@ -158,13 +208,13 @@ static int find_bytes(struct sample_source *source, const struct image_change *c
     return rc;
 }
 
-/* So many shards of about `shard_bytes`, at least `least`. */
+/* Set the number of shards so that each has about `shard_bytes`; at least `least`. */
 static int count_by_bytes(struct sample_source *source, uint64_t shard_bytes, uint64_t least, struct stop *stop)
 {
     const uint64_t needed = source->bytes / shard_bytes + (source->bytes % shard_bytes > 0);
     const uint64_t count = smaller(needed > least ? needed : least, source->record_count);
     if (count > SHARD_COUNT_MAX) {
-        stop_fail(stop, EXIT_CODE_USAGE, "%s would be %" PRIu64 " shards, but %u can be named: "
+        stop_fail(stop, EXIT_CODE_USAGE, "%s would be %" PRIu64 " shards, more than %u: "
                   "give a larger --shard-size", source->split, count, SHARD_COUNT_MAX);
         return -EINVAL;
     }
@@ -172,7 +222,7 @@ static int count_by_bytes(struct sample_source *source, uint64_t shard_bytes, ui
     return 0;
 }
 
-static int count_as_told(struct sample_source *source, uint64_t shards, struct stop *stop)
+static int count_as_requested(struct sample_source *source, uint64_t shards, struct stop *stop)
 {
     if (shards > source->record_count) {
         stop_fail(stop, EXIT_CODE_USAGE, "--shards=%" PRIu64 ": there are only %" PRIu64 " training records", shards,
@@ -194,7 +244,7 @@ int splits_count_shards(struct conversion *conversion, const struct convert_opti
         rc = find_bytes(source, &options->change, stop);
         if (rc == 0)
             rc = i == 0 && options->shards > 0
-                     ? count_as_told(source, options->shards, stop)
+                     ? count_as_requested(source, options->shards, stop)
                      : count_by_bytes(source, shard_bytes, i == 0 ? train_least : 1, stop);
     }
     return rc;

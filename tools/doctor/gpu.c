@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "stage/cpus.h"
-#include "tools/config/number.h"
 #include "tools/doctor/topics.h"
+#include "tools/text/number.h"
 
 #define TOPIC "gpu"
 #define COPY_BYTES ((size_t)32 << 20)

@@ -1,11 +1,65 @@
-/* Counting by what samples are and what they are taken for. */
+/* Rank logits, and count predictions by true and predicted class. Called by the main thread. */
 #include "tools/predict/confusion.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
-#include "tools/predict/ranking.h"
+/* ---- logits ---- */
+
+uint32_t ranking_best(const float *logits, uint32_t classes)
+{
+    uint32_t best = 0;
+    for (uint32_t c = 1; c < classes; c++)
+        if (!(logits[c] <= logits[best]))
+            best = c;
+    return best;
+}
+
+static bool is_before(const float *logits, uint32_t one, uint32_t other)
+{
+    return logits[one] > logits[other] || (logits[one] == logits[other] && one < other);
+}
+
+uint32_t ranking_position(const float *logits, uint32_t classes, uint32_t label)
+{
+    uint32_t place = 0;
+    for (uint32_t c = 0; c < classes; c++)
+        place += is_before(logits, c, label);
+    return place;
+}
+
+/* An insertion sort that keeps only the first `count` classes. */
+static void find_top(const float *logits, uint32_t classes, uint32_t count, struct ranked *top_out)
+{
+    uint32_t filled = 0;
+    for (uint32_t c = 0; c < classes; c++) {
+        uint32_t at = filled;
+        while (at > 0 && is_before(logits, c, top_out[at - 1].class))
+            at--;
+        if (at == count)
+            continue;
+        filled += filled < count;
+        for (uint32_t i = filled - 1; i > at; i--)
+            top_out[i] = top_out[i - 1];
+        top_out[at].class = c;
+    }
+}
+
+void ranking_top(const float *logits, uint32_t classes, uint32_t count, struct ranked *top_out)
+{
+    const double shift = (double)logits[ranking_best(logits, classes)];
+    double sum = 0;
+    for (uint32_t c = 0; c < classes; c++)
+        sum += exp((double)logits[c] - shift);
+    find_top(logits, classes, count, top_out);
+    for (uint32_t i = 0; i < count; i++)
+        top_out[i].probability = exp((double)logits[top_out[i].class] - shift) / sum;
+}
+
+/* ---- the confusion matrix ---- */
 
 #define FIVE 5u
 
@@ -29,7 +83,7 @@ void confusion_add(struct confusion *confusion, const float *logits, uint32_t la
     confusion->cells[confusion->cell_count++] = (struct confusion_cell){ label, best, 1 };
     confusion->samples++;
     confusion->correct += best == label;
-    confusion->among_five += best == label || ranking_place(logits, confusion->classes, label) < FIVE;
+    confusion->among_five += best == label || ranking_position(logits, confusion->classes, label) < FIVE;
 }
 
 static int compare(const void *left, const void *right)
@@ -53,7 +107,7 @@ void confusion_finish(struct confusion *confusion)
     confusion->cell_count = count;
 }
 
-/* The first cell of a label that is not lower. */
+/* The first cell whose label is not less. */
 static size_t find_label(const struct confusion *confusion, uint32_t label)
 {
     size_t low = 0, high = confusion->cell_count;

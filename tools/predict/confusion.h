@@ -1,34 +1,42 @@
-/* What samples are and what they are taken for, counted: every sample is noted, and brought into order at the end, so
- * that memory does not grow with the square of the classes. Used by main only. */
-#ifndef PIPETRAIN_CONFUSION_H
-#define PIPETRAIN_CONFUSION_H
+/* Rank the logits of a sample, and the confusion matrix of many samples. */
+#ifndef PIPETRAIN_CONFUSION
+#define PIPETRAIN_CONFUSION
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* So many samples of a class that were taken for another, or for what they are. */
+/* The class with the largest logit, the first of equal ones; NaN counts as the largest. */
+uint32_t ranking_best(const float *logits, uint32_t classes);
+/* The number of classes ranked before `label`. */
+uint32_t ranking_position(const float *logits, uint32_t classes, uint32_t label);
+
+struct ranked { uint32_t class; double probability; };
+/* The `count` <= classes most likely classes, with their softmax. */
+void ranking_top(const float *logits, uint32_t classes, uint32_t count, struct ranked *top_out);
+
+/* The samples of class `label` that were predicted as class `predicted`. */
 struct confusion_cell { uint32_t label, predicted; uint64_t samples; };
 
 struct confusion {
     uint32_t classes;
-    uint64_t samples, correct, among_five;      /* correct: the likeliest class is the label; among the first five */
-    struct confusion_cell *cells;       /* after confusion_finish: by label, then by predicted, none of 0 samples */
+    uint64_t samples, correct, among_five;      /* top-1, top-5 */
+    struct confusion_cell *cells;       /* after confusion_finish: those with samples, by label, then by predicted */
     size_t cell_count, room;
 };
 
-/* For so many samples at most. 0 or -ENOMEM; confusion_release after either. */
+/* For at most `samples` samples. 0 or -ENOMEM; call confusion_release in both cases. */
 int confusion_init(struct confusion *confusion, uint32_t classes, uint64_t samples);
 void confusion_release(struct confusion *confusion);
-/* A sample of class `label`, with its logits. */
+/* Count a sample of class `label`. */
 void confusion_add(struct confusion *confusion, const float *logits, uint32_t label);
 void confusion_finish(struct confusion *confusion);
 
 /* One class. */
 struct class_score {
-    const struct confusion_cell *cells; /* of samples of it */
+    const struct confusion_cell *cells; /* of its samples */
     size_t cell_count;
     uint64_t samples, correct;
-    const struct confusion_cell *mostly;        /* what they are mostly taken for instead, NULL: nothing */
+    const struct confusion_cell *mostly;        /* the most frequent wrong prediction; NULL: none */
 };
 struct class_score confusion_class(const struct confusion *confusion, uint32_t label);
 

@@ -1,32 +1,43 @@
-/* An evaluation from settings to its report, in main's thread. */
+/* pipetrain evaluate: command line -> settings -> evaluation -> report. Main thread only. */
 #include "tools/predict/evaluate.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "loader/loader.h"
 #include "stage/clock.h"
 #include "stage/log.h"
-#include "stage/text/decimal.h"
+#include "stage/text/output.h"
 #include "stage/text/text_stream.h"
+#include "tools/config/program_option.h"
 #include "tools/phase.h"
 #include "tools/predict/evaluation_report.h"
-#include "tools/predict/found_weights.h"
 #include "tools/predict/known_names.h"
 #include "tools/predict/trained.h"
 #include "tools/results/weights.h"
 #include "tools/run/run_data.h"
+#include "tools/run/team_wait.h"
 #include "tools/shards/result_file.h"
 #include "tools/signals.h"
 #include "tools/text/wrapped.h"
 
+struct evaluate_request {
+    const char *weights;        /* file; NULL: see found_weights */
+    const char *csv;            /* file for the confusion matrix; NULL: none */
+    bool may_replace;           /* an existing file */
+    bool is_json;
+    bool is_quiet;              /* print only the line with the result */
+};
+
 struct evaluation {
     struct settings *settings;
     const struct evaluate_request *request;
-    const char *weights_path;       /* lent by the request, or found_path */
+    const char *weights_path;       /* of the request, or found_path */
     char found_path[PATH_MAX];
     struct trained trained;
     struct dataset *dataset;
@@ -45,7 +56,7 @@ static int out_of_memory(const char *what)
     return EXIT_CODE_MEMORY;
 }
 
-/* ---- what is evaluated ---- */
+/* ---- network and data ---- */
 
 static int find_weights(struct evaluation *evaluation)
 {
@@ -63,7 +74,7 @@ static int open_data(struct evaluation *evaluation)
     struct problems problems;
     phase_enter(RUN_PHASE_INDEXING);
     if (*data->validation == '\0' && data->validation_split == 0) {
-        log_message(LOG_ERROR, "there is nothing to evaluate on: set data.validation, as with "
+        log_message(LOG_ERROR, "there is no validation set: set data.validation, for example with "
                                "--set data.validation='validation-*'");
         return EXIT_CODE_USAGE;
     }
@@ -111,7 +122,7 @@ static int start_loader(struct evaluation *evaluation)
     spec.stop = trained->stop;
     const int rc = loader_start(&evaluation->loader, &spec);
     if (rc != 0 && !stop_failed(trained->stop))
-        stop_fail(trained->stop, exit_code_of(rc, EXIT_CODE_MEMORY), "the loader could not be started: %s",
+        stop_fail(trained->stop, exit_code_of(rc, EXIT_CODE_MEMORY), "the loader cannot start: %s",
                   exit_cause(rc));
     return rc == 0 ? 0 : (int)stop_code(trained->stop);
 }
@@ -174,12 +185,12 @@ static int compute(struct evaluation *evaluation)
 
 /* ---- the report ---- */
 
-/* As the file says, which may say anything. */
+/* Steps from the metadata of the file, which is untrusted. */
 static uint64_t steps_of(const struct initial_weights *weights)
 {
     const char *const text = initial_weights_text(weights, WEIGHTS_STEPS);
-    uint64_t steps;
-    return text != NULL && decimal_u64(text, &steps) ? steps : UINT64_MAX;
+    const size_t digits = text != NULL ? strspn(text, "0123456789") : 0;
+    return digits > 0 && digits < 19 && text[digits] == '\0' ? strtoull(text, NULL, 10) : UINT64_MAX;
 }
 
 static struct evaluation_report report_of(const struct evaluation *evaluation)
@@ -224,7 +235,7 @@ static int write_csv(const struct evaluation_report *report, const struct evalua
     return code;
 }
 
-static int tell(struct evaluation *evaluation)
+static int report(struct evaluation *evaluation)
 {
     confusion_finish(&evaluation->confusion);
     const struct evaluation_report report = report_of(evaluation);
@@ -248,14 +259,157 @@ static void release(struct evaluation *evaluation)
     dataset_close(evaluation->dataset);
 }
 
-int evaluate(struct settings *settings, const struct evaluate_request *request)
+static int evaluate(struct settings *settings, const struct evaluate_request *request)
 {
     struct evaluation evaluation = { .settings = settings, .request = request };
     int code = prepare(&evaluation);
     if (code == 0)
         code = compute(&evaluation);
     if (code == 0)
-        code = tell(&evaluation);
+        code = report(&evaluation);
     release(&evaluation);
+    return code;
+}
+
+/* ---- the command line ---- */
+
+#define BATCH_ALONE 64          /* without a configuration */
+
+struct arguments {
+    struct network_words network;       /* room for a --set in every argument */
+    struct evaluate_request request;
+    bool help;
+};
+
+#define FIELD(name) .offset = offsetof(struct arguments, name)
+
+static const struct program_option options[] = {
+    { .letter = 'c', .name = "config", .value = "FILE", .store = STORE_TEXT, FIELD(network.config),
+      .help = "the configuration of the training run" },
+    { .letter = 'w', .name = "weights", .value = "FILE", .store = STORE_TEXT, FIELD(network.weights),
+      .help = "weights or a checkpoint. With -c the default is the weights of the last run, or its newest checkpoint "
+              "if it was killed. Without -c, FILE's metadata names the network and how images are scaled" },
+    { .letter = 'm', .name = "model", .value = "NAME", .store = STORE_TEXT, FIELD(network.model),
+      .help = "without -c: the model, if the weights do not name it; a name or a file (mine.net)" },
+    { .name = "set", .value = "SECTION.KEY=VALUE",
+      .help = "override a key; may be repeated (SECTION. is optional if only one section has KEY)" },
+    { .name = "csv", .value = "FILE", .store = STORE_TEXT, FIELD(request.csv), .help = "write the confusion matrix" },
+    { .letter = 'f', .name = "force", .store = STORE_FLAG, FIELD(request.may_replace),
+      .help = "let --csv replace an existing file" },
+    { .name = "json", .store = STORE_FLAG, FIELD(request.is_json), .help = "print the result as one JSON object" },
+    { .letter = 'q', .name = "quiet", .store = STORE_FLAG, FIELD(request.is_quiet),
+      .help = "print only errors and the result" },
+    { .letter = 'h', .name = "help", .store = STORE_FLAG, FIELD(help), .help = "this text" },
+    { .name = NULL },
+};
+
+/* --set. */
+static int store_assignment(void *out, const struct program_option *option, const char *value)
+{
+    struct arguments *const arguments = out;
+    (void)option;
+    arguments->network.assignments[arguments->network.assignment_count++] = (char *)(uintptr_t)value;
+    return 0;
+}
+
+static const struct program_command command_line = {
+    .name = "evaluate", .usage = "pipetrain evaluate", .options = options, .store = store_assignment,
+};
+
+static void print_usage(FILE *out)
+{
+    fputs("Usage: pipetrain evaluate -c FILE [--weights FILE] [OPTION]...\n"
+          "  or   pipetrain evaluate -w FILE --set data.validation=SHARDS [OPTION]...\n"
+          "Evaluate a trained network on a validation set.\n\n", out);
+    program_option_help(options, out);
+    fputs("\n"
+          "Prints loss, top-1 and top-5 accuracy, the accuracy of each class, and the\n"
+          "confusion matrix, or the most confused pairs of classes where 80 columns are too\n"
+          "few. Every sample of the validation set counts once. One tower computes, whatever\n"
+          "devices.towers says, with the batch size of one tower in training (without -c:\n"
+          "64). The run directory is only read. Exit status as for pipetrain.\n\n"
+          "  pipetrain evaluate -c run.conf\n"
+          "  pipetrain evaluate -c run.conf --csv confusion.csv\n"
+          "  pipetrain evaluate -c run.conf -w best.safetensors \\\n"
+          "      --set data.validation='data/test-*' --json > test.json\n"
+          "  pipetrain evaluate -w weights.safetensors --set data.validation='test-*'\n", out);
+}
+
+/* 0, or -EINVAL after a message. */
+static int parse_arguments(struct arguments *arguments, int argc, char **argv)
+{
+    const int rc = program_options_read(&command_line, argc, argv, arguments);
+    if (rc != 0 || arguments->help)
+        return rc;
+    if (optind < argc)
+        return program_usage_error(&command_line, "unexpected argument '%s'", argv[optind]);
+    return network_words_check(&arguments->network, "evaluate", "evaluate -c run.conf");
+}
+
+/* Weights do not contain the batch size. */
+static int read_settings(struct settings *settings, const struct arguments *arguments)
+{
+    const int code = network_words_settings(settings, &arguments->network);
+    if (arguments->network.config != NULL)
+        return code;
+    if (settings->train.batch == 0)
+        settings->train.batch = BATCH_ALONE;
+    settings->train.batch_per_tower = 0;
+    settings->train.accumulate = 1;
+    settings->devices.towers = 1;
+    return code;
+}
+
+/* Wait for a slow reader of the results. */
+static int execute(struct settings *settings, const struct arguments *arguments, char **argv,
+                   uint64_t process_start_ns)
+{
+    signals_block();
+    if (arguments->request.is_quiet)
+        log_only_errors();
+    if (trained_may_restart(settings))
+        team_wait_shorten(argv, process_start_ns);
+    const int rc = signals_start();
+    struct evaluate_request request = arguments->request;
+    request.weights = arguments->network.weights;
+    if (rc == 0)
+        return evaluate(settings, &request);
+    log_message(LOG_ERROR, "signal handling cannot start: %s", exit_cause(rc));
+    return EXIT_CODE_MEMORY;
+}
+
+static int run_evaluate(const struct arguments *arguments, char **argv, uint64_t process_start_ns)
+{
+    struct settings settings;
+    if (settings_init(&settings) != 0) {
+        log_message(LOG_ERROR, "the settings: %s", strerror(ENOMEM));
+        return EXIT_CODE_MEMORY;
+    }
+    int code = read_settings(&settings, arguments);
+    if (code == 0)
+        code = execute(&settings, arguments, argv, process_start_ns);
+    settings_release(&settings);
+    return code;
+}
+
+static int help(void)
+{
+    (void)output_start();       /* on an error, output is unbuffered */
+    print_usage(stdout);
+    return EXIT_CODE_OK;
+}
+
+int evaluate_command(int argc, char **argv, uint64_t process_start_ns)
+{
+    struct arguments arguments = { .network.assignments = calloc((size_t)argc, sizeof(char *)) };
+    if (arguments.network.assignments == NULL) {
+        log_message(LOG_ERROR, "the command line: %s", strerror(ENOMEM));
+        return EXIT_CODE_MEMORY;
+    }
+    int code = EXIT_CODE_USAGE;
+    output_end_with_reader();
+    if (parse_arguments(&arguments, argc - 1, argv + 1) == 0)
+        code = arguments.help ? help() : run_evaluate(&arguments, argv, process_start_ns);
+    free(arguments.network.assignments);
     return code;
 }

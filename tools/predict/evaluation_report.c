@@ -8,19 +8,19 @@
 
 #include "formats/json.h"
 #include "stage/log.h"
-#include "tools/config/number.h"
+#include "tools/text/number.h"
 #include "tools/text/wrapped.h"
 
 #define FIVE 5u
 #define NAME_COLUMNS 20u
-#define CLASSES_LISTED 100u     /* of more only the worst are told */
+#define CLASSES_LISTED 100u     /* with more classes, only the worst are printed */
 #define WORST_LISTED 20u
 #define PAIRS_LISTED 20u
-#define CSV_NAME_BYTES 4096u    /* of a longer name the front is written */
+#define CSV_NAME_BYTES 4096u    /* longer names are cut */
 
 struct shown { char text[128]; };
 
-/* The class' number, and its name where it has one. */
+/* The number of the class, and its name if it has one. */
 static struct shown show_class(const struct evaluation_report *report, uint32_t class)
 {
     const char *const name = report->names != NULL ? report->names[class] : "";
@@ -87,7 +87,7 @@ static void print_class(const struct evaluation_report *report, uint32_t class, 
             percent(score.correct, score.samples), mostly);
 }
 
-/* The classes that have samples, in order; the worst first where there are too many. To be freed. */
+/* The classes with samples, in order, or, if there are too many, the worst first. The caller frees the list. */
 static uint32_t *list_classes(const struct confusion *confusion, uint32_t *count_out)
 {
     uint32_t count = 0, *const classes = calloc(confusion->cell_count + 1, sizeof(*classes));
@@ -106,8 +106,8 @@ static void print_classes(const struct evaluation_report *report, FILE *out)
     uint32_t *const classes = list_classes(report->confusion, &count);
     const uint32_t listed = count > CLASSES_LISTED ? WORST_LISTED : count;
     if (listed < count)
-        fprintf(out, "\nthe %" PRIu32 " worst of %" PRIu32 " classes (--json tells of all)\n", listed, count);
-    fprintf(out, "%s%-*s %9s %9s %10s  mostly taken for\n", listed < count ? "" : "\n", (int)NAME_COLUMNS, "class",
+        fprintf(out, "\nthe %" PRIu32 " worst of %" PRIu32 " classes (--json prints all)\n", listed, count);
+    fprintf(out, "%s%-*s %9s %9s %10s  mostly predicted as\n", listed < count ? "" : "\n", (int)NAME_COLUMNS, "class",
             "samples", "correct", "accuracy");
     for (uint32_t i = 0; i < listed; i++)
         print_class(report, classes[i], out);
@@ -124,7 +124,7 @@ static uint64_t samples_at(const struct class_score *score, uint32_t predicted)
     return 0;
 }
 
-/* Columns of a number in the matrix. */
+/* The width of a number in the matrix. */
 static uint32_t matrix_width(const struct confusion *confusion)
 {
     uint64_t most = confusion->classes > 0 ? confusion->classes - 1 : 0;
@@ -136,7 +136,7 @@ static uint32_t matrix_width(const struct confusion *confusion)
 static void print_matrix(const struct evaluation_report *report, uint32_t width, FILE *out)
 {
     const struct confusion *const confusion = report->confusion;
-    fprintf(out, "\nconfusion matrix: a row is a class, its columns what it is taken for\n%*s", (int)NAME_COLUMNS, "");
+    fprintf(out, "\nconfusion matrix: one row per class, one column per predicted class\n%*s", (int)NAME_COLUMNS, "");
     for (uint32_t c = 0; c < confusion->classes; c++)
         fprintf(out, "%*" PRIu32, (int)width, c);
     fputc('\n', out);
@@ -158,7 +158,7 @@ static int compare_samples(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* Cells beside the diagonal. To be freed. */
+/* The cells of wrong predictions. The caller frees the list. */
 static const struct confusion_cell **list_pairs(const struct confusion *confusion, size_t *count_out)
 {
     const struct confusion_cell **const pairs = calloc(confusion->cell_count + 1, sizeof(struct confusion_cell *));
@@ -177,7 +177,7 @@ static void print_pairs(const struct evaluation_report *report, FILE *out)
     size_t count;
     const struct confusion_cell **const pairs = list_pairs(report->confusion, &count);
     if (count > 0)
-        fprintf(out, "\nconfused most (--csv writes the whole matrix)\n%9s  %-*s taken for\n", "samples",
+        fprintf(out, "\nconfused most (--csv writes the whole matrix)\n%9s  %-*s predicted as\n", "samples",
                 (int)NAME_COLUMNS + 10, "class");
     for (size_t i = 0; i < count && i < PAIRS_LISTED; i++)
         fprintf(out, "%9s  %-*.*s %.*s\n", number_grouped(pairs[i]->samples).text, (int)NAME_COLUMNS + 10,
@@ -272,7 +272,7 @@ int evaluation_write_json(const struct evaluation_report *report, FILE *out)
     return text != NULL ? 0 : -ENOMEM;
 }
 
-/* Quotes are doubled, as RFC 4180 has it; the rest is as in messages, since people look at such files in terminals. */
+/* Quotes are doubled as in RFC 4180; control characters are escaped as in messages, for people who use a terminal. */
 static void write_csv_class(const struct evaluation_report *report, uint32_t class, FILE *out)
 {
     char name[CSV_NAME_BYTES] = "";

@@ -1,4 +1,4 @@
-/* What an evaluation found, for people and for scripts. Used by main only. */
+/* The results of an evaluation, as text, JSON or CSV. Main thread only. */
 #ifndef PIPETRAIN_EVALUATION_REPORT_H
 #define PIPETRAIN_EVALUATION_REPORT_H
 
@@ -6,26 +6,26 @@
 
 #include "tools/predict/confusion.h"
 
-/* All lent. */
+/* All pointers are borrowed. */
 struct evaluation_report {
     const char *model, *weights;
-    uint64_t steps;             /* that the weights were trained for; UINT64_MAX: not known */
+    uint64_t steps;             /* training steps of the weights; UINT64_MAX: not known */
     const struct confusion *confusion;  /* finished */
-    const char **names;                 /* of all classes, "" for one that has none; NULL: none has */
+    const char **names;                 /* of all classes, "" for one without a name; NULL: no class has a name */
     double loss;                        /* mean */
-    uint64_t unreadable;                /* records that are damaged */
+    uint64_t unreadable;                /* damaged records */
     double seconds;                     /* of all batches */
 };
 
-/* At 80 columns: the result, accuracy by class, and the confusion matrix, or, where it is too wide, the pairs that are
- * confused most. */
+/* Print at 80 columns the result, the accuracy of each class, and the confusion matrix or, if it is too wide, the most
+ * confused pairs of classes. */
 void evaluation_print(const struct evaluation_report *report, FILE *out);
-/* Its beginning alone: loss and what is right, and what could not be read. */
+/* Print only the first lines: loss, accuracy and damaged records. */
 void evaluation_print_result(const struct evaluation_report *report, FILE *out);
-/* The result as one JSON object and a line's end. 0 or -ENOMEM, then nothing was written. */
+/* Write the result as one JSON object and a newline. 0, or -ENOMEM with nothing written. */
 int evaluation_write_json(const struct evaluation_report *report, FILE *out);
-/* The confusion matrix: a line with the classes, then one for every class that samples are of, with how many are taken
- * for each class. */
+/* Write the confusion matrix: a line with the classes, then one for every class that has samples, with the number of
+ * samples that were predicted as each class. */
 void evaluation_write_csv(const struct evaluation_report *report, FILE *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Building a tower for evaluation, and running batches through it. */
+/* Build a tower for evaluation, and run batches through it. */
 #include "tools/predict/inference.h"
 
 #include <errno.h>
@@ -10,11 +10,11 @@
 #include "tools/run/run_plan.h"
 #include "tools/run/tower_pipeline.h"
 
-/* What a batch leaves on the host, pinned. */
+/* The results of a batch on the host, in pinned memory. */
 struct outcome { struct backend_result result; int32_t labels[]; };
 
 struct inference {
-    struct inference_parts parts;
+    struct inference_spec spec;
     struct tower_pipeline tower_pipeline;
     struct tower *tower;
     struct outcome *outcome;
@@ -24,32 +24,32 @@ struct inference {
 
 static uint32_t capacity_of(const struct inference *inference)
 {
-    return inference->parts.plan->layout.capacity;
+    return inference->spec.plan->layout.capacity;
 }
 
 static size_t logits_bytes(const struct inference *inference)
 {
-    return (size_t)capacity_of(inference) * inference->parts.net->classes * sizeof(float);
+    return (size_t)capacity_of(inference) * inference->spec.net->classes * sizeof(float);
 }
 
 /* ---- planning ---- */
 
 /* 0, or the exit code after a message. */
-static int fail(const struct inference *inference, const char *what, int rc)
+static int inference_fail(const struct inference *inference, const char *what, int rc)
 {
     if (rc == 0)
         return 0;
-    stop_fail(inference->parts.stop, exit_code_of(rc, EXIT_CODE_DEVICE), "the network could not be %s: %s", what,
+    stop_fail(inference->spec.stop, exit_code_of(rc, EXIT_CODE_DEVICE), "the network could not be %s: %s", what,
               exit_cause(rc));
-    return (int)stop_code(inference->parts.stop);
+    return (int)stop_code(inference->spec.stop);
 }
 
-/* The members of a team belong to the thread that computes, which is main's. */
+/* The threads of a team belong to the thread that computes, here the main thread. */
 static int plan_tower(struct inference *inference)
 {
-    const struct run_plan *const plan = inference->parts.plan;
-    struct tower_spec spec = run_plan_tower(plan, inference->parts.settings, 0);
-    spec.net = inference->parts.net;
+    const struct run_plan *const plan = inference->spec.plan;
+    struct tower_spec spec = run_plan_tower(plan, inference->spec.settings, 0);
+    spec.net = inference->spec.net;
     spec.device = inference->tower_pipeline.device;
     spec.compute = inference->tower_pipeline.compute;
     const int rc = spec.backend->has_teams ? team_start(spec.backend_spec.threads) : 0;
@@ -58,7 +58,7 @@ static int plan_tower(struct inference *inference)
 
 static void add_memory(const struct inference *inference)
 {
-    struct memory_plan *const memory = &inference->parts.plan->memory;
+    struct memory_plan *const memory = &inference->spec.plan->memory;
     const struct trainer_needs needs = { .tower = tower_needs(inference->tower), .samples = capacity_of(inference) };
     memory_plan_add_tower(memory, 0, &needs);
     memory_share_add(&memory->host, MEMORY_RESULTS, logits_bytes(inference));
@@ -66,7 +66,7 @@ static void add_memory(const struct inference *inference)
 
 static int check_memory(const struct inference *inference)
 {
-    struct run_plan *const plan = inference->parts.plan;
+    struct run_plan *const plan = inference->spec.plan;
     struct device *const device = inference->tower_pipeline.device;
     struct memory_there there;
     struct problems problems;
@@ -74,11 +74,11 @@ static int check_memory(const struct inference *inference)
     memory_host_there(&plan->memory, &there);
     const int rc = plan->memory.device_count > 0 ? device->ops->memory(device, &there.devices[0], &total) : 0;
     if (rc != 0)
-        return fail(inference, "planned", rc);
+        return inference_fail(inference, "planned", rc);
     problems_init(&problems);
     int code = 0;
-    memory_plan_fit_images(&plan->memory, inference->parts.settings, &there);
-    if (memory_plan_check(&plan->memory, inference->parts.settings, &there, NULL, &problems) != 0) {
+    memory_plan_fit_images(&plan->memory, inference->spec.settings, &there);
+    if (memory_plan_check(&plan->memory, inference->spec.settings, &there, NULL, &problems) != 0) {
         problems_print(&problems);
         code = EXIT_CODE_MEMORY;
     }
@@ -88,25 +88,25 @@ static int check_memory(const struct inference *inference)
 
 static int plan(struct inference *inference)
 {
-    int rc = tower_pipeline_open(&inference->tower_pipeline, &inference->parts.plan->devices, 0);
+    int rc = tower_pipeline_open(&inference->tower_pipeline, &inference->spec.plan->devices, 0);
     if (rc == 0)
-        rc = stop_on_failure(inference->parts.stop, device_cancel, inference->tower_pipeline.device);
+        rc = stop_on_failure(inference->spec.stop, device_cancel, inference->tower_pipeline.device);
     if (rc == 0)
         rc = plan_tower(inference);
     if (rc != 0)
-        return fail(inference, "planned", rc);
+        return inference_fail(inference, "planned", rc);
     add_memory(inference);
     return check_memory(inference);
 }
 
-int inference_open(struct inference **inference_out, const struct inference_parts *parts)
+int inference_open(struct inference **inference_out, const struct inference_spec *spec)
 {
     struct inference *const inference = calloc(1, sizeof(*inference));
     if (inference == NULL) {
         log_message(LOG_ERROR, "the network: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
     }
-    inference->parts = *parts;
+    inference->spec = *spec;
     const int code = plan(inference);
     if (code == 0)
         *inference_out = inference;
@@ -117,7 +117,7 @@ int inference_open(struct inference **inference_out, const struct inference_part
 
 /* ---- memory, weights and threads ---- */
 
-static int take_room(struct inference *inference)
+static int allocate(struct inference *inference)
 {
     struct device *const device = inference->tower_pipeline.device;
     const size_t count = capacity_of(inference);
@@ -132,54 +132,54 @@ static int take_room(struct inference *inference)
     return rc;
 }
 
-/* What blocks is registered with stop before any thread that it could block. */
+/* Register everything that can block with stop, before starting threads that use it. */
 static int open_stages(struct inference *inference)
 {
-    const struct inference_parts *const parts = &inference->parts;
-    const struct input_settings *const input = &parts->settings->input;
+    const struct inference_spec *const spec = &inference->spec;
+    const struct input_settings *const input = &spec->settings->input;
     struct tower_pipeline *const pipeline = &inference->tower_pipeline;
-    int rc = tower_pipeline_open_ring(pipeline, (uint32_t)input->prefetch_depth, &parts->plan->layout);
+    int rc = tower_pipeline_open_ring(pipeline, (uint32_t)input->prefetch_depth, &spec->plan->layout);
     if (rc == 0)
-        rc = stop_on_failure(parts->stop, ring_cancel, pipeline->ring);
+        rc = stop_on_failure(spec->stop, ring_cancel, pipeline->ring);
     if (rc == 0)
-        rc = slots_open(&pipeline->slots, pipeline->device, (uint32_t)input->staging_depth, &parts->plan->layout);
+        rc = slots_open(&pipeline->slots, pipeline->device, (uint32_t)input->staging_depth, &spec->plan->layout);
     if (rc == 0)
-        rc = stop_on_failure(parts->stop, slots_cancel, pipeline->slots);
+        rc = stop_on_failure(spec->stop, slots_cancel, pipeline->slots);
     if (rc == 0)
-        rc = take_room(inference);
+        rc = allocate(inference);
     return rc == 0 ? tower_allocate(inference->tower) : rc;
 }
 
 static int start_feeder(struct inference *inference)
 {
-    const struct inference_parts *const parts = &inference->parts;
+    const struct inference_spec *const spec = &inference->spec;
     struct tower_pipeline *const pipeline = &inference->tower_pipeline;
-    const struct feeder_spec spec = {
+    const struct feeder_spec feeder = {
         .name = pipeline->feeder_name,
         .device = pipeline->device,
         .ring = pipeline->ring,
         .slots = pipeline->slots,
-        .stop = parts->stop,
-        .schedule = &parts->plan->schedule,
-        .classes = parts->net->classes,
-        .layout = &parts->plan->layout,
+        .stop = spec->stop,
+        .schedule = &spec->plan->schedule,
+        .classes = spec->net->classes,
+        .layout = &spec->plan->layout,
     };
-    ring_range(pipeline->ring, 0, schedule_batch_count(&parts->plan->schedule));
-    return feeder_start(&pipeline->feeder, &spec);
+    ring_range(pipeline->ring, 0, schedule_batch_count(&spec->plan->schedule));
+    return feeder_start(&pipeline->feeder, &feeder);
 }
 
 static int write_weights(const struct inference *inference)
 {
-    const int rc = initial_weights_write(inference->parts.weights, inference->tower);
+    const int rc = initial_weights_write(inference->spec.weights, inference->tower);
     return rc == 0 ? 0 : rc == -EREMOTEIO ? EXIT_CODE_DEVICE : (int)exit_code_of(rc, EXIT_CODE_DATA);
 }
 
 int inference_begin(struct inference *inference)
 {
-    int code = fail(inference, "set up", open_stages(inference));
+    int code = inference_fail(inference, "set up", open_stages(inference));
     if (code == 0)
         code = write_weights(inference);
-    return code != 0 ? code : fail(inference, "set up", start_feeder(inference));
+    return code != 0 ? code : inference_fail(inference, "set up", start_feeder(inference));
 }
 
 struct ring *inference_ring(struct inference *inference)
@@ -189,7 +189,7 @@ struct ring *inference_ring(struct inference *inference)
 
 /* ---- batches ---- */
 
-/* The slot goes back as soon as what reads it is queued. */
+/* The slot is free again once the work that reads it is queued. */
 static int run_slot(struct inference *inference, struct slot *slot)
 {
     const struct device_ops *const ops = inference->tower_pipeline.device->ops;
@@ -217,7 +217,7 @@ int inference_next(struct inference *inference, struct inference_batch *batch_ou
     const struct batch_slice slice = slot->slice;
     rc = run_slot(inference, slot);
     if (rc != 0)
-        return rc == -ECANCELED ? rc : stop_fail(inference->parts.stop, exit_code_of(rc, EXIT_CODE_DEVICE),
+        return rc == -ECANCELED ? rc : stop_fail(inference->spec.stop, exit_code_of(rc, EXIT_CODE_DEVICE),
                                                  "batch %llu could not be computed: %s",
                                                  (unsigned long long)slice.number + 1, exit_cause(rc));
     *batch_out = (struct inference_batch){ slice, inference->ids, inference->outcome->labels, inference->logits,
@@ -243,14 +243,14 @@ static void join_feeder(struct tower_pipeline *pipeline)
     feeder_join(pipeline->feeder, NULL);
 }
 
-/* What was lent comes back first: the tower's streams and memory are the device's. */
+/* Close the tower before the device, which owns its streams and memory. */
 void inference_close(struct inference *inference)
 {
     if (inference == NULL)
         return;
     struct device *const device = inference->tower_pipeline.device;
     join_feeder(&inference->tower_pipeline);
-    stop_forget(inference->parts.stop);
+    stop_forget(inference->spec.stop);
     tower_pipeline_close_stream(&inference->tower_pipeline.communication);
     tower_close(inference->tower);
     if (inference->outcome != NULL)

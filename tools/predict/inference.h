@@ -1,5 +1,5 @@
-/* One tower that only evaluates, and what brings batches to it: ring -> feeder -> slots -> tower. Whoever has samples
- * fills the ring; the tower computes in main's thread, which takes the logits. Used by main only. */
+/* One tower that only evaluates, and its input: ring -> feeder -> slots -> tower. The caller's threads fill the ring;
+ * the tower computes in the main thread, which reads the logits. Main thread only. */
 #ifndef PIPETRAIN_INFERENCE_H
 #define PIPETRAIN_INFERENCE_H
 
@@ -12,36 +12,36 @@
 
 struct inference;
 
-struct inference_parts {                /* all lent until inference_close */
+struct inference_spec {                 /* all borrowed until inference_close */
     const struct settings *settings;    /* of one tower */
-    struct run_plan *plan;              /* evaluates only; inference_open adds the tower to its memory */
+    struct run_plan *plan;              /* for evaluation only; inference_open adds the memory of the tower */
     const struct net *net;
     const struct initial_weights *weights;
     struct stop *stop;
 };
 
-/* A batch that went through the tower; valid until the next one. */
+/* A batch with its results; valid until the next one. */
 struct inference_batch {
     struct batch_slice slice;
-    const uint64_t *ids;                /* slice.count, as whoever filled the ring numbered the samples */
-    const int32_t *labels;              /* BATCH_NO_LABEL: no sample, or none that is known */
+    const uint64_t *ids;                /* slice.count record ids of the ring */
+    const int32_t *labels;              /* BATCH_NO_LABEL: no sample, or no known label */
     const float *logits;                /* slice.count x net->classes */
     struct backend_result result;
 };
 
-/* Open the device and plan the tower for the slices of plan->schedule; what memory that takes is checked, and nothing
- * large is taken. 0, or an exit code after a message. */
-int inference_open(struct inference **inference_out, const struct inference_parts *parts);
-/* Take the memory, write the weights, and let batches come. 0, or an exit code after a message. */
+/* Open the device, plan the tower for the slices of plan->schedule, and check the memory that it needs, without
+ * allocating it. 0, or an exit code after a message. */
+int inference_open(struct inference **inference_out, const struct inference_spec *spec);
+/* Allocate the memory, write the weights, and start the feeder. 0, or an exit code after a message. */
 int inference_begin(struct inference *inference);
-/* What is to be filled, with the batches of plan->schedule. After inference_begin. */
+/* The ring to fill with the batches of plan->schedule. After inference_begin. */
 struct ring *inference_ring(struct inference *inference);
-/* The next batch, waiting for it. 0; -ENODATA behind the last one of the ring's range; -ECANCELED after a failure, with
- * the cause in stop, or after inference_end. */
+/* Wait for the next batch. 0; -ENODATA after the last one; -ECANCELED after inference_end, or after a failure with its
+ * cause in stop. */
 int inference_next(struct inference *inference, struct inference_batch *batch_out);
-/* Every wait ends now, also of whoever fills the ring. Any thread; fits signals_set_callback. */
+/* End every wait, also those of the threads that fill the ring. Any thread; a callback for signals_set_callback. */
 void inference_end(void *inference);
-/* Whoever fills the ring does so no more. Accepts NULL. */
+/* Call it after stopping the threads that fill the ring. Accepts NULL. */
 void inference_close(struct inference *inference);
 
 #endif

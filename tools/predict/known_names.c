@@ -1,18 +1,19 @@
-/* Looking for names of classes. */
+/* Find the names of classes. */
 #include "tools/predict/known_names.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "loader/shards/text.h"
 #include "stage/file/file.h"
 #include "stage/log.h"
 #include "tools/results/named_classes.h"
 #include "tools/results/weights.h"
 
-#define LIST_BYTES 300          /* of names that a message tells */
+#define LIST_BYTES 300          /* of names in a message */
 
-/* 0; -ENODATA when the list cannot be used, after a message; or -ENOMEM. */
+/* 0; -ENODATA if the list is invalid, after a message; -ENOMEM. */
 static int read_list(struct class_names *listed, const char *text, size_t bytes, const char *path)
 {
     char problem[256] = "";
@@ -37,7 +38,7 @@ static int read_file(struct class_names *listed, const char *path)
     return rc;
 }
 
-/* A data set has read the file that was named, or one beside its shards. */
+/* A data set has read data.class_names, or a file next to its shards. */
 static int find_list(struct known_names *names, const struct trained *trained, const struct dataset *dataset)
 {
     const char *const path = trained->settings->data.class_names;
@@ -46,23 +47,22 @@ static int find_list(struct known_names *names, const struct trained *trained, c
         return 0;
     if (*path != '\0')
         return read_file(&names->listed, path);
-    const int rc = dataset != NULL ? label_names_read(&names->beside, dataset->paths[0]) : 0;
+    const int rc = dataset != NULL ? label_names_read(&names->of_data, dataset->paths[0]) : 0;
     if (rc != 0 && rc != -ENOMEM)
-        log_message(LOG_ERROR, "the names of classes, beside %s: %s", dataset->paths[0], strerror(-rc));
+        log_message(LOG_ERROR, "class names next to %s: %s", dataset->paths[0], strerror(-rc));
     if (rc != 0)
         return rc;
-    const bool is_beside = names->beside.manifest.class_count > 0 || names->beside.listed.count > 0;
+    const bool is_beside = names->of_data.manifest.class_count > 0 || names->of_data.listed.count > 0;
     return is_beside || text == NULL ? 0 : read_list(&names->listed, text, strlen(text), trained->weights_path);
 }
 
 static struct named_classes named(const struct known_names *names, const struct dataset *dataset)
 {
     const bool is_own = names->listed.count > 0 || dataset == NULL;
-    return (struct named_classes){ is_own ? &names->listed : &dataset->class_names, &names->beside };
+    return (struct named_classes){ is_own ? &names->listed : &dataset->class_names, &names->of_data };
 }
 
-/* A data set's label means another class than the network's output of its number. 0, -ENODATA after a message, or
- * -ENOMEM. */
+/* Check that data set and weights have the same names. 0, -ENODATA after a message, or -ENOMEM. */
 static int check_weights(const struct known_names *names, const struct trained *trained, const struct dataset *dataset)
 {
     const char *const text = initial_weights_text(trained->weights, WEIGHTS_CLASS_NAMES);
@@ -77,9 +77,9 @@ static int check_weights(const struct known_names *names, const struct trained *
     if (rc == 0 && named_classes_differ(&data, &learnt, classes)) {
         named_classes_tell(&data, classes, here, sizeof(here));
         named_classes_tell(&learnt, classes, there, sizeof(there));
-        log_message(LOG_ERROR, "%s was trained on other classes: %s; those of %s are %s: convert the data with the "
-                    "training set, or name the classes of both with data.class_names = FILE", trained->weights_path,
-                    there, dataset->options.pattern, here);
+        log_message(LOG_ERROR, "%s was trained with other classes: %s; those of %s are %s: convert the data "
+                    "together with the training set, or name the classes of both with data.class_names = FILE",
+                    trained->weights_path, there, dataset->options.pattern, here);
         rc = -ENODATA;
     }
     class_names_release(&outputs);
@@ -96,7 +96,7 @@ int known_names_find(struct known_names *names, const struct trained *trained, c
     const struct named_classes known = named(names, dataset);
     const char **const all = rc == 0 ? calloc(classes, sizeof(*all)) : NULL;
     if (rc == -ENOMEM || (rc == 0 && all == NULL)) {
-        log_message(LOG_ERROR, "the names of classes: %s", strerror(ENOMEM));
+        log_message(LOG_ERROR, "class names: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
     }
     if (rc != 0)
@@ -116,6 +116,6 @@ void known_names_release(struct known_names *names)
 {
     free(names->names);
     class_names_release(&names->listed);
-    label_names_release(&names->beside);
+    label_names_release(&names->of_data);
     *names = (struct known_names){ .names = NULL };
 }

@@ -1,4 +1,4 @@
-/* The names of a network's classes, as far as anything says them. Used by main only. */
+/* Find the names of the classes of a network. Main thread only. */
 #ifndef PIPETRAIN_KNOWN_NAMES_H
 #define PIPETRAIN_KNOWN_NAMES_H
 
@@ -6,17 +6,17 @@
 #include "tools/predict/trained.h"
 #include "tools/shards/label_names.h"
 
-/* Begins as zeros. */
+/* Zero it first. */
 struct known_names {
-    const char **names;         /* of every class, "" for one that has none; NULL: none has */
+    const char **names;         /* of every class, "" for one without a name; NULL: no class has a name */
     struct class_names listed;
-    struct label_names beside;
+    struct label_names of_data;
 };
 
-/* The first that names any class: the file data.class_names; what lies beside the shards of the data set (NULL: there
- * are none); the weights. Without that file, a data set and weights that name the same class differently are
- * refused. The data set and the network are lent. 0, or an exit code after a message; known_names_release after
- * either. */
+/* Take the names from the first of these that has any: the file data.class_names; a file next to the shards of the data
+ * set (NULL: no data set); the weights. Without data.class_names, it is an error if data set and weights have different
+ * names for a class. Borrows the data set and the network. 0, or an exit code after a message; call known_names_release
+ * in both cases. */
 int known_names_find(struct known_names *names, const struct trained *trained, const struct dataset *dataset);
 void known_names_release(struct known_names *names);
 

@@ -1,23 +1,35 @@
-/* Predictions from images to lines, in main's thread. */
+/* pipetrain predict: command line -> settings -> predictions. Main thread only. */
 #include "tools/predict/predict.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "loader/loader.h"
 #include "stage/log.h"
+#include "stage/text/output.h"
 #include "tools/config/options.h"
+#include "tools/config/program_option.h"
 #include "tools/phase.h"
-#include "tools/predict/image_source.h"
 #include "tools/predict/known_names.h"
+#include "tools/predict/predict_images.h"
+#include "tools/predict/prediction.h"
 #include "tools/predict/trained.h"
 #include "tools/run/run_data.h"
+#include "tools/run/team_wait.h"
 #include "tools/signals.h"
 
-#define NAME_BYTES 4200u        /* of a record: its shard's path and its number */
+#define NAME_BYTES 4200u        /* "SHARD:RECORD" */
+
+struct predict_request {
+    const char *weights;        /* file */
+    uint64_t top, batch;        /* classes to print for an image; largest batch size */
+    enum prediction_form form;
+};
 
 struct prediction_run {
     struct settings *settings;
@@ -31,7 +43,7 @@ struct prediction_run {
     struct loader *loader;
     struct image_source *source;
     uint64_t unreadable;
-    uint64_t nonfinite;                 /* images whose outputs are no numbers */
+    uint64_t nonfinite;                 /* images with NaN or infinite outputs */
 };
 
 static int out_of_memory(const char *what)
@@ -42,8 +54,8 @@ static int out_of_memory(const char *what)
 
 /* ---- images ---- */
 
-/* Whatever labels there are do not matter, and a damaged record is one that is told of. */
-static int take_shards(struct settings *settings, const char *patterns)
+/* Use shards, ignoring labels; damaged records are reported and skipped. */
+static int set_shards(struct settings *settings, const char *patterns)
 {
     char problem[256];
     const struct option_row *const option = option_find(SECTION_DATA, "validation");
@@ -63,7 +75,7 @@ static int take_shards(struct settings *settings, const char *patterns)
 static int open_shards(struct prediction_run *run)
 {
     struct problems problems;
-    int code = take_shards(run->settings, run->words->shards);
+    int code = set_shards(run->settings, run->words->shards);
     if (code != 0)
         return code;
     phase_enter(RUN_PHASE_INDEXING);
@@ -80,11 +92,11 @@ static uint64_t sample_count(const struct prediction_run *run)
     return run->dataset != NULL ? run->dataset->record_count : run->words->count;
 }
 
-/* Files are no part of what a loader would need. */
+/* Without shards there is no loader to plan. */
 static void set_batch(struct prediction_run *run)
 {
     const uint64_t count = sample_count(run);
-    run->settings->train.batch = count < run->request->batch ? (int64_t)count : run->request->batch;
+    run->settings->train.batch = (int64_t)(count < run->request->batch ? count : run->request->batch);
     run->settings->train.batch_per_tower = 0;
     run->settings->train.accumulate = 1;
     run->settings->devices.towers = 1;
@@ -108,7 +120,7 @@ static int open_printer(struct prediction_run *run)
     const int code = known_names_find(&run->names, &run->trained, run->dataset);
     if (code != 0)
         return code;
-    if (prediction_printer_init(&run->printer, run->trained.net->classes, run->request->top) != 0)
+    if (prediction_printer_init(&run->printer, run->trained.net->classes, (uint32_t)run->request->top) != 0)
         return out_of_memory("the predictions");
     run->printer.form = run->request->form;
     run->printer.out = stdout;
@@ -156,12 +168,12 @@ static int start_source(struct prediction_run *run)
     };
     const int rc = run->dataset != NULL ? start_loader(run) : image_source_start(&run->source, &spec);
     if (rc != 0 && !stop_failed(stop))
-        stop_fail(stop, exit_code_of(rc, EXIT_CODE_MEMORY), "the images' threads could not be started: %s",
+        stop_fail(stop, exit_code_of(rc, EXIT_CODE_MEMORY), "the decoding threads cannot start: %s",
                   exit_cause(rc));
     return rc == 0 ? 0 : (int)stop_code(stop);
 }
 
-/* The path of an image, or the place of a record. */
+/* The path of an image, or the shard and number of a record. */
 static const char *name_sample(const struct prediction_run *run, uint64_t id, char *room)
 {
     if (run->dataset == NULL)
@@ -172,7 +184,7 @@ static const char *name_sample(const struct prediction_run *run, uint64_t id, ch
     return room;
 }
 
-/* NULL: there were pixels. The loader has told of damaged records itself. */
+/* NULL: the image was decoded. The loader has already reported damaged records. */
 static const char *problem_of(const struct prediction_run *run, const struct inference_batch *batch, uint32_t i)
 {
     if (run->dataset != NULL)
@@ -180,7 +192,7 @@ static const char *problem_of(const struct prediction_run *run, const struct inf
     return image_source_problem(run->source, batch->ids[i]);
 }
 
-/* As evaluation has it, such numbers are no result (exit code 73). */
+/* NaN and infinities are errors (exit code 73), as in an evaluation. */
 static bool are_finite(const struct prediction_run *run, const float *logits)
 {
     bool all = true;
@@ -189,7 +201,7 @@ static bool are_finite(const struct prediction_run *run, const float *logits)
     return all;
 }
 
-static void tell_batch(struct prediction_run *run, const struct inference_batch *batch)
+static void print_batch(struct prediction_run *run, const struct inference_batch *batch)
 {
     char room[NAME_BYTES];
     for (uint32_t i = 0; i < batch->slice.count; i++) {
@@ -202,7 +214,7 @@ static void tell_batch(struct prediction_run *run, const struct inference_batch 
         run->unreadable += problem != NULL;
         run->nonfinite += problem == NULL;
         if (problem == NULL)
-            log_message(LOG_RUN, "%s: %s", name, problem = "the network's output for it is not a finite number");
+            log_message(LOG_RUN, "%s: %s", name, problem = "the output of the network is not finite");
         else if (run->dataset == NULL)
             log_message(LOG_RUN, "%s: %s", name, problem);
         prediction_print_problem(&run->printer, name, problem);
@@ -218,7 +230,7 @@ static int run_batches(struct prediction_run *run)
     phase_enter(RUN_PHASE_EVALUATING);
     prediction_print_head(&run->printer);
     while ((rc = inference_next(trained->inference, &batch)) == 0 && !ferror(stdout))
-        tell_batch(run, &batch);
+        print_batch(run, &batch);
     if (stop_failed(trained->stop))
         return (int)stop_code(trained->stop);
     if (signals_exit_code() != 0)
@@ -227,7 +239,7 @@ static int run_batches(struct prediction_run *run)
         log_message(LOG_ERROR, "%" PRIu64 " of %" PRIu64 " images could not be read", run->unreadable,
                     sample_count(run));
     if (run->nonfinite > 0) {
-        log_message(LOG_ERROR, "%s: the network's output for %" PRIu64 " of %" PRIu64 " images is not a finite number",
+        log_message(LOG_ERROR, "%s: the output of the network is not finite for %" PRIu64 " of %" PRIu64 " images",
                     run->request->weights, run->nonfinite, sample_count(run));
         return EXIT_CODE_NONFINITE;
     }
@@ -261,7 +273,7 @@ static int compute(struct prediction_run *run)
     return code;
 }
 
-int predict(struct settings *settings, const struct image_words *words, const struct predict_request *request)
+static int predict(struct settings *settings, const struct image_words *words, const struct predict_request *request)
 {
     struct prediction_run run = { .settings = settings, .words = words, .request = request };
     int code = prepare(&run);
@@ -271,5 +283,174 @@ int predict(struct settings *settings, const struct image_words *words, const st
     prediction_printer_release(&run.printer);
     known_names_release(&run.names);
     dataset_close(run.dataset);
+    return code;
+}
+
+/* ---- the command line ---- */
+
+#define TOP_DEFAULT 5u
+#define TOP_MOST 1000u
+#define BATCH_DEFAULT 64u
+#define BATCH_MOST 65536u
+
+struct arguments {
+    struct network_words network;       /* room for a --set in every argument */
+    struct predict_request request;
+    char **words;
+    int word_count;
+    bool help;
+};
+
+#define FIELD(name) .offset = offsetof(struct arguments, name)
+/* Groups of the rows that store_other stores. */
+enum { GROUP_SET, GROUP_TSV, GROUP_JSON };
+
+static const struct program_option options[] = {
+    { .letter = 'w', .name = "weights", .value = "FILE", .store = STORE_TEXT, FIELD(network.weights),
+      .help = "weights or a checkpoint" },
+    { .letter = 'c', .name = "config", .value = "FILE", .store = STORE_TEXT, FIELD(network.config),
+      .help = "the configuration of the training run, if the weights do not name their network (the default of -w is "
+              "then the weights of the last run, or its newest checkpoint if it was killed)" },
+    { .letter = 'm', .name = "model", .value = "NAME", .store = STORE_TEXT, FIELD(network.model),
+      .help = "the model instead: a name or a file (mine.net)" },
+    { .name = "set", .value = "SECTION.KEY=VALUE", .group = GROUP_SET,
+      .help = "override a key; may be repeated (SECTION. is optional if only one section has KEY)" },
+    { .name = "top", .value = "N", .store = STORE_NUMBER, FIELD(request.top), .least = 1, .most = TOP_MOST,
+      .help = "print the N most likely classes (default 5)" },
+    { .name = "batch", .value = "N", .store = STORE_NUMBER, FIELD(request.batch), .least = 1, .most = BATCH_MOST,
+      .help = "largest batch size (default 64)" },
+    { .name = "tsv", .group = GROUP_TSV, .help = "tab-separated: image, rank, class, name, probability" },
+    { .name = "json", .group = GROUP_JSON, .help = "a JSON object per line" },
+    { .letter = 'h', .name = "help", .store = STORE_FLAG, FIELD(help), .help = "this text" },
+    { .name = NULL },
+};
+
+/* --set, --tsv, --json. */
+static int store_other(void *out, const struct program_option *option, const char *value)
+{
+    struct arguments *const arguments = out;
+    const enum prediction_form form = option->group == GROUP_TSV ? PREDICTION_TSV : PREDICTION_JSON;
+    if (option->group == GROUP_SET) {
+        arguments->network.assignments[arguments->network.assignment_count++] = (char *)(uintptr_t)value;
+        return 0;
+    }
+    if (arguments->request.form != PREDICTION_TABLE && arguments->request.form != form) {
+        log_message(LOG_ERROR, "predict: give --tsv or --json, not both");
+        return -EINVAL;
+    }
+    arguments->request.form = form;
+    return 0;
+}
+
+static const struct program_command command_line = {
+    .name = "predict", .usage = "pipetrain predict", .options = options, .store = store_other,
+};
+
+static void print_usage(FILE *out)
+{
+    fputs("Usage: pipetrain predict -w FILE [OPTION]... IMAGE... | FOLDER | SHARDS | -\n"
+          "Classify images with a trained network.\n\n", out);
+    program_option_help(options, out);
+    fputs("\n"
+          "An IMAGE is a JPEG or PNG file of any size. A FOLDER stands for all images in it\n"
+          "and its sub-folders, recognised by content; hidden files and __MACOSX are\n"
+          "skipped, other files are counted. SHARDS are TFRecord files, folders of them, or\n"
+          "quoted globs; their labels are ignored. With - paths are read from standard\n"
+          "input, one per line, or NUL-terminated as from find -print0.\n"
+          "Images are decoded and scaled like the validation images in training. An image\n"
+          "that cannot be read is reported on standard error and skipped; the exit status is\n"
+          "then 3.\n\n"
+          "  pipetrain predict -w runs/run/weights.safetensors photo.jpg\n"
+          "  pipetrain predict -w best.safetensors --top 1 --tsv photos > classes.tsv\n"
+          "  pipetrain predict -w resnet50.safetensors -m torchvision_resnet50 cat.jpg\n"
+          "  find photos -name '*.jpg' | pipetrain predict -w best.safetensors --json -\n", out);
+}
+
+static int check_arguments(const struct arguments *arguments)
+{
+    const int rc =
+        network_words_check(&arguments->network, "predict", "predict -w weights.safetensors photo.jpg");
+    if (rc != 0)
+        return rc;
+    if (arguments->word_count > 0)
+        return 0;
+    log_message(LOG_ERROR, "no images given: pipetrain predict -w weights.safetensors photo.jpg (see --help)");
+    return -EINVAL;
+}
+
+/* 0, or -EINVAL after a message. */
+static int parse_arguments(struct arguments *arguments, int argc, char **argv)
+{
+    const int rc = program_options_read(&command_line, argc, argv, arguments);
+    if (rc != 0 || arguments->help)
+        return rc;
+    arguments->words = argv + optind;
+    arguments->word_count = argc - optind;
+    return check_arguments(arguments);
+}
+
+/* From here on a signal ends the command after the current batch. */
+static int predict_images(struct settings *settings, const struct image_words *words,
+                          const struct predict_request *request)
+{
+    signals_block();
+    const int rc = signals_start();
+    if (rc == 0)
+        return predict(settings, words, request);
+    log_message(LOG_ERROR, "signal handling cannot start: %s", exit_cause(rc));
+    return EXIT_CODE_MEMORY;
+}
+
+static int predict_words(struct settings *settings, const struct arguments *arguments)
+{
+    struct predict_request request = arguments->request;
+    struct image_words words = { .count = 0 };
+    char found[PATH_MAX];
+    request.weights = arguments->network.weights != NULL ? arguments->network.weights : found;
+    int code = image_words_read(&words, arguments->words, arguments->word_count);
+    if (code == 0 && request.weights == found)
+        code = found_weights(settings, found);
+    if (code == 0)
+        code = predict_images(settings, &words, &request);
+    image_words_release(&words);
+    return code;
+}
+
+static int run_predict(const struct arguments *arguments, char **argv, uint64_t process_start_ns)
+{
+    struct settings settings;
+    if (settings_init(&settings) != 0) {
+        log_message(LOG_ERROR, "the settings: %s", strerror(ENOMEM));
+        return EXIT_CODE_MEMORY;
+    }
+    int code = network_words_settings(&settings, &arguments->network);
+    if (code == 0 && trained_may_restart(&settings))
+        team_wait_shorten(argv, process_start_ns);
+    if (code == 0)
+        code = predict_words(&settings, arguments);
+    settings_release(&settings);
+    return code;
+}
+
+static int help(void)
+{
+    (void)output_start();       /* on an error, output is unbuffered */
+    print_usage(stdout);
+    return EXIT_CODE_OK;
+}
+
+int predict_command(int argc, char **argv, uint64_t process_start_ns)
+{
+    struct arguments arguments = { .request = { .top = TOP_DEFAULT, .batch = BATCH_DEFAULT },
+                                   .network.assignments = calloc((size_t)argc, sizeof(char *)) };
+    if (arguments.network.assignments == NULL) {
+        log_message(LOG_ERROR, "the command line: %s", strerror(ENOMEM));
+        return EXIT_CODE_MEMORY;
+    }
+    int code = EXIT_CODE_USAGE;
+    output_end_with_reader();
+    if (parse_arguments(&arguments, argc - 1, argv + 1) == 0)
+        code = arguments.help ? help() : run_predict(&arguments, argv, process_start_ns);
+    free(arguments.network.assignments);
     return code;
 }

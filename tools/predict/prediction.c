@@ -1,4 +1,4 @@
-/* Printing predictions, a row of functions for each form. */
+/* Print predictions; each form has a row of functions. */
 #include "tools/predict/prediction.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ static void head_of_table(struct prediction_printer *printer)
             "class");
 }
 
-/* Too long a path stands above the rest. */
+/* A path that is too long gets its own line. */
 static void print_table(struct prediction_printer *printer, const char *path)
 {
     const int columns = (int)columns_of_paths(printer);
@@ -97,7 +97,7 @@ static void end_json(struct prediction_printer *printer)
     if (text != NULL)
         fprintf(printer->out, "%s\n", text);
     else
-        log_message(LOG_ERROR, "a line of the predictions: %s", strerror(ENOMEM));
+        log_message(LOG_ERROR, "a prediction cannot be printed: %s", strerror(ENOMEM));
 }
 
 static void print_json(struct prediction_printer *printer, const char *path)

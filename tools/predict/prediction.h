@@ -1,5 +1,4 @@
-/* What is told of an image: its likeliest classes, as a table, as tab-separated values or as lines of JSON. Used by
- * main only. */
+/* Print the most likely classes of an image, as a table, tab-separated values or lines of JSON. Main thread only. */
 #ifndef PIPETRAIN_PREDICTION_H
 #define PIPETRAIN_PREDICTION_H
 
@@ -7,27 +6,27 @@
 #include <stdio.h>
 
 #include "formats/json.h"
-#include "tools/predict/ranking.h"
+#include "tools/predict/confusion.h"
 
 enum prediction_form { PREDICTION_TABLE, PREDICTION_TSV, PREDICTION_JSON, PREDICTION_FORM_COUNT };
 
 struct prediction_printer {
     enum prediction_form form;
-    FILE *out;                  /* lent, as what follows */
-    const char **names;         /* of all classes, "" for one that has none; NULL: none has */
+    FILE *out;                  /* this and the next: borrowed */
+    const char **names;         /* of all classes, "" for one without a name; NULL: no class has a name */
     uint32_t classes, top;      /* top <= classes */
-    uint32_t path_columns;      /* of the table: of the longest path, or less */
+    uint32_t path_columns;      /* of the table: at most the length of the longest path */
     struct ranked *ranked;      /* room for top */
     struct json line;
 };
 
-/* Room for the first `top` classes. 0 or -ENOMEM; prediction_printer_release after either. */
+/* 0 or -ENOMEM; call prediction_printer_release in both cases. */
 int prediction_printer_init(struct prediction_printer *printer, uint32_t classes, uint32_t top);
 void prediction_printer_release(struct prediction_printer *printer);
-/* The line above all others, where the form has one. */
+/* Print the header line, if the form has one. */
 void prediction_print_head(struct prediction_printer *printer);
 void prediction_print(struct prediction_printer *printer, const char *path, const float *logits);
-/* An image that could not be read: a line where the form has one for it. */
+/* Print a line for an image that could not be read, if the form has one. */
 void prediction_print_problem(struct prediction_printer *printer, const char *path, const char *problem);
 
 #endif

@@ -1,20 +1,208 @@
-/* From settings and a file of weights to a tower. */
+/* Set up a tower for evaluation from a configuration or from weights alone. Called by the main thread. */
 #include "tools/predict/trained.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "compute/net.h"
 #include "stage/log.h"
+#include "stage/stop.h"
+#include "tools/checkpoint/reader.h"
 #include "tools/config/config.h"
-#include "tools/config/number.h"
+#include "tools/config/pixels.h"
+#include "tools/config/recipes.h"
 #include "tools/config/settings_model.h"
+#include "tools/results/run_names.h"
+#include "tools/results/tensor_file.h"
+#include "tools/results/weights.h"
 #include "tools/run/run_data.h"
 #include "tools/run/run_plan.h"
+#include "tools/text/number.h"
 #include "tools/text/wrapped.h"
 
-/* Print what is collected and return `code`. */
-static int refuse(struct problems *problems, int code)
+/* ---- the weights of a run ---- */
+
+/* 0 or -ENAMETOOLONG. */
+static int name_weights(const char *folder, char path_out[PATH_MAX])
+{
+    const int length = snprintf(path_out, PATH_MAX, "%s/" WEIGHTS_FILE, folder);
+    return length < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+/* 0, -ENOENT (no weights in the directory), or another negative errno. */
+static int find_in(const char *folder, char path_out[PATH_MAX])
+{
+    struct checkpoint_reader *state = NULL;
+    struct checkpoint_problem problem;
+    int rc = name_weights(folder, path_out);
+    if (rc != 0 || access(path_out, F_OK) == 0)
+        return rc;
+    rc = checkpoint_reader_find(&state, folder, &problem);
+    if (rc != 0)
+        return rc == -ENOMEM ? rc : -ENOENT;
+    snprintf(path_out, PATH_MAX, "%s", checkpoint_reader_path(state));
+    log_message(LOG_RUN, "%s has no " WEIGHTS_FILE ": using its newest checkpoint, %s", folder, path_out);
+    checkpoint_reader_close(state);
+    return 0;
+}
+
+/* Whether weights are of a run on synthetic input or --overfit, which is logged. Unreadable weights are reported
+ * later. */
+static bool learned_something_else(const char *path)
+{
+    char problem[256], shown[256];
+    struct tensor_file file;
+    if (tensor_file_open(&file, AT_FDCWD, path, problem, sizeof(problem)) != 0)
+        return false;
+    const char *const learned = safetensors_index_text(&file.index, WEIGHTS_LEARNED);
+    if (learned != NULL) {
+        log_plain(learned, shown, sizeof(shown));
+        log_message(LOG_RUN, "%s learned %s: skipped (use it with --weights=%s)", path, shown, path);
+    }
+    tensor_file_close(&file);
+    return learned != NULL;
+}
+
+/* As find_in, for the last run that has weights of the data. Later runs are logged. */
+static int find_last(const struct settings *settings, char path_out[PATH_MAX])
+{
+    char folder[PATH_MAX];
+    const int count = run_name_was_given(settings) ? 1 : run_name_count(settings);
+    int rc = -ENOENT, number = count;
+    for (; number > 0 && rc == -ENOENT; number--) {
+        rc = run_name_numbered(folder, sizeof(folder), settings->run.dir, number);
+        if (rc == 0)
+            rc = find_in(folder, path_out);
+        if (rc == -ENOENT && count > 1)
+            log_message(LOG_RUN, "%s has no weights", folder);
+        else if (rc == 0 && learned_something_else(path_out))
+            rc = -ENOENT;
+    }
+    if (rc == 0 && number + 1 < count)
+        log_message(LOG_RUN, "using the weights of an earlier run: %s", path_out);
+    return rc;
+}
+
+int found_weights(const struct settings *settings, char path_out[PATH_MAX])
+{
+    int rc = find_last(settings, path_out);
+    if (rc == -ENOENT) {
+        log_message(LOG_ERROR, "no run has weights in %s: train the network with pipetrain -c %s, or name other "
+                    "weights with --weights FILE", settings->run.dir,
+                    *settings->config_path != '\0' ? settings->config_path : "FILE");
+        return EXIT_CODE_DATA;
+    }
+    if (rc == 0)
+        return 0;
+    log_message(LOG_ERROR, "the weights: %s", strerror(-rc));
+    return exit_code_of(rc, EXIT_CODE_DATA);
+}
+
+/* ---- settings from the metadata of weights ---- */
+
+/* Read how images were scaled, as settings of the model, which the command line overrides. Weights of other programs
+ * do not contain it. */
+static int read_scaling(struct settings *settings, const struct safetensors_index *index, bool *is_known_out,
+                        struct problems *problems)
+{
+    int rc = 0;
+    for (size_t i = 0; i < PIXELS_SETTINGS && rc == 0; i++) {
+        char key[96], *assignment;
+        snprintf(key, sizeof(key), WEIGHTS_SETTING "%s", pixels_settings[i]);
+        const char *const value = safetensors_index_text(index, key);
+        if (value == NULL)
+            continue;
+        if (asprintf(&assignment, "%s=%s", pixels_settings[i], value) < 0)
+            return -ENOMEM;
+        rc = config_set(settings, assignment, problems);
+        free(assignment);
+        settings_origin(settings, SECTION_AUGMENT, strchr(pixels_settings[i], '.') + 1)->origin = ORIGIN_MODEL;
+        *is_known_out = true;
+    }
+    return rc;
+}
+
+/* Read the model from its text, which is untrusted. */
+static int read_model_text(struct settings *settings, const char *text, const char *path, struct problems *problems)
+{
+    struct net *net = NULL;
+    settings->model_text = strdup(text);
+    settings->model_bytes = strlen(text);
+    if (settings->model_text == NULL)
+        return -ENOMEM;
+    const int rc = settings_open_net(settings, &net);
+    if (rc == -EINVAL)
+        problems_add(problems, path, "its description of a network is invalid: name a model with --model=NAME, or give "
+                                     "the configuration with -c FILE");
+    if (rc == 0)
+        pixels_check_resize(settings, net, problems);
+    net_close(net);
+    return rc;
+}
+
+static int read_model(struct settings *settings, const struct network_words *words,
+                      const struct safetensors_index *index, bool is_scaling_known, struct problems *problems)
+{
+    const char *const text = safetensors_index_text(index, WEIGHTS_NET);
+    pixels_choose_scaling(settings);
+    if (words->model == NULL && text != NULL)
+        return read_model_text(settings, text, words->weights, problems);
+    if (words->model == NULL) {
+        problems_add(problems, words->weights, "does not contain its network: name it with --model=NAME, or give the "
+                                                 "configuration with -c FILE");
+        return -EINVAL;
+    }
+    int rc = settings_choose_model(settings, "--model", words->model, problems);
+    if (rc == 0)
+        rc = settings_find_model(settings, problems);
+    return rc == 0 && !is_scaling_known ? recipe_apply_evaluation(settings) : rc;
+}
+
+static int read_weights_settings(struct settings *settings, const struct network_words *words,
+                                 struct problems *problems)
+{
+    char problem[256];
+    struct tensor_file file;
+    int rc = tensor_file_open(&file, AT_FDCWD, words->weights, problem, sizeof(problem));
+    if (rc != 0) {
+        problems_add(problems, words->weights, "%s", problem[0] != '\0' ? problem : strerror(-rc));
+        return rc;
+    }
+    bool is_scaling_known = false;
+    rc = read_scaling(settings, &file.index, &is_scaling_known, problems);
+    for (int i = 0; i < words->assignment_count && (rc == 0 || rc == -EINVAL); i++)
+        rc = config_set(settings, words->assignments[i], problems);
+    if (rc == 0 && problems->count == 0)
+        rc = read_model(settings, words, &file.index, is_scaling_known, problems);
+    tensor_file_close(&file);
+    return rc;
+}
+
+static int own_network_settings(struct settings *settings, const struct network_words *words)
+{
+    struct problems problems;
+    problems_init(&problems);
+    const int rc = read_weights_settings(settings, words, &problems);
+    if (rc == -ENOMEM && problems.count == 0)
+        problems_add(&problems, words->weights, "%s", strerror(ENOMEM));
+    problems_print(&problems);
+    const int code = rc == -EBADMSG || rc == -ENODATA ? EXIT_CODE_DATA : (int)exit_code_of(rc, EXIT_CODE_USAGE);
+    const bool is_right = rc == 0 && problems.count == 0;
+    const int wrong = problems_code(&problems, code);
+    problems_release(&problems);
+    return is_right ? 0 : wrong;
+}
+
+/* ---- settings from a configuration ---- */
+
+/* Print all problems and return `code`. */
+static int problems_end(struct problems *problems, int code)
 {
     problems_print(problems);
     return problems_code(problems, code);
@@ -28,7 +216,7 @@ static int out_of_memory(const char *what)
 
 /* ---- settings ---- */
 
-/* One tower of the batches that each tower of the training has. What feeds towers in training does not matter. */
+/* One tower, with the batch size of each tower in training and the default input stages. */
 static void use_one_tower(struct settings *settings)
 {
     const int64_t towers = settings->devices.towers;
@@ -50,21 +238,21 @@ static int collect(struct settings *settings, const struct network_words *words,
     return rc == -ENOMEM || is_unread ? rc : settings_finish(settings, problems);
 }
 
-int trained_read_settings(struct settings *settings, const struct network_words *words)
+static int trained_read_settings(struct settings *settings, const struct network_words *words)
 {
     struct problems problems;
     problems_init(&problems);
     const int rc = collect(settings, words, &problems);
     int code = 0;
     if (rc != 0 || problems.count > 0)
-        code = refuse(&problems, exit_code_of(rc, EXIT_CODE_USAGE));
+        code = problems_end(&problems, exit_code_of(rc, EXIT_CODE_USAGE));
     else
         use_one_tower(settings);
     problems_release(&problems);
     return code;
 }
 
-/* A pipe is empty when the program starts again. */
+/* A pipe cannot be read again. */
 static bool can_be_read_again(const char *path)
 {
     struct stat status;
@@ -88,7 +276,7 @@ int trained_open(struct trained *trained, struct settings *settings, const char 
         return out_of_memory("the model");
     problems_init(&problems);
     const int rc = initial_weights_open(&trained->weights, weights_path, trained->net, NULL, &problems);
-    const int code = rc == 0 ? 0 : refuse(&problems, rc == -EINVAL ? EXIT_CODE_USAGE
+    const int code = rc == 0 ? 0 : problems_end(&problems, rc == -EINVAL ? EXIT_CODE_USAGE
                                                                    : (int)exit_code_of(rc, EXIT_CODE_DATA));
     problems_release(&problems);
     if (code == 0)
@@ -102,12 +290,12 @@ static int choose_device(struct trained *trained, struct problems *problems)
 {
     const int rc = device_plan_init(&trained->plan.devices, trained->settings, problems);
     if (rc != 0)
-        return refuse(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
+        return problems_end(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
     if (trained->plan.devices.backend->computes)
         return 0;
     problems_add(problems, "[devices] kind", "%s computes nothing: use auto, cpu or cuda",
                  trained->plan.devices.ops->kind);
-    return refuse(problems, EXIT_CODE_USAGE);
+    return problems_end(problems, EXIT_CODE_USAGE);
 }
 
 static int plan_samples(struct trained *trained, const struct dataset *dataset, uint64_t samples,
@@ -117,10 +305,10 @@ static int plan_samples(struct trained *trained, const struct dataset *dataset, 
     struct run_plan *const plan = &trained->plan;
     plan->only_evaluated = samples;
     if (run_plan_init(plan, trained->settings, trained->net, datasets, problems) != 0)
-        return refuse(problems, EXIT_CODE_USAGE);
+        return problems_end(problems, EXIT_CODE_USAGE);
     if (trained->settings->input.source != INPUT_SYNTHETIC)
         return 0;
-    /* Which plans neither batches on the host nor images. */
+    /* The plan then has no batches on the host and no images. */
     memory_share_add(&plan->memory.host, MEMORY_BATCHES,
                      (size_t)trained->settings->input.prefetch_depth * plan->layout.block_bytes);
     memory_plan_add_images(&plan->memory, trained->settings);
@@ -135,7 +323,7 @@ int trained_plan(struct trained *trained, const struct dataset *dataset, uint64_
     if (code == 0)
         code = plan_samples(trained, dataset, samples, &problems);
     problems_release(&problems);
-    const struct inference_parts parts = {
+    const struct inference_spec parts = {
         .settings = trained->settings,
         .plan = &trained->plan,
         .net = trained->net,
@@ -163,4 +351,24 @@ void trained_print_device(const struct trained *trained, FILE *out)
         snprintf(more, sizeof(more), ", %u thread%s", threads, threads == 1 ? "" : "s");
     wrapped_print(out, "device    %s, %s, %s%s, batches of %u", plan->devices.ops->kind, plan->devices.backend->name,
                   precision_name(trained->settings->devices.precision), more, plan->schedule.batch);
+}
+
+/* ---- settings from the command line ---- */
+
+int network_words_check(const struct network_words *words, const char *command, const char *example)
+{
+    if (words->config != NULL && words->model != NULL)
+        log_message(LOG_ERROR, "%s: -m %s and -c both name a network: give only one of them", command,
+                    words->model);
+    else if (words->config == NULL && words->weights == NULL)
+        log_message(LOG_ERROR, "%s: no weights and no configuration given: pipetrain %s (see --help)", command,
+                    example);
+    else
+        return 0;
+    return -EINVAL;
+}
+
+int network_words_settings(struct settings *settings, const struct network_words *words)
+{
+    return words->config != NULL ? trained_read_settings(settings, words) : own_network_settings(settings, words);
 }

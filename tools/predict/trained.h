@@ -1,15 +1,36 @@
-/* A trained network that is put to use: what the settings make of it, its weights, and the tower that computes.
- * Used by main only. */
-#ifndef PIPETRAIN_TRAINED_H
-#define PIPETRAIN_TRAINED_H
+/* A trained network: its settings, its weights, and the tower that computes. Main thread only. */
+#ifndef PIPETRAIN_TRAINED
+#define PIPETRAIN_TRAINED
 
+#include <limits.h>
+
+#include "tools/config/settings.h"
 #include "tools/predict/inference.h"
-#include "tools/predict/network_words.h"
 
-/* Begins as zeros; trained_close after any of what follows. */
+/* From the command line; borrowed; NULL: not given. */
+struct network_words {
+    const char *config;         /* configuration file of the training run */
+    const char *weights;        /* file */
+    const char *model;          /* a name or a file; without `config`, if the weights do not contain the model */
+    char **assignments;         /* of --set; override the others */
+    int assignment_count;
+};
+
+/* Check which of them are given. 0, or -EINVAL after a message, which shows `example`. */
+int network_words_check(const struct network_words *words, const char *command, const char *example);
+/* Read the settings, which must be initialised, from the configuration, or from the metadata of the weights if there is
+ * none. 0, or an exit code after all messages. */
+int network_words_settings(struct settings *settings, const struct network_words *words);
+
+/* Find the weights of a run: weights.safetensors in the run directory of the settings, or in the last of runs/NAME,
+ * runs/NAME-2, ... that has it; for a killed run, its newest valid checkpoint, which is logged. Runs without results,
+ * or on synthetic input or --overfit, are skipped and logged. 0, or an exit code after a message. */
+int found_weights(const struct settings *settings, char path_out[PATH_MAX]);
+
+/* Zero it first; call trained_close after any of the functions below. */
 struct trained {
-    struct settings *settings;          /* lent; changed to one tower that only evaluates */
-    const char *weights_path;           /* lent */
+    struct settings *settings;          /* borrowed; changed to one tower for evaluation only */
+    const char *weights_path;           /* borrowed */
     struct net *net;
     struct initial_weights *weights;
     struct run_plan plan;
@@ -17,22 +38,19 @@ struct trained {
     struct inference *inference;
 };
 
-/* The settings of the words' configuration with those of the command line, checked; and as an evaluation needs them.
- * Settings that were initialised. 0, or an exit code after all messages. */
-int trained_read_settings(struct settings *settings, const struct network_words *words);
-/* Will the tower compute with a team of threads, and can all that was read be read again? Then the program may start
- * itself once more (tools/run/team_wait.h). May be the first call of a device's library. */
+/* Whether the program may restart itself (tools/run/team_wait.h): the tower computes with a team of threads, and all
+ * input can be read again. This may be the first call of the library of a device. */
 bool trained_may_restart(const struct settings *settings);
 
-/* The network of the settings and the weights at the path, which have to fit it. 0, or an exit code after all
+/* Open the network of the settings, and the weights, whose shapes must match it. 0, or an exit code after all
  * messages. */
 int trained_open(struct trained *trained, struct settings *settings, const char *weights_path);
-/* Choose the device, and plan the evaluation of `samples` >= 1 samples in batches of train.batch: of a data set, or
- * with NULL of what comes from elsewhere. 0, or an exit code after all messages. */
+/* Choose the device, and plan the evaluation of `samples` >= 1 samples in batches of train.batch. `dataset` is NULL if
+ * the samples do not come from a data set. 0, or an exit code after all messages. */
 int trained_plan(struct trained *trained, const struct dataset *dataset, uint64_t samples);
 void trained_close(struct trained *trained);
 
-/* What computes, on a line: "device    cpu, onednn, fp32, 2 threads, batches of 64". */
+/* Print the line "device    cpu, onednn, fp32, 2 threads, batches of 64". */
 void trained_print_device(const struct trained *trained, FILE *out);
 
 #endif

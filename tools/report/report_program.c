@@ -14,13 +14,12 @@
 #include "stage/stop.h"
 #include "stage/text/output.h"
 #include "stage/text/text_stream.h"
-#include "tools/config/long_option.h"
-#include "tools/config/number.h"
-#include "tools/config/words/program_option.h"
+#include "tools/config/program_option.h"
 #include "tools/report/page.h"
 #include "tools/report/report_input.h"
 #include "tools/shards/result_file.h"
 #include "tools/signals.h"
+#include "tools/text/number.h"
 #include "tools/version.h"
 
 #define PROGRAM "pipetrain-report"
@@ -39,12 +38,13 @@ struct request {
 enum { OPTION_VERSION = 256, OPTION_TRACE };    /* options without a letter */
 
 static const struct program_option options[] = {
-    { 'o', "output", "FILE", false, "the page to write (default " OUTPUT "); -: to stdout", NULL, NULL },
-    { 'f', "force", NULL, false, "replace a file that exists and is not such a page", NULL, NULL },
-    { 'h', "help", NULL, false, "this text", NULL, NULL },
-    { OPTION_VERSION, "version", NULL, false, "the version", NULL, NULL },
-    { OPTION_TRACE, "trace", "FILE", false, NULL, NULL, NULL },     /* of earlier versions, refused with a hint */
-    { 0, NULL, NULL, false, NULL, NULL, NULL },
+    { .letter = 'o', .name = "output", .value = "FILE",
+      .help = "the page to write (default " OUTPUT "); -: to stdout" },
+    { .letter = 'f', .name = "force", .help = "replace a file that exists and is not such a page" },
+    { .letter = 'h', .name = "help", .help = "this text" },
+    { .letter = OPTION_VERSION, .name = "version", .help = "the version" },
+    { .letter = OPTION_TRACE, .name = "trace", .value = "FILE" },     /* of earlier versions, refused with a hint */
+    { .name = NULL },
 };
 
 static int usage_error(const char *message)

@@ -13,7 +13,7 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/names.h"
-#include "tools/config/tensor_hint.h"
+#include "tools/config/hints.h"
 #include "tools/results/tensor_file.h"
 #include "tools/results/tensor_match.h"
 #include "tools/results/tensor_numbers.h"

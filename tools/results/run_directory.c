@@ -15,11 +15,11 @@
 #include "stage/file/whole_file.h"
 #include "stage/log.h"
 #include "stage/text/text_stream.h"
-#include "tools/config/number.h"
 #include "tools/results/file_list.h"
 #include "tools/results/lines_file.h"
 #include "tools/results/run_names.h"
 #include "tools/results/run_place.h"
+#include "tools/text/number.h"
 
 static const char *const lines_names[RUN_LINES_COUNT] = {
     [RUN_METRICS] = "metrics.jsonl",

@@ -9,9 +9,9 @@
 #include "loader/loader.h"
 #include "stage/stop.h"
 #include "stage/text/text_stream.h"
-#include "tools/config/number.h"
 #include "tools/config/options.h"
 #include "tools/results/run_names.h"
+#include "tools/text/number.h"
 #include "tools/text/wrapped.h"
 
 #define COLUMNS 80u

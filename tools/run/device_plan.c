@@ -11,7 +11,7 @@
 
 #include "stage/file/folders.h"
 #include "sync/reduce_server.h"
-#include "tools/config/towers/settings_sync.h"
+#include "tools/config/training.h"
 
 /* Settings -> names in the tables; NULL: the best available. */
 static const char *const device_names[] = { [DEVICE_CHOICE_CPU] = "cpu", [DEVICE_CHOICE_CUDA] = "cuda",

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "loader/images/image_memory.h"
-#include "tools/config/number.h"
 #include "tools/limits.h"
 #include "tools/run/run_plan.h"
+#include "tools/text/number.h"
 #include "tools/text/wrapped.h"
 
 #define TEXT_BYTES 512u

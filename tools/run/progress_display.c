@@ -13,7 +13,7 @@
 #define REDRAW_NS NS_PER_S      /* numbers are of the time since the last redraw: a shorter time makes them unsteady */
 #define JSON_BYTES 2048u        /* more than a line needs */
 
-static enum progress kind_of(const struct settings *settings)
+static enum progress_form kind_of(const struct settings *settings)
 {
     if (settings->report.progress != PROGRESS_AUTO)
         return settings->report.progress;

@@ -11,9 +11,9 @@
 #include "loader/shards/text.h"
 #include "stage/clock.h"
 #include "stage/log.h"
-#include "tools/config/number.h"
 #include "tools/run/summary.h"
 #include "tools/run/verdict.h"
+#include "tools/text/number.h"
 #include "tools/text/wrapped.h"
 
 double report_loss(const struct report *report, const struct tally *tally)

@@ -15,7 +15,6 @@
 #include "loader/shard_counts.h"
 #include "stage/log.h"
 #include "stage/stop.h"
-#include "tools/config/number.h"
 #include "tools/config/options.h"
 #include "tools/config/problems.h"
 #include "tools/config/settings_model.h"
@@ -23,6 +22,7 @@
 #include "tools/results/tensor_file.h"
 #include "tools/results/tensor_match.h"
 #include "tools/signals.h"
+#include "tools/text/number.h"
 #include "tools/text/wrapped.h"
 
 /* ---- opening ---- */

@@ -10,14 +10,13 @@
 #include "loader/order.h"
 #include "loader/shards/text.h"
 #include "stage/log.h"
-#include "tools/config/number.h"
 #include "tools/config/pixels.h"
-#include "tools/config/towers/settings_sync.h"
-#include "tools/config/train/recipes.h"
-#include "tools/config/train/training.h"
+#include "tools/config/recipes.h"
+#include "tools/config/training.h"
 #include "tools/limits.h"
 #include "tools/run/run_data.h"
 #include "tools/run/run_trace.h"
+#include "tools/text/number.h"
 #include "tools/text/wrapped.h"
 
 /* Records of an epoch of synthetic input: as MNIST has. */

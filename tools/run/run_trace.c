@@ -8,7 +8,7 @@
 
 #include "stage/log.h"
 #include "stage/trace/range.h"
-#include "tools/config/trace_steps.h"
+#include "tools/config/intervals.h"
 #include "tools/run/trace_file.h"
 
 #define TRACKS_PER_TOWER 4u     /* feeder, copies, tower, reduction */

@@ -11,8 +11,7 @@
 
 #include "loader/dataset.h"
 #include "stage/device.h"
-#include "tools/config/towers/settings_sync.h"
-#include "tools/config/train/training.h"
+#include "tools/config/training.h"
 #include "tools/run/about.h"
 #include "tools/run/report.h"
 #include "tools/version.h"

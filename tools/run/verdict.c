@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/config/number.h"
-#include "tools/run/verdict.h"
+#include "tools/text/number.h"
 
 /* A stage limits if its threads work for at least this share of their time, where nothing else says so. */
 #define BUSY 0.5

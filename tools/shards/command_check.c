@@ -1,4 +1,4 @@
-/* pipetrain-shards check: both checksums of every record, at the speed of reading. Called by main. */
+/* pipetrain-shards check: verify both checksums of every record. Called by the main thread. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +13,6 @@
 #include "stage/stop.h"
 #include "tools/shards/image_check.h"
 #include "tools/shards/scan.h"
-#include "tools/shards/shard_paths.h"
 #include "tools/shards/shards_command.h"
 
 struct check {
@@ -23,7 +22,7 @@ struct check {
     uint64_t shards, records, bytes, damages, damaged_shards;
 };
 
-static void tell_problem(const struct check *check, const char *path, const char *problem)
+static void add_problem(const struct check *check, const char *path, const char *problem)
 {
     char shown[1024];
     log_plain(path, shown, sizeof(shown));
@@ -33,7 +32,7 @@ static void tell_problem(const struct check *check, const char *path, const char
         printf("%s: %s\n", shown, problem);
 }
 
-static void tell_crcs(struct json *json, const struct record_problem *problem)
+static void add_crcs(struct json *json, const struct record_problem *problem)
 {
     char text[9];
     snprintf(text, sizeof(text), "%08" PRIx32, problem->stored_crc);
@@ -42,7 +41,7 @@ static void tell_crcs(struct json *json, const struct record_problem *problem)
     json_quoted(json, "computed_crc", text);
 }
 
-static void tell_damage(const struct check *check, const char *path, const struct scan_damage *damage)
+static void add_damage(const struct check *check, const char *path, const struct scan_damage *damage)
 {
     char text[2048];
     struct json *const json = check->json;
@@ -56,37 +55,37 @@ static void tell_damage(const struct check *check, const char *path, const struc
     json_u64(json, "offset", damage->offset);
     json_quoted(json, "problem", damage->problem.text);
     if (damage->problem.has_crcs)
-        tell_crcs(json, &damage->problem);
+        add_crcs(json, &damage->problem);
     json_close_object(json);
 }
 
-static void tell_damages(const struct check *check, const struct scan_shard *shard)
+static void add_damages(const struct check *check, const struct scan_shard *shard)
 {
     if (check->json != NULL)
         json_open_array(check->json, "damages");
     for (size_t i = 0; i < shard->damage_count; i++)
-        tell_damage(check, shard->path, &shard->damages[i]);
+        add_damage(check, shard->path, &shard->damages[i]);
     if (check->json != NULL)
         json_close_array(check->json);
 }
 
-/* Whether the records of a shard in which nothing is damaged are not those that are listed. */
-static bool has_other_records(const struct check *check, const struct scan_shard *shard,
+/* Whether an undamaged shard has a hash other than its manifest lists. */
+static bool has_other_hash(const struct check *check, const struct scan_shard *shard,
                               const struct manifest_shard *listed, char *text, size_t text_size)
 {
     if (!check->compares_hashes || !listed->has_hash || shard->damage_count > 0 || shard->hash == listed->hash)
         return false;
-    snprintf(text, text_size, "holds other records: their xxh3 is %016" PRIx64 ", %s says %016" PRIx64, shard->hash,
+    snprintf(text, text_size, "has other records: their xxh3 is %016" PRIx64 ", but %s says %016" PRIx64, shard->hash,
              listed->listed_in, listed->hash);
     return true;
 }
 
-/* What is wrong with a shard as a whole; false where nothing is. */
+/* Find a problem of the shard as a whole; false if there is none. */
 static bool find_problem(struct check *check, const struct scan_shard *shard, char *text, size_t text_size)
 {
     const struct manifest_shard *listed = NULL;
     const struct shard_index found = { .stamp.bytes = shard->bytes, .record_count = shard->records };
-    (void)shard_counts_find(&check->counts, shard->path, &listed);      /* without memory nothing is compared */
+    (void)shard_counts_find(&check->counts, shard->path, &listed);      /* without memory, nothing is compared */
     if (shard->error == -ENOENT && listed != NULL) {
         snprintf(text, text_size, "is missing: %s says %" PRIu64 " records", listed->listed_in, listed->records);
         return true;
@@ -99,7 +98,7 @@ static bool find_problem(struct check *check, const struct scan_shard *shard, ch
         snprintf(text, text_size, "is empty: 0 bytes");
     return listed == NULL ? shard->bytes == 0
                           : !shard_counts_agree(listed, &found, text, text_size) ||
-                                has_other_records(check, shard, listed, text, text_size);
+                                has_other_hash(check, shard, listed, text, text_size);
 }
 
 static void open_shard(const struct check *check, const struct scan_shard *shard)
@@ -112,7 +111,7 @@ static void open_shard(const struct check *check, const struct scan_shard *shard
     json_u64(check->json, "records", shard->records);
 }
 
-static void tell_shard(struct check *check, struct scan *scan, const struct scan_shard *shard)
+static void add_shard(struct check *check, struct scan *scan, const struct scan_shard *shard)
 {
     char text[1024];
     open_shard(check, shard);
@@ -120,8 +119,8 @@ static void tell_shard(struct check *check, struct scan *scan, const struct scan
     if (has_problem || shard->damage_count > 0)
         scan_hide_progress(scan);
     if (has_problem)
-        tell_problem(check, shard->path, text);
-    tell_damages(check, shard);
+        add_problem(check, shard->path, text);
+    add_damages(check, shard);
     if (check->json != NULL)
         json_close_object(check->json);
     check->shards++;
@@ -157,7 +156,7 @@ static int scan_shards(struct check *check, const struct scan_options *options)
     if (rc < 0)
         return rc;
     while ((shard = scan_next(scan)) != NULL)
-        tell_shard(check, scan, shard);
+        add_shard(check, scan, shard);
     rc = scan_result(scan);
     scan_close(scan);
     return rc;
@@ -194,7 +193,7 @@ static int end_check(struct check *check, int rc)
     if (rc == -ECANCELED)
         return EXIT_CODE_STOPPED;       /* main knows by which signal */
     if (rc < 0) {
-        log_message(LOG_ERROR, "not all could be checked: %s", exit_cause(rc));
+        log_message(LOG_ERROR, "not all shards were checked: %s", exit_cause(rc));
         return (int)exit_code_of(rc, EXIT_CODE_MEMORY);
     }
     if (check->json == NULL)
@@ -226,8 +225,8 @@ static int check_as_json(struct check *check, const struct shards_request *reque
     return rc;
 }
 
-/* Whether a file that a folder's manifest lists is not there. Names never lead out of the folder. */
-static bool is_absent(const char *folder, const char *name)
+/* Whether a file that the manifest of a folder lists is missing. Names with a slash are ignored. */
+static bool is_missing(const char *folder, const char *name)
 {
     struct stat status;
     char path[4096];
@@ -235,22 +234,22 @@ static bool is_absent(const char *folder, const char *name)
     return strchr(name, '/') == NULL && length < (int)sizeof(path) && stat(path, &status) != 0 && errno == ENOENT;
 }
 
-/* The shards that the manifest of a folder lists and that are not there, behind those that are. */
-static int add_absent(struct check *check, const char *folder, struct shard_list *list)
+/* Append the missing shards that the manifest of a folder lists. */
+static int add_missing(struct check *check, const char *folder, struct shard_list *list)
 {
     const struct manifest *manifest;
     int rc = shard_counts_folder(&check->counts, folder, &manifest);
     for (size_t i = 0; rc == 0 && i < manifest->count; i++) {
         const char *const name = manifest->shards[i].file;
-        const bool is_told = i > 0 && strcmp(manifest->shards[i - 1].file, name) == 0;
-        if (!is_told && is_absent(folder, name))
+        const bool is_added = i > 0 && strcmp(manifest->shards[i - 1].file, name) == 0;
+        if (!is_added && is_missing(folder, name))
             rc = shard_list_append(list, folder, name);
     }
     return rc;
 }
 
-/* Of all folders that are named; a glob or a file may mean fewer. */
-static int add_all_absent(struct check *check, const struct shards_request *request, struct shard_list *list)
+/* For all folders of the command line; a glob or a file selects shards on purpose. */
+static int add_all_missing(struct check *check, const struct shards_request *request, struct shard_list *list)
 {
     struct stat status;
     int rc = 0;
@@ -261,7 +260,7 @@ static int add_all_absent(struct check *check, const struct shards_request *requ
             continue;
         rc = asprintf(&folder, "%s%s", word, word[strlen(word) - 1] == '/' ? "" : "/") < 0 ? -ENOMEM : 0;
         if (rc == 0) {
-            rc = add_absent(check, folder, list);
+            rc = add_missing(check, folder, list);
             free(folder);
         }
     }
@@ -271,7 +270,7 @@ static int add_all_absent(struct check *check, const struct shards_request *requ
 /* An exit code. */
 static int check_list(struct check *check, const struct shards_request *request, struct shard_list *list)
 {
-    const int rc = add_all_absent(check, request, list);
+    const int rc = add_all_missing(check, request, list);
     if (rc < 0)
         return end_check(check, rc);
     return request->is_json ? check_as_json(check, request, list) : check_as_text(check, request, list);
@@ -297,15 +296,15 @@ const struct shards_command command_check = {
     .words_most = UINT32_MAX,
     .options = "jdHiJ",
     .summary = "verify both checksums of every record",
-    .help = "Every damage is a line: path, record, byte, which check failed, the stored and\n"
-            "the computed checksum. The check goes on behind it. What was damaged is read\n"
-            "again past the page cache, and the line says whether the disk or the memory was\n"
-            "at fault. Where a dataset.json lies beside a shard, it must hold as many\n"
-            "records, and be as long, as that says, and with --hashes hold the same ones; of\n"
-            "a directory all shards must be there that it lists. With --decode every image\n"
-            "is decoded, too: one that cannot be, or has flaws (a JPEG that is cut short), is\n"
-            "a damage, named by its file where the record has image/filename. Exit status 3\n"
-            "when anything was found.\n\n"
+    .help = "Prints one line per damaged record: path, record, byte, the check that failed,\n"
+            "the stored and the computed checksum; then continues. Damaged data are read\n"
+            "again past the page cache, and the line says whether the disk or memory is at\n"
+            "fault. If there is a dataset.json next to a shard, the number of records and\n"
+            "the size of the shard must match it, with --hashes the contents as well, and\n"
+            "of a directory all listed shards must exist. With --decode, every image is\n"
+            "decoded: one that cannot be decoded or has flaws (a truncated JPEG) is a\n"
+            "damage, named by its file if the record has image/filename. Exit status 3 if\n"
+            "anything was found.\n\n"
             "  " SHARDS_PROGRAM " check data/digits\n"
             "  " SHARDS_PROGRAM " check 'imagenet/train-*' imagenet/validation-00000-of-00128\n"
             "  " SHARDS_PROGRAM " check --decode 'imagenet/*'\n"

@@ -1,4 +1,4 @@
-/* pipetrain-shards extract: the image of a record as a file. Called by main. */
+/* pipetrain-shards extract: write the image of a record to a file. Called by the main thread. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -19,15 +19,15 @@
 #include "tools/shards/result_file.h"
 #include "tools/shards/shards_command.h"
 
-/* A record of a shard, with its payload once it is read. */
-struct wanted {
+/* The record to extract. */
+struct target {
     const char *path;
     uint64_t record, offset;
     uint8_t *frame;             /* owned */
     size_t frame_bytes;
 };
 
-static int __attribute__((format(printf, 2, 3))) refuse(const struct wanted *wanted, const char *format, ...)
+static int __attribute__((format(printf, 2, 3))) target_fail(const struct target *target, const char *format, ...)
 {
     struct record_problem problem = { 0 };
     char line[2048];
@@ -35,13 +35,13 @@ static int __attribute__((format(printf, 2, 3))) refuse(const struct wanted *wan
     va_start(arguments, format);
     vsnprintf(problem.text, sizeof(problem.text), format, arguments);
     va_end(arguments);
-    record_place_describe(wanted->path, wanted->record, wanted->offset, &problem, line, sizeof(line));
+    record_place_describe(target->path, target->record, target->offset, &problem, line, sizeof(line));
     log_message(LOG_ERROR, "%s", line);
     return -EBADMSG;
 }
 
-/* Where the record is. 0, or a negative errno after a message. */
-static int find_record(struct wanted *wanted, struct shard_source *source, const struct shards_request *request)
+/* Find the position of the record. 0, or a negative errno after a message. */
+static int find_record(struct target *target, struct shard_source *source, const struct shards_request *request)
 {
     const struct shard_index_options options = { .skip_damage = true,
                                                 .use_cache = true,
@@ -53,77 +53,77 @@ static int find_record(struct wanted *wanted, struct shard_source *source, const
         log_message(LOG_ERROR, "%s", rc == -ECANCELED ? "no record was read" : line);
         return rc;
     }
-    rc = wanted->record < index.record_count ? 0 : -ENOENT;
+    rc = target->record < index.record_count ? 0 : -ENOENT;
     if (rc == 0) {
-        wanted->offset = index.records[wanted->record].offset;
-        wanted->frame_bytes = (size_t)index.records[wanted->record].payload_bytes + TFRECORD_FRAME_BYTES;
+        target->offset = index.records[target->record].offset;
+        target->frame_bytes = (size_t)index.records[target->record].payload_bytes + TFRECORD_FRAME_BYTES;
     } else
-        log_message(LOG_ERROR, "%s: has no record %" PRIu64 ": it has %" PRIu64 ", counted from 0", wanted->path,
-                    wanted->record, index.record_count);
+        log_message(LOG_ERROR, "%s: has no record %" PRIu64 ": it has %" PRIu64 ", counted from 0", target->path,
+                    target->record, index.record_count);
     shard_index_release(&index);
     return rc;
 }
 
-static int read_record(struct wanted *wanted, struct shard_source *source)
+static int read_record(struct target *target, struct shard_source *source)
 {
     struct tfrecord_problem problem;
     struct record_problem told;
     uint64_t payload_bytes;
-    wanted->frame = malloc(wanted->frame_bytes);
-    if (wanted->frame == NULL) {
-        log_message(LOG_ERROR, "%s: %s", wanted->path, strerror(ENOMEM));
+    target->frame = malloc(target->frame_bytes);
+    if (target->frame == NULL) {
+        log_message(LOG_ERROR, "%s: %s", target->path, strerror(ENOMEM));
         return -ENOMEM;
     }
-    const ssize_t got = shard_source_read(source, wanted->frame, wanted->frame_bytes, wanted->offset);
+    const ssize_t got = shard_source_read(source, target->frame, target->frame_bytes, target->offset);
     if (got < 0)
-        return refuse(wanted, "cannot be read: %s", strerror((int)-got));
-    const enum tfrecord_check check = tfrecord_verify(wanted->frame, (size_t)got, &payload_bytes, &problem);
+        return target_fail(target, "cannot be read: %s", strerror((int)-got));
+    const enum tfrecord_check check = tfrecord_verify(target->frame, (size_t)got, &payload_bytes, &problem);
     if (check == TFRECORD_OK)
         return 0;
     record_problem_set(&told, check, &problem);
-    return refuse(wanted, "%s", told.text);
+    return target_fail(target, "%s", told.text);
 }
 
 /* 0, or a negative errno after a message. */
-static int load_record(struct wanted *wanted, const struct shards_request *request)
+static int load_record(struct target *target, const struct shards_request *request)
 {
     struct shard_source *source;
-    int rc = shard_source_open(&source, NULL, wanted->path);
+    int rc = shard_source_open(&source, NULL, target->path);
     if (rc < 0) {
-        log_message(LOG_ERROR, "%s: cannot be opened: %s", wanted->path, strerror(-rc));
+        log_message(LOG_ERROR, "%s: cannot be opened: %s", target->path, strerror(-rc));
         return rc;
     }
-    rc = find_record(wanted, source, request);
+    rc = find_record(target, source, request);
     if (rc == 0)
-        rc = read_record(wanted, source);
+        rc = read_record(target, source);
     shard_source_close(source);
     return rc;
 }
 
-static int find_image(const struct wanted *wanted, const struct shards_request *request, struct found_sample *sample)
+static int find_image(const struct target *target, const struct shards_request *request, struct found_sample *sample)
 {
     const struct sample_names names = { .image = request->image_key, .label = request->label_key };
     size_t bad_offset;
-    if (found_sample_read(&names, wanted->frame + TFRECORD_HEADER_BYTES, wanted->frame_bytes - TFRECORD_FRAME_BYTES,
+    if (found_sample_read(&names, target->frame + TFRECORD_HEADER_BYTES, target->frame_bytes - TFRECORD_FRAME_BYTES,
                           sample, &bad_offset) < 0)
-        return refuse(wanted, "is not a tf.train.Example (byte %zu of its payload)", bad_offset);
+        return target_fail(target, "is not a tf.train.Example (byte %zu of its payload)", bad_offset);
     if (sample->image == FOUND_NOTHING)
-        return refuse(wanted, "has no feature known as image: name one with --image-key (" SHARDS_PROGRAM
+        return target_fail(target, "has no feature known as image: name one with --image-key (" SHARDS_PROGRAM
                               " head shows them)");
     if (sample->list.value_count > 0 && sample->width == 0)
-        return refuse(wanted, "its image is %" PRIu64 " %s, and no sizes of so many stand beside it: they can be "
-                      "trained, not shown", sample->list.value_count, found_image_text(sample->image));
+        return target_fail(target, "its image is %" PRIu64 " %s without features for its size: it can be used for "
+                      "training, but not extracted", sample->list.value_count, found_image_text(sample->image));
     if (sample->flaw[0] != '\0')
-        return refuse(wanted, "its image holds %s", sample->flaw);
+        return target_fail(target, "its image has %s", sample->flaw);
     if (sample->image == FOUND_UNKNOWN && sample->byte_count == 0)
-        return refuse(wanted, "its image has no bytes");
+        return target_fail(target, "its image has no bytes");
     if (found_image_is_raw(sample->image) && sample->channels != 1 && sample->channels != 3)
-        return refuse(wanted, "its image has %" PRIu32 " channels: PGM and PPM have 1 or 3", sample->channels);
+        return target_fail(target, "its image has %" PRIu32 " channels: PGM and PPM have 1 or 3", sample->channels);
     return 0;
 }
 
 /* 0, or a negative errno after a message. */
-static int decode_raw(const struct wanted *wanted, const struct found_sample *sample, uint8_t *pixels_out)
+static int decode_raw(const struct target *target, const struct found_sample *sample, uint8_t *pixels_out)
 {
     struct stored_image image;
     const struct image_ops *const ops = found_sample_image(sample, &image);
@@ -134,7 +134,7 @@ static int decode_raw(const struct wanted *wanted, const struct found_sample *sa
     if (rc < 0)
         return rc;
     if (ops->decode(codec, &image, &request, pixels_out, problem, sizeof(problem)) < 0)
-        rc = refuse(wanted, "%s", problem);
+        rc = target_fail(target, "%s", problem);
     ops->close(codec);
     return rc;
 }
@@ -145,27 +145,32 @@ static bool ends_with(const char *path, const char *end)
     return bytes > end_bytes && strcasecmp(path + bytes - end_bytes, end) == 0;
 }
 
-/* A name that says another format than the file will have would lead its reader astray. */
-static int check_name(const struct wanted *wanted, const struct shards_request *request,
+/* The suffix of the output must match the format of the file. */
+static int check_name(const struct target *target, const struct shards_request *request,
                       const struct found_sample *sample)
 {
     static const struct { const char *end; bool is_jpeg, is_png, is_raw; } rows[] = {
         { ".jpg", true, false, false }, { ".jpeg", true, false, false }, { ".png", false, true, true },
         { ".pgm", false, false, true }, { ".ppm", false, false, true },  { ".pnm", false, false, true },
     };
-    const bool is_raw = found_image_is_raw(sample->image);
+    const bool is_raw = found_image_is_raw(sample->image), is_unknown = sample->image == FOUND_UNKNOWN;
     const char *const ends = is_raw ? sample->channels == 1 ? ".pgm or .png" : ".ppm or .png"
                              : sample->image == FOUND_JPEG ? ".jpg" : ".png";
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         const bool fits = is_raw ? rows[i].is_raw : sample->image == FOUND_JPEG ? rows[i].is_jpeg : rows[i].is_png;
-        if (ends_with(request->output, rows[i].end) && sample->image != FOUND_UNKNOWN && !fits)
-            return refuse(wanted, "its image is %s: call the file %s, not %s", found_image_text(sample->image), ends,
-                          rows[i].end);
+        if (!ends_with(request->output, rows[i].end))
+            continue;
+        if (is_unknown)
+            return target_fail(target, "its image has an unknown format: choose a file name that does not end in %s",
+                               rows[i].end);
+        if (!fits)
+            return target_fail(target, "its image is %s: call the file %s, not %s",
+                               found_image_text(sample->image), ends, rows[i].end);
     }
     return 0;
 }
 
-/* The file of a PNG, which is the caller's (free); NULL without memory. */
+/* Encode a PNG file, which the caller frees; NULL without memory. */
 static uint8_t *encode_png(const struct found_sample *sample, const uint8_t *pixels, size_t bytes, size_t *bytes_out)
 {
     const struct spng_ihdr header = {
@@ -212,13 +217,13 @@ static int write_pixels(const struct shards_request *request, const struct found
     return result_file_write(request->output, request->may_replace, parts, 2);
 }
 
-/* An exit code. A list of numbers, too, has no more of them than its record has bytes. */
-static int write_raw(const struct wanted *wanted, const struct shards_request *request,
+/* An exit code. */
+static int write_raw(const struct target *target, const struct shards_request *request,
                      const struct found_sample *sample)
 {
     const size_t bytes = (size_t)sample->height * sample->width * sample->channels;
     uint8_t *const pixels = malloc(bytes);
-    const int rc = pixels != NULL ? decode_raw(wanted, sample, pixels) : -ENOMEM;
+    const int rc = pixels != NULL ? decode_raw(target, sample, pixels) : -ENOMEM;
     if (rc == -ENOMEM)
         log_message(LOG_ERROR, "%s: %s", request->output, strerror(ENOMEM));
     const int code = rc < 0 ? (int)exit_code_of(rc, EXIT_CODE_DATA) : write_pixels(request, sample, pixels, bytes);
@@ -226,7 +231,7 @@ static int write_raw(const struct wanted *wanted, const struct shards_request *r
     return code;
 }
 
-static void tell(const struct shards_request *request, const struct found_sample *sample)
+static void print_result(const struct shards_request *request, const struct found_sample *sample)
 {
     char text[128];
     snprintf(text, sizeof(text), "%s", found_image_text(sample->image));
@@ -242,37 +247,37 @@ static void tell(const struct shards_request *request, const struct found_sample
     printf("\n");
 }
 
-static int write_image(const struct wanted *wanted, const struct shards_request *request,
+static int write_image(const struct target *target, const struct shards_request *request,
                        const struct found_sample *sample)
 {
     const struct file_part part = { sample->bytes, sample->byte_count };
     const int code = found_image_is_raw(sample->image)
-                         ? write_raw(wanted, request, sample)
+                         ? write_raw(target, request, sample)
                          : result_file_write(request->output, request->may_replace, &part, 1);
     if (code == EXIT_CODE_OK)
-        tell(request, sample);
+        print_result(request, sample);
     return code;
 }
 
 static int run(const struct shards_request *request)
 {
-    struct wanted wanted = { .path = request->words[0] };
+    struct target target = { .path = request->words[0] };
     struct found_sample sample;
-    if (!decimal_u64(request->words[1], &wanted.record)) {
+    if (!decimal_u64(request->words[1], &target.record)) {
         log_message(LOG_ERROR, "extract: '%s' is not the number of a record, from 0", request->words[1]);
         return EXIT_CODE_USAGE;
     }
     if (request->output == NULL) {
-        log_message(LOG_ERROR, "extract: no file to write to: give -o FILE");
+        log_message(LOG_ERROR, "extract: no output file: add -o FILE");
         return EXIT_CODE_USAGE;
     }
-    int rc = load_record(&wanted, request);
+    int rc = load_record(&target, request);
     if (rc == 0)
-        rc = find_image(&wanted, request, &sample);
+        rc = find_image(&target, request, &sample);
     if (rc == 0)
-        rc = check_name(&wanted, request, &sample);
-    const int code = rc < 0 ? (int)exit_code_of(rc, EXIT_CODE_DATA) : write_image(&wanted, request, &sample);
-    free(wanted.frame);
+        rc = check_name(&target, request, &sample);
+    const int code = rc < 0 ? (int)exit_code_of(rc, EXIT_CODE_DATA) : write_image(&target, request, &sample);
+    free(target.frame);
     return code;
 }
 
@@ -282,11 +287,10 @@ const struct shards_command command_extract = {
     .words_least = 2,
     .words_most = 2,
     .options = "oifl",
-    .summary = "the image of a record as a file",
-    .help = "RECORD counts from 0. Encoded images are written byte by byte as they are\n"
-            "stored; raw pixels, and lists of floats or integers, become PGM (one channel) or\n"
-            "PPM (three), or PNG where OUT ends in .png. An OUT that ends as another format\n"
-            "does is refused. Nothing in a record decides where anything is written.\n\n"
+    .summary = "write the image of a record to a file",
+    .help = "RECORD counts from 0. Encoded images are written unchanged; raw pixels and\n"
+            "lists of floats or integers become PGM (one channel) or PPM (three), or PNG if\n"
+            "OUT ends in .png. The suffix of OUT must match the format.\n\n"
             "  " SHARDS_PROGRAM " extract train-00000-of-00004 17 -o 17.jpg\n"
             "  " SHARDS_PROGRAM " extract data/train-00000-of-00004 0 -o digit.pgm --force\n",
     .run = run,

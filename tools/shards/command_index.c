@@ -1,4 +1,4 @@
-/* pipetrain-shards index: DALI's index of a shard, written or compared. Called by main. */
+/* pipetrain-shards index: write or compare the DALI index of a shard. Called by the main thread. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -13,7 +13,6 @@
 #include "stage/stop.h"
 #include "tools/shards/dali_index.h"
 #include "tools/shards/result_file.h"
-#include "tools/shards/shard_paths.h"
 #include "tools/shards/shards_command.h"
 
 /* 0, or a negative errno after a message. */
@@ -23,7 +22,7 @@ static int index_source(const struct shards_request *request, struct shard_sourc
     const struct shard_index_options options = { .use_cache = true, .is_unwanted = request->is_unwanted };
     char line[1024];
     if (!source->ops->is_plain) {
-        log_message(LOG_ERROR, "%s: is compressed, so that its records lie at no bytes of the file", source->path);
+        log_message(LOG_ERROR, "%s: is compressed: an index of DALI needs an uncompressed shard", source->path);
         return -ENOTSUP;
     }
     const int rc = shard_index_open(index_out, source, &options, line, sizeof(line));
@@ -32,7 +31,7 @@ static int index_source(const struct shards_request *request, struct shard_sourc
     return rc;
 }
 
-/* Of a plain shard without damage: others have no such index. 0, or a negative errno after a message. */
+/* Index the records of an uncompressed, undamaged shard. 0, or a negative errno after a message. */
 static int read_shard(const struct shards_request *request, const char *path, struct shard_index *index_out)
 {
     struct shard_source *source;
@@ -63,15 +62,14 @@ static int write_index(const struct shards_request *request, const struct shard_
 
 static int compare_index(const struct shard_index *index, const char *path)
 {
-    uint8_t *text;
+    char *text, problem[256];
     size_t bytes;
-    char problem[256];
     const int rc = file_load(path, SIZE_MAX, &text, &bytes);
     if (rc < 0) {
-        log_message(LOG_ERROR, "%s: cannot be read: %s", path, strerror(-rc));
+        log_message(LOG_ERROR, "%s: cannot be read: %s", path, file_load_problem(rc));
         return (int)exit_code_of(rc, EXIT_CODE_DATA);
     }
-    const bool agrees = dali_index_agrees((const char *)text, bytes, index, problem, sizeof(problem));
+    const bool agrees = dali_index_agrees(text, bytes, index, problem, sizeof(problem));
     free(text);
     if (agrees)
         printf("%s: %" PRIu64 " records, all right\n", path, index->record_count);
@@ -80,7 +78,7 @@ static int compare_index(const struct shard_index *index, const char *path)
     return agrees ? EXIT_CODE_OK : EXIT_CODE_DATA;
 }
 
-/* The shard that a word names, by itself or by its index beside it: bytes of its path. */
+/* The length of the path of the shard that a word means, which is the shard or, with --check, its index. */
 static int shard_bytes(const struct shards_request *request, const char *word)
 {
     const size_t bytes = strlen(word), suffix = strlen(DALI_INDEX_SUFFIX);
@@ -88,8 +86,8 @@ static int shard_bytes(const struct shards_request *request, const char *word)
     return (int)(is_index && request->compares ? bytes - suffix : bytes);
 }
 
-/* Longer paths than these hold cannot be opened, and say so. */
-static int treat_shard(const struct shards_request *request, const char *word)
+/* A path that is cut here is too long to open. */
+static int process_shard(const struct shards_request *request, const char *word)
 {
     char shard[PATH_MAX + 1], beside[PATH_MAX + sizeof(DALI_INDEX_SUFFIX)];
     struct shard_index index;
@@ -110,22 +108,22 @@ static bool is_folder(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* The first exit code that tells of a failure; all are treated. */
-static int treat_shards(const struct shards_request *request, char *const *paths, uint32_t count)
+/* Process all shards. The first exit code that is not EXIT_CODE_OK. */
+static int process_shards(const struct shards_request *request, char *const *paths, uint32_t count)
 {
     int code = EXIT_CODE_OK;
     for (uint32_t i = 0; i < count && !atomic_load(request->is_unwanted); i++) {
-        const int next = treat_shard(request, paths[i]);
+        const int next = process_shard(request, paths[i]);
         code = code == EXIT_CODE_OK ? next : code;
     }
     return code;
 }
 
-static int treat_folder(const struct shards_request *request, const char *path)
+static int process_folder(const struct shards_request *request, const char *path)
 {
     struct shard_list list = { 0 };
     const int rc = shard_paths_in_folder(&list, path);
-    const int code = rc < 0 ? (int)exit_code_of(rc, EXIT_CODE_DATA) : treat_shards(request, list.paths, list.count);
+    const int code = rc < 0 ? (int)exit_code_of(rc, EXIT_CODE_DATA) : process_shards(request, list.paths, list.count);
     shard_list_release(&list);
     return code;
 }
@@ -134,12 +132,12 @@ static int run(const struct shards_request *request)
 {
     int code = EXIT_CODE_OK;
     if (request->output != NULL && (request->word_count > 1 || is_folder(request->words[0]))) {
-        log_message(LOG_ERROR, "--output names one index, and there are several shards");
+        log_message(LOG_ERROR, "--output names one index, but there are several shards");
         return EXIT_CODE_USAGE;
     }
     for (uint32_t i = 0; i < request->word_count && !atomic_load(request->is_unwanted); i++) {
         char *const word = request->words[i];
-        const int next = is_folder(word) ? treat_folder(request, word) : treat_shard(request, word);
+        const int next = is_folder(word) ? process_folder(request, word) : process_shard(request, word);
         code = code == EXIT_CODE_OK ? next : code;
     }
     return code;
@@ -152,10 +150,10 @@ const struct shards_command command_index = {
     .words_most = UINT32_MAX,
     .options = "ocf",
     .summary = "write FILE.idx for NVIDIA DALI, or compare one",
-    .help = "A line \"OFFSET SIZE\" for every record, as tfrecord2idx writes it. Compressed and\n"
-            "damaged shards have no such index. With --check the words are shards, or indexes\n"
-            "that lie beside them: exit status 3 when one is stale, cut, of another file, or\n"
-            "in another order. A directory means all shards in it.\n\n"
+    .help = "Writes a line \"OFFSET SIZE\" for every record, as tfrecord2idx does. Compressed\n"
+            "or damaged shards cannot be indexed. With --check, FILE is a shard or the\n"
+            "index next to it: exit status 3 if the index is stale, truncated, of another\n"
+            "file or in another order. A directory means all shards in it.\n\n"
             "  " SHARDS_PROGRAM " index imagenet\n"
             "  " SHARDS_PROGRAM " index imagenet/train-*\n"
             "  " SHARDS_PROGRAM " index train.tfrecord -o train.idx\n"

@@ -1,4 +1,4 @@
-/* pipetrain-shards list: what shards hold, from their indexes. Called by main. */
+/* pipetrain-shards list: the contents of shards, from their indexes. Called by the main thread. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,6 @@
 #include "loader/shards/shard_index.h"
 #include "stage/log.h"
 #include "stage/stop.h"
-#include "tools/shards/shard_paths.h"
 #include "tools/shards/shards_command.h"
 
 struct listing {
@@ -18,15 +17,15 @@ struct listing {
     uint64_t shards, records, bytes, damages;
 };
 
-/* "plain", "gzip", ...: as the file begins. */
+/* "plain", "gzip", ..., from the first bytes of the file. */
 static const char *container_of(const struct shard_source *source)
 {
     uint8_t head[CONTAINER_HEAD_BYTES];
-    struct shard_source *kept;
-    if (source->ops->is_plain || shard_source_open(&kept, &shard_file_ops, source->path) < 0)
+    struct shard_source *file;
+    if (source->ops->is_plain || shard_source_open(&file, &shard_file_ops, source->path) < 0)
         return container_name(CONTAINER_PLAIN);
-    const ssize_t got = shard_source_read(kept, head, sizeof(head), 0);
-    shard_source_close(kept);
+    const ssize_t got = shard_source_read(file, head, sizeof(head), 0);
+    shard_source_close(file);
     return container_name(container_find(head, got < 0 ? 0 : (size_t)got));
 }
 
@@ -52,7 +51,7 @@ static void json_shard(struct json *json, const struct shard_source *source, con
     json_close_object(json);
 }
 
-static void tell_shard(struct listing *listing, const struct shard_source *source, const struct shard_index *index)
+static void add_shard(struct listing *listing, const struct shard_source *source, const struct shard_index *index)
 {
     if (listing->json != NULL)
         json_shard(listing->json, source, index);
@@ -74,7 +73,7 @@ static int list_source(struct listing *listing, struct shard_source *source)
     char line[1024];
     const int rc = shard_index_open(&index, source, &options, line, sizeof(line));
     if (rc == 0) {
-        tell_shard(listing, source, &index);
+        add_shard(listing, source, &index);
         shard_index_release(&index);
     } else if (rc != -ECANCELED)
         log_message(LOG_ERROR, "%s", line);
@@ -94,7 +93,7 @@ static int list_shard(struct listing *listing, const char *path)
     return rc;
 }
 
-/* The exit code: of all that can be listed, whatever is wrong with others. */
+/* List all shards that can be read. An exit code. */
 static int list_shards(struct listing *listing, const struct shard_list *list)
 {
     int code = EXIT_CODE_OK;
@@ -115,7 +114,7 @@ static int list_as_text(struct listing *listing, const struct shard_list *list)
     printf("%12" PRIu64 " %15" PRIu64 "  in %" PRIu64 " shard%s\n", listing->records, listing->bytes, listing->shards,
            listing->shards == 1 ? "" : "s");
     if (listing->damages > 0)
-        log_message(LOG_RUN, "there is damage: " SHARDS_PROGRAM " check tells where");
+        log_message(LOG_RUN, "there is damage: find it with " SHARDS_PROGRAM " check");
     return code;
 }
 
@@ -160,8 +159,8 @@ const struct shards_command command_list = {
     .words_most = UINT32_MAX,
     .options = "J",
     .summary = "records, bytes and container of shards",
-    .help = "From the index that lies beside each shard, which is made where there is none:\n"
-            "then only the records' headers are read. Payloads are not looked at: check does\n"
+    .help = "Reads the index next to each shard, and creates it if there is none, for which\n"
+            "only the headers of records are read. Payloads are not checked: use check for\n"
             "that.\n\n"
             "  " SHARDS_PROGRAM " list data/digits\n"
             "  " SHARDS_PROGRAM " list 'imagenet/train-*' --json\n",

@@ -1,4 +1,4 @@
-/* pipetrain-shards stats: labels, payloads and images of all records. Called by main. */
+/* pipetrain-shards stats: labels, payloads and images of all records. Called by the main thread. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,14 +10,13 @@
 #include "stage/stop.h"
 #include "tools/shards/label_names.h"
 #include "tools/shards/scan.h"
-#include "tools/shards/shard_paths.h"
 #include "tools/shards/shards_command.h"
 #include "tools/shards/shards_statistics.h"
 
-/* Sizes of images beyond these are summed. */
+/* The other sizes of images are summed up. */
 #define SIZES_SHOWN 10u
 
-/* What a thread of the scan has, each in memory of its own. */
+/* The statistics of one thread of the scan. */
 struct gatherer {
     struct shards_statistics statistics;
     bool is_short_of_memory;
@@ -25,12 +24,12 @@ struct gatherer {
 
 struct gathering {
     struct sample_names names;
-    struct gatherer *gatherers;         /* of each worker */
-    struct label_names label_names;     /* beside the first shard */
+    struct gatherer *gatherers;         /* one for each thread */
+    struct label_names label_names;     /* of the data set of the first shard */
     uint64_t shards, damages;
 };
 
-static bool visit(void *arg, uint32_t worker, uint32_t shard, const struct piece_record *record,
+static bool visit(void *arg, uint32_t worker, uint32_t shard, const struct chunk_record *record,
                   struct record_problem *problem_out)
 {
     const struct gathering *const gathering = arg;
@@ -49,8 +48,8 @@ static bool visit(void *arg, uint32_t worker, uint32_t shard, const struct piece
     return true;
 }
 
-/* What the statistics are without, told one by one. */
-static void tell_shard(struct gathering *gathering, const struct scan_shard *shard)
+/* Report what is missing in the statistics. */
+static void report_shard(struct gathering *gathering, const struct scan_shard *shard)
 {
     char text[2048];
     gathering->shards++;
@@ -93,7 +92,7 @@ static int gather(struct gathering *gathering, const struct shards_request *requ
     while ((shard = scan_next(scan)) != NULL) {
         if (shard->damage_count > 0 || shard->error < 0)
             scan_hide_progress(scan);
-        tell_shard(gathering, shard);
+        report_shard(gathering, shard);
     }
     rc = scan_result(scan);
     scan_close(scan);
@@ -139,7 +138,7 @@ static void print_offset(int64_t least, int64_t most, uint64_t classes)
     if (shards_statistics_offset(least, most, classes, &offset))
         printf("for %" PRIu64 " classes: label_offset = %" PRId64 "\n", classes, offset);
     else
-        printf("for %" PRIu64 " classes: none of the offsets fits, the labels go from %" PRId64 " to %" PRId64 "\n",
+        printf("for %" PRIu64 " classes: no label_offset fits, the labels are %" PRId64 " to %" PRId64 "\n",
                classes, least, most);
     if (least == -1)
         printf("%s; %s\n", LABEL_MINUS_ONE, LABEL_COUNTED_FROM_MINUS_ONE);
@@ -172,7 +171,7 @@ static void print_labels(const struct gathering *gathering, const struct shards_
     print_offset(least, most, classes);
 }
 
-/* How often each occurs, and what it is called. */
+/* Counts and names of the labels. */
 static void json_labels(struct json *json, const struct tally *labels, const struct label_names *names)
 {
     char key[24];
@@ -221,7 +220,7 @@ static void json_payloads(struct json *json, const struct shards_statistics *sta
     json_close_object(json);
 }
 
-static int tell_as_json(const struct gathering *gathering, const struct shards_statistics *statistics)
+static int print_json(const struct gathering *gathering, const struct shards_statistics *statistics)
 {
     struct json json;
     json_init(&json, true);
@@ -243,24 +242,24 @@ static int tell_as_json(const struct gathering *gathering, const struct shards_s
     return rc;
 }
 
-static int tell(const struct gathering *gathering, const struct shards_request *request,
+static int print(const struct gathering *gathering, const struct shards_request *request,
                 struct shards_statistics *statistics)
 {
     tally_sort(&statistics->labels, tally_by_key);
     tally_sort(&statistics->payloads, tally_by_key);
     tally_sort(&statistics->images, tally_by_count);
     if (request->is_json)
-        return tell_as_json(gathering, statistics);
+        return print_json(gathering, statistics);
     print_payloads(gathering, statistics);
     print_images(&statistics->images);
     if (statistics->turned > 0)
-        printf("%12" PRIu64 "  not upright by their EXIF orientation, which training does not apply\n",
+        printf("%12" PRIu64 "  are rotated by their EXIF orientation, which training ignores\n",
                statistics->turned);
     print_labels(gathering, statistics, request->classes);
     return 0;
 }
 
-static int gather_and_tell(struct gathering *gathering, const struct shards_request *request,
+static int gather_and_print(struct gathering *gathering, const struct shards_request *request,
                            const struct shard_list *list)
 {
     struct shards_statistics statistics = { 0 };
@@ -270,7 +269,7 @@ static int gather_and_tell(struct gathering *gathering, const struct shards_requ
     if (rc == 0)
         rc = label_names_read(&gathering->label_names, list->paths[0]);
     if (rc == 0)
-        rc = tell(gathering, request, &statistics);
+        rc = print(gathering, request, &statistics);
     label_names_release(&gathering->label_names);
     shards_statistics_release(&statistics);
     return rc;
@@ -284,13 +283,13 @@ static int run(const struct shards_request *request)
     if (rc < 0)
         return (int)exit_code_of(rc, EXIT_CODE_DATA);
     gathering.gatherers = calloc(request->jobs, sizeof(*gathering.gatherers));
-    rc = gathering.gatherers != NULL ? gather_and_tell(&gathering, request, &list) : -ENOMEM;
+    rc = gathering.gatherers != NULL ? gather_and_print(&gathering, request, &list) : -ENOMEM;
     for (uint64_t i = 0; i < request->jobs && gathering.gatherers != NULL; i++)
         shards_statistics_release(&gathering.gatherers[i].statistics);
     free(gathering.gatherers);
     shard_list_release(&list);
     if (rc < 0 && rc != -ECANCELED)
-        log_message(LOG_ERROR, "not all could be counted: %s", exit_cause(rc));
+        log_message(LOG_ERROR, "not all shards were counted: %s", exit_cause(rc));
     return rc < 0 ? (int)exit_code_of(rc, EXIT_CODE_STOPPED) : gathering.damages > 0 ? EXIT_CODE_DATA : EXIT_CODE_OK;
 }
 
@@ -301,10 +300,11 @@ const struct shards_command command_stats = {
     .words_most = UINT32_MAX,
     .options = "jilCJ",
     .summary = "labels, payloads and images of all records",
-    .help = "How many records have which label, how long payloads are, and which sizes the\n"
-            "images have: from the headers of JPEG and PNG images, from the features beside\n"
-            "raw ones. Every record is read and verified; damaged ones are told and left out,\n"
-            "exit status 3. --classes says what data.label_offset has to be.\n\n"
+    .help = "Counts the records of each label, the sizes of payloads, and the sizes of\n"
+            "images, which come from the headers of JPEG and PNG images, or the features\n"
+            "next to raw pixels. Every record is read and verified; damaged ones are\n"
+            "reported and not counted, exit status 3. --classes prints the\n"
+            "data.label_offset to use.\n\n"
             "  " SHARDS_PROGRAM " stats data/digits\n"
             "  " SHARDS_PROGRAM " stats 'imagenet/train-*' --classes=1000\n"
             "  " SHARDS_PROGRAM " stats mine.tfrecord --image-key=pic --label-key=kind --json\n",

@@ -1,4 +1,4 @@
-/* DALI's index, written and compared. Called by main; pure functions. */
+/* Write and compare an index of DALI. Called by the main thread; pure functions. */
 #include "tools/shards/dali_index.h"
 
 #include <inttypes.h>
@@ -9,14 +9,14 @@
 #include "formats/tfrecord.h"
 #include "stage/text/text_stream.h"
 
-/* What is still to be read. */
+/* The text that is not parsed yet. */
 struct lines {
     const char *at, *end;
     uint64_t number;            /* of the line, from 1 */
 };
 
-/* Where a record lies, or a line says it does. */
-struct stretch { uint64_t offset, bytes; };
+/* The position of a record, or that of a line. */
+struct extent { uint64_t offset, bytes; };
 
 char *dali_index_text(const struct shard_index *index, size_t *bytes_out)
 {
@@ -31,8 +31,8 @@ char *dali_index_text(const struct shard_index *index, size_t *bytes_out)
     return text;
 }
 
-/* Digits, and not more than a file can be long. */
-static bool take_number(struct lines *lines, uint64_t *value_out)
+/* A decimal number of at most INT64_MAX. */
+static bool parse_number(struct lines *lines, uint64_t *value_out)
 {
     const char *const first = lines->at;
     uint64_t value = 0;
@@ -45,7 +45,7 @@ static bool take_number(struct lines *lines, uint64_t *value_out)
     return lines->at > first;
 }
 
-static bool take_byte(struct lines *lines, char byte)
+static bool parse_byte(struct lines *lines, char byte)
 {
     if (lines->at == lines->end || *lines->at != byte)
         return false;
@@ -53,50 +53,50 @@ static bool take_byte(struct lines *lines, char byte)
     return true;
 }
 
-static bool take_line(struct lines *lines, struct stretch *stretch_out)
+static bool parse_line(struct lines *lines, struct extent *extent_out)
 {
-    return take_number(lines, &stretch_out->offset) && take_byte(lines, ' ') &&
-           take_number(lines, &stretch_out->bytes) && take_byte(lines, '\n');
+    return parse_number(lines, &extent_out->offset) && parse_byte(lines, ' ') &&
+           parse_number(lines, &extent_out->bytes) && parse_byte(lines, '\n');
 }
 
-static struct stretch stretch_of(const struct shard_index *index, uint64_t record)
+static struct extent extent_of(const struct shard_index *index, uint64_t record)
 {
     const struct shard_record *const found = &index->records[record];
-    return (struct stretch){ found->offset, (uint64_t)found->payload_bytes + TFRECORD_FRAME_BYTES };
+    return (struct extent){ found->offset, (uint64_t)found->payload_bytes + TFRECORD_FRAME_BYTES };
 }
 
-/* Where the line in front ends; UINT64_MAX, which no line says, where that cannot be counted. */
-static uint64_t end_of(const struct stretch *stretch)
+/* The end of an extent; UINT64_MAX, which no line contains, on overflow. */
+static uint64_t end_of(const struct extent *extent)
 {
     uint64_t end;
-    return __builtin_add_overflow(stretch->offset, stretch->bytes, &end) ? UINT64_MAX : end;
+    return __builtin_add_overflow(extent->offset, extent->bytes, &end) ? UINT64_MAX : end;
 }
 
-/* What a line has wrong that can be told without the shard, or that it is of another file. */
-static void describe_line(uint64_t number, const struct stretch *line, const struct stretch *before,
-                          const struct stretch *record, char *problem, size_t problem_size)
+/* What is wrong with a line. */
+static void describe_line(uint64_t number, const struct extent *line, const struct extent *before,
+                          const struct extent *record, char *problem, size_t problem_size)
 {
     if (line->offset != end_of(before))
         snprintf(problem, problem_size,
-                 "line %" PRIu64 ": begins at byte %" PRIu64 ", where byte %" PRIu64
-                 " is next: lines are missing or in another order",
+                 "line %" PRIu64 ": begins at byte %" PRIu64 ", not %" PRIu64 ", where the line before ends: lines are "
+                 "missing or in another order",
                  number, line->offset, end_of(before));
     else if (line->bytes < TFRECORD_FRAME_BYTES)
-        snprintf(problem, problem_size, "line %" PRIu64 ": %" PRIu64 " bytes are less than a record takes", number,
+        snprintf(problem, problem_size, "line %" PRIu64 ": %" PRIu64 " bytes are too few for a record", number,
                  line->bytes);
     else
         snprintf(problem, problem_size,
-                 "line %" PRIu64 ": says %" PRIu64 " bytes at byte %" PRIu64 ", the shard has %" PRIu64
-                 " at byte %" PRIu64 ": it is of another file, or of this one as it was",
+                 "line %" PRIu64 ": says %" PRIu64 " bytes at byte %" PRIu64 ", but the shard has %" PRIu64
+                 " at byte %" PRIu64 ": it is of another file, or of an older version of this file",
                  number, line->bytes, line->offset, record->bytes, record->offset);
 }
 
-static bool line_agrees(struct lines *lines, struct stretch *before, const struct stretch *record, char *problem,
+static bool line_agrees(struct lines *lines, struct extent *before, const struct extent *record, char *problem,
                         size_t problem_size)
 {
-    struct stretch line;
+    struct extent line;
     lines->number++;
-    if (!take_line(lines, &line)) {
+    if (!parse_line(lines, &line)) {
         snprintf(problem, problem_size, "line %" PRIu64 ": is not \"OFFSET SIZE\"", lines->number);
         return false;
     }
@@ -112,9 +112,9 @@ bool dali_index_agrees(const char *text, size_t bytes, const struct shard_index 
                        size_t problem_size)
 {
     struct lines lines = { text, text + bytes, 0 };
-    struct stretch before = { 0, 0 };
+    struct extent before = { 0, 0 };
     for (uint64_t i = 0; i < index->record_count && lines.at < lines.end; i++) {
-        const struct stretch record = stretch_of(index, i);
+        const struct extent record = extent_of(index, i);
         if (!line_agrees(&lines, &before, &record, problem_out, problem_size))
             return false;
     }
@@ -122,7 +122,7 @@ bool dali_index_agrees(const char *text, size_t bytes, const struct shard_index 
         return true;
     snprintf(problem_out, problem_size, "has %s lines than the shard has records (%" PRIu64 "): %s",
              lines.at < lines.end ? "more" : "fewer", index->record_count,
-             lines.at < lines.end ? "the shard was cut, or it is of another file"
-                                  : "it was cut, or the shard has grown");
+             lines.at < lines.end ? "the shard was truncated, or the index is of another file"
+                                  : "the index was truncated, or the shard has grown");
     return false;
 }

@@ -1,4 +1,4 @@
-/* Images and labels as they are stored. Called by main and the threads of a scan; pure functions. */
+/* Identify the image and the label of a record. Called by the main thread and the threads of a scan; pure functions. */
 #include "tools/shards/found_sample.h"
 
 #include <errno.h>
@@ -13,11 +13,11 @@
 
 #define MNIST_SIDE 28u
 
-/* Layouts whose sizes are known from the number of bytes alone. */
+/* Layouts that are known by their number of bytes. */
 static const struct known_layout {
     const char *name;           /* of the feature; NULL: any */
     uint32_t height, width, channels;
-    enum pixel_layout layout;   /* where the pixels do not tell */
+    enum pixel_layout layout;   /* if the pixels do not show it */
 } known_layouts[] = {
     { "image", 32, 32, 3, PIXEL_LAYOUT_CHW },   /* the CIFAR-10 estimator tutorial */
     { NULL, MNIST_SIDE, MNIST_SIDE, 1, PIXEL_LAYOUT_HWC },
@@ -29,7 +29,7 @@ struct search {
     size_t *bad_offset;
 };
 
-/* The feature that is configured, else the first of those in use that the payload has, and its name, or NULL. 0 or
+/* Find the configured feature, or else the first of the usual names; *name_out is NULL if there is none. 0 or
  * -EBADMSG. */
 static int find(const struct search *search, enum sample_key which, const char *configured,
                 struct feature *feature_out, const char **name_out)
@@ -64,8 +64,7 @@ static int read_size(const struct search *search, enum sample_key key, struct im
     return 0;
 }
 
-/* The shape that is said beside the pixels, or else is known of so many numbers in such a feature. False where neither
- * is. */
+/* Find the shape in the features of the record, or else among the known layouts. False if there is none. */
 static bool find_shape(const struct stored_image *counted, const struct image_shape *any,
                        struct image_shape *shape_out, enum pixel_layout *layout_out)
 {
@@ -85,7 +84,7 @@ static bool find_shape(const struct stored_image *counted, const struct image_sh
     return false;
 }
 
-static void take_kind(struct found_sample *sample)
+static void set_kind(struct found_sample *sample)
 {
     const bool is_raw = pixel_reading_ops(&sample->reading) == &image_raw_hwc_ops ||
                         pixel_reading_ops(&sample->reading) == &image_raw_chw_ops;
@@ -95,36 +94,37 @@ static void take_kind(struct found_sample *sample)
         sample->image = sample->reading.layout == PIXEL_LAYOUT_CHW ? FOUND_PLANES : FOUND_ROWS;
 }
 
-static void take_shape(struct found_sample *sample, const struct image_shape *shape)
+static void set_shape(struct found_sample *sample, const struct image_shape *shape)
 {
     sample->height = shape->height;
     sample->width = shape->width;
     sample->channels = shape->channels;
 }
 
-static void take_rows(struct found_sample *sample, const struct image_shape *shape)
+static void set_rows(struct found_sample *sample, const struct image_shape *shape)
 {
     sample->reading = (struct pixel_reading){ .type = &number_types[NUMBER_BYTES],
                                               .range = &image_ranges[IMAGE_RANGE_BYTE], .layout = PIXEL_LAYOUT_HWC };
     sample->image = FOUND_ROWS;
-    take_shape(sample, shape);
+    set_shape(sample, shape);
 }
 
-/* Decide how pixels of this shape are read, by these alone. An image of 0 and 1 may as well be a black one. */
-static void settle(struct found_sample *sample, const struct stored_image *image, const struct image_shape *shape,
-                   struct pixel_choice *choice, struct pixel_survey *survey)
+/* Choose how to read pixels of this shape from this image alone. An image of 0 and 1 only may be a black one. */
+static void choose_reading(struct found_sample *sample, const struct stored_image *image,
+                           const struct image_shape *shape, struct pixel_choice *choice,
+                           struct pixel_survey *survey)
 {
-    take_shape(sample, shape);
+    set_shape(sample, shape);
     if (survey->stats[0].type == &number_types[NUMBER_BYTES])
         choice->range = &image_ranges[IMAGE_RANGE_BYTE];
     if (pixel_survey_add(survey, image, shape) < 0)
         snprintf(sample->flaw, sizeof(sample->flaw), "%s", strerror(ENOMEM));
     else if (pixel_survey_settle(survey, choice, &sample->reading, sample->flaw, sizeof(sample->flaw)) == 0)
-        take_kind(sample);
+        set_kind(sample);
     pixel_survey_release(survey);
 }
 
-/* Numbers of a known type, or of any type where that is NUMBER_KIND_COUNT. Bytes without a shape stay unknown. */
+/* Numbers of the type `kind`, or of any type if it is NUMBER_KIND_COUNT. Bytes without a shape stay unknown. */
 static void read_numbers(struct found_sample *sample, const struct stored_image *image, enum number_kind kind,
                          enum pixel_layout layout)
 {
@@ -143,9 +143,9 @@ static void read_numbers(struct found_sample *sample, const struct stored_image 
     const bool is_known = find_shape(&counted, &any, &shape, &choice.usual_layout);
     if (is_known && layout == PIXEL_LAYOUT_HWC && image->height.said != IMAGE_SIZE_UNSAID &&
         counted.type == &number_types[NUMBER_BYTES])
-        take_rows(sample, &shape);
+        set_rows(sample, &shape);
     else if (is_known || image->list != NULL)
-        settle(sample, image, &shape, &choice, &survey);
+        choose_reading(sample, image, &shape, &choice, &survey);
 }
 
 static void read_tensor(struct found_sample *sample, struct stored_image *image)

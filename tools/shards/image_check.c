@@ -1,4 +1,4 @@
-/* Images decoded to see that they can be. Called by the threads of a scan. */
+/* Decode images to check them. Called by the threads of a scan. */
 #include "tools/shards/image_check.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "loader/shards/text.h"
 #include "stage/log.h"
 
-/* Encoded images are decoded to so many pixels each way: everything is read, and little is written. */
+/* Encoded images are decoded to this size: all data are read, and little is written. */
 #define SIDE 32u
 #define CHANNELS 3u
 
@@ -21,14 +21,14 @@ int image_check_init(struct image_check *check, const struct sample_names *names
     return check->checkers != NULL ? 0 : -ENOMEM;
 }
 
-static bool refuse(struct record_problem *problem, const char *text)
+static bool set_problem(struct record_problem *problem, const char *text)
 {
     problem->has_crcs = false;
     snprintf(problem->text, sizeof(problem->text), "%s", text);
     return false;
 }
 
-/* Pixels as they are stored, and a list whose sizes are not known as one row. */
+/* Raw pixels are decoded in their own shape, and a list without known size as one row. */
 static struct image_shape shape_of(const struct found_sample *sample)
 {
     if (!found_image_is_raw(sample->image))
@@ -38,7 +38,7 @@ static struct image_shape shape_of(const struct found_sample *sample)
     return (struct image_shape){ sample->height, sample->width, sample->channels };
 }
 
-/* The codec of such images, opened for the first one; NULL for want of memory. */
+/* The codec for `ops`, opened at its first use; NULL without memory. */
 static struct image_codec *find_codec(struct image_checker *checker, const struct image_ops *ops)
 {
     struct image_codec *codec = checker->codecs;
@@ -71,7 +71,7 @@ static bool decode(struct image_checker *checker, const struct found_sample *sam
 }
 
 /* Put the name of the image's file, where the record has it, in front of what is wrong with the image. */
-static void name_image(const struct piece_record *record, struct record_problem *problem)
+static void name_image(const struct chunk_record *record, struct record_problem *problem)
 {
     static const char *const key = "image/filename";
     const size_t key_bytes = strlen(key);
@@ -90,7 +90,7 @@ static void name_image(const struct piece_record *record, struct record_problem 
     *problem = named;
 }
 
-bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct piece_record *record,
+bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct chunk_record *record,
                        struct record_problem *problem_out)
 {
     struct image_check *const check = arg;
@@ -98,11 +98,12 @@ bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct 
     size_t bad_offset;
     (void)shard;
     if (found_sample_read(&check->names, record->payload, record->payload_bytes, &sample, &bad_offset) < 0)
-        return refuse(problem_out, "is not a tf.train.Example");
+        return set_problem(problem_out, "is not a tf.train.Example");
     if (sample.image == FOUND_NOTHING)
-        return refuse(problem_out, "has no feature known as image: name one with --image-key");
+        return set_problem(problem_out, "has no feature known as image: name one with --image-key");
     if (sample.image == FOUND_UNKNOWN)
-        return refuse(problem_out, "its image is neither JPEG nor PNG, nor pixels of the sizes beside it");
+        return set_problem(problem_out,
+                           "its image is neither JPEG nor PNG, nor pixels of the size in the other features");
     if (sample.flaw[0] != '\0') {
         problem_out->has_crcs = false;
         snprintf(problem_out->text, sizeof(problem_out->text), "feature '%s' holds %s", sample.key, sample.flaw);

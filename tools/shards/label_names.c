@@ -1,4 +1,4 @@
-/* Names of labels. Called by main. */
+/* Names of labels. Called by the main thread. */
 #include "tools/shards/label_names.h"
 
 #include <errno.h>
@@ -11,22 +11,21 @@
 
 static const char *const lists[] = { "labels.txt", "label.labels.txt" };
 
-/* Errors that are no fault of the file, so that going on without it would be another run than the one that reads it. */
+/* Errors that do not come from the file itself and may not occur the next time. */
 static bool is_fatal(int rc)
 {
     return rc == -ENOMEM || rc == -EIO || rc == -EMFILE || rc == -ENFILE;
 }
 
-/* The file of this name beside a shard, *text_out NULL where none can be read: to be freed. 0, or an error as above. */
-static int read_beside(const char *shard_path, const char *file, char **text_out, size_t *bytes_out)
+/* Read a file next to a shard; *text_out, which the caller frees, is NULL if it cannot be read. 0 or a fatal error. */
+static int read_next_to(const char *shard_path, const char *file, size_t bytes_max, char **text_out, size_t *bytes_out)
 {
     char path[PATH_MAX];
     const char *const slash = strrchr(shard_path, '/');
     const int folder_bytes = slash != NULL ? (int)(slash + 1 - shard_path) : 0;
     const int wanted = snprintf(path, sizeof(path), "%.*s%s", folder_bytes, shard_path, file);
-    uint8_t *text = NULL;
-    const int rc = wanted < (int)sizeof(path) ? file_load(path, SIZE_MAX, &text, bytes_out) : 0;
-    *text_out = rc == 0 ? (char *)text : NULL;
+    *text_out = NULL;
+    const int rc = wanted < (int)sizeof(path) ? file_load(path, bytes_max, text_out, bytes_out) : 0;
     return is_fatal(rc) ? rc : 0;
 }
 
@@ -34,8 +33,8 @@ static int read_manifest(struct manifest *manifest, const char *shard_path)
 {
     char problem[256], *text;
     size_t bytes;
-    int rc = read_beside(shard_path, MANIFEST_FILE, &text, &bytes);
-    if (text != NULL && bytes <= MANIFEST_BYTES_MAX)
+    int rc = read_next_to(shard_path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes);
+    if (text != NULL)
         rc = manifest_read(manifest, text, bytes, problem, sizeof(problem));
     free(text);
     return is_fatal(rc) ? rc : 0;
@@ -45,8 +44,8 @@ static int read_list(struct class_names *listed, const char *shard_path, const c
 {
     char problem[256], *text;
     size_t bytes;
-    int rc = read_beside(shard_path, file, &text, &bytes);
-    if (text != NULL && bytes <= CLASS_NAMES_BYTES_MAX)
+    int rc = read_next_to(shard_path, file, CLASS_NAMES_BYTES_MAX, &text, &bytes);
+    if (text != NULL)
         rc = class_names_read(listed, text, bytes, problem, sizeof(problem));
     free(text);
     return is_fatal(rc) ? rc : 0;

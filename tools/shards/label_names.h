@@ -1,4 +1,4 @@
-/* The names that a data set has for its labels: those in its manifest, or in a list beside its shards. */
+/* Names of the labels of a data set, from its manifest or from a list next to its shards. */
 #ifndef PIPETRAIN_LABEL_NAMES_H
 #define PIPETRAIN_LABEL_NAMES_H
 
@@ -8,14 +8,14 @@
 #include "formats/manifest.h"
 
 struct label_names {
-    struct manifest manifest;   /* of zeros where there is none */
-    struct class_names listed;  /* where the manifest names nothing */
+    struct manifest manifest;   /* of zeros if there is none */
+    struct class_names listed;  /* if the manifest has no names */
 };
 
-/* Read what lies beside a shard: dataset.json; labels.txt (TF-Slim) or label.labels.txt (TensorFlow Datasets). What
- * cannot be read is as good as none. To be released, whatever comes of it. 0, or -ENOMEM: there may be names. */
+/* Read dataset.json, labels.txt (TF-Slim) or label.labels.txt (TensorFlow Datasets) next to a shard; unreadable files
+ * are ignored. Release the names also after an error. 0 or -ENOMEM. */
 int label_names_read(struct label_names *names_out, const char *shard_path);
-/* The name of a label, NULL where it has none. */
+/* The name of a label, or NULL. */
 const char *label_names_find(const struct label_names *names, int64_t label);
 /* Accepts a struct of zeros. */
 void label_names_release(struct label_names *names);

@@ -1,4 +1,4 @@
-/* Files that commands write. Called by main. */
+/* Output files of commands. Called by the main thread. */
 #include "tools/shards/result_file.h"
 
 #include <errno.h>
@@ -40,12 +40,12 @@ int result_file_check(const char *path, bool may_replace)
 {
     struct stat status;
     if (lstat(path, &status) != 0)
-        return EXIT_CODE_OK;    /* what is wrong with the name shows when it is written */
+        return EXIT_CODE_OK;    /* writing it reports other problems */
     const char *const kind = file_kind(status.st_mode);
     if (kind != NULL)
         log_message(LOG_ERROR, "%s: is %s: name a regular file", path, kind);
     else if (!may_replace)
-        log_message(LOG_ERROR, "%s: is there already: --force replaces it", path);
+        log_message(LOG_ERROR, "%s: exists already: replace it with --force", path);
     return kind == NULL && may_replace ? EXIT_CODE_OK : EXIT_CODE_OUTPUT;
 }
 

@@ -1,5 +1,5 @@
-/* Shards side by side. A shard that is being read is an item of a queue: whoever takes it reads its next piece, puts
- * it back for the others, and verifies what was read. */
+/* Scan shards in parallel. The open shards are in a queue: a thread takes one, reads its next chunk, puts the shard
+ * back for the other threads, and verifies the chunk. */
 #include "tools/shards/scan.h"
 
 #include <errno.h>
@@ -11,41 +11,41 @@
 
 #include "stage/queue.h"
 #include "stage/thread.h"
-#include "tools/convert/progress.h"
+#include "tools/text/progress.h"
 
-/* A shard, and what it takes to read it. */
+/* A shard and the state of its reading. */
 struct reading {
     struct scan_shard shard;
-    struct shard_walk walk;     /* of whoever took the item, as what follows */
-    XXH3_state_t *hash;         /* of the records read so far, where hashes are wanted */
-    atomic_size_t unfinished;   /* pieces not verified yet, and one until all are read */
-    uint64_t file_bytes, counted;       /* when the scan began; how many of them were told as progress */
-    size_t room;                /* of the damages; under the scan's lock */
-    bool is_done;               /* under the scan's lock */
+    struct shard_walk walk;     /* this and the next: used by the thread that took the shard */
+    XXH3_state_t *hash;         /* of the records read so far; NULL without hashes */
+    atomic_size_t unfinished;   /* chunks that are not verified yet, plus 1 until all are read */
+    uint64_t file_bytes, counted;       /* size at the start; bytes already counted as progress */
+    size_t room;                /* of shard.damages; under scan.lock */
+    bool is_done;               /* under scan.lock */
 };
 
 struct worker {
     struct scan *scan;
     struct thread *thread;
     uint32_t number;
-    struct piece piece;
+    struct chunk chunk;
 };
 
 struct scan {
     struct scan_options options;
     struct reading *readings;
     struct worker *workers;
-    struct queue *queue;        /* readings, of which no more are open than there are workers */
+    struct queue *queue;        /* of readings; at most one per worker is open */
     atomic_uint_fast32_t begun, unread;
-    uint32_t told;              /* main only */
+    uint32_t returned;          /* by scan_next; main thread only */
     struct progress bytes_read; /* of the files */
     pthread_mutex_t lock;
     pthread_cond_t progress;    /* a reading is done, or a worker has ended */
-    uint32_t working;           /* under the lock, as what follows */
+    uint32_t working;           /* this and the next: under the lock */
     int result;
 };
 
-static void fail(struct scan *scan, int rc)
+static void scan_fail(struct scan *scan, int rc)
 {
     pthread_mutex_lock(&scan->lock);
     if (scan->result == 0)
@@ -100,8 +100,8 @@ static void finish(struct scan *scan, struct reading *reading)
     pthread_mutex_unlock(&scan->lock);
 }
 
-/* One of what is unfinished is finished. */
-static void give_up_share(struct scan *scan, struct reading *reading)
+/* Count one of `unfinished` as done. */
+static void release_share(struct scan *scan, struct reading *reading)
 {
     if (atomic_fetch_sub(&reading->unfinished, 1) == 1)
         finish(scan, reading);
@@ -114,7 +114,7 @@ static void begin_another(struct scan *scan)
         (void)queue_put(scan->queue, &scan->readings[next]);
 }
 
-/* So much of the file is read. By whoever took the item. */
+/* Count the bytes read as progress. */
 static void note_progress(struct scan *scan, struct reading *reading, uint64_t bytes)
 {
     const uint64_t now = bytes < reading->file_bytes ? bytes : reading->file_bytes;
@@ -124,18 +124,18 @@ static void note_progress(struct scan *scan, struct reading *reading, uint64_t b
     reading->counted = now;
 }
 
-/* Records are hashed in their order, so by whoever reads them. */
-static void hash_records(struct reading *reading, const struct piece *piece)
+/* Records are hashed in order, hence by the thread that reads them. */
+static void hash_records(struct reading *reading, const struct chunk *chunk)
 {
-    struct piece_record record = { 0 };
-    while (reading->hash != NULL && piece_next(piece, &record)) {
+    struct chunk_record record = { 0 };
+    while (reading->hash != NULL && chunk_next(chunk, &record)) {
         const uint64_t bytes = record.payload_bytes;
         XXH3_64bits_update(reading->hash, &bytes, sizeof(bytes));
         XXH3_64bits_update(reading->hash, record.payload, record.payload_bytes);
     }
 }
 
-/* All of the shard is read, or nothing more can be. */
+/* The shard is read up to its end or its last readable byte. */
 static void end_reading(struct scan *scan, struct reading *reading)
 {
     reading->shard.hash = reading->hash != NULL ? XXH3_64bits_digest(reading->hash) : 0;
@@ -145,7 +145,7 @@ static void end_reading(struct scan *scan, struct reading *reading)
     begin_another(scan);
     if (atomic_fetch_sub(&scan->unread, 1) == 1)
         queue_finish(scan->queue);
-    give_up_share(scan, reading);
+    release_share(scan, reading);
 }
 
 static int begin_hash(struct reading *reading)
@@ -171,34 +171,34 @@ static int open_reading(const struct scan *scan, struct reading *reading)
     return 0;
 }
 
-static bool verify(struct worker *worker, const struct reading *reading, const struct piece_record *record,
+static bool verify(struct worker *worker, const struct reading *reading, const struct chunk_record *record,
                    struct record_problem *problem)
 {
     const struct scan *const scan = worker->scan;
     const uint32_t shard = (uint32_t)(reading - scan->readings);
-    return piece_record_verify(record, reading->walk.source, problem) &&
+    return chunk_record_verify(record, reading->walk.source, problem) &&
            (scan->options.visit == NULL ||
             scan->options.visit(scan->options.arg, worker->number, shard, record, problem));
 }
 
-static int verify_piece(struct worker *worker, struct reading *reading)
+static int verify_chunk(struct worker *worker, struct reading *reading)
 {
-    struct piece_record record = { 0 };
+    struct chunk_record record = { 0 };
     struct record_problem problem = { 0 };
     int rc = 0;
-    while (rc == 0 && piece_next(&worker->piece, &record)) {
+    while (rc == 0 && chunk_next(&worker->chunk, &record)) {
         if (!verify(worker, reading, &record, &problem))
             rc = add_damage(worker->scan, reading, record.record, record.offset, &problem);
     }
     return rc;
 }
 
-/* Read the next piece and let others go on before it is verified. */
-static int read_piece(struct worker *worker, struct reading *reading)
+/* Read the next chunk, put the shard back into the queue, and verify the chunk. */
+static int read_chunk(struct worker *worker, struct reading *reading)
 {
     struct scan *const scan = worker->scan;
-    struct piece *const piece = &worker->piece;
-    int rc = open_reading(scan, reading) < 0 ? -ENODATA : shard_walk_next(&reading->walk, piece);
+    struct chunk *const chunk = &worker->chunk;
+    int rc = open_reading(scan, reading) < 0 ? -ENODATA : shard_walk_next(&reading->walk, chunk);
     if (rc == -ENODATA) {
         end_reading(scan, reading);
         return 0;
@@ -207,15 +207,15 @@ static int read_piece(struct worker *worker, struct reading *reading)
         note_progress(scan, reading, reading->walk.offset);
     const bool is_damage = rc == -EBADMSG;
     if (is_damage)
-        rc = add_damage(scan, reading, piece->record, piece->offset, &piece->problem);
+        rc = add_damage(scan, reading, chunk->record, chunk->offset, &chunk->problem);
     if (rc < 0)
         return rc;
     if (!is_damage)
-        hash_records(reading, piece);
+        hash_records(reading, chunk);
     atomic_fetch_add(&reading->unfinished, 1);
-    (void)queue_put(scan->queue, reading);      /* refused only when nobody goes on */
-    rc = is_damage ? 0 : verify_piece(worker, reading);
-    give_up_share(scan, reading);
+    (void)queue_put(scan->queue, reading);      /* fails only after queue_cancel */
+    rc = is_damage ? 0 : verify_chunk(worker, reading);
+    release_share(scan, reading);
     return rc;
 }
 
@@ -225,9 +225,9 @@ static void worker_loop(void *arg)
     struct scan *const scan = worker->scan;
     void *item;
     while (queue_get(scan->queue, &item) == 0) {
-        const int rc = read_piece(worker, item);
+        const int rc = read_chunk(worker, item);
         if (rc < 0)
-            fail(scan, rc);
+            scan_fail(scan, rc);
     }
     pthread_mutex_lock(&scan->lock);
     scan->working--;
@@ -311,15 +311,15 @@ int scan_open(struct scan **scan_out, const struct scan_options *options)
 
 const struct scan_shard *scan_next(struct scan *scan)
 {
-    if (scan->told == scan->options.count)
+    if (scan->returned == scan->options.count)
         return NULL;
-    const struct reading *const reading = &scan->readings[scan->told];
+    const struct reading *const reading = &scan->readings[scan->returned];
     pthread_mutex_lock(&scan->lock);
     while (!reading->is_done && scan->working > 0)
         pthread_cond_wait(&scan->progress, &scan->lock);
     const bool is_done = reading->is_done;
     pthread_mutex_unlock(&scan->lock);
-    scan->told += is_done;
+    scan->returned += is_done;
     return is_done ? &reading->shard : NULL;
 }
 
@@ -341,7 +341,7 @@ void scan_close(struct scan *scan)
         queue_cancel(scan->queue);
     for (uint32_t i = 0; i < scan->options.workers && scan->workers != NULL; i++) {
         thread_join(scan->workers[i].thread);
-        piece_release(&scan->workers[i].piece);
+        chunk_release(&scan->workers[i].chunk);
     }
     progress_end(&scan->bytes_read);
     for (uint32_t i = 0; i < scan->options.count && scan->readings != NULL; i++) {

@@ -1,6 +1,6 @@
-/* All records of shards, read once and verified, by several threads: each has a shard to itself where there are
- * enough of them, and where there are fewer they take turns in reading pieces of one and verify theirs side by
- * side. What is found does not depend on how many threads there are. */
+/* Read and verify all records of shards by several threads. With enough shards, each thread reads its own; otherwise
+ * threads read chunks of the same shard in turn and verify them in parallel. The result does not depend on the number
+ * of threads. */
 #ifndef PIPETRAIN_SCAN_H
 #define PIPETRAIN_SCAN_H
 
@@ -13,48 +13,48 @@
 
 struct scan;
 
-/* Called for every record whose checksums are right, from the thread `worker`, in no certain order. False, with a
- * problem, when the record is damaged all the same. */
-typedef bool (*scan_visit)(void *arg, uint32_t worker, uint32_t shard, const struct piece_record *record,
+/* Called for every record with correct checksums, in the thread `worker`, in any order. False, with a problem, if the
+ * record is damaged nevertheless. */
+typedef bool (*scan_visit)(void *arg, uint32_t worker, uint32_t shard, const struct chunk_record *record,
                            struct record_problem *problem_out);
 
 struct scan_options {
     char *const *paths;         /* of shards; lent until the scan is closed */
     uint32_t count;
     uint32_t workers;           /* >= 1 */
-    const atomic_bool *is_unwanted;     /* becomes true when the scan is to end early */
+    const atomic_bool *is_unwanted;     /* true: stop the scan */
     scan_visit visit;           /* may be NULL */
     void *arg;
-    bool hashes;                /* find the hash over the records of each shard, too */
-    const char *what;           /* is being done, for a line of progress where stderr is a terminal; NULL: none */
+    bool hashes;                /* also compute the hash of the records of each shard */
+    const char *what;           /* verb for the progress line, shown if stderr is a terminal; NULL: none */
 };
 
 struct scan_damage {
-    uint64_t record, offset;    /* in the shard; record counts those that could be framed */
+    uint64_t record, offset;    /* in the shard; `record` counts records with a valid frame */
     struct record_problem problem;
 };
 
-/* What was found out about a shard. */
+/* The result of a shard. */
 struct scan_shard {
     const char *path;
-    int error;                  /* 0, or the negative errno with which it could not be opened */
-    bool is_plain;              /* the stream is the file */
+    int error;                  /* 0, or the negative errno of opening it */
+    bool is_plain;              /* not compressed */
     uint64_t bytes;             /* of the file */
-    uint64_t stream_bytes;      /* of the records in it, which differ where it is compressed */
-    uint64_t records;           /* that could be framed */
-    uint64_t hash;              /* xxh3 of every payload behind its length in 8 bytes, where hashes are wanted */
-    struct scan_damage *damages;        /* by offset */
+    uint64_t stream_bytes;      /* after decompression */
+    uint64_t records;           /* with a valid frame */
+    uint64_t hash;              /* with `hashes`: xxh3 of the payloads, each after its length in 8 bytes */
+    struct scan_damage *damages;        /* sorted by offset */
     size_t damage_count;
 };
 
-/* Begin. 0 or a negative errno. */
+/* Start the threads. 0 or a negative errno. */
 int scan_open(struct scan **scan_out, const struct scan_options *options);
-/* The next shard in the order of the paths, waiting until all its records were looked at; it stays until the scan is
- * closed. NULL behind the last one, or when the scan ended early. Main only. */
+/* Wait for the next shard, in the order of the paths; the result is valid until the scan is closed. NULL after the last
+ * one, or if the scan ended early. Main thread only. */
 const struct scan_shard *scan_next(struct scan *scan);
-/* Clear the line of progress away, in front of other lines. Main only. */
+/* Clear the progress line before other output. Main thread only. */
 void scan_hide_progress(struct scan *scan);
-/* Why scan_next gave NULL: 0, -ECANCELED or -ENOMEM. */
+/* After scan_next returned NULL: 0, -ECANCELED or -ENOMEM. */
 int scan_result(const struct scan *scan);
 /* Ends the threads. Accepts NULL. */
 void scan_close(struct scan *scan);

@@ -1,4 +1,4 @@
-/* Shards from front to back. Called by the threads of a scan and by commands that look at the first records. */
+/* Sequential reading of shards. Called by the threads of a scan and by pipetrain-shards head. */
 #include "tools/shards/shard_walk.h"
 
 #include <errno.h>
@@ -11,70 +11,72 @@
 #include "formats/tfrecord.h"
 #include "loader/shards/shard_kind.h"
 
-/* Long enough that a read costs nothing beside its bytes, and still in a core's cache when they are summed. */
-#define PIECE_BYTES ((size_t)512 << 10)
+/* Large enough to make the cost of a read call small, and small enough for the cache of a core. */
+#define CHUNK_BYTES ((size_t)512 << 10)
 #define BREAK_TEXT_BYTES 256u
 
-static int reserve(struct piece *piece, size_t bytes)
+static int reserve(struct chunk *chunk, size_t bytes)
 {
-    if (bytes <= piece->room)
+    if (bytes <= chunk->room)
         return 0;
-    uint8_t *const grown = realloc(piece->bytes, bytes);
+    uint8_t *const grown = realloc(chunk->bytes, bytes);
     if (grown == NULL)
         return -ENOMEM;
-    piece->bytes = grown;
-    piece->room = bytes;
+    chunk->bytes = grown;
+    chunk->room = bytes;
     return 0;
 }
 
-/* Have the first `bytes` of what follows in the piece, or all there is. */
-static int fill(const struct shard_walk *walk, struct piece *piece, size_t bytes)
+/* Fill the chunk up to `bytes`, or to the end of the shard. */
+static int fill(const struct shard_walk *walk, struct chunk *chunk, size_t bytes)
 {
-    if (piece->filled >= bytes || piece->is_end)
+    if (chunk->filled >= bytes || chunk->is_end)
         return 0;
-    if (reserve(piece, bytes) < 0)
+    if (reserve(chunk, bytes) < 0)
         return -ENOMEM;
-    const size_t wanted = bytes - piece->filled;
+    const size_t wanted = bytes - chunk->filled;
     const ssize_t got =
-        shard_source_read(walk->source, piece->bytes + piece->filled, wanted, piece->offset + piece->filled);
+        shard_source_read(walk->source, chunk->bytes + chunk->filled, wanted, chunk->offset + chunk->filled);
     if (got < 0)
         return (int)got;
-    piece->filled += (size_t)got;
-    piece->is_end = (size_t)got < wanted;
+    chunk->filled += (size_t)got;
+    chunk->is_end = (size_t)got < wanted;
     return 0;
 }
 
-/* Bytes of the piece behind `at`, up to where damage breaks the stream. */
-static uint64_t available(const struct shard_walk *walk, const struct piece *piece, size_t at)
+/* Bytes of the chunk from `at` on, up to a break of the compressed stream. */
+static uint64_t available(const struct shard_walk *walk, const struct chunk *chunk, size_t at)
 {
     char text[BREAK_TEXT_BYTES];
-    const uint64_t offset = piece->offset + at;
+    const uint64_t offset = chunk->offset + at;
     const uint64_t broken = shard_source_find_break(walk->source, offset, text, sizeof(text));
-    return broken - offset < piece->filled - at ? broken - offset : piece->filled - at;
+    return broken - offset < chunk->filled - at ? broken - offset : chunk->filled - at;
 }
 
-/* Have so many bytes of the frame behind the whole ones. A negative errno, TFRECORD_CUT or TFRECORD_OK. */
-static int have(const struct shard_walk *walk, struct piece *piece, size_t bytes, struct tfrecord_problem *problem)
+/* Fill the first `bytes` of the frame after the whole records. A negative errno, TFRECORD_CUT or TFRECORD_OK. */
+static int fill_frame(const struct shard_walk *walk, struct chunk *chunk, size_t bytes,
+                      struct tfrecord_problem *problem)
 {
-    const int rc = fill(walk, piece, piece->whole_bytes + bytes);
+    const int rc = fill(walk, chunk, chunk->whole_bytes + bytes);
     *problem = (struct tfrecord_problem){ .needed_bytes = bytes,
-                                         .available_bytes = available(walk, piece, piece->whole_bytes) };
+                                         .available_bytes = available(walk, chunk, chunk->whole_bytes) };
     return rc < 0 ? rc : problem->available_bytes < bytes ? TFRECORD_CUT : TFRECORD_OK;
 }
 
-/* The frame behind the whole ones, all of it in the piece: its bytes. A negative errno or an enum tfrecord_check. */
-static int take_frame(const struct shard_walk *walk, struct piece *piece, size_t *bytes_out,
+/* Read the frame after the whole records into the chunk; *bytes_out is its length. A negative errno or an enum
+ * tfrecord_check. */
+static int read_frame(const struct shard_walk *walk, struct chunk *chunk, size_t *bytes_out,
                       struct tfrecord_problem *problem)
 {
-    const int rc = have(walk, piece, TFRECORD_HEADER_BYTES, problem);
+    const int rc = fill_frame(walk, chunk, TFRECORD_HEADER_BYTES, problem);
     if (rc != TFRECORD_OK)
         return rc;
     uint64_t payload_bytes;
-    const enum tfrecord_check check = tfrecord_header(piece->bytes + piece->whole_bytes, &payload_bytes, problem);
+    const enum tfrecord_check check = tfrecord_header(chunk->bytes + chunk->whole_bytes, &payload_bytes, problem);
     if (check != TFRECORD_OK)
         return (int)check;
     *bytes_out = (size_t)payload_bytes + TFRECORD_FRAME_BYTES;
-    return have(walk, piece, *bytes_out, problem);
+    return fill_frame(walk, chunk, *bytes_out, problem);
 }
 
 static void problem_add(struct record_problem *problem, const char *text)
@@ -83,8 +85,8 @@ static void problem_add(struct record_problem *problem, const char *text)
     snprintf(problem->text + length, sizeof(problem->text) - length, "%s", text);
 }
 
-/* Where the stretch ends that cannot be framed. False when there is no record behind it, or none at all. */
-static bool find_stretch(struct shard_walk *walk, uint64_t *bytes_out, int *rc_out)
+/* Find the number of damaged bytes up to the next record. False if no record follows, or on an error. */
+static bool find_damage_end(struct shard_walk *walk, uint64_t *bytes_out, int *rc_out)
 {
     const struct shard_index_options options = { .skip_damage = true, .is_unwanted = walk->is_unwanted };
     char line[1024];
@@ -100,98 +102,98 @@ static bool find_stretch(struct shard_walk *walk, uint64_t *bytes_out, int *rc_o
     return false;
 }
 
-/* Where a compressed shard is broken before `end`, that is why no record is found from the piece on: damaged data
- * give wrong bytes before it shows. */
-static bool tell_break(const struct shard_walk *walk, struct piece *piece, uint64_t end)
+/* If a compressed stream breaks before `end`, report that as the cause: damaged compressed data give wrong bytes before
+ * the break is detected. */
+static bool report_break(const struct shard_walk *walk, struct chunk *chunk, uint64_t end)
 {
     char text[BREAK_TEXT_BYTES];
-    if (shard_source_find_break(walk->source, piece->offset, text, sizeof(text)) >= end)
+    if (shard_source_find_break(walk->source, chunk->offset, text, sizeof(text)) >= end)
         return false;
-    piece->problem.has_crcs = false;
-    snprintf(piece->problem.text, sizeof(piece->problem.text), "%s", text);
+    chunk->problem.has_crcs = false;
+    snprintf(chunk->problem.text, sizeof(chunk->problem.text), "%s", text);
     return true;
 }
 
-/* The byte that stands for a break is none that records are missing in. */
-static void tell_stretch(const struct shard_walk *walk, struct piece *piece, uint64_t bytes)
+/* Report the damaged bytes, unless they are the single byte that stands for a break. */
+static void report_stretch(const struct shard_walk *walk, struct chunk *chunk, uint64_t bytes)
 {
     char text[80];
-    if (tell_break(walk, piece, walk->offset + bytes) && bytes == 1)
+    if (report_break(walk, chunk, walk->offset + bytes) && bytes == 1)
         return;
     snprintf(text, sizeof(text), ": no record was found in %" PRIu64 " bytes", bytes);
-    problem_add(&piece->problem, text);
+    problem_add(&chunk->problem, text);
 }
 
-/* Step over what cannot be framed. */
-static int pass_damage(struct shard_walk *walk, struct piece *piece)
+/* Skip the damaged bytes. */
+static int skip_damage(struct shard_walk *walk, struct chunk *chunk)
 {
     uint64_t bytes;
     int rc;
-    if (find_stretch(walk, &bytes, &rc)) {
-        tell_stretch(walk, piece, bytes);
+    if (find_damage_end(walk, &bytes, &rc)) {
+        report_stretch(walk, chunk, bytes);
         walk->offset += bytes;
         return -EBADMSG;
     }
-    (void)tell_break(walk, piece, UINT64_MAX);
+    (void)report_break(walk, chunk, UINT64_MAX);
     walk->is_over = true;
     return rc == -ENOMEM || rc == -ECANCELED ? rc : -EBADMSG;
 }
 
-/* The piece begins with a frame that is not right. */
-static int meet_damage(struct shard_walk *walk, struct piece *piece, enum tfrecord_check check,
+/* Report the damaged frame at the start of the chunk and skip it. */
+static int handle_damage(struct shard_walk *walk, struct chunk *chunk, enum tfrecord_check check,
                        const struct tfrecord_problem *problem)
 {
-    record_problem_set(&piece->problem, check, problem);
-    const char *const kind = piece->offset > 0 ? NULL : shard_kind_text(piece->bytes, piece->filled);
-    const int rc = pass_damage(walk, piece);
+    record_problem_set(&chunk->problem, check, problem);
+    const char *const kind = chunk->offset > 0 ? NULL : shard_kind_text(chunk->bytes, chunk->filled);
+    const int rc = skip_damage(walk, chunk);
     if (kind != NULL && walk->is_over) {
-        problem_add(&piece->problem, ": not a TFRecord shard: ");
-        problem_add(&piece->problem, kind);
+        problem_add(&chunk->problem, ": not a TFRecord shard: ");
+        problem_add(&chunk->problem, kind);
     }
     return rc;
 }
 
-static int meet_unreadable(struct shard_walk *walk, struct piece *piece, int rc)
+static int handle_unreadable(struct shard_walk *walk, struct chunk *chunk, int rc)
 {
     if (rc == -ENOMEM || rc == -ECANCELED)
         return rc;
-    piece->problem.has_crcs = false;
-    snprintf(piece->problem.text, sizeof(piece->problem.text), "cannot be read: %s", strerror(-rc));
+    chunk->problem.has_crcs = false;
+    snprintf(chunk->problem.text, sizeof(chunk->problem.text), "cannot be read: %s", strerror(-rc));
     walk->is_over = true;
     return -EBADMSG;
 }
 
-/* Fill the piece with whole records: 0, or why no more could be added, as take_frame says it. */
-static int gather(struct shard_walk *walk, struct piece *piece, struct tfrecord_problem *problem)
+/* Fill the chunk with whole records. 0, or the result of read_frame that ended it. */
+static int gather(struct shard_walk *walk, struct chunk *chunk, struct tfrecord_problem *problem)
 {
-    int rc = fill(walk, piece, PIECE_BYTES);
-    while (rc == 0 && piece->whole_bytes < piece->filled) {
+    int rc = fill(walk, chunk, CHUNK_BYTES);
+    while (rc == 0 && chunk->whole_bytes < chunk->filled) {
         size_t bytes;
-        rc = take_frame(walk, piece, &bytes, problem);
+        rc = read_frame(walk, chunk, &bytes, problem);
         if (rc == 0) {
-            piece->whole_bytes += bytes;
+            chunk->whole_bytes += bytes;
             walk->record++;
         }
     }
     return rc;
 }
 
-int shard_walk_next(struct shard_walk *walk, struct piece *piece)
+int shard_walk_next(struct shard_walk *walk, struct chunk *chunk)
 {
     struct tfrecord_problem problem;
     if (walk->is_unwanted != NULL && atomic_load(walk->is_unwanted))
         return -ECANCELED;
-    piece->offset = walk->offset;
-    piece->record = walk->record;
-    piece->filled = piece->whole_bytes = 0;
-    piece->is_end = walk->is_over;
-    const int rc = gather(walk, piece, &problem);
-    walk->offset += piece->whole_bytes;
-    if (piece->whole_bytes > 0)
+    chunk->offset = walk->offset;
+    chunk->record = walk->record;
+    chunk->filled = chunk->whole_bytes = 0;
+    chunk->is_end = walk->is_over;
+    const int rc = gather(walk, chunk, &problem);
+    walk->offset += chunk->whole_bytes;
+    if (chunk->whole_bytes > 0)
         return 0;
     if (rc < 0)
-        return meet_unreadable(walk, piece, rc);
-    return piece->filled == 0 ? -ENODATA : meet_damage(walk, piece, (enum tfrecord_check)rc, &problem);
+        return handle_unreadable(walk, chunk, rc);
+    return chunk->filled == 0 ? -ENODATA : handle_damage(walk, chunk, (enum tfrecord_check)rc, &problem);
 }
 
 void shard_walk_release(struct shard_walk *walk)
@@ -199,25 +201,25 @@ void shard_walk_release(struct shard_walk *walk)
     shard_index_release(&walk->index);
 }
 
-bool piece_next(const struct piece *piece, struct piece_record *record)
+bool chunk_next(const struct chunk *chunk, struct chunk_record *record)
 {
-    const uint8_t *at = piece->bytes;
+    const uint8_t *at = chunk->bytes;
     if (record->payload == NULL)
-        *record = (struct piece_record){ .record = piece->record };
+        *record = (struct chunk_record){ .record = chunk->record };
     else {
         at = record->payload + record->payload_bytes + TFRECORD_FOOTER_BYTES;
         record->record++;
     }
-    if (at == piece->bytes + piece->whole_bytes || piece->whole_bytes == 0)
+    if (at == chunk->bytes + chunk->whole_bytes || chunk->whole_bytes == 0)
         return false;
-    record->offset = piece->offset + (uint64_t)(at - piece->bytes);
+    record->offset = chunk->offset + (uint64_t)(at - chunk->bytes);
     record->payload = at + TFRECORD_HEADER_BYTES;
     record->payload_bytes = (size_t)tfrecord_payload_bytes(at);
     return true;
 }
 
-/* How the frame compares with what a second read gives, which goes to `spare`. */
-static const char *second_text(const struct piece_record *record, struct shard_source *source, uint8_t *spare)
+/* Read the record again into `spare` and compare. */
+static const char *second_text(const struct chunk_record *record, struct shard_source *source, uint8_t *spare)
 {
     const size_t bytes = record->payload_bytes + TFRECORD_FRAME_BYTES;
     uint64_t payload_bytes;
@@ -232,7 +234,7 @@ static const char *second_text(const struct piece_record *record, struct shard_s
     return "; a second read differs and is wrong too";
 }
 
-bool piece_record_verify(const struct piece_record *record, struct shard_source *source,
+bool chunk_record_verify(const struct chunk_record *record, struct shard_source *source,
                          struct record_problem *problem_out)
 {
     struct tfrecord_problem problem;
@@ -250,8 +252,8 @@ bool piece_record_verify(const struct piece_record *record, struct shard_source 
     return false;
 }
 
-void piece_release(struct piece *piece)
+void chunk_release(struct chunk *chunk)
 {
-    free(piece->bytes);
-    *piece = (struct piece){ 0 };
+    free(chunk->bytes);
+    *chunk = (struct chunk){ 0 };
 }

@@ -1,5 +1,4 @@
-/* pipetrain-shards: what is in shards, and whether they are whole. This file is the program around the commands:
- * command line, signals, exit code. */
+/* pipetrain-shards: inspect and check shards. This file has the main function: command line, signals, exit code. */
 #include <signal.h>
 #include <stdio.h>
 
@@ -17,14 +16,14 @@ static int run(struct shards_request *request)
     if (signals_exit_code() == 0)
         return output_end() != 0 && code == EXIT_CODE_OK ? EXIT_CODE_OUTPUT : code;
     (void)fflush(stdout);
-    signals_report("not all was looked at");
+    signals_report("not all shards were read");
     return signals_exit_code();
 }
 
-/* A command's results are waited for, however slow their reader; these texts are not. */
-static int tell(const struct shards_request *request)
+/* Print the help or the version, without waiting for a slow reader. */
+static int print_text(const struct shards_request *request)
 {
-    (void)output_start();       /* without it writing is direct */
+    (void)output_start();       /* on an error, output is unbuffered */
     if (request->wants_help)
         shards_command_help(request->command);
     else
@@ -39,8 +38,8 @@ int main(int argc, char **argv)
     output_fill_closed();
     signals_note(0);       /* a write that nobody reads ends, too */
     output_end_with_reader();
-    signal(SIGXFSZ, SIG_IGN);   /* a file that may not grow is an error of the write that meets it */
+    signal(SIGXFSZ, SIG_IGN);   /* the write fails with EFBIG instead */
     if (shards_command_parse(&request, argc, argv) < 0)
         return EXIT_CODE_USAGE;
-    return request.wants_help || request.wants_version ? tell(&request) : run(&request);
+    return request.wants_help || request.wants_version ? print_text(&request) : run(&request);
 }

@@ -1,19 +1,19 @@
-/* The command line of pipetrain-shards. Called once by main, before any thread. */
+/* The command line of pipetrain-shards, and the shards that it names. Called by the main thread before any other. */
 #include "tools/shards/shards_command.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "loader/shards/shard_list.h"
 #include "stage/log.h"
-#include "stage/text/decimal.h"
 #include "stage/text/names.h"
-#include "tools/config/long_option.h"
+#include "tools/config/program_option.h"
 
 #define JOBS_MAX 1024u
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
@@ -21,47 +21,58 @@
 static const struct shards_command *const commands[] = { &command_list, &command_check, &command_head, &command_stats,
                                                         &command_index, &command_extract };
 
-/* An option: with no value it is a fact, else a number between least and most, or a text. */
-enum option_kind { OPTION_FACT, OPTION_NUMBER, OPTION_TEXT };
+#define FIELD(name) .offset = offsetof(struct shards_request, name)
 
-struct option_row {
-    int letter;
-    const char *name, *value, *summary;
-    enum option_kind kind;
-    uint64_t least, most;
-    size_t field;               /* offset in struct shards_request */
+/* The rows of the commands list the letters of their options. */
+static const struct program_option options[] = {
+    { .letter = 'j', .name = "jobs", .value = "N", .store = STORE_NUMBER, .least = 1, .most = JOBS_MAX, FIELD(jobs),
+      .help = "threads (default: one per processor)" },
+    { .letter = 'n', .name = "records", .value = "N", .store = STORE_NUMBER, .least = 1, .most = UINT64_MAX,
+      FIELD(records), .help = "number of records to print (default 3)" },
+    { .letter = 'C', .name = "classes", .value = "N", .store = STORE_NUMBER, .least = 1, .most = INT32_MAX,
+      FIELD(classes), .help = "classes of the network: prints the label_offset that it needs" },
+    { .letter = 'd', .name = "decode", .store = STORE_FLAG, FIELD(decodes), .help = "also decode the images" },
+    { .letter = 'H', .name = "hashes", .store = STORE_FLAG, FIELD(compares_hashes),
+      .help = "also compare the records with the hashes in dataset.json" },
+    { .letter = 'i', .name = "image-key", .value = "KEY", .store = STORE_TEXT, FIELD(image_key),
+      .help = "feature that contains the image" },
+    { .letter = 'l', .name = "label-key", .value = "KEY", .store = STORE_TEXT, FIELD(label_key),
+      .help = "feature that contains the label" },
+    { .letter = 'o', .name = "output", .value = "FILE", .store = STORE_TEXT, FIELD(output),
+      .help = "file to write, or to compare" },
+    { .letter = 'c', .name = "check", .store = STORE_FLAG, FIELD(compares),
+      .help = "compare the index, write nothing" },
+    { .letter = 'f', .name = "force", .store = STORE_FLAG, FIELD(may_replace), .help = "replace an existing file" },
+    { .letter = 'J', .name = "json", .store = STORE_FLAG, FIELD(is_json), .help = "print one JSON object" },
+    { .letter = 'h', .name = "help", .store = STORE_FLAG, FIELD(wants_help), .help = "this text" },
+    { .name = "version", .store = STORE_FLAG, FIELD(wants_version), .help = "the version" },
+    { .name = NULL },
 };
 
-#define FIELD(name) offsetof(struct shards_request, name)
+static int check_option(void *out, const struct program_option *option);
 
-static const struct option_row option_rows[] = {
-    { 'j', "jobs", "N", "threads (default: one per processor)", OPTION_NUMBER, 1, JOBS_MAX, FIELD(jobs) },
-    { 'n', "records", "N", "records to show (default 3)", OPTION_NUMBER, 1, UINT64_MAX, FIELD(records) },
-    { 'C', "classes", "N", "the network's classes: tells which label_offset fits", OPTION_NUMBER, 1, INT32_MAX,
-      FIELD(classes) },
-    { 'd', "decode", NULL, "decode the images, too", OPTION_FACT, 0, 0, FIELD(decodes) },
-    { 'H', "hashes", NULL, "compare the records with dataset.json's hashes, too", OPTION_FACT, 0, 0,
-      FIELD(compares_hashes) },
-    { 'i', "image-key", "KEY", "the feature with the image", OPTION_TEXT, 0, 0, FIELD(image_key) },
-    { 'l', "label-key", "KEY", "the feature with the label", OPTION_TEXT, 0, 0, FIELD(label_key) },
-    { 'o', "output", "FILE", "the file to write, or to compare", OPTION_TEXT, 0, 0, FIELD(output) },
-    { 'c', "check", NULL, "compare what is there, write nothing", OPTION_FACT, 0, 0, FIELD(compares) },
-    { 'f', "force", NULL, "replace a file that is there", OPTION_FACT, 0, 0, FIELD(may_replace) },
-    { 'J', "json", NULL, "the same as one JSON object", OPTION_FACT, 0, 0, FIELD(is_json) },
+static const struct program_command command_line = {
+    .usage = SHARDS_PROGRAM, .options = options, .accept = check_option,
 };
 
-/* Of all commands, and of none. */
-enum { OPTION_HELP = 256, OPTION_VERSION };
+#define usage_error(...) program_usage_error(&command_line, __VA_ARGS__)
 
-static int __attribute__((format(printf, 1, 2))) usage_error(const char *format, ...)
+static bool is_general(const struct program_option *option)
 {
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    log_message(LOG_ERROR, "%s (" SHARDS_PROGRAM " --help shows the usage)", text);
-    return -EINVAL;
+    return option->letter == 'h' || option->letter == 0;
+}
+
+/* Whether the command takes the option. */
+static int check_option(void *out, const struct program_option *option)
+{
+    const struct shards_request *const request = out;
+    if (is_general(option))
+        return 0;
+    if (request->command == NULL)
+        return usage_error("--%s: the command has to come first", option->name);
+    if (strchr(request->command->options, option->letter) == NULL)
+        return usage_error("--%s does not apply to %s", option->name, request->command->name);
+    return 0;
 }
 
 static const struct shards_command *find_command(const char *name)
@@ -71,83 +82,6 @@ static const struct shards_command *find_command(const char *name)
             return commands[i];
     }
     return NULL;
-}
-
-static const struct option_row *find_option(int letter)
-{
-    for (size_t i = 0; i < LENGTH(option_rows); i++) {
-        if (option_rows[i].letter == letter)
-            return &option_rows[i];
-    }
-    return NULL;
-}
-
-static int take_number(const struct option_row *row, const char *text, void *field)
-{
-    uint64_t value;
-    if (!decimal_u64(text, &value) || value < row->least || value > row->most)
-        return usage_error("--%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64, row->name, text, row->least,
-                           row->most);
-    *(uint64_t *)field = value;
-    return 0;
-}
-
-static int take_option(struct shards_request *request, const struct option_row *row)
-{
-    void *const field = (char *)request + row->field;
-    switch (row->kind) {
-    case OPTION_FACT:
-        *(bool *)field = true;
-        return 0;
-    case OPTION_NUMBER:
-        return take_number(row, optarg, field);
-    case OPTION_TEXT:
-        *(const char **)field = optarg;
-        return 0;
-    }
-    return -EINVAL;
-}
-
-static int take_letter(struct shards_request *request, int letter)
-{
-    if (letter == OPTION_HELP || letter == 'h')
-        request->wants_help = true;
-    else if (letter == OPTION_VERSION)
-        request->wants_version = true;
-    else if (letter == '?')
-        return -EINVAL;         /* getopt_long has said what is wrong */
-    else if (request->command == NULL)
-        return usage_error("--%s: the command has to come first", find_option(letter)->name);
-    else if (strchr(request->command->options, letter) == NULL)
-        return usage_error("--%s does not apply to %s", find_option(letter)->name, request->command->name);
-    else
-        return take_option(request, find_option(letter));
-    return 0;
-}
-
-/* getopt's two ways to be told of the rows. */
-struct getopt_rows {
-    struct option rows[LENGTH(option_rows) + 3];
-    char letters[2 * LENGTH(option_rows) + 3];
-};
-
-static void make_rows(struct getopt_rows *out)
-{
-    char *letter = out->letters;
-    size_t count = LENGTH(option_rows);
-    for (size_t i = 0; i < count; i++) {
-        const struct option_row *const row = &option_rows[i];
-        const bool has_value = row->kind != OPTION_FACT;
-        out->rows[i] = (struct option){ row->name, has_value ? required_argument : no_argument, NULL, row->letter };
-        *letter++ = (char)row->letter;
-        if (has_value)
-            *letter++ = ':';
-    }
-    *letter++ = 'h';
-    *letter = '\0';
-    out->rows[count++] = (struct option){ "help", no_argument, NULL, OPTION_HELP };
-    out->rows[count++] = (struct option){ "version", no_argument, NULL, OPTION_VERSION };
-    out->rows[count] = (struct option){ NULL, 0, NULL, 0 };
 }
 
 static uint64_t processor_count(void)
@@ -160,12 +94,12 @@ static int check_words(const struct shards_request *request)
 {
     const struct shards_command *const command = request->command;
     if (command == NULL)
-        return usage_error("no command: list or check, for example");
+        return usage_error("no command given: list or check, for example");
     if (request->word_count < command->words_least)
-        return usage_error("%s: say what to look at: " SHARDS_PROGRAM " %s %s", command->name, command->name,
+        return usage_error("%s: no shards given: " SHARDS_PROGRAM " %s %s", command->name, command->name,
                            command->words);
     if (request->word_count > command->words_most)
-        return usage_error("%s: '%s' is one word too many", command->name, request->words[command->words_most]);
+        return usage_error("%s: unexpected argument '%s'", command->name, request->words[command->words_most]);
     return 0;
 }
 
@@ -175,12 +109,12 @@ static int unknown_command(const char *name)
     for (size_t i = 0; i < LENGTH(commands); i++)
         nearest_offer(&nearest, commands[i]->name, commands[i]->name);
     if (nearest.best != NULL)
-        return usage_error("unknown command '%s': did you mean '%s'?", name, (const char *)nearest.best);
+        return usage_error("unknown command '%s' (did you mean '%s'?)", name, (const char *)nearest.best);
     return usage_error("unknown command '%s'", name);
 }
 
-/* The command is the first word, wherever the options stand; what applies depends on it. */
-static int take_command(struct shards_request *request, int argc, char **argv)
+/* The command is the first argument; it determines which options are allowed. */
+static int find_first_command(struct shards_request *request, int argc, char **argv)
 {
     const bool is_there = argc > 1 && argv[1][0] != '-';
     request->command = is_there ? find_command(argv[1]) : NULL;
@@ -190,13 +124,9 @@ static int take_command(struct shards_request *request, int argc, char **argv)
 int shards_command_parse(struct shards_request *request_out, int argc, char **argv)
 {
     struct shards_request request = { .jobs = processor_count(), .records = 3 };
-    struct getopt_rows rows;
-    int letter, rc = take_command(&request, argc, argv);
-    make_rows(&rows);
+    int rc = find_first_command(&request, argc, argv);
     if (rc == 0)
-        rc = long_option_check(argc, argv, rows.rows);
-    while (rc == 0 && (letter = getopt_long(argc, argv, rows.letters, rows.rows, NULL)) != -1)
-        rc = take_letter(&request, letter);
+        rc = program_options_read(&command_line, argc, argv, &request);
     if (rc < 0)
         return rc;
     const int first = optind + (request.command != NULL);
@@ -208,35 +138,29 @@ int shards_command_parse(struct shards_request *request_out, int argc, char **ar
 
 static void print_options(const char *letters)
 {
-    for (size_t i = 0; i < LENGTH(option_rows); i++) {
-        const struct option_row *const row = &option_rows[i];
-        char shown[64];
-        if (strchr(letters, row->letter) == NULL)
-            continue;
-        snprintf(shown, sizeof(shown), "--%s%s%s", row->name, row->value != NULL ? "=" : "",
-                 row->value != NULL ? row->value : "");
-        printf("  -%c, %-20s %s\n", row->letter, shown, row->summary);
-    }
+    for (const struct program_option *option = options; option->name != NULL; option++)
+        if (option->letter != 0 && (option->letter == 'h' || strchr(letters, option->letter) != NULL))
+            program_option_help_row(option, stdout);
 }
 
 static void print_command(const struct shards_command *command)
 {
     printf("Usage: " SHARDS_PROGRAM " %s %s [OPTION]...\n%s.\n\n", command->name, command->words, command->summary);
     print_options(command->options);
-    printf("  -h, --help\n\n%s", command->help);
+    printf("\n%s", command->help);
 }
 
 static void print_all(void)
 {
     printf("Usage: " SHARDS_PROGRAM " COMMAND WORD... [OPTION]...\n"
-           "Look into TFRecord shards.\n\n");
+           "Inspect TFRecord shards.\n\n");
     for (size_t i = 0; i < LENGTH(commands); i++)
         printf("  %-8s %-18s %s\n", commands[i]->name, commands[i]->words, commands[i]->summary);
     printf("\n"
-           "  -h, --help           this text; behind a command: what it takes, and examples\n"
+           "  -h, --help           this text; after a command: its options, and examples\n"
            "      --version\n\n"
-           "A PATTERN is a file, a directory (all shards in it) or a glob in quotes.\n"
-           "Exit status: 0 all right, 2 command line, 3 shards missing, unreadable or\n"
+           "A PATTERN is a file, a directory (all shards in it) or a quoted glob.\n"
+           "Exit status: 0 success, 2 wrong command line, 3 shards missing, unreadable or\n"
            "damaged, 4 out of memory, 5 output not written, 75 stopped by a signal,\n"
            "130 by SIGINT.\n");
 }
@@ -247,4 +171,128 @@ void shards_command_help(const struct shards_command *command)
         print_command(command);
     else
         print_all();
+}
+
+/* ---- the shards that are named ---- */
+
+/* Move the paths of `more` to the end of `list`. */
+static int join_lists(struct shard_list *list, struct shard_list *more)
+{
+    char **const grown = realloc(list->paths, ((size_t)list->count + more->count + 1) * sizeof(*grown));
+    if (grown == NULL)
+        return -ENOMEM;
+    list->paths = grown;
+    memcpy(list->paths + list->count, more->paths, more->count * sizeof(*grown));
+    list->count += more->count;
+    more->count = 0;
+    return 0;
+}
+
+int shard_paths_in_folder(struct shard_list *list, const char *folder)
+{
+    if (begun_set_is_in(folder)) {
+        log_message(LOG_ERROR, "%s: " BEGUN_SET_TEXT, folder);
+        return -EBADMSG;
+    }
+    const int rc = shard_list_folder(list, folder);
+    if (rc == 0 && list->count > 0)
+        return 0;
+    log_message(LOG_ERROR, "%s: %s", folder,
+                rc < 0 ? strerror(-rc)
+                       : "no shards in this directory (files named *.tfrecord* or NAME-NNNNN-of-NNNNN)");
+    return rc < 0 ? rc : -ENOENT;
+}
+
+/* An existing file is used as it is, even if its name looks like a pattern. */
+static int add_file(struct shard_list *list, const char *path)
+{
+    list->paths = malloc(sizeof(*list->paths));
+    if (list->paths == NULL)
+        return -ENOMEM;
+    list->paths[0] = strdup(path);
+    list->count = list->paths[0] != NULL;
+    return list->count > 0 ? 0 : -ENOMEM;
+}
+
+static int find_files(struct shard_list *list, const char *pattern, const char *what)
+{
+    char buffer[2048];
+    struct text problems;
+    text_init(&problems, buffer, sizeof(buffer));
+    const int rc = shard_list_find(list, pattern, what, &problems);
+    if (rc < 0)
+        log_message(LOG_ERROR, "%s", rc == -ENOMEM ? strerror(ENOMEM) : buffer);
+    return rc;
+}
+
+static int add_word(struct shard_list *list, const char *word, const char *what)
+{
+    struct shard_list found = { 0 };
+    struct stat status;
+    const bool is_there = stat(word, &status) == 0;
+    int rc = !is_there ? find_files(&found, word, what)
+             : S_ISDIR(status.st_mode) ? shard_paths_in_folder(&found, word) : add_file(&found, word);
+    if (rc == 0)
+        rc = join_lists(list, &found);
+    shard_list_release(&found);
+    return rc;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+    const char *const *const *const left = a, *const *const *const right = b;
+    const int order = strcmp(**left, **right);
+    return order != 0 ? order : (*left > *right) - (*left < *right);
+}
+
+/* Remove duplicate paths, keeping the first of each and the order. */
+static int remove_duplicates(struct shard_list *list)
+{
+    char ***const sorted = malloc(((size_t)list->count + 1) * sizeof(*sorted));
+    uint32_t kept = 0;
+    if (sorted == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < list->count; i++)
+        sorted[i] = &list->paths[i];
+    qsort(sorted, list->count, sizeof(*sorted), compare_paths);
+    for (uint32_t i = 1, first = 0; i < list->count; i++) {
+        if (strcmp(*sorted[first], *sorted[i]) == 0) {
+            free(*sorted[i]);
+            *sorted[i] = NULL;
+        } else
+            first = i;
+    }
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->paths[i] != NULL)
+            list->paths[kept++] = list->paths[i];
+    list->count = kept;
+    free(sorted);
+    return 0;
+}
+
+/* Files that are named one by one may be in such a folder as well. */
+static int check_begun(const struct shard_list *list)
+{
+    const char *const begun = begun_set_find(list);
+    if (begun == NULL)
+        return 0;
+    log_message(LOG_ERROR, "%s: " BEGUN_SET_TEXT, begun);
+    return -EBADMSG;
+}
+
+int shard_paths_find(struct shard_list *list_out, const struct shards_request *request)
+{
+    struct shard_list list = { 0 };
+    int rc = 0;
+    for (uint32_t i = 0; i < request->word_count && rc == 0; i++)
+        rc = add_word(&list, request->words[i], request->command->name);
+    if (rc == 0)
+        rc = remove_duplicates(&list);
+    if (rc == 0)
+        rc = check_begun(&list);
+    if (rc < 0)
+        shard_list_release(&list);
+    else
+        *list_out = list;
+    return rc;
 }

@@ -1,38 +1,41 @@
-/* What the words and options of a pipetrain-shards command line come to: a command, which is a row of a table, and
- * what it is asked. */
+/* The parsed command line of pipetrain-shards: a command, which is a row of a table, and its arguments. */
 #ifndef PIPETRAIN_SHARDS_COMMAND_H
 #define PIPETRAIN_SHARDS_COMMAND_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
+
+#include "formats/example.h"
+#include "loader/shards/shard_list.h"
 
 #define SHARDS_PROGRAM "pipetrain-shards"
 
 struct shards_command;
 
 struct shards_request {
-    const struct shards_command *command;       /* NULL when help for all or the version is wanted */
+    const struct shards_command *command;       /* NULL: general help or the version */
     bool wants_help, wants_version;
-    char **words;               /* behind the command; of argv */
+    char **words;               /* the arguments after the command, in argv */
     uint32_t word_count;
     uint64_t jobs;
-    uint64_t records;           /* to show */
-    uint64_t classes;           /* of the network; 0: not said */
-    const char *output;         /* NULL: not said, as of the keys */
+    uint64_t records;           /* to print */
+    uint64_t classes;           /* of the network; 0: not given */
+    const char *output;         /* NULL: not given; also the keys */
     const char *image_key, *label_key;
     bool is_json, decodes, compares_hashes, compares, may_replace;
-    const atomic_bool *is_unwanted;     /* true once the program was asked to end */
+    const atomic_bool *is_unwanted;     /* true: a signal asks the program to stop */
 };
 
-/* A command: what it takes and what it does. */
+/* A command. */
 struct shards_command {
     const char *name;
-    const char *words;          /* as the usage shows them */
+    const char *words;          /* for the usage line */
     uint32_t words_least, words_most;
-    const char *options;        /* letters of the options it takes, of the table in shards_command.c */
+    const char *options;        /* letters of its options in the table of shards_command.c */
     const char *summary;        /* one line */
-    const char *help;           /* what it says and examples */
+    const char *help;           /* description and examples */
     int (*run)(const struct shards_request *request);   /* an exit code, after messages */
 };
 
@@ -41,7 +44,18 @@ extern const struct shards_command command_list, command_check, command_head, co
 
 /* 0, or -EINVAL after a message. */
 int shards_command_parse(struct shards_request *request_out, int argc, char **argv);
-/* The usage of all commands, or of the one that is asked about, to stdout. */
+/* Print the help of a command, or of all commands for NULL, to stdout. */
 void shards_command_help(const struct shards_command *command);
+
+/* The shards of all arguments, without duplicates: files, all shards of directories, or the matches of globs. 0, or a
+ * negative errno after a message; an argument without shards is an error. */
+int shard_paths_find(struct shard_list *list_out, const struct shards_request *request);
+/* The shards of a directory, into an empty list, which may be filled even on an error. 0, or a negative errno after a
+ * message; a directory without shards is an error. */
+int shard_paths_in_folder(struct shard_list *list, const char *folder);
+
+/* Print a line with the escaped name, which need not be terminated, the kind, the number of values, and the first ones:
+ * numbers, a quoted text, a description of an encoded image, or the first bytes of anything else. */
+void feature_line_print(FILE *out, const char *name, size_t name_bytes, const struct feature *feature);
 
 #endif

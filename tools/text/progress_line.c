@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/config/number.h"
+#include "tools/text/number.h"
 
 #define PART_BYTES 80u
 #define BAR_LEAST 6u            /* columns, brackets included: a shorter one tells nothing */

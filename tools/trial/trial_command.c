@@ -12,7 +12,7 @@
 #include "stage/text/decimal.h"
 #include "stage/text/output.h"
 #include "tools/config/config.h"
-#include "tools/config/long_option.h"
+#include "tools/config/program_option.h"
 #include "tools/signals.h"
 
 #define SECONDS_MAX 86400.0

@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #include "tools/config/problems.h"
+#include "tools/config/program_option.h"
 #include "tools/config/settings.h"
-#include "tools/config/words/program_option.h"
 #include "tools/trial/trial.h"
 
 /* Letters of the options; those of one command begin at TRIAL_OPTION_OWN. */
@@ -16,18 +16,18 @@ enum { TRIAL_OPTION_SET = 256, TRIAL_OPTION_PROGRESS, TRIAL_OPTION_EXCLUDED, TRI
 
 /* Rows at the end of both tables of options. */
 #define TRIAL_OPTION_ROWS \
-    { 'q', "quiet", NULL, false, "no line for each run on stderr", NULL, NULL }, \
-    { TRIAL_OPTION_PROGRESS, "progress", "KIND", false, "line (default): one for each run; none: as --quiet", NULL, \
-      NULL }, \
-    { TRIAL_OPTION_EXCLUDED, "check", NULL, false, NULL, NULL, NULL }, \
-    { TRIAL_OPTION_EXCLUDED, "dry-run", NULL, false, NULL, NULL, NULL }, \
-    { TRIAL_OPTION_EXCLUDED, "overfit", "N", false, NULL, NULL, NULL }, \
-    { TRIAL_OPTION_EXCLUDED, "doctor", "json", true, NULL, NULL, NULL }, \
-    { TRIAL_OPTION_EXCLUDED, "describe", "MODEL", true, NULL, NULL, NULL }, \
-    { TRIAL_OPTION_EXCLUDED, "net", NULL, false, NULL, NULL, NULL }, \
-    { TRIAL_OPTION_EXCLUDED, "version", NULL, false, NULL, NULL, NULL }, \
-    { 'h', "help", NULL, false, "this text", NULL, NULL }, \
-    { 0, NULL, NULL, false, NULL, NULL, NULL }
+    { .letter = 'q', .name = "quiet", .help = "no line for each run on stderr" }, \
+    { .letter = TRIAL_OPTION_PROGRESS, .name = "progress", .value = "KIND", \
+      .help = "line (default): one for each run; none: as --quiet" }, \
+    { .letter = TRIAL_OPTION_EXCLUDED, .name = "check" }, \
+    { .letter = TRIAL_OPTION_EXCLUDED, .name = "dry-run" }, \
+    { .letter = TRIAL_OPTION_EXCLUDED, .name = "overfit", .value = "N" }, \
+    { .letter = TRIAL_OPTION_EXCLUDED, .name = "doctor", .value = "json", .may_lack_value = true }, \
+    { .letter = TRIAL_OPTION_EXCLUDED, .name = "describe", .value = "MODEL", .may_lack_value = true }, \
+    { .letter = TRIAL_OPTION_EXCLUDED, .name = "net" }, \
+    { .letter = TRIAL_OPTION_EXCLUDED, .name = "version" }, \
+    { .letter = 'h', .name = "help", .help = "this text" }, \
+    { .name = NULL }
 
 struct trial_command {
     const char *name;                   /* "--tune" */

@@ -12,10 +12,10 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/decimal.h"
-#include "tools/config/number.h"
 #include "tools/config/options.h"
 #include "tools/limits.h"
 #include "tools/run/verdict.h"
+#include "tools/text/number.h"
 #include "tools/text/wrapped.h"
 #include "tools/trial/trial_command.h"
 #include "tools/tune/tune_report.h"
@@ -41,12 +41,15 @@
 enum { OPTION_TUNE = TRIAL_OPTION_OWN, OPTION_WRITE, OPTION_COMPARE };
 
 static const struct program_option options[] = {
-    { 'c', "config", "FILE", false, "the configuration; no pipe, because every run reads it", NULL, NULL },
-    { OPTION_TUNE, "tune", "SECONDS", true, "all of it, at most (default 60, at least 10)", NULL, NULL },
-    { OPTION_WRITE, "tune-write", NULL, false,
-      "change FILE as recommended; a copy of the old one stays as FILE.bak", NULL, NULL },
-    { TRIAL_OPTION_SET, "set", "SECTION.KEY=VALUE", false, "as for a run; repeat for more", NULL, NULL },
-    { TRIAL_OPTION_EXCLUDED, "compare", "KEY=VALUE,VALUE...", false, NULL, NULL, NULL },
+    { .letter = 'c', .name = "config", .value = "FILE",
+      .help = "the configuration; no pipe, because every run reads it" },
+    { .letter = OPTION_TUNE, .name = "tune", .value = "SECONDS", .may_lack_value = true,
+      .help = "all of it, at most (default 60, at least 10)" },
+    { .letter = OPTION_WRITE, .name = "tune-write",
+      .help = "change FILE as recommended; a copy of the old one stays as FILE.bak" },
+    { .letter = TRIAL_OPTION_SET, .name = "set", .value = "SECTION.KEY=VALUE",
+      .help = "as for a run; repeat for more" },
+    { .letter = TRIAL_OPTION_EXCLUDED, .name = "compare", .value = "KEY=VALUE,VALUE..." },
     TRIAL_OPTION_ROWS,
 };
 

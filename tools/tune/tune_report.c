@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/config/number.h"
 #include "tools/run/verdict.h"
+#include "tools/text/number.h"
 #include "tools/text/wrapped.h"
 
 #define OTHERS_NOTED 0.1        /* share of the cores' time used by other programs that is worth a note */

@@ -141,7 +141,7 @@ expect_code 73 'nothing is saved'
 expect_err 'no state is saved yet that the run could go back to'
 try refused --set train.on_nan=rollback
 expect_code 2 'a rollback without states'
-expect_err 'on_nan: rollback goes back to a saved state: set checkpoint.every as well'
+expect_err 'on_nan: rollback needs checkpoints: set checkpoint.every as well'
 
 # ---- diverging ----
 

@@ -143,7 +143,7 @@ expect_code 3 'weights in the place of a state'
 expect_err 'weights.safetensors.*holds weights only, .*model.weights = FILE begins'
 resumed by_name --set checkpoint.every=often
 expect_code 2 'no rule'
-expect_err 'every: is none of: never, epoch, a number of steps'
+expect_err 'every: is not one of: never, epoch, a number of steps'
 
 # ---- shards that were written anew ----
 

@@ -144,10 +144,10 @@ for mode in averaging independent; do
     refused --set sync.mode=$mode --set sync.consistency=relaxed
     expect_err 'this mode has none: use mode = replicated or'
     refused --set sync.mode=$mode --set sync.wire=bf16
-    expect_err 'towers of this mode send none: use fp32'
+    expect_err 'which this mode does not send: use fp32'
 done
 refused --set sync.wire=fp16
-expect_err 'is none of: fp32, bf16'
+expect_err 'is not one of: fp32, bf16'
 refused --set sync.consistency=relaxed --set train.on_nan=skip
 expect_err 'use rollback'
 refused --set sync.consistency=relaxed --set devices.precision=fp16
@@ -161,7 +161,7 @@ expect_err 'use replicated, or devices.precision = bf16'
 refused --set sync.mode=async --set sync.max_staleness=-1
 expect_err 'max_staleness'
 refused --set sync.mode=parameter_sever
-expect_err 'is none of: replicated, independent, averaging, parameter_server, async'
+expect_err 'is not one of: replicated, independent, averaging, parameter_server, async'
 refused --set sync.bucket=1GiB
 expect_err 'bucket: 1.0 GiB is more than all gradients of the network, [0-9.]+ [KM]iB: use auto'
 refused --set sync.average=momentum

@@ -109,19 +109,19 @@ newest_run --set train.steps=8 --set checkpoint.every=3
 rm runs/tiny-3/weights.safetensors
 run "$pipetrain" evaluate -c tiny.conf
 expect_code 0 'an evaluation of a run that was killed'
-expect_err 'runs/tiny-3 has no weights.safetensors: the newest saved state is taken, runs/tiny-3/checkpoint-00000008'
+expect_err 'runs/tiny-3 has no weights.safetensors: using its newest checkpoint, runs/tiny-3/checkpoint-00000008'
 expect_out 'after 8 steps'
 flip runs/tiny-3/checkpoint-00000008.safetensors 5000
 run "$pipetrain" predict -c tiny.conf "$work"/data/validation-*
-expect_err 'the newest saved state is taken, runs/tiny-3/checkpoint-00000006'
+expect_err 'using its newest checkpoint, runs/tiny-3/checkpoint-00000006'
 rm -r runs/tiny-3 runs/tiny-2 runs/tiny
 run "$pipetrain" evaluate -c tiny.conf
 expect_code 3 'no run at all'
-expect_err 'no run has left weights in runs/tiny'
+expect_err 'no run has weights in runs/tiny'
 
 run "$pipetrain" evaluate -w "$1" --set devices.kind=$kind
 expect_code 2 'a saved state without data'
-expect_err "there is nothing to evaluate on: set data.validation, as with --set data.validation='validation-\*'$"
+expect_err "there is no validation set: set data.validation, for example with --set data.validation='validation-\*'$"
 run "$pipetrain" evaluate -w "$1" -m mnist_cnn -c tiny.conf
 expect_code 2 'a model and a configuration'
 
@@ -174,7 +174,7 @@ rm -r runs/runs runs/runs-4
 mv runs/runs-3 runs/runs
 run "$pipetrain" evaluate -c runs.conf
 expect_code 3 'runs of which none learned the data'
-expect_err 'no run has left weights in runs/runs: pipetrain -c runs.conf trains the network'
+expect_err 'no run has weights in runs/runs: train the network with pipetrain -c runs.conf'
 
 # What is wrong.
 run "$pipetrain" evaluate --help
@@ -198,7 +198,7 @@ expect_err_lines 2
 evaluate nothing
 expect_code 3 'no weights'
 expect_err_lines 1
-expect_err 'no run has left weights in .*runs/nothing: pipetrain -c .*tiny.conf trains the network, --weights FILE names'
+expect_err 'no run has weights in .*runs/nothing: train the network with pipetrain -c .*tiny.conf, or name other weights with --weights FILE'
 evaluate raw --weights tiny.conf
 expect_code 3 'a text in place of weights'
 expect_err '^tiny.conf: is no safetensors file$'
@@ -259,7 +259,7 @@ expect_code 0 'data without names'
 expect_out 'zero'
 evaluate named --set 'data.validation=other/v*'
 expect_code 3 'data whose classes are not those of the weights'
-expect_err 'weights.safetensors was trained on other classes: zero, .*; those of other/v[*] are one, two'
+expect_err 'weights.safetensors was trained with other classes: zero, .*; those of other/v[*] are one, two'
 evaluate named --set 'data.validation=other/v*' --set data.class_names=named/labels.txt
 expect_code 0 'data whose classes are named'
 head -n 3 named/labels.txt >other/labels.txt

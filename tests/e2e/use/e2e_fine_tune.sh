@@ -72,12 +72,12 @@ expect_err '^given.safetensors: cannot be read: '
 
 try wrong --set model.init=$base
 expect_code 2 'the name it had before'
-expect_err "unknown key 'init' in \[model\] \(here it is 'weights'\)$"
+expect_err "unknown key 'init' in \[model\] \(pipetrain calls it 'weights'\)$"
 try wrong --set model.skip='fc2.*' --set model.freeze='conv3.* c?nv1.weight ,nothing'
 expect_code 2 'patterns that match nothing'
 expect_err_lines 2
 expect_err "freeze: 'conv3.\*' is no tensor's name \(did you mean 'conv1.\*'\?\), 'nothing' is no tensor's name \(they "
-expect_err 'skip: leaves tensors of model.weights out, which is not given$'
+expect_err 'skip: has no effect without model.weights$'
 try wrong --set model.freeze='nothing'
 expect_err "freeze: 'nothing' is no tensor's name \(they begin with conv1, conv2, fc1, fc2\)$"
 try wrong --set model.freeze='*'

@@ -135,7 +135,7 @@ expect_equal "$("$build/pipetrain-shards" stats as-converted | sed -n 's/ record
 mkfifo mixed/a/pipe.jpg
 predict --tsv --top 1 mixed/
 expect_code 3 'a folder with a pipe in it'
-expect_err '^pipetrain: mixed/: 1 cannot be read: a/pipe.jpg is no regular file$'
+expect_err '^pipetrain: mixed/: 1 cannot be read: a/pipe.jpg: is not a regular file$'
 expect_equal "$(sed 1d out | wc -l) $(sed -n 2p out | cut -f 1)" '5 mixed/a/U.JPG' 'images beside a pipe'
 
 # What cannot be read is told, and the others go on.
@@ -147,7 +147,7 @@ expect_code 3 'images that cannot be read'
 expect_equal "$(grep -c '"top"' out) $(grep -c '"problem"' out)" '2 3' 'predictions and problems'
 expect_err '^nothing.jpg: cannot be read: No such file or directory$'
 expect_err '^text.jpg: holds 9 bytes that are no known image'
-expect_err '^folder.jpg: holds no images'
+expect_err '^folder.jpg: has no images'
 classes_of() {
     grep '"top"' "$1" | sed 's/"probability":[^}]*//g' | sort -u
 }
@@ -155,7 +155,7 @@ classes_of out >between
 classes_of own | cmp - between || fail 'a good image between bad ones is another'
 predict --tsv --json $first
 expect_code 2 'two forms'
-expect_err 'predict: --tsv and --json are two forms of the same: give one of them'
+expect_err 'predict: give --tsv or --json, not both'
 expect_err_lines 1
 at_options='-o broken'
 at_command never none "$pipetrain" predict -w "$weights" $first
@@ -163,7 +163,7 @@ expect_code 141 'predictions that nobody reads'
 [ ! -s "$work/err" ] || fail 'a word about a pipe that is closed'
 predict empty
 expect_code 3 'an empty folder'
-expect_err '^empty: holds no images'
+expect_err '^empty: has no images'
 predict $first shards
 expect_code 2 'images and shards'
 cp -r shards damaged
@@ -210,17 +210,17 @@ header=$((8 + $(od -An -tu8 -N 8 unhashed)))
 for form in --tsv --json; do
     run "$pipetrain" predict -w infinite --set devices.kind=$kind --top 1 $form $first "$(sed 1d by_file | sed -n '2s/\t.*//p')"
     expect_code 73 "an output that is not finite, $form"
-    expect_err "^$first: the network's output for it is not a finite number$"
-    expect_err "^pipetrain: infinite: the network's output for 2 of 2 images is not a finite number$"
+    expect_err "^$first: the output of the network is not finite$"
+    expect_err "^pipetrain: infinite: the output of the network is not finite for 2 of 2 images$"
     grep -Eq 'nan|null' out && fail 'no numbers are printed as results'
 done
-expect_out '"problem":"the network.s output for it is not a finite number"'
+expect_out '"problem":"the output of the network is not finite"'
 head -c 8 $weights >bare
 printf '{"__metadata__":{"format":"pt"}}' >header
 { printf '\040\000\000\000\000\000\000\000'; cat header; } >bare
 run "$pipetrain" predict -w bare $first
 expect_code 2 'weights that say nothing of their network'
-expect_err '^bare: says nothing of its network: name it with --model=NAME'
+expect_err '^bare: does not contain its network: name it with --model=NAME'
 predict --set train.bacth=1 $first
 expect_code 2 'a wrong key'
 predict --set devices.kind=null $first

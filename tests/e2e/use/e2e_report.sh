@@ -106,7 +106,7 @@ cmp -s "$page" "$work/before.html" && fail 'the page was not replaced'
 cp "$work/runs/one/summary.json" "$work/kept.json"
 run "$report" "$work/runs/one" -o "$work/runs/one/summary.json"
 expect_code 5 'a page in the place of another file'
-expect_err 'summary.json: is there already: --force replaces it'
+expect_err 'summary.json: exists already: replace it with --force'
 expect_same_file "$work/runs/one/summary.json" "$work/kept.json" 'another file'
 echo mine >"$work/mine"
 ln -s "$work/mine" "$work/link"

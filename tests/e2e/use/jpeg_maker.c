@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "tools/convert/images/jpeg_write.h"
+#include "tools/convert/jpeg_write.h"
 
 enum { SIDE_LEAST = 20, SIDE_MOST = 40, PATH_BYTES = 4096 };
 

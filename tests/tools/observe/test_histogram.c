@@ -5,7 +5,7 @@
 
 #include "stage/random.h"
 #include "tests/helpers/test.h"
-#include "tools/config/observe/histogram_steps.h"
+#include "tools/config/intervals.h"
 #include "tools/run/observe/histogram.h"
 
 enum { NUMBERS = 1000 };

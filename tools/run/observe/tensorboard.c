@@ -14,7 +14,7 @@
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/text/text_stream.h"
-#include "tools/config/observe/histogram_steps.h"
+#include "tools/config/intervals.h"
 #include "tools/config/options.h"
 #include "tools/results/run_place.h"
 #include "tools/run/observe/event_file.h"

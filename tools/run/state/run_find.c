@@ -7,13 +7,13 @@
 #include <sys/stat.h>
 
 #include "stage/log.h"
-#include "tools/config/number.h"
 #include "tools/results/named_classes.h"
 #include "tools/results/run_names.h"
 #include "tools/results/weights_about.h"
 #include "tools/run/state/run_identity.h"
 #include "tools/run/state/run_state.h"
 #include "tools/run/stop_rule.h"
+#include "tools/text/number.h"
 
 static void forget(struct run_state *state)
 {

@@ -10,7 +10,7 @@
 
 #include "stage/text/text_stream.h"
 #include "tools/config/options.h"
-#include "tools/config/towers/settings_sync.h"
+#include "tools/config/training.h"
 
 #define TOLD_MAX 3u             /* differences that are named */
 #define VALUE_SHOWN 60          /* bytes of a value */

@@ -11,11 +11,11 @@
 #include "compute/snapshot.h"
 #include "stage/clock.h"
 #include "stage/log.h"
-#include "tools/config/number.h"
 #include "tools/limits.h"
 #include "tools/run/state/account_text.h"
 #include "tools/run/stop_rule.h"
 #include "tools/signals.h"
+#include "tools/text/number.h"
 #include "tools/text/wrapped.h"
 
 #define CARRIED_BYTES_GUESS 64u         /* of a tower, before it is planned */

@@ -1,0 +1,268 @@
+/* Optimizer, learning rate and synchronisation mode of the settings. Called by the main thread. */
+#include "tools/config/training.h"
+
+#include <string.h>
+
+#include "stage/text/decimal.h"
+#include "tools/config/options.h"
+#include "tools/config/settings_model.h"
+
+struct optimizer training_optimizer(const struct train_settings *train)
+{
+    return (struct optimizer){
+        .kind = train->optimizer,
+        .momentum = (float)train->momentum,
+        .rho = train->rho,
+        .beta1 = train->betas.value[0],
+        .beta2 = train->betas.value[1],
+        .trust = train->trust,
+        .epsilon = (float)train->epsilon,
+        .clip_value = train->clip_value,
+        .clip_norm = train->clip_norm,
+        .decay_scope = train->decay_scope,
+        .weight_decay = (float)train->weight_decay,
+    };
+}
+
+static void add(char *text, size_t text_size, const char *more)
+{
+    const size_t used = strlen(text);
+    snprintf(text + used, text_size - used, "%s", more);
+}
+
+static void add_decimal(char *text, size_t text_size, const char *before, double number)
+{
+    char decimal[DECIMAL_SIZE];
+    decimal_write(number, decimal, sizeof(decimal));
+    add(text, text_size, before);
+    add(text, text_size, decimal);
+}
+
+/* With as many digits as are significant. */
+static void add_number(char *text, size_t text_size, const char *before, double number)
+{
+    char decimal[DECIMAL_SIZE];
+    decimal_write_float((float)number, decimal, sizeof(decimal));
+    add(text, text_size, before);
+    add(text, text_size, decimal);
+}
+
+enum { HAS_MOMENTUM = 1, HAS_RHO = 2, HAS_BETAS = 4, HAS_EPSILON = 8, HAS_TRUST = 16 };
+
+static const unsigned numbers_of[OPTIMIZER_KIND_COUNT] = {
+    [OPTIMIZER_MOMENTUM] = HAS_MOMENTUM,
+    [OPTIMIZER_NESTEROV] = HAS_MOMENTUM,
+    [OPTIMIZER_ADADELTA] = HAS_RHO | HAS_EPSILON,
+    [OPTIMIZER_RMSPROP] = HAS_MOMENTUM | HAS_RHO | HAS_EPSILON,
+    [OPTIMIZER_RMSPROP_KERAS] = HAS_RHO | HAS_EPSILON,
+    [OPTIMIZER_ADAM] = HAS_BETAS | HAS_EPSILON,
+    [OPTIMIZER_ADAMW] = HAS_BETAS | HAS_EPSILON,
+    [OPTIMIZER_LARS] = HAS_MOMENTUM | HAS_TRUST,
+};
+
+void training_describe_optimizer(const struct train_settings *train, char *text, size_t text_size)
+{
+    static const char *const scopes[] = { [DECAY_NO_NORMS] = "", [DECAY_ALL] = " of all parameters",
+                                          [DECAY_WEIGHTS] = " of weights alone" };
+    const struct { unsigned which; const char *before; double number; } numbers[] = {
+        { HAS_MOMENTUM, ", momentum ", train->momentum },
+        { HAS_RHO, ", rho ", train->rho },
+        { HAS_BETAS, ", betas ", train->betas.value[0] },
+        { HAS_BETAS, " ", train->betas.value[1] },
+        { HAS_EPSILON, ", epsilon ", train->epsilon },
+        { HAS_TRUST, ", trust ", train->trust },
+    };
+    *text = '\0';
+    add(text, text_size, option_choice_name(option_find(SECTION_TRAIN, "optimizer"), (int)train->optimizer));
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if ((numbers_of[train->optimizer] & numbers[i].which) != 0)
+            add_number(text, text_size, numbers[i].before, numbers[i].number);
+    if (train->weight_decay > 0) {
+        add_number(text, text_size, ", weight decay ", train->weight_decay);
+        add(text, text_size, scopes[train->decay_scope]);
+    }
+    if (train->label_smoothing > 0)
+        add_number(text, text_size, ", labels smoothed by ", train->label_smoothing);
+    if (train->clip_value > 0)
+        add_number(text, text_size, ", gradients at most ", train->clip_value);
+    if (train->clip_norm > 0)
+        add_number(text, text_size, ", norm of gradients at most ", train->clip_norm);
+    if (train->ema > 0)
+        add_decimal(text, text_size, "; evaluated and saved: averages of weights, decay ", train->ema);
+}
+
+_Static_assert(OPTION_NUMBERS_MAX <= RATE_BOUNDARIES_MAX, "a rate has room for all boundaries of the settings");
+
+struct learning_rate training_rate(const struct train_settings *train, const struct schedule *schedule)
+{
+    const double per_epoch = (double)schedule_steps_per_epoch(schedule);
+    const double scale = train->rate_batch > 0 ? (double)schedule->batch / (double)train->rate_batch : 1;
+    struct learning_rate rate = {
+        .schedule = train->schedule,
+        .base = train->learning_rate * scale,
+        .warmup = train->warmup_epochs * per_epoch,
+        .end = train->final_rate,
+        .last = train->schedule_epochs > 0 ? train->schedule_epochs * per_epoch
+                                           : (double)schedule_step_count(schedule),
+        .factor = train->schedule == RATE_INVERSE_TIME ? train->rate_decay : train->decay_factor,
+        .period = train->decay_epochs * per_epoch,
+        .staircase = train->staircase,
+        .power = train->power,
+        .peak = train->peak,
+        .boundary_count = train->boundaries.count,
+    };
+    for (uint32_t i = 0; i < rate.boundary_count; i++) {
+        rate.boundaries[i] = train->boundaries.value[i] * per_epoch;
+        rate.factors[i] = train->factors.value[i];
+    }
+    return rate;
+}
+
+/* ---- the rate in words ---- */
+
+struct words { const struct train_settings *train; const struct learning_rate *rate; char *text; size_t text_size; };
+
+static void say_nothing(const struct words *words)
+{
+    (void)words;
+}
+
+static void say_boundaries(const struct words *words)
+{
+    for (uint32_t i = 0; i < words->rate->boundary_count; i++) {
+        add_number(words->text, words->text_size, ", ", words->rate->base * words->rate->factors[i]);
+        add_number(words->text, words->text_size, " after epoch ", words->train->boundaries.value[i]);
+    }
+}
+
+static void say_factor(const struct words *words)
+{
+    add_number(words->text, words->text_size, ", times ", words->train->decay_factor);
+    add_number(words->text, words->text_size, " every ", words->train->decay_epochs);
+    add(words->text, words->text_size, words->train->staircase ? " epochs" : " epochs, a little at every step");
+}
+
+static void say_inverse_time(const struct words *words)
+{
+    add_number(words->text, words->text_size, " / (1 + ", words->train->rate_decay);
+    add(words->text, words->text_size, " * step)");
+}
+
+static void say_end(const struct words *words)
+{
+    const double epochs = words->train->schedule_epochs;
+    add(words->text, words->text_size, words->train->schedule == RATE_COSINE ? ", by a cosine" : ", by a polynomial");
+    if (words->train->schedule == RATE_POLYNOMIAL)
+        add_number(words->text, words->text_size, " of power ", words->train->power);
+    add_number(words->text, words->text_size, " to ", words->rate->end);
+    if (epochs > 0)
+        add_number(words->text, words->text_size, " in epoch ", epochs);
+}
+
+static void say_cycle(const struct words *words)
+{
+    const double start = words->rate->base / RATE_CYCLE_START;
+    add_number(words->text, words->text_size, " in one cycle, from ", start);
+    add_number(words->text, words->text_size, " to ", start / RATE_CYCLE_END);
+    add_number(words->text, words->text_size, ", largest after ", words->train->peak);
+    add(words->text, words->text_size, " of the steps");
+}
+
+void training_describe_rate(const struct train_settings *train, const struct learning_rate *rate, char *text,
+                            size_t text_size)
+{
+    static void (*const say[RATE_SCHEDULE_COUNT])(const struct words *words) = {
+        [RATE_CONSTANT] = say_nothing, [RATE_PIECEWISE] = say_boundaries, [RATE_EXPONENTIAL] = say_factor,
+        [RATE_INVERSE_TIME] = say_inverse_time, [RATE_COSINE] = say_end, [RATE_POLYNOMIAL] = say_end,
+        [RATE_ONE_CYCLE] = say_cycle,
+    };
+    const struct words words = { train, rate, text, text_size };
+    *text = '\0';
+    add_number(text, text_size, "", rate->base);
+    if (train->rate_batch > 0) {
+        add_number(text, text_size, " (", train->learning_rate);
+        add_number(text, text_size, " for a batch of ", (double)train->rate_batch);
+        add(text, text_size, ")");
+    }
+    say[train->schedule](&words);
+    if (train->warmup_epochs > 0)
+        add_number(text, text_size, ", from 0 in the first epochs: ", train->warmup_epochs);
+}
+
+/* ---- synchronisation ---- */
+
+static enum sync_mode mode_of(const struct sync_settings *sync)
+{
+    const bool is_relaxed = sync->consistency == CONSISTENCY_RELAXED;
+    if (sync->mode == SYNC_REPLICATED && is_relaxed)
+        return SYNC_RELAXED;
+    if (sync->mode != SYNC_SERVER_DEVICE)
+        return sync->mode;
+    if (sync->server == SYNC_PLACE_CPU)
+        return is_relaxed ? SYNC_SERVER_HOST_RELAXED : SYNC_SERVER_HOST;
+    return is_relaxed ? SYNC_SERVER_DEVICE_RELAXED : SYNC_SERVER_DEVICE;
+}
+
+const struct sync_ops *settings_sync(const struct settings *settings, bool computes)
+{
+    const struct sync_settings *const sync = &settings->sync;
+    return sync_choose(computes ? mode_of(sync) : SYNC_REPLICATED, (uint32_t)settings->devices.towers,
+                       (uint32_t)sync->max_staleness);
+}
+
+/* With relaxed consistency, the check of gradients comes one step late. */
+static void check_consistency(struct settings *settings, struct problems *problems)
+{
+    if (settings->sync.consistency == CONSISTENCY_STRONG)
+        return;
+    if (settings->sync.mode == SYNC_ASYNC)
+        settings_report(settings, problems, SECTION_SYNC, "consistency",
+                        "relaxed cannot be used with mode = async: use a larger max_staleness");
+    else if (!settings_sync(settings, true)->sums[REGION_GRADIENTS])
+        settings_report(settings, problems, SECTION_SYNC, "consistency",
+                        "relaxed overlaps the all-reduce of gradients, which this mode does not have: use mode = "
+                        "replicated or parameter_server");
+    if (settings->devices.precision == PRECISION_FP16)
+        settings_report(settings, problems, SECTION_SYNC, "consistency",
+                        "relaxed does not support the loss scaling of fp16: use devices.precision = bf16");
+    if (settings->train.on_nan == ON_NAN_SKIP)
+        settings_report(settings, problems, SECTION_SYNC, "consistency",
+                        "relaxed checks the gradients one step late, hence does not support train.on_nan = skip: use "
+                        "rollback");
+}
+
+/* Weights in bf16 would lose small updates. */
+static void check_wire(struct settings *settings, struct problems *problems)
+{
+    const struct sync_ops *const mode = settings_sync(settings, true);
+    if (settings->sync.wire == WIRE_FP32 || mode->sums[REGION_GRADIENTS])
+        return;
+    settings_report(settings, problems, SECTION_SYNC, "wire",
+                    "bf16 is for gradients, which this mode does not send: use fp32, or mode = replicated, "
+                    "parameter_server or async");
+}
+
+bool settings_use_bf16_grads(const struct settings *settings)
+{
+    return settings->sync.wire == WIRE_BF16 && settings->devices.towers > 1;
+}
+
+/* With a parameter server, towers do not see the sum of the gradients. */
+void settings_check_sync(struct settings *settings, struct problems *problems)
+{
+    const struct sync_ops *const mode = settings_sync(settings, true);
+    check_consistency(settings, problems);
+    check_wire(settings, problems);
+    const bool is_served = mode->has_owners || mode->serves != SERVES_NOBODY;
+    if (is_served && settings->devices.precision == PRECISION_FP16)
+        settings_report(settings, problems, SECTION_SYNC, "mode",
+                        "fp16 needs the sum of the gradients on every tower: use replicated, or devices.precision = "
+                        "bf16");
+    if (is_served && settings->train.on_nan == ON_NAN_SKIP)
+        settings_report(settings, problems, SECTION_SYNC, "mode",
+                        "train.on_nan = skip needs the sum of the gradients on every tower: use replicated, or "
+                        "on_nan = rollback");
+    if (mode->serves == SERVES_EACH && settings->train.ema > 0)
+        settings_report(settings, problems, SECTION_SYNC, "mode",
+                        "train.ema needs the same weights on all towers: use another mode than async");
+}

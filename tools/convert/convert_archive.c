@@ -1,0 +1,274 @@
+/* The converter of images in archives. Each archive is read once from front to back: the first bytes of every file are
+ * looked at, and where the images are is kept. Shuffling needs them in any order: images of an uncompressed tar archive
+ * are read again from its file when their records are written; those of any other archive stay in memory, up to half of
+ * the memory there is. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/convert/archive_walk.h"
+#include "tools/convert/convert.h"
+#include "tools/convert/image_set.h"
+#include "tools/limits.h"
+
+#define ARCHIVES_MAX 64u
+#define STORE_FIRST ((size_t)1 << 20)
+
+struct archive_set {
+    struct image_set images;
+    const struct convert_options *options;
+    struct archive_walk *archives[ARCHIVES_MAX];
+    size_t archive_count;
+    /* images that are kept in memory, one after the other */
+    uint8_t *store;
+    size_t store_bytes, store_room, store_limit;
+    uint64_t seen_bytes;            /* of the archive that is being read */
+};
+
+/* The `input` of an image that is kept in memory; else it is the number of its archive. */
+#define INPUT_STORE UINT16_MAX
+
+/* The bytes of the file that is being looked at. */
+struct file_bytes {
+    const struct archive_set *set;
+    uint16_t input;
+    uint64_t offset;
+};
+
+/* End the conversion because of the last archive opened or a member of it. */
+static int archive_fail(struct archive_set *set, int rc)
+{
+    const struct archive_walk *const walk = set->archives[set->archive_count - 1];
+    const char *const path = set->options->inputs[set->archive_count - 1];
+    const char *const problem = walk != NULL ? archive_walk_problem(walk) : NULL;
+    const char *const member = problem != NULL ? archive_walk_path(walk) : "";
+
+    if (rc != -ECANCELED)
+        stop_fail(set->images.stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: %s%s%s", path, member,
+                  *member != '\0' ? ": " : "", problem != NULL ? problem : exit_cause(rc));
+    return rc;
+}
+
+/* Half of what the machine has, or the control group of this process: the page cache and the writing need room, too. */
+static size_t memory_limit(void)
+{
+    const size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    const size_t group = cgroup_memory_left("");
+
+    return (machine < group ? machine : group) / 2;
+}
+
+static int reserve(struct archive_set *set, uint64_t bytes)
+{
+    size_t room = set->store_room > 0 ? set->store_room : STORE_FIRST;
+
+    if (bytes > set->store_limit - set->store_bytes)
+        return -EFBIG;
+    while (room < set->store_bytes + bytes)
+        room = room > set->store_limit / 2 ? set->store_limit : 2 * room;
+    if (room <= set->store_room)
+        return 0;
+    uint8_t *store = realloc(set->store, room);
+    if (store == NULL)
+        return -ENOMEM;
+    set->store = store;
+    set->store_room = room;
+    return 0;
+}
+
+/* Read the member to the end of the store. */
+static int load_member(struct archive_set *set, struct archive_walk *walk, const struct archive_member *member)
+{
+    int rc = reserve(set, member->bytes);
+
+    if (rc == -EFBIG) {
+        stop_fail(set->images.stop, EXIT_CODE_MEMORY,
+                  "%s: its images need more than half of the memory: convert it as an uncompressed .tar, or unpack it "
+                  "and convert the folder", set->options->inputs[set->archive_count - 1]);
+        return -ENOMEM;
+    }
+    if (rc == 0)
+        rc = archive_walk_read(walk, set->store + set->store_bytes, (size_t)member->bytes);
+    return rc < 0 ? archive_fail(set, rc) : 0;
+}
+
+static int read_bytes(const struct archive_set *set, uint16_t input, uint64_t offset, void *out, size_t bytes)
+{
+    if (input != INPUT_STORE)
+        return archive_walk_read_at(set->archives[input], offset, out, bytes);
+    memcpy(out, set->store + offset, bytes);
+    return 0;
+}
+
+static int read_head(void *arg, uint8_t *out, size_t bytes)
+{
+    const struct file_bytes *const file = arg;
+    return read_bytes(file->set, file->input, file->offset, out, bytes);
+}
+
+static int read_image(const struct image_set *images, const struct image_file *file, uint8_t *out)
+{
+    return read_bytes(images->arg, file->input, file->place, out, file->bytes);
+}
+
+static int add_file(struct archive_set *set, struct archive_walk *walk, const struct archive_member *member)
+{
+    struct file_bytes bytes = { set, (uint16_t)(set->archive_count - 1), member->offset };
+    bool is_image;
+
+    if (member->bytes > IMAGE_BYTES_MAX) {
+        image_choice_too_large(&set->images.choice, member->path);
+        return 0;
+    }
+    if (!member->is_in_file) {
+        const int rc = load_member(set, walk, member);
+        if (rc < 0)
+            return rc;
+        bytes = (struct file_bytes){ set, INPUT_STORE, set->store_bytes };
+    }
+    int rc = image_choice_take(&set->images.choice, member->path, member->bytes, read_head, &bytes, &is_image);
+    if (rc < 0 || !is_image)
+        return rc < 0 ? archive_fail(set, rc) : 0;
+    const struct image_file file = { .place = bytes.offset, .bytes = (uint32_t)member->bytes, .input = bytes.input };
+    rc = image_list_add(&set->images.list, member->path, &file);
+    if (rc == 0 && bytes.input == INPUT_STORE)
+        set->store_bytes += (size_t)member->bytes;
+    return rc < 0 ? archive_fail(set, rc) : 0;
+}
+
+static int add_member(struct archive_set *set, struct archive_walk *walk, const struct archive_member *member)
+{
+    const struct image_file folder = { .is_folder = true };
+
+    if (member->path[0] == '\0' || image_choice_is_hidden(member->path))
+        return 0;
+    if (!member->is_folder)
+        return add_file(set, walk, member);
+    const int rc = image_list_add(&set->images.list, member->path, &folder);
+    return rc < 0 ? archive_fail(set, rc) : 0;
+}
+
+static void note_progress(struct archive_set *set, const struct archive_walk *walk)
+{
+    const uint64_t at = archive_walk_offset(walk);
+
+    if (at > set->seen_bytes)
+        progress_add(&set->images.choice.progress, at - set->seen_bytes);
+    set->seen_bytes = at;
+}
+
+static int add_archive(struct archive_set *set, const char *path)
+{
+    struct archive_walk **const walk = &set->archives[set->archive_count++];
+    struct archive_member member;
+    int rc = archive_walk_open(walk, path, set->options->interrupted);
+
+    if (rc < 0)
+        return archive_fail(set, rc);
+    set->seen_bytes = 0;
+    while ((rc = archive_walk_next(*walk, &member)) == 0) {
+        rc = add_member(set, *walk, &member);
+        if (rc < 0)
+            return rc;
+        note_progress(set, *walk);
+    }
+    if (rc != -ENODATA)
+        return archive_fail(set, rc);
+    archive_walk_end(*walk);
+    return 0;
+}
+
+/* Two members of one name: only one of them would be there if the archive were unpacked. */
+static int refuse_duplicates(struct archive_set *set)
+{
+    const struct image_list *list = &set->images.list;
+
+    image_list_sort(&set->images.list);
+    for (size_t i = 1; i < list->count; i++) {
+        const struct image_file *a = &list->files[i - 1], *b = &list->files[i];
+        if (strcmp(image_list_path(list, a), image_list_path(list, b)) != 0 || (a->is_folder && b->is_folder))
+            continue;
+        stop_fail(set->images.stop, EXIT_CODE_DATA, "%s: holds %s twice", set->images.input, image_list_path(list, b));
+        return -EBADMSG;
+    }
+    return 0;
+}
+
+static int find_images(struct archive_set *set)
+{
+    struct image_set *images = &set->images;
+    int rc = 0;
+
+    for (size_t i = 0; i < set->options->input_count && rc == 0; i++)
+        rc = add_archive(set, set->options->inputs[i]);
+    if (rc == 0)
+        rc = image_choice_end(&images->choice, images->input, images->stop);
+    if (rc == 0)
+        rc = refuse_duplicates(set);
+    if (rc == 0)
+        rc = image_layout_find(&images->layout, &images->list, images->input, images->stop);
+    return rc;
+}
+
+/* Bytes of all archives, for progress. */
+static uint64_t count_bytes(const struct convert_options *options)
+{
+    uint64_t bytes = 0;
+    struct stat status;
+
+    for (size_t i = 0; i < options->input_count; i++)
+        bytes += stat(options->inputs[i], &status) == 0 ? (uint64_t)status.st_size : 0;
+    return bytes;
+}
+
+static int archive_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
+{
+    struct archive_set *set = calloc(1, sizeof(*set));
+
+    conversion->state = set;
+    if (set == NULL) {
+        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
+        return -ENOMEM;
+    }
+    set->options = options;
+    set->store_limit = memory_limit();
+    set->images.input = options->input_count == 1 ? options->inputs[0] : "the archives";
+    set->images.stop = stop;
+    image_choice_begin(&set->images.choice, IMAGE_CHOICE_STORED, 0);
+    image_choice_count_bytes(&set->images.choice, count_bytes(options));
+    set->images.read = read_image;
+    set->images.arg = set;
+    conversion->origin = "images in archives";
+    const int rc = find_images(set);
+    if (rc == 0)
+        image_set_describe(&set->images, conversion);
+    return rc;
+}
+
+static void archive_release(struct conversion *conversion)
+{
+    struct archive_set *set = conversion->state;
+
+    if (set == NULL)
+        return;
+    for (size_t i = 0; i < set->archive_count; i++)
+        archive_walk_close(set->archives[i]);
+    image_set_release(&set->images);
+    free(set->store);
+    free(set);
+}
+
+const struct converter convert_archive = {
+    .name = "tar",
+    .summary = "JPEG and PNG images in archives (tar, also compressed with gzip, bzip2, xz, zstd or lz4; zip; 7z): "
+               "CLASS/IMAGE or train/CLASS/IMAGE",
+    .inputs = "FILE...",
+    .input_count_least = 1,
+    .input_count_most = ARCHIVES_MAX,
+    .takes = CONVERT_IMAGES | CONVERT_QUALITY,
+    .prepare = archive_prepare,
+    .release = archive_release,
+};

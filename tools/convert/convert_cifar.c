@@ -1,0 +1,449 @@
+/* Convert the binary versions of CIFAR-10 and CIFAR-100, from the downloaded archive or its unpacked folder. All files
+ * are read into memory and checked before anything is written. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "formats/class_names.h"
+#include "stage/log.h"
+#include "tools/convert/archive_walk.h"
+#include "tools/convert/convert.h"
+
+/* A record: its labels, then a plane each of red, green and blue. */
+#define SIDE 32u
+#define DEPTH 3u
+#define PLANE (SIDE * SIDE)
+#define IMAGE (DEPTH * PLANE)
+#define FILE_BYTES_MAX ((size_t)1 << 30)
+#define BATCH_FILES_MAX 6u
+#define OTHER_VERSIONS 2u
+
+/* One of a record's labels. */
+struct cifar_label {
+    const char *name;           /* as in --label */
+    uint32_t offset, classes;
+    const char *names_file;
+};
+
+static const struct cifar_kind {
+    const char *origin, *folder;        /* the folder in the archive */
+    const char *download;               /* name of the archive */
+    /* Other versions, which are refused: their archive, their folder, and a file in it. */
+    struct { const char *name, *download, *folder, *file; } others[OTHER_VERSIONS];
+    const char *files[BATCH_FILES_MAX]; /* the last one has the validation samples */
+    uint32_t file_count;
+    struct cifar_label labels[2];       /* the first one is the default of --label */
+    uint32_t label_count;
+} cifar10 = {
+    .origin = "CIFAR-10, binary version", .folder = "cifar-10-batches-bin",
+    .download = "cifar-10-binary.tar.gz",
+    .others = { { "Python version (pickles)", "cifar-10-python.tar.gz", "cifar-10-batches-py", "data_batch_1" },
+                { "MATLAB version", "cifar-10-matlab.tar.gz", "cifar-10-batches-mat", "data_batch_1.mat" } },
+    .files = { "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin",
+               "test_batch.bin" },
+    .file_count = 6, .labels = { { "class", 0, 10, "batches.meta.txt" } }, .label_count = 1,
+}, cifar100 = {
+    .origin = "CIFAR-100, binary version", .folder = "cifar-100-binary",
+    .download = "cifar-100-binary.tar.gz",
+    .others = { { "Python version (pickles)", "cifar-100-python.tar.gz", "cifar-100-python", "train" },
+                { "MATLAB version", "cifar-100-matlab.tar.gz", "cifar-100-matlab", "train.mat" } },
+    .files = { "train.bin", "test.bin" }, .file_count = 2,
+    .labels = { { "fine", 1, 100, "fine_label_names.txt" }, { "coarse", 0, 20, "coarse_label_names.txt" } },
+    .label_count = 2,
+};
+
+struct batch_file { uint8_t *bytes; size_t records; };
+
+/* A member to read from the archive, in whatever folder it is. */
+struct wanted_member {
+    const char *name;
+    uint8_t *bytes;             /* owned; NULL until it is read */
+    size_t byte_count;
+};
+
+/* Consecutive files. */
+struct cifar_split {
+    const struct cifar *cifar;
+    const struct batch_file *files;
+    uint64_t record_count;
+};
+
+struct cifar {
+    const struct cifar_kind *kind;
+    const struct cifar_label *label;
+    const struct conversion *conversion;
+    bool is_archive;
+    char *folder;               /* path of the folder with the files, or of the archive */
+    /* From the archive: the files above, the class names, and files that identify another version. */
+    struct wanted_member members[BATCH_FILES_MAX + 1 + OTHER_VERSIONS];
+    struct batch_file files[BATCH_FILES_MAX];
+    struct cifar_split splits[2];   /* training, validation */
+    struct class_names class_names;
+};
+
+static size_t record_bytes(const struct cifar_kind *kind)
+{
+    return kind->label_count + IMAGE;
+}
+
+static int no_memory(struct stop *stop)
+{
+    stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
+    return -ENOMEM;
+}
+
+static int find_label(struct cifar *cifar, const char *wanted, struct stop *stop)
+{
+    for (uint32_t i = 0; i < cifar->kind->label_count; i++) {
+        if (wanted == NULL || strcmp(cifar->kind->labels[i].name, wanted) == 0) {
+            cifar->label = &cifar->kind->labels[i];
+            return 0;
+        }
+    }
+    stop_fail(stop, EXIT_CODE_USAGE, "--label=%s: there are fine and coarse", wanted);
+    return -EINVAL;
+}
+
+/* Find the folder with the files: the input, or the folder of the unpacked archive in it. */
+static int find_folder(struct cifar *cifar, const char *input, struct stop *stop)
+{
+    const char *const first = cifar->kind->files[0];
+    char *inner, *path;
+    int rc = -ENOMEM;
+
+    if (asprintf(&inner, "%s/%s", input, cifar->kind->folder) < 0)
+        return no_memory(stop);
+    if (asprintf(&path, "%s/%s", inner, first) >= 0) {
+        cifar->folder = access(path, F_OK) == 0 ? inner : strdup(input);
+        rc = cifar->folder != NULL ? 0 : -ENOMEM;
+        free(path);
+    }
+    if (cifar->folder != inner)
+        free(inner);
+    return rc == 0 ? 0 : no_memory(stop);
+}
+
+/* Check every label of the records, not only the one used: they reveal a file of another data set. */
+static int check_labels(const struct cifar *cifar, const struct batch_file *batch, const char *path, struct stop *stop)
+{
+    const struct cifar_kind *const kind = cifar->kind;
+
+    for (size_t i = 0; i < batch->records; i++) {
+        for (uint32_t l = 0; l < kind->label_count; l++) {
+            const uint32_t label = batch->bytes[i * record_bytes(kind) + kind->labels[l].offset];
+            if (label < kind->labels[l].classes)
+                continue;
+            stop_fail(stop, EXIT_CODE_DATA, "%s: %s label %u of image %zu is not in 0..%u", path, kind->labels[l].name,
+                      label, i, kind->labels[l].classes - 1);
+            return -EBADMSG;
+        }
+    }
+    return 0;
+}
+
+/* Read a file of the data set from the archive or the folder into a new block. 0 or a negative errno. */
+static int read_file(struct cifar *cifar, uint32_t number, const char *path, uint8_t **bytes_out, size_t *count_out)
+{
+    struct wanted_member *const member = &cifar->members[number];
+
+    if (!cifar->is_archive)
+        return unpacked_file_read(path, FILE_BYTES_MAX, bytes_out, count_out);
+    if (member->bytes == NULL)
+        return -ENOENT;
+    *bytes_out = member->bytes;
+    *count_out = member->byte_count;
+    member->bytes = NULL;
+    return 0;
+}
+
+static bool has_file(const char *folder, const char *between, const char *name)
+{
+    char *path;
+
+    if (asprintf(&path, "%s%s%s/%s", folder, *between != '\0' ? "/" : "", between, name) < 0)
+        return false;
+    const bool is_there = access(path, F_OK) == 0;
+    free(path);
+    return is_there;
+}
+
+/* The name of another version, if that is what the input contains; NULL: none. */
+static const char *other_version(const struct cifar *cifar)
+{
+    const struct cifar_kind *const kind = cifar->kind;
+
+    for (uint32_t i = 0; i < OTHER_VERSIONS; i++) {
+        const char *const folder = kind->others[i].folder, *const file = kind->others[i].file;
+        const bool is_there = cifar->is_archive ? cifar->members[kind->file_count + 1 + i].bytes != NULL
+                                                : has_file(cifar->folder, "", file) ||
+                                                      has_file(cifar->folder, folder, file) ||
+                                                      has_file(cifar->folder, "", kind->others[i].download);
+        if (is_there)
+            return kind->others[i].name;
+    }
+    return NULL;
+}
+
+/* The first file is missing: report what the input is instead. */
+static void report_missing(const struct cifar *cifar, const char *path, struct stop *stop)
+{
+    const char *const download = cifar->kind->download, *const version = other_version(cifar);
+
+    if (!cifar->is_archive && has_file(cifar->folder, "", download))
+        stop_fail(stop, EXIT_CODE_DATA, "%s: contains %s, which is not unpacked: convert %s/%s", cifar->folder,
+                  download, cifar->folder, download);
+    else if (version != NULL)
+        stop_fail(stop, EXIT_CODE_DATA, "%s: is the %s: get %s", cifar->folder, version, download);
+    else
+        stop_fail(stop, EXIT_CODE_DATA, "%s: cannot read it: No such file or directory: get %s (images in %s are "
+                  "converted by pipetrain-convert %s)", path, download, cifar->is_archive ? "an archive" : "folders",
+                  cifar->is_archive ? "tar" : "folder");
+}
+
+static int load_batch(struct cifar *cifar, uint32_t number, const char *path, struct stop *stop)
+{
+    struct batch_file *const batch = &cifar->files[number];
+    size_t bytes;
+
+    const int rc = read_file(cifar, number, path, &batch->bytes, &bytes);
+    if (rc == -ENOENT && number == 0) {
+        report_missing(cifar, path, stop);
+        return rc;
+    }
+    if (rc < 0) {
+        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: cannot read it: %s", path, exit_cause(rc));
+        return rc;
+    }
+    batch->records = bytes / record_bytes(cifar->kind);
+    if (bytes == 0 || bytes % record_bytes(cifar->kind) != 0) {
+        stop_fail(stop, EXIT_CODE_DATA, "%s: %zu bytes are not a whole number of records of %zu bytes", path, bytes,
+                  record_bytes(cifar->kind));
+        return -EBADMSG;
+    }
+    return check_labels(cifar, batch, path, stop);
+}
+
+/* Class names are optional: without them, the data set is converted without names. */
+static int load_names(struct cifar *cifar, uint32_t number, const char *path, struct stop *stop)
+{
+    char problem[256];
+    uint8_t *bytes;
+    size_t byte_count;
+
+    if (read_file(cifar, number, path, &bytes, &byte_count) < 0) {
+        log_message(LOG_RUN, "%s: cannot be read: the classes have no names", path);
+        return 0;
+    }
+    const int rc = class_names_read(&cifar->class_names, (const char *)bytes, byte_count, problem, sizeof(problem));
+    free(bytes);
+    if (rc == -ENOMEM)
+        return no_memory(stop);
+    if (rc == 0 && cifar->class_names.count == cifar->label->classes)
+        return 0;
+    if (rc < 0)
+        stop_fail(stop, EXIT_CODE_DATA, "%s: %s", path, problem);
+    else
+        stop_fail(stop, EXIT_CODE_DATA, "%s: names %u classes, not %u", path, cifar->class_names.count,
+                  cifar->label->classes);
+    return -EBADMSG;
+}
+
+/* The name of file `number`; the number after the last record file is the file of class names. */
+static const char *file_name(const struct cifar *cifar, uint32_t number)
+{
+    return number == cifar->kind->file_count ? cifar->label->names_file : cifar->kind->files[number];
+}
+
+static int load_file(struct cifar *cifar, uint32_t number, struct stop *stop)
+{
+    char *path;
+
+    if (asprintf(&path, "%s/%s", cifar->folder, file_name(cifar, number)) < 0)
+        return no_memory(stop);
+    const int rc = number == cifar->kind->file_count ? load_names(cifar, number, path, stop)
+                                                     : load_batch(cifar, number, path, stop);
+    free(path);
+    return rc;
+}
+
+static struct wanted_member *find_wanted(struct cifar *cifar, const struct archive_member *member)
+{
+    const char *const slash = strrchr(member->path, '/'), *const name = slash != NULL ? slash + 1 : member->path;
+
+    for (size_t i = 0; i < sizeof(cifar->members) / sizeof(cifar->members[0]) && !member->is_folder; i++) {
+        if (cifar->members[i].name != NULL && strcmp(cifar->members[i].name, name) == 0)
+            return &cifar->members[i];
+    }
+    return NULL;
+}
+
+/* Read a member into memory. -EBADMSG with *problem_out set, or as archive_walk_read. */
+static int read_member(struct archive_walk *walk, const struct archive_member *member, struct wanted_member *wanted,
+                       const char **problem_out)
+{
+    *problem_out = wanted->bytes != NULL ? "is in the archive twice" : "is larger than 1 GiB";
+    if (wanted->bytes != NULL || member->bytes > FILE_BYTES_MAX)
+        return -EBADMSG;
+    *problem_out = NULL;
+    wanted->bytes = malloc((size_t)member->bytes + 1);
+    if (wanted->bytes == NULL)
+        return -ENOMEM;
+    wanted->byte_count = (size_t)member->bytes;
+    return archive_walk_read(walk, wanted->bytes, wanted->byte_count);
+}
+
+static int read_archive(struct cifar *cifar, const char *path, struct stop *stop)
+{
+    struct archive_walk *walk;
+    struct archive_member member;
+    const char *problem = NULL;
+    int rc = archive_walk_open(&walk, path, NULL);
+
+    while (rc == 0 && (rc = archive_walk_next(walk, &member)) == 0) {
+        struct wanted_member *const wanted = find_wanted(cifar, &member);
+        if (wanted != NULL)
+            rc = read_member(walk, &member, wanted, &problem);
+    }
+    if (rc != -ENODATA) {
+        if (problem == NULL && walk != NULL)
+            problem = archive_walk_problem(walk);
+        const char *const name = problem != NULL ? archive_walk_path(walk) : "";
+        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: %s%s%s", path, name, *name != '\0' ? ": " : "",
+                  problem != NULL ? problem : exit_cause(rc));
+    }
+    archive_walk_close(walk);
+    return rc == -ENODATA ? 0 : rc;
+}
+
+static int load(struct cifar *cifar, const char *input, struct stop *stop)
+{
+    const uint32_t count = cifar->kind->file_count + 1;
+    struct stat stat_of_input;
+    int rc = 0;
+
+    cifar->is_archive = stat(input, &stat_of_input) == 0 && S_ISREG(stat_of_input.st_mode);
+    for (uint32_t i = 0; i < count; i++)
+        cifar->members[i].name = file_name(cifar, i);
+    for (uint32_t i = 0; i < OTHER_VERSIONS; i++)
+        cifar->members[count + i].name = cifar->kind->others[i].file;
+    if (cifar->is_archive)
+        rc = read_archive(cifar, input, stop);
+    for (uint32_t i = 0; i < count && rc == 0; i++)
+        rc = load_file(cifar, i, stop);
+    return rc;
+}
+
+/* Interleave the planes: shards contain rows of pixels. */
+static int cifar_sample(void *arg, uint64_t index, void *scratch, struct example_value values_out[SAMPLE_VALUES_MAX],
+                        size_t *count_out)
+{
+    const struct cifar_split *const split = arg;
+    const struct cifar_kind *const kind = split->cifar->kind;
+    const struct batch_file *batch = split->files;
+    uint8_t *const pixels = scratch;
+
+    for (; index >= batch->records; batch++)
+        index -= batch->records;
+    const uint8_t *const record = batch->bytes + index * record_bytes(kind);
+    const uint8_t *const planes = record + kind->label_count;
+    for (size_t i = 0; i < PLANE; i++)
+        for (size_t c = 0; c < DEPTH; c++)
+            pixels[i * DEPTH + c] = planes[c * PLANE + i];
+    *count_out = convert_raw_image(split->cifar->conversion, pixels, record[split->cifar->label->offset], values_out);
+    return 0;
+}
+
+static void add_source(struct conversion *conversion, struct cifar_split *split, const char *name, uint32_t first,
+                       uint32_t count)
+{
+    const struct cifar *const cifar = conversion->state;
+
+    *split = (struct cifar_split){ .cifar = cifar, .files = cifar->files + first };
+    for (uint32_t i = 0; i < count; i++)
+        split->record_count += cifar->files[first + i].records;
+    conversion->sources[conversion->source_count++] = (struct sample_source){
+        .split = name, .record_count = split->record_count, .scratch_bytes = IMAGE, .sample = cifar_sample,
+        .arg = split,
+    };
+}
+
+static void describe(struct cifar *cifar, struct conversion *conversion)
+{
+    const uint32_t last = cifar->kind->file_count - 1;
+
+    conversion->origin = cifar->kind->origin;
+    conversion->classes = cifar->label->classes;
+    conversion->class_names = cifar->class_names.names;
+    conversion->height = conversion->width = SIDE;
+    conversion->depth = DEPTH;
+    add_source(conversion, &cifar->splits[0], "train", 0, last);
+    add_source(conversion, &cifar->splits[1], "validation", last, 1);
+}
+
+static int prepare(const struct cifar_kind *kind, const struct convert_options *options, struct stop *stop,
+                   struct conversion *conversion)
+{
+    struct cifar *const cifar = calloc(1, sizeof(*cifar));
+
+    conversion->state = cifar;
+    if (cifar == NULL)
+        return no_memory(stop);
+    *cifar = (struct cifar){ .kind = kind, .conversion = conversion };
+    int rc = find_label(cifar, options->label, stop);
+    if (rc == 0)
+        rc = find_folder(cifar, options->inputs[0], stop);
+    if (rc == 0)
+        rc = load(cifar, options->inputs[0], stop);
+    if (rc == 0)
+        describe(cifar, conversion);
+    return rc;
+}
+
+static int cifar10_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
+{
+    return prepare(&cifar10, options, stop, conversion);
+}
+
+static int cifar100_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
+{
+    return prepare(&cifar100, options, stop, conversion);
+}
+
+static void cifar_release(struct conversion *conversion)
+{
+    struct cifar *const cifar = conversion->state;
+
+    if (cifar == NULL)
+        return;
+    for (uint32_t i = 0; i < BATCH_FILES_MAX; i++)
+        free(cifar->files[i].bytes);
+    for (uint32_t i = 0; i < BATCH_FILES_MAX + 1 + OTHER_VERSIONS; i++)
+        free(cifar->members[i].bytes);
+    free(cifar->folder);
+    class_names_release(&cifar->class_names);
+    free(cifar);
+}
+
+const struct converter convert_cifar10 = {
+    .name = "cifar10",
+    .summary = "the binary version of CIFAR-10: its .tar.gz, or the unpacked folder",
+    .inputs = "FILE",
+    .input_count_least = 1,
+    .input_count_most = 1,
+    .prepare = cifar10_prepare,
+    .release = cifar_release,
+};
+
+const struct converter convert_cifar100 = {
+    .name = "cifar100",
+    .summary = "the binary version of CIFAR-100: its .tar.gz, or the unpacked folder",
+    .inputs = "FILE",
+    .input_count_least = 1,
+    .input_count_most = 1,
+    .takes = CONVERT_LABEL,
+    .prepare = cifar100_prepare,
+    .release = cifar_release,
+};

@@ -1,0 +1,157 @@
+/* The converter of images in folders, one folder per class. The tree is walked once (image_folder.h); an image is read
+ * when its record is written. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "stage/file/file.h"
+#include "tools/convert/convert.h"
+#include "tools/convert/image_folder.h"
+#include "tools/convert/image_set.h"
+
+struct folder {
+    struct image_set images;
+    int fd;
+    const struct convert_options *options;
+};
+
+static int read_image(const struct image_set *set, const struct image_file *file, uint8_t *out)
+{
+    const struct folder *folder = set->arg;
+    const int fd = openat(folder->fd, image_list_path(&set->list, file), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd < 0)
+        return -errno;
+    const int rc = file_read_whole(fd, out, file->bytes);
+    close(fd);
+    return rc;
+}
+
+/* Remove the last name from an absolute path; false for the root. */
+static bool go_up(char *path)
+{
+    char *const slash = strrchr(path, '/');
+
+    if (slash == NULL || path[1] == '\0')
+        return false;
+    slash[slash == path] = '\0';
+    return true;
+}
+
+/* The deepest existing folder of a path whose last parts may not exist yet; NULL on errors. */
+static char *existing_folder(const char *path)
+{
+    char *text = path[0] == '/' ? strdup(path) : NULL, *found;
+
+    if (path[0] != '/' && asprintf(&text, "./%s", path) < 0)
+        return NULL;
+    while (text != NULL && (found = realpath(text, NULL)) == NULL && go_up(text))
+        ;
+    const bool is_found = text != NULL && found != NULL;
+    free(text);
+    return is_found ? found : NULL;
+}
+
+/* Is the output the folder that is converted, or inside it? Errors show when the output is written. */
+static bool holds_output(const struct folder *folder, const char *output)
+{
+    struct stat input, above;
+    char *const path = existing_folder(output);
+    bool holds = false;
+
+    if (path == NULL || fstat(folder->fd, &input) != 0) {
+        free(path);
+        return false;
+    }
+    do
+        holds = stat(path, &above) == 0 && above.st_dev == input.st_dev && above.st_ino == input.st_ino;
+    while (!holds && go_up(path));
+    free(path);
+    return holds;
+}
+
+static int walk(struct folder *folder)
+{
+    struct image_set *const images = &folder->images;
+    struct image_folder tree = { .choice = &images->choice, .list = &images->list,
+                                 .interrupted = folder->options->interrupted };
+
+    const int rc = image_folder_walk(&tree, folder->fd);
+    if (rc < 0 && rc != -ECANCELED)
+        stop_fail(images->stop, EXIT_CODE_MEMORY, "%s: cannot look at its images: %s", images->input, exit_cause(rc));
+    return rc;
+}
+
+static int find_images(struct folder *folder)
+{
+    struct image_set *images = &folder->images;
+
+    folder->fd = open(images->input, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder->fd < 0) {
+        const int rc = -errno;
+        stop_fail(images->stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: cannot open the folder: %s", images->input,
+                  exit_cause(rc));
+        return rc;
+    }
+    if (holds_output(folder, folder->options->output)) {
+        stop_fail(images->stop, EXIT_CODE_USAGE, "%s: is inside %s, which is converted: choose a folder outside",
+                  folder->options->output, images->input);
+        return -EINVAL;
+    }
+    int rc = walk(folder);
+    if (rc == 0)
+        rc = image_choice_end(&images->choice, images->input, images->stop);
+    if (rc == 0)
+        rc = image_layout_find(&images->layout, &images->list, images->input, images->stop);
+    return rc;
+}
+
+static int folder_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
+{
+    struct folder *folder = calloc(1, sizeof(*folder));
+
+    conversion->state = folder;
+    if (folder == NULL) {
+        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
+        return -ENOMEM;
+    }
+    folder->fd = -1;
+    folder->options = options;
+    folder->images.input = options->inputs[0];
+    folder->images.stop = stop;
+    image_choice_begin(&folder->images.choice, IMAGE_CHOICE_STORED, 0);
+    folder->images.read = read_image;
+    folder->images.arg = folder;
+    conversion->origin = "images in folders";
+    const int rc = find_images(folder);
+    if (rc == 0)
+        image_set_describe(&folder->images, conversion);
+    return rc;
+}
+
+static void folder_release(struct conversion *conversion)
+{
+    struct folder *folder = conversion->state;
+
+    if (folder == NULL)
+        return;
+    image_set_release(&folder->images);
+    if (folder->fd >= 0)
+        close(folder->fd);
+    free(folder);
+}
+
+const struct converter convert_folder = {
+    .name = "folder",
+    .summary = "JPEG and PNG images, a folder for each class: DIR/CLASS or DIR/train/CLASS",
+    .inputs = "DIR",
+    .input_count_least = 1,
+    .input_count_most = 1,
+    .takes = CONVERT_IMAGES | CONVERT_QUALITY,
+    .prepare = folder_prepare,
+    .release = folder_release,
+};

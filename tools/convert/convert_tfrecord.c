@@ -1,0 +1,587 @@
+/* Convert existing shards: another number of shards, order or compression, or a validation split. The bytes of records
+ * do not change, except where images are resized or decoded. Prepared by the main thread; any thread reads records. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "formats/manifest.h"
+#include "formats/tfrecord.h"
+#include "loader/dataset_shards.h"
+#include "loader/shards/shard_index.h"
+#include "loader/shards/shard_list.h"
+#include "loader/shards/shard_source.h"
+#include "loader/shards/text.h"
+#include "stage/file/file.h"
+#include "stage/log.h"
+#include "tools/convert/convert.h"
+#include "tools/convert/shard_set.h"
+#include "tools/text/progress.h"
+
+/* ---- the records of all shards as one list ---- */
+
+#define RECORD_SET_KEPT_MAX ((uint64_t)1 << 30)
+
+struct record_shard {
+    struct shard_source *source;
+    struct shard_index index;
+    uint64_t first;             /* index of its first record in the set */
+    uint8_t *stream;            /* the decompressed shard if it is kept in memory, else NULL */
+};
+
+struct record_set {
+    struct shard_list list;
+    struct record_shard *shards;    /* one for every path of the list */
+    uint64_t record_count;
+    uint64_t bytes;             /* of all frames */
+    uint32_t payload_bytes_max;
+};
+
+#define CHUNK_BYTES ((uint64_t)16 << 20)
+
+static int open_shard(struct record_set *set, uint32_t number, const atomic_bool *interrupted, struct stop *stop)
+{
+    const struct shard_index_options options = { .is_unwanted = interrupted };
+    struct record_shard *const shard = &set->shards[number];
+    char problem[4096];
+
+    int rc = shard_source_open(&shard->source, NULL, set->list.paths[number]);
+    if (rc < 0) {
+        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: cannot be read: %s", set->list.paths[number],
+                  exit_cause(rc));
+        return rc;
+    }
+    rc = shard_index_open(&shard->index, shard->source, &options, problem, sizeof(problem));
+    if (rc < 0 && rc != -ECANCELED)
+        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s", problem);
+    if (rc < 0)
+        return rc;
+    shard->first = set->record_count;
+    set->record_count += shard->index.record_count;
+    for (uint64_t i = 0; i < shard->index.record_count; i++) {
+        const uint32_t bytes = shard->index.records[i].payload_bytes;
+        set->bytes += bytes + TFRECORD_FRAME_BYTES;
+        set->payload_bytes_max = bytes > set->payload_bytes_max ? bytes : set->payload_bytes_max;
+    }
+    return 0;
+}
+
+/* 0 for a missing file: opening it later reports the error. */
+static uint64_t file_bytes(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 ? (uint64_t)status.st_size : 0;
+}
+
+static int open_shards(struct record_set *set, const atomic_bool *interrupted, struct stop *stop)
+{
+    struct progress progress;
+    uint64_t bytes = 0;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < set->list.count; i++)
+        bytes += file_bytes(set->list.paths[i]);
+    progress_begin_bytes(&progress, "indexing records", bytes);
+    for (uint32_t i = 0; i < set->list.count && rc == 0; i++) {
+        rc = open_shard(set, i, interrupted, stop);
+        progress_add(&progress, file_bytes(set->list.paths[i]));
+    }
+    progress_end(&progress);
+    return rc;
+}
+
+static int record_set_open(struct record_set *set, struct shard_list *list, const atomic_bool *interrupted,
+                           struct stop *stop)
+{
+    *set = (struct record_set){ .list = *list };
+    *list = (struct shard_list){ 0 };
+    set->shards = calloc(set->list.count + 1, sizeof(*set->shards));
+    if (set->shards == NULL) {
+        stop_fail(stop, EXIT_CODE_MEMORY, "no memory for %u shards", set->list.count);
+        return -ENOMEM;
+    }
+    return open_shards(set, interrupted, stop);
+}
+
+/* Decompress a shard into its buffer. */
+static int read_stream(struct record_shard *shard, const atomic_bool *interrupted, struct stop *stop)
+{
+    const uint64_t all = shard->index.bytes;
+
+    for (uint64_t at = 0; at < all;) {
+        const size_t bytes = all - at < CHUNK_BYTES ? (size_t)(all - at) : CHUNK_BYTES;
+        if (atomic_load(interrupted))
+            return -ECANCELED;
+        const ssize_t got = shard_source_read(shard->source, shard->stream + at, bytes, at);
+        if (got != (ssize_t)bytes) {
+            stop_fail(stop, EXIT_CODE_DATA, "%s: cannot be read: %s", shard->source->path,
+                      got < 0 ? exit_cause((int)got) : "it was truncated");
+            return got < 0 ? (int)got : -EBADMSG;
+        }
+        at += bytes;
+    }
+    return 0;
+}
+
+/* Decompressed bytes of all compressed shards. */
+static uint64_t packed_bytes(const struct record_set *set)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < set->list.count; i++)
+        bytes += set->shards[i].source->ops->is_plain ? 0 : set->shards[i].index.bytes;
+    return bytes;
+}
+
+/* Keep compressed shards in memory, as many as RECORD_SET_KEPT_MAX allows; *all_out says whether all fit. */
+static int record_set_keep(struct record_set *set, const atomic_bool *interrupted, bool *all_out, struct stop *stop)
+{
+    uint64_t left = RECORD_SET_KEPT_MAX;
+    struct progress progress;
+    bool all = true;
+    int rc = 0;
+
+    progress_begin_bytes(&progress, "decompressing", packed_bytes(set));
+    for (uint32_t i = 0; i < set->list.count && rc == 0; i++) {
+        struct record_shard *const shard = &set->shards[i];
+        if (shard->source->ops->is_plain)
+            continue;
+        shard->stream = shard->index.bytes <= left ? malloc(shard->index.bytes + 1) : NULL;
+        if (shard->stream != NULL) {
+            left -= shard->index.bytes;
+            rc = read_stream(shard, interrupted, stop);
+        } else {
+            all = false;
+        }
+        progress_add(&progress, shard->index.bytes);
+    }
+    progress_end(&progress);
+    *all_out = all;
+    return rc;
+}
+
+static void record_set_close(struct record_set *set)
+{
+    for (uint32_t i = 0; set->shards != NULL && i < set->list.count; i++) {
+        free(set->shards[i].stream);
+        shard_index_release(&set->shards[i].index);
+        shard_source_close(set->shards[i].source);
+    }
+    free(set->shards);
+    shard_list_release(&set->list);
+    *set = (struct record_set){ 0 };
+}
+
+static size_t record_set_frame_bytes(const struct record_set *set)
+{
+    return (size_t)set->payload_bytes_max + TFRECORD_FRAME_BYTES;
+}
+
+/* The shard that contains a record: the last one whose first record is at or before it. */
+static const struct record_shard *find_shard(const struct record_set *set, uint64_t number)
+{
+    uint32_t low = 0, high = set->list.count;
+
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (set->shards[middle].first <= number)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &set->shards[low];
+}
+
+static int record_fail(const struct record_shard *shard, uint64_t record, enum tfrecord_check check,
+                       const struct tfrecord_problem *problem, struct stop *stop)
+{
+    char text[256];
+
+    frame_problem_describe(check, problem, text, sizeof(text));
+    stop_fail(stop, EXIT_CODE_DATA, "%s: record %" PRIu64 " at byte %" PRIu64 ": %s", shard->source->path, record,
+              shard->index.records[record].offset, text);
+    return -EBADMSG;
+}
+
+static int record_set_read(const struct record_set *set, uint64_t number, uint8_t *frame, const uint8_t **payload_out,
+                           size_t *bytes_out, struct stop *stop)
+{
+    const struct record_shard *const shard = find_shard(set, number);
+    const uint64_t record = number - shard->first;
+    const struct shard_record *const position = &shard->index.records[record];
+    struct tfrecord_problem problem;
+    uint64_t payload_bytes;
+
+    const size_t frame_bytes = (size_t)position->payload_bytes + TFRECORD_FRAME_BYTES;
+    const uint8_t *const at = shard->stream != NULL ? shard->stream + position->offset : frame;
+    const ssize_t got = shard->stream != NULL ? (ssize_t)frame_bytes
+                                              : shard_source_read(shard->source, frame, frame_bytes, position->offset);
+    if (got < 0) {
+        stop_fail(stop, exit_code_of((int)got, EXIT_CODE_DATA), "%s: record %" PRIu64 " cannot be read: %s",
+                  shard->source->path, record, exit_cause((int)got));
+        return (int)got;
+    }
+    const enum tfrecord_check check = tfrecord_verify(at, (size_t)got, &payload_bytes, &problem);
+    if (check != TFRECORD_OK)
+        return record_fail(shard, record, check, &problem, stop);
+    *payload_out = at + TFRECORD_HEADER_BYTES;
+    *bytes_out = (size_t)payload_bytes;
+    return 0;
+}
+
+static void record_set_name(const struct record_set *set, uint64_t number, char *text, size_t text_size)
+{
+    const struct record_shard *const shard = find_shard(set, number);
+    const uint64_t record = number - shard->first;
+
+    snprintf(text, text_size, "%s: record %" PRIu64 " at byte %" PRIu64, shard->source->path, record,
+             shard->index.records[record].offset);
+}
+
+/* ---- converting in place ---- */
+
+struct identity {
+    dev_t device;
+    ino_t inode;
+};
+
+/* Which shards of the output folder are inputs. */
+struct output_scan {
+    struct identity *inputs;    /* sorted */
+    size_t input_count, found_count;
+    char other[NAME_MAX + 1];   /* the first shard by name that is not an input; "": none */
+    bool has_manifest;
+};
+
+static int compare_identities(const void *a, const void *b)
+{
+    const struct identity *const one = a, *const other = b;
+    if (one->device != other->device)
+        return one->device < other->device ? -1 : 1;
+    return (one->inode > other->inode) - (one->inode < other->inode);
+}
+
+static void identify(struct output_scan *scan, const struct shard_list *list)
+{
+    struct stat status;
+
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (stat(list->paths[i], &status) == 0)
+            scan->inputs[scan->input_count++] = (struct identity){ status.st_dev, status.st_ino };
+    }
+}
+
+/* 0 or -ENOMEM. */
+static int identify_all(struct output_scan *scan, const struct shard_list *lists, uint32_t count)
+{
+    size_t room = 1;
+
+    for (uint32_t i = 0; i < count; i++)
+        room += lists[i].count;
+    scan->inputs = calloc(room, sizeof(*scan->inputs));
+    if (scan->inputs == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        identify(scan, &lists[i]);
+    qsort(scan->inputs, scan->input_count, sizeof(*scan->inputs), compare_identities);
+    return 0;
+}
+
+static bool is_input(const struct output_scan *scan, const struct set_folder *folder, const char *name)
+{
+    struct stat status;
+
+    if (fstatat(folder->fd, name, &status, 0) != 0)
+        return false;
+    const struct identity identity = { status.st_dev, status.st_ino };
+    return bsearch(&identity, scan->inputs, scan->input_count, sizeof(identity), compare_identities) != NULL;
+}
+
+static int scan_entry(const struct set_folder *folder, const char *name, void *arg)
+{
+    struct output_scan *const scan = arg;
+
+    scan->has_manifest |= strcmp(name, MANIFEST_FILE) == 0;
+    if (!set_folder_is_shard(name))
+        return 0;
+    if (is_input(scan, folder, name))
+        scan->found_count++;
+    else if (scan->other[0] == '\0' || strcmp(name, scan->other) < 0)
+        snprintf(scan->other, sizeof(scan->other), "%s", name);
+    return 0;
+}
+
+static int check_scan(const struct output_scan *scan, const struct set_folder *folder, bool is_described)
+{
+    if (scan->found_count == 0)
+        return 0;
+    if (scan->other[0] != '\0')
+        stop_fail(folder->stop, EXIT_CODE_USAGE, "%s/%s: is not an input, and would be removed with the shards beside "
+                  "it that are: convert all of %s, or choose another directory", folder->path, scan->other,
+                  folder->path);
+    else if (scan->has_manifest && !is_described)
+        stop_fail(folder->stop, EXIT_CODE_USAGE, "%s/" MANIFEST_FILE ": does not describe the shards beside it, and "
+                  "would be replaced with them: move it away, or choose another directory", folder->path);
+    else
+        return 0;
+    return -EINVAL;
+}
+
+/* Check that writing to `output` replaces only the shards that are converted and the manifest that describes them. */
+static int in_place_check(const struct shard_list *lists, uint32_t count, const char *output, bool is_described,
+                          struct stop *stop)
+{
+    struct set_folder folder = { .path = output, .advice = "", .stop = stop };
+    struct output_scan scan = { 0 };
+
+    folder.fd = open(output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder.fd < 0)
+        return 0;               /* it does not exist; if it is not a folder, creating it reports the error */
+    int rc = identify_all(&scan, lists, count);
+    if (rc < 0)
+        stop_fail(stop, EXIT_CODE_MEMORY, "no memory for the list of shards");
+    else
+        rc = set_folder_visit(&folder, scan_entry, &scan);
+    if (rc == 0)
+        rc = check_scan(&scan, &folder, is_described);
+    free(scan.inputs);
+    set_folder_close(&folder);
+    return rc;
+}
+
+/* ---- the converter ---- */
+
+#define SPLITS 3u
+#define INPUTS_MAX 2u
+
+static const char *const split_names[SPLITS] = { "train", "validation", "test" };
+
+struct tfrecord_split {
+    struct record_set records;
+    struct stop *stop;
+};
+
+struct tfrecord_set {
+    struct tfrecord_split splits[SPLITS];
+    struct manifest manifest;   /* next to the training shards; empty: none */
+};
+
+static int tfrecord_payload(void *arg, uint64_t index, void *scratch, const uint8_t **payload_out, size_t *bytes_out)
+{
+    const struct tfrecord_split *const split = arg;
+    return record_set_read(&split->records, index, scratch, payload_out, bytes_out, split->stop);
+}
+
+static void tfrecord_name(void *arg, uint64_t index, char *text, size_t text_size)
+{
+    const struct tfrecord_split *const split = arg;
+    record_set_name(&split->records, index, text, text_size);
+}
+
+static int find_shards(struct shard_list *list, const char *input, const char *split, struct stop *stop)
+{
+    char buffer[4096];
+    struct text problems;
+
+    text_init(&problems, buffer, sizeof(buffer));
+    const int rc = shard_list_find(list, input, split, &problems);
+    if (rc < 0)
+        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s", buffer);
+    return rc;
+}
+
+static enum split split_of_path(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    return split_of_name(slash != NULL ? slash + 1 : path);
+}
+
+/* The splits that the names in a folder show, one bit for each of enum split; 0 for anything else than a folder. */
+static unsigned named_splits(const char *input)
+{
+    struct shard_list list = { 0 };
+    unsigned splits = 0;
+
+    if (shard_list_folder(&list, input) == 0) {
+        for (uint32_t i = 0; i < list.count; i++)
+            splits |= 1u << split_of_path(list.paths[i]);
+    }
+    shard_list_release(&list);
+    return splits;
+}
+
+/* List the test shards of a folder. */
+static int find_tests(struct shard_list *list_out, const char *input, struct stop *stop)
+{
+    struct shard_list list = { 0 };
+    uint32_t kept = 0;
+    const int rc = shard_list_folder(&list, input);
+
+    if (rc < 0) {
+        shard_list_release(&list);
+        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: %s", input, exit_cause(rc));
+        return rc;
+    }
+    for (uint32_t i = 0; i < list.count; i++) {
+        if (split_of_path(list.paths[i]) == SPLIT_TEST)
+            list.paths[kept++] = list.paths[i];
+        else
+            free(list.paths[i]);
+    }
+    list.count = kept;
+    *list_out = list;
+    return 0;
+}
+
+/* Random reads of compressed shards are slow: keep them decompressed. */
+static int keep_streams(struct record_set *records, const char *input, const struct convert_options *options,
+                        struct stop *stop)
+{
+    bool all = true;
+    const int rc = record_set_keep(records, options->interrupted, &all, stop);
+    if (rc == 0 && !all)
+        log_message(LOG_RUN, "%s: too large to keep decompressed in memory: shuffling takes long; --shuffle=none is "
+                    "faster", input);
+    return rc;
+}
+
+static int open_split(struct conversion *conversion, const char *input, const struct convert_options *options,
+                      struct stop *stop)
+{
+    struct tfrecord_set *const set = conversion->state;
+    struct tfrecord_split *const split = &set->splits[conversion->source_count];
+    const char *const name = split_names[conversion->source_count];
+    struct shard_list list;
+
+    split->stop = stop;
+    int rc = strcmp(name, "test") == 0 ? find_tests(&list, input, stop) : find_shards(&list, input, name, stop);
+    if (rc == 0)
+        rc = record_set_open(&split->records, &list, options->interrupted, stop);
+    if (rc == 0 && !options->keeps_order)
+        rc = keep_streams(&split->records, input, options, stop);
+    if (rc == 0 && split->records.record_count == 0) {
+        stop_fail(stop, EXIT_CODE_DATA, "%s: contains no records", input);
+        rc = -ENODATA;
+    }
+    if (rc < 0)
+        return rc;
+    conversion->sources[conversion->source_count++] = (struct sample_source){
+        .split = name, .record_count = split->records.record_count, .bytes = split->records.bytes,
+        .scratch_bytes = record_set_frame_bytes(&split->records), .payload = tfrecord_payload,
+        .name = tfrecord_name, .arg = split,
+    };
+    return 0;
+}
+
+/* Read the manifest next to a shard if it lists the shard; an unreadable manifest is ignored. 0 or -ENOMEM. */
+static int read_manifest(struct manifest *manifest, const char *shard)
+{
+    const char *const slash = strrchr(shard, '/'), *const name = slash != NULL ? slash + 1 : shard;
+    char *path, *text = NULL, problem[256];
+    size_t bytes;
+
+    if (asprintf(&path, "%.*s" MANIFEST_FILE, (int)(name - shard), shard) < 0)
+        return -ENOMEM;
+    int rc = file_load(path, MANIFEST_BYTES_MAX, &text, &bytes);
+    if (rc == 0)
+        rc = manifest_read(manifest, text, bytes, problem, sizeof(problem));
+    if (rc == 0 && manifest_find(manifest, name) == NULL)
+        manifest_release(manifest);
+    free(text);
+    free(path);
+    return rc == -ENOMEM ? rc : 0;
+}
+
+/* Copy the class names and the keys of features, unless options set them, from the manifest of the input. */
+static int copy_manifest(struct conversion *conversion, const struct convert_options *options, struct stop *stop)
+{
+    struct tfrecord_set *const set = conversion->state;
+    const int rc = read_manifest(&set->manifest, set->splits[0].records.list.paths[0]);
+
+    if (rc < 0) {
+        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
+        return rc;
+    }
+    conversion->image_key = options->image_key != NULL ? options->image_key : set->manifest.image_key;
+    conversion->label_key = options->label_key != NULL ? options->label_key : set->manifest.label_key;
+    conversion->class_names = (const char *const *)set->manifest.class_names;
+    conversion->classes = (uint32_t)set->manifest.class_count;
+    return 0;
+}
+
+/* Check the other files in the folders of the input and the output. */
+static int check_folders(const struct conversion *conversion, const char *output, struct stop *stop)
+{
+    const struct tfrecord_set *const set = conversion->state;
+    struct shard_list lists[SPLITS];
+
+    for (size_t i = 0; i < SPLITS; i++)
+        lists[i] = set->splits[i].records.list;
+    const int rc = left_out_report(lists, SPLITS);
+    if (rc < 0)
+        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
+    return rc < 0 ? rc : in_place_check(lists, SPLITS, output, set->manifest.count > 0, stop);
+}
+
+/* Finish a commit that was interrupted in a folder of the input: until then it has shards of two sets. */
+static int finish_commits(const struct convert_options *options, struct stop *stop)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < options->input_count && rc == 0; i++)
+        rc = set_commit_resume_in(options->inputs[i], stop);
+    return rc;
+}
+
+static int tfrecord_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
+{
+    int rc = finish_commits(options, stop);
+    if (rc < 0)
+        return rc;
+    static const unsigned validation = 1u << SPLIT_VALIDATION, test = 1u << SPLIT_TEST;
+    const char *const last = options->inputs[options->input_count - 1];
+    const unsigned named = options->input_count == 1 ? named_splits(last) & (validation | test) : validation;
+
+    conversion->state = calloc(1, sizeof(struct tfrecord_set));
+    if (conversion->state == NULL) {
+        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
+        return -ENOMEM;
+    }
+    conversion->origin = "TFRecord shards";
+    rc = open_split(conversion, options->inputs[0], options, stop);
+    if (rc == 0)
+        rc = copy_manifest(conversion, options, stop);
+    if (rc == 0 && named != 0)
+        rc = open_split(conversion, last, options, stop);
+    if (rc == 0 && named == (validation | test))
+        rc = open_split(conversion, last, options, stop);
+    return rc < 0 ? rc : check_folders(conversion, options->output, stop);
+}
+
+static void tfrecord_release(struct conversion *conversion)
+{
+    struct tfrecord_set *const set = conversion->state;
+
+    if (set == NULL)
+        return;
+    for (size_t i = 0; i < SPLITS; i++)
+        record_set_close(&set->splits[i].records);
+    manifest_release(&set->manifest);
+    free(set);
+}
+
+const struct converter convert_tfrecord = {
+    .name = "tfrecord",
+    .summary = "existing shards, compressed or not: a folder, a file or a glob, and a second one for validation unless "
+               "the folder contains both; records do not change, except where images are resized or decoded",
+    .inputs = "SHARDS [SHARDS]",
+    .input_count_least = 1,
+    .input_count_most = INPUTS_MAX,
+    .takes = CONVERT_IMAGES | CONVERT_QUALITY | CONVERT_KEYS,
+    .prepare = tfrecord_prepare,
+    .release = tfrecord_release,
+};

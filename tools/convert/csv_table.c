@@ -1,0 +1,632 @@
+/* Tables of images: their columns, rows and pixels, and the classes of their labels. Called by the main thread of the
+ * converter. */
+#include "tools/convert/csv_table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "formats/csv.h"
+#include "formats/html.h"
+#include "stage/log.h"
+#include "tools/convert/archive_walk.h"
+#include "tools/convert/image_folder.h"
+
+/* ---- columns ---- */
+
+#define PIXEL_COLUMNS_MIN 5u    /* fewer numbers in a row are no image */
+#define NOT_FOUND SIZE_MAX
+
+static const char *const path_names[] = {
+    "path", "file", "filename", "file_name", "filepath", "file_path", "image", "image_path", "image_file", "image_name",
+    "img", "img_path",
+};
+static const char *const label_names[] = { "label", "labels", "class", "class_name", "category", "target", "y" };
+
+/* The first two rows; if there is only one, `second` is the first again. */
+struct sample_rows {
+    struct csv_text *first, *second;
+    size_t count;
+};
+
+static bool csv_is_number(struct csv_text value)
+{
+    size_t i = 0;
+
+    while (i < value.bytes && value.text[i] >= '0' && value.text[i] <= '9')
+        i++;
+    return value.bytes > 0 && value.bytes <= 9 && i == value.bytes;
+}
+
+static struct csv_text csv_trimmed(const char *text, size_t bytes)
+{
+    while (bytes > 0 && (text[0] == ' ' || text[0] == '\t')) {
+        text++;
+        bytes--;
+    }
+    while (bytes > 0 && (text[bytes - 1] == ' ' || text[bytes - 1] == '\t'))
+        bytes--;
+    return (struct csv_text){ text, bytes };
+}
+
+static bool is_one_of(struct csv_text value, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strlen(names[i]) == value.bytes && strncasecmp(names[i], value.text, value.bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
+static size_t find_name(const struct sample_rows *rows, const char *const *names, size_t count)
+{
+    size_t i = 0;
+
+    while (i < rows->count && !is_one_of(rows->first[i], names, count))
+        i++;
+    return i < rows->count ? i : NOT_FOUND;
+}
+
+static size_t find_path_name(const struct sample_rows *rows)
+{
+    return find_name(rows, path_names, sizeof(path_names) / sizeof(path_names[0]));
+}
+
+static size_t find_label_name(const struct sample_rows *rows)
+{
+    return find_name(rows, label_names, sizeof(label_names) / sizeof(label_names[0]));
+}
+
+static size_t number_count(const struct csv_text *row, size_t count)
+{
+    size_t numbers = 0;
+
+    for (size_t i = 0; i < count; i++)
+        numbers += csv_is_number(row[i]);
+    return numbers;
+}
+
+/* Make room for one more value. The room doubles, so it is full when the count is a power of two. */
+static int reserve_value(struct csv_text **values, size_t count)
+{
+    if ((count & (count - 1)) != 0)
+        return 0;
+    struct csv_text *const more = realloc(*values, (count > 0 ? 2 * count : 1) * sizeof(*more));
+    if (more == NULL)
+        return -ENOMEM;
+    *values = more;
+    return 0;
+}
+
+/* Append the values of the next row to *values. 0 or a negative errno. */
+static int read_values(struct csv *csv, struct csv_text **values, size_t *count, const char **problem_out)
+{
+    struct csv_field field = { .ends_row = false };
+
+    while (!field.ends_row) {
+        int rc = csv_next(csv, &field, problem_out);
+        if (rc == 0)
+            rc = reserve_value(values, *count);
+        if (rc < 0)
+            return rc;
+        (*values)[(*count)++] = csv_trimmed(field.text, field.bytes);
+    }
+    return 0;
+}
+
+/* Does the column have the same value in every row after the header? */
+static int is_constant(const struct csv *from, size_t column, bool *is_constant_out, const char **problem_out)
+{
+    struct csv csv = *from;
+    struct csv_field field, before = { .text = NULL };
+    size_t i = 0;
+    int rc;
+
+    *is_constant_out = true;
+    while (*is_constant_out && (rc = csv_next(&csv, &field, problem_out)) == 0) {
+        if (i == column && before.text != NULL)
+            *is_constant_out = field.bytes == before.bytes && memcmp(field.text, before.text, field.bytes) == 0;
+        if (i == column)
+            before = field;
+        i = field.ends_row ? 0 : i + 1;
+    }
+    return *is_constant_out && rc != -ENODATA ? rc : 0;
+}
+
+/* The label is the column that is no number; else the first column, unless that is constant, like a corner pixel, and
+ * the last one is not. */
+static int find_label_of_pixels(struct csv_columns *columns, const struct sample_rows *rows, const struct csv *from,
+                                const char **problem_out)
+{
+    bool first_is_constant, last_is_constant;
+
+    columns->label = columns->has_header ? find_label_name(rows) : NOT_FOUND;
+    for (size_t i = 0; i < rows->count && columns->label == NOT_FOUND; i++) {
+        if (!csv_is_number(rows->second[i]) && (columns->has_header || !csv_is_number(rows->first[i])))
+            columns->label = i;
+    }
+    if (columns->label != NOT_FOUND)
+        return 0;
+    int rc = is_constant(from, 0, &first_is_constant, problem_out);
+    if (rc == 0 && first_is_constant)
+        rc = is_constant(from, rows->count - 1, &last_is_constant, problem_out);
+    if (rc == 0)
+        columns->label = first_is_constant && !last_is_constant ? rows->count - 1 : 0;
+    return rc;
+}
+
+static bool has_image_name(struct csv_text value)
+{
+    char end[16] = "";
+    const size_t bytes = value.bytes < sizeof(end) ? value.bytes : sizeof(end) - 1;
+
+    memcpy(end, value.text + value.bytes - bytes, bytes);
+    return image_choice_name(end);
+}
+
+/* Not the name of a file: a row with such a word in the path column is a header. */
+static bool is_plain_word(struct csv_text value)
+{
+    return memchr(value.text, '.', value.bytes) == NULL && memchr(value.text, '/', value.bytes) == NULL;
+}
+
+/* What to report if one or both columns are not known. */
+static const char *missing_name(size_t path, size_t label)
+{
+    if (path != NOT_FOUND)
+        return "cannot tell which column has the classes: name it 'label' in the first row";
+    if (label != NOT_FOUND)
+        return "cannot tell which column has the files: name it 'path' in the first row";
+    return "cannot tell the columns apart: name that of the files 'path' and that of the classes 'label' in the first "
+           "row";
+}
+
+static int find_paths(struct csv_columns *columns, const struct sample_rows *rows, const char **problem_out)
+{
+    size_t path = find_path_name(rows), label = find_label_name(rows);
+
+    columns->has_header = path != NOT_FOUND || label != NOT_FOUND;
+    if (rows->count != 2 && (path == NOT_FOUND || label == NOT_FOUND)) {
+        *problem_out = missing_name(path, label);
+        return -EBADMSG;
+    }
+    if (!columns->has_header) {
+        path = has_image_name(rows->second[1]) ? 1 : 0;
+        columns->has_header = has_image_name(rows->second[path]) && is_plain_word(rows->first[path]);
+    }
+    columns->path = path != NOT_FOUND ? path : 1 - label;
+    columns->label = label != NOT_FOUND ? label : 1 - columns->path;
+    return 0;
+}
+
+static int find_columns(struct csv_columns *columns, const struct sample_rows *rows, const struct csv *begin,
+                        const struct csv *after_first, const char **problem_out)
+{
+    columns->count = rows->count;
+    columns->has_pixels =
+        rows->count >= PIXEL_COLUMNS_MIN && number_count(rows->second, rows->count) + 1 >= rows->count;
+    if (!columns->has_pixels)
+        return find_paths(columns, rows, problem_out);
+    columns->has_header = number_count(rows->first, rows->count) + 1 < rows->count;
+    return find_label_of_pixels(columns, rows, columns->has_header ? after_first : begin, problem_out);
+}
+
+static int csv_columns_find(struct csv_columns *columns, const char *text, size_t bytes, const char **problem_out,
+                     uint64_t *line_out)
+{
+    struct csv begin, csv, after_first;
+    struct csv_text *values = NULL;
+    size_t count = 0;
+
+    csv_begin(&begin, text, bytes);
+    csv = begin;
+    *columns = (struct csv_columns){ 0 };
+    *problem_out = "the table is empty";
+    int rc = read_values(&csv, &values, &count, problem_out);
+    const size_t first_count = count;
+    after_first = csv;
+    if (rc == 0 && first_count < 2) {
+        csv.line = 1;
+        *problem_out = "the table has one column: it needs a class and a file or pixels";
+        rc = -EBADMSG;
+    }
+    if (rc == 0)
+        rc = read_values(&csv, &values, &count, problem_out);
+    const bool has_second = rc == 0 && count == 2 * first_count;
+    if (rc == 0 || (rc == -ENODATA && first_count > 0)) {
+        const struct sample_rows rows = { values, has_second ? values + first_count : values, first_count };
+        rc = find_columns(columns, &rows, &begin, &after_first, problem_out);
+        csv.line = 1;
+    }
+    free(values);
+    *line_out = csv.line;
+    return rc == -ENODATA ? -EBADMSG : rc;
+}
+
+/* ---- rows ---- */
+
+#define TABLE_BYTES_MAX ((size_t)2 << 30)
+#define ROWS_FIRST 1024u
+
+static int table_fail(const struct csv_table *table, struct stop *stop, int rc, const char *problem)
+{
+    stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: %s", table->input, problem);
+    return rc;
+}
+
+static int table_fail_at(const struct csv_table *table, struct stop *stop, uint64_t line, const char *problem)
+{
+    stop_fail(stop, EXIT_CODE_DATA, "%s: line %" PRIu64 ": %s", table->input, line, problem);
+    return -EBADMSG;
+}
+
+static int table_no_memory(const struct csv_table *table, struct stop *stop)
+{
+    return table_fail(table, stop, -ENOMEM, "no memory for the rows");
+}
+
+static int load_text(struct csv_table *table, struct stop *stop)
+{
+    uint8_t *bytes;
+    const int rc = unpacked_file_read(table->input, TABLE_BYTES_MAX, &bytes, &table->bytes);
+
+    if (rc < 0)
+        return table_fail(table, stop, rc, rc == -EBADMSG ? "compressed data is damaged or cut short"
+                                           : rc == -EFBIG ? "is over 2 GiB: split it" : exit_cause(rc));
+    table->text = (char *)bytes;
+    return 0;
+}
+
+static int reserve_row(struct csv_table *table)
+{
+    const size_t pixels = table->columns.count - 1;
+    size_t pixel_bytes = 0;
+
+    if (table->row_count < table->row_room)
+        return 0;
+    const size_t room = table->row_room > 0 ? 2 * table->row_room : ROWS_FIRST;
+    struct csv_row *rows = realloc(table->rows, room * sizeof(*rows));
+    if (rows == NULL)
+        return -ENOMEM;
+    table->rows = rows;
+    if (table->columns.has_pixels) {
+        if (__builtin_mul_overflow(room, pixels, &pixel_bytes))
+            return -ENOMEM;
+        uint8_t *bytes = realloc(table->pixels, pixel_bytes);
+        if (bytes == NULL)
+            return -ENOMEM;
+        table->pixels = bytes;
+    }
+    table->row_room = room;
+    return 0;
+}
+
+/* The value of a field, with doubled quotes undone in place. */
+static struct csv_text value_of(const struct csv_field *field)
+{
+    const size_t bytes = field->has_doubled_quotes ? csv_value(field, (char *)(uintptr_t)field->text) : field->bytes;
+    return csv_trimmed(field->text, bytes);
+}
+
+static bool read_pixel(struct csv_text value, uint8_t *pixel_out)
+{
+    unsigned pixel = 0;
+
+    if (!csv_is_number(value))
+        return false;
+    for (size_t i = 0; i < value.bytes && pixel <= 255; i++)
+        pixel = pixel * 10 + (unsigned)(value.text[i] - '0');
+    *pixel_out = (uint8_t)pixel;
+    return pixel <= 255;
+}
+
+/* The pixel of a column in the current row. */
+static uint8_t *pixel_at(const struct csv_table *table, size_t column)
+{
+    const size_t pixel = column - (column > table->columns.label);
+    return table->pixels + table->row_count * (table->columns.count - 1) + pixel;
+}
+
+static const char *store_field(struct csv_table *table, struct csv_row *row, size_t column,
+                              const struct csv_field *field)
+{
+    const struct csv_columns *columns = &table->columns;
+    const struct csv_text value = value_of(field);
+
+    if (column >= columns->count)
+        return "more fields than in the first row";
+    if (column == columns->label)
+        row->label = value;
+    else if (columns->has_pixels && !read_pixel(value, pixel_at(table, column)))
+        return "a pixel is not a whole number from 0 to 255";
+    else if (!columns->has_pixels && column == columns->path)
+        row->path = value;
+    return NULL;
+}
+
+static const char *row_problem(const struct csv_table *table, const struct csv_row *row, size_t fields)
+{
+    if (fields < table->columns.count)
+        return "fewer fields than in the first row";
+    if (row->label.bytes == 0)
+        return "has no class";
+    return row->path.bytes == 0 && !table->columns.has_pixels ? "has no file" : NULL;
+}
+
+/* -ENODATA after the last row; -EBADMSG with a problem. */
+static int read_row(struct csv_table *table, struct csv *csv, struct csv_row *row, const char **problem_out)
+{
+    struct csv_field field = { .ends_row = false };
+    size_t column = 0;
+
+    for (; !field.ends_row; column++) {
+        const int rc = csv_next(csv, &field, problem_out);
+        if (rc < 0)
+            return rc;
+        *problem_out = store_field(table, row, column, &field);
+        if (*problem_out != NULL)
+            return -EBADMSG;
+    }
+    *problem_out = row_problem(table, row, column);
+    return *problem_out != NULL ? -EBADMSG : 0;
+}
+
+static int skip_row(struct csv *csv)
+{
+    struct csv_field field = { .ends_row = false };
+    const char *problem;
+    int rc = 0;
+
+    while (rc == 0 && !field.ends_row)
+        rc = csv_next(csv, &field, &problem);
+    return rc;
+}
+
+static int read_rows(struct csv_table *table, const atomic_bool *interrupted, struct stop *stop)
+{
+    struct csv csv;
+
+    csv_begin(&csv, table->text, table->bytes);
+    if (table->columns.has_header && skip_row(&csv) < 0)
+        return table_fail(table, stop, -EBADMSG, "has no rows");
+    for (;;) {
+        struct csv_row row = { .line = csv.line };
+        const char *problem;
+        if (atomic_load(interrupted))
+            return -ECANCELED;
+        int rc = reserve_row(table);
+        if (rc < 0)
+            return table_no_memory(table, stop);
+        rc = read_row(table, &csv, &row, &problem);
+        if (rc == -ENODATA)
+            break;
+        if (rc < 0)
+            return table_fail_at(table, stop, row.line, problem);
+        table->rows[table->row_count++] = row;
+    }
+    return table->row_count > 0 ? 0 : table_fail(table, stop, -EBADMSG, "has no rows except its header");
+}
+
+int csv_table_read(struct csv_table *table, const char *input, const atomic_bool *interrupted, struct stop *stop)
+{
+    const char *problem;
+    uint64_t line;
+
+    *table = (struct csv_table){ .input = input };
+    int rc = load_text(table, stop);
+    if (rc < 0)
+        return rc;
+    if (html_begins(table->text, table->bytes))
+        return table_fail(table, stop, -EBADMSG, "is HTML, not a table: download it again");
+    rc = csv_columns_find(&table->columns, table->text, table->bytes, &problem, &line);
+    if (rc == -ENOMEM)
+        return table_no_memory(table, stop);
+    return rc < 0 ? table_fail_at(table, stop, line, problem) : read_rows(table, interrupted, stop);
+}
+
+void csv_table_release(struct csv_table *table)
+{
+    free(table->text);
+    free(table->rows);
+    free(table->pixels);
+    *table = (struct csv_table){ 0 };
+}
+
+/* ---- classes ---- */
+
+#define NUMBER_MAX 999999u
+#define SORTED_LEAST 65536u     /* new labels to collect before sorting */
+
+static int classes_no_memory(const struct csv_table *table, struct stop *stop)
+{
+    stop_fail(stop, EXIT_CODE_MEMORY, "%s: no memory for the classes", table->input);
+    return -ENOMEM;
+}
+
+static int label_fail(const struct csv_table *table, const struct csv_row *row, struct stop *stop, const char *problem)
+{
+    stop_fail(stop, EXIT_CODE_DATA, "%s: line %" PRIu64 ": label '%.*s' %s", table->input, row->line,
+              row->label.bytes < 200 ? (int)row->label.bytes : 200, row->label.text, problem);
+    return -EBADMSG;
+}
+
+/* The label without the ".0" with which pandas writes whole numbers in a floating-point column. */
+static struct csv_text whole_part(struct csv_text label)
+{
+    const char *const point = memchr(label.text, '.', label.bytes);
+    size_t zeros = 0;
+
+    if (point == NULL)
+        return label;
+    const size_t whole = (size_t)(point - label.text), behind = label.bytes - whole - 1;
+    while (zeros < behind && point[1 + zeros] == '0')
+        zeros++;
+    return behind > 0 && zeros == behind ? (struct csv_text){ label.text, whole } : label;
+}
+
+/* Whether all labels are numbers; else the first one that is none, and its table. */
+static bool are_numbers(const struct csv_table *tables, size_t table_count, const struct csv_table **table_out,
+                        const struct csv_row **name_out)
+{
+    for (size_t t = 0; t < table_count; t++) {
+        for (size_t i = 0; i < tables[t].row_count; i++) {
+            *table_out = &tables[t];
+            *name_out = &tables[t].rows[i];
+            if (!csv_is_number(whole_part(tables[t].rows[i].label)))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Warn about numbers among names: they are names, too, and sorted bytewise. */
+static void warn_mixed(const struct csv_table *tables, const struct csv_table *table, const struct csv_row *name)
+{
+    if (name == &tables[0].rows[0])
+        return;
+    log_message(LOG_RUN, "%s: line %" PRIu64 ": label '%.*s' is not a whole number: all labels are names, numbered in "
+                "bytewise order", table->input, name->line, name->label.bytes < 200 ? (int)name->label.bytes : 200,
+                name->label.text);
+}
+
+static uint32_t number_of(struct csv_text label)
+{
+    uint32_t number = 0;
+
+    for (size_t i = 0; i < label.bytes; i++)
+        number = number * 10 + (uint32_t)(label.text[i] - '0');
+    return number;
+}
+
+static int assign_numbers(struct csv_table *table, struct stop *stop, uint32_t *class_count)
+{
+    for (size_t i = 0; i < table->row_count; i++) {
+        struct csv_row *row = &table->rows[i];
+        row->class = number_of(whole_part(row->label));
+        if (row->class > NUMBER_MAX)
+            return label_fail(table, row, stop, "is over 999999: classes are numbers from 0 on, or names");
+        if (row->class >= *class_count)
+            *class_count = row->class + 1;
+    }
+    return 0;
+}
+
+static int compare_text(const void *left, const void *right)
+{
+    const struct csv_text *a = left, *b = right;
+    const int order = memcmp(a->text, b->text, a->bytes < b->bytes ? a->bytes : b->bytes);
+
+    return order != 0 ? order : (a->bytes > b->bytes) - (a->bytes < b->bytes);
+}
+
+/* Sort labels and remove duplicates; returns how many stay. */
+static size_t sort_distinct(struct csv_text *labels, size_t count)
+{
+    size_t kept = 0;
+
+    qsort(labels, count, sizeof(*labels), compare_text);
+    for (size_t i = 0; i < count; i++) {
+        if (kept == 0 || compare_text(&labels[kept - 1], &labels[i]) != 0)
+            labels[kept++] = labels[i];
+    }
+    return kept;
+}
+
+/* The distinct labels of a table, sorted, to be freed. Tables are long and classes few, so labels are sorted and
+ * deduplicated in portions. 0, -ENOMEM, or -ECANCELED when interrupted. */
+static int distinct_labels(const struct csv_table *table, const atomic_bool *interrupted, struct csv_text **labels_out,
+                           size_t *count_out)
+{
+    struct csv_text *const labels = calloc(table->row_count, sizeof(*labels));
+    size_t distinct = 0, filled = 0;
+
+    if (labels == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < table->row_count; i++) {
+        labels[filled++] = table->rows[i].label;
+        if (filled - distinct < SORTED_LEAST || filled < 2 * distinct)
+            continue;
+        distinct = filled = sort_distinct(labels, filled);
+        if (atomic_load(interrupted)) {
+            free(labels);
+            return -ECANCELED;
+        }
+    }
+    *labels_out = labels;
+    *count_out = sort_distinct(labels, filled);
+    return 0;
+}
+
+static int assign_names(struct csv_table *table, const struct csv_text *labels, size_t count, struct stop *stop)
+{
+    for (size_t i = 0; i < table->row_count; i++) {
+        struct csv_row *row = &table->rows[i];
+        const struct csv_text *found = bsearch(&row->label, labels, count, sizeof(*labels), compare_text);
+        if (found == NULL)
+            return label_fail(table, row, stop, "is not a class of the training table");
+        row->class = (uint32_t)(found - labels);
+    }
+    return 0;
+}
+
+/* Terminated copies; NULL without memory. */
+static char **copy_names(const struct csv_text *labels, size_t count)
+{
+    char **names = calloc(count, sizeof(*names));
+    size_t i = 0;
+
+    while (names != NULL && i < count && (names[i] = strndup(labels[i].text, labels[i].bytes)) != NULL)
+        i++;
+    if (i == count)
+        return names;
+    for (size_t j = 0; names != NULL && j < i; j++)
+        free(names[j]);
+    free(names);
+    return NULL;
+}
+
+static int find_names(struct csv_table *tables, size_t table_count, const atomic_bool *interrupted, struct stop *stop,
+                      char ***names_out, uint32_t *class_count_out)
+{
+    size_t count;
+    struct csv_text *labels;
+    int rc = distinct_labels(&tables[0], interrupted, &labels, &count);
+
+    if (rc < 0)
+        return rc == -ENOMEM ? classes_no_memory(&tables[0], stop) : rc;
+    for (size_t t = 0; t < table_count && rc == 0; t++)
+        rc = assign_names(&tables[t], labels, count, stop);
+    char **names = rc == 0 ? copy_names(labels, count) : NULL;
+    free(labels);
+    if (rc < 0)
+        return rc;
+    if (names == NULL)
+        return classes_no_memory(&tables[0], stop);
+    *names_out = names;
+    *class_count_out = (uint32_t)count;
+    return 0;
+}
+
+int csv_classes_find(struct csv_table *tables, size_t table_count, const atomic_bool *interrupted, struct stop *stop,
+                     char ***names_out, uint32_t *class_count_out)
+{
+    const struct csv_table *table;
+    const struct csv_row *name;
+    uint32_t class_count = 0;
+    int rc = 0;
+
+    if (!are_numbers(tables, table_count, &table, &name)) {
+        warn_mixed(tables, table, name);
+        return find_names(tables, table_count, interrupted, stop, names_out, class_count_out);
+    }
+    for (size_t t = 0; t < table_count && rc == 0; t++)
+        rc = assign_numbers(&tables[t], stop, &class_count);
+    if (rc < 0)
+        return rc;
+    *names_out = NULL;
+    *class_count_out = class_count;
+    return 0;
+}

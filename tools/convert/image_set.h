@@ -1,0 +1,62 @@
+/* A data set of encoded images, for the converters of folders, archives and tables: splits and classes from the paths
+ * (CLASS/... or SPLIT/CLASS/..., inside any single folders), and the samples for the writers of shards. Images are
+ * stored as they are. */
+#ifndef PIPETRAIN_IMAGE_SET
+#define PIPETRAIN_IMAGE_SET
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stage/stop.h"
+#include "tools/convert/convert.h"
+#include "tools/convert/image_folder.h"
+
+/* The images of a split are consecutive in the list. */
+struct image_split { const char *name; size_t first, count; };
+
+struct image_layout {
+    struct image_split splits[3];   /* train, then validation and test if they exist */
+    size_t split_count;
+    char **class_names;             /* in bytewise order: the label is the index; owned. NULL: no names */
+    uint32_t class_count;
+    char remark[256];               /* about a split without classes, printed at the end of the conversion; "": none */
+};
+
+/* Sort the list, find splits and classes, set label and name_at of every image. Folders are removed from the list, and
+ * so are images in no class, which is reported. 0, or a negative errno after stop_fail. image_layout_release in both
+ * cases. */
+int image_layout_find(struct image_layout *layout, struct image_list *list, const char *input, struct stop *stop);
+/* Accepts a struct of zeros. */
+void image_layout_release(struct image_layout *layout);
+
+struct image_set;
+
+/* The samples of a split. */
+struct image_source {
+    const struct image_set *set;
+    const struct image_split *split;
+};
+
+/* A converter fills in list, choice, layout and read. */
+struct image_set {
+    struct image_list list;
+    struct image_choice choice;
+    struct image_layout layout;
+    /* Read the file->bytes bytes of an image to `out`, which has room for one more. Any thread. 0; a negative errno;
+     * -EBADMSG if the file has another size now. */
+    int (*read)(const struct image_set *set, const struct image_file *file, uint8_t *out);
+    void *arg;                      /* for `read` */
+    const char *input;              /* for messages */
+    struct stop *stop;
+    struct image_source sources[CONVERT_SOURCES_MAX];
+};
+
+/* Handle the system's `error` for a path of the input: note that the file cannot be used or, if a resource of the
+ * system is exhausted, fail. 0, or a negative errno after stop_fail. */
+int image_set_refuse(struct image_set *set, const char *path, int error);
+/* Fill in the conversion from a complete set. */
+void image_set_describe(struct image_set *set, struct conversion *conversion);
+/* Accepts a struct of zeros. */
+void image_set_release(struct image_set *set);
+
+#endif

@@ -1,0 +1,130 @@
+/* Counts of images and sums of pixels. Pure; called by the writing threads, each for its own records. */
+#include "tools/convert/image_tally.h"
+
+#include <math.h>
+#include <stddef.h>
+
+#include "formats/image_header.h"
+
+/* ---- sums of pixels ---- */
+
+/* Extend grey sums to `channels` channels. */
+static void widen(struct pixel_sums *sums, uint32_t channels)
+{
+    for (uint32_t c = sums->channels; c < channels && sums->count > 0; c++) {
+        sums->sum[c] = sums->sum[0];
+        sums->squares[c] = sums->squares[0];
+    }
+    sums->channels = channels;
+}
+
+void pixel_sums_join(struct pixel_sums *sums, const struct pixel_sums *more)
+{
+    struct pixel_sums added = *more;
+
+    if (added.channels < sums->channels)
+        widen(&added, sums->channels);
+    else
+        widen(sums, added.channels);
+    for (uint32_t c = 0; c < sums->channels; c++) {
+        sums->sum[c] += added.sum[c];
+        sums->squares[c] += added.squares[c];
+    }
+    sums->count += added.count;
+}
+
+void pixel_sums_add(struct pixel_sums *sums, const uint8_t *pixels, size_t bytes, uint32_t channels)
+{
+    struct pixel_sums more = { .count = bytes / channels, .channels = channels };
+
+    for (uint32_t c = 0; c < channels; c++) {
+        uint64_t sum = 0, squares = 0;
+        for (size_t i = c; i < bytes; i += channels) {
+            sum += pixels[i];
+            squares += (uint32_t)pixels[i] * pixels[i];
+        }
+        more.sum[c] = sum;
+        more.squares[c] = squares;
+    }
+    pixel_sums_join(sums, &more);
+}
+
+double pixel_sums_mean(const struct pixel_sums *sums, uint32_t channel)
+{
+    return (double)sums->sum[channel] / (double)sums->count;
+}
+
+double pixel_sums_deviation(const struct pixel_sums *sums, uint32_t channel)
+{
+    /* count^2 times the variance, exactly */
+    const unsigned __int128 spread = (unsigned __int128)sums->squares[channel] * sums->count -
+                                     (unsigned __int128)sums->sum[channel] * sums->sum[channel];
+    return sqrt((double)spread) / (double)sums->count;
+}
+
+/* ---- images ---- */
+
+static void note_size(struct image_tally *tally, uint32_t height, uint32_t width, uint32_t channels)
+{
+    const bool is_first = tally->height == 0 && !tally->differs;
+
+    if (is_first) {
+        tally->height = height;
+        tally->width = width;
+        tally->channels = channels;
+    } else if (tally->height != height || tally->width != width || tally->channels != channels) {
+        tally->height = tally->width = tally->channels = 0;
+        tally->differs = true;
+    }
+}
+
+/* Decoders accept an image without its end, and fill in the rest. */
+static const char *cut_text(const struct found_sample *sample)
+{
+    if (sample->image == FOUND_JPEG && image_is_cut(sample->bytes, sample->byte_count, IMAGE_FORMAT_JPEG))
+        return "is cut short: the end of the JPEG is missing";
+    if (sample->image == FOUND_PNG && image_is_cut(sample->bytes, sample->byte_count, IMAGE_FORMAT_PNG))
+        return "is cut short: the end of the PNG is missing";
+    return NULL;
+}
+
+const char *image_tally_add(struct image_tally *tally, const char *image_key, const uint8_t *payload, size_t bytes)
+{
+    const struct sample_names names = { .image = image_key, .is_in_rows = true };
+    struct found_sample sample;
+    size_t bad_offset;
+
+    if (found_sample_read(&names, payload, bytes, &sample, &bad_offset) < 0)
+        sample.image = FOUND_NOTHING;
+    tally->counts[sample.image]++;
+    if (sample.width == 0)
+        return NULL;
+    note_size(tally, sample.height, sample.width, sample.channels);
+    if (sample.image == FOUND_ROWS && sample.channels <= PIXEL_CHANNELS_MAX)
+        pixel_sums_add(&tally->pixels, sample.bytes, sample.byte_count, sample.channels);
+    return cut_text(&sample);
+}
+
+void image_tally_join(struct image_tally *tally, const struct image_tally *more)
+{
+    for (int i = 0; i < FOUND_KIND_COUNT; i++)
+        tally->counts[i] += more->counts[i];
+    if (more->differs || more->height > 0)
+        note_size(tally, more->height, more->width, more->channels);
+    tally->differs |= more->differs;
+    pixel_sums_join(&tally->pixels, &more->pixels);
+}
+
+const char *image_tally_encoding(const struct image_tally *tally)
+{
+    const uint64_t *const counts = tally->counts;
+
+    if (counts[FOUND_NOTHING] + counts[FOUND_UNKNOWN] + counts[FOUND_PLANES] + counts[FOUND_FLOATS] +
+            counts[FOUND_INTEGERS] > 0)
+        return NULL;
+    if (counts[FOUND_ROWS] > 0)
+        return counts[FOUND_JPEG] + counts[FOUND_PNG] == 0 ? "raw" : NULL;
+    if (counts[FOUND_JPEG] > 0)
+        return counts[FOUND_PNG] > 0 ? "JPEG and PNG" : "JPEG";
+    return counts[FOUND_PNG] > 0 ? "PNG" : NULL;
+}

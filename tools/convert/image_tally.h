@@ -1,0 +1,44 @@
+/* What the images of written records have in common. */
+#ifndef PIPETRAIN_IMAGE_TALLY
+#define PIPETRAIN_IMAGE_TALLY
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tools/shards/found_sample.h"
+
+#define PIXEL_CHANNELS_MAX 4u
+
+/* Starts as zeros. */
+struct pixel_sums {
+    uint64_t count;             /* pixels */
+    uint32_t channels;
+    uint64_t sum[PIXEL_CHANNELS_MAX], squares[PIXEL_CHANNELS_MAX];
+};
+
+/* Add an image of rows of pixels of `channels` <= PIXEL_CHANNELS_MAX channels. Grey images among colour images count as
+ * pixels with equal channels. */
+void pixel_sums_add(struct pixel_sums *sums, const uint8_t *pixels, size_t bytes, uint32_t channels);
+void pixel_sums_join(struct pixel_sums *sums, const struct pixel_sums *more);
+/* Mean and population standard deviation of a channel, in 0 ... 255; count > 0. */
+double pixel_sums_mean(const struct pixel_sums *sums, uint32_t channel);
+double pixel_sums_deviation(const struct pixel_sums *sums, uint32_t channel);
+
+/* Starts as zeros. */
+struct image_tally {
+    uint64_t counts[FOUND_KIND_COUNT];      /* images by kind */
+    uint32_t height, width, channels;       /* of all images with a known size; 0: they differ */
+    bool differs;                           /* some sizes do */
+    struct pixel_sums pixels;               /* of raw images in rows, with at most PIXEL_CHANNELS_MAX channels */
+};
+
+/* Count the image of a payload, from the feature `image_key` (NULL: one of the usual names). A payload without an
+ * image counts as FOUND_NOTHING. Returns NULL, or what is wrong with an encoded image whose header is right: "is cut
+ * short". */
+const char *image_tally_add(struct image_tally *tally, const char *image_key, const uint8_t *payload, size_t bytes);
+void image_tally_join(struct image_tally *tally, const struct image_tally *more);
+/* "JPEG", "PNG", "JPEG and PNG", "raw"; NULL: other kinds, or none. */
+const char *image_tally_encoding(const struct image_tally *tally);
+
+#endif

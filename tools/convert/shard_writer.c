@@ -1,0 +1,553 @@
+/* Writing shards with several threads. Each thread takes the next file of the set, writes it from the first record to
+ * the last, syncs it and reads it back. Threads that find no file left make records for the others. */
+#include "tools/convert/shard_writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "formats/compress.h"
+#include "formats/tfrecord.h"
+#include "loader/shards/shard_source.h"
+#include "stage/thread.h"
+#include "tools/convert/block.h"
+#include "tools/convert/chunk_board.h"
+#include "tools/convert/record_maker.h"
+#include "tools/convert/splits.h"
+#include "tools/text/progress.h"
+
+/* ---- compression ---- */
+
+static const struct packing_row {
+    size_t (*bound)(size_t bytes);
+    int (*write)(const uint8_t *data, size_t bytes, uint8_t *out, size_t *out_bytes);
+} packing_rows[PACKING_COUNT] = {
+    [PACKING_GZIP] = { gzip_write_bound, gzip_write },
+    [PACKING_LZ4] = { lz4_frame_bound, lz4_frame_write },
+};
+
+static size_t packing_bound(enum packing packing, size_t bytes)
+{
+    return packing_rows[packing].bound(bytes);
+}
+
+static int packing_write(enum packing packing, const uint8_t *data, size_t bytes, uint8_t *out, size_t *out_bytes)
+{
+    return packing_rows[packing].write(data, bytes, out, out_bytes);
+}
+
+/* ---- a shard being written ---- */
+
+/* What one thread needs for writing. */
+struct shard_sink {
+    const struct shard_set *set;
+    struct shard_file *file;
+    FILE *stream;
+    struct block unit, packed;  /* frames to be compressed, and what they come to */
+    size_t unit_bytes;
+    XXH3_state_t *hash;
+};
+
+#define FILE_BUFFER_BYTES ((size_t)1 << 20)
+
+static int sink_fail(const struct shard_sink *sink, enum exit_code code, const char *what, int error)
+{
+    const struct shard_set *const set = sink->set;
+
+    stop_fail(set->stop, code, "%s/%s: cannot %s: %s", set->spec.directory, sink->file->temporary_name, what,
+              exit_cause(-error));
+    return -error;
+}
+
+static int sink_no_memory(const struct shard_sink *sink)
+{
+    stop_fail(sink->set->stop, EXIT_CODE_MEMORY, "no memory to write shards");
+    return -ENOMEM;
+}
+
+static int shard_sink_init(struct shard_sink *sink, const struct shard_set *set)
+{
+    *sink = (struct shard_sink){ .set = set, .hash = XXH3_createState() };
+    return sink->hash != NULL ? 0 : sink_no_memory(sink);
+}
+
+static void shard_sink_release(struct shard_sink *sink)
+{
+    block_release(&sink->unit);
+    block_release(&sink->packed);
+    XXH3_freeState(sink->hash);
+}
+
+static void shard_hash_payload(XXH3_state_t *hash, const uint8_t *payload, uint64_t bytes)
+{
+    XXH3_64bits_update(hash, &bytes, sizeof(bytes));
+    XXH3_64bits_update(hash, payload, bytes);
+}
+
+static FILE *shard_stream_open(int fd, const char *mode)
+{
+    FILE *const stream = fdopen(fd, mode);
+
+    if (stream == NULL)
+        close(fd);
+    else
+        setvbuf(stream, NULL, _IOFBF, FILE_BUFFER_BYTES);
+    return stream;
+}
+
+static int shard_sink_open(struct shard_sink *sink, struct shard_file *file)
+{
+    sink->file = file;
+    const int fd = shard_set_create(sink->set, file->temporary_name);
+    if (fd < 0)
+        return sink_fail(sink, EXIT_CODE_OUTPUT, "create the file", -fd);
+    sink->stream = shard_stream_open(fd, "wb");
+    if (sink->stream == NULL)
+        return sink_no_memory(sink);
+    sink->unit_bytes = 0;
+    XXH3_64bits_reset(sink->hash);
+    return 0;
+}
+
+static int put_bytes(struct shard_sink *sink, const uint8_t *bytes, size_t count)
+{
+    sink->file->bytes += count;
+    return fwrite(bytes, 1, count, sink->stream) == count ? 0 : sink_fail(sink, EXIT_CODE_OUTPUT, "write", errno);
+}
+
+/* Compress and write the collected frames. */
+static int put_unit(struct shard_sink *sink)
+{
+    const enum packing packing = sink->set->spec.packing;
+    size_t bytes;
+
+    if (sink->unit_bytes == 0)
+        return 0;
+    if (block_reserve(&sink->packed, packing_bound(packing, sink->unit_bytes)) < 0)
+        return sink_no_memory(sink);
+    const int rc = packing_write(packing, sink->unit.bytes, sink->unit_bytes, sink->packed.bytes, &bytes);
+    if (rc < 0)
+        return sink_fail(sink, exit_code_of(rc, EXIT_CODE_OUTPUT), "compress", -rc);
+    sink->unit_bytes = 0;
+    return put_bytes(sink, sink->packed.bytes, bytes);
+}
+
+static int shard_sink_put(struct shard_sink *sink, const uint8_t *frame, size_t bytes)
+{
+    shard_hash_payload(sink->hash, frame + TFRECORD_HEADER_BYTES, bytes - TFRECORD_FRAME_BYTES);
+    if (bytes > sink->file->frame_bytes_most)
+        sink->file->frame_bytes_most = bytes;
+    if (sink->set->spec.packing == PACKING_NONE)
+        return put_bytes(sink, frame, bytes);
+    if (block_reserve(&sink->unit, PACKING_UNIT_BYTES + bytes) < 0)
+        return sink_no_memory(sink);
+    memcpy(sink->unit.bytes + sink->unit_bytes, frame, bytes);
+    sink->unit_bytes += bytes;
+    return sink->unit_bytes >= PACKING_UNIT_BYTES ? put_unit(sink) : 0;
+}
+
+static int shard_sink_finish(struct shard_sink *sink)
+{
+    sink->file->content_hash = XXH3_64bits_digest(sink->hash);
+    int rc = put_unit(sink);
+    if (rc < 0)
+        return rc;
+    if (fflush(sink->stream) != 0 || fsync(fileno(sink->stream)) != 0)
+        return sink_fail(sink, EXIT_CODE_OUTPUT, "write", errno);
+    rc = fclose(sink->stream) != 0 ? sink_fail(sink, EXIT_CODE_OUTPUT, "write", errno) : 0;
+    sink->stream = NULL;
+    return rc;
+}
+
+static void shard_sink_abandon(struct shard_sink *sink)
+{
+    if (sink->stream != NULL)
+        fclose(sink->stream);
+    sink->stream = NULL;
+}
+
+/* ---- a shard read back ---- */
+
+struct reading_back {
+    const struct shard_set *set;
+    const struct shard_file *file;
+    const atomic_bool *interrupted;
+    struct progress *progress;
+    FILE *stream;
+    struct shard_source *packed_shard;  /* instead of `stream`, if the shard is compressed */
+    uint64_t read_bytes;                /* of the stream of records */
+    struct block frame;                 /* with room for the longest frame */
+    XXH3_state_t *hash;
+};
+
+static int read_back_fail(const struct reading_back *reading, enum exit_code code, const char *what, int error)
+{
+    stop_fail(reading->set->stop, code, "%s/%s: cannot %s: %s", reading->set->spec.directory,
+              reading->file->temporary_name, what, exit_cause(-error));
+    return -error;
+}
+
+static int read_back_no_memory(const struct reading_back *reading)
+{
+    stop_fail(reading->set->stop, EXIT_CODE_MEMORY, "no memory to read shards back");
+    return -ENOMEM;
+}
+
+static int reads_differently(const struct reading_back *reading, uint64_t record, const char *how)
+{
+    stop_fail(reading->set->stop, EXIT_CODE_OUTPUT, "%s/%s record %" PRIu64 ": reads back wrong: %s",
+              reading->set->spec.directory, reading->file->temporary_name, record, how);
+    return -EIO;
+}
+
+/* Read the next bytes of the stream of records. Returns their number: fewer at the end, or if it cannot be read. */
+static size_t get_bytes(struct reading_back *reading, uint8_t *out, size_t bytes)
+{
+    if (reading->packed_shard == NULL)
+        return fread(out, 1, bytes, reading->stream);
+    const ssize_t got = shard_source_read(reading->packed_shard, out, bytes, reading->read_bytes);
+    reading->read_bytes += got > 0 ? (size_t)got : 0;
+    return got > 0 ? (size_t)got : 0;
+}
+
+/* Read one frame and verify its length and both checksums. */
+static int read_frame(struct reading_back *reading, uint64_t record, uint64_t *payload_bytes_out)
+{
+    struct tfrecord_problem problem;
+    uint8_t *const frame = reading->frame.bytes;
+    size_t bytes = get_bytes(reading, frame, TFRECORD_HEADER_BYTES);
+
+    if (bytes < TFRECORD_HEADER_BYTES)
+        return reads_differently(reading, record, tfrecord_check_text(TFRECORD_CUT));
+    enum tfrecord_check check = tfrecord_header(frame, payload_bytes_out, &problem);
+    if (check != TFRECORD_OK)
+        return reads_differently(reading, record, tfrecord_check_text(check));
+    const size_t rest = (size_t)*payload_bytes_out + TFRECORD_FOOTER_BYTES;
+    if (bytes + rest > reading->file->frame_bytes_most)
+        return reads_differently(reading, record, "longer than any record written");
+    bytes += get_bytes(reading, frame + bytes, rest);
+    check = tfrecord_verify(frame, bytes, payload_bytes_out, &problem);
+    if (check != TFRECORD_OK)
+        return reads_differently(reading, record, tfrecord_check_text(check));
+    return 0;
+}
+
+static int read_samples(struct reading_back *reading)
+{
+    uint8_t more;
+
+    XXH3_64bits_reset(reading->hash);
+    for (uint64_t record = 0; record < reading->file->record_count; record++) {
+        uint64_t payload_bytes;
+
+        if (stop_failed(reading->set->stop) || atomic_load(reading->interrupted))
+            return -ECANCELED;
+        const int rc = read_frame(reading, record, &payload_bytes);
+        if (rc < 0)
+            return rc;
+        shard_hash_payload(reading->hash, reading->frame.bytes + TFRECORD_HEADER_BYTES, payload_bytes);
+        progress_add(reading->progress, 1);
+    }
+    if (get_bytes(reading, &more, 1) > 0)
+        return reads_differently(reading, reading->file->record_count, "more bytes than written");
+    if (XXH3_64bits_digest(reading->hash) != reading->file->content_hash)
+        return reads_differently(reading, reading->file->record_count, "the hash over all records differs");
+    return 0;
+}
+
+static int read_plain(struct reading_back *reading)
+{
+    const int fd = openat(reading->set->folder.fd, reading->file->temporary_name,
+                          O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0)
+        return read_back_fail(reading, EXIT_CODE_OUTPUT, "open it for reading back", errno);
+    reading->stream = shard_stream_open(fd, "rb");
+    if (reading->stream == NULL)
+        return read_back_no_memory(reading);
+    const int rc = read_samples(reading);
+    fclose(reading->stream);
+    return rc;
+}
+
+/* With the reader that training uses. */
+static int read_packed(struct reading_back *reading)
+{
+    char *path;
+
+    if (asprintf(&path, "%s/%s", reading->set->spec.directory, reading->file->temporary_name) < 0)
+        return read_back_no_memory(reading);
+    int rc = shard_source_open(&reading->packed_shard, NULL, path);
+    if (rc == 0)
+        rc = read_samples(reading);
+    else
+        rc = read_back_fail(reading, exit_code_of(rc, EXIT_CODE_OUTPUT), "open it for reading back", -rc);
+    shard_source_close(reading->packed_shard);
+    free(path);
+    return rc;
+}
+
+static int read_back(const struct shard_set *set, const struct shard_file *file, const atomic_bool *interrupted,
+              struct progress *progress)
+{
+    struct reading_back reading = { .set = set, .file = file, .interrupted = interrupted, .progress = progress,
+                                    .hash = XXH3_createState() };
+    int rc = reading.hash != NULL ? block_reserve(&reading.frame, file->frame_bytes_most + TFRECORD_FRAME_BYTES)
+                                  : -ENOMEM;
+    if (rc < 0)
+        rc = read_back_no_memory(&reading);
+    else
+        rc = set->spec.packing == PACKING_NONE ? read_plain(&reading) : read_packed(&reading);
+    block_release(&reading.frame);
+    XXH3_freeState(reading.hash);
+    return rc;
+}
+
+/* ---- threads ---- */
+
+#define JOBS_MAX 1024u
+/* Size of a chunk of records: small enough to keep some for every thread, large enough to be worth handing over. */
+#define CHUNK_BYTES ((uint64_t)256 << 10)
+#define CHUNK_RECORDS_MAX UINT64_C(64)
+
+/* Shared by the threads. All of it is constant while they run, except progress, board and the counters. */
+struct writing {
+    struct shard_set *set;
+    const struct shard_writer_options *options;
+    uint64_t **orders;          /* per source: the sample at each position */
+    struct progress progress;   /* counts each record twice: when it is written, and when it is read back */
+    struct chunk_board board;
+    atomic_size_t next_file, next_line;
+};
+
+/* What one thread needs. */
+struct writer {
+    struct writing *writing;
+    struct chunk_line *line;
+    struct record_maker maker;
+    struct shard_sink sink;
+};
+
+static int add_frame(struct writer *writer, struct chunk *chunk, uint64_t index)
+{
+    const struct shard_set *const set = writer->writing->set;
+    const uint8_t *payload;
+    size_t bytes;
+
+    const int rc = record_maker_payload(&writer->maker, chunk->line->file->source, index, &payload, &bytes);
+    if (rc < 0)
+        return rc;
+    if (block_reserve(&chunk->frames, chunk->bytes + bytes + TFRECORD_FRAME_BYTES) < 0) {
+        stop_fail(set->stop, EXIT_CODE_MEMORY, "no memory to make records");
+        return -ENOMEM;
+    }
+    uint8_t *const frame = chunk->frames.bytes + chunk->bytes, *const body = frame + TFRECORD_HEADER_BYTES;
+    if (bytes > 0)
+        memcpy(body, payload, bytes);
+    tfrecord_write_header(bytes, frame);
+    tfrecord_write_footer(body, bytes, body + bytes);
+    const char *const flaw = image_tally_add(&chunk->images, set->spec.image_key, body, bytes);
+    if (flaw != NULL)
+        record_maker_warn(&writer->maker, chunk->line->file->source, index, flaw);
+    chunk->bytes += bytes + TFRECORD_FRAME_BYTES;
+    return 0;
+}
+
+/* Make the records of a chunk. A failure has been reported already, and stops all threads. */
+static void make_chunk(struct writer *writer, struct chunk *chunk)
+{
+    const struct shard_file *const file = chunk->line->file;
+    const uint64_t *const order = writer->writing->orders[file->source_number] + file->first_position + chunk->first;
+    int rc = 0;
+
+    chunk->bytes = 0;
+    chunk->images = (struct image_tally){ 0 };
+    for (uint64_t i = 0; i < chunk->count && rc == 0 && !chunk_board_is_over(&writer->writing->board); i++)
+        rc = add_frame(writer, chunk, order[i]);
+    chunk_board_made(&writer->writing->board, chunk);
+}
+
+static int put_chunk(struct writer *writer, struct chunk *chunk)
+{
+    size_t at = 0;
+    int rc = 0;
+
+    while (at < chunk->bytes && rc == 0) {
+        const uint8_t *const frame = chunk->frames.bytes + at;
+        const size_t bytes = (size_t)tfrecord_payload_bytes(frame) + TFRECORD_FRAME_BYTES;
+        rc = shard_sink_put(&writer->sink, frame, bytes);
+        at += bytes;
+    }
+    image_tally_join(&chunk->line->file->images, &chunk->images);
+    progress_add(&writer->writing->progress, chunk->count);
+    chunk_board_written(&writer->writing->board, chunk);
+    return rc;
+}
+
+/* The number of records that make about CHUNK_BYTES. */
+static uint64_t chunk_records(const struct sample_source *source)
+{
+    const uint64_t each = source->bytes > 0 ? source->bytes / source->record_count : source->scratch_bytes;
+    const uint64_t records = CHUNK_BYTES / (each + TFRECORD_FRAME_BYTES);
+
+    return records == 0 ? 1 : records < CHUNK_RECORDS_MAX ? records : CHUNK_RECORDS_MAX;
+}
+
+static int write_records(struct writer *writer, struct shard_file *file)
+{
+    struct chunk_board *const board = &writer->writing->board;
+    struct chunk *chunk;
+    int rc = 0;
+
+    chunk_board_open(board, writer->line, file, chunk_records(file->source));
+    while (rc == 0 && (chunk = chunk_board_next(board, writer->line)) != NULL) {
+        if (chunk->is_made)
+            rc = put_chunk(writer, chunk);
+        else
+            make_chunk(writer, chunk);
+    }
+    chunk_board_close(board, writer->line);
+    return rc == 0 && chunk_board_is_over(board) ? -ECANCELED : rc;
+}
+
+static int write_file(struct writer *writer, struct shard_file *file)
+{
+    int rc = shard_sink_open(&writer->sink, file);
+
+    if (rc == 0)
+        rc = write_records(writer, file);
+    if (rc == 0)
+        rc = shard_sink_finish(&writer->sink);
+    shard_sink_abandon(&writer->sink);
+    if (rc < 0)
+        return rc;
+    return read_back(writer->writing->set, file, writer->writing->options->interrupted, &writer->writing->progress);
+}
+
+static int desk_init(struct writer *writer, struct writing *writing)
+{
+    const struct shard_set_spec *const spec = &writing->set->spec;
+
+    *writer = (struct writer){
+        .writing = writing,
+        .line = &writing->board.lines[atomic_fetch_add(&writing->next_line, 1)],
+    };
+    int rc = shard_sink_init(&writer->sink, writing->set);
+    if (rc == 0)
+        rc = record_maker_open(&writer->maker, spec->sources, spec->source_count, &writing->options->change,
+                               writing->set->stop);
+    return rc;
+}
+
+static void desk_release(struct writer *writer)
+{
+    record_maker_close(&writer->maker);
+    shard_sink_release(&writer->sink);
+}
+
+static void writer_loop(void *arg)
+{
+    struct writing *const writing = arg;
+    struct writer writer;
+    struct chunk *chunk;
+    int rc = desk_init(&writer, writing);
+
+    while (rc == 0) {
+        const size_t next = atomic_fetch_add(&writing->next_file, 1);
+        if (next >= writing->set->file_count)
+            break;
+        rc = write_file(&writer, &writing->set->files[next]);
+    }
+    chunk_board_retire(&writing->board);
+    while (rc == 0 && (chunk = chunk_board_help(&writing->board)) != NULL)
+        make_chunk(&writer, chunk);
+    desk_release(&writer);
+}
+
+static uint32_t source_count(const struct shard_set *set)
+{
+    return set->file_count ? set->files[set->file_count - 1].source_number + 1 : 0;
+}
+
+static int make_orders(struct writing *writing)
+{
+    writing->orders = calloc(source_count(writing->set) + 1, sizeof(*writing->orders));
+    if (writing->orders == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < writing->set->file_count; i++) {
+        const struct shard_file *file = &writing->set->files[i];
+        uint64_t **order = &writing->orders[file->source_number];
+        const struct random_key key = random_key(writing->options->seed, RANDOM_SHUFFLE, file->source_number);
+        if (*order == NULL)
+            *order = writing->options->keeps_order ? sample_order_stored(file->source->record_count)
+                                                : sample_order(file->source->record_count, key);
+        if (*order == NULL)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static void free_orders(struct writing *writing)
+{
+    for (uint32_t i = 0; writing->orders != NULL && i < source_count(writing->set); i++)
+        free(writing->orders[i]);
+    free(writing->orders);
+}
+
+static uint64_t count_records(const struct shard_set *set)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < set->file_count; i++)
+        count += set->files[i].record_count;
+    return count;
+}
+
+/* At most one thread per record. */
+static uint32_t wanted_threads(const struct writing *writing)
+{
+    const uint64_t records = count_records(writing->set), jobs = writing->options->jobs;
+    const uint64_t wanted = jobs < records ? jobs : records;
+
+    return wanted == 0 ? 1 : wanted < JOBS_MAX ? (uint32_t)wanted : JOBS_MAX;
+}
+
+/* Run the threads; the calling thread is one of them. */
+static void run_threads(struct writing *writing, uint32_t wanted)
+{
+    struct thread *threads[JOBS_MAX];
+    uint32_t started = 0;
+
+    while (started + 1 < wanted && thread_start(&threads[started], "writer", writer_loop, writing) == 0)
+        started++;
+    for (uint32_t missing = started + 1; missing < wanted; missing++)
+        chunk_board_retire(&writing->board);       /* it could not be started: the others do its work */
+    writer_loop(writing);
+    for (uint32_t i = 0; i < started; i++)
+        thread_join(threads[i]);
+}
+
+int shards_write(struct shard_set *set, const struct shard_writer_options *options)
+{
+    struct writing writing = { .set = set, .options = options };
+    const uint32_t threads = wanted_threads(&writing);
+    int rc = chunk_board_init(&writing.board, threads, set->stop, options->interrupted);
+
+    if (rc == 0)
+        rc = make_orders(&writing);
+    progress_begin_steps(&writing.progress, "writing and reading back", "records", count_records(set), 2);
+    if (rc == 0)
+        run_threads(&writing, threads);
+    else
+        stop_fail(set->stop, EXIT_CODE_MEMORY, "no memory for the record order");
+    progress_end(&writing.progress);
+    free_orders(&writing);
+    const bool is_over = chunk_board_is_over(&writing.board);
+    chunk_board_release(&writing.board);
+    return rc == 0 && is_over ? -ECANCELED : rc;
+}

@@ -1,0 +1,449 @@
+/* The main thread finds the images of the command line; threads read and decode them, each the next one in order. */
+#include "tools/predict/predict_images.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "loader/images/image.h"
+#include "loader/shards/shard_list.h"
+#include "stage/file/file.h"
+#include "stage/log.h"
+#include "stage/stop.h"
+#include "stage/text/text_stream.h"
+#include "stage/thread.h"
+#include "tools/convert/image_folder.h"
+
+/* ---- arguments of the command line ---- */
+
+static int out_of_memory(void)
+{
+    log_message(LOG_ERROR, "the list of images: %s", strerror(ENOMEM));
+    return EXIT_CODE_MEMORY;
+}
+
+static int add_path(struct image_words *words, const char *path)
+{
+    if (words->count == words->room) {
+        const uint64_t room = words->room > 0 ? 2 * words->room : 64;
+        char **const larger = reallocarray(words->paths, room, sizeof(*larger));
+        if (larger == NULL)
+            return out_of_memory();
+        words->paths = larger;
+        words->room = room;
+    }
+    words->paths[words->count] = strdup(path);
+    return words->paths[words->count] != NULL ? (words->count++, 0) : out_of_memory();
+}
+
+/* A comma in an argument is part of a name. */
+static int add_shards(struct image_words *words, const char *pattern)
+{
+    const size_t used = words->shards != NULL ? strlen(words->shards) : 0;
+    char *const joined = realloc(words->shards, used + 2 * strlen(pattern) + 2);
+    if (joined == NULL)
+        return out_of_memory();
+    char *at = joined + used;
+    if (used > 0)
+        *at++ = ',';
+    for (; *pattern != '\0'; pattern++) {
+        if (*pattern == ',')
+            *at++ = '\\';
+        *at++ = *pattern;
+    }
+    *at = '\0';
+    words->shards = joined;
+    return 0;
+}
+
+/* ---- folders ---- */
+
+/* Add a file by its path relative to the folder. */
+static int add_file(struct image_words *words, const char *folder, const char *name)
+{
+    const size_t length = strlen(folder);
+    char *path;
+    if (asprintf(&path, "%s%s%s", folder, length > 0 && folder[length - 1] == '/' ? "" : "/", name) < 0)
+        return out_of_memory();
+    const int code = add_path(words, path);
+    free(path);
+    return code;
+}
+
+static int add_files(struct image_words *words, const char *folder, struct image_list *list)
+{
+    int code = 0;
+    image_list_sort(list);
+    for (size_t i = 0; i < list->count && code == 0; i++)
+        if (!list->files[i].is_folder)
+            code = add_file(words, folder, image_list_path(list, &list->files[i]));
+    return code;
+}
+
+/* Report the files that are not images by kind, and unreadable files one by one, as far as there is room. */
+static void report_others(struct image_words *words, const char *folder, struct image_choice *choice)
+{
+    image_choice_report(choice, folder);
+    if (choice->refused_count > 0)
+        log_message(LOG_ERROR, "%s: %" PRIu64 " cannot be read: %s%s", folder, choice->refused_count, choice->refused,
+                    choice->refused_count > choice->refused_listed ? "; and more" : "");
+    words->unread += choice->refused_count;
+    if (choice->image_count > 0)
+        return;
+    log_message(LOG_RUN, "%s: has no images (JPEG, PNG) and no shards", folder);
+    words->empty_folders++;
+}
+
+static int walk(struct image_folder *tree, const char *folder)
+{
+    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int rc = fd >= 0 ? image_folder_walk(tree, fd) : -errno;
+    if (fd >= 0)
+        close(fd);
+    if (rc == 0)
+        return 0;
+    log_message(LOG_ERROR, "%s: cannot look for images: %s", folder, exit_cause(rc));
+    return (int)exit_code_of(rc, EXIT_CODE_DATA);
+}
+
+/* The images that a conversion of the folder would use. */
+static int add_folder(struct image_words *words, const char *folder)
+{
+    struct image_choice choice;
+    struct image_list list = { .count = 0 };
+    struct image_folder tree = { .choice = &choice, .list = &list };
+    image_choice_begin(&choice, IMAGE_CHOICE_SHOWN, 0);
+    progress_keep_to_terminal(&choice.progress);
+    int code = walk(&tree, folder);
+    if (code == 0) {
+        report_others(words, folder, &choice);
+        code = add_files(words, folder, &list);
+    }
+    image_list_release(&list);
+    image_choice_release(&choice);
+    return code;
+}
+
+/* The glob of all shards of a split, NAME-*-of-NNNNN; for a single path the loader would report the others as missing.
+ * Shards with other names, and shards in a folder that looks like a glob, keep their path. */
+static void widen(char *path)
+{
+    char *const of = strstr(strrchr(path, '/') != NULL ? strrchr(path, '/') : path, "-of-");
+    char *first = of;
+    while (first != NULL && first > path && first[-1] >= '0' && first[-1] <= '9')
+        first--;
+    if (first == of || strpbrk(path, "*?[") != NULL)
+        return;
+    *first = '*';
+    memmove(first + 1, of, strlen(of) + 1);
+}
+
+/* Add all shards of the folder, of any split, or else its images. */
+static int look_into(struct image_words *words, const char *folder)
+{
+    struct shard_list list = { .count = 0 };
+    int code = shard_list_folder(&list, folder) == -ENOMEM ? out_of_memory() : 0;
+    shard_list_sort(&list);
+    for (uint32_t i = 0; i < list.count && code == 0; i++) {
+        widen(list.paths[i]);
+        if (i == 0 || strcmp(list.paths[i], list.paths[i - 1]) != 0)
+            code = add_shards(words, list.paths[i]);
+    }
+    if (code == 0 && list.count == 0)
+        code = add_folder(words, folder);
+    shard_list_release(&list);
+    return code;
+}
+
+/* ---- arguments ---- */
+
+/* Read all of standard input, with a terminating NUL. */
+static int read_list(char **list_out, size_t *bytes_out)
+{
+    char *list = NULL, block[65536];
+    FILE *const all = open_memstream(&list, bytes_out);
+    if (all == NULL)
+        return out_of_memory();
+    for (size_t bytes; (bytes = fread(block, 1, sizeof(block), stdin)) > 0;)
+        fwrite(block, 1, bytes, all);
+    if (text_stream_end(all, &list) != 0)
+        return out_of_memory();
+    *list_out = list;
+    if (!ferror(stdin))
+        return 0;
+    log_message(LOG_ERROR, "the list on standard input cannot be read");
+    return EXIT_CODE_DATA;
+}
+
+/* Paths are separated by newlines, or by NUL if the list contains any, as from find -print0. */
+static int add_paths(struct image_words *words, char *list, size_t bytes)
+{
+    const char end = memchr(list, '\0', bytes) != NULL ? '\0' : '\n';
+    int code = 0;
+    for (char *at = list; at < list + bytes && code == 0;) {
+        char *const behind = memchr(at, end, (size_t)(list + bytes - at));
+        if (behind != NULL)
+            *behind = '\0';
+        if (*at != '\0')
+            code = add_path(words, at);
+        at = behind != NULL ? behind + 1 : list + bytes;
+    }
+    return code;
+}
+
+static int add_list(struct image_words *words)
+{
+    char *list = NULL;
+    size_t bytes = 0;
+    int code = read_list(&list, &bytes);
+    if (code == 0)
+        code = add_paths(words, list, bytes);
+    free(list);
+    return code;
+}
+
+static int add_word(struct image_words *words, const char *word)
+{
+    struct stat status;
+    const char *const slash = strrchr(word, '/');
+    const bool is_there = stat(word, &status) == 0;
+    if (strcmp(word, "-") == 0)
+        return add_list(words);
+    if (is_there && S_ISDIR(status.st_mode))
+        return look_into(words, word);
+    if (shard_list_is_shard(slash != NULL ? slash + 1 : word) || (!is_there && strpbrk(word, "*?[") != NULL))
+        return add_shards(words, word);
+    return add_path(words, word);
+}
+
+int image_words_read(struct image_words *words, char *const *argv, int count)
+{
+    int code = 0;
+    for (int i = 0; i < count && code == 0; i++)
+        code = add_word(words, argv[i]);
+    if (code != 0 || (words->count > 0) != (words->shards != NULL))
+        return code;
+    if (words->count == 0 && words->empty_folders + words->unread > 0)
+        return EXIT_CODE_DATA;
+    log_message(LOG_ERROR, words->count > 0 ? "shards and images cannot be combined: run the command once for each"
+                                            : "there are no images to classify (see pipetrain predict --help)");
+    return EXIT_CODE_USAGE;
+}
+
+void image_words_release(struct image_words *words)
+{
+    for (uint64_t i = 0; i < words->count; i++)
+        free(words->paths[i]);
+    free(words->paths);
+    free(words->shards);
+    *words = (struct image_words){ .count = 0 };
+}
+
+/* ---- decoding threads: a file ---- */
+
+#define PROBLEM_BYTES 512u
+#define FILE_BYTES_MAX ((size_t)1 << 30)
+
+struct worker {
+    struct image_source *source;
+    struct thread *thread;
+    void *codec;
+    uint8_t *bytes;             /* of the file; grows to the largest so far */
+    size_t room;
+};
+
+struct image_source {
+    struct image_source_spec spec;
+    atomic_uint_fast64_t next;  /* number of the next image to decode */
+    char **problems;            /* of each image; written before its batch is published */
+    struct worker *workers;
+    uint32_t worker_count;
+};
+
+/* ---- a file ---- */
+
+static int grow_bytes(struct worker *worker, size_t bytes)
+{
+    if (bytes <= worker->room)
+        return 0;
+    uint8_t *const larger = realloc(worker->bytes, bytes);
+    if (larger == NULL)
+        return -ENOMEM;
+    worker->bytes = larger;
+    worker->room = bytes;
+    return 0;
+}
+
+static int read_open(struct worker *worker, int fd, size_t *bytes_out, char *problem)
+{
+    struct stat status;
+    int rc = fstat(fd, &status) == 0 ? 0 : -errno;
+    if (rc == 0 && !S_ISREG(status.st_mode)) {
+        snprintf(problem, PROBLEM_BYTES, "is %s, not a file", S_ISDIR(status.st_mode) ? "a folder"
+                                                                                      : file_kind(status.st_mode));
+        return -EBADMSG;
+    }
+    if (rc == 0)
+        rc = (uint64_t)status.st_size <= FILE_BYTES_MAX ? grow_bytes(worker, (size_t)status.st_size + 1) : -EFBIG;
+    if (rc == 0)
+        rc = file_read_whole(fd, worker->bytes, (size_t)status.st_size);
+    *bytes_out = (size_t)status.st_size;
+    if (rc != 0)
+        snprintf(problem, PROBLEM_BYTES, "cannot be read: %s",
+                 rc == -EBADMSG ? "it changed while it was read" : strerror(-rc));
+    return rc;
+}
+
+static int read_file(struct worker *worker, const char *path, size_t *bytes_out, char *problem)
+{
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0) {
+        snprintf(problem, PROBLEM_BYTES, "cannot be read: %s", strerror(errno));
+        return -ENODATA;
+    }
+    const int rc = read_open(worker, fd, bytes_out, problem);
+    close(fd);
+    return rc;
+}
+
+/* ---- a sample of a batch ---- */
+
+static int decode(struct worker *worker, uint64_t number, uint8_t *pixels, char *problem)
+{
+    const struct image_source_spec *const spec = &worker->source->spec;
+    const struct batch_layout *const layout = &spec->plan->layout;
+    size_t bytes;
+    if (read_file(worker, spec->paths[number], &bytes, problem) != 0)
+        return -EBADMSG;
+    const struct stored_image image = {
+        .bytes = worker->bytes,
+        .byte_count = bytes,
+        .height.said = IMAGE_SIZE_UNSAID,
+        .width.said = IMAGE_SIZE_UNSAID,
+        .channels.said = IMAGE_SIZE_UNSAID,
+    };
+    const struct image_request request = {
+        .augment = &spec->plan->augment,
+        .phase = PHASE_EVALUATE,
+        .position = number,
+        .shape = { layout->height, layout->width, layout->channels },
+    };
+    return image_encoded_ops.decode(worker->codec, &image, &request, pixels, problem, PROBLEM_BYTES);
+}
+
+/* Log a flaw that the decoder tolerated; keep the problem of an unreadable image for the report. */
+static int fill_place(struct worker *worker, uint64_t number, struct batch *batch)
+{
+    struct image_source *const source = worker->source;
+    const size_t sample_bytes = source->spec.plan->layout.sample_bytes;
+    const uint32_t place = (uint32_t)(number - batch->slice.first_position);
+    char problem[PROBLEM_BYTES] = "";
+    const int rc = decode(worker, number, batch->pixels + place * sample_bytes, problem);
+    batch->ids[place] = number;
+    batch->labels[place] = BATCH_NO_LABEL;
+    if (rc == 0 && problem[0] != '\0')
+        log_message(LOG_RUN, "%s: %s", source->spec.paths[number], problem);
+    if (rc == 0)
+        return 0;
+    if (rc == -ENOMEM)
+        return stop_fail(source->spec.stop, EXIT_CODE_MEMORY, "%s: %s", source->spec.paths[number], problem);
+    memset(batch->pixels + place * sample_bytes, 0, sample_bytes);
+    source->problems[number] = strdup(problem);
+    return source->problems[number] != NULL ? 0 : -ENOMEM;
+}
+
+static int fill_next(struct worker *worker)
+{
+    struct image_source *const source = worker->source;
+    const struct schedule *const schedule = &source->spec.plan->schedule;
+    const uint64_t number = atomic_fetch_add(&source->next, 1);
+    struct batch_slice slice;
+    struct batch *batch;
+    if (number >= source->spec.count)
+        return -ENODATA;
+    int rc = schedule_find(schedule, number / schedule->batch, 0, &slice);
+    if (rc == 0)
+        rc = ring_claim(source->spec.ring, &slice, &batch);
+    if (rc != 0)
+        return rc;
+    rc = fill_place(worker, number, batch);
+    if (rc == 0)
+        ring_fill(source->spec.ring, batch, 1);
+    return rc;
+}
+
+static void worker_loop(void *arg)
+{
+    struct worker *const worker = arg;
+    if (run_plan_uses_cores(worker->source->spec.plan))
+        thread_lower_priority();
+    int rc = image_encoded_ops.open(&worker->codec);
+    while (rc == 0)
+        rc = fill_next(worker);
+    if (worker->codec != NULL)
+        image_encoded_ops.close(worker->codec);
+    free(worker->bytes);
+    if (rc != -ENODATA && rc != -ECANCELED)
+        stop_fail(worker->source->spec.stop, exit_code_of(rc, EXIT_CODE_INTERNAL), "images could not be decoded: %s",
+                  exit_cause(rc));
+}
+
+/* ---- threads ---- */
+
+static int start_workers(struct image_source *source, uint32_t wanted)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < wanted && rc == 0; i++) {
+        struct worker *const worker = &source->workers[i];
+        char name[16];
+        snprintf(name, sizeof(name), "images%" PRIu32, i % 1000);
+        *worker = (struct worker){ .source = source };
+        rc = thread_start(&worker->thread, name, worker_loop, worker);
+        source->worker_count += rc == 0;
+    }
+    return rc;
+}
+
+int image_source_start(struct image_source **source_out, const struct image_source_spec *spec)
+{
+    const uint32_t threads = spec->plan->decode_threads;
+    const uint32_t wanted = spec->count < threads ? (uint32_t)spec->count : threads;
+    struct image_source *const source = calloc(1, sizeof(*source));
+    if (source == NULL)
+        return -ENOMEM;
+    source->spec = *spec;
+    source->problems = calloc(spec->count, sizeof(*source->problems));
+    source->workers = calloc(wanted, sizeof(*source->workers));
+    int rc = source->problems != NULL && source->workers != NULL ? start_workers(source, wanted) : -ENOMEM;
+    if (rc == 0) {
+        *source_out = source;
+        return 0;
+    }
+    ring_cancel(spec->ring);
+    image_source_close(source);
+    return rc;
+}
+
+const char *image_source_problem(const struct image_source *source, uint64_t number)
+{
+    return source->problems[number];
+}
+
+void image_source_close(struct image_source *source)
+{
+    if (source == NULL)
+        return;
+    for (uint32_t i = 0; i < source->worker_count; i++)
+        thread_join(source->workers[i].thread);
+    for (uint64_t i = 0; source->problems != NULL && i < source->spec.count; i++)
+        free(source->problems[i]);
+    free(source->problems);
+    free(source->workers);
+    free(source);
+}

@@ -1,0 +1,51 @@
+/* The images to classify: find files, folders and shards of the command line, and decode image files by threads into
+ * the batches of a ring. */
+#ifndef PIPETRAIN_PREDICT_IMAGES
+#define PIPETRAIN_PREDICT_IMAGES
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stage/ring.h"
+#include "stage/stop.h"
+#include "tools/run/run_plan.h"
+
+/* Zero it first. */
+struct image_words {
+    char **paths;               /* of images, owned */
+    uint64_t count, room;
+    char *shards;               /* or paths and patterns of shards, separated by commas, owned; NULL: none */
+    uint64_t empty_folders;     /* reported */
+    uint64_t unread;            /* unreadable files and folders in folders; reported */
+};
+
+/* Interpret every argument. "-": a list of paths on stdin, one per line or NUL-terminated. A folder with shards, a file
+ * with the name of a shard, or a glob: shards. Another folder: the images in it and its sub-folders, sorted by name and
+ * recognised by content as in pipetrain-convert. Anything else is an image, even if it does not exist. A folder without
+ * images and shards is reported and skipped. 0, or an exit code after a message: shards together with images, an
+ * unreadable list, or no image at all. Call image_words_release in both cases. */
+int image_words_read(struct image_words *words, char *const *argv, int count);
+/* Accepts a struct of zeros. */
+void image_words_release(struct image_words *words);
+
+struct image_source;
+
+struct image_source_spec {              /* all borrowed until image_source_close */
+    char *const *paths;                 /* of the samples of the evaluation, in order */
+    uint64_t count;
+    const struct run_plan *plan;        /* of one tower */
+    struct ring *ring;
+    struct stop *stop;
+};
+
+/* Start threads that fill the batches of the ring with all images, with the number of the image as record id and
+ * BATCH_NO_LABEL as label. They end after the last image, or when the ring is cancelled. 0, or a negative errno with no
+ * thread running. */
+int image_source_start(struct image_source **source_out, const struct image_source_spec *spec);
+/* Why image `number`, whose batch was read, could not be decoded: a text to follow its path; NULL: it was decoded. */
+const char *image_source_problem(const struct image_source *source, uint64_t number);
+/* Join the threads and release everything. Accepts NULL. */
+void image_source_close(struct image_source *source);
+
+#endif

@@ -77,7 +77,7 @@ sed 's/class1/other/' kept.json >set/dataset.json
 cmp -s kept.json set/dataset.json && fail 'the names are the same'
 run "$pipetrain" -c three.conf --set run.dir=named --set checkpoint.every=epoch --set train.epochs=2
 expect_code 3 'a state of other names'
-expect_err 'was trained with other classes: class0, class1, class2; those of set/train-\* are class0, other, class2: '
+expect_err 'was trained on other classes: class0, class1, class2; those of set/train-\* are class0, other, class2: '
 run "$pipetrain" -c three.conf --set run.dir=named --set checkpoint.every=epoch --set train.epochs=2 --check
 expect_code 3 'a check of a state of other names'
 run "$pipetrain" -c three.conf --set run.dir=begun --set model.weights=taken/weights.safetensors

@@ -181,7 +181,7 @@ run "$pipetrain" evaluate --help
 expect_code 0 'the help'
 expect_out '^Usage: pipetrain evaluate '
 expect_narrow 'the help'
-expect_out_joined 'SECTION. may be left out where one section alone has KEY'
+expect_out_joined 'SECTION. is optional if only one section has KEY'
 run "$pipetrain" evaluate
 expect_code 2 'no configuration'
 run "$pipetrain" evaluate -c

@@ -9,6 +9,7 @@
 #include "compute/tower.h"
 #include "stage/log.h"
 #include "tools/config/recipes.h"
+#include "tools/run/memory_plan.h"
 #include "tools/run/run_plan.h"
 #include "tools/text/number.h"
 
@@ -264,33 +265,15 @@ static const struct backend_ops *find_backend(struct backend_spec *spec)
 }
 
 /* Bytes for activations and gradients: planned, not allocated. */
-static int plan_values(const struct net *net, const struct backend_ops *ops, const struct backend_spec *backend_spec,
-                       struct device *device, size_t *bytes_out)
-{
-    struct tower_spec spec = { .net = net, .device = device, .backend = ops, .backend_spec = *backend_spec,
-                               .train_counts = { backend_spec->slice_max } };
-    struct tower *tower = NULL;
-    int rc = device->ops->stream_open(device, STREAM_COMPUTE, "compute", &spec.compute);
-    if (rc != 0)
-        return rc;
-    rc = tower_open(&tower, &spec);
-    if (rc == 0)
-        *bytes_out = tower_needs(tower).backend.values;
-    tower_close(tower);
-    device->ops->stream_close(spec.compute);
-    return rc;
-}
-
 static int find_values(const struct net *net, const struct backend_ops *ops, const struct backend_spec *backend_spec,
                        size_t *bytes_out)
 {
-    const struct device_spec spec = { .name = "cpu0" };
-    struct device *device;
-    int rc = device_host_ops.open(&device, &spec);
-    if (rc != 0)
-        return rc;
-    rc = plan_values(net, ops, backend_spec, device, bytes_out);
-    device->ops->close(device);
+    struct tower_spec spec = { .net = net, .backend = ops, .backend_spec = *backend_spec,
+                               .train_counts = { backend_spec->slice_max } };
+    struct tower_needs needs;
+    const int rc = memory_plan_tower(&spec, &device_host_ops, &needs);
+    if (rc == 0)
+        *bytes_out = needs.backend.values;
     return rc;
 }
 

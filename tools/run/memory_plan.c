@@ -312,13 +312,13 @@ void memory_plan_print_tower(const struct trainer_needs *needs, uint32_t number,
 /* The bytes that a batch needs. */
 struct point { uint32_t batch; size_t bytes; };
 
-static int plan_tower(struct tower_spec *spec, struct device *device, struct tower_needs *needs_out)
+static int find_tower_needs(struct tower_spec *spec, struct tower_needs *needs_out)
 {
-    spec->device = device;
+    struct device *const device = spec->device;
+    struct tower *tower = NULL;
     int rc = device->ops->stream_open(device, STREAM_COMPUTE, "compute", &spec->compute);
     if (rc != 0)
         return rc;
-    struct tower *tower = NULL;
     rc = tower_open(&tower, spec);
     if (rc == 0)
         *needs_out = tower_needs(tower);
@@ -327,20 +327,24 @@ static int plan_tower(struct tower_spec *spec, struct device *device, struct tow
     return rc;
 }
 
+int memory_plan_tower(struct tower_spec *spec, const struct device_ops *ops, struct tower_needs *needs_out)
+{
+    const struct device_spec device_spec = { .name = "cpu0" };
+    int rc = ops->open(&spec->device, &device_spec);
+    if (rc != 0)
+        return rc;
+    rc = find_tower_needs(spec, needs_out);
+    spec->device->ops->close(spec->device);
+    return rc;
+}
+
 static int find_needs(const struct memory_fit *fit, const struct run_plan *plan, const struct settings *settings,
                       struct trainer_needs *needs_out)
 {
-    const struct device_spec spec = { .name = "cpu0" };
-    struct device *device;
     struct tower_spec tower = run_plan_tower(plan, settings, plan->devices.towers.first);
     tower.net = fit->net;
-    int rc = plan->devices.ops->open(&device, &spec);
-    if (rc != 0)
-        return rc;
     *needs_out = *fit->needs;
-    rc = plan_tower(&tower, device, &needs_out->tower);
-    device->ops->close(device);
-    return rc;
+    return memory_plan_tower(&tower, plan->devices.ops, &needs_out->tower);
 }
 
 /* SIZE_MAX where it cannot be planned. */

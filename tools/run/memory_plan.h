@@ -88,6 +88,8 @@ struct memory_fit {
     const struct trainer_needs *needs;  /* of the tower with the largest slice, in that plan */
 };
 
+/* What a tower on a device that computes in the host's memory needs: planned, without allocating it. */
+int memory_plan_tower(struct tower_spec *spec, const struct device_ops *ops, struct tower_needs *needs_out);
 /* The largest batch whose plan needs no more than `there` bytes of the host's memory, to about 1 %; 0: none. Plans a
  * tower a few times without allocating its memory, in tenths of a second. */
 uint32_t memory_fit(const struct memory_fit *fit, size_t there);

@@ -1,4 +1,4 @@
-/* The layout of a tower's flat arenas. Made once by the tower; constant afterwards. */
+/* The layout of a tower's arenas. See arena.h. */
 #include "compute/arena.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@ static size_t aligned(size_t count)
     return (count + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* The last layer first, and inside a layer the order of enum parameter_kind. */
+/* The last layer first; within a layer in the order of enum parameter_kind. */
 static void append(struct arena *arena, const struct net *net, const size_t *stored_counts, bool is_trained,
                    bool is_frozen)
 {

@@ -1,10 +1,9 @@
-/* Where each parameter lies in a tower's flat arenas. The trained ones (weights, gradients and
- * optimizer states share one layout) lie in reverse layer order, so that backward fills the
- * gradient arena front to back and any prefix can be reduced while the rest is computed. What is
- * frozen lies behind all others: no reduction and no update comes there, and the optimizer keeps nothing of it. The
- * statistics of layers have an arena of their own, which no gradient and no update touches.
- * Inside its range a parameter has the backend's own layout (possibly padded; padding is zero
- * and stays zero). */
+/* The layout of a tower's arenas, which are flat arrays of all parameters. Weights, gradients and optimizer states
+ * share one layout: trained parameters are stored in reverse layer order, so that backward fills the gradient arena
+ * from front to back and any prefix can be reduced while the rest is still computed. Frozen parameters come after
+ * all others; they are neither reduced nor updated, and have no optimizer states. Running statistics have an arena
+ * of their own. Inside its range a parameter has the backend's own layout; padding is zero and stays zero. Used by
+ * towers, backends and sync/. */
 #ifndef PIPETRAIN_ARENA_H
 #define PIPETRAIN_ARENA_H
 
@@ -13,7 +12,7 @@
 
 #include "compute/net.h"
 
-#define ARENA_ELSEWHERE SIZE_MAX        /* offset of a parameter that lies in another arena; its count is 0 */
+#define ARENA_ELSEWHERE SIZE_MAX        /* offset of a parameter that is stored in another arena; its count is 0 */
 
 struct arena_range { size_t offset, count; };   /* in floats; offsets are multiples of 16 floats (64 bytes) */
 
@@ -21,21 +20,21 @@ struct arena {
     uint32_t parameter_count;           /* of the net */
     struct arena_range *ranges;         /* by parameter index */
     size_t count;                       /* floats of the whole arena */
-    size_t updated;                     /* of these, in front of what is frozen; all of an arena of statistics */
+    size_t updated;                     /* of these, the floats before the frozen parameters; all of the statistics */
 };
 
 struct arenas { struct arena trained, statistics; };
 
-/* Lay out the parameters of `net`, parameter i taking stored_counts[i] floats. 0 or -ENOMEM. */
+/* Lay out the parameters of `net`, where parameter i has stored_counts[i] floats. 0 or -ENOMEM. */
 int arenas_init(struct arenas *arenas, const struct net *net, const size_t *stored_counts);
 void arenas_release(struct arenas *arenas);
-/* The arena parameter `parameter` lies in. */
+/* The arena that contains a parameter. */
 const struct arena *arenas_of(const struct arenas *arenas, const struct net *net, uint32_t parameter);
-/* Floats at the front of the gradient arena, of those that are updated, that are final once the
- * backward pass has done every layer with index >= `layer`. */
+/* The length of the prefix of the gradient arena that is final once backward is done with all layers from the last to
+ * `layer`. */
 size_t arena_ready(const struct arena *arena, const struct net *net, uint32_t layer);
-/* Of every trained layer: is it the first, going backward, behind which arena_ready reaches one of `count` ascending
- * `ends`? is_end_out is by layer; those of layers without parameters stay as they are. */
+/* Set is_end_out[layer] for every trained layer: whether it is the layer whose backward completes one of the `count`
+ * ascending prefixes `ends`. */
 void arena_segment_ends(const struct arena *arena, const struct net *net, const size_t *ends, uint32_t count,
                         bool *is_end_out);
 

@@ -1,4 +1,4 @@
-/* The backends by name: the one place that knows which are built in. */
+/* The table of backends that are built in, and functions that several of them share. */
 #include "compute/backend.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include "compute/floats.h"
 #include "stage/log.h"
 
-/* The best first. */
+/* In order of preference. */
 static const struct backend_ops *const backends[] = {
 #ifdef HAVE_CUDA
     &backend_cuda_ops,
@@ -49,7 +49,7 @@ int backend_check(const struct backend_ops *ops, const struct backend_spec *spec
     const char *const kind = spec->device->ops->kind;
     struct unsupported_reason reason = { .what = "" };
     if (strcmp(kind, ops->device) != 0)
-        log_message(LOG_ERROR, "the %s backend does not compute on a device of kind %s", ops->name, kind);
+        log_message(LOG_ERROR, "the %s backend does not support devices of kind %s", ops->name, kind);
     else if (ops->supports(spec, &reason) != 0)
         log_message(LOG_ERROR, "the %s backend: %s: %s", ops->name, reason.what, reason.why);
     else

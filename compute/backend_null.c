@@ -1,5 +1,5 @@
-/* The null backend: nothing is computed and no memory taken. Towers take their slots, give them
- * back and report every sample as counted; what is left of a run is the loader and the hand-over. */
+/* The null backend computes nothing and needs no memory. Towers return their slots at once and count every sample,
+ * so that a run measures the loader and the transfer of batches alone. */
 #include "compute/backend.h"
 
 #include <errno.h>
@@ -123,7 +123,7 @@ static int null_forward(struct plan *plan)
     return 0;
 }
 
-/* The gradients, of which there are none, are all there at once. */
+/* There are no gradients, so all are ready at once. */
 static int null_backward(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg)
 {
     (void)plan;

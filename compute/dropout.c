@@ -1,6 +1,5 @@
-/* Dropout masks. Called by the backends from the tower's threads. A mask costs one
- * Philox block per eight values, so the blocks are computed eight at a time where the
- * machine has AVX2; every way gives the same mask. */
+/* Dropout masks. Called by the backends from the tower's threads. With AVX2, eight Philox blocks are computed at a
+ * time; the mask is the same. */
 #include "compute/dropout.h"
 
 #include <math.h>
@@ -42,11 +41,11 @@ static void mask_portable(const struct dropout *dropout, uint32_t epoch, uint64_
 
 enum { ROUNDS = 10, GROUPS = 2, STRIDE = GROUPS * 32 };
 
-/* Four blocks: word w of block j is the low half of 64-bit lane j of word[w]. The high
- * halves are not defined; the 32 x 32 -> 64 bit multiplication does not read them. */
+/* Four blocks: word w of block j is the low half of 64-bit lane j of word[w]. The high halves are undefined; the
+ * 32 x 32 -> 64 bit multiplication does not read them. */
 struct four_blocks { __m256i word[4]; };
 
-/* What is the same for all blocks of a sample. */
+/* The constants of all blocks of a sample. */
 struct sample {
     __m256i key[ROUNDS][2];
     __m256i counter[4];         /* all but word 0 */
@@ -68,7 +67,7 @@ AVX2 static void sample_init(struct sample *sample, const struct dropout *dropou
     sample->threshold = _mm256_set1_epi16((short)dropout->threshold);
 }
 
-/* Ten rounds over two groups of four blocks side by side, to keep the multipliers busy. */
+/* Ten rounds over two groups of four blocks, interleaved to keep the multipliers busy. */
 AVX2_INLINE void blocks_compute(const struct sample *sample, struct four_blocks group[GROUPS])
 {
     const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53u);

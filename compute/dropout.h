@@ -1,15 +1,14 @@
-/* Dropout masks: a counted function of (seed, layer, epoch, position, element), so
- * that threads, towers and slices never change which values are dropped.
+/* Dropout masks: a function of (seed, layer, epoch, position, element) without state, so that threads, towers and
+ * slices do not change which values are dropped.
  *
- * Definition: a Philox block (key random_key(seed, RANDOM_DROPOUT, layer)) serves eight
- * elements of a sample. Element e of the sample at `position` in `epoch` has the block
- * at counter {e / 8, low 32 bits of position, high 32 bits of position, epoch}, of it
- * word e / 2 % 4, of that the low half when e is even, the high half when it is odd. The
- * value is kept when the half >= threshold = rate * 2^16, rounded; kept values are
- * scaled by 2^16 / (2^16 - threshold).
+ * Definition: a Philox block (key random_key(seed, RANDOM_DROPOUT, layer)) gives 16 bits to each of eight elements
+ * of a sample. Element e of the sample at `position` in `epoch` uses the block at counter {e / 8, low 32 bits of
+ * position, high 32 bits of position, epoch}, in it word e / 2 % 4, of this the low half when e is even, else the
+ * high half. The value is kept when the half >= threshold = rate * 2^16, rounded; kept values are scaled by 2^16 /
+ * (2^16 - threshold).
  *
- * e is the value's index within its sample in C,H,W order, whatever order a backend
- * stores values in: every backend and every layout drops the same values. */
+ * e is the index of the value in its sample in C,H,W order, whatever the order in memory: all backends and layouts
+ * drop the same values. */
 #ifndef PIPETRAIN_DROPOUT_H
 #define PIPETRAIN_DROPOUT_H
 
@@ -20,7 +19,7 @@
 
 struct dropout {
     struct random_key key;
-    uint16_t threshold;         /* halves below it drop */
+    uint16_t threshold;         /* values whose 16 bits are below it are dropped */
     float scale;                /* of kept values */
 };
 
@@ -29,8 +28,7 @@ void dropout_init(struct dropout *dropout, uint64_t seed, uint32_t layer, float 
 /* The mask of elements 0 .. count - 1 of one sample: 1 kept, 0 dropped. */
 void dropout_mask(const struct dropout *dropout, uint32_t epoch, uint64_t position, size_t count,
                   uint8_t *mask_out);
-/* to[i] = mask[i] ? from[i] * scale : 0, for values forward and gradients backward.
- * `to` may be `from`. */
+/* to[i] = mask[i] ? from[i] * scale : 0, for values in forward and gradients in backward. `to` may be `from`. */
 void dropout_apply(const struct dropout *dropout, const uint8_t *mask, const float *from, float *to, size_t count);
 
 #endif

@@ -1,4 +1,4 @@
-/* Looking at weights and gradients. Called by the trainer. */
+/* Health checks of a tower. Called by the trainer. */
 #include "compute/health.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static int find(struct tower *tower, const float *floats, size_t count, uint64_t
     return backend->find_nonfinite(tower_backend(tower), floats, count, first_out);
 }
 
-/* The update has summed them. */
+/* The update has computed them. */
 static int copy_squares(struct tower *tower, struct health *health_out)
 {
     const struct tower_spec *const spec = tower_spec(tower);
@@ -24,8 +24,8 @@ static int copy_squares(struct tower *tower, struct health *health_out)
     health_out->gradient_scale = groups->scale;
     if (!groups->clips || groups->scale == 0)
         return 0;
-    return spec->device->ops->copy(spec->compute, &health_out->gradient_squares, groups->all_sums, sizeof(*groups->all_sums),
-                                   COPY_FROM_DEVICE);
+    return spec->device->ops->copy(spec->compute, &health_out->gradient_squares, groups->all_sums,
+                                   sizeof(*groups->all_sums), COPY_FROM_DEVICE);
 }
 
 int health_queue(struct tower *tower, struct health *health_out)

@@ -1,4 +1,4 @@
-/* Initial weights, counted by element. Called by each tower while it opens. */
+/* Initial weights. Called by every tower when it allocates its memory. */
 #include "compute/init.h"
 
 #include <math.h>
@@ -6,13 +6,13 @@
 #include "compute/team.h"
 #include "stage/random.h"
 
-/* The 24 high bits of a word as a number in [0, 1). */
+/* The high 24 bits of a word as a number in [0, 1). */
 static float unit(uint32_t word)
 {
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-/* Element e takes word e % 4 of the block at counter e / 4. */
+/* Element e uses word e % 4 of the block at counter e / 4. */
 static void uniform(struct random_key key, float limit, size_t first, size_t end, float *out)
 {
     uint32_t word[4] = { 0 };
@@ -25,8 +25,8 @@ static void uniform(struct random_key key, float limit, size_t first, size_t end
     }
 }
 
-/* Element e is the first of the normals at e, e + 2^40, e + 2 * 2^40, ... that lies within two
- * deviations: elements are fewer. */
+/* Element e is the first of the normals at counters e, e + 2^40, e + 2 * 2^40, ... that is within two standard
+ * deviations; there are fewer than 2^40 elements. */
 static float truncated_normal(struct random_key key, uint64_t element)
 {
     float value = random_normal(key, element);
@@ -35,7 +35,7 @@ static float truncated_normal(struct random_key key, uint64_t element)
     return value;
 }
 
-/* A parameter in the making, in parts. */
+/* The arguments of the fill functions, which compute the elements [first, end) of a parameter. */
 struct fill { const struct parameter *parameter; struct random_key key; float *out; };
 
 static void fill_constant(void *arg, uint32_t member, size_t first, size_t end)
@@ -85,7 +85,7 @@ static const team_work fillers[] = {
     [INITIALIZER_UNIFORM] = fill_uniform,
 };
 
-#define ELEMENT_GRAIN 4096u     /* elements a thread takes at least */
+#define ELEMENT_GRAIN 4096u     /* fewest elements per thread */
 
 void init_parameter(const struct net *net, uint32_t parameter, uint64_t seed, uint32_t threads, float *plain_out)
 {

@@ -1,13 +1,12 @@
-/* Initial weights: a counted function of (seed, parameter, element), independent of
- * backend, layout and towers. Glorot uniform: U(-L, L), L = sqrt(6 / (fan_in + fan_out))
- * (Glorot, Bengio 2010; doc/models.md). */
+/* Initial weights: a function of (seed, parameter, element) without state, so that backend, layout and towers do not
+ * change them (doc/models.md). Used by towers. */
 #ifndef PIPETRAIN_INIT_H
 #define PIPETRAIN_INIT_H
 
 #include "compute/net.h"
 
-/* parameter->count floats, row-major, made by a team of `threads` (compute/team.h); the same for any number of
- * threads. */
+/* Compute the parameter->count initial values in row-major order with `threads` threads (compute/team.h), whose
+ * number does not change them. */
 void init_parameter(const struct net *net, uint32_t parameter, uint64_t seed, uint32_t threads, float *plain_out);
 
 #endif

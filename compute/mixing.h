@@ -1,5 +1,5 @@
-/* What input steps and losses compute of samples that are mixed in pairs (struct mix in stage/batch.h): one rule for
- * all backends, on the host and on the device. */
+/* Mixup and CutMix: how inputs and losses of samples that are mixed in pairs are computed (struct mix in
+ * stage/batch.h). The same functions for all backends, on the host and on the device. */
 #ifndef PIPETRAIN_COMPUTE_MIXING_H
 #define PIPETRAIN_COMPUTE_MIXING_H
 
@@ -14,20 +14,20 @@
 #define MIXING_RULE static inline
 #endif
 
-/* What a loss asks of a sample: `share` of its own label, the rest of its partner's. */
+/* The target of a sample: `share` of its own label, the rest of its partner's. */
 struct mixed_label {
     int32_t label;              /* BATCH_NO_LABEL: no sample */
     int32_t other;
     float share;                /* 1: other is label */
 };
 
-/* The sample that sample i of a slice of `count` is mixed with; itself where it is the odd one out. */
+/* The partner of sample i in a slice of `count` samples; itself when the count is odd and it is the last. */
 MIXING_RULE uint32_t mixing_partner(uint32_t i, uint32_t count)
 {
     return (i ^ 1) < count ? i ^ 1 : i;
 }
 
-/* How sample i is mixed. It is not where there are no mixes (NULL), no partner, or one of both has no label. */
+/* How sample i is mixed: not at all without mixes (NULL), without a partner, or when one of both has no label. */
 MIXING_RULE struct mix mixing_find(const struct mix *mixes, const int32_t *labels, uint32_t i, uint32_t count)
 {
     const uint32_t partner = mixing_partner(i, count);
@@ -35,7 +35,7 @@ MIXING_RULE struct mix mixing_find(const struct mix *mixes, const int32_t *label
     return mixes == NULL || partner == i || labels[i] < 0 || labels[partner] < 0 ? alone : mixes[i];
 }
 
-/* A number of pixel (y, x), of 255, to be transformed. */
+/* The mixed value of a channel of pixel (y, x), in 0..255, before the transform. */
 MIXING_RULE float mixing_pixel(const struct mix *mix, uint8_t own, uint8_t other, uint32_t y, uint32_t x)
 {
     const bool is_inside = y >= mix->top && y < mix->bottom && x >= mix->left && x < mix->right;
@@ -51,7 +51,7 @@ MIXING_RULE struct mixed_label mixing_label(const struct mix *mixes, const int32
     return mix.share == 1 ? alone : mixed;
 }
 
-/* The label that counts as the answer: the one of the larger share. */
+/* The label that counts as correct: the one with the larger share. */
 MIXING_RULE int32_t mixing_answer(const struct mixed_label *wanted)
 {
     return wanted->share >= 0.5f ? wanted->label : wanted->other;

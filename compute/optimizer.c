@@ -1,12 +1,11 @@
-/* Update rules (doc/numerics.md). Called through a backend's update from the
- * tower's threads, each on a range of its own, once per bucket and step; with few
- * operations per number they run at the speed of the memory. */
+/* Update rules (doc/numerics.md). Called by the update of host backends from the tower's threads, each on a range of
+ * its own, once per bucket and step. They run at the speed of memory. */
 #include "compute/optimizer.h"
 
 #include "compute/vector.h"
 
-/* Declared here, as setting no errno, and not by <math.h>: only then are the loops
- * that call it vectorised with the compiler's default options. */
+/* Declared here as not setting errno, instead of in <math.h>: only then are the loops that call it vectorised with the
+ * compiler's default options. */
 float sqrtf(float value) __attribute__((const));
 double sqrt(double value), pow(double base, double exponent);
 
@@ -85,7 +84,7 @@ static void update_rmsprop_keras(const struct optimizer_numbers *numbers, float 
     }
 }
 
-/* For adamw, too: one of decay and shrink is 0. */
+/* Also for adamw: either decay or shrink is 0. */
 VECTOR_LOOPS
 static void update_adam(const struct optimizer_numbers *numbers, float *restrict w, const float *restrict gradients,
                         float *restrict m, float *restrict v, size_t count)
@@ -99,7 +98,7 @@ static void update_adam(const struct optimizer_numbers *numbers, float *restrict
     }
 }
 
-/* As in the paper, the buffer holds what the weights move by: a rate that changes does not change steps before. */
+/* As in the paper, the buffer includes the rate: a change of the rate does not affect the momentum of earlier steps. */
 VECTOR_LOOPS
 static void update_lars(const struct optimizer_numbers *numbers, float *restrict w, const float *restrict gradients,
                         float *restrict a, size_t count)
@@ -147,7 +146,7 @@ static void run_adam(const struct optimizer_numbers *numbers, const struct optim
     update_adam(numbers, range->weights, range->gradients, range->states[0], range->states[1], range->count);
 }
 
-/* Of the rate: 1 where a norm says nothing. */
+/* The factor of the rate; 1 when a norm is 0. */
 static double trust_ratio(const struct optimizer_numbers *numbers, double weight_squares, double gradient_squares)
 {
     const double w = sqrt(weight_squares), g = (double)numbers->scale * sqrt(gradient_squares);
@@ -162,9 +161,9 @@ static void run_lars(const struct optimizer_numbers *numbers, const struct optim
     update_lars(&own, range->weights, range->gradients, range->states[0], range->count);
 }
 
-/* ---- what differs between rules beside their loops ---- */
+/* ---- the numbers and the table of rules ---- */
 
-/* Means that begin at 0 are too small by 1 - beta^t. */
+/* Bias correction: averages that start at 0 are too small by the factor 1 - beta^t. */
 static void correct_adam(const struct optimizer *optimizer, const struct optimizer_step *step,
                          struct optimizer_numbers *numbers)
 {
@@ -233,7 +232,7 @@ struct optimizer_numbers optimizer_numbers(const struct optimizer *optimizer, co
     return numbers;
 }
 
-/* The scale of gradients whose sum of squares is this, as PyTorch's clip_grad_norm_ has it. */
+/* The factor of gradients with this sum of squares, as in PyTorch's clip_grad_norm_. */
 static float clipped_scale(const struct optimizer_numbers *numbers, double squares)
 {
     const double share = numbers->clip_norm / ((double)numbers->scale * sqrt(squares) + CLIP_EPSILON);

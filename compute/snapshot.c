@@ -1,4 +1,4 @@
-/* A tower's state on the host. Queued from the tower's thread, read by whoever saves it. */
+/* Snapshots of a tower. Queued from the tower's thread, read by the thread that saves. */
 #include "compute/snapshot.h"
 
 #include <assert.h>
@@ -7,7 +7,7 @@
 
 #define PART_ALIGNMENT ((size_t)64)
 
-/* What there is to copy. Buffers carried from step to step are the last. */
+/* The parts of a snapshot. */
 enum part_kind {
     PART_WEIGHTS,
     PART_GRADIENTS,
@@ -19,7 +19,7 @@ enum part_kind {
     PART_COUNT = PART_STATES + TOWER_STATES_MAX
 };
 
-/* Memory of the device, and where its copy lies in the block, unless it stays where it is. */
+/* A range of device memory, and the offset of its copy in the block, unless it stays where it is. */
 struct part { const void *memory; size_t bytes, offset; bool stays; };
 
 struct snapshot {
@@ -37,7 +37,7 @@ static const void *find_carried(struct tower *tower, size_t *bytes_out)
     return backend->carried != NULL ? backend->carried(tower_backend(tower), bytes_out) : NULL;
 }
 
-/* Of weights there is always a copy. */
+/* All kinds contain the weights. */
 static bool is_wanted(enum part_kind part, enum snapshot_kind kind)
 {
     return part == PART_WEIGHTS || (part == PART_GRADIENTS) == (kind == SNAPSHOT_SHOWN);
@@ -48,7 +48,7 @@ static bool may_stay(enum part_kind part, enum snapshot_kind kind)
     return kind == SNAPSHOT_LAST && (part == PART_WEIGHTS || part >= PART_STATES);
 }
 
-/* Returns the bytes of all that are copied, with what lies between them; at least a little. */
+/* Returns the bytes of the block: all copied parts with their padding, never 0. */
 static size_t find_parts(struct tower *tower, enum snapshot_kind kind, struct part parts[PART_COUNT])
 {
     const size_t arena_bytes = tower_arena(tower)->count * sizeof(float);
@@ -60,7 +60,8 @@ static size_t find_parts(struct tower *tower, enum snapshot_kind kind, struct pa
     parts[PART_STATISTICS] = (struct part){ .memory = tower_statistics(tower),
                                             .bytes = tower_statistics_count(tower) * sizeof(float) };
     const bool has_average = tower_spec(tower)->average_decay > 0;
-    parts[PART_AVERAGES] = (struct part){ .memory = tower_average_weights(tower), .bytes = has_average ? state_bytes : 0 };
+    parts[PART_AVERAGES] = (struct part){ .memory = tower_average_weights(tower),
+                                          .bytes = has_average ? state_bytes : 0 };
     parts[PART_AVERAGED_STATISTICS] = (struct part){
         .memory = tower_average_statistics(tower), .bytes = has_average ? parts[PART_STATISTICS].bytes : 0 };
     parts[PART_CARRIED].memory = find_carried(tower, &parts[PART_CARRIED].bytes);
@@ -164,7 +165,7 @@ static bool is_trained(const struct tower *tower, uint32_t parameter)
     return tower_spec(tower)->net->parameters[parameter].is_trained;
 }
 
-static float *room(const struct snapshot *snapshot, float *arena, uint32_t parameter)
+static float *find_room(const struct snapshot *snapshot, float *arena, uint32_t parameter)
 {
     if (snapshot->kind != SNAPSHOT_LAST || !is_trained(snapshot->tower, parameter))
         return NULL;
@@ -173,13 +174,13 @@ static float *room(const struct snapshot *snapshot, float *arena, uint32_t param
 
 float *snapshot_value_room(const struct snapshot *snapshot, uint32_t parameter)
 {
-    return room(snapshot, tower_gradients(snapshot->tower), parameter);
+    return find_room(snapshot, tower_gradients(snapshot->tower), parameter);
 }
 
 float *snapshot_state_room(const struct snapshot *snapshot, uint32_t state, uint32_t parameter)
 {
     struct tower *const tower = snapshot->tower;
-    return room(snapshot, state > 0 ? tower_state(tower, state - 1) : tower_weights(tower), parameter);
+    return find_room(snapshot, state > 0 ? tower_state(tower, state - 1) : tower_weights(tower), parameter);
 }
 
 int snapshot_value(const struct snapshot *snapshot, uint32_t parameter, float *plain_out)
@@ -198,7 +199,7 @@ static bool is_frozen(const struct tower *tower, uint32_t parameter)
     return is_trained(tower, parameter) && !parameter_is_updated(&tower_spec(tower)->net->parameters[parameter]);
 }
 
-/* That of a frozen weight is itself. */
+/* The average of a frozen weight is the weight itself. */
 int snapshot_average(const struct snapshot *snapshot, uint32_t parameter, float *plain_out)
 {
     const int kind = is_trained(snapshot->tower, parameter) ? PART_AVERAGES : PART_AVERAGED_STATISTICS;
@@ -218,7 +219,7 @@ const void *snapshot_carried(const struct snapshot *snapshot, size_t *bytes_out)
     return snapshot->block + snapshot->parts[PART_CARRIED].offset;
 }
 
-/* To its place in an arena that is laid out as its own is. */
+/* Write a parameter to an arena with the layout of its own arena. */
 static int write_plain(struct tower *tower, float *arena, uint32_t parameter, const float *plain)
 {
     const size_t offset = tower_arena_of(tower, parameter)->ranges[parameter].offset;
@@ -234,7 +235,8 @@ int snapshot_write_average(struct tower *tower, uint32_t parameter, const float 
 {
     if (is_frozen(tower, parameter))
         return 0;
-    float *const average = is_trained(tower, parameter) ? tower_average_weights(tower) : tower_average_statistics(tower);
+    float *const average = is_trained(tower, parameter) ? tower_average_weights(tower)
+                                                        : tower_average_statistics(tower);
     return write_plain(tower, average, parameter, plain);
 }
 

@@ -1,11 +1,10 @@
-/* A tower's state on the host: all that its steps to come depend on besides their place in the
- * run, the seed and the samples. That is the weights, the statistics, their averages, the
- * optimizer's buffers, gradients that are deferred and what the backend carries from step to step.
+/* Snapshots: a tower's state on the host, which is all that later steps depend on apart from step number, seed and
+ * samples: weights, statistics, their averages, the optimizer's buffers, deferred gradients, and what the backend
+ * carries from step to step. Used by sync/ and by checkpoints.
  *
- * The way out is one block of pinned memory that the tower's compute stream copies the arenas
- * to, as they lie in them, in its turn behind a step; the thread that queues does not wait. The
- * plain form of parameters is made from the block, by whoever wants it, while the tower goes on.
- * The way in is parameter by parameter, before the first step. */
+ * To save, the tower's compute stream copies the arenas, in the backend's layout, to one block of pinned memory
+ * after a step; the tower's thread does not wait. Other threads convert parameters from the block to plain form
+ * while the tower continues. To restore, parameters are written one by one before the first step. */
 #ifndef PIPETRAIN_SNAPSHOT_H
 #define PIPETRAIN_SNAPSHOT_H
 
@@ -14,55 +13,51 @@
 struct snapshot;
 
 enum snapshot_kind {
-    SNAPSHOT_STATE,     /* all of it, copied */
-    SNAPSHOT_LAST,      /* all of it, of a tower that does no more steps: what is small is copied, weights and buffers
-                         * stay in the tower, where their plain form has room, too (snapshot_value_room). Of towers
-                         * in the host's memory that keep no averages and defer nothing */
-    SNAPSHOT_SHOWN,     /* no state: weights and gradients, copied as backward and the sum over towers left them, for
-                         * people to look at */
+    SNAPSHOT_STATE,     /* the whole state, copied */
+    SNAPSHOT_LAST,      /* the whole state of a tower that makes no more steps: only small parts are copied; weights and
+                         * buffers stay in the tower, which also has room for their plain form (snapshot_value_room).
+                         * For towers in host memory that keep no averages and defer no gradients */
+    SNAPSHOT_SHOWN,     /* not a state: copies of weights and reduced gradients, for display */
 };
 
-/* Pinned bytes a snapshot of the tower takes, for the plan. */
+/* The bytes of pinned memory that a snapshot of the tower needs. */
 size_t snapshot_bytes(struct tower *tower, enum snapshot_kind kind);
-/* Those of what the backend carries (snapshot_carried), of a tower that is planned. */
+/* The bytes of snapshot_carried; the tower need not have allocated its memory. */
 size_t snapshot_carried_bytes(struct tower *tower);
-/* Take them, from the tower's thread. The tower is lent until snapshot_close. 0 or a negative errno. */
+/* Allocate that memory, from the tower's thread. The tower is lent until snapshot_close. 0 or a negative errno. */
 int snapshot_open(struct snapshot **snapshot_out, struct tower *tower, enum snapshot_kind kind);
-/* Nothing that was queued is under way. Accepts NULL. */
+/* No copy may be in flight. Accepts NULL. */
 void snapshot_close(struct snapshot *snapshot);
 
-/* Queue the copies behind what is on the compute stream, from the tower's thread, which computes
- * with what it trains from there on (tower_show_average). Allocates
- * nothing and does not wait, but on a device whose compute stream is inline the copy is made now.
- * 0 or a negative errno: then what the snapshot holds is not defined. */
+/* Queue the copies on the compute stream, from the tower's thread. Ends tower_show_average. Allocates nothing and
+ * does not wait, except on devices whose compute stream is inline, where the copy is made now. 0 or a negative
+ * errno; after an error the contents of the snapshot are undefined. */
 int snapshot_queue(struct snapshot *snapshot);
-/* What was queued is there once this event has passed: from then until the next snapshot_queue any thread may
- * read. */
+/* The event after which the copies are complete; from then until the next snapshot_queue any thread may read them. */
 struct event *snapshot_end(struct snapshot *snapshot);
 
-/* The plain form of a parameter (parameter->count floats): its value, or, of one that is updated,
- * its part of buffer `state` < tower_state_count. Any thread; allocates nothing. 0 or a
- * negative errno. */
+/* Get the plain form of a parameter (parameter->count floats): its value, or, if it is updated, its part of buffer
+ * `state` < tower_state_count. Any thread; allocates nothing. 0 or a negative errno. */
 int snapshot_value(const struct snapshot *snapshot, uint32_t parameter, float *plain_out);
 int snapshot_state(const struct snapshot *snapshot, uint32_t state, uint32_t parameter, float *plain_out);
-/* Where they may be put, of a SNAPSHOT_LAST: in the memory of what the tower does not need any more. That is the
- * gradients' for a value, the value's for the first buffer of the parameter, and so on: all of a parameter in that
- * order, each once, and then the snapshot holds nothing of it any more. NULL: statistics, which are copied, and
- * snapshots of other kinds have no such room. */
+/* With SNAPSHOT_LAST, memory for the plain form that the tower no longer needs: that of the gradients for the value,
+ * that of the value for the first buffer, and so on. Convert value and buffers of a parameter in this order, each
+ * once; afterwards the snapshot does not contain the parameter any more. NULL for statistics, which are copied, and
+ * for other kinds. */
 float *snapshot_value_room(const struct snapshot *snapshot, uint32_t parameter);
 float *snapshot_state_room(const struct snapshot *snapshot, uint32_t state, uint32_t parameter);
-/* The gradient of one that is updated: a sum over samples. Of a SNAPSHOT_SHOWN. */
+/* With SNAPSHOT_SHOWN: the gradient of a parameter that is updated, a sum over samples. */
 int snapshot_gradient(const struct snapshot *snapshot, uint32_t parameter, float *plain_out);
-/* The average of its value, of a tower that keeps averages. */
+/* The average of a parameter, if the tower keeps averages. */
 int snapshot_average(const struct snapshot *snapshot, uint32_t parameter, float *plain_out);
-/* What the backend carries besides, for snapshot_write_carried of the same kind of tower; *bytes_out
- * is 0 when it is nothing. Valid as long as the snapshot, any thread. */
+/* The state that the backend carries, for snapshot_write_carried; *bytes_out is 0 when there is none. Valid as long
+ * as the snapshot; any thread. */
 const void *snapshot_carried(const struct snapshot *snapshot, size_t *bytes_out);
 
-/* The way in, with tower_write for values: wait until it is done. -EINVAL: the tower carries
- * another number of bytes. */
+/* Restore a tower, together with tower_write for values. Block until done. -EINVAL: the tower carries another number of
+ * bytes. */
 int snapshot_write_state(struct tower *tower, uint32_t state, uint32_t parameter, const float *plain);
-/* Of a weight that is frozen: nothing, it is its average. */
+/* Does nothing for a frozen weight, whose average is the weight itself. */
 int snapshot_write_average(struct tower *tower, uint32_t parameter, const float *plain);
 int snapshot_write_carried(struct tower *tower, const void *carried, size_t bytes);
 

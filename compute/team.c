@@ -1,4 +1,4 @@
-/* The split of a loop over the tower's threads. Called from the tower's thread. */
+/* Parallel loops of a tower. Called from the tower's thread. */
 #include "compute/team.h"
 
 #include <errno.h>
@@ -25,21 +25,21 @@ void team_size(uint32_t threads)
 #endif
 }
 
-/* A thread that ends when it can have the lock. */
-static void pass(void *lock)
+/* A thread that ends as soon as it gets the lock. */
+static void wait_for_lock(void *lock)
 {
     pthread_mutex_lock(lock);
     pthread_mutex_unlock(lock);
 }
 
-/* All at once: that each could be had by itself says nothing. */
+/* Start all threads at the same time, because only their sum may exceed a limit. */
 static int try_threads(struct thread **threads, uint32_t count)
 {
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     uint32_t started = 0;
     int rc = 0;
     pthread_mutex_lock(&lock);
-    while (started < count && (rc = thread_start(&threads[started], "team", pass, &lock)) == 0)
+    while (started < count && (rc = thread_start(&threads[started], "team", wait_for_lock, &lock)) == 0)
         started++;
     if (rc == 0)
         rc = check_address_space(count * MEMBER_BYTES);
@@ -54,7 +54,7 @@ static void begin_member(void *arg, uint32_t member, size_t first, size_t end)
     (void)arg, (void)member, (void)first, (void)end;
 }
 
-/* OpenMP is not called before there is room: some ends the process already when it is called first. */
+/* The threads are tried before OpenMP is called, because some versions abort in their first call. */
 int team_start(uint32_t threads)
 {
     struct thread **const others = calloc(threads, sizeof(struct thread *));
@@ -88,9 +88,8 @@ static void run_member(uint32_t threads, uint32_t member, size_t count, size_t g
         work(arg, member, first, end);
 }
 
-/* One grain is not worth a team, and a smaller team than the one before would make OpenMP
- * end threads. A team smaller than asked for (a limit of the environment) does the same
- * ranges in turns. */
+/* A single grain is not worth a team. Teams always have all threads, because a smaller team would make OpenMP end
+ * threads. If a limit of the environment makes the team smaller, its threads process several ranges each. */
 void team_run(uint32_t threads, size_t count, size_t grain, team_work work, void *arg)
 {
 #ifdef _OPENMP

@@ -176,7 +176,7 @@ struct tower_needs tower_needs(const struct tower *tower)
     const size_t trained = tower->arenas.trained.count, updated = updated_count(tower);
     const size_t statistics = tower->arenas.statistics.count;
     const size_t states = tower_state_count(spec) * updated;
-    const size_t sums = spec->piece_max > 0 ? updated : 0;
+    const size_t sums = spec->microbatch_max > 0 ? updated : 0;
     const size_t average = keeps_average(tower) ? updated + statistics : 0;
     const size_t bf16_grads = spec->has_bf16_grads ? updated : 0;
     const size_t always = (trained + (skips_nonfinite(tower) ? 2 : 1) * statistics) * sizeof(float);
@@ -244,7 +244,7 @@ static int alloc_gradients(struct tower *tower)
     int rc = alloc_floats(tower, tower->arenas.trained.count, &tower->gradients);
     if (rc == 0)
         rc = alloc_floats(tower, ZERO_FLOATS, &tower->zeros);
-    if (rc == 0 && tower->spec.piece_max > 0)
+    if (rc == 0 && tower->spec.microbatch_max > 0)
         rc = alloc_floats(tower, updated, &tower->gradient_sums);
     for (uint32_t i = 0; i < tower_state_count(&tower->spec) && rc == 0; i++)
         rc = alloc_floats(tower, updated, &tower->states[i]);
@@ -336,9 +336,9 @@ int tower_allocate(struct tower *tower)
 
 /* ---- forward ---- */
 
-uint32_t tower_pieces(const struct tower *tower, uint32_t count)
+uint32_t tower_microbatches(const struct tower *tower, uint32_t count)
 {
-    const uint32_t most = tower->spec.piece_max;
+    const uint32_t most = tower->spec.microbatch_max;
     return most == 0 || count == 0 ? 1 : count / most + (count % most != 0);
 }
 
@@ -354,16 +354,16 @@ static int keep_statistics(struct tower *tower)
     return 0;
 }
 
-int tower_forward(struct tower *tower, struct slot *slot, uint32_t piece, bool training)
+int tower_forward(struct tower *tower, struct slot *slot, uint32_t microbatch, bool training)
 {
     struct stream *const compute = tower->spec.compute;
-    const uint32_t first = piece * tower->spec.piece_max, left = slot->slice.count - first;
-    const bool is_last = piece + 1 == tower_pieces(tower, slot->slice.count);
+    const uint32_t first = microbatch * tower->spec.microbatch_max, left = slot->slice.count - first;
+    const bool is_last = microbatch + 1 == tower_microbatches(tower, slot->slice.count);
     tower->last = NULL;
-    const int kept = training && piece == 0 ? keep_statistics(tower) : 0;
+    const int kept = training && microbatch == 0 ? keep_statistics(tower) : 0;
     if (kept != 0 || slot->slice.count == 0)
         return kept != 0 ? kept : stream_record(compute, slot->free);
-    struct plan *const plan = find_plan(tower, is_last ? left : tower->spec.piece_max, training);
+    struct plan *const plan = find_plan(tower, is_last ? left : tower->spec.microbatch_max, training);
     if (plan == NULL)
         return -EINVAL;
     const struct backend_input input = {

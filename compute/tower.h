@@ -30,7 +30,7 @@ struct tower_spec {
     uint64_t seed;                      /* of the initial weights */
     /* A slice of more samples than this is computed in microbatches, whose gradients are added up. 0: slices of any
      * size are computed at once. */
-    uint32_t piece_max;
+    uint32_t microbatch_max;
     /* Sizes of the microbatches that this tower will see. Entries of 0 need no plan. */
     uint32_t train_counts[TOWER_COUNTS], evaluate_counts[TOWER_COUNTS];
     bool evaluates_only;                /* train_counts are 0: there are no gradients and no optimizer buffers, and the
@@ -61,11 +61,11 @@ int tower_allocate(struct tower *tower);
 /* ---- a step: each function queues work on the compute stream and returns 0 or a negative errno ---- */
 
 /* The number of microbatches of a slice of `count` samples; 1 for an empty slice. */
-uint32_t tower_pieces(const struct tower *tower, uint32_t count);
-/* Queue input and forward of microbatch `piece` of the slot's samples, in order from 0. The caller has made the
- * compute stream wait for slot->ready. The last microbatch records slot->free as soon as the slot is no longer read;
- * for a slice of 0 samples this is all that is done. `training` selects the plan. */
-int tower_forward(struct tower *tower, struct slot *slot, uint32_t piece, bool training);
+uint32_t tower_microbatches(const struct tower *tower, uint32_t count);
+/* Queue input and forward of the given microbatch of the slot's samples, which are queued in order from 0. The
+ * caller has made the compute stream wait for slot->ready. The last microbatch records slot->free as soon as the
+ * slot is no longer read; for a slice of 0 samples this is all that is done. `training` selects the plan. */
+int tower_forward(struct tower *tower, struct slot *slot, uint32_t microbatch, bool training);
 /* Queue backward of the last forward, of a microbatch that is not the last of its slice, and add its gradients to the
  * slice's sums. */
 int tower_accumulate(struct tower *tower);

@@ -116,7 +116,7 @@ static int open_inflight(struct trainer *trainer)
     struct device *const device = trainer->spec.tower.device;
     struct inflight_steps *const inflight = &trainer->inflight;
     inflight->depth = device->ops->steps_ahead + 1;
-    inflight->microbatches_max = tower_pieces(trainer->tower, trainer->spec.slice_max);
+    inflight->microbatches_max = tower_microbatches(trainer->tower, trainer->spec.slice_max);
     inflight->reports = calloc(inflight->depth, sizeof(struct step_report *));
     if (inflight->reports == NULL)
         return -ENOMEM;
@@ -162,7 +162,7 @@ static bool is_inspected(const struct trainer *trainer, const struct batch_slice
 static void read_result(const struct trainer *trainer, const struct step_result *result, struct step_report *report)
 {
     const struct health *const health = is_inspected(trainer, &report->slice) ? &result->health : NULL;
-    report->result = sum_microbatches(result, tower_pieces(trainer->tower, report->slice.count));
+    report->result = sum_microbatches(result, tower_microbatches(trainer->tower, report->slice.count));
     report->gradient_norm = health != NULL && report->result.is_skipped == 0
                                 ? health_gradient_norm(health, report->result.loss_scale) : NAN;
     report->broken = health_of_step(trainer->tower, health, report->result.loss_sum);
@@ -309,7 +309,7 @@ static int queue_compute(struct trainer *trainer, struct slot *slot, const struc
                          struct backend_result *results)
 {
     struct sync *const sync = &trainer->sync;
-    const uint32_t last = tower_pieces(trainer->tower, slice->count) - 1;
+    const uint32_t last = tower_microbatches(trainer->tower, slice->count) - 1;
     const bool is_training = slice->phase == PHASE_TRAIN;
     int rc = sync_before_forward(sync, slice);           /* some modes fetch or average weights here */
     for (uint32_t i = 0; i < last && rc == 0; i++) {

@@ -1,7 +1,6 @@
-/* The reference backend: the one the others must match. Parameters are stored row-major,
- * as they are named; layers run one after the other in the tower's thread, on a device
- * whose memory the host reads and writes; nothing is fused. The loops of the layers are in
- * the files beside this one. */
+/* The reference backend, which the others must match. Parameters are stored in plain row-major order; layers run one
+ * after the other in the tower's thread, on host memory; nothing is fused. The loops of the layers are in the other
+ * files of this folder. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@ static struct reference *reference_of(const struct plan_base *base)
     return (struct reference *)base->backend;
 }
 
-/* ---- what the layers ask ---- */
+/* ---- for the layers ---- */
 
 void *reference_buffer(const struct reference_plan *plan, uint32_t buffer)
 {

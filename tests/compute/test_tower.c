@@ -197,21 +197,22 @@ TEST(an_empty_slice_has_no_loss_and_gradients_of_zero)
     network_for_each_backend(check_empty);
 }
 
-static void open_in_pieces(struct stand *stand, const char *backend, const struct net *net, uint32_t piece_max)
+static void open_in_pieces(struct stand *stand, const char *backend, const struct net *net, uint32_t microbatch_max)
 {
     stand_open_device(stand, backend);
     struct tower_spec spec = stand_spec(stand, backend, net);
-    spec.piece_max = spec.backend_spec.slice_max = spec.train_counts[0] = piece_max;
-    spec.train_counts[1] = STAND_BATCH % piece_max;
+    spec.microbatch_max = spec.backend_spec.slice_max = spec.train_counts[0] = microbatch_max;
+    spec.train_counts[1] = STAND_BATCH % microbatch_max;
     stand_open_tower(stand, &spec);
-    assert_int_equal(tower_pieces(stand->tower, STAND_BATCH), (STAND_BATCH + piece_max - 1) / piece_max);
-    assert_int_equal(tower_pieces(stand->tower, 0), 1);
+    assert_int_equal(tower_microbatches(stand->tower, STAND_BATCH),
+                     (STAND_BATCH + microbatch_max - 1) / microbatch_max);
+    assert_int_equal(tower_microbatches(stand->tower, 0), 1);
 }
 
 /* Forward and backward of the slot, piece by piece. */
 static struct backend_result train_in_pieces(struct stand *stand)
 {
-    const uint32_t pieces = tower_pieces(stand->tower, STAND_BATCH);
+    const uint32_t pieces = tower_microbatches(stand->tower, STAND_BATCH);
     struct backend_result sum = { 0 };
     stand->ready_count = 0;
     assert_int_equal(stream_wait(stand->compute, stand->slot.ready), 0);
@@ -238,10 +239,10 @@ static void check_pieces(const char *backend)
 {
     struct net *net = stand_net(0.4f);
     struct backend_input input = network_input(net, STAND_BATCH, 4);
-    for (uint32_t piece_max = 1; piece_max <= STAND_BATCH; piece_max++) {
+    for (uint32_t microbatch_max = 1; microbatch_max <= STAND_BATCH; microbatch_max++) {
         struct stand whole, pieces;
         stand_open(&whole, backend, net);
-        open_in_pieces(&pieces, backend, net, piece_max);
+        open_in_pieces(&pieces, backend, net, microbatch_max);
         stand_fill(&whole, net, &input, 0, STAND_BATCH);
         stand_fill(&pieces, net, &input, 0, STAND_BATCH);
         for (int step = 0; step < 3; step++) {

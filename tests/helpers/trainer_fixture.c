@@ -141,10 +141,10 @@ static void add_count(uint32_t counts[TOWER_COUNTS], uint32_t count)
     counts[i] = count;
 }
 
-static void add_pieces(uint32_t counts[TOWER_COUNTS], uint32_t count, uint32_t piece_max)
+static void add_pieces(uint32_t counts[TOWER_COUNTS], uint32_t count, uint32_t microbatch_max)
 {
-    for (; piece_max > 0 && count > piece_max; count -= piece_max)
-        add_count(counts, piece_max);
+    for (; microbatch_max > 0 && count > microbatch_max; count -= microbatch_max)
+        add_count(counts, microbatch_max);
     if (count > 0)
         add_count(counts, count);
 }
@@ -173,7 +173,7 @@ struct trainer_spec fixture_trainer(struct trainer_fixture *fixture, uint32_t to
         .tower = { .index = tower, .net = fixture->net, .device = own->device, .compute = own->compute,
                    .backend = fixture_backend(),
                    .backend_spec = { .threads = 1, .slice_max = fixture->layout.capacity, .seed = 11 },
-                   .optimizer = fixture->spec.optimizer, .seed = 11, .piece_max = fixture->spec.piece_max,
+                   .optimizer = fixture->spec.optimizer, .seed = 11, .microbatch_max = fixture->spec.microbatch_max,
                    .average_decay = fixture->spec.average_decay, .defers = mode->defers,
                    .has_bf16_grads = fixture->spec.has_bf16_grads },
         .sync = { .ops = mode, .schedule = &fixture->schedule, .reduce = fixture->reduce,
@@ -190,7 +190,7 @@ struct trainer_spec fixture_trainer(struct trainer_fixture *fixture, uint32_t to
     epoch.epochs = 1;
     for (uint64_t number = 0; schedule_find(&epoch, number, tower, &slice) == 0; number++)
         add_pieces(slice.phase == PHASE_TRAIN ? spec.tower.train_counts : spec.tower.evaluate_counts, slice.count,
-                   spec.tower.piece_max);
+                   spec.tower.microbatch_max);
     return spec;
 }
 

@@ -81,7 +81,7 @@ static void statistics_averages_pieces_and_frozen_layers_are_as_replicated(void 
         check((struct fixture_spec){ .schedule = schedule, .optimizer = rules[2], .normalizes = true });
         check((struct fixture_spec){ .schedule = schedule, .optimizer = rules[2], .normalizes = true,
                                  .average_decay = 0.8 });
-        check((struct fixture_spec){ .schedule = schedule, .optimizer = rules[2], .piece_max = 3 });
+        check((struct fixture_spec){ .schedule = schedule, .optimizer = rules[2], .microbatch_max = 3 });
         check((struct fixture_spec){ .schedule = schedule, .optimizer = rules[2], .freezes = "conv" });
     }
 }

@@ -68,11 +68,11 @@ TEST(any_number_of_towers_learns_what_one_learns)
         check_towers(&others[i], fixture_is_thorough() ? 0 : 3);
 }
 
-static double learn_in_pieces(uint32_t towers, uint32_t piece_max, struct fixture_result *result)
+static double learn_in_pieces(uint32_t towers, uint32_t microbatch_max, struct fixture_result *result)
 {
     static struct trainer_fixture fixture;
     const struct fixture_spec spec = { .schedule = schedule_of(towers), .mode = SYNC_REPLICATED, .optimizer = momentum,
-                                       .piece_max = piece_max };
+                                       .microbatch_max = microbatch_max };
     trainer_fixture_open(&fixture, &spec);
     fixture_run(&fixture);
     assert_int_equal(fixture.batches, schedule_batch_count(&spec.schedule));

@@ -66,7 +66,7 @@ TEST_WITH(slices_are_cut_into_pieces, begin, end)
     struct tower_spec spec = run_plan_tower(&plan, &settings, 0);
     assert_int_equal(spec.train_counts[0], 8);
     assert_int_equal(spec.train_counts[2], 5);
-    plan.piece_max = 3;
+    plan.microbatch_max = 3;
     spec = run_plan_tower(&plan, &settings, 0);
     assert_int_equal(spec.train_counts[0], 3);
     assert_int_equal(spec.train_counts[1], 8 % 3);

@@ -82,7 +82,7 @@ static void init_microbatch(struct run_plan *plan, const struct settings *settin
 {
     const uint64_t batch = (uint64_t)settings_batch(settings), towers = plan->schedule.towers;
     const uint64_t share = (batch + towers - 1) / towers, odd = plan->schedule.pairs ? share % 2 : 0;
-    plan->piece_max = settings->train.accumulate > 1 ? (uint32_t)(share + odd) : 0;
+    plan->microbatch_max = settings->train.accumulate > 1 ? (uint32_t)(share + odd) : 0;
 }
 
 static void init_optimizer(struct run_plan *plan, const struct train_settings *train)
@@ -464,12 +464,12 @@ int run_plan_check_losses(const struct run_plan *plan, const struct settings *se
 /* ---- towers ---- */
 
 /* From the sizes of a full slice and of the last one of an epoch to those of their microbatches. */
-static void find_microbatches(uint32_t full, uint32_t last, uint32_t piece_max, uint32_t counts[TOWER_COUNTS])
+static void find_microbatches(uint32_t full, uint32_t last, uint32_t microbatch_max, uint32_t counts[TOWER_COUNTS])
 {
-    const bool is_cut = piece_max > 0 && full > piece_max;
-    counts[0] = is_cut ? piece_max : full;
-    counts[1] = is_cut ? full % piece_max : 0;
-    counts[2] = is_cut && last > piece_max ? last % piece_max : last;
+    const bool is_cut = microbatch_max > 0 && full > microbatch_max;
+    counts[0] = is_cut ? microbatch_max : full;
+    counts[1] = is_cut ? full % microbatch_max : 0;
+    counts[2] = is_cut && last > microbatch_max ? last % microbatch_max : last;
 }
 
 /* The slices of the tower: of a full batch and of the last one, in training and evaluation. */
@@ -482,14 +482,14 @@ static void find_counts(const struct schedule *schedule, uint32_t tower, struct 
         schedule_find(schedule, 0, tower, &full);
     if (train_last < steps)
         schedule_find(schedule, train_last, tower, &last);
-    find_microbatches(full.count, last.count, spec->piece_max, spec->train_counts);
+    find_microbatches(full.count, last.count, spec->microbatch_max, spec->train_counts);
     const uint64_t evaluations = schedule_batches_per_evaluation(schedule);
     if (evaluations == 0)
         return;
     const uint64_t first = schedule_batch_count(schedule) - evaluations;
     schedule_find(schedule, first, tower, &full);
     schedule_find(schedule, first + evaluations - 1, tower, &last);
-    find_microbatches(full.count, last.count, spec->piece_max, spec->evaluate_counts);
+    find_microbatches(full.count, last.count, spec->microbatch_max, spec->evaluate_counts);
 }
 
 /* Measuring cuDNN's plans takes a second or two for ResNet-50, which does not pay for a short run. Without a plan cache
@@ -513,7 +513,7 @@ struct tower_spec run_plan_tower(const struct run_plan *plan, const struct setti
         .defers = devices->mode->defers,
         .has_bf16_grads = settings_use_bf16_grads(settings) && devices->backend->computes,
         .backend_spec = { .threads = plan->threads_per_tower,
-                         .slice_max = plan->piece_max > 0 ? plan->piece_max : plan->layout.capacity,
+                         .slice_max = plan->microbatch_max > 0 ? plan->microbatch_max : plan->layout.capacity,
                          .layout = settings->devices.layout,
                          .convolution = settings->devices.convolution,
                          .seed = (uint64_t)settings->run.seed,
@@ -526,7 +526,7 @@ struct tower_spec run_plan_tower(const struct run_plan *plan, const struct setti
                          .workspace_max = (size_t)settings->devices.workspace,
                          .time_plans = measures_plans(plan, settings),
                          .plan_cache = devices->plan_cache[0] != '\0' ? devices->plan_cache : NULL },
-        .piece_max = plan->piece_max,
+        .microbatch_max = plan->microbatch_max,
         .optimizer = plan->optimizer,
         .average_decay = plan->only_evaluated > 0 ? 0 : settings->train.ema,
         .seed = (uint64_t)settings->run.seed,

@@ -5,7 +5,7 @@ check_LIBRARIES = %D%/helpers/libhelpers.a
 	%D%/fuzz/fuzz_driver.c %D%/helpers/device_memory.c %D%/helpers/encoded_codec.c %D%/helpers/example_fixture.c \
 	%D%/helpers/file_fixture.c %D%/helpers/hex_block.c %D%/helpers/loader_harness.c %D%/helpers/memory_source.c \
 	%D%/helpers/network/model_look.c %D%/helpers/network/net_compare.c %D%/helpers/network/network.c \
-	%D%/helpers/network/network_check.c %D%/helpers/network/network_distance.c %D%/helpers/network/network_graph.c %D%/helpers/network/tower_stand.c %D%/helpers/packed_fixture.c \
+	%D%/helpers/network/network_check.c %D%/helpers/network/network_distance.c %D%/helpers/network/network_graph.c %D%/helpers/network/tower_fixture.c %D%/helpers/packed_fixture.c \
 	%D%/helpers/reduce_bench.c %D%/helpers/run_part.c %D%/helpers/tar_fixture.c %D%/helpers/test_device_kind.c \
 	%D%/helpers/tfrecord_fixture.c %D%/helpers/trainer_fixture.c %D%/helpers/zip_maker.c %D%/stage/device_rig.c %D%/tools/run_directory_fixture.c
 HELPERS = %D%/helpers/libhelpers.a $(CMOCKA_LIBS)
@@ -61,7 +61,7 @@ compute_tests = %D%/compute/test_arena %D%/compute/test_average %D%/compute/test
 	%D%/compute/test_trajectories %D%/compute/test_update %D%/compute/test_param_groups \
 	%D%/compute/test_values
 if HAVE_ONEDNN
-%C%_helpers_libhelpers_a_SOURCES += %D%/helpers/network/step_rig.c
+%C%_helpers_libhelpers_a_SOURCES += %D%/helpers/network/step_fixture.c
 compute_tests += %D%/compute/test_bf16 %D%/compute/onednn/test_convolutions %D%/compute/test_growing %D%/compute/test_norm_loops \
 	%D%/compute/onednn/test_onednn \
 	%D%/compute/test_jit_memory %D%/compute/onednn/test_onednn_store %D%/compute/test_winograd

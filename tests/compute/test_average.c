@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "compute/snapshot.h"
-#include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/peers/average_trajectory.h"
 
@@ -24,19 +24,19 @@ static struct net *net_make(void)
     return net;
 }
 
-static void open_averaging(struct stand *stand, const char *backend, const struct net *net, double decay,
+static void open_averaging(struct tower_fixture *fixture, const char *backend, const struct net *net, double decay,
                            enum precision precision)
 {
-    stand_open_device(stand, backend);
-    struct tower_spec spec = stand_spec(stand, backend, net);
+    tower_fixture_open_device(fixture, backend);
+    struct tower_spec spec = tower_fixture_spec(fixture, backend, net);
     spec.average_decay = decay;
     spec.backend_spec.precision = precision;
-    stand_open_tower(stand, &spec);
+    tower_fixture_open_tower(fixture, &spec);
 }
 
-static void show(struct stand *stand, bool is_shown)
+static void show(struct tower_fixture *fixture, bool is_shown)
 {
-    assert_int_equal(tower_show_average(stand->tower, is_shown), 0);
+    assert_int_equal(tower_show_average(fixture->tower, is_shown), 0);
 }
 
 /* ---- where they are ---- */
@@ -46,21 +46,23 @@ static float number_at(uint32_t step, uint32_t i)
     return ((float)((step * 29 + i * 13 + step * i * 5) % 43) - 17) / 16;
 }
 
-static void write_numbers(struct stand *stand, const struct net *net, uint32_t parameter, uint32_t step, uint32_t first)
+static void write_numbers(struct tower_fixture *fixture, const struct net *net, uint32_t parameter, uint32_t step,
+                          uint32_t first)
 {
     float *plain = calloc(net->parameters[parameter].count, sizeof(*plain));
     assert_non_null(plain);
     for (uint32_t i = 0; i < AVERAGED_NUMBERS; i++)
         plain[i] = number_at(step, first + i);
-    assert_int_equal(tower_write(stand->tower, parameter, plain), 0);
+    assert_int_equal(tower_write(fixture->tower, parameter, plain), 0);
     free(plain);
 }
 
-static void assert_numbers(struct stand *stand, const struct net *net, uint32_t parameter, const double *expected)
+static void assert_numbers(struct tower_fixture *fixture, const struct net *net, uint32_t parameter,
+                           const double *expected)
 {
     float *plain = malloc(net->parameters[parameter].count * sizeof(*plain));
     assert_non_null(plain);
-    assert_int_equal(tower_read(stand->tower, parameter, plain), 0);
+    assert_int_equal(tower_read(fixture->tower, parameter, plain), 0);
     for (uint32_t i = 0; i < AVERAGED_NUMBERS; i++)
         assert_true(fabs((double)plain[i] - expected[i]) < 1e-5);
     for (uint64_t i = AVERAGED_NUMBERS; i < net->parameters[parameter].count; i++)
@@ -71,25 +73,25 @@ static void assert_numbers(struct stand *stand, const struct net *net, uint32_t 
 static void check_trajectory(const char *backend)
 {
     struct net *net = net_make();
-    struct stand stand;
+    struct tower_fixture fixture;
     uint32_t mean = 0, point = 0;
     while (net->parameters[mean].is_trained)
         mean++;
-    open_averaging(&stand, backend, net, AVERAGED_DECAY, PRECISION_FP32);
+    open_averaging(&fixture, backend, net, AVERAGED_DECAY, PRECISION_FP32);
     for (uint32_t step = 0; step < AVERAGED_STEPS; step++) {
-        write_numbers(&stand, net, 0, step, 0);
-        write_numbers(&stand, net, mean, step, AVERAGED_NUMBERS);
-        assert_int_equal(tower_update_average(stand.tower, step), 0);
+        write_numbers(&fixture, net, 0, step, 0);
+        write_numbers(&fixture, net, mean, step, AVERAGED_NUMBERS);
+        assert_int_equal(tower_update_average(fixture.tower, step), 0);
         if (step + 1 != averaged_trajectory[point].steps)
             continue;
-        show(&stand, true);
-        assert_numbers(&stand, net, 0, averaged_trajectory[point].weights);
-        assert_numbers(&stand, net, mean, averaged_trajectory[point].statistics);
-        show(&stand, false);
+        show(&fixture, true);
+        assert_numbers(&fixture, net, 0, averaged_trajectory[point].weights);
+        assert_numbers(&fixture, net, mean, averaged_trajectory[point].statistics);
+        show(&fixture, false);
         point++;
     }
     assert_int_equal(point, sizeof(averaged_trajectory) / sizeof(averaged_trajectory[0]));
-    stand_close(&stand);
+    tower_fixture_close(&fixture);
     net_close(net);
 }
 
@@ -100,40 +102,40 @@ TEST(averages_are_where_pytorch_s_are_in_100_steps)
 
 /* ---- who sees them ---- */
 
-static void train_step(struct stand *stand, uint64_t step)
+static void train_step(struct tower_fixture *fixture, uint64_t step)
 {
-    stand_train(stand);
-    if (tower_updates_at_once(stand->tower))
-        assert_int_equal(tower_check(stand->tower, 0, stand_floats(stand)), 0);
-    stand_update(stand);
-    assert_int_equal(tower_update_average(stand->tower, step), 0);
+    tower_fixture_train(fixture);
+    if (tower_updates_at_once(fixture->tower))
+        assert_int_equal(tower_check(fixture->tower, 0, tower_fixture_floats(fixture)), 0);
+    tower_fixture_update(fixture);
+    assert_int_equal(tower_update_average(fixture->tower, step), 0);
 }
 
 /* Weights and statistics, to be freed. */
-static float *read_all(struct stand *stand, const struct net *net)
+static float *read_all(struct tower_fixture *fixture, const struct net *net)
 {
     float *all = calloc(net->trainable_count + net->statistic_count, sizeof(*all)), *next = all;
     assert_non_null(all);
     for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count)
-        assert_int_equal(tower_read(stand->tower, p, next), 0);
+        assert_int_equal(tower_read(fixture->tower, p, next), 0);
     return all;
 }
 
-static void write_all(struct stand *stand, const struct net *net, const float *all)
+static void write_all(struct tower_fixture *fixture, const struct net *net, const float *all)
 {
     for (uint32_t p = 0; p < net->parameter_count; all += net->parameters[p++].count)
-        assert_int_equal(tower_write(stand->tower, p, all), 0);
+        assert_int_equal(tower_write(fixture->tower, p, all), 0);
 }
 
 static void check_evaluation(const char *backend, const struct net *net, enum precision precision)
 {
     const size_t bytes = (net->trainable_count + net->statistic_count) * sizeof(float);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
-    struct stand averaging, plain, other;
-    struct stand *const stands[] = { &averaging, &plain, &other };
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
+    struct tower_fixture averaging, plain, other;
+    struct tower_fixture *const stands[] = { &averaging, &plain, &other };
     for (int i = 0; i < 3; i++) {
         open_averaging(stands[i], backend, net, i == 0 ? 0.5 : 0, precision);
-        stand_fill(stands[i], net, &input, 0, STAND_BATCH);
+        tower_fixture_fill(stands[i], net, &input, 0, FIXTURE_BATCH);
     }
     for (uint64_t step = 0; step < 3; step++) {
         train_step(&averaging, step);
@@ -144,19 +146,19 @@ static void check_evaluation(const char *backend, const struct net *net, enum pr
     float *averaged = read_all(&averaging, net);
     assert_memory_not_equal(averaged, trained, bytes);
     write_all(&other, net, averaged);
-    assert_true(stand_evaluate(&averaging).loss_sum == stand_evaluate(&other).loss_sum);
-    assert_true(stand_evaluate(&averaging).loss_sum != stand_evaluate(&plain).loss_sum);
+    assert_true(tower_fixture_evaluate(&averaging).loss_sum == tower_fixture_evaluate(&other).loss_sum);
+    assert_true(tower_fixture_evaluate(&averaging).loss_sum != tower_fixture_evaluate(&plain).loss_sum);
     show(&averaging, false);
     float *back = read_all(&averaging, net), *expected = read_all(&plain, net);
     assert_memory_equal(back, trained, bytes);
     assert_memory_equal(expected, trained, bytes);
-    assert_true(stand_train(&averaging).loss_sum == stand_train(&plain).loss_sum);
-    stand_assert_gradients_equal(&averaging, &plain);
+    assert_true(tower_fixture_train(&averaging).loss_sum == tower_fixture_train(&plain).loss_sum);
+    tower_fixture_assert_gradients_equal(&averaging, &plain);
     float *const arrays[] = { trained, averaged, back, expected };
     for (int i = 0; i < 4; i++)
         free(arrays[i]);
     for (int i = 0; i < 3; i++)
-        stand_close(stands[i]);
+        tower_fixture_close(stands[i]);
     network_input_release(&input);
 }
 
@@ -177,10 +179,10 @@ TEST(evaluation_sees_the_averages_and_training_does_not)
 
 /* ---- a state ---- */
 
-static void take_state(struct stand *stand, const struct net *net, float *values, float *averages)
+static void take_state(struct tower_fixture *fixture, const struct net *net, float *values, float *averages)
 {
     struct snapshot *snapshot = NULL;
-    assert_int_equal(snapshot_open(&snapshot, stand->tower, SNAPSHOT_STATE), 0);
+    assert_int_equal(snapshot_open(&snapshot, fixture->tower, SNAPSHOT_STATE), 0);
     assert_int_equal(snapshot_queue(snapshot), 0);
     assert_int_equal(event_wait(snapshot_end(snapshot)), 0);
     for (uint32_t p = 0; p < net->parameter_count; p++) {
@@ -197,15 +199,15 @@ static void check_state(const char *backend)
 {
     struct net *net = net_make();
     const size_t count = net->trainable_count + net->statistic_count;
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
-    struct stand first, second;
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
+    struct tower_fixture first, second;
     float *values = malloc(count * sizeof(float)), *averages = malloc(count * sizeof(float));
     assert_non_null(values);
     assert_non_null(averages);
     open_averaging(&first, backend, net, 0.75, PRECISION_FP32);
     open_averaging(&second, backend, net, 0.75, PRECISION_FP32);
-    stand_fill(&first, net, &input, 0, STAND_BATCH);
-    stand_fill(&second, net, &input, 0, STAND_BATCH);
+    tower_fixture_fill(&first, net, &input, 0, FIXTURE_BATCH);
+    tower_fixture_fill(&second, net, &input, 0, FIXTURE_BATCH);
     for (uint64_t step = 0; step < 3; step++)
         train_step(&first, step);
     show(&first, true);
@@ -227,8 +229,8 @@ static void check_state(const char *backend)
         free(a);
         free(b);
     }
-    stand_close(&first);
-    stand_close(&second);
+    tower_fixture_close(&first);
+    tower_fixture_close(&second);
     free(values);
     free(averages);
     network_input_release(&input);

@@ -4,61 +4,63 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 
 /* A tower without training, with the weights and statistics of another. */
-static void open_evaluating(struct stand *stand, const char *backend, const struct net *net, const struct stand *from)
+static void open_evaluating(struct tower_fixture *fixture, const char *backend, const struct net *net,
+                            const struct tower_fixture *from)
 {
-    stand_open_device(stand, backend);
-    struct tower_spec spec = stand_spec(stand, backend, net);
+    tower_fixture_open_device(fixture, backend);
+    struct tower_spec spec = tower_fixture_spec(fixture, backend, net);
     memset(spec.train_counts, 0, sizeof(spec.train_counts));
     spec.evaluates_only = true;
-    stand_open_tower(stand, &spec);
+    tower_fixture_open_tower(fixture, &spec);
     for (uint32_t p = 0; p < net->parameter_count; p++) {
         float *const values = malloc(net->parameters[p].count * sizeof(*values));
         assert_non_null(values);
         assert_int_equal(tower_read(from->tower, p, values), 0);
-        assert_int_equal(tower_write(stand->tower, p, values), 0);
+        assert_int_equal(tower_write(fixture->tower, p, values), 0);
         free(values);
     }
 }
 
-static float *read_logits(struct stand *stand, const struct net *net)
+static float *read_logits(struct tower_fixture *fixture, const struct net *net)
 {
-    float *const logits = malloc((size_t)STAND_BATCH * net->classes * sizeof(*logits));
+    float *const logits = malloc((size_t)FIXTURE_BATCH * net->classes * sizeof(*logits));
     assert_non_null(logits);
-    assert_int_equal(tower_logits(stand->tower, logits), 0);
+    assert_int_equal(tower_logits(fixture->tower, logits), 0);
     return logits;
 }
 
 /* Two steps change weights and statistics from what they begin with. */
 static void check_same_numbers(const char *backend)
 {
-    struct optimizer_step small_step = stand_step;
+    struct optimizer_step small_step = tower_fixture_step;
     small_step.learning_rate = 0.01f;
     for (uint32_t seed = 0; seed < 8; seed++) {
         struct net *net = network_random_graph(7000 + seed, 0.3f);
-        struct backend_input input = network_input(net, STAND_BATCH, seed);
-        struct stand stand, alone;
-        stand_open(&stand, backend, net);
-        stand_fill(&stand, net, &input, 0, STAND_BATCH);
+        struct backend_input input = network_input(net, FIXTURE_BATCH, seed);
+        struct tower_fixture fixture, alone;
+        tower_fixture_open(&fixture, backend, net);
+        tower_fixture_fill(&fixture, net, &input, 0, FIXTURE_BATCH);
         for (int step = 0; step < 2; step++) {
-            stand_train(&stand);
-            assert_int_equal(tower_update(stand.tower, 0, stand_floats(&stand), &small_step), 0);
+            tower_fixture_train(&fixture);
+            assert_int_equal(tower_update(fixture.tower, 0, tower_fixture_floats(&fixture), &small_step), 0);
         }
-        open_evaluating(&alone, backend, net, &stand);
-        stand_fill(&alone, net, &input, 0, STAND_BATCH);
-        const struct backend_result expected = stand_evaluate(&stand), result = stand_evaluate(&alone);
+        open_evaluating(&alone, backend, net, &fixture);
+        tower_fixture_fill(&alone, net, &input, 0, FIXTURE_BATCH);
+        const struct backend_result expected = tower_fixture_evaluate(&fixture),
+                                    result = tower_fixture_evaluate(&alone);
         assert_true(result.loss_sum == expected.loss_sum);
         assert_int_equal(result.correct, expected.correct);
-        float *const logits = read_logits(&stand, net), *const alike = read_logits(&alone, net);
-        assert_memory_equal(logits, alike, (size_t)STAND_BATCH * net->classes * sizeof(*logits));
+        float *const logits = read_logits(&fixture, net), *const alike = read_logits(&alone, net);
+        assert_memory_equal(logits, alike, (size_t)FIXTURE_BATCH * net->classes * sizeof(*logits));
         free(logits);
         free(alike);
-        stand_close(&alone);
-        stand_close(&stand);
+        tower_fixture_close(&alone);
+        tower_fixture_close(&fixture);
         network_input_release(&input);
         net_close(net);
     }
@@ -86,11 +88,12 @@ static double loss_of(const float *logits, uint32_t classes, int32_t label)
     return log(sum) + shift - (double)logits[label];
 }
 
-static void check_sums(struct stand *stand, const struct net *net, const struct backend_input *input, uint32_t count)
+static void check_sums(struct tower_fixture *fixture, const struct net *net, const struct backend_input *input,
+                       uint32_t count)
 {
-    stand_fill(stand, net, input, 0, count);
-    const struct backend_result result = stand_evaluate(stand);
-    float *const logits = read_logits(stand, net);
+    tower_fixture_fill(fixture, net, input, 0, count);
+    const struct backend_result result = tower_fixture_evaluate(fixture);
+    float *const logits = read_logits(fixture, net);
     double loss = 0;
     uint32_t correct = 0;
     for (uint32_t n = 0; n < count; n++) {
@@ -106,21 +109,21 @@ static void check_sums(struct stand *stand, const struct net *net, const struct 
 /* In every precision there is, and of slices of both sizes: the last one of a pass has a plan of its own. */
 static void check_logits(const char *backend)
 {
-    struct net *net = stand_net(0.4f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    struct net *net = tower_fixture_net(0.4f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
     for (enum precision precision = 0; precision < PRECISION_COUNT; precision++) {
-        struct stand stand;
+        struct tower_fixture fixture;
         struct unsupported_reason reason;
-        stand_open_device(&stand, backend);
-        struct tower_spec spec = stand_spec(&stand, backend, net);
+        tower_fixture_open_device(&fixture, backend);
+        struct tower_spec spec = tower_fixture_spec(&fixture, backend, net);
         spec.backend_spec.precision = precision;
-        spec.evaluate_counts[1] = STAND_BATCH - 1;
+        spec.evaluate_counts[1] = FIXTURE_BATCH - 1;
         if (spec.backend->supports(&spec.backend_spec, &reason) == 0) {
-            stand_open_tower(&stand, &spec);
-            check_sums(&stand, net, &input, STAND_BATCH);
-            check_sums(&stand, net, &input, STAND_BATCH - 1);
+            tower_fixture_open_tower(&fixture, &spec);
+            check_sums(&fixture, net, &input, FIXTURE_BATCH);
+            check_sums(&fixture, net, &input, FIXTURE_BATCH - 1);
         }
-        stand_close(&stand);
+        tower_fixture_close(&fixture);
     }
     network_input_release(&input);
     net_close(net);
@@ -133,18 +136,18 @@ TEST(logits_are_those_that_the_loss_is_made_of)
 
 static void check_needs(const char *backend)
 {
-    struct net *net = stand_net(0.0f);
-    struct stand stand, alone;
-    stand_open(&stand, backend, net);
-    open_evaluating(&alone, backend, net, &stand);
+    struct net *net = tower_fixture_net(0.0f);
+    struct tower_fixture fixture, alone;
+    tower_fixture_open(&fixture, backend, net);
+    open_evaluating(&alone, backend, net, &fixture);
     assert_null(tower_gradients(alone.tower));
     assert_null(tower_state(alone.tower, 0));
-    const struct tower_needs all = tower_needs(stand.tower), less = tower_needs(alone.tower);
-    assert_true(less.arenas <= stand_floats(&alone) * sizeof(float));
+    const struct tower_needs all = tower_needs(fixture.tower), less = tower_needs(alone.tower);
+    assert_true(less.arenas <= tower_fixture_floats(&alone) * sizeof(float));
     assert_true(less.arenas < all.arenas / 2);
     assert_true(less.backend.values <= all.backend.values);
-    stand_close(&alone);
-    stand_close(&stand);
+    tower_fixture_close(&alone);
+    tower_fixture_close(&fixture);
     net_close(net);
 }
 

@@ -9,7 +9,7 @@
 
 #include "compute/floats.h"
 #include "compute/health.h"
-#include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 
 static const float bad[] = { NAN, INFINITY, -INFINITY, 1e24f, -FLT_MAX, FINITE_BOUND };
@@ -36,56 +36,56 @@ TEST(the_first_number_that_is_not_finite_is_found_in_any_place)
     free(floats);
 }
 
-static struct health health_now(struct stand *stand)
+static struct health health_now(struct tower_fixture *fixture)
 {
-    const struct device_ops *const ops = stand->device->ops;
+    const struct device_ops *const ops = fixture->device->ops;
     void *memory;
-    assert_int_equal(ops->alloc_pinned(stand->device, sizeof(struct health), &memory), 0);
+    assert_int_equal(ops->alloc_pinned(fixture->device, sizeof(struct health), &memory), 0);
     struct health *const health = memory;
-    assert_int_equal(health_queue(stand->tower, health), 0);
-    ops->stream_drain(stand->compute);
+    assert_int_equal(health_queue(fixture->tower, health), 0);
+    ops->stream_drain(fixture->compute);
     const struct health now = *health;
-    ops->free_pinned(stand->device, memory);
+    ops->free_pinned(fixture->device, memory);
     return now;
 }
 
 /* What is found now. */
-static const char *broken(struct stand *stand)
+static const char *broken(struct tower_fixture *fixture)
 {
-    const struct health health = health_now(stand);
-    return health_nonfinite(stand->tower, &health);
+    const struct health health = health_now(fixture);
+    return health_nonfinite(fixture->tower, &health);
 }
 
-static double norm_of(struct stand *stand)
+static double norm_of(struct tower_fixture *fixture)
 {
-    const struct health health = health_now(stand);
+    const struct health health = health_now(fixture);
     return health_gradient_norm(&health, 1);
 }
 
 /* What a step whose loss is not finite names, also where nothing was queued behind it. */
-static void check_step(struct stand *stand, const char *name)
+static void check_step(struct tower_fixture *fixture, const char *name)
 {
     struct health none = { .weights = UINT64_MAX, .statistics = UINT64_MAX };
-    assert_null(health_of_step(stand->tower, NULL, 1.5));
-    assert_null(health_of_step(stand->tower, &none, 1.5));
-    const char *const found = health_of_step(stand->tower, NULL, NAN);
+    assert_null(health_of_step(fixture->tower, NULL, 1.5));
+    assert_null(health_of_step(fixture->tower, &none, 1.5));
+    const char *const found = health_of_step(fixture->tower, NULL, NAN);
     assert_true(name == NULL ? found == NULL : found != NULL && strcmp(found, name) == 0);
 }
 
-static void check_parameter(struct stand *stand, const struct parameter *parameter, uint32_t index)
+static void check_parameter(struct tower_fixture *fixture, const struct parameter *parameter, uint32_t index)
 {
     float *good = malloc(parameter->count * sizeof(*good)), *changed = malloc(parameter->count * sizeof(*good));
     const size_t places[] = { 0, parameter->count / 2, parameter->count - 1 };
-    assert_int_equal(tower_read(stand->tower, index, good), 0);
+    assert_int_equal(tower_read(fixture->tower, index, good), 0);
     for (int i = 0; i < 3; i++) {
         memcpy(changed, good, parameter->count * sizeof(*good));
         changed[places[i]] = bad[i];
-        assert_int_equal(tower_write(stand->tower, index, changed), 0);
-        assert_string_equal(broken(stand), parameter->name);
-        check_step(stand, parameter->name);
-        assert_int_equal(tower_write(stand->tower, index, good), 0);
-        assert_null(broken(stand));
-        check_step(stand, NULL);
+        assert_int_equal(tower_write(fixture->tower, index, changed), 0);
+        assert_string_equal(broken(fixture), parameter->name);
+        check_step(fixture, parameter->name);
+        assert_int_equal(tower_write(fixture->tower, index, good), 0);
+        assert_null(broken(fixture));
+        check_step(fixture, NULL);
     }
     free(good);
     free(changed);
@@ -93,17 +93,17 @@ static void check_parameter(struct stand *stand, const struct parameter *paramet
 
 static void check_backend(const char *backend)
 {
-    struct net *net = stand_net(0.0f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
-    struct stand stand;
-    stand_open(&stand, backend, net);
-    stand_fill(&stand, net, &input, 0, STAND_BATCH);
-    stand_train(&stand);
-    stand_update(&stand);
-    assert_null(broken(&stand));
+    struct net *net = tower_fixture_net(0.0f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
+    struct tower_fixture fixture;
+    tower_fixture_open(&fixture, backend, net);
+    tower_fixture_fill(&fixture, net, &input, 0, FIXTURE_BATCH);
+    tower_fixture_train(&fixture);
+    tower_fixture_update(&fixture);
+    assert_null(broken(&fixture));
     for (uint32_t i = 0; i < net->parameter_count; i++)
-        check_parameter(&stand, &net->parameters[i], i);
-    stand_close(&stand);
+        check_parameter(&fixture, &net->parameters[i], i);
+    tower_fixture_close(&fixture);
     network_input_release(&input);
     net_close(net);
 }
@@ -116,26 +116,26 @@ TEST(a_parameter_that_is_not_finite_is_named)
 /* What the update that limits it found, and nothing where it does not. */
 static void check_norm(const char *backend)
 {
-    struct net *net = stand_net(0.0f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    struct net *net = tower_fixture_net(0.0f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
     for (int clips = 0; clips < 2; clips++) {
-        struct stand stand;
-        stand_open_device(&stand, backend);
-        struct tower_spec spec = stand_spec(&stand, backend, net);
+        struct tower_fixture fixture;
+        tower_fixture_open_device(&fixture, backend);
+        struct tower_spec spec = tower_fixture_spec(&fixture, backend, net);
         spec.optimizer.clip_norm = clips;
-        stand_open_tower(&stand, &spec);
-        stand_fill(&stand, net, &input, 0, STAND_BATCH);
-        assert_true(isnan(norm_of(&stand)));
-        stand_train(&stand);
-        float *const gradients = stand_gradients(&stand);
+        tower_fixture_open_tower(&fixture, &spec);
+        tower_fixture_fill(&fixture, net, &input, 0, FIXTURE_BATCH);
+        assert_true(isnan(norm_of(&fixture)));
+        tower_fixture_train(&fixture);
+        float *const gradients = tower_fixture_gradients(&fixture);
         double squares = 0;
-        for (size_t i = 0; i < stand_floats(&stand); i++)
+        for (size_t i = 0; i < tower_fixture_floats(&fixture); i++)
             squares += (double)gradients[i] * (double)gradients[i];
         free(gradients);
-        stand_update(&stand);
-        const double norm = norm_of(&stand), expected = sqrt(squares) * (double)stand_step.gradient_scale;
+        tower_fixture_update(&fixture);
+        const double norm = norm_of(&fixture), expected = sqrt(squares) * (double)tower_fixture_step.gradient_scale;
         assert_true(clips ? fabs(norm - expected) < 1e-6 * expected : isnan(norm));
-        stand_close(&stand);
+        tower_fixture_close(&fixture);
     }
     network_input_release(&input);
     net_close(net);

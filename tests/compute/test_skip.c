@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "compute/snapshot.h"
-#include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 
 /* A convolution whose numbers the batch normalisation behind it sees, so that statistics break as well. */
@@ -21,37 +21,37 @@ static struct net *open_net(void)
     return net;
 }
 
-static void open_stand(struct stand *stand, const char *backend, const struct net *net, bool skips)
+static void open_stand(struct tower_fixture *fixture, const char *backend, const struct net *net, bool skips)
 {
-    stand_open_device(stand, backend);
-    struct tower_spec spec = stand_spec(stand, backend, net);
+    tower_fixture_open_device(fixture, backend);
+    struct tower_spec spec = tower_fixture_spec(fixture, backend, net);
     spec.optimizer = (struct optimizer){ .kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8f };
     spec.backend_spec.skips_nonfinite = skips;
     spec.average_decay = 0.75;
-    stand_open_tower(stand, &spec);
+    tower_fixture_open_tower(fixture, &spec);
 }
 
 /* One step as sync makes it: was it left out? */
-static bool step(struct stand *stand, uint64_t number)
+static bool step(struct tower_fixture *fixture, uint64_t number)
 {
-    struct optimizer_step step = stand_step;
+    struct optimizer_step step = tower_fixture_step;
     step.number = number;
     step.learning_rate = 0.01f;
-    stand->ready_count = 0;
-    stand_forward(stand, true);
-    assert_int_equal(tower_backward(stand->tower, stand_note_ready, stand), 0);
-    if (tower_updates_at_once(stand->tower)) {
-        assert_int_equal(tower_check(stand->tower, 0, stand_floats(stand) / 2), 0);
-        assert_int_equal(tower_check(stand->tower, stand_floats(stand) / 2,
-                                     stand_floats(stand) - stand_floats(stand) / 2), 0);
+    fixture->ready_count = 0;
+    tower_fixture_forward(fixture, true);
+    assert_int_equal(tower_backward(fixture->tower, tower_fixture_note_ready, fixture), 0);
+    if (tower_updates_at_once(fixture->tower)) {
+        assert_int_equal(tower_check(fixture->tower, 0, tower_fixture_floats(fixture) / 2), 0);
+        assert_int_equal(tower_check(fixture->tower, tower_fixture_floats(fixture) / 2,
+                                     tower_fixture_floats(fixture) - tower_fixture_floats(fixture) / 2), 0);
     }
-    assert_int_equal(tower_update(stand->tower, 0, stand_floats(stand), &step), 0);
-    assert_int_equal(tower_update_average(stand->tower, number), 0);
-    return stand_result(stand).is_skipped != 0;
+    assert_int_equal(tower_update(fixture->tower, 0, tower_fixture_floats(fixture), &step), 0);
+    assert_int_equal(tower_update_average(fixture->tower, number), 0);
+    return tower_fixture_result(fixture).is_skipped != 0;
 }
 
 /* All values, averages and buffers of the tower, to be freed. */
-static float *numbers_of(const struct stand *stand, const struct net *net, size_t *count_out)
+static float *numbers_of(const struct tower_fixture *fixture, const struct net *net, size_t *count_out)
 {
     size_t count = 0, at = 0;
     struct snapshot *snapshot;
@@ -59,7 +59,7 @@ static float *numbers_of(const struct stand *stand, const struct net *net, size_
         count += net->parameters[p].count * (net->parameters[p].is_trained ? 4 : 2);
     float *const numbers = calloc(count, sizeof(*numbers));
     assert_non_null(numbers);
-    assert_int_equal(snapshot_open(&snapshot, stand->tower, SNAPSHOT_STATE), 0);
+    assert_int_equal(snapshot_open(&snapshot, fixture->tower, SNAPSHOT_STATE), 0);
     assert_int_equal(snapshot_queue(snapshot), 0);
     assert_int_equal(event_wait(snapshot_end(snapshot)), 0);
     for (uint32_t p = 0; p < net->parameter_count; at += net->parameters[p++].count) {
@@ -76,7 +76,7 @@ static float *numbers_of(const struct stand *stand, const struct net *net, size_
     return numbers;
 }
 
-static void assert_same(const struct stand *a, const struct stand *b, const struct net *net)
+static void assert_same(const struct tower_fixture *a, const struct tower_fixture *b, const struct net *net)
 {
     size_t count;
     float *const ours = numbers_of(a, net, &count), *const theirs = numbers_of(b, net, &count);
@@ -88,17 +88,17 @@ static void assert_same(const struct stand *a, const struct stand *b, const stru
 }
 
 /* A step with this number in a weight of the parameter, which then is as it was. */
-static bool broken_step(struct stand *stand, const struct net *net, uint32_t parameter, float number)
+static bool broken_step(struct tower_fixture *fixture, const struct net *net, uint32_t parameter, float number)
 {
     float *const values = malloc(net->parameters[parameter].count * sizeof(*values));
     assert_non_null(values);
-    assert_int_equal(tower_read(stand->tower, parameter, values), 0);
+    assert_int_equal(tower_read(fixture->tower, parameter, values), 0);
     const float before = values[1];
     values[1] = number;
-    assert_int_equal(tower_write(stand->tower, parameter, values), 0);
-    const bool was_skipped = step(stand, 2);
+    assert_int_equal(tower_write(fixture->tower, parameter, values), 0);
+    const bool was_skipped = step(fixture, 2);
     values[1] = before;
-    assert_int_equal(tower_write(stand->tower, parameter, values), 0);
+    assert_int_equal(tower_write(fixture->tower, parameter, values), 0);
     free(values);
     return was_skipped;
 }
@@ -106,26 +106,26 @@ static bool broken_step(struct stand *stand, const struct net *net, uint32_t par
 static void check_left_out(const char *backend)
 {
     struct net *net = open_net();
-    struct backend_input input = network_input(net, STAND_BATCH, 5);
-    struct stand stand, other;
-    open_stand(&stand, backend, net, true);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 5);
+    struct tower_fixture fixture, other;
+    open_stand(&fixture, backend, net, true);
     open_stand(&other, backend, net, false);
-    stand_fill(&stand, net, &input, 0, STAND_BATCH);
-    stand_fill(&other, net, &input, 0, STAND_BATCH);
+    tower_fixture_fill(&fixture, net, &input, 0, FIXTURE_BATCH);
+    tower_fixture_fill(&other, net, &input, 0, FIXTURE_BATCH);
     for (uint64_t number = 0; number < 2; number++) {
-        assert_false(step(&stand, number));
+        assert_false(step(&fixture, number));
         assert_false(step(&other, number));
     }
-    assert_same(&stand, &other, net);
-    assert_true(broken_step(&stand, net, 0, NAN));
-    assert_same(&stand, &other, net);
-    assert_true(broken_step(&stand, net, net->parameter_count - 1, INFINITY));
-    assert_same(&stand, &other, net);
-    assert_false(step(&stand, 3));
+    assert_same(&fixture, &other, net);
+    assert_true(broken_step(&fixture, net, 0, NAN));
+    assert_same(&fixture, &other, net);
+    assert_true(broken_step(&fixture, net, net->parameter_count - 1, INFINITY));
+    assert_same(&fixture, &other, net);
+    assert_false(step(&fixture, 3));
     assert_false(step(&other, 3));
-    assert_same(&stand, &other, net);
-    stand_close(&other);
-    stand_close(&stand);
+    assert_same(&fixture, &other, net);
+    tower_fixture_close(&other);
+    tower_fixture_close(&fixture);
     network_input_release(&input);
     net_close(net);
 }
@@ -143,27 +143,27 @@ static void check_infinite_loss(const char *backend)
     net_dense(net, "fc", NET_INPUT, 4, true);
     net_softmax_loss(net, "loss", 0);
     assert_int_equal(net_finish(net), 0);
-    struct backend_input input = network_input(net, STAND_BATCH, 5);
-    static const int32_t labels[STAND_BATCH] = { 1, 1, 1, 1, 1, 1 };
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 5);
+    static const int32_t labels[FIXTURE_BATCH] = { 1, 1, 1, 1, 1, 1 };
     const struct backend_input ones = { .pixels = input.pixels, .labels = labels };
-    struct stand stand, other;
+    struct tower_fixture fixture, other;
     float biases[4];
-    open_stand(&stand, backend, net, true);
+    open_stand(&fixture, backend, net, true);
     open_stand(&other, backend, net, true);
-    stand_fill(&stand, net, &ones, 0, STAND_BATCH);
-    stand_fill(&other, net, &ones, 0, STAND_BATCH);
-    assert_false(step(&stand, 0));
+    tower_fixture_fill(&fixture, net, &ones, 0, FIXTURE_BATCH);
+    tower_fixture_fill(&other, net, &ones, 0, FIXTURE_BATCH);
+    assert_false(step(&fixture, 0));
     assert_false(step(&other, 0));
-    assert_int_equal(tower_read(stand.tower, 1, biases), 0);
+    assert_int_equal(tower_read(fixture.tower, 1, biases), 0);
     biases[1] = -INFINITY;
-    assert_int_equal(tower_write(stand.tower, 1, biases), 0);
-    assert_true(step(&stand, 1));
-    assert_true(stand_result(&stand).loss_sum > 1e300);
+    assert_int_equal(tower_write(fixture.tower, 1, biases), 0);
+    assert_true(step(&fixture, 1));
+    assert_true(tower_fixture_result(&fixture).loss_sum > 1e300);
     assert_int_equal(tower_read(other.tower, 1, biases), 0);
-    assert_int_equal(tower_write(stand.tower, 1, biases), 0);
-    assert_same(&stand, &other, net);
-    stand_close(&other);
-    stand_close(&stand);
+    assert_int_equal(tower_write(fixture.tower, 1, biases), 0);
+    assert_same(&fixture, &other, net);
+    tower_fixture_close(&other);
+    tower_fixture_close(&fixture);
     network_input_release(&input);
     net_close(net);
 }

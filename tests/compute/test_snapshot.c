@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "compute/snapshot.h"
-#include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 
@@ -72,7 +72,7 @@ static void assert_states_equal(const struct plain_state *a, const struct plain_
     assert_memory_equal(a->carried, b->carried, a->carried_bytes);
 }
 
-/* A net that keeps statistics, of the size of stand_net. */
+/* A net that keeps statistics, of the size of tower_fixture_net. */
 static struct net *net_make(void)
 {
     struct net *net;
@@ -88,11 +88,12 @@ static struct net *net_make(void)
 }
 
 /* Take the tower's state now. */
-static struct plain_state stand_state(struct stand *stand, const struct net *net, const struct optimizer *optimizer)
+static struct plain_state tower_fixture_state(struct tower_fixture *fixture, const struct net *net,
+                                              const struct optimizer *optimizer)
 {
     struct plain_state state = state_make(net, optimizer);
     struct snapshot *snapshot = NULL;
-    assert_int_equal(snapshot_open(&snapshot, stand->tower, SNAPSHOT_STATE), 0);
+    assert_int_equal(snapshot_open(&snapshot, fixture->tower, SNAPSHOT_STATE), 0);
     assert_int_equal(snapshot_queue(snapshot), 0);
     assert_int_equal(event_wait(snapshot_end(snapshot)), 0);
     state_read(&state, net, snapshot);
@@ -101,34 +102,34 @@ static struct plain_state stand_state(struct stand *stand, const struct net *net
 }
 
 /* A tower whose first weights are those of `seed`. */
-static void stand_begin(struct stand *stand, const char *backend, const struct net *net,
-                        const struct optimizer *optimizer, enum precision precision, uint64_t seed)
+static void tower_fixture_begin(struct tower_fixture *fixture, const char *backend, const struct net *net,
+                                const struct optimizer *optimizer, enum precision precision, uint64_t seed)
 {
-    stand_open_device(stand, backend);
-    struct tower_spec spec = stand_spec(stand, backend, net);
+    tower_fixture_open_device(fixture, backend);
+    struct tower_spec spec = tower_fixture_spec(fixture, backend, net);
     spec.optimizer = *optimizer;
     spec.backend_spec.precision = precision;
     spec.seed = seed;
-    stand_open_tower(stand, &spec);
+    tower_fixture_open_tower(fixture, &spec);
 }
 
-static void stand_update_all(struct stand *stand)
+static void tower_fixture_update_all(struct tower_fixture *fixture)
 {
-    if (tower_updates_at_once(stand->tower))
-        assert_int_equal(tower_check(stand->tower, 0, stand_floats(stand)), 0);
-    stand_update(stand);
+    if (tower_updates_at_once(fixture->tower))
+        assert_int_equal(tower_check(fixture->tower, 0, tower_fixture_floats(fixture)), 0);
+    tower_fixture_update(fixture);
 }
 
 /* Steps [first, first + count), each at positions of its own. */
-static void stand_steps(struct stand *stand, const struct net *net, uint32_t first, uint32_t count)
+static void tower_fixture_steps(struct tower_fixture *fixture, const struct net *net, uint32_t first, uint32_t count)
 {
     for (uint32_t step = first; step < first + count; step++) {
-        struct backend_input input = network_input(net, STAND_BATCH, 100 + step);
-        input.first_position = step * STAND_BATCH;
+        struct backend_input input = network_input(net, FIXTURE_BATCH, 100 + step);
+        input.first_position = step * FIXTURE_BATCH;
         input.epoch = step / 3;
-        stand_fill(stand, net, &input, 0, STAND_BATCH);
-        stand_train(stand);
-        stand_update_all(stand);
+        tower_fixture_fill(fixture, net, &input, 0, FIXTURE_BATCH);
+        tower_fixture_train(fixture);
+        tower_fixture_update_all(fixture);
         network_input_release(&input);
     }
 }
@@ -136,23 +137,23 @@ static void stand_steps(struct stand *stand, const struct net *net, uint32_t fir
 static void check_resume(const char *backend, const struct optimizer *optimizer, enum precision precision)
 {
     struct net *net = net_make();
-    struct stand whole, part;
-    stand_begin(&whole, backend, net, optimizer, precision, 1);
-    stand_begin(&part, backend, net, optimizer, precision, 77);
-    stand_steps(&whole, net, 0, STEPS);
-    struct plain_state between = stand_state(&whole, net, optimizer);
+    struct tower_fixture whole, part;
+    tower_fixture_begin(&whole, backend, net, optimizer, precision, 1);
+    tower_fixture_begin(&part, backend, net, optimizer, precision, 77);
+    tower_fixture_steps(&whole, net, 0, STEPS);
+    struct plain_state between = tower_fixture_state(&whole, net, optimizer);
     state_write(&between, net, part.tower);
-    stand_steps(&whole, net, STEPS, STEPS);
-    stand_steps(&part, net, STEPS, STEPS);
-    struct plain_state expected = stand_state(&whole, net, optimizer);
-    struct plain_state found = stand_state(&part, net, optimizer);
+    tower_fixture_steps(&whole, net, STEPS, STEPS);
+    tower_fixture_steps(&part, net, STEPS, STEPS);
+    struct plain_state expected = tower_fixture_state(&whole, net, optimizer);
+    struct plain_state found = tower_fixture_state(&part, net, optimizer);
     assert_states_equal(&found, &expected);
     assert_memory_not_equal(between.numbers, expected.numbers, between.floats * sizeof(*between.numbers));
     free(between.numbers);
     free(expected.numbers);
     free(found.numbers);
-    stand_close(&whole);
-    stand_close(&part);
+    tower_fixture_close(&whole);
+    tower_fixture_close(&part);
     net_close(net);
 }
 
@@ -173,18 +174,18 @@ TEST(a_tower_of_16_bits_goes_on_with_its_loss_scale)
         skip();
     check_resume("cuda", &optimizers[1], PRECISION_BF16);
     check_resume("cuda", &optimizers[1], PRECISION_FP16);
-    struct net *net = stand_net(0.0f);
-    struct stand stand;
-    stand_begin(&stand, "cuda", net, &optimizers[1], PRECISION_FP16, 1);
-    struct plain_state before = stand_state(&stand, net, &optimizers[1]);
-    stand_steps(&stand, net, 0, 1);
-    struct plain_state after = stand_state(&stand, net, &optimizers[1]);
+    struct net *net = tower_fixture_net(0.0f);
+    struct tower_fixture fixture;
+    tower_fixture_begin(&fixture, "cuda", net, &optimizers[1], PRECISION_FP16, 1);
+    struct plain_state before = tower_fixture_state(&fixture, net, &optimizers[1]);
+    tower_fixture_steps(&fixture, net, 0, 1);
+    struct plain_state after = tower_fixture_state(&fixture, net, &optimizers[1]);
     assert_true(before.carried_bytes > 0);
     assert_memory_not_equal(before.carried, after.carried, before.carried_bytes);
-    assert_int_equal(snapshot_write_carried(stand.tower, before.carried, before.carried_bytes - 1), -EINVAL);
+    assert_int_equal(snapshot_write_carried(fixture.tower, before.carried, before.carried_bytes - 1), -EINVAL);
     free(before.numbers);
     free(after.numbers);
-    stand_close(&stand);
+    tower_fixture_close(&fixture);
     net_close(net);
 }
 
@@ -193,14 +194,14 @@ static void check_plain(const char *backend)
 {
     for (uint32_t seed = 0; seed < 12; seed++) {
         struct net *net = network_random_net(seed, 0.2f);
-        struct stand stand;
-        stand_begin(&stand, backend, net, &optimizers[0], PRECISION_FP32, seed);
-        struct plain_state state = stand_state(&stand, net, &optimizers[0]);
-        float *weights = stand_weights(&stand, net);
+        struct tower_fixture fixture;
+        tower_fixture_begin(&fixture, backend, net, &optimizers[0], PRECISION_FP32, seed);
+        struct plain_state state = tower_fixture_state(&fixture, net, &optimizers[0]);
+        float *weights = tower_fixture_weights(&fixture, net);
         assert_memory_equal(state.numbers, weights, state.floats * sizeof(*weights));
         free(weights);
         free(state.numbers);
-        stand_close(&stand);
+        tower_fixture_close(&fixture);
         net_close(net);
     }
 }
@@ -215,14 +216,14 @@ static void check_stays(const char *backend)
     const struct optimizer *optimizer = &optimizers[2];
     struct net *net = net_make();
     struct snapshot *snapshot = NULL;
-    struct stand stand;
-    stand_begin(&stand, backend, net, optimizer, PRECISION_FP32, 1);
-    assert_int_equal(snapshot_open(&snapshot, stand.tower, SNAPSHOT_STATE), 0);
-    stand_steps(&stand, net, 0, 1);
-    struct plain_state expected = stand_state(&stand, net, optimizer), found = state_make(net, optimizer);
+    struct tower_fixture fixture;
+    tower_fixture_begin(&fixture, backend, net, optimizer, PRECISION_FP32, 1);
+    assert_int_equal(snapshot_open(&snapshot, fixture.tower, SNAPSHOT_STATE), 0);
+    tower_fixture_steps(&fixture, net, 0, 1);
+    struct plain_state expected = tower_fixture_state(&fixture, net, optimizer), found = state_make(net, optimizer);
     assert_int_equal(snapshot_queue(snapshot), 0);
-    stand_update_all(&stand);           /* queued right behind */
-    stand_steps(&stand, net, 1, 2);
+    tower_fixture_update_all(&fixture); /* queued right behind */
+    tower_fixture_steps(&fixture, net, 1, 2);
     state_read(&found, net, snapshot);
     assert_states_equal(&found, &expected);
     assert_int_equal(snapshot_queue(snapshot), 0);
@@ -232,7 +233,7 @@ static void check_stays(const char *backend)
     free(expected.numbers);
     free(found.numbers);
     snapshot_close(snapshot);
-    stand_close(&stand);
+    tower_fixture_close(&fixture);
     net_close(net);
 }
 
@@ -246,18 +247,18 @@ static void check_shown(const char *backend)
 {
     struct net *net = net_make();
     struct snapshot *snapshot = NULL;
-    struct stand stand;
-    stand_begin(&stand, backend, net, &optimizers[1], PRECISION_FP32, 1);
-    stand_steps(&stand, net, 0, 1);
-    assert_int_equal(snapshot_open(&snapshot, stand.tower, SNAPSHOT_SHOWN), 0);
+    struct tower_fixture fixture;
+    tower_fixture_begin(&fixture, backend, net, &optimizers[1], PRECISION_FP32, 1);
+    tower_fixture_steps(&fixture, net, 0, 1);
+    assert_int_equal(snapshot_open(&snapshot, fixture.tower, SNAPSHOT_SHOWN), 0);
     assert_int_equal(snapshot_queue(snapshot), 0);
-    struct plain_state state = stand_state(&stand, net, &optimizers[1]);
-    float *const arena = stand_gradients(&stand);
-    stand_steps(&stand, net, 1, 2);     /* what is shown stays */
+    struct plain_state state = tower_fixture_state(&fixture, net, &optimizers[1]);
+    float *const arena = tower_fixture_gradients(&fixture);
+    tower_fixture_steps(&fixture, net, 1, 2);   /* what is shown stays */
     assert_int_equal(event_wait(snapshot_end(snapshot)), 0);
     for (uint32_t p = 0, at = 0; p < net->parameter_count; at += net->parameters[p++].count) {
         const struct parameter *const parameter = &net->parameters[p];
-        const struct arena_range *const range = &tower_arena(stand.tower)->ranges[p];
+        const struct arena_range *const range = &tower_arena(fixture.tower)->ranges[p];
         float *const plain = calloc(parameter->count, sizeof(*plain));
         double sum = 0, arena_sum = 0;
         if (parameter->is_trained) {
@@ -275,7 +276,7 @@ static void check_shown(const char *backend)
     free(state.numbers);
     free(arena);
     snapshot_close(snapshot);
-    stand_close(&stand);
+    tower_fixture_close(&fixture);
     net_close(net);
 }
 
@@ -304,14 +305,14 @@ static void check_last_of(const char *backend, const struct optimizer *optimizer
 {
     struct net *net = net_make();
     struct snapshot *snapshot = NULL;
-    struct stand stand;
+    struct tower_fixture fixture;
     float plain[64];
-    stand_begin(&stand, backend, net, optimizer, PRECISION_FP32, 1);
-    stand_steps(&stand, net, 0, 2);
-    struct plain_state expected = stand_state(&stand, net, optimizer);
-    assert_in_range(snapshot_bytes(stand.tower, SNAPSHOT_LAST), 1,
-                    tower_statistics_count(stand.tower) * sizeof(float) + expected.carried_bytes + 2 * 64);
-    assert_int_equal(snapshot_open(&snapshot, stand.tower, SNAPSHOT_LAST), 0);
+    tower_fixture_begin(&fixture, backend, net, optimizer, PRECISION_FP32, 1);
+    tower_fixture_steps(&fixture, net, 0, 2);
+    struct plain_state expected = tower_fixture_state(&fixture, net, optimizer);
+    assert_in_range(snapshot_bytes(fixture.tower, SNAPSHOT_LAST), 1,
+                    tower_statistics_count(fixture.tower) * sizeof(float) + expected.carried_bytes + 2 * 64);
+    assert_int_equal(snapshot_open(&snapshot, fixture.tower, SNAPSHOT_LAST), 0);
     assert_int_equal(snapshot_queue(snapshot), 0);
     assert_int_equal(event_wait(snapshot_end(snapshot)), 0);
     for (uint32_t p = 0, at = 0; p < net->parameter_count; at += net->parameters[p++].count) {
@@ -327,16 +328,16 @@ static void check_last_of(const char *backend, const struct optimizer *optimizer
     }
     free(expected.numbers);
     snapshot_close(snapshot);
-    stand_close(&stand);
+    tower_fixture_close(&fixture);
     net_close(net);
 }
 
 static void check_last(const char *backend)
 {
-    struct stand stand;
-    stand_open_device(&stand, backend);
-    const bool has_host_memory = stand.device->ops->host_memory;
-    stand_close(&stand);
+    struct tower_fixture fixture;
+    tower_fixture_open_device(&fixture, backend);
+    const bool has_host_memory = fixture.device->ops->host_memory;
+    tower_fixture_close(&fixture);
     for (size_t i = 0; i < OPTIMIZERS && has_host_memory; i++)
         check_last_of(backend, &optimizers[i]);
 }
@@ -358,25 +359,25 @@ static int alloc_none(struct device *device, size_t bytes, void **memory_out)
 
 static void check_memory(const char *backend)
 {
-    struct net *net = stand_net(0.0f);
+    struct net *net = tower_fixture_net(0.0f);
     struct snapshot *snapshot = NULL;
-    struct stand stand;
-    stand_begin(&stand, backend, net, &optimizers[2], PRECISION_FP32, 1);
-    const size_t arena_bytes = stand_floats(&stand) * sizeof(float);
-    assert_in_range(snapshot_bytes(stand.tower, SNAPSHOT_STATE), 3 * arena_bytes, 3 * arena_bytes + 4 * 64);
-    whole_ops = stand.device->ops;
+    struct tower_fixture fixture;
+    tower_fixture_begin(&fixture, backend, net, &optimizers[2], PRECISION_FP32, 1);
+    const size_t arena_bytes = tower_fixture_floats(&fixture) * sizeof(float);
+    assert_in_range(snapshot_bytes(fixture.tower, SNAPSHOT_STATE), 3 * arena_bytes, 3 * arena_bytes + 4 * 64);
+    whole_ops = fixture.device->ops;
     struct device_ops none = *whole_ops;
     none.alloc_pinned = alloc_none;
-    stand.device->ops = &none;
-    assert_int_equal(snapshot_open(&snapshot, stand.tower, SNAPSHOT_STATE), -ENOMEM);
+    fixture.device->ops = &none;
+    assert_int_equal(snapshot_open(&snapshot, fixture.tower, SNAPSHOT_STATE), -ENOMEM);
     assert_null(snapshot);
-    assert_int_equal(pinned_bytes, snapshot_bytes(stand.tower, SNAPSHOT_STATE));
-    assert_in_range(snapshot_bytes(stand.tower, SNAPSHOT_SHOWN), 2 * arena_bytes, 2 * arena_bytes + 2 * 64);
-    assert_int_equal(snapshot_open(&snapshot, stand.tower, SNAPSHOT_SHOWN), -ENOMEM);
-    assert_int_equal(pinned_bytes, snapshot_bytes(stand.tower, SNAPSHOT_SHOWN));
-    stand.device->ops = whole_ops;
+    assert_int_equal(pinned_bytes, snapshot_bytes(fixture.tower, SNAPSHOT_STATE));
+    assert_in_range(snapshot_bytes(fixture.tower, SNAPSHOT_SHOWN), 2 * arena_bytes, 2 * arena_bytes + 2 * 64);
+    assert_int_equal(snapshot_open(&snapshot, fixture.tower, SNAPSHOT_SHOWN), -ENOMEM);
+    assert_int_equal(pinned_bytes, snapshot_bytes(fixture.tower, SNAPSHOT_SHOWN));
+    fixture.device->ops = whole_ops;
     snapshot_close(NULL);
-    stand_close(&stand);
+    tower_fixture_close(&fixture);
     net_close(net);
 }
 

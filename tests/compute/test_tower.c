@@ -9,7 +9,7 @@
 #include "compute/init.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/device_memory.h"
-#include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 
@@ -17,10 +17,10 @@
 
 static void check_initial_weights(const char *backend)
 {
-    struct net *net = stand_net(0.0f);
-    struct stand stand;
-    stand_open(&stand, backend, net);
-    float *weights = stand_weights(&stand, net), *next = weights;
+    struct net *net = tower_fixture_net(0.0f);
+    struct tower_fixture fixture;
+    tower_fixture_open(&fixture, backend, net);
+    float *weights = tower_fixture_weights(&fixture, net), *next = weights;
     for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count) {
         float *expected = malloc(net->parameters[p].count * sizeof(*expected));
         assert_non_null(expected);
@@ -29,7 +29,7 @@ static void check_initial_weights(const char *backend)
         free(expected);
     }
     free(weights);
-    stand_close(&stand);
+    tower_fixture_close(&fixture);
     net_close(net);
 }
 
@@ -41,18 +41,18 @@ TEST(initial_weights_are_those_of_the_seed)
 /* Where initial values are made in the gradients no memory is planned for them, and none of them stays. */
 static void check_start(const char *backend)
 {
-    struct net *net = stand_net(0.0f);
-    struct stand stand;
-    stand_open_device(&stand, backend);
-    struct tower_spec spec = stand_spec(&stand, backend, net);
+    struct net *net = tower_fixture_net(0.0f);
+    struct tower_fixture fixture;
+    tower_fixture_open_device(&fixture, backend);
+    struct tower_spec spec = tower_fixture_spec(&fixture, backend, net);
     spec.optimizer = (struct optimizer){ .kind = OPTIMIZER_RMSPROP, .rho = 0.9, .momentum = 0.9f, .epsilon = 1.0f };
-    stand_open_tower(&stand, &spec);
-    assert_true((tower_needs(stand.tower).initial == 0) == stand.device->ops->host_memory);
-    float *const gradients = stand_gradients(&stand);
-    for (size_t i = 0; i < stand_floats(&stand); i++)
+    tower_fixture_open_tower(&fixture, &spec);
+    assert_true((tower_needs(fixture.tower).initial == 0) == fixture.device->ops->host_memory);
+    float *const gradients = tower_fixture_gradients(&fixture);
+    for (size_t i = 0; i < tower_fixture_floats(&fixture); i++)
         assert_true(gradients[i] == 0);
     free(gradients);
-    stand_close(&stand);
+    tower_fixture_close(&fixture);
     net_close(net);
 }
 
@@ -63,22 +63,22 @@ TEST(initial_values_leave_nothing_in_the_gradients)
 
 static void check_write(const char *backend)
 {
-    struct net *net = stand_net(0.0f);
-    struct stand stand;
-    stand_open(&stand, backend, net);
+    struct net *net = tower_fixture_net(0.0f);
+    struct tower_fixture fixture;
+    tower_fixture_open(&fixture, backend, net);
     for (uint32_t p = 0; p < net->parameter_count; p++) {
         const size_t count = net->parameters[p].count;
         float *values = malloc(count * sizeof(*values)), *back = malloc(count * sizeof(*back));
         assert_true(values && back);
         for (size_t i = 0; i < count; i++)
             values[i] = (float)i + (float)p / 8;
-        assert_int_equal(tower_write(stand.tower, p, values), 0);
-        assert_int_equal(tower_read(stand.tower, p, back), 0);
+        assert_int_equal(tower_write(fixture.tower, p, values), 0);
+        assert_int_equal(tower_read(fixture.tower, p, back), 0);
         assert_memory_equal(values, back, count * sizeof(*values));
         free(values);
         free(back);
     }
-    stand_close(&stand);
+    tower_fixture_close(&fixture);
     net_close(net);
 }
 
@@ -91,77 +91,77 @@ TEST(weights_that_are_written_are_read_back)
 
 static uint32_t slice_first(uint32_t tower, uint32_t towers)
 {
-    return tower * STAND_BATCH / towers;
+    return tower * FIXTURE_BATCH / towers;
 }
 
 /* What the reduction does: the sum over towers, left in every tower's arena. */
-static void reduce(struct stand *stands, uint32_t towers)
+static void reduce(struct tower_fixture *stands, uint32_t towers)
 {
-    float *sums = stand_gradients(&stands[0]);
+    float *sums = tower_fixture_gradients(&stands[0]);
     for (uint32_t t = 1; t < towers; t++) {
-        float *gradients = stand_gradients(&stands[t]);
-        for (size_t i = 0; i < stand_floats(&stands[t]); i++)
+        float *gradients = tower_fixture_gradients(&stands[t]);
+        for (size_t i = 0; i < tower_fixture_floats(&stands[t]); i++)
             sums[i] += gradients[i];
         free(gradients);
     }
     for (uint32_t t = 0; t < towers; t++)
-        stand_set_gradients(&stands[t], sums);
+        tower_fixture_set_gradients(&stands[t], sums);
     free(sums);
 }
 
-static struct backend_result step_of_all(struct stand *stands, uint32_t towers, const struct net *net,
+static struct backend_result step_of_all(struct tower_fixture *stands, uint32_t towers, const struct net *net,
                                          const struct backend_input *input)
 {
     struct backend_result sum = { 0 };
     for (uint32_t t = 0; t < towers; t++) {
         const uint32_t first = slice_first(t, towers);
-        stand_fill(&stands[t], net, input, first, slice_first(t + 1, towers) - first);
-        const struct backend_result result = stand_train(&stands[t]);
+        tower_fixture_fill(&stands[t], net, input, first, slice_first(t + 1, towers) - first);
+        const struct backend_result result = tower_fixture_train(&stands[t]);
         sum.loss_sum += result.loss_sum;
         sum.correct += result.correct;
         sum.counted += result.counted;
     }
     reduce(stands, towers);
     for (uint32_t t = 0; t < towers; t++)
-        stand_update(&stands[t]);
+        tower_fixture_update(&stands[t]);
     return sum;
 }
 
-static void open_towers(struct stand *stands, uint32_t towers, const char *backend, const struct net *net)
+static void open_towers(struct tower_fixture *stands, uint32_t towers, const char *backend, const struct net *net)
 {
     for (uint32_t t = 0; t < towers; t++) {
-        stand_open_device(&stands[t], backend);
-        struct tower_spec spec = stand_spec(&stands[t], backend, net);
+        tower_fixture_open_device(&stands[t], backend);
+        struct tower_spec spec = tower_fixture_spec(&stands[t], backend, net);
         spec.index = t;
-        spec.backend_spec.slice_max = (STAND_BATCH + towers - 1) / towers;
+        spec.backend_spec.slice_max = (FIXTURE_BATCH + towers - 1) / towers;
         spec.train_counts[0] = spec.backend_spec.slice_max;
-        spec.train_counts[1] = STAND_BATCH / towers;
-        stand_open_tower(&stands[t], &spec);
+        spec.train_counts[1] = FIXTURE_BATCH / towers;
+        tower_fixture_open_tower(&stands[t], &spec);
     }
 }
 
 static void check_towers(const char *backend)
 {
     static const uint32_t tower_counts[] = { 2, 3, 5, 8 };
-    struct net *net = stand_net(0.4f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    struct net *net = tower_fixture_net(0.4f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
     for (int i = 0; i < 4; i++) {
-        struct stand one, many[8];
-        stand_open(&one, backend, net);
+        struct tower_fixture one, many[8];
+        tower_fixture_open(&one, backend, net);
         open_towers(many, tower_counts[i], backend, net);
         for (int step = 0; step < 3; step++) {
             const struct backend_result single = step_of_all(&one, 1, net, &input);
             const struct backend_result sum = step_of_all(many, tower_counts[i], net, &input);
             assert_true(fabs(single.loss_sum - sum.loss_sum) <= 1e-5 * single.loss_sum);
-            assert_int_equal(single.counted, STAND_BATCH);
-            assert_int_equal(sum.counted, STAND_BATCH);
+            assert_int_equal(single.counted, FIXTURE_BATCH);
+            assert_int_equal(sum.counted, FIXTURE_BATCH);
         }
-        stand_assert_weights_near(&one, &many[0], net, 2e-6);
+        tower_fixture_assert_weights_near(&one, &many[0], net, 2e-6);
         for (uint32_t t = 1; t < tower_counts[i]; t++)
-            stand_assert_weights_near(&many[0], &many[t], net, 0);
+            tower_fixture_assert_weights_near(&many[0], &many[t], net, 0);
         for (uint32_t t = 0; t < tower_counts[i]; t++)
-            stand_close(&many[t]);
-        stand_close(&one);
+            tower_fixture_close(&many[t]);
+        tower_fixture_close(&one);
     }
     network_input_release(&input);
     net_close(net);
@@ -174,20 +174,20 @@ TEST(towers_with_slices_step_like_one_tower_with_the_batch)
 
 static void check_empty(const char *backend)
 {
-    struct net *net = stand_net(0.0f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
-    struct stand stand;
-    stand_open(&stand, backend, net);
-    stand_fill(&stand, net, &input, 0, STAND_BATCH);
-    stand_train(&stand);
-    stand_fill(&stand, net, &input, 0, 0);
-    const struct backend_result result = stand_train(&stand);
+    struct net *net = tower_fixture_net(0.0f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
+    struct tower_fixture fixture;
+    tower_fixture_open(&fixture, backend, net);
+    tower_fixture_fill(&fixture, net, &input, 0, FIXTURE_BATCH);
+    tower_fixture_train(&fixture);
+    tower_fixture_fill(&fixture, net, &input, 0, 0);
+    const struct backend_result result = tower_fixture_train(&fixture);
     assert_int_equal(result.counted, 0);
     assert_true(result.loss_sum == 0);
-    assert_int_equal(stand.ready_count, 1);
-    assert_int_equal(stand.ready[0], stand_floats(&stand));
-    stand_assert_gradients_zero(&stand);
-    stand_close(&stand);
+    assert_int_equal(fixture.ready_count, 1);
+    assert_int_equal(fixture.ready[0], tower_fixture_floats(&fixture));
+    tower_fixture_assert_gradients_zero(&fixture);
+    tower_fixture_close(&fixture);
     network_input_release(&input);
     net_close(net);
 }
@@ -197,65 +197,66 @@ TEST(an_empty_slice_has_no_loss_and_gradients_of_zero)
     network_for_each_backend(check_empty);
 }
 
-static void open_in_pieces(struct stand *stand, const char *backend, const struct net *net, uint32_t microbatch_max)
+static void open_in_pieces(struct tower_fixture *fixture, const char *backend, const struct net *net,
+                           uint32_t microbatch_max)
 {
-    stand_open_device(stand, backend);
-    struct tower_spec spec = stand_spec(stand, backend, net);
+    tower_fixture_open_device(fixture, backend);
+    struct tower_spec spec = tower_fixture_spec(fixture, backend, net);
     spec.microbatch_max = spec.backend_spec.slice_max = spec.train_counts[0] = microbatch_max;
-    spec.train_counts[1] = STAND_BATCH % microbatch_max;
-    stand_open_tower(stand, &spec);
-    assert_int_equal(tower_microbatches(stand->tower, STAND_BATCH),
-                     (STAND_BATCH + microbatch_max - 1) / microbatch_max);
-    assert_int_equal(tower_microbatches(stand->tower, 0), 1);
+    spec.train_counts[1] = FIXTURE_BATCH % microbatch_max;
+    tower_fixture_open_tower(fixture, &spec);
+    assert_int_equal(tower_microbatches(fixture->tower, FIXTURE_BATCH),
+                     (FIXTURE_BATCH + microbatch_max - 1) / microbatch_max);
+    assert_int_equal(tower_microbatches(fixture->tower, 0), 1);
 }
 
 /* Forward and backward of the slot, piece by piece. */
-static struct backend_result train_in_pieces(struct stand *stand)
+static struct backend_result train_in_pieces(struct tower_fixture *fixture)
 {
-    const uint32_t pieces = tower_microbatches(stand->tower, STAND_BATCH);
+    const uint32_t pieces = tower_microbatches(fixture->tower, FIXTURE_BATCH);
     struct backend_result sum = { 0 };
-    stand->ready_count = 0;
-    assert_int_equal(stream_wait(stand->compute, stand->slot.ready), 0);
+    fixture->ready_count = 0;
+    assert_int_equal(stream_wait(fixture->compute, fixture->slot.ready), 0);
     for (uint32_t i = 0; i < pieces; i++) {
-        assert_int_equal(tower_forward(stand->tower, &stand->slot, i, true), 0);
-        assert_int_equal(i + 1 < pieces ? tower_accumulate(stand->tower)
-                                        : tower_backward(stand->tower, stand_note_ready, stand), 0);
-        const struct backend_result result = stand_result(stand);
+        assert_int_equal(tower_forward(fixture->tower, &fixture->slot, i, true), 0);
+        assert_int_equal(i + 1 < pieces ? tower_accumulate(fixture->tower)
+                                        : tower_backward(fixture->tower, tower_fixture_note_ready, fixture), 0);
+        const struct backend_result result = tower_fixture_result(fixture);
         sum.loss_sum += result.loss_sum;
         sum.counted += result.counted;
     }
     return sum;
 }
 
-static void check_ready_gradients(struct stand *stand)
+static void check_ready_gradients(struct tower_fixture *fixture)
 {
-    float *gradients = stand_gradients(stand);
-    assert_int_equal(stand->ready[stand->ready_count - 1], stand_floats(stand));
-    assert_memory_equal(gradients, stand->prefix, stand_floats(stand) * sizeof(float));
+    float *gradients = tower_fixture_gradients(fixture);
+    assert_int_equal(fixture->ready[fixture->ready_count - 1], tower_fixture_floats(fixture));
+    assert_memory_equal(gradients, fixture->prefix, tower_fixture_floats(fixture) * sizeof(float));
     free(gradients);
 }
 
 static void check_pieces(const char *backend)
 {
-    struct net *net = stand_net(0.4f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
-    for (uint32_t microbatch_max = 1; microbatch_max <= STAND_BATCH; microbatch_max++) {
-        struct stand whole, pieces;
-        stand_open(&whole, backend, net);
+    struct net *net = tower_fixture_net(0.4f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
+    for (uint32_t microbatch_max = 1; microbatch_max <= FIXTURE_BATCH; microbatch_max++) {
+        struct tower_fixture whole, pieces;
+        tower_fixture_open(&whole, backend, net);
         open_in_pieces(&pieces, backend, net, microbatch_max);
-        stand_fill(&whole, net, &input, 0, STAND_BATCH);
-        stand_fill(&pieces, net, &input, 0, STAND_BATCH);
+        tower_fixture_fill(&whole, net, &input, 0, FIXTURE_BATCH);
+        tower_fixture_fill(&pieces, net, &input, 0, FIXTURE_BATCH);
         for (int step = 0; step < 3; step++) {
-            const struct backend_result expected = stand_train(&whole), result = train_in_pieces(&pieces);
+            const struct backend_result expected = tower_fixture_train(&whole), result = train_in_pieces(&pieces);
             assert_true(fabs(result.loss_sum - expected.loss_sum) <= 1e-5 * expected.loss_sum);
-            assert_int_equal(result.counted, STAND_BATCH);
+            assert_int_equal(result.counted, FIXTURE_BATCH);
             check_ready_gradients(&pieces);
-            stand_update(&whole);
-            stand_update(&pieces);
+            tower_fixture_update(&whole);
+            tower_fixture_update(&pieces);
         }
-        stand_assert_weights_near(&whole, &pieces, net, 2e-6);
-        stand_close(&pieces);
-        stand_close(&whole);
+        tower_fixture_assert_weights_near(&whole, &pieces, net, 2e-6);
+        tower_fixture_close(&pieces);
+        tower_fixture_close(&whole);
     }
     network_input_release(&input);
     net_close(net);
@@ -270,20 +271,20 @@ TEST(the_gradients_of_pieces_add_up_to_those_of_the_slice)
 static void check_wide_empty(const char *backend)
 {
     struct net *net;
-    struct stand stand;
+    struct tower_fixture fixture;
     assert_int_equal(net_open(&net, "wide", (struct shape){ 3, 24, 24 }, 21), 0);
     net_dense(net, "fc", NET_INPUT, 21, true);
     net_softmax_loss(net, "loss", 0);
     assert_int_equal(net_finish(net), 0);
-    stand_open(&stand, backend, net);
-    float *noise = malloc(stand_floats(&stand) * sizeof(*noise));
+    tower_fixture_open(&fixture, backend, net);
+    float *noise = malloc(tower_fixture_floats(&fixture) * sizeof(*noise));
     assert_non_null(noise);
-    memset(noise, 0xff, stand_floats(&stand) * sizeof(*noise));
-    stand_set_gradients(&stand, noise);
+    memset(noise, 0xff, tower_fixture_floats(&fixture) * sizeof(*noise));
+    tower_fixture_set_gradients(&fixture, noise);
     free(noise);
-    stand_train(&stand);
-    stand_assert_gradients_zero(&stand);
-    stand_close(&stand);
+    tower_fixture_train(&fixture);
+    tower_fixture_assert_gradients_zero(&fixture);
+    tower_fixture_close(&fixture);
     net_close(net);
 }
 
@@ -294,17 +295,17 @@ TEST(an_empty_slice_clears_arenas_of_any_size)
 
 static void check_only_empty(const char *backend)
 {
-    struct net *net = stand_net(0.0f);
-    struct stand stand;
-    stand_open_device(&stand, backend);
-    struct tower_spec spec = stand_spec(&stand, backend, net);
+    struct net *net = tower_fixture_net(0.0f);
+    struct tower_fixture fixture;
+    tower_fixture_open_device(&fixture, backend);
+    struct tower_spec spec = tower_fixture_spec(&fixture, backend, net);
     memset(spec.train_counts, 0, sizeof(spec.train_counts));
     memset(spec.evaluate_counts, 0, sizeof(spec.evaluate_counts));
-    stand_open_tower(&stand, &spec);
-    stand.slot.slice = (struct batch_slice){ .count = 0, .global_count = 1 };
-    assert_int_equal(stand_train(&stand).counted, 0);
-    assert_int_equal(stand_evaluate(&stand).counted, 0);
-    stand_close(&stand);
+    tower_fixture_open_tower(&fixture, &spec);
+    fixture.slot.slice = (struct batch_slice){ .count = 0, .global_count = 1 };
+    assert_int_equal(tower_fixture_train(&fixture).counted, 0);
+    assert_int_equal(tower_fixture_evaluate(&fixture).counted, 0);
+    tower_fixture_close(&fixture);
     net_close(net);
 }
 
@@ -317,18 +318,18 @@ TEST(a_tower_that_never_gets_a_sample_takes_part)
 
 static void check_ready(const char *backend)
 {
-    struct net *net = stand_net(0.4f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
-    struct stand stand;
-    stand_open(&stand, backend, net);
-    stand_fill(&stand, net, &input, 0, STAND_BATCH);
-    stand_train(&stand);
-    float *gradients = stand_gradients(&stand);
-    assert_int_equal(stand.ready_count, 3);
-    assert_int_equal(stand.ready[2], stand_floats(&stand));
-    assert_memory_equal(stand.prefix, gradients, stand_floats(&stand) * sizeof(float));
+    struct net *net = tower_fixture_net(0.4f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
+    struct tower_fixture fixture;
+    tower_fixture_open(&fixture, backend, net);
+    tower_fixture_fill(&fixture, net, &input, 0, FIXTURE_BATCH);
+    tower_fixture_train(&fixture);
+    float *gradients = tower_fixture_gradients(&fixture);
+    assert_int_equal(fixture.ready_count, 3);
+    assert_int_equal(fixture.ready[2], tower_fixture_floats(&fixture));
+    assert_memory_equal(fixture.prefix, gradients, tower_fixture_floats(&fixture) * sizeof(float));
     free(gradients);
-    stand_close(&stand);
+    tower_fixture_close(&fixture);
     network_input_release(&input);
     net_close(net);
 }
@@ -341,27 +342,27 @@ TEST(a_prefix_that_is_ready_does_not_change_any_more)
 /* The feeder may refill the slot as soon as its free event has passed. */
 static void check_slot(const char *backend)
 {
-    struct net *net = stand_net(0.4f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
-    uint8_t other[STAND_BATCH * 64];
-    struct stand stand, kept;
-    stand_open(&stand, backend, net);
-    stand_open(&kept, backend, net);
-    stand_fill(&stand, net, &input, 0, STAND_BATCH);
-    stand_fill(&kept, net, &input, 0, STAND_BATCH);
+    struct net *net = tower_fixture_net(0.4f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
+    uint8_t other[FIXTURE_BATCH * 64];
+    struct tower_fixture fixture, kept;
+    tower_fixture_open(&fixture, backend, net);
+    tower_fixture_open(&kept, backend, net);
+    tower_fixture_fill(&fixture, net, &input, 0, FIXTURE_BATCH);
+    tower_fixture_fill(&kept, net, &input, 0, FIXTURE_BATCH);
     assert_in_range(shape_count(net->input), 4, 64);
     memset(other, 0xff, sizeof(other));
-    stand_forward(&stand, true);
-    assert_int_equal(stand.device->ops->event_wait(stand.slot.free), 0);
-    device_memory_write(stand.compute, stand.slot.pixels, other, STAND_BATCH * shape_count(net->input));
-    device_memory_write(stand.compute, stand.slot.labels, other, STAND_BATCH * sizeof(int32_t));
-    assert_int_equal(tower_backward(stand.tower, stand_note_ready, &stand), 0);
-    const struct backend_result refilled = stand_result(&stand), result = stand_train(&kept);
+    tower_fixture_forward(&fixture, true);
+    assert_int_equal(fixture.device->ops->event_wait(fixture.slot.free), 0);
+    device_memory_write(fixture.compute, fixture.slot.pixels, other, FIXTURE_BATCH * shape_count(net->input));
+    device_memory_write(fixture.compute, fixture.slot.labels, other, FIXTURE_BATCH * sizeof(int32_t));
+    assert_int_equal(tower_backward(fixture.tower, tower_fixture_note_ready, &fixture), 0);
+    const struct backend_result refilled = tower_fixture_result(&fixture), result = tower_fixture_train(&kept);
     assert_true(refilled.loss_sum == result.loss_sum);
-    assert_int_equal(refilled.counted, STAND_BATCH);
-    stand_assert_gradients_equal(&stand, &kept);
-    stand_close(&stand);
-    stand_close(&kept);
+    assert_int_equal(refilled.counted, FIXTURE_BATCH);
+    tower_fixture_assert_gradients_equal(&fixture, &kept);
+    tower_fixture_close(&fixture);
+    tower_fixture_close(&kept);
     network_input_release(&input);
     net_close(net);
 }
@@ -379,32 +380,32 @@ static void be_late(void *arg)
 
 static void check_wait(const char *backend)
 {
-    struct net *net = stand_net(0.0f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4), other = network_input(net, STAND_BATCH, 5);
+    struct net *net = tower_fixture_net(0.0f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4), other = network_input(net, FIXTURE_BATCH, 5);
     struct stream *feeder;
-    struct stand stand, kept;
-    stand_open(&stand, backend, net);
-    stand_open(&kept, backend, net);
-    stand_fill(&kept, net, &input, 0, STAND_BATCH);
-    const double expected = stand_evaluate(&kept).loss_sum;
-    stand_fill(&stand, net, &other, 0, STAND_BATCH);
-    const struct device_ops *ops = stand.device->ops;
-    const size_t bytes = STAND_BATCH * shape_count(net->input);
-    const size_t label_bytes = STAND_BATCH * sizeof(int32_t);
+    struct tower_fixture fixture, kept;
+    tower_fixture_open(&fixture, backend, net);
+    tower_fixture_open(&kept, backend, net);
+    tower_fixture_fill(&kept, net, &input, 0, FIXTURE_BATCH);
+    const double expected = tower_fixture_evaluate(&kept).loss_sum;
+    tower_fixture_fill(&fixture, net, &other, 0, FIXTURE_BATCH);
+    const struct device_ops *ops = fixture.device->ops;
+    const size_t bytes = FIXTURE_BATCH * shape_count(net->input);
+    const size_t label_bytes = FIXTURE_BATCH * sizeof(int32_t);
     void *pinned;
-    assert_int_equal(ops->alloc_pinned(stand.device, bytes + label_bytes, &pinned), 0);
+    assert_int_equal(ops->alloc_pinned(fixture.device, bytes + label_bytes, &pinned), 0);
     memcpy(pinned, input.labels, label_bytes);
     memcpy((char *)pinned + label_bytes, input.pixels, bytes);
-    assert_int_equal(ops->stream_open(stand.device, STREAM_COPY, "feeder", &feeder), 0);
+    assert_int_equal(ops->stream_open(fixture.device, STREAM_COPY, "feeder", &feeder), 0);
     assert_int_equal(ops->call(feeder, be_late, NULL), 0);
-    assert_int_equal(ops->copy(feeder, stand.slot.labels, pinned, label_bytes, COPY_TO_DEVICE), 0);
-    assert_int_equal(ops->copy(feeder, stand.slot.pixels, (char *)pinned + label_bytes, bytes, COPY_TO_DEVICE), 0);
-    assert_int_equal(stream_record(feeder, stand.slot.ready), 0);
-    assert_true(stand_evaluate(&stand).loss_sum == expected);
+    assert_int_equal(ops->copy(feeder, fixture.slot.labels, pinned, label_bytes, COPY_TO_DEVICE), 0);
+    assert_int_equal(ops->copy(feeder, fixture.slot.pixels, (char *)pinned + label_bytes, bytes, COPY_TO_DEVICE), 0);
+    assert_int_equal(stream_record(feeder, fixture.slot.ready), 0);
+    assert_true(tower_fixture_evaluate(&fixture).loss_sum == expected);
     ops->stream_close(feeder);
-    ops->free_pinned(stand.device, pinned);
-    stand_close(&stand);
-    stand_close(&kept);
+    ops->free_pinned(fixture.device, pinned);
+    tower_fixture_close(&fixture);
+    tower_fixture_close(&kept);
     network_input_release(&input);
     network_input_release(&other);
     net_close(net);
@@ -420,25 +421,25 @@ static void check_repeat(const char *backend)
 {
     for (uint32_t seed = 0; seed < 10; seed++) {
         struct net *net = network_random_net(6000 + seed, 0.3f);
-        struct backend_input input = network_input(net, STAND_BATCH, seed);
-        struct stand stand, fresh;
-        stand_open_device(&stand, backend);
-        struct tower_spec spec = stand_spec(&stand, backend, net);
-        spec.train_counts[1] = spec.evaluate_counts[1] = STAND_BATCH - 2;
-        stand_open_tower(&stand, &spec);
-        stand_open(&fresh, backend, net);
-        stand_fill(&stand, net, &input, 0, STAND_BATCH);
-        stand_train(&stand);
-        stand_fill(&stand, net, &input, 2, STAND_BATCH - 2);
-        stand_train(&stand);
-        stand_evaluate(&stand);
-        stand_fill(&stand, net, &input, 0, STAND_BATCH);
-        stand_fill(&fresh, net, &input, 0, STAND_BATCH);
-        stand_evaluate(&stand);
-        assert_true(stand_train(&stand).loss_sum == stand_train(&fresh).loss_sum);
-        stand_assert_gradients_equal(&stand, &fresh);
-        stand_close(&stand);
-        stand_close(&fresh);
+        struct backend_input input = network_input(net, FIXTURE_BATCH, seed);
+        struct tower_fixture fixture, fresh;
+        tower_fixture_open_device(&fixture, backend);
+        struct tower_spec spec = tower_fixture_spec(&fixture, backend, net);
+        spec.train_counts[1] = spec.evaluate_counts[1] = FIXTURE_BATCH - 2;
+        tower_fixture_open_tower(&fixture, &spec);
+        tower_fixture_open(&fresh, backend, net);
+        tower_fixture_fill(&fixture, net, &input, 0, FIXTURE_BATCH);
+        tower_fixture_train(&fixture);
+        tower_fixture_fill(&fixture, net, &input, 2, FIXTURE_BATCH - 2);
+        tower_fixture_train(&fixture);
+        tower_fixture_evaluate(&fixture);
+        tower_fixture_fill(&fixture, net, &input, 0, FIXTURE_BATCH);
+        tower_fixture_fill(&fresh, net, &input, 0, FIXTURE_BATCH);
+        tower_fixture_evaluate(&fixture);
+        assert_true(tower_fixture_train(&fixture).loss_sum == tower_fixture_train(&fresh).loss_sum);
+        tower_fixture_assert_gradients_equal(&fixture, &fresh);
+        tower_fixture_close(&fixture);
+        tower_fixture_close(&fresh);
         network_input_release(&input);
         net_close(net);
     }
@@ -451,20 +452,20 @@ TEST(a_step_gives_the_same_bits_whatever_ran_before)
 
 static void check_position(const char *backend)
 {
-    struct net *net = stand_net(0.4f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
-    struct stand stand;
-    stand_open(&stand, backend, net);
-    stand_fill(&stand, net, &input, 0, STAND_BATCH);
-    const double first = stand_train(&stand).loss_sum, again = stand_train(&stand).loss_sum;
-    stand.slot.slice.first_position++;
-    const double moved = stand_train(&stand).loss_sum;
-    stand.slot.slice.first_position--;
-    stand.slot.slice.epoch++;
-    const double later = stand_train(&stand).loss_sum;
+    struct net *net = tower_fixture_net(0.4f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
+    struct tower_fixture fixture;
+    tower_fixture_open(&fixture, backend, net);
+    tower_fixture_fill(&fixture, net, &input, 0, FIXTURE_BATCH);
+    const double first = tower_fixture_train(&fixture).loss_sum, again = tower_fixture_train(&fixture).loss_sum;
+    fixture.slot.slice.first_position++;
+    const double moved = tower_fixture_train(&fixture).loss_sum;
+    fixture.slot.slice.first_position--;
+    fixture.slot.slice.epoch++;
+    const double later = tower_fixture_train(&fixture).loss_sum;
     assert_true(first == again);
     assert_true(first != moved && first != later && moved != later);
-    stand_close(&stand);
+    tower_fixture_close(&fixture);
     network_input_release(&input);
     net_close(net);
 }
@@ -476,25 +477,25 @@ TEST(dropout_follows_position_and_epoch_of_the_slot)
 
 static void check_evaluation(const char *backend)
 {
-    struct net *net = stand_net(0.4f), *plain = stand_net(0.0f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
-    struct stand stand, without;
-    stand_open(&stand, backend, net);
-    stand_open(&without, backend, plain);
-    stand_fill(&stand, net, &input, 0, STAND_BATCH);
-    stand_fill(&without, plain, &input, 0, STAND_BATCH);
-    float *before = stand_weights(&stand, net);
-    const struct backend_result evaluated = stand_evaluate(&stand), expected = stand_train(&without);
-    float *after = stand_weights(&stand, net);
+    struct net *net = tower_fixture_net(0.4f), *plain = tower_fixture_net(0.0f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
+    struct tower_fixture fixture, without;
+    tower_fixture_open(&fixture, backend, net);
+    tower_fixture_open(&without, backend, plain);
+    tower_fixture_fill(&fixture, net, &input, 0, FIXTURE_BATCH);
+    tower_fixture_fill(&without, plain, &input, 0, FIXTURE_BATCH);
+    float *before = tower_fixture_weights(&fixture, net);
+    const struct backend_result evaluated = tower_fixture_evaluate(&fixture), expected = tower_fixture_train(&without);
+    float *after = tower_fixture_weights(&fixture, net);
     assert_true(fabs(evaluated.loss_sum - expected.loss_sum) <= 1e-5 * expected.loss_sum);
     assert_int_equal(evaluated.correct, expected.correct);
-    assert_int_equal(evaluated.counted, STAND_BATCH);
+    assert_int_equal(evaluated.counted, FIXTURE_BATCH);
     assert_memory_equal(before, after, net->trainable_count * sizeof(float));
-    stand_assert_gradients_zero(&stand);
+    tower_fixture_assert_gradients_zero(&fixture);
     free(before);
     free(after);
-    stand_close(&stand);
-    stand_close(&without);
+    tower_fixture_close(&fixture);
+    tower_fixture_close(&without);
     network_input_release(&input);
     net_close(net);
     net_close(plain);
@@ -509,13 +510,13 @@ TEST(evaluation_drops_nothing_and_changes_nothing)
 
 static void check_refusals(const char *backend)
 {
-    struct net *net = stand_net(0.0f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
-    struct stand stand;
-    stand_open(&stand, backend, net);
-    stand_fill(&stand, net, &input, 0, STAND_BATCH - 1);
-    assert_int_equal(tower_forward(stand.tower, &stand.slot, 0, true), -EINVAL);
-    stand_close(&stand);
+    struct net *net = tower_fixture_net(0.0f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
+    struct tower_fixture fixture;
+    tower_fixture_open(&fixture, backend, net);
+    tower_fixture_fill(&fixture, net, &input, 0, FIXTURE_BATCH - 1);
+    assert_int_equal(tower_forward(fixture.tower, &fixture.slot, 0, true), -EINVAL);
+    tower_fixture_close(&fixture);
     network_input_release(&input);
     net_close(net);
 }
@@ -539,23 +540,23 @@ static int alloc_few(struct device *device, size_t bytes, void **memory_out)
 /* One allocation more at every try, until the tower opens. */
 static void check_short_of_memory(const char *backend)
 {
-    struct net *net = stand_net(0.4f);
+    struct net *net = tower_fixture_net(0.4f);
     whole_ops = test_device_ops();
     struct device_ops few = *whole_ops;
     int rc = -ENOMEM;
     few.alloc = alloc_few;
     for (uint32_t allowed = 0; rc; allowed++) {
-        struct stand stand;
-        stand_open_device(&stand, backend);
-        stand.device->ops = &few;
+        struct tower_fixture fixture;
+        tower_fixture_open_device(&fixture, backend);
+        fixture.device->ops = &few;
         allocations_left = allowed;
-        const struct tower_spec spec = stand_spec(&stand, backend, net);
-        rc = tower_open(&stand.tower, &spec);
+        const struct tower_spec spec = tower_fixture_spec(&fixture, backend, net);
+        rc = tower_open(&fixture.tower, &spec);
         if (rc == 0)
-            rc = tower_allocate(stand.tower);
+            rc = tower_allocate(fixture.tower);
         assert_true(rc == 0 || rc == -ENOMEM);
         assert_true(rc || allowed >= 3);
-        stand_close(&stand);
+        tower_fixture_close(&fixture);
     }
     net_close(net);
 }
@@ -573,19 +574,19 @@ static void count_line(void *arg, const char *line)
 
 static void check_description(const char *backend)
 {
-    struct net *net = stand_net(0.0f);
-    struct stand stand;
+    struct net *net = tower_fixture_net(0.0f);
+    struct tower_fixture fixture;
     int lines = 0;
-    stand_open_device(&stand, backend);
-    struct tower_spec spec = stand_spec(&stand, backend, net);
+    tower_fixture_open_device(&fixture, backend);
+    struct tower_spec spec = tower_fixture_spec(&fixture, backend, net);
     spec.optimizer = (struct optimizer){ .kind = OPTIMIZER_ADADELTA, .rho = 0.95f, .epsilon = 1e-8f };
-    stand_open_tower(&stand, &spec);
-    const struct tower_needs needs = tower_needs(stand.tower);
-    tower_describe(stand.tower, count_line, &lines);
+    tower_fixture_open_tower(&fixture, &spec);
+    const struct tower_needs needs = tower_needs(fixture.tower);
+    tower_describe(fixture.tower, count_line, &lines);
     assert_true(lines > 0);
-    assert_true(needs.arenas >= 4 * stand_floats(&stand) * sizeof(float));
-    assert_true(needs.backend.values >= STAND_BATCH * shape_count(net->layers[0].out) * sizeof(float));
-    stand_close(&stand);
+    assert_true(needs.arenas >= 4 * tower_fixture_floats(&fixture) * sizeof(float));
+    assert_true(needs.backend.values >= FIXTURE_BATCH * shape_count(net->layers[0].out) * sizeof(float));
+    tower_fixture_close(&fixture);
     net_close(net);
 }
 
@@ -610,13 +611,13 @@ static struct net *giant_net(void)
 static void check_giant(const char *backend)
 {
     struct net *net = giant_net();
-    struct stand stand;
-    stand_open_device(&stand, backend);
-    struct tower_spec spec = stand_spec(&stand, backend, net);
+    struct tower_fixture fixture;
+    tower_fixture_open_device(&fixture, backend);
+    struct tower_spec spec = tower_fixture_spec(&fixture, backend, net);
     spec.train_counts[0] = spec.backend_spec.slice_max = UINT32_MAX;
-    assert_int_equal(tower_open(&stand.tower, &spec), -EOVERFLOW);
-    stand.tower = NULL;
-    stand_close(&stand);
+    assert_int_equal(tower_open(&fixture.tower, &spec), -EOVERFLOW);
+    fixture.tower = NULL;
+    tower_fixture_close(&fixture);
     net_close(net);
 }
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 
@@ -28,12 +28,13 @@ static const float rates[OPTIMIZER_KIND_COUNT] = {
 };
 enum { OPTIMIZERS = sizeof(optimizers) / sizeof(optimizers[0]) };
 
-static void stand_open_with(struct stand *stand, const char *backend, const struct net *net, int optimizer)
+static void tower_fixture_open_with(struct tower_fixture *fixture, const char *backend, const struct net *net,
+                                    int optimizer)
 {
-    stand_open_device(stand, backend);
-    struct tower_spec spec = stand_spec(stand, backend, net);
+    tower_fixture_open_device(fixture, backend);
+    struct tower_spec spec = tower_fixture_spec(fixture, backend, net);
     spec.optimizer = optimizers[optimizer];
-    stand_open_tower(stand, &spec);
+    tower_fixture_open_tower(fixture, &spec);
 }
 
 /* In the reference backend a stored parameter is the plain one. */
@@ -41,36 +42,36 @@ TEST(an_update_is_the_optimizer_over_the_arenas)
 {
     if (!test_device_is_inline())
         skip();
-    struct net *net = stand_net(0.0f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    struct net *net = tower_fixture_net(0.0f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
     for (int o = 0; o < OPTIMIZERS; o++) {
-        struct stand stand;
+        struct tower_fixture fixture;
         if (optimizer_adapts(optimizers[o].kind))
             continue;
-        stand_open_with(&stand, "reference", net, o);
-        const struct arena *arena = tower_arena(stand.tower);
+        tower_fixture_open_with(&fixture, "reference", net, o);
+        const struct arena *arena = tower_arena(fixture.tower);
         float *arenas = calloc(3 * arena->count, sizeof(*arenas));
         assert_non_null(arenas);
         for (size_t i = 0; i < 2 * arena->count; i++)
             arenas[arena->count + i] = optimizer_state_start(optimizers[o].kind, i >= arena->count);
         for (uint32_t p = 0; p < net->parameter_count; p++)
-            assert_int_equal(tower_read(stand.tower, p, arenas + arena->ranges[p].offset), 0);
-        stand_fill(&stand, net, &input, 0, STAND_BATCH);
+            assert_int_equal(tower_read(fixture.tower, p, arenas + arena->ranges[p].offset), 0);
+        tower_fixture_fill(&fixture, net, &input, 0, FIXTURE_BATCH);
         for (int step = 0; step < 3; step++) {
-            stand_train(&stand);
-            stand_update(&stand);
-            optimizer_update(&optimizers[o], &stand_step,
+            tower_fixture_train(&fixture);
+            tower_fixture_update(&fixture);
+            optimizer_update(&optimizers[o], &tower_fixture_step,
                              &(struct optimizer_range){
-                                 .weights = arenas, .gradients = tower_gradients(stand.tower),
+                                 .weights = arenas, .gradients = tower_gradients(fixture.tower),
                                  .states = { arenas + arena->count, arenas + 2 * arena->count },
                                  .count = arena->count, .decays = true });
         }
-        float *weights = stand_weights(&stand, net), *next = weights;
+        float *weights = tower_fixture_weights(&fixture, net), *next = weights;
         for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count)
             assert_memory_equal(next, arenas + arena->ranges[p].offset, net->parameters[p].count * sizeof(*next));
         free(weights);
         free(arenas);
-        stand_close(&stand);
+        tower_fixture_close(&fixture);
     }
     network_input_release(&input);
     net_close(net);
@@ -79,15 +80,15 @@ TEST(an_update_is_the_optimizer_over_the_arenas)
 /* A stored parameter after a step from weights and buffer as they are, in double. */
 static void lars_in_double(const struct optimizer *o, bool adapts, size_t count, const float *g, double *w, double *v)
 {
-    double rate = stand_step.learning_rate, w_squares = 0, g_squares = 0;
+    double rate = tower_fixture_step.learning_rate, w_squares = 0, g_squares = 0;
     for (size_t i = 0; i < count; i++) {
         w_squares += w[i] * w[i];
-        g_squares += (double)g[i] * g[i] / STAND_BATCH / STAND_BATCH;
+        g_squares += (double)g[i] * g[i] / FIXTURE_BATCH / FIXTURE_BATCH;
     }
     if (adapts)
         rate *= o->trust * sqrt(w_squares) / (sqrt(g_squares) + o->weight_decay * sqrt(w_squares));
     for (size_t i = 0; i < count; i++) {
-        v[i] = o->momentum * v[i] + rate * ((double)g[i] / STAND_BATCH + o->weight_decay * w[i]);
+        v[i] = o->momentum * v[i] + rate * ((double)g[i] / FIXTURE_BATCH + o->weight_decay * w[i]);
         w[i] -= v[i];
     }
 }
@@ -97,29 +98,29 @@ TEST(lars_gives_every_weight_but_no_bias_a_rate_of_its_own)
 {
     if (!test_device_is_inline())
         skip();
-    struct net *net = stand_net(0.0f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
-    struct stand stand;
-    stand_open_with(&stand, "reference", net, OPTIMIZERS - 2);
-    const struct arena *arena = tower_arena(stand.tower);
+    struct net *net = tower_fixture_net(0.0f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
+    struct tower_fixture fixture;
+    tower_fixture_open_with(&fixture, "reference", net, OPTIMIZERS - 2);
+    const struct arena *arena = tower_arena(fixture.tower);
     double *w = calloc(2 * arena->count, sizeof(*w));
     assert_non_null(w);
     for (size_t i = 0; i < arena->count; i++)
-        w[i] = tower_weights(stand.tower)[i];
-    stand_fill(&stand, net, &input, 0, STAND_BATCH);
+        w[i] = tower_weights(fixture.tower)[i];
+    tower_fixture_fill(&fixture, net, &input, 0, FIXTURE_BATCH);
     for (int step = 0; step < 3; step++) {
-        stand_train(&stand);
+        tower_fixture_train(&fixture);
         for (uint32_t p = 0; p < net->parameter_count; p++) {
             const size_t at = arena->ranges[p].offset;
             lars_in_double(&optimizers[OPTIMIZERS - 2], net->parameters[p].kind == PARAMETER_WEIGHT,
-                           arena->ranges[p].count, tower_gradients(stand.tower) + at, w + at, w + arena->count + at);
+                           arena->ranges[p].count, tower_gradients(fixture.tower) + at, w + at, w + arena->count + at);
         }
-        stand_update(&stand);
+        tower_fixture_update(&fixture);
     }
     for (size_t i = 0; i < arena->count; i++)
-        assert_true(fabs(tower_weights(stand.tower)[i] - w[i]) <= 1e-6);
+        assert_true(fabs(tower_weights(fixture.tower)[i] - w[i]) <= 1e-6);
     free(w);
-    stand_close(&stand);
+    tower_fixture_close(&fixture);
     network_input_release(&input);
     net_close(net);
 }
@@ -130,42 +131,42 @@ static double norm_of(const float *floats, size_t count)
     double squares = 0;
     for (size_t i = 0; i < count; i++)
         squares += (double)floats[i] * floats[i];
-    return sqrt(squares) / STAND_BATCH;
+    return sqrt(squares) / FIXTURE_BATCH;
 }
 
 static void clip(const char *backend, const struct net *net, const struct backend_input *input, double limit)
 {
-    struct stand clipped, scaled;
+    struct tower_fixture clipped, scaled;
     const struct optimizer rule = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f };
-    struct optimizer_step step = stand_step;
-    struct stand *const stands[] = { &clipped, &scaled };
+    struct optimizer_step step = tower_fixture_step;
+    struct tower_fixture *const stands[] = { &clipped, &scaled };
     for (int i = 0; i < 2; i++) {
-        stand_open_device(stands[i], backend);
-        struct tower_spec spec = stand_spec(stands[i], backend, net);
+        tower_fixture_open_device(stands[i], backend);
+        struct tower_spec spec = tower_fixture_spec(stands[i], backend, net);
         spec.optimizer = rule;
         spec.optimizer.clip_norm = i == 0 ? limit : 0;
-        stand_open_tower(stands[i], &spec);
-        stand_fill(stands[i], net, input, 0, STAND_BATCH);
-        stand_train(stands[i]);
+        tower_fixture_open_tower(stands[i], &spec);
+        tower_fixture_fill(stands[i], net, input, 0, FIXTURE_BATCH);
+        tower_fixture_train(stands[i]);
     }
     assert_true(tower_updates_at_once(clipped.tower) && !tower_updates_at_once(scaled.tower));
-    float *const gradients = stand_gradients(&scaled);
-    const double norm = norm_of(gradients, stand_floats(&scaled));
+    float *const gradients = tower_fixture_gradients(&scaled);
+    const double norm = norm_of(gradients, tower_fixture_floats(&scaled));
     assert_true(norm > 0);
     step.gradient_scale *= (float)(norm > limit ? limit / (norm + 1e-6) : 1);
-    assert_int_equal(tower_check(clipped.tower, 0, stand_floats(&clipped)), 0);
-    stand_update(&clipped);
-    assert_int_equal(tower_update(scaled.tower, 0, stand_floats(&scaled), &step), 0);
-    stand_assert_weights_near(&clipped, &scaled, net, norm > limit ? 1e-6 : 0);
+    assert_int_equal(tower_check(clipped.tower, 0, tower_fixture_floats(&clipped)), 0);
+    tower_fixture_update(&clipped);
+    assert_int_equal(tower_update(scaled.tower, 0, tower_fixture_floats(&scaled), &step), 0);
+    tower_fixture_assert_weights_near(&clipped, &scaled, net, norm > limit ? 1e-6 : 0);
     free(gradients);
-    stand_close(&clipped);
-    stand_close(&scaled);
+    tower_fixture_close(&clipped);
+    tower_fixture_close(&scaled);
 }
 
 static void check_clip(const char *backend)
 {
-    struct net *net = stand_net(0.0f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    struct net *net = tower_fixture_net(0.0f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
     clip(backend, net, &input, 1e-3);
     clip(backend, net, &input, 0.1);
     clip(backend, net, &input, 1e6);
@@ -181,30 +182,30 @@ TEST(gradients_whose_norm_is_too_large_are_shortened_to_it)
 /* As many numbers as lie beyond the limit become it, and no others change. */
 static void check_limit(const char *backend)
 {
-    struct net *net = stand_net(0.0f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    struct net *net = tower_fixture_net(0.0f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
     for (double limit = 1e-4; limit < 10; limit *= 10) {
-        struct stand limited, plain;
-        const float most = (float)(limit / (double)(1.0f / STAND_BATCH));
-        stand_open(&plain, backend, net);
-        stand_open_device(&limited, backend);
-        struct tower_spec spec = stand_spec(&limited, backend, net);
+        struct tower_fixture limited, plain;
+        const float most = (float)(limit / (double)(1.0f / FIXTURE_BATCH));
+        tower_fixture_open(&plain, backend, net);
+        tower_fixture_open_device(&limited, backend);
+        struct tower_spec spec = tower_fixture_spec(&limited, backend, net);
         spec.optimizer.clip_value = limit;
-        stand_open_tower(&limited, &spec);
-        stand_fill(&plain, net, &input, 0, STAND_BATCH);
-        stand_train(&plain);
-        float *const gradients = stand_gradients(&plain);
-        stand_set_gradients(&limited, gradients);
-        for (size_t i = 0; i < stand_floats(&plain); i++)
+        tower_fixture_open_tower(&limited, &spec);
+        tower_fixture_fill(&plain, net, &input, 0, FIXTURE_BATCH);
+        tower_fixture_train(&plain);
+        float *const gradients = tower_fixture_gradients(&plain);
+        tower_fixture_set_gradients(&limited, gradients);
+        for (size_t i = 0; i < tower_fixture_floats(&plain); i++)
             gradients[i] = gradients[i] > most ? most : gradients[i] < -most ? -most : gradients[i];
-        stand_set_gradients(&plain, gradients);
-        stand_update(&plain);
-        stand_update(&limited);
-        stand_assert_weights_near(&limited, &plain, net, 0);
-        stand_assert_gradients_equal(&limited, &plain);
+        tower_fixture_set_gradients(&plain, gradients);
+        tower_fixture_update(&plain);
+        tower_fixture_update(&limited);
+        tower_fixture_assert_weights_near(&limited, &plain, net, 0);
+        tower_fixture_assert_gradients_equal(&limited, &plain);
         free(gradients);
-        stand_close(&plain);
-        stand_close(&limited);
+        tower_fixture_close(&plain);
+        tower_fixture_close(&limited);
     }
     network_input_release(&input);
     net_close(net);
@@ -218,28 +219,28 @@ TEST(gradients_that_are_too_large_become_the_limit)
 /* Of gradients that are the same: they themselves are summed by threads. */
 static void check_threads(const char *backend)
 {
-    struct net *net = stand_net(0.0f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    struct net *net = tower_fixture_net(0.0f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
     for (int o = 0; o < OPTIMIZERS; o++) {
-        struct stand one, three;
-        stand_open_with(&one, backend, net, o);
-        stand_open_device(&three, backend);
-        struct tower_spec spec = stand_spec(&three, backend, net);
+        struct tower_fixture one, three;
+        tower_fixture_open_with(&one, backend, net, o);
+        tower_fixture_open_device(&three, backend);
+        struct tower_spec spec = tower_fixture_spec(&three, backend, net);
         spec.optimizer = optimizers[o];
         spec.backend_spec.threads = 3;
-        stand_open_tower(&three, &spec);
-        stand_fill(&one, net, &input, 0, STAND_BATCH);
-        stand_train(&one);
-        float *gradients = stand_gradients(&one);
-        stand_set_gradients(&three, gradients);
+        tower_fixture_open_tower(&three, &spec);
+        tower_fixture_fill(&one, net, &input, 0, FIXTURE_BATCH);
+        tower_fixture_train(&one);
+        float *gradients = tower_fixture_gradients(&one);
+        tower_fixture_set_gradients(&three, gradients);
         for (int step = 0; step < 3; step++) {
-            stand_update(&one);
-            stand_update(&three);
+            tower_fixture_update(&one);
+            tower_fixture_update(&three);
         }
-        stand_assert_weights_near(&one, &three, net, 0);
+        tower_fixture_assert_weights_near(&one, &three, net, 0);
         free(gradients);
-        stand_close(&one);
-        stand_close(&three);
+        tower_fixture_close(&one);
+        tower_fixture_close(&three);
     }
     network_input_release(&input);
     net_close(net);
@@ -250,33 +251,33 @@ TEST(an_update_by_any_number_of_threads_gives_the_same_bits)
     network_for_each_backend(check_threads);
 }
 
-static void update_in_pieces(struct stand *stand)
+static void update_in_pieces(struct tower_fixture *fixture)
 {
-    const struct arena *arena = tower_arena(stand->tower);
+    const struct arena *arena = tower_arena(fixture->tower);
     for (uint32_t p = 0; p < arena->parameter_count; p++)
-        assert_int_equal(tower_update(stand->tower, arena->ranges[p].offset, (arena->ranges[p].count + 15) / 16 * 16,
-                                      &stand_step), 0);
+        assert_int_equal(tower_update(fixture->tower, arena->ranges[p].offset, (arena->ranges[p].count + 15) / 16 * 16,
+                                      &tower_fixture_step), 0);
 }
 
 static void check_pieces(const char *backend)
 {
-    struct net *net = stand_net(0.0f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    struct net *net = tower_fixture_net(0.0f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
     for (int o = 0; o < OPTIMIZERS; o++) {
-        struct stand whole, pieces;
-        stand_open_with(&whole, backend, net, o);
-        stand_open_with(&pieces, backend, net, o);
-        stand_fill(&whole, net, &input, 0, STAND_BATCH);
-        stand_fill(&pieces, net, &input, 0, STAND_BATCH);
+        struct tower_fixture whole, pieces;
+        tower_fixture_open_with(&whole, backend, net, o);
+        tower_fixture_open_with(&pieces, backend, net, o);
+        tower_fixture_fill(&whole, net, &input, 0, FIXTURE_BATCH);
+        tower_fixture_fill(&pieces, net, &input, 0, FIXTURE_BATCH);
         for (int step = 0; step < 3; step++) {
-            stand_train(&whole);
-            stand_train(&pieces);
-            stand_update(&whole);
+            tower_fixture_train(&whole);
+            tower_fixture_train(&pieces);
+            tower_fixture_update(&whole);
             update_in_pieces(&pieces);
         }
-        stand_assert_weights_near(&whole, &pieces, net, 0);
-        stand_close(&whole);
-        stand_close(&pieces);
+        tower_fixture_assert_weights_near(&whole, &pieces, net, 0);
+        tower_fixture_close(&whole);
+        tower_fixture_close(&pieces);
     }
     network_input_release(&input);
     net_close(net);
@@ -291,24 +292,24 @@ TEST(updating_bucket_by_bucket_gives_the_same_bits)
 static void check_learning(const char *backend)
 {
     const int apart = test_device_is_inline() || test_is_long() ? 1 : 4;
-    struct net *net = stand_net(0.0f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    struct net *net = tower_fixture_net(0.0f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
     for (int o = 0; o < OPTIMIZERS; o += apart) {
-        struct stand stand;
-        stand_open_with(&stand, backend, net, o);
-        stand_fill(&stand, net, &input, 0, STAND_BATCH);
-        const double first = stand_train(&stand).loss_sum;
-        const size_t count = stand_floats(&stand);
-        struct optimizer_step step = stand_step;
+        struct tower_fixture fixture;
+        tower_fixture_open_with(&fixture, backend, net, o);
+        tower_fixture_fill(&fixture, net, &input, 0, FIXTURE_BATCH);
+        const double first = tower_fixture_train(&fixture).loss_sum;
+        const size_t count = tower_fixture_floats(&fixture);
+        struct optimizer_step step = tower_fixture_step;
         step.learning_rate = rates[optimizers[o].kind];
         for (; step.number < 150; step.number++) {
-            assert_int_equal(tower_update(stand.tower, 0, count, &step), 0);
-            stand_train(&stand);
+            assert_int_equal(tower_update(fixture.tower, 0, count, &step), 0);
+            tower_fixture_train(&fixture);
         }
-        const struct backend_result last = stand_evaluate(&stand);
+        const struct backend_result last = tower_fixture_evaluate(&fixture);
         assert_true(last.loss_sum < 0.5 * first);
-        assert_in_range(last.correct, STAND_BATCH - 1, STAND_BATCH);
-        stand_close(&stand);
+        assert_in_range(last.correct, FIXTURE_BATCH - 1, FIXTURE_BATCH);
+        tower_fixture_close(&fixture);
     }
     network_input_release(&input);
     net_close(net);
@@ -321,52 +322,52 @@ TEST(every_optimizer_learns_a_small_batch)
 
 /* ---- weights from elsewhere ---- */
 
-static void halve_in_place(struct stand *stand)
+static void halve_in_place(struct tower_fixture *fixture)
 {
-    const size_t count = stand_floats(stand), half = count / 32 * 16;
-    assert_int_equal(tower_scale(stand->tower, tower_weights(stand->tower), half, 0.5f), 0);
-    assert_int_equal(tower_scale(stand->tower, tower_weights(stand->tower) + half, count - half, 0.5f), 0);
-    assert_int_equal(tower_weights_changed(stand->tower, 0, half), 0);
-    assert_int_equal(tower_weights_changed(stand->tower, half, count - half), 0);
+    const size_t count = tower_fixture_floats(fixture), half = count / 32 * 16;
+    assert_int_equal(tower_scale(fixture->tower, tower_weights(fixture->tower), half, 0.5f), 0);
+    assert_int_equal(tower_scale(fixture->tower, tower_weights(fixture->tower) + half, count - half, 0.5f), 0);
+    assert_int_equal(tower_weights_changed(fixture->tower, 0, half), 0);
+    assert_int_equal(tower_weights_changed(fixture->tower, half, count - half), 0);
 }
 
-static void halve_by_hand(struct stand *stand, const struct net *net)
+static void halve_by_hand(struct tower_fixture *fixture, const struct net *net)
 {
-    float *weights = stand_weights(stand, net), *next = weights;
+    float *weights = tower_fixture_weights(fixture, net), *next = weights;
     for (size_t i = 0; i < net->trainable_count; i++)
         weights[i] *= 0.5f;
     for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count)
-        assert_int_equal(tower_write(stand->tower, p, next), 0);
+        assert_int_equal(tower_write(fixture->tower, p, next), 0);
     free(weights);
 }
 
 static void check_adopted(const char *backend, const struct net *net, const struct backend_input *input,
                           enum precision precision)
 {
-    struct stand scaled, written;
-    struct stand *const stands[] = { &scaled, &written };
+    struct tower_fixture scaled, written;
+    struct tower_fixture *const stands[] = { &scaled, &written };
     for (int i = 0; i < 2; i++) {
-        stand_open_device(stands[i], backend);
-        struct tower_spec spec = stand_spec(stands[i], backend, net);
+        tower_fixture_open_device(stands[i], backend);
+        struct tower_spec spec = tower_fixture_spec(stands[i], backend, net);
         spec.backend_spec.precision = precision;
-        stand_open_tower(stands[i], &spec);
-        stand_fill(stands[i], net, input, 0, STAND_BATCH);
+        tower_fixture_open_tower(stands[i], &spec);
+        tower_fixture_fill(stands[i], net, input, 0, FIXTURE_BATCH);
     }
-    const double before = stand_evaluate(&scaled).loss_sum;
+    const double before = tower_fixture_evaluate(&scaled).loss_sum;
     halve_in_place(&scaled);
     halve_by_hand(&written, net);
-    const double after = stand_evaluate(&scaled).loss_sum;
+    const double after = tower_fixture_evaluate(&scaled).loss_sum;
     assert_true(after != before);
-    assert_true(after == stand_evaluate(&written).loss_sum);
-    stand_assert_weights_near(&scaled, &written, net, 0);
-    stand_close(&scaled);
-    stand_close(&written);
+    assert_true(after == tower_fixture_evaluate(&written).loss_sum);
+    tower_fixture_assert_weights_near(&scaled, &written, net, 0);
+    tower_fixture_close(&scaled);
+    tower_fixture_close(&written);
 }
 
 static void check_scale(const char *backend)
 {
-    struct net *net = stand_net(0.0f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    struct net *net = tower_fixture_net(0.0f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
     const bool is_wide_only = backend_find(backend)->host_memory;
     check_adopted(backend, net, &input, PRECISION_FP32);
     for (enum precision precision = PRECISION_BF16; precision <= PRECISION_FP16 && !is_wide_only; precision++)

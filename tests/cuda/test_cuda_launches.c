@@ -6,7 +6,7 @@
 
 #include "compute/model.h"
 #include "sync/bucket.h"
-#include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/sim/sim.h"
 
@@ -48,7 +48,7 @@ static uint64_t all_calls(const struct step_calls *calls)
 
 /* Updates every bucket of gradients when backward has filled it. */
 struct bench {
-    struct stand stand;
+    struct tower_fixture stand;
     struct net *net;
     struct buckets buckets;
     size_t updated;
@@ -56,7 +56,7 @@ struct bench {
 
 static void open_slot(struct bench *bench, uint32_t batch)
 {
-    struct stand *const stand = &bench->stand;
+    struct tower_fixture *const stand = &bench->stand;
     const struct device_ops *const ops = stand->device->ops;
     void *pixels, *labels;
     assert_int_equal(ops->alloc(stand->device, batch * shape_count(bench->net->input), &pixels), 0);
@@ -81,21 +81,21 @@ static void bench_open(struct bench *bench, const char *model, uint32_t batch, e
     const struct model_options options = { .dropout = true, .auxiliary = true };
     *bench = (struct bench){ .updated = 0 };
     assert_int_equal(model_open(&bench->net, model, &options), 0);
-    stand_open_device(&bench->stand, "cuda");
-    struct tower_spec spec = stand_spec(&bench->stand, "cuda", bench->net);
+    tower_fixture_open_device(&bench->stand, "cuda");
+    struct tower_spec spec = tower_fixture_spec(&bench->stand, "cuda", bench->net);
     spec.backend_spec.precision = precision;
     spec.backend_spec.graph = graph;
     spec.backend_spec.slice_max = spec.train_counts[0] = batch;
     spec.evaluate_counts[0] = batch;
     spec.optimizer = (struct optimizer){ .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f, .weight_decay = 1e-4f };
-    stand_open_tower(&bench->stand, &spec);
+    tower_fixture_open_tower(&bench->stand, &spec);
     open_slot(bench, batch);
     cut(bench);
 }
 
 static void bench_close(struct bench *bench)
 {
-    stand_close(&bench->stand);
+    tower_fixture_close(&bench->stand);
     net_close(bench->net);
 }
 
@@ -110,16 +110,16 @@ static void update_bucket(void *arg, size_t floats)
 
 static void queue_evaluation(struct bench *bench)
 {
-    stand_forward(&bench->stand, false);
+    tower_fixture_forward(&bench->stand, false);
     assert_int_equal(tower_result(bench->stand.tower, bench->stand.result), 0);
 }
 
 static void queue_step(struct bench *bench)
 {
     bench->updated = 0;
-    stand_forward(&bench->stand, true);
+    tower_fixture_forward(&bench->stand, true);
     assert_int_equal(tower_backward(bench->stand.tower, update_bucket, bench), 0);
-    assert_int_equal(bench->updated, stand_floats(&bench->stand));
+    assert_int_equal(bench->updated, tower_fixture_floats(&bench->stand));
     assert_int_equal(tower_result(bench->stand.tower, bench->stand.result), 0);
 }
 
@@ -130,7 +130,7 @@ static void leave_bucket(void *arg, size_t floats)
 
 static void queue_without_update(struct bench *bench)
 {
-    stand_forward(&bench->stand, true);
+    tower_fixture_forward(&bench->stand, true);
     assert_int_equal(tower_backward(bench->stand.tower, leave_bucket, bench), 0);
     assert_int_equal(tower_result(bench->stand.tower, bench->stand.result), 0);
 }
@@ -279,9 +279,9 @@ static void resnet50_normalises_in_its_convolutions_in_evaluation(void **state)
     bench_close(&bench);
 }
 
-static void assert_is_planned(struct stand *stand, const struct net *net, enum precision precision)
+static void assert_is_planned(struct tower_fixture *stand, const struct net *net, enum precision precision)
 {
-    struct tower_spec spec = stand_spec(stand, "cuda", net);
+    struct tower_spec spec = tower_fixture_spec(stand, "cuda", net);
     struct tower *tower;
     spec.backend_spec.precision = precision;
     assert_int_equal(tower_open(&tower, &spec), 0);
@@ -291,16 +291,16 @@ static void assert_is_planned(struct stand *stand, const struct net *net, enum p
 static void every_model_is_planned(void **state)
 {
     const struct model_options options = { .dropout = true, .auxiliary = true };
-    struct stand stand;
+    struct tower_fixture stand;
     (void)state;
-    stand_open_device(&stand, "cuda");
+    tower_fixture_open_device(&stand, "cuda");
     for (const struct model *model = model_table; model->name != NULL; model++) {
         struct net *net;
         assert_int_equal(model_open(&net, model->name, &options), 0);
         assert_is_planned(&stand, net, (enum precision)((model - model_table) % PRECISION_COUNT));
         net_close(net);
     }
-    stand_close(&stand);
+    tower_fixture_close(&stand);
 }
 
 /* ---- the table ---- */

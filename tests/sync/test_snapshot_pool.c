@@ -8,7 +8,7 @@
 
 #include "stage/thread.h"
 #include "sync/snapshot_pool.h"
-#include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 
@@ -68,7 +68,7 @@ TEST(without_snapshots_no_step_is_named)
 
 struct rig {
     struct net *net;
-    struct stand stand;
+    struct tower_fixture stand;
     struct snapshot_pool pool;
     struct snapshot *taken;
     int result;
@@ -77,18 +77,18 @@ struct rig {
 static void rig_open(struct rig *rig, uint32_t count)
 {
     const char *backend = test_device_ops()->host_memory ? "reference" : "cuda";
-    *rig = (struct rig){ .net = stand_net(0.0f), .result = 1 };
-    stand_open(&rig->stand, backend, rig->net);
+    *rig = (struct rig){ .net = tower_fixture_net(0.0f), .result = 1 };
+    tower_fixture_open(&rig->stand, backend, rig->net);
     assert_int_equal(snapshot_pool_init(&rig->pool, &(struct snapshot_rule){ .count = count, .every = 1 }), 0);
     assert_int_equal(snapshot_pool_open(&rig->pool, rig->stand.tower), 0);
 }
 
 static void rig_close(struct rig *rig)
 {
-    stand_result(&rig->stand);          /* the compute stream is through */
+    tower_fixture_result(&rig->stand);  /* the compute stream is through */
     snapshot_pool_close(&rig->pool);
     snapshot_pool_release(&rig->pool);
-    stand_close(&rig->stand);
+    tower_fixture_close(&rig->stand);
     net_close(rig->net);
 }
 

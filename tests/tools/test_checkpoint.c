@@ -13,7 +13,7 @@
 #include "compute/snapshot.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/file_fixture.h"
-#include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/tools/run_directory_fixture.h"
 #include "tools/checkpoint/reader.h"
@@ -28,7 +28,7 @@ static double average_decay;    /* of the towers' averages, 0: they keep none */
 /* A run's towers, each of other numbers, and its directory. */
 struct fixture {
     struct net *net;
-    struct stand stands[TOWERS];
+    struct tower_fixture stands[TOWERS];
     struct snapshot *snapshots[TOWERS];
     struct run_directory *directory;
     struct checkpoint_shape shape;
@@ -51,25 +51,25 @@ static struct net *net_make(void)
     return net;
 }
 
-static void stand_train_once(struct fixture *fixture, uint32_t d, uint32_t seed)
+static void tower_fixture_train_once(struct fixture *fixture, uint32_t d, uint32_t seed)
 {
-    struct backend_input input = network_input(fixture->net, STAND_BATCH, seed);
-    stand_fill(&fixture->stands[d], fixture->net, &input, 0, STAND_BATCH);
-    stand_train(&fixture->stands[d]);
-    stand_update(&fixture->stands[d]);
+    struct backend_input input = network_input(fixture->net, FIXTURE_BATCH, seed);
+    tower_fixture_fill(&fixture->stands[d], fixture->net, &input, 0, FIXTURE_BATCH);
+    tower_fixture_train(&fixture->stands[d]);
+    tower_fixture_update(&fixture->stands[d]);
     assert_int_equal(tower_update_average(fixture->stands[d].tower, 1), 0);
     network_input_release(&input);
 }
 
-static void stand_begin(struct fixture *fixture, uint32_t d)
+static void tower_fixture_begin(struct fixture *fixture, uint32_t d)
 {
-    stand_open_device(&fixture->stands[d], "reference");
-    struct tower_spec spec = stand_spec(&fixture->stands[d], "reference", fixture->net);
+    tower_fixture_open_device(&fixture->stands[d], "reference");
+    struct tower_spec spec = tower_fixture_spec(&fixture->stands[d], "reference", fixture->net);
     spec.optimizer = momentum;
     spec.seed = 7 + d;
     spec.average_decay = average_decay;
-    stand_open_tower(&fixture->stands[d], &spec);
-    stand_train_once(fixture, d, 100 + d);
+    tower_fixture_open_tower(&fixture->stands[d], &spec);
+    tower_fixture_train_once(fixture, d, 100 + d);
     assert_int_equal(snapshot_open(&fixture->snapshots[d], fixture->stands[d].tower, SNAPSHOT_STATE), 0);
 }
 
@@ -78,7 +78,7 @@ static void fixture_open(struct fixture *fixture, bool weights_differ)
     char path[600];
     *fixture = (struct fixture){ .net = net_make() };
     for (uint32_t d = 0; d < TOWERS; d++)
-        stand_begin(fixture, d);
+        tower_fixture_begin(fixture, d);
     snprintf(path, sizeof(path), "%s/run", folder);
     fixture->directory = run_fixture_begin("test", path);
     fixture->shape = (struct checkpoint_shape){ .net = fixture->net, .towers = TOWERS, .states = 1,
@@ -95,7 +95,7 @@ static void fixture_close(struct fixture *fixture)
     run_directory_close(fixture->directory);
     for (uint32_t d = 0; d < TOWERS; d++) {
         snapshot_close(fixture->snapshots[d]);
-        stand_close(&fixture->stands[d]);
+        tower_fixture_close(&fixture->stands[d]);
     }
     net_close(fixture->net);
 }
@@ -158,7 +158,7 @@ static void check_round_trip(bool weights_differ)
     const char *const path = save(&fixture, 12, 2);
     for (uint32_t d = 0; d < TOWERS; d++) {
         before[d] = numbers_of(&fixture, d, &count);
-        stand_train_once(&fixture, d, 200);
+        tower_fixture_train_once(&fixture, d, 200);
     }
     assert_int_equal(checkpoint_reader_open(&reader, path, &problem), 0);
     const struct checkpoint_mark *const mark = checkpoint_reader_mark(reader);

@@ -7,7 +7,7 @@
 
 #include "compute/mixing.h"
 #include "tests/helpers/device_memory.h"
-#include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 
 enum { HEIGHT = 9, WIDTH = 7, CLASSES = 4 };
@@ -33,17 +33,17 @@ static struct net *open_net(uint32_t channels, bool plain)
 /* Pixels are multiples of four: a share of quarters of them is whole. */
 static struct backend_input open_input(const struct net *net)
 {
-    const struct backend_input input = network_input(net, STAND_BATCH, 5);
+    const struct backend_input input = network_input(net, FIXTURE_BATCH, 5);
     uint8_t *const pixels = (uint8_t *)(uintptr_t)input.pixels;
-    for (size_t i = 0; i < STAND_BATCH * shape_count(net->input); i++)
+    for (size_t i = 0; i < FIXTURE_BATCH * shape_count(net->input); i++)
         pixels[i] &= 0xfc;
     return input;
 }
 
 /* Every second one has a box, each somewhere else. */
-static void make_mixes(float share, struct mix mixes[STAND_BATCH])
+static void make_mixes(float share, struct mix mixes[FIXTURE_BATCH])
 {
-    for (uint32_t n = 0; n < STAND_BATCH; n++) {
+    for (uint32_t n = 0; n < FIXTURE_BATCH; n++) {
         mixes[n] = (struct mix){ .share = share };
         if (n % 4 > 1)
             mixes[n] = (struct mix){ share, n, n / 2, n + 4, WIDTH };
@@ -56,7 +56,7 @@ struct mixed_before { struct backend_input own, other; };
 static struct mixed_before mix_before(const struct net *net, const struct backend_input *input, uint32_t count)
 {
     const size_t numbers = shape_count(net->input), channels = net->input.channels;
-    const struct mixed_before before = { network_input(net, STAND_BATCH, 1), network_input(net, STAND_BATCH, 1) };
+    const struct mixed_before before = { network_input(net, FIXTURE_BATCH, 1), network_input(net, FIXTURE_BATCH, 1) };
     for (uint32_t n = 0; n < count; n++) {
         const uint32_t partner = mixing_partner(n, count);
         const struct mix mix = mixing_find(input->mixes, input->labels, n, count);
@@ -73,12 +73,12 @@ static struct mixed_before mix_before(const struct net *net, const struct backen
     return before;
 }
 
-static struct backend_result train(struct stand *stand, const struct net *net, const struct backend_input *input,
-                                   uint32_t count, float **gradients_out)
+static struct backend_result train(struct tower_fixture *fixture, const struct net *net,
+                                   const struct backend_input *input, uint32_t count, float **gradients_out)
 {
-    stand_fill(stand, net, input, 0, count);
-    const struct backend_result result = stand_train(stand);
-    *gradients_out = stand_gradients(stand);
+    tower_fixture_fill(fixture, net, input, 0, count);
+    const struct backend_result result = tower_fixture_train(fixture);
+    *gradients_out = tower_fixture_gradients(fixture);
     return result;
 }
 
@@ -87,18 +87,18 @@ static double combined(double share, double own, double other)
     return share * own + (1 - share) * other;
 }
 
-static void assert_combined(struct stand *stand, const struct net *net, const struct backend_input *input,
+static void assert_combined(struct tower_fixture *fixture, const struct net *net, const struct backend_input *input,
                             uint32_t count, double share)
 {
     const struct mixed_before before = mix_before(net, input, count);
     float *mixed_gradients, *own_gradients, *other_gradients;
-    const struct backend_result mixed = train(stand, net, input, count, &mixed_gradients);
-    const struct backend_result own = train(stand, net, &before.own, count, &own_gradients);
-    const struct backend_result other = train(stand, net, &before.other, count, &other_gradients);
+    const struct backend_result mixed = train(fixture, net, input, count, &mixed_gradients);
+    const struct backend_result own = train(fixture, net, &before.own, count, &own_gradients);
+    const struct backend_result other = train(fixture, net, &before.other, count, &other_gradients);
     assert_true(fabs(mixed.loss_sum - combined(share, own.loss_sum, other.loss_sum)) < 1e-5 * mixed.loss_sum);
     assert_int_equal(mixed.correct, share >= 0.5 ? own.correct : other.correct);
     assert_int_equal(mixed.counted, own.counted);
-    for (size_t i = 0; i < stand_floats(stand); i++) {
+    for (size_t i = 0; i < tower_fixture_floats(fixture); i++) {
         const double expected = combined(share, (double)own_gradients[i], (double)other_gradients[i]);
         assert_true(fabs((double)mixed_gradients[i] - expected) < 2e-5 * (1 + fabs(expected)));
     }
@@ -110,14 +110,15 @@ static void assert_combined(struct stand *stand, const struct net *net, const st
 }
 
 /* Evaluation takes samples as they are, whatever lies beside them. */
-static void assert_not_evaluated(struct stand *stand, const struct net *net, const struct backend_input *input)
+static void assert_not_evaluated(struct tower_fixture *fixture, const struct net *net,
+                                 const struct backend_input *input)
 {
     struct backend_input plain = *input;
     plain.mixes = NULL;
-    stand_fill(stand, net, input, 0, STAND_BATCH);
-    const struct backend_result with = stand_evaluate(stand);
-    stand_fill(stand, net, &plain, 0, STAND_BATCH);
-    const struct backend_result without = stand_evaluate(stand);
+    tower_fixture_fill(fixture, net, input, 0, FIXTURE_BATCH);
+    const struct backend_result with = tower_fixture_evaluate(fixture);
+    tower_fixture_fill(fixture, net, &plain, 0, FIXTURE_BATCH);
+    const struct backend_result without = tower_fixture_evaluate(fixture);
     assert_true(with.loss_sum == without.loss_sum);
     assert_int_equal(with.correct, without.correct);
 }
@@ -129,24 +130,24 @@ static void check_case(const char *backend, const struct mixing_case *c)
     static const float shares[] = { 0.75f, 0.25f, 0, 0.5f };
     struct net *net = open_net(c->channels, c->plain);
     struct backend_input input = open_input(net);
-    struct mix mixes[STAND_BATCH];
-    struct stand stand;
-    stand_open_device(&stand, backend);
-    struct tower_spec spec = stand_spec(&stand, backend, net);
-    spec.train_counts[1] = STAND_BATCH - 1;
+    struct mix mixes[FIXTURE_BATCH];
+    struct tower_fixture fixture;
+    tower_fixture_open_device(&fixture, backend);
+    struct tower_spec spec = tower_fixture_spec(&fixture, backend, net);
+    spec.train_counts[1] = FIXTURE_BATCH - 1;
     spec.backend_spec.layout = c->layout;
     spec.backend_spec.threads = c->threads;
     spec.backend_spec.label_smoothing = c->smoothing;
-    stand_open_tower(&stand, &spec);
+    tower_fixture_open_tower(&fixture, &spec);
     input.mixes = mixes;
     for (size_t i = 0; i < sizeof(shares) / sizeof(*shares); i++) {
         make_mixes(shares[i], mixes);
-        assert_combined(&stand, net, &input, STAND_BATCH, (double)shares[i]);
+        assert_combined(&fixture, net, &input, FIXTURE_BATCH, (double)shares[i]);
     }
     mixes[1].share = 1;         /* alone, as the last one of an odd slice is */
-    assert_combined(&stand, net, &input, STAND_BATCH - 1, 0.5);
-    assert_not_evaluated(&stand, net, &input);
-    stand_close(&stand);
+    assert_combined(&fixture, net, &input, FIXTURE_BATCH - 1, 0.5);
+    assert_not_evaluated(&fixture, net, &input);
+    tower_fixture_close(&fixture);
     network_input_release(&input);
     net_close(net);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "tests/helpers/device_memory.h"
-#include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 
 /* The loss of a sample, and what its logits' gradient adds to `slopes`. */
@@ -45,33 +45,33 @@ TEST(the_formula_is_that_of_pytorch)
 }
 
 /* Of a parameter, plain. */
-static float *gradient_of(struct stand *stand, const struct net *net, uint32_t parameter)
+static float *gradient_of(struct tower_fixture *fixture, const struct net *net, uint32_t parameter)
 {
     float *const plain = calloc(net->parameters[parameter].count, sizeof(*plain));
     assert_non_null(plain);
-    const float *const stored = tower_gradients(stand->tower) + tower_arena(stand->tower)->ranges[parameter].offset;
-    assert_int_equal(tower_spec(stand->tower)->backend->unpack(tower_backend(stand->tower), parameter, stored, plain),
-                     0);
+    const float *const stored = tower_gradients(fixture->tower) + tower_arena(fixture->tower)->ranges[parameter].offset;
+    assert_int_equal(
+        tower_spec(fixture->tower)->backend->unpack(tower_backend(fixture->tower), parameter, stored, plain), 0);
     return plain;
 }
 
 /* The gradient of the last bias is the sum of the logits'. */
 static void check_smoothing(const char *backend, double smoothing)
 {
-    struct net *net = stand_net(0.0f);
-    struct backend_input input = network_input(net, STAND_BATCH, 4);
-    struct stand stand;
-    float logits[STAND_BATCH * 4];
+    struct net *net = tower_fixture_net(0.0f);
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
+    struct tower_fixture fixture;
+    float logits[FIXTURE_BATCH * 4];
     double loss = 0, plain_loss = 0, slopes[4] = { 0 }, unused[4] = { 0 };
-    stand_open_device(&stand, backend);
-    struct tower_spec spec = stand_spec(&stand, backend, net);
+    tower_fixture_open_device(&fixture, backend);
+    struct tower_spec spec = tower_fixture_spec(&fixture, backend, net);
     spec.backend_spec.label_smoothing = (float)smoothing;
-    stand_open_tower(&stand, &spec);
-    stand_fill(&stand, net, &input, 0, STAND_BATCH);
-    const struct backend_result evaluated = stand_evaluate(&stand);
-    assert_int_equal(tower_logits(stand.tower, logits), 0);
-    const struct backend_result trained = stand_train(&stand);
-    for (uint32_t n = 0; n < STAND_BATCH; n++) {
+    tower_fixture_open_tower(&fixture, &spec);
+    tower_fixture_fill(&fixture, net, &input, 0, FIXTURE_BATCH);
+    const struct backend_result evaluated = tower_fixture_evaluate(&fixture);
+    assert_int_equal(tower_logits(fixture.tower, logits), 0);
+    const struct backend_result trained = tower_fixture_train(&fixture);
+    for (uint32_t n = 0; n < FIXTURE_BATCH; n++) {
         double row[4];
         for (uint32_t c = 0; c < 4; c++)
             row[c] = (double)logits[n * 4 + c];
@@ -83,11 +83,11 @@ static void check_smoothing(const char *backend, double smoothing)
     assert_true(fabs(trained.loss_sum - loss) <= 1e-6 * loss);
     assert_true(fabs(evaluated.loss_sum - plain_loss) <= 1e-6 * plain_loss);
     assert_int_equal(trained.correct, evaluated.correct);
-    float *const found = gradient_of(&stand, net, net->layers[6].parameters[PARAMETER_BIAS]);
+    float *const found = gradient_of(&fixture, net, net->layers[6].parameters[PARAMETER_BIAS]);
     for (uint32_t c = 0; c < 4; c++)
         assert_true(fabs((double)found[c] - slopes[c]) <= 2e-6);
     free(found);
-    stand_close(&stand);
+    tower_fixture_close(&fixture);
     network_input_release(&input);
     net_close(net);
 }

@@ -8,7 +8,7 @@
 
 #include "compute/onednn/onednn_plan.h"
 #include "tests/helpers/capture.h"
-#include "tests/helpers/network/step_rig.h"
+#include "tests/helpers/network/step_fixture.h"
 #include "tests/helpers/team_sleep.h"
 #include "tests/helpers/test.h"
 
@@ -19,11 +19,11 @@ TEST(random_nets_match_the_reference_in_every_layout)
         struct samples samples;
         const uint32_t count = 1 + (uint32_t)seed % 6;
         samples_draw(&samples, net, seed);
-        struct outcome expected = step_rig_once(&backend_reference_ops, net, (struct rig_options){ 1, 0, LAYOUT_AUTO },
-                                                &samples, count);
+        struct outcome expected =
+            step_fixture_once(&backend_reference_ops, net, (struct rig_options){ 1, 0, LAYOUT_AUTO }, &samples, count);
         for (int layout = LAYOUT_AUTO; layout <= LAYOUT_NCHW; layout++) {
             const struct rig_options options = { 1 + (uint32_t)seed % 3, 0, (enum layout)layout };
-            struct outcome actual = step_rig_once(&backend_onednn_ops, net, options, &samples, count);
+            struct outcome actual = step_fixture_once(&backend_onednn_ops, net, options, &samples, count);
             outcome_assert_close(&actual, &expected, 1e-4);
             free(actual.gradients);
         }
@@ -38,10 +38,10 @@ TEST(the_models_match_the_reference_with_dropout)
     struct net *net = net_of_model("mnist_cnn", true);
     struct samples samples;
     samples_draw(&samples, net, 11);
-    struct outcome expected = step_rig_once(&backend_reference_ops, net, (struct rig_options){ 1, 0, LAYOUT_AUTO },
-                                            &samples, 3);
-    struct outcome actual = step_rig_once(&backend_onednn_ops, net, (struct rig_options){ 2, 0, LAYOUT_AUTO },
-                                          &samples, 3);
+    struct outcome expected = step_fixture_once(&backend_reference_ops, net, (struct rig_options){ 1, 0, LAYOUT_AUTO },
+                                                &samples, 3);
+    struct outcome actual = step_fixture_once(&backend_onednn_ops, net, (struct rig_options){ 2, 0, LAYOUT_AUTO },
+                                              &samples, 3);
     outcome_assert_close(&actual, &expected, 1e-4);
     assert_int_equal(actual.result.correct, expected.result.correct);
     free(actual.gradients);
@@ -180,8 +180,8 @@ static void assert_matches_the_reference(const struct net *net)
     struct samples samples;
     samples_draw(&samples, net, 5);
     const struct rig_options options = { 1, 0, LAYOUT_AUTO };
-    struct outcome expected = step_rig_once(&backend_reference_ops, net, options, &samples, 4);
-    struct outcome actual = step_rig_once(&backend_onednn_ops, net, options, &samples, 4);
+    struct outcome expected = step_fixture_once(&backend_reference_ops, net, options, &samples, 4);
+    struct outcome actual = step_fixture_once(&backend_onednn_ops, net, options, &samples, 4);
     outcome_assert_close(&actual, &expected, 1e-4);
     free(actual.gradients);
     free(expected.gradients);
@@ -205,10 +205,10 @@ TEST(wide_dense_layers_of_few_values_match_the_reference_on_several_threads)
         net_softmax_loss(net, "loss", (uint32_t)net_dense(net, "fc3", (uint32_t)at, net->classes, true));
         assert_int_equal(net_finish(net), 0);
         samples_draw(&samples, net, 7);
-        struct outcome expected = step_rig_once(&backend_reference_ops, net, (struct rig_options){ 1, 0, LAYOUT_AUTO },
-                                                &samples, 4);
-        struct outcome actual = step_rig_once(&backend_onednn_ops, net, (struct rig_options){ 2, 0, LAYOUT_AUTO },
-                                              &samples, 4);
+        struct outcome expected =
+            step_fixture_once(&backend_reference_ops, net, (struct rig_options){ 1, 0, LAYOUT_AUTO }, &samples, 4);
+        struct outcome actual = step_fixture_once(&backend_onednn_ops, net, (struct rig_options){ 2, 0, LAYOUT_AUTO },
+                                                  &samples, 4);
         outcome_assert_close(&actual, &expected, 1e-4);
         free(actual.gradients);
         free(expected.gradients);
@@ -229,20 +229,20 @@ TEST(slices_of_any_size_share_memory_and_sum_to_the_whole)
 {
     struct net *net = net_of_model("mnist_cnn", true);
     struct samples samples;
-    struct step_rig rig;
+    struct step_fixture rig;
     samples_draw(&samples, net, 4);
-    step_rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 2, 9, LAYOUT_AUTO });
-    struct outcome whole = step_rig_run(&rig, &samples, 0, 9);
-    struct outcome sum = step_rig_run(&rig, &samples, 0, 1);
+    step_fixture_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 2, 9, LAYOUT_AUTO });
+    struct outcome whole = step_fixture_run(&rig, &samples, 0, 9);
+    struct outcome sum = step_fixture_run(&rig, &samples, 0, 1);
     for (uint32_t first = 1, count = 2; first < 9; first += count, count = 6) {
-        struct outcome part = step_rig_run(&rig, &samples, first, count);
+        struct outcome part = step_fixture_run(&rig, &samples, first, count);
         outcome_add(&sum, &part);
         free(part.gradients);
     }
     outcome_assert_close(&sum, &whole, 1e-5);
     free(sum.gradients);
     free(whole.gradients);
-    step_rig_close(&rig);
+    step_fixture_close(&rig);
     free(samples.pixels);
     net_close(net);
 }
@@ -251,25 +251,25 @@ TEST(a_step_gives_the_same_bits_after_other_steps)
 {
     struct net *net = net_of_model("mnist_cnn", true);
     struct samples samples;
-    struct step_rig rig;
+    struct step_fixture rig;
     struct plan *plan, *larger;
     samples_draw(&samples, net, 8);
-    step_rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 2, 12, LAYOUT_AUTO });
+    step_fixture_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 2, 12, LAYOUT_AUTO });
     assert_int_equal(rig.ops->plan(rig.backend, 5, true, &plan), 0);
     assert_int_equal(rig.ops->allocate(rig.backend), 0);
-    step_rig_run_plan(&rig, plan, &samples, 3);
+    step_fixture_run_plan(&rig, plan, &samples, 3);
     float *once = malloc(rig.arenas.trained.count * sizeof(*once));
     memcpy(once, rig.gradients, rig.arenas.trained.count * sizeof(*once));
     assert_int_equal(rig.ops->plan(rig.backend, 12, true, &larger), 0);
     assert_int_equal(rig.ops->allocate(rig.backend), 0);
-    step_rig_run_plan(&rig, larger, &samples, 0);
+    step_fixture_run_plan(&rig, larger, &samples, 0);
     assert_memory_not_equal(once, rig.gradients, rig.arenas.trained.count * sizeof(*once));
-    step_rig_run_plan(&rig, plan, &samples, 3);
+    step_fixture_run_plan(&rig, plan, &samples, 3);
     assert_memory_equal(once, rig.gradients, rig.arenas.trained.count * sizeof(*once));
     free(once);
     rig.ops->plan_close(larger);
     rig.ops->plan_close(plan);
-    step_rig_close(&rig);
+    step_fixture_close(&rig);
     free(samples.pixels);
     net_close(net);
 }
@@ -281,16 +281,16 @@ TEST(stored_relu_masks_give_the_same_bits)
     struct outcome outcomes[2];
     samples_draw(&samples, net, 9);
     for (int i = 0; i < 2; i++) {
-        struct step_rig rig;
+        struct step_fixture rig;
         struct plan *plan;
-        step_rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 2, 11, LAYOUT_AUTO });
+        step_fixture_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 2, 11, LAYOUT_AUTO });
         rig.backend->large_value_bytes = i ? 0 : SIZE_MAX;
         assert_int_equal(rig.ops->plan(rig.backend, 11, true, &plan), 0);
     assert_int_equal(rig.ops->allocate(rig.backend), 0);
-        step_rig_run_plan(&rig, plan, &samples, 0);
+        step_fixture_run_plan(&rig, plan, &samples, 0);
         outcome_read(&rig, &outcomes[i]);
         rig.ops->plan_close(plan);
-        step_rig_close(&rig);
+        step_fixture_close(&rig);
     }
     assert_memory_equal(outcomes[0].gradients, outcomes[1].gradients, outcomes[0].count * sizeof(float));
     free(outcomes[0].gradients);
@@ -328,23 +328,23 @@ TEST(copied_results_are_not_kept_for_their_relu)
 {
     struct net *const net = net_of_branches();
     struct plan *plan;
-    struct step_rig rig;
-    step_rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, SAMPLES_MAX, LAYOUT_AUTO });
+    struct step_fixture rig;
+    step_fixture_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, SAMPLES_MAX, LAYOUT_AUTO });
     assert_int_equal(rig.ops->plan(rig.backend, SAMPLES_MAX, true, &plan), 0);
     assert_int_equal(held_until(plan, 0), time_forward(4));
     assert_int_equal(held_until(plan, 2), time_forward(4));
     assert_int_equal(held_until(plan, 5), time_parameters(&plan->base.values, 5));
     rig.ops->plan_close(plan);
-    step_rig_close(&rig);
+    step_fixture_close(&rig);
     net_close(net);
 }
 
 TEST(a_smaller_plan_takes_no_more_memory)
 {
     struct net *net = net_of_model("mnist_cnn", true);
-    struct step_rig rig;
+    struct step_fixture rig;
     struct plan *large, *small, *evaluation;
-    step_rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, 12, LAYOUT_AUTO });
+    step_fixture_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, 12, LAYOUT_AUTO });
     struct backend_needs needs, of_all;
     assert_int_equal(rig.ops->plan(rig.backend, 12, true, &large), 0);
     assert_int_equal(rig.ops->allocate(rig.backend), 0);
@@ -360,7 +360,7 @@ TEST(a_smaller_plan_takes_no_more_memory)
     rig.ops->plan_close(evaluation);
     rig.ops->plan_close(small);
     rig.ops->plan_close(large);
-    step_rig_close(&rig);
+    step_fixture_close(&rig);
     net_close(net);
 }
 
@@ -374,9 +374,9 @@ TEST(evaluation_sees_every_value_and_training_drops_some)
     for (int i = 0; i < 2; i++) {
         const struct backend_input input = { .pixels = samples.pixels, .labels = samples.labels };
         struct backend_result result;
-        struct step_rig rig;
+        struct step_fixture rig;
         struct plan *plan;
-        step_rig_open(&rig, &backend_onednn_ops, nets[i], (struct rig_options){ 1, 8, LAYOUT_AUTO });
+        step_fixture_open(&rig, &backend_onednn_ops, nets[i], (struct rig_options){ 1, 8, LAYOUT_AUTO });
         assert_int_equal(rig.ops->plan(rig.backend, 8, false, &plan), 0);
     assert_int_equal(rig.ops->allocate(rig.backend), 0);
         assert_int_equal(rig.ops->input(plan, &input), 0);
@@ -384,10 +384,10 @@ TEST(evaluation_sees_every_value_and_training_drops_some)
         assert_int_equal(rig.ops->result(plan, &result), 0);
         losses[i] = result.loss_sum;
         rig.ops->plan_close(plan);
-        struct outcome trained = step_rig_run(&rig, &samples, 0, 8);
+        struct outcome trained = step_fixture_run(&rig, &samples, 0, 8);
         assert_int_equal(fabs(trained.result.loss_sum - losses[i]) < 1e-5, i == 1);
         free(trained.gradients);
-        step_rig_close(&rig);
+        step_fixture_close(&rig);
     }
     assert_true(fabs(losses[0] - losses[1]) < 1e-9);
     free(samples.pixels);
@@ -412,9 +412,9 @@ TEST(the_description_names_every_layer_and_no_ref_implementation)
         for (uint32_t count = 1; count <= 10; count += 9) {
             struct net *net = net_of_model(models[m], true);
             struct description description = { 0 };
-            struct step_rig rig;
+            struct step_fixture rig;
             struct plan *plan;
-            step_rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, count, LAYOUT_AUTO });
+            step_fixture_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, count, LAYOUT_AUTO });
             assert_int_equal(rig.ops->plan(rig.backend, count, true, &plan), 0);
     assert_int_equal(rig.ops->allocate(rig.backend), 0);
             rig.ops->plan_describe(plan, line_note, &description);
@@ -422,7 +422,7 @@ TEST(the_description_names_every_layer_and_no_ref_implementation)
             assert_false(description.names_ref);
             assert_true(description.names_relu);
             rig.ops->plan_close(plan);
-            step_rig_close(&rig);
+            step_fixture_close(&rig);
             net_close(net);
         }
 }
@@ -443,9 +443,9 @@ TEST(ref_implementations_are_refused_by_name_unless_allowed)
     char text[1024];
     struct nn_call call;
     struct nn_op op;
-    struct step_rig rig;
+    struct step_fixture rig;
     struct plan *plan;
-    step_rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, 2, LAYOUT_AUTO });
+    step_fixture_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, 2, LAYOUT_AUTO });
     assert_int_equal(rig.ops->plan(rig.backend, 2, true, &plan), 0);
     assert_int_equal(rig.ops->allocate(rig.backend), 0);
     ref_op_init(&op);
@@ -463,7 +463,7 @@ TEST(ref_implementations_are_refused_by_name_unless_allowed)
     nn_md_release(op.src);
     nn_md_release(op.dst);
     rig.ops->plan_close(plan);
-    step_rig_close(&rig);
+    step_fixture_close(&rig);
     net_close(net);
 }
 

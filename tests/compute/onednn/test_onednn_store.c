@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/helpers/network/step_rig.h"
+#include "tests/helpers/network/step_fixture.h"
 #include "tests/helpers/test.h"
 
 static void assert_unpacks(const struct net *net, enum layout layout)
 {
-    struct step_rig rig;
-    step_rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, 4, layout });
+    struct step_fixture rig;
+    step_fixture_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, 4, layout });
     for (uint32_t i = 0; i < net->parameter_count; i++) {
         float *plain = plain_alloc(net, i), *again = plain_alloc(net, i);
         plain_draw(net, i, plain);
@@ -18,7 +18,7 @@ static void assert_unpacks(const struct net *net, enum layout layout)
         free(plain);
         free(again);
     }
-    step_rig_close(&rig);
+    step_fixture_close(&rig);
 }
 
 TEST(packing_and_unpacking_gives_the_same_parameters)
@@ -70,10 +70,10 @@ TEST(padding_is_zero_in_packed_weights_and_in_gradients)
     for (uint64_t seed = 0; seed < 30; seed++) {
         struct net *net = net_of_seed(seed);
         struct samples samples;
-        struct step_rig rig;
+        struct step_fixture rig;
         samples_draw(&samples, net, seed);
-        step_rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, 4, LAYOUT_AUTO });
-        struct outcome outcome = step_rig_run(&rig, &samples, 0, 4);
+        step_fixture_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, 4, LAYOUT_AUTO });
+        struct outcome outcome = step_fixture_run(&rig, &samples, 0, 4);
         for (uint32_t i = 0; i < net->parameter_count; i++) {
             const size_t stored = rig.stored_counts[i], plain = net->parameters[i].count;
             float *weights = malloc(stored * sizeof(*weights)), *unpacked = plain_alloc(net, i);
@@ -89,7 +89,7 @@ TEST(padding_is_zero_in_packed_weights_and_in_gradients)
             free(unpacked);
         }
         free(outcome.gradients);
-        step_rig_close(&rig);
+        step_fixture_close(&rig);
         free(samples.pixels);
         net_close(net);
     }

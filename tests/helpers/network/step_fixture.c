@@ -1,5 +1,5 @@
-/* See step_rig.h. */
-#include "tests/helpers/network/step_rig.h"
+/* See step_fixture.h. */
+#include "tests/helpers/network/step_fixture.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -25,12 +25,12 @@ float *plain_alloc(const struct net *net, uint32_t parameter)
     return plain;
 }
 
-void step_rig_open(struct step_rig *rig, const struct backend_ops *ops, const struct net *net,
-                   struct rig_options options)
+void step_fixture_open(struct step_fixture *rig, const struct backend_ops *ops, const struct net *net,
+                       struct rig_options options)
 {
     const struct device_spec device = { 0, "cpu0" };
     void *memory;
-    *rig = (struct step_rig){ .ops = ops, .net = net };
+    *rig = (struct step_fixture){ .ops = ops, .net = net };
     assert_int_equal(device_host_ops.open(&rig->device, &device), 0);
     assert_int_equal(device_host_ops.stream_open(rig->device, STREAM_COMPUTE, "compute", &rig->compute), 0);
     const struct backend_spec spec = {
@@ -56,7 +56,7 @@ void step_rig_open(struct step_rig *rig, const struct backend_ops *ops, const st
     }
 }
 
-void step_rig_close(struct step_rig *rig)
+void step_fixture_close(struct step_fixture *rig)
 {
     rig->ops->close(rig->backend);
     device_host_ops.free(rig->device, rig->weights);
@@ -79,7 +79,7 @@ void samples_draw(struct samples *samples, const struct net *net, uint64_t seed)
         samples->labels[i] = (int32_t)(random_u64(key, bytes + i) % (net->classes + 1)) - 1;
 }
 
-void outcome_read(const struct step_rig *rig, struct outcome *outcome)
+void outcome_read(const struct step_fixture *rig, struct outcome *outcome)
 {
     outcome->count = rig->net->trainable_count;
     outcome->gradients = malloc(outcome->count * sizeof(float));
@@ -99,7 +99,8 @@ static void layer_note(void *arg, uint32_t layer)
     *last = layer;
 }
 
-void step_rig_run_plan(const struct step_rig *rig, struct plan *plan, const struct samples *samples, uint32_t first)
+void step_fixture_run_plan(const struct step_fixture *rig, struct plan *plan, const struct samples *samples,
+                           uint32_t first)
 {
     uint32_t last = UINT32_MAX;
     const struct backend_input input = {
@@ -111,29 +112,30 @@ void step_rig_run_plan(const struct step_rig *rig, struct plan *plan, const stru
     assert_int_equal(rig->ops->backward(plan, layer_note, &last), 0);
 }
 
-struct outcome step_rig_run(const struct step_rig *rig, const struct samples *samples, uint32_t first, uint32_t count)
+struct outcome step_fixture_run(const struct step_fixture *rig, const struct samples *samples, uint32_t first,
+                                uint32_t count)
 {
     struct outcome outcome;
     struct plan *plan;
     assert_int_equal(rig->ops->plan(rig->backend, count, true, &plan), 0);
     assert_int_equal(rig->ops->allocate(rig->backend), 0);
-    step_rig_run_plan(rig, plan, samples, first);
+    step_fixture_run_plan(rig, plan, samples, first);
     assert_int_equal(rig->ops->result(plan, &outcome.result), 0);
     outcome_read(rig, &outcome);
     rig->ops->plan_close(plan);
     return outcome;
 }
 
-struct outcome step_rig_once(const struct backend_ops *ops, const struct net *net, struct rig_options options,
-                             const struct samples *samples, uint32_t count)
+struct outcome step_fixture_once(const struct backend_ops *ops, const struct net *net, struct rig_options options,
+                                 const struct samples *samples, uint32_t count)
 {
-    struct step_rig rig;
+    struct step_fixture rig;
     options.slice_max = count;
-    step_rig_open(&rig, ops, net, options);
+    step_fixture_open(&rig, ops, net, options);
     if (ops == &backend_onednn_ops && count % 2 == 0)
         rig.backend->large_value_bytes = 0;
-    const struct outcome outcome = step_rig_run(&rig, samples, 0, count);
-    step_rig_close(&rig);
+    const struct outcome outcome = step_fixture_run(&rig, samples, 0, count);
+    step_fixture_close(&rig);
     return outcome;
 }
 

@@ -1,0 +1,57 @@
+/* A tower with the device and the one slot it needs, for tests: on the host's device or on
+ * the first CUDA device, as its backend wants. Everything asserts that it succeeds. */
+#ifndef PIPETRAIN_TOWER_FIXTURE_H
+#define PIPETRAIN_TOWER_FIXTURE_H
+
+#include "compute/tower.h"
+#include "tests/helpers/network/network.h"
+
+enum { FIXTURE_BATCH = 6, FIXTURE_READY_MAX = 32 };
+
+struct tower_fixture {
+    struct device *device;
+    struct stream *compute;
+    struct slot slot;
+    struct tower *tower;
+    struct backend_result *result;      /* pinned */
+    size_t ready[FIXTURE_READY_MAX];      /* prefixes the last backward named */
+    uint32_t ready_count;
+    float *prefix;              /* the gradients as they were when each became ready */
+};
+
+/* A small net with every kind of layer. */
+struct net *tower_fixture_net(float dropout);
+/* Batches of FIXTURE_BATCH, plain SGD. */
+struct tower_spec tower_fixture_spec(struct tower_fixture *fixture, const char *backend, const struct net *net);
+void tower_fixture_open_device(struct tower_fixture *fixture, const char *backend);
+void tower_fixture_open_tower(struct tower_fixture *fixture, const struct tower_spec *spec);
+void tower_fixture_open(struct tower_fixture *fixture, const char *backend, const struct net *net);
+void tower_fixture_close(struct tower_fixture *fixture);
+
+/* The slot holds samples [first, first + count) of the input. */
+void tower_fixture_fill(struct tower_fixture *fixture, const struct net *net, const struct backend_input *input,
+                        uint32_t first, uint32_t count);
+/* The compute stream waits for the slot, then forward. */
+void tower_fixture_forward(struct tower_fixture *fixture, bool training);
+/* Forward, backward; forward without training; the result of what was queued last. */
+struct backend_result tower_fixture_train(struct tower_fixture *fixture);
+struct backend_result tower_fixture_evaluate(struct tower_fixture *fixture);
+struct backend_result tower_fixture_result(struct tower_fixture *fixture);
+/* For tower_backward: remembers the prefix. */
+void tower_fixture_note_ready(void *fixture, size_t floats);
+/* One update of the whole arena: the run's first, at rate 0.5. */
+extern const struct optimizer_step tower_fixture_step;
+void tower_fixture_update(struct tower_fixture *fixture);
+
+size_t tower_fixture_floats(const struct tower_fixture *fixture);
+/* The gradient arena, to be freed; and back. */
+float *tower_fixture_gradients(struct tower_fixture *fixture);
+void tower_fixture_set_gradients(struct tower_fixture *fixture, const float *gradients);
+void tower_fixture_assert_gradients_zero(struct tower_fixture *fixture);
+void tower_fixture_assert_gradients_equal(struct tower_fixture *a, struct tower_fixture *b);
+/* All weights, parameter after parameter, to be freed. */
+float *tower_fixture_weights(struct tower_fixture *fixture, const struct net *net);
+void tower_fixture_assert_weights_near(struct tower_fixture *a, struct tower_fixture *b, const struct net *net,
+                                       double tolerance);
+
+#endif

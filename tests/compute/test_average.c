@@ -70,7 +70,7 @@ static void assert_numbers(struct tower_fixture *fixture, const struct net *net,
     free(plain);
 }
 
-static void check_trajectory(const char *backend)
+TEST_ON_EACH_BACKEND(averages_are_where_pytorch_s_are_in_100_steps)
 {
     struct net *net = net_make();
     struct tower_fixture fixture;
@@ -93,11 +93,6 @@ static void check_trajectory(const char *backend)
     assert_int_equal(point, sizeof(averaged_trajectory) / sizeof(averaged_trajectory[0]));
     tower_fixture_close(&fixture);
     net_close(net);
-}
-
-TEST(averages_are_where_pytorch_s_are_in_100_steps)
-{
-    network_for_each_backend(check_trajectory);
 }
 
 /* ---- who sees them ---- */
@@ -162,7 +157,7 @@ static void check_evaluation(const char *backend, const struct net *net, enum pr
     network_input_release(&input);
 }
 
-static void check_precisions(const char *backend)
+TEST_ON_EACH_BACKEND(evaluation_sees_the_averages_and_training_does_not)
 {
     struct net *net = net_make();
     const bool is_wide_only = backend_find(backend)->host_memory;
@@ -170,11 +165,6 @@ static void check_precisions(const char *backend)
     for (enum precision precision = PRECISION_BF16; precision <= PRECISION_FP16 && !is_wide_only; precision++)
         check_evaluation(backend, net, precision);
     net_close(net);
-}
-
-TEST(evaluation_sees_the_averages_and_training_does_not)
-{
-    network_for_each_backend(check_precisions);
 }
 
 /* ---- a state ---- */
@@ -195,7 +185,7 @@ static void take_state(struct tower_fixture *fixture, const struct net *net, flo
 }
 
 /* Taken while the averages are shown, which ends then. */
-static void check_state(const char *backend)
+TEST_ON_EACH_BACKEND(averages_go_on_from_a_state)
 {
     struct net *net = net_make();
     const size_t count = net->trainable_count + net->statistic_count;
@@ -235,11 +225,6 @@ static void check_state(const char *backend)
     free(averages);
     network_input_release(&input);
     net_close(net);
-}
-
-TEST(averages_go_on_from_a_state)
-{
-    network_for_each_backend(check_state);
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -35,7 +35,7 @@ static float *read_logits(struct tower_fixture *fixture, const struct net *net)
 }
 
 /* Two steps change weights and statistics from what they begin with. */
-static void check_same_numbers(const char *backend)
+TEST_ON_EACH_BACKEND(a_tower_that_only_evaluates_gives_the_numbers_of_one_that_trains)
 {
     struct optimizer_step small_step = tower_fixture_step;
     small_step.learning_rate = 0.01f;
@@ -64,11 +64,6 @@ static void check_same_numbers(const char *backend)
         network_input_release(&input);
         net_close(net);
     }
-}
-
-TEST(a_tower_that_only_evaluates_gives_the_numbers_of_one_that_trains)
-{
-    network_for_each_backend(check_same_numbers);
 }
 
 static uint32_t first_largest(const float *logits, uint32_t classes)
@@ -107,7 +102,7 @@ static void check_sums(struct tower_fixture *fixture, const struct net *net, con
 }
 
 /* In every precision there is, and of slices of both sizes: the last one of a pass has a plan of its own. */
-static void check_logits(const char *backend)
+TEST_ON_EACH_BACKEND(logits_are_those_that_the_loss_is_made_of)
 {
     struct net *net = tower_fixture_net(0.4f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
@@ -129,12 +124,7 @@ static void check_logits(const char *backend)
     net_close(net);
 }
 
-TEST(logits_are_those_that_the_loss_is_made_of)
-{
-    network_for_each_backend(check_logits);
-}
-
-static void check_needs(const char *backend)
+TEST_ON_EACH_BACKEND(a_tower_that_only_evaluates_takes_nothing_for_training)
 {
     struct net *net = tower_fixture_net(0.0f);
     struct tower_fixture fixture, alone;
@@ -149,11 +139,6 @@ static void check_needs(const char *backend)
     tower_fixture_close(&alone);
     tower_fixture_close(&fixture);
     net_close(net);
-}
-
-TEST(a_tower_that_only_evaluates_takes_nothing_for_training)
-{
-    network_for_each_backend(check_needs);
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -54,15 +54,10 @@ static void compare_with_all_trained(const char *backend, uint32_t seed)
     net_close(net);
 }
 
-static void check_gradients(const char *backend)
+TEST_ON_EACH_BACKEND(what_is_left_has_the_gradients_it_had_before)
 {
     for (uint32_t seed = 0; seed < NETS; seed++)
         compare_with_all_trained(backend, seed);
-}
-
-TEST(what_is_left_has_the_gradients_it_had_before)
-{
-    network_for_each_backend(check_gradients);
 }
 
 /* ---- what is left out ---- */
@@ -117,7 +112,7 @@ static size_t run_step(struct network *network, const char *backend, const struc
 }
 
 /* Only the dense layer goes back: it alone is reported, and of the values in front none is kept. */
-static void check_front(const char *backend)
+TEST_ON_EACH_BACKEND(layers_in_front_of_all_that_learns_do_nothing_backward)
 {
     struct net *const net = net_of_many_layers();
     struct network network;
@@ -129,11 +124,6 @@ static void check_front(const char *backend)
     assert_int_equal(net->layers[network.done[0]].kind, LAYER_DENSE);
     network_close(&network);
     net_close(net);
-}
-
-TEST(layers_in_front_of_all_that_learns_do_nothing_backward)
-{
-    network_for_each_backend(check_front);
 }
 
 /* ---- the description ---- */

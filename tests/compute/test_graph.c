@@ -108,15 +108,10 @@ static void check_net(const char *backend, struct net *net, uint32_t seed)
     twins_close(&twins);
 }
 
-static void check_by_hand(const char *backend)
+TEST_ON_EACH_BACKEND(gradients_of_every_backend_are_the_slopes_of_the_loss)
 {
     for (uint32_t seed = 0; seed < 3; seed++)
         check_net(backend, net_by_hand(), seed);
-}
-
-TEST(gradients_of_every_backend_are_the_slopes_of_the_loss)
-{
-    network_for_each_backend(check_by_hand);
 }
 
 /* Two losses of the same logits, and one of logits from which the net goes on. */
@@ -137,20 +132,15 @@ static struct net *net_of_losses(void)
     return net;
 }
 
-static void check_losses(const char *backend)
+TEST_ON_EACH_BACKEND(logits_may_have_several_losses_and_be_read_by_layers)
 {
     for (uint32_t seed = 0; seed < 3; seed++)
         check_net(backend, net_of_losses(), seed);
 }
 
-TEST(logits_may_have_several_losses_and_be_read_by_layers)
-{
-    network_for_each_backend(check_losses);
-}
-
 /* ---- against the reference ---- */
 
-static void check_against_reference(const char *backend)
+TEST_ON_EACH_BACKEND(every_backend_gives_what_the_reference_gives)
 {
     for (uint32_t seed = 0; seed < 2 * net_count(); seed++) {
         struct net *const net = network_random_graph(1000 + seed, rate_of(seed));
@@ -162,13 +152,8 @@ static void check_against_reference(const char *backend)
     }
 }
 
-TEST(every_backend_gives_what_the_reference_gives)
-{
-    network_for_each_backend(check_against_reference);
-}
-
 /* Layouts are the CPU's to choose: on CUDA and in the reference there is one. */
-static void check_layouts(const char *backend)
+TEST_ON_EACH_BACKEND(every_layout_gives_what_the_reference_gives)
 {
     static const enum layout layouts[] = { LAYOUT_NHWC, LAYOUT_NCHW };
     if (strcmp(backend, "onednn") != 0)
@@ -181,11 +166,6 @@ static void check_layouts(const char *backend)
         network_close(&network);
         net_close(net);
     }
-}
-
-TEST(every_layout_gives_what_the_reference_gives)
-{
-    network_for_each_backend(check_layouts);
 }
 
 /* Values of one pixel are both rows, as of a dense layer, and maps: what is added and what is normalised may lie in
@@ -209,7 +189,7 @@ static struct net *net_of_one_pixel(bool normalised_first)
     return net;
 }
 
-static void check_one_pixel(const char *backend)
+TEST_ON_EACH_BACKEND(rows_and_maps_of_one_pixel_are_added)
 {
     static const enum layout layouts[] = { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_NCHW };
     const uint32_t cases = strcmp(backend, "onednn") == 0 ? 12 : 4;     /* elsewhere there is one layout */
@@ -223,11 +203,6 @@ static void check_one_pixel(const char *backend)
     }
 }
 
-TEST(rows_and_maps_of_one_pixel_are_added)
-{
-    network_for_each_backend(check_one_pixel);
-}
-
 /* ---- poisoned memory ---- */
 
 static void check_poisoned(const char *backend, struct net *net, uint32_t seed)
@@ -237,17 +212,12 @@ static void check_poisoned(const char *backend, struct net *net, uint32_t seed)
     twins_close(&twins);
 }
 
-static void check_all_poisoned(const char *backend)
+TEST_ON_EACH_BACKEND(memory_that_holds_nothing_is_never_read)
 {
     for (uint32_t seed = 0; seed < net_count(); seed++) {
         check_poisoned(backend, network_random_graph(2000 + seed, rate_of(seed)), seed);
         check_poisoned(backend, network_random_net(seed, rate_of(seed)), seed);
     }
-}
-
-TEST(memory_that_holds_nothing_is_never_read)
-{
-    network_for_each_backend(check_all_poisoned);
 }
 
 int main(int argc, char **argv)

@@ -111,7 +111,7 @@ static void check_block_together(const char *backend, struct net *net, uint32_t 
     compare(&network, net, seed);
 }
 
-static void check_blocks(const char *backend)
+TEST_ON_EACH_BACKEND(blocks_match_the_reference)
 {
     for_each_block(check_block, backend);
     for_each_block(check_block_together, backend);
@@ -163,11 +163,6 @@ static void check_front_frozen(const char *backend, struct net *net, uint32_t se
 TEST(slices_are_recomputed_where_nothing_before_is_trained)
 {
     for_each_block(check_front_frozen, "onednn");
-}
-
-TEST(blocks_match_the_reference)
-{
-    network_for_each_backend(check_blocks);
 }
 
 static void compare_poisoned(const char *backend, struct net *net, uint32_t seed, bool in_slices)

@@ -91,7 +91,7 @@ static void check_parameter(struct tower_fixture *fixture, const struct paramete
     free(changed);
 }
 
-static void check_backend(const char *backend)
+TEST_ON_EACH_BACKEND(a_parameter_that_is_not_finite_is_named)
 {
     struct net *net = tower_fixture_net(0.0f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
@@ -108,13 +108,8 @@ static void check_backend(const char *backend)
     net_close(net);
 }
 
-TEST(a_parameter_that_is_not_finite_is_named)
-{
-    network_for_each_backend(check_backend);
-}
-
 /* What the update that limits it found, and nothing where it does not. */
-static void check_norm(const char *backend)
+TEST_ON_EACH_BACKEND(the_norm_of_the_gradient_is_told_where_it_is_limited)
 {
     struct net *net = tower_fixture_net(0.0f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
@@ -139,11 +134,6 @@ static void check_norm(const char *backend)
     }
     network_input_release(&input);
     net_close(net);
-}
-
-TEST(the_norm_of_the_gradient_is_told_where_it_is_limited)
-{
-    network_for_each_backend(check_norm);
 }
 
 int main(void)

@@ -53,7 +53,7 @@ static void assert_values(const float *values, const double *expected, size_t co
 
 /* ---- the transform ---- */
 
-static void check_transform(const char *backend)
+TEST_ON_EACH_BACKEND(pixels_are_divided_and_then_shifted_and_scaled_by_channel)
 {
     static const uint8_t pixels[] = { 0, 100, 255, 51, 102, 204 };
     static const float mean[] = { 1, 0.5f, 0 }, std[] = { 1, 2, 0.5f };
@@ -67,13 +67,8 @@ static void check_transform(const char *backend)
     free(values);
 }
 
-TEST(pixels_are_divided_and_then_shifted_and_scaled_by_channel)
-{
-    network_for_each_backend(check_transform);
-}
-
 /* The first is a convolution, which some backends give the pixels in a layout of its own. */
-static void check_transform_of_convolution(const char *backend)
+TEST_ON_EACH_BACKEND(a_convolution_of_shifted_pixels_is_padded_with_zeros)
 {
     static const float mean[] = { 1, 1, 1 };
     for (uint32_t seed = 0; seed < 4; seed++) {
@@ -96,14 +91,9 @@ static void check_transform_of_convolution(const char *backend)
 }
 
 /* Padding is 0 behind the transform, not a pixel of 0. */
-TEST(a_convolution_of_shifted_pixels_is_padded_with_zeros)
-{
-    network_for_each_backend(check_transform_of_convolution);
-}
-
 /* ---- average pools ---- */
 
-static void check_average_of_ones(const char *backend)
+TEST_ON_EACH_BACKEND(an_average_of_ones_is_one_up_to_the_border)
 {
     enum { SIDE = 6 };
     uint8_t pixels[SIDE * SIDE];
@@ -117,12 +107,7 @@ static void check_average_of_ones(const char *backend)
     free(values);
 }
 
-TEST(an_average_of_ones_is_one_up_to_the_border)
-{
-    network_for_each_backend(check_average_of_ones);
-}
-
-static void check_averages(const char *backend)
+TEST_ON_EACH_BACKEND(padding_does_not_count_in_an_average)
 {
     static const uint8_t pixels[] = { 1, 2, 3, 4, 5, 6 };     /* 2 rows of 3 */
     const struct window window = {
@@ -140,14 +125,9 @@ static void check_averages(const char *backend)
     free(values);
 }
 
-TEST(padding_does_not_count_in_an_average)
-{
-    network_for_each_backend(check_averages);
-}
-
 /* ---- padded channels, sums ---- */
 
-static void check_padded_channels(const char *backend)
+TEST_ON_EACH_BACKEND(channels_lie_between_zeros_and_every_second_pixel_is_left)
 {
     enum { IN = 4, OUT = 9, SIDE = 3 };
     uint8_t pixels[SIDE * SIDE * IN];
@@ -164,12 +144,7 @@ static void check_padded_channels(const char *backend)
     free(values);
 }
 
-TEST(channels_lie_between_zeros_and_every_second_pixel_is_left)
-{
-    network_for_each_backend(check_padded_channels);
-}
-
-static void check_sums(const char *backend)
+TEST_ON_EACH_BACKEND(a_value_can_be_added_to_itself)
 {
     static const uint8_t pixels[] = { 7, 1, 30 };
     struct net *const net = net_begin(3, 1, 1);
@@ -180,14 +155,9 @@ static void check_sums(const char *backend)
     free(values);
 }
 
-TEST(a_value_can_be_added_to_itself)
-{
-    network_for_each_backend(check_sums);
-}
-
 /* ---- concatenation, local response normalisation ---- */
 
-static void check_concat(const char *backend)
+TEST_ON_EACH_BACKEND(inputs_lie_one_behind_the_other)
 {
     static const uint8_t pixels[] = { 1, 2, 3, 4 };
     static const double expected[] = { 1, 2, 3, 4, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 0, 1, 2, 3, 4 };
@@ -199,13 +169,8 @@ static void check_concat(const char *backend)
     free(values);
 }
 
-TEST(inputs_lie_one_behind_the_other)
-{
-    network_for_each_backend(check_concat);
-}
-
 /* A window over nine channels that all hold 1, of which the border sees fewer. */
-static void check_response(const char *backend)
+TEST_ON_EACH_BACKEND(responses_are_divided_by_their_neighbours)
 {
     static const uint8_t ones[11] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
     double expected[11];
@@ -219,11 +184,6 @@ static void check_response(const char *backend)
     float *const values = values_of(backend, net, ones);
     assert_values(values, expected, 11);
     free(values);
-}
-
-TEST(responses_are_divided_by_their_neighbours)
-{
-    network_for_each_backend(check_response);
 }
 
 /* ---- batch normalisation ---- */
@@ -266,7 +226,7 @@ static void assert_moved(struct network *network, uint32_t channel, float mean, 
 static const uint8_t norm_pixels[] = { 10, 3, 20, 9, 35, 3, 11, 0 };     /* 2 channels, by turns */
 static const double norm_values[NORM_CHANNELS][4] = { { 10, 20, 35, 11 }, { 3, 9, 3, 0 } };
 
-static void check_running(const char *backend)
+TEST_ON_EACH_BACKEND(running_statistics_move_to_the_mean_and_the_unbiased_variance_of_the_batch)
 {
     for (uint32_t samples = 1; samples <= 4; samples++)
         for (int with_gamma = 0; with_gamma <= 1; with_gamma++) {
@@ -288,13 +248,8 @@ static void check_running(const char *backend)
         }
 }
 
-TEST(running_statistics_move_to_the_mean_and_the_unbiased_variance_of_the_batch)
-{
-    network_for_each_backend(check_running);
-}
-
 /* 1 - 0.999f is off by 1.3e-5 of itself. */
-static void check_slow(const char *backend)
+TEST_ON_EACH_BACKEND(a_slow_running_mean_takes_exactly_its_share)
 {
     struct net *const net = net_of_norm(1, true, 0.999);
     struct network network;
@@ -306,13 +261,8 @@ static void check_slow(const char *backend)
     net_close(net);
 }
 
-TEST(a_slow_running_mean_takes_exactly_its_share)
-{
-    network_for_each_backend(check_slow);
-}
-
 /* In a running sum of single precision the last pixels of an image would lose digits, all in the same direction. */
-static void check_large(const char *backend)
+TEST_ON_EACH_BACKEND(the_mean_of_a_large_image_is_as_exact_as_its_pixels)
 {
     enum { SIDE = 192 };
     static uint8_t pixels[SIDE * SIDE];
@@ -332,13 +282,8 @@ static void check_large(const char *backend)
     net_close(net);
 }
 
-TEST(the_mean_of_a_large_image_is_as_exact_as_its_pixels)
-{
-    network_for_each_backend(check_large);
-}
-
 /* Four pixels of one sample, so that they can be seen behind the normalisation. */
-static void check_normalised(const char *backend)
+TEST_ON_EACH_BACKEND(training_normalises_with_the_biased_variance_of_the_batch)
 {
     struct net *const net = net_of_norm(4, true, 0.75);
     struct network network;
@@ -363,13 +308,8 @@ static void check_normalised(const char *backend)
     net_close(net);
 }
 
-TEST(training_normalises_with_the_biased_variance_of_the_batch)
-{
-    network_for_each_backend(check_normalised);
-}
-
 /* In evaluation the normalisation is a line; the loss of one sample is that of the line's values. */
-static void check_evaluation(const char *backend)
+TEST_ON_EACH_BACKEND(evaluation_normalises_with_the_running_statistics_and_leaves_them)
 {
     static const float dense[CLASSES * NORM_CHANNELS] = { 0.5f, 0, 0, 1, -1, 0.25f }, zeros[CLASSES] = { 0 };
     struct net *const net = net_of_norm(1, true, 0.75);
@@ -395,11 +335,6 @@ static void check_evaluation(const char *backend)
     assert_true(number_of(&network, PARAMETER_RUNNING_MEAN, 0) == before);
     network_close(&network);
     net_close(net);
-}
-
-TEST(evaluation_normalises_with_the_running_statistics_and_leaves_them)
-{
-    network_for_each_backend(check_evaluation);
 }
 
 TESTS_MAIN(NULL, NULL)

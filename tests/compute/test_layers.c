@@ -43,7 +43,7 @@ TEST(gradients_of_the_reference_are_the_slopes_of_the_loss)
 
 /* ---- against the reference ---- */
 
-static void check_against_reference(const char *backend)
+TEST_ON_EACH_BACKEND(every_backend_gives_what_the_reference_gives)
 {
     for (uint32_t seed = 0; seed < 2 * NETS; seed++) {
         struct net *net = network_random_net(1000 + seed, seed % 2 ? 0.4f : 0.0f);
@@ -53,11 +53,6 @@ static void check_against_reference(const char *backend)
         network_close(&network);
         net_close(net);
     }
-}
-
-TEST(every_backend_gives_what_the_reference_gives)
-{
-    network_for_each_backend(check_against_reference);
 }
 
 /* ---- slices ---- */
@@ -95,7 +90,7 @@ static void compare_and_free(struct network *network, float **sums)
     free(sums);
 }
 
-static void check_slices(const char *backend)
+TEST_ON_EACH_BACKEND(the_parts_of_a_batch_sum_to_the_whole_with_dropout_on)
 {
     for (uint32_t seed = 0; seed < NETS; seed++) {
         struct net *net = network_random_net(2000 + seed, 0.4f);
@@ -119,12 +114,7 @@ static void check_slices(const char *backend)
     }
 }
 
-TEST(the_parts_of_a_batch_sum_to_the_whole_with_dropout_on)
-{
-    network_for_each_backend(check_slices);
-}
-
-static void check_no_label(const char *backend)
+TEST_ON_EACH_BACKEND(a_sample_without_a_label_counts_for_nothing)
 {
     for (uint32_t seed = 0; seed < 12; seed++) {
         struct net *net = network_random_net(3000 + seed, 0.0f);
@@ -149,14 +139,9 @@ static void check_no_label(const char *backend)
     }
 }
 
-TEST(a_sample_without_a_label_counts_for_nothing)
-{
-    network_for_each_backend(check_no_label);
-}
-
 /* ---- order, layout ---- */
 
-static void check_order(const char *backend)
+TEST_ON_EACH_BACKEND(backward_reports_every_layer_with_parameters_last_first)
 {
     for (uint32_t seed = 0; seed < NETS; seed++) {
         struct net *net = network_random_net(seed, 0.0f);
@@ -174,11 +159,6 @@ static void check_order(const char *backend)
         network_input_release(&input);
         net_close(net);
     }
-}
-
-TEST(backward_reports_every_layer_with_parameters_last_first)
-{
-    network_for_each_backend(check_order);
 }
 
 /* Packing what was unpacked gives the arena bit for bit: nothing lies in the padding. */
@@ -204,7 +184,7 @@ static void assert_padding_zero(struct network *network, const float *arena)
     network->device->ops->free(network->device, copy);
 }
 
-static void check_packing(const char *backend)
+TEST_ON_EACH_BACKEND(padding_of_the_arenas_stays_zero)
 {
     for (uint32_t seed = 0; seed < NETS; seed++) {
         struct net *net = network_random_net(seed, 0.0f);
@@ -221,14 +201,9 @@ static void check_packing(const char *backend)
     }
 }
 
-TEST(padding_of_the_arenas_stays_zero)
-{
-    network_for_each_backend(check_packing);
-}
-
 /* ---- forward values, seen through a dense layer behind them ---- */
 
-static void check_ramp(const char *backend)
+TEST_ON_EACH_BACKEND(same_padding_with_stride_2_pads_nothing_before)
 {
     enum { SIDE = 32 };
     uint8_t pixels[SIDE * SIDE];
@@ -255,12 +230,7 @@ static void check_ramp(const char *backend)
     net_close(net);
 }
 
-TEST(same_padding_with_stride_2_pads_nothing_before)
-{
-    network_for_each_backend(check_ramp);
-}
-
-static void check_flatten(const char *backend)
+TEST_ON_EACH_BACKEND(a_dense_layer_reads_pixels_in_channel_height_width_order)
 {
     enum { CHANNELS = 3, HEIGHT = 2, WIDTH = 5 };
     uint8_t pixels[HEIGHT][WIDTH][CHANNELS];
@@ -286,14 +256,9 @@ static void check_flatten(const char *backend)
     net_close(net);
 }
 
-TEST(a_dense_layer_reads_pixels_in_channel_height_width_order)
-{
-    network_for_each_backend(check_flatten);
-}
-
 /* A pool of 2 over pixels that are all equal: where the gradient goes shows in the
  * 1x1 convolution in front, whose input differs only by the place in the window. */
-static void check_ties(const char *backend)
+TEST_ON_EACH_BACKEND(the_first_of_equal_maxima_takes_the_gradient)
 {
     static const uint8_t pixels[] = { 10, 20, 30, 40 };
     const int32_t label = 0;
@@ -315,11 +280,6 @@ static void check_ties(const char *backend)
     free(bias);
     network_close(&network);
     net_close(net);
-}
-
-TEST(the_first_of_equal_maxima_takes_the_gradient)
-{
-    network_for_each_backend(check_ties);
 }
 
 /* ---- the loss ---- */
@@ -347,7 +307,7 @@ static struct backend_result loss_of(const char *backend, const float *logits, u
     return result;
 }
 
-static void check_loss(const char *backend)
+TEST_ON_EACH_BACKEND(the_loss_is_softmax_cross_entropy_at_any_size_of_logits)
 {
     const float plain[] = { 0.5f, -1, 2 }, far[] = { 1000, 0, -1000 }, level[] = { 3, 3, 3 };
     float gradient[3];
@@ -366,14 +326,9 @@ static void check_loss(const char *backend)
     assert_true(isnan(loss_of(backend, broken, 3, 0, gradient).loss_sum));
 }
 
-TEST(the_loss_is_softmax_cross_entropy_at_any_size_of_logits)
-{
-    network_for_each_backend(check_loss);
-}
-
 /* The same logits to both losses: training counts the answers once and adds a weighted loss, evaluation
  * knows the last one only. */
-static void check_auxiliary_loss(const char *backend)
+TEST_ON_EACH_BACKEND(an_auxiliary_loss_is_added_in_training_only)
 {
     static const uint8_t pixels[] = { 255, 0, 255, 255 };
     static const int32_t two_labels[] = { 1, 0 };
@@ -395,11 +350,6 @@ static void check_auxiliary_loss(const char *backend)
     assert_int_equal(both.correct, one.correct);
     network_close(&network);
     net_close(net);
-}
-
-TEST(an_auxiliary_loss_is_added_in_training_only)
-{
-    network_for_each_backend(check_auxiliary_loss);
 }
 
 int main(int argc, char **argv)

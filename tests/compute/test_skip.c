@@ -103,7 +103,7 @@ static bool broken_step(struct tower_fixture *fixture, const struct net *net, ui
     return was_skipped;
 }
 
-static void check_left_out(const char *backend)
+TEST_ON_EACH_BACKEND(a_step_that_is_left_out_changes_nothing)
 {
     struct net *net = open_net();
     struct backend_input input = network_input(net, FIXTURE_BATCH, 5);
@@ -130,13 +130,8 @@ static void check_left_out(const char *backend)
     net_close(net);
 }
 
-TEST(a_step_that_is_left_out_changes_nothing)
-{
-    network_for_each_backend(check_left_out);
-}
-
 /* A logit of -infinity makes the loss infinite, and each gradient of a softmax finite. */
-static void check_infinite_loss(const char *backend)
+TEST_ON_EACH_BACKEND(a_loss_that_is_not_finite_is_found_in_the_gradients)
 {
     struct net *net;
     assert_int_equal(net_open(&net, "dense", (struct shape){ 1, 2, 2 }, 4), 0);
@@ -166,11 +161,6 @@ static void check_infinite_loss(const char *backend)
     tower_fixture_close(&fixture);
     network_input_release(&input);
     net_close(net);
-}
-
-TEST(a_loss_that_is_not_finite_is_found_in_the_gradients)
-{
-    network_for_each_backend(check_infinite_loss);
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -157,15 +157,10 @@ static void check_resume(const char *backend, const struct optimizer *optimizer,
     net_close(net);
 }
 
-static void check_resume_of_every_rule(const char *backend)
+TEST_ON_EACH_BACKEND(a_tower_goes_on_from_a_state_bit_for_bit)
 {
     for (int o = 0; o < OPTIMIZERS; o++)
         check_resume(backend, &optimizers[o], PRECISION_FP32);
-}
-
-TEST(a_tower_goes_on_from_a_state_bit_for_bit)
-{
-    network_for_each_backend(check_resume_of_every_rule);
 }
 
 TEST(a_tower_of_16_bits_goes_on_with_its_loss_scale)
@@ -190,7 +185,7 @@ TEST(a_tower_of_16_bits_goes_on_with_its_loss_scale)
 }
 
 /* Any shape of parameter, in whatever layout the backend stores it. */
-static void check_plain(const char *backend)
+TEST_ON_EACH_BACKEND(the_plain_form_is_the_one_the_tower_reads)
 {
     for (uint32_t seed = 0; seed < 12; seed++) {
         struct net *net = network_random_net(seed, 0.2f);
@@ -206,12 +201,7 @@ static void check_plain(const char *backend)
     }
 }
 
-TEST(the_plain_form_is_the_one_the_tower_reads)
-{
-    network_for_each_backend(check_plain);
-}
-
-static void check_stays(const char *backend)
+TEST_ON_EACH_BACKEND(a_snapshot_is_of_the_moment_it_was_queued)
 {
     const struct optimizer *optimizer = &optimizers[2];
     struct net *net = net_make();
@@ -237,13 +227,8 @@ static void check_stays(const char *backend)
     net_close(net);
 }
 
-TEST(a_snapshot_is_of_the_moment_it_was_queued)
-{
-    network_for_each_backend(check_stays);
-}
-
 /* However a backend stores gradients, their sum tells that they are the right ones. */
-static void check_shown(const char *backend)
+TEST_ON_EACH_BACKEND(a_snapshot_that_shows_has_weights_and_gradients)
 {
     struct net *net = net_make();
     struct snapshot *snapshot = NULL;
@@ -278,11 +263,6 @@ static void check_shown(const char *backend)
     snapshot_close(snapshot);
     tower_fixture_close(&fixture);
     net_close(net);
-}
-
-TEST(a_snapshot_that_shows_has_weights_and_gradients)
-{
-    network_for_each_backend(check_shown);
 }
 
 /* Parameter by parameter, each plain form in the room there is for it. */
@@ -332,7 +312,7 @@ static void check_last_of(const char *backend, const struct optimizer *optimizer
     net_close(net);
 }
 
-static void check_last(const char *backend)
+TEST_ON_EACH_BACKEND(the_last_state_is_put_together_in_the_towers_own_memory)
 {
     struct tower_fixture fixture;
     tower_fixture_open_device(&fixture, backend);
@@ -340,11 +320,6 @@ static void check_last(const char *backend)
     tower_fixture_close(&fixture);
     for (size_t i = 0; i < OPTIMIZERS && has_host_memory; i++)
         check_last_of(backend, &optimizers[i]);
-}
-
-TEST(the_last_state_is_put_together_in_the_towers_own_memory)
-{
-    network_for_each_backend(check_last);
 }
 
 static const struct device_ops *whole_ops;
@@ -357,7 +332,7 @@ static int alloc_none(struct device *device, size_t bytes, void **memory_out)
     return -ENOMEM;
 }
 
-static void check_memory(const char *backend)
+TEST_ON_EACH_BACKEND(its_memory_is_known_before_it_is_taken)
 {
     struct net *net = tower_fixture_net(0.0f);
     struct snapshot *snapshot = NULL;
@@ -379,11 +354,6 @@ static void check_memory(const char *backend)
     snapshot_close(NULL);
     tower_fixture_close(&fixture);
     net_close(net);
-}
-
-TEST(its_memory_is_known_before_it_is_taken)
-{
-    network_for_each_backend(check_memory);
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -15,7 +15,7 @@
 
 /* ---- weights ---- */
 
-static void check_initial_weights(const char *backend)
+TEST_ON_EACH_BACKEND(initial_weights_are_those_of_the_seed)
 {
     struct net *net = tower_fixture_net(0.0f);
     struct tower_fixture fixture;
@@ -33,13 +33,8 @@ static void check_initial_weights(const char *backend)
     net_close(net);
 }
 
-TEST(initial_weights_are_those_of_the_seed)
-{
-    network_for_each_backend(check_initial_weights);
-}
-
 /* Where initial values are made in the gradients no memory is planned for them, and none of them stays. */
-static void check_start(const char *backend)
+TEST_ON_EACH_BACKEND(initial_values_leave_nothing_in_the_gradients)
 {
     struct net *net = tower_fixture_net(0.0f);
     struct tower_fixture fixture;
@@ -56,12 +51,7 @@ static void check_start(const char *backend)
     net_close(net);
 }
 
-TEST(initial_values_leave_nothing_in_the_gradients)
-{
-    network_for_each_backend(check_start);
-}
-
-static void check_write(const char *backend)
+TEST_ON_EACH_BACKEND(weights_that_are_written_are_read_back)
 {
     struct net *net = tower_fixture_net(0.0f);
     struct tower_fixture fixture;
@@ -80,11 +70,6 @@ static void check_write(const char *backend)
     }
     tower_fixture_close(&fixture);
     net_close(net);
-}
-
-TEST(weights_that_are_written_are_read_back)
-{
-    network_for_each_backend(check_write);
 }
 
 /* ---- several towers ---- */
@@ -140,7 +125,7 @@ static void open_towers(struct tower_fixture *stands, uint32_t towers, const cha
     }
 }
 
-static void check_towers(const char *backend)
+TEST_ON_EACH_BACKEND(towers_with_slices_step_like_one_tower_with_the_batch)
 {
     static const uint32_t tower_counts[] = { 2, 3, 5, 8 };
     struct net *net = tower_fixture_net(0.4f);
@@ -167,12 +152,7 @@ static void check_towers(const char *backend)
     net_close(net);
 }
 
-TEST(towers_with_slices_step_like_one_tower_with_the_batch)
-{
-    network_for_each_backend(check_towers);
-}
-
-static void check_empty(const char *backend)
+TEST_ON_EACH_BACKEND(an_empty_slice_has_no_loss_and_gradients_of_zero)
 {
     struct net *net = tower_fixture_net(0.0f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
@@ -190,11 +170,6 @@ static void check_empty(const char *backend)
     tower_fixture_close(&fixture);
     network_input_release(&input);
     net_close(net);
-}
-
-TEST(an_empty_slice_has_no_loss_and_gradients_of_zero)
-{
-    network_for_each_backend(check_empty);
 }
 
 static void open_in_pieces(struct tower_fixture *fixture, const char *backend, const struct net *net,
@@ -236,7 +211,7 @@ static void check_ready_gradients(struct tower_fixture *fixture)
     free(gradients);
 }
 
-static void check_pieces(const char *backend)
+TEST_ON_EACH_BACKEND(the_gradients_of_pieces_add_up_to_those_of_the_slice)
 {
     struct net *net = tower_fixture_net(0.4f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
@@ -262,13 +237,8 @@ static void check_pieces(const char *backend)
     net_close(net);
 }
 
-TEST(the_gradients_of_pieces_add_up_to_those_of_the_slice)
-{
-    network_for_each_backend(check_pieces);
-}
-
 /* More gradients than a tower clears at once. */
-static void check_wide_empty(const char *backend)
+TEST_ON_EACH_BACKEND(an_empty_slice_clears_arenas_of_any_size)
 {
     struct net *net;
     struct tower_fixture fixture;
@@ -288,12 +258,7 @@ static void check_wide_empty(const char *backend)
     net_close(net);
 }
 
-TEST(an_empty_slice_clears_arenas_of_any_size)
-{
-    network_for_each_backend(check_wide_empty);
-}
-
-static void check_only_empty(const char *backend)
+TEST_ON_EACH_BACKEND(a_tower_that_never_gets_a_sample_takes_part)
 {
     struct net *net = tower_fixture_net(0.0f);
     struct tower_fixture fixture;
@@ -309,14 +274,9 @@ static void check_only_empty(const char *backend)
     net_close(net);
 }
 
-TEST(a_tower_that_never_gets_a_sample_takes_part)
-{
-    network_for_each_backend(check_only_empty);
-}
-
 /* ---- a step ---- */
 
-static void check_ready(const char *backend)
+TEST_ON_EACH_BACKEND(a_prefix_that_is_ready_does_not_change_any_more)
 {
     struct net *net = tower_fixture_net(0.4f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
@@ -334,13 +294,8 @@ static void check_ready(const char *backend)
     net_close(net);
 }
 
-TEST(a_prefix_that_is_ready_does_not_change_any_more)
-{
-    network_for_each_backend(check_ready);
-}
-
 /* The feeder may refill the slot as soon as its free event has passed. */
-static void check_slot(const char *backend)
+TEST_ON_EACH_BACKEND(a_slot_that_is_free_is_not_read_any_more)
 {
     struct net *net = tower_fixture_net(0.4f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
@@ -367,18 +322,13 @@ static void check_slot(const char *backend)
     net_close(net);
 }
 
-TEST(a_slot_that_is_free_is_not_read_any_more)
-{
-    network_for_each_backend(check_slot);
-}
-
 static void be_late(void *arg)
 {
     (void)arg;
     nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
 }
 
-static void check_wait(const char *backend)
+TEST_ON_EACH_BACKEND(a_slot_is_not_read_before_it_is_ready)
 {
     struct net *net = tower_fixture_net(0.0f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4), other = network_input(net, FIXTURE_BATCH, 5);
@@ -411,13 +361,8 @@ static void check_wait(const char *backend)
     net_close(net);
 }
 
-TEST(a_slot_is_not_read_before_it_is_ready)
-{
-    network_for_each_backend(check_wait);
-}
-
 /* Plans may share memory: what a step leaves there must not reach the next. */
-static void check_repeat(const char *backend)
+TEST_ON_EACH_BACKEND(a_step_gives_the_same_bits_whatever_ran_before)
 {
     for (uint32_t seed = 0; seed < 10; seed++) {
         struct net *net = network_random_net(6000 + seed, 0.3f);
@@ -445,12 +390,7 @@ static void check_repeat(const char *backend)
     }
 }
 
-TEST(a_step_gives_the_same_bits_whatever_ran_before)
-{
-    network_for_each_backend(check_repeat);
-}
-
-static void check_position(const char *backend)
+TEST_ON_EACH_BACKEND(dropout_follows_position_and_epoch_of_the_slot)
 {
     struct net *net = tower_fixture_net(0.4f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
@@ -470,12 +410,7 @@ static void check_position(const char *backend)
     net_close(net);
 }
 
-TEST(dropout_follows_position_and_epoch_of_the_slot)
-{
-    network_for_each_backend(check_position);
-}
-
-static void check_evaluation(const char *backend)
+TEST_ON_EACH_BACKEND(evaluation_drops_nothing_and_changes_nothing)
 {
     struct net *net = tower_fixture_net(0.4f), *plain = tower_fixture_net(0.0f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
@@ -501,14 +436,9 @@ static void check_evaluation(const char *backend)
     net_close(plain);
 }
 
-TEST(evaluation_drops_nothing_and_changes_nothing)
-{
-    network_for_each_backend(check_evaluation);
-}
-
 /* ---- refusals, numbers ---- */
 
-static void check_refusals(const char *backend)
+TEST_ON_EACH_BACKEND(slices_without_a_plan_and_nets_with_branches_are_refused)
 {
     struct net *net = tower_fixture_net(0.0f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
@@ -519,11 +449,6 @@ static void check_refusals(const char *backend)
     tower_fixture_close(&fixture);
     network_input_release(&input);
     net_close(net);
-}
-
-TEST(slices_without_a_plan_and_nets_with_branches_are_refused)
-{
-    network_for_each_backend(check_refusals);
 }
 
 static uint32_t allocations_left;
@@ -538,7 +463,7 @@ static int alloc_few(struct device *device, size_t bytes, void **memory_out)
 }
 
 /* One allocation more at every try, until the tower opens. */
-static void check_short_of_memory(const char *backend)
+TEST_ON_EACH_BACKEND(a_tower_short_of_memory_at_any_point_does_not_open)
 {
     struct net *net = tower_fixture_net(0.4f);
     whole_ops = test_device_ops();
@@ -561,18 +486,13 @@ static void check_short_of_memory(const char *backend)
     net_close(net);
 }
 
-TEST(a_tower_short_of_memory_at_any_point_does_not_open)
-{
-    network_for_each_backend(check_short_of_memory);
-}
-
 static void count_line(void *arg, const char *line)
 {
     assert_true(strlen(line) > 0);
     ++*(int *)arg;
 }
 
-static void check_description(const char *backend)
+TEST_ON_EACH_BACKEND(memory_and_layers_are_described)
 {
     struct net *net = tower_fixture_net(0.0f);
     struct tower_fixture fixture;
@@ -590,11 +510,6 @@ static void check_description(const char *backend)
     net_close(net);
 }
 
-TEST(memory_and_layers_are_described)
-{
-    network_for_each_backend(check_description);
-}
-
 static struct net *giant_net(void)
 {
     struct net *net = NULL;
@@ -608,7 +523,7 @@ static struct net *giant_net(void)
 }
 
 /* Each value for itself has a size, all together do not. */
-static void check_giant(const char *backend)
+TEST_ON_EACH_BACKEND(sizes_that_overflow_are_refused)
 {
     struct net *net = giant_net();
     struct tower_fixture fixture;
@@ -619,11 +534,6 @@ static void check_giant(const char *backend)
     fixture.tower = NULL;
     tower_fixture_close(&fixture);
     net_close(net);
-}
-
-TEST(sizes_that_overflow_are_refused)
-{
-    network_for_each_backend(check_giant);
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -163,7 +163,7 @@ static void clip(const char *backend, const struct net *net, const struct backen
     tower_fixture_close(&scaled);
 }
 
-static void check_clip(const char *backend)
+TEST_ON_EACH_BACKEND(gradients_whose_norm_is_too_large_are_shortened_to_it)
 {
     struct net *net = tower_fixture_net(0.0f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
@@ -174,13 +174,8 @@ static void check_clip(const char *backend)
     net_close(net);
 }
 
-TEST(gradients_whose_norm_is_too_large_are_shortened_to_it)
-{
-    network_for_each_backend(check_clip);
-}
-
 /* As many numbers as lie beyond the limit become it, and no others change. */
-static void check_limit(const char *backend)
+TEST_ON_EACH_BACKEND(gradients_that_are_too_large_become_the_limit)
 {
     struct net *net = tower_fixture_net(0.0f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
@@ -211,13 +206,8 @@ static void check_limit(const char *backend)
     net_close(net);
 }
 
-TEST(gradients_that_are_too_large_become_the_limit)
-{
-    network_for_each_backend(check_limit);
-}
-
 /* Of gradients that are the same: they themselves are summed by threads. */
-static void check_threads(const char *backend)
+TEST_ON_EACH_BACKEND(an_update_by_any_number_of_threads_gives_the_same_bits)
 {
     struct net *net = tower_fixture_net(0.0f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
@@ -246,11 +236,6 @@ static void check_threads(const char *backend)
     net_close(net);
 }
 
-TEST(an_update_by_any_number_of_threads_gives_the_same_bits)
-{
-    network_for_each_backend(check_threads);
-}
-
 static void update_in_pieces(struct tower_fixture *fixture)
 {
     const struct arena *arena = tower_arena(fixture->tower);
@@ -259,7 +244,7 @@ static void update_in_pieces(struct tower_fixture *fixture)
                                       &tower_fixture_step), 0);
 }
 
-static void check_pieces(const char *backend)
+TEST_ON_EACH_BACKEND(updating_bucket_by_bucket_gives_the_same_bits)
 {
     struct net *net = tower_fixture_net(0.0f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
@@ -283,13 +268,8 @@ static void check_pieces(const char *backend)
     net_close(net);
 }
 
-TEST(updating_bucket_by_bucket_gives_the_same_bits)
-{
-    network_for_each_backend(check_pieces);
-}
-
 /* A simulated device is slow: it tries all optimizers only when tests are long. */
-static void check_learning(const char *backend)
+TEST_ON_EACH_BACKEND(every_optimizer_learns_a_small_batch)
 {
     const int apart = test_device_is_inline() || test_is_long() ? 1 : 4;
     struct net *net = tower_fixture_net(0.0f);
@@ -313,11 +293,6 @@ static void check_learning(const char *backend)
     }
     network_input_release(&input);
     net_close(net);
-}
-
-TEST(every_optimizer_learns_a_small_batch)
-{
-    network_for_each_backend(check_learning);
 }
 
 /* ---- weights from elsewhere ---- */
@@ -364,7 +339,7 @@ static void check_adopted(const char *backend, const struct net *net, const stru
     tower_fixture_close(&written);
 }
 
-static void check_scale(const char *backend)
+TEST_ON_EACH_BACKEND(weights_scaled_in_place_are_those_the_tower_computes_with)
 {
     struct net *net = tower_fixture_net(0.0f);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
@@ -374,11 +349,6 @@ static void check_scale(const char *backend)
         check_adopted(backend, net, &input, precision);
     network_input_release(&input);
     net_close(net);
-}
-
-TEST(weights_scaled_in_place_are_those_the_tower_computes_with)
-{
-    network_for_each_backend(check_scale);
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -36,7 +36,7 @@ struct fixture_spec {
     uint32_t max_staleness;
     struct optimizer optimizer;
     double average_decay;       /* 0: no averages */
-    uint32_t microbatch_max;         /* 0: slices are computed as wholes */
+    uint32_t microbatch_max;    /* 0: slices are computed as wholes */
     bool normalizes;            /* the net has batch statistics */
     bool has_bf16_grads;        /* gradients travel as bf16 */
     bool is_frozen;             /* the rate is 0: weights stay as they are */

@@ -152,7 +152,7 @@ static void check_case(const char *backend, const struct mixing_case *c)
     net_close(net);
 }
 
-static void check_backend(const char *backend)
+TEST_ON_EACH_BACKEND(mixed_samples_give_shares_of_what_each_label_gives)
 {
     const bool has_layouts = strcmp(backend, "onednn") == 0;
     const struct mixing_case cases[] = {
@@ -160,11 +160,6 @@ static void check_backend(const char *backend)
         { 3, true, LAYOUT_NHWC, 2, 0 }, { 3, false, LAYOUT_NCHW, 2, 0 } };
     for (size_t i = 0; i < (has_layouts ? 5 : 3); i++)
         check_case(backend, &cases[i]);
-}
-
-TEST(mixed_samples_give_shares_of_what_each_label_gives)
-{
-    network_for_each_backend(check_backend);
 }
 
 /* Where one of a pair has no label, both stay as they are. */

@@ -92,16 +92,11 @@ static void check_smoothing(const char *backend, double smoothing)
     net_close(net);
 }
 
-static void check_backend(const char *backend)
+TEST_ON_EACH_BACKEND(labels_are_smoothed_in_training_alone)
 {
     check_smoothing(backend, 0);
     check_smoothing(backend, 0.1);
     check_smoothing(backend, 0.75);
-}
-
-TEST(labels_are_smoothed_in_training_alone)
-{
-    network_for_each_backend(check_backend);
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -36,6 +36,14 @@ struct net *network_random_graph(uint32_t seed, float dropout);
 /* Calls check(backend) for every backend of this build that computes on the kind of device
  * the test runs on. */
 void network_for_each_backend(void (*check)(const char *backend));
+/* A test (tests/helpers/test.h) whose body runs once per backend, with its name as `backend`. */
+#define TEST_ON_EACH_BACKEND(name)                  \
+    static void name##_on(const char *backend);     \
+    TEST(name)                                      \
+    {                                               \
+        network_for_each_backend(name##_on);        \
+    }                                               \
+    static void name##_on(const char *backend)
 
 /* All assert that they succeed. */
 void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,

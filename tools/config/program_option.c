@@ -134,7 +134,7 @@ static int store_number(const struct program_command *command, const struct prog
                         uint64_t *field)
 {
     uint64_t value;
-    if (!decimal_u64(text, &value) || value == UINT64_MAX || value < row->least || value > row->most)
+    if (!decimal_u64(text, &value) || value < row->least || value > row->most)
         return program_usage_error(command, "--%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64, row->name,
                                    text, row->least, row->most);
     *field = value;
@@ -145,7 +145,7 @@ static int store_bytes(const struct program_command *command, const struct progr
                        uint64_t *field)
 {
     uint64_t bytes;
-    if (decimal_bytes(text, &bytes) != 0 || bytes == UINT64_MAX || bytes < row->least)
+    if (decimal_bytes(text, &bytes) != 0 || bytes < row->least)
         return program_usage_error(command, "--%s: '%s' is not a size (a whole number of bytes, KiB, MiB, GiB or TiB, "
                                    "at least %" PRIu64 " bytes)", row->name, text, row->least);
     *field = bytes;

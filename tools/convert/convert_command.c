@@ -87,7 +87,7 @@ static int store_number(struct convert_command *command, const struct program_op
     uint64_t *const field = (uint64_t *)((char *)command + option->offset);
     uint64_t value;
 
-    if (!decimal_u64(text, &value) || value == UINT64_MAX || value > option->most)
+    if (!decimal_u64(text, &value) || value > option->most)
         return usage_error("--%s: '%s' is not a whole number from 0 to %" PRIu64, option->name, text, option->most);
     *field = value;
     return 0;

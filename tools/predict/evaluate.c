@@ -12,6 +12,7 @@
 #include "loader/loader.h"
 #include "stage/clock.h"
 #include "stage/log.h"
+#include "stage/text/decimal.h"
 #include "stage/text/output.h"
 #include "stage/text/text_stream.h"
 #include "tools/config/program_option.h"
@@ -189,8 +190,8 @@ static int compute(struct evaluation *evaluation)
 static uint64_t steps_of(const struct initial_weights *weights)
 {
     const char *const text = initial_weights_text(weights, WEIGHTS_STEPS);
-    const size_t digits = text != NULL ? strspn(text, "0123456789") : 0;
-    return digits > 0 && digits < 19 && text[digits] == '\0' ? strtoull(text, NULL, 10) : UINT64_MAX;
+    uint64_t steps;
+    return text != NULL && decimal_u64(text, &steps) ? steps : UINT64_MAX;
 }
 
 static struct evaluation_report report_of(const struct evaluation *evaluation)

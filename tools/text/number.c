@@ -1,4 +1,4 @@
-/* Numbers for people. */
+/* Format numbers for people. */
 #include "tools/text/number.h"
 
 #include <inttypes.h>
@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DIGITS_MOST 8           /* behind the point of a rate */
-#define EXPONENT_DIGITS 3       /* behind the point in front of an exponent */
+#define DIGITS_MOST 8           /* decimal places of a rate */
+#define EXPONENT_DIGITS 3       /* decimal places before an exponent */
 
 struct number number_grouped(uint64_t value)
 {

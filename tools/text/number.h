@@ -1,4 +1,4 @@
-/* Numbers as people read them; results by value, so that several fit into one call. */
+/* Format numbers for people. Results are returned by value, so that several can be used in one call. */
 #ifndef PIPETRAIN_NUMBER_H
 #define PIPETRAIN_NUMBER_H
 
@@ -8,12 +8,12 @@ struct number { char text[32]; };
 
 /* 600810 -> "600,810" */
 struct number number_grouped(uint64_t value);
-/* Images a second: 600810.4 -> "600,810"; below 10 in three digits: "5.63", "0.0523"; "-" where it is not finite. */
+/* Images per second: 600810.4 -> "600,810"; three digits below 10: "5.63", "0.0523"; "-" if it is not finite. */
 struct number number_rate(double rate);
-/* Digits behind the point that a rate has in a table: 1, below 10 as many as above. */
+/* Decimal places of a rate in a table: 1, or below 10 as many as in number_rate. */
 int number_rate_digits(double rate);
-/* A number and its unit in at most so many columns of a table, 6 and the unit's at least: where there is no room, with
- * fewer digits behind the point, then with an exponent. "-" where it is not finite. */
+/* A number and its unit in at most `columns` columns, which are at least 6 plus the unit: with fewer decimal places,
+ * and then with an exponent, if needed. "-" if it is not finite. */
 struct number number_cell(double value, int digits, const char *unit, int columns);
 /* 1536 -> "1.5 KiB" */
 struct number number_bytes(uint64_t bytes);

@@ -1,4 +1,4 @@
-/* The progress of a conversion or a scan. Called by the threads that do the work. */
+/* Progress of a conversion or a scan. Called by the working threads. */
 #include "tools/text/progress.h"
 
 #include <inttypes.h>
@@ -80,7 +80,7 @@ static void progress_text(const struct progress *progress, uint64_t done, double
              100 * (double)done / (double)progress->total, left);
 }
 
-/* The texts are constants of the program, which need no escapes. */
+/* The texts are constants without characters to escape. */
 static void progress_object(const struct progress *progress, uint64_t done, double seconds, char *text,
                             size_t text_size)
 {

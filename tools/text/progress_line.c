@@ -1,4 +1,4 @@
-/* The progress line. Called by main, at most a few times a second. */
+/* The progress line. Called by the main thread, at most a few times per second. */
 #include "tools/text/progress_line.h"
 
 #include <inttypes.h>
@@ -12,20 +12,20 @@
 #define BAR_LEAST 6u            /* columns, brackets included: a shorter one tells nothing */
 #define BAR_MOST 42u
 
-/* As they stand in the line. */
+/* In the order of the line. */
 enum part { PART_PLACE, PART_BAR, PART_LOSS, PART_ACCURACY, PART_SPEED, PART_WAIT, PART_FEED, PART_LEFT,
             PART_COUNT };
-/* As they are left out where there is no room, the last one first. Who looks at a terminal is waiting. */
+/* By importance: the last one is omitted first. */
 #define WORTHS 7u
 static const enum part by_worth_live[WORTHS] = { PART_PLACE, PART_LOSS, PART_ACCURACY, PART_SPEED, PART_LEFT,
                                                  PART_WAIT, PART_FEED };
 static const enum part by_worth_later[WORTHS] = { PART_PLACE, PART_LOSS, PART_ACCURACY, PART_SPEED, PART_WAIT,
                                                   PART_LEFT, PART_FEED };
 
-/* Parts that are empty are not there. */
+/* An empty part is omitted. */
 struct line_parts { const char *gap; char part[PART_COUNT][PART_BYTES]; };
 
-/* "0:45", "12:34", "18:12:33", "100 h"; "" where it is not known. */
+/* "0:45", "12:34", "18:12:33", "100 h"; "" if it is not known. */
 static void write_time(double seconds, char text[24])
 {
     if (!(seconds >= 0 && seconds < 1e9)) {
@@ -41,7 +41,7 @@ static void write_time(double seconds, char text[24])
         snprintf(text, 24, "%lu h", whole / 3600);
 }
 
-/* What is left of the pass, and of the run where that is more. */
+/* The time left of the epoch or evaluation, and of the run if it is more. */
 static void write_left(const struct progress_line *line, char part[PART_BYTES])
 {
     char pass[24], run[24];
@@ -83,7 +83,7 @@ static void write_parts(const struct progress_line *line, struct line_parts *par
     write_left(line, parts->part[PART_LEFT]);
 }
 
-/* Columns of a part and the gap in front of it. */
+/* Columns of a part and the gap before it. */
 static unsigned columns_of(const struct line_parts *parts, enum part part)
 {
     const size_t bytes = strlen(parts->part[part]);
@@ -98,14 +98,14 @@ static unsigned columns_of_all(const struct line_parts *parts)
     return columns;
 }
 
-/* Empty what there is no room for. */
+/* Empty the parts that do not fit. */
 static void fit(struct line_parts *parts, const enum part by_worth[WORTHS], unsigned columns)
 {
     for (size_t i = WORTHS - 1; i > 0 && columns_of_all(parts) > columns; i--)
         parts->part[by_worth[i]][0] = '\0';
 }
 
-/* "[===>    ]" of so many columns. */
+/* "[===>    ]" */
 static void write_bar(const struct progress_line *line, unsigned columns, char bar[PART_BYTES])
 {
     const unsigned inside = (columns < BAR_MOST ? columns : BAR_MOST) - 2;
@@ -129,7 +129,7 @@ static void join(const struct line_parts *parts, char *text, size_t text_size)
                                    parts->part[part]);
 }
 
-/* How a line is written, the longest first: with all there is, without the feed, without words. */
+/* The forms of a line, longest first: all, without the input pipeline, without words. */
 enum form { FORM_WHOLE, FORM_NO_FEED, FORM_SHORT, FORM_COUNT };
 
 static void write_form(const struct progress_line *line, enum form form, struct line_parts *parts)
@@ -150,14 +150,14 @@ static unsigned digits_of(uint64_t number)
     return digits;
 }
 
-/* Columns that the place lacks of what it will have at the end of the pass. */
+/* Columns by which epoch and step will grow until the end. */
 static unsigned place_room(const struct progress_line *line)
 {
     return line->step < line->steps ? digits_of(line->steps) - digits_of(line->step) : 0;
 }
 
-/* The feed goes before words, words before the bar, and the bar before numbers. Numbers that become shorter leave the
- * bar and the form as they are: both would jump to and fro. */
+/* Omit the input pipeline first, then words, the bar, and numbers. Bar and form do not change when numbers become
+ * shorter, because the line would flicker. */
 void progress_line_bar(const struct progress_line *line, unsigned columns, struct progress_room *room,
                        char text_out[PROGRESS_LINE_MAX + 1])
 {

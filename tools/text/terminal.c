@@ -1,4 +1,4 @@
-/* What is known of a terminal. */
+/* Properties of a terminal. */
 #include "tools/text/terminal.h"
 
 #include <stdlib.h>

@@ -1,14 +1,14 @@
-/* The terminal that a text goes to, if it does. */
+/* Properties of the terminal of a file descriptor. */
 #ifndef PIPETRAIN_TERMINAL_H
 #define PIPETRAIN_TERMINAL_H
 
 #include <stdbool.h>
 
-/* Can a line there be painted again and again? It is a terminal, and TERM says it is no dumb one. */
+/* Whether a line can be rewritten: it is a terminal, and TERM is not "dumb". */
 bool terminal_repaints(int fd);
-/* Columns of the terminal now, so that a line of one less never wraps; 80 where it does not tell. */
+/* Columns of the terminal now, or 80 if not known; a line of one less never wraps. */
 unsigned terminal_columns(int fd);
-/* Rows of the terminal now; 0 where it is none or does not tell. */
+/* Rows of the terminal now, or 0 if not known. */
 unsigned terminal_rows(int fd);
 
 #endif

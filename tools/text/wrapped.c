@@ -1,4 +1,4 @@
-/* Breaking of lines. Called by main. */
+/* Wrap lines. Called by the main thread. */
 #include "tools/text/wrapped.h"
 
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 #include "stage/log.h"
 
-/* How much of `text` stands on a line of `room` bytes. */
+/* The number of bytes of `text` for a line of `room` bytes. */
 static size_t fitting(const char *text, size_t room)
 {
     const size_t bytes = strlen(text);
@@ -30,7 +30,7 @@ static size_t fitting(const char *text, size_t room)
 
 static void write_broken(FILE *out, const char *text)
 {
-    /* The name and the blanks behind it are no place to break. */
+    /* Do not break within the name or the spaces after it. */
     size_t taken = strlen(text) > WRAPPED_INDENT ? WRAPPED_INDENT : 0;
     fprintf(out, "%.*s", (int)taken, text);
     for (text += taken; *text != '\0'; text += taken) {

@@ -1,17 +1,17 @@
-/* Lines of a run's report: "name      text", broken where a terminal of 80 columns ends. */
+/* Lines of the report of a run: "name      text", wrapped at 80 columns. */
 #ifndef PIPETRAIN_WRAPPED_H
 #define PIPETRAIN_WRAPPED_H
 
 #include <stdio.h>
 
 #define WRAPPED_COLUMNS 79u
-#define WRAPPED_INDENT 10u      /* of the lines that go on */
+#define WRAPPED_INDENT 10u      /* of continuation lines */
 
-/* Print `text` and a line's end. Lines break behind a comma or semicolon, one between brackets only
- * where there is no other, else at a blank; a word that is longer than a line, as a path, stays whole. Names
- * and paths in it are escaped as in messages (log_plain), where there is memory for that. */
+/* Print `text` and a newline. Lines break after a comma or semicolon, preferably outside of brackets, else at a space;
+ * a word longer than a line, such as a path, is not cut. Names and paths are escaped as in messages (log_plain), if
+ * there is memory for it. */
 void wrapped_write(FILE *out, const char *text);
-/* The same of what printf makes of it; unbroken where there is no memory for that. */
+/* The same with printf; not wrapped without memory. */
 void wrapped_print(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

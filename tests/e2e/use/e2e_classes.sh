@@ -1,6 +1,6 @@
 #!/bin/sh
-# The number of classes comes from dataset.json where nobody sets it and the network is a model by its name; a state goes on
-# only with data whose classes have the names that the state knows.
+# The number of classes comes from dataset.json unless it is set or the network comes from a file; a run resumes from a
+# checkpoint only with data whose class names are those of the checkpoint.
 . "$(dirname "$0")/../e2e.sh"
 cd "$work" || exit 99
 "$build/tests/e2e/use/jpeg_maker" photos 3 20 && "$convert" folder photos -o set --validation=0.25 >/dev/null 2>&1 ||

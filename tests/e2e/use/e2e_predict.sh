@@ -1,6 +1,6 @@
 #!/bin/sh
-# pipetrain predict: images become what evaluation takes the same images for, by the weights alone; what cannot be read
-# is told and the others go on; what is wrong is told before anything is computed.
+# pipetrain predict: with the weights alone, images get the classes that an evaluation gives them; unreadable images are
+# reported and skipped; errors are reported before anything is computed.
 . "$(dirname "$0")/../e2e.sh"
 cd "$work" || exit 99
 "$build/tests/e2e/use/jpeg_maker" photos 10 60 && "$convert" folder photos -o jpeg --validation=0.25 >/dev/null 2>&1 ||
@@ -32,7 +32,7 @@ predict() {
     run "$pipetrain" predict -w $weights --set devices.kind=$kind "$@"
 }
 
-# The right ones of those that tell their class in their path, as evaluation counts them.
+# The paths contain the class: as many are correct as in an evaluation.
 predict --top 1 --tsv others
 expect_code 0 'a folder'
 expect_err_lines 0

@@ -644,7 +644,7 @@ converts_a_set_in_its_place_wholly_or_not_at_all() {
     for input in 'place/train-*' place/train-00001-of-00004; do
         for force in --force --shards=2; do
             expect 2 tfrecord "$input" -o ./place $force
-            says "is not an input, and would be removed with the shards beside it that are"
+            says "is not an input, and would be removed with the shards next to it that are"
         done
     done
     says "./place/train-00000-of-00004: is not an input"
@@ -660,7 +660,7 @@ converts_a_set_in_its_place_wholly_or_not_at_all() {
     sed s/train-/other-/g place/dataset.json >described
     cp described place/dataset.json
     expect 2 tfrecord place -o place --force
-    says "place/dataset.json: does not describe the shards beside it, and would be replaced"
+    says "place/dataset.json: does not describe the shards next to it, and would be replaced"
     cmp described place/dataset.json || failed "a foreign dataset.json was replaced"
     rm -r place before described
     cp -r out10 place

@@ -37,7 +37,7 @@ struct program_option {
 /* ---- parsing ---- */
 
 struct program_command {
-    const char *name;       /* in front of messages: "predict"; NULL: nothing */
+    const char *name;       /* prefix of messages: "predict"; NULL: none */
     const char *usage;      /* the program whose --help shows the usage: "pipetrain predict" */
     const struct program_option *options;
     /* Called for every option before it is stored; NULL: all are accepted. 0, or -EINVAL after a message. */

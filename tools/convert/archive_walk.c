@@ -37,7 +37,7 @@ struct archive_walk {
     size_t buffer_bytes;
     /* of the member */
     bool is_open, was_read, is_in_file;
-    const uint8_t *pending;     /* data that libarchive has handed out and nobody has read */
+    const uint8_t *pending;     /* data from libarchive that is not read yet */
     size_t pending_bytes;
     uint64_t unpacked_bytes;    /* of all members */
     int64_t end;                /* of the last member, in the unpacked stream */
@@ -272,7 +272,7 @@ static bool is_plain_tar(const struct archive_walk *walk)
     return walk->gzip == NULL && archive_filter_code(walk->library, 0) == ARCHIVE_FILTER_NONE && is_tar(walk);
 }
 
-/* Count what was unpacked, of members and of the stream they are in. */
+/* Check the number of decompressed bytes, of members and of the stream that contains them. */
 static int check_ratio(struct archive_walk *walk, size_t bytes)
 {
     walk->unpacked_bytes += bytes;
@@ -324,7 +324,7 @@ int archive_walk_read(struct archive_walk *walk, void *out, size_t bytes)
     return 0;
 }
 
-/* Pass over what nobody has read. What has been read in part is read to its end, where its checksum is verified;
+/* Skip the rest of the member. A member that was read in part is read to its end, which verifies its checksum;
  * compressed streams are read in pieces, which can be interrupted. */
 static int finish_member(struct archive_walk *walk)
 {
@@ -344,7 +344,7 @@ static int finish_member(struct archive_walk *walk)
 
 /* ---- members ---- */
 
-/* Copy the path without "." and empty parts; NULL, or what is wrong with it. */
+/* Copy the path without "." and empty parts. NULL, or the problem of the path. */
 static const char *tidy_path(const char *path, char out[ARCHIVE_PATH_MAX + 1])
 {
     size_t used = 0;

@@ -1,7 +1,6 @@
-/* The members of an archive, read once from front to back through libarchive: tar, also compressed with gzip, bzip2,
- * xz, zstd or lz4; zip; 7z. What could reach outside the folder an archive is unpacked to, or is no plain file, is
- * refused: absolute paths, "..", links, devices, sparse and encrypted files. So is an archive that is cut short, or
- * that unpacks to absurdly more than it has bytes. */
+/* Read the members of an archive sequentially with libarchive: tar, also compressed with gzip, bzip2, xz, zstd or lz4;
+ * zip; 7z. Members that are unsafe or not plain files are refused: absolute paths, "..", links, devices, sparse and
+ * encrypted files. Truncated archives and decompression bombs are refused as well. */
 #ifndef PIPETRAIN_ARCHIVE_WALK_H
 #define PIPETRAIN_ARCHIVE_WALK_H
 
@@ -22,8 +21,8 @@ struct archive_member {
     uint64_t offset;            /* of that range in the file */
 };
 
-/* Open an archive. `path` and `interrupted` (may be NULL) are lent. 0, or a negative errno: -EBADMSG and -EFBIG have a
- * text in archive_walk_problem. Where *walk_out is not NULL, it is to be closed. */
+/* Open an archive. `path` and `interrupted` (may be NULL) are borrowed. 0, or a negative errno: -EBADMSG and -EFBIG
+ * have a text in archive_walk_problem. Close *walk_out also after an error, unless it is NULL. */
 int archive_walk_open(struct archive_walk **walk_out, const char *path, const atomic_bool *interrupted);
 /* Accepts NULL. */
 void archive_walk_close(struct archive_walk *walk);
@@ -35,18 +34,17 @@ int archive_walk_next(struct archive_walk *walk, struct archive_member *member_o
 int archive_walk_read(struct archive_walk *walk, void *out, size_t bytes);
 /* Release everything but the open file, which archive_walk_read_at still reads. */
 void archive_walk_end(struct archive_walk *walk);
-/* Bytes of the file itself, whether the walk has ended or not. Any thread. As file_read_at. */
+/* Read bytes of the file itself, also after archive_walk_end. Any thread. Returns as file_read_at. */
 int archive_walk_read_at(const struct archive_walk *walk, uint64_t offset, void *out, size_t bytes);
 
 /* How much of the file has been read, for progress. */
 uint64_t archive_walk_offset(const struct archive_walk *walk);
-/* The member of the last call, "" when there is none, and what was wrong with it or the archive: "is a symbolic
- * link". */
+/* The path of the current member, or "", and the problem of it or of the archive: "is a symbolic link". */
 const char *archive_walk_path(const struct archive_walk *walk);
 const char *archive_walk_problem(const struct archive_walk *walk);
 
-/* A whole file in a block that the caller frees, decompressed if it is compressed (as above). 0, or a negative errno:
- * -EFBIG over bytes_max, -EBADMSG for damaged compressed data, -EISDIR or -EINVAL for what is no file. */
+/* Read a whole file, decompressed if it is compressed (as above), into a block that the caller frees. 0, or a negative
+ * errno: -EFBIG over bytes_max, -EBADMSG for damaged compressed data, -EISDIR or -EINVAL if it is not a file. */
 int unpacked_file_read(const char *path, size_t bytes_max, uint8_t **bytes_out, size_t *byte_count_out);
 
 #endif

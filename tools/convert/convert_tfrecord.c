@@ -320,11 +320,11 @@ static int check_scan(const struct output_scan *scan, const struct set_folder *f
     if (scan->found_count == 0)
         return 0;
     if (scan->other[0] != '\0')
-        stop_fail(folder->stop, EXIT_CODE_USAGE, "%s/%s: is not an input, and would be removed with the shards beside "
+        stop_fail(folder->stop, EXIT_CODE_USAGE, "%s/%s: is not an input, and would be removed with the shards next to "
                   "it that are: convert all of %s, or choose another directory", folder->path, scan->other,
                   folder->path);
     else if (scan->has_manifest && !is_described)
-        stop_fail(folder->stop, EXIT_CODE_USAGE, "%s/" MANIFEST_FILE ": does not describe the shards beside it, and "
+        stop_fail(folder->stop, EXIT_CODE_USAGE, "%s/" MANIFEST_FILE ": does not describe the shards next to it, and "
                   "would be replaced with them: move it away, or choose another directory", folder->path);
     else
         return 0;

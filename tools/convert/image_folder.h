@@ -100,11 +100,11 @@ void image_list_release(struct image_list *list);
 #define IMAGE_FOLDER_DEPTH_MAX 32u
 #define IMAGE_FOLDER_PATH_BYTES 4096u
 
-/* Starts as zeros except for what is lent. */
+/* Zero it first, except the borrowed pointers. */
 struct image_folder {
-    struct image_choice *choice;        /* lent; started */
-    struct image_list *list;            /* lent; images and folders are added, with paths relative to the folder */
-    const atomic_bool *interrupted;     /* lent; may be NULL */
+    struct image_choice *choice;        /* borrowed; started */
+    struct image_list *list;            /* borrowed; images and folders are added, with paths relative to the folder */
+    const atomic_bool *interrupted;     /* borrowed; may be NULL */
     char path[IMAGE_FOLDER_PATH_BYTES]; /* of the current entry */
     struct { dev_t device; ino_t inode; } above[IMAGE_FOLDER_DEPTH_MAX + 1];    /* the folders it is in */
 };

@@ -77,7 +77,7 @@ static size_t same_component_end(const struct image_list *list, size_t first, si
     return i;
 }
 
-/* Go to the next folder, skipping images beside the folders. */
+/* Go to the next folder, skipping images next to the folders. */
 static bool next_folder(struct folders *folders)
 {
     size_t i = folders->next;

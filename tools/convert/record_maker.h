@@ -9,7 +9,7 @@
 /* Belongs to one thread. */
 struct record_maker {
     struct stop *stop;
-    void *scratch;              /* lent to sources */
+    void *scratch;              /* memory for sources */
     struct block example;
     struct image_changer *changer;      /* NULL: images stay as they are */
     bool is_silent;             /* do not report flawed images */

@@ -14,7 +14,7 @@
 #include "tools/convert/image_tally.h"
 
 struct set_folder {
-    const char *path;           /* lent */
+    const char *path;           /* borrowed */
     int fd;                     /* -1: not open */
     const char *advice;         /* appended to error messages; "": nothing */
     struct stop *stop;
@@ -80,7 +80,7 @@ struct sample_source {
     uint64_t record_count;
     uint32_t shard_count;       /* at most record_count; 0 only without records; set by splits_count_shards */
     uint64_t bytes;             /* approximate, of all records; 0: estimated from the first one */
-    size_t scratch_bytes;       /* memory that is lent to each call of `sample` or `payload` */
+    size_t scratch_bytes;       /* of scratch memory for each call of `sample` or `payload` */
     /* Fill in the features of sample `index`, sorted bytewise by name; they may point into scratch. Any thread. 0, or a
      * negative errno after stop_fail. */
     int (*sample)(void *arg, uint64_t index, void *scratch, struct example_value values_out[SAMPLE_VALUES_MAX],
@@ -127,7 +127,7 @@ struct shard_set {
 
 /* Make the directory and its parents if they do not exist, lock it against a second writer, finish a commit that a
  * dead run has begun, refuse an existing set that must not or cannot be replaced, and remove leftovers of dead runs.
- * What `spec` points to is lent. 0, or a negative errno after stop_fail. shard_set_close in both cases. */
+ * Borrows what `spec` points to. 0, or a negative errno after stop_fail. shard_set_close in both cases. */
 int shard_set_open(struct shard_set *set, const struct shard_set_spec *spec, struct stop *stop);
 /* Commit: rename all files, replacing the previous set, and write `manifest`. 0, or a negative errno after stop_fail:
  * either the previous set is whole, or the message says that it is lost, and how to finish this one. */

@@ -50,7 +50,7 @@ static struct image_codec *find_codec(struct image_checker *checker, const struc
     return codec;
 }
 
-/* Whether it decodes without flaws, or might with more memory; else problem->text, behind what is there already. */
+/* Whether the image decodes without flaws, or there is not enough memory to decide; else problem->text says why. */
 static bool decode(struct image_checker *checker, const struct found_sample *sample, struct record_problem *problem)
 {
     struct stored_image image;
@@ -70,7 +70,7 @@ static bool decode(struct image_checker *checker, const struct found_sample *sam
     return rc == -ENOMEM || (rc == 0 && problem->text[0] == '\0');
 }
 
-/* Put the name of the image's file, where the record has it, in front of what is wrong with the image. */
+/* Prepend the file name of the image to the problem, if the record has it. */
 static void name_image(const struct chunk_record *record, struct record_problem *problem)
 {
     static const char *const key = "image/filename";

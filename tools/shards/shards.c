@@ -36,7 +36,7 @@ int main(int argc, char **argv)
     struct shards_request request;
     log_name(SHARDS_PROGRAM);
     output_fill_closed();
-    signals_note(0);       /* a write that nobody reads ends, too */
+    signals_note(0);            /* interrupts blocking writes as well */
     output_end_with_reader();
     signal(SIGXFSZ, SIG_IGN);   /* the write fails with EFBIG instead */
     if (shards_command_parse(&request, argc, argv) < 0)

@@ -9,7 +9,7 @@
 #include "tools/text/number.h"
 
 #define PART_BYTES 80u
-#define BAR_LEAST 6u            /* columns, brackets included: a shorter one tells nothing */
+#define BAR_LEAST 6u            /* columns with brackets; a shorter one is useless */
 #define BAR_MOST 42u
 
 /* In the order of the line. */

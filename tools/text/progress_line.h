@@ -17,7 +17,7 @@ struct progress_line {
     bool has_feed;              /* the next four are known */
     uint32_t batches, depth;    /* ready in the host queue of a tower, median; its capacity */
     double readers, decoders;   /* busy, 0 ... 1 */
-    double epoch_left, run_left;        /* seconds to the end of the epoch or evaluation, and of the run; NAN: not known */
+    double epoch_left, run_left;        /* seconds to the end of the epoch and of the run; NAN: not known */
 };
 
 /* The state that keeps position and width of the bar from line to line; zero it first. Use one for training and one for

@@ -82,7 +82,7 @@ void describe_models(FILE *out)
             if (is_alike(model, first))
                 print_model(model, width, out);
     }
-    fprintf(out, "\ndata.classes sets another number of classes; --describe=MODEL shows the layers of one\n");
+    fprintf(out, "\ndata.classes sets another number of classes; --describe=MODEL shows the layers\n");
 }
 
 /* ---- one of them ---- */

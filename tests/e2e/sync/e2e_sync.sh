@@ -142,7 +142,7 @@ refused --set sync.mode=async --set sync.consistency=relaxed
 expect_err 'use a larger max_staleness'
 for mode in averaging independent; do
     refused --set sync.mode=$mode --set sync.consistency=relaxed
-    expect_err 'this mode has none: use mode = replicated or'
+    expect_err 'which this mode does not have: use mode = replicated or'
     refused --set sync.mode=$mode --set sync.wire=bf16
     expect_err 'which this mode does not send: use fp32'
 done
@@ -165,7 +165,7 @@ expect_err 'is not one of: replicated, independent, averaging, parameter_server,
 refused --set sync.bucket=1GiB
 expect_err 'bucket: 1.0 GiB is more than all gradients of the network, [0-9.]+ [KM]iB: use auto'
 refused --set sync.average=momentum
-expect_err 'none of: parameters.optimizer, parameters'
+expect_err 'not one of: parameters.optimizer, parameters'
 refused --set sync.server=gpu
 expect_err 'sync.server'
 finish

@@ -56,7 +56,7 @@ run "$shards" check "$work/longer.gz"
 expect_code 3 'checking a compressed shard with more behind it'
 expect_out "longer.gz: record 10 at byte $((10 * record_bytes)): the gzip data end at compressed byte $packed_bytes, and 3 bytes after them are not gzip: cut them off, or get the file again if records are missing$"
 
-# Damaged data give wrong bytes before it shows that they are damaged; both are told.
+# Damaged compressed data give wrong bytes before the damage is detected; both are reported.
 for at in 3 5 7 9; do
     gzip -c "$first" >"$work/flipped.gz"
     flip "$work/flipped.gz" $((packed_bytes * at / 10))
@@ -68,7 +68,7 @@ for at in 3 5 7 9; do
     expect_err 'flipped.gz: record [0-9]+ at byte [0-9]+: the gzip data are damaged near compressed byte [0-9]+'
 done
 
-# A payload, a length, the end: each a line, and what is behind is looked at all the same.
+# A payload, a length, the end: each is one line, and the check continues after it.
 flip "$first" $((4 * record_bytes + 30))
 flip "$work/set/train-00001-of-00002" $((2 * record_bytes + 1))
 truncate -s -7 "$work/set/validation-00000-of-00001"
@@ -205,7 +205,7 @@ expect_out '^ +3  0  daisy$'
 expect_out '^ +3  3  tulip$'
 rm "$work/set/labels.txt"
 
-# The index beside a shard, never over another file, and told from all that is not it.
+# The index next to a shard never replaces another file, and any other file differs from it.
 run "$shards" index "$first"
 expect_code 0 'an index beside the shard'
 expect_equal "$(tail -n 1 "$first.idx")" "$((9 * record_bytes)) $record_bytes" 'the last line'

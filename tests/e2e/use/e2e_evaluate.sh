@@ -125,7 +125,7 @@ expect_err "there is no validation set: set data.validation, for example with --
 run "$pipetrain" evaluate -w "$1" -m mnist_cnn -c tiny.conf
 expect_code 2 'a model and a configuration'
 
-# Damage ends it, or is left out.
+# A damaged record ends the evaluation or is skipped.
 cp -r data damaged
 shard=$(ls damaged/validation-* | head -n 1)
 flip "$shard" 400
@@ -136,7 +136,7 @@ expect_code 0 'a damaged record that is left out'
 cp out result.json
 expect_equal "$(result samples) $(result unreadable)" '149 1' 'samples and what is unreadable'
 
-# Asked to end it does, between batches, and tells nothing.
+# A signal ends it between batches, without a result.
 if [ $kind = cpu ]; then
     for request in TERM:75 INT:130; do
         at_command evaluating ${request%:*} "$pipetrain" evaluate -c tiny.conf --set run.dir=runs/raw --set train.batch=1 \

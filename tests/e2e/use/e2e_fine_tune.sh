@@ -97,7 +97,7 @@ expect_code 2 'weights of another network'
 expect_err '^runs/base/weights.safetensors: model.skip=PATTERN leaves tensors out: those of the network are drawn by run.seed$'
 [ ! -e runs/wrong ] || fail 'what is wrong starts a run'
 
-# Weights of torch.save are told as such; broken numbers with their tensor.
+# Weights of torch.save are refused as such; NaN is reported with its tensor.
 printf 'PK\003\004and more' >pickle.pth
 try wrong --set model.weights=pickle.pth
 expect_code 3 'a file of torch.save'

@@ -3,7 +3,7 @@
 # and man shows the pages without a warning.
 . "$(dirname "$0")/../e2e.sh"
 
-# Long options that a text tells of, a line each.
+# The long options in a text, one per line.
 options_in() {
     grep -oE -- '(^|[^a-z-])--[a-z][a-z-]*' | sed 's/.*--/--/' | sort -u
 }

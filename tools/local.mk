@@ -19,6 +19,8 @@ tools_libtools_a_SOURCES = \
 	%D%/run/run_data.c \
 	%D%/run/run_plan.c \
 	%D%/run/run_progress.c \
+	%D%/run/run_resume.c \
+	%D%/run/run_state.c \
 	%D%/run/run_trace.c \
 	%D%/run/step_stats.c \
 	%D%/run/stop_rule.c \
@@ -27,20 +29,12 @@ tools_libtools_a_SOURCES = \
 	%D%/run/tower_pipeline.c \
 	%D%/run/trace_file.c \
 	%D%/run/verdict.c \
-	%D%/run/state/account_text.c \
-	%D%/run/state/run_back.c \
-	%D%/run/state/run_identity.c \
-	%D%/run/state/run_state.c \
-	%D%/run/state/run_weights.c \
 	%D%/run/observe/event_file.c %D%/run/observe/histogram.c %D%/run/observe/observers.c %D%/run/observe/prometheus.c \
 	%D%/run/observe/tensorboard.c \
-	%D%/run/state/run_find.c \
-	%D%/checkpoint/layout.c %D%/checkpoint/mark.c %D%/checkpoint/reader.c %D%/checkpoint/saver.c \
-	%D%/checkpoint/writer.c \
-	%D%/results/class_names_give.c %D%/results/named_classes.c %D%/results/file_list.c %D%/results/initial_weights.c %D%/results/lines_file.c %D%/results/lock_holder.c \
-	%D%/results/results.c %D%/results/run_directory.c %D%/results/run_names.c %D%/results/run_place.c %D%/results/tensor_file.c \
-	%D%/results/tensor_match.c %D%/results/tensor_numbers.c \
-	%D%/results/weights.c %D%/results/weights_about.c \
+	%D%/results/checkpoint_format.c %D%/results/checkpoint_reader.c %D%/results/checkpoint_writer.c \
+	%D%/results/file_list.c %D%/results/initial_weights.c %D%/results/named_classes.c %D%/results/results.c \
+	%D%/results/run_directory.c %D%/results/run_names.c %D%/results/tensor_file.c %D%/results/tensor_match.c \
+	%D%/results/weights.c \
 	%D%/predict/confusion.c %D%/predict/evaluate.c %D%/predict/evaluation_report.c %D%/predict/inference.c \
 	%D%/predict/known_names.c %D%/predict/predict.c %D%/predict/predict_images.c %D%/predict/prediction.c \
 	%D%/predict/trained.c \
@@ -55,7 +49,7 @@ tools_libtools_a_SOURCES = \
 	%D%/convert/image_folder.c %D%/convert/image_set.c %D%/convert/image_tally.c %D%/convert/jpeg_write.c \
 	%D%/convert/record_maker.c %D%/convert/set_description.c %D%/convert/shard_set.c %D%/convert/shard_writer.c \
 	%D%/convert/splits.c \
-	%D%/report/page.c %D%/report/report_input.c %D%/report/look.c %D%/report/trace/trace_events.c \
+	%D%/report/page.c %D%/report/report_input.c \
 	%D%/shards/command_check.c %D%/shards/command_extract.c %D%/shards/command_head.c %D%/shards/command_index.c \
 	%D%/shards/command_list.c %D%/shards/command_stats.c %D%/shards/dali_index.c %D%/shards/found_sample.c \
 	%D%/shards/image_check.c %D%/shards/label_names.c %D%/shards/result_file.c %D%/shards/scan.c \

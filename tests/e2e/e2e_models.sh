@@ -89,19 +89,19 @@ tail -c 600 drawn/weights.safetensors | cmp -s - on.last && fail 'weights to beg
 run "$pipetrain" $on_small --set model.weights=$weights --set data.classes=11 --check
 expect_code 2 'weights of another network'
 expect_err_lines 3
-expect_err "^$weights: holds the weights of another network than 'small', which has 37 tensors:$"
-expect_err "^$weights: 2 of another shape or type: fc.weight \(F32 10x16, not F32 11x16\), fc.bias \(F32 10, not F32 11\)$"
+expect_err "^$weights: these are not weights of 'small', which has 37 tensors:$"
+expect_err "^$weights: 2 with another shape or type: fc.weight \(F32 10x16, not F32 11x16\), fc.bias \(F32 10, not F32 11\)$"
 run "$pipetrain" -c small.conf --set model.file= --set model.name=resnet20 --set model.weights=$weights
 expect_code 2 'weights of quite another network'
-expect_err ' 95 not in the file: conv1.weight, bn1.weight, bn1.bias, bn1.running_mean and 91 more$'
-expect_err ' 35 not of the network: block1.bn1.bias, .* and 31 more$'
+expect_err ' 95 missing in the file: conv1.weight, bn1.weight, bn1.bias, bn1.running_mean and 91 more$'
+expect_err ' 35 unknown to the network: block1.bn1.bias, .* and 31 more$'
 grep -q 'its tensors are those of' err && fail 'a network of a file is taken for a model'
 run "$pipetrain" $on_small --set model.weights=again/weights.safetensors
 expect_code 2 'weights of a model with a name'
 expect_err "^again/weights.safetensors: its tensors are those of 'mnist_cnn'$"
 run "$pipetrain" $on_small --set model.weights=small.conf
 expect_code 3 'weights that are none'
-expect_err '^small.conf: is no safetensors file$'
+expect_err '^small.conf: is not a safetensors file$'
 head -c -1 $weights >cut.safetensors
 run "$pipetrain" $on_small --set model.weights=cut.safetensors
 expect_code 3 'weights that were cut'

@@ -276,7 +276,7 @@ for last in --set=train.steps=2 --check; do
     for named in "$dir" "$dir//"; do
         run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$named" $last
         expect_code 2 "results in the directory, $last"
-        expect_err "run directory $named holds the results of a run, .*--set run.dir=$dir-3 begins .*--set run.resume=never"
+        expect_err "run directory $named holds the results of another run, .*--set run.dir=$dir-3, .*--set run.resume=never"
     done
     run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$dir" --set devices.kind=null $last
     expect_code 2 "of a run that computes nothing, $last"
@@ -405,7 +405,7 @@ cp "$work/tiny.conf" "$work/own/run.conf"
 for resume in auto never; do
     run "$pipetrain" -c "$work/own/run.conf" --set "run.dir=$work/own" --set train.steps=2 --set run.resume=$resume
     expect_code 2 "results over a configuration, resume $resume"
-    expect_err 'is a configuration that no run wrote, .*: set run.dir to another directory'
+    expect_err 'was not written by a run, .*: set run.dir to another directory'
     cmp "$work/tiny.conf" "$work/own/run.conf" || fail 'the configuration was replaced'
 done
 

@@ -9,7 +9,7 @@
 
 #include "tests/helpers/test.h"
 #include "tools/run/account.h"
-#include "tools/run/state/account_text.h"
+#include "tools/run/run_state.h"
 
 enum { TOWERS_MAX = 7, SLICE_MAX = 64 };
 

@@ -16,8 +16,8 @@
 #include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/tools/run_directory_fixture.h"
-#include "tools/checkpoint/reader.h"
-#include "tools/checkpoint/saver.h"
+#include "tools/results/checkpoint_reader.h"
+#include "tools/results/checkpoint_writer.h"
 
 enum { TOWERS = 2, TEXT_BYTES = 8192 };
 
@@ -115,9 +115,9 @@ static const char *save(struct fixture *fixture, uint64_t step, uint32_t keep)
     char name[CHECKPOINT_FILE_BYTES];
     const char *broken;
     struct checkpoint_mark mark = { .position = { 3, step, 2 }, .lines_bytes = { 11, 22 }, .sums = "1 2 3",
-                                    .course = "4 5", .files = CHECKPOINT_NEWEST };
+                                    .progress = "4 5", .files = CHECKPOINT_NEWEST };
     take_snapshots(fixture);
-    assert_int_equal(checkpoint_writer_take(fixture->writer, fixture->snapshots, &mark), 0);
+    assert_int_equal(checkpoint_writer_copy(fixture->writer, fixture->snapshots, &mark), 0);
     assert_int_equal(checkpoint_writer_write(fixture->writer, fixture->directory, keep, &broken), 0);
     checkpoint_file_name(step, name);
     snprintf(path, sizeof(path), "%s/%s", run_directory_path(fixture->directory), name);
@@ -168,7 +168,7 @@ static void check_round_trip(bool weights_differ)
     assert_int_equal(mark->lines_bytes[RUN_METRICS], 11);
     assert_int_equal(mark->lines_bytes[RUN_QUARANTINE], 22);
     assert_string_equal(mark->sums, "1 2 3");
-    assert_string_equal(mark->course, "4 5");
+    assert_string_equal(mark->progress, "4 5");
     assert_string_equal(checkpoint_reader_settings(reader), "a = 1\nb = \"2\"\n");
     assert_int_equal(checkpoint_reader_towers(reader), TOWERS);
     for (uint32_t d = 0; d < TOWERS; d++) {
@@ -301,7 +301,7 @@ static void forge(const char *path, const char *key, const char *value)
 TEST_WITH(numbers_that_no_run_has_are_refused_by_name, fixture_folder_make, fixture_folder_remove)
 {
     static const struct { const char *key, *value, *told; } cases[] = {
-        { CHECKPOINT_KEY_TOWERS, "0", "its pipetrain.towers is 0, and a run has 1 to 65536 towers" },
+        { CHECKPOINT_KEY_TOWERS, "0", "its pipetrain.towers is 0, but a run has 1 to 65536 towers" },
         { CHECKPOINT_KEY_TOWERS, "65537", "its pipetrain.towers is 65537," },
         { CHECKPOINT_KEY_TOWERS, "4294967295", "its pipetrain.towers is 4294967295," },
         { CHECKPOINT_KEY_TOWERS, "4294967297", "its pipetrain.towers is 4294967297," },
@@ -416,7 +416,7 @@ TEST_WITH(any_damage_falls_back_to_the_state_before, fixture_folder_make, fixtur
         assert_found(&fixture, 4, "the end", i);
     }
     capture_end(&capture, text, sizeof(text));
-    assert_non_null(strstr(text, "it is passed over"));
+    assert_non_null(strstr(text, ": skipped"));
     free(bytes);
     fixture_close(&fixture);
 }
@@ -438,7 +438,7 @@ TEST_WITH(the_newest_that_is_whole_is_found, fixture_folder_make, fixture_folder
     capture_begin(&capture);
     assert_int_equal(checkpoint_reader_find(&reader, folder_path, &problem), 0);
     capture_end(&capture, text, sizeof(text));
-    assert_non_null(strstr(text, "checkpoint-00000100.safetensors: is no safetensors file: it is passed over"));
+    assert_non_null(strstr(text, "checkpoint-00000100.safetensors: is not a safetensors file: skipped"));
     assert_int_equal(checkpoint_reader_mark(reader)->position.step, 10);
     checkpoint_reader_close(reader);
     fixture_close(&fixture);
@@ -479,7 +479,7 @@ TEST_WITH(a_state_that_is_not_finite_is_not_written, fixture_folder_make, fixtur
     numbers[1] = INFINITY;
     assert_int_equal(tower_write(fixture.stands[0].tower, 0, numbers), 0);
     take_snapshots(&fixture);
-    assert_int_equal(checkpoint_writer_take(fixture.writer, fixture.snapshots, &mark), 0);
+    assert_int_equal(checkpoint_writer_copy(fixture.writer, fixture.snapshots, &mark), 0);
     assert_int_equal(checkpoint_writer_write(fixture.writer, fixture.directory, 1, &broken), -EDOM);
     assert_string_equal(broken, fixture.net->parameters[0].name);
     assert_false(is_there(&fixture, 8));
@@ -498,11 +498,11 @@ TEST_WITH(the_best_state_is_a_file_of_its_own, fixture_folder_make, fixture_fold
     save(&fixture, 5, 1);
     struct checkpoint_mark mark = { .position = { 0, 6, 0 }, .files = CHECKPOINT_BEST };
     take_snapshots(&fixture);
-    assert_int_equal(checkpoint_writer_take(fixture.writer, fixture.snapshots, &mark), 0);
+    assert_int_equal(checkpoint_writer_copy(fixture.writer, fixture.snapshots, &mark), 0);
     assert_int_equal(checkpoint_writer_write(fixture.writer, fixture.directory, 1, &broken), 0);
     assert_true(is_there(&fixture, 5) && !is_there(&fixture, 6));
     mark = (struct checkpoint_mark){ .position = { 0, 7, 0 }, .files = CHECKPOINT_BEST | CHECKPOINT_NEWEST };
-    assert_int_equal(checkpoint_writer_take(fixture.writer, fixture.snapshots, &mark), 0);
+    assert_int_equal(checkpoint_writer_copy(fixture.writer, fixture.snapshots, &mark), 0);
     assert_int_equal(checkpoint_writer_write(fixture.writer, fixture.directory, 1, &broken), 0);
     assert_true(is_there(&fixture, 7) && !is_there(&fixture, 5));
     save(&fixture, 8, 1);
@@ -535,7 +535,7 @@ static void check_stays(bool weights_differ)
     size_t copied_bytes, bytes;
     const char *broken;
     const struct checkpoint_mark mark = { .position = { 3, 12, 2 }, .lines_bytes = { 11, 22 }, .sums = "1 2 3",
-                                          .course = "4 5", .files = CHECKPOINT_NEWEST };
+                                          .progress = "4 5", .files = CHECKPOINT_NEWEST };
     fixture_open(&fixture, weights_differ);
     const size_t room = checkpoint_writer_bytes(&fixture.shape, "");
     const char *const path = save(&fixture, 12, 2);
@@ -545,7 +545,7 @@ static void check_stays(bool weights_differ)
     assert_true(checkpoint_writer_bytes(&fixture.shape, "") < room);
     assert_int_equal(checkpoint_file_bytes(&fixture.shape, ""), room);
     take_snapshots(&fixture);
-    assert_int_equal(checkpoint_writer_take(fixture.writer, fixture.snapshots, &mark), 0);
+    assert_int_equal(checkpoint_writer_copy(fixture.writer, fixture.snapshots, &mark), 0);
     assert_int_equal(checkpoint_writer_prepare(fixture.writer, fixture.directory, &broken), 0);
     assert_false(is_there(&fixture, 12));
     checkpoint_writer_drop(fixture.writer, fixture.directory);
@@ -604,7 +604,7 @@ TEST_WITH(the_saver_goes_on_when_a_state_cannot_be_written, fixture_folder_make,
     checkpoint_saver_end(saver, &counts);
     assert_true(counts.saved == 0 && counts.failures == 2 && counts.latest_ns == 0);
     capture_end(&capture, text, sizeof(text));
-    assert_non_null(strstr(text, "the run goes on, and what was saved before stays"));
+    assert_non_null(strstr(text, "the run goes on, and earlier checkpoints stay"));
     assert_true(is_there(&fixture, 3));
     fixture_close(&fixture);
 }

@@ -406,8 +406,8 @@ TEST(a_directory_that_was_moved_is_told_once_with_its_place)
     assert_int_equal(run_directory_look(directory), -ESTALE);
     assert_int_equal(run_directory_look(other), 0);
     capture_end(&capture, told, sizeof(told));
-    const char *const words = strstr(told, "run directory moved: it was moved while the run writes there: the results "
-                                           "go to /");
+    const char *const words = strstr(told, "run directory moved: it was moved during the run: results are "
+                                           "written to /");
     assert_non_null(words);
     assert_non_null(strstr(words, "/elsewhere\n"));
     assert_null(strstr(words + 1, "run directory"));
@@ -428,7 +428,7 @@ TEST(a_directory_that_was_emptied_or_removed_is_told)
     capture_begin(&capture);
     assert_int_equal(run_directory_look(directory), -ESTALE);
     capture_end(&capture, told, sizeof(told));
-    assert_non_null(strstr(told, "metrics.jsonl was removed or replaced while the run writes there"));
+    assert_non_null(strstr(told, "metrics.jsonl was removed or replaced during the run"));
     assert_int_equal(unlink("emptied/metrics.jsonl"), 0);
     assert_int_equal(unlink("emptied/run.conf"), 0);
     assert_int_equal(unlink("emptied/.lock"), 0);
@@ -437,7 +437,7 @@ TEST(a_directory_that_was_emptied_or_removed_is_told)
     assert_int_equal(run_directory_look(directory), -ENOENT);
     assert_int_equal(run_directory_look(directory), -ENOENT);
     capture_end(&capture, told, sizeof(told));
-    assert_non_null(strstr(told, "run directory emptied: it was removed while the run writes there\n"));
+    assert_non_null(strstr(told, "run directory emptied: it was removed during the run\n"));
     run_directory_close(directory);
 }
 

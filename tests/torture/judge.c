@@ -85,7 +85,7 @@ static bool is_message(const struct judgement *judgement, const char *line)
 /* A record or a saved state that the run does without, with the cause. */
 static bool is_left_out(const char *line)
 {
-    return strncmp(line, "skipped: ", strlen("skipped: ")) == 0 || strstr(line, ": it is passed over") != NULL;
+    return strncmp(line, "skipped: ", strlen("skipped: ")) == 0 || strstr(line, ": skipped") != NULL;
 }
 
 /* No message twice, and one names the cause. */
@@ -314,8 +314,8 @@ static int judge_last_state(const struct judgement *judgement)
     char *rest = NULL;
     struct content said = content_read(judgement->folder, "err");
     for (char *line = strtok_r(said.bytes, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        lacks_last |= strstr(line, "the state behind the last step could not be saved") != NULL;
-        others += is_message(judgement, line) && strstr(line, "what was saved before stays") == NULL;
+        lacks_last |= strstr(line, "the checkpoint of the last step could not be saved") != NULL;
+        others += is_message(judgement, line) && strstr(line, "earlier checkpoints stay") == NULL;
     }
     content_release(&said);
     if (lacks_last && judgement->end.code == 0)

@@ -75,8 +75,8 @@ static int check_weights(const struct known_names *names, const struct trained *
     int rc = read_list(&outputs, text, strlen(text), trained->weights_path);
     const struct named_classes learnt = { &outputs, NULL };
     if (rc == 0 && named_classes_differ(&data, &learnt, classes)) {
-        named_classes_tell(&data, classes, here, sizeof(here));
-        named_classes_tell(&learnt, classes, there, sizeof(there));
+        named_classes_describe(&data, classes, here, sizeof(here));
+        named_classes_describe(&learnt, classes, there, sizeof(there));
         log_message(LOG_ERROR, "%s was trained with other classes: %s; those of %s are %s: convert the data "
                     "together with the training set, or name the classes of both with data.class_names = FILE",
                     trained->weights_path, there, dataset->options.pattern, here);

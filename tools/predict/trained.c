@@ -13,11 +13,11 @@
 #include "compute/net.h"
 #include "stage/log.h"
 #include "stage/stop.h"
-#include "tools/checkpoint/reader.h"
 #include "tools/config/config.h"
 #include "tools/config/pixels.h"
 #include "tools/config/recipes.h"
 #include "tools/config/settings_model.h"
+#include "tools/results/checkpoint_reader.h"
 #include "tools/results/run_names.h"
 #include "tools/results/tensor_file.h"
 #include "tools/results/weights.h"
@@ -280,7 +280,7 @@ int trained_open(struct trained *trained, struct settings *settings, const char 
                                                                    : (int)exit_code_of(rc, EXIT_CODE_DATA));
     problems_release(&problems);
     if (code == 0)
-        initial_weights_tell_prefix(trained->weights);
+        initial_weights_report_prefix(trained->weights);
     return code;
 }
 

@@ -1,12 +1,12 @@
-/* Looking through a directory. */
+/* Lists a directory and removes files. */
 #include "tools/results/file_list.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
-/* The entries, or NULL. */
-static DIR *list(int directory_fd)
+/* NULL on error. */
+static DIR *open_entries(int directory_fd)
 {
     const int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *const entries = fd >= 0 ? fdopendir(fd) : NULL;
@@ -15,7 +15,7 @@ static DIR *list(int directory_fd)
     return entries;
 }
 
-/* The largest number of a file that is below `limit`; UINT64_MAX: there is none. */
+/* The largest number below `limit` in the names; UINT64_MAX: there is none. */
 static uint64_t largest_below(DIR *entries, uint64_t (*number_of)(const char *name), uint64_t limit)
 {
     uint64_t largest = UINT64_MAX;
@@ -30,7 +30,7 @@ static uint64_t largest_below(DIR *entries, uint64_t (*number_of)(const char *na
 
 void file_list_keep(int directory_fd, uint64_t (*number_of)(const char *name), uint64_t number, uint32_t keep)
 {
-    DIR *const entries = list(directory_fd);
+    DIR *const entries = open_entries(directory_fd);
     uint64_t least = number + 1;
     if (entries == NULL)
         return;
@@ -48,7 +48,7 @@ void file_list_keep(int directory_fd, uint64_t (*number_of)(const char *name), u
 
 void file_list_remove(int directory_fd, bool (*unwanted)(const char *name))
 {
-    DIR *const entries = list(directory_fd);
+    DIR *const entries = open_entries(directory_fd);
     if (entries == NULL)
         return;
     for (const struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries))

@@ -1,4 +1,4 @@
-/* Weights to begin with. What the file holds is compared by names and shapes before anything is started. */
+/* Loads weights from other programs. Names and shapes are compared before anything is started. */
 #include "tools/results/initial_weights.h"
 
 #include <errno.h>
@@ -16,25 +16,24 @@
 #include "tools/config/hints.h"
 #include "tools/results/tensor_file.h"
 #include "tools/results/tensor_match.h"
-#include "tools/results/tensor_numbers.h"
-#include "tools/results/weights_about.h"
+#include "tools/results/weights.h"
 #include "tools/text/wrapped.h"
 
-#define NAMED_MAX 4u            /* tensors that are named of each kind of difference */
+#define NAMED_MAX 4u            /* tensors named in the message of each kind of difference */
 #define LIST_BYTES 512u
 
-/* How many names there are, and the first of them. */
+/* The number of names, and the first of them. */
 struct names { uint32_t count; char list[LIST_BYTES]; };
 
 struct initial_weights {
     const struct net *net;
     const char *path, *skip;
     struct tensor_file file;
-    const struct safetensors_tensor *tensors[NET_PARAMETERS_MAX];   /* by parameter; NULL: left out */
-    struct names skipped;       /* of the network */
-    struct names aside;         /* of the file, and skipped: not of the network */
-    uint32_t batch_counts, of_state;    /* of the file, and not used */
-    char prefix[128];           /* that all names of the file began with; "" = none */
+    const struct safetensors_tensor *tensors[NET_PARAMETERS_MAX];   /* by parameter; NULL: skipped */
+    struct names skipped;       /* parameters of the network that model.skip matches */
+    struct names aside;         /* tensors of the file that it matches, and that the network does not have */
+    uint32_t batch_counts, of_state;    /* tensors of the file that are not used */
+    char prefix[128];           /* removed from all names of the file; "" = none */
 };
 
 static void add_name(struct names *names, const char *name)
@@ -44,7 +43,7 @@ static void add_name(struct names *names, const char *name)
         snprintf(names->list + used, LIST_BYTES - used, "%s%.100s", used == 0 ? "" : ", ", name);
 }
 
-/* How many are not named. */
+/* " and 7 more" */
 struct more { char text[32]; };
 
 static struct more more(const struct names *names)
@@ -55,14 +54,14 @@ static struct more more(const struct names *names)
     return more;
 }
 
-/* ---- what differs ---- */
+/* ---- differences ---- */
 
 enum difference { DIFFERENCE_MISSING, DIFFERENCE_UNKNOWN, DIFFERENCE_SHAPE, DIFFERENCE_COUNT };
 
 static const char *const difference_words[DIFFERENCE_COUNT] = {
-    [DIFFERENCE_MISSING] = "not in the file",
-    [DIFFERENCE_UNKNOWN] = "not of the network",
-    [DIFFERENCE_SHAPE] = "of another shape or type",
+    [DIFFERENCE_MISSING] = "missing in the file",
+    [DIFFERENCE_UNKNOWN] = "unknown to the network",
+    [DIFFERENCE_SHAPE] = "with another shape or type",
 };
 
 static void shape_text(const uint64_t *dims, uint32_t rank, char *text, size_t text_size)
@@ -85,20 +84,19 @@ static void add_shape(struct names *names, const struct safetensors_tensor *tens
     add_name(names, text);
 }
 
-/* What a saved state holds besides weights and statistics (tools/checkpoint/layout.h). */
-static bool is_of_a_state(const struct initial_weights *weights, const char *name)
+/* The tensors of a checkpoint other than weights and statistics (tools/results/checkpoint_format.h). */
+static bool is_of_checkpoint(const struct initial_weights *weights, const char *name)
 {
-    static const char *const fronts[] = { "optim.", "raw.", "tower.", "carried" };
+    static const char *const prefixes[] = { "optim.", "raw.", "tower.", "carried" };
     if (safetensors_index_text(&weights->file.index, "pipetrain.checkpoint") == NULL)
         return false;
-    for (size_t i = 0; i < sizeof(fronts) / sizeof(*fronts); i++)
-        if (strncmp(name, fronts[i], strlen(fronts[i])) == 0)
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
             return true;
     return false;
 }
 
-/* How often PyTorch's batch normalisation was trained, and how many weights its AveragedModel is the mean of: nothing
- * here depends on it. */
+/* Counters of PyTorch's BatchNorm and AveragedModel, which are not needed. */
 static bool is_batch_count(const char *name)
 {
     static const char end[] = ".num_batches_tracked";
@@ -115,9 +113,9 @@ static uint32_t parameter_of(const struct net *net, const char *name)
     return i;
 }
 
-/* ---- names that another module was wrapped around ---- */
+/* ---- prefixes of modules that wrap the network ---- */
 
-/* The bytes of the first name that all names begin with, up to a dot. */
+/* The length of the longest prefix of all names that ends in a dot. */
 static size_t common_prefix(const struct safetensors_index *index, const char **first_out)
 {
     const char *first = NULL;
@@ -149,7 +147,7 @@ static bool has_prefix(const struct net *net, const char *prefix, size_t bytes)
     return false;
 }
 
-/* Is a name behind the prefix one of the network's? */
+/* Without the prefix, does the network have any of the names? */
 static bool leads_to_names(const struct initial_weights *weights, size_t prefix_bytes)
 {
     const struct net *const net = weights->net;
@@ -166,7 +164,7 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Of the first name: the bytes of the wrappers of PyTorch that it begins with. */
+/* The length of the prefixes that PyTorch's wrappers add to a name. */
 static size_t wrappers_of(const char *name)
 {
     size_t bytes = 0;
@@ -175,8 +173,8 @@ static size_t wrappers_of(const char *name)
     return bytes;
 }
 
-/* Leave out what all names begin with and the network's do not, where there are names of the network behind it; and in
- * any case what PyTorch's DataParallel ("module.") and torch.compile ("_orig_mod.") put before names. */
+/* Remove a prefix that all names have and the network's have not, if the network has names without it; and in any case
+ * those of PyTorch's DataParallel ("module.") and torch.compile ("_orig_mod."). */
 static void strip_prefix(struct initial_weights *weights)
 {
     struct safetensors_index *const index = &weights->file.index;
@@ -200,7 +198,7 @@ static void strip_prefix(struct initial_weights *weights)
             index->tensors[i].name += bytes;
 }
 
-/* "all 8 names begin with 'module.' (PyTorch's DataParallel)". */
+/* "all its names begin with 'module.' (PyTorch's DataParallel)" */
 static void describe_prefix(const struct initial_weights *weights, char *text, size_t text_size)
 {
     char prefix[sizeof(weights->prefix)];
@@ -213,8 +211,9 @@ static void describe_prefix(const struct initial_weights *weights, char *text, s
              is_compiled ? "torch.compile)" : is_parallel ? ")" : "");
 }
 
-/* A tensor of the file, and what it is to the network. */
-static void look_at(struct initial_weights *weights, const struct safetensors_tensor *tensor, struct names *unknown)
+/* Assigns a tensor of the file to a parameter, or counts it. */
+static void assign_tensor(struct initial_weights *weights, const struct safetensors_tensor *tensor,
+                          struct names *unknown)
 {
     const uint32_t parameter = parameter_of(weights->net, tensor->name);
     const bool is_skipped = patterns_match(weights->skip, tensor->name);
@@ -222,17 +221,17 @@ static void look_at(struct initial_weights *weights, const struct safetensors_te
         weights->tensors[parameter] = is_skipped ? NULL : tensor;
     else if (is_batch_count(tensor->name))
         weights->batch_counts++;
-    else if (is_of_a_state(weights, tensor->name))
+    else if (is_of_checkpoint(weights, tensor->name))
         weights->of_state++;
     else
         add_name(is_skipped ? &weights->aside : unknown, tensor->name);
 }
 
-static void compare(struct initial_weights *weights, struct names differences[DIFFERENCE_COUNT])
+static void compare_names(struct initial_weights *weights, struct names differences[DIFFERENCE_COUNT])
 {
     const struct net *const net = weights->net;
     for (size_t i = 0; i < weights->file.index.count; i++)
-        look_at(weights, &weights->file.index.tensors[i], &differences[DIFFERENCE_UNKNOWN]);
+        assign_tensor(weights, &weights->file.index.tensors[i], &differences[DIFFERENCE_UNKNOWN]);
     for (uint32_t i = 0; i < net->parameter_count; i++) {
         const struct safetensors_tensor *const tensor = weights->tensors[i];
         if (patterns_match(weights->skip, net->parameters[i].name))
@@ -244,7 +243,7 @@ static void compare(struct initial_weights *weights, struct names differences[DI
     }
 }
 
-static void tell_models(const struct initial_weights *weights, struct problems *problems)
+static void report_models(const struct initial_weights *weights, struct problems *problems)
 {
     char models[TENSOR_MATCH_SIZE];
     const size_t count = weights->file.index.count - weights->batch_counts - weights->of_state;
@@ -253,14 +252,15 @@ static void tell_models(const struct initial_weights *weights, struct problems *
         problems_add(problems, weights->path, "its tensors are those of %s", models);
 }
 
-static int tell(const struct initial_weights *weights, const struct names differences[DIFFERENCE_COUNT], bool may_skip,
-                struct problems *problems)
+static int report_differences(const struct initial_weights *weights,
+                              const struct names differences[DIFFERENCE_COUNT], bool may_skip,
+                              struct problems *problems)
 {
     char prefix[256];
     if (differences[DIFFERENCE_MISSING].count + differences[DIFFERENCE_UNKNOWN].count +
         differences[DIFFERENCE_SHAPE].count == 0)
         return 0;
-    problems_add(problems, weights->path, "holds the weights of another network than '%s', which has %u tensors:",
+    problems_add(problems, weights->path, "these are not weights of '%s', which has %u tensors:",
                  weights->net->model, weights->net->parameter_count);
     for (enum difference which = 0; which < DIFFERENCE_COUNT; which++)
         if (differences[which].count > 0)
@@ -268,12 +268,12 @@ static int tell(const struct initial_weights *weights, const struct names differ
                          differences[which].list, more(&differences[which]).text);
     if (weights->prefix[0] != '\0') {
         describe_prefix(weights, prefix, sizeof(prefix));
-        problems_add(problems, weights->path, "%s, which was left out", prefix);
+        problems_add(problems, weights->path, "%s, which was removed", prefix);
     }
-    tell_models(weights, problems);
+    report_models(weights, problems);
     if (may_skip)
-        problems_add(problems, weights->path, "model.skip=PATTERN leaves tensors out: those of the network are drawn "
-                     "by run.seed");
+        problems_add(problems, weights->path, "model.skip=PATTERN skips tensors: those of the network keep random "
+                     "weights");
     return -EINVAL;
 }
 
@@ -305,25 +305,25 @@ static int check_skip(const struct initial_weights *weights, struct problems *pr
     return rc;
 }
 
-static int check_taken(const struct initial_weights *weights, struct problems *problems)
+static int check_any_loaded(const struct initial_weights *weights, struct problems *problems)
 {
     if (weights->skipped.count < weights->net->parameter_count)
         return 0;
-    problems_add(problems, "model.skip", "leaves all tensors out: nothing is taken from %s", weights->path);
+    problems_add(problems, "model.skip", "skips all tensors: nothing is loaded from %s", weights->path);
     return -EINVAL;
 }
 
-static int check(struct initial_weights *weights, bool may_skip, struct problems *problems)
+static int check_weights(struct initial_weights *weights, bool may_skip, struct problems *problems)
 {
     struct names differences[DIFFERENCE_COUNT] = { [DIFFERENCE_MISSING] = { .count = 0 } };
-    compare(weights, differences);
-    const int skip = check_skip(weights, problems), rc = tell(weights, differences, may_skip, problems);
-    const int taken = check_taken(weights, problems);
-    return rc != 0 ? rc : skip != 0 ? skip : taken;
+    compare_names(weights, differences);
+    const int skip = check_skip(weights, problems), rc = report_differences(weights, differences, may_skip, problems);
+    const int any = check_any_loaded(weights, problems);
+    return rc != 0 ? rc : skip != 0 ? skip : any;
 }
 
-/* Weights that were named, whatever they are, are taken. */
-static void tell_learned(const struct initial_weights *weights)
+/* Weights that the user named are loaded whatever they learned. */
+static void report_learned(const struct initial_weights *weights)
 {
     const char *const learned = initial_weights_text(weights, WEIGHTS_LEARNED);
     char shown[256];
@@ -333,7 +333,7 @@ static void tell_learned(const struct initial_weights *weights)
     log_message(LOG_RUN, "%s: these weights learned %s", weights->path, shown);
 }
 
-/* ---- the contract ---- */
+/* ---- the public functions ---- */
 
 int initial_weights_open(struct initial_weights **weights_out, const char *path, const struct net *net,
                          const char *skip, struct problems *problems)
@@ -352,9 +352,9 @@ int initial_weights_open(struct initial_weights **weights_out, const char *path,
     else
         strip_prefix(weights);
     if (rc == 0)
-        rc = check(weights, skip != NULL, problems);
+        rc = check_weights(weights, skip != NULL, problems);
     if (rc == 0)
-        tell_learned(weights);
+        report_learned(weights);
     if (rc == 0)
         *weights_out = weights;
     else
@@ -367,7 +367,7 @@ const char *initial_weights_text(const struct initial_weights *weights, const ch
     return safetensors_index_text(&weights->file.index, key);
 }
 
-/* Room for the largest tensor, as it lies in the file and as floats. */
+/* Buffers for the largest tensor, as in the file and as floats. */
 struct room { void *read; float *numbers; };
 
 static int open_room(const struct initial_weights *weights, struct room *room)
@@ -390,8 +390,8 @@ static void close_room(struct room *room)
     free(room->numbers);
 }
 
-/* By the hash that files of ours have of each tensor. */
-static bool is_as_written(const struct tensor_file *file, const struct safetensors_tensor *tensor, const void *bytes)
+/* Files of pipetrain have a hash of each tensor. */
+static bool is_intact(const struct tensor_file *file, const struct safetensors_tensor *tensor, const void *bytes)
 {
     char key[256], found[24];
     snprintf(key, sizeof(key), TENSOR_HASH_KEY "%s", tensor->name);
@@ -410,7 +410,7 @@ static int read_parameter(const struct initial_weights *weights, uint32_t parame
     tensor_numbers(tensor->dtype, room->read, room->numbers, count);
     if (floats_find_nonfinite(room->numbers, count) != count)
         return -EDOM;
-    return is_as_written(&weights->file, tensor, room->read) ? 0 : -EILSEQ;
+    return is_intact(&weights->file, tensor, room->read) ? 0 : -EILSEQ;
 }
 
 static int write_parameter(const struct initial_weights *weights, struct tower *tower, uint32_t parameter,
@@ -424,7 +424,7 @@ static int write_parameter(const struct initial_weights *weights, struct tower *
 }
 
 /* Into the tower; NULL: they are only read. */
-static int take_all(const struct initial_weights *weights, struct tower *tower)
+static int load_all(const struct initial_weights *weights, struct tower *tower)
 {
     const struct net *const net = weights->net;
     const char *broken = "its weights";
@@ -438,51 +438,51 @@ static int take_all(const struct initial_weights *weights, struct tower *tower)
     if (rc != 0)
         log_message(LOG_ERROR, "%s: %s: %s", weights->path, broken,
                     rc == -EDOM     ? "holds a number that " FINITE_WORDS
-                    : rc == -EILSEQ ? "is not as it was written: the file is damaged"
+                    : rc == -EILSEQ ? "the file is damaged"
                                     : exit_cause(rc));
     return rc;
 }
 
 int initial_weights_check(const struct initial_weights *weights)
 {
-    return take_all(weights, NULL);
+    return load_all(weights, NULL);
 }
 
 int initial_weights_write(const struct initial_weights *weights, struct tower *tower)
 {
-    return take_all(weights, tower);
+    return load_all(weights, tower);
 }
 
 void initial_weights_print(const struct initial_weights *weights, FILE *out)
 {
-    const uint32_t all = weights->net->parameter_count, taken = all - weights->skipped.count;
+    const uint32_t all = weights->net->parameter_count, loaded = all - weights->skipped.count;
     char prefix[256];
-    wrapped_print(out, "weights   %u of %u tensors from %s, by their names", taken, all, weights->path);
+    wrapped_print(out, "weights   %u of %u tensors from %s, by their names", loaded, all, weights->path);
     if (weights->prefix[0] != '\0') {
         describe_prefix(weights, prefix, sizeof(prefix));
-        wrapped_print(out, "%*s%s, which was left out", (int)WRAPPED_INDENT, "", prefix);
+        wrapped_print(out, "%*s%s, which was removed", (int)WRAPPED_INDENT, "", prefix);
     }
     if (weights->skipped.count > 0)
-        wrapped_print(out, "%*s%u left out by model.skip: %s%s", (int)WRAPPED_INDENT, "", weights->skipped.count,
+        wrapped_print(out, "%*s%u skipped by model.skip: %s%s", (int)WRAPPED_INDENT, "", weights->skipped.count,
                       weights->skipped.list, more(&weights->skipped).text);
     if (weights->aside.count > 0)
-        wrapped_print(out, "%*s%u of the file not used, by model.skip: %s%s", (int)WRAPPED_INDENT, "",
+        wrapped_print(out, "%*s%u of the file skipped by model.skip: %s%s", (int)WRAPPED_INDENT, "",
                       weights->aside.count, weights->aside.list, more(&weights->aside).text);
     if (weights->batch_counts > 0)
         wrapped_print(out, "%*s%u of the file not used: *.num_batches_tracked", (int)WRAPPED_INDENT, "",
                       weights->batch_counts);
     if (weights->of_state > 0)
-        wrapped_print(out, "%*s%u of the file not used: what a saved state has besides", (int)WRAPPED_INDENT, "",
+        wrapped_print(out, "%*s%u of the file not used: other tensors of a checkpoint", (int)WRAPPED_INDENT, "",
                       weights->of_state);
 }
 
-void initial_weights_tell_prefix(const struct initial_weights *weights)
+void initial_weights_report_prefix(const struct initial_weights *weights)
 {
     char prefix[256];
     if (weights->prefix[0] == '\0')
         return;
     describe_prefix(weights, prefix, sizeof(prefix));
-    log_message(LOG_RUN, "%s: %s, which was left out", weights->path, prefix);
+    log_message(LOG_RUN, "%s: %s, which was removed", weights->path, prefix);
 }
 
 void initial_weights_close(struct initial_weights *weights)

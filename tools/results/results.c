@@ -1,4 +1,4 @@
-/* What a run leaves. */
+/* The run directory and the weights together. */
 #include "tools/results/results.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static int code_of(int rc, const char *problem)
     return rc == -ENOMEM ? EXIT_CODE_MEMORY : EXIT_CODE_OUTPUT;
 }
 
-/* What weights learn that are of no use on the data; NULL: the data. */
+/* What the weights learn if it is not the data; else NULL. */
 static const char *learned_of(const struct settings *settings)
 {
     return settings->input.source == INPUT_SYNTHETIC ? "made-up images and labels (input.source = synthetic)"
@@ -32,7 +32,7 @@ static const char *learned_of(const struct settings *settings)
                                                      : NULL;
 }
 
-static int open_all(struct results *results, const struct settings *settings, struct weights_spec saved,
+static int open_results(struct results *results, const struct settings *settings, struct weights_spec saved,
                     const struct run_past *past, uint64_t state_bytes, char *problem)
 {
     int rc = run_directory_open(&results->directory, settings, past, problem, PROBLEM_BYTES);
@@ -45,7 +45,7 @@ static int open_all(struct results *results, const struct settings *settings, st
     saved.learned = learned_of(settings);
     rc = weights_open(&results->weights, saved, &pixels);
     if (rc != 0)
-        snprintf(problem, PROBLEM_BYTES, "what saving the weights needs: %s", strerror(-rc));
+        snprintf(problem, PROBLEM_BYTES, "memory for saving the weights: %s", strerror(-rc));
     return rc;
 }
 
@@ -54,7 +54,7 @@ int results_open(struct results *results, const struct settings *settings, struc
 {
     *results = (struct results){ .stop = stop };
     char problem[PROBLEM_BYTES];
-    return code_of(open_all(results, settings, saved, past, state_bytes, problem), problem);
+    return code_of(open_results(results, settings, saved, past, state_bytes, problem), problem);
 }
 
 int results_check(const struct settings *settings, struct weights_spec saved, const struct run_past *past,
@@ -80,10 +80,10 @@ int results_begin(struct results *results)
 void results_look(struct results *results)
 {
     if (run_directory_look(results->directory) == -ENOENT && !stop_failed(results->stop))
-        stop_fail(results->stop, EXIT_CODE_OUTPUT, "the run ends: its results have no place any more");
+        stop_fail(results->stop, EXIT_CODE_OUTPUT, "the run ends, because its directory was removed");
 }
 
-/* A ReLU may hide numbers that are not finite from the loss. */
+/* Weights may be NaN although the loss is finite: a ReLU hides them. */
 static int fail_to_save(const struct results *results, int rc, const char *broken, uint64_t steps,
                         double learning_rate)
 {

@@ -1,4 +1,5 @@
-/* Files of a run. Outputs never follow links and appear whole or not at all. */
+/* The directory of a run: entering it alone, and the files in it. Outputs never follow symbolic links, and appear whole
+ * or not at all. */
 #include "tools/results/run_directory.h"
 
 #include <errno.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "stage/file/file.h"
@@ -16,10 +18,426 @@
 #include "stage/log.h"
 #include "stage/text/text_stream.h"
 #include "tools/results/file_list.h"
-#include "tools/results/lines_file.h"
 #include "tools/results/run_names.h"
-#include "tools/results/run_place.h"
 #include "tools/text/number.h"
+
+/* ---- the lock file: one line, "process 4711 on HOST since 2026-11-24T20:42:15Z" ---- */
+
+#define HOST_BYTES 65u
+#define TEXT_BYTES 160u
+
+/* Host names have no other characters, and nothing else may get into messages. */
+#define HOST_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+static void find_host(char host[HOST_BYTES])
+{
+    if (gethostname(host, HOST_BYTES) != 0 || host[0] == '\0')
+        strcpy(host, "localhost");
+    host[HOST_BYTES - 1] = '\0';
+    host[strspn(host, HOST_CHARACTERS)] = '\0';
+}
+
+static void lock_holder_clear(int fd)
+{
+    if (ftruncate(fd, 0) == 0)
+        (void)lseek(fd, 0, SEEK_SET);
+}
+
+/* Write this process into the file, whose lock it holds. Errors are ignored: the lock holds all the same. */
+static void lock_holder_write(int fd)
+{
+    char host[HOST_BYTES], text[TEXT_BYTES];
+    const time_t now = time(NULL);
+    struct tm parts;
+    lock_holder_clear(fd);
+    if (gmtime_r(&now, &parts) == NULL)
+        return;
+    find_host(host);
+    int length = snprintf(text, sizeof(text), "process %ld on %s since ", (long)getpid(), host);
+    length += (int)strftime(text + length, sizeof(text) - (size_t)length, "%Y-%m-%dT%H:%M:%SZ\n", &parts);
+    if (file_write(fd, text, (size_t)length) != 0)
+        lock_holder_clear(fd);
+}
+
+/* What the holder wrote, for a message: "process 4711 on HOST since DATE TIME UTC"; "" when it is anything else. */
+static void lock_holder_read(int fd, char *words_out, size_t words_size)
+{
+    char text[TEXT_BYTES], host[HOST_BYTES], date[11], hour[9], end;
+    long process;
+    const ssize_t bytes = pread(fd, text, sizeof(text) - 1, 0);
+    words_out[0] = '\0';
+    if (bytes <= 0)
+        return;
+    text[bytes] = '\0';
+    if (sscanf(text, "process %19ld on %64[a-zA-Z0-9._-] since %10[0-9-]T%8[0-9:]Z%c", &process, host, date, hour,
+               &end) == 5 && end == '\n')
+        snprintf(words_out, words_size, "process %ld on %s since %s %s UTC", process, host, date, hour);
+}
+
+/* ---- the place of the directory ---- */
+
+#define ENTRIES_MAX 100         /* attempts to enter a directory that others create and remove */
+
+struct run_place {
+    char path[PATH_MAX];
+    size_t made;                /* length of the shortest path that this run created a directory for, 0: none */
+    int fd, lock_fd;            /* -1: not entered */
+    bool is_tried;              /* set by the caller to find out whether it can be entered: nothing is created */
+    bool is_locked, is_ours;    /* is_ours: no other process is in it, as far as locks tell */
+    char obstacle[192];         /* what is in the way of a file, or who holds the lock; "" = nothing */
+};
+
+static const char *const result_names[] = {
+    "run.conf",            "metrics.jsonl", "quarantine.jsonl", "summary.json",
+    "weights.safetensors", "weights.previous.safetensors",      RUN_MODEL_FILE,     "best.safetensors",
+};
+#define RESULT_COUNT (sizeof(result_names) / sizeof(result_names[0]))
+
+static int make_one(struct run_place *place, const char *path)
+{
+    if (mkdir(path, 0777) != 0)
+        return errno == EEXIST ? 0 : -errno;
+    if (place->made == 0)
+        place->made = strlen(path);
+    return 0;
+}
+
+static int make_directories(struct run_place *place)
+{
+    char part[PATH_MAX];
+    strcpy(part, place->path);
+    for (char *at = part + 1; *at != '\0'; at++) {
+        if (*at != '/')
+            continue;
+        *at = '\0';
+        const int rc = make_one(place, part);
+        if (rc != 0)
+            return rc;
+        *at = '/';
+    }
+    return make_one(place, part);
+}
+
+/* Remove the directories that this run created, if they are empty. */
+static void remove_directories(struct run_place *place)
+{
+    char *const path = place->path;
+    size_t end = strlen(path);
+    while (place->made > 0 && end >= place->made) {
+        while (end > 1 && path[end - 1] == '/')
+            end--;
+        path[end] = '\0';
+        if (rmdir(path) != 0)
+            return;
+        while (end > 0 && path[end - 1] != '/')
+            end--;
+    }
+}
+
+static void run_place_leave(struct run_place *place)
+{
+    if (place->is_locked && !place->is_tried)
+        lock_holder_clear(place->lock_fd);
+    place->is_locked = false;
+    const int fds[] = { place->lock_fd, place->fd };
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    place->fd = place->lock_fd = -1;
+}
+
+static int check_kind(struct run_place *place, const char *file, mode_t mode)
+{
+    const char *const kind = file_kind(mode);
+    if (kind == NULL)
+        return 0;
+    snprintf(place->obstacle, sizeof(place->obstacle), "%s is %s, not a regular file", file, kind);
+    return S_ISLNK(mode) ? -ELOOP : -EINVAL;
+}
+
+static int check_file(struct run_place *place, const char *file)
+{
+    struct stat status;
+    if (fstatat(place->fd, file, &status, AT_SYMLINK_NOFOLLOW) == 0)
+        return check_kind(place, file, status.st_mode);
+    return errno == ENOENT ? 0 : -errno;
+}
+
+/* Files are created in this folder; the target of a symbolic link may be somebody else's. */
+static int check_folder(struct run_place *place, const char *folder)
+{
+    struct stat status;
+    if (fstatat(place->fd, folder, &status, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT ? 0 : -errno;
+    if (!S_ISLNK(status.st_mode))
+        return 0;
+    snprintf(place->obstacle, sizeof(place->obstacle), "%s is %s, not a folder", folder, file_kind(status.st_mode));
+    return -ELOOP;
+}
+
+static int check_results(struct run_place *place)
+{
+    int rc = check_folder(place, RUN_EVENTS_FOLDER);
+    for (size_t i = 0; i < RESULT_COUNT && rc == 0; i++)
+        rc = check_file(place, result_names[i]);
+    return rc;
+}
+
+/* For the error message. */
+static void describe_holder(struct run_place *place)
+{
+    char holder[sizeof(place->obstacle) - 32];
+    lock_holder_read(place->lock_fd, holder, sizeof(holder));
+    if (holder[0] != '\0')
+        snprintf(place->obstacle, sizeof(place->obstacle), "another run is writing here: %s", holder);
+}
+
+/* -ESTALE: the run that held the lock has removed the file. */
+static int lock_place(struct run_place *place)
+{
+    const int makes = place->is_tried ? 0 : O_CREAT;
+    place->lock_fd = openat(place->fd, ".lock", O_RDWR | makes | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    struct stat status;
+    if (place->lock_fd < 0 && errno == ENOENT && place->is_tried)
+        return 0;
+    if (place->lock_fd < 0) {
+        const int why = errno == ENOENT ? -ESTALE : -errno;
+        const int rc = check_file(place, ".lock");
+        return rc != 0 ? rc : why;
+    }
+    int rc = fstat(place->lock_fd, &status) == 0 ? check_kind(place, ".lock", status.st_mode) : -errno;
+    if (rc == 0)
+        rc = file_lock(place->lock_fd);
+    place->is_locked = rc == 0;
+    if (rc == -EWOULDBLOCK)
+        describe_holder(place);
+    if (rc == 0 && fstat(place->lock_fd, &status) == 0 && status.st_nlink == 0)
+        rc = -ESTALE;
+    return rc;
+}
+
+static bool holds_a_run(const struct run_place *place)
+{
+    return faccessat(place->fd, "run.conf", F_OK, 0) == 0;
+}
+
+/* Without locks a run that looks for a free name only uses a directory that it created; a directory that the user named
+ * is used with a warning. */
+static int go_without_lock(const struct run_place *place, bool fresh)
+{
+    if (fresh && place->made == 0)
+        return -EEXIST;
+    log_message(LOG_RUN, "%s: the file system has no locks: nothing keeps a second run out of the directory",
+                place->path);
+    return 0;
+}
+
+static int try_to_enter(struct run_place *place, bool fresh)
+{
+    int rc = make_directories(place);
+    if (rc != 0)
+        return rc == -ENOENT ? -ESTALE : rc;
+    place->fd = open(place->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (place->fd < 0)
+        return errno == ENOENT ? -ESTALE : -errno;
+    if (fresh && holds_a_run(place))
+        return -EEXIST;
+    rc = lock_place(place);
+    if (rc == -EOPNOTSUPP)
+        rc = go_without_lock(place, fresh);
+    place->is_ours = rc == 0 && !place->is_tried;
+    if (rc == 0 && fresh && holds_a_run(place))
+        rc = -EEXIST;
+    if (rc == 0 && place->is_tried && faccessat(place->fd, ".", W_OK | X_OK, AT_EACCESS) != 0)
+        rc = -errno;
+    if (rc == 0 && place->is_locked && !place->is_tried)
+        lock_holder_write(place->lock_fd);
+    return rc == 0 ? check_results(place) : rc;
+}
+
+/* Create (with parents), open and lock place->path; the lock file then names this process. -EEXIST when it holds a run
+ * and `fresh` is asked for; -EWOULDBLOCK when another run holds the lock; or another negative errno. place->obstacle
+ * may have the reason. After an error the caller withdraws if wanted, and leaves. */
+static int enter_place(struct run_place *place, bool fresh)
+{
+    int rc = -ESTALE;
+    for (int i = 0; i < ENTRIES_MAX && rc == -ESTALE; i++) {
+        run_place_leave(place);
+        place->made = 0;
+        place->obstacle[0] = '\0';
+        rc = try_to_enter(place, fresh);
+    }
+    if (rc == -ESTALE)
+        snprintf(place->obstacle, sizeof(place->obstacle),
+                 "cannot be created: a symbolic link in its path has no target, or another process keeps removing it");
+    return rc;
+}
+
+static void run_place_init(struct run_place *place)
+{
+    *place = (struct run_place){ .fd = -1, .lock_fd = -1 };
+}
+
+/* The same for the first of base, base-2, ... that holds no run and is not locked. -EEXIST: there is none. */
+static int run_place_enter_free(struct run_place *place, const char *base)
+{
+    for (int number = 1; number <= RUN_NAMES_MAX; number++) {
+        int rc = run_name_numbered(place->path, sizeof(place->path), base, number);
+        if (rc == 0)
+            rc = enter_place(place, true);
+        if (rc != -EEXIST && rc != -EWOULDBLOCK)
+            return rc;
+    }
+    return -EEXIST;
+}
+
+static int run_place_enter(struct run_place *place, const char *path)
+{
+    const int length = snprintf(place->path, sizeof(place->path), "%s", path);
+    return length < (int)sizeof(place->path) ? enter_place(place, false) : -ENAMETOOLONG;
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* The current path of the directory, from the kernel. */
+static void find_path(int fd, char *path_out, size_t path_size)
+{
+    char link[32];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    const ssize_t bytes = readlink(link, path_out, path_size - 1);
+    path_out[bytes > 0 ? bytes : 0] = '\0';
+}
+
+/* Does the path still name the directory? *words_out is "" then, else what happened. 0; -ESTALE: it was moved, or
+ * another directory has its path; -ENOENT: it was removed, and no file can be written any more. */
+static int run_place_look(const struct run_place *place, char *words_out, size_t words_size)
+{
+    struct stat entered, named;
+    char path[PATH_MAX];
+    words_out[0] = '\0';
+    if (fstat(place->fd, &entered) != 0)
+        return 0;
+    const bool is_named = stat(place->path, &named) == 0;
+    if (is_named ? is_same(&entered, &named) : errno != ENOENT && errno != ENOTDIR)
+        return 0;
+    if (entered.st_nlink == 0) {
+        snprintf(words_out, words_size, "it was removed during the run");
+        return -ENOENT;
+    }
+    find_path(place->fd, path, sizeof(path));
+    snprintf(words_out, words_size, "it was moved during the run: results are written to %s",
+             path[0] != '\0' ? path : "its new place");
+    return -ESTALE;
+}
+
+static bool is_leftover(const char *name)
+{
+    bool is_ours = whole_file_is_any_temporary(name, "checkpoint-");
+    for (size_t i = 0; i < RESULT_COUNT; i++)
+        is_ours = is_ours || whole_file_is_temporary(name, result_names[i]);
+    return is_ours;
+}
+
+/* Remove temporary files of runs that died. Only with the lock, which proves that no run is writing them. */
+static void run_place_clear(const struct run_place *place)
+{
+    if (place->is_locked)
+        file_list_remove(place->fd, is_leftover);
+}
+
+/* Remove what was created on entering, as far as nothing else is in it. The lock file is removed while it is locked:
+ * whoever has opened it sees that it has no name any more. */
+static void run_place_withdraw(struct run_place *place)
+{
+    if (place->made > 0 && place->is_ours)
+        unlinkat(place->fd, ".lock", 0);
+    remove_directories(place);
+}
+
+/* ---- files of JSON lines ---- */
+
+/* Such a file grows a line at a time. A new one has its temporary name (whole_file.h) at first, and lines can already
+ * be added; the file of a run that is resumed is continued. One thread at a time. */
+struct jsonl_file {
+    const char *name;           /* borrowed */
+    const char *folder;         /* for messages; borrowed */
+    int fd;                     /* -1: closed, or the run has no such file */
+    bool goes_on;               /* the file of an earlier process is continued */
+    int failed;                 /* the first error of a write, a negative errno */
+    uint64_t lost;              /* lines that could not be written */
+};
+
+static int jsonl_file_make(struct jsonl_file *file, int directory_fd)
+{
+    file->fd = whole_file_make(directory_fd, file->name);
+    return file->fd < 0 ? file->fd : 0;
+}
+
+static uint64_t jsonl_file_bytes(const struct jsonl_file *file)
+{
+    struct stat status;
+    return file->fd >= 0 && fstat(file->fd, &status) == 0 ? (uint64_t)status.st_size : 0;
+}
+
+/* The end of the last whole line in the first `bytes`. */
+static uint64_t end_of_line(int fd, uint64_t bytes)
+{
+    char byte = '\n';
+    while (bytes > 0 && pread(fd, &byte, 1, (off_t)bytes - 1) == 1 && byte != '\n')
+        bytes--;
+    return bytes;
+}
+
+/* Continue the file after its first `bytes`: what follows them is cut off. Without a file a new one is made. */
+static int jsonl_file_go_on(struct jsonl_file *file, int directory_fd, uint64_t bytes)
+{
+    file->fd = openat(directory_fd, file->name, O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file->fd < 0)
+        return errno == ENOENT ? jsonl_file_make(file, directory_fd) : -errno;
+    file->goes_on = true;
+    const uint64_t there = jsonl_file_bytes(file);
+    if (there < bytes)
+        log_message(LOG_RUN, "%s/%s is shorter than when the checkpoint was saved: some of its lines are lost",
+                    file->folder, file->name);
+    const off_t whole = (off_t)end_of_line(file->fd, there < bytes ? there : bytes);
+    return ftruncate(file->fd, whole) == 0 ? 0 : -errno;
+}
+
+static void jsonl_file_close(struct jsonl_file *file)
+{
+    if (file->fd >= 0)
+        close(file->fd);
+    file->fd = -1;
+}
+
+/* The whole line with its end in one write. An incomplete line is removed again: it would spoil the next one. */
+static int append_line(const struct jsonl_file *file, struct json *line)
+{
+    const off_t whole = lseek(file->fd, 0, SEEK_END);
+    if (json_text(line) == NULL || whole < 0)
+        return whole < 0 ? -errno : -ENOMEM;
+    line->text[line->bytes] = '\n';
+    const int rc = file_write(file->fd, line->text, line->bytes + 1);
+    line->text[line->bytes] = '\0';
+    if (rc != 0 && lseek(file->fd, 0, SEEK_END) > whole && ftruncate(file->fd, whole) != 0)
+        log_message(LOG_RUN, "%s: the last line is incomplete: %s", file->name, strerror(errno));
+    return rc;
+}
+
+static void jsonl_file_add(struct jsonl_file *file, struct json *line)
+{
+    const int rc = append_line(file, line);
+    if (rc != 0 && file->failed == 0)
+        log_message(LOG_ERROR, "%s/%s: %s: the run goes on without", file->folder, file->name, strerror(-rc));
+    if (file->failed == 0)
+        file->failed = rc;
+    file->lost += rc != 0;
+}
+
+/* ---- the directory ---- */
 
 static const char *const lines_names[RUN_LINES_COUNT] = {
     [RUN_METRICS] = "metrics.jsonl",
@@ -28,14 +446,12 @@ static const char *const lines_names[RUN_LINES_COUNT] = {
 
 struct run_directory {
     struct run_place place;
-    struct lines_file lines[RUN_LINES_COUNT];
+    struct jsonl_file lines[RUN_LINES_COUNT];
     bool has_begun, has_model;
-    int lost;                   /* as run_directory_look has found it: -ESTALE, -ENOENT; 0: it is there */
+    int lost;                   /* the result of run_directory_look: 0, -ESTALE or -ENOENT */
 };
 
-/* ---- opening and beginning ---- */
-
-/* The file that describes the model may change: its text stays with the results, and run.conf there names that. */
+/* The user may edit model.file later: a copy is kept with the results, and run.conf there names the copy. */
 static int write_model(struct run_directory *directory, const struct settings *settings)
 {
     directory->has_model = settings->model_text != NULL;
@@ -53,11 +469,11 @@ static int write_settings(const struct run_directory *directory, const struct se
     if (out == NULL)
         return -ENOMEM;
     char model_path[PATH_MAX + sizeof("/" RUN_MODEL_FILE)];
-    struct settings told = *settings;
+    struct settings written = *settings;
     snprintf(model_path, sizeof(model_path), "%s/%s", directory->place.path, RUN_MODEL_FILE);
     if (settings->model_text != NULL)
-        told.model.file = model_path;
-    (void)settings_write(&told, out);       /* the stream knows of failures */
+        written.model.file = model_path;
+    (void)settings_write(&written, out);    /* text_stream_end returns errors of the stream */
     int rc = text_stream_end(out, &text);
     if (rc == 0)
         rc = whole_file_prepare(directory->place.fd, "run.conf", &(struct file_part){ text, bytes }, 1);
@@ -67,12 +483,12 @@ static int write_settings(const struct run_directory *directory, const struct se
 
 static int open_lines(struct run_directory *directory, enum run_lines which, const struct run_past *past)
 {
-    struct lines_file *const lines = &directory->lines[which];
-    return past != NULL ? lines_file_go_on(lines, directory->place.fd, past->lines_bytes[which])
-                        : lines_file_make(lines, directory->place.fd);
+    struct jsonl_file *const lines = &directory->lines[which];
+    return past != NULL ? jsonl_file_go_on(lines, directory->place.fd, past->lines_bytes[which])
+                        : jsonl_file_make(lines, directory->place.fd);
 }
 
-/* Only a run that skips damage has records to list. */
+/* Only a run that skips damaged records lists them. */
 static int make_lines(struct run_directory *directory, const struct settings *settings, const struct run_past *past)
 {
     const int rc = open_lines(directory, RUN_METRICS, past);
@@ -101,7 +517,7 @@ static int prepare(struct run_directory *directory, const struct settings *setti
     return rc == 0 ? make_lines(directory, settings, past) : rc;
 }
 
-static int refuse(const struct run_directory *directory, int rc, char *problem_out, size_t problem_size)
+static int describe_error(const struct run_directory *directory, int rc, char *problem_out, size_t problem_size)
 {
     const char *const why = directory->place.obstacle[0] != '\0' ? directory->place.obstacle
                           : rc == -EWOULDBLOCK             ? "another run is writing here"
@@ -121,10 +537,10 @@ int run_directory_open(struct run_directory **directory_out, const struct settin
     run_place_init(&directory->place);
     for (size_t i = 0; i < RUN_LINES_COUNT; i++)
         directory->lines[i] =
-            (struct lines_file){ .name = lines_names[i], .folder = directory->place.path, .fd = -1 };
+            (struct jsonl_file){ .name = lines_names[i], .folder = directory->place.path, .fd = -1 };
     const int rc = prepare(directory, settings, past);
     if (rc != 0) {
-        refuse(directory, rc, problem_out, problem_size);
+        describe_error(directory, rc, problem_out, problem_size);
         run_directory_close(directory);
         return rc;
     }
@@ -140,7 +556,7 @@ int run_directory_check(const struct settings *settings, const struct run_past *
     directory.place.is_tried = true;
     int rc = enter_of(&directory, settings, past);
     if (rc != 0)
-        refuse(&directory, rc, problem_out, problem_size);
+        describe_error(&directory, rc, problem_out, problem_size);
     else
         rc = run_directory_room(&directory, bytes, problem_out, problem_size);
     run_place_withdraw(&directory.place);
@@ -157,12 +573,12 @@ int run_directory_room(const struct run_directory *directory, uint64_t bytes, ch
     if (free_bytes / 2 >= bytes)
         return 0;
     snprintf(problem_out, problem_size,
-             "run directory %s: the results need %s, twice while they are replaced, free are %s", directory->place.path,
-             number_bytes(bytes).text, number_bytes(free_bytes).text);
+             "run directory %s: the results need %s, and twice that while they are replaced; %s are free",
+             directory->place.path, number_bytes(bytes).text, number_bytes(free_bytes).text);
     return -ENOSPC;
 }
 
-/* This run's, or none: that of an earlier one goes. */
+/* Replace the file of an earlier run by this run's, or remove it. */
 static int begin_file(const struct run_directory *directory, const char *name, bool is_ours)
 {
     if (is_ours)
@@ -177,7 +593,7 @@ static int begin_lines(const struct run_directory *directory, enum run_lines whi
     return begin_file(directory, lines_names[which], directory->lines[which].fd >= 0);
 }
 
-/* From the first name that is another on the directory is this run's. */
+/* Once metrics.jsonl has been replaced, the directory counts as this run's. */
 int run_directory_begin(struct run_directory *directory)
 {
     const int fd = directory->place.fd;
@@ -228,7 +644,7 @@ void run_directory_keep(struct run_directory *directory, uint64_t (*number_of)(c
 
 uint64_t run_directory_lines_bytes(const struct run_directory *directory, enum run_lines which)
 {
-    return lines_file_bytes(&directory->lines[which]);
+    return jsonl_file_bytes(&directory->lines[which]);
 }
 
 int run_directory_sync_lines(const struct run_directory *directory)
@@ -243,7 +659,7 @@ int run_directory_sync_lines(const struct run_directory *directory)
 void run_directory_add_line(struct run_directory *directory, enum run_lines which, struct json *line)
 {
     if (directory != NULL)
-        lines_file_add(&directory->lines[which], line);
+        jsonl_file_add(&directory->lines[which], line);
 }
 
 const char *run_directory_lines_name(enum run_lines which)
@@ -256,15 +672,15 @@ uint64_t run_directory_lost_lines(const struct run_directory *directory, enum ru
     return directory->lines[which].lost;
 }
 
-/* A file of lines that was removed, or has another in its place. */
-static bool has_left(const struct run_directory *directory, enum run_lines which)
+/* Was a file of lines removed or replaced by another file? */
+static bool is_replaced(const struct run_directory *directory, enum run_lines which)
 {
     struct stat open, named;
     const int fd = directory->lines[which].fd;
     if (fd < 0 || fstat(fd, &open) != 0)
         return false;
     if (fstatat(directory->place.fd, lines_names[which], &named, AT_SYMLINK_NOFOLLOW) != 0)
-        return errno == ENOENT;         /* any other error says nothing of the file */
+        return errno == ENOENT;         /* another error tells nothing about the file */
     return open.st_dev != named.st_dev || open.st_ino != named.st_ino;
 }
 
@@ -279,9 +695,9 @@ int run_directory_look(struct run_directory *directory)
         log_message(LOG_ERROR, "run directory %s: %s", directory->place.path, words);
     directory->lost = rc != 0 ? rc : before;
     for (enum run_lines which = 0; which < RUN_LINES_COUNT && directory->lost == 0; which++)
-        if (has_left(directory, which)) {
-            log_message(LOG_ERROR, "run directory %s: %s was removed or replaced while the run writes there: what it "
-                        "held and will hold is lost", directory->place.path, lines_names[which]);
+        if (is_replaced(directory, which)) {
+            log_message(LOG_ERROR, "run directory %s: %s was removed or replaced during the run: its old and new lines "
+                        "are lost", directory->place.path, lines_names[which]);
             directory->lost = -ESTALE;
         }
     return directory->lost;
@@ -319,7 +735,7 @@ void run_directory_close(struct run_directory *directory)
     if (!directory->has_begun)
         run_place_withdraw(&directory->place);
     for (size_t i = 0; i < RUN_LINES_COUNT; i++)
-        lines_file_close(&directory->lines[i]);
+        jsonl_file_close(&directory->lines[i]);
     run_place_leave(&directory->place);
     free(directory);
 }

@@ -1,4 +1,4 @@
-/* Numbered names. */
+/* Chooses among numbered names. */
 #include "tools/results/run_names.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static size_t length_of(const char *directory)
     return length;
 }
 
-/* The summary is there from the end of a run on: what was killed has none. */
+/* A run writes its summary when it ends; a killed run has none. */
 static bool holds_results(const char *directory)
 {
     char path[PATH_MAX];
@@ -41,7 +41,7 @@ static bool holds_results(const char *directory)
     return length > 0 && (size_t)length < sizeof(path) && access(path, F_OK) == 0;
 }
 
-/* What runs write begins with their name (settings_write). */
+/* settings_write begins with the name of the run. */
 static int read_beginning(int fd, bool *is_of_others_out)
 {
     static const char beginning[] = "[run]\nname = ";
@@ -51,7 +51,7 @@ static int read_beginning(int fd, bool *is_of_others_out)
     return rc == -EBADMSG ? 0 : rc;
 }
 
-/* What cannot be opened or is no file is told by whoever enters the directory. */
+/* run_directory_open reports what cannot be opened or is not a file. */
 int run_name_is_of_others(const struct settings *settings, bool *is_of_others_out)
 {
     char path[PATH_MAX];
@@ -69,7 +69,7 @@ int run_name_is_of_others(const struct settings *settings, bool *is_of_others_ou
     return rc;
 }
 
-/* The next one that is not there. */
+/* The next name that does not exist. */
 static void find_free_name(const char *directory, char path[PATH_MAX])
 {
     char base[PATH_MAX];
@@ -87,8 +87,8 @@ bool run_name_is_taken(const struct settings *settings, char *problem_out, size_
         return false;
     find_free_name(directory, other);
     snprintf(problem_out, problem_size,
-             "run directory %s holds the results of a run, and no saved state that this one goes on from: --set "
-             "run.dir=%s begins one beside it, --set run.resume=never takes its place", directory, other);
+             "run directory %s holds the results of another run, and no checkpoint to resume: choose another with "
+             "--set run.dir=%s, or replace the results with --set run.resume=never", directory, other);
     return true;
 }
 

@@ -1,8 +1,9 @@
-/* Reading safetensors files. */
+/* Reads safetensors files. Numbers are little-endian, as on the machines that this runs on. */
 #include "tools/results/tensor_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +40,7 @@ static bool is_pickle(const struct tensor_file *file)
     return file_read_at(file->fd, 0, front, sizeof(front)) == 0 && memcmp(front, "PK\3\4", sizeof(front)) == 0;
 }
 
-static int read_file(struct tensor_file *file, char *problem, size_t problem_size)
+static int read_index(struct tensor_file *file, char *problem, size_t problem_size)
 {
     struct stat status;
     if (file->fd < 0 || fstat(file->fd, &status) != 0) {
@@ -49,8 +50,8 @@ static int read_file(struct tensor_file *file, char *problem, size_t problem_siz
     const int rc = S_ISREG(status.st_mode) ? read_header(file, (uint64_t)status.st_size, problem, problem_size)
                                            : -EBADMSG;
     if (rc == -EBADMSG && *problem == '\0')
-        snprintf(problem, problem_size, "is no safetensors file%s",
-                 is_pickle(file) ? ", but one of torch.save: safetensors.torch.save_file makes one" : "");
+        snprintf(problem, problem_size, "is not a safetensors file%s",
+                 is_pickle(file) ? ", but one of torch.save: convert it with safetensors.torch.save_file" : "");
     else if (rc != 0 && *problem == '\0')
         snprintf(problem, problem_size, "cannot be read: %s", strerror(-rc));
     return rc == 0 || rc == -EBADMSG || rc == -ENOMEM ? rc : -ENODATA;
@@ -61,7 +62,7 @@ int tensor_file_open(struct tensor_file *file_out, int directory_fd, const char 
 {
     struct tensor_file file = { .fd = openat(directory_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) };
     *problem_out = '\0';
-    const int rc = read_file(&file, problem_out, problem_size);
+    const int rc = read_index(&file, problem_out, problem_size);
     if (rc == 0)
         *file_out = file;
     else
@@ -80,4 +81,69 @@ void tensor_file_close(struct tensor_file *file)
         close(file->fd);
     file->fd = -1;
     safetensors_index_release(&file->index);
+}
+
+/* ---- numbers ---- */
+
+static float from_f32(const void *number)
+{
+    float value;
+    memcpy(&value, number, sizeof(value));
+    return value;
+}
+
+static float from_f64(const void *number)
+{
+    double value;
+    memcpy(&value, number, sizeof(value));
+    return (float)value;
+}
+
+static float from_bf16(const void *number)
+{
+    uint16_t half;
+    float value;
+    memcpy(&half, number, sizeof(half));
+    const uint32_t bits = (uint32_t)half << 16;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+/* IEEE 754 binary16: a sign, 5 bits of exponent, 10 of fraction. */
+static float from_f16(const void *number)
+{
+    uint16_t half;
+    memcpy(&half, number, sizeof(half));
+    const int exponent = half >> 10 & 31, fraction = half & 1023;
+    const float size = exponent == 31  ? (fraction == 0 ? INFINITY : NAN)
+                       : exponent == 0 ? ldexpf((float)fraction, -24)
+                                       : ldexpf((float)(fraction + 1024), exponent - 25);
+    return half >> 15 != 0 ? -size : size;
+}
+
+struct number_type { const char *name; size_t bytes; float (*read)(const void *number); };
+
+static const struct number_type number_types[] = {
+    { "F32", 4, from_f32 }, { "F16", 2, from_f16 }, { "BF16", 2, from_bf16 }, { "F64", 8, from_f64 },
+};
+
+static const struct number_type *find_number_type(const char *dtype)
+{
+    for (size_t i = 0; i < sizeof(number_types) / sizeof(*number_types); i++)
+        if (strcmp(number_types[i].name, dtype) == 0)
+            return &number_types[i];
+    return NULL;
+}
+
+size_t tensor_number_bytes(const char *dtype)
+{
+    const struct number_type *const type = find_number_type(dtype);
+    return type != NULL ? type->bytes : 0;
+}
+
+void tensor_numbers(const char *dtype, const void *numbers, float *floats_out, size_t count)
+{
+    const struct number_type *const type = find_number_type(dtype);
+    for (size_t i = 0; i < count; i++)
+        floats_out[i] = type->read((const char *)numbers + i * type->bytes);
 }

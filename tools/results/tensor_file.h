@@ -1,4 +1,4 @@
-/* A safetensors file that is read: what stands in it, and its tensors. Used by one thread at a time. */
+/* Reading safetensors files: their index, and their tensors as bytes or as floats. Used by one thread at a time. */
 #ifndef PIPETRAIN_TENSOR_FILE_H
 #define PIPETRAIN_TENSOR_FILE_H
 
@@ -7,22 +7,29 @@
 
 #include "formats/safetensors.h"
 
-/* Of the metadata of files of ours, and the tensor's name behind it: the XXH3 of its bytes, 16 hexadecimal digits. */
+/* Metadata of our files: this key, followed by a tensor's name, has the XXH3 of the tensor's bytes as 16 hexadecimal
+ * digits. */
 #define TENSOR_HASH_KEY "pipetrain.xxh3."
 
 struct tensor_file {
     int fd;
-    uint64_t data_at;           /* where the tensors begin in the file */
+    uint64_t data_at;           /* the offset of the tensors in the file */
     struct safetensors_index index;
 };
 
-/* Open a file, `path` as of the directory `directory_fd` (AT_FDCWD: of the working one), and read its header; none of
- * the tensors. 0, -ENOMEM, -ENODATA (cannot be read) or -EBADMSG (is none, or is damaged), with what is wrong in
- * problem_out. After a failure it is closed. */
+/* Open a file and read its header; `path` is relative to the directory `directory_fd` (AT_FDCWD: the current one). 0,
+ * -ENOMEM, -ENODATA (cannot be read) or -EBADMSG (not such a file, or damaged), with what is wrong in problem_out.
+ * After an error it is closed. */
 int tensor_file_open(struct tensor_file *file_out, int directory_fd, const char *path, char *problem_out,
                      size_t problem_size);
-/* A tensor of the index, tensor->bytes of it. 0 or a negative errno (-EBADMSG: the file was cut since). */
+/* Read a tensor of the index: tensor->bytes. 0 or a negative errno (-EBADMSG: the file has become shorter). */
 int tensor_file_read(const struct tensor_file *file, const struct safetensors_tensor *tensor, void *bytes_out);
 void tensor_file_close(struct tensor_file *file);
+
+/* Bytes of a number of type "F32", "F16", "BF16" or "F64"; 0 for other types. */
+size_t tensor_number_bytes(const char *dtype);
+/* Convert `count` numbers of such a type to floats; F64 is rounded to nearest, others are exact. The ranges do not
+ * overlap. */
+void tensor_numbers(const char *dtype, const void *numbers, float *floats_out, size_t count);
 
 #endif

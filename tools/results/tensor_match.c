@@ -1,13 +1,14 @@
-/* Files beside networks. Models are opened one after the other: some milliseconds, where a run is refused anyway. */
+/* Compares files with networks. All models are built in turn, which takes milliseconds and happens only before an
+ * error message. */
 #include "tools/results/tensor_match.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "compute/model.h"
-#include "tools/results/tensor_numbers.h"
+#include "tools/results/tensor_file.h"
 
-#define CLASSES_MAX 50000u     /* so many fit every model */
+#define CLASSES_MAX 50000u     /* fits every model */
 
 const struct safetensors_tensor *tensor_find(const struct safetensors_index *index, const char *name)
 {
@@ -25,9 +26,7 @@ bool tensor_has_shape(const struct safetensors_tensor *tensor, const struct para
     return is_same;
 }
 
-/* ---- models ---- */
-
-static bool is_whole(const struct safetensors_index *index, size_t count, const struct net *net)
+static bool has_all_tensors(const struct safetensors_index *index, size_t count, const struct net *net)
 {
     for (uint32_t i = 0; i < net->parameter_count; i++) {
         const struct safetensors_tensor *const tensor = tensor_find(index, net->parameters[i].name);
@@ -37,7 +36,7 @@ static bool is_whole(const struct safetensors_index *index, size_t count, const 
     return net->parameter_count == count;
 }
 
-/* The file's classes, if it has the weights of the layer that makes them; 0: it does not. */
+/* The number of classes, from the weights of the last layer; 0: the file does not have them. */
 static uint32_t find_classes(const struct safetensors_index *index, const struct net *net)
 {
     const struct layer *const loss = &net->layers[net->layer_count - 1], *const last = &net->layers[loss->inputs[0]];
@@ -64,7 +63,7 @@ static bool is_model(const struct safetensors_index *index, size_t count, const 
     struct net *net;
     if (model_open(&net, model->name, options) != 0)
         return false;
-    const bool is_this = is_whole(index, count, net);
+    const bool is_this = has_all_tensors(index, count, net);
     net_close(net);
     return is_this;
 }
@@ -81,7 +80,7 @@ static void add_model(const struct model *model, const struct model_options *opt
                                     : " with model.auxiliary = yes");
 }
 
-/* With its auxiliary head only where it does not fit without, which in a model that has none changes nothing. */
+/* The auxiliary head is tried only if the file does not fit without it. */
 static void try_model(const struct safetensors_index *index, size_t count, const struct model *model,
                       char text[TENSOR_MATCH_SIZE])
 {

@@ -1,5 +1,5 @@
-/* Saving weights. Tensors are sorted by name, as the format's own writer does. The header is made
- * once at the start, with the longest texts, so that it fits when it is made for the file. */
+/* Saves weights. Tensors are sorted by name, as the format's own writer does. The header is made once at the start with
+ * the longest possible texts, so that making it for the file needs no more memory. */
 #include "tools/results/weights.h"
 
 #include <assert.h>
@@ -11,16 +11,119 @@
 #include <xxhash.h>
 
 #include "compute/floats.h"
+#include "compute/netfile/net_file.h"
 #include "formats/safetensors.h"
+#include "stage/text/text_stream.h"
 #include "tools/results/tensor_file.h"
 
-#define FIXED_TEXTS 2u          /* metadata besides the hashes and what the file says of itself: format, steps */
-#define TENSOR_TEXT_BYTES 1024u /* at most, in the header; in fact some 200 */
+#define FIXED_TEXTS 2u          /* metadata besides hashes and weights_about: format, steps */
+#define TENSOR_TEXT_BYTES 1024u /* upper limit in the header; usually some 200 */
 #define FRONT_PARTS 2u          /* of the file: the length of the header, the header */
+#define ABOUT_TEXT_BYTES 1024u  /* upper limit of a text of weights_about, except for the two below */
+#define LAYER_TEXT_BYTES 512u   /* upper limit of twice a line of the network's text; usually some 100 */
+
+/* ---- metadata that make a file usable on its own ---- */
+
+struct weights_about {
+    const struct net *net;
+    struct pixels_text pixels;
+    char setting_keys[PIXELS_SETTINGS][64];
+    char *net_text, *class_names;       /* NULL: there is none */
+    struct safetensors_text texts[WEIGHTS_ABOUT_TEXTS];
+    uint32_t count;
+};
+
+size_t weights_about_bytes(const struct net *net)
+{
+    return sizeof(struct weights_about) + WEIGHTS_ABOUT_TEXTS * ABOUT_TEXT_BYTES +
+           (size_t)net->layer_count * LAYER_TEXT_BYTES + (size_t)net->classes * WEIGHTS_CLASS_BYTES;
+}
+
+static void add_text(struct weights_about *about, const char *key, const char *text)
+{
+    about->texts[about->count++] = (struct safetensors_text){ key, text };
+}
+
+static void add_pixels(struct weights_about *about)
+{
+    const struct pixels_text *const pixels = &about->pixels;
+    add_text(about, "pipetrain.input", "(pixel / divisor - mean) / deviation");
+    add_text(about, "pipetrain.input.divisor", pixels->divisor);
+    add_text(about, "pipetrain.input.mean", pixels->mean);
+    add_text(about, "pipetrain.input.deviation", pixels->deviation);
+    add_text(about, "pipetrain.images.train", pixels->images[PHASE_TRAIN]);
+    add_text(about, "pipetrain.images.validation", pixels->images[PHASE_EVALUATE]);
+    for (size_t i = 0; i < PIXELS_SETTINGS; i++) {
+        char *const key = about->setting_keys[i];
+        snprintf(key, sizeof(about->setting_keys[i]), WEIGHTS_SETTING "%s", pixels_settings[i]);
+        add_text(about, key, pixels->settings[i]);
+    }
+}
+
+/* No text if a name of the network cannot be written in one. */
+static int add_net(struct weights_about *about)
+{
+    size_t bytes;
+    FILE *const out = open_memstream(&about->net_text, &bytes);
+    if (out == NULL)
+        return -ENOMEM;
+    const int rc = net_file_write(about->net, out);
+    const int ended = text_stream_end(out, &about->net_text);
+    if (rc == 0 && ended == 0)
+        add_text(about, WEIGHTS_NET, about->net_text);
+    return rc == -EINVAL ? 0 : rc != 0 ? -ENOMEM : ended;
+}
+
+void weights_about_close(struct weights_about *about)
+{
+    if (about == NULL)
+        return;
+    free(about->net_text);
+    free(about->class_names);
+    free(about);
+}
+
+int weights_about_open(struct weights_about **about_out, const struct net *net, const struct pixels_text *pixels)
+{
+    struct weights_about *const about = calloc(1, sizeof(*about));
+    if (about == NULL)
+        return -ENOMEM;
+    about->net = net;
+    about->pixels = *pixels;
+    add_text(about, "pipetrain.model", net->model);
+    add_pixels(about);
+    const int rc = add_net(about);
+    if (rc != 0)
+        weights_about_close(about);
+    else
+        *about_out = about;
+    return rc;
+}
+
+static void weights_about_classes(struct weights_about *about, char *names)
+{
+    const bool is_short = strlen(names) <= (size_t)about->net->classes * WEIGHTS_CLASS_BYTES / 2;
+    about->class_names = names;
+    if (is_short)
+        add_text(about, WEIGHTS_CLASS_NAMES, names);
+}
+
+static void weights_about_learned(struct weights_about *about, const char *learned)
+{
+    add_text(about, WEIGHTS_LEARNED, learned);
+}
+
+const struct safetensors_text *weights_about_texts(const struct weights_about *about, uint32_t *count_out)
+{
+    *count_out = about->count;
+    return about->texts;
+}
+
+/* ---- the tensors ---- */
 
 struct tensor {
     uint32_t parameter;
-    float *data;                /* NULL: the tower's gradients have room for it */
+    float *data;                /* NULL: the tower's gradients are used as a buffer */
     char hash_key[80], hash[24];
 };
 
@@ -30,7 +133,7 @@ struct weights {
     struct safetensors_entry *entries;  /* of the tensors */
     struct safetensors_text *texts;     /* FIXED_TEXTS, a hash of every tensor, and those of about */
     struct weights_about *about;
-    float *data;                /* of the tensors that have no other room, one behind the other */
+    float *data;                /* buffer of the tensors that have no other, concatenated */
     struct file_part *parts;    /* the file: FRONT_PARTS, then the tensors */
     struct json header;
     char steps[24];
@@ -41,7 +144,7 @@ static bool is_borrowed(struct weights_spec spec, uint32_t parameter)
     return spec.borrows && spec.net->parameters[parameter].is_trained;
 }
 
-/* Of the tensors that need room of their own. */
+/* Floats of the tensors that need a buffer. */
 static size_t float_count(struct weights_spec spec)
 {
     size_t count = 0;
@@ -79,7 +182,7 @@ static int take_room(struct weights *weights)
     if (weights->tensors == NULL || weights->entries == NULL || weights->texts == NULL || weights->parts == NULL ||
         weights->data == NULL)
         return -ENOMEM;
-    memset(weights->data, 0, data_bytes);       /* the kernel gives memory when it is written */
+    memset(weights->data, 0, data_bytes);       /* the kernel provides memory at the first write */
     return 0;
 }
 
@@ -92,7 +195,7 @@ static struct safetensors_entry entry_of(const struct parameter *parameter)
     return entry;
 }
 
-/* The place of a parameter among the names. */
+/* The rank of a parameter in the order of names. */
 static uint32_t place_of(const struct net *net, uint32_t parameter)
 {
     uint32_t place = 0;
@@ -197,7 +300,7 @@ void weights_close(struct weights *weights)
 
 /* ---- saving ---- */
 
-/* A tower lays out gradients as it does weights, with nothing less than a plain form takes. */
+/* A tower stores gradients in the layout of its weights, which needs at least as much space as plain floats. */
 static float *room_of(const struct tensor *tensor, struct tower *tower)
 {
     if (tensor->data != NULL)
@@ -208,7 +311,7 @@ static float *room_of(const struct tensor *tensor, struct tower *tower)
     return tower_gradients(tower) + range->offset;
 }
 
-/* Its numbers become the file's part. */
+/* Reads a tensor into its buffer, which becomes a part of the file. */
 static int read_tensor(const struct weights *weights, struct tensor *tensor, struct tower *tower,
                        struct file_part *part)
 {

@@ -1,4 +1,5 @@
-/* Weights to and from people's tools: one safetensors file with PyTorch-style names. */
+/* Saving weights as one safetensors file with PyTorch-style names, and metadata that make it usable without anything
+ * else: the network, the preprocessing of pixels, the names of classes. */
 #ifndef PIPETRAIN_WEIGHTS_H
 #define PIPETRAIN_WEIGHTS_H
 
@@ -6,39 +7,64 @@
 #include <stdint.h>
 
 #include "compute/tower.h"
+#include "formats/safetensors.h"
+#include "tools/config/pixels.h"
 #include "tools/results/run_directory.h"
-#include "tools/results/weights_about.h"
 
-#define WEIGHTS_FILE "weights.safetensors"       /* in a run directory */
+#define WEIGHTS_FILE "weights.safetensors"      /* in a run directory */
+
+/* Keys of the metadata: the network as a text of compute/netfile/net_file.h; a prefix of the settings in
+ * pixels_settings; the names of classes, lines of INDEX:NAME; the number of steps; and, only where the run did not
+ * learn the data, what it learned instead: "made-up images and labels (...)". */
+#define WEIGHTS_NET "pipetrain.net"
+#define WEIGHTS_SETTING "pipetrain.setting."
+#define WEIGHTS_CLASS_NAMES "pipetrain.class_names"
+#define WEIGHTS_STEPS "pipetrain.steps"
+#define WEIGHTS_LEARNED "pipetrain.learned"
+#define WEIGHTS_CLASS_BYTES 64u         /* upper limit of the mean length of a class name */
+
+/* ---- metadata ---- */
+
+struct weights_about;
+
+/* An upper limit of the bytes of these texts in a header and in memory together. */
+size_t weights_about_bytes(const struct net *net);
+/* Make the texts for `net` (borrowed) and its preprocessing. 0 or -ENOMEM. */
+int weights_about_open(struct weights_about **about_out, const struct net *net, const struct pixels_text *pixels);
+/* Accepts NULL. */
+void weights_about_close(struct weights_about *about);
+/* At most WEIGHTS_ABOUT_TEXTS texts, all but WEIGHTS_STEPS; valid until weights_about_close. */
+#define WEIGHTS_ABOUT_TEXTS (10u + PIXELS_SETTINGS)
+const struct safetensors_text *weights_about_texts(const struct weights_about *about, uint32_t *count_out);
+
+/* ---- weights ---- */
 
 struct weights;
 
 /* What is saved. */
 struct weights_spec {
-    const struct net *net;      /* lent; NULL: nothing */
-    bool borrows;               /* what is trained is put together where the tower has its gradients, which lie in the
-                                 * host's memory: no memory is taken for it */
-    const char *learned;        /* of WEIGHTS_LEARNED, lent; NULL: the data */
+    const struct net *net;      /* borrowed; NULL: nothing */
+    bool borrows;               /* the tower's gradients, which are in host memory, are used as the buffer of trained
+                                 * parameters, and no memory is allocated for them */
+    const char *learned;        /* the text of WEIGHTS_LEARNED, borrowed; NULL: the data */
 };
 
-/* What weights_open takes, or a little more, for the plan. */
+/* Upper limits of the memory that weights_open allocates, for the plan, and of the size of the file. */
 size_t weights_bytes(struct weights_spec spec);
-/* The file is no larger. */
 size_t weights_file_bytes(const struct net *net);
-/* Take all that saving needs, with what is done to pixels in the metadata. 0 or -ENOMEM. */
+/* Allocate all that saving needs. 0 or -ENOMEM. */
 int weights_open(struct weights **weights_out, struct weights_spec spec, const struct pixels_text *pixels);
-/* The names of classes for the metadata, a text that is taken over; one that is longer than WEIGHTS_CLASS_BYTES a class
- * allows is left out. Before the first weights_save. 0 or -ENOMEM. */
+/* Set the text of WEIGHTS_CLASS_NAMES, whose ownership passes; a text longer than WEIGHTS_CLASS_BYTES per class is left
+ * out of the file. Before the first weights_save. 0 or -ENOMEM. */
 int weights_name_classes(struct weights *weights, char *names);
-/* What the file says of itself, valid until weights_close. */
+/* Valid until weights_close. */
 const struct weights_about *weights_about(const struct weights *weights);
 /* Accepts NULL. */
 void weights_close(struct weights *weights);
-/* Write the tower's weights as `file` in the run directory, atomically, with the xxh3 of
- * every tensor in the metadata; allocates nothing. 0 or a negative errno: -EDOM when a weight is not
- * a finite number, nothing is written then and *broken_out names its tensor; -ENOMEM, or -EREMOTEIO when the tower
- * cannot be read for another reason. The tower does no more steps and its gradients are not read any more: they are
- * lost where they are borrowed. */
+/* Write the tower's weights as `file` in the run directory, atomically, with the XXH3 of every tensor in the metadata.
+ * The tower does no more steps, and its gradients are overwritten where they are borrowed. Allocates nothing. 0 or a
+ * negative errno: -EDOM when a weight is not finite (nothing is written, and *broken_out is the name of its tensor),
+ * -ENOMEM, or -EREMOTEIO when the tower cannot be read for another reason. */
 int weights_save(struct weights *weights, struct run_directory *directory, const char *file, struct tower *tower,
                  uint64_t steps, const char **broken_out);
 

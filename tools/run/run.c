@@ -14,18 +14,15 @@
 #include "tools/config/settings_model.h"
 #include "tools/limits.h"
 #include "tools/phase.h"
-#include "tools/results/class_names_give.h"
 #include "tools/results/named_classes.h"
 #include "tools/results/results.h"
-#include "tools/results/weights_about.h"
 #include "tools/run/about.h"
 #include "tools/run/account.h"
 #include "tools/run/pipeline.h"
 #include "tools/run/report.h"
 #include "tools/run/run_data.h"
 #include "tools/run/run_plan.h"
-#include "tools/run/state/run_state.h"
-#include "tools/run/state/run_weights.h"
+#include "tools/run/run_state.h"
 #include "tools/run/stop_rule.h"
 #include "tools/run/summary.h"
 #include "tools/signals.h"
@@ -184,7 +181,7 @@ static int open_outputs(struct run *run)
     const int code = open_results(run);
     if (code != 0)
         return code;
-    int rc = class_names_give(run->results.weights, run->datasets[PHASE_TRAIN]);
+    int rc = named_classes_save(run->results.weights, run->datasets[PHASE_TRAIN]);
     if (rc != 0) {
         log_message(LOG_ERROR, "class names of the data set: %s", exit_cause(rc));
         return (int)exit_code_of(rc, EXIT_CODE_DATA);

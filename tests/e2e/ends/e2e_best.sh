@@ -69,19 +69,19 @@ expect_code 0 'predicting with the best state'
 # In another directory there is no best state yet: the best is that of the evaluations there.
 best other --set checkpoint.every=9 --set "run.resume=$work/runs/left/checkpoint-00000225.safetensors"
 expect_code 0 'going on elsewhere'
-expect_err "the state of the best evaluation so far, at step $(summary left best.step), is not in the run's directory"
+expect_err "the checkpoint of the best evaluation so far, at step $(summary left best.step), is not in the run's directory"
 expect_summary other best.step 228
 expect_best other 'going on elsewhere'
 
 # Not kept for a part of the run: the file is told of, and later it is the best that was kept again.
 best parts --set checkpoint.every=epoch --set train.epochs=1
 best parts --set checkpoint.every=epoch --set train.epochs=3 --set checkpoint.keep_best=no
-expect_err 'best.safetensors is of step 38 and stays as it is: checkpoint.keep_best is no'
+expect_err 'best.safetensors, of step 38, is not updated any more: checkpoint.keep_best is no'
 later=$(summary parts best.step)
 [ "$later" -gt 38 ] || fail 'no epoch is better than the first: the test is none'
 best parts --set checkpoint.every=epoch --set train.epochs=4
 expect_code 0 'keeping the best again'
-expect_err "the state of the best evaluation so far, at step $later, is not in the run's directory"
+expect_err "the checkpoint of the best evaluation so far, at step $later, is not in the run's directory"
 [ "$(summary parts best.step)" -ne "$later" ] || fail 'a best state that was not kept'
 expect_best parts 'keeping the best again'
 

@@ -40,7 +40,7 @@ mkdir moved
 told 'was moved'
 kill -TERM $process
 ends 5 'a directory that was moved, and another in its place'
-expect_err "^pipetrain: run directory moved: it was moved while the run writes there: the results go to $work/elsewhere\$"
+expect_err "^pipetrain: run directory moved: it was moved during the run: results are written to $work/elsewhere\$"
 expect_equal "$(grep -c 'was moved' err)" 1 'messages'
 expect_equal "$(ls moved)" '' 'what is in the new directory'
 for file in summary.json weights.safetensors; do
@@ -55,14 +55,14 @@ rm emptied/*
 told 'was removed'
 kill -TERM $process
 ends 5 'a directory that was emptied'
-expect_err '^pipetrain: run directory emptied: metrics.jsonl was removed or replaced while the run writes there: what it '
+expect_err '^pipetrain: run directory emptied: metrics.jsonl was removed or replaced during the run: its old and new lines are lost'
 [ -s emptied/weights.safetensors ] || fail 'the weights are not saved'
 
 # Nothing can be saved: such a run does not go on.
 long removed
 rm -r removed
 ends 5 'a directory that was removed'
-expect_err '^pipetrain: run directory removed: it was removed while the run writes there$'
-expect_err '^pipetrain: the run ends: its results have no place any more$'
+expect_err '^pipetrain: run directory removed: it was removed during the run$'
+expect_err '^pipetrain: the run ends, because its directory was removed$'
 [ ! -e removed ] || fail 'the directory is there again'
 finish

@@ -135,10 +135,10 @@ expect_equal "$(tr '\n' ' ' <"$work/lines")" '40 35 ' 'states that it goes back 
 dark bounded --set train.on_nan=rollback --set checkpoint.every=1
 expect_code 73 'rollbacks that do not help'
 expect_equal "$(grep -c '^rollback [1-5] of 5' "$work/err")" 5 'rollbacks'
-expect_err 'after 5 rollbacks the run does not go back once more'
+expect_err '5 rollbacks did not help'
 try early --set train.on_nan=rollback --set 'checkpoint.every=1 hours' --set model.divisor=1e-37
 expect_code 73 'nothing is saved'
-expect_err 'no state is saved yet that the run could go back to'
+expect_err 'there is no checkpoint yet to roll back to'
 try refused --set train.on_nan=rollback
 expect_code 2 'a rollback without states'
 expect_err 'on_nan: rollback needs checkpoints: set checkpoint.every as well'

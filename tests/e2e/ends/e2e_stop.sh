@@ -11,7 +11,7 @@ resumed whole
 expect_code 0 'a run that is left alone'
 expect_equal "$(states whole)" '' 'states of a run that came to its end'
 [ -z "$(grep checkpoint "$work/out")" ] || fail 'a state is told of'
-promise='SIGTERM, SIGUSR1: a state is saved; the same command goes on$'
+promise='SIGTERM, SIGUSR1 save a checkpoint; the same command resumes$'
 expect_out "^stop +(Ctrl-C, )?$promise"
 expect_narrow 'the first lines of a run'
 run sh -c 'trap "" INT; exec "$@"' sh "$pipetrain" -c "$work/tiny.conf" --check
@@ -67,8 +67,8 @@ expect_out_joined 'resume +at step .* from'
 [ "$(summary clock steps)" -gt "$steps" ] || fail 'the run does not go on'
 resumed clock --set train.epochs=1 --set train.steps=1
 expect_code 2 'fewer steps than were done'
-expect_err 'is behind step [0-9,]+, and this run ends at step 1: more train.steps or train.epochs go on from it'
-expect_err 'to begin anew, --set run.dir=OTHER takes another directory, --set run.resume=never this one'
+expect_err 'is after step [0-9,]+, but this run ends at step 1: to resume it set more train.steps or train.epochs'
+expect_err 'to start anew, --set run.dir=OTHER uses another directory, --set run.resume=never this one'
 
 # An end by what was learnt is an end.
 resumed learnt --set train.stop_at=0.05

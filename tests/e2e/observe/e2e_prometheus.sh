@@ -89,14 +89,14 @@ awk '$1 == "pipetrain_checkpoint_seconds" { found = $2 > 0 && $2 < 100 } END { e
     fail 'what saving a state took'
 mkdir -p "$work/runs/refused/checkpoint-00000010.safetensors/full"
 train refused --set run.resume=never --set checkpoint.every=epoch --set train.epochs=3 --set "report.prometheus=$metrics"
-expect_err 'checkpoint-00000010.safetensors: .*: the run goes on, and what was saved before stays'
+expect_err 'checkpoint-00000010.safetensors: .*: the run goes on, and earlier checkpoints stay'
 expect_metric checkpoint_failures_total 1
 awk '$1 == "pipetrain_checkpoint_seconds" { found = 1 } END { exit !found }' "$metrics" || fail 'others were saved'
 # The last one, which gets its name behind all other results.
 mkdir -p "$work/runs/nameless/checkpoint-00000030.safetensors/full"
 try nameless --set run.resume=never --set checkpoint.every=1000 --set train.epochs=3 --set "report.prometheus=$metrics"
 expect_code 5 'a last state that cannot be saved'
-expect_err 'the state behind the last step could not be saved: .*: what was saved before stays'
+expect_err 'the checkpoint of the last step could not be saved: .*: earlier checkpoints stay'
 expect_metric checkpoint_failures_total 1
 grep -q pipetrain_checkpoint_seconds "$metrics" && fail 'no state was saved, but one was counted'
 

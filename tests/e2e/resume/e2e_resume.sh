@@ -56,7 +56,7 @@ for phase in training evaluating saving; do
         expect_out_joined 'next +run the same command again to resume after step [0-9]+'
         resumed at --set checkpoint.every=epoch
         expect_code 0 "going on after a stop while $phase"
-        grep -Eq '^resume +at step [0-9]+ of 228' "$work/out" || expect_err 'is of a run that is over: nothing is left'
+        grep -Eq '^resume +at step [0-9]+ of 228' "$work/out" || expect_err 'is from a run that has ended: nothing is left'
     fi
     expect_same_run whole-1 at
 done
@@ -79,7 +79,7 @@ resumed damaged --set checkpoint.every=9 --set train.epochs=3
 flip "$(newest damaged)" 5000
 resumed damaged --set checkpoint.every=9
 expect_code 0 'a damaged state'
-expect_err 'checkpoint-00000114.safetensors: its .*: it is passed over'
+expect_err 'checkpoint-00000114.safetensors: its .*: skipped'
 expect_out 'resume +at step 108 of 228'
 expect_same_file "$work/runs/whole-1/weights.safetensors" "$work/runs/damaged/weights.safetensors" 'a damaged state'
 resumed all_damaged --set checkpoint.every=9 --set train.epochs=3
@@ -88,7 +88,7 @@ for state in $(states all_damaged); do
 done
 resumed all_damaged --set checkpoint.every=9
 expect_code 3 'no state is whole'
-expect_err 'none of the saved states there is whole: begin anew with --set run.resume=never'
+expect_err 'all checkpoints there are damaged: start anew with --set run.resume=never'
 
 # ---- its weights alone ----
 
@@ -103,13 +103,13 @@ expect_out "^result +150 samples, .*top-1 [0-9.]+ % \\($(summary whole-2 validat
 
 resumed short --set checkpoint.every=epoch --set train.epochs=7 --set train.learning_rate=0.5 --check
 expect_code 2 'a check of a state of other settings'
-expect_err 'is of a run of other settings: train.learning_rate is 0.5, there 1'
+expect_err 'is from a run with other settings: train.learning_rate is 0.5, there 1'
 resumed short --set checkpoint.every=epoch --set train.epochs=7 --check
 expect_code 0 'a check of a run that goes on'
 expect_out 'resume +at step 228 of 266'
 resumed short --set checkpoint.every=epoch --set train.epochs=7 --set train.learning_rate=0.5
 expect_code 2 'a state of other settings'
-expect_err 'is of a run of other settings: train.learning_rate is 0.5, there 1'
+expect_err 'is from a run with other settings: train.learning_rate is 0.5, there 1'
 expect_err 'run.dir=OTHER.*run.resume=never'
 resumed short --set train.epochs=1 --set train.learning_rate=0.5 --set run.resume=never
 expect_code 0 'begun anew'
@@ -122,7 +122,7 @@ truncate -s 100 "$work/runs/by_name/metrics.jsonl"
 resumed by_name --set "run.resume=$(newest whole-2)" --set train.epochs=8
 expect_code 0 'on with its own states, which are newer'
 expect_out 'resume +at step 266 of 304'
-expect_err 'metrics.jsonl is shorter than it was: some of its lines are lost'
+expect_err 'metrics.jsonl is shorter than when the checkpoint was saved: some of its lines are lost'
 [ -z "$(grep -v '^{.*}$' "$work/runs/by_name/metrics.jsonl")" ] || fail 'a line that is not whole'
 resumed by_name --set devices.kind=null
 expect_code 2 'a run that computes nothing in the place of one that does'
@@ -140,7 +140,7 @@ expect_equal "$(wc -l <"$work/rows")" 2 'rows of an epoch in two runs'
 expect_equal "$(tail -n 1 "$work/rows")" '38 600' 'the last row of an epoch in two runs'
 resumed not_a_state --set "run.resume=$work/runs/whole-2/weights.safetensors"
 expect_code 3 'weights in the place of a state'
-expect_err 'weights.safetensors.*holds weights only, .*model.weights = FILE begins'
+expect_err 'weights.safetensors.*holds weights only, .*model.weights = FILE starts'
 resumed by_name --set checkpoint.every=often
 expect_code 2 'no rule'
 expect_err 'every: is not one of: never, epoch, a number of steps'
@@ -156,7 +156,7 @@ expect_code 0 'a shard that holds the same again'
 "$shard_maker" "$work/anew.tfrecord" 40 28 7 2
 resumed anew --set "data.train=$work/anew.tfrecord" --set train.epochs=3
 expect_code 2 'a shard with another label'
-expect_err 'is of a run of other settings: the content of data.train is [0-9a-f]{16}, there [0-9a-f]{16}'
+expect_err 'is from a run with other settings: the content of data.train is [0-9a-f]{16}, there [0-9a-f]{16}'
 
 # ---- by the clock ----
 

@@ -29,6 +29,6 @@ for state in checkpoint-*.safetensors; do
     run "$pipetrain" -c golden.conf --set train.steps=7 --set "run.dir=$work/bad" --set \
         "run.resume=$work/checkpoint-00000004.safetensors"
     expect_code 3 "a byte of $state changed"
-    expect_err 'is not as it was written'
+    expect_err 'is damaged'
 done
 finish

@@ -201,10 +201,10 @@ expect_err_lines 1
 expect_err 'no run has weights in .*runs/nothing: train the network with pipetrain -c .*tiny.conf, or name other weights with --weights FILE'
 evaluate raw --weights tiny.conf
 expect_code 3 'a text in place of weights'
-expect_err '^tiny.conf: is no safetensors file$'
+expect_err '^tiny.conf: is not a safetensors file$'
 evaluate raw --set data.classes=11
 expect_code 2 'weights of another network'
-expect_err 'holds the weights of another network than'
+expect_err 'these are not weights of'
 evaluate raw --set data.validation=
 expect_code 2 'nothing to evaluate on'
 expect_err 'set data.validation'

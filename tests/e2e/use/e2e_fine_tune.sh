@@ -36,7 +36,7 @@ tuned="--set model.weights=$base --set train.steps=7"
 train drawn --set train.learning_rate=0 --set train.steps=1
 train skipped $tuned --set train.learning_rate=0 --set 'model.skip=fc2.*'
 expect_out "^weights   6 of 8 tensors from $base, by their names$"
-expect_out '^          2 left out by model.skip: fc2.weight, fc2.bias$'
+expect_out '^          2 skipped by model.skip: fc2.weight, fc2.bias$'
 expect_kept base skipped conv1.weight conv1.bias conv2.weight conv2.bias fc1.weight fc1.bias
 expect_kept drawn skipped fc2.weight fc2.bias
 for towers in 1 2 3; do
@@ -88,20 +88,20 @@ expect_code 2 'statistics cannot be frozen'
 expect_err "freeze: '\*.running_\*' are statistics, which always go on$"
 try wrong $tuned --set model.skip='*'
 expect_code 2 'nothing is taken'
-expect_err "^model.skip: leaves all tensors out: nothing is taken from $base$"
+expect_err "^model.skip: skips all tensors: nothing is loaded from $base$"
 try wrong $tuned --set model.skip='fc3.*,conv1.weight'
 expect_code 2 'tensors that are not there'
 expect_err "^model.skip: no tensor of 'mnist_cnn' or of $base is 'fc3.\*' \(did you mean 'fc1.\*'\?\)$"
 try wrong $tuned --set model.name=lenet
 expect_code 2 'weights of another network'
-expect_err '^runs/base/weights.safetensors: model.skip=PATTERN leaves tensors out: those of the network are drawn by run.seed$'
+expect_err '^runs/base/weights.safetensors: model.skip=PATTERN skips tensors: those of the network keep random weights$'
 [ ! -e runs/wrong ] || fail 'what is wrong starts a run'
 
 # Weights of torch.save are refused as such; NaN is reported with its tensor.
 printf 'PK\003\004and more' >pickle.pth
 try wrong --set model.weights=pickle.pth
 expect_code 3 'a file of torch.save'
-expect_err '^pickle.pth: is no safetensors file, but one of torch.save: '
+expect_err '^pickle.pth: is not a safetensors file, but one of torch.save: '
 cp $base broken.safetensors
 printf '\377\377\377\377' | dd of=broken.safetensors bs=1 seek=$(($(wc -c <broken.safetensors) - 4)) conv=notrunc 2>/dev/null
 try wrong --set model.weights=broken.safetensors
@@ -113,7 +113,7 @@ cp $base flipped.safetensors
 flip flipped.safetensors $(($(wc -c <flipped.safetensors) - 6))
 try wrong --set model.weights=flipped.safetensors
 expect_code 3 'a weight with another bit'
-expect_err 'flipped.safetensors: fc2.weight: is not as it was written: the file is damaged$'
+expect_err 'flipped.safetensors: fc2.weight: the file is damaged$'
 run "$pipetrain" evaluate -w flipped.safetensors --set "data.validation=$work/data/validation-*"
 expect_code 3 'an evaluation of damaged weights'
 finish

@@ -193,10 +193,10 @@ run "$pipetrain" predict -w nothing $first
 expect_code 3 'weights that are not there'
 run "$pipetrain" predict -w tiny.conf $first
 expect_code 3 'a text in place of weights'
-expect_err '^tiny.conf: is no safetensors file$'
+expect_err '^tiny.conf: is not a safetensors file$'
 predict -m lenet $first
 expect_code 2 'weights of another network'
-expect_err 'holds the weights of another network than'
+expect_err 'these are not weights of'
 predict -m lnet $first
 expect_code 2 'a model that is not there'
 expect_err "^--model: .*did you mean 'lenet'"

@@ -76,13 +76,13 @@ static void told_of(const struct initial_weights *weights, char *text, size_t te
 TEST_WITH(what_all_names_begin_with_is_left_out_and_told, fixture_folder_make, fixture_folder_remove)
 {
     static const struct { const char *prefix, *more, *told; } cases[] = {
-        { "module.", NULL, "all its names begin with 'module.' (PyTorch's DataParallel), which was left out" },
-        { "_orig_mod.", NULL, "all its names begin with '_orig_mod.' (PyTorch's torch.compile), which was left out" },
+        { "module.", NULL, "all its names begin with 'module.' (PyTorch's DataParallel), which was removed" },
+        { "_orig_mod.", NULL, "all its names begin with '_orig_mod.' (PyTorch's torch.compile), which was removed" },
         { "_orig_mod.module.", "_orig_mod.module.bn.num_batches_tracked",
           "all its names begin with '_orig_mod.module.' (PyTorch's DataParallel and" },
-        { "module.", "n_averaged", "all its names begin with 'module.' (PyTorch's DataParallel), which was left out" },
-        { "model.", NULL, "all its names begin with 'model.', which was left out" },
-        { "model.backbone.", NULL, "all its names begin with 'model.backbone.', which was left out" },
+        { "module.", "n_averaged", "all its names begin with 'module.' (PyTorch's DataParallel), which was removed" },
+        { "model.", NULL, "all its names begin with 'model.', which was removed" },
+        { "model.backbone.", NULL, "all its names begin with 'model.backbone.', which was removed" },
     };
     struct net *const net = open_net("mnist_cnn");
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -128,7 +128,7 @@ TEST_WITH(another_networks_weights_are_known_behind_it, fixture_folder_make, fix
     assert_int_equal(initial_weights_open(&weights, write_file(theirs, "module.", NULL), ours, "", &problems), -EINVAL);
     for (size_t i = 0; i < problems.count; i++)
         snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s\n", problems.lines[i]);
-    assert_non_null(strstr(all, "all its names begin with 'module.' (PyTorch's DataParallel), which was left out"));
+    assert_non_null(strstr(all, "all its names begin with 'module.' (PyTorch's DataParallel), which was removed"));
     assert_non_null(strstr(all, "its tensors are those of 'mnist_cnn'"));
     problems_release(&problems);
     net_close(theirs);

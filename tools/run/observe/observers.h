@@ -8,7 +8,7 @@
 
 #include "loader/loader.h"
 #include "sync/trainer.h"
-#include "tools/checkpoint/saver.h"
+#include "tools/results/checkpoint_writer.h"
 #include "tools/run/account.h"
 #include "tools/run/feed.h"
 #include "tools/run/run_plan.h"
@@ -18,7 +18,7 @@ struct observed_run {
     const struct settings *settings;
     const struct run_plan *plan;
     const struct net *net;
-    const struct dataset *const *datasets;      /* of every pass; NULLs where there are none */
+    const struct dataset *const *datasets;      /* of every phase; NULLs where there are none */
     const char *directory;      /* NULL: nothing is written */
     const struct checkpoint_counts *saves;      /* checkpoints saved so far */
 };
@@ -28,7 +28,7 @@ struct observation {
     enum phase phase;
     uint32_t epoch;             /* counted from 1 */
     uint64_t step;              /* training steps of the run that are done */
-    const struct tally *tally;  /* of the pass, or of training since the row before; borrowed */
+    const struct tally *tally;  /* of the phase, or of training since the row before; borrowed */
     const struct account *account;              /* of the run up to now; borrowed */
     const struct loader_counts *loader;         /* up to now; borrowed */
     struct loader_busy busy;    /* of training since the row before */

@@ -131,7 +131,7 @@ static void put_saves(struct prometheus *prometheus)
                   (double)saves->latest_ns / 1e9);
 }
 
-/* For the passes that have a row; `more` follows the label of the pass. */
+/* For the phases that have a row; `more` follows the label of the phase. */
 static void put_splits(struct prometheus *prometheus, const char *name, const char *more, const char *help,
                        const double values[PHASE_COUNT])
 {

@@ -16,7 +16,7 @@
 #include "stage/text/text_stream.h"
 #include "tools/config/intervals.h"
 #include "tools/config/options.h"
-#include "tools/results/run_place.h"
+#include "tools/results/run_directory.h"
 #include "tools/run/observe/event_file.h"
 #include "tools/run/observe/histogram.h"
 

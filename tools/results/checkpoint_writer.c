@@ -1,8 +1,10 @@
-/* Saving states. The header is made once at the start, with the longest texts, so that it fits later. */
-#include "tools/checkpoint/writer.h"
+/* Writes checkpoints, and runs the thread that does so during training. The header is made once at the start with the
+ * longest possible texts, so that making it later needs no more memory. */
+#include "tools/results/checkpoint_writer.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +12,15 @@
 
 #include "compute/floats.h"
 #include "formats/safetensors.h"
+#include "stage/clock.h"
 #include "stage/file/file.h"
+#include "stage/log.h"
+#include "stage/thread.h"
 
 #define ZEROS "0000000000000000"
 #define FIXED_TEXTS 10u
-#define TENSOR_TEXT_BYTES 640u  /* in the header, at most */
-#define HEADER_TEXT_BYTES 4096u /* the other texts without settings */
+#define TENSOR_TEXT_BYTES 640u  /* upper limit in the header */
+#define HEADER_TEXT_BYTES 4096u /* upper limit of other texts, without settings */
 #define FRONT_PARTS 2u          /* of the file: the length of the header, the header */
 
 struct tensor_hash { char key[sizeof(CHECKPOINT_KEY_TENSOR) + CHECKPOINT_NAME_BYTES], text[20]; };
@@ -25,20 +30,20 @@ struct checkpoint_writer {
     struct checkpoint_layout layout;
     struct safetensors_entry *entries;
     struct safetensors_text *texts;     /* FIXED_TEXTS, a hash of every tensor, and those of about */
-    const struct weights_about *about;  /* lent */
+    const struct weights_about *about;  /* borrowed */
     struct tensor_hash *hashes;
-    struct file_part *parts;            /* the file: FRONT_PARTS, then the tensors where they were put together */
-    char *data;                         /* of tensors that have no room in their tower, one behind the other */
+    struct file_part *parts;            /* the file: FRONT_PARTS, then each tensor in its buffer */
+    char *data;                         /* the buffer of tensors that have none in their tower, concatenated */
     uint8_t length[SAFETENSORS_LENGTH_BYTES];
-    const char *settings;               /* lent */
+    const char *settings;               /* borrowed */
     struct json header;
     char steps[24], position[72], towers[16], lines[48];
-    struct checkpoint_mark mark;        /* of what was taken */
-    const char *broken;                 /* a tensor there with a number that is not finite, NULL: none */
+    struct checkpoint_mark mark;        /* of the state that was copied */
+    const char *broken;                 /* the name of a tensor that is not finite, NULL: none */
 };
 
-/* A tower that the state stays in has room for it (snapshot_value_room). */
-static bool has_room(const struct checkpoint_shape *shape, const struct checkpoint_place *place)
+/* Is the buffer of the tensor in its tower (snapshot_value_room)? */
+static bool is_in_tower(const struct checkpoint_shape *shape, const struct checkpoint_place *place)
 {
     return shape->stays && place->part != CHECKPOINT_CARRIED && shape->net->parameters[place->parameter].is_trained;
 }
@@ -47,11 +52,11 @@ static size_t data_bytes(const struct checkpoint_shape *shape, const struct chec
 {
     size_t bytes = 0;
     for (uint32_t i = 0; i < layout->count; i++)
-        bytes += has_room(shape, &layout->tensors[i].place) ? 0 : layout->tensors[i].bytes;
+        bytes += is_in_tower(shape, &layout->tensors[i].place) ? 0 : layout->tensors[i].bytes;
     return bytes;
 }
 
-/* With so many bytes of tensors. */
+/* For `tensor_bytes` of tensors. */
 static size_t all_bytes(const struct checkpoint_shape *shape, const struct checkpoint_layout *layout,
                         const char *settings, size_t tensor_bytes)
 {
@@ -84,7 +89,7 @@ size_t checkpoint_file_bytes(const struct checkpoint_shape *shape, const char *s
 
 /* ---- opening ---- */
 
-/* Whole blocks, so that they are written past the system's cache; at least one. */
+/* Whole blocks, so that they can be written with O_DIRECT; at least one. */
 static size_t data_room(size_t bytes)
 {
     return (bytes / FILE_DIRECT_ALIGNMENT + 1) * FILE_DIRECT_ALIGNMENT;
@@ -102,7 +107,7 @@ static int take_room(struct checkpoint_writer *writer)
     if (writer->entries == NULL || writer->texts == NULL || writer->hashes == NULL || writer->parts == NULL ||
         writer->data == NULL)
         return -ENOMEM;
-    memset(writer->data, 0, bytes);     /* the kernel gives memory when it is written */
+    memset(writer->data, 0, bytes);     /* the kernel provides memory at the first write */
     return 0;
 }
 
@@ -133,7 +138,7 @@ static void place_texts(struct checkpoint_writer *writer)
         { CHECKPOINT_KEY_TOWERS, writer->towers },
         { CHECKPOINT_KEY_LINES, writer->lines },
         { CHECKPOINT_KEY_SUMS, writer->mark.sums },
-        { CHECKPOINT_KEY_COURSE, writer->mark.course },
+        { CHECKPOINT_KEY_PROGRESS, writer->mark.progress },
     };
     memcpy(writer->texts, texts, sizeof(texts));
     for (uint32_t i = 0; i < writer->layout.count; i++) {
@@ -169,7 +174,7 @@ static int make_longest_header(struct checkpoint_writer *writer)
     for (int i = 0; i < RUN_LINES_COUNT; i++)
         mark->lines_bytes[i] = UINT64_MAX;
     memset(mark->sums, '0', sizeof(mark->sums) - 1);
-    memset(mark->course, '0', sizeof(mark->course) - 1);
+    memset(mark->progress, '0', sizeof(mark->progress) - 1);
     return make_header(writer);
 }
 
@@ -242,8 +247,8 @@ static bool is_finite(const struct checkpoint_tensor *tensor, const void *data)
     return !is_value || floats_find_nonfinite(data, count) == count;
 }
 
-/* While it is in the processor's caches. */
-static void look_at(struct checkpoint_writer *writer, uint32_t i, const void *data)
+/* Hashes a tensor and checks it for NaN, while it is in the caches. */
+static void check_tensor(struct checkpoint_writer *writer, uint32_t i, const void *data)
 {
     const struct checkpoint_tensor *const tensor = &writer->layout.tensors[i];
     if (writer->broken == NULL && !is_finite(tensor, data))
@@ -252,7 +257,7 @@ static void look_at(struct checkpoint_writer *writer, uint32_t i, const void *da
              (uint64_t)XXH3_64bits(data, tensor->bytes));
 }
 
-int checkpoint_writer_take(struct checkpoint_writer *writer, struct snapshot *const *snapshots,
+int checkpoint_writer_copy(struct checkpoint_writer *writer, struct snapshot *const *snapshots,
                            const struct checkpoint_mark *mark)
 {
     char *next = writer->data;
@@ -261,19 +266,19 @@ int checkpoint_writer_take(struct checkpoint_writer *writer, struct snapshot *co
     for (uint32_t i = 0; i < writer->layout.count && rc == 0; i++) {
         const struct checkpoint_tensor *const tensor = &writer->layout.tensors[i];
         const struct checkpoint_place *const place = &tensor->place;
-        const bool stays = has_room(&writer->shape, place);
+        const bool stays = is_in_tower(&writer->shape, place);
         void *const out = stays ? room_of(place, snapshots[place->tower]) : next;
         next += stays ? 0 : tensor->bytes;
         writer->parts[FRONT_PARTS + i] = (struct file_part){ out, tensor->bytes };
         rc = take_tensor(writer, place, snapshots[place->tower], out);
         if (rc == 0)
-            look_at(writer, i, out);
+            check_tensor(writer, i, out);
     }
     writer->mark = *mark;
     return rc;
 }
 
-/* Of the header with zeros in its place, which is the first key's. */
+/* The hash of the header with zeros in place of the hash. */
 static void hash_header(struct json *header)
 {
     char text[CHECKPOINT_HASH_DIGITS + 1];
@@ -282,8 +287,7 @@ static void hash_header(struct json *header)
     memcpy(place, text, CHECKPOINT_HASH_DIGITS);
 }
 
-/* Of what was taken, for a file of any name. The lines of which it tells how long they are come to the disk first. 0 or
- * a negative errno. */
+/* Makes the header of the copied state. The lines whose lengths it contains are synced first. 0 or a negative errno. */
 static int finish_header(struct checkpoint_writer *writer, struct run_directory *directory, const char **broken_out)
 {
     *broken_out = writer->broken;
@@ -299,7 +303,7 @@ static int finish_header(struct checkpoint_writer *writer, struct run_directory 
     return run_directory_sync_lines(directory);
 }
 
-/* All data is one part where it lies in one piece, so that it is written in one. */
+/* If all data is in one buffer it is one part, so that it is written at once. */
 static int write_parts(const struct checkpoint_writer *writer, struct run_directory *directory, const char *name,
                        int (*write)(struct run_directory *directory, const char *file, const struct file_part *parts,
                                     size_t count))
@@ -355,4 +359,150 @@ void checkpoint_writer_drop(struct checkpoint_writer *writer, struct run_directo
     char name[CHECKPOINT_FILE_BYTES];
     checkpoint_file_name(writer->mark.position.step, name);
     run_directory_drop(directory, name);
+}
+
+/* ---- the saving thread ---- */
+
+struct checkpoint_saver {
+    struct checkpoint_saver_spec spec;
+    struct thread *thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct checkpoint_counts counts;    /* under the lock, as is what follows */
+    bool has_state, is_ended;
+    struct snapshot **snapshots;        /* of the state that is waiting */
+    struct checkpoint_mark mark;
+    struct snapshot **taken;            /* from here on only the thread's */
+    struct checkpoint_mark taken_mark;
+};
+
+/* Waits for a state. False: there will be no more. */
+static bool take_state(struct checkpoint_saver *saver)
+{
+    pthread_mutex_lock(&saver->lock);
+    while (!saver->has_state && !saver->is_ended)
+        pthread_cond_wait(&saver->changed, &saver->lock);
+    const bool found = saver->has_state;
+    if (found) {
+        memcpy(saver->taken, saver->snapshots, saver->spec.towers * sizeof(*saver->taken));
+        saver->taken_mark = saver->mark;
+        saver->has_state = false;
+    }
+    pthread_cond_broadcast(&saver->changed);
+    pthread_mutex_unlock(&saver->lock);
+    return found;
+}
+
+static void report_failure(const struct checkpoint_saver *saver, int rc, const char *broken)
+{
+    char name[CHECKPOINT_FILE_BYTES];
+    checkpoint_file_name(saver->taken_mark.position.step, name);
+    if (saver->taken_mark.files == CHECKPOINT_BEST)
+        snprintf(name, sizeof(name), CHECKPOINT_BEST_FILE);
+    if (rc == -EDOM)
+        log_message(LOG_ERROR, "%s/%s: not written: %s holds a number that " FINITE_WORDS,
+                    run_directory_path(saver->spec.directory), name, broken);
+    else
+        log_message(LOG_ERROR, "%s/%s: %s: the run goes on, and earlier checkpoints stay",
+                    run_directory_path(saver->spec.directory), name, strerror(-rc));
+}
+
+void checkpoint_counts_add(struct checkpoint_counts *counts, int rc, uint64_t took_ns)
+{
+    counts->saved += rc == 0;
+    counts->failures += rc != 0;
+    if (rc == 0)
+        counts->latest_ns = took_ns;
+}
+
+static void add_count(struct checkpoint_saver *saver, int rc, uint64_t took_ns)
+{
+    pthread_mutex_lock(&saver->lock);
+    checkpoint_counts_add(&saver->counts, rc, took_ns);
+    pthread_mutex_unlock(&saver->lock);
+}
+
+static void save_state(struct checkpoint_saver *saver)
+{
+    const struct checkpoint_saver_spec *const spec = &saver->spec;
+    const uint64_t begun_ns = clock_now_ns();
+    const char *broken = NULL;
+    int rc = checkpoint_writer_copy(spec->writer, saver->taken, &saver->taken_mark);
+    for (uint32_t d = 0; d < spec->towers; d++)
+        spec->give_back(spec->arg, d, saver->taken[d]);
+    if (rc == 0)
+        rc = checkpoint_writer_write(spec->writer, spec->directory, spec->keep, &broken);
+    add_count(saver, rc, clock_now_ns() - begun_ns);
+    if (rc != 0)
+        report_failure(saver, rc, broken);
+}
+
+static void saver_loop(void *arg)
+{
+    struct checkpoint_saver *const saver = arg;
+    while (take_state(saver))
+        save_state(saver);
+}
+
+static void saver_release(struct checkpoint_saver *saver)
+{
+    pthread_cond_destroy(&saver->changed);
+    pthread_mutex_destroy(&saver->lock);
+    free(saver->snapshots);
+    free(saver->taken);
+    free(saver);
+}
+
+int checkpoint_saver_start(struct checkpoint_saver **saver_out, const struct checkpoint_saver_spec *spec)
+{
+    struct checkpoint_saver *const saver = calloc(1, sizeof(*saver));
+    if (saver == NULL)
+        return -ENOMEM;
+    saver->spec = *spec;
+    pthread_mutex_init(&saver->lock, NULL);
+    pthread_cond_init(&saver->changed, NULL);
+    saver->snapshots = calloc(spec->towers, sizeof(*saver->snapshots));
+    saver->taken = calloc(spec->towers, sizeof(*saver->taken));
+    const bool has_room = saver->snapshots != NULL && saver->taken != NULL;
+    const int rc = has_room ? thread_start(&saver->thread, "saver", saver_loop, saver) : -ENOMEM;
+    if (rc == 0)
+        *saver_out = saver;
+    else
+        saver_release(saver);
+    return rc;
+}
+
+void checkpoint_saver_put(struct checkpoint_saver *saver, struct snapshot *const *snapshots,
+                          const struct checkpoint_mark *mark)
+{
+    pthread_mutex_lock(&saver->lock);
+    while (saver->has_state)
+        pthread_cond_wait(&saver->changed, &saver->lock);
+    memcpy(saver->snapshots, snapshots, saver->spec.towers * sizeof(*snapshots));
+    saver->mark = *mark;
+    saver->has_state = true;
+    pthread_cond_broadcast(&saver->changed);
+    pthread_mutex_unlock(&saver->lock);
+}
+
+void checkpoint_saver_count(struct checkpoint_saver *saver, struct checkpoint_counts *counts_out)
+{
+    if (saver == NULL)
+        return;
+    pthread_mutex_lock(&saver->lock);
+    *counts_out = saver->counts;
+    pthread_mutex_unlock(&saver->lock);
+}
+
+void checkpoint_saver_end(struct checkpoint_saver *saver, struct checkpoint_counts *counts_out)
+{
+    if (saver == NULL)
+        return;
+    pthread_mutex_lock(&saver->lock);
+    saver->is_ended = true;
+    pthread_cond_broadcast(&saver->changed);
+    pthread_mutex_unlock(&saver->lock);
+    thread_join(saver->thread);
+    *counts_out = saver->counts;
+    saver_release(saver);
 }

@@ -1,26 +1,25 @@
-/* Reading saved states. Nothing of a file is believed before all of it is found to be as it was written. Used by main
- * only. */
+/* Reading checkpoints. Nothing of a file is used before all of its hashes have been verified. Used by main only. */
 #ifndef PIPETRAIN_CHECKPOINT_READER_H
 #define PIPETRAIN_CHECKPOINT_READER_H
 
 #include "compute/tower.h"
-#include "tools/checkpoint/mark.h"
 #include "tools/config/config.h"
+#include "tools/results/checkpoint_format.h"
 
 struct checkpoint_reader;
 
 /* What is wrong with a file, in words. */
 struct checkpoint_problem { char text[512]; };
 
-/* Open the file of the newest state in the folder that is whole; newer ones that are not are told of on stderr.
- * -ENOENT: there is none (no folder either), -EBADMSG: none is whole. -ENOMEM, or a negative errno: the folder cannot
- * be read. */
+/* Open the newest intact checkpoint in the folder; damaged newer ones are reported on stderr and skipped. -ENOENT:
+ * there is none (or no folder); -EBADMSG: none is intact; -ENOMEM; or another negative errno: the folder cannot be
+ * read. */
 int checkpoint_reader_find(struct checkpoint_reader **reader_out, const char *folder,
                            struct checkpoint_problem *problem);
-/* The same of the states behind less than `before` steps. */
+/* The same among checkpoints of fewer than `before` steps. */
 int checkpoint_reader_find_before(struct checkpoint_reader **reader_out, const char *folder, uint64_t before,
                                   struct checkpoint_problem *problem);
-/* Open a file: 0, or a negative errno with what is wrong in *problem. Reads all of it. */
+/* Open a file and read all of it: 0, or a negative errno with what is wrong in *problem. */
 int checkpoint_reader_open(struct checkpoint_reader **reader_out, const char *path, struct checkpoint_problem *problem);
 /* Accepts NULL. */
 void checkpoint_reader_close(struct checkpoint_reader *reader);
@@ -29,13 +28,13 @@ void checkpoint_reader_close(struct checkpoint_reader *reader);
 const char *checkpoint_reader_path(const struct checkpoint_reader *reader);
 const struct checkpoint_mark *checkpoint_reader_mark(const struct checkpoint_reader *reader);
 const char *checkpoint_reader_settings(const struct checkpoint_reader *reader);
-/* What its metadata say under the key, NULL: nothing. */
+/* The text of a key of the metadata; NULL: there is none. */
 const char *checkpoint_reader_text(const struct checkpoint_reader *reader, const char *key);
 uint32_t checkpoint_reader_towers(const struct checkpoint_reader *reader);
 
-/* Write tower `index` of `towers`, which has its memory and does no steps yet: its own state where the file is of as
- * many towers; else what all have in common, and the mean of what each has of its own. 0; -EINVAL: the file does not
- * fit, with the reason in *problem; -ENOMEM; or a negative errno of reading or of the device. */
+/* Load tower `index` of `towers`, which has its memory and runs no steps yet. If the file has as many towers, the tower
+ * gets its own state; else what all towers share, and the mean of what they do not. 0; -EINVAL: the file does not fit,
+ * with the reason in *problem; -ENOMEM; or a negative errno of reading or of the device. */
 int checkpoint_reader_write(const struct checkpoint_reader *reader, struct tower *tower, uint32_t index,
                             uint32_t towers, struct checkpoint_problem *problem);
 

@@ -1,5 +1,5 @@
-/* Files of saved states, verified. */
-#include "tools/checkpoint/reader.h"
+/* Verifies checkpoints, and loads them into towers. */
+#include "tools/results/checkpoint_reader.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,10 +18,9 @@
 #include "compute/snapshot.h"
 #include "stage/file/file.h"
 #include "stage/log.h"
-#include "tools/checkpoint/layout.h"
 #include "tools/results/tensor_file.h"
 
-#define PIECE_BYTES ((size_t)1 << 20)   /* read at a time */
+#define CHUNK_BYTES ((size_t)1 << 20)   /* read at a time */
 #define LENGTH_BYTES 8u
 #define PROBLEM(...) (snprintf(problem->text, sizeof(problem->text), __VA_ARGS__), -EBADMSG)
 
@@ -32,10 +31,10 @@ struct checkpoint_reader {
     uint32_t towers;
 };
 
-/* ---- is it whole? ---- */
+/* ---- verifying ---- */
 
-/* The header's hash is of the header with zeros in its place. */
-static bool header_agrees(char *header, size_t bytes)
+/* The hash in the header was computed with zeros in its place. */
+static bool header_is_intact(char *header, size_t bytes)
 {
     static const char key[] = "\"" CHECKPOINT_KEY_HEADER "\":\"";
     char said[CHECKPOINT_HASH_DIGITS + 1] = "", found[CHECKPOINT_HASH_DIGITS + 1];
@@ -53,24 +52,24 @@ static int check_header(const struct checkpoint_reader *reader, struct checkpoin
     const size_t bytes = reader->file.data_at - LENGTH_BYTES;
     char *const header = malloc(bytes + 1);
     int rc = header == NULL ? -ENOMEM : file_read_at(reader->file.fd, LENGTH_BYTES, header, bytes);
-    if (rc == 0 && !header_agrees(header, bytes))
-        rc = PROBLEM("its header is not as it was written");
+    if (rc == 0 && !header_is_intact(header, bytes))
+        rc = PROBLEM("its header is damaged");
     free(header);
     return rc;
 }
 
-static int hash_of(const struct checkpoint_reader *reader, const struct safetensors_tensor *tensor, void *piece,
+static int hash_of(const struct checkpoint_reader *reader, const struct safetensors_tensor *tensor, void *chunk,
                    XXH3_state_t *state, uint64_t *hash_out)
 {
     struct safetensors_tensor part = *tensor;
     XXH3_64bits_reset(state);
     for (uint64_t done = 0; done < tensor->bytes; done += part.bytes) {
         part.offset = tensor->offset + done;
-        part.bytes = tensor->bytes - done < PIECE_BYTES ? tensor->bytes - done : PIECE_BYTES;
-        const int rc = tensor_file_read(&reader->file, &part, piece);
+        part.bytes = tensor->bytes - done < CHUNK_BYTES ? tensor->bytes - done : CHUNK_BYTES;
+        const int rc = tensor_file_read(&reader->file, &part, chunk);
         if (rc != 0)
             return rc;
-        XXH3_64bits_update(state, piece, part.bytes);
+        XXH3_64bits_update(state, chunk, part.bytes);
     }
     *hash_out = XXH3_64bits_digest(state);
     return 0;
@@ -78,26 +77,26 @@ static int hash_of(const struct checkpoint_reader *reader, const struct safetens
 
 static int check_tensors(const struct checkpoint_reader *reader, struct checkpoint_problem *problem)
 {
-    void *const piece = malloc(PIECE_BYTES);
+    void *const chunk = malloc(CHUNK_BYTES);
     XXH3_state_t *const state = XXH3_createState();
-    int rc = piece == NULL || state == NULL ? -ENOMEM : 0;
+    int rc = chunk == NULL || state == NULL ? -ENOMEM : 0;
     for (size_t i = 0; i < reader->file.index.count && rc == 0; i++) {
         const struct safetensors_tensor *const tensor = &reader->file.index.tensors[i];
         char key[sizeof(CHECKPOINT_KEY_TENSOR) + CHECKPOINT_NAME_BYTES], text[24];
         uint64_t hash = 0;
         snprintf(key, sizeof(key), CHECKPOINT_KEY_TENSOR "%s", tensor->name);
         const char *const said = safetensors_index_text(&reader->file.index, key);
-        rc = hash_of(reader, tensor, piece, state, &hash);
+        rc = hash_of(reader, tensor, chunk, state, &hash);
         snprintf(text, sizeof(text), "%016" PRIx64, hash);
         if (rc == 0 && (said == NULL || strcmp(said, text) != 0))
-            rc = PROBLEM("its tensor '%.80s' is not as it was written", tensor->name);
+            rc = PROBLEM("its tensor '%.80s' is damaged", tensor->name);
     }
     XXH3_freeState(state);
-    free(piece);
+    free(chunk);
     return rc;
 }
 
-/* ---- what it says ---- */
+/* ---- metadata ---- */
 
 static const char *text_of(const struct checkpoint_reader *reader, const char *key)
 {
@@ -109,10 +108,10 @@ static int read_mark(struct checkpoint_reader *reader, struct checkpoint_problem
 {
     struct checkpoint_mark *const mark = &reader->mark;
     if (safetensors_index_text(&reader->file.index, CHECKPOINT_KEY_VERSION) == NULL)
-        return PROBLEM("holds weights only, and no state of a run to go on from: model.weights = FILE begins a run "
-                       "with them");
+        return PROBLEM("holds weights only, which is not enough to resume a run: model.weights = FILE starts a "
+                       "run with them");
     if (strcmp(text_of(reader, CHECKPOINT_KEY_VERSION), CHECKPOINT_VERSION) != 0)
-        return PROBLEM("is no saved state of a run that this version reads (" CHECKPOINT_KEY_VERSION " '%.20s')",
+        return PROBLEM("is not a checkpoint that this version can read (" CHECKPOINT_KEY_VERSION " '%.20s')",
                        text_of(reader, CHECKPOINT_KEY_VERSION));
     uint64_t epoch = 0, towers = 0;
     const bool has_position =
@@ -122,17 +121,17 @@ static int read_mark(struct checkpoint_reader *reader, struct checkpoint_problem
                                   &mark->lines_bytes[RUN_METRICS], &mark->lines_bytes[RUN_QUARANTINE]) == 2;
     const bool has_towers = sscanf(text_of(reader, CHECKPOINT_KEY_TOWERS), "%" SCNu64, &towers) == 1;
     if (!has_position || !has_lines || !has_towers)
-        return PROBLEM("does not say where in the run it is");
+        return PROBLEM("does not contain its position in the run");
     if (epoch > UINT32_MAX)
-        return PROBLEM("its " CHECKPOINT_KEY_POSITION " is '%.60s', and a run has at most %" PRIu32 " epochs",
+        return PROBLEM("its " CHECKPOINT_KEY_POSITION " is '%.60s', but a run has at most %" PRIu32 " epochs",
                        text_of(reader, CHECKPOINT_KEY_POSITION), UINT32_MAX);
     if (towers < 1 || towers > CHECKPOINT_TOWERS_MAX)
-        return PROBLEM("its " CHECKPOINT_KEY_TOWERS " is %.20s, and a run has 1 to %u towers",
+        return PROBLEM("its " CHECKPOINT_KEY_TOWERS " is %.20s, but a run has 1 to %u towers",
                        text_of(reader, CHECKPOINT_KEY_TOWERS), CHECKPOINT_TOWERS_MAX);
     mark->position.epoch = (uint32_t)epoch;
     reader->towers = (uint32_t)towers;
     snprintf(mark->sums, sizeof(mark->sums), "%s", text_of(reader, CHECKPOINT_KEY_SUMS));
-    snprintf(mark->course, sizeof(mark->course), "%s", text_of(reader, CHECKPOINT_KEY_COURSE));
+    snprintf(mark->progress, sizeof(mark->progress), "%s", text_of(reader, CHECKPOINT_KEY_PROGRESS));
     return 0;
 }
 
@@ -170,7 +169,7 @@ void checkpoint_reader_close(struct checkpoint_reader *reader)
     free(reader);
 }
 
-/* The newest before step `before`; UINT64_MAX: there is none. */
+/* The largest step below `before`; UINT64_MAX: there is none. */
 static int find_before(const char *folder, uint64_t before, uint64_t *step_out)
 {
     DIR *const entries = opendir(folder);
@@ -202,7 +201,7 @@ int checkpoint_reader_find_before(struct checkpoint_reader **reader_out, const c
         found = checkpoint_reader_open(reader_out, path, problem);
         if (found == 0 || found == -ENOMEM)
             return found;
-        log_message(LOG_RUN, "%s: %s: it is passed over", path, problem->text);
+        log_message(LOG_RUN, "%s: %s: skipped", path, problem->text);
         found = -EBADMSG;
     }
 }
@@ -238,7 +237,7 @@ uint32_t checkpoint_reader_towers(const struct checkpoint_reader *reader)
     return reader->towers;
 }
 
-/* ---- writing towers ---- */
+/* ---- loading towers ---- */
 
 static const struct safetensors_tensor *find_tensor(const struct checkpoint_reader *reader, const struct net *net,
                                                     struct checkpoint_place place)
@@ -251,7 +250,7 @@ static const struct safetensors_tensor *find_tensor(const struct checkpoint_read
     return NULL;
 }
 
-/* Buffers of an optimizer may overflow in a run that goes on; weights and statistics that have are never saved. */
+/* Buffers of an optimizer may overflow without harm; weights and statistics that are not finite are never saved. */
 static int check_finite(const struct net *net, struct checkpoint_place place, const float *numbers,
                         struct checkpoint_problem *problem)
 {
@@ -261,7 +260,7 @@ static int check_finite(const struct net *net, struct checkpoint_place place, co
         return 0;
     checkpoint_name(net, place, name);
     return PROBLEM("its tensor '%.80s' holds a number that " FINITE_WORDS " (%g at index %zu): "
-                   "no run saves such a state", name, (double)numbers[first], first);
+                   "no run saves such a checkpoint", name, (double)numbers[first], first);
 }
 
 static int read_numbers(const struct checkpoint_reader *reader, const struct net *net, struct checkpoint_place place,
@@ -274,12 +273,12 @@ static int read_numbers(const struct checkpoint_reader *reader, const struct net
     }
     char name[CHECKPOINT_NAME_BYTES];
     checkpoint_name(net, place, name);
-    (void)PROBLEM(tensor == NULL ? "has no tensor '%.80s'" : "its tensor '%.80s' is of another shape", name);
+    (void)PROBLEM(tensor == NULL ? "has no tensor '%.80s'" : "its tensor '%.80s' has another shape", name);
     return -EINVAL;
 }
 
-/* What the towers of the file have of their own, its mean. All of them have such a tensor, or tower 0 alone has.
- * `sum` and `numbers` have room for the parameter. */
+/* The mean of a tensor over the towers of the file: either all of them have it, or tower 0 alone has. `sum` and
+ * `numbers` have room for the parameter. */
 static int read_mean(const struct checkpoint_reader *reader, const struct net *net, struct checkpoint_place place,
                      float *numbers, double *sum, struct checkpoint_problem *problem)
 {
@@ -328,12 +327,12 @@ static int write_carried(const struct checkpoint_reader *reader, struct tower *t
     if (rc == 0)
         rc = snapshot_write_carried(tower, carried, bytes);
     if (rc == -EINVAL)
-        (void)PROBLEM("what the device carried from step to step is not of this device and precision");
+        (void)PROBLEM("its tensor 'carried' is for another device or precision");
     free(carried);
     return rc;
 }
 
-/* With averages, the plain name is theirs. */
+/* Averages, where they are kept, have the plain name. */
 static int write_values(const struct checkpoint_reader *reader, struct tower *tower, struct checkpoint_place place,
                         bool is_own, float *numbers, double *sum, struct checkpoint_problem *problem)
 {

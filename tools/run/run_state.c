@@ -1,27 +1,135 @@
-/* Restoring and saving. */
-#include "tools/run/state/run_state.h"
+/* Saves checkpoints of a run, and loads the one it is resumed from. */
+#include "tools/run/run_state.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "compute/snapshot.h"
 #include "stage/clock.h"
 #include "stage/log.h"
+#include "stage/text/decimal.h"
 #include "tools/limits.h"
-#include "tools/run/state/account_text.h"
 #include "tools/run/stop_rule.h"
 #include "tools/signals.h"
 #include "tools/text/number.h"
 #include "tools/text/wrapped.h"
 
-#define CARRIED_BYTES_GUESS 64u         /* of a tower, before it is planned */
+#define CARRIED_BYTES_GUESS 64u         /* for a tower that is not planned yet */
+#define ACCOUNT_COUNTS_MAX 64u
 
-_Static_assert(ACCOUNT_TEXT_BYTES <= CHECKPOINT_SUMS_BYTES, "a mark has room for the sums of the account");
-_Static_assert(RUN_PROGRESS_TEXT_BYTES <= CHECKPOINT_COURSE_BYTES, "and for the course of the run");
+_Static_assert(ACCOUNT_TEXT_BYTES <= CHECKPOINT_SUMS_BYTES, "a mark has room for the text of the account");
+_Static_assert(RUN_PROGRESS_TEXT_BYTES <= CHECKPOINT_PROGRESS_BYTES, "and for that of the progress");
+
+/* ---- the account as text ---- */
+
+/* The numbers of an account in the order of the text: all counts, then losses, then images without a loss. */
+struct account_places {
+    uint64_t *counts[ACCOUNT_COUNTS_MAX];
+    uint32_t count;
+    double *losses[PHASE_COUNT + 2];
+    uint64_t *lossless[PHASE_COUNT + 2];
+    uint32_t tallies;
+};
+
+static void add_tally(struct account_places *places, struct tally *tally)
+{
+    struct step_times *const times = &tally->times;
+    uint64_t *const counts[] = {
+        &tally->images,       &tally->correct, &tally->steps,    &tally->wall_ns,           &times->input_wait,
+        &times->exposed_copy, &times->forward, &times->backward, &times->exposed_reduction, &times->update,
+        &times->other,        &times->total,
+    };
+    memcpy(places->counts + places->count, counts, sizeof(counts));
+    places->count += sizeof(counts) / sizeof(*counts);
+    places->lossless[places->tallies] = &tally->lossless;
+    places->losses[places->tallies++] = &tally->loss_sum;
+}
+
+static struct account_places places_of(struct account_state *state)
+{
+    struct account_places places = { .count = 0 };
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        add_tally(&places, &state->passes[phase]);
+    add_tally(&places, &state->interval);
+    add_tally(&places, &state->training);
+    places.counts[places.count++] = &state->order_hash;
+    places.counts[places.count++] = &state->evaluated_step;
+    return places;
+}
+
+void account_text_write(const struct account_state *state, char text_out[ACCOUNT_TEXT_BYTES])
+{
+    struct account_state copy = *state;
+    const struct account_places places = places_of(&copy);
+    size_t used = 0;
+    for (uint32_t i = 0; i < places.count; i++)
+        used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, "%" PRIu64 " ", *places.counts[i]);
+    for (uint32_t i = 0; i < places.tallies; i++) {
+        char number[DECIMAL_SIZE];
+        decimal_write(*places.losses[i], number, sizeof(number));
+        used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, "%s ", number);
+    }
+    for (uint32_t i = 0; i < places.tallies; i++)
+        used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, "%" PRIu64 "%s", *places.lossless[i],
+                                 i + 1 < places.tallies ? " " : "");
+}
+
+static const char *read_count(const char *text, uint64_t *count_out)
+{
+    char *end;
+    errno = 0;
+    *count_out = strtoull(text, &end, 10);
+    if (errno != 0 || end == text || *text == '-')
+        return NULL;
+    return *end == ' ' ? end + 1 : *end == '\0' ? end : NULL;
+}
+
+static const char *read_loss(const char *text, double *loss_out)
+{
+    const char *const end = decimal_end(text);
+    if (end == NULL)
+        return NULL;
+    *loss_out = decimal_read(text);
+    return *end == ' ' ? end + 1 : *end == '\0' ? end : NULL;
+}
+
+static bool is_possible(const struct tally *tally)
+{
+    return tally->correct <= tally->images && tally->lossless <= tally->images && isfinite(tally->loss_sum);
+}
+
+static bool are_possible(const struct account_state *state)
+{
+    bool possible = is_possible(&state->interval) && is_possible(&state->training);
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        possible = possible && is_possible(&state->passes[phase]);
+    return possible;
+}
+
+int account_text_read(struct account_state *state_out, const char *text)
+{
+    struct account_state state = { .order_hash = 0 };
+    const struct account_places places = places_of(&state);
+    for (uint32_t i = 0; i < places.count && text != NULL; i++)
+        text = read_count(text, places.counts[i]);
+    for (uint32_t i = 0; i < places.tallies && text != NULL; i++)
+        text = read_loss(text, places.losses[i]);
+    for (uint32_t i = 0; i < places.tallies && text != NULL; i++)
+        text = read_count(text, places.lossless[i]);
+    if (text == NULL || *text != '\0' || !are_possible(&state))
+        return -EINVAL;
+    *state_out = state;
+    return 0;
+}
+
+/* ---- restoring ---- */
 
 const struct run_past *run_state_past(const struct run_state *state)
 {
@@ -37,8 +145,8 @@ int run_state_restore(struct run_state *state, const struct run_plan *plan, stru
         return 0;
     int rc = account_text_read(&sums, checkpoint_reader_mark(state->reader)->sums);
     if (rc != 0)
-        snprintf(problem.text, sizeof(problem.text), "its " CHECKPOINT_KEY_SUMS " are not the sums of a run: "
-                 "they are no such numbers, or say more correct answers than images");
+        snprintf(problem.text, sizeof(problem.text), "its " CHECKPOINT_KEY_SUMS " are not those of a run: "
+                 "they are not such numbers, or count more correct answers than images");
     else
         account_resume(account, &sums);
     const struct tower_range here = plan->devices.towers;
@@ -59,20 +167,20 @@ void run_state_print(const struct run_state *state, const struct run_plan *plan,
                       number_grouped(checkpoint_reader_mark(state->reader)->position.step).text,
                       number_grouped(schedule_step_count(&plan->schedule)).text, checkpoint_reader_path(state->reader));
     if (state->saves)
-        wrapped_print(out, "stop      %sSIGTERM, SIGUSR1: a state is saved; the same command goes on",
+        wrapped_print(out, "stop      %sSIGTERM, SIGUSR1 save a checkpoint; the same command resumes",
                       signals_are_handled(SIGINT) ? "Ctrl-C, " : "");
 }
 
 /* ---- saving ---- */
 
-/* Is the state behind the last step the only one there may be? Then nothing is saved beside the training. */
+/* Is the checkpoint of the last step the only one? Then there is no thread that saves. */
 static bool saves_only_last(const struct run_state *state, const struct settings *settings)
 {
     const struct checkpoint_settings *const checkpoint = &settings->checkpoint;
     return checkpoint->steps == 0 && checkpoint->seconds == 0 && !checkpoint->each_epoch && !state->keeps_best;
 }
 
-/* And in the host's memory? Then it needs no copy. */
+/* Is the towers' memory the buffer of that checkpoint? Possible in host memory, where it needs no copy. */
 static bool stays(const struct run_state *state, const struct settings *settings, const struct run_plan *plan)
 {
     return saves_only_last(state, settings) && plan->devices.ops->host_memory && plan->devices.mode->ends_whole &&
@@ -121,7 +229,7 @@ void run_state_plan(const struct run_state *state, const struct settings *settin
     plan->memory.aside += saves_only_last(state, settings) ? 0 : limits_thread_bytes();
 }
 
-/* One more than are kept, while one is written; those of a run that goes on are there. The same of the best one. */
+/* One more than are kept, while it is written. Those of a resumed run exist already. The same for the best one. */
 uint64_t run_state_room(const struct run_state *state, const struct settings *settings, size_t state_bytes)
 {
     const bool is_alone = run_state_past(state) != NULL || state->only_on_stop;
@@ -160,20 +268,18 @@ int run_state_open(struct run_state *state, const struct settings *settings, con
     return checkpoint_saver_start(&state->saver, &spec);
 }
 
-/* Of the place behind the batch before `next`. */
+/* For the state before the batch `next`. */
 static void make_mark(const struct run_state *state, uint64_t next, unsigned files, struct checkpoint_mark *mark)
 {
-    struct account_state sums;
     *mark = (struct checkpoint_mark){ .position = schedule_position(&state->plan->schedule, next), .files = files };
     for (enum run_lines which = 0; which < RUN_LINES_COUNT; which++)
         mark->lines_bytes[which] = run_directory_lines_bytes(state->directory, which);
-    sums = state->account->state;
-    account_text_write(&sums, mark->sums);
-    run_progress_write(&state->progress, mark->course);
+    account_text_write(&state->account->state, mark->sums);
+    run_progress_write(&state->progress, mark->progress);
 }
 
-/* States of an earlier run, in whose place this one is, go with its other results. */
-static void clear_others(struct run_state *state)
+/* Remove checkpoints of an earlier run in this directory, whose other results have been replaced. */
+static void remove_earlier(struct run_state *state)
 {
     if (!state->has_begun && state->directory != NULL && run_state_past(state) == NULL) {
         run_directory_keep(state->directory, checkpoint_file_step, 0, 0);
@@ -182,7 +288,7 @@ static void clear_others(struct run_state *state)
     state->has_begun = true;
 }
 
-static void ask_by_the_clock(struct run_state *state)
+static void request_by_time(struct run_state *state)
 {
     if (state->period_ns == 0 || state->is_asked || clock_now_ns() - state->saved_ns < state->period_ns)
         return;
@@ -190,8 +296,8 @@ static void ask_by_the_clock(struct run_state *state)
     pipeline_request_snapshot(state->pipeline);
 }
 
-/* What becomes of the towers' snapshots behind the batch. The state behind the run's last one is written when all
- * results are. */
+/* The files to write from the snapshots after this batch. The checkpoint of the last step is written after all other
+ * results. */
 static unsigned files_of(const struct run_state *state, const struct batch_slice *slice)
 {
     const bool is_last = slice->number + 1 == schedule_batch_count(&state->plan->schedule);
@@ -206,10 +312,10 @@ void run_state_follow(struct run_state *state, struct step_report *const *report
 {
     const struct batch_slice *const slice = &reports[0]->slice;
     struct checkpoint_mark mark;
-    clear_others(state);
+    remove_earlier(state);
     checkpoint_saver_count(state->saver, &state->counts);
     if (reports[0]->snapshot == NULL)
-        ask_by_the_clock(state);
+        request_by_time(state);
     const unsigned files = reports[0]->snapshot != NULL ? files_of(state, slice) : 0;
     if (files == 0)
         return;
@@ -225,42 +331,43 @@ void run_state_follow(struct run_state *state, struct step_report *const *report
     checkpoint_saver_put(state->saver, state->snapshots, &mark);
 }
 
-/* On the disk, for run_state_write_last to give it its name, or not: then it tells why. */
+/* Writes the file under its temporary name. run_state_write_last gives it its name, or reports the error. */
 static void prepare_last(struct run_state *state, const struct checkpoint_mark *mark)
 {
     const uint64_t begun_ns = clock_now_ns();
-    state->last_rc = checkpoint_writer_take(state->writer, state->snapshots, mark);
+    state->last_rc = checkpoint_writer_copy(state->writer, state->snapshots, mark);
     if (state->last_rc == 0)
         state->last_rc = checkpoint_writer_prepare(state->writer, state->directory, &state->broken);
     state->last_ns = clock_now_ns() - begun_ns;
     state->has_last = true;
 }
 
-static void take_last(struct run_state *state, uint64_t next)
+static void save_last(struct run_state *state, uint64_t next)
 {
     const uint32_t towers = state->plan->devices.towers.count;
     struct checkpoint_mark mark;
-    uint32_t there = 0;
+    uint32_t count = 0;
     for (uint32_t d = 0; d < towers; d++) {
         state->snapshots[d] = pipeline_last(state->pipeline, d);
-        there += state->snapshots[d] != NULL;
+        count += state->snapshots[d] != NULL;
     }
-    assert(there == 0 || there == towers);
+    assert(count == 0 || count == towers);
     make_mark(state, next, CHECKPOINT_NEWEST, &mark);
-    if (there > 0)
+    if (count > 0)
         prepare_last(state, &mark);
-    for (uint32_t d = 0; d < there; d++)
+    for (uint32_t d = 0; d < count; d++)
         pipeline_return(state->pipeline, d, state->snapshots[d]);
 }
 
-/* Nothing of the run is to be done behind the batch before `next`. */
+/* Is nothing left to do before the batch `next`? */
 static bool is_complete(const struct run_state *state, const struct settings *settings, uint64_t next)
 {
     return next == schedule_batch_count(&state->plan->schedule) ||
            stop_reason_of_progress(&settings->train, &state->progress) != STOP_REASON_NONE;
 }
 
-/* Who asked for the end finds a state, wherever the run was, so that the same command never begins anew. */
+/* A run that was asked to stop saves a checkpoint even after its last step, so that the same command never starts
+ * anew. */
 void run_state_finish(struct run_state *state, const struct settings *settings, const struct run_last *last)
 {
     if (state->pipeline == NULL)
@@ -269,7 +376,7 @@ void run_state_finish(struct run_state *state, const struct settings *settings, 
     state->saver = NULL;
     state->needs_none = state->only_on_stop && !last->was_asked_for && is_complete(state, settings, last->next);
     if (last->can_be_taken && !state->needs_none)
-        take_last(state, last->next);
+        save_last(state, last->next);
     state->pipeline = NULL;
 }
 
@@ -284,9 +391,65 @@ int run_state_write_last(struct run_state *state, const struct settings *setting
     checkpoint_counts_add(&state->counts, rc, state->last_ns);
     if (rc == 0)
         return 0;
-    log_message(LOG_ERROR, "%s: the state behind the last step could not be saved: %s: what was saved before stays",
+    log_message(LOG_ERROR, "%s: the checkpoint of the last step could not be saved: %s: earlier checkpoints stay",
                 run_directory_path(state->directory), rc == -EDOM ? state->broken : strerror(-rc));
     return EXIT_CODE_OUTPUT;
+}
+
+bool run_state_has_best(const struct run_state *state)
+{
+    char path[PATH_MAX + sizeof(CHECKPOINT_BEST_FILE)];
+    snprintf(path, sizeof(path), "%s/" CHECKPOINT_BEST_FILE, run_directory_path(state->directory));
+    return access(path, F_OK) == 0;
+}
+
+/* ---- rollbacks ---- */
+
+/* Steps that were done at the failure before the last rollback; 0: there was none. */
+static uint64_t last_failure(const struct run_state *state)
+{
+    return state->back != NULL && state->back->folder[0] != '\0' ? state->back->failed_step : 0;
+}
+
+/* The newest checkpoint. But if the run failed at the same step again, the one before the last rollback's, if there is
+ * one: the newer ones may be the cause. NULL: there is none. */
+static struct checkpoint_reader *find_rollback(const struct run_state *state)
+{
+    const char *const folder = run_directory_path(state->directory);
+    const bool is_no_further = last_failure(state) > 0 && state->account->step <= last_failure(state);
+    struct checkpoint_reader *reader = NULL;
+    struct checkpoint_problem problem;
+    if (is_no_further && checkpoint_reader_find_before(&reader, folder, state->back->step, &problem) == 0)
+        return reader;
+    const uint64_t before = is_no_further ? state->back->step + 1 : UINT64_MAX;
+    return checkpoint_reader_find_before(&reader, folder, before, &problem) == 0 ? reader : NULL;
+}
+
+bool run_state_go_back(const struct run_state *state, struct run_back *back_out)
+{
+    const uint64_t count = state->progress.rollbacks + 1;
+    const bool is_ours = state->saves && (state->has_begun || run_state_past(state) != NULL);
+    if (count > RUN_PROGRESS_ROLLBACKS_MAX) {
+        log_message(LOG_ERROR, "%u rollbacks did not help: try a smaller learning rate",
+                    RUN_PROGRESS_ROLLBACKS_MAX);
+        return false;
+    }
+    struct checkpoint_reader *const reader = is_ours ? find_rollback(state) : NULL;
+    if (reader == NULL) {
+        log_message(LOG_ERROR, "there is no checkpoint yet to roll back to: checkpoint.every is %s",
+                    state->saves ? "too long" : "never");
+        return false;
+    }
+    log_message(LOG_RUN, "rollback %u of %u: back to %s, with half the learning rate", (unsigned)count,
+                RUN_PROGRESS_ROLLBACKS_MAX, checkpoint_reader_path(reader));
+    const uint64_t step = state->account->step;
+    snprintf(back_out->folder, sizeof(back_out->folder), "%s", run_directory_path(state->directory));
+    back_out->step = checkpoint_reader_mark(reader)->position.step;
+    back_out->failed_step = step > last_failure(state) ? step : last_failure(state);
+    back_out->progress = state->progress;
+    back_out->progress.rollbacks = count;
+    checkpoint_reader_close(reader);
+    return true;
 }
 
 void run_state_release(struct run_state *state)

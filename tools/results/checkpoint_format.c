@@ -1,9 +1,37 @@
-/* The tensors of a saved state. */
-#include "tools/checkpoint/layout.h"
+/* The tensors of a checkpoint, and the names of files. */
+#include "tools/results/checkpoint_format.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define FILE_BEGINS "checkpoint-"
+#define FILE_ENDS ".safetensors"
+
+void checkpoint_file_name(uint64_t step, char name_out[CHECKPOINT_FILE_BYTES])
+{
+    snprintf(name_out, CHECKPOINT_FILE_BYTES, FILE_BEGINS "%08" PRIu64 FILE_ENDS, step);
+}
+
+uint64_t checkpoint_file_step(const char *name)
+{
+    char again[CHECKPOINT_FILE_BYTES];
+    if (strncmp(name, FILE_BEGINS, strlen(FILE_BEGINS)) != 0)
+        return UINT64_MAX;
+    errno = 0;
+    const uint64_t step = strtoull(name + strlen(FILE_BEGINS), NULL, 10);
+    checkpoint_file_name(step, again);
+    return errno == 0 && strcmp(name, again) == 0 ? step : UINT64_MAX;
+}
+
+uint64_t checkpoint_best_number(const char *name)
+{
+    return strcmp(name, CHECKPOINT_BEST_FILE) == 0 ? 0 : UINT64_MAX;
+}
+
+/* ---- tensors ---- */
 
 void checkpoint_name(const struct net *net, struct checkpoint_place place, char name_out[CHECKPOINT_NAME_BYTES])
 {
@@ -30,7 +58,8 @@ bool checkpoint_has(const struct checkpoint_shape *shape, struct checkpoint_plac
     return place.tower == 0 || !parameter->is_trained || (shape->weights_differ && !parameter->is_frozen);
 }
 
-static void add(struct checkpoint_layout *layout, const struct checkpoint_shape *shape, struct checkpoint_place place)
+static void add_tensor(struct checkpoint_layout *layout, const struct checkpoint_shape *shape,
+                       struct checkpoint_place place)
 {
     if (!checkpoint_has(shape, place))
         return;
@@ -46,14 +75,14 @@ static void add(struct checkpoint_layout *layout, const struct checkpoint_shape 
 static void add_tower(struct checkpoint_layout *layout, const struct checkpoint_shape *shape, uint32_t tower)
 {
     for (uint32_t i = 0; i < shape->net->parameter_count; i++) {
-        add(layout, shape, (struct checkpoint_place){ CHECKPOINT_VALUE, tower, 0, i });
-        add(layout, shape, (struct checkpoint_place){ CHECKPOINT_RAW, tower, 0, i });
+        add_tensor(layout, shape, (struct checkpoint_place){ CHECKPOINT_VALUE, tower, 0, i });
+        add_tensor(layout, shape, (struct checkpoint_place){ CHECKPOINT_RAW, tower, 0, i });
         for (uint32_t s = 0; s < shape->states; s++)
-            add(layout, shape, (struct checkpoint_place){ CHECKPOINT_STATE, tower, s, i });
+            add_tensor(layout, shape, (struct checkpoint_place){ CHECKPOINT_STATE, tower, s, i });
     }
 }
 
-/* Bytes stand behind floats, which are aligned then. */
+/* What is carried, which are bytes, comes last, so that floats are aligned. */
 int checkpoint_layout_open(struct checkpoint_layout *layout, const struct checkpoint_shape *shape)
 {
     const size_t most = (size_t)shape->towers * ((size_t)shape->net->parameter_count * (2 + shape->states) + 1);
@@ -63,7 +92,7 @@ int checkpoint_layout_open(struct checkpoint_layout *layout, const struct checkp
     for (uint32_t t = 0; t < shape->towers; t++)
         add_tower(layout, shape, t);
     for (uint32_t t = 0; t < shape->towers; t++)
-        add(layout, shape, (struct checkpoint_place){ CHECKPOINT_CARRIED, t, 0, 0 });
+        add_tensor(layout, shape, (struct checkpoint_place){ CHECKPOINT_CARRIED, t, 0, 0 });
     return 0;
 }
 

@@ -1,0 +1,550 @@
+/* Where a run starts: which checkpoint it is resumed from, if any, or which weights it starts with. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#include "stage/log.h"
+#include "stage/text/text_stream.h"
+#include "tools/config/options.h"
+#include "tools/config/training.h"
+#include "tools/results/named_classes.h"
+#include "tools/results/run_names.h"
+#include "tools/run/run_state.h"
+#include "tools/run/stop_rule.h"
+#include "tools/text/number.h"
+
+#define SHOWN_MAX 3u            /* differences in a message */
+#define VALUE_SHOWN 60          /* bytes of a value */
+#define CONTENT_OF "the content of "
+
+/* ---- the identity of a run ---- */
+
+/* Does a section decide what the run computes? `others` are the keys for which the opposite holds. */
+static const struct { enum section section; bool decides; const char *others; } rules[] = {
+    { SECTION_RUN, false, " seed " },
+    { SECTION_DATA, true, " train validation allow_overlap class_names index_cache on_corrupt max_corrupt " },
+    { SECTION_INPUT, false, " source " },
+    { SECTION_AUGMENT, true, "" },
+    { SECTION_MODEL, true, " file " },
+    { SECTION_TRAIN, true, " epochs steps batch batch_per_tower max_time stop_at patience on_nan " },
+    { SECTION_DEVICES, false, " precision " },
+    { SECTION_SYNC, false, " mode consistency wire every average max_staleness staleness_rate " },
+};
+
+static bool is_decisive(const struct option_row *option)
+{
+    char word[64];
+    snprintf(word, sizeof(word), " %s ", option->key);
+    for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
+        if (rules[i].section == option->section)
+            return (strstr(rules[i].others, word) == NULL) == rules[i].decides;
+    return false;
+}
+
+/* Keys of sync that have no effect with these settings. They are left out, as in checkpoints of versions that did not
+ * have them. */
+static bool has_no_effect(const struct option_row *option, const struct settings *settings)
+{
+    const struct { const char *key; enum sync_mode of; } keys[] = {
+        { "max_staleness", SYNC_ASYNC }, { "staleness_rate", SYNC_ASYNC },
+        { "consistency", settings->sync.consistency == CONSISTENCY_RELAXED ? settings->sync.mode : SYNC_REPLICATED },
+        { "average", SYNC_AVERAGING },
+    };
+    const bool is_initial = settings->sync.consistency == CONSISTENCY_STRONG &&
+                            settings->sync.average == AVERAGED_ALL && settings->sync.mode != SYNC_ASYNC;
+    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+        if (option->section == SECTION_SYNC && strcmp(option->key, keys[i].key) == 0)
+            return is_initial || settings->sync.mode != keys[i].of;
+    return option->section == SECTION_SYNC && strcmp(option->key, "wire") == 0 && !settings_use_bf16_grads(settings);
+}
+
+static void write_options(const struct settings *settings, FILE *out)
+{
+    struct option_text text;
+    for (const struct option_row *option = option_table; option->key != NULL; option++)
+        if (is_decisive(option) && !has_no_effect(option, settings))
+            fprintf(out, "%s.%s = %s\n", section_name(option->section), option->key,
+                    option_format(option, settings, &text));
+}
+
+static void write_data(const struct run_plan *plan, const struct dataset *const *datasets, FILE *out)
+{
+    static const char *const names[PHASE_COUNT] = { [PHASE_TRAIN] = "data.train",
+                                                    [PHASE_EVALUATE] = "data.validation" };
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        const struct dataset *const dataset = datasets[phase];
+        fprintf(out, "%s = %" PRIu64 " records, %016" PRIx64 "\n", names[phase], plan->schedule.records[phase],
+                dataset != NULL ? dataset->fingerprint : 0);
+        if (dataset != NULL)
+            fprintf(out, CONTENT_OF "%s = %016" PRIx64 "\n", names[phase], dataset->contents);
+    }
+}
+
+/* The settings and data that decide what a run computes, by which it recognizes its checkpoints: lines "section.key =
+ * value". Not where it computes, how it is fed, how long it trains or what it reports. 0 or -ENOMEM. */
+static int make_identity(char **identity_out, const struct settings *settings, const struct run_plan *plan,
+                      const struct dataset *const *datasets)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *const out = open_memstream(&text, &bytes);
+    if (out == NULL)
+        return -ENOMEM;
+    write_options(settings, out);
+    fprintf(out, "train.batch = %" PRIu32 "\n", plan->schedule.batch);
+    if (settings->model_text != NULL)
+        fprintf(out, "model.file = %016" PRIx64 "\n",
+                (uint64_t)XXH3_64bits(settings->model_text, settings->model_bytes));
+    write_data(plan, datasets, out);
+    const int rc = text_stream_end(out, &text);
+    if (rc == 0)
+        *identity_out = text;
+    return rc;
+}
+
+/* The value in the line that begins with the key of `line`; NULL: there is none. */
+static const char *find_value(const char *text, const char *line, size_t key_bytes)
+{
+    for (const char *at = text; *at != '\0'; at += strcspn(at, "\n"), at += *at == '\n')
+        if (strncmp(at, line, key_bytes) == 0)
+            return at + key_bytes;
+    return NULL;
+}
+
+/* A value without the rest of the text. */
+struct shown { int bytes; const char *text; };
+
+static struct shown shown_of(const char *value)
+{
+    const size_t bytes = value != NULL ? strcspn(value, "\n") : 0;
+    if (bytes == 0)
+        return (struct shown){ 4, "none" };
+    return (struct shown){ bytes < VALUE_SHOWN ? (int)bytes : VALUE_SHOWN, value };
+}
+
+static void add_difference(const char *line, size_t key_bytes, const char *theirs, uint32_t count, char *words,
+                           size_t words_size)
+{
+    const size_t used = strlen(words);
+    const struct shown here = shown_of(line + key_bytes), there = shown_of(theirs);
+    if (count < SHOWN_MAX)
+        snprintf(words + used, words_size - used, "%s%.*s is %.*s, there %.*s", used == 0 ? "" : "; ",
+                 (int)key_bytes - 3, line, here.bytes, here.text, there.bytes, there.text);
+    else if (count == SHOWN_MAX)
+        snprintf(words + used, words_size - used, "; ...");
+}
+
+/* The checkpoint lacks the key: would its value be the same, because it is the default? */
+static bool may_be_initial(const char *line, size_t key_bytes, size_t value_bytes)
+{
+    if (strncmp(line, CONTENT_OF, sizeof(CONTENT_OF) - 1) == 0)
+        return true;
+    for (const struct option_row *row = option_table; row->key != NULL; row++) {
+        char begin[96];
+        const int bytes = snprintf(begin, sizeof(begin), "%s.%s = ", section_name(row->section), row->key);
+        if ((size_t)bytes == key_bytes && strncmp(line, begin, key_bytes) == 0)
+            return strlen(row->initial) == value_bytes && strncmp(row->initial, line + key_bytes, value_bytes) == 0;
+    }
+    return false;
+}
+
+/* Is `theirs` the identity of another run? Then `words` has the first differences: "train.momentum is 0.8, there
+ * 0.9". */
+static bool identity_differs(const char *ours, const char *theirs, char *words, size_t words_size)
+{
+    uint32_t count = 0;
+    *words = '\0';
+    for (const char *line = ours; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        const size_t key_bytes = (size_t)(strstr(line, " = ") - line) + 3;
+        const size_t value_bytes = strcspn(line + key_bytes, "\n");
+        const char *const value = find_value(theirs, line, key_bytes);
+        const bool is_same = value != NULL ? strncmp(value, line + key_bytes, value_bytes + 1) == 0
+                                           : may_be_initial(line, key_bytes, value_bytes);
+        if (!is_same)
+            add_difference(line, key_bytes, value, count++, words, words_size);
+    }
+    return count > 0;
+}
+
+/* ---- checkpoints ---- */
+
+static void close_reader(struct run_state *state)
+{
+    checkpoint_reader_close(state->reader);
+    state->reader = NULL;
+    state->folder[0] = '\0';
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* Does the error mean that the directory has no checkpoints? Entering the directory reports other problems. A directory
+ * that the user did not name may be somebody else's. */
+static bool means_none(const struct settings *settings, int rc)
+{
+    return rc == -ENOENT || rc == -ENOTDIR || rc == -ELOOP || rc == -ENAMETOOLONG ||
+           (rc == -EACCES && !run_name_was_given(settings));
+}
+
+/* The newest checkpoint in run.dir if the user set it, or in the last of runs/NAME, runs/NAME-2, ... that has one.
+ * -ENOENT: there is none. Other errors are fatal: a new run might replace checkpoints that cannot be read. */
+static int find_own(struct run_state *state, const struct settings *settings, struct checkpoint_problem *problem)
+{
+    const int count = run_name_was_given(settings) ? 1 : run_name_count(settings);
+    int rc = -ENOENT;
+    for (int number = count; number > 0 && means_none(settings, rc); number--)
+        if (run_name_numbered(state->folder, sizeof(state->folder), settings->run.dir, number) == 0)
+            rc = checkpoint_reader_find(&state->reader, state->folder, problem);
+    if (!means_none(settings, rc))
+        return rc;
+    state->folder[0] = '\0';
+    return -ENOENT;
+}
+
+static int fail_to_look(const char *folder, int rc)
+{
+    log_message(LOG_ERROR, "run directory %s: cannot look for checkpoints: %s", folder, strerror(-rc));
+    return rc;
+}
+
+static int fail_to_open(const char *path, int rc, const struct checkpoint_problem *problem)
+{
+    if (rc == -EBADMSG && is_folder(path))
+        log_message(LOG_ERROR, "%s: all checkpoints there are damaged: start anew with --set run.resume=never",
+                    path);
+    else if (rc == -ENOENT)
+        log_message(LOG_ERROR, "run.resume: %s has no checkpoint (checkpoint-*.safetensors)", path);
+    else
+        log_message(LOG_ERROR, "run.resume: %s: %s (possible: auto, never, a checkpoint, a folder of checkpoints)",
+                    path, problem->text[0] != '\0' ? problem->text : strerror(-rc));
+    return rc;
+}
+
+/* The run's own checkpoints take precedence over the one that it started with. -ENOENT: run.resume is auto, and there
+ * is no checkpoint. */
+static int open_reader(struct run_state *state, const struct settings *settings)
+{
+    const char *const resume = settings->run.resume;
+    char words[512];
+    struct checkpoint_problem problem = { "" };
+    const bool is_auto = strcmp(resume, "auto") == 0;
+    int rc = find_own(state, settings, &problem);
+    if (rc != 0 && rc != -ENOENT && rc != -EBADMSG)
+        return fail_to_look(state->folder, rc);
+    if (is_auto)
+        return rc == 0 || rc == -ENOENT ? rc : fail_to_open(state->folder, rc, &problem);
+    if (rc == 0 &&
+        !identity_differs(state->identity, checkpoint_reader_settings(state->reader), words, sizeof(words)))
+        return 0;
+    close_reader(state);
+    rc = is_folder(resume) ? checkpoint_reader_find(&state->reader, resume, &problem)
+                           : checkpoint_reader_open(&state->reader, resume, &problem);
+    return rc == 0 ? 0 : fail_to_open(resume, rc, &problem);
+}
+
+/* There is no checkpoint. Fails if the directory has other results that would be lost. */
+static int start_anew(const struct settings *settings)
+{
+    char problem[2 * PATH_MAX + 256];
+    if (!run_name_is_taken(settings, problem, sizeof(problem)))
+        return 0;
+    log_message(LOG_ERROR, "%s", problem);
+    return EXIT_CODE_USAGE;
+}
+
+/* A run that computes nothing must not replace the results of one that does. */
+static int check_null_run(struct run_state *state, const struct settings *settings)
+{
+    struct checkpoint_problem problem;
+    const int rc = run_name_was_given(settings) ? find_own(state, settings, &problem) : -ENOENT;
+    const bool has_checkpoints = rc == 0 || rc == -EBADMSG;
+    if (has_checkpoints)
+        log_message(LOG_ERROR, "%s holds a run that computes: choose another directory with --set run.dir=OTHER",
+                    settings->run.dir);
+    close_reader(state);
+    return has_checkpoints ? EXIT_CODE_USAGE : start_anew(settings);
+}
+
+/* The checkpoint is from a run with other settings: an error if the user chose the directory, else this run is new. */
+static int reject_other(struct run_state *state, const struct settings *settings, const char *words)
+{
+    const bool is_asked = strcmp(settings->run.resume, "auto") != 0;
+    if (!is_asked && !run_name_was_given(settings)) {
+        log_message(LOG_RUN, "%s is a run with other settings (%s): starting a new run", state->folder, words);
+        close_reader(state);
+        return 0;
+    }
+    log_message(LOG_ERROR, "%s is from a run with other settings: %s", checkpoint_reader_path(state->reader), words);
+    if (!is_asked)
+        log_message(LOG_ERROR, "restore the settings to resume it, or start a new run: elsewhere with --set "
+                               "run.dir=OTHER, or in its place with --set run.resume=never");
+    return EXIT_CODE_USAGE;
+}
+
+/* Labels must mean what they meant when the checkpoint was saved. Not checked if the user names the classes
+ * (data.class_names), and may have changed the names. 0 or an exit code. */
+static int check_classes(const struct run_state *state, const struct settings *settings, const struct dataset *dataset)
+{
+    char data[300], network[300];
+    const char *const path = checkpoint_reader_path(state->reader);
+    if (dataset == NULL || *settings->data.class_names != '\0')
+        return 0;
+    const int rc = dataset_names_differ(dataset, checkpoint_reader_text(state->reader, WEIGHTS_CLASS_NAMES), data,
+                                        network, sizeof(data));
+    if (rc == 0)
+        return 0;
+    if (rc < 0) {
+        log_message(LOG_ERROR, "%s: class names: %s", path, strerror(-rc));
+        return exit_code_of(rc, EXIT_CODE_DATA);
+    }
+    log_message(LOG_ERROR, "%s was trained on other classes: %s; those of %s are %s: restore the data, or name the "
+                "classes with data.class_names = FILE if they are the same, or start anew with --set run.resume=never",
+                path, network, dataset->options.pattern, data);
+    return EXIT_CODE_DATA;
+}
+
+/* The run has already ended. If the user chose its directory nothing is left to do, else this run is new. */
+static void end_or_start(struct run_state *state, const struct settings *settings, enum stop_reason reason)
+{
+    static const char *const more[STOP_REASON_COUNT] = { [STOP_REASON_NONE] = "to go on set more train.epochs or train.steps",
+                                                    [STOP_REASON_STOP_AT] = "to go on set a larger train.stop_at",
+                                                    [STOP_REASON_PATIENCE] = "to go on set more train.patience" };
+    const char *const path = checkpoint_reader_path(state->reader);
+    state->is_over = state->folder[0] == '\0' || run_name_was_given(settings);
+    if (state->is_over)
+        log_message(LOG_RUN, "%s is from a run that has ended: nothing is left to do (%s, or --set run.resume=never to "
+                             "start anew)", path, more[reason]);
+    else
+        log_message(LOG_RUN, "%s is from a run that has ended: starting a new run (%s)", path, more[reason]);
+    state->progress = (struct run_progress){ .stale = 0 };
+    close_reader(state);
+}
+
+static int read_progress(struct run_state *state)
+{
+    const int rc = run_progress_read(&state->progress, checkpoint_reader_mark(state->reader)->progress);
+    if (rc != 0)
+        log_message(LOG_ERROR, "%s: its " CHECKPOINT_KEY_PROGRESS " '%s' has an impossible number (the last one is the "
+                    "number of rollbacks, at most %u): resume from an earlier checkpoint, or start anew with --set "
+                    "run.resume=never",
+                    checkpoint_reader_path(state->reader), checkpoint_reader_mark(state->reader)->progress,
+                    RUN_PROGRESS_ROLLBACKS_MAX);
+    return rc == 0 ? 0 : EXIT_CODE_DATA;
+}
+
+/* A schedule that ends with the run changes when the run is made longer or shorter: report a jump of the rate. */
+static void report_rate(const struct run_state *state, const struct learning_rate *rate, uint64_t step)
+{
+    struct learning_rate before = *rate;
+    before.last = (double)state->progress.rate_last;
+    const double was = learning_rate_at(&before, step), is = learning_rate_at(rate, step);
+    if (state->progress.rate_last > 0 && fabs(is - was) > 1e-3 * fmax(fabs(is), fabs(was)))
+        log_message(LOG_RUN, "the learning rate jumps from %.3g to %.3g at step %s: its schedule ended at step %s when "
+                    "the state was saved, and ends at step %s now", was, is, number_grouped(step).text,
+                    number_grouped(state->progress.rate_last).text, number_grouped((uint64_t)llround(rate->last)).text);
+}
+
+/* The progress at the best evaluation, from best.safetensors; all 0 where there is no such file. */
+static struct run_progress read_best(const struct run_state *state)
+{
+    char path[PATH_MAX + sizeof(CHECKPOINT_BEST_FILE)];
+    struct checkpoint_reader *reader = NULL;
+    struct checkpoint_problem problem;
+    struct run_progress progress = { .stale = 0 };
+    snprintf(path, sizeof(path), "%s/" CHECKPOINT_BEST_FILE, state->folder);
+    if (state->folder[0] == '\0' || checkpoint_reader_open(&reader, path, &problem) != 0)
+        return progress;
+    if (run_progress_read(&progress, checkpoint_reader_mark(reader)->progress) != 0)
+        progress = (struct run_progress){ .stale = 0 };
+    checkpoint_reader_close(reader);
+    return progress;
+}
+
+/* The run keeps the best checkpoint, but its directory has an older one than that of the best evaluation, or none:
+ * from now on the best is measured against that one. Reports this, and a file that is not updated. */
+static void match_best(struct run_state *state)
+{
+    struct run_progress *const progress = &state->progress;
+    const struct run_progress saved = progress->best_images > 0 ? read_best(state) : *progress;
+    if (!state->keeps_best && saved.best_images > 0)
+        log_message(LOG_RUN, "%s/" CHECKPOINT_BEST_FILE ", of step %" PRIu64 ", is not updated any more: "
+                    "checkpoint.keep_best is no", state->folder, saved.best_step);
+    if (!state->keeps_best || saved.best_step >= progress->best_step)
+        return;
+    log_message(LOG_RUN, "the checkpoint of the best evaluation so far, at step %" PRIu64 ", is not in the run's "
+                "directory: " CHECKPOINT_BEST_FILE " will be the best of %s", progress->best_step,
+                saved.best_images > 0 ? "the one there and later ones" : "later ones");
+    progress->best_correct = saved.best_correct;
+    progress->best_images = saved.best_images;
+    progress->best_step = saved.best_step;
+}
+
+/* Finds the batch at which the run is resumed. */
+static int seek(struct run_state *state, const struct settings *settings, struct run_plan *plan)
+{
+    uint64_t number;
+    const struct position position = checkpoint_reader_mark(state->reader)->position;
+    const bool is_found = schedule_seek(&plan->schedule, position, &number) == 0;
+    if (!is_found && position.step <= schedule_step_count(&plan->schedule)) {
+        log_message(LOG_ERROR, "%s: its " CHECKPOINT_KEY_POSITION " (epoch %" PRIu32 ", %" PRIu64 " steps done, %"
+                    PRIu64 " batches evaluated) does not exist in this run, whose epochs have %" PRIu64 " steps",
+                    checkpoint_reader_path(state->reader), position.epoch, position.step, position.evaluated,
+                    schedule_steps_per_epoch(&plan->schedule));
+        return EXIT_CODE_DATA;
+    }
+    if (!is_found) {
+        log_message(LOG_ERROR, "%s is after step %s, but this run ends at step %s: to resume it set more train.steps "
+                    "or train.epochs; to start anew, --set %s uses another directory, --set run.resume=never %s",
+                    checkpoint_reader_path(state->reader), number_grouped(position.step).text,
+                    number_grouped(schedule_step_count(&plan->schedule)).text,
+                    run_name_was_given(settings) ? "run.dir=OTHER" : "run.name=OTHER",
+                    run_name_was_given(settings) ? "this one" : "the next free one");
+        return EXIT_CODE_USAGE;
+    }
+    const int code = read_progress(state);
+    if (code != 0)
+        return code;
+    const enum stop_reason reason = stop_reason_of_progress(&settings->train, &state->progress);
+    if (number == schedule_batch_count(&plan->schedule) || reason != STOP_REASON_NONE) {
+        end_or_start(state, settings, number == schedule_batch_count(&plan->schedule) ? STOP_REASON_NONE : reason);
+        return 0;
+    }
+    report_rate(state, &plan->learning_rate, position.step);
+    match_best(state);
+    plan->schedule.first = number;
+    state->past = (struct run_past){ .path = state->folder };
+    const struct checkpoint_mark *const mark = checkpoint_reader_mark(state->reader);
+    memcpy(state->past.lines_bytes, mark->lines_bytes, sizeof(mark->lines_bytes));
+    return 0;
+}
+
+static int check_towers(const struct run_state *state, const struct run_plan *plan)
+{
+    const uint32_t theirs = checkpoint_reader_towers(state->reader);
+    if (theirs == plan->schedule.towers || plan->devices.mode->is_one_model)
+        return 0;
+    log_message(LOG_ERROR, "%s has %u towers, each a model of its own: resume it with --set devices.towers=%u",
+                checkpoint_reader_path(state->reader), theirs, theirs);
+    return EXIT_CODE_USAGE;
+}
+
+/* The checkpoint of a rollback; the progress has the number of rollbacks, which lowers the rate. */
+static int find_rollback_target(struct run_state *state, const struct settings *settings, struct run_plan *plan)
+{
+    struct checkpoint_problem problem = { "" };
+    snprintf(state->folder, sizeof(state->folder), "%s", state->back->folder);
+    const int rc = checkpoint_reader_find_before(&state->reader, state->folder, state->back->step + 1, &problem);
+    if (rc != 0)
+        return exit_code_of(fail_to_open(state->folder, rc, &problem), EXIT_CODE_DATA);
+    const int code = seek(state, settings, plan);
+    const struct run_progress *const failed = &state->back->progress;
+    state->progress.rollbacks = failed->rollbacks;
+    if (failed->best_step > state->progress.best_step) {    /* its file exists, and stays the best */
+        state->progress.best_correct = failed->best_correct;
+        state->progress.best_images = failed->best_images;
+        state->progress.best_step = failed->best_step;
+    }
+    return code;
+}
+
+/* 0, or an exit code where results would replace a configuration that the user wrote. */
+static int protect_configuration(const struct settings *settings)
+{
+    bool is_of_others;
+    const int rc = run_name_is_of_others(settings, &is_of_others);
+    if (rc != 0) {
+        log_message(LOG_ERROR, "%s/run.conf: cannot be read: %s", settings->run.dir, exit_cause(rc));
+        return exit_code_of(rc, EXIT_CODE_DATA);
+    }
+    if (!is_of_others)
+        return 0;
+    log_message(LOG_ERROR, "%s/run.conf was not written by a run, and results would replace it: set run.dir to another "
+                "directory", settings->run.dir);
+    return EXIT_CODE_USAGE;
+}
+
+int run_state_find(struct run_state *state, const struct settings *settings, struct run_plan *plan,
+                   const struct dataset *const *datasets)
+{
+    char words[512];
+    const struct checkpoint_settings *const checkpoint = &settings->checkpoint;
+    const bool saves = checkpoint->steps > 0 || checkpoint->seconds > 0 || checkpoint->each_epoch ||
+                       checkpoint->keep_best;
+    const bool computes = plan->devices.backend->computes;
+    state->keeps_best = checkpoint->keep_best && computes;
+    state->saves = (saves || checkpoint->on_stop) && computes;
+    state->only_on_stop = state->saves && !saves;
+    if (make_identity(&state->identity, settings, plan, datasets) != 0) {
+        log_message(LOG_ERROR, "the run's settings: %s", strerror(ENOMEM));
+        return EXIT_CODE_MEMORY;
+    }
+    const int kept = protect_configuration(settings);
+    if (kept != 0)
+        return kept;
+    if (state->back != NULL && state->back->folder[0] != '\0')
+        return find_rollback_target(state, settings, plan);
+    if (strcmp(settings->run.resume, "never") == 0)
+        return 0;
+    if (!computes)
+        return check_null_run(state, settings);
+    const int rc = open_reader(state, settings);
+    if (rc == -ENOENT && strcmp(settings->run.resume, "auto") == 0)
+        return start_anew(settings);
+    if (rc != 0)
+        return exit_code_of(rc, EXIT_CODE_DATA);
+    if (identity_differs(state->identity, checkpoint_reader_settings(state->reader), words, sizeof(words)))
+        return reject_other(state, settings, words);
+    int code = check_classes(state, settings, datasets[PHASE_TRAIN]);
+    if (code == 0)
+        code = check_towers(state, plan);
+    if (code == 0 && state->folder[0] == '\0')
+        code = start_anew(settings);
+    if (code != 0)
+        return code;
+    state->saves = true;        /* at the end at least */
+    state->only_on_stop = false;
+    return seek(state, settings, plan);
+}
+
+/* ---- initial weights ---- */
+
+int run_weights_open(struct initial_weights **weights_out, const struct settings *settings, const struct net *net)
+{
+    const struct model_settings *const model = &settings->model;
+    struct problems problems;
+    if (*model->weights == '\0')
+        return 0;
+    problems_init(&problems);
+    const int rc = initial_weights_open(weights_out, model->weights, net, model->skip, &problems);
+    const int code = rc == -EINVAL ? EXIT_CODE_USAGE : (int)exit_code_of(rc, EXIT_CODE_DATA);
+    problems_print(&problems);
+    const int wrong = problems_code(&problems, code);
+    problems_release(&problems);
+    return rc == 0 ? 0 : wrong;
+}
+
+static int code_of(int rc)
+{
+    return rc == -EREMOTEIO ? EXIT_CODE_DEVICE : rc != 0 ? (int)exit_code_of(rc, EXIT_CODE_DATA) : 0;
+}
+
+int run_weights_check(const struct initial_weights *weights)
+{
+    return code_of(initial_weights_check(weights));
+}
+
+int run_weights_write(const struct initial_weights *weights, struct pipeline *pipeline, const struct run_plan *plan)
+{
+    int rc = 0;
+    for (uint32_t d = 0; d < plan->devices.towers.count && rc == 0; d++)
+        rc = initial_weights_write(weights, pipeline_tower(pipeline, d));
+    return code_of(rc);
+}

@@ -8,6 +8,7 @@
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
 #include "tools/run/progress_display.h"
+#include "tools/run/report.h"
 #include "tools/text/number.h"
 #include "tools/text/progress_line.h"
 
@@ -20,6 +21,20 @@ TEST(a_rate_has_decimals_where_it_is_small)
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_string_equal(number_rate(rows[i].rate).text, rows[i].text);
+}
+
+TEST(a_short_run_has_ten_rows_an_epoch)
+{
+    static const struct { int64_t interval; uint64_t records, steps, expected; } rows[] = {
+        { 0, 0, 0, 1 }, { 0, 70, 0, 1 }, { 0, 1280, 0, 12 }, { 0, 9990, 0, 99 }, { 0, 1000000, 0, 100 },
+        { 0, 1000000, 40, 4 }, { 7, 1280, 0, 7 }, { 1000, 1280, 0, 1000 },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct schedule schedule = { .records = { rows[i].records, 0 }, .batch = 10, .towers = 1, .epochs = 3,
+                                           .steps = rows[i].steps };
+        const struct settings settings = { .report.interval = rows[i].interval };
+        assert_int_equal(report_interval_steps(&settings, &schedule), rows[i].expected);
+    }
 }
 
 TEST(any_number_fits_its_column)

@@ -89,7 +89,7 @@ struct checkpoint_mark {
     unsigned files;             /* enum checkpoint_files */
     uint64_t lines_bytes[RUN_LINES_COUNT];      /* lengths of the files of lines */
     char sums[CHECKPOINT_SUMS_BYTES];           /* a text of account_text_write */
-    char progress[CHECKPOINT_PROGRESS_BYTES];       /* a text of run_progress_write; "" in checkpoints of early versions */
+    char progress[CHECKPOINT_PROGRESS_BYTES];   /* a text of run_progress_write; "" in early versions */
 };
 
 /* ---- files ---- */

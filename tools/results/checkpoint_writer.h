@@ -24,7 +24,7 @@ void checkpoint_writer_close(struct checkpoint_writer *writer);
 int checkpoint_writer_copy(struct checkpoint_writer *writer, struct snapshot *const *snapshots,
                            const struct checkpoint_mark *mark);
 /* Write the copied state to the files of its mark, and wait until they are on the disk. Of the newest checkpoints all
- * but the `keep` newest are then removed, also those of later steps, which belong to a course that was abandoned. 0,
+ * but the `keep` newest are then removed, also those of later steps, which a rollback has abandoned. 0,
  * or the negative errno of what failed: that file stays as it was. -EDOM: a weight is not finite; *broken_out is its
  * name, and nothing is written. */
 int checkpoint_writer_write(struct checkpoint_writer *writer, struct run_directory *directory, uint32_t keep,

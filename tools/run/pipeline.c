@@ -10,6 +10,7 @@
 #include "stage/watchdog.h"
 #include "tools/run/memory_plan.h"
 #include "tools/run/observe/observers.h"
+#include "tools/run/report.h"
 #include "tools/run/run_plan.h"
 #include "tools/run/run_trace.h"
 #include "tools/run/tower_pipeline.h"
@@ -150,7 +151,8 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
                  .divides_rate = settings->sync.staleness_rate == STALENESS_RATE_INVERSE },
         .gate = pipeline->gate,
         .stop = pipeline->parts.stop,
-        .snapshots = pipeline->parts.snapshots, .inspect_every = (uint64_t)settings->report.interval,
+        .snapshots = pipeline->parts.snapshots,
+        .inspect_every = report_interval_steps(settings, &plan->schedule),
         .shown = observers_rule(settings, plan), .waits_for_main = pipeline->parts.waits_for_main,
         .report_depth = REPORT_DEPTH + (uint32_t)settings->sync.max_staleness,
         .slice_max = plan->layout.capacity,

@@ -16,6 +16,9 @@
 #include "tools/text/number.h"
 #include "tools/text/wrapped.h"
 
+#define INTERVAL_MOST 100u      /* steps between two rows, unless report.interval is set */
+#define ROWS_PER_EPOCH 10u      /* at least, and in a shorter run */
+
 double report_loss(const struct report *report, const struct tally *tally)
 {
     return report->plan->devices.backend->computes ? tally_loss(tally) : NAN;
@@ -312,6 +315,15 @@ static void write_feed(struct report *report)
     report->busy = use.busy;
     report->loader = loader;
     report->interval_ns = now_ns;
+}
+
+uint64_t report_interval_steps(const struct settings *settings, const struct schedule *schedule)
+{
+    const uint64_t steps = schedule_step_count(schedule), per_epoch = schedule_steps_per_epoch(schedule);
+    const uint64_t tenth = (steps < per_epoch ? steps : per_epoch) / ROWS_PER_EPOCH;
+    if (settings->report.interval > 0)
+        return (uint64_t)settings->report.interval;
+    return tenth < 1 ? 1 : tenth < INTERVAL_MOST ? tenth : INTERVAL_MOST;
 }
 
 void report_interval(struct report *report, const struct batch_slice *slice)

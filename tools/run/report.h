@@ -52,7 +52,10 @@ int report_init(struct report *report);
 void report_release(struct report *report);
 /* After every batch, before report_interval, with the report of the first tower of the process. */
 void report_step(struct report *report, const struct step_report *seen);
-/* Every report.interval training steps: a line in metrics.jsonl. */
+/* The training steps between two calls of report_interval: report.interval, or else 100 or a tenth of an epoch
+ * or run, whichever is the least. */
+uint64_t report_interval_steps(const struct settings *settings, const struct schedule *schedule);
+/* A line in metrics.jsonl. */
 void report_interval(struct report *report, const struct batch_slice *slice);
 /* After an evaluation, or after a training pass that none follows: a row of the table, and lines in metrics.jsonl. */
 void report_epoch(struct report *report, const struct batch_slice *slice);

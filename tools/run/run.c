@@ -242,7 +242,8 @@ static void add_batch(struct run *run, struct step_report *const *reports)
     nonfinite_check_evaluation(run->stop, run->account, slice);
     decide(run, slice);
     report_step(&run->report, reports[0]);
-    const bool is_due = (slice->step + 1) % (uint64_t)run->settings->report.interval == 0;
+    const uint64_t interval = report_interval_steps(run->settings, &run->plan.schedule);
+    const bool is_due = (slice->step + 1) % interval == 0;
     if (slice->phase == PHASE_TRAIN && (is_due || slice->last_of_phase)) {
         results_look(&run->results);
         report_interval(&run->report, slice);

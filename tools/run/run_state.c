@@ -305,7 +305,8 @@ static unsigned files_of(const struct run_state *state, const struct batch_slice
     const bool is_due = state->period_ns > 0 ? pipeline_is_requested(state->pipeline, slice->number)
                                              : slice->phase == PHASE_TRAIN;
     const unsigned newest = is_due && !is_last ? CHECKPOINT_NEWEST : 0;
-    return state->keeps_best && is_evaluated && run_progress_is_best(&state->progress) ? newest | CHECKPOINT_BEST : newest;
+    const bool is_best = state->keeps_best && is_evaluated && run_progress_is_best(&state->progress);
+    return is_best ? newest | CHECKPOINT_BEST : newest;
 }
 
 void run_state_follow(struct run_state *state, struct step_report *const *reports)

@@ -35,7 +35,7 @@ struct run_state {                      /* all 0 at first, except `back` */
     struct checkpoint_reader *reader;   /* the checkpoint to resume from; NULL: the run is new */
     char folder[PATH_MAX];              /* the directory of the run that is resumed; "" = a new one */
     struct run_past past;
-    struct run_progress progress;       /* up to the last batch followed: set by run_state_find, updated by the caller */
+    struct run_progress progress;       /* up to the last batch followed; set by run_state_find, then by the caller */
     bool is_over;               /* the run to be resumed has already done all its steps */
     bool has_begun;             /* a batch was followed */
     bool keeps_best;            /* the checkpoint of the best evaluation is kept as best.safetensors */

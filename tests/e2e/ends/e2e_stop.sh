@@ -10,7 +10,7 @@ make_quick
 resumed whole
 expect_code 0 'a run that is left alone'
 expect_equal "$(states whole)" '' 'states of a run that came to its end'
-[ -z "$(grep checkpoint "$work/out")" ] || fail 'a state is told of'
+[ -z "$(grep checkpoint- "$work/out")" ] || fail 'a state is told of'
 promise='SIGTERM, SIGUSR1 save a checkpoint; the same command resumes$'
 expect_out "^stop +(Ctrl-C, )?$promise"
 expect_narrow 'the first lines of a run'

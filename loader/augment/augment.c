@@ -308,7 +308,7 @@ void augment_describe(const struct augment *augment, enum phase phase, char *tex
     struct text line;
     text_init(&line, text, text_size);
     if (crop == CROP_AUTO)
-        text_add(&line, "as it is where it has the size, else ");
+        text_add(&line, "unchanged if it has the input's size, else ");
     add_crop(&line, augment, crop == CROP_AUTO ? fitting[rule] : crop);
     text_add(&line, ", %s", filters[augment->filter]);
     if (augment->flips && phase == PHASE_TRAIN)

@@ -273,7 +273,7 @@ TEST(a_net_ends_in_one_loss_and_has_parameters)
     net = net_make(3, 8, 8, 10);
     net_dense(net, "fc", NET_INPUT, 10, true);
     net_softmax_loss(net, "loss", 0);
-    assert_refused(net, net_dense(net, "fc2", 1, 10, true), "behind the loss");
+    assert_refused(net, net_dense(net, "fc2", 1, 10, true), "after the loss");
     net = net_make(10, 1, 1, 10);
     net_softmax_loss(net, "loss", NET_INPUT);
     assert_int_equal(net_finish(net), -EINVAL);

@@ -53,7 +53,7 @@ hang cudaMalloc:3 "$while" cudaMalloc
 hang cudaHostAlloc:1 "$while" cudaHostAlloc
 hang cudnnBackendFinalize:4 "$while" cudnnBackendFinalize
 hang cudaMemcpyAsync:12 "$step" cudaMemcpyAsync
-hang cudaGraphLaunch:2 "$step" '[a-z_]+ \(cudaGraphLaunch\)'
+hang cudaGraphLaunch:2 "$step" cudaGraphLaunch
 hang cudaLaunchKernelEx:30 "$step" 'kernel_[a-z_]+' --set devices.graph=off
 hang cudnnBackendExecute:9 "$step" cudnnBackendExecute --set devices.graph=off
 hang cudaEventQuery:20 "$anywhere" '([a-z ]+ \()?cudaEventQuery\)?'
@@ -65,7 +65,7 @@ for reduce in peer host; do
     two="--set devices.towers=2 --set sync.reduce=$reduce"
     hang cudaMalloc:20 "$while" cudaMalloc $two
     hang cudaMemcpyAsync:40 "$step" cudaMemcpyAsync $two
-    hang cudaGraphLaunch:5 "$step" '[a-z_]+ \(cudaGraphLaunch\)' $two
+    hang cudaGraphLaunch:5 "$step" cudaGraphLaunch $two
     hang cudaLaunchKernelEx:60 "$step" 'kernel_[a-z_]+' $two --set devices.graph=off
     hang cudnnBackendExecute:18 "$step" cudnnBackendExecute $two --set devices.graph=off
     hang cudaStreamQuery:1 "$while" 'waiting for the end of its stream' $two

@@ -156,7 +156,7 @@ for batch in 6 16; do
     set -- --set devices.threads_per_tower=1 --set train.batch=$batch
     run "$pipetrain" -c "$work/resnet.conf" "$@" --dry-run
     expect_code 0 'a dry run'
-    planned=$(tr '\n' ' ' <"$work/out" | sed -n 's/.* activations \([0-9.]* [KMG]iB\)[,;].*/\1/p')
+    planned=$(tr '\n' ' ' <"$work/out" | sed -n 's/.* activations \([0-9.]* [KMG]iB\)[,; ].*/\1/p')
     run "$pipetrain" -c "$work/resnet.conf" --describe "$@"
     expect_out "^activations  $planned with gradients, training at batch $batch on the CPU in fp32\$"
     run "$pipetrain" --describe=resnet20_v1 "$@"

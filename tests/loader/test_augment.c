@@ -486,13 +486,13 @@ TEST(every_rule_is_described)
     struct augment augment = make_augment(CROP_AUTO);
     augment.changes_colour = true;
     augment_describe(&augment, PHASE_TRAIN, text, sizeof(text));
-    assert_string_equal(text, "as it is where it has the size, else a random part (area 0.08 to 1, aspect 3/4 to 4/3), "
+    assert_string_equal(text, "unchanged if it has the input's size, else a random part (area 0.08 to 1, aspect 3/4 to 4/3), "
                               "area, half of them mirrored, colours changed");
     augment_describe(&augment, PHASE_EVALUATE, text, sizeof(text));
-    assert_string_equal(text, "as it is where it has the size, else the middle, scaled to 1.145 x the size, area");
+    assert_string_equal(text, "unchanged if it has the input's size, else the middle, scaled to 1.145 x the size, area");
     augment.resize = 256;
     augment_describe(&augment, PHASE_EVALUATE, text, sizeof(text));
-    assert_string_equal(text, "as it is where it has the size, else the shorter side resized to 256 pixels, then the "
+    assert_string_equal(text, "unchanged if it has the input's size, else the shorter side resized to 256 pixels, then the "
                               "middle, area");
     augment.resize = 0;
     for (enum crop crop = CROP_NONE; crop < CROP_COUNT; crop++) {

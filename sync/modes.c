@@ -232,7 +232,7 @@ static const struct sync_ops server_host_ops = {
  * The first step of a run updates nothing, and the gradients of the last one are never applied: the weights that are
  * saved are those that were evaluated. Sums that are not applied yet are part of a saved state. */
 
-/* The training batch before `span`, which is not the first one. */
+/* The training batch before `slice`, which is not the first one. */
 static int find_before(const struct sync *sync, const struct batch_slice *slice, struct batch_slice *before_out)
 {
     uint64_t number = slice->number;

@@ -123,7 +123,7 @@ int sync_before_snapshot(struct sync *sync, uint64_t batch);
 /* Queue what is left to do after the last batch of the run, the one before `next`. The tower's weights then are those
  * that evaluation uses. */
 int sync_finish(struct sync *sync, uint64_t next);
-/* Over how many samples is the gradient at this offset of the arena summed, after training batch `span`? All of the
+/* Over how many samples is the gradient at this offset of the arena summed, after training batch `slice`? All of the
  * batch where this tower's gradients hold the sum over towers, else the tower's own. Any thread. */
 uint32_t sync_gradient_samples(const struct sync *sync, const struct batch_slice *slice, size_t offset);
 /* A batch has ended: write its reductions to the trace, if they are not there yet. */
@@ -161,7 +161,7 @@ bool sync_updates_apart(const struct sync *sync);
 int sync_mean(struct sync *sync, uint64_t batch, uint64_t last, uint64_t every);
 /* The same before batch `number`, unless the towers are one model there anyhow. */
 int sync_mean_before(struct sync *sync, uint64_t number, uint64_t every);
-/* The same where `span` is the first batch of an evaluation. */
+/* The same where `slice` is the first batch of an evaluation. */
 int sync_mean_before_evaluation(struct sync *sync, const struct batch_slice *slice, uint64_t every);
 
 /* Are the towers one model after this batch? Means are taken before every evaluation, and with every > 0 after training

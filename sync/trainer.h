@@ -27,7 +27,7 @@ struct step_report {
     const char *broken;         /* a parameter with a number that is not finite; NULL: none was found. Checked after
                                  * the steps that inspect_every names, and where the loss is not finite, unless
                                  * the step was skipped */
-    uint64_t *ids;              /* span.count, copied from the slot */
+    uint64_t *ids;              /* slice.count, copied from the slot */
     double gradient_norm;       /* of the mean gradients, with train.clip_norm after the steps that inspect_every
                                  * names; else NAN */
     struct snapshot *shown;     /* weights and gradients after the batch, complete, for observers; NULL: not due.

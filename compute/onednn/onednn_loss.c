@@ -16,7 +16,7 @@
 struct sample_result { double loss; bool is_counted, is_correct; };
 
 struct loss_state {
-    uint32_t samples;          /* buffer: struct outcome per sample */
+    uint32_t samples;          /* buffer: a struct sample_result per sample */
     uint32_t rows;              /* buffer: [thread], logits and their gradient of one sample */
 };
 

@@ -188,7 +188,7 @@ static inline bool read_plain_entry(struct range message, struct entry *entry)
     return true;
 }
 
-/* Called with each entry. Returns 0 to go on. */
+/* Called with each entry. Returns 0 to continue. */
 typedef int (*entry_fn)(void *arg, const struct entry *entry);
 
 static inline int walk_features(struct range message, entry_fn each, void *arg, const uint8_t **bad_out)

@@ -38,7 +38,7 @@ int example_find(const uint8_t *payload, size_t bytes, const struct example_quer
                  struct feature *results_out, size_t *bad_offset_out);
 
 /* Visit every entry in wire order (for listing what a record holds), each with an entry_count of 1. The name
- * is not terminated. visit returns 0 to go on. 0, the visitor's result, or -EBADMSG. */
+ * is not terminated. visit returns 0 to continue. 0, the visitor's result, or -EBADMSG. */
 int example_visit(const uint8_t *payload, size_t bytes,
                   int (*visit)(void *arg, const char *name, size_t name_bytes, const struct feature *feature),
                   void *arg, size_t *bad_offset_out);

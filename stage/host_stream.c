@@ -136,7 +136,7 @@ static void worker_loop(void *arg)
     struct host_stream *stream = arg;
     struct command command;
     while (command_take(stream, &command)) {
-        /* A stream that cannot keep its order must not go on, nor may others wait for it. */
+        /* A stream that cannot keep its order must not continue, nor may others wait for it. */
         if (command.run(stream, &command) < 0)
             host_cancel(stream->base.device);
     }

@@ -186,7 +186,7 @@ void ring_give_back(struct ring *ring, struct batch *batch)
     place->state = BATCH_FREE;
     place->number += ring->depth;
     ring->lent--;
-    /* Readers wait for different numbers, so the one that can go on is not known. */
+    /* Readers wait for different numbers, so the one that can continue is not known. */
     pthread_cond_broadcast(&ring->has_room);
     pthread_mutex_unlock(&ring->lock);
 }

@@ -1,5 +1,5 @@
 /* The gate before every global batch: all towers pass or none, so that a stop request never leaves one tower waiting
- * for another's gradients. Where the result of an evaluation decides whether the run goes on, towers wait here for
+ * for another's gradients. Where the result of an evaluation decides whether the run continues, towers wait here for
  * main. */
 #ifndef PIPETRAIN_GATE_H
 #define PIPETRAIN_GATE_H

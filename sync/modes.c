@@ -46,7 +46,7 @@ static int await_and_update(struct sync *sync, const struct batch_slice *slice, 
 
 /* ---- replicated ---- */
 
-/* Gradients are summed over the towers, bucket by bucket while backward goes on. Each bucket is updated as soon as its
+/* Gradients are summed over the towers, bucket by bucket while backward continues. Each bucket is updated as soon as its
  * sum is there, in every tower alike: the towers stay equal. */
 static int replicated_apply(struct sync *sync, const struct batch_slice *slice)
 {

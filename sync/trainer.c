@@ -54,7 +54,7 @@ struct trainer {
     struct step_clock *clock;
     struct inflight_steps inflight;
     struct snapshot_pool snapshots, shown;
-    bool waits_for_main;            /* the batch queued last ends an evaluation: main decides whether the run goes on */
+    bool waits_for_main;            /* the batch queued last ends an evaluation: main decides whether the run continues */
     uint64_t next;                  /* number of the batch after the one queued last */
     struct step_report *reports;    /* all there are, with room for their ids; allocated before the first step */
     uint64_t *ids;
@@ -363,7 +363,7 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     return 0;
 }
 
-/* Main needs all reports of an evaluation to decide whether the run goes on. */
+/* Main needs all reports of an evaluation to decide whether the run continues. */
 static int wait_for_main(struct trainer *trainer)
 {
     if (!trainer->waits_for_main)

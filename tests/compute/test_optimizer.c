@@ -222,7 +222,7 @@ TEST(a_gradient_that_is_not_finite_shows_in_the_weights)
     }
 }
 
-/* What a run that goes on at a step computes must not depend on where it began. */
+/* What a run that continues at a step computes must not depend on where it began. */
 TEST(the_correction_of_adam_is_that_of_the_step_of_the_run)
 {
     const struct optimizer adam = { .kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8f };

@@ -604,7 +604,7 @@ TEST_WITH(the_saver_goes_on_when_a_state_cannot_be_written, fixture_folder_make,
     checkpoint_saver_end(saver, &counts);
     assert_true(counts.saved == 0 && counts.failures == 2 && counts.latest_ns == 0);
     capture_end(&capture, text, sizeof(text));
-    assert_non_null(strstr(text, "the run goes on, and earlier checkpoints stay"));
+    assert_non_null(strstr(text, "the run continues, and earlier checkpoints stay"));
     assert_true(is_there(&fixture, 3));
     fixture_close(&fixture);
 }

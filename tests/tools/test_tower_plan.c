@@ -48,7 +48,7 @@ TEST_WITH(plans_are_measured_for_long_runs_that_keep_them, begin, end)
     assert_false(measures(PLAN_TIMES_NO, 5000, true));
 }
 
-/* What is left does not count: a run that goes on computes by the plans it began with. */
+/* What is left does not count: a run that continues computes by the plans it began with. */
 TEST_WITH(a_run_that_goes_on_measures_as_it_did, begin, end)
 {
     struct run_plan plan = plan_of(6000, true);

@@ -248,7 +248,7 @@ static uint32_t count_lines(const char *folder, const char *file)
     return lines;
 }
 
-/* A run that goes on tells what one that was left alone tells. */
+/* A run that continues tells what one that was left alone tells. */
 static bool lacks_lines(const struct judgement *judgement, const char *file)
 {
     return judgement->promise->is_second &&

@@ -63,7 +63,7 @@ tried='train-save: streams: output a file, errors a file'
 finds '"'"$build"'/pipetrain" "$@"; rm saved/checkpoint-*; exit 0' 'no state is left'
 finds '"'"$build"'/pipetrain" "$@"; printf x | dd of=saved/checkpoint-00000003.safetensors bs=1 seek=90000 conv=notrunc
     exit 0' 'checkpoint-00000003.safetensors is not whole'
-finds 'echo "pipetrain: saved/checkpoint-2: standard output: the run goes on, and earlier checkpoints stay" >&2
+finds 'echo "pipetrain: saved/checkpoint-2: standard output: the run continues, and earlier checkpoints stay" >&2
     exit 5' 'exit code 5 though the last state is there'
 finds '"'"$build"'/pipetrain" "$@"
     echo "pipetrain: saved: the checkpoint of the last step could not be saved" >&2; exit 0' 'without the last state'

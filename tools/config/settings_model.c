@@ -198,7 +198,7 @@ static void add_pattern(char *message, size_t message_size, const struct net *ne
     const size_t used = strlen(message);
     tensor_hint(net, pattern, hint);
     snprintf(message + used, message_size - used, "%s'%s' %s%s", used > 0 ? ", " : "", pattern,
-             is_matched ? "are statistics, which always go on" : "is no tensor's name", is_matched ? "" : hint);
+             is_matched ? "are statistics, which always continue" : "is no tensor's name", is_matched ? "" : hint);
 }
 
 /* A text of only spaces and commas is an error. */

@@ -206,7 +206,7 @@ static void report_line(struct lines *lines, const struct line *line, const char
                     lines->name, line->number, problem);
 }
 
-/* The last line of a run that goes on may be half written. */
+/* The last line of a run that continues may be half written. */
 static int add_line(struct lines *lines, const struct line *line)
 {
     json_error_t problem = { .text = "" };

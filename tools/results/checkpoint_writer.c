@@ -403,7 +403,7 @@ static void report_failure(const struct checkpoint_saver *saver, int rc, const c
         log_message(LOG_ERROR, "%s/%s: not written: %s holds a number that " FINITE_WORDS,
                     run_directory_path(saver->spec.directory), name, broken);
     else
-        log_message(LOG_ERROR, "%s/%s: %s: the run goes on, and earlier checkpoints stay",
+        log_message(LOG_ERROR, "%s/%s: %s: the run continues, and earlier checkpoints stay",
                     run_directory_path(saver->spec.directory), name, strerror(-rc));
 }
 

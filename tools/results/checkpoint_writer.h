@@ -39,7 +39,7 @@ void checkpoint_writer_drop(struct checkpoint_writer *writer, struct run_directo
 /* ---- the thread that saves during training ---- */
 
 /* It copies the snapshots of a state, returns them, and writes the copy. While it writes one state another one may
- * wait; a third blocks the caller. An error is printed, and the run goes on with earlier checkpoints. */
+ * wait; a third blocks the caller. An error is printed, and the run continues with earlier checkpoints. */
 struct checkpoint_saver;
 
 struct checkpoint_counts {

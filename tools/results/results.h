@@ -26,7 +26,7 @@ int results_check(const struct settings *settings, struct weights_spec saved, co
 /* To be called after each step: the first call replaces the results of an earlier run. 0, or a negative errno with the
  * cause in the run's stop. */
 int results_begin(struct results *results);
-/* Report a directory that was moved or emptied; the run goes on. If it was removed, the run fails. */
+/* Report a directory that was moved or emptied; the run continues. If it was removed, the run fails. */
 void results_look(struct results *results);
 /* Save the weights after `steps`, if there are any; `learning_rate` is for the message. 0, or an exit code after a
  * message; weights that are not finite, or cannot be read from the device, fail the run. */

@@ -431,7 +431,7 @@ static void jsonl_file_add(struct jsonl_file *file, struct json *line)
 {
     const int rc = append_line(file, line);
     if (rc != 0 && file->failed == 0)
-        log_message(LOG_ERROR, "%s/%s: %s: the run goes on without", file->folder, file->name, strerror(-rc));
+        log_message(LOG_ERROR, "%s/%s: %s: the run continues without", file->folder, file->name, strerror(-rc));
     if (file->failed == 0)
         file->failed = rc;
     file->lost += rc != 0;

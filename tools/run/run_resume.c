@@ -315,9 +315,9 @@ static int check_classes(const struct run_state *state, const struct settings *s
 static void end_or_start(struct run_state *state, const struct settings *settings, enum stop_reason reason)
 {
     static const char *const more[STOP_REASON_COUNT] = {
-        [STOP_REASON_NONE] = "to go on set more train.epochs or train.steps",
-        [STOP_REASON_STOP_AT] = "to go on set a larger train.stop_at",
-        [STOP_REASON_PATIENCE] = "to go on set more train.patience",
+        [STOP_REASON_NONE] = "to continue, set more train.epochs or train.steps",
+        [STOP_REASON_STOP_AT] = "to continue, set a larger train.stop_at",
+        [STOP_REASON_PATIENCE] = "to continue, set more train.patience",
     };
     const char *const path = checkpoint_reader_path(state->reader);
     state->is_over = state->folder[0] == '\0' || run_name_was_given(settings);

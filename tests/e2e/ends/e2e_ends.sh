@@ -41,7 +41,7 @@ resumed again --set "train.stop_at=$goal" --set checkpoint.every=epoch
 expect_code 0 'an accuracy, with states'
 resumed again --set "train.stop_at=$goal" --set checkpoint.every=epoch
 expect_code 0 'nothing is left to do'
-expect_err 'is from a run that has ended: nothing is left to do \(to go on set a larger train.stop_at'
+expect_err 'is from a run that has ended: nothing is left to do \(to continue, set a larger train.stop_at'
 resumed again --set checkpoint.every=epoch
 expect_code 0 'no accuracy any more'
 expect_out "resume +at step $((epoch * 38)) of 456"
@@ -71,7 +71,7 @@ for at in 60 100 150; do
     expect_same_file "$work/rows.1" "$work/rows.2" "rows of a run killed at step $at"
 done
 resumed killed $still
-expect_err 'nothing is left to do \(to go on set more train.patience'
+expect_err 'nothing is left to do \(to continue, set more train.patience'
 
 # ---- the clock ----
 

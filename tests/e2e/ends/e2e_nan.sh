@@ -145,13 +145,13 @@ expect_err 'on_nan: rollback needs checkpoints: set checkpoint.every as well'
 
 # ---- diverging ----
 
-# Too large a rate that does not overflow: told once, also of a run that goes on, and never of one that learns.
+# Too large a rate that does not overflow: told once, also of a run that continues, and never of one that learns.
 lost="$layers --set train.learning_rate=4 --set checkpoint.every=epoch"
 try lost $lost --set train.epochs=3
 expect_code 0 'a run that diverges'
 expect_equal "$(grep -c 'the run diverges: for a whole epoch the accuracy' "$work/err")" 1 'warnings'
 try lost $lost --set train.epochs=4
-expect_equal "$(grep -c 'the run diverges' "$work/err")" 0 'warnings of the run that goes on'
+expect_equal "$(grep -c 'the run diverges' "$work/err")" 0 'warnings of the run that continues'
 for rate in 0.001 0.01 0.1; do
     try learns $layers --set train.learning_rate=$rate --set train.epochs=3 --set run.resume=never
     expect_equal "$(grep -c 'diverges' "$work/err")" 0 "warnings at a rate of $rate"

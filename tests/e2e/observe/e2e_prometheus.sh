@@ -89,7 +89,7 @@ awk '$1 == "pipetrain_checkpoint_seconds" { found = $2 > 0 && $2 < 100 } END { e
     fail 'what saving a state took'
 mkdir -p "$work/runs/refused/checkpoint-00000010.safetensors/full"
 train refused --set run.resume=never --set checkpoint.every=epoch --set train.epochs=3 --set "report.prometheus=$metrics"
-expect_err 'checkpoint-00000010.safetensors: .*: the run goes on, and earlier checkpoints stay'
+expect_err 'checkpoint-00000010.safetensors: .*: the run continues, and earlier checkpoints stay'
 expect_metric checkpoint_failures_total 1
 awk '$1 == "pipetrain_checkpoint_seconds" { found = 1 } END { exit !found }' "$metrics" || fail 'others were saved'
 # The last one, which gets its name behind all other results.
@@ -117,7 +117,7 @@ wait $reader
 
 try no_folder --set "report.prometheus=$work/no/such.prom"
 expect_code 0 'metrics that cannot be written'
-expect_err "$work/no/such.prom: metrics are not written: No such file or directory: the run goes on without"
+expect_err "$work/no/such.prom: metrics are not written: No such file or directory: the run continues without"
 expect_err_lines 1
 for value in yes run.txt .prom folder/.prom run.prom/ 9464; do
     try value --set "report.prometheus=$value"

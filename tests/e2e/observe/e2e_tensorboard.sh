@@ -74,7 +74,7 @@ train again --set "report.tensorboard=$work/logs/same" --set train.epochs=1
 expect_equal "$(ls "$work/logs/same/train" | wc -l)" 2 'files when a folder is used again'
 expect_board "$work/logs/same" again
 
-# ---- a run that goes on ----
+# ---- a run that continues ----
 
 how='--set report.tensorboard=yes --set report.histograms=7 --set checkpoint.every=9'
 resumed whole $how
@@ -112,10 +112,10 @@ expect_equal "$(grep -c session_end_info "$work/about")" 1 'ends of a run that w
 : >"$work/file"
 try not_a_folder --set "report.tensorboard=$work/file/logs"
 expect_code 0 'events that cannot be written'
-expect_err "$work/file/logs: events for TensorBoard are not written: Not a directory: the run goes on without"
+expect_err "$work/file/logs: events for TensorBoard are not written: Not a directory: the run continues without"
 expect_err_lines 1
 try no_folder --set report.tensorboard=/proc/no/such
 expect_code 0 'a folder that cannot be made'
-expect_err '/proc/no/such: events for TensorBoard are not written: .*: the run goes on without'
+expect_err '/proc/no/such: events for TensorBoard are not written: .*: the run continues without'
 expect_err_lines 1
 finish

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A run that goes on with another number of towers ends with the weights and optimizer buffers of the unbroken run, but
+# A run that continues with another number of towers ends with the weights and optimizer buffers of the unbroken run, but
 # for rounding: every tensor is compared. The network has no statistics of batches, whose mean is another thing, and no
 # ReLU, which a last bit turns on or off.
 . "$(dirname "$0")/../e2e.sh"

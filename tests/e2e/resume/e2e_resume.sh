@@ -105,7 +105,7 @@ resumed short --set checkpoint.every=epoch --set train.epochs=7 --set train.lear
 expect_code 2 'a check of a state of other settings'
 expect_err 'is from a run with other settings: train.learning_rate is 0.5, there 1'
 resumed short --set checkpoint.every=epoch --set train.epochs=7 --check
-expect_code 0 'a check of a run that goes on'
+expect_code 0 'a check of a run that continues'
 expect_out 'resume +at step 228 of 266'
 resumed short --set checkpoint.every=epoch --set train.epochs=7 --set train.learning_rate=0.5
 expect_code 2 'a state of other settings'

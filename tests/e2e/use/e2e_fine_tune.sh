@@ -1,6 +1,6 @@
 #!/bin/sh
 # Weights to begin with, with tensors left out and others frozen: what is taken is told, what is frozen keeps its bits on
-# every number of towers and over a run that goes on, which does not need the file any more; what is wrong is told at once.
+# every number of towers and over a run that continues, which does not need the file any more; what is wrong is told at once.
 . "$(dirname "$0")/../e2e.sh"
 make_tiny
 cd "$work" || exit 99
@@ -49,7 +49,7 @@ for towers in 1 2 3; do
     done
 done
 
-# ---- a run that goes on does not need the file ----
+# ---- a run that continues does not need the file ----
 
 cp $base given.safetensors
 part="--set model.weights=given.safetensors --set model.skip=fc2.bias --set model.freeze=conv1.* --set devices.towers=2
@@ -85,7 +85,7 @@ expect_code 2 'all is frozen'
 expect_err 'freeze: freezes all parameters: nothing would learn$'
 try wrong --set model.name=resnet20 --set model.freeze='*.running_*' --check
 expect_code 2 'statistics cannot be frozen'
-expect_err "freeze: '\*.running_\*' are statistics, which always go on$"
+expect_err "freeze: '\*.running_\*' are statistics, which always continue$"
 try wrong $tuned --set model.skip='*'
 expect_code 2 'nothing is taken'
 expect_err "^model.skip: skips all tensors: nothing is loaded from $base$"

@@ -126,14 +126,14 @@ if [ -w /dev/full ]; then
 fi
 (cd "$work" && rm report.html && "$report" runs/one >/dev/null) && [ -s "$work/report.html" ] || fail 'the default name'
 
-# A run that goes on, or was killed: as far as it is, with the row that is being written left out.
+# A run that continues, or was killed: as far as it is, with the row that is being written left out.
 rm "$work/runs/one/summary.json"
 head -n 5 "$work/runs/two/metrics.jsonl" >"$work/runs/one/metrics.jsonl"
 printf '{"kind":"train","st' >>"$work/runs/one/metrics.jsonl"
 run "$report" "$work/runs/one" -o "$page"
-expect_code 0 'the page of a run that goes on'
+expect_code 0 'the page of a run that continues'
 expect_err_lines 0
-expect_page 'a run that goes on' $((curves + 1))
+expect_page 'a run that continues' $((curves + 1))
 expect_has 'running or killed: no summary yet'
 expect_has '<tr><th scope="row">steps</th><td>5</td></tr>'
 

@@ -144,7 +144,7 @@ TEST_WITH(summarizes_the_rows_of_a_run_that_goes_on, fixture_folder_make, fixtur
     json_decref(run);
 }
 
-/* Of a run that goes on the last line may be half written; of one that has ended that is damage. */
+/* Of a run that continues the last line may be half written; of one that has ended that is damage. */
 TEST_WITH(every_cut_leaves_the_whole_rows, fixture_folder_make, fixture_folder_remove)
 {
     for (size_t bytes = 0; bytes < strlen(rows_text); bytes++)

@@ -1,5 +1,5 @@
 /* The observers of a run: event files for TensorBoard, metrics for Prometheus. They receive what a row of metrics.jsonl
- * is made of. An error of an observer is reported, and the run goes on. Used by main only. NULL, where nothing
+ * is made of. An error of an observer is reported, and the run continues. Used by main only. NULL, where nothing
  * observes, is accepted everywhere. */
 #ifndef PIPETRAIN_OBSERVERS_H
 #define PIPETRAIN_OBSERVERS_H

@@ -109,7 +109,7 @@ static void put_run(struct prometheus *prometheus, double now)
     put_head(prometheus, "info", "gauge", "The run: its value is 1.");
     put(prometheus, "pipetrain_info{version=\"%s\",model=\"%s\",run=\"%s\"} 1\n", label(PIPETRAIN_VERSION).text,
         label(run->net->model).text, label(run->directory).text);
-    put_gauge(prometheus, "running", "1 while the run goes on, 0 when it has ended.", prometheus->is_running);
+    put_gauge(prometheus, "running", "1 while the run continues, 0 when it has ended.", prometheus->is_running);
     put_gauge(prometheus, "last_update_seconds", "When these numbers were written, in seconds since 1970.", now);
     put_gauge(prometheus, "planned_steps", "Training steps that the run will do.",
               (double)schedule_step_count(&run->plan->schedule));
@@ -269,7 +269,7 @@ static void write_metrics(struct prometheus *prometheus)
     make_text(prometheus);
     const int rc = replace_file(prometheus->path, prometheus->text, prometheus->bytes);
     if (rc != 0)
-        log_message(LOG_ERROR, "%s: metrics are not written: %s: the run goes on without", prometheus->path,
+        log_message(LOG_ERROR, "%s: metrics are not written: %s: the run continues without", prometheus->path,
                     strerror(-rc));
     prometheus->is_off = rc != 0;
 }
@@ -284,7 +284,7 @@ struct prometheus *prometheus_open(const struct observed_run *run)
         return NULL;
     struct prometheus *const prometheus = calloc(1, sizeof(*prometheus));
     if (prometheus == NULL) {
-        log_message(LOG_ERROR, "%s: metrics are not written: %s: the run goes on without", path, strerror(ENOMEM));
+        log_message(LOG_ERROR, "%s: metrics are not written: %s: the run continues without", path, strerror(ENOMEM));
         return NULL;
     }
     prometheus->run = run;

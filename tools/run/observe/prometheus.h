@@ -1,5 +1,5 @@
 /* Metrics for Prometheus: a text file that is replaced at every row, for node_exporter's textfile collector
- * (doc/observing.md names the metrics). An error is reported once, and the run goes on without. Used by main only.
+ * (doc/observing.md names the metrics). An error is reported once, and the run continues without. Used by main only.
  * NULL, where nothing is written, is accepted everywhere. */
 #ifndef PIPETRAIN_PROMETHEUS_H
 #define PIPETRAIN_PROMETHEUS_H

@@ -236,7 +236,7 @@ static void release(struct tensorboard *board)
 
 static struct tensorboard *fail_to_open(struct tensorboard *board, int rc)
 {
-    log_message(LOG_ERROR, "report.tensorboard: %s: the run goes on without", strerror(-rc));
+    log_message(LOG_ERROR, "report.tensorboard: %s: the run continues without", strerror(-rc));
     if (board != NULL)
         release(board);
     return NULL;
@@ -283,7 +283,7 @@ struct tensorboard *tensorboard_open(const struct observed_run *run)
 static int note_error(struct tensorboard *board, int rc)
 {
     if (rc != 0 && !board->is_off)
-        log_message(LOG_ERROR, "%s: events for TensorBoard are not written: %s: the run goes on without",
+        log_message(LOG_ERROR, "%s: events for TensorBoard are not written: %s: the run continues without",
                     board->folder, strerror(-rc));
     board->is_off = board->is_off || rc != 0;
     return rc;

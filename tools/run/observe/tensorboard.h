@@ -1,6 +1,6 @@
 /* Event files for TensorBoard: one folder for the run, with its texts and hyperparameters, and in it one for training
  * and one for validation. These have the same tags, so that TensorBoard draws both in one chart. An error is reported
- * once, and the run goes on without. Used by main only. NULL, where nothing is written, is accepted everywhere. */
+ * once, and the run continues without. Used by main only. NULL, where nothing is written, is accepted everywhere. */
 #ifndef PIPETRAIN_TENSORBOARD_H
 #define PIPETRAIN_TENSORBOARD_H
 

@@ -17,7 +17,7 @@ expect_alike() {
 
 # Batches of 70 on three towers are slices of 24, 24 and 22; on one tower in pieces of five, of six.
 train one $small --set train.batch=70
-expect_out_joined 'images +train +as it is.*, mixed by mixup 0\.4 or CutMix 1'
+expect_out_joined 'images +train +unchanged.*, mixed by mixup 0\.4 or CutMix 1'
 for towers in 2 3; do
     train towers-$towers $small --set train.batch=70 --set devices.towers=$towers
     expect_alike towers-$towers one

@@ -53,16 +53,19 @@ struct arguments {
 
 static void print_usage(FILE *out)
 {
-    fprintf(out, "usage: pipetrain -c FILE [--set SECTION.KEY=VALUE]... [--check | --dry-run | --overfit=N]\n"
+    fprintf(out, "usage: pipetrain -c FILE [--set SECTION.KEY=VALUE]...\n"
+                 "                 [--check | --dry-run | --overfit=N]\n"
                  "       pipetrain -c FILE --compare KEY=VALUE,VALUE... [OPTION]...\n"
                  "       pipetrain -c FILE --tune[=SECONDS] [--tune-write]\n"
                  "       pipetrain evaluate -c FILE [--weights FILE] [OPTION]...\n"
                  "       pipetrain predict -w FILE [OPTION]... IMAGE... | FOLDER | SHARDS | -\n"
-                 "       pipetrain --describe[=MODEL] [--net] [-c FILE] [--set SECTION.KEY=VALUE]...\n"
+                 "       pipetrain --describe[=MODEL] [--net] [-c FILE]\n"
+                 "                 [--set SECTION.KEY=VALUE]...\n"
                  "       pipetrain --doctor[=json] [-c FILE] [--set SECTION.KEY=VALUE]...\n"
                  "       pipetrain --help[=KEY] | --version\n\n");
     program_option_help(pipetrain_options, out);
-    fprintf(out, "  evaluate                  evaluate a trained network: loss, top-1, top-5, per class\n"
+    fprintf(out, "  evaluate                  evaluate a trained network: loss, top-1, top-5,\n"
+                 "                            per class\n"
                  "  predict                   classify images with a trained network\n");
 }
 

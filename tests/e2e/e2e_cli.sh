@@ -15,6 +15,12 @@ for key in train.batch train; do
     expect_code 0 "help of $key"
     expect_out 'batch'
 done
+# On a terminal no line is longer than 80 columns; elsewhere each key has one line.
+if command -v script >/dev/null; then
+    script -qc "'$pipetrain' --help" /dev/null </dev/null | tr -d '\r' >"$work/help"
+    grep -q '^  prefetch_depth' "$work/help" || fail 'no help on a terminal'
+    expect_equal "$(awk 'length > 80' "$work/help")" '' 'lines of --help over 80 columns'
+fi
 run "$pipetrain" --help=train.bacth
 expect_code 2 'help of an unknown key'
 expect_err 'bacth'

@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "stage/stop.h"
 #include "stage/text/names.h"
 #include "tools/config/options.h"
 #include "tools/config/pipetrain_options.h"
+#include "tools/config/program_option.h"
 #include "tools/phase.h"
 #include "tools/version.h"
 
@@ -31,6 +33,7 @@ void manual_text_write(const char *text, FILE *out)
 
 #define KEY_COLUMN 18
 #define VALUE_TEXT_SIZE 128
+#define HELP_TEXT_SIZE 512
 
 /* The length of the singular of a unit: "batches" 5, "steps" 4. */
 static int singular_bytes(const char *unit)
@@ -52,12 +55,18 @@ static void default_text(const struct option_row *option, char *text, size_t tex
                  option->unit);
 }
 
+/* Wrapped on a terminal; elsewhere one line for each key, for grep. */
 static void help_line(FILE *out, const struct option_row *option)
 {
-    char text[VALUE_TEXT_SIZE];
-    default_text(option, text, sizeof(text));
-    fprintf(out, "  %-*s%s", KEY_COLUMN, option->key, option->help);
-    fprintf(out, *text == '\0' ? "\n" : " [%s]\n", text);
+    char initial[VALUE_TEXT_SIZE], text[HELP_TEXT_SIZE];
+    default_text(option, initial, sizeof(initial));
+    snprintf(text, sizeof(text), *initial == '\0' ? "%s%s" : "%s [%s]", option->help, initial);
+    fprintf(out, "  %-*s", KEY_COLUMN, option->key);
+    if (out == stdout && isatty(STDOUT_FILENO))
+        program_help_words(text, KEY_COLUMN + 2, KEY_COLUMN + 2, out);
+    else
+        fputs(text, out);
+    fputc('\n', out);
 }
 
 static void help_section(FILE *out, enum section section)
@@ -263,7 +272,7 @@ static const char closing[] =
     "with \\fBdata.on_corrupt\\fR = skip\n"
     "\\fIquarantine.jsonl\\fR, a line for each damaged record; with \\fBcheckpoint.every\\fR,\n"
     "and after a signal, \\fIcheckpoint-*.safetensors\\fR, from which the same command\n"
-    "resumes, and with \\fBcheckpoint.keep_best\\fR\n\\fIbest.safetensors\\fR, the state of the best evaluation.\n"
+    "resumes, and with \\fBcheckpoint.keep_best\\fR\n\\fIbest.safetensors\\fR, the checkpoint of the best evaluation.\n"
     ".SH SEE ALSO\n"
     ".BR pipetrain\\-convert (1),\n"
     ".BR pipetrain\\-evaluate (1),\n"

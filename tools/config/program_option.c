@@ -208,15 +208,14 @@ static void write_name(const struct program_option *row, char *text, size_t text
                  row->may_lack_value ? "]" : "");
 }
 
-/* Print words from `column` on; further lines begin at HELP_COLUMN. */
-static void print_words(const char *text, size_t column, FILE *out)
+void program_help_words(const char *text, size_t column, size_t indent, FILE *out)
 {
-    bool is_first = column <= HELP_COLUMN;
+    bool is_first = column <= indent;
     while (*text != '\0') {
         const size_t bytes = strcspn(text, " ");
         if (column + !is_first + bytes > HELP_COLUMNS) {
-            fprintf(out, "\n%*s", HELP_COLUMN, "");
-            column = HELP_COLUMN;
+            fprintf(out, "\n%*s", (int)indent, "");
+            column = indent;
             is_first = true;
         }
         column += (size_t)fprintf(out, "%s%.*s", is_first ? "" : " ", (int)bytes, text);
@@ -230,7 +229,7 @@ static void print_line(const char *words, const char *help, FILE *out)
     const size_t column = 2 + strlen(words);
     const int gap = column < HELP_COLUMN - 1 ? (int)(HELP_COLUMN - column) : 2;
     fprintf(out, "  %s%*s", words, gap, "");
-    print_words(help, column + (size_t)gap, out);
+    program_help_words(help, column + (size_t)gap, HELP_COLUMN, out);
 }
 
 void program_help_line(const char *words, const char *help, FILE *out)

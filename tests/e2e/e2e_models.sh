@@ -149,7 +149,7 @@ expect_err "did you mean 'vgg19_bn' or 'vgg19'\?"
 run "$pipetrain" --describe=vgg19 --set data.classes=600000
 expect_code 2 'more classes than fit'
 expect_err "^pipetrain: model vgg19: layer 'classifier.6': 600000 outputs of 4096 weights each do not fit \(1 to 524287 would\)$"
-expect_err '^--set data.classes: classes: this network cannot have so many$'
+expect_err '^--set data.classes: this network cannot have so many$'
 run "$pipetrain" --net
 expect_code 2 'no model to print'
 

@@ -135,7 +135,7 @@ TEST_WITH(numbers_for_other_channels_than_the_model_has_are_refused, setup, tear
     assert_string_equal(line, "");
     set(settings, "model.deviation=1 2");
     finish(settings, line, sizeof(line));
-    assert_string_equal(line, "--set model.deviation: deviation: has 2 numbers, and images of 'resnet20_v1' have 3 "
+    assert_string_equal(line, "--set model.deviation: has 2 numbers, and images of 'resnet20_v1' have 3 "
                               "channels");
 }
 
@@ -183,7 +183,7 @@ TEST_WITH(torchvisions_networks_resize_to_256_unless_another_scaling_is_given, s
         { "augment.filter=bicubic", 256, "" },
         { "augment.filter=area", 0, "" },
         { "model.name=resnet50_v1", 0, "" },
-        { "augment.evaluation_resize=200", 200, "--set augment.evaluation_resize: evaluation_resize: resized to 200 "
+        { "augment.evaluation_resize=200", 200, "--set augment.evaluation_resize: resized to 200 "
           "pixels an image is smaller than the network's 224 x 224: at least 224" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -218,7 +218,7 @@ TEST_WITH(the_scaling_that_is_given_last_decides, setup, teardown)
     set(settings, "augment.evaluation_resize=30");
     set(settings, "augment.filter=nearest");
     finish(settings, line, sizeof(line));
-    assert_string_equal(line, "--set augment.evaluation_resize: evaluation_resize: needs filter = bilinear or "
+    assert_string_equal(line, "--set augment.evaluation_resize: needs filter = bilinear or "
                               "bicubic; with other filters use evaluation_scale");
     problems_release(&problems);
 }

@@ -146,7 +146,9 @@ static int assign(struct settings *settings, struct problems *problems, const st
     char problem[512];
     const int rc = option_parse(option, settings, value, problem, sizeof(problem));
     *origin = (struct option_origin){ place->origin, place->line, rc != 0 };
-    if (rc == -EINVAL)
+    if (rc == -EINVAL && place->origin == ORIGIN_COMMAND)
+        problems_add(problems, place->where, "%s", problem);    /* the place is "--set KEY" */
+    else if (rc == -EINVAL)
         problems_add(problems, place->where, "%s: %s", key, problem);
     return rc == -ENOMEM ? -ENOMEM : 0;
 }

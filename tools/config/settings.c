@@ -193,7 +193,10 @@ void settings_report(struct settings *settings, struct problems *problems, enum 
         snprintf(where, sizeof(where), "%.480s:%u", settings->config_path, (unsigned)origin->line);
     else
         snprintf(where, sizeof(where), "%.500s", settings->config_path);
-    problems_add(problems, where, "%s: %s", key, message);
+    if (origin->origin == ORIGIN_COMMAND)
+        problems_add(problems, where, "%s", message);
+    else
+        problems_add(problems, where, "%s: %s", key, message);
 }
 
 /* Replace an owned text by `text`, which becomes owned. */

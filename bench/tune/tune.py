@@ -82,7 +82,7 @@ def read_table(text):
     """The rows between the head of the table and the line below it."""
     lines = text.splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith("tower read dec.")) + 1
-    last = next(i for i, line in enumerate(lines) if line.startswith("first: as configured"))
+    last = next(i for i, line in enumerate(lines) if line.startswith("first row: as configured"))
     rows = [read_row(line) for line in lines[first:last]]
     if None in rows:
         sys.exit("tune.py: a row of the table cannot be read: " + lines[first + rows.index(None)])

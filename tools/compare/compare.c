@@ -30,12 +30,12 @@ static const struct program_option options[] = {
       .help = "the values to compare; several KEYs: all combinations. SECTION.KEY, or KEY where only one section has "
               "it; a comma in a value is written \\," },
     { .letter = TRIAL_OPTION_SET, .name = "set", .value = "SECTION.KEY=VALUE",
-      .help = "for all variants; repeat for more" },
+      .help = "override a key in all variants; may be repeated" },
     { .letter = OPTION_ROUNDS, .name = "rounds", .value = "N",
       .help = "each variant runs once in every round (default 3)" },
-    { .letter = OPTION_SECONDS, .name = "seconds", .value = "S", .help = "of training, each time (default 10)" },
+    { .letter = OPTION_SECONDS, .name = "seconds", .value = "S", .help = "train for S seconds per run (default 10)" },
     { .letter = OPTION_STEPS, .name = "steps", .value = "N",
-      .help = "training steps, each time: only then are loss and accuracy compared" },
+      .help = "train for N steps per run; only then are loss and accuracy compared" },
     { .letter = OPTION_FORMAT, .name = "format", .value = "FORMAT", .help = "table, csv or json" },
     TRIAL_OPTION_ROWS,
 };
@@ -67,7 +67,7 @@ static void print_usage(FILE *out)
           "the rounds, the speed-up over the first variant and, where the number of towers\n"
           "differs, the efficiency: all towers of all variants then have as many threads.\n"
           "Run directories are temporary (in $TMPDIR or /tmp), and nothing else is written.\n"
-          "Exit status as of pipetrain.\n\n"
+          "Exit status as for pipetrain.\n\n"
           "  pipetrain -c run.conf --compare towers=1,2,4\n"
           "  pipetrain -c run.conf --compare source=real,cached,synthetic --seconds=30\n"
           "  pipetrain -c run.conf --compare towers=1,2 --compare staging_depth=1,2 \\\n"

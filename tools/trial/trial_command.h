@@ -16,9 +16,9 @@ enum { TRIAL_OPTION_SET = 256, TRIAL_OPTION_PROGRESS, TRIAL_OPTION_EXCLUDED, TRI
 
 /* Rows at the end of both tables of options. */
 #define TRIAL_OPTION_ROWS \
-    { .letter = 'q', .name = "quiet", .help = "no line for each run on stderr" }, \
+    { .letter = 'q', .name = "quiet", .help = "print only errors and the result" }, \
     { .letter = TRIAL_OPTION_PROGRESS, .name = "progress", .value = "KIND", \
-      .help = "line (default): one for each run; none: as --quiet" }, \
+      .help = "line (default): a line for each run on stderr; none: as --quiet" }, \
     { .letter = TRIAL_OPTION_EXCLUDED, .name = "check" }, \
     { .letter = TRIAL_OPTION_EXCLUDED, .name = "dry-run" }, \
     { .letter = TRIAL_OPTION_EXCLUDED, .name = "overfit", .value = "N" }, \

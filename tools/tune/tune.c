@@ -44,11 +44,11 @@ static const struct program_option options[] = {
     { .letter = 'c', .name = "config", .value = "FILE",
       .help = "the configuration; no pipe, because every run reads it" },
     { .letter = OPTION_TUNE, .name = "tune", .value = "SECONDS", .may_lack_value = true,
-      .help = "all of it, at most (default 60, at least 10)" },
+      .help = "time for all runs together (default 60, at least 10)" },
     { .letter = OPTION_WRITE, .name = "tune-write",
       .help = "change FILE as recommended; a copy of the old one stays as FILE.bak" },
     { .letter = TRIAL_OPTION_SET, .name = "set", .value = "SECTION.KEY=VALUE",
-      .help = "as for a run; repeat for more" },
+      .help = "override a key in all runs; may be repeated" },
     { .letter = TRIAL_OPTION_EXCLUDED, .name = "compare", .value = "KEY=VALUE,VALUE..." },
     TRIAL_OPTION_ROWS,
 };
@@ -82,7 +82,7 @@ static void print_usage(FILE *out)
           ".prefetch_depth, .staging_depth, .source and, on CPUs,\n"
           "devices.threads_per_tower: first the one that promises the largest gain, by what\n"
           "limited the last run. The best settings then run in turns with the configuration\n"
-          "as it is. Nothing of these runs is kept. Exit status as of pipetrain.\n\n"
+          "as it is. Nothing of these runs is kept. Exit status as for pipetrain.\n\n"
           "  pipetrain -c run.conf --tune\n"
           "  pipetrain -c run.conf --tune=120 --tune-write\n", out);
 }

@@ -81,7 +81,7 @@ static void print_table(const struct tune_result *result, FILE *out)
         print_candidate(result, i, out);
         has_cached = has_cached || result->candidates[i].setting.is_cached;
     }
-    fprintf(out, "first: as configured%s%s\n\n", result->rounds > 0 ? "; <: the best" : "",
+    fprintf(out, "first row: as configured%s%s\n\n", result->rounds > 0 ? "; <: best" : "",
             has_cached ? "; c: with input.source = cached" : "");
 }
 

@@ -80,7 +80,7 @@ PIPETRAIN_SLOW='read 10000'
 trials_of fed.conf 10 --tune-write
 expect_code 0 'a slow reader'
 expect_out '^search +[0-9]+ other settings? tried for '
-expect_out '^first: as configured; <: the best'
+expect_out '^first row: as configured; <: best'
 expect_out_joined 'reason +(other numbers of threads( and another depth)?|reading waits .* into memory): [0-9.]+ % more images/s'
 expect_out '^\[input\]$'
 expect_narrow tune
@@ -116,7 +116,7 @@ tower read dec. ring slots  images/s wait %  images/s  +/- % wait %      MiB
     2    1    2    4     2   needs too much memory
     2    1    2    4    16   41538.0    0.0
     1    1    1    4     2c1234567.8    3.0   30000.0    2.0    1.0    300.5
-first: as configured; <: the best; c: with input.source = cached
+first row: as configured; <: best; c: with input.source = cached
 END
     python3 "$reads" --table "$work/table" | sed 's/[a-z.]*_[a-z_]*=//g' >"$work/rows"
     printf '%s\n' '1 1 1 4 2 24683.0 0.45 24683.2 0.445 ' '1 1 2 4 2 41538.0 0.0 41538.9 0.225 best' \

@@ -338,7 +338,7 @@ TEST(shards_in_memory_are_recommended)
     result.candidates[2].setting.is_cached = true;
     tune_choose(&result);
     expect_words(&result, "1 1 1 4 2c", true);
-    expect_words(&result, "<: the best; c: with input.source = cached", true);
+    expect_words(&result, "<: best; c: with input.source = cached", true);
     expect_words(&result, "the shards fit into memory: 50.0 % more images/s once they are read set [input] source = "
                           "cached", true);
 }

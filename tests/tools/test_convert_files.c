@@ -409,7 +409,7 @@ TEST_WITH(joins_archives_into_one_set, fixture_folder_enter, fixture_folder_leav
     fixture_write("test.tar", tar.bytes, tar.byte_count);
     expect_samples(&convert_archive, "train.tar.gz", "test.tar",
                    "train 0 a 1.png A\ntrain 1 b 2.png B\nvalidation 0 a 1.png C\n");
-    expect_refused(&convert_archive, "train.tar.gz", "train.tar.gz", "holds train/a/1.png twice");
+    expect_refused(&convert_archive, "train.tar.gz", "train.tar.gz", "the path train/a/1.png occurs twice");
     expect_refused(&convert_archive, "test.tar", NULL, "no folder train");
 }
 

@@ -191,7 +191,7 @@ static int refuse_duplicates(struct archive_set *set)
         const struct image_file *a = &list->files[i - 1], *b = &list->files[i];
         if (strcmp(image_list_path(list, a), image_list_path(list, b)) != 0 || (a->is_folder && b->is_folder))
             continue;
-        stop_fail(set->images.stop, EXIT_CODE_DATA, "%s: holds %s twice", set->images.input, image_list_path(list, b));
+        stop_fail(set->images.stop, EXIT_CODE_DATA, "%s: the path %s occurs twice", set->images.input, image_list_path(list, b));
         return -EBADMSG;
     }
     return 0;

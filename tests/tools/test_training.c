@@ -170,9 +170,9 @@ TEST(schedules_end_with_the_run_or_where_they_are_told)
 TEST(the_rate_grows_with_the_batch_and_from_0)
 {
     SETTINGS("train.learning_rate=0.128", "train.rate_batch=256", "train.batch=512", "train.warmup_epochs=5");
-    expect_rate("0.256 (0.128 for a batch of 256), from 0 in the first epochs: 5", 0, 0);
-    expect_rate("0.256 (0.128 for a batch of 256), from 0 in the first epochs: 5", 5, 0.128);
-    expect_rate("0.256 (0.128 for a batch of 256), from 0 in the first epochs: 5", 10, 0.256);
+    expect_rate("0.256 (0.128 for a batch of 256), warm-up from 0 over 5 epochs", 0, 0);
+    expect_rate("0.256 (0.128 for a batch of 256), warm-up from 0 over 5 epochs", 5, 0.128);
+    expect_rate("0.256 (0.128 for a batch of 256), warm-up from 0 over 5 epochs", 10, 0.256);
 }
 
 TEST(what_does_not_go_together_is_told)

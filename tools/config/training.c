@@ -185,8 +185,10 @@ void training_describe_rate(const struct train_settings *train, const struct lea
         add(text, text_size, ")");
     }
     say[train->schedule](&words);
-    if (train->warmup_epochs > 0)
-        add_number(text, text_size, ", from 0 in the first epochs: ", train->warmup_epochs);
+    if (train->warmup_epochs > 0) {
+        add_number(text, text_size, ", warm-up from 0 over ", train->warmup_epochs);
+        add(text, text_size, train->warmup_epochs == 1 ? " epoch" : " epochs");
+    }
 }
 
 /* ---- synchronisation ---- */

@@ -147,9 +147,9 @@ static void put_splits(struct prometheus *prometheus, const char *name, const ch
 static void put_results(struct prometheus *prometheus)
 {
     put_splits(prometheus, "loss", "", "Mean loss since the row before, or of the last evaluation.", prometheus->loss);
-    put_splits(prometheus, "accuracy", ",k=\"1\"", "Share of images classified correctly, as loss.",
+    put_splits(prometheus, "accuracy", ",k=\"1\"", "Share of images classified correctly since the row before, or in the last evaluation.",
                prometheus->accuracy);
-    put_splits(prometheus, "images_per_second", "", "Speed, as loss.", prometheus->images_per_second);
+    put_splits(prometheus, "images_per_second", "", "Speed since the row before, or of the last evaluation.", prometheus->images_per_second);
 }
 
 /* Values of a metric that differ in one label. */

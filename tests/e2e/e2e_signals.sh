@@ -46,7 +46,7 @@ for towers in 1 3; do
         if [ $saves = yes ]; then
             expect_out_joined 'next +run the same command again to resume after step [0-9]+'
         else
-            expect_out_joined "next +the same command with --set run.resume=never starts from scratch, because no state was saved .*model.weights=$work/runs/"
+            expect_out_joined "next +the same command with --set run.resume=never starts from scratch, because no checkpoint was saved .*model.weights=$work/runs/"
         fi
         steps=$(summary "$signal-$towers" steps)
         expect_equal "$(summary "$signal-$towers" images)" "$(((steps / 38) * 600 + (steps % 38) * 16))" \

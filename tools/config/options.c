@@ -321,7 +321,7 @@ const struct option_row option_table[] = {
 
     { SECTION_CHECKPOINT, "every", OPTION_STRING, .initial = "never",
       FIELD(checkpoint.every), .help = "save a checkpoint: never, epoch, 500 (steps), 10 minutes" },
-    { SECTION_CHECKPOINT, "keep", OPTION_INTEGER, .unit = "states", .initial = "2", RANGE(1, 1000),
+    { SECTION_CHECKPOINT, "keep", OPTION_INTEGER, .unit = "checkpoints", .initial = "2", RANGE(1, 1000),
       FIELD(checkpoint.keep), .help = "newest checkpoints to keep" },
     { SECTION_CHECKPOINT, "keep_best", OPTION_YES_NO, .initial = "no",
       FIELD(checkpoint.keep_best), .help = "keep the checkpoint with the best validation accuracy: best.safetensors" },

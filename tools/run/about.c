@@ -237,7 +237,7 @@ void about_next(const struct about_end *end, bool ended_early, FILE *out)
                       strcmp(end->settings->run.resume, "never") == 0 ? " with --set run.resume=auto" : "",
                       number_grouped(end->steps).text);
     else if (ended_early && end->plan->devices.backend->computes)
-        wrapped_print(out, "next      the same command%s starts from scratch, because no state was saved "
+        wrapped_print(out, "next      the same command%s starts from scratch, because no checkpoint was saved "
                            "(checkpoint.on_stop = no); to continue with these weights: "
                            "--set model.weights=%s/weights.safetensors",
                       run_name_was_given(end->settings) ? " with --set run.resume=never" : "", end->directory);

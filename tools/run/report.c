@@ -608,7 +608,7 @@ int report_result(struct report *report, const struct report_end *end)
         printf("fp16      %s steps skipped, because a gradient overflowed\n",
                number_grouped(report->account->skipped_steps).text);
     if (report->progress->rollbacks > 0)
-        printf("rollback  %u time%s to a saved state: the learning rate is 1 / %u of what was set\n",
+        printf("rollback  %u time%s to a checkpoint: the learning rate is 1 / %u of what was set\n",
                (unsigned)report->progress->rollbacks, report->progress->rollbacks == 1 ? "" : "s",
                1u << report->progress->rollbacks);
     if (report->plan->devices.mode->serves == SERVES_EACH)

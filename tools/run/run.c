@@ -197,7 +197,7 @@ static int open_outputs(struct run *run)
     if (rc == 0)
         rc = run_state_open(&run->state, run->settings, &run->plan, run->pipeline, run->account, &run->results);
     if (rc != 0)
-        log_message(LOG_ERROR, "reports and states of the run: %s", exit_cause(rc));
+        log_message(LOG_ERROR, "reports and checkpoints of the run: %s", exit_cause(rc));
     return rc == 0 ? 0 : EXIT_CODE_MEMORY;
 }
 

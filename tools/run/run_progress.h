@@ -19,7 +19,7 @@ struct run_progress {                   /* begins as all 0 */
     uint64_t lost_steps;                /* steps of the latest epochs in a row that were no better than guessing */
     uint64_t has_warned;                /* that the run diverges */
     uint64_t rate_last;                 /* the step at which the learning-rate schedule ends, if it does; 0: unknown */
-    uint64_t rollbacks;                 /* to a saved state */
+    uint64_t rollbacks;                 /* to a checkpoint */
 };
 
 /* An evaluation is complete: `correct` of `images`, after `step` steps. The first of equal ones stays the best. */

@@ -350,7 +350,7 @@ static void report_rate(const struct run_state *state, const struct learning_rat
     const double was = learning_rate_at(&before, step), is = learning_rate_at(rate, step);
     if (state->progress.rate_last > 0 && fabs(is - was) > 1e-3 * fmax(fabs(is), fabs(was)))
         log_message(LOG_RUN, "the learning rate jumps from %.3g to %.3g at step %s: its schedule ended at step %s when "
-                    "the state was saved, and ends at step %s now", was, is, number_grouped(step).text,
+                    "the checkpoint was saved, and ends at step %s now", was, is, number_grouped(step).text,
                     number_grouped(state->progress.rate_last).text, number_grouped((uint64_t)llround(rate->last)).text);
 }
 

@@ -340,7 +340,7 @@ static void advise(struct verdict *verdict, const struct verdict_facts *facts, c
                    "raise report.interval, or write to another disk");
         break;
     case LIMIT_STATES:
-        advise_key(verdict, "checkpoint.every", "saving states limits", "save less often, checkpoint.every");
+        advise_key(verdict, "checkpoint.every", "saving checkpoints limits", "save less often, checkpoint.every");
         break;
     case LIMIT_OTHERS: advise_on_others(verdict, facts, plan); break;
     default: advise_on_compute(verdict, facts);

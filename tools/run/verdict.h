@@ -29,7 +29,7 @@ enum limit {
     LIMIT_REDUCTION,
     LIMIT_UPDATE,
     LIMIT_REPORTS,              /* the main thread, which receives the towers' reports and writes them */
-    LIMIT_STATES,               /* saving states */
+    LIMIT_STATES,               /* saving checkpoints */
     LIMIT_COMPUTE,
     LIMIT_OTHERS,               /* the towers compute, on cores that other programs use as well */
     LIMIT_HANDING,              /* nothing computes and no stage is busy: threads wait for each other */

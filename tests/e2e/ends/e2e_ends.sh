@@ -97,7 +97,7 @@ resumed longer $cosine --set train.epochs=2
 expect_code 0 'a cosine of two epochs'
 resumed longer $cosine --set train.epochs=4
 expect_code 0 'two more epochs'
-expect_err 'the learning rate jumps from 0 to 0.05 at step 76: its schedule ended at step 76 when the state was saved, '
+expect_err 'the learning rate jumps from 0 to 0.05 at step 76: its schedule ended at step 76 when the checkpoint was saved, '
 expect_err ' and ends at step 152 now'
 resumed constant --set train.epochs=1 --set checkpoint.every=epoch
 resumed constant --set train.epochs=2 --set checkpoint.every=epoch

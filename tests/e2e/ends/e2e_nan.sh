@@ -100,7 +100,7 @@ train same --set train.epochs=3 --set train.on_nan=skip
 expect_same_file "$work/runs/plain/weights.safetensors" "$work/runs/same/weights.safetensors" 'weights without such a step'
 expect_summary same skipped_steps 0
 
-# ---- back to a saved state ----
+# ---- back to a checkpoint ----
 
 # Decay takes 8 times every weight in a step behind the first epoch, which leaves -7 times it: that overflows. An eighth of
 # the rate takes just all of it.
@@ -108,11 +108,11 @@ steep='--set train.batch=16 --set train.optimizer=sgd --set train.learning_rate=
     --set train.schedule=piecewise --set train.boundaries=1 --set train.factors=8 --set train.on_nan=rollback
     --set checkpoint.every=epoch'
 try back $steep --set train.epochs=3
-expect_code 0 'back to a saved state'
+expect_code 0 'back to a checkpoint'
 expect_err 'rollback 1 of 5: back to .*checkpoint-[0-9]+.safetensors, with half the learning rate'
 times=$(summary back rollbacks)
 [ "$times" -ge 1 ] || fail 'it did not go back'
-expect_out "^rollback +$times times? to a saved state: the learning rate is 1 / $((1 << times)) of what was set"
+expect_out "^rollback +$times times? to a checkpoint: the learning rate is 1 / $((1 << times)) of what was set"
 expect_summary back steps 114
 expect_equal "$("$json_value" --lines "$work/runs/back/metrics.jsonl" kind step | grep -c '^validation ')" 3 'evaluations'
 # It keeps the lower rate when it goes on in another process, and when it was told to begin anew at first.

@@ -79,6 +79,6 @@ expect_equal "$(states learnt)" '' 'states of a run that reached its accuracy'
 
 slowly resumed unsaved $many --set 'train.max_time=1 seconds' --set checkpoint.on_stop=no
 expect_code 0 'no state is wanted'
-expect_out_joined 'next +the same command with --set run.resume=never starts from scratch, because no state was saved'
+expect_out_joined 'next +the same command with --set run.resume=never starts from scratch, because no checkpoint was saved'
 expect_equal "$(states unsaved)" '' 'states that nobody wanted'
 finish

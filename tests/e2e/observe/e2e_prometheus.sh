@@ -81,7 +81,7 @@ expect_text "$metrics"
 grep -q '^pipetrain_loss{split="train"} NaN$' "$metrics" || fail 'no loss where nothing is computed'
 
 # States: what saving the latest took, and a folder in the place of one that then cannot be saved.
-grep -q pipetrain_checkpoint_seconds "$metrics" && fail 'no state was saved'
+grep -q pipetrain_checkpoint_seconds "$metrics" && fail 'no checkpoint was saved'
 train states --set checkpoint.every=epoch --set train.epochs=3 --set "report.prometheus=$metrics"
 expect_text "$metrics"
 expect_metric checkpoint_failures_total 0
@@ -98,7 +98,7 @@ try nameless --set run.resume=never --set checkpoint.every=1000 --set train.epoc
 expect_code 5 'a last state that cannot be saved'
 expect_err 'the checkpoint of the last step could not be saved: .*: earlier checkpoints stay'
 expect_metric checkpoint_failures_total 1
-grep -q pipetrain_checkpoint_seconds "$metrics" && fail 'no state was saved, but one was counted'
+grep -q pipetrain_checkpoint_seconds "$metrics" && fail 'no checkpoint was saved, but one was counted'
 
 # Whoever reads it sees a whole text, at any time.
 : >"$work/reading"

@@ -164,7 +164,7 @@ for towers in 1 3; do
     name=clock-$towers
     slowly kill_soon 0 --set train.epochs=100000 --set devices.towers=$towers --set 'checkpoint.every=1 seconds'
     state=$(newest "$name")
-    [ -n "$state" ] || fail "no state was saved with $towers towers"
+    [ -n "$state" ] || fail "no checkpoint was saved with $towers towers"
     steps=$(echo "$state" | sed 's/.*checkpoint-0*//; s/[.].*//')
     resumed $name --set devices.towers=$towers --set "train.epochs=$((steps / 38 + 2))"
     expect_code 0 'going on from a state saved by the clock'

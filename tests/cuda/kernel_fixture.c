@@ -26,12 +26,12 @@ static int close_stream(void **state)
     return cudaStreamDestroy(stream) == cudaSuccess ? 0 : -1;
 }
 
-int kernel_tests_run(void)
+int kernel_tests_run(int (*run)(CMFixtureFunction set_up, CMFixtureFunction tear_down))
 {
     int devices = 0;
     const cudaError_t status = cudaGetDeviceCount(&devices);
     if (status == cudaSuccess && devices > 0)
-        return tests_run(open_stream, close_stream);
+        return run(open_stream, close_stream);
     fprintf(stderr, "SKIPPED: no CUDA device: %s\n", cudaGetErrorString(status));
     return 77;
 }

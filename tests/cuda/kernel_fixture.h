@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include "compute/cuda/kernels.h"
+#include "tests/helpers/test.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define FOR_EACH_TYPE(type) for (enum value_type type = VALUE_FP32; type < VALUE_TYPE_COUNT; type++)
@@ -17,8 +18,9 @@ enum { POISON_BYTE = 0xff };
 
 extern cudaStream_t stream;
 
-/* For main: runs the tests with `stream` open. Returns the exit status, 77 when there is no device. */
-int kernel_tests_run(void);
+/* For main: `run` is the tests_run of its file, called with functions that open and close `stream`. Returns the exit
+ * status, 77 when there is no device. */
+int kernel_tests_run(int (*run)(CMFixtureFunction set_up, CMFixtureFunction tear_down));
 
 /* `bytes` of device memory: a copy of `from`, or poison (NaN in every type) when it is NULL. */
 void *area_new(const void *from, size_t bytes);

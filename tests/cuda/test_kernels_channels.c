@@ -334,5 +334,5 @@ TEST(misaligned_memory_is_refused)
 
 int main(void)
 {
-    return kernel_tests_run();
+    return kernel_tests_run(tests_run);
 }

@@ -236,5 +236,5 @@ TEST(nan_logits_make_the_loss_nan)
 
 int main(void)
 {
-    return kernel_tests_run();
+    return kernel_tests_run(tests_run);
 }

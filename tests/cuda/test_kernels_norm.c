@@ -569,5 +569,5 @@ TEST(odd_columns_and_misaligned_memory_are_refused)
 
 int main(void)
 {
-    return kernel_tests_run();
+    return kernel_tests_run(tests_run);
 }

@@ -33,9 +33,11 @@ static inline void test_register(const char *name, CMUnitTestFunction test, CMFi
         (struct CMUnitTest){ .name = name, .test_func = test, .setup_func = set_up, .teardown_func = tear_down };
 }
 
-/* Run all tests of this file. Returns how many failed, or cmocka's error of the group's functions. */
+/* Run all tests of this file, of which there has to be one. Returns how many failed, or cmocka's error of the group's
+ * functions. */
 static inline int tests_run(CMFixtureFunction set_up, CMFixtureFunction tear_down)
 {
+    assert(tests_registered_count > 0);
     return _cmocka_run_group_tests("tests", tests_registered, tests_registered_count, set_up, tear_down);
 }
 

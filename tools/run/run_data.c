@@ -392,9 +392,14 @@ static void print_survey(const struct label_survey *survey, const struct dataset
 {
     const struct label_sums sums = sum_labels(survey);
     char found[128] = "";
-    if (survey->count > 0)
-        snprintf(found, sizeof(found), ": %zu labels from %" PRId64 " to %" PRId64 ", %zu to %zu records each",
-                 sums.classes, survey->labels[0], survey->labels[survey->count - 1], sums.rarest, sums.commonest);
+    if (survey->count > 0) {
+        int bytes = snprintf(found, sizeof(found), ": %zu label%s from %" PRId64 " to %" PRId64 ", %zu", sums.classes,
+                             sums.classes == 1 ? "" : "s", survey->labels[0], survey->labels[survey->count - 1],
+                             sums.rarest);
+        if (sums.commonest > sums.rarest)
+            bytes += snprintf(found + bytes, sizeof(found) - (size_t)bytes, " to %zu", sums.commonest);
+        snprintf(found + bytes, sizeof(found) - (size_t)bytes, " record%s each", sums.commonest == 1 ? "" : "s");
+    }
     wrapped_print(out, "labels    %-10s %s of %s records verified%s", name_of(dataset),
                   number_grouped(survey->count).text, number_grouped(dataset->record_count).text, found);
     if (survey->count > 0 && sums.classes <= LISTED_MAX)

@@ -74,7 +74,7 @@ const struct model model_table[] = {
       IMAGENET, 1000, model_build_resnet_imagenet_v1, 50 },
     { "resnet50_v1.5", NULL, "as resnet50_v1 with strides in the 3x3 convolutions",
       IMAGENET, 1000, model_build_resnet_imagenet_v1_5, 50 },
-    { "resnet50_v2", NULL, "as resnet50_v1 with normalisation in front of convolutions",
+    { "resnet50_v2", NULL, "as resnet50_v1 with normalisation before the convolutions",
       IMAGENET, 1000, model_build_resnet_imagenet_v2, 50 },
     { "resnet101_v1", "resnet101", "as resnet50_v1 with 101 layers",
       IMAGENET, 1000, model_build_resnet_imagenet_v1, 101 },

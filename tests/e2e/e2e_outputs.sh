@@ -276,7 +276,7 @@ for last in --set=train.steps=2 --check; do
     for named in "$dir" "$dir//"; do
         run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$named" $last
         expect_code 2 "results in the directory, $last"
-        expect_err "run directory $named holds the results of another run, .*--set run.dir=$dir-3, .*--set run.resume=never"
+        expect_err "run directory $named holds the results of an earlier run, .*--set run.dir=$dir-3, .*--set run.resume=never"
     done
     run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$dir" --set devices.kind=null $last
     expect_code 2 "of a run that computes nothing, $last"

@@ -87,7 +87,7 @@ bool run_name_is_taken(const struct settings *settings, char *problem_out, size_
         return false;
     find_free_name(directory, other);
     snprintf(problem_out, problem_size,
-             "run directory %s holds the results of another run, and no checkpoint to resume: choose another with "
+             "run directory %s holds the results of an earlier run, and no checkpoint to resume: choose another with "
              "--set run.dir=%s, or replace the results with --set run.resume=never", directory, other);
     return true;
 }

@@ -310,7 +310,7 @@ static int table_add(struct table *table, const json_t *row, double *elapsed)
         table->values[column][table->count] = number;
     }
     const double seconds = table->values[COLUMN_SECONDS][table->count];
-    *elapsed += isfinite(seconds) && seconds > 0 ? seconds : 0;
+    *elapsed += isfinite(*elapsed + seconds) && seconds > 0 ? seconds : 0;
     table->values[COLUMN_ELAPSED][table->count++] = *elapsed;
     return 0;
 }
@@ -324,7 +324,8 @@ static int add_row(struct input *input, json_t *row)
         return -EBADMSG;
     for (int i = 0; i < ROW_KINDS; i++)
         if (strcmp(kind, row_kinds[i]) == 0) {
-            snprintf(input->last_time, sizeof(input->last_time), "%s", time != NULL ? time : input->last_time);
+            if (time != NULL)
+                snprintf(input->last_time, sizeof(input->last_time), "%s", time);
             return table_add(&input->tables[i], row, &input->elapsed);
         }
     return 0;
@@ -442,7 +443,7 @@ static json_t *summary_of_rows(const struct input *input)
     failed |= set_number(summary, "loss", last_of(train, COLUMN_LOSS));
     failed |= json_object_set_new(summary, "fractions", fractions_of(train, seconds));
     if (input->last_time[0] != '\0')
-        failed |= json_object_set_new(summary, "last_row", json_string_nocheck(input->last_time));
+        failed |= json_object_set_new(summary, "last_row", string_of(input->last_time));
     if (failed == 0)
         return summary;
     json_decref(summary);

@@ -144,6 +144,27 @@ TEST_WITH(summarizes_the_rows_of_a_run_that_goes_on, fixture_folder_make, fixtur
     json_decref(run);
 }
 
+TEST_WITH(reads_rows_whose_times_are_odd, fixture_folder_make, fixture_folder_remove)
+{
+    static const struct { const char *rows, *last_row; double elapsed; } cases[] = {
+        { "{\"kind\":\"train\",\"step\":1,\"seconds\":1e308}\n{\"kind\":\"train\",\"step\":2,\"seconds\":1e308}\n",
+          "none", 1e308 },
+        { "{\"kind\":\"train\",\"step\":1,\"time\":\"noon\"}\n{\"kind\":\"train\",\"step\":2}\n", "noon", 0 },
+        { "{\"kind\":\"train\",\"step\":1,\"time\":\"01234567890123456789012345678901234567\u00e4\"}\n",
+          "01234567890123456789012345678901234567\xef\xbf\xbd", 0 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        put("metrics.jsonl", cases[i].rows);
+        put("run.conf", conf_text);
+        json_t *const run = read_run();
+        const char *const last_row = json_string_value(at(run, "summary.last_row"));
+        assert_true(number(run, "elapsed") == cases[i].elapsed);
+        assert_string_equal(last_row != NULL ? last_row : "none", cases[i].last_row);
+        json_decref(page_data(run));
+        json_decref(run);
+    }
+}
+
 /* Of a run that continues the last line may be half written; of one that has ended that is damage. */
 TEST_WITH(every_cut_leaves_the_whole_rows, fixture_folder_make, fixture_folder_remove)
 {

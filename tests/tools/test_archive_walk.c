@@ -359,6 +359,21 @@ TEST_WITH(never_reads_other_bytes_than_were_written, set_up, fixture_folder_leav
     }
 }
 
+/* With the sizes in front of the data, as most programs write them: all members are there before the directory is. */
+TEST_WITH(finds_a_zip_cut_in_its_directory, set_up, fixture_folder_leave)
+{
+    struct zip_maker maker = { 0 };
+
+    zip_maker_add(&maker, "cat/a.png", data, DATA_BYTES, true);
+    zip_maker_add(&maker, "cat/b.png", data, 100, false);
+    const size_t members = maker.byte_count;
+    zip_maker_end(&maker);
+    for (size_t cut = members; cut < maker.byte_count; cut++)
+        assert_int_equal(walk_bytes(maker.bytes, cut).rc, -EBADMSG);
+    assert_int_equal(walk_bytes(maker.bytes, maker.byte_count).rc, -ENODATA);
+    zip_maker_release(&maker);
+}
+
 /* ---- limits ---- */
 
 /* 1.2 GB of zeros: some 100 KB of zstd. */

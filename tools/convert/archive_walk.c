@@ -174,7 +174,8 @@ static void support_formats(struct archive *library, bool is_raw)
         return;
     }
     archive_read_support_format_tar(library);
-    archive_read_support_format_zip(library);
+    /* By its directory at the end only: read from the front, a zip archive that is cut in it would seem whole. */
+    archive_read_support_format_zip_seekable(library);
     archive_read_support_format_7zip(library);
     /* Several tar archives may be joined; and so the stream is read, and its checksums verified, to its end. */
     archive_read_set_format_option(library, "tar", "read_concatenated_archives", "1");
@@ -190,10 +191,11 @@ static int library_fail(struct archive_walk *walk)
     if (archive_errno(walk->library) == ENOMEM)
         return -ENOMEM;
     if (strstr(text, "Unrecognized archive format") != NULL)
-        return walk_fail(walk, -EBADMSG, "is no archive of a known format (tar, zip, 7z), or a damaged one");
+        return walk_fail(walk, -EBADMSG, "is no archive of a known format (tar, zip, 7z), or a cut or damaged one");
     if (strstr(text, "ncrypt") != NULL)
         return walk_fail(walk, -EBADMSG, "is encrypted");
-    snprintf(walk->problem, sizeof(walk->problem), "is damaged or cut short (%s)", text);
+    snprintf(walk->problem, sizeof(walk->problem), *text != '\0' ? "is damaged or cut short (%s)"
+                                                                 : "is damaged or cut short", text);
     return -EBADMSG;
 }
 

@@ -26,7 +26,8 @@ enum { TESTS_MAX = 128 };
 static struct CMUnitTest tests_registered[TESTS_MAX];
 static size_t tests_registered_count;
 
-static inline void test_register(const char *name, CMUnitTestFunction test, CMFixtureFunction set_up, CMFixtureFunction tear_down)
+static inline void test_register(const char *name, CMUnitTestFunction test, CMFixtureFunction set_up,
+                                 CMFixtureFunction tear_down)
 {
     assert(tests_registered_count < TESTS_MAX);
     tests_registered[tests_registered_count++] =

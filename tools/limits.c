@@ -186,7 +186,7 @@ int limits_check_files(size_t more)
         open = (size_t)limit.rlim_cur;
     if (limit.rlim_cur >= open + more)
         return 0;
-    log_message(LOG_ERROR, "files: this process may open %zu at a time, and a run needs %zu: raise the limit, "
+    log_message(LOG_ERROR, "open files: this process may have %zu, and a run needs %zu: raise the limit, "
                 "ulimit -n %zu", (size_t)limit.rlim_cur, open + more, open + more);
     return -EMFILE;
 }

@@ -156,9 +156,9 @@ threaded_programs = $(script_programs) $(filter-out %.sh %_sim,$(threaded_tests)
 # Under the address and undefined sanitizers in continuous integration (check-asan runs all): every test program, and the
 # scripts in which the programs read and write the most kinds of files and end in the most ways.
 sanitized_tests = $(program_tests) %D%/e2e/sim_gpu.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh \
-	%D%/e2e/e2e_models.sh %D%/e2e/e2e_outputs.sh %D%/e2e/e2e_phases.sh %D%/e2e/resume/e2e_states.sh \
+	%D%/e2e/e2e_outputs.sh %D%/e2e/resume/e2e_states.sh \
 	%D%/e2e/observe/e2e_tensorboard.sh %D%/e2e/trace/e2e_trace.sh \
-	%D%/e2e/use/e2e_evaluate.sh %D%/e2e/use/e2e_fine_tune.sh %D%/e2e/use/e2e_predict.sh %D%/e2e/use/e2e_report.sh \
+	%D%/e2e/use/e2e_fine_tune.sh %D%/e2e/use/e2e_predict.sh %D%/e2e/use/e2e_report.sh \
 	%D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/e2e/test_shards.sh
 check-local: check-TESTS
 	@$(SHELL) $(top_srcdir)/%D%/slowest.sh $(TEST_LOGS:.log=.trs)

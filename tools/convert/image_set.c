@@ -129,7 +129,7 @@ static enum split split_of(const char *name, size_t bytes)
     return SPLIT_COUNT;
 }
 
-/* Count the images of a range that are in none of its folders. */
+/* Count the images of a range of files that lie beside the class folders instead of in one. */
 static void note_strays(struct top *top, struct range range)
 {
     for (size_t i = range.first; i < range.end; i++) {

@@ -58,7 +58,7 @@ void checkpoint_name(const struct net *net, struct checkpoint_place place, char 
 bool checkpoint_has(const struct checkpoint_shape *shape, struct checkpoint_place place);
 /* 0 or -ENOMEM. */
 int checkpoint_layout_open(struct checkpoint_layout *layout, const struct checkpoint_shape *shape);
-/* Accepts a layout that is all 0. */
+/* Free the memory of a layout. One that is all zero is accepted. */
 void checkpoint_layout_close(struct checkpoint_layout *layout);
 
 /* ---- metadata ---- */

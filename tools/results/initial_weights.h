@@ -20,7 +20,8 @@ int initial_weights_open(struct initial_weights **weights_out, const char *path,
                          const char *skip, struct problems *problems);
 /* The text of a key of the file's metadata, which is untrusted; valid as long as the weights. NULL: there is none. */
 const char *initial_weights_text(const struct initial_weights *weights, const char *key);
-/* Read all that would be loaded: 0, or a negative errno after a message, as initial_weights_write. */
+/* Read and check all tensors that initial_weights_write would load. Returns 0, or a negative errno after a message, as
+ * initial_weights_write does. */
 int initial_weights_check(const struct initial_weights *weights);
 /* Load them into a tower that runs no steps; skipped parameters are unchanged. 0, or a negative errno after a message:
  * -EDOM when a number is not finite, -EBADMSG when the file has become shorter, -EILSEQ when a hash differs, -ENOMEM,

@@ -18,7 +18,7 @@ struct trial_exit {
     bool is_canceled;           /* this process received a signal that ends the trial (trial_run) */
 };
 
-/* Start it and block until it has ended. 0, or a negative errno when it could not be started. */
+/* Start the process and wait until it has ended. Returns 0, or a negative errno if it could not be started. */
 int trial_process_run(const struct trial_process *process, struct trial_exit *exit_out);
 
 /* The exit code for the first blocked signal that arrived, 0 = none has arrived. Fetches pending signals. */

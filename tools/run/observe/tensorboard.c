@@ -179,7 +179,8 @@ static int put_gradient(struct tensorboard *board, const struct step_report *rep
     return 0;
 }
 
-/* The weights of a trained parameter, and the gradient where it is updated: a few kB. 0 or a negative errno. */
+/* Write histograms of a trained parameter: its weights and, unless it is frozen, its gradient. A few kB. Returns 0 or a
+ * negative errno. */
 static int put_parameter(struct tensorboard *board, const struct step_report *report, uint32_t parameter)
 {
     const int rc = snapshot_value(report->shown, parameter, board->numbers);

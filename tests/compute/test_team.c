@@ -66,7 +66,9 @@ static int start_without_room(void)
     const struct rlimit limit = { .rlim_cur = 0, .rlim_max = 0 };
     if (setrlimit(RLIMIT_AS, &limit) != 0)
         return 1;
-    return team_start(8) == -EAGAIN ? 42 : 2;
+    /* The C library may still have stacks of threads that ended: then the memory of the team's own is missing. */
+    const int rc = team_start(8);
+    return rc == -EAGAIN || rc == -ENOMEM ? 42 : 2;
 }
 
 TEST(a_team_that_cannot_be_had_is_an_error_and_no_end)

@@ -107,7 +107,7 @@ static bool is_encoded(const struct feature *feature, const struct image_shape *
 static int64_t size_in_payload(const struct sample_format *format, enum sample_key key,
                                const struct payload_problem *problem)
 {
-    struct feature feature;
+    struct feature feature = { .kind = FEATURE_MISSING };
     const bool is_said = find_feature(format->keys[key], &feature, problem) == 0 && feature.kind == FEATURE_INT64S &&
                          feature.value_count > 0;
     return is_said ? feature.int64 : IMAGE_SIZE_UNSAID;

@@ -96,7 +96,7 @@ static int kind_compare(const void *a, const void *b)
 static void note_turned(struct image_choice *choice, const char *path, const struct image_header *header)
 {
     if (header->orientation > 1 && (choice->turned_count++ == 0 || strcmp(path, choice->turned) < 0))
-        snprintf(choice->turned, sizeof(choice->turned), "%s", path);
+        snprintf(choice->turned, sizeof(choice->turned), "%.*s", (int)sizeof(choice->turned) - 1, path);
 }
 
 static void note_size(struct image_choice *choice, const struct image_header *header)

@@ -215,6 +215,14 @@ static int replace_file(const char *path, const char *text, mode_t mode)
     return rc;
 }
 
+/* The file is replaced by another one, which its folder's permissions allow: without this check a read-only file would be
+ * changed. For root, access() does not look at the permissions. */
+bool config_edit_is_read_only(const char *path)
+{
+    struct stat status;
+    return (stat(path, &status) == 0 && (status.st_mode & 0222) == 0) || access(path, W_OK) != 0;
+}
+
 int config_edit_file(const char *path, const struct config_change *changes, size_t count,
                      char backup_out[CONFIG_BACKUP_SIZE])
 {
@@ -223,6 +231,8 @@ int config_edit_file(const char *path, const struct config_change *changes, size
     size_t bytes;
     if (realpath(path, real) == NULL || stat(real, &status) != 0)
         return -errno;
+    if (config_edit_is_read_only(real))
+        return -EACCES;
     int rc = file_load(real, CONFIG_FILE_MAX, &text, &bytes);
     if (rc != 0)
         return rc;

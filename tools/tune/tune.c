@@ -467,6 +467,11 @@ static int run_tune(void *arg, const struct trial_spec *spec)
 {
     struct tune *const tune = arg;
     struct trial_spec own = *spec;
+    if (tune->writes && config_edit_is_read_only(spec->config_path)) {
+        log_message(LOG_ERROR, "%s is read-only, so --tune-write cannot change it: make it writable (chmod u+w), or leave "
+                    "out --tune-write to print the settings only", spec->config_path);
+        return EXIT_CODE_OUTPUT;
+    }
     own.skips_evaluation = true;
     tune->spec = &own;
     tune->begun_ns = clock_now_ns();

@@ -203,6 +203,10 @@ tune slow_decoder.conf --tune --set input.prefetch_depht=2
 refused 2 'a slip' "did you mean 'prefetch_depth'"
 tune slow_decoder.conf --tune --set "data.train=$work/none-*"
 refused 3 'no data' 'no file matches this pattern'
+chmod 444 "$work/slow_decoder.conf"
+tune slow_decoder.conf --tune --tune-write
+refused 5 'a read-only file' 'slow_decoder.conf is read-only, so --tune-write cannot change it: make it writable '
+chmod 644 "$work/slow_decoder.conf"
 run "$slow" --tune
 refused 2 'no configuration' '^pipetrain: no configuration given: pipetrain -c run.conf --tune$'
 run "$slow" --tune --help

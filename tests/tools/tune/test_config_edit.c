@@ -1,4 +1,5 @@
 /* Tests of changing values in a configuration: everything else stays as it is, to the byte. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,6 +111,27 @@ TEST(a_file_is_replaced_and_what_it_was_stays_beside_it)
     assert_string_equal(strrchr(backup, '/'), "/run.conf.bak-2");
     assert_string_equal(content(backup), "[input]\nprefetch_depth = 12\n");
     assert_true(config_edit_file("/no/such/run.conf", changes, 1, backup) < 0);
+}
+
+TEST(a_read_only_file_is_not_changed)
+{
+    static const mode_t modes[] = { 0444, 0400, 0555 };
+    static const char text[] = "[input]\nprefetch_depth = 4\n";
+    char path[128], backup[CONFIG_BACKUP_SIZE] = "";
+    snprintf(path, sizeof(path), "%s/run.conf", folder);
+    unlink(path);
+    FILE *const file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    assert_false(config_edit_is_read_only(path));
+    for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
+        assert_int_equal(chmod(path, modes[i]), 0);
+        assert_true(config_edit_is_read_only(path));
+        assert_int_equal(config_edit_file(path, changes, 1, backup), -EACCES);
+        assert_string_equal(content(path), text);
+        assert_string_equal(backup, "");
+    }
 }
 
 static int set_up(void **state)

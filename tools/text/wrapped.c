@@ -2,30 +2,49 @@
 #include "tools/text/wrapped.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "stage/log.h"
 
-/* The number of bytes of `text` for a line of `room` bytes. */
+static bool begins_command(const char *text)
+{
+    static const char program[] = "pipetrain";      /* or pipetrain-convert */
+    return strncmp(text + (*text == '('), program, sizeof(program) - 1) == 0;
+}
+
+/* Is there a command before and after the space at `at`? One ends at a comma, a semicolon or a bracket. */
+static bool divides_command(const char *text, size_t at, bool in_command)
+{
+    static const char option[] = "--set";
+    const size_t option_bytes = sizeof(option) - 1;
+    if (at >= option_bytes && memcmp(text + at - option_bytes, option, option_bytes) == 0)
+        return true;
+    return in_command && strchr(",;)", text[at - 1]) == NULL && text[at + 1] != '(';
+}
+
+/* The number of bytes of `text` for a line of `room` bytes; more if the first word or command is longer. */
 static size_t fitting(const char *text, size_t room)
 {
     const size_t bytes = strlen(text);
     size_t blank = 0, stop = 0, outer_stop = 0, depth = 0;
+    bool in_command = begins_command(text);
     if (bytes <= room)
         return bytes;
-    for (size_t i = 0; i <= room; i++) {
+    for (size_t i = 0; i < bytes && (i <= room || blank == 0); i++) {
         depth += text[i] == '(';
         depth -= text[i] == ')' && depth > 0;
-        if (text[i] != ' ' || i == 0)
+        if (text[i] != ' ' || i == 0 || divides_command(text, i, in_command))
             continue;
+        in_command = begins_command(text + i + 1);
         blank = i;
         if (text[i - 1] != ',' && text[i - 1] != ';')
             continue;
         stop = i;
         outer_stop = depth == 0 ? i : outer_stop;
     }
-    return outer_stop > 0 ? outer_stop : stop > 0 ? stop : blank > 0 ? blank : strcspn(text, " ");
+    return outer_stop > 0 ? outer_stop : stop > 0 ? stop : blank > 0 ? blank : bytes;
 }
 
 static void write_broken(FILE *out, const char *text)

@@ -79,7 +79,8 @@ slowly resumed clock --set train.epochs=100000 --set 'train.max_time=1 seconds' 
 expect_code 0 'the clock'
 expect_out_joined 'ended +early, out of time \(train.max_time 1 seconds\)'
 expect_out_joined 'next +run the same command again to resume after step [0-9]+'
-expect_out_joined "to evaluate the final weights: pipetrain evaluate -c .*/run.conf --weights .*/weights.safetensors"
+expect_out '^ +to evaluate the final weights:$'
+expect_out '^ +pipetrain evaluate -c .*/run.conf --weights .*/weights.safetensors$'
 expect_summary clock ended max_time
 first=$(summary clock steps)
 slowly resumed clock --set train.epochs=100000 --set 'train.max_time=1 seconds' --set checkpoint.every=epoch

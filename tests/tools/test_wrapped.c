@@ -1,0 +1,60 @@
+/* Tests of wrapped lines: where they break, and what they keep whole. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/helpers/test.h"
+#include "tools/text/wrapped.h"
+
+#define PATH "/a/folder/with/a/long/name/and/another/folder/with/a/long/name"
+
+static const struct {
+    const char *text, *lines;
+} cases[] = {
+    { "short", "short\n" },
+    { "files     a line that has exactly as many bytes as fit into one of the eighty columns",
+      "files     a line that has exactly as many bytes as fit into one of the eighty\n"
+      "          columns\n" },
+    { "result    the line breaks after a comma, and not at a space that is farther to the right",
+      "result    the line breaks after a comma,\n"
+      "          and not at a space that is farther to the right\n" },
+    { "result    outside of brackets, if it can (where commas do not count, as here, or there, or there)",
+      "result    outside of brackets,\n"
+      "          if it can (where commas do not count, as here, or there, or there)\n" },
+    { "files     " PATH PATH " is long", "files     " PATH PATH "\n          is long\n" },
+    /* A command that fits into a line gets one; a longer one is still not cut. */
+    { "          to evaluate the weights: pipetrain evaluate -c a/run.conf --weights a/weights.safetensors",
+      "          to evaluate the weights:\n"
+      "          pipetrain evaluate -c a/run.conf --weights a/weights.safetensors\n" },
+    { "          to evaluate the weights: pipetrain evaluate -c " PATH "/run.conf --weights " PATH "/weights.safetensors",
+      "          to evaluate the weights:\n"
+      "          pipetrain evaluate -c " PATH "/run.conf --weights " PATH "/weights.safetensors\n" },
+    { "fix       store smaller images: pipetrain-convert tfrecord SHARDS -o resized --resize-short=64 (a gain of 12 %)",
+      "fix       store smaller images:\n"
+      "          pipetrain-convert tfrecord SHARDS -o resized --resize-short=64 (a\n"
+      "          gain of 12 %)\n" },
+    { "verdict   the link to the device is saturated (pipetrain --doctor measures its speed); more links help",
+      "verdict   the link to the device is saturated\n"
+      "          (pipetrain --doctor measures its speed); more links help\n" },
+    { "plan      90 lines on a terminal of 24: to see all of the lines, pipetrain -c FILE --check | less",
+      "plan      90 lines on a terminal of 24: to see all of the lines,\n"
+      "          pipetrain -c FILE --check | less\n" },
+    { "next      to continue with these weights instead of new ones or of others: --set a=b",
+      "next      to continue with these weights instead of new ones or of others:\n"
+      "          --set a=b\n" },
+};
+
+TEST(lines_break_at_stops_and_never_within_a_command)
+{
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char *lines = NULL;
+        size_t bytes;
+        FILE *const out = open_memstream(&lines, &bytes);
+        assert_non_null(out);
+        wrapped_write(out, cases[i].text);
+        fclose(out);
+        assert_string_equal(lines, cases[i].lines);
+        free(lines);
+    }
+}
+
+TESTS_MAIN(NULL, NULL)

@@ -3,6 +3,7 @@
  *     shard_maker FILE RECORDS SIDE [RECORD LABEL]    gray images of SIDE x SIDE, labels 0..9;
  *                                                     record RECORD (from 0) has LABEL instead
  *     shard_maker FILE RECORDS SIDE bright RECORD     gray images, all black but that one
+ *     shard_maker FILE RECORDS SIDE bare              gray images without their sizes
  *     shard_maker FILE RECORDS text                   Examples without an image
  *     shard_maker FILE RECORDS integers               images of 28 x 28 integers, "dots", and no label
  */
@@ -43,7 +44,7 @@ static void write_integers(FILE *out, unsigned record)
     write_payload(out, payload, sizeof(payload));
 }
 
-static void write_image(FILE *out, unsigned record, size_t side, int64_t label, int is_black)
+static void write_image(FILE *out, unsigned record, size_t side, int64_t label, int is_black, int is_bare)
 {
     static uint8_t pixels[SIDE_MAX * SIDE_MAX];
     for (size_t i = 0; i < side * side; i++)
@@ -55,7 +56,10 @@ static void write_image(FILE *out, unsigned record, size_t side, int64_t label, 
         { .name = "label", .kind = FEATURE_INT64S, .int64 = label },
         { .name = "width", .kind = FEATURE_INT64S, .int64 = (int64_t)side },
     };
-    write_record(out, values, sizeof(values) / sizeof(values[0]));
+    if (is_bare)
+        write_record(out, values + 2, 2);
+    else
+        write_record(out, values, sizeof(values) / sizeof(values[0]));
 }
 
 static void write_text(FILE *out, unsigned record)
@@ -81,13 +85,15 @@ int main(int argc, char **argv)
     for (unsigned record = 0; record < records; record++) {
         const int has_bright = argc == 6 && strcmp(argv[4], "bright") == 0;
         const int is_other = argc == 6 && !has_bright && record == strtoul(argv[4], NULL, 10);
+        const int is_bare = argc == 5 && strcmp(argv[4], "bare") == 0;
         const int is_black = has_bright && record != strtoul(argv[5], NULL, 10);
         if (strcmp(argv[3], "text") == 0)
             write_text(out, record);
         else if (strcmp(argv[3], "integers") == 0)
             write_integers(out, record);
         else
-            write_image(out, record, side, is_other ? strtoll(argv[5], NULL, 10) : record % 10, is_black);
+            write_image(out, record, side, is_other ? strtoll(argv[5], NULL, 10) : record % 10, is_black,
+                        is_bare);
     }
     return fclose(out) == 0 ? 0 : 1;
 }

@@ -120,6 +120,20 @@ done
 run "$shards" check "$work/absent-*"
 expect_code 3 'checking what matches nothing'
 
+# Pixels of a size that no feature says cannot be decoded, but are no damage.
+"$shard_maker" "$work/bare" 10 12 bare
+run "$shards" check --decode "$work/bare"
+expect_code 0 'decoding pixels without a size'
+expect_out '^10 images were not decoded: no feature of the record says height and width; the number of bytes is that of the shard.s first image$'
+run "$shards" check --decode --json "$work/bare"
+expect_out '"undecoded": 10'
+"$shard_maker" "$work/smaller" 1 11 bare
+cat "$work/smaller" >>"$work/bare"
+run "$shards" check --decode "$work/bare"
+expect_code 3 'decoding pixels of two sizes'
+expect_out 'record 10 at byte [0-9]+: its image has 121 bytes, the first one of the shard 144, and no feature says its size$'
+expect_out ': 1 damage in 1 shard$'
+
 # A shard that is whole to itself, but holds less than its manifest says.
 run "$convert" digits --train 40 --validation 10 --shards 2 -o "$work/digits"
 run "$shards" check "$work/digits"

@@ -5,6 +5,7 @@
 #include "formats/example.h"
 #include "formats/tfrecord.h"
 #include "tests/helpers/example_fixture.h"
+#include "tests/helpers/file_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
 #include "tools/shards/image_check.h"
@@ -20,17 +21,18 @@ static const uint8_t png[] = {
 
 static struct image_check check;
 
+static char *paths[] = { (char[]){ "0" }, (char[]){ "1" } };
+
 static int check_init(void **state)
 {
-    (void)state;
-    return image_check_init(&check, &(struct sample_names){ .image = NULL }, 2);
+    const int rc = fixture_folder_enter(state);
+    return rc != 0 ? rc : image_check_init(&check, &(struct sample_names){ .image = NULL }, paths, 2, 2);
 }
 
 static int check_release(void **state)
 {
-    (void)state;
     image_check_release(&check);
-    return 0;
+    return fixture_folder_leave(state);
 }
 
 /* Whether the image in a record is taken; if not, the problem has the words. */
@@ -110,6 +112,38 @@ TEST_WITH(numbers_that_are_no_pixels_are_damage, check_init, check_release)
                             "holds floats from 0 to 1000 in the first records, which are no pixels"));
     assert_false(takes_list(FEATURE_FLOATS, no_numbers, sizeof(no_numbers), "holds floats that are no numbers"));
     assert_true(takes("image/encoded", png, sizeof(png), ""));
+}
+
+/* Write a shard of these images, in two records each. */
+static void write_twice(const char *path, const void *one, size_t one_bytes, const void *other, size_t other_bytes)
+{
+    uint8_t frames[4 * FIXTURE_FRAME_MAX];
+    size_t bytes = 0;
+    for (int i = 0; i < 2; i++) {
+        bytes += fixture_example("image", one, one_bytes, "label", 3, frames + bytes);
+        bytes += fixture_example("image", other, other_bytes, "label", 3, frames + bytes);
+    }
+    fixture_write(path, frames, bytes);
+}
+
+TEST_WITH(pixels_whose_size_no_feature_says_are_counted, check_init, check_release)
+{
+    static const uint8_t pixels[24] = { 1 };
+    write_twice(paths[0], pixels, 24, pixels, 24);
+    assert_true(takes("image", pixels, 24, ""));
+    assert_true(takes("image", pixels, 24, ""));
+    assert_int_equal(image_check_undecoded(&check), 2);
+    assert_false(takes("image", pixels, 23, "its image has 23 bytes, the first one of the shard 24"));
+    assert_false(takes("image", "GIF89a, 24 bytes of one.", 24, "neither JPEG nor PNG"));
+    assert_int_equal(image_check_undecoded(&check), 2);
+}
+
+TEST_WITH(bytes_among_encoded_images_are_damage, check_init, check_release)
+{
+    static const uint8_t pixels[24] = { 1 };
+    write_twice(paths[0], pixels, 24, png, sizeof(png));
+    assert_false(takes("image", pixels, 24, "neither JPEG nor PNG"));
+    assert_int_equal(image_check_undecoded(&check), 0);
 }
 
 TESTS_MAIN(NULL, NULL)

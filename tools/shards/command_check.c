@@ -20,6 +20,7 @@ struct check {
     struct shard_counts counts;
     bool compares_hashes;
     uint64_t shards, records, bytes, damages, damaged_shards;
+    uint64_t undecoded;         /* images of unknown size */
 };
 
 static void add_problem(const struct check *check, const char *path, const char *problem)
@@ -139,6 +140,9 @@ static void print_total(const struct check *check)
     else
         printf("%" PRIu64 " damage%s in %" PRIu64 " shard%s\n", check->damages, check->damages == 1 ? "" : "s",
                check->damaged_shards, check->damaged_shards == 1 ? "" : "s");
+    if (check->undecoded > 0)
+        printf("%" PRIu64 " image%s not decoded: no feature of the record says height and width; the number of bytes "
+               "is that of the shard's first image\n", check->undecoded, check->undecoded == 1 ? " was" : "s were");
 }
 
 static void json_total(const struct check *check)
@@ -146,6 +150,7 @@ static void json_total(const struct check *check)
     json_u64(check->json, "records", check->records);
     json_u64(check->json, "bytes", check->bytes);
     json_u64(check->json, "damages", check->damages);
+    json_u64(check->json, "undecoded", check->undecoded);
 }
 
 static int scan_shards(struct check *check, const struct scan_options *options)
@@ -174,7 +179,7 @@ static int check_shards(struct check *check, const struct shards_request *reques
         .what = "checking",
         .hashes = request->compares_hashes,
     };
-    int rc = request->decodes ? image_check_init(&images, &names, options.workers) : 0;
+    int rc = request->decodes ? image_check_init(&images, &names, list->paths, list->count, options.workers) : 0;
     if (request->decodes) {
         options.visit = image_check_visit;
         options.arg = &images;
@@ -183,6 +188,7 @@ static int check_shards(struct check *check, const struct shards_request *reques
         rc = scan_shards(check, &options);
     if (rc == 0)
         rc = image_check_result(&images);
+    check->undecoded = image_check_undecoded(&images);
     image_check_release(&images);
     return rc;
 }
@@ -303,8 +309,8 @@ const struct shards_command command_check = {
             "the size of the shard must match it, with --hashes the contents as well, and\n"
             "of a directory all listed shards must exist. With --decode, every image is\n"
             "decoded: one that cannot be decoded or has flaws (a truncated JPEG) is a\n"
-            "damage, named by its file if the record has image/filename. Exit status 3 if\n"
-            "anything was found.\n\n"
+            "damage, named by its file if the record has image/filename. Pixels whose size\n"
+            "no feature says are counted, and not decoded. Exit status 3 if there is damage.\n\n"
             "  " SHARDS_PROGRAM " check data/digits\n"
             "  " SHARDS_PROGRAM " check 'imagenet/train-*' imagenet/validation-00000-of-00128\n"
             "  " SHARDS_PROGRAM " check --decode 'imagenet/*'\n"

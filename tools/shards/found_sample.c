@@ -10,6 +10,7 @@
 #include "loader/images/raw.h"
 #include "loader/images/tensor_image.h"
 #include "loader/sample.h"
+#include "loader/shards/shard_kind.h"
 
 #define MNIST_SIDE 28u
 
@@ -184,6 +185,10 @@ static int read_bytes(struct found_sample *sample, const struct search *search, 
         read_tensor(sample, &image);
     else
         read_numbers(sample, &image, NUMBER_KIND_COUNT, is_in_rows ? PIXEL_LAYOUT_HWC : PIXEL_LAYOUT_AUTO);
+    sample->is_unsized = sample->image == FOUND_UNKNOWN && image.byte_count > 0 && sample->flaw[0] == '\0' &&
+                         image.height.said == IMAGE_SIZE_UNSAID && image.width.said == IMAGE_SIZE_UNSAID &&
+                         !tensor_image_is(feature->bytes, feature->byte_count) &&
+                         shard_kind_image(feature->bytes, feature->byte_count) == NULL;
     return 0;
 }
 

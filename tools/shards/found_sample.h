@@ -29,6 +29,7 @@ struct found_sample {
     struct feature list;        /* of floats or integers, instead of bytes */
     uint32_t height, width, channels;   /* 0: unknown */
     bool is_turned;             /* a JPEG that its EXIF orientation rotates */
+    bool is_unsized;            /* FOUND_UNKNOWN, and maybe pixels: no feature says height or width */
     struct pixel_reading reading;       /* of pixels; derived from this image alone */
     char flaw[224];             /* why its numbers are not pixels, or "" */
     bool has_label;             /* an integer */

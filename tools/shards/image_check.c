@@ -2,6 +2,7 @@
 #include "tools/shards/image_check.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,15 +11,20 @@
 #include "loader/images/image.h"
 #include "loader/shards/text.h"
 #include "stage/log.h"
+#include "tools/shards/shard_walk.h"
 
 /* Encoded images are decoded to this size: all data are read, and little is written. */
 #define SIDE 32u
 #define CHANNELS 3u
 
-int image_check_init(struct image_check *check, const struct sample_names *names, uint32_t workers)
+int image_check_init(struct image_check *check, const struct sample_names *names, char *const *paths, uint32_t count,
+                     uint32_t workers)
 {
-    *check = (struct image_check){ *names, calloc(workers, sizeof(*check->checkers)), workers };
-    return check->checkers != NULL ? 0 : -ENOMEM;
+    *check = (struct image_check){
+        .names = *names, .paths = paths, .workers = workers, .checkers = calloc(workers, sizeof(*check->checkers)),
+        .pixel_bytes = calloc((size_t)count + 1, sizeof(*check->pixel_bytes)),
+    };
+    return check->checkers != NULL && check->pixel_bytes != NULL ? 0 : -ENOMEM;
 }
 
 static bool set_problem(struct record_problem *problem, const char *text)
@@ -90,17 +96,68 @@ static void name_image(const struct chunk_record *record, struct record_problem 
     *problem = named;
 }
 
+/* ---- pixels without a size ---- */
+
+#define NO_PIXELS UINT64_MAX
+
+/* The number of bytes of the first image in a chunk, or NO_PIXELS if any image is not pixels without a size. */
+static uint64_t pixel_bytes_of_chunk(const struct image_check *check, const struct chunk *chunk)
+{
+    struct chunk_record record = { 0 };
+    struct found_sample sample;
+    uint64_t bytes = NO_PIXELS;
+    size_t bad_offset;
+    while (chunk_next(chunk, &record)) {
+        const bool is_read =
+            found_sample_read(&check->names, record.payload, record.payload_bytes, &sample, &bad_offset) == 0;
+        if (!is_read || !sample.is_unsized)
+            return NO_PIXELS;
+        bytes = bytes == NO_PIXELS ? sample.byte_count : bytes;
+    }
+    return bytes;
+}
+
+/* The same for the first chunk of a shard. Every thread that looks finds the same. */
+static uint64_t find_pixel_bytes(const struct image_check *check, uint32_t shard)
+{
+    struct shard_walk walk = { .source = NULL };
+    struct chunk chunk = { .bytes = NULL };
+    uint64_t bytes = atomic_load(&check->pixel_bytes[shard]);
+    if (bytes != 0)
+        return bytes;
+    const bool is_read = shard_source_open(&walk.source, NULL, check->paths[shard]) == 0 &&
+                         shard_walk_next(&walk, &chunk) == 0;
+    bytes = is_read ? pixel_bytes_of_chunk(check, &chunk) : NO_PIXELS;
+    shard_walk_release(&walk);
+    shard_source_close(walk.source);
+    chunk_release(&chunk);
+    atomic_store(&check->pixel_bytes[shard], bytes);
+    return bytes;
+}
+
+/* ---- records ---- */
+
 bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct chunk_record *record,
                        struct record_problem *problem_out)
 {
     struct image_check *const check = arg;
     struct found_sample sample;
     size_t bad_offset;
-    (void)shard;
     if (found_sample_read(&check->names, record->payload, record->payload_bytes, &sample, &bad_offset) < 0)
         return set_problem(problem_out, "is not a tf.train.Example");
     if (sample.image == FOUND_NOTHING)
         return set_problem(problem_out, "has no feature known as image: name one with --image-key");
+    const uint64_t pixel_bytes = sample.is_unsized ? find_pixel_bytes(check, shard) : NO_PIXELS;
+    if (pixel_bytes == sample.byte_count) {
+        check->checkers[worker].undecoded++;
+        return true;
+    }
+    if (pixel_bytes != NO_PIXELS) {
+        problem_out->has_crcs = false;
+        snprintf(problem_out->text, sizeof(problem_out->text), "its image has %zu bytes, the first one of the shard %"
+                 PRIu64 ", and no feature says its size", sample.byte_count, pixel_bytes);
+        return false;
+    }
     if (sample.image == FOUND_UNKNOWN)
         return set_problem(problem_out,
                            "its image is neither JPEG nor PNG, nor pixels of the size in the other features");
@@ -124,6 +181,14 @@ int image_check_result(const struct image_check *check)
     return rc;
 }
 
+uint64_t image_check_undecoded(const struct image_check *check)
+{
+    uint64_t undecoded = 0;
+    for (uint32_t i = 0; check->checkers != NULL && i < check->workers; i++)
+        undecoded += check->checkers[i].undecoded;
+    return undecoded;
+}
+
 static void release_checker(struct image_checker *checker)
 {
     for (size_t i = 0; i < IMAGE_CODECS && checker->codecs[i].ops != NULL; i++)
@@ -136,4 +201,5 @@ void image_check_release(struct image_check *check)
     for (uint32_t i = 0; i < check->workers && check->checkers != NULL; i++)
         release_checker(&check->checkers[i]);
     free(check->checkers);
+    free(check->pixel_bytes);
 }

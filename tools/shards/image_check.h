@@ -13,22 +13,31 @@ struct image_checker {
     struct image_codec { const struct image_ops *ops; void *codec; } codecs[IMAGE_CODECS];  /* ops is NULL: not open */
     struct scratch pixels;
     bool is_short_of_memory;            /* an image was not checked */
+    uint64_t undecoded;                 /* images that may be pixels, without features for their size */
 };
 
 struct image_check {
     struct sample_names names;
+    char *const *paths;                 /* of the shards of the scan */
     struct image_checker *checkers;     /* one for each worker; owned */
     uint32_t workers;
+    atomic_uint_fast64_t *pixel_bytes;  /* of each shard: bytes of an image, once they were looked for; owned */
 };
 
-/* Borrows the names. 0 or -ENOMEM. */
-int image_check_init(struct image_check *check, const struct sample_names *names, uint32_t workers);
+/* Borrows the names and the paths of the shards that will be scanned. 0 or -ENOMEM; image_check_release in both
+ * cases. */
+int image_check_init(struct image_check *check, const struct sample_names *names, char *const *paths, uint32_t count,
+                     uint32_t workers);
 /* For scan_options.visit, with the check as its arg: decode an image as training does, be it an encoded image, pixels,
- * whose number must match their size, or a list of numbers. */
+ * whose number must match their size, or a list of numbers. Bytes of an unknown format without features for their size
+ * are pixels that cannot be decoded here if all images in the first chunk of their shard are such bytes; only their
+ * number is compared with that of the first image. */
 bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct chunk_record *record,
                        struct record_problem *problem_out);
 /* After closing the scan: -ENOMEM if memory was too small for an image, which is not reported as damaged; else 0. */
 int image_check_result(const struct image_check *check);
+/* The same: images that were not decoded because only the network of a run says their size. */
+uint64_t image_check_undecoded(const struct image_check *check);
 /* Call it after closing the scan. Accepts a struct of zeros. */
 void image_check_release(struct image_check *check);
 

@@ -103,6 +103,8 @@ shuffles_by_seed() {
 says_nothing_when_it_is_to_be_quiet() {
     expect 0 digits -o quiet --quiet --train 60 --validation 20
     [ ! -s output ] && [ ! -s messages ] || failed "--quiet says: $(cat output messages)"
+    expect 0 digits -o quick -q --train 60 --validation 20
+    [ ! -s output ] && [ ! -s messages ] || failed "-q says: $(cat output messages)"
     expect 2 digits -o loud --progress=loud --train 60 --validation 20
     expect 0 digits -o calm --progress=none --train 60 --validation 20
     [ -s output ] || failed "--progress=none leaves out the result"

@@ -62,7 +62,7 @@ static const struct program_option option_rows[] = {
     { .name = "progress", .value = "KIND",
       .help = "progress of long tasks on stderr: bar, line (every ten seconds), json (lines of JSON) or none (default: "
               "bar on a terminal, else line)" },
-    { .name = "quiet", .help = "print only errors" },
+    { .letter = 'q', .name = "quiet", .help = "print only errors" },
     { .letter = 'h', .name = "help", .store = STORE_FLAG, FIELD(wants_help), .help = "this text" },
     { .name = "version", .store = STORE_FLAG, FIELD(wants_version), .help = "the version" },
     { .name = NULL },

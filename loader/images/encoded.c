@@ -66,7 +66,8 @@ static void report_file(const struct stored_image *image, const char *name, cons
     else if (name != NULL)
         text_add(problem, "holds a %s image: JPEG and PNG can be read", name);
     else
-        text_add(problem, "holds %zu bytes that are no known image (JPEG, PNG)", image->byte_count);
+        text_add(problem, "is neither a JPEG nor a PNG (%zu byte%s)", image->byte_count,
+                 image->byte_count == 1 ? "" : "s");
 }
 
 static void report_kind(const struct stored_image *image, const char *name, const struct image_shape *shape,
@@ -84,8 +85,8 @@ static void report_kind(const struct stored_image *image, const char *name, cons
         text_add(problem, "feature '%s' holds raw pixels, but the first record of the set an encoded image: all "
                  "records have to be of one kind", image->key);
     else
-        text_add(problem, "feature '%s' holds %zu bytes that are no known image (JPEG, PNG)", image->key,
-                 image->byte_count);
+        text_add(problem, "feature '%s' is neither a JPEG nor a PNG (%zu byte%s)", image->key, image->byte_count,
+                 image->byte_count == 1 ? "" : "s");
 }
 
 static struct augment_view scale_view(const struct augment_view *view, uint32_t eighths)

@@ -75,7 +75,7 @@ TEST(what_cannot_be_read_among_them_is_reported)
                                            IMAGE("\xff\xd8\xff\xd9 and so on"), { pixels, sizeof(pixels) }, { "", 0 } };
     static const char *const words[] = { "", "holds a GIF image", "holds a JPEG image that cannot be decoded: ",
                                          "holds raw pixels, but the first record of the set an encoded image",
-                                         "holds 0 bytes that are no known image" };
+                                         "is neither a JPEG nor a PNG (0 bytes)" };
     uint8_t sample[SAMPLE_BYTES];
     const struct dataset_options options = write_set(images, 5);
     struct dataset *const dataset = fixture_open(&options);

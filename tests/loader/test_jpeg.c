@@ -438,7 +438,7 @@ TEST(what_is_no_jpeg_is_called_by_its_name)
     assert_refused("GIF89a and so on", 16, "'image' holds a GIF image: JPEG, PNG and raw pixels can be read");
     assert_refused("II*\0 and so on", 14, "holds a TIFF image");
     assert_refused("P6\n and so on", 13, "holds a PNM image");
-    assert_refused("", 0, "holds 0 bytes that are no known image");
+    assert_refused("", 0, "is neither a JPEG nor a PNG (0 bytes)");
     assert_refused(pixels, sizeof(pixels), "holds raw pixels, but the first record of the set an encoded image");
 }
 

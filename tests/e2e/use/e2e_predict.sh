@@ -146,7 +146,7 @@ predict --json nothing.jpg $first text.jpg cut.jpg folder.jpg $first
 expect_code 3 'images that cannot be read'
 expect_equal "$(grep -c '"top"' out) $(grep -c '"problem"' out)" '2 3' 'predictions and problems'
 expect_err '^nothing.jpg: cannot be read: No such file or directory$'
-expect_err '^text.jpg: holds 9 bytes that are no known image'
+expect_err '^text.jpg: is neither a JPEG nor a PNG .9 bytes.$'
 expect_err '^folder.jpg: has no images'
 classes_of() {
     grep '"top"' "$1" | sed 's/"probability":[^}]*//g' | sort -u

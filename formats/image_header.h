@@ -13,7 +13,7 @@ struct image_header {
     enum image_format format;
     uint32_t width, height;
     uint32_t channels;          /* after decoding: 1, 3 or 4; 2 for a grey PNG with alpha; 3 for a palette */
-    uint32_t orientation;       /* of a JPEG by its EXIF data, 1 ... 8; 1, upright, if it has none */
+    uint32_t orientation;       /* of a JPEG by its EXIF data, 1 ... 8; 1, upright, if it has none, and for PNG */
 };
 
 /* Read the header from the first `bytes` bytes of an image. 0; -EAGAIN when more bytes are needed (a whole file is cut

@@ -119,6 +119,16 @@ TEST(reads_the_orientation_of_cameras)
             }
 }
 
+TEST(the_orientation_of_a_png_is_not_read)
+{
+    static const uint8_t file[] = {
+        0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n', 0, 0, 0, 13, 'I', 'H', 'D', 'R', 0, 0, 0, 3, 0, 0, 0, 2,
+        8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 26, 'e', 'X', 'I', 'f', 'M', 'M', 0, '*', 0, 0, 0, 8, 0, 1,
+        1, 0x12, 0, 3, 0, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    };
+    assert_int_equal(read_orientation(file, sizeof(file)), 1);
+}
+
 TEST(nothing_of_damaged_exif_data_is_believed)
 {
     uint8_t file[256];

@@ -269,30 +269,36 @@ void augment_view(const struct augment *augment, const struct image_request *req
 
 static void add_crop(struct text *text, const struct augment *augment, enum crop crop)
 {
-    const double numbers[CROP_COUNT] = { [CROP_CENTRAL] = augment->scale, [CROP_PAD] = augment->pad,
-                                         [CROP_SHIFT] = augment->shift };
-    static const struct { const char *before, *behind; } words[CROP_COUNT] = {
-        [CROP_NONE] = { "the whole image", NULL },
-        [CROP_CENTRAL] = { "the middle, scaled to ", " x the size" },
-        [CROP_RESIZED] = { "a random part (area 0.08 to 1, aspect 3/4 to 4/3)", NULL },
-        [CROP_BOX] = { "a random part (area 0.1 to 1, aspect 0.75 to 1.33)", NULL },
-        [CROP_PAD] = { "padded by ", " zeros, a random part" },
-        [CROP_SHIFT] = { "shifted by up to ", " of each side" },
-    };
-    if (crop == CROP_CENTRAL && augment->resize > 0) {
-        text_add(text, "the shorter side resized to %u pixels, then the middle", augment->resize);
-        return;
+    switch (crop) {
+    case CROP_CENTRAL:
+        if (augment->resize > 0)
+            text_add(text, "shorter side resized to %u pixels, central crop", augment->resize);
+        else
+            text_add(text, "scaled to %g x the input's size, central crop", augment->scale);
+        break;
+    case CROP_RESIZED:
+        text_add(text, "random resized crop (area 0.08 to 1, aspect 3/4 to 4/3)");
+        break;
+    case CROP_BOX:
+        text_add(text, "random crop (area 0.1 to 1, aspect 0.75 to 1.33)");
+        break;
+    case CROP_PAD:
+        text_add(text, "random crop with %u pixel%s of zero padding", augment->pad, augment->pad == 1 ? "" : "s");
+        break;
+    case CROP_SHIFT:
+        text_add(text, "random shift by up to %g of each side", augment->shift);
+        break;
+    default:
+        assert(crop == CROP_NONE);
+        text_add(text, "the whole image");
     }
-    text_add(text, "%s", words[crop].before);
-    if (words[crop].behind != NULL)
-        text_add(text, "%g%s", numbers[crop], words[crop].behind);
 }
 
 static void add_mixing(struct text *text, const struct augment *augment)
 {
     if (augment->mixup == 0 && augment->cutmix == 0)
         return;
-    text_add(text, augment->mixed < 1 ? ", %g %% of them mixed by " : ", mixed by ", 100 * augment->mixed);
+    text_add(text, augment->mixed < 1 ? ", %g %% of images mixed by " : ", mixed by ", 100 * augment->mixed);
     if (augment->mixup > 0)
         text_add(text, "mixup %g%s", augment->mixup, augment->cutmix > 0 ? " or " : "");
     if (augment->cutmix > 0)
@@ -312,9 +318,9 @@ void augment_describe(const struct augment *augment, enum phase phase, char *tex
     add_crop(&line, augment, crop == CROP_AUTO ? fitting[rule] : crop);
     text_add(&line, ", %s", filters[augment->filter]);
     if (augment->flips && phase == PHASE_TRAIN)
-        text_add(&line, ", half of them mirrored");
+        text_add(&line, ", random horizontal flip");
     if (augment->changes_colour && phase == PHASE_TRAIN)
-        text_add(&line, ", colours changed");
+        text_add(&line, ", colour jitter");
     if (phase == PHASE_TRAIN)
         add_mixing(&line, augment);
 }

@@ -185,11 +185,11 @@ run "$pipetrain" --describe mnist_cnn2
 expect_code 0 'a model after a space'
 expect_out '1,199,882'
 expect_out '^input     pixel / 255$'
-expect_out_joined " images train unchanged if it has the input's size, else a random part"
+expect_out_joined " images train unchanged if it has the input's size, else random resized crop \\(area 0.08 to 1"
 run "$pipetrain" --describe -c "$work/tiny.conf" --set model.mean=0.5 --set augment.crop=pad --set augment.flip=yes
 expect_code 0 'the model of a file, as the settings make it'
 expect_out '^input     \(pixel / 255 - mean\) / deviation, mean 0.5, deviation 1$'
-expect_out_joined ' images train padded by 4 zeros, a random part, bilinear, half of them mirrored '
+expect_out_joined ' images train random crop with 4 pixels of zero padding, bilinear, random horizontal flip '
 expect_narrow 'the model of a file'
 
 # What a step asks of a GPU is counted without one.

@@ -39,7 +39,7 @@ expect_summary one sample_order_hash "$(summary plain sample_order_hash)"
 train mixup --set train.steps=3 --set augment.mixup=0.2
 expect_out_joined ', mixed by mixup 0\.2 v'
 train cutmix --set train.steps=3 --set augment.cutmix=1 --set augment.mixed=0.5
-expect_out_joined ', 50 % of them mixed by CutMix 1 v'
+expect_out_joined ', 50 % of images mixed by CutMix 1 v'
 train null $small --set devices.kind=null
 expect_summary null images 1200
 

@@ -133,7 +133,7 @@ makes_what_the_example_trains_on() {
         expect 0 folder cifar -o cifar10 --force $how
         "$(dirname "$program")/pipetrain" -c "$examples/cifar10.conf" --check >output 2>messages ||
             failed "the example does not take the shards: $(cat messages)"
-        for words in 'resnet20_v1, 269,722 parameters' 'padded by 4 zeros' 'JPEG or PNG files' 'train      10 of 10 records' \
+        for words in 'resnet20_v1, 269,722 parameters' '4 pixels of zero padding' 'JPEG or PNG files' 'train      10 of 10 records' \
             'validation 10 of 10 records'; do
             grep -qF "$words" output || failed "no '$words' in: $(cat output)"
         done

@@ -486,15 +486,20 @@ TEST(every_rule_is_described)
     struct augment augment = make_augment(CROP_AUTO);
     augment.changes_colour = true;
     augment_describe(&augment, PHASE_TRAIN, text, sizeof(text));
-    assert_string_equal(text, "unchanged if it has the input's size, else a random part (area 0.08 to 1, aspect 3/4 to 4/3), "
-                              "area, half of them mirrored, colours changed");
+    assert_string_equal(text, "unchanged if it has the input's size, else random resized crop (area 0.08 to 1, aspect 3/4 to "
+                              "4/3), area, random horizontal flip, colour jitter");
     augment_describe(&augment, PHASE_EVALUATE, text, sizeof(text));
-    assert_string_equal(text, "unchanged if it has the input's size, else the middle, scaled to 1.145 x the size, area");
+    assert_string_equal(text, "unchanged if it has the input's size, else scaled to 1.145 x the input's size, central crop, "
+                              "area");
     augment.resize = 256;
     augment_describe(&augment, PHASE_EVALUATE, text, sizeof(text));
-    assert_string_equal(text, "unchanged if it has the input's size, else the shorter side resized to 256 pixels, then the "
-                              "middle, area");
+    assert_string_equal(text, "unchanged if it has the input's size, else shorter side resized to 256 pixels, central crop, "
+                              "area");
     augment.resize = 0;
+    augment.crop[PHASE_TRAIN] = CROP_PAD;
+    augment.pad = 1;
+    augment_describe(&augment, PHASE_TRAIN, text, sizeof(text));
+    assert_string_equal(text, "random crop with 1 pixel of zero padding, area, random horizontal flip, colour jitter");
     for (enum crop crop = CROP_NONE; crop < CROP_COUNT; crop++) {
         augment.crop[PHASE_TRAIN] = crop;
         augment_describe(&augment, PHASE_TRAIN, text, sizeof(text));

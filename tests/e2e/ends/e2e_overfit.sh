@@ -37,7 +37,7 @@ expect_code 0 'a configuration with rollbacks'
 overfit --overfit=10 --set augment.flip=yes --set train.epochs=2 --set train.learning_rate=1e-9
 expect_code 74 'a rate that learns nothing'
 expect_out_joined 'overfit +not learned: the loss went from [0-9.]+ to [0-9.]+, and [0-9.]+ % are right in evaluation. Try rates ten times lower and higher \(now 1e-09\)'
-expect_out_joined 'half of them mirrored'
+expect_out_joined 'random horizontal flip'
 expect_out_joined 'augment.crop evaluated'
 overfit --overfit=10 --set train.batch=4 --set train.epochs=1
 expect_code 74 'too few steps'

@@ -26,6 +26,7 @@ struct dataset_options {
     const char *label_key;
     struct image_shape shape;   /* of the network */
     uint32_t classes;
+    bool classes_are_fixed;     /* by the weights of the network, so no message advises to set another number */
     int64_t label_offset;       /* added to the stored label */
     bool may_lack_classes;      /* do not report that the set has fewer classes than the network */
     bool is_any_label_taken;    /* accept labels out of range, because a label survey checks them */

@@ -87,7 +87,8 @@ static int format_init(struct dataset *dataset)
 {
     const struct dataset_options *const options = &dataset->options;
     dataset->format = (struct sample_format){
-        .label = { .classes = options->classes, .offset = options->label_offset,
+        .label = { .classes = options->classes, .classes_are_fixed = options->classes_are_fixed,
+                   .offset = options->label_offset,
                    .accepts_any = options->is_any_label_taken },
         .layout = options->layout,
         .range = options->range != IMAGE_RANGE_AUTO ? &image_ranges[options->range] : NULL,
@@ -521,12 +522,17 @@ static void check_classes(struct opening *opening, const struct manifest *manife
     const struct dataset_options *const options = &dataset->options;
     const int64_t wanted = manifest->classes <= DATASET_CLASSES_MAX ? (int64_t)manifest->classes + options->label_offset
                                                                     : INT64_MAX;
-    char text[OPENING_PROBLEM_BYTES];
+    char text[OPENING_PROBLEM_BYTES], shifted[64] = "";
     if (manifest->classes == 0 || wanted == (int64_t)options->classes || options->part == DATASET_HELD_OUT)
         return;
-    const int length = snprintf(text, sizeof(text), "%s says %" PRIu64 " classes, the network has %" PRIu32,
-                                dataset->listed_in, manifest->classes, options->classes);
-    if (wanted > 0 && wanted <= DATASET_CLASSES_MAX)
+    const bool is_possible = wanted > 0 && wanted <= DATASET_CLASSES_MAX;
+    if (is_possible && options->label_offset != 0)
+        snprintf(shifted, sizeof(shifted), " (%" PRId64 " with data.label_offset)", wanted);
+    const int length = snprintf(text, sizeof(text), "%s says %" PRIu64 " classes%s, the %s %" PRIu32,
+                                dataset->listed_in, manifest->classes, shifted,
+                                options->classes_are_fixed ? "weights are of a network with" : "network has",
+                                options->classes);
+    if (is_possible && !options->classes_are_fixed)
         snprintf(text + length, sizeof(text) - (size_t)length, ": set data.classes = %" PRId64, wanted);
     const bool is_too_large = wanted > (int64_t)options->classes;
     if (is_too_large && !options->is_any_label_taken)

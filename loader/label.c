@@ -276,9 +276,11 @@ static void describe_fix(const struct label_format *format, int64_t stored, int6
     else if (label == -1)
         snprintf(text, text_size, ": set data.label_offset one higher, if that is the lowest label");
     else if (label == (int64_t)format->classes && format->offset <= 0)
-        snprintf(text, text_size,
-                 ": if the labels count from 1, set data.label_offset one lower; else set data.classes to the number "
-                 "of classes");
+        snprintf(text, text_size, ": if the labels count from 1, set data.label_offset one lower; else %s",
+                 format->classes_are_fixed ? "the weights are of a network with fewer classes"
+                                           : "set data.classes to the number of classes");
+    else if (label >= 0 && format->classes_are_fixed)
+        snprintf(text, text_size, ": the weights are of a network with %" PRIu32 " classes", format->classes);
     else if (label >= 0 && label < CLASSES_MAX)
         snprintf(text, text_size, ": set data.classes to the number of classes, at least %" PRId64, label + 1);
 }

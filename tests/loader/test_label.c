@@ -206,6 +206,15 @@ TEST(advice_about_labels_out_of_range_ends)
     expect_refused(&format, FEATURE_INT64S, "\0", 1, "(-1 with label_offset) is not in [0, 10): set data.label_offset");
 }
 
+TEST(where_weights_fix_the_classes_no_other_number_is_advised)
+{
+    struct label_format format = { .classes = CLASSES, .classes_are_fixed = true };
+    expect_refused(&format, FEATURE_INT64S, "\x12", 1,
+                   "label 18 is not in [0, 10): the weights are of a network with 10 classes");
+    expect_refused(&format, FEATURE_INT64S, "\x0a", 1,
+                   "set data.label_offset one lower; else the weights are of a network with fewer classes");
+}
+
 TEST(a_record_stored_otherwise_than_the_first_is_refused)
 {
     static const uint8_t row[CLASSES] = { 0, 1 };

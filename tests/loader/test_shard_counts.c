@@ -331,7 +331,7 @@ TEST_WITH(fewer_classes_than_the_networks_are_reported, make_set, fixture_folder
 
 TEST_WITH(more_classes_than_the_networks_are_refused, make_set, fixture_folder_remove)
 {
-    char manifest[64], wanted[128];
+    char manifest[64], wanted[160];
     struct dataset_options options = fixture_options(set);
     size_t bytes = write_classes(FIXTURE_CLASSES + 1, manifest, sizeof(manifest));
     fixture_write(fixture_path(set, MANIFEST_FILE), manifest, bytes);
@@ -345,8 +345,16 @@ TEST_WITH(more_classes_than_the_networks_are_refused, make_set, fixture_folder_r
     options.label_offset = 1;
     dataset_close(fixture_open(&options));
     options.label_offset = 2;
-    fixture_assert_refused(&options, "dataset.json says", "the network has");
+    snprintf(wanted, sizeof(wanted), "dataset.json says %u classes (%u with data.label_offset), the network has %u: set "
+             "data.classes = %u", FIXTURE_CLASSES + 1, FIXTURE_CLASSES + 3, FIXTURE_CLASSES + 2, FIXTURE_CLASSES + 3);
+    fixture_assert_refused(&options, "dataset.json says", wanted);
     options.label_offset = 0;
+    options.classes = FIXTURE_CLASSES;
+    options.classes_are_fixed = true;
+    snprintf(wanted, sizeof(wanted), "dataset.json says %u classes, the weights are of a network with %u",
+             FIXTURE_CLASSES + 1, FIXTURE_CLASSES);
+    fixture_assert_refused(&options, "dataset.json says", wanted);
+    options.classes_are_fixed = false;
     bytes = write_classes(INT64_MAX, manifest, sizeof(manifest));
     fixture_write(fixture_path(set, MANIFEST_FILE), manifest, bytes);
     fixture_assert_refused(&options, "dataset.json says 9223372036854775807 classes", "the network has");

@@ -214,6 +214,7 @@ int run_data_open_validation(struct dataset **dataset_out, const struct settings
 {
     struct dataset_options options = options_of_pass(&settings->data, net, PHASE_EVALUATE);
     options.is_any_label_taken = is_any_label_taken;
+    options.classes_are_fixed = true;
     const int rc = open_set(dataset_out, &options, problems);
     return rc == 0 || rc == -ENOMEM ? rc : -EINVAL;
 }

@@ -21,7 +21,8 @@ void run_data_take_classes(struct settings *settings);
  * problems; the caller closes what is open. */
 int run_data_open(struct dataset *datasets[PHASE_COUNT], const struct settings *settings, const struct net *net,
                   bool is_check, struct problems *problems);
-/* The same for the validation set alone; labels out of range are no problem where any label is accepted. */
+/* The same for the validation set alone, for a network with weights, which fix its classes; labels out of range are no
+ * problem where any label is accepted. */
 int run_data_open_validation(struct dataset **dataset_out, const struct settings *settings, const struct net *net,
                              bool is_any_label_taken, struct problems *problems);
 /* The lines "data": records, shards, their names, and how samples are stored. */

@@ -35,6 +35,14 @@ run "$pipetrain" evaluate -c three.conf --weights taken/weights.safetensors
 expect_code 0 'evaluate by the same configuration'
 run "$pipetrain" evaluate -w taken/weights.safetensors --set 'data.validation=set/validation-*'
 expect_code 0 'evaluate by the weights'
+"$build/tests/e2e/use/jpeg_maker" others 5 2 && "$convert" folder others -o others.set >/dev/null 2>&1 ||
+    fail 'no set of other classes'
+mkdir bare.set && cp others.set/train-* bare.set || fail 'no set without a description'
+for set in others bare; do
+    run "$pipetrain" evaluate -w taken/weights.safetensors --set "data.validation=$set.set/train-*"
+    expect_code 3 "evaluate on the classes of $set"
+    expect_err 'the weights are of a network with (3|fewer)'
+done
 for pattern in set set:train "$(echo set/train-00000-of-*)" 'set/train-*,set/none-*'; do
     run "$pipetrain" --describe -c three.conf --set "data.train=$pattern" --net
     expect_out '^classes 3$'

@@ -103,7 +103,7 @@ expect_same_file "$work/runs/towers-peer/weights.safetensors" "$work/runs/towers
 for reduce in peer host; do
     train averaging-$reduce $options --set devices.towers=3 --set devices.list=0 --set sync.reduce=$reduce \
         --set sync.mode=averaging --set sync.every=3
-    expect_out "averaging every 3 steps, weights summed by $reduce"
+    expect_out_joined "averaging every 3 steps, weights summed by $reduce"
     near averaging-$reduce 0.1
 done
 expect_same_file "$work/runs/averaging-peer/weights.safetensors" "$work/runs/averaging-host/weights.safetensors" \

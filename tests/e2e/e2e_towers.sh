@@ -51,7 +51,7 @@ options="$options --set train.steps=$steps --set devices.towers=3 --set train.op
 train gradients $options
 train every-1 $options --set sync.mode=averaging --set sync.every=1
 train every-7 $options --set sync.mode=averaging --set sync.every=7
-expect_out 'averaging every 7 steps, weights summed by (host|peer)$'
+expect_out_joined 'averaging every 7 steps, weights summed by (host|peer) '
 often=$(difference gradients every-1)
 seldom=$(difference gradients every-7)
 echo "a mean at every step: losses differ by at most $often of their size, at every 7th: $seldom"

@@ -346,28 +346,33 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
     const uint32_t towers = plan->devices.towers.count;
     const struct sync_ops *const mode = plan->devices.mode;
     const char *const as = settings->sync.wire == WIRE_BF16 ? " as bf16" : "";
+    char line[LINE_BYTES];
+    struct text text;
+    text_init(&text, line, sizeof(line));
     if (plan->devices.ops->host_memory)
-        fprintf(out, "towers    %u x %u thread%s on %u core%s, ", towers, plan->threads_per_tower,
-                plan->threads_per_tower == 1 ? "" : "s", plan->cores, plan->cores == 1 ? "" : "s");
+        text_add(&text, "towers    %u x %u thread%s on %u core%s, ", towers, plan->threads_per_tower,
+                 plan->threads_per_tower == 1 ? "" : "s", plan->cores, plan->cores == 1 ? "" : "s");
     else
-        fprintf(out, "towers    %u on %u device%s, ", towers, plan->devices.count, plan->devices.count == 1 ? "" : "s");
+        text_add(&text, "towers    %u on %u device%s, ", towers, plan->devices.count,
+                 plan->devices.count == 1 ? "" : "s");
     if (!plan->devices.backend->computes)
-        fprintf(out, "nothing computed\n");
+        text_add(&text, "nothing computed");
     else if (plan->schedule.towers == 1)
-        fprintf(out, "no reduction needed\n");
+        text_add(&text, "no reduction needed");
     else if (mode->sum == NULL)
-        fprintf(out, "%s\n", mode->name);
+        text_add(&text, "%s", mode->name);
     else if (mode->has_period)
-        fprintf(out, "%s every %lld step%s, %s summed by %s\n", mode->name, (long long)settings->sync.every,
-                settings->sync.every == 1 ? "" : "s", mode->sum, plan->devices.reduce->name);
+        text_add(&text, "%s every %lld step%s, %s summed by %s", mode->name, (long long)settings->sync.every,
+                 settings->sync.every == 1 ? "" : "s", mode->sum, plan->devices.reduce->name);
     else if (mode->serves == SERVES_EACH)
-        fprintf(out, "%s, at most %lld step%s stale%s\n", mode->name, (long long)settings->sync.max_staleness,
-                settings->sync.max_staleness == 1 ? "" : "s", *as != '\0' ? ", gradients as bf16" : "");
+        text_add(&text, "%s, at most %lld step%s stale%s", mode->name, (long long)settings->sync.max_staleness,
+                 settings->sync.max_staleness == 1 ? "" : "s", *as != '\0' ? ", gradients as bf16" : "");
     else if (mode->place != NULL)
-        fprintf(out, "%s%s %s%s\n", mode->name, mode->defers ? "," : "", mode->place,
-                *as != '\0' ? ", gradients as bf16" : "");
+        text_add(&text, "%s%s %s%s", mode->name, mode->defers ? "," : "", mode->place,
+                 *as != '\0' ? ", gradients as bf16" : "");
     else
-        fprintf(out, "%s, %s%s summed by %s\n", mode->name, mode->sum, as, plan->devices.reduce->name);
+        text_add(&text, "%s, %s%s summed by %s", mode->name, mode->sum, as, plan->devices.reduce->name);
+    wrapped_write(out, line);
 }
 
 static void print_steps(const struct schedule *schedule, const struct settings *settings, FILE *out)
@@ -402,9 +407,15 @@ static void print_training(const struct run_plan *plan, const struct settings *s
 void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
                     const struct dataset *const datasets[PHASE_COUNT], FILE *out)
 {
-    char classes[64] = "";
-    if (settings->origins[option_index(option_find(SECTION_DATA, "classes"))].origin == ORIGIN_DATA)
+    char classes[128] = "";
+    const bool is_of_data =
+        settings->origins[option_index(option_find(SECTION_DATA, "classes"))].origin == ORIGIN_DATA;
+    const long long offset = settings->data.label_offset;
+    if (is_of_data && offset == 0)
         snprintf(classes, sizeof(classes), ", %u classes as dataset.json says", net->classes);
+    else if (is_of_data)
+        snprintf(classes, sizeof(classes), ", %u classes: dataset.json says %lld, data.label_offset is %lld",
+                 net->classes, net->classes - offset, offset);
     wrapped_print(out, "model     %s, %s parameters%s%s%s, %.2f M multiply-accumulates an image%s", net->model,
                   number_grouped(net->trainable_count).text, net->frozen_count > 0 ? ", of which " : "",
                   net->frozen_count > 0 ? number_grouped(net->frozen_count).text : "",

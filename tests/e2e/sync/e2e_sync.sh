@@ -24,9 +24,9 @@ for towers in 2 3; do
     done
 done
 resumed plan --set devices.towers=2 $cpu
-expect_out '^towers +2 x .*, parameter_server in host memory$'
+expect_out_joined ' towers +2 x [^,]*, parameter_server in host memory '
 resumed plan --set devices.towers=2 $device
-expect_out '^towers +2 x .*, parameter_server on the devices$'
+expect_out_joined ' towers +2 x [^,]*, parameter_server on the devices '
 run "$pipetrain" -c "$work/tiny.conf" --dry-run --set devices.towers=2
 expect_out '^buckets +[1-9][0-9]* of gradients: [0-9.]+ [KM]iB'
 run "$pipetrain" -c "$work/tiny.conf" --dry-run --set devices.towers=2 --set sync.bucket=1KiB
@@ -54,7 +54,7 @@ expect_same_run server zero
 relaxed='--set sync.consistency=relaxed --set train.optimizer=momentum --set train.learning_rate=0.01'
 resumed relaxed-2 --set devices.towers=2 $relaxed
 expect_code 0 'relaxed towers'
-expect_out '^towers +2 x .*, replicated, relaxed, gradients summed by host$'
+expect_out_joined ' towers +2 x [^,]*, replicated, relaxed, gradients summed by host '
 expect_summary relaxed-2 plan.mode 'replicated, relaxed'
 resumed relaxed-1 $relaxed
 expect_near relaxed-2 validation.correct "$(summary relaxed-1 validation.correct)" 0.05
@@ -72,7 +72,7 @@ for server in device cpu; do
     how="--set devices.towers=2 $relaxed $device --set sync.server=$server"
     resumed "relaxed-$server" $how
     expect_code 0 "relaxed, a server on the $server"
-    expect_out '^towers +2 x .*, parameter_server, relaxed, (on the devices|in host memory)$'
+    expect_out_joined ' towers +2 x [^,]*, parameter_server, relaxed, (on the devices|in host memory) '
     expect_same_run relaxed-2 "relaxed-$server"
     resumed "relaxed-parts-$server" $how --set checkpoint.every=epoch --set train.epochs=3
     resumed "relaxed-parts-$server" $how --set checkpoint.every=epoch
@@ -85,11 +85,11 @@ done
 wire='--set sync.wire=bf16 --set train.optimizer=momentum --set train.learning_rate=0.01'
 resumed wire --set devices.towers=2 $wire
 expect_code 0 'gradients as bf16'
-expect_out '^towers +2 x .*, replicated, gradients as bf16 summed by host$'
+expect_out_joined ' towers +2 x [^,]*, replicated, gradients as bf16 summed by host '
 expect_summary wire plan.wire bf16
 for server in device cpu; do
     resumed "wire-$server" --set devices.towers=2 $wire $device --set sync.server=$server
-    expect_out '^towers +2 x .*, gradients as bf16$'
+    expect_out_joined ' towers +2 x [^,]*, parameter_server (on the devices|in host memory), gradients as bf16 '
     expect_same_run wire "wire-$server"
 done
 resumed wire-parts --set devices.towers=2 $wire --set checkpoint.every=epoch --set train.epochs=3

@@ -51,7 +51,7 @@ done
 # Labels that are counted from elsewhere, and a list that is not of these classes.
 run "$pipetrain" -c three.conf --check --set data.label_offset=1
 expect_code 0 'classes and an offset'
-expect_out_joined ', 4 classes as dataset.json says'
+expect_out_joined ', 4 classes: dataset.json says 3, data.label_offset is 1'
 expect_err_lines 0
 printf 'a\nb\n' >two
 run "$pipetrain" -c three.conf --check --set data.class_names=two

@@ -17,20 +17,6 @@ void cuda_state_release(struct plan *plan, uint32_t layer)
 
 /* ---- ReLU, where it is not fused into the layer before ---- */
 
-static void relu_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
-{
-    (void)plan;
-    (void)head;
-    *use_out = (struct value_use){
-        .out_until = PHASE_INPUTS,
-        .out_sign = true,
-        .in_place = true,
-        .keeps_sign = true,
-        .gradient_in_place = true,
-        .adds = true,
-    };
-}
-
 static int relu_forward(struct plan *plan, uint32_t head)
 {
     const size_t count = value_counts(plan, plan_output(&plan->base, head));
@@ -45,7 +31,8 @@ static int relu_backward(struct plan *plan, uint32_t head)
 }
 
 static const struct layer_ops relu_ops = {
-    .use = relu_use,
+    .uses = { .out_until = PHASE_INPUTS, .out_sign = true, .in_place = true, .keeps_sign = true,
+              .gradient_in_place = true, .adds = true },
     .forward = relu_forward,
     .backward_inputs = relu_backward,
 };
@@ -119,13 +106,6 @@ static const struct layer_ops dropout_ops = {
 
 /* ---- add ---- */
 
-static void add_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
-{
-    (void)plan;
-    (void)head;
-    *use_out = (struct value_use){ .in_place = true, .gradient_in_place = true, .adds = true };
-}
-
 static int add_forward(struct plan *plan, uint32_t head)
 {
     const size_t count = value_counts(plan, plan_output(&plan->base, head));
@@ -142,7 +122,7 @@ static int add_backward(struct plan *plan, uint32_t head)
 }
 
 static const struct layer_ops add_ops = {
-    .use = add_use,
+    .uses = { .in_place = true, .gradient_in_place = true, .adds = true },
     .forward = add_forward,
     .backward_inputs = add_backward,
 };
@@ -153,13 +133,6 @@ struct pool {
     struct pool_shape shape;
     uint32_t winners; /* buffer; BUFFER_NONE: no gradient is wanted */
 };
-
-static void pool_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
-{
-    (void)plan;
-    (void)head;
-    use_out->adds = true;
-}
 
 static struct pool_shape pool_shape_of(const struct plan *plan, uint32_t head)
 {
@@ -228,7 +201,7 @@ static int max_pool_backward(struct plan *plan, uint32_t head)
 }
 
 static const struct layer_ops max_pool_ops = {
-    .use = pool_use,
+    .uses = { .adds = true },
     .plan = max_pool_plan,
     .forward = max_pool_forward,
     .backward_inputs = max_pool_backward,
@@ -255,7 +228,7 @@ static int average_pool_backward(struct plan *plan, uint32_t head)
 }
 
 static const struct layer_ops average_pool_ops = {
-    .use = pool_use,
+    .uses = { .adds = true },
     .plan = average_pool_plan,
     .forward = average_pool_forward,
     .backward_inputs = average_pool_backward,
@@ -263,13 +236,6 @@ static const struct layer_ops average_pool_ops = {
 };
 
 /* ---- pad_channels ---- */
-
-static void pad_channels_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
-{
-    (void)plan;
-    (void)head;
-    use_out->adds = true;
-}
 
 static struct pad_shape pad_shape_of(const struct plan *plan, uint32_t head)
 {
@@ -302,7 +268,7 @@ static int pad_channels_backward(struct plan *plan, uint32_t head)
 }
 
 static const struct layer_ops pad_channels_ops = {
-    .use = pad_channels_use,
+    .uses = { .adds = true },
     .forward = pad_channels_forward,
     .backward_inputs = pad_channels_backward,
 };
@@ -388,13 +354,6 @@ struct response {
     uint32_t terms;             /* buffer; BUFFER_NONE: no gradient is wanted */
 };
 
-static void response_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
-{
-    (void)plan;
-    (void)head;
-    *use_out = (struct value_use){ .in_until = PHASE_INPUTS, .gradient_in_place = true, .adds = true };
-}
-
 static int response_plan(struct plan *plan, uint32_t head)
 {
     struct response *const state = calloc(1, sizeof(*state));
@@ -435,7 +394,7 @@ static int response_backward(struct plan *plan, uint32_t head)
 }
 
 static const struct layer_ops local_response_norm_ops = {
-    .use = response_use,
+    .uses = { .in_until = PHASE_INPUTS, .gradient_in_place = true, .adds = true },
     .plan = response_plan,
     .forward = response_forward,
     .backward_inputs = response_backward,

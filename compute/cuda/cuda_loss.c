@@ -14,13 +14,6 @@ struct loss {
     bool adds;                  /* adds to the result of earlier losses */
 };
 
-static void loss_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
-{
-    (void)plan;
-    (void)head;
-    use_out->gradient_early = true;
-}
-
 static int loss_plan(struct plan *plan, uint32_t head)
 {
     struct loss *const state = calloc(1, sizeof(*state));
@@ -107,7 +100,7 @@ int cuda_logits(struct plan *plan, float *logits_out)
 }
 
 const struct layer_ops cuda_softmax_loss_ops = {
-    .use = loss_use,
+    .uses = { .gradient_early = true },
     .plan = loss_plan,
     .forward = loss_forward,
     .release = cuda_state_release,

@@ -179,12 +179,6 @@ const struct layer_ops onednn_concat_ops = {
 
 /* ---- pad_channels ---- */
 
-static void pad_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
-{
-    (void)plan, (void)layer;
-    *use_out = (struct value_use){ .adds = true };
-}
-
 struct pad_work {
     enum value_type type;
     const struct layer *layer;
@@ -271,7 +265,7 @@ static int pad_backward(struct plan *plan, uint32_t layer)
 }
 
 const struct layer_ops onednn_pad_channels_ops = {
-    .use = pad_use,
+    .uses = { .adds = true },
     .forward = pad_forward,
     .backward_inputs = pad_backward,
 };
@@ -285,12 +279,6 @@ const struct layer_ops onednn_pad_channels_ops = {
 enum row { ROW_VALUES, ROW_SUMMED, ROW_DIVISORS, ROW_POWERS, ROW_GRADIENTS, ROW_COUNT };
 
 struct response_state { uint32_t rows; };       /* buffer: [thread][ROW_COUNT] */
-
-static void response_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
-{
-    (void)plan, (void)layer;
-    *use_out = (struct value_use){ .in_until = PHASE_INPUTS, .adds = true };
-}
 
 /* The channels, and on both sides as many zeros as the window overlaps. */
 static size_t row_floats(const struct layer *layer)
@@ -495,7 +483,7 @@ static void response_release(struct plan *plan, uint32_t layer)
 }
 
 const struct layer_ops onednn_response_ops = {
-    .use = response_use,
+    .uses = { .in_until = PHASE_INPUTS, .adds = true },
     .plan = response_plan,
     .forward = response_forward,
     .backward_inputs = response_backward,

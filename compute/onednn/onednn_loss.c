@@ -20,12 +20,6 @@ struct loss_state {
     uint32_t rows;              /* buffer: [thread], logits and their gradient of one sample */
 };
 
-static void loss_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
-{
-    (void)plan, (void)layer;
-    *use_out = (struct value_use){ .gradient_early = true };
-}
-
 static int loss_plan(struct plan *plan, uint32_t layer)
 {
     struct loss_state *const state = calloc(1, sizeof(*state));
@@ -205,7 +199,7 @@ static void loss_release(struct plan *plan, uint32_t layer)
 }
 
 const struct layer_ops onednn_loss_ops = {
-    .use = loss_use,
+    .uses = { .gradient_early = true },
     .plan = loss_plan,
     .forward = loss_forward,
     .release = loss_release,

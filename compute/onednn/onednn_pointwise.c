@@ -112,14 +112,6 @@ void relu_store_mask(const struct plan *plan, uint32_t value, uint32_t mask)
 
 /* ---- ReLU, where it is not fused into the layer before ---- */
 
-static void relu_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
-{
-    (void)plan, (void)layer;
-    *use_out = (struct value_use){
-        .out_until = PHASE_INPUTS, .out_sign = true, .in_place = true, .keeps_sign = true, .gradient_in_place = true,
-        .adds = true };
-}
-
 static int relu_forward(struct plan *plan, uint32_t layer)
 {
     const void *const in = in_value(plan, layer, 0);
@@ -144,7 +136,8 @@ static int relu_backward(struct plan *plan, uint32_t layer)
 }
 
 const struct layer_ops onednn_relu_ops = {
-    .use = relu_use,
+    .uses = { .out_until = PHASE_INPUTS, .out_sign = true, .in_place = true, .keeps_sign = true,
+              .gradient_in_place = true, .adds = true },
     .forward = relu_forward,
     .backward_inputs = relu_backward,
 };
@@ -269,12 +262,6 @@ const struct layer_ops onednn_dropout_ops = {
 
 /* ---- add: both inputs and the result have the same layout ---- */
 
-static void add_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
-{
-    (void)plan, (void)layer;
-    *use_out = (struct value_use){ .in_place = true, .gradient_in_place = true, .adds = true };
-}
-
 static int add_forward(struct plan *plan, uint32_t layer)
 {
     elementwise_run(plan, value_total(plan, plan_output(&plan->base, layer)),
@@ -292,7 +279,7 @@ static int add_backward(struct plan *plan, uint32_t layer)
 }
 
 const struct layer_ops onednn_add_ops = {
-    .use = add_use,
+    .uses = { .in_place = true, .gradient_in_place = true, .adds = true },
     .forward = add_forward,
     .backward_inputs = add_backward,
 };

@@ -85,12 +85,6 @@ static uint32_t find_dropout(const struct plan *plan, uint32_t layer)
     return group->tail_count > 0 ? group->tail[0] : NET_INPUT;
 }
 
-static void pool_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
-{
-    (void)plan, (void)layer;
-    *use_out = (struct value_use){ .adds = true };
-}
-
 static void pool_init(const struct plan *plan, uint32_t layer, struct pool *pool)
 {
     const struct layer *const about = plan_layer(plan, layer);
@@ -331,7 +325,7 @@ static int max_pool_backward(struct plan *plan, uint32_t layer)
 }
 
 const struct layer_ops onednn_max_pool_ops = {
-    .use = pool_use,
+    .uses = { .adds = true },
     .plan = max_pool_plan,
     .forward = max_pool_forward,
     .backward_inputs = max_pool_backward,
@@ -441,7 +435,7 @@ static int average_backward(struct plan *plan, uint32_t layer)
 }
 
 const struct layer_ops onednn_average_pool_ops = {
-    .use = pool_use,
+    .uses = { .adds = true },
     .plan = pool_plan,
     .forward = average_forward,
     .backward_inputs = average_backward,

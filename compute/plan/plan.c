@@ -35,9 +35,13 @@ static int open_values(struct plan_base *base)
     size_t *const bytes = calloc((size_t)layer_count + 1, sizeof(*bytes));
     struct value_use *const uses = calloc(layer_count, sizeof(*uses));
     int rc = bytes != NULL && uses != NULL ? find_bytes(base, bytes) : -ENOMEM;
-    for (uint32_t i = 0; i < layer_count && rc == 0; i++)
-        if (fusion_is_head(&base->fusion, i))
+    for (uint32_t i = 0; i < layer_count && rc == 0; i++) {
+        if (!fusion_is_head(&base->fusion, i))
+            continue;
+        uses[i] = row_of(base, i)->uses;
+        if (row_of(base, i)->use != NULL)
             row_of(base, i)->use(plan_of(base), i, &uses[i]);
+    }
     if (rc == 0)
         rc = value_plan_open(&base->values, &base->fusion, base->training, bytes, uses);
     free(bytes);

@@ -11,7 +11,10 @@ struct plan;                    /* each backend's struct plan starts with a stru
 /* A row of a backend's layer table: how it computes groups whose head is of that kind. All functions get the head and
  * return 0 or a negative errno. */
 struct layer_ops {
-    /* How the group uses values. Called before plan. */
+    /* How groups of the kind use values. */
+    struct value_use uses;
+    /* Where that differs between groups: how this one does. *use_out is `uses` before. Called before plan. NULL: they
+     * are all alike. */
     void (*use)(const struct plan *plan, uint32_t head, struct value_use *use_out);
     /* Prepare everything that depends only on shapes. NULL: nothing. */
     int (*plan)(struct plan *plan, uint32_t head);

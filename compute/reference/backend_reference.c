@@ -206,7 +206,7 @@ static const struct layer_ops *const layer_table[LAYER_KIND_COUNT] = {
     [LAYER_ADD] = &reference_add,
     [LAYER_CONCAT] = &reference_concat,
     [LAYER_PAD_CHANNELS] = &reference_pad_channels,
-    [LAYER_AUXILIARY_LOSS] = &reference_auxiliary_loss,
+    [LAYER_AUXILIARY_LOSS] = &reference_loss,
     [LAYER_SOFTMAX_LOSS] = &reference_loss,
 };
 

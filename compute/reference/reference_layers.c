@@ -7,13 +7,6 @@
 
 /* ---- dense ---- */
 
-static void dense_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
-{
-    (void)plan;
-    (void)index;
-    *use_out = (struct value_use){ .in_until = PHASE_PARAMETERS, .adds = true };
-}
-
 static int dense_forward(struct plan *plan, uint32_t index)
 {
     const struct view v = view_of(plan, index);
@@ -73,27 +66,13 @@ static int dense_backward_inputs(struct plan *plan, uint32_t index)
 }
 
 const struct layer_ops reference_dense = {
-    .use = dense_use,
+    .uses = { .in_until = PHASE_PARAMETERS, .adds = true },
     .forward = dense_forward,
     .backward_parameters = dense_backward_parameters,
     .backward_inputs = dense_backward_inputs,
 };
 
 /* ---- relu ---- */
-
-static void relu_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
-{
-    (void)plan;
-    (void)index;
-    *use_out = (struct value_use){
-        .out_until = PHASE_INPUTS,
-        .out_sign = true,
-        .in_place = true,
-        .keeps_sign = true,
-        .gradient_in_place = true,
-        .adds = true,
-    };
-}
 
 static int relu_forward(struct plan *plan, uint32_t index)
 {
@@ -112,7 +91,8 @@ static int relu_backward(struct plan *plan, uint32_t index)
 }
 
 const struct layer_ops reference_relu = {
-    .use = relu_use,
+    .uses = { .out_until = PHASE_INPUTS, .out_sign = true, .in_place = true, .keeps_sign = true,
+              .gradient_in_place = true, .adds = true },
     .forward = relu_forward,
     .backward_inputs = relu_backward,
 };
@@ -175,13 +155,6 @@ const struct layer_ops reference_dropout = {
 
 /* ---- add ---- */
 
-static void add_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
-{
-    (void)plan;
-    (void)index;
-    *use_out = (struct value_use){ .in_place = true, .gradient_in_place = true, .adds = true };
-}
-
 static int add_forward(struct plan *plan, uint32_t index)
 {
     const struct view v = view_of(plan, index);
@@ -200,19 +173,12 @@ static int add_backward(struct plan *plan, uint32_t index)
 }
 
 const struct layer_ops reference_add = {
-    .use = add_use,
+    .uses = { .in_place = true, .gradient_in_place = true, .adds = true },
     .forward = add_forward,
     .backward_inputs = add_backward,
 };
 
 /* ---- pad_channels ---- */
-
-static void pad_channels_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
-{
-    (void)plan;
-    (void)index;
-    *use_out = (struct value_use){ .adds = true };
-}
 
 /* The index of the output value that input value i becomes, or SIZE_MAX when the stride skips it. */
 static size_t padded_index(const struct layer *layer, size_t i)
@@ -249,19 +215,12 @@ static int pad_channels_backward(struct plan *plan, uint32_t index)
 }
 
 const struct layer_ops reference_pad_channels = {
-    .use = pad_channels_use,
+    .uses = { .adds = true },
     .forward = pad_channels_forward,
     .backward_inputs = pad_channels_backward,
 };
 
 /* ---- concat ---- */
-
-static void concat_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
-{
-    (void)plan;
-    (void)index;
-    *use_out = (struct value_use){ .adds = true };
-}
 
 /* The range of input k within every sample of the result. */
 struct channel_part { size_t offset, count; };
@@ -300,19 +259,12 @@ static int concat_backward(struct plan *plan, uint32_t index)
 }
 
 const struct layer_ops reference_concat = {
-    .use = concat_use,
+    .uses = { .adds = true },
     .forward = concat_forward,
     .backward_inputs = concat_backward,
 };
 
 /* ---- local_response_norm: y = x * d^-beta, d = k + alpha / size * sum of x^2 over the window ---- */
-
-static void response_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
-{
-    (void)plan;
-    (void)index;
-    *use_out = (struct value_use){ .in_until = PHASE_INPUTS, .adds = true };
-}
 
 /* The channels around that of value i: the indices of the first and the last of these values. */
 struct neighbours { size_t first, last; };
@@ -360,7 +312,7 @@ static int response_backward(struct plan *plan, uint32_t index)
 }
 
 const struct layer_ops reference_local_response_norm = {
-    .use = response_use,
+    .uses = { .in_until = PHASE_INPUTS, .adds = true },
     .forward = response_forward,
     .backward_inputs = response_backward,
 };
@@ -530,13 +482,6 @@ const struct layer_ops reference_batch_norm = {
 
 /* ---- softmax_loss, auxiliary_loss: forward computes the gradient, too ---- */
 
-static void loss_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
-{
-    (void)plan;
-    (void)index;
-    *use_out = (struct value_use){ .gradient_early = true };
-}
-
 static uint32_t first_largest(const float *logits, uint32_t classes)
 {
     uint32_t best = 0;
@@ -620,5 +565,4 @@ static int loss_forward(struct plan *base, uint32_t index)
     return 0;
 }
 
-const struct layer_ops reference_loss = { .use = loss_use, .forward = loss_forward };
-const struct layer_ops reference_auxiliary_loss = { .use = loss_use, .forward = loss_forward };
+const struct layer_ops reference_loss = { .uses = { .gradient_early = true }, .forward = loss_forward };

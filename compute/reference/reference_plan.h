@@ -83,8 +83,7 @@ static inline size_t shape_area(struct shape shape)
 extern const struct layer_ops reference_conv2d, reference_max_pool, reference_average_pool;
 /* reference_layers.c */
 extern const struct layer_ops reference_dense, reference_relu, reference_dropout, reference_add,
-    reference_pad_channels, reference_concat, reference_local_response_norm, reference_batch_norm, reference_loss,
-    reference_auxiliary_loss;
+    reference_pad_channels, reference_concat, reference_local_response_norm, reference_batch_norm, reference_loss;
 
 /* The gradient of a bias: the sum over samples and pixels of each channel. */
 void reference_bias_backward(const struct view *view);

@@ -39,13 +39,6 @@ static bool tap_find(const struct layer *layer, struct coordinates out, uint32_t
 
 /* ---- conv2d ---- */
 
-static void conv2d_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
-{
-    (void)plan;
-    (void)index;
-    *use_out = (struct value_use){ .in_until = PHASE_PARAMETERS, .adds = true };
-}
-
 static int conv2d_plan(struct plan *base, uint32_t index)
 {
     struct reference_plan *const plan = reference_plan_of(base);
@@ -164,7 +157,7 @@ static int conv2d_backward_inputs(struct plan *plan, uint32_t index)
 }
 
 const struct layer_ops reference_conv2d = {
-    .use = conv2d_use,
+    .uses = { .in_until = PHASE_PARAMETERS, .adds = true },
     .plan = conv2d_plan,
     .forward = conv2d_forward,
     .backward_parameters = conv2d_backward_parameters,
@@ -172,13 +165,6 @@ const struct layer_ops reference_conv2d = {
 };
 
 /* ---- pools ---- */
-
-static void pool_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
-{
-    (void)plan;
-    (void)index;
-    *use_out = (struct value_use){ .adds = true };
-}
 
 /* Pools sum their gradients in the target, which starts at 0 unless they add to it. */
 static void target_begin(const struct view *v)
@@ -237,7 +223,7 @@ static int max_pool_backward(struct plan *plan, uint32_t index)
 }
 
 const struct layer_ops reference_max_pool = {
-    .use = pool_use,
+    .uses = { .adds = true },
     .plan = max_pool_plan,
     .forward = max_pool_forward,
     .backward_inputs = max_pool_backward,
@@ -296,7 +282,7 @@ static int average_pool_backward(struct plan *plan, uint32_t index)
 }
 
 const struct layer_ops reference_average_pool = {
-    .use = pool_use,
+    .uses = { .adds = true },
     .forward = average_pool_forward,
     .backward_inputs = average_pool_backward,
 };

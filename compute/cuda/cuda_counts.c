@@ -184,13 +184,10 @@ static int count_plan(struct backend *backend, uint32_t count, struct step_count
 {
     struct plan plan = { .base = { .backend = backend, .ops = &cuda_plan_ops, .net = backend->spec.net,
                                    .count = count, .training = true } };
-    plan.states = calloc(backend->spec.net->layer_count, sizeof(*plan.states));
-    int rc = plan.states == NULL ? -ENOMEM : plan_base_open(&plan.base);
+    const int rc = plan_base_open(&plan.base);
     if (rc == 0)
         count_step(&(struct counter){ .plan = &plan, .counts = counts_out });
-    if (plan.states != NULL)
-        plan_base_close(&plan.base);
-    free(plan.states);
+    plan_base_close(&plan.base);
     return rc;
 }
 

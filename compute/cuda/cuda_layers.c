@@ -5,15 +5,9 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "stage/cuda/cuda_call.h"
 #include "stage/log.h"
-
-void cuda_state_release(struct plan *plan, uint32_t layer)
-{
-    free(plan->states[layer]);
-}
 
 /* ---- ReLU, where it is not fused into the layer before ---- */
 
@@ -56,10 +50,7 @@ static void dropout_use(const struct plan *plan, uint32_t head, struct value_use
 static int dropout_plan(struct plan *plan, uint32_t head)
 {
     const struct layer *const layer = plan_layer(plan, head);
-    struct dropout_state *const state = calloc(1, sizeof(*state));
-    if (state == NULL)
-        return -ENOMEM;
-    plan->states[head] = state;
+    struct dropout_state *const state = plan->base.states[head];
     state->shape = (struct image_shape){
         .count = plan->base.count,
         .pixels = layer->in.height * layer->in.width,
@@ -72,7 +63,7 @@ static int dropout_plan(struct plan *plan, uint32_t head)
 
 static int dropout_run(struct plan *plan, uint32_t head, void *in_out)
 {
-    const struct dropout_state *const state = plan->states[head];
+    const struct dropout_state *const state = plan->base.states[head];
     return LAYER_KERNEL(plan, kernel_dropout, &state->shape, &state->dropout, cuda_plan_data(plan, plan->step), in_out);
 }
 
@@ -98,10 +89,10 @@ static int dropout_backward(struct plan *plan, uint32_t head)
 
 static const struct layer_ops dropout_ops = {
     .use = dropout_use,
+    .state_bytes = sizeof(struct dropout_state),
     .plan = dropout_plan,
     .forward = dropout_forward,
     .backward_inputs = dropout_backward,
-    .release = cuda_state_release,
 };
 
 /* ---- add ---- */
@@ -129,8 +120,7 @@ static const struct layer_ops add_ops = {
 
 /* ---- pools ---- */
 
-struct pool {
-    struct pool_shape shape;
+struct max_pool {
     uint32_t winners; /* buffer; BUFFER_NONE: no gradient is wanted */
 };
 
@@ -153,17 +143,6 @@ static struct pool_shape pool_shape_of(const struct plan *plan, uint32_t head)
     };
 }
 
-static int pool_plan(struct plan *plan, uint32_t head, struct pool **pool_out)
-{
-    struct pool *const state = calloc(1, sizeof(*state));
-    if (state == NULL)
-        return -ENOMEM;
-    plan->states[head] = state;
-    *state = (struct pool){ .shape = pool_shape_of(plan, head), .winners = BUFFER_NONE };
-    *pool_out = state;
-    return 0;
-}
-
 static int pool_refuse_window(const struct plan *plan, const struct layer *layer)
 {
     log_message(LOG_ERROR, "%s: layer %s: a %ux%u window has more than %u pixels", plan->base.backend->name,
@@ -175,64 +154,58 @@ static int pool_refuse_window(const struct plan *plan, const struct layer *layer
 static int max_pool_plan(struct plan *plan, uint32_t head)
 {
     const struct layer *const layer = plan_layer(plan, head);
-    struct pool *state;
+    struct max_pool *const state = plan->base.states[head];
     if ((uint64_t)layer->kernel_h * layer->kernel_w > POOL_WINDOW_MAX)
         return pool_refuse_window(plan, layer);
-    const int rc = pool_plan(plan, head, &state);
-    if (rc != 0 || !plan_has_inputs(&plan->base, head))
-        return rc;
+    state->winners = BUFFER_NONE;
+    if (!plan_has_inputs(&plan->base, head))
+        return 0;
     return cuda_plan_scratch(plan, head, value_counts(plan, plan_output(&plan->base, head)), PHASE_FORWARD,
                              PHASE_INPUTS, &state->winners);
 }
 
 static int max_pool_forward(struct plan *plan, uint32_t head)
 {
-    const struct pool *const state = plan->states[head];
-    return LAYER_KERNEL(plan, kernel_max_pool, &state->shape, in_value(plan, head, 0), out_value(plan, head),
+    const struct max_pool *const state = plan->base.states[head];
+    const struct pool_shape shape = pool_shape_of(plan, head);
+    return LAYER_KERNEL(plan, kernel_max_pool, &shape, in_value(plan, head, 0), out_value(plan, head),
                         cuda_plan_data(plan, state->winners));
 }
 
 static int max_pool_backward(struct plan *plan, uint32_t head)
 {
-    const struct pool *const state = plan->states[head];
-    return LAYER_KERNEL(plan, kernel_max_pool_backward, &state->shape, out_gradient(plan, head),
+    const struct max_pool *const state = plan->base.states[head];
+    const struct pool_shape shape = pool_shape_of(plan, head);
+    return LAYER_KERNEL(plan, kernel_max_pool_backward, &shape, out_gradient(plan, head),
                         cuda_plan_data(plan, state->winners), in_gradient(plan, head, 0),
                         plan_flow(&plan->base, head, 0)->adds);
 }
 
 static const struct layer_ops max_pool_ops = {
     .uses = { .adds = true },
+    .state_bytes = sizeof(struct max_pool),
     .plan = max_pool_plan,
     .forward = max_pool_forward,
     .backward_inputs = max_pool_backward,
-    .release = cuda_state_release,
 };
-
-static int average_pool_plan(struct plan *plan, uint32_t head)
-{
-    struct pool *state;
-    return pool_plan(plan, head, &state);
-}
 
 static int average_pool_forward(struct plan *plan, uint32_t head)
 {
-    const struct pool *const state = plan->states[head];
-    return LAYER_KERNEL(plan, kernel_average_pool, &state->shape, in_value(plan, head, 0), out_value(plan, head));
+    const struct pool_shape shape = pool_shape_of(plan, head);
+    return LAYER_KERNEL(plan, kernel_average_pool, &shape, in_value(plan, head, 0), out_value(plan, head));
 }
 
 static int average_pool_backward(struct plan *plan, uint32_t head)
 {
-    const struct pool *const state = plan->states[head];
-    return LAYER_KERNEL(plan, kernel_average_pool_backward, &state->shape, out_gradient(plan, head),
+    const struct pool_shape shape = pool_shape_of(plan, head);
+    return LAYER_KERNEL(plan, kernel_average_pool_backward, &shape, out_gradient(plan, head),
                         in_gradient(plan, head, 0), plan_flow(&plan->base, head, 0)->adds);
 }
 
 static const struct layer_ops average_pool_ops = {
     .uses = { .adds = true },
-    .plan = average_pool_plan,
     .forward = average_pool_forward,
     .backward_inputs = average_pool_backward,
-    .release = cuda_state_release,
 };
 
 /* ---- pad_channels ---- */
@@ -356,10 +329,7 @@ struct response {
 
 static int response_plan(struct plan *plan, uint32_t head)
 {
-    struct response *const state = calloc(1, sizeof(*state));
-    if (state == NULL)
-        return -ENOMEM;
-    plan->states[head] = state;
+    struct response *const state = plan->base.states[head];
     state->terms = BUFFER_NONE;
     if (!plan_has_inputs(&plan->base, head))
         return 0;
@@ -386,7 +356,7 @@ static int response_forward(struct plan *plan, uint32_t head)
 
 static int response_backward(struct plan *plan, uint32_t head)
 {
-    const struct response *const state = plan->states[head];
+    const struct response *const state = plan->base.states[head];
     const struct response_shape shape = response_shape_of(plan, head);
     return LAYER_KERNEL(plan, kernel_response_norm_backward, &shape, in_value(plan, head, 0), out_gradient(plan, head),
                         cuda_plan_data(plan, state->terms), in_gradient(plan, head, 0),
@@ -395,10 +365,10 @@ static int response_backward(struct plan *plan, uint32_t head)
 
 static const struct layer_ops local_response_norm_ops = {
     .uses = { .in_until = PHASE_INPUTS, .gradient_in_place = true, .adds = true },
+    .state_bytes = sizeof(struct response),
     .plan = response_plan,
     .forward = response_forward,
     .backward_inputs = response_backward,
-    .release = cuda_state_release,
 };
 
 /* ---- the layer table ---- */

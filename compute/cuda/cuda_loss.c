@@ -1,8 +1,6 @@
 /* The softmax loss and auxiliary losses, by a kernel of ours: forward also writes the gradient of the logits. The
  * first loss of a step sets the result, the others add to it. */
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "compute/cuda/cuda_plan.h"
@@ -16,10 +14,7 @@ struct loss {
 
 static int loss_plan(struct plan *plan, uint32_t head)
 {
-    struct loss *const state = calloc(1, sizeof(*state));
-    if (state == NULL)
-        return -ENOMEM;
-    plan->states[head] = state;
+    struct loss *const state = plan->base.states[head];
     state->adds = plan->has_loss;
     plan->has_loss = true;
     return cuda_plan_scratch(plan, head, plan->base.count * sizeof(struct sample_loss), PHASE_FORWARD, PHASE_FORWARD,
@@ -30,7 +25,7 @@ static int loss_forward(struct plan *plan, uint32_t head)
 {
     const struct backend *const backend = plan->base.backend;
     const struct layer *const layer = plan_layer(plan, head);
-    const struct loss *const state = plan->states[head];
+    const struct loss *const state = plan->base.states[head];
     const struct loss_shape shape = {
         .count = plan->base.count,
         .classes = plan_net(plan)->classes,
@@ -101,7 +96,7 @@ int cuda_logits(struct plan *plan, float *logits_out)
 
 const struct layer_ops cuda_softmax_loss_ops = {
     .uses = { .gradient_early = true },
+    .state_bytes = sizeof(struct loss),
     .plan = loss_plan,
     .forward = loss_forward,
-    .release = cuda_state_release,
 };

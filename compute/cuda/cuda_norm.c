@@ -2,9 +2,6 @@
  * kept from forward until backward. Statistics that an earlier normalisation of the same values has computed are not
  * computed again: in a densely connected block only the new channels are. The ReLU's mask is recomputed in backward,
  * but after an addition forward stores it as bits. */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "compute/cuda/cuda_plan.h"
 #include "stage/cuda/cuda_call.h"
 
@@ -75,10 +72,7 @@ static int norm_plan(struct plan *plan, uint32_t head)
 {
     const size_t rows = plan->base.training ? 3 : 2, statistics = rows * columns_of(plan, head) * sizeof(float);
     const enum value_phase until = plan->base.training ? PHASE_INPUTS : PHASE_FORWARD;
-    struct norm *const state = calloc(1, sizeof(*state));
-    if (state == NULL)
-        return -ENOMEM;
-    plan->states[head] = state;
+    struct norm *const state = plan->base.states[head];
     *state = (struct norm){ .before = NET_INPUT, .chunks = BUFFER_NONE, .mask = BUFFER_NONE };
     const int rc = cuda_plan_scratch(plan, head, statistics, PHASE_FORWARD, until, &state->statistics);
     return rc == 0 && plan->base.training ? open_training(plan, head, state) : rc;
@@ -86,7 +80,7 @@ static int norm_plan(struct plan *plan, uint32_t head)
 
 static struct normalisation normalisation_of(const struct plan *plan, uint32_t head)
 {
-    const struct norm *const state = plan->states[head];
+    const struct norm *const state = plan->base.states[head];
     struct normalisation norm = {
         .rows = value_rows(plan, plan_output(&plan->base, head)),
         .columns = columns_of(plan, head),
@@ -96,7 +90,7 @@ static struct normalisation normalisation_of(const struct plan *plan, uint32_t h
         .statistics = cuda_plan_data(plan, state->statistics),
     };
     if (state->before != NET_INPUT) {
-        const struct norm *const before = plan->states[state->before];
+        const struct norm *const before = plan->base.states[state->before];
         norm.known.columns = state->known;
         norm.known.means = cuda_plan_data(plan, before->statistics);
         norm.known.squares = norm.known.means + 2 * columns_of(plan, state->before);
@@ -107,7 +101,7 @@ static struct normalisation normalisation_of(const struct plan *plan, uint32_t h
 static int find_statistics(struct plan *plan, uint32_t head, const struct normalisation *norm)
 {
     const struct backend *const backend = plan->base.backend;
-    const struct norm *const state = plan->states[head];
+    const struct norm *const state = plan->base.states[head];
     const struct layer *const layer = plan_layer(plan, head);
     float *const mean = parameter_statistic(plan, head, PARAMETER_RUNNING_MEAN);
     float *const variance = parameter_statistic(plan, head, PARAMETER_RUNNING_VARIANCE);
@@ -119,7 +113,7 @@ static int find_statistics(struct plan *plan, uint32_t head, const struct normal
 
 static int norm_forward(struct plan *plan, uint32_t head)
 {
-    const struct norm *const state = plan->states[head];
+    const struct norm *const state = plan->base.states[head];
     const struct normalisation norm = normalisation_of(plan, head);
     const void *const shortcut = has_sum(plan, head) ? in_value(plan, head, 1) : NULL;
     const int rc = find_statistics(plan, head, &norm);
@@ -131,7 +125,7 @@ static int norm_forward(struct plan *plan, uint32_t head)
 
 static int norm_backward_parameters(struct plan *plan, uint32_t head)
 {
-    const struct norm *const state = plan->states[head];
+    const struct norm *const state = plan->base.states[head];
     const struct normalisation norm = normalisation_of(plan, head);
     return LAYER_KERNEL(plan, kernel_norm_sums, &norm, in_value(plan, head, 0), has_relu(plan, head),
                         cuda_plan_data(plan, state->mask), out_gradient(plan, head),
@@ -143,7 +137,7 @@ static int norm_backward_parameters(struct plan *plan, uint32_t head)
 /* After an addition the gradient is masked already, and the other input gets the same. */
 static int norm_backward_inputs(struct plan *plan, uint32_t head)
 {
-    const struct norm *const state = plan->states[head];
+    const struct norm *const state = plan->base.states[head];
     const struct normalisation norm = normalisation_of(plan, head);
     const bool is_masked = has_sum(plan, head);
     void *const to = in_gradient(plan, head, 0);
@@ -157,9 +151,9 @@ static int norm_backward_inputs(struct plan *plan, uint32_t head)
 
 const struct layer_ops cuda_batch_norm_ops = {
     .use = norm_use,
+    .state_bytes = sizeof(struct norm),
     .plan = norm_plan,
     .forward = norm_forward,
     .backward_parameters = norm_backward_parameters,
     .backward_inputs = norm_backward_inputs,
-    .release = cuda_state_release,
 };

@@ -163,9 +163,6 @@ static struct conv_planner planner_of(const struct backend *backend)
 
 static int make_plan(struct plan *plan)
 {
-    plan->states = calloc(plan_net(plan)->layer_count, sizeof(*plan->states));
-    if (plan->states == NULL)
-        return -ENOMEM;
     plan->planner = planner_of(plan->base.backend);
     const int rc = plan_base_open(&plan->base);
     cuda_measuring_end(plan);
@@ -215,6 +212,5 @@ void cuda_plan_close(struct plan *plan)
     unlink_plan(plan);
     cuda_segments_close(plan);
     plan_base_close(&plan->base);
-    free(plan->states);
     free(plan);
 }

@@ -56,7 +56,6 @@ struct segment {
 struct plan {
     struct plan_base base;
     struct plan *next;
-    void **states;                      /* [layer]: owned by the layer's row */
     uint32_t labels, step, result;      /* buffers: struct mixed_label per sample, struct step_values, struct
                                          * backend_result */
     size_t workspace_bytes;             /* needed */
@@ -219,7 +218,5 @@ extern const struct plan_ops cuda_plan_ops;
 /* All layers by kind (cuda_layers.c), and a line for people about one of a plan. */
 extern const struct layer_ops *const cuda_layer_table[LAYER_KIND_COUNT];
 void cuda_layer_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size);
-/* .release of layers whose state owns nothing else. */
-void cuda_state_release(struct plan *plan, uint32_t layer);
 
 #endif

@@ -169,7 +169,7 @@ size_t cuda_conv2d_scratch(const struct plan *plan)
 
 static int plan_conv(struct plan *plan, uint32_t index, enum product_pass pass)
 {
-    struct weighted *const state = plan->states[index];
+    struct weighted *const state = plan->base.states[index];
     const struct conv_shape shape = conv_shape_of(plan, index, pass);
     const int rc = open_conv(plan, &shape, &state->convs[pass]);
     if (rc == -ENOTSUP)
@@ -181,7 +181,7 @@ static int plan_conv(struct plan *plan, uint32_t index, enum product_pass pass)
 static int plan_dense(struct plan *plan, uint32_t index, enum product_pass pass)
 {
     struct backend *const backend = plan->base.backend;
-    struct weighted *const state = plan->states[index];
+    struct weighted *const state = plan->base.states[index];
     const struct dense_shape shape = {
         .pass = pass,
         .precision = backend->spec.precision,
@@ -235,10 +235,7 @@ static bool has_library(const struct plan *plan, uint32_t index)
 
 static int weighted_plan(struct plan *plan, uint32_t index)
 {
-    struct weighted *const state = calloc(1, sizeof(*state));
-    if (state == NULL)
-        return -ENOMEM;
-    plan->states[index] = state;
+    struct weighted *const state = plan->base.states[index];
     state->partials = state->weight_gradient = state->weight = state->bias = BUFFER_NONE;
     int rc = value_plan_needs_grad(&plan->base.values, index) ? open_backward(plan, index, state) : 0;
     if (rc == 0 && has_norm(plan, index))
@@ -251,17 +248,16 @@ static int weighted_plan(struct plan *plan, uint32_t index)
 
 static void weighted_release(struct plan *plan, uint32_t index)
 {
-    struct weighted *const state = plan->states[index];
-    for (uint32_t pass = 0; state != NULL && pass < PRODUCT_PASS_COUNT; pass++) {
+    struct weighted *const state = plan->base.states[index];
+    for (uint32_t pass = 0; pass < PRODUCT_PASS_COUNT; pass++) {
         conv_plan_close(state->convs[pass]);
         dense_plan_close(state->products[pass]);
     }
-    free(state);
 }
 
 void cuda_weighted_describe(const struct plan *plan, uint32_t index, char *text, size_t text_size)
 {
-    const struct weighted *const state = plan->states[index];
+    const struct weighted *const state = plan->base.states[index];
     size_t at = 0;
     for (uint32_t pass = 0; pass < PRODUCT_PASS_COUNT && at < text_size; pass++) {
         char how[128];
@@ -287,14 +283,14 @@ static int run_conv(struct plan *plan, uint32_t index, enum product_pass pass, v
                     void *out)
 {
     const struct backend *const backend = plan->base.backend;
-    const struct weighted *const state = plan->states[index];
+    const struct weighted *const state = plan->base.states[index];
     return conv_plan_run(state->convs[pass], backend->cudnn, in, weight, bias, out, backend->workspace);
 }
 
 static int run_dense(struct plan *plan, uint32_t index, enum product_pass pass, struct dense_operands operands)
 {
     const struct backend *const backend = plan->base.backend;
-    const struct weighted *const state = plan->states[index];
+    const struct weighted *const state = plan->base.states[index];
     operands.workspace = backend->workspace;
     return dense_plan_run(state->products[pass], backend->stream, &operands);
 }
@@ -308,7 +304,7 @@ static int add_input(struct plan *plan, uint32_t index)
 
 static int forward_folded(struct plan *plan, uint32_t index)
 {
-    const struct weighted *const state = plan->states[index];
+    const struct weighted *const state = plan->base.states[index];
     const uint32_t norm = plan_group(&plan->base, index)->tail[0];
     const uint32_t filters = value_stored(plan, plan_output(&plan->base, index));
     void *const weight = cuda_plan_data(plan, state->weight), *const bias = cuda_plan_data(plan, state->bias);
@@ -344,7 +340,7 @@ static int weighted_forward(struct plan *plan, uint32_t index)
 /* Masks the gradient by the ReLU and sums the bias gradient, as far as the group has them. */
 static int begin_backward(struct plan *plan, uint32_t index)
 {
-    const struct weighted *const state = plan->states[index];
+    const struct weighted *const state = plan->base.states[index];
     const uint32_t out = plan_output(&plan->base, index);
     void *const gradient = out_gradient(plan, index);
     const void *const values = has_relu(plan, index) ? out_value(plan, index) : NULL;
@@ -359,7 +355,7 @@ static int begin_backward(struct plan *plan, uint32_t index)
 
 static int conv_weight_gradient(struct plan *plan, uint32_t index)
 {
-    const struct weighted *const state = plan->states[index];
+    const struct weighted *const state = plan->base.states[index];
     const uint32_t weight = plan_layer(plan, index)->parameters[PARAMETER_WEIGHT];
     float *const gradient = parameter_gradient(plan, index, PARAMETER_WEIGHT);
     const bool is_direct = state->weight_gradient == BUFFER_NONE;
@@ -392,6 +388,7 @@ static int weighted_backward_inputs(struct plan *plan, uint32_t index)
 
 const struct layer_ops cuda_weighted_ops = {
     .use = weighted_use,
+    .state_bytes = sizeof(struct weighted),
     .plan = weighted_plan,
     .forward = weighted_forward,
     .backward_parameters = weighted_backward_parameters,

@@ -2,9 +2,7 @@
  * normalisation. */
 #include "compute/onednn/onednn_plan.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "compute/vector.h"
@@ -290,10 +288,7 @@ static int response_plan(struct plan *plan, uint32_t layer)
 {
     const struct layer *const how = plan_layer(plan, layer);
     const size_t thread_floats = ROW_COUNT * row_floats(how);
-    struct response_state *const state = calloc(1, sizeof(*state));
-    if (state == NULL)
-        return -ENOMEM;
-    plan->states[layer] = state;
+    struct response_state *const state = plan->base.states[layer];
     const int rc = plan_scratch(plan, layer, plan_backend(plan)->spec.threads * thread_floats * sizeof(float),
                                 PHASE_FORWARD, PHASE_FORWARD, &state->rows);
     if (rc == 0 && plan->base.training)
@@ -451,7 +446,7 @@ static void backward_samples(void *arg, uint32_t member, size_t first, size_t en
 
 static struct response_work response_work_of(const struct plan *plan, uint32_t layer)
 {
-    const struct response_state *const state = plan->states[layer];
+    const struct response_state *const state = plan->base.states[layer];
     return (struct response_work){
         .type = plan_type(plan), .layer = plan_layer(plan, layer), .tensor = in_tensor(plan, layer, 0),
         .values = in_value(plan, layer, 0), .rows = plan_data(plan, state->rows),
@@ -477,15 +472,10 @@ static int response_backward(struct plan *plan, uint32_t layer)
     return 0;
 }
 
-static void response_release(struct plan *plan, uint32_t layer)
-{
-    free(plan->states[layer]);
-}
-
 const struct layer_ops onednn_response_ops = {
     .uses = { .in_until = PHASE_INPUTS, .adds = true },
+    .state_bytes = sizeof(struct response_state),
     .plan = response_plan,
     .forward = response_forward,
     .backward_inputs = response_backward,
-    .release = response_release,
 };

@@ -4,9 +4,7 @@
 #include "compute/onednn/onednn_plan.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "compute/mixing.h"
 #include "compute/team.h"
@@ -22,10 +20,7 @@ struct loss_state {
 
 static int loss_plan(struct plan *plan, uint32_t layer)
 {
-    struct loss_state *const state = calloc(1, sizeof(*state));
-    if (state == NULL)
-        return -ENOMEM;
-    plan->states[layer] = state;
+    struct loss_state *const state = plan->base.states[layer];
     const size_t row_bytes = plan_layer(plan, layer)->in.channels * sizeof(float);
     const int rc = plan_scratch(plan, layer, plan->base.count * sizeof(struct sample_result), PHASE_FORWARD,
                                 PHASE_FORWARD, &state->samples);
@@ -164,7 +159,7 @@ static void result_add(struct plan *plan, const struct sample_result *samples, b
 
 static int loss_forward(struct plan *plan, uint32_t layer)
 {
-    const struct loss_state *const state = plan->states[layer];
+    const struct loss_state *const state = plan->base.states[layer];
     const uint32_t value = plan_input(&plan->base, layer, 0), to = plan_flow(&plan->base, layer, 0)->buffer;
     struct loss_work work = {
         .type = plan_type(plan),
@@ -193,14 +188,9 @@ int onednn_logits(struct plan *plan, float *logits_out)
     return 0;
 }
 
-static void loss_release(struct plan *plan, uint32_t layer)
-{
-    free(plan->states[layer]);
-}
-
 const struct layer_ops onednn_loss_ops = {
     .uses = { .gradient_early = true },
+    .state_bytes = sizeof(struct loss_state),
     .plan = loss_plan,
     .forward = loss_forward,
-    .release = loss_release,
 };

@@ -13,9 +13,7 @@
 #include "compute/onednn/onednn_plan.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "compute/onednn/onednn_norm_loops.h"
@@ -177,14 +175,14 @@ static void use_deferred(struct plan *plan, uint32_t layer, struct norm *norm, u
 
 static bool can_defer(const struct plan *plan, uint32_t layer)
 {
-    const struct norm *const norm = plan->states[layer];
+    const struct norm *const norm = plan->base.states[layer];
     return !norm->adds_skip && plan_flow(&plan->base, layer, 0)->buffer != BUFFER_NONE;
 }
 
 /* For all channels of the widest value. */
 static int open_deferred_buffer(struct plan *plan, uint32_t layer, uint32_t *buffer_out)
 {
-    const struct norm *const norm = plan->states[layer];
+    const struct norm *const norm = plan->base.states[layer];
     const struct tensor_layout *const in = in_tensor(plan, layer, 0);
     const size_t channels = in->width != 0 ? in->width : norm->channels;
     return plan_buffer(plan, channels * sizeof(struct deferred_gradient), buffer_out);
@@ -193,7 +191,7 @@ static int open_deferred_buffer(struct plan *plan, uint32_t layer, uint32_t *buf
 /* Two normalisations of the same values share what they defer. */
 static int open_deferred(struct plan *plan, uint32_t layer, uint32_t head_before)
 {
-    struct norm *const norm = plan->states[layer], *const before = plan->states[head_before];
+    struct norm *const norm = plan->base.states[layer], *const before = plan->base.states[head_before];
     uint32_t deferred = before->deferred;
     if (!can_defer(plan, layer) || !can_defer(plan, head_before))
         return 0;
@@ -213,7 +211,7 @@ static int open_shared(struct plan *plan, uint32_t layer, struct norm *norm)
     const uint32_t head = plan->base.training ? plan_norm_before(&plan->base, layer) : NET_INPUT;
     if (head == NET_INPUT)
         return 0;
-    struct norm *const before = norm->before = plan->states[head];
+    struct norm *const before = norm->before = plan->base.states[head];
     norm->known = known_channels(norm, before);
     const size_t bytes = before->channels * sizeof(struct channel_sums);
     const int rc = before->moments != BUFFER_NONE
@@ -258,10 +256,7 @@ static int open_slices(struct plan *plan, uint32_t layer, struct norm *norm)
 static int norm_plan(struct plan *plan, uint32_t layer)
 {
     const struct tensor_layout *const in = in_tensor(plan, layer, 0);
-    struct norm *const norm = calloc(1, sizeof(*norm));
-    if (norm == NULL)
-        return -ENOMEM;
-    plan->states[layer] = norm;
+    struct norm *const norm = plan->base.states[layer];
     *norm = (struct norm){
         .layer = plan_layer(plan, layer),
         .blocks = tensor_blocks(in),
@@ -279,11 +274,6 @@ static int norm_plan(struct plan *plan, uint32_t layer)
     if (rc == 0)
         rc = open_shared(plan, layer, norm);
     return rc == 0 ? open_slices(plan, layer, norm) : rc;
-}
-
-static void norm_release(struct plan *plan, uint32_t layer)
-{
-    free(plan->states[layer]);
 }
 
 /* ---- forward ---- */
@@ -434,7 +424,7 @@ static void use_running_statistics(const struct plan *plan, const struct norm *n
 
 void norm_forward_slice(const struct plan *plan, uint32_t layer, struct slice slice, void *result)
 {
-    const struct norm *const norm = plan->states[layer];
+    const struct norm *const norm = plan->base.states[layer];
     const void *const values = in_value(plan, layer, 0);
     struct norm_work work = {
         .plan = plan,
@@ -457,7 +447,7 @@ static void measure(const struct plan *plan, const struct norm *norm, uint32_t l
 
 static int norm_forward(struct plan *plan, uint32_t layer)
 {
-    const struct norm *const norm = plan->states[layer];
+    const struct norm *const norm = plan->base.states[layer];
     if (plan->base.training)
         measure(plan, norm, layer);
     else
@@ -471,7 +461,7 @@ static int norm_forward(struct plan *plan, uint32_t layer)
 
 static struct norm_work backward_work(const struct plan *plan, uint32_t layer)
 {
-    const struct norm *const norm = plan->states[layer];
+    const struct norm *const norm = plan->base.states[layer];
     const uint32_t value = plan_output(&plan->base, layer);
     return (struct norm_work){
         .plan = plan,
@@ -594,7 +584,7 @@ void norm_backward_slice(const struct plan *plan, uint32_t layer, struct slice s
 /* With slices, the sums are complete already. */
 static int norm_backward_parameters(struct plan *plan, uint32_t layer)
 {
-    const struct norm *const norm = plan->states[layer];
+    const struct norm *const norm = plan->base.states[layer];
     if (norm->slice == 0)
         norm_backward_slice(plan, layer, (struct slice){ 0, plan->base.count }, out_gradient(plan, layer));
     set_gradients(plan, norm, layer);
@@ -672,9 +662,9 @@ static int norm_backward_inputs(struct plan *plan, uint32_t layer)
 
 const struct layer_ops onednn_batch_norm_ops = {
     .use = norm_use,
+    .state_bytes = sizeof(struct norm),
     .plan = norm_plan,
     .forward = norm_forward,
     .backward_parameters = norm_backward_parameters,
     .backward_inputs = norm_backward_inputs,
-    .release = norm_release,
 };

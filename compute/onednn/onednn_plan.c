@@ -202,8 +202,7 @@ static int open_tensors(struct plan *plan)
     const struct backend *const backend = plan_backend(plan);
     const uint32_t layer_count = plan->base.net->layer_count;
     plan->tensors = calloc((size_t)layer_count + 1, sizeof(*plan->tensors));
-    plan->states = calloc(layer_count, sizeof(*plan->states));
-    if (plan->tensors == NULL || plan->states == NULL)
+    if (plan->tensors == NULL)
         return -ENOMEM;
     for (uint32_t v = 0; v <= layer_count; v++)
         plan->tensors[v] =
@@ -240,7 +239,6 @@ void onednn_plan_close(struct plan *plan)
     for (uint32_t i = 0; i < plan->memory_count; i++)
         dnnl_memory_destroy(plan->memories[i].memory);
     free(plan->memories);
-    free(plan->states);
     free(plan->tensors);
     free(plan);
 }

@@ -53,7 +53,6 @@ struct tensor_layout {
 struct plan {
     struct plan_base base;
     struct tensor_layout *tensors;         /* by value */
-    void **states;              /* [head]: owned by its row of the layer table */
     struct plan_memory *memories;
     uint32_t memory_count, memory_room;
     uint32_t scratch;           /* buffer: the scratchpad that all primitives share */

@@ -2,8 +2,6 @@
  * passes of gradients through masks. */
 #include "compute/onednn/onednn_plan.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "compute/vector.h"
@@ -167,10 +165,7 @@ static int dropout_plan(struct plan *plan, uint32_t layer)
     const struct backend *const backend = plan_backend(plan);
     if (!plan->base.training)
         return 0;
-    struct dropout_state *const state = calloc(1, sizeof(*state));
-    if (state == NULL)
-        return -ENOMEM;
-    plan->states[layer] = state;
+    struct dropout_state *const state = plan->base.states[layer];
     dropout_init(&state->dropout, backend->spec.seed, layer, plan_layer(plan, layer)->rate);
     state->reads_relu = dropout_reads_relu(plan, layer);
     const int rc = plan_scratch(plan, layer, backend->spec.threads * 2 * tensor_count(out_tensor(plan, layer)),
@@ -226,7 +221,7 @@ static void dropout_samples(void *arg, uint32_t member, size_t first, size_t end
 
 static void dropout_run(struct plan *plan, uint32_t layer, const void *from, void *to)
 {
-    struct dropout_work work = { plan, out_tensor(plan, layer), plan->states[layer], from, to };
+    struct dropout_work work = { plan, out_tensor(plan, layer), plan->base.states[layer], from, to };
     plan_run(plan, plan->base.count, 1, dropout_samples, &work);
 }
 
@@ -239,7 +234,7 @@ static int dropout_forward(struct plan *plan, uint32_t layer)
 
 static int dropout_backward(struct plan *plan, uint32_t layer)
 {
-    const struct dropout_state *const state = plan->states[layer];
+    const struct dropout_state *const state = plan->base.states[layer];
     if (state->reads_relu)
         mask_by_result(plan, layer, state->dropout.scale);
     else
@@ -247,17 +242,12 @@ static int dropout_backward(struct plan *plan, uint32_t layer)
     return 0;
 }
 
-static void dropout_release(struct plan *plan, uint32_t layer)
-{
-    free(plan->states[layer]);
-}
-
 const struct layer_ops onednn_dropout_ops = {
     .use = dropout_use,
+    .state_bytes = sizeof(struct dropout_state),
     .plan = dropout_plan,
     .forward = dropout_forward,
     .backward_inputs = dropout_backward,
-    .release = dropout_release,
 };
 
 /* ---- add: both inputs and the result have the same layout ---- */

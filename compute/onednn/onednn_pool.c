@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "compute/team.h"
@@ -85,8 +84,9 @@ static uint32_t find_dropout(const struct plan *plan, uint32_t layer)
     return group->tail_count > 0 ? group->tail[0] : NET_INPUT;
 }
 
-static void pool_init(const struct plan *plan, uint32_t layer, struct pool *pool)
+static int pool_plan(struct plan *plan, uint32_t layer)
 {
+    struct pool *const pool = plan->base.states[layer];
     const struct layer *const about = plan_layer(plan, layer);
     const struct tensor_layout *const in = in_tensor(plan, layer, 0);
     const uint32_t dropout = find_dropout(plan, layer);
@@ -108,21 +108,7 @@ static void pool_init(const struct plan *plan, uint32_t layer, struct pool *pool
                          about->out.width * about->stride_w == about->in.width;
     if (pool->has_dropout)
         dropout_init(&pool->dropout, plan_backend(plan)->spec.seed, dropout, plan_layer(plan, dropout)->rate);
-}
-
-static int pool_plan(struct plan *plan, uint32_t layer)
-{
-    struct pool *const pool = malloc(sizeof(*pool));
-    if (pool == NULL)
-        return -ENOMEM;
-    plan->states[layer] = pool;
-    pool_init(plan, layer, pool);
     return 0;
-}
-
-static void pool_release(struct plan *plan, uint32_t layer)
-{
-    free(plan->states[layer]);
 }
 
 /* ---- max pooling ---- */
@@ -299,12 +285,12 @@ static int max_pool_plan(struct plan *plan, uint32_t layer)
         return -ENOTSUP;
     }
     const int rc = pool_plan(plan, layer);
-    return rc != 0 ? rc : pool_buffers(plan, layer, plan->states[layer]);
+    return rc != 0 ? rc : pool_buffers(plan, layer, plan->base.states[layer]);
 }
 
 static int max_pool_forward(struct plan *plan, uint32_t layer)
 {
-    const struct pool *const pool = plan->states[layer];
+    const struct pool *const pool = plan->base.states[layer];
     struct pool_work work = {
         plan, pool, out_tensor(plan, layer), in_value(plan, layer, 0), out_value(plan, layer),
         pool->has_winners ? plan_data(plan, pool->winners) : NULL,
@@ -315,7 +301,7 @@ static int max_pool_forward(struct plan *plan, uint32_t layer)
 
 static int max_pool_backward(struct plan *plan, uint32_t layer)
 {
-    const struct pool *const pool = plan->states[layer];
+    const struct pool *const pool = plan->base.states[layer];
     struct pool_work work = {
         plan, pool, out_tensor(plan, layer), in_gradient(plan, layer, 0), out_gradient(plan, layer),
         plan_data(plan, pool->winners),
@@ -326,10 +312,10 @@ static int max_pool_backward(struct plan *plan, uint32_t layer)
 
 const struct layer_ops onednn_max_pool_ops = {
     .uses = { .adds = true },
+    .state_bytes = sizeof(struct pool),
     .plan = max_pool_plan,
     .forward = max_pool_forward,
     .backward_inputs = max_pool_backward,
-    .release = pool_release,
 };
 
 /* ---- average pooling ---- */
@@ -418,7 +404,7 @@ static void spread_planes(void *arg, uint32_t member, size_t first, size_t end)
 
 static int average_forward(struct plan *plan, uint32_t layer)
 {
-    const struct pool *const pool = plan->states[layer];
+    const struct pool *const pool = plan->base.states[layer];
     struct pool_work work = { .plan = plan, .pool = pool, .in = in_value(plan, layer, 0),
                               .out = out_value(plan, layer) };
     plan_run(plan, plan->base.count * pool->blocks, 1, average_planes, &work);
@@ -427,7 +413,7 @@ static int average_forward(struct plan *plan, uint32_t layer)
 
 static int average_backward(struct plan *plan, uint32_t layer)
 {
-    const struct pool *const pool = plan->states[layer];
+    const struct pool *const pool = plan->base.states[layer];
     struct pool_work work = { .plan = plan, .pool = pool, .in = in_gradient(plan, layer, 0),
                               .out = out_gradient(plan, layer) };
     plan_run(plan, plan->base.count * pool->blocks, 1, spread_planes, &work);
@@ -436,8 +422,8 @@ static int average_backward(struct plan *plan, uint32_t layer)
 
 const struct layer_ops onednn_average_pool_ops = {
     .uses = { .adds = true },
+    .state_bytes = sizeof(struct pool),
     .plan = pool_plan,
     .forward = average_forward,
     .backward_inputs = average_backward,
-    .release = pool_release,
 };

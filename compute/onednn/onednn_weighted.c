@@ -679,10 +679,7 @@ static int open_slice(struct plan *plan, uint32_t layer, struct weighted *state,
 
 static int weighted_plan(struct plan *plan, uint32_t layer)
 {
-    struct weighted *const state = calloc(1, sizeof(*state));
-    if (state == NULL)
-        return -ENOMEM;
-    plan->states[layer] = state;
+    struct weighted *const state = plan->base.states[layer];
     state->relu_mask = BUFFER_NONE;
     int rc = slices_open(plan, layer, &state->slices);
     if (rc == 0)
@@ -694,13 +691,10 @@ static int weighted_plan(struct plan *plan, uint32_t layer)
 
 static void weighted_release(struct plan *plan, uint32_t layer)
 {
-    struct weighted *const state = plan->states[layer];
-    if (state == NULL)
-        return;
+    struct weighted *const state = plan->base.states[layer];
     slices_close(&state->slices);
     first_conv_close(state->first);
     folded_norm_close(&state->norm);
-    free(state);
 }
 
 /* ---- running ---- */
@@ -716,7 +710,7 @@ static void copy_added(const struct plan *plan, uint32_t layer)
 
 static int weighted_forward(struct plan *plan, uint32_t layer)
 {
-    const struct weighted *const state = plan->states[layer];
+    const struct weighted *const state = plan->base.states[layer];
     if (folded_norm_has(&state->norm))
         folded_norm_compute(plan, &state->norm);
     if (adds_value(plan, layer))
@@ -740,7 +734,7 @@ static void mask_gradient(const struct plan *plan, uint32_t layer, const struct 
 
 static int weighted_backward_parameters(struct plan *plan, uint32_t layer)
 {
-    const struct weighted *const state = plan->states[layer];
+    const struct weighted *const state = plan->base.states[layer];
     if (state->masks)
         mask_gradient(plan, layer, state);
     if (state->first == NULL)
@@ -751,13 +745,13 @@ static int weighted_backward_parameters(struct plan *plan, uint32_t layer)
 
 static int weighted_backward_inputs(struct plan *plan, uint32_t layer)
 {
-    const struct weighted *const state = plan->states[layer];
+    const struct weighted *const state = plan->base.states[layer];
     return slices_backward_data(plan, layer, &state->slices);
 }
 
 void weighted_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size)
 {
-    const struct weighted *const state = plan->states[layer];
+    const struct weighted *const state = plan->base.states[layer];
     const struct slices *const slices = &state->slices;
     char stored[64], forward[64], weights[64], data[64], together[40] = "";
     nn_md_describe(plan_stored(plan, layer, PARAMETER_WEIGHT), stored, sizeof(stored));
@@ -773,6 +767,7 @@ void weighted_describe(const struct plan *plan, uint32_t layer, char *text, size
 
 const struct layer_ops onednn_weighted_ops = {
     .use = weighted_use,
+    .state_bytes = sizeof(struct weighted),
     .plan = weighted_plan,
     .forward = weighted_forward,
     .backward_parameters = weighted_backward_parameters,

@@ -49,12 +49,24 @@ static int open_values(struct plan_base *base)
     return rc;
 }
 
+static int plan_one(struct plan_base *base, uint32_t head)
+{
+    const struct layer_ops *const row = row_of(base, head);
+    if (row->state_bytes != 0) {
+        base->states[head] = calloc(1, row->state_bytes);
+        if (base->states[head] == NULL)
+            return -ENOMEM;
+    }
+    return row->plan != NULL ? row->plan(plan_of(base), head) : 0;
+}
+
 static int plan_layers(struct plan_base *base)
 {
-    int rc = 0;
+    base->states = calloc(base->net->layer_count, sizeof(*base->states));
+    int rc = base->states != NULL ? 0 : -ENOMEM;
     for (uint32_t i = 0; i < base->net->layer_count && rc == 0; i++)
-        if (fusion_is_head(&base->fusion, i) && row_of(base, i)->plan != NULL)
-            rc = row_of(base, i)->plan(plan_of(base), i);
+        if (fusion_is_head(&base->fusion, i))
+            rc = plan_one(base, i);
     return rc;
 }
 
@@ -72,9 +84,12 @@ int plan_base_open(struct plan_base *base)
 
 void plan_base_close(struct plan_base *base)
 {
-    for (uint32_t i = 0; base->fusion.groups != NULL && i < base->net->layer_count; i++)
-        if (fusion_is_head(&base->fusion, i) && row_of(base, i)->release != NULL)
+    for (uint32_t i = 0; base->states != NULL && i < base->net->layer_count; i++) {
+        if (base->states[i] != NULL && row_of(base, i)->release != NULL)
             row_of(base, i)->release(plan_of(base), i);
+        free(base->states[i]);
+    }
+    free(base->states);
     value_plan_close(&base->values);
     fusion_close(&base->fusion);
 }

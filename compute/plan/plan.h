@@ -16,6 +16,8 @@ struct layer_ops {
     /* Where that differs between groups: how this one does. *use_out is `uses` before. Called before plan. NULL: they
      * are all alike. */
     void (*use)(const struct plan *plan, uint32_t head, struct value_use *use_out);
+    /* Size of the group's entry in plan_base.states, which is all 0 before plan; 0: it has none. */
+    size_t state_bytes;
     /* Prepare everything that depends only on shapes. NULL: nothing. */
     int (*plan)(struct plan *plan, uint32_t head);
     int (*forward)(struct plan *plan, uint32_t head);
@@ -24,7 +26,7 @@ struct layer_ops {
     /* Compute the gradients of its inputs as plan->values.flows says; called when one is needed. NULL: forward has
      * written them, or the group is an identity. */
     int (*backward_inputs)(struct plan *plan, uint32_t head);
-    /* Free what plan prepared, even when it failed halfway. NULL: nothing. */
+    /* Free what the state owns, even when plan failed halfway. NULL: nothing. */
     void (*release)(struct plan *plan, uint32_t head);
 };
 
@@ -54,6 +56,7 @@ struct plan_base {
     bool training;
     struct fusion fusion;
     struct value_plan values;
+    void **states;              /* [head]: the row's, from plan to release; NULL: none */
     void *poisoned;             /* the values' block, when unused memory is poisoned after each group; else NULL */
 };
 

@@ -160,8 +160,8 @@ static int max_pool_plan(struct plan *plan, uint32_t head)
     state->winners = BUFFER_NONE;
     if (!plan_has_inputs(&plan->base, head))
         return 0;
-    return cuda_plan_scratch(plan, head, value_counts(plan, plan_output(&plan->base, head)), PHASE_FORWARD,
-                             PHASE_INPUTS, &state->winners);
+    return plan_scratch(plan, head, value_counts(plan, plan_output(&plan->base, head)), PHASE_FORWARD,
+                        PHASE_INPUTS, &state->winners);
 }
 
 static int max_pool_forward(struct plan *plan, uint32_t head)
@@ -333,8 +333,8 @@ static int response_plan(struct plan *plan, uint32_t head)
     state->terms = BUFFER_NONE;
     if (!plan_has_inputs(&plan->base, head))
         return 0;
-    return cuda_plan_scratch(plan, head, value_counts(plan, plan_output(&plan->base, head)) * sizeof(float),
-                             PHASE_INPUTS, PHASE_INPUTS, &state->terms);
+    return plan_scratch(plan, head, value_counts(plan, plan_output(&plan->base, head)) * sizeof(float),
+                        PHASE_INPUTS, PHASE_INPUTS, &state->terms);
 }
 
 static struct response_shape response_shape_of(const struct plan *plan, uint32_t head)

@@ -17,8 +17,8 @@ static int loss_plan(struct plan *plan, uint32_t head)
     struct loss *const state = plan->base.states[head];
     state->adds = plan->has_loss;
     plan->has_loss = true;
-    return cuda_plan_scratch(plan, head, plan->base.count * sizeof(struct sample_loss), PHASE_FORWARD, PHASE_FORWARD,
-                             &state->samples);
+    return plan_scratch(plan, head, plan->base.count * sizeof(struct sample_loss), PHASE_FORWARD, PHASE_FORWARD,
+                        &state->samples);
 }
 
 static int loss_forward(struct plan *plan, uint32_t head)

@@ -47,7 +47,7 @@ static int open_mask(struct plan *plan, uint32_t head, struct norm *state)
 {
     const size_t numbers = value_counts(plan, plan_output(&plan->base, head));
     return has_sum(plan, head) && has_relu(plan, head)
-               ? cuda_plan_scratch(plan, head, numbers / 8, PHASE_FORWARD, PHASE_PARAMETERS, &state->mask) : 0;
+               ? plan_scratch(plan, head, numbers / 8, PHASE_FORWARD, PHASE_PARAMETERS, &state->mask) : 0;
 }
 
 static int open_training(struct plan *plan, uint32_t head, struct norm *state)
@@ -60,11 +60,11 @@ static int open_training(struct plan *plan, uint32_t head, struct norm *state)
     const size_t partials = kernel_norm_partials(rows, columns) * sizeof(float), means = 2 * columns * sizeof(float);
     int rc = 0;
     if (fresh > 0)
-        rc = cuda_plan_scratch(plan, head, fresh, PHASE_FORWARD, PHASE_FORWARD, &state->chunks);
+        rc = plan_scratch(plan, head, fresh, PHASE_FORWARD, PHASE_FORWARD, &state->chunks);
     if (rc == 0)
-        rc = cuda_plan_scratch(plan, head, partials, PHASE_PARAMETERS, PHASE_PARAMETERS, &state->gradient_chunks);
+        rc = plan_scratch(plan, head, partials, PHASE_PARAMETERS, PHASE_PARAMETERS, &state->gradient_chunks);
     if (rc == 0)
-        rc = cuda_plan_scratch(plan, head, means, PHASE_PARAMETERS, PHASE_INPUTS, &state->means);
+        rc = plan_scratch(plan, head, means, PHASE_PARAMETERS, PHASE_INPUTS, &state->means);
     return rc == 0 ? open_mask(plan, head, state) : rc;
 }
 
@@ -74,7 +74,7 @@ static int norm_plan(struct plan *plan, uint32_t head)
     const enum value_phase until = plan->base.training ? PHASE_INPUTS : PHASE_FORWARD;
     struct norm *const state = plan->base.states[head];
     *state = (struct norm){ .before = NET_INPUT, .chunks = BUFFER_NONE, .mask = BUFFER_NONE };
-    const int rc = cuda_plan_scratch(plan, head, statistics, PHASE_FORWARD, until, &state->statistics);
+    const int rc = plan_scratch(plan, head, statistics, PHASE_FORWARD, until, &state->statistics);
     return rc == 0 && plan->base.training ? open_training(plan, head, state) : rc;
 }
 

@@ -9,23 +9,6 @@
 #include "stage/cuda/device_cuda.h"
 #include "stage/log.h"
 
-int cuda_plan_scratch(struct plan *plan, uint32_t head, size_t bytes, enum value_phase from, enum value_phase until,
-                      uint32_t *buffer_out)
-{
-    struct value_plan *const values = &plan->base.values;
-    const uint32_t times[] = {
-        [PHASE_FORWARD] = time_forward(head),
-        [PHASE_PARAMETERS] = time_parameters(values, head),
-        [PHASE_INPUTS] = time_inputs(values, head),
-    };
-    const int rc = value_plan_buffer(values, bytes, buffer_out);
-    if (rc != 0)
-        return rc;
-    value_plan_use(values, *buffer_out, times[from]);
-    value_plan_use(values, *buffer_out, times[until]);
-    return 0;
-}
-
 void cuda_plan_workspace(struct plan *plan, size_t bytes)
 {
     if (bytes > plan->workspace_bytes)
@@ -39,10 +22,15 @@ static size_t offset_of(const struct plan *plan, uint32_t parameter)
     return arenas_of(plan->base.backend->arenas, plan->base.net, parameter)->ranges[parameter].offset;
 }
 
-const float *parameter_weights(const struct plan *plan, uint32_t layer, enum parameter_kind kind)
+static float *parameter_in(const struct plan *plan, float *arena, uint32_t layer, enum parameter_kind kind)
 {
     const uint32_t parameter = plan_layer(plan, layer)->parameters[kind];
-    return parameter != NET_NO_PARAMETER ? plan->base.backend->memory.weights + offset_of(plan, parameter) : NULL;
+    return parameter != NET_NO_PARAMETER ? arena + offset_of(plan, parameter) : NULL;
+}
+
+const float *parameter_weights(const struct plan *plan, uint32_t layer, enum parameter_kind kind)
+{
+    return parameter_in(plan, plan->base.backend->memory.weights, layer, kind);
 }
 
 const void *parameter_value(const struct plan *plan, uint32_t layer, enum parameter_kind kind)
@@ -56,14 +44,12 @@ const void *parameter_value(const struct plan *plan, uint32_t layer, enum parame
 
 float *parameter_gradient(const struct plan *plan, uint32_t layer, enum parameter_kind kind)
 {
-    const uint32_t parameter = plan_layer(plan, layer)->parameters[kind];
-    return parameter != NET_NO_PARAMETER ? plan->base.backend->memory.gradients + offset_of(plan, parameter) : NULL;
+    return parameter_in(plan, plan->base.backend->memory.gradients, layer, kind);
 }
 
 float *parameter_statistic(const struct plan *plan, uint32_t layer, enum parameter_kind kind)
 {
-    const uint32_t parameter = plan_layer(plan, layer)->parameters[kind];
-    return parameter != NET_NO_PARAMETER ? plan->base.backend->memory.statistics + offset_of(plan, parameter) : NULL;
+    return parameter_in(plan, plan->base.backend->memory.statistics, layer, kind);
 }
 
 /* ---- for plan_base ---- */

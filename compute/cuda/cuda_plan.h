@@ -72,10 +72,6 @@ static inline const struct net *plan_net(const struct plan *plan)
 {
     return plan->base.net;
 }
-static inline const struct layer *plan_layer(const struct plan *plan, uint32_t layer)
-{
-    return &plan->base.net->layers[layer];
-}
 
 /* Address of a buffer, NULL for BUFFER_NONE. Valid while a step is queued, and until another plan is made. */
 static inline void *cuda_plan_data(const struct plan *plan, uint32_t buffer)
@@ -84,9 +80,6 @@ static inline void *cuda_plan_data(const struct plan *plan, uint32_t buffer)
         return NULL;
     return (char *)plan->base.backend->pool + plan->base.values.buffers[buffer].offset;
 }
-/* A buffer of a layer, in use from one phase of the head to another. */
-int cuda_plan_scratch(struct plan *plan, uint32_t head, size_t bytes, enum value_phase from, enum value_phase until,
-                      uint32_t *buffer_out);
 /* Raises the workspace of the plan to what a library call needs. */
 void cuda_plan_workspace(struct plan *plan, size_t bytes);
 

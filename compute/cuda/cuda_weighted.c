@@ -208,9 +208,9 @@ static size_t weight_bytes(const struct plan *plan, uint32_t index)
 static int open_folded(struct plan *plan, uint32_t index, struct weighted *state)
 {
     const size_t bias = value_stored(plan, plan_output(&plan->base, index)) * value_bytes(plan->base.backend->type);
-    const int rc = cuda_plan_scratch(plan, index, weight_bytes(plan, index), PHASE_FORWARD, PHASE_FORWARD,
-                                     &state->weight);
-    return rc == 0 ? cuda_plan_scratch(plan, index, bias, PHASE_FORWARD, PHASE_FORWARD, &state->bias) : rc;
+    const int rc = plan_scratch(plan, index, weight_bytes(plan, index), PHASE_FORWARD, PHASE_FORWARD,
+                                &state->weight);
+    return rc == 0 ? plan_scratch(plan, index, bias, PHASE_FORWARD, PHASE_FORWARD, &state->bias) : rc;
 }
 
 static int open_backward(struct plan *plan, uint32_t index, struct weighted *state)
@@ -219,10 +219,10 @@ static int open_backward(struct plan *plan, uint32_t index, struct weighted *sta
     const size_t partials = kernel_bias_partials(value_rows(plan, out), value_stored(plan, out)) * sizeof(float);
     int rc = 0;
     if (sums_bias(plan, index))
-        rc = cuda_plan_scratch(plan, index, partials, PHASE_PARAMETERS, PHASE_PARAMETERS, &state->partials);
+        rc = plan_scratch(plan, index, partials, PHASE_PARAMETERS, PHASE_PARAMETERS, &state->partials);
     if (rc == 0 && is_conv(plan, index) && plan->base.backend->type != VALUE_FP32)
-        rc = cuda_plan_scratch(plan, index, weight_bytes(plan, index), PHASE_PARAMETERS, PHASE_PARAMETERS,
-                               &state->weight_gradient);
+        rc = plan_scratch(plan, index, weight_bytes(plan, index), PHASE_PARAMETERS, PHASE_PARAMETERS,
+                          &state->weight_gradient);
     return rc;
 }
 

@@ -78,28 +78,6 @@ bool value_is_done_forward(const struct plan *plan, uint32_t value)
 
 /* ---- buffers and memories ---- */
 
-static uint32_t time_of(const struct plan *plan, uint32_t head, enum value_phase phase)
-{
-    return phase == PHASE_FORWARD      ? time_forward(head)
-           : phase == PHASE_PARAMETERS ? time_parameters(&plan->base.values, head)
-                                       : time_inputs(&plan->base.values, head);
-}
-
-void plan_use(struct plan *plan, uint32_t buffer, uint32_t head, enum value_phase first, enum value_phase last)
-{
-    value_plan_use(&plan->base.values, buffer, time_of(plan, head, first));
-    value_plan_use(&plan->base.values, buffer, time_of(plan, head, last));
-}
-
-int plan_scratch(struct plan *plan, uint32_t head, size_t bytes, enum value_phase first, enum value_phase last,
-                 uint32_t *buffer_out)
-{
-    const int rc = plan_buffer(plan, bytes, buffer_out);
-    if (rc == 0)
-        plan_use(plan, *buffer_out, head, first, last);
-    return rc;
-}
-
 int plan_memory(struct plan *plan, nn_md md, struct place place, dnnl_memory_t *memory_out)
 {
     if (plan->memory_count == plan->memory_room) {

@@ -67,21 +67,12 @@ static inline struct backend *plan_backend(const struct plan *plan)
 {
     return plan->base.backend;
 }
-static inline const struct layer *plan_layer(const struct plan *plan, uint32_t layer)
-{
-    return &plan->base.net->layers[layer];
-}
 
 /* A buffer of a layer, not used at any time yet. 0 or -ENOMEM. */
 static inline int plan_buffer(struct plan *plan, size_t bytes, uint32_t *buffer_out)
 {
     return value_plan_buffer(&plan->base.values, bytes, buffer_out);
 }
-/* The buffer is in use from one phase of the head to another. */
-void plan_use(struct plan *plan, uint32_t buffer, uint32_t head, enum value_phase first, enum value_phase last);
-/* Both: a buffer that is in use from one phase of the head to another. 0 or -ENOMEM. */
-int plan_scratch(struct plan *plan, uint32_t head, size_t bytes, enum value_phase first, enum value_phase last,
-                 uint32_t *buffer_out);
 /* Address of a buffer, valid while the plan runs. */
 static inline void *plan_data(const struct plan *plan, uint32_t buffer)
 {

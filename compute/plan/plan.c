@@ -94,6 +94,27 @@ void plan_base_close(struct plan_base *base)
     fusion_close(&base->fusion);
 }
 
+void plan_use(struct plan *plan, uint32_t buffer, uint32_t head, enum value_phase first, enum value_phase last)
+{
+    struct value_plan *const values = &((struct plan_base *)plan)->values;
+    const uint32_t times[] = {
+        [PHASE_FORWARD] = time_forward(head),
+        [PHASE_PARAMETERS] = time_parameters(values, head),
+        [PHASE_INPUTS] = time_inputs(values, head),
+    };
+    value_plan_use(values, buffer, times[first]);
+    value_plan_use(values, buffer, times[last]);
+}
+
+int plan_scratch(struct plan *plan, uint32_t head, size_t bytes, enum value_phase first, enum value_phase last,
+                 uint32_t *buffer_out)
+{
+    const int rc = value_plan_buffer(&((struct plan_base *)plan)->values, bytes, buffer_out);
+    if (rc == 0)
+        plan_use(plan, *buffer_out, head, first, last);
+    return rc;
+}
+
 bool plan_has_inputs(const struct plan_base *base, uint32_t head)
 {
     for (uint32_t k = 0; k < plan_group(base, head)->input_count; k++)

@@ -72,6 +72,16 @@ int plan_base_backward(struct plan_base *base, void (*layer_done)(void *arg, uin
 int plan_base_backward_one(struct plan_base *base, uint32_t head, void (*layer_done)(void *arg, uint32_t layer),
                            void *arg);
 
+static inline const struct layer *plan_layer(const struct plan *plan, uint32_t layer)
+{
+    return &((const struct plan_base *)plan)->net->layers[layer];
+}
+/* The buffer is in use from one phase of the head to another. */
+void plan_use(struct plan *plan, uint32_t buffer, uint32_t head, enum value_phase first, enum value_phase last);
+/* A new buffer that is. 0 or -ENOMEM. */
+int plan_scratch(struct plan *plan, uint32_t head, size_t bytes, enum value_phase first, enum value_phase last,
+                 uint32_t *buffer_out);
+
 static inline const struct group *plan_group(const struct plan_base *base, uint32_t head)
 {
     return &base->fusion.groups[head];

@@ -22,19 +22,6 @@ void *reference_buffer(const struct reference_plan *plan, uint32_t buffer)
     return reference_of(&plan->base)->block + plan->base.values.buffers[buffer].offset;
 }
 
-int reference_keep(struct reference_plan *plan, size_t count, size_t item_bytes, uint32_t first, uint32_t last,
-                   uint32_t *buffer_out)
-{
-    struct value_plan *const values = &plan->base.values;
-    const int rc = count > SIZE_MAX / item_bytes ? -EOVERFLOW
-                                                 : value_plan_buffer(values, count * item_bytes, buffer_out);
-    if (rc != 0)
-        return rc;
-    value_plan_use(values, *buffer_out, first);
-    value_plan_use(values, *buffer_out, last);
-    return 0;
-}
-
 static float *value_of(const struct reference_plan *plan, uint32_t value)
 {
     return reference_buffer(plan, plan->base.values.values[value].buffer);

@@ -120,8 +120,8 @@ static int dropout_plan(struct plan *base, uint32_t index)
     if (!plan->base.training)
         return 0;
     dropout_init(&plan->layers[index].dropout, seed, index, layer->rate);
-    return reference_keep(plan, plan->base.count * shape_count(layer->out), 1, time_forward(index),
-                          time_inputs(&plan->base.values, index), &plan->layers[index].kept);
+    return plan_scratch(base, index, plan->base.count * shape_count(layer->out), PHASE_FORWARD, PHASE_INPUTS,
+                        &plan->layers[index].kept);
 }
 
 static int dropout_forward(struct plan *plan, uint32_t index)
@@ -341,10 +341,9 @@ static void batch_norm_use(const struct plan *plan, uint32_t index, struct value
 static int batch_norm_plan(struct plan *base, uint32_t index)
 {
     struct reference_plan *const plan = reference_plan_of(base);
-    const uint32_t forward = time_forward(index);
-    const uint32_t last = plan->base.training ? time_inputs(&plan->base.values, index) : forward;
-    return reference_keep(plan, plan->base.net->layers[index].out.channels, sizeof(struct channel), forward, last,
-                          &plan->layers[index].kept);
+    const size_t bytes = plan->base.net->layers[index].out.channels * sizeof(struct channel);
+    return plan_scratch(base, index, bytes, PHASE_FORWARD, plan->base.training ? PHASE_INPUTS : PHASE_FORWARD,
+                        &plan->layers[index].kept);
 }
 
 /* The channel of value i. */

@@ -63,9 +63,6 @@ static inline struct reference_plan *reference_plan_of(struct plan *plan)
 
 /* The memory of a buffer of the plan, or NULL for BUFFER_NONE. */
 void *reference_buffer(const struct reference_plan *plan, uint32_t buffer);
-/* Open a buffer of count items for the layer that is in use from time `first` to time `last`. 0 or -ENOMEM. */
-int reference_keep(struct reference_plan *plan, size_t count, size_t item_bytes, uint32_t first, uint32_t last,
-                   uint32_t *buffer_out);
 
 /* Write or add the gradient of input value i. */
 static inline void target_put(struct target target, size_t i, float gradient)

@@ -47,14 +47,12 @@ static int conv2d_plan(struct plan *base, uint32_t index)
     if (!plan->base.training)
         return 0;
     struct reference_layer *const state = &plan->layers[index];
-    const uint32_t parameters = time_parameters(&plan->base.values, index);
-    const uint32_t inputs = time_inputs(&plan->base.values, index);
     const size_t weights = net->parameters[layer->parameters[PARAMETER_WEIGHT]].count;
-    int rc = reference_keep(plan, weights, sizeof(double), parameters, parameters, &state->weight_sums);
-    if (rc == 0)
-        rc = reference_keep(plan, plan->base.count * shape_count(layer->in), sizeof(double), inputs, inputs,
-                            &state->in_sums);
-    return rc;
+    const size_t numbers = plan->base.count * shape_count(layer->in);
+    const int rc = plan_scratch(base, index, weights * sizeof(double), PHASE_PARAMETERS, PHASE_PARAMETERS,
+                                &state->weight_sums);
+    return rc != 0 ? rc : plan_scratch(base, index, numbers * sizeof(double), PHASE_INPUTS, PHASE_INPUTS,
+                                       &state->in_sums);
 }
 
 /* The index of a tap's weight in channel 0; weights are stored as [out channel][channel][kh][kw]. */
@@ -179,8 +177,9 @@ static int max_pool_plan(struct plan *base, uint32_t index)
     struct reference_plan *const plan = reference_plan_of(base);
     if (!plan->base.training)
         return 0;
-    return reference_keep(plan, plan->base.count * shape_count(plan->base.net->layers[index].out), sizeof(size_t),
-                          time_forward(index), time_inputs(&plan->base.values, index), &plan->layers[index].kept);
+    const size_t results = plan->base.count * shape_count(plan->base.net->layers[index].out);
+    return plan_scratch(base, index, results * sizeof(size_t), PHASE_FORWARD, PHASE_INPUTS,
+                        &plan->layers[index].kept);
 }
 
 /* The first largest value of a window; padding never wins. */

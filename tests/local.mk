@@ -71,7 +71,7 @@ compute_fuzz = %D%/fuzz/fuzz_net_file
 $(compute_tests) $(compute_fuzz): LDADD = $(HELPERS) $(COMPUTE)
 
 sync_tests = %D%/sync/test_averaging %D%/sync/test_bucket %D%/sync/test_failing_towers %D%/sync/test_frozen_towers %D%/sync/test_gate %D%/sync/test_halves %D%/sync/test_reduce %D%/sync/test_relaxed %D%/sync/test_server %D%/sync/test_servers %D%/sync/test_shown \
-	%D%/sync/test_snapshot_pool %D%/sync/test_step_clock %D%/sync/test_sync \
+	%D%/sync/test_snapshot_pool %D%/sync/test_staleness_rate %D%/sync/test_step_clock %D%/sync/test_sync \
 	%D%/sync/test_trainer
 $(sync_tests): LDADD = $(HELPERS) $(SYNC) $(CUPTI_LIBS)
 
@@ -92,10 +92,11 @@ tools_tests = %D%/tools/compare/test_axes %D%/tools/compare/test_comparison %D%/
 $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)
 %D%/fuzz/fuzz_archive %D%/fuzz/fuzz_cifar %D%/tools/test_archive_walk %D%/tools/test_convert_files \
 	%D%/tools/test_convert_npy: LDADD = $(HELPERS) $(TOOLS) $(ARCHIVE_LIBS)
-# Calls that fail there when the test says so.
+# Calls that the test sees, and that fail when it says so.
 wrap = -Wl,--wrap=
 %C%_fuzz_fuzz_cifar_LDFLAGS = $(AM_LDFLAGS) $(wrap)log_message
 %C%_loader_test_kept_index_LDFLAGS = $(AM_LDFLAGS) $(wrap)ftruncate
+%C%_sync_test_staleness_rate_LDFLAGS = $(AM_LDFLAGS) $(wrap)reduce_server_fetch $(wrap)reduce_server_push
 %C%_tools_test_run_directory_LDFLAGS = $(AM_LDFLAGS) $(wrap)flock $(wrap)calloc $(wrap)fstatvfs \
 	$(wrap)renameat $(wrap)unlinkat
 %C%_tools_observe_test_trace_file_LDFLAGS = $(AM_LDFLAGS) $(wrap)file_read_some

@@ -180,7 +180,7 @@ struct trainer_spec fixture_trainer(struct trainer_fixture *fixture, uint32_t to
                   .communication = own->communication, .bucket_bytes = 64,
                   .learning_rate = fixture->spec.is_frozen ? &frozen : &rate,
                   .every = fixture->spec.every, .keeps_buffers = fixture->spec.keeps_buffers,
-                  .max_staleness = fixture->spec.max_staleness },
+                  .max_staleness = fixture->spec.max_staleness, .divides_rate = fixture->spec.divides_rate },
         .gate = fixture->gate, .stop = fixture->stop, .report_depth = 3 + fixture->spec.max_staleness,
         .snapshots = { .count = fixture->spec.saves ? 2 : 0, .each_epoch = true, .last = true },
         .slice_max = fixture->layout.capacity,

@@ -34,6 +34,7 @@ struct fixture_spec {
     uint64_t every;
     bool keeps_buffers;
     uint32_t max_staleness;
+    bool divides_rate;          /* by the staleness */
     struct optimizer optimizer;
     double average_decay;       /* 0: no averages */
     uint32_t microbatch_max;    /* 0: slices are computed as wholes */

@@ -144,11 +144,11 @@ static void convert(const struct layout *layout, const struct converter *convert
     struct conversion conversion = { .name = "cifar" };
     struct stop *stop;
     require(stop_open(&stop) == 0);
-    const int rc = converter->prepare(&options, stop, &conversion);
+    const int rc = converter_prepare(converter, &options, stop, &conversion);
     require((rc == 0) == (stop_message(stop)[0] == '\0') && (rc == 0 || stop_code(stop) == EXIT_CODE_DATA));
     if (rc == 0)
         check_conversion(layout, &conversion);
-    converter->release(&conversion);
+    converter_release(converter, &conversion);
     stop_close(stop);
 }
 

@@ -143,7 +143,7 @@ static void run(const struct converter *converter, const char *input, const char
 
     *outcome = (struct outcome){ .rc = 0 };
     assert_int_equal(stop_open(&stop), 0);
-    outcome->rc = converter->prepare(&options, stop, &conversion);
+    outcome->rc = converter_prepare(converter, &options, stop, &conversion);
     for (size_t i = 0; outcome->rc == 0 && i < conversion.source_count; i++)
         tell_source(&conversion.sources[i], outcome->samples, sizeof(outcome->samples));
     outcome->classes = conversion.classes;
@@ -151,7 +151,7 @@ static void run(const struct converter *converter, const char *input, const char
     outcome->width = conversion.width;
     outcome->depth = conversion.depth;
     snprintf(outcome->message, sizeof(outcome->message), "%s", stop_message(stop));
-    converter->release(&conversion);
+    converter_release(converter, &conversion);
     stop_close(stop);
 }
 
@@ -322,10 +322,10 @@ TEST_WITH(tells_the_size_where_all_have_it, fixture_folder_enter, fixture_folder
         .inputs = (char *const *)(uintptr_t)inputs, .input_count = 1, .output = "/nowhere", .interrupted = &interrupted,
     };
     struct conversion conversion = { .name = "folder" };
-    assert_int_equal(convert_folder.prepare(&options, stop, &conversion), 0);
+    assert_int_equal(converter_prepare(&convert_folder, &options, stop, &conversion), 0);
     assert_int_equal(conversion.height, 0);
     assert_int_equal(conversion.depth, 0);
-    convert_folder.release(&conversion);
+    converter_release(&convert_folder, &conversion);
     stop_close(stop);
 }
 
@@ -343,14 +343,14 @@ TEST_WITH(notices_images_that_change_meanwhile, fixture_folder_enter, fixture_fo
 
     make_files(FILES("a/1.png A", "b/2.png B"));
     assert_int_equal(stop_open(&stop), 0);
-    assert_int_equal(convert_folder.prepare(&options, stop, &conversion), 0);
+    assert_int_equal(converter_prepare(&convert_folder, &options, stop, &conversion), 0);
     const struct sample_source *source = &conversion.sources[0];
     assert_true(source->scratch_bytes <= sizeof(scratch));
     assert_int_equal(source->sample(source->arg, 0, scratch, values, &count), 0);
     fixture_write("a/1.png", scratch, IMAGE_BYTES + 1);
     assert_int_equal(source->sample(source->arg, 0, scratch, values, &count), -EBADMSG);
     assert_non_null(strstr(stop_message(stop), "a/1.png: changed during the conversion"));
-    convert_folder.release(&conversion);
+    converter_release(&convert_folder, &conversion);
     stop_close(stop);
 }
 

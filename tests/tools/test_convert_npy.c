@@ -56,12 +56,12 @@ static void prepare(struct attempt *attempt, char *const *inputs, size_t count)
     const struct convert_options options = { .inputs = inputs, .input_count = count, .interrupted = &interrupted };
     *attempt = (struct attempt){ .conversion = { .name = "npy" } };
     assert_int_equal(stop_open(&attempt->stop), 0);
-    attempt->rc = convert_npy.prepare(&options, attempt->stop, &attempt->conversion);
+    attempt->rc = converter_prepare(&convert_npy, &options, attempt->stop, &attempt->conversion);
 }
 
 static void release(struct attempt *attempt)
 {
-    convert_npy.release(&attempt->conversion);
+    converter_release(&convert_npy, &attempt->conversion);
     stop_close(attempt->stop);
 }
 

@@ -85,7 +85,7 @@ static int convert(struct convert_command *command, struct stop *stop)
     struct conversion conversion = { .name = converter->name, .image_key = "image_raw", .label_key = "label" };
     struct hold_out hold_out = { 0 };
 
-    int rc = converter->prepare(options, stop, &conversion);
+    int rc = converter_prepare(converter, options, stop, &conversion);
     set_image_keys(options, &conversion);
     if (rc == 0)
         rc = set_description_check(&conversion, stop);
@@ -96,7 +96,7 @@ static int convert(struct convert_command *command, struct stop *stop)
     if (rc == 0)
         rc = write_shards(options, &conversion, stop);
     hold_out_release(&hold_out);
-    converter->release(&conversion);
+    converter_release(converter, &conversion);
     return rc;
 }
 

@@ -60,7 +60,7 @@ struct conversion {
     struct sample_source sources[CONVERT_SOURCES_MAX];  /* the training set first */
     size_t source_count;
     const char *remark;         /* printed at the end; NULL or "": nothing */
-    void *state;                /* the converter's own */
+    void *state;                /* the converter's own; NULL: there was no memory for it */
 };
 
 struct converter {
@@ -69,14 +69,24 @@ struct converter {
     const char *inputs;         /* the arguments, for the usage */
     size_t input_count_least, input_count_most;
     unsigned takes;             /* bits of enum convert_option */
-    /* Read and check the inputs. 0, or a negative errno after stop_fail, or -ECANCELED when
-     * interrupted; call release in all cases. */
+    size_t state_bytes;         /* of conversion->state, which prepare gets as zeros */
+    /* Read and check the inputs. 0, or a negative errno after stop_fail, or -ECANCELED when interrupted. */
     int (*prepare)(const struct convert_options *options, struct stop *stop, struct conversion *conversion_out);
+    /* Release what the state owns, also after prepare has failed. NULL: nothing. */
     void (*release)(struct conversion *conversion);
 };
 
 extern const struct converter convert_mnist, convert_cifar10, convert_cifar100, convert_npy, convert_digits;
 extern const struct converter convert_folder, convert_archive, convert_csv, convert_tfrecord;
+
+/* Call the converter's prepare, with its state. Results as of prepare; call converter_release in all cases. */
+int converter_prepare(const struct converter *converter, const struct convert_options *options, struct stop *stop,
+                      struct conversion *conversion);
+void converter_release(const struct converter *converter, struct conversion *conversion);
+
+/* Report a failure of a conversion: stop_fail with the exit code of `rc`, by default `otherwise`. Returns `rc`. */
+int convert_fail(struct stop *stop, enum exit_code otherwise, int rc, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* Fill in the features of a raw image: depth, height, image_raw, label, width. Returns their number. */
 size_t convert_raw_image(const struct conversion *conversion, const uint8_t *pixels, int64_t label,

@@ -84,12 +84,10 @@ static int load_member(struct archive_set *set, struct archive_walk *walk, const
 {
     int rc = reserve(set, member->bytes);
 
-    if (rc == -EFBIG) {
-        stop_fail(set->images.stop, EXIT_CODE_MEMORY,
-                  "%s: its images need more than half of the memory: convert it as an uncompressed .tar, or unpack it "
-                  "and convert the folder", set->options->inputs[set->archive_count - 1]);
-        return -ENOMEM;
-    }
+    if (rc == -EFBIG)
+        return convert_fail(set->images.stop, EXIT_CODE_MEMORY, -ENOMEM, "%s: its images need more than half of the "
+                            "memory: convert it as an uncompressed .tar, or unpack it and convert the folder",
+                            set->options->inputs[set->archive_count - 1]);
     if (rc == 0)
         rc = archive_walk_read(walk, set->store + set->store_bytes, (size_t)member->bytes);
     return rc < 0 ? archive_fail(set, rc) : 0;
@@ -191,8 +189,8 @@ static int refuse_duplicates(struct archive_set *set)
         const struct image_file *a = &list->files[i - 1], *b = &list->files[i];
         if (strcmp(image_list_path(list, a), image_list_path(list, b)) != 0 || (a->is_folder && b->is_folder))
             continue;
-        stop_fail(set->images.stop, EXIT_CODE_DATA, "%s: the path %s occurs twice", set->images.input, image_list_path(list, b));
-        return -EBADMSG;
+        return convert_fail(set->images.stop, EXIT_CODE_DATA, -EBADMSG, "%s: the path %s occurs twice",
+                            set->images.input, image_list_path(list, b));
     }
     return 0;
 }
@@ -226,13 +224,8 @@ static uint64_t count_bytes(const struct convert_options *options)
 
 static int archive_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
 {
-    struct archive_set *set = calloc(1, sizeof(*set));
+    struct archive_set *const set = conversion->state;
 
-    conversion->state = set;
-    if (set == NULL) {
-        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
-        return -ENOMEM;
-    }
     set->options = options;
     set->store_limit = memory_limit();
     set->images.input = options->input_count == 1 ? options->inputs[0] : "the archives";
@@ -250,15 +243,12 @@ static int archive_prepare(const struct convert_options *options, struct stop *s
 
 static void archive_release(struct conversion *conversion)
 {
-    struct archive_set *set = conversion->state;
+    struct archive_set *const set = conversion->state;
 
-    if (set == NULL)
-        return;
     for (size_t i = 0; i < set->archive_count; i++)
         archive_walk_close(set->archives[i]);
     image_set_release(&set->images);
     free(set->store);
-    free(set);
 }
 
 const struct converter convert_archive = {
@@ -269,6 +259,7 @@ const struct converter convert_archive = {
     .input_count_least = 1,
     .input_count_most = ARCHIVES_MAX,
     .takes = CONVERT_IMAGES | CONVERT_QUALITY,
+    .state_bytes = sizeof(struct archive_set),
     .prepare = archive_prepare,
     .release = archive_release,
 };

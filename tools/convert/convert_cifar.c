@@ -91,8 +91,7 @@ static size_t record_bytes(const struct cifar_kind *kind)
 
 static int no_memory(struct stop *stop)
 {
-    stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
-    return -ENOMEM;
+    return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory");
 }
 
 static int find_label(struct cifar *cifar, const char *wanted, struct stop *stop)
@@ -103,8 +102,7 @@ static int find_label(struct cifar *cifar, const char *wanted, struct stop *stop
             return 0;
         }
     }
-    stop_fail(stop, EXIT_CODE_USAGE, "--label=%s: there are fine and coarse", wanted);
-    return -EINVAL;
+    return convert_fail(stop, EXIT_CODE_USAGE, -EINVAL, "--label=%s: there are fine and coarse", wanted);
 }
 
 /* Find the folder with the files: the input, or the folder of the unpacked archive in it. */
@@ -136,9 +134,8 @@ static int check_labels(const struct cifar *cifar, const struct batch_file *batc
             const uint32_t label = batch->bytes[i * record_bytes(kind) + kind->labels[l].offset];
             if (label < kind->labels[l].classes)
                 continue;
-            stop_fail(stop, EXIT_CODE_DATA, "%s: %s label %u of image %zu is not in 0..%u", path, kind->labels[l].name,
-                      label, i, kind->labels[l].classes - 1);
-            return -EBADMSG;
+            return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: %s label %u of image %zu is not in 0..%u", path,
+                                kind->labels[l].name, label, i, kind->labels[l].classes - 1);
         }
     }
     return 0;
@@ -213,16 +210,12 @@ static int load_batch(struct cifar *cifar, uint32_t number, const char *path, st
         report_missing(cifar, path, stop);
         return rc;
     }
-    if (rc < 0) {
-        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: cannot read it: %s", path, exit_cause(rc));
-        return rc;
-    }
+    if (rc < 0)
+        return convert_fail(stop, EXIT_CODE_DATA, rc, "%s: cannot read it: %s", path, exit_cause(rc));
     batch->records = bytes / record_bytes(cifar->kind);
-    if (bytes == 0 || bytes % record_bytes(cifar->kind) != 0) {
-        stop_fail(stop, EXIT_CODE_DATA, "%s: %zu bytes are not a whole number of records of %zu bytes", path, bytes,
-                  record_bytes(cifar->kind));
-        return -EBADMSG;
-    }
+    if (bytes == 0 || bytes % record_bytes(cifar->kind) != 0)
+        return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: %zu bytes are not a whole number of records of %zu "
+                            "bytes", path, bytes, record_bytes(cifar->kind));
     return check_labels(cifar, batch, path, stop);
 }
 
@@ -386,11 +379,8 @@ static void describe(struct cifar *cifar, struct conversion *conversion)
 static int prepare(const struct cifar_kind *kind, const struct convert_options *options, struct stop *stop,
                    struct conversion *conversion)
 {
-    struct cifar *const cifar = calloc(1, sizeof(*cifar));
+    struct cifar *const cifar = conversion->state;
 
-    conversion->state = cifar;
-    if (cifar == NULL)
-        return no_memory(stop);
     *cifar = (struct cifar){ .kind = kind, .conversion = conversion };
     int rc = find_label(cifar, options->label, stop);
     if (rc == 0)
@@ -416,15 +406,12 @@ static void cifar_release(struct conversion *conversion)
 {
     struct cifar *const cifar = conversion->state;
 
-    if (cifar == NULL)
-        return;
     for (uint32_t i = 0; i < BATCH_FILES_MAX; i++)
         free(cifar->files[i].bytes);
     for (uint32_t i = 0; i < BATCH_FILES_MAX + 1 + OTHER_VERSIONS; i++)
         free(cifar->members[i].bytes);
     free(cifar->folder);
     class_names_release(&cifar->class_names);
-    free(cifar);
 }
 
 const struct converter convert_cifar10 = {
@@ -433,6 +420,7 @@ const struct converter convert_cifar10 = {
     .inputs = "FILE",
     .input_count_least = 1,
     .input_count_most = 1,
+    .state_bytes = sizeof(struct cifar),
     .prepare = cifar10_prepare,
     .release = cifar_release,
 };
@@ -444,6 +432,7 @@ const struct converter convert_cifar100 = {
     .input_count_least = 1,
     .input_count_most = 1,
     .takes = CONVERT_LABEL,
+    .state_bytes = sizeof(struct cifar),
     .prepare = cifar100_prepare,
     .release = cifar_release,
 };

@@ -40,8 +40,7 @@ struct csv_set {
 
 static int refuse(const struct csv_set *set, const struct csv_table *table, const char *problem)
 {
-    stop_fail(set->images.stop, EXIT_CODE_DATA, "%s: %s", table->input, problem);
-    return -EBADMSG;
+    return convert_fail(set->images.stop, EXIT_CODE_DATA, -EBADMSG, "%s: %s", table->input, problem);
 }
 
 /* The folder of a table, to be freed: "." or with a slash at its end; NULL without memory. */
@@ -62,9 +61,8 @@ static int open_folder(struct csv_set *set, size_t t)
     free(path);
     if (set->folders[t] >= 0)
         return 0;
-    stop_fail(set->images.stop, exit_code_of(-error, EXIT_CODE_DATA), "%s: cannot open its folder: %s", input,
-              exit_cause(-error));
-    return -error;
+    return convert_fail(set->images.stop, EXIT_CODE_DATA, -error, "%s: cannot open its folder: %s", input,
+                        exit_cause(-error));
 }
 
 static int read_head(void *arg, uint8_t *out, size_t bytes)
@@ -333,13 +331,8 @@ static int describe(struct csv_set *set, struct conversion *conversion)
 
 static int csv_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
 {
-    struct csv_set *set = calloc(1, sizeof(*set));
+    struct csv_set *const set = conversion->state;
 
-    conversion->state = set;
-    if (set == NULL) {
-        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
-        return -ENOMEM;
-    }
     set->folders[0] = set->folders[1] = -1;
     set->options = options;
     set->images.input = options->input_count == 1 ? options->inputs[0] : "the tables";
@@ -352,17 +345,14 @@ static int csv_prepare(const struct convert_options *options, struct stop *stop,
 
 static void csv_release(struct conversion *conversion)
 {
-    struct csv_set *set = conversion->state;
+    struct csv_set *const set = conversion->state;
 
-    if (set == NULL)
-        return;
     for (size_t t = 0; t < TABLES_MAX; t++) {
         csv_table_release(&set->tables[t]);
         if (set->folders[t] >= 0)
             close(set->folders[t]);
     }
     image_set_release(&set->images);
-    free(set);
 }
 
 const struct converter convert_csv = {
@@ -374,6 +364,7 @@ const struct converter convert_csv = {
     .input_count_least = 1,
     .input_count_most = TABLES_MAX,
     .takes = CONVERT_IMAGES | CONVERT_QUALITY,
+    .state_bytes = sizeof(struct csv_set),
     .prepare = csv_prepare,
     .release = csv_release,
 };

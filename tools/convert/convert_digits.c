@@ -1,8 +1,5 @@
 /* The data set of drawn digits that look handwritten. Sample i of a split depends only on the seed, the split and i,
  * so a larger set begins with the samples of a smaller one. */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "tools/convert/convert.h"
 #include "tools/convert/glyph.h"
 
@@ -34,13 +31,9 @@ static struct sample_source make_source(struct digits_split *split, const char *
 
 static int digits_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
 {
-    struct digits_split *splits = calloc(2, sizeof(*splits));
+    struct digits_split *const splits = conversion->state;
 
-    conversion->state = splits;
-    if (splits == NULL) {
-        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
-        return -ENOMEM;
-    }
+    (void)stop;
     for (uint32_t i = 0; i < 2; i++)
         splits[i] = (struct digits_split){ conversion, random_key(options->seed, RANDOM_DRAW, i) };
     conversion->origin = "drawn digits";
@@ -53,16 +46,11 @@ static int digits_prepare(const struct convert_options *options, struct stop *st
     return 0;
 }
 
-static void digits_release(struct conversion *conversion)
-{
-    free(conversion->state);
-}
-
 const struct converter convert_digits = {
     .name = "digits",
     .summary = "handwritten-like digits drawn by the program, no input needed",
     .inputs = "",
     .takes = CONVERT_TRAIN,
+    .state_bytes = 2 * sizeof(struct digits_split),
     .prepare = digits_prepare,
-    .release = digits_release,
 };

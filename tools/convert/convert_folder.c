@@ -93,15 +93,12 @@ static int find_images(struct folder *folder)
     folder->fd = open(images->input, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->fd < 0) {
         const int rc = -errno;
-        stop_fail(images->stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: cannot open the folder: %s", images->input,
-                  exit_cause(rc));
-        return rc;
+        return convert_fail(images->stop, EXIT_CODE_DATA, rc, "%s: cannot open the folder: %s", images->input,
+                            exit_cause(rc));
     }
-    if (holds_output(folder, folder->options->output)) {
-        stop_fail(images->stop, EXIT_CODE_USAGE, "%s: is inside %s, which is converted: choose a folder outside",
-                  folder->options->output, images->input);
-        return -EINVAL;
-    }
+    if (holds_output(folder, folder->options->output))
+        return convert_fail(images->stop, EXIT_CODE_USAGE, -EINVAL, "%s: is inside %s, which is converted: choose a "
+                            "folder outside", folder->options->output, images->input);
     int rc = walk(folder);
     if (rc == 0)
         rc = image_choice_end(&images->choice, images->input, images->stop);
@@ -112,13 +109,8 @@ static int find_images(struct folder *folder)
 
 static int folder_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
 {
-    struct folder *folder = calloc(1, sizeof(*folder));
+    struct folder *const folder = conversion->state;
 
-    conversion->state = folder;
-    if (folder == NULL) {
-        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
-        return -ENOMEM;
-    }
     folder->fd = -1;
     folder->options = options;
     folder->images.input = options->inputs[0];
@@ -135,14 +127,11 @@ static int folder_prepare(const struct convert_options *options, struct stop *st
 
 static void folder_release(struct conversion *conversion)
 {
-    struct folder *folder = conversion->state;
+    struct folder *const folder = conversion->state;
 
-    if (folder == NULL)
-        return;
     image_set_release(&folder->images);
     if (folder->fd >= 0)
         close(folder->fd);
-    free(folder);
 }
 
 const struct converter convert_folder = {
@@ -152,6 +141,7 @@ const struct converter convert_folder = {
     .input_count_least = 1,
     .input_count_most = 1,
     .takes = CONVERT_IMAGES | CONVERT_QUALITY,
+    .state_bytes = sizeof(struct folder),
     .prepare = folder_prepare,
     .release = folder_release,
 };

@@ -53,8 +53,7 @@ struct mnist {
 
 static int mnist_fail(struct stop *stop, const struct loaded_file *file, const char *problem)
 {
-    stop_fail(stop, EXIT_CODE_DATA, "%s: %s", file->path, problem);
-    return -EBADMSG;
+    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: %s", file->path, problem);
 }
 
 /* Find a file under one of its usual names. 0, -ENOENT or -ENOMEM. */
@@ -83,18 +82,15 @@ static int find_files(struct mnist *mnist, const char *directory, struct stop *s
 
     for (int i = 0; i < FILE_COUNT; i++) {
         const int rc = find_path(directory, &known_files[i], &mnist->files[i].path);
-        if (rc == -ENOMEM) {
-            stop_fail(stop, EXIT_CODE_MEMORY, "%s: no memory for file names", directory);
-            return rc;
-        }
+        if (rc == -ENOMEM)
+            return convert_fail(stop, EXIT_CODE_MEMORY, rc, "%s: no memory for file names", directory);
         if (rc < 0)
             length += (size_t)snprintf(missing + length, sizeof(missing) - length, "%s%s-%s[.gz]", length ? ", " : "",
                                        known_files[i].stem, known_files[i].tail);
     }
     if (length == 0)
         return 0;
-    stop_fail(stop, EXIT_CODE_DATA, "%s: files are missing: %s", directory, missing);
-    return -ENOENT;
+    return convert_fail(stop, EXIT_CODE_DATA, -ENOENT, "%s: files are missing: %s", directory, missing);
 }
 
 static void report_origin(struct loaded_file *file, const struct known_file *known)
@@ -113,10 +109,8 @@ static int load_file(struct loaded_file *file, const struct known_file *known, s
     if (rc == -EBADMSG || rc == -EFBIG)
         return mnist_fail(stop, file,
                           rc == -EFBIG ? "unpacks to over 2 GiB" : "compressed data is damaged or cut short");
-    if (rc < 0) {
-        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: cannot read it: %s", file->path, exit_cause(rc));
-        return rc;
-    }
+    if (rc < 0)
+        return convert_fail(stop, EXIT_CODE_DATA, rc, "%s: cannot read it: %s", file->path, exit_cause(rc));
     if (idx_parse(file->bytes, file->byte_count, &file->idx, &problem) < 0)
         return mnist_fail(stop, file, problem);
     if (file->idx.rank != known->rank)
@@ -131,20 +125,17 @@ static int check_labels(const struct loaded_file *labels, struct stop *stop)
     for (size_t i = 0; i < labels->idx.data_bytes; i++) {
         if (labels->idx.data[i] < CLASSES)
             continue;
-        stop_fail(stop, EXIT_CODE_DATA, "%s: label %u of image %zu is not in 0..%u", labels->path,
-                  labels->idx.data[i], i, CLASSES - 1);
-        return -EBADMSG;
+        return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: label %u of image %zu is not in 0..%u", labels->path,
+                            labels->idx.data[i], i, CLASSES - 1);
     }
     return 0;
 }
 
 static int check_pair(const struct loaded_file *images, const struct loaded_file *labels, struct stop *stop)
 {
-    if (images->idx.dims[0] != labels->idx.dims[0]) {
-        stop_fail(stop, EXIT_CODE_DATA, "%s has %" PRIu32 " images, but %s has %" PRIu32 " labels", images->path,
-                  images->idx.dims[0], labels->path, labels->idx.dims[0]);
-        return -EBADMSG;
-    }
+    if (images->idx.dims[0] != labels->idx.dims[0])
+        return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s has %" PRIu32 " images, but %s has %" PRIu32 " labels",
+                            images->path, images->idx.dims[0], labels->path, labels->idx.dims[0]);
     if (images->idx.data_bytes == 0)
         return mnist_fail(stop, images, "holds no pixels");
     if (images->idx.data_bytes / images->idx.dims[0] > IMAGE_BYTES_MAX)
@@ -158,9 +149,9 @@ static int check_sizes(const struct mnist *mnist, struct stop *stop)
 
     if (train->idx.dims[1] == test->idx.dims[1] && train->idx.dims[2] == test->idx.dims[2])
         return 0;
-    stop_fail(stop, EXIT_CODE_DATA, "%s has images of %" PRIu32 "x%" PRIu32 ", but %s of %" PRIu32 "x%" PRIu32,
-              train->path, train->idx.dims[1], train->idx.dims[2], test->path, test->idx.dims[1], test->idx.dims[2]);
-    return -EBADMSG;
+    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s has images of %" PRIu32 "x%" PRIu32 ", but %s of %" PRIu32
+                        "x%" PRIu32, train->path, train->idx.dims[1], train->idx.dims[2], test->path, test->idx.dims[1],
+                        test->idx.dims[2]);
 }
 
 static int load_files(struct mnist *mnist, const char *directory, struct stop *stop)
@@ -225,13 +216,7 @@ static void describe(struct mnist *mnist, struct conversion *conversion)
 
 static int mnist_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
 {
-    struct mnist *mnist = calloc(1, sizeof(*mnist));
-
-    conversion->state = mnist;
-    if (mnist == NULL) {
-        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
-        return -ENOMEM;
-    }
+    struct mnist *const mnist = conversion->state;
     const int rc = load_files(mnist, options->inputs[0], stop);
     if (rc == 0)
         describe(mnist, conversion);
@@ -240,13 +225,12 @@ static int mnist_prepare(const struct convert_options *options, struct stop *sto
 
 static void mnist_release(struct conversion *conversion)
 {
-    struct mnist *mnist = conversion->state;
+    struct mnist *const mnist = conversion->state;
 
-    for (int i = 0; mnist != NULL && i < FILE_COUNT; i++) {
+    for (int i = 0; i < FILE_COUNT; i++) {
         free(mnist->files[i].path);
         free(mnist->files[i].bytes);
     }
-    free(mnist);
 }
 
 const struct converter convert_mnist = {
@@ -255,6 +239,7 @@ const struct converter convert_mnist = {
     .inputs = "DIR",
     .input_count_least = 1,
     .input_count_most = 1,
+    .state_bytes = sizeof(struct mnist),
     .prepare = mnist_prepare,
     .release = mnist_release,
 };

@@ -43,14 +43,12 @@ struct number_range { double least, most; };
 
 static int array_no_memory(struct stop *stop)
 {
-    stop_fail(stop, EXIT_CODE_MEMORY, "no memory to read arrays");
-    return -ENOMEM;
+    return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory to read arrays");
 }
 
 static int array_fail(const struct array *array, struct stop *stop, const char *problem)
 {
-    stop_fail(stop, EXIT_CODE_DATA, "%s: %s", array->path, problem);
-    return -EBADMSG;
+    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: %s", array->path, problem);
 }
 
 static int array_fail_shape(const struct array *array, struct stop *stop, const char *problem)
@@ -61,15 +59,13 @@ static int array_fail_shape(const struct array *array, struct stop *stop, const 
     for (uint32_t i = 0; i < array->npy.rank; i++)
         length += (size_t)snprintf(shape + length, sizeof(shape) - length, "%s%" PRIu64, i > 0 ? ", " : "",
                                    array->npy.dims[i]);
-    stop_fail(stop, EXIT_CODE_DATA, "%s: has the shape (%s%s): %s", array->path, shape,
-              array->npy.rank == 1 ? "," : "", problem);
-    return -EBADMSG;
+    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: has the shape (%s%s): %s", array->path, shape,
+                        array->npy.rank == 1 ? "," : "", problem);
 }
 
 static int cannot_read(const struct array *array, int error, struct stop *stop)
 {
-    stop_fail(stop, exit_code_of(-error, EXIT_CODE_DATA), "%s: cannot read it: %s", array->path, exit_cause(-error));
-    return -error;
+    return convert_fail(stop, EXIT_CODE_DATA, -error, "%s: cannot read it: %s", array->path, exit_cause(-error));
 }
 
 /* Parse the header, `head` being the first bytes of the array's `all_bytes`. */
@@ -115,8 +111,7 @@ static int array_open_file(struct array *array, const char *path, struct stop *s
     const char *const kind = file_kind(stat.st_mode);
     if (kind == NULL)
         return parse_file(array, (uint64_t)stat.st_size, stop);
-    stop_fail(stop, EXIT_CODE_DATA, "%s: is %s, not a .npy file", path, kind);
-    return -EINVAL;
+    return convert_fail(stop, EXIT_CODE_DATA, -EINVAL, "%s: is %s, not a .npy file", path, kind);
 }
 
 static void array_close(struct array *array)
@@ -139,17 +134,13 @@ static int array_open_member(struct array *array, const char *path, struct archi
     }
     array->bytes = malloc(member->bytes > 0 ? (size_t)member->bytes : 1);
     const int rc = array->bytes != NULL ? archive_walk_read(walk, array->bytes, (size_t)member->bytes) : -ENOMEM;
-    if (rc == -ENOMEM) {
-        stop_fail(stop, EXIT_CODE_MEMORY,
-                  "%s: no memory to unpack its %" PRIu64 " bytes: unpack the archive and name its .npy files, which "
-                  "are read in parts", array->path, member->bytes);
-        return rc;
-    }
+    if (rc == -ENOMEM)
+        return convert_fail(stop, EXIT_CODE_MEMORY, rc, "%s: no memory to unpack its %" PRIu64 " bytes: unpack the "
+                            "archive and name its .npy files, which are read in parts", array->path, member->bytes);
     if (rc < 0) {
         const char *const problem = archive_walk_problem(walk);
-        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: %s", array->path,
-                  problem != NULL ? problem : exit_cause(rc));
-        return rc;
+        return convert_fail(stop, EXIT_CODE_DATA, rc, "%s: %s", array->path,
+                            problem != NULL ? problem : exit_cause(rc));
     }
     return parse_header(array, array->bytes, (size_t)member->bytes, member->bytes, stop);
 }
@@ -286,9 +277,8 @@ static int open_npz(struct npy_arrays arrays[NPY_SPLITS], const char *path, cons
     }
     if (arrays[NPY_TRAIN].is_there)
         return walk_npz(path, NULL, arrays, chosen, interrupted, stop);
-    stop_fail(stop, EXIT_CODE_DATA, "%s: has no images and labels under a known name (x_train.npy and y_train.npy, "
-              "images.npy and labels.npy, ...); it has:%s", path, names.all);
-    return -EBADMSG;
+    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: has no images and labels under a known name (x_train.npy "
+                        "and y_train.npy, images.npy and labels.npy, ...); it has:%s", path, names.all);
 }
 
 /* ---- images ---- */
@@ -373,10 +363,8 @@ static int image_array_range(const struct array *images, struct number_range *ra
         return 0;
     }
     uint8_t *const chunk = malloc(CHUNK_BYTES);
-    if (chunk == NULL) {
-        stop_fail(stop, EXIT_CODE_MEMORY, "no memory to read arrays");
-        return -ENOMEM;
-    }
+    if (chunk == NULL)
+        return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory to read arrays");
     const int rc = read_range(images, range, chunk, interrupted, stop);
     free(chunk);
     return rc;
@@ -444,9 +432,8 @@ static int check_label_shape(const struct array *labels, uint64_t count, struct 
         return array_fail(labels, stop, "labels are floating-point numbers: save array.astype('int64')");
     if (npy->dims[0] == count)
         return 0;
-    stop_fail(stop, EXIT_CODE_DATA, "%s: has %" PRIu64 " labels for %" PRIu64 " images", labels->path, npy->dims[0],
-              count);
-    return -EBADMSG;
+    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: has %" PRIu64 " labels for %" PRIu64 " images",
+                        labels->path, npy->dims[0], count);
 }
 
 static int parse_labels(const struct array *labels, uint64_t count, const uint8_t *numbers, uint32_t *labels_out,
@@ -538,9 +525,8 @@ static int open_inputs(struct npy_set *set, const struct convert_options *option
         return open_npz(set->arrays, options->inputs[0], options->interrupted, set->stop);
     if (options->input_count % 2 == 0)
         return open_files(set, options);
-    stop_fail(set->stop, EXIT_CODE_USAGE, "npy: name one .npz file, or pairs of .npy files: images, labels, "
-              "validation images, validation labels");
-    return -EINVAL;
+    return convert_fail(set->stop, EXIT_CODE_USAGE, -EINVAL, "npy: name one .npz file, or pairs of .npy files: images, "
+                        "labels, validation images, validation labels");
 }
 
 /* Check that the images of all splits have the same shape and type. */
@@ -560,9 +546,8 @@ static int check_images(struct npy_set *set, const struct array *images)
         shape.is_planar == set->shape.is_planar && images->npy.kind == first->npy.kind &&
         images->npy.item_bytes == first->npy.item_bytes)
         return 0;
-    stop_fail(set->stop, EXIT_CODE_DATA, "%s: its images have a different shape or type from those of %s", images->path,
-              first->path);
-    return -EBADMSG;
+    return convert_fail(set->stop, EXIT_CODE_DATA, -EBADMSG, "%s: its images have a different shape or type from those "
+                        "of %s", images->path, first->path);
 }
 
 /* Find the range of pixel values of one split. */
@@ -573,10 +558,10 @@ static int find_pixel_range(struct npy_split *split, struct stop *stop)
     split->pixel_range = pixel_range_of(npy, &split->range);
     if (split->pixel_range != NULL)
         return 0;
-    stop_fail(stop, EXIT_CODE_DATA, "%s: %s numbers from %g to %g: these are not pixels, which are integers in 0..255 "
-              "or floating-point numbers in 0..1, -0.5..0.5, -1..1 or 0..255: save the images before they are "
-              "normalised", split->images->path, npy_type_name(npy), split->range.least, split->range.most);
-    return -EBADMSG;
+    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: %s numbers from %g to %g: these are not pixels, which are "
+                        "integers in 0..255 or floating-point numbers in 0..1, -0.5..0.5, -1..1 or 0..255: save the "
+                        "images before they are normalised", split->images->path, npy_type_name(npy),
+                        split->range.least, split->range.most);
 }
 
 static int load_split(struct npy_set *set, int number, uint32_t *classes, const atomic_bool *interrupted)
@@ -614,11 +599,10 @@ static int check_same_range(const struct npy_set *set, const struct npy_split *o
 {
     if (have_same_range(one, other))
         return 0;
-    stop_fail(set->stop, EXIT_CODE_DATA, "%s has numbers from %g to %g, which suggest pixels of %s, but %s from %g to "
-              "%g, which suggest pixels of %s: save both in the same range",
-              one->images->path, one->range.least, one->range.most, one->pixel_range->name, other->images->path,
-              other->range.least, other->range.most, other->pixel_range->name);
-    return -EBADMSG;
+    return convert_fail(set->stop, EXIT_CODE_DATA, -EBADMSG, "%s has numbers from %g to %g, which suggest pixels of "
+                        "%s, but %s from %g to %g, which suggest pixels of %s: save both in the same range",
+                        one->images->path, one->range.least, one->range.most, one->pixel_range->name,
+                        other->images->path, other->range.least, other->range.most, other->pixel_range->name);
 }
 
 /* Choose the pixel range of all splits, after checking that every two splits agree. */
@@ -704,14 +688,9 @@ static void describe(struct npy_set *set, uint32_t classes, struct conversion *c
 
 static int npy_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
 {
-    struct npy_set *const set = calloc(1, sizeof(*set));
+    struct npy_set *const set = conversion->state;
     uint32_t classes;
 
-    conversion->state = set;
-    if (set == NULL) {
-        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
-        return -ENOMEM;
-    }
     set->conversion = conversion;
     set->stop = stop;
     int rc = open_inputs(set, options);
@@ -726,14 +705,11 @@ static void npy_release(struct conversion *conversion)
 {
     struct npy_set *const set = conversion->state;
 
-    if (set == NULL)
-        return;
     for (int i = 0; i < NPY_SPLITS; i++) {
         array_close(&set->arrays[i].images);
         array_close(&set->arrays[i].labels);
         free(set->splits[i].labels);
     }
-    free(set);
 }
 
 const struct converter convert_npy = {
@@ -743,6 +719,7 @@ const struct converter convert_npy = {
     .inputs = "IMAGES LABELS",
     .input_count_least = 1,
     .input_count_most = 4,
+    .state_bytes = sizeof(struct npy_set),
     .prepare = npy_prepare,
     .release = npy_release,
 };

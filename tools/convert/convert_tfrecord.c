@@ -50,11 +50,9 @@ static int open_shard(struct record_set *set, uint32_t number, const atomic_bool
     char problem[4096];
 
     int rc = shard_source_open(&shard->source, NULL, set->list.paths[number]);
-    if (rc < 0) {
-        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: cannot be read: %s", set->list.paths[number],
-                  exit_cause(rc));
-        return rc;
-    }
+    if (rc < 0)
+        return convert_fail(stop, EXIT_CODE_DATA, rc, "%s: cannot be read: %s", set->list.paths[number],
+                            exit_cause(rc));
     rc = shard_index_open(&shard->index, shard->source, &options, problem, sizeof(problem));
     if (rc < 0 && rc != -ECANCELED)
         stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s", problem);
@@ -100,10 +98,8 @@ static int record_set_open(struct record_set *set, struct shard_list *list, cons
     *set = (struct record_set){ .list = *list };
     *list = (struct shard_list){ 0 };
     set->shards = calloc(set->list.count + 1, sizeof(*set->shards));
-    if (set->shards == NULL) {
-        stop_fail(stop, EXIT_CODE_MEMORY, "no memory for %u shards", set->list.count);
-        return -ENOMEM;
-    }
+    if (set->shards == NULL)
+        return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory for %u shards", set->list.count);
     return open_shards(set, interrupted, stop);
 }
 
@@ -117,11 +113,9 @@ static int read_stream(struct record_shard *shard, const atomic_bool *interrupte
         if (atomic_load(interrupted))
             return -ECANCELED;
         const ssize_t got = shard_source_read(shard->source, shard->stream + at, bytes, at);
-        if (got != (ssize_t)bytes) {
-            stop_fail(stop, EXIT_CODE_DATA, "%s: cannot be read: %s", shard->source->path,
-                      got < 0 ? exit_cause((int)got) : "it was truncated");
-            return got < 0 ? (int)got : -EBADMSG;
-        }
+        if (got != (ssize_t)bytes)
+            return convert_fail(stop, EXIT_CODE_DATA, got < 0 ? (int)got : -EBADMSG, "%s: cannot be read: %s",
+                                shard->source->path, got < 0 ? exit_cause((int)got) : "it was truncated");
         at += bytes;
     }
     return 0;
@@ -202,9 +196,8 @@ static int record_fail(const struct record_shard *shard, uint64_t record, enum t
     char text[256];
 
     frame_problem_describe(check, problem, text, sizeof(text));
-    stop_fail(stop, EXIT_CODE_DATA, "%s: record %" PRIu64 " at byte %" PRIu64 ": %s", shard->source->path, record,
-              shard->index.records[record].offset, text);
-    return -EBADMSG;
+    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: record %" PRIu64 " at byte %" PRIu64 ": %s",
+                        shard->source->path, record, shard->index.records[record].offset, text);
 }
 
 static int record_set_read(const struct record_set *set, uint64_t number, uint8_t *frame, const uint8_t **payload_out,
@@ -220,11 +213,9 @@ static int record_set_read(const struct record_set *set, uint64_t number, uint8_
     const uint8_t *const at = shard->stream != NULL ? shard->stream + position->offset : frame;
     const ssize_t got = shard->stream != NULL ? (ssize_t)frame_bytes
                                               : shard_source_read(shard->source, frame, frame_bytes, position->offset);
-    if (got < 0) {
-        stop_fail(stop, exit_code_of((int)got, EXIT_CODE_DATA), "%s: record %" PRIu64 " cannot be read: %s",
-                  shard->source->path, record, exit_cause((int)got));
-        return (int)got;
-    }
+    if (got < 0)
+        return convert_fail(stop, EXIT_CODE_DATA, (int)got, "%s: record %" PRIu64 " cannot be read: %s",
+                            shard->source->path, record, exit_cause((int)got));
     const enum tfrecord_check check = tfrecord_verify(at, (size_t)got, &payload_bytes, &problem);
     if (check != TFRECORD_OK)
         return record_fail(shard, record, check, &problem, stop);
@@ -423,8 +414,7 @@ static int find_tests(struct shard_list *list_out, const char *input, struct sto
 
     if (rc < 0) {
         shard_list_release(&list);
-        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: %s", input, exit_cause(rc));
-        return rc;
+        return convert_fail(stop, EXIT_CODE_DATA, rc, "%s: %s", input, exit_cause(rc));
     }
     for (uint32_t i = 0; i < list.count; i++) {
         if (split_of_path(list.paths[i]) == SPLIT_TEST)
@@ -502,10 +492,8 @@ static int copy_manifest(struct conversion *conversion, const struct convert_opt
     struct tfrecord_set *const set = conversion->state;
     const int rc = read_manifest(&set->manifest, set->splits[0].records.list.paths[0]);
 
-    if (rc < 0) {
-        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
-        return rc;
-    }
+    if (rc < 0)
+        return convert_fail(stop, EXIT_CODE_MEMORY, rc, "no memory");
     conversion->image_key = options->image_key != NULL ? options->image_key : set->manifest.image_key;
     conversion->label_key = options->label_key != NULL ? options->label_key : set->manifest.label_key;
     conversion->class_names = (const char *const *)set->manifest.class_names;
@@ -546,11 +534,6 @@ static int tfrecord_prepare(const struct convert_options *options, struct stop *
     const char *const last = options->inputs[options->input_count - 1];
     const unsigned named = options->input_count == 1 ? named_splits(last) & (validation | test) : validation;
 
-    conversion->state = calloc(1, sizeof(struct tfrecord_set));
-    if (conversion->state == NULL) {
-        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
-        return -ENOMEM;
-    }
     conversion->origin = "TFRecord shards";
     rc = open_split(conversion, options->inputs[0], options, stop);
     if (rc == 0)
@@ -566,12 +549,9 @@ static void tfrecord_release(struct conversion *conversion)
 {
     struct tfrecord_set *const set = conversion->state;
 
-    if (set == NULL)
-        return;
     for (size_t i = 0; i < SPLITS; i++)
         record_set_close(&set->splits[i].records);
     manifest_release(&set->manifest);
-    free(set);
 }
 
 const struct converter convert_tfrecord = {
@@ -582,6 +562,7 @@ const struct converter convert_tfrecord = {
     .input_count_least = 1,
     .input_count_most = INPUTS_MAX,
     .takes = CONVERT_IMAGES | CONVERT_QUALITY | CONVERT_KEYS,
+    .state_bytes = sizeof(struct tfrecord_set),
     .prepare = tfrecord_prepare,
     .release = tfrecord_release,
 };

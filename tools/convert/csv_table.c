@@ -13,6 +13,7 @@
 #include "formats/html.h"
 #include "stage/log.h"
 #include "tools/convert/archive_walk.h"
+#include "tools/convert/convert.h"
 #include "tools/convert/image_folder.h"
 
 /* ---- columns ---- */
@@ -80,7 +81,7 @@ static size_t find_label_name(const struct sample_rows *rows)
     return find_name(rows, label_names, sizeof(label_names) / sizeof(label_names[0]));
 }
 
-static size_t number_count(const struct csv_text *row, size_t count)
+static size_t count_numbers(const struct csv_text *row, size_t count)
 {
     size_t numbers = 0;
 
@@ -207,10 +208,10 @@ static int find_columns(struct csv_columns *columns, const struct sample_rows *r
 {
     columns->count = rows->count;
     columns->has_pixels =
-        rows->count >= PIXEL_COLUMNS_MIN && number_count(rows->second, rows->count) + 1 >= rows->count;
+        rows->count >= PIXEL_COLUMNS_MIN && count_numbers(rows->second, rows->count) + 1 >= rows->count;
     if (!columns->has_pixels)
         return find_paths(columns, rows, problem_out);
-    columns->has_header = number_count(rows->first, rows->count) + 1 < rows->count;
+    columns->has_header = count_numbers(rows->first, rows->count) + 1 < rows->count;
     return find_label_of_pixels(columns, rows, columns->has_header ? after_first : begin, problem_out);
 }
 
@@ -253,14 +254,12 @@ static int csv_columns_find(struct csv_columns *columns, const char *text, size_
 
 static int table_fail(const struct csv_table *table, struct stop *stop, int rc, const char *problem)
 {
-    stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: %s", table->input, problem);
-    return rc;
+    return convert_fail(stop, EXIT_CODE_DATA, rc, "%s: %s", table->input, problem);
 }
 
 static int table_fail_at(const struct csv_table *table, struct stop *stop, uint64_t line, const char *problem)
 {
-    stop_fail(stop, EXIT_CODE_DATA, "%s: line %" PRIu64 ": %s", table->input, line, problem);
-    return -EBADMSG;
+    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: line %" PRIu64 ": %s", table->input, line, problem);
 }
 
 static int table_no_memory(const struct csv_table *table, struct stop *stop)
@@ -442,15 +441,13 @@ void csv_table_release(struct csv_table *table)
 
 static int classes_no_memory(const struct csv_table *table, struct stop *stop)
 {
-    stop_fail(stop, EXIT_CODE_MEMORY, "%s: no memory for the classes", table->input);
-    return -ENOMEM;
+    return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "%s: no memory for the classes", table->input);
 }
 
 static int label_fail(const struct csv_table *table, const struct csv_row *row, struct stop *stop, const char *problem)
 {
-    stop_fail(stop, EXIT_CODE_DATA, "%s: line %" PRIu64 ": label '%.*s' %s", table->input, row->line,
-              row->label.bytes < 200 ? (int)row->label.bytes : 200, row->label.text, problem);
-    return -EBADMSG;
+    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: line %" PRIu64 ": label '%.*s' %s", table->input,
+                        row->line, row->label.bytes < 200 ? (int)row->label.bytes : 200, row->label.text, problem);
 }
 
 /* The label without the ".0" with which pandas writes whole numbers in a floating-point column. */

@@ -156,14 +156,13 @@ static void unwrap(struct top *top)
 
 static int layout_refuse(const struct top *top, const char *problem)
 {
-    stop_fail(top->stop, EXIT_CODE_DATA, "%s: %s", top->input, problem);
-    return -EBADMSG;
+    return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: %s", top->input, problem);
 }
 
 static int layout_refuse_name(const struct top *top, const char *name, size_t bytes, const char *problem)
 {
-    stop_fail(top->stop, EXIT_CODE_DATA, "%s: folder %.*s %s", top->input, (int)bytes, name, problem);
-    return -EBADMSG;
+    return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: folder %.*s %s", top->input, (int)bytes, name,
+                        problem);
 }
 
 static int find_top_folders(struct top *top)
@@ -201,8 +200,7 @@ static int find_splits(const struct top *top, bool *are_splits_out)
 
 static int layout_no_memory(const struct top *top)
 {
-    stop_fail(top->stop, EXIT_CODE_MEMORY, "%s: no memory for class names", top->input);
-    return -ENOMEM;
+    return convert_fail(top->stop, EXIT_CODE_MEMORY, -ENOMEM, "%s: no memory for class names", top->input);
 }
 
 static int add_class(const struct top *top, struct image_layout *layout, const struct folders *folder)
@@ -295,7 +293,7 @@ static int collect_split(struct top *top, struct image_layout *layout, const cha
     *split = (struct image_split){ .name = name, .first = range.first };
     note_strays(top, range);
     while (next_folder(&folders)) {
-        uint32_t label;
+        uint32_t label = 0;
         const int rc = label_of(top, layout, &folders, &label);
         if (rc < 0)
             return rc;
@@ -362,9 +360,8 @@ void image_layout_release(struct image_layout *layout)
 
 static int refuse_image(const struct image_set *set, const struct image_file *file, int rc, const char *problem)
 {
-    stop_fail(set->stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: %s: %s", set->input, image_list_path(&set->list, file),
-              problem);
-    return rc;
+    return convert_fail(set->stop, EXIT_CODE_DATA, rc, "%s: %s: %s", set->input, image_list_path(&set->list, file),
+                        problem);
 }
 
 /* Read an image and its header, which was valid when the set was prepared. */
@@ -455,8 +452,8 @@ int image_set_refuse(struct image_set *set, const char *path, int error)
         image_choice_refuse(&set->choice, path, strerror(error));
         return 0;
     }
-    stop_fail(set->stop, EXIT_CODE_MEMORY, "%s: cannot look at its images: %s", set->input, exit_cause(-error));
-    return -error;
+    return convert_fail(set->stop, EXIT_CODE_MEMORY, -error, "%s: cannot look at its images: %s", set->input,
+                        exit_cause(-error));
 }
 
 void image_set_describe(struct image_set *set, struct conversion *conversion)

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 
 #include "stage/log.h"
+#include "tools/convert/convert.h"
 
 static int out_of_memory(const struct record_maker *maker)
 {
-    stop_fail(maker->stop, EXIT_CODE_MEMORY, "no memory to make records");
-    return -ENOMEM;
+    return convert_fail(maker->stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory to make records");
 }
 
 static size_t scratch_bytes(const struct sample_source *sources, size_t count)

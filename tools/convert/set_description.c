@@ -57,9 +57,8 @@ static int check_written(struct written_name *names, size_t count, const char *c
     for (size_t i = 1; i < count; i++) {
         if (compare_written(&names[i - 1], &names[i]) != 0)
             continue;
-        stop_fail(stop, EXIT_CODE_DATA, "%s: two class names are the same in UTF-8, '%s' and '%s': rename "
-                  "one", converter, names[i - 1].name, names[i].name);
-        return -EBADMSG;
+        return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: two class names are the same in UTF-8, '%s' and '%s': "
+                            "rename one", converter, names[i - 1].name, names[i].name);
     }
     return 0;
 }

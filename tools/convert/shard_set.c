@@ -19,6 +19,7 @@
 #include "stage/file/folders.h"
 #include "stage/file/whole_file.h"
 #include "stage/log.h"
+#include "tools/convert/convert.h"
 
 /* ---- the directory ---- */
 
@@ -29,9 +30,8 @@ static const char *const split_names[] = { "train", "validation", "test" };
 
 int set_folder_fail(const struct set_folder *folder, const char *what, const char *name, int error)
 {
-    stop_fail(folder->stop, exit_code_of(-error, EXIT_CODE_OUTPUT), "cannot %s %s/%s: %s%s", what, folder->path, name,
-              exit_cause(-error), folder->advice);
-    return -error;
+    return convert_fail(folder->stop, EXIT_CODE_OUTPUT, -error, "cannot %s %s/%s: %s%s", what, folder->path, name,
+                        exit_cause(-error), folder->advice);
 }
 
 int set_folder_open(struct set_folder *folder, const char *path, struct stop *stop)
@@ -43,7 +43,7 @@ int set_folder_open(struct set_folder *folder, const char *path, struct stop *st
     const int rc = file_lock(folder->fd);
     if (rc == -EWOULDBLOCK) {
         stop_fail(stop, EXIT_CODE_OUTPUT, "%s: another pipetrain-convert is writing there", path);
-        return rc;
+        return rc;              /* as a number it is also a shortage of threads, which has another exit code */
     }
     if (rc == -EOPNOTSUPP)
         log_message(LOG_RUN, "%s: the file system has no locks: make sure that no other process writes there", path);
@@ -169,9 +169,8 @@ static int check_entry(const struct set_folder *folder, const char *name, void *
     const char *const kind = rc <= 0 || S_ISLNK(status.st_mode) ? NULL : file_kind(status.st_mode);
     if (kind == NULL)
         return rc < 0 ? rc : 0;
-    stop_fail(folder->stop, EXIT_CODE_OUTPUT, "%s/%s: is %s in the place of a file of the data set: move it away%s",
-              folder->path, name, kind, folder->advice);
-    return -EEXIST;
+    return convert_fail(folder->stop, EXIT_CODE_OUTPUT, -EEXIST, "%s/%s: is %s in the place of a file of the data set: "
+                        "move it away%s", folder->path, name, kind, folder->advice);
 }
 
 int set_commit_check(const struct set_folder *folder)
@@ -217,8 +216,7 @@ static int roll_forward(struct set_folder *folder, struct manifest *manifest)
 
 static int fail_memory(const struct set_folder *folder)
 {
-    stop_fail(folder->stop, EXIT_CODE_MEMORY, "no memory for the list of shards");
-    return -ENOMEM;
+    return convert_fail(folder->stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory for the list of shards");
 }
 
 static int read_marker(const struct set_folder *folder, struct manifest *manifest, const char *text, size_t bytes)
@@ -247,10 +245,9 @@ static int check_shard(const struct set_folder *folder, const struct manifest_sh
     }
     if (rc < 0 || (rc > 0 && S_ISREG(status.st_mode) && (uint64_t)status.st_size == shard->bytes))
         return rc < 0 ? rc : 0;
-    stop_fail(folder->stop, EXIT_CODE_OUTPUT,
-              "%s: an unfinished commit cannot be continued: %s is missing or has another length. The shards here "
-              "belong to two sets: remove them and " MANIFEST_COMMIT_FILE, folder->path, shard->file);
-    return -EBADMSG;
+    return convert_fail(folder->stop, EXIT_CODE_OUTPUT, -EBADMSG, "%s: an unfinished commit cannot be continued: %s is "
+                        "missing or has another length. The shards here belong to two sets: remove them and "
+                        MANIFEST_COMMIT_FILE, folder->path, shard->file);
 }
 
 /* Before committing: all shards must exist, under one of their two names. */
@@ -395,9 +392,8 @@ static int check_earlier(struct shard_set *set)
         return rc;
     if (set->spec.may_replace)
         return set_commit_check(&set->folder);
-    stop_fail(set->stop, EXIT_CODE_OUTPUT, "%s/%s: there is a data set already: choose another directory, or replace "
-              "it with --force", set->spec.directory, earlier.entry);
-    return -EEXIST;
+    return convert_fail(set->stop, EXIT_CODE_OUTPUT, -EEXIST, "%s/%s: there is a data set already: choose another "
+                        "directory, or replace it with --force", set->spec.directory, earlier.entry);
 }
 
 static int open_directory(struct shard_set *set)
@@ -453,10 +449,8 @@ static int name_files(struct shard_set *set)
     for (size_t i = 0; i < set->spec.source_count; i++)
         count += sources[i].shard_count;
     set->files = calloc(count ? count : 1, sizeof(*set->files));
-    if (set->files == NULL) {
-        stop_fail(set->stop, EXIT_CODE_MEMORY, "no memory for the list of %zu shards", count);
-        return -ENOMEM;
-    }
+    if (set->files == NULL)
+        return convert_fail(set->stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory for the list of %zu shards", count);
     for (size_t i = 0; i < set->spec.source_count; i++) {
         for (uint32_t number = 0; number < sources[i].shard_count; number++)
             name_file(&set->files[set->file_count++], &sources[i], (uint32_t)i, number);

@@ -17,6 +17,7 @@
 #include "stage/thread.h"
 #include "tools/convert/block.h"
 #include "tools/convert/chunk_board.h"
+#include "tools/convert/convert.h"
 #include "tools/convert/record_maker.h"
 #include "tools/convert/splits.h"
 #include "tools/text/progress.h"
@@ -66,8 +67,7 @@ static int sink_fail(const struct shard_sink *sink, enum exit_code code, const c
 
 static int sink_no_memory(const struct shard_sink *sink)
 {
-    stop_fail(sink->set->stop, EXIT_CODE_MEMORY, "no memory to write shards");
-    return -ENOMEM;
+    return convert_fail(sink->set->stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory to write shards");
 }
 
 static int shard_sink_init(struct shard_sink *sink, const struct shard_set *set)
@@ -194,15 +194,13 @@ static int read_back_fail(const struct reading_back *reading, enum exit_code cod
 
 static int read_back_no_memory(const struct reading_back *reading)
 {
-    stop_fail(reading->set->stop, EXIT_CODE_MEMORY, "no memory to read shards back");
-    return -ENOMEM;
+    return convert_fail(reading->set->stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory to read shards back");
 }
 
 static int reads_differently(const struct reading_back *reading, uint64_t record, const char *how)
 {
-    stop_fail(reading->set->stop, EXIT_CODE_OUTPUT, "%s/%s record %" PRIu64 ": reads back wrong: %s",
-              reading->set->spec.directory, reading->file->temporary_name, record, how);
-    return -EIO;
+    return convert_fail(reading->set->stop, EXIT_CODE_OUTPUT, -EIO, "%s/%s record %" PRIu64 ": reads back wrong: %s",
+                        reading->set->spec.directory, reading->file->temporary_name, record, how);
 }
 
 /* Read the next bytes of the stream of records. Returns their number: fewer at the end, or if it cannot be read. */
@@ -342,10 +340,8 @@ static int add_frame(struct writer *writer, struct chunk *chunk, uint64_t index)
     const int rc = record_maker_payload(&writer->maker, chunk->line->file->source, index, &payload, &bytes);
     if (rc < 0)
         return rc;
-    if (block_reserve(&chunk->frames, chunk->bytes + bytes + TFRECORD_FRAME_BYTES) < 0) {
-        stop_fail(set->stop, EXIT_CODE_MEMORY, "no memory to make records");
-        return -ENOMEM;
-    }
+    if (block_reserve(&chunk->frames, chunk->bytes + bytes + TFRECORD_FRAME_BYTES) < 0)
+        return convert_fail(set->stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory to make records");
     uint8_t *const frame = chunk->frames.bytes + chunk->bytes, *const body = frame + TFRECORD_HEADER_BYTES;
     if (bytes > 0)
         memcpy(body, payload, bytes);

@@ -41,22 +41,6 @@ uint64_t *sample_order_stored(uint64_t count)
     return order;
 }
 
-/* ---- raw images ---- */
-
-size_t convert_raw_image(const struct conversion *conversion, const uint8_t *pixels, int64_t label,
-                         struct example_value values_out[SAMPLE_VALUES_MAX])
-{
-    const size_t bytes = (size_t)conversion->height * conversion->width * conversion->depth;
-
-    values_out[0] = (struct example_value){ .name = "depth", .kind = FEATURE_INT64S, .int64 = conversion->depth };
-    values_out[1] = (struct example_value){ .name = "height", .kind = FEATURE_INT64S, .int64 = conversion->height };
-    values_out[2] = (struct example_value){ .name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels,
-                                           .byte_count = bytes };
-    values_out[3] = (struct example_value){ .name = "label", .kind = FEATURE_INT64S, .int64 = label };
-    values_out[4] = (struct example_value){ .name = "width", .kind = FEATURE_INT64S, .int64 = conversion->width };
-    return 5;
-}
-
 /* ---- splits ---- */
 
 #define TRAIN_SHARDS 4u
@@ -117,9 +101,8 @@ static int held_out_count(const struct convert_options *options, uint64_t count,
         *held_out_count_out = held_out;
         return 0;
     }
-    stop_fail(stop, EXIT_CODE_USAGE, "--validation takes %" PRIu64 " of %" PRIu64 " samples: none would be left for %s",
-              held_out, count, held_out > 0 ? "training" : "validation");
-    return -EINVAL;
+    return convert_fail(stop, EXIT_CODE_USAGE, -EINVAL, "--validation takes %" PRIu64 " of %" PRIu64 " samples: none "
+                        "would be left for %s", held_out, count, held_out > 0 ? "training" : "validation");
 }
 
 static bool has_validation(const struct conversion *conversion)
@@ -135,22 +118,20 @@ int splits_hold_out(struct hold_out *hold_out, struct conversion *conversion, co
                     struct stop *stop)
 {
     const struct sample_source whole = conversion->sources[0];
-    uint64_t held_out;
+    uint64_t held_out = 0;
 
     if (!options->has_validation)
         return 0;
-    if (has_validation(conversion)) {
-        stop_fail(stop, EXIT_CODE_USAGE, "--validation: %s has a validation set already", conversion->name);
-        return -EINVAL;
-    }
+    if (has_validation(conversion))
+        return convert_fail(stop, EXIT_CODE_USAGE, -EINVAL, "--validation: %s has a validation set already",
+                            conversion->name);
     const int rc = held_out_count(options, whole.record_count, stop, &held_out);
     if (rc < 0)
         return rc;
     hold_out->order = sample_order(whole.record_count, random_key(options->seed, RANDOM_HOLD_OUT, 0));
-    if (hold_out->order == NULL) {
-        stop_fail(stop, EXIT_CODE_MEMORY, "no memory to choose from %" PRIu64 " samples", whole.record_count);
-        return -ENOMEM;
-    }
+    if (hold_out->order == NULL)
+        return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory to choose from %" PRIu64 " samples",
+                            whole.record_count);
     conversion->sources[0] = make_subset(&hold_out->subsets[0], &whole, "train", hold_out->order + held_out,
                                        whole.record_count - held_out);
     conversion->sources[conversion->source_count++] =
@@ -213,22 +194,18 @@ static int count_by_bytes(struct sample_source *source, uint64_t shard_bytes, ui
 {
     const uint64_t needed = source->bytes / shard_bytes + (source->bytes % shard_bytes > 0);
     const uint64_t count = smaller(needed > least ? needed : least, source->record_count);
-    if (count > SHARD_COUNT_MAX) {
-        stop_fail(stop, EXIT_CODE_USAGE, "%s would be %" PRIu64 " shards, more than %u: "
-                  "give a larger --shard-size", source->split, count, SHARD_COUNT_MAX);
-        return -EINVAL;
-    }
+    if (count > SHARD_COUNT_MAX)
+        return convert_fail(stop, EXIT_CODE_USAGE, -EINVAL, "%s would be %" PRIu64 " shards, more than %u: give a "
+                            "larger --shard-size", source->split, count, SHARD_COUNT_MAX);
     source->shard_count = (uint32_t)count;
     return 0;
 }
 
 static int count_as_requested(struct sample_source *source, uint64_t shards, struct stop *stop)
 {
-    if (shards > source->record_count) {
-        stop_fail(stop, EXIT_CODE_USAGE, "--shards=%" PRIu64 ": there are only %" PRIu64 " training records", shards,
-                  source->record_count);
-        return -EINVAL;
-    }
+    if (shards > source->record_count)
+        return convert_fail(stop, EXIT_CODE_USAGE, -EINVAL, "--shards=%" PRIu64 ": there are only %" PRIu64 " training "
+                            "records", shards, source->record_count);
     source->shard_count = (uint32_t)shards;
     return 0;
 }

@@ -9,11 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/loader.h"
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/text/decimal.h"
-#include "stage/text/output.h"
 #include "stage/text/text_stream.h"
 #include "tools/config/program_option.h"
 #include "tools/phase.h"
@@ -41,21 +39,12 @@ struct evaluation {
     const char *weights_path;       /* of the request, or found_path */
     char found_path[PATH_MAX];
     struct trained trained;
-    struct dataset *dataset;
     struct known_names names;
-    struct ring *ring;
-    struct loader *loader;
     struct loader_counts counts;
     struct confusion confusion;
     double loss_sum;
     uint64_t began_ns, wall_ns;
 };
-
-static int out_of_memory(const char *what)
-{
-    log_message(LOG_ERROR, "%s: %s", what, strerror(ENOMEM));
-    return EXIT_CODE_MEMORY;
-}
 
 /* ---- network and data ---- */
 
@@ -72,22 +61,13 @@ static int find_weights(struct evaluation *evaluation)
 static int open_data(struct evaluation *evaluation)
 {
     const struct data_settings *const data = &evaluation->settings->data;
-    struct problems problems;
-    phase_enter(RUN_PHASE_INDEXING);
     if (*data->validation == '\0' && data->validation_split == 0) {
         log_message(LOG_ERROR, "there is no validation set: set data.validation, for example with "
                                "--set data.validation='validation-*'");
         return EXIT_CODE_USAGE;
     }
-    problems_init(&problems);
-    const int rc = run_data_open_validation(&evaluation->dataset, evaluation->settings, evaluation->trained.net, false,
-                                            &problems);
-    problems_print(&problems);
-    const int code = rc == 0 ? 0 : problems_code(&problems, exit_code_of(rc, EXIT_CODE_DATA));
-    problems_release(&problems);
-    if (code != 0)
-        return signals_exit_code() != 0 ? signals_exit_code() : code;
-    return known_names_find(&evaluation->names, &evaluation->trained, evaluation->dataset);
+    const int code = trained_open_data(&evaluation->trained, false);
+    return code == 0 ? known_names_find(&evaluation->names, &evaluation->trained) : code;
 }
 
 static int prepare(struct evaluation *evaluation)
@@ -102,13 +82,13 @@ static int prepare(struct evaluation *evaluation)
         code = open_data(evaluation);
     phase_enter(RUN_PHASE_PLANNING);
     if (code == 0)
-        code = trained_plan(&evaluation->trained, evaluation->dataset, evaluation->dataset->record_count);
+        code = trained_plan(&evaluation->trained, evaluation->trained.dataset->record_count);
     if (code != 0)
         return code;
     const struct net *const net = evaluation->trained.net;
-    return confusion_init(&evaluation->confusion, net->classes, evaluation->dataset->record_count) == 0
+    return confusion_init(&evaluation->confusion, net->classes, evaluation->trained.dataset->record_count) == 0
                ? signals_exit_code()
-               : out_of_memory("the counts of all samples");
+               : network_no_memory("the counts of all samples");
 }
 
 /* ---- batches ---- */
@@ -116,12 +96,7 @@ static int prepare(struct evaluation *evaluation)
 static int start_loader(struct evaluation *evaluation)
 {
     struct trained *const trained = &evaluation->trained;
-    const struct dataset *const datasets[PHASE_COUNT] = { [PHASE_EVALUATE] = evaluation->dataset };
-    struct loader_spec spec = run_plan_loader(&trained->plan, evaluation->settings, datasets);
-    evaluation->ring = inference_ring(trained->inference);
-    spec.rings = &evaluation->ring;
-    spec.stop = trained->stop;
-    const int rc = loader_start(&evaluation->loader, &spec);
+    const int rc = trained_start_loader(trained);
     if (rc != 0 && !stop_failed(trained->stop))
         stop_fail(trained->stop, exit_code_of(rc, EXIT_CODE_MEMORY), "the loader cannot start: %s",
                   exit_cause(rc));
@@ -157,18 +132,6 @@ static int run_batches(struct evaluation *evaluation)
     return EXIT_CODE_NONFINITE;
 }
 
-static void end_loader(struct evaluation *evaluation)
-{
-    phase_enter(RUN_PHASE_CLOSING);
-    signals_set_callback(NULL, NULL, false);
-    if (evaluation->loader == NULL)
-        return;
-    loader_end(evaluation->loader);
-    loader_join(evaluation->loader, &evaluation->counts);
-    loader_close(evaluation->loader);
-    evaluation->loader = NULL;
-}
-
 static int compute(struct evaluation *evaluation)
 {
     struct inference *const inference = evaluation->trained.inference;
@@ -180,7 +143,9 @@ static int compute(struct evaluation *evaluation)
     code = start_loader(evaluation);
     if (code == 0)
         code = run_batches(evaluation);
-    end_loader(evaluation);
+    phase_enter(RUN_PHASE_CLOSING);
+    signals_set_callback(NULL, NULL, false);
+    trained_end_loader(&evaluation->trained, &evaluation->counts);
     return code;
 }
 
@@ -211,7 +176,7 @@ static struct evaluation_report report_of(const struct evaluation *evaluation)
 
 static void print_subject(const struct evaluation *evaluation, const struct evaluation_report *report)
 {
-    const struct dataset *const datasets[PHASE_COUNT] = { [PHASE_EVALUATE] = evaluation->dataset };
+    const struct dataset *const datasets[PHASE_COUNT] = { [PHASE_EVALUATE] = evaluation->trained.dataset };
     char steps[64] = "";
     if (report->steps != UINT64_MAX)
         snprintf(steps, sizeof(steps), ", after %" PRIu64 " step%s", report->steps, report->steps == 1 ? "" : "s");
@@ -227,10 +192,10 @@ static int write_csv(const struct evaluation_report *report, const struct evalua
     size_t bytes = 0;
     FILE *const out = open_memstream(&text, &bytes);
     if (out == NULL)
-        return out_of_memory("the confusion matrix");
+        return network_no_memory("the confusion matrix");
     evaluation_write_csv(report, out);
     if (text_stream_end(out, &text) != 0)
-        return out_of_memory("the confusion matrix");
+        return network_no_memory("the confusion matrix");
     const int code = result_file_write(request->csv, request->may_replace, &(struct file_part){ text, bytes }, 1);
     free(text);
     return code;
@@ -242,7 +207,7 @@ static int report(struct evaluation *evaluation)
     const struct evaluation_report report = report_of(evaluation);
     if (evaluation->request->is_json) {
         if (evaluation_write_json(&report, stdout) != 0)
-            return out_of_memory("the report");
+            return network_no_memory("the report");
     } else if (evaluation->request->is_quiet) {
         evaluation_print_result(&report, stdout);
     } else {
@@ -250,14 +215,6 @@ static int report(struct evaluation *evaluation)
         evaluation_print(&report, stdout);
     }
     return evaluation->request->csv != NULL ? write_csv(&report, evaluation->request) : 0;
-}
-
-static void release(struct evaluation *evaluation)
-{
-    trained_close(&evaluation->trained);
-    confusion_release(&evaluation->confusion);
-    known_names_release(&evaluation->names);
-    dataset_close(evaluation->dataset);
 }
 
 static int evaluate(struct settings *settings, const struct evaluate_request *request)
@@ -268,7 +225,9 @@ static int evaluate(struct settings *settings, const struct evaluate_request *re
         code = compute(&evaluation);
     if (code == 0)
         code = report(&evaluation);
-    release(&evaluation);
+    trained_close(&evaluation.trained);
+    confusion_release(&evaluation.confusion);
+    known_names_release(&evaluation.names);
     return code;
 }
 
@@ -277,9 +236,8 @@ static int evaluate(struct settings *settings, const struct evaluate_request *re
 #define BATCH_ALONE 64          /* without a configuration */
 
 struct arguments {
-    struct network_words network;       /* room for a --set in every argument */
+    struct network_words network;
     struct evaluate_request request;
-    bool help;
 };
 
 #define FIELD(name) .offset = offsetof(struct arguments, name)
@@ -300,7 +258,7 @@ static const struct program_option options[] = {
     { .name = "json", .store = STORE_FLAG, FIELD(request.is_json), .help = "print the result as one JSON object" },
     { .letter = 'q', .name = "quiet", .store = STORE_FLAG, FIELD(request.is_quiet),
       .help = "print only errors and the result" },
-    { .letter = 'h', .name = "help", .store = STORE_FLAG, FIELD(help), .help = "this text" },
+    { .letter = 'h', .name = "help", .store = STORE_FLAG, FIELD(network.wants_help), .help = "this text" },
     { .name = NULL },
 };
 
@@ -309,7 +267,7 @@ static int store_assignment(void *out, const struct program_option *option, cons
 {
     struct arguments *const arguments = out;
     (void)option;
-    arguments->network.assignments[arguments->network.assignment_count++] = (char *)(uintptr_t)value;
+    network_words_assign(&arguments->network, value);
     return 0;
 }
 
@@ -336,81 +294,47 @@ static void print_usage(FILE *out)
           "  pipetrain evaluate -w weights.safetensors --set data.validation='test-*'\n", out);
 }
 
-/* 0, or -EINVAL after a message. */
-static int parse_arguments(struct arguments *arguments, int argc, char **argv)
+static int check_arguments(void *out, int argc, char **argv)
 {
-    const int rc = program_options_read(&command_line, argc, argv, arguments);
-    if (rc != 0 || arguments->help)
-        return rc;
+    const struct arguments *const arguments = out;
     if (optind < argc)
         return program_usage_error(&command_line, "unexpected argument '%s'", argv[optind]);
     return network_words_check(&arguments->network, "evaluate", "evaluate -c run.conf");
 }
 
 /* Weights do not contain the batch size. */
-static int read_settings(struct settings *settings, const struct arguments *arguments)
+static void set_batch(struct settings *settings)
 {
-    const int code = network_words_settings(settings, &arguments->network);
-    if (arguments->network.config != NULL)
-        return code;
     if (settings->train.batch == 0)
         settings->train.batch = BATCH_ALONE;
     settings->train.batch_per_tower = 0;
     settings->train.accumulate = 1;
     settings->devices.towers = 1;
-    return code;
 }
 
 /* Wait for a slow reader of the results. */
-static int execute(struct settings *settings, const struct arguments *arguments, char **argv,
-                   uint64_t process_start_ns)
+static int run_evaluate(struct settings *settings, const void *out, char **argv, uint64_t process_start_ns)
 {
+    const struct arguments *const arguments = out;
+    struct evaluate_request request = arguments->request;
+    request.weights = arguments->network.weights;
     signals_block();
-    if (arguments->request.is_quiet)
+    if (arguments->network.config == NULL)
+        set_batch(settings);
+    if (request.is_quiet)
         log_only_errors();
     if (trained_may_restart(settings))
         team_wait_shorten(argv, process_start_ns);
-    const int rc = signals_start();
-    struct evaluate_request request = arguments->request;
-    request.weights = arguments->network.weights;
-    if (rc == 0)
-        return evaluate(settings, &request);
-    log_message(LOG_ERROR, "signal handling cannot start: %s", exit_cause(rc));
-    return EXIT_CODE_MEMORY;
+    const int code = network_command_start_signals();
+    return code == 0 ? evaluate(settings, &request) : code;
 }
 
-static int run_evaluate(const struct arguments *arguments, char **argv, uint64_t process_start_ns)
-{
-    struct settings settings;
-    if (settings_init(&settings) != 0) {
-        log_message(LOG_ERROR, "the settings: %s", strerror(ENOMEM));
-        return EXIT_CODE_MEMORY;
-    }
-    int code = read_settings(&settings, arguments);
-    if (code == 0)
-        code = execute(&settings, arguments, argv, process_start_ns);
-    settings_release(&settings);
-    return code;
-}
-
-static int help(void)
-{
-    (void)output_start();       /* on an error, output is unbuffered */
-    print_usage(stdout);
-    return EXIT_CODE_OK;
-}
+static const struct network_command command = {
+    .line = &command_line, .print_usage = print_usage, .check = check_arguments, .run = run_evaluate,
+};
 
 int evaluate_command(int argc, char **argv, uint64_t process_start_ns)
 {
-    struct arguments arguments = { .network.assignments = calloc((size_t)argc, sizeof(char *)) };
-    if (arguments.network.assignments == NULL) {
-        log_message(LOG_ERROR, "the command line: %s", strerror(ENOMEM));
-        return EXIT_CODE_MEMORY;
-    }
-    int code = EXIT_CODE_USAGE;
-    output_end_with_reader();
-    if (parse_arguments(&arguments, argc - 1, argv + 1) == 0)
-        code = arguments.help ? help() : run_evaluate(&arguments, argv, process_start_ns);
-    free(arguments.network.assignments);
-    return code;
+    struct arguments arguments = { .request = { .weights = NULL } };
+    return network_command_run(&command, &arguments.network, argc, argv, process_start_ns);
 }

@@ -39,10 +39,11 @@ static int read_file(struct class_names *listed, const char *path)
 }
 
 /* A data set has read data.class_names, or a file next to its shards. */
-static int find_list(struct known_names *names, const struct trained *trained, const struct dataset *dataset)
+static int find_list(struct known_names *names, const struct trained *trained)
 {
     const char *const path = trained->settings->data.class_names;
     const char *const text = initial_weights_text(trained->weights, WEIGHTS_CLASS_NAMES);
+    const struct dataset *const dataset = trained->dataset;
     if (dataset != NULL && dataset->class_names.count > 0)
         return 0;
     if (*path != '\0')
@@ -63,10 +64,11 @@ static struct named_classes named(const struct known_names *names, const struct 
 }
 
 /* Check that data set and weights have the same names. 0, -ENODATA after a message, or -ENOMEM. */
-static int check_weights(const struct known_names *names, const struct trained *trained, const struct dataset *dataset)
+static int check_weights(const struct known_names *names, const struct trained *trained)
 {
     const char *const text = initial_weights_text(trained->weights, WEIGHTS_CLASS_NAMES);
     const uint32_t classes = trained->net->classes;
+    const struct dataset *const dataset = trained->dataset;
     const struct named_classes data = named(names, dataset);
     struct class_names outputs = { .count = 0 };
     char here[LIST_BYTES], there[LIST_BYTES];
@@ -86,14 +88,14 @@ static int check_weights(const struct known_names *names, const struct trained *
     return rc;
 }
 
-int known_names_find(struct known_names *names, const struct trained *trained, const struct dataset *dataset)
+int known_names_find(struct known_names *names, const struct trained *trained)
 {
     const uint32_t classes = trained->net->classes;
     bool has_any = false;
-    int rc = find_list(names, trained, dataset);
+    int rc = find_list(names, trained);
     if (rc == 0)
-        rc = check_weights(names, trained, dataset);
-    const struct named_classes known = named(names, dataset);
+        rc = check_weights(names, trained);
+    const struct named_classes known = named(names, trained->dataset);
     const char **const all = rc == 0 ? calloc(classes, sizeof(*all)) : NULL;
     if (rc == -ENOMEM || (rc == 0 && all == NULL)) {
         log_message(LOG_ERROR, "class names: %s", strerror(ENOMEM));

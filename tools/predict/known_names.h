@@ -2,7 +2,6 @@
 #ifndef PIPETRAIN_KNOWN_NAMES_H
 #define PIPETRAIN_KNOWN_NAMES_H
 
-#include "loader/dataset.h"
 #include "tools/predict/trained.h"
 #include "tools/shards/label_names.h"
 
@@ -14,10 +13,10 @@ struct known_names {
 };
 
 /* Take the names from the first of these that has any: the file data.class_names; a file next to the shards of the data
- * set (NULL: no data set); the weights. Without data.class_names, it is an error if data set and weights have different
+ * set, if there is one; the weights. Without data.class_names, it is an error if data set and weights have different
  * names for a class. Borrows the data set and the network. 0, or an exit code after a message; call known_names_release
  * in both cases. */
-int known_names_find(struct known_names *names, const struct trained *trained, const struct dataset *dataset);
+int known_names_find(struct known_names *names, const struct trained *trained);
 void known_names_release(struct known_names *names);
 
 #endif

@@ -9,9 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/loader.h"
 #include "stage/log.h"
-#include "stage/text/output.h"
 #include "tools/config/options.h"
 #include "tools/config/program_option.h"
 #include "tools/phase.h"
@@ -36,21 +34,12 @@ struct prediction_run {
     const struct image_words *words;
     const struct predict_request *request;
     struct trained trained;
-    struct dataset *dataset;            /* shards; NULL: files */
     struct known_names names;
     struct prediction_printer printer;
-    struct ring *ring;
-    struct loader *loader;
-    struct image_source *source;
+    struct image_source *source;        /* of files; NULL: shards */
     uint64_t unreadable;
     uint64_t nonfinite;                 /* images with NaN or infinite outputs */
 };
-
-static int out_of_memory(const char *what)
-{
-    log_message(LOG_ERROR, "%s: %s", what, strerror(ENOMEM));
-    return EXIT_CODE_MEMORY;
-}
 
 /* ---- images ---- */
 
@@ -61,7 +50,7 @@ static int set_shards(struct settings *settings, const char *patterns)
     const struct option_row *const option = option_find(SECTION_DATA, "validation");
     const int rc = option_parse(option, settings, patterns, problem, sizeof(problem));
     if (rc == -ENOMEM)
-        return out_of_memory(patterns);
+        return network_no_memory(patterns);
     if (rc != 0) {
         log_message(LOG_ERROR, "%s: %s", patterns, problem);
         return EXIT_CODE_USAGE;
@@ -74,22 +63,13 @@ static int set_shards(struct settings *settings, const char *patterns)
 
 static int open_shards(struct prediction_run *run)
 {
-    struct problems problems;
-    int code = set_shards(run->settings, run->words->shards);
-    if (code != 0)
-        return code;
-    phase_enter(RUN_PHASE_INDEXING);
-    problems_init(&problems);
-    const int rc = run_data_open_validation(&run->dataset, run->settings, run->trained.net, true, &problems);
-    problems_print(&problems);
-    code = rc == 0 ? 0 : problems_code(&problems, exit_code_of(rc, EXIT_CODE_DATA));
-    problems_release(&problems);
-    return code != 0 && signals_exit_code() != 0 ? signals_exit_code() : code;
+    const int code = set_shards(run->settings, run->words->shards);
+    return code == 0 ? trained_open_data(&run->trained, true) : code;
 }
 
 static uint64_t sample_count(const struct prediction_run *run)
 {
-    return run->dataset != NULL ? run->dataset->record_count : run->words->count;
+    return run->trained.dataset != NULL ? run->trained.dataset->record_count : run->words->count;
 }
 
 /* Without shards there is no loader to plan. */
@@ -100,7 +80,7 @@ static void set_batch(struct prediction_run *run)
     run->settings->train.batch_per_tower = 0;
     run->settings->train.accumulate = 1;
     run->settings->devices.towers = 1;
-    run->settings->input.source = run->dataset != NULL ? INPUT_REAL : INPUT_SYNTHETIC;
+    run->settings->input.source = run->trained.dataset != NULL ? INPUT_REAL : INPUT_SYNTHETIC;
 }
 
 static uint32_t longest_path(const struct prediction_run *run)
@@ -109,19 +89,19 @@ static uint32_t longest_path(const struct prediction_run *run)
     for (uint64_t i = 0; i < run->words->count; i++)
         if (strlen(run->words->paths[i]) > longest)
             longest = strlen(run->words->paths[i]);
-    for (uint32_t i = 0; run->dataset != NULL && i < run->dataset->shard_count; i++)
-        if (strlen(run->dataset->paths[i]) + 8 > longest)
-            longest = strlen(run->dataset->paths[i]) + 8;
+    for (uint32_t i = 0; run->trained.dataset != NULL && i < run->trained.dataset->shard_count; i++)
+        if (strlen(run->trained.dataset->paths[i]) + 8 > longest)
+            longest = strlen(run->trained.dataset->paths[i]) + 8;
     return longest < UINT32_MAX ? (uint32_t)longest : UINT32_MAX;
 }
 
 static int open_printer(struct prediction_run *run)
 {
-    const int code = known_names_find(&run->names, &run->trained, run->dataset);
+    const int code = known_names_find(&run->names, &run->trained);
     if (code != 0)
         return code;
     if (prediction_printer_init(&run->printer, run->trained.net->classes, (uint32_t)run->request->top) != 0)
-        return out_of_memory("the predictions");
+        return network_no_memory("the predictions");
     run->printer.form = run->request->form;
     run->printer.out = stdout;
     run->printer.names = run->names.names;
@@ -140,33 +120,24 @@ static int prepare(struct prediction_run *run)
         return code;
     set_batch(run);
     phase_enter(RUN_PHASE_PLANNING);
-    code = trained_plan(&run->trained, run->dataset, sample_count(run));
+    code = trained_plan(&run->trained, sample_count(run));
     return code == 0 ? signals_exit_code() : code;
 }
 
 /* ---- batches ---- */
 
-static int start_loader(struct prediction_run *run)
-{
-    const struct dataset *const datasets[PHASE_COUNT] = { [PHASE_EVALUATE] = run->dataset };
-    struct loader_spec spec = run_plan_loader(&run->trained.plan, run->settings, datasets);
-    spec.rings = &run->ring;
-    spec.stop = run->trained.stop;
-    return loader_start(&run->loader, &spec);
-}
-
 static int start_source(struct prediction_run *run)
 {
     struct stop *const stop = run->trained.stop;
-    run->ring = inference_ring(run->trained.inference);
     const struct image_source_spec spec = {
         .paths = run->words->paths,
         .count = run->words->count,
         .plan = &run->trained.plan,
-        .ring = run->ring,
+        .ring = inference_ring(run->trained.inference),
         .stop = stop,
     };
-    const int rc = run->dataset != NULL ? start_loader(run) : image_source_start(&run->source, &spec);
+    const int rc = run->trained.dataset != NULL ? trained_start_loader(&run->trained)
+                                                : image_source_start(&run->source, &spec);
     if (rc != 0 && !stop_failed(stop))
         stop_fail(stop, exit_code_of(rc, EXIT_CODE_MEMORY), "the decoding threads cannot start: %s",
                   exit_cause(rc));
@@ -176,18 +147,18 @@ static int start_source(struct prediction_run *run)
 /* The path of an image, or the shard and number of a record. */
 static const char *name_sample(const struct prediction_run *run, uint64_t id, char *room)
 {
-    if (run->dataset == NULL)
+    if (run->trained.dataset == NULL)
         return run->words->paths[id];
-    const struct dataset_place place = dataset_find(run->dataset, id);
-    snprintf(room, NAME_BYTES, "%.4096s:%" PRIu64, run->dataset->paths[place.shard],
-             dataset_number(run->dataset, &place));
+    const struct dataset_place place = dataset_find(run->trained.dataset, id);
+    snprintf(room, NAME_BYTES, "%.4096s:%" PRIu64, run->trained.dataset->paths[place.shard],
+             dataset_number(run->trained.dataset, &place));
     return room;
 }
 
 /* NULL: the image was decoded. The loader has already reported damaged records. */
 static const char *problem_of(const struct prediction_run *run, const struct inference_batch *batch, uint32_t i)
 {
-    if (run->dataset != NULL)
+    if (run->trained.dataset != NULL)
         return batch->labels[i] == BATCH_NO_LABEL ? "is damaged" : NULL;
     return image_source_problem(run->source, batch->ids[i]);
 }
@@ -215,7 +186,7 @@ static void print_batch(struct prediction_run *run, const struct inference_batch
         run->nonfinite += problem == NULL;
         if (problem == NULL)
             log_message(LOG_RUN, "%s: %s", name, problem = "the output of the network is not finite");
-        else if (run->dataset == NULL)
+        else if (run->trained.dataset == NULL)
             log_message(LOG_RUN, "%s: %s", name, problem);
         prediction_print_problem(&run->printer, name, problem);
     }
@@ -251,10 +222,7 @@ static void end_source(struct prediction_run *run)
     phase_enter(RUN_PHASE_CLOSING);
     signals_set_callback(NULL, NULL, false);
     inference_end(run->trained.inference);
-    if (run->loader != NULL)
-        loader_end(run->loader);
-    loader_join(run->loader, NULL);
-    loader_close(run->loader);
+    trained_end_loader(&run->trained, NULL);
     image_source_close(run->source);
 }
 
@@ -282,7 +250,6 @@ static int predict(struct settings *settings, const struct image_words *words, c
     trained_close(&run.trained);
     prediction_printer_release(&run.printer);
     known_names_release(&run.names);
-    dataset_close(run.dataset);
     return code;
 }
 
@@ -294,11 +261,10 @@ static int predict(struct settings *settings, const struct image_words *words, c
 #define BATCH_MOST 65536u
 
 struct arguments {
-    struct network_words network;       /* room for a --set in every argument */
+    struct network_words network;
     struct predict_request request;
     char **words;
     int word_count;
-    bool help;
 };
 
 #define FIELD(name) .offset = offsetof(struct arguments, name)
@@ -321,7 +287,7 @@ static const struct program_option options[] = {
       .help = "largest batch size (default 64)" },
     { .name = "tsv", .group = GROUP_TSV, .help = "tab-separated: image, rank, class, name, probability" },
     { .name = "json", .group = GROUP_JSON, .help = "a JSON object per line" },
-    { .letter = 'h', .name = "help", .store = STORE_FLAG, FIELD(help), .help = "this text" },
+    { .letter = 'h', .name = "help", .store = STORE_FLAG, FIELD(network.wants_help), .help = "this text" },
     { .name = NULL },
 };
 
@@ -331,7 +297,7 @@ static int store_other(void *out, const struct program_option *option, const cha
     struct arguments *const arguments = out;
     const enum prediction_form form = option->group == GROUP_TSV ? PREDICTION_TSV : PREDICTION_JSON;
     if (option->group == GROUP_SET) {
-        arguments->network.assignments[arguments->network.assignment_count++] = (char *)(uintptr_t)value;
+        network_words_assign(&arguments->network, value);
         return 0;
     }
     if (arguments->request.form != PREDICTION_TABLE && arguments->request.form != form) {
@@ -366,27 +332,17 @@ static void print_usage(FILE *out)
           "  find photos -name '*.jpg' | pipetrain predict -w best.safetensors --json -\n", out);
 }
 
-static int check_arguments(const struct arguments *arguments)
+static int check_arguments(void *out, int argc, char **argv)
 {
-    const int rc =
-        network_words_check(&arguments->network, "predict", "predict -w weights.safetensors photo.jpg");
-    if (rc != 0)
-        return rc;
-    if (arguments->word_count > 0)
-        return 0;
-    log_message(LOG_ERROR, "no images given: pipetrain predict -w weights.safetensors photo.jpg (see --help)");
-    return -EINVAL;
-}
-
-/* 0, or -EINVAL after a message. */
-static int parse_arguments(struct arguments *arguments, int argc, char **argv)
-{
-    const int rc = program_options_read(&command_line, argc, argv, arguments);
-    if (rc != 0 || arguments->help)
-        return rc;
+    struct arguments *const arguments = out;
     arguments->words = argv + optind;
     arguments->word_count = argc - optind;
-    return check_arguments(arguments);
+    const int rc =
+        network_words_check(&arguments->network, "predict", "predict -w weights.safetensors photo.jpg");
+    if (rc != 0 || arguments->word_count > 0)
+        return rc;
+    log_message(LOG_ERROR, "no images given: pipetrain predict -w weights.safetensors photo.jpg (see --help)");
+    return -EINVAL;
 }
 
 /* From here on a signal ends the command after the current batch. */
@@ -394,19 +350,19 @@ static int predict_images(struct settings *settings, const struct image_words *w
                           const struct predict_request *request)
 {
     signals_block();
-    const int rc = signals_start();
-    if (rc == 0)
-        return predict(settings, words, request);
-    log_message(LOG_ERROR, "signal handling cannot start: %s", exit_cause(rc));
-    return EXIT_CODE_MEMORY;
+    const int code = network_command_start_signals();
+    return code == 0 ? predict(settings, words, request) : code;
 }
 
-static int predict_words(struct settings *settings, const struct arguments *arguments)
+static int run_predict(struct settings *settings, const void *out, char **argv, uint64_t process_start_ns)
 {
+    const struct arguments *const arguments = out;
     struct predict_request request = arguments->request;
     struct image_words words = { .count = 0 };
     char found[PATH_MAX];
     request.weights = arguments->network.weights != NULL ? arguments->network.weights : found;
+    if (trained_may_restart(settings))
+        team_wait_shorten(argv, process_start_ns);
     int code = image_words_read(&words, arguments->words, arguments->word_count);
     if (code == 0 && request.weights == found)
         code = found_weights(settings, found);
@@ -416,41 +372,12 @@ static int predict_words(struct settings *settings, const struct arguments *argu
     return code;
 }
 
-static int run_predict(const struct arguments *arguments, char **argv, uint64_t process_start_ns)
-{
-    struct settings settings;
-    if (settings_init(&settings) != 0) {
-        log_message(LOG_ERROR, "the settings: %s", strerror(ENOMEM));
-        return EXIT_CODE_MEMORY;
-    }
-    int code = network_words_settings(&settings, &arguments->network);
-    if (code == 0 && trained_may_restart(&settings))
-        team_wait_shorten(argv, process_start_ns);
-    if (code == 0)
-        code = predict_words(&settings, arguments);
-    settings_release(&settings);
-    return code;
-}
-
-static int help(void)
-{
-    (void)output_start();       /* on an error, output is unbuffered */
-    print_usage(stdout);
-    return EXIT_CODE_OK;
-}
+static const struct network_command command = {
+    .line = &command_line, .print_usage = print_usage, .check = check_arguments, .run = run_predict,
+};
 
 int predict_command(int argc, char **argv, uint64_t process_start_ns)
 {
-    struct arguments arguments = { .request = { .top = TOP_DEFAULT, .batch = BATCH_DEFAULT },
-                                   .network.assignments = calloc((size_t)argc, sizeof(char *)) };
-    if (arguments.network.assignments == NULL) {
-        log_message(LOG_ERROR, "the command line: %s", strerror(ENOMEM));
-        return EXIT_CODE_MEMORY;
-    }
-    int code = EXIT_CODE_USAGE;
-    output_end_with_reader();
-    if (parse_arguments(&arguments, argc - 1, argv + 1) == 0)
-        code = arguments.help ? help() : run_predict(&arguments, argv, process_start_ns);
-    free(arguments.network.assignments);
-    return code;
+    struct arguments arguments = { .request = { .top = TOP_DEFAULT, .batch = BATCH_DEFAULT } };
+    return network_command_run(&command, &arguments.network, argc, argv, process_start_ns);
 }

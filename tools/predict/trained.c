@@ -13,16 +13,19 @@
 #include "compute/net.h"
 #include "stage/log.h"
 #include "stage/stop.h"
+#include "stage/text/output.h"
 #include "tools/config/config.h"
 #include "tools/config/pixels.h"
 #include "tools/config/recipes.h"
 #include "tools/config/settings_model.h"
+#include "tools/phase.h"
 #include "tools/results/checkpoint_reader.h"
 #include "tools/results/run_names.h"
 #include "tools/results/tensor_file.h"
 #include "tools/results/weights.h"
 #include "tools/run/run_data.h"
 #include "tools/run/run_plan.h"
+#include "tools/signals.h"
 #include "tools/text/number.h"
 #include "tools/text/wrapped.h"
 
@@ -208,12 +211,6 @@ static int problems_end(struct problems *problems, int code)
     return problems_code(problems, code);
 }
 
-static int out_of_memory(const char *what)
-{
-    log_message(LOG_ERROR, "%s: %s", what, strerror(ENOMEM));
-    return EXIT_CODE_MEMORY;
-}
-
 /* ---- settings ---- */
 
 /* One tower, with the batch size of each tower in training and the default input stages. */
@@ -273,7 +270,7 @@ int trained_open(struct trained *trained, struct settings *settings, const char 
     *trained = (struct trained){ .settings = settings, .weights_path = weights_path };
     memory_bound_images(settings);
     if (stop_open(&trained->stop) != 0 || settings_open_net(settings, &trained->net) != 0)
-        return out_of_memory("the model");
+        return network_no_memory("the model");
     problems_init(&problems);
     const int rc = initial_weights_open(&trained->weights, weights_path, trained->net, NULL, &problems);
     const int code = rc == 0 ? 0 : problems_end(&problems, rc == -EINVAL ? EXIT_CODE_USAGE
@@ -282,6 +279,19 @@ int trained_open(struct trained *trained, struct settings *settings, const char 
     if (code == 0)
         initial_weights_report_prefix(trained->weights);
     return code;
+}
+
+int trained_open_data(struct trained *trained, bool is_any_label_taken)
+{
+    struct problems problems;
+    phase_enter(RUN_PHASE_INDEXING);
+    problems_init(&problems);
+    const int rc = run_data_open_validation(&trained->dataset, trained->settings, trained->net, is_any_label_taken,
+                                            &problems);
+    problems_print(&problems);
+    const int code = rc == 0 ? 0 : problems_code(&problems, exit_code_of(rc, EXIT_CODE_DATA));
+    problems_release(&problems);
+    return code != 0 && signals_exit_code() != 0 ? signals_exit_code() : code;
 }
 
 /* ---- the plan ---- */
@@ -298,10 +308,9 @@ static int choose_device(struct trained *trained, struct problems *problems)
     return problems_end(problems, EXIT_CODE_USAGE);
 }
 
-static int plan_samples(struct trained *trained, const struct dataset *dataset, uint64_t samples,
-                        struct problems *problems)
+static int plan_samples(struct trained *trained, uint64_t samples, struct problems *problems)
 {
-    const struct dataset *const datasets[PHASE_COUNT] = { [PHASE_EVALUATE] = dataset };
+    const struct dataset *const datasets[PHASE_COUNT] = { [PHASE_EVALUATE] = trained->dataset };
     struct run_plan *const plan = &trained->plan;
     plan->only_evaluated = samples;
     if (run_plan_init(plan, trained->settings, trained->net, datasets, problems) != 0)
@@ -315,13 +324,13 @@ static int plan_samples(struct trained *trained, const struct dataset *dataset, 
     return 0;
 }
 
-int trained_plan(struct trained *trained, const struct dataset *dataset, uint64_t samples)
+int trained_plan(struct trained *trained, uint64_t samples)
 {
     struct problems problems;
     problems_init(&problems);
     int code = choose_device(trained, &problems);
     if (code == 0)
-        code = plan_samples(trained, dataset, samples, &problems);
+        code = plan_samples(trained, samples, &problems);
     problems_release(&problems);
     const struct inference_spec parts = {
         .settings = trained->settings,
@@ -333,12 +342,33 @@ int trained_plan(struct trained *trained, const struct dataset *dataset, uint64_
     return code == 0 ? inference_open(&trained->inference, &parts) : code;
 }
 
+int trained_start_loader(struct trained *trained)
+{
+    const struct dataset *const datasets[PHASE_COUNT] = { [PHASE_EVALUATE] = trained->dataset };
+    struct loader_spec spec = run_plan_loader(&trained->plan, trained->settings, datasets);
+    trained->ring = inference_ring(trained->inference);
+    spec.rings = &trained->ring;
+    spec.stop = trained->stop;
+    return loader_start(&trained->loader, &spec);
+}
+
+void trained_end_loader(struct trained *trained, struct loader_counts *counts_out)
+{
+    if (trained->loader == NULL)
+        return;
+    loader_end(trained->loader);
+    loader_join(trained->loader, counts_out);
+    loader_close(trained->loader);
+    trained->loader = NULL;
+}
+
 void trained_close(struct trained *trained)
 {
     inference_close(trained->inference);
     initial_weights_close(trained->weights);
     net_close(trained->net);
     stop_close(trained->stop);
+    dataset_close(trained->dataset);
     *trained = (struct trained){ .settings = NULL };
 }
 
@@ -353,7 +383,13 @@ void trained_print_device(const struct trained *trained, FILE *out)
                   precision_name(trained->settings->devices.precision), more, plan->schedule.batch);
 }
 
-/* ---- settings from the command line ---- */
+/* ---- commands ---- */
+
+int network_no_memory(const char *what)
+{
+    log_message(LOG_ERROR, "%s: %s", what, strerror(ENOMEM));
+    return EXIT_CODE_MEMORY;
+}
 
 int network_words_check(const struct network_words *words, const char *command, const char *example)
 {
@@ -368,7 +404,48 @@ int network_words_check(const struct network_words *words, const char *command, 
     return -EINVAL;
 }
 
-int network_words_settings(struct settings *settings, const struct network_words *words)
+void network_words_assign(struct network_words *words, const char *assignment)
 {
-    return words->config != NULL ? trained_read_settings(settings, words) : own_network_settings(settings, words);
+    words->assignments[words->assignment_count++] = (char *)(uintptr_t)assignment;
+}
+
+static int run_command(const struct network_command *command, const struct network_words *words, char **argv,
+                       uint64_t process_start_ns)
+{
+    struct settings settings;
+    if (settings_init(&settings) != 0)
+        return network_no_memory("the settings");
+    int code = words->config != NULL ? trained_read_settings(&settings, words) : own_network_settings(&settings, words);
+    if (code == 0)
+        code = command->run(&settings, words, argv, process_start_ns);
+    settings_release(&settings);
+    return code;
+}
+
+int network_command_run(const struct network_command *command, struct network_words *words, int argc, char **argv,
+                        uint64_t process_start_ns)
+{
+    int code = EXIT_CODE_USAGE;
+    words->assignments = calloc((size_t)argc, sizeof(char *));
+    if (words->assignments == NULL)
+        return network_no_memory("the command line");
+    output_end_with_reader();
+    const int rc = program_options_read(command->line, argc - 1, argv + 1, words);
+    if (rc == 0 && words->wants_help) {
+        (void)output_start();       /* on an error, output is unbuffered */
+        command->print_usage(stdout);
+        code = EXIT_CODE_OK;
+    } else if (rc == 0 && command->check(words, argc - 1, argv + 1) == 0)
+        code = run_command(command, words, argv, process_start_ns);
+    free(words->assignments);
+    return code;
+}
+
+int network_command_start_signals(void)
+{
+    const int rc = signals_start();
+    if (rc == 0)
+        return 0;
+    log_message(LOG_ERROR, "signal handling cannot start: %s", exit_cause(rc));
+    return EXIT_CODE_MEMORY;
 }

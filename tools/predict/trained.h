@@ -1,9 +1,12 @@
-/* A trained network: its settings, its weights, and the tower that computes. Main thread only. */
+/* A trained network: its settings, its weights, its data, and the tower that computes; and what the commands that use
+ * one share. Main thread only. */
 #ifndef PIPETRAIN_TRAINED
 #define PIPETRAIN_TRAINED
 
 #include <limits.h>
 
+#include "loader/loader.h"
+#include "tools/config/program_option.h"
 #include "tools/config/settings.h"
 #include "tools/predict/inference.h"
 
@@ -12,15 +15,34 @@ struct network_words {
     const char *config;         /* configuration file of the training run */
     const char *weights;        /* file */
     const char *model;          /* a name or a file; without `config`, if the weights do not contain the model */
-    char **assignments;         /* of --set; override the others */
+    char **assignments;         /* of --set; override the others; room for one in every argument */
     int assignment_count;
+    bool wants_help;
 };
 
 /* Check which of them are given. 0, or -EINVAL after a message, which shows `example`. */
 int network_words_check(const struct network_words *words, const char *command, const char *example);
-/* Read the settings, which must be initialised, from the configuration, or from the metadata of the weights if there is
- * none. 0, or an exit code after all messages. */
-int network_words_settings(struct settings *settings, const struct network_words *words);
+/* Add the value of --set. */
+void network_words_assign(struct network_words *words, const char *assignment);
+
+/* A command that uses a trained network. `arguments` is the struct that its options fill, whose first member is the
+ * struct network_words. */
+struct network_command {
+    const struct program_command *line;
+    void (*print_usage)(FILE *out);
+    /* Check what was given, with the words after the options, from argv[optind] on. 0, or -EINVAL after a message. */
+    int (*check)(void *arguments, int argc, char **argv);
+    /* Run it with the settings of the configuration, or of the weights' metadata. Returns the exit code. */
+    int (*run)(struct settings *settings, const void *arguments, char **argv, uint64_t process_start_ns);
+};
+
+/* Parse the command line, of which argv[1] is the command, and run it. Returns the exit code. */
+int network_command_run(const struct network_command *command, struct network_words *words, int argc, char **argv,
+                        uint64_t process_start_ns);
+/* Report that there is no memory for something. Returns EXIT_CODE_MEMORY. */
+int network_no_memory(const char *what);
+/* signals_start. 0, or an exit code after a message. */
+int network_command_start_signals(void);
 
 /* Find the weights of a run: weights.safetensors in the run directory of the settings, or in the last of runs/NAME,
  * runs/NAME-2, ... that has it; for a killed run, its newest valid checkpoint, which is logged. Runs without results,
@@ -33,9 +55,12 @@ struct trained {
     const char *weights_path;           /* borrowed */
     struct net *net;
     struct initial_weights *weights;
+    struct dataset *dataset;            /* NULL: samples come from elsewhere */
     struct run_plan plan;
     struct stop *stop;
     struct inference *inference;
+    struct ring *ring;                  /* of the loader */
+    struct loader *loader;
 };
 
 /* Whether the program may restart itself (tools/run/team_wait.h): the tower computes with a team of threads, and all
@@ -45,9 +70,16 @@ bool trained_may_restart(const struct settings *settings);
 /* Open the network of the settings, and the weights, whose shapes must match it. 0, or an exit code after all
  * messages. */
 int trained_open(struct trained *trained, struct settings *settings, const char *weights_path);
-/* Choose the device, and plan the evaluation of `samples` >= 1 samples in batches of train.batch. `dataset` is NULL if
- * the samples do not come from a data set. 0, or an exit code after all messages. */
-int trained_plan(struct trained *trained, const struct dataset *dataset, uint64_t samples);
+/* Open the validation set of the settings; labels out of range are no problem where any label is taken. 0, or an exit
+ * code after all messages. */
+int trained_open_data(struct trained *trained, bool is_any_label_taken);
+/* Choose the device, and plan the evaluation of `samples` >= 1 samples in batches of train.batch. 0, or an exit code
+ * after all messages. */
+int trained_plan(struct trained *trained, uint64_t samples);
+/* Fill the ring of the inference with the data set. 0 or a negative errno. */
+int trained_start_loader(struct trained *trained);
+/* End it, if it was started. The counts may be NULL. */
+void trained_end_loader(struct trained *trained, struct loader_counts *counts_out);
 void trained_close(struct trained *trained);
 
 /* Print the line "device    cpu, onednn, fp32, 2 threads, batches of 64". */

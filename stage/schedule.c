@@ -15,10 +15,25 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Samples that are not parted. */
-static uint32_t unit_of(const struct schedule *schedule)
+bool schedule_slices_fit(uint32_t slices, uint32_t towers)
 {
-    return schedule->pairs ? 2 : 1;
+    const uint32_t each = slices / towers;
+    return towers == 1 || (slices % towers == 0 && each > 0 && (each & (each - 1)) == 0);
+}
+
+/* The last pair may lack its second sample. */
+struct batch_part batch_part_find(uint32_t samples, bool pairs, uint32_t parts, uint32_t part)
+{
+    const uint64_t unit = pairs ? 2 : 1, units = divide_up(samples, unit);
+    const uint64_t base = units / parts, larger = units % parts;
+    const uint64_t first = smaller((part * base + smaller(part, larger)) * unit, samples);
+    const uint64_t count = smaller((base + (part < larger)) * unit, samples - first);
+    return (struct batch_part){ (uint32_t)first, (uint32_t)count };
+}
+
+uint32_t batch_part_max(uint32_t samples, bool pairs, uint32_t parts)
+{
+    return batch_part_find(samples, pairs, parts, 0).count;
 }
 
 uint64_t schedule_steps_per_epoch(const struct schedule *schedule)
@@ -49,11 +64,20 @@ uint64_t schedule_batch_count(const struct schedule *schedule)
     return steps + epochs * schedule_batches_per_evaluation(schedule);
 }
 
+/* The samples of a tower: of several neighbouring slices where there are slices. */
+static struct batch_part tower_part(const struct schedule *schedule, uint32_t samples, uint32_t tower)
+{
+    const uint32_t parts = schedule->slices > 0 ? schedule->slices : schedule->towers;
+    const uint32_t each = parts / schedule->towers;
+    struct batch_part part = batch_part_find(samples, schedule->pairs, parts, tower * each);
+    const struct batch_part last = batch_part_find(samples, schedule->pairs, parts, tower * each + each - 1);
+    part.count = last.first + last.count - part.first;
+    return part;
+}
+
 uint32_t schedule_slice_max(const struct schedule *schedule)
 {
-    const uint32_t unit = unit_of(schedule);
-    const uint64_t most = divide_up(divide_up(schedule->batch, unit), schedule->towers) * unit;
-    return (uint32_t)smaller(most, schedule->batch);
+    return tower_part(schedule, schedule->batch, 0).count;
 }
 
 /* Batches of an epoch that is not cut short. */
@@ -88,17 +112,14 @@ static uint64_t slice_locate(const struct schedule *schedule, uint64_t number, s
     return in_phase;
 }
 
-/* The slice of `tower`: sizes in units differ by at most one, the larger ones first; the last unit may be cut. */
 static void slice_divide(const struct schedule *schedule, uint64_t in_phase, uint32_t tower, struct batch_slice *slice)
 {
     const uint64_t first = in_phase * schedule->batch;
     const uint32_t count = (uint32_t)smaller(schedule->batch, schedule->records[slice->phase] - first);
-    const uint64_t unit = unit_of(schedule), units = divide_up(count, unit);
-    const uint64_t base = units / schedule->towers, larger = units % schedule->towers;
-    const uint64_t begin = smaller((tower * base + smaller(tower, larger)) * unit, count);
+    const struct batch_part part = tower_part(schedule, count, tower);
     slice->global_count = count;
-    slice->count = (uint32_t)smaller((base + (tower < larger)) * unit, count - begin);
-    slice->first_position = first + begin;
+    slice->count = part.count;
+    slice->first_position = first + part.first;
 }
 
 int schedule_find(const struct schedule *schedule, uint64_t number, uint32_t tower, struct batch_slice *slice_out)

@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "stage/pairwise.h"
 #include "stage/schedule.h"
 #include "tests/helpers/test.h"
 
@@ -303,6 +305,68 @@ TEST(numbers_may_be_large)
     assert_int_equal(slice.epoch, 99999);
     assert_int_equal(slice.first_position + slice.count, records);
     assert_int_equal(schedule_find(&schedule, steps * 100000, 0, &slice), -ENODATA);
+}
+
+/* ---- slices ---- */
+
+TEST(towers_share_slices_by_whole_subtrees)
+{
+    static const struct { uint32_t slices; const char *fitting; } rows[] = {
+        { 1, "1" }, { 2, "12" }, { 3, "13" }, { 4, "124" }, { 5, "15" }, { 6, "136" }, { 7, "17" }, { 8, "1248" },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        for (uint32_t towers = 1; towers <= 9; towers++)
+            assert_int_equal(schedule_slices_fit(rows[i].slices, towers),
+                             strchr(rows[i].fitting, (int)('0' + towers)) != NULL);
+    assert_true(schedule_slices_fit(12, 3));
+    assert_false(schedule_slices_fit(12, 2));
+    assert_false(schedule_slices_fit(12, 4));
+}
+
+/* The towers' samples are those of their slices, which are the same for any number of towers. */
+TEST(slices_do_not_depend_on_the_towers)
+{
+    for (uint32_t samples = 1; samples <= 40; samples++)
+        for (uint32_t towers = 1; towers <= 8; towers *= 2)
+            for (int pairs = 0; pairs < 2; pairs++) {
+                const struct schedule schedule = { .records = { samples }, .batch = samples, .towers = towers,
+                                                   .slices = 8, .epochs = 1, .pairs = pairs };
+                uint32_t next = 0;
+                for (uint32_t slice = 0; slice < 8; slice++) {
+                    struct batch_slice own;
+                    const struct batch_part part = batch_part_find(samples, pairs, 8, slice);
+                    assert_int_equal(part.first, next);
+                    assert_true(part.count <= batch_part_max(samples, pairs, 8));
+                    assert_true(!pairs || part.count % 2 == 0 || part.first + part.count == samples);
+                    assert_int_equal(schedule_find(&schedule, 0, slice * towers / 8, &own), 0);
+                    assert_true(own.first_position <= part.first);
+                    assert_true(own.first_position + own.count >= part.first + part.count);
+                    assert_true(own.count <= schedule_slice_max(&schedule));
+                    next += part.count;
+                }
+                assert_int_equal(next, samples);
+            }
+}
+
+/* A tree by its definition: neighbours are added in pairs until one is left. */
+TEST(sums_in_pairs_are_those_of_a_tree)
+{
+    for (uint32_t count = 1; count <= 70; count++) {
+        double level[70];
+        struct pairwise_sum sum = { .count = 0 };
+        for (uint32_t i = 0; i < count; i++) {
+            level[i] = 1.0 / (i + 3);
+            pairwise_add(&sum, level[i]);
+        }
+        for (uint32_t left = count; left > 1; left = (left + 1) / 2)
+            for (uint32_t i = 0; 2 * i < left; i++)
+                level[i] = 2 * i + 1 < left ? level[2 * i] + level[2 * i + 1] : level[2 * i];
+        assert_memory_equal(&level[0], &(double){ pairwise_total(&sum) }, sizeof(double));
+    }
+    assert_true(pairwise_total(&(struct pairwise_sum){ .count = 0 }) == 0);
+    assert_int_equal(pairwise_left(2), 1);
+    assert_int_equal(pairwise_left(5), 4);
+    assert_int_equal(pairwise_left(8), 4);
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -1,0 +1,47 @@
+/* Sums in an order that is a function of the number of terms alone: neighbours are added in pairs, then neighbouring
+ * sums, again and again; of an odd number the last one is left for the next round. Whoever adds whole subtrees first
+ * gets the same bits. Used for slices and towers: stage/schedule.h, compute/tower.h, sync/. */
+#ifndef PIPETRAIN_PAIRWISE_H
+#define PIPETRAIN_PAIRWISE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Of `count` >= 2 terms those on the left of the last addition: the largest power of two below count. */
+static inline uint32_t pairwise_left(uint32_t count)
+{
+    uint32_t left = 1;
+    while (left * 2 < count)
+        left *= 2;
+    return left;
+}
+
+/* A sum of numbers that come one by one. Begins as all 0. */
+struct pairwise_sum {
+    uint32_t count;
+    double sums[32];            /* [n]: of 2^n terms, if bit n of count is set */
+};
+
+static inline void pairwise_add(struct pairwise_sum *sum, double term)
+{
+    uint32_t level = 0;
+    for (; sum->count >> level & 1; level++)
+        term = sum->sums[level] + term;
+    sum->sums[level] = term;
+    sum->count++;
+}
+
+/* 0 without terms. */
+static inline double pairwise_total(const struct pairwise_sum *sum)
+{
+    double total = 0;
+    bool is_begun = false;
+    for (uint32_t level = 0; level < 32 && sum->count >> level > 0; level++)
+        if (sum->count >> level & 1) {
+            total = is_begun ? sum->sums[level] + total : sum->sums[level];
+            is_begun = true;
+        }
+    return total;
+}
+
+#endif

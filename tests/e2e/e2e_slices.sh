@@ -1,0 +1,112 @@
+#!/bin/sh
+# With train.slices the weights do not depend on the number of towers: 1, 2, 4, ... towers leave the same bytes, metrics
+# and checkpoints, with batch normalization, dropout, augmentation and batches that do not divide.
+. "$(dirname "$0")/e2e.sh"
+make_tiny
+cat >"$work/slices.net" <<'END'
+model slices
+image 28x28x1
+classes 10
+conv2d conv1 filters 6 kernel 5 stride 2
+batch_norm bn1
+relu relu1
+max_pool pool1 kernel 2 stride 2
+dropout dropout1 rate 0.25
+dense fc1 units classes
+softmax_loss loss
+END
+printf '[model]\nfile = %s\n[augment]\nflip = yes\n' "$work/slices.net" >>"$work/tiny.conf"
+
+# The numbers of every report and evaluation, without times.
+numbers_of() {
+    "$json_value" --lines "$work/runs/$1/metrics.jsonl" kind step loss accuracy
+}
+
+# The data of all tensors, without the metadata, which tells where the checkpoint was computed.
+tensors_of() {
+    tail -c +$((9 + $(od -An -tu8 -N 8 "$1"))) "$1" | cksum
+}
+
+# same SLICES "TOWERS ..." NAME OPTION...: the runs of all these towers are one.
+same() {
+    slices=$1 towers=$2 first=
+    what=$3
+    shift 3
+    for count in $towers; do
+        run_name=$what-$count
+        train "$run_name" --set train.slices="$slices" --set devices.towers="$count" --set checkpoint.every=7 \
+            --set checkpoint.keep=100 --set train.batch=44 --set train.epochs=7 --set train.steps=20 "$@"
+        expect_summary "$run_name" slices "$slices"
+        expect_summary "$run_name" steps 20
+        first=${first:-$run_name}
+        [ "$first" != "$run_name" ] || continue
+        expect_same_file "$work/runs/$first/weights.safetensors" "$work/runs/$run_name/weights.safetensors" "$what"
+        expect_equal "$(numbers_of "$run_name")" "$(numbers_of "$first")" "$what: metrics of $run_name"
+        for step in 7 14; do
+            state=checkpoint-0000000$step.safetensors
+            [ $step -lt 10 ] || state=checkpoint-000000$step.safetensors
+            expect_equal "$(tensors_of "$work/runs/$run_name/$state")" "$(tensors_of "$work/runs/$first/$state")" \
+                "$what: $state of $run_name"
+        done
+    done
+}
+
+# 600 records in batches of 44: 13 of 44, and one of 28. Slices of 6 and 5, and of 4 and 3; of 7, ... and of 2.
+same 8 '1 2 4 8' plain --set train.optimizer=momentum
+same 12 '1 3 6 12' twelve --set train.optimizer=adam --set train.ema=0.9 --set train.clip_norm=1
+same 4 '1 2 4' mixed --set augment.mixup=0.2 --set train.on_nan=skip
+same 2 '1 2' relaxed --set sync.consistency=relaxed --set train.optimizer=adam
+same 4 '2 4' server --set sync.mode=parameter_server --set train.optimizer=adam
+same 4 '2 4' server-cpu --set sync.mode=parameter_server --set sync.server=cpu --set train.clip_norm=1
+# More slices than samples in the last batch, so that some are empty.
+same 16 '1 4 16' empty --set data.limit=97
+same 4 1 replicated --set train.optimizer=adam
+expect_same_file "$work/runs/replicated-1/weights.safetensors" "$work/runs/server-2/weights.safetensors" 'a server'
+
+# The slices are what is computed: another number of them is another run.
+same 2 1 fewer --set train.optimizer=momentum
+! cmp -s "$work/runs/fewer-1/weights.safetensors" "$work/runs/plain-1/weights.safetensors" ||
+    fail 'the number of slices changes nothing'
+
+# A checkpoint of 8 towers is resumed with 2, and the other way round, to the same bytes.
+resumed() {
+    from=$1 to=$2
+    rm -rf "$work/runs/resumed"
+    mkdir "$work/runs/resumed"
+    cp "$work/runs/plain-$from/checkpoint-00000014.safetensors" "$work/runs/resumed"
+    cp "$work/runs/plain-$from/run.conf" "$work/runs/plain-$from/metrics.jsonl" "$work/runs/resumed"
+    run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/resumed" --set train.slices=8 \
+        --set devices.towers="$to" --set checkpoint.every=7 --set checkpoint.keep=100 --set train.batch=44 \
+        --set train.epochs=7 --set train.steps=20 --set train.optimizer=momentum
+    expect_code 0 "resumed with $to towers"
+    grep -q 'step 14' "$work/out" "$work/err" || fail "$from towers' checkpoint is not resumed"
+    expect_same_file "$work/runs/plain-1/weights.safetensors" "$work/runs/resumed/weights.safetensors" \
+        "resumed with $to instead of $from towers"
+}
+resumed 8 2
+resumed 1 4
+run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/resumed" --set train.slices=4 --set train.batch=44 \
+    --set train.epochs=7 --set train.steps=30 --set train.optimizer=momentum
+expect_code 2 'a checkpoint of another number of slices'
+expect_err 'train.slices is 4, there 8'
+
+# What cannot be is refused with what can.
+refused() {
+    words=$1
+    shift
+    try refused --set train.slices=12 --set train.batch=44 "$@"
+    expect_code 2 "$words"
+    expect_err "$words"
+}
+refused 'can be shared by 1, 3, 6 or 12 towers, .*devices.towers is 2' --set devices.towers=2
+refused '12 slices are more than the 8 samples' --set train.batch=8
+refused 'use train.batch = 88' --set train.accumulate=2
+refused 'sync.mode the weights depend' --set sync.mode=averaging --set devices.towers=3
+refused 'sync.mode the weights depend' --set sync.mode=async --set devices.towers=3
+refused 'bf16 rounds the sums' --set sync.wire=bf16
+
+# Who lets the number of towers choose the threads is told.
+run "$pipetrain" -c "$work/tiny.conf" --set devices.threads_per_tower=0 --set train.slices=2 --check
+expect_code 0 'threads by the number of towers'
+expect_err 'set devices.threads_per_tower = '
+finish

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compute/floats.h"
+#include "stage/pairwise.h"
 
 #define BLOCK_FLOATS 1024u      /* summed in a buffer that stays in the first-level cache */
 
@@ -57,29 +58,46 @@ void host_arena_close(const struct host_arena *arena)
         device->ops->free_pinned(device, arena->floats[region]);
 }
 
+/* `count` numbers beginning at `at`, at most BLOCK_FLOATS. */
+static void read_arena(const struct host_arena *arena, enum region region, size_t at, size_t count, float *floats_out)
+{
+    if (is_bf16(arena, region))
+        floats_from_bf16(arena->bf16_grads + at, floats_out, count);
+    else
+        memcpy(floats_out, arena->floats[region] + at, count * sizeof(float));
+}
+
 static void add(float *restrict sum, const float *restrict floats, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         sum[i] += floats[i];
 }
 
-/* Of `count` numbers beginning at `at`, at most BLOCK_FLOATS. */
-static void sum_floats(const struct host_arena *arenas, uint32_t towers, enum region region, size_t at, size_t count,
-                       float *sum)
+static void add_arena(const struct host_arena *arena, enum region region, size_t at, size_t count, float *sum)
 {
-    memcpy(sum, arenas[0].floats[region] + at, count * sizeof(float));
-    for (uint32_t d = 1; d < towers; d++)
-        add(sum, arenas[d].floats[region] + at, count);
+    if (is_bf16(arena, region))
+        floats_add_bf16(arena->bf16_grads + at, sum, count);
+    else
+        add(sum, arena->floats[region] + at, count);
 }
 
-static void sum_bf16_grads(const struct host_arena *arenas, uint32_t towers, size_t at, size_t count,
-                           uint16_t *sum_out)
+/* The same of several towers, added in pairs. */
+static void sum_arenas(const struct host_arena *arenas, uint32_t towers, enum region region, size_t at, size_t count,
+                       float *sum_out)
 {
-    float sum[BLOCK_FLOATS];
-    floats_from_bf16(arenas[0].bf16_grads + at, sum, count);
-    for (uint32_t d = 1; d < towers; d++)
-        floats_add_bf16(arenas[d].bf16_grads + at, sum, count);
-    floats_to_bf16(sum, sum_out, count);
+    if (towers == 1) {
+        read_arena(arenas, region, at, count, sum_out);
+        return;
+    }
+    const uint32_t left = pairwise_left(towers), right = towers - left;
+    float more[BLOCK_FLOATS];
+    sum_arenas(arenas, left, region, at, count, sum_out);
+    if (right == 1) {
+        add_arena(&arenas[left], region, at, count, sum_out);
+        return;
+    }
+    sum_arenas(arenas + left, right, region, at, count, more);
+    add(sum_out, more, count);
 }
 
 void host_arenas_sum(const struct host_arena *arenas, uint32_t towers, enum region region, size_t begin, size_t end,
@@ -89,10 +107,9 @@ void host_arenas_sum(const struct host_arena *arenas, uint32_t towers, enum regi
     uint16_t bf16[BLOCK_FLOATS];
     for (size_t at = begin; at < end; at += BLOCK_FLOATS) {
         const size_t some = end - at < BLOCK_FLOATS ? end - at : BLOCK_FLOATS;
+        sum_arenas(arenas, towers, region, at, some, sum);
         if (is_bf16(arenas, region))
-            sum_bf16_grads(arenas, towers, at, some, bf16);
-        else
-            sum_floats(arenas, towers, region, at, some, sum);
+            floats_to_bf16(sum, bf16, some);
         for (uint32_t d = into.first; d < into.first + into.count; d++) {
             if (is_bf16(arenas, region))
                 memcpy(arenas[d].bf16_grads + at, bf16, some * sizeof(uint16_t));
@@ -108,11 +125,10 @@ void host_arenas_sum_to(const struct host_arena *arenas, uint32_t towers, enum r
     uint16_t bf16[BLOCK_FLOATS];
     for (size_t at = begin; at < end; at += BLOCK_FLOATS) {
         const size_t some = end - at < BLOCK_FLOATS ? end - at : BLOCK_FLOATS;
-        if (!is_bf16(arenas, region)) {
-            sum_floats(arenas, towers, region, at, some, sums_out + at);
+        sum_arenas(arenas, towers, region, at, some, sums_out + at);
+        if (!is_bf16(arenas, region))
             continue;
-        }
-        sum_bf16_grads(arenas, towers, at, some, bf16);
+        floats_to_bf16(sums_out + at, bf16, some);
         floats_from_bf16(bf16, sums_out + at, some);
     }
 }

@@ -41,6 +41,7 @@ struct reduce_towers {
     uint32_t device_count;
     bool has_owners;            /* some buckets are not BUCKET_ALL_REDUCE */
     bool has_bf16_grads;            /* gradients are summed as bf16 */
+    bool in_pairs;              /* the additions have to be those of stage/pairwise.h (train.slices) */
 };
 
 struct reduce_spec {
@@ -89,7 +90,7 @@ struct reduce_ops {
 
 struct reduce { const struct reduce_ops *ops; };
 
-/* Sums in host memory, in the order of the towers: the same bits in every tower and every run. */
+/* Sums in host memory, in pairs (stage/pairwise.h): the same bits in every tower and every run. */
 extern const struct reduce_ops reduce_host_ops;
 /* The same sum on CUDA devices that reach each other's memory (or share one device). */
 extern const struct reduce_ops reduce_peer_ops;

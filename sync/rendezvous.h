@@ -1,5 +1,5 @@
 /* Where towers meet to reduce a bucket: common to the reductions in host memory and between peers. Each tower computes
- * its share of a bucket for all towers, summing in tower order. The last tower to start a bucket queues on every
+ * its share of a bucket for all towers, summing in pairs. The last tower to start a bucket queues on every
  * tower's communication stream a wait for the bucket of all towers and then the sum of that tower's share. The streams
  * run in parallel while the towers compute. The reduction that is built on this says how a share is summed. */
 #ifndef PIPETRAIN_RENDEZVOUS_H

@@ -491,7 +491,7 @@ static __global__ void mix_ranges(size_t count, float share, float keep, const l
     const floats<QUAD> others = read_some<QUAD>(more + i, count - i);
     floats<QUAD> values = read_some<QUAD>(range + i, count - i);
     for (uint32_t k = 0; k < QUAD; k++)
-        values.value[k] += share * (others.value[k] - keep * values.value[k]);
+        values.value[k] += share * (keep == 0 ? others.value[k] : others.value[k] - keep * values.value[k]);
     write_some(range + i, values, count - i);
 }
 
@@ -505,18 +505,44 @@ cudaError_t kernel_axpby(cudaStream_t stream, size_t count, float share, float k
 
 /* ---- sums over towers, for the reduction between peers: at the speed of links and memory ---- */
 
+#define SUM_LEVELS 7u           /* of KERNEL_TOWERS_MAX towers: 64 = 2^6 */
+
+static __device__ void add_quad(floats<QUAD> *sum, const floats<QUAD> &more)
+{
+    for (uint32_t k = 0; k < QUAD; k++)
+        sum->value[k] += more.value[k];
+}
+
+/* In pairs (stage/pairwise.h): sums[n] is the sum of the last 2^n towers, if bit n of the number of towers so far is
+ * set. */
+template <typename T>
+static __device__ floats<QUAD> sum_in_pairs(const tower_arenas &arenas, size_t i, size_t rest)
+{
+    floats<QUAD> sums[SUM_LEVELS];
+    for (uint32_t tower = 0; tower < arenas.count; tower++) {
+        floats<QUAD> sum = read_some<QUAD>((const T *)arenas.values[tower] + i, rest);
+        uint32_t level = 0;
+        for (; tower >> level & 1; level++)
+            add_quad(&sum, sums[level]);
+        sums[level] = sum;
+    }
+    uint32_t level = 0;
+    while ((arenas.count >> level & 1) == 0)
+        level++;
+    floats<QUAD> sum = sums[level];
+    for (level++; arenas.count >> level > 0; level++)
+        if (arenas.count >> level & 1)
+            add_quad(&sum, sums[level]);
+    return sum;
+}
+
 template <typename T>
 static __global__ void sum_towers(tower_arenas arenas, size_t begin, size_t end, uint32_t into, uint32_t into_end)
 {
     const size_t i = begin + thread_number() * QUAD, rest = end - i;
     if (i >= end)
         return;
-    floats<QUAD> sum = read_some<QUAD>((const T *)arenas.values[0] + i, rest);
-    for (uint32_t tower = 1; tower < arenas.count; tower++) {
-        const floats<QUAD> more = read_some<QUAD>((const T *)arenas.values[tower] + i, rest);
-        for (uint32_t k = 0; k < QUAD; k++)
-            sum.value[k] += more.value[k];
-    }
+    const floats<QUAD> sum = sum_in_pairs<T>(arenas, i, rest);
     for (uint32_t tower = into; tower < into_end; tower++)
         write_some((T *)arenas.values[tower] + i, sum, rest);
 }
@@ -526,7 +552,7 @@ cudaError_t kernel_sum_towers(cudaStream_t stream, enum value_type type, const s
 {
     static void (*const kernels[VALUE_TYPE_COUNT])(tower_arenas, size_t, size_t, uint32_t, uint32_t) =
         FOR_TYPES(sum_towers);
-    if (arenas->count > KERNEL_TOWERS_MAX || begin > end || begin % QUAD != 0 || count == 0 ||
+    if (arenas->count == 0 || arenas->count > KERNEL_TOWERS_MAX || begin > end || begin % QUAD != 0 || count == 0 ||
         into >= arenas->count || count > arenas->count - into)
         return cudaErrorInvalidValue;
     for (uint32_t tower = 0; tower < arenas->count; tower++)

@@ -674,6 +674,10 @@ static int nccl_supports(const struct reduce_towers *towers, struct unsupported_
         return unsupported_reason_set(reason, -EINVAL, "reduce",
                                       "NCCL would add bf16 numbers in bf16, and sync.wire = bf16 "
                                       "sums in fp32: use auto, peer or host");
+    if (towers->in_pairs)
+        return unsupported_reason_set(reason, -EINVAL, "reduce",
+                                      "NCCL adds in an order of its own, and train.slices needs sums in pairs: use "
+                                      "auto, peer or host");
     if (towers->here.count > towers->device_count)
         return unsupported_reason_set(reason, -ENODEV, "reduce",
                                       "NCCL takes one tower a device, and there are more towers than "

@@ -1,5 +1,5 @@
 /* Reduction between CUDA devices that access each other's memory: every tower's communication stream reads its share of
- * a bucket from all arenas, adds in tower order and writes the sum to all arenas or to the owner's, or copies from the
+ * a bucket from all arenas, adds them in pairs and writes the sum to all arenas or to the owner's, or copies from the
  * owner. Several towers may be on one device. */
 #include "sync/reduce.h"
 

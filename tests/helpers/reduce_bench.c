@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "compute/floats.h"
+#include "stage/pairwise.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 
@@ -124,22 +125,30 @@ static bool is_halved(const struct bench *bench, const struct bucket *bucket)
     return bench->has_bf16_grads && bucket->region == REGION_GRADIENTS;
 }
 
-/* Of gradients that were rounded, and rounded itself. */
+/* In pairs, of gradients that were rounded where they are bf16. */
+static float sum_of(uint32_t first, uint32_t count, uint32_t step, size_t at, bool is_bf16)
+{
+    if (count == 1) {
+        const float gradient = gradient_at(first, step, at);
+        return is_bf16 ? bf16_to_float(bf16_from_float(gradient)) : gradient;
+    }
+    const uint32_t left = pairwise_left(count);
+    return sum_of(first, left, step, at, is_bf16) +
+           sum_of(first + left, count - left, step, at, is_bf16);
+}
+
+/* Rounded itself. */
 static bool is_bf16_sum(const struct bench *bench, uint32_t step, size_t at, uint16_t reduced)
 {
-    float sum = bf16_to_float(bf16_from_float(gradient_at(0, step, at)));
-    for (uint32_t d = 1; d < bench->towers; d++)
-        sum += bf16_to_float(bf16_from_float(gradient_at(d, step, at)));
-    return reduced == bf16_from_float(sum);
+    return reduced == bf16_from_float(sum_of(0, bench->towers, step, at, true));
 }
 
 static bool is_sum(const struct bench *bench, uint32_t step, size_t at, float reduced)
 {
-    float sum = gradient_at(0, step, at), size = fabsf(sum);
-    for (uint32_t d = 1; d < bench->towers; d++) {
-        sum += gradient_at(d, step, at);
+    const float sum = sum_of(0, bench->towers, step, at, false);
+    float size = 0;
+    for (uint32_t d = 0; d < bench->towers; d++)
         size += fabsf(gradient_at(d, step, at));
-    }
     if (!bench->exact)
         return fabsf(reduced - sum) <= size * 1e-6f;
     return memcmp(&reduced, &sum, sizeof(sum)) == 0;

@@ -40,7 +40,7 @@ struct bench_tower {
 struct bench {
     const struct device_ops *ops;
     struct reduce *reduce;
-    bool exact;                     /* sums have the bits of adding in tower order */
+    bool exact;                     /* sums have the bits of adding in pairs */
     bool has_bf16_grads;
     struct watchdog *watchdog;
     uint32_t towers, depth;

@@ -1,5 +1,5 @@
 /* Tests of the reductions that the kind of device knows: every tower ends up with the same
- * sums (but for NCCL's, bit for bit those of adding in tower order), and no wait outlives a
+ * sums (but for NCCL's, bit for bit those of adding in pairs), and no wait outlives a
  * cancel. */
 #include <errno.h>
 #include <stdbool.h>

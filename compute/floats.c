@@ -15,7 +15,9 @@ void floats_scale(float *floats, size_t count, float factor)
 VECTOR_LOOPS
 void floats_axpby(float *restrict floats, const float *restrict more, size_t count, float share, float keep)
 {
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && keep == 0; i++)     /* exactly, also of zeros with a sign */
+        floats[i] += share * more[i];
+    for (size_t i = 0; i < count && keep != 0; i++)
         floats[i] += share * (more[i] - keep * floats[i]);
 }
 

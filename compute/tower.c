@@ -10,6 +10,7 @@
 
 #define PLANS_MAX (2 * TOWER_COUNTS)    /* training and evaluation */
 #define ZERO_FLOATS 16384u
+#define SUMS_MAX 8u             /* levels of a tree of TOWER_SLICES_MAX microbatches */
 
 struct tower {
     struct tower_spec spec;
@@ -21,18 +22,19 @@ struct tower {
     float *average_weights, *average_statistics;        /* NULL: none is kept */
     bool shows_average;         /* the average has changed places with what is trained */
 
-    /* The gradients of all microbatches of the slice but the last are summed in an arena of their own. The sums are
-     * added to the gradients of the last one as these become ready, so that they are reduced while its backward
-     * continues. */
-    float *gradient_sums;       /* NULL: slices are computed at once */
-    bool has_sums;              /* gradient_sums holds a microbatch of this slice */
+    /* The gradients of all microbatches of a batch but the last are summed in arenas of their own. The sums are added to
+     * the gradients of the last one as these become ready, so that they are reduced while its backward continues. With
+     * slices, sums[n] holds the sum of 2^n of them, if bit n of `summed` is set; else sums[0] holds all. */
+    float *gradient_sums[SUMS_MAX];
+    float *statistics_sums[SUMS_MAX];   /* of the statistics, in the same way */
+    uint32_t summed;            /* microbatches of this batch whose gradients are in gradient_sums */
     size_t sums_added;          /* floats in front that have been added to the last microbatch's gradients */
     int sums_rc;                /* of the first addition that failed */
 
     /* Steps whose reduced gradients are not finite are skipped (spec.backend_spec.skips_nonfinite): nothing is updated,
      * and the running statistics, which forward has moved, are restored. Backends on devices decide that on the device
      * (backend.h: check, restore_if_nonfinite, update); for backends on host memory it is decided here. */
-    float *kept_statistics;     /* of before the step */
+    float *kept_statistics;     /* of before the step, from which slices start, too */
     bool is_nonfinite;          /* on the host: a gradient of this step is not finite */
     bool was_skipped;           /* on the host: the step whose result is not yet asked for was skipped */
     bool skips_update;          /* on the host: the update of this step was skipped */
@@ -59,6 +61,28 @@ static bool keeps_average(const struct tower *tower)
 static bool skips_nonfinite(const struct tower *tower)
 {
     return tower->spec.backend_spec.skips_nonfinite;
+}
+
+static bool has_slices(const struct tower *tower)
+{
+    return tower->spec.slices.all > 0;
+}
+
+/* Are the statistics of before the step needed? */
+static bool keeps_statistics(const struct tower *tower)
+{
+    return skips_nonfinite(tower) || has_slices(tower);
+}
+
+/* Arenas of sums of microbatches. */
+static uint32_t sum_levels(const struct tower *tower)
+{
+    uint32_t levels = 0;
+    if (!has_slices(tower))
+        return tower->spec.microbatch_max > 0 ? 1 : 0;
+    while ((tower->spec.slices.count - 1) >> levels > 0)
+        levels++;
+    return levels;
 }
 
 static int copy_on_device(struct tower *tower, float *to, const float *from, size_t count)
@@ -149,13 +173,17 @@ void tower_close(struct tower *tower)
         tower->spec.backend->plan_close(tower->plans[i]);
     if (tower->backend != NULL)
         tower->spec.backend->close(tower->backend);
-    void *const memory[] = { tower->weights, tower->gradients, tower->bf16_grads, tower->zeros, tower->gradient_sums,
-                             tower->statistics, tower->states[0], tower->states[1], tower->states[2],
-                             tower->kept_statistics, tower->average_weights, tower->average_statistics,
-                             tower->squares };
+    void *const memory[] = { tower->weights, tower->gradients, tower->bf16_grads, tower->zeros, tower->statistics,
+                             tower->states[0], tower->states[1], tower->states[2], tower->kept_statistics,
+                             tower->average_weights, tower->average_statistics, tower->squares };
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         if (memory[i] != NULL)
             device->ops->free(device, memory[i]);
+    for (uint32_t i = 0; i < 2 * SUMS_MAX; i++) {
+        float *const sums = i < SUMS_MAX ? tower->gradient_sums[i] : tower->statistics_sums[i - SUMS_MAX];
+        if (sums != NULL)
+            device->ops->free(device, sums);
+    }
     arenas_release(&tower->arenas);
     param_groups_release(&tower->groups);
     free(tower);
@@ -176,10 +204,10 @@ struct tower_needs tower_needs(const struct tower *tower)
     const size_t trained = tower->arenas.trained.count, updated = updated_count(tower);
     const size_t statistics = tower->arenas.statistics.count;
     const size_t states = tower_state_count(spec) * updated;
-    const size_t sums = spec->microbatch_max > 0 ? updated : 0;
+    const size_t sums = sum_levels(tower) * (updated + (has_slices(tower) ? statistics : 0));
     const size_t average = keeps_average(tower) ? updated + statistics : 0;
     const size_t bf16_grads = spec->has_bf16_grads ? updated : 0;
-    const size_t always = (trained + (skips_nonfinite(tower) ? 2 : 1) * statistics) * sizeof(float);
+    const size_t always = (trained + (keeps_statistics(tower) ? 2 : 1) * statistics) * sizeof(float);
     const size_t training = (trained + sums + states + average + ZERO_FLOATS) * sizeof(float) +
                             bf16_grads * sizeof(uint16_t) + param_groups_bytes(&tower->groups);
     struct tower_needs needs = {
@@ -244,11 +272,14 @@ static int alloc_gradients(struct tower *tower)
     int rc = alloc_floats(tower, tower->arenas.trained.count, &tower->gradients);
     if (rc == 0)
         rc = alloc_floats(tower, ZERO_FLOATS, &tower->zeros);
-    if (rc == 0 && tower->spec.microbatch_max > 0)
-        rc = alloc_floats(tower, updated, &tower->gradient_sums);
+    for (uint32_t i = 0; i < sum_levels(tower) && rc == 0; i++) {
+        rc = alloc_floats(tower, updated, &tower->gradient_sums[i]);
+        if (rc == 0 && has_slices(tower))
+            rc = alloc_floats_if_any(tower, tower->arenas.statistics.count, &tower->statistics_sums[i]);
+    }
     for (uint32_t i = 0; i < tower_state_count(&tower->spec) && rc == 0; i++)
         rc = alloc_floats(tower, updated, &tower->states[i]);
-    if (rc == 0 && skips_nonfinite(tower))
+    if (rc == 0 && keeps_statistics(tower))
         rc = alloc_floats_if_any(tower, tower->arenas.statistics.count, &tower->kept_statistics);
     if (rc == 0)
         rc = alloc_bf16_grads(tower);
@@ -334,103 +365,43 @@ int tower_allocate(struct tower *tower)
     return rc == 0 ? tower->spec.backend->allocate(tower->backend) : rc;
 }
 
-/* ---- forward ---- */
-
-uint32_t tower_microbatches(const struct tower *tower, uint32_t count)
-{
-    const uint32_t most = tower->spec.microbatch_max;
-    return most == 0 || count == 0 ? 1 : count / most + (count % most != 0);
-}
-
-/* Keep the statistics of before the step, in case it is skipped. */
-static int keep_statistics(struct tower *tower)
-{
-    const size_t count = tower->arenas.statistics.count;
-    if (!skips_nonfinite(tower) || count == 0)
-        return 0;
-    if (!tower->spec.backend->host_memory)
-        return copy_on_device(tower, tower->kept_statistics, tower->statistics, count);
-    memcpy(tower->kept_statistics, tower->statistics, count * sizeof(float));
-    return 0;
-}
-
-int tower_forward(struct tower *tower, struct slot *slot, uint32_t microbatch, bool training)
-{
-    struct stream *const compute = tower->spec.compute;
-    const uint32_t first = microbatch * tower->spec.microbatch_max, left = slot->slice.count - first;
-    const bool is_last = microbatch + 1 == tower_microbatches(tower, slot->slice.count);
-    tower->last = NULL;
-    const int kept = training && microbatch == 0 ? keep_statistics(tower) : 0;
-    if (kept != 0 || slot->slice.count == 0)
-        return kept != 0 ? kept : stream_record(compute, slot->free);
-    struct plan *const plan = find_plan(tower, is_last ? left : tower->spec.microbatch_max, training);
-    if (plan == NULL)
-        return -EINVAL;
-    const struct backend_input input = {
-        .pixels = slot->pixels + first * shape_count(tower->spec.net->input),
-        .labels = slot->labels + first,
-        .mixes = training && slot->mixes != NULL ? slot->mixes + first : NULL,
-        .first_position = slot->slice.first_position + first, .epoch = slot->slice.epoch,
-    };
-    int rc = tower->spec.backend->input(plan, &input);
-    if (rc == 0 && is_last)
-        rc = stream_record(compute, slot->free);
-    if (rc == 0)
-        rc = tower->spec.backend->forward(plan);
-    tower->last = rc == 0 ? plan : NULL;
-    return rc;
-}
-
-/* ---- backward ---- */
-
-static void ignore_layer(void *arg, uint32_t layer)
-{
-    (void)arg, (void)layer;
-}
+/* ---- sums of microbatches ---- */
 
 static int add_floats(struct tower *tower, float *floats, const float *more, size_t count)
 {
     return tower->spec.backend->axpby(tower->backend, floats, more, count, 1, 0);
 }
 
-int tower_accumulate(struct tower *tower)
+/* Keep the floats of microbatch `number` of a batch, from 0, which others follow: alone, or added to those before. With
+ * slices they complete as many pairs as `number` has bits set at its end, each twice as large as the one before. The
+ * floats are changed. */
+static int keep_sum(struct tower *tower, float *sums[SUMS_MAX], float *floats, size_t count, uint32_t number)
 {
-    const int rc = tower->spec.backend->backward(tower->last, ignore_layer, NULL);
-    if (rc != 0)
-        return rc;
-    const bool is_first = !tower->has_sums;
-    tower->has_sums = true;
-    return is_first ? copy_on_device(tower, tower->gradient_sums, tower->gradients, updated_count(tower))
-                    : add_floats(tower, tower->gradient_sums, tower->gradients, updated_count(tower));
+    uint32_t level = 0;
+    int rc = 0;
+    if (number == 0 || (has_slices(tower) && number % 2 == 0))
+        return copy_on_device(tower, sums[0], floats, count);
+    for (; has_slices(tower) && number >> (level + 1) & 1 && rc == 0; level++)
+        rc = add_floats(tower, floats, sums[level], count);
+    if (rc == 0)
+        rc = add_floats(tower, sums[level], floats, count);
+    if (has_slices(tower)) {
+        float *const sum = sums[level];
+        sums[level] = sums[level + 1];
+        sums[level + 1] = sum;
+    }
+    return rc;
 }
 
-/* The first `floats` gradients of the last microbatch are queued: queue the addition of the sums to them. */
-static void add_sums(struct tower *tower, size_t floats)
+/* Complete floats [from, end) of the last microbatch, number `number`, with the sums of those before. */
+static int end_sum(struct tower *tower, float *const sums[SUMS_MAX], float *floats, size_t from, size_t end,
+                   uint32_t number)
 {
-    const size_t from = tower->sums_added;
-    if (!tower->has_sums || floats <= from)
-        return;
-    const int rc = add_floats(tower, tower->gradients + from, tower->gradient_sums + from, floats - from);
-    if (tower->sums_rc == 0)
-        tower->sums_rc = rc;
-    tower->sums_added = floats;
-}
-
-static void layer_done(void *arg, uint32_t layer)
-{
-    struct tower *const tower = arg;
-    const size_t floats = arena_ready(&tower->arenas.trained, tower->spec.net, layer);
-    add_sums(tower, floats);
-    tower->ready(tower->ready_arg, floats);
-}
-
-/* The next slice starts without sums. 0, or the error of adding those of this slice. */
-static int end_sums(struct tower *tower)
-{
-    const int rc = tower->sums_rc;
-    tower->has_sums = false;
-    tower->sums_added = 0;
-    tower->sums_rc = 0;
+    const uint32_t held = has_slices(tower) ? number : number > 0;     /* bit n: sums[n] */
+    int rc = 0;
+    for (uint32_t level = 0; held >> level > 0 && rc == 0; level++)
+        if (held >> level & 1)
+            rc = add_floats(tower, floats + from, sums[level] + from, end - from);
     return rc;
 }
 
@@ -445,20 +416,156 @@ static int clear_gradients(struct tower *tower)
     return rc;
 }
 
+/* ---- forward ---- */
+
+uint32_t tower_microbatches(const struct tower *tower, uint32_t count)
+{
+    const uint32_t most = tower->spec.microbatch_max;
+    if (has_slices(tower))
+        return tower->spec.slices.count;
+    return most == 0 || count == 0 ? 1 : count / most + (count % most != 0);
+}
+
+/* The samples of a microbatch, counted from the tower's first one. */
+static struct batch_part find_microbatch(const struct tower *tower, const struct batch_slice *slice,
+                                         uint32_t microbatch)
+{
+    const struct tower_slices *const slices = &tower->spec.slices;
+    const uint32_t most = tower->spec.microbatch_max, batch = slice->global_count;
+    if (!has_slices(tower)) {
+        const uint32_t first = microbatch * most, left = slice->count - first;
+        return (struct batch_part){ first, most > 0 && left > most ? most : left };
+    }
+    const struct batch_part begin = batch_part_find(batch, slices->pairs, slices->all, slices->first);
+    struct batch_part part = batch_part_find(batch, slices->pairs, slices->all, slices->first + microbatch);
+    part.first -= begin.first;
+    return part;
+}
+
+static int copy_statistics(struct tower *tower, float *to, const float *from)
+{
+    const size_t count = tower->arenas.statistics.count;
+    if (!tower->spec.backend->host_memory)
+        return count > 0 ? copy_on_device(tower, to, from, count) : 0;
+    if (count > 0)
+        memcpy(to, from, count * sizeof(float));
+    return 0;
+}
+
+/* A slice has moved the statistics. Their mean is weighted by samples. */
+static int sum_statistics(struct tower *tower, uint32_t microbatch, uint32_t samples)
+{
+    float *const statistics = tower->statistics;
+    const size_t count = tower->arenas.statistics.count;
+    if (count == 0)
+        return 0;
+    const int rc = tower_scale(tower, statistics, count, (float)samples);
+    if (rc != 0)
+        return rc;
+    return microbatch + 1 < tower->spec.slices.count
+               ? keep_sum(tower, tower->statistics_sums, statistics, count, microbatch)
+               : end_sum(tower, tower->statistics_sums, statistics, 0, count, microbatch);
+}
+
+/* Keep the statistics of before the step, in case it is skipped. Every slice starts from them. */
+static int begin_statistics(struct tower *tower, uint32_t microbatch)
+{
+    if (microbatch > 0)
+        return has_slices(tower) ? copy_statistics(tower, tower->statistics, tower->kept_statistics) : 0;
+    return keeps_statistics(tower) ? copy_statistics(tower, tower->kept_statistics, tower->statistics) : 0;
+}
+
+static int run_forward(struct tower *tower, const struct slot *slot, const struct batch_part *part, bool training,
+                       bool is_last)
+{
+    struct plan *const plan = find_plan(tower, part->count, training);
+    if (plan == NULL)
+        return -EINVAL;
+    const struct backend_input input = {
+        .pixels = slot->pixels + part->first * shape_count(tower->spec.net->input),
+        .labels = slot->labels + part->first,
+        .mixes = training && slot->mixes != NULL ? slot->mixes + part->first : NULL,
+        .first_position = slot->slice.first_position + part->first, .epoch = slot->slice.epoch,
+    };
+    int rc = tower->spec.backend->input(plan, &input);
+    if (rc == 0 && is_last)
+        rc = stream_record(tower->spec.compute, slot->free);
+    if (rc == 0)
+        rc = tower->spec.backend->forward(plan);
+    tower->last = rc == 0 ? plan : NULL;
+    return rc;
+}
+
+int tower_forward(struct tower *tower, struct slot *slot, uint32_t microbatch, bool training)
+{
+    const struct batch_part part = find_microbatch(tower, &slot->slice, microbatch);
+    const bool is_last = microbatch + 1 == tower_microbatches(tower, slot->slice.count);
+    tower->last = NULL;
+    int rc = training ? begin_statistics(tower, microbatch) : 0;
+    if (rc == 0 && part.count > 0)
+        rc = run_forward(tower, slot, &part, training, is_last);
+    else if (rc == 0 && is_last)
+        rc = stream_record(tower->spec.compute, slot->free);
+    return rc == 0 && training && has_slices(tower) ? sum_statistics(tower, microbatch, part.count) : rc;
+}
+
+/* ---- backward ---- */
+
+static void ignore_layer(void *arg, uint32_t layer)
+{
+    (void)arg, (void)layer;
+}
+
+int tower_accumulate(struct tower *tower)
+{
+    const int rc = tower->last != NULL ? tower->spec.backend->backward(tower->last, ignore_layer, NULL)
+                                       : clear_gradients(tower);
+    return rc == 0 ? keep_sum(tower, tower->gradient_sums, tower->gradients, updated_count(tower), tower->summed++) : rc;
+}
+
+/* The first `floats` gradients of the last microbatch are queued: queue the addition of the sums to them. */
+static void add_sums(struct tower *tower, size_t floats)
+{
+    const size_t from = tower->sums_added;
+    if (tower->summed == 0 || floats <= from)
+        return;
+    const int rc = end_sum(tower, tower->gradient_sums, tower->gradients, from, floats, tower->summed);
+    if (tower->sums_rc == 0)
+        tower->sums_rc = rc;
+    tower->sums_added = floats;
+}
+
+static void layer_done(void *arg, uint32_t layer)
+{
+    struct tower *const tower = arg;
+    const size_t floats = arena_ready(&tower->arenas.trained, tower->spec.net, layer);
+    add_sums(tower, floats);
+    tower->ready(tower->ready_arg, floats);
+}
+
+/* The next batch starts without sums. 0, or the error of adding those of this batch. */
+static int end_sums(struct tower *tower)
+{
+    const int rc = tower->sums_rc;
+    tower->summed = 0;
+    tower->sums_added = 0;
+    tower->sums_rc = 0;
+    return rc;
+}
+
 int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats), void *arg)
 {
     tower->ready = ready;
     tower->ready_arg = arg;
     tower->skips_update = false;
-    if (tower->last != NULL) {
-        const int rc = tower->spec.backend->backward(tower->last, layer_done, tower);
-        const int added = end_sums(tower);
-        return rc != 0 ? rc : added;
-    }
-    const int rc = clear_gradients(tower);
-    if (rc == 0)
+    const int rc = tower->last != NULL ? tower->spec.backend->backward(tower->last, layer_done, tower)
+                                       : clear_gradients(tower);
+    if (rc == 0 && tower->last == NULL) {
+        add_sums(tower, updated_count(tower));
         ready(arg, updated_count(tower));
-    return rc;
+    }
+    const int added = end_sums(tower);
+    return rc != 0 ? rc : added;
 }
 
 int tower_set_segments(struct tower *tower, const size_t *ends, uint32_t count)
@@ -554,6 +661,18 @@ int tower_update(struct tower *tower, size_t offset, size_t count, const struct 
 int tower_defer(struct tower *tower)
 {
     return copy_on_device(tower, tower_applied(tower), tower->gradients, updated_count(tower));
+}
+
+bool tower_has_slices(const struct tower *tower)
+{
+    return has_slices(tower);
+}
+
+int tower_divide_statistics(struct tower *tower, uint32_t batch_samples)
+{
+    const size_t count = tower->arenas.statistics.count;
+    return has_slices(tower) && count > 0 ? tower_scale(tower, tower->statistics, count, 1.0f / (float)batch_samples)
+                                          : 0;
 }
 
 int tower_scale(struct tower *tower, float *floats, size_t count, float factor)

@@ -13,8 +13,17 @@
 
 /* The buffers of the optimizer, and one for gradients that are applied a step later. */
 #define TOWER_STATES_MAX (OPTIMIZER_STATES_MAX + 1)
-/* Sizes of microbatches: full ones, the rest of a full slice, and the rest of the last slice. */
-#define TOWER_COUNTS 3u
+/* Different sizes of microbatches: three in a full batch (slices of pairs, and an odd last one), three in the last batch
+ * of an epoch. */
+#define TOWER_COUNTS 6u
+#define TOWER_SLICES_MAX 256u
+
+/* With train.slices: the slices of every batch that a tower computes, one microbatch each (stage/schedule.h). */
+struct tower_slices {
+    uint32_t all;               /* of a batch, <= TOWER_SLICES_MAX; 0: there are none */
+    uint32_t first, count;      /* of this tower */
+    bool pairs;                 /* as in struct schedule */
+};
 
 struct tower_spec {
     uint32_t index;
@@ -31,6 +40,7 @@ struct tower_spec {
     /* A slice of more samples than this is computed in microbatches, whose gradients are added up. 0: slices of any
      * size are computed at once. */
     uint32_t microbatch_max;
+    struct tower_slices slices; /* instead of microbatch_max, which is 0 then */
     /* Sizes of the microbatches that this tower will see. Entries of 0 need no plan. */
     uint32_t train_counts[TOWER_COUNTS], evaluate_counts[TOWER_COUNTS];
     bool evaluates_only;                /* train_counts are 0: there are no gradients and no optimizer buffers, and the
@@ -40,7 +50,7 @@ struct tower_spec {
 /* Bytes by purpose. */
 struct tower_needs {
     size_t arenas;              /* device memory: weights, gradients (of microbatches, their sums, as bf16), optimizer
-                                 * buffers, statistics, averages, and the sums that updates need */
+                                 * buffers, statistics (and their sums), averages, and the sums that updates need */
     size_t initial;             /* host memory, while tower_allocate runs: the initial values of one parameter, where
                                  * the gradients have no room for them */
     struct backend_needs backend;
@@ -60,19 +70,25 @@ int tower_allocate(struct tower *tower);
 
 /* ---- a step: each function queues work on the compute stream and returns 0 or a negative errno ---- */
 
-/* The number of microbatches of a slice of `count` samples; 1 for an empty slice. */
+/* The number of microbatches of `count` samples of this tower: of an empty slice 1, and always slices.count where there
+ * are slices, some of which may be empty. */
 uint32_t tower_microbatches(const struct tower *tower, uint32_t count);
 /* Queue input and forward of the given microbatch of the slot's samples, which are queued in order from 0. The
  * caller has made the compute stream wait for slot->ready. The last microbatch records slot->free as soon as the
  * slot is no longer read; for a slice of 0 samples this is all that is done. `training` selects the plan. */
 int tower_forward(struct tower *tower, struct slot *slot, uint32_t microbatch, bool training);
-/* Queue backward of the last forward, of a microbatch that is not the last of its slice, and add its gradients to the
- * slice's sums. */
+/* Queue backward of the last forward, of a microbatch that is not the tower's last, and add its gradients to the sums:
+ * in order, or with slices in pairs (stage/pairwise.h). */
 int tower_accumulate(struct tower *tower);
 /* Queue backward of the last forward, of the last microbatch; the gradients include the sums of the ones before.
  * ready(arg, floats) is called each time the first `floats` of the gradient arena are queued to become final; the last
  * call covers all that is updated. A slice of 0 samples sets these gradients to zero. */
 int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats), void *arg);
+/* With slices, else nothing is done. Every slice moves the running statistics that the batch began with, and their mean
+ * over all slices, weighted by samples, replaces them. After the last forward of a training batch tower_statistics is
+ * the sum of this tower's, times samples; when it has been summed over the towers, divide it by those of the batch. */
+bool tower_has_slices(const struct tower *tower);
+int tower_divide_statistics(struct tower *tower, uint32_t batch_samples);
 /* Queue the update of arena range [offset, offset + count), which consists of whole parameters, from the gradients of
  * tower_applied. */
 int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step);

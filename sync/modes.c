@@ -16,16 +16,16 @@ static int start_gradients(struct sync *sync, const struct batch_slice *slice, u
     return sync_start_gradients(sync, bucket, slice->number);
 }
 
-/* Batch statistics are each tower's own in training. Their mean, weighted by samples, replaces them before an
- * evaluation and at the end of the run. */
+/* Batch statistics are each tower's own in training, except with slices. Their mean, weighted by samples, replaces them
+ * before an evaluation and at the end of the run. */
 static int average_statistics(struct sync *sync, const struct batch_slice *slice)
 {
-    return sync_mean_before_evaluation(sync, slice, 0);
+    return tower_has_slices(sync->spec.tower) ? 0 : sync_mean_before_evaluation(sync, slice, 0);
 }
 
 static int finish_statistics(struct sync *sync, uint64_t next)
 {
-    return sync_mean_before(sync, next, 0);
+    return tower_has_slices(sync->spec.tower) ? 0 : sync_mean_before(sync, next, 0);
 }
 
 static int update_alone(struct sync *sync, const struct batch_slice *slice)
@@ -59,6 +59,7 @@ static int replicated_apply(struct sync *sync, const struct batch_slice *slice)
 
 static const struct sync_ops replicated_ops = {
     .name = "replicated",
+    .has_slices = true,
     .sum = "gradients",
     .is_one_model = true,
     .ends_whole = true,
@@ -143,6 +144,7 @@ static int server_device_apply(struct sync *sync, const struct batch_slice *slic
 
 static const struct sync_ops server_device_ops = {
     .name = "parameter_server",
+    .has_slices = true,
     .sum = "gradients",
     .place = "on the devices",
     .is_one_model = true,
@@ -214,6 +216,7 @@ static int server_host_apply(struct sync *sync, const struct batch_slice *slice)
 
 static const struct sync_ops server_host_ops = {
     .name = "parameter_server",
+    .has_slices = true,
     .sum = "gradients",
     .place = "in host memory",
     .is_one_model = true,
@@ -289,6 +292,7 @@ static int relaxed_finish(struct sync *sync, uint64_t next)
 
 static const struct sync_ops relaxed_ops = {
     .name = "replicated, relaxed",
+    .has_slices = true,
     .sum = "gradients",
     .is_one_model = true,
     .defers = true,
@@ -302,6 +306,7 @@ static const struct sync_ops relaxed_ops = {
 
 static const struct sync_ops server_device_relaxed_ops = {
     .name = "parameter_server, relaxed",
+    .has_slices = true,
     .sum = "gradients",
     .place = "on the devices",
     .is_one_model = true,
@@ -317,6 +322,7 @@ static const struct sync_ops server_device_relaxed_ops = {
 
 static const struct sync_ops server_host_relaxed_ops = {
     .name = "parameter_server, relaxed",
+    .has_slices = true,
     .sum = "gradients",
     .place = "in host memory",
     .is_one_model = true,

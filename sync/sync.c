@@ -7,8 +7,8 @@
 #include "stage/trace/range.h"
 #include "sync/server.h"
 
-/* Backward, weights from a server, update, averages, a mean before forward and one after the step. */
-#define BATCH_MARKS 6u
+/* Backward, statistics, weights from a server, update, averages, a mean before forward and one after the step. */
+#define BATCH_MARKS 7u
 
 /* ---- what is reduced ---- */
 
@@ -228,18 +228,34 @@ int sync_backward(struct sync *sync, const struct batch_slice *slice)
     sync->slice = slice;
     sync->ready = 0;
     sync->ready_result = 0;
+    int rc = tower_has_slices(sync->spec.tower) ? sync_start_region(sync, REGION_STATISTICS, slice->number) : 0;
+    if (rc != 0)
+        return rc;
     range_begin(TRACE_BACKWARD, slice->number);
-    const int rc = tower_backward(sync->spec.tower, note_ready, sync);
+    rc = tower_backward(sync->spec.tower, note_ready, sync);
     range_end();
     if (rc != 0 || sync->ready_result != 0)
         return rc != 0 ? rc : sync->ready_result;
     return step_clock_mark(sync->clock, SPENT_BACKWARD);
 }
 
+/* With slices the statistics of all towers are one mean after every step. */
+static int await_statistics(struct sync *sync, const struct batch_slice *slice)
+{
+    if (!tower_has_slices(sync->spec.tower))
+        return 0;
+    int rc = sync_await_region(sync, REGION_STATISTICS);
+    if (rc == 0)
+        rc = tower_divide_statistics(sync->spec.tower, slice->global_count);
+    return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
+}
+
 int sync_reduce_and_update(struct sync *sync, const struct batch_slice *slice)
 {
     const struct sync_ops *const ops = sync->spec.ops;
-    int rc = ops->apply(sync, slice);
+    int rc = await_statistics(sync, slice);
+    if (rc == 0)
+        rc = ops->apply(sync, slice);
     if (rc == 0)
         rc = step_average(sync, slice);
     return rc == 0 && ops->after_step != NULL ? ops->after_step(sync, slice) : rc;

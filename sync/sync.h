@@ -66,6 +66,7 @@ struct sync_ops {
     const char *sum;            /* what the towers sum, in words: "gradients"; NULL: nothing */
     const char *place;          /* where the parameters are, in words: "on the devices"; NULL: in every tower */
     bool has_period;            /* spec.every is used */
+    bool has_slices;            /* its result need not depend on the number of towers (train.slices) */
     bool is_one_model;          /* all towers are the same model at the end of the run; else each is its own */
     bool ends_whole;            /* every tower has all of its state after a step, and finish changes statistics only */
     bool differs;               /* between steps the towers' models are not the same */

@@ -12,6 +12,7 @@
 #include "compute/health.h"
 #include "compute/team.h"
 #include "stage/clock.h"
+#include "stage/pairwise.h"
 #include "stage/thread.h"
 #include "stage/trace/range.h"
 
@@ -140,15 +141,20 @@ static void close_inflight(struct trainer *trainer)
     free(trainer->inflight.reports);
 }
 
-/* Counters that run over all steps are those that the last microbatch saw. */
+/* Losses are added in pairs, as main adds those of the towers. Counters that run over all steps are those that the last
+ * microbatch saw. */
 static struct backend_result sum_microbatches(const struct step_result *result, uint32_t microbatches)
 {
     struct backend_result sum = result->microbatches[microbatches - 1];
-    for (uint32_t i = 0; i + 1 < microbatches; i++) {
-        sum.loss_sum += result->microbatches[i].loss_sum;
-        sum.correct += result->microbatches[i].correct;
-        sum.counted += result->microbatches[i].counted;
+    struct pairwise_sum losses = { .count = 0 };
+    sum.correct = sum.counted = 0;
+    for (uint32_t i = 0; i < microbatches; i++) {
+        const struct backend_result *const one = &result->microbatches[i];
+        pairwise_add(&losses, one->loss_sum);
+        sum.correct += one->correct;
+        sum.counted += one->counted;
     }
+    sum.loss_sum = pairwise_total(&losses);
     return sum;
 }
 

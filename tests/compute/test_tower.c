@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "compute/init.h"
+#include "stage/pairwise.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network/tower_fixture.h"
@@ -233,6 +234,135 @@ TEST_ON_EACH_BACKEND(the_gradients_of_pieces_add_up_to_those_of_the_slice)
         tower_fixture_close(&pieces);
         tower_fixture_close(&whole);
     }
+    network_input_release(&input);
+    net_close(net);
+}
+
+/* ---- slices ---- */
+
+enum { CHANNELS = 6 };
+
+/* A network with statistics: CHANNELS means, and as many variances. */
+static struct net *normalized_net(void)
+{
+    struct net *net;
+    assert_int_equal(net_open(&net, "normalized", (struct shape){ 2, 5, 5 }, 4), 0);
+    net_conv2d(net, "conv", NET_INPUT, CHANNELS, window_square(3, 1, PADDING_VALID), false);
+    net_batch_norm(net, "norm", 0, (struct batch_norm){ .decay = 0.9, .epsilon = 1e-5f, .with_gamma = true });
+    net_relu(net, "relu", 1);
+    net_dropout(net, "dropout", 2, 0.3f);
+    net_dense(net, "fc", 3, 4, true);
+    net_softmax_loss(net, "loss", 4);
+    assert_int_equal(net_finish(net), 0);
+    return net;
+}
+
+struct sliced { float *gradients, statistics[2 * CHANNELS]; double loss_sum; };
+
+static void free_sliced(struct sliced *sliced)
+{
+    free(sliced->gradients);
+}
+
+/* One training step of the tower that computes slices [first, first + count) of `all`. */
+static struct sliced train_slices(const char *backend, const struct net *net, const struct backend_input *input,
+                                  struct tower_slices slices)
+{
+    struct tower_fixture fixture;
+    struct pairwise_sum losses = { .count = 0 };
+    tower_fixture_open_device(&fixture, backend);
+    struct tower_spec spec = tower_fixture_spec(&fixture, backend, net);
+    const struct batch_part begin = batch_part_find(FIXTURE_BATCH, false, slices.all, slices.first);
+    uint32_t samples = 0;
+    memset(spec.train_counts, 0, sizeof(spec.train_counts));
+    for (uint32_t i = 0; i < slices.count; i++) {
+        const uint32_t count = batch_part_find(FIXTURE_BATCH, false, slices.all, slices.first + i).count;
+        spec.train_counts[count > 0 ? count % 2 : 2] = count;   /* sizes differ by one */
+        samples += count;
+    }
+    spec.slices = slices;
+    tower_fixture_open_tower(&fixture, &spec);
+    assert_int_equal(tower_microbatches(fixture.tower, samples), slices.count);
+    tower_fixture_fill(&fixture, net, input, begin.first, samples);
+    fixture.ready_count = 0;
+    assert_int_equal(stream_wait(fixture.compute, fixture.slot.ready), 0);
+    for (uint32_t i = 0; i < slices.count; i++) {
+        assert_int_equal(tower_forward(fixture.tower, &fixture.slot, i, true), 0);
+        assert_int_equal(i + 1 < slices.count ? tower_accumulate(fixture.tower)
+                                              : tower_backward(fixture.tower, tower_fixture_note_ready, &fixture), 0);
+        pairwise_add(&losses, tower_fixture_result(&fixture).loss_sum);
+    }
+    check_ready_gradients(&fixture);
+    struct sliced sliced = { .gradients = tower_fixture_gradients(&fixture), .loss_sum = pairwise_total(&losses) };
+    uint32_t at = 0;
+    for (uint32_t p = 0; p < net->parameter_count; p++)
+        if (!net->parameters[p].is_trained) {
+            assert_int_equal(tower_read(fixture.tower, p, sliced.statistics + at), 0);
+            at += CHANNELS;
+        }
+    assert_int_equal(at, 2 * CHANNELS);
+    tower_fixture_close(&fixture);
+    return sliced;
+}
+
+static float sum_in_pairs(const struct sliced *towers, uint32_t count, size_t i, bool is_statistic)
+{
+    if (count == 1)
+        return is_statistic ? towers->statistics[i] : towers->gradients[i];
+    const uint32_t left = pairwise_left(count);
+    return sum_in_pairs(towers, left, i, is_statistic) + sum_in_pairs(towers + left, count - left, i, is_statistic);
+}
+
+/* With 7 and 8 slices some of them are empty. */
+TEST_ON_EACH_BACKEND(towers_that_share_slices_add_up_to_one)
+{
+    enum { SLICES_MAX = 8 };
+    struct net *net = normalized_net();
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
+    for (uint32_t slices = 1; slices <= SLICES_MAX; slices++) {
+        struct sliced one = train_slices(backend, net, &input, (struct tower_slices){ .all = slices, .count = slices });
+        for (uint32_t towers = 2; towers <= slices; towers++) {
+            struct sliced some[SLICES_MAX];
+            struct pairwise_sum losses = { .count = 0 };
+            if (!schedule_slices_fit(slices, towers))
+                continue;
+            for (uint32_t t = 0; t < towers; t++) {
+                const uint32_t each = slices / towers;
+                some[t] = train_slices(backend, net, &input, (struct tower_slices){ slices, t * each, each, false });
+                pairwise_add(&losses, some[t].loss_sum);
+            }
+            for (size_t i = 0; i < net->trainable_count; i++) {
+                const float sum = sum_in_pairs(some, towers, i, false);
+                assert_memory_equal(&sum, &one.gradients[i], sizeof(sum));
+            }
+            for (size_t i = 0; i < 2 * CHANNELS; i++) {
+                const float sum = sum_in_pairs(some, towers, i, true);
+                assert_memory_equal(&sum, &one.statistics[i], sizeof(sum));
+            }
+            assert_true(pairwise_total(&losses) == one.loss_sum);
+            for (uint32_t t = 0; t < towers; t++)
+                free_sliced(&some[t]);
+        }
+        free_sliced(&one);
+    }
+    network_input_release(&input);
+    net_close(net);
+}
+
+/* The statistics move once a step, by the mean over the slices: the mean over a batch is that over its equal slices. */
+TEST_ON_EACH_BACKEND(running_means_do_not_depend_on_the_slices)
+{
+    struct net *net = normalized_net();
+    struct backend_input input = network_input(net, FIXTURE_BATCH, 4);
+    struct sliced whole = train_slices(backend, net, &input, (struct tower_slices){ .all = 1, .count = 1 });
+    for (uint32_t slices = 2; slices <= 3; slices++) {
+        struct sliced cut = train_slices(backend, net, &input, (struct tower_slices){ .all = slices, .count = slices });
+        for (size_t i = 0; i < CHANNELS; i++)
+            assert_true(fabsf(cut.statistics[i] - whole.statistics[i]) <= 1e-5f * (1 + fabsf(whole.statistics[i])));
+        assert_true(memcmp(cut.statistics + CHANNELS, whole.statistics + CHANNELS, CHANNELS * sizeof(float)) != 0);
+        free_sliced(&cut);
+    }
+    free_sliced(&whole);
     network_input_release(&input);
     net_close(net);
 }

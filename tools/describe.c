@@ -282,7 +282,8 @@ static uint32_t find_slice(struct settings *settings, int64_t towers)
 {
     const struct train_settings *const train = &settings->train;
     const int64_t batch = train->batch > 0 ? train->batch : train->batch_per_tower * towers;
-    return (uint32_t)(((batch > 0 ? batch : TRAIN_BATCH_DEFAULT) + towers - 1) / towers);
+    const int64_t parts = train->slices > 0 ? train->slices : towers;
+    return (uint32_t)(((batch > 0 ? batch : TRAIN_BATCH_DEFAULT) + parts - 1) / parts);
 }
 
 static int make_spec(struct settings *settings, struct backend_spec *spec_out)

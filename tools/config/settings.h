@@ -117,6 +117,7 @@ struct train_settings {
     int64_t batch;              /* of all towers together; 0 = batch_per_tower is set */
     int64_t batch_per_tower;    /* 0 = batch is set */
     int64_t accumulate;         /* batches per step, >= 1 */
+    int64_t slices;             /* that a batch is cut into whatever the towers; 0 = by towers */
     enum optimizer_kind optimizer;
     double learning_rate, momentum, rho, epsilon, trust, weight_decay;
     struct numbers betas;       /* two */

@@ -244,6 +244,50 @@ static void check_wire(struct settings *settings, struct problems *problems)
                     "parameter_server or async");
 }
 
+/* "1, 3, 6 or 12": the numbers of towers that can share the slices. */
+static void fitting_towers(uint32_t slices, char *text, size_t size)
+{
+    size_t used = 0;
+    *text = '\0';
+    for (uint32_t towers = 1; towers <= slices && used < size; towers++) {
+        if (!schedule_slices_fit(slices, towers))
+            continue;
+        const char *const before = used == 0 ? "" : towers == slices ? " or " : ", ";
+        used += (size_t)snprintf(text + used, size - used, "%s%u", before, towers);
+    }
+}
+
+static void check_slices(struct settings *settings, struct problems *problems)
+{
+    const struct train_settings *const train = &settings->train;
+    const uint32_t slices = (uint32_t)train->slices, towers = (uint32_t)settings->devices.towers;
+    const int64_t batch = settings_global_batch(settings);
+    char message[224], fitting[64];
+    if (slices == 0)
+        return;
+    fitting_towers(slices, fitting, sizeof(fitting));
+    snprintf(message, sizeof(message), "%u slices can be shared by %s towers, because their sums are added in pairs; "
+             "devices.towers is %u", slices, fitting, towers);
+    if (!schedule_slices_fit(slices, towers))
+        settings_report(settings, problems, SECTION_TRAIN, "slices", message);
+    snprintf(message, sizeof(message), "%u slices are more than the %lld samples of a batch: use at most that", slices,
+             (long long)batch);
+    if (slices > batch)
+        settings_report(settings, problems, SECTION_TRAIN, "slices", message);
+    snprintf(message, sizeof(message), "train.slices does that already: use train.batch = %lld and train.slices, whose "
+             "slices are computed one by one", (long long)batch);
+    if (train->accumulate > 1)
+        settings_report(settings, problems, SECTION_TRAIN, "accumulate", message);
+    if (!sync_table[mode_of(&settings->sync)]->has_slices)
+        settings_report(settings, problems, SECTION_TRAIN, "slices",
+                        "in this sync.mode the weights depend on the number of towers: use replicated or "
+                        "parameter_server, or slices = 0");
+    if (settings->sync.wire == WIRE_BF16)
+        settings_report(settings, problems, SECTION_SYNC, "wire",
+                        "bf16 rounds the sums of every tower, so that weights depend on their number: use fp32 with "
+                        "train.slices");
+}
+
 bool settings_use_bf16_grads(const struct settings *settings)
 {
     return settings->sync.wire == WIRE_BF16 && settings->devices.towers > 1;
@@ -255,6 +299,7 @@ void settings_check_sync(struct settings *settings, struct problems *problems)
     const struct sync_ops *const mode = settings_sync(settings, true);
     check_consistency(settings, problems);
     check_wire(settings, problems);
+    check_slices(settings, problems);
     const bool is_served = mode->has_owners || mode->serves != SERVES_NOBODY;
     if (is_served && settings->devices.precision == PRECISION_FP16)
         settings_report(settings, problems, SECTION_SYNC, "mode",

@@ -309,6 +309,7 @@ static void set_batch(struct settings *settings)
         settings->train.batch = BATCH_ALONE;
     settings->train.batch_per_tower = 0;
     settings->train.accumulate = 1;
+    settings->train.slices = 0;
     settings->devices.towers = 1;
 }
 

@@ -79,6 +79,7 @@ static void set_batch(struct prediction_run *run)
     run->settings->train.batch = (int64_t)(count < run->request->batch ? count : run->request->batch);
     run->settings->train.batch_per_tower = 0;
     run->settings->train.accumulate = 1;
+    run->settings->train.slices = 0;
     run->settings->devices.towers = 1;
     run->settings->input.source = run->trained.dataset != NULL ? INPUT_REAL : INPUT_SYNTHETIC;
 }

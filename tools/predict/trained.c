@@ -219,6 +219,7 @@ static void use_one_tower(struct settings *settings)
     const int64_t towers = settings->devices.towers;
     settings->train.batch = (settings_batch(settings) + towers - 1) / towers;
     settings->train.accumulate = 1;
+    settings->train.slices = 0;
     settings->train.batch_per_tower = 0;
     settings->devices.towers = 1;
     if (settings->input.source == INPUT_SYNTHETIC)

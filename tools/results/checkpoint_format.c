@@ -48,6 +48,8 @@ void checkpoint_name(const struct net *net, struct checkpoint_place place, char 
 
 bool checkpoint_has(const struct checkpoint_shape *shape, struct checkpoint_place place)
 {
+    if (place.tower > 0 && shape->is_same)
+        return false;
     if (place.part == CHECKPOINT_CARRIED)
         return shape->carried_bytes > 0;
     const struct parameter *const parameter = &shape->net->parameters[place.parameter];

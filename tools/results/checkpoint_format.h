@@ -23,6 +23,8 @@ struct checkpoint_shape {
     size_t carried_bytes;       /* that the backend carries from step to step, for each tower; 0 = none */
     bool averages;              /* averages of weights and statistics are kept (train.ema) */
     bool weights_differ;        /* between towers, while they train */
+    bool is_same;               /* all towers have the same state (train.slices): only tower 0's is saved, as if it were
+                                 * the only one */
     bool stays;                 /* snapshots are SNAPSHOT_LAST: there is one checkpoint, at the end, and its buffer
                                  * is the towers' own memory */
 };
@@ -53,8 +55,8 @@ struct checkpoint_layout {
  * Prefixes: "raw." for trained weights where averages have the plain names, "optim.0." for the optimizer's buffers,
  * "tower.1." for what another tower has of its own. What the backend carries is "carried". */
 void checkpoint_name(const struct net *net, struct checkpoint_place place, char name_out[CHECKPOINT_NAME_BYTES]);
-/* Does this tower have such a tensor of its own? Towers that are one model share all but the statistics of batch
- * normalization and what is carried. */
+/* Is such a tensor of this tower saved? Towers that are one model share all but the statistics of batch normalization and
+ * what is carried. */
 bool checkpoint_has(const struct checkpoint_shape *shape, struct checkpoint_place place);
 /* 0 or -ENOMEM. */
 int checkpoint_layout_open(struct checkpoint_layout *layout, const struct checkpoint_shape *shape);

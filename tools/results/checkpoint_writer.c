@@ -160,7 +160,7 @@ static int make_header(struct checkpoint_writer *writer)
     snprintf(writer->steps, sizeof(writer->steps), "%" PRIu64, mark->position.step);
     snprintf(writer->position, sizeof(writer->position), "%" PRIu32 " %" PRIu64 " %" PRIu64, mark->position.epoch,
              mark->position.step, mark->position.evaluated);
-    snprintf(writer->towers, sizeof(writer->towers), "%" PRIu32, writer->shape.towers);
+    snprintf(writer->towers, sizeof(writer->towers), "%" PRIu32, writer->shape.is_same ? 1 : writer->shape.towers);
     snprintf(writer->lines, sizeof(writer->lines), "%" PRIu64 " %" PRIu64, mark->lines_bytes[RUN_METRICS],
              mark->lines_bytes[RUN_QUARANTINE]);
     return safetensors_header(&writer->header, writer->entries, writer->layout.count, writer->texts,

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "stage/pairwise.h"
+
 #define WARMUP_STEPS 10u
 /* Step times kept for percentiles; of longer runs every second, third, ... step is kept. */
 #define DURATIONS_MAX (1u << 20)
@@ -76,17 +78,19 @@ static void add_tally(struct tally *sum, const struct tally *tally)
 static struct tally batch_tally(struct step_report *const *reports, uint32_t towers, uint64_t *end_ns_out)
 {
     struct tally tally = { .steps = 1 };
+    struct pairwise_sum losses = { .count = 0 };
     *end_ns_out = 0;
     for (uint32_t d = 0; d < towers; d++) {
         const struct step_report *const report = reports[d];
         assert(report->slice.number == reports[0]->slice.number);
         tally.images += report->result.counted;
         tally.correct += report->result.correct;
-        tally.loss_sum += report->result.loss_sum;
+        pairwise_add(&losses, report->result.loss_sum);
         add_times(&tally.times, &report->times);
         if (report->ended_ns > *end_ns_out)
             *end_ns_out = report->ended_ns;
     }
+    tally.loss_sum = pairwise_total(&losses);
     if (!isfinite(tally.loss_sum)) {
         tally.lossless = tally.images;
         tally.loss_sum = 0;

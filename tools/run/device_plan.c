@@ -210,6 +210,7 @@ static int choose_reduction(struct device_plan *plan, const struct settings *set
         .device_count = plan->count,
         .has_owners = settings_sync(settings, true)->has_owners,
         .has_bf16_grads = settings_use_bf16_grads(settings),
+        .in_pairs = settings->train.slices > 0,
     };
     struct unsupported_reason reason;
     plan->mode = settings_sync(settings, plan->backend->computes);

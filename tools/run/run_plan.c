@@ -66,6 +66,7 @@ static void init_schedule(struct run_plan *plan, const struct settings *settings
     schedule->steps = (uint64_t)settings->train.steps;
     schedule->drop_last = settings->data.last_batch == LAST_BATCH_DROP;
     schedule->pairs = is_mixed(plan, settings);
+    schedule->slices = plan->only_evaluated > 0 ? 0 : (uint32_t)settings->train.slices;
     for (int phase = 0; phase < PHASE_COUNT; phase++)
         schedule->records[phase] = datasets[phase] != NULL ? datasets[phase]->record_count : 0;
     if (datasets[PHASE_TRAIN] == NULL)
@@ -328,7 +329,7 @@ static void warn_of_threads(const struct run_plan *plan)
 }
 
 /* Samples that are mixed are distributed in pairs. */
-static void warn_of_towers(const struct run_plan *plan)
+static void warn_of_towers(const struct run_plan *plan, const struct settings *settings)
 {
     const struct schedule *const schedule = &plan->schedule;
     const uint32_t most = schedule->pairs ? (schedule->batch + 1) / 2 : schedule->batch;
@@ -336,6 +337,9 @@ static void warn_of_towers(const struct run_plan *plan)
     if (schedule->towers > most)
         log_message(LOG_RUN, "devices.towers: a step has only %u sample%s for %u towers, so some never get any: use at "
                     "most %u", schedule->batch, schedule->batch == 1 ? "" : "s", schedule->towers, most);
+    if (run_plan_uses_cores(plan) && schedule->slices > 0 && settings->devices.threads_per_tower == 0)
+        log_message(LOG_RUN, "train.slices: weights depend on the threads of a tower, which change with the number of "
+                    "towers: set devices.threads_per_tower = %u", plan->threads_per_tower);
     if (run_plan_uses_cores(plan) && towers > plan->cores)
         log_message(LOG_RUN, "devices.towers: %u towers share %u core%s and take turns: use at most %u",
                     towers, plan->cores, plan->cores == 1 ? "" : "s", plan->cores);
@@ -383,6 +387,9 @@ static void print_steps(const struct schedule *schedule, const struct settings *
     if (settings->train.accumulate > 1)
         snprintf(pieces, sizeof(pieces), " (%lld of %lld, accumulated)", (long long)settings->train.accumulate,
                  (long long)settings_batch(settings));
+    else if (schedule->slices > 0)
+        snprintf(pieces, sizeof(pieces), " in %u slices, %u on a tower", schedule->slices,
+                 schedule->slices / schedule->towers);
     wrapped_print(out, "steps     batch %u%s, %s step%s an epoch, %s in all", schedule->batch, pieces,
                   number_grouped(per_epoch).text, per_epoch == 1 ? "" : "s",
                   number_grouped(schedule_step_count(schedule)).text);
@@ -428,7 +435,7 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     print_devices(plan, settings, out);
     print_towers(plan, settings, out);
     warn_of_threads(plan);
-    warn_of_towers(plan);
+    warn_of_towers(plan, settings);
     print_steps(&plan->schedule, settings, out);
     print_training(plan, settings, out);
     if (settings->input.source != INPUT_SYNTHETIC)
@@ -483,6 +490,29 @@ static void find_microbatches(uint32_t full, uint32_t last, uint32_t microbatch_
     counts[2] = is_cut && last > microbatch_max ? last % microbatch_max : last;
 }
 
+/* Add the different sizes of the tower's slices of a batch. */
+static void add_slices(const struct tower_slices *slices, uint32_t batch, uint32_t counts[TOWER_COUNTS])
+{
+    for (uint32_t i = slices->first; i < slices->first + slices->count; i++) {
+        const uint32_t count = batch_part_find(batch, slices->pairs, slices->all, i).count;
+        uint32_t at = 0;
+        while (counts[at] != 0 && counts[at] != count)
+            at++;
+        counts[at] = count;
+    }
+}
+
+static void add_counts(const struct tower_spec *spec, const struct batch_slice *full, const struct batch_slice *last,
+                       uint32_t counts[TOWER_COUNTS])
+{
+    if (spec->slices.all == 0) {
+        find_microbatches(full->count, last->count, spec->microbatch_max, counts);
+        return;
+    }
+    add_slices(&spec->slices, full->global_count, counts);
+    add_slices(&spec->slices, last->global_count, counts);
+}
+
 /* The slices of the tower: of a full batch and of the last one, in training and evaluation. */
 static void find_counts(const struct schedule *schedule, uint32_t tower, struct tower_spec *spec)
 {
@@ -493,14 +523,14 @@ static void find_counts(const struct schedule *schedule, uint32_t tower, struct 
         schedule_find(schedule, 0, tower, &full);
     if (train_last < steps)
         schedule_find(schedule, train_last, tower, &last);
-    find_microbatches(full.count, last.count, spec->microbatch_max, spec->train_counts);
+    add_counts(spec, &full, &last, spec->train_counts);
     const uint64_t evaluations = schedule_batches_per_evaluation(schedule);
     if (evaluations == 0)
         return;
     const uint64_t first = schedule_batch_count(schedule) - evaluations;
     schedule_find(schedule, first, tower, &full);
     schedule_find(schedule, first + evaluations - 1, tower, &last);
-    find_microbatches(full.count, last.count, spec->microbatch_max, spec->evaluate_counts);
+    add_counts(spec, &full, &last, spec->evaluate_counts);
 }
 
 /* Measuring cuDNN's plans takes a second or two for ResNet-50, which does not pay for a short run. Without a plan cache
@@ -515,6 +545,22 @@ static bool measures_plans(const struct run_plan *plan, const struct settings *s
                                                            : settings->devices.time_plans == PLAN_TIMES_YES;
 }
 
+static struct tower_slices slices_of(const struct schedule *schedule, uint32_t tower)
+{
+    const uint32_t each = schedule->slices / schedule->towers;
+    return (struct tower_slices){ .all = schedule->slices, .first = tower * each, .count = each,
+                                  .pairs = schedule->pairs };
+}
+
+/* Samples that a tower computes at once. */
+static uint32_t computed_at_once(const struct run_plan *plan)
+{
+    const struct schedule *const schedule = &plan->schedule;
+    if (schedule->slices > 0)
+        return batch_part_max(schedule->batch, schedule->pairs, schedule->slices);
+    return plan->microbatch_max > 0 ? plan->microbatch_max : plan->layout.capacity;
+}
+
 struct tower_spec run_plan_tower(const struct run_plan *plan, const struct settings *settings, uint32_t tower)
 {
     const struct device_plan *const devices = &plan->devices;
@@ -524,7 +570,7 @@ struct tower_spec run_plan_tower(const struct run_plan *plan, const struct setti
         .defers = devices->mode->defers,
         .has_bf16_grads = settings_use_bf16_grads(settings) && devices->backend->computes,
         .backend_spec = { .threads = plan->threads_per_tower,
-                         .slice_max = plan->microbatch_max > 0 ? plan->microbatch_max : plan->layout.capacity,
+                         .slice_max = computed_at_once(plan),
                          .layout = settings->devices.layout,
                          .convolution = settings->devices.convolution,
                          .seed = (uint64_t)settings->run.seed,
@@ -538,6 +584,7 @@ struct tower_spec run_plan_tower(const struct run_plan *plan, const struct setti
                          .time_plans = measures_plans(plan, settings),
                          .plan_cache = devices->plan_cache[0] != '\0' ? devices->plan_cache : NULL },
         .microbatch_max = plan->microbatch_max,
+        .slices = slices_of(&plan->schedule, tower),
         .optimizer = plan->optimizer,
         .average_decay = plan->only_evaluated > 0 ? 0 : settings->train.ema,
         .seed = (uint64_t)settings->run.seed,

@@ -193,6 +193,7 @@ static struct checkpoint_shape shape_of(const struct run_state *state, const str
     return (struct checkpoint_shape){
         .net = net,
         .towers = plan->schedule.towers,
+        .is_same = plan->schedule.slices > 0,
         .states = optimizer_state_count(plan->optimizer.kind) + (plan->devices.mode->defers ? 1 : 0),
         .carried_bytes = carried_bytes,
         .averages = settings->train.ema > 0,

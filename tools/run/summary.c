@@ -272,6 +272,7 @@ static void summarize(struct report *report, struct json *json, const struct rep
     json_u64(json, "towers", report->plan->schedule.towers);
     json_u64(json, "batch", report->plan->schedule.batch);
     json_u64(json, "accumulate", (uint64_t)report->settings->train.accumulate);
+    json_u64(json, "slices", report->plan->schedule.slices);
     json_quoted(json, "precision", precision_name(report->settings->devices.precision));
     json_u64(json, "seed", (uint64_t)report->settings->run.seed);
     summarize_training(report, json);

@@ -1,5 +1,5 @@
-# tests/sim/: a CUDA that computes on the CPU (sim.h), for the tests of the CUDA side and for the
-# twins of some others: the same object, linked to this.
+# tests/sim/: a CUDA that computes on the CPU (sim.h). The tests of the CUDA side are linked to it, and twins of other
+# tests (NAME_sim): the same object file, linked to the simulation.
 if HAVE_CUDA
 check_LIBRARIES += %D%/libsim.a
 AM_CXXFLAGS = -std=c++17 -pthread -fPIE -ffp-contract=off -Wall -Wextra -I$(top_srcdir)/%D%/include $(SANITIZER_CFLAGS)
@@ -22,13 +22,13 @@ tests_helpers_libhelpers_a_SOURCES += tests/cuda/cuda_calls_cupti.c
 sync_tests += tests/cuda/test_timeline
 endif
 
-# The kernels as C++, and all of the simulation as one object: it stands before the archives, so
-# that nothing is taken from the CUDA libraries or of what nvcc made.
+# The kernels are compiled as C++, and the whole simulation is one object file. It comes before the archives at the link,
+# so nothing is linked from the CUDA libraries or from the objects that nvcc made.
 SIM_KERNEL = $(CXX) -x c++ $(AM_CPPFLAGS) $(AM_CXXFLAGS) $(CXXFLAGS) -MD -MP -c
 sim_kernels = $(kernels:compute/cuda/%.cu=%D%/%.$(OBJEXT))
 $(sim_kernels): %D%/%.$(OBJEXT): compute/cuda/%.cu
 	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(SIM_KERNEL) $(if $(findstring kernels_step,$@),,$(SIM_CONTRACT)) $< -o $@
-# check-fma contracts products with sums, as nvcc does in all kernels but those of kernels_step.cu.
+# check-fma sets it to contract products and sums, as nvcc does in all kernels except those of kernels_step.cu.
 SIM_CONTRACT =
 -include $(sim_kernels:.$(OBJEXT)=.d)
 SIM = tests/sim.$(OBJEXT)
@@ -37,7 +37,7 @@ tests/sim.$(OBJEXT): %D%/libsim.a
 SIM_STAGE = stage/libstage.a $(XXHASH_LIBS) $(ONEDNN_LIBS) $(OPENMP_CFLAGS) -lstdc++
 
 sim_stage_tests = tests/cuda/test_device_cuda \
-	%D%/check/test_sim %D%/check/test_sim_graph %D%/check/test_sim_kernel %D%/check/test_sim_strict
+	%D%/check/test_sim %D%/check/test_sim_kernel %D%/check/test_sim_strict
 sim_stage_twins = tests/stage/test_device_sim tests/stage/test_device_events_sim tests/stage/test_slots_sim
 $(sim_stage_tests) $(sim_stage_twins): LDADD = $(SIM) $(HELPERS) $(SIM_STAGE)
 
@@ -74,8 +74,8 @@ tests_e2e_pipetrain_sim_SOURCES = tools/pipetrain.c tests/e2e/limits/slow.c
 tests_e2e_pipetrain_sim_LDFLAGS = $(slow_ldflags)
 tests_e2e_pipetrain_sim_LDADD = $(SIM) tools/libtools.a sync/libsync.a $(LOADER) compute/libcompute.a $(SIM_STAGE)
 
-# Plans of every convolution of every model, for devices that need not be there: all directions and
-# precisions, where make check takes a few of each.
+# Plans every convolution of every model in all passes and precisions, for devices that need not be installed. make
+# check plans a few of each.
 check-plans: tests/cuda/test_cudnn_models$(EXEEXT)
 	tests/cuda/test_cudnn_models$(EXEEXT) all
 endif

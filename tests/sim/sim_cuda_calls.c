@@ -1,4 +1,4 @@
-/* Calls of the simulated CUDA, for tests that run on a GPU as well. */
+/* Counts of calls of the simulated CUDA, for tests that run on a GPU as well. */
 #include "tests/cuda/cuda_calls.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ bool cuda_calls_open(char *why, size_t why_size)
     return true;
 }
 
-/* The simulation stands in for a template of the runtime's header, which calls this. */
+/* The simulation replaces cudaLaunchKernelEx, which in the real header is a template that calls cudaLaunchKernelExC. */
 uint64_t cuda_calls(const char *function)
 {
     return sim_calls(strcmp(function, "cudaLaunchKernelExC") == 0 ? "cudaLaunchKernelEx" : function);

@@ -1,42 +1,39 @@
-/* Events. Each record makes a point of its own, which the stream passes and waits hold on to:
- * recording again does not change what earlier waits wait for. An event's struct stays for
- * good, so that using a destroyed handle is noticed. */
+/* Events. Every record makes a new point, which the stream passes and which waits refer to: recording an event again
+ * does not change what earlier waits wait for. The struct of an event is never freed, so that use of a destroyed handle
+ * is detected. */
 #include "tests/sim/sim_internal.h"
 
 #include <stdlib.h>
 #include <time.h>
 
-#define ASKED_AGAIN_NS 1000000u /* the longest that a question takes */
+#define QUERY_WAIT_NS 1000000u
 
 struct point {
     atomic_uint references;     /* of the event and of queued operations */
-    pthread_mutex_t lock;       /* for all below */
+    pthread_mutex_t lock;       /* protects the next four fields */
     pthread_cond_t changed;
-    bool asked;                 /* whether it was passed, and it was not */
+    bool queried;               /* by cudaEventQuery */
     bool passed;
     uint64_t passed_ns;
 };
 
 struct CUevent_st {
-    struct CUevent_st *next;    /* among all events ever */
+    struct CUevent_st *next;    /* in the list of all events ever created */
     int device;
     bool timed;
-    pthread_mutex_t lock;       /* for all below */
+    pthread_mutex_t lock;       /* protects the next two fields */
     bool destroyed;
-    struct point *latest;       /* NULL: never recorded, or captured */
-    uint64_t capture;           /* number of the capture it was last recorded in, 0 = none */
+    struct point *latest;       /* of the last record, or NULL */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;        /* for `events` */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;        /* protects `events` */
 static struct CUevent_st *events;
 
 static struct point *point_new(void)
 {
-    struct point *const point = calloc(1, sizeof(*point));
-    if (point == NULL)
-        sim_die("out of memory");
-    atomic_init(&point->references, 1);
+    struct point *const point = sim_alloc(sizeof(*point));
     pthread_condattr_t clock;
+    atomic_init(&point->references, 1);
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_mutex_init(&point->lock, NULL);
@@ -45,7 +42,7 @@ static struct point *point_new(void)
     return point;
 }
 
-/* Relaxed: who holds a reference to copy can rely on it. */
+/* Relaxed is enough, because the caller has a reference already. */
 static struct point *point_hold(struct point *point)
 {
     atomic_fetch_add_explicit(&point->references, 1, memory_order_relaxed);
@@ -94,25 +91,25 @@ static bool point_passed(struct point *point, uint64_t *passed_ns_out)
     return passed;
 }
 
-/* Who asks more than once waits: the simulated device is slow, and short naps between many questions would take the
- * time that it computes in. So all questions but the first are answered when the point is passed, or a little later. */
-static bool point_ask(struct point *point)
+/* For cudaEventQuery: was the point passed? All queries of a point but the first wait for it, up to QUERY_WAIT_NS: the
+ * simulated device needs the CPU time that a caller would use for polling. */
+static bool point_query(struct point *point)
 {
-    const uint64_t until_ns = now_ns() + ASKED_AGAIN_NS;
+    const uint64_t until_ns = now_ns() + QUERY_WAIT_NS;
     const struct timespec until = { .tv_sec = (time_t)(until_ns / 1000000000u),
                                     .tv_nsec = (long)(until_ns % 1000000000u) };
     int rc = 0;
     pthread_mutex_lock(&point->lock);
-    while (point->asked && !point->passed && rc == 0)
+    while (point->queried && !point->passed && rc == 0)
         rc = pthread_cond_timedwait(&point->changed, &point->lock, &until);
     const bool passed = point->passed;
-    point->asked = true;
+    point->queried = true;
     pthread_mutex_unlock(&point->lock);
     return passed;
 }
 
-/* The point before is dropped by the stream, not by the caller, who would otherwise learn
- * from the drop that it was passed: an order that the real library does not give. */
+/* The stream drops the point of the record before, not the caller: dropping it in the caller would synchronise the
+ * caller with the stream, which the real library does not guarantee. */
 struct record {
     struct point *point, *before;
 };
@@ -132,35 +129,39 @@ static void run_wait(void *arguments)
     point_drop(point);
 }
 
-static void check_handle(struct CUevent_st *event)
+/* Takes the lock of the event, which must not be destroyed. */
+static void event_lock(struct CUevent_st *event)
 {
     pthread_mutex_lock(&event->lock);
-    const bool destroyed = event->destroyed;
-    pthread_mutex_unlock(&event->lock);
-    if (destroyed)
+    if (event->destroyed)
         sim_die("use of an event that was destroyed");
 }
 
-/* The latest point, held (NULL: never recorded), or cudaErrorCapturedEvent. */
-static cudaError_t latest_point(struct CUevent_st *event, struct point **point_out)
+/* The point of the last record, with a reference for the caller; NULL: never recorded. */
+static struct point *latest_point(struct CUevent_st *event)
 {
-    check_handle(event);
-    pthread_mutex_lock(&event->lock);
-    const bool captured = event->capture != 0;
-    *point_out = event->latest == NULL ? NULL : point_hold(event->latest);
+    event_lock(event);
+    struct point *const point = event->latest == NULL ? NULL : point_hold(event->latest);
     pthread_mutex_unlock(&event->lock);
-    return captured ? cudaErrorCapturedEvent : cudaSuccess;
+    return point;
 }
 
-static cudaError_t event_new(cudaEvent_t *event_out, unsigned int flags)
+/* Returns the point of the record before, or NULL. */
+static struct point *replace_point(struct CUevent_st *event, struct point *point)
 {
-    if (event_out == NULL || (flags & ~(unsigned int)(cudaEventBlockingSync | cudaEventDisableTiming)) != 0)
-        return sim_result(cudaErrorInvalidValue);
-    if (sim_device_count() == 0)
-        return sim_result(cudaErrorNoDevice);
-    struct CUevent_st *const event = calloc(1, sizeof(*event));
-    if (event == NULL)
-        sim_die("out of memory");
+    event_lock(event);
+    struct point *const before = event->latest;
+    event->latest = point;
+    pthread_mutex_unlock(&event->lock);
+    return before;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event_out, unsigned int flags)
+{
+    SIM_ENTER();
+    if ((flags & ~(unsigned int)(cudaEventBlockingSync | cudaEventDisableTiming)) != 0)
+        sim_die("%s: flags %u are not simulated", __func__, flags);
+    struct CUevent_st *const event = sim_alloc(sizeof(*event));
     event->device = sim_current_device();
     event->timed = (flags & cudaEventDisableTiming) == 0;
     pthread_mutex_init(&event->lock, NULL);
@@ -175,134 +176,59 @@ static cudaError_t event_new(cudaEvent_t *event_out, unsigned int flags)
 cudaError_t cudaEventCreate(cudaEvent_t *event_out)
 {
     SIM_ENTER();
-    return event_new(event_out, cudaEventDefault);
-}
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event_out, unsigned int flags)
-{
-    SIM_ENTER();
-    return event_new(event_out, flags);
+    return cudaEventCreateWithFlags(event_out, cudaEventDefault);
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
     SIM_ENTER();
-    if (event == NULL)
-        return sim_result(cudaErrorInvalidResourceHandle);
-    check_handle(event);
+    struct point *const point = replace_point(event, NULL);
     pthread_mutex_lock(&event->lock);
     event->destroyed = true;
-    struct point *const point = event->latest;
-    event->latest = NULL;
     pthread_mutex_unlock(&event->lock);
     point_drop(point);
     return cudaSuccess;
 }
 
-static struct point *replace_point(struct CUevent_st *event, struct point *point, uint64_t capture)
+/* A recorded event would be an order within the graph instead of a point in time. */
+static void check_not_captured(cudaStream_t stream)
 {
-    pthread_mutex_lock(&event->lock);
-    struct point *const before = event->latest;
-    event->latest = point;
-    event->capture = capture;
-    pthread_mutex_unlock(&event->lock);
-    return before;
+    sim_stream_check(stream);
+    if (sim_stream_is_captured(stream))
+        sim_die("an event is recorded or waited for in a captured stream: not simulated");
 }
 
-/* An event recorded while captured is an order within the graph, and no point in time. */
-static cudaError_t record_captured(struct CUevent_st *event, uint64_t capture, bool invalid)
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
-    if (invalid)
-        return cudaErrorStreamCaptureInvalidated;
-    point_drop(replace_point(event, NULL, capture));
-    return cudaSuccess;
-}
-
-static cudaError_t record(struct CUevent_st *event, cudaStream_t stream)
-{
-    bool invalid;
-    check_handle(event);
+    SIM_ENTER();
+    check_not_captured(stream);
     if (event->device != stream->device)
-        return cudaErrorInvalidResourceHandle;
-    const uint64_t capture = sim_capture_of(stream, &invalid);
-    if (capture != 0)
-        return record_captured(event, capture, invalid);
+        sim_die("%s: an event of device %d, a stream of device %d", __func__, event->device, stream->device);
     struct point *const point = point_new();
-    const struct record record = { .point = point_hold(point), .before = replace_point(event, point, 0) };
-    return sim_stream_add(stream, sim_op_new(run_record, &record, sizeof(record), false));
+    const struct record record = { .point = point_hold(point), .before = replace_point(event, point) };
+    sim_stream_add(stream, sim_op_new(run_record, &record, sizeof(record), false));
+    return cudaSuccess;
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle)
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags)
 {
     SIM_ENTER();
-    cudaStream_t stream;
-    if (event == NULL)
-        return sim_result(cudaErrorInvalidResourceHandle);
-    const cudaError_t status = sim_stream_find(handle, &stream);
-    return sim_result(status != cudaSuccess ? status : record(event, stream));
-}
-
-/* Within one capture of one stream the order is there already. */
-static cudaError_t wait_captured(struct CUevent_st *event, uint64_t capture, bool invalid)
-{
-    struct point *point;
-    if (invalid)
-        return cudaErrorStreamCaptureInvalidated;
-    const cudaError_t status = latest_point(event, &point);
-    point_drop(point);
-    if (status == cudaSuccess && point == NULL)
-        return cudaSuccess;
-    if (status == cudaErrorCapturedEvent && event->capture == capture)
-        return cudaSuccess;
-    sim_invalidate_captures();
-    return cudaErrorStreamCaptureIsolation;
-}
-
-static cudaError_t wait(cudaStream_t stream, struct CUevent_st *event)
-{
-    bool invalid;
-    struct point *point;
-    const uint64_t capture = sim_capture_of(stream, &invalid);
-    if (capture != 0)
-        return wait_captured(event, capture, invalid);
-    const cudaError_t status = latest_point(event, &point);
-    if (status == cudaErrorCapturedEvent && sim_capture_is_open(event->capture))
-        sim_die("a second stream joins a capture: not simulated");
-    if (status != cudaSuccess || point == NULL)
-        return status;
-    return sim_stream_add(stream, sim_op_new(run_wait, &point, sizeof(point), false));
-}
-
-cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned int flags)
-{
-    SIM_ENTER();
-    cudaStream_t stream;
-    if (event == NULL)
-        return sim_result(cudaErrorInvalidResourceHandle);
+    check_not_captured(stream);
     if (flags != cudaEventWaitDefault)
-        return sim_result(cudaErrorInvalidValue);
-    check_handle(event);
-    const cudaError_t status = sim_stream_find(handle, &stream);
-    return sim_result(status != cudaSuccess ? status : wait(stream, event));
+        sim_die("%s: flags are not simulated", __func__);
+    struct point *const point = latest_point(event);
+    if (point != NULL)
+        sim_stream_add(stream, sim_op_new(run_wait, &point, sizeof(point), false));
+    return cudaSuccess;
 }
 
-/* What cudaEventQuery and cudaEventSynchronize refuse; else the latest point or NULL. */
-static cudaError_t point_to_ask(cudaEvent_t event, struct point **point_out)
-{
-    if (event == NULL)
-        return cudaErrorInvalidResourceHandle;
-    const cudaError_t status = sim_unsafe_call();
-    return status != cudaSuccess ? status : latest_point(event, point_out);
-}
-
+/* Success also for an event that was never recorded. */
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     SIM_ENTER();
-    struct point *point;
-    const cudaError_t status = point_to_ask(event, &point);
-    if (status != cudaSuccess || point == NULL)
-        return sim_result(status);
-    const bool passed = point_ask(point);
+    sim_check_no_capture(__func__);
+    struct point *const point = latest_point(event);
+    const bool passed = point == NULL || point_query(point);
     point_drop(point);
     return sim_result(passed ? cudaSuccess : cudaErrorNotReady);
 }
@@ -310,44 +236,34 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     SIM_ENTER();
-    struct point *point;
-    const cudaError_t status = point_to_ask(event, &point);
-    if (status != cudaSuccess || point == NULL)
-        return sim_result(status);
-    point_wait(point);
+    sim_check_no_capture(__func__);
+    struct point *const point = latest_point(event);
+    if (point != NULL)
+        point_wait(point);
     point_drop(point);
     return cudaSuccess;
 }
 
-/* When the event was passed; of an event that cannot tell a time, the reason. */
-static cudaError_t time_of(struct CUevent_st *event, uint64_t *passed_ns_out)
+/* The time at which the event was passed; false: not yet. */
+static bool time_of(struct CUevent_st *event, uint64_t *passed_ns_out)
 {
-    struct point *point;
-    const cudaError_t status = latest_point(event, &point);
-    if (status != cudaSuccess)
-        return status;
-    if (point == NULL || !event->timed) {
-        point_drop(point);
-        return cudaErrorInvalidResourceHandle;
-    }
+    struct point *const point = latest_point(event);
+    if (point == NULL || !event->timed)
+        sim_die("cudaEventElapsedTime: an event that was never recorded, or that has no time");
     const bool passed = point_passed(point, passed_ns_out);
     point_drop(point);
-    return passed ? cudaSuccess : cudaErrorNotReady;
+    return passed;
 }
 
 cudaError_t cudaEventElapsedTime(float *ms_out, cudaEvent_t start, cudaEvent_t end)
 {
     SIM_ENTER();
     uint64_t start_ns, end_ns;
-    if (ms_out == NULL)
-        return sim_result(cudaErrorInvalidValue);
-    if (start == NULL || end == NULL || start->device != end->device)
-        return sim_result(cudaErrorInvalidResourceHandle);
-    const cudaError_t first = time_of(start, &start_ns), second = time_of(end, &end_ns);
-    if (first == cudaErrorInvalidResourceHandle || second == cudaErrorInvalidResourceHandle)
-        return sim_result(cudaErrorInvalidResourceHandle);
-    if (first != cudaSuccess || second != cudaSuccess)
-        return sim_result(first != cudaSuccess ? first : second);
+    if (start->device != end->device)
+        sim_die("%s: events of two devices", __func__);
+    const bool has_started = time_of(start, &start_ns), has_ended = time_of(end, &end_ns);
+    if (!has_started || !has_ended)
+        return sim_result(cudaErrorNotReady);
     *ms_out = (float)((double)(int64_t)(end_ns - start_ns) / 1e6);
     return cudaSuccess;
 }

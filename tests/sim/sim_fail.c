@@ -1,4 +1,5 @@
-/* Counting of calls, failures on demand and calls that do not return, for every function of every simulated library. */
+/* Counts the calls of every function of every simulated library, and makes calls fail or block where a test wants it.
+ * Also what all parts of the simulation share: messages, memory and hashes. */
 #include "tests/sim/sim_internal.h"
 
 #include <stdarg.h>
@@ -17,21 +18,20 @@ struct counter {
 
 struct rule {
     char name[NAME_SIZE];
-    uint32_t left;              /* calls up to the one that fails; 0 = all of them fail */
+    uint32_t left;              /* calls until it applies, including that one; 0: applies to every call */
     int status;
-    bool blocks;                /* does not return, instead of failing */
+    bool blocks;                /* the call blocks instead of failing */
 };
 
-/* For adding to the two tables and for the rules. A call that is known already and has no
- * rule to obey takes no lock, and so does not order the threads of the program. */
+/* Protects the two tables. A call whose function has a counter and no rule takes no lock, so counting does not order
+ * the program's threads: the thread sanitizer still sees their races. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct counter counters[FUNCTIONS_MAX];
 static atomic_size_t counter_count;
 static struct rule rules[RULES_MAX];
 static atomic_size_t rule_count;
 static pthread_cond_t unblocked = PTHREAD_COND_INITIALIZER;
-static uint64_t unblocked_count;            /* sim_block_clear was called so often; under the lock */
-static pthread_once_t environment_read = PTHREAD_ONCE_INIT;
+static uint64_t unblocked_count;            /* calls of sim_block_clear; protected by the lock */
 
 static _Thread_local cudaError_t last_error;
 static _Thread_local bool on_stream;
@@ -49,6 +49,22 @@ void sim_die(const char *format, ...)
     abort();
 }
 
+void *sim_alloc(size_t bytes)
+{
+    void *const memory = calloc(1, bytes);
+    if (memory == NULL)
+        sim_die("out of memory");
+    return memory;
+}
+
+uint64_t sim_hash(const void *data, size_t bytes)
+{
+    uint64_t hash = 14695981039346656037u;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ ((const unsigned char *)data)[i]) * 1099511628211u;
+    return hash;
+}
+
 static void copy_name(char *to, const char *name, size_t length)
 {
     if (length >= NAME_SIZE)
@@ -57,59 +73,44 @@ static void copy_name(char *to, const char *name, size_t length)
     to[length] = '\0';
 }
 
-static struct rule *add_rule(const char *function, size_t length, uint32_t number, int status)
+static void add_rule(const char *function, size_t length, struct rule rule)
 {
     if (rule_count == RULES_MAX)
         sim_die("more than %d failures wanted", RULES_MAX);
-    struct rule *const rule = &rules[rule_count++];
-    copy_name(rule->name, function, length);
-    rule->left = number;
-    rule->status = status;
-    rule->blocks = false;
-    return rule;
+    copy_name(rule.name, function, length);
+    rules[rule_count++] = rule;
 }
 
-static void add_block(const char *function, size_t length, uint32_t number)
+static void remove_rule(size_t i)
 {
-    add_rule(function, length, number, 0)->blocks = true;
+    memmove(&rules[i], &rules[i + 1], (rule_count - i - 1) * sizeof(rules[0]));
+    rule_count--;
 }
 
-/* "name:number:status", ended by a comma or the end; returns what follows. */
-static const char *read_rule(const char *text)
+/* Read one rule of SIM_FAIL, "name:number:status", or of SIM_BLOCK, "name:number", up to a comma or the end of the
+ * text. Returns the rest of the text. */
+static const char *read_rule(const char *text, bool blocks)
 {
-    const size_t length = strcspn(text, ":,");
-    unsigned int number;
-    int status, used = 0;
-    if (length == 0 || sscanf(text + length, ":%u:%d%n", &number, &status, &used) != 2 ||
-        (text[length + (size_t)used] != '\0' && text[length + (size_t)used] != ','))
-        sim_die("SIM_FAIL is not name:number:status,...: %s", text);
-    add_rule(text, length, number, status);
-    text += length + (size_t)used;
-    return *text == ',' ? text + 1 : text;
+    const char *rest = text + strcspn(text, ":,");
+    const size_t length = (size_t)(rest - text);
+    struct rule rule = { .blocks = blocks };
+    int number_length = 0, status_length = 0;
+    bool is_valid = length > 0 && sscanf(rest, ":%u%n", &rule.left, &number_length) == 1;
+    rest += number_length;
+    is_valid = is_valid && (blocks ? rule.left > 0 : sscanf(rest, ":%d%n", &rule.status, &status_length) == 1);
+    rest += status_length;
+    if (!is_valid || (*rest != '\0' && *rest != ','))
+        sim_die("%s,...: %s", blocks ? "SIM_BLOCK is not name:number" : "SIM_FAIL is not name:number:status", text);
+    add_rule(text, length, rule);
+    return *rest == ',' ? rest + 1 : rest;
 }
 
-/* Read one "name:number" of SIM_BLOCK, ended by a comma or the end; returns what follows. */
-static const char *read_block(const char *text)
+__attribute__((constructor)) static void read_environment(void)
 {
-    const size_t length = strcspn(text, ":,");
-    unsigned int number;
-    int used = 0;
-    if (length == 0 || sscanf(text + length, ":%u%n", &number, &used) != 1 || number == 0 ||
-        (text[length + (size_t)used] != '\0' && text[length + (size_t)used] != ','))
-        sim_die("SIM_BLOCK is not name:number,...: %s", text);
-    add_block(text, length, number);
-    text += length + (size_t)used;
-    return *text == ',' ? text + 1 : text;
-}
-
-static void read_environment(void)
-{
-    const char *text = getenv("SIM_FAIL");
-    while (text != NULL && *text != '\0')
-        text = read_rule(text);
-    text = getenv("SIM_BLOCK");
-    while (text != NULL && *text != '\0')
-        text = read_block(text);
+    static const char *const names[] = { "SIM_FAIL", "SIM_BLOCK" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        for (const char *text = getenv(names[i]); text != NULL && *text != '\0';)
+            text = read_rule(text, i == 1);
 }
 
 static struct counter *find_counter(const char *function)
@@ -121,7 +122,7 @@ static struct counter *find_counter(const char *function)
     return NULL;
 }
 
-/* The function's counter, new when another thread has not made it in between. */
+/* The counter of the function; makes it unless another thread has just made it. */
 static struct counter *add_counter(const char *function)
 {
     pthread_mutex_lock(&lock);
@@ -146,33 +147,30 @@ void sim_count(const char *name)
     atomic_fetch_add_explicit(&counter->calls, 1, memory_order_relaxed);
 }
 
-/* The status of the first rule that applies now, or that it blocks; all rules of the function move on. */
+/* Apply the rules of the function to this call. Returns the status of the first one that makes it fail, or 0. */
 static int apply_rules(const char *function, bool *blocks_out)
 {
     int status = 0;
-    for (size_t i = 0; i < rule_count;) {
+    for (size_t i = rule_count; i-- > 0;) {
         struct rule *const rule = &rules[i];
-        const bool mine = strcmp(rule->name, function) == 0;
-        const bool fires = mine && rule->left <= 1;
-        if (fires && status == 0)
-            status = rule->status;
-        if (fires && rule->blocks)
-            *blocks_out = true;
-        if (fires && rule->left == 1) {
-            memmove(rule, rule + 1, (rule_count - i - 1) * sizeof(*rule));
-            rule_count--;
+        if (strcmp(rule->name, function) != 0)
+            continue;
+        if (rule->left > 1) {
+            rule->left--;
             continue;
         }
-        if (mine && !fires)
-            rule->left--;
-        i++;
+        if (rule->blocks)
+            *blocks_out = true;
+        else
+            status = rule->status;
+        if (rule->left == 1)
+            remove_rule(i);
     }
     return status;
 }
 
 int sim_enter(const char *function)
 {
-    pthread_once(&environment_read, read_environment);
     sim_count(function);
     if (atomic_load_explicit(&rule_count, memory_order_relaxed) == 0)
         return 0;
@@ -186,40 +184,36 @@ int sim_enter(const char *function)
     return status;
 }
 
-void sim_block(const char *function, uint32_t number)
+static void add_rule_of_test(const char *function, struct rule rule)
 {
-    pthread_once(&environment_read, read_environment);
     pthread_mutex_lock(&lock);
-    add_block(function, strlen(function), number);
-    pthread_mutex_unlock(&lock);
-}
-
-void sim_block_clear(void)
-{
-    pthread_once(&environment_read, read_environment);
-    pthread_mutex_lock(&lock);
-    for (size_t i = rule_count; i-- > 0;) {
-        if (!rules[i].blocks)
-            continue;
-        memmove(&rules[i], &rules[i + 1], (rule_count - i - 1) * sizeof(rules[0]));
-        rule_count--;
-    }
-    unblocked_count++;
-    pthread_cond_broadcast(&unblocked);
+    add_rule(function, strlen(function), rule);
     pthread_mutex_unlock(&lock);
 }
 
 void sim_fail(const char *function, uint32_t number, int status)
 {
-    pthread_once(&environment_read, read_environment);
+    add_rule_of_test(function, (struct rule){ .left = number, .status = status });
+}
+
+void sim_block(const char *function, uint32_t number)
+{
+    add_rule_of_test(function, (struct rule){ .left = number, .blocks = true });
+}
+
+void sim_block_clear(void)
+{
     pthread_mutex_lock(&lock);
-    add_rule(function, strlen(function), number, status);
+    for (size_t i = rule_count; i-- > 0;)
+        if (rules[i].blocks)
+            remove_rule(i);
+    unblocked_count++;
+    pthread_cond_broadcast(&unblocked);
     pthread_mutex_unlock(&lock);
 }
 
 void sim_fail_clear(void)
 {
-    pthread_once(&environment_read, read_environment);
     pthread_mutex_lock(&lock);
     rule_count = 0;
     pthread_mutex_unlock(&lock);

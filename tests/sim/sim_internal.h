@@ -1,6 +1,5 @@
-/* What the files of the simulated CUDA runtime share. Every stream and every recorded point
- * has its own lock, so that work of two streams is ordered by events alone: a thread
- * sanitizer then sees a missing event as the race it is. */
+/* Shared by the files of the simulated CUDA runtime. Every stream and every point in a stream has its own lock, so only
+ * events order the work of two streams: the thread sanitizer reports a missing event as the race it is. */
 #ifndef PIPETRAIN_SIM_INTERNAL_H
 #define PIPETRAIN_SIM_INTERNAL_H
 
@@ -18,18 +17,13 @@
 
 /* ---- sim_fail.c ---- */
 
-/* The calling thread is a stream's. */
+/* The calling thread is that of a stream. */
 void sim_enter_stream_thread(void);
-/* Count a name that is no function, for tests to see ("pageable copy"). */
+/* Counts an event that is not a call, for tests: "pageable copy". */
 void sim_count(const char *name);
 
-/* Leave the calling function when a test wants its call to fail. */
-#define SIM_ENTER()                                                     \
-    do {                                                                \
-        const cudaError_t entered_ = sim_runtime_enter(__func__);       \
-        if (entered_ != cudaSuccess)                                    \
-            return entered_;                                            \
-    } while (0)
+/* At the beginning of every function of the runtime. */
+#define SIM_ENTER() SIM_ENTER_WITH(sim_runtime_enter, cudaError_t)
 
 /* ---- sim_runtime.c ---- */
 
@@ -48,51 +42,42 @@ struct sim_op {
     max_align_t arguments[];
 };
 
-/* Allocates; `arguments` are copied. */
+/* Allocates an operation with a copy of `arguments`. */
 struct sim_op *sim_op_new(void (*run)(void *arguments), const void *arguments, size_t bytes, bool is_work);
 void sim_op_run(struct sim_op *op);
 
-struct sim_capture;
-
-/* What the stream's thread writes, callers learn only by asking for it: who queues takes
- * `lock` alone, which the thread never does. */
+/* A thread that queues work takes only `lock`, and the stream's thread never takes it: so a caller learns what has run
+ * only by asking for it. */
 struct CUstream_st {
-    struct CUstream_st *next;           /* among all streams ever, never changed once visible */
+    struct CUstream_st *next;           /* in the list of all streams ever opened; constant */
     int device;
-    pthread_mutex_t lock;               /* for the next four */
+    pthread_mutex_t lock;               /* protects the next four fields */
     struct sim_op *last;                /* its `next` is where the next operation goes */
     uint64_t pushed;                    /* operations */
     bool destroyed;
-    struct sim_capture *capture;        /* NULL, or where operations go instead */
-    sem_t queued;                       /* operations the thread has not taken */
-    struct sim_op *taken;               /* the thread's: the one it runs or ran last */
-    pthread_mutex_t finish_lock;        /* for the next two */
+    struct sim_op_list *capture;        /* where operations go instead while the stream is captured, else NULL */
+    sem_t queued;                       /* operations that the thread has not taken */
+    struct sim_op *taken;               /* used by the thread only: the operation that it runs or ran last */
+    pthread_mutex_t finish_lock;        /* protects the next two fields */
     pthread_cond_t idle;
     uint64_t finished;                  /* operations */
 };
 
-/* The stream a handle means: itself, or the device's legacy stream for NULL, which a thread
- * that captures must not use (cudaErrorStreamCaptureImplicit). */
-cudaError_t sim_stream_find(cudaStream_t handle, cudaStream_t *stream_out);
-/* Queue, or record when captured. Not success only when a capture was invalidated. Takes the
- * operation over. */
-cudaError_t sim_stream_add(cudaStream_t stream, struct sim_op *op);
-/* Block until all that is queued now has run. */
+/* Ends the test when the stream is destroyed, or is the legacy or per-thread default stream, which are not
+ * simulated. */
+void sim_stream_check(cudaStream_t stream);
+/* Queues the operation, or records it while the stream is captured. Takes over the operation. */
+void sim_stream_add(cudaStream_t stream, struct sim_op *op);
+/* Blocks until all operations that are queued now have run. */
 void sim_stream_drain(cudaStream_t stream);
 void sim_device_drain(int device);
 
 /* ---- sim_graph.c ---- */
 
-/* A call that is not allowed while the thread captures: cudaErrorStreamCaptureUnsupported then,
- * and what is being captured is lost. */
-cudaError_t sim_unsafe_call(void);
-/* Captures of this thread are lost (none: false). */
-bool sim_invalidate_captures(void);
-/* Add to what is being captured. The stream's lock is held. Takes the operation over. */
-cudaError_t sim_capture_add(struct sim_capture *capture, struct sim_op *op);
-/* The number of the capture the stream is in, 0 = none. */
-uint64_t sim_capture_of(cudaStream_t stream, bool *invalid_out);
-/* Is the capture of this number one that this thread has begun and not ended? */
-bool sim_capture_is_open(uint64_t number);
+/* Ends the test when the calling thread captures a stream, because `function` is not allowed then. */
+void sim_check_no_capture(const char *function);
+bool sim_stream_is_captured(cudaStream_t stream);
+/* Appends to the list. Takes over the operation. */
+void sim_op_list_add(struct sim_op_list *list, struct sim_op *op);
 
 #endif

@@ -1,7 +1,7 @@
-/* Runs the blocks of a kernel. Threads are run one after another on a fiber; one that waits at a
- * barrier keeps its fiber, and the threads after it get another. So a kernel without barriers
- * is a plain loop, and one with them needs nothing special. Fibers belong to the stream's thread
- * and are used again for every block; when it ends, by the next stream. */
+/* Runs the blocks of a kernel. The threads of a block run one after another on a fiber. A thread that waits at a
+ * barrier keeps its fiber, and the next thread starts on another one. So a kernel without barriers runs as a plain loop
+ * on one fiber. The fibers belong to the stream's thread, which reuses them for every block; when the stream is
+ * destroyed they are kept for other streams. */
 #include "tests/sim/sim_kernel.h"
 
 #include <pthread.h>
@@ -25,7 +25,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-/* Valgrind has to be told of stacks; elsewhere this does nothing. */
+/* Registers a stack with Valgrind; without Valgrind this does nothing. */
 #if __has_include(<valgrind/valgrind.h>)
 #include <valgrind/valgrind.h>
 #define SIM_STACK_REGISTER(begin, end) VALGRIND_STACK_REGISTER(begin, end)
@@ -41,9 +41,9 @@ namespace {
 
 constexpr unsigned int THREADS_MAX = 1024;
 constexpr size_t PAGE_BYTES = 4096;
-constexpr size_t STACK_BYTES = 65 * PAGE_BYTES; /* address space; only what is touched is memory */
-/* Stacks are an odd number of pages and begin at different offsets in their last one: otherwise all of them would want
- * the same few places of the CPU's caches. */
+constexpr size_t STACK_BYTES = 65 * PAGE_BYTES; /* of address space; only touched pages use memory */
+/* Stacks have an odd number of pages and start at different offsets in their last page. Otherwise all of them would
+ * compete for the same few sets of the CPU's caches. */
 constexpr size_t SHIFT_BYTES = 5 * 64;
 constexpr uint64_t CANARY = 0x5AFE57ACC0FFEEull;
 
@@ -63,7 +63,7 @@ asm(".text\n"
     "    movq %rsi, %rsp\n"
     "    popq %r15\n    popq %r14\n    popq %r13\n    popq %r12\n    popq %rbx\n    popq %rbp\n"
     "    popq %rcx\n"
-    "    jmp *%rcx\n"              /* a return here would always be predicted wrongly */
+    "    jmp *%rcx\n"              /* the CPU would always mispredict a return here */
     ".size sim_switch_stack, . - sim_switch_stack\n");
 
 void context_switch(context *from, context *to)
@@ -71,7 +71,7 @@ void context_switch(context *from, context *to)
     sim_switch_stack(from, *to);
 }
 
-/* As if `entry`, called from nowhere, had been left before its first instruction. */
+/* Makes a context that starts at the first instruction of `entry`, on this stack. */
 void context_make(context *made, void *stack, size_t bytes, void (*entry)())
 {
     uintptr_t *top = (uintptr_t *)((unsigned char *)stack + bytes);
@@ -107,34 +107,34 @@ void context_make(context *made, void *stack, size_t bytes, void (*entry)())
 /* ---- fibers ---- */
 
 struct fiber {
-    fiber *next;                /* while no stream has it */
+    fiber *next;                /* in the list of spare fibers */
     context at;
     unsigned char *stack;
     void *fake_stack;           /* the address sanitizer's */
     unsigned int stack_id;      /* Valgrind's */
-    unsigned int thread;        /* of the block, that waits on this fiber */
+    unsigned int thread;        /* of the block: the one that runs or waits on this fiber */
 };
 
 struct launch {
     const char *name;
     uint3 grid, block;
     void (*call)(const void *body);
-    alignas(16) unsigned char body[SIM_KERNEL_ARGUMENTS_MAX];   /* only its beginning is copied */
+    alignas(16) unsigned char body[SIM_KERNEL_ARGUMENTS_MAX];   /* only the used bytes are copied */
 };
 
-/* What a stream's thread needs to run a block. */
+/* The state of a stream's thread while it runs kernels. */
 struct runner {
     const launch *kernel = nullptr;
     bool descending = false;
     unsigned int count = 0;             /* threads of the block */
     unsigned int started = 0, ended = 0;
     thread_state states[THREADS_MAX];
-    int lines[THREADS_MAX];             /* where it waits */
-    fiber *fiber_of[THREADS_MAX];       /* while it waits */
-    uint64_t given[2][THREADS_MAX];     /* to shuffles, alternately: a lane may be one ahead */
-    unsigned char turn[THREADS_MAX / SIM_WARP];
+    int lines[THREADS_MAX];             /* source lines of the barriers at which threads wait */
+    fiber *fiber_of[THREADS_MAX];       /* of waiting threads */
+    uint64_t given[2][THREADS_MAX];     /* values for shuffles; two sets, because a lane may be one shuffle ahead */
+    unsigned char turn[THREADS_MAX / SIM_WARP];         /* of every warp: the set for its next shuffle */
 
-    context home;                       /* of the stream's thread itself */
+    context home;                       /* the thread's own stack */
     const void *home_stack = nullptr;
     size_t home_stack_bytes = 0;
     void *home_fake_stack = nullptr;
@@ -146,7 +146,7 @@ struct runner {
     ~runner();
 };
 
-/* Every stream's thread has its own, and the threads of a kernel are fibers of one thread. */
+/* One per stream's thread. */
 __thread runner *self;
 
 void enter_fiber(fiber *to)
@@ -182,7 +182,7 @@ void leave_fiber(bool for_good)
     arrived_on_fiber(from->fake_stack);
 }
 
-/* The i-th thread (warp, block) of `count` in this launch's order. */
+/* The number of the i-th thread, warp or block of `count` in the order of this launch. */
 unsigned int ordered(unsigned int i, unsigned int count)
 {
     return self->descending ? count - 1 - i : i;
@@ -195,7 +195,8 @@ uint3 place_of(unsigned int i, const uint3 &size)
     return uint3{ i % size.x, i / size.x % size.y, i / size.x / size.y };
 }
 
-/* Start threads until all are; one that waits leaves the fiber in the middle of its call. */
+/* Start threads of the block until all have started. A thread that waits switches to the home stack from within its
+ * call. */
 void run_threads()
 {
     while (self->started < self->count) {
@@ -216,11 +217,10 @@ void fiber_main()
         leave_fiber(false);
     }
     leave_fiber(true);
-    abort();                    /* nobody enters it again */
+    abort();                    /* never reached: the fiber is not entered again */
 }
 
-/* What the address sanitizer remembers of frames is not true of what comes to lie there next:
- * stacks of threads before, and behind, a fiber's. */
+/* Clears the address sanitizer's marks of old stack frames before the memory is used for another stack. */
 void stack_unpoison(void *stack)
 {
 #ifdef SIM_ADDRESS_SANITIZER
@@ -242,7 +242,7 @@ fiber *fiber_new()
     return made;
 }
 
-/* Fibers of streams that have ended: their stacks are memory already. */
+/* Fibers of destroyed streams, for reuse: the pages of their stacks have been touched already. */
 pthread_mutex_t spare_lock = PTHREAD_MUTEX_INITIALIZER;
 fiber *spare_fibers;
 
@@ -256,7 +256,7 @@ fiber *spare_fiber()
     return spare;
 }
 
-/* At its beginning, as the i-th of the stream's thread. */
+/* A fiber that starts in fiber_main, as the i-th of the stream's thread. */
 fiber *fiber_take(unsigned int i)
 {
     fiber *const spare = spare_fiber();
@@ -313,7 +313,7 @@ void wait_in(thread_state state, int line)
     leave_fiber(false);
 }
 
-/* Let a waiting thread go on to where it waits next or ends. */
+/* Continue a waiting thread until it waits again or ends. */
 void resume(unsigned int thread)
 {
     self->states[thread] = RUNNING;
@@ -321,7 +321,7 @@ void resume(unsigned int thread)
     enter_fiber(self->fiber_of[thread]);
 }
 
-/* Ends the test unless threads [begin, end) all wait in `state`, in the same line. */
+/* Ends the test unless all threads [begin, end) wait in `state` at the same source line. */
 void check_together(unsigned int begin, unsigned int end, thread_state state, const char *what)
 {
     unsigned int first = begin;
@@ -341,7 +341,7 @@ bool any_waits(unsigned int begin, unsigned int end, thread_state state)
     return false;
 }
 
-/* Run a warp until none of its threads waits for the warp. */
+/* Run a warp until none of its threads waits at a barrier of the warp. */
 void settle_warp(unsigned int warp)
 {
     const unsigned int begin = warp * SIM_WARP;
@@ -354,7 +354,7 @@ void settle_warp(unsigned int warp)
     }
 }
 
-/* Run all threads to the next barrier of the block, or to their end: false. */
+/* Run all threads to the next barrier of the block. Returns false when all have ended instead. */
 bool settle_block()
 {
     const unsigned int warps = (self->count + SIM_WARP - 1) / SIM_WARP;
@@ -383,7 +383,7 @@ void run_block()
 /* The operation of the stream. */
 void run_grid(void *arguments)
 {
-    sim_enter("kernel");        /* where a test may want it to hang */
+    sim_enter("kernel");        /* tests may block it here */
     static thread_local runner own;
     const launch *const kernel = (const launch *)arguments;
     const uint3 grid = kernel->grid, block = kernel->block;
@@ -405,7 +405,7 @@ bool has_size(const dim3 &size, unsigned int x, unsigned int y, unsigned int z)
     return size.x > 0 && size.x <= x && size.y > 0 && size.y <= y && size.z > 0 && size.z <= z;
 }
 
-/* As the device would check it, and that the number of blocks fits 32 bits: more would not end. */
+/* The limits of a device, and at most 2^32 - 1 blocks: more would never end. */
 bool can_launch(const cudaLaunchConfig_t &config)
 {
     const dim3 &grid = config.gridDim, &block = config.blockDim;
@@ -457,5 +457,6 @@ cudaError_t sim_launch(const cudaLaunchConfig_t *config, const char *name, void 
     kernel.block = config->blockDim;
     kernel.call = call;
     memcpy(kernel.body, body, bytes);
-    return sim_result(sim_stream_try_push(config->stream, run_grid, &kernel, offsetof(launch, body) + bytes));
+    sim_stream_push(config->stream, run_grid, &kernel, offsetof(launch, body) + bytes);
+    return cudaSuccess;
 }

@@ -1,5 +1,5 @@
-/* Memory of the simulated devices, pinned memory, copies. Device memory is filled with NaNs
- * (bytes of 0xFF) when it is allocated and again when it is freed. */
+/* Memory of the simulated devices, pinned memory and copies. Device memory is filled with NaNs (bytes of 0xFF) when it
+ * is allocated and when it is freed. */
 #include "tests/sim/sim_internal.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #define UNWRITTEN 0xFF          /* four of them are a NaN */
 #define GUARD 0xA5
 
-/* Behind each allocation, to see writes past its end; the address sanitizer sees them itself. */
+/* Bytes after each allocation, which show writes past its end. The address sanitizer needs none. */
 #ifdef __SANITIZE_ADDRESS__
 static const size_t guard_bytes = 0;
 #else
@@ -25,10 +25,10 @@ struct allocation {
     unsigned char *memory;
     size_t bytes;
     enum place place;
-    int device;                 /* of device memory, or current when pinned memory was allocated */
+    int device;                 /* that was current when it was allocated */
 };
 
-/* For all below. Looking up does not order the threads that do. */
+/* Protects the variables below. A read-write lock, so that lookups do not synchronise the threads that make them. */
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct allocation *allocations;
 static size_t used[SIM_DEVICES_MAX];
@@ -44,7 +44,7 @@ static void *allocate(size_t bytes, size_t alignment, int fill)
     return memory;
 }
 
-/* Addresses of a hollow device, which nobody reads or writes. */
+/* Addresses without memory, for a hollow device. */
 static void *reserve(size_t bytes)
 {
     void *const memory = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -56,9 +56,7 @@ static void *reserve(size_t bytes)
 /* The lock is held. */
 static void add(void *memory, size_t bytes, enum place place, int device)
 {
-    struct allocation *const allocation = malloc(sizeof(*allocation));
-    if (allocation == NULL)
-        sim_die("out of memory");
+    struct allocation *const allocation = sim_alloc(sizeof(*allocation));
     *allocation = (struct allocation){ allocations, memory, bytes, place, device };
     allocations = allocation;
 }
@@ -73,8 +71,8 @@ static struct allocation **find(const void *memory)
     return NULL;
 }
 
-/* Where [memory, memory + bytes) lies and, unless pageable, the device it was allocated on.
- * Ends the test when it begins in an allocation and does not end in it. */
+/* Returns where [memory, memory + bytes) is stored and, unless it is pageable, its device. Ends the test when it begins
+ * in an allocation and ends outside it. */
 static enum place locate(const void *memory, size_t bytes, int *device_out, const char *who)
 {
     enum place place = PLACE_PAGEABLE;
@@ -93,7 +91,7 @@ static enum place locate(const void *memory, size_t bytes, int *device_out, cons
     return place;
 }
 
-/* May `device` use memory of `owner`? */
+/* May `device` access memory of `owner`? */
 static bool is_reachable(int device, int owner)
 {
     pthread_rwlock_rdlock(&lock);
@@ -113,25 +111,33 @@ void sim_check_memory(const void *memory, size_t bytes, int device, const char *
         sim_die("%s: %p is memory of device %d, used on device %d", who, memory, owner, device);
 }
 
-/* What the calls that allocate and free have in common. */
-static cudaError_t may_allocate(void)
+static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
 {
-    return sim_device_count() == 0 ? cudaErrorNoDevice : sim_unsafe_call();
+    return (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;
+}
+
+void sim_check_operands(const struct sim_operand *operands, size_t count, size_t written, int device)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct sim_operand *const a = &operands[i];
+        sim_check_memory(a->memory, a->bytes, device, a->name);
+        for (size_t j = 0; j < i && j < written; j++) {
+            const struct sim_operand *const b = &operands[j];
+            if (a->bytes > 0 && b->bytes > 0 && overlap(a->memory, a->bytes, b->memory, b->bytes))
+                sim_die("%s overlaps %s", a->name, b->name);
+        }
+    }
 }
 
 cudaError_t cudaMalloc(void **memory_out, size_t bytes)
 {
     SIM_ENTER();
-    const cudaError_t status = memory_out == NULL ? cudaErrorInvalidValue : may_allocate();
-    if (status != cudaSuccess)
-        return sim_result(status);
-    *memory_out = NULL;
-    if (bytes == 0)
-        return cudaSuccess;
+    sim_check_no_capture(__func__);
     const int device = sim_current_device();
+    *memory_out = NULL;
     pthread_rwlock_wrlock(&lock);
     const bool fits = bytes <= sim_device_bytes() - used[device];
-    if (fits) {
+    if (fits && bytes > 0) {
         *memory_out = sim_is_hollow() ? reserve(bytes) : allocate(bytes, DEVICE_ALIGNMENT, UNWRITTEN);
         add(*memory_out, bytes, PLACE_DEVICE, device);
         used[device] += bytes;
@@ -143,11 +149,9 @@ cudaError_t cudaMalloc(void **memory_out, size_t bytes)
 cudaError_t cudaHostAlloc(void **memory_out, size_t bytes, unsigned int flags)
 {
     SIM_ENTER();
-    const unsigned int known = cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
-    const cudaError_t status =
-        memory_out == NULL || (flags & ~known) != 0 ? cudaErrorInvalidValue : may_allocate();
-    if (status != cudaSuccess)
-        return sim_result(status);
+    sim_check_no_capture(__func__);
+    if ((flags & ~(unsigned int)(cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined)) != 0)
+        sim_die("%s: flags %u are not simulated", __func__, flags);
     *memory_out = NULL;
     if (bytes == 0)
         return cudaSuccess;
@@ -158,7 +162,7 @@ cudaError_t cudaHostAlloc(void **memory_out, size_t bytes, unsigned int flags)
     return cudaSuccess;
 }
 
-/* Take what begins at `memory` out of the list. */
+/* Remove the allocation that begins at `memory` from the list. */
 static struct allocation *take(void *memory, enum place place, const char *who)
 {
     pthread_rwlock_wrlock(&lock);
@@ -192,9 +196,9 @@ static void release(struct allocation *allocation, const char *who)
 cudaError_t cudaFree(void *memory)
 {
     SIM_ENTER();
-    const cudaError_t status = sim_unsafe_call();
-    if (status != cudaSuccess || memory == NULL)
-        return sim_result(status);
+    sim_check_no_capture(__func__);
+    if (memory == NULL)
+        return cudaSuccess;
     struct allocation *const allocation = take(memory, PLACE_DEVICE, __func__);
     sim_device_drain(allocation->device);
     release(allocation, __func__);
@@ -204,19 +208,15 @@ cudaError_t cudaFree(void *memory)
 cudaError_t cudaFreeHost(void *memory)
 {
     SIM_ENTER();
-    const cudaError_t status = sim_unsafe_call();
-    if (status == cudaSuccess && memory != NULL)
+    sim_check_no_capture(__func__);
+    if (memory != NULL)
         release(take(memory, PLACE_PINNED, __func__), __func__);
-    return sim_result(status);
+    return cudaSuccess;
 }
 
 cudaError_t cudaMemGetInfo(size_t *free_out, size_t *total_out)
 {
     SIM_ENTER();
-    if (free_out == NULL || total_out == NULL)
-        return sim_result(cudaErrorInvalidValue);
-    if (sim_device_count() == 0)
-        return sim_result(cudaErrorNoDevice);
     pthread_rwlock_rdlock(&lock);
     *total_out = sim_device_bytes();
     *free_out = *total_out - used[sim_current_device()];
@@ -224,34 +224,17 @@ cudaError_t cudaMemGetInfo(size_t *free_out, size_t *total_out)
     return cudaSuccess;
 }
 
-cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *memory)
+static void check_peer(int device, int peer, const char *who)
 {
-    SIM_ENTER();
-    static const enum cudaMemoryType types[] = {
-        [PLACE_PAGEABLE] = cudaMemoryTypeUnregistered,
-        [PLACE_PINNED] = cudaMemoryTypeHost,
-        [PLACE_DEVICE] = cudaMemoryTypeDevice,
-    };
-    if (attributes == NULL)
-        return sim_result(cudaErrorInvalidValue);
-    int device = cudaInvalidDeviceId;
-    const enum place place = locate(memory, 1, &device, __func__);
-    memset(attributes, 0, sizeof(*attributes));
-    attributes->type = types[place];
-    attributes->device = device;
-    attributes->devicePointer = place == PLACE_PAGEABLE ? NULL : (void *)memory;
-    attributes->hostPointer = place == PLACE_DEVICE ? NULL : (void *)memory;
-    return cudaSuccess;
+    const int count = sim_device_count();
+    if (device < 0 || device >= count || peer < 0 || peer >= count)
+        sim_die("%s: devices %d and %d of %d", who, device, peer, count);
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int *can_access, int device, int peer)
 {
     SIM_ENTER();
-    const int count = sim_device_count();
-    if (can_access == NULL)
-        return sim_result(cudaErrorInvalidValue);
-    if (device < 0 || device >= count || peer < 0 || peer >= count)
-        return sim_result(cudaErrorInvalidDevice);
+    check_peer(device, peer, __func__);
     *can_access = device != peer && sim_peer_access();
     return cudaSuccess;
 }
@@ -260,12 +243,9 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
 {
     SIM_ENTER();
     const int device = sim_current_device();
-    if (flags != 0)
-        return sim_result(cudaErrorInvalidValue);
-    if (peer < 0 || peer >= sim_device_count() || peer == device)
-        return sim_result(cudaErrorInvalidDevice);
-    if (!sim_peer_access())
-        return sim_result(cudaErrorPeerAccessUnsupported);
+    check_peer(device, peer, __func__);
+    if (flags != 0 || peer == device || !sim_peer_access())
+        sim_die("%s: device %d cannot access memory of device %d", __func__, device, peer);
     pthread_rwlock_wrlock(&lock);
     const bool before = peers[device][peer];
     peers[device][peer] = true;
@@ -308,85 +288,42 @@ static void check_side(enum place place, bool on_device, const void *memory, con
         sim_die("%s: %p is %sdevice memory", who, memory, on_device ? "not " : "");
 }
 
-static bool overlap(const struct copy *copy)
-{
-    const uintptr_t to = (uintptr_t)copy->to, from = (uintptr_t)copy->from;
-    return to < from + copy->bytes && from < to + copy->bytes;
-}
-
-/* Is one side of the copy pageable memory? Memory of any device may be copied, whatever may be
- * accessed. */
-static bool check_copy(const struct copy *copy, enum cudaMemcpyKind kind, const char *who)
+/* Returns whether one side of the copy is pageable memory. Both sides may be on any device, even without peer
+ * access. */
+static bool check_copy(const struct copy *copy, const char *who)
 {
     int device;
+    const enum cudaMemcpyKind kind = copy->kind;
     const enum place to = locate(copy->to, copy->bytes, &device, who);
     const enum place from = locate(copy->from, copy->bytes, &device, who);
     if (kind != cudaMemcpyDefault) {
         check_side(to, kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice, copy->to, who);
         check_side(from, kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice, copy->from, who);
     }
-    if (overlap(copy))
+    if (overlap(copy->to, copy->bytes, copy->from, copy->bytes))
         sim_die("%s: from and to overlap", who);
     return to == PLACE_PAGEABLE || from == PLACE_PAGEABLE;
 }
 
-static cudaError_t add_copy(const struct copy *copy, cudaStream_t handle, bool wait)
-{
-    cudaStream_t stream;
-    cudaError_t status = wait ? sim_unsafe_call() : cudaSuccess;
-    if (status == cudaSuccess)
-        status = sim_stream_find(handle, &stream);
-    if (status == cudaSuccess)
-        status = sim_stream_add(stream, sim_op_new(run_copy, copy, sizeof(*copy), true));
-    if (status == cudaSuccess && wait)
-        sim_stream_drain(stream);
-    return status;
-}
-
-static bool kind_is_known(enum cudaMemcpyKind kind)
-{
-    return (unsigned int)kind <= cudaMemcpyDefault;
-}
-
-cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
-{
-    SIM_ENTER();
-    const struct copy copy = { .to = to, .from = from, .bytes = bytes, .kind = kind };
-    if (!kind_is_known(kind))
-        return sim_result(cudaErrorInvalidMemcpyDirection);
-    if (bytes == 0)
-        return cudaSuccess;
-    if (to == NULL || from == NULL)
-        return sim_result(cudaErrorInvalidValue);
-    check_copy(&copy, kind, __func__);
-    return sim_result(add_copy(&copy, NULL, true));
-}
-
+/* Does not return before a copy of pageable memory is done. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     SIM_ENTER();
     const struct copy copy = { .to = to, .from = from, .bytes = bytes, .kind = kind };
-    if (!kind_is_known(kind))
+    if ((unsigned int)kind > cudaMemcpyDefault)
         return sim_result(cudaErrorInvalidMemcpyDirection);
     if (bytes == 0)
         return cudaSuccess;
-    if (to == NULL || from == NULL)
-        return sim_result(cudaErrorInvalidValue);
-    const bool pageable = check_copy(&copy, kind, __func__);
-    if (pageable)
+    const bool is_pageable = check_copy(&copy, __func__);
+    if (is_pageable) {
         sim_count("pageable copy");
-    return sim_result(add_copy(&copy, stream, pageable));
-}
-
-cudaError_t cudaMemset(void *memory, int value, size_t bytes)
-{
-    SIM_ENTER();
-    const struct fill fill = { .memory = memory, .value = value, .bytes = bytes };
-    const cudaError_t status = sim_unsafe_call();
-    if (status != cudaSuccess || bytes == 0)
-        return sim_result(status);
-    sim_check_memory(memory, bytes, sim_current_device(), __func__);
-    return sim_result(sim_stream_try_push(NULL, run_fill, &fill, sizeof(fill)));
+        sim_check_no_capture("cudaMemcpyAsync of pageable memory");
+    }
+    sim_stream_check(stream);
+    sim_stream_add(stream, sim_op_new(run_copy, &copy, sizeof(copy), true));
+    if (is_pageable)
+        sim_stream_drain(stream);
+    return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)
@@ -396,5 +333,6 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t 
     if (bytes == 0)
         return cudaSuccess;
     sim_check_memory(memory, bytes, sim_stream_device(stream), __func__);
-    return sim_result(sim_stream_try_push(stream, run_fill, &fill, sizeof(fill)));
+    sim_stream_push(stream, run_fill, &fill, sizeof(fill));
+    return cudaSuccess;
 }

@@ -1,5 +1,5 @@
-/* Streams: a thread and a FIFO each. The threads are detached and a stream's struct stays for
- * good, so that using a destroyed handle is noticed and destroying never blocks. */
+/* Streams: a thread with a FIFO queue each. The thread is detached, so that destroying a stream does not block. The
+ * struct is never freed, so that use of a destroyed handle is detected. */
 #include "tests/sim/sim_internal.h"
 
 #include <errno.h>
@@ -11,9 +11,8 @@
 #define LEAST_PRIORITY 0
 #define GREATEST_PRIORITY (-5)
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;        /* for the two variables */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;        /* protects `streams` */
 static struct CUstream_st *streams;
-static struct CUstream_st *legacy_streams[SIM_DEVICES_MAX];
 
 static atomic_uint delay_us;
 
@@ -32,9 +31,7 @@ static void delay(void)
 
 struct sim_op *sim_op_new(void (*run)(void *arguments), const void *arguments, size_t bytes, bool is_work)
 {
-    struct sim_op *const op = malloc(sizeof(*op) + bytes);
-    if (op == NULL)
-        sim_die("out of memory");
+    struct sim_op *const op = sim_alloc(sizeof(*op) + bytes);
     atomic_init(&op->next, NULL);
     op->run = run;
     op->is_work = is_work;
@@ -50,7 +47,7 @@ void sim_op_run(struct sim_op *op)
     op->run(op->arguments);
 }
 
-/* The next operation. The one before, at whose end it was queued, is free now. */
+/* Wait for the next operation. Frees the one before it, whose `next` pointed to it. */
 static struct sim_op *take(struct CUstream_st *stream)
 {
     while (sem_wait(&stream->queued) != 0)
@@ -83,7 +80,7 @@ static void *stream_loop(void *argument)
     return NULL;
 }
 
-/* Signals are for the program's threads. */
+/* All signals are blocked in the thread, so that the program's threads receive them. */
 static void start_thread(struct CUstream_st *stream)
 {
     sigset_t all, before;
@@ -99,12 +96,9 @@ static void start_thread(struct CUstream_st *stream)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* The lock is held. */
 static struct CUstream_st *open_stream(int device)
 {
-    struct CUstream_st *const stream = calloc(1, sizeof(*stream));
-    if (stream == NULL)
-        sim_die("out of memory");
+    struct CUstream_st *const stream = sim_alloc(sizeof(*stream));
     stream->device = device;
     stream->last = stream->taken = sim_op_new(NULL, NULL, 0, false);
     sem_init(&stream->queued, 0, 0);
@@ -112,25 +106,17 @@ static struct CUstream_st *open_stream(int device)
     pthread_mutex_init(&stream->finish_lock, NULL);
     pthread_cond_init(&stream->idle, NULL);
     start_thread(stream);
+    pthread_mutex_lock(&lock);
     stream->next = streams;
     streams = stream;
-    return stream;
-}
-
-static struct CUstream_st *legacy_stream(int device)
-{
-    pthread_mutex_lock(&lock);
-    if (legacy_streams[device] == NULL)
-        legacy_streams[device] = open_stream(device);
-    struct CUstream_st *const stream = legacy_streams[device];
     pthread_mutex_unlock(&lock);
     return stream;
 }
 
-static void check_handle(struct CUstream_st *stream)
+void sim_stream_check(cudaStream_t stream)
 {
-    if (stream == cudaStreamLegacy || stream == cudaStreamPerThread)
-        sim_die("the handles cudaStreamLegacy and cudaStreamPerThread are not simulated");
+    if (stream == NULL || stream == cudaStreamLegacy || stream == cudaStreamPerThread)
+        sim_die("the default streams of a device are not simulated");
     pthread_mutex_lock(&stream->lock);
     const bool destroyed = stream->destroyed;
     pthread_mutex_unlock(&stream->lock);
@@ -138,20 +124,7 @@ static void check_handle(struct CUstream_st *stream)
         sim_die("use of a stream that was destroyed");
 }
 
-cudaError_t sim_stream_find(cudaStream_t handle, cudaStream_t *stream_out)
-{
-    if (handle != NULL) {
-        check_handle(handle);
-        *stream_out = handle;
-        return cudaSuccess;
-    }
-    if (sim_invalidate_captures())
-        return cudaErrorStreamCaptureImplicit;
-    *stream_out = legacy_stream(sim_current_device());
-    return cudaSuccess;
-}
-
-/* The lock is held. */
+/* The stream's lock is held. */
 static void append(struct CUstream_st *stream, struct sim_op *op)
 {
     atomic_store_explicit(&stream->last->next, op, memory_order_release);
@@ -159,18 +132,16 @@ static void append(struct CUstream_st *stream, struct sim_op *op)
     sem_post(&stream->queued);
 }
 
-cudaError_t sim_stream_add(cudaStream_t stream, struct sim_op *op)
+void sim_stream_add(cudaStream_t stream, struct sim_op *op)
 {
-    cudaError_t status = cudaSuccess;
     pthread_mutex_lock(&stream->lock);
     if (stream->capture != NULL) {
-        status = sim_capture_add(stream->capture, op);
+        sim_op_list_add(stream->capture, op);
     } else {
         append(stream, op);
         stream->pushed++;
     }
     pthread_mutex_unlock(&stream->lock);
-    return status;
 }
 
 static uint64_t pushed(struct CUstream_st *stream)
@@ -216,21 +187,16 @@ void sim_device_drain(int device)
 
 int sim_stream_device(cudaStream_t stream)
 {
-    if (stream == NULL)
-        return sim_current_device();
-    check_handle(stream);
+    sim_stream_check(stream);
     return stream->device;
 }
 
-static cudaError_t push(cudaStream_t handle, void (*run)(void *arguments), const void *arguments, size_t bytes)
+static void push(cudaStream_t stream, void (*run)(void *arguments), const void *arguments, size_t bytes)
 {
-    cudaStream_t stream;
-    const cudaError_t status = sim_stream_find(handle, &stream);
-    if (status != cudaSuccess)
-        return status;
+    sim_stream_check(stream);
     if (stream->device != sim_current_device())
         sim_die("device %d is current, the stream is of device %d", sim_current_device(), stream->device);
-    return sim_stream_add(stream, sim_op_new(run, arguments, bytes, true));
+    sim_stream_add(stream, sim_op_new(run, arguments, bytes, true));
 }
 
 static void compute_nothing(void *arguments)
@@ -238,51 +204,34 @@ static void compute_nothing(void *arguments)
     (void)arguments;
 }
 
-cudaError_t sim_stream_try_push(cudaStream_t stream, void (*run)(void *arguments), const void *arguments,
-                                size_t bytes)
-{
-    return push(stream, sim_is_hollow() ? compute_nothing : run, arguments, bytes);
-}
-
-/* Without a status: a capture that was lost says so when it ends. */
 void sim_stream_push(cudaStream_t stream, void (*run)(void *arguments), const void *arguments, size_t bytes)
 {
-    sim_result(sim_stream_try_push(stream, run, arguments, bytes));
+    push(stream, sim_is_hollow() ? compute_nothing : run, arguments, bytes);
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 {
     SIM_ENTER();
-    if (least != NULL)
-        *least = LEAST_PRIORITY;
-    if (greatest != NULL)
-        *greatest = GREATEST_PRIORITY;
+    *least = LEAST_PRIORITY;
+    *greatest = GREATEST_PRIORITY;
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream_out, unsigned int flags, int priority)
 {
     SIM_ENTER();
-    (void)priority;             /* out of range is not an error: it is moved into the range */
-    if (stream_out == NULL || flags > cudaStreamNonBlocking)
-        return sim_result(cudaErrorInvalidValue);
-    if (sim_device_count() == 0)
-        return sim_result(cudaErrorNoDevice);
+    (void)priority;             /* clamped to the range, never an error */
     if (flags != cudaStreamNonBlocking)
         sim_die("streams that wait for the legacy stream are not simulated");
-    pthread_mutex_lock(&lock);
     *stream_out = open_stream(sim_current_device());
-    pthread_mutex_unlock(&lock);
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     SIM_ENTER();
-    if (stream == NULL)
-        return sim_result(cudaErrorInvalidResourceHandle);
-    check_handle(stream);
-    if (sim_capture_of(stream, NULL) != 0)
+    sim_stream_check(stream);
+    if (sim_stream_is_captured(stream))
         sim_die("a stream is destroyed while it is captured");
     pthread_mutex_lock(&stream->lock);
     stream->destroyed = true;
@@ -291,37 +240,29 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t handle)
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     SIM_ENTER();
-    cudaStream_t stream;
-    cudaError_t status = sim_unsafe_call();
-    if (status == cudaSuccess)
-        status = sim_stream_find(handle, &stream);
-    if (status == cudaSuccess)
-        sim_stream_drain(stream);
-    return sim_result(status);
+    sim_check_no_capture(__func__);
+    sim_stream_check(stream);
+    sim_stream_drain(stream);
+    return cudaSuccess;
 }
 
-cudaError_t cudaStreamQuery(cudaStream_t handle)
+cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
     SIM_ENTER();
-    cudaStream_t stream;
-    cudaError_t status = sim_unsafe_call();
-    if (status == cudaSuccess)
-        status = sim_stream_find(handle, &stream);
-    if (status == cudaSuccess && !is_idle(stream))
-        status = cudaErrorNotReady;
-    return sim_result(status);
+    sim_check_no_capture(__func__);
+    sim_stream_check(stream);
+    return sim_result(is_idle(stream) ? cudaSuccess : cudaErrorNotReady);
 }
 
 cudaError_t cudaDeviceSynchronize(void)
 {
     SIM_ENTER();
-    const cudaError_t status = sim_unsafe_call();
-    if (status == cudaSuccess)
-        sim_device_drain(sim_current_device());
-    return sim_result(status);
+    sim_check_no_capture(__func__);
+    sim_device_drain(sim_current_device());
+    return cudaSuccess;
 }
 
 struct host_call {
@@ -335,11 +276,10 @@ static void run_host_call(void *arguments)
     call->function(call->argument);
 }
 
-cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void *argument)
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *argument)
 {
     SIM_ENTER();
-    if (function == NULL)
-        return sim_result(cudaErrorInvalidValue);
     const struct host_call call = { .function = function, .argument = argument };
-    return sim_result(push(handle, run_host_call, &call, sizeof(call)));
+    push(stream, run_host_call, &call, sizeof(call));
+    return cudaSuccess;
 }

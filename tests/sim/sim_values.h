@@ -1,4 +1,4 @@
-/* Numbers as devices store them, read and written as floats, rounded to nearest even. */
+/* Reads and writes numbers of the types of a device as floats, rounding to nearest even. */
 #ifndef PIPETRAIN_SIM_VALUES_H
 #define PIPETRAIN_SIM_VALUES_H
 
@@ -24,7 +24,7 @@ static inline float sim_float_of_bits(uint32_t bits)
     return value;
 }
 
-/* Round the low `count` bits of a float's bits away. Infinity stays; NaN is for the caller. */
+/* Rounds the lowest `count` bits of a float away. Infinity is unchanged; NaN is not allowed. */
 static inline uint32_t sim_round_bits(uint32_t bits, unsigned count)
 {
     const uint32_t odd = bits >> count & 1;
@@ -41,7 +41,7 @@ static inline uint16_t sim_bf16_round(float value)
     return isnan(value) ? 0x7fc0 : (uint16_t)(sim_round_bits(sim_float_bits(value), 16) >> 16);
 }
 
-/* 10 bits of mantissa, a float's range. */
+/* tf32 has 10 bits of mantissa and the range of a float. */
 static inline float sim_tf32_round(float value)
 {
     return isnan(value) ? value : sim_float_of_bits(sim_round_bits(sim_float_bits(value), 13));

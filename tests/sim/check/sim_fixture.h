@@ -1,5 +1,5 @@
-/* What the tests of the simulated CUDA runtime share: things made without a word when all goes
- * well, for streams and memory of the current device. After cmocka's headers. */
+/* Shared by the tests of the simulated CUDA runtime: streams, events and memory of the current device. All functions
+ * assert that they succeed. Include it after cmocka's headers. */
 #ifndef PIPETRAIN_SIM_FIXTURE_H
 #define PIPETRAIN_SIM_FIXTURE_H
 
@@ -41,16 +41,14 @@ static inline void *pinned_new(size_t bytes)
     return memory;
 }
 
-/* What device memory holds, after all its device was given to do. */
+/* Element i of device memory, which is memory of the host, after all work of the current device. */
 static inline uint32_t peek(const uint32_t *memory, size_t i)
 {
-    uint32_t value;
     assert_cuda(cudaDeviceSynchronize());
-    assert_cuda(cudaMemcpy(&value, memory + i, sizeof(value), cudaMemcpyDeviceToHost));
-    return value;
+    return memory[i];
 }
 
-/* A stream that stands at a door, until the test opens it. */
+/* A stream waits at a closed door until the test opens it. */
 struct door {
     sem_t reached, opened;
 };

@@ -1,4 +1,4 @@
-/* Kernels for the tests of the simulation, written as those of compute/cuda/kernels.cu are. */
+/* Kernels for the tests of the simulation, written like those of compute/cuda/kernels.cu. */
 #include "tests/sim/check/sim_test_kernels.h"
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-/* Kernels for the tests of the simulation, written as those of compute/cuda/kernels.cu are. */
+/* Kernels for the tests of the simulation, written like those of compute/cuda/kernels.cu. */
 #ifndef PIPETRAIN_SIM_TEST_KERNELS_H
 #define PIPETRAIN_SIM_TEST_KERNELS_H
 
@@ -12,19 +12,19 @@ extern "C" {
 /* out[i] = factor * in[i] + the number of the element, counted over a grid and blocks of three
  * dimensions each. */
 cudaError_t test_scale(cudaStream_t stream, dim3 grid, dim3 block, float factor, const float *in, float *out);
-/* *total = sum of in, blocks in order: each block's sum to partials, and the last that is done
- * (found with *counter, zero before and after) adds them up. `threads` of a block: a multiple of 32. */
+/* *total = sum of in. Every block writes its sum to partials, and the last block to finish adds them; it is found with
+ * *counter, which is 0 before and after. `threads` per block is a multiple of 32. */
 cudaError_t test_sum(cudaStream_t stream, uint32_t threads, uint32_t count, const float *in, float *partials,
                      unsigned int *counter, float *total);
-/* out[lane] = what 32 lanes get from each other: down 3, xor 5, from 7. */
+/* Every output [lane] = the result of one shuffle of 32 lanes: down by 3, xor 5, from lane 7. */
 cudaError_t test_shuffles(cudaStream_t stream, uint32_t *down, uint32_t *other, uint32_t *from);
-/* out = fp16 and bf16 of in, back in fp32. */
+/* The numbers rounded to fp16 and to bf16, as fp32. */
 cudaError_t test_round(cudaStream_t stream, uint32_t count, const float *in, float *fp16, float *bf16);
-/* *value = 2 * *value + block, from every block: depends on their order. */
+/* Every block: *value = 2 * *value + number of the block. Depends on the order of the blocks. */
 cudaError_t test_order(cudaStream_t stream, uint32_t blocks, uint32_t *value);
-/* out[i] = the number the next thread left in shared memory, with a barrier before reading or not. */
+/* out[i] = the number that the next thread wrote to shared memory. `barrier`: all wait before they read. */
 cudaError_t test_neighbour(cudaStream_t stream, uint32_t threads, int barrier, uint32_t *out);
-/* Thread `which` of 64 does not come to the barrier / to the second shuffle. */
+/* Thread `which` of 64 skips the barrier, or the second shuffle. */
 cudaError_t test_missing_at_barrier(cudaStream_t stream, uint32_t which);
 cudaError_t test_missing_at_shuffle(cudaStream_t stream, uint32_t which);
 cudaError_t test_two_barriers(cudaStream_t stream);

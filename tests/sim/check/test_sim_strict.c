@@ -1,5 +1,5 @@
-/* Tests of what the simulated CUDA does not let pass: the program is run again for each mistake,
- * which has to end it with a message. */
+/* Tests of the mistakes that the simulated CUDA detects: the program is run again for each of them, which must end it
+ * with a message. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,66 +11,107 @@
 
 static const char *program;     /* this one */
 
-static void die_by_double_free(void)
+/* What a mistake is made with: of device 0, which is current. */
+struct objects {
+    cudaStream_t stream, other;
+    cudaEvent_t event;          /* recorded in `other`, without a time */
+    uint32_t *memory;           /* of 4 elements */
+    void *pinned;
+};
+
+static void free_twice(const struct objects *with)
 {
-    void *const memory = device_new(4);
-    cudaFree(memory);
-    cudaFree(memory);
+    cudaFree(with->memory);
+    cudaFree(with->memory);
 }
 
-static void die_by_host_pointer(void)
+static void use_host_memory(const struct objects *with)
 {
     uint32_t local;
-    test_fill(stream_new(), &local, 1, 1);
+    test_fill(with->stream, &local, 1, 1);
 }
 
-static void die_by_foreign_memory(void)
+static void use_foreign_memory(const struct objects *with)
 {
     cudaSetDevice(1);
     uint32_t *const memory = device_new(4);
     cudaSetDevice(0);
-    test_fill(stream_new(), memory, 1, 1);
+    test_fill(with->stream, memory, 1, 1);
 }
 
-static void die_by_foreign_stream(void)
+static void use_foreign_stream(const struct objects *with)
 {
-    uint32_t *const memory = device_new(4);
-    cudaStream_t stream = stream_new();
     cudaSetDevice(1);
-    test_fill(stream, memory, 1, 1);
+    test_fill(with->stream, with->memory, 1, 1);
 }
 
-static void die_by_copy_past_the_end(void)
+static void use_default_stream(const struct objects *with)
 {
-    char *const memory = device_new(16), local[17] = "";
-    cudaMemcpy(memory, local, 17, cudaMemcpyHostToDevice);
+    test_fill(NULL, with->memory, 1, 1);
 }
 
-static void die_by_wrong_direction(void)
+static void copy_past_the_end(const struct objects *with)
 {
-    char *const memory = device_new(16), local[16];
-    cudaMemcpy(memory, local, 16, cudaMemcpyDeviceToHost);
+    char local[17] = "";
+    cudaMemcpyAsync(with->memory, local, 17, cudaMemcpyHostToDevice, with->stream);
 }
 
-static void die_by_write_past_the_end(void)
+static void copy_in_wrong_direction(const struct objects *with)
 {
-    uint32_t *const memory = device_new(4 * sizeof(*memory));
-    test_fill(stream_new(), memory, 5, 1);
-    cudaFree(memory);
+    char local[16] = "";
+    cudaMemcpyAsync(with->memory, local, 16, cudaMemcpyDeviceToHost, with->stream);
 }
 
-static void die_by_dead_stream(void)
+static void write_past_the_end(const struct objects *with)
 {
-    cudaStream_t stream = stream_new();
-    cudaStreamDestroy(stream);
-    cudaStreamSynchronize(stream);
+    test_fill(with->stream, with->memory, 5, 1);
+    cudaFree(with->memory);
 }
 
-static void die_by_dead_event(void)
+static void use_dead_stream(const struct objects *with)
 {
-    cudaEvent_t event = event_new();
-    cudaEventDestroy(event);
-    cudaEventQuery(event);
+    cudaStreamDestroy(with->stream);
+    cudaStreamSynchronize(with->stream);
+}
+
+static void use_dead_event(const struct objects *with)
+{
+    cudaEventDestroy(with->event);
+    cudaEventQuery(with->event);
+}
+
+static void record_foreign_event(const struct objects *with)
+{
+    cudaSetDevice(1);
+    cudaEventRecord(with->event, stream_new());
+}
+
+static void time_untimed_event(const struct objects *with)
+{
+    float ms;
+    cudaEventElapsedTime(&ms, with->event, with->event);
+}
+
+static void time_event_never_recorded(const struct objects *with)
+{
+    float ms;
+    cudaEvent_t event;
+    (void)with;
+    cudaEventCreate(&event);
+    cudaEventElapsedTime(&ms, event, event);
+}
+
+static void enable_access_to_itself(const struct objects *with)
+{
+    (void)with;
+    cudaDeviceEnablePeerAccess(0, 0);
+}
+
+static void enable_missing_access(const struct objects *with)
+{
+    (void)with;
+    sim_set_peer_access(false);
+    cudaDeviceEnablePeerAccess(1, 0);
 }
 
 static void call_cuda(void *argument)
@@ -80,68 +121,131 @@ static void call_cuda(void *argument)
     cudaDeviceSynchronize();
 }
 
-static void die_by_cuda_in_a_host_function(void)
+static void call_cuda_in_host_function(const struct objects *with)
 {
-    cudaStream_t stream = stream_new();
-    cudaLaunchHostFunc(stream, call_cuda, NULL);
-    cudaStreamSynchronize(stream);
+    cudaLaunchHostFunc(with->stream, call_cuda, NULL);
+    cudaStreamSynchronize(with->stream);
 }
 
-static void die_by_barrier_one_thread_misses(void)
+static void miss_barrier(const struct objects *with)
 {
-    cudaStream_t stream = stream_new();
-    test_missing_at_barrier(stream, 63);
-    cudaStreamSynchronize(stream);
+    test_missing_at_barrier(with->stream, 63);
+    cudaStreamSynchronize(with->stream);
 }
 
-static void die_by_shuffle_one_thread_misses(void)
+static void miss_shuffle(const struct objects *with)
 {
-    cudaStream_t stream = stream_new();
-    test_missing_at_shuffle(stream, 5);
-    cudaStreamSynchronize(stream);
+    test_missing_at_shuffle(with->stream, 5);
+    cudaStreamSynchronize(with->stream);
 }
 
-static void die_by_two_barriers(void)
+static void use_two_barriers(const struct objects *with)
 {
-    cudaStream_t stream = stream_new();
-    test_two_barriers(stream);
-    cudaStreamSynchronize(stream);
+    test_two_barriers(with->stream);
+    cudaStreamSynchronize(with->stream);
 }
 
 #ifdef __SANITIZE_THREAD__
 /* Time in between does not order two streams, nor does more work on the first. */
-static void die_by_missing_wait(void)
+static void miss_wait(const struct objects *with)
 {
-    uint32_t *const memory = device_new(8);
-    cudaStream_t producer = stream_new(), consumer = stream_new();
-    cudaEvent_t event = event_new();
-    test_fill(producer, memory, 1, 1);
+    test_fill(with->stream, with->memory, 1, 1);
     usleep(20000);
-    test_fill(producer, memory + 1, 1, 1);
+    test_fill(with->stream, with->memory + 1, 1, 1);
     usleep(20000);
-    cudaEventRecord(event, producer);
-    test_fill(consumer, memory, 1, 2);
+    cudaEventRecord(with->event, with->stream);
+    test_fill(with->other, with->memory, 1, 2);
     cudaDeviceSynchronize();
 }
 #endif
 
-static const struct death { const char *name; void (*die)(void); const char *message; } deaths[] = {
-    { "double_free", die_by_double_free, "is freed already" },
-    { "host_pointer", die_by_host_pointer, "is not device memory" },
-    { "foreign_memory", die_by_foreign_memory, "is memory of device 1, used on device 0" },
-    { "foreign_stream", die_by_foreign_stream, "device 1 is current, the stream is of device 0" },
-    { "copy_past_the_end", die_by_copy_past_the_end, "go past the end of the allocation" },
-    { "wrong_direction", die_by_wrong_direction, "is device memory" },
-    { "dead_stream", die_by_dead_stream, "use of a stream that was destroyed" },
-    { "dead_event", die_by_dead_event, "use of an event that was destroyed" },
-    { "cuda_in_a_host_function", die_by_cuda_in_a_host_function, "called by a host function" },
-    { "barrier_one_thread_misses", die_by_barrier_one_thread_misses, "thread 63 has ended" },
-    { "shuffle_one_thread_misses", die_by_shuffle_one_thread_misses, "thread 5 waits elsewhere" },
-    { "two_barriers", die_by_two_barriers, "waits elsewhere" },
+/* ---- while the thread captures `stream` ---- */
+
+static void capture_again(const struct objects *with)
+{
+    cudaStreamBeginCapture(with->stream, cudaStreamCaptureModeThreadLocal);
+}
+
+static void end_other_capture(const struct objects *with)
+{
+    cudaGraph_t graph;
+    cudaStreamEndCapture(with->other, &graph);
+}
+
+static void allocate(const struct objects *with)
+{
+    void *memory;
+    (void)with;
+    cudaMalloc(&memory, 4);
+}
+
+static void allocate_pinned(const struct objects *with)
+{
+    void *memory;
+    (void)with;
+    cudaHostAlloc(&memory, 4, 0);
+}
+
+static void free_memory(const struct objects *with) { cudaFree(with->memory); }
+static void free_pinned(const struct objects *with) { cudaFreeHost(with->pinned); }
+static void synchronize(const struct objects *with) { cudaStreamSynchronize(with->stream); }
+static void query(const struct objects *with) { cudaStreamQuery(with->stream); }
+static void synchronize_event(const struct objects *with) { cudaEventSynchronize(with->event); }
+static void query_event(const struct objects *with) { cudaEventQuery(with->event); }
+static void record(const struct objects *with) { cudaEventRecord(with->event, with->stream); }
+static void wait_for_event(const struct objects *with) { cudaStreamWaitEvent(with->stream, with->event, 0); }
+static void synchronize_device(const struct objects *with) { (void)with; cudaDeviceSynchronize(); }
+static void destroy_stream(const struct objects *with) { cudaStreamDestroy(with->stream); }
+
+static void copy_pageable(const struct objects *with)
+{
+    uint32_t local = 0;
+    cudaMemcpyAsync(with->memory, &local, 4, cudaMemcpyHostToDevice, with->stream);
+}
+
+static const struct death {
+    const char *name;
+    void (*die)(const struct objects *with);
+    const char *message;
+    bool captures;              /* `stream` is captured */
+} deaths[] = {
+    { "free_twice", free_twice, "is freed already", false },
+    { "use_host_memory", use_host_memory, "is not device memory", false },
+    { "use_foreign_memory", use_foreign_memory, "is memory of device 1, used on device 0", false },
+    { "use_foreign_stream", use_foreign_stream, "device 1 is current, the stream is of device 0", false },
+    { "use_default_stream", use_default_stream, "default streams of a device are not simulated", false },
+    { "copy_past_the_end", copy_past_the_end, "go past the end of the allocation", false },
+    { "copy_in_wrong_direction", copy_in_wrong_direction, "is device memory", false },
+    { "use_dead_stream", use_dead_stream, "use of a stream that was destroyed", false },
+    { "use_dead_event", use_dead_event, "use of an event that was destroyed", false },
+    { "record_foreign_event", record_foreign_event, "an event of device 0, a stream of device 1", false },
+    { "time_untimed_event", time_untimed_event, "cudaEventElapsedTime: an event", false },
+    { "time_event_never_recorded", time_event_never_recorded, "cudaEventElapsedTime: an event", false },
+    { "enable_access_to_itself", enable_access_to_itself, "device 0 cannot access memory of device 0", false },
+    { "enable_missing_access", enable_missing_access, "device 0 cannot access memory of device 1", false },
+    { "call_cuda_in_host_function", call_cuda_in_host_function, "called by a host function", false },
+    { "miss_barrier", miss_barrier, "thread 63 has ended", false },
+    { "miss_shuffle", miss_shuffle, "thread 5 waits elsewhere", false },
+    { "use_two_barriers", use_two_barriers, "waits elsewhere", false },
 #ifdef __SANITIZE_THREAD__
-    { "missing_wait", die_by_missing_wait, "data race" },
+    { "miss_wait", miss_wait, "data race", false },
 #endif
-    { "write_past_the_end", die_by_write_past_the_end, "bytes past the end" },
+    { "write_past_the_end", write_past_the_end, "bytes past the end", false },
+    { "capture_again", capture_again, "cudaStreamBeginCapture is called while", true },
+    { "end_other_capture", end_other_capture, "does not capture this stream", true },
+    { "allocate", allocate, "cudaMalloc is called while", true },
+    { "allocate_pinned", allocate_pinned, "cudaHostAlloc is called while", true },
+    { "free_memory", free_memory, "cudaFree is called while", true },
+    { "free_pinned", free_pinned, "cudaFreeHost is called while", true },
+    { "synchronize", synchronize, "cudaStreamSynchronize is called while", true },
+    { "query", query, "cudaStreamQuery is called while", true },
+    { "synchronize_event", synchronize_event, "cudaEventSynchronize is called while", true },
+    { "query_event", query_event, "cudaEventQuery is called while", true },
+    { "record", record, "in a captured stream", true },
+    { "wait_for_event", wait_for_event, "in a captured stream", true },
+    { "synchronize_device", synchronize_device, "cudaDeviceSynchronize is called while", true },
+    { "destroy_stream", destroy_stream, "destroyed while it is captured", true },
+    { "copy_pageable", copy_pageable, "pageable memory is called while", true },
 };
 
 /* Run this program for one of the deaths; its messages to `text`. */
@@ -196,9 +300,17 @@ static int die(const char *name)
 {
     if (strcmp(name, "environment") == 0)
         return 10 + (int)cudaSetDevice(2);
-    for (size_t i = 0; i < sizeof(deaths) / sizeof(*deaths); i++)
-        if (strcmp(deaths[i].name, name) == 0)
-            deaths[i].die();
+    struct objects with = { .stream = stream_new(), .other = stream_new(), .event = event_new() };
+    with.memory = device_new(4 * sizeof(*with.memory));
+    with.pinned = pinned_new(4);
+    cudaEventRecord(with.event, with.other);
+    for (size_t i = 0; i < sizeof(deaths) / sizeof(*deaths); i++) {
+        if (strcmp(deaths[i].name, name) != 0)
+            continue;
+        if (deaths[i].captures)
+            cudaStreamBeginCapture(with.stream, cudaStreamCaptureModeThreadLocal);
+        deaths[i].die(&with);
+    }
     return 0;
 }
 

@@ -1,5 +1,5 @@
-/* Found instead of the toolkit's <cuda_runtime.h> when compute/cuda/kernels.cu is compiled by the
- * host's C++ compiler: as much of CUDA C++ as our kernels use, on top of tests/sim/sim_kernel.h. */
+/* Replaces the toolkit's <cuda_runtime.h> when the host's C++ compiler compiles compute/cuda/kernels.cu: the parts of
+ * CUDA C++ that our kernels use, implemented with tests/sim/sim_kernel.h. */
 #ifndef PIPETRAIN_SIM_CUDA_RUNTIME_H
 #define PIPETRAIN_SIM_CUDA_RUNTIME_H
 
@@ -12,12 +12,12 @@
 
 #include "tests/sim/sim_kernel.h"
 
-/* Blocks run one after the other on a stream's thread, which has the variable to itself. In a
- * function thread_local says static, too, which may stand before it. */
+/* Blocks run one after the other on the stream's thread, so a variable per thread is one per block. In a function
+ * thread_local implies static. */
 #undef __shared__
 #define __shared__ thread_local
 
-/* Registers are not counted. */
+/* The simulation has no limit of registers. */
 #undef __launch_bounds__
 #define __launch_bounds__(...)
 
@@ -29,7 +29,7 @@ extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
 #define __shfl_xor_sync(...) sim_shuffle_xor(__LINE__, __VA_ARGS__)
 #define __shfl_sync(...) sim_shuffle_from(__LINE__, __VA_ARGS__)
 
-/* Threads run one after the other. */
+/* The threads of a grid run one after the other. */
 static inline unsigned long long atomicMin(unsigned long long *at, unsigned long long value)
 {
     const unsigned long long before = *at;
@@ -43,7 +43,7 @@ static inline void sim_sync_warp(int line)
     sim_wait_warp(line, 0xFFFFFFFFu, 0, &lane);
 }
 
-/* from(lane) is the lane whose value the caller gets; its own where there is no such lane. */
+/* Returns the value of lane from(own lane), or the caller's own value where there is no such lane. */
 template <typename T, typename F> static inline T sim_shuffle(int line, unsigned int mask, T value, const F &from)
 {
     static_assert(sizeof(T) <= sizeof(uint64_t) && std::is_trivially_copyable_v<T>);
@@ -85,7 +85,7 @@ static inline void sim_check_parameter(const P &parameter, const cudaLaunchConfi
         sim_check_argument(parameter, config, name);
 }
 
-/* A kernel's name in messages: its parameters' types, for want of better. */
+/* The name of a kernel in messages: only the types of its parameters are known. */
 template <typename... P> static inline const char *sim_kernel_name()
 {
     return __PRETTY_FUNCTION__;

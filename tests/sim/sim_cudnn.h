@@ -1,26 +1,25 @@
-/* cuDNN's graph API on the CPU, as far as convolutions need it: forward with bias and ReLU,
- * data gradient, weight gradient; FLOAT, HALF and BFLOAT16 data, sums in FLOAT, any strides.
+/* cuDNN's graph API on the CPU, for convolutions: forward with bias and ReLU, data gradient, weight gradient; FLOAT,
+ * HALF and BFLOAT16 data with any strides, sums in FLOAT.
  *
- * It offers engines of which some must not be taken: one rounds FLOAT inputs to tf32, one
- * gives other numbers in every run, one adds up coarsely, one asks for a huge workspace, one
- * cannot be planned - each says so in its notes, its workspace or when its plan is finalised,
- * and its numbers show when it was taken. Workspaces are overwritten as a whole. */
+ * The program must not choose some of its engines: one rounds FLOAT inputs to tf32, one gives different results in
+ * every run, one sums with few bits, one needs a huge workspace, and one cannot be planned. Each of them declares this
+ * in its notes, in its workspace size or when its plan is finalised, and wrong results show when it was chosen. A run
+ * overwrites the whole workspace. */
 #ifndef PIPETRAIN_SIM_CUDNN_H
 #define PIPETRAIN_SIM_CUDNN_H
 
 #include <stdint.h>
 
-/* What is "not supported". The environment's SIM_CUDNN_NO_FUSION=1 says FUSION, =2
- * FUSION_ENGINES. */
+/* What the simulated library does not support. */
 enum sim_cudnn_refusal {
-    SIM_CUDNN_FUSION = 1,               /* heuristics refuse a convolution with bias */
-    SIM_CUDNN_FUSION_ENGINES = 2,       /* heuristics succeed and find nothing for it */
-    SIM_CUDNN_HEURISTICS = 4,           /* mode A proposes only engines that must not be taken */
-    SIM_CUDNN_ENGINES = 8,              /* no engine for anything */
+    SIM_CUDNN_FUSION = 1,               /* heuristics refuse a convolution with bias or ReLU */
+    SIM_CUDNN_FUSION_ENGINES = 2,       /* heuristics succeed and find no engine for it */
+    SIM_CUDNN_HEURISTICS = 4,           /* mode A proposes only engines that must not be chosen */
+    SIM_CUDNN_ENGINES = 8,              /* there is no engine for any graph */
 };
 void sim_cudnn_refuse(unsigned refusals);
 
-/* Numbers of the engines. */
+
 enum sim_cudnn_engine {
     SIM_ENGINE_PLAIN = 0,       /* FALLBACK: exact, no workspace */
     SIM_ENGINE_VARYING = 11,    /* note NONDETERMINISTIC */
@@ -33,7 +32,7 @@ enum sim_cudnn_engine {
     SIM_ENGINE_REVERSED = 18,   /* exact, sums in another order */
 };
 
-/* Descriptors and handles that are not destroyed yet. */
+/* Number of descriptors and handles that are not destroyed yet. */
 uint32_t sim_cudnn_live(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* Descriptors of the simulated cuDNN: a table of attributes, and setting and getting by it.
- * A descriptor set as an attribute of another is copied and must be finalised by then. */
+/* Descriptors of the simulated cuDNN: a table of attributes, and functions that set and get them. A descriptor that is
+ * set as an attribute of another one must be finalised, and is copied. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +19,8 @@ struct attribute {
     enum use use;
     size_t offset, element_bytes;       /* in union sim_body */
     int64_t capacity;
-    size_t count_offset;                /* of the number of elements; 0: there is always one */
-    cudnnBackendDescriptorType_t part;  /* of a descriptor: its type */
+    size_t count_offset;                /* of the number of elements in union sim_body; 0: always one element */
+    cudnnBackendDescriptorType_t part;  /* type of the descriptor, where the attribute is one */
 };
 
 #define OFFSET(field) offsetof(union sim_body, field)
@@ -33,8 +33,6 @@ struct attribute {
 #define PART(of, name, use, field, kind) \
     { CUDNN_BACKEND_##of##_DESCRIPTOR, CUDNN_ATTR_##name, CUDNN_TYPE_BACKEND_DESCRIPTOR, use, OFFSET(field), \
       BYTES(field), 1, 0, CUDNN_BACKEND_##kind##_DESCRIPTOR }
-#define JSON(of, name, use) \
-    { CUDNN_BACKEND_##of##_DESCRIPTOR, CUDNN_ATTR_##name, CUDNN_TYPE_CHAR, use, 0, 1, INT64_MAX, 0, 0 }
 #define CONVOLUTION(of, names, in, filter, out) \
     PART(of, names##_CONV_DESC, REQUIRED, operation.window, CONVOLUTION), \
     PART(of, names##_##in, REQUIRED, operation.x, TENSOR), \
@@ -50,7 +48,6 @@ static const struct attribute sim_attributes[] = {
     ONE(TENSOR, TENSOR_UNIQUE_ID, INT64, REQUIRED, tensor.id),
     ONE(TENSOR, TENSOR_BYTE_ALIGNMENT, INT64, REQUIRED, tensor.alignment),
     ONE(TENSOR, TENSOR_IS_VIRTUAL, BOOLEAN, OPTIONAL, tensor.is_virtual),
-    ONE(TENSOR, TENSOR_IS_BY_VALUE, BOOLEAN, OPTIONAL, tensor.by_value),
 
     ONE(CONVOLUTION, CONVOLUTION_COMP_TYPE, DATA_TYPE, REQUIRED, window.compute),
     ONE(CONVOLUTION, CONVOLUTION_CONV_MODE, CONVOLUTION_MODE, REQUIRED, window.mode),
@@ -79,7 +76,6 @@ static const struct attribute sim_attributes[] = {
 
     PART(ENGINEHEUR, ENGINEHEUR_OPERATION_GRAPH, REQUIRED, heuristics.graph, OPERATIONGRAPH),
     ONE(ENGINEHEUR, ENGINEHEUR_MODE, HEUR_MODE, REQUIRED, heuristics.mode),
-    PART(ENGINEHEUR, ENGINEHEUR_DEVICEPROP, OPTIONAL, heuristics.properties, DEVICEPROP),
     { CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, RESULT, 0, 0,
       INT64_MAX, 0, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR },
 
@@ -90,18 +86,15 @@ static const struct attribute sim_attributes[] = {
 
     PART(ENGINECFG, ENGINECFG_ENGINE, REQUIRED, config.engine, ENGINE),
 
-    ONE(EXECUTION_PLAN, EXECUTION_PLAN_HANDLE, HANDLE, OPTIONAL, plan.handle),
-    PART(EXECUTION_PLAN, EXECUTION_PLAN_DEVICEPROP, OPTIONAL, plan.properties, DEVICEPROP),
+    ONE(EXECUTION_PLAN, EXECUTION_PLAN_HANDLE, HANDLE, REQUIRED, plan.handle),
     PART(EXECUTION_PLAN, EXECUTION_PLAN_ENGINE_CONFIG, OPTIONAL, plan.config, ENGINECFG),
-    JSON(EXECUTION_PLAN, EXECUTION_PLAN_JSON_REPRESENTATION, OPTIONAL),
+    { CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, OPTIONAL,
+      0, 1, INT64_MAX, 0, 0 },
     ONE(EXECUTION_PLAN, EXECUTION_PLAN_WORKSPACE_SIZE, INT64, RESULT, plan.workspace),
 
     MANY(VARIANT_PACK, VARIANT_PACK_UNIQUE_IDS, INT64, REQUIRED, pack.ids, pack.id_count),
     MANY(VARIANT_PACK, VARIANT_PACK_DATA_POINTERS, VOID_PTR, REQUIRED, pack.pointers, pack.pointer_count),
     ONE(VARIANT_PACK, VARIANT_PACK_WORKSPACE, VOID_PTR, OPTIONAL, pack.workspace),
-
-    ONE(DEVICEPROP, DEVICEPROP_HANDLE, HANDLE, OPTIONAL, properties.handle),
-    JSON(DEVICEPROP, DEVICEPROP_JSON_REPRESENTATION, OPTIONAL),
 };
 #define ATTRIBUTES (sizeof(sim_attributes) / sizeof(*sim_attributes))
 _Static_assert(ATTRIBUTES <= 64, "`given` has a bit for each");
@@ -152,13 +145,9 @@ bool sim_descriptor_has(const struct sim_descriptor *descriptor, cudnnBackendAtt
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *descriptor_out)
 {
     SIM_CUDNN_ENTER();
-    if (descriptor_out == NULL)
-        return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "no place for the descriptor");
     if (!is_known(type))
         return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED, "descriptors of type %d are not simulated", (int)type);
-    struct sim_descriptor *const descriptor = calloc(1, sizeof(*descriptor));
-    if (descriptor == NULL)
-        sim_die("out of memory");
+    struct sim_descriptor *const descriptor = sim_alloc(sizeof(*descriptor));
     descriptor->magic = DESCRIPTOR_MAGIC;
     descriptor->type = type;
     if (is_operation(type)) {
@@ -170,7 +159,7 @@ cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cu
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* Gone even where the call is made to fail. */
+/* Destroys the descriptor even when a test makes the call fail. */
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t handle)
 {
     struct sim_descriptor *const descriptor = descriptor_of(handle);
@@ -186,14 +175,7 @@ cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t handle)
     return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendInitialize(cudnnBackendDescriptor_t handle)
-{
-    SIM_CUDNN_ENTER();
-    return descriptor_of(handle) != NULL ? CUDNN_STATUS_SUCCESS
-        : sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "no descriptor");
-}
-
-/* What setting and getting have in common; the row in *attribute_out. */
+/* The checks that setting and getting share. On success *attribute_out is the attribute's row of the table. */
 static cudnnStatus_t check(const struct sim_descriptor *descriptor, cudnnBackendAttributeName_t name,
                            cudnnBackendAttributeType_t type, const struct attribute **attribute_out)
 {
@@ -212,9 +194,7 @@ static cudnnStatus_t check(const struct sim_descriptor *descriptor, cudnnBackend
 
 static cudnnStatus_t set_text(struct sim_descriptor *descriptor, int64_t count, const char *text)
 {
-    char *const copy = malloc((size_t)count);
-    if (copy == NULL)
-        sim_die("out of memory");
+    char *const copy = sim_alloc((size_t)count);
     memcpy(copy, text, (size_t)count);
     free(descriptor->text);
     descriptor->text = copy;
@@ -292,7 +272,7 @@ static cudnnStatus_t get_text(const struct sim_descriptor *descriptor, int64_t c
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* A descriptor the caller has made becomes a copy of the part. */
+/* Copies the part into an empty descriptor of the caller. */
 static cudnnStatus_t get_part(const unsigned char *from, const struct attribute *attribute,
                               const cudnnBackendDescriptor_t *handle)
 {

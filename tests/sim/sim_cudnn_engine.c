@@ -1,5 +1,5 @@
-/* The simulated cuDNN's engines: what they say of themselves, when the heuristics propose
- * them, and plans, which are an engine for a graph. */
+/* Engines of the simulated cuDNN: their notes, the heuristics that propose them, and plans, which combine an engine
+ * with a graph. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "tests/sim/sim_cudnn_graph.h"
 
 #define HUGE_WORKSPACE ((int64_t)1 << 30)
-#define MORE_THAN_THERE_ARE 3           /* so many too many are announced */
+#define COUNT_EXCESS 3                  /* the announced count of proposals exceeds the real one by this */
 #define BIT(note) (1u << CUDNN_NUMERICAL_NOTE_##note)
 #define SCHEMA 4
 #define PLAN_FORMAT "{\"cudnnVersion\":%zu,\"schemaVersion\":%d,\"engine\":%lld,\"check\":\"%016llx\",\"graph\":\""
@@ -17,11 +17,11 @@
 
 struct engine {
     int64_t index;
-    unsigned notes, float_notes;        /* of all graphs; besides those of FLOAT ones */
+    unsigned notes, float_notes;        /* for all graphs; in addition for FLOAT graphs */
     bool compiled, may_be_taken;
 };
 
-/* In the order of the heuristics. */
+/* In the order in which the heuristics propose them. */
 static const struct engine engines[] = {
     { .index = SIM_ENGINE_VARYING, .notes = BIT(NONDETERMINISTIC) },
     { .index = SIM_ENGINE_LARGE },
@@ -62,7 +62,7 @@ void sim_engine_describe(struct sim_engine *engine)
     engine->behavior[0] = CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
 }
 
-/* A bias may be FLOAT beside others; all else is of one type. */
+/* All tensors have the same type, except that a bias may be FLOAT. */
 static bool has_one_type(const struct sim_operations *graph)
 {
     const struct sim_operation *const first = &graph->operations[0];
@@ -119,7 +119,7 @@ cudnnStatus_t sim_heuristics_results(const struct sim_heuristics *heuristics, in
                                      cudnnBackendDescriptor_t *descriptors)
 {
     const bool wanted = descriptors != NULL && capacity > 0;
-    const int64_t count = !wanted ? heuristics->result_count + MORE_THAN_THERE_ARE
+    const int64_t count = !wanted ? heuristics->result_count + COUNT_EXCESS
         : capacity < heuristics->result_count ? capacity : heuristics->result_count;
     for (int64_t i = 0; wanted && i < count; i++) {
         const cudnnStatus_t status = fill_config(heuristics, i, descriptors[i]);
@@ -142,14 +142,6 @@ static int64_t workspace_of(const struct sim_engine *engine)
     return 0;
 }
 
-static uint64_t checksum(const void *data, size_t bytes)
-{
-    uint64_t sum = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < bytes; i++)
-        sum = (sum ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
-    return sum;
-}
-
 static void write_text(struct sim_descriptor *plan)
 {
     struct sim_engine engine;
@@ -160,7 +152,7 @@ static void write_text(struct sim_descriptor *plan)
     memcpy(&engine, &plan->body.plan.config.engine, sizeof(engine));
     engine.graph.handle = NULL;
     fprintf(text, PLAN_FORMAT, (size_t)CUDNN_VERSION, SCHEMA, (long long)engine.index,
-            (unsigned long long)checksum(&engine, sizeof(engine)));
+            (unsigned long long)sim_hash(&engine, sizeof(engine)));
     for (size_t i = 0; i < sizeof(engine); i++)
         fprintf(text, "%02x", ((const unsigned char *)&engine)[i]);
     fputs(PLAN_END, text);
@@ -174,7 +166,7 @@ static int digit(char letter)
     return letter == '\0' || found == NULL ? -1 : (int)(found - digits);
 }
 
-/* The engine written at `text`, or false. */
+/* Reads the hexadecimal bytes of an engine. False: `text` is not valid. */
 static bool read_engine(const char *text, struct sim_engine *engine)
 {
     for (size_t i = 0; i < sizeof(*engine); i++) {
@@ -196,7 +188,7 @@ static cudnnStatus_t read_plan(const char *text, struct sim_engine *engine)
         return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "not the text of a plan");
     if (version != CUDNN_VERSION || schema != SCHEMA)
         return sim_cudnn_fail(CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH, "a plan of version %zu", version);
-    if (!read_engine(text + used, engine) || engine->index != index || checksum(engine, sizeof(*engine)) != sum)
+    if (!read_engine(text + used, engine) || engine->index != index || sim_hash(engine, sizeof(*engine)) != sum)
         return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "the text of the plan is damaged");
     return CUDNN_STATUS_SUCCESS;
 }
@@ -216,12 +208,9 @@ cudnnStatus_t sim_plan_finish(struct sim_descriptor *descriptor)
     struct sim_plan *const plan = &descriptor->body.plan;
     const struct sim_engine *const engine = &plan->config.engine;
     const bool has_config = sim_descriptor_has(descriptor, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-    if (plan->handle == NULL && !sim_descriptor_has(descriptor, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP))
-        return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "a plan for no device");
     if (has_config == (descriptor->text != NULL))
         return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "a plan of neither a configuration nor a text, or of both");
-    if (plan->handle != NULL)
-        sim_handle_device(plan->handle);
+    sim_handle_device(plan->handle);
     if (!has_config) {
         const cudnnStatus_t status = read_text(descriptor);
         if (status != CUDNN_STATUS_SUCCESS)

@@ -1,7 +1,6 @@
-/* What the simulated cuDNN checks when a descriptor is finalised. */
+/* The checks of the simulated cuDNN when a descriptor is finalised. */
 #include "tests/sim/sim_cudnn_graph.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "tests/sim/sim.h"
@@ -39,8 +38,6 @@ static cudnnStatus_t finalize_tensor(const struct sim_tensor *tensor)
             return BAD("tensor %lld: dimension %d or its stride is not positive", ID(tensor), i);
     if (tensor->alignment < 1 || tensor->alignment % bytes != 0)
         return BAD("tensor %lld: alignment %lld", ID(tensor), (long long)tensor->alignment);
-    if (tensor->by_value)
-        return UNSUPPORTED("tensor %lld: by value", ID(tensor));
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -71,7 +68,7 @@ static cudnnStatus_t finalize_pointwise(const struct sim_pointwise *pointwise)
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* What the real engines compute wrongly without a word is refused here, so that nobody asks for it. */
+/* The real engines compute wrong results for it without an error, so the simulation refuses it. */
 static bool is_computed_wrongly(const struct sim_operation *operation)
 {
     const struct sim_window *const window = &operation->window;
@@ -94,6 +91,8 @@ static cudnnStatus_t finalize_convolution(const struct sim_operation *operation)
         if (room < 0 || y[2 + i] != room / window->strides[i] + 1)
             return BAD("convolution: output dimension %d is %lld", i, (long long)y[2 + i]);
     }
+    if (operation->alpha != 1 || operation->beta != 0)
+        return UNSUPPORTED("convolution: alpha %g, beta %g", operation->alpha, operation->beta);
     if (is_computed_wrongly(operation))
         return UNSUPPORTED("weight gradient: padding that is not the same on both sides");
     return CUDNN_STATUS_SUCCESS;
@@ -120,7 +119,7 @@ const struct sim_tensor *sim_operations_result(const struct sim_operations *grap
         : last->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR ? &last->w : &last->y;
 }
 
-/* Tensors of the graph: the convolution's, then every pointwise operation's others. */
+/* Lists all tensors of the graph. The x of a pointwise operation is the y of the operation before it. */
 static int list_tensors(const struct sim_operations *graph, const struct sim_tensor **tensors)
 {
     const struct sim_operation *const first = &graph->operations[0];
@@ -136,7 +135,7 @@ static int list_tensors(const struct sim_operations *graph, const struct sim_ten
     return count;
 }
 
-/* Is it what one operation hands to the next? */
+/* Is the tensor the output of one operation and the input of the next one? */
 static bool is_between(const struct sim_operations *graph, const struct sim_tensor *tensor)
 {
     for (int64_t i = 0; i + 1 < graph->count; i++)
@@ -162,7 +161,7 @@ static cudnnStatus_t check_tensors(const struct sim_operations *graph)
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* Forward [-> add bias] [-> ReLU], or one gradient. */
+/* A forward convolution [, then bias] [, then ReLU]; or one gradient. */
 static cudnnStatus_t check_pattern(const struct sim_operations *graph)
 {
     const struct sim_operation *const operations = graph->operations;
@@ -198,8 +197,6 @@ static cudnnStatus_t finalize_graph(struct sim_operations *graph, bool has_handl
         status = check_tensors(graph);
     if (status == CUDNN_STATUS_SUCCESS)
         status = check_bias(graph);
-    if (status == CUDNN_STATUS_SUCCESS && graph->count > 1 && graph->operations[0].beta != 0)
-        status = BAD("beta with a virtual output");
     graph->engine_count = SIM_ENGINE_REVERSED + 1;
     return status;
 }
@@ -221,63 +218,6 @@ static cudnnStatus_t finalize_pack(const struct sim_pack *pack)
             if (pack->ids[i] == pack->ids[j])
                 return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES, "two pointers for tensor %lld",
                                       (long long)pack->ids[i]);
-    return CUDNN_STATUS_SUCCESS;
-}
-
-/* What cuDNN wants to know of a device, and what the simulated ones say. */
-static const struct { const char *key, *value; } properties[] = {
-    { "maxGridSize", "[2147483647,65535,65535]" },
-    { "maxBlockSize", "[1024,1024,64]" },
-    { "driverVer", "13000" },
-    { "regsPerBlock", "65536" },
-    { "multiProcessorCount", "132" },
-    { "smClockRateKHz", "1980000" },
-    { "memClockRateKHz", "3201000" },
-    { "l2CacheSize", "62914560" },
-    { "warpSize", "32" },
-    { "maxSharedMemoryPerBlock", "49152" },
-    { "maxSharedMemoryPerBlockOptin", "232448" },
-    { "reservedSharedMemoryPerBlock", "1024" },
-    { "maxRegistersPerSM", "65536" },
-    { "pciDeviceId", "0" },
-    { "maxCtasPerSM", "32" },
-    { "maxThreadsPerBlock", "1024" },
-    { "maxThreadsPerSM", "2048" },
-    { "isTccDriver", "0" },
-    { "supportCoopLaunch", "1" },
-    { "deviceVer", "900" },
-    { "cudaDeviceId", "0" },
-    { "totalGlobalMem", "1073741824" },
-    { "deviceName", "\"simulated\"" },
-};
-#define PROPERTIES (sizeof(properties) / sizeof(*properties))
-
-static cudnnStatus_t describe_device(struct sim_descriptor *descriptor)
-{
-    size_t bytes = 0;
-    sim_handle_device(descriptor->body.properties.handle);
-    FILE *const text = open_memstream(&descriptor->text, &bytes);
-    if (text == NULL)
-        sim_die("out of memory");
-    for (size_t i = 0; i < PROPERTIES; i++)
-        fprintf(text, "%c\"%s\":%s", i == 0 ? '{' : ',', properties[i].key, properties[i].value);
-    fputc('}', text);
-    fclose(text);
-    descriptor->text_bytes = (int64_t)bytes;
-    return CUDNN_STATUS_SUCCESS;
-}
-
-static cudnnStatus_t finalize_properties(struct sim_descriptor *descriptor)
-{
-    const bool has_handle = sim_descriptor_has(descriptor, CUDNN_ATTR_DEVICEPROP_HANDLE);
-    if (has_handle == (descriptor->text != NULL))
-        return sim_cudnn_fail(CUDNN_STATUS_NOT_INITIALIZED, "properties of neither a handle nor a text, or of both");
-    if (has_handle)
-        return describe_device(descriptor);
-    for (size_t i = 0; i < PROPERTIES; i++)
-        if (memmem(descriptor->text, (size_t)descriptor->text_bytes, properties[i].key,
-                   strlen(properties[i].key)) == NULL)
-            return BAD("properties without %s", properties[i].key);
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -306,8 +246,6 @@ cudnnStatus_t sim_descriptor_finalize(struct sim_descriptor *descriptor)
         return sim_plan_finish(descriptor);
     case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR:
         return finalize_pack(&body->pack);
-    case CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR:
-        return finalize_properties(descriptor);
     default:
         return finalize_convolution(&body->operation);
     }

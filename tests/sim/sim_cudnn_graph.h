@@ -1,5 +1,5 @@
-/* What the files of the simulated cuDNN share: descriptors, which hold copies of the
- * descriptors they are made of. */
+/* Shared by the files of the simulated cuDNN: descriptors, which contain copies of the descriptors that they consist
+ * of. */
 #ifndef PIPETRAIN_SIM_CUDNN_GRAPH_H
 #define PIPETRAIN_SIM_CUDNN_GRAPH_H
 
@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "tests/sim/sim.h"
 
 #define SIM_RANK 4                      /* dimensions of every tensor: N,C,H,W or K,C,R,S */
 #define SIM_OPERATIONS_MAX 3
@@ -18,7 +20,7 @@ struct sim_tensor {
     cudnnDataType_t type;
     int64_t dims[SIM_RANK], dim_count, strides[SIM_RANK], stride_count;
     int64_t id, alignment;
-    bool is_virtual, by_value;
+    bool is_virtual;
 };
 
 /* Height, then width. */
@@ -34,7 +36,8 @@ struct sim_pointwise {
     cudnnDataType_t compute;
 };
 
-/* A convolution of x, w and y, whichever of them is computed, or a pointwise y of x and b. */
+/* A convolution, which computes one of x, w and y from the other two; or a pointwise operation, which computes y from x
+ * and perhaps b. */
 struct sim_operation {
     cudnnBackendDescriptorType_t type;
     struct sim_window window;
@@ -60,19 +63,15 @@ struct sim_engine {
 
 struct sim_config { struct sim_engine engine; };
 
-struct sim_properties { cudnnHandle_t handle; };
-
 struct sim_heuristics {
     struct sim_operations graph;
     cudnnBackendHeurMode_t mode;
-    struct sim_properties properties;
     int64_t results[SIM_RESULTS_MAX], result_count;     /* engines, best first */
 };
 
 struct sim_plan {
     struct sim_config config;
     cudnnHandle_t handle;
-    struct sim_properties properties;
     int64_t workspace;
 };
 
@@ -89,7 +88,6 @@ union sim_body {
     struct sim_operations graph;
     struct sim_engine engine;
     struct sim_config config;
-    struct sim_properties properties;
     struct sim_heuristics heuristics;
     struct sim_plan plan;
     struct sim_pack pack;
@@ -99,53 +97,51 @@ struct sim_descriptor {
     uint32_t magic;
     cudnnBackendDescriptorType_t type;
     bool final;
-    uint64_t given;             /* bit by bit the rows of sim_attributes that were set */
-    char *text;                 /* JSON, not terminated */
+    uint64_t given;             /* bit i: attribute i of the table was set */
+    char *text;                 /* JSON, without a terminating 0 */
     int64_t text_bytes;
     union sim_body body;
 };
 
-/* `status`, which cudnnGetLastErrorString then explains to this thread. */
+/* Returns `status`, and sets the message of cudnnGetLastErrorString for this thread. */
 cudnnStatus_t sim_cudnn_fail(cudnnStatus_t status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* sim_enter for cuDNN's functions. */
 cudnnStatus_t sim_cudnn_enter(const char *function);
-#define SIM_CUDNN_ENTER()                                               \
-    do {                                                                \
-        const cudnnStatus_t entered_ = sim_cudnn_enter(__func__);       \
-        if (entered_ != CUDNN_STATUS_SUCCESS)                           \
-            return entered_;                                            \
-    } while (0)
+#define SIM_CUDNN_ENTER() SIM_ENTER_WITH(sim_cudnn_enter, cudnnStatus_t)
 
-/* One handle or descriptor more or less. */
+/* Adds to the number of live handles and descriptors. */
 void sim_cudnn_count(int change);
 unsigned sim_cudnn_refused(void);
 
-/* A handle's device and stream. Ends the test when it is none. */
+/* Device and stream of a handle. Ends the test when it is not a handle. */
 int sim_handle_device(cudnnHandle_t handle);
 cudaStream_t sim_handle_stream(cudnnHandle_t handle);
 
-/* NULL when it is none, or not of that type. */
+/* NULL when it is not a descriptor of that type. */
 struct sim_descriptor *sim_descriptor_of(cudnnBackendDescriptor_t descriptor, cudnnBackendDescriptorType_t type);
 /* Was the attribute set? */
 bool sim_descriptor_has(const struct sim_descriptor *descriptor, cudnnBackendAttributeName_t name);
-/* Checks and what follows from the attributes; all required ones are there. */
+/* Checks the attributes and computes what follows from them. All required attributes are set. */
 cudnnStatus_t sim_descriptor_finalize(struct sim_descriptor *descriptor);
 
 size_t sim_element_bytes(cudnnDataType_t type);
 size_t sim_tensor_bytes(const struct sim_tensor *tensor);
-/* The one the graph writes to memory: the last operation's, or a gradient. */
+/* The tensor that the graph writes to memory: the output of the last operation, or the gradient. */
 const struct sim_tensor *sim_operations_result(const struct sim_operations *graph);
 
-/* Engines (sim_cudnn_engine.c): is there such a one, what it says of itself, its proposals. */
+/* ---- sim_cudnn_engine.c ---- */
+
 bool sim_engine_exists(int64_t index);
+/* Fills in the notes. */
 void sim_engine_describe(struct sim_engine *engine);
+/* Fills in the proposals. */
 cudnnStatus_t sim_heuristics_find(struct sim_heuristics *heuristics);
-/* Configurations that were asked for into descriptors of the caller; more than the real
- * number when only asked how many. */
+/* Fills up to `capacity` descriptors of the caller with configurations. With capacity 0 the count is only an upper
+ * bound, as in the real library. */
 cudnnStatus_t sim_heuristics_results(const struct sim_heuristics *heuristics, int64_t capacity, int64_t *count_out,
                                      cudnnBackendDescriptor_t *descriptors);
-/* From a configuration or from JSON. */
+/* Makes the plan from its configuration or its JSON text. */
 cudnnStatus_t sim_plan_finish(struct sim_descriptor *plan);
 
 #endif

@@ -1,5 +1,5 @@
-/* Running the simulated cuDNN's plans: convolutions as sums of scaled rows, channels
- * innermost. Queued with all they need, computed on the stream's thread. */
+/* Runs plans of the simulated cuDNN. A job contains all it needs, so descriptors may be destroyed after it is queued;
+ * the stream's thread computes the convolution as sums of scaled rows of channels. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,23 +9,23 @@
 #include "tests/sim/sim_cudnn_graph.h"
 #include "tests/sim/sim_values.h"
 
-#define LANES 8u                /* channels are padded to, in buffers */
+#define LANES 8u                /* in buffers, channels are padded to a multiple of this */
 #define WORKSPACE_PATTERN 0xFF  /* NaNs */
 
 struct job {
     int device;
     int64_t engine;
     struct sim_operation convolution;
-    struct sim_tensor result, bias;     /* the tensor written; what is added to it */
+    struct sim_tensor result, bias;     /* the tensor that is written, and the bias added to it */
     bool has_bias, relu;
-    void *x, *w, *y;                    /* of the convolution; the one computed is NULL */
+    void *x, *w, *y;                    /* inputs of the convolution; the one that is computed is NULL */
     void *bias_memory, *result_memory;
     void *workspace;
     size_t workspace_bytes;
 };
 
-/* Values of a tensor as floats, dimensions in the order N,H,W,C, or K,R,S,C or R,S,C,K for
- * filters; the last one padded with zeros. */
+/* Values of a tensor as floats: images in the order N,H,W,C, filters in K,R,S,C or R,S,C,K, the last dimension padded
+ * with zeros. */
 struct values {
     int64_t dims[SIM_RANK];
     size_t row;                 /* padded last dimension */
@@ -46,9 +46,7 @@ static struct values open_values(const struct sim_tensor *tensor, const int *ord
     for (int i = 0; i < SIM_RANK; i++)
         values.dims[i] = tensor->dims[order[i]];
     values.row = ((size_t)values.dims[3] + LANES - 1) / LANES * LANES;
-    values.at = calloc((size_t)(values.dims[0] * values.dims[1] * values.dims[2]), values.row * sizeof(float));
-    if (values.at == NULL)
-        sim_die("out of memory");
+    values.at = sim_alloc((size_t)(values.dims[0] * values.dims[1] * values.dims[2]) * values.row * sizeof(float));
     return values;
 }
 
@@ -57,7 +55,7 @@ static float *row_at(const struct values *values, int64_t a, int64_t b, int64_t 
     return values->at + (size_t)((a * values->dims[1] + b) * values->dims[2] + c) * values->row;
 }
 
-/* Where in memory the row begins, and how far apart its elements are. */
+/* The index in memory of the first element of the row. */
 static size_t place_of(const struct sim_tensor *tensor, const int *order, int64_t a, int64_t b, int64_t c)
 {
     return (size_t)(a * tensor->strides[order[0]] + b * tensor->strides[order[1]] + c * tensor->strides[order[2]]);
@@ -81,7 +79,7 @@ static struct values read_values(const struct sim_tensor *tensor, const void *me
     return values;
 }
 
-/* sum += factor * row; whole lanes, so that compilers see vectors. */
+/* sum += factor * row, in whole lanes so that compilers vectorize it. */
 static void add_scaled(float *restrict sum, float factor, const float *restrict row, size_t count)
 {
     for (size_t i = 0; i < count; i += LANES)
@@ -91,7 +89,7 @@ static void add_scaled(float *restrict sum, float factor, const float *restrict 
 
 struct tap { int64_t r, s; };
 
-/* Engines that sum in another order go through the filter backwards. */
+/* The i-th tap of the filter. The reversed engine goes through the filter backwards, to sum in another order. */
 static struct tap tap_at(const struct job *job, int64_t i)
 {
     const int64_t *const dims = job->convolution.w.dims, count = dims[2] * dims[3];
@@ -99,7 +97,7 @@ static struct tap tap_at(const struct job *job, int64_t i)
     return (struct tap){ at / dims[3], at % dims[3] };
 }
 
-/* The input pixel an output pixel sees through the tap, or false beside the image. */
+/* The input pixel that the tap multiplies for an output pixel; false: it is outside the image. */
 static bool seen(const struct job *job, struct tap tap, int64_t row, int64_t column, int64_t *h, int64_t *w)
 {
     const struct sim_window *const window = &job->convolution.window;
@@ -108,7 +106,7 @@ static bool seen(const struct job *job, struct tap tap, int64_t row, int64_t col
     return *h >= 0 && *h < job->convolution.x.dims[2] && *w >= 0 && *w < job->convolution.x.dims[3];
 }
 
-/* The other way round: the output position that sees the input position through the tap. */
+/* The inverse: the output position at which the tap multiplies the input position; false: there is none. */
 static bool seen_from(const struct job *job, int axis, int64_t tap, int64_t at, int64_t *from)
 {
     const struct sim_window *const window = &job->convolution.window;
@@ -163,7 +161,7 @@ static void data_gradient(const struct job *job, const struct values *y, const s
                 data_pixel(job, y, w, n, h, v, row_at(x, n, h, v));
 }
 
-/* One image's part of the filters' gradient. */
+/* The contribution of one image to the gradient of the filters. */
 static void weight_image(const struct job *job, const struct values *x, const struct values *y, int64_t n,
                          struct values *part)
 {
@@ -180,7 +178,7 @@ static void weight_image(const struct job *job, const struct values *x, const st
             }
 }
 
-/* Summed image by image, which keeps long sums exact enough. */
+/* Sums image by image, which keeps the rounding errors of long sums small. */
 static void weight_gradient(const struct job *job, const struct values *x, const struct values *y, struct values *w)
 {
     struct values part = open_values(&job->convolution.w, channels_last);
@@ -193,7 +191,7 @@ static void weight_gradient(const struct job *job, const struct values *x, const
     free(part.at);
 }
 
-/* 1 but for the engine that gives other numbers in every run. */
+/* A factor that differs in every call for the varying engine; 1 for the others. */
 static float noise(const struct job *job)
 {
     static atomic_uint state;
@@ -203,15 +201,12 @@ static float noise(const struct job *job)
     return 1 + (float)(next >> 16 & 255) / 4096;
 }
 
-static float finish(const struct job *job, float sum, float before, float bias)
+static float finish(const struct job *job, float sum, float bias)
 {
-    float value = job->convolution.alpha * sum;
-    if (job->engine == SIM_ENGINE_COARSE)
-        value = isnan(value) ? value : sim_float_of_bits(sim_round_bits(sim_float_bits(value), 18));
-    value = value * noise(job) + bias;
-    if (job->convolution.beta != 0)
-        value += job->convolution.beta * before;
-    return job->relu && value < 0 ? 0 : value;      /* NaN stays: it shows */
+    if (job->engine == SIM_ENGINE_COARSE && !isnan(sum))
+        sum = sim_float_of_bits(sim_round_bits(sim_float_bits(sum), 18));
+    const float value = sum * noise(job) + bias;
+    return job->relu && value < 0 ? 0 : value;      /* NaN stays NaN, to show in the results */
 }
 
 static void write_row(const struct job *job, const float *row, size_t count, size_t place, size_t step)
@@ -219,11 +214,9 @@ static void write_row(const struct job *job, const float *row, size_t count, siz
     const struct sim_tensor *const tensor = &job->result, *const bias = &job->bias;
     const cudaDataType_t type = value_type(tensor->type);
     for (size_t i = 0; i < count; i++) {
-        const size_t at = place + i * step;
-        const float before = sim_value_read(type, job->result_memory, at);
         const float added = job->has_bias
             ? sim_value_read(value_type(bias->type), job->bias_memory, i * (size_t)bias->strides[1]) : 0;
-        sim_value_write(type, job->result_memory, at, finish(job, row[i], before, added));
+        sim_value_write(type, job->result_memory, place + i * step, finish(job, row[i], added));
     }
 }
 
@@ -262,18 +255,11 @@ static void compute(const struct job *job)
     free(result.at);
 }
 
-struct range { const char *what; const unsigned char *memory; size_t bytes; };
-
-static bool overlap(const struct range *a, const struct range *b)
-{
-    return a->memory < b->memory + b->bytes && b->memory < a->memory + a->bytes;
-}
-
-/* All memory of the job is the device's, and what it writes is apart from all else. */
-static void check_ranges(const struct job *job)
+/* All memory of the job belongs to the device, and what it writes overlaps nothing else. */
+static void check_memory(const struct job *job)
 {
     const struct sim_operation *const convolution = &job->convolution;
-    const struct range ranges[] = {
+    const struct sim_operand operands[] = {
         { "cudnnBackendExecute, result", job->result_memory, sim_tensor_bytes(&job->result) },
         { "cudnnBackendExecute, workspace", job->workspace, job->workspace_bytes },
         { "cudnnBackendExecute, x", job->x, job->x == NULL ? 0 : sim_tensor_bytes(&convolution->x) },
@@ -281,18 +267,13 @@ static void check_ranges(const struct job *job)
         { "cudnnBackendExecute, y", job->y, job->y == NULL ? 0 : sim_tensor_bytes(&convolution->y) },
         { "cudnnBackendExecute, bias", job->bias_memory, job->has_bias ? sim_tensor_bytes(&job->bias) : 0 },
     };
-    for (size_t i = 0; i < sizeof(ranges) / sizeof(*ranges); i++) {
-        sim_check_memory(ranges[i].memory, ranges[i].bytes, job->device, ranges[i].what);
-        for (size_t j = 0; j < i && j < 2; j++)
-            if (ranges[i].bytes > 0 && ranges[j].bytes > 0 && overlap(&ranges[i], &ranges[j]))
-                sim_die("%s overlaps %s", ranges[i].what, ranges[j].what);
-    }
+    sim_check_operands(operands, sizeof(operands) / sizeof(*operands), 2, job->device);
 }
 
 static void run(void *argument)
 {
     const struct job *const job = argument;
-    check_ranges(job);
+    check_memory(job);
     if (job->workspace_bytes > 0)
         memset(job->workspace, WORKSPACE_PATTERN, job->workspace_bytes);
     compute(job);
@@ -356,7 +337,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     if (!plan->final || !pack->final)
         return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "the plan or the pack is not finalised");
     struct job job = { .device = sim_handle_device(handle), .engine = plan->body.plan.config.engine.index };
-    if (plan->body.plan.handle == NULL || sim_handle_device(plan->body.plan.handle) != job.device)
+    if (sim_handle_device(plan->body.plan.handle) != job.device)
         return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "the plan is not made for this device");
     describe(&job, &plan->body.plan.config.engine.graph);
     job.workspace_bytes = (size_t)plan->body.plan.workspace;
@@ -366,7 +347,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     const cudnnStatus_t status = bind_all(&job, &plan->body.plan.config.engine.graph, &pack->body.pack);
     if (status != CUDNN_STATUS_SUCCESS)
         return status;
-    check_ranges(&job);
+    check_memory(&job);
     sim_stream_push(sim_handle_stream(handle), run, &job, sizeof(job));
     return CUDNN_STATUS_SUCCESS;
 }

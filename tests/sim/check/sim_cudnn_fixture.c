@@ -1,4 +1,4 @@
-/* Graphs, memory and numbers for the tests of the simulated cuDNN. */
+/* Fixture for tests of the simulated cuDNN. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* What the tests of the simulated cuDNN share: graphs of one convolution, a device with memory for
- * its tensors, and a plain loop to compare with. After cmocka's headers. */
+/* Fixture for tests of the simulated cuDNN: graphs of one convolution, a device with memory for its tensors, and a
+ * plain loop as reference. Include it after cmocka's headers. */
 #ifndef PIPETRAIN_SIM_CUDNN_FIXTURE_H
 #define PIPETRAIN_SIM_CUDNN_FIXTURE_H
 
@@ -31,7 +31,7 @@ struct tensor {
     bool is_virtual, planar;            /* planar: channels outermost in memory */
 };
 
-/* A graph to be built, and what of it is not as usual. */
+/* A graph to be built. Tests change its fields before. */
 struct wish {
     struct shape shape;
     enum pass pass;
@@ -55,18 +55,18 @@ void part_free(part old);
 void set(part to, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
          const void *values);
 void set_part(part to, cudnnBackendAttributeName_t name, part value);
-/* `start`: not finalised yet. */
+/* Functions named `start` do not finalise. */
 part tensor_start(const struct tensor *tensor);
 part tensor_new(const struct tensor *tensor);
 part window_new(const struct shape *shape);
 
-/* As usual; the weight gradient with as much padding behind the image as in front. */
+/* A valid graph. Weight gradients get the same padding on both sides. */
 struct wish wish_for(const struct shape *shape, enum pass pass, cudnnDataType_t type);
 part keep(struct parts *parts, part made);
 void parts_free(struct parts *parts);
 part add_tensor(struct parts *parts, const struct wish *wish, int id);
 part convolution_start(struct parts *parts, const struct wish *wish, part y);
-/* The last of the parts. */
+/* The graph is the last one of `parts`. */
 part graph_start(struct parts *parts, const struct wish *wish);
 part graph_new(struct parts *parts, const struct wish *wish);
 part config_new(struct parts *parts, part graph, int64_t index);
@@ -74,7 +74,7 @@ part config_new(struct parts *parts, part graph, int64_t index);
 part plan_start(struct parts *parts, const struct bench *bench, part config);
 part plan_new(struct parts *parts, const struct bench *bench, const struct wish *wish, int64_t engine);
 part pack_new(struct parts *parts, const struct bench *bench);
-/* Every descriptor is gone before the work is done. */
+/* Destroys all descriptors before the device runs the plan. */
 void sim_run(const struct bench *bench, const struct wish *wish, int64_t engine);
 size_t sim_count_of(const struct tensor *tensor);
 

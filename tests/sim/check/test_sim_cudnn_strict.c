@@ -1,4 +1,4 @@
-/* Tests of the simulated cuDNN: its heuristics, and that it refuses what the real one refuses. */
+/* Tests of the simulated cuDNN: its heuristics, and that it refuses what the real library refuses. */
 #include <stdbool.h>
 
 #include "tests/helpers/test.h"
@@ -26,7 +26,7 @@ static bool has_note(part engine, cudnnBackendNumericalNote_t note)
     return false;
 }
 
-/* Numbers of the engines proposed, at most 16. */
+/* Fills in the numbers of the proposed engines, at most 16, and returns their count. */
 static int64_t proposals(const struct wish *wish, cudnnBackendHeurMode_t mode, int64_t *engines)
 {
     struct parts parts = { .count = 0 };
@@ -136,7 +136,7 @@ BENCH_TEST(some_engines_cannot_be_planned_or_want_much_workspace)
 
 /* ---- strictness ---- */
 
-/* What finalising it says. */
+/* The status of finalising the convolution. */
 static cudnnStatus_t convolution_status(const struct wish *wish)
 {
     struct parts parts = { .count = 0 };
@@ -199,7 +199,7 @@ BENCH_TEST(finalised_descriptors_can_be_read_and_not_set)
     part_free(tensor);
 }
 
-/* The tensor with one attribute set once more. */
+/* The status of finalising a valid tensor after one attribute is set again. */
 static cudnnStatus_t tensor_status(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
                                    const void *values)
 {
@@ -240,7 +240,21 @@ BENCH_TEST(convolutions_want_dimensions_that_fit)
     assert_int_equal(convolution_status(&wish), CUDNN_STATUS_BAD_PARAM);
 }
 
-/* Real engines compute it wrongly. */
+BENCH_TEST(factors_other_than_1_and_0_are_refused)
+{
+    for (int pass = 0; pass < PASSES; pass++) {
+        struct wish wish = wish_for(&shapes[0], (enum pass)pass, CUDNN_DATA_FLOAT);
+        wish.alpha = 1;
+        assert_cudnn(convolution_status(&wish));
+        wish.beta = 1;
+        assert_int_equal(convolution_status(&wish), CUDNN_STATUS_NOT_SUPPORTED);
+        wish.alpha = 2;
+        wish.beta = 0;
+        assert_int_equal(convolution_status(&wish), CUDNN_STATUS_NOT_SUPPORTED);
+    }
+}
+
+/* Real engines compute wrong results for it. */
 BENCH_TEST(weight_gradients_of_uneven_padding_are_refused)
 {
     struct wish wish = wish_for(&shapes[1], WEIGHT, CUDNN_DATA_FLOAT);

@@ -1,11 +1,11 @@
-/* cuBLASLt's products on the CPU, in place of compute/cuda/cublaslt_api.c: real-valued,
- * column-major, one matrix per call, with the epilogues RELU, BIAS, RELU_BIAS and BGRADB.
- * Our own mistakes end the test; what a real library may lack is answered with a status:
+/* cuBLASLt on the CPU, in place of compute/cuda/cublaslt_api.c: products of column-major matrices, one per call, with
+ * the epilogues RELU, BIAS, RELU_BIAS and BGRADB. sim_product.c computes the queued products.
+ *
+ * Mistakes of the program end the test. What a real library may not support is refused with a status, as the
+ * environment says:
  *
  *   SIM_CUBLASLT_NO_EPILOGUE=1  epilogues are "not supported"
- *   SIM_CUBLASLT_NO_EPILOGUE=2  the heuristics succeed and find nothing for them
- *
- * Queued products are computed by sim_product.c. */
+ *   SIM_CUBLASLT_NO_EPILOGUE=2  the heuristics succeed and find no algorithm for epilogues */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,14 +20,9 @@
 #define PREFERENCE_MAGIC 0x4c77u
 #define ALGORITHM_MAGIC 0x4c78u
 #define ALGORITHM_ID 66
-#define SPLIT_FROM 1024u            /* inner dimensions from here are cut in two, in the workspace */
+#define SPLIT_FROM 1024u            /* products of this inner dimension or more are summed in two parts */
 #define WORKSPACE_ALIGNMENT 16u
-#define ENTER()                                     \
-    do {                                            \
-        const int status_ = sim_enter(__func__);    \
-        if (status_ != 0)                           \
-            return (cublasStatus_t)status_;         \
-    } while (0)
+#define ENTER() SIM_ENTER_WITH(sim_enter, cublasStatus_t)
 
 struct cublasLtContext { uint32_t magic; int device; };
 
@@ -53,13 +48,13 @@ struct preference {
     uint32_t alignments[4];         /* of A, B, C, D */
 };
 
-/* What a product is, but for its addresses: an algorithm found for one fits no other. */
+/* A product without its addresses. An algorithm is valid only for the problem that it was found for. */
 struct problem {
     struct operation operation;     /* bias NULL */
     struct matrix_layout a, b, d;
 };
 
-/* In a cublasLtMatmulAlgo_t. */
+/* The content of a cublasLtMatmulAlgo_t. */
 struct algorithm {
     int32_t id;
     uint32_t magic;
@@ -72,9 +67,7 @@ _Static_assert(sizeof(struct algorithm) <= sizeof(cublasLtMatmulAlgo_t), "algori
 
 static void *object_open(uint32_t magic, size_t bytes)
 {
-    uint32_t *const object = calloc(1, bytes);
-    if (object == NULL)
-        sim_die("out of memory");
+    uint32_t *const object = sim_alloc(bytes);
     *object = magic;
     return object;
 }
@@ -86,7 +79,7 @@ static void *object_check(void *object, uint32_t magic, const char *who)
     return object;
 }
 
-/* Objects are freed even where the call is made to fail. */
+/* Frees the object even when a test makes the call fail. */
 static cublasStatus_t object_close(void *object, uint32_t magic, const char *who)
 {
     *(uint32_t *)object_check(object, magic, who) = 0;
@@ -140,7 +133,7 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation)
     return object_close(operation, OPERATION_MAGIC, __func__);
 }
 
-/* Values are copied into fields of exactly their size, else the caller's type is wrong. */
+/* Copies a value. Ends the test unless it has the size of the field, because the caller's type is wrong then. */
 static void attribute_set(void *field, size_t field_bytes, const void *value, size_t bytes, const char *who)
 {
     if (value == NULL || bytes != field_bytes)
@@ -254,21 +247,13 @@ static struct problem problem_of(cublasLtMatmulDesc_t operation, cublasLtMatrixL
     if (c != d)
         sim_die("%s: only C = D is simulated", who);
     struct problem problem;
-    memset(&problem, 0, sizeof(problem));        /* holes too: it is compared by its bytes */
+    memset(&problem, 0, sizeof(problem));        /* padding too, because its bytes are hashed */
     memcpy(&problem.operation, object_check(operation, OPERATION_MAGIC, who), sizeof(problem.operation));
     memcpy(&problem.a, object_check(a, LAYOUT_MAGIC, who), sizeof(problem.a));
     memcpy(&problem.b, object_check(b, LAYOUT_MAGIC, who), sizeof(problem.b));
     memcpy(&problem.d, object_check(d, LAYOUT_MAGIC, who), sizeof(problem.d));
     problem.operation.bias = NULL;
     return problem;
-}
-
-static uint64_t problem_fingerprint(const struct problem *problem)
-{
-    uint64_t hash = 14695981039346656037u;
-    for (size_t i = 0; i < sizeof(*problem); i++)
-        hash = (hash ^ ((const unsigned char *)problem)[i]) * 1099511628211u;
-    return hash;
 }
 
 static size_t inner(const struct problem *problem)
@@ -289,7 +274,7 @@ static void check_dimensions(const struct problem *problem, const char *who)
         sim_die("%s: the matrices' dimensions do not fit", who);
 }
 
-/* The rows of the library's table of types that are simulated. */
+/* Are these types in the library's table of supported types, as far as it is simulated? */
 static bool is_supported(const struct problem *problem)
 {
     const cudaDataType_t type = problem->a.type, result = problem->d.type;
@@ -327,7 +312,7 @@ static void check_strides(const struct problem *problem, const struct preference
                     alignments[i]);
 }
 
-/* Which kind of refusal the environment asks for, 0 none. */
+/* The value of SIM_CUBLASLT_NO_EPILOGUE for a product with an epilogue, else 0. */
 static int epilogue_refusal(const struct problem *problem)
 {
     const char *const text = getenv("SIM_CUBLASLT_NO_EPILOGUE");
@@ -342,7 +327,7 @@ static struct algorithm algorithm_for(const struct problem *problem, const struc
         .id = ALGORITHM_ID, .magic = ALGORITHM_MAGIC, .device = device,
         .in_place = (preference->reductions & CUBLASLT_REDUCTION_SCHEME_INPLACE) != 0,
         .alignments = { alignments[0], alignments[1], alignments[3] },
-        .fingerprint = problem_fingerprint(problem),
+        .fingerprint = sim_hash(problem, sizeof(*problem)),
     };
     algorithm.split = inner(problem) >= SPLIT_FROM && workspace <= preference->workspace_max
         && (preference->reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0;
@@ -393,45 +378,30 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *
     return CUBLAS_STATUS_SUCCESS;
 }
 
-struct extent { uintptr_t begin; size_t bytes; };
-
 static size_t matrix_bytes(const struct matrix_layout *layout)
 {
     return ((layout->columns - 1) * (size_t)layout->stride + layout->rows) * sim_value_bytes(layout->type);
 }
 
-/* What is written must overlap nothing else. */
-static void check_overlap(const struct extent *extents, size_t count, size_t written, const char *who)
-{
-    for (size_t i = 0; i < written; i++)
-        for (size_t j = i + 1; j < count; j++)
-            if (extents[i].begin < extents[j].begin + extents[j].bytes
-                && extents[j].begin < extents[i].begin + extents[i].bytes)
-                sim_die("%s: operands %zu and %zu overlap", who, i, j);
-}
-
 static void check_operands(const struct problem *problem, const struct sim_product *product,
-                           const struct algorithm *algorithm, const char *who)
+                           const struct algorithm *algorithm)
 {
     const size_t bias_count = product->epilogue == CUBLASLT_EPILOGUE_BGRADB ? product->n : product->m;
     const size_t bias_bytes = epilogue_has_bias(product->epilogue) ? bias_count * sim_value_bytes(problem->d.type) : 0;
-    const struct extent extents[] = {   /* the first three may be written */
-        { (uintptr_t)product->d.values, matrix_bytes(&problem->d) },
-        { (uintptr_t)product->workspace, product->workspace_bytes }, { (uintptr_t)product->bias, bias_bytes },
-        { (uintptr_t)product->a.values, matrix_bytes(&problem->a) },
-        { (uintptr_t)product->b.values, matrix_bytes(&problem->b) },
+    const struct sim_operand operands[] = {     /* the first three may be written */
+        { "cublasLtMatmul, D", product->d.values, matrix_bytes(&problem->d) },
+        { "cublasLtMatmul, workspace", product->workspace, product->workspace_bytes },
+        { "cublasLtMatmul, bias", product->bias, bias_bytes },
+        { "cublasLtMatmul, A", product->a.values, matrix_bytes(&problem->a) },
+        { "cublasLtMatmul, B", product->b.values, matrix_bytes(&problem->b) },
     };
+    const size_t count = sizeof(operands) / sizeof(*operands);
     const uint32_t alignments[] = { algorithm->alignments[2], WORKSPACE_ALIGNMENT, 16, algorithm->alignments[0],
                                     algorithm->alignments[1] };
-    for (size_t i = 0; i < sizeof(extents) / sizeof(*extents); i++) {
-        if (extents[i].bytes == 0)
-            continue;
-        const void *const begin = (const void *)extents[i].begin;
-        if (extents[i].begin % alignments[i] != 0)
-            sim_die("%s: operand %zu at %p is not aligned to %u bytes", who, i, begin, alignments[i]);
-        sim_check_memory(begin, extents[i].bytes, algorithm->device, who);
-    }
-    check_overlap(extents, sizeof(extents) / sizeof(*extents), 3, who);
+    for (size_t i = 0; i < count; i++)
+        if (operands[i].bytes > 0 && (uintptr_t)operands[i].memory % alignments[i] != 0)
+            sim_die("%s at %p is not aligned to %u bytes", operands[i].name, operands[i].memory, alignments[i]);
+    sim_check_operands(operands, count, 3, algorithm->device);
 }
 
 static struct algorithm algorithm_check(const cublasLtMatmulAlgo_t *algo, const struct problem *problem,
@@ -441,7 +411,7 @@ static struct algorithm algorithm_check(const cublasLtMatmulAlgo_t *algo, const 
     if (algo == NULL)
         sim_die("%s: no algorithm", who);
     memcpy(&algorithm, algo, sizeof(algorithm));
-    if (algorithm.magic != ALGORITHM_MAGIC || algorithm.fingerprint != problem_fingerprint(problem))
+    if (algorithm.magic != ALGORITHM_MAGIC || algorithm.fingerprint != sim_hash(problem, sizeof(*problem)))
         sim_die("%s: the algorithm was found for another product", who);
     if (workspace_bytes < algorithm.workspace || (algorithm.workspace > 0 && workspace == NULL))
         sim_die("%s: %zu bytes of workspace at %p where %llu are needed", who, workspace_bytes, workspace,
@@ -481,12 +451,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
         .tf32 = operation->compute == CUBLAS_COMPUTE_32F_FAST_TF32, .split = algorithm.split,
         .in_place = algorithm.in_place, .workspace = workspace, .workspace_bytes = algorithm.workspace,
     };
-    check_operands(&problem, &product, &algorithm, __func__);
+    check_operands(&problem, &product, &algorithm);
     sim_stream_push(stream, sim_product_run, &product, sizeof(product));
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Not the real one's "once": a test may make it fail and try again. */
+/* Unlike the real function it does not remember its first result, so that a test can make it fail and call it again. */
 const struct cublaslt_api *cublaslt_api_find(void)
 {
 #define MEMBER(name) .name = name,

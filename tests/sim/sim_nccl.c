@@ -1,10 +1,10 @@
-/* NCCL between threads of one process, on simulated streams: all-reduce of fp32 sums, by
- * non-blocking communicators only, whose every call really goes on behind the caller's back
- * (ncclInProgress): a collective is in its stream only after ncclCommGetAsyncError has said
- * so. Our own mistakes end the test: a communicator used from a second thread, during a call
- * that goes on or after its end; ranks that disagree about a collective; a communicator
- * destroyed before it is finalised. As with a ring, every part of a sum is added in an order
- * of its own. Communicators and cliques stay for good, so that use after the end is noticed. */
+/* NCCL between threads of one process, on simulated streams: all-reduce of fp32 sums, with non-blocking communicators
+ * only. Every call continues asynchronously (ncclInProgress): a collective is in its stream only after
+ * ncclCommGetAsyncError has returned success. As in a ring, every part of a sum starts with another rank.
+ *
+ * Mistakes of the program end the test: a communicator that is used by a second thread, while a call is in progress or
+ * after its end; ranks that disagree about a collective; a communicator that is destroyed before it is finalised.
+ * Communicators and cliques are never freed, so that use after their end is detected. */
 #include "tests/sim/sim_nccl.h"
 
 #include <nccl.h>
@@ -16,16 +16,11 @@
 #include "tests/sim/sim_internal.h"
 
 #define RANKS_MAX 64
-#define ROUNDS 64                   /* collectives a clique can have in its streams at a time */
-#define REGISTERED_MAX 8u           /* pieces of memory of a rank */
-#define QUESTIONS 3u                /* asked for at least, until a call is done */
+#define ROUNDS 64                   /* largest number of queued collectives of a clique */
+#define REGISTERED_MAX 8u           /* largest number of registered buffers of a rank */
+#define QUERIES 3u                  /* a call is done at this query of its state at the earliest */
 #define CONFIG_MAGIC 0xcafebeefu
-#define ENTER()                                     \
-    do {                                            \
-        const int status_ = sim_enter(__func__);    \
-        if (status_ != 0)                           \
-            return (ncclResult_t)status_;           \
-    } while (0)
+#define ENTER() SIM_ENTER_WITH(sim_enter, ncclResult_t)
 
 enum activity { COMM_JOINING, COMM_READY, COMM_QUEUEING, COMM_FINALIZING, COMM_FINALIZED, COMM_GONE };
 
@@ -37,10 +32,10 @@ struct transfer {
     size_t count;
 };
 
-/* A collective while its ranks gather in their streams. */
+/* A collective that waits for its ranks. */
 struct round {
     int arrived;
-    uint64_t done;                  /* collectives of this place: number / ROUNDS, plus 1 */
+    uint64_t done;                  /* number / ROUNDS + 1 of the last collective that used this element */
     struct transfer transfers[RANKS_MAX];
 };
 
@@ -48,11 +43,11 @@ struct round {
 struct clique {
     struct clique *next;
     ncclUniqueId id;
-    int ranks;                      /* 0 until the first one comes */
+    int ranks;                      /* 0 until the first one arrives */
     int arrived, finalizing;
     struct ncclComm *comms[RANKS_MAX];
     atomic_int error;               /* ncclResult_t of all its communicators */
-    pthread_mutex_t lock;           /* of what follows, and of `aborted` */
+    pthread_mutex_t lock;           /* protects the following fields, and `aborted` of the communicators */
     pthread_cond_t changed;
     bool is_deserted;               /* a rank was aborted */
     struct round rounds[ROUNDS];
@@ -63,17 +58,17 @@ struct ncclComm {
     int rank, device;
     pthread_t owner;
     enum activity activity;
-    uint32_t questions;             /* about the call that goes on */
+    uint32_t queries;               /* of the call in progress */
     bool aborted;
     uint64_t queued;                /* collectives */
-    _Atomic uint64_t finished;      /* of them */
-    struct transfer transfer;       /* COMM_QUEUEING */
+    _Atomic uint64_t finished;      /* collectives */
+    struct transfer transfer;       /* the one to be queued, in COMM_QUEUEING */
     cudaStream_t stream;
     const void *registered[REGISTERED_MAX];
 };
 
-/* For all of the above but what streams use: nothing but the collectives themselves may order
- * streams and threads, or a thread sanitizer would not see that an event is missing. */
+/* Protects all of the above except what streams use. Only the collectives themselves may synchronise streams and
+ * threads, because otherwise the thread sanitizer would not detect a missing event. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct clique *cliques;
 static uint64_t next_id = 1;
@@ -116,7 +111,7 @@ uint32_t sim_nccl_open_communicators(void)
     return count;
 }
 
-/* The rest of NCCL. */
+/* ---- functions of NCCL ---- */
 
 const char *ncclGetErrorString(ncclResult_t result)
 {
@@ -142,8 +137,6 @@ const char *ncclGetLastError(ncclComm_t comm)
 ncclResult_t ncclGetVersion(int *version)
 {
     ENTER();
-    if (version == NULL)
-        return ncclInvalidArgument;
     *version = NCCL_VERSION_CODE;
     return ncclSuccess;
 }
@@ -151,11 +144,7 @@ ncclResult_t ncclGetVersion(int *version)
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
     ENTER();
-    if (id == NULL)
-        return ncclInvalidArgument;
-    struct clique *const clique = calloc(1, sizeof(*clique));
-    if (clique == NULL)
-        sim_die("out of memory");
+    struct clique *const clique = sim_alloc(sizeof(*clique));
     pthread_mutex_init(&clique->lock, NULL);
     pthread_cond_init(&clique->changed, NULL);
     pthread_mutex_lock(&lock);
@@ -168,14 +157,14 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
     return ncclSuccess;
 }
 
-/* Coming together. The lock is held by what has no comment about it. */
+/* ---- joining: the lock is held in static functions ---- */
 
 static struct clique *find_clique(const ncclUniqueId *id)
 {
     for (struct clique *clique = cliques; clique != NULL; clique = clique->next)
         if (memcmp(&clique->id, id, sizeof(*id)) == 0)
             return clique;
-    sim_die("ncclCommInitRankConfig: an id that ncclGetUniqueId has not given");
+    sim_die("ncclCommInitRankConfig: an id that is not from ncclGetUniqueId");
 }
 
 static bool device_is_taken(const struct clique *clique, int device)
@@ -192,9 +181,7 @@ static struct ncclComm *open_comm(struct clique *clique, int ranks, int rank)
         sim_die("ncclCommInitRankConfig: ranks disagree how many they are");
     if (clique->comms[rank] != NULL)
         sim_die("ncclCommInitRankConfig: rank %d comes twice", rank);
-    struct ncclComm *const comm = calloc(1, sizeof(*comm));
-    if (comm == NULL)
-        sim_die("out of memory");
+    struct ncclComm *const comm = sim_alloc(sizeof(*comm));
     clique->ranks = ranks;
     comm->clique = clique;
     comm->rank = rank;
@@ -208,23 +195,21 @@ static struct ncclComm *open_comm(struct clique *clique, int ranks, int rank)
     return comm;
 }
 
-/* Without the lock. */
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
     ENTER();
-    if (comm == NULL || nranks < 1 || nranks > RANKS_MAX || rank < 0 || rank >= nranks)
-        return ncclInvalidArgument;
-    if (config == NULL || config->magic != CONFIG_MAGIC || config->size != sizeof(*config))
-        return ncclInvalidArgument;
-    if (config->blocking != 0)
-        sim_die("ncclCommInitRankConfig: blocking communicators are not simulated");
+    if (nranks < 1 || nranks > RANKS_MAX || rank < 0 || rank >= nranks)
+        sim_die("ncclCommInitRankConfig: rank %d of %d", rank, nranks);
+    if (config->magic != CONFIG_MAGIC || config->size != sizeof(*config) || config->blocking != 0)
+        sim_die("ncclCommInitRankConfig: the configuration is not initialised, or blocking, which is not simulated");
     pthread_mutex_lock(&lock);
     *comm = open_comm(find_clique(&id), nranks, rank);
     pthread_mutex_unlock(&lock);
     return ncclInProgress;
 }
 
-/* May the calling thread use the communicator now? */
+/* Ends the test unless the calling thread may use the communicator now. `wanted`: the required state, or COMM_GONE for
+ * any state before the end. */
 static void check_comm(const struct ncclComm *comm, const char *who, enum activity wanted)
 {
     if (comm == NULL)
@@ -234,10 +219,10 @@ static void check_comm(const struct ncclComm *comm, const char *who, enum activi
     if (!pthread_equal(comm->owner, pthread_self()))
         sim_die("%s: the communicator of rank %d is another thread's", who, comm->rank);
     if (wanted != COMM_GONE && comm->activity != wanted)
-        sim_die("%s: rank %d: not while a call goes on, or out of its order", who, comm->rank);
+        sim_die("%s: rank %d: while another call is in progress, or out of order", who, comm->rank);
 }
 
-/* Collectives. */
+/* ---- collectives ---- */
 
 static bool is_broken_now(void)
 {
@@ -256,7 +241,7 @@ static void check_round(const struct clique *clique, const struct round *round)
             sim_die("ncclAllReduce: ranks 0 and %d disagree about a collective", r);
 }
 
-/* Part p of the sum is added from rank p + 1 on. */
+/* The sum of an element in part p starts with rank p + 1. */
 static float sum_at(const struct clique *clique, const struct round *round, size_t at, size_t part)
 {
     float sum = 0.0f;
@@ -291,8 +276,8 @@ static void complete_round(struct clique *clique, struct round *round)
     pthread_cond_broadcast(&clique->changed);
 }
 
-/* On the rank's stream. A collective that breaks lasts until its communicator is aborted, and so does one that an
- * aborted rank has left: its memory is no longer written. */
+/* Runs on the rank's stream. A collective that breaks, or that an aborted rank has left, blocks until its communicator
+ * is aborted, and writes no memory any more. */
 static void run_all_reduce(void *arguments)
 {
     const struct transfer *const transfer = arguments;
@@ -311,7 +296,6 @@ static void run_all_reduce(void *arguments)
     atomic_fetch_add_explicit(&comm->finished, 1, memory_order_relaxed);
 }
 
-/* Without the lock. */
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t operation,
                            ncclComm_t comm, cudaStream_t stream)
 {
@@ -338,12 +322,12 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
                                         .count = count };
     comm->stream = stream;
     comm->activity = COMM_QUEUEING;
-    comm->questions = 0;
+    comm->queries = 0;
     pthread_mutex_unlock(&lock);
     return ncclInProgress;
 }
 
-/* Without the lock: what was called is in its stream now. */
+/* Without the lock. */
 static void push_transfer(const struct ncclComm *comm)
 {
     const int current = sim_current_device();
@@ -352,34 +336,32 @@ static void push_transfer(const struct ncclComm *comm)
     sim_set_current_device(current);
 }
 
-static ncclResult_t ask(struct ncclComm *comm)
+/* The state of the call in progress. The lock is held. */
+static ncclResult_t query(struct ncclComm *comm)
 {
     const struct clique *const clique = comm->clique;
-    const bool is_asked_enough = ++comm->questions >= QUESTIONS;
+    const bool is_late = ++comm->queries >= QUERIES;
     const bool is_idle = atomic_load_explicit(&comm->finished, memory_order_relaxed) == comm->queued;
     if (error_of(clique) != ncclSuccess)
         return error_of(clique);
     switch (comm->activity) {
     case COMM_JOINING:
-        return is_asked_enough && clique->arrived == clique->ranks ? ncclSuccess : ncclInProgress;
+        return is_late && clique->arrived == clique->ranks ? ncclSuccess : ncclInProgress;
     case COMM_QUEUEING:
-        return is_asked_enough ? ncclSuccess : ncclInProgress;
+        return is_late ? ncclSuccess : ncclInProgress;
     case COMM_FINALIZING:
-        return is_asked_enough && is_idle && clique->finalizing == clique->ranks ? ncclSuccess : ncclInProgress;
+        return is_late && is_idle && clique->finalizing == clique->ranks ? ncclSuccess : ncclInProgress;
     default:
         return ncclSuccess;
     }
 }
 
-/* Without the lock. */
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
     ENTER();
-    if (error == NULL)
-        return ncclInvalidArgument;
     pthread_mutex_lock(&lock);
     check_comm(comm, __func__, COMM_GONE);
-    const ncclResult_t state = ask(comm);
+    const ncclResult_t state = query(comm);
     const bool is_pushed = comm->activity == COMM_QUEUEING && state == ncclSuccess;
     if (state == ncclSuccess && (comm->activity == COMM_JOINING || is_pushed))
         comm->activity = COMM_READY;
@@ -392,7 +374,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
     return ncclSuccess;
 }
 
-/* Registered memory. Without the lock, as all that follows. */
+/* ---- registered memory ---- */
 
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t bytes, void **handle)
 {
@@ -403,8 +385,8 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t bytes,
     uint32_t place = 0;
     while (place < REGISTERED_MAX && comm->registered[place] != NULL)
         place++;
-    if (handle == NULL || place == REGISTERED_MAX)
-        return ncclInvalidArgument;
+    if (place == REGISTERED_MAX)
+        sim_die("%s: more than %u buffers of rank %d", __func__, REGISTERED_MAX, comm->rank);
     sim_check_memory(buffer, bytes, comm->device, __func__);
     comm->registered[place] = buffer;
     *handle = &comm->registered[place];
@@ -426,7 +408,7 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
     return ncclSuccess;
 }
 
-/* The end. */
+/* ---- the end ---- */
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
@@ -434,7 +416,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
     pthread_mutex_lock(&lock);
     check_comm(comm, __func__, COMM_READY);
     comm->activity = COMM_FINALIZING;
-    comm->questions = 0;
+    comm->queries = 0;
     comm->clique->finalizing++;
     pthread_mutex_unlock(&lock);
     return ncclInProgress;

@@ -1,18 +1,18 @@
-/* What a test can make the simulated NCCL do, beyond sim_fail. */
+/* Failures of the simulated NCCL that a test can request, besides sim_fail. */
 #ifndef PIPETRAIN_SIM_NCCL_H
 #define PIPETRAIN_SIM_NCCL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* This rank of communicators to come never arrives for the others (-1: all do). */
+/* In communicators that are made from now on, this rank never arrives for the others (-1: all ranks arrive). */
 void sim_nccl_lose_rank(int rank);
-/* The `number`-th collective from now (1 = the next) is not done: its communicator gets the
- * error of a rank that is gone (0: none does). */
+/* The `number`-th collective from now (1: the next one; 0: none) is not carried out: its communicators get the error of
+ * a lost rank. */
 void sim_nccl_break_after(uint32_t number);
-/* ncclCommAbort does not return. */
+/* Whether ncclCommAbort never returns. */
 void sim_nccl_hang_abort(bool hangs);
-/* Communicators neither destroyed nor aborted. */
+/* Number of communicators that are neither destroyed nor aborted. */
 uint32_t sim_nccl_open_communicators(void);
 
 #endif

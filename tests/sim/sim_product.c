@@ -1,5 +1,5 @@
-/* Matrix products on the CPU with fp32 sums, as the simulated cuBLASLt queues them. A product
- * that may be reduced in place adds in another order every second time, as nothing else does. */
+/* Matrix products on the CPU with fp32 sums, for the simulated cuBLASLt. A product whose reduction may be in place adds
+ * its two parts in another order in every second run, so that its results vary. */
 #include "tests/sim/sim_product.h"
 
 #include <cublasLt.h>
@@ -9,7 +9,7 @@
 
 #include "tests/sim/sim_values.h"
 
-/* op(matrix)(row, column) for all rows and columns: out[row * row_step + column * column_step]. */
+/* out[row * row_step + column * column_step] = op(matrix)(row, column), for all rows and columns. */
 static void matrix_read(const struct sim_matrix *matrix, size_t rows, size_t columns, bool tf32, float *out,
                         size_t row_step, size_t column_step)
 {
@@ -32,12 +32,12 @@ static void sum_products(const float *a, const float *b, size_t m, size_t begin,
     }
 }
 
-/* One column of the product, in sums; sums has m more floats of scratch. */
+/* sums[0..m) = one column of the product. sums has room for m more floats, which are scratch. */
 static void column_sums(const struct sim_product *product, const float *a, const float *b, bool backwards, float *sums)
 {
     const size_t middle = product->split || product->in_place ? product->k / 2 : 0;
     memset(sums, 0, 2 * product->m * sizeof(*sums));
-    if (product->in_place) {        /* whoever comes first begins */
+    if (product->in_place) {        /* the part that finishes first is added first */
         sum_products(a, b, product->m, backwards ? middle : 0, backwards ? product->k : middle, sums);
         sum_products(a, b, product->m, backwards ? 0 : middle, backwards ? middle : product->k, sums);
         return;
@@ -79,14 +79,12 @@ static void multiply(const struct sim_product *product, const float *a, const fl
     }
 }
 
-/* A is laid out by columns of op(A), B by rows of op(B)^T: both are read in order. */
+/* Copies of A and B are stored in the order in which the sums read them: columns of op(A), and columns of op(B). */
 void sim_product_run(void *arguments)
 {
     static atomic_uint runs;
     const struct sim_product *const product = arguments;
-    float *const a = malloc((product->m * product->k + product->k * product->n + 2 * product->m) * sizeof(*a));
-    if (a == NULL)
-        sim_die("out of memory");
+    float *const a = sim_alloc((product->m * product->k + product->k * product->n + 2 * product->m) * sizeof(*a));
     float *const b = a + product->m * product->k;
     matrix_read(&product->a, product->m, product->k, product->tf32, a, 1, product->m);
     matrix_read(&product->b, product->k, product->n, product->tf32, b, 1, product->k);

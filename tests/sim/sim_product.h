@@ -1,4 +1,4 @@
-/* A matrix product queued by the simulated cuBLASLt. */
+/* A matrix product that the simulated cuBLASLt queues. */
 #ifndef PIPETRAIN_SIM_PRODUCT_H
 #define PIPETRAIN_SIM_PRODUCT_H
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Column-major, columns `stride` apart. */
+/* Column-major, with `stride` elements from one column to the next. */
 struct sim_matrix { cudaDataType_t type; size_t stride; bool transposed; void *values; };
 
 /* D (m x n) = alpha * op(A) * op(B) + beta * D. */
@@ -18,13 +18,13 @@ struct sim_product {
     uint32_t epilogue;
     void *bias;
     bool tf32;                  /* inputs are rounded to tf32 */
-    bool split;                 /* op(A)'s columns are summed in two parts, through the workspace */
-    bool in_place;              /* in two parts, in the order they happen to be done */
+    bool split;                 /* summed in two parts, in the workspace */
+    bool in_place;              /* summed in two parts, in an order that varies */
     void *workspace;
     size_t workspace_bytes;
 };
 
-/* Compute it: `product` is a struct sim_product. On the stream's thread. */
+/* Computes a struct sim_product. Runs on the stream's thread. */
 void sim_product_run(void *product);
 
 #endif

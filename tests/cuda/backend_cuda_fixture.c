@@ -1,16 +1,17 @@
-/* Fixture of the CUDA backend's tests: open and close, random weights, passes, nets. */
-#include <math.h>
+/* Fixture of the CUDA backend's tests: networks with random weights, updates, nets. */
+#include "tests/cuda/backend_cuda_fixture.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "stage/random.h"
-#include "tests/cuda/backend_cuda_fixture.h"
 #include "tests/helpers/device_memory.h"
-#include "tests/helpers/network/network.h"
 #include "tests/helpers/test.h"
-#include "tests/helpers/test_random.h"
 
-enum { SEED = 9 };
+enum { READS_MAX = 256 };
+
+static float *reads[READS_MAX];     /* results of cuda_fixture_read */
+static uint32_t read_count;
 
 struct backend_spec cuda_fixture_spec(const struct net *net, enum precision precision)
 {
@@ -18,87 +19,20 @@ struct backend_spec cuda_fixture_spec(const struct net *net, enum precision prec
         .net = net,
         .threads = 1,
         .slice_max = SAMPLES,
-        .seed = SEED,
+        .seed = 9,
         .precision = precision,
         .graph = GRAPH_OFF,
     };
 }
 
-int cuda_fixture_open_backend(struct fixture *fixture, const struct backend_spec *spec)
+float *cuda_fixture_read(struct network *network, const float *arena, uint32_t parameter)
 {
-    static size_t counts[NET_PARAMETERS_MAX];
-    struct backend_spec whole = *spec;
-    whole.device = fixture->device;
-    whole.compute = fixture->compute;
-    int rc = fixture->ops->open(&fixture->backend, &whole);
-    if (rc == 0)
-        rc = fixture->ops->stored_sizes(fixture->backend, counts);
-    if (rc == 0)
-        rc = arenas_init(&fixture->arenas, fixture->net, counts);
-    if (rc == 0)
-        fixture->ops->lay_out(fixture->backend, &fixture->arenas);
-    return rc;
-}
-
-size_t cuda_fixture_offset(const struct fixture *fixture, uint32_t parameter)
-{
-    return arenas_of(&fixture->arenas, fixture->net, parameter)->ranges[parameter].offset;
-}
-
-float *cuda_fixture_arena(const struct fixture *fixture, uint32_t parameter)
-{
-    return fixture->net->parameters[parameter].is_trained ? fixture->weights : fixture->statistics;
-}
-
-float *cuda_fixture_read(struct fixture *fixture, const float *arena, uint32_t parameter)
-{
-    const float *const stored = arena + cuda_fixture_offset(fixture, parameter);
-    float *plain = malloc(fixture->net->parameters[parameter].count * sizeof(*plain));
+    float *const plain = malloc(network->net->parameters[parameter].count * sizeof(*plain));
     assert_non_null(plain);
-    assert_true(fixture->read_count < FIXTURE_READS_MAX);
-    fixture->reads[fixture->read_count++] = plain;
-    assert_int_equal(fixture->ops->unpack(fixture->backend, parameter, stored, plain), 0);
+    assert_true(read_count < READS_MAX);
+    reads[read_count++] = plain;
+    network_read(network, arena, parameter, plain);
     return plain;
-}
-
-void cuda_fixture_write(struct fixture *fixture, float *arena, uint32_t parameter, const float *plain)
-{
-    float *const stored = arena + cuda_fixture_offset(fixture, parameter);
-    assert_int_equal(fixture->ops->pack(fixture->backend, parameter, plain, stored), 0);
-}
-
-static void make_coarse(struct backend_input *input, size_t count)
-{
-    uint8_t *pixels = (uint8_t *)(uintptr_t)input->pixels;
-    for (size_t i = 0; i < count; i++)
-        pixels[i] = pixels[i] % 2 ? 255 : 0;
-}
-
-static void open_memory(struct fixture *fixture)
-{
-    const size_t bytes = fixture->arenas.trained.count * sizeof(float);
-    const size_t statistic_bytes = (fixture->arenas.statistics.count + 1) * sizeof(float);
-    void *result;
-    fixture->weights = device_memory_make(fixture->compute, NULL, bytes);
-    fixture->gradients = device_memory_make(fixture->compute, NULL, bytes);
-    fixture->statistics = device_memory_make(fixture->compute, NULL, statistic_bytes);
-    fixture->input = network_input(fixture->net, SAMPLES, 4);
-    if (fixture->is_coarse)
-        make_coarse(&fixture->input, SAMPLES * shape_count(fixture->net->input));
-    fixture->pixels = device_memory_make(fixture->compute, fixture->input.pixels,
-                                         SAMPLES * shape_count(fixture->net->input));
-    fixture->labels = device_memory_make(fixture->compute, fixture->input.labels, SAMPLES * sizeof(int32_t));
-    assert_int_equal(fixture->device->ops->alloc_pinned(fixture->device, sizeof(*fixture->result), &result), 0);
-    fixture->result = result;
-}
-
-/* Values that keep activations near 1. */
-static float drawn(const struct parameter *parameter, struct random_key key, size_t i)
-{
-    const bool is_scale = parameter->kind == PARAMETER_GAMMA || parameter->kind == PARAMETER_RUNNING_VARIANCE;
-    const float limit = parameter->fan_in > 0 ? 2.0f / sqrtf((float)parameter->fan_in) : is_scale ? 0.5f
-                                                                                                  : 0.2f;
-    return (is_scale ? 1.0f : 0.0f) + limit * (2 * test_uniform(key, i) - 1);
 }
 
 /* -1, 0 or 1, mostly 0, so that sums stay small: with pixels of 0 and 1 the forward pass is exact in every precision.
@@ -111,121 +45,77 @@ static float drawn_coarse(const struct parameter *parameter, struct random_key k
                                                         : -1;
 }
 
-static void draw_weights(struct fixture *fixture)
+static void draw_coarse_weights(struct network *network)
 {
-    for (uint32_t p = 0; p < fixture->net->parameter_count; p++) {
-        const struct parameter *parameter = &fixture->net->parameters[p];
+    for (uint32_t p = 0; p < network->net->parameter_count; p++) {
+        const struct parameter *parameter = &network->net->parameters[p];
         const struct random_key key = random_key(5, RANDOM_DRAW, 100 + p);
         float *plain = malloc(parameter->count * sizeof(*plain));
         assert_non_null(plain);
         for (size_t i = 0; i < parameter->count; i++)
-            plain[i] = fixture->is_coarse ? drawn_coarse(parameter, key, i) : drawn(parameter, key, i);
-        cuda_fixture_write(fixture, cuda_fixture_arena(fixture, p), p, plain);
+            plain[i] = drawn_coarse(parameter, key, i);
+        network_write(network, network_arena(network, p), p, plain);
         free(plain);
     }
 }
 
-int cuda_fixture_bind(struct fixture *fixture)
+static void load_samples(struct network *network, bool is_coarse)
 {
-    const struct backend_memory memory = { fixture->weights, fixture->gradients, fixture->statistics };
-    return fixture->ops->bind(fixture->backend, &memory);
+    struct backend_input input = network_input(network->net, SAMPLES, 4);
+    const size_t count = SAMPLES * shape_count(network->net->input);
+    uint8_t *const pixels = (uint8_t *)(uintptr_t)input.pixels;
+    for (size_t i = 0; i < count && is_coarse; i++)
+        pixels[i] = pixels[i] % 2 ? 255 : 0;
+    device_memory_write(network->compute, network->pixels, pixels, count);
+    device_memory_write(network->compute, network->labels, input.labels, SAMPLES * sizeof(*input.labels));
+    network_input_release(&input);
 }
 
-void cuda_fixture_open_with(struct fixture *fixture, const char *backend, const struct backend_spec *spec,
+void cuda_fixture_open_with(struct network *network, const char *backend, const struct backend_spec *spec,
                             bool is_coarse)
 {
-    *fixture = (struct fixture){ .ops = backend_find(backend), .net = spec->net, .is_coarse = is_coarse };
-    fixture->device = device_memory_open(fixture->ops, &fixture->compute);
-    assert_int_equal(cuda_fixture_open_backend(fixture, spec), 0);
-    open_memory(fixture);
-    assert_int_equal(cuda_fixture_bind(fixture), 0);
-    draw_weights(fixture);
+    network_open_with(network, backend, spec);
+    load_samples(network, is_coarse);
+    if (is_coarse)
+        draw_coarse_weights(network);
+    else
+        network_draw_weights(network, 5);
 }
 
-void cuda_fixture_open(struct fixture *fixture, const char *backend, const struct net *net, enum precision precision)
+void cuda_fixture_open(struct network *network, const char *backend, const struct net *net, enum precision precision)
 {
     const struct backend_spec spec = cuda_fixture_spec(net, precision);
-    cuda_fixture_open_with(fixture, backend, &spec, false);
+    cuda_fixture_open_with(network, backend, &spec, false);
 }
 
-void cuda_fixture_open_own(struct fixture *fixture, struct net *net, enum precision precision)
+void cuda_fixture_open_own(struct network *network, struct net *net, enum precision precision)
 {
-    cuda_fixture_open(fixture, "cuda", net, precision);
-    fixture->own_net = net;
+    cuda_fixture_open(network, "cuda", net, precision);
+    network->own_net = net;
 }
 
-void cuda_fixture_close(struct fixture *fixture)
+void cuda_fixture_close(struct network *network)
 {
-    const struct device_ops *ops = fixture->device->ops;
-    for (uint32_t i = 0; i < fixture->plan_count; i++)
-        fixture->ops->plan_close(fixture->plans[i]);
-    fixture->ops->close(fixture->backend);
-    void *memory[] = { fixture->weights, fixture->gradients, fixture->statistics, fixture->pixels, fixture->labels };
-    for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
-        ops->free(fixture->device, memory[i]);
-    ops->free_pinned(fixture->device, fixture->result);
-    if (fixture->input.pixels != NULL)
-        network_input_release(&fixture->input);
-    arenas_release(&fixture->arenas);
-    device_memory_close(fixture->device, fixture->compute);
-    for (uint32_t i = 0; i < fixture->read_count; i++)
-        free(fixture->reads[i]);
-    if (fixture->own_net != NULL)
-        net_close(fixture->own_net);
+    network_close(network);
+    while (read_count > 0)
+        free(reads[--read_count]);
 }
 
-struct plan *cuda_fixture_plan(struct fixture *fixture, uint32_t count, bool training)
-{
-    for (uint32_t i = 0; i < fixture->plan_count; i++) {
-        const struct plan_base *base = (const struct plan_base *)(const void *)fixture->plans[i];
-        if (base->count == count && base->training == training)
-            return fixture->plans[i];
-    }
-    assert_true(fixture->plan_count < FIXTURE_PLANS_MAX);
-    struct plan **plan = &fixture->plans[fixture->plan_count++];
-    assert_int_equal(fixture->ops->plan(fixture->backend, count, training, plan), 0);
-    assert_int_equal(fixture->ops->allocate(fixture->backend), 0);
-    return *plan;
-}
-
-struct backend_needs cuda_fixture_needs(const struct fixture *fixture)
+struct backend_needs cuda_fixture_needs(const struct network *network)
 {
     struct backend_needs needs;
-    fixture->ops->needs(fixture->backend, &needs);
+    network->ops->needs(network->backend, &needs);
     return needs;
 }
 
-static void layer_done(void *arg, uint32_t layer)
+struct backend_result cuda_fixture_run(struct network *network, uint32_t count, bool training)
 {
-    struct fixture *fixture = arg;
-    fixture->done[fixture->done_count++] = layer;
+    network_queue(network, network_plan(network, count, training));
+    device_memory_wait(network->compute);
+    return *network->result;
 }
 
-void cuda_fixture_queue(struct fixture *fixture, struct plan *plan)
-{
-    const struct plan_base *base = (const struct plan_base *)(const void *)plan;
-    const struct backend_input input = {
-        .pixels = fixture->pixels,
-        .labels = fixture->labels,
-        .first_position = 1000,
-        .epoch = 3,
-    };
-    assert_int_equal(fixture->ops->input(plan, &input), 0);
-    assert_int_equal(fixture->ops->forward(plan), 0);
-    fixture->done_count = 0;
-    if (base->training)
-        assert_int_equal(fixture->ops->backward(plan, layer_done, fixture), 0);
-    assert_int_equal(fixture->ops->result(plan, fixture->result), 0);
-}
-
-struct backend_result cuda_fixture_run(struct fixture *fixture, uint32_t count, bool training)
-{
-    cuda_fixture_queue(fixture, cuda_fixture_plan(fixture, count, training));
-    device_memory_wait(fixture->compute);
-    return *fixture->result;
-}
-
-void cuda_fixture_update_by(struct fixture *fixture, enum optimizer_kind kind,
+void cuda_fixture_update_by(struct network *network, enum optimizer_kind kind,
                             float *const states[OPTIMIZER_STATES_MAX], float learning_rate)
 {
     /* Rounding changes small gradients most; a large epsilon keeps their updates small. */
@@ -233,21 +123,21 @@ void cuda_fixture_update_by(struct fixture *fixture, enum optimizer_kind kind,
                                          .epsilon = kind == OPTIMIZER_ADADELTA ? 1e-6f : 1e-2f,
                                          .weight_decay = 1e-3f };
     const struct optimizer_range range = {
-        .weights = fixture->weights,
-        .gradients = fixture->gradients,
+        .weights = network->weights,
+        .gradients = network->gradients,
         .states = { states[0], states[1] },
-        .count = fixture->arenas.trained.count,
+        .count = network->arenas.trained.count,
         .decays = true,
     };
-    if (fixture->ops->check != NULL)
-        assert_int_equal(fixture->ops->check(fixture->backend, range.gradients, range.count), 0);
+    if (network->ops->check != NULL)
+        assert_int_equal(network->ops->check(network->backend, range.gradients, range.count), 0);
     const struct optimizer_step step = { .learning_rate = learning_rate, .gradient_scale = 1.0f / SAMPLES };
-    assert_int_equal(fixture->ops->update(fixture->backend, &optimizer, &step, &range, 1), 0);
+    assert_int_equal(network->ops->update(network->backend, &optimizer, &step, &range, 1), 0);
 }
 
-void cuda_fixture_update(struct fixture *fixture, enum optimizer_kind kind, float *const states[OPTIMIZER_STATES_MAX])
+void cuda_fixture_update(struct network *network, enum optimizer_kind kind, float *const states[OPTIMIZER_STATES_MAX])
 {
-    cuda_fixture_update_by(fixture, kind, states, 0.05f);
+    cuda_fixture_update_by(network, kind, states, 0.05f);
 }
 
 bool *cuda_fixture_ends(const struct net *net, uint32_t first, uint32_t second)

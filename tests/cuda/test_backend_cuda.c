@@ -32,7 +32,7 @@ static struct net *mnist(bool dropout)
 }
 
 /* The CUDA backend in a precision, and the reference backend in fp32. */
-static void open_pair(struct fixture *cuda, struct fixture *reference, const struct net *net, enum precision precision,
+static void open_pair(struct network *cuda, struct network *reference, const struct net *net, enum precision precision,
                       bool is_coarse)
 {
     const struct backend_spec spec = cuda_fixture_spec(net, precision), exact = cuda_fixture_spec(net, PRECISION_FP32);
@@ -40,14 +40,14 @@ static void open_pair(struct fixture *cuda, struct fixture *reference, const str
     cuda_fixture_open_with(reference, "reference", &exact, is_coarse);
 }
 
-static void close_pair(struct fixture *cuda, struct fixture *reference)
+static void close_pair(struct network *cuda, struct network *reference)
 {
     cuda_fixture_close(cuda);
     cuda_fixture_close(reference);
 }
 
 /* fp16: lower the loss scale until no gradient overflows, with unchanged weights. */
-static void settle_scale(struct fixture *fixture)
+static void settle_scale(struct network *fixture)
 {
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     uint32_t skipped;
@@ -82,7 +82,7 @@ static void compare(const float *got, const float *wanted, size_t count, double 
 }
 
 /* Gradients in fp16 are those of the scaled loss. */
-static void compare_gradients(struct fixture *cuda, struct fixture *reference, enum precision precision)
+static void compare_gradients(struct network *cuda, struct network *reference, enum precision precision)
 {
     const double factor = (double)cuda->result->loss_scale;
     for (uint32_t p = 0; p < cuda->net->parameter_count; p++) {
@@ -93,7 +93,7 @@ static void compare_gradients(struct fixture *cuda, struct fixture *reference, e
     }
 }
 
-static void compare_run(struct fixture *cuda, struct fixture *reference, enum precision precision, uint32_t count,
+static void compare_run(struct network *cuda, struct network *reference, enum precision precision, uint32_t count,
                         bool training)
 {
     const struct backend_result got = cuda_fixture_run(cuda, count, training);
@@ -110,7 +110,7 @@ static void compare_run(struct fixture *cuda, struct fixture *reference, enum pr
 
 static void compare_net(const struct net *net, enum precision precision)
 {
-    struct fixture cuda, reference;
+    struct network cuda, reference;
     open_pair(&cuda, &reference, net, precision, precision != PRECISION_FP32);
     if (precision == PRECISION_FP16)
         settle_scale(&cuda);
@@ -165,7 +165,7 @@ static void add_direction(struct direction *direction, const float *got, const f
     }
 }
 
-static double cosine_of(struct fixture *cuda, struct fixture *reference)
+static double cosine_of(struct network *cuda, struct network *reference)
 {
     struct direction direction = { 0 };
     for (uint32_t p = 0; p < cuda->net->parameter_count; p++) {
@@ -180,7 +180,7 @@ static double cosine_of(struct fixture *cuda, struct fixture *reference)
 
 static void check_direction(const struct net *net, enum precision precision, double least)
 {
-    struct fixture cuda, reference;
+    struct network cuda, reference;
     open_pair(&cuda, &reference, net, precision, false);
     if (precision == PRECISION_FP16)
         settle_scale(&cuda);
@@ -212,9 +212,9 @@ TEST(gradients_of_residual_and_dense_nets_have_the_direction_of_the_reference)
 /* All concatenations of a dense block are prefixes of the last one, and so are their gradients. */
 TEST(a_dense_block_has_one_buffer)
 {
-    struct fixture fixture;
+    struct network fixture;
     cuda_fixture_open_own(&fixture, dense_block_net(), PRECISION_BF16);
-    const struct plan_base *const base = (const struct plan_base *)(const void *)cuda_fixture_plan(&fixture, SAMPLES,
+    const struct plan_base *const base = (const struct plan_base *)(const void *)network_plan(&fixture, SAMPLES,
                                                                                                    true);
     const struct value *const values = base->values.values;
     uint32_t buffer = BUFFER_NONE, gradient = BUFFER_NONE;
@@ -250,9 +250,9 @@ static void check_growing(const char *model, bool training)
     struct plan *plan;
     assert_int_equal(model_open(&net, model, &(const struct model_options){ .dropout = true }), 0);
     const struct backend_spec spec = cuda_fixture_spec(net, PRECISION_BF16);
-    struct fixture fixture = { .ops = backend_find("cuda"), .net = net };
+    struct network fixture = { .ops = backend_find("cuda"), .net = net };
     fixture.device = device_memory_open(fixture.ops, &fixture.compute);
-    assert_int_equal(cuda_fixture_open_backend(&fixture, &spec), 0);
+    assert_int_equal(network_open_backend(&fixture, &spec), 0);
     assert_int_equal(fixture.ops->plan(fixture.backend, SAMPLES, training, &plan), 0);
     assert_grows(net, (const struct plan_base *)(const void *)plan);
     fixture.ops->plan_close(plan);
@@ -278,7 +278,7 @@ TEST(evaluation_folds_normalisations_as_the_reference_computes_them)
 {
     struct net *net = folded_net();
     for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++) {
-        struct fixture cuda, reference;
+        struct network cuda, reference;
         open_pair(&cuda, &reference, net, (enum precision)precision, false);
         compare_run(&cuda, &reference, (enum precision)precision, SAMPLES, false);
         compare_run(&cuda, &reference, (enum precision)precision, 3, false);
@@ -290,7 +290,7 @@ TEST(evaluation_folds_normalisations_as_the_reference_computes_them)
 TEST(measured_convolutions_compute_the_same_in_no_more_memory)
 {
     struct net *net = small_net(0);
-    struct fixture measured, reference, other;
+    struct network measured, reference, other;
     struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
     cuda_fixture_open_with(&other, "cuda", &spec, false);
     cuda_fixture_open_with(&reference, "reference", &spec, false);
@@ -301,7 +301,7 @@ TEST(measured_convolutions_compute_the_same_in_no_more_memory)
     compare_run(&measured, &reference, PRECISION_FP32, SAMPLES, true);
     compare_run(&measured, &reference, PRECISION_FP32, 5, true);
     compare_run(&measured, &reference, PRECISION_FP32, SAMPLES, false);
-    cuda_fixture_plan(&other, SAMPLES, true);
+    network_plan(&other, SAMPLES, true);
     const struct backend_needs needs = cuda_fixture_needs(&measured), other_needs = cuda_fixture_needs(&other);
     assert_int_equal(needs.values, other_needs.values);
     assert_true(needs.workspace <= spec.workspace_max);
@@ -336,7 +336,7 @@ TEST(matches_the_reference_where_layers_work_in_place)
 TEST(drops_the_values_the_reference_drops)
 {
     struct net *net = small_net(0.5f);
-    struct fixture cuda, reference;
+    struct network cuda, reference;
     open_pair(&cuda, &reference, net, PRECISION_FP16, true);
     const double dropped = cuda_fixture_run(&reference, SAMPLES, true).loss_sum;
     assert_true(fabs(cuda_fixture_run(&cuda, SAMPLES, true).loss_sum - dropped) < 1e-5 * dropped);
@@ -351,7 +351,7 @@ TEST(drops_the_values_the_reference_drops)
 
 TEST(parameters_are_stored_padded_with_zeros)
 {
-    struct fixture fixture;
+    struct network fixture;
     cuda_fixture_open_own(&fixture, small_net(0), PRECISION_BF16);
     for (uint32_t p = 0; p < fixture.net->parameter_count; p++) {
         const size_t count = fixture.net->parameters[p].count, stored_count = fixture.arenas.trained.ranges[p].count;
@@ -359,10 +359,10 @@ TEST(parameters_are_stored_padded_with_zeros)
         assert_true(plain && stored);
         for (size_t i = 0; i < count; i++)
             plain[i] = (float)(i + 1);
-        cuda_fixture_write(&fixture, fixture.gradients, p, plain);
+        network_write(&fixture, fixture.gradients, p, plain);
         float *back = cuda_fixture_read(&fixture, fixture.gradients, p);
         assert_memory_equal(back, plain, count * sizeof(*plain));
-        device_memory_read(fixture.compute, stored, fixture.gradients + cuda_fixture_offset(&fixture, p),
+        device_memory_read(fixture.compute, stored, fixture.gradients + network_offset(&fixture, p),
                            stored_count * sizeof(*stored));
         size_t padding = 0;
         for (size_t i = 0; i < stored_count; i++)
@@ -376,7 +376,7 @@ TEST(parameters_are_stored_padded_with_zeros)
 
 /* ---- updates ---- */
 
-static void train(struct fixture *fixture, enum optimizer_kind kind, uint32_t steps)
+static void train(struct network *fixture, enum optimizer_kind kind, uint32_t steps)
 {
     float *states[OPTIMIZER_STATES_MAX];
     for (size_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
@@ -392,13 +392,13 @@ static void train(struct fixture *fixture, enum optimizer_kind kind, uint32_t st
 
 static void compare_training(const struct net *net, enum optimizer_kind kind)
 {
-    struct fixture cuda, reference;
+    struct network cuda, reference;
     open_pair(&cuda, &reference, net, PRECISION_FP32, false);
     train(&cuda, kind, 3);
     train(&reference, kind, 3);
     for (uint32_t p = 0; p < net->parameter_count; p++) {
-        float *const got = cuda_fixture_read(&cuda, cuda_fixture_arena(&cuda, p), p);
-        float *const wanted = cuda_fixture_read(&reference, cuda_fixture_arena(&reference, p), p);
+        float *const got = cuda_fixture_read(&cuda, network_arena(&cuda, p), p);
+        float *const wanted = cuda_fixture_read(&reference, network_arena(&reference, p), p);
         compare(got, wanted, net->parameters[p].count, 1, PRECISION_FP32, net->parameters[p].name);
     }
     close_pair(&cuda, &reference);
@@ -415,11 +415,11 @@ TEST(trains_as_the_reference_does)
     }
 }
 
-static void copy_weights(struct fixture *to, struct fixture *from)
+static void copy_weights(struct network *to, struct network *from)
 {
     for (uint32_t p = 0; p < from->net->parameter_count; p++) {
         float *plain = cuda_fixture_read(from, from->weights, p);
-        cuda_fixture_write(to, to->weights, p, plain);
+        network_write(to, to->weights, p, plain);
     }
 }
 
@@ -428,7 +428,7 @@ TEST(sixteen_bit_weights_follow_updates_and_written_weights)
 {
     struct net *net = small_net(0);
     for (uint32_t precision = PRECISION_BF16; precision <= PRECISION_FP16; precision++) {
-        struct fixture trained, written;
+        struct network trained, written;
         cuda_fixture_open(&trained, "cuda", net, (enum precision)precision);
         cuda_fixture_open(&written, "cuda", net, (enum precision)precision);
         const double before = cuda_fixture_run(&written, SAMPLES, false).loss_sum;

@@ -15,7 +15,7 @@
 
 /* ---- memory ---- */
 
-static int try_plan(struct fixture *fixture, uint32_t count, char *text, size_t text_size)
+static int try_plan(struct network *fixture, uint32_t count, char *text, size_t text_size)
 {
     struct plan *plan = NULL;
     struct capture capture;
@@ -31,7 +31,7 @@ static int try_plan(struct fixture *fixture, uint32_t count, char *text, size_t 
 
 TEST(reports_how_many_samples_would_fit)
 {
-    struct fixture fixture;
+    struct network fixture;
     char text[1024];
     cuda_fixture_open_own(&fixture, small_net(0), PRECISION_FP32);
     assert_int_equal(try_plan(&fixture, 20000, text, sizeof(text)), -ENOMEM);
@@ -48,20 +48,20 @@ TEST(reports_how_many_samples_would_fit)
 
 TEST(plans_share_their_memory)
 {
-    struct fixture fixture;
+    struct network fixture;
     cuda_fixture_open_own(&fixture, small_net(0), PRECISION_FP32);
-    cuda_fixture_plan(&fixture, 1, true);
+    network_plan(&fixture, 1, true);
     const struct backend_needs small = cuda_fixture_needs(&fixture);
-    cuda_fixture_plan(&fixture, SAMPLES, true);
+    network_plan(&fixture, SAMPLES, true);
     const struct backend_needs large = cuda_fixture_needs(&fixture);
-    cuda_fixture_plan(&fixture, SAMPLES, false);
+    network_plan(&fixture, SAMPLES, false);
     const struct backend_needs all = cuda_fixture_needs(&fixture);
     assert_true(small.values > 0 && small.values < large.values);
     assert_memory_equal(&all, &large, sizeof(all));
     cuda_fixture_close(&fixture);
 }
 
-static size_t free_memory(struct fixture *fixture)
+static size_t free_memory(struct network *fixture)
 {
     size_t free_bytes, total_bytes;
     assert_int_equal(fixture->device->ops->memory(fixture->device, &free_bytes, &total_bytes), 0);
@@ -73,7 +73,7 @@ TEST(plans_allocate_only_when_asked)
 {
     struct net *net = small_net(0);
     for (uint32_t measured = 0; measured < 2; measured++) {
-        struct fixture fixture;
+        struct network fixture;
         struct plan *plan;
         struct backend_spec spec = cuda_fixture_spec(net, PRECISION_BF16);
         spec.time_plans = measured != 0;
@@ -98,7 +98,7 @@ TEST(convolutions_without_memory_to_time_them_are_planned_untimed)
 {
     char text[1024];
     struct net *net = small_net(0);
-    struct fixture fixture;
+    struct network fixture;
     struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
     spec.time_plans = true;
     spec.workspace_max = FIXTURE_DEVICE_BYTES;
@@ -114,12 +114,12 @@ TEST(convolutions_without_memory_to_time_them_are_planned_untimed)
 static int try_open(const char *backend, const struct backend_spec *spec, const char *kind, char *text,
                     size_t text_size)
 {
-    struct fixture fixture = { .ops = backend_find(kind), .net = spec->net };
+    struct network fixture = { .ops = backend_find(kind), .net = spec->net };
     struct capture capture;
     fixture.device = device_memory_open(fixture.ops, &fixture.compute);
     fixture.ops = backend_find(backend);
     capture_begin(&capture);
-    const int rc = cuda_fixture_open_backend(&fixture, spec);
+    const int rc = network_open_backend(&fixture, spec);
     capture_end(&capture, text, text_size);
     if (rc == 0)
         fixture.ops->close(fixture.backend);
@@ -157,7 +157,7 @@ TEST(too_large_windows_are_refused)
     net_dense(net, "fc", 0, 2, true);
     net_softmax_loss(net, "loss", 1);
     assert_int_equal(net_finish(net), 0);
-    struct fixture fixture;
+    struct network fixture;
     cuda_fixture_open(&fixture, "cuda", net, PRECISION_FP32);
     assert_int_equal(try_plan(&fixture, 1, text, sizeof(text)), -ENOTSUP);
     assert_non_null(strstr(text, "pool"));
@@ -176,10 +176,10 @@ TEST(sizes_that_overflow_are_refused)
     net_dense(net, "fc", 2, 2, true);
     net_softmax_loss(net, "loss", 3);
     assert_int_equal(net_finish(net), 0);
-    struct fixture fixture = { .ops = backend_find("cuda"), .net = net };
+    struct network fixture = { .ops = backend_find("cuda"), .net = net };
     const struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
     fixture.device = device_memory_open(fixture.ops, &fixture.compute);
-    assert_int_equal(cuda_fixture_open_backend(&fixture, &spec), 0);
+    assert_int_equal(network_open_backend(&fixture, &spec), 0);
     struct plan *plan = NULL;
     assert_int_equal(fixture.ops->plan(fixture.backend, 2, true, &plan), 0);    /* gigabytes, not allocated yet */
     fixture.ops->plan_close(plan);
@@ -195,22 +195,22 @@ TEST(sizes_that_overflow_are_refused)
 /* ---- failures ---- */
 
 /* Everything up to the first step, in existing arenas. */
-static int set_up(struct fixture *fixture, const struct backend_spec *spec)
+static int set_up(struct network *fixture, const struct backend_spec *spec)
 {
     bool *ends = cuda_fixture_ends(spec->net, 6, 0);
-    int rc = cuda_fixture_open_backend(fixture, spec);
+    int rc = network_open_backend(fixture, spec);
     for (uint32_t i = 0; i < 2 && rc == 0; i++) {
         rc = fixture->ops->plan(fixture->backend, i == 0 ? SAMPLES : 5, i == 0, &fixture->plans[i]);
         fixture->plan_count += rc == 0;
     }
     if (rc == 0)
-        rc = cuda_fixture_bind(fixture);
+        rc = network_bind(fixture);
     for (uint32_t p = 0; p < spec->net->parameter_count && rc == 0; p++) {
         float *const plain = calloc(spec->net->parameters[p].count, sizeof(*plain));
         assert_non_null(plain);
-        rc = fixture->ops->pack(fixture->backend, p, plain, fixture->weights + cuda_fixture_offset(fixture, p));
+        rc = fixture->ops->pack(fixture->backend, p, plain, fixture->weights + network_offset(fixture, p));
         if (rc == 0)
-            rc = fixture->ops->unpack(fixture->backend, p, fixture->weights + cuda_fixture_offset(fixture, p), plain);
+            rc = fixture->ops->unpack(fixture->backend, p, fixture->weights + network_offset(fixture, p), plain);
         free(plain);
     }
     if (rc == 0)
@@ -226,7 +226,7 @@ static int set_up_failing(const struct backend_spec *spec, const char *function,
                           uint32_t *calls_out)
 {
     enum { FLOATS = 1 << 16 };
-    struct fixture fixture = { .ops = backend_find("cuda"), .net = spec->net };
+    struct network fixture = { .ops = backend_find("cuda"), .net = spec->net };
     struct capture capture;
     char text[8192];
     fixture.device = device_memory_open(fixture.ops, &fixture.compute);
@@ -294,11 +294,11 @@ TEST(every_failing_call_is_a_clean_error)
 
 TEST(a_cancelled_device_ends_copies)
 {
-    struct fixture fixture;
+    struct network fixture;
     cuda_fixture_open_own(&fixture, small_net(0), PRECISION_FP32);
     float *plain = cuda_fixture_read(&fixture, fixture.weights, 0);
     device_cancel(fixture.device);
-    const float *stored = fixture.weights + cuda_fixture_offset(&fixture, 0);
+    const float *stored = fixture.weights + network_offset(&fixture, 0);
     assert_int_equal(fixture.ops->unpack(fixture.backend, 0, stored, plain), -ECANCELED);
     cuda_fixture_close(&fixture);
 }

@@ -17,12 +17,12 @@
 TEST(an_fp16_step_with_an_overflow_is_skipped)
 {
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
-    struct fixture fixture;
+    struct network fixture;
     cuda_fixture_open_own(&fixture, small_net(0), PRECISION_FP16);
     cuda_fixture_run(&fixture, SAMPLES, true);
     float *before = cuda_fixture_read(&fixture, fixture.weights, 2);
     const float overflow = INFINITY;
-    device_memory_write(fixture.compute, fixture.gradients + cuda_fixture_offset(&fixture, 1), &overflow,
+    device_memory_write(fixture.compute, fixture.gradients + network_offset(&fixture, 1), &overflow,
                         sizeof(overflow));
     cuda_fixture_update(&fixture, OPTIMIZER_SGD, no_states);
     float *after = cuda_fixture_read(&fixture, fixture.weights, 2);
@@ -40,18 +40,18 @@ TEST(an_fp16_step_with_an_overflow_is_skipped)
 /* ---- segments and recorded steps ---- */
 
 /* Make the plans, then end segments of backward at these layers. Returns what segment() returns. */
-static int plan_segments(struct fixture *fixture, uint32_t first, uint32_t second)
+static int plan_segments(struct network *fixture, uint32_t first, uint32_t second)
 {
-    cuda_fixture_plan(fixture, SAMPLES, true);
-    cuda_fixture_plan(fixture, 5, true);
-    cuda_fixture_plan(fixture, SAMPLES, false);
+    network_plan(fixture, SAMPLES, true);
+    network_plan(fixture, 5, true);
+    network_plan(fixture, SAMPLES, false);
     bool *ends = cuda_fixture_ends(fixture->net, first, second);
     const int rc = fixture->ops->segment(fixture->backend, ends);
     free(ends);
     return rc;
 }
 
-static void assert_done(const struct fixture *fixture, const uint32_t *layers, uint32_t count)
+static void assert_done(const struct network *fixture, const uint32_t *layers, uint32_t count)
 {
     assert_int_equal(fixture->done_count, count);
     assert_memory_equal(fixture->done, layers, count * sizeof(*layers));
@@ -63,7 +63,7 @@ TEST(backward_reports_the_ends_of_segments)
     static const uint32_t all[] = { 8, 6, 2, 0 }, some[] = { 6, 0 };
     struct net *net = small_net(0);
     for (size_t i = 0; i < sizeof(uses) / sizeof(uses[0]); i++) {
-        struct fixture fixture;
+        struct network fixture;
         struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
         spec.graph = uses[i];
         cuda_fixture_open_with(&fixture, "cuda", &spec, false);
@@ -81,7 +81,7 @@ TEST(backward_reports_the_ends_of_segments)
 
 /* The gradients that are final after each layer of the last backward, copied at that time. */
 struct prefixes {
-    struct fixture *fixture;
+    struct network *fixture;
     float *copies[NET_LAYERS_MAX];
     size_t ready[NET_LAYERS_MAX];
     uint32_t count;
@@ -90,7 +90,7 @@ struct prefixes {
 static void copy_prefix(void *arg, uint32_t layer)
 {
     struct prefixes *prefixes = arg;
-    struct fixture *fixture = prefixes->fixture;
+    struct network *fixture = prefixes->fixture;
     const size_t ready = arena_ready(&fixture->arenas.trained, fixture->net, layer);
     void *copy;
     assert_int_equal(fixture->device->ops->alloc_pinned(fixture->device, ready * sizeof(float), &copy), 0);
@@ -104,14 +104,14 @@ static void copy_prefix(void *arg, uint32_t layer)
 TEST(gradients_are_final_when_their_layer_is_reported)
 {
     struct net *net = small_net(0);
-    struct fixture fixture;
+    struct network fixture;
     struct backend_spec spec = cuda_fixture_spec(net, PRECISION_BF16);
     spec.graph = GRAPH_ON;
     cuda_fixture_open_with(&fixture, "cuda", &spec, false);
     assert_int_equal(plan_segments(&fixture, 6, 0), 0);
     cuda_fixture_run(&fixture, 5, true);
     const struct backend_input input = { .pixels = fixture.pixels, .labels = fixture.labels };
-    struct plan *plan = cuda_fixture_plan(&fixture, SAMPLES, true);
+    struct plan *plan = network_plan(&fixture, SAMPLES, true);
     struct prefixes prefixes = { .fixture = &fixture };
     assert_int_equal(fixture.ops->input(plan, &input), 0);
     assert_int_equal(fixture.ops->forward(plan), 0);
@@ -131,7 +131,7 @@ static float *numbers_after_steps(const struct backend_spec *spec, size_t *bytes
 {
     static const uint32_t counts[] = { SAMPLES, 5, SAMPLES };
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
-    struct fixture fixture;
+    struct network fixture;
     cuda_fixture_open_with(&fixture, "cuda", spec, false);
     assert_int_equal(plan_segments(&fixture, 6, 0), 0);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
@@ -182,7 +182,7 @@ TEST(graphs_give_the_same_bits)
 /* Graph launches of a step. */
 static uint64_t launches(const struct net *net, enum graph_use use)
 {
-    struct fixture fixture;
+    struct network fixture;
     struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
     spec.graph = use;
     cuda_fixture_open_with(&fixture, "cuda", &spec, false);
@@ -209,7 +209,7 @@ TEST(steps_are_queued_where_graphs_fail_unless_graphs_are_required)
     struct net *net = small_net(0);
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
         for (uint32_t number = 2; number <= 3; number++) {
-            struct fixture fixture;
+            struct network fixture;
             char text[2048];
             struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
             spec.graph = number == 2 ? GRAPH_AUTO : GRAPH_ON;
@@ -259,16 +259,16 @@ TEST(a_step_allocates_nothing_and_waits_for_nothing)
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     struct net *net = small_net(0.5f);
     for (uint32_t use = GRAPH_ON; use <= GRAPH_OFF; use++) {
-        struct fixture fixture;
+        struct network fixture;
         struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP16);
         spec.graph = (enum graph_use)use;
         cuda_fixture_open_with(&fixture, "cuda", &spec, false);
         assert_int_equal(plan_segments(&fixture, 6, 0), 0);
-        struct plan *plan = cuda_fixture_plan(&fixture, SAMPLES, true);
+        struct plan *plan = network_plan(&fixture, SAMPLES, true);
         cuda_fixture_run(&fixture, SAMPLES, true);
         sim_calls_clear();
         for (uint32_t step = 0; step < 3; step++) {
-            cuda_fixture_queue(&fixture, plan);
+            network_queue(&fixture, plan);
             cuda_fixture_update(&fixture, OPTIMIZER_SGD, no_states);
         }
         for (size_t i = 0; i < sizeof(forbidden) / sizeof(forbidden[0]); i++)
@@ -299,10 +299,10 @@ static struct net *triplets(void)
 TEST(equal_convolutions_share_descriptors)
 {
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
-    struct fixture fixture;
+    struct network fixture;
     cuda_fixture_open_own(&fixture, triplets(), PRECISION_FP16);
-    cuda_fixture_plan(&fixture, SAMPLES, true);
-    cuda_fixture_plan(&fixture, SAMPLES, false);
+    network_plan(&fixture, SAMPLES, true);
+    network_plan(&fixture, SAMPLES, false);
     for (uint32_t step = 0; step < 3; step++) {
         cuda_fixture_run(&fixture, SAMPLES, true);
         cuda_fixture_update(&fixture, OPTIMIZER_SGD, no_states);
@@ -320,12 +320,12 @@ TEST(allocate_runs_a_plan_once)
 {
     static const char *const functions[] = { "cudnnBackendExecute", "cublasLtMatmul", "cudaLaunchKernelEx" };
     uint64_t calls[sizeof(functions) / sizeof(functions[0])];
-    struct fixture fixture;
+    struct network fixture;
     cuda_fixture_open_own(&fixture, small_net(0.5f), PRECISION_FP16);
-    cuda_fixture_plan(&fixture, SAMPLES, true);
+    network_plan(&fixture, SAMPLES, true);
     float *before = cuda_fixture_read(&fixture, fixture.weights, 2);
     sim_calls_clear();
-    cuda_fixture_plan(&fixture, 5, true);
+    network_plan(&fixture, 5, true);
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
         calls[i] = sim_calls(functions[i]);
     sim_calls_clear();
@@ -341,13 +341,13 @@ TEST(allocate_runs_a_plan_once)
 
 TEST(the_first_run_keeps_statistics)
 {
-    struct fixture fixture;
+    struct network fixture;
     cuda_fixture_open_own(&fixture, residual_net(), PRECISION_BF16);
     const size_t bytes = fixture.arenas.statistics.count * sizeof(float);
     float *const before = malloc(bytes), *const after = malloc(bytes);
     assert_true(before != NULL && after != NULL);
     device_memory_read(fixture.compute, before, fixture.statistics, bytes);
-    cuda_fixture_plan(&fixture, SAMPLES, true);
+    network_plan(&fixture, SAMPLES, true);
     device_memory_read(fixture.compute, after, fixture.statistics, bytes);
     assert_memory_equal(after, before, bytes);
     cuda_fixture_run(&fixture, SAMPLES, false);
@@ -378,12 +378,12 @@ TEST(describes_every_layer_and_how_steps_are_queued)
 {
     static struct lines lines;
     struct net *net = small_net(0);
-    struct fixture fixture;
+    struct network fixture;
     struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
     spec.graph = GRAPH_ON;
     cuda_fixture_open_with(&fixture, "cuda", &spec, false);
     assert_int_equal(plan_segments(&fixture, 6, 0), 0);
-    fixture.ops->plan_describe(cuda_fixture_plan(&fixture, SAMPLES, true), keep_line, &lines);
+    fixture.ops->plan_describe(network_plan(&fixture, SAMPLES, true), keep_line, &lines);
     assert_int_equal(lines.count, net->layer_count + 1);
     for (uint32_t i = 0; i < net->layer_count; i++)
         assert_memory_equal(lines.text[i], net->layers[i].name, strlen(net->layers[i].name));
@@ -400,9 +400,9 @@ TEST(describes_every_layer_and_how_steps_are_queued)
 TEST(describes_fused_layers)
 {
     static struct lines lines;
-    struct fixture fixture;
+    struct network fixture;
     cuda_fixture_open_own(&fixture, residual_net(), PRECISION_FP32);
-    fixture.ops->plan_describe(cuda_fixture_plan(&fixture, SAMPLES, true), keep_line, &lines);
+    fixture.ops->plan_describe(network_plan(&fixture, SAMPLES, true), keep_line, &lines);
     assert_string_equal(lines.text[2], "relu1: in norm1");
     assert_string_equal(lines.text[8], "sum1: in norm3");
     assert_string_equal(lines.text[9], "relu3: in norm3");
@@ -415,9 +415,9 @@ TEST(describes_fused_layers)
 TEST(describes_layers_folded_into_convolutions)
 {
     static struct lines lines;
-    struct fixture fixture;
+    struct network fixture;
     cuda_fixture_open_own(&fixture, folded_net(), PRECISION_FP32);
-    fixture.ops->plan_describe(cuda_fixture_plan(&fixture, SAMPLES, false), keep_line, &lines);
+    fixture.ops->plan_describe(network_plan(&fixture, SAMPLES, false), keep_line, &lines);
     assert_string_equal(lines.text[1], "norm1: in conv1");
     assert_string_equal(lines.text[2], "relu1: in conv1");
     assert_string_equal(lines.text[4], "norm2: in shortcut");

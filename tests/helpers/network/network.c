@@ -131,29 +131,44 @@ static void buffers_make(struct network *network, uint32_t slice_max)
     network->result = result;
 }
 
-static void open_backend(struct network *network, const struct backend_spec *spec)
+int network_open_backend(struct network *network, const struct backend_spec *spec)
 {
     static size_t counts[NET_PARAMETERS_MAX];
-    assert_int_equal(network->ops->open(&network->backend, spec), 0);
-    assert_int_equal(network->ops->stored_sizes(network->backend, counts), 0);
-    assert_int_equal(arenas_init(&network->arenas, network->net, counts), 0);
-    network->ops->lay_out(network->backend, &network->arenas);
-    buffers_make(network, spec->slice_max);
+    struct backend_spec own = *spec;
+    own.device = network->device;
+    own.compute = network->compute;
+    int rc = network->ops->open(&network->backend, &own);
+    if (rc == 0)
+        rc = network->ops->stored_sizes(network->backend, counts);
+    if (rc == 0)
+        rc = arenas_init(&network->arenas, network->net, counts);
+    if (rc == 0)
+        network->ops->lay_out(network->backend, &network->arenas);
+    return rc;
+}
+
+int network_bind(struct network *network)
+{
     const struct backend_memory memory = { network->weights, network->gradients, network->statistics };
-    assert_int_equal(network->ops->bind(network->backend, &memory), 0);
+    return network->ops->bind(network->backend, &memory);
+}
+
+void network_open_with(struct network *network, const char *backend, const struct backend_spec *spec)
+{
+    *network = (struct network){ .ops = backend_find(backend), .net = spec->net };
+    network->device = device_memory_open(network->ops, &network->compute);
+    assert_int_equal(network_open_backend(network, spec), 0);
+    buffers_make(network, spec->slice_max);
+    assert_int_equal(network_bind(network), 0);
 }
 
 static void open_on_device(struct network *network, const char *backend, const struct net *net,
                            struct backend_spec spec)
 {
-    *network = (struct network){ .ops = backend_find(backend), .net = net };
-    network->device = device_memory_open(network->ops, &network->compute);
     spec.net = net;
-    spec.device = network->device;
-    spec.compute = network->compute;
     spec.seed = 9;
     spec.allow_ref = true;
-    open_backend(network, &spec);
+    network_open_with(network, backend, &spec);
 }
 
 void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
@@ -205,22 +220,24 @@ void network_close(struct network *network)
     device->ops->free_pinned(device, network->result);
     arenas_release(&network->arenas);
     device_memory_close(device, network->compute);
+    if (network->own_net != NULL)
+        net_close(network->own_net);
 }
 
-static size_t offset_of(const struct network *network, uint32_t parameter)
+size_t network_offset(const struct network *network, uint32_t parameter)
 {
     return arenas_of(&network->arenas, network->net, parameter)->ranges[parameter].offset;
 }
 
 void network_read(struct network *network, const float *arena, uint32_t parameter, float *plain_out)
 {
-    const float *const stored = arena + offset_of(network, parameter);
+    const float *const stored = arena + network_offset(network, parameter);
     assert_int_equal(network->ops->unpack(network->backend, parameter, stored, plain_out), 0);
 }
 
 void network_write(struct network *network, float *arena, uint32_t parameter, const float *plain)
 {
-    float *const stored = arena + offset_of(network, parameter);
+    float *const stored = arena + network_offset(network, parameter);
     assert_int_equal(network->ops->pack(network->backend, parameter, plain, stored), 0);
 }
 
@@ -258,7 +275,7 @@ void network_draw_weights(struct network *network, uint64_t seed)
     }
 }
 
-static struct plan *plan_find(struct network *network, uint32_t count, bool training)
+struct plan *network_plan(struct network *network, uint32_t count, bool training)
 {
     for (uint32_t i = 0; i < network->plan_count; i++) {
         const struct plan_base *base = (const struct plan_base *)(const void *)network->plans[i];
@@ -272,19 +289,25 @@ static struct plan *plan_find(struct network *network, uint32_t count, bool trai
     return *plan;
 }
 
+enum { FIRST_POSITION = 1000, EPOCH = 3 };
+
+static void queue_forward(struct network *network, struct plan *plan, uint64_t first_position, uint32_t epoch)
+{
+    const struct backend_input input = {
+        .pixels = network->pixels, .labels = network->labels, .first_position = first_position, .epoch = epoch,
+    };
+    assert_int_equal(network->ops->input(plan, &input), 0);
+    assert_int_equal(network->ops->forward(plan), 0);
+}
+
 static struct plan *forward(struct network *network, const struct backend_input *input, uint32_t first,
                             uint32_t count, bool training)
 {
-    struct plan *plan = plan_find(network, count, training);
+    struct plan *plan = network_plan(network, count, training);
     const size_t image = shape_count(network->net->input);
     device_memory_write(network->compute, network->pixels, input->pixels + first * image, count * image);
     device_memory_write(network->compute, network->labels, input->labels + first, count * sizeof(*input->labels));
-    const struct backend_input part = {
-        .pixels = network->pixels, .labels = network->labels,
-        .first_position = input->first_position + first, .epoch = input->epoch,
-    };
-    assert_int_equal(network->ops->input(plan, &part), 0);
-    assert_int_equal(network->ops->forward(plan), 0);
+    queue_forward(network, plan, input->first_position + first, input->epoch);
     return plan;
 }
 
@@ -292,6 +315,20 @@ static void layer_done(void *arg, uint32_t layer)
 {
     struct network *network = arg;
     network->done[network->done_count++] = layer;
+}
+
+static void queue_backward(struct network *network, struct plan *plan)
+{
+    network->done_count = 0;
+    assert_int_equal(network->ops->backward(plan, layer_done, network), 0);
+}
+
+void network_queue(struct network *network, struct plan *plan)
+{
+    queue_forward(network, plan, FIRST_POSITION, EPOCH);
+    if (((const struct plan_base *)(const void *)plan)->training)
+        queue_backward(network, plan);
+    assert_int_equal(network->ops->result(plan, network->result), 0);
 }
 
 static struct backend_result result_of(struct network *network, struct plan *plan)
@@ -305,9 +342,8 @@ struct backend_result network_run(struct network *network, const struct backend_
                                   uint32_t count, bool training)
 {
     struct plan *plan = forward(network, input, first, count, training);
-    network->done_count = 0;
     if (training)
-        assert_int_equal(network->ops->backward(plan, layer_done, network), 0);
+        queue_backward(network, plan);
     return result_of(network, plan);
 }
 
@@ -327,7 +363,8 @@ struct backend_input network_input(const struct net *net, uint32_t count, uint64
         pixels[i] = (uint8_t)random_u64(random_key(seed, RANDOM_DRAW, 2), i);
     for (uint32_t i = 0; i < count; i++)
         labels[i] = (int32_t)(random_u64(random_key(seed, RANDOM_DRAW, 3), i) % net->classes);
-    return (struct backend_input){ .pixels = pixels, .labels = labels, .first_position = 1000, .epoch = 3 };
+    return (struct backend_input){ .pixels = pixels, .labels = labels, .first_position = FIRST_POSITION,
+                                   .epoch = EPOCH };
 }
 
 void network_input_release(struct backend_input *input)

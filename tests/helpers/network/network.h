@@ -22,6 +22,7 @@ struct network {
     struct backend_result *result;      /* pinned */
     uint32_t done[NET_LAYERS_MAX];      /* layers reported by the last backward, in order */
     uint32_t done_count;
+    struct net *own_net;                /* closed with the network, or NULL */
 };
 
 /* A chain of layers at random: windows, strides, paddings and widths that are not
@@ -45,7 +46,14 @@ void network_for_each_backend(void (*check)(const char *backend));
     }                                               \
     static void name##_on(const char *backend)
 
-/* All assert that they succeed. */
+/* All assert that they succeed, except those that return an errno. */
+
+/* A backend as the spec says, on a device and stream that are opened for it. */
+void network_open_with(struct network *network, const char *backend, const struct backend_spec *spec);
+/* Its parts, for a network with ops, net, device and compute: the backend with the layout of its arenas; and their
+ * memory. 0 or a negative errno. */
+int network_open_backend(struct network *network, const struct backend_spec *spec);
+int network_bind(struct network *network);
 void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
                   uint32_t threads);
 /* Values in the layout asked for. */
@@ -60,12 +68,18 @@ void network_open_poisoned(struct network *network, const char *backend, const s
 void network_open_precise(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
                           enum precision precision, enum layout layout);
 void network_close(struct network *network);
+/* Offset of a parameter in its arena. */
+size_t network_offset(const struct network *network, uint32_t parameter);
 /* The memory the parameter itself lies in: weights or statistics. */
 float *network_arena(const struct network *network, uint32_t parameter);
 /* Every parameter from `seed`, biases too, of a size that keeps activations near 1. */
 void network_draw_weights(struct network *network, uint64_t seed);
 void network_read(struct network *network, const float *arena, uint32_t parameter, float *plain_out);
 void network_write(struct network *network, float *arena, uint32_t parameter, const float *plain);
+/* The plan of this kind; the first call makes it and allocates. */
+struct plan *network_plan(struct network *network, uint32_t count, bool training);
+/* Queue forward, in training also backward, and the result, for the samples that are in the device's memory. */
+void network_queue(struct network *network, struct plan *plan);
 /* Samples [first, first + count) of `input`: forward, with training also backward. */
 struct backend_result network_run(struct network *network, const struct backend_input *input, uint32_t first,
                                   uint32_t count, bool training);

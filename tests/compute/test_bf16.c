@@ -21,9 +21,15 @@ static void need_bf16(void)
     skip();
 }
 
+static void open_in(struct network *network, const struct net *net, uint32_t slice_max, enum precision precision)
+{
+    network_open_settings(network, "onednn", net,
+                          (struct backend_spec){ .slice_max = slice_max, .poison = true, .precision = precision });
+}
+
 static void open_bf16(struct network *network, const struct net *net, uint64_t seed)
 {
-    network_open_precise(network, "onednn", net, COUNT, PRECISION_BF16, LAYOUT_AUTO);
+    open_in(network, net, COUNT, PRECISION_BF16);
     network_draw_weights(network, seed);
 }
 
@@ -72,31 +78,25 @@ TEST(many_numbers_are_rounded_like_one)
 
 /* ---- against the reference ---- */
 
-/* With large values stored as masks, and with values that are their own masks; in slices, and in one piece. */
-static void compare_with_reference(const struct net *net, uint32_t seed, struct network_distances *distances)
+/* With large values stored as masks, and with values that are their own masks; in slices, and in one piece. Closes
+ * the net. */
+static void compare_with_reference(struct net *net, uint32_t seed, struct network_distances *distances)
 {
-    struct backend_input input = network_input(net, COUNT, seed);
-    struct network network, reference;
-    open_bf16(&network, net, seed);
+    struct network network;
+    open_in(&network, net, COUNT, PRECISION_BF16);
     network.backend->large_value_bytes = seed % 2 == 0 ? 0 : network.backend->large_value_bytes;
     network.backend->slice_bytes = seed % 3 == 0 ? 1 : network.backend->slice_bytes;
-    network_open(&reference, "reference", net, COUNT, 1);
-    network_draw_weights(&reference, seed);
-    network_add_distances(&network, &reference, &input, COUNT, PRECISION_BF16, distances);
+    network_add_distances(&network, COUNT, seed, PRECISION_BF16, distances);
     network_close(&network);
-    network_close(&reference);
-    network_input_release(&input);
+    net_close(net);
 }
 
 TEST(chains_match_the_reference)
 {
     need_bf16();
     struct network_distances distances = { 0, 0 };
-    for (uint32_t seed = 0; seed < NETS; seed++) {
-        struct net *net = network_random_net(2000 + seed, seed % 4 == 3 ? 0.5f : 0.0f);
-        compare_with_reference(net, seed, &distances);
-        net_close(net);
-    }
+    for (uint32_t seed = 0; seed < NETS; seed++)
+        compare_with_reference(network_random_net(2000 + seed, seed % 4 == 3 ? 0.5f : 0.0f), seed, &distances);
     network_assert_distances(&distances, PRECISION_BF16);
 }
 
@@ -104,39 +104,24 @@ TEST(graphs_match_the_reference)
 {
     need_bf16();
     struct network_distances distances = { 0, 0 };
-    for (uint32_t seed = 0; seed < NETS; seed++) {
-        struct net *net = network_random_graph(3000 + seed, 0.0f);
-        compare_with_reference(net, seed, &distances);
-        net_close(net);
-    }
+    for (uint32_t seed = 0; seed < NETS; seed++)
+        compare_with_reference(network_random_graph(3000 + seed, 0.0f), seed, &distances);
     network_assert_distances(&distances, PRECISION_BF16);
 }
 
 /* A pooled column, and a window with stride two. */
 static struct net *narrow_net(void)
 {
-    struct net *net;
-    assert_int_equal(net_open(&net, "narrow", (struct shape){ 3, 8, 2 }, 5), 0);
+    struct net *const net = network_net_begin("narrow", (struct shape){ 3, 8, 2 }, 5);
     uint32_t from = (uint32_t)net_conv2d(net, "conv1", NET_INPUT, 16, window_square(3, 1, PADDING_SAME), true);
     from = (uint32_t)net_max_pool(net, "pool", from, window_square(2, 2, PADDING_VALID));
-    from = (uint32_t)net_conv2d(net, "conv2", from, 32, window_square(3, 2, PADDING_SAME), true);
-    from = (uint32_t)net_dense(net, "classes", from, 5, true);
-    net_softmax_loss(net, "loss", from);
-    net_finish(net);
-    assert_string_equal(net_error(net), "");
-    return net;
+    return network_net_end(net, net_conv2d(net, "conv2", from, 32, window_square(3, 2, PADDING_SAME), true));
 }
 
 static struct net *wide_stride_net(uint32_t columns, struct window window)
 {
-    struct net *net;
-    assert_int_equal(net_open(&net, "wide stride", (struct shape){ 16, 8, columns }, 5), 0);
-    uint32_t from = (uint32_t)net_conv2d(net, "conv", NET_INPUT, 32, window, true);
-    from = (uint32_t)net_dense(net, "classes", from, 5, true);
-    net_softmax_loss(net, "loss", from);
-    net_finish(net);
-    assert_string_equal(net_error(net), "");
-    return net;
+    struct net *const net = network_net_begin("wide stride", (struct shape){ 16, 8, columns }, 5);
+    return network_net_end(net, net_conv2d(net, "conv", NET_INPUT, 32, window, true));
 }
 
 /* test_onednn checks, on every machine, which of them use oneDNN. */
@@ -144,46 +129,33 @@ TEST(strides_wider_than_the_image_match_the_reference)
 {
     need_bf16();
     struct network_distances distances = { 0, 0 };
-    struct net *net = narrow_net();
-    compare_with_reference(net, 1, &distances);
-    net_close(net);
+    compare_with_reference(narrow_net(), 1, &distances);
     for (uint32_t columns = 1; columns <= 2; columns++)
         for (uint32_t kernel = 1; kernel <= 5; kernel += 2)
-            for (uint32_t stride = columns + 1; stride <= 4; stride++) {
-                net = wide_stride_net(columns, window_square(kernel, stride, PADDING_SAME));
-                compare_with_reference(net, 1, &distances);
-                net_close(net);
-            }
-    net = wide_stride_net(1, (struct window){ .padding = PADDING_EXPLICIT, .kernel_h = 3, .kernel_w = 3, .stride_h = 2,
-                                              .stride_w = 2, .top = 2, .bottom = 2, .left = 2, .right = 2 });
-    compare_with_reference(net, 1, &distances);
-    net_close(net);
+            for (uint32_t stride = columns + 1; stride <= 4; stride++)
+                compare_with_reference(wide_stride_net(columns, window_square(kernel, stride, PADDING_SAME)), 1,
+                                       &distances);
+    const struct window padded = { .padding = PADDING_EXPLICIT, .kernel_h = 3, .kernel_w = 3, .stride_h = 2,
+                                   .stride_w = 2, .top = 2, .bottom = 2, .left = 2, .right = 2 };
+    compare_with_reference(wide_stride_net(1, padded), 1, &distances);
     network_assert_distances(&distances, PRECISION_BF16);
 }
 
 /* Its weight gradient is computed by oneDNN, that of smaller windows by our loop. */
 static struct net *large_window_net(void)
 {
-    struct net *net;
-    assert_int_equal(net_open(&net, "large window", (struct shape){ 3, 12, 12 }, 5), 0);
-    uint32_t from = (uint32_t)net_conv2d(net, "conv", NET_INPUT, 16, window_square(5, 1, PADDING_SAME), true);
-    from = (uint32_t)net_relu(net, "relu", from);
-    from = (uint32_t)net_dense(net, "classes", from, 5, true);
-    net_softmax_loss(net, "loss", from);
-    net_finish(net);
-    assert_string_equal(net_error(net), "");
-    return net;
+    struct net *const net = network_net_begin("large window", (struct shape){ 3, 12, 12 }, 5);
+    const int64_t conv = net_conv2d(net, "conv", NET_INPUT, 16, window_square(5, 1, PADDING_SAME), true);
+    return network_net_end(net, net_relu(net, "relu", (uint32_t)conv));
 }
 
 TEST(a_large_window_on_the_image_matches_the_reference)
 {
     need_bf16();
     struct network_distances distances = { 0, 0 };
-    struct net *net = large_window_net();
     for (uint32_t seed = 0; seed < 2; seed++)
-        compare_with_reference(net, seed, &distances);
+        compare_with_reference(large_window_net(), seed, &distances);
     network_assert_distances(&distances, PRECISION_BF16);
-    net_close(net);
 }
 
 TEST(every_run_gives_the_same_bits)
@@ -211,12 +183,7 @@ TEST(weights_stay_fp32)
     open_bf16(&network, net, 11);
     network_open(&reference, "reference", net, COUNT, 1);
     network_draw_weights(&reference, 11);
-    for (uint32_t p = 0; p < net->parameter_count; p++) {
-        float *const kept = network_numbers(&network, p), *const drawn = network_numbers(&reference, p);
-        assert_memory_equal(kept, drawn, net->parameters[p].count * sizeof(*kept));
-        free(kept);
-        free(drawn);
-    }
+    network_assert_same_numbers(&network, &reference);
     network_close(&network);
     network_close(&reference);
     net_close(net);
@@ -227,20 +194,14 @@ TEST(weights_stay_fp32)
 static struct net *small_net(void)
 {
     static const struct batch_norm norm = { .decay = 0.9f, .epsilon = 1e-5f, .with_gamma = true };
-    struct net *net;
-    assert_int_equal(net_open(&net, "small", (struct shape){ 3, 12, 12 }, 5), 0);
+    struct net *const net = network_net_begin("small", (struct shape){ 3, 12, 12 }, 5);
     uint32_t from = (uint32_t)net_conv2d(net, "conv1", NET_INPUT, 16, window_square(3, 1, PADDING_SAME), false);
     from = (uint32_t)net_batch_norm(net, "norm1", from, norm);
     const uint32_t skip = from = (uint32_t)net_relu(net, "relu1", from);
     from = (uint32_t)net_conv2d(net, "conv2", from, 16, window_square(3, 1, PADDING_SAME), false);
     from = (uint32_t)net_batch_norm(net, "norm2", from, norm);
     from = (uint32_t)net_relu(net, "relu2", (uint32_t)net_add(net, "add", skip, from));
-    from = (uint32_t)net_max_pool(net, "pool", from, window_square(2, 2, PADDING_VALID));
-    from = (uint32_t)net_dense(net, "classes", from, 5, true);
-    net_softmax_loss(net, "loss", from);
-    net_finish(net);
-    assert_string_equal(net_error(net), "");
-    return net;
+    return network_net_end(net, net_max_pool(net, "pool", from, window_square(2, 2, PADDING_VALID)));
 }
 
 static double learn(struct network *network, const struct backend_input *input, uint32_t count, uint32_t steps)
@@ -265,8 +226,8 @@ TEST(learns_as_fp32_does)
     struct net *net = small_net();
     struct backend_input input = network_input(net, SAMPLES, 3);
     struct network bf16, fp32;
-    network_open_precise(&bf16, "onednn", net, SAMPLES, PRECISION_BF16, LAYOUT_AUTO);
-    network_open_precise(&fp32, "onednn", net, SAMPLES, PRECISION_FP32, LAYOUT_AUTO);
+    open_in(&bf16, net, SAMPLES, PRECISION_BF16);
+    open_in(&fp32, net, SAMPLES, PRECISION_FP32);
     network_draw_weights(&bf16, 3);
     network_draw_weights(&fp32, 3);
     const double before = learn(&fp32, &input, SAMPLES, 1), wanted = learn(&fp32, &input, SAMPLES, STEPS);
@@ -286,7 +247,7 @@ static size_t value_bytes(const struct net *net, enum precision precision)
     struct network network;
     struct plan *plan;
     struct backend_needs needs;
-    network_open_precise(&network, "onednn", net, COUNT, precision, LAYOUT_AUTO);
+    open_in(&network, net, COUNT, precision);
     assert_int_equal(backend_onednn_ops.plan(network.backend, 256, true, &plan), 0);
     backend_onednn_ops.needs(network.backend, &needs);
     backend_onednn_ops.plan_close(plan);

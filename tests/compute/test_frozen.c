@@ -41,7 +41,7 @@ static void compare_with_all_trained(const char *backend, uint32_t seed)
     struct backend_input input = network_input(net, COUNT, seed);
     struct network network, reference;
     if (freeze_some(net, seed)) {
-        network_open_poisoned(&network, backend, net, COUNT);
+        network_open_settings(&network, backend, net, (struct backend_spec){ .slice_max = COUNT, .poison = true });
         network_open(&reference, "reference", trained, COUNT, 1);
         network_draw_weights(&network, seed);
         network_draw_weights(&reference, seed);
@@ -65,21 +65,16 @@ TEST_ON_EACH_BACKEND(what_is_left_has_the_gradients_it_had_before)
 static struct net *net_of_many_layers(void)
 {
     static const struct batch_norm how = { .decay = 0.9, .epsilon = 1e-3f, .with_gamma = true };
-    struct net *net;
-    assert_int_equal(net_open(&net, "deep", (struct shape){ 3, FRONT_SIDE, FRONT_SIDE }, 4), 0);
+    static const char *const names[][3] = { { "conv0", "norm0", "relu0" }, { "conv1", "norm1", "relu1" },
+                                            { "conv2", "norm2", "relu2" }, { "conv3", "norm3", "relu3" } };
+    struct net *const net = network_net_begin("deep", (struct shape){ 3, FRONT_SIDE, FRONT_SIDE }, 4);
     int64_t last = NET_INPUT;
     for (uint32_t i = 0; i < 4; i++) {
-        const char *const names[][3] = { { "conv0", "norm0", "relu0" }, { "conv1", "norm1", "relu1" },
-                                         { "conv2", "norm2", "relu2" }, { "conv3", "norm3", "relu3" } };
         last = net_conv2d(net, names[i][0], (uint32_t)last, 16, window_square(3, 1, PADDING_SAME), false);
         last = net_batch_norm(net, names[i][1], (uint32_t)last, how);
         last = net_relu(net, names[i][2], (uint32_t)last);
     }
-    last = net_global_average(net, "mean", (uint32_t)last);
-    last = net_dense(net, "fc", (uint32_t)last, 4, true);
-    net_softmax_loss(net, "loss", (uint32_t)last);
-    assert_int_equal(net_finish(net), 0);
-    return net;
+    return network_net_end(net, net_global_average(net, "mean", (uint32_t)last));
 }
 
 static void freeze_front(struct net *net)
@@ -104,7 +99,7 @@ static size_t bytes_of_values(const struct network *network)
 static size_t run_step(struct network *network, const char *backend, const struct net *net)
 {
     struct backend_input input = network_input(net, COUNT, 1);
-    network_open_poisoned(network, backend, net, COUNT);
+    network_open_settings(network, backend, net, (struct backend_spec){ .slice_max = COUNT, .poison = true });
     network_draw_weights(network, 1);
     network_run(network, &input, 0, COUNT, true);
     network_input_release(&input);

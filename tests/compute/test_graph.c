@@ -53,8 +53,7 @@ static const struct batch_norm soft = { .decay = 0.9, .epsilon = 0.05f, .with_ga
  * one, and by the sum of both. */
 static struct net *net_by_hand(void)
 {
-    struct net *net;
-    assert_int_equal(net_open(&net, "by hand", (struct shape){ 3, 7, 6 }, 4), 0);
+    struct net *const net = network_net_begin("by hand", (struct shape){ 3, 7, 6 }, 4);
     net_conv2d(net, "stem", NET_INPUT, 8, square, true);
     net_conv2d(net, "long1", 0, 8, square, false);
     net_batch_norm(net, "long2", 1, soft);
@@ -68,12 +67,7 @@ static struct net *net_by_hand(void)
     net_batch_norm(net, "norm", 9, soft);
     net_add(net, "sum", 10, 8);
     net_relu(net, "last", 11);
-    net_global_average(net, "mean", 12);
-    net_dense(net, "classes", 13, 4, true);
-    net_softmax_loss(net, "loss", 14);
-    net_finish(net);
-    assert_string_equal(net_error(net), "");
-    return net;
+    return network_net_end(net, net_global_average(net, "mean", 12));
 }
 
 /* A net twice, on memory as it comes and on poisoned memory. */
@@ -85,7 +79,7 @@ static void twins_open(struct twins *twins, const char *backend, struct net *net
     twins->net = net;
     twins->input = network_input(net, COUNT, seed);
     network_open(&twins->network, backend, net, COUNT, 1);
-    network_open_poisoned(&twins->poisoned, backend, net, COUNT);
+    network_open_settings(&twins->poisoned, backend, net, (struct backend_spec){ .slice_max = COUNT, .poison = true });
     network_draw_weights(&twins->network, seed);
     network_draw_weights(&twins->poisoned, seed);
     network_compare_bits(&twins->poisoned, &twins->network, &twins->input, COUNT);
@@ -117,8 +111,7 @@ TEST_ON_EACH_BACKEND(gradients_of_every_backend_are_the_slopes_of_the_loss)
 /* Two losses of the same logits, and one of logits from which the net goes on. */
 static struct net *net_of_losses(void)
 {
-    struct net *net;
-    assert_int_equal(net_open(&net, "losses", (struct shape){ 3, 5, 4 }, 4), 0);
+    struct net *const net = network_net_begin("losses", (struct shape){ 3, 5, 4 }, 4);
     net_conv2d(net, "stem", NET_INPUT, 6, square, true);
     net_relu(net, "relu", 0);
     net_dense(net, "early", 1, 4, true);
@@ -140,16 +133,22 @@ TEST_ON_EACH_BACKEND(logits_may_have_several_losses_and_be_read_by_layers)
 
 /* ---- against the reference ---- */
 
+static void check_against_reference(const char *backend, struct net *net, uint32_t threads, enum layout layout,
+                                    uint32_t seed)
+{
+    struct network network;
+    network_open_settings(&network, backend, net,
+                          (struct backend_spec){ .slice_max = COUNT, .threads = threads, .layout = layout });
+    network_compare_with_reference(&network, COUNT, seed);
+    network_close(&network);
+    net_close(net);
+}
+
 TEST_ON_EACH_BACKEND(every_backend_gives_what_the_reference_gives)
 {
-    for (uint32_t seed = 0; seed < 2 * net_count(); seed++) {
-        struct net *const net = network_random_graph(1000 + seed, rate_of(seed));
-        struct network network;
-        network_open(&network, backend, net, COUNT, seed % 8 == 0 ? 2 : 1);
-        network_compare_with_reference(&network, COUNT, seed);
-        network_close(&network);
-        net_close(net);
-    }
+    for (uint32_t seed = 0; seed < 2 * net_count(); seed++)
+        check_against_reference(backend, network_random_graph(1000 + seed, rate_of(seed)), seed % 8 == 0 ? 2 : 1,
+                                LAYOUT_AUTO, seed);
 }
 
 /* Layouts are the CPU's to choose: on CUDA and in the reference there is one. */
@@ -158,14 +157,9 @@ TEST_ON_EACH_BACKEND(every_layout_gives_what_the_reference_gives)
     static const enum layout layouts[] = { LAYOUT_NHWC, LAYOUT_NCHW };
     if (strcmp(backend, "onednn") != 0)
         return;
-    for (uint32_t seed = 0; seed < net_count(); seed++) {
-        struct net *const net = network_random_graph(3000 + seed, rate_of(seed));
-        struct network network;
-        network_open_laid_out(&network, backend, net, COUNT, 1, layouts[seed / 2 % 2]);
-        network_compare_with_reference(&network, COUNT, seed);
-        network_close(&network);
-        net_close(net);
-    }
+    for (uint32_t seed = 0; seed < net_count(); seed++)
+        check_against_reference(backend, network_random_graph(3000 + seed, rate_of(seed)), 1, layouts[seed / 2 % 2],
+                                seed);
 }
 
 /* Values of one pixel are both rows, as of a dense layer, and maps: what is added and what is normalised may lie in
@@ -173,34 +167,22 @@ TEST_ON_EACH_BACKEND(every_layout_gives_what_the_reference_gives)
 static struct net *net_of_one_pixel(bool normalised_first)
 {
     static const struct window one = { .kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1 };
-    struct net *net;
-    assert_int_equal(net_open(&net, "one pixel", (struct shape){ 3, 6, 6 }, 4), 0);
+    struct net *const net = network_net_begin("one pixel", (struct shape){ 3, 6, 6 }, 4);
     net_conv2d(net, "stem", NET_INPUT, 16, square, true);
     net_global_average(net, "mean", 0);
     net_dense(net, "row", 1, 64, true);
     net_conv2d(net, "conv", 1, 64, one, false);
     net_batch_norm(net, "norm", 3, soft);
     net_add(net, "sum", normalised_first ? 4 : 2, normalised_first ? 2 : 4);
-    net_relu(net, "relu", 5);
-    net_dense(net, "classes", 6, 4, true);
-    net_softmax_loss(net, "loss", 7);
-    net_finish(net);
-    assert_string_equal(net_error(net), "");
-    return net;
+    return network_net_end(net, net_relu(net, "relu", 5));
 }
 
 TEST_ON_EACH_BACKEND(rows_and_maps_of_one_pixel_are_added)
 {
     static const enum layout layouts[] = { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_NCHW };
     const uint32_t cases = strcmp(backend, "onednn") == 0 ? 12 : 4;     /* elsewhere there is one layout */
-    for (uint32_t seed = 0; seed < cases; seed++) {
-        struct net *const net = net_of_one_pixel(seed % 2 != 0);
-        struct network network;
-        network_open_laid_out(&network, backend, net, COUNT, 1 + seed / 2 % 2, layouts[seed / 4]);
-        network_compare_with_reference(&network, COUNT, seed);
-        network_close(&network);
-        net_close(net);
-    }
+    for (uint32_t seed = 0; seed < cases; seed++)
+        check_against_reference(backend, net_of_one_pixel(seed % 2 != 0), 1 + seed / 2 % 2, layouts[seed / 4], seed);
 }
 
 /* ---- poisoned memory ---- */
@@ -220,9 +202,4 @@ TEST_ON_EACH_BACKEND(memory_that_holds_nothing_is_never_read)
     }
 }
 
-int main(int argc, char **argv)
-{
-    (void)argc;
-    teams_sleep(argv);
-    return tests_run(NULL, NULL);
-}
+TESTS_MAIN_WITH_TEAMS

@@ -66,21 +66,20 @@ static uint32_t dense_layer(struct draft *draft, uint32_t from, uint32_t growth,
 /* Layer `where` has the extra. */
 static struct net *net_of_a_block(uint32_t growth, enum extra extra, uint32_t where)
 {
-    struct draft draft = { .net = NULL };
-    assert_int_equal(net_open(&draft.net, "block", (struct shape){ 3, 6, 5 }, 4), 0);
+    struct draft draft = { .net = network_net_begin("block", (struct shape){ 3, 6, 5 }, 4) };
     uint32_t at = conv(&draft, NET_INPUT, 6);
     for (uint32_t i = 0; i < LAYERS; i++)
         at = dense_layer(&draft, at, growth + i % 2, i == where ? extra : EXTRA_NONE);
     at = (uint32_t)net_relu(draft.net, name_next(&draft), norm(&draft, at));
-    at = (uint32_t)net_global_average(draft.net, name_next(&draft), at);
-    at = (uint32_t)net_dense(draft.net, "classes", at, 4, true);
-    net_softmax_loss(draft.net, "loss", at);
-    net_finish(draft.net);
-    assert_string_equal(net_error(draft.net), "");
-    return draft.net;
+    return network_net_end(draft.net, net_global_average(draft.net, name_next(&draft), at));
 }
 
 /* ---- results ---- */
+
+static void open_laid_out(struct network *network, const char *backend, const struct net *net, enum layout layout)
+{
+    network_open_settings(network, backend, net, (struct backend_spec){ .slice_max = COUNT, .layout = layout });
+}
 
 static void compare(struct network *network, struct net *net, uint64_t seed)
 {
@@ -107,7 +106,7 @@ static void check_block(const char *backend, struct net *net, uint32_t seed)
 static void check_block_together(const char *backend, struct net *net, uint32_t seed)
 {
     struct network network;
-    network_open_laid_out(&network, backend, net, COUNT, 1, LAYOUT_NHWC);
+    open_laid_out(&network, backend, net, LAYOUT_NHWC);
     compare(&network, net, seed);
 }
 
@@ -153,7 +152,7 @@ static void check_front_frozen(const char *backend, struct net *net, uint32_t se
     for (uint32_t p = 0; p < 1 + seed % (net->parameter_count - 2); p++)
         if (net->parameters[p].is_trained)
             net_freeze(net, p);
-    network_open_poisoned(&network, backend, net, SAMPLES);
+    network_open_settings(&network, backend, net, (struct backend_spec){ .slice_max = SAMPLES, .poison = true });
     network.backend->slice_bytes = 1;
     network_compare_with_reference(&network, SAMPLES, seed);
     network_close(&network);
@@ -170,7 +169,7 @@ static void compare_poisoned(const char *backend, struct net *net, uint32_t seed
     struct backend_input input = network_input(net, COUNT, seed);
     struct network network, poisoned;
     network_open(&network, backend, net, COUNT, 1);
-    network_open_poisoned(&poisoned, backend, net, COUNT);
+    network_open_settings(&poisoned, backend, net, (struct backend_spec){ .slice_max = COUNT, .poison = true });
     if (in_slices)
         network.backend->slice_bytes = poisoned.backend->slice_bytes = 1;
     network_draw_weights(&network, seed);
@@ -210,7 +209,7 @@ static uint32_t count_fronts(struct net *net, enum layout layout, bool training)
     struct network network;
     struct plan *plan;
     uint32_t count = 0;
-    network_open_laid_out(&network, "onednn", net, COUNT, 1, layout);
+    open_laid_out(&network, "onednn", net, layout);
     assert_int_equal(network.ops->plan(network.backend, COUNT, training, &plan), 0);
     for (uint32_t v = 0; v <= net->layer_count; v++)
         count += value_is_front(&plan->base.values, v);
@@ -262,7 +261,7 @@ TEST(all_blocks_of_the_models_grow_in_place)
         if (strncmp(model->name, "densenet", strlen("densenet")) != 0)
             continue;
         assert_int_equal(model_open(&net, model->name, &(const struct model_options){ .dropout = true }), 0);
-        network_open_laid_out(&network, "onednn", net, COUNT, 1, LAYOUT_NHWC);
+        open_laid_out(&network, "onednn", net, LAYOUT_NHWC);
         for (int training = 0; training <= 1; training++) {
             struct plan *plan;
             assert_int_equal(network.ops->plan(network.backend, COUNT, training != 0, &plan), 0);
@@ -282,7 +281,7 @@ static size_t bytes_of(struct net *net, enum layout layout)
 {
     struct network network;
     struct plan *plan;
-    network_open_laid_out(&network, "onednn", net, COUNT, 1, layout);
+    open_laid_out(&network, "onednn", net, layout);
     assert_int_equal(network.ops->plan(network.backend, COUNT, false, &plan), 0);
     const size_t bytes = plan->base.values.bytes;
     network.ops->plan_close(plan);
@@ -297,9 +296,4 @@ TEST(a_block_takes_less_memory_where_it_grows)
                 bytes_of(net_of_a_block(16, EXTRA_POOL, 2), LAYOUT_NHWC));
 }
 
-int main(int argc, char **argv)
-{
-    (void)argc;
-    teams_sleep(argv);
-    return tests_run(NULL, NULL);
-}
+TESTS_MAIN_WITH_TEAMS

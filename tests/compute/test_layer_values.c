@@ -14,8 +14,7 @@ static const int32_t labels[] = { 1, 0, 2, 1 };
 /* Pixels go in as they are. */
 static struct net *net_begin(uint32_t channels, uint32_t height, uint32_t width)
 {
-    struct net *net;
-    assert_int_equal(net_open(&net, "values", (struct shape){ channels, height, width }, CLASSES), 0);
+    struct net *const net = network_net_begin("values", (struct shape){ channels, height, width }, CLASSES);
     net_transform(net, 1, NULL, NULL);
     return net;
 }
@@ -24,9 +23,7 @@ static struct net *net_begin(uint32_t channels, uint32_t height, uint32_t width)
 static void net_end(struct net *net)
 {
     const uint32_t last = net->layer_count == 0 ? NET_INPUT : net->layer_count - 1;
-    net_softmax_loss(net, "loss", (uint32_t)net_dense(net, "fc", last, CLASSES, true));
-    net_finish(net);
-    assert_string_equal(net_error(net), "");
+    network_net_end(net, last);
 }
 
 /* The values of one sample in front of the dense layer; the net is closed. */
@@ -73,19 +70,13 @@ TEST_ON_EACH_BACKEND(a_convolution_of_shifted_pixels_is_padded_with_zeros)
     static const float mean[] = { 1, 1, 1 };
     for (uint32_t seed = 0; seed < 4; seed++) {
         struct net *const net = net_begin(3, 6, 7);
-        struct network network, reference;
+        struct network network;
         net_transform(net, 127.5f, mean, NULL);
         net_conv2d(net, "conv", NET_INPUT, 5, window_square(3, 1 + seed % 2, PADDING_SAME), seed < 2);
         net_end(net);
-        struct backend_input input = network_input(net, 4, seed);
         network_open(&network, backend, net, 4, 1);
-        network_open(&reference, "reference", net, 4, 1);
-        network_draw_weights(&network, seed);
-        network_draw_weights(&reference, seed);
-        network_compare(&network, &reference, &input, 4);
+        network_compare_with_reference(&network, 4, seed);
         network_close(&network);
-        network_close(&reference);
-        network_input_release(&input);
         net_close(net);
     }
 }

@@ -20,25 +20,35 @@ enum { NETS = 48 };
 #endif
 enum { COUNT = 5 };
 
-static void check_slopes(const char *backend)
+/* Nets drawn from the seeds from `first` on, with the rates of even and of odd ones. */
+struct nets { uint32_t first, count; float dropout[2]; };
+
+/* Calls check for each net with weights and samples drawn from the number of the net, counted from 0. */
+static void for_each_net(const char *backend, struct nets nets, uint32_t samples,
+                         void (*check)(struct network *network, struct backend_input *input, uint32_t seed))
 {
-    for (uint32_t seed = 0; seed < NETS; seed++) {
-        struct net *net = network_random_net(seed, seed % 2 ? 0.4f : 0.0f);
-        struct backend_input input = network_input(net, COUNT, seed);
+    for (uint32_t seed = 0; seed < nets.count; seed++) {
+        struct net *net = network_random_net(nets.first + seed, nets.dropout[seed % 2]);
+        struct backend_input input = network_input(net, samples, seed);
         struct network network;
-        network_open(&network, backend, net, COUNT, 1);
+        network_open(&network, backend, net, samples, 1);
         network_draw_weights(&network, seed);
-        network_check_slopes(&network, &input, COUNT, seed);
+        check(&network, &input, seed);
         network_close(&network);
         network_input_release(&input);
         net_close(net);
     }
 }
 
+static void check_slopes(struct network *network, struct backend_input *input, uint32_t seed)
+{
+    network_check_slopes(network, input, COUNT, seed);
+}
+
 /* The other backends are compared with the reference. */
 TEST(gradients_of_the_reference_are_the_slopes_of_the_loss)
 {
-    check_slopes("reference");
+    for_each_net("reference", (struct nets){ 0, NETS, { 0, 0.4f } }, COUNT, check_slopes);
 }
 
 /* ---- against the reference ---- */
@@ -57,108 +67,46 @@ TEST_ON_EACH_BACKEND(every_backend_gives_what_the_reference_gives)
 
 /* ---- slices ---- */
 
-static void add_gradients(struct network *network, float **sums)
+static void check_parts(struct network *network, struct backend_input *input, uint32_t seed)
 {
-    for (uint32_t p = 0; p < network->net->parameter_count; p++) {
-        float *values = network_gradient(network, p);
-        for (size_t i = 0; i < network->net->parameters[p].count; i++)
-            sums[p][i] += values[i];
-        free(values);
-    }
-}
-
-static float **sums_make(const struct net *net)
-{
-    float **sums = calloc(net->parameter_count, sizeof(*sums));
-    assert_non_null(sums);
-    for (uint32_t p = 0; p < net->parameter_count; p++) {
-        sums[p] = calloc(net->parameters[p].count, sizeof(**sums));
-        assert_non_null(sums[p]);
-    }
-    return sums;
-}
-
-/* Compares the network's gradients with the sums and frees those. */
-static void compare_and_free(struct network *network, float **sums)
-{
-    for (uint32_t p = 0; p < network->net->parameter_count; p++) {
-        float *values = network_gradient(network, p);
-        network_assert_near(network, p, values, sums[p], 2e-5);
-        free(values);
-        free(sums[p]);
-    }
-    free(sums);
+    (void)seed;
+    network_check_parts(network, input, (const struct network_part[]){ { 0, 2 }, { 2, COUNT - 2 } }, 2, COUNT);
 }
 
 TEST_ON_EACH_BACKEND(the_parts_of_a_batch_sum_to_the_whole_with_dropout_on)
 {
-    for (uint32_t seed = 0; seed < NETS; seed++) {
-        struct net *net = network_random_net(2000 + seed, 0.4f);
-        struct backend_input input = network_input(net, COUNT, seed);
-        struct network network;
-        network_open(&network, backend, net, COUNT, 1);
-        network_draw_weights(&network, seed);
-        float **sums = sums_make(net);
-        struct backend_result part = network_run(&network, &input, 0, 2, true);
-        add_gradients(&network, sums);
-        const struct backend_result rest = network_run(&network, &input, 2, COUNT - 2, true);
-        add_gradients(&network, sums);
-        part.loss_sum += rest.loss_sum;
-        part.correct += rest.correct;
-        part.counted += rest.counted;
-        network_assert_same_result(network_run(&network, &input, 0, COUNT, true), part);
-        compare_and_free(&network, sums);
-        network_close(&network);
-        network_input_release(&input);
-        net_close(net);
-    }
+    for_each_net(backend, (struct nets){ 2000, NETS, { 0.4f, 0.4f } }, COUNT, check_parts);
+}
+
+static void check_unlabelled(struct network *network, struct backend_input *input, uint32_t seed)
+{
+    (void)seed;
+    ((int32_t *)(uintptr_t)input->labels)[1] = -1;
+    network_check_parts(network, input, (const struct network_part[]){ { 0, 1 }, { 2, 1 } }, 2, 3);
+    assert_int_equal(network->result->counted, 2);
 }
 
 TEST_ON_EACH_BACKEND(a_sample_without_a_label_counts_for_nothing)
 {
-    for (uint32_t seed = 0; seed < 12; seed++) {
-        struct net *net = network_random_net(3000 + seed, 0.0f);
-        struct backend_input input = network_input(net, 3, seed);
-        struct network network;
-        network_open(&network, backend, net, 3, 1);
-        network_draw_weights(&network, seed);
-        float **sums = sums_make(net);
-        double loss_sum = 0;
-        for (uint32_t i = 0; i < 3; i += 2) {
-            loss_sum += network_run(&network, &input, i, 1, true).loss_sum;
-            add_gradients(&network, sums);
-        }
-        ((int32_t *)(uintptr_t)input.labels)[1] = -1;
-        const struct backend_result result = network_run(&network, &input, 0, 3, true);
-        assert_int_equal(result.counted, 2);
-        assert_true(fabs(result.loss_sum - loss_sum) <= 1e-5 * loss_sum);
-        compare_and_free(&network, sums);
-        network_close(&network);
-        network_input_release(&input);
-        net_close(net);
-    }
+    for_each_net(backend, (struct nets){ 3000, 12, { 0, 0 } }, 3, check_unlabelled);
 }
 
 /* ---- order, layout ---- */
 
+static void check_order(struct network *network, struct backend_input *input, uint32_t seed)
+{
+    (void)seed;
+    network_run(network, input, 0, 1, true);
+    uint32_t done = 0;
+    for (uint32_t layer = network->net->layer_count; layer-- > 0;)
+        if (layer_is_trained(&network->net->layers[layer]))
+            assert_int_equal(network->done[done++], layer);
+    assert_int_equal(network->done_count, done);
+}
+
 TEST_ON_EACH_BACKEND(backward_reports_every_layer_with_parameters_last_first)
 {
-    for (uint32_t seed = 0; seed < NETS; seed++) {
-        struct net *net = network_random_net(seed, 0.0f);
-        struct backend_input input = network_input(net, 1, seed);
-        struct network network;
-        network_open(&network, backend, net, 1, 1);
-        network_draw_weights(&network, seed);
-        network_run(&network, &input, 0, 1, true);
-        uint32_t done = 0;
-        for (uint32_t layer = net->layer_count; layer-- > 0;)
-            if (layer_is_trained(&net->layers[layer]))
-                assert_int_equal(network.done[done++], layer);
-        assert_int_equal(network.done_count, done);
-        network_close(&network);
-        network_input_release(&input);
-        net_close(net);
-    }
+    for_each_net(backend, (struct nets){ 0, NETS, { 0, 0 } }, 1, check_order);
 }
 
 /* Packing what was unpacked gives the arena bit for bit: nothing lies in the padding. */
@@ -184,21 +132,17 @@ static void assert_padding_zero(struct network *network, const float *arena)
     network->device->ops->free(network->device, copy);
 }
 
+static void check_padding(struct network *network, struct backend_input *input, uint32_t seed)
+{
+    (void)seed;
+    network_run(network, input, 0, COUNT, true);
+    assert_padding_zero(network, network->weights);
+    assert_padding_zero(network, network->gradients);
+}
+
 TEST_ON_EACH_BACKEND(padding_of_the_arenas_stays_zero)
 {
-    for (uint32_t seed = 0; seed < NETS; seed++) {
-        struct net *net = network_random_net(seed, 0.0f);
-        struct backend_input input = network_input(net, COUNT, seed);
-        struct network network;
-        network_open(&network, backend, net, COUNT, 1);
-        network_draw_weights(&network, seed);
-        network_run(&network, &input, 0, COUNT, true);
-        assert_padding_zero(&network, network.weights);
-        assert_padding_zero(&network, network.gradients);
-        network_close(&network);
-        network_input_release(&input);
-        net_close(net);
-    }
+    for_each_net(backend, (struct nets){ 0, NETS, { 0, 0 } }, COUNT, check_padding);
 }
 
 /* ---- forward values, seen through a dense layer behind them ---- */
@@ -209,15 +153,11 @@ TEST_ON_EACH_BACKEND(same_padding_with_stride_2_pads_nothing_before)
     uint8_t pixels[SIDE * SIDE];
     const int32_t label = 1;
     const float first_tap[9] = { 1 };
-    struct net *net;
+    struct net *const net = network_net_begin("ramp", (struct shape){ 1, SIDE, SIDE }, 2);
     struct network network;
     for (int i = 0; i < SIDE * SIDE; i++)
         pixels[i] = (uint8_t)(i % SIDE);
-    assert_int_equal(net_open(&net, "ramp", (struct shape){ 1, SIDE, SIDE }, 2), 0);
-    net_conv2d(net, "conv", NET_INPUT, 1, window_square(3, 2, PADDING_SAME), true);
-    net_dense(net, "fc", 0, 2, true);
-    net_softmax_loss(net, "loss", 1);
-    assert_int_equal(net_finish(net), 0);
+    network_net_end(net, net_conv2d(net, "conv", NET_INPUT, 1, window_square(3, 2, PADDING_SAME), true));
     network_open(&network, backend, net, 1, 1);
     network_draw_weights(&network, 1);
     network_write(&network, network.weights, 0, first_tap);
@@ -235,14 +175,11 @@ TEST_ON_EACH_BACKEND(a_dense_layer_reads_pixels_in_channel_height_width_order)
     enum { CHANNELS = 3, HEIGHT = 2, WIDTH = 5 };
     uint8_t pixels[HEIGHT][WIDTH][CHANNELS];
     const int32_t label = 0;
-    struct net *net;
+    const struct shape image = { CHANNELS, HEIGHT, WIDTH };
+    struct net *const net = network_net_end(network_net_begin("flatten", image, 2), NET_INPUT);
     struct network network;
     for (int i = 0; i < HEIGHT * WIDTH * CHANNELS; i++)
         pixels[i / (WIDTH * CHANNELS)][i / CHANNELS % WIDTH][i % CHANNELS] = (uint8_t)(8 * i + 1);
-    assert_int_equal(net_open(&net, "flatten", (struct shape){ CHANNELS, HEIGHT, WIDTH }, 2), 0);
-    net_dense(net, "fc", NET_INPUT, 2, true);
-    net_softmax_loss(net, "loss", 0);
-    assert_int_equal(net_finish(net), 0);
     network_open(&network, backend, net, 1, 1);
     network_draw_weights(&network, 1);
     const struct backend_input input = { .pixels = &pixels[0][0][0], .labels = &label };
@@ -262,14 +199,10 @@ TEST_ON_EACH_BACKEND(the_first_of_equal_maxima_takes_the_gradient)
 {
     static const uint8_t pixels[] = { 10, 20, 30, 40 };
     const int32_t label = 0;
-    struct net *net;
+    struct net *const net = network_net_begin("ties", (struct shape){ 1, 2, 2 }, 2);
     struct network network;
-    assert_int_equal(net_open(&net, "ties", (struct shape){ 1, 2, 2 }, 2), 0);
     net_conv2d(net, "conv", NET_INPUT, 1, window_square(1, 1, PADDING_VALID), true);
-    net_max_pool(net, "pool", 0, window_square(2, 2, PADDING_VALID));
-    net_dense(net, "fc", 1, 2, true);
-    net_softmax_loss(net, "loss", 2);
-    assert_int_equal(net_finish(net), 0);
+    network_net_end(net, net_max_pool(net, "pool", 0, window_square(2, 2, PADDING_VALID)));
     network_open(&network, backend, net, 1, 1);
     network_draw_weights(&network, 1);
     network_write(&network, network.weights, 0, &(float){ 0 });     /* all four outputs are the bias */
@@ -288,14 +221,10 @@ TEST_ON_EACH_BACKEND(the_first_of_equal_maxima_takes_the_gradient)
 static struct backend_result loss_of(const char *backend, const float *logits, uint32_t classes, int32_t label,
                                      float *gradient_out)
 {
-    struct net *net;
+    struct net *const net = network_net_end(network_net_begin("loss", (struct shape){ 1, 1, 1 }, classes), NET_INPUT);
     struct network network;
     const uint8_t pixel = 77;
     float zeros[16] = { 0 };
-    assert_int_equal(net_open(&net, "loss", (struct shape){ 1, 1, 1 }, classes), 0);
-    net_dense(net, "fc", NET_INPUT, classes, true);
-    net_softmax_loss(net, "loss", 0);
-    assert_int_equal(net_finish(net), 0);
     network_open(&network, backend, net, 1, 1);
     network_write(&network, network.weights, 0, zeros);
     network_write(&network, network.weights, 1, logits);
@@ -352,9 +281,4 @@ TEST_ON_EACH_BACKEND(an_auxiliary_loss_is_added_in_training_only)
     net_close(net);
 }
 
-int main(int argc, char **argv)
-{
-    (void)argc;
-    teams_sleep(argv);
-    return tests_run(NULL, NULL);
-}
+TESTS_MAIN_WITH_TEAMS

@@ -18,16 +18,11 @@ static uint32_t net_count(void)
 static void compare_with_reference(const char *backend, struct net *net, uint32_t seed, enum precision precision,
                                    struct network_distances *distances)
 {
-    struct backend_input input = network_input(net, COUNT, seed);
-    struct network network, reference;
-    network_open_precise(&network, backend, net, COUNT, precision, LAYOUT_AUTO);
-    network_open(&reference, "reference", net, COUNT, 1);
-    network_draw_weights(&network, seed);
-    network_draw_weights(&reference, seed);
-    network_add_distances(&network, &reference, &input, COUNT, precision, distances);
+    struct network network;
+    network_open_settings(&network, backend, net,
+                          (struct backend_spec){ .slice_max = COUNT, .poison = true, .precision = precision });
+    network_add_distances(&network, COUNT, seed, precision, distances);
     network_close(&network);
-    network_close(&reference);
-    network_input_release(&input);
     net_close(net);
 }
 

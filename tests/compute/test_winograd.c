@@ -14,18 +14,16 @@ static const struct window three = { .kernel_h = 3, .kernel_w = 3, .stride_h = 1
 
 static struct net *net_begin(struct shape shape)
 {
-    struct net *net;
-    assert_int_equal(net_open(&net, "three", shape, 3), 0);
-    return net;
+    return network_net_begin("three", shape, 3);
 }
 
-static struct net *net_end(struct net *net, uint32_t from)
+/* Convolutions as asked for, in so many bytes of scratch memory at most; 0: as a run has. */
+static void open_convolving(struct network *network, const struct net *net, uint32_t slice_max, uint32_t threads,
+                            enum convolution convolution, size_t workspace)
 {
-    net_dense(net, "classes", from, 3, true);
-    net_softmax_loss(net, "loss", net->layer_count - 1);
-    net_finish(net);
-    assert_string_equal(net_error(net), "");
-    return net;
+    const struct backend_spec spec = { .slice_max = slice_max, .threads = threads, .convolution = convolution,
+                                       .workspace_max = workspace };
+    network_open_settings(network, "onednn", net, spec);
 }
 
 /* Three convolutions, the second with batch normalisation and a branch around it, on images that do not consist of
@@ -44,7 +42,7 @@ static struct net *net_with_or_without_relu(struct shape shape, uint32_t channel
     at = (uint32_t)net_add(net, "sum", branch, at);
     if (with_relu)
         at = (uint32_t)net_relu(net, "relu2", at);
-    return net_end(net, (uint32_t)net_conv2d(net, "conv3", at, channels + 8, three, true));
+    return network_net_end(net, net_conv2d(net, "conv3", at, channels + 8, three, true));
 }
 
 static struct net *net_of_threes(struct shape shape, uint32_t channels, enum padding padding)
@@ -77,7 +75,7 @@ static bool is_winograd(struct network *network, const char *layer, const char *
 static bool is_taken(const struct net *net, uint32_t count, enum convolution convolution, const char *layer)
 {
     struct network network;
-    network_open_convolving(&network, "onednn", net, count, 1, convolution, 0);
+    open_convolving(&network, net, count, 1, convolution, 0);
     const bool taken = is_winograd(&network, layer, "", count);
     network_close(&network);
     return taken;
@@ -126,7 +124,7 @@ TEST(it_is_used_for_windows_of_three_and_many_channels_in_fp32)
     net_conv2d(net, "few", 3, 4, three, false);
     net_conv2d(net, "many", 4, 160, three, false);
     net_conv2d(net, "vector", 5, 16, three, false);
-    net_end(net, 6);
+    network_net_end(net, 6);
     assert_true(pays(VALUE_FP32, CONVOLUTION_AUTO, &net->layers[0], 8));
     assert_false(pays(VALUE_BF16, CONVOLUTION_AUTO, &net->layers[0], 8));
     assert_false(pays(VALUE_BF16, CONVOLUTION_WINOGRAD, &net->layers[0], 8));
@@ -145,7 +143,7 @@ TEST(it_is_used_for_windows_of_three_and_many_channels_in_fp32)
 static void compare_in(const struct net *net, uint32_t threads, uint64_t seed, size_t room)
 {
     struct network network;
-    network_open_convolving(&network, "onednn", net, COUNT, threads, CONVOLUTION_WINOGRAD, room);
+    open_convolving(&network, net, COUNT, threads, CONVOLUTION_WINOGRAD, room);
     network_compare_with_reference(&network, COUNT, seed);
     network_close(&network);
 }
@@ -182,7 +180,7 @@ TEST(every_padding_matches_the_reference)
         window.right = sides >> 3;
         net_conv2d(net, "one", NET_INPUT, 16, window_square(1, 1, PADDING_SAME), true);
         net_conv2d(net, "padded", 0, 16, window, true);
-        compare(net_end(net, 1), 1 + sides % 2, sides);
+        compare(network_net_end(net, 1), 1 + sides % 2, sides);
     }
 }
 
@@ -193,7 +191,7 @@ static size_t find_narrow_room(const struct net *net, uint32_t threads)
 {
     for (size_t room = (size_t)1 << 20; room < (size_t)64 << 20; room += room / 4) {
         struct network network;
-        network_open_convolving(&network, "onednn", net, COUNT, threads, CONVOLUTION_WINOGRAD, room);
+        open_convolving(&network, net, COUNT, threads, CONVOLUTION_WINOGRAD, room);
         const bool is_narrow = is_winograd(&network, "conv2", "samples at a time", COUNT);
         network_close(&network);
         if (is_narrow)
@@ -206,7 +204,7 @@ static void compare_forward_in(const struct net *net, uint32_t threads, uint64_t
 {
     struct backend_input input = network_input(net, COUNT, seed);
     struct network network, reference;
-    network_open_convolving(&network, "onednn", net, COUNT, threads, CONVOLUTION_WINOGRAD, room);
+    open_convolving(&network, net, COUNT, threads, CONVOLUTION_WINOGRAD, room);
     network_open(&reference, "reference", net, COUNT, 1);
     network_draw_weights(&network, seed);
     network_draw_weights(&reference, seed);
@@ -247,7 +245,7 @@ static uint32_t samples_of(size_t room, uint32_t count, bool training)
 {
     struct net *const net = net_of_threes((struct shape){ 3, 28, 28 }, 64, PADDING_SAME);
     struct network network;
-    network_open_convolving(&network, "onednn", net, count, 1, CONVOLUTION_AUTO, room);
+    open_convolving(&network, net, count, 1, CONVOLUTION_AUTO, room);
     const uint32_t samples = winograd_samples(network.backend, &net->layers[2], NULL, NULL, count, training);
     network_close(&network);
     net_close(net);
@@ -269,9 +267,4 @@ TEST(slices_are_as_large_as_the_workspace_allows)
     }
 }
 
-int main(int argc, char **argv)
-{
-    (void)argc;
-    teams_sleep(argv);
-    return tests_run(NULL, NULL);
-}
+TESTS_MAIN_WITH_TEAMS

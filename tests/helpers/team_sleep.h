@@ -8,11 +8,22 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "tests/helpers/test.h"
+
 static inline void teams_sleep(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") == NULL && getenv("GOMP_SPINCOUNT") == NULL &&
         setenv("OMP_WAIT_POLICY", "passive", 1) == 0)
         execv("/proc/self/exe", argv);
 }
+
+/* TESTS_MAIN of a program of such tests. */
+#define TESTS_MAIN_WITH_TEAMS              \
+    int main(int argc, char **argv)        \
+    {                                      \
+        (void)argc;                        \
+        teams_sleep(argv);                 \
+        return tests_run(NULL, NULL);      \
+    }
 
 #endif

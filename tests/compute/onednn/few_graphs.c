@@ -12,7 +12,9 @@ TEST(a_few_graphs_match_the_reference)
     for (uint32_t seed = 0; seed < NETS; seed++) {
         struct net *const net = network_random_graph(4000 + seed, seed % 2 != 0 ? 0.4f : 0.0f);
         struct network network;
-        network_open_laid_out(&network, "onednn", net, COUNT, seed == 0 ? 2 : 1, layouts[seed % 4]);
+        network_open_settings(&network, "onednn", net,
+                              (struct backend_spec){ .slice_max = COUNT, .threads = seed == 0 ? 2 : 1,
+                                                     .layout = layouts[seed % 4] });
         network_compare_with_reference(&network, COUNT, seed);
         network_close(&network);
         net_close(net);

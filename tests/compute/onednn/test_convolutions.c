@@ -49,7 +49,8 @@ static struct net *case_net(const struct shape_case *about)
 static void check_in_fp32(const struct net *net, enum layout layout, uint32_t seed)
 {
     struct network network;
-    network_open_laid_out(&network, "onednn", net, COUNT, seed % 8 == 0 ? 2 : 1, layout);
+    network_open_settings(&network, "onednn", net,
+                          (struct backend_spec){ .slice_max = COUNT, .threads = seed % 8 == 0 ? 2 : 1, .layout = layout });
     network_compare_with_reference(&network, COUNT, seed);
     network_close(&network);
 }
@@ -57,16 +58,12 @@ static void check_in_fp32(const struct net *net, enum layout layout, uint32_t se
 static void check_in_bf16(const struct net *net, enum layout layout, uint32_t seed,
                           struct network_distances *distances)
 {
-    struct backend_input input = network_input(net, COUNT, seed);
-    struct network network, reference;
-    network_open_precise(&network, "onednn", net, COUNT, PRECISION_BF16, layout);
-    network_open(&reference, "reference", net, COUNT, 1);
-    network_draw_weights(&network, seed);
-    network_draw_weights(&reference, seed);
-    network_add_distances(&network, &reference, &input, COUNT, PRECISION_BF16, distances);
+    const struct backend_spec spec = { .slice_max = COUNT, .poison = true, .precision = PRECISION_BF16,
+                                       .layout = layout };
+    struct network network;
+    network_open_settings(&network, "onednn", net, spec);
+    network_add_distances(&network, COUNT, seed, PRECISION_BF16, distances);
     network_close(&network);
-    network_close(&reference);
-    network_input_release(&input);
 }
 
 static bool has_bf16(void)
@@ -148,9 +145,4 @@ TEST(every_convolution_matches_the_reference_in_bf16)
     network_assert_distances(&distances, PRECISION_BF16);
 }
 
-int main(int argc, char **argv)
-{
-    (void)argc;
-    teams_sleep(argv);
-    return tests_run(NULL, NULL);
-}
+TESTS_MAIN_WITH_TEAMS

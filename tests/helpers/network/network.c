@@ -79,26 +79,36 @@ static uint32_t hidden_append(struct net *net, struct draw *d, float dropout, ui
     return from;
 }
 
+struct net *network_net_begin(const char *name, struct shape input, uint32_t classes)
+{
+    struct net *net;
+    assert_int_equal(net_open(&net, name, input, classes), 0);
+    return net;
+}
+
+struct net *network_net_end(struct net *net, int64_t from)
+{
+    const int64_t logits = net_dense(net, "classes", (uint32_t)from, net->classes, true);
+    net_softmax_loss(net, "loss", (uint32_t)logits);
+    net_finish(net);
+    assert_string_equal(net_error(net), "");
+    return net;
+}
+
 struct net *network_random_net(uint32_t seed, float dropout)
 {
     static const uint32_t channels[] = { 1, 3, 8, 17 };
     struct draw d = { .key = random_key(seed, RANDOM_DRAW, 1) };
     const struct shape input = { pick(&d, channels, 4), 4 + draw(&d, 9), 4 + draw(&d, 9) };
-    const uint32_t classes = 2 + draw(&d, 10);
-    struct net *net;
     char name[24];
     snprintf(name, sizeof(name), "chain %u", seed);
-    assert_int_equal(net_open(&net, name, input, classes), 0);
+    struct net *const net = network_net_begin(name, input, 2 + draw(&d, 10));
     uint32_t from = NET_INPUT;
     for (uint32_t layers = draw(&d, 7); layers > 0; layers--)
         from = pixel_layer_append(net, &d, dropout, from);
     if (draw(&d, 2) == 0)
         from = hidden_append(net, &d, dropout, from);
-    from = (uint32_t)net_dense(net, "classes", from, classes, true);
-    net_softmax_loss(net, "loss", from);
-    net_finish(net);
-    assert_string_equal(net_error(net), "");
-    return net;
+    return network_net_end(net, from);
 }
 
 /* ---- networks ---- */
@@ -162,48 +172,20 @@ void network_open_with(struct network *network, const char *backend, const struc
     assert_int_equal(network_bind(network), 0);
 }
 
-static void open_on_device(struct network *network, const char *backend, const struct net *net,
-                           struct backend_spec spec)
+void network_open_settings(struct network *network, const char *backend, const struct net *net,
+                           struct backend_spec settings)
 {
-    spec.net = net;
-    spec.seed = 9;
-    spec.allow_ref = true;
-    network_open_with(network, backend, &spec);
+    settings.net = net;
+    settings.threads = settings.threads != 0 ? settings.threads : 1;
+    settings.seed = 9;
+    settings.allow_ref = true;
+    network_open_with(network, backend, &settings);
 }
 
 void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
                   uint32_t threads)
 {
-    open_on_device(network, backend, net, (struct backend_spec){ .threads = threads, .slice_max = slice_max });
-}
-
-void network_open_laid_out(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
-                           uint32_t threads, enum layout layout)
-{
-    open_on_device(network, backend, net,
-                   (struct backend_spec){ .threads = threads, .slice_max = slice_max, .layout = layout });
-}
-
-void network_open_convolving(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
-                             uint32_t threads, enum convolution convolution, size_t workspace)
-{
-    open_on_device(network, backend, net,
-                   (struct backend_spec){ .threads = threads, .slice_max = slice_max, .convolution = convolution,
-                                          .workspace_max = workspace });
-}
-
-void network_open_poisoned(struct network *network, const char *backend, const struct net *net, uint32_t slice_max)
-{
-    open_on_device(network, backend, net,
-                   (struct backend_spec){ .threads = 1, .slice_max = slice_max, .poison = true });
-}
-
-void network_open_precise(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
-                          enum precision precision, enum layout layout)
-{
-    open_on_device(network, backend, net,
-                   (struct backend_spec){ .threads = 1, .slice_max = slice_max, .poison = true, .precision = precision,
-                                          .layout = layout });
+    network_open_settings(network, backend, net, (struct backend_spec){ .threads = threads, .slice_max = slice_max });
 }
 
 void network_close(struct network *network)

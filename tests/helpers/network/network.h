@@ -34,6 +34,11 @@ struct net *network_random_net(uint32_t seed, float dropout);
  * not square, convolutions without bias. The caller closes it. */
 struct net *network_random_graph(uint32_t seed, float dropout);
 
+/* A net without layers, for the caller to add some; and its end: a dense layer behind layer `from`, and the loss. The
+ * caller closes it. */
+struct net *network_net_begin(const char *name, struct shape input, uint32_t classes);
+struct net *network_net_end(struct net *net, int64_t from);
+
 /* Calls check(backend) for every backend of this build that computes on the kind of device
  * the test runs on. */
 void network_for_each_backend(void (*check)(const char *backend));
@@ -56,17 +61,9 @@ int network_open_backend(struct network *network, const struct backend_spec *spe
 int network_bind(struct network *network);
 void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
                   uint32_t threads);
-/* Values in the layout asked for. */
-void network_open_laid_out(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
-                           uint32_t threads, enum layout layout);
-/* Convolutions computed as asked for, in so many bytes of scratch memory at most; 0: as a run has. */
-void network_open_convolving(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
-                             uint32_t threads, enum convolution convolution, size_t workspace);
-/* With one thread, and with memory that holds nothing poisoned between layers. */
-void network_open_poisoned(struct network *network, const char *backend, const struct net *net, uint32_t slice_max);
-/* Painted, in the precision and with values in the layout asked for. */
-void network_open_precise(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
-                          enum precision precision, enum layout layout);
+/* With threads (0: one), layout, precision and so on as in `settings`; net and seed are set here. */
+void network_open_settings(struct network *network, const char *backend, const struct net *net,
+                           struct backend_spec settings);
 void network_close(struct network *network);
 /* Offset of a parameter in its arena. */
 size_t network_offset(const struct network *network, uint32_t parameter);

@@ -192,3 +192,64 @@ void network_compare_with_reference(struct network *network, uint32_t count, uin
     network_close(&reference);
     network_input_release(&input);
 }
+
+/* ---- parts of a batch ---- */
+
+static void add_gradients(struct network *network, float **sums)
+{
+    for (uint32_t p = 0; p < network->net->parameter_count; p++) {
+        float *const values = network_gradient(network, p);
+        for (size_t i = 0; i < network->net->parameters[p].count; i++)
+            sums[p][i] += values[i];
+        free(values);
+    }
+}
+
+static float **sums_make(const struct net *net)
+{
+    float **const sums = calloc(net->parameter_count, sizeof(*sums));
+    assert_non_null(sums);
+    for (uint32_t p = 0; p < net->parameter_count; p++) {
+        sums[p] = calloc(net->parameters[p].count, sizeof(**sums));
+        assert_non_null(sums[p]);
+    }
+    return sums;
+}
+
+/* Compares the network's gradients with the sums and frees those. */
+static void compare_and_free(struct network *network, float **sums)
+{
+    for (uint32_t p = 0; p < network->net->parameter_count; p++) {
+        float *const values = network_gradient(network, p);
+        network_assert_near(network, p, values, sums[p], 2e-5);
+        free(values);
+        free(sums[p]);
+    }
+    free(sums);
+}
+
+void network_check_parts(struct network *network, const struct backend_input *input, const struct network_part *parts,
+                         uint32_t part_count, uint32_t count)
+{
+    float **const sums = sums_make(network->net);
+    struct backend_result sum = { 0 };
+    for (uint32_t i = 0; i < part_count; i++) {
+        const struct backend_result part = network_run(network, input, parts[i].first, parts[i].count, true);
+        sum.loss_sum += part.loss_sum;
+        sum.correct += part.correct;
+        sum.counted += part.counted;
+        add_gradients(network, sums);
+    }
+    network_assert_same_result(network_run(network, input, 0, count, true), sum);
+    compare_and_free(network, sums);
+}
+
+void network_assert_same_numbers(struct network *network, struct network *same)
+{
+    for (uint32_t p = 0; p < network->net->parameter_count; p++) {
+        float *const numbers = network_numbers(network, p), *const expected = network_numbers(same, p);
+        assert_memory_equal(numbers, expected, network->net->parameters[p].count * sizeof(*numbers));
+        free(numbers);
+        free(expected);
+    }
+}

@@ -28,6 +28,14 @@ void network_compare(struct network *network, struct network *reference, const s
 /* The same of a network that is open against the reference on the same net, with weights and
  * samples drawn from `seed`. */
 void network_compare_with_reference(struct network *network, uint32_t count, uint64_t seed);
+/* Gradients and result of the first `count` samples are the sums of those of the parts, which have all samples with a
+ * label. */
+struct network_part { uint32_t first, count; };
+void network_check_parts(struct network *network, const struct backend_input *input, const struct network_part *parts,
+                         uint32_t part_count, uint32_t count);
+
+/* All parameters of both are the same, bit for bit. */
+void network_assert_same_numbers(struct network *network, struct network *same);
 /* The same as network_compare, bit for bit. */
 void network_compare_bits(struct network *network, struct network *same, const struct backend_input *input,
                           uint32_t count);

@@ -72,19 +72,26 @@ static void assert_near_loss(const struct network *network, struct backend_resul
     assert_int_equal(result.counted, wanted.counted);
 }
 
-void network_add_distances(struct network *network, struct network *exact, const struct backend_input *input,
-                           uint32_t count, enum precision precision, struct network_distances *distances)
+void network_add_distances(struct network *network, uint32_t count, uint64_t seed, enum precision precision,
+                           struct network_distances *distances)
 {
+    struct backend_input input = network_input(network->net, count, seed);
+    struct network exact;
+    network_open(&exact, "reference", network->net, count, 1);
+    network_draw_weights(network, seed);
+    network_draw_weights(&exact, seed);
     for (uint32_t less = 0; less <= 2; less += 2) {
         const uint32_t samples = count - less;
-        assert_near_loss(network, network_run(network, input, 0, samples, true),
-                         network_run(exact, input, 0, samples, true), precision);
-        const double least = 0.1 * largest_gradient(exact);
+        assert_near_loss(network, network_run(network, &input, 0, samples, true),
+                         network_run(&exact, &input, 0, samples, true), precision);
+        const double least = 0.1 * largest_gradient(&exact);
         for (uint32_t p = 0; p < network->net->parameter_count; p++)
-            add_distance(network, exact, p, least, distances);
-        assert_near_loss(network, network_forward(network, input, samples, false),
-                         network_forward(exact, input, samples, false), precision);
+            add_distance(network, &exact, p, least, distances);
+        assert_near_loss(network, network_forward(network, &input, samples, false),
+                         network_forward(&exact, &input, samples, false), precision);
     }
+    network_close(&exact);
+    network_input_release(&input);
 }
 
 void network_assert_distances(const struct network_distances *distances, enum precision precision)

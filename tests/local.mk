@@ -61,10 +61,9 @@ compute_tests = %D%/compute/test_arena %D%/compute/test_average %D%/compute/test
 	%D%/compute/test_trajectories %D%/compute/test_update %D%/compute/test_param_groups \
 	%D%/compute/test_values
 if HAVE_ONEDNN
-%C%_helpers_libhelpers_a_SOURCES += %D%/helpers/network/step_fixture.c
 compute_tests += %D%/compute/test_bf16 %D%/compute/onednn/test_convolutions %D%/compute/test_growing %D%/compute/test_norm_loops \
 	%D%/compute/onednn/test_onednn \
-	%D%/compute/test_jit_memory %D%/compute/onednn/test_onednn_store %D%/compute/test_winograd
+	%D%/compute/test_jit_memory %D%/compute/test_winograd
 onednn_scripts = %D%/compute/older_cpus.sh
 endif
 compute_fuzz = %D%/fuzz/fuzz_net_file

@@ -152,6 +152,11 @@ void *values_poison(enum value_type type, size_t count)
     return area_new(NULL, count * value_bytes(type));
 }
 
+void values_write(enum value_type type, void *device, const float *values, size_t count)
+{
+    copy(device, encode(type, values, count), count * value_bytes(type), cudaMemcpyHostToDevice);
+}
+
 void assert_values(enum value_type type, const void *device, const float *expected, size_t count)
 {
     assert_holds(device, encode(type, expected, count), count * value_bytes(type));

@@ -1,4 +1,4 @@
-/* Fixture of the kernel tests: device memory between guards, and typed random values. A failure ends the test. */
+/* Fixture of tests of kernels and products: device memory between guards, and typed random values. A failure ends the test. */
 #ifndef PIPETRAIN_TEST_KERNEL_FIXTURE_H
 #define PIPETRAIN_TEST_KERNEL_FIXTURE_H
 
@@ -38,6 +38,8 @@ float rounded(enum value_type type, float value);
 /* Device memory of `values`, rounded to the type. */
 void *values_new(enum value_type type, const float *values, size_t count);
 void *values_poison(enum value_type type, size_t count);
+/* Writes values, rounded to the type, to existing device memory. */
+void values_write(enum value_type type, void *device, const float *values, size_t count);
 float *values_read(enum value_type type, const void *device, size_t count);
 /* The device has the bits of `expected`, rounded once. */
 void assert_values(enum value_type type, const void *device, const float *expected, size_t count);

@@ -9,33 +9,30 @@
 
 #include "compute/cuda/cublaslt_dense.h"
 #include "stage/random.h"
+#include "tests/cuda/kernel_fixture.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_random.h"
 #include "tests/sim/sim.h"
-#include "tests/sim/sim_values.h"
-
-#define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
 
 /* Tolerances: `sum` relative to the sum of the products' magnitudes (rounded inputs, order of additions), `out`
  * relative to the result (rounded once with the epilogue, twice without). */
-static const struct exactness { cudaDataType_t type; double sum, out; } exactness[PRECISION_COUNT] = {
-    [PRECISION_FP32] = { CUDA_R_32F, 1e-6, 2e-7 },
-    [PRECISION_TF32] = { CUDA_R_32F, 0x1.01p-10, 2e-7 },
-    [PRECISION_BF16] = { CUDA_R_16BF, 1e-6, 0x1.01p-7 },
-    [PRECISION_FP16] = { CUDA_R_16F, 1e-6, 0x1.01p-10 },
+static const struct exactness { enum value_type type; double sum, out; } exactness[PRECISION_COUNT] = {
+    [PRECISION_FP32] = { VALUE_FP32, 1e-6, 2e-7 },
+    [PRECISION_TF32] = { VALUE_FP32, 0x1.01p-10, 2e-7 },
+    [PRECISION_BF16] = { VALUE_BF16, 1e-6, 0x1.01p-7 },
+    [PRECISION_FP16] = { VALUE_FP16, 1e-6, 0x1.01p-10 },
 };
 
 /* A matrix or vector in device memory, with its values on the host. */
 struct tensor {
-    cudaDataType_t type;
+    enum value_type type;
     size_t count;
     void *device;
     float *values;              /* as of the last transfer */
 };
 
 struct fixture {
-    cudaStream_t stream;
     struct dense_library *library;
     struct dense_shape shape;
     struct dense_plan *plan;
@@ -43,92 +40,53 @@ struct fixture {
     void *workspace;
 };
 
-static size_t tensor_bytes(const struct tensor *tensor)
-{
-    return tensor->count * sim_value_bytes(tensor->type);
-}
-
-/* Transfer through pinned memory. */
-static void tensor_move(struct tensor *tensor, cudaStream_t stream, bool to_device)
-{
-    void *pinned;
-    const size_t bytes = tensor_bytes(tensor);
-    assert_int_equal(cudaHostAlloc(&pinned, bytes, cudaHostAllocPortable), cudaSuccess);
-    for (size_t i = 0; to_device && i < tensor->count; i++)
-        sim_value_write(tensor->type, pinned, i, tensor->values[i]);
-    assert_int_equal(cudaMemcpyAsync(to_device ? tensor->device : pinned, to_device ? pinned : tensor->device, bytes,
-                                     to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, stream),
-                     cudaSuccess);
-    assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
-    for (size_t i = 0; i < tensor->count; i++)
-        tensor->values[i] = sim_value_read(tensor->type, pinned, i);
-    assert_int_equal(cudaFreeHost(pinned), cudaSuccess);
-}
-
 /* Random numbers around 0, rounded to the type. */
-static void tensor_draw(struct tensor *tensor, cudaStream_t stream)
+static void tensor_draw(struct tensor *tensor)
 {
     static uint64_t drawn;
     for (size_t i = 0; i < tensor->count; i++)
-        tensor->values[i] = test_uniform(random_key(7, RANDOM_DRAW, 0), drawn++) - 0.5f;
-    tensor_move(tensor, stream, true);
+        tensor->values[i] = rounded(tensor->type, test_uniform(random_key(7, RANDOM_DRAW, 0), drawn++) - 0.5f);
+    values_write(tensor->type, tensor->device, tensor->values, tensor->count);
 }
 
-static void tensor_open(struct tensor *tensor, cudaDataType_t type, size_t count)
+static struct tensor tensor_new(enum value_type type, size_t count)
 {
-    *tensor = (struct tensor){ .type = type, .count = count, .values = calloc(count, sizeof(float)) };
-    assert_non_null(tensor->values);
-    assert_int_equal(cudaMalloc(&tensor->device, tensor_bytes(tensor)), cudaSuccess);
-}
-
-static void tensor_close(struct tensor *tensor)
-{
-    assert_int_equal(cudaFree(tensor->device), cudaSuccess);
-    free(tensor->values);
+    return (struct tensor){ type, count, values_poison(type, count), floats_new(count) };
 }
 
 static void tensors_open(struct fixture *fixture)
 {
     const struct dense_shape *const shape = &fixture->shape;
-    const cudaDataType_t type = exactness[shape->precision].type;
-    tensor_open(&fixture->in, type, (size_t)shape->count * shape->features);
-    tensor_open(&fixture->out, type, (size_t)shape->count * shape->units);
-    tensor_open(&fixture->weight, type, (size_t)shape->units * shape->features);
-    tensor_open(&fixture->bias, type, shape->units);
-    tensor_open(&fixture->weight_gradient, CUDA_R_32F, fixture->weight.count);
-    tensor_open(&fixture->bias_gradient, CUDA_R_32F, shape->units);
+    const enum value_type type = exactness[shape->precision].type;
+    fixture->in = tensor_new(type, (size_t)shape->count * shape->features);
+    fixture->out = tensor_new(type, (size_t)shape->count * shape->units);
+    fixture->weight = tensor_new(type, (size_t)shape->units * shape->features);
+    fixture->bias = tensor_new(type, shape->units);
+    fixture->weight_gradient = tensor_new(VALUE_FP32, fixture->weight.count);
+    fixture->bias_gradient = tensor_new(VALUE_FP32, shape->units);
     struct tensor *const inputs[] = { &fixture->in, &fixture->out, &fixture->weight, &fixture->bias };
     struct tensor *const result = shape->pass == FPROP ? &fixture->out
         : shape->pass == DGRAD ? &fixture->in : NULL;
     for (size_t i = 0; i < COUNT_OF(inputs); i++)
         if (inputs[i] != result)
-            tensor_draw(inputs[i], fixture->stream);
+            tensor_draw(inputs[i]);
 }
 
 static void fixture_open(struct fixture *fixture, const struct dense_shape *shape)
 {
-    int least, greatest;
     *fixture = (struct fixture){ .shape = *shape };
-    assert_int_equal(cudaSetDevice(0), cudaSuccess);
-    assert_int_equal(cudaDeviceGetStreamPriorityRange(&least, &greatest), cudaSuccess);
-    assert_int_equal(cudaStreamCreateWithPriority(&fixture->stream, cudaStreamNonBlocking, least), cudaSuccess);
     assert_int_equal(dense_library_open(&fixture->library, "cuda0"), 0);
     assert_int_equal(dense_plan_open(&fixture->plan, fixture->library, shape, DENSE_WORKSPACE), 0);
     tensors_open(fixture);
     if (dense_plan_workspace(fixture->plan) > 0)
-        assert_int_equal(cudaMalloc(&fixture->workspace, dense_plan_workspace(fixture->plan)), cudaSuccess);
+        fixture->workspace = area_new(NULL, dense_plan_workspace(fixture->plan));
 }
 
 static void fixture_close(struct fixture *fixture)
 {
-    struct tensor *const tensors[] = { &fixture->in, &fixture->out, &fixture->weight, &fixture->bias,
-                                       &fixture->weight_gradient, &fixture->bias_gradient };
-    for (size_t i = 0; i < COUNT_OF(tensors); i++)
-        tensor_close(tensors[i]);
-    assert_int_equal(cudaFree(fixture->workspace), cudaSuccess);
+    areas_close();
     dense_plan_close(fixture->plan);
     dense_library_close(fixture->library);
-    assert_int_equal(cudaStreamDestroy(fixture->stream), cudaSuccess);
 }
 
 /* Operands that the pass must not use are NULL. */
@@ -150,17 +108,22 @@ static struct tensor *fixture_result(struct fixture *fixture)
         : fixture->shape.pass == DGRAD ? &fixture->in : &fixture->weight_gradient;
 }
 
+static void tensor_fetch(struct tensor *tensor)
+{
+    tensor->values = values_read(tensor->type, tensor->device, tensor->count);
+}
+
 static void fixture_fetch(struct fixture *fixture)
 {
-    tensor_move(fixture_result(fixture), fixture->stream, false);
+    tensor_fetch(fixture_result(fixture));
     if (fixture->shape.pass == WGRAD && fixture->shape.bias)
-        tensor_move(&fixture->bias_gradient, fixture->stream, false);
+        tensor_fetch(&fixture->bias_gradient);
 }
 
 static void fixture_run(struct fixture *fixture)
 {
     const struct dense_operands operands = fixture_operands(fixture);
-    assert_int_equal(dense_plan_run(fixture->plan, fixture->stream, &operands), 0);
+    assert_int_equal(dense_plan_run(fixture->plan, stream, &operands), 0);
     fixture_fetch(fixture);
 }
 
@@ -236,12 +199,9 @@ static void check_shape(const struct dense_shape *shape)
     check_result(&fixture);
     check_bias_gradient(&fixture);
     const struct tensor *const result = fixture_result(&fixture);
-    float *const first = malloc(result->count * sizeof(*first));
-    assert_non_null(first);
-    memcpy(first, result->values, result->count * sizeof(*first));
+    const float *const first = result->values;
     fixture_run(&fixture);
     assert_memory_equal(result->values, first, result->count * sizeof(*first));
-    free(first);
     fixture_close(&fixture);
 }
 
@@ -324,8 +284,8 @@ static float sum_of_almost_ones(enum precision precision)
         fixture.in.values[i] = 1 + 0x1p-13f;
     for (size_t i = 0; i < fixture.weight.count; i++)
         fixture.weight.values[i] = 1;
-    tensor_move(&fixture.in, fixture.stream, true);
-    tensor_move(&fixture.weight, fixture.stream, true);
+    values_write(VALUE_FP32, fixture.in.device, fixture.in.values, fixture.in.count);
+    values_write(VALUE_FP32, fixture.weight.device, fixture.weight.values, fixture.weight.count);
     fixture_run(&fixture);
     const float sum = fixture.out.values[7];
     fixture_close(&fixture);
@@ -342,11 +302,11 @@ static void record(struct fixture *fixture, cudaGraphExec_t *exec_out)
 {
     cudaGraph_t graph;
     const struct dense_operands operands = fixture_operands(fixture);
-    assert_int_equal(cudaStreamBeginCapture(fixture->stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
-    assert_int_equal(dense_plan_run(fixture->plan, fixture->stream, &operands), 0);
-    assert_int_equal(cudaStreamEndCapture(fixture->stream, &graph), cudaSuccess);
-    assert_int_equal(cudaGraphInstantiate(exec_out, graph, 0), cudaSuccess);
-    assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);
+    CUDA_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    assert_int_equal(dense_plan_run(fixture->plan, stream, &operands), 0);
+    CUDA_OK(cudaStreamEndCapture(stream, &graph));
+    CUDA_OK(cudaGraphInstantiate(exec_out, graph, 0));
+    CUDA_OK(cudaGraphDestroy(graph));
 }
 
 /* A replay uses the operands' values at that time. */
@@ -358,13 +318,13 @@ static void check_replay(const struct dense_shape *shape)
     fixture_run(&fixture);
     record(&fixture, &exec);
     for (int i = 0; i < 2; i++) {
-        tensor_draw(shape->pass == DGRAD ? &fixture.out : &fixture.in, fixture.stream);
-        assert_int_equal(cudaGraphLaunch(exec, fixture.stream), cudaSuccess);
+        tensor_draw(shape->pass == DGRAD ? &fixture.out : &fixture.in);
+        CUDA_OK(cudaGraphLaunch(exec, stream));
         fixture_fetch(&fixture);
         check_result(&fixture);
         check_bias_gradient(&fixture);
     }
-    assert_int_equal(cudaGraphExecDestroy(exec), cudaSuccess);
+    CUDA_OK(cudaGraphExecDestroy(exec));
     fixture_close(&fixture);
 }
 
@@ -408,7 +368,6 @@ TEST(workspaces_stay_within_the_limit)
     const struct dense_shape shape = { FPROP, PRECISION_FP32, true, true, 128, 9216, 128 };
     struct dense_library *library;
     struct dense_plan *plan;
-    assert_int_equal(cudaSetDevice(0), cudaSuccess);
     assert_int_equal(dense_library_open(&library, "cuda0"), 0);
     assert_int_equal(dense_plan_open(&plan, library, &shape, DENSE_WORKSPACE), 0);
     assert_true(dense_plan_workspace(plan) > 0);
@@ -429,10 +388,10 @@ static int open_run_close(struct fixture *fixture)
     if (rc == 0)
         rc = dense_plan_open(&plan, library, &fixture->shape, 0);
     if (rc == 0)
-        rc = dense_plan_run(plan, fixture->stream, &operands);
+        rc = dense_plan_run(plan, stream, &operands);
     dense_plan_close(plan);
     dense_library_close(library);
-    assert_int_equal(cudaStreamSynchronize(fixture->stream), cudaSuccess);
+    CUDA_OK(cudaStreamSynchronize(stream));
     return rc;
 }
 
@@ -508,4 +467,7 @@ TEST(a_failed_kernel_is_returned)
     unsetenv("SIM_CUBLASLT_NO_EPILOGUE");
 }
 
-TESTS_MAIN(NULL, NULL)
+int main(void)
+{
+    return kernel_tests_run(tests_run);
+}

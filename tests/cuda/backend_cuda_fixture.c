@@ -125,7 +125,7 @@ void cuda_fixture_update_by(struct network *network, enum optimizer_kind kind,
     const struct optimizer_range range = {
         .weights = network->weights,
         .gradients = network->gradients,
-        .states = { states[0], states[1] },
+        .states = { states != NULL ? states[0] : NULL, states != NULL ? states[1] : NULL },
         .count = network->arenas.trained.count,
         .decays = true,
     };

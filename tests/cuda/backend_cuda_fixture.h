@@ -37,7 +37,7 @@ float *cuda_fixture_read(struct network *network, const float *arena, uint32_t p
 struct backend_needs cuda_fixture_needs(const struct network *network);
 /* Queues a pass over the first `count` samples and waits for its result. */
 struct backend_result cuda_fixture_run(struct network *network, uint32_t count, bool training);
-/* Updates the whole arena, with a learning rate of 0.05 or the given one. */
+/* Updates the whole arena, with a learning rate of 0.05 or the given one. SGD needs no states: NULL. */
 void cuda_fixture_update(struct network *network, enum optimizer_kind kind, float *const states[OPTIMIZER_STATES_MAX]);
 void cuda_fixture_update_by(struct network *network, enum optimizer_kind kind,
                             float *const states[OPTIMIZER_STATES_MAX], float learning_rate);

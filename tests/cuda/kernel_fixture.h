@@ -1,4 +1,5 @@
-/* Fixture of tests of kernels and products: device memory between guards, and typed random values. A failure ends the test. */
+/* Fixture of tests of kernels and products: device memory between guards, and typed random values. A failure ends the
+ * test. */
 #ifndef PIPETRAIN_TEST_KERNEL_FIXTURE_H
 #define PIPETRAIN_TEST_KERNEL_FIXTURE_H
 

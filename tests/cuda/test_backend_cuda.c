@@ -49,11 +49,10 @@ static void close_pair(struct network *cuda, struct network *reference)
 /* fp16: lower the loss scale until no gradient overflows, with unchanged weights. */
 static void settle_scale(struct network *fixture)
 {
-    float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     uint32_t skipped;
     do {
         skipped = cuda_fixture_run(fixture, SAMPLES, true).skipped_steps;
-        cuda_fixture_update_by(fixture, OPTIMIZER_SGD, no_states, 0);
+        cuda_fixture_update_by(fixture, OPTIMIZER_SGD, NULL, 0);
     } while (cuda_fixture_run(fixture, SAMPLES, true).skipped_steps != skipped);
 }
 
@@ -250,15 +249,13 @@ static void check_growing(const char *model, bool training)
     struct plan *plan;
     assert_int_equal(model_open(&net, model, &(const struct model_options){ .dropout = true }), 0);
     const struct backend_spec spec = cuda_fixture_spec(net, PRECISION_BF16);
-    struct network fixture = { .ops = backend_find("cuda"), .net = net };
-    fixture.device = device_memory_open(fixture.ops, &fixture.compute);
+    struct network fixture;
+    network_open_device(&fixture, "cuda", net);
     assert_int_equal(network_open_backend(&fixture, &spec), 0);
     assert_int_equal(fixture.ops->plan(fixture.backend, SAMPLES, training, &plan), 0);
     assert_grows(net, (const struct plan_base *)(const void *)plan);
     fixture.ops->plan_close(plan);
-    fixture.ops->close(fixture.backend);
-    arenas_release(&fixture.arenas);
-    device_memory_close(fixture.device, fixture.compute);
+    network_close(&fixture);
     net_close(net);
 }
 

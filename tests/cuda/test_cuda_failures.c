@@ -114,17 +114,14 @@ TEST(convolutions_without_memory_to_time_them_are_planned_untimed)
 static int try_open(const char *backend, const struct backend_spec *spec, const char *kind, char *text,
                     size_t text_size)
 {
-    struct network fixture = { .ops = backend_find(kind), .net = spec->net };
+    struct network fixture;
     struct capture capture;
-    fixture.device = device_memory_open(fixture.ops, &fixture.compute);
+    network_open_device(&fixture, kind, spec->net);
     fixture.ops = backend_find(backend);
     capture_begin(&capture);
     const int rc = network_open_backend(&fixture, spec);
     capture_end(&capture, text, text_size);
-    if (rc == 0)
-        fixture.ops->close(fixture.backend);
-    arenas_release(&fixture.arenas);
-    device_memory_close(fixture.device, fixture.compute);
+    network_close(&fixture);
     return rc;
 }
 
@@ -176,9 +173,9 @@ TEST(sizes_that_overflow_are_refused)
     net_dense(net, "fc", 2, 2, true);
     net_softmax_loss(net, "loss", 3);
     assert_int_equal(net_finish(net), 0);
-    struct network fixture = { .ops = backend_find("cuda"), .net = net };
+    struct network fixture;
     const struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
-    fixture.device = device_memory_open(fixture.ops, &fixture.compute);
+    network_open_device(&fixture, "cuda", net);
     assert_int_equal(network_open_backend(&fixture, &spec), 0);
     struct plan *plan = NULL;
     assert_int_equal(fixture.ops->plan(fixture.backend, 2, true, &plan), 0);    /* gigabytes, not allocated yet */
@@ -186,9 +183,7 @@ TEST(sizes_that_overflow_are_refused)
     assert_int_equal(try_plan(&fixture, 3, text, sizeof(text)), -EOVERFLOW);
     assert_non_null(strstr(text, "10000x10000"));
     assert_non_null(strstr(text, "at most 2 samples"));
-    fixture.ops->close(fixture.backend);
-    arenas_release(&fixture.arenas);
-    device_memory_close(fixture.device, fixture.compute);
+    network_close(&fixture);
     net_close(net);
 }
 
@@ -226,10 +221,10 @@ static int set_up_failing(const struct backend_spec *spec, const char *function,
                           uint32_t *calls_out)
 {
     enum { FLOATS = 1 << 16 };
-    struct network fixture = { .ops = backend_find("cuda"), .net = spec->net };
+    struct network fixture;
     struct capture capture;
     char text[8192];
-    fixture.device = device_memory_open(fixture.ops, &fixture.compute);
+    network_open_device(&fixture, "cuda", spec->net);
     const size_t before = free_memory(&fixture);
     fixture.weights = device_memory_make(fixture.compute, NULL, FLOATS * sizeof(float));
     fixture.gradients = device_memory_make(fixture.compute, NULL, FLOATS * sizeof(float));

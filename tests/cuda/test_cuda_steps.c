@@ -12,11 +12,18 @@
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/test.h"
 
+/* With steps queued in one way. */
+static void open_fixture(struct network *fixture, const struct net *net, enum precision precision, enum graph_use use)
+{
+    struct backend_spec spec = cuda_fixture_spec(net, precision);
+    spec.graph = use;
+    cuda_fixture_open_with(fixture, "cuda", &spec, false);
+}
+
 /* ---- fp16 ---- */
 
 TEST(an_fp16_step_with_an_overflow_is_skipped)
 {
-    float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     struct network fixture;
     cuda_fixture_open_own(&fixture, small_net(0), PRECISION_FP16);
     cuda_fixture_run(&fixture, SAMPLES, true);
@@ -24,13 +31,13 @@ TEST(an_fp16_step_with_an_overflow_is_skipped)
     const float overflow = INFINITY;
     device_memory_write(fixture.compute, fixture.gradients + network_offset(&fixture, 1), &overflow,
                         sizeof(overflow));
-    cuda_fixture_update(&fixture, OPTIMIZER_SGD, no_states);
+    cuda_fixture_update(&fixture, OPTIMIZER_SGD, NULL);
     float *after = cuda_fixture_read(&fixture, fixture.weights, 2);
     assert_memory_equal(after, before, fixture.net->parameters[2].count * sizeof(*after));
     const struct backend_result next = cuda_fixture_run(&fixture, SAMPLES, true);
     assert_float_equal(next.loss_scale, LOSS_SCALE_FIRST / 2, 0);
     assert_int_equal(next.skipped_steps, 1);
-    cuda_fixture_update(&fixture, OPTIMIZER_SGD, no_states);
+    cuda_fixture_update(&fixture, OPTIMIZER_SGD, NULL);
     after = cuda_fixture_read(&fixture, fixture.weights, 2);
     assert_memory_not_equal(after, before, fixture.net->parameters[2].count * sizeof(*after));
     assert_int_equal(cuda_fixture_run(&fixture, SAMPLES, true).skipped_steps, 1);
@@ -64,9 +71,7 @@ TEST(backward_reports_the_ends_of_segments)
     struct net *net = small_net(0);
     for (size_t i = 0; i < sizeof(uses) / sizeof(uses[0]); i++) {
         struct network fixture;
-        struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
-        spec.graph = uses[i];
-        cuda_fixture_open_with(&fixture, "cuda", &spec, false);
+        open_fixture(&fixture, net, PRECISION_FP32, uses[i]);
         cuda_fixture_run(&fixture, SAMPLES, true);
         assert_done(&fixture, all, 4);
         assert_int_equal(plan_segments(&fixture, 6, 0), 0);
@@ -105,9 +110,7 @@ TEST(gradients_are_final_when_their_layer_is_reported)
 {
     struct net *net = small_net(0);
     struct network fixture;
-    struct backend_spec spec = cuda_fixture_spec(net, PRECISION_BF16);
-    spec.graph = GRAPH_ON;
-    cuda_fixture_open_with(&fixture, "cuda", &spec, false);
+    open_fixture(&fixture, net, PRECISION_BF16, GRAPH_ON);
     assert_int_equal(plan_segments(&fixture, 6, 0), 0);
     cuda_fixture_run(&fixture, 5, true);
     const struct backend_input input = { .pixels = fixture.pixels, .labels = fixture.labels };
@@ -130,13 +133,12 @@ TEST(gradients_are_final_when_their_layer_is_reported)
 static float *numbers_after_steps(const struct backend_spec *spec, size_t *bytes_out)
 {
     static const uint32_t counts[] = { SAMPLES, 5, SAMPLES };
-    float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     struct network fixture;
     cuda_fixture_open_with(&fixture, "cuda", spec, false);
     assert_int_equal(plan_segments(&fixture, 6, 0), 0);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         cuda_fixture_run(&fixture, counts[i], true);
-        cuda_fixture_update(&fixture, OPTIMIZER_SGD, no_states);
+        cuda_fixture_update(&fixture, OPTIMIZER_SGD, NULL);
     }
     cuda_fixture_run(&fixture, SAMPLES, false);
     const size_t trained = fixture.arenas.trained.count, statistics = fixture.arenas.statistics.count;
@@ -183,9 +185,7 @@ TEST(graphs_give_the_same_bits)
 static uint64_t launches(const struct net *net, enum graph_use use)
 {
     struct network fixture;
-    struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
-    spec.graph = use;
-    cuda_fixture_open_with(&fixture, "cuda", &spec, false);
+    open_fixture(&fixture, net, PRECISION_FP32, use);
     assert_int_equal(plan_segments(&fixture, 6, 0), 0);
     sim_calls_clear();
     cuda_fixture_run(&fixture, SAMPLES, true);
@@ -211,13 +211,12 @@ TEST(steps_are_queued_where_graphs_fail_unless_graphs_are_required)
         for (uint32_t number = 2; number <= 3; number++) {
             struct network fixture;
             char text[2048];
-            struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
-            spec.graph = number == 2 ? GRAPH_AUTO : GRAPH_ON;
-            cuda_fixture_open_with(&fixture, "cuda", &spec, false);
+            const enum graph_use use = number == 2 ? GRAPH_AUTO : GRAPH_ON;
+            open_fixture(&fixture, net, PRECISION_FP32, use);
             sim_fail(functions[i], number, cudaErrorUnknown);
             const int rc = CAPTURE(text, plan_segments(&fixture, 6, 0));
             sim_fail_clear();
-            assert_int_equal(rc, spec.graph == GRAPH_AUTO ? 0 : -EIO);
+            assert_int_equal(rc, use == GRAPH_AUTO ? 0 : -EIO);
             assert_non_null(strstr(text, functions[i]));
             assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
             sim_calls_clear();
@@ -256,20 +255,17 @@ TEST(a_step_allocates_nothing_and_waits_for_nothing)
         "cublasLtMatmulAlgoGetHeuristic",
         "cudaGetLastError",
     };
-    float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     struct net *net = small_net(0.5f);
     for (uint32_t use = GRAPH_ON; use <= GRAPH_OFF; use++) {
         struct network fixture;
-        struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP16);
-        spec.graph = (enum graph_use)use;
-        cuda_fixture_open_with(&fixture, "cuda", &spec, false);
+        open_fixture(&fixture, net, PRECISION_FP16, (enum graph_use)use);
         assert_int_equal(plan_segments(&fixture, 6, 0), 0);
         struct plan *plan = network_plan(&fixture, SAMPLES, true);
         cuda_fixture_run(&fixture, SAMPLES, true);
         sim_calls_clear();
         for (uint32_t step = 0; step < 3; step++) {
             network_queue(&fixture, plan);
-            cuda_fixture_update(&fixture, OPTIMIZER_SGD, no_states);
+            cuda_fixture_update(&fixture, OPTIMIZER_SGD, NULL);
         }
         for (size_t i = 0; i < sizeof(forbidden) / sizeof(forbidden[0]); i++)
             if (sim_calls(forbidden[i]) > 0)
@@ -298,14 +294,13 @@ static struct net *triplets(void)
 /* They share descriptors within a step and between training and evaluation. */
 TEST(equal_convolutions_share_descriptors)
 {
-    float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     struct network fixture;
     cuda_fixture_open_own(&fixture, triplets(), PRECISION_FP16);
     network_plan(&fixture, SAMPLES, true);
     network_plan(&fixture, SAMPLES, false);
     for (uint32_t step = 0; step < 3; step++) {
         cuda_fixture_run(&fixture, SAMPLES, true);
-        cuda_fixture_update(&fixture, OPTIMIZER_SGD, no_states);
+        cuda_fixture_update(&fixture, OPTIMIZER_SGD, NULL);
         cuda_fixture_run(&fixture, SAMPLES, false);
         if (step == 0)
             sim_calls_clear();
@@ -379,9 +374,7 @@ TEST(describes_every_layer_and_how_steps_are_queued)
     static struct lines lines;
     struct net *net = small_net(0);
     struct network fixture;
-    struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
-    spec.graph = GRAPH_ON;
-    cuda_fixture_open_with(&fixture, "cuda", &spec, false);
+    open_fixture(&fixture, net, PRECISION_FP32, GRAPH_ON);
     assert_int_equal(plan_segments(&fixture, 6, 0), 0);
     fixture.ops->plan_describe(network_plan(&fixture, SAMPLES, true), keep_line, &lines);
     assert_int_equal(lines.count, net->layer_count + 1);

@@ -141,6 +141,12 @@ static void buffers_make(struct network *network, uint32_t slice_max)
     network->result = result;
 }
 
+void network_open_device(struct network *network, const char *backend, const struct net *net)
+{
+    *network = (struct network){ .ops = backend_find(backend), .net = net };
+    network->device = device_memory_open(network->ops, &network->compute);
+}
+
 int network_open_backend(struct network *network, const struct backend_spec *spec)
 {
     static size_t counts[NET_PARAMETERS_MAX];
@@ -165,8 +171,7 @@ int network_bind(struct network *network)
 
 void network_open_with(struct network *network, const char *backend, const struct backend_spec *spec)
 {
-    *network = (struct network){ .ops = backend_find(backend), .net = spec->net };
-    network->device = device_memory_open(network->ops, &network->compute);
+    network_open_device(network, backend, spec->net);
     assert_int_equal(network_open_backend(network, spec), 0);
     buffers_make(network, spec->slice_max);
     assert_int_equal(network_bind(network), 0);
@@ -193,7 +198,8 @@ void network_close(struct network *network)
     struct device *const device = network->device;
     for (uint32_t i = 0; i < network->plan_count; i++)
         network->ops->plan_close(network->plans[i]);
-    network->ops->close(network->backend);
+    if (network->backend != NULL)
+        network->ops->close(network->backend);
     device->ops->free(device, network->weights);
     device->ops->free(device, network->gradients);
     device->ops->free(device, network->statistics);

@@ -55,8 +55,9 @@ void network_for_each_backend(void (*check)(const char *backend));
 
 /* A backend as the spec says, on a device and stream that are opened for it. */
 void network_open_with(struct network *network, const char *backend, const struct backend_spec *spec);
-/* Its parts, for a network with ops, net, device and compute: the backend with the layout of its arenas; and their
- * memory. 0 or a negative errno. */
+/* Its parts: the device and the stream; the backend with the layout of its arenas; and their memory. 0 or a negative
+ * errno. */
+void network_open_device(struct network *network, const char *backend, const struct net *net);
 int network_open_backend(struct network *network, const struct backend_spec *spec);
 int network_bind(struct network *network);
 void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
@@ -64,6 +65,7 @@ void network_open(struct network *network, const char *backend, const struct net
 /* With threads (0: one), layout, precision and so on as in `settings`; net and seed are set here. */
 void network_open_settings(struct network *network, const char *backend, const struct net *net,
                            struct backend_spec settings);
+/* Also one of which only the first parts are open. */
 void network_close(struct network *network);
 /* Offset of a parameter in its arena. */
 size_t network_offset(const struct network *network, uint32_t parameter);

@@ -105,7 +105,8 @@ refused 'sync.mode the weights depend' --set sync.mode=averaging --set devices.t
 refused 'sync.mode the weights depend' --set sync.mode=async --set devices.towers=3
 refused 'bf16 rounds the sums' --set sync.wire=bf16
 
-# Who lets the number of towers choose the threads is told.
+# Who lets the number of towers choose the threads of CPUs is told.
+[ "$kind" = cpu ] || finish
 run "$pipetrain" -c "$work/tiny.conf" --set devices.threads_per_tower=0 --set train.slices=2 --check
 expect_code 0 'threads by the number of towers'
 expect_err 'set devices.threads_per_tower = '

@@ -15,7 +15,7 @@ units="stage/test_device stage/test_device_events stage/test_slots $kernels
     compute/test_evaluation compute/test_layers compute/test_graph compute/test_precisions compute/test_tower
     compute/test_update
     sync/test_halves sync/test_reduce sync/test_relaxed sync/test_servers sync/test_trainer cuda/test_timeline"
-e2e='gpu batches threads towers'
+e2e='gpu batches slices threads towers'
 racecheck=$kernels
 memcheck="$kernels compute/test_layers"
 

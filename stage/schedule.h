@@ -33,7 +33,7 @@ struct schedule {
     uint64_t first;                 /* the batch this process begins with, of schedule_seek; 0 = the run's first */
 };
 
-/* A place between two batches of a run, as a saved state names it: `step` steps are done, and the next batch belongs
+/* A place between two batches of a run, as a checkpoint names it: `step` steps are done, and the next batch belongs
  * to epoch `epoch`. After the last step of an epoch its evaluation comes next, of which `evaluated` batches are
  * done; after the whole evaluation it is the next epoch. */
 struct position { uint32_t epoch; uint64_t step, evaluated; };

@@ -16,7 +16,7 @@ enum exit_code {
     EXIT_CODE_DEVICE = 71,
     EXIT_CODE_NONFINITE = 73,   /* the loss or a weight is not a finite number */
     EXIT_CODE_UNLEARNT = 74,    /* --overfit: the samples were not learned */
-    EXIT_CODE_STOPPED = 75,     /* ended early by a request, state saved */
+    EXIT_CODE_STOPPED = 75,     /* ended early by a request, checkpoint saved */
     EXIT_CODE_INTERRUPTED = 130 /* ended early by SIGINT */
 };
 

@@ -1,10 +1,10 @@
 #!/bin/sh
-# What a saved state costs the training around it: steps behind a state beside all others, one Markdown row.
+# What a checkpoint costs the training around it: steps after one beside all others, one Markdown row.
 #
 #     bench/use/save.sh [-b BUILD] [-m MODEL] [-t BATCH] [-e EVERY] [-s STEPS] [-r RUNS]
 #
 # MODEL (default resnet50_v1) trains with synthetic images and momentum in batches of BATCH (16) on all cores for STEPS
-# (42) and saves a state behind every EVERY-th (5). Steps are measured by `seconds` in the rows of metrics.jsonl.
+# (42) and saves a checkpoint after every EVERY-th (5). Steps are measured by `seconds` in the rows of metrics.jsonl.
 # The run is made RUNS (3) times.
 set -eu
 

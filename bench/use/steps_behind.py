@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""How long steps behind a saved state take beside the others, from metrics.jsonl files with a row for each step.
+"""How long steps after a checkpoint take beside the others, from metrics.jsonl files with a row for each step.
 
     steps_behind.py EVERY metrics.jsonl...
 
-EVERY is how many steps lie between two states. The first EVERY steps of a run are left out.
+EVERY is the number of steps between two checkpoints. The first EVERY steps of a run are left out.
 """
 import json
 import statistics

@@ -50,7 +50,7 @@ expect_alike clipped clipped-whole
 train null $small --set train.batch=40 --set train.accumulate=3 --set devices.kind=null
 expect_summary null images 1200
 
-# ---- saved states ----
+# ---- checkpoints ----
 
 how="$small --set train.batch=10 --set train.accumulate=4 --set train.optimizer=momentum --set checkpoint.every=7"
 for towers in 1 2; do

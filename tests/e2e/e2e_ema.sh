@@ -55,7 +55,7 @@ for mode in independent averaging; do
 done
 train null $settings --set train.ema=0.9 --set devices.kind=null
 
-# ---- saved states ----
+# ---- checkpoints ----
 
 batch_norm="--set model.file=$work/tiny.net --set train.ema=0.9 --set checkpoint.every=7"
 for towers in 1 2; do

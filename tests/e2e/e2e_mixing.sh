@@ -43,7 +43,7 @@ expect_out_joined ', 50 % of images mixed by CutMix 1 v'
 train null $small --set devices.kind=null
 expect_summary null images 1200
 
-# ---- saved states ----
+# ---- checkpoints ----
 
 how="$small --set train.batch=30 --set train.optimizer=momentum --set checkpoint.every=7"
 for towers in 1 2; do

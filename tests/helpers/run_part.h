@@ -14,7 +14,7 @@ enum { RUN_PART_TRAIN = 91, RUN_PART_VALIDATION = 23 };
  * is "-". UNTIL says what is saved: "end", the state the run ends with; "asked=N", the same, and
  * when batch N is reported the run is asked to stop; "step=N", the state behind training step N,
  * while the run continues, and the process ends some batches later. What was trained and evaluated
- * up to the saved state is told line by line in FOLDER/NAME.train and FOLDER/NAME.evaluate, the
+ * up to the checkpoint is printed line by line in FOLDER/NAME.train and FOLDER/NAME.evaluate, the
  * state is FOLDER/NAME.state.
  *
  * Returns the exit code, 0 when all went well; messages go to stderr. */

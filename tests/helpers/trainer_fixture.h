@@ -87,7 +87,7 @@ void fixture_run(struct trainer_fixture *fixture);
 /* All weights and statistics of a tower, fixture_floats of them, at most FIXTURE_FLOATS_MAX. */
 size_t fixture_floats(const struct trainer_fixture *fixture);
 void fixture_read_weights(struct trainer_fixture *fixture, uint32_t tower, float *weights);
-/* Of a run that saves, once: a tower's weights and the optimizer's buffers behind the last batch, as a saved state has
+/* Of a run that saves, once: a tower's weights and the optimizer's buffers after the last batch, as a checkpoint has
  * them, one after the other. Returns how many, at most FIXTURE_STATE_MAX. */
 size_t fixture_read_last(struct trainer_fixture *fixture, uint32_t tower, float *floats);
 
@@ -100,7 +100,7 @@ struct fixture_result {
 void trainer_fixture_read(struct trainer_fixture *fixture, struct fixture_result *result);
 /* Open, run to the end of the schedule, read, close. */
 void fixture_result_of(struct fixture_result *result, const struct fixture_spec *spec);
-/* All towers have the same weights, statistics and saved states, to the bit. */
+/* All towers have the same weights, statistics and checkpoints, to the bit. */
 void assert_one_model(const struct fixture_result *result, uint32_t towers);
 /* |a - b| <= tolerance * (1 + |b|). */
 void assert_near(const float *a, const float *b, size_t count, float tolerance);

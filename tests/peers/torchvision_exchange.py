@@ -6,7 +6,7 @@
 Pictures of other sizes than the network's go through torchvision's own transform (ResNet18_Weights.IMAGENET1K_V1) there, and
 through pipetrain predict here, with weights as DataParallel saves them: logits agree to 1e-3.
 
-A resnet50 of pipetrain, its weights.safetensors and a saved state, is loaded with strict=True into torchvision's, which
+A resnet50 of pipetrain, its weights.safetensors and a checkpoint, is loaded with strict=True into torchvision's, which
 takes the same images for the same classes. A resnet18 of torchvision, with weights drawn here, is trained on by
 pipetrain and by PyTorch from the same images, ten steps: with a new head of another number of classes, and with frozen
 layers and a limited norm. Tensor by tensor max |ours - exact| / max |exact| is at most 1e-3, where `exact` is PyTorch's in double

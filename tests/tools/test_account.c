@@ -487,7 +487,7 @@ TEST(the_step_of_the_latest_evaluation_is_kept)
     }
 }
 
-/* A saved state whose hashes are right may still say anything. */
+/* A checkpoint whose hashes are right may still say anything. */
 TEST(sums_that_no_run_has_are_refused)
 {
     struct account_state sums = { .order_hash = UINT64_MAX, .evaluated_step = 3 }, again;

@@ -1,4 +1,4 @@
-/* Tests of saved states: what is written is read, all of it, and every byte of it matters. */
+/* Tests of checkpoints: what is written is read, all of it, and every byte of it matters. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -108,7 +108,7 @@ static void take_snapshots(struct fixture *fixture)
     }
 }
 
-/* Save the state at `step` with `keep`; the path of its file. */
+/* Save a checkpoint at `step` with `keep`; the path of its file. */
 static const char *save(struct fixture *fixture, uint64_t step, uint32_t keep)
 {
     static char path[700];
@@ -371,7 +371,7 @@ TEST_WITH(weights_that_are_not_finite_are_refused_by_name, fixture_folder_make, 
     fixture_close(&fixture);
 }
 
-/* The folder's newest whole state is the one at `step`; what is passed over is told, and not shown here. */
+/* The folder's newest whole checkpoint is the one at `step`. What is skipped is reported, but not checked here. */
 static void assert_found(struct fixture *fixture, uint64_t step, const char *how, size_t at)
 {
     struct checkpoint_reader *reader = NULL;
@@ -389,7 +389,7 @@ static size_t stride(size_t at)
     return at < 64 || test_is_long() ? 1 : 3;
 }
 
-/* With an older state beside it: every bit of some bytes, one of others, and the lengths. */
+/* With an older checkpoint beside it: every bit of some bytes, one of others, and the lengths. */
 TEST_WITH(any_damage_falls_back_to_the_state_before, fixture_folder_make, fixture_folder_remove)
 {
     struct fixture fixture;
@@ -572,7 +572,7 @@ static void count_back(void *arg, uint32_t tower, struct snapshot *snapshot)
     assert_ptr_equal(snapshot, fixture->snapshots[tower]);
 }
 
-/* A folder stands in the place of the last state: it is told, and the others stay. */
+/* A folder is in the place of the last checkpoint: it is reported, and the others stay. */
 TEST_WITH(the_saver_goes_on_when_a_state_cannot_be_written, fixture_folder_make, fixture_folder_remove)
 {
     struct fixture fixture;

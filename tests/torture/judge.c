@@ -82,7 +82,7 @@ static bool is_message(const struct judgement *judgement, const char *line)
            judgement->end.code == EXIT_CODE_USAGE;
 }
 
-/* A record or a saved state that the run does without, with the cause. */
+/* A record or a checkpoint that the run does without, with the cause. */
 static bool is_left_out(const char *line)
 {
     return strncmp(line, "skipped: ", strlen("skipped: ")) == 0 || strstr(line, ": skipped") != NULL;

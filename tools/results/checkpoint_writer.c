@@ -376,7 +376,7 @@ struct checkpoint_saver {
     struct checkpoint_mark taken_mark;
 };
 
-/* Waits for a state. False: there will be no more. */
+/* Waits for a checkpoint. False: there will be no more. */
 static bool take_state(struct checkpoint_saver *saver)
 {
     pthread_mutex_lock(&saver->lock);

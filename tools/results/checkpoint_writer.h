@@ -38,7 +38,7 @@ void checkpoint_writer_drop(struct checkpoint_writer *writer, struct run_directo
 
 /* ---- the thread that saves during training ---- */
 
-/* It copies the snapshots of a state, returns them, and writes the copy. While it writes one state another one may
+/* It copies the snapshots for a checkpoint, returns them, and writes the copy. While it writes one, another one may
  * wait; a third blocks the caller. An error is printed, and the run continues with earlier checkpoints. */
 struct checkpoint_saver;
 
@@ -58,14 +58,14 @@ struct checkpoint_saver_spec {
 
 /* 0, -ENOMEM or -EAGAIN. */
 int checkpoint_saver_start(struct checkpoint_saver **saver_out, const struct checkpoint_saver_spec *spec);
-/* Save a complete snapshot of every tower; they are borrowed until give_back. Blocks while another state is waiting. */
+/* Save a complete snapshot of every tower; they are borrowed until give_back. Blocks while another checkpoint is waiting. */
 void checkpoint_saver_put(struct checkpoint_saver *saver, struct snapshot *const *snapshots,
                           const struct checkpoint_mark *mark);
 /* The counts up to now. Accepts NULL: *counts_out stays as it is. */
 void checkpoint_saver_count(struct checkpoint_saver *saver, struct checkpoint_counts *counts_out);
 /* Add a checkpoint that was saved (rc 0) in this time, or failed. */
 void checkpoint_counts_add(struct checkpoint_counts *counts, int rc, uint64_t took_ns);
-/* Wait until all states are written and counted, and end the thread. Accepts NULL. */
+/* Wait until all checkpoints are written and counted, and end the thread. Accepts NULL. */
 void checkpoint_saver_end(struct checkpoint_saver *saver, struct checkpoint_counts *counts_out);
 
 #endif

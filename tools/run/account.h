@@ -26,7 +26,7 @@ struct fractions { double input_wait, exposed_copy, forward, backward, exposed_r
 
 struct step_percentiles { double p50_ms, p90_ms, p99_ms; };
 
-/* The sums that are part of a saved state, so that a resumed run reports epochs, intervals and totals as one process
+/* The sums that are part of a checkpoint, so that a resumed run reports epochs, intervals and totals as one process
  * would. Speeds (fractions, percentiles) are of one process and not part of it. */
 struct account_state {
     struct tally passes[PHASE_COUNT];    /* the current or latest one of each kind */
@@ -62,7 +62,7 @@ struct account {
 /* For the run of `schedule` (lent), beginning with its first batch. 0 or -ENOMEM. */
 int account_open(struct account **account_out, const struct schedule *schedule);
 void account_close(struct account *account);
-/* Before the first batch: continue from the sums of a saved state. */
+/* Before the first batch: continue from the sums of a checkpoint. */
 void account_resume(struct account *account, const struct account_state *state);
 /* The first step begins. */
 void account_begin(struct account *account, uint64_t now_ns);

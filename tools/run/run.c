@@ -272,7 +272,7 @@ static void run_steps(struct run *run)
     }
 }
 
-/* Save the weights and take the last state, which is written after the reports. */
+/* Save the weights and take the last checkpoint, which is written after the reports. */
 static int save(struct run *run)
 {
     int code = 0;
@@ -448,7 +448,7 @@ static int train(struct run *run)
     return code;
 }
 
-/* --check: plan the towers on their devices, and check the state to resume from, the run directory, the initial weights
+/* --check: plan the towers on their devices, and check the checkpoint to resume from, the run directory, the initial weights
  * and the data. */
 static int check(struct run *run)
 {
@@ -488,7 +488,7 @@ static void release(struct run *run)
     stop_close(run->stop);
 }
 
-/* *back: the state to start from; afterwards, when a number was not finite, the state to roll back to. */
+/* *back: the checkpoint to start from; afterwards, when a number was not finite, the one to roll back to. */
 static int execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns, struct run_back *back)
 {
     struct run run = { .settings = settings, .kind = kind, .process_start_ns = process_start_ns,

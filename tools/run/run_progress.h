@@ -49,7 +49,7 @@ struct run_progress_epoch { double loss, accuracy; uint64_t steps; uint32_t clas
 #define RUN_PROGRESS_LOST_STEPS 20u
 bool run_progress_add_epoch(struct run_progress *progress, const struct run_progress_epoch *epoch);
 
-/* As numbers separated by blanks, for a saved state. Numbers that an earlier version did not write are read as 0. */
+/* As numbers separated by blanks, for a checkpoint. Numbers that an earlier version did not write are read as 0. */
 void run_progress_write(const struct run_progress *progress, char text_out[RUN_PROGRESS_TEXT_BYTES]);
 /* 0, or -EINVAL for a text of another form or with impossible numbers: more correct answers than images, more steps
  * skipped in a row than in all, more than RUN_PROGRESS_ROLLBACKS_MAX rollbacks. */

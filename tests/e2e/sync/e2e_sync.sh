@@ -114,7 +114,7 @@ resumed averaged-parts $averaged
 expect_code 0 'a mean of parameters that goes on'
 expect_same_run averaged averaged-parts
 
-# ---- states ----
+# ---- checkpoints ----
 
 for server in device cpu; do
     how="--set devices.towers=2 $device --set sync.server=$server --set train.optimizer=momentum"

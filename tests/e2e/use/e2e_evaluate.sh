@@ -85,7 +85,7 @@ awk -F, -v correct="$(summary raw validation.correct)" \
 evaluate raw --weights runs/raw/weights.safetensors --set run.dir=nothing
 expect_code 0 'weights that are named'
 
-# Weights alone, and a saved state alone, tell all but the data.
+# Weights alone, and a checkpoint alone, say all but the data.
 train saved --set checkpoint.every=epoch $jpeg --set augment.crop=resized
 set -- runs/saved/checkpoint-*.safetensors
 for weights in runs/saved/weights.safetensors "$1"; do
@@ -96,7 +96,7 @@ for weights in runs/saved/weights.safetensors "$1"; do
     expect_equal "$(result steps)" "$(summary saved steps)" 'steps'
     grep -q "\"steps\":$(summary saved steps)," result.json || fail 'steps are no number'
 done
-# The configuration alone means its last run, and of one that was killed the newest state.
+# The configuration alone means its last run, and of one that was killed the newest checkpoint.
 newest_run() {
     run "$pipetrain" -c tiny.conf "$@"
     expect_code 0 'a run in the next directory'
@@ -120,7 +120,7 @@ expect_code 3 'no run at all'
 expect_err 'no run has weights in runs/tiny'
 
 run "$pipetrain" evaluate -w "$1" --set devices.kind=$kind
-expect_code 2 'a saved state without data'
+expect_code 2 'a checkpoint without data'
 expect_err "there is no validation set: set data.validation, for example with --set data.validation='validation-\*'$"
 run "$pipetrain" evaluate -w "$1" -m mnist_cnn -c tiny.conf
 expect_code 2 'a model and a configuration'

@@ -58,7 +58,8 @@ struct checkpoint_saver_spec {
 
 /* 0, -ENOMEM or -EAGAIN. */
 int checkpoint_saver_start(struct checkpoint_saver **saver_out, const struct checkpoint_saver_spec *spec);
-/* Save a complete snapshot of every tower; they are borrowed until give_back. Blocks while another checkpoint is waiting. */
+/* Save a complete snapshot of every tower; they are borrowed until give_back. Blocks while another checkpoint is
+ * waiting. */
 void checkpoint_saver_put(struct checkpoint_saver *saver, struct snapshot *const *snapshots,
                           const struct checkpoint_mark *mark);
 /* The counts up to now. Accepts NULL: *counts_out stays as it is. */

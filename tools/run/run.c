@@ -448,8 +448,8 @@ static int train(struct run *run)
     return code;
 }
 
-/* --check: plan the towers on their devices, and check the checkpoint to resume from, the run directory, the initial weights
- * and the data. */
+/* --check: plan the towers on their devices, and check the checkpoint to resume from, the run directory, the initial
+ * weights and the data. */
 static int check(struct run *run)
 {
     int code = open_pipeline(run);

@@ -1,45 +1,117 @@
-/* Tests of the models for ImageNet: what their counts cannot tell (test_counts.c has those). */
+/* Tests of the models: what their counts cannot tell (test_counts.c has those), and the table of their names and
+ * options. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/helpers/capture.h"
 #include "tests/helpers/network/model_look.h"
 #include "tests/helpers/test.h"
 
 #define ROWS(table) (sizeof(table) / sizeof((table)[0]))
-
-static struct net *net_with(const char *model, const struct model_options *options)
-{
-    struct net *net;
-    assert_int_equal(model_open(&net, model, options), 0);
-    return net;
-}
 
 static struct net *net_of(const char *model)
 {
     return model_make(model, 0, true);
 }
 
-static const struct layer *find_layer(const struct net *net, const char *name)
+static bool has_layer(const struct net *net, const char *name)
 {
     for (uint32_t i = 0; i < net->layer_count; i++)
         if (strcmp(net->layers[i].name, name) == 0)
-            return &net->layers[i];
-    return NULL;
+            return true;
+    return false;
 }
 
-static const char *input_name(const struct net *net, const struct layer *layer, uint32_t k)
+/* ---- layers in their order ---- */
+
+static const char letters[LAYER_KIND_COUNT] = {
+    [LAYER_CONV2D] = 'C', [LAYER_DENSE] = 'D', [LAYER_BATCH_NORM] = 'N', [LAYER_RELU] = 'R',
+    [LAYER_MAX_POOL] = 'M', [LAYER_AVERAGE_POOL] = 'A', [LAYER_DROPOUT] = 'd', [LAYER_LOCAL_RESPONSE_NORM] = 'L',
+    [LAYER_ADD] = '+', [LAYER_CONCAT] = 'c', [LAYER_PAD_CHANNELS] = 'p', [LAYER_SOFTMAX_LOSS] = '!',
+};
+
+static void assert_layers(const struct net *net, const char *expected)
 {
-    return layer->inputs[k] == NET_INPUT ? "" : net->layers[layer->inputs[k]].name;
+    char text[NET_LAYERS_MAX + 1] = "";
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        text[i] = letters[net->layers[i].kind];
+    assert_string_equal(text, expected);
+}
+
+#define TWICE(text) text text
+#define THRICE(text) text text text
+#define GROUP4(text) TWICE(TWICE(text)) "M"
+#define DENSE12(text) TWICE(TWICE(THRICE(text)))
+
+TEST(networks_without_branches_have_their_layers_in_order)
+{
+    static const struct { const char *model, *layers; } rows[] = {
+        { "mnist_cnn", "CRCRMdDRdD!" },
+        { "mnist_cnn2", "CRCRMdDRdD!" },
+        { "multigpu_mnist", "CRCRNCRMdDRdD!" },
+        { "cifar10_cnn", "CRCRMdCRCRMdDRdD!" },
+        { "small_cifar", "CRD!" },
+        { "cifar_alexnet", "CRMLCRLMDRDRD!" },
+        { "cifar_trivial", "DRDRD!" },
+        { "cifar_vgg19", TWICE(TWICE("CR") "M") THRICE(GROUP4("CR")) "D!" },
+        { "cifar_vgg19_bn", TWICE(TWICE("CNR") "M") THRICE(GROUP4("CNR")) "D!" },
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct net *const net = net_of(rows[i].model);
+        assert_layers(net, rows[i].layers);
+        for (uint32_t k = 0; k < net->layer_count; k++)
+            assert_int_equal(net->layers[k].inputs[0], k == 0 ? NET_INPUT : k - 1);
+        net_close(net);
+    }
+}
+
+TEST(networks_with_branches_have_their_layers_in_order)
+{
+    static const struct { const char *model, *layers; } rows[] = {
+        { "resnet20_v1", "CN" THRICE("CNRCN+R") TWICE("CNRpCN+R" TWICE("CNRCN+R")) "AD!" },
+        { "resnet20_v2", "CNR" THRICE("NRCNRC+") TWICE("NRCNRpC+" TWICE("NRCNRC+")) "NRAD!" },
+        { "densenet40_k12", "C" TWICE(DENSE12("NRCc") "NRCRA") DENSE12("NRCc") "NRAD!" },
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct net *const net = net_of(rows[i].model);
+        assert_layers(net, rows[i].layers);
+        net_close(net);
+    }
+}
+
+TEST(dropout_has_the_rates_of_its_places)
+{
+    static const struct { const char *model, *layer; float rate; } rows[] = {
+        { "mnist_cnn", "dropout1", 0.25f },
+        { "mnist_cnn", "dropout2", 0.5f },
+        { "multigpu_mnist", "dropout1", 0.25f },
+        { "multigpu_mnist", "dropout2", 0.5f },
+        { "cifar10_cnn", "dropout1", 0.25f },
+        { "cifar10_cnn", "dropout2", 0.25f },
+        { "cifar10_cnn", "dropout3", 0.5f },
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct net *const net = net_of(rows[i].model);
+        assert_true(layer_named(net, rows[i].layer)->rate == rows[i].rate);
+        net_close(net);
+    }
 }
 
 /* ---- shapes ---- */
 
-struct output { const char *model, *layer; uint32_t channels, size; };
-
 TEST(images_shrink_as_the_tables_of_the_models_say)
 {
-    static const struct output outputs[] = {
+    static const struct { const char *model, *layer; uint32_t channels, size; } outputs[] = {
+        { "densenet40_k12", "features.denseblock1.denselayer12.concat", 160, 32 },
+        { "densenet40_k12", "features.transition1.pool", 24, 16 },
+        { "densenet40_k12", "features.denseblock3.denselayer12.concat", 168, 8 },
+        { "densenet100_k12", "features.denseblock1.denselayer32.concat", 400, 32 },
+        { "densenet100_k12", "features.denseblock2.denselayer32.concat", 408, 16 },
+        { "densenet100_k24", "features.denseblock1.denselayer32.concat", 784, 32 },
+        { "densenet100_k24", "features.transition2.pool", 48, 8 },
+        { "densenet100_k24", "features.denseblock3.denselayer32.concat", 816, 8 },
         { "imagenet_alexnet", "features.0", 64, 55 },
         { "imagenet_alexnet", "features.2", 64, 27 },
         { "imagenet_alexnet", "features.3", 192, 27 },
@@ -120,12 +192,20 @@ TEST(images_shrink_as_the_tables_of_the_models_say)
     }
 }
 
-/* Pixels of padding in front and behind, down and across. */
+/* Pixels of padding in front and behind, down and across: where a window of 3x3 halves an image, the odd pixel lies
+ * behind. */
 struct look { const char *model, *layer; uint32_t kernel_h, kernel_w, stride, top, bottom, left, right; };
 
 TEST(windows_have_the_strides_and_the_padding_of_the_models_definitions)
 {
     static const struct look looks[] = {
+        { "resnet20_v1", "layer2.0.conv1", 3, 3, 2, 0, 1, 0, 1 },
+        { "resnet20_v1", "layer3.0.conv1", 3, 3, 2, 0, 1, 0, 1 },
+        { "resnet110_v1", "layer3.0.conv1", 3, 3, 2, 0, 1, 0, 1 },
+        { "resnet20_v2", "layer2.0.conv1", 3, 3, 2, 0, 1, 0, 1 },
+        { "resnet110_v2", "layer3.0.conv1", 3, 3, 2, 0, 1, 0, 1 },
+        { "cifar_alexnet", "pool1", 3, 3, 2, 0, 1, 0, 1 },
+        { "cifar_alexnet", "pool2", 3, 3, 2, 0, 1, 0, 1 },
         { "imagenet_alexnet", "features.0", 11, 11, 4, 0, 0, 0, 0 },
         { "imagenet_alexnet", "features.3", 5, 5, 1, 2, 2, 2, 2 },
         { "imagenet_alexnet", "features.12", 3, 3, 2, 0, 0, 0, 0 },
@@ -179,6 +259,24 @@ TEST(windows_have_the_strides_and_the_padding_of_the_models_definitions)
     }
 }
 
+TEST(channels_are_added_as_zeros_on_both_sides)
+{
+    static const struct { const char *layer; uint32_t before, channels, size; } rows[] = {
+        { "layer2.0.shortcut", 8, 32, 16 }, { "layer3.0.shortcut", 16, 64, 8 } };
+    static const char *const models[] = { "resnet20_v1", "resnet20_v2", "resnet110_v1", "resnet110_v2" };
+    for (size_t m = 0; m < ROWS(models); m++) {
+        struct net *const net = net_of(models[m]);
+        for (size_t i = 0; i < ROWS(rows); i++) {
+            const struct layer *const around = layer_named(net, rows[i].layer);
+            assert_int_equal(around->channels_before, rows[i].before);
+            assert_int_equal(around->out.channels, rows[i].channels);
+            assert_int_equal(around->out.height, rows[i].size);
+            assert_int_equal(around->stride_h, 2);
+        }
+        net_close(net);
+    }
+}
+
 /* ---- branches ---- */
 
 struct join { const char *model, *layer, *inputs[7]; };
@@ -199,41 +297,60 @@ TEST(branches_are_put_behind_each_other_in_the_order_of_the_models_definitions)
     };
     for (size_t i = 0; i < ROWS(joins); i++) {
         struct net *const net = net_of(joins[i].model);
-        const struct layer *const concat = layer_named(net, joins[i].layer);
         uint32_t k = 0;
         for (; joins[i].inputs[k] != NULL; k++)
-            assert_string_equal(strchr(input_name(net, concat, k), '.') + 1, joins[i].inputs[k]);
-        assert_int_equal(concat->input_count, k);
+            assert_string_equal(strchr(layer_reads(net, joins[i].layer, k), '.') + 1, joins[i].inputs[k]);
+        assert_int_equal(layer_named(net, joins[i].layer)->input_count, k);
         net_close(net);
     }
 }
 
-struct read { const char *model, *layer, *input; };
-
-TEST(branches_begin_where_the_models_definitions_say)
+/* No ReLU in the stem of v1: the first shortcut carries signed values. v1 adds behind the ReLU of the block before, v2
+ * before any normalisation of its own. In densely connected networks new channels come behind those that were there. */
+TEST(layers_read_what_the_models_definitions_say)
 {
-    static const struct read reads[] = {
-        { "googlenet", "inception3b.branch4.0", "inception3a.concat" },
-        { "googlenet", "inception4a.branch1", "maxpool3" },
-        { "googlenet", "inception5a.branch2.0", "maxpool4" },
-        { "inception3", "Mixed_5b.branch_pool.conv", "Mixed_5b.pool" },
-        { "inception3", "Mixed_6a.pool", "Mixed_5d.concat" },
-        { "inception3", "Mixed_7b.branch3x3_2a.conv", "Mixed_7b.branch3x3_1.relu" },
-        { "inception3", "Mixed_7b.branch3x3_2b.conv", "Mixed_7b.branch3x3_1.relu" },
-        { "inception3", "Mixed_7b.branch3x3dbl_3a.conv", "Mixed_7b.branch3x3dbl_2.relu" },
-        { "inception3", "Mixed_7b.branch3x3dbl_3b.conv", "Mixed_7b.branch3x3dbl_2.relu" },
-        { "resnet50_v1", "layer1.0.downsample.0", "maxpool" },
-        { "resnet50_v1", "layer1.1.conv1", "layer1.0.relu" },
-        { "resnet50_v2", "layer1.0.bn1", "maxpool" },
-        { "resnet50_v2", "layer1.0.downsample", "layer1.0.relu1" },
-        { "resnet50_v2", "layer1.0.conv1", "layer1.0.relu1" },
-        { "resnet50_v2", "layer1.1.bn1", "layer1.0.add" },
-        { "resnet50_v2", "bn2", "layer4.2.add" },
-        { "resnet50_v2", "avgpool", "relu2" },
+    static const struct { const char *model, *layer; uint32_t input; const char *reads; } rows[] = {
+        { "resnet20_v1", "layer1.0.conv1", 0, "bn1" },
+        { "resnet20_v1", "layer1.0.add", 1, "bn1" },
+        { "resnet20_v2", "layer1.0.bn1", 0, "relu1" },
+        { "resnet20_v2", "layer1.0.add", 1, "relu1" },
+        { "resnet20_v1", "layer1.1.add", 1, "layer1.0.relu2" },
+        { "resnet20_v1", "layer1.1.add", 0, "layer1.1.bn2" },
+        { "resnet20_v1", "layer2.0.shortcut", 0, "layer1.2.relu2" },
+        { "resnet20_v1", "layer2.0.add", 1, "layer2.0.shortcut" },
+        { "resnet20_v2", "layer1.1.add", 1, "layer1.0.add" },
+        { "resnet20_v2", "layer1.1.add", 0, "layer1.1.conv2" },
+        { "resnet20_v2", "layer2.0.shortcut", 0, "layer1.2.add" },
+        { "resnet20_v2", "layer2.0.conv1", 0, "layer2.0.relu1" },
+        { "resnet20_v2", "layer2.0.add", 1, "layer2.0.shortcut" },
+        { "resnet20_v2", "bn2", 0, "layer3.2.add" },
+        { "densenet40_k12", "features.denseblock1.denselayer1.norm", 0, "features.conv" },
+        { "densenet40_k12", "features.denseblock1.denselayer1.concat", 0, "features.conv" },
+        { "densenet40_k12", "features.denseblock1.denselayer1.concat", 1, "features.denseblock1.denselayer1.conv" },
+        { "densenet40_k12", "features.denseblock2.denselayer2.concat", 0, "features.denseblock2.denselayer1.concat" },
+        { "densenet40_k12", "features.denseblock2.denselayer1.norm", 0, "features.transition1.pool" },
+        { "densenet40_k12", "features.transition1.relu_out", 0, "features.transition1.conv" },
+        { "googlenet", "inception3b.branch4.0", 0, "inception3a.concat" },
+        { "googlenet", "inception4a.branch1", 0, "maxpool3" },
+        { "googlenet", "inception5a.branch2.0", 0, "maxpool4" },
+        { "inception3", "Mixed_5b.branch_pool.conv", 0, "Mixed_5b.pool" },
+        { "inception3", "Mixed_6a.pool", 0, "Mixed_5d.concat" },
+        { "inception3", "Mixed_7b.branch3x3_2a.conv", 0, "Mixed_7b.branch3x3_1.relu" },
+        { "inception3", "Mixed_7b.branch3x3_2b.conv", 0, "Mixed_7b.branch3x3_1.relu" },
+        { "inception3", "Mixed_7b.branch3x3dbl_3a.conv", 0, "Mixed_7b.branch3x3dbl_2.relu" },
+        { "inception3", "Mixed_7b.branch3x3dbl_3b.conv", 0, "Mixed_7b.branch3x3dbl_2.relu" },
+        { "resnet50_v1", "layer1.0.downsample.0", 0, "maxpool" },
+        { "resnet50_v1", "layer1.1.conv1", 0, "layer1.0.relu" },
+        { "resnet50_v2", "layer1.0.bn1", 0, "maxpool" },
+        { "resnet50_v2", "layer1.0.downsample", 0, "layer1.0.relu1" },
+        { "resnet50_v2", "layer1.0.conv1", 0, "layer1.0.relu1" },
+        { "resnet50_v2", "layer1.1.bn1", 0, "layer1.0.add" },
+        { "resnet50_v2", "bn2", 0, "layer4.2.add" },
+        { "resnet50_v2", "avgpool", 0, "relu2" },
     };
-    for (size_t i = 0; i < ROWS(reads); i++) {
-        struct net *const net = net_of(reads[i].model);
-        assert_string_equal(input_name(net, layer_named(net, reads[i].layer), 0), reads[i].input);
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct net *const net = net_of(rows[i].model);
+        assert_string_equal(layer_reads(net, rows[i].layer, rows[i].input), rows[i].reads);
         net_close(net);
     }
 }
@@ -265,8 +382,8 @@ TEST(residual_blocks_add_their_shortcut_to_the_last_layer_of_their_branch)
     for (size_t i = 0; i < ROWS(sums); i++) {
         struct net *const net = net_of(sums[i].model);
         const struct layer *const add = layer_named(net, sums[i].layer);
-        assert_string_equal(input_name(net, add, 0), sums[i].branch);
-        assert_string_equal(input_name(net, add, 1), sums[i].around);
+        assert_string_equal(layer_reads(net, sums[i].layer, 0), sums[i].branch);
+        assert_string_equal(layer_reads(net, sums[i].layer, 1), sums[i].around);
         assert_true(add->inputs[1] + 1 < add->inputs[0]);
         net_close(net);
     }
@@ -289,31 +406,49 @@ TEST(residual_networks_have_so_many_relus)
 
 /* ---- values ---- */
 
-struct norm { const char *model, *layer; double decay, epsilon; bool with_gamma; };
-
-TEST(normalisations_have_the_decay_and_epsilon_of_their_place)
+TEST(normalisations_have_the_decay_the_epsilon_and_the_gamma_of_their_place)
 {
-    static const struct norm norms[] = {
-        { "inception3", "Conv2d_1a_3x3.bn", 0.999, 1e-3, false },
-        { "inception3", "Mixed_7c.branch_pool.bn", 0.999, 1e-3, false },
-        { "resnet50_v1", "bn1", 0.9, 1e-5, true },
-        { "resnet50_v1", "layer1.0.downsample.1", 0.9, 1e-5, true },
-        { "resnet50_v1.5", "layer4.2.bn3", 0.9, 1e-5, true },
-        { "resnet50_v2", "bn1", 0.9, 1e-5, true },
-        { "resnet50_v2", "layer1.0.bn1", 0.999, 1e-3, false },
-        { "resnet50_v2", "layer1.0.bn2", 0.9, 1e-5, true },
-        { "resnet50_v2", "layer1.0.bn3", 0.9, 1e-5, true },
-        { "resnet50_v2", "bn2", 0.999, 1e-3, false },
-        { "torchvision_resnet18", "layer3.0.downsample.1", 0.9, 1e-5, true },
+    static const struct { const char *model, *layer; double decay; float epsilon; bool gamma; } rows[] = {
+        { "multigpu_mnist", "bn2", 0.99, 1e-3f, true },
+        { "cifar_vgg19_bn", "features.1", 0.9, 1e-5f, true },
+        { "resnet20_v1", "bn1", 0.9, 1e-5f, true },
+        { "resnet20_v1", "layer3.2.bn2", 0.9, 1e-5f, true },
+        { "resnet20_v2", "bn1", 0.9, 1e-5f, true },
+        { "resnet20_v2", "layer1.0.bn1", 0.999, 1e-3f, false },
+        { "resnet20_v2", "layer1.0.bn2", 0.9, 1e-5f, true },
+        { "resnet20_v2", "bn2", 0.999, 1e-3f, false },
+        { "densenet40_k12", "features.transition2.norm", 0.9, 1e-5f, true },
+        { "densenet40_k12", "features.norm", 0.9, 1e-5f, true },
+        { "inception3", "Conv2d_1a_3x3.bn", 0.999, 1e-3f, false },
+        { "inception3", "Mixed_7c.branch_pool.bn", 0.999, 1e-3f, false },
+        { "resnet50_v1", "bn1", 0.9, 1e-5f, true },
+        { "resnet50_v1", "layer1.0.downsample.1", 0.9, 1e-5f, true },
+        { "resnet50_v1.5", "layer4.2.bn3", 0.9, 1e-5f, true },
+        { "resnet50_v2", "bn1", 0.9, 1e-5f, true },
+        { "resnet50_v2", "layer1.0.bn1", 0.999, 1e-3f, false },
+        { "resnet50_v2", "layer1.0.bn2", 0.9, 1e-5f, true },
+        { "resnet50_v2", "layer1.0.bn3", 0.9, 1e-5f, true },
+        { "resnet50_v2", "bn2", 0.999, 1e-3f, false },
+        { "torchvision_resnet18", "layer3.0.downsample.1", 0.9, 1e-5f, true },
     };
-    for (size_t i = 0; i < ROWS(norms); i++) {
-        struct net *const net = net_of(norms[i].model);
-        const struct layer *const layer = layer_named(net, norms[i].layer);
-        assert_true(fabs(layer->decay - norms[i].decay) < 1e-6);
-        assert_true(fabs(layer->epsilon - norms[i].epsilon) < 1e-8);
-        assert_int_equal(layer_has(layer, PARAMETER_GAMMA), norms[i].with_gamma);
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct net *const net = net_of(rows[i].model);
+        const struct layer *const norm = layer_named(net, rows[i].layer);
+        assert_true(norm->decay == rows[i].decay);
+        assert_true(norm->epsilon == rows[i].epsilon);
+        assert_int_equal(layer_has(norm, PARAMETER_GAMMA), rows[i].gamma);
         net_close(net);
     }
+}
+
+TEST(responses_are_normalised_over_9_channels)
+{
+    struct net *const net = net_of("cifar_alexnet");
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct local_response_norm how = layer_named(net, i == 0 ? "norm1" : "norm2")->response;
+        assert_true(how.size == 9 && how.alpha == 0.001f && how.beta == 0.75f && how.k == 1.0f);
+    }
+    net_close(net);
 }
 
 struct beginning { const char *model, *parameter; enum initializer_kind kind; double value; };
@@ -324,6 +459,38 @@ struct beginning { const char *model, *parameter; enum initializer_kind kind; do
 TEST(parameters_begin_as_the_models_definitions_say)
 {
     const struct beginning beginnings[] = {
+        { "mnist_cnn", "conv2.weight", INITIALIZER_GLOROT_UNIFORM, 0 },
+        { "multigpu_mnist", "fc1.weight", INITIALIZER_GLOROT_UNIFORM, 0 },
+        { "cifar10_cnn", "fc2.weight", INITIALIZER_GLOROT_UNIFORM, 0 },
+        { "small_cifar", "conv1.weight", INITIALIZER_GLOROT_UNIFORM, 0 },
+        { "cifar_alexnet", "conv1.weight", INITIALIZER_TRUNCATED_NORMAL, 0.05 },
+        { "cifar_alexnet", "conv1.bias", INITIALIZER_CONSTANT, 0 },
+        { "cifar_alexnet", "conv2.weight", INITIALIZER_TRUNCATED_NORMAL, 0.05 },
+        { "cifar_alexnet", "conv2.bias", INITIALIZER_CONSTANT, 0.1 },
+        { "cifar_alexnet", "fc1.weight", INITIALIZER_TRUNCATED_NORMAL, 0.04 },
+        { "cifar_alexnet", "fc1.bias", INITIALIZER_CONSTANT, 0.1 },
+        { "cifar_alexnet", "fc2.weight", INITIALIZER_TRUNCATED_NORMAL, 0.04 },
+        { "cifar_alexnet", "fc2.bias", INITIALIZER_CONSTANT, 0.1 },
+        { "cifar_alexnet", "fc3.weight", INITIALIZER_TRUNCATED_NORMAL, sqrt(1.0 / 192) },
+        { "cifar_alexnet", "fc3.bias", INITIALIZER_CONSTANT, 0 },
+        { "cifar_trivial", "fc1.weight", INITIALIZER_TRUNCATED_NORMAL, sqrt(2.0 / 3072) },
+        { "cifar_trivial", "fc2.weight", INITIALIZER_TRUNCATED_NORMAL, sqrt(2.0) },
+        { "cifar_trivial", "fc3.weight", INITIALIZER_TRUNCATED_NORMAL, sqrt(1.0 / 4096) },
+        { "resnet20_v1", "conv1.weight", INITIALIZER_TRUNCATED_NORMAL, SCALED(27) },
+        { "resnet20_v1", "layer3.0.conv2.weight", INITIALIZER_TRUNCATED_NORMAL, SCALED(576) },
+        { "resnet20_v1", "fc.weight", INITIALIZER_TRUNCATED_NORMAL, 0.125 },
+        { "resnet20_v2", "layer3.0.conv1.weight", INITIALIZER_TRUNCATED_NORMAL, SCALED(288) },
+        { "densenet40_k12", "features.conv.weight", INITIALIZER_TRUNCATED_NORMAL, SCALED(27) },
+        { "densenet40_k12", "features.denseblock1.denselayer1.conv.weight", INITIALIZER_TRUNCATED_NORMAL,
+          sqrt(2.0 / 9 / 12) },
+        { "densenet100_k24", "features.transition1.conv.weight", INITIALIZER_TRUNCATED_NORMAL, sqrt(2.0 / 9 / 48) },
+        { "densenet40_k12", "features.transition1.conv.bias", INITIALIZER_CONSTANT, 0 },
+        { "densenet40_k12", "classifier.weight", INITIALIZER_TRUNCATED_NORMAL, sqrt(1.0 / 168) },
+        { "cifar_vgg19", "features.0.weight", INITIALIZER_NORMAL, sqrt(2.0 / 576) },
+        { "cifar_vgg19_bn", "features.49.weight", INITIALIZER_NORMAL, sqrt(2.0 / 4608) },
+        { "cifar_vgg19_bn", "features.49.bias", INITIALIZER_CONSTANT, 0 },
+        { "cifar_vgg19_bn", "classifier.weight", INITIALIZER_NORMAL, 0.01 },
+        { "cifar_vgg19_bn", "classifier.bias", INITIALIZER_CONSTANT, 0 },
         { "imagenet_alexnet", "features.0.weight", INITIALIZER_TRUNCATED_NORMAL, SCALED(3.0 * 121) },
         { "imagenet_alexnet", "features.0.bias", INITIALIZER_CONSTANT, 0 },
         { "imagenet_alexnet", "classifier.0.weight", INITIALIZER_TRUNCATED_NORMAL, sqrt(2.0 / 9216) },
@@ -360,6 +527,28 @@ TEST(parameters_begin_as_the_models_definitions_say)
     }
 }
 
+/* A pixel of the last channel as the net gets it. */
+static double changed(const struct net *net, double pixel)
+{
+    const uint32_t last = net->input.channels - 1;
+    return (pixel / net->transform.divisor - net->transform.mean[last]) / net->transform.std[last];
+}
+
+TEST(pixels_come_as_their_source_has_them)
+{
+    static const struct { const char *model; double of_0, of_255; } rows[] = {
+        { "mnist_cnn", 0, 1 }, { "multigpu_mnist", 0, 1 }, { "cifar10_cnn", 0, 1 }, { "small_cifar", 0, 1 },
+        { "cifar_alexnet", -1, 1 }, { "cifar_trivial", -1, 1 }, { "resnet20_v1", -1, 1 }, { "resnet110_v2", -1, 1 },
+        { "densenet40_k12", -1, 1 }, { "cifar_vgg19", -2.221393, 2.753731 }, { "cifar_vgg19_bn", -2.221393, 2.753731 },
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct net *const net = net_of(rows[i].model);
+        assert_true(fabs(changed(net, 0) - rows[i].of_0) < 1e-5);
+        assert_true(fabs(changed(net, 255) - rows[i].of_255) < 1e-5);
+        net_close(net);
+    }
+}
+
 TEST(pixels_go_to_minus_1_to_1_and_those_of_torchvision_by_its_mean_and_deviation)
 {
     static const float mean[] = { 0.485f, 0.456f, 0.406f }, std[] = { 0.229f, 0.224f, 0.225f };
@@ -386,12 +575,12 @@ TEST(two_dropouts_of_a_half_can_be_left_out_and_no_name_changes)
 {
     static const char *const models[] = { "imagenet_alexnet", "overfeat", "vgg11", "vgg16", "vgg19" };
     for (size_t i = 0; i < ROWS(models); i++) {
-        struct net *const with = net_of(models[i]), *const without = net_with(models[i], &(struct model_options){ 0 });
+        struct net *const with = net_of(models[i]), *const without = model_make(models[i], 0, false);
         assert_int_equal(count_kind(with, LAYER_DROPOUT), 2);
-        assert_string_equal(input_name(with, layer_named(with, "classifier.2"), 0), "classifier.1");
+        assert_string_equal(layer_reads(with, "classifier.2", 0), "classifier.1");
         assert_true(layer_named(with, "classifier.2")->rate == 0.5f && layer_named(with, "classifier.5")->rate == 0.5f);
         assert_int_equal(count_kind(without, LAYER_DROPOUT), 0);
-        assert_non_null(find_layer(without, "classifier.6"));
+        assert_true(has_layer(without, "classifier.6"));
         net_close(with);
         net_close(without);
     }
@@ -446,7 +635,7 @@ TEST(the_parameters_of_torchvision_resnet50_have_its_names)
         assert_memory_equal(parameter_named(net, rows[i].name)->dims, rows[i].dims, sizeof(rows[i].dims));
     assert_string_equal(net->parameters[0].name, "conv1.weight");
     assert_string_equal(net->parameters[net->parameter_count - 1].name, "fc.bias");
-    assert_null(find_layer(net, "layer1.1.downsample.0"));
+    assert_false(has_layer(net, "layer1.1.downsample.0"));
     net_close(net);
 }
 
@@ -473,17 +662,36 @@ TEST(the_convolutions_of_vgg_have_the_numbers_of_torchvision)
     }
 }
 
+/* Where the convolutions of VGG lie in PyTorch's list of layers. */
+TEST(convolutions_of_vgg_are_called_by_their_places_and_have_biases)
+{
+    static const uint32_t plain[] = { 0, 2, 5, 7, 10, 12, 14, 16, 19, 21, 23, 25, 28, 30, 32, 34 };
+    static const uint32_t normed[] = { 0, 3, 7, 10, 14, 17, 20, 23, 27, 30, 33, 36, 40, 43, 46, 49 };
+    for (uint32_t k = 0; k < 2; k++) {
+        struct net *const net = net_of(k == 0 ? "cifar_vgg19" : "vgg19_bn");
+        for (size_t i = 0; i < ROWS(plain); i++) {
+            char name[32];
+            snprintf(name, sizeof(name), "features.%u.weight", k == 0 ? plain[i] : normed[i]);
+            assert_int_equal(parameter_named(net, name)->rank, 4);
+            snprintf(name, sizeof(name), "features.%u.bias", k == 0 ? plain[i] : normed[i]);
+            assert_int_equal(parameter_named(net, name)->kind, PARAMETER_BIAS);
+        }
+        net_close(net);
+    }
+}
+
 TEST(inception3_has_an_auxiliary_head_where_it_is_asked_for)
 {
     struct net *const plain = net_of("inception3");
     assert_int_equal(count_kind(plain, LAYER_AUXILIARY_LOSS), 0);
-    assert_null(find_layer(plain, "AuxLogits.fc"));
+    assert_false(has_layer(plain, "AuxLogits.fc"));
     net_close(plain);
-    struct net *const net = net_with("inception3", &(struct model_options){ .classes = 1001, .auxiliary = true });
+    struct net *net;
+    assert_int_equal(model_open(&net, "inception3", &(struct model_options){ .classes = 1001, .auxiliary = true }), 0);
     const struct layer *const pool = layer_named(net, "AuxLogits.pool");
     const struct layer *const loss = layer_named(net, "AuxLogits.loss");
     assert_int_equal(net->trainable_count, 27145970);
-    assert_string_equal(input_name(net, pool, 0), "Mixed_6e.concat");
+    assert_string_equal(layer_reads(net, "AuxLogits.pool", 0), "Mixed_6e.concat");
     assert_int_equal(pool->out.height, 5);
     assert_int_equal(pool->stride_h, 3);
     assert_int_equal(layer_named(net, "AuxLogits.conv1.conv")->out.height, 1);
@@ -492,6 +700,94 @@ TEST(inception3_has_an_auxiliary_head_where_it_is_asked_for)
     assert_true(parameter_named(net, "AuxLogits.fc.weight")->initializer.value == 0.001f);
     assert_true(fabs(parameter_named(net, "AuxLogits.conv0.conv.weight")->initializer.value - SCALED(768.0)) < 1e-6);
     net_close(net);
+}
+
+/* ---- the table ---- */
+
+TEST(parameters_load_into_the_same_net_in_pytorch)
+{
+    static const char *const names[] = { "conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias",
+                                         "fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias" };
+    static const size_t counts[] = { 32 * 9, 32, 32 * 32 * 9, 32, 128 * 4608, 128, 10 * 128, 10 };
+    struct net *net = net_of("mnist_cnn");
+    assert_int_equal(net->parameter_count, 8);
+    for (uint32_t i = 0; i < 8; i++) {
+        assert_string_equal(net->parameters[i].name, names[i]);
+        assert_int_equal(net->parameters[i].count, counts[i]);
+    }
+    const uint32_t fc1[] = { 128, 4608 }, conv2[] = { 32, 32, 3, 3 };
+    assert_memory_equal(net->parameters[4].dims, fc1, sizeof(fc1));
+    assert_memory_equal(net->parameters[2].dims, conv2, sizeof(conv2));
+    net_close(net);
+}
+
+TEST(dropout_can_be_left_out)
+{
+    for (const struct model *model = model_table; model->name != NULL; model++) {
+        struct net *with = model_make(model->name, 0, true), *without = model_make(model->name, 0, false);
+        const uint32_t dropouts = count_kind(with, LAYER_DROPOUT);
+        assert_int_equal(count_kind(without, LAYER_DROPOUT), 0);
+        assert_int_equal(with->layer_count, without->layer_count + dropouts);
+        assert_int_equal(with->trainable_count, without->trainable_count);
+        net_close(with);
+        net_close(without);
+    }
+    struct net *const net = net_of("mnist_cnn");
+    assert_int_equal(count_kind(net, LAYER_DROPOUT), 2);
+    net_close(net);
+}
+
+TEST(the_number_of_classes_can_be_chosen)
+{
+    struct net *net = model_make("mnist_cnn", 47, true);
+    assert_int_equal(net->classes, 47);
+    assert_int_equal(net->trainable_count, 600810 + 37 * 129);
+    net_close(net);
+}
+
+TEST(every_model_is_found_by_its_name_its_alias_and_no_other)
+{
+    struct net *net = NULL;
+    for (const struct model *model = model_table; model->name != NULL; model++) {
+        assert_ptr_equal(model_find(model->name), model);
+        if (model->alias != NULL)
+            assert_ptr_equal(model_find(model->alias), model);
+        assert_true(strlen(model->summary) > 0);
+    }
+    assert_null(model_find("mnist_cnn3"));
+    assert_null(model_find(""));
+    assert_int_equal(model_open(&net, "mnist", &(struct model_options){ .dropout = true }), -ENOENT);
+    assert_null(net);
+}
+
+TEST(a_net_opened_by_an_alias_has_the_name_of_its_model)
+{
+    struct net *const net = net_of("resnet20");
+    assert_string_equal(net->model, "resnet20_v1");
+    net_close(net);
+}
+
+TEST(an_impossible_number_of_classes_is_reported)
+{
+    struct net *net = NULL;
+    char text[256];
+    const struct model_options options = { .classes = UINT32_MAX };
+    assert_int_equal(CAPTURE(text, model_open(&net, "mnist_cnn", &options)), -EINVAL);
+    assert_null(net);
+    assert_non_null(strstr(text, "mnist_cnn"));
+    assert_non_null(strstr(text, "fc2"));
+}
+
+TEST(no_model_takes_an_impossible_number_of_classes)
+{
+    for (const struct model *model = model_table; model->name != NULL; model++) {
+        const struct model_options options = { .classes = UINT32_MAX, .auxiliary = true };
+        struct net *net = NULL;
+        char text[256];
+        assert_int_equal(CAPTURE(text, model_open(&net, model->name, &options)), -EINVAL);
+        assert_null(net);
+        assert_non_null(strstr(text, model->name));
+    }
 }
 
 TESTS_MAIN(NULL, NULL)

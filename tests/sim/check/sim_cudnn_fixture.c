@@ -5,26 +5,18 @@
 
 #include "tests/helpers/test.h"
 #include "tests/sim/check/sim_cudnn_fixture.h"
-#include "tests/sim/sim_values.h"
 
-const struct shape shapes[SHAPES] = {
-    { 2, 3, 7, 6, 5, 3, 3, 1, 1, 1, 1, 1, 1 },
-    { 1, 8, 5, 9, 16, 3, 2, 2, 1, 0, 2, 1, 0 },
-    { 3, 1, 11, 8, 4, 5, 4, 3, 2, 2, 1, 0, 3 },
-    { 2, 9, 4, 4, 17, 1, 1, 2, 2, 0, 0, 0, 0 },
+/* count, in: channels, height, width, out: the same, kernel, stride, padding at the top, bottom, left and right.
+ * wish_for computes the height and width of the output. */
+#define SHAPE(...) { FPROP, PRECISION_FP32, false, false, __VA_ARGS__ }
+const struct conv_shape shapes[SHAPES] = {
+    SHAPE(2, 3, 7, 6, 5, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1),
+    SHAPE(1, 8, 5, 9, 16, 0, 0, 3, 2, 2, 1, 0, 2, 1, 0),
+    SHAPE(3, 1, 11, 8, 4, 0, 0, 5, 4, 3, 2, 2, 1, 0, 3),
+    SHAPE(2, 9, 4, 4, 17, 0, 0, 1, 1, 2, 2, 0, 0, 0, 0),
 };
 
-const cudnnDataType_t types[TYPES] = { CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16 };
-
-static int out_h(const struct shape *shape)
-{
-    return (shape->h + shape->top + shape->bottom - shape->r) / shape->stride_h + 1;
-}
-
-static int out_w(const struct shape *shape)
-{
-    return (shape->w + shape->left + shape->right - shape->s) / shape->stride_w + 1;
-}
+const enum precision precisions[TYPES] = { PRECISION_FP32, PRECISION_FP16, PRECISION_BF16 };
 
 /* ---- building graphs ---- */
 
@@ -73,12 +65,12 @@ part tensor_new(const struct tensor *tensor)
     return made;
 }
 
-part window_new(const struct shape *shape)
+part window_new(const struct conv_shape *shape)
 {
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     const int64_t rank = 2, ones[2] = { 1, 1 }, strides[2] = { shape->stride_h, shape->stride_w };
-    const int64_t before[2] = { shape->top, shape->left }, after[2] = { shape->bottom, shape->right };
+    const int64_t before[2] = { shape->pad_top, shape->pad_left }, after[2] = { shape->pad_bottom, shape->pad_right };
     part made = part_new(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
     set(made, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
     set(made, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
@@ -95,38 +87,46 @@ part window_new(const struct shape *shape)
 static const struct names {
     cudnnBackendDescriptorType_t type;
     cudnnBackendAttributeName_t window, x, w, y, alpha, beta;
-} names[PASSES] = {
-    [FORWARD] = { CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+} names[PRODUCT_PASS_COUNT] = {
+    [FPROP] = { CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA },
-    [DATA] = { CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+    [DGRAD] = { CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA },
-    [WEIGHT] = { CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+    [WGRAD] = { CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA },
 };
 
-struct wish wish_for(const struct shape *shape, enum pass pass, cudnnDataType_t type)
+struct wish wish_for(const struct conv_shape *shape, int pass, enum precision precision)
 {
-    struct wish wish = { .shape = *shape, .pass = pass, .type = type };
-    struct shape *const s = &wish.shape;
-    if (pass == WEIGHT) {
-        s->bottom = s->top;
-        s->right = s->left;
+    struct wish wish = { .shape = *shape };
+    struct conv_shape *const s = &wish.shape;
+    s->pass = (enum product_pass)pass;
+    s->precision = precision;
+    if (s->pass == WGRAD) {
+        s->pad_bottom = s->pad_top;
+        s->pad_right = s->pad_left;
     }
-    const struct tensor y = { Y, type, { s->n, s->k, out_h(s), out_w(s) }, false, false };
-    wish.tensors[X] = (struct tensor){ X, type, { s->n, s->c, s->h, s->w }, false, false };
-    wish.tensors[W] = (struct tensor){ W, type, { s->k, s->c, s->r, s->s }, false, false };
-    wish.tensors[BIAS] = (struct tensor){ BIAS, type, { 1, s->k, 1, 1 }, false, false };
-    wish.tensors[Y] = wish.tensors[PRODUCT] = wish.tensors[SUM] = y;
-    wish.tensors[PRODUCT].id = PRODUCT;
+    s->out_h = (s->in_h + s->pad_top + s->pad_bottom - s->kernel_h) / s->stride_h + 1;
+    s->out_w = (s->in_w + s->pad_left + s->pad_right - s->kernel_w) / s->stride_w + 1;
+    const cudnnDataType_t type = precision == PRECISION_FP16   ? CUDNN_DATA_HALF
+                                 : precision == PRECISION_BF16 ? CUDNN_DATA_BFLOAT16
+                                                               : CUDNN_DATA_FLOAT;
+    const struct tensor y = { Y, type, { s->count, s->out_channels, s->out_h, s->out_w }, false, false };
+    wish.tensors[X] = (struct tensor){ X, type, { s->count, s->in_channels, s->in_h, s->in_w }, false, false };
+    wish.tensors[W] =
+        (struct tensor){ W, type, { s->out_channels, s->in_channels, s->kernel_h, s->kernel_w }, false, false };
+    wish.tensors[BIAS] = (struct tensor){ BIAS, type, { 1, s->out_channels, 1, 1 }, false, false };
+    wish.tensors[Y] = y;
+    wish.tensors[PRODUCT] = (struct tensor){ PRODUCT, CUDNN_DATA_FLOAT, { 0 }, true, false };
+    memcpy(wish.tensors[PRODUCT].dims, y.dims, sizeof(y.dims));
+    wish.tensors[SUM] = wish.tensors[PRODUCT];
     wish.tensors[SUM].id = SUM;
-    wish.tensors[PRODUCT].type = wish.tensors[SUM].type = CUDNN_DATA_FLOAT;
-    wish.tensors[PRODUCT].is_virtual = wish.tensors[SUM].is_virtual = true;
     return wish;
 }
 
@@ -166,7 +166,7 @@ static part pointwise_new(struct parts *parts, cudnnPointwiseMode_t mode, part i
 /* Not finalised. */
 part convolution_start(struct parts *parts, const struct wish *wish, part y)
 {
-    const struct names *of = &names[wish->pass];
+    const struct names *of = &names[wish->shape.pass];
     part made = keep(parts, part_new(of->type));
     set_part(made, of->window, keep(parts, window_new(&wish->shape)));
     set_part(made, of->x, add_tensor(parts, wish, X));
@@ -184,12 +184,12 @@ part graph_start(struct parts *parts, const struct wish *wish)
 {
     part operations[3];
     int64_t count = 0;
-    part y = add_tensor(parts, wish, Y), product = wish->bias ? add_tensor(parts, wish, PRODUCT) : y;
+    part y = add_tensor(parts, wish, Y), product = wish->shape.bias ? add_tensor(parts, wish, PRODUCT) : y;
     operations[count++] = convolution_start(parts, wish, product);
-    if (wish->bias) {
-        part sum = wish->relu ? add_tensor(parts, wish, SUM) : y;
+    if (wish->shape.bias) {
+        part sum = wish->shape.relu ? add_tensor(parts, wish, SUM) : y;
         operations[count++] = pointwise_new(parts, CUDNN_POINTWISE_ADD, product, add_tensor(parts, wish, BIAS), sum);
-        if (wish->relu)
+        if (wish->shape.relu)
             operations[count++] = pointwise_new(parts, CUDNN_POINTWISE_RELU_FWD, sum, NULL, y);
     }
     for (int64_t i = 0; i < count; i++)
@@ -218,38 +218,7 @@ part config_new(struct parts *parts, part graph, int64_t index)
     return config;
 }
 
-/* ---- a device with memory ---- */
-
-int sim_bench_open(void **state)
-{
-    struct bench *bench = calloc(1, sizeof(*bench));
-    assert_non_null(bench);
-    assert_cuda(cudaSetDevice(0));
-    assert_cuda(cudaStreamCreateWithPriority(&bench->stream, cudaStreamNonBlocking, 0));
-    assert_cudnn(cudnnCreate(&bench->handle));
-    assert_cudnn(cudnnSetStream(bench->handle, bench->stream));
-    assert_cuda(cudaMalloc((void **)&bench->workspace, 1 << 16));
-    for (int i = X; i <= BIAS; i++)
-        assert_cuda(cudaMalloc((void **)&bench->memory[i], 1 << 16));
-    *state = bench;
-    return 0;
-}
-
-int sim_bench_close(void **state)
-{
-    struct bench *bench = *state;
-    sim_cudnn_refuse(0);
-    sim_fail_clear();
-    assert_cuda(cudaStreamSynchronize(bench->stream));
-    for (int i = X; i <= BIAS; i++)
-        assert_cuda(cudaFree(bench->memory[i]));
-    assert_cuda(cudaFree(bench->workspace));
-    assert_cudnn(cudnnDestroy(bench->handle));
-    assert_cuda(cudaStreamDestroy(bench->stream));
-    free(bench);
-    assert_int_equal(sim_cudnn_live(), 0);
-    return 0;
-}
+/* ---- plans ---- */
 
 /* Not finalised. */
 part plan_start(struct parts *parts, const struct bench *bench, part config)
@@ -292,106 +261,15 @@ void sim_run(const struct bench *bench, const struct wish *wish, int64_t engine)
     assert_cuda(cudaStreamSynchronize(bench->stream));
 }
 
-/* ---- numbers ---- */
-
-static cudaDataType_t value_type(cudnnDataType_t type)
-{
-    return type == CUDNN_DATA_FLOAT ? CUDA_R_32F : type == CUDNN_DATA_HALF ? CUDA_R_16F : CUDA_R_16BF;
-}
-
-size_t sim_count_of(const struct tensor *tensor)
-{
-    const int64_t *d = tensor->dims;
-    return (size_t)(d[0] * d[1] * d[2] * d[3]);
-}
-
-/* Element in memory. */
-static size_t at(const struct tensor *tensor, int64_t a, int64_t b, int64_t c, int64_t d)
-{
-    const int64_t *n = tensor->dims;
-    return (size_t)(tensor->planar ? ((a * n[1] + b) * n[2] + c) * n[3] + d : ((a * n[2] + c) * n[3] + d) * n[1] + b);
-}
-
-/* Multiples of 1/8 from 1 to 2, of either sign. `fine`: and a little more, which tf32 rounds
- * away. */
-void sim_fill(struct bench *bench, const struct wish *wish, bool fine)
-{
-    static uint32_t random = 1;
-    for (int id = X; id <= BIAS; id++) {
-        const struct tensor *tensor = &wish->tensors[id];
-        for (size_t i = 0; i < sim_count_of(tensor); i++) {
-            random = random * 1664525 + 1013904223;
-            const float size = 1 + (float)(random >> 29) / 8 + (fine ? 0x1p-12f : 0);
-            sim_value_write(value_type(tensor->type), bench->memory[id], i, random >> 28 & 1 ? size : -size);
-        }
-    }
-}
-
-double sim_value(const struct bench *bench, const struct wish *wish, int id, size_t i, bool tf32)
-{
-    const float number = sim_value_read(value_type(wish->tensors[id].type), bench->memory[id], i);
-    return tf32 ? sim_tf32_round(number) : number;
-}
-
-/* What the pass adds to one element of its result for every product there is. */
-double *sim_expected(const struct bench *bench, const struct wish *wish, int result, bool tf32)
-{
-    const struct shape *s = &wish->shape;
-    const struct tensor *t = wish->tensors;
-    double *sums = calloc(sim_count_of(&t[result]), sizeof(*sums));
-    assert_non_null(sums);
-    for (int n = 0; n < s->n; n++)
-        for (int k = 0; k < s->k; k++)
-            for (int p = 0; p < out_h(s); p++)
-                for (int q = 0; q < out_w(s); q++)
-                    for (int c = 0; c < s->c; c++)
-                        for (int r = 0; r < s->r; r++)
-                            for (int v = 0; v < s->s; v++) {
-                                const int h = p * s->stride_h + r - s->top, w = q * s->stride_w + v - s->left;
-                                if (h < 0 || h >= s->h || w < 0 || w >= s->w)
-                                    continue;
-                                const size_t x = at(&t[X], n, c, h, w), f = at(&t[W], k, c, r, v);
-                                const size_t y = at(&t[Y], n, k, p, q);
-                                if (result == Y)
-                                    sums[y] += sim_value(bench, wish, X, x, tf32) * sim_value(bench, wish, W, f, tf32);
-                                else if (result == X)
-                                    sums[x] += sim_value(bench, wish, Y, y, tf32) * sim_value(bench, wish, W, f, tf32);
-                                else
-                                    sums[f] += sim_value(bench, wish, X, x, tf32) * sim_value(bench, wish, Y, y, tf32);
-                            }
-    return sums;
-}
-
-static int result_of(enum pass pass)
-{
-    return pass == FORWARD ? Y : pass == DATA ? X : W;
-}
-
-/* How many elements of the result are not the sums, rounded once. */
-size_t sim_wrong(const struct bench *bench, const struct wish *wish, int result, const double *sums)
-{
-    const struct tensor *tensor = &wish->tensors[result];
-    const cudaDataType_t type = value_type(tensor->type);
-    size_t count = 0;
-    for (size_t i = 0; i < sim_count_of(tensor); i++) {
-        float rounded;
-        sim_value_write(type, &rounded, 0, (float)sums[i]);
-        count += sim_value_read(type, bench->memory[result], i) != sim_value_read(type, &rounded, 0);
-    }
-    return count;
-}
-
-/* The pass by an engine, compared with the plain loop. */
 size_t errors_of(struct bench *bench, const struct wish *wish, int64_t engine, bool fine, bool tf32)
 {
-    const int result = result_of(wish->pass);
-    sim_fill(bench, wish, fine);
-    double *sums = sim_expected(bench, wish, result, tf32);
-    memset(bench->memory[result], 0xff,
-           sim_count_of(&wish->tensors[result]) * (wish->type == CUDNN_DATA_FLOAT ? 4 : 2));
+    const int result = result_of(&wish->shape);
+    conv_fill(bench, &wish->shape, fine);
+    float *const expected = conv_expected(bench, &wish->shape, tf32, false);
+    memset(bench->memory[result], 0xff, bytes_of(&wish->shape, result));
     sim_run(bench, wish, engine);
-    const size_t count = sim_wrong(bench, wish, result, sums);
-    free(sums);
+    const size_t count = conv_wrong(bench, &wish->shape, expected);
+    free(expected);
     return count;
 }
 

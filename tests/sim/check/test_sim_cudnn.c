@@ -8,7 +8,6 @@
 
 #include "tests/helpers/test.h"
 #include "tests/sim/check/sim_cudnn_fixture.h"
-#include "tests/sim/sim_values.h"
 
 #define GUARD 256
 
@@ -17,53 +16,67 @@ static const int64_t exact[] = { SIM_ENGINE_PLAIN, SIM_ENGINE_COMPILED, SIM_ENGI
 BENCH_TEST(every_pass_is_the_plain_sum_rounded_once)
 {
     for (size_t i = 0; i < SHAPES; i++)
-        for (int pass = 0; pass < PASSES; pass++)
+        for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++)
             for (size_t type = 0; type < TYPES; type++)
                 for (size_t engine = 0; engine < sizeof(exact) / sizeof(*exact); engine++) {
-                    const struct wish wish = wish_for(&shapes[i], (enum pass)pass, types[type]);
+                    const struct wish wish = wish_for(&shapes[i], pass, precisions[type]);
                     assert_int_equal(errors_of(*state, &wish, exact[engine], false, false), 0);
                 }
 }
 
+/* Move the channels of a tensor of floats outermost, or back innermost. */
+static void move_channels(const struct bench *bench, const struct tensor *tensor, bool outermost)
+{
+    static float moved[MEMORY / sizeof(float)];
+    float *const values = (float *)(void *)bench->memory[tensor->id];
+    const size_t channels = (size_t)tensor->dims[1], pixels = (size_t)(tensor->dims[2] * tensor->dims[3]);
+    const size_t count = (size_t)tensor->dims[0] * channels * pixels;
+    for (size_t i = 0; i < count; i++) {
+        const size_t image = i / (channels * pixels), channel = i / pixels % channels, pixel = i % pixels;
+        const size_t inner = (image * pixels + pixel) * channels + channel;
+        moved[outermost ? i : inner] = values[outermost ? inner : i];
+    }
+    memcpy(values, moved, count * sizeof(*values));
+}
+
 BENCH_TEST(layouts_are_what_the_strides_say)
 {
-    for (int planar = X; planar <= Y; planar++)
-        for (int pass = 0; pass < PASSES; pass++) {
-            struct wish wish = wish_for(&shapes[1], (enum pass)pass, CUDNN_DATA_FLOAT);
-            wish.tensors[planar].planar = true;
-            assert_int_equal(errors_of(*state, &wish, SIM_ENGINE_TILED, false, false), 0);
+    static const int tensors[] = { X, W, Y };
+    for (size_t i = 0; i < sizeof(tensors) / sizeof(*tensors); i++)
+        for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++) {
+            struct wish wish = wish_for(&shapes[1], pass, PRECISION_FP32);
+            struct tensor *const planar = &wish.tensors[tensors[i]];
+            planar->planar = true;
+            conv_fill(*state, &wish.shape, false);
+            float *const expected = conv_expected(*state, &wish.shape, false, false);
+            move_channels(*state, planar, true);
+            sim_run(*state, &wish, SIM_ENGINE_TILED);
+            move_channels(*state, planar, false);
+            assert_int_equal(conv_wrong(*state, &wish.shape, expected), 0);
+            free(expected);
         }
 }
 
 BENCH_TEST(bias_and_relu_are_added_before_rounding)
 {
-    struct bench *bench = *state;
     for (size_t type = 0; type < TYPES; type++)
         for (int relu = 0; relu <= 1; relu++) {
-            struct wish wish = wish_for(&shapes[0], FORWARD, types[type]);
-            wish.bias = true;
-            wish.relu = relu;
-            sim_fill(bench, &wish, false);
-            double *sums = sim_expected(bench, &wish, Y, false);
-            for (size_t i = 0; i < sim_count_of(&wish.tensors[Y]); i++) {
-                sums[i] += sim_value(bench, &wish, BIAS, i % (size_t)wish.shape.k, false);
-                sums[i] = relu && sums[i] < 0 ? 0 : sums[i];
-            }
-            sim_run(bench, &wish, SIM_ENGINE_TILED);
-            assert_int_equal(sim_wrong(bench, &wish, Y, sums), 0);
-            free(sums);
+            struct wish wish = wish_for(&shapes[0], FPROP, precisions[type]);
+            wish.shape.bias = true;
+            wish.shape.relu = relu;
+            assert_int_equal(errors_of(*state, &wish, SIM_ENGINE_TILED, false, false), 0);
         }
 }
 
 BENCH_TEST(an_engine_on_tensor_cores_rounds_float_inputs_to_tf32)
 {
-    for (int pass = 0; pass < PASSES; pass++) {
-        const struct wish wish = wish_for(&shapes[3], (enum pass)pass, CUDNN_DATA_FLOAT);
+    for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++) {
+        const struct wish wish = wish_for(&shapes[3], pass, PRECISION_FP32);
         assert_int_equal(errors_of(*state, &wish, SIM_ENGINE_TENSOR, false, false), 0);
         assert_int_not_equal(errors_of(*state, &wish, SIM_ENGINE_TENSOR, true, false), 0);
         assert_int_equal(errors_of(*state, &wish, SIM_ENGINE_TENSOR, true, true), 0);
     }
-    const struct wish half = wish_for(&shapes[0], FORWARD, CUDNN_DATA_HALF);
+    const struct wish half = wish_for(&shapes[0], FPROP, PRECISION_FP16);
     assert_int_equal(errors_of(*state, &half, SIM_ENGINE_TENSOR, false, false), 0);
 }
 
@@ -71,8 +84,8 @@ BENCH_TEST(engines_that_must_not_be_taken_show_in_the_numbers)
 {
     struct bench *bench = *state;
     for (size_t type = 0; type < TYPES; type++) {
-        const struct wish wish = wish_for(&shapes[1], FORWARD, types[type]);
-        const size_t bytes = sim_count_of(&wish.tensors[Y]) * (types[type] == CUDNN_DATA_FLOAT ? 4 : 2);
+        const struct wish wish = wish_for(&shapes[1], FPROP, precisions[type]);
+        const size_t bytes = bytes_of(&wish.shape, Y);
         assert_int_not_equal(errors_of(bench, &wish, SIM_ENGINE_COARSE, false, false), 0);
         assert_int_not_equal(errors_of(bench, &wish, SIM_ENGINE_VARYING, false, false), 0);
         void *before = malloc(bytes);
@@ -87,12 +100,12 @@ BENCH_TEST(engines_that_must_not_be_taken_show_in_the_numbers)
 BENCH_TEST(sums_in_another_order_differ_in_the_last_bits)
 {
     struct bench *bench = *state;
-    const struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_FLOAT);
-    const size_t bytes = sim_count_of(&wish.tensors[Y]) * sizeof(float);
+    const struct wish wish = wish_for(&shapes[0], FPROP, PRECISION_FP32);
+    const size_t bytes = bytes_of(&wish.shape, Y);
     unsigned char before[1 << 12];
     assert_true(bytes <= sizeof(before));
-    sim_fill(bench, &wish, true);
-    for (size_t i = 0; i < sim_count_of(&wish.tensors[X]); i++)
+    conv_fill(bench, &wish.shape, true);
+    for (size_t i = 0; i < conv_count_of(&wish.shape, X); i++)
         ((float *)(void *)bench->memory[X])[i] /= 3;
     sim_run(bench, &wish, SIM_ENGINE_TILED);
     memcpy(before, bench->memory[Y], bytes);
@@ -106,12 +119,12 @@ BENCH_TEST(the_whole_workspace_is_overwritten_and_nothing_behind_it)
 {
     struct bench *bench = *state;
     struct parts parts = { .count = 0 };
-    const struct wish wish = wish_for(&shapes[1], FORWARD, CUDNN_DATA_FLOAT);
+    const struct wish wish = wish_for(&shapes[1], FPROP, PRECISION_FP32);
     part plan = plan_new(&parts, bench, &wish, SIM_ENGINE_TILED);
     const size_t bytes = (size_t)workspace_of(plan);
     assert_true(bytes > 0);
     memset(bench->workspace, 1, bytes + GUARD);
-    sim_fill(bench, &wish, false);
+    conv_fill(bench, &wish.shape, false);
     sim_run(bench, &wish, SIM_ENGINE_TILED);
     for (size_t i = 0; i < bytes + GUARD; i++)
         assert_int_equal(bench->workspace[i], i < bytes ? 0xff : 1);
@@ -130,7 +143,7 @@ static struct binding binding_of(const struct bench *bench)
 static cudnnStatus_t execute_status(const struct bench *bench, const struct binding *binding)
 {
     struct parts parts = { .count = 0 };
-    const struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_FLOAT);
+    const struct wish wish = wish_for(&shapes[0], FPROP, PRECISION_FP32);
     part plan = plan_new(&parts, bench, &wish, SIM_ENGINE_TILED);
     part pack = keep(&parts, part_new(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR));
     set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, binding->ids);
@@ -148,8 +161,8 @@ BENCH_TEST(every_tensor_wants_an_aligned_pointer_and_the_plan_its_workspace)
 {
     struct bench *bench = *state;
     struct binding binding = binding_of(bench);
-    const struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_FLOAT);
-    sim_fill(bench, &wish, false);
+    const struct wish wish = wish_for(&shapes[0], FPROP, PRECISION_FP32);
+    conv_fill(bench, &wish.shape, false);
     assert_cudnn(execute_status(bench, &binding));
     binding.ids[1] = 77;
     assert_int_equal(execute_status(bench, &binding), CUDNN_STATUS_BAD_PARAM);
@@ -205,7 +218,7 @@ BENCH_TEST(memory_that_overlaps_or_is_not_the_devices_ends_the_test)
     binding = binding_of(bench);
     binding.pointers[0] = host;
     assert_true(is_fatal(bench, &binding));
-    binding.pointers[0] = bench->memory[X] + (1 << 16) - 64;
+    binding.pointers[0] = bench->memory[X] + MEMORY - 64;
     assert_true(is_fatal(bench, &binding));
 }
 
@@ -213,7 +226,7 @@ BENCH_TEST(a_recorded_plan_runs_with_every_launch)
 {
     struct bench *bench = *state;
     struct parts parts = { .count = 0 };
-    const struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_FLOAT);
+    const struct wish wish = wish_for(&shapes[0], FPROP, PRECISION_FP32);
     part plan = plan_new(&parts, bench, &wish, SIM_ENGINE_TILED), pack = pack_new(&parts, bench);
     cudaGraph_t graph;
     cudaGraphExec_t executable;
@@ -223,12 +236,12 @@ BENCH_TEST(a_recorded_plan_runs_with_every_launch)
     assert_cuda(cudaGraphInstantiate(&executable, graph, 0));
     parts_free(&parts);
     for (int i = 0; i < 2; i++) {
-        sim_fill(bench, &wish, false);
-        double *sums = sim_expected(bench, &wish, Y, false);
+        conv_fill(bench, &wish.shape, false);
+        float *const expected = conv_expected(bench, &wish.shape, false, false);
         assert_cuda(cudaGraphLaunch(executable, bench->stream));
         assert_cuda(cudaStreamSynchronize(bench->stream));
-        assert_int_equal(sim_wrong(bench, &wish, Y, sums), 0);
-        free(sums);
+        assert_int_equal(conv_wrong(bench, &wish.shape, expected), 0);
+        free(expected);
     }
     assert_cuda(cudaGraphExecDestroy(executable));
     assert_cuda(cudaGraphDestroy(graph));
@@ -277,7 +290,7 @@ BENCH_TEST(a_plan_comes_back_from_its_text)
 {
     struct bench *bench = *state;
     struct parts parts = { .count = 0 };
-    struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_HALF);
+    struct wish wish = wish_for(&shapes[0], FPROP, PRECISION_FP16);
     part again = NULL, config = keep(&parts, part_new(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
     part engine = keep(&parts, part_new(CUDNN_BACKEND_ENGINE_DESCRIPTOR));
     int64_t count = 0;
@@ -291,12 +304,12 @@ BENCH_TEST(a_plan_comes_back_from_its_text)
     assert_cudnn(cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, NULL,
                                           &engine));
     assert_int_equal(index_of(engine), SIM_ENGINE_REVERSED);
-    sim_fill(bench, &wish, false);
-    double *sums = sim_expected(bench, &wish, Y, false);
+    conv_fill(bench, &wish.shape, false);
+    float *const expected = conv_expected(bench, &wish.shape, false, false);
     assert_cudnn(cudnnBackendExecute(bench->handle, again, pack_new(&parts, bench)));
     assert_cuda(cudaStreamSynchronize(bench->stream));
-    assert_int_equal(sim_wrong(bench, &wish, Y, sums), 0);
-    free(sums);
+    assert_int_equal(conv_wrong(bench, &wish.shape, expected), 0);
+    free(expected);
     part_free(again);
     parts_free(&parts);
 }
@@ -304,7 +317,7 @@ BENCH_TEST(a_plan_comes_back_from_its_text)
 BENCH_TEST(a_damaged_text_is_no_plan)
 {
     struct parts parts = { .count = 0 };
-    const struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_HALF);
+    const struct wish wish = wish_for(&shapes[0], FPROP, PRECISION_FP16);
     int64_t count = 0;
     char *text = text_of(plan_new(&parts, *state, &wish, SIM_ENGINE_REVERSED),
                          CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, &count);

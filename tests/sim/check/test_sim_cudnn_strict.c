@@ -58,7 +58,7 @@ static int64_t proposals(const struct wish *wish, cudnnBackendHeurMode_t mode, i
 BENCH_TEST(heuristics_announce_more_engines_than_they_propose)
 {
     int64_t engines[16];
-    const struct wish wish = wish_for(&shapes[0], WEIGHT, CUDNN_DATA_HALF);
+    const struct wish wish = wish_for(&shapes[0], WGRAD, PRECISION_FP16);
     assert_int_equal(proposals(&wish, CUDNN_HEUR_MODE_A, engines), 8);
     assert_int_equal(engines[0], SIM_ENGINE_VARYING);
     assert_int_equal(proposals(&wish, CUDNN_HEUR_MODE_FALLBACK, engines), 1);
@@ -69,8 +69,8 @@ BENCH_TEST(engines_tell_what_they_do_in_their_notes)
 {
     for (size_t type = 0; type < TYPES; type++) {
         struct parts parts = { .count = 0 };
-        const bool is_float = types[type] == CUDNN_DATA_FLOAT;
-        const struct wish wish = wish_for(&shapes[0], FORWARD, types[type]);
+        const bool is_float = precisions[type] == PRECISION_FP32;
+        const struct wish wish = wish_for(&shapes[0], FPROP, precisions[type]);
         part graph = graph_new(&parts, &wish);
         for (int64_t index = SIM_ENGINE_VARYING; index <= SIM_ENGINE_REVERSED; index++) {
             part engine = part_new(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -95,8 +95,8 @@ BENCH_TEST(tests_choose_what_is_not_supported)
 {
     int64_t engines[16];
     struct parts parts = { .count = 0 };
-    struct wish plain = wish_for(&shapes[0], FORWARD, CUDNN_DATA_FLOAT), fused = plain;
-    fused.bias = true;
+    struct wish plain = wish_for(&shapes[0], FPROP, PRECISION_FP32), fused = plain;
+    fused.shape.bias = true;
     sim_cudnn_refuse(SIM_CUDNN_FUSION);
     assert_int_equal(cudnnBackendFinalize(heuristics_start(&parts, graph_new(&parts, &fused), CUDNN_HEUR_MODE_A)),
                      CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN);
@@ -116,7 +116,7 @@ BENCH_TEST(tests_choose_what_is_not_supported)
 BENCH_TEST(no_engine_takes_tensors_of_several_types)
 {
     int64_t engines[16];
-    struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_HALF);
+    struct wish wish = wish_for(&shapes[0], FPROP, PRECISION_FP16);
     wish.tensors[W].type = CUDNN_DATA_BFLOAT16;
     assert_int_equal(proposals(&wish, CUDNN_HEUR_MODE_A, engines), 0);
 }
@@ -124,7 +124,7 @@ BENCH_TEST(no_engine_takes_tensors_of_several_types)
 BENCH_TEST(some_engines_cannot_be_planned_or_want_much_workspace)
 {
     struct parts parts = { .count = 0 };
-    const struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_FLOAT);
+    const struct wish wish = wish_for(&shapes[0], FPROP, PRECISION_FP32);
     part graph = graph_new(&parts, &wish);
     part refused = plan_start(&parts, *state, config_new(&parts, graph, SIM_ENGINE_UNPLANNED));
     assert_int_equal(cudnnBackendFinalize(refused), CUDNN_STATUS_NOT_SUPPORTED);
@@ -182,7 +182,7 @@ BENCH_TEST(attributes_want_their_type_and_number)
 
 BENCH_TEST(finalised_descriptors_can_be_read_and_not_set)
 {
-    const struct wish wish = wish_for(&shapes[1], FORWARD, CUDNN_DATA_FLOAT);
+    const struct wish wish = wish_for(&shapes[1], FPROP, PRECISION_FP32);
     part tensor = tensor_new(&wish.tensors[X]);
     int64_t dims[8] = { 0 }, count = -1;
     assert_int_equal(cudnnBackendSetAttribute(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dims),
@@ -192,7 +192,7 @@ BENCH_TEST(finalised_descriptors_can_be_read_and_not_set)
     assert_int_equal(count, 4);
     assert_cudnn(cudnnBackendGetAttribute(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 2, &count, dims));
     assert_int_equal(count, 2);
-    assert_int_equal(dims[1], shapes[1].c);
+    assert_int_equal(dims[1], shapes[1].in_channels);
     assert_int_equal(dims[2], 0);
     assert_int_equal(cudnnBackendGetAttribute(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_CHAR, 4, &count, dims),
                      CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE);
@@ -203,7 +203,7 @@ BENCH_TEST(finalised_descriptors_can_be_read_and_not_set)
 static cudnnStatus_t tensor_status(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
                                    const void *values)
 {
-    const struct wish wish = wish_for(&shapes[1], FORWARD, CUDNN_DATA_FLOAT);
+    const struct wish wish = wish_for(&shapes[1], FPROP, PRECISION_FP32);
     part tensor = tensor_start(&wish.tensors[X]);
     set(tensor, name, type, count, values);
     const cudnnStatus_t status = cudnnBackendFinalize(tensor);
@@ -227,23 +227,24 @@ BENCH_TEST(tensors_want_positive_dimensions_and_whole_alignments)
 
 BENCH_TEST(convolutions_want_dimensions_that_fit)
 {
-    for (int pass = 0; pass < PASSES; pass++)
-        for (int id = X; id <= Y; id++)
+    static const int tensors[] = { X, W, Y };
+    for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++)
+        for (size_t i = 0; i < sizeof(tensors) / sizeof(*tensors); i++)
             for (int dim = 0; dim < 4; dim++) {
-                struct wish wish = wish_for(&shapes[0], (enum pass)pass, CUDNN_DATA_FLOAT);
+                struct wish wish = wish_for(&shapes[0], pass, PRECISION_FP32);
                 assert_cudnn(convolution_status(&wish));
-                wish.tensors[id].dims[dim]++;
+                wish.tensors[tensors[i]].dims[dim]++;
                 assert_int_equal(convolution_status(&wish), CUDNN_STATUS_BAD_PARAM);
             }
-    struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_FLOAT);
-    wish.shape.bottom = 2;
+    struct wish wish = wish_for(&shapes[0], FPROP, PRECISION_FP32);
+    wish.shape.pad_bottom = 2;
     assert_int_equal(convolution_status(&wish), CUDNN_STATUS_BAD_PARAM);
 }
 
 BENCH_TEST(factors_other_than_1_and_0_are_refused)
 {
-    for (int pass = 0; pass < PASSES; pass++) {
-        struct wish wish = wish_for(&shapes[0], (enum pass)pass, CUDNN_DATA_FLOAT);
+    for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++) {
+        struct wish wish = wish_for(&shapes[0], pass, PRECISION_FP32);
         wish.alpha = 1;
         assert_cudnn(convolution_status(&wish));
         wish.beta = 1;
@@ -257,16 +258,16 @@ BENCH_TEST(factors_other_than_1_and_0_are_refused)
 /* Real engines compute wrong results for it. */
 BENCH_TEST(weight_gradients_of_uneven_padding_are_refused)
 {
-    struct wish wish = wish_for(&shapes[1], WEIGHT, CUDNN_DATA_FLOAT);
+    struct wish wish = wish_for(&shapes[1], WGRAD, PRECISION_FP32);
     assert_cudnn(convolution_status(&wish));
-    wish.shape.bottom++;        /* room for no other row of windows */
+    wish.shape.pad_bottom++;        /* room for no other row of windows */
     assert_int_equal(convolution_status(&wish), CUDNN_STATUS_NOT_SUPPORTED);
 }
 
 BENCH_TEST(operations_want_all_their_parts_finalised_and_of_the_right_type)
 {
     struct parts parts = { .count = 0 };
-    const struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_FLOAT);
+    const struct wish wish = wish_for(&shapes[0], FPROP, PRECISION_FP32);
     part operation = keep(&parts, part_new(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR));
     part open = keep(&parts, tensor_start(&wish.tensors[X])), none = NULL;
     part window = keep(&parts, window_new(&wish.shape));
@@ -289,7 +290,7 @@ BENCH_TEST(operations_want_all_their_parts_finalised_and_of_the_right_type)
 
 BENCH_TEST(graphs_want_distinct_ids_and_virtual_tensors_inside_alone)
 {
-    const struct wish good = wish_for(&shapes[0], FORWARD, CUDNN_DATA_HALF);
+    const struct wish good = wish_for(&shapes[0], FPROP, PRECISION_FP16);
     struct wish wish = good;
     assert_cudnn(graph_status(&wish));
     wish.tensors[Y].id = X;
@@ -298,7 +299,7 @@ BENCH_TEST(graphs_want_distinct_ids_and_virtual_tensors_inside_alone)
     wish.tensors[Y].is_virtual = true;
     assert_int_equal(graph_status(&wish), CUDNN_STATUS_BAD_PARAM);
     wish = good;
-    wish.bias = wish.relu = true;
+    wish.shape.bias = wish.shape.relu = true;
     assert_cudnn(graph_status(&wish));
     wish.tensors[SUM].is_virtual = false;
     assert_int_equal(graph_status(&wish), CUDNN_STATUS_NOT_SUPPORTED);
@@ -312,15 +313,15 @@ BENCH_TEST(graphs_want_distinct_ids_and_virtual_tensors_inside_alone)
 
 BENCH_TEST(a_gradient_is_a_graph_of_its_own)
 {
-    struct wish wish = wish_for(&shapes[0], WEIGHT, CUDNN_DATA_HALF);
-    wish.bias = true;
+    struct wish wish = wish_for(&shapes[0], WGRAD, PRECISION_FP16);
+    wish.shape.bias = true;
     assert_int_equal(graph_status(&wish), CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN);
 }
 
 BENCH_TEST(plans_want_a_device_and_a_configuration)
 {
     struct parts parts = { .count = 0 };
-    const struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_FLOAT);
+    const struct wish wish = wish_for(&shapes[0], FPROP, PRECISION_FP32);
     part config = config_new(&parts, graph_new(&parts, &wish), SIM_ENGINE_TILED);
     part homeless = keep(&parts, part_new(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR));
     set_part(homeless, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);

@@ -150,8 +150,7 @@ bool *cuda_fixture_ends(const struct net *net, uint32_t first, uint32_t second)
 
 struct net *small_net(float dropout)
 {
-    struct net *net;
-    assert_int_equal(net_open(&net, "small", (struct shape){ 3, 9, 7 }, 4), 0);
+    struct net *const net = network_net_begin("small", (struct shape){ 3, 9, 7 }, 4);
     net_conv2d(net, "conv1", NET_INPUT, 5, window_square(3, 1, PADDING_SAME), true);
     net_relu(net, "relu1", 0);
     net_conv2d(net, "conv2", 1, 12, window_square(2, 2, PADDING_VALID), true);
@@ -160,10 +159,7 @@ struct net *small_net(float dropout)
     net_dropout(net, "dropout", 4, dropout);
     net_dense(net, "fc1", 5, 11, true);
     net_relu(net, "relu3", 6);
-    net_dense(net, "fc2", 7, 4, true);
-    net_softmax_loss(net, "loss", 8);
-    assert_int_equal(net_finish(net), 0);
-    return net;
+    return network_net_end(net, 7);
 }
 
 static uint32_t append_norm(struct net *net, const char *name, uint32_t from, bool with_gamma)
@@ -178,8 +174,7 @@ static uint32_t append_conv(struct net *net, const char *name, uint32_t from, ui
 
 struct net *residual_net(void)
 {
-    struct net *net;
-    assert_int_equal(net_open(&net, "residual", (struct shape){ 3, 9, 7 }, 4), 0);
+    struct net *const net = network_net_begin("residual", (struct shape){ 3, 9, 7 }, 4);
     uint32_t at = append_conv(net, "conv1", NET_INPUT, 13, 1);
     const uint32_t first = (uint32_t)net_relu(net, "relu1", append_norm(net, "norm1", at, true));
     at = append_norm(net, "norm2", append_conv(net, "conv2", first, 16, 1), false);
@@ -189,18 +184,14 @@ struct net *residual_net(void)
     const uint32_t shortcut = (uint32_t)net_pad_channels(net, "shortcut", second, 21, 2);
     at = append_norm(net, "norm4", append_conv(net, "conv4", second, 21, 2), true);
     at = (uint32_t)net_relu(net, "relu4", (uint32_t)net_add(net, "sum2", at, shortcut));
-    at = (uint32_t)net_dense(net, "fc", (uint32_t)net_global_average(net, "mean", at), 4, true);
-    net_softmax_loss(net, "loss", at);
-    assert_int_equal(net_finish(net), 0);
-    return net;
+    return network_net_end(net, net_global_average(net, "mean", at));
 }
 
 struct net *folded_net(void)
 {
     static const struct batch_norm how = { 0.75, 1e-2f, true };
     const struct window window = window_square(3, 1, PADDING_SAME);
-    struct net *net;
-    assert_int_equal(net_open(&net, "folded", (struct shape){ 3, 9, 7 }, 4), 0);
+    struct net *const net = network_net_begin("folded", (struct shape){ 3, 9, 7 }, 4);
     net_conv2d(net, "conv1", NET_INPUT, 8, window, false);
     net_relu(net, "relu1", (uint32_t)net_batch_norm(net, "norm1", 0, how));
     net_conv2d(net, "shortcut", 2, 12, window, false);
@@ -211,19 +202,15 @@ struct net *folded_net(void)
     net_conv2d(net, "conv3", 8, 12, window, false);
     net_batch_norm(net, "norm4", 9, how);
     net_add(net, "sum2", 8, 10);
-    net_dense(net, "fc", 11, 4, true);
-    net_softmax_loss(net, "loss", 12);
-    assert_int_equal(net_finish(net), 0);
-    return net;
+    return network_net_end(net, 11);
 }
 
 /* Channels 16, 28, 33, 41, 49: new ones begin at multiples of eight and elsewhere. */
 struct net *dense_block_net(void)
 {
     static const uint32_t growth[] = { 12, 5, 8, 8 };
-    struct net *net;
     char name[16];
-    assert_int_equal(net_open(&net, "dense", (struct shape){ 3, 9, 7 }, 4), 0);
+    struct net *const net = network_net_begin("dense", (struct shape){ 3, 9, 7 }, 4);
     uint32_t at = append_conv(net, "conv0", NET_INPUT, 16, 1);
     for (uint32_t i = 0; i < sizeof(growth) / sizeof(growth[0]); i++) {
         snprintf(name, sizeof(name), "norm%u", i + 1);
@@ -236,8 +223,5 @@ struct net *dense_block_net(void)
         at = (uint32_t)net_concat(net, name, ways, 2);
     }
     at = (uint32_t)net_relu(net, "relu", append_norm(net, "norm", at, true));
-    at = (uint32_t)net_dense(net, "fc", (uint32_t)net_global_average(net, "mean", at), 4, true);
-    net_softmax_loss(net, "loss", at);
-    assert_int_equal(net_finish(net), 0);
-    return net;
+    return network_net_end(net, net_global_average(net, "mean", at));
 }

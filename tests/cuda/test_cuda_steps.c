@@ -280,15 +280,11 @@ TEST(a_step_allocates_nothing_and_waits_for_nothing)
 /* Three equal convolutions. */
 static struct net *triplets(void)
 {
-    struct net *net;
-    assert_int_equal(net_open(&net, "triplets", (struct shape){ 8, 6, 6 }, 4), 0);
+    struct net *const net = network_net_begin("triplets", (struct shape){ 8, 6, 6 }, 4);
     net_conv2d(net, "conv1", NET_INPUT, 8, window_square(3, 1, PADDING_SAME), true);
     net_conv2d(net, "conv2", 0, 8, window_square(3, 1, PADDING_SAME), true);
     net_conv2d(net, "conv3", 1, 8, window_square(3, 1, PADDING_SAME), true);
-    net_dense(net, "fc", 2, 4, true);
-    net_softmax_loss(net, "loss", 3);
-    assert_int_equal(net_finish(net), 0);
-    return net;
+    return network_net_end(net, 2);
 }
 
 /* They share descriptors within a step and between training and evaluation. */

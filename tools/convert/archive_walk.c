@@ -16,6 +16,7 @@
 
 #include "formats/html.h"
 #include "stage/file/file.h"
+#include "tools/convert/convert.h"
 
 #define BUFFER_BYTES ((size_t)1 << 20)
 #define TAR_BLOCK_BYTES 512u
@@ -487,6 +488,17 @@ const char *archive_walk_path(const struct archive_walk *walk)
 const char *archive_walk_problem(const struct archive_walk *walk)
 {
     return walk->problem[0] != '\0' ? walk->problem : NULL;
+}
+
+int archive_walk_fail(const struct archive_walk *walk, const char *path, const char *problem, int rc,
+                      struct stop *stop)
+{
+    if (problem == NULL && walk != NULL)
+        problem = archive_walk_problem(walk);
+    const char *const member = problem != NULL ? archive_walk_path(walk) : "";
+    return rc == -ECANCELED ? rc
+                            : convert_fail(stop, EXIT_CODE_DATA, rc, "%s: %s%s%s", path, member,
+                                           *member != '\0' ? ": " : "", problem != NULL ? problem : exit_cause(rc));
 }
 
 /* ---- one file ---- */

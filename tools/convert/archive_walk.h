@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "stage/stop.h"
+
 #define ARCHIVE_PATH_MAX 4095u
 
 struct archive_walk;
@@ -42,6 +44,10 @@ uint64_t archive_walk_offset(const struct archive_walk *walk);
 /* The path of the current member, or "", and the problem of it or of the archive: "is a symbolic link". */
 const char *archive_walk_path(const struct archive_walk *walk);
 const char *archive_walk_problem(const struct archive_walk *walk);
+/* End the conversion because of the archive at `path` or its current member. `walk` may be NULL; `problem` is that of
+ * the member, NULL for what the walk found. Nothing is reported for -ECANCELED. Returns rc. */
+int archive_walk_fail(const struct archive_walk *walk, const char *path, const char *problem, int rc,
+                      struct stop *stop);
 
 /* Read a whole file, decompressed if it is compressed (as above), into a block that the caller frees. 0, or a negative
  * errno: -EFBIG over bytes_max, -EBADMSG for damaged compressed data, -EISDIR or -EINVAL if it is not a file. */

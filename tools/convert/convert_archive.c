@@ -41,15 +41,8 @@ struct file_bytes {
 /* End the conversion because of the last archive opened or a member of it. */
 static int archive_fail(struct archive_set *set, int rc)
 {
-    const struct archive_walk *const walk = set->archives[set->archive_count - 1];
-    const char *const path = set->options->inputs[set->archive_count - 1];
-    const char *const problem = walk != NULL ? archive_walk_problem(walk) : NULL;
-    const char *const member = problem != NULL ? archive_walk_path(walk) : "";
-
-    if (rc != -ECANCELED)
-        stop_fail(set->images.stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: %s%s%s", path, member,
-                  *member != '\0' ? ": " : "", problem != NULL ? problem : exit_cause(rc));
-    return rc;
+    const size_t last = set->archive_count - 1;
+    return archive_walk_fail(set->archives[last], set->options->inputs[last], NULL, rc, set->images.stop);
 }
 
 /* Half of what the machine has, or the control group of this process: the page cache and the writing need room, too. */

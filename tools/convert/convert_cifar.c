@@ -300,13 +300,8 @@ static int read_archive(struct cifar *cifar, const char *path, struct stop *stop
         if (wanted != NULL)
             rc = read_member(walk, &member, wanted, &problem);
     }
-    if (rc != -ENODATA) {
-        if (problem == NULL && walk != NULL)
-            problem = archive_walk_problem(walk);
-        const char *const name = problem != NULL ? archive_walk_path(walk) : "";
-        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: %s%s%s", path, name, *name != '\0' ? ": " : "",
-                  problem != NULL ? problem : exit_cause(rc));
-    }
+    if (rc != -ENODATA)
+        (void)archive_walk_fail(walk, path, problem, rc, stop);
     archive_walk_close(walk);
     return rc == -ENODATA ? 0 : rc;
 }

@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "stage/file/file.h"
 #include "stage/log.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/csv_table.h"
@@ -65,11 +64,6 @@ static int open_folder(struct csv_set *set, size_t t)
                         exit_cause(-error));
 }
 
-static int read_head(void *arg, uint8_t *out, size_t bytes)
-{
-    return file_read_at(*(const int *)arg, 0, out, bytes);
-}
-
 /* Add an image file. */
 static int add_open_file(struct csv_set *set, const char *path, int fd, struct image_file *file)
 {
@@ -81,7 +75,8 @@ static int add_open_file(struct csv_set *set, const char *path, int fd, struct i
         return 0;
     }
     file->bytes = (uint32_t)stat.st_size;
-    const int rc = image_choice_take(&set->images.choice, path, (uint64_t)stat.st_size, read_head, &fd, &is_image);
+    const int rc = image_choice_take(&set->images.choice, path, (uint64_t)stat.st_size, image_head_read_file, &fd,
+                                    &is_image);
     return rc < 0 || !is_image ? rc : image_list_add(&set->images.list, path, file);
 }
 
@@ -161,14 +156,7 @@ static int add_files(struct csv_set *set, size_t t)
 static int read_image(const struct image_set *images, const struct image_file *file, uint8_t *out)
 {
     const struct csv_set *set = images->arg;
-    const int fd = openat(set->folders[file->input], image_list_path(&images->list, file),
-                          O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-
-    if (fd < 0)
-        return -errno;
-    const int rc = file_read_whole(fd, out, file->bytes);
-    close(fd);
-    return rc;
+    return image_set_read_file(images, file, set->folders[file->input], out);
 }
 
 /* 0, or a negative errno after stop_fail, whose message says to which folder paths are relative. */

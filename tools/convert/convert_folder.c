@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "stage/file/file.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/image_folder.h"
 #include "tools/convert/image_set.h"
@@ -22,13 +21,7 @@ struct folder {
 static int read_image(const struct image_set *set, const struct image_file *file, uint8_t *out)
 {
     const struct folder *folder = set->arg;
-    const int fd = openat(folder->fd, image_list_path(&set->list, file), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-
-    if (fd < 0)
-        return -errno;
-    const int rc = file_read_whole(fd, out, file->bytes);
-    close(fd);
-    return rc;
+    return image_set_read_file(set, file, folder->fd, out);
 }
 
 /* Remove the last name from an absolute path; false for the root. */

@@ -191,17 +191,6 @@ static bool is_array(const struct archive_member *member, const char *name)
     return !member->is_folder && strncmp(member->path, name, bytes) == 0 && strcmp(member->path + bytes, ".npy") == 0;
 }
 
-static int npz_fail(const struct archive_walk *walk, const char *path, int rc, struct stop *stop)
-{
-    const char *const problem = walk != NULL ? archive_walk_problem(walk) : NULL;
-    const char *const member = problem != NULL ? archive_walk_path(walk) : "";
-
-    if (rc != -ECANCELED)
-        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: %s%s%s", path, member, *member != '\0' ? ": " : "",
-                  problem != NULL ? problem : exit_cause(rc));
-    return rc;
-}
-
 static void note_name(struct npz_names *names, const struct archive_member *member)
 {
     if (names->length < sizeof(names->all))
@@ -248,7 +237,7 @@ static int walk_npz(const char *path, struct npz_names *names, struct npy_arrays
         is_reported = rc < 0;
     }
     if (rc != -ENODATA && !is_reported)
-        (void)npz_fail(walk, path, rc, stop);
+        (void)archive_walk_fail(walk, path, NULL, rc, stop);
     archive_walk_close(walk);
     return rc == -ENODATA ? 0 : rc;
 }

@@ -123,6 +123,11 @@ static int read_header(struct image_choice *choice, size_t bytes, image_head_rea
     return rc < 0 ? rc : image_header_read(choice->head, bytes, header_out, problem_out);
 }
 
+int image_head_read_file(void *fd, uint8_t *out, size_t bytes)
+{
+    return file_read_at(*(const int *)fd, 0, out, bytes);
+}
+
 void image_choice_begin(struct image_choice *choice, enum image_choice_rule rule, uint64_t files)
 {
     *choice = (struct image_choice){ .rule = rule };
@@ -382,17 +387,12 @@ static int refuse_entry(struct image_folder *folder, int error)
     return 0;
 }
 
-static int read_head(void *arg, uint8_t *out, size_t bytes)
-{
-    return file_read_at(*(const int *)arg, 0, out, bytes);
-}
-
 static int add_file(struct image_folder *folder, int fd, uint64_t bytes)
 {
     const struct image_file file = { .bytes = (uint32_t)bytes };
     bool is_image;
 
-    const int rc = image_choice_take(folder->choice, folder->path, bytes, read_head, &fd, &is_image);
+    const int rc = image_choice_take(folder->choice, folder->path, bytes, image_head_read_file, &fd, &is_image);
     return rc == 0 && is_image ? image_list_add(folder->list, folder->path, &file) : rc;
 }
 

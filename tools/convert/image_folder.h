@@ -48,6 +48,9 @@ struct image_choice {
 /* Reads the first `bytes` bytes of a file. 0, or a negative errno. */
 typedef int image_head_read(void *arg, uint8_t *out, size_t bytes);
 
+/* One of them, for the file that is open as *(int *)fd. */
+int image_head_read_file(void *fd, uint8_t *out, size_t bytes);
+
 /* Start; `files` is the number of files for progress, 0: not known. */
 void image_choice_begin(struct image_choice *choice, enum image_choice_rule rule, uint64_t files);
 /* Count `bytes` bytes of input as progress instead of files; the caller adds them. */

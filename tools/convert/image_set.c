@@ -4,13 +4,16 @@
 #include "tools/convert/image_set.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
+#include "stage/file/file.h"
 #include "stage/log.h"
 
 /* ---- splits and classes ---- */
@@ -454,6 +457,17 @@ int image_set_refuse(struct image_set *set, const char *path, int error)
     }
     return convert_fail(set->stop, EXIT_CODE_MEMORY, -error, "%s: cannot look at its images: %s", set->input,
                         exit_cause(-error));
+}
+
+int image_set_read_file(const struct image_set *set, const struct image_file *file, int folder, uint8_t *out)
+{
+    const int fd = openat(folder, image_list_path(&set->list, file), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd < 0)
+        return -errno;
+    const int rc = file_read_whole(fd, out, file->bytes);
+    close(fd);
+    return rc;
 }
 
 void image_set_describe(struct image_set *set, struct conversion *conversion)

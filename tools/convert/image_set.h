@@ -54,6 +54,8 @@ struct image_set {
 /* Handle the system's `error` for a path of the input: note that the file cannot be used or, if a resource of the
  * system is exhausted, fail. 0, or a negative errno after stop_fail. */
 int image_set_refuse(struct image_set *set, const char *path, int error);
+/* Read an image from the file of its path, relative to the folder that is open as `folder`. Results as of `read`. */
+int image_set_read_file(const struct image_set *set, const struct image_file *file, int folder, uint8_t *out);
 /* Fill in the conversion from a complete set. */
 void image_set_describe(struct image_set *set, struct conversion *conversion);
 /* Accepts a struct of zeros. */

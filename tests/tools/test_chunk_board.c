@@ -27,17 +27,17 @@ static int close_board(void **state)
     return 0;
 }
 
-static struct chunk *next_to_make(void)
+static struct board_chunk *next_to_make(void)
 {
-    struct chunk *const chunk = chunk_board_next(&board, &board.lines[0]);
+    struct board_chunk *const chunk = chunk_board_next(&board, &board.lines[0]);
     assert_non_null(chunk);
     assert_false(chunk->is_made);
     return chunk;
 }
 
-static void expect_next_to_write(const struct chunk *chunk)
+static void expect_next_to_write(const struct board_chunk *chunk)
 {
-    struct chunk *const next = chunk_board_next(&board, &board.lines[0]);
+    struct board_chunk *const next = chunk_board_next(&board, &board.lines[0]);
     assert_ptr_equal(next, chunk);
     assert_true(next->is_made);
     chunk_board_written(&board, next);
@@ -47,8 +47,8 @@ TEST_WITH(others_make_chunks_ahead_and_they_are_written_in_their_order, open_boa
 {
     struct shard_file file = { .record_count = 8 };
     chunk_board_open(&board, &board.lines[0], &file, 3);
-    struct chunk *const first = chunk_board_help(&board), *const second = chunk_board_help(&board);
-    struct chunk *const third = next_to_make();
+    struct board_chunk *const first = chunk_board_help(&board), *const second = chunk_board_help(&board);
+    struct board_chunk *const third = next_to_make();
     assert_int_equal(first->first, 0);
     assert_int_equal(second->first, 3);
     assert_int_equal(third->first, 6);
@@ -66,7 +66,7 @@ TEST_WITH(others_make_chunks_ahead_and_they_are_written_in_their_order, open_boa
 TEST_WITH(no_more_chunks_are_about_than_the_pool_has, open_board, close_board)
 {
     struct shard_file file = { .record_count = 100 };
-    struct chunk *chunks[CHUNKS_MAX];
+    struct board_chunk *chunks[CHUNKS_MAX];
     chunk_board_open(&board, &board.lines[0], &file, 1);
     for (uint64_t i = 0; i < CHUNKS_MAX; i++)
         chunks[i] = chunk_board_help(&board);

@@ -69,9 +69,9 @@ void chunk_board_close(struct chunk_board *board, struct chunk_line *line)
 }
 
 /* The next chunk of the line that no thread has taken; NULL: there is none, or no free memory for it. */
-static struct chunk *take_locked(struct chunk_board *board, struct chunk_line *line)
+static struct board_chunk *take_locked(struct chunk_board *board, struct chunk_line *line)
 {
-    struct chunk *const chunk = board->free;
+    struct board_chunk *const chunk = board->free;
 
     if (chunk == NULL || line->file == NULL || line->taken == line->chunks)
         return NULL;
@@ -86,16 +86,16 @@ static struct chunk *take_locked(struct chunk_board *board, struct chunk_line *l
 }
 
 /* The chunk to be written next, if it has been made; else one to make. */
-static struct chunk *next_locked(struct chunk_board *board, struct chunk_line *line)
+static struct board_chunk *next_locked(struct chunk_board *board, struct chunk_line *line)
 {
-    struct chunk *const chunk = line->ring[line->written % board->pool_count];
+    struct board_chunk *const chunk = line->ring[line->written % board->pool_count];
 
     return line->written < line->taken && chunk->is_made ? chunk : take_locked(board, line);
 }
 
-struct chunk *chunk_board_next(struct chunk_board *board, struct chunk_line *line)
+struct board_chunk *chunk_board_next(struct chunk_board *board, struct chunk_line *line)
 {
-    struct chunk *chunk = NULL;
+    struct board_chunk *chunk = NULL;
 
     pthread_mutex_lock(&board->lock);
     while (!chunk_board_is_over(board) && line->written < line->chunks &&
@@ -114,7 +114,7 @@ void chunk_board_retire(struct chunk_board *board)
 }
 
 /* A chunk of the line with the fewest chunks ahead. */
-static struct chunk *help_locked(struct chunk_board *board)
+static struct board_chunk *help_locked(struct chunk_board *board)
 {
     struct chunk_line *shortest = NULL;
 
@@ -127,9 +127,9 @@ static struct chunk *help_locked(struct chunk_board *board)
     return shortest != NULL ? take_locked(board, shortest) : NULL;
 }
 
-struct chunk *chunk_board_help(struct chunk_board *board)
+struct board_chunk *chunk_board_help(struct chunk_board *board)
 {
-    struct chunk *chunk = NULL;
+    struct board_chunk *chunk = NULL;
 
     pthread_mutex_lock(&board->lock);
     while (!chunk_board_is_over(board) && (chunk = help_locked(board)) == NULL && board->writers > 0)
@@ -138,7 +138,7 @@ struct chunk *chunk_board_help(struct chunk_board *board)
     return chunk;
 }
 
-void chunk_board_made(struct chunk_board *board, struct chunk *chunk)
+void chunk_board_made(struct chunk_board *board, struct board_chunk *chunk)
 {
     pthread_mutex_lock(&board->lock);
     chunk->is_made = true;
@@ -146,7 +146,7 @@ void chunk_board_made(struct chunk_board *board, struct chunk *chunk)
     pthread_mutex_unlock(&board->lock);
 }
 
-void chunk_board_written(struct chunk_board *board, struct chunk *chunk)
+void chunk_board_written(struct chunk_board *board, struct board_chunk *chunk)
 {
     pthread_mutex_lock(&board->lock);
     chunk->line->written++;

@@ -14,8 +14,8 @@
 struct chunk_line;
 
 /* Consecutive records of a shard. The thread that makes the chunk writes the fields after `count`. */
-struct chunk {
-    struct chunk *next;                 /* in the list of free chunks */
+struct board_chunk {
+    struct board_chunk *next;           /* in the list of free chunks */
     struct chunk_line *line;
     uint64_t first, count;              /* records, by position in the shard */
     bool is_made;                       /* under the board's lock */
@@ -28,15 +28,15 @@ struct chunk {
 struct chunk_line {
     struct shard_file *file;            /* NULL: no shard now */
     uint64_t chunk_records, chunks, taken, written;
-    struct chunk **ring;                /* chunks taken and not yet written, at their number modulo the pool's size */
+    struct board_chunk **ring;          /* chunks taken and not yet written, at their number modulo the pool's size */
 };
 
 struct chunk_board {
     pthread_mutex_t lock;
     pthread_cond_t change;
-    struct chunk *pool, *free;
+    struct board_chunk *pool, *free;
     struct chunk_line *lines;           /* one per thread */
-    struct chunk **rings;
+    struct board_chunk **rings;
     size_t line_count, pool_count;
     size_t writers;                     /* threads that may still open a shard */
     const struct stop *stop;
@@ -56,13 +56,13 @@ void chunk_board_open(struct chunk_board *board, struct chunk_line *line, struct
 void chunk_board_close(struct chunk_board *board, struct chunk_line *line);
 /* The next chunk for the writer of a line: one to make, or a finished one that is the next to be written. NULL when
  * all are written or the board is over. Waits for chunks that other threads make. */
-struct chunk *chunk_board_next(struct chunk_board *board, struct chunk_line *line);
+struct board_chunk *chunk_board_next(struct chunk_board *board, struct chunk_line *line);
 /* The thread will not open a shard any more. */
 void chunk_board_retire(struct chunk_board *board);
 /* A chunk to make for any writer. Waits for one; NULL once there will be none. */
-struct chunk *chunk_board_help(struct chunk_board *board);
+struct board_chunk *chunk_board_help(struct chunk_board *board);
 /* The chunk has been made (or the set has failed); the chunk has been written. */
-void chunk_board_made(struct chunk_board *board, struct chunk *chunk);
-void chunk_board_written(struct chunk_board *board, struct chunk *chunk);
+void chunk_board_made(struct chunk_board *board, struct board_chunk *chunk);
+void chunk_board_written(struct chunk_board *board, struct board_chunk *chunk);
 
 #endif

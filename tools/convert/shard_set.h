@@ -102,7 +102,6 @@ struct shard_file {
     char temporary_name[112];
     uint64_t bytes;             /* set by the writer of this file, like all that follows */
     uint64_t content_hash;      /* xxh3 of the records' lengths and payloads */
-    size_t frame_bytes_most;
     struct image_tally images;
 };
 

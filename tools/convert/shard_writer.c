@@ -13,13 +13,13 @@
 
 #include "formats/compress.h"
 #include "formats/tfrecord.h"
-#include "loader/shards/shard_source.h"
 #include "stage/thread.h"
 #include "tools/convert/block.h"
 #include "tools/convert/chunk_board.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/record_maker.h"
 #include "tools/convert/splits.h"
+#include "tools/shards/shard_walk.h"
 #include "tools/text/progress.h"
 
 /* ---- compression ---- */
@@ -89,26 +89,18 @@ static void shard_hash_payload(XXH3_state_t *hash, const uint8_t *payload, uint6
     XXH3_64bits_update(hash, payload, bytes);
 }
 
-static FILE *shard_stream_open(int fd, const char *mode)
-{
-    FILE *const stream = fdopen(fd, mode);
-
-    if (stream == NULL)
-        close(fd);
-    else
-        setvbuf(stream, NULL, _IOFBF, FILE_BUFFER_BYTES);
-    return stream;
-}
-
 static int shard_sink_open(struct shard_sink *sink, struct shard_file *file)
 {
     sink->file = file;
     const int fd = shard_set_create(sink->set, file->temporary_name);
     if (fd < 0)
         return sink_fail(sink, EXIT_CODE_OUTPUT, "create the file", -fd);
-    sink->stream = shard_stream_open(fd, "wb");
-    if (sink->stream == NULL)
+    sink->stream = fdopen(fd, "wb");
+    if (sink->stream == NULL) {
+        close(fd);
         return sink_no_memory(sink);
+    }
+    setvbuf(sink->stream, NULL, _IOFBF, FILE_BUFFER_BYTES);
     sink->unit_bytes = 0;
     XXH3_64bits_reset(sink->hash);
     return 0;
@@ -140,8 +132,6 @@ static int put_unit(struct shard_sink *sink)
 static int shard_sink_put(struct shard_sink *sink, const uint8_t *frame, size_t bytes)
 {
     shard_hash_payload(sink->hash, frame + TFRECORD_HEADER_BYTES, bytes - TFRECORD_FRAME_BYTES);
-    if (bytes > sink->file->frame_bytes_most)
-        sink->file->frame_bytes_most = bytes;
     if (sink->set->spec.packing == PACKING_NONE)
         return put_bytes(sink, frame, bytes);
     if (block_reserve(&sink->unit, PACKING_UNIT_BYTES + bytes) < 0)
@@ -176,133 +166,87 @@ static void shard_sink_abandon(struct shard_sink *sink)
 struct reading_back {
     const struct shard_set *set;
     const struct shard_file *file;
-    const atomic_bool *interrupted;
     struct progress *progress;
-    FILE *stream;
-    struct shard_source *packed_shard;  /* instead of `stream`, if the shard is compressed */
-    uint64_t read_bytes;                /* of the stream of records */
-    struct block frame;                 /* with room for the longest frame */
+    char *path;
+    struct shard_walk walk;
+    struct chunk chunk;
     XXH3_state_t *hash;
 };
 
-static int read_back_fail(const struct reading_back *reading, enum exit_code code, const char *what, int error)
-{
-    stop_fail(reading->set->stop, code, "%s/%s: cannot %s: %s", reading->set->spec.directory,
-              reading->file->temporary_name, what, exit_cause(-error));
-    return -error;
-}
-
-static int read_back_no_memory(const struct reading_back *reading)
-{
-    return convert_fail(reading->set->stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory to read shards back");
-}
-
-static int reads_differently(const struct reading_back *reading, uint64_t record, const char *how)
+static int read_back_fail(const struct reading_back *reading, uint64_t record, const char *how)
 {
     return convert_fail(reading->set->stop, EXIT_CODE_OUTPUT, -EIO, "%s/%s record %" PRIu64 ": reads back wrong: %s",
                         reading->set->spec.directory, reading->file->temporary_name, record, how);
 }
 
-/* Read the next bytes of the stream of records. Returns their number: fewer at the end, or if it cannot be read. */
-static size_t get_bytes(struct reading_back *reading, uint8_t *out, size_t bytes)
+/* Verify the records of the chunk. */
+static int read_chunk(struct reading_back *reading)
 {
-    if (reading->packed_shard == NULL)
-        return fread(out, 1, bytes, reading->stream);
-    const ssize_t got = shard_source_read(reading->packed_shard, out, bytes, reading->read_bytes);
-    reading->read_bytes += got > 0 ? (size_t)got : 0;
-    return got > 0 ? (size_t)got : 0;
-}
+    struct chunk_record record = { 0 };
+    struct record_problem problem;
 
-/* Read one frame and verify its length and both checksums. */
-static int read_frame(struct reading_back *reading, uint64_t record, uint64_t *payload_bytes_out)
-{
-    struct tfrecord_problem problem;
-    uint8_t *const frame = reading->frame.bytes;
-    size_t bytes = get_bytes(reading, frame, TFRECORD_HEADER_BYTES);
-
-    if (bytes < TFRECORD_HEADER_BYTES)
-        return reads_differently(reading, record, tfrecord_check_text(TFRECORD_CUT));
-    enum tfrecord_check check = tfrecord_header(frame, payload_bytes_out, &problem);
-    if (check != TFRECORD_OK)
-        return reads_differently(reading, record, tfrecord_check_text(check));
-    const size_t rest = (size_t)*payload_bytes_out + TFRECORD_FOOTER_BYTES;
-    if (bytes + rest > reading->file->frame_bytes_most)
-        return reads_differently(reading, record, "longer than any record written");
-    bytes += get_bytes(reading, frame + bytes, rest);
-    check = tfrecord_verify(frame, bytes, payload_bytes_out, &problem);
-    if (check != TFRECORD_OK)
-        return reads_differently(reading, record, tfrecord_check_text(check));
-    return 0;
-}
-
-static int read_samples(struct reading_back *reading)
-{
-    uint8_t more;
-
-    XXH3_64bits_reset(reading->hash);
-    for (uint64_t record = 0; record < reading->file->record_count; record++) {
-        uint64_t payload_bytes;
-
-        if (stop_failed(reading->set->stop) || atomic_load(reading->interrupted))
+    while (chunk_next(&reading->chunk, &record)) {
+        if (stop_failed(reading->set->stop))
             return -ECANCELED;
-        const int rc = read_frame(reading, record, &payload_bytes);
-        if (rc < 0)
-            return rc;
-        shard_hash_payload(reading->hash, reading->frame.bytes + TFRECORD_HEADER_BYTES, payload_bytes);
+        if (!chunk_record_verify(&record, reading->walk.source, &problem))
+            return read_back_fail(reading, record.record, problem.text);
+        shard_hash_payload(reading->hash, record.payload, record.payload_bytes);
         progress_add(reading->progress, 1);
     }
-    if (get_bytes(reading, &more, 1) > 0)
-        return reads_differently(reading, reading->file->record_count, "more bytes than written");
-    if (XXH3_64bits_digest(reading->hash) != reading->file->content_hash)
-        return reads_differently(reading, reading->file->record_count, "the hash over all records differs");
     return 0;
-}
-
-static int read_plain(struct reading_back *reading)
-{
-    const int fd = openat(reading->set->folder.fd, reading->file->temporary_name,
-                          O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-
-    if (fd < 0)
-        return read_back_fail(reading, EXIT_CODE_OUTPUT, "open it for reading back", errno);
-    reading->stream = shard_stream_open(fd, "rb");
-    if (reading->stream == NULL)
-        return read_back_no_memory(reading);
-    const int rc = read_samples(reading);
-    fclose(reading->stream);
-    return rc;
 }
 
 /* With the reader that training uses. */
-static int read_packed(struct reading_back *reading)
+static int read_records(struct reading_back *reading)
 {
-    char *path;
+    const uint64_t wanted = reading->file->record_count;
+    int rc = 0;
 
-    if (asprintf(&path, "%s/%s", reading->set->spec.directory, reading->file->temporary_name) < 0)
-        return read_back_no_memory(reading);
-    int rc = shard_source_open(&reading->packed_shard, NULL, path);
-    if (rc == 0)
-        rc = read_samples(reading);
-    else
-        rc = read_back_fail(reading, exit_code_of(rc, EXIT_CODE_OUTPUT), "open it for reading back", -rc);
-    shard_source_close(reading->packed_shard);
-    free(path);
-    return rc;
+    XXH3_64bits_reset(reading->hash);
+    while (rc == 0 && (rc = shard_walk_next(&reading->walk, &reading->chunk)) == 0)
+        rc = read_chunk(reading);
+    if (rc == -EBADMSG)
+        return read_back_fail(reading, reading->chunk.record, reading->chunk.problem.text);
+    if (rc != -ENODATA)
+        return rc;
+    if (reading->walk.record != wanted)
+        return read_back_fail(reading, reading->walk.record,
+                              reading->walk.record < wanted ? "fewer records than written"
+                                                            : "more records than written");
+    return XXH3_64bits_digest(reading->hash) == reading->file->content_hash
+               ? 0 : read_back_fail(reading, wanted, "the hash over all records differs");
+}
+
+static int open_read_back(struct reading_back *reading)
+{
+    reading->hash = XXH3_createState();
+    if (reading->hash == NULL ||
+        asprintf(&reading->path, "%s/%s", reading->set->spec.directory, reading->file->temporary_name) < 0) {
+        reading->path = NULL;
+        return -ENOMEM;
+    }
+    const int rc = shard_source_open(&reading->walk.source, NULL, reading->path);
+    if (rc == 0 || rc == -ENOMEM)
+        return rc;
+    return convert_fail(reading->set->stop, EXIT_CODE_OUTPUT, rc, "%s: cannot open it for reading back: %s",
+                        reading->path, exit_cause(rc));
 }
 
 static int read_back(const struct shard_set *set, const struct shard_file *file, const atomic_bool *interrupted,
-              struct progress *progress)
+                     struct progress *progress)
 {
-    struct reading_back reading = { .set = set, .file = file, .interrupted = interrupted, .progress = progress,
-                                    .hash = XXH3_createState() };
-    int rc = reading.hash != NULL ? block_reserve(&reading.frame, file->frame_bytes_most + TFRECORD_FRAME_BYTES)
-                                  : -ENOMEM;
-    if (rc < 0)
-        rc = read_back_no_memory(&reading);
-    else
-        rc = set->spec.packing == PACKING_NONE ? read_plain(&reading) : read_packed(&reading);
-    block_release(&reading.frame);
+    struct reading_back reading = { .set = set, .file = file, .progress = progress, .walk.is_unwanted = interrupted };
+    int rc = open_read_back(&reading);
+
+    if (rc == 0)
+        rc = read_records(&reading);
+    if (rc == -ENOMEM)
+        stop_fail(set->stop, EXIT_CODE_MEMORY, "no memory to read shards back");
+    shard_walk_release(&reading.walk);
+    shard_source_close(reading.walk.source);
+    chunk_release(&reading.chunk);
     XXH3_freeState(reading.hash);
+    free(reading.path);
     return rc;
 }
 
@@ -331,7 +275,7 @@ struct writer {
     struct shard_sink sink;
 };
 
-static int add_frame(struct writer *writer, struct chunk *chunk, uint64_t index)
+static int add_frame(struct writer *writer, struct board_chunk *chunk, uint64_t index)
 {
     const struct shard_set *const set = writer->writing->set;
     const uint8_t *payload;
@@ -355,7 +299,7 @@ static int add_frame(struct writer *writer, struct chunk *chunk, uint64_t index)
 }
 
 /* Make the records of a chunk. A failure has been reported already, and stops all threads. */
-static void make_chunk(struct writer *writer, struct chunk *chunk)
+static void make_chunk(struct writer *writer, struct board_chunk *chunk)
 {
     const struct shard_file *const file = chunk->line->file;
     const uint64_t *const order = writer->writing->orders[file->source_number] + file->first_position + chunk->first;
@@ -368,7 +312,7 @@ static void make_chunk(struct writer *writer, struct chunk *chunk)
     chunk_board_made(&writer->writing->board, chunk);
 }
 
-static int put_chunk(struct writer *writer, struct chunk *chunk)
+static int put_chunk(struct writer *writer, struct board_chunk *chunk)
 {
     size_t at = 0;
     int rc = 0;
@@ -397,7 +341,7 @@ static uint64_t chunk_records(const struct sample_source *source)
 static int write_records(struct writer *writer, struct shard_file *file)
 {
     struct chunk_board *const board = &writer->writing->board;
-    struct chunk *chunk;
+    struct board_chunk *chunk;
     int rc = 0;
 
     chunk_board_open(board, writer->line, file, chunk_records(file->source));
@@ -450,7 +394,7 @@ static void writer_loop(void *arg)
 {
     struct writing *const writing = arg;
     struct writer writer;
-    struct chunk *chunk;
+    struct board_chunk *chunk;
     int rc = desk_init(&writer, writing);
 
     while (rc == 0) {

@@ -29,7 +29,7 @@ insert() {
 
 mkdir -p "$tree/compute/models" "$tree/tests/compute"
 cp "$source/compute/models/models.h" "$source/compute/models/model_table.c" "$tree/compute/models"
-cp "$source/tests/compute/test_model.c" "$tree/tests/compute"
+cp "$source/tests/compute/test_models.c" "$tree/tests/compute"
 
 block '**1. ' >"$tree/compute/models/model_lenet5.c"
 block '**2. ' >"$work/declared"
@@ -37,7 +37,7 @@ insert "$work/declared" "$tree/compute/models/models.h" '^#endif' before
 block '**3. ' >"$work/row"
 insert "$work/row" "$tree/compute/models/model_table.c" '^const struct model model_table' after
 block '**5. ' >"$work/test"
-insert "$work/test" "$tree/tests/compute/test_model.c" '^TESTS_MAIN' before
+insert "$work/test" "$tree/tests/compute/test_models.c" '^TESTS_MAIN' before
 grep -q '^\*\*4\. The file\*\* `%D%/models/model_lenet5\.c` in `compute/local\.mk`' "$page" ||
     fail 'the page names no line of a makefile'
 grep -q '%D%/models/models_small\.c' "$source/compute/local.mk" || fail 'compute/local.mk has no such line'
@@ -54,11 +54,11 @@ link() {
 
 compile compute/models/model_lenet5.c model_lenet5.o
 compile compute/models/model_table.c model_table.o
-compile tests/compute/test_model.c test_model.o
+compile tests/compute/test_models.c test_models.o
 [ "$failures" -eq 0 ] || finish
-link test_model "'$work/test_model.o'" "$PIPETRAIN_TEST_LIBRARIES"
+link test_models "'$work/test_models.o'" "$PIPETRAIN_TEST_LIBRARIES"
 link pipetrain tools/pipetrain.o "$PIPETRAIN_LIBRARIES"
-run "$work/test_model"
+run "$work/test_models"
 expect_code 0 'the test of the model'
 expect_out '\[       OK \] lenet5_has_61706_parameters'
 pipetrain=$work/pipetrain

@@ -3,39 +3,38 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "stage/text/decimal.h"
 
 #define LIST_BYTES 4096
 
 /* ---- lists ---- */
 
 /* "7" or "4-7" at *text, which moves past it. */
-static bool parse_range(const char **text, unsigned long *first_out, unsigned long *last_out)
+static bool parse_range(const char **text, uint64_t *first_out, uint64_t *last_out)
 {
-    char *end;
-    *first_out = *last_out = strtoul(*text, &end, 10);
-    if (end == *text)
+    const char *end = decimal_u64_start(*text, first_out);
+    if (end == NULL)
         return false;
-    if (*end == '-') {
-        const char *second = end + 1;
-        *last_out = strtoul(second, &end, 10);
-        if (end == second)
-            return false;
-    }
+    *last_out = *first_out;
+    if (*end == '-')
+        end = decimal_u64_start(end + 1, last_out);
+    if (end == NULL)
+        return false;
     *text = end;
     return *first_out <= *last_out && *last_out < CPU_SETSIZE;
 }
 
 bool cpu_list_parse(const char *list, cpu_set_t *cpus_out)
 {
-    unsigned long first, last;
+    uint64_t first, last;
     cpu_set_t cpus;
     CPU_ZERO(&cpus);
     do {
         if (!parse_range(&list, &first, &last))
             return false;
-        for (unsigned long cpu = first; cpu <= last; cpu++)
+        for (uint64_t cpu = first; cpu <= last; cpu++)
             CPU_SET(cpu, &cpus);
     } while (*list++ == ',');
     if (list[-1] != '\n' && list[-1] != '\0')

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "stage/text/decimal.h"
+
 #define VARIABLE "PIPETRAIN_PHASES"
 #define LINE_BYTES 32
 
@@ -33,9 +35,8 @@ const char *phase_name(enum run_phase phase)
 void phase_begin(void)
 {
     const char *const text = getenv(VARIABLE);
-    char *end = NULL;
-    const long number = text == NULL ? -1 : strtol(text, &end, 10);
-    if (number >= 0 && number <= INT_MAX && end != text && *end == '\0' && fcntl((int)number, F_GETFD) >= 0)
+    uint64_t number;
+    if (text != NULL && decimal_u64(text, &number) && number <= INT_MAX && fcntl((int)number, F_GETFD) >= 0)
         descriptor = (int)number;
     phase_enter(RUN_PHASE_START);
 }

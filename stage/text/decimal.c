@@ -49,8 +49,7 @@ const char *decimal_end(const char *text)
     return end;
 }
 
-/* The number at the start of a text: returns its end, or NULL. */
-static const char *read_u64(const char *text, uint64_t *number_out)
+const char *decimal_u64_start(const char *text, uint64_t *number_out)
 {
     uint64_t number = 0;
     if (!is_digit(*text))
@@ -66,7 +65,7 @@ static const char *read_u64(const char *text, uint64_t *number_out)
 bool decimal_u64(const char *text, uint64_t *number_out)
 {
     uint64_t number;
-    const char *const end = read_u64(text, &number);
+    const char *const end = decimal_u64_start(text, &number);
     if (end == NULL || *end != '\0')
         return false;
     *number_out = number;
@@ -85,7 +84,7 @@ int decimal_bytes(const char *text, uint64_t *bytes_out)
     if (digits_end == text || i == sizeof(units) / sizeof(*units))
         return -EINVAL;
     uint64_t number, bytes;
-    if (read_u64(text, &number) == NULL ||
+    if (decimal_u64_start(text, &number) == NULL ||
         __builtin_mul_overflow(number, UINT64_C(1) << units[i].shift, &bytes))
         return -ERANGE;
     *bytes_out = bytes;

@@ -9,6 +9,9 @@
 /* The number that `text` consists of: digits and nothing else. False for any other text, and for numbers that do not
  * fit. */
 bool decimal_u64(const char *text, uint64_t *number_out);
+/* The number of the digits at the start of `text`: returns their end. NULL where there are none, or where it does not
+ * fit. */
+const char *decimal_u64_start(const char *text, uint64_t *number_out);
 /* A size: a whole number of bytes (B), KiB, MiB, GiB or TiB, with or without a blank before the unit. 0,
  * -EINVAL (not a size) or -ERANGE (it does not fit). */
 int decimal_bytes(const char *text, uint64_t *bytes_out);

@@ -22,6 +22,20 @@ TEST(whole_numbers_are_digits_and_nothing_else)
     }
 }
 
+TEST(whole_numbers_at_the_start_of_a_text_end_at_the_first_other_character)
+{
+    static const struct { const char *text; size_t digits; uint64_t number; } rows[] = {
+        { "7", 1, 7 }, { "12 13", 2, 12 }, { "007..9", 3, 7 }, { "18446744073709551615,", 20, UINT64_MAX },
+        { "", 0, 0 }, { " 1", 0, 0 }, { "+1", 0, 0 }, { "-1", 0, 0 }, { "x", 0, 0 }, { "18446744073709551616 ", 0, 0 },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        uint64_t number = 0;
+        const char *const end = decimal_u64_start(rows[i].text, &number);
+        assert_ptr_equal(end, rows[i].digits > 0 ? rows[i].text + rows[i].digits : NULL);
+        assert_true(number == rows[i].number);
+    }
+}
+
 TEST(sizes_have_a_unit_or_are_bytes)
 {
     static const struct { const char *text; int rc; uint64_t bytes; } rows[] = {

@@ -29,45 +29,34 @@ uint64_t duration_seconds(const char *text)
     return number > 0 && number <= DURATION_MAX_NUMBER ? (uint64_t)number * (uint64_t)unit : 0;
 }
 
-#define STEP_DIGITS 18          /* always fit into a uint64_t */
-
-/* The number of `digits` digits at `text`; 0 if it is invalid or too long. */
-static uint64_t read_step(const char *text, size_t digits)
-{
-    uint64_t step = 0;
-    for (size_t i = 0; i < digits && digits <= STEP_DIGITS; i++)
-        step = step * 10 + (uint64_t)(text[i] - '0');
-    return step;
-}
+#define STEP_MAX UINT64_C(999999999999999999)
 
 int trace_steps_read(const char *text, struct trace_steps *steps_out)
 {
-    static const char digits[] = "0123456789";
+    struct trace_steps steps = { 0, 0 };
     if (*text == '\0') {
-        *steps_out = (struct trace_steps){ 0, 0 };
+        *steps_out = steps;
         return 0;
     }
-    const size_t first_digits = strspn(text, digits);
-    if (strncmp(text + first_digits, "..", 2) != 0)
+    const char *end = decimal_u64_start(text, &steps.first);
+    if (end == NULL || strncmp(end, "..", 2) != 0)
         return -EINVAL;
-    const char *const rest = text + first_digits + 2;
-    const size_t last_digits = strspn(rest, digits);
-    const struct trace_steps steps = { read_step(text, first_digits), read_step(rest, last_digits) };
-    if (rest[last_digits] != '\0' || steps.first == 0 || steps.last < steps.first)
+    end = decimal_u64_start(end + 2, &steps.last);
+    if (end == NULL || *end != '\0' || steps.first == 0 || steps.last < steps.first || steps.last > STEP_MAX)
         return -EINVAL;
     *steps_out = steps;
     return 0;
 }
 
-#define DIGITS_MAX 9u
+#define EVERY_MAX 999999999u
 
 int histogram_steps_read(const char *text, struct histogram_steps *steps_out)
 {
-    const size_t count = strspn(text, "0123456789");
-    const char *const unit = text + count;
     struct histogram_steps steps = { .each_epoch = strcmp(text, "epoch") == 0 };
-    if (count > 0 && count <= DIGITS_MAX && (*unit == '\0' || strcmp(unit, " steps") == 0))
-        steps.every = strtoull(text, NULL, 10);
+    uint64_t every;
+    const char *const unit = decimal_u64_start(text, &every);
+    if (unit != NULL && every <= EVERY_MAX && (*unit == '\0' || strcmp(unit, " steps") == 0))
+        steps.every = every;
     if (!steps.each_epoch && steps.every == 0 && *text != '\0' && strcmp(text, "none") != 0)
         return -EINVAL;
     *steps_out = steps;

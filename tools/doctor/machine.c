@@ -1,14 +1,13 @@
 /* Lines, numbers and lists in files of /proc and /sys. */
 #include "tools/doctor/machine.h"
 
-#include <ctype.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "stage/cpus.h"
+#include "stage/text/decimal.h"
 
 #define LINE_BYTES 8192u        /* the flags of a CPU have about 2,000 */
 
@@ -54,15 +53,6 @@ bool machine_line(const struct machine *machine, char *line, size_t line_size, c
     return is_read;
 }
 
-static bool parse_number(const char *text, uint64_t *number_out)
-{
-    char *end;
-    if (!isdigit((unsigned char)*text))
-        return false;
-    *number_out = strtoull(text, &end, 10);
-    return true;
-}
-
 bool machine_number(const struct machine *machine, uint64_t *number_out, const char *path, ...)
 {
     char line[64];
@@ -70,7 +60,7 @@ bool machine_number(const struct machine *machine, uint64_t *number_out, const c
     va_start(arguments, path);
     const bool is_read = read_line(machine, line, sizeof(line), path, arguments);
     va_end(arguments);
-    return is_read && parse_number(line, number_out);
+    return is_read && decimal_u64_start(line, number_out) != NULL;
 }
 
 /* Where the value of "KEY: VALUE" begins, NULL if the line has another key. */
@@ -100,7 +90,7 @@ bool machine_row(const struct machine *machine, const char *path, const char *ke
 bool machine_row_number(const struct machine *machine, const char *path, const char *key, uint64_t *number_out)
 {
     char text[64];
-    return machine_row(machine, path, key, text, sizeof(text)) && parse_number(text, number_out);
+    return machine_row(machine, path, key, text, sizeof(text)) && decimal_u64_start(text, number_out) != NULL;
 }
 
 bool machine_list(const struct machine *machine, cpu_set_t *set_out, const char *path, ...)

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stage/text/decimal.h"
+
 #define FILE_BEGINS "checkpoint-"
 #define FILE_ENDS ".safetensors"
 
@@ -18,12 +20,12 @@ void checkpoint_file_name(uint64_t step, char name_out[CHECKPOINT_FILE_BYTES])
 uint64_t checkpoint_file_step(const char *name)
 {
     char again[CHECKPOINT_FILE_BYTES];
-    if (strncmp(name, FILE_BEGINS, strlen(FILE_BEGINS)) != 0)
+    uint64_t step;
+    if (strncmp(name, FILE_BEGINS, strlen(FILE_BEGINS)) != 0 ||
+        decimal_u64_start(name + strlen(FILE_BEGINS), &step) == NULL)
         return UINT64_MAX;
-    errno = 0;
-    const uint64_t step = strtoull(name + strlen(FILE_BEGINS), NULL, 10);
     checkpoint_file_name(step, again);
-    return errno == 0 && strcmp(name, again) == 0 ? step : UINT64_MAX;
+    return strcmp(name, again) == 0 ? step : UINT64_MAX;
 }
 
 uint64_t checkpoint_best_number(const char *name)

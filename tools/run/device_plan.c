@@ -2,6 +2,7 @@
 #include "tools/run/device_plan.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "stage/file/folders.h"
+#include "stage/text/decimal.h"
 #include "sync/reduce_server.h"
 #include "tools/config/training.h"
 
@@ -107,16 +109,16 @@ static int choose_backend(struct device_plan *plan, const struct settings *setti
     return -EINVAL;
 }
 
-static int add_device(struct device_plan *plan, int64_t index, uint32_t available, struct problems *problems)
+static int add_device(struct device_plan *plan, uint64_t index, uint32_t available, struct problems *problems)
 {
     if (index >= available) {
-        problems_add(problems, "[devices] list", "there is no device %lld: this run can use %u, numbered from 0",
-                     (long long)index, available);
+        problems_add(problems, "[devices] list", "there is no device %" PRIu64 ": this run can use %u, numbered from 0",
+                     index, available);
         return -ENODEV;
     }
     for (uint32_t i = 0; i < plan->count; i++)
         if (plan->index[i] == (uint32_t)index) {
-            problems_add(problems, "[devices] list", "device %lld is named twice", (long long)index);
+            problems_add(problems, "[devices] list", "device %" PRIu64 " is named twice", index);
             return -EINVAL;
         }
     plan->index[plan->count++] = (uint32_t)index;
@@ -128,11 +130,9 @@ static int read_list(struct device_plan *plan, const char *list, uint32_t availa
 {
     int rc = 0;
     for (const char *at = list; rc == 0; at++) {
-        char *end;
-        errno = 0;
-        const long number = strtol(at, &end, 10);
-        if (end == at || *at < '0' || *at > '9' || errno != 0 || (*end != ',' && *end != '\0') ||
-            plan->count == DEVICES_MAX) {
+        uint64_t number;
+        const char *const end = decimal_u64_start(at, &number);
+        if (end == NULL || (*end != ',' && *end != '\0') || plan->count == DEVICES_MAX) {
             problems_add(problems, "[devices] list", "'%s' is not a list of device numbers such as 0,1", list);
             return -EINVAL;
         }

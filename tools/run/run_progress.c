@@ -5,7 +5,8 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
+
+#include "stage/text/decimal.h"
 
 __extension__ typedef unsigned __int128 wide;
 
@@ -102,10 +103,8 @@ int run_progress_read(struct run_progress *course_out, const char *text)
     uint64_t *fields[FIELDS];
     fields_of(&progress, fields);
     for (size_t i = 0; i < FIELDS && *text != '\0'; i++) {
-        char *end;
-        errno = 0;
-        *fields[i] = strtoull(text, &end, 10);
-        if (errno != 0 || *text < '0' || *text > '9' || (*end != ' ' && *end != '\0'))
+        const char *const end = decimal_u64_start(text, fields[i]);
+        if (end == NULL || (*end != ' ' && *end != '\0'))
             return -EINVAL;
         text = *end == ' ' ? end + 1 : end;
     }

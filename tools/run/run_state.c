@@ -83,10 +83,8 @@ void account_text_write(const struct account_state *state, char text_out[ACCOUNT
 
 static const char *read_count(const char *text, uint64_t *count_out)
 {
-    char *end;
-    errno = 0;
-    *count_out = strtoull(text, &end, 10);
-    if (errno != 0 || end == text || *text == '-')
+    const char *const end = decimal_u64_start(text, count_out);
+    if (end == NULL)
         return NULL;
     return *end == ' ' ? end + 1 : *end == '\0' ? end : NULL;
 }

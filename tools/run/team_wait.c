@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "stage/clock.h"
+#include "stage/text/decimal.h"
 
 /* Turns of libgomp's spin loop before a thread sleeps: some tens of microseconds, about the cost of sleeping and
  * waking. */
@@ -33,7 +34,8 @@ uint64_t team_wait_begin(void)
     if (text == NULL)
         return now_ns;
     is_restarted = true;
-    const uint64_t began_ns = strtoull(text, NULL, 10);
+    uint64_t began_ns = 0;
+    (void)decimal_u64(text, &began_ns);
     unsetenv(BEGAN);
     prctl(PR_SET_NAME, program_invocation_short_name);      /* for ps and pgrep, which would show "exe" */
     return began_ns > 0 && began_ns < now_ns ? began_ns : now_ns;

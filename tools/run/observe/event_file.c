@@ -6,12 +6,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "stage/file/file.h"
 #include "stage/file/folders.h"
+#include "stage/text/decimal.h"
 #include "tools/results/file_list.h"
 
 #define NAME_BEGINS "events.out.tfevents."
@@ -23,9 +23,9 @@
 static uint64_t time_of(const char *name)
 {
     const size_t begins = strlen(NAME_BEGINS);
-    if (strncmp(name, NAME_BEGINS, begins) != 0 || strspn(name + begins, "0123456789") != SECONDS_DIGITS)
-        return 0;
-    return strtoull(name + begins, NULL, 10);
+    uint64_t seconds;
+    return strncmp(name, NAME_BEGINS, begins) == 0 &&
+           decimal_u64_start(name + begins, &seconds) == name + begins + SECONDS_DIGITS ? seconds : 0;
 }
 
 static bool is_ours(const char *name)

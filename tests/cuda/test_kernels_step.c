@@ -6,6 +6,7 @@
 
 #include "compute/cuda/kernels.h"
 #include "compute/floats.h"
+#include "stage/pairwise.h"
 #include "tests/cuda/kernel_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/peers/optimizer_trajectories.h"
@@ -543,6 +544,15 @@ TEST(axpby_changes_exactly_its_range)
 
 /* ---- sum over towers ---- */
 
+/* In pairs (stage/pairwise.h). */
+static float sum_of(float *const *values, uint32_t towers, size_t i)
+{
+    if (towers == 1)
+        return values[0][i];
+    const uint32_t left = pairwise_left(towers);
+    return sum_of(values, left, i) + sum_of(values + left, towers - left, i);
+}
+
 static void check_sum_into(enum value_type type, uint32_t towers, size_t begin, size_t end, size_t count, uint32_t into,
                            uint32_t into_count)
 {
@@ -551,9 +561,9 @@ static void check_sum_into(enum value_type type, uint32_t towers, size_t begin, 
     for (uint32_t t = 0; t < towers; t++) {
         values[t] = draw(type, 40 + t, count);
         arenas.values[t] = values_new(type, values[t], count);
-        for (size_t i = begin; i < end; i++)
-            sum[i] = t == 0 ? values[t][i] : sum[i] + values[t][i];
     }
+    for (size_t i = begin; i < end; i++)
+        sum[i] = sum_of(values, towers, i);
     CUDA_OK(kernel_sum_towers(stream, type, &arenas, begin, end, into, into_count));
     for (uint32_t t = 0; t < towers; t++) {
         for (size_t i = begin; i < end && t >= into && t < into + into_count; i++)
@@ -569,7 +579,7 @@ static void check_sum(enum value_type type, uint32_t towers, size_t begin, size_
     check_sum_into(type, towers, begin, end, count, towers / 2, 1);
 }
 
-TEST(sums_of_towers_are_in_tower_order_and_within_the_range)
+TEST(sums_of_towers_are_in_pairs_and_within_the_range)
 {
     static const uint32_t towers[] = { 1, 2, 3, 5, 8, KERNEL_TOWERS_MAX };
     for (size_t t = 0; t < COUNT_OF(towers); t++)

@@ -14,6 +14,8 @@
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define FOR_EACH_TYPE(type) for (enum value_type type = VALUE_FP32; type < VALUE_TYPE_COUNT; type++)
 #define CUDA_OK(call) assert_int_equal(call, cudaSuccess)
+#define INVALID(call) assert_int_equal(call, cudaErrorInvalidValue)
+#define MISALIGNED(call) assert_int_equal(call, cudaErrorMisalignedAddress)
 
 enum { POISON_BYTE = 0xff };
 

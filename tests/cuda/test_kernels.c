@@ -351,16 +351,12 @@ TEST(invalid_shapes_are_refused)
                                     uneven = { 1, 6, 3, 8, 4 };
     static const struct input_transform plain = { .divisor = 1, .is_plain = true }, transform = { .divisor = 1 };
     static const struct loss_shape tight = { .count = 1, .classes = 9, .stored = 8 };
-    assert_int_equal(kernel_input(stream, VALUE_FP32, &narrow, &plain, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL),
-                     cudaErrorInvalidValue);
-    assert_int_equal(kernel_input(stream, VALUE_FP32, &uneven, &plain, NULL, NULL, area_new(NULL, 64), 0, 0, NULL, NULL,
-                                  NULL), cudaErrorInvalidValue);
-    assert_int_equal(kernel_input(stream, VALUE_FP32, &wide, &transform, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL),
-                     cudaErrorInvalidValue);
-    assert_int_equal(kernel_bias(stream, VALUE_FP32, 1, 12, NULL, 0, NULL), cudaErrorInvalidValue);
-    assert_int_equal(kernel_bias_gradient(stream, VALUE_FP32, 1, 7, NULL, NULL, NULL, NULL), cudaErrorInvalidValue);
-    assert_int_equal(kernel_softmax_loss(stream, VALUE_FP32, &tight, NULL, NULL, NULL, NULL, NULL, NULL),
-                     cudaErrorInvalidValue);
+    INVALID(kernel_input(stream, VALUE_FP32, &narrow, &plain, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL));
+    INVALID(kernel_input(stream, VALUE_FP32, &uneven, &plain, NULL, NULL, area_new(NULL, 64), 0, 0, NULL, NULL, NULL));
+    INVALID(kernel_input(stream, VALUE_FP32, &wide, &transform, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL));
+    INVALID(kernel_bias(stream, VALUE_FP32, 1, 12, NULL, 0, NULL));
+    INVALID(kernel_bias_gradient(stream, VALUE_FP32, 1, 7, NULL, NULL, NULL, NULL));
+    INVALID(kernel_softmax_loss(stream, VALUE_FP32, &tight, NULL, NULL, NULL, NULL, NULL, NULL));
 }
 
 TEST(misaligned_memory_is_refused)
@@ -368,15 +364,12 @@ TEST(misaligned_memory_is_refused)
     static const struct image_shape image = { 1, 1, 3, 8, 1 };
     static const struct input_transform plain = { .divisor = 1, .is_plain = true };
     unsigned char *memory = area_new(NULL, 256), *off = memory + 8;
-    assert_int_equal(kernel_input(stream, VALUE_FP16, &image, &plain, memory, NULL, NULL, 0, 0, off, NULL, NULL),
-                     cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_relu(stream, VALUE_FP16, 8, memory, off), cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_relu_backward(stream, VALUE_FP16, 8, off, memory, memory, false),
-                     cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_add(stream, VALUE_FP16, 8, memory, off, false, memory), cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_bias(stream, VALUE_FP16, 1, 8, off, 0, memory), cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_bias_gradient(stream, VALUE_FP16, 1, 8, NULL, memory, (float *)(void *)off, NULL),
-                     cudaErrorMisalignedAddress);
+    MISALIGNED(kernel_input(stream, VALUE_FP16, &image, &plain, memory, NULL, NULL, 0, 0, off, NULL, NULL));
+    MISALIGNED(kernel_relu(stream, VALUE_FP16, 8, memory, off));
+    MISALIGNED(kernel_relu_backward(stream, VALUE_FP16, 8, off, memory, memory, false));
+    MISALIGNED(kernel_add(stream, VALUE_FP16, 8, memory, off, false, memory));
+    MISALIGNED(kernel_bias(stream, VALUE_FP16, 1, 8, off, 0, memory));
+    MISALIGNED(kernel_bias_gradient(stream, VALUE_FP16, 1, 8, NULL, memory, (float *)(void *)off, NULL));
     areas_close();
 }
 

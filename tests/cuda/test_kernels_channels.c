@@ -177,7 +177,7 @@ TEST(images_that_do_not_fit_are_refused)
         { 1, 4, 2, 2, 3, 3, 0, 0 }, { 1, 8, 2, 2, 3, 2, 2, 0 }, { 1, 8, 2, 2, 2, 3, 0, 2 }, { 1, 8, 2, 2, 2, 3, 0, 4 },
     };
     for (size_t i = 0; i < COUNT_OF(refused); i++)
-        assert_int_equal(kernel_surround(stream, VALUE_FP32, &refused[i], NULL, NULL), cudaErrorInvalidValue);
+        INVALID(kernel_surround(stream, VALUE_FP32, &refused[i], NULL, NULL));
 }
 
 /* ---- local response normalisation ---- */
@@ -307,11 +307,10 @@ TEST(invalid_shapes_are_refused)
 {
     static const struct concat none = { .pixels = 1 }, many = { .pixels = 1, .count = LAYER_INPUTS_MAX + 1 };
     static const struct response_shape even = { 1, 8, 8, { 4, 1, 1, 1 } }, narrow = { 1, 4, 4, { 3, 1, 1, 1 } };
-    assert_int_equal(kernel_concat(stream, VALUE_FP32, &none, NULL), cudaErrorInvalidValue);
-    assert_int_equal(kernel_concat(stream, VALUE_FP32, &many, NULL), cudaErrorInvalidValue);
-    assert_int_equal(kernel_response_norm(stream, VALUE_FP32, &even, NULL, NULL), cudaErrorInvalidValue);
-    assert_int_equal(kernel_response_norm_backward(stream, VALUE_FP32, &narrow, NULL, NULL, NULL, NULL, false),
-                     cudaErrorInvalidValue);
+    INVALID(kernel_concat(stream, VALUE_FP32, &none, NULL));
+    INVALID(kernel_concat(stream, VALUE_FP32, &many, NULL));
+    INVALID(kernel_response_norm(stream, VALUE_FP32, &even, NULL, NULL));
+    INVALID(kernel_response_norm_backward(stream, VALUE_FP32, &narrow, NULL, NULL, NULL, NULL, false));
 }
 
 TEST(misaligned_memory_is_refused)
@@ -322,13 +321,12 @@ TEST(misaligned_memory_is_refused)
                                     .parts = { { memory, 8, 8 }, { off, 8, 8 } } };
     const struct concat narrow = { .pixels = 1, .count = 1, .kept = 4, .stride = 8, .parts = { { memory, 8, 8 } } };
     const struct concat odd = { .pixels = 1, .count = 1, .stride = 8, .parts = { { memory, 4, 4 } } };
-    assert_int_equal(kernel_concat(stream, VALUE_FP16, &concat, memory), cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_concat(stream, VALUE_FP16, &narrow, memory), cudaErrorInvalidValue);
-    assert_int_equal(kernel_concat(stream, VALUE_FP16, &odd, memory), cudaErrorInvalidValue);
-    assert_int_equal(kernel_response_norm(stream, VALUE_FP16, &shape, memory, off), cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_response_norm_backward(stream, VALUE_FP16, &shape, memory, memory, (float *)(void *)off,
-                                                   memory, false),
-                     cudaErrorMisalignedAddress);
+    MISALIGNED(kernel_concat(stream, VALUE_FP16, &concat, memory));
+    INVALID(kernel_concat(stream, VALUE_FP16, &narrow, memory));
+    INVALID(kernel_concat(stream, VALUE_FP16, &odd, memory));
+    MISALIGNED(kernel_response_norm(stream, VALUE_FP16, &shape, memory, off));
+    MISALIGNED(kernel_response_norm_backward(stream, VALUE_FP16, &shape, memory, memory, (float *)(void *)off, memory,
+                                             false));
     areas_close();
 }
 

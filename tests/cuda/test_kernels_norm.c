@@ -548,22 +548,15 @@ TEST(odd_columns_and_misaligned_memory_are_refused)
     const struct normalisation close = { .rows = 1, .columns = 16, .stride = 8, .beta = floats, .statistics = floats };
     const struct normalisation skewed = { .rows = 1, .columns = 8, .stride = 8, .beta = (float *)(void *)off,
                                          .statistics = floats };
-    assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &odd, memory, NULL, false, memory, NULL),
-                     cudaErrorInvalidValue);
-    assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &close, memory, NULL, false, memory, NULL),
-                     cudaErrorInvalidValue);
-    assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &norm, memory, off, false, memory, NULL),
-                     cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &skewed, memory, NULL, false, memory, NULL),
-                     cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_norm_statistics(stream, VALUE_FP32, &norm, EPSILON, 0.9f, off, floats, floats, floats),
-                     cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_norm_sums(stream, VALUE_FP32, &norm, memory, true, NULL, off, floats, floats, NULL, floats),
-                     cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_norm_gradient(stream, VALUE_FP32, &norm, memory, true, memory, floats, off, false),
-                     cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_norm_fold(stream, VALUE_FP32, &narrow, memory, memory), cudaErrorInvalidValue);
-    assert_int_equal(kernel_norm_fold(stream, VALUE_FP32, &folding, off, memory), cudaErrorMisalignedAddress);
+    INVALID(kernel_norm_apply(stream, VALUE_FP32, &odd, memory, NULL, false, memory, NULL));
+    INVALID(kernel_norm_apply(stream, VALUE_FP32, &close, memory, NULL, false, memory, NULL));
+    MISALIGNED(kernel_norm_apply(stream, VALUE_FP32, &norm, memory, off, false, memory, NULL));
+    MISALIGNED(kernel_norm_apply(stream, VALUE_FP32, &skewed, memory, NULL, false, memory, NULL));
+    MISALIGNED(kernel_norm_statistics(stream, VALUE_FP32, &norm, EPSILON, 0.9f, off, floats, floats, floats));
+    MISALIGNED(kernel_norm_sums(stream, VALUE_FP32, &norm, memory, true, NULL, off, floats, floats, NULL, floats));
+    MISALIGNED(kernel_norm_gradient(stream, VALUE_FP32, &norm, memory, true, memory, floats, off, false));
+    INVALID(kernel_norm_fold(stream, VALUE_FP32, &narrow, memory, memory));
+    MISALIGNED(kernel_norm_fold(stream, VALUE_FP32, &folding, off, memory));
     areas_close();
 }
 

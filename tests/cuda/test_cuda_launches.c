@@ -114,13 +114,18 @@ static void queue_evaluation(struct bench *bench)
     assert_int_equal(tower_result(bench->stand.tower, bench->stand.result), 0);
 }
 
+static void queue_training(struct bench *bench, void (*bucket_done)(void *arg, size_t floats))
+{
+    tower_fixture_forward(&bench->stand, true);
+    assert_int_equal(tower_backward(bench->stand.tower, bucket_done, bench), 0);
+    assert_int_equal(tower_result(bench->stand.tower, bench->stand.result), 0);
+}
+
 static void queue_step(struct bench *bench)
 {
     bench->updated = 0;
-    tower_fixture_forward(&bench->stand, true);
-    assert_int_equal(tower_backward(bench->stand.tower, update_bucket, bench), 0);
+    queue_training(bench, update_bucket);
     assert_int_equal(bench->updated, tower_fixture_floats(&bench->stand));
-    assert_int_equal(tower_result(bench->stand.tower, bench->stand.result), 0);
 }
 
 static void leave_bucket(void *arg, size_t floats)
@@ -130,12 +135,10 @@ static void leave_bucket(void *arg, size_t floats)
 
 static void queue_without_update(struct bench *bench)
 {
-    tower_fixture_forward(&bench->stand, true);
-    assert_int_equal(tower_backward(bench->stand.tower, leave_bucket, bench), 0);
-    assert_int_equal(tower_result(bench->stand.tower, bench->stand.result), 0);
+    queue_training(bench, leave_bucket);
 }
 
-/* Allocations of descriptors: none after the first step. */
+/* The calls of a second pass, which are those of the first. */
 static struct step_calls count_calls(struct bench *bench, void (*queue)(struct bench *bench))
 {
     struct step_calls first = { .mebibytes = 0 }, second = first;
@@ -150,21 +153,11 @@ static struct step_calls count_calls(struct bench *bench, void (*queue)(struct b
     return second;
 }
 
-static struct step_calls count_step(struct bench *bench)
-{
-    return count_calls(bench, queue_step);
-}
-
-static struct step_calls count_evaluation(struct bench *bench)
-{
-    return count_calls(bench, queue_evaluation);
-}
-
 static struct step_calls step_of(const char *model, uint32_t batch, enum precision precision, enum graph_use graph)
 {
     struct bench bench;
     bench_open(&bench, model, batch, precision, graph);
-    struct step_calls calls = count_step(&bench);
+    struct step_calls calls = count_calls(&bench, queue_step);
     calls.mebibytes = (tower_needs(bench.stand.tower).backend.values + (1 << 20) - 1) >> 20;
     bench_close(&bench);
     return calls;
@@ -180,35 +173,42 @@ static uint32_t layers_of(const struct net *net, enum layer_kind kind)
     return count;
 }
 
+/* Does this run test the model? The long tests test all of them. */
+static bool is_tested(const char *model, const char *const *some)
+{
+    for (; *some != NULL && !test_is_long(); some++)
+        if (strcmp(model, *some) == 0)
+            return true;
+    return test_is_long();
+}
+
 static void keep_last_line(void *arg, const char *line)
 {
     snprintf(arg, 128, "%s", line);
 }
 
 /* All three passes of every convolution and product, without the gradient of the image. */
-static void resnet50_asks_for_every_convolution_once(void **state)
+TEST(resnet50_asks_for_every_convolution_once)
 {
     struct bench bench;
-    (void)state;
     bench_open(&bench, "resnet50_v1", 256, PRECISION_BF16, GRAPH_OFF);
-    const struct step_calls calls = count_step(&bench);
+    const struct step_calls calls = count_calls(&bench, queue_step);
     assert_int_equal(calls.of[CONVOLUTIONS], 3 * layers_of(bench.net, LAYER_CONV2D) - 1);
     assert_int_equal(calls.of[PRODUCTS], 3 * layers_of(bench.net, LAYER_DENSE));
     assert_int_equal(calls.of[GRAPHS], 0);
     bench_close(&bench);
 }
 
-static void resnet50_at_batch_256_in_bf16_is_recorded_as_graphs(void **state)
+TEST(resnet50_at_batch_256_in_bf16_is_recorded_as_graphs)
 {
     struct bench bench;
     char line[128], expected[128];
-    (void)state;
     bench_open(&bench, "resnet50_v1", 256, PRECISION_BF16, GRAPH_ON);
     tower_describe(bench.stand.tower, keep_last_line, line);
     snprintf(expected, sizeof(expected), "steps: recorded, forward as one graph, backward as %" PRIu32,
              bench.buckets.count);
     assert_string_equal(line, expected);
-    const struct step_calls calls = count_step(&bench);
+    const struct step_calls calls = count_calls(&bench, queue_step);
     assert_int_equal(calls.of[GRAPHS], 1 + bench.buckets.count);
     assert_int_equal(calls.of[CONVOLUTIONS] + calls.of[PRODUCTS], 0);
     assert_int_equal(calls.of[OWN_KERNELS], 1 + bench.buckets.count);   /* the input and the updates */
@@ -233,31 +233,22 @@ static void assert_counted(const char *model, uint32_t batch, enum precision pre
     bench_close(&bench);
 }
 
-static void steps_are_counted_without_a_device_as_they_are_queued(void **state)
+TEST(steps_are_counted_without_a_device_as_they_are_queued)
 {
     static const char *const some[] = { "mnist_cnn", "cifar_alexnet", "resnet20_v1", "resnet20_v2", "densenet40_k12",
-                                        "googlenet" };
-    (void)state;
-    for (const struct model *model = model_table; model->name != NULL; model++) {
-        bool is_looked_at = test_is_long();
-        for (size_t i = 0; i < sizeof(some) / sizeof(some[0]); i++)
-            is_looked_at = is_looked_at || strcmp(model->name, some[i]) == 0;
-        if (is_looked_at)
+                                        "googlenet", NULL };
+    for (const struct model *model = model_table; model->name != NULL; model++)
+        if (is_tested(model->name, some))
             assert_counted(model->name, 64, (model - model_table) % 2 != 0 ? PRECISION_BF16 : PRECISION_FP32);
-    }
 }
 
 /* A stream's queue holds about a thousand calls, and up to three steps are queued. */
-static void steps_of_every_model_fit_into_a_stream(void **state)
+TEST(steps_of_every_model_fit_into_a_stream)
 {
     enum { STREAM_CALLS = 1000, STEPS = 3 };
-    static const char *const some[] = { "vgg19_bn", "googlenet", "resnet50_v1.5" };
-    (void)state;
+    static const char *const some[] = { "vgg19_bn", "googlenet", "resnet50_v1.5", NULL };
     for (const struct model *model = model_table; model->name != NULL; model++) {
-        bool is_looked_at = test_is_long();
-        for (size_t i = 0; i < sizeof(some) / sizeof(some[0]); i++)
-            is_looked_at = is_looked_at || strcmp(model->name, some[i]) == 0;
-        if (!is_looked_at)
+        if (!is_tested(model->name, some))
             continue;
         const struct step_calls calls = step_of(model->name, 256, PRECISION_BF16, GRAPH_AUTO);
         if (all_calls(&calls) * STEPS > STREAM_CALLS)
@@ -267,13 +258,12 @@ static void steps_of_every_model_fit_into_a_stream(void **state)
 
 /* Every normalisation by a kernel that computes the convolution's weights and bias; a block's sum and ReLU by
  * another. The rest: the input, two pools, and the loss with two. */
-static void resnet50_normalises_in_its_convolutions_in_evaluation(void **state)
+TEST(resnet50_normalises_in_its_convolutions_in_evaluation)
 {
     enum { BLOCKS = 16, OTHERS = 5 };
     struct bench bench;
-    (void)state;
     bench_open(&bench, "resnet50_v1", 256, PRECISION_BF16, GRAPH_OFF);
-    const struct step_calls calls = count_evaluation(&bench);
+    const struct step_calls calls = count_calls(&bench, queue_evaluation);
     assert_int_equal(calls.of[OWN_KERNELS], layers_of(bench.net, LAYER_BATCH_NORM) + BLOCKS + OTHERS);
     assert_int_equal(calls.of[CONVOLUTIONS], layers_of(bench.net, LAYER_CONV2D));
     bench_close(&bench);
@@ -288,11 +278,10 @@ static void assert_is_planned(struct tower_fixture *stand, const struct net *net
     tower_close(tower);
 }
 
-static void every_model_is_planned(void **state)
+TEST(every_model_is_planned)
 {
     const struct model_options options = { .dropout = true, .auxiliary = true };
     struct tower_fixture stand;
-    (void)state;
     tower_fixture_open_device(&stand, "cuda");
     for (const struct model *model = model_table; model->name != NULL; model++) {
         struct net *net;
@@ -336,17 +325,9 @@ static void print_table(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resnet50_asks_for_every_convolution_once),
-        cmocka_unit_test(resnet50_normalises_in_its_convolutions_in_evaluation),
-        cmocka_unit_test(steps_are_counted_without_a_device_as_they_are_queued),
-        cmocka_unit_test(every_model_is_planned),
-        cmocka_unit_test(steps_of_every_model_fit_into_a_stream),
-        cmocka_unit_test(resnet50_at_batch_256_in_bf16_is_recorded_as_graphs),
-    };
     const struct CMUnitTest table[] = { cmocka_unit_test(print_table) };
     sim_setup_hollow(DEVICE_BYTES);
     if (argc == 2 && strcmp(argv[1], "table") == 0)
         return cmocka_run_group_tests(table, NULL, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

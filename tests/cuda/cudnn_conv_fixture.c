@@ -1,11 +1,7 @@
 /* Fixture for tests of convolutions on the simulated cuDNN. */
-#include <dirent.h>
-#include <limits.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tests/cuda/cudnn_conv_fixture.h"
 #include "tests/helpers/test.h"
@@ -26,32 +22,8 @@ int conv_bench_open(void **state)
     bench->planner = (struct conv_planner){
         .name = "cuda0", .handle = bench->handle, .workspace_max = WORKSPACE_MAX, .stream = bench->stream,
     };
-    strcpy(bench->folder, "test_cudnn_conv-XXXXXX");
-    assert_non_null(mkdtemp(bench->folder));
     *state = bench;
-    return 0;
-}
-
-int each_file(const char *folder, void (*use)(const char *path))
-{
-    int count = 0;
-    DIR *directory = opendir(folder);
-    assert_non_null(directory);
-    for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-        char path[PATH_MAX];
-        if (entry->d_name[0] == '.')
-            continue;
-        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-        use(path);
-        count++;
-    }
-    closedir(directory);
-    return count;
-}
-
-void file_remove(const char *path)
-{
-    assert_int_equal(unlink(path), 0);
+    return fixture_folder_make(state);
 }
 
 int conv_bench_close(void **state)
@@ -59,8 +31,7 @@ int conv_bench_close(void **state)
     struct bench *bench = *state;
     sim_fail_clear();
     sim_cudnn_refuse(0);
-    each_file(bench->folder, file_remove);
-    assert_int_equal(rmdir(bench->folder), 0);
+    fixture_folder_clear(folder);
     assert_cuda(cudaStreamSynchronize(bench->stream));
     for (int i = 0; i < TENSORS; i++)
         assert_cuda(cudaFree(bench->memory[i]));

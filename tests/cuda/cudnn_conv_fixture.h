@@ -7,6 +7,7 @@
 #include <library_types.h>
 
 #include "compute/cuda/cudnn_conv.h"
+#include "tests/helpers/file_fixture.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_cudnn.h"
 
@@ -22,15 +23,11 @@ struct bench {
     cudaStream_t stream;
     unsigned char *memory[TENSORS], *workspace, *scratch;
     struct conv_planner planner;
-    char folder[32];
 };
 
-/* Setup and teardown; no object of cuDNN may be left. */
+/* Setup and teardown, also of the folder of tests/helpers/file_fixture.h; no object of cuDNN may be left. */
 int conv_bench_open(void **state);
 int conv_bench_close(void **state);
-/* Calls use(path) for every cached plan, and returns their count. */
-int each_file(const char *folder, void (*use)(const char *path));
-void file_remove(const char *path);
 
 struct conv_shape random_shape(enum product_pass pass, enum precision precision);
 /* A forward convolution with bias and ReLU. */

@@ -235,19 +235,14 @@ BENCH_TEST(the_workspace_stays_below_the_limit)
 
 /* ---- the cache ---- */
 
-static void file_look(const char *path)
-{
-    (void)path;
-}
-
-static void file_damage(const char *path)
+static int file_damage(const char *path)
 {
     FILE *file = fopen(path, "r+");
     assert_non_null(file);
     assert_int_equal(fseek(file, 0, SEEK_END), 0);
     assert_int_equal(fseek(file, ftell(file) / 2, SEEK_SET), 0);
     assert_int_equal(fputc('!', file), '!');
-    assert_int_equal(fclose(file), 0);
+    return fclose(file);
 }
 
 BENCH_TEST(a_cached_plan_gives_the_same_bits)
@@ -256,7 +251,7 @@ BENCH_TEST(a_cached_plan_gives_the_same_bits)
     struct conv_planner planner = bench->planner;
     static unsigned char before[MEMORY];
     char first[DESCRIPTION], second[DESCRIPTION];
-    planner.cache = bench->folder;
+    planner.cache = folder;
     for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++)
         for (int precision = 0; precision < PRECISION_COUNT; precision++) {
             const struct conv_shape shape = random_shape((enum product_pass)pass, (enum precision)precision);
@@ -269,7 +264,7 @@ BENCH_TEST(a_cached_plan_gives_the_same_bits)
             assert_null(strstr(first, ", cached"));
             assert_string_equal(second + strlen(first), ", cached");
         }
-    assert_int_equal(each_file(bench->folder, file_look), PRODUCT_PASS_COUNT * PRECISION_COUNT);
+    assert_int_equal(fixture_each_file(folder, NULL), PRODUCT_PASS_COUNT * PRECISION_COUNT);
 }
 
 BENCH_TEST(a_damaged_file_is_ignored_and_replaced)
@@ -278,9 +273,9 @@ BENCH_TEST(a_damaged_file_is_ignored_and_replaced)
     struct conv_planner planner = bench->planner;
     const struct conv_shape shape = fused_shape(PRECISION_BF16);
     char description[DESCRIPTION];
-    planner.cache = bench->folder;
+    planner.cache = folder;
     assert_computes(bench, &planner, &shape, false, description);
-    assert_int_equal(each_file(bench->folder, file_damage), 1);
+    assert_int_equal(fixture_each_file(folder, file_damage), 1);
     assert_computes(bench, &planner, &shape, false, description);
     assert_null(strstr(description, ", cached"));
     assert_computes(bench, &planner, &shape, false, description);
@@ -295,7 +290,7 @@ BENCH_TEST(a_cached_plan_that_cudnn_refuses_is_made_again)
     const struct conv_shape shape = random_shape(WGRAD, PRECISION_FP16);
     char description[DESCRIPTION];
     uint64_t before_plan;
-    planner.cache = bench->folder;
+    planner.cache = folder;
     assert_computes(bench, &planner, &shape, false, description);
     sim_calls_clear();
     assert_computes(bench, &planner, &shape, false, description);
@@ -306,11 +301,6 @@ BENCH_TEST(a_cached_plan_that_cudnn_refuses_is_made_again)
     assert_null(strstr(description, ", cached"));
 }
 
-static void count_file(const char *path)
-{
-    (void)path;
-}
-
 BENCH_TEST(a_plan_that_does_not_run_is_replaced_once_and_uncached)
 {
     struct bench *bench = *state;
@@ -318,7 +308,7 @@ BENCH_TEST(a_plan_that_does_not_run_is_replaced_once_and_uncached)
     const struct conv_shape shape = random_shape(WGRAD, PRECISION_BF16);
     char first[DESCRIPTION], description[DESCRIPTION], text[1024];
     struct conv_plan *plan = NULL;
-    planner.cache = bench->folder;
+    planner.cache = folder;
     assert_computes(bench, &planner, &shape, false, first);
     assert_int_equal(conv_plan_open(&plan, &planner, &shape, false), 0);
     conv_fill(bench, &shape, false);
@@ -331,7 +321,7 @@ BENCH_TEST(a_plan_that_does_not_run_is_replaced_once_and_uncached)
     assert_int_equal(conv_wrong(bench, &shape, results), 0);
     conv_plan_describe(plan, description, sizeof(description));
     assert_string_not_equal(description, first);
-    assert_int_equal(each_file(bench->folder, count_file), 0);
+    assert_int_equal(fixture_each_file(folder, NULL), 0);
     sim_fail("cudnnBackendExecute", 1, CUDNN_STATUS_NOT_SUPPORTED);
     const int again = CAPTURE(text, conv_run(bench, plan, &shape));
     sim_fail_clear();

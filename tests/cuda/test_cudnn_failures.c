@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/cuda/cudnn_conv_fixture.h"
 #include "tests/helpers/capture.h"
@@ -28,14 +29,6 @@ static bool may_be_survived(const char *function)
     return strstr(function, "Destroy") != NULL;
 }
 
-static size_t lines_of(const char *text)
-{
-    size_t count = 0;
-    for (; *text != '\0'; text++)
-        count += *text == '\n';
-    return count;
-}
-
 /* Open, run and close with the number-th call failing. */
 static void fail_one(struct bench *bench, const struct conv_planner *planner, const struct conv_shape *shape,
                      const char *function, uint32_t number, int failure, bool is_refusal)
@@ -52,8 +45,8 @@ static void fail_one(struct bench *bench, const struct conv_planner *planner, co
     sim_fail_clear();
     /* The number of timed runs depends on their time: this run had fewer calls. */
     const bool came = sim_calls(function) >= number;
-    if (came && !is_refusal && lines_of(text) != 1)
-        fail_msg("%s, call %u: %zu lines: %s", function, number, lines_of(text), text);
+    if (came && !is_refusal && capture_lines(text) != 1)
+        fail_msg("%s, call %u: %zu lines: %s", function, number, capture_lines(text), text);
     if (rc > 0 || (came && !is_refusal && rc == 0 && !may_be_survived(function)))
         fail_msg("%s, call %u: %d", function, number, rc);
     if (rc == 0 && conv_wrong(bench, shape, results) > 0 && strstr(description, "bias apart") == NULL)
@@ -81,18 +74,18 @@ static void fail_each(struct bench *bench, const struct conv_planner *planner, b
             if (is_refusal && !of_cudnn)
                 continue;
             if (!kept)
-                each_file(bench->folder, file_remove);
+                fixture_each_file(folder, unlink);
             fail_one(bench, planner, &shape, functions[i], number, of_cudnn ? cudnn_failure : cudaErrorUnknown,
                      is_refusal);
         }
-    each_file(bench->folder, file_remove);
+    fixture_each_file(folder, unlink);
 }
 
 /* Without a cache, with an empty one, and with a cached plan; with and without timing. */
 static void fail_in_all_ways(struct bench *bench, int cudnn_failure, bool is_refusal)
 {
     struct conv_planner cached = bench->planner, timed = timing_planner(bench);
-    cached.cache = bench->folder;
+    cached.cache = folder;
     fail_each(bench, &bench->planner, false, cudnn_failure, is_refusal);
     fail_each(bench, &cached, false, cudnn_failure, is_refusal);
     fail_each(bench, &cached, true, cudnn_failure, is_refusal);
@@ -121,7 +114,7 @@ BENCH_TEST(every_failing_call_of_a_separate_bias_is_returned)
     sim_fail("cudnnGetStream", 1, CUDNN_STATUS_EXECUTION_FAILED);
     const int rc = CAPTURE(text, conv_run(bench, plan, &shape));
     assert_int_equal(rc, -EIO);
-    assert_int_equal(lines_of(text), 1);
+    assert_int_equal(capture_lines(text), 1);
     conv_plan_close(plan);
 }
 

@@ -1,18 +1,15 @@
 /* Tests of planning convolutions for devices that are only described to cuDNN: windows, strides, paddings, refusals,
  * and the plan cache. Needs no GPU. */
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "compute/cuda/cudnn_engine.h"
 #include "tests/cuda/cudnn_planning_fixture.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/file_fixture.h"
 #include "tests/helpers/test.h"
 
 static struct conv_shape any_shape(void)
@@ -40,6 +37,17 @@ TEST(other_windows_strides_and_paddings_have_plans)
                 }
 }
 
+/* Plan the shape and return the description, which the next call overwrites. */
+static const char *planned(const struct conv_planner *planner, const struct conv_shape *shape)
+{
+    static char text[128];
+    struct conv_plan *plan = NULL;
+    assert_int_equal(conv_plan_open(&plan, planner, shape, false), 0);
+    conv_plan_describe(plan, text, sizeof(text));
+    conv_plan_close(plan);
+    return text;
+}
+
 /* By our kernel where no engine does it exactly. */
 TEST(a_relu_without_a_bias_is_planned)
 {
@@ -47,14 +55,10 @@ TEST(a_relu_without_a_bias_is_planned)
         for (int device = SM_80; device < DEVICE_COUNT; device++) {
             const struct conv_planner planner = planner_for(device);
             struct conv_shape shape = square(FPROP, precision, 16, 32, 16, 3, 1, 1, 1);
-            struct conv_plan *plan = NULL;
-            char text[128];
             shape.bias = false;
-            assert_int_equal(conv_plan_open(&plan, &planner, &shape, false), 0);
-            conv_plan_describe(plan, text, sizeof(text));
+            const char *const text = planned(&planner, &shape);
             assert_null(strstr(text, "engine 0,"));
             assert_null(strstr(text, "bias"));
-            conv_plan_close(plan);
         }
 }
 
@@ -226,80 +230,30 @@ TEST(the_tensors_of_a_shape_are_aligned_one_by_one)
     assert_int_equal(conv_shape_bytes(&shape), 512 + 2304 + 256 + 256);
 }
 
-static char folder[] = "/tmp/test_cudnn_planning.XXXXXX";
-
-static int folder_make(void **state)
-{
-    (void)state;
-    strcpy(strrchr(folder, '.'), ".XXXXXX");
-    return mkdtemp(folder) != NULL ? 0 : -1;
-}
-
-/* Calls visit for every file and returns their count. */
-static int files_visit(void (*visit)(const char *path))
-{
-    DIR *list = opendir(folder);
-    int count = 0;
-    assert_non_null(list);
-    for (const struct dirent *entry; (entry = readdir(list)) != NULL;) {
-        char path[PATH_MAX];
-        if (entry->d_name[0] == '.')
-            continue;
-        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-        count++;
-        if (visit != NULL)
-            visit(path);
-    }
-    closedir(list);
-    return count;
-}
-
-static void file_remove(const char *path)
-{
-    unlink(path);
-}
-
-static int folder_remove(void **state)
-{
-    (void)state;
-    files_visit(file_remove);
-    return rmdir(folder);
-}
-
 /* Was the plan in the cache? */
 static bool is_cached(const struct conv_planner *planner, const struct conv_shape *shape)
 {
-    struct conv_plan *plan = NULL;
-    char text[128];
-    assert_int_equal(conv_plan_open(&plan, planner, shape, false), 0);
-    conv_plan_describe(plan, text, sizeof(text));
-    const char *end = strstr(text, ", cached");
-    conv_plan_close(plan);
-    return end != NULL;
+    return strstr(planned(planner, shape), ", cached") != NULL;
 }
 
-TEST_WITH(a_cached_plan_is_the_plan_that_was_made, folder_make, folder_remove)
+TEST_WITH(a_cached_plan_is_the_plan_that_was_made, fixture_folder_make, fixture_folder_remove)
 {
     struct conv_planner planner = planner_for(SM_90);
     planner.cache = folder;
     for (int pass = 0; pass < PRODUCT_PASS_COUNT; pass++)
         for (int precision = 0; precision < PRECISION_COUNT; precision++) {
             const struct conv_shape shape = square(pass, precision, 64, 56, 128, 3, 2, 0, 1);
-            char first[128], second[128];
-            for (int i = 0; i < 2; i++) {
-                struct conv_plan *plan = NULL;
-                assert_int_equal(conv_plan_open(&plan, &planner, &shape, false), 0);
-                conv_plan_describe(plan, i ? second : first, sizeof(first));
-                conv_plan_close(plan);
-            }
+            char first[128];
+            strcpy(first, planned(&planner, &shape));
+            const char *const second = planned(&planner, &shape);
             assert_null(strstr(first, ", cached"));
             assert_memory_equal(first, second, strlen(first));
             assert_string_equal(second + strlen(first), ", cached");
         }
-    assert_int_equal(files_visit(NULL), PRODUCT_PASS_COUNT * PRECISION_COUNT);
+    assert_int_equal(fixture_each_file(folder, NULL), PRODUCT_PASS_COUNT * PRECISION_COUNT);
 }
 
-TEST_WITH(plans_of_other_conditions_are_cached_separately, folder_make, folder_remove)
+TEST_WITH(plans_of_other_conditions_are_cached_separately, fixture_folder_make, fixture_folder_remove)
 {
     struct conv_planner planner = planner_for(SM_90), other = planner, small = planner;
     planner.cache = other.cache = small.cache = folder;
@@ -319,49 +273,42 @@ TEST_WITH(plans_of_other_conditions_are_cached_separately, folder_make, folder_r
     assert_true(is_cached(&other, &shape));
 }
 
-static char *held;
+/* The bytes of the cache's only file. */
+static uint8_t *held;
 static size_t held_bytes;
 
-static void file_hold(const char *path)
+static int file_overwrite(const char *path)
 {
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    fseek(file, 0, SEEK_END);
-    held_bytes = (size_t)ftell(file);
-    rewind(file);
-    held = malloc(held_bytes);
-    assert_int_equal(fread(held, 1, held_bytes, file), held_bytes);
-    fclose(file);
+    fixture_write(path, held, held_bytes);
+    return 0;
 }
 
-static void file_overwrite(const char *path)
+static int file_hold(const char *path)
 {
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(held, 1, held_bytes, file), held_bytes);
-    fclose(file);
+    held = fixture_read(path, &held_bytes);
+    return 0;
 }
 
-TEST_WITH(a_damaged_cache_file_is_replaced, folder_make, folder_remove)
+TEST_WITH(a_damaged_cache_file_is_replaced, fixture_folder_make, fixture_folder_remove)
 {
     struct conv_planner planner = planner_for(SM_90);
     planner.cache = folder;
     const struct conv_shape shape = any_shape();
     assert_false(is_cached(&planner, &shape));
-    assert_int_equal(files_visit(file_hold), 1);
+    assert_int_equal(fixture_each_file(folder, file_hold), 1);
     const size_t whole = held_bytes;
     for (size_t at = 0; at < whole; at += 1 + whole / (test_is_long() ? 40 : 8)) {
         held[at] ^= 4;
-        files_visit(file_overwrite);
+        fixture_each_file(folder, file_overwrite);
         held[at] ^= 4;
         assert_false(is_cached(&planner, &shape));
         held_bytes = at;
-        files_visit(file_overwrite);
+        fixture_each_file(folder, file_overwrite);
         held_bytes = whole;
         assert_false(is_cached(&planner, &shape));
         assert_true(is_cached(&planner, &shape));
     }
-    assert_int_equal(files_visit(NULL), 1);
+    assert_int_equal(fixture_each_file(folder, NULL), 1);
     free(held);
 }
 

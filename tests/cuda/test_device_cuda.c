@@ -1,7 +1,6 @@
 /* Tests of the CUDA device's failures, which only the simulated CUDA produces on demand (no driver, failing calls,
  * blocked streams), and of the calls in its steady state. */
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -18,6 +17,7 @@
 #include "stage/feeder.h"
 #include "stage/thread.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/file_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/sim/sim.h"
 
@@ -29,12 +29,9 @@ static const struct device_ops *const ops = &device_cuda_ops;
 
 static void check_reason(cudaError_t status, const char *expected)
 {
-    struct capture capture;
     char why[256], captured[TEXT];
-    capture_begin(&capture);
     sim_fail("cudaGetDeviceCount", 1, (int)status);
-    const uint32_t count = ops->count(why, sizeof(why));
-    capture_end(&capture, captured, sizeof(captured));
+    const uint32_t count = CAPTURE(captured, ops->count(why, sizeof(why)));
     assert_int_equal(count, 0);
     assert_string_equal(why, expected);
     assert_string_equal(captured, "");
@@ -67,18 +64,14 @@ TEST_WITH(the_reason_for_no_device_is_returned_not_printed, NULL, clear_failures
     assert_string_equal(why, "");
 }
 
-TEST(device_files_and_the_environment_limit_the_count)
+TEST_WITH(device_files_and_the_environment_limit_the_count, fixture_folder_make, fixture_folder_remove)
 {
-    char folder[] = "/tmp/pipetrain-devices.XXXXXX", path[64];
-    assert_non_null(mkdtemp(folder));
     unsetenv("CUDA_VISIBLE_DEVICES");
     assert_int_equal(cuda_count_at_most(folder), UINT32_MAX);
     assert_int_equal(cuda_count_at_most("/no such folder"), UINT32_MAX);
     static const char *const names[] = { "nvidia0", "nvidia1", "nvidia12", "nvidiactl", "nvidia-uvm", "null" };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
-        assert_int_equal(close(open(path, O_CREAT | O_WRONLY, 0600)), 0);
-    }
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        fixture_write_text(fixture_path(folder, names[i]), "");
     assert_int_equal(cuda_count_at_most(folder), 3);
     static const struct { const char *visible; uint32_t most; } rows[] = {
         { "1", 1 }, { "0,2", 2 }, { "0,1,2", 3 }, { "0,1,2,3", 3 }, { "GPU-8932f937", 1 },
@@ -88,11 +81,6 @@ TEST(device_files_and_the_environment_limit_the_count)
         assert_int_equal(cuda_count_at_most(folder), rows[i].most);
     }
     unsetenv("CUDA_VISIBLE_DEVICES");
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
-        unlink(path);
-    }
-    assert_int_equal(rmdir(folder), 0);
 }
 
 TEST(peer_access_is_queried)
@@ -269,14 +257,6 @@ static const struct failing {
     { "cudaEventElapsedTime", cudaErrorUnknown, try_event_elapsed, -EIO },
 };
 
-static unsigned count_lines(const char *text)
-{
-    unsigned lines = 0;
-    for (; *text; text++)
-        lines += *text == '\n';
-    return lines;
-}
-
 /* The text is one line that names the device, the function and the error. */
 static void assert_message(const char *text, const char *device, const char *function, const char *error)
 {
@@ -284,17 +264,14 @@ static void assert_message(const char *text, const char *device, const char *fun
     snprintf(beginning, sizeof(beginning), "pipetrain: %s: %s", device, function);
     assert_memory_equal(text, beginning, strlen(beginning));
     assert_non_null(strstr(text, error));
-    assert_int_equal(count_lines(text), 1);
+    assert_int_equal(capture_lines(text), 1);
 }
 
 static void check_failing(struct fixture *fixture, const struct failing *failing)
 {
-    struct capture capture;
     char captured[TEXT];
-    capture_begin(&capture);
     sim_fail(failing->function, 1, (int)failing->status);
-    const int rc = failing->attempt(fixture);
-    capture_end(&capture, captured, sizeof(captured));
+    const int rc = CAPTURE(captured, failing->attempt(fixture));
     assert_int_equal(rc, failing->error);
     assert_message(captured, "cuda0", failing->function, cudaGetErrorName(failing->status));
     assert_int_equal(cudaGetLastError(), cudaSuccess);

@@ -39,4 +39,12 @@ static inline void capture_end(struct capture *capture, char *text, size_t text_
         result_;                                        \
     })
 
+static inline size_t capture_lines(const char *text)
+{
+    size_t count = 0;
+    for (; *text != '\0'; text++)
+        count += *text == '\n';
+    return count;
+}
+
 #endif

@@ -1,6 +1,7 @@
 /* Folders and files for tests. */
 #include "tests/helpers/file_fixture.h"
 
+#include <dirent.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,6 +66,21 @@ const char *fixture_subfolder(char *path_out, size_t path_size, const char *name
     snprintf(path_out, path_size, "%s", fixture_path(folder, name));
     assert_int_equal(mkdir(path_out, 0700), 0);
     return path_out;
+}
+
+int fixture_each_file(const char *place, int (*use)(const char *path))
+{
+    DIR *const entries = opendir(place);
+    int count = 0;
+    assert_non_null(entries);
+    for (const struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+        if (entry->d_name[0] == '.')
+            continue;
+        assert_int_equal(use != NULL ? use(fixture_path(place, entry->d_name)) : 0, 0);
+        count++;
+    }
+    closedir(entries);
+    return count;
 }
 
 bool fixture_exists(const char *path)

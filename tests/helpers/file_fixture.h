@@ -23,6 +23,9 @@ void fixture_folder_clear(const char *path);
 const char *fixture_path(const char *place, const char *name);
 /* A new folder `name` in the folder; its path, in the room given. */
 const char *fixture_subfolder(char *path_out, size_t path_size, const char *name);
+/* Calls use(path), which must return 0, for every file in the folder except hidden ones; NULL: only counts. Returns
+ * their number. */
+int fixture_each_file(const char *place, int (*use)(const char *path));
 /* Is there anything of this name, even a link to nothing? */
 bool fixture_exists(const char *path);
 /* A file of these bytes, or of a text's, in place of what has the name. */

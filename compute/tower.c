@@ -44,6 +44,7 @@ struct tower {
     struct plan *plans[PLANS_MAX];
     uint32_t plan_count;
     struct plan *last;          /* plan of the last forward, NULL when its slice was empty */
+    struct plan *ran;           /* of the last one of this batch that was not empty */
     void (*ready)(void *arg, size_t floats);    /* during tower_backward */
     void *ready_arg;
 };
@@ -426,9 +427,7 @@ uint32_t tower_microbatches(const struct tower *tower, uint32_t count)
     return most == 0 || count == 0 ? 1 : count / most + (count % most != 0);
 }
 
-/* The samples of a microbatch, counted from the tower's first one. */
-static struct batch_part find_microbatch(const struct tower *tower, const struct batch_slice *slice,
-                                         uint32_t microbatch)
+struct batch_part tower_microbatch(const struct tower *tower, const struct batch_slice *slice, uint32_t microbatch)
 {
     const struct tower_slices *const slices = &tower->spec.slices;
     const uint32_t most = tower->spec.microbatch_max, batch = slice->global_count;
@@ -493,14 +492,17 @@ static int run_forward(struct tower *tower, const struct slot *slot, const struc
     if (rc == 0)
         rc = tower->spec.backend->forward(plan);
     tower->last = rc == 0 ? plan : NULL;
+    tower->ran = tower->last;
     return rc;
 }
 
 int tower_forward(struct tower *tower, struct slot *slot, uint32_t microbatch, bool training)
 {
-    const struct batch_part part = find_microbatch(tower, &slot->slice, microbatch);
+    const struct batch_part part = tower_microbatch(tower, &slot->slice, microbatch);
     const bool is_last = microbatch + 1 == tower_microbatches(tower, slot->slice.count);
     tower->last = NULL;
+    if (microbatch == 0)
+        tower->ran = NULL;
     int rc = training ? begin_statistics(tower, microbatch) : 0;
     if (rc == 0 && part.count > 0)
         rc = run_forward(tower, slot, &part, training, is_last);
@@ -759,7 +761,7 @@ float *tower_average_statistics(struct tower *tower)
 int tower_result(struct tower *tower, struct backend_result *result_out)
 {
     *result_out = (struct backend_result){ .loss_scale = 1 };
-    const int rc = tower->last != NULL ? tower->spec.backend->result(tower->last, result_out) : 0;
+    const int rc = tower->ran != NULL ? tower->spec.backend->result(tower->ran, result_out) : 0;
     result_out->is_skipped |= tower->was_skipped;
     tower->was_skipped = false;
     return rc;

@@ -73,6 +73,8 @@ int tower_allocate(struct tower *tower);
 /* The number of microbatches of `count` samples of this tower: of an empty slice 1, and always slices.count where there
  * are slices, some of which may be empty. */
 uint32_t tower_microbatches(const struct tower *tower, uint32_t count);
+/* The samples of one of them, counted from the tower's first one. */
+struct batch_part tower_microbatch(const struct tower *tower, const struct batch_slice *slice, uint32_t microbatch);
 /* Queue input and forward of the given microbatch of the slot's samples, which are queued in order from 0. The
  * caller has made the compute stream wait for slot->ready. The last microbatch records slot->free as soon as the
  * slot is no longer read; for a slice of 0 samples this is all that is done. `training` selects the plan. */
@@ -109,7 +111,8 @@ int tower_weights_changed(struct tower *tower, size_t offset, size_t count);
  * that is updated. Once, before the first step. */
 int tower_set_segments(struct tower *tower, const size_t *ends, uint32_t count);
 /* Queue loss and counts of the last forward into *result_out (pinned host memory), which holds them once the compute
- * stream has come that far. */
+ * stream has come that far. After a microbatch without samples they are those of the one before in this batch, if any,
+ * because the counters of all steps are among them. */
 int tower_result(struct tower *tower, struct backend_result *result_out);
 /* Copy the logits of the last forward, which was not training, to host memory: count x classes floats, sample by
  * sample. Blocks until the compute stream has come that far; results queued before are complete then, too. */

@@ -143,16 +143,19 @@ static void close_inflight(struct trainer *trainer)
 
 /* Losses are added in pairs, as main adds those of the towers. Counters that run over all steps are those that the last
  * microbatch saw. */
-static struct backend_result sum_microbatches(const struct step_result *result, uint32_t microbatches)
+static struct backend_result sum_microbatches(const struct tower *tower, const struct batch_slice *slice,
+                                              const struct step_result *result)
 {
+    const uint32_t microbatches = tower_microbatches(tower, slice->count);
     struct backend_result sum = result->microbatches[microbatches - 1];
     struct pairwise_sum losses = { .count = 0 };
     sum.correct = sum.counted = 0;
     for (uint32_t i = 0; i < microbatches; i++) {
         const struct backend_result *const one = &result->microbatches[i];
-        pairwise_add(&losses, one->loss_sum);
-        sum.correct += one->correct;
-        sum.counted += one->counted;
+        const bool is_empty = tower_microbatch(tower, slice, i).count == 0;
+        pairwise_add(&losses, is_empty ? 0 : one->loss_sum);
+        sum.correct += is_empty ? 0 : one->correct;
+        sum.counted += is_empty ? 0 : one->counted;
     }
     sum.loss_sum = pairwise_total(&losses);
     return sum;
@@ -168,7 +171,7 @@ static bool is_inspected(const struct trainer *trainer, const struct batch_slice
 static void read_result(const struct trainer *trainer, const struct step_result *result, struct step_report *report)
 {
     const struct health *const health = is_inspected(trainer, &report->slice) ? &result->health : NULL;
-    report->result = sum_microbatches(result, tower_microbatches(trainer->tower, report->slice.count));
+    report->result = sum_microbatches(trainer->tower, &report->slice, result);
     report->gradient_norm = health != NULL && report->result.is_skipped == 0
                                 ? health_gradient_norm(health, report->result.loss_scale) : NAN;
     report->broken = health_of_step(trainer->tower, health, report->result.loss_sum);

@@ -22,7 +22,7 @@ cores=$(nproc)
 
 comparisons='torch128 keras128 torch1024 keras1024 torch_resnet20 primitives128 primitives1024
 synthetic input_wait resnet20_synthetic resnet20_input_wait resnet20_shared resnet20_resized
-resnet20_resized_shared resnet20_resized_wait replicated ddp scaling ddp_scaling loader loader_read loader_block tfdata tfdata_stored
+resnet20_resized_shared resnet20_resized_wait replicated slices slices_resnet20 slices_towers ddp scaling ddp_scaling loader loader_read loader_block tfdata tfdata_stored
 startup memory'
 old_comparisons='old128 old1024 old_towers old_synthetic old_loader old_loader_stored old_loader_read old_startup old_memory'
 
@@ -183,6 +183,26 @@ run_replicated()
 {
     compare --name 'images/s, 2 towers x 1 thread: replicated / independent' --target '>= 0.96' \
         --a "$(ours $two_towers sync.mode=replicated)" --b "$(ours $two_towers sync.mode=independent)"
+}
+# Four slices against four microbatches of the same size, added up in order.
+run_slices()
+{
+    compare --name 'images/s, mnist_cnn, 4 x 32 samples: slices / accumulated' --target '>= 0.97' \
+        --a "$(ours train.batch=128 train.slices=4 train.steps=100)" \
+        --b "$(ours train.batch=32 train.accumulate=4 train.steps=100)"
+}
+run_slices_resnet20()
+{
+    momentum='train.optimizer=momentum train.learning_rate=0.1 train.steps=40'
+    compare --name 'images/s, resnet20_v1, 4 x 32 samples: slices / accumulated' --target '>= 0.97' \
+        --a "$(resnet20 train.batch=128 train.slices=4 $momentum)" \
+        --b "$(resnet20 train.batch=32 train.accumulate=4 $momentum)"
+}
+run_slices_towers()
+{
+    halves='devices.towers=2 devices.threads_per_tower=1 train.steps=80'
+    compare --name 'images/s, mnist_cnn, 2 towers x 1 thread, 4 x 32 samples: slices / accumulated' --target '>= 0.97' \
+        --a "$(ours $halves train.batch=128 train.slices=4)" --b "$(ours $halves train.batch=64 train.accumulate=2)"
 }
 run_ddp()
 {

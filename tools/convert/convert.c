@@ -1,24 +1,304 @@
-/* pipetrain-convert: converts a data set to TFRecord shards. This file runs a conversion from the first check to the
- * commit at the end; convert_command.c parses the command line, and the converters (convert_mnist.c, ...) provide the
- * samples. */
+/* pipetrain-convert: converts a data set to TFRecord shards. This file parses the command line, and runs a conversion
+ * from the first check to the commit at the end; the converters (convert_mnist.c, ...) provide the samples. */
 #include "tools/convert/convert.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "stage/log.h"
+#include "stage/text/decimal.h"
+#include "stage/text/names.h"
 #include "stage/text/output.h"
-#include "tools/convert/convert_command.h"
+#include "tools/config/program_option.h"
 #include "tools/convert/set_description.h"
 #include "tools/convert/shard_writer.h"
 #include "tools/convert/splits.h"
 #include "tools/phase.h"
 #include "tools/signals.h"
+#include "tools/text/progress.h"
 #include "tools/version.h"
+
+/* ---- the command line ---- */
+
+struct convert_command {
+    const struct converter *converter;  /* NULL: help or the version is wanted */
+    struct convert_options options;     /* strings belong to argv */
+    unsigned given;                     /* bits of enum convert_option that were given */
+    bool wants_help, wants_version;
+};
+
+#define JOBS_MAX 1024
+
+static const struct converter *const converters[] = {
+    &convert_folder, &convert_archive, &convert_csv, &convert_npy, &convert_tfrecord,
+    &convert_mnist, &convert_cifar10, &convert_cifar100, &convert_digits,
+};
+#define CONVERTER_COUNT (sizeof(converters) / sizeof(converters[0]))
+
+#define FIELD(name) .offset = offsetof(struct convert_command, name)
+
+/* Options with a group are for converters that take it (enum convert_option). */
+static const struct program_option option_rows[] = {
+    { .letter = 'o', .name = "output", .value = "OUT", .store = STORE_TEXT, FIELD(options.output),
+      .help = "output directory; created, with its parents, if it does not exist" },
+    { .name = "force", .store = STORE_FLAG, FIELD(options.may_replace), .help = "replace an existing data set" },
+    { .name = "shards", .value = "N", .store = STORE_NUMBER, .least = 1, .most = SHARD_COUNT_MAX, FIELD(options.shards),
+      .help = "number of training shards (default 4, more if they would exceed 1 GiB)" },
+    { .name = "shard-size", .value = "BYTES", .store = STORE_BYTES, .least = 1, FIELD(options.shard_bytes),
+      .help = "approximate size of a shard instead, e.g. 64MiB" },
+    { .name = "compress", .value = "HOW", .help = "none (default), gzip or lz4" },
+    { .name = "validation", .value = "N", .least = 0, .most = UINT32_MAX, FIELD(options.validation),
+      .help = "number of samples to hold out for validation, or a fraction such as 0.1, if the input has no validation "
+              "set (digits: number to draw, default 4000)" },
+    { .name = "shuffle", .value = "SEED", .least = 0, .most = UINT64_MAX, FIELD(options.seed),
+      .help = "seed of the record order, of the validation samples and of drawn digits (default 1); none: keep the "
+              "order of the input, and seed 1 for the rest" },
+    { .name = "jobs", .value = "N", .store = STORE_NUMBER, .least = 1, .most = JOBS_MAX, FIELD(options.jobs),
+      .help = "threads (default: one per processor); the output does not depend on it" },
+    { .name = "resize-short", .value = "N", .store = STORE_NUMBER, .least = 1, .most = UINT16_MAX,
+      FIELD(options.change.short_side), .group = CONVERT_RESIZE,
+      .help = "folder, tar, csv, tfrecord: shrink images whose shorter side exceeds N pixels to N; these become JPEG "
+              "(chroma 4:2:0), all others keep every byte" },
+    { .name = "quality", .value = "Q", .store = STORE_NUMBER, .least = 1, .most = 100, FIELD(options.change.quality),
+      .group = CONVERT_QUALITY, .help = "JPEG quality of shrunk images, 1 to 100 (default 90)" },
+    { .name = "raw", .store = STORE_FLAG, FIELD(options.change.is_raw), .group = CONVERT_RAW,
+      .help = "folder, tar, csv, tfrecord: store decoded pixels (uint8, grey or RGB)" },
+    { .name = "image-key", .value = "KEY", .store = STORE_TEXT, FIELD(options.image_key), .group = CONVERT_IMAGE_KEY,
+      .help = "tfrecord: feature that contains the image, if it has an unusual name" },
+    { .name = "label-key", .value = "KEY", .store = STORE_TEXT, FIELD(options.label_key), .group = CONVERT_LABEL_KEY,
+      .help = "tfrecord: feature that contains the label" },
+    { .name = "train", .value = "N", .store = STORE_NUMBER, .least = 1, .most = UINT32_MAX, FIELD(options.train),
+      .group = CONVERT_TRAIN, .help = "digits: number of training images to draw (default 20000)" },
+    { .name = "label", .value = "WHICH", .store = STORE_TEXT, FIELD(options.label), .group = CONVERT_LABEL,
+      .help = "cifar100: fine (100 classes, the default) or coarse (20)" },
+    { .name = "progress", .value = "KIND",
+      .help = "progress of long tasks on stderr: bar, line (every ten seconds), json (lines of JSON) or none (default: "
+              "bar on a terminal, else line)" },
+    { .letter = 'q', .name = "quiet", .help = "print only errors" },
+    { .letter = 'h', .name = "help", .store = STORE_FLAG, FIELD(wants_help), .help = "this text" },
+    { .name = "version", .store = STORE_FLAG, FIELD(wants_version), .help = "the version" },
+    { .name = NULL },
+};
+
+static int store_other(void *out, const struct program_option *option, const char *value);
+
+static int note_group(void *out, const struct program_option *option)
+{
+    ((struct convert_command *)out)->given |= option->group;
+    return 0;
+}
+
+static const struct program_command command_line = {
+    .usage = CONVERT_PROGRAM, .options = option_rows, .accept = note_group, .store = store_other,
+};
+
+#define usage_error(...) program_usage_error(&command_line, __VA_ARGS__)
+
+static int store_number(struct convert_command *command, const struct program_option *option, const char *text)
+{
+    uint64_t *const field = (uint64_t *)((char *)command + option->offset);
+    uint64_t value;
+
+    if (!decimal_u64(text, &value) || value > option->most)
+        return usage_error("--%s: '%s' is not a whole number from 0 to %" PRIu64, option->name, text, option->most);
+    *field = value;
+    return 0;
+}
+
+/* A whole number of samples, or with a decimal point a fraction of all. */
+static int store_validation(struct convert_command *command, const struct program_option *option, const char *text)
+{
+    command->options.has_validation = true;
+    command->options.validation_share = 0;
+    if (strchr(text, '.') == NULL)
+        return store_number(command, option, text);
+    char *end;
+    const double share = strtod(text, &end);
+    if (*end != '\0' || !(share > 0 && share < 1))
+        return usage_error("--validation: '%s' is neither a whole number nor a fraction between 0 and 1", text);
+    command->options.validation_share = share;
+    return 0;
+}
+
+/* The place of a word among others; -1 after a message. */
+static int find_word(const struct program_option *option, const char *word, const char *const *words, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (strcmp(words[i], word) == 0)
+            return i;
+    }
+    usage_error("--%s: '%s' is not one of: %s", option->name, word, option->help);
+    return -1;
+}
+
+static int store_compression(struct convert_command *command, const struct program_option *option, const char *text)
+{
+    static const char *const names[] = { [PACKING_NONE] = "none", [PACKING_GZIP] = "gzip", [PACKING_LZ4] = "lz4" };
+    const int found = find_word(option, text, names, PACKING_COUNT);
+
+    command->options.packing = found < 0 ? PACKING_NONE : (enum packing)found;
+    return found < 0 ? -EINVAL : 0;
+}
+
+static int store_progress(const struct program_option *option, const char *text)
+{
+    static const char *const names[] = { [PROGRESS_AUTO] = "auto", [PROGRESS_BAR] = "bar", [PROGRESS_LINE] = "line",
+                                         [PROGRESS_JSON] = "json", [PROGRESS_NONE] = "none" };
+    const int found = find_word(option, text, names, PROGRESS_NONE + 1);
+
+    if (found >= 0)
+        progress_choose((enum progress_form)found);
+    return found < 0 ? -EINVAL : 0;
+}
+
+static int store_other(void *out, const struct program_option *option, const char *value)
+{
+    struct convert_command *const command = out;
+
+    if (strcmp(option->name, "validation") == 0)
+        return store_validation(command, option, value);
+    if (strcmp(option->name, "compress") == 0)
+        return store_compression(command, option, value);
+    if (strcmp(option->name, "progress") == 0)
+        return store_progress(option, value);
+    if (strcmp(option->name, "shuffle") == 0) {
+        command->options.keeps_order = strcmp(value, "none") == 0;
+        return store_number(command, option, command->options.keeps_order ? "1" : value);
+    }
+    command->options.is_quiet = true;           /* --quiet */
+    progress_choose(PROGRESS_NONE);
+    log_only_errors();
+    return 0;
+}
+
+static const struct converter *find_converter(const char *name)
+{
+    for (size_t i = 0; i < CONVERTER_COUNT; i++) {
+        if (strcmp(converters[i]->name, name) == 0)
+            return converters[i];
+    }
+    return NULL;
+}
+
+/* "mnist, digits" */
+static const char *list_converters(char *text, size_t text_size)
+{
+    size_t length = 0;
+
+    for (size_t i = 0; i < CONVERTER_COUNT && length < text_size; i++)
+        length += (size_t)snprintf(text + length, text_size - length, "%s%s", i > 0 ? ", " : "", converters[i]->name);
+    return text;
+}
+
+static int unknown_converter(const char *name)
+{
+    struct nearest nearest = { .name = name };
+    char names[256];
+
+    for (size_t i = 0; i < CONVERTER_COUNT; i++)
+        nearest_offer(&nearest, converters[i]->name, converters[i]->name);
+    if (nearest.best != NULL)
+        return usage_error("'%s' is no converter (did you mean '%s'?)", name, (const char *)nearest.best);
+    return usage_error("'%s' is no converter; there are %s", name, list_converters(names, sizeof(names)));
+}
+
+static int parse_words(struct convert_command *command, int argc, char **argv)
+{
+    struct convert_options *const options = &command->options;
+    char names[256];
+
+    if (optind == argc)
+        return usage_error("no converter named: give one of %s", list_converters(names, sizeof(names)));
+    const struct converter *const converter = find_converter(argv[optind]);
+    if (converter == NULL)
+        return unknown_converter(argv[optind]);
+    command->converter = converter;
+    options->inputs = argv + optind + 1;
+    options->input_count = (size_t)(argc - optind - 1);
+    if (options->input_count < converter->input_count_least)
+        return usage_error("%s: no input given: %s %s", converter->name, converter->name, converter->inputs);
+    if (options->input_count > converter->input_count_most)
+        return usage_error("unexpected argument '%s'", options->inputs[converter->input_count_most]);
+    return 0;
+}
+
+/* Check options that depend on each other. */
+static int check_options(const struct convert_command *command)
+{
+    const struct convert_options *const options = &command->options;
+    const struct converter *const converter = command->converter;
+
+    if (options->output == NULL || *options->output == '\0')
+        return usage_error("no output directory: give -o OUT");
+    if (options->shards > 0 && options->shard_bytes > 0)
+        return usage_error("give --shards or --shard-size, not both");
+    for (const struct program_option *option = option_rows; option->name != NULL; option++) {
+        if ((option->group & command->given & ~converter->takes) != 0)
+            return usage_error("%s: --%s does not apply", converter->name, option->name);
+    }
+    if ((command->given & CONVERT_QUALITY) != 0 && (options->change.short_side == 0 || options->change.is_raw))
+        return usage_error("--quality is for images that become JPEG: give --resize-short, and not --raw");
+    if ((converter->takes & CONVERT_TRAIN) != 0 && options->validation_share > 0)
+        return usage_error("%s: --validation must be a whole number of samples to draw", converter->name);
+    return 0;
+}
+
+static uint64_t processor_count(void)
+{
+    const long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count < 1 ? 1 : count > JOBS_MAX ? JOBS_MAX : (uint64_t)count;
+}
+
+static int convert_command_parse(struct convert_command *command, int argc, char **argv)
+{
+    *command = (struct convert_command){
+        .options = { .seed = 1, .jobs = processor_count(), .train = 20000, .validation = 4000,
+                     .change.quality = 90 },
+    };
+    int rc = program_options_read(&command_line, argc, argv, command);
+    if (rc < 0 || command->wants_help || command->wants_version)
+        return rc;
+    rc = parse_words(command, argc, argv);
+    return rc < 0 ? rc : check_options(command);
+}
+
+static void convert_command_help(void)
+{
+    printf("Usage: " CONVERT_PROGRAM " WHAT [INPUT]... -o OUT [OPTION]...\n"
+           "Convert a data set to TFRecord shards: train-00000-of-00004, ...,\n"
+           "validation-00000-of-00001.\n\n");
+    for (size_t i = 0; i < CONVERTER_COUNT; i++) {
+        char words[64];
+        snprintf(words, sizeof(words), "%s %s", converters[i]->name, converters[i]->inputs);
+        program_help_line(words, converters[i]->summary, stdout);
+    }
+    printf("\n");
+    program_option_help(option_rows, stdout);
+    printf("\n"
+           "The output appears only when all of it has been written, synced and read back.\n"
+           "An existing data set is kept, unless --force is given.\n\n"
+           "Examples:\n"
+           "  " CONVERT_PROGRAM " tfrecord shards -o packed --compress=lz4 --shard-size=64MiB\n"
+           "  " CONVERT_PROGRAM " mnist downloads -o mnist\n"
+           "  " CONVERT_PROGRAM " cifar10 cifar-10-binary.tar.gz -o cifar10\n"
+           "  " CONVERT_PROGRAM " folder photos -o shards --validation=0.1\n"
+           "  " CONVERT_PROGRAM " folder photos -o small --validation=0.1 --resize-short=256\n"
+           "  " CONVERT_PROGRAM " tfrecord shards -o raw --resize-short=256 --raw\n"
+           "  " CONVERT_PROGRAM " tar train.tar.gz test.tar.gz -o shards\n"
+           "  " CONVERT_PROGRAM " csv labels.csv -o shards\n"
+           "  " CONVERT_PROGRAM " npy x.npy y.npy -o arrays --validation=0.1\n"
+           "  " CONVERT_PROGRAM " digits -o more --train=60000 --validation=10000 --shuffle=2\n\n"
+           "Exit status: 0 done, 2 wrong command line, 3 input missing or damaged, 4 out of\n"
+           "memory, 5 output not written, 75 stopped by a signal, 130 by SIGINT.\n");
+}
+
+/* ---- the conversion ---- */
 
 static int commit(struct shard_set *set, const struct conversion *conversion, const struct convert_options *options,
                   struct stop *stop)

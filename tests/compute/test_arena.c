@@ -3,6 +3,7 @@
 
 #include "compute/arena.h"
 #include "stage/random.h"
+#include "tests/helpers/network/network.h"
 #include "tests/helpers/test.h"
 
 enum { LAYERS_MAX = 12, NETS = 100 };
@@ -27,19 +28,15 @@ static uint32_t layer_append(struct net *net, const char *name, uint32_t from, u
 /* A chain of dense layers, normalisations and ReLUs, at random, that ends in a loss over 3 classes. */
 static struct net *net_random(uint32_t seed)
 {
-    struct net *net;
+    struct net *const net = network_net_begin("random", (struct shape){ 1, 3, 4 }, 3);
     char name[16];
-    assert_int_equal(net_open(&net, "random", (struct shape){ 1, 3, 4 }, 3), 0);
     uint32_t from = NET_INPUT;
     const uint32_t layers = draw(seed, 0, LAYERS_MAX);
     for (uint32_t i = 0; i < layers; i++) {
         snprintf(name, sizeof(name), "layer%u", i);
         from = layer_append(net, name, from, draw(seed, 2 * i + 1, 4), 1 + draw(seed, 2 * i + 2, 40));
     }
-    from = (uint32_t)net_dense(net, "last", from, 3, true);
-    net_softmax_loss(net, "loss", from);
-    assert_int_equal(net_finish(net), 0);
-    return net;
+    return network_net_end(net, from);
 }
 
 /* Stored counts as a backend might choose them: the plain count, some padded. */

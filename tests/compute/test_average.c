@@ -4,24 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/snapshot.h"
 #include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/peers/average_trajectory.h"
 
-enum { FILTERS = AVERAGED_NUMBERS };
-
 static struct net *net_make(void)
 {
-    struct net *net;
-    assert_int_equal(net_open(&net, "small", (struct shape){ 1, 9, 7 }, 4), 0);
-    net_conv2d(net, "conv", NET_INPUT, FILTERS, window_square(3, 1, PADDING_VALID), false);
-    net_batch_norm(net, "norm", 0, (struct batch_norm){ .decay = 0.9, .epsilon = 1e-3f, .with_gamma = true });
-    net_relu(net, "relu", 1);
-    net_dense(net, "fc", 2, 4, true);
-    net_softmax_loss(net, "loss", 3);
-    assert_int_equal(net_finish(net), 0);
-    return net;
+    return tower_fixture_norm_net(AVERAGED_NUMBERS, 0);
 }
 
 static void open_averaging(struct tower_fixture *fixture, const char *backend, const struct net *net, double decay,
@@ -100,26 +89,8 @@ TEST_ON_EACH_BACKEND(averages_are_where_pytorch_s_are_in_100_steps)
 static void train_step(struct tower_fixture *fixture, uint64_t step)
 {
     tower_fixture_train(fixture);
-    if (tower_updates_at_once(fixture->tower))
-        assert_int_equal(tower_check(fixture->tower, 0, tower_fixture_floats(fixture)), 0);
-    tower_fixture_update(fixture);
+    tower_fixture_check_and_update(fixture);
     assert_int_equal(tower_update_average(fixture->tower, step), 0);
-}
-
-/* Weights and statistics, to be freed. */
-static float *read_all(struct tower_fixture *fixture, const struct net *net)
-{
-    float *all = calloc(net->trainable_count + net->statistic_count, sizeof(*all)), *next = all;
-    assert_non_null(all);
-    for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count)
-        assert_int_equal(tower_read(fixture->tower, p, next), 0);
-    return all;
-}
-
-static void write_all(struct tower_fixture *fixture, const struct net *net, const float *all)
-{
-    for (uint32_t p = 0; p < net->parameter_count; all += net->parameters[p++].count)
-        assert_int_equal(tower_write(fixture->tower, p, all), 0);
 }
 
 static void check_evaluation(const char *backend, const struct net *net, enum precision precision)
@@ -136,15 +107,15 @@ static void check_evaluation(const char *backend, const struct net *net, enum pr
         train_step(&averaging, step);
         train_step(&plain, step);
     }
-    float *trained = read_all(&averaging, net);
+    float *trained = tower_fixture_weights(&averaging, net);
     show(&averaging, true);
-    float *averaged = read_all(&averaging, net);
+    float *averaged = tower_fixture_weights(&averaging, net);
     assert_memory_not_equal(averaged, trained, bytes);
-    write_all(&other, net, averaged);
+    tower_fixture_set_weights(&other, net, averaged);
     assert_true(tower_fixture_evaluate(&averaging).loss_sum == tower_fixture_evaluate(&other).loss_sum);
     assert_true(tower_fixture_evaluate(&averaging).loss_sum != tower_fixture_evaluate(&plain).loss_sum);
     show(&averaging, false);
-    float *back = read_all(&averaging, net), *expected = read_all(&plain, net);
+    float *back = tower_fixture_weights(&averaging, net), *expected = tower_fixture_weights(&plain, net);
     assert_memory_equal(back, trained, bytes);
     assert_memory_equal(expected, trained, bytes);
     assert_true(tower_fixture_train(&averaging).loss_sum == tower_fixture_train(&plain).loss_sum);
@@ -171,10 +142,7 @@ TEST_ON_EACH_BACKEND(evaluation_sees_the_averages_and_training_does_not)
 
 static void take_state(struct tower_fixture *fixture, const struct net *net, float *values, float *averages)
 {
-    struct snapshot *snapshot = NULL;
-    assert_int_equal(snapshot_open(&snapshot, fixture->tower, SNAPSHOT_STATE), 0);
-    assert_int_equal(snapshot_queue(snapshot), 0);
-    assert_int_equal(event_wait(snapshot_end(snapshot)), 0);
+    struct snapshot *const snapshot = tower_fixture_snapshot(fixture, SNAPSHOT_STATE);
     for (uint32_t p = 0; p < net->parameter_count; p++) {
         assert_int_equal(snapshot_value(snapshot, p, values), 0);
         assert_int_equal(snapshot_average(snapshot, p, averages), 0);
@@ -204,7 +172,7 @@ TEST_ON_EACH_BACKEND(averages_go_on_from_a_state)
     take_state(&first, net, values, averages);
     assert_false(tower_shows_average(first.tower));
     const float *average = averages;
-    write_all(&second, net, values);
+    tower_fixture_set_weights(&second, net, values);
     for (uint32_t p = 0; p < net->parameter_count; average += net->parameters[p++].count)
         assert_int_equal(snapshot_write_average(second.tower, p, average), 0);
     for (uint64_t step = 3; step < 6; step++) {
@@ -214,7 +182,7 @@ TEST_ON_EACH_BACKEND(averages_go_on_from_a_state)
     for (int shown = 0; shown < 2; shown++) {
         show(&first, shown);
         show(&second, shown);
-        float *a = read_all(&first, net), *b = read_all(&second, net);
+        float *a = tower_fixture_weights(&first, net), *b = tower_fixture_weights(&second, net);
         assert_memory_equal(a, b, count * sizeof(float));
         free(a);
         free(b);

@@ -10,20 +10,16 @@
 
 /* A tower without training, with the weights and statistics of another. */
 static void open_evaluating(struct tower_fixture *fixture, const char *backend, const struct net *net,
-                            const struct tower_fixture *from)
+                            struct tower_fixture *from)
 {
     tower_fixture_open_device(fixture, backend);
     struct tower_spec spec = tower_fixture_spec(fixture, backend, net);
     memset(spec.train_counts, 0, sizeof(spec.train_counts));
     spec.evaluates_only = true;
     tower_fixture_open_tower(fixture, &spec);
-    for (uint32_t p = 0; p < net->parameter_count; p++) {
-        float *const values = malloc(net->parameters[p].count * sizeof(*values));
-        assert_non_null(values);
-        assert_int_equal(tower_read(from->tower, p, values), 0);
-        assert_int_equal(tower_write(fixture->tower, p, values), 0);
-        free(values);
-    }
+    float *const weights = tower_fixture_weights(from, net);
+    tower_fixture_set_weights(fixture, net, weights);
+    free(weights);
 }
 
 static float *read_logits(struct tower_fixture *fixture, const struct net *net)

@@ -19,16 +19,12 @@ struct folded_net { struct net *net; struct fusion fusion; };
 
 static void folded_net_begin(struct folded_net *made)
 {
-    assert_int_equal(net_open(&made->net, "case", (struct shape){ 4, 8, 8 }, 3), 0);
+    made->net = network_net_begin("case", (struct shape){ 4, 8, 8 }, 3);
 }
 
 static void folded_net_find(struct folded_net *made, bool training)
 {
-    const uint32_t last = made->net->layer_count - 1;
-    net_dense(made->net, "classes", last, 3, true);
-    net_softmax_loss(made->net, "loss", last + 1);
-    net_finish(made->net);
-    assert_string_equal(net_error(made->net), "");
+    network_net_end(made->net, made->net->layer_count - 1);
     assert_int_equal(fusion_open(&made->fusion, made->net, rules, RULES, training), 0);
 }
 

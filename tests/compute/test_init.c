@@ -4,18 +4,14 @@
 #include <string.h>
 
 #include "compute/init.h"
+#include "tests/helpers/network/network.h"
 #include "tests/helpers/test.h"
 
-/* Parameters conv.weight, conv.bias, fc.weight, fc.bias. */
+/* Parameters conv.weight, conv.bias, classes.weight, classes.bias. */
 static struct net *net_make(uint32_t filters)
 {
-    struct net *net;
-    assert_int_equal(net_open(&net, "test", (struct shape){ 3, 12, 12 }, 10), 0);
-    net_conv2d(net, "conv", NET_INPUT, filters, window_square(3, 1, PADDING_VALID), true);
-    net_dense(net, "fc", 0, 10, true);
-    net_softmax_loss(net, "loss", 1);
-    assert_int_equal(net_finish(net), 0);
-    return net;
+    struct net *const net = network_net_begin("test", (struct shape){ 3, 12, 12 }, 10);
+    return network_net_end(net, net_conv2d(net, "conv", NET_INPUT, filters, window_square(3, 1, PADDING_VALID), true));
 }
 
 static float *values_make(const struct net *net, uint32_t parameter, uint64_t seed)
@@ -31,24 +27,38 @@ static double limit_of(const struct net *net, uint32_t parameter)
     return sqrt(6.0 / (double)(net->parameters[parameter].fan_in + net->parameters[parameter].fan_out));
 }
 
+/* Of the numbers of a parameter, each divided by `scale`: means of their powers; parts of them; their ends. */
+struct moments { double count, mean, square, cube, fourth, within_1, beyond_2, smallest, largest; };
+
+static struct moments moments_of(const struct net *net, uint32_t parameter, uint64_t seed, double scale)
+{
+    const size_t count = net->parameters[parameter].count;
+    float *const values = values_make(net, parameter, seed);
+    struct moments found = { .count = (double)count };
+    for (size_t i = 0; i < count; i++) {
+        const double v = (double)values[i] / scale;
+        found.mean += v / found.count;
+        found.square += v * v / found.count;
+        found.cube += v * v * v / found.count;
+        found.fourth += v * v * v * v / found.count;
+        found.within_1 += (fabs(v) < 1) / found.count;
+        found.beyond_2 += (fabs(v) > 2) / found.count;
+        found.smallest = fmin(found.smallest, v);
+        found.largest = fmax(found.largest, v);
+    }
+    free(values);
+    return found;
+}
+
 TEST(weights_are_uniform_within_the_glorot_limit)
 {
     struct net *net = net_make(16);
     for (uint32_t p = 0; p < 4; p += 2) {
-        const size_t count = net->parameters[p].count;
-        const double limit = limit_of(net, p);
-        double sum = 0, squares = 0, largest = 0;
-        float *values = values_make(net, p, 1);
-        for (size_t i = 0; i < count; i++) {
-            sum += values[i];
-            squares += (double)values[i] * values[i];
-            largest = fmax(largest, fabs((double)values[i]));
-        }
-        assert_true(largest <= limit * 1.000001);
-        assert_true(largest >= limit * 0.97);
-        assert_true(fabs(sum / (double)count) < 5 * limit / sqrt(3.0 * (double)count));
-        assert_true(fabs(squares / (double)count / (limit * limit / 3) - 1) < 5 / sqrt((double)count));
-        free(values);
+        const struct moments of = moments_of(net, p, 1, limit_of(net, p));
+        assert_true(of.largest <= 1.000001 && of.smallest >= -1.000001);
+        assert_true(fmax(of.largest, -of.smallest) >= 0.97);
+        assert_true(fabs(of.mean) < 5 / sqrt(3 * of.count));
+        assert_true(fabs(of.square * 3 - 1) < 5 / sqrt(of.count));
     }
     net_close(net);
 }
@@ -160,39 +170,22 @@ static struct net *net_initialized(uint32_t filters, struct initializer initiali
 TEST(a_truncated_normal_has_no_tails_and_the_moments_of_its_definition)
 {
     struct net *const net = net_initialized(2000, (struct initializer){ INITIALIZER_TRUNCATED_NORMAL, 0.5f });
-    const size_t count = net->parameters[0].count;
-    float *const values = values_make(net, 0, 5);
-    double sum = 0, squares = 0, fourths = 0, cubes = 0, within = 0, largest = 0;
-    for (size_t i = 0; i < count; i++) {
-        const double v = values[i] / 0.5;
-        sum += v;
-        squares += v * v;
-        cubes += v * v * v;
-        fourths += v * v * v * v;
-        within += fabs(v) < 1;
-        largest = fmax(largest, fabs(v));
-    }
-    const double n = (double)count, bound = 5 / sqrt(n);
-    assert_true(largest <= 2 && largest > 1.99);
-    assert_true(fabs(sum / n) < bound);
-    assert_true(fabs(squares / n - 0.77374) < bound);
-    assert_true(fabs(cubes / n) < 2 * bound);
-    assert_true(fabs(fourths / n - 1.41613) < 2 * bound);
-    assert_true(fabs(within / n - 0.71522) < bound);
-    free(values);
+    const struct moments of = moments_of(net, 0, 5, 0.5);
+    const double bound = 5 / sqrt(of.count), farthest = fmax(of.largest, -of.smallest);
+    assert_true(farthest <= 2 && farthest > 1.99);
+    assert_true(fabs(of.mean) < bound);
+    assert_true(fabs(of.square - 0.77374) < bound);
+    assert_true(fabs(of.cube) < 2 * bound);
+    assert_true(fabs(of.fourth - 1.41613) < 2 * bound);
+    assert_true(fabs(of.within_1 - 0.71522) < bound);
     net_close(net);
 }
 
 TEST(variance_scaling_gives_a_variance_of_1_over_the_fan_in)
 {
     struct net *const net = net_initialized(2000, initializer_variance_scaling(27));
-    const size_t count = net->parameters[0].count;
-    float *const values = values_make(net, 0, 6);
-    double squares = 0;
-    for (size_t i = 0; i < count; i++)
-        squares += (double)values[i] * values[i];
-    assert_true(fabs(squares / (double)count * 27 - 1) < 5 / sqrt((double)count));
-    free(values);
+    const struct moments of = moments_of(net, 0, 6, 1);
+    assert_true(fabs(of.square * 27 - 1) < 5 / sqrt(of.count));
     net_close(net);
 }
 
@@ -200,44 +193,23 @@ TEST(variance_scaling_gives_a_variance_of_1_over_the_fan_in)
 TEST(a_normal_has_its_deviation_and_its_tails)
 {
     struct net *const net = net_initialized(2000, (struct initializer){ INITIALIZER_NORMAL, 0.01f });
-    const size_t count = net->parameters[0].count;
-    float *const values = values_make(net, 0, 5);
-    double sum = 0, squares = 0, fourths = 0, within = 0, beyond = 0;
-    for (size_t i = 0; i < count; i++) {
-        const double v = values[i] / 0.01;
-        sum += v;
-        squares += v * v;
-        fourths += v * v * v * v;
-        within += fabs(v) < 1;
-        beyond += fabs(v) > 2;
-    }
-    const double n = (double)count, bound = 5 / sqrt(n);
-    assert_true(fabs(sum / n) < bound);
-    assert_true(fabs(squares / n - 1) < 2 * bound);
-    assert_true(fabs(fourths / n - 3) < 10 * bound);
-    assert_true(fabs(within / n - 0.68269) < bound);
-    assert_true(fabs(beyond / n - 0.04550) < bound);
-    free(values);
+    const struct moments of = moments_of(net, 0, 5, 0.01);
+    const double bound = 5 / sqrt(of.count);
+    assert_true(fabs(of.mean) < bound);
+    assert_true(fabs(of.square - 1) < 2 * bound);
+    assert_true(fabs(of.fourth - 3) < 10 * bound);
+    assert_true(fabs(of.within_1 - 0.68269) < bound);
+    assert_true(fabs(of.beyond_2 - 0.04550) < bound);
     net_close(net);
 }
 
 TEST(a_uniform_fills_its_interval_whatever_the_fans)
 {
     struct net *const net = net_initialized(2000, (struct initializer){ INITIALIZER_UNIFORM, 0.25f });
-    const size_t count = net->parameters[0].count;
-    float *const values = values_make(net, 0, 5);
-    double sum = 0, squares = 0, smallest = 0, largest = 0;
-    for (size_t i = 0; i < count; i++) {
-        sum += values[i];
-        squares += (double)values[i] * values[i];
-        smallest = fmin(smallest, values[i]);
-        largest = fmax(largest, values[i]);
-    }
-    const double n = (double)count;
-    assert_true(smallest >= -0.25 && smallest < -0.2499 && largest < 0.25 && largest > 0.2499);
-    assert_true(fabs(sum / n) < 0.25 * 5 / sqrt(3 * n));
-    assert_true(fabs(squares / n * 48 - 1) < 5 / sqrt(n));
-    free(values);
+    const struct moments of = moments_of(net, 0, 5, 0.25);
+    assert_true(of.smallest >= -1 && of.smallest < -0.9996 && of.largest < 1 && of.largest > 0.9996);
+    assert_true(fabs(of.mean) < 5 / sqrt(3 * of.count));
+    assert_true(fabs(of.square * 3 - 1) < 5 / sqrt(of.count));
     net_close(net);
 }
 

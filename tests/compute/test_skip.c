@@ -3,23 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/snapshot.h"
 #include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
-
-/* A convolution whose numbers the batch normalisation behind it sees, so that statistics break as well. */
-static struct net *open_net(void)
-{
-    struct net *net;
-    assert_int_equal(net_open(&net, "normalised", (struct shape){ 1, 9, 7 }, 4), 0);
-    net_conv2d(net, "conv", NET_INPUT, 5, window_square(3, 1, PADDING_VALID), false);
-    net_batch_norm(net, "norm", 0, (struct batch_norm){ 0.9f, 1e-3f, true });
-    net_relu(net, "relu", 1);
-    net_dense(net, "fc", 2, 4, true);
-    net_softmax_loss(net, "loss", 3);
-    assert_int_equal(net_finish(net), 0);
-    return net;
-}
 
 static void open_stand(struct tower_fixture *fixture, const char *backend, const struct net *net, bool skips)
 {
@@ -54,14 +39,11 @@ static bool step(struct tower_fixture *fixture, uint64_t number)
 static float *numbers_of(const struct tower_fixture *fixture, const struct net *net, size_t *count_out)
 {
     size_t count = 0, at = 0;
-    struct snapshot *snapshot;
     for (uint32_t p = 0; p < net->parameter_count; p++)
         count += net->parameters[p].count * (net->parameters[p].is_trained ? 4 : 2);
     float *const numbers = calloc(count, sizeof(*numbers));
     assert_non_null(numbers);
-    assert_int_equal(snapshot_open(&snapshot, fixture->tower, SNAPSHOT_STATE), 0);
-    assert_int_equal(snapshot_queue(snapshot), 0);
-    assert_int_equal(event_wait(snapshot_end(snapshot)), 0);
+    struct snapshot *const snapshot = tower_fixture_snapshot(fixture, SNAPSHOT_STATE);
     for (uint32_t p = 0; p < net->parameter_count; at += net->parameters[p++].count) {
         assert_int_equal(snapshot_value(snapshot, p, numbers + at), 0);
         at += net->parameters[p].count;
@@ -103,9 +85,10 @@ static bool broken_step(struct tower_fixture *fixture, const struct net *net, ui
     return was_skipped;
 }
 
+/* The batch normalisation sees the numbers of the convolution, so that statistics break as well. */
 TEST_ON_EACH_BACKEND(a_step_that_is_left_out_changes_nothing)
 {
-    struct net *net = open_net();
+    struct net *net = tower_fixture_norm_net(5, 0);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 5);
     struct tower_fixture fixture, other;
     open_stand(&fixture, backend, net, true);
@@ -133,11 +116,7 @@ TEST_ON_EACH_BACKEND(a_step_that_is_left_out_changes_nothing)
 /* A logit of -infinity makes the loss infinite, and each gradient of a softmax finite. */
 TEST_ON_EACH_BACKEND(a_loss_that_is_not_finite_is_found_in_the_gradients)
 {
-    struct net *net;
-    assert_int_equal(net_open(&net, "dense", (struct shape){ 1, 2, 2 }, 4), 0);
-    net_dense(net, "fc", NET_INPUT, 4, true);
-    net_softmax_loss(net, "loss", 0);
-    assert_int_equal(net_finish(net), 0);
+    struct net *net = network_net_end(network_net_begin("dense", (struct shape){ 1, 2, 2 }, 4), NET_INPUT);
     struct backend_input input = network_input(net, FIXTURE_BATCH, 5);
     static const int32_t labels[FIXTURE_BATCH] = { 1, 1, 1, 1, 1, 1 };
     const struct backend_input ones = { .pixels = input.pixels, .labels = labels };

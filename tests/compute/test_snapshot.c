@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/snapshot.h"
 #include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
@@ -54,15 +53,14 @@ static void state_read(struct plain_state *state, const struct net *net, const s
     memcpy(state->carried, carried, state->carried_bytes);
 }
 
-static void state_write(const struct plain_state *state, const struct net *net, struct tower *tower)
+static void state_write(const struct plain_state *state, const struct net *net, struct tower_fixture *fixture)
 {
-    const float *next = state->numbers;
-    for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count)
-        assert_int_equal(tower_write(tower, p, next), 0);
+    const float *next = state->numbers + state->floats;
+    tower_fixture_set_weights(fixture, net, state->numbers);
     for (uint32_t i = 0; i < state->states; i++)
         for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count)
-            assert_true(!net->parameters[p].is_trained || snapshot_write_state(tower, i, p, next) == 0);
-    assert_int_equal(snapshot_write_carried(tower, state->carried, state->carried_bytes), 0);
+            assert_true(!net->parameters[p].is_trained || snapshot_write_state(fixture->tower, i, p, next) == 0);
+    assert_int_equal(snapshot_write_carried(fixture->tower, state->carried, state->carried_bytes), 0);
 }
 
 static void assert_states_equal(const struct plain_state *a, const struct plain_state *b)
@@ -72,19 +70,9 @@ static void assert_states_equal(const struct plain_state *a, const struct plain_
     assert_memory_equal(a->carried, b->carried, a->carried_bytes);
 }
 
-/* A net that keeps statistics, of the size of tower_fixture_net. */
 static struct net *net_make(void)
 {
-    struct net *net;
-    assert_int_equal(net_open(&net, "small", (struct shape){ 1, 9, 7 }, 4), 0);
-    net_conv2d(net, "conv", NET_INPUT, 5, window_square(3, 1, PADDING_VALID), false);
-    net_batch_norm(net, "norm", 0, (struct batch_norm){ .decay = 0.9, .epsilon = 1e-3f, .with_gamma = true });
-    net_relu(net, "relu", 1);
-    net_dropout(net, "dropout", 2, 0.4f);
-    net_dense(net, "fc", 3, 4, true);
-    net_softmax_loss(net, "loss", 4);
-    assert_int_equal(net_finish(net), 0);
-    return net;
+    return tower_fixture_norm_net(5, 0.4f);
 }
 
 /* Take the tower's state now. */
@@ -92,10 +80,7 @@ static struct plain_state tower_fixture_state(struct tower_fixture *fixture, con
                                               const struct optimizer *optimizer)
 {
     struct plain_state state = state_make(net, optimizer);
-    struct snapshot *snapshot = NULL;
-    assert_int_equal(snapshot_open(&snapshot, fixture->tower, SNAPSHOT_STATE), 0);
-    assert_int_equal(snapshot_queue(snapshot), 0);
-    assert_int_equal(event_wait(snapshot_end(snapshot)), 0);
+    struct snapshot *const snapshot = tower_fixture_snapshot(fixture, SNAPSHOT_STATE);
     state_read(&state, net, snapshot);
     snapshot_close(snapshot);
     return state;
@@ -113,13 +98,6 @@ static void tower_fixture_begin(struct tower_fixture *fixture, const char *backe
     tower_fixture_open_tower(fixture, &spec);
 }
 
-static void tower_fixture_update_all(struct tower_fixture *fixture)
-{
-    if (tower_updates_at_once(fixture->tower))
-        assert_int_equal(tower_check(fixture->tower, 0, tower_fixture_floats(fixture)), 0);
-    tower_fixture_update(fixture);
-}
-
 /* Steps [first, first + count), each at positions of its own. */
 static void tower_fixture_steps(struct tower_fixture *fixture, const struct net *net, uint32_t first, uint32_t count)
 {
@@ -129,7 +107,7 @@ static void tower_fixture_steps(struct tower_fixture *fixture, const struct net 
         input.epoch = step / 3;
         tower_fixture_fill(fixture, net, &input, 0, FIXTURE_BATCH);
         tower_fixture_train(fixture);
-        tower_fixture_update_all(fixture);
+        tower_fixture_check_and_update(fixture);
         network_input_release(&input);
     }
 }
@@ -142,7 +120,7 @@ static void check_resume(const char *backend, const struct optimizer *optimizer,
     tower_fixture_begin(&part, backend, net, optimizer, precision, 77);
     tower_fixture_steps(&whole, net, 0, STEPS);
     struct plain_state between = tower_fixture_state(&whole, net, optimizer);
-    state_write(&between, net, part.tower);
+    state_write(&between, net, &part);
     tower_fixture_steps(&whole, net, STEPS, STEPS);
     tower_fixture_steps(&part, net, STEPS, STEPS);
     struct plain_state expected = tower_fixture_state(&whole, net, optimizer);
@@ -212,7 +190,7 @@ TEST_ON_EACH_BACKEND(a_snapshot_is_of_the_moment_it_was_queued)
     tower_fixture_steps(&fixture, net, 0, 1);
     struct plain_state expected = tower_fixture_state(&fixture, net, optimizer), found = state_make(net, optimizer);
     assert_int_equal(snapshot_queue(snapshot), 0);
-    tower_fixture_update_all(&fixture); /* queued right behind */
+    tower_fixture_check_and_update(&fixture); /* queued right behind */
     tower_fixture_steps(&fixture, net, 1, 2);
     state_read(&found, net, snapshot);
     assert_states_equal(&found, &expected);
@@ -284,7 +262,6 @@ static void check_last_parameter(const struct snapshot *snapshot, const struct p
 static void check_last_of(const char *backend, const struct optimizer *optimizer)
 {
     struct net *net = net_make();
-    struct snapshot *snapshot = NULL;
     struct tower_fixture fixture;
     float plain[64];
     tower_fixture_begin(&fixture, backend, net, optimizer, PRECISION_FP32, 1);
@@ -292,9 +269,7 @@ static void check_last_of(const char *backend, const struct optimizer *optimizer
     struct plain_state expected = tower_fixture_state(&fixture, net, optimizer);
     assert_in_range(snapshot_bytes(fixture.tower, SNAPSHOT_LAST), 1,
                     tower_statistics_count(fixture.tower) * sizeof(float) + expected.carried_bytes + 2 * 64);
-    assert_int_equal(snapshot_open(&snapshot, fixture.tower, SNAPSHOT_LAST), 0);
-    assert_int_equal(snapshot_queue(snapshot), 0);
-    assert_int_equal(event_wait(snapshot_end(snapshot)), 0);
+    struct snapshot *const snapshot = tower_fixture_snapshot(&fixture, SNAPSHOT_LAST);
     for (uint32_t p = 0, at = 0; p < net->parameter_count; at += net->parameters[p++].count) {
         const size_t count = net->parameters[p].count;
         if (net->parameters[p].is_trained) {

@@ -154,8 +154,7 @@ static void clip(const char *backend, const struct net *net, const struct backen
     const double norm = norm_of(gradients, tower_fixture_floats(&scaled));
     assert_true(norm > 0);
     step.gradient_scale *= (float)(norm > limit ? limit / (norm + 1e-6) : 1);
-    assert_int_equal(tower_check(clipped.tower, 0, tower_fixture_floats(&clipped)), 0);
-    tower_fixture_update(&clipped);
+    tower_fixture_check_and_update(&clipped);
     assert_int_equal(tower_update(scaled.tower, 0, tower_fixture_floats(&scaled), &step), 0);
     tower_fixture_assert_weights_near(&clipped, &scaled, net, norm > limit ? 1e-6 : 0);
     free(gradients);
@@ -308,11 +307,10 @@ static void halve_in_place(struct tower_fixture *fixture)
 
 static void halve_by_hand(struct tower_fixture *fixture, const struct net *net)
 {
-    float *weights = tower_fixture_weights(fixture, net), *next = weights;
+    float *weights = tower_fixture_weights(fixture, net);
     for (size_t i = 0; i < net->trainable_count; i++)
         weights[i] *= 0.5f;
-    for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count)
-        assert_int_equal(tower_write(fixture->tower, p, next), 0);
+    tower_fixture_set_weights(fixture, net, weights);
     free(weights);
 }
 

@@ -15,8 +15,7 @@ enum { HEIGHT = 9, WIDTH = 7, CLASSES = 4 };
 static struct net *open_net(uint32_t channels, bool plain)
 {
     static const float mean[] = { 0.1f, 0.2f, 0.3f, 0.4f, 0.5f }, std[] = { 0.5f, 0.6f, 0.7f, 0.8f, 0.9f };
-    struct net *net;
-    assert_int_equal(net_open(&net, "mixed", (struct shape){ channels, HEIGHT, WIDTH }, CLASSES), 0);
+    struct net *const net = network_net_begin("mixed", (struct shape){ channels, HEIGHT, WIDTH }, CLASSES);
     if (!plain)
         assert_int_equal(net_transform(net, 127.5f, mean, std), 0);
     net_conv2d(net, "conv", NET_INPUT, 9, window_square(3, 1, PADDING_SAME), false);
@@ -24,10 +23,7 @@ static struct net *open_net(uint32_t channels, bool plain)
     net_relu(net, "relu", 1);
     net_dense(net, "side", 2, CLASSES, true);
     net_auxiliary_loss(net, "side_loss", 3, 0.5f);
-    net_dense(net, "fc", 2, CLASSES, true);
-    net_softmax_loss(net, "loss", 5);
-    assert_int_equal(net_finish(net), 0);
-    return net;
+    return network_net_end(net, 2);
 }
 
 /* Pixels are multiples of four: a share of quarters of them is whole. */

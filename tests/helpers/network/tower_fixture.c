@@ -11,18 +11,23 @@ const struct optimizer_step tower_fixture_step = { .learning_rate = 0.5f, .gradi
 
 struct net *tower_fixture_net(float dropout)
 {
-    struct net *net;
-    assert_int_equal(net_open(&net, "small", (struct shape){ 1, 9, 7 }, 4), 0);
+    struct net *const net = network_net_begin("small", (struct shape){ 1, 9, 7 }, 4);
     net_conv2d(net, "conv", NET_INPUT, 5, window_square(3, 1, PADDING_VALID), true);
     net_relu(net, "relu", 0);
     net_max_pool(net, "pool", 1, window_square(2, 2, PADDING_VALID));
     net_dropout(net, "dropout", 2, dropout);
     net_dense(net, "fc1", 3, 11, true);
-    net_relu(net, "relu2", 4);
-    net_dense(net, "fc2", 5, 4, true);
-    net_softmax_loss(net, "loss", 6);
-    assert_int_equal(net_finish(net), 0);
-    return net;
+    return network_net_end(net, net_relu(net, "relu2", 4));
+}
+
+struct net *tower_fixture_norm_net(uint32_t filters, float dropout)
+{
+    const struct batch_norm norm = { .decay = 0.9, .epsilon = 1e-3f, .with_gamma = true };
+    struct net *const net = network_net_begin("normalised", (struct shape){ 1, 9, 7 }, 4);
+    net_conv2d(net, "conv", NET_INPUT, filters, window_square(3, 1, PADDING_VALID), false);
+    net_batch_norm(net, "norm", 0, norm);
+    const int64_t relu = net_relu(net, "relu", 1);
+    return network_net_end(net, dropout > 0 ? net_dropout(net, "dropout", (uint32_t)relu, dropout) : relu);
 }
 
 struct tower_spec tower_fixture_spec(struct tower_fixture *fixture, const char *backend, const struct net *net)
@@ -141,6 +146,13 @@ void tower_fixture_update(struct tower_fixture *fixture)
     assert_int_equal(tower_update(fixture->tower, 0, tower_fixture_floats(fixture), &tower_fixture_step), 0);
 }
 
+void tower_fixture_check_and_update(struct tower_fixture *fixture)
+{
+    if (tower_updates_at_once(fixture->tower))
+        assert_int_equal(tower_check(fixture->tower, 0, tower_fixture_floats(fixture)), 0);
+    tower_fixture_update(fixture);
+}
+
 size_t tower_fixture_floats(const struct tower_fixture *fixture)
 {
     return tower_arena(fixture->tower)->count;
@@ -180,11 +192,26 @@ void tower_fixture_assert_gradients_equal(struct tower_fixture *a, struct tower_
 
 float *tower_fixture_weights(struct tower_fixture *fixture, const struct net *net)
 {
-    float *all = malloc(net->trainable_count * sizeof(*all)), *next = all;
+    float *all = malloc((net->trainable_count + net->statistic_count) * sizeof(*all)), *next = all;
     assert_non_null(all);
     for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count)
         assert_int_equal(tower_read(fixture->tower, p, next), 0);
     return all;
+}
+
+void tower_fixture_set_weights(struct tower_fixture *fixture, const struct net *net, const float *weights)
+{
+    for (uint32_t p = 0; p < net->parameter_count; weights += net->parameters[p++].count)
+        assert_int_equal(tower_write(fixture->tower, p, weights), 0);
+}
+
+struct snapshot *tower_fixture_snapshot(const struct tower_fixture *fixture, enum snapshot_kind kind)
+{
+    struct snapshot *snapshot;
+    assert_int_equal(snapshot_open(&snapshot, fixture->tower, kind), 0);
+    assert_int_equal(snapshot_queue(snapshot), 0);
+    assert_int_equal(event_wait(snapshot_end(snapshot)), 0);
+    return snapshot;
 }
 
 void tower_fixture_assert_weights_near(struct tower_fixture *a, struct tower_fixture *b, const struct net *net,

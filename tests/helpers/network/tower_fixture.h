@@ -3,6 +3,7 @@
 #ifndef PIPETRAIN_TOWER_FIXTURE_H
 #define PIPETRAIN_TOWER_FIXTURE_H
 
+#include "compute/snapshot.h"
 #include "compute/tower.h"
 #include "tests/helpers/network/network.h"
 
@@ -21,6 +22,8 @@ struct tower_fixture {
 
 /* A small net with every kind of layer. */
 struct net *tower_fixture_net(float dropout);
+/* One of the same size that keeps statistics: a convolution and its normalisation. */
+struct net *tower_fixture_norm_net(uint32_t filters, float dropout);
 /* Batches of FIXTURE_BATCH, plain SGD. */
 struct tower_spec tower_fixture_spec(struct tower_fixture *fixture, const char *backend, const struct net *net);
 void tower_fixture_open_device(struct tower_fixture *fixture, const char *backend);
@@ -42,6 +45,8 @@ void tower_fixture_note_ready(void *fixture, size_t floats);
 /* One update of the whole arena: the run's first, at rate 0.5. */
 extern const struct optimizer_step tower_fixture_step;
 void tower_fixture_update(struct tower_fixture *fixture);
+/* The same after the check that some updates need. */
+void tower_fixture_check_and_update(struct tower_fixture *fixture);
 
 size_t tower_fixture_floats(const struct tower_fixture *fixture);
 /* The gradient arena, to be freed; and back. */
@@ -49,8 +54,11 @@ float *tower_fixture_gradients(struct tower_fixture *fixture);
 void tower_fixture_set_gradients(struct tower_fixture *fixture, const float *gradients);
 void tower_fixture_assert_gradients_zero(struct tower_fixture *fixture);
 void tower_fixture_assert_gradients_equal(struct tower_fixture *a, struct tower_fixture *b);
-/* All weights, parameter after parameter, to be freed. */
+/* All weights and statistics, parameter after parameter, to be freed; and back. */
 float *tower_fixture_weights(struct tower_fixture *fixture, const struct net *net);
+void tower_fixture_set_weights(struct tower_fixture *fixture, const struct net *net, const float *weights);
+/* A snapshot of this moment, complete. */
+struct snapshot *tower_fixture_snapshot(const struct tower_fixture *fixture, enum snapshot_kind kind);
 void tower_fixture_assert_weights_near(struct tower_fixture *a, struct tower_fixture *b, const struct net *net,
                                        double tolerance);
 

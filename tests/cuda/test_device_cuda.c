@@ -1,9 +1,8 @@
-/* Tests of the CUDA device's failures, which only the simulated CUDA produces on demand (no driver, failing calls,
- * blocked streams), and of the calls in its steady state. */
+/* Tests of the CUDA device's failures, which only the simulated CUDA produces on demand: no driver, failing calls,
+ * blocked streams. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <semaphore.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +13,6 @@
 #include "stage/cpus.h"
 #include "stage/cuda/cuda_call.h"
 #include "stage/cuda/device_cuda.h"
-#include "stage/feeder.h"
 #include "stage/thread.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/file_fixture.h"
@@ -455,105 +453,7 @@ TEST(pinned_memory_keeps_the_cpus_of_the_thread)
     fixture_close(&fixture);
 }
 
-/* ---- steady state ---- */
-
-enum { SLOTS = 2, BATCH = 8, WARM = 5, BATCHES = 40 };
-
-struct pipeline {
-    struct device *device;
-    struct schedule schedule;
-    struct batch_layout layout;
-    struct stop *stop;
-    struct stream *compute;
-    struct slots *slots;
-    struct ring *ring;
-    void *blocks[SLOTS];
-    struct feeder *feeder;
-};
-
-static void pipeline_open(struct pipeline *pipeline)
-{
-    *pipeline = (struct pipeline){ .schedule = { .records = { BATCH * BATCHES, 0 }, .batch = BATCH, .towers = 1,
-                                         .epochs = 1 } };
-    pipeline->device = device_make(0);
-    assert_int_equal(batch_layout_init(&pipeline->layout, 4, 4, 1, BATCH), 0);
-    assert_int_equal(stop_open(&pipeline->stop), 0);
-    assert_int_equal(ops->stream_open(pipeline->device, STREAM_COMPUTE, "compute", &pipeline->compute), 0);
-    assert_int_equal(slots_open(&pipeline->slots, pipeline->device, SLOTS, &pipeline->layout), 0);
-    for (int i = 0; i < SLOTS; i++)
-        assert_int_equal(ops->alloc_pinned(pipeline->device, pipeline->layout.block_bytes, &pipeline->blocks[i]), 0);
-    assert_int_equal(ring_open(&pipeline->ring, SLOTS, &pipeline->layout, pipeline->blocks), 0);
-    ring_range(pipeline->ring, 0, BATCHES);
-    const struct feeder_spec spec = {
-        .name = "feeder", .device = pipeline->device, .ring = pipeline->ring, .slots = pipeline->slots,
-        .stop = pipeline->stop, .schedule = &pipeline->schedule, .classes = 10, .layout = &pipeline->layout,
-    };
-    assert_int_equal(feeder_start(&pipeline->feeder, &spec), 0);
-}
-
-static void pipeline_close(struct pipeline *pipeline)
-{
-    struct feeder_counts counts;
-    feeder_join(pipeline->feeder, &counts);
-    assert_int_equal(counts.batches, BATCHES);
-    slots_close(pipeline->slots);
-    ring_close(pipeline->ring);
-    for (int i = 0; i < SLOTS; i++)
-        ops->free_pinned(pipeline->device, pipeline->blocks[i]);
-    ops->stream_close(pipeline->compute);
-    ops->close(pipeline->device);
-    stop_close(pipeline->stop);
-}
-
-static void pipeline_step(struct pipeline *pipeline, uint64_t number)
-{
-    struct batch_slice slice;
-    struct batch *batch;
-    struct slot *slot;
-    assert_int_equal(schedule_find(&pipeline->schedule, number, 0, &slice), 0);
-    assert_int_equal(ring_claim(pipeline->ring, &slice, &batch), 0);
-    memset(batch->block, (int)number, pipeline->layout.block_bytes);
-    ring_fill(pipeline->ring, batch, slice.count);
-    assert_int_equal(slots_take(pipeline->slots, &slot), 0);
-    assert_int_equal(stream_wait(pipeline->compute, slot->ready), 0);
-    assert_int_equal(stream_record(pipeline->compute, slot->free), 0);
-    slots_give_back(pipeline->slots, slot);
-}
-
-TEST(the_feeder_neither_allocates_nor_synchronizes)
-{
-    static const char *const forbidden[] = {
-        "cudaSetDevice", "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost", "cudaMemsetAsync",
-        "cudaStreamCreateWithPriority", "cudaStreamDestroy", "cudaEventCreateWithFlags", "cudaEventDestroy",
-        "cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "pageable copy",
-    };
-    struct pipeline pipeline;
-    pipeline_open(&pipeline);
-    for (uint64_t number = 0; number < WARM; number++)
-        pipeline_step(&pipeline, number);
-    sim_calls_clear();
-    for (uint64_t number = WARM; number < BATCHES; number++)
-        pipeline_step(&pipeline, number);
-    assert_true(sim_calls("cudaMemcpyAsync") >= BATCHES - WARM);
-    for (size_t i = 0; i < sizeof(forbidden) / sizeof(forbidden[0]); i++) {
-        if (sim_calls(forbidden[i]) > 0)
-            fail_msg("%s was called", forbidden[i]);
-    }
-    pipeline_close(&pipeline);
-}
-
 /* ---- a blocked stream ---- */
-
-struct gate {
-    sem_t reached, opened;
-};
-
-static void gate_call(void *arg)
-{
-    struct gate *gate = arg;
-    sem_post(&gate->reached);
-    sem_wait(&gate->opened);
-}
 
 struct waiting {
     struct event *event;
@@ -574,18 +474,17 @@ static uint64_t since(uint64_t begun_ns)
 /* Leaks what the stream may still use, so it comes last. */
 TEST(a_cancel_ends_waits_for_a_blocked_stream)
 {
-    static struct gate gate;
     struct fixture fixture;
     struct thread *thread;
     struct capture capture;
     char captured[TEXT];
     fixture_open(&fixture, 0);
-    sem_init(&gate.reached, 0, 0);
-    sem_init(&gate.opened, 0, 0);
-    assert_int_equal(ops->call(fixture.stream, gate_call, &gate), 0);
+    sim_calls_clear();
+    sim_block("upload", 1);
     assert_int_equal(try_copy(&fixture), 0);
     assert_int_equal(try_record(&fixture), 0);
-    sem_wait(&gate.reached);
+    while (sim_calls("upload") == 0)
+        usleep(1000);
     struct waiting waiting = { fixture.other, 0 };
     assert_int_equal(thread_start(&thread, "waiting", wait_loop, &waiting), 0);
     usleep(2000);
@@ -605,7 +504,7 @@ TEST(a_cancel_ends_waits_for_a_blocked_stream)
     assert_string_equal(captured, "pipetrain: cuda0: the work on stream copy0 does not end: it is left behind\n");
     assert_int_equal(sim_calls("cudaFree"), 0);
     assert_int_equal(sim_calls("cudaFreeHost"), 0);
-    sem_post(&gate.opened);
+    sim_block_clear();
 }
 
 int main(void)

@@ -24,8 +24,8 @@ struct job {
     size_t workspace_bytes;
 };
 
-/* Values of a tensor as floats: images in the order N,H,W,C, filters in K,R,S,C or R,S,C,K, the last dimension padded
- * with zeros. */
+/* Values of a tensor as floats: images in the order N,H,W,C, filters in K,R,S,C, R,S,C,K or R,S,K,C, the last dimension
+ * padded with zeros. */
 struct values {
     int64_t dims[SIM_RANK];
     size_t row;                 /* padded last dimension */
@@ -34,6 +34,7 @@ struct values {
 
 static const int channels_last[SIM_RANK] = { 0, 2, 3, 1 };
 static const int filters_last[SIM_RANK] = { 2, 3, 1, 0 };
+static const int filters_first[SIM_RANK] = { 2, 3, 0, 1 };
 
 static cudaDataType_t value_type(cudnnDataType_t type)
 {
@@ -115,50 +116,31 @@ static bool seen_from(const struct job *job, int axis, int64_t tap, int64_t at, 
     return shifted >= 0 && shifted % window->strides[axis] == 0 && *from < job->convolution.y.dims[2 + axis];
 }
 
-static void forward_pixel(const struct job *job, const struct values *x, const struct values *w, int64_t n, int64_t row,
-                          int64_t column, float *sum)
+/* One pixel of the result, of the forward pass or of the gradient of the data: a sum over the pixels of `from` that the
+ * filter connects with it. */
+static void gather_pixel(const struct job *job, const struct values *from, const struct values *w, int64_t n,
+                         int64_t row, int64_t column, float *sum)
 {
+    const bool is_forward = job->y == NULL;
     const int64_t *const dims = job->convolution.w.dims;
     for (int64_t i = 0; i < dims[2] * dims[3]; i++) {
         const struct tap tap = tap_at(job, i);
         int64_t h, v;
-        if (!seen(job, tap, row, column, &h, &v))
+        if (is_forward ? !seen(job, tap, row, column, &h, &v)
+                       : !seen_from(job, 0, tap.r, row, &h) || !seen_from(job, 1, tap.s, column, &v))
             continue;
-        const float *const pixel = row_at(x, n, h, v);
-        for (int64_t c = 0; c < dims[1]; c++)
+        const float *const pixel = row_at(from, n, h, v);
+        for (int64_t c = 0; c < from->dims[3]; c++)
             add_scaled(sum, pixel[c], row_at(w, tap.r, tap.s, c), w->row);
     }
 }
 
-static void forward(const struct job *job, const struct values *x, const struct values *w, struct values *y)
+static void gather(const struct job *job, const struct values *from, const struct values *w, struct values *result)
 {
-    for (int64_t n = 0; n < y->dims[0]; n++)
-        for (int64_t row = 0; row < y->dims[1]; row++)
-            for (int64_t column = 0; column < y->dims[2]; column++)
-                forward_pixel(job, x, w, n, row, column, row_at(y, n, row, column));
-}
-
-static void data_pixel(const struct job *job, const struct values *y, const struct values *w, int64_t n, int64_t h,
-                       int64_t v, float *sum)
-{
-    const int64_t *const dims = job->convolution.w.dims;
-    for (int64_t i = 0; i < dims[2] * dims[3]; i++) {
-        const struct tap tap = tap_at(job, i);
-        int64_t row, column;
-        if (!seen_from(job, 0, tap.r, h, &row) || !seen_from(job, 1, tap.s, v, &column))
-            continue;
-        const float *const pixel = row_at(y, n, row, column);
-        for (int64_t k = 0; k < dims[0]; k++)
-            add_scaled(sum, pixel[k], row_at(w, k, tap.r, tap.s), w->row);
-    }
-}
-
-static void data_gradient(const struct job *job, const struct values *y, const struct values *w, struct values *x)
-{
-    for (int64_t n = 0; n < x->dims[0]; n++)
-        for (int64_t h = 0; h < x->dims[1]; h++)
-            for (int64_t v = 0; v < x->dims[2]; v++)
-                data_pixel(job, y, w, n, h, v, row_at(x, n, h, v));
+    for (int64_t n = 0; n < result->dims[0]; n++)
+        for (int64_t row = 0; row < result->dims[1]; row++)
+            for (int64_t column = 0; column < result->dims[2]; column++)
+                gather_pixel(job, from, w, n, row, column, row_at(result, n, row, column));
 }
 
 /* The contribution of one image to the gradient of the filters. */
@@ -239,15 +221,13 @@ static void compute(const struct job *job)
     if (job->x != NULL)
         x = read_values(&convolution->x, job->x, channels_last, tf32);
     if (job->w != NULL)
-        w = read_values(&convolution->w, job->w, job->y == NULL ? filters_last : channels_last, tf32);
+        w = read_values(&convolution->w, job->w, job->y == NULL ? filters_last : filters_first, tf32);
     if (job->y != NULL)
         y = read_values(&convolution->y, job->y, channels_last, tf32);
-    if (job->y == NULL)
-        forward(job, &x, &w, &result);
-    else if (job->x == NULL)
-        data_gradient(job, &y, &w, &result);
-    else
+    if (job->w == NULL)
         weight_gradient(job, &x, &y, &result);
+    else
+        gather(job, job->y == NULL ? &x : &y, &w, &result);
     write_values(job, &result);
     free(x.at);
     free(w.at);

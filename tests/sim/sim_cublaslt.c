@@ -133,38 +133,36 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation)
     return object_close(operation, OPERATION_MAGIC, __func__);
 }
 
-/* Copies a value. Ends the test unless it has the size of the field, because the caller's type is wrong then. */
-static void attribute_set(void *field, size_t field_bytes, const void *value, size_t bytes, const char *who)
+/* An attribute of a descriptor: where it is stored, and its size, which shows that the caller's type is right. */
+struct attribute { int32_t number; uint32_t bytes; size_t offset; };
+#define ATTRIBUTE(object, number, field) { number, sizeof(((struct object *)NULL)->field), offsetof(struct object, field) }
+
+static void attribute_set(void *object, const struct attribute *attributes, size_t count, int32_t number,
+                          const void *value, size_t bytes, const char *who)
 {
-    if (value == NULL || bytes != field_bytes)
-        sim_die("%s: an attribute of %zu bytes is given as %zu", who, field_bytes, bytes);
-    memcpy(field, value, bytes);
+    size_t i = 0;
+    while (i < count && attributes[i].number != number)
+        i++;
+    if (i == count)
+        sim_die("%s: attribute %d is not simulated", who, number);
+    if (value == NULL || bytes != attributes[i].bytes)
+        sim_die("%s: attribute %d of %u bytes is given as %zu", who, number, attributes[i].bytes, bytes);
+    memcpy((unsigned char *)object + attributes[i].offset, value, bytes);
 }
 
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t object, cublasLtMatmulDescAttributes_t attribute,
                                               const void *value, size_t bytes)
 {
     ENTER();
-    struct operation *const operation = object_check(object, OPERATION_MAGIC, __func__);
-    switch ((int)attribute) {
-    case CUBLASLT_MATMUL_DESC_TRANSA:
-        attribute_set(&operation->a_operation, sizeof(operation->a_operation), value, bytes, "TRANSA");
-        break;
-    case CUBLASLT_MATMUL_DESC_TRANSB:
-        attribute_set(&operation->b_operation, sizeof(operation->b_operation), value, bytes, "TRANSB");
-        break;
-    case CUBLASLT_MATMUL_DESC_EPILOGUE:
-        attribute_set(&operation->epilogue, sizeof(operation->epilogue), value, bytes, "EPILOGUE");
-        break;
-    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
-        attribute_set(&operation->bias, sizeof(operation->bias), value, bytes, "BIAS_POINTER");
-        break;
-    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
-        attribute_set(&operation->bias_type, sizeof(operation->bias_type), value, bytes, "BIAS_DATA_TYPE");
-        break;
-    default:
-        sim_die("%s: attribute %d is not simulated", __func__, (int)attribute);
-    }
+    static const struct attribute attributes[] = {
+        ATTRIBUTE(operation, CUBLASLT_MATMUL_DESC_TRANSA, a_operation),
+        ATTRIBUTE(operation, CUBLASLT_MATMUL_DESC_TRANSB, b_operation),
+        ATTRIBUTE(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue),
+        ATTRIBUTE(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias),
+        ATTRIBUTE(operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, bias_type),
+    };
+    attribute_set(object_check(object, OPERATION_MAGIC, __func__), attributes, sizeof(attributes) / sizeof(*attributes),
+                  (int32_t)attribute, value, bytes, __func__);
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -211,28 +209,17 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t o
                                                     size_t bytes)
 {
     ENTER();
-    struct preference *const preference = object_check(object, PREFERENCE_MAGIC, __func__);
-    uint32_t *const alignments = preference->alignments;
-    switch ((int)attribute) {
-    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
-        attribute_set(&preference->workspace_max, sizeof(preference->workspace_max), value, bytes, "MAX_WORKSPACE");
-        break;
-    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
-        attribute_set(&preference->reductions, sizeof(preference->reductions), value, bytes, "REDUCTION_SCHEME");
-        break;
-    case CUBLASLT_MATMUL_PREF_IMPL_MASK:
-        attribute_set(&preference->implementations, sizeof(preference->implementations), value, bytes, "IMPL_MASK");
-        break;
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
-        attribute_set(&alignments[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], sizeof(*alignments), value,
-                      bytes, "MIN_ALIGNMENT");
-        break;
-    default:
-        sim_die("%s: attribute %d is not simulated", __func__, (int)attribute);
-    }
+    static const struct attribute attributes[] = {
+        ATTRIBUTE(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_max),
+        ATTRIBUTE(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions),
+        ATTRIBUTE(preference, CUBLASLT_MATMUL_PREF_IMPL_MASK, implementations),
+        ATTRIBUTE(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignments[0]),
+        ATTRIBUTE(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignments[1]),
+        ATTRIBUTE(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignments[2]),
+        ATTRIBUTE(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignments[3]),
+    };
+    attribute_set(object_check(object, PREFERENCE_MAGIC, __func__), attributes, sizeof(attributes) / sizeof(*attributes),
+                  (int32_t)attribute, value, bytes, __func__);
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -371,9 +358,9 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *
     ENTER();
     struct algorithm algorithm;
     memcpy(&algorithm, algo, sizeof(algorithm));
-    if (attribute != CUBLASLT_ALGO_CONFIG_ID || algorithm.magic != ALGORITHM_MAGIC)
+    if (attribute != CUBLASLT_ALGO_CONFIG_ID || algorithm.magic != ALGORITHM_MAGIC || bytes != sizeof(algorithm.id))
         sim_die("%s: attribute %d of algorithm %d", __func__, (int)attribute, algorithm.id);
-    attribute_set(value, bytes, &algorithm.id, sizeof(algorithm.id), "CONFIG_ID");
+    memcpy(value, &algorithm.id, bytes);
     *written_out = sizeof(algorithm.id);
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -222,6 +222,13 @@ static void check_comm(const struct ncclComm *comm, const char *who, enum activi
         sim_die("%s: rank %d: while another call is in progress, or out of order", who, comm->rank);
 }
 
+static void check_comm_ready(const struct ncclComm *comm, const char *who)
+{
+    pthread_mutex_lock(&lock);
+    check_comm(comm, who, COMM_READY);
+    pthread_mutex_unlock(&lock);
+}
+
 /* ---- collectives ---- */
 
 static bool is_broken_now(void)
@@ -300,12 +307,9 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
                            ncclComm_t comm, cudaStream_t stream)
 {
     ENTER();
-    pthread_mutex_lock(&lock);
-    check_comm(comm, __func__, COMM_READY);
-    const ncclResult_t error = error_of(comm->clique);
-    pthread_mutex_unlock(&lock);
-    if (error != ncclSuccess)
-        return error;
+    check_comm_ready(comm, __func__);
+    if (error_of(comm->clique) != ncclSuccess)
+        return error_of(comm->clique);
     if (type != ncclFloat32 || operation != ncclSum)
         sim_die("ncclAllReduce: only sums of fp32 are simulated");
     if (sim_stream_device(stream) != comm->device)
@@ -379,9 +383,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t bytes, void **handle)
 {
     ENTER();
-    pthread_mutex_lock(&lock);
-    check_comm(comm, __func__, COMM_READY);
-    pthread_mutex_unlock(&lock);
+    check_comm_ready(comm, __func__);
     uint32_t place = 0;
     while (place < REGISTERED_MAX && comm->registered[place] != NULL)
         place++;
@@ -396,9 +398,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t bytes,
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 {
     ENTER();
-    pthread_mutex_lock(&lock);
-    check_comm(comm, __func__, COMM_READY);
-    pthread_mutex_unlock(&lock);
+    check_comm_ready(comm, __func__);
     uint32_t place = 0;
     while (place < REGISTERED_MAX && handle != &comm->registered[place])
         place++;

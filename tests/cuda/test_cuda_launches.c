@@ -6,6 +6,7 @@
 
 #include "compute/model.h"
 #include "sync/bucket.h"
+#include "tests/helpers/network/model_look.h"
 #include "tests/helpers/network/tower_fixture.h"
 #include "tests/helpers/test.h"
 #include "tests/sim/sim.h"
@@ -165,14 +166,6 @@ static struct step_calls step_of(const char *model, uint32_t batch, enum precisi
 
 /* ---- tests ---- */
 
-static uint32_t layers_of(const struct net *net, enum layer_kind kind)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < net->layer_count; i++)
-        count += net->layers[i].kind == kind;
-    return count;
-}
-
 /* Does this run test the model? The long tests test all of them. */
 static bool is_tested(const char *model, const char *const *some)
 {
@@ -193,8 +186,8 @@ TEST(resnet50_asks_for_every_convolution_once)
     struct bench bench;
     bench_open(&bench, "resnet50_v1", 256, PRECISION_BF16, GRAPH_OFF);
     const struct step_calls calls = count_calls(&bench, queue_step);
-    assert_int_equal(calls.of[CONVOLUTIONS], 3 * layers_of(bench.net, LAYER_CONV2D) - 1);
-    assert_int_equal(calls.of[PRODUCTS], 3 * layers_of(bench.net, LAYER_DENSE));
+    assert_int_equal(calls.of[CONVOLUTIONS], 3 * count_kind(bench.net, LAYER_CONV2D) - 1);
+    assert_int_equal(calls.of[PRODUCTS], 3 * count_kind(bench.net, LAYER_DENSE));
     assert_int_equal(calls.of[GRAPHS], 0);
     bench_close(&bench);
 }
@@ -264,8 +257,8 @@ TEST(resnet50_normalises_in_its_convolutions_in_evaluation)
     struct bench bench;
     bench_open(&bench, "resnet50_v1", 256, PRECISION_BF16, GRAPH_OFF);
     const struct step_calls calls = count_calls(&bench, queue_evaluation);
-    assert_int_equal(calls.of[OWN_KERNELS], layers_of(bench.net, LAYER_BATCH_NORM) + BLOCKS + OTHERS);
-    assert_int_equal(calls.of[CONVOLUTIONS], layers_of(bench.net, LAYER_CONV2D));
+    assert_int_equal(calls.of[OWN_KERNELS], count_kind(bench.net, LAYER_BATCH_NORM) + BLOCKS + OTHERS);
+    assert_int_equal(calls.of[CONVOLUTIONS], count_kind(bench.net, LAYER_CONV2D));
     bench_close(&bench);
 }
 

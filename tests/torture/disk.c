@@ -2,34 +2,24 @@
 #include "tests/torture/disk.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int write_text(const char *path, const char *text)
-{
-    const int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    const bool is_written = write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-    close(fd);
-    return is_written ? 0 : -EIO;
-}
+#include "tests/torture/tree.h"
 
 /* In a namespace of its own a user is root, of itself only. */
 static int become_root(uid_t user, gid_t group)
 {
     char text[64];
-    int rc = write_text("/proc/self/setgroups", "deny");
+    int rc = text_write("/proc/self/setgroups", "deny");
     snprintf(text, sizeof(text), "0 %u 1", (unsigned)user);
     if (rc == 0)
-        rc = write_text("/proc/self/uid_map", text);
+        rc = text_write("/proc/self/uid_map", text);
     snprintf(text, sizeof(text), "0 %u 1", (unsigned)group);
-    return rc == 0 ? write_text("/proc/self/gid_map", text) : rc;
+    return rc == 0 ? text_write("/proc/self/gid_map", text) : rc;
 }
 
 int disk_enter(void)

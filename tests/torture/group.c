@@ -2,12 +2,11 @@
 #include "tests/torture/group.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "tests/torture/tree.h"
 
 static const struct { const char *root, *limit; } versions[] = {
     { "/sys/fs/cgroup/memory", "memory.limit_in_bytes" },
@@ -18,13 +17,7 @@ static int write_to(const struct group *group, const char *file, const char *tex
 {
     char path[PATH_MAX + 32];
     snprintf(path, sizeof(path), "%s/%s", group->path, file);
-    const int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    const bool is_written = write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-    const int rc = is_written ? 0 : -errno;
-    close(fd);
-    return rc;
+    return text_write(path, text);
 }
 
 int group_open(struct group *group, uint64_t bytes)

@@ -13,7 +13,6 @@
 #include "formats/manifest.h"
 #include "loader/shards/shard_index.h"
 #include "loader/shards/shard_list.h"
-#include "stage/stop.h"
 #include "tests/torture/state_file.h"
 #include "tests/torture/tree.h"
 
@@ -203,7 +202,7 @@ static bool is_begun(const struct judgement *judgement, const char *file, const 
 static int judge_file(void *arg, const char *file)
 {
     const struct judgement *const judgement = arg;
-    const char *const slash = strrchr(file, '/'), *const name = slash != NULL ? slash + 1 : file;
+    const char *const name = basename(file);
     const bool is_temporary = strstr(name, ".tmp") != NULL || strcmp(name, MANIFEST_COMMIT_FILE) == 0;
     if (is_temporary && judgement->end.signal == 0 && !judgement->promise->may_leave &&
         (judgement->end.code == 0 || !is_begun(judgement, file, name)))
@@ -259,7 +258,7 @@ static bool lacks_lines(const struct judgement *judgement, const char *file)
 static int judge_success(void *arg, const char *file)
 {
     const struct judgement *const judgement = arg;
-    const char *const slash = strrchr(file, '/'), *const name = slash != NULL ? slash + 1 : file;
+    const char *const name = basename(file);
     if (is_free(file, name))
         return 0;
     struct content found = content_read(judgement->folder, file);
@@ -291,8 +290,7 @@ static int judge_kept(const struct judgement *judgement)
 
 static int count_state(void *arg, const char *file)
 {
-    const char *const slash = strrchr(file, '/');
-    *(uint32_t *)arg += state_file_is_name(slash != NULL ? slash + 1 : file);
+    *(uint32_t *)arg += state_file_is_name(basename(file));
     return 0;
 }
 

@@ -2,9 +2,11 @@
 #ifndef PIPETRAIN_TEST_JUDGE_H
 #define PIPETRAIN_TEST_JUDGE_H
 
+#include "stage/stop.h"
 #include "tests/torture/scenario.h"
 
 #define VERDICT_BYTES 240u
+#define CODE(name) (UINT64_C(1) << EXIT_CODE_##name)     /* of promise.codes */
 
 /* What may come of a try. */
 struct promise {

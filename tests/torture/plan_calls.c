@@ -3,10 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stage/stop.h"
 #include "tests/torture/trial.h"
 
-#define CODE(name) (1ull << EXIT_CODE_##name)
 #define LIBRARY_SHARE 200u
 #define BAD_INPUT (CODE(USAGE) | CODE(DATA))
 
@@ -117,10 +115,8 @@ static int add_line(struct trials *trials, const struct scenario *scenario, cons
     const uint32_t tries = tries_of(trials, caller, count);
     int rc = 0;
     for (uint32_t i = 0; i < tries && rc == 0; i++) {
-        char detail[24];
         trial.order.number = choose_number(trials, &trial, count, tries, i);
-        snprintf(detail, sizeof(detail), "call %u", trial.order.number);
-        rc = trials_add(trials, &trial, detail);
+        rc = trials_add(trials, &trial, "call %u", trial.order.number);
     }
     return rc;
 }

@@ -1,6 +1,7 @@
 /* Power cuts: what a program did to the disk is noted once, and every state that the disk may be in then is tried: what
  * is there is whole, and the same command goes on with it. */
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,14 +40,12 @@ static int add_cut(void *arg, const struct power_cut *cut)
     struct lines *const lines = arg;
     struct trial *const trial = &lines->trial;
     const uint64_t number = lines->seen[cut->in_order][cut->unsynced]++;
-    char detail[64];
     if (!lines->adds || !is_of_share(lines, cut, number))
         return 0;
     trial->cut = *cut;
     snprintf(trial->group, sizeof(trial->group), "power cut%s", cut->in_order ? "" : ", names in any order");
     snprintf(trial->what, sizeof(trial->what), "%s", unsynced_words[cut->unsynced]);
-    snprintf(detail, sizeof(detail), "behind operation %u, names %llx", cut->ops, (unsigned long long)cut->names);
-    return trials_add(lines->trials, trial, detail);
+    return trials_add(lines->trials, trial, "after operation %u, names %" PRIx64, cut->ops, cut->names);
 }
 
 static int add_cuts(struct trials *trials, const struct scenario *scenario, const struct power_log *log)

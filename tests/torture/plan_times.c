@@ -1,9 +1,9 @@
 /* Processes that are killed, asked to end, or left alone by their terminal at any moment. */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "stage/stop.h"
 #include "tests/torture/trial.h"
 
 #define KILLS 60u              /* of a scenario, when all is tried */
@@ -39,11 +39,9 @@ static uint64_t lasts_us(const struct trials *trials, const struct scenario *sce
 static int add_kill(struct trials *trials, const struct scenario *scenario, uint32_t index)
 {
     struct trial trial = { .scenario = scenario, .group = "killed", .what = "at any moment",
-                          .promise = { .codes = 1, .may_die = true }, .signals = { SIGKILL } };
-    char detail[40];
+                          .promise = { .codes = CODE(OK), .may_die = true }, .signals = { SIGKILL } };
     trial.delay_us = 1 + trials_random(trials, scenario->name, index, lasts_us(trials, scenario));
-    snprintf(detail, sizeof(detail), "after %llu us", (unsigned long long)trial.delay_us);
-    return trials_add(trials, &trial, detail);
+    return trials_add(trials, &trial, "after %" PRIu64 " us", trial.delay_us);
 }
 
 int plan_kills(struct trials *trials)
@@ -66,7 +64,7 @@ static struct trial trial_of(const struct scenario *scenario, const struct pair 
 {
     struct trial trial = {
         .scenario = scenario,
-        .promise = { .codes = scenario->is_endless ? 0 : 1, .may_stop = pair->may_stop,
+        .promise = { .codes = scenario->is_endless ? 0 : CODE(OK), .may_stop = pair->may_stop,
                     .may_interrupt = pair->may_interrupt, .may_be_short = true,
                     .may_leave = is_wish(pair->signals[0]) && is_wish(pair->signals[1]) },
         .signals = { pair->signals[0], pair->signals[1] },
@@ -79,24 +77,19 @@ static struct trial trial_of(const struct scenario *scenario, const struct pair 
 static int add_moment(struct trials *trials, const struct scenario *scenario, const struct pair *pair, uint32_t index)
 {
     struct trial trial = trial_of(scenario, pair, FIRST_PHASE);
-    char detail[64];
     snprintf(trial.what, sizeof(trial.what), "at any moment");
     trial.delay_us = trials_random(trials, pair->name, 2 * index, lasts_us(trials, scenario));
     trial.gap_us = trials_random(trials, pair->name, 2 * index + 1, GAP_US);
-    snprintf(detail, sizeof(detail), "after %llu us, gap %llu us", (unsigned long long)trial.delay_us,
-             (unsigned long long)trial.gap_us);
-    return trials_add(trials, &trial, detail);
+    return trials_add(trials, &trial, "after %" PRIu64 " us, gap %" PRIu64 " us", trial.delay_us, trial.gap_us);
 }
 
 static int add_phase(struct trials *trials, const struct scenario *scenario, const struct pair *pair, uint32_t phase,
                      uint32_t index)
 {
     struct trial trial = trial_of(scenario, pair, phases[phase]);
-    char detail[64];
     snprintf(trial.what, sizeof(trial.what), "in each phase");
     trial.delay_us = trials_random(trials, phases[phase], index, 2000);
-    snprintf(detail, sizeof(detail), "%s and %llu us", phases[phase], (unsigned long long)trial.delay_us);
-    return trials_add(trials, &trial, detail);
+    return trials_add(trials, &trial, "%s and %" PRIu64 " us", phases[phase], trial.delay_us);
 }
 
 static int plan_pair(struct trials *trials, const struct scenario *scenario, const struct pair *pair)
@@ -114,14 +107,12 @@ static int plan_pair(struct trials *trials, const struct scenario *scenario, con
 /* A signal that was ignored when the process began, as under nohup, changes nothing. */
 static int add_ignored(struct trials *trials, const struct scenario *scenario, int number, uint32_t index)
 {
-    struct trial trial = { .scenario = scenario, .promise = { .codes = 1 }, .phase = FIRST_PHASE,
+    struct trial trial = { .scenario = scenario, .promise = { .codes = CODE(OK) }, .phase = FIRST_PHASE,
                           .signals = { number, number }, .ignored_signal = number };
-    char detail[64];
     snprintf(trial.group, sizeof(trial.group), "ignored %s", sigabbrev_np(number));
     snprintf(trial.what, sizeof(trial.what), "at any moment");
     trial.delay_us = trials_random(trials, trial.group, index, lasts_us(trials, scenario));
-    snprintf(detail, sizeof(detail), "after %llu us", (unsigned long long)trial.delay_us);
-    return trials_add(trials, &trial, detail);
+    return trials_add(trials, &trial, "after %" PRIu64 " us", trial.delay_us);
 }
 
 static int plan_ignored(struct trials *trials, const struct scenario *scenario)
@@ -138,16 +129,14 @@ static int plan_hang_up(struct trials *trials, const struct scenario *scenario, 
 {
     static const struct pair none = { "", { 0, 0 }, true, false };
     struct trial trial = trial_of(scenario, &none, FIRST_PHASE);
-    char detail[40];
     snprintf(trial.group, sizeof(trial.group), "terminal");
     snprintf(trial.what, sizeof(trial.what), "closed at any moment");
     trial.out = trial.err = OUTLET_TERMINAL;
     trial.promise.is_silent = true;
-    trial.promise.codes |= 1u << EXIT_CODE_OUTPUT;      /* its last lines may have gone nowhere */
+    trial.promise.codes |= CODE(OUTPUT);      /* its last lines may be lost */
     trial.hangs_up = true;
     trial.delay_us = trials_random(trials, trial.group, index, lasts_us(trials, scenario));
-    snprintf(detail, sizeof(detail), "after %llu us", (unsigned long long)trial.delay_us);
-    return trials_add(trials, &trial, detail);
+    return trials_add(trials, &trial, "after %" PRIu64 " us", trial.delay_us);
 }
 
 int plan_signals(struct trials *trials)

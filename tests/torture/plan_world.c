@@ -1,6 +1,7 @@
 /* A world that gives less than usual: standard streams that lead nowhere, limits of memory,
  * descriptors, file sizes and stacks, file systems that are full or read only. */
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,10 +9,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "stage/stop.h"
 #include "tests/torture/trial.h"
 
-#define CODE(name) (1ull << EXIT_CODE_##name)
 #define ASK_AFTER_US 300000u
 
 static const char *const outlet_names[OUTLET_COUNT] = {
@@ -35,7 +34,7 @@ static int add_streams(struct trials *trials, const struct scenario *scenario, e
         trial.signals[0] = SIGTERM;
     }
     snprintf(trial.what, sizeof(trial.what), "output %s, errors %s", outlet_names[out], outlet_names[err]);
-    return trials_add(trials, &trial, "");
+    return trials_add(trials, &trial, "%s", "");
 }
 
 int plan_streams(struct trials *trials)
@@ -91,10 +90,8 @@ static int add_limit(struct trials *trials, const struct scenario *scenario, con
         .promise = { .codes = range->codes | CODE(OK), .word = range->word, .other_word = range->other_word,
                     .is_silent = range->resource == RLIMIT_FSIZE && value == 0 },
     };
-    char detail[40];
     snprintf(trial.what, sizeof(trial.what), "%s", range->name);
-    snprintf(detail, sizeof(detail), "%llu %s", (unsigned long long)value, range->unit);
-    return trials_add(trials, &trial, detail);
+    return trials_add(trials, &trial, "%" PRIu64 " %s", value, range->unit);
 }
 
 /* The address space with which the program can be loaded and does nothing. */
@@ -147,9 +144,7 @@ static int add_group(struct trials *trials, const struct scenario *scenario, uin
         .scenario = scenario, .group = "limit", .what = "memory of a control group", .group_bytes = bytes,
         .promise = { .codes = CODE(OK) | CODE(MEMORY), .word = "memory", .other_word = "thread" },
     };
-    char detail[40];
-    snprintf(detail, sizeof(detail), "%llu MiB", (unsigned long long)(bytes >> 20));
-    return trials_add(trials, &trial, detail);
+    return trials_add(trials, &trial, "%" PRIu64 " MiB", bytes >> 20);
 }
 
 int plan_groups(struct trials *trials)
@@ -178,11 +173,9 @@ static int add_disk(struct trials *trials, const struct scenario *scenario, uint
         .promise = { .codes = CODE(OUTPUT) | (is_read_only ? 0 : CODE(OK)),
                     .word = is_read_only ? "read-only" : "space", .other_word = is_read_only ? NULL : "free" },
     };
-    char detail[40] = "";
     snprintf(trial.what, sizeof(trial.what), is_read_only ? "read only" : "full");
-    if (!is_read_only)
-        snprintf(detail, sizeof(detail), "%llu KiB", (unsigned long long)(bytes >> 10));
-    return trials_add(trials, &trial, detail);
+    return is_read_only ? trials_add(trials, &trial, "%s", "")
+                        : trials_add(trials, &trial, "%" PRIu64 " KiB", bytes >> 10);
 }
 
 static int plan_disk(struct trials *trials, const struct scenario *scenario, const struct steps *bytes)

@@ -14,27 +14,23 @@
 #define PREPARE_LIMIT_US 120000000u
 
 #define SMALL_RUN "--set=train.steps=2"
+#define KEEPS_WEIGHTS(folder) .kept = folder "/weights.safetensors", .kept_later = folder "/weights.previous.safetensors"
 
 const struct scenario scenarios[] = {
     { .name = "train", .program = "pipetrain", .arguments = { "-c", "run.conf", SMALL_RUN }, .catches = true,
-      .outlasts_power = true, .results = "run", .kept = "run/weights.safetensors",
-      .kept_later = "run/weights.previous.safetensors" },
+      .outlasts_power = true, .results = "run", KEEPS_WEIGHTS("run") },
     { .name = "train-teams", .program = "pipetrain", .catches = true, .has_teams = true,
       .arguments = { "-c", "run.conf", SMALL_RUN, "--set=devices.towers=2", "--set=devices.threads_per_tower=2" },
-      .results = "run", .kept = "run/weights.safetensors", .kept_later = "run/weights.previous.safetensors" },
+      .results = "run", KEEPS_WEIGHTS("run") },
     { .name = "train-save", .program = "pipetrain", .catches = true, .outlasts_power = true,
-      .results = "saved",
-      .kept = "saved/weights.safetensors", .kept_later = "saved/weights.previous.safetensors",
-      .begun = "--set=train.steps=1",
+      .results = "saved", KEEPS_WEIGHTS("saved"), .begun = "--set=train.steps=1",
       .arguments = { "-c", "run.conf", "--set=train.steps=3", "--set=run.dir=saved", "--set=run.resume=auto",
                      "--set=checkpoint.every=1", "--set=checkpoint.keep=1" } },
-    { .name = "train-images", .program = "pipetrain", .catches = true, .results = "run",
-      .kept = "run/weights.safetensors", .kept_later = "run/weights.previous.safetensors",
+    { .name = "train-images", .program = "pipetrain", .catches = true, .results = "run", KEEPS_WEIGHTS("run"),
       .arguments = { "-c", "run.conf", SMALL_RUN, "--set=data.train=images/train-*",
                      "--set=data.validation=images/validation-*" } },
     { .name = "train-on", .program = "pipetrain", .arguments = { "-c", "run.conf", "--set=train.epochs=100000" },
-      .is_endless = true, .catches = true,
-      .kept = "run/weights.safetensors", .kept_later = "run/weights.previous.safetensors" },
+      .is_endless = true, .catches = true, KEEPS_WEIGHTS("run") },
     { .name = "check", .program = "pipetrain", .arguments = { "-c", "run.conf", "--check" }, .has_earlier = true,
       .changes_nothing = true, .catches = true },
     { .name = "evaluate", .program = "pipetrain", .has_earlier = true, .changes_nothing = true,
@@ -114,24 +110,18 @@ static int write_settings(const char *folder)
 /* Data, settings, and the results of an earlier run with another seed. */
 static int make_trainings(const struct stand *stand, const char *folder)
 {
-    char convert[PATH_MAX], train[PATH_MAX];
+    char convert[PATH_MAX], train[PATH_MAX], maker[PATH_MAX];
     snprintf(convert, sizeof(convert), "%s/pipetrain-convert", stand->build);
     snprintf(train, sizeof(train), "%s/pipetrain", stand->build);
-    char *const data[] = { convert, "digits", "-o", "data", "--train=48", "--validation=16", "--shards=2", NULL };
-    char maker[PATH_MAX];
     snprintf(maker, sizeof(maker), "%s/tests/e2e/use/jpeg_maker", stand->build);
+    char *const data[] = { convert, "digits", "-o", "data", "--train=48", "--validation=16", "--shards=2", NULL };
     char *const photos[] = { maker, "photos", "10", "6", NULL };
     char *const images[] = { convert, "folder", "photos", "-o", "images", "--validation=0.25", "--shards=2", NULL };
     char *const earlier[] = { train, "-c", "run.conf", SMALL_RUN, "--set=run.seed=7", NULL };
+    char *const *const commands[] = { data, photos, images, earlier };
     int rc = write_settings(folder);
-    if (rc == 0)
-        rc = run_in(folder, data);
-    if (rc == 0)
-        rc = run_in(folder, photos);
-    if (rc == 0)
-        rc = run_in(folder, images);
-    if (rc == 0)
-        rc = run_in(folder, earlier);
+    for (size_t i = 0; i < sizeof(commands) / sizeof(*commands) && rc == 0; i++)
+        rc = run_in(folder, commands[i]);
     return rc;
 }
 

@@ -121,3 +121,13 @@ bool content_equal(const struct content *a, const struct content *b)
 {
     return a->bytes != NULL && b->bytes != NULL && a->count == b->count && memcmp(a->bytes, b->bytes, a->count) == 0;
 }
+
+int text_write(const char *path, const char *text)
+{
+    const int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    const int rc = write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -errno;
+    close(fd);
+    return rc;
+}

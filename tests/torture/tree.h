@@ -24,5 +24,7 @@ int tree_visit(const char *path, int (*visit)(void *arg, const char *file), void
 struct content content_read(const char *folder, const char *file);
 void content_release(struct content *content);
 bool content_equal(const struct content *a, const struct content *b);
+/* Write to a file that exists, such as one of the system's. 0 or a negative errno. */
+int text_write(const char *path, const char *text);
 
 #endif

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,17 +20,22 @@
 
 #define PHASE_WAIT_US 60000000u
 
-int trials_add(struct trials *trials, const struct trial *trial, const char *detail)
+int trials_add(struct trials *trials, const struct trial *trial, const char *detail, ...)
 {
+    char text[64];
+    va_list arguments;
     if (!stand_allows(trials->stand, trial->scenario))
         return 0;
     struct trial *const list = realloc(trials->list, (trials->count + 1) * sizeof(*list));
     if (list == NULL)
         return -ENOMEM;
+    va_start(arguments, detail);
+    vsnprintf(text, sizeof(text), detail, arguments);
+    va_end(arguments);
     trials->list = list;
     list[trials->count] = *trial;
     snprintf(list[trials->count].name, sizeof(list->name), "%s: %s: %s%s%s", trial->scenario->name, trial->group,
-             trial->what, *detail != '\0' ? ": " : "", detail);
+             trial->what, *text != '\0' ? ": " : "", text);
     trials->count++;
     return 0;
 }
@@ -138,7 +144,7 @@ static int run_child(const struct trials *trials, const struct trial *trial, con
 static void run_again(const struct trials *trials, const struct trial *killed, const char *folder,
                       char verdict_out[VERDICT_BYTES])
 {
-    const struct trial again = { .scenario = killed->scenario, .promise = { .codes = 1, .is_second = true } };
+    const struct trial again = { .scenario = killed->scenario, .promise = { .codes = CODE(OK), .is_second = true } };
     struct course course;
     if (run_child(trials, &again, folder, &course) != 0) {
         snprintf(verdict_out, VERDICT_BYTES, "the second run could not be started");
@@ -230,22 +236,29 @@ void trial_run(const struct trials *trials, uint32_t number, struct outcome *out
         tree_remove(folder);
 }
 
+/* Run a scenario while nothing fails, with `faults` loaded into it. 0, or a negative errno, also where it fails. */
+static int run_undisturbed(const struct trials *trials, const struct scenario *scenario, const char *folder,
+                           const char *faults, const char *board)
+{
+    const struct child_spec spec = { .folder = folder, .argv = stand_command(trials->stand, scenario),
+                                    .faults = faults, .board = board };
+    struct child child;
+    const int rc = child_start(&child, &spec);
+    if (rc != 0)
+        return rc;
+    const struct child_end end = child_end(&child, trials->deadline_us * trials->patience);
+    return end.is_late || end.signal != 0 || end.code != 0 ? -EPROTO : 0;
+}
+
 int trial_count_calls(const struct trials *trials, const struct scenario *scenario, struct board *counted_out)
 {
     char begin[PATH_MAX], folder[PATH_MAX], path[PATH_MAX];
     stand_folder(trials->stand, "begin", scenario->name, begin, sizeof(begin));
     stand_folder(trials->stand, "try", "count", folder, sizeof(folder));
-    struct child child;
     struct board *const board = board_open(folder, &(struct order){ .number = 0 }, path, sizeof(path));
     if (board == NULL || tree_copy(begin, folder) != 0)
         return -EIO;
-    const struct child_spec spec = { .folder = folder, .argv = stand_command(trials->stand, scenario),
-                                    .faults = trials->stand->faults, .board = path };
-    int rc = child_start(&child, &spec);
-    if (rc == 0) {
-        const struct child_end end = child_end(&child, trials->deadline_us * trials->patience);
-        rc = end.is_late || end.signal != 0 || end.code != 0 ? -EPROTO : 0;
-    }
+    const int rc = run_undisturbed(trials, scenario, folder, trials->stand->faults, path);
     memcpy(counted_out, board, sizeof(*counted_out));
     board_close(board, path);
     tree_remove(folder);
@@ -256,7 +269,6 @@ int trial_record(const struct trials *trials, const struct scenario *scenario, c
                  struct power_log **log_out)
 {
     char begin[PATH_MAX], recorder[PATH_MAX + 32], path[PATH_MAX + 8];
-    struct child child;
     stand_folder(trials->stand, "begin", scenario->name, begin, sizeof(begin));
     snprintf(recorder, sizeof(recorder), "%s/tests/torture/recorder.so", trials->stand->build);
     snprintf(path, sizeof(path), "%s.log", folder);
@@ -264,13 +276,9 @@ int trial_record(const struct trials *trials, const struct scenario *scenario, c
     if (fd < 0 || close(fd) != 0 || tree_copy(begin, folder) != 0)
         return -EIO;
     struct power_log *const log = power_log_open(folder);
-    const struct child_spec spec = { .folder = folder, .argv = stand_command(trials->stand, scenario),
-                                    .faults = recorder, .board = path };
-    int rc = log == NULL ? -ENOMEM : child_start(&child, &spec);
-    if (rc == 0) {
-        const struct child_end end = child_end(&child, trials->deadline_us * trials->patience);
-        rc = end.is_late || end.signal != 0 || end.code != 0 ? -EPROTO : power_log_read(log, path);
-    }
+    int rc = log == NULL ? -ENOMEM : run_undisturbed(trials, scenario, folder, recorder, path);
+    if (rc == 0)
+        rc = power_log_read(log, path);
     (void)unlink(path);
     if (rc == 0)
         *log_out = log;

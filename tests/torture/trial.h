@@ -44,12 +44,13 @@ struct trials {
     const uint64_t *took_us;        /* by scenario */
 };
 
-/* A copy of `trial` with its name, made of its line, its scenario and `detail`; none where its scenario
- * cannot be tried. 0 or -ENOMEM. */
-int trials_add(struct trials *trials, const struct trial *trial, const char *detail);
-/* Of `count` tries of a line as many as its share is. */
+/* Add a copy of `trial`, unless its scenario cannot be run. Its name consists of scenario, group, what, and a detail as
+ * of printf, which may be empty. 0 or -ENOMEM. */
+int trials_add(struct trials *trials, const struct trial *trial, const char *detail, ...)
+    __attribute__((format(printf, 3, 4)));
+/* How many of `count` possible trials of a line are run. */
 uint64_t trials_share(const struct trials *trials, uint64_t count);
-/* A number below `bound`, another one for every `of` and `index`, the same for the same seed. */
+/* A random number below `bound`, which depends on the seed, `of` and `index` only. */
 uint64_t trials_random(const struct trials *trials, const char *of, uint64_t index, uint64_t bound);
 
 /* What came of a try. */

@@ -207,11 +207,6 @@ static int end_check(struct check *check, int rc)
     return check->damages > 0 ? EXIT_CODE_DATA : EXIT_CODE_OK;
 }
 
-static int check_as_text(struct check *check, const struct shards_request *request, const struct shard_list *list)
-{
-    return end_check(check, check_shards(check, request, list));
-}
-
 static int check_as_json(struct check *check, const struct shards_request *request, const struct shard_list *list)
 {
     struct json json;
@@ -273,25 +268,14 @@ static int add_all_missing(struct check *check, const struct shards_request *req
     return rc;
 }
 
-/* An exit code. */
-static int check_list(struct check *check, const struct shards_request *request, struct shard_list *list)
-{
-    const int rc = add_all_missing(check, request, list);
-    if (rc < 0)
-        return end_check(check, rc);
-    return request->is_json ? check_as_json(check, request, list) : check_as_text(check, request, list);
-}
-
-static int run(const struct shards_request *request)
+static int run(const struct shards_request *request, struct shard_list *list)
 {
     struct check check = { .compares_hashes = request->compares_hashes };
-    struct shard_list list;
-    const int rc = shard_paths_find(&list, request);
-    if (rc < 0)
-        return (int)exit_code_of(rc, EXIT_CODE_DATA);
-    const int code = check_list(&check, request, &list);
+    const int rc = add_all_missing(&check, request, list);
+    const int code = rc < 0            ? end_check(&check, rc)
+                     : request->is_json ? check_as_json(&check, request, list)
+                                        : end_check(&check, check_shards(&check, request, list));
     shard_counts_release(&check.counts);
-    shard_list_release(&list);
     return code;
 }
 
@@ -316,5 +300,6 @@ const struct shards_command command_check = {
             "  " SHARDS_PROGRAM " check --decode 'imagenet/*'\n"
             "  " SHARDS_PROGRAM " check --hashes /mnt/copy/imagenet\n"
             "  " SHARDS_PROGRAM " check --json data/digits > report.json\n",
+    .takes_patterns = true,
     .run = run,
 };

@@ -43,16 +43,12 @@ static int __attribute__((format(printf, 2, 3))) target_fail(const struct target
 /* Find the position of the record. 0, or a negative errno after a message. */
 static int find_record(struct target *target, struct shard_source *source, const struct shards_request *request)
 {
-    const struct shard_index_options options = { .skip_damage = true,
-                                                .use_cache = true,
-                                                .is_unwanted = request->is_unwanted };
     struct shard_index index;
-    char line[1024];
-    int rc = shard_index_open(&index, source, &options, line, sizeof(line));
-    if (rc < 0) {
-        log_message(LOG_ERROR, "%s", rc == -ECANCELED ? "no record was read" : line);
+    int rc = shards_index_open(&index, source, request, true);
+    if (rc == -ECANCELED)
+        log_message(LOG_ERROR, "no record was read");
+    if (rc < 0)
         return rc;
-    }
     rc = target->record < index.record_count ? 0 : -ENOENT;
     if (rc == 0) {
         target->offset = index.records[target->record].offset;
@@ -88,11 +84,9 @@ static int read_record(struct target *target, struct shard_source *source)
 static int load_record(struct target *target, const struct shards_request *request)
 {
     struct shard_source *source;
-    int rc = shard_source_open(&source, NULL, target->path);
-    if (rc < 0) {
-        log_message(LOG_ERROR, "%s: cannot be opened: %s", target->path, strerror(-rc));
+    int rc = shards_source_open(&source, target->path);
+    if (rc < 0)
         return rc;
-    }
     rc = find_record(target, source, request);
     if (rc == 0)
         rc = read_record(target, source);
@@ -259,8 +253,9 @@ static int write_image(const struct target *target, const struct shards_request 
     return code;
 }
 
-static int run(const struct shards_request *request)
+static int run(const struct shards_request *request, struct shard_list *list)
 {
+    (void)list;
     struct target target = { .path = request->words[0] };
     struct found_sample sample;
     if (!decimal_u64(request->words[1], &target.record)) {

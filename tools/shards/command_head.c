@@ -182,11 +182,9 @@ static int show(const struct shards_request *request, const char *path)
 {
     struct head head = { .path = path, .left = request->records };
     head.walk.is_unwanted = request->is_unwanted;
-    int rc = shard_source_open(&head.walk.source, NULL, head.path);
-    if (rc < 0) {
-        log_message(LOG_ERROR, "%s: cannot be opened: %s", head.path, strerror(-rc));
+    int rc = shards_source_open(&head.walk.source, head.path);
+    if (rc < 0)
         return (int)exit_code_of(rc, EXIT_CODE_DATA);
-    }
     rc = show_records(&head);
     if (rc == -ENOMEM)
         log_message(LOG_ERROR, "%s: %s", head.path, strerror(ENOMEM));
@@ -196,17 +194,11 @@ static int show(const struct shards_request *request, const char *path)
     return rc == -ENOMEM ? EXIT_CODE_MEMORY : head.is_damaged ? EXIT_CODE_DATA : EXIT_CODE_OK;
 }
 
-static int run(const struct shards_request *request)
+static int run(const struct shards_request *request, struct shard_list *list)
 {
-    struct shard_list list;
-    const int rc = shard_paths_find(&list, request);
-    if (rc < 0)
-        return (int)exit_code_of(rc, EXIT_CODE_DATA);
-    if (list.count > 1)
-        printf("%s, the first of %" PRIu32 " shards:\n", list.paths[0], list.count);
-    const int code = show(request, list.paths[0]);
-    shard_list_release(&list);
-    return code;
+    if (list->count > 1)
+        printf("%s, the first of %" PRIu32 " shards:\n", list->paths[0], list->count);
+    return show(request, list->paths[0]);
 }
 
 const struct shards_command command_head = {
@@ -222,5 +214,6 @@ const struct shards_command command_head = {
             "used.\n\n"
             "  " SHARDS_PROGRAM " head train-00000-of-01024\n"
             "  " SHARDS_PROGRAM " head -n 1 mine.tfrecord\n",
+    .takes_patterns = true,
     .run = run,
 };

@@ -15,32 +15,18 @@
 #include "tools/shards/result_file.h"
 #include "tools/shards/shards_command.h"
 
-/* 0, or a negative errno after a message. */
-static int index_source(const struct shards_request *request, struct shard_source *source,
-                        struct shard_index *index_out)
-{
-    const struct shard_index_options options = { .use_cache = true, .is_unwanted = request->is_unwanted };
-    char line[1024];
-    if (!source->ops->is_plain) {
-        log_message(LOG_ERROR, "%s: is compressed: an index of DALI needs an uncompressed shard", source->path);
-        return -ENOTSUP;
-    }
-    const int rc = shard_index_open(index_out, source, &options, line, sizeof(line));
-    if (rc < 0 && rc != -ECANCELED)
-        log_message(LOG_ERROR, "%s", line);
-    return rc;
-}
-
 /* Index the records of an uncompressed, undamaged shard. 0, or a negative errno after a message. */
 static int read_shard(const struct shards_request *request, const char *path, struct shard_index *index_out)
 {
     struct shard_source *source;
-    int rc = shard_source_open(&source, NULL, path);
-    if (rc < 0) {
-        log_message(LOG_ERROR, "%s: cannot be opened: %s", path, strerror(-rc));
+    int rc = shards_source_open(&source, path);
+    if (rc < 0)
         return rc;
-    }
-    rc = index_source(request, source, index_out);
+    if (!source->ops->is_plain) {
+        log_message(LOG_ERROR, "%s: is compressed: an index of DALI needs an uncompressed shard", path);
+        rc = -ENOTSUP;
+    } else
+        rc = shards_index_open(index_out, source, request, false);
     shard_source_close(source);
     return rc;
 }
@@ -128,8 +114,9 @@ static int process_folder(const struct shards_request *request, const char *path
     return code;
 }
 
-static int run(const struct shards_request *request)
+static int run(const struct shards_request *request, struct shard_list *list)
 {
+    (void)list;
     int code = EXIT_CODE_OK;
     if (request->output != NULL && (request->word_count > 1 || is_folder(request->words[0]))) {
         log_message(LOG_ERROR, "--output names one index, but there are several shards");

@@ -13,7 +13,7 @@
 
 struct listing {
     struct json *json;          /* NULL: text */
-    const atomic_bool *is_unwanted;
+    const struct shards_request *request;
     uint64_t shards, records, bytes, damages;
 };
 
@@ -64,31 +64,18 @@ static void add_shard(struct listing *listing, const struct shard_source *source
 }
 
 /* 0, or a negative errno after a message. */
-static int list_source(struct listing *listing, struct shard_source *source)
-{
-    const struct shard_index_options options = { .skip_damage = true,
-                                                .use_cache = true,
-                                                .is_unwanted = listing->is_unwanted };
-    struct shard_index index;
-    char line[1024];
-    const int rc = shard_index_open(&index, source, &options, line, sizeof(line));
-    if (rc == 0) {
-        add_shard(listing, source, &index);
-        shard_index_release(&index);
-    } else if (rc != -ECANCELED)
-        log_message(LOG_ERROR, "%s", line);
-    return rc;
-}
-
 static int list_shard(struct listing *listing, const char *path)
 {
     struct shard_source *source;
-    int rc = shard_source_open(&source, NULL, path);
-    if (rc < 0) {
-        log_message(LOG_ERROR, "%s: cannot be opened: %s", path, strerror(-rc));
+    struct shard_index index;
+    int rc = shards_source_open(&source, path);
+    if (rc < 0)
         return rc;
+    rc = shards_index_open(&index, source, listing->request, true);
+    if (rc == 0) {
+        add_shard(listing, source, &index);
+        shard_index_release(&index);
     }
-    rc = list_source(listing, source);
     shard_source_close(source);
     return rc;
 }
@@ -140,16 +127,10 @@ static int list_as_json(struct listing *listing, const struct shard_list *list)
     return code;
 }
 
-static int run(const struct shards_request *request)
+static int run(const struct shards_request *request, struct shard_list *list)
 {
-    struct listing listing = { .is_unwanted = request->is_unwanted };
-    struct shard_list list;
-    const int rc = shard_paths_find(&list, request);
-    if (rc < 0)
-        return (int)exit_code_of(rc, EXIT_CODE_DATA);
-    const int code = request->is_json ? list_as_json(&listing, &list) : list_as_text(&listing, &list);
-    shard_list_release(&list);
-    return code;
+    struct listing listing = { .request = request };
+    return request->is_json ? list_as_json(&listing, list) : list_as_text(&listing, list);
 }
 
 const struct shards_command command_list = {
@@ -164,5 +145,6 @@ const struct shards_command command_list = {
             "that.\n\n"
             "  " SHARDS_PROGRAM " list data/digits\n"
             "  " SHARDS_PROGRAM " list 'imagenet/train-*' --json\n",
+    .takes_patterns = true,
     .run = run,
 };

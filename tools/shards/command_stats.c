@@ -275,19 +275,16 @@ static int gather_and_print(struct gathering *gathering, const struct shards_req
     return rc;
 }
 
-static int run(const struct shards_request *request)
+static int run(const struct shards_request *request, struct shard_list *list)
 {
-    struct gathering gathering = { .names = { .image = request->image_key, .label = request->label_key } };
-    struct shard_list list;
-    int rc = shard_paths_find(&list, request);
-    if (rc < 0)
-        return (int)exit_code_of(rc, EXIT_CODE_DATA);
-    gathering.gatherers = calloc(request->jobs, sizeof(*gathering.gatherers));
-    rc = gathering.gatherers != NULL ? gather_and_print(&gathering, request, &list) : -ENOMEM;
+    struct gathering gathering = {
+        .names = { .image = request->image_key, .label = request->label_key },
+        .gatherers = calloc(request->jobs, sizeof(*gathering.gatherers)),
+    };
+    const int rc = gathering.gatherers != NULL ? gather_and_print(&gathering, request, list) : -ENOMEM;
     for (uint64_t i = 0; i < request->jobs && gathering.gatherers != NULL; i++)
         shards_statistics_release(&gathering.gatherers[i].statistics);
     free(gathering.gatherers);
-    shard_list_release(&list);
     if (rc < 0 && rc != -ECANCELED)
         log_message(LOG_ERROR, "not all shards were counted: %s", exit_cause(rc));
     return rc < 0 ? (int)exit_code_of(rc, EXIT_CODE_STOPPED) : gathering.damages > 0 ? EXIT_CODE_DATA : EXIT_CODE_OK;
@@ -308,5 +305,6 @@ const struct shards_command command_stats = {
             "  " SHARDS_PROGRAM " stats data/digits\n"
             "  " SHARDS_PROGRAM " stats 'imagenet/train-*' --classes=1000\n"
             "  " SHARDS_PROGRAM " stats mine.tfrecord --image-key=pic --label-key=kind --json\n",
+    .takes_patterns = true,
     .run = run,
 };

@@ -9,10 +9,20 @@
 #include "tools/signals.h"
 #include "tools/version.h"
 
+/* An exit code. */
+static int run_command(const struct shards_request *request)
+{
+    struct shard_list list = { 0 };
+    const int rc = request->command->takes_patterns ? shard_paths_find(&list, request) : 0;
+    const int code = rc < 0 ? (int)exit_code_of(rc, EXIT_CODE_DATA) : request->command->run(request, &list);
+    shard_list_release(&list);
+    return code;
+}
+
 static int run(struct shards_request *request)
 {
     request->is_unwanted = signals_requested();
-    const int code = request->command->run(request);
+    const int code = run_command(request);
     if (signals_exit_code() == 0)
         return output_end() != 0 && code == EXIT_CODE_OK ? EXIT_CODE_OUTPUT : code;
     (void)fflush(stdout);

@@ -175,17 +175,25 @@ void shards_command_help(const struct shards_command *command)
 
 /* ---- the shards that are named ---- */
 
-/* Move the paths of `more` to the end of `list`. */
-static int join_lists(struct shard_list *list, struct shard_list *more)
+int shards_source_open(struct shard_source **source_out, const char *path)
 {
-    char **const grown = realloc(list->paths, ((size_t)list->count + more->count + 1) * sizeof(*grown));
-    if (grown == NULL)
-        return -ENOMEM;
-    list->paths = grown;
-    memcpy(list->paths + list->count, more->paths, more->count * sizeof(*grown));
-    list->count += more->count;
-    more->count = 0;
-    return 0;
+    const int rc = shard_source_open(source_out, NULL, path);
+    if (rc < 0)
+        log_message(LOG_ERROR, "%s: cannot be opened: %s", path, strerror(-rc));
+    return rc;
+}
+
+int shards_index_open(struct shard_index *index_out, struct shard_source *source,
+                      const struct shards_request *request, bool skips_damage)
+{
+    const struct shard_index_options wanted = {
+        .skip_damage = skips_damage, .use_cache = true, .is_unwanted = request->is_unwanted,
+    };
+    char problem[1024];
+    const int rc = shard_index_open(index_out, source, &wanted, problem, sizeof(problem));
+    if (rc < 0 && rc != -ECANCELED)
+        log_message(LOG_ERROR, "%s", problem);
+    return rc;
 }
 
 int shard_paths_in_folder(struct shard_list *list, const char *folder)
@@ -233,7 +241,7 @@ static int add_word(struct shard_list *list, const char *word, const char *what)
     int rc = !is_there ? find_files(&found, word, what)
              : S_ISDIR(status.st_mode) ? shard_paths_in_folder(&found, word) : add_file(&found, word);
     if (rc == 0)
-        rc = join_lists(list, &found);
+        rc = shard_list_join(list, &found);
     shard_list_release(&found);
     return rc;
 }

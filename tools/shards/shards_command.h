@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "formats/example.h"
+#include "loader/shards/shard_index.h"
 #include "loader/shards/shard_list.h"
 
 #define SHARDS_PROGRAM "pipetrain-shards"
@@ -36,7 +37,9 @@ struct shards_command {
     const char *options;        /* letters of its options in the table of shards_command.c */
     const char *summary;        /* one line */
     const char *help;           /* description and examples */
-    int (*run)(const struct shards_request *request);   /* an exit code, after messages */
+    bool takes_patterns;        /* its words are those of shard_paths_find */
+    /* An exit code, after messages. With takes_patterns, `list` has the shards. */
+    int (*run)(const struct shards_request *request, struct shard_list *list);
 };
 
 extern const struct shards_command command_list, command_check, command_head, command_stats, command_index,
@@ -46,6 +49,12 @@ extern const struct shards_command command_list, command_check, command_head, co
 int shards_command_parse(struct shards_request *request_out, int argc, char **argv);
 /* Print the help of a command, or of all commands for NULL, to stdout. */
 void shards_command_help(const struct shards_command *command);
+
+/* Open a shard, and its index, which is kept in a file beside it. 0, or a negative errno after a message, except for
+ * -ECANCELED from the index. */
+int shards_source_open(struct shard_source **source_out, const char *path);
+int shards_index_open(struct shard_index *index_out, struct shard_source *source,
+                      const struct shards_request *request, bool skips_damage);
 
 /* The shards of all arguments, without duplicates: files, all shards of directories, or the matches of globs. 0, or a
  * negative errno after a message; an argument without shards is an error. */

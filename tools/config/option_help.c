@@ -13,22 +13,6 @@
 #include "tools/phase.h"
 #include "tools/version.h"
 
-/* ---- troff ---- */
-
-void manual_text_write(const char *text, FILE *out)
-{
-    if (*text == '.' || *text == '\'')
-        fputs("\\&", out);
-    for (; *text != '\0'; text++) {
-        if (*text == '\\')
-            fputs("\\e", out);
-        else if (*text == '-')
-            fputs("\\-", out);
-        else
-            fputc(*text, out);
-    }
-}
-
 /* ---- the option table ---- */
 
 #define KEY_COLUMN 18
@@ -154,14 +138,14 @@ static void manual_option(FILE *out, const struct option_row *option)
     option_range(option, range, sizeof(range));
     default_text(option, text, sizeof(text));
     fprintf(out, ".TP\n.B %s\n", option->key);
-    manual_text_write(option->help, out);
+    program_manual_text(option->help, out);
     if (*range != '\0') {
         fputs(".\nAllowed: ", out);
-        manual_text_write(range, out);
+        program_manual_text(range, out);
     }
     if (*text != '\0') {
         fputs(".\nDefault: ", out);
-        manual_text_write(text, out);
+        program_manual_text(text, out);
     }
     fputs(".\n", out);
 }

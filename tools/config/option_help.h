@@ -17,7 +17,4 @@ void option_help_manual(FILE *out);
 /* Print the manual page in the man macros of troff; make runs this as `pipetrain --help=man`. */
 void manual_write(FILE *out);
 
-/* Write `text` with the special characters of troff escaped: '-', '\', and '.' at the start of a line. */
-void manual_text_write(const char *text, FILE *out);
-
 #endif

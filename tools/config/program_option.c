@@ -10,7 +10,6 @@
 #include "stage/log.h"
 #include "stage/text/decimal.h"
 #include "stage/text/names.h"
-#include "tools/config/option_help.h"
 
 /* ---- checks before getopt_long ---- */
 
@@ -255,6 +254,20 @@ void program_option_help(const struct program_option *table, FILE *out)
             program_option_help_row(row, out);
 }
 
+void program_manual_text(const char *text, FILE *out)
+{
+    if (*text == '.' || *text == '\'')
+        fputs("\\&", out);
+    for (; *text != '\0'; text++) {
+        if (*text == '\\')
+            fputs("\\e", out);
+        else if (*text == '-')
+            fputs("\\-", out);
+        else
+            fputc(*text, out);
+    }
+}
+
 /* The tag of the paragraph: names in bold, the value in italics. */
 static void write_tag(const struct program_option *row, FILE *out)
 {
@@ -262,12 +275,12 @@ static void write_tag(const struct program_option *row, FILE *out)
     if (has_letter(row))
         fprintf(out, "\\fB\\-%c\\fR, ", row->letter);
     fputs("\\fB\\-\\-", out);
-    manual_text_write(row->name, out);
+    program_manual_text(row->name, out);
     fputs("\\fR", out);
     if (row->value != NULL) {
         fputs(row->may_lack_value ? "[=" : between(row), out);
         fputs("\\fI", out);
-        manual_text_write(row->value, out);
+        program_manual_text(row->value, out);
         fputs(row->may_lack_value ? "\\fR]" : "\\fR", out);
     }
     fputc('\n', out);
@@ -277,8 +290,8 @@ static void write_tag(const struct program_option *row, FILE *out)
 static void write_sentence(const char *text, const char *end, FILE *out)
 {
     const char first[2] = { *text >= 'a' && *text <= 'z' ? (char)(*text - 'a' + 'A') : *text, '\0' };
-    manual_text_write(first, out);
-    manual_text_write(text + 1, out);
+    program_manual_text(first, out);
+    program_manual_text(text + 1, out);
     fputs(end, out);
 }
 
@@ -294,7 +307,7 @@ void program_option_manual(const struct program_option *table, FILE *out)
         if (row->example == NULL)
             continue;
         fputs(".br\n\\fB", out);
-        manual_text_write(row->example, out);
+        program_manual_text(row->example, out);
         fputs("\\fR\n", out);
     }
 }

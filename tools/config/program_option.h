@@ -74,6 +74,8 @@ void program_option_help_row(const struct program_option *row, FILE *out);
 void program_help_line(const char *words, const char *help, FILE *out);
 /* Print words from `column` on, and further lines from column `indent` on. */
 void program_help_words(const char *text, size_t column, size_t indent, FILE *out);
+/* Write `text` with the special characters of troff escaped: '-', '\', and '.' at the start of a line. */
+void program_manual_text(const char *text, FILE *out);
 /* The table as paragraphs in the man macros, with the sentences for the manual page. */
 void program_option_manual(const struct program_option *table, FILE *out);
 

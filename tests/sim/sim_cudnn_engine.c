@@ -1,7 +1,5 @@
 /* Engines of the simulated cuDNN: their notes, the heuristics that propose them, and plans, which combine an engine
  * with a graph. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/sim/sim.h"
@@ -11,9 +9,6 @@
 #define HUGE_WORKSPACE ((int64_t)1 << 30)
 #define COUNT_EXCESS 3                  /* the announced count of proposals exceeds the real one by this */
 #define BIT(note) (1u << CUDNN_NUMERICAL_NOTE_##note)
-#define SCHEMA 4
-#define PLAN_FORMAT "{\"cudnnVersion\":%zu,\"schemaVersion\":%d,\"engine\":%lld,\"check\":\"%016llx\",\"graph\":\""
-#define PLAN_END "\"}"
 
 struct engine {
     int64_t index;
@@ -142,65 +137,35 @@ static int64_t workspace_of(const struct sim_engine *engine)
     return 0;
 }
 
+/* The text of a plan, which is JSON in the real library. */
+struct plan_text {
+    uint64_t version, hash;     /* of the library; of the engine */
+    struct sim_engine engine;   /* without a handle */
+};
+
 static void write_text(struct sim_descriptor *plan)
 {
-    struct sim_engine engine;
-    size_t bytes = 0;
-    FILE *const text = open_memstream(&plan->text, &bytes);
-    if (text == NULL)
-        sim_die("out of memory");
-    memcpy(&engine, &plan->body.plan.config.engine, sizeof(engine));
-    engine.graph.handle = NULL;
-    fprintf(text, PLAN_FORMAT, (size_t)CUDNN_VERSION, SCHEMA, (long long)engine.index,
-            (unsigned long long)sim_hash(&engine, sizeof(engine)));
-    for (size_t i = 0; i < sizeof(engine); i++)
-        fprintf(text, "%02x", ((const unsigned char *)&engine)[i]);
-    fputs(PLAN_END, text);
-    fclose(text);
-    plan->text_bytes = (int64_t)bytes;
-}
-
-static int digit(char letter)
-{
-    const char *const digits = "0123456789abcdef", *const found = strchr(digits, letter);
-    return letter == '\0' || found == NULL ? -1 : (int)(found - digits);
-}
-
-/* Reads the hexadecimal bytes of an engine. False: `text` is not valid. */
-static bool read_engine(const char *text, struct sim_engine *engine)
-{
-    for (size_t i = 0; i < sizeof(*engine); i++) {
-        const int high = digit(text[2 * i]), low = high < 0 ? -1 : digit(text[2 * i + 1]);
-        if (low < 0)
-            return false;
-        ((unsigned char *)engine)[i] = (unsigned char)(high << 4 | low);
-    }
-    return strcmp(text + 2 * sizeof(*engine), PLAN_END) == 0;
-}
-
-static cudnnStatus_t read_plan(const char *text, struct sim_engine *engine)
-{
-    size_t version;
-    long long index;
-    unsigned long long sum;
-    int schema, used = 0;
-    if (sscanf(text, PLAN_FORMAT "%n", &version, &schema, &index, &sum, &used) != 4 || used == 0)
-        return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "not the text of a plan");
-    if (version != CUDNN_VERSION || schema != SCHEMA)
-        return sim_cudnn_fail(CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH, "a plan of version %zu", version);
-    if (!read_engine(text + used, engine) || engine->index != index || sim_hash(engine, sizeof(*engine)) != sum)
-        return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "the text of the plan is damaged");
-    return CUDNN_STATUS_SUCCESS;
+    struct plan_text *const text = sim_alloc(sizeof(*text));
+    memcpy(&text->engine, &plan->body.plan.config.engine, sizeof(text->engine));
+    text->engine.graph.handle = NULL;
+    text->version = CUDNN_VERSION;
+    text->hash = sim_hash(&text->engine, sizeof(text->engine));
+    plan->text = (char *)text;
+    plan->text_bytes = sizeof(*text);
 }
 
 static cudnnStatus_t read_text(struct sim_descriptor *plan)
 {
-    char *const text = strndup(plan->text, (size_t)plan->text_bytes);
-    if (text == NULL)
-        sim_die("out of memory");
-    const cudnnStatus_t status = read_plan(text, &plan->body.plan.config.engine);
-    free(text);
-    return status;
+    struct plan_text text;
+    if (plan->text_bytes != sizeof(text))
+        return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "not the text of a plan");
+    memcpy(&text, plan->text, sizeof(text));
+    if (text.version != CUDNN_VERSION)
+        return sim_cudnn_fail(CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH, "a plan of another version");
+    if (text.hash != sim_hash(&text.engine, sizeof(text.engine)))
+        return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "the text of the plan is damaged");
+    memcpy(&plan->body.plan.config.engine, &text.engine, sizeof(text.engine));
+    return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t sim_plan_finish(struct sim_descriptor *descriptor)

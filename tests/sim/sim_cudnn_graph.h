@@ -98,7 +98,7 @@ struct sim_descriptor {
     cudnnBackendDescriptorType_t type;
     bool final;
     uint64_t given;             /* bit i: attribute i of the table was set */
-    char *text;                 /* JSON, without a terminating 0 */
+    char *text;                 /* of a plan, or NULL */
     int64_t text_bytes;
     union sim_body body;
 };

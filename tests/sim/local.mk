@@ -5,9 +5,9 @@ check_LIBRARIES += %D%/libsim.a
 AM_CXXFLAGS = -std=c++17 -pthread -fPIE -ffp-contract=off -Wall -Wextra -I$(top_srcdir)/%D%/include $(SANITIZER_CFLAGS)
 %C%_libsim_a_LIBADD = $(sim_kernels)
 %C%_libsim_a_SOURCES = \
-	%D%/sim_cublaslt.c %D%/sim_product.c \
+	%D%/sim_cublaslt.c \
 	%D%/sim_cudnn.c %D%/sim_cudnn_descriptor.c %D%/sim_cudnn_engine.c %D%/sim_cudnn_graph.c %D%/sim_cudnn_run.c \
-	%D%/sim_device.c %D%/sim_cuda_calls.c %D%/sim_fail.c \
+	%D%/sim_cuda_calls.c %D%/sim_fail.c \
 	%D%/sim_event.c %D%/sim_graph.c %D%/sim_memory.c %D%/sim_runtime.c %D%/sim_stream.c \
 	%D%/sim_kernel.cc \
 	%D%/sim_nccl.c

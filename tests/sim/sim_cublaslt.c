@@ -1,17 +1,17 @@
 /* cuBLASLt on the CPU, in place of compute/cuda/cublaslt_api.c: products of column-major matrices, one per call, with
- * the epilogues RELU, BIAS, RELU_BIAS and BGRADB. sim_product.c computes the queued products.
+ * the epilogues RELU, BIAS, RELU_BIAS and BGRADB.
  *
  * Mistakes of the program end the test. What a real library may not support is refused with a status, as the
  * environment says:
  *
  *   SIM_CUBLASLT_NO_EPILOGUE=1  epilogues are "not supported"
  *   SIM_CUBLASLT_NO_EPILOGUE=2  the heuristics succeed and find no algorithm for epilogues */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compute/cuda/cublaslt_dense.h"
 #include "tests/sim/sim.h"
-#include "tests/sim/sim_product.h"
 #include "tests/sim/sim_values.h"
 
 #define HANDLE_MAGIC 0x4c74u
@@ -135,7 +135,8 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation)
 
 /* An attribute of a descriptor: where it is stored, and its size, which shows that the caller's type is right. */
 struct attribute { int32_t number; uint32_t bytes; size_t offset; };
-#define ATTRIBUTE(object, number, field) { number, sizeof(((struct object *)NULL)->field), offsetof(struct object, field) }
+#define ATTRIBUTE(object, number, field) \
+    { number, sizeof(((struct object *)NULL)->field), offsetof(struct object, field) }
 
 static void attribute_set(void *object, const struct attribute *attributes, size_t count, int32_t number,
                           const void *value, size_t bytes, const char *who)
@@ -218,8 +219,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t o
         ATTRIBUTE(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignments[2]),
         ATTRIBUTE(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignments[3]),
     };
-    attribute_set(object_check(object, PREFERENCE_MAGIC, __func__), attributes, sizeof(attributes) / sizeof(*attributes),
-                  (int32_t)attribute, value, bytes, __func__);
+    attribute_set(object_check(object, PREFERENCE_MAGIC, __func__), attributes,
+                  sizeof(attributes) / sizeof(*attributes), (int32_t)attribute, value, bytes, __func__);
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -365,12 +366,120 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *
     return CUBLAS_STATUS_SUCCESS;
 }
 
+/* ---- products, computed with fp32 sums on the stream's thread ---- */
+
+/* Column-major, with `stride` elements from one column to the next. */
+struct matrix { cudaDataType_t type; size_t stride; bool transposed; void *values; };
+
+/* D (m x n) = alpha * op(A) * op(B) + beta * D. */
+struct product {
+    size_t m, n, k;
+    struct matrix a, b, d;
+    float alpha, beta;
+    uint32_t epilogue;
+    void *bias;
+    bool tf32;                  /* inputs are rounded to tf32 */
+    bool split;                 /* summed in two parts, in the workspace */
+    bool in_place;              /* summed in two parts, in an order that varies */
+    void *workspace;
+    size_t workspace_bytes;
+};
+
+/* out[row * row_step + column * column_step] = op(matrix)(row, column), for all rows and columns. */
+static void matrix_read(const struct matrix *matrix, size_t rows, size_t columns, bool tf32, float *out,
+                        size_t row_step, size_t column_step)
+{
+    for (size_t column = 0; column < columns; column++)
+        for (size_t row = 0; row < rows; row++) {
+            const size_t i = matrix->transposed ? row * matrix->stride + column : column * matrix->stride + row;
+            const float value = sim_value_read(matrix->type, matrix->values, i);
+            out[row * row_step + column * column_step] = tf32 ? sim_tf32_round(value) : value;
+        }
+}
+
+/* sums[0..m) += a[i][0..m) * b[i] for i from begin to end. */
+static void sum_products(const float *a, const float *b, size_t m, size_t begin, size_t end, float *restrict sums)
+{
+    for (size_t i = begin; i < end; i++) {
+        const float factor = b[i];
+        const float *const row = a + i * m;
+        for (size_t j = 0; j < m; j++)
+            sums[j] += row[j] * factor;
+    }
+}
+
+/* sums[0..m) = one column of the product. sums has room for m more floats, which are scratch. */
+static void column_sums(const struct product *product, const float *a, const float *b, bool backwards, float *sums)
+{
+    const size_t middle = product->split || product->in_place ? product->k / 2 : 0;
+    memset(sums, 0, 2 * product->m * sizeof(*sums));
+    if (product->in_place) {        /* the part that finishes first is added first */
+        sum_products(a, b, product->m, backwards ? middle : 0, backwards ? product->k : middle, sums);
+        sum_products(a, b, product->m, backwards ? 0 : middle, backwards ? middle : product->k, sums);
+        return;
+    }
+    sum_products(a, b, product->m, 0, middle, sums);
+    sum_products(a, b, product->m, middle, product->k, sums + product->m);
+    for (size_t i = 0; i < product->m; i++)
+        sums[i] += sums[product->m + i];
+}
+
+static float finish_value(const struct product *product, size_t row, float sum, size_t place)
+{
+    float value = product->alpha * sum;
+    if (product->beta != 0)
+        value += product->beta * sim_value_read(product->d.type, product->d.values, place);
+    if (product->epilogue & CUBLASLT_EPILOGUE_BIAS)
+        value += sim_value_read(product->d.type, product->bias, row);
+    return product->epilogue & CUBLASLT_EPILOGUE_RELU && value <= 0 ? 0.0f : value;
+}
+
+static void bias_gradient(const struct product *product, const float *b)
+{
+    for (size_t column = 0; column < product->n; column++) {
+        float sum = 0;
+        for (size_t i = 0; i < product->k; i++)
+            sum += b[column * product->k + i];
+        sim_value_write(product->d.type, product->bias, column, sum);
+    }
+}
+
+static void multiply(const struct product *product, const float *a, const float *b, bool backwards, float *sums)
+{
+    for (size_t column = 0; column < product->n; column++) {
+        column_sums(product, a, b + column * product->k, backwards, sums);
+        for (size_t row = 0; row < product->m; row++) {
+            const size_t place = column * product->d.stride + row;
+            sim_value_write(product->d.type, product->d.values, place, finish_value(product, row, sums[row], place));
+        }
+    }
+}
+
+/* Copies of A and B are stored in the order in which the sums read them: columns of op(A), and columns of op(B). */
+static void run_product(void *arguments)
+{
+    static atomic_uint runs;
+    const struct product *const product = arguments;
+    float *const a = sim_alloc((product->m * product->k + product->k * product->n + 2 * product->m) * sizeof(*a));
+    float *const b = a + product->m * product->k;
+    matrix_read(&product->a, product->m, product->k, product->tf32, a, 1, product->m);
+    matrix_read(&product->b, product->k, product->n, product->tf32, b, 1, product->k);
+    if (product->workspace_bytes > 0)
+        memset(product->workspace, 0xff, product->workspace_bytes);
+    multiply(product, a, b, atomic_fetch_add(&runs, 1) % 2 == 1, b + product->k * product->n);
+    if (product->epilogue == CUBLASLT_EPILOGUE_BGRADB)
+        bias_gradient(product, b);
+    free(a);
+}
+
+/* ---- queueing ---- */
+
 static size_t matrix_bytes(const struct matrix_layout *layout)
 {
     return ((layout->columns - 1) * (size_t)layout->stride + layout->rows) * sim_value_bytes(layout->type);
 }
 
-static void check_operands(const struct problem *problem, const struct sim_product *product,
+static void check_operands(const struct problem *problem, const struct product *product,
                            const struct algorithm *algorithm)
 {
     const size_t bias_count = product->epilogue == CUBLASLT_EPILOGUE_BGRADB ? product->n : product->m;
@@ -406,9 +515,9 @@ static struct algorithm algorithm_check(const cublasLtMatmulAlgo_t *algo, const 
     return algorithm;
 }
 
-static struct sim_matrix matrix_of(const struct matrix_layout *layout, int32_t operation, const void *values)
+static struct matrix matrix_of(const struct matrix_layout *layout, int32_t operation, const void *values)
 {
-    return (struct sim_matrix){ layout->type, (size_t)layout->stride, operation == CUBLAS_OP_T,
+    return (struct matrix){ layout->type, (size_t)layout->stride, operation == CUBLAS_OP_T,
                             (void *)(uintptr_t)values };
 }
 
@@ -430,7 +539,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
         sim_die("%s: stream of device %d, algorithm of %d, handle of %d", __func__, sim_stream_device(stream),
                 algorithm.device, handle->device);
     check_epilogue(operation, problem.d.type, __func__);
-    const struct sim_product product = {
+    const struct product product = {
         .m = problem.d.rows, .n = problem.d.columns, .k = inner(&problem),
         .a = matrix_of(&problem.a, operation->a_operation, a), .b = matrix_of(&problem.b, operation->b_operation, b),
         .d = matrix_of(&problem.d, CUBLAS_OP_N, d), .alpha = *(const float *)alpha, .beta = *(const float *)beta,
@@ -439,7 +548,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
         .in_place = algorithm.in_place, .workspace = workspace, .workspace_bytes = algorithm.workspace,
     };
     check_operands(&problem, &product, &algorithm);
-    sim_stream_push(stream, sim_product_run, &product, sizeof(product));
+    sim_stream_push(stream, run_product, &product, sizeof(product));
     return CUBLAS_STATUS_SUCCESS;
 }
 

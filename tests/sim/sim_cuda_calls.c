@@ -1,10 +1,13 @@
-/* Counts of calls of the simulated CUDA, for tests that run on a GPU as well. */
+/* What tests that run on a GPU as well find in the simulated CUDA: the device, and counts of calls. */
 #include "tests/cuda/cuda_calls.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/helpers/test_device_kind.h"
 #include "tests/sim/sim.h"
+
+const char *const test_device_default = "cuda";
 
 bool cuda_calls_open(char *why, size_t why_size)
 {

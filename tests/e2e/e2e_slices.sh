@@ -58,6 +58,14 @@ same 4 '1 2 4' mixed --set augment.mixup=0.2 --set train.on_nan=skip
 same 2 '1 2' relaxed --set sync.consistency=relaxed --set train.optimizer=adam
 same 4 '2 4' server --set sync.mode=parameter_server --set train.optimizer=adam
 same 4 '2 4' server-cpu --set sync.mode=parameter_server --set sync.server=cpu --set train.clip_norm=1
+# Where there is bf16: not on every CPU.
+try bf16 --set devices.precision=bf16 --set train.steps=1
+if [ "$code" -eq 0 ]; then
+    same 8 '1 2 8' bf16 --set devices.precision=bf16 --set train.optimizer=momentum
+else
+    expect_code 2 'no bf16'
+    expect_err 'bf16'
+fi
 # More slices than samples in the last batch, so that some are empty.
 same 16 '1 4 16' empty --set data.limit=97
 same 4 1 replicated --set train.optimizer=adam

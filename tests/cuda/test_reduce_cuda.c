@@ -98,6 +98,12 @@ static void assert_failed(int error)
     assert_true(failed);
 }
 
+static void assert_results(int result)
+{
+    for (uint32_t d = 0; d < bench.towers; d++)
+        assert_int_equal(bench.tower[d].result, result);
+}
+
 static void assert_message(const char *text)
 {
     if (strstr(messages, text) == NULL)
@@ -178,8 +184,7 @@ TEST(peer_enables_access_between_all_devices)
     for (uint32_t i = 0; i < 2; i++) {
         open_towers(&reduce_peer_ops, DEVICES + 1, DEVICES);
         run_towers();
-        for (uint32_t d = 0; d < bench.towers; d++)
-            assert_int_equal(bench.tower[d].result, 0);
+        assert_results(0);
         for (uint32_t d = 0; d < DEVICES; d++)
             for (uint32_t other = 0; other < DEVICES && i == 0; other++)
                 if (d != other)
@@ -315,8 +320,7 @@ TEST(slow_streams_are_no_stall_while_buckets_finish)
     sim_delay_us(0);
     if (test_is_long())
         assert_true(clock_now_ns() - begun_ns > deadline_ms * UINT64_C(1000000));
-    assert_int_equal(bench.tower[0].result, 0);
-    assert_int_equal(bench.tower[1].result, 0);
+    assert_results(0);
     close_towers();
     unwatch();
 }
@@ -417,8 +421,7 @@ TEST(unregistered_gradients_are_reduced_too)
     sim_calls_clear();
     run_towers();
     sim_fail_clear();
-    for (uint32_t d = 0; d < 3; d++)
-        assert_int_equal(bench.tower[d].result, 0);
+    assert_results(0);
     assert_int_equal(sim_calls("ncclCommDeregister"), 0);
     close_towers();
 }
@@ -446,8 +449,7 @@ TEST(a_cancel_ends_waiting_ranks)
         usleep(i * 1500);
         bench_cancel(&bench);
         bench_join(&bench);
-        for (uint32_t d = 0; d < 3; d++)
-            assert_int_equal(bench.tower[d].result, -ECANCELED);
+        assert_results(-ECANCELED);
         close_towers();
     }
     sim_nccl_lose_rank(-1);

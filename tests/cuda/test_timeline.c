@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "stage/clock.h"
@@ -26,25 +25,15 @@ extern void sim_delay_us(uint32_t us) __attribute__((weak));
 
 static const struct timeline_spec usual = { .steps = STEPS, .staging_depth = STAGING, .report_depth = REPORTS };
 
-static void sleep_ns(uint64_t ns)
-{
-    nanosleep(&(struct timespec){ .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) }, NULL);
-}
-
-static void add_times(struct step_times *sum, const struct step_times *times)
-{
-    sum->input_wait += times->input_wait;
-    sum->exposed_copy += times->exposed_copy;
-    sum->total += times->total;
-}
-
 /* Reports of the steps [first, end). */
 static struct step_times take_reports(struct timeline *timeline, uint32_t first, uint32_t end)
 {
     struct step_times sum = { .total = 0 };
     for (uint32_t number = first; number < end; number++) {
         const struct step_times times = timeline_next(timeline);
-        add_times(&sum, &times);
+        sum.input_wait += times.input_wait;
+        sum.exposed_copy += times.exposed_copy;
+        sum.total += times.total;
     }
     return sum;
 }
@@ -76,7 +65,7 @@ static void await(bool (*is_so)(const struct timeline *timeline, uint32_t number
     const uint64_t begun_ns = clock_now_ns();
     while (!is_so(timeline, number)) {
         assert_true(clock_now_ns() - begun_ns < DEADLINE_NS);
-        sleep_ns(50000);
+        timeline_sleep_ns(50000);
     }
 }
 
@@ -132,7 +121,7 @@ TEST(late_batches_count_as_input_wait_and_exposed_copies)
     struct timeline *timeline = timeline_open(&late);
     timeline_go(timeline);
     for (uint32_t number = 0; number < STEPS; number++) {
-        sleep_ns(late_ns);
+        timeline_sleep_ns(late_ns);
         timeline_feed(timeline, number + 1);
         await(has_queued, timeline, number + 1);
         await(timeline_is_done, timeline, number);
@@ -201,7 +190,7 @@ TEST(a_main_that_takes_no_reports_stops_the_device)
         const uint32_t end = smaller(number + spec.report_depth, STEPS);
         await(has_queued, timeline, end);
         await(timeline_is_done, timeline, end - 1);
-        sleep_ns(1000000);
+        timeline_sleep_ns(1000000);
         assert_int_equal(timeline_queued(timeline), end);
         timeline_next(timeline);
     }

@@ -65,7 +65,7 @@ static int watched_stream_open(struct device *device, enum stream_role role, con
     return rc;
 }
 
-static void sleep_ns(uint64_t ns)
+void timeline_sleep_ns(uint64_t ns)
 {
     nanosleep(&(struct timespec){ .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) }, NULL);
 }
@@ -73,7 +73,7 @@ static void sleep_ns(uint64_t ns)
 static void await(const atomic_uint *counter, uint32_t number)
 {
     while (atomic_load(counter) <= number)
-        sleep_ns(50000);
+        timeline_sleep_ns(50000);
 }
 
 /* Run by the compute stream. */

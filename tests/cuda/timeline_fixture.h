@@ -37,6 +37,8 @@ struct feeder_counts timeline_end(struct timeline *timeline);
 void timeline_release(struct timeline *timeline, uint32_t end);
 void timeline_feed(struct timeline *timeline, uint32_t end);
 
+void timeline_sleep_ns(uint64_t ns);
+
 /* Steps queued by the tower's thread, batches published by the feeder, and whether the device has finished step or
  * copy `number`. At any time. */
 uint32_t timeline_queued(const struct timeline *timeline);

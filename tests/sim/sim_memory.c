@@ -264,7 +264,7 @@ static void run_copy(void *arguments)
 {
     const struct copy *const copy = arguments;
     if (copy->kind == cudaMemcpyHostToDevice)
-        sim_enter("upload");    /* where a test may want it to hang */
+        sim_enter("upload");    /* tests may block it here */
     if (!sim_is_hollow())
         memcpy(copy->to, copy->from, copy->bytes);
 }

@@ -128,76 +128,66 @@ static __global__ void fill(uint32_t *out, uint32_t count, uint32_t value)
         out[i] = value;
 }
 
-static cudaLaunchConfig_t launch_of(cudaStream_t stream, dim3 grid, dim3 block)
+template <typename... P, typename... A>
+static cudaError_t launch(cudaStream_t stream, dim3 grid, dim3 block, void (*kernel)(P...), A... arguments)
 {
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
     config.blockDim = block;
     config.stream = stream;
-    return config;
+    return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
 cudaError_t test_scale(cudaStream_t stream, dim3 grid, dim3 block, float factor, const float *in, float *out)
 {
-    const cudaLaunchConfig_t config = launch_of(stream, grid, block);
-    return cudaLaunchKernelEx(&config, scale, factor, in, out);
+    return launch(stream, grid, block, scale, factor, in, out);
 }
 
 cudaError_t test_sum(cudaStream_t stream, uint32_t threads, uint32_t count, const float *in, float *partials,
                      unsigned int *counter, float *total)
 {
-    const cudaLaunchConfig_t config = launch_of(stream, (count + threads - 1) / threads, threads);
-    return cudaLaunchKernelEx(&config, sum, count, in, partials, counter, total);
+    return launch(stream, (count + threads - 1) / threads, threads, sum, count, in, partials, counter, total);
 }
 
 cudaError_t test_shuffles(cudaStream_t stream, uint32_t *down, uint32_t *other, uint32_t *from)
 {
-    const cudaLaunchConfig_t config = launch_of(stream, 1, 32);
-    return cudaLaunchKernelEx(&config, shuffles, down, other, from);
+    return launch(stream, 1, 32, shuffles, down, other, from);
 }
 
 cudaError_t test_round(cudaStream_t stream, uint32_t count, const float *in, float *fp16, float *bf16)
 {
-    const cudaLaunchConfig_t config = launch_of(stream, 2, 32);
-    const cudaError_t status = cudaLaunchKernelEx(&config, round_trip<__half, 64>, count, in, fp16);
-    return status != cudaSuccess ? status
-                                 : cudaLaunchKernelEx(&config, round_trip<__nv_bfloat16, 64>, count, in, bf16);
+    const cudaError_t status = launch(stream, 2, 32, round_trip<__half, 64>, count, in, fp16);
+    return status != cudaSuccess ? status : launch(stream, 2, 32, round_trip<__nv_bfloat16, 64>, count, in, bf16);
 }
 
 cudaError_t test_order(cudaStream_t stream, uint32_t blocks, uint32_t *value)
 {
-    const cudaLaunchConfig_t config = launch_of(stream, blocks, 1);
-    return cudaLaunchKernelEx(&config, order, value);
+    return launch(stream, blocks, 1, order, value);
 }
 
 cudaError_t test_neighbour(cudaStream_t stream, uint32_t threads, int barrier, uint32_t *out)
 {
-    const cudaLaunchConfig_t config = launch_of(stream, 1, threads);
-    return cudaLaunchKernelEx(&config, neighbour, barrier, out);
+    return launch(stream, 1, threads, neighbour, barrier, out);
 }
 
 cudaError_t test_missing_at_barrier(cudaStream_t stream, uint32_t which)
 {
-    const cudaLaunchConfig_t config = launch_of(stream, 1, 64);
-    return cudaLaunchKernelEx(&config, missing_at_barrier, which);
+    return launch(stream, 1, 64, missing_at_barrier, which);
 }
 
 cudaError_t test_missing_at_shuffle(cudaStream_t stream, uint32_t which)
 {
-    const cudaLaunchConfig_t config = launch_of(stream, 1, 64);
-    return cudaLaunchKernelEx(&config, missing_at_shuffle, which);
+    return launch(stream, 1, 64, missing_at_shuffle, which);
 }
 
 cudaError_t test_two_barriers(cudaStream_t stream)
 {
-    const cudaLaunchConfig_t config = launch_of(stream, 1, 64);
-    return cudaLaunchKernelEx(&config, two_barriers);
+    return launch(stream, 1, 64, two_barriers);
 }
 
 cudaError_t test_fill(cudaStream_t stream, uint32_t *out, uint32_t count, uint32_t value)
 {
-    const cudaLaunchConfig_t config = launch_of(stream, (count + 255) / 256, 256);
-    return cudaLaunchKernelEx(&config, fill, out, count, value);
+    return launch(stream, (count + 255) / 256, 256, fill, out, count, value);
 }
 
 size_t test_divided(size_t number, uint32_t by, uint32_t *rest)

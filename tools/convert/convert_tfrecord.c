@@ -16,10 +16,9 @@
 #include "loader/shards/shard_list.h"
 #include "loader/shards/shard_source.h"
 #include "loader/shards/text.h"
-#include "stage/file/file.h"
 #include "stage/log.h"
 #include "tools/convert/convert.h"
-#include "tools/convert/shard_set.h"
+#include "tools/shards/label_names.h"
 #include "tools/text/progress.h"
 
 /* ---- the records of all shards as one list ---- */
@@ -39,25 +38,25 @@ struct record_set {
     uint64_t record_count;
     uint64_t bytes;             /* of all frames */
     uint32_t payload_bytes_max;
+    const atomic_bool *interrupted;
+    struct stop *stop;
 };
 
 #define CHUNK_BYTES ((uint64_t)16 << 20)
 
-static int open_shard(struct record_set *set, uint32_t number, const atomic_bool *interrupted, struct stop *stop)
+static int open_shard(struct record_set *set, uint32_t number)
 {
-    const struct shard_index_options options = { .is_unwanted = interrupted };
+    const struct shard_index_options options = { .is_unwanted = set->interrupted };
     struct record_shard *const shard = &set->shards[number];
     char problem[4096];
 
     int rc = shard_source_open(&shard->source, NULL, set->list.paths[number]);
     if (rc < 0)
-        return convert_fail(stop, EXIT_CODE_DATA, rc, "%s: cannot be read: %s", set->list.paths[number],
+        return convert_fail(set->stop, EXIT_CODE_DATA, rc, "%s: cannot be read: %s", set->list.paths[number],
                             exit_cause(rc));
     rc = shard_index_open(&shard->index, shard->source, &options, problem, sizeof(problem));
-    if (rc < 0 && rc != -ECANCELED)
-        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s", problem);
     if (rc < 0)
-        return rc;
+        return rc == -ECANCELED ? rc : convert_fail(set->stop, EXIT_CODE_DATA, rc, "%s", problem);
     shard->first = set->record_count;
     set->record_count += shard->index.record_count;
     for (uint64_t i = 0; i < shard->index.record_count; i++) {
@@ -75,7 +74,7 @@ static uint64_t file_bytes(const char *path)
     return stat(path, &status) == 0 ? (uint64_t)status.st_size : 0;
 }
 
-static int open_shards(struct record_set *set, const atomic_bool *interrupted, struct stop *stop)
+static int open_shards(struct record_set *set)
 {
     struct progress progress;
     uint64_t bytes = 0;
@@ -85,36 +84,36 @@ static int open_shards(struct record_set *set, const atomic_bool *interrupted, s
         bytes += file_bytes(set->list.paths[i]);
     progress_begin_bytes(&progress, "indexing records", bytes);
     for (uint32_t i = 0; i < set->list.count && rc == 0; i++) {
-        rc = open_shard(set, i, interrupted, stop);
+        rc = open_shard(set, i);
         progress_add(&progress, file_bytes(set->list.paths[i]));
     }
     progress_end(&progress);
     return rc;
 }
 
-static int record_set_open(struct record_set *set, struct shard_list *list, const atomic_bool *interrupted,
+/* Takes over the list. */
+static int record_set_open(struct record_set *set, const struct shard_list *list, const atomic_bool *interrupted,
                            struct stop *stop)
 {
-    *set = (struct record_set){ .list = *list };
-    *list = (struct shard_list){ 0 };
+    *set = (struct record_set){ .list = *list, .interrupted = interrupted, .stop = stop };
     set->shards = calloc(set->list.count + 1, sizeof(*set->shards));
     if (set->shards == NULL)
         return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory for %u shards", set->list.count);
-    return open_shards(set, interrupted, stop);
+    return open_shards(set);
 }
 
 /* Decompress a shard into its buffer. */
-static int read_stream(struct record_shard *shard, const atomic_bool *interrupted, struct stop *stop)
+static int read_stream(const struct record_set *set, struct record_shard *shard)
 {
     const uint64_t all = shard->index.bytes;
 
     for (uint64_t at = 0; at < all;) {
         const size_t bytes = all - at < CHUNK_BYTES ? (size_t)(all - at) : CHUNK_BYTES;
-        if (atomic_load(interrupted))
+        if (atomic_load(set->interrupted))
             return -ECANCELED;
         const ssize_t got = shard_source_read(shard->source, shard->stream + at, bytes, at);
         if (got != (ssize_t)bytes)
-            return convert_fail(stop, EXIT_CODE_DATA, got < 0 ? (int)got : -EBADMSG, "%s: cannot be read: %s",
+            return convert_fail(set->stop, EXIT_CODE_DATA, got < 0 ? (int)got : -EBADMSG, "%s: cannot be read: %s",
                                 shard->source->path, got < 0 ? exit_cause((int)got) : "it was truncated");
         at += bytes;
     }
@@ -132,7 +131,7 @@ static uint64_t packed_bytes(const struct record_set *set)
 }
 
 /* Keep compressed shards in memory, as many as RECORD_SET_KEPT_MAX allows; *all_out says whether all fit. */
-static int record_set_keep(struct record_set *set, const atomic_bool *interrupted, bool *all_out, struct stop *stop)
+static int record_set_keep(struct record_set *set, bool *all_out)
 {
     uint64_t left = RECORD_SET_KEPT_MAX;
     struct progress progress;
@@ -147,7 +146,7 @@ static int record_set_keep(struct record_set *set, const atomic_bool *interrupte
         shard->stream = shard->index.bytes <= left ? malloc(shard->index.bytes + 1) : NULL;
         if (shard->stream != NULL) {
             left -= shard->index.bytes;
-            rc = read_stream(shard, interrupted, stop);
+            rc = read_stream(set, shard);
         } else {
             all = false;
         }
@@ -170,11 +169,6 @@ static void record_set_close(struct record_set *set)
     *set = (struct record_set){ 0 };
 }
 
-static size_t record_set_frame_bytes(const struct record_set *set)
-{
-    return (size_t)set->payload_bytes_max + TFRECORD_FRAME_BYTES;
-}
-
 /* The shard that contains a record: the last one whose first record is at or before it. */
 static const struct record_shard *find_shard(const struct record_set *set, uint64_t number)
 {
@@ -190,19 +184,19 @@ static const struct record_shard *find_shard(const struct record_set *set, uint6
     return &set->shards[low];
 }
 
-static int record_fail(const struct record_shard *shard, uint64_t record, enum tfrecord_check check,
-                       const struct tfrecord_problem *problem, struct stop *stop)
+static void record_set_name(void *arg, uint64_t number, char *text, size_t text_size)
 {
-    char text[256];
+    const struct record_set *const set = arg;
+    const struct record_shard *const shard = find_shard(set, number);
+    const uint64_t record = number - shard->first;
 
-    frame_problem_describe(check, problem, text, sizeof(text));
-    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: record %" PRIu64 " at byte %" PRIu64 ": %s",
-                        shard->source->path, record, shard->index.records[record].offset, text);
+    snprintf(text, text_size, "%s: record %" PRIu64 " at byte %" PRIu64, shard->source->path, record,
+             shard->index.records[record].offset);
 }
 
-static int record_set_read(const struct record_set *set, uint64_t number, uint8_t *frame, const uint8_t **payload_out,
-                           size_t *bytes_out, struct stop *stop)
+static int record_set_read(void *arg, uint64_t number, void *frame, const uint8_t **payload_out, size_t *bytes_out)
 {
+    const struct record_set *const set = arg;
     const struct record_shard *const shard = find_shard(set, number);
     const uint64_t record = number - shard->first;
     const struct shard_record *const position = &shard->index.records[record];
@@ -214,23 +208,18 @@ static int record_set_read(const struct record_set *set, uint64_t number, uint8_
     const ssize_t got = shard->stream != NULL ? (ssize_t)frame_bytes
                                               : shard_source_read(shard->source, frame, frame_bytes, position->offset);
     if (got < 0)
-        return convert_fail(stop, EXIT_CODE_DATA, (int)got, "%s: record %" PRIu64 " cannot be read: %s",
+        return convert_fail(set->stop, EXIT_CODE_DATA, (int)got, "%s: record %" PRIu64 " cannot be read: %s",
                             shard->source->path, record, exit_cause((int)got));
     const enum tfrecord_check check = tfrecord_verify(at, (size_t)got, &payload_bytes, &problem);
-    if (check != TFRECORD_OK)
-        return record_fail(shard, record, check, &problem, stop);
+    if (check != TFRECORD_OK) {
+        char name[4096], text[256];
+        record_set_name(arg, number, name, sizeof(name));
+        frame_problem_describe(check, &problem, text, sizeof(text));
+        return convert_fail(set->stop, EXIT_CODE_DATA, -EBADMSG, "%s: %s", name, text);
+    }
     *payload_out = at + TFRECORD_HEADER_BYTES;
     *bytes_out = (size_t)payload_bytes;
     return 0;
-}
-
-static void record_set_name(const struct record_set *set, uint64_t number, char *text, size_t text_size)
-{
-    const struct record_shard *const shard = find_shard(set, number);
-    const uint64_t record = number - shard->first;
-
-    snprintf(text, text_size, "%s: record %" PRIu64 " at byte %" PRIu64, shard->source->path, record,
-             shard->index.records[record].offset);
 }
 
 /* ---- converting in place ---- */
@@ -351,27 +340,10 @@ static int in_place_check(const struct shard_list *lists, uint32_t count, const 
 
 static const char *const split_names[SPLITS] = { "train", "validation", "test" };
 
-struct tfrecord_split {
-    struct record_set records;
-    struct stop *stop;
-};
-
 struct tfrecord_set {
-    struct tfrecord_split splits[SPLITS];
+    struct record_set splits[SPLITS];
     struct manifest manifest;   /* next to the training shards; empty: none */
 };
-
-static int tfrecord_payload(void *arg, uint64_t index, void *scratch, const uint8_t **payload_out, size_t *bytes_out)
-{
-    const struct tfrecord_split *const split = arg;
-    return record_set_read(&split->records, index, scratch, payload_out, bytes_out, split->stop);
-}
-
-static void tfrecord_name(void *arg, uint64_t index, char *text, size_t text_size)
-{
-    const struct tfrecord_split *const split = arg;
-    record_set_name(&split->records, index, text, text_size);
-}
 
 static int find_shards(struct shard_list *list, const char *input, const char *split, struct stop *stop)
 {
@@ -380,15 +352,12 @@ static int find_shards(struct shard_list *list, const char *input, const char *s
 
     text_init(&problems, buffer, sizeof(buffer));
     const int rc = shard_list_find(list, input, split, &problems);
-    if (rc < 0)
-        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s", buffer);
-    return rc;
+    return rc < 0 ? convert_fail(stop, EXIT_CODE_DATA, rc, "%s", buffer) : 0;
 }
 
 static enum split split_of_path(const char *path)
 {
-    const char *const slash = strrchr(path, '/');
-    return split_of_name(slash != NULL ? slash + 1 : path);
+    return split_of_name(shard_base_name(path));
 }
 
 /* The splits that the names in a folder show, one bit for each of enum split; 0 for anything else than a folder. */
@@ -428,11 +397,10 @@ static int find_tests(struct shard_list *list_out, const char *input, struct sto
 }
 
 /* Random reads of compressed shards are slow: keep them decompressed. */
-static int keep_streams(struct record_set *records, const char *input, const struct convert_options *options,
-                        struct stop *stop)
+static int keep_streams(struct record_set *records, const char *input)
 {
     bool all = true;
-    const int rc = record_set_keep(records, options->interrupted, &all, stop);
+    const int rc = record_set_keep(records, &all);
     if (rc == 0 && !all)
         log_message(LOG_RUN, "%s: too large to keep decompressed in memory: shuffling takes long; --shuffle=none is "
                     "faster", input);
@@ -443,57 +411,38 @@ static int open_split(struct conversion *conversion, const char *input, const st
                       struct stop *stop)
 {
     struct tfrecord_set *const set = conversion->state;
-    struct tfrecord_split *const split = &set->splits[conversion->source_count];
+    struct record_set *const records = &set->splits[conversion->source_count];
     const char *const name = split_names[conversion->source_count];
     struct shard_list list;
 
-    split->stop = stop;
     int rc = strcmp(name, "test") == 0 ? find_tests(&list, input, stop) : find_shards(&list, input, name, stop);
     if (rc == 0)
-        rc = record_set_open(&split->records, &list, options->interrupted, stop);
+        rc = record_set_open(records, &list, options->interrupted, stop);
     if (rc == 0 && !options->keeps_order)
-        rc = keep_streams(&split->records, input, options, stop);
-    if (rc == 0 && split->records.record_count == 0) {
-        stop_fail(stop, EXIT_CODE_DATA, "%s: contains no records", input);
-        rc = -ENODATA;
-    }
+        rc = keep_streams(records, input);
+    if (rc == 0 && records->record_count == 0)
+        rc = convert_fail(stop, EXIT_CODE_DATA, -ENODATA, "%s: contains no records", input);
     if (rc < 0)
         return rc;
     conversion->sources[conversion->source_count++] = (struct sample_source){
-        .split = name, .record_count = split->records.record_count, .bytes = split->records.bytes,
-        .scratch_bytes = record_set_frame_bytes(&split->records), .payload = tfrecord_payload,
-        .name = tfrecord_name, .arg = split,
+        .split = name, .record_count = records->record_count, .bytes = records->bytes,
+        .scratch_bytes = (size_t)records->payload_bytes_max + TFRECORD_FRAME_BYTES, .payload = record_set_read,
+        .name = record_set_name, .arg = records,
     };
     return 0;
 }
 
-/* Read the manifest next to a shard if it lists the shard; an unreadable manifest is ignored. 0 or -ENOMEM. */
-static int read_manifest(struct manifest *manifest, const char *shard)
-{
-    const char *const slash = strrchr(shard, '/'), *const name = slash != NULL ? slash + 1 : shard;
-    char *path, *text = NULL, problem[256];
-    size_t bytes;
-
-    if (asprintf(&path, "%.*s" MANIFEST_FILE, (int)(name - shard), shard) < 0)
-        return -ENOMEM;
-    int rc = file_load(path, MANIFEST_BYTES_MAX, &text, &bytes);
-    if (rc == 0)
-        rc = manifest_read(manifest, text, bytes, problem, sizeof(problem));
-    if (rc == 0 && manifest_find(manifest, name) == NULL)
-        manifest_release(manifest);
-    free(text);
-    free(path);
-    return rc == -ENOMEM ? rc : 0;
-}
-
-/* Copy the class names and the keys of features, unless options set them, from the manifest of the input. */
+/* Copy the class names and the keys of features, unless options set them, from the manifest of the input, if that lists
+ * its first shard. */
 static int copy_manifest(struct conversion *conversion, const struct convert_options *options, struct stop *stop)
 {
     struct tfrecord_set *const set = conversion->state;
-    const int rc = read_manifest(&set->manifest, set->splits[0].records.list.paths[0]);
+    const char *const shard = set->splits[0].list.paths[0];
 
-    if (rc < 0)
-        return convert_fail(stop, EXIT_CODE_MEMORY, rc, "no memory");
+    if (manifest_read_beside(&set->manifest, shard) == -ENOMEM)
+        return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory");
+    if (manifest_find(&set->manifest, shard_base_name(shard)) == NULL)
+        manifest_release(&set->manifest);
     conversion->image_key = options->image_key != NULL ? options->image_key : set->manifest.image_key;
     conversion->label_key = options->label_key != NULL ? options->label_key : set->manifest.label_key;
     conversion->class_names = (const char *const *)set->manifest.class_names;
@@ -508,11 +457,10 @@ static int check_folders(const struct conversion *conversion, const char *output
     struct shard_list lists[SPLITS];
 
     for (size_t i = 0; i < SPLITS; i++)
-        lists[i] = set->splits[i].records.list;
+        lists[i] = set->splits[i].list;
     const int rc = left_out_report(lists, SPLITS);
-    if (rc < 0)
-        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
-    return rc < 0 ? rc : in_place_check(lists, SPLITS, output, set->manifest.count > 0, stop);
+    return rc < 0 ? convert_fail(stop, EXIT_CODE_MEMORY, rc, "no memory")
+                  : in_place_check(lists, SPLITS, output, set->manifest.count > 0, stop);
 }
 
 /* Finish a commit that was interrupted in a folder of the input: until then it has shards of two sets. */
@@ -550,7 +498,7 @@ static void tfrecord_release(struct conversion *conversion)
     struct tfrecord_set *const set = conversion->state;
 
     for (size_t i = 0; i < SPLITS; i++)
-        record_set_close(&set->splits[i].records);
+        record_set_close(&set->splits[i]);
     manifest_release(&set->manifest);
 }
 

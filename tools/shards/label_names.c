@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "loader/shards/shard_list.h"
 #include "stage/file/file.h"
 
 static const char *const lists[] = { "labels.txt", "label.labels.txt" };
@@ -21,15 +22,14 @@ static bool is_fatal(int rc)
 static int read_next_to(const char *shard_path, const char *file, size_t bytes_max, char **text_out, size_t *bytes_out)
 {
     char path[PATH_MAX];
-    const char *const slash = strrchr(shard_path, '/');
-    const int folder_bytes = slash != NULL ? (int)(slash + 1 - shard_path) : 0;
+    const int folder_bytes = (int)(shard_base_name(shard_path) - shard_path);
     const int wanted = snprintf(path, sizeof(path), "%.*s%s", folder_bytes, shard_path, file);
     *text_out = NULL;
     const int rc = wanted < (int)sizeof(path) ? file_load(path, bytes_max, text_out, bytes_out) : 0;
     return is_fatal(rc) ? rc : 0;
 }
 
-static int read_manifest(struct manifest *manifest, const char *shard_path)
+int manifest_read_beside(struct manifest *manifest, const char *shard_path)
 {
     char problem[256], *text;
     size_t bytes;
@@ -54,7 +54,7 @@ static int read_list(struct class_names *listed, const char *shard_path, const c
 int label_names_read(struct label_names *names_out, const char *shard_path)
 {
     *names_out = (struct label_names){ .listed.count = 0 };
-    int rc = read_manifest(&names_out->manifest, shard_path);
+    int rc = manifest_read_beside(&names_out->manifest, shard_path);
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]) && rc == 0; i++)
         if (names_out->manifest.class_count == 0 && names_out->listed.count == 0)
             rc = read_list(&names_out->listed, shard_path, lists[i]);

@@ -17,6 +17,8 @@ struct label_names {
 int label_names_read(struct label_names *names_out, const char *shard_path);
 /* The name of a label, or NULL. */
 const char *label_names_find(const struct label_names *names, int64_t label);
+/* Read only dataset.json next to a shard, as above, into a manifest of zeros. */
+int manifest_read_beside(struct manifest *manifest, const char *shard_path);
 /* Accepts a struct of zeros. */
 void label_names_release(struct label_names *names);
 

@@ -13,7 +13,7 @@ AM_CXXFLAGS = -std=c++17 -pthread -fPIE -ffp-contract=off -Wall -Wextra -I$(top_
 	%D%/sim_nccl.c
 tests_helpers_libhelpers_a_SOURCES += \
 	tests/cuda/backend_cuda_fixture.c tests/cuda/cudnn_conv_fixture.c tests/cuda/cudnn_planning_fixture.c \
-	tests/cuda/kernel_fixture.c tests/cuda/timeline_fixture.c %D%/check/sim_cudnn_fixture.c %D%/check/sim_test_kernels.cc
+	tests/cuda/kernel_fixture.c %D%/check/sim_cudnn_fixture.c %D%/check/sim_test_kernels.cc
 compute_tests += tests/cuda/test_cublaslt tests/cuda/test_cudnn_models tests/cuda/test_cudnn_planning \
 	tests/cuda/test_kernels tests/cuda/test_kernels_channels tests/cuda/test_kernels_loss \
 	tests/cuda/test_kernels_norm tests/cuda/test_kernels_pool tests/cuda/test_kernels_step

@@ -306,7 +306,7 @@ static int commit(struct shard_set *set, const struct conversion *conversion, co
     phase_enter(RUN_PHASE_SAVING);
     char *const text = set_description(conversion, set, options);
     if (text == NULL)
-        stop_fail(stop, EXIT_CODE_MEMORY, "no memory for " MANIFEST_NAME);
+        stop_fail(stop, EXIT_CODE_MEMORY, "no memory for " MANIFEST_FILE);
     const int rc = text != NULL ? shard_set_commit(set, text) : -ENOMEM;
     free(text);
     return rc;

@@ -200,7 +200,7 @@ static int find_images(struct archive_set *set)
     if (rc == 0)
         rc = refuse_duplicates(set);
     if (rc == 0)
-        rc = image_layout_find(&images->layout, &images->list, images->input, images->stop);
+        rc = image_set_find_layout(images);
     return rc;
 }
 

@@ -96,7 +96,7 @@ static int find_images(struct folder *folder)
     if (rc == 0)
         rc = image_choice_end(&images->choice, images->input, images->stop);
     if (rc == 0)
-        rc = image_layout_find(&images->layout, &images->list, images->input, images->stop);
+        rc = image_set_find_layout(images);
     return rc;
 }
 

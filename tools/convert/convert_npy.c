@@ -353,7 +353,7 @@ static int image_array_range(const struct array *images, struct number_range *ra
     }
     uint8_t *const chunk = malloc(CHUNK_BYTES);
     if (chunk == NULL)
-        return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory to read arrays");
+        return array_no_memory(stop);
     const int rc = read_range(images, range, chunk, interrupted, stop);
     free(chunk);
     return rc;
@@ -655,8 +655,6 @@ static int npy_sample(void *arg, uint64_t index, void *scratch, struct example_v
 
 static void describe(struct npy_set *set, uint32_t classes, struct conversion *conversion)
 {
-    const size_t pixels = (size_t)set->shape.height * set->shape.width * set->shape.depth;
-
     conversion->origin = "NumPy arrays";
     conversion->classes = classes;
     conversion->height = set->shape.height;
@@ -669,7 +667,7 @@ static void describe(struct npy_set *set, uint32_t classes, struct conversion *c
         const bool validates = i == NPY_TEST && !set->arrays[NPY_VALIDATION].is_there;
         conversion->sources[conversion->source_count++] = (struct sample_source){
             .split = validates ? "validation" : split_names[i], .record_count = set->splits[i].count,
-            .scratch_bytes = image_array_scratch(set->splits[i].images, &set->shape) + pixels,
+            .scratch_bytes = image_array_scratch(set->splits[i].images, &set->shape) + image_numbers(&set->shape),
             .sample = npy_sample, .arg = &set->splits[i],
         };
     }

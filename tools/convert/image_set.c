@@ -331,12 +331,13 @@ static int collect_classes(struct top *top, struct image_layout *layout)
     return rc < 0 ? rc : collect_split(top, layout, "train", top->whole);
 }
 
-int image_layout_find(struct image_layout *layout, struct image_list *list, const char *input, struct stop *stop)
+int image_set_find_layout(struct image_set *set)
 {
-    struct top top = { .list = list, .input = input, .stop = stop, .whole = { 0, list->count, 0 } };
+    struct image_layout *const layout = &set->layout;
+    struct top top = { .list = &set->list, .input = set->input, .stop = set->stop, .whole = { 0, set->list.count, 0 } };
     bool are_splits;
 
-    image_list_sort(list);
+    image_list_sort(top.list);
     unwrap(&top);
     int rc = find_top_folders(&top);
     if (rc == 0)
@@ -344,17 +345,9 @@ int image_layout_find(struct image_layout *layout, struct image_list *list, cons
     if (rc == 0)
         rc = are_splits ? collect_splits(&top, layout) : collect_classes(&top, layout);
     if (rc == 0 && top.stray_count > 0)
-        log_message(LOG_RUN, "%s: left out %zu image%s in no class folder, the first %s", input, top.stray_count,
+        log_message(LOG_RUN, "%s: left out %zu image%s in no class folder, the first %s", top.input, top.stray_count,
                     top.stray_count == 1 ? "" : "s", top.first_stray);
     return rc;
-}
-
-void image_layout_release(struct image_layout *layout)
-{
-    for (uint32_t i = 0; layout->class_names != NULL && i < layout->class_count; i++)
-        free(layout->class_names[i]);
-    free(layout->class_names);
-    *layout = (struct image_layout){ 0 };
 }
 
 /* ---- samples ---- */
@@ -493,5 +486,7 @@ void image_set_release(struct image_set *set)
 {
     image_list_release(&set->list);
     image_choice_release(&set->choice);
-    image_layout_release(&set->layout);
+    for (uint32_t i = 0; set->layout.class_names != NULL && i < set->layout.class_count; i++)
+        free(set->layout.class_names[i]);
+    free(set->layout.class_names);
 }

@@ -22,13 +22,6 @@ struct image_layout {
     char remark[256];               /* about a split without classes, printed at the end of the conversion; "": none */
 };
 
-/* Sort the list, find splits and classes, set label and name_at of every image. Folders are removed from the list, and
- * so are images in no class, which is reported. 0, or a negative errno after stop_fail. image_layout_release in both
- * cases. */
-int image_layout_find(struct image_layout *layout, struct image_list *list, const char *input, struct stop *stop);
-/* Accepts a struct of zeros. */
-void image_layout_release(struct image_layout *layout);
-
 struct image_set;
 
 /* The samples of a split. */
@@ -51,6 +44,9 @@ struct image_set {
     struct image_source sources[CONVERT_SOURCES_MAX];
 };
 
+/* Sort the list, find splits and classes, set label and name_at of every image. Folders are removed from the list, and
+ * so are images in no class, which is reported. 0, or a negative errno after stop_fail. */
+int image_set_find_layout(struct image_set *set);
 /* Handle the system's `error` for a path of the input: note that the file cannot be used or, if a resource of the
  * system is exhausted, fail. 0, or a negative errno after stop_fail. */
 int image_set_refuse(struct image_set *set, const char *path, int error);

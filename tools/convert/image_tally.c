@@ -18,7 +18,7 @@ static void widen(struct pixel_sums *sums, uint32_t channels)
     sums->channels = channels;
 }
 
-void pixel_sums_join(struct pixel_sums *sums, const struct pixel_sums *more)
+static void pixel_sums_join(struct pixel_sums *sums, const struct pixel_sums *more)
 {
     struct pixel_sums added = *more;
 
@@ -33,7 +33,7 @@ void pixel_sums_join(struct pixel_sums *sums, const struct pixel_sums *more)
     sums->count += added.count;
 }
 
-void pixel_sums_add(struct pixel_sums *sums, const uint8_t *pixels, size_t bytes, uint32_t channels)
+static void pixel_sums_add(struct pixel_sums *sums, const uint8_t *pixels, size_t bytes, uint32_t channels)
 {
     struct pixel_sums more = { .count = bytes / channels, .channels = channels };
 

@@ -10,17 +10,13 @@
 
 #define PIXEL_CHANNELS_MAX 4u
 
-/* Starts as zeros. */
+/* Sums over rows of pixels. Grey images among colour images count as pixels with equal channels. */
 struct pixel_sums {
     uint64_t count;             /* pixels */
     uint32_t channels;
     uint64_t sum[PIXEL_CHANNELS_MAX], squares[PIXEL_CHANNELS_MAX];
 };
 
-/* Add an image of rows of pixels of `channels` <= PIXEL_CHANNELS_MAX channels. Grey images among colour images count as
- * pixels with equal channels. */
-void pixel_sums_add(struct pixel_sums *sums, const uint8_t *pixels, size_t bytes, uint32_t channels);
-void pixel_sums_join(struct pixel_sums *sums, const struct pixel_sums *more);
 /* Mean and population standard deviation of a channel, in 0 ... 255; count > 0. */
 double pixel_sums_mean(const struct pixel_sums *sums, uint32_t channel);
 double pixel_sums_deviation(const struct pixel_sums *sums, uint32_t channel);

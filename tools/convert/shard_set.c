@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "formats/manifest.h"
 #include "loader/shards/shard_list.h"
 #include "stage/file/file.h"
 #include "stage/file/folders.h"
@@ -28,7 +27,8 @@
 static const char *const split_names[] = { "train", "validation", "test" };
 #define SPLIT_COUNT (sizeof(split_names) / sizeof(split_names[0]))
 
-int set_folder_fail(const struct set_folder *folder, const char *what, const char *name, int error)
+/* Report "cannot WHAT FOLDER/NAME: error". Returns -error. */
+static int folder_fail(const struct set_folder *folder, const char *what, const char *name, int error)
 {
     return convert_fail(folder->stop, EXIT_CODE_OUTPUT, -error, "cannot %s %s/%s: %s%s", what, folder->path, name,
                         exit_cause(-error), folder->advice);
@@ -39,7 +39,7 @@ int set_folder_open(struct set_folder *folder, const char *path, struct stop *st
     *folder = (struct set_folder){ .path = path, .advice = "", .stop = stop };
     folder->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->fd < 0)
-        return set_folder_fail(folder, "open", "", errno);
+        return folder_fail(folder, "open", "", errno);
     const int rc = file_lock(folder->fd);
     if (rc == -EWOULDBLOCK) {
         stop_fail(stop, EXIT_CODE_OUTPUT, "%s: another pipetrain-convert is writing there", path);
@@ -47,7 +47,7 @@ int set_folder_open(struct set_folder *folder, const char *path, struct stop *st
     }
     if (rc == -EOPNOTSUPP)
         log_message(LOG_RUN, "%s: the file system has no locks: make sure that no other process writes there", path);
-    return rc == 0 || rc == -EOPNOTSUPP ? 0 : set_folder_fail(folder, "lock", "", -rc);
+    return rc == 0 || rc == -EOPNOTSUPP ? 0 : folder_fail(folder, "lock", "", -rc);
 }
 
 void set_folder_close(struct set_folder *folder)
@@ -69,32 +69,33 @@ int set_folder_visit(const struct set_folder *folder,
         const int error = errno;
         if (fd >= 0)
             close(fd);
-        return set_folder_fail(folder, "list", ".", error);
+        return folder_fail(folder, "list", ".", error);
     }
     while (rc == 0 && (errno = 0, entry = readdir(entries)) != NULL)
         rc = look(folder, entry->d_name, arg);
     if (rc == 0 && errno != 0)
-        rc = set_folder_fail(folder, "list", ".", errno);
+        rc = folder_fail(folder, "list", ".", errno);
     closedir(entries);
     return rc;
 }
 
-int set_folder_remove(const struct set_folder *folder, const char *name)
+/* If it exists. */
+static int folder_remove(const struct set_folder *folder, const char *name)
 {
-    return unlinkat(folder->fd, name, 0) == 0 || errno == ENOENT ? 0 : set_folder_fail(folder, "remove", name, errno);
+    return unlinkat(folder->fd, name, 0) == 0 || errno == ENOENT ? 0 : folder_fail(folder, "remove", name, errno);
 }
 
-int set_folder_rename(const struct set_folder *folder, const char *name, const char *new_name)
+static int folder_rename(const struct set_folder *folder, const char *name, const char *new_name)
 {
     if (renameat(folder->fd, name, folder->fd, new_name) != 0)
-        return set_folder_fail(folder, "rename to", new_name, errno);
+        return folder_fail(folder, "rename to", new_name, errno);
     return 0;
 }
 
-int set_folder_sync(const struct set_folder *folder)
+static int folder_sync(const struct set_folder *folder)
 {
     const int rc = whole_file_sync_names(folder->fd);
-    return rc == 0 ? 0 : set_folder_fail(folder, "sync", "", -rc);
+    return rc == 0 ? 0 : folder_fail(folder, "sync", "", -rc);
 }
 
 /* Whether the text starts with -NNNNN-of-NNNNN. */
@@ -126,7 +127,7 @@ bool set_folder_is_shard(const char *name)
     return is_shard_name(name, strlen(name));
 }
 
-bool set_folder_is_temporary_shard(const char *name)
+static bool is_temporary_shard(const char *name)
 {
     const size_t bytes = strlen(name);
     return bytes > 5 && name[0] == '.' && strcmp(name + bytes - 4, ".tmp") == 0 && is_shard_name(name + 1, bytes - 5);
@@ -154,10 +155,11 @@ static int look_at(const struct set_folder *folder, const char *name, struct sta
 {
     if (fstatat(folder->fd, name, status_out, AT_SYMLINK_NOFOLLOW) == 0)
         return 1;
-    return errno == ENOENT ? 0 : set_folder_fail(folder, "stat", name, errno);
+    return errno == ENOENT ? 0 : folder_fail(folder, "stat", name, errno);
 }
 
-/* A symbolic link is replaced, not its target. */
+/* Refuse what is not a file in the place of a shard or of the manifest: it could be neither replaced nor removed. A
+ * symbolic link is replaced, not its target. */
 static int check_entry(const struct set_folder *folder, const char *name, void *arg)
 {
     struct stat status;
@@ -173,45 +175,40 @@ static int check_entry(const struct set_folder *folder, const char *name, void *
                         "move it away%s", folder->path, name, kind, folder->advice);
 }
 
-int set_commit_check(const struct set_folder *folder)
-{
-    return set_folder_visit(folder, check_entry, NULL);
-}
-
 /* A shard without its temporary name was renamed in an earlier attempt. */
 static int name_shard(const struct set_folder *folder, const char *shard)
 {
     const struct temporary temporary = temporary_of(shard);
     struct stat status;
     const int rc = look_at(folder, temporary.name, &status);
-    return rc > 0 ? set_folder_rename(folder, temporary.name, shard) : rc;
+    return rc > 0 ? folder_rename(folder, temporary.name, shard) : rc;
 }
 
 static int remove_other(const struct set_folder *folder, const char *name, void *arg)
 {
     const struct manifest *const manifest = arg;
-    return set_folder_is_shard(name) && manifest_find(manifest, name) == NULL ? set_folder_remove(folder, name) : 0;
+    return set_folder_is_shard(name) && manifest_find(manifest, name) == NULL ? folder_remove(folder, name) : 0;
 }
 
 /* Each step is synced before the next one relies on it. */
 static int roll_forward(struct set_folder *folder, struct manifest *manifest)
 {
     folder->advice = unfinished_advice;
-    int rc = set_folder_sync(folder);
+    int rc = folder_sync(folder);
     if (rc == 0)
-        rc = set_folder_remove(folder, MANIFEST_FILE);
+        rc = folder_remove(folder, MANIFEST_FILE);
     for (size_t i = 0; i < manifest->count && rc == 0; i++)
         rc = name_shard(folder, manifest->shards[i].file);
     if (rc == 0)
         rc = set_folder_visit(folder, remove_other, manifest);
     if (rc == 0)
-        rc = set_folder_sync(folder);
+        rc = folder_sync(folder);
     if (rc == 0)
-        rc = set_folder_rename(folder, MANIFEST_COMMIT_FILE, MANIFEST_FILE);
+        rc = folder_rename(folder, MANIFEST_COMMIT_FILE, MANIFEST_FILE);
     if (rc < 0)
         return rc;
     folder->advice = "";
-    return set_folder_sync(folder);
+    return folder_sync(folder);
 }
 
 static int fail_memory(const struct set_folder *folder)
@@ -263,16 +260,16 @@ static int check_shards(const struct set_folder *folder, const struct manifest *
 static int check_all(const struct set_folder *folder, const struct manifest *manifest)
 {
     const int rc = check_shards(folder, manifest);
-    return rc < 0 ? rc : set_commit_check(folder);
+    return rc < 0 ? rc : set_folder_visit(folder, check_entry, NULL);
 }
 
 /* A rename may report an error although it has happened, for example over a network. */
 static int begin_commit(const struct set_folder *folder, bool *begun_out)
 {
     struct stat status;
-    int rc = set_folder_sync(folder);
+    int rc = folder_sync(folder);
     if (rc == 0) {
-        rc = set_folder_rename(folder, SET_COMMIT_MANIFEST, MANIFEST_COMMIT_FILE);
+        rc = folder_rename(folder, SET_COMMIT_MANIFEST, MANIFEST_COMMIT_FILE);
         *begun_out = rc == 0 || look_at(folder, MANIFEST_COMMIT_FILE, &status) != 0;
     }
     return rc;
@@ -364,7 +361,7 @@ struct earlier { char entry[NAME_MAX + 1]; };
 static int look_for_earlier(const struct set_folder *folder, const char *name, void *arg)
 {
     struct earlier *const earlier = arg;
-    const bool is_manifest = strcmp(name, MANIFEST_NAME) == 0;
+    const bool is_manifest = strcmp(name, MANIFEST_FILE) == 0;
 
     (void)folder;
     if (is_manifest || (earlier->entry[0] == '\0' && set_folder_is_shard(name)))
@@ -375,13 +372,13 @@ static int look_for_earlier(const struct set_folder *folder, const char *name, v
 static int remove_leftover(const struct set_folder *folder, const char *name, void *arg)
 {
     (void)arg;
-    return set_folder_is_temporary_shard(name) ? set_folder_remove(folder, name) : 0;
+    return is_temporary_shard(name) ? folder_remove(folder, name) : 0;
 }
 
 static int remove_leftovers(const struct set_folder *folder)
 {
     const int rc = set_folder_visit(folder, remove_leftover, NULL);
-    return rc < 0 ? rc : set_folder_remove(folder, SET_COMMIT_MANIFEST);
+    return rc < 0 ? rc : folder_remove(folder, SET_COMMIT_MANIFEST);
 }
 
 static int check_earlier(struct shard_set *set)
@@ -391,7 +388,7 @@ static int check_earlier(struct shard_set *set)
     if (rc < 0 || earlier.entry[0] == '\0')
         return rc;
     if (set->spec.may_replace)
-        return set_commit_check(&set->folder);
+        return set_folder_visit(&set->folder, check_entry, NULL);
     return convert_fail(set->stop, EXIT_CODE_OUTPUT, -EEXIST, "%s/%s: there is a data set already: choose another "
                         "directory, or replace it with --force", set->spec.directory, earlier.entry);
 }
@@ -403,7 +400,7 @@ static int open_directory(struct shard_set *set)
 
     if (rc < 0) {
         set->folder = (struct set_folder){ .path = directory, .fd = -1, .advice = "", .stop = set->stop };
-        return set_folder_fail(&set->folder, "create", "", -rc);
+        return folder_fail(&set->folder, "create", "", -rc);
     }
     return set_folder_open(&set->folder, directory, set->stop);
 }
@@ -481,10 +478,10 @@ static int write_manifest(const struct shard_set *set, const char *text)
     const int fd = shard_set_create(set, SET_COMMIT_MANIFEST);
 
     if (fd < 0)
-        return set_folder_fail(&set->folder, "create", SET_COMMIT_MANIFEST, -fd);
+        return folder_fail(&set->folder, "create", SET_COMMIT_MANIFEST, -fd);
     const struct file_part parts[] = { { text, strlen(text) }, { "\n", 1 } };
     const int rc = whole_file_fill(fd, parts, 2);
-    return rc == 0 ? 0 : set_folder_fail(&set->folder, "write", SET_COMMIT_MANIFEST, -rc);
+    return rc == 0 ? 0 : folder_fail(&set->folder, "write", SET_COMMIT_MANIFEST, -rc);
 }
 
 int shard_set_commit(struct shard_set *set, const char *manifest)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "formats/example.h"
+#include "formats/manifest.h"
 #include "stage/stop.h"
 #include "tools/convert/image_tally.h"
 
@@ -27,22 +28,12 @@ int set_folder_open(struct set_folder *folder, const char *path, struct stop *st
 /* Also after set_folder_open has failed. */
 void set_folder_close(struct set_folder *folder);
 
-/* Report "cannot WHAT FOLDER/NAME: error", and return -error. */
-int set_folder_fail(const struct set_folder *folder, const char *what, const char *name, int error);
 /* Call `look` for every entry until it returns something other than 0, and return that; or a negative errno after
  * stop_fail. */
 int set_folder_visit(const struct set_folder *folder,
                      int (*look)(const struct set_folder *folder, const char *name, void *arg), void *arg);
-/* Remove a file, if it exists. 0, or a negative errno after stop_fail. */
-int set_folder_remove(const struct set_folder *folder, const char *name);
-/* Rename a file, replacing `new_name`. 0, or a negative errno after stop_fail. */
-int set_folder_rename(const struct set_folder *folder, const char *name, const char *new_name);
-/* Sync the directory. 0, or a negative errno after stop_fail. */
-int set_folder_sync(const struct set_folder *folder);
-
-/* Whether this is the name of a shard of a set that pipetrain-convert writes, or its temporary name. */
+/* Whether this is the name of a shard of a set that pipetrain-convert writes. */
 bool set_folder_is_shard(const char *name);
-bool set_folder_is_temporary_shard(const char *name);
 
 /* ---- the commit ----
  * Replaces a set of shards by another so that one of the two is always complete. First all new files are complete and
@@ -52,9 +43,6 @@ bool set_folder_is_temporary_shard(const char *name);
  * interrupted commit. Called by main, with the folder locked. */
 #define SET_COMMIT_MANIFEST ".dataset.json.tmp"     /* the new manifest, before the commit */
 
-/* Refuse a folder in which something other than a file has the name of a shard or of the manifest: it could be neither
- * replaced nor removed. 0, or a negative errno after stop_fail. */
-int set_commit_check(const struct set_folder *folder);
 /* Commit the set of SET_COMMIT_MANIFEST, which is synced like its shards; `text` is its content. *begun_out, set in all
  * cases: the commit has begun, so temporary files must stay. 0, or a negative errno after stop_fail. */
 int set_commit_run(struct set_folder *folder, const char *text, bool *begun_out);
@@ -72,7 +60,6 @@ enum packing { PACKING_NONE, PACKING_GZIP, PACKING_LZ4, PACKING_COUNT };
 
 #define SAMPLE_VALUES_MAX 16u
 #define SHARD_COUNT_MAX 99999u
-#define MANIFEST_NAME "dataset.json"
 
 /* One split of a data set, from its converter. */
 struct sample_source {

@@ -9,61 +9,24 @@
 
 #include <jpeglib.h>
 
-#include "tools/convert/block.h"
-
-#define FILE_BYTES_FIRST ((size_t)256 << 10)
+#include <jerror.h>
 
 struct jpeg_writer {
     struct jpeg_compress_struct library;
     struct jpeg_error_mgr errors;
-    struct jpeg_destination_mgr destination;
     jmp_buf escape;             /* where a failing library call jumps to */
-    int failure;                /* its negative errno */
-    struct block file;
+    unsigned char *file;        /* the last one; made by the library */
+    unsigned long file_bytes;
     int quality;
 };
 
-static void escape(struct jpeg_writer *writer, int rc)
+static void on_error(j_common_ptr library)
 {
-    writer->failure = rc;
+    struct jpeg_writer *const writer = library->client_data;
     longjmp(writer->escape, 1);
 }
 
-static void on_error(j_common_ptr library)
-{
-    escape(library->client_data, -EBADMSG);
-}
-
 static void print_nothing(j_common_ptr library)
-{
-    (void)library;
-}
-
-/* Continue after the first `bytes` of the block. */
-static void continue_at(struct jpeg_writer *writer, size_t bytes)
-{
-    writer->destination.next_output_byte = writer->file.bytes + bytes;
-    writer->destination.free_in_buffer = writer->file.room - bytes;
-}
-
-static void begin_file(j_compress_ptr library)
-{
-    continue_at(library->client_data, 0);
-}
-
-/* Called when the block is full; the library's pointers do not say so. */
-static boolean grow_file(j_compress_ptr library)
-{
-    struct jpeg_writer *const writer = library->client_data;
-    const size_t filled = writer->file.room;
-
-    if (block_reserve(&writer->file, 2 * filled) < 0)
-        escape(writer, -ENOMEM);
-    continue_at(writer, filled);
-    return TRUE;
-}
-
-static void end_file(j_compress_ptr library)
 {
     (void)library;
 }
@@ -72,10 +35,8 @@ int jpeg_writer_open(struct jpeg_writer **writer_out, int quality)
 {
     struct jpeg_writer *const writer = calloc(1, sizeof(*writer));
 
-    if (writer == NULL || block_reserve(&writer->file, FILE_BYTES_FIRST) < 0) {
-        free(writer);
+    if (writer == NULL)
         return -ENOMEM;
-    }
     writer->quality = quality;
     writer->library.err = jpeg_std_error(&writer->errors);
     writer->library.client_data = writer;
@@ -86,10 +47,6 @@ int jpeg_writer_open(struct jpeg_writer **writer_out, int quality)
         return -ENOMEM;
     }
     jpeg_create_compress(&writer->library);
-    writer->destination = (struct jpeg_destination_mgr){
-        .init_destination = begin_file, .empty_output_buffer = grow_file, .term_destination = end_file,
-    };
-    writer->library.dest = &writer->destination;
     *writer_out = writer;
     return 0;
 }
@@ -99,7 +56,7 @@ void jpeg_writer_close(struct jpeg_writer *writer)
     if (writer == NULL)
         return;
     jpeg_destroy_compress(&writer->library);
-    block_release(&writer->file);
+    free(writer->file);
     free(writer);
 }
 
@@ -108,6 +65,9 @@ static void set_up(struct jpeg_writer *writer, const struct image_shape *shape)
 {
     struct jpeg_compress_struct *const library = &writer->library;
 
+    free(writer->file);
+    writer->file = NULL;
+    jpeg_mem_dest(library, &writer->file, &writer->file_bytes);
     library->image_width = shape->width;
     library->image_height = shape->height;
     library->input_components = (int)shape->channels;
@@ -135,13 +95,14 @@ int jpeg_write(struct jpeg_writer *writer, const uint8_t *pixels, const struct i
         writer->errors.format_message((j_common_ptr)&writer->library, message);
         snprintf(problem_out, problem_size, "cannot be encoded as JPEG: %s", message);
         jpeg_abort_compress(&writer->library);
-        return writer->failure;
+        writer->file = NULL;        /* the library's, which may have replaced it */
+        return writer->errors.msg_code == JERR_OUT_OF_MEMORY ? -ENOMEM : -EBADMSG;
     }
     set_up(writer, shape);
     jpeg_start_compress(&writer->library, TRUE);
     write_rows(writer, pixels, (size_t)shape->width * shape->channels);
     jpeg_finish_compress(&writer->library);
-    *bytes_out = writer->file.bytes;
-    *byte_count_out = writer->file.room - writer->destination.free_in_buffer;
+    *bytes_out = writer->file;
+    *byte_count_out = writer->file_bytes;
     return 0;
 }

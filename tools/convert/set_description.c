@@ -29,6 +29,15 @@ static bool may_change_in_json(const char *name)
     return utf8_valid_bytes(name, bytes) < bytes || strstr(name, "\xef\xbf\xbd") != NULL;
 }
 
+/* The text, to be freed, or NULL without memory; the JSON is released. */
+static char *take_text(struct json *json)
+{
+    const char *const text = json_text(json);
+    char *const copy = text != NULL ? strdup(text) : NULL;
+    json_release(json);
+    return copy;
+}
+
 /* NULL without memory. */
 static char *written(const char *name)
 {
@@ -38,10 +47,7 @@ static char *written(const char *name)
     json_open_array(&json, NULL);
     json_quoted(&json, NULL, name);
     json_close_array(&json);
-    const char *const text = json_text(&json);
-    char *const copy = text != NULL ? strdup(text) : NULL;
-    json_release(&json);
-    return copy;
+    return take_text(&json);
 }
 
 static int compare_written(const void *left, const void *right)
@@ -225,8 +231,5 @@ char *set_description(const struct conversion *conversion, const struct shard_se
 
     json_init(&json, true);
     describe(&json, conversion, set, options);
-    const char *const text = json_text(&json);
-    char *const copy = text != NULL ? strdup(text) : NULL;
-    json_release(&json);
-    return copy;
+    return take_text(&json);
 }

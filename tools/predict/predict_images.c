@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "loader/images/image.h"
+#include "loader/images/scratch.h"
 #include "loader/shards/shard_list.h"
 #include "stage/file/file.h"
 #include "stage/log.h"
@@ -254,8 +255,7 @@ struct worker {
     struct image_source *source;
     struct thread *thread;
     void *codec;
-    uint8_t *bytes;             /* of the file; grows to the largest so far */
-    size_t room;
+    struct scratch file;
 };
 
 struct image_source {
@@ -268,32 +268,23 @@ struct image_source {
 
 /* ---- a file ---- */
 
-static int grow_bytes(struct worker *worker, size_t bytes)
-{
-    if (bytes <= worker->room)
-        return 0;
-    uint8_t *const larger = realloc(worker->bytes, bytes);
-    if (larger == NULL)
-        return -ENOMEM;
-    worker->bytes = larger;
-    worker->room = bytes;
-    return 0;
-}
-
 static int read_open(struct worker *worker, int fd, size_t *bytes_out, char *problem)
 {
-    struct stat status;
+    struct stat status = { .st_size = 0 };
     int rc = fstat(fd, &status) == 0 ? 0 : -errno;
     if (rc == 0 && !S_ISREG(status.st_mode)) {
         snprintf(problem, PROBLEM_BYTES, "is %s, not a file", S_ISDIR(status.st_mode) ? "a folder"
                                                                                       : file_kind(status.st_mode));
         return -EBADMSG;
     }
+    const size_t bytes = (size_t)status.st_size;
+    if (rc == 0 && bytes > FILE_BYTES_MAX)
+        rc = -EFBIG;
+    if (rc == 0 && scratch_need(&worker->file, bytes + 1) == NULL)
+        rc = -ENOMEM;
     if (rc == 0)
-        rc = (uint64_t)status.st_size <= FILE_BYTES_MAX ? grow_bytes(worker, (size_t)status.st_size + 1) : -EFBIG;
-    if (rc == 0)
-        rc = file_read_whole(fd, worker->bytes, (size_t)status.st_size);
-    *bytes_out = (size_t)status.st_size;
+        rc = file_read_whole(fd, worker->file.memory, bytes);
+    *bytes_out = bytes;
     if (rc != 0)
         snprintf(problem, PROBLEM_BYTES, "cannot be read: %s",
                  rc == -EBADMSG ? "it changed while it was read" : strerror(-rc));
@@ -322,7 +313,7 @@ static int decode(struct worker *worker, uint64_t number, uint8_t *pixels, char 
     if (read_file(worker, spec->paths[number], &bytes, problem) != 0)
         return -EBADMSG;
     const struct stored_image image = {
-        .bytes = worker->bytes,
+        .bytes = worker->file.memory,
         .byte_count = bytes,
         .height.said = IMAGE_SIZE_UNSAID,
         .width.said = IMAGE_SIZE_UNSAID,
@@ -388,7 +379,7 @@ static void worker_loop(void *arg)
         rc = fill_next(worker);
     if (worker->codec != NULL)
         image_encoded_ops.close(worker->codec);
-    free(worker->bytes);
+    scratch_release(&worker->file);
     if (rc != -ENODATA && rc != -ECANCELED)
         stop_fail(worker->source->spec.stop, exit_code_of(rc, EXIT_CODE_INTERNAL), "images could not be decoded: %s",
                   exit_cause(rc));

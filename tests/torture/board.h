@@ -1,6 +1,6 @@
-/* What the driver of the torture and the functions it loads into a tried process (faults.c) share: a
- * page of memory in a file, whose name the process finds in its environment. The driver writes the
- * order before the process starts; the process counts its calls and says when the order was carried out. */
+/* Memory that the torture driver shares with the functions that it preloads into a program (faults.c): a mapped file
+ * whose path is in the environment. The driver writes the order before the process starts; the process counts its
+ * calls, and those that it made fail. */
 #ifndef PIPETRAIN_TEST_BOARD_H
 #define PIPETRAIN_TEST_BOARD_H
 
@@ -27,10 +27,10 @@ enum call {
     CALL_COUNT
 };
 
-/* Whose calls: the program's own and those of the C library on its behalf, or those of other libraries. */
+/* Who called: the program, or the C library for it; or another library. */
 enum caller { CALLER_PROGRAM, CALLER_LIBRARY, CALLER_COUNT };
 
-/* Besides failing with an errno, which is positive. */
+/* Other actions than to fail with an errno, which is positive. */
 enum { ACTION_SHORT = -1, ACTION_KILL = -2 };
 
 struct order {

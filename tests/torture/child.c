@@ -1,4 +1,4 @@
-/* Processes that are tried. Used by the driver's workers, each with one child at a time. */
+/* Processes under test. Called by the driver's workers, each with one child at a time. */
 #include "tests/torture/child.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 #define CANNOT_START 126
 
-/* In the child, where every failure is its end. */
+/* ---- in the child, which exits on any failure ---- */
 
 static void move_to(int fd, int wanted)
 {
@@ -66,7 +66,7 @@ static void set_environment(const struct child_spec *spec, int phases)
     setenv(BOARD_VARIABLE, spec->board, 1);
 }
 
-/* Whatever this process ignores or blocks, under nohup or in the background of a script. */
+/* The driver may itself ignore or block signals, for example under nohup. */
 static void reset_signals(int ignored)
 {
     sigset_t none;
@@ -94,7 +94,9 @@ static void become(const struct child *child, const struct child_spec *spec, int
     _exit(CANNOT_START);
 }
 
-/* A pipe without room. */
+/* ---- in the driver ---- */
+
+/* Make a full pipe. */
 static int fill_pipe(int ends[2])
 {
     static const char bytes[4096];
@@ -127,7 +129,7 @@ int child_start(struct child *child, const struct child_spec *spec)
     return child->pidfd < 0 ? -errno : 0;
 }
 
-/* Whether something comes from a descriptor until then. */
+/* Wait until a descriptor is readable, until `until_ns` at most. Returns whether it is. */
 static bool await(int fd, uint64_t until_ns)
 {
     struct pollfd one = { .fd = fd, .events = POLLIN };
@@ -136,7 +138,7 @@ static bool await(int fd, uint64_t until_ns)
     return ppoll(&one, 1, &left, NULL) > 0;
 }
 
-/* What a terminal shows is read, as its owner would. */
+/* Read what the process writes to its terminal, so that it does not block. */
 static void drain(int terminal)
 {
     char shown[4096];

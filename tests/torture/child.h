@@ -1,5 +1,5 @@
-/* A process that is tried: started in a folder of its own with its output in files there, waited for
- * with a deadline, never left behind. */
+/* A process under test: it runs in a folder of its own, its output goes to files there, and it is killed at its
+ * deadline. */
 #ifndef PIPETRAIN_TEST_CHILD_H
 #define PIPETRAIN_TEST_CHILD_H
 
@@ -9,13 +9,13 @@
 
 #include "tests/torture/group.h"
 
-/* Where a standard stream leads to. */
+/* What a standard stream is connected to. */
 enum outlet {
     OUTLET_FILE,        /* "out" and "err" in the folder */
     OUTLET_CLOSED,
-    OUTLET_FULL,        /* a device without room */
+    OUTLET_FULL,        /* /dev/full */
     OUTLET_UNREAD,      /* a full pipe that nobody reads */
-    OUTLET_TERMINAL,    /* a terminal, which the process also belongs to */
+    OUTLET_TERMINAL,    /* the process's controlling terminal */
     OUTLET_COUNT
 };
 
@@ -24,10 +24,10 @@ struct child_limit { int resource; uint64_t value; };
 struct child_spec {
     const char *folder;             /* where it runs */
     char *const *argv;
-    const char *faults, *board;     /* what to load into it and the board's file; NULL: nothing */
+    const char *faults, *board;     /* the library to preload and the file of its board; NULL: none */
     enum outlet out, err;
     const struct child_limit *limit;    /* NULL: none */
-    const struct group *group;      /* what it becomes a member of; NULL: nothing */
+    const struct group *group;      /* the control group to run in; NULL: none */
     int ignored_signal;             /* ignored from the start, 0: none */
     bool wants_phases;
 };
@@ -38,19 +38,19 @@ struct child {
     int unread[2];                  /* the pipe of OUTLET_UNREAD */
 };
 
-/* How it ended. */
+/* How the process ended; is_late: it was killed at the deadline. */
 struct child_end { bool is_late; int code, signal; };
 
 /* 0 or a negative errno. */
 int child_start(struct child *child, const struct child_spec *spec);
-/* Wait until it has ended, at most so long. Whether it has. */
+/* Wait for its end, for at most `wait_us`. Returns whether it has ended. */
 bool child_wait(const struct child *child, uint64_t wait_us);
-/* Wait until it says that it enters this phase. Whether it did before its end. */
+/* Wait until it reports this phase. False if it ended before, or after `wait_us`. */
 bool child_await_phase(const struct child *child, const char *phase, uint64_t wait_us);
 void child_signal(const struct child *child, int signal);
-/* Take its terminal away. */
+/* Close its terminal. */
 void child_hang_up(struct child *child);
-/* Wait for its end until the deadline, then kill it. */
+/* Wait for its end; kill it at the deadline. */
 struct child_end child_end(struct child *child, uint64_t deadline_us);
 
 #endif

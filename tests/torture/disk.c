@@ -1,4 +1,4 @@
-/* File systems for tries: namespaces of the worker's own. */
+/* File systems in mount namespaces of the worker. */
 #include "tests/torture/disk.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #include "tests/torture/tree.h"
 
-/* In a namespace of its own a user is root, of itself only. */
+/* A user is root in a user namespace of its own. */
 static int become_root(uid_t user, gid_t group)
 {
     char text[64];

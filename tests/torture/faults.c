@@ -1,6 +1,6 @@
-/* Loaded into a tried process (LD_PRELOAD): counts its calls by kind and makes one of them, or all
- * from one on, fail, come up short, or be the process's last. What is to happen stands on the board.
- * Streams get functions of ours below them, since the C library's own do not pass through here. */
+/* Preloaded into a process (LD_PRELOAD): count its calls by kind, and make one of them, or all from one on, fail, do
+ * less than asked, or kill the process, as the board orders. Streams are opened over functions of this file, because
+ * the C library's own do not call read and write through it. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 #include "board.h"
 
-/* The C library's own functions, under the names that cannot be replaced. */
+/* The C library's own functions, by names that cannot be replaced. */
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *memory, size_t bytes);
@@ -33,7 +33,7 @@ void *__libc_memalign(size_t alignment, size_t bytes);
 struct span { uintptr_t begin, end; };
 
 static struct board *board;
-static bool has_begun;      /* main runs: what loading the process does is not tried */
+static bool has_begun;      /* main has begun: calls of the dynamic loader do not count */
 static struct span program, c_library, ours;
 
 static bool is_within(struct span span, uintptr_t at)
@@ -83,7 +83,7 @@ __attribute__((constructor)) static void open_board(void)
         board = memory;
 }
 
-/* Count a call. What is to become of it: 0 nothing, an errno, ACTION_SHORT. */
+/* Count a call. Returns what to do: 0 to execute it, an errno to fail with, or ACTION_SHORT. */
 static int judge(enum call call, const void *from)
 {
     if (board == NULL || !has_begun)
@@ -104,7 +104,7 @@ static int judge(enum call call, const void *from)
         syscall(SYS_pause);
 }
 
-/* The program's main, behind which calls count. */
+/* Calls count from the program's main on. */
 
 static int (*programs_main)(int, char **, char **);
 
@@ -125,13 +125,13 @@ int __libc_start_main(int (*begin)(int, char **, char **), int argc, char **argv
     return next(begin_main, argc, argv, init, fini, loader_fini, stack_end);
 }
 
-/* The next function of this name, found once. */
+/* Find the next function of this name, once. */
 #define NEXT(name) \
     static __typeof__(name) *next; \
     if (next == NULL) \
         next = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
 
-/* Fails with an errno or goes on. */
+/* Return `failure` with an errno, if that is ordered. */
 #define FAIL_OR(kind, failure) \
     do { \
         const int error = judge(kind, __builtin_return_address(0)); \
@@ -259,8 +259,7 @@ REPLACE(CALL_UNLINK, int, -1, unlinkat, (int folder, const char *path, int flags
 REPLACE(CALL_LOCK, int, -1, flock, (int fd, int operation), (fd, operation))
 REPLACE(CALL_MKDIR, int, -1, mkdir, (const char *path, mode_t mode), (path, mode))
 
-/* Bytes of files, not of the standard streams, of pipes and the like. A call that comes up short moves half of
- * what was asked for, one byte at least. */
+/* Reads and writes of regular files, except standard streams. A short call moves half of the bytes, at least one. */
 
 #define UNUSED __attribute__((unused))
 
@@ -291,8 +290,8 @@ MOVE(CALL_PREAD, pread, (int fd, void *buffer, size_t bytes, off_t offset), SYS_
 MOVE(CALL_PREAD, __pread_chk, (int fd, void *buffer, size_t bytes, off_t offset, UNUSED size_t room), SYS_pread64,
      offset)
 
-/* Streams over descriptors. A stream takes an interruption for a failure, and no signal ever
- * interrupts the programs, so streams do not meet one here. */
+/* Streams over descriptors. A stream treats EINTR as a failure; as no signal interrupts the programs in reality, it is
+ * handled here. */
 
 static ssize_t stream_read(void *cookie, char *buffer, size_t bytes)
 {
@@ -303,7 +302,7 @@ static ssize_t stream_read(void *cookie, char *buffer, size_t bytes)
     return got;
 }
 
-/* 0 is how such a function says that it failed. */
+/* Such a function returns 0 when it fails. */
 static ssize_t stream_write(void *cookie, const char *buffer, size_t bytes)
 {
     size_t written = 0;
@@ -332,7 +331,7 @@ static int stream_close(void *cookie)
     return close((int)(intptr_t)cookie);
 }
 
-/* Streams that were opened here, so that fileno knows them. */
+/* The streams that were opened here, for fileno. */
 #define STREAMS_MAX 64u
 static struct { _Atomic(FILE *) stream; int fd; } streams[STREAMS_MAX];
 

@@ -1,4 +1,4 @@
-/* Control groups of both versions, where they are usually mounted. */
+/* Control groups, version 1 and 2, at their usual mount points. */
 #include "tests/torture/group.h"
 
 #include <errno.h>

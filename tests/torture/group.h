@@ -1,4 +1,4 @@
-/* A control group with a limit of memory, made where this process may make one. */
+/* A control group with a memory limit, where this process may create one. */
 #ifndef PIPETRAIN_TEST_GROUP_H
 #define PIPETRAIN_TEST_GROUP_H
 
@@ -7,11 +7,11 @@
 
 struct group { char path[PATH_MAX]; };
 
-/* A group for this process's next child, with so many bytes. 0, or a negative errno where none can be made. */
+/* Create a group with a limit of `bytes` for this process's next child. 0 or a negative errno. */
 int group_open(struct group *group, uint64_t bytes);
-/* In the child: become a member. 0 or a negative errno. */
+/* Called in the child: join the group. 0 or a negative errno. */
 int group_join(const struct group *group);
-/* Its members have ended. */
+/* Remove the group, whose members have ended. */
 void group_close(struct group *group);
 
 #endif

@@ -1,4 +1,4 @@
-/* The judge of a try: how it ended, what it said, what it left. */
+/* Check how a trial ended, its messages, and its files. */
 #include "tests/torture/judge.h"
 
 #include <ctype.h>
@@ -16,7 +16,7 @@
 #include "tests/torture/state_file.h"
 #include "tests/torture/tree.h"
 
-#define ERRORS_MAX 6u       /* one for each of the outputs that can fail by themselves */
+#define ERRORS_MAX 6u       /* one for each output that can fail independently */
 
 struct judgement {
     const struct scenario *scenario;
@@ -70,8 +70,8 @@ static bool begins_with(const char *line, const char *name)
     return strncmp(line, name, length) == 0 && line[length] == ':';
 }
 
-/* "pipetrain: ..." or "pipetrain-convert: ..."; what is wrong with a file of the command line, or with settings, begins
- * with its name. */
+/* "pipetrain: ..." or "pipetrain-convert: ..."; a message about a file of the command line, or about settings, begins
+ * with their name. */
 static bool is_message(const struct judgement *judgement, const char *line)
 {
     const char *const *argument = judgement->scenario->arguments;
@@ -81,13 +81,13 @@ static bool is_message(const struct judgement *judgement, const char *line)
            judgement->end.code == EXIT_CODE_USAGE;
 }
 
-/* A record or a checkpoint that the run does without, with the cause. */
+/* The report of a record or a checkpoint that the run skips, with the cause. */
 static bool is_left_out(const char *line)
 {
     return strncmp(line, "skipped: ", strlen("skipped: ")) == 0 || strstr(line, ": skipped") != NULL;
 }
 
-/* No message twice, and one names the cause. */
+/* No message is printed twice, and one names the cause. */
 static int judge_errors(const struct judgement *judgement, char *said)
 {
     const char *seen[ERRORS_MAX];
@@ -133,7 +133,7 @@ static bool is_json(const char *bytes, size_t count)
     return value != NULL;
 }
 
-/* The last line may lack its end only when the process was killed. */
+/* Only a killed process may leave an incomplete last line. */
 static bool is_json_lines(const struct content *content, bool was_killed)
 {
     const char *line = content->bytes;
@@ -143,7 +143,7 @@ static bool is_json_lines(const struct content *content, bool was_killed)
     return *line == '\0' || was_killed;
 }
 
-/* What nobody promised anything about. */
+/* Files about which nothing is promised. */
 static bool is_free(const char *file, const char *name)
 {
     return strcmp(file, "out") == 0 || strcmp(file, "err") == 0 || strncmp(file, "cache/", 6) == 0 ||
@@ -167,7 +167,7 @@ static bool is_known(const struct judgement *judgement, const char *file, const 
            (is_later && is_as(judgement->done, scenario->kept, found));
 }
 
-/* In the folder of a run's results. */
+/* Is the file in the folder of the run's results? */
 static bool is_beside_kept(const struct scenario *scenario, const char *file)
 {
     const size_t bytes = scenario->kept != NULL ? strcspn(scenario->kept, "/") + 1 : 0;
@@ -191,7 +191,7 @@ static int judge_content(const struct judgement *judgement, const char *file, co
     return is_known(judgement, file, found) ? 0 : broken(judgement, "%s is neither as before nor as promised", file);
 }
 
-/* Files under temporary names in the folder of a set that is being put in place: the next run finishes it. */
+/* Temporary files of a data set whose replacement was interrupted: the next run completes it. */
 static bool is_begun(const struct judgement *judgement, const char *file, const char *name)
 {
     char folder[PATH_MAX];
@@ -223,7 +223,7 @@ static bool is_result(const struct judgement *judgement, const char *file)
     return bytes > 0 && strncmp(file, results, bytes) == 0 && file[bytes] == '/';
 }
 
-/* A file of the folder before, outside of the results: it stays as it was. */
+/* A file that was there before and is not a result must be unchanged. */
 static int judge_source(void *arg, const char *file)
 {
     const struct judgement *const judgement = arg;
@@ -247,14 +247,14 @@ static uint32_t count_lines(const char *folder, const char *file)
     return lines;
 }
 
-/* A run that continues tells what one that was left alone tells. */
+/* A run that continues reports as many lines as an undisturbed one. */
 static bool lacks_lines(const struct judgement *judgement, const char *file)
 {
     return judgement->promise->is_second &&
            count_lines(judgement->folder, file) != count_lines(judgement->done, file);
 }
 
-/* A file of the folder after: a command that says it succeeded has made it. */
+/* A file of the undisturbed run must exist after a command that reports success. */
 static int judge_success(void *arg, const char *file)
 {
     const struct judgement *const judgement = arg;
@@ -275,7 +275,7 @@ static int judge_success(void *arg, const char *file)
     return is_right ? 0 : broken(judgement, "exit code 0, but %s is not as it should be", file);
 }
 
-/* Earlier results are there under one of their names. */
+/* Earlier results must exist under one of their names. */
 static int judge_kept(const struct judgement *judgement)
 {
     const struct scenario *const scenario = judgement->scenario;
@@ -288,24 +288,24 @@ static int judge_kept(const struct judgement *judgement)
     return is_there ? 0 : broken(judgement, "the earlier %s is gone", scenario->kept);
 }
 
-static int count_state(void *arg, const char *file)
+static int count_checkpoint(void *arg, const char *file)
 {
     *(uint32_t *)arg += state_file_is_name(basename(file));
     return 0;
 }
 
-/* Where there was a state there is one, which is whole: judge_file has seen that. */
-static int judge_states(const struct judgement *judgement)
+/* Where there was a checkpoint there must be one. judge_file has checked that it is whole. */
+static int judge_checkpoints(const struct judgement *judgement)
 {
     uint32_t before = 0, left = 0;
-    (void)tree_visit(judgement->begin, count_state, &before);
-    (void)tree_visit(judgement->folder, count_state, &left);
-    return before == 0 || left > 0 ? 0 : broken(judgement, "no state is left");
+    (void)tree_visit(judgement->begin, count_checkpoint, &before);
+    (void)tree_visit(judgement->folder, count_checkpoint, &left);
+    return before == 0 || left > 0 ? 0 : broken(judgement, "no checkpoint is left");
 }
 
-/* A state that could not be saved is a failure of the run where it is the last one, and only there: behind others the
- * run went on, and a later one took its place. */
-static int judge_last_state(const struct judgement *judgement)
+/* The run fails if the last checkpoint could not be saved, and only then: after an earlier one it continued, and saved
+ * a later one. */
+static int judge_last_checkpoint(const struct judgement *judgement)
 {
     uint32_t others = 0;
     bool lacks_last = false;
@@ -317,13 +317,13 @@ static int judge_last_state(const struct judgement *judgement)
     }
     content_release(&said);
     if (lacks_last && judgement->end.code == 0)
-        return broken(judgement, "exit code 0 without the last state");
+        return broken(judgement, "exit code 0 without the last checkpoint");
     const bool blames_earlier = judgement->end.code == EXIT_CODE_OUTPUT && !lacks_last && others == 0;
-    return blames_earlier ? broken(judgement, "exit code 5 though the last state is there") : 0;
+    return blames_earlier ? broken(judgement, "exit code 5 though the last checkpoint is there") : 0;
 }
 
-void judge_try(const struct stand *stand, const struct scenario *scenario, const struct promise *promise,
-               const char *folder, const struct child_end *end, char verdict_out[VERDICT_BYTES])
+void judge_trial(const struct stand *stand, const struct scenario *scenario, const struct promise *promise,
+                 const char *folder, const struct child_end *end, char verdict_out[VERDICT_BYTES])
 {
     struct judgement judgement = { .scenario = scenario, .promise = promise, .folder = folder, .end = *end,
                                   .verdict = verdict_out };
@@ -341,9 +341,9 @@ void judge_try(const struct stand *stand, const struct scenario *scenario, const
     if (rc == 0)
         rc = judge_kept(&judgement);
     if (rc == 0)
-        rc = judge_states(&judgement);
+        rc = judge_checkpoints(&judgement);
     if (rc == 0 && end->signal == 0 && !promise->is_silent)
-        rc = judge_last_state(&judgement);
+        rc = judge_last_checkpoint(&judgement);
     if (rc == 0 && must_be_done)
         (void)tree_visit(judgement.done, judge_success, &judgement);
 }

@@ -1,5 +1,5 @@
-# tests/torture/: programs run while something fails. The functions that are loaded into them are
-# built without a sanitizer: they come before its own.
+# tests/torture/: programs run while something fails. The libraries that are preloaded into them are built without a
+# sanitizer, because their functions come before its own.
 script_programs += %D%/torture
 script_tests += %D%/test_torture.sh
 %C%_torture_SOURCES = %D%/torture.c %D%/scenario.c %D%/tree.c %D%/disk.c %D%/group.c %D%/child.c %D%/judge.c %D%/state_file.c %D%/trial.c \
@@ -12,7 +12,7 @@ CLEANFILES += %D%/faults.so %D%/recorder.so
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -shared -fPIC \
 	$(if $(filter-out no,$(SANITIZER)),-DHAVE_SANITIZER) -o $@ $< -ldl
 
-# A share of all tries, or what TORTURE says: --all for all of them, which takes hours.
+# A share of all trials, or what TORTURE says: --all for all of them, which takes hours.
 TORTURE = -n 2
 check-torture: all
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS= && $(AM_TESTS_ENVIRONMENT) \

@@ -1,13 +1,13 @@
-/* What a process did to the files of its folder, in order: written by recorder.c, which is loaded into it, and read by
- * power_log.c. The process finds its file's name where that of a board would stand (board.h). A record is a head, two
- * paths and the bytes that were written, one behind the other. Paths begin at the folder. */
+/* The log of a process's operations on the files of its folder, in order: written by recorder.c, which is preloaded
+ * into it, read by power_log.c. Its path is in the environment variable of board.h. A record is a head, two paths and
+ * the bytes that were written. Paths are relative to the folder. */
 #ifndef PIPETRAIN_TEST_OP_LOG_H
 #define PIPETRAIN_TEST_OP_LOG_H
 
 #include <stdint.h>
 
 enum op {
-    OP_CREATE,          /* path: was made when it was opened */
+    OP_CREATE,          /* path: created by opening it */
     OP_MKDIR,           /* path */
     OP_RENAME,          /* path, other */
     OP_UNLINK,          /* path: of a file or a folder */

@@ -1,4 +1,4 @@
-/* Every call that can fail: the Nth of its kind once, or from it on all. */
+/* Failing calls: the Nth of its kind, or all from the Nth on. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 
 enum lasting { ONCE, LASTING, BOTH };
 
-/* A way in which a call fails, and the codes a process may end with besides 0. A call that was only
- * interrupted, or did less than it could, is no failure at all. */
+/* How a call fails, and the exit codes that are permitted besides 0. An interrupted or short call must not make the
+ * program fail. */
 struct failure {
     enum call call;
     int action;
@@ -74,19 +74,19 @@ static const char *action_name(int action)
     return action == ACTION_KILL ? "killed there" : action == ACTION_SHORT ? "short" : strerrorname_np(action);
 }
 
-/* How many of `count` calls a line tries. oneDNN allocates some ten thousand times while it plans: of the
- * calls of libraries, a share is enough. */
-static uint32_t tries_of(const struct trials *trials, enum caller caller, uint32_t count)
+/* How many of `count` calls fail, one in each trial. oneDNN allocates about ten thousand times while it plans, so of
+ * calls in libraries never more than LIBRARY_SHARE. */
+static uint32_t trials_of(const struct trials *trials, enum caller caller, uint32_t count)
 {
     const uint32_t share = caller == CALLER_PROGRAM || trials->share != 0 ? trials->share : LIBRARY_SHARE;
     return share == 0 || count < share ? count : share;
 }
 
-/* The number of the index-th of so many tries of a line that has `count` calls. */
-static uint32_t choose_number(const struct trials *trials, const struct trial *trial, uint32_t count, uint32_t tries,
+/* Which of `count` calls fails in the index-th trial of a row. */
+static uint32_t choose_number(const struct trials *trials, const struct trial *trial, uint32_t count, uint32_t wanted,
                               uint32_t index)
 {
-    if (tries == count)
+    if (wanted == count)
         return index + 1;
     char line[sizeof(trial->group) + sizeof(trial->what) + 32];
     snprintf(line, sizeof(line), "%s %s %s", trial->scenario->name, trial->group, trial->what);
@@ -96,8 +96,7 @@ static uint32_t choose_number(const struct trials *trials, const struct trial *t
 static int add_line(struct trials *trials, const struct scenario *scenario, const struct failure *failure,
                     enum caller caller, bool lasting, uint32_t count)
 {
-    /* What a library does with its own failures, up to ending the process, is not ours to promise;
-     * what is left behind is. */
+    /* A library may handle its failures in any way, and even end the process. Only files are checked then. */
     const bool is_ours = caller == CALLER_PROGRAM;
     struct trial trial = {
         .scenario = scenario,
@@ -112,16 +111,16 @@ static int add_line(struct trials *trials, const struct scenario *scenario, cons
     snprintf(trial.group, sizeof(trial.group), "%s%s", call_names[failure->call],
              caller == CALLER_LIBRARY ? " in libraries" : "");
     snprintf(trial.what, sizeof(trial.what), "%s%s", action_name(failure->action), lasting ? " from then on" : "");
-    const uint32_t tries = tries_of(trials, caller, count);
+    const uint32_t wanted = trials_of(trials, caller, count);
     int rc = 0;
-    for (uint32_t i = 0; i < tries && rc == 0; i++) {
-        trial.order.number = choose_number(trials, &trial, count, tries, i);
+    for (uint32_t i = 0; i < wanted && rc == 0; i++) {
+        trial.order.number = choose_number(trials, &trial, count, wanted, i);
         rc = trials_add(trials, &trial, "call %u", trial.order.number);
     }
     return rc;
 }
 
-/* A sanitizer has allocation functions of its own, and is a library that has to work. */
+/* A sanitizer replaces the allocation functions, and does not expect its own calls to fail. */
 static bool is_possible(const struct trials *trials, const struct failure *failure, enum caller caller)
 {
     return !trials->has_sanitizer ||
@@ -135,8 +134,8 @@ static int plan_scenario(struct trials *trials, const struct scenario *scenario)
     for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]) && rc == 0; i++) {
         const struct failure *const failure = &failures[i];
         for (int caller = 0; caller < CALLER_COUNT && rc == 0; caller++) {
-            const bool is_tried = is_possible(trials, failure, (enum caller)caller);
-            const uint32_t count = is_tried ? counted.calls[failure->call][caller] : 0;
+            const bool can_fail = is_possible(trials, failure, (enum caller)caller);
+            const uint32_t count = can_fail ? counted.calls[failure->call][caller] : 0;
             if (failure->lasting != LASTING)
                 rc = add_line(trials, scenario, failure, (enum caller)caller, false, count);
             if (failure->lasting != ONCE && rc == 0)

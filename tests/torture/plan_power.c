@@ -1,5 +1,5 @@
-/* Power cuts: what a program did to the disk is noted once, and every state that the disk may be in then is tried: what
- * is there is whole, and the same command goes on with it. */
+/* Power cuts: a program's file operations are recorded once, and each trial begins with a state in which a cut may
+ * leave the disk: all files there must be whole, and the same command must continue from them. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -9,14 +9,14 @@
 #include "tests/torture/tree.h"
 #include "tests/torture/trial.h"
 
-#define CUTS 60u        /* of a line and a scenario, when all is tried */
+#define CUTS 60u        /* most of a row and a scenario */
 
 static const char *const unsynced_words[UNSYNCED_COUNT] = {
     [UNSYNCED_LOST] = "what is not synced lost", [UNSYNCED_WRITTEN] = "what is not synced there",
     [UNSYNCED_TORN] = "what is not synced torn", [UNSYNCED_ZEROS] = "what is not synced zeros",
 };
 
-/* The lines of one scenario: how many states each has, and how many of them were seen. */
+/* The rows of a scenario: how many states each has, and how many have been visited. */
 struct lines {
     struct trials *trials;
     struct trial trial;
@@ -24,7 +24,7 @@ struct lines {
     bool adds;
 };
 
-/* Those of a share are every so many, from one on that is drawn. */
+/* The states of a share are equally spaced, from a random one on. */
 static bool is_of_share(const struct lines *lines, const struct power_cut *cut, uint64_t number)
 {
     const uint64_t all = lines->all[cut->in_order][cut->unsynced];
@@ -77,7 +77,7 @@ static int compare_file(void *arg, const char *file)
     return is_equal ? 0 : -EPROTO;
 }
 
-/* Nothing was missed: all that was done, with nothing lost, is what the process left. */
+/* Check that the log is complete: all operations together must give the files that the process left. */
 static int check_log(const struct power_log *log, const char *folder)
 {
     char remade[PATH_MAX + 8];
@@ -104,10 +104,10 @@ static int plan_scenario(struct trials *trials, const struct scenario *scenario,
     return rc == 0 ? add_cuts(trials, scenario, *log_out) : rc;
 }
 
-/* What is loaded into a program cannot be in front of a sanitizer's own functions. */
+/* Not with sanitizers, whose functions come before those of a preloaded library. */
 int plan_power(struct trials *trials)
 {
-    static struct power_log *logs[32];      /* lent to the tries */
+    static struct power_log *logs[32];      /* used by the trials */
     int rc = 0;
     for (uint32_t s = 0; s < scenario_count && rc == 0 && !trials->has_sanitizer; s++)
         if (scenarios[s].outlasts_power && stand_allows(trials->stand, &scenarios[s]))

@@ -1,4 +1,4 @@
-/* Processes that are killed, asked to end, or left alone by their terminal at any moment. */
+/* Processes that are killed, receive signals, or lose their terminal, at random times. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -6,15 +6,15 @@
 
 #include "tests/torture/trial.h"
 
-#define KILLS 60u              /* of a scenario, when all is tried */
-#define SIGNALS 10u             /* of a scenario and a pair of signals */
-#define ENDLESS_US 800000u      /* how far into a scenario without an end */
-#define GAP_US 20000u           /* most between two signals */
+#define KILLS 60u              /* most of a scenario */
+#define SIGNALS 10u             /* most of a scenario and a pair of signals */
+#define ENDLESS_US 800000u      /* when signals are sent at the latest in a scenario without an end */
+#define GAP_US 20000u           /* longest between two signals */
 
 static const char *const phases[] = { FIRST_PHASE, "indexing", "planning", "allocating", "first step", "evaluating",
                                      "saving", "closing" };
 
-/* The same signal twice is a second wish only where a person may have meant it. */
+/* Only a second INT or TERM ends the program at once. A system may send HUP twice. */
 static const struct pair {
     const char *name;
     int signals[2];
@@ -54,8 +54,8 @@ int plan_kills(struct trials *trials)
     return rc;
 }
 
-/* Two of these end a program at once. */
-static bool is_wish(int number)
+/* A second one of these ends a program at once. */
+static bool ends_at_once(int number)
 {
     return number == SIGINT || number == SIGTERM;
 }
@@ -66,7 +66,7 @@ static struct trial trial_of(const struct scenario *scenario, const struct pair 
         .scenario = scenario,
         .promise = { .codes = scenario->is_endless ? 0 : CODE(OK), .may_stop = pair->may_stop,
                     .may_interrupt = pair->may_interrupt, .may_be_short = true,
-                    .may_leave = is_wish(pair->signals[0]) && is_wish(pair->signals[1]) },
+                    .may_leave = ends_at_once(pair->signals[0]) && ends_at_once(pair->signals[1]) },
         .signals = { pair->signals[0], pair->signals[1] },
         .phase = phase,
     };
@@ -104,7 +104,7 @@ static int plan_pair(struct trials *trials, const struct scenario *scenario, con
     return rc;
 }
 
-/* A signal that was ignored when the process began, as under nohup, changes nothing. */
+/* A signal that was ignored when the process began, as under nohup, must stay ignored. */
 static int add_ignored(struct trials *trials, const struct scenario *scenario, int number, uint32_t index)
 {
     struct trial trial = { .scenario = scenario, .promise = { .codes = CODE(OK) }, .phase = FIRST_PHASE,

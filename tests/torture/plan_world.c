@@ -1,5 +1,5 @@
-/* A world that gives less than usual: standard streams that lead nowhere, limits of memory,
- * descriptors, file sizes and stacks, file systems that are full or read only. */
+/* Closed, full and unread standard streams; limits of memory, descriptors, file sizes and stacks; file systems that are
+ * full or read-only. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -18,7 +18,7 @@ static const char *const outlet_names[OUTLET_COUNT] = {
     [OUTLET_TERMINAL] = "a terminal",
 };
 
-/* A scenario without an end is asked to end. */
+/* A scenario without an end gets a signal. */
 static int add_streams(struct trials *trials, const struct scenario *scenario, enum outlet out, enum outlet err)
 {
     struct trial trial = {
@@ -27,7 +27,6 @@ static int add_streams(struct trials *trials, const struct scenario *scenario, e
                     .may_stop = scenario->is_endless, .may_be_short = scenario->is_endless,
                     .is_silent = err != OUTLET_FILE, .word = "standard output" },
     };
-    /* Nothing is printed by a converter that is asked to end. */
     if (scenario->is_endless) {
         trial.phase = FIRST_PHASE;
         trial.delay_us = (uint64_t)ASK_AFTER_US * trials->patience;
@@ -56,7 +55,7 @@ static uint64_t steps_count(const struct steps *steps)
     return (steps->most - steps->least) / steps->step + 1;
 }
 
-/* The index-th value to try: every one of them, or where there are more than the share, any. */
+/* The index-th value: all of them in turn, or random ones where there are more than the share. */
 static uint64_t steps_value(const struct trials *trials, const char *of, const struct steps *steps, uint64_t index)
 {
     const uint64_t count = steps_count(steps);
@@ -64,7 +63,7 @@ static uint64_t steps_value(const struct trials *trials, const char *of, const s
     return steps->least + at * steps->step;
 }
 
-/* Values in steps; a process may get by with less than it asked for, or say why not. */
+/* Resource limits. With each value the process either succeeds, or fails with this code and message. */
 static const struct range {
     const char *name, *unit;
     int resource;
@@ -94,7 +93,7 @@ static int add_limit(struct trials *trials, const struct scenario *scenario, con
     return trials_add(trials, &trial, "%" PRIu64 " %s", value, range->unit);
 }
 
-/* The address space with which the program can be loaded and does nothing. */
+/* The smallest limit with which the program can print its version. */
 static int find_least(const struct trials *trials, const struct scenario *scenario, const struct range *range,
                       uint64_t *least_out)
 {
@@ -119,8 +118,8 @@ static int plan_range(struct trials *trials, const struct scenario *scenario, co
 {
     struct steps values = range->values;
     int rc = range->is_memory ? find_least(trials, scenario, range, &values.least) : 0;
-    const uint64_t tries = trials_share(trials, steps_count(&values));
-    for (uint64_t i = 0; i < tries && rc == 0; i++)
+    const uint64_t wanted = trials_share(trials, steps_count(&values));
+    for (uint64_t i = 0; i < wanted && rc == 0; i++)
         rc = add_limit(trials, scenario, range, steps_value(trials, range->name, &values, i));
     return rc;
 }
@@ -135,7 +134,7 @@ int plan_limits(struct trials *trials)
     return rc;
 }
 
-/* With less than it takes to load the program there is nothing of ours to say. */
+/* With less memory the program cannot be loaded. */
 static const struct steps groups = { 32ull << 20, 8ull << 20, 400ull << 20 };
 
 static int add_group(struct trials *trials, const struct scenario *scenario, uint64_t bytes)
@@ -149,17 +148,17 @@ static int add_group(struct trials *trials, const struct scenario *scenario, uin
 
 int plan_groups(struct trials *trials)
 {
-    const uint64_t tries = trials_share(trials, steps_count(&groups));
+    const uint64_t wanted = trials_share(trials, steps_count(&groups));
     int rc = 0;
     if (!trials->has_groups)
         printf("torture: no control group with a limit: none can be made here\n");
     for (uint32_t s = 0; s < scenario_count && trials->has_groups && !trials->has_sanitizer; s++)
-        for (uint64_t i = 0; i < tries && rc == 0 && !scenarios[s].is_endless; i++)
+        for (uint64_t i = 0; i < wanted && rc == 0 && !scenarios[s].is_endless; i++)
             rc = add_group(trials, &scenarios[s], steps_value(trials, "group", &groups, i));
     return rc;
 }
 
-/* Sizes around what the results take. */
+/* Sizes around that of the results. */
 static const struct { const char *scenario; struct steps bytes; } disks[] = {
     { "train", { 2560 << 10, 64 << 10, 6 << 20 } },
     { "train-teams", { 2560 << 10, 64 << 10, 6 << 20 } },
@@ -180,9 +179,9 @@ static int add_disk(struct trials *trials, const struct scenario *scenario, uint
 
 static int plan_disk(struct trials *trials, const struct scenario *scenario, const struct steps *bytes)
 {
-    const uint64_t tries = trials_share(trials, steps_count(bytes));
+    const uint64_t wanted = trials_share(trials, steps_count(bytes));
     int rc = add_disk(trials, scenario, bytes->most, true);
-    for (uint64_t i = 0; i < tries && rc == 0; i++)
+    for (uint64_t i = 0; i < wanted && rc == 0; i++)
         rc = add_disk(trials, scenario, steps_value(trials, scenario->name, bytes, i), false);
     return rc;
 }

@@ -23,7 +23,7 @@ void power_disk_release(struct power_disk *disk)
     power_disk_init(disk);
 }
 
-/* The newest one of that number. */
+/* The newest file of that number. */
 static struct disk_file *find_file(const struct power_disk *disk, uint64_t inode)
 {
     for (uint32_t i = disk->file_count; i > 0; i--)
@@ -170,7 +170,7 @@ static void remove_name(struct disk_name *names, uint32_t *count, const char *pa
         *name = names[--*count];
 }
 
-/* A change of what is not there is none. */
+/* A change of a missing name has no effect. */
 static void apply(struct disk_name *names, uint32_t *count, const struct disk_change *change)
 {
     struct disk_name *const name = find_name(names, *count, change->path);

@@ -1,4 +1,4 @@
-/* Reading the log, and going through the cuts. */
+/* Read the log, and visit the states. */
 #include "tests/torture/power_log.h"
 
 #include <errno.h>
@@ -176,26 +176,26 @@ static int hash_state(const struct power_disk *disk, const struct power_cut *cut
     return 0;
 }
 
-/* The states that were met. */
+/* The states that were visited, by their hashes. */
 struct walk {
     int (*visit)(void *arg, const struct power_cut *cut);
     void *arg;
-    uint64_t *met;
-    uint32_t met_count;
+    uint64_t *visited;
+    uint32_t visited_count;
 };
 
-static int meet(struct walk *walk, const struct power_disk *disk, const struct power_cut *cut)
+static int visit_once(struct walk *walk, const struct power_disk *disk, const struct power_cut *cut)
 {
     uint64_t hash;
     int rc = hash_state(disk, cut, &hash);
-    for (uint32_t i = 0; i < walk->met_count && rc == 0; i++)
-        if (walk->met[i] == hash)
+    for (uint32_t i = 0; i < walk->visited_count && rc == 0; i++)
+        if (walk->visited[i] == hash)
             return 0;
-    uint64_t *const met = realloc(walk->met, (walk->met_count + 1) * sizeof(*met));
-    if (rc != 0 || met == NULL)
+    uint64_t *const visited = realloc(walk->visited, (walk->visited_count + 1) * sizeof(*visited));
+    if (rc != 0 || visited == NULL)
         return -ENOMEM;
-    walk->met = met;
-    met[walk->met_count++] = hash;
+    walk->visited = visited;
+    visited[walk->visited_count++] = hash;
     return walk->visit(walk->arg, cut);
 }
 
@@ -204,7 +204,7 @@ static uint64_t first_bits(uint32_t count)
     return count >= 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
 }
 
-static int meet_all(struct walk *walk, const struct power_disk *disk, uint32_t ops, bool in_order)
+static int visit_all_after(struct walk *walk, const struct power_disk *disk, uint32_t ops, bool in_order)
 {
     const uint32_t pending = power_disk_pending(disk);
     int rc = 0;
@@ -213,7 +213,7 @@ static int meet_all(struct walk *walk, const struct power_disk *disk, uint32_t o
         const uint64_t names[] = { in_order ? first_bits(i) : first_bits(pending) & ~one, first_bits(pending) & one };
         for (int n = 0; n < (in_order ? 1 : 2); n++)
             for (int unsynced = 0; unsynced < UNSYNCED_COUNT && rc == 0; unsynced++)
-                rc = meet(walk, disk, &(struct power_cut){ ops, names[n], in_order, (enum unsynced)unsynced });
+                rc = visit_once(walk, disk, &(struct power_cut){ ops, names[n], in_order, (enum unsynced)unsynced });
     }
     return rc;
 }
@@ -223,7 +223,7 @@ static int visit_cuts(const struct power_log *log, struct walk *walk, bool in_or
     struct power_disk disk;
     int rc = begin(log, &disk);
     for (uint32_t i = 0; i <= log->record_count && rc == 0; i++) {
-        rc = meet_all(walk, &disk, i, in_order);
+        rc = visit_all_after(walk, &disk, i, in_order);
         if (rc == 0 && i < log->record_count)
             rc = power_disk_do(&disk, &log->records[i]);
     }
@@ -237,7 +237,7 @@ int power_log_visit(const struct power_log *log, int (*visit)(void *arg, const s
     int rc = visit_cuts(log, &walk, true);
     if (rc == 0)
         rc = visit_cuts(log, &walk, false);
-    free(walk.met);
+    free(walk.visited);
     return rc;
 }
 
@@ -268,7 +268,7 @@ static int write_file(const struct disk_file *file, enum unsynced unsynced, cons
     return is_written ? 0 : -EIO;
 }
 
-/* A folder whose name is lost takes what is in it along. */
+/* Are the names of all its folders there? If one is lost, the files in it are lost, too. */
 static bool has_folders(const struct disk_name *names, uint32_t count, const char *path)
 {
     for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {

@@ -1,40 +1,40 @@
-/* What may be on the disk when the power fails: every state of a folder that the system may leave of what a process did
- * to it, by what was made to last (fsync) and what was not. The model:
+/* What may be on the disk after a power cut: every state in which the system may leave a folder, depending on what a
+ * process wrote there and what it synced. The model:
  *
- * - What was written to a file lasts from its fsync on. Until then the file may be as it was at the last one, as it is
- *   now, cut in the middle of what is new, or as long as it is now with zeros in the place of what is new.
- * - A name that was made, changed or removed lasts from the fsync of its folder on. Until then the names are as behind
- *   any number of their changes in order, which is what file systems with a journal leave; or, which POSIX allows, but
- *   one of the changes is missing, or alone is there. */
+ * - Written bytes are durable once their file is synced. Before that, the file may be as it was at the last fsync, as
+ *   it is now, cut in the middle of the new bytes, or of its present length with zeros in place of the new bytes.
+ * - A created, changed or removed name is durable once its folder is synced. Before that, the first changes may be
+ *   there and the later ones not, as file systems with a journal leave them; or, as POSIX permits, all but one, or only
+ *   one. */
 #ifndef PIPETRAIN_TEST_POWER_LOG_H
 #define PIPETRAIN_TEST_POWER_LOG_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What was written and not synced. */
+/* What becomes of bytes that were not synced. */
 enum unsynced { UNSYNCED_LOST, UNSYNCED_WRITTEN, UNSYNCED_TORN, UNSYNCED_ZEROS, UNSYNCED_COUNT };
 
 struct power_cut {
-    uint32_t ops;               /* that were done */
-    uint64_t names;             /* bit i: the i-th of the changes of names that are not synced then is there */
+    uint32_t ops;               /* operations before the cut */
+    uint64_t names;             /* bit i: the i-th unsynced change of a name is there */
     bool in_order;              /* as a journal leaves them */
     enum unsynced unsynced;
 };
 
 struct power_log;
 
-/* Look at the folder before the process is started, which then notes what it does in a file (recorder.c). NULL for want
- * of memory. */
+/* Read the folder before the process starts, which then logs its operations in a file (recorder.c). NULL without
+ * memory. */
 struct power_log *power_log_open(const char *folder);
 void power_log_close(struct power_log *log);
-/* Read the file behind the process' end. 0 or a negative errno. */
+/* Read that file after the process has ended. 0 or a negative errno. */
 int power_log_read(struct power_log *log, const char *path);
 uint32_t power_log_ops(const struct power_log *log);
-/* Every state of the folder once, those in order first, until visit does not return 0, which is what this returns; or
- * -ENOMEM. */
+/* Call `visit` once for every distinct state of the folder, those in order first, until it returns something other than
+ * 0, which is returned. -ENOMEM without memory. */
 int power_log_visit(const struct power_log *log, int (*visit)(void *arg, const struct power_cut *cut), void *arg);
-/* Make a folder that is as the cut leaves it. 0 or a negative errno. */
+/* Create a folder in the state after the cut. 0 or a negative errno. */
 int power_log_write(const struct power_log *log, const struct power_cut *cut, const char *folder);
 
 #endif

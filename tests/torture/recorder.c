@@ -1,5 +1,5 @@
-/* Loaded into a process (LD_PRELOAD): notes in a log (op_log.h) what the process does to files of the folder it was
- * started in, in order. One call at a time is carried out and noted, so that the order is that of the disk. */
+/* Preloaded into a process (LD_PRELOAD): log the process's operations on files of its initial folder (op_log.h). Calls
+ * are executed and logged one at a time, so that the log is in the order of the disk. */
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -18,7 +18,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int log_fd = -1;
-static bool omits_syncs;    /* as if the process made none, which has to be found out */
+static bool omits_syncs;    /* log no syncs: the test that this is detected */
 static char root[PATH_MAX];
 static size_t root_bytes;
 
@@ -34,7 +34,7 @@ __attribute__((constructor)) static void open_log(void)
     log_fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CLOEXEC);
 }
 
-/* Behind the folder's name and its slash; NULL: elsewhere. */
+/* The path relative to the root; NULL if it is elsewhere. */
 static const char *below_root(const char *path)
 {
     if (strncmp(path, root, root_bytes) != 0 || (path[root_bytes] != '/' && path[root_bytes] != '\0'))
@@ -42,7 +42,7 @@ static const char *below_root(const char *path)
     return path[root_bytes] == '/' ? path + root_bytes + 1 : path + root_bytes;
 }
 
-/* What the name in a folder that is open is from the root on. */
+/* The path, relative to the root, of a name in an open folder; NULL if it is elsewhere. */
 static const char *find_path(int folder, const char *name, struct path *path_out)
 {
     char link[64], base[PATH_MAX];
@@ -73,7 +73,7 @@ static void note(enum op op, const char *path, const char *other, const struct o
         abort();
 }
 
-/* Regular files below the root; not the standard streams. */
+/* Is it a regular file or a folder below the root, and not a standard stream? */
 static bool find_inode(int fd, struct op_head *head_out, bool *is_folder_out)
 {
     struct stat status;

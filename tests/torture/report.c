@@ -1,4 +1,4 @@
-/* The table of a torture's results. */
+/* Count and write results. */
 #include "tests/torture/report.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ static bool is_same_line(const struct trial *a, const struct trial *b)
     return strcmp(a->group, b->group) == 0 && strcmp(a->what, b->what) == 0;
 }
 
-/* Of those that were run: a part of them may have been asked for. */
+/* Is it the first of its row that was run? */
 static bool is_first_of_line(const struct trials *trials, const struct outcome *outcomes, uint32_t number)
 {
     for (uint32_t i = 0; i < number; i++)
@@ -85,7 +85,7 @@ uint32_t report_write(const struct trials *trials, const struct outcome *outcome
             write_line(trials, outcomes, &trials->list[i], out);
     }
     const uint32_t broken = write_broken(trials, outcomes, out);
-    fprintf(out, "\n%u tries, %u held, %u did not (seed %llu).\n", run, run - broken, broken,
+    fprintf(out, "\n%u trials, %u held, %u did not (seed %llu).\n", run, run - broken, broken,
             (unsigned long long)trials->seed);
     return broken;
 }

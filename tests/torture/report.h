@@ -1,4 +1,4 @@
-/* What a torture tried, how often, and what held. */
+/* The table of results. */
 #ifndef PIPETRAIN_TEST_REPORT_H
 #define PIPETRAIN_TEST_REPORT_H
 
@@ -6,7 +6,7 @@
 
 #include "tests/torture/trial.h"
 
-/* Markdown: a line for each kind of try, a column for each scenario. Returns how many were broken. */
+/* Markdown: a row for each kind of trial, a column for each scenario. Returns how many trials failed. */
 uint32_t report_write(const struct trials *trials, const struct outcome *outcomes, FILE *out);
 
 #endif

@@ -14,7 +14,8 @@
 #define PREPARE_LIMIT_US 120000000u
 
 #define SMALL_RUN "--set=train.steps=2"
-#define KEEPS_WEIGHTS(folder) .kept = folder "/weights.safetensors", .kept_later = folder "/weights.previous.safetensors"
+#define KEEPS_WEIGHTS(folder) \
+    .kept = folder "/weights.safetensors", .kept_later = folder "/weights.previous.safetensors"
 
 const struct scenario scenarios[] = {
     { .name = "train", .program = "pipetrain", .arguments = { "-c", "run.conf", SMALL_RUN }, .catches = true,
@@ -125,7 +126,7 @@ static int make_trainings(const struct stand *stand, const char *folder)
     return rc;
 }
 
-/* What the same command left, which had less to do. */
+/* Run the command with its option `begun`. */
 static int begin_it(const struct stand *stand, const struct scenario *scenario, const char *begin)
 {
     char *argv[ARGUMENTS_MAX + 1];

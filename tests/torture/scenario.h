@@ -1,5 +1,5 @@
-/* What is tried: commands with a folder of files to begin from, and what may be found in the folder
- * afterwards. A new program of the tree is a row here. */
+/* Scenarios: a command, the folder in which it starts, and the files that it may leave there. Every program of the tree
+ * has a row. */
 #ifndef PIPETRAIN_TEST_SCENARIO_H
 #define PIPETRAIN_TEST_SCENARIO_H
 
@@ -12,34 +12,34 @@ struct scenario {
     const char *name;
     const char *program;            /* in the build folder */
     const char *arguments[12];
-    const char *begun;              /* its folder is where the same command with this option was; NULL: it was not */
-    bool is_endless;                /* it lasts until it is told to end; what it leaves depends on when */
-    bool has_earlier;               /* it begins where a run was, as one with `kept` does */
-    bool changes_nothing;           /* it leaves its folder as it was */
-    bool waits_for_reader;          /* of its output, as a filter does */
+    const char *begun;              /* the same command ran in its folder before, with this option; NULL: it did not */
+    bool is_endless;                /* it runs until a signal ends it; its results depend on the time */
+    bool has_earlier;               /* its folder has data and an earlier run, as with `kept` */
+    bool changes_nothing;           /* it writes no files */
+    bool waits_for_reader;          /* it blocks until its output is read, like a filter */
     bool has_teams;                 /* its towers have several threads each */
-    bool catches;                   /* it ends by itself when a signal asks it to */
-    bool outlasts_power;            /* what it leaves is whole, and it goes on, wherever the power was cut */
+    bool catches;                   /* it handles signals that ask it to end */
+    bool outlasts_power;            /* after a power cut at any time its files are whole, and it continues */
     const char *results;            /* the folder it writes to; NULL: none */
-    /* Files of which the folder holds one as it was before, where there was one, whatever happens; NULL: none. */
+    /* An earlier result, which stays under one of these names whatever happens; NULL: none. */
     const char *kept, *kept_later;
 };
 
 extern const struct scenario scenarios[];
 extern const uint32_t scenario_count;
 
-/* The folders tries are copied from and compared with. */
+/* Where the programs are, and the folders that trials start from and are compared with. */
 struct stand {
     const char *build, *work;       /* absolute */
-    const char *faults;             /* what is loaded into tried processes */
-    const char *only;               /* the one scenario that is tried; NULL: all */
-    bool refuses_teams;             /* the thread sanitizer does not see how OpenMP's threads wait for each other */
+    const char *faults;             /* the library that is preloaded into programs */
+    const char *only;               /* the only scenario to run; NULL: all */
+    bool refuses_teams;             /* scenarios with OpenMP, whose synchronisation the thread sanitizer does not see */
 };
 
-/* Whether a scenario can be tried. */
+/* Can the scenario be run? */
 bool stand_allows(const struct stand *stand, const struct scenario *scenario);
-/* Run every scenario that is tried once as it should be: WORK/begin/NAME is the folder before, WORK/done/NAME
- * after; *took_us gets how long each took. 0, or a negative errno with a message on stderr. */
+/* Run every scenario once, undisturbed: WORK/begin/NAME is its folder before, WORK/done/NAME after. took_us: the time
+ * that each took. 0, or a negative errno with a message on stderr. */
 int stand_prepare(const struct stand *stand, uint64_t *took_us);
 void stand_folder(const struct stand *stand, const char *kind, const char *name, char *path_out, size_t path_size);
 /* The command with its program's path; valid until the next call. */

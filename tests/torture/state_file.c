@@ -1,4 +1,4 @@
-/* Saved states, looked at without the code that writes and reads them for the programs. */
+/* Check a checkpoint file, without the code by which the programs write and read it. */
 #include "tests/torture/state_file.h"
 
 #include <inttypes.h>
@@ -24,7 +24,7 @@ static bool is_hash(const char *said, const void *bytes, size_t count)
     return said != NULL && strncmp(said, found, HASH_DIGITS) == 0;
 }
 
-/* Its hash is of the header with zeros in the place of the hash, which are put there. */
+/* The hash was computed over the header with zeros in its own place, which are written there. */
 static bool header_is_whole(char *header, size_t bytes)
 {
     static const char key[] = "\"" HASH_KEY "\":\"";

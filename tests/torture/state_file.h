@@ -1,13 +1,13 @@
-/* Saved states, as the judge sees them. */
+/* Checkpoint files, as the judge checks them. */
 #ifndef PIPETRAIN_TEST_STATE_FILE_H
 #define PIPETRAIN_TEST_STATE_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Of one of the newest states. */
+/* Is it the name of one of the newest checkpoints? */
 bool state_file_is_name(const char *name);
-/* Every byte is as it was hashed when it was written. The place of the header's hash is overwritten. */
+/* Do all hashes match? The hash in the header is overwritten. */
 bool state_file_is_whole(char *bytes, size_t count);
 
 #endif

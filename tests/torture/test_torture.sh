@@ -1,6 +1,6 @@
 #!/bin/sh
-# The torture finds what is wrong: a program that breaks one promise after the other is tried.
-[ "${PIPETRAIN_SANITIZER:-no}" = no ] || { echo 'the torture is the same without a sanitizer'; exit 77; }
+# The torture driver detects each kind of broken promise: a script breaks one after the other.
+[ "${PIPETRAIN_SANITIZER:-no}" = no ] || { echo 'the driver itself is tested without a sanitizer'; exit 77; }
 build=${PIPETRAIN_BUILD:-$PWD}
 work=$(mktemp -d "${TMPDIR:-/tmp}/pipetrain-test-torture.XXXXXX") || exit 99
 trap 'rm -rf "$work"' EXIT
@@ -19,7 +19,7 @@ fail() {
     sed 's/^/    /' "$work/said" | tail -n 12
 }
 
-# try_program COMMANDS: what the program does, as a shell script, in the folder of a try.
+# try_program COMMANDS: run the driver with a program that executes these shell commands in the folder of a trial.
 try_program() {
     cat >"$work/build/pipetrain" <<END
 #!/bin/sh
@@ -44,7 +44,7 @@ finds() {
 
 try_program 'exec "'"$build"'/pipetrain" "$@"'
 [ $code -eq 0 ] || fail "exit code $code for a program that keeps its promises"
-grep -q '^1 tries, 1 held, 0 did not' "$work/said" || fail 'it does not count its tries'
+grep -q '^1 trials, 1 held, 0 did not' "$work/said" || fail 'it does not count its trials'
 deadline=1
 finds 'exec sleep 100' 'did not end in time'
 deadline=60
@@ -60,15 +60,15 @@ finds '"'"$build"'/pipetrain" "$@"; truncate -s -9 run/metrics.jsonl; exit 0' 'a
 finds '"'"$build"'/pipetrain" "$@"; touch run/.weights.safetensors.tmp.1; exit 0' 'is left behind'
 finds '"'"$build"'/pipetrain" "$@"; echo >>data/train-00000-of-00002; exit 0' 'neither as before nor as promised'
 tried='train-save: streams: output a file, errors a file'
-finds '"'"$build"'/pipetrain" "$@"; rm saved/checkpoint-*; exit 0' 'no state is left'
+finds '"'"$build"'/pipetrain" "$@"; rm saved/checkpoint-*; exit 0' 'no checkpoint is left'
 finds '"'"$build"'/pipetrain" "$@"; printf x | dd of=saved/checkpoint-00000003.safetensors bs=1 seek=90000 conv=notrunc
     exit 0' 'checkpoint-00000003.safetensors is not whole'
 finds 'echo "pipetrain: saved/checkpoint-2: standard output: the run continues, and earlier checkpoints stay" >&2
-    exit 5' 'exit code 5 though the last state is there'
+    exit 5' 'exit code 5 though the last checkpoint is there'
 finds '"'"$build"'/pipetrain" "$@"
-    echo "pipetrain: saved: the checkpoint of the last step could not be saved" >&2; exit 0' 'without the last state'
+    echo "pipetrain: saved: the checkpoint of the last step could not be saved" >&2; exit 0' 'without the last checkpoint'
 
-# power SHARE NAME=VALUE...: power cuts, with these variables in the environment of the program that is tried.
+# power SHARE NAME=VALUE...: power cuts, with these variables in the environment of the program.
 power() {
     share=$1
     shift
@@ -81,6 +81,6 @@ power $([ "${PIPETRAIN_TEST_LONG:-no}" = yes ] && echo 2 || echo 1) IS_SYNCED=ye
 tail -n 2 "$work/said"
 power 2 PIPETRAIN_OMIT_SYNCS=yes
 [ $code -eq 1 ] || fail "exit code $code, 1 expected of a program that syncs nothing"
-grep -q '^- train-save: power cut.*checkpoint-.* is not whole' "$work/said" || fail 'no torn state where nothing is synced'
+grep -q '^- train-save: power cut.*checkpoint-.* is not whole' "$work/said" || fail 'no torn checkpoint where nothing is synced'
 [ $failures -eq 0 ] || exit 1
 echo 'all as expected'

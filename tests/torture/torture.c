@@ -1,6 +1,6 @@
-/* The torture: runs the programs again and again while something fails, and judges what they leave.
- * One worker a core takes the next try until there is none; what it found is told at once, and in a
- * table at the end. */
+/* The torture driver: run the programs many times while something fails, and check how they end and what they leave.
+ * One worker per core takes the next trial until there is none. Failures are printed at once, and in a table at the
+ * end. */
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -30,15 +30,15 @@ static const char usage[] =
     "groups, disks, power (default: all).\n\n"
     "  -b BUILD    folder of the programs (default: PIPETRAIN_BUILD or the current one)\n"
     "  -s SEED     of what is chosen at random (default: the time)\n"
-    "  -n SHARE    of each line of the table at most so many tries (default 2)\n"
-    "  -a, --all   all of them, which takes hours\n"
+    "  -n SHARE    most trials of a row of the table and a scenario (default 2)\n"
+    "  -a, --all   all trials, which takes hours\n"
     "  -j JOBS     at once (default: one for each core)\n"
     "  -o FILE     write the table here\n"
-    "  -p FILE     and before it what stands in this file\n"
-    "  -w FOLDER   work here and keep the folders of tries that did not hold\n"
-    "  -t TEXT     only tries whose names hold this\n"
-    "  -c SCENARIO only this scenario, such as train; others are not even prepared\n"
-    "  -d SECONDS  until a program counts as one that does not end (default 60)\n"
+    "  -p FILE     and before it the content of this file\n"
+    "  -w FOLDER   work here and keep the folders of trials that did not hold\n"
+    "  -t TEXT     only trials whose names contain this\n"
+    "  -c SCENARIO only this scenario, such as train; others are not prepared\n"
+    "  -d SECONDS  after which a program counts as hanging (default 60)\n"
     "\nExit status: 0 all held, 1 something did not, 2 command line, 99 the torture itself failed.\n";
 
 static const struct walk {
@@ -88,8 +88,8 @@ static int parse(struct torture *torture, int argc, char **argv)
     return realpath(build != NULL ? build : ".", build_folder) != NULL ? 0 : -errno;
 }
 
-/* Sanitizers come after what is loaded into a process; checked programs take their time. */
-static void mind_sanitizer(struct stand *stand, struct trials *trials)
+/* Programs with sanitizers are slow, and complain about preloaded libraries. */
+static void prepare_for_sanitizer(struct stand *stand, struct trials *trials)
 {
     const char *const sanitizer = getenv("PIPETRAIN_SANITIZER");
     trials->has_sanitizer = sanitizer != NULL && strcmp(sanitizer, "no") != 0 && *sanitizer != '\0';
@@ -99,7 +99,7 @@ static void mind_sanitizer(struct stand *stand, struct trials *trials)
         setenv("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0", 0);
 }
 
-/* Absolute, since tried processes run in folders of their own. */
+/* Make it, and set absolute paths, because programs run in folders of their own. */
 static int make_work_folder(struct torture *torture)
 {
     char name[PATH_MAX];
@@ -116,7 +116,7 @@ static int make_work_folder(struct torture *torture)
     torture->stand.work = work_folder;
     torture->stand.faults = faults_file;
     torture->trials.stand = &torture->stand;
-    mind_sanitizer(&torture->stand, &torture->trials);
+    prepare_for_sanitizer(&torture->stand, &torture->trials);
     torture->trials.took_us = torture->took_us;
     return access(faults_file, R_OK) == 0 ? 0 : -errno;
 }
@@ -167,7 +167,7 @@ static void *share_memory(size_t bytes)
     return memory != MAP_FAILED ? memory : NULL;
 }
 
-/* All workers end by themselves. */
+/* Start the workers and wait for their end. */
 static int run_all(struct torture *torture)
 {
     torture->outcomes = share_memory((torture->trials.count + 1) * sizeof(struct outcome));
@@ -192,8 +192,8 @@ static int run_all(struct torture *torture)
     return all_ended ? 0 : -ECHILD;
 }
 
-/* The processor and the system, and how long it took. */
-static void tell_machine(double seconds, FILE *out)
+/* Print the processor, the system, and the time that the trials took. */
+static void print_machine(double seconds, FILE *out)
 {
     struct utsname system;
     char line[200] = "", *model = NULL;
@@ -218,14 +218,14 @@ static int copy_before(const struct torture *torture, FILE *out)
     return is_copied ? 0 : -EIO;
 }
 
-static int tell(const struct torture *torture, double seconds)
+static int write_results(const struct torture *torture, double seconds)
 {
     FILE *const out = torture->report != NULL ? fopen(torture->report, "w") : stdout;
     if (out == NULL)
         return perror(torture->report), 99;
     if (copy_before(torture, out) != 0)
         return perror(torture->before), 99;
-    tell_machine(seconds, out);
+    print_machine(seconds, out);
     const uint32_t broken = report_write(&torture->trials, torture->outcomes, out);
     if (out != stdout && fclose(out) != 0)
         return perror(torture->report), 99;
@@ -248,14 +248,14 @@ int main(int argc, char **argv)
     if (rc == 0)
         rc = plan(&torture, argv + optind);
     const uint64_t began_ns = clock_now_ns();
-    printf("torture: seed %llu, %u tries, in %s\n", (unsigned long long)torture.trials.seed, torture.trials.count,
+    printf("torture: seed %llu, %u trials, in %s\n", (unsigned long long)torture.trials.seed, torture.trials.count,
            work_folder);
     if (rc == 0)
         rc = run_all(&torture);
     if (rc != 0)
         fprintf(stderr, "torture: %s\n", strerror(-rc));
     const double seconds = (double)(clock_now_ns() - began_ns) / 1e9;
-    const int code = rc == 0 ? tell(&torture, seconds) : 99;
+    const int code = rc == 0 ? write_results(&torture, seconds) : 99;
     printf("torture: %.0f s\n", seconds);
     if (!torture.keeps && code == 0)
         tree_remove(work_folder);

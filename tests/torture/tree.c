@@ -1,4 +1,4 @@
-/* Folders of tries. */
+/* Folders of trials. */
 #include "tests/torture/tree.h"
 
 #include <errno.h>
@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* nftw takes no argument: a driver's worker does one walk at a time. */
+/* nftw passes no argument to its callback. A worker does one walk at a time. */
 static struct {
     const char *root, *to;
-    bool is_there;              /* the folder to copy to */
+    bool is_there;              /* the folder to copy to exists */
     int (*visit)(void *arg, const char *file);
     void *arg;
 } walk;

@@ -1,4 +1,4 @@
-/* Folders full of files: copied, removed, looked at one file after the other. */
+/* Copy, remove and visit folders of files. */
 #ifndef PIPETRAIN_TEST_TREE_H
 #define PIPETRAIN_TEST_TREE_H
 
@@ -7,18 +7,18 @@
 
 /* A file's content. */
 struct content {
-    char *bytes;        /* with a terminator behind them; NULL: there is no such file */
+    char *bytes;        /* followed by a NUL; NULL: the file cannot be read */
     size_t count;
 };
 
-/* Copy a folder and all in it to a place where nothing is. 0 or a negative errno. */
+/* Copy a folder and its content; `to` does not exist yet. 0 or a negative errno. */
 int tree_copy(const char *from, const char *to);
-/* As tree_copy, into a folder that is there and empty. */
+/* As tree_copy, into an existing empty folder. */
 int tree_copy_into(const char *from, const char *to);
-/* Whatever of it is there. */
+/* Remove what there is of it. */
 void tree_remove(const char *path);
-/* Called with the path of every regular file below `path`, from there on ("runs/a/x"), until it does
- * not return 0, which is what this returns. */
+/* Call `visit` with the relative path ("runs/a/x") of every regular file below `path`, until it returns something other
+ * than 0, which is returned. */
 int tree_visit(const char *path, int (*visit)(void *arg, const char *file), void *arg);
 
 struct content content_read(const char *folder, const char *file);

@@ -1,4 +1,4 @@
-/* Running a try. A worker of the driver runs one at a time. */
+/* Run trials. A worker of the driver runs one at a time. */
 #include "tests/torture/trial.h"
 
 #include <errno.h>
@@ -53,7 +53,7 @@ uint64_t trials_random(const struct trials *trials, const char *of, uint64_t ind
     return bound == 0 ? 0 : random_u64(random_key(sum, RANDOM_SHUFFLE, 0), index) % bound;
 }
 
-/* The file of a board in the folder, with the order on it. */
+/* Create and map the file of a board beside the folder, with the order in it. */
 static struct board *board_open(const char *folder, const struct order *order, char *path_out, size_t path_size)
 {
     if ((size_t)snprintf(path_out, path_size, "%s.board", folder) >= path_size)
@@ -76,7 +76,7 @@ static void board_close(struct board *board, const char *path)
     (void)unlink(path);
 }
 
-/* Signals, or the end of its terminal, at the time that is meant. Whether that time came. */
+/* Send signals, or close the terminal, at the time of the trial. False if its phase did not come. */
 static bool disturb(const struct trials *trials, const struct trial *trial, struct child *child)
 {
     if (trial->phase != NULL && !child_await_phase(child, trial->phase, (uint64_t)PHASE_WAIT_US * trials->patience))
@@ -93,10 +93,10 @@ static bool disturb(const struct trials *trials, const struct trial *trial, stru
     return true;
 }
 
-/* How a try went. */
+/* How a process ended. */
 struct course {
     struct child_end end;
-    bool was_disturbed, has_fired;      /* the time of its signals came; its call did */
+    bool was_disturbed, has_fired;      /* its signals were sent; its call failed as ordered */
 };
 
 static int run_child(const struct trials *trials, const struct trial *trial, const char *folder,
@@ -139,8 +139,8 @@ static int run_child(const struct trials *trials, const struct trial *trial, con
     return rc;
 }
 
-/* After a kill, or where it left what is to be finished: the same command again works, and clears away what
- * was left. */
+/* After a kill, or where it left a replacement to be completed: the same command must work, and remove what the first
+ * one left. */
 static void run_again(const struct trials *trials, const struct trial *killed, const char *folder,
                       char verdict_out[VERDICT_BYTES])
 {
@@ -151,12 +151,12 @@ static void run_again(const struct trials *trials, const struct trial *killed, c
         return;
     }
     char verdict[VERDICT_BYTES];
-    judge_try(trials->stand, again.scenario, &again.promise, folder, &course.end, verdict);
+    judge_trial(trials->stand, again.scenario, &again.promise, folder, &course.end, verdict);
     if (verdict[0] != '\0')
         snprintf(verdict_out, VERDICT_BYTES, "run again: %.200s", verdict);
 }
 
-/* A program that the system's loader could not start has not begun. */
+/* Not if the dynamic loader could not load the program. */
 static bool has_begun(const char *folder, const struct child_end *end)
 {
     struct content said = content_read(folder, "err");
@@ -166,7 +166,7 @@ static bool has_begun(const char *folder, const struct child_end *end)
     return !is_loaders;
 }
 
-/* Whether a set that was being put in place is to be finished. */
+/* Has a data set been left whose replacement was interrupted? */
 static bool has_begun_set(const struct trial *trial, const char *folder)
 {
     char results[PATH_MAX];
@@ -190,7 +190,7 @@ static void run_in(const struct trials *trials, const struct trial *trial, const
     if (!outcome->was_run)
         return;
     outcome->has_died = course.end.signal != 0;
-    judge_try(trials->stand, trial->scenario, &trial->promise, folder, &course.end, outcome->verdict);
+    judge_trial(trials->stand, trial->scenario, &trial->promise, folder, &course.end, outcome->verdict);
     if (outcome->verdict[0] == '\0' && !course.was_disturbed)
         snprintf(outcome->verdict, VERDICT_BYTES, "never said that it enters the phase '%s'", trial->phase);
     if (outcome->verdict[0] == '\0' && !trial->scenario->is_endless &&
@@ -198,7 +198,8 @@ static void run_in(const struct trials *trials, const struct trial *trial, const
         run_again(trials, trial, folder, outcome->verdict);
 }
 
-/* The file system for a folder of results, with what was in it. Its place, empty where none is wanted. */
+/* Mount the file system for the results and copy earlier ones into it. place_out: its folder; empty if the trial has no
+ * such file system. */
 static int mount_disk(const struct trial *trial, const char *begin, const char *folder, char *place_out,
                       size_t place_size)
 {

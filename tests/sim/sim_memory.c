@@ -91,15 +91,6 @@ static enum place locate(const void *memory, size_t bytes, int *device_out, cons
     return place;
 }
 
-/* May `device` access memory of `owner`? */
-static bool is_reachable(int device, int owner)
-{
-    pthread_rwlock_rdlock(&lock);
-    const bool enabled = device == owner || peers[device][owner];
-    pthread_rwlock_unlock(&lock);
-    return enabled;
-}
-
 void sim_check_memory(const void *memory, size_t bytes, int device, const char *who)
 {
     int owner = 0;
@@ -107,7 +98,10 @@ void sim_check_memory(const void *memory, size_t bytes, int device, const char *
         return;
     if (locate(memory, bytes, &owner, who) != PLACE_DEVICE)
         sim_die("%s: %p is not device memory", who, memory);
-    if (!is_reachable(device, owner))
+    pthread_rwlock_rdlock(&lock);
+    const bool can_access = device == owner || peers[device][owner];
+    pthread_rwlock_unlock(&lock);
+    if (!can_access)
         sim_die("%s: %p is memory of device %d, used on device %d", who, memory, owner, device);
 }
 

@@ -170,17 +170,12 @@ static bool is_idle(struct CUstream_st *stream)
     return idle;
 }
 
-static struct CUstream_st *first_stream(void)
-{
-    pthread_mutex_lock(&lock);
-    struct CUstream_st *const first = streams;
-    pthread_mutex_unlock(&lock);
-    return first;
-}
-
 void sim_device_drain(int device)
 {
-    for (struct CUstream_st *stream = first_stream(); stream != NULL; stream = stream->next)
+    pthread_mutex_lock(&lock);
+    struct CUstream_st *stream = streams;
+    pthread_mutex_unlock(&lock);
+    for (; stream != NULL; stream = stream->next)
         if (stream->device == device)
             sim_stream_drain(stream);
 }

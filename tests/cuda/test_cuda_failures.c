@@ -15,34 +15,37 @@
 
 /* ---- memory ---- */
 
-static int try_plan(struct network *fixture, uint32_t count, char *text, size_t text_size)
+static char messages[1024];     /* of the last attempt */
+
+static int plan_once(struct network *fixture, uint32_t count)
 {
     struct plan *plan = NULL;
-    struct capture capture;
-    capture_begin(&capture);
     int rc = fixture->ops->plan(fixture->backend, count, true, &plan);
     if (rc == 0)
         rc = fixture->ops->allocate(fixture->backend);
-    capture_end(&capture, text, text_size);
     if (plan != NULL)
         fixture->ops->plan_close(plan);
     return rc;
 }
 
+static int try_plan(struct network *fixture, uint32_t count)
+{
+    return CAPTURE(messages, plan_once(fixture, count));
+}
+
 TEST(reports_how_many_samples_would_fit)
 {
     struct network fixture;
-    char text[1024];
     cuda_fixture_open_own(&fixture, small_net(0), PRECISION_FP32);
-    assert_int_equal(try_plan(&fixture, 20000, text, sizeof(text)), -ENOMEM);
+    assert_int_equal(try_plan(&fixture, 20000), -ENOMEM);
     unsigned samples, fitting;
-    assert_int_equal(sscanf(text, "pipetrain: cuda0: a tower of %u samples needs", &samples), 1);
+    assert_int_equal(sscanf(messages, "pipetrain: cuda0: a tower of %u samples needs", &samples), 1);
     assert_int_equal(samples, 20000);
-    const char *hint = strstr(text, "iB are free: ");
+    const char *hint = strstr(messages, "iB are free: ");
     assert_non_null(hint);
     assert_int_equal(sscanf(hint, "iB are free: %u samples a tower would fit", &fitting), 1);
-    assert_int_equal(try_plan(&fixture, fitting * 6 / 5, text, sizeof(text)), -ENOMEM);
-    assert_int_equal(try_plan(&fixture, fitting, text, sizeof(text)), 0);
+    assert_int_equal(try_plan(&fixture, fitting * 6 / 5), -ENOMEM);
+    assert_int_equal(try_plan(&fixture, fitting), 0);
     cuda_fixture_close(&fixture);
 }
 
@@ -96,72 +99,64 @@ TEST(plans_allocate_only_when_asked)
 
 TEST(convolutions_without_memory_to_time_them_are_planned_untimed)
 {
-    char text[1024];
     struct net *net = small_net(0);
     struct network fixture;
     struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
     spec.time_plans = true;
     spec.workspace_max = FIXTURE_DEVICE_BYTES;
     cuda_fixture_open_with(&fixture, "cuda", &spec, false);
-    assert_int_equal(try_plan(&fixture, SAMPLES, text, sizeof(text)), 0);
-    assert_non_null(strstr(text, "are not measured"));
+    assert_int_equal(try_plan(&fixture, SAMPLES), 0);
+    assert_non_null(strstr(messages, "are not measured"));
     cuda_fixture_close(&fixture);
     net_close(net);
 }
 
 /* ---- refusals ---- */
 
-static int try_open(const char *backend, const struct backend_spec *spec, const char *kind, char *text,
-                    size_t text_size)
+static int try_open(const char *backend, const struct backend_spec *spec, const char *kind)
 {
     struct network fixture;
-    struct capture capture;
     network_open_device(&fixture, kind, spec->net);
     fixture.ops = backend_find(backend);
-    capture_begin(&capture);
-    const int rc = network_open_backend(&fixture, spec);
-    capture_end(&capture, text, text_size);
+    const int rc = CAPTURE(messages, network_open_backend(&fixture, spec));
     network_close(&fixture);
     return rc;
 }
 
 TEST(unsupported_options_are_refused)
 {
-    char text[1024];
     struct net *net = small_net(0);
     struct backend_spec spec = cuda_fixture_spec(net, PRECISION_FP32);
-    assert_int_equal(try_open("cuda", &spec, "reference", text, sizeof(text)), -ENOTSUP);
-    assert_non_null(strstr(text, "kind cpu"));
+    assert_int_equal(try_open("cuda", &spec, "reference"), -ENOTSUP);
+    assert_non_null(strstr(messages, "kind cpu"));
     spec.layout = LAYOUT_NCHW;
-    assert_int_equal(try_open("cuda", &spec, "cuda", text, sizeof(text)), -ENOTSUP);
-    assert_non_null(strstr(text, "nchw"));
+    assert_int_equal(try_open("cuda", &spec, "cuda"), -ENOTSUP);
+    assert_non_null(strstr(messages, "nchw"));
     spec = cuda_fixture_spec(net, PRECISION_FP32);
     spec.convolution = CONVOLUTION_WINOGRAD;
-    assert_int_equal(try_open("cuda", &spec, "cuda", text, sizeof(text)), -ENOTSUP);
-    assert_non_null(strstr(text, "cuDNN chooses"));
+    assert_int_equal(try_open("cuda", &spec, "cuda"), -ENOTSUP);
+    assert_non_null(strstr(messages, "cuDNN chooses"));
     spec = cuda_fixture_spec(net, PRECISION_BF16);
-    assert_int_equal(try_open("reference", &spec, "reference", text, sizeof(text)), -ENOTSUP);
-    assert_non_null(strstr(text, "fp32 only"));
+    assert_int_equal(try_open("reference", &spec, "reference"), -ENOTSUP);
+    assert_non_null(strstr(messages, "fp32 only"));
     net_close(net);
 }
 
 TEST(too_large_windows_are_refused)
 {
-    char text[1024];
     struct net *const net = network_net_begin("wide", (struct shape){ 1, 16, 16 }, 2);
     net_max_pool(net, "pool", NET_INPUT, window_square(16, 16, PADDING_VALID));
     network_net_end(net, 0);
     struct network fixture;
     cuda_fixture_open(&fixture, "cuda", net, PRECISION_FP32);
-    assert_int_equal(try_plan(&fixture, 1, text, sizeof(text)), -ENOTSUP);
-    assert_non_null(strstr(text, "pool"));
+    assert_int_equal(try_plan(&fixture, 1), -ENOTSUP);
+    assert_non_null(strstr(messages, "pool"));
     cuda_fixture_close(&fixture);
     net_close(net);
 }
 
 TEST(sizes_that_overflow_are_refused)
 {
-    char text[1024];
     struct net *const net = network_net_begin("huge", (struct shape){ 1, 10000, 10000 }, 2);
     net_max_pool(net, "pool", NET_INPUT, window_square(10, 10, PADDING_VALID));
     net_max_pool(net, "pool2", 0, window_square(10, 10, PADDING_VALID));
@@ -174,9 +169,9 @@ TEST(sizes_that_overflow_are_refused)
     struct plan *plan = NULL;
     assert_int_equal(fixture.ops->plan(fixture.backend, 2, true, &plan), 0);    /* gigabytes, not allocated yet */
     fixture.ops->plan_close(plan);
-    assert_int_equal(try_plan(&fixture, 3, text, sizeof(text)), -EOVERFLOW);
-    assert_non_null(strstr(text, "10000x10000"));
-    assert_non_null(strstr(text, "at most 2 samples"));
+    assert_int_equal(try_plan(&fixture, 3), -EOVERFLOW);
+    assert_non_null(strstr(messages, "10000x10000"));
+    assert_non_null(strstr(messages, "at most 2 samples"));
     network_close(&fixture);
     net_close(net);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "compute/cuda/cublaslt_dense.h"
+#include "compute/cuda/cuda_plan.h"
 #include "compute/model.h"
 #include "tests/helpers/test.h"
 
@@ -189,11 +190,6 @@ TEST(descriptors_hold_the_attributes_of_dense_layers)
     }
 }
 
-static uint32_t stored(uint32_t channels)
-{
-    return (channels + 7) / 8 * 8;
-}
-
 /* For batches of 256. */
 static void describe_product(struct dense_library *library, const struct layer *layer, int pass, int precision)
 {
@@ -201,7 +197,7 @@ static void describe_product(struct dense_library *library, const struct layer *
     const struct dense_shape shape = {
         .pass = (enum product_pass)pass, .precision = (enum precision)precision,
         .bias = pass != DGRAD && layer_has(layer, PARAMETER_BIAS), .count = 256,
-        .features = pixels * stored(layer->in.channels), .units = stored(layer->out.channels),
+        .features = pixels * channels_stored(layer->in.channels), .units = channels_stored(layer->out.channels),
     };
     struct dense_plan *plan;
     memset(&asked, 0, sizeof(asked));

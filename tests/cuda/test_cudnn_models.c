@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/cuda/cuda_plan.h"
 #include "compute/model.h"
 #include "tests/cuda/cudnn_planning_fixture.h"
 #include "tests/helpers/test.h"
@@ -24,11 +25,6 @@ static bool plans_all;
 
 /* ---- the convolutions ---- */
 
-static uint32_t stored(uint32_t channels)
-{
-    return (channels + 7) / 8 * 8;
-}
-
 /* The layer of this kind that reads the other one, else 0. */
 static uint32_t reader_of(const struct net *net, uint32_t layer, enum layer_kind kind)
 {
@@ -43,8 +39,8 @@ static struct conv_shape shape_of(const struct net *net, uint32_t index)
     const struct layer *const layer = &net->layers[index];
     return (struct conv_shape){
         .bias = layer_has(layer, PARAMETER_BIAS), .relu = reader_of(net, index, LAYER_RELU) > 0, .count = 1,
-        .in_channels = stored(layer->in.channels), .in_h = layer->in.height, .in_w = layer->in.width,
-        .out_channels = stored(layer->out.channels), .out_h = layer->out.height, .out_w = layer->out.width,
+        .in_channels = channels_stored(layer->in.channels), .in_h = layer->in.height, .in_w = layer->in.width,
+        .out_channels = channels_stored(layer->out.channels), .out_h = layer->out.height, .out_w = layer->out.width,
         .kernel_h = layer->kernel_h, .kernel_w = layer->kernel_w,
         .stride_h = layer->stride_h, .stride_w = layer->stride_w,
         .pad_top = layer->pad_top, .pad_bottom = layer->pad_bottom,

@@ -2,19 +2,15 @@
  * type of values and odd channel counts, against plain loops. */
 #include <math.h>
 
+#include "compute/cuda/cuda_plan.h"
 #include "compute/cuda/kernels.h"
 #include "tests/cuda/kernel_fixture.h"
 #include "tests/helpers/test.h"
 
-static uint32_t stored_of(uint32_t channels)
-{
-    return (channels + 7) / 8 * 8;
-}
-
 /* Numbers of real channels, zeros in the padding. */
 static float *draw_pixels(enum value_type type, uint32_t what, size_t pixels, uint32_t channels)
 {
-    const uint32_t stored = stored_of(channels);
+    const uint32_t stored = channels_stored(channels);
     float *const values = draw(type, what, pixels * stored);
     for (size_t i = 0; i < pixels * stored; i++)
         values[i] = i % stored < channels ? values[i] : 0;
@@ -50,7 +46,7 @@ static void concatenated_open(struct concatenated *all, enum value_type type, co
     *all = (struct concatenated){ .channels = 0 };
     for (uint32_t k = 0; k < c->count; k++)
         all->channels += c->channels[k];
-    all->stored = stored_of(all->channels);
+    all->stored = channels_stored(all->channels);
     all->out = floats_new(c->pixels * all->stored);
     all->out_gradient = draw_pixels(type, 20, c->pixels, all->channels);
     uint32_t before = 0;
@@ -58,7 +54,7 @@ static void concatenated_open(struct concatenated *all, enum value_type type, co
         all->parts[k] = draw_pixels(type, 1 + k, c->pixels, c->channels[k]);
         for (size_t pixel = 0; pixel < c->pixels; pixel++)
             for (uint32_t i = 0; i < c->channels[k]; i++)
-                all->out[pixel * all->stored + before + i] = all->parts[k][pixel * stored_of(c->channels[k]) + i];
+                all->out[pixel * all->stored + before + i] = all->parts[k][pixel * channels_stored(c->channels[k]) + i];
     }
 }
 
@@ -66,7 +62,7 @@ static void concatenated_open(struct concatenated *all, enum value_type type, co
 static void check_slice(enum value_type type, const struct concat_case *c, const struct concatenated *all, uint32_t k,
                         uint32_t before)
 {
-    const uint32_t stored = stored_of(c->channels[k]);
+    const uint32_t stored = channels_stored(c->channels[k]);
     const size_t count = c->pixels * stored;
     const struct pad_shape shape = {
         .count = (uint32_t)c->pixels, .channels = c->channels[k], .in_h = 1, .in_w = 1, .in_stored = stored,
@@ -91,9 +87,9 @@ static void check_concat(enum value_type type, const struct concat_case *c)
     concatenated_open(&all, type, c);
     struct concat concat = { .pixels = c->pixels, .stride = all.stored, .count = c->count };
     for (uint32_t k = 0; k < c->count; k++) {
-        concat.parts[k].values = values_new(type, all.parts[k], c->pixels * stored_of(c->channels[k]));
+        concat.parts[k].values = values_new(type, all.parts[k], c->pixels * channels_stored(c->channels[k]));
         concat.parts[k].channels = c->channels[k];
-        concat.parts[k].stride = stored_of(c->channels[k]);
+        concat.parts[k].stride = channels_stored(c->channels[k]);
     }
     void *const out = values_poison(type, c->pixels * all.stored);
     CUDA_OK(kernel_concat(stream, type, &concat, out));
@@ -121,7 +117,7 @@ static void check_growth(enum value_type type, uint32_t kept, uint32_t more)
     CUDA_OK(kernel_concat(stream, type, &concat, out));
     for (size_t i = 0; i < PIXELS * WIDE; i++) {
         const size_t channel = i % WIDE;
-        if (channel >= kept && channel < stored_of(kept + more))
+        if (channel >= kept && channel < channels_stored(kept + more))
             there[i] = channel < kept + more ? part[i / WIDE * PART + channel - kept] : 0;
     }
     assert_values(type, out, there, PIXELS * WIDE);
@@ -231,7 +227,7 @@ static double gradient_of(const struct response_case *r, const float *pixel, con
 
 static void response_values_open(struct response_values *v, enum value_type type, const struct response_case *r)
 {
-    const uint32_t stored = stored_of(r->channels);
+    const uint32_t stored = channels_stored(r->channels);
     v->count = r->pixels * stored;
     v->in = draw_pixels(type, 1, r->pixels, r->channels);
     v->out_gradient = draw_pixels(type, 2, r->pixels, r->channels);
@@ -260,7 +256,7 @@ static void assert_rounded(enum value_type type, const void *device, const doubl
 
 static void check_response(enum value_type type, const struct response_case *r)
 {
-    const uint32_t stored = stored_of(r->channels);
+    const uint32_t stored = channels_stored(r->channels);
     const struct response_shape shape = { r->pixels, r->channels, stored, r->how };
     struct response_values v;
     response_values_open(&v, type, r);

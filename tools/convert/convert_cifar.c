@@ -105,23 +105,26 @@ static int find_label(struct cifar *cifar, const char *wanted, struct stop *stop
     return convert_fail(stop, EXIT_CODE_USAGE, -EINVAL, "--label=%s: there are fine and coarse", wanted);
 }
 
+static bool has_file(const char *folder, const char *between, const char *name)
+{
+    char *path;
+
+    if (asprintf(&path, "%s%s%s/%s", folder, *between != '\0' ? "/" : "", between, name) < 0)
+        return false;
+    const bool is_there = access(path, F_OK) == 0;
+    free(path);
+    return is_there;
+}
+
 /* Find the folder with the files: the input, or the folder of the unpacked archive in it. */
 static int find_folder(struct cifar *cifar, const char *input, struct stop *stop)
 {
-    const char *const first = cifar->kind->files[0];
-    char *inner, *path;
-    int rc = -ENOMEM;
+    const char *const inner = has_file(input, cifar->kind->folder, cifar->kind->files[0]) ? cifar->kind->folder : "";
 
-    if (asprintf(&inner, "%s/%s", input, cifar->kind->folder) < 0)
-        return no_memory(stop);
-    if (asprintf(&path, "%s/%s", inner, first) >= 0) {
-        cifar->folder = access(path, F_OK) == 0 ? inner : strdup(input);
-        rc = cifar->folder != NULL ? 0 : -ENOMEM;
-        free(path);
-    }
-    if (cifar->folder != inner)
-        free(inner);
-    return rc == 0 ? 0 : no_memory(stop);
+    if (asprintf(&cifar->folder, "%s%s%s", input, *inner != '\0' ? "/" : "", inner) >= 0)
+        return 0;
+    cifar->folder = NULL;
+    return no_memory(stop);
 }
 
 /* Check every label of the records, not only the one used: they reveal a file of another data set. */
@@ -154,17 +157,6 @@ static int read_file(struct cifar *cifar, uint32_t number, const char *path, uin
     *count_out = member->byte_count;
     member->bytes = NULL;
     return 0;
-}
-
-static bool has_file(const char *folder, const char *between, const char *name)
-{
-    char *path;
-
-    if (asprintf(&path, "%s%s%s/%s", folder, *between != '\0' ? "/" : "", between, name) < 0)
-        return false;
-    const bool is_there = access(path, F_OK) == 0;
-    free(path);
-    return is_there;
 }
 
 /* The name of another version, if that is what the input contains; NULL: none. */

@@ -245,19 +245,10 @@ static int compare_identities(const void *a, const void *b)
     return (one->inode > other->inode) - (one->inode < other->inode);
 }
 
-static void identify(struct output_scan *scan, const struct shard_list *list)
-{
-    struct stat status;
-
-    for (uint32_t i = 0; i < list->count; i++) {
-        if (stat(list->paths[i], &status) == 0)
-            scan->inputs[scan->input_count++] = (struct identity){ status.st_dev, status.st_ino };
-    }
-}
-
 /* 0 or -ENOMEM. */
 static int identify_all(struct output_scan *scan, const struct shard_list *lists, uint32_t count)
 {
+    struct stat status;
     size_t room = 1;
 
     for (uint32_t i = 0; i < count; i++)
@@ -266,7 +257,9 @@ static int identify_all(struct output_scan *scan, const struct shard_list *lists
     if (scan->inputs == NULL)
         return -ENOMEM;
     for (uint32_t i = 0; i < count; i++)
-        identify(scan, &lists[i]);
+        for (uint32_t p = 0; p < lists[i].count; p++)
+            if (stat(lists[i].paths[p], &status) == 0)
+                scan->inputs[scan->input_count++] = (struct identity){ status.st_dev, status.st_ino };
     qsort(scan->inputs, scan->input_count, sizeof(*scan->inputs), compare_identities);
     return 0;
 }

@@ -248,18 +248,12 @@ static int check_shard(const struct set_folder *folder, const struct manifest_sh
 }
 
 /* Before committing: all shards must exist, under one of their two names. */
-static int check_shards(const struct set_folder *folder, const struct manifest *manifest)
+static int check_all(const struct set_folder *folder, const struct manifest *manifest)
 {
     int rc = 0;
 
     for (size_t i = 0; i < manifest->count && rc == 0; i++)
         rc = check_shard(folder, &manifest->shards[i]);
-    return rc;
-}
-
-static int check_all(const struct set_folder *folder, const struct manifest *manifest)
-{
-    const int rc = check_shards(folder, manifest);
     return rc < 0 ? rc : set_folder_visit(folder, check_entry, NULL);
 }
 

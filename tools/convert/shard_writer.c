@@ -32,16 +32,6 @@ static const struct packing_row {
     [PACKING_LZ4] = { lz4_frame_bound, lz4_frame_write },
 };
 
-static size_t packing_bound(enum packing packing, size_t bytes)
-{
-    return packing_rows[packing].bound(bytes);
-}
-
-static int packing_write(enum packing packing, const uint8_t *data, size_t bytes, uint8_t *out, size_t *out_bytes)
-{
-    return packing_rows[packing].write(data, bytes, out, out_bytes);
-}
-
 /* ---- a shard being written ---- */
 
 /* What one thread needs for writing. */
@@ -115,14 +105,14 @@ static int put_bytes(struct shard_sink *sink, const uint8_t *bytes, size_t count
 /* Compress and write the collected frames. */
 static int put_unit(struct shard_sink *sink)
 {
-    const enum packing packing = sink->set->spec.packing;
+    const struct packing_row *const packing = &packing_rows[sink->set->spec.packing];
     size_t bytes;
 
     if (sink->unit_bytes == 0)
         return 0;
-    if (block_reserve(&sink->packed, packing_bound(packing, sink->unit_bytes)) < 0)
+    if (block_reserve(&sink->packed, packing->bound(sink->unit_bytes)) < 0)
         return sink_no_memory(sink);
-    const int rc = packing_write(packing, sink->unit.bytes, sink->unit_bytes, sink->packed.bytes, &bytes);
+    const int rc = packing->write(sink->unit.bytes, sink->unit_bytes, sink->packed.bytes, &bytes);
     if (rc < 0)
         return sink_fail(sink, exit_code_of(rc, EXIT_CODE_OUTPUT), "compress", -rc);
     sink->unit_bytes = 0;
@@ -369,7 +359,7 @@ static int write_file(struct writer *writer, struct shard_file *file)
     return read_back(writer->writing->set, file, writer->writing->options->interrupted, &writer->writing->progress);
 }
 
-static int desk_init(struct writer *writer, struct writing *writing)
+static int writer_init(struct writer *writer, struct writing *writing)
 {
     const struct shard_set_spec *const spec = &writing->set->spec;
 
@@ -384,18 +374,12 @@ static int desk_init(struct writer *writer, struct writing *writing)
     return rc;
 }
 
-static void desk_release(struct writer *writer)
-{
-    record_maker_close(&writer->maker);
-    shard_sink_release(&writer->sink);
-}
-
 static void writer_loop(void *arg)
 {
     struct writing *const writing = arg;
     struct writer writer;
     struct board_chunk *chunk;
-    int rc = desk_init(&writer, writing);
+    int rc = writer_init(&writer, writing);
 
     while (rc == 0) {
         const size_t next = atomic_fetch_add(&writing->next_file, 1);
@@ -406,7 +390,8 @@ static void writer_loop(void *arg)
     chunk_board_retire(&writing->board);
     while (rc == 0 && (chunk = chunk_board_help(&writing->board)) != NULL)
         make_chunk(&writer, chunk);
-    desk_release(&writer);
+    record_maker_close(&writer.maker);
+    shard_sink_release(&writer.sink);
 }
 
 static uint32_t source_count(const struct shard_set *set)

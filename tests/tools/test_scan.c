@@ -21,33 +21,27 @@ struct result {
     char text[512];             /* of the last damage */
 };
 
-static struct result add_up(struct scan *scan)
+static void add_up(void *arg, struct scan *scan, const struct scan_shard *shard)
 {
-    struct result result = { 0 };
-    const struct scan_shard *shard;
-    while ((shard = scan_next(scan)) != NULL) {
-        result.shards++;
-        result.records += shard->records;
-        result.damages += shard->damage_count;
-        result.unopened += shard->error < 0;
-        result.order = 31 * result.order + shard->records;
-        for (size_t i = 0; i < shard->damage_count; i++) {
-            result.order = 31 * result.order + shard->damages[i].offset;
-            strcpy(result.text, shard->damages[i].problem.text);
-        }
+    struct result *const result = arg;
+    (void)scan;
+    result->shards++;
+    result->records += shard->records;
+    result->damages += shard->damage_count;
+    result->unopened += shard->error < 0;
+    result->order = 31 * result->order + shard->records;
+    for (size_t i = 0; i < shard->damage_count; i++) {
+        result->order = 31 * result->order + shard->damages[i].offset;
+        strcpy(result->text, shard->damages[i].problem.text);
     }
-    return result;
 }
 
 static struct result scan_paths(char *const *paths, uint32_t count, uint32_t workers, scan_visit visit, void *arg)
 {
-    struct scan *scan;
+    struct result result = { 0 };
     const struct scan_options options = { .paths = paths, .count = count, .workers = workers,
                                          .is_unwanted = &nobody_asked, .visit = visit, .arg = arg };
-    assert_int_equal(scan_open(&scan, &options), 0);
-    const struct result result = add_up(scan);
-    assert_int_equal(scan_result(scan), 0);
-    scan_close(scan);
+    assert_int_equal(scan_shards(&options, add_up, &result), 0);
     return result;
 }
 
@@ -227,15 +221,13 @@ TEST(a_scan_ends_when_it_is_unwanted)
 {
     static const atomic_bool asked = true;
     char path[512];
-    struct scan *scan;
+    struct result result = { 0 };
     snprintf(path, sizeof(path), "%s/shard", folder);
     fixture_write_shard(path, 0, 3);
     const struct scan_options options = { .paths = (char *const[]){ path }, .count = 1, .workers = 3,
                                          .is_unwanted = &asked };
-    assert_int_equal(scan_open(&scan, &options), 0);
-    assert_null(scan_next(scan));
-    assert_int_equal(scan_result(scan), -ECANCELED);
-    scan_close(scan);
+    assert_int_equal(scan_shards(&options, add_up, &result), -ECANCELED);
+    assert_int_equal(result.shards, 0);
 }
 
 TESTS_MAIN(fixture_folder_make, fixture_folder_remove)

@@ -112,8 +112,9 @@ static void open_shard(const struct check *check, const struct scan_shard *shard
     json_u64(check->json, "records", shard->records);
 }
 
-static void add_shard(struct check *check, struct scan *scan, const struct scan_shard *shard)
+static void add_shard(void *arg, struct scan *scan, const struct scan_shard *shard)
 {
+    struct check *const check = arg;
     char text[1024];
     open_shard(check, shard);
     const bool has_problem = find_problem(check, shard, text, sizeof(text));
@@ -153,20 +154,6 @@ static void json_total(const struct check *check)
     json_u64(check->json, "undecoded", check->undecoded);
 }
 
-static int scan_shards(struct check *check, const struct scan_options *options)
-{
-    struct scan *scan;
-    const struct scan_shard *shard;
-    int rc = scan_open(&scan, options);
-    if (rc < 0)
-        return rc;
-    while ((shard = scan_next(scan)) != NULL)
-        add_shard(check, scan, shard);
-    rc = scan_result(scan);
-    scan_close(scan);
-    return rc;
-}
-
 static int check_shards(struct check *check, const struct shards_request *request, const struct shard_list *list)
 {
     const struct sample_names names = { .image = request->image_key };
@@ -185,7 +172,7 @@ static int check_shards(struct check *check, const struct shards_request *reques
         options.arg = &images;
     }
     if (rc == 0)
-        rc = scan_shards(check, &options);
+        rc = scan_shards(&options, add_shard, check);
     if (rc == 0)
         rc = image_check_result(&images);
     check->undecoded = image_check_undecoded(&images);

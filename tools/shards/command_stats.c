@@ -49,9 +49,12 @@ static bool visit(void *arg, uint32_t worker, uint32_t shard, const struct chunk
 }
 
 /* Report what is missing in the statistics. */
-static void report_shard(struct gathering *gathering, const struct scan_shard *shard)
+static void report_shard(void *arg, struct scan *scan, const struct scan_shard *shard)
 {
+    struct gathering *const gathering = arg;
     char text[2048];
+    if (shard->damage_count > 0 || shard->error < 0)
+        scan_hide_progress(scan);
     gathering->shards++;
     gathering->damages += shard->damage_count + (shard->error < 0);
     if (shard->error < 0)
@@ -75,8 +78,6 @@ static int merge(const struct gathering *gathering, uint64_t workers, struct sha
 
 static int gather(struct gathering *gathering, const struct shards_request *request, const struct shard_list *list)
 {
-    struct scan *scan;
-    const struct scan_shard *shard;
     const struct scan_options options = {
         .paths = list->paths,
         .count = list->count,
@@ -86,17 +87,7 @@ static int gather(struct gathering *gathering, const struct shards_request *requ
         .arg = gathering,
         .what = "counting",
     };
-    int rc = scan_open(&scan, &options);
-    if (rc < 0)
-        return rc;
-    while ((shard = scan_next(scan)) != NULL) {
-        if (shard->damage_count > 0 || shard->error < 0)
-            scan_hide_progress(scan);
-        report_shard(gathering, shard);
-    }
-    rc = scan_result(scan);
-    scan_close(scan);
-    return rc;
+    return scan_shards(&options, report_shard, gathering);
 }
 
 static void print_payloads(const struct gathering *gathering, const struct shards_statistics *statistics)

@@ -34,11 +34,11 @@ int image_check_init(struct image_check *check, const struct sample_names *names
  * number is compared with that of the first image. */
 bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct chunk_record *record,
                        struct record_problem *problem_out);
-/* After closing the scan: -ENOMEM if memory was too small for an image, which is not reported as damaged; else 0. */
+/* After the scan: -ENOMEM if memory was too small for an image, which is not reported as damaged; else 0. */
 int image_check_result(const struct image_check *check);
 /* The same: images that were not decoded because only the network of a run says their size. */
 uint64_t image_check_undecoded(const struct image_check *check);
-/* Call it after closing the scan. Accepts a struct of zeros. */
+/* Call it after the scan. Accepts a struct of zeros. */
 void image_check_release(struct image_check *check);
 
 #endif

@@ -293,50 +293,9 @@ static int start(struct scan *scan)
     return rc;
 }
 
-int scan_open(struct scan **scan_out, const struct scan_options *options)
+/* Ends the threads. Also after start has failed. */
+static void scan_close(struct scan *scan)
 {
-    struct scan *const scan = calloc(1, sizeof(*scan));
-    if (scan == NULL)
-        return -ENOMEM;
-    scan->options = *options;
-    pthread_mutex_init(&scan->lock, NULL);
-    pthread_cond_init(&scan->progress, NULL);
-    const int rc = start(scan);
-    if (rc < 0)
-        scan_close(scan);
-    else
-        *scan_out = scan;
-    return rc;
-}
-
-const struct scan_shard *scan_next(struct scan *scan)
-{
-    if (scan->returned == scan->options.count)
-        return NULL;
-    const struct reading *const reading = &scan->readings[scan->returned];
-    pthread_mutex_lock(&scan->lock);
-    while (!reading->is_done && scan->working > 0)
-        pthread_cond_wait(&scan->progress, &scan->lock);
-    const bool is_done = reading->is_done;
-    pthread_mutex_unlock(&scan->lock);
-    scan->returned += is_done;
-    return is_done ? &reading->shard : NULL;
-}
-
-void scan_hide_progress(struct scan *scan)
-{
-    progress_end(&scan->bytes_read);
-}
-
-int scan_result(const struct scan *scan)
-{
-    return scan->result;
-}
-
-void scan_close(struct scan *scan)
-{
-    if (scan == NULL)
-        return;
     if (scan->queue != NULL)
         queue_cancel(scan->queue);
     for (uint32_t i = 0; i < scan->options.workers && scan->workers != NULL; i++) {
@@ -355,5 +314,39 @@ void scan_close(struct scan *scan)
     pthread_mutex_destroy(&scan->lock);
     free(scan->readings);
     free(scan->workers);
-    free(scan);
+}
+
+/* Wait for the next shard. NULL after the last one, or if the scan ended early. */
+static const struct scan_shard *scan_next(struct scan *scan)
+{
+    if (scan->returned == scan->options.count)
+        return NULL;
+    const struct reading *const reading = &scan->readings[scan->returned];
+    pthread_mutex_lock(&scan->lock);
+    while (!reading->is_done && scan->working > 0)
+        pthread_cond_wait(&scan->progress, &scan->lock);
+    const bool is_done = reading->is_done;
+    pthread_mutex_unlock(&scan->lock);
+    scan->returned += is_done;
+    return is_done ? &reading->shard : NULL;
+}
+
+void scan_hide_progress(struct scan *scan)
+{
+    progress_end(&scan->bytes_read);
+}
+
+int scan_shards(const struct scan_options *options,
+                void (*add)(void *arg, struct scan *scan, const struct scan_shard *shard), void *arg)
+{
+    struct scan scan = { .options = *options };
+    const struct scan_shard *shard;
+    pthread_mutex_init(&scan.lock, NULL);
+    pthread_cond_init(&scan.progress, NULL);
+    int rc = start(&scan);
+    while (rc == 0 && (shard = scan_next(&scan)) != NULL)
+        add(arg, &scan, shard);
+    rc = rc == 0 ? scan.result : rc;
+    scan_close(&scan);
+    return rc;
 }

@@ -19,7 +19,7 @@ typedef bool (*scan_visit)(void *arg, uint32_t worker, uint32_t shard, const str
                            struct record_problem *problem_out);
 
 struct scan_options {
-    char *const *paths;         /* of shards; lent until the scan is closed */
+    char *const *paths;         /* of shards */
     uint32_t count;
     uint32_t workers;           /* >= 1 */
     const atomic_bool *is_unwanted;     /* true: stop the scan */
@@ -47,16 +47,11 @@ struct scan_shard {
     size_t damage_count;
 };
 
-/* Start the threads. 0 or a negative errno. */
-int scan_open(struct scan **scan_out, const struct scan_options *options);
-/* Wait for the next shard, in the order of the paths; the result is valid until the scan is closed. NULL after the last
- * one, or if the scan ended early. Main thread only. */
-const struct scan_shard *scan_next(struct scan *scan);
 /* Clear the progress line before other output. Main thread only. */
 void scan_hide_progress(struct scan *scan);
-/* After scan_next returned NULL: 0, -ECANCELED or -ENOMEM. */
-int scan_result(const struct scan *scan);
-/* Ends the threads. Accepts NULL. */
-void scan_close(struct scan *scan);
+/* Scan all shards, and call `add` for each, in the calling thread and in the order of the paths; for fewer if the scan
+ * ends early. 0, -ECANCELED, -ENOMEM, or the negative errno of a thread that cannot be started. */
+int scan_shards(const struct scan_options *options,
+                void (*add)(void *arg, struct scan *scan, const struct scan_shard *shard), void *arg);
 
 #endif

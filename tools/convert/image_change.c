@@ -18,15 +18,7 @@
 #define PIXEL_BYTES_MAX ((uint64_t)63 << 20)    /* keeps the record below 64 MiB */
 #define CHANGES_MAX 12u
 
-/* How each kind of image is decoded. */
-static const struct image_ops *const image_kinds[FOUND_KIND_COUNT] = {
-    [FOUND_ROWS] = &image_raw_hwc_ops,
-    [FOUND_PLANES] = &image_raw_chw_ops,
-    [FOUND_JPEG] = &image_encoded_ops,
-    [FOUND_PNG] = &image_encoded_ops,
-};
-
-/* Why other kinds are not decoded. The range of float pixels is not known from one image. */
+/* Why an image of this kind is not decoded; NULL: it is. The range of float pixels is not known from one image. */
 static const char *const no_image_texts[FOUND_KIND_COUNT] = {
     [FOUND_NOTHING] = "has no feature known as image: name one with --image-key",
     [FOUND_FLOATS] = "its image is a list of floats, which cannot be changed: omit --resize-short and --raw",
@@ -36,7 +28,7 @@ static const char *const no_image_texts[FOUND_KIND_COUNT] = {
 
 struct image_changer {
     struct image_change change;
-    void *codecs[FOUND_KIND_COUNT];     /* opened for the first image of the kind */
+    struct found_decoder decoder;
     struct jpeg_writer *writer;
     struct scratch pixels, payload;
 };
@@ -91,10 +83,7 @@ void image_changer_close(struct image_changer *changer)
 {
     if (changer == NULL)
         return;
-    for (int i = 0; i < FOUND_KIND_COUNT; i++) {
-        if (changer->codecs[i] != NULL)
-            image_kinds[i]->close(changer->codecs[i]);
-    }
+    found_decoder_release(&changer->decoder);
     jpeg_writer_close(changer->writer);
     scratch_release(&changer->pixels);
     scratch_release(&changer->payload);
@@ -157,16 +146,10 @@ static int check_image(const struct image_change *change, const struct found_sam
 static int decode(struct image_changer *changer, const struct found_sample *sample, const struct image_shape *shape,
                   char *problem, size_t problem_size)
 {
-    const struct image_ops *const ops = image_kinds[sample->image];
-    void **const codec = &changer->codecs[sample->image];
-    struct stored_image image;
-    (void)found_sample_image(sample, &image);
-    const struct image_request request = { .shape = *shape };
-
     uint8_t *const pixels = scratch_need(&changer->pixels, (size_t)shape->height * shape->width * shape->channels);
-    if (pixels == NULL || (*codec == NULL && ops->open(codec) < 0))
-        return -ENOMEM;
-    return ops->decode(*codec, &image, &request, pixels, problem, problem_size);
+
+    return pixels == NULL ? -ENOMEM
+                          : found_decoder_decode(&changer->decoder, sample, shape, pixels, problem, problem_size);
 }
 
 static int make_image(struct image_changer *changer, const struct found_sample *sample, struct new_image *image,
@@ -263,7 +246,7 @@ int image_changer_apply(struct image_changer *changer, const uint8_t *payload, s
 
     if (found_sample_read(&names, payload, bytes, &sample, &bad_offset) < 0)
         return problem_set(problem_out, problem_size, "is not a tf.train.Example");
-    if (image_kinds[sample.image] == NULL)
+    if (no_image_texts[sample.image] != NULL)
         return problem_set(problem_out, problem_size, no_image_texts[sample.image]);
     struct new_image image = {
         .old_key = sample.key, .key = changer->change.is_raw ? IMAGE_CHANGE_RAW_KEY : sample.key,

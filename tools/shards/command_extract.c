@@ -119,18 +119,12 @@ static int find_image(const struct target *target, const struct shards_request *
 /* 0, or a negative errno after a message. */
 static int decode_raw(const struct target *target, const struct found_sample *sample, uint8_t *pixels_out)
 {
-    struct stored_image image;
-    const struct image_ops *const ops = found_sample_image(sample, &image);
-    const struct image_request request = { .shape = { sample->height, sample->width, sample->channels } };
+    const struct image_shape shape = { sample->height, sample->width, sample->channels };
+    struct found_decoder decoder = { 0 };
     char problem[512];
-    void *codec;
-    int rc = ops->open(&codec);
-    if (rc < 0)
-        return rc;
-    if (ops->decode(codec, &image, &request, pixels_out, problem, sizeof(problem)) < 0)
-        rc = target_fail(target, "%s", problem);
-    ops->close(codec);
-    return rc;
+    const int rc = found_decoder_decode(&decoder, sample, &shape, pixels_out, problem, sizeof(problem));
+    found_decoder_release(&decoder);
+    return rc == -EBADMSG ? target_fail(target, "%s", problem) : rc;
 }
 
 static bool ends_with(const char *path, const char *end)

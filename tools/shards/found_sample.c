@@ -239,7 +239,8 @@ bool found_image_is_raw(enum found_image image)
     return image == FOUND_ROWS || image == FOUND_PLANES || image == FOUND_FLOATS || image == FOUND_INTEGERS;
 }
 
-const struct image_ops *found_sample_image(const struct found_sample *sample, struct stored_image *image_out)
+/* The image for decoding, and its decoder. */
+static const struct image_ops *find_decoder(const struct found_sample *sample, struct stored_image *image_out)
 {
     *image_out = (struct stored_image){
         .key = sample->key,
@@ -252,10 +253,29 @@ const struct image_ops *found_sample_image(const struct found_sample *sample, st
         .width = { "width", sample->width > 0 ? sample->width : IMAGE_SIZE_UNSAID },
         .channels = { "channels", sample->channels > 0 ? sample->channels : IMAGE_SIZE_UNSAID },
     };
-    if (sample->image == FOUND_JPEG || sample->image == FOUND_PNG)
-        return &image_encoded_ops;
-    return found_image_is_raw(sample->image) && sample->reading.type != NULL ? pixel_reading_ops(&sample->reading)
-                                                                             : NULL;
+    return sample->image == FOUND_JPEG || sample->image == FOUND_PNG ? &image_encoded_ops
+                                                                     : pixel_reading_ops(&sample->reading);
+}
+
+int found_decoder_decode(struct found_decoder *decoder, const struct found_sample *sample,
+                         const struct image_shape *shape, uint8_t *pixels_out, char *problem_out, size_t problem_size)
+{
+    struct stored_image image;
+    const struct image_request request = { .shape = *shape };
+    const struct image_ops *const ops = find_decoder(sample, &image);
+    size_t i = 0;
+    while (decoder->codecs[i].ops != NULL && decoder->codecs[i].ops != ops)
+        i++;
+    if (decoder->codecs[i].ops == NULL && ops->open(&decoder->codecs[i].codec) < 0)
+        return -ENOMEM;
+    decoder->codecs[i].ops = ops;
+    return ops->decode(decoder->codecs[i].codec, &image, &request, pixels_out, problem_out, problem_size);
+}
+
+void found_decoder_release(struct found_decoder *decoder)
+{
+    for (size_t i = 0; i < FOUND_CODECS && decoder->codecs[i].ops != NULL; i++)
+        decoder->codecs[i].ops->close(decoder->codecs[i].codec);
 }
 
 const char *found_image_text(enum found_image image)

@@ -41,8 +41,19 @@ int found_sample_read(const struct sample_names *names, const uint8_t *payload, 
                       struct found_sample *sample_out, size_t *bad_offset_out);
 /* Whether it is pixels, as bytes or as numbers. */
 bool found_image_is_raw(enum found_image image);
-/* The image for decoding, and its decoder; NULL if it is unknown. */
-const struct image_ops *found_sample_image(const struct found_sample *sample, struct stored_image *image_out);
+
+/* Decoders of one thread, each opened for its first image. Starts as zeros. */
+#define FOUND_CODECS 5u         /* encoded; raw bytes and numbers in two layouts each */
+struct found_decoder {
+    struct { const struct image_ops *ops; void *codec; } codecs[FOUND_CODECS];  /* ops is NULL: not open */
+};
+
+/* Decode an image of a known kind to `shape`, for which there is room. As image_ops.decode; -ENOMEM also if a decoder
+ * cannot be opened. */
+int found_decoder_decode(struct found_decoder *decoder, const struct found_sample *sample,
+                         const struct image_shape *shape, uint8_t *pixels_out, char *problem_out, size_t problem_size);
+void found_decoder_release(struct found_decoder *decoder);
+
 /* "JPEG", "raw pixels", ... */
 const char *found_image_text(enum found_image image);
 

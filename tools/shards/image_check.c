@@ -44,34 +44,17 @@ static struct image_shape shape_of(const struct found_sample *sample)
     return (struct image_shape){ sample->height, sample->width, sample->channels };
 }
 
-/* The codec for `ops`, opened at its first use; NULL without memory. */
-static struct image_codec *find_codec(struct image_checker *checker, const struct image_ops *ops)
-{
-    struct image_codec *codec = checker->codecs;
-    while (codec->ops != NULL && codec->ops != ops)
-        codec++;
-    if (codec->ops == NULL && ops->open(&codec->codec) < 0)
-        return NULL;
-    codec->ops = ops;
-    return codec;
-}
-
 /* Whether the image decodes without flaws, or there is not enough memory to decide; else problem->text says why. */
 static bool decode(struct image_checker *checker, const struct found_sample *sample, struct record_problem *problem)
 {
-    struct stored_image image;
-    const struct image_request request = { .shape = shape_of(sample) };
-    const struct image_ops *const ops = found_sample_image(sample, &image);
-    const struct image_codec *const codec = find_codec(checker, ops);
+    const struct image_shape shape = shape_of(sample);
     size_t bytes = 0;
-    uint8_t *const pixels =
-        image_shape_bytes(&request.shape, &bytes) ? scratch_need(&checker->pixels, bytes) : NULL;
-    checker->is_short_of_memory |= pixels == NULL || codec == NULL;
-    if (checker->is_short_of_memory)
-        return true;
+    uint8_t *const pixels = image_shape_bytes(&shape, &bytes) ? scratch_need(&checker->pixels, bytes) : NULL;
     problem->has_crcs = false;
     problem->text[0] = '\0';
-    const int rc = ops->decode(codec->codec, &image, &request, pixels, problem->text, sizeof(problem->text));
+    const int rc = pixels == NULL ? -ENOMEM
+                                  : found_decoder_decode(&checker->decoder, sample, &shape, pixels, problem->text,
+                                                         sizeof(problem->text));
     checker->is_short_of_memory |= rc == -ENOMEM;
     return rc == -ENOMEM || (rc == 0 && problem->text[0] == '\0');
 }
@@ -189,17 +172,12 @@ uint64_t image_check_undecoded(const struct image_check *check)
     return undecoded;
 }
 
-static void release_checker(struct image_checker *checker)
-{
-    for (size_t i = 0; i < IMAGE_CODECS && checker->codecs[i].ops != NULL; i++)
-        checker->codecs[i].ops->close(checker->codecs[i].codec);
-    scratch_release(&checker->pixels);
-}
-
 void image_check_release(struct image_check *check)
 {
-    for (uint32_t i = 0; i < check->workers && check->checkers != NULL; i++)
-        release_checker(&check->checkers[i]);
+    for (uint32_t i = 0; i < check->workers && check->checkers != NULL; i++) {
+        found_decoder_release(&check->checkers[i].decoder);
+        scratch_release(&check->checkers[i].pixels);
+    }
     free(check->checkers);
     free(check->pixel_bytes);
 }

@@ -6,11 +6,9 @@
 #include "tools/shards/found_sample.h"
 #include "tools/shards/scan.h"
 
-#define IMAGE_CODECS 5u         /* encoded; raw bytes and numbers in two layouts each */
-
 /* The state of a worker. */
 struct image_checker {
-    struct image_codec { const struct image_ops *ops; void *codec; } codecs[IMAGE_CODECS];  /* ops is NULL: not open */
+    struct found_decoder decoder;
     struct scratch pixels;
     bool is_short_of_memory;            /* an image was not checked */
     uint64_t undecoded;                 /* images that may be pixels, without features for their size */

@@ -1,4 +1,4 @@
-/* What a piece of a test writes to stderr. */
+/* Capture what a part of a test writes to stderr. */
 #ifndef PIPETRAIN_CAPTURE_H
 #define PIPETRAIN_CAPTURE_H
 
@@ -18,7 +18,7 @@ static inline void capture_begin(struct capture *capture)
     dup2(fileno(capture->file), STDERR_FILENO);
 }
 
-/* End capturing and copy what was written, terminated, to text. */
+/* End capturing. Copies what was written to `text`, NUL-terminated. */
 static inline void capture_end(struct capture *capture, char *text, size_t text_size)
 {
     dup2(capture->saved_stderr, STDERR_FILENO);
@@ -29,7 +29,7 @@ static inline void capture_end(struct capture *capture, char *text, size_t text_
     fclose(capture->file);
 }
 
-/* The value of `call`; what it writes to stderr goes to the array `text`. */
+/* The value of `call`. What it writes to stderr is stored in the array `text`. */
 #define CAPTURE(text, call)                             \
     ({                                                  \
         struct capture capture_;                        \

@@ -1,5 +1,4 @@
-/* Device memory in tests, whatever the device: every function waits until it is done, and
- * asserts that it succeeds. */
+/* Device memory in tests, on any device. Every function is synchronous, and asserts that it succeeds. */
 #ifndef PIPETRAIN_DEVICE_MEMORY_H
 #define PIPETRAIN_DEVICE_MEMORY_H
 

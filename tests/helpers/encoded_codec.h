@@ -1,10 +1,10 @@
-/* The codec of encoded images, as a thread of the loader has one; one for all tests of a program. */
+/* One decoder of encoded images, like that of a loader thread, for all tests of a program. */
 #ifndef PIPETRAIN_ENCODED_CODEC_H
 #define PIPETRAIN_ENCODED_CODEC_H
 
 #include "loader/images/image.h"
 
-/* What cmocka calls before and after a group. */
+/* Group set-up and tear-down. */
 int encoded_codec_open(void **state);
 int encoded_codec_close(void **state);
 

@@ -9,29 +9,29 @@
 /* The folder, one at a time. */
 extern char folder[256];
 
-/* What cmocka calls before and after a test or a group. Make a new, empty folder in $TMPDIR or /tmp, and let the user's
- * caches be in FOLDER/cache; remove it with everything in it. */
+/* Set-up and tear-down of a test or a group: make a new folder in $TMPDIR or /tmp, with the user's caches in
+ * FOLDER/cache; remove it with its content. */
 int fixture_folder_make(void **state);
 int fixture_folder_remove(void **state);
-/* The same, and it is the current directory. */
+/* The same, and make it the current directory. */
 int fixture_folder_enter(void **state);
 int fixture_folder_leave(void **state);
-/* Remove any folder with everything in it. */
+/* Remove a folder with its content. */
 void fixture_folder_clear(const char *path);
 
-/* "PLACE/NAME" in a buffer that the next call but three reuses. */
+/* "PLACE/NAME", valid for the next three calls. */
 const char *fixture_path(const char *place, const char *name);
-/* A new folder `name` in the folder; its path, in the room given. */
+/* Make a folder in the folder. Returns path_out, its path. */
 const char *fixture_subfolder(char *path_out, size_t path_size, const char *name);
-/* Calls use(path), which must return 0, for every file in the folder except hidden ones; NULL: only counts. Returns
+/* Call use(path), which must return 0, for every file in the folder that is not hidden; NULL: only count them. Returns
  * their number. */
 int fixture_each_file(const char *place, int (*use)(const char *path));
-/* Is there anything of this name, even a link to nothing? */
+/* Does the path exist, even as a dangling link? */
 bool fixture_exists(const char *path);
-/* A file of these bytes, or of a text's, in place of what has the name. */
+/* Write a file, and replace an existing one. */
 void fixture_write(const char *path, const void *data, size_t bytes);
 void fixture_write_text(const char *path, const char *text);
-/* The whole file in memory, to be freed. */
+/* The content of a file; the caller frees it. */
 uint8_t *fixture_read(const char *path, size_t *bytes_out);
 
 #endif

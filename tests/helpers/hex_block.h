@@ -1,5 +1,4 @@
-/* Bytes written as hexadecimal text, in a block of exactly their size, so that a sanitizer sees any byte read
- * beyond it. */
+/* Bytes from hexadecimal text, in a block of exactly their size, so that a sanitizer detects reads beyond it. */
 #ifndef PIPETRAIN_HEX_BLOCK_H
 #define PIPETRAIN_HEX_BLOCK_H
 

@@ -1,4 +1,4 @@
-/* Compressed shards for tests, made of whole ones. */
+/* Compress shards for tests. */
 #ifndef PIPETRAIN_PACKED_FIXTURE_H
 #define PIPETRAIN_PACKED_FIXTURE_H
 
@@ -11,13 +11,13 @@ enum packed_way {
     PACKED_ZLIB,                /* one stream, flushed in full at the end of each piece */
     PACKED_LZ4,                 /* a frame for every piece, as the converter writes it */
     PACKED_LZ4_LINKED,          /* one frame without checksums, blocks that depend on each other */
-    PACKED_LZ4_SKIPPABLE,       /* as PACKED_LZ4, a skippable frame in front of each */
+    PACKED_LZ4_SKIPPABLE,       /* as PACKED_LZ4, with a skippable frame before each */
     PACKED_WAY_COUNT
 };
 
-/* Bytes packed_fixture may need. */
+/* The size of the buffer for packed_fixture. */
 size_t packed_fixture_room(size_t bytes, size_t pieces);
-/* Compress data in pieces, of which number i ends at ends[i], the last one at the end. The bytes. */
+/* Compress data in pieces; piece i ends at ends[i], the last one at the end. Returns the compressed size. */
 size_t packed_fixture(enum packed_way way, const uint8_t *data, const size_t *ends, size_t pieces, uint8_t *out);
 
 #endif

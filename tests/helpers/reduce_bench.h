@@ -1,5 +1,5 @@
-/* Towers without networks: threads that fill two of their arenas with numbers, reduce them step
- * by step and look at the sums, as trainers do, on the device of tests/helpers/test_device_kind.h. */
+/* Towers without networks: threads that fill two arenas with numbers, reduce them step by step, like trainers, and
+ * check the sums, on the device of tests/helpers/test_device_kind.h. */
 #ifndef PIPETRAIN_REDUCE_BENCH_H
 #define PIPETRAIN_REDUCE_BENCH_H
 
@@ -22,15 +22,15 @@ struct bench_tower {
     float *arenas[REGION_COUNT];    /* of gradients and statistics */
     uint16_t *bf16_grads;           /* with spec.has_bf16_grads, of gradients */
     struct trace_track *track;      /* of spec.trace */
-    float *values, *sums;           /* pinned: of every step that may be queued */
+    float *values, *sums;           /* pinned, for every step that may be queued */
     struct event *ends[BENCH_DEPTH_MAX];
     struct thread *thread;
-    uint32_t steps;                 /* it takes part in, then it stays away */
-    uint32_t step_buckets;          /* of the step it stays away from, which it still starts */
-    bool stays_out;                 /* does not even join */
-    bool lingers;                   /* does not leave before a cancel */
-    uint32_t wrong;                 /* sums that differ from what they should be */
-    uint64_t bits;                  /* of all sums so far, mixed */
+    uint32_t steps;                 /* in which it takes part */
+    uint32_t step_buckets;          /* that it still starts of the next step */
+    bool stays_out;                 /* it does not even join */
+    bool lingers;                   /* it does not leave before a cancel */
+    uint32_t wrong;                 /* wrong sums */
+    uint64_t bits;                  /* a hash of all sums so far */
     uint32_t queued;                /* steps */
     atomic_uint done;               /* steps */
     atomic_bool away;               /* it starts no more */
@@ -40,7 +40,7 @@ struct bench_tower {
 struct bench {
     const struct device_ops *ops;
     struct reduce *reduce;
-    bool exact;                     /* sums have the bits of adding in pairs */
+    bool exact;                     /* sums are those of pairwise summation, bit for bit */
     bool has_bf16_grads;
     struct watchdog *watchdog;
     uint32_t towers, depth;
@@ -54,17 +54,17 @@ struct bench_spec {
     const struct reduce_ops *reduction;
     uint32_t towers;
     uint32_t devices;               /* tower t is on device t % devices */
-    struct watchdog *watchdog;      /* whose heartbeat d tower d has; NULL: none */
+    struct watchdog *watchdog;      /* tower d uses its heartbeat d; NULL: none */
     bool has_bf16_grads;            /* gradients are summed as bf16 */
     struct trace *trace;            /* of sums; NULL: none */
 };
 
-/* Devices of the kind that the reduction can be used between, at most `towers`. */
+/* The number of devices, at most `towers`, between which the reduction works. */
 uint32_t bench_devices(const struct reduce_ops *reduction, uint32_t towers);
 void bench_open(struct bench *bench, const struct bench_spec *spec);
 void bench_start(struct bench *bench);
 void bench_join(struct bench *bench);
-/* What stop_fail does to a run's towers; a tower that fails does it by itself. */
+/* Cancel all towers, as stop_fail does in a run. A tower that fails does this itself. */
 void bench_cancel(struct bench *bench);
 void bench_close(struct bench *bench);
 

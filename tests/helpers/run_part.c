@@ -1,4 +1,4 @@
-/* A part of a training run. See run_part.h. */
+/* A part of a training run. */
 #include "tests/helpers/run_part.h"
 
 #include <errno.h>
@@ -19,8 +19,8 @@ enum { REPORT_EVERY = 5, LAG = 3, TOWERS_MAX = 8 };
 
 struct part {
     const char *folder, *begin, *name;
-    uint64_t save;              /* step to save behind on the way, 0 = the end */
-    uint64_t asked;             /* batch to ask for the end at, UINT64_MAX = none */
+    uint64_t save;              /* save after this step; 0: at the end */
+    uint64_t asked;             /* ask the run to stop at this batch; UINT64_MAX: never */
     struct settings settings;
     struct net *net;
     struct dataset *datasets[PHASE_COUNT];
@@ -29,13 +29,13 @@ struct part {
     struct account *account;
     struct pipeline *pipeline;
     FILE *lines[PHASE_COUNT];
-    uint64_t number;            /* of the batch behind the last one followed */
+    uint64_t number;            /* of the next batch to report */
     /* The state that is saved, once there is one. */
     bool has_state;
     struct snapshot *snapshots[TOWERS_MAX];
     struct position place;
     struct account_state sums;
-    uint32_t lag;               /* batches followed since */
+    uint32_t lag;               /* batches reported since */
 };
 
 static void must(bool holds, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -280,7 +280,7 @@ static void add(struct part *part, struct step_report *const *reports)
         account_interval_reset(part->account);
 }
 
-/* What is saved is the state behind the last batch that was added. */
+/* The state after the last batch that was added is saved. */
 static void keep_state(struct part *part)
 {
     part->has_state = true;

@@ -1,7 +1,6 @@
-/* A part of a training run, for programs that are a process of their own: a whole pipeline from
- * fixture shards to towers, that may begin from a file and leave one behind. The file is the
- * test's own: places, sums and the state of every tower as it is, the plain form of parameters
- * one after the other. */
+/* A part of a training run, for tests that start processes: a whole pipeline from fixture shards to towers, which may
+ * begin from a file and save one. The file has a format of its own: positions, sums, and the parameters and states of
+ * every tower in the plain layout. */
 #ifndef PIPETRAIN_RUN_PART_H
 #define PIPETRAIN_RUN_PART_H
 
@@ -10,14 +9,13 @@ enum { RUN_PART_TRAIN = 91, RUN_PART_VALIDATION = 23 };
 
 /* The arguments of main: PROGRAM part FOLDER BEGIN NAME UNTIL [SECTION.KEY=VALUE]...
  *
- * Train as the settings say, from the state in FOLDER/BEGIN.state on, or from the start when BEGIN
- * is "-". UNTIL says what is saved: "end", the state the run ends with; "asked=N", the same, and
- * when batch N is reported the run is asked to stop; "step=N", the state behind training step N,
- * while the run continues, and the process ends some batches later. What was trained and evaluated
- * up to the checkpoint is printed line by line in FOLDER/NAME.train and FOLDER/NAME.evaluate, the
- * state is FOLDER/NAME.state.
+ * Train as the settings say, from the state in FOLDER/BEGIN.state, or from the start if BEGIN is "-". UNTIL says which
+ * state is saved: "end", that at the end of the run; "asked=N", the same, of a run that is asked to stop when batch N
+ * is reported; "step=N", that after training step N, while the run continues, and the process ends some batches later. The
+ * results up to that state are written to FOLDER/NAME.train and FOLDER/NAME.evaluate, line by line, the state to
+ * FOLDER/NAME.state.
  *
- * Returns the exit code, 0 when all went well; messages go to stderr. */
+ * Returns the exit code; messages go to stderr. */
 int run_part_main(int argc, char **argv);
 
 #endif

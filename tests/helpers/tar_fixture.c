@@ -1,4 +1,4 @@
-/* Writing the headers that a test asks for. */
+/* Make tar archives. Called by tests. */
 #include "tests/helpers/tar_fixture.h"
 
 #include <assert.h>

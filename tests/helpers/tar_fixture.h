@@ -1,4 +1,4 @@
-/* Archives made by hand, member by member, for tests of what reads them. */
+/* Make tar archives member by member, also invalid ones. */
 #ifndef PIPETRAIN_TAR_FIXTURE_H
 #define PIPETRAIN_TAR_FIXTURE_H
 
@@ -11,13 +11,13 @@ struct tar_fixture {
     size_t header;              /* where the last header begins */
 };
 
-/* Add a header in the form of POSIX with the right checksum, and the data in whole blocks. */
+/* Add a member: a POSIX header with a valid checksum, and the data in whole blocks. */
 void tar_fixture_add(struct tar_fixture *tar, char kind, const char *name, const void *data, size_t bytes);
 /* Change a field of the last header, and its checksum. */
 void tar_fixture_set(struct tar_fixture *tar, size_t offset, const void *value, size_t bytes);
-/* A line of a pax header with its own length in front: append to `out`, which is a terminated string. */
+/* Append a line of a pax header, which begins with its own length, to the string `out`. */
 void tar_fixture_pax(char *out, size_t out_size, const char *key, const char *value);
-/* The two blocks of zeros. */
+/* Add the two blocks of zeros at the end. */
 void tar_fixture_end(struct tar_fixture *tar);
 
 #endif

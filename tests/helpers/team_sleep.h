@@ -1,6 +1,6 @@
-/* Teams of threads that sleep while they wait, for tests of small networks on few cores: libgomp's wait loop takes the
- * time of the very thread that is waited for. libgomp reads its settings before main, so the program starts again with
- * them; call it first in main. */
+/* Let OpenMP's threads sleep while they wait, for tests of small networks on few cores, where libgomp's busy waiting
+ * takes time from the thread that it waits for. libgomp reads its settings before main, so this restarts the program;
+ * call it first in main. */
 #ifndef PIPETRAIN_TEAM_SLEEP_H
 #define PIPETRAIN_TEAM_SLEEP_H
 

@@ -1,5 +1,4 @@
-/* Small TFRecord sets for tests: record `id` is always the same image and label, so any
- * test can tell whether what came out is what went in. */
+/* Small TFRecord sets for tests. Image and label are functions of a record's id, so a test can check what it reads. */
 #ifndef PIPETRAIN_TFRECORD_FIXTURE_H
 #define PIPETRAIN_TFRECORD_FIXTURE_H
 
@@ -20,34 +19,33 @@
 void fixture_pixels(uint64_t id, uint8_t pixels_out[FIXTURE_SAMPLE_BYTES]);
 int32_t fixture_label(uint64_t id);
 
-/* The frame of a payload, or of record `id`; returns its bytes. `out` has room. */
+/* Write the frame of a payload, or of record `id`. Returns its size. */
 size_t fixture_frame(const uint8_t *payload, size_t bytes, uint8_t *out);
 size_t fixture_record(uint64_t id, uint8_t *out);
-/* The frame of an Example with this image under `image_key` and this label under `label_key`. */
+/* Write the frame of an Example with this image and this label. Returns its size. */
 size_t fixture_example(const char *image_key, const void *image, size_t image_bytes, const char *label_key,
                        int64_t label, uint8_t *out);
 
-/* The frames of records 0, 1 and 2 one behind the other, and where each ends; returns their bytes. */
+/* Write the frames of records 0, 1 and 2 in sequence. ends_out: where each ends. Returns their size. */
 size_t fixture_three(uint8_t *out, size_t ends_out[3]);
-/* A shard of records [first_id, first_id + count). */
+/* Write a shard of records [first_id, first_id + count). */
 void fixture_write_shard(const char *path, uint64_t first_id, uint32_t count);
-/* `shard_count` shards train-NNNNN-of-NNNNN with record_count records in all, shared out
- * unevenly. */
+/* Write `shard_count` shards train-NNNNN-of-NNNNN with record_count records together, unevenly distributed. */
 void fixture_write_set(const char *place, uint32_t shard_count, uint32_t record_count);
 
 /* Options for fixture records, no index cache. */
 struct dataset_options fixture_options(const char *pattern);
-/* Opens or fails the test with the problem. */
+/* Open a set; fails the test with the problem. */
 struct dataset *fixture_open(const struct dataset_options *options);
-/* Opening is refused with a message that holds both. */
+/* Opening fails with a message that contains both texts. */
 void fixture_assert_refused(const struct dataset_options *options, const char *first, const char *second);
-/* Pixels and label of record `id` of the set. */
+/* Load record `id` of the set. */
 void fixture_load(const struct dataset *dataset, uint64_t id, uint8_t *pixels_out, int32_t *label_out);
 
-/* As shard_index_open, of a file. */
+/* shard_index_open for a file. */
 int fixture_open_index(struct shard_index *index, const char *path, bool skip_damage, bool use_cache, char *problem,
                        size_t problem_size);
-/* The same, or it fails the test with the problem. */
+/* The same; fails the test with the problem. */
 void fixture_assert_index_opens(struct shard_index *index, const char *path, bool skip_damage, bool use_cache);
 
 #endif

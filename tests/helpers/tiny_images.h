@@ -1,4 +1,4 @@
-/* Images so small that a test can hold their files: those of a program that wrote them, to the byte. */
+/* The files of very small images. */
 #ifndef PIPETRAIN_TINY_IMAGES_H
 #define PIPETRAIN_TINY_IMAGES_H
 

@@ -81,8 +81,8 @@ static int feed(struct fixture_tower *own, uint64_t number)
     return slice.count > 0 ? ops->event_wait(slot->ready) : 0;
 }
 
-/* Until the other towers have begun to wait: each has computed a batch for every step it may be ahead and the one they
- * are all at, and has its slots full behind them. */
+/* Wait until the other towers wait for the last one: each has computed a batch for the current step and for every step
+ * that it may be ahead, and its slots are full. */
 static void await_others(const struct trainer_fixture *fixture)
 {
     const uint64_t enough = fixture->spec.max_staleness + 1 + DEPTH;

@@ -43,7 +43,7 @@ struct fixture_spec {
     bool is_frozen;             /* the rate is 0: weights stay as they are */
     bool is_late;               /* the last tower's first batch comes when the others are as far ahead as they may */
     bool has_same_slices;       /* every tower gets the first one's samples, numbered as if it had a set of its own */
-    bool saves;                 /* a snapshot is taken behind the last batch, and one behind every training epoch */
+    bool saves;                 /* a snapshot is taken after the last batch, and one after every training epoch */
     const char *freezes;        /* parameters whose names begin so; NULL: none */
 };
 
@@ -61,8 +61,8 @@ struct trainer_fixture {
 };
 
 void trainer_fixture_open(struct trainer_fixture *fixture, const struct fixture_spec *spec);
-/* Are all combinations of what is tried to be tried? On the host, where a run takes little, and in the long tests. On a
- * simulated device each value is tried with one value of the others. */
+/* Should a test run all combinations of its parameters? On the host, where a run is short, and in the long tests. On a
+ * simulated device each value is tested with one value of the others. */
 bool fixture_is_thorough(void);
 /* Numbers of towers to try, up to FIXTURE_TOWERS_MAX (on CUDA to 5). Returns how many. */
 size_t fixture_tower_counts(const uint32_t **counts_out);
@@ -80,18 +80,18 @@ void fixture_go_all(struct trainer_fixture *fixture);
 int fixture_next_batch(struct trainer_fixture *fixture);
 /* Start all towers and let them begin. */
 void fixture_begin(struct trainer_fixture *fixture);
-/* To the end of the run, which has not failed. */
+/* Run to the end, without failure. */
 void fixture_drain(struct trainer_fixture *fixture);
 /* Begin, and drain. */
 void fixture_run(struct trainer_fixture *fixture);
-/* All weights and statistics of a tower, fixture_floats of them, at most FIXTURE_FLOATS_MAX. */
+/* All weights and statistics of a tower: fixture_floats of them, at most FIXTURE_FLOATS_MAX. */
 size_t fixture_floats(const struct trainer_fixture *fixture);
 void fixture_read_weights(struct trainer_fixture *fixture, uint32_t tower, float *weights);
 /* Of a run that saves, once: a tower's weights and the optimizer's buffers after the last batch, as a checkpoint has
  * them, one after the other. Returns how many, at most FIXTURE_STATE_MAX. */
 size_t fixture_read_last(struct trainer_fixture *fixture, uint32_t tower, float *floats);
 
-/* What every tower has at the end: weights and statistics, and of a run that saves what fixture_read_last gives. */
+/* Weights and statistics of every tower at the end, and, of a run that saves, the values of fixture_read_last. */
 struct fixture_result {
     float weights[FIXTURE_TOWERS_MAX][FIXTURE_FLOATS_MAX], saved[FIXTURE_TOWERS_MAX][FIXTURE_STATE_MAX];
     size_t count, saved_count;

@@ -1,4 +1,4 @@
-/* Looking into the net of a model. Called by tests of models. */
+/* Find layers and parameters. Called by tests of models. */
 #include "tests/helpers/network/model_look.h"
 
 #include <string.h>

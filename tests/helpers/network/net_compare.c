@@ -1,4 +1,4 @@
-/* Two descriptions of networks, field by field: between the fields of a struct there may be anything. */
+/* Compare nets field by field, because the padding between fields is undefined. */
 #include "tests/helpers/network/net_compare.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* A network on one backend without a tower around it, for tests: arenas, weights drawn
- * from a seed, and one training step's numbers read back in the plain layout. */
+/* A network on a backend, without a tower, for tests: arenas, random weights from a seed, and the results of a training
+ * step in the plain layout. */
 #ifndef PIPETRAIN_NETWORK_H
 #define PIPETRAIN_NETWORK_H
 
@@ -17,7 +17,7 @@ struct network {
     float *weights, *gradients, *statistics;
     struct plan *plans[NETWORK_PLANS_MAX];
     uint32_t plan_count;
-    uint8_t *pixels;                    /* device memory: the input of the last pass */
+    uint8_t *pixels;                    /* device memory: the input of the last run */
     int32_t *labels;
     struct backend_result *result;      /* pinned */
     uint32_t done[NET_LAYERS_MAX];      /* layers reported by the last backward, in order */
@@ -25,22 +25,21 @@ struct network {
     struct net *own_net;                /* closed with the network, or NULL */
 };
 
-/* A chain of layers at random: windows, strides, paddings and widths that are not
- * multiples of anything, `dropout` the rate of its dropout layers. The caller closes it. */
+/* A random chain of layers, with windows, strides, paddings and widths of any size. dropout: the rate of its dropout
+ * layers. The caller closes it. */
 struct net *network_random_net(uint32_t seed, float dropout);
 
-/* A graph at random: branches of different length that are added, values read up to three times and
- * added to themselves, batch normalisation, pools of both kinds, padded channels, windows that are
- * not square, convolutions without bias. The caller closes it. */
+/* A random graph: branches of different length that are added, values that are read up to three times or added to
+ * themselves, batch normalisation, both kinds of pools, padded channels, windows that are not square, convolutions
+ * without bias. The caller closes it. */
 struct net *network_random_graph(uint32_t seed, float dropout);
 
-/* A net without layers, for the caller to add some; and its end: a dense layer behind layer `from`, and the loss. The
- * caller closes it. */
+/* A net to which the caller adds layers; and its end: a dense layer after layer `from`, and the loss. The caller closes
+ * it. */
 struct net *network_net_begin(const char *name, struct shape input, uint32_t classes);
 struct net *network_net_end(struct net *net, int64_t from);
 
-/* Calls check(backend) for every backend of this build that computes on the kind of device
- * the test runs on. */
+/* Call check(backend) for every backend of this build for the test's kind of device. */
 void network_for_each_backend(void (*check)(const char *backend));
 /* A test (tests/helpers/test.h) whose body runs once per backend, with its name as `backend`. */
 #define TEST_ON_EACH_BACKEND(name)                  \
@@ -51,11 +50,11 @@ void network_for_each_backend(void (*check)(const char *backend));
     }                                               \
     static void name##_on(const char *backend)
 
-/* All assert that they succeed, except those that return an errno. */
+/* All functions assert that they succeed, except those that return an errno. */
 
-/* A backend as the spec says, on a device and stream that are opened for it. */
+/* Open a device, a stream, and a backend as the spec says. */
 void network_open_with(struct network *network, const char *backend, const struct backend_spec *spec);
-/* Its parts: the device and the stream; the backend with the layout of its arenas; and their memory. 0 or a negative
+/* The same in steps: device and stream; the backend with the layout of its arenas; their memory. 0 or a negative
  * errno. */
 void network_open_device(struct network *network, const char *backend, const struct net *net);
 int network_open_backend(struct network *network, const struct backend_spec *spec);
@@ -65,27 +64,27 @@ void network_open(struct network *network, const char *backend, const struct net
 /* With threads (0: one), layout, precision and so on as in `settings`; net and seed are set here. */
 void network_open_settings(struct network *network, const char *backend, const struct net *net,
                            struct backend_spec settings);
-/* Also one of which only the first parts are open. */
+/* Also after the first of these steps only. */
 void network_close(struct network *network);
 /* Offset of a parameter in its arena. */
 size_t network_offset(const struct network *network, uint32_t parameter);
-/* The memory the parameter itself lies in: weights or statistics. */
+/* The parameter's arena: weights or statistics. */
 float *network_arena(const struct network *network, uint32_t parameter);
-/* Every parameter from `seed`, biases too, of a size that keeps activations near 1. */
+/* Set every parameter at random, scaled to keep activations near 1. */
 void network_draw_weights(struct network *network, uint64_t seed);
 void network_read(struct network *network, const float *arena, uint32_t parameter, float *plain_out);
 void network_write(struct network *network, float *arena, uint32_t parameter, const float *plain);
-/* The plan of this kind; the first call makes it and allocates. */
+/* The plan for this count and phase; the first call makes it and allocates. */
 struct plan *network_plan(struct network *network, uint32_t count, bool training);
-/* Queue forward, in training also backward, and the result, for the samples that are in the device's memory. */
+/* Queue forward, in training also backward, and the result, for the samples in device memory. */
 void network_queue(struct network *network, struct plan *plan);
-/* Samples [first, first + count) of `input`: forward, with training also backward. */
+/* Run samples [first, first + count) of `input` forward, in training also backward. */
 struct backend_result network_run(struct network *network, const struct backend_input *input, uint32_t first,
                                   uint32_t count, bool training);
-/* The first `count` samples of `input`, never backward. */
+/* Run the first `count` samples of `input` forward only. */
 struct backend_result network_forward(struct network *network, const struct backend_input *input, uint32_t count,
                                       bool training);
-/* Pixels and labels of `count` samples, drawn from `seed`; freed by network_input_release. */
+/* Random pixels and labels of `count` samples; freed by network_input_release. */
 struct backend_input network_input(const struct net *net, uint32_t count, uint64_t seed);
 void network_input_release(struct backend_input *input);
 

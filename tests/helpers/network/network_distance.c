@@ -1,4 +1,4 @@
-/* Distances between networks. See network_distance.h. */
+/* Distances between networks. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,5 +1,4 @@
-/* Random graphs for tests. See network.h. Every piece goes from one value to another; no piece
- * leaves a value behind that nobody reads. */
+/* Random graphs for tests. Every piece leads from one value to another, and leaves no value that is not read. */
 #include <stdio.h>
 
 #include "stage/random.h"
@@ -221,7 +220,7 @@ static uint32_t shortcut(struct draft *draft, uint32_t from)
     return relu(draft, add(draft, at, around));
 }
 
-/* All of it is one convolution in evaluation, and its sum lies where `from` does when that is read last. */
+/* Evaluation fuses it into convolutions, and the sum is stored in place of `from` if that is not read later. */
 static uint32_t residual_block(struct draft *draft, uint32_t from)
 {
     const uint32_t at = norm(draft, conv_same(draft, relu(draft, norm(draft, conv_same(draft, from)))));

@@ -1,5 +1,5 @@
-/* A tower with the device and the one slot it needs, for tests: on the host's device or on
- * the first CUDA device, as its backend wants. Everything asserts that it succeeds. */
+/* A tower with its device and a slot, for tests: on the host, or on the first CUDA device, depending on the backend.
+ * All functions assert that they succeed. */
 #ifndef PIPETRAIN_TOWER_FIXTURE_H
 #define PIPETRAIN_TOWER_FIXTURE_H
 
@@ -15,14 +15,14 @@ struct tower_fixture {
     struct slot slot;
     struct tower *tower;
     struct backend_result *result;      /* pinned */
-    size_t ready[FIXTURE_READY_MAX];      /* prefixes the last backward named */
+    size_t ready[FIXTURE_READY_MAX];      /* prefixes that the last backward reported */
     uint32_t ready_count;
-    float *prefix;              /* the gradients as they were when each became ready */
+    float *prefix;              /* the gradients at the moment when each became ready */
 };
 
 /* A small net with every kind of layer. */
 struct net *tower_fixture_net(float dropout);
-/* One of the same size that keeps statistics: a convolution and its normalisation. */
+/* A convolution with batch normalisation. */
 struct net *tower_fixture_norm_net(uint32_t filters, float dropout);
 /* Batches of FIXTURE_BATCH, plain SGD. */
 struct tower_spec tower_fixture_spec(struct tower_fixture *fixture, const char *backend, const struct net *net);
@@ -31,7 +31,7 @@ void tower_fixture_open_tower(struct tower_fixture *fixture, const struct tower_
 void tower_fixture_open(struct tower_fixture *fixture, const char *backend, const struct net *net);
 void tower_fixture_close(struct tower_fixture *fixture);
 
-/* The slot holds samples [first, first + count) of the input. */
+/* Fill the slot with samples [first, first + count) of the input. */
 void tower_fixture_fill(struct tower_fixture *fixture, const struct net *net, const struct backend_input *input,
                         uint32_t first, uint32_t count);
 /* The compute stream waits for the slot, then forward. */
@@ -40,24 +40,24 @@ void tower_fixture_forward(struct tower_fixture *fixture, bool training);
 struct backend_result tower_fixture_train(struct tower_fixture *fixture);
 struct backend_result tower_fixture_evaluate(struct tower_fixture *fixture);
 struct backend_result tower_fixture_result(struct tower_fixture *fixture);
-/* For tower_backward: remembers the prefix. */
+/* Callback of tower_backward: record the prefix. */
 void tower_fixture_note_ready(void *fixture, size_t floats);
-/* One update of the whole arena: the run's first, at rate 0.5. */
+/* The first update of a run, of the whole arena, with a rate of 0.5. */
 extern const struct optimizer_step tower_fixture_step;
 void tower_fixture_update(struct tower_fixture *fixture);
 /* The same after the check that some updates need. */
 void tower_fixture_check_and_update(struct tower_fixture *fixture);
 
 size_t tower_fixture_floats(const struct tower_fixture *fixture);
-/* The gradient arena, to be freed; and back. */
+/* Read the gradient arena, which the caller frees; write it. */
 float *tower_fixture_gradients(struct tower_fixture *fixture);
 void tower_fixture_set_gradients(struct tower_fixture *fixture, const float *gradients);
 void tower_fixture_assert_gradients_zero(struct tower_fixture *fixture);
 void tower_fixture_assert_gradients_equal(struct tower_fixture *a, struct tower_fixture *b);
-/* All weights and statistics, parameter after parameter, to be freed; and back. */
+/* Read all weights and statistics, parameter by parameter, which the caller frees; write them. */
 float *tower_fixture_weights(struct tower_fixture *fixture, const struct net *net);
 void tower_fixture_set_weights(struct tower_fixture *fixture, const struct net *net, const float *weights);
-/* A snapshot of this moment, complete. */
+/* A complete snapshot of the present state. */
 struct snapshot *tower_fixture_snapshot(const struct tower_fixture *fixture, enum snapshot_kind kind);
 void tower_fixture_assert_weights_near(struct tower_fixture *a, struct tower_fixture *b, const struct net *net,
                                        double tolerance);

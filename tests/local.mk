@@ -153,9 +153,12 @@ threaded_tests = %D%/e2e/test_convert.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_threa
 	%D%/compute/test_snapshot %D%/compute/test_team %D%/compute/test_tower \
 	%D%/tools/test_chunk_board %D%/tools/test_convert_files %D%/tools/test_scan
 threaded_programs = $(script_programs) $(filter-out %.sh %_sim,$(threaded_tests))
-# Under the address and undefined sanitizers in continuous integration (check-asan runs all): every test program, and the
-# scripts in which the programs read and write the most kinds of files and end in the most ways.
-sanitized_tests = $(program_tests) %D%/e2e/sim_gpu.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh \
+# Under the address and undefined sanitizers in continuous integration (check-asan runs all): the test programs, but for
+# those that compute long and run without a device or without a sanitizer as well, and the scripts in which the programs
+# read and write the most kinds of files and end in the most ways.
+long_programs = %D%/compute/test_winograd %D%/compute/test_update_sim %D%/fuzz/fuzz_cifar %D%/tools/test_resume_sim \
+	$(filter-out %/test_reduce_sim %/test_snapshot_pool_sim,$(sim_sync_twins))
+sanitized_tests = $(filter-out $(long_programs),$(program_tests)) %D%/e2e/sim_gpu.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh \
 	%D%/e2e/e2e_outputs.sh %D%/e2e/resume/e2e_states.sh \
 	%D%/e2e/observe/e2e_tensorboard.sh %D%/e2e/trace/e2e_trace.sh \
 	%D%/e2e/use/e2e_fine_tune.sh %D%/e2e/use/e2e_predict.sh %D%/e2e/use/e2e_report.sh \

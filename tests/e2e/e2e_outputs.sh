@@ -108,6 +108,7 @@ reading_computed
 sample_order_hash
 seconds
 seed
+slices
 speed.jitter
 speed.mean
 speed.uncertainty

@@ -11,8 +11,8 @@ enum { RUN_PART_TRAIN = 91, RUN_PART_VALIDATION = 23 };
  *
  * Train as the settings say, from the state in FOLDER/BEGIN.state, or from the start if BEGIN is "-". UNTIL says which
  * state is saved: "end", that at the end of the run; "asked=N", the same, of a run that is asked to stop when batch N
- * is reported; "step=N", that after training step N, while the run continues, and the process ends some batches later. The
- * results up to that state are written to FOLDER/NAME.train and FOLDER/NAME.evaluate, line by line, the state to
+ * is reported; "step=N", that after training step N, while the run continues, and the process ends some batches later.
+ * The results up to that state are written to FOLDER/NAME.train and FOLDER/NAME.evaluate, line by line, the state to
  * FOLDER/NAME.state.
  *
  * Returns the exit code; messages go to stderr. */

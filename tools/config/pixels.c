@@ -127,10 +127,10 @@ void pixels_describe(const struct settings *settings, const struct net *net, str
 {
     const struct input_transform *const transform = &net->transform;
     const struct augment augment = pixels_augment(settings);
-    const uint32_t told = net->input.channels <= NET_CHANNELS_MAX ? net->input.channels : 1;
+    const uint32_t channels = net->input.channels <= NET_CHANNELS_MAX ? net->input.channels : 1;
     decimal_write_float(transform->divisor, text_out->divisor, sizeof(text_out->divisor));
-    format_channels(transform->mean, told, text_out->mean, sizeof(text_out->mean));
-    format_channels(transform->std, told, text_out->deviation, sizeof(text_out->deviation));
+    format_channels(transform->mean, channels, text_out->mean, sizeof(text_out->mean));
+    format_channels(transform->std, channels, text_out->deviation, sizeof(text_out->deviation));
     for (enum phase phase = 0; phase < PHASE_COUNT; phase++)
         augment_describe(&augment, phase, text_out->images[phase], sizeof(text_out->images[phase]));
     for (size_t i = 0; i < PIXELS_SETTINGS; i++) {

@@ -66,21 +66,21 @@ int settings_choose_model(struct settings *settings, const char *where, const ch
 
 /* ---- a file ---- */
 
-/* The target of the problems of a file. */
-struct told { const struct settings *settings; struct problems *problems; };
+/* Where the problems of a model file are reported. */
+struct file_problems { const struct settings *settings; struct problems *problems; };
 
-static void tell(void *arg, uint32_t line, const char *problem)
+static void add_file_problem(void *arg, uint32_t line, const char *problem)
 {
-    const struct told *const told = arg;
+    const struct file_problems *const target = arg;
     char where[512];
     if (line == 0)
-        snprintf(where, sizeof(where), "%.500s", told->settings->model.file);
+        snprintf(where, sizeof(where), "%.500s", target->settings->model.file);
     else
-        snprintf(where, sizeof(where), "%.490s:%u", told->settings->model.file, (unsigned)line);
-    problems_add(told->problems, where, "%s", problem);
+        snprintf(where, sizeof(where), "%.490s:%u", target->settings->model.file, (unsigned)line);
+    problems_add(target->problems, where, "%s", problem);
 }
 
-static void tell_nobody(void *arg, uint32_t line, const char *problem)
+static void ignore_problem(void *arg, uint32_t line, const char *problem)
 {
     (void)arg;
     (void)line;
@@ -125,7 +125,7 @@ static void freeze(struct net *net, const char *patterns)
 int settings_open_net(const struct settings *settings, struct net **net_out)
 {
     struct input_transform transform;
-    const struct net_file_sink sink = { tell_nobody, NULL };
+    const struct net_file_sink sink = { ignore_problem, NULL };
     const int rc = open_net(settings, pixels_transform(settings, &transform) ? &transform : NULL, &sink, net_out);
     if (rc == 0)
         freeze(*net_out, settings->model.freeze);
@@ -233,10 +233,10 @@ static void check_skip(struct settings *settings, struct problems *problems)
 
 static int check_net(struct settings *settings, struct problems *problems)
 {
-    struct told told = { settings, problems };
+    struct file_problems target = { settings, problems };
     struct net *net;
     const size_t problems_before = problems->count;
-    const int rc = open_net(settings, NULL, &(const struct net_file_sink){ tell, &told }, &net);
+    const int rc = open_net(settings, NULL, &(const struct net_file_sink){ add_file_problem, &target }, &net);
     if (rc == -EINVAL && problems->count == problems_before)
         settings_report(settings, problems, SECTION_DATA, "classes", "this network cannot have so many");
     if (rc == -ENOMEM)

@@ -1,4 +1,4 @@
-/* Reads a run's files. summary.json is read first: a run that ends in the meantime is shown as one that goes on. */
+/* Reads a run's files. summary.json is read first: a run that ends in the meantime is shown as running. */
 #include "tools/report/report_input.h"
 
 #include <errno.h>

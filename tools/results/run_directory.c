@@ -680,7 +680,7 @@ static bool is_replaced(const struct run_directory *directory, enum run_lines wh
     if (fd < 0 || fstat(fd, &open) != 0)
         return false;
     if (fstatat(directory->place.fd, lines_names[which], &named, AT_SYMLINK_NOFOLLOW) != 0)
-        return errno == ENOENT;         /* another error tells nothing about the file */
+        return errno == ENOENT;         /* after another error nothing is known about the file */
     return open.st_dev != named.st_dev || open.st_ino != named.st_ino;
 }
 

@@ -30,7 +30,7 @@
 #define ONE_LABEL_RECORDS 8u    /* fewer may have one label by chance */
 #define PROBLEM_BYTES 16384u
 #define NAME_TEXT_BYTES 1024u
-#define NAMES_COLUMNS 70u       /* of 80, behind those of what the line is about */
+#define NAMES_COLUMNS 70u       /* of 80, after the indentation */
 
 static const char *const what[PHASE_COUNT] = { [PHASE_TRAIN] = "train", [PHASE_EVALUATE] = "validation" };
 

@@ -309,14 +309,21 @@ static int next_data(struct archive_walk *walk)
     return 0;
 }
 
+/* The same where the member has more bytes. */
+static int need_data(struct archive_walk *walk)
+{
+    const int rc = next_data(walk);
+    return rc == -ENODATA ? walk_fail(walk, -EBADMSG, "is cut short by the end of the archive") : rc;
+}
+
 int archive_walk_read(struct archive_walk *walk, void *out, size_t bytes)
 {
     uint8_t *at = out;
 
     while (bytes > 0) {
-        const int rc = next_data(walk);
+        const int rc = need_data(walk);
         if (rc < 0)
-            return rc == -ENODATA ? walk_fail(walk, -EBADMSG, "is cut short by the end of the archive") : rc;
+            return rc;
         const size_t taken = bytes < walk->pending_bytes ? bytes : walk->pending_bytes;
         memcpy(at, walk->pending, taken);
         walk->pending += taken;
@@ -414,9 +421,9 @@ static int locate_data(struct archive_walk *walk, struct archive_member *member)
 {
     if (member->bytes == 0 || !is_plain_tar(walk))
         return 0;
-    const int rc = next_data(walk);
+    const int rc = need_data(walk);
     if (rc < 0)
-        return rc == -ENODATA ? walk_fail(walk, -EBADMSG, "is cut short by the end of the archive") : rc;
+        return rc;
     const uintptr_t buffer = (uintptr_t)walk->buffer, data = (uintptr_t)walk->pending;
     if (data < buffer || data >= buffer + walk->buffer_bytes)
         return 0;

@@ -55,10 +55,8 @@ static const struct cifar_kind {
     .label_count = 2,
 };
 
-struct batch_file { uint8_t *bytes; size_t records; };
-
-/* A member to read from the archive, in whatever folder it is. */
-struct wanted_member {
+/* A file of the folder, or of the archive, in whatever folder it is there. */
+struct cifar_file {
     const char *name;
     uint8_t *bytes;             /* owned; NULL until it is read */
     size_t byte_count;
@@ -67,7 +65,7 @@ struct wanted_member {
 /* Consecutive files. */
 struct cifar_split {
     const struct cifar *cifar;
-    const struct batch_file *files;
+    const struct cifar_file *files;
     uint64_t record_count;
 };
 
@@ -77,9 +75,8 @@ struct cifar {
     const struct conversion *conversion;
     bool is_archive;
     char *folder;               /* path of the folder with the files, or of the archive */
-    /* From the archive: the files above, the class names, and files that identify another version. */
-    struct wanted_member members[BATCH_FILES_MAX + 1 + OTHER_VERSIONS];
-    struct batch_file files[BATCH_FILES_MAX];
+    /* Records, the class names and, of an archive, files that identify another version. */
+    struct cifar_file files[BATCH_FILES_MAX + 1 + OTHER_VERSIONS];
     struct cifar_split splits[2];   /* training, validation */
     struct class_names class_names;
 };
@@ -127,14 +124,19 @@ static int find_folder(struct cifar *cifar, const char *input, struct stop *stop
     return no_memory(stop);
 }
 
+static size_t count_records(const struct cifar_file *file, const struct cifar_kind *kind)
+{
+    return file->byte_count / record_bytes(kind);
+}
+
 /* Check every label of the records, not only the one used: they reveal a file of another data set. */
-static int check_labels(const struct cifar *cifar, const struct batch_file *batch, const char *path, struct stop *stop)
+static int check_labels(const struct cifar *cifar, const struct cifar_file *file, const char *path, struct stop *stop)
 {
     const struct cifar_kind *const kind = cifar->kind;
 
-    for (size_t i = 0; i < batch->records; i++) {
+    for (size_t i = 0; i < count_records(file, kind); i++) {
         for (uint32_t l = 0; l < kind->label_count; l++) {
-            const uint32_t label = batch->bytes[i * record_bytes(kind) + kind->labels[l].offset];
+            const uint32_t label = file->bytes[i * record_bytes(kind) + kind->labels[l].offset];
             if (label < kind->labels[l].classes)
                 continue;
             return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: %s label %u of image %zu is not in 0..%u", path,
@@ -144,19 +146,12 @@ static int check_labels(const struct cifar *cifar, const struct batch_file *batc
     return 0;
 }
 
-/* Read a file of the data set from the archive or the folder into a new block. 0 or a negative errno. */
-static int read_file(struct cifar *cifar, uint32_t number, const char *path, uint8_t **bytes_out, size_t *count_out)
+/* Read a file from the folder; those of an archive have been read. 0 or a negative errno. */
+static int read_file(const struct cifar *cifar, struct cifar_file *file, const char *path)
 {
-    struct wanted_member *const member = &cifar->members[number];
-
     if (!cifar->is_archive)
-        return unpacked_file_read(path, FILE_BYTES_MAX, bytes_out, count_out);
-    if (member->bytes == NULL)
-        return -ENOENT;
-    *bytes_out = member->bytes;
-    *count_out = member->byte_count;
-    member->bytes = NULL;
-    return 0;
+        return unpacked_file_read(path, FILE_BYTES_MAX, &file->bytes, &file->byte_count);
+    return file->bytes != NULL ? 0 : -ENOENT;
 }
 
 /* The name of another version, if that is what the input contains; NULL: none. */
@@ -166,7 +161,7 @@ static const char *other_version(const struct cifar *cifar)
 
     for (uint32_t i = 0; i < OTHER_VERSIONS; i++) {
         const char *const folder = kind->others[i].folder, *const file = kind->others[i].file;
-        const bool is_there = cifar->is_archive ? cifar->members[kind->file_count + 1 + i].bytes != NULL
+        const bool is_there = cifar->is_archive ? cifar->files[kind->file_count + 1 + i].bytes != NULL
                                                 : has_file(cifar->folder, "", file) ||
                                                       has_file(cifar->folder, folder, file) ||
                                                       has_file(cifar->folder, "", kind->others[i].download);
@@ -194,36 +189,33 @@ static void report_missing(const struct cifar *cifar, const char *path, struct s
 
 static int load_batch(struct cifar *cifar, uint32_t number, const char *path, struct stop *stop)
 {
-    struct batch_file *const batch = &cifar->files[number];
-    size_t bytes;
+    struct cifar_file *const file = &cifar->files[number];
+    const int rc = read_file(cifar, file, path);
 
-    const int rc = read_file(cifar, number, path, &batch->bytes, &bytes);
     if (rc == -ENOENT && number == 0) {
         report_missing(cifar, path, stop);
         return rc;
     }
     if (rc < 0)
         return convert_fail(stop, EXIT_CODE_DATA, rc, "%s: cannot read it: %s", path, exit_cause(rc));
-    batch->records = bytes / record_bytes(cifar->kind);
-    if (bytes == 0 || bytes % record_bytes(cifar->kind) != 0)
+    if (file->byte_count == 0 || file->byte_count % record_bytes(cifar->kind) != 0)
         return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: %zu bytes are not a whole number of records of %zu "
-                            "bytes", path, bytes, record_bytes(cifar->kind));
-    return check_labels(cifar, batch, path, stop);
+                            "bytes", path, file->byte_count, record_bytes(cifar->kind));
+    return check_labels(cifar, file, path, stop);
 }
 
 /* Class names are optional: without them, the data set is converted without names. */
 static int load_names(struct cifar *cifar, uint32_t number, const char *path, struct stop *stop)
 {
+    struct cifar_file *const file = &cifar->files[number];
     char problem[256];
-    uint8_t *bytes;
-    size_t byte_count;
 
-    if (read_file(cifar, number, path, &bytes, &byte_count) < 0) {
+    if (read_file(cifar, file, path) < 0) {
         log_message(LOG_RUN, "%s: cannot be read: the classes have no names", path);
         return 0;
     }
-    const int rc = class_names_read(&cifar->class_names, (const char *)bytes, byte_count, problem, sizeof(problem));
-    free(bytes);
+    const int rc = class_names_read(&cifar->class_names, (const char *)file->bytes, file->byte_count, problem,
+                                    sizeof(problem));
     if (rc == -ENOMEM)
         return no_memory(stop);
     if (rc == 0 && cifar->class_names.count == cifar->label->classes)
@@ -254,19 +246,19 @@ static int load_file(struct cifar *cifar, uint32_t number, struct stop *stop)
     return rc;
 }
 
-static struct wanted_member *find_wanted(struct cifar *cifar, const struct archive_member *member)
+static struct cifar_file *find_wanted(struct cifar *cifar, const struct archive_member *member)
 {
     const char *const slash = strrchr(member->path, '/'), *const name = slash != NULL ? slash + 1 : member->path;
 
-    for (size_t i = 0; i < sizeof(cifar->members) / sizeof(cifar->members[0]) && !member->is_folder; i++) {
-        if (cifar->members[i].name != NULL && strcmp(cifar->members[i].name, name) == 0)
-            return &cifar->members[i];
+    for (size_t i = 0; i < sizeof(cifar->files) / sizeof(cifar->files[0]) && !member->is_folder; i++) {
+        if (cifar->files[i].name != NULL && strcmp(cifar->files[i].name, name) == 0)
+            return &cifar->files[i];
     }
     return NULL;
 }
 
 /* Read a member into memory. -EBADMSG with *problem_out set, or as archive_walk_read. */
-static int read_member(struct archive_walk *walk, const struct archive_member *member, struct wanted_member *wanted,
+static int read_member(struct archive_walk *walk, const struct archive_member *member, struct cifar_file *wanted,
                        const char **problem_out)
 {
     *problem_out = wanted->bytes != NULL ? "is in the archive twice" : "is larger than 1 GiB";
@@ -288,7 +280,7 @@ static int read_archive(struct cifar *cifar, const char *path, struct stop *stop
     int rc = archive_walk_open(&walk, path, NULL);
 
     while (rc == 0 && (rc = archive_walk_next(walk, &member)) == 0) {
-        struct wanted_member *const wanted = find_wanted(cifar, &member);
+        struct cifar_file *const wanted = find_wanted(cifar, &member);
         if (wanted != NULL)
             rc = read_member(walk, &member, wanted, &problem);
     }
@@ -306,9 +298,9 @@ static int load(struct cifar *cifar, const char *input, struct stop *stop)
 
     cifar->is_archive = stat(input, &stat_of_input) == 0 && S_ISREG(stat_of_input.st_mode);
     for (uint32_t i = 0; i < count; i++)
-        cifar->members[i].name = file_name(cifar, i);
+        cifar->files[i].name = file_name(cifar, i);
     for (uint32_t i = 0; i < OTHER_VERSIONS; i++)
-        cifar->members[count + i].name = cifar->kind->others[i].file;
+        cifar->files[count + i].name = cifar->kind->others[i].file;
     if (cifar->is_archive)
         rc = read_archive(cifar, input, stop);
     for (uint32_t i = 0; i < count && rc == 0; i++)
@@ -322,12 +314,12 @@ static int cifar_sample(void *arg, uint64_t index, void *scratch, struct example
 {
     const struct cifar_split *const split = arg;
     const struct cifar_kind *const kind = split->cifar->kind;
-    const struct batch_file *batch = split->files;
+    const struct cifar_file *file = split->files;
     uint8_t *const pixels = scratch;
 
-    for (; index >= batch->records; batch++)
-        index -= batch->records;
-    const uint8_t *const record = batch->bytes + index * record_bytes(kind);
+    for (; index >= count_records(file, kind); file++)
+        index -= count_records(file, kind);
+    const uint8_t *const record = file->bytes + index * record_bytes(kind);
     const uint8_t *const planes = record + kind->label_count;
     for (size_t i = 0; i < PLANE; i++)
         for (size_t c = 0; c < DEPTH; c++)
@@ -343,7 +335,7 @@ static void add_source(struct conversion *conversion, struct cifar_split *split,
 
     *split = (struct cifar_split){ .cifar = cifar, .files = cifar->files + first };
     for (uint32_t i = 0; i < count; i++)
-        split->record_count += cifar->files[first + i].records;
+        split->record_count += count_records(&cifar->files[first + i], cifar->kind);
     conversion->sources[conversion->source_count++] = (struct sample_source){
         .split = name, .record_count = split->record_count, .scratch_bytes = IMAGE, .sample = cifar_sample,
         .arg = split,
@@ -393,10 +385,8 @@ static void cifar_release(struct conversion *conversion)
 {
     struct cifar *const cifar = conversion->state;
 
-    for (uint32_t i = 0; i < BATCH_FILES_MAX; i++)
-        free(cifar->files[i].bytes);
     for (uint32_t i = 0; i < BATCH_FILES_MAX + 1 + OTHER_VERSIONS; i++)
-        free(cifar->members[i].bytes);
+        free(cifar->files[i].bytes);
     free(cifar->folder);
     class_names_release(&cifar->class_names);
 }

@@ -80,6 +80,14 @@ expect_code() {
     [ "$code" -eq "$1" ] || fail "exit code $1 expected: $2"
 }
 
+# expect_end CODE WHAT COMMAND... - COMMAND, which is run or a function that calls it, ends with this exit code.
+expect_end() {
+    wanted_code=$1 wanted_what=$2
+    shift 2
+    "$@"
+    expect_code "$wanted_code" "$wanted_what"
+}
+
 expect_err() {
     grep -Eq -- "$1" "$work/err" || fail "stderr should say: $1"
 }

@@ -7,10 +7,9 @@ shards=$build/pipetrain-shards
 
 # shards CODE WHAT WORD... - run pipetrain-shards, which ends with this code
 shards() {
-    wanted=$1 what=$2
+    shards_code=$1 shards_what=$2
     shift 2
-    run "$shards" "$@"
-    expect_code "$wanted" "$what"
+    expect_end "$shards_code" "$shards_what" run "$shards" "$@"
 }
 
 # Three shards of 10, 10 and 5 records with images of 4x4 and labels 0 to 9, and where their records lie.

@@ -26,13 +26,11 @@ outputs() {
     grep -ao '"fc2.weight":{"dtype":"F32","shape":\[[0-9]*' "$1" | sed 's/.*\[//'
 }
 
-run "$pipetrain" -c three.conf --set run.dir=taken
-expect_code 0 'three classes of dataset.json'
+expect_end 0 'three classes of dataset.json' run "$pipetrain" -c three.conf --set run.dir=taken
 expect_out_joined ', 3 classes as dataset.json says'
 expect_equal "$(outputs taken/weights.safetensors)" 3 'outputs of the network'
 grep -qx 'classes = 3' taken/run.conf || fail 'the run keeps another number'
-run "$pipetrain" evaluate -c three.conf --weights taken/weights.safetensors
-expect_code 0 'evaluate by the same configuration'
+expect_end 0 'evaluate by the same configuration' run "$pipetrain" evaluate -c three.conf --weights taken/weights.safetensors
 run "$pipetrain" evaluate -w taken/weights.safetensors --set 'data.validation=set/validation-*'
 expect_code 0 'evaluate by the weights'
 "$build/tests/e2e/use/jpeg_maker" others 5 2 && "$convert" folder others -o others.set >/dev/null 2>&1 ||
@@ -49,8 +47,7 @@ for pattern in set set:train "$(echo set/train-00000-of-*)" 'set/train-*,set/non
 done
 
 # Labels that are counted from elsewhere, and a list that is not of these classes.
-run "$pipetrain" -c three.conf --check --set data.label_offset=1
-expect_code 0 'classes and an offset'
+expect_end 0 'classes and an offset' run "$pipetrain" -c three.conf --check --set data.label_offset=1
 expect_out_joined ', 4 classes: dataset.json says 3, data.label_offset is 1'
 expect_err_lines 0
 printf 'a\nb\n' >two
@@ -58,11 +55,9 @@ run "$pipetrain" -c three.conf --check --set data.class_names=two
 expect_err '^train: two names 2 classes, the network has 3$'
 
 # What is said goes before; what a file fixes stays.
-run "$pipetrain" -c three.conf --set run.dir=ten --set data.classes=10
-expect_code 0 'ten classes'
+expect_end 0 'ten classes' run "$pipetrain" -c three.conf --set run.dir=ten --set data.classes=10
 expect_equal "$(outputs ten/weights.safetensors)" 10 'outputs that were asked for'
-run "$pipetrain" -c three.conf --set run.dir=own --set data.classes=0
-expect_code 0 'the classes of the model'
+expect_end 0 'the classes of the model' run "$pipetrain" -c three.conf --set run.dir=own --set data.classes=0
 expect_equal "$(outputs own/weights.safetensors)" 10 "the model's own outputs"
 expect_err 'dataset.json says 3 classes, the network has 10'
 run "$pipetrain" -c three.conf --set run.dir=first --set model.weights=ten/weights.safetensors
@@ -78,8 +73,7 @@ expect_code 0 'synthetic images'
 expect_equal "$(outputs drawn/weights.safetensors)" 3 'outputs of a run beside which real input is compared'
 
 # The same records and numbers, and other names.
-run "$pipetrain" -c three.conf --set run.dir=named --set checkpoint.every=epoch
-expect_code 0 'a run that saves'
+expect_end 0 'a run that saves' run "$pipetrain" -c three.conf --set run.dir=named --set checkpoint.every=epoch
 cp set/dataset.json kept.json
 sed 's/class1/other/' kept.json >set/dataset.json
 cmp -s kept.json set/dataset.json && fail 'the names are the same'

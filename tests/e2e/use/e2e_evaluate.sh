@@ -29,8 +29,7 @@ state_of() {
 
 # Raw pixels, and JPEGs of another size, which are scaled.
 train raw
-evaluate raw --quiet --set data.validation="$work/data/validation-*"
-expect_code 0 'a quiet evaluation'
+expect_end 0 'a quiet evaluation' evaluate raw --quiet --set data.validation="$work/data/validation-*"
 expect_equal "$(cut -c1-10 out | tr -s ' \n')" 'result ' 'what a quiet evaluation prints'
 expect_err_lines 0
 "$build/tests/e2e/use/jpeg_maker" photos 10 60 && "$convert" folder photos -o jpeg --validation=0.25 >/dev/null 2>&1 ||
@@ -41,8 +40,7 @@ train jpeg $jpeg --set augment.crop=resized
 state_of runs/raw >before
 for name in raw jpeg; do
     [ $name = raw ] && data= || data=$jpeg
-    evaluate $name $data --json
-    expect_code 0 "the evaluation of $name"
+    expect_end 0 "the evaluation of $name" evaluate $name $data --json
     expect_err_lines 0
     cp out result.json
     expect_same_counts $name "$name"
@@ -53,23 +51,20 @@ expect_same_file before after 'the run directory'
 
 # Part of the training set, and by default the file of the run's own configuration.
 train split --set data.validation= --set data.validation_split=0.3
-run "$pipetrain" evaluate -c runs/split/run.conf --json
-expect_code 0 'the evaluation of what was held out'
+expect_end 0 'the evaluation of what was held out' run "$pipetrain" evaluate -c runs/split/run.conf --json
 cp out result.json
 expect_same_counts split 'held out'
 
 # Other batches and several towers: the same counts.
 train towers --set devices.towers=3 --set train.batch=63
 for how in '--set train.batch=7' '--set train.batch=1000' '--set devices.towers=3' '--set data.shuffle=block'; do
-    evaluate towers $how --json
-    expect_code 0 "an evaluation with $how"
+    expect_end 0 "an evaluation with $how" evaluate towers $how --json
     cp out result.json
     expect_equal "$(result top1.correct)" "$(summary towers validation.correct)" "right with $how"
 done
 
 # For people, and as a table.
-evaluate raw --csv confusion.csv
-expect_code 0 'the report'
+expect_end 0 'the report' evaluate raw --csv confusion.csv
 expect_out "^result    150 samples, loss $(printf '%.4f' "$(summary raw validation.loss)"), top-1 "
 expect_out '^speed '
 run "$pipetrain" -c tiny.conf --set run.dir=runs/raw2
@@ -82,8 +77,7 @@ expect_narrow 'the report'
 awk -F, -v correct="$(summary raw validation.correct)" \
     'NR > 1 { for (i = 2; i <= NF; i++) all += $i; right += $NR } END { exit !(all == 150 && right == correct) }' \
     confusion.csv || fail 'the table counts other samples'
-evaluate raw --weights runs/raw/weights.safetensors --set run.dir=nothing
-expect_code 0 'weights that are named'
+expect_end 0 'weights that are named' evaluate raw --weights runs/raw/weights.safetensors --set run.dir=nothing
 
 # Weights alone, and a checkpoint alone, say all but the data.
 train saved --set checkpoint.every=epoch $jpeg --set augment.crop=resized
@@ -98,8 +92,7 @@ for weights in runs/saved/weights.safetensors "$1"; do
 done
 # The configuration alone means its last run, and of one that was killed the newest checkpoint.
 newest_run() {
-    run "$pipetrain" -c tiny.conf "$@"
-    expect_code 0 'a run in the next directory'
+    expect_end 0 'a run in the next directory' run "$pipetrain" -c tiny.conf "$@"
 }
 newest_run --set train.steps=3
 newest_run --set train.steps=5
@@ -107,30 +100,25 @@ run "$pipetrain" evaluate -c tiny.conf
 expect_out 'weights +runs/tiny-2/weights.safetensors, after 5 steps'
 newest_run --set train.steps=8 --set checkpoint.every=3
 rm runs/tiny-3/weights.safetensors
-run "$pipetrain" evaluate -c tiny.conf
-expect_code 0 'an evaluation of a run that was killed'
+expect_end 0 'an evaluation of a run that was killed' run "$pipetrain" evaluate -c tiny.conf
 expect_err 'runs/tiny-3 has no weights.safetensors: using its newest checkpoint, runs/tiny-3/checkpoint-00000008'
 expect_out 'after 8 steps'
 flip runs/tiny-3/checkpoint-00000008.safetensors 5000
 run "$pipetrain" predict -c tiny.conf "$work"/data/validation-*
 expect_err 'using its newest checkpoint, runs/tiny-3/checkpoint-00000006'
 rm -r runs/tiny-3 runs/tiny-2 runs/tiny
-run "$pipetrain" evaluate -c tiny.conf
-expect_code 3 'no run at all'
+expect_end 3 'no run at all' run "$pipetrain" evaluate -c tiny.conf
 expect_err 'no run has weights in runs/tiny'
 
-run "$pipetrain" evaluate -w "$1" --set devices.kind=$kind
-expect_code 2 'a checkpoint without data'
+expect_end 2 'a checkpoint without data' run "$pipetrain" evaluate -w "$1" --set devices.kind=$kind
 expect_err "there is no validation set: set data.validation, for example with --set data.validation='validation-\*'$"
-run "$pipetrain" evaluate -w "$1" -m mnist_cnn -c tiny.conf
-expect_code 2 'a model and a configuration'
+expect_end 2 'a model and a configuration' run "$pipetrain" evaluate -w "$1" -m mnist_cnn -c tiny.conf
 
 # A damaged record ends the evaluation or is skipped.
 cp -r data damaged
 shard=$(ls damaged/validation-* | head -n 1)
 flip "$shard" 400
-evaluate raw --set "data.validation=damaged/validation-*"
-expect_code 3 'a damaged record'
+expect_end 3 'a damaged record' evaluate raw --set "data.validation=damaged/validation-*"
 evaluate raw --set "data.validation=damaged/validation-*" --set data.on_corrupt=skip --json
 expect_code 0 'a damaged record that is left out'
 cp out result.json
@@ -149,14 +137,12 @@ fi
 # Of several runs the last one that learned the data: neither one that computed nothing nor one on made-up images.
 cp tiny.conf runs.conf
 last_run() {
-    run "$pipetrain" -c runs.conf "$@"
-    expect_code 0 "a run in runs/runs, $*"
+    expect_end 0 "a run in runs/runs, $*" run "$pipetrain" -c runs.conf "$@"
 }
 last_run
 last_run --set devices.kind=null
 last_run --set input.source=synthetic
-run "$pipetrain" evaluate -c runs.conf
-expect_code 0 'the evaluation of the last of three runs'
+expect_end 0 'the evaluation of the last of three runs' run "$pipetrain" evaluate -c runs.conf
 expect_out '^weights   runs/runs/weights.safetensors, after [0-9]+ steps$'
 expect_err '^runs/runs-3/weights.safetensors learned made-up images and labels \(input.source = synthetic\): skipped '
 expect_err '^runs/runs-2 has no weights$'
@@ -172,67 +158,49 @@ expect_out '^weights   runs/runs-4/weights.safetensors, after [0-9]+ steps$'
 expect_err_lines 0
 rm -r runs/runs runs/runs-4
 mv runs/runs-3 runs/runs
-run "$pipetrain" evaluate -c runs.conf
-expect_code 3 'runs of which none learned the data'
+expect_end 3 'runs of which none learned the data' run "$pipetrain" evaluate -c runs.conf
 expect_err 'no run has weights in runs/runs: train the network with pipetrain -c runs.conf'
 
 # What is wrong.
-run "$pipetrain" evaluate --help
-expect_code 0 'the help'
+expect_end 0 'the help' run "$pipetrain" evaluate --help
 expect_out '^Usage: pipetrain evaluate '
 expect_narrow 'the help'
 expect_out_joined 'SECTION. is optional if only one section has KEY'
-run "$pipetrain" evaluate
-expect_code 2 'no configuration'
-run "$pipetrain" evaluate -c
-expect_code 2 'an option without its value'
+expect_end 2 'no configuration' run "$pipetrain" evaluate
+expect_end 2 'an option without its value' run "$pipetrain" evaluate -c
 expect_err "'-c' needs a value"
-run "$pipetrain" evaluate -c tiny.conf --weigths=x
-expect_code 2 'a misspelt option'
+expect_end 2 'a misspelt option' run "$pipetrain" evaluate -c tiny.conf --weigths=x
 expect_err "did you mean '--weights'"
-evaluate raw more
-expect_code 2 'a word too many'
-evaluate raw --set train.bacth=1 --set train.epochs=x
-expect_code 2 'wrong settings'
+expect_end 2 'a word too many' evaluate raw more
+expect_end 2 'wrong settings' evaluate raw --set train.bacth=1 --set train.epochs=x
 expect_err_lines 2
-evaluate nothing
-expect_code 3 'no weights'
+expect_end 3 'no weights' evaluate nothing
 expect_err_lines 1
 expect_err 'no run has weights in .*runs/nothing: train the network with pipetrain -c .*tiny.conf, or name other weights with --weights FILE'
-evaluate raw --weights tiny.conf
-expect_code 3 'a text in place of weights'
+expect_end 3 'a text in place of weights' evaluate raw --weights tiny.conf
 expect_err '^tiny.conf: is not a safetensors file$'
-evaluate raw --set data.classes=11
-expect_code 2 'weights of another network'
+expect_end 2 'weights of another network' evaluate raw --set data.classes=11
 expect_err 'these are not weights of'
-evaluate raw --set data.validation=
-expect_code 2 'nothing to evaluate on'
+expect_end 2 'nothing to evaluate on' evaluate raw --set data.validation=
 expect_err 'set data.validation'
-evaluate raw --set data.validation=nothing
-expect_code 3 'data that are not there'
-evaluate raw --set devices.kind=null
-expect_code 2 'a device that computes nothing'
-evaluate raw --csv nothing/confusion.csv
-expect_code 5 'a table that cannot be written'
+expect_end 3 'data that are not there' evaluate raw --set data.validation=nothing
+expect_end 2 'a device that computes nothing' evaluate raw --set devices.kind=null
+expect_end 5 'a table that cannot be written' evaluate raw --csv nothing/confusion.csv
 echo precious >victim
 ln -s victim link.csv
 for file in victim link.csv; do
-    evaluate raw --csv $file
-    expect_code 5 "a table in the place of $file"
+    expect_end 5 "a table in the place of $file" evaluate raw --csv $file
     [ ! -s out ] || fail 'the evaluation was done before its table was refused'
 done
 expect_err 'link.csv: is a symbolic link: name a regular file'
-evaluate raw --csv link.csv --force
-expect_code 5 'a table through a link, by force'
+expect_end 5 'a table through a link, by force' evaluate raw --csv link.csv --force
 expect_equal "$(cat victim)" precious 'the file behind the link'
-evaluate raw --csv victim --force
-expect_code 0 'a table that replaces a file'
+expect_end 0 'a table that replaces a file' evaluate raw --csv victim --force
 expect_equal "$(head -c 6 victim)" class, 'the file that was replaced'
 # Names act on no terminal that shows the table, and on no letters beside them.
 printf 'z\033[31mero\none\342\200\256two\n' >odd_names
 printf '%s\n' 2 3 4 5 6 7 8 9 >>odd_names
-evaluate raw --csv odd.csv --set data.class_names=odd_names
-expect_code 0 'a table of odd names'
+expect_end 0 'a table of odd names' evaluate raw --csv odd.csv --set data.class_names=odd_names
 expect_equal "$(head -n 1 odd.csv | cut -d , -f 2,3)" '"z\x1b[31mero","one\xe2\x80\xaetwo"' 'odd names in the table'
 LC_ALL=C grep -q "$(printf '\033\\|\342\200\256')" out odd.csv && fail 'odd names are raw'
 if [ -w /dev/full ]; then
@@ -254,16 +222,13 @@ expect_err 'validation: its classes are not those of train: one, two, three, fou
 [ ! -e runs/named ] || fail 'a run whose sets differ has begun'
 run "$pipetrain" -c tiny.conf --set run.dir=runs/named --set data.train=named --set train.steps=1
 expect_code 0 'a validation set without names'
-evaluate named
-expect_code 0 'data without names'
+expect_end 0 'data without names' evaluate named
 expect_out 'zero'
-evaluate named --set 'data.validation=other/v*'
-expect_code 3 'data whose classes are not those of the weights'
+expect_end 3 'data whose classes are not those of the weights' evaluate named --set 'data.validation=other/v*'
 expect_err 'weights.safetensors was trained with other classes: zero, .*; those of other/v[*] are one, two'
 evaluate named --set 'data.validation=other/v*' --set data.class_names=named/labels.txt
 expect_code 0 'data whose classes are named'
 head -n 3 named/labels.txt >other/labels.txt
-evaluate named --set 'data.validation=other/v*'
-expect_code 0 'data whose list is shorter'
+expect_end 0 'data whose list is shorter' evaluate named --set 'data.validation=other/v*'
 
 finish

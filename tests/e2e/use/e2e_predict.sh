@@ -24,8 +24,7 @@ evaluation_scale = 1
 progress = none
 END
 weights=runs/tiny/weights.safetensors
-run "$pipetrain" -c tiny.conf
-expect_code 0 'the training'
+expect_end 0 'the training' run "$pipetrain" -c tiny.conf
 
 # predict WORD... - by the weights alone
 predict() {
@@ -33,8 +32,7 @@ predict() {
 }
 
 # The paths contain the class: as many are correct as in an evaluation.
-predict --top 1 --tsv others
-expect_code 0 'a folder'
+expect_end 0 'a folder' predict --top 1 --tsv others
 expect_err_lines 0
 cp out by_file
 expect_equal "$(sed 1d by_file | wc -l)" 90 'images of the folder'
@@ -55,23 +53,19 @@ expect_code 0 'predict, resized'
 expect_equal "$(awk -F '\t' 'NR > 1 { split($1, parts, "/"); right += parts[2] == $4 } END { print right }' out)" \
     "$("$json_value" resized.json top1.correct)" 'right of resized images, by predict and by evaluate'
 expect_equal "$(cmp -s out by_file; echo $?)" 1 'resized images against others'
-predict --set augment.evaluation_resize=20 others
-expect_code 2 'resized to less than the network takes'
+expect_end 2 'resized to less than the network takes' predict --set augment.evaluation_resize=20 others
 expect_err 'smaller than the network'
 
 # Of the shards the same, in their order; and for any batch.
-predict --top 1 --tsv shards
-expect_code 0 'shards'
+expect_end 0 'shards' predict --top 1 --tsv shards
 expect_err_lines 0
 cut -f 3,5 out | sort >by_record
 cut -f 3,5 by_file | sort | cmp - by_record || fail 'images and records are taken for other classes'
 expect_out '^shards/train-00001-of-00002:0	1	'
 mv shards 'sh,ards'
-predict --top 1 --tsv 'sh,ards' 'sh,ards/train-*'
-expect_code 3 'shards that are named twice'
+expect_end 3 'shards that are named twice' predict --top 1 --tsv 'sh,ards' 'sh,ards/train-*'
 expect_err 'named twice'
-predict --top 1 --tsv 'sh,ards/train-00000-of-00002' 'sh,ards/train-00001-of-00002'
-expect_code 0 'shards one by one'
+expect_end 0 'shards one by one' predict --top 1 --tsv 'sh,ards/train-00000-of-00002' 'sh,ards/train-00001-of-00002'
 cut -f 3,5 out | sort | cmp - by_record || fail 'records of single shards are taken for other classes'
 mv 'sh,ards' shards
 for batch in 1 7 1000; do
@@ -97,19 +91,16 @@ expect_equal "$(wc -l <out) $(wc -c <err)" '2 0' 'images of a list with zeros be
 grep -qF '"image":"odd/two\nlines.jpg"' out || fail "a name with a line's end is told"
 predict --json $first
 cp out own
-run "$pipetrain" predict -c tiny.conf --json $first
-expect_code 0 'a configuration'
+expect_end 0 'a configuration' run "$pipetrain" predict -c tiny.conf --json $first
 expect_same_file own out 'by the configuration'
-run "$pipetrain" predict -w $weights -m mnist_cnn --set devices.kind=$kind --json $first
-expect_code 0 'a model'
+expect_end 0 'a model' run "$pipetrain" predict -w $weights -m mnist_cnn --set devices.kind=$kind --json $first
 expect_same_file own out 'by the model'
 expect_equal "$("$json_value" own image) $("$json_value" own top.4.name | cut -c 1-5)" "$first class" 'the line of JSON'
 predict --top 20 --json $first
 "$json_value" out top.9.class >/dev/null || fail 'all ten classes are told'
 awk 'BEGIN { RS = "probability\":" } NR > 1 { sum += $1 } END { exit !(sum > 0.999 && sum < 1.001) }' out ||
     fail 'the probabilities of all classes are no 1'
-predict photos/class0/0.jpg photos/class3/17.jpg
-expect_code 0 'a table'
+expect_end 0 'a table' predict photos/class0/0.jpg photos/class3/17.jpg
 expect_out '^image  *class  *probability$'
 expect_out '^photos/class3/17.jpg +[0-9] class[0-9] +[0-9.]+ %$'
 expect_narrow 'a table'
@@ -125,16 +116,14 @@ echo 'a list' >mixed/a/notes.txt
 printf 'BM and so on' >mixed/a/b.bmp
 printf 'P5\n1 1\n255\n0' >mixed/b/p.pgm
 printf 'P5\n1 1\n255\n0' >mixed/b/q.pgm
-predict --tsv --top 1 mixed
-expect_code 0 'a folder of files of many kinds'
+expect_end 0 'a folder of files of many kinds' predict --tsv --top 1 mixed
 expect_err '^mixed: left out 4 files that are no JPEG or PNG: 2 a PNM \(the first b/p.pgm\), 1 a BMP \(a/b.bmp\), 1 no image \(a/notes.txt\)$'
 expect_err_lines 1
 sed 1d out | cut -f 1 | sed 's|mixed/||' >predicted
 expect_equal "$(tr '\n' ' ' <predicted)" 'a/U.JPG a/named.webp a/noext a/x.jfif b/1.jpg ' 'the files of a folder'
 expect_equal "$("$build/pipetrain-shards" stats as-converted | sed -n 's/ records in.*//p')" 5 'files that are converted'
 mkfifo mixed/a/pipe.jpg
-predict --tsv --top 1 mixed/
-expect_code 3 'a folder with a pipe in it'
+expect_end 3 'a folder with a pipe in it' predict --tsv --top 1 mixed/
 expect_err '^pipetrain: mixed/: 1 cannot be read: a/pipe.jpg: is not a regular file$'
 expect_equal "$(sed 1d out | wc -l) $(sed -n 2p out | cut -f 1)" '5 mixed/a/U.JPG' 'images beside a pipe'
 
@@ -142,8 +131,7 @@ expect_equal "$(sed 1d out | wc -l) $(sed -n 2p out | cut -f 1)" '5 mixed/a/U.JP
 head -c 300 $first >cut.jpg
 echo 'no image' >text.jpg
 mkdir empty folder.jpg
-predict --json nothing.jpg $first text.jpg cut.jpg folder.jpg $first
-expect_code 3 'images that cannot be read'
+expect_end 3 'images that cannot be read' predict --json nothing.jpg $first text.jpg cut.jpg folder.jpg $first
 expect_equal "$(grep -c '"top"' out) $(grep -c '"problem"' out)" '2 3' 'predictions and problems'
 expect_err '^nothing.jpg: cannot be read: No such file or directory$'
 expect_err '^text.jpg: is neither a JPEG nor a PNG .9 bytes.$'
@@ -153,55 +141,41 @@ classes_of() {
 }
 classes_of out >between
 classes_of own | cmp - between || fail 'a good image between bad ones is another'
-predict --tsv --json $first
-expect_code 2 'two forms'
+expect_end 2 'two forms' predict --tsv --json $first
 expect_err 'predict: give --tsv or --json, not both'
 expect_err_lines 1
 at_options='-o broken'
 at_command never none "$pipetrain" predict -w "$weights" $first
 expect_code 141 'predictions that nobody reads'
 [ ! -s "$work/err" ] || fail 'a word about a pipe that is closed'
-predict empty
-expect_code 3 'an empty folder'
+expect_end 3 'an empty folder' predict empty
 expect_err '^empty: has no images'
-predict $first shards
-expect_code 2 'images and shards'
+expect_end 2 'images and shards' predict $first shards
 cp -r shards damaged
 flip damaged/train-00000-of-00002 400
-predict --tsv --top 1 damaged
-expect_code 3 'a damaged record'
+expect_end 3 'a damaged record' predict --tsv --top 1 damaged
 expect_err '^pipetrain: 1 of 90 images could not be read$'
 expect_equal "$(sed 1d out | wc -l)" 89 'records that can be read'
 
 # What is wrong.
-run "$pipetrain" predict --help
-expect_code 0 'the help'
+expect_end 0 'the help' run "$pipetrain" predict --help
 expect_out '^Usage: pipetrain predict '
 expect_narrow 'the help'
-run "$pipetrain" predict $first
-expect_code 2 'no weights'
+expect_end 2 'no weights' run "$pipetrain" predict $first
 expect_err 'no weights and no configuration given'
-predict
-expect_code 2 'no images'
-predict --top 0 $first
-expect_code 2 'no class'
+expect_end 2 'no images' predict
+expect_end 2 'no class' predict --top 0 $first
 expect_err "'0' is not a whole number from 1 to"
-predict --jsn $first
-expect_code 2 'a misspelt option'
+expect_end 2 'a misspelt option' predict --jsn $first
 expect_err "did you mean '--json'"
-run "$pipetrain" predict -w nothing $first
-expect_code 3 'weights that are not there'
-run "$pipetrain" predict -w tiny.conf $first
-expect_code 3 'a text in place of weights'
+expect_end 3 'weights that are not there' run "$pipetrain" predict -w nothing $first
+expect_end 3 'a text in place of weights' run "$pipetrain" predict -w tiny.conf $first
 expect_err '^tiny.conf: is not a safetensors file$'
-predict -m lenet $first
-expect_code 2 'weights of another network'
+expect_end 2 'weights of another network' predict -m lenet $first
 expect_err 'these are not weights of'
-predict -m lnet $first
-expect_code 2 'a model that is not there'
+expect_end 2 'a model that is not there' predict -m lnet $first
 expect_err "^--model: .*did you mean 'lenet'"
-predict -m mnist_cnn -c tiny.conf $first
-expect_code 2 'a model and a configuration'
+expect_end 2 'a model and a configuration' predict -m mnist_cnn -c tiny.conf $first
 # Weights so large that their products overflow, each 1e18: the output is no result, as an evaluation has it. Hashes are
 # under another name.
 LC_ALL=C sed 's/pipetrain[.]xxh3/pipetrain.yyh3/g' $weights >unhashed
@@ -218,15 +192,11 @@ expect_out '"problem":"the output of the network is not finite"'
 head -c 8 $weights >bare
 printf '{"__metadata__":{"format":"pt"}}' >header
 { printf '\040\000\000\000\000\000\000\000'; cat header; } >bare
-run "$pipetrain" predict -w bare $first
-expect_code 2 'weights that say nothing of their network'
+expect_end 2 'weights that say nothing of their network' run "$pipetrain" predict -w bare $first
 expect_err '^bare: does not contain its network: name it with --model=NAME'
-predict --set train.bacth=1 $first
-expect_code 2 'a wrong key'
-predict --set devices.kind=null $first
-expect_code 2 'a device that computes nothing'
-predict --set input.ram_budget=100KiB others
-expect_code 4 'a budget that is too small'
+expect_end 2 'a wrong key' predict --set train.bacth=1 $first
+expect_end 2 'a device that computes nothing' predict --set devices.kind=null $first
+expect_end 4 'a budget that is too small' predict --set input.ram_budget=100KiB others
 expect_err 'the budget is 100.0 KiB'
 if [ -w /dev/full ]; then
     run sh -c "'$pipetrain' predict -w $weights --set devices.kind=$kind others >/dev/full"

@@ -28,6 +28,14 @@ says() {
     grep -qF -- "$1" messages || failed "no '$1' in: $(cat messages)"
 }
 
+# answers STATUS WORDS ARGUMENT... - as expect, and its messages hold the words
+answers() {
+    wanted=$1 answer=$2
+    shift 2
+    expect "$wanted" "$@"
+    says "$answer"
+}
+
 absent() {
     [ ! -e "$1" ] && [ ! -L "$1" ] || failed "$1 was left behind"
 }

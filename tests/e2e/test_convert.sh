@@ -71,8 +71,7 @@ expected_records() {
 }
 
 writes_every_image_with_its_label_once() {
-    expect 0 mnist set -o plain
-    says "not the MNIST original"
+    answers 0 "not the MNIST original" mnist set -o plain
     list_records plain/train-0000?-of-00004 | sort >found
     expected_records 11 1 | sort >wanted
     cmp -s found wanted || failed "training records differ"
@@ -137,8 +136,7 @@ takes_gzip_and_names_with_a_dot() {
 
 # refuses_input WORDS - ./bad is refused with exit 3 and nothing is left
 refuses_input() {
-    expect 3 mnist bad -o bad_out
-    says "$1"
+    answers 3 "$1" mnist bad -o bad_out
     absent bad_out
     rm -rf bad
     make_set bad
@@ -176,8 +174,7 @@ refuses_damaged_input() {
     size=$(wc -c <bad/train-images-idx3-ubyte.gz)
     head -c $((size - 5)) bad/train-images-idx3-ubyte.gz >cut && mv cut bad/train-images-idx3-ubyte.gz
     refuses_input "damaged or cut short"
-    expect 3 mnist nowhere -o bad_out
-    says "pipetrain-convert: nowhere: files are missing"
+    answers 3 "pipetrain-convert: nowhere: files are missing" mnist nowhere -o bad_out
 }
 
 refuses_files_cut_at_any_byte() {
@@ -187,8 +184,7 @@ refuses_files_cut_at_any_byte() {
         cut=0
         while [ $cut -lt "$size" ]; do
             head -c $cut "set/$name" >"bad/$name"
-            expect 3 mnist bad -o bad_out
-            says "bad/$name"
+            answers 3 "bad/$name" mnist bad -o bad_out
             cut=$((cut + 3))
         done
         cp "set/$name" "bad/$name"
@@ -209,15 +205,11 @@ answers_wrong_usage() {
     expect 2 digits -o out --train 0
     expect 2 digits -o out --shuffle 18446744073709551616
     expect 2 digits -o
-    expect 2 mnist set -o out --train 5
-    says "--train does not apply"
-    expect 2 mnist set -o out --validation 0.1
-    says "has a validation set already"
+    answers 2 "--train does not apply" mnist set -o out --train 5
+    answers 2 "has a validation set already" mnist set -o out --validation 0.1
     expect 2 digits -o out --validation 0.1
-    expect 2 digits -o out --validation 1.0
-    says "a fraction between 0 and 1"
-    expect 2 mnist set -o out --shards 12
-    says "only 11"
+    answers 2 "a fraction between 0 and 1" digits -o out --validation 1.0
+    answers 2 "only 11" mnist set -o out --shards 12
     absent out
     expect 0 --help
     grep -q "^Usage: " output || failed "--help shows no usage"
@@ -228,8 +220,7 @@ answers_wrong_usage() {
 
 replaces_a_set_when_forced_only() {
     expect 0 mnist set -o again
-    expect 5 mnist set -o again --shuffle 2
-    says "again/dataset.json: there is a data set already"
+    answers 5 "again/dataset.json: there is a data set already" mnist set -o again --shuffle 2
     says "--force"
     diff -r again plain >&2 || failed "a refused run changed something"
     expect 0 mnist set -o again --shuffle 2 --force
@@ -240,8 +231,7 @@ replaces_a_set_when_forced_only() {
     absent again/validation-00000-of-00001
     mkdir foreign
     : >foreign/train-00000-of-00002
-    expect 5 mnist set -o foreign
-    says "foreign/train-00000-of-00002: there is a data set already"
+    answers 5 "foreign/train-00000-of-00002: there is a data set already" mnist set -o foreign
 }
 
 # What a run leaves that is killed before it begins to give the shards their names, in the place of another set.
@@ -249,8 +239,7 @@ clears_up_after_a_run_cut_short() {
     cp -r seed2 cut
     cp plain/dataset.json cut/.dataset.json.tmp
     cp plain/train-00003-of-00004 cut/.train-00003-of-00004.tmp
-    expect 5 mnist set -o cut --shards 2
-    says "cut/dataset.json: there is a data set already"
+    answers 5 "cut/dataset.json: there is a data set already" mnist set -o cut --shards 2
     expect 0 mnist set -o cut --force
     diff -r plain cut >&2 || failed "something of the dead run is left: $(ls -A cut)"
     rm -r cut
@@ -267,8 +256,7 @@ cut_commit() {
 
 finishes_a_renaming_cut_short() {
     cut_commit
-    expect 5 mnist set -o cut --shuffle 2
-    says "cut: finished the commit of a data set that an earlier run had begun"
+    answers 5 "cut: finished the commit of a data set that an earlier run had begun" mnist set -o cut --shuffle 2
     says "cut/dataset.json: there is a data set already"
     diff -r plain cut >&2 || failed "it is not finished"
     cut_commit
@@ -296,11 +284,9 @@ refuses_a_mixture_of_two_sets() {
             says "a data set was being put in place in this directory"
         done
     done
-    expect 3 tfrecord 'cut/train-*' -o out
-    says "a data set was being put in place in this directory"
+    answers 3 "a data set was being put in place in this directory" tfrecord 'cut/train-*' -o out
     echo cut short >cut/.train-00003-of-00004.tmp
-    expect 5 mnist set -o cut --force
-    says "train-00003-of-00004 is missing or has another length"
+    answers 5 "train-00003-of-00004 is missing or has another length" mnist set -o cut --force
     cp before/.train-00003-of-00004.tmp cut
     diff -r before cut >&2 || failed "something was changed"
     absent out
@@ -312,8 +298,7 @@ leaves_a_set_whole_that_cannot_be_replaced() {
         expect 0 mnist set -o kept --shards 2
         cp -r kept before
         mkdir kept/$name
-        expect 5 mnist set -o kept --force
-        says "kept/$name: is a directory in the place of a file of the data set"
+        answers 5 "kept/$name: is a directory in the place of a file of the data set" mnist set -o kept --force
         rmdir kept/$name
         diff -r before kept >&2 || failed "the set is not as it was"
         rm -r kept before
@@ -337,8 +322,7 @@ shares_out_by_bytes() {
     expect 2 digits -o out --shard-size 0
     expect 2 digits -o out --shard-size 20Kb
     expect 2 digits -o out --shard-size 20000000TiB
-    expect 2 digits -o out --shard-size 1 --train 200000
-    says "larger --shard-size"
+    answers 2 "larger --shard-size" digits -o out --shard-size 1 --train 200000
     expect 0 digits -o single --shard-size 1 --train 11 --validation 0
     [ "$(ls single/train-* | wc -l)" -eq 11 ] || failed "a shard a record: $(ls single)"
 }
@@ -381,8 +365,7 @@ leaves_anothers_set_alone() {
         sleep 0.05
         tries=$((tries + 1))
     done
-    expect 5 digits -o shared --train 100
-    says "another pipetrain-convert is writing there"
+    answers 5 "another pipetrain-convert is writing there" digits -o shared --train 100
     [ -e shared/.train-00000-of-00004.tmp ] || failed "another's files are gone"
     kill $process
     wait $process
@@ -446,34 +429,27 @@ makes_shards_of_cifar10() {
     expect 0 cifar10 cifar.tar.gz -o out10c --shards 1
     diff -r out10 out10c >&2 || failed "the archive gives other bytes"
     head -c 200 cifar.tar.gz >cut.tar.gz
-    expect 3 cifar10 cut.tar.gz -o bad_out
-    says "cut.tar.gz: "
+    answers 3 "cut.tar.gz: " cifar10 cut.tar.gz -o bad_out
     tar -cf part.tar -C cifar cifar-10-batches-bin/data_batch_1.bin
-    expect 3 cifar10 part.tar -o bad_out
-    says "part.tar/data_batch_2.bin: cannot read it: No such file"
+    answers 3 "part.tar/data_batch_2.bin: cannot read it: No such file" cifar10 part.tar -o bad_out
     mkdir hostile
     ln -s /etc/passwd hostile/data_batch_1.bin
     tar -czf hostile.tar.gz -C hostile data_batch_1.bin
-    expect 3 cifar10 hostile.tar.gz -o bad_out
-    says "hostile.tar.gz: data_batch_1.bin: is a symbolic link"
+    answers 3 "hostile.tar.gz: data_batch_1.bin: is a symbolic link" cifar10 hostile.tar.gz -o bad_out
     tar -cPf hostile.tar --transform='s|^|../|' -C cifar cifar-10-batches-bin
-    expect 3 cifar10 hostile.tar -o bad_out
-    says "hostile.tar: ../cifar-10-batches-bin"
+    answers 3 "hostile.tar: ../cifar-10-batches-bin" cifar10 hostile.tar -o bad_out
     mkdir -p python/cifar-10-batches-py
     echo pickles >python/cifar-10-batches-py/data_batch_1
     tar -czf python.tar.gz -C python cifar-10-batches-py
     mkdir matlab
     echo matrices >matlab/data_batch_1.mat
     for input in python python/cifar-10-batches-py python.tar.gz; do
-        expect 3 cifar10 $input -o bad_out
-        says "$input: is the Python version (pickles): get cifar-10-binary.tar.gz"
+        answers 3 "$input: is the Python version (pickles): get cifar-10-binary.tar.gz" cifar10 $input -o bad_out
     done
-    expect 3 cifar10 matlab -o bad_out
-    says "matlab: is the MATLAB version: get cifar-10-binary.tar.gz"
+    answers 3 "matlab: is the MATLAB version: get cifar-10-binary.tar.gz" cifar10 matlab -o bad_out
     mkdir packed pictures
     cp python.tar.gz packed/cifar-10-python.tar.gz
-    expect 3 cifar10 packed -o bad_out
-    says "packed: is the Python version (pickles): get cifar-10-binary.tar.gz"
+    answers 3 "packed: is the Python version (pickles): get cifar-10-binary.tar.gz" cifar10 packed -o bad_out
     cp cifar.tar.gz packed/cifar-10-binary.tar.gz
     expect 3 cifar10 packed -o bad_out
     says "packed: contains cifar-10-binary.tar.gz, which is not unpacked: convert packed/cifar-10-binary.tar.gz"
@@ -485,22 +461,17 @@ makes_shards_of_cifar10() {
     says "get cifar-10-binary.tar.gz (images in an archive are converted by pipetrain-convert tar)"
     part=cifar/cifar-10-batches-bin/data_batch_4.bin
     printf '\012' | dd of=$part conv=notrunc 2>/dev/null
-    expect 3 cifar10 cifar -o bad_out
-    says "data_batch_4.bin: class label 10 of image 0 is not in 0..9"
+    answers 3 "data_batch_4.bin: class label 10 of image 0 is not in 0..9" cifar10 cifar -o bad_out
     printf x >>$part
-    expect 3 cifar10 cifar -o bad_out
-    says "data_batch_4.bin: 3074 bytes are not a whole number of records"
+    answers 3 "data_batch_4.bin: 3074 bytes are not a whole number of records" cifar10 cifar -o bad_out
     rm $part
-    expect 3 cifar10 cifar -o bad_out
-    says "data_batch_4.bin: cannot read it: No such file"
+    answers 3 "data_batch_4.bin: cannot read it: No such file" cifar10 cifar -o bad_out
     absent bad_out
     make_cifar10 cifar/cifar-10-batches-bin
     printf 'plane\ncar\n' >cifar/cifar-10-batches-bin/batches.meta.txt
-    expect 3 cifar10 cifar -o bad_out
-    says "names 2 classes, not 10"
+    answers 3 "names 2 classes, not 10" cifar10 cifar -o bad_out
     rm cifar/cifar-10-batches-bin/batches.meta.txt
-    expect 0 cifar10 cifar -o unnamed
-    says "the classes have no names"
+    answers 0 "the classes have no names" cifar10 cifar -o unnamed
     grep -q class_names unnamed/dataset.json && failed "names of classes from nowhere"
 }
 
@@ -518,11 +489,9 @@ makes_shards_of_cifar100_by_either_label() {
     [ "$(list_pixels coarse/train-00000-of-00001)" = "17: 1 2 3" ] || failed "not the coarse label"
     grep -q '"classes": 20,' coarse/dataset.json || failed "not 20 classes"
     expect 2 cifar100 cifar100 -o out --label middling
-    expect 2 cifar10 cifar -o out --label fine
-    says "--label does not apply"
+    answers 2 "--label does not apply" cifar10 cifar -o out --label fine
     { printf '\024\143'; planes 001 002 003; } >cifar100/train.bin
-    expect 3 cifar100 cifar100 -o out
-    says "coarse label 20 of image 0"
+    answers 3 "coarse label 20 of image 0" cifar100 cifar100 -o out
 }
 
 # Two images of 1x2 pixels, one of them for validation.
@@ -540,10 +509,8 @@ makes_shards_of_numpys_arrays() {
     expect 2 npy x.npy y.npy x.npy y.npy -o out --validation 1
     expect 0 npy x.npy y.npy x.npy y.npy -o four
     expect 2 npy x.npy y.npy x.npy y.npy x.npy -o out
-    expect 3 npy y.npy x.npy -o out
-    says "y.npy: has the shape (2,): is not that of images"
-    expect 3 npy x.npz -o out
-    says "x.npz: No such file"
+    answers 3 "y.npy: has the shape (2,): is not that of images" npy y.npy x.npy -o out
+    answers 3 "x.npz: No such file" npy x.npz -o out
     absent out
 }
 
@@ -559,11 +526,9 @@ warns_of_images_that_are_nearly_black() {
     expect 0 npy x.npy y.npy -o black
     says "black: the images are nearly black: pixels in 0 ... 255 have a mean of 0.5 and a standard deviation of 0.5; if"
     npy '|u1' '(2, 2, 2)' '\372\372\373\373\372\372\373\373' >x.npy
-    expect 0 npy x.npy y.npy -o flat
-    says "flat: the images are nearly of one colour: "
+    answers 0 "flat: the images are nearly of one colour: " npy x.npy y.npy -o flat
     npy '|b1' '(2, 2, 2)' '\0\1\1\0\1\0\0\1' >x.npy
-    expect 0 npy x.npy y.npy -o truths
-    says "x.npy: 2x2x1, bool, numbers taken as 0 (False) and 255 (True)"
+    answers 0 "x.npy: 2x2x1, bool, numbers taken as 0 (False) and 255 (True)" npy x.npy y.npy -o truths
     grep -q nearly messages && failed "black where True is white: $(cat messages)"
     rm -r black flat truths
 }
@@ -576,8 +541,7 @@ says_that_a_file_is_a_web_page() {
     gzip -k page/x.tar page/x.csv
     for input in "mnist page" "npy page/x.npy page/y.npy" "npy page/x.npz" "csv page/x.csv" "csv page/x.csv.gz" \
         "tar page/x.tar" "cifar10 page/x.tar"; do
-        expect 3 $input -o bad_out
-        says "is HTML, not a"
+        answers 3 "is HTML, not a" $input -o bad_out
         says "download it again"
     done
     absent bad_out
@@ -650,8 +614,7 @@ converts_a_set_in_its_place_wholly_or_not_at_all() {
         done
     done
     says "./place/train-00000-of-00004: is not an input"
-    expect 2 tfrecord 'place/train-*' -o place --force
-    says "place/validation-00000-of-00001: is not an input"
+    answers 2 "place/validation-00000-of-00001: is not an input" tfrecord 'place/train-*' -o place --force
     diff -r before place >&2 || failed "a set was changed that could not be converted"
     expect 0 tfrecord 'place/train-*' 'place/validation-*' -o place --force --shuffle none --shards 2
     for split in train validation; do
@@ -675,13 +638,10 @@ refuses_shards_that_are_damaged() {
     mkdir damaged
     cp plain/train-* damaged
     printf X | dd of=damaged/train-00002-of-00004 bs=1 seek=40 conv=notrunc 2>/dev/null
-    expect 3 tfrecord damaged -o out
-    says "damaged/train-00002-of-00004: record 0 at byte 0: payload checksum differs"
+    answers 3 "damaged/train-00002-of-00004: record 0 at byte 0: payload checksum differs" tfrecord damaged -o out
     head -c 50 plain/train-00001-of-00004 >damaged/train-00002-of-00004
-    expect 3 tfrecord damaged -o out
-    says "damaged/train-00002-of-00004"
-    expect 3 tfrecord nowhere -o out
-    says "nowhere"
+    answers 3 "damaged/train-00002-of-00004" tfrecord damaged -o out
+    answers 3 "nowhere" tfrecord nowhere -o out
     expect 5 tfrecord plain -o plain
     absent out
 }

@@ -142,16 +142,13 @@ makes_what_the_example_trains_on() {
 }
 
 refuses_to_change_what_it_cannot_read() {
-    expect 3 folder set -o out --raw
-    says "image/encoded"
+    answers 3 "image/encoded" folder set -o out --raw
     says "set: train/"
     expect 2 folder grey -o out --quality=80
     expect 2 folder grey -o out --quality=80 --resize-short=1 --raw
     expect 2 digits -o out --resize-short=8
-    expect 2 digits -o out --raw
-    says "--raw does not apply"
-    expect 2 folder set -o out --label-key=x
-    says "--label-key does not apply"
+    answers 2 "--raw does not apply" digits -o out --raw
+    answers 2 "--label-key does not apply" folder set -o out --label-key=x
     absent out
 }
 
@@ -164,8 +161,7 @@ refuses_classes_that_become_one() {
     expect 0 folder names -o names-set
     mkdir "names/$(printf '\377')"
     image x >"names/$(printf '\377')/1.png"
-    expect 3 folder names -o out
-    says "two class names are the same in UTF-8"
+    answers 3 "two class names are the same in UTF-8" folder names -o out
     absent out
 }
 
@@ -185,8 +181,7 @@ says_that_files_could_not_be_opened() {
 
 writes_nothing_into_its_input() {
     for output in set set/ set/new/er set/../set/x "$PWD/set/x" ./set/train; do
-        expect 2 folder set -o "$output"
-        says "$output: is inside set, which is converted: choose a folder outside"
+        answers 2 "$output: is inside set, which is converted: choose a folder outside" folder set -o "$output"
     done
     (cd set/train && "$program" folder . -o shards 2>../../messages) && failed "wrote into the current folder"
     says "shards: is inside ., which is converted"
@@ -217,8 +212,7 @@ skips_what_is_hidden_and_counts_the_rest_by_kind() {
         says "2 no image (the first "
     done
     printf 'P6\n1 1\n255\n000' >mac/cat/p.pgm
-    expect 3 folder mac -o out --force
-    says "cat/p.pgm: is a PNM"
+    answers 3 "cat/p.pgm: is a PNM" folder mac -o out --force
     rm -r out mac
 }
 
@@ -226,14 +220,12 @@ takes_tables_as_others_write_them() {
     mkdir ids
     for i in 0a1b 2c3d 4e5f; do image $i >ids/$i.png; done
     printf 'id,breed\n0a1b,pug\n2c3d,beagle\n4e5f,pug\n' >ids/labels.csv
-    expect 0 csv ids/labels.csv -o ids-set
-    says "3 rows, the file is column 1, the label column 2, with a header row"
+    answers 0 "3 rows, the file is column 1, the label column 2, with a header row" csv ids/labels.csv -o ids-set
     says "3 paths have no extension: using the files with one, such as 0a1b.png"
     grep -q '3 train records' output || failed "not 3 records: $(cat output)"
     tr -d ' \n' <ids-set/dataset.json | grep -qF '"class_names":["beagle","pug"]' || failed "breed is a class"
     printf 'id,breed\n0a1b,pug\n2c3d,beagle\nnothing,pug\n' >ids/labels.csv
-    expect 3 csv ids/labels.csv -o out
-    says "nothing: No such file"
+    answers 3 "nothing: No such file" csv ids/labels.csv -o out
     printf 'path,label\n0a1b.png,1.0\n2c3d.png,2.000\n4e5f.png,10.0\n' >ids/labels.csv
     expect 0 csv ids/labels.csv -o floats
     grep -q '"classes": 11,' floats/dataset.json || failed "labels 1.0, 2.0, 10.0 are not 1, 2, 10"
@@ -308,26 +300,21 @@ refuses_images_too_large_to_train_with() {
     (cd large && printf 'file,label\nb/100000.png,a\na/8192.png,b\n') >large/list.csv
     tar cf large.tar -C large a b
     for input in "folder large" "tar large.tar" "csv large/list.csv"; do
-        expect 3 $input -o out
-        says "b/100000.png: has more than 64 Mi pixels by its header, which training refuses"
+        answers 3 "b/100000.png: has more than 64 Mi pixels by its header, which training refuses" $input -o out
         absent out
     done
-    expect 3 folder large -o out
-    says "2 files cannot be used"
+    answers 3 "2 files cannot be used" folder large -o out
 }
 
 refuses_and_leaves_nothing() {
     mkdir -p bad/a bad/b
     image x >bad/a/1.png
     : >bad/b/1.png
-    expect 3 folder bad -o out
-    says "pipetrain-convert: bad: 1 file cannot be used: remove or replace it: b/1.png: is empty"
+    answers 3 "pipetrain-convert: bad: 1 file cannot be used: remove or replace it: b/1.png: is empty" folder bad -o out
     ln -s /etc/passwd bad/b/2.png
     tar cf bad.tar -C bad b/2.png
-    expect 3 tar bad.tar -o out
-    says "b/2.png: is a symbolic link"
-    expect 3 folder nowhere -o out
-    says "nowhere"
+    answers 3 "b/2.png: is a symbolic link" tar bad.tar -o out
+    answers 3 "nowhere" folder nowhere -o out
     expect 3 csv set/train/cat/1.png -o out
     expect 2 folder -o out
     expect 2 folder set set -o out

@@ -1,7 +1,7 @@
 /* Check how a trial ended, its messages, and its files. */
 #include "tests/torture/judge.h"
 
-#include <ctype.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
 #include <signal.h>
@@ -9,14 +9,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "formats/manifest.h"
+#include "formats/safetensors.h"
 #include "loader/shards/shard_index.h"
 #include "loader/shards/shard_list.h"
-#include "tests/torture/state_file.h"
 #include "tests/torture/tree.h"
 
 #define ERRORS_MAX 6u       /* one for each output that can fail independently */
+#define LENGTH_BYTES 8u
+#define HASH_DIGITS 16u
+#define HASH_KEY "pipetrain.xxh3"
 
 struct judgement {
     const struct scenario *scenario;
@@ -126,6 +130,67 @@ static int judge_message(const struct judgement *judgement)
     return rc;
 }
 
+/* ---- checkpoint files ---- */
+
+/* Is it the name of one of the newest checkpoints? */
+static bool is_checkpoint_name(const char *name)
+{
+    return strncmp(name, "checkpoint-", strlen("checkpoint-")) == 0;
+}
+
+static bool is_hash(const char *said, const void *bytes, size_t count)
+{
+    char found[HASH_DIGITS + 1];
+    snprintf(found, sizeof(found), "%016" PRIx64, (uint64_t)XXH3_64bits(bytes, count));
+    return said != NULL && strncmp(said, found, HASH_DIGITS) == 0;
+}
+
+/* The hash was computed over the header with zeros in its own place, which are written there. */
+static bool header_is_whole(char *header, size_t bytes)
+{
+    static const char key[] = "\"" HASH_KEY "\":\"";
+    char said[HASH_DIGITS + 1] = "";
+    char *const place = memmem(header, bytes, key, sizeof(key) - 1);
+    if (place == NULL || (size_t)(header + bytes - place) < sizeof(key) + HASH_DIGITS)
+        return false;
+    memcpy(said, place + sizeof(key) - 1, HASH_DIGITS);
+    memset(place + sizeof(key) - 1, '0', HASH_DIGITS);
+    return is_hash(said, header, bytes);
+}
+
+static bool tensors_are_whole(const struct safetensors_index *index, const char *data)
+{
+    size_t i = 0;
+    for (; i < index->count; i++) {
+        char key[256];
+        const struct safetensors_tensor *const tensor = &index->tensors[i];
+        snprintf(key, sizeof(key), HASH_KEY ".%s", tensor->name);
+        if (!is_hash(safetensors_index_text(index, key), data + tensor->offset, tensor->bytes))
+            break;
+    }
+    return index->count > 0 && i == index->count;
+}
+
+/* Do all hashes match? They are checked without the code by which the programs write and read them. The hash in the
+ * header is overwritten. */
+static bool checkpoint_is_whole(char *bytes, size_t count)
+{
+    struct safetensors_index index = { .count = 0 };
+    char problem[128];
+    if (count < LENGTH_BYTES)
+        return false;
+    const uint64_t header = safetensors_header_bytes((const uint8_t *)bytes);
+    if (header > count - LENGTH_BYTES || !header_is_whole(bytes + LENGTH_BYTES, header))
+        return false;
+    const bool is_whole = safetensors_index_read(&index, bytes + LENGTH_BYTES, header, count - LENGTH_BYTES - header,
+                                                 problem, sizeof(problem)) == 0 &&
+                          tensors_are_whole(&index, bytes + LENGTH_BYTES + header);
+    safetensors_index_release(&index);
+    return is_whole;
+}
+
+/* ---- files ---- */
+
 static bool is_json(const char *bytes, size_t count)
 {
     json_t *const value = json_loadb(bytes, count, JSON_REJECT_DUPLICATES, NULL);
@@ -180,8 +245,8 @@ static int judge_content(const struct judgement *judgement, const char *file, co
     const bool was_killed = judgement->end.signal != 0;
     if (strcmp(name, "summary.json") == 0)
         return is_json(found->bytes, found->count) ? 0 : broken(judgement, "%s is not whole", file);
-    if (state_file_is_name(name))
-        return state_file_is_whole(found->bytes, found->count) ? 0 : broken(judgement, "%s is not whole", file);
+    if (is_checkpoint_name(name))
+        return checkpoint_is_whole(found->bytes, found->count) ? 0 : broken(judgement, "%s is not whole", file);
     if (strcmp(name, "metrics.jsonl") == 0)
         return is_json_lines(found, was_killed) ? 0 : broken(judgement, "%s: a line is damaged", file);
     const bool is_early = judgement->promise->may_be_short && (judgement->end.code == EXIT_CODE_STOPPED ||
@@ -263,7 +328,7 @@ static int judge_success(void *arg, const char *file)
         return 0;
     struct content found = content_read(judgement->folder, file);
     const bool varies = strcmp(name, "summary.json") == 0 || strcmp(name, "metrics.jsonl") == 0 ||
-                        state_file_is_name(name);
+                        is_checkpoint_name(name);
     const bool is_others = judgement->promise->is_second && judgement->scenario->kept_later != NULL &&
                            strcmp(file, judgement->scenario->kept_later) == 0;
     const bool is_short = strcmp(name, "metrics.jsonl") == 0 && lacks_lines(judgement, file);
@@ -290,7 +355,7 @@ static int judge_kept(const struct judgement *judgement)
 
 static int count_checkpoint(void *arg, const char *file)
 {
-    *(uint32_t *)arg += state_file_is_name(basename(file));
+    *(uint32_t *)arg += is_checkpoint_name(basename(file));
     return 0;
 }
 

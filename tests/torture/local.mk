@@ -2,8 +2,8 @@
 # sanitizer, because their functions come before its own.
 script_programs += %D%/torture
 script_tests += %D%/test_torture.sh
-%C%_torture_SOURCES = %D%/torture.c %D%/scenario.c %D%/tree.c %D%/disk.c %D%/group.c %D%/child.c %D%/judge.c %D%/state_file.c %D%/trial.c \
-	%D%/plan_calls.c %D%/plan_power.c %D%/plan_times.c %D%/plan_world.c %D%/power_disk.c %D%/power_log.c %D%/report.c
+%C%_torture_SOURCES = %D%/torture.c %D%/scenario.c %D%/tree.c %D%/disk.c %D%/group.c %D%/child.c %D%/judge.c %D%/trial.c \
+	%D%/plan_calls.c %D%/plan_power.c %D%/plan_times.c %D%/plan_world.c %D%/power_disk.c %D%/power_log.c
 %C%_torture_LDADD = $(LOADER) $(JANSSON_LIBS)
 %C%_torture_DEPENDENCIES = stage/libstage.a loader/libloader.a %D%/faults.so %D%/recorder.so
 EXTRA_DIST += %D%/faults.c %D%/recorder.c

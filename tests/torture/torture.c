@@ -17,8 +17,8 @@
 
 #include "stage/clock.h"
 #include "tests/torture/disk.h"
-#include "tests/torture/report.h"
 #include "tests/torture/tree.h"
+#include "tests/torture/trial.h"
 #include "tools/version.h"
 
 #define WORKERS_MAX 64u
@@ -192,6 +192,96 @@ static int run_all(struct torture *torture)
     return all_ended ? 0 : -ECHILD;
 }
 
+/* ---- the report ---- */
+
+struct cell { uint32_t tried, held, died; };
+
+static bool is_same_line(const struct trial *a, const struct trial *b)
+{
+    return strcmp(a->group, b->group) == 0 && strcmp(a->what, b->what) == 0;
+}
+
+/* Is it the first of its row that was run? */
+static bool is_first_of_line(const struct trials *trials, const struct outcome *outcomes, uint32_t number)
+{
+    for (uint32_t i = 0; i < number; i++)
+        if (outcomes[i].was_run && is_same_line(&trials->list[i], &trials->list[number]))
+            return false;
+    return true;
+}
+
+static struct cell count_cell(const struct trials *trials, const struct outcome *outcomes, const struct trial *line,
+                              const struct scenario *scenario)
+{
+    struct cell cell = { 0, 0, 0 };
+    for (uint32_t i = 0; i < trials->count; i++) {
+        if (trials->list[i].scenario != scenario || !is_same_line(&trials->list[i], line) || !outcomes[i].was_run)
+            continue;
+        cell.tried++;
+        cell.held += outcomes[i].verdict[0] == '\0';
+        cell.died += outcomes[i].has_died && line->order.caller == CALLER_LIBRARY;
+    }
+    return cell;
+}
+
+static void write_line(const struct trials *trials, const struct outcome *outcomes, const struct trial *line,
+                       FILE *out)
+{
+    fprintf(out, "| %s | %s |", line->group, line->what);
+    for (uint32_t s = 0; s < scenario_count; s++) {
+        const struct cell cell = count_cell(trials, outcomes, line, &scenarios[s]);
+        if (cell.tried == 0)
+            fprintf(out, " |");
+        else if (cell.held == cell.tried && cell.died > 0)
+            fprintf(out, " %u (%u died) |", cell.tried, cell.died);
+        else if (cell.held == cell.tried)
+            fprintf(out, " %u |", cell.tried);
+        else
+            fprintf(out, " **%u of %u** |", cell.held, cell.tried);
+    }
+    fprintf(out, "\n");
+}
+
+static void write_head(FILE *out)
+{
+    fprintf(out, "| what fails | how |");
+    for (uint32_t s = 0; s < scenario_count; s++)
+        fprintf(out, " %s |", scenarios[s].name);
+    fprintf(out, "\n|---|---|");
+    for (uint32_t s = 0; s < scenario_count; s++)
+        fprintf(out, "---:|");
+    fprintf(out, "\n");
+}
+
+static uint32_t write_broken(const struct trials *trials, const struct outcome *outcomes, FILE *out)
+{
+    uint32_t broken = 0;
+    for (uint32_t i = 0; i < trials->count; i++) {
+        if (!outcomes[i].was_run || outcomes[i].verdict[0] == '\0')
+            continue;
+        fprintf(out, "%s- %s: %s\n", broken == 0 ? "\nWhat did not hold:\n\n" : "", trials->list[i].name,
+                outcomes[i].verdict);
+        broken++;
+    }
+    return broken;
+}
+
+/* Markdown: a row for each kind of trial, a column for each scenario. Returns how many trials failed. */
+static uint32_t write_table(const struct trials *trials, const struct outcome *outcomes, FILE *out)
+{
+    uint32_t run = 0;
+    write_head(out);
+    for (uint32_t i = 0; i < trials->count; i++) {
+        run += outcomes[i].was_run;
+        if (outcomes[i].was_run && is_first_of_line(trials, outcomes, i))
+            write_line(trials, outcomes, &trials->list[i], out);
+    }
+    const uint32_t broken = write_broken(trials, outcomes, out);
+    fprintf(out, "\n%u trials, %u held, %u did not (seed %llu).\n", run, run - broken, broken,
+            (unsigned long long)trials->seed);
+    return broken;
+}
+
 /* Print the processor, the system, and the time that the trials took. */
 static void print_machine(double seconds, FILE *out)
 {
@@ -226,7 +316,7 @@ static int write_results(const struct torture *torture, double seconds)
     if (copy_before(torture, out) != 0)
         return perror(torture->before), 99;
     print_machine(seconds, out);
-    const uint32_t broken = report_write(&torture->trials, torture->outcomes, out);
+    const uint32_t broken = write_table(&torture->trials, torture->outcomes, out);
     if (out != stdout && fclose(out) != 0)
         return perror(torture->report), 99;
     return broken == 0 ? 0 : 1;

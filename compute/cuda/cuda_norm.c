@@ -15,11 +15,6 @@ struct norm {
     uint32_t mask;              /* the ReLU's mask after an addition; BUFFER_NONE: none */
 };
 
-static bool has_sum(const struct plan *plan, uint32_t head)
-{
-    return fusion_has(&plan->base.fusion, head, LAYER_ADD);
-}
-
 static void norm_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
 {
     *use_out = (struct value_use){
@@ -27,7 +22,7 @@ static void norm_use(const struct plan *plan, uint32_t head, struct value_use *u
         .in_place = !plan->base.training,
         .gradient_in_place = true,
         .adds = true,
-        .reads_fronts = !has_sum(plan, head),
+        .reads_fronts = !plan_has_sum(plan, head),
     };
 }
 
@@ -46,7 +41,7 @@ static uint32_t known_of(const struct plan *plan, uint32_t head, uint32_t before
 static int open_mask(struct plan *plan, uint32_t head, struct norm *state)
 {
     const size_t numbers = value_counts(plan, plan_output(&plan->base, head));
-    return has_sum(plan, head) && has_relu(plan, head)
+    return plan_has_sum(plan, head) && plan_has_relu(plan, head)
                ? plan_scratch(plan, head, numbers / 8, PHASE_FORWARD, PHASE_PARAMETERS, &state->mask) : 0;
 }
 
@@ -115,11 +110,11 @@ static int norm_forward(struct plan *plan, uint32_t head)
 {
     const struct norm *const state = plan->base.states[head];
     const struct normalisation norm = normalisation_of(plan, head);
-    const void *const shortcut = has_sum(plan, head) ? in_value(plan, head, 1) : NULL;
+    const void *const shortcut = plan_has_sum(plan, head) ? in_value(plan, head, 1) : NULL;
     const int rc = find_statistics(plan, head, &norm);
     if (rc != 0)
         return rc;
-    return LAYER_KERNEL(plan, kernel_norm_apply, &norm, in_value(plan, head, 0), shortcut, has_relu(plan, head),
+    return LAYER_KERNEL(plan, kernel_norm_apply, &norm, in_value(plan, head, 0), shortcut, plan_has_relu(plan, head),
                         out_value(plan, head), cuda_plan_data(plan, state->mask));
 }
 
@@ -127,7 +122,7 @@ static int norm_backward_parameters(struct plan *plan, uint32_t head)
 {
     const struct norm *const state = plan->base.states[head];
     const struct normalisation norm = normalisation_of(plan, head);
-    return LAYER_KERNEL(plan, kernel_norm_sums, &norm, in_value(plan, head, 0), has_relu(plan, head),
+    return LAYER_KERNEL(plan, kernel_norm_sums, &norm, in_value(plan, head, 0), plan_has_relu(plan, head),
                         cuda_plan_data(plan, state->mask), out_gradient(plan, head),
                         cuda_plan_data(plan, state->gradient_chunks), cuda_plan_data(plan, state->means),
                         parameter_gradient(plan, head, PARAMETER_GAMMA),
@@ -139,12 +134,12 @@ static int norm_backward_inputs(struct plan *plan, uint32_t head)
 {
     const struct norm *const state = plan->base.states[head];
     const struct normalisation norm = normalisation_of(plan, head);
-    const bool is_masked = has_sum(plan, head);
+    const bool is_masked = plan_has_sum(plan, head);
     void *const to = in_gradient(plan, head, 0);
     int rc = 0;
     if (to != NULL)
         rc = LAYER_KERNEL(plan, kernel_norm_gradient, &norm, in_value(plan, head, 0),
-                          has_relu(plan, head) && !is_masked, out_gradient(plan, head),
+                          plan_has_relu(plan, head) && !is_masked, out_gradient(plan, head),
                           cuda_plan_data(plan, state->means), to, plan_flow(&plan->base, head, 0)->adds);
     return rc == 0 && is_masked ? cuda_flow_pass(plan, head, 1, out_gradient(plan, head)) : rc;
 }

@@ -137,11 +137,6 @@ static inline void *in_gradient(const struct plan *plan, uint32_t head, uint32_t
 }
 /* Copies or adds the gradient at `from` to where that of input k goes. */
 int cuda_flow_pass(struct plan *plan, uint32_t head, uint32_t k, const void *from);
-/* Is a ReLU fused into the group? */
-static inline bool has_relu(const struct plan *plan, uint32_t head)
-{
-    return fusion_has(&plan->base.fusion, head, LAYER_RELU);
-}
 
 /* Address of a parameter of a layer, NULL when it has none of the kind: as fp32; as products read it (16-bit types:
  * in the shadow); its gradient; and a statistic. */

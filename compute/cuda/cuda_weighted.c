@@ -34,16 +34,6 @@ static bool has_bias(const struct plan *plan, uint32_t index)
     return layer_has(plan_layer(plan, index), PARAMETER_BIAS);
 }
 
-static bool has_norm(const struct plan *plan, uint32_t index)
-{
-    return fusion_has(&plan->base.fusion, index, LAYER_BATCH_NORM);
-}
-
-static bool has_sum(const struct plan *plan, uint32_t index)
-{
-    return fusion_has(&plan->base.fusion, index, LAYER_ADD);
-}
-
 static bool pass_is_needed(const struct plan *plan, uint32_t index, enum product_pass pass)
 {
     return pass == FPROP || (pass == WGRAD && value_plan_needs_grad(&plan->base.values, index)) ||
@@ -53,13 +43,13 @@ static bool pass_is_needed(const struct plan *plan, uint32_t index, enum product
 /* Of a dense layer, the product computes the bias gradient, unless the ReLU's mask must be applied first. */
 static bool sums_bias(const struct plan *plan, uint32_t index)
 {
-    return has_bias(plan, index) && (is_conv(plan, index) || has_relu(plan, index));
+    return has_bias(plan, index) && (is_conv(plan, index) || plan_has_relu(plan, index));
 }
 
 static void weighted_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
 {
     use_out->in_until = PHASE_PARAMETERS;
-    use_out->out_until = has_relu(plan, index) ? PHASE_PARAMETERS : PHASE_FORWARD;
+    use_out->out_until = plan_has_relu(plan, index) ? PHASE_PARAMETERS : PHASE_FORWARD;
     use_out->out_sign = true;
 }
 
@@ -71,8 +61,8 @@ static struct conv_shape conv_shape_of(const struct plan *plan, uint32_t index, 
     return (struct conv_shape){
         .pass = pass,
         .precision = plan->base.backend->spec.precision,
-        .bias = pass == FPROP && (has_bias(plan, index) || has_norm(plan, index)),
-        .relu = pass == FPROP && has_relu(plan, index) && !has_sum(plan, index),
+        .bias = pass == FPROP && (has_bias(plan, index) || plan_has_norm(plan, index)),
+        .relu = pass == FPROP && plan_has_relu(plan, index) && !plan_has_sum(plan, index),
         .count = plan->base.count,
         .in_channels = channels_stored(layer->in.channels),
         .in_h = layer->in.height, .in_w = layer->in.width,
@@ -185,8 +175,8 @@ static int plan_dense(struct plan *plan, uint32_t index, enum product_pass pass)
     const struct dense_shape shape = {
         .pass = pass,
         .precision = backend->spec.precision,
-        .bias = has_bias(plan, index) && (pass == FPROP || (pass == WGRAD && !has_relu(plan, index))),
-        .relu = pass == FPROP && has_relu(plan, index),
+        .bias = has_bias(plan, index) && (pass == FPROP || (pass == WGRAD && !plan_has_relu(plan, index))),
+        .relu = pass == FPROP && plan_has_relu(plan, index),
         .count = plan->base.count,
         .features = (uint32_t)value_count(plan, plan_input(&plan->base, index, 0)),
         .units = value_stored(plan, plan_output(&plan->base, index)),
@@ -238,7 +228,7 @@ static int weighted_plan(struct plan *plan, uint32_t index)
     struct weighted *const state = plan->base.states[index];
     state->partials = state->weight_gradient = state->weight = state->bias = BUFFER_NONE;
     int rc = value_plan_needs_grad(&plan->base.values, index) ? open_backward(plan, index, state) : 0;
-    if (rc == 0 && has_norm(plan, index))
+    if (rc == 0 && plan_has_norm(plan, index))
         rc = open_folded(plan, index, state);
     for (uint32_t pass = 0; pass < PRODUCT_PASS_COUNT && rc == 0 && has_library(plan, index); pass++)
         if (pass_is_needed(plan, index, pass))
@@ -299,7 +289,7 @@ static int add_input(struct plan *plan, uint32_t index)
 {
     void *const out = out_value(plan, index);
     const size_t count = value_counts(plan, plan_output(&plan->base, index));
-    return LAYER_KERNEL(plan, kernel_add, count, out, in_value(plan, index, 1), has_relu(plan, index), out);
+    return LAYER_KERNEL(plan, kernel_add, count, out, in_value(plan, index, 1), plan_has_relu(plan, index), out);
 }
 
 static int forward_folded(struct plan *plan, uint32_t index)
@@ -322,12 +312,12 @@ static int forward_folded(struct plan *plan, uint32_t index)
     int rc = LAYER_KERNEL(plan, kernel_norm_fold, &folding, weight, bias);
     if (rc == 0)
         rc = run_conv(plan, index, FPROP, in_value(plan, index, 0), weight, bias, out_value(plan, index));
-    return rc == 0 && has_sum(plan, index) ? add_input(plan, index) : rc;
+    return rc == 0 && plan_has_sum(plan, index) ? add_input(plan, index) : rc;
 }
 
 static int weighted_forward(struct plan *plan, uint32_t index)
 {
-    if (has_norm(plan, index))
+    if (plan_has_norm(plan, index))
         return forward_folded(plan, index);
     if (is_conv(plan, index))
         return run_conv(plan, index, FPROP, in_value(plan, index, 0), weight_of(plan, index),
@@ -343,7 +333,7 @@ static int begin_backward(struct plan *plan, uint32_t index)
     const struct weighted *const state = plan->base.states[index];
     const uint32_t out = plan_output(&plan->base, index);
     void *const gradient = out_gradient(plan, index);
-    const void *const values = has_relu(plan, index) ? out_value(plan, index) : NULL;
+    const void *const values = plan_has_relu(plan, index) ? out_value(plan, index) : NULL;
     if (sums_bias(plan, index))
         return LAYER_KERNEL(plan, kernel_bias_gradient, value_rows(plan, out), value_stored(plan, out), values,
                             gradient, cuda_plan_data(plan, state->partials),

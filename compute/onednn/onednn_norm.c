@@ -110,8 +110,7 @@ static struct norm_plane plane_of_tensor(const struct plan *plan, const struct t
 /* Does backward need to know which results are above 0, because the values alone do not tell? */
 static bool needs_mask(const struct plan *plan, uint32_t layer)
 {
-    const struct fusion *const fusion = &plan->base.fusion;
-    return plan->base.training && fusion_has(fusion, layer, LAYER_ADD) && fusion_has(fusion, layer, LAYER_RELU);
+    return plan->base.training && plan_has_sum(plan, layer) && plan_has_relu(plan, layer);
 }
 
 /* Is the mask kept as bits? They follow the layout of the normalised values: where there is one pixel, the results
@@ -130,7 +129,7 @@ static void norm_use(const struct plan *plan, uint32_t layer, struct value_use *
         .in_place = !plan->base.training,
         .gradient_in_place = true,
         .adds = true,
-        .reads_fronts = !fusion_has(&plan->base.fusion, layer, LAYER_ADD),
+        .reads_fronts = !plan_has_sum(plan, layer),
     };
 }
 
@@ -261,8 +260,8 @@ static int norm_plan(struct plan *plan, uint32_t layer)
         .layer = plan_layer(plan, layer),
         .blocks = tensor_blocks(in),
         .plane = plane_of_tensor(plan, in),
-        .adds_skip = fusion_has(&plan->base.fusion, layer, LAYER_ADD),
-        .relu = fusion_has(&plan->base.fusion, layer, LAYER_RELU),
+        .adds_skip = plan_has_sum(plan, layer),
+        .relu = plan_has_relu(plan, layer),
         .channels = tensor_blocks(in) * in->block,
         .moments = BUFFER_NONE,
         .deferred = BUFFER_NONE,

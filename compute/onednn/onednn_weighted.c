@@ -94,7 +94,7 @@ static bool is_plain_norm(const struct plan *plan, uint32_t value)
 {
     const uint32_t head = value != 0 ? plan_group(&plan->base, value - 1)->head : FUSION_LEFT_OUT;
     return head != FUSION_LEFT_OUT && plan_layer(plan, head)->kind == LAYER_BATCH_NORM &&
-           !fusion_has(&plan->base.fusion, head, LAYER_ADD);
+           !plan_has_sum(plan, head);
 }
 
 /* No other group runs between the two, so the normalisation's input is still there. */
@@ -413,20 +413,9 @@ static void folded_norm_compute(const struct plan *plan, const struct folded_nor
 
 /* ---- use of values ---- */
 
-static bool has_relu(const struct plan *plan, uint32_t layer)
-{
-    return fusion_has(&plan->base.fusion, layer, LAYER_RELU);
-}
-
-/* The primitive adds its result to the previous contents of dst. */
-static bool adds_value(const struct plan *plan, uint32_t layer)
-{
-    return fusion_has(&plan->base.fusion, layer, LAYER_ADD);
-}
-
 static bool masks_gradient(const struct plan *plan, uint32_t layer)
 {
-    return plan->base.training && has_relu(plan, layer) &&
+    return plan->base.training && plan_has_relu(plan, layer) &&
            !value_is_masked_above(plan, plan_output(&plan->base, layer));
 }
 
@@ -447,8 +436,8 @@ static void weighted_use(const struct plan *plan, uint32_t layer, struct value_u
         .in_until = value_slice(plan, plan_input(&plan->base, layer, 0)) != 0 ? PHASE_FORWARD : PHASE_PARAMETERS,
         .out_until = keeps ? PHASE_PARAMETERS : PHASE_FORWARD,
         .out_sign = true,
-        .in_place = adds_value(plan, layer),
-        .in_place_input = adds_value(plan, layer),
+        .in_place = plan_has_sum(plan, layer),      /* the primitive adds its result to what is in dst */
+        .in_place_input = plan_has_sum(plan, layer),
     };
 }
 
@@ -505,8 +494,8 @@ static void forward_op(const struct plan *plan, uint32_t layer, const struct wei
 {
     weighted_op(op, plan_layer(plan, layer), mds,
                 (struct weighted_options){ .direction = NN_FORWARD, .winograd = workspace_of(plan, layer),
-                                       .training = plan->base.training, .with_relu = has_relu(plan, layer),
-                                       .with_sum = adds_value(plan, layer), .line = norm->line });
+                                       .training = plan->base.training, .with_relu = plan_has_relu(plan, layer),
+                                       .with_sum = plan_has_sum(plan, layer), .line = norm->line });
     op->bias = folded_norm_is_in_weights(norm) ? norm->bias : mds->bias;
 }
 
@@ -713,7 +702,7 @@ static int weighted_forward(struct plan *plan, uint32_t layer)
     const struct weighted *const state = plan->base.states[layer];
     if (folded_norm_has(&state->norm))
         folded_norm_compute(plan, &state->norm);
-    if (adds_value(plan, layer))
+    if (plan_has_sum(plan, layer))
         copy_added(plan, layer);
     const int rc = slices_forward(plan, layer, &state->slices);
     if (rc == 0 && state->relu_mask != BUFFER_NONE)
@@ -761,8 +750,9 @@ void weighted_describe(const struct plan *plan, uint32_t layer, char *text, size
     if (slices->count > 1)
         snprintf(together, sizeof(together), ", %u samples at a time", slices->calls[0].slice.count);
     snprintf(text, text_size, "weights %s, forward %s%s%s%s, gradient of weights %s, of input %s%s", stored, forward,
-             folded_norm_has(&state->norm) ? " with batch norm" : "", adds_value(plan, layer) ? " with sum" : "",
-             has_relu(plan, layer) ? " with ReLU" : "", state->first != NULL ? "own loop" : weights, data, together);
+             folded_norm_has(&state->norm) ? " with batch norm" : "", plan_has_sum(plan, layer) ? " with sum" : "",
+             plan_has_relu(plan, layer) ? " with ReLU" : "", state->first != NULL ? "own loop" : weights, data,
+             together);
 }
 
 const struct layer_ops onednn_weighted_ops = {

@@ -99,6 +99,19 @@ static inline const struct flow *plan_flow(const struct plan_base *base, uint32_
 {
     return &base->values.flows[head][k];
 }
+/* What is fused into the group. */
+static inline bool plan_has_norm(const struct plan *plan, uint32_t head)
+{
+    return fusion_has(&((const struct plan_base *)plan)->fusion, head, LAYER_BATCH_NORM);
+}
+static inline bool plan_has_sum(const struct plan *plan, uint32_t head)
+{
+    return fusion_has(&((const struct plan_base *)plan)->fusion, head, LAYER_ADD);
+}
+static inline bool plan_has_relu(const struct plan *plan, uint32_t head)
+{
+    return fusion_has(&((const struct plan_base *)plan)->fusion, head, LAYER_RELU);
+}
 /* Is the gradient of any input of the group needed? */
 bool plan_has_inputs(const struct plan_base *base, uint32_t head);
 /* The last batch normalisation before this one that reads the same value or a front of it; NET_INPUT: none. */

@@ -215,6 +215,18 @@ int nn_md_layout(nn_md md, struct nn_layout *layout_out)
 
 #endif
 
+size_t nn_layout_offset(const struct nn_layout *layout, int dim, dnnl_dim_t index)
+{
+    dnnl_dim_t offset = 0, inner = 1;
+    for (int b = layout->block_count; b-- > 0; inner *= layout->blocks[b]) {
+        if (layout->block_dims[b] != dim)
+            continue;
+        offset += index % layout->blocks[b] * inner;
+        index /= layout->blocks[b];
+    }
+    return (size_t)(offset + index * layout->strides[dim]);
+}
+
 nn_md nn_md_any(int rank, const dnnl_dim_t *dims, dnnl_data_type_t type)
 {
     return nn_md_tag(rank, dims, dnnl_format_tag_any, type);

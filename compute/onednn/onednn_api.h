@@ -87,6 +87,9 @@ struct nn_layout {
 };
 /* 0, or -ENOTSUP for a layout that is not plain or blocked. */
 int nn_md_layout(nn_md md, struct nn_layout *layout_out);
+/* Offset of index `index` along dimension `dim`. Blocked layouts place every dimension independently, so offsets of
+ * dimensions add up. A missing dimension has index 0 only. */
+size_t nn_layout_offset(const struct nn_layout *layout, int dim, dnnl_dim_t index);
 /* Letters as in oneDNN's tags, e.g. "aBcd8b"; capital letters are blocked dimensions. */
 void nn_md_describe(nn_md md, char *text, size_t text_size);
 

@@ -182,6 +182,7 @@ struct pad_work {
     const struct layer *layer;
     const struct tensor_layout *in, *out;
     void *in_values, *out_values;       /* or gradients */
+    bool splits;                        /* backward: from out to in */
     bool clears;                        /* backward: the gradient is not added to anything */
 };
 
@@ -208,15 +209,6 @@ ALWAYS_INLINE void pad_sample(enum value_type type, const struct pad_work *work,
                             value_read(type, in, in_row(work, c, y) + x * in_step));
 }
 
-static void pad_samples(void *arg, uint32_t member, size_t first, size_t end)
-{
-    const struct pad_work *const work = arg;
-    (void)member;
-    for (size_t i = first; i < end; i++)
-        FOR_TYPE(work->type, pad_sample, work, value_at(work->type, work->in_values, i * tensor_count(work->in)),
-                 value_at(work->type, work->out_values, i * tensor_count(work->out)));
-}
-
 ALWAYS_INLINE void unpad_sample(enum value_type type, const struct pad_work *work, void *in, const void *out)
 {
     const struct layer *const layer = work->layer;
@@ -232,34 +224,41 @@ ALWAYS_INLINE void unpad_sample(enum value_type type, const struct pad_work *wor
             }
 }
 
-static void unpad_samples(void *arg, uint32_t member, size_t first, size_t end)
+static void pad_samples(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct pad_work *const work = arg;
     (void)member;
-    for (size_t i = first; i < end; i++)
-        FOR_TYPE(work->type, unpad_sample, work, value_at(work->type, work->in_values, i * tensor_count(work->in)),
-                 value_at(work->type, work->out_values, i * tensor_count(work->out)));
+    for (size_t i = first; i < end; i++) {
+        void *const in = value_at(work->type, work->in_values, i * tensor_count(work->in));
+        void *const out = value_at(work->type, work->out_values, i * tensor_count(work->out));
+        if (work->splits)
+            FOR_TYPE(work->type, unpad_sample, work, in, out);
+        else
+            FOR_TYPE(work->type, pad_sample, work, in, out);
+    }
 }
 
-static void pad_run(const struct plan *plan, uint32_t layer, team_work run, void *in, void *out, bool clears)
+static int pad_run(const struct plan *plan, uint32_t layer, struct pad_work work)
 {
-    struct pad_work work = { plan_type(plan), plan_layer(plan,
-                                                         layer), in_tensor(plan, layer, 0), out_tensor(plan, layer),
-                             in, out, clears };
-    plan_run(plan, plan->base.count, 1, run, &work);
+    work.type = plan_type(plan);
+    work.layer = plan_layer(plan, layer);
+    work.in = in_tensor(plan, layer, 0);
+    work.out = out_tensor(plan, layer);
+    plan_run(plan, plan->base.count, 1, pad_samples, &work);
+    return 0;
 }
 
 static int pad_forward(struct plan *plan, uint32_t layer)
 {
-    pad_run(plan, layer, pad_samples, in_value(plan, layer, 0), out_value(plan, layer), false);
-    return 0;
+    return pad_run(plan, layer, (struct pad_work){ .in_values = in_value(plan, layer, 0),
+                                                   .out_values = out_value(plan, layer) });
 }
 
 static int pad_backward(struct plan *plan, uint32_t layer)
 {
-    pad_run(plan, layer, unpad_samples, in_gradient(plan, layer, 0), out_gradient(plan, layer),
-            !plan_flow(&plan->base, layer, 0)->adds);
-    return 0;
+    return pad_run(plan, layer, (struct pad_work){ .in_values = in_gradient(plan, layer, 0),
+                                                   .out_values = out_gradient(plan, layer), .splits = true,
+                                                   .clears = !plan_flow(&plan->base, layer, 0)->adds });
 }
 
 const struct layer_ops onednn_pad_channels_ops = {

@@ -206,22 +206,6 @@ static void samples_add(void *arg, uint32_t member, size_t begin, size_t end)
     }
 }
 
-/* Offset of weight (output channel, input channel, y, x) in the stored layout. */
-static size_t stored_offset(const struct nn_layout *layout, const dnnl_dim_t index[NN_RANK_MAX])
-{
-    dnnl_dim_t outer[NN_RANK_MAX], offset = 0, inner = 1;
-    memcpy(outer, index, sizeof(outer));
-    for (int b = layout->block_count; b-- > 0;) {
-        const int dim = (int)layout->block_dims[b];
-        offset += outer[dim] % layout->blocks[b] * inner;
-        outer[dim] /= layout->blocks[b];
-        inner *= layout->blocks[b];
-    }
-    for (int d = 0; d < NN_RANK_MAX; d++)
-        offset += outer[d] * layout->strides[d];
-    return (size_t)offset;
-}
-
 static float sum_find(const struct plan *plan, const struct first_conv *first, uint32_t channel, uint32_t position)
 {
     const float *sums = plan_data(plan, first->sums);
@@ -242,7 +226,10 @@ static void gradients_write(const struct plan *plan, const struct first_conv *fi
         for (uint32_t position = 0; position < first->position_count; position++) {
             const dnnl_dim_t index[NN_RANK_MAX] = { o, position / window, position % window / about->kernel_w,
                                                     position % about->kernel_w };
-            weights[stored_offset(&first->stored, index)] = sum_find(plan, first, o, position);
+            size_t at = 0;
+            for (int dim = 0; dim < NN_RANK_MAX; dim++)
+                at += nn_layout_offset(&first->stored, dim, index[dim]);
+            weights[at] = sum_find(plan, first, o, position);
         }
         if (bias != NULL)
             bias[o] = sum_find(plan, first, o, first->position_count);

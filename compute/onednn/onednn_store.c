@@ -68,20 +68,6 @@ int onednn_pack(struct backend *backend, uint32_t parameter, const float *plain,
 
 /* ---- out ---- */
 
-/* Offset of index `index` along `dim` in a stored layout. Blocked layouts place every dimension independently, so
- * offsets of dimensions add up. A missing dimension has index 0 only. */
-static size_t offset_of(const struct nn_layout *layout, int dim, dnnl_dim_t index)
-{
-    dnnl_dim_t offset = 0, inner = 1;
-    for (int b = layout->block_count; b-- > 0; inner *= layout->blocks[b]) {
-        if (layout->block_dims[b] != dim)
-            continue;
-        offset += index % layout->blocks[b] * inner;
-        index /= layout->blocks[b];
-    }
-    return (size_t)(offset + index * layout->strides[dim]);
-}
-
 /* A tile: elements that are close together in the stored form. It has some indices of the first two dimensions and
  * some of the window (all other dimensions). The offset of an element is the sum of the tile's, its row's (index in
  * the first dimension) and its own within the row. A row is contiguous in the plain form. */
@@ -110,14 +96,14 @@ static dnnl_dim_t window_of(const struct nn_layout *layout)
 static size_t window_offset(const struct nn_layout *layout, dnnl_dim_t index)
 {
     const dnnl_dim_t columns = dim_of(layout, 3);
-    return offset_of(layout, 2, index / columns) + offset_of(layout, 3, index % columns);
+    return nn_layout_offset(layout, 2, index / columns) + nn_layout_offset(layout, 3, index % columns);
 }
 
 static void find_row_offsets(const struct nn_layout *layout, struct tile *tile)
 {
     tile->count[0] = smaller(dim_of(layout, 0) - tile->first[0], TILE_ROWS);
     for (dnnl_dim_t i = 0; i < tile->count[0]; i++)
-        tile->rows[i] = offset_of(layout, 0, tile->first[0] + i);
+        tile->rows[i] = nn_layout_offset(layout, 0, tile->first[0] + i);
 }
 
 /* Relative to the tile's offset. */
@@ -126,8 +112,8 @@ static void find_element_offsets(const struct nn_layout *layout, struct tile *ti
     size_t *element = tile->elements;
     for (dnnl_dim_t b = 0; b < tile->count[1]; b++)
         for (dnnl_dim_t i = 0; i < tile->window_count; i++)
-            *element++ =
-                offset_of(layout, 1, tile->first[1] + b) + window_offset(layout, tile->window + i) - tile->offset;
+            *element++ = nn_layout_offset(layout, 1, tile->first[1] + b) +
+                         window_offset(layout, tile->window + i) - tile->offset;
 }
 
 /* Are all tiles alike? Yes when blocks of the second dimension begin where tiles do, and a tile has the whole
@@ -147,7 +133,7 @@ static void set_tile(const struct nn_layout *layout, struct tile *tile)
     const bool is_whole = window_of(layout) <= TILE_WINDOW;
     tile->count[1] = smaller(dim_of(layout, 1) - tile->first[1], is_whole ? TILE_ROWS : 1);
     tile->window_count = smaller(window_of(layout) - tile->window, TILE_ROW_ELEMENTS);
-    tile->offset = offset_of(layout, 1, tile->first[1]) + window_offset(layout, tile->window);
+    tile->offset = nn_layout_offset(layout, 1, tile->first[1]) + window_offset(layout, tile->window);
 }
 
 static void copy_row(const float *from, const size_t *elements, float *to, dnnl_dim_t count)

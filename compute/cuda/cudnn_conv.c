@@ -13,13 +13,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include "compute/cuda/cudnn_engine.h"
 #include "compute/cuda/cudnn_graph.h"
 #include "stage/cuda/cuda_call.h"
+#include "stage/file/file.h"
 #include "stage/log.h"
 
 /* ---- the plan cache: one file per plan, named after the hash of all that the plan depends on ----
@@ -34,25 +34,6 @@ static bool cache_path(char path[PATH_MAX], const char *folder, const char *key)
 {
     const uint64_t hash = XXH3_64bits(key, strlen(key));
     return snprintf(path, PATH_MAX, "%s/conv-%016" PRIx64 ".plan", folder, hash) < PATH_MAX;
-}
-
-static char *cache_read_file(const char *path, size_t *bytes_out)
-{
-    char *text = NULL;
-    struct stat facts;
-    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0)
-        return NULL;
-    if (fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size > 0 && facts.st_size < FILE_BYTES_MAX)
-        text = malloc((size_t)facts.st_size);
-    if (text != NULL && read(file, text, (size_t)facts.st_size) != facts.st_size) {
-        free(text);
-        text = NULL;
-    }
-    close(file);
-    if (text != NULL)
-        *bytes_out = (size_t)facts.st_size;
-    return text;
 }
 
 /* The lines before the plan. */
@@ -83,8 +64,8 @@ static bool plan_cache_load(const char *folder, const char *key, char **plan_out
 {
     char path[PATH_MAX];
     size_t bytes, header_bytes;
-    char *const text = cache_path(path, folder, key) ? cache_read_file(path, &bytes) : NULL;
-    if (text == NULL)
+    char *text;
+    if (!cache_path(path, folder, key) || file_load(path, FILE_BYTES_MAX, &text, &bytes) != 0)
         return false;
     if (!cache_is_valid(text, bytes, key, &header_bytes)) {
         free(text);
@@ -98,15 +79,10 @@ static bool plan_cache_load(const char *folder, const char *key, char **plan_out
 
 static int cache_write_file(int file, const char *header, size_t header_bytes, const char *plan, size_t bytes)
 {
-    FILE *const stream = fdopen(file, "w");
-    int rc = stream == NULL ? -errno : 0;
-    if (stream == NULL) {
-        close(file);
-        return rc;
-    }
-    if (fwrite(header, 1, header_bytes, stream) != header_bytes || fwrite(plan, 1, bytes, stream) != bytes)
-        rc = -errno;
-    if (fclose(stream) != 0 && rc == 0)
+    int rc = file_write(file, header, header_bytes);
+    if (rc == 0)
+        rc = file_write(file, plan, bytes);
+    if (close(file) < 0 && rc == 0)
         rc = -errno;
     return rc;
 }

@@ -64,9 +64,7 @@ cudaError_t kernel_input(cudaStream_t stream, enum value_type type, const struct
                          const struct mix *mixes, uint64_t first_position, uint32_t epoch, void *out,
                          struct mixed_label *labels_out, struct step_values *values)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(image_shape, input_transform, const uint8_t *, const int32_t *,
-                                                   const mix *, uint64_t, uint32_t, void *, mixed_label *,
-                                                   step_values *) = FOR_TYPES(input);
+    static decltype(&input<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(input);
     if (shape->stored % GROUP != 0 || (!transform->is_plain && shape->channels > NET_CHANNELS_MAX) ||
         (mixes != NULL && (shape->width == 0 || shape->pixels % shape->width != 0)))
         return cudaErrorInvalidValue;
@@ -115,7 +113,7 @@ static __global__ void add(size_t count, const void *a, const void *b, bool relu
 
 cudaError_t kernel_relu(cudaStream_t stream, enum value_type type, size_t count, const void *in, void *out)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, const void *, void *) = FOR_TYPES(relu);
+    static decltype(&relu<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(relu);
     if (!is_aligned({ in, out }))
         return cudaErrorMisalignedAddress;
     return launch_threads(stream, pieces(count, GROUP), kernels[type], count, in, out);
@@ -124,8 +122,7 @@ cudaError_t kernel_relu(cudaStream_t stream, enum value_type type, size_t count,
 cudaError_t kernel_relu_backward(cudaStream_t stream, enum value_type type, size_t count, const void *out,
                                  const void *out_gradient, void *in_gradient, bool adds)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, const void *, const void *, void *, bool) =
-        FOR_TYPES(relu_backward);
+    static decltype(&relu_backward<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(relu_backward);
     if (!is_aligned({ out, out_gradient, in_gradient }))
         return cudaErrorMisalignedAddress;
     return launch_threads(stream, pieces(count, GROUP), kernels[type], count, out, out_gradient, in_gradient, adds);
@@ -134,7 +131,7 @@ cudaError_t kernel_relu_backward(cudaStream_t stream, enum value_type type, size
 cudaError_t kernel_add(cudaStream_t stream, enum value_type type, size_t count, const void *a, const void *b,
                        bool relu, void *sum)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, const void *, const void *, bool, void *) = FOR_TYPES(add);
+    static decltype(&add<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(add);
     if (!is_aligned({ a, b, sum }))
         return cudaErrorMisalignedAddress;
     return launch_threads(stream, pieces(count, GROUP), kernels[type], count, a, b, relu, sum);
@@ -199,8 +196,7 @@ static __global__ void drop(image_shape shape, struct dropout rule, const step_v
 cudaError_t kernel_dropout(cudaStream_t stream, enum value_type type, const struct image_shape *shape,
                            const struct dropout *rule, const struct step_values *values, void *in_out)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(image_shape, struct dropout, const step_values *, void *) =
-        FOR_TYPES(drop);
+    static decltype(&drop<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(drop);
     const size_t threads = (size_t)shape->count * blocks_of_channel(shape->pixels) * shape->channels;
     return launch_threads(stream, threads, kernels[type], *shape, *rule, values, in_out);
 }
@@ -227,7 +223,7 @@ static __global__ void add_bias(size_t threads, uint32_t groups, const void *__r
 cudaError_t kernel_bias(cudaStream_t stream, enum value_type type, size_t rows, uint32_t columns,
                         const void *bias, int relu, void *in_out)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, uint32_t, const void *, bool, void *) = FOR_TYPES(add_bias);
+    static decltype(&add_bias<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(add_bias);
     if (columns % GROUP != 0)
         return cudaErrorInvalidValue;
     if (!is_aligned({ bias, in_out }))
@@ -290,8 +286,7 @@ size_t kernel_bias_partials(size_t rows, uint32_t columns)
 cudaError_t kernel_bias_gradient(cudaStream_t stream, enum value_type type, size_t rows, uint32_t columns,
                                  const void *out, void *gradient, float *partials, float *bias_gradient)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(tiling, size_t, const void *, void *, float *) =
-        FOR_TYPES(sum_chunk);
+    static decltype(&sum_chunk<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(sum_chunk);
     if (columns % GROUP != 0)
         return cudaErrorInvalidValue;
     if (!is_aligned({ out, gradient, partials }))

@@ -60,7 +60,7 @@ static cudaError_t check_pad(const struct pad_shape *shape, const void *a, const
 cudaError_t kernel_pad_channels(cudaStream_t stream, enum value_type type, const struct pad_shape *shape,
                                 const void *in, void *out)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, pad_shape, const void *, void *) = FOR_TYPES(pad_channels);
+    static decltype(&pad_channels<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(pad_channels);
     const cudaError_t status = check_pad(shape, in, out);
     if (status != cudaSuccess)
         return status;
@@ -71,8 +71,7 @@ cudaError_t kernel_pad_channels(cudaStream_t stream, enum value_type type, const
 cudaError_t kernel_pad_channels_backward(cudaStream_t stream, enum value_type type, const struct pad_shape *shape,
                                          const void *out_gradient, void *in_gradient, bool adds)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, pad_shape, const void *, void *, bool) =
-        FOR_TYPES(pad_channels_backward);
+    static decltype(&pad_channels_backward<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(pad_channels_backward);
     const cudaError_t status = check_pad(shape, out_gradient, in_gradient);
     if (status != cudaSuccess)
         return status;
@@ -102,7 +101,7 @@ static __global__ void surround(size_t threads, surround_shape shape, const void
 cudaError_t kernel_surround(cudaStream_t stream, enum value_type type, const struct surround_shape *shape,
                             const void *in, void *out)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, surround_shape, const void *, void *) = FOR_TYPES(surround);
+    static decltype(&surround<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(surround);
     if (shape->stored % GROUP != 0 || shape->top > shape->out_h || shape->in_h > shape->out_h - shape->top ||
         shape->left > shape->out_w || shape->in_w > shape->out_w - shape->left)
         return cudaErrorInvalidValue;
@@ -163,8 +162,7 @@ static cudaError_t check_concat(const struct concat *concat, const void *out)
 
 cudaError_t kernel_concat(cudaStream_t stream, enum value_type type, const struct concat *concat, void *out)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, struct concat, uint32_t, void *) =
-        FOR_TYPES(concat_channels);
+    static decltype(&concat_channels<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(concat_channels);
     const cudaError_t status = check_concat(concat, out);
     if (status != cudaSuccess)
         return status;
@@ -285,7 +283,7 @@ static cudaError_t check_response(const struct response_shape *shape, std::initi
 cudaError_t kernel_response_norm(cudaStream_t stream, enum value_type type, const struct response_shape *shape,
                                  const void *in, void *out)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, response, const void *, void *) = FOR_TYPES(response_norm);
+    static decltype(&response_norm<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(response_norm);
     const cudaError_t status = check_response(shape, { in, out });
     if (status != cudaSuccess)
         return status;
@@ -297,10 +295,8 @@ cudaError_t kernel_response_norm_backward(cudaStream_t stream, enum value_type t
                                           const struct response_shape *shape, const void *in,
                                           const void *out_gradient, float *terms, void *in_gradient, bool adds)
 {
-    static void (*const find_terms[VALUE_TYPE_COUNT])(size_t, response, const void *, const void *, float *) =
-        FOR_TYPES(response_terms);
-    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, response, const void *, const void *, const float *, void *,
-                                                   bool) = FOR_TYPES(response_gradient);
+    static decltype(&response_terms<float>) const find_terms[VALUE_TYPE_COUNT] = FOR_TYPES(response_terms);
+    static decltype(&response_gradient<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(response_gradient);
     cudaError_t status = check_response(shape, { in, out_gradient, terms, in_gradient });
     const size_t threads = shape->pixels * (shape->stored / GROUP);
     if (status == cudaSuccess)

@@ -150,9 +150,7 @@ cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, const
                                 const void *logits, const struct mixed_label *labels, const struct loss_scale *scale,
                                 void *gradient, struct sample_loss *samples, struct backend_result *result)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(loss_shape, const void *, const mixed_label *,
-                                                   const struct loss_scale *, void *, sample_loss *) =
-        FOR_TYPES(softmax_loss);
+    static decltype(&softmax_loss<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(softmax_loss);
     if (shape->classes == 0 || shape->classes > shape->stored)
         return cudaErrorInvalidValue;
     const cudaError_t status = launch_threads(stream, (size_t)shape->count * WARP, kernels[type], *shape, logits,

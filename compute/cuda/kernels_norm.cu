@@ -157,8 +157,7 @@ cudaError_t kernel_norm_statistics(cudaStream_t stream, enum value_type type, co
                                    float epsilon, double decay, const void *in, float *partials, float *running_mean,
                                    float *running_variance)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(tiling, size_t, uint32_t, const void *, float *) =
-        FOR_TYPES(chunk_moments);
+    static decltype(&chunk_moments<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(chunk_moments);
     cudaError_t status = check_norm(norm, { in, partials });
     if (status != cudaSuccess || norm->rows == 0)
         return status;
@@ -251,8 +250,7 @@ static __global__ void normalise(tiling tiling, normalisation norm, const void *
 cudaError_t kernel_norm_apply(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                               const void *in, const void *shortcut, bool relu, void *out, uint8_t *mask)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(tiling, struct normalisation, const void *, const void *, bool,
-                                                   void *, uint8_t *) = FOR_TYPES(normalise);
+    static decltype(&normalise<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(normalise);
     const struct tiling tiling = fine_tiling_of(norm->rows, norm->columns);
     const cudaError_t status = check_norm(norm, { in, shortcut, out });
     if (status != cudaSuccess)
@@ -438,7 +436,7 @@ static __global__ void fold(size_t threads, folding from, void *__restrict__ wei
 cudaError_t kernel_norm_fold(cudaStream_t stream, enum value_type type, const struct folding *folding, void *weights,
                              void *bias)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, struct folding, void *, void *) = FOR_TYPES(fold);
+    static decltype(&fold<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(fold);
     if (folding->numbers % GROUP != 0 || folding->filters % GROUP != 0)
         return cudaErrorInvalidValue;
     if (!is_aligned({ folding->weights, weights, bias }))

@@ -91,8 +91,7 @@ static cudaError_t check_pool(const struct pool_shape *shape, const void *a, con
 cudaError_t kernel_max_pool(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
                             const void *in, void *out, uint8_t *winners)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, pool_shape, const void *, void *, uint8_t *) =
-        FOR_TYPES(max_pool);
+    static decltype(&max_pool<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(max_pool);
     const cudaError_t status = check_pool(shape, in, out, winners);
     if (status != cudaSuccess)
         return status;
@@ -103,8 +102,7 @@ cudaError_t kernel_max_pool(cudaStream_t stream, enum value_type type, const str
 cudaError_t kernel_max_pool_backward(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
                                      const void *out_gradient, const uint8_t *winners, void *in_gradient, bool adds)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, pool_shape, const void *, const uint8_t *, void *, bool) =
-        FOR_TYPES(max_pool_backward);
+    static decltype(&max_pool_backward<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(max_pool_backward);
     const cudaError_t status = check_pool(shape, out_gradient, winners, in_gradient);
     if (status != cudaSuccess)
         return status;
@@ -209,7 +207,7 @@ static bool is_whole(const struct pool_shape *shape)
 static cudaError_t launch_whole(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
                                 const void *in, void *out)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(tiling, uint32_t, const void *, void *) = FOR_TYPES(average_image);
+    static decltype(&average_image<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(average_image);
     const struct tiling tiling = tiling_of(1, shape->stored);
     return launch_blocks(stream, shape->count * tiling.tiles, 1, kernels[type], tiling, shape->in_h * shape->in_w, in,
                          out);
@@ -218,7 +216,7 @@ static cudaError_t launch_whole(cudaStream_t stream, enum value_type type, const
 cudaError_t kernel_average_pool(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
                                 const void *in, void *out)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, pool_shape, const void *, void *) = FOR_TYPES(average_pool);
+    static decltype(&average_pool<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(average_pool);
     const cudaError_t status = check_average(shape, in, out);
     if (status != cudaSuccess)
         return status;
@@ -231,8 +229,7 @@ cudaError_t kernel_average_pool(cudaStream_t stream, enum value_type type, const
 cudaError_t kernel_average_pool_backward(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
                                          const void *out_gradient, void *in_gradient, bool adds)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, pool_shape, const void *, void *, bool) =
-        FOR_TYPES(average_pool_backward);
+    static decltype(&average_pool_backward<float>) const kernels[VALUE_TYPE_COUNT] = FOR_TYPES(average_pool_backward);
     const cudaError_t status = check_average(shape, out_gradient, in_gradient);
     if (status != cudaSuccess)
         return status;

@@ -133,22 +133,11 @@ TEST_ON_EACH_BACKEND(logits_may_have_several_losses_and_be_read_by_layers)
 
 /* ---- against the reference ---- */
 
-static void check_against_reference(const char *backend, struct net *net, uint32_t threads, enum layout layout,
-                                    uint32_t seed)
-{
-    struct network network;
-    network_open_settings(&network, backend, net,
-                          (struct backend_spec){ .slice_max = COUNT, .threads = threads, .layout = layout });
-    network_compare_with_reference(&network, COUNT, seed);
-    network_close(&network);
-    net_close(net);
-}
-
 TEST_ON_EACH_BACKEND(every_backend_gives_what_the_reference_gives)
 {
     for (uint32_t seed = 0; seed < 2 * net_count(); seed++)
-        check_against_reference(backend, network_random_graph(1000 + seed, rate_of(seed)), seed % 8 == 0 ? 2 : 1,
-                                LAYOUT_AUTO, seed);
+        network_check_net(backend, network_random_graph(1000 + seed, rate_of(seed)),
+                          (struct backend_spec){ .slice_max = COUNT, .threads = seed % 8 == 0 ? 2 : 1 }, seed);
 }
 
 /* Layouts are the CPU's to choose: on CUDA and in the reference there is one. */
@@ -158,8 +147,8 @@ TEST_ON_EACH_BACKEND(every_layout_gives_what_the_reference_gives)
     if (strcmp(backend, "onednn") != 0)
         return;
     for (uint32_t seed = 0; seed < net_count(); seed++)
-        check_against_reference(backend, network_random_graph(3000 + seed, rate_of(seed)), 1, layouts[seed / 2 % 2],
-                                seed);
+        network_check_net(backend, network_random_graph(3000 + seed, rate_of(seed)),
+                          (struct backend_spec){ .slice_max = COUNT, .layout = layouts[seed / 2 % 2] }, seed);
 }
 
 /* Values of one pixel are both rows, as of a dense layer, and maps: what is added and what is normalised may lie in
@@ -182,7 +171,9 @@ TEST_ON_EACH_BACKEND(rows_and_maps_of_one_pixel_are_added)
     static const enum layout layouts[] = { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_NCHW };
     const uint32_t cases = strcmp(backend, "onednn") == 0 ? 12 : 4;     /* elsewhere there is one layout */
     for (uint32_t seed = 0; seed < cases; seed++)
-        check_against_reference(backend, net_of_one_pixel(seed % 2 != 0), 1 + seed / 2 % 2, layouts[seed / 4], seed);
+        network_check_net(backend, net_of_one_pixel(seed % 2 != 0),
+                          (struct backend_spec){ .slice_max = COUNT, .threads = 1 + seed / 2 % 2,
+                                                 .layout = layouts[seed / 4] }, seed);
 }
 
 /* ---- poisoned memory ---- */

@@ -81,13 +81,6 @@ static void open_laid_out(struct network *network, const char *backend, const st
     network_open_settings(network, backend, net, (struct backend_spec){ .slice_max = COUNT, .layout = layout });
 }
 
-static void compare(struct network *network, struct net *net, uint64_t seed)
-{
-    network_compare_with_reference(network, COUNT, seed);
-    network_close(network);
-    net_close(net);
-}
-
 static void for_each_block(void (*check)(const char *backend, struct net *net, uint32_t seed), const char *backend)
 {
     static const uint32_t growths[] = { 1, 3, 12, 17 };
@@ -98,16 +91,12 @@ static void for_each_block(void (*check)(const char *backend, struct net *net, u
 
 static void check_block(const char *backend, struct net *net, uint32_t seed)
 {
-    struct network network;
-    network_open(&network, backend, net, COUNT, 1 + seed % 3);
-    compare(&network, net, seed);
+    network_check_net(backend, net, (struct backend_spec){ .slice_max = COUNT, .threads = 1 + seed % 3 }, seed);
 }
 
 static void check_block_together(const char *backend, struct net *net, uint32_t seed)
 {
-    struct network network;
-    open_laid_out(&network, backend, net, LAYOUT_NHWC);
-    compare(&network, net, seed);
+    network_check_net(backend, net, (struct backend_spec){ .slice_max = COUNT, .layout = LAYOUT_NHWC }, seed);
 }
 
 TEST_ON_EACH_BACKEND(blocks_match_the_reference)

@@ -55,14 +55,9 @@ TEST(gradients_of_the_reference_are_the_slopes_of_the_loss)
 
 TEST_ON_EACH_BACKEND(every_backend_gives_what_the_reference_gives)
 {
-    for (uint32_t seed = 0; seed < 2 * NETS; seed++) {
-        struct net *net = network_random_net(1000 + seed, seed % 2 ? 0.4f : 0.0f);
-        struct network network;
-        network_open(&network, backend, net, COUNT, seed % 8 == 0 ? 2 : 1);
-        network_compare_with_reference(&network, COUNT, seed);
-        network_close(&network);
-        net_close(net);
-    }
+    for (uint32_t seed = 0; seed < 2 * NETS; seed++)
+        network_check_net(backend, network_random_net(1000 + seed, seed % 2 ? 0.4f : 0.0f),
+                          (struct backend_spec){ .slice_max = COUNT, .threads = seed % 8 == 0 ? 2 : 1 }, seed);
 }
 
 /* ---- slices ---- */

@@ -9,16 +9,10 @@ enum { NETS = 12, COUNT = 5 };
 TEST(a_few_graphs_match_the_reference)
 {
     static const enum layout layouts[] = { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_AUTO, LAYOUT_NCHW };
-    for (uint32_t seed = 0; seed < NETS; seed++) {
-        struct net *const net = network_random_graph(4000 + seed, seed % 2 != 0 ? 0.4f : 0.0f);
-        struct network network;
-        network_open_settings(&network, "onednn", net,
-                              (struct backend_spec){ .slice_max = COUNT, .threads = seed == 0 ? 2 : 1,
-                                                     .layout = layouts[seed % 4] });
-        network_compare_with_reference(&network, COUNT, seed);
-        network_close(&network);
-        net_close(net);
-    }
+    for (uint32_t seed = 0; seed < NETS; seed++)
+        network_check_net("onednn", network_random_graph(4000 + seed, seed % 2 != 0 ? 0.4f : 0.0f),
+                          (struct backend_spec){ .slice_max = COUNT, .threads = seed == 0 ? 2 : 1,
+                                                 .layout = layouts[seed % 4] }, seed);
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -46,15 +46,6 @@ static struct net *case_net(const struct shape_case *about)
     return net;
 }
 
-static void check_in_fp32(const struct net *net, enum layout layout, uint32_t seed)
-{
-    struct network network;
-    network_open_settings(&network, "onednn", net,
-                          (struct backend_spec){ .slice_max = COUNT, .threads = seed % 8 == 0 ? 2 : 1, .layout = layout });
-    network_compare_with_reference(&network, COUNT, seed);
-    network_close(&network);
-}
-
 static void check_in_bf16(const struct net *net, enum layout layout, uint32_t seed,
                           struct network_distances *distances)
 {
@@ -119,8 +110,9 @@ TEST(every_convolution_matches_the_reference)
         struct net *const net = case_net(&about);
         if (net == NULL)
             continue;
-        check_in_fp32(net, about.layout, index);
-        net_close(net);
+        network_check_net("onednn", net,
+                          (struct backend_spec){ .slice_max = COUNT, .threads = index % 8 == 0 ? 2 : 1,
+                                                 .layout = about.layout }, index);
         checked++;
     }
     print_message("%u convolutions\n", checked);

@@ -193,6 +193,15 @@ void network_compare_with_reference(struct network *network, uint32_t count, uin
     network_input_release(&input);
 }
 
+void network_check_net(const char *backend, struct net *net, struct backend_spec settings, uint64_t seed)
+{
+    struct network network;
+    network_open_settings(&network, backend, net, settings);
+    network_compare_with_reference(&network, settings.slice_max, seed);
+    network_close(&network);
+    net_close(net);
+}
+
 /* ---- parts of a batch ---- */
 
 static void add_gradients(struct network *network, float **sums)

@@ -95,9 +95,6 @@ struct step_counts {
     size_t value_bytes;         /* of values, gradients and what layers keep between forward and backward */
 };
 
-/* The struct backend of every implementation starts with this. */
-struct backend_base { const struct backend_ops *ops; };
-
 /* Bytes of device memory by purpose, in addition to the arenas. */
 struct backend_needs {
     size_t values;              /* values, gradients and what layers keep between forward and backward */

@@ -78,7 +78,7 @@ static void cuda_backend_close(struct backend *backend)
     dense_library_close(backend->dense);
     if (backend->cudnn != NULL)
         CUDNN_CALL(backend->name, cudnnDestroy(backend->cudnn));
-    void *const memory[] = { backend->pool, backend->workspace, backend->shadow, backend->scale, backend->broken };
+    void *const memory[] = { backend->base.pool, backend->workspace, backend->shadow, backend->scale, backend->broken };
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         device->ops->free(device, memory[i]);
     device->ops->free_pinned(device, backend->bounce);
@@ -203,8 +203,8 @@ int cuda_input(struct plan *plan, uint32_t count, const struct backend_input *in
     return CUDA_CALL(backend->name,
                      kernel_input(backend->stream, backend->type, &shape, &plan_net(plan)->transform, input->pixels,
                                   input->labels, input->mixes, input->first_position, input->epoch,
-                                  cuda_plan_data(plan, plan->base.values.values[0].buffer),
-                                  cuda_plan_data(plan, plan->labels), cuda_plan_data(plan, plan->step)));
+                                  plan_data(plan, plan->base.values.values[0].buffer),
+                                  plan_data(plan, plan->labels), plan_data(plan, plan->step)));
 }
 
 static int cuda_backend_input(struct plan *plan, const struct backend_input *input)
@@ -217,7 +217,7 @@ static int cuda_backend_result(struct plan *plan, struct backend_result *result_
     const struct backend_spec *const spec = &plan->base.backend->spec;
     const struct device_ops *const ops = spec->device->ops;
     const struct loss_scale *const scale = plan->base.backend->scale;
-    const int rc = ops->copy(spec->compute, result_out, cuda_plan_data(plan, plan->result), sizeof(*result_out),
+    const int rc = ops->copy(spec->compute, result_out, plan_data(plan, plan->result), sizeof(*result_out),
                              COPY_FROM_DEVICE);
     if (rc != 0 || !spec->skips_nonfinite)
         return rc;

@@ -64,7 +64,7 @@ static int dropout_plan(struct plan *plan, uint32_t head)
 static int dropout_run(struct plan *plan, uint32_t head, void *in_out)
 {
     const struct dropout_state *const state = plan->base.states[head];
-    return LAYER_KERNEL(plan, kernel_dropout, &state->shape, &state->dropout, cuda_plan_data(plan, plan->step), in_out);
+    return LAYER_KERNEL(plan, kernel_dropout, &state->shape, &state->dropout, plan_data(plan, plan->step), in_out);
 }
 
 static int dropout_forward(struct plan *plan, uint32_t head)
@@ -169,7 +169,7 @@ static int max_pool_forward(struct plan *plan, uint32_t head)
     const struct max_pool *const state = plan->base.states[head];
     const struct pool_shape shape = pool_shape_of(plan, head);
     return LAYER_KERNEL(plan, kernel_max_pool, &shape, in_value(plan, head, 0), out_value(plan, head),
-                        cuda_plan_data(plan, state->winners));
+                        plan_data(plan, state->winners));
 }
 
 static int max_pool_backward(struct plan *plan, uint32_t head)
@@ -177,7 +177,7 @@ static int max_pool_backward(struct plan *plan, uint32_t head)
     const struct max_pool *const state = plan->base.states[head];
     const struct pool_shape shape = pool_shape_of(plan, head);
     return LAYER_KERNEL(plan, kernel_max_pool_backward, &shape, out_gradient(plan, head),
-                        cuda_plan_data(plan, state->winners), in_gradient(plan, head, 0),
+                        plan_data(plan, state->winners), in_gradient(plan, head, 0),
                         plan_flow(&plan->base, head, 0)->adds);
 }
 
@@ -359,7 +359,7 @@ static int response_backward(struct plan *plan, uint32_t head)
     const struct response *const state = plan->base.states[head];
     const struct response_shape shape = response_shape_of(plan, head);
     return LAYER_KERNEL(plan, kernel_response_norm_backward, &shape, in_value(plan, head, 0), out_gradient(plan, head),
-                        cuda_plan_data(plan, state->terms), in_gradient(plan, head, 0),
+                        plan_data(plan, state->terms), in_gradient(plan, head, 0),
                         plan_flow(&plan->base, head, 0)->adds);
 }
 

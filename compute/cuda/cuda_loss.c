@@ -35,9 +35,9 @@ static int loss_forward(struct plan *plan, uint32_t head)
         .adds = state->adds,
         .smoothing = plan->base.training ? backend->spec.label_smoothing : 0.0f,
     };
-    return LAYER_KERNEL(plan, kernel_softmax_loss, &shape, in_value(plan, head, 0), cuda_plan_data(plan, plan->labels),
-                        backend->scale, in_gradient(plan, head, 0), cuda_plan_data(plan, state->samples),
-                        cuda_plan_data(plan, plan->result));
+    return LAYER_KERNEL(plan, kernel_softmax_loss, &shape, in_value(plan, head, 0), plan_data(plan, plan->labels),
+                        backend->scale, in_gradient(plan, head, 0), plan_data(plan, state->samples),
+                        plan_data(plan, plan->result));
 }
 
 /* ---- logits on the host ---- */
@@ -80,7 +80,7 @@ int cuda_logits(struct plan *plan, float *logits_out)
     struct backend *const backend = plan->base.backend;
     const struct device_ops *const ops = backend->spec.device->ops;
     const uint32_t value = plan_input(&plan->base, plan_net(plan)->layer_count - 1, 0);
-    const char *const logits = cuda_plan_data(plan, plan->base.values.values[value].buffer);
+    const char *const logits = plan_data(plan, plan->base.values.values[value].buffer);
     const size_t size = value_bytes(backend->type), count = value_counts(plan, value), most = BOUNCE_BYTES / size;
     int rc = cuda_enter(backend->spec.device);
     for (size_t at = 0; at < count && rc == 0; at += most) {

@@ -137,7 +137,7 @@ static int allocate_memory(struct backend *backend, const struct backend_needs *
 {
     int rc = cuda_store_wait(backend);
     if (rc == 0)
-        rc = resize(backend, needs->values, &backend->pool, &backend->pool_bytes);
+        rc = resize(backend, needs->values, &backend->base.pool, &backend->pool_bytes);
     if (rc == 0)
         rc = resize(backend, needs->workspace, &backend->workspace, &backend->workspace_bytes);
     if (rc == 0)
@@ -207,7 +207,7 @@ static int queue_run(struct plan *plan, const struct warm_run *warm_run)
 {
     struct backend *const backend = plan->base.backend;
     const struct backend_input input = { .pixels = warm_run->pixels, .labels = warm_run->label };
-    int rc = CUDA_CALL(backend->name, cudaMemsetAsync(backend->pool, 0, backend->pool_bytes, backend->stream));
+    int rc = CUDA_CALL(backend->name, cudaMemsetAsync(backend->base.pool, 0, backend->pool_bytes, backend->stream));
     if (rc == 0)
         rc = cuda_input(plan, 1, &input);
     if (rc == 0)
@@ -228,7 +228,7 @@ static int run_once(struct plan *plan)
     int rc = open_warm_run(backend, &warm_run);
     if (rc != 0)
         return rc;
-    plan->base.poisoned = backend->spec.poison ? backend->pool : NULL;
+    plan->base.poisoned = backend->spec.poison ? backend->base.pool : NULL;
     backend->memory.statistics = warm_run.statistics;
     rc = queue_run(plan, &warm_run);
     backend->memory.statistics = statistics;

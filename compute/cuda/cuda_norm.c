@@ -82,12 +82,12 @@ static struct normalisation normalisation_of(const struct plan *plan, uint32_t h
         .stride = value_stride(plan, plan_input(&plan->base, head, 0)),
         .gamma = parameter_weights(plan, head, PARAMETER_GAMMA),
         .beta = parameter_weights(plan, head, PARAMETER_BETA),
-        .statistics = cuda_plan_data(plan, state->statistics),
+        .statistics = plan_data(plan, state->statistics),
     };
     if (state->before != NET_INPUT) {
         const struct norm *const before = plan->base.states[state->before];
         norm.known.columns = state->known;
-        norm.known.means = cuda_plan_data(plan, before->statistics);
+        norm.known.means = plan_data(plan, before->statistics);
         norm.known.squares = norm.known.means + 2 * columns_of(plan, state->before);
     }
     return norm;
@@ -103,7 +103,7 @@ static int find_statistics(struct plan *plan, uint32_t head, const struct normal
     if (!plan->base.training)
         return CUDA_CALL(backend->name, kernel_norm_running(backend->stream, norm, layer->epsilon, mean, variance));
     return LAYER_KERNEL(plan, kernel_norm_statistics, norm, layer->epsilon, layer->decay, in_value(plan, head, 0),
-                        cuda_plan_data(plan, state->chunks), mean, variance);
+                        plan_data(plan, state->chunks), mean, variance);
 }
 
 static int norm_forward(struct plan *plan, uint32_t head)
@@ -115,7 +115,7 @@ static int norm_forward(struct plan *plan, uint32_t head)
     if (rc != 0)
         return rc;
     return LAYER_KERNEL(plan, kernel_norm_apply, &norm, in_value(plan, head, 0), shortcut, plan_has_relu(plan, head),
-                        out_value(plan, head), cuda_plan_data(plan, state->mask));
+                        out_value(plan, head), plan_data(plan, state->mask));
 }
 
 static int norm_backward_parameters(struct plan *plan, uint32_t head)
@@ -123,8 +123,8 @@ static int norm_backward_parameters(struct plan *plan, uint32_t head)
     const struct norm *const state = plan->base.states[head];
     const struct normalisation norm = normalisation_of(plan, head);
     return LAYER_KERNEL(plan, kernel_norm_sums, &norm, in_value(plan, head, 0), plan_has_relu(plan, head),
-                        cuda_plan_data(plan, state->mask), out_gradient(plan, head),
-                        cuda_plan_data(plan, state->gradient_chunks), cuda_plan_data(plan, state->means),
+                        plan_data(plan, state->mask), out_gradient(plan, head),
+                        plan_data(plan, state->gradient_chunks), plan_data(plan, state->means),
                         parameter_gradient(plan, head, PARAMETER_GAMMA),
                         parameter_gradient(plan, head, PARAMETER_BETA));
 }
@@ -140,7 +140,7 @@ static int norm_backward_inputs(struct plan *plan, uint32_t head)
     if (to != NULL)
         rc = LAYER_KERNEL(plan, kernel_norm_gradient, &norm, in_value(plan, head, 0),
                           plan_has_relu(plan, head) && !is_masked, out_gradient(plan, head),
-                          cuda_plan_data(plan, state->means), to, plan_flow(&plan->base, head, 0)->adds);
+                          plan_data(plan, state->means), to, plan_flow(&plan->base, head, 0)->adds);
     return rc == 0 && is_masked ? cuda_flow_pass(plan, head, 1, out_gradient(plan, head)) : rc;
 }
 

@@ -69,15 +69,15 @@ static size_t value_size(const struct plan *plan, uint32_t value)
 
 static int add_gradient(struct plan *plan, uint32_t value, uint32_t from, uint32_t to)
 {
-    void *const sum = cuda_plan_data(plan, to);
-    return LAYER_KERNEL(plan, kernel_add, value_counts(plan, value), sum, cuda_plan_data(plan, from), false, sum);
+    void *const sum = plan_data(plan, to);
+    return LAYER_KERNEL(plan, kernel_add, value_counts(plan, value), sum, plan_data(plan, from), false, sum);
 }
 
 static int poison_block(struct plan *plan, size_t offset, size_t bytes)
 {
     const struct backend *const backend = plan->base.backend;
     return CUDA_CALL(backend->name,
-                     cudaMemsetAsync((char *)backend->pool + offset, PLAN_POISON, bytes, backend->stream));
+                     cudaMemsetAsync((char *)backend->base.pool + offset, PLAN_POISON, bytes, backend->stream));
 }
 
 int cuda_flow_pass(struct plan *plan, uint32_t head, uint32_t k, const void *from)

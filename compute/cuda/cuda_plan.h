@@ -37,7 +37,6 @@ struct backend {
     struct backend_memory memory;       /* lent, NULLs until bind */
     void *shadow;                       /* 16-bit types: a copy of all weights in that type */
     struct loss_scale *scale;           /* fp16, or steps may be skipped: device memory; else NULL */
-    void *pool;                         /* memory of all plans: only one runs at a time */
     void *workspace;                    /* memory of library calls: only one runs at a time */
     size_t pool_bytes, workspace_bytes, shadow_bytes;
     struct conv_entry *convs;           /* equal convolutions are planned once */
@@ -73,13 +72,6 @@ static inline const struct net *plan_net(const struct plan *plan)
     return plan->base.net;
 }
 
-/* Address of a buffer, NULL for BUFFER_NONE. Valid while a step is queued, and until another plan is made. */
-static inline void *cuda_plan_data(const struct plan *plan, uint32_t buffer)
-{
-    if (buffer == BUFFER_NONE)
-        return NULL;
-    return (char *)plan->base.backend->pool + plan->base.values.buffers[buffer].offset;
-}
 /* Raises the workspace of the plan to what a library call needs. */
 void cuda_plan_workspace(struct plan *plan, size_t bytes);
 
@@ -118,23 +110,6 @@ static inline size_t value_rows(const struct plan *plan, uint32_t value)
     return plan->base.count * value_pixels(plan, value);
 }
 
-/* Of a group: input k and the result; the gradient of the result, and where that of input k goes. */
-static inline void *in_value(const struct plan *plan, uint32_t head, uint32_t k)
-{
-    return cuda_plan_data(plan, plan->base.values.values[plan_input(&plan->base, head, k)].buffer);
-}
-static inline void *out_value(const struct plan *plan, uint32_t head)
-{
-    return cuda_plan_data(plan, plan->base.values.values[plan_output(&plan->base, head)].buffer);
-}
-static inline void *out_gradient(const struct plan *plan, uint32_t head)
-{
-    return cuda_plan_data(plan, plan->base.values.values[plan_output(&plan->base, head)].gradient);
-}
-static inline void *in_gradient(const struct plan *plan, uint32_t head, uint32_t k)
-{
-    return cuda_plan_data(plan, plan_flow(&plan->base, head, k)->buffer);
-}
 /* Copies or adds the gradient at `from` to where that of input k goes. */
 int cuda_flow_pass(struct plan *plan, uint32_t head, uint32_t k, const void *from);
 

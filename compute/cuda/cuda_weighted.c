@@ -297,7 +297,7 @@ static int forward_folded(struct plan *plan, uint32_t index)
     const struct weighted *const state = plan->base.states[index];
     const uint32_t norm = plan_group(&plan->base, index)->tail[0];
     const uint32_t filters = value_stored(plan, plan_output(&plan->base, index));
-    void *const weight = cuda_plan_data(plan, state->weight), *const bias = cuda_plan_data(plan, state->bias);
+    void *const weight = plan_data(plan, state->weight), *const bias = plan_data(plan, state->bias);
     const struct folding folding = {
         .filters = filters,
         .numbers = weight_bytes(plan, index) / value_bytes(plan->base.backend->type) / filters,
@@ -336,7 +336,7 @@ static int begin_backward(struct plan *plan, uint32_t index)
     const void *const values = plan_has_relu(plan, index) ? out_value(plan, index) : NULL;
     if (sums_bias(plan, index))
         return LAYER_KERNEL(plan, kernel_bias_gradient, value_rows(plan, out), value_stored(plan, out), values,
-                            gradient, cuda_plan_data(plan, state->partials),
+                            gradient, plan_data(plan, state->partials),
                             parameter_gradient(plan, index, PARAMETER_BIAS));
     if (values == NULL)
         return 0;
@@ -349,7 +349,7 @@ static int conv_weight_gradient(struct plan *plan, uint32_t index)
     const uint32_t weight = plan_layer(plan, index)->parameters[PARAMETER_WEIGHT];
     float *const gradient = parameter_gradient(plan, index, PARAMETER_WEIGHT);
     const bool is_direct = state->weight_gradient == BUFFER_NONE;
-    void *const made = is_direct ? gradient : cuda_plan_data(plan, state->weight_gradient);
+    void *const made = is_direct ? gradient : plan_data(plan, state->weight_gradient);
     const int rc = run_conv(plan, index, WGRAD, in_value(plan, index, 0), made, NULL, out_gradient(plan, index));
     if (rc != 0 || is_direct)
         return rc;

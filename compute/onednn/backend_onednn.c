@@ -19,8 +19,8 @@ static void onednn_close(struct backend *backend)
         return;
     for (uint32_t i = 0; i < backend->spec.net->parameter_count && backend->stored != NULL; i++)
         nn_md_release(backend->stored[i]);
-    if (backend->pool != NULL)
-        backend->spec.device->ops->free(backend->spec.device, backend->pool);
+    if (backend->base.pool != NULL)
+        backend->spec.device->ops->free(backend->spec.device, backend->base.pool);
     if (backend->stream != NULL)
         dnnl_stream_destroy(backend->stream);
     if (backend->engine != NULL)
@@ -123,13 +123,13 @@ static int onednn_allocate(struct backend *backend)
     void *pool;
     if (backend->pool_needed <= backend->pool_bytes)
         return 0;
-    device->ops->free(device, backend->pool);
-    backend->pool = NULL;
+    device->ops->free(device, backend->base.pool);
+    backend->base.pool = NULL;
     backend->pool_bytes = 0;
     const int rc = device->ops->alloc(device, backend->pool_needed, &pool);
     if (rc != 0)
         return rc;
-    backend->pool = pool;
+    backend->base.pool = pool;
     backend->pool_bytes = backend->pool_needed;
     return nn_jit_result(nn_jit_check_memory());
 }

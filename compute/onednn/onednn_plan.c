@@ -241,14 +241,14 @@ static int bind_memories(struct plan *plan)
         if (rc != 0)
             return rc;
     }
-    plan->bound = backend->pool;
-    plan->base.poisoned = backend->spec.poison ? backend->pool : NULL;
+    plan->bound = backend->base.pool;
+    plan->base.poisoned = backend->spec.poison ? backend->base.pool : NULL;
     return 0;
 }
 
 int onednn_input(struct plan *plan, const struct backend_input *input)
 {
-    const int rc = plan->bound != plan_backend(plan)->pool ? bind_memories(plan) : 0;
+    const int rc = plan->bound != plan_backend(plan)->base.pool ? bind_memories(plan) : 0;
     if (rc != 0)
         return rc;
     plan->epoch = input->epoch;

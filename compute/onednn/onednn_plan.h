@@ -28,8 +28,7 @@ struct backend {
     struct backend_memory memory;       /* the arenas' memory, lent */
     size_t large_value_bytes;   /* larger values keep their ReLU mask as bytes, see relu_store_mask */
     size_t slice_bytes;         /* target size of a slice, see value_slice */
-    char *pool;                 /* memory of all plans: only one runs at a time */
-    size_t pool_bytes;          /* its size */
+    size_t pool_bytes;          /* of base.pool */
     size_t pool_needed;         /* by the largest plan so far */
 };
 
@@ -73,42 +72,12 @@ static inline int plan_buffer(struct plan *plan, size_t bytes, uint32_t *buffer_
 {
     return value_plan_buffer(&plan->base.values, bytes, buffer_out);
 }
-/* Address of a buffer, valid while the plan runs. */
-static inline void *plan_data(const struct plan *plan, uint32_t buffer)
-{
-    return plan_backend(plan)->pool + plan->base.values.buffers[buffer].offset;
-}
 /* A oneDNN memory object, owned by the plan. 0 or a negative errno. */
 int plan_memory(struct plan *plan, nn_md md, struct place place, dnnl_memory_t *memory_out);
 
 static inline enum value_type plan_type(const struct plan *plan)
 {
     return plan_backend(plan)->type;
-}
-static inline void *plan_value(const struct plan *plan, uint32_t value)
-{
-    return plan_data(plan, plan->base.values.values[value].buffer);
-}
-static inline void *plan_gradient(const struct plan *plan, uint32_t value)
-{
-    return plan_data(plan, plan->base.values.values[value].gradient);
-}
-/* Of a group: input `k` and the result; the gradient of the result, and where the gradient of input `k` goes. */
-static inline void *in_value(const struct plan *plan, uint32_t head, uint32_t k)
-{
-    return plan_value(plan, plan_input(&plan->base, head, k));
-}
-static inline void *out_value(const struct plan *plan, uint32_t head)
-{
-    return plan_value(plan, plan_output(&plan->base, head));
-}
-static inline void *out_gradient(const struct plan *plan, uint32_t head)
-{
-    return plan_gradient(plan, plan_output(&plan->base, head));
-}
-static inline void *in_gradient(const struct plan *plan, uint32_t head, uint32_t k)
-{
-    return plan_data(plan, plan_flow(&plan->base, head, k)->buffer);
 }
 /* The edge of input `k` of a group, and of its result. */
 static inline const struct tensor_layout *in_tensor(const struct plan *plan, uint32_t head, uint32_t k)

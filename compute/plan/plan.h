@@ -5,8 +5,13 @@
 
 #include "compute/plan/values.h"
 
-struct backend;
-struct plan;                    /* each backend's struct plan starts with a struct plan_base */
+struct backend;                 /* each implementation's starts with a struct backend_base */
+struct plan;                    /* each backend's starts with a struct plan_base */
+
+struct backend_base {
+    const struct backend_ops *ops;
+    void *pool;                 /* memory of the buffers of all plans: only one runs at a time */
+};
 
 /* A row of a backend's layer table: how it computes groups whose head is of that kind. All functions get the head and
  * return 0 or a negative errno. */
@@ -72,6 +77,13 @@ int plan_base_backward(struct plan_base *base, void (*layer_done)(void *arg, uin
 int plan_base_backward_one(struct plan_base *base, uint32_t head, void (*layer_done)(void *arg, uint32_t layer),
                            void *arg);
 
+/* Address of a buffer, valid until another plan is made; NULL for BUFFER_NONE. */
+static inline void *plan_data(const struct plan *plan, uint32_t buffer)
+{
+    const struct plan_base *const base = (const struct plan_base *)plan;
+    char *const pool = (char *)((const struct backend_base *)base->backend)->pool;
+    return buffer != BUFFER_NONE ? pool + base->values.buffers[buffer].offset : NULL;
+}
 static inline const struct layer *plan_layer(const struct plan *plan, uint32_t layer)
 {
     return &((const struct plan_base *)plan)->net->layers[layer];
@@ -111,6 +123,32 @@ static inline bool plan_has_sum(const struct plan *plan, uint32_t head)
 static inline bool plan_has_relu(const struct plan *plan, uint32_t head)
 {
     return fusion_has(&((const struct plan_base *)plan)->fusion, head, LAYER_RELU);
+}
+/* A value and its gradient. */
+static inline void *plan_value(const struct plan *plan, uint32_t value)
+{
+    return plan_data(plan, ((const struct plan_base *)plan)->values.values[value].buffer);
+}
+static inline void *plan_gradient(const struct plan *plan, uint32_t value)
+{
+    return plan_data(plan, ((const struct plan_base *)plan)->values.values[value].gradient);
+}
+/* Of a group: input `k` and the result; the gradient of the result, and where the gradient of input `k` goes. */
+static inline void *in_value(const struct plan *plan, uint32_t head, uint32_t k)
+{
+    return plan_value(plan, plan_input((const struct plan_base *)plan, head, k));
+}
+static inline void *out_value(const struct plan *plan, uint32_t head)
+{
+    return plan_value(plan, plan_output((const struct plan_base *)plan, head));
+}
+static inline void *out_gradient(const struct plan *plan, uint32_t head)
+{
+    return plan_gradient(plan, plan_output((const struct plan_base *)plan, head));
+}
+static inline void *in_gradient(const struct plan *plan, uint32_t head, uint32_t k)
+{
+    return plan_data(plan, plan_flow((const struct plan_base *)plan, head, k)->buffer);
 }
 /* Is the gradient of any input of the group needed? */
 bool plan_has_inputs(const struct plan_base *base, uint32_t head);

@@ -15,13 +15,6 @@ static struct reference *reference_of(const struct plan_base *base)
 
 /* ---- for the layers ---- */
 
-void *reference_buffer(const struct reference_plan *plan, uint32_t buffer)
-{
-    if (buffer == BUFFER_NONE)
-        return NULL;
-    return reference_of(&plan->base)->block + plan->base.values.buffers[buffer].offset;
-}
-
 static float *value_of(const struct reference_plan *plan, uint32_t value)
 {
     return reference_buffer(plan, plan->base.values.values[value].buffer);
@@ -101,11 +94,11 @@ static int reference_open(struct backend **backend_out, const struct backend_spe
 static void free_memory(struct reference *backend)
 {
     struct device *const device = backend->spec.device;
-    if (backend->block != NULL)
-        device->ops->free(device, backend->block);
+    if (backend->base.pool != NULL)
+        device->ops->free(device, backend->base.pool);
     if (backend->labels != NULL)
         device->ops->free(device, backend->labels);
-    backend->block = NULL;
+    backend->base.pool = NULL;
     backend->labels = NULL;
 }
 
@@ -153,7 +146,7 @@ static int reference_allocate(struct backend *base)
     int rc = device->ops->alloc(device, backend->block_bytes, &block);
     if (rc != 0)
         return rc;
-    backend->block = block;
+    backend->base.pool = block;
     rc = device->ops->alloc(device, backend->label_count * sizeof(*backend->labels), &labels);
     if (rc == 0)
         backend->labels = labels;
@@ -317,7 +310,7 @@ static int reference_input(struct plan *base, const struct backend_input *input)
 {
     struct reference_plan *const plan = reference_plan_of(base);
     struct reference *const backend = reference_of(&plan->base);
-    plan->base.poisoned = backend->spec.poison ? backend->block : NULL;
+    plan->base.poisoned = backend->spec.poison ? backend->base.pool : NULL;
     transform_samples(plan, input, value_of(plan, 0));
     for (uint32_t n = 0; n < plan->base.count; n++)
         backend->labels[n] = mixing_label(input->mixes, input->labels, n, plan->base.count);

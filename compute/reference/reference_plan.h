@@ -12,8 +12,7 @@ struct reference {
     struct backend_spec spec;
     const struct arenas *arenas;        /* lent */
     struct backend_memory memory;       /* lent */
-    size_t block_bytes, label_count;    /* for the largest plan */
-    char *block;                        /* values, gradients and what layers keep, of the plan that is running */
+    size_t block_bytes, label_count;    /* of base.pool and of labels: for the largest plan */
     struct mixed_label *labels;
 };
 
@@ -61,8 +60,10 @@ static inline struct reference_plan *reference_plan_of(struct plan *plan)
     return (struct reference_plan *)plan;
 }
 
-/* The memory of a buffer of the plan, or NULL for BUFFER_NONE. */
-void *reference_buffer(const struct reference_plan *plan, uint32_t buffer);
+static inline void *reference_buffer(const struct reference_plan *plan, uint32_t buffer)
+{
+    return plan_data((const struct plan *)plan, buffer);
+}
 
 /* Write or add the gradient of input value i. */
 static inline void target_put(struct target target, size_t i, float gradient)

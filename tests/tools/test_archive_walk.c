@@ -30,9 +30,9 @@ static int set_up(void **state)
 /* What a walk over the file "x" found; the last member stays. */
 struct found {
     int rc;
-    size_t count;
+    size_t count, in_file_count;
     char path[5000], problem[300];
-    bool is_folder, is_in_file;
+    bool is_folder;
     uint64_t bytes;
     size_t sum;                 /* of all data */
     bool is_skipped;            /* some member was too large to read */
@@ -70,7 +70,8 @@ static struct found walk_file(bool reads)
         found.count++;
         snprintf(found.path, sizeof(found.path), "%s", member.path);
         found.is_folder = member.is_folder;
-        found.is_in_file = member.is_in_file;
+        found.in_file_count += member.is_in_file;
+        assert_true(!member.is_in_file || member.bytes > 0);
         found.bytes = member.bytes;
         rc = reads ? read_member(walk, &member, &found) : 0;
     }
@@ -168,17 +169,9 @@ TEST_WITH(reads_the_same_from_every_format, set_up, fixture_folder_leave)
             const struct found found = walk_file(reads);
             assert_int_equal(found.rc, -ENODATA);
             assert_int_equal(found.count, 4);
+            assert_int_equal(found.in_file_count, rows[i].is_in_file ? 2 : 0);      /* of which two have bytes */
             assert_int_equal(found.sum, reads ? sum : 0);
         }
-    }
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct archive_walk *walk;
-        struct archive_member member;
-        write_archive(rows[i].format, rows[i].filter);
-        assert_int_equal(archive_walk_open(&walk, "x", NULL), 0);
-        while (archive_walk_next(walk, &member) == 0)
-            assert_int_equal(member.is_in_file, rows[i].is_in_file && member.bytes > 0);
-        archive_walk_close(walk);
     }
 }
 

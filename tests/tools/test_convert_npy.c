@@ -86,6 +86,16 @@ static void expect_sample(const struct sample_source *source, uint64_t index, in
     free(scratch);
 }
 
+/* The only image of x.npy, of class 1, has these pixels. */
+static void expect_image(const uint8_t *pixels, size_t bytes)
+{
+    struct attempt attempt;
+    prepare_pair(&attempt);
+    assert_int_equal(attempt.rc, 0);
+    expect_sample(&attempt.conversion.sources[0], 0, 1, pixels, bytes);
+    release(&attempt);
+}
+
 static void expect_refusal(const char *words)
 {
     struct attempt attempt;
@@ -110,9 +120,8 @@ static const uint8_t *all_pixels(void)
 
 static const int64_t labels[COUNT] = { 4, 0, 2 };
 
-static void expect_all(void)
+static void expect_pixels(const uint8_t *pixels)
 {
-    const uint8_t *const pixels = all_pixels();
     struct attempt attempt;
     prepare_pair(&attempt);
     assert_int_equal(attempt.rc, 0);
@@ -126,6 +135,11 @@ static void expect_all(void)
     release(&attempt);
 }
 
+static void expect_all(void)
+{
+    expect_pixels(all_pixels());
+}
+
 TEST(takes_pixels_as_they_are_and_planes_turned)
 {
     write_array("y.npy", "<i8", "(3,)", labels, sizeof(labels));
@@ -136,11 +150,7 @@ TEST(takes_pixels_as_they_are_and_planes_turned)
         turned[i % 25 * 3 + i / 25] = wide[i] = (uint8_t)(3 * i);
     write_array("x.npy", "|u1", "(1, 3, 5, 5)", wide, sizeof(wide));
     write_array("y.npy", "|u1", "(1, 1)", "\1", 1);
-    struct attempt attempt;
-    prepare_pair(&attempt);
-    assert_int_equal(attempt.rc, 0);
-    expect_sample(&attempt.conversion.sources[0], 0, 1, turned, sizeof(turned));
-    release(&attempt);
+    expect_image(turned, sizeof(turned));
 }
 
 /* Numbers that are the pixels when they are multiplied, and added to. */
@@ -227,13 +237,9 @@ TEST(refuses_splits_of_different_ranges)
 
 TEST(takes_halves)
 {
-    struct attempt attempt;
     write_array("y.npy", "|u1", "(1,)", "\1", 1);
     write_array("x.npy", "<f2", "(1, 1, 3)", "\0\0\0\x38\0\x3c", 6);
-    prepare_pair(&attempt);
-    assert_int_equal(attempt.rc, 0);
-    expect_sample(&attempt.conversion.sources[0], 0, 1, (const uint8_t[]){ 0, 128, 255 }, 3);
-    release(&attempt);
+    expect_image((const uint8_t[]){ 0, 128, 255 }, 3);
 }
 
 TEST(true_is_white)
@@ -245,12 +251,7 @@ TEST(true_is_white)
     }
     write_array("y.npy", "<i8", "(3,)", labels, sizeof(labels));
     write_array("x.npy", "|b1", "(3, 2, 3, 3)", truths, sizeof(truths));
-    struct attempt attempt;
-    prepare_pair(&attempt);
-    assert_int_equal(attempt.rc, 0);
-    for (uint64_t i = 0; i < COUNT; i++)
-        expect_sample(&attempt.conversion.sources[0], i, labels[i], pixels + i * PIXELS, PIXELS);
-    release(&attempt);
+    expect_pixels(pixels);
 }
 
 TEST(refuses_what_does_not_go_together)

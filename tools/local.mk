@@ -1,6 +1,6 @@
 # tools/: the programs
 tools_libtools_a_SOURCES = \
-	%D%/cpu_times.c %D%/describe.c %D%/launcher.c %D%/limits.c %D%/phase.c %D%/signals.c \
+	%D%/cpu_times.c %D%/describe.c %D%/limits.c %D%/phase.c %D%/signals.c \
 	%D%/config/config.c %D%/config/hints.c %D%/config/intervals.c %D%/config/option_help.c \
 	%D%/config/option_needs.c %D%/config/option_value.c %D%/config/options.c %D%/config/overfit.c \
 	%D%/config/pipetrain_options.c %D%/config/pixels.c %D%/config/problems.c %D%/config/program_option.c \

@@ -25,7 +25,6 @@
 #include "tools/config/settings_model.h"
 #include "tools/describe.h"
 #include "tools/doctor/doctor.h"
-#include "tools/launcher.h"
 #include "tools/limits.h"
 #include "tools/phase.h"
 #include "tools/predict/evaluate.h"
@@ -416,8 +415,6 @@ int main(int argc, char **argv)
     signals_catch();
     phase_begin();
     output_fill_closed();
-    if (launcher_refuses())
-        return EXIT_CODE_USAGE;
     if (limits_prepare() != 0)
         return EXIT_CODE_MEMORY;
     const struct command *const command = find_command(argc, argv);

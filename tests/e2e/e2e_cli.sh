@@ -344,19 +344,4 @@ case $code in
     *) expect_err 'precision: .*computes in fp32 only' ;;
 esac
 
-# Several processes of a launcher would be as many runs; the first says so for all.
-launched() {
-    size=$1 rank=$2 number=$3
-    run env "$size=4" "$rank=$number" "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/launched" --check
-    expect_code 2 "process $number of 4, by $size"
-}
-for names in 'OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_RANK' 'PMI_SIZE PMI_RANK' 'SLURM_STEP_NUM_TASKS SLURM_PROCID'; do
-    launched $names 0
-    expect_err 'started 4 processes.*devices.towers=N'
-    expect_err_lines 1
-    launched $names 3
-    expect_err_lines 0
-done
-run env SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0 "$pipetrain" -c "$work/tiny.conf" --check
-expect_code 0 'one process of a launcher'
 finish

@@ -13,8 +13,8 @@
 
 /* The buffers of the optimizer, and one for gradients that are applied a step later. */
 #define TOWER_STATES_MAX (OPTIMIZER_STATES_MAX + 1)
-/* Different sizes of microbatches: three in a full batch (slices of pairs, and an odd last one), three in the last batch
- * of an epoch. */
+/* Different sizes of microbatches: three in a full batch (slices of pairs, and an odd last one), three in the last
+ * batch of an epoch. */
 #define TOWER_COUNTS 6u
 #define TOWER_SLICES_MAX 256u
 
@@ -77,14 +77,14 @@ uint32_t tower_microbatches(const struct tower *tower, uint32_t count);
 struct batch_part tower_microbatch(const struct tower *tower, const struct batch_slice *slice, uint32_t microbatch);
 /* Queue input and forward of the given microbatch of the slot's samples, which are queued in order from 0. The
  * caller has made the compute stream wait for slot->ready. The last microbatch records slot->free as soon as the
- * slot is no longer read; for a slice of 0 samples this is all that is done. `training` selects the plan. */
+ * slot is no longer read; a microbatch of 0 samples computes nothing. `training` selects the plan. */
 int tower_forward(struct tower *tower, struct slot *slot, uint32_t microbatch, bool training);
 /* Queue backward of the last forward, of a microbatch that is not the tower's last, and add its gradients to the sums:
  * in order, or with slices in pairs (stage/pairwise.h). */
 int tower_accumulate(struct tower *tower);
 /* Queue backward of the last forward, of the last microbatch; the gradients include the sums of the ones before.
  * ready(arg, floats) is called each time the first `floats` of the gradient arena are queued to become final; the last
- * call covers all that is updated. A slice of 0 samples sets these gradients to zero. */
+ * call covers all that is updated. A microbatch of 0 samples has gradients of zero. */
 int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats), void *arg);
 /* With slices, else nothing is done. Every slice moves the running statistics that the batch began with, and their mean
  * over all slices, weighted by samples, replaces them. After the last forward of a training batch tower_statistics is

@@ -25,10 +25,9 @@ bool schedule_slices_fit(uint32_t slices, uint32_t towers)
 struct batch_part batch_part_find(uint32_t samples, bool pairs, uint32_t parts, uint32_t part)
 {
     const uint64_t unit = pairs ? 2 : 1, units = divide_up(samples, unit);
-    const uint64_t base = units / parts, larger = units % parts;
-    const uint64_t first = smaller((part * base + smaller(part, larger)) * unit, samples);
-    const uint64_t count = smaller((base + (part < larger)) * unit, samples - first);
-    return (struct batch_part){ (uint32_t)first, (uint32_t)count };
+    const uint64_t first = smaller(divide_up(units * part, parts) * unit, samples);
+    const uint64_t end = smaller(divide_up(units * (part + 1), parts) * unit, samples);
+    return (struct batch_part){ (uint32_t)first, (uint32_t)(end - first) };
 }
 
 uint32_t batch_part_max(uint32_t samples, bool pairs, uint32_t parts)
@@ -64,15 +63,17 @@ uint64_t schedule_batch_count(const struct schedule *schedule)
     return steps + epochs * schedule_batches_per_evaluation(schedule);
 }
 
-/* The samples of a tower: of several neighbouring slices where there are slices. */
+/* Without slices the larger shares are those of the first towers. */
 static struct batch_part tower_part(const struct schedule *schedule, uint32_t samples, uint32_t tower)
 {
-    const uint32_t parts = schedule->slices > 0 ? schedule->slices : schedule->towers;
-    const uint32_t each = parts / schedule->towers;
-    struct batch_part part = batch_part_find(samples, schedule->pairs, parts, tower * each);
-    const struct batch_part last = batch_part_find(samples, schedule->pairs, parts, tower * each + each - 1);
-    part.count = last.first + last.count - part.first;
-    return part;
+    const uint32_t towers = schedule->towers;
+    if (schedule->slices > 0)
+        return batch_part_find(samples, schedule->pairs, towers, tower);
+    const uint64_t unit = schedule->pairs ? 2 : 1, units = divide_up(samples, unit);
+    const uint64_t base = units / towers, larger = units % towers;
+    const uint64_t first = smaller((tower * base + smaller(tower, larger)) * unit, samples);
+    const uint64_t count = smaller((base + (tower < larger)) * unit, samples - first);
+    return (struct batch_part){ (uint32_t)first, (uint32_t)count };
 }
 
 uint32_t schedule_slice_max(const struct schedule *schedule)

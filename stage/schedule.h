@@ -1,8 +1,7 @@
 /* Which samples every batch of a run holds: pure arithmetic over batch numbers.
  * A run is one sequence of global batches: for each epoch its training phase, then its evaluation phase. Batch t of a
  * phase covers positions [t*batch, min((t+1)*batch, records)) of the phase, divided into one contiguous slice per
- * tower. Their sizes differ by at most one, counted in pairs of samples where those are mixed; they may be empty. With
- * `slices` a tower gets several neighbouring ones of as many equal parts instead.
+ * tower. Their sizes differ by at most one, counted in pairs of samples where those are mixed; they may be empty.
  * Numbers of threads, depths and towers change who does the work, never which samples a step sees.
  *
  * A process may begin with any batch of the run, `first`. Numbers of batches, steps and epochs are always the run's. */
@@ -22,8 +21,8 @@ struct schedule {
                                      * records = nothing but one evaluation */
     uint32_t batch;                 /* samples of a full global batch, >= 1 */
     uint32_t towers;                /* of the run, >= 1 */
-    uint32_t slices;                /* microbatches that every batch is cut into, whatever the number of towers: a
-                                     * multiple of it (schedule_slices_fit). 0: towers are the only cuts */
+    uint32_t slices;                /* every batch is cut into so many microbatches, of which each tower computes
+                                     * neighbouring ones (schedule_slices_fit holds); 0: not */
     struct tower_range here;        /* those of this process; count 0: all of them (schedule_here) */
     uint32_t epochs;                /* >= 1 */
     uint64_t steps;                 /* stop training after so many steps; 0 = epochs decide.
@@ -75,7 +74,7 @@ uint64_t schedule_step_count(const struct schedule *schedule);
 uint64_t schedule_batch_count(const struct schedule *schedule);
 /* Steps of the run from `first` on. */
 uint64_t schedule_steps_left(const struct schedule *schedule);
-/* Largest slice any tower gets: ceil(batch / towers), or the next even number. */
+/* The most samples of a batch that any tower gets, tower 0: ceil(batch / towers), or the next even number. */
 uint32_t schedule_slice_max(const struct schedule *schedule);
 
 /* ---- slices whose number does not depend on the towers (train.slices) ----
@@ -87,7 +86,8 @@ bool schedule_slices_fit(uint32_t slices, uint32_t towers);
 
 /* Samples of a batch, counted from its first one. */
 struct batch_part { uint32_t first, count; };
-/* Part `part` of `parts` of a batch of `samples`: sizes differ by at most one, or one pair, the larger ones first. */
+/* Part `part` of `parts` of a batch of `samples`. Sizes differ by at most one, or one pair; so do the sums of as many
+ * neighbours. Parts may be empty, but not the first one. */
 struct batch_part batch_part_find(uint32_t samples, bool pairs, uint32_t parts, uint32_t part);
 /* The largest of them. */
 uint32_t batch_part_max(uint32_t samples, bool pairs, uint32_t parts);

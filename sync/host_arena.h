@@ -17,8 +17,8 @@ int host_arena_open(struct host_arena *arena, const struct reduce_member *member
 /* Accepts one that is all 0. */
 void host_arena_close(const struct host_arena *arena);
 
-/* Sum the floats [begin, end) of a region over `towers` arenas in pairs (stage/pairwise.h), and write the sums to those of
- * the towers `into`. bf16 gradients are summed as fp32 and rounded once. In the calling thread. */
+/* Sum the floats [begin, end) of a region over `towers` arenas in pairs (stage/pairwise.h), and write the sums to the
+ * arenas of the towers `into`. bf16 gradients are summed as fp32 and rounded once. In the calling thread. */
 void host_arenas_sum(const struct host_arena *arenas, uint32_t towers, enum region region, size_t begin, size_t end,
                      struct tower_range into);
 /* The same sums, rounded alike, written to sums_out[begin .. end). */

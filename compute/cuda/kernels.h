@@ -312,8 +312,8 @@ struct tower_arenas {
     void *values[KERNEL_TOWERS_MAX];
 };
 
-/* For i in [begin, end): the sum over all towers, in fp32 and in pairs (stage/pairwise.h), rounded once to `type`, into the arenas
- * of `into_count` >= 1 towers from `into` on. begin is a multiple of 4. */
+/* For i in [begin, end): the sum over all towers, in fp32 and in pairs (stage/pairwise.h), rounded once to `type`, into
+ * the arenas of `into_count` >= 1 towers from `into` on. begin is a multiple of 4. */
 cudaError_t kernel_sum_towers(cudaStream_t stream, enum value_type type, const struct tower_arenas *arenas /* host */,
                               size_t begin, size_t end, uint32_t into, uint32_t into_count);
 

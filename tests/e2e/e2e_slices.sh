@@ -108,14 +108,25 @@ refused() {
 }
 refused 'can be shared by 1, 3, 6 or 12 towers, .*devices.towers is 2' --set devices.towers=2
 refused '12 slices are more than the 8 samples' --set train.batch=8
-refused 'use train.batch = 88' --set train.accumulate=2
-refused 'sync.mode the weights depend' --set sync.mode=averaging --set devices.towers=3
-refused 'sync.mode the weights depend' --set sync.mode=async --set devices.towers=3
+refused 'set train.batch = 88 instead' --set train.accumulate=2
+refused 'which train.slices excludes' --set sync.mode=averaging --set devices.towers=3
+refused 'which train.slices excludes' --set sync.mode=async --set devices.towers=3
 refused 'bf16 rounds the sums' --set sync.wire=bf16
+
+# Fewer records than slices, which --overfit makes: still the same; and slices that are always empty are told.
+for count in 1 4; do
+    train "overfit-$count" --set train.slices=8 --set train.batch=44 --set devices.towers=$count --overfit=4
+    expect_err 'a step has only 4 samples for 8 slices'
+done
+expect_same_file "$work/runs/overfit-1/weights.safetensors" "$work/runs/overfit-4/weights.safetensors" overfit
+# evaluate computes as many samples at once as a slice has.
+run "$pipetrain" evaluate -c "$work/tiny.conf" --set "run.dir=$work/runs/plain-1" --set train.slices=8 --set train.batch=44
+expect_code 0 evaluate
+expect_out 'batches of 6'
 
 # Who lets the number of towers choose the threads of CPUs is told.
 [ "$kind" = cpu ] || finish
 run "$pipetrain" -c "$work/tiny.conf" --set devices.threads_per_tower=0 --set train.slices=2 --check
 expect_code 0 'threads by the number of towers'
-expect_err 'set devices.threads_per_tower = '
+expect_err 'set devices.threads_per_tower, to the same'
 finish

@@ -82,8 +82,6 @@ static void fit_batch(struct settings *settings)
     }
     if (settings_global_batch(settings) > settings->overfit)
         train->accumulate = 1;
-    if (train->slices > settings_global_batch(settings))
-        train->slices = settings->devices.towers;
 }
 
 void overfit_fit(struct settings *settings, uint64_t records)

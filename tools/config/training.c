@@ -266,22 +266,22 @@ static void check_slices(struct settings *settings, struct problems *problems)
     if (slices == 0)
         return;
     fitting_towers(slices, fitting, sizeof(fitting));
-    snprintf(message, sizeof(message), "%u slices can be shared by %s towers, because their sums are added in pairs; "
-             "devices.towers is %u", slices, fitting, towers);
+    snprintf(message, sizeof(message), "%u slice%s can be shared by %s tower%s, because their sums are added in pairs; "
+             "devices.towers is %u", slices, slices == 1 ? "" : "s", fitting, slices == 1 ? "" : "s", towers);
     if (!schedule_slices_fit(slices, towers))
         settings_report(settings, problems, SECTION_TRAIN, "slices", message);
     snprintf(message, sizeof(message), "%u slices are more than the %lld samples of a batch: use at most that", slices,
              (long long)batch);
     if (slices > batch)
         settings_report(settings, problems, SECTION_TRAIN, "slices", message);
-    snprintf(message, sizeof(message), "train.slices does that already: use train.batch = %lld and train.slices, whose "
-             "slices are computed one by one", (long long)batch);
+    snprintf(message, sizeof(message), "not needed with train.slices, whose slices are computed one by one: set "
+             "train.batch = %lld instead", (long long)batch);
     if (train->accumulate > 1)
         settings_report(settings, problems, SECTION_TRAIN, "accumulate", message);
     if (!sync_table[mode_of(&settings->sync)]->has_slices)
-        settings_report(settings, problems, SECTION_TRAIN, "slices",
-                        "in this sync.mode the weights depend on the number of towers: use replicated or "
-                        "parameter_server, or slices = 0");
+        settings_report(settings, problems, SECTION_SYNC, "mode",
+                        "in this mode the weights depend on the number of towers, which train.slices excludes: use "
+                        "replicated or parameter_server");
     if (settings->sync.wire == WIRE_BF16)
         settings_report(settings, problems, SECTION_SYNC, "wire",
                         "bf16 rounds the sums of every tower, so that weights depend on their number: use fp32 with "

@@ -213,11 +213,11 @@ static int problems_end(struct problems *problems, int code)
 
 /* ---- settings ---- */
 
-/* One tower, with the batch size of each tower in training and the default input stages. */
+/* One tower, with as many samples at once as each tower computed in training, and the default input stages. */
 static void use_one_tower(struct settings *settings)
 {
-    const int64_t towers = settings->devices.towers;
-    settings->train.batch = (settings_batch(settings) + towers - 1) / towers;
+    const int64_t parts = settings->train.slices > 0 ? settings->train.slices : settings->devices.towers;
+    settings->train.batch = (settings_batch(settings) + parts - 1) / parts;
     settings->train.accumulate = 1;
     settings->train.slices = 0;
     settings->train.batch_per_tower = 0;

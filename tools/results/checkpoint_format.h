@@ -55,8 +55,8 @@ struct checkpoint_layout {
  * Prefixes: "raw." for trained weights where averages have the plain names, "optim.0." for the optimizer's buffers,
  * "tower.1." for what another tower has of its own. What the backend carries is "carried". */
 void checkpoint_name(const struct net *net, struct checkpoint_place place, char name_out[CHECKPOINT_NAME_BYTES]);
-/* Is such a tensor of this tower saved? Towers that are one model share all but the statistics of batch normalization and
- * what is carried. */
+/* Is such a tensor of this tower saved? Towers that are one model share all but the statistics of batch normalization
+ * and what is carried. */
 bool checkpoint_has(const struct checkpoint_shape *shape, struct checkpoint_place place);
 /* 0 or -ENOMEM. */
 int checkpoint_layout_open(struct checkpoint_layout *layout, const struct checkpoint_shape *shape);

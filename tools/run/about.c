@@ -243,7 +243,8 @@ void about_next(const struct about_end *end, bool ended_early, FILE *out)
                       run_name_was_given(end->settings) ? " with --set run.resume=never" : "", end->directory);
     else if (!end->plan->devices.backend->computes)
         wrapped_print(out, "next      read in the order of the files: --set data.shuffle=none; all keys: --help");
-    else if (end->plan->cores > 1 && end->plan->schedule.towers == 1)
+    else if (end->plan->cores > 1 && end->plan->schedule.towers == 1 &&
+             (end->plan->schedule.slices == 0 || schedule_slices_fit(end->plan->schedule.slices, 2)))
         wrapped_print(out, "next      train on two towers: --set devices.towers=2; measure the input pipeline alone: "
                            "--set devices.kind=null; all keys: --help");
     else

@@ -173,10 +173,11 @@ static int add_problem(const struct memory_plan *plan, const struct memory_share
 {
     const size_t needed = share_bytes(share), there = subtract(limit->bytes, limit->margin);
     const uint32_t summed = fitting(share, plan->samples, limit->bytes);
+    const uint32_t least = settings->train.slices > 0 ? (uint32_t)settings->train.slices : 1;
     const uint32_t batch = fit != NULL && plan->device_count == 0 ? memory_fit(fit, there) : summed;
     char hint[64];
-    snprintf(hint, sizeof(hint), summed > 0 ? "a smaller batch may fit" : "no batch fits");
-    if (batch > 0)
+    snprintf(hint, sizeof(hint), summed >= least ? "a smaller batch may fit" : "no batch fits");
+    if (batch >= least)
         snprintf(hint, sizeof(hint), "a batch of %u would fit", batch);
     struct number needs, leaves;
     write_sizes(needed, limit->bytes, &needs, &leaves);
@@ -388,7 +389,8 @@ static uint32_t batch_between(struct point low, struct point high, size_t there,
 uint32_t memory_fit(const struct memory_fit *fit, size_t there)
 {
     struct point high = { (uint32_t)settings_batch(fit->settings), memory_plan_bytes(&fit->plan->memory) };
-    struct point low = { 1, bytes_of(fit, 1) };
+    const uint32_t least = fit->settings->train.slices > 0 ? (uint32_t)fit->settings->train.slices : 1;
+    struct point low = { least, bytes_of(fit, least) };
     if (low.bytes > there)
         return 0;
     for (uint32_t i = 0; i < PLANS_MAX && there - low.bytes > there / 100; i++) {

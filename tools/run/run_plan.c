@@ -332,14 +332,23 @@ static void warn_of_threads(const struct run_plan *plan)
 static void warn_of_towers(const struct run_plan *plan, const struct settings *settings)
 {
     const struct schedule *const schedule = &plan->schedule;
-    const uint32_t most = schedule->pairs ? (schedule->batch + 1) / 2 : schedule->batch;
+    const uint64_t records = schedule->records[PHASE_TRAIN];
+    const uint32_t batch = schedule->batch < records ? schedule->batch : (uint32_t)records;
+    const uint32_t most = schedule->pairs ? (batch + 1) / 2 : batch;
     const uint32_t towers = plan->devices.towers.count;
-    if (schedule->towers > most)
+    if (schedule->slices > most)
+        log_message(LOG_RUN, "train.slices: a step has only %u sample%s for %u slices, so some are always empty: use at "
+                    "most %u", batch, batch == 1 ? "" : "s", schedule->slices, most);
+    else if (schedule->towers > most)
         log_message(LOG_RUN, "devices.towers: a step has only %u sample%s for %u towers, so some never get any: use at "
-                    "most %u", schedule->batch, schedule->batch == 1 ? "" : "s", schedule->towers, most);
+                    "most %u", batch, batch == 1 ? "" : "s", schedule->towers, most);
     if (run_plan_uses_cores(plan) && schedule->slices > 0 && settings->devices.threads_per_tower == 0)
-        log_message(LOG_RUN, "train.slices: weights depend on the threads of a tower, which change with the number of "
-                    "towers: set devices.threads_per_tower = %u", plan->threads_per_tower);
+        log_message(LOG_RUN, "train.slices: weights depend on the threads of a tower (here %u), and the default changes "
+                    "with the number of towers: set devices.threads_per_tower, to the same in all runs",
+                    plan->threads_per_tower);
+    if (schedule->slices > 0 && schedule->towers > 1 && settings->input.source == INPUT_SYNTHETIC)
+        log_message(LOG_RUN, "train.slices: with input.source = synthetic every tower draws its own images, so weights "
+                    "depend on the number of towers");
     if (run_plan_uses_cores(plan) && towers > plan->cores)
         log_message(LOG_RUN, "devices.towers: %u towers share %u core%s and take turns: use at most %u",
                     towers, plan->cores, plan->cores == 1 ? "" : "s", plan->cores);
@@ -388,8 +397,8 @@ static void print_steps(const struct schedule *schedule, const struct settings *
         snprintf(pieces, sizeof(pieces), " (%lld of %lld, accumulated)", (long long)settings->train.accumulate,
                  (long long)settings_batch(settings));
     else if (schedule->slices > 0)
-        snprintf(pieces, sizeof(pieces), " in %u slices, %u on a tower", schedule->slices,
-                 schedule->slices / schedule->towers);
+        snprintf(pieces, sizeof(pieces), " in %u slice%s, %u on a tower", schedule->slices,
+                 schedule->slices == 1 ? "" : "s", schedule->slices / schedule->towers);
     wrapped_print(out, "steps     batch %u%s, %s step%s an epoch, %s in all", schedule->batch, pieces,
                   number_grouped(per_epoch).text, per_epoch == 1 ? "" : "s",
                   number_grouped(schedule_step_count(schedule)).text);

@@ -233,7 +233,7 @@ static const struct sync_ops server_host_ops = {
 
 /* A mode that updates with the sums of the step before, at that step's rate, so that a reduction may take a whole step.
  * The first step of a run updates nothing, and the gradients of the last one are never applied: the weights that are
- * saved are those that were evaluated. Sums that are not applied yet are part of a saved state. */
+ * saved are those that were evaluated. Sums that are not applied yet are part of a checkpoint. */
 
 /* The training batch before `slice`, which is not the first one. */
 static int find_before(const struct sync *sync, const struct batch_slice *slice, struct batch_slice *before_out)
@@ -342,7 +342,7 @@ static const struct sync_ops server_host_relaxed_ops = {
  * gradients as soon as it has them. Towers run ahead of each other by a bound (stale synchronous parallel, Ho et al.
  * 2013): a tower begins step t when all towers' updates of the steps before t - max_staleness are in. The staleness of
  * a step is the number of steps before t that are not all in when it fetches; the rate of its update may be divided by
- * that (Zhang et al. 2016). Before an evaluation and a saved state all towers synchronise. */
+ * that (Zhang et al. 2016). Before an evaluation and a checkpoint all towers synchronise. */
 
 /* All updates are in, and no tower continues before all have fetched. */
 static int synchronise(struct sync *sync, uint64_t batch)

@@ -15,17 +15,6 @@ static struct reference *reference_of(const struct plan_base *base)
 
 /* ---- for the layers ---- */
 
-static float *value_of(const struct reference_plan *plan, uint32_t value)
-{
-    return reference_buffer(plan, plan->base.values.values[value].buffer);
-}
-
-static struct target target_of(const struct reference_plan *plan, uint32_t index, uint32_t k)
-{
-    const struct flow *const flow = plan_flow(&plan->base, index, k);
-    return (struct target){ reference_buffer(plan, flow->buffer), flow->adds };
-}
-
 static void find_parameters(struct view *view)
 {
     const struct reference *const backend = reference_of(&view->plan->base);
@@ -54,13 +43,13 @@ struct view view_of(struct plan *plan, uint32_t index)
         .samples = base->count,
         .in_count = base->count * shape_count(layer->in),
         .out_count = base->count * shape_count(layer->out),
-        .in = value_of(made, plan_input(base, index, 0)),
-        .out = value_of(made, plan_output(base, index)),
-        .out_gradient = reference_buffer(made, base->values.values[plan_output(base, index)].gradient),
+        .in = in_value(plan, index, 0),
+        .out = out_value(plan, index),
+        .out_gradient = out_gradient(plan, index),
     };
     for (uint32_t k = 0; k < layer->input_count; k++) {
-        view.ins[k] = value_of(made, plan_input(base, index, k));
-        view.targets[k] = target_of(made, index, k);
+        view.ins[k] = in_value(plan, index, k);
+        view.targets[k] = (struct target){ in_gradient(plan, index, k), plan_flow(base, index, k)->adds };
     }
     find_parameters(&view);
     return view;
@@ -311,7 +300,7 @@ static int reference_input(struct plan *base, const struct backend_input *input)
     struct reference_plan *const plan = reference_plan_of(base);
     struct reference *const backend = reference_of(&plan->base);
     plan->base.poisoned = backend->spec.poison ? backend->base.pool : NULL;
-    transform_samples(plan, input, value_of(plan, 0));
+    transform_samples(plan, input, plan_value(base, 0));
     for (uint32_t n = 0; n < plan->base.count; n++)
         backend->labels[n] = mixing_label(input->mixes, input->labels, n, plan->base.count);
     plan->first_position = input->first_position;
@@ -340,7 +329,7 @@ static int reference_logits(struct plan *base, float *logits_out)
 {
     const struct reference_plan *const plan = reference_plan_of(base);
     const struct net *const net = plan->base.net;
-    const float *const logits = value_of(plan, plan_input(&plan->base, net->layer_count - 1, 0));
+    const float *const logits = in_value(base, net->layer_count - 1, 0);
     memcpy(logits_out, logits, (size_t)plan->base.count * net->classes * sizeof(*logits));
     return 0;
 }

@@ -178,11 +178,11 @@ TEST(the_rate_grows_with_the_batch_and_from_0)
 TEST(what_does_not_go_together_is_told)
 {
     SETTINGS("train.betas=0.9");
-    assert_non_null(strstr(problem, "betas: has 1 numbers: there are two, as in 0.9 0.999"));
+    assert_non_null(strstr(problem, "betas: needs two numbers, as in 0.9 0.999, and has 1"));
     SETTINGS("train.schedule=piecewise");
     assert_non_null(strstr(problem, "boundaries: is missing"));
     SETTINGS("train.schedule=piecewise", "train.boundaries=1 2", "train.factors=0.1");
-    assert_non_null(strstr(problem, "factors: has 1 numbers, and boundaries 2: there is one for each"));
+    assert_non_null(strstr(problem, "factors: needs a number for each of the 2 boundaries, and has 1"));
     SETTINGS("train.schedule=piecewise", "train.boundaries=2 2", "train.factors=0.1 0.1");
     assert_non_null(strstr(problem, "boundaries: are not in ascending order"));
     SETTINGS("train.boundaries=2");

@@ -53,7 +53,7 @@ static void check_betas(struct settings *settings, struct problems *problems)
     char message[128];
     if (settings->train.betas.count == 2)
         return;
-    snprintf(message, sizeof(message), "has %u numbers: there are two, as in 0.9 0.999",
+    snprintf(message, sizeof(message), "needs two numbers, as in 0.9 0.999, and has %u",
              (unsigned)settings->train.betas.count);
     report_train(settings, problems, "betas", message);
 }
@@ -78,8 +78,8 @@ static void check_piecewise(struct settings *settings, struct problems *problems
         report_train(settings, problems, "boundaries",
                      "is missing: schedule = piecewise changes the rate after each boundary");
     } else if (boundaries->count != factors->count) {
-        snprintf(message, sizeof(message), "has %u numbers, and boundaries %u: there is one for each",
-                 (unsigned)factors->count, (unsigned)boundaries->count);
+        snprintf(message, sizeof(message), "needs a number for each of the %u boundaries, and has %u",
+                 (unsigned)boundaries->count, (unsigned)factors->count);
         report_train(settings, problems, "factors", message);
     }
     for (uint32_t i = 1; i < boundaries->count; i++)

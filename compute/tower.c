@@ -22,9 +22,9 @@ struct tower {
     float *average_weights, *average_statistics;        /* NULL: none is kept */
     bool shows_average;         /* the average has changed places with what is trained */
 
-    /* The gradients of all microbatches of a batch but the last are summed in arenas of their own. The sums are added to
-     * the gradients of the last one as these become ready, so that they are reduced while its backward continues. With
-     * slices, sums[n] holds the sum of 2^n of them, if bit n of `summed` is set; else sums[0] holds all. */
+    /* The gradients of all microbatches of a batch but the last are summed in arenas of their own. The sums are added
+     * to the gradients of the last one as these become ready, so that they are reduced while its backward continues.
+     * With slices, sums[n] holds the sum of 2^n of them, if bit n of `summed` is set; else sums[0] holds all. */
     float *gradient_sums[SUMS_MAX];
     float *statistics_sums[SUMS_MAX];   /* of the statistics, in the same way */
     uint32_t summed;            /* microbatches of this batch whose gradients are in gradient_sums */
@@ -64,7 +64,7 @@ static bool skips_nonfinite(const struct tower *tower)
     return tower->spec.backend_spec.skips_nonfinite;
 }
 
-static bool has_slices(const struct tower *tower)
+bool tower_has_slices(const struct tower *tower)
 {
     return tower->spec.slices.all > 0;
 }
@@ -72,14 +72,14 @@ static bool has_slices(const struct tower *tower)
 /* Are the statistics of before the step needed? */
 static bool keeps_statistics(const struct tower *tower)
 {
-    return skips_nonfinite(tower) || has_slices(tower);
+    return skips_nonfinite(tower) || tower_has_slices(tower);
 }
 
 /* Arenas of sums of microbatches. */
 static uint32_t sum_levels(const struct tower *tower)
 {
     uint32_t levels = 0;
-    if (!has_slices(tower))
+    if (!tower_has_slices(tower))
         return tower->spec.microbatch_max > 0 ? 1 : 0;
     while ((tower->spec.slices.count - 1) >> levels > 0)
         levels++;
@@ -205,7 +205,7 @@ struct tower_needs tower_needs(const struct tower *tower)
     const size_t trained = tower->arenas.trained.count, updated = updated_count(tower);
     const size_t statistics = tower->arenas.statistics.count;
     const size_t states = tower_state_count(spec) * updated;
-    const size_t sums = sum_levels(tower) * (updated + (has_slices(tower) ? statistics : 0));
+    const size_t sums = sum_levels(tower) * (updated + (tower_has_slices(tower) ? statistics : 0));
     const size_t average = keeps_average(tower) ? updated + statistics : 0;
     const size_t bf16_grads = spec->has_bf16_grads ? updated : 0;
     const size_t always = (trained + (keeps_statistics(tower) ? 2 : 1) * statistics) * sizeof(float);
@@ -275,7 +275,7 @@ static int alloc_gradients(struct tower *tower)
         rc = alloc_floats(tower, ZERO_FLOATS, &tower->zeros);
     for (uint32_t i = 0; i < sum_levels(tower) && rc == 0; i++) {
         rc = alloc_floats(tower, updated, &tower->gradient_sums[i]);
-        if (rc == 0 && has_slices(tower))
+        if (rc == 0 && tower_has_slices(tower))
             rc = alloc_floats_if_any(tower, tower->arenas.statistics.count, &tower->statistics_sums[i]);
     }
     for (uint32_t i = 0; i < tower_state_count(&tower->spec) && rc == 0; i++)
@@ -380,13 +380,13 @@ static int keep_sum(struct tower *tower, float *sums[SUMS_MAX], float *floats, s
 {
     uint32_t level = 0;
     int rc = 0;
-    if (number == 0 || (has_slices(tower) && number % 2 == 0))
+    if (number == 0 || (tower_has_slices(tower) && number % 2 == 0))
         return copy_on_device(tower, sums[0], floats, count);
-    for (; has_slices(tower) && number >> (level + 1) & 1 && rc == 0; level++)
+    for (; tower_has_slices(tower) && number >> (level + 1) & 1 && rc == 0; level++)
         rc = add_floats(tower, floats, sums[level], count);
     if (rc == 0)
         rc = add_floats(tower, sums[level], floats, count);
-    if (has_slices(tower)) {
+    if (tower_has_slices(tower)) {
         float *const sum = sums[level];
         sums[level] = sums[level + 1];
         sums[level + 1] = sum;
@@ -398,7 +398,7 @@ static int keep_sum(struct tower *tower, float *sums[SUMS_MAX], float *floats, s
 static int end_sum(struct tower *tower, float *const sums[SUMS_MAX], float *floats, size_t from, size_t end,
                    uint32_t number)
 {
-    const uint32_t held = has_slices(tower) ? number : number > 0;     /* bit n: sums[n] */
+    const uint32_t held = tower_has_slices(tower) ? number : number > 0;     /* bit n: sums[n] */
     int rc = 0;
     for (uint32_t level = 0; held >> level > 0 && rc == 0; level++)
         if (held >> level & 1)
@@ -422,7 +422,7 @@ static int clear_gradients(struct tower *tower)
 uint32_t tower_microbatches(const struct tower *tower, uint32_t count)
 {
     const uint32_t most = tower->spec.microbatch_max;
-    if (has_slices(tower))
+    if (tower_has_slices(tower))
         return tower->spec.slices.count;
     return most == 0 || count == 0 ? 1 : count / most + (count % most != 0);
 }
@@ -431,7 +431,7 @@ struct batch_part tower_microbatch(const struct tower *tower, const struct batch
 {
     const struct tower_slices *const slices = &tower->spec.slices;
     const uint32_t most = tower->spec.microbatch_max, batch = slice->global_count;
-    if (!has_slices(tower)) {
+    if (!tower_has_slices(tower)) {
         const uint32_t first = microbatch * most, left = slice->count - first;
         return (struct batch_part){ first, most > 0 && left > most ? most : left };
     }
@@ -470,7 +470,7 @@ static int sum_statistics(struct tower *tower, uint32_t microbatch, uint32_t sam
 static int begin_statistics(struct tower *tower, uint32_t microbatch)
 {
     if (microbatch > 0)
-        return has_slices(tower) ? copy_statistics(tower, tower->statistics, tower->kept_statistics) : 0;
+        return tower_has_slices(tower) ? copy_statistics(tower, tower->statistics, tower->kept_statistics) : 0;
     return keeps_statistics(tower) ? copy_statistics(tower, tower->kept_statistics, tower->statistics) : 0;
 }
 
@@ -508,7 +508,7 @@ int tower_forward(struct tower *tower, struct slot *slot, uint32_t microbatch, b
         rc = run_forward(tower, slot, &part, training, is_last);
     else if (rc == 0 && is_last)
         rc = stream_record(tower->spec.compute, slot->free);
-    return rc == 0 && training && has_slices(tower) ? sum_statistics(tower, microbatch, part.count) : rc;
+    return rc == 0 && training && tower_has_slices(tower) ? sum_statistics(tower, microbatch, part.count) : rc;
 }
 
 /* ---- backward ---- */
@@ -522,7 +522,9 @@ int tower_accumulate(struct tower *tower)
 {
     const int rc = tower->last != NULL ? tower->spec.backend->backward(tower->last, ignore_layer, NULL)
                                        : clear_gradients(tower);
-    return rc == 0 ? keep_sum(tower, tower->gradient_sums, tower->gradients, updated_count(tower), tower->summed++) : rc;
+    if (rc != 0)
+        return rc;
+    return keep_sum(tower, tower->gradient_sums, tower->gradients, updated_count(tower), tower->summed++);
 }
 
 /* The first `floats` gradients of the last microbatch are queued: queue the addition of the sums to them. */
@@ -665,16 +667,12 @@ int tower_defer(struct tower *tower)
     return copy_on_device(tower, tower_applied(tower), tower->gradients, updated_count(tower));
 }
 
-bool tower_has_slices(const struct tower *tower)
-{
-    return has_slices(tower);
-}
-
 int tower_divide_statistics(struct tower *tower, uint32_t batch_samples)
 {
     const size_t count = tower->arenas.statistics.count;
-    return has_slices(tower) && count > 0 ? tower_scale(tower, tower->statistics, count, 1.0f / (float)batch_samples)
-                                          : 0;
+    if (!tower_has_slices(tower) || count == 0)
+        return 0;
+    return tower_scale(tower, tower->statistics, count, 1.0f / (float)batch_samples);
 }
 
 int tower_scale(struct tower *tower, float *floats, size_t count, float factor)

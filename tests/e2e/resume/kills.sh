@@ -22,7 +22,7 @@ settings="--set model.file=$work/kills.net --set train.optimizer=adam --set repo
 if [ "$kind" = cuda ]; then
     settings="$settings --set devices.precision=fp16 --set train.batch=30 --set train.epochs=$((kills + 1))"
 else
-    settings="$settings --set devices.towers=2 --set train.batch=8 --set train.epochs=$((kills * 3))"
+    settings="$settings --set devices.towers=2 --set train.batch=8 --set train.epochs=$((kills * 8))"
 fi
 
 resumed whole

@@ -30,11 +30,6 @@ struct batch_part batch_part_find(uint32_t samples, bool pairs, uint32_t parts, 
     return (struct batch_part){ (uint32_t)first, (uint32_t)(end - first) };
 }
 
-uint32_t batch_part_max(uint32_t samples, bool pairs, uint32_t parts)
-{
-    return batch_part_find(samples, pairs, parts, 0).count;
-}
-
 uint64_t schedule_steps_per_epoch(const struct schedule *schedule)
 {
     const uint64_t records = schedule->records[PHASE_TRAIN];

@@ -87,9 +87,7 @@ bool schedule_slices_fit(uint32_t slices, uint32_t towers);
 /* Samples of a batch, counted from its first one. */
 struct batch_part { uint32_t first, count; };
 /* Part `part` of `parts` of a batch of `samples`. Sizes differ by at most one, or one pair; so do the sums of as many
- * neighbours. Parts may be empty, but not the first one. */
+ * neighbours. Parts may be empty; the first one is as large as any. */
 struct batch_part batch_part_find(uint32_t samples, bool pairs, uint32_t parts, uint32_t part);
-/* The largest of them. */
-uint32_t batch_part_max(uint32_t samples, bool pairs, uint32_t parts);
 
 #endif

@@ -21,7 +21,7 @@ void fixture_folder_clear(const char *path);
 
 /* "PLACE/NAME", valid for the next three calls. */
 const char *fixture_path(const char *place, const char *name);
-/* Make a folder in the folder. Returns path_out, its path. */
+/* Make a folder inside the test's folder. Returns path_out, its path. */
 const char *fixture_subfolder(char *path_out, size_t path_size, const char *name);
 /* Call use(path), which must return 0, for every file in the folder that is not hidden; NULL: only count them. Returns
  * their number. */

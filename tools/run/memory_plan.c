@@ -168,12 +168,18 @@ static struct share_text other_hints(const struct memory_plan *plan, const struc
     return text;
 }
 
+/* Every slice gets a sample. */
+static uint32_t least_batch(const struct settings *settings)
+{
+    return settings->train.slices > 0 ? (uint32_t)settings->train.slices : 1;
+}
+
 static int add_problem(const struct memory_plan *plan, const struct memory_share *share, const struct limit *limit,
                   const struct settings *settings, const struct memory_fit *fit, struct problems *problems)
 {
     const size_t needed = share_bytes(share), there = subtract(limit->bytes, limit->margin);
     const uint32_t summed = fitting(share, plan->samples, limit->bytes);
-    const uint32_t least = settings->train.slices > 0 ? (uint32_t)settings->train.slices : 1;
+    const uint32_t least = least_batch(settings);
     const uint32_t batch = fit != NULL && plan->device_count == 0 ? memory_fit(fit, there) : summed;
     char hint[64];
     snprintf(hint, sizeof(hint), summed >= least ? "a smaller batch may fit" : "no batch fits");
@@ -389,7 +395,7 @@ static uint32_t batch_between(struct point low, struct point high, size_t there,
 uint32_t memory_fit(const struct memory_fit *fit, size_t there)
 {
     struct point high = { (uint32_t)settings_batch(fit->settings), memory_plan_bytes(&fit->plan->memory) };
-    const uint32_t least = fit->settings->train.slices > 0 ? (uint32_t)fit->settings->train.slices : 1;
+    const uint32_t least = least_batch(fit->settings);
     struct point low = { least, bytes_of(fit, least) };
     if (low.bytes > there)
         return 0;

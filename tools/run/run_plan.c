@@ -566,7 +566,7 @@ static uint32_t computed_at_once(const struct run_plan *plan)
 {
     const struct schedule *const schedule = &plan->schedule;
     if (schedule->slices > 0)
-        return batch_part_max(schedule->batch, schedule->pairs, schedule->slices);
+        return batch_part_find(schedule->batch, schedule->pairs, schedule->slices, 0).count;
     return plan->microbatch_max > 0 ? plan->microbatch_max : plan->layout.capacity;
 }
 

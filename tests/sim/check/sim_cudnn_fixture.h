@@ -39,7 +39,7 @@ void part_free(part old);
 void set(part to, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
          const void *values);
 void set_part(part to, cudnnBackendAttributeName_t name, part value);
-/* Functions named `start` do not finalise. */
+/* Like tensor_new, but the descriptor is not finalised, so that a test can set more attributes. */
 part tensor_start(const struct tensor *tensor);
 part tensor_new(const struct tensor *tensor);
 part window_new(const struct conv_shape *shape);

@@ -14,6 +14,7 @@ enum exit_code {
     EXIT_CODE_OUTPUT = 5,       /* results could not be written */
     EXIT_CODE_STALL = 70,       /* a device call or wait did not end in time (watchdog.h) */
     EXIT_CODE_DEVICE = 71,
+    EXIT_CODE_RANK = 72,        /* another process of the run failed (sync/ranks/ranks.h) */
     EXIT_CODE_NONFINITE = 73,   /* the loss or a weight is not a finite number */
     EXIT_CODE_UNLEARNT = 74,    /* --overfit: the samples were not learned */
     EXIT_CODE_STOPPED = 75,     /* ended early by a request, checkpoint saved */

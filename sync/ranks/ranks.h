@@ -1,0 +1,122 @@
+/* The processes of a run that a launcher started, "ranks", and what they tell each other. Each holds some of the run's
+ * towers. Rank 0 leads: it decides, prints and writes.
+ *
+ * One thread of each process calls MPI, from its initialization to its end, and never blocks in it: it polls what is
+ * in flight, and sleeps in between. A second thread watches that one and the other ranks, from before MPI is
+ * initialized: once a second ranks tell rank 0, and it tells them, that they live and where they are. A rank that is
+ * silent for longer than the deadline ends the run (EXIT_CODE_STALL).
+ *
+ * Ranks send each other mail: messages of any size, between rank 0 and another one only. Mail of one kind from one rank
+ * is received in the order in which it was sent. Sums do not go through rank 0; they are jobs (ranks_job). */
+#ifndef PIPETRAIN_RANKS_H
+#define PIPETRAIN_RANKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stage/stop.h"
+#include "sync/ranks/launcher.h"
+#include "sync/ranks/mpi_module.h"
+
+struct ranks;
+
+/* What mail is about. The first kinds are the business of ranks.c. */
+enum mail_kind {
+    MAIL_BEAT,                  /* its sender lives, and is there */
+    MAIL_FAILURE,               /* its sender's run has failed */
+    /* Handled in the communication thread when they come (ranks_set_handler): */
+    MAIL_STOP,                  /* to rank 0: a signal has come, its number as int */
+    MAIL_LIMIT,                 /* to the others: batches below this uint64_t may begin */
+    MAIL_MARK,                  /* to the others: the batch after which all towers make a snapshot, uint64_t */
+    MAIL_END,                   /* to the others: the first batch that no longer begins, uint64_t */
+    /* Waited for (ranks_receive): */
+    MAIL_HANDLED,               /* the number of kinds before */
+    MAIL_MEETING = MAIL_HANDLED,        /* at the start and the end of a run */
+    MAIL_REPORT,                /* to rank 0: the reports of a batch */
+    MAIL_SNAPSHOT,              /* to the others: is the snapshot of this batch saved? */
+    MAIL_STATE,                 /* to rank 0: a part of it */
+    MAIL_DAMAGE,                /* to rank 0: a damaged record */
+    MAIL_COUNTS,                /* to rank 0: what the pipeline counted, at the end */
+    MAIL_COUNT
+};
+
+/* ---- opening and closing; main only ---- */
+
+/* Start the two threads and initialize MPI, which the module provides. `deadline_s` is the silence that ends the run.
+ * 0, or an exit code after a message. A process opens ranks once. */
+int ranks_open(struct ranks **ranks_out, const struct launcher *launcher, uint32_t deadline_s);
+/* All ranks call it, with nothing to send or receive any more. If no rank failed, MPI is finalized. Else the process
+ * has to end by _exit: threads of the MPI library may hang. Accepts NULL. */
+void ranks_close(struct ranks *ranks);
+/* Change the deadline. */
+void ranks_set_deadline(struct ranks *ranks, uint32_t deadline_s);
+
+/* ---- who there is; any thread; NULL is a process without a launcher: rank 0 of 1 ---- */
+
+uint32_t ranks_rank(const struct ranks *ranks);
+uint32_t ranks_size(const struct ranks *ranks);
+/* Among the ranks on this host. */
+uint32_t ranks_local_rank(const struct ranks *ranks);
+uint32_t ranks_local_size(const struct ranks *ranks);
+/* "rank 2 (node7)"; valid until ranks_close. */
+const char *ranks_name(const struct ranks *ranks, uint32_t rank);
+/* "Open MPI 4.1.4" */
+const char *ranks_library(const struct ranks *ranks);
+
+/* ---- mail; any thread ---- */
+
+/* Received mail; free it. */
+struct mail {
+    struct mail *next;
+    uint32_t from;
+    enum mail_kind kind;
+    size_t bytes;
+    _Alignas(16) unsigned char data[];
+};
+
+/* Send a copy of the data to rank 0, or from rank 0 to another one. Never blocks. 0, -ENOMEM, or -ECANCELED when a rank
+ * has failed. */
+int ranks_send(struct ranks *ranks, uint32_t to, enum mail_kind kind, const void *data, size_t bytes);
+/* The same to all others. Rank 0 only. */
+int ranks_send_all(struct ranks *ranks, enum mail_kind kind, const void *data, size_t bytes);
+/* Wait until all that this process has sent is on its way, so that senders of much do not fill the memory. 0 or
+ * -ECANCELED. */
+int ranks_flush(struct ranks *ranks);
+/* Wait for the next mail of this kind (MAIL_HANDLED or later) from that rank. 0, or -ECANCELED when a rank failed. */
+int ranks_receive(struct ranks *ranks, uint32_t from, enum mail_kind kind, struct mail **mail_out);
+/* Call handle for each mail of a kind below MAIL_HANDLED, in the communication thread; NULL: such mail is dropped. It
+ * returns when no handler runs any more. */
+void ranks_set_handler(struct ranks *ranks, void (*handle)(void *arg, const struct mail *mail), void *arg);
+
+/* ---- failures ---- */
+
+/* From now on `stop` fails when a rank is silent (EXIT_CODE_STALL) or has failed (EXIT_CODE_RANK), and the others are
+ * told when `stop` fails, whose code and message they get. NULL: no run, as long as nothing can fail. Main only. */
+int ranks_watch(struct ranks *ranks, struct stop *stop);
+/* Has any rank failed or gone silent? */
+bool ranks_failed(const struct ranks *ranks);
+/* Where this process is, for the other ranks' messages: a phase (a constant, kept), a step, a bucket of a sum. */
+#define RANKS_NOWHERE UINT64_MAX
+void ranks_at_phase(struct ranks *ranks, const char *phase);
+void ranks_at_step(struct ranks *ranks, uint64_t step);
+void ranks_at_bucket(struct ranks *ranks, uint64_t bucket);
+
+/* ---- work for the communication thread ---- */
+
+/* A job is advanced in the communication thread again and again until it says that it is done. It may begin messages by
+ * module->send and so on, with tags from RANKS_TAG_FREE on, between any ranks. */
+#define RANKS_TAG_FREE 16
+struct ranks_job {
+    /* 1: done, it is forgotten; 0: again; negative: an error of the MPI library, which fails the run. */
+    int (*advance)(struct ranks_job *job);
+    struct ranks_job *next;     /* of the communication thread */
+};
+/* Any thread; never blocks. Jobs begin in the order of their submission. */
+void ranks_submit(struct ranks *ranks, struct ranks_job *job);
+/* No job is advanced any more afterwards, and what they had in flight is given up: their buffers stay in use by MPI
+ * until the process ends, if a rank has failed. Main only. */
+void ranks_abandon_jobs(struct ranks *ranks);
+const struct mpi_module *ranks_module(const struct ranks *ranks);
+
+#endif

@@ -87,7 +87,7 @@ tools_tests = %D%/tools/compare/test_axes %D%/tools/compare/test_comparison %D%/
 	%D%/tools/test_resume %D%/tools/test_run_directory %D%/tools/test_run_files %D%/tools/test_scan \
 	%D%/tools/test_recipes %D%/tools/test_set_commit %D%/tools/test_shards_statistics %D%/tools/test_splits %D%/tools/test_training %D%/tools/trial/test_trial \
 	%D%/tools/tune/test_config_edit %D%/tools/tune/test_tune_result \
-	%D%/tools/test_weights %D%/tools/results/test_initial_weights %D%/tools/results/test_tensor_file %D%/tools/results/test_tensor_match
+	%D%/tools/test_weights %D%/tools/results/test_checkpoint_sender %D%/tools/results/test_initial_weights %D%/tools/results/test_tensor_file %D%/tools/results/test_tensor_match
 $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)
 %D%/fuzz/fuzz_archive %D%/fuzz/fuzz_cifar %D%/tools/test_archive_walk %D%/tools/test_convert_files \
 	%D%/tools/test_convert_npy: LDADD = $(HELPERS) $(TOOLS) $(ARCHIVE_LIBS)

@@ -84,7 +84,7 @@ static void fixture_open(struct fixture *fixture, bool weights_differ)
     fixture->shape = (struct checkpoint_shape){ .net = fixture->net, .towers = TOWERS, .states = 1,
                                                 .averages = average_decay > 0, .weights_differ = weights_differ };
     assert_int_equal(weights_about_open(&fixture->about, fixture->net, &pixels), 0);
-    assert_int_equal(checkpoint_writer_open(&fixture->writer, &fixture->shape, "a = 1\nb = \"2\"\n", fixture->about),
+    assert_int_equal(checkpoint_writer_open(&fixture->writer, &fixture->shape, NULL, "a = 1\nb = \"2\"\n", fixture->about),
                      0);
 }
 
@@ -525,7 +525,7 @@ static void fixture_stay(struct fixture *fixture)
     }
     checkpoint_writer_close(fixture->writer);
     fixture->shape.stays = true;
-    assert_int_equal(checkpoint_writer_open(&fixture->writer, &fixture->shape, "a = 1\nb = \"2\"\n", fixture->about),
+    assert_int_equal(checkpoint_writer_open(&fixture->writer, &fixture->shape, NULL, "a = 1\nb = \"2\"\n", fixture->about),
                      0);
 }
 

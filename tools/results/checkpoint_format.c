@@ -1,6 +1,7 @@
 /* The tensors of a checkpoint, and the names of files. */
 #include "tools/results/checkpoint_format.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,6 +63,25 @@ bool checkpoint_has(const struct checkpoint_shape *shape, struct checkpoint_plac
     return place.tower == 0 || !parameter->is_trained || (shape->weights_differ && !parameter->is_frozen);
 }
 
+bool checkpoint_is_here(const struct checkpoint_shape *shape, uint32_t tower)
+{
+    return shape->here.count == 0 || (tower >= shape->here.first && tower - shape->here.first < shape->here.count);
+}
+
+size_t checkpoint_tensor_bytes(const struct checkpoint_shape *shape, struct checkpoint_place place)
+{
+    return place.part == CHECKPOINT_CARRIED ? shape->carried_bytes
+                                            : shape->net->parameters[place.parameter].count * sizeof(float);
+}
+
+bool checkpoint_has_others(const struct checkpoint_shape *shape)
+{
+    bool has = checkpoint_has(shape, (struct checkpoint_place){ CHECKPOINT_CARRIED, 1, 0, 0 });
+    for (uint32_t i = 0; i < shape->net->parameter_count; i++)
+        has = has || checkpoint_has(shape, (struct checkpoint_place){ CHECKPOINT_VALUE, 1, 0, i });
+    return shape->towers > 1 && has;
+}
+
 static void add_tensor(struct checkpoint_layout *layout, const struct checkpoint_shape *shape,
                        struct checkpoint_place place)
 {
@@ -70,8 +90,7 @@ static void add_tensor(struct checkpoint_layout *layout, const struct checkpoint
     struct checkpoint_tensor *const tensor = &layout->tensors[layout->count++];
     tensor->place = place;
     tensor->offset = layout->bytes;
-    tensor->bytes = place.part == CHECKPOINT_CARRIED ? shape->carried_bytes
-                                                     : shape->net->parameters[place.parameter].count * sizeof(float);
+    tensor->bytes = checkpoint_tensor_bytes(shape, place);
     checkpoint_name(shape->net, place, tensor->name);
     layout->bytes += tensor->bytes;
 }
@@ -104,4 +123,45 @@ void checkpoint_layout_close(struct checkpoint_layout *layout)
 {
     free(layout->tensors);
     *layout = (struct checkpoint_layout){ .count = 0 };
+}
+
+/* ---- tensors in snapshots ---- */
+
+static struct snapshot *snapshot_of(const struct checkpoint_shape *shape, struct checkpoint_place place,
+                                    struct snapshot *const *snapshots)
+{
+    assert(checkpoint_is_here(shape, place.tower));
+    return snapshots[place.tower - shape->here.first];
+}
+
+bool checkpoint_has_room(const struct checkpoint_shape *shape, struct checkpoint_place place)
+{
+    return shape->stays && checkpoint_is_here(shape, place.tower) && place.part != CHECKPOINT_CARRIED &&
+           shape->net->parameters[place.parameter].is_trained;
+}
+
+void *checkpoint_room(const struct checkpoint_shape *shape, struct checkpoint_place place,
+                      struct snapshot *const *snapshots)
+{
+    if (!checkpoint_has_room(shape, place))
+        return NULL;
+    const struct snapshot *const snapshot = snapshot_of(shape, place, snapshots);
+    return place.part == CHECKPOINT_STATE ? snapshot_state_room(snapshot, place.state, place.parameter)
+                                          : snapshot_value_room(snapshot, place.parameter);
+}
+
+int checkpoint_take(const struct checkpoint_shape *shape, struct checkpoint_place place,
+                    struct snapshot *const *snapshots, void *out)
+{
+    const struct snapshot *const snapshot = snapshot_of(shape, place, snapshots);
+    if (place.part == CHECKPOINT_VALUE && shape->averages)
+        return snapshot_average(snapshot, place.parameter, out);
+    if (place.part == CHECKPOINT_VALUE || place.part == CHECKPOINT_RAW)
+        return snapshot_value(snapshot, place.parameter, out);
+    if (place.part == CHECKPOINT_STATE)
+        return snapshot_state(snapshot, place.state, place.parameter, out);
+    size_t bytes;
+    const void *const carried = snapshot_carried(snapshot, &bytes);
+    memcpy(out, carried, bytes);
+    return 0;
 }

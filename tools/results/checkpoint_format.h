@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "compute/net.h"
+#include "compute/snapshot.h"
 #include "stage/schedule.h"
 #include "tools/results/run_directory.h"
 #include "tools/results/tensor_file.h"
@@ -18,7 +18,8 @@
 /* What the checkpoints of a run contain. */
 struct checkpoint_shape {
     const struct net *net;      /* borrowed */
-    uint32_t towers;
+    uint32_t towers;            /* of the run */
+    struct tower_range here;    /* those of this process; count 0: all of them */
     uint32_t states;            /* buffers of the optimizer for each parameter */
     size_t carried_bytes;       /* that the backend carries from step to step, for each tower; 0 = none */
     bool averages;              /* averages of weights and statistics are kept (train.ema) */
@@ -58,10 +59,28 @@ void checkpoint_name(const struct net *net, struct checkpoint_place place, char 
 /* Is such a tensor of this tower saved? Towers that are one model share all but the statistics of batch normalization
  * and what is carried. */
 bool checkpoint_has(const struct checkpoint_shape *shape, struct checkpoint_place place);
+/* Is this tower one of this process? */
+bool checkpoint_is_here(const struct checkpoint_shape *shape, uint32_t tower);
+/* The bytes of a tensor. */
+size_t checkpoint_tensor_bytes(const struct checkpoint_shape *shape, struct checkpoint_place place);
+/* Is a tensor saved of towers other than tower 0? If not, the other processes of a run have nothing to send. */
+bool checkpoint_has_others(const struct checkpoint_shape *shape);
 /* 0 or -ENOMEM. */
 int checkpoint_layout_open(struct checkpoint_layout *layout, const struct checkpoint_shape *shape);
 /* Free the memory of a layout. One that is all zero is accepted. */
 void checkpoint_layout_close(struct checkpoint_layout *layout);
+
+/* Tensors in the snapshots of this process' towers, which are in the order of the towers. To be asked for in the order
+ * of the layout, each once. */
+
+/* The memory in its tower that is the tensor's buffer; NULL: it has none there, see checkpoint_shape.stays. */
+void *checkpoint_room(const struct checkpoint_shape *shape, struct checkpoint_place place,
+                      struct snapshot *const *snapshots);
+/* Does checkpoint_room return memory for this tensor? */
+bool checkpoint_has_room(const struct checkpoint_shape *shape, struct checkpoint_place place);
+/* Convert the tensor to its plain form. 0 or a negative errno of the backend. */
+int checkpoint_take(const struct checkpoint_shape *shape, struct checkpoint_place place,
+                    struct snapshot *const *snapshots, void *out);
 
 /* ---- metadata ---- */
 

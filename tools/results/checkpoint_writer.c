@@ -27,6 +27,7 @@ struct tensor_hash { char key[sizeof(CHECKPOINT_KEY_TENSOR) + CHECKPOINT_NAME_BY
 
 struct checkpoint_writer {
     struct checkpoint_shape shape;
+    struct checkpoint_source source;
     struct checkpoint_layout layout;
     struct safetensors_entry *entries;
     struct safetensors_text *texts;     /* FIXED_TEXTS, a hash of every tensor, and those of about */
@@ -42,17 +43,11 @@ struct checkpoint_writer {
     const char *broken;                 /* the name of a tensor that is not finite, NULL: none */
 };
 
-/* Is the buffer of the tensor in its tower (snapshot_value_room)? */
-static bool is_in_tower(const struct checkpoint_shape *shape, const struct checkpoint_place *place)
-{
-    return shape->stays && place->part != CHECKPOINT_CARRIED && shape->net->parameters[place->parameter].is_trained;
-}
-
 static size_t data_bytes(const struct checkpoint_shape *shape, const struct checkpoint_layout *layout)
 {
     size_t bytes = 0;
     for (uint32_t i = 0; i < layout->count; i++)
-        bytes += is_in_tower(shape, &layout->tensors[i].place) ? 0 : layout->tensors[i].bytes;
+        bytes += checkpoint_has_room(shape, layout->tensors[i].place) ? 0 : layout->tensors[i].bytes;
     return bytes;
 }
 
@@ -179,12 +174,15 @@ static int make_longest_header(struct checkpoint_writer *writer)
 }
 
 int checkpoint_writer_open(struct checkpoint_writer **writer_out, const struct checkpoint_shape *shape,
-                           const char *settings, const struct weights_about *about)
+                           const struct checkpoint_source *source, const char *settings,
+                           const struct weights_about *about)
 {
     struct checkpoint_writer *const writer = calloc(1, sizeof(*writer));
     if (writer == NULL)
         return -ENOMEM;
     writer->shape = *shape;
+    if (source != NULL)
+        writer->source = *source;
     writer->settings = settings;
     writer->about = about;
     json_init(&writer->header, false);
@@ -219,27 +217,6 @@ void checkpoint_writer_close(struct checkpoint_writer *writer)
 
 /* ---- saving ---- */
 
-static void *room_of(const struct checkpoint_place *place, const struct snapshot *snapshot)
-{
-    return place->part == CHECKPOINT_STATE ? snapshot_state_room(snapshot, place->state, place->parameter)
-                                           : snapshot_value_room(snapshot, place->parameter);
-}
-
-static int take_tensor(const struct checkpoint_writer *writer, const struct checkpoint_place *place,
-                       const struct snapshot *snapshot, void *out)
-{
-    if (place->part == CHECKPOINT_VALUE && writer->shape.averages)
-        return snapshot_average(snapshot, place->parameter, out);
-    if (place->part == CHECKPOINT_VALUE || place->part == CHECKPOINT_RAW)
-        return snapshot_value(snapshot, place->parameter, out);
-    if (place->part == CHECKPOINT_STATE)
-        return snapshot_state(snapshot, place->state, place->parameter, out);
-    size_t bytes;
-    const void *const carried = snapshot_carried(snapshot, &bytes);
-    memcpy(out, carried, bytes);
-    return 0;
-}
-
 static bool is_finite(const struct checkpoint_tensor *tensor, const void *data)
 {
     const size_t count = tensor->bytes / sizeof(float);
@@ -257,22 +234,33 @@ static void check_tensor(struct checkpoint_writer *writer, uint32_t i, const voi
              (uint64_t)XXH3_64bits(data, tensor->bytes));
 }
 
+static int take_tensor(const struct checkpoint_writer *writer, const struct checkpoint_tensor *tensor,
+                       struct snapshot *const *snapshots, void *out)
+{
+    const struct checkpoint_source *const source = &writer->source;
+    return checkpoint_is_here(&writer->shape, tensor->place.tower)
+               ? checkpoint_take(&writer->shape, tensor->place, snapshots, out)
+               : source->take(source->arg, tensor->place.tower, out, tensor->bytes);
+}
+
+/* After an error it goes on, because other processes are sending what follows. */
 int checkpoint_writer_copy(struct checkpoint_writer *writer, struct snapshot *const *snapshots,
                            const struct checkpoint_mark *mark)
 {
     char *next = writer->data;
     int rc = 0;
     writer->broken = NULL;
-    for (uint32_t i = 0; i < writer->layout.count && rc == 0; i++) {
+    for (uint32_t i = 0; i < writer->layout.count; i++) {
         const struct checkpoint_tensor *const tensor = &writer->layout.tensors[i];
-        const struct checkpoint_place *const place = &tensor->place;
-        const bool stays = is_in_tower(&writer->shape, place);
-        void *const out = stays ? room_of(place, snapshots[place->tower]) : next;
-        next += stays ? 0 : tensor->bytes;
+        void *const room = checkpoint_room(&writer->shape, tensor->place, snapshots);
+        void *const out = room != NULL ? room : next;
+        next += room != NULL ? 0 : tensor->bytes;
         writer->parts[FRONT_PARTS + i] = (struct file_part){ out, tensor->bytes };
-        rc = take_tensor(writer, place, snapshots[place->tower], out);
-        if (rc == 0)
+        const int taken = take_tensor(writer, tensor, snapshots, out);
+        if (taken == 0)
             check_tensor(writer, i, out);
+        else if (rc == 0)
+            rc = taken;
     }
     writer->mark = *mark;
     return rc;
@@ -427,9 +415,12 @@ static void save_state(struct checkpoint_saver *saver)
     const struct checkpoint_saver_spec *const spec = &saver->spec;
     const uint64_t begun_ns = clock_now_ns();
     const char *broken = NULL;
-    int rc = checkpoint_writer_copy(spec->writer, saver->taken, &saver->taken_mark);
+    int rc = spec->sender != NULL ? checkpoint_sender_send(spec->sender, saver->taken)
+                                  : checkpoint_writer_copy(spec->writer, saver->taken, &saver->taken_mark);
     for (uint32_t d = 0; d < spec->towers; d++)
         spec->give_back(spec->arg, d, saver->taken[d]);
+    if (spec->sender != NULL)
+        return;
     if (rc == 0)
         rc = checkpoint_writer_write(spec->writer, spec->directory, spec->keep, &broken);
     add_count(saver, rc, clock_now_ns() - begun_ns);

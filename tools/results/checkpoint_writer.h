@@ -5,22 +5,31 @@
 #define PIPETRAIN_CHECKPOINT_WRITER_H
 
 #include "compute/snapshot.h"
-#include "tools/results/checkpoint_format.h"
+#include "tools/results/checkpoint_sender.h"
 #include "tools/results/weights.h"
 
 struct checkpoint_writer;
 
+/* Provides the tensors of towers of other processes, which a checkpoint_sender sends. */
+struct checkpoint_source {
+    /* The next tensor of this tower in the order of the layout. 0 or a negative errno. */
+    int (*take)(void *arg, uint32_t tower, void *out, size_t bytes);
+    void *arg;
+};
+
 /* Upper limits of the memory that opening allocates, for the plan, and of the size of a file. */
 size_t checkpoint_writer_bytes(const struct checkpoint_shape *shape, const char *settings);
 size_t checkpoint_file_bytes(const struct checkpoint_shape *shape, const char *settings);
-/* `settings` is the text by which a run recognizes its own checkpoints, `about` makes the weights usable without the
+/* `source` may be NULL if all towers are here; `settings` is the text by which a run recognizes its own checkpoints, `about` makes the weights usable without the
  * run; both are borrowed until the writer is closed. 0 or -ENOMEM. */
 int checkpoint_writer_open(struct checkpoint_writer **writer_out, const struct checkpoint_shape *shape,
-                           const char *settings, const struct weights_about *about);
+                           const struct checkpoint_source *source, const char *settings,
+                           const struct weights_about *about);
 /* Accepts NULL. */
 void checkpoint_writer_close(struct checkpoint_writer *writer);
-/* Copy and hash a complete snapshot of every tower, in the order of the towers. Afterwards the snapshots may be
- * returned, unless the towers' memory is the buffer. Allocates nothing. 0, or a negative errno of the backend. */
+/* Copy and hash a complete snapshot of every tower of this process, in the order of the towers, and what the source
+ * provides of others: all of it, also after an error. Afterwards the snapshots may be returned, unless the towers'
+ * memory is the buffer. Allocates nothing. 0, or a negative errno of the backend or the source. */
 int checkpoint_writer_copy(struct checkpoint_writer *writer, struct snapshot *const *snapshots,
                            const struct checkpoint_mark *mark);
 /* Write the copied state to the files of its mark, and wait until they are on the disk. Of the newest checkpoints all
@@ -39,7 +48,8 @@ void checkpoint_writer_drop(struct checkpoint_writer *writer, struct run_directo
 /* ---- the thread that saves during training ---- */
 
 /* It copies the snapshots for a checkpoint, returns them, and writes the copy. While it writes one, another one may
- * wait; a third blocks the caller. An error is printed, and the run continues with earlier checkpoints. */
+ * wait; a third blocks the caller. An error is printed, and the run continues with earlier checkpoints. In a process
+ * that does not write it sends the snapshots to the one that does, which prints errors and counts checkpoints. */
 struct checkpoint_saver;
 
 struct checkpoint_counts {
@@ -51,15 +61,16 @@ struct checkpoint_counts {
 struct checkpoint_saver_spec {
     struct checkpoint_writer *writer;
     struct run_directory *directory;
-    uint32_t towers, keep;
+    struct checkpoint_sender *sender;   /* not NULL: it sends; writer, directory and keep are not used */
+    uint32_t towers, keep;              /* towers of this process */
     void (*give_back)(void *arg, uint32_t tower, struct snapshot *snapshot);    /* called by the thread */
     void *arg;
 };
 
 /* 0, -ENOMEM or -EAGAIN. */
 int checkpoint_saver_start(struct checkpoint_saver **saver_out, const struct checkpoint_saver_spec *spec);
-/* Save a complete snapshot of every tower; they are borrowed until give_back. Blocks while another checkpoint is
- * waiting. */
+/* Save a complete snapshot of every tower of this process; they are borrowed until give_back. Blocks while another
+ * checkpoint is waiting. A mark is needed only for writing. */
 void checkpoint_saver_put(struct checkpoint_saver *saver, struct snapshot *const *snapshots,
                           const struct checkpoint_mark *mark);
 /* The counts up to now. Accepts NULL: *counts_out stays as it is. */

@@ -257,7 +257,8 @@ int run_state_open(struct run_state *state, const struct settings *settings, con
     state->pipeline = pipeline;
     state->account = account;
     state->snapshots = calloc(shape.towers, sizeof(*state->snapshots));
-    int rc = state->snapshots == NULL ? -ENOMEM : checkpoint_writer_open(&state->writer, &shape, state->identity,
+    int rc = state->snapshots == NULL ? -ENOMEM : checkpoint_writer_open(&state->writer, &shape, NULL,
+                                                                              state->identity,
                                                                               weights_about(results->weights));
     if (rc != 0 || saves_only_last(state, settings))
         return rc;

@@ -16,3 +16,21 @@ sync_libsync_a_SOURCES = \
 if HAVE_CUDA
 sync_libsync_a_SOURCES += %D%/cuda/reduce_clock.c %D%/cuda/reduce_nccl.c %D%/cuda/reduce_peer.c
 endif
+
+# Ranks of MPI: a module for each MPI library that configure found. The compiler is ours, the wrapper only adds to its command.
+# Sanitizers are not for modules: they would need the program's own symbols.
+modulesdir = $(pkglibdir)
+modules_DATA =
+if HAVE_OPENMPI
+modules_DATA += pipetrain-openmpi.so
+endif
+if HAVE_MPICH
+modules_DATA += pipetrain-mpich.so
+endif
+MPI_MODULE_FLAGS = -I$(top_srcdir) $(LANGUAGE_CFLAGS) $(WARNING_CFLAGS) $(HARDENING_CFLAGS) $(CPPFLAGS) $(CFLAGS) -fPIC -shared \
+	$(filter-out -pie,$(HARDENING_LDFLAGS)) $(LDFLAGS)
+mpi_module = $(srcdir)/%D%/ranks/mpi_module.c
+pipetrain-openmpi.so: $(mpi_module) %D%/ranks/mpi_module.h
+	$(AM_V_CCLD)OMPI_CC='$(CC)' $(OPENMPI_MPICC) $(MPI_MODULE_FLAGS) -o $@ $(mpi_module)
+pipetrain-mpich.so: $(mpi_module) %D%/ranks/mpi_module.h
+	$(AM_V_CCLD)MPICH_CC='$(CC)' $(MPICH_MPICC) $(MPI_MODULE_FLAGS) -o $@ $(mpi_module)

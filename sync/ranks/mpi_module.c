@@ -1,0 +1,137 @@
+/* MPI as a table of functions. This file is compiled against each MPI library into a module of its own, with nothing
+ * else of the program, and launcher.c loads one of them. */
+#include "sync/ranks/mpi_module.h"
+
+#include <assert.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+/* An error of this file; those of MPI are positive. */
+enum { ERROR_NO_THREADS = -1 };
+
+static MPI_Comm communicator;
+
+/* A request is an integer in MPICH and a pointer in Open MPI. */
+_Static_assert(sizeof(MPI_Request) <= sizeof(((struct mpi_request *)0)->handle), "a handle holds a request");
+
+static struct mpi_request request_pack(MPI_Request native)
+{
+    struct mpi_request request = { 0 };
+    memcpy(&request.handle, &native, sizeof(native));
+    return request;
+}
+
+static MPI_Request request_unpack(const struct mpi_request *request)
+{
+    MPI_Request native;
+    memcpy(&native, &request->handle, sizeof(native));
+    return native;
+}
+
+/* The thread that calls MPI need not be the main thread, but MPI has to expect other threads beside it. */
+static int module_init(uint32_t *rank_out, uint32_t *size_out)
+{
+    int provided, rank, size;
+    int rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    if (provided < MPI_THREAD_FUNNELED)
+        return ERROR_NO_THREADS;
+    /* The copy inherits this. */
+    if ((rc = MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)) != MPI_SUCCESS ||
+        (rc = MPI_Comm_dup(MPI_COMM_WORLD, &communicator)) != MPI_SUCCESS ||
+        (rc = MPI_Comm_rank(communicator, &rank)) != MPI_SUCCESS ||
+        (rc = MPI_Comm_size(communicator, &size)) != MPI_SUCCESS)
+        return rc;
+    *rank_out = (uint32_t)rank;
+    *size_out = (uint32_t)size;
+    return 0;
+}
+
+/* The libraries' own texts begin with "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\nMPICH Release ...". */
+static void module_name(char *name_out)
+{
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+    if (MPI_Get_library_version(text, &length) != MPI_SUCCESS)
+        text[0] = '\0';
+    const size_t start = strcspn(text, "0123456789");
+    const size_t end = start + strcspn(text + start, ", \t\n");
+#ifdef OPEN_MPI
+    static const char library[] = "Open MPI";
+#else
+    static const char library[] = "MPICH";
+#endif
+    snprintf(name_out, MPI_MODULE_TEXT_BYTES, "%s %.*s", library, (int)(end - start), text + start);
+}
+
+static int module_send(const void *data, size_t bytes, uint32_t to, int tag, struct mpi_request *request_out)
+{
+    assert(bytes <= MPI_MODULE_MESSAGE_MAX);
+    MPI_Request native;
+    const int rc = MPI_Isend(data, (int)bytes, MPI_BYTE, (int)to, tag, communicator, &native);
+    if (rc == MPI_SUCCESS)
+        *request_out = request_pack(native);
+    return rc;
+}
+
+static int module_receive(void *data, size_t bytes, uint32_t from, int tag, struct mpi_request *request_out)
+{
+    assert(bytes <= MPI_MODULE_MESSAGE_MAX);
+    MPI_Request native;
+    const int rc = MPI_Irecv(data, (int)bytes, MPI_BYTE, (int)from, tag, communicator, &native);
+    if (rc == MPI_SUCCESS)
+        *request_out = request_pack(native);
+    return rc;
+}
+
+static int module_test(struct mpi_request *request, bool *has_passed_out)
+{
+    MPI_Request native = request_unpack(request);
+    int has_passed;
+    const int rc = MPI_Test(&native, &has_passed, MPI_STATUS_IGNORE);
+    *request = request_pack(native);
+    if (rc == MPI_SUCCESS)
+        *has_passed_out = has_passed != 0;
+    return rc;
+}
+
+static void module_cancel(struct mpi_request *request)
+{
+    MPI_Request native = request_unpack(request);
+    if (MPI_Cancel(&native) == MPI_SUCCESS)
+        MPI_Request_free(&native);
+}
+
+static void module_explain(int error, char *text_out)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length;
+    if (error == ERROR_NO_THREADS)
+        strcpy(text, "this MPI library does not support threads (MPI_THREAD_FUNNELED)");
+    else if (MPI_Error_string(error, text, &length) != MPI_SUCCESS)
+        snprintf(text, sizeof(text), "MPI error %d", error);
+    for (char *end = text; (end = strchr(end, '\n')) != NULL; )
+        *end = ' ';
+    snprintf(text_out, MPI_MODULE_TEXT_BYTES, "%s", text);
+}
+
+static int module_finalize(void)
+{
+    const int rc = MPI_Comm_free(&communicator);
+    return rc != MPI_SUCCESS ? rc : MPI_Finalize();
+}
+
+extern const struct mpi_module pipetrain_mpi;   /* MPI_MODULE_SYMBOL */
+const struct mpi_module pipetrain_mpi = {
+    .version = MPI_MODULE_VERSION,
+    .init = module_init,
+    .name = module_name,
+    .send = module_send,
+    .receive = module_receive,
+    .test = module_test,
+    .cancel = module_cancel,
+    .explain = module_explain,
+    .finalize = module_finalize,
+};

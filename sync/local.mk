@@ -4,6 +4,7 @@ sync_libsync_a_SOURCES = \
 	%D%/gate.c \
 	%D%/host_arena.c \
 	%D%/modes.c \
+	%D%/ranks/launcher.c \
 	%D%/reduce.c \
 	%D%/reduce_host.c \
 	%D%/reduce_server.c \
@@ -19,6 +20,7 @@ endif
 
 # Ranks of MPI: a module for each MPI library that configure found. The compiler is ours, the wrapper only adds to its command.
 # Sanitizers are not for modules: they would need the program's own symbols.
+%D%/ranks/launcher.$(OBJEXT): AM_CPPFLAGS += -DPKGLIBDIR='"$(pkglibdir)"'
 modulesdir = $(pkglibdir)
 modules_DATA =
 if HAVE_OPENMPI

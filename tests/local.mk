@@ -69,7 +69,7 @@ endif
 compute_fuzz = %D%/fuzz/fuzz_net_file
 $(compute_tests) $(compute_fuzz): LDADD = $(HELPERS) $(COMPUTE)
 
-sync_tests = %D%/sync/test_averaging %D%/sync/test_bucket %D%/sync/test_failing_towers %D%/sync/test_frozen_towers %D%/sync/test_gate %D%/sync/test_halves %D%/sync/test_reduce %D%/sync/test_relaxed %D%/sync/test_server %D%/sync/test_servers %D%/sync/test_shown \
+sync_tests = %D%/sync/test_averaging %D%/sync/test_bucket %D%/sync/test_failing_towers %D%/sync/test_frozen_towers %D%/sync/test_gate %D%/sync/test_halves %D%/sync/test_launcher %D%/sync/test_reduce %D%/sync/test_relaxed %D%/sync/test_server %D%/sync/test_servers %D%/sync/test_shown \
 	%D%/sync/test_snapshot_pool %D%/sync/test_staleness_rate %D%/sync/test_step_clock %D%/sync/test_sync \
 	%D%/sync/test_trainer
 $(sync_tests): LDADD = $(HELPERS) $(SYNC) $(CUPTI_LIBS)

@@ -1,0 +1,302 @@
+/* Which launcher started this process, and the MPI module that speaks to it. Called by main before other threads. */
+#include "sync/ranks/launcher.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stage/text/decimal.h"
+#include "sync/ranks/mpi_module.h"
+
+/* What differs between the MPI libraries. */
+static const struct {
+    const char *name, *file, *package, *srun;
+} libraries[] = {
+    [MPI_LIBRARY_OPENMPI] = { "Open MPI", "pipetrain-openmpi.so", "libopenmpi-dev", "srun --mpi=pmix" },
+    [MPI_LIBRARY_MPICH] = { "MPICH", "pipetrain-mpich.so", "libmpich-dev", "srun --mpi=pmi2" },
+};
+
+static const char srun_name[] = "srun";
+
+static __attribute__((format(printf, 2, 3))) int launcher_refuse(char *reason, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(reason, LAUNCHER_REASON_BYTES, format, arguments);
+    va_end(arguments);
+    return -EINVAL;
+}
+
+/* ---- the environment ---- */
+
+static bool is_set(const char *variable)
+{
+    return getenv(variable) != NULL;
+}
+
+/* The number in a variable that has to be set, from `least` to `most`. */
+static int read_number(const char *variable, uint32_t least, uint32_t most, uint32_t *number_out, char *reason)
+{
+    const char *const text = getenv(variable);
+    uint64_t number;
+    if (text == NULL)
+        return launcher_refuse(reason, "%s is not set, but other variables of the same launcher are", variable);
+    if (!decimal_u64(text, &number) || number < least || number > most)
+        return launcher_refuse(reason, "%s is \"%.40s\": a number from %u to %u is expected", variable, text, least, most);
+    *number_out = (uint32_t)number;
+    return 0;
+}
+
+/* A variable whose value has to be `number` if it is set. */
+static int check_number(const char *variable, uint32_t number, const char *other_variable, char *reason)
+{
+    uint32_t value = 0;
+    if (!is_set(variable))
+        return 0;
+    const int rc = read_number(variable, 0, UINT32_MAX, &value, reason);
+    if (rc == 0 && value != number)
+        return launcher_refuse(reason, "%s is %u, but %s is %u: one launcher was started by another, or variables of an "
+                               "earlier one are left in the environment", variable, value, other_variable, number);
+    return rc;
+}
+
+/* The number of processes that a launcher names, for launchers that are refused if there are several; else 0. */
+static uint32_t processes_named(const char *variable)
+{
+    const char *const text = getenv(variable);
+    uint64_t number;
+    return text != NULL && decimal_u64(text, &number) && number <= UINT32_MAX ? (uint32_t)number : 0;
+}
+
+/* ---- srun ---- */
+
+/* One entry of a list such as "4(x2),3": so many tasks on each of so many nodes. Returns its end, NULL if it is not one. */
+static const char *read_tasks_entry(const char *text, uint64_t *tasks_out, uint64_t *nodes_out)
+{
+    const char *end = decimal_u64_start(text, tasks_out);
+    *nodes_out = 1;
+    if (end != NULL && strncmp(end, "(x", 2) == 0) {
+        end = decimal_u64_start(end + 2, nodes_out);
+        if (end == NULL || *end++ != ')')
+            return NULL;
+    }
+    return end != NULL && (*end == ',' || *end == '\0') ? end : NULL;
+}
+
+/* The tasks of this step on this node. Every node of the step has an entry. */
+static int read_tasks_of_node(uint32_t size, uint32_t *tasks_out, char *reason)
+{
+    const char *const variable = is_set("SLURM_STEP_TASKS_PER_NODE") ? "SLURM_STEP_TASKS_PER_NODE" : "SLURM_TASKS_PER_NODE";
+    const char *const list = getenv(variable);
+    uint32_t node = 0;
+    const int rc = read_number("SLURM_NODEID", 0, size - 1, &node, reason);
+    if (rc != 0)
+        return rc;
+    if (list == NULL)
+        return launcher_refuse(reason, "%s is not set, but SLURM_STEP_NUM_TASKS is", variable);
+    uint64_t first = 0, tasks, nodes;
+    for (const char *entry = list; (entry = read_tasks_entry(entry, &tasks, &nodes)) != NULL; entry++) {
+        if (node - first < nodes && tasks >= 1 && tasks <= size) {
+            *tasks_out = (uint32_t)tasks;
+            return 0;
+        }
+        if (nodes > node - first || *entry == '\0')
+            break;
+        first += nodes;
+    }
+    return launcher_refuse(reason, "%s is \"%.60s\", which has no number of tasks from 1 to %u for node %u (SLURM_NODEID)",
+                           variable, list, size, node);
+}
+
+static int find_srun(struct launcher *found, char *reason)
+{
+    int rc;
+    found->name = srun_name;
+    if ((rc = read_number("SLURM_STEP_NUM_TASKS", 1, LAUNCHER_RANKS_MAX, &found->size, reason)) != 0 ||
+        (rc = read_number("SLURM_PROCID", 0, found->size - 1, &found->rank, reason)) != 0 ||
+        (rc = read_tasks_of_node(found->size, &found->local_size, reason)) != 0 ||
+        (rc = read_number("SLURM_LOCALID", 0, found->local_size - 1, &found->local_rank, reason)) != 0)
+        return rc;
+    const bool has_pmi2 = is_set("PMI_RANK") && (is_set("PMI_FD") || is_set("PMI_PORT"));
+    const char *const type = getenv("SLURM_MPI_TYPE");
+    /* Those of the step in which this srun was called may be left. */
+    const bool is_pmi2 = has_pmi2 && (!is_set("PMIX_RANK") || (type != NULL && strcmp(type, "pmi2") == 0));
+    if (is_pmi2) {
+        found->library = MPI_LIBRARY_MPICH;
+        rc = check_number("PMI_SIZE", found->size, "SLURM_STEP_NUM_TASKS", reason);
+        return rc != 0 ? rc : check_number("PMI_RANK", found->rank, "SLURM_PROCID", reason);
+    }
+    if (is_set("PMIX_RANK")) {
+        found->library = MPI_LIBRARY_OPENMPI;
+        return check_number("PMIX_RANK", found->rank, "SLURM_PROCID", reason);
+    }
+    if (found->size == 1)
+        return 0;
+    return launcher_refuse(reason, "srun started %u tasks with neither PMIx nor PMI2, so they cannot find each other: for one "
+                           "run of %u ranks, use srun --mpi=pmix (Open MPI) or srun --mpi=pmi2 (MPICH); for independent "
+                           "runs, such as seeds, use srun env -u SLURM_STEP_NUM_TASKS ./pipetrain ...", found->size,
+                           found->size);
+}
+
+/* ---- mpirun ---- */
+
+static int find_openmpi(struct launcher *found, char *reason)
+{
+    int rc;
+    found->library = MPI_LIBRARY_OPENMPI;
+    found->name = "mpirun of Open MPI";
+    if ((rc = read_number("OMPI_COMM_WORLD_SIZE", 1, LAUNCHER_RANKS_MAX, &found->size, reason)) != 0 ||
+        (rc = read_number("OMPI_COMM_WORLD_RANK", 0, found->size - 1, &found->rank, reason)) != 0 ||
+        (rc = read_number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, found->size, &found->local_size, reason)) != 0 ||
+        (rc = read_number("OMPI_COMM_WORLD_LOCAL_RANK", 0, found->local_size - 1, &found->local_rank, reason)) != 0)
+        return rc;
+    return check_number("PMIX_RANK", found->rank, "OMPI_COMM_WORLD_RANK", reason);
+}
+
+static int find_mpich(struct launcher *found, char *reason)
+{
+    int rc;
+    found->library = MPI_LIBRARY_MPICH;
+    found->name = "mpirun of MPICH";
+    if (!is_set("PMI_RANK") && is_set("PMI_PORT"))
+        return launcher_refuse(reason, "mpirun of MPICH does not say which rank this is: use it without -pmi-port");
+    if ((rc = read_number("PMI_SIZE", 1, LAUNCHER_RANKS_MAX, &found->size, reason)) != 0 ||
+        (rc = read_number("PMI_RANK", 0, found->size - 1, &found->rank, reason)) != 0 ||
+        (rc = read_number("MPI_LOCALNRANKS", 1, found->size, &found->local_size, reason)) != 0)
+        return rc;
+    return read_number("MPI_LOCALRANKID", 0, found->local_size - 1, &found->local_rank, reason);
+}
+
+/* ---- launchers that are refused ---- */
+
+/* torchrun starts its processes itself, whatever started torchrun. */
+static int refuse_torchrun(char *reason)
+{
+    const uint32_t processes = is_set("TORCHELASTIC_RUN_ID") ? processes_named("WORLD_SIZE") : 0;
+    if (processes <= 1)
+        return 0;
+    return launcher_refuse(reason, "torchrun started %u processes, but pipetrain is started by MPI launchers: use mpirun -n %u "
+                           "./pipetrain ..., or one process with --set devices.towers=%u", processes, processes, processes);
+}
+
+/* Several processes of a launcher that sets none of the variables we read would be as many runs. */
+static int refuse_unknown(char *reason)
+{
+    static const char *const sizes[] = { "PMI_SIZE", "MV2_COMM_WORLD_SIZE" };
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        const uint32_t processes = processes_named(sizes[i]);
+        if (processes > 1)
+            return launcher_refuse(reason, "a launcher started %u processes (%s) in a way that pipetrain does not know: use "
+                                   "mpirun of Open MPI or MPICH, srun --mpi=pmix or srun --mpi=pmi2", processes, sizes[i]);
+    }
+    if (is_set("PMIX_RANK"))
+        return launcher_refuse(reason, "a launcher set PMIX_RANK, but not the number of processes: use mpirun of Open MPI or "
+                               "srun --mpi=pmix");
+    return 0;
+}
+
+/* ---- the order ---- */
+
+/* mpirun comes before srun: under Slurm it starts its daemons by srun, whose variables count those. */
+static int find_any(struct launcher *found, char *reason)
+{
+    const bool has_openmpi = is_set("OMPI_COMM_WORLD_SIZE");
+    const bool has_mpich = is_set("MPI_LOCALNRANKS") && (is_set("PMI_RANK") || is_set("PMI_PORT"));
+    if (has_openmpi && has_mpich)
+        return launcher_refuse(reason, "variables of mpirun of Open MPI (OMPI_COMM_WORLD_SIZE) and of MPICH (MPI_LOCALNRANKS) "
+                               "are set: one was started by the other, or its variables are left in the environment");
+    if (has_openmpi)
+        return find_openmpi(found, reason);
+    if (has_mpich)
+        return find_mpich(found, reason);
+    if (is_set("SLURM_STEP_NUM_TASKS"))
+        return find_srun(found, reason);
+    /* A batch script, a shell of salloc, or a task of srun that is to be a run of its own. */
+    if (is_set("SLURM_PROCID") || is_set("SLURM_JOB_ID"))
+        return 0;
+    return refuse_unknown(reason);
+}
+
+int launcher_find(struct launcher *launcher_out, char reason[LAUNCHER_REASON_BYTES])
+{
+    static const struct launcher alone = { .library = MPI_LIBRARY_NONE, .rank = 0, .size = 1, .local_rank = 0, .local_size = 1 };
+    struct launcher found = alone;
+    int rc = refuse_torchrun(reason);
+    if (rc == 0)
+        rc = find_any(&found, reason);
+    if (rc == 0)
+        *launcher_out = found.size > 1 ? found : alone;
+    return rc;
+}
+
+int launcher_check(const struct launcher *launcher, uint32_t mpi_rank, uint32_t mpi_size, char reason[LAUNCHER_REASON_BYTES])
+{
+    if (mpi_rank == launcher->rank && mpi_size == launcher->size)
+        return 0;
+    const char *const library = libraries[launcher->library].name;
+    if (launcher->name == srun_name)
+        return launcher_refuse(reason, "srun started rank %u of %u, but for %s it is rank %u of %u: this %s does not speak to this "
+                               "Slurm; use mpirun -n %u ./pipetrain ... in sbatch or salloc", launcher->rank, launcher->size,
+                               library, mpi_rank, mpi_size, library, launcher->size);
+    return launcher_refuse(reason, "%s started rank %u of %u, but for the library it is rank %u of %u: mpirun and the library are "
+                           "of different installations; use the mpirun of the %s that pipetrain was built with", launcher->name,
+                           launcher->rank, launcher->size, mpi_rank, mpi_size, library);
+}
+
+/* ---- modules ---- */
+
+/* The module's file in the folder of the program. False if the path is too long. */
+static bool path_beside_program(const char *file, char path[PATH_MAX])
+{
+    const ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    if (length <= 0)
+        return false;
+    path[length] = '\0';
+    char *const name = strrchr(path, '/') + 1;
+    const size_t room = (size_t)(path + PATH_MAX - name);
+    return (size_t)snprintf(name, room, "%s", file) < room;
+}
+
+static bool module_path(enum mpi_library library, char path[PATH_MAX])
+{
+    if (path_beside_program(libraries[library].file, path) && access(path, F_OK) == 0)
+        return true;
+    snprintf(path, PATH_MAX, PKGLIBDIR "/%s", libraries[library].file);
+    return access(path, F_OK) == 0;
+}
+
+static int refuse_missing(const struct launcher *launcher, char *reason)
+{
+    char path[PATH_MAX];
+    const enum mpi_library other = launcher->library == MPI_LIBRARY_OPENMPI ? MPI_LIBRARY_MPICH : MPI_LIBRARY_OPENMPI;
+    const bool is_srun = launcher->name == srun_name;
+    const char *const started = is_srun ? libraries[launcher->library].srun : launcher->name;
+    const int length = snprintf(reason, LAUNCHER_REASON_BYTES, "%s started %u processes, but pipetrain was built without %s: "
+                                "install it (Debian: %s), then ./configure and make again", started, launcher->size,
+                                libraries[launcher->library].name, libraries[launcher->library].package);
+    if (module_path(other, path))
+        snprintf(reason + length, LAUNCHER_REASON_BYTES - (size_t)length, "; or use %s%s", is_srun ? "" : "mpirun of ",
+                 is_srun ? libraries[other].srun : libraries[other].name);
+    return -ENOENT;
+}
+
+int launcher_load(const struct launcher *launcher, const struct mpi_module **module_out, char reason[LAUNCHER_REASON_BYTES])
+{
+    char path[PATH_MAX];
+    if (!module_path(launcher->library, path))
+        return refuse_missing(launcher, reason);
+    void *const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL)
+        return launcher_refuse(reason, "cannot load the module for %s: %.300s", libraries[launcher->library].name, dlerror());
+    const struct mpi_module *const module = dlsym(library, MPI_MODULE_SYMBOL);
+    if (module == NULL || module->version != MPI_MODULE_VERSION)
+        return launcher_refuse(reason, "%.300s is of another version of pipetrain: run make, or make install, again", path);
+    *module_out = module;
+    return 0;
+}

@@ -150,7 +150,7 @@ static bool is_text(const struct option_row *option)
 
 int settings_init(struct settings *settings)
 {
-    *settings = (struct settings){ .config_path = strdup("") };
+    *settings = (struct settings){ .config_path = strdup(""), .ranks = 1, .local_ranks = 1 };
     int rc = settings->config_path == NULL ? -ENOMEM : 0;
     for (const struct option_row *option = option_table; option->key != NULL && rc == 0; option++) {
         char problem[256];
@@ -374,6 +374,7 @@ int settings_usual(struct settings *usual, const struct settings *settings)
 {
     struct problems problems;
     int rc = settings_init(usual);
+    usual->ranks = settings->ranks;
     if (rc == 0)
         rc = replace(&usual->config_path, strdup(settings->config_path));
     if (rc == 0 && *settings->model.name != '\0')
@@ -392,12 +393,17 @@ int settings_usual(struct settings *usual, const struct settings *settings)
 int64_t settings_batch(const struct settings *settings)
 {
     const struct train_settings *train = &settings->train;
-    return train->batch > 0 ? train->batch : train->batch_per_tower * settings->devices.towers;
+    return train->batch > 0 ? train->batch : train->batch_per_tower * settings_towers(settings);
 }
 
 int64_t settings_global_batch(const struct settings *settings)
 {
     return settings_batch(settings) * settings->train.accumulate;
+}
+
+uint32_t settings_towers(const struct settings *settings)
+{
+    return settings->ranks * (uint32_t)settings->devices.towers;
 }
 
 /* Whether the value must be quoted. */

@@ -208,6 +208,9 @@ struct settings {
     struct sync_settings sync;
     struct report_settings report;
     int64_t overfit;            /* samples of --overfit; 0 = a normal run */
+    /* This process among those of the run, and among those of them on this host. settings_init: the only one; a program
+     * that a launcher started sets them before settings_finish. */
+    uint32_t rank, ranks, local_rank, local_ranks;
     FILE *result_out;           /* where a quiet run prints its result; NULL = stdout */
     char *config_path;          /* "" = none */
     char *model_text;           /* contents of model.file, read by settings_finish; NULL = not read */
@@ -228,6 +231,8 @@ int settings_usual(struct settings *usual, const struct settings *settings);
  * settings_finish. */
 int64_t settings_batch(const struct settings *settings);
 int64_t settings_global_batch(const struct settings *settings);
+/* Towers of the run: devices.towers in each of its processes. After settings_finish at most BUCKET_OWNERS_MAX. */
+uint32_t settings_towers(const struct settings *settings);
 
 /* Write a complete configuration file that gives the same settings. 0 or a negative errno. */
 int settings_write(const struct settings *settings, FILE *out);

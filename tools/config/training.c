@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "stage/text/decimal.h"
+#include "sync/bucket.h"
 #include "tools/config/options.h"
 #include "tools/config/settings_model.h"
 
@@ -208,7 +209,7 @@ static enum sync_mode mode_of(const struct sync_settings *sync)
 const struct sync_ops *settings_sync(const struct settings *settings, bool computes)
 {
     const struct sync_settings *const sync = &settings->sync;
-    return sync_choose(computes ? mode_of(sync) : SYNC_REPLICATED, (uint32_t)settings->devices.towers,
+    return sync_choose(computes ? mode_of(sync) : SYNC_REPLICATED, settings_towers(settings),
                        (uint32_t)sync->max_staleness);
 }
 
@@ -257,18 +258,28 @@ static void fitting_towers(uint32_t slices, char *text, size_t size)
     }
 }
 
+static void describe_towers(const struct settings *settings, char *text, size_t size)
+{
+    const unsigned ranks = settings->ranks, towers = (unsigned)settings->devices.towers;
+    if (ranks == 1)
+        snprintf(text, size, "devices.towers is %u", towers);
+    else
+        snprintf(text, size, "%u ranks have %u", ranks, settings_towers(settings));
+}
+
 static void check_slices(struct settings *settings, struct problems *problems)
 {
     const struct train_settings *const train = &settings->train;
-    const uint32_t slices = (uint32_t)train->slices, towers = (uint32_t)settings->devices.towers;
+    const uint32_t slices = (uint32_t)train->slices;
     const int64_t batch = settings_global_batch(settings);
-    char message[224], fitting[64];
+    char message[256], fitting[64], towers[64];
     if (slices == 0)
         return;
     fitting_towers(slices, fitting, sizeof(fitting));
+    describe_towers(settings, towers, sizeof(towers));
     snprintf(message, sizeof(message), "%u slice%s can be shared by %s tower%s, because their sums are added in pairs; "
-             "devices.towers is %u", slices, slices == 1 ? "" : "s", fitting, slices == 1 ? "" : "s", towers);
-    if (!schedule_slices_fit(slices, towers))
+             "%s", slices, slices == 1 ? "" : "s", fitting, slices == 1 ? "" : "s", towers);
+    if (!schedule_slices_fit(slices, settings_towers(settings)))
         settings_report(settings, problems, SECTION_TRAIN, "slices", message);
     snprintf(message, sizeof(message), "%u slices are more than the %lld samples of a batch: use at most that", slices,
              (long long)batch);
@@ -290,13 +301,45 @@ static void check_slices(struct settings *settings, struct problems *problems)
 
 bool settings_use_bf16_grads(const struct settings *settings)
 {
-    return settings->sync.wire == WIRE_BF16 && settings->devices.towers > 1;
+    return settings->sync.wire == WIRE_BF16 && settings_towers(settings) > 1;
+}
+
+static void check_tower_count(struct settings *settings, struct problems *problems)
+{
+    const uint32_t ranks = settings->ranks, towers = settings_towers(settings);
+    char message[160];
+    if (towers <= BUCKET_OWNERS_MAX)
+        return;
+    if (ranks <= BUCKET_OWNERS_MAX)
+        snprintf(message, sizeof(message), "%u ranks with %lld towers each are %u, and a run has at most %u: use at "
+                 "most %u with so many ranks", ranks, (long long)settings->devices.towers, towers, BUCKET_OWNERS_MAX,
+                 BUCKET_OWNERS_MAX / ranks);
+    else
+        snprintf(message, sizeof(message), "%u ranks have a tower each, and a run has at most %u towers: start at most "
+                 "%u ranks", ranks, BUCKET_OWNERS_MAX, BUCKET_OWNERS_MAX);
+    settings_report(settings, problems, SECTION_DEVICES, "towers", message);
+}
+
+/* What works only between the towers of one process. */
+static void check_ranks(struct settings *settings, struct problems *problems)
+{
+    const enum reduce_choice reduce = settings->sync.reduce;
+    check_tower_count(settings, problems);
+    if (settings->sync.mode == SYNC_SERVER_DEVICE || settings->sync.mode == SYNC_ASYNC)
+        settings_report(settings, problems, SECTION_SYNC, "mode",
+                        "parameter_server and async need all towers in one process: use replicated, averaging or "
+                        "independent with several ranks, or start one process");
+    if (reduce != REDUCE_CHOICE_AUTO && reduce != REDUCE_CHOICE_HOST)
+        settings_report(settings, problems, SECTION_SYNC, "reduce",
+                        "nccl and peer sum within one process: use auto or host with several ranks");
 }
 
 /* With a parameter server, towers do not see the sum of the gradients. */
 void settings_check_sync(struct settings *settings, struct problems *problems)
 {
     const struct sync_ops *const mode = settings_sync(settings, true);
+    if (settings->ranks > 1)
+        check_ranks(settings, problems);
     check_consistency(settings, problems);
     check_wire(settings, problems);
     check_slices(settings, problems);

@@ -123,7 +123,7 @@ TEST(cores_that_others_have_are_told)
 TEST(towers_that_share_their_cores_do_not_call_it_computing)
 {
     struct trial trial = trial_of();
-    trial.plan.schedule.towers = trial.plan.threads_per_tower = 2;
+    trial.plan.devices.towers.count = trial.plan.threads_per_tower = 2;
     trial.facts.cores = (struct cores_use){ .own = 0.6, .others = 0.35, .stolen = 0 };
     trial.facts.step = (struct step_percentiles){ 10, 15, 40 };
     expect(&trial, LIMIT_OTHERS, NULL, NAN);
@@ -143,7 +143,7 @@ TEST(towers_that_share_their_cores_do_not_call_it_computing)
     trial.facts.cores = (struct cores_use){ .own = 0.6, .others = NAN, .stolen = NAN };
     expect(&trial, LIMIT_COMPUTE, NULL, NAN);
     trial.facts.cores = (struct cores_use){ .own = 0.25, .others = 0.75 };
-    trial.plan.schedule.towers = trial.plan.threads_per_tower = 1;      /* it has the one core that it can use */
+    trial.plan.devices.towers.count = trial.plan.threads_per_tower = 1;      /* it has the one core that it can use */
     expect(&trial, LIMIT_COMPUTE, NULL, NAN);
 }
 
@@ -188,7 +188,7 @@ TEST(copies_that_always_run_need_another_way)
     expect(&trial, LIMIT_COPY, "devices.threads_per_tower", 1 / 0.7 - 1);
     assert_non_null(strstr(find(&trial).text, "devices.threads_per_tower = 3, up to 43 % more images/s"));
     trial.plan.devices.ops = &gpu;
-    trial.plan.schedule.towers = 2;
+    trial.plan.devices.towers.count = 2;
     expect(&trial, LIMIT_COPY, "devices.towers", 1 / 0.7 - 1);
     assert_non_null(strstr(find(&trial).text, "raise devices.towers (now 2), up to 43 % more images/s"));
     wait_for_input(&trial, 0.9);        /* twice as many ways are twice as fast at most */

@@ -71,7 +71,7 @@ static int check_memory(const struct inference *inference)
     struct memory_there there;
     struct problems problems;
     size_t total;
-    memory_host_there(&plan->memory, &there);
+    memory_host_there(&plan->memory, inference->spec.settings, &there);
     const int rc = plan->memory.device_count > 0 ? device->ops->memory(device, &there.devices[0], &total) : 0;
     if (rc != 0)
         return inference_fail(inference, "planned", rc);

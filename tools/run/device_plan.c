@@ -144,13 +144,26 @@ static int read_list(struct device_plan *plan, const char *list, uint32_t availa
     return rc;
 }
 
-/* At most one device for each tower is used. */
+void device_plan_share(struct device_plan *plan, uint32_t local_rank, uint32_t ranks)
+{
+    const uint32_t towers = plan->towers.count, count = plan->count;
+    uint32_t all[DEVICES_MAX];
+    memcpy(all, plan->index, sizeof(all));
+    plan->count = count < towers ? count : towers;
+    for (uint32_t i = 0; i < plan->count; i++)
+        plan->index[i] = all[(local_rank * towers + i) % count];
+    plan->sharing = (ranks * plan->count + count - 1) / count;
+}
+
+/* A process that sees a single device, where the settings name none, has it from its launcher. */
 static int choose_devices(struct device_plan *plan, const struct settings *settings, uint32_t available,
                           struct problems *problems)
 {
     const uint32_t towers = plan->towers.count;
     const char *const list = settings->devices.list;
     const bool are_numbered = available != UINT32_MAX;
+    const bool are_shared = are_numbered && (*list != '\0' || available > 1);
+    const uint32_t ranks = are_shared ? settings->local_ranks : 1;
     if (*list != '\0' && !are_numbered) {
         problems_add(problems, "[devices] list", "devices of kind %s have no numbers%s%s", plan->ops->kind,
                      plan->note[0] != '\0' ? ": " : "", plan->note);
@@ -158,13 +171,15 @@ static int choose_devices(struct device_plan *plan, const struct settings *setti
     }
     if (*list != '\0') {
         const int rc = read_list(plan, list, available, problems);
-        plan->count = plan->count < towers ? plan->count : towers;
-        return rc;
+        if (rc != 0)
+            return rc;
+    } else {
+        plan->idle = are_numbered && available / ranks > towers ? available / ranks - towers : 0;
+        plan->count = available < DEVICES_MAX ? available : DEVICES_MAX;
+        for (uint32_t i = 0; i < plan->count; i++)
+            plan->index[i] = i;
     }
-    plan->idle = are_numbered && available > towers ? available - towers : 0;
-    plan->count = available < towers ? available : towers;
-    for (uint32_t i = 0; i < plan->count; i++)
-        plan->index[i] = i;
+    device_plan_share(plan, are_shared ? settings->local_rank : 0, ranks);
     return 0;
 }
 
@@ -197,13 +212,13 @@ static int check_devices(const struct device_plan *plan, struct problems *proble
 static bool has_to_sum(const struct settings *settings)
 {
     const struct sync_ops *const mode = settings_sync(settings, true);
-    return settings->devices.towers > 1 && mode->sum != NULL && mode->serves == SERVES_NOBODY;
+    return settings_towers(settings) > 1 && mode->sum != NULL && mode->serves == SERVES_NOBODY;
 }
 
 static int choose_reduction(struct device_plan *plan, const struct settings *settings, struct problems *problems)
 {
     const struct reduce_towers towers = {
-        .run = (uint32_t)settings->devices.towers,
+        .run = settings_towers(settings),
         .here = plan->towers,
         .devices = plan->ops,
         .index = plan->index,
@@ -242,9 +257,10 @@ static void choose_plan_cache(struct device_plan *plan, const struct settings *s
 
 static int choose(struct device_plan *plan, const struct settings *settings, struct problems *problems)
 {
-    *plan = (struct device_plan){ .towers = { .first = 0, .count = (uint32_t)settings->devices.towers } };
+    const uint32_t towers = (uint32_t)settings->devices.towers;
+    *plan = (struct device_plan){ .towers = { .first = settings->rank * towers, .count = towers } };
     uint32_t available;
-    if (has_to_sum(settings))
+    if (has_to_sum(settings) && settings->ranks == 1)
         reduce_prepare(reduce_names[settings->sync.reduce], plan->towers.count);
     int rc = choose_kind(plan, settings, &available, problems);
     if (rc == 0)

@@ -117,7 +117,7 @@ static struct share_text share_text(const struct memory_share *share, size_t kep
     return text;
 }
 
-/* How many of the `samples` of all towers would fit by the sums, 0: none. */
+/* How many of the `samples` of these towers would fit by the sums, 0: none. */
 static uint32_t fitting(const struct memory_share *share, uint32_t samples, size_t there)
 {
     struct backend_needs needs = { .values = 0 };
@@ -178,7 +178,7 @@ static int add_problem(const struct memory_plan *plan, const struct memory_share
                   const struct settings *settings, const struct memory_fit *fit, struct problems *problems)
 {
     const size_t needed = share_bytes(share), there = subtract(limit->bytes, limit->margin);
-    const uint32_t summed = fitting(share, plan->samples, limit->bytes);
+    const uint32_t summed = settings->ranks * fitting(share, plan->samples, limit->bytes);
     const uint32_t least = least_batch(settings);
     const uint32_t batch = fit != NULL && plan->device_count == 0 ? memory_fit(fit, there) : summed;
     char hint[64];
@@ -207,14 +207,18 @@ static struct limit host_limit(const struct settings *settings, const struct mem
     };
 }
 
-void memory_host_there(const struct memory_plan *plan, struct memory_there *there_out)
+void memory_host_there(const struct memory_plan *plan, const struct settings *settings,
+                       struct memory_there *there_out)
 {
     size_t available = SIZE_MAX, total;
+    const uint32_t ranks = settings->local_ranks;
     device_host_ops.memory(NULL, &available, &total);
     const struct limits_left limits = limits_left();
     const struct { size_t bytes, margin; const char *says; } rooms[] = {
-        { subtract(available, plan->touched), 0, "available are" },
-        { subtract(cgroup_memory_left(""), plan->touched), 0, "the control group leaves" },
+        { subtract(available / ranks, plan->touched), 0,
+          ranks > 1 ? "a rank's share of what is available is" : "available are" },
+        { subtract(cgroup_memory_left("") / ranks, plan->touched), 0,
+          ranks > 1 ? "a rank's share of what the control group leaves is" : "the control group leaves" },
         { subtract(limits.address_space, plan->aside), PLANNED_BYTES,
           "the limit of the address space (ulimit -v) leaves" },
         { subtract(limits.data, plan->aside), PLANNED_BYTES, "the limit of data (ulimit -d) leaves" },
@@ -237,7 +241,7 @@ void memory_bound_images(const struct settings *settings)
 {
     const struct memory_plan plan = { .device_count = 0 };
     struct memory_there there;
-    memory_host_there(&plan, &there);
+    memory_host_there(&plan, settings, &there);
     image_memory_limit((struct image_limits){ pixels_of(settings), host_limit(settings, &there).bytes });
 }
 

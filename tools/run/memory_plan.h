@@ -46,7 +46,7 @@ struct memory_plan {
     const struct device_plan *names;    /* of the devices; lent */
     size_t kept_bytes;                  /* part of the loader's, for shards kept in memory */
     size_t window_spare_bytes;          /* part of the loader's that smaller windows would save */
-    uint32_t samples;                   /* of a full training step, all towers; 0: towers are not planned yet */
+    uint32_t samples;                   /* of a full training step, these towers; 0: towers are not planned yet */
     size_t aside;                       /* of the host's address space besides: stacks, alignment, libraries */
     size_t touched;                     /* the part of it that is written to */
 };
@@ -66,9 +66,10 @@ struct memory_there {
     size_t margin;                      /* of the host's, that planning another batch may take besides */
 };
 
-/* The host's part: the least of the machine's memory and the limits of control groups and of the process, less what the
- * plan does not count by purpose. */
-void memory_host_there(const struct memory_plan *plan, struct memory_there *there_out);
+/* The host's part: the least of the machine's memory and the limits of control groups, both of which the ranks of this
+ * host share, and of the process, less what the plan does not count by purpose. */
+void memory_host_there(const struct memory_plan *plan, const struct settings *settings,
+                       struct memory_there *there_out);
 /* Limit the memory for decoding images while data sets are opened, before there is a plan, to the budget and to what is
  * available. */
 void memory_bound_images(const struct settings *settings);

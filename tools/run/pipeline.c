@@ -128,7 +128,7 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
     const struct run_plan *const plan = pipeline->parts.plan;
     struct tower_pipeline *const tower = &pipeline->towers[d];
     const bool is_bound = settings->devices.bind && plan->devices.ops->host_memory;
-    int rc = is_bound ? tower_pipeline_choose_cpus(tower, plan->threads_per_tower, d) : 0;
+    int rc = is_bound ? tower_pipeline_choose_cpus(tower, settings, plan->threads_per_tower, d) : 0;
     if (rc != 0)
         return rc;
     struct tower_spec tower_spec = run_plan_tower(plan, settings, tower->index);
@@ -310,13 +310,14 @@ int pipeline_open(struct pipeline **pipeline_out, const struct pipeline_parts *p
 static int find_memory(const struct pipeline *pipeline, struct memory_there *there_out)
 {
     const uint32_t devices = pipeline->parts.plan->memory.device_count;
-    memory_host_there(&pipeline->parts.plan->memory, there_out);
+    memory_host_there(&pipeline->parts.plan->memory, pipeline->parts.settings, there_out);
     size_t total;
     int rc = 0;
     for (uint32_t d = 0; d < devices && rc == 0; d++) {
         struct device *const device = pipeline->towers[d].device;
         act_for(pipeline, d);
         rc = device->ops->memory(device, &there_out->devices[d], &total);
+        there_out->devices[d] /= rc == 0 ? pipeline->parts.plan->devices.sharing : 1;
     }
     return rc;
 }

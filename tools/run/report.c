@@ -191,7 +191,12 @@ uint64_t report_peak_bytes(void)
 struct cores_use report_cores(const struct report *report)
 {
     const struct cores_seen now = cores_look();
-    return cores_use(&report->cores, &now);
+    struct cores_use use = cores_use(&report->cores, &now);
+    const double other_ranks = use.own * (run_plan_core_ranks(report->settings) - 1);
+    use.own += other_ranks;
+    if (!isnan(use.others))
+        use.others = fmax(use.others - other_ranks, 0);
+    return use;
 }
 
 double report_first_step_seconds(const struct report *report)

@@ -89,7 +89,7 @@ bool report_evaluation_is_complete(const struct report *report);
 /* "2026-01-31T12:00:00.000Z" */
 void report_write_time(struct timespec time, char text[REPORT_TIME_SIZE]);
 void report_write_fractions(struct json *json, const struct fractions *share);
-/* Of the cores since report_init. */
+/* Of the cores since report_init. Other ranks that share them count as this process, assumed to use as much. */
 struct cores_use report_cores(const struct report *report);
 /* Of training of this process after warm-up. */
 struct feed_use report_feed(const struct report *report, const struct report_end *end);

@@ -36,11 +36,25 @@ static uint32_t usable_cores(void)
     return count > 0 ? (uint32_t)count : 1;
 }
 
-uint32_t run_plan_cpu(uint32_t n)
+/* A launcher that binds ranks to cores leaves each of them a part of those that are online. */
+uint32_t run_plan_core_ranks(const struct settings *settings)
+{
+    return (long)usable_cores() < sysconf(_SC_NPROCESSORS_ONLN) ? 1 : settings->local_ranks;
+}
+
+uint32_t run_plan_cores(const struct settings *settings)
+{
+    const uint32_t share = usable_cores() / run_plan_core_ranks(settings);
+    return share > 0 ? share : 1;
+}
+
+uint32_t run_plan_cpu(const struct settings *settings, uint32_t n)
 {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof(set), &set) != 0)
         return 0;
+    if (run_plan_core_ranks(settings) > 1)
+        n += settings->local_rank * run_plan_cores(settings);
     n %= (uint32_t)CPU_COUNT(&set);
     uint32_t cpu = 0;
     while (!CPU_ISSET(cpu, &set) || n-- > 0)
@@ -60,7 +74,7 @@ static void init_schedule(struct run_plan *plan, const struct settings *settings
 {
     struct schedule *const schedule = &plan->schedule;
     schedule->batch = (uint32_t)settings_global_batch(settings);
-    schedule->towers = (uint32_t)settings->devices.towers;
+    schedule->towers = settings_towers(settings);
     schedule->here = plan->devices.towers;
     schedule->epochs = (uint32_t)settings->train.epochs;
     schedule->steps = (uint64_t)settings->train.steps;
@@ -112,7 +126,7 @@ static uint64_t corrupt_limit(double max_corrupt, uint64_t records)
 
 uint32_t run_plan_threads(const struct settings *settings, uint32_t towers)
 {
-    const uint32_t share = usable_cores() / towers;
+    const uint32_t share = run_plan_cores(settings) / towers;
     if (settings->devices.threads_per_tower > 0)
         return (uint32_t)settings->devices.threads_per_tower;
     return share > 0 ? share : 1;
@@ -120,7 +134,7 @@ uint32_t run_plan_threads(const struct settings *settings, uint32_t towers)
 
 uint32_t run_plan_decoders(const struct settings *settings)
 {
-    const uint32_t cores = usable_cores();
+    const uint32_t cores = run_plan_cores(settings);
     if (settings->input.decode_threads > 0)
         return (uint32_t)settings->input.decode_threads;
     return cores > 4 ? cores / 2 : 2;
@@ -138,7 +152,7 @@ bool run_plan_has_teams(const struct settings *settings)
 
 static void init_threads(struct run_plan *plan, const struct settings *settings)
 {
-    plan->cores = usable_cores();
+    plan->cores = run_plan_cores(settings);
     plan->threads_per_tower = run_plan_threads(settings, plan->devices.towers.count);
     plan->read_threads = settings->input.read_threads > 0 ? (uint32_t)settings->input.read_threads : 1;
     plan->decode_threads = run_plan_decoders(settings);
@@ -239,11 +253,14 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
     return init_memory(plan, settings, datasets, problems);
 }
 
-static size_t keep_bytes(const struct input_settings *input)
+/* Every rank of a host keeps its own copy. */
+static size_t keep_bytes(const struct settings *settings)
 {
+    const struct input_settings *const input = &settings->input;
+    const int64_t kept = input->keep_shards / settings->local_ranks;
     if (input->source == INPUT_CACHED)
         return LOADER_KEEP_ALL;
-    return input->keep_shards > 0 ? (size_t)input->keep_shards : LOADER_KEEP_NONE;
+    return kept > 0 ? (size_t)kept : LOADER_KEEP_NONE;
 }
 
 /* A window and the next one are in memory: together at most half of input.ram_budget. */
@@ -276,7 +293,7 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
         .decode_threads = plan->decode_threads,
         .gives_way = run_plan_uses_cores(plan),
         .chunk_records = (uint32_t)settings->input.chunk,
-        .keep_bytes = keep_bytes(&settings->input),
+        .keep_bytes = keep_bytes(settings),
         .skip_corrupt = settings->data.on_corrupt == ON_CORRUPT_SKIP,
         .corrupt_max = plan->corrupt_max,
     };
@@ -324,8 +341,8 @@ static void warn_of_threads(const struct run_plan *plan)
 {
     if (run_plan_uses_cores(plan) && plan->threads_per_tower > plan->cores)
         log_message(LOG_RUN, "devices.threads_per_tower: %u threads of a tower share %u core%s and wait for each "
-                    "other: use at most %u", plan->threads_per_tower, plan->cores, plan->cores == 1 ? "" : "s",
-                    plan->cores);
+                    "other: use at most %u", plan->threads_per_tower, plan->cores,
+                    plan->cores == 1 ? "" : "s", plan->cores);
 }
 
 /* Samples that are mixed are distributed in pairs. */
@@ -354,6 +371,15 @@ static void warn_of_towers(const struct run_plan *plan, const struct settings *s
                     towers, plan->cores, plan->cores == 1 ? "" : "s", plan->cores);
 }
 
+/* mpirun of Open MPI binds the processes of `-n 2` to a core each. */
+static void warn_of_binding(const struct settings *settings)
+{
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    if (settings->ranks > 1 && usable_cores() == 1 && online / settings->local_ranks > 1)
+        log_message(LOG_RUN, "cores: this process is bound to 1 of %ld cores, on which its towers, readers and decoders "
+                    "take turns: use mpirun --bind-to none, or srun --cpu-bind=none", online);
+}
+
 static void print_towers(const struct run_plan *plan, const struct settings *settings, FILE *out)
 {
     const uint32_t towers = plan->devices.towers.count;
@@ -362,12 +388,14 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
     char line[LINE_BYTES];
     struct text text;
     text_init(&text, line, sizeof(line));
+    text_add(&text, "towers    ");
+    if (settings->ranks > 1)
+        text_add(&text, "%u ranks x ", settings->ranks);
     if (plan->devices.ops->host_memory)
-        text_add(&text, "towers    %u x %u thread%s on %u core%s, ", towers, plan->threads_per_tower,
+        text_add(&text, "%u x %u thread%s on %u core%s, ", towers, plan->threads_per_tower,
                  plan->threads_per_tower == 1 ? "" : "s", plan->cores, plan->cores == 1 ? "" : "s");
     else
-        text_add(&text, "towers    %u on %u device%s, ", towers, plan->devices.count,
-                 plan->devices.count == 1 ? "" : "s");
+        text_add(&text, "%u on %u device%s, ", towers, plan->devices.count, plan->devices.count == 1 ? "" : "s");
     if (!plan->devices.backend->computes)
         text_add(&text, "nothing computed");
     else if (plan->schedule.towers == 1)
@@ -445,6 +473,7 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     print_towers(plan, settings, out);
     warn_of_threads(plan);
     warn_of_towers(plan, settings);
+    warn_of_binding(settings);
     print_steps(&plan->schedule, settings, out);
     print_training(plan, settings, out);
     if (settings->input.source != INPUT_SYNTHETIC)

@@ -29,7 +29,7 @@ struct run_plan {
     size_t bucket_bytes;                /* of a bucket of gradients (buckets_add) */
     uint32_t threads_per_tower;
     uint32_t read_threads, decode_threads;
-    uint32_t cores;                     /* that this process may run on */
+    uint32_t cores;                     /* of this process: run_plan_cores */
     uint64_t corrupt_max;
     struct optimizer optimizer;
     struct learning_rate learning_rate;
@@ -48,8 +48,12 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
                                    const struct dataset *const datasets[PHASE_COUNT]);
 /* The spec of tower `tower` of the run, without net, device and compute stream. */
 struct tower_spec run_plan_tower(const struct run_plan *plan, const struct settings *settings, uint32_t tower);
-/* The CPU number of the n-th core this process may run on, modulo their number. */
-uint32_t run_plan_cpu(uint32_t n);
+/* The ranks that share the cores that this process may run on, itself included. */
+uint32_t run_plan_core_ranks(const struct settings *settings);
+/* This process' share of the cores that it may run on, at least 1. */
+uint32_t run_plan_cores(const struct settings *settings);
+/* The CPU number of the n-th core of this process. After the last one that it may run on, they begin again. */
+uint32_t run_plan_cpu(const struct settings *settings, uint32_t n);
 /* Threads of each of `towers` towers on the CPU. */
 uint32_t run_plan_threads(const struct settings *settings, uint32_t towers);
 /* Decoder threads, where anything is read. */

@@ -433,8 +433,13 @@ static int check_towers(const struct run_state *state, const struct run_plan *pl
     const uint32_t theirs = checkpoint_reader_towers(state->reader);
     if (theirs == plan->schedule.towers || plan->devices.mode->is_one_model)
         return 0;
-    log_message(LOG_ERROR, "%s has %u towers, each a model of its own: resume it with --set devices.towers=%u",
-                checkpoint_reader_path(state->reader), theirs, theirs);
+    const uint32_t ranks = plan->schedule.towers / plan->devices.towers.count;
+    if (theirs % ranks == 0)
+        log_message(LOG_ERROR, "%s has %u towers, each a model of its own: resume it with --set devices.towers=%u",
+                    checkpoint_reader_path(state->reader), theirs, theirs / ranks);
+    else
+        log_message(LOG_ERROR, "%s has %u towers, each a model of its own, and this run has %u ranks: resume it with "
+                    "as many towers in all", checkpoint_reader_path(state->reader), theirs, ranks);
     return EXIT_CODE_USAGE;
 }
 

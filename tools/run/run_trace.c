@@ -28,9 +28,10 @@ struct run_trace {
     bool is_written;
 };
 
+/* The file has the towers of rank 0 only. */
 static bool is_wanted(const struct settings *settings)
 {
-    return *settings->report.trace != '\0';
+    return *settings->report.trace != '\0' && settings->rank == 0;
 }
 
 /* The batch of training step `step`, counted from 0; UINT64_MAX: the run has no such step. */
@@ -100,7 +101,7 @@ static void report_error(const struct run_trace *run, const char *problem, int r
 struct run_trace *run_trace_open(const struct settings *settings, const struct run_plan *plan)
 {
     range_prepare();
-    if (!is_wanted(settings) && *settings->report.trace_steps != '\0')
+    if (*settings->report.trace == '\0' && *settings->report.trace_steps != '\0')
         log_message(LOG_RUN, "report.trace_steps = %s has no effect without report.trace",
                     settings->report.trace_steps);
     if (!is_wanted(settings))

@@ -38,13 +38,14 @@ int tower_pipeline_open_ring(struct tower_pipeline *tower, uint32_t depth, const
     return ring_open(&tower->ring, depth, layout, tower->blocks);
 }
 
-int tower_pipeline_choose_cpus(struct tower_pipeline *tower, uint32_t threads, uint32_t d)
+int tower_pipeline_choose_cpus(struct tower_pipeline *tower, const struct settings *settings, uint32_t threads,
+                               uint32_t d)
 {
     tower->cpus = calloc(threads, sizeof(*tower->cpus));
     if (tower->cpus == NULL)
         return -ENOMEM;
     for (uint32_t i = 0; i < threads; i++)
-        tower->cpus[i] = run_plan_cpu(d * threads + i);
+        tower->cpus[i] = run_plan_cpu(settings, d * threads + i);
     return 0;
 }
 

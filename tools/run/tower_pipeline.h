@@ -32,7 +32,8 @@ int tower_pipeline_open(struct tower_pipeline *tower, const struct device_plan *
 int tower_pipeline_open_ring(struct tower_pipeline *tower, uint32_t depth, const struct batch_layout *layout);
 /* Assign cores [d * threads, (d + 1) * threads), modulo the number of cores, to the d-th tower of this process. 0 or
  * -ENOMEM. */
-int tower_pipeline_choose_cpus(struct tower_pipeline *tower, uint32_t threads, uint32_t d);
+int tower_pipeline_choose_cpus(struct tower_pipeline *tower, const struct settings *settings, uint32_t threads,
+                               uint32_t d);
 /* Accepts a stream that is closed. */
 void tower_pipeline_close_stream(struct stream **stream);
 /* Close all but the device and the stages that have threads, which must be joined; the communication stream must be

@@ -88,7 +88,7 @@ static enum limit find_feed_limit(const struct verdict_facts *facts)
 /* The towers compute all the time: do they have the cores they need? */
 static enum limit find_compute_limit(const struct verdict_facts *facts, const struct run_plan *plan)
 {
-    const double wanted = plan->schedule.towers * plan->threads_per_tower;
+    const double wanted = plan->devices.towers.count * plan->threads_per_tower;
     const bool lacks_cores = run_plan_uses_cores(plan) && is_crowded(facts) && facts->cores.own * plan->cores < wanted;
     return lacks_cores ? LIMIT_OTHERS : LIMIT_COMPUTE;
 }
@@ -246,7 +246,7 @@ static void advise_on_links(struct verdict *verdict, const struct verdict_facts 
     if (!plan->devices.ops->host_memory) {
         verdict->key = "devices.towers";
         snprintf(fix, sizeof(fix), "; towers on more devices have links of their own: raise devices.towers (now %u)",
-                 plan->schedule.towers);
+                 plan->devices.towers.count);
     } else if (plan->threads_per_tower > 1) {
         verdict->key = "devices.threads_per_tower";
         snprintf(fix, sizeof(fix), "; leave a core to the copies: devices.threads_per_tower = %u",

@@ -1,0 +1,183 @@
+/* Tests of the arithmetic of several ranks: towers of the run, and the cores, devices and memory of a host that its
+ * ranks share. */
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/helpers/test.h"
+#include "tools/config/config.h"
+#include "tools/config/training.h"
+#include "tools/run/device_plan.h"
+#include "tools/run/memory_plan.h"
+#include "tools/run/run_plan.h"
+
+/* The settings of these assignments for one rank of `ranks`, and the first problem, until the next call. */
+static struct settings settings;
+static char problem[512];
+
+static void read_settings(uint32_t ranks, const char *const *assignments)
+{
+    struct problems problems;
+    settings_release(&settings);
+    problems_init(&problems);
+    assert_int_equal(settings_init(&settings), 0);
+    settings.ranks = ranks;
+    assert_int_equal(config_set(&settings, "input.source=synthetic", &problems), 0);
+    assert_int_equal(config_set(&settings, "devices.kind=cpu", &problems), 0);
+    for (; *assignments != NULL; assignments++)
+        assert_int_equal(config_set(&settings, *assignments, &problems), 0);
+    (void)settings_finish(&settings, &problems);
+    snprintf(problem, sizeof(problem), "%s", problems.count > 0 ? problems.lines[0] : "");
+    problems_release(&problems);
+}
+
+#define SETTINGS(ranks, ...) read_settings(ranks, (const char *const[]){ __VA_ARGS__, NULL })
+
+static void assert_problem(const char *words)
+{
+    if (strstr(problem, words) == NULL)
+        fail_msg("no \"%s\" in: %s", words, problem);
+}
+
+TEST(a_batch_per_tower_is_for_the_towers_of_all_ranks)
+{
+    SETTINGS(4, "devices.towers=2", "train.batch_per_tower=16");
+    assert_string_equal(problem, "");
+    assert_int_equal(settings_towers(&settings), 8);
+    assert_int_equal(settings_batch(&settings), 128);
+}
+
+TEST(a_run_has_at_most_256_towers)
+{
+    SETTINGS(128, "devices.towers=2");
+    assert_string_equal(problem, "");
+    SETTINGS(128, "devices.towers=3");
+    assert_problem("towers: 128 ranks with 3 towers each are 384, and a run has at most 256: use at most 2 with so many");
+    SETTINGS(300, "devices.towers=1");
+    assert_problem("start at most 256 ranks");
+}
+
+TEST(slices_are_shared_by_the_towers_of_all_ranks)
+{
+    SETTINGS(2, "devices.towers=2", "train.slices=8");
+    assert_string_equal(problem, "");
+    SETTINGS(3, "devices.towers=2", "train.slices=8");
+    assert_problem("8 slices can be shared by 1, 2, 4 or 8 towers, because their sums are added in pairs; 3 ranks have 6");
+}
+
+TEST(bf16_is_sent_between_ranks_of_one_tower)
+{
+    SETTINGS(1, "sync.wire=bf16");
+    assert_false(settings_use_bf16_grads(&settings));
+    SETTINGS(2, "sync.wire=bf16");
+    assert_true(settings_use_bf16_grads(&settings));
+}
+
+TEST(what_works_in_one_process_only_is_refused)
+{
+    static const struct { const char *assignment, *words; } rows[] = {
+        { "sync.mode=parameter_server", "mode: parameter_server and async need all towers in one process" },
+        { "sync.mode=async", "mode: parameter_server and async need all towers in one process" },
+        { "sync.reduce=nccl", "reduce: nccl and peer sum within one process" },
+        { "sync.reduce=peer", "reduce: nccl and peer sum within one process" },
+        { "sync.reduce=host", "" },
+        { "sync.mode=averaging", "" },
+        { "sync.mode=independent", "" },
+        { "sync.consistency=relaxed", "" },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        SETTINGS(2, rows[i].assignment);
+        assert_problem(rows[i].words);
+        assert_true(*rows[i].words != '\0' || problem[0] == '\0');
+        SETTINGS(1, rows[i].assignment);
+        assert_string_equal(problem, "");
+    }
+}
+
+TEST(the_towers_of_a_rank_follow_those_of_lower_ranks)
+{
+    struct device_plan plan;
+    struct problems problems;
+    problems_init(&problems);
+    SETTINGS(4, "devices.towers=2", "devices.kind=null");
+    settings.rank = 3;
+    assert_int_equal(device_plan_init(&plan, &settings, &problems), 0);
+    assert_int_equal(plan.towers.first, 6);
+    assert_int_equal(plan.towers.count, 2);
+    problems_release(&problems);
+}
+
+TEST(devices_are_dealt_to_the_ranks_of_a_host_in_turn)
+{
+    static const struct {
+        uint32_t devices, towers, local_rank, ranks;
+        uint32_t count, first, second, sharing;
+    } rows[] = {
+        { .devices = 4, .towers = 2, .local_rank = 0, .ranks = 2, .count = 2, .first = 0, .second = 1, .sharing = 1 },
+        { .devices = 4, .towers = 2, .local_rank = 1, .ranks = 2, .count = 2, .first = 2, .second = 3, .sharing = 1 },
+        { .devices = 3, .towers = 2, .local_rank = 1, .ranks = 2, .count = 2, .first = 2, .second = 0, .sharing = 2 },
+        { .devices = 1, .towers = 2, .local_rank = 2, .ranks = 3, .count = 1, .first = 0, .second = 9, .sharing = 3 },
+        { .devices = 8, .towers = 1, .local_rank = 5, .ranks = 8, .count = 1, .first = 5, .second = 9, .sharing = 1 },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct device_plan plan = { .towers = { .count = rows[i].towers }, .count = rows[i].devices };
+        for (uint32_t d = 0; d < plan.count; d++)
+            plan.index[d] = d;
+        device_plan_share(&plan, rows[i].local_rank, rows[i].ranks);
+        assert_int_equal(plan.count, rows[i].count);
+        assert_int_equal(plan.index[0], rows[i].first);
+        if (plan.count > 1)
+            assert_int_equal(plan.index[1], rows[i].second);
+        assert_int_equal(plan.sharing, rows[i].sharing);
+    }
+}
+
+TEST(ranks_of_a_host_divide_its_cores_unless_they_are_bound)
+{
+    cpu_set_t all, one;
+    const uint32_t online = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    if (online < 2 || (uint32_t)CPU_COUNT(&all) < online)
+        skip();
+    SETTINGS(2, "devices.threads_per_tower=0");
+    settings.local_ranks = 2;
+    assert_int_equal(run_plan_core_ranks(&settings), 2);
+    assert_int_equal(run_plan_cores(&settings), online / 2);
+    assert_int_equal(run_plan_threads(&settings, 1), online / 2);
+    const uint32_t first = run_plan_cpu(&settings, 0);
+    settings.local_rank = 1;
+    assert_int_not_equal(run_plan_cpu(&settings, 0), first);
+    settings.local_ranks = 2 * online;
+    assert_int_equal(run_plan_cores(&settings), 1);
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    const uint32_t sharing = run_plan_core_ranks(&settings), cores = run_plan_cores(&settings);
+    const uint32_t bound = run_plan_cpu(&settings, 3);
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+    assert_int_equal(sharing, 1);
+    assert_int_equal(cores, 1);
+    assert_int_equal(bound, first);
+}
+
+TEST(ranks_of_a_host_divide_its_memory)
+{
+    const struct memory_plan plan = { .device_count = 0 };
+    struct memory_there alone, shared;
+    SETTINGS(2, "devices.towers=1");
+    memory_host_there(&plan, &settings, &alone);
+    settings.local_ranks = 2;
+    memory_host_there(&plan, &settings, &shared);
+    assert_in_range(shared.host, alone.host / 3, alone.host / 5 * 3);
+    assert_non_null(strstr(shared.host_says, "a rank's share of what"));
+}
+
+static int release(void **state)
+{
+    (void)state;
+    settings_release(&settings);
+    return 0;
+}
+
+TESTS_MAIN(NULL, release)

@@ -24,6 +24,7 @@ struct stop {
     pthread_mutex_t lock;
     pthread_cond_t closed;      /* closers have run */
     bool is_closing;            /* a thread runs closers, without the lock */
+    bool is_held, is_late;      /* closers do not run now; they should have */
     atomic_bool failed;
     enum exit_code code;
     char message[STOP_MESSAGE_BYTES];
@@ -135,25 +136,30 @@ void stop_forget(struct stop *stop)
     pthread_mutex_unlock(&stop->lock);
 }
 
-/* Keep code and message of the first failure. Returns whether this is the first. */
-__attribute__((format(printf, 3, 0)))
-static bool failure_keep(struct stop *stop, enum exit_code code, const char *format, va_list arguments)
+/* Keep code and message of the first failure, whose closers then have to run. False: another one was first. */
+static bool keep_failure(struct stop *stop, enum exit_code code, const char *message)
 {
     pthread_mutex_lock(&stop->lock);
     const bool is_first = !atomic_load(&stop->failed);
     if (is_first) {
         stop->code = code;
-        vsnprintf(stop->message, sizeof(stop->message), format, arguments);
-        stop->is_closing = true;
+        snprintf(stop->message, sizeof(stop->message), "%s", message);
+        stop->is_late = stop->is_held;
+        stop->is_closing = !stop->is_held;
         atomic_store(&stop->failed, true);
     }
     pthread_mutex_unlock(&stop->lock);
     return is_first;
 }
 
-/* While `is_closing` is set the closers are constant, and their arguments are not released. */
+/* Unless they are held. While `is_closing` is set the closers are constant, and their arguments are not released. */
 static void run_closers(struct stop *stop)
 {
+    pthread_mutex_lock(&stop->lock);
+    const bool is_closing = stop->is_closing;
+    pthread_mutex_unlock(&stop->lock);
+    if (!is_closing)
+        return;
     for (size_t i = 0; i < stop->closer_count; i++)
         stop->closers[i].close(stop->closers[i].arg);
     pthread_mutex_lock(&stop->lock);
@@ -164,15 +170,38 @@ static void run_closers(struct stop *stop)
 
 int stop_fail(struct stop *stop, enum exit_code code, const char *format, ...)
 {
+    char message[STOP_MESSAGE_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    const bool is_first = failure_keep(stop, code, format, arguments);
+    vsnprintf(message, sizeof(message), format, arguments);
     va_end(arguments);
-    if (!is_first)
+    if (!keep_failure(stop, code, message))
         return -ECANCELED;
     log_message(LOG_ERROR, "%s", stop->message);
     run_closers(stop);
     return -ECANCELED;
+}
+
+void stop_fail_silently(struct stop *stop, enum exit_code code, const char *message)
+{
+    if (keep_failure(stop, code, message))
+        run_closers(stop);
+}
+
+void stop_hold(struct stop *stop)
+{
+    pthread_mutex_lock(&stop->lock);
+    stop->is_held = true;
+    pthread_mutex_unlock(&stop->lock);
+}
+
+void stop_release(struct stop *stop)
+{
+    pthread_mutex_lock(&stop->lock);
+    stop->is_closing = stop->is_late;
+    stop->is_held = stop->is_late = false;
+    pthread_mutex_unlock(&stop->lock);
+    run_closers(stop);
 }
 
 bool stop_failed(const struct stop *stop)

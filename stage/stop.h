@@ -49,6 +49,13 @@ void stop_forget(struct stop *stop);
 int stop_fail(struct stop *stop, enum exit_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same for an error that another process has printed. */
+void stop_fail_silently(struct stop *stop, enum exit_code code, const char *message);
+/* While a failure is held, closers do not run: the threads that did not fail end in the orderly way that was asked of
+ * them. Releasing runs those of a failure that came meanwhile. Main only. */
+void stop_hold(struct stop *stop);
+void stop_release(struct stop *stop);
+
 /* True once stop_fail has been called. Any thread. */
 bool stop_failed(const struct stop *stop);
 enum exit_code stop_code(const struct stop *stop);

@@ -133,6 +133,15 @@ void host_arenas_sum_to(const struct host_arena *arenas, uint32_t towers, enum r
     }
 }
 
+void host_arenas_add(const struct host_arena *arenas, uint32_t towers, enum region region, size_t begin, size_t end,
+                     float *sums_out)
+{
+    for (size_t at = begin; at < end; at += BLOCK_FLOATS) {
+        const size_t some = end - at < BLOCK_FLOATS ? end - at : BLOCK_FLOATS;
+        sum_arenas(arenas, towers, region, at, some, sums_out + (at - begin));
+    }
+}
+
 static int queue_copy(const struct host_arena *arena, const struct reduce_member *member, const struct bucket *bucket,
                       enum copy_direction direction)
 {

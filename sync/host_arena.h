@@ -25,6 +25,10 @@ void host_arenas_sum(const struct host_arena *arenas, uint32_t towers, enum regi
 void host_arenas_sum_to(const struct host_arena *arenas, uint32_t towers, enum region region, size_t begin, size_t end,
                         float *sums_out);
 
+/* The same sums before they are rounded, written to sums_out[0 .. end - begin). */
+void host_arenas_add(const struct host_arena *arenas, uint32_t towers, enum region region, size_t begin, size_t end,
+                     float *sums_out);
+
 /* Queue, on the member's communication stream, a copy of the bucket's range from the device to the host arena, or back.
  * Does nothing where they are the same memory. 0 or a negative errno. */
 int host_arena_copy_in(const struct host_arena *arena, const struct reduce_member *member, const struct bucket *bucket);

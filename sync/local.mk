@@ -5,6 +5,10 @@ sync_libsync_a_SOURCES = \
 	%D%/host_arena.c \
 	%D%/modes.c \
 	%D%/ranks/launcher.c \
+	%D%/ranks/mail.c \
+	%D%/ranks/rank_watch.c \
+	%D%/ranks/ranks.c \
+	%D%/ranks/reduce_ranks.c \
 	%D%/reduce.c \
 	%D%/reduce_host.c \
 	%D%/reduce_server.c \

@@ -13,6 +13,7 @@
 #include "sync/bucket.h"
 
 struct reduce;
+struct ranks;
 struct server_rules;
 
 /* An arena of a tower, device memory. */
@@ -45,14 +46,18 @@ struct reduce_towers {
 };
 
 struct reduce_spec {
-    uint32_t towers;            /* of the run; all of them join, with numbers from 0 */
+    uint32_t towers;            /* of the run; with numbers from 0 */
+    struct tower_range here;    /* those that join: of this process */
+    struct ranks *ranks;        /* lent; NULL: all towers are here */
 };
 
 struct reduce_ops {
-    const char *name;           /* "host", "none", "peer", "nccl" */
+    const char *name;           /* "host", "none", "peer", "nccl", "ranks" */
     const struct library *libraries;    /* that it uses; NULL: none */
     bool pins_regions;          /* sums copies in pinned host memory where devices have their own */
     bool knows_owners;          /* buckets may have any use; else only BUCKET_ALL_REDUCE */
+    /* Host memory that it allocates for each tower, besides copies of regions, to sum so many floats. NULL: none. */
+    size_t (*host_bytes)(const struct reduce *reduce, size_t floats);
     /* Called before any call of a device's library, when the reduction may be chosen later for so many towers of this
      * process. NULL: nothing to do. */
     void (*prepare)(uint32_t towers);
@@ -96,13 +101,16 @@ extern const struct reduce_ops reduce_host_ops;
 extern const struct reduce_ops reduce_peer_ops;
 /* By NCCL, one rank a device. */
 extern const struct reduce_ops reduce_nccl_ops;
+/* In host memory between processes, the same bits as by reduce_host_ops. */
+extern const struct reduce_ops reduce_ranks_ops;
 /* No reduction: mode independent, and one tower. */
 extern const struct reduce_ops reduce_none_ops;
 
 /* The table named `name`, or NULL when it is not built in. */
 const struct reduce_ops *reduce_find(const char *name);
 /* The one named `name`, or, when that is NULL, the first of the table that supports the towers. 0, or a negative errno
- * with the reason in *reason. None of them reduces over several processes. */
+ * with the reason in *reason. Where towers are in several processes that is reduce_ranks_ops, for NULL and
+ * "host". */
 int reduce_choose(const char *name, const struct reduce_towers *towers, const struct reduce_ops **ops_out,
                   struct unsupported_reason *reason);
 /* Call prepare of those that reduce_choose may choose for `name` (NULL: all). */

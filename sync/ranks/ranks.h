@@ -43,11 +43,12 @@ enum mail_kind {
 
 /* ---- opening and closing; main only ---- */
 
-/* Start the two threads and initialize MPI, which the module provides. `deadline_s` is the silence that ends the run.
- * 0, or an exit code after a message. A process opens ranks once. */
-int ranks_open(struct ranks **ranks_out, const struct launcher *launcher, uint32_t deadline_s);
-/* All ranks call it, with nothing to send or receive any more. If no rank failed, MPI is finalized. Else the process
- * has to end by _exit: threads of the MPI library may hang. Accepts NULL. */
+/* Start the two threads and initialize MPI by the module (launcher_load), and wait until all ranks have. `deadline_s` is
+ * the silence that ends the run. 0, or an exit code after a message; then the process has to end by _exit. */
+int ranks_open(struct ranks **ranks_out, const struct launcher *launcher, const struct mpi_module *module,
+               uint32_t deadline_s);
+/* All ranks call it, with nothing to send or receive any more. If no rank failed, MPI is finalized. Else it does
+ * nothing, and the process has to end by _exit: threads of the MPI library may hang. Accepts NULL. */
 void ranks_close(struct ranks *ranks);
 /* Change the deadline. */
 void ranks_set_deadline(struct ranks *ranks, uint32_t deadline_s);
@@ -114,9 +115,9 @@ struct ranks_job {
 };
 /* Any thread; never blocks. Jobs begin in the order of their submission. */
 void ranks_submit(struct ranks *ranks, struct ranks_job *job);
-/* No job is advanced any more afterwards, and what they had in flight is given up: their buffers stay in use by MPI
- * until the process ends, if a rank has failed. Main only. */
-void ranks_abandon_jobs(struct ranks *ranks);
+/* No job that was submitted is advanced any more afterwards. True: there were some, and messages that they began may be
+ * in flight until the process ends, which then has to be by _exit. Any thread but the communication thread. */
+bool ranks_abandon_jobs(struct ranks *ranks);
 const struct mpi_module *ranks_module(const struct ranks *ranks);
 
 #endif

@@ -117,6 +117,7 @@ static int open_reduction(struct pipeline *pipeline)
     const struct reduce_ops *const ops = pipeline->parts.plan->devices.reduce;
     const struct reduce_spec spec = {
         .towers = pipeline->parts.plan->schedule.towers,
+        .here = pipeline->parts.plan->devices.towers,
     };
     const int rc = ops->open(&pipeline->reduce, &spec);
     return rc != 0 ? rc : stop_on_failure(pipeline->parts.stop, reduce_cancel, pipeline->reduce);

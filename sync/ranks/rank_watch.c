@@ -1,0 +1,266 @@
+/* Are the other ranks alive, and is the communication thread? A thread of its own looks four times a second, and counts
+ * looks instead of reading a clock: a process that was paused does not take the others for silent. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stage/clock.h"
+#include "stage/log.h"
+#include "stage/text/output.h"
+#include "sync/ranks/ranks_private.h"
+
+#define POLLS_PER_SECOND 4u
+#define GRACE_POLLS 7u          /* for a run to end by itself after a rank fell silent */
+#define FLUSH_MS 200u
+
+/* ---- beats ---- */
+
+static struct beat own_beat(struct ranks *ranks)
+{
+    struct beat beat = { .step = atomic_load(&ranks->step), .bucket = atomic_load(&ranks->bucket) };
+    snprintf(beat.phase, sizeof(beat.phase), "%s", atomic_load(&ranks->phase));
+    memcpy(beat.host, ranks->host, sizeof(beat.host));
+    return beat;
+}
+
+void rank_watch_beat(struct ranks *ranks, uint32_t to)
+{
+    const struct beat beat = own_beat(ranks);
+    pthread_mutex_lock(&ranks->lock);
+    const bool is_queued = ranks->peers[to].has_beat_queued;
+    ranks->peers[to].has_beat_queued = true;
+    pthread_mutex_unlock(&ranks->lock);
+    if (!is_queued)
+        (void)ranks_send(ranks, to, MAIL_BEAT, &beat, sizeof(beat));
+}
+
+void rank_watch_take_beat(struct ranks *ranks, uint32_t from, const struct beat *beat)
+{
+    struct peer *const peer = &ranks->peers[from];
+    pthread_mutex_lock(&ranks->lock);
+    peer->beat = *beat;
+    peer->age = 0;
+    if (!peer->is_known) {
+        const size_t used = strlen(peer->name);
+        snprintf(peer->name + used, sizeof(peer->name) - used, " (%s)", beat->host);
+        peer->is_known = true;
+        pthread_cond_broadcast(&ranks->changed);
+    }
+    pthread_mutex_unlock(&ranks->lock);
+}
+
+/* ---- failures ---- */
+
+/* End the run of this process. False: another failure was first. */
+static bool note_failure(struct ranks *ranks, const struct failure *failure)
+{
+    pthread_mutex_lock(&ranks->lock);
+    const bool is_first = !ranks->has_failed;
+    if (is_first)
+        ranks->failure = *failure;
+    ranks->has_failed = true;
+    struct stop *const stop = is_first ? ranks->stop : NULL;
+    ranks->is_failing = stop != NULL;
+    pthread_cond_broadcast(&ranks->changed);
+    pthread_mutex_unlock(&ranks->lock);
+    if (stop == NULL)
+        return is_first;
+    stop_fail_silently(stop, (enum exit_code)failure->code, failure->text);
+    pthread_mutex_lock(&ranks->lock);
+    ranks->is_failing = false;
+    pthread_cond_broadcast(&ranks->changed);
+    pthread_mutex_unlock(&ranks->lock);
+    return is_first;
+}
+
+/* All peers but one. */
+static void tell_peers(struct ranks *ranks, const struct failure *failure, uint32_t except)
+{
+    for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
+        if (rank != except)
+            (void)ranks_send(ranks, rank, MAIL_FAILURE, failure, sizeof(*failure));
+}
+
+void rank_watch_take_failure(struct ranks *ranks, uint32_t from, const struct failure *failure)
+{
+    struct failure told = *failure;
+    if (ranks->launcher.rank == 0) {
+        const int length = snprintf(told.text, sizeof(told.text), "%s: ", ranks_name(ranks, from));
+        snprintf(told.text + length, sizeof(told.text) - (size_t)length, "%s", failure->text);
+    }
+    if (note_failure(ranks, &told))
+        tell_peers(ranks, &told, from);
+}
+
+void rank_watch_fail(struct ranks *ranks, int code, const char *format, ...)
+{
+    struct failure failure = { .code = code };
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(failure.text, sizeof(failure.text), format, arguments);
+    va_end(arguments);
+    if (!note_failure(ranks, &failure))
+        return;
+    log_message(LOG_ERROR, "%s", failure.text);
+    failure.code = code == EXIT_CODE_STALL ? EXIT_CODE_STALL : EXIT_CODE_RANK;
+    tell_peers(ranks, &failure, ranks->launcher.rank);
+}
+
+/* The run of this process has failed by itself, which its `stop` has printed. */
+static void announce(void *arg)
+{
+    struct ranks *const ranks = arg;
+    pthread_mutex_lock(&ranks->lock);
+    const bool is_first = !ranks->has_failed;
+    struct failure failure = { .code = EXIT_CODE_RANK };
+    snprintf(failure.text, sizeof(failure.text), "%s", stop_message(ranks->stop));
+    if (is_first)
+        ranks->failure = failure;
+    ranks->has_failed = true;
+    pthread_cond_broadcast(&ranks->changed);
+    pthread_mutex_unlock(&ranks->lock);
+    if (is_first)
+        tell_peers(ranks, &failure, ranks->launcher.rank);
+}
+
+int ranks_watch(struct ranks *ranks, struct stop *stop)
+{
+    if (ranks == NULL)
+        return 0;
+    if (stop == NULL && ranks->stop != NULL)
+        stop_withdraw(ranks->stop, ranks);
+    pthread_mutex_lock(&ranks->lock);
+    while (ranks->is_failing)
+        pthread_cond_wait(&ranks->changed, &ranks->lock);
+    ranks->stop = stop;
+    const bool has_failed = ranks->has_failed;
+    pthread_mutex_unlock(&ranks->lock);
+    if (stop == NULL)
+        return 0;
+    if (has_failed)
+        stop_fail_silently(stop, (enum exit_code)ranks->failure.code, ranks->failure.text);
+    return stop_on_failure(stop, announce, ranks);
+}
+
+bool ranks_failed(const struct ranks *ranks)
+{
+    if (ranks == NULL)
+        return false;
+    struct ranks *const writable = (struct ranks *)ranks;
+    pthread_mutex_lock(&writable->lock);
+    const bool has_failed = ranks->has_failed;
+    pthread_mutex_unlock(&writable->lock);
+    return has_failed;
+}
+
+/* ---- the watch ---- */
+
+static double polls_in_seconds(uint32_t polls)
+{
+    return (double)polls / POLLS_PER_SECOND;
+}
+
+static void describe_place(const struct beat *beat, char *text, size_t text_size)
+{
+    int length = snprintf(text, text_size, "%s", beat->phase);
+    if (beat->step != RANKS_NOWHERE && length > 0 && (size_t)length < text_size)
+        length += snprintf(text + length, text_size - (size_t)length, ", step %llu", (unsigned long long)beat->step);
+    if (beat->bucket != RANKS_NOWHERE && length > 0 && (size_t)length < text_size)
+        snprintf(text + length, text_size - (size_t)length, ", in the sum of bucket %llu",
+                 (unsigned long long)beat->bucket);
+}
+
+static void name_silent(struct ranks *ranks, uint32_t rank, uint32_t deadline)
+{
+    char place[160];
+    const struct beat own = own_beat(ranks), *const last = &ranks->peers[rank].beat;
+    char here[160];
+    describe_place(&own, here, sizeof(here));
+    describe_place(last, place, sizeof(place));
+    if (!ranks->peers[rank].is_known)
+        rank_watch_fail(ranks, EXIT_CODE_STALL, "%s has not been heard of for %.0f s (sync.deadline): did it start?",
+                        ranks->peers[rank].name, polls_in_seconds(deadline));
+    else
+        rank_watch_fail(ranks, EXIT_CODE_STALL, "%s has been silent for %.0f s (sync.deadline): the last that was heard "
+                        "of it: %s (here: %s)", ranks->peers[rank].name, polls_in_seconds(deadline), place, here);
+}
+
+/* The rank that has become silent now, or UINT32_MAX. */
+static uint32_t find_silent(struct ranks *ranks, uint32_t deadline)
+{
+    uint32_t found = UINT32_MAX;
+    pthread_mutex_lock(&ranks->lock);
+    for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++) {
+        struct peer *const peer = &ranks->peers[rank];
+        const bool was_silent = peer->is_silent;
+        peer->is_silent = was_silent || ++peer->age > deadline;
+        if (peer->is_silent && !was_silent && found == UINT32_MAX)
+            found = rank;
+    }
+    pthread_cond_broadcast(&ranks->changed);
+    pthread_mutex_unlock(&ranks->lock);
+    return found;
+}
+
+/* Does the communication thread go on? `*still` counts the polls since it last did. */
+static void look_at_communication(struct ranks *ranks, uint64_t *turns, uint32_t *still, uint32_t deadline)
+{
+    const uint64_t now = atomic_load(&ranks->turns);
+    *still = now == *turns ? *still + 1 : 0;
+    *turns = now;
+    if (*still != deadline)
+        return;
+    const char *const call = atomic_load(&ranks->call);
+    if (call != NULL && strcmp(call, "MPI_Init") == 0)
+        rank_watch_fail(ranks, EXIT_CODE_STALL, "rank %u: MPI_Init has not returned for %.0f s (sync.deadline): "
+                        "another rank did not start, or ended before it", ranks->launcher.rank,
+                        polls_in_seconds(deadline));
+    else
+        rank_watch_fail(ranks, EXIT_CODE_STALL, "rank %u: the MPI library has not returned%s%s for %.0f s "
+                        "(sync.deadline)", ranks->launcher.rank, call != NULL ? " from " : "",
+                        call != NULL ? call : "", polls_in_seconds(deadline));
+}
+
+/* A process that cannot end by itself, because a rank is silent, is ended. */
+static void end_stalled(struct ranks *ranks)
+{
+    pthread_mutex_lock(&ranks->lock);
+    const bool is_late = ranks->has_failed && ranks->failure.code == EXIT_CODE_STALL &&
+                         ++ranks->failed_polls > GRACE_POLLS;
+    pthread_mutex_unlock(&ranks->lock);
+    if (!is_late)
+        return;
+    output_flush(FLUSH_MS);
+    _exit(EXIT_CODE_STALL);
+}
+
+/* False: the watch ends. */
+static bool await_poll(struct ranks *ranks)
+{
+    const struct timespec nap = { .tv_nsec = 1000000000 / POLLS_PER_SECOND };
+    nanosleep(&nap, NULL);
+    pthread_mutex_lock(&ranks->lock);
+    const bool goes_on = !ranks->watch_ends;
+    pthread_mutex_unlock(&ranks->lock);
+    return goes_on;
+}
+
+void rank_watch_loop(void *arg)
+{
+    struct ranks *const ranks = arg;
+    uint64_t turns = 0;
+    uint32_t still = 0;
+    for (uint32_t poll = 0; await_poll(ranks); poll++) {
+        const uint32_t deadline = atomic_load(&ranks->deadline_s) * POLLS_PER_SECOND;
+        look_at_communication(ranks, &turns, &still, deadline);
+        for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks) && poll % POLLS_PER_SECOND == 0; rank++)
+            rank_watch_beat(ranks, rank);
+        const uint32_t silent = find_silent(ranks, deadline);
+        if (silent != UINT32_MAX)
+            name_silent(ranks, silent, deadline);
+        end_stalled(ranks);
+    }
+}

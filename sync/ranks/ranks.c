@@ -1,0 +1,364 @@
+/* The ranks of a run: opening and closing, and the thread that talks to MPI. It tests what is in flight again and
+ * again, and sleeps longer in between the longer nothing has come. */
+#include "sync/ranks/ranks.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "stage/clock.h"
+#include "stage/log.h"
+#include "sync/ranks/ranks_private.h"
+
+#define NAP_LEAST_NS 20000u
+#define NAP_MOST_NS 2000000u            /* with nothing to do but to listen */
+#define NAP_BUSY_NS 250000u             /* while something is in flight */
+#define NAP_SHARE 8u                    /* a nap is at most this part of the time that nothing has come */
+#define TIMER_SLACK_NS 1000ul           /* of naps; by default the kernel prolongs them by 50 us */
+
+/* ---- who there is ---- */
+
+uint32_t ranks_rank(const struct ranks *ranks)
+{
+    return ranks == NULL ? 0 : ranks->launcher.rank;
+}
+
+uint32_t ranks_size(const struct ranks *ranks)
+{
+    return ranks == NULL ? 1 : ranks->launcher.size;
+}
+
+uint32_t ranks_local_rank(const struct ranks *ranks)
+{
+    return ranks == NULL ? 0 : ranks->launcher.local_rank;
+}
+
+uint32_t ranks_local_size(const struct ranks *ranks)
+{
+    return ranks == NULL ? 1 : ranks->launcher.local_size;
+}
+
+const char *ranks_name(const struct ranks *ranks, uint32_t rank)
+{
+    return ranks->peers[rank].name;
+}
+
+const char *ranks_library(const struct ranks *ranks)
+{
+    return ranks->library;
+}
+
+const struct mpi_module *ranks_module(const struct ranks *ranks)
+{
+    return ranks->module;
+}
+
+void ranks_at_phase(struct ranks *ranks, const char *phase)
+{
+    if (ranks != NULL)
+        atomic_store(&ranks->phase, phase);
+}
+
+void ranks_at_step(struct ranks *ranks, uint64_t step)
+{
+    if (ranks != NULL)
+        atomic_store(&ranks->step, step);
+}
+
+void ranks_at_bucket(struct ranks *ranks, uint64_t bucket)
+{
+    if (ranks != NULL)
+        atomic_store(&ranks->bucket, bucket);
+}
+
+/* ---- jobs ---- */
+
+void ranks_submit(struct ranks *ranks, struct ranks_job *job)
+{
+    pthread_mutex_lock(&ranks->lock);
+    job->next = NULL;
+    *ranks->job_end = job;
+    ranks->job_end = &job->next;
+    ranks->job_count++;
+    pthread_cond_signal(&ranks->has_work);
+    pthread_mutex_unlock(&ranks->lock);
+}
+
+bool ranks_abandon_jobs(struct ranks *ranks)
+{
+    pthread_mutex_lock(&ranks->lock);
+    const bool has_some = ranks->job_count > 0;
+    ranks->are_jobs_abandoned = ranks->are_jobs_abandoned || has_some;
+    while (ranks->are_jobs_abandoned) {
+        pthread_cond_signal(&ranks->has_work);
+        pthread_cond_wait(&ranks->changed, &ranks->lock);
+    }
+    pthread_mutex_unlock(&ranks->lock);
+    return has_some;
+}
+
+/* ---- the communication thread ---- */
+
+struct talk {
+    struct outgoing *flying;            /* mail that is being sent */
+    struct ranks_job *jobs, **jobs_end; /* in work */
+    uint64_t moved_ns;                  /* when something last came or was sent */
+};
+
+static void fail_by_library(struct ranks *ranks, uint32_t peer, int error)
+{
+    char text[MPI_MODULE_TEXT_BYTES];
+    ranks->module->explain(error, text);
+    if (peer < ranks->launcher.size)
+        rank_watch_fail(ranks, EXIT_CODE_RANK, "the connection to %s failed: %s", ranks_name(ranks, peer), text);
+    else
+        rank_watch_fail(ranks, EXIT_CODE_RANK, "rank %u: a sum over the ranks failed: %s", ranks->launcher.rank, text);
+}
+
+/* Take over the jobs that were submitted; forget all when they are abandoned. */
+static void take_jobs(struct ranks *ranks, struct talk *talk)
+{
+    pthread_mutex_lock(&ranks->lock);
+    *talk->jobs_end = ranks->job_first;
+    while (*talk->jobs_end != NULL)
+        talk->jobs_end = &(*talk->jobs_end)->next;
+    ranks->job_first = NULL;
+    ranks->job_end = &ranks->job_first;
+    if (ranks->are_jobs_abandoned) {
+        ranks->was_job_abandoned = ranks->was_job_abandoned || ranks->job_count > 0;
+        talk->jobs = NULL;
+        talk->jobs_end = &talk->jobs;
+        ranks->job_count = 0;
+        ranks->are_jobs_abandoned = false;
+        pthread_cond_broadcast(&ranks->changed);
+    }
+    pthread_mutex_unlock(&ranks->lock);
+}
+
+static bool advance_jobs(struct ranks *ranks, struct talk *talk)
+{
+    bool has_moved = false;
+    struct ranks_job **link = &talk->jobs;
+    while (*link != NULL) {
+        struct ranks_job *const job = *link, *const next = job->next;
+        const int rc = job->advance(job);       /* a job that is done may be gone or submitted again */
+        if (rc < 0)
+            fail_by_library(ranks, UINT32_MAX, -rc);
+        if (rc == 0) {
+            link = &job->next;
+            continue;
+        }
+        *link = next;
+        has_moved = true;
+        pthread_mutex_lock(&ranks->lock);
+        ranks->job_count--;
+        pthread_mutex_unlock(&ranks->lock);
+    }
+    talk->jobs_end = link;
+    return has_moved;
+}
+
+/* Until something is submitted, at most as long as is due. */
+static void nap(struct ranks *ranks, const struct talk *talk)
+{
+    const uint64_t now = clock_now_ns();
+    const bool is_busy = talk->jobs != NULL || talk->flying != NULL;
+    const uint64_t most = is_busy ? NAP_BUSY_NS : NAP_MOST_NS;
+    uint64_t length = (now - talk->moved_ns) / NAP_SHARE;
+    length = length < NAP_LEAST_NS ? NAP_LEAST_NS : length > most ? most : length;
+    const uint64_t due = now + length;
+    const struct timespec until = { .tv_sec = (time_t)(due / 1000000000u), .tv_nsec = (long)(due % 1000000000u) };
+    pthread_mutex_lock(&ranks->lock);
+    if (ranks->out_first == NULL && ranks->job_first == NULL && !ranks->are_jobs_abandoned && !ranks->is_closing)
+        pthread_cond_timedwait(&ranks->has_work, &ranks->lock, &until);
+    pthread_mutex_unlock(&ranks->lock);
+}
+
+/* False: the ranks are closed, and all mail is sent. */
+static bool goes_on(struct ranks *ranks)
+{
+    pthread_mutex_lock(&ranks->lock);
+    const bool goes_on = !ranks->is_closing || (ranks->out_count > 0 && !ranks->has_failed);
+    pthread_mutex_unlock(&ranks->lock);
+    return goes_on;
+}
+
+static void talk_until_closed(struct ranks *ranks)
+{
+    struct talk talk = { .moved_ns = clock_now_ns() };
+    talk.jobs_end = &talk.jobs;
+    uint32_t peer = UINT32_MAX;
+    int rc = mail_begin(ranks, &peer);
+    while (goes_on(ranks)) {
+        bool has_moved = false;
+        if (rc == 0)
+            rc = mail_advance(ranks, &talk.flying, &has_moved, &peer);
+        if (rc != 0)
+            fail_by_library(ranks, peer, rc);
+        take_jobs(ranks, &talk);
+        has_moved = advance_jobs(ranks, &talk) || has_moved;
+        atomic_fetch_add(&ranks->turns, 1);
+        if (has_moved)
+            talk.moved_ns = clock_now_ns();
+        else
+            nap(ranks, &talk);
+    }
+}
+
+static void set_open(struct ranks *ranks, int code)
+{
+    pthread_mutex_lock(&ranks->lock);
+    ranks->is_open = true;
+    ranks->open_code = code;
+    pthread_cond_broadcast(&ranks->changed);
+    pthread_mutex_unlock(&ranks->lock);
+}
+
+static int initialize(struct ranks *ranks)
+{
+    uint32_t rank, size;
+    char text[LAUNCHER_REASON_BYTES];
+    atomic_store(&ranks->call, "MPI_Init");
+    const int rc = ranks->module->init(&rank, &size);
+    atomic_store(&ranks->call, NULL);
+    if (rc != 0) {
+        ranks->module->explain(rc, text);
+        log_message(LOG_ERROR, "rank %u: MPI_Init: %s", ranks->launcher.rank, text);
+        return EXIT_CODE_RANK;
+    }
+    ranks->module->name(ranks->library);
+    if (launcher_check(&ranks->launcher, rank, size, text) == 0)
+        return 0;
+    log_message(LOG_ERROR, "%s", text);
+    return EXIT_CODE_USAGE;
+}
+
+static void communication_loop(void *arg)
+{
+    struct ranks *const ranks = arg;
+    (void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);
+    const int code = initialize(ranks);
+    set_open(ranks, code);
+    if (code != 0)
+        return;
+    for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
+        rank_watch_beat(ranks, rank);
+    talk_until_closed(ranks);
+    if (ranks_failed(ranks) || ranks->was_job_abandoned)
+        return;
+    mail_end(ranks);
+    atomic_store(&ranks->call, "MPI_Finalize");
+    (void)ranks->module->finalize();
+    atomic_store(&ranks->call, NULL);
+}
+
+/* ---- opening and closing ---- */
+
+static int init(struct ranks *ranks, const struct launcher *launcher, uint32_t deadline_s)
+{
+    ranks->launcher = *launcher;
+    ranks->out_end = &ranks->out_first;
+    ranks->job_end = &ranks->job_first;
+    atomic_init(&ranks->phase, "starting");
+    atomic_init(&ranks->step, RANKS_NOWHERE);
+    atomic_init(&ranks->bucket, RANKS_NOWHERE);
+    atomic_init(&ranks->deadline_s, deadline_s);
+    if (gethostname(ranks->host, sizeof(ranks->host) - 1) != 0)
+        snprintf(ranks->host, sizeof(ranks->host), "unknown host");
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_mutex_init(&ranks->lock, NULL);
+    pthread_cond_init(&ranks->changed, NULL);
+    pthread_cond_init(&ranks->has_work, &clock);
+    pthread_condattr_destroy(&clock);
+    ranks->peers = calloc(launcher->size, sizeof(*ranks->peers));
+    if (ranks->peers == NULL)
+        return -ENOMEM;
+    for (uint32_t rank = 0; rank < launcher->size; rank++) {
+        struct peer *const peer = &ranks->peers[rank];
+        peer->end = &peer->first;
+        snprintf(peer->name, sizeof(peer->name), rank == launcher->rank ? "rank %u (%s)" : "rank %u", rank, ranks->host);
+    }
+    return 0;
+}
+
+/* Is MPI initialized, and has every peer said who it is? */
+static bool have_all_come(const struct ranks *ranks)
+{
+    bool have_all = ranks->is_open;
+    for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
+        have_all = have_all && ranks->peers[rank].is_known;
+    return have_all;
+}
+
+static int await_all(struct ranks *ranks)
+{
+    pthread_mutex_lock(&ranks->lock);
+    while (!have_all_come(ranks) && ranks->open_code == 0 && !ranks->has_failed)
+        pthread_cond_wait(&ranks->changed, &ranks->lock);
+    const int code = ranks->has_failed ? ranks->failure.code : ranks->open_code;
+    pthread_mutex_unlock(&ranks->lock);
+    return code;
+}
+
+int ranks_open(struct ranks **ranks_out, const struct launcher *launcher, const struct mpi_module *module,
+               uint32_t deadline_s)
+{
+    struct ranks *const ranks = calloc(1, sizeof(*ranks));
+    int rc = ranks == NULL ? -ENOMEM : init(ranks, launcher, deadline_s);
+    if (rc == 0) {
+        ranks->module = module;
+        rc = thread_start(&ranks->watch, "rank watch", rank_watch_loop, ranks);
+    }
+    if (rc == 0)
+        rc = thread_start(&ranks->communication, "ranks", communication_loop, ranks);
+    if (rc != 0) {
+        log_message(LOG_ERROR, "cannot talk to the other ranks: %s", exit_cause(rc));
+        return EXIT_CODE_MEMORY;
+    }
+    *ranks_out = ranks;
+    return await_all(ranks);
+}
+
+void ranks_set_deadline(struct ranks *ranks, uint32_t deadline_s)
+{
+    if (ranks != NULL)
+        atomic_store(&ranks->deadline_s, deadline_s);
+}
+
+static void set_flag(struct ranks *ranks, bool *flag)
+{
+    pthread_mutex_lock(&ranks->lock);
+    *flag = true;
+    pthread_cond_signal(&ranks->has_work);
+    pthread_mutex_unlock(&ranks->lock);
+}
+
+static void release(struct ranks *ranks)
+{
+    for (uint32_t rank = 0; rank < ranks->launcher.size; rank++)
+        for (struct mail *mail = ranks->peers[rank].first, *next; mail != NULL; mail = next) {
+            next = mail->next;
+            free(mail);
+        }
+    free(ranks->peers);
+    pthread_cond_destroy(&ranks->has_work);
+    pthread_cond_destroy(&ranks->changed);
+    pthread_mutex_destroy(&ranks->lock);
+    free(ranks);
+}
+
+void ranks_close(struct ranks *ranks)
+{
+    if (ranks == NULL || ranks_failed(ranks))
+        return;
+    set_flag(ranks, &ranks->is_closing);
+    thread_join(ranks->communication);
+    set_flag(ranks, &ranks->watch_ends);
+    thread_join(ranks->watch);
+    release(ranks);
+}

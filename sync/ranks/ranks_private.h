@@ -1,0 +1,120 @@
+/* What the files of struct ranks share: ranks.c (who there is, the communication thread), mail.c, rank_watch.c. */
+#ifndef PIPETRAIN_RANKS_PRIVATE_H
+#define PIPETRAIN_RANKS_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "stage/thread.h"
+#include "sync/ranks/ranks.h"
+
+#define RANK_HOST_BYTES 64u
+#define RANK_PHASE_BYTES 32u
+#define RANK_TEXT_BYTES 400u            /* of a failure */
+
+/* Where a rank is; mailed as it is. */
+struct beat {
+    uint64_t step, bucket;              /* RANKS_NOWHERE: in none */
+    char phase[RANK_PHASE_BYTES], host[RANK_HOST_BYTES];
+};
+struct failure { int32_t code; char text[RANK_TEXT_BYTES]; };
+
+#define MAIL_SHORT_BYTES 496u           /* longer mail is sent as two messages */
+
+/* A message of MAIL_TAG; if the mail is longer than it has room for, all data follows in a message of MAIL_DATA_TAG. */
+struct envelope {
+    uint64_t bytes;
+    uint32_t kind, unused;
+    unsigned char data[MAIL_SHORT_BYTES];
+};
+
+/* Mail on its way to another rank. */
+struct outgoing {
+    struct outgoing *next;
+    uint32_t to;
+    struct mpi_request requests[2];     /* of the envelope and of the data */
+    bool has_passed[2];
+    struct envelope envelope;
+    unsigned char data[];
+};
+
+/* Another rank that this one exchanges mail with. */
+struct peer {
+    char name[RANK_HOST_BYTES + 32];    /* constant once is_known */
+    /* Of the communication thread: */
+    struct envelope envelope;           /* of the mail that is received next */
+    struct mpi_request request;
+    struct mail *incoming;              /* longer mail whose data is being received; NULL: an envelope is */
+    /* Under the lock: */
+    bool is_known, is_silent;
+    bool has_beat_queued;               /* the last beat to it is not on its way yet */
+    uint32_t age;                       /* polls of the watch since its last beat */
+    struct beat beat;
+    struct mail *first, **end;          /* that was not received yet */
+};
+
+struct ranks {
+    struct launcher launcher;
+    const struct mpi_module *module;
+    char library[MPI_MODULE_TEXT_BYTES];
+    struct peer *peers;                 /* [rank]; of all but this one in rank 0, else of rank 0 only */
+    struct thread *communication, *watch;
+    atomic_uint_fast64_t turns;         /* of the communication thread; the watch looks whether they go on */
+    _Atomic(const char *) call;         /* the call of MPI it is in, if that may block; NULL */
+    _Atomic(const char *) phase;
+    atomic_uint_fast64_t step, bucket;
+    atomic_uint deadline_s;
+    char host[RANK_HOST_BYTES];
+    pthread_mutex_t lock;               /* of what follows, and of the peers */
+    pthread_cond_t changed;             /* for waiting mains: mail, failure, opening, handled */
+    pthread_cond_t has_work;            /* for the communication thread */
+    bool is_open, is_closing, watch_ends;
+    int open_code;                      /* why it could not be opened; 0: it could, or is not yet */
+    struct outgoing *out_first, **out_end;      /* queued */
+    uint32_t out_count;                 /* queued or in flight */
+    struct ranks_job *job_first, **job_end;     /* submitted */
+    uint32_t job_count;                 /* submitted or in work */
+    bool are_jobs_abandoned, was_job_abandoned;
+    void (*handle)(void *arg, const struct mail *mail);
+    void *handle_arg;
+    bool is_handling;
+    struct stop *stop;                  /* the run's; NULL: none. Written by main only */
+    bool is_failing;                    /* a thread ends the run of `stop` */
+    bool has_failed;
+    struct failure failure;
+    uint32_t failed_polls;              /* of the watch since then */
+};
+
+/* The ranks that this one exchanges mail with: [first, end). */
+static inline uint32_t peers_first(const struct ranks *ranks)
+{
+    return ranks->launcher.rank == 0 ? 1 : 0;
+}
+static inline uint32_t peers_end(const struct ranks *ranks)
+{
+    return ranks->launcher.rank == 0 ? ranks->launcher.size : 1;
+}
+
+/* ---- mail.c; in the communication thread ---- */
+
+/* Begin to receive from all peers. 0 or an error of the library; *peer_out is then the rank. */
+int mail_begin(struct ranks *ranks, uint32_t *peer_out);
+/* Look after all mail in flight. *moved_out is set to true if any has passed. 0 or an error of the library. */
+int mail_advance(struct ranks *ranks, struct outgoing **flying, bool *moved_out, uint32_t *peer_out);
+/* Give up what is being received. */
+void mail_end(struct ranks *ranks);
+
+/* ---- rank_watch.c ---- */
+
+void rank_watch_loop(void *ranks);
+/* Tell a peer where this process is, unless the last beat is still queued. Lock not held. */
+void rank_watch_beat(struct ranks *ranks, uint32_t to);
+/* A beat has come. Lock not held. */
+void rank_watch_take_beat(struct ranks *ranks, uint32_t from, const struct beat *beat);
+/* MAIL_FAILURE has come. Lock not held. */
+void rank_watch_take_failure(struct ranks *ranks, uint32_t from, const struct failure *failure);
+/* This process has found a failure: print the message, end the run, tell the others. Only the first one counts. Lock
+ * not held. */
+void rank_watch_fail(struct ranks *ranks, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -11,6 +11,7 @@ tools_libtools_a_SOURCES = \
 	%D%/run/account.c \
 	%D%/run/device_plan.c \
 	%D%/run/feed.c \
+	%D%/run/launched.c \
 	%D%/run/memory_plan.c \
 	%D%/run/pipeline.c \
 	%D%/run/progress_display.c \

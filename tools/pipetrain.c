@@ -29,6 +29,7 @@
 #include "tools/phase.h"
 #include "tools/predict/evaluate.h"
 #include "tools/predict/predict.h"
+#include "tools/run/launched.h"
 #include "tools/run/run.h"
 #include "tools/run/run_data.h"
 #include "tools/run/run_plan.h"
@@ -289,6 +290,9 @@ static int describe(const struct arguments *arguments)
 static int doctor(const struct arguments *arguments)
 {
     struct settings settings;
+    int code = launched_refuse("--doctor");
+    if (code != EXIT_CODE_OK)
+        return code;
     if (arguments->config_path == NULL && arguments->assignment_count > 0) {
         log_message(LOG_ERROR, "--set changes a configuration: pipetrain --doctor -c run.conf --set ...");
         return EXIT_CODE_USAGE;
@@ -297,7 +301,7 @@ static int doctor(const struct arguments *arguments)
         return doctor_run(NULL, arguments->doctor_form);
     if (settings_init(&settings) != 0)
         return out_of_memory("the settings");
-    int code = read_settings(&settings, arguments);
+    code = read_settings(&settings, arguments);
     if (code == EXIT_CODE_OK)
         code = doctor_run(&settings, arguments->doctor_form);
     settings_release(&settings);

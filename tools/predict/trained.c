@@ -23,6 +23,7 @@
 #include "tools/results/run_names.h"
 #include "tools/results/tensor_file.h"
 #include "tools/results/weights.h"
+#include "tools/run/launched.h"
 #include "tools/run/run_data.h"
 #include "tools/run/run_plan.h"
 #include "tools/signals.h"
@@ -414,9 +415,12 @@ static int run_command(const struct network_command *command, const struct netwo
                        uint64_t process_start_ns)
 {
     struct settings settings;
+    int code = launched_refuse(argv[1]);
+    if (code != 0)
+        return code;
     if (settings_init(&settings) != 0)
         return network_no_memory("the settings");
-    int code = words->config != NULL ? trained_read_settings(&settings, words) : own_network_settings(&settings, words);
+    code = words->config != NULL ? trained_read_settings(&settings, words) : own_network_settings(&settings, words);
     if (code == 0)
         code = command->run(&settings, words, argv, process_start_ns);
     settings_release(&settings);

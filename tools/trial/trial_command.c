@@ -13,6 +13,7 @@
 #include "stage/text/output.h"
 #include "tools/config/config.h"
 #include "tools/config/program_option.h"
+#include "tools/run/launched.h"
 #include "tools/signals.h"
 
 #define SECONDS_MAX 86400.0
@@ -143,6 +144,9 @@ static int run_command(const struct arguments *arguments)
 {
     struct settings settings;
     struct problems problems;
+    int code = launched_refuse(arguments->command->name);
+    if (code != EXIT_CODE_OK)
+        return code;
     if (settings_init(&settings) != 0) {
         log_message(LOG_ERROR, "the settings: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
@@ -151,7 +155,7 @@ static int run_command(const struct arguments *arguments)
     const int rc = read_configuration(arguments, &settings, &problems);
     const bool has_rollback = settings.train.on_nan == ON_NAN_ROLLBACK;
     problems_print(&problems);
-    const int code = rc == 0 ? EXIT_CODE_OK : problems_code(&problems, exit_code_of(rc, EXIT_CODE_USAGE));
+    code = rc == 0 ? EXIT_CODE_OK : problems_code(&problems, exit_code_of(rc, EXIT_CODE_USAGE));
     problems_release(&problems);
     settings_release(&settings);
     return code == EXIT_CODE_OK ? run_trials(arguments, has_rollback) : code;

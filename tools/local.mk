@@ -26,7 +26,7 @@ tools_libtools_a_SOURCES = \
 	%D%/run/step_stats.c \
 	%D%/run/stop_rule.c \
 	%D%/run/summary.c \
-	%D%/run/team_wait.c \
+	%D%/run/state_mail.c %D%/run/team_wait.c \
 	%D%/run/tower_pipeline.c \
 	%D%/run/trace_file.c \
 	%D%/run/verdict.c \

@@ -1,0 +1,199 @@
+/* Tests of parts of checkpoints as mail: what other ranks put is what rank 0 takes, however long tensors are. The ranks
+ * are threads. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stage/thread.h"
+#include "tests/helpers/test.h"
+#include "tools/run/state_mail.h"
+
+enum { RANKS = 3, TENSORS = 4 };
+
+/* ---- ranks that are threads ---- */
+
+static _Thread_local uint32_t own_rank;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct mail *boxes[RANKS][RANKS][MAIL_COUNT];    /* [from][to][kind] */
+static bool has_failed;
+static size_t longest;          /* of any mail */
+
+uint32_t __wrap_ranks_rank(const struct ranks *ranks);
+int __wrap_ranks_send(struct ranks *ranks, uint32_t to, enum mail_kind kind, const void *data, size_t bytes);
+int __wrap_ranks_send_all(struct ranks *ranks, enum mail_kind kind, const void *data, size_t bytes);
+int __wrap_ranks_receive(struct ranks *ranks, uint32_t from, enum mail_kind kind, struct mail **mail_out);
+
+uint32_t __wrap_ranks_rank(const struct ranks *ranks)
+{
+    (void)ranks;
+    return own_rank;
+}
+
+int __wrap_ranks_send(struct ranks *ranks, uint32_t to, enum mail_kind kind, const void *data, size_t bytes)
+{
+    (void)ranks;
+    struct mail *const mail = malloc(sizeof(*mail) + bytes);
+    *mail = (struct mail){ .from = own_rank, .bytes = bytes };
+    if (bytes > 0)
+        memcpy(mail->data, data, bytes);
+    pthread_mutex_lock(&lock);
+    struct mail **place = &boxes[own_rank][to][kind];
+    while (*place != NULL)
+        place = &(*place)->next;
+    *place = mail;
+    longest = bytes > longest ? bytes : longest;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+int __wrap_ranks_send_all(struct ranks *ranks, enum mail_kind kind, const void *data, size_t bytes)
+{
+    for (uint32_t to = 1; to < RANKS; to++)
+        __wrap_ranks_send(ranks, to, kind, data, bytes);
+    return 0;
+}
+
+int __wrap_ranks_receive(struct ranks *ranks, uint32_t from, enum mail_kind kind, struct mail **mail_out)
+{
+    (void)ranks;
+    pthread_mutex_lock(&lock);
+    struct mail **const place = &boxes[from][own_rank][kind];
+    while (*place == NULL && !has_failed)
+        pthread_cond_wait(&changed, &lock);
+    struct mail *const mail = *place;
+    if (mail != NULL)
+        *place = mail->next;
+    pthread_mutex_unlock(&lock);
+    *mail_out = mail;
+    return mail != NULL ? 0 : -ECANCELED;
+}
+
+/* ---- tensors ---- */
+
+/* The tensors of a tower; one of them is longer than two parts. */
+static const size_t sizes[TENSORS] = { 4, 2 * STATE_MAIL_PART_BYTES + 12, 100, STATE_MAIL_PART_BYTES - 104 };
+static const size_t total = 4 + 2 * STATE_MAIL_PART_BYTES + 12 + 100 + STATE_MAIL_PART_BYTES - 104;
+static unsigned char *tensor;   /* any of the longest; its numbers differ from byte to byte */
+static int error_of_rank_2;
+
+static void open_tensor(void)
+{
+    tensor = malloc(sizes[1]);
+    for (size_t i = 0; i < sizes[1]; i++)
+        tensor[i] = (unsigned char)(i * 2654435761u >> 13);
+}
+
+/* Tensor i of a tower begins at another byte of `tensor`. */
+static const unsigned char *data_of(uint32_t tower, uint32_t i)
+{
+    return i == 1 ? tensor : tensor + 7 * tower + i;
+}
+
+static void send_tensors(void *arg)
+{
+    own_rank = *(const uint32_t *)arg;
+    struct state_mail *mail;
+    assert_int_equal(state_mail_open(&mail, NULL, 1, total), 0);
+    const struct checkpoint_sink sink = state_mail_sink(mail);
+    int rc = 0;
+    for (int checkpoint = 0; checkpoint < 2; checkpoint++)
+        for (uint32_t i = 0; i < TENSORS && rc == 0; i++) {
+            const bool is_broken = own_rank == 2 && i == 2 && checkpoint == 0;
+            rc = sink.put(sink.arg, data_of(own_rank, i), sizes[i], is_broken ? error_of_rank_2 : 0);
+            if (rc == 0 && i >= TENSORS - 2)
+                rc = sink.flush(sink.arg);
+        }
+    assert_int_equal(rc, has_failed ? -ECANCELED : 0);
+    state_mail_close(mail);
+}
+
+/* Rank 0 takes all but the last tensor of each rank, and then these, as the layout has what is carried last. Returns
+ * the first error. */
+static int take_all(const struct checkpoint_source *source, unsigned char *out)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < 2 * TENSORS; i++) {
+        const uint32_t rank = i < 2 * (TENSORS - 1) ? 1 + i / (TENSORS - 1) : i - 2 * (TENSORS - 1) + 1;
+        const uint32_t which = i < 2 * (TENSORS - 1) ? i % (TENSORS - 1) : TENSORS - 1;
+        const int taken = source->take(source->arg, rank, out, sizes[which]);
+        if (taken == 0)
+            assert_memory_equal(out, data_of(rank, which), sizes[which]);
+        rc = rc != 0 ? rc : taken;
+    }
+    return rc;
+}
+
+static void run(int error)
+{
+    static uint32_t numbers[RANKS] = { 0, 1, 2 };
+    struct thread *threads[RANKS];
+    struct state_mail *mail;
+    open_tensor();
+    unsigned char *const out = malloc(sizes[1]);
+    error_of_rank_2 = error;
+    has_failed = false;
+    assert_int_equal(state_mail_open(&mail, NULL, 1, total), 0);
+    const struct checkpoint_source source = state_mail_source(mail);
+    for (uint32_t rank = 1; rank < RANKS; rank++)
+        assert_int_equal(thread_start(&threads[rank], "rank", send_tensors, &numbers[rank]), 0);
+    assert_int_equal(take_all(&source, out), error);
+    assert_int_equal(take_all(&source, out), 0);
+    for (uint32_t rank = 1; rank < RANKS; rank++)
+        thread_join(threads[rank]);
+    assert_true(longest <= STATE_MAIL_PART_BYTES + 64);
+    state_mail_close(mail);
+    free(out);
+    free(tensor);
+}
+
+TEST(tensors_arrive_whole_whatever_their_size)
+{
+    run(0);
+}
+
+TEST(an_error_arrives_and_the_next_checkpoint_is_whole)
+{
+    run(-EIO);
+}
+
+TEST(a_failure_ends_all_waits)
+{
+    static uint32_t one = 1;
+    struct thread *thread;
+    struct state_mail *mail;
+    open_tensor();
+    has_failed = false;
+    assert_int_equal(thread_start(&thread, "rank", send_tensors, &one), 0);
+    assert_int_equal(state_mail_open(&mail, NULL, 1, total), 0);
+    const struct checkpoint_source source = state_mail_source(mail);
+    unsigned char *const out = malloc(sizes[1]);
+    assert_int_equal(source.take(source.arg, 1, out, 1), 0);
+    pthread_mutex_lock(&lock);
+    has_failed = true;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+    thread_join(thread);
+    assert_int_equal(source.take(source.arg, 1, out, sizes[1]), -ECANCELED);
+    state_mail_close(mail);
+    free(out);
+    free(tensor);
+}
+
+TEST(decisions_are_those_of_rank_0)
+{
+    has_failed = false;
+    assert_int_equal(state_mail_decide(NULL, 7, true), 0);
+    assert_int_equal(state_mail_decide(NULL, 9, false), 0);
+    own_rank = 2;
+    assert_true(state_mail_await(NULL, 7));
+    assert_false(state_mail_await(NULL, 9));
+    has_failed = true;
+    assert_false(state_mail_await(NULL, 11));
+    own_rank = 0;
+}
+
+TESTS_MAIN(NULL, NULL)

@@ -1,4 +1,5 @@
 /* Where a run starts: which checkpoint it is resumed from, if any, or which weights it starts with. */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -478,8 +479,8 @@ static int protect_configuration(const struct settings *settings)
     return EXIT_CODE_USAGE;
 }
 
-int run_state_find(struct run_state *state, const struct settings *settings, struct run_plan *plan,
-                   const struct dataset *const *datasets)
+static int find_start(struct run_state *state, const struct settings *settings, struct run_plan *plan,
+                      const struct dataset *const *datasets)
 {
     char words[512];
     const struct checkpoint_settings *const checkpoint = &settings->checkpoint;
@@ -519,6 +520,104 @@ int run_state_find(struct run_state *state, const struct settings *settings, str
     state->saves = true;        /* at the end at least */
     state->only_on_stop = false;
     return seek(state, settings, plan);
+}
+
+/* ---- the same start in all ranks ---- */
+
+/* What rank 0 has found, as mail. */
+struct run_start {
+    int code;                   /* an exit code; 0: what follows is valid */
+    bool is_over, keeps_best, saves, only_on_stop;
+    uint64_t first;             /* batch */
+    struct run_progress progress;
+    char path[PATH_MAX];        /* of the checkpoint; "": the run is new */
+    char hash[CHECKPOINT_HASH_DIGITS + 1];      /* of its header */
+};
+
+/* An absolute path, where there is one: other hosts may start in another folder. */
+static void describe_checkpoint(const struct checkpoint_reader *reader, struct run_start *start)
+{
+    const char *const path = checkpoint_reader_path(reader);
+    if (realpath(path, start->path) == NULL)
+        snprintf(start->path, sizeof(start->path), "%s", path);
+    snprintf(start->hash, sizeof(start->hash), "%s", checkpoint_reader_text(reader, CHECKPOINT_KEY_HEADER));
+}
+
+/* A rank that failed has reported the cause. */
+static int fail_to_meet(int rc)
+{
+    if (rc == -ECANCELED)
+        return EXIT_CODE_RANK;
+    log_message(LOG_ERROR, "where the run starts: %s", exit_cause(rc));
+    return exit_code_of(rc, EXIT_CODE_RANK);
+}
+
+static int send_start(const struct run_state *state, const struct run_plan *plan, int code)
+{
+    struct run_start start;
+    memset(&start, 0, sizeof(start));
+    start.code = code;
+    start.is_over = state->is_over;
+    start.keeps_best = state->keeps_best;
+    start.saves = state->saves;
+    start.only_on_stop = state->only_on_stop;
+    start.first = plan->schedule.first;
+    start.progress = state->progress;
+    if (code == 0 && state->reader != NULL)
+        describe_checkpoint(state->reader, &start);
+    const int rc = ranks_send_all(state->ranks, MAIL_MEETING, &start, sizeof(start));
+    return code != 0 || rc == 0 ? code : fail_to_meet(rc);
+}
+
+static int receive_start(const struct run_state *state, struct run_start *start_out)
+{
+    struct mail *mail;
+    const int rc = ranks_receive(state->ranks, 0, MAIL_MEETING, &mail);
+    if (rc != 0)
+        return fail_to_meet(rc);
+    assert(mail->bytes == sizeof(*start_out));
+    memcpy(start_out, mail->data, sizeof(*start_out));
+    free(mail);
+    return start_out->code;
+}
+
+/* Open the checkpoint that rank 0 resumes from. */
+static int open_same(struct run_state *state, const struct run_start *start)
+{
+    struct checkpoint_problem problem = { "" };
+    const int rc = checkpoint_reader_open(&state->reader, start->path, &problem);
+    const bool is_same = rc == 0 && strcmp(checkpoint_reader_text(state->reader, CHECKPOINT_KEY_HEADER),
+                                           start->hash) == 0;
+    if (is_same)
+        return 0;
+    const char *const cause = rc == 0 ? "is another file here" : problem.text[0] != '\0' ? problem.text : exit_cause(rc);
+    log_message(LOG_ERROR, "%s, the checkpoint that the run is resumed from: %s: the run directory has to be on a file "
+                "system that all ranks see", start->path, cause);
+    return exit_code_of(rc, EXIT_CODE_DATA);
+}
+
+static int follow_start(struct run_state *state, struct run_plan *plan)
+{
+    struct run_start start;
+    const int code = receive_start(state, &start);
+    if (code != 0)
+        return code;
+    state->is_over = start.is_over;
+    state->keeps_best = start.keeps_best;
+    state->saves = start.saves;
+    state->only_on_stop = start.only_on_stop;
+    state->progress = start.progress;
+    plan->schedule.first = start.first;
+    return start.path[0] != '\0' ? open_same(state, &start) : 0;
+}
+
+int run_state_find(struct run_state *state, const struct settings *settings, struct run_plan *plan,
+                   const struct dataset *const *datasets)
+{
+    if (ranks_rank(state->ranks) > 0)
+        return follow_start(state, plan);
+    const int code = find_start(state, settings, plan, datasets);
+    return ranks_size(state->ranks) > 1 ? send_start(state, plan, code) : code;
 }
 
 /* ---- initial weights ---- */

@@ -191,6 +191,7 @@ static struct checkpoint_shape shape_of(const struct run_state *state, const str
     return (struct checkpoint_shape){
         .net = net,
         .towers = plan->schedule.towers,
+        .here = plan->devices.towers,
         .is_same = plan->schedule.slices > 0,
         .states = optimizer_state_count(plan->optimizer.kind) + (plan->devices.mode->defers ? 1 : 0),
         .carried_bytes = carried_bytes,
@@ -198,6 +199,11 @@ static struct checkpoint_shape shape_of(const struct run_state *state, const str
         .weights_differ = plan->devices.mode->differs,
         .stays = stays(state, settings, plan),
     };
+}
+
+static bool writes(const struct run_state *state)
+{
+    return ranks_rank(state->ranks) == 0;
 }
 
 struct snapshot_rule run_state_rule(const struct run_state *state, const struct settings *settings,
@@ -214,8 +220,16 @@ struct snapshot_rule run_state_rule(const struct run_state *state, const struct 
 size_t run_state_file_bytes(const struct run_state *state, const struct settings *settings,
                             const struct run_plan *plan, const struct net *net)
 {
+    if (!state->saves || !writes(state))
+        return 0;
     const struct checkpoint_shape shape = shape_of(state, settings, plan, net, CARRIED_BYTES_GUESS);
-    return state->saves ? checkpoint_file_bytes(&shape, state->identity) : 0;
+    return checkpoint_file_bytes(&shape, state->identity);
+}
+
+/* Do checkpoints of this shape contain anything of other ranks? */
+static bool is_shared(const struct run_state *state, const struct checkpoint_shape *shape)
+{
+    return ranks_size(state->ranks) > 1 && checkpoint_has_others(shape);
 }
 
 void run_state_plan(const struct run_state *state, const struct settings *settings, struct run_plan *plan,
@@ -224,7 +238,14 @@ void run_state_plan(const struct run_state *state, const struct settings *settin
     if (!state->saves)
         return;
     const struct checkpoint_shape shape = shape_of(state, settings, plan, net, CARRIED_BYTES_GUESS);
-    memory_share_add(&plan->memory.host, MEMORY_RESULTS, checkpoint_writer_bytes(&shape, state->identity));
+    const bool sends = is_shared(state, &shape);
+    if (!sends && !writes(state))
+        return;
+    const size_t bytes = writes(state) ? checkpoint_writer_bytes(&shape, state->identity)
+                                       : checkpoint_sender_bytes(&shape);
+    memory_share_add(&plan->memory.host, MEMORY_RESULTS, bytes);
+    if (sends)
+        memory_share_add(&plan->memory.host, MEMORY_RESULTS, state_mail_bytes(checkpoint_sender_total(&shape)));
     plan->memory.aside += saves_only_last(state, settings) ? 0 : limits_thread_bytes();
 }
 
@@ -239,6 +260,22 @@ uint64_t run_state_room(const struct run_state *state, const struct settings *se
 static void give_back(void *arg, uint32_t tower, struct snapshot *snapshot)
 {
     pipeline_return(arg, tower, snapshot);
+}
+
+/* What takes the towers' snapshots. 0 or a negative errno. */
+static int open_taker(struct run_state *state, const struct checkpoint_shape *shape, const struct results *results)
+{
+    int rc = 0;
+    if (is_shared(state, shape))
+        rc = state_mail_open(&state->mail, state->ranks, shape->here.count, checkpoint_sender_total(shape));
+    if (rc == 0 && writes(state)) {
+        const struct checkpoint_source source = state_mail_source(state->mail);
+        rc = checkpoint_writer_open(&state->writer, shape, &source, state->identity, weights_about(results->weights));
+    } else if (rc == 0 && state->mail != NULL) {
+        const struct checkpoint_sink sink = state_mail_sink(state->mail);
+        rc = checkpoint_sender_open(&state->sender, shape, &sink);
+    }
+    return rc;
 }
 
 int run_state_open(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
@@ -256,14 +293,13 @@ int run_state_open(struct run_state *state, const struct settings *settings, con
     state->saved_ns = clock_now_ns();
     state->pipeline = pipeline;
     state->account = account;
-    state->snapshots = calloc(shape.towers, sizeof(*state->snapshots));
-    int rc = state->snapshots == NULL ? -ENOMEM : checkpoint_writer_open(&state->writer, &shape, NULL,
-                                                                              state->identity,
-                                                                              weights_about(results->weights));
-    if (rc != 0 || saves_only_last(state, settings))
+    state->snapshots = calloc(shape.here.count, sizeof(*state->snapshots));
+    const int rc = state->snapshots == NULL ? -ENOMEM : open_taker(state, &shape, results);
+    if (rc != 0 || saves_only_last(state, settings) || (state->writer == NULL && state->sender == NULL))
         return rc;
-    const struct checkpoint_saver_spec spec = { .writer = state->writer, .directory = directory,
-                                                .towers = shape.towers, .keep = (uint32_t)settings->checkpoint.keep,
+    const struct checkpoint_saver_spec spec = { .writer = state->writer, .sender = state->sender,
+                                                .directory = directory, .towers = shape.here.count,
+                                                .keep = (uint32_t)settings->checkpoint.keep,
                                                 .give_back = give_back, .arg = pipeline };
     return checkpoint_saver_start(&state->saver, &spec);
 }
@@ -309,27 +345,61 @@ static unsigned files_of(const struct run_state *state, const struct batch_slice
     return is_best ? newest | CHECKPOINT_BEST : newest;
 }
 
-void run_state_follow(struct run_state *state, struct step_report *const *reports)
+/* The saver gets the snapshots that are in the reports. */
+static void put_snapshots(struct run_state *state, struct step_report *const *reports,
+                          const struct checkpoint_mark *mark)
+{
+    for (uint32_t d = 0; d < state->plan->devices.towers.count; d++) {
+        state->snapshots[d] = reports[d]->snapshot;
+        reports[d]->snapshot = NULL;
+    }
+    checkpoint_saver_put(state->saver, state->snapshots, mark);
+}
+
+static void follow_and_send(struct run_state *state, struct step_report *const *reports)
+{
+    const uint64_t next = reports[0]->slice.number + 1;
+    const struct checkpoint_mark none = { .files = 0 };
+    state->has_begun = true;
+    if (reports[0]->snapshot != NULL && state->mail != NULL && state_mail_await(state->ranks, next))
+        put_snapshots(state, reports, &none);
+}
+
+/* That a decision cannot be sent means that the run has failed. */
+static void tell_decision(const struct run_state *state, uint64_t next, bool is_saved)
+{
+    if (state->mail != NULL)
+        (void)state_mail_decide(state->ranks, next, is_saved);
+}
+
+static void follow_and_write(struct run_state *state, struct step_report *const *reports)
 {
     const struct batch_slice *const slice = &reports[0]->slice;
     struct checkpoint_mark mark;
     remove_earlier(state);
     checkpoint_saver_count(state->saver, &state->counts);
-    if (reports[0]->snapshot == NULL)
+    if (reports[0]->snapshot == NULL) {
         request_by_time(state);
-    const unsigned files = reports[0]->snapshot != NULL ? files_of(state, slice) : 0;
+        return;
+    }
+    const unsigned files = files_of(state, slice);
+    tell_decision(state, slice->number + 1, files != 0);
     if (files == 0)
         return;
     if ((files & CHECKPOINT_NEWEST) != 0) {
         state->is_asked = false;
         state->saved_ns = clock_now_ns();
     }
-    for (uint32_t d = 0; d < state->plan->devices.towers.count; d++) {
-        state->snapshots[d] = reports[d]->snapshot;
-        reports[d]->snapshot = NULL;
-    }
     make_mark(state, slice->number + 1, files, &mark);
-    checkpoint_saver_put(state->saver, state->snapshots, &mark);
+    put_snapshots(state, reports, &mark);
+}
+
+void run_state_follow(struct run_state *state, struct step_report *const *reports)
+{
+    if (writes(state))
+        follow_and_write(state, reports);
+    else
+        follow_and_send(state, reports);
 }
 
 /* Writes the file under its temporary name. run_state_write_last gives it its name, or reports the error. */
@@ -343,19 +413,27 @@ static void prepare_last(struct run_state *state, const struct checkpoint_mark *
     state->has_last = true;
 }
 
+static void write_last(struct run_state *state, uint64_t next)
+{
+    struct checkpoint_mark mark;
+    make_mark(state, next, CHECKPOINT_NEWEST, &mark);
+    prepare_last(state, &mark);
+}
+
+/* An error is written by rank 0. */
 static void save_last(struct run_state *state, uint64_t next)
 {
     const uint32_t towers = state->plan->devices.towers.count;
-    struct checkpoint_mark mark;
     uint32_t count = 0;
     for (uint32_t d = 0; d < towers; d++) {
         state->snapshots[d] = pipeline_last(state->pipeline, d);
         count += state->snapshots[d] != NULL;
     }
     assert(count == 0 || count == towers);
-    make_mark(state, next, CHECKPOINT_NEWEST, &mark);
-    if (count > 0)
-        prepare_last(state, &mark);
+    if (count > 0 && writes(state))
+        write_last(state, next);
+    else if (count > 0)
+        (void)checkpoint_sender_send(state->sender, state->snapshots);
     for (uint32_t d = 0; d < count; d++)
         pipeline_return(state->pipeline, d, state->snapshots[d]);
 }
@@ -367,6 +445,15 @@ static bool is_complete(const struct run_state *state, const struct settings *se
            stop_reason_of_progress(&settings->train, &state->progress) != STOP_REASON_NONE;
 }
 
+/* The decision of rank 0. */
+static bool is_last_saved(const struct run_state *state, uint64_t next)
+{
+    if (!writes(state))
+        return state->mail != NULL && state_mail_await(state->ranks, next);
+    tell_decision(state, next, !state->needs_none);
+    return !state->needs_none;
+}
+
 /* A run that was asked to stop saves a checkpoint even after its last step, so that the same command never starts
  * anew. */
 void run_state_finish(struct run_state *state, const struct settings *settings, const struct run_last *last)
@@ -376,7 +463,7 @@ void run_state_finish(struct run_state *state, const struct settings *settings, 
     checkpoint_saver_end(state->saver, &state->counts);
     state->saver = NULL;
     state->needs_none = state->only_on_stop && !last->was_asked_for && is_complete(state, settings, last->next);
-    if (last->can_be_taken && !state->needs_none)
+    if (last->can_be_taken && is_last_saved(state, last->next))
         save_last(state, last->next);
     state->pipeline = NULL;
 }
@@ -459,6 +546,8 @@ void run_state_release(struct run_state *state)
     if (state->has_last && state->last_rc == 0)
         checkpoint_writer_drop(state->writer, state->directory);
     checkpoint_writer_close(state->writer);
+    checkpoint_sender_close(state->sender);
+    state_mail_close(state->mail);
     checkpoint_reader_close(state->reader);
     free(state->snapshots);
     free(state->identity);

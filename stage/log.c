@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -14,13 +15,26 @@
 #include "stage/text/utf8.h"
 
 #define LOG_TEXT_BYTES 4096
+#define PLAIN_BYTES (4 * LOG_TEXT_BYTES + sizeof(cut_mark))     /* every byte escaped, and the mark */
+
+static const char cut_mark[] = "...";
 
 #define ERASE "\r\033[K"         /* the line of the cursor */
 
 static const char *program = "pipetrain";
-static bool only_errors;
+static const char *_Atomic sender;      /* NULL: none */
+static atomic_bool only_errors;
 static atomic_bool is_live;     /* log_live's line is open */
-static const char cut_mark[] = "...";
+
+/* Messages that are held, as log_take_held returns them. */
+static struct {
+    pthread_mutex_t lock;               /* guards what follows */
+    bool is_on;
+    uint32_t dropped;
+    size_t bytes;
+    char text[LOG_HELD_BYTES];
+} held = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
 
 /* Bytes of the character at the start of `text` that may be shown as it is; 0 where its first byte must be escaped: not
  * UTF-8, or a control character (utf8_is_control). */
@@ -97,20 +111,78 @@ void log_live(const char *text)
         atomic_store(&is_live, true);
 }
 
-static void write_line(enum log_level level, const char *text, bool is_cut)
+/* Print a text that is plain already, of at most PLAIN_BYTES. */
+static void write_line(enum log_level level, const char *text, size_t bytes)
 {
-    /* Room for every byte escaped, the erasure, the prefix, the mark and the newline. */
-    char line[4 * LOG_TEXT_BYTES + sizeof(ERASE) + LOG_NAME_MAX + sizeof(": ") + sizeof(cut_mark) + 1];
+    /* Room for the erasure, the prefixes, the text and the newline. */
+    char line[sizeof(ERASE) + LOG_NAME_MAX + sizeof(": ") + LOG_SENDER_MAX + sizeof(": ") + PLAIN_BYTES + 1];
+    const char *const from = sender;
     size_t length = begin_line(line);
     if (level == LOG_ERROR)
         length += (size_t)snprintf(line + length, LOG_NAME_MAX + sizeof(": "), "%s: ", program);
-    length += log_plain(text, line + length, 4 * LOG_TEXT_BYTES);
-    if (is_cut) {
-        memcpy(line + length, cut_mark, sizeof(cut_mark) - 1);
-        length += sizeof(cut_mark) - 1;
-    }
+    if (from != NULL)
+        length += (size_t)snprintf(line + length, LOG_SENDER_MAX + sizeof(": "), "%.*s: ", (int)LOG_SENDER_MAX, from);
+    memcpy(line + length, text, bytes);
+    length += bytes;
     line[length++] = '\n';
     output_write(OUTPUT_MESSAGES, line, length);
+}
+
+/* ---- messages that are held ---- */
+
+void log_hold(void)
+{
+    pthread_mutex_lock(&held.lock);
+    held.is_on = true;
+    pthread_mutex_unlock(&held.lock);
+}
+
+/* Is it held, or dropped? */
+static bool hold(enum log_level level, const char *text, size_t bytes)
+{
+    pthread_mutex_lock(&held.lock);
+    const bool is_on = held.is_on;
+    if (is_on && sizeof(held.text) - held.bytes < bytes + 2) {
+        held.dropped++;
+    } else if (is_on) {
+        held.text[held.bytes++] = (char)('A' + level);
+        memcpy(held.text + held.bytes, text, bytes);
+        held.bytes += bytes;
+        held.text[held.bytes++] = '\n';
+    }
+    pthread_mutex_unlock(&held.lock);
+    return is_on;
+}
+
+char *log_take_held(uint32_t *dropped_out)
+{
+    pthread_mutex_lock(&held.lock);
+    char *const text = strndup(held.text, held.bytes);
+    if (text != NULL) {
+        *dropped_out = held.dropped;
+        held.dropped = 0;
+        held.bytes = 0;
+    }
+    pthread_mutex_unlock(&held.lock);
+    return text;
+}
+
+void log_release(void)
+{
+    pthread_mutex_lock(&held.lock);
+    const char *const end = held.text + held.bytes;
+    const uint32_t dropped = held.dropped;
+    held.dropped = 0;
+    held.bytes = 0;
+    held.is_on = false;
+    pthread_mutex_unlock(&held.lock);
+    for (const char *at = held.text; at < end;) {       /* nobody writes there until log_hold */
+        const char *const newline = memchr(at, '\n', (size_t)(end - at));
+        write_line((enum log_level)(*at - 'A'), at + 1, (size_t)(newline - at) - 1);
+        at = newline + 1;
+    }
+    if (dropped > 0)
+        log_message(LOG_ERROR, "%u more messages", dropped);
 }
 
 void log_name(const char *name)
@@ -124,6 +196,11 @@ void log_only_errors(void)
     only_errors = true;
 }
 
+void log_sender(const char *name)
+{
+    sender = name;
+}
+
 void log_message(enum log_level level, const char *format, ...)
 {
     const int saved_errno = errno;
@@ -134,7 +211,15 @@ void log_message(enum log_level level, const char *format, ...)
     va_start(arguments, format);
     const int wanted = vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    if (wanted >= 0)
-        write_line(level, text, (size_t)wanted >= sizeof(text));
+    if (wanted >= 0) {
+        char plain[PLAIN_BYTES];
+        size_t bytes = log_plain(text, plain, 4 * LOG_TEXT_BYTES);
+        if ((size_t)wanted >= sizeof(text)) {
+            memcpy(plain + bytes, cut_mark, sizeof(cut_mark) - 1);
+            bytes += sizeof(cut_mark) - 1;
+        }
+        if (!hold(level, plain, bytes))
+            write_line(level, plain, bytes);
+    }
     errno = saved_errno;
 }

@@ -3,6 +3,7 @@
 #define PIPETRAIN_LOG_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum log_level { LOG_ERROR, LOG_PROBLEM, LOG_RUN };
 
@@ -21,8 +22,25 @@ void log_line(const char *text);
  * one at a time. */
 void log_live(const char *text);
 
-/* Print no LOG_RUN messages from now on. Before any thread is started. */
+/* Print no LOG_RUN messages from now on. */
 void log_only_errors(void);
+/* Name the sender at the start of all messages from now on, as in "rank 2 (node7): ..."; kept, not copied, and cut
+ * after LOG_SENDER_MAX bytes. */
+#define LOG_SENDER_MAX 127u
+void log_sender(const char *sender);
+
+/* ---- messages that are held ----
+ * Of several processes that have the same messages, one can print them for all. */
+
+/* Keep messages instead of printing them, from now until log_release. Not while that runs. */
+void log_hold(void);
+/* Take the held messages: lines of a letter for the level, 'A' + enum log_level, and the text, without the program's
+ * name and the sender. Beyond LOG_HELD_BYTES messages are dropped; *dropped_out is their number. NULL: out of memory,
+ * nothing is taken. Free it. */
+#define LOG_HELD_BYTES ((size_t)64 << 10)
+char *log_take_held(uint32_t *dropped_out);
+/* Print what is held, and all messages from now on directly. Does nothing where none are held. Any thread. */
+void log_release(void);
 
 /* Copy `bytes` of untrusted text to out (capacity out_size, always terminated); quotes, backslashes and what log_plain
  * escapes become \xHH. */

@@ -1,6 +1,7 @@
 /* Tests of messages and of escaping. */
 #include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "stage/log.h"
@@ -137,6 +138,57 @@ TEST(escaped_text_fits_any_capacity)
         assert_true(length == sizeof(whole) - 1 || length + 4 >= capacity);
         assert_true(length < 3 || length > 5);
     }
+}
+
+TEST(held_messages_are_printed_when_they_are_released)
+{
+    struct capture capture;
+    capture_begin(&capture);
+    log_hold();
+    log_message(LOG_ERROR, "one");
+    log_message(LOG_PROBLEM, "run.conf:3: two");
+    assert_int_equal(ftell(capture.file), 0);
+    log_release();
+    log_message(LOG_RUN, "three");
+    log_release();
+    capture_end(&capture, captured, sizeof(captured));
+    assert_string_equal(captured, "pipetrain: one\nrun.conf:3: two\nthree\n");
+}
+
+TEST(held_messages_are_taken_once_and_their_rest_counted)
+{
+    struct capture capture;
+    uint32_t dropped;
+    capture_begin(&capture);
+    log_hold();
+    log_message(LOG_ERROR, "on%se", "\n");
+    log_message(LOG_RUN, "two");
+    char *text = log_take_held(&dropped);
+    assert_string_equal(text, "Aon\\x0ae\nCtwo\n");
+    assert_int_equal(dropped, 0);
+    free(text);
+    for (uint32_t i = 0; i < LOG_HELD_BYTES / 1000 + 10; i++)
+        log_message(LOG_RUN, "%0998d", i);
+    text = log_take_held(&dropped);
+    assert_int_equal(strlen(text), LOG_HELD_BYTES / 1000 * 1000);
+    assert_int_equal(dropped, 10);
+    free(text);
+    log_release();
+    capture_end(&capture, captured, sizeof(captured));
+    assert_string_equal(captured, "");
+}
+
+TEST(a_sender_is_named_in_all_messages)
+{
+    struct capture capture;
+    capture_begin(&capture);
+    log_sender("rank 2 (node7)");
+    log_message(LOG_ERROR, "one");
+    log_message(LOG_PROBLEM, "run.conf:3: two");
+    log_sender(NULL);
+    log_message(LOG_ERROR, "three");
+    capture_end(&capture, captured, sizeof(captured));
+    assert_string_equal(captured, "pipetrain: rank 2 (node7): one\nrank 2 (node7): run.conf:3: two\npipetrain: three\n");
 }
 
 TESTS_MAIN(NULL, NULL)

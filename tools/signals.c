@@ -126,9 +126,8 @@ static void report_first(int number)
     log_message(LOG_RUN, "%s: %s%s%s", find_row(number)->what, doing, again, how);
 }
 
-static void receive(int number)
+void signals_request(int number)
 {
-    count_impatient(number);
     pthread_mutex_lock(&lock);
     if (note(number)) {
         report_first(number);
@@ -145,8 +144,10 @@ static void signals_loop(void *arg)
     (void)arg;
     for (;;) {
         const int number = sigwaitinfo(&handled, NULL);
-        if (number > 0)
-            receive(number);
+        if (number > 0) {
+            count_impatient(number);
+            signals_request(number);
+        }
     }
 }
 
@@ -183,6 +184,12 @@ int signals_exit_code(void)
 {
     const struct request_row *const row = atomic_load(&first);
     return row == NULL ? 0 : row->exit_code;
+}
+
+int signals_number(void)
+{
+    const struct request_row *const row = atomic_load(&first);
+    return row == NULL ? 0 : row->number;
 }
 
 void signals_report(const char *outcome)

@@ -30,10 +30,14 @@ void signals_set_callback(void (*request)(void *arg), void *arg, bool saves);
 /* One of the four: was it not ignored when the program started? */
 bool signals_are_handled(int number);
 
+/* As if that signal, one of the four, had come, but for ending the process at once as the second one. Any thread. */
+void signals_request(int number);
+
 /* True once a request has come. Any thread. */
 const atomic_bool *signals_requested(void);
-/* The exit code that the first request asks for; 0 while none has come. */
+/* The exit code that the first request asks for, and its signal; 0 while none has come. Any thread. */
 int signals_exit_code(void);
+int signals_number(void);
 /* Once a request has come: say on stderr which, and the outcome: "interrupted: nothing was changed". */
 void signals_report(const char *outcome);
 

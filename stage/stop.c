@@ -168,26 +168,6 @@ static void run_closers(struct stop *stop)
     pthread_mutex_unlock(&stop->lock);
 }
 
-int stop_fail(struct stop *stop, enum exit_code code, const char *format, ...)
-{
-    char message[STOP_MESSAGE_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof(message), format, arguments);
-    va_end(arguments);
-    if (!keep_failure(stop, code, message))
-        return -ECANCELED;
-    log_message(LOG_ERROR, "%s", stop->message);
-    run_closers(stop);
-    return -ECANCELED;
-}
-
-void stop_fail_silently(struct stop *stop, enum exit_code code, const char *message)
-{
-    if (keep_failure(stop, code, message))
-        run_closers(stop);
-}
-
 void stop_hold(struct stop *stop)
 {
     pthread_mutex_lock(&stop->lock);
@@ -198,10 +178,36 @@ void stop_hold(struct stop *stop)
 void stop_release(struct stop *stop)
 {
     pthread_mutex_lock(&stop->lock);
-    stop->is_closing = stop->is_late;
+    const bool is_late = stop->is_late;
+    stop->is_closing = stop->is_closing || is_late;
     stop->is_held = stop->is_late = false;
     pthread_mutex_unlock(&stop->lock);
+    if (is_late)
+        run_closers(stop);
+}
+
+int stop_fail(struct stop *stop, enum exit_code code, const char *format, ...)
+{
+    char message[STOP_MESSAGE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof(message), format, arguments);
+    va_end(arguments);
+    if (!keep_failure(stop, code, message)) {
+        stop_release(stop);
+        return -ECANCELED;
+    }
+    log_message(LOG_ERROR, "%s", stop->message);
     run_closers(stop);
+    return -ECANCELED;
+}
+
+void stop_fail_silently(struct stop *stop, enum exit_code code, const char *message)
+{
+    if (keep_failure(stop, code, message))
+        run_closers(stop);
+    else
+        stop_release(stop);
 }
 
 bool stop_failed(const struct stop *stop)

@@ -51,9 +51,10 @@ int stop_fail(struct stop *stop, enum exit_code code, const char *format, ...)
 
 /* The same for an error that another process has printed. */
 void stop_fail_silently(struct stop *stop, enum exit_code code, const char *message);
-/* While a failure is held, closers do not run: the threads that did not fail end in the orderly way that was asked of
- * them. Releasing runs those of a failure that came meanwhile. Main only. */
+/* From now on a failure runs no closers, so that the threads that did not fail can end in an orderly way, as they were
+ * asked to; but a second failure does. Main only. */
 void stop_hold(struct stop *stop);
+/* The end of that: closers of a failure that came meanwhile run now. Any thread. */
 void stop_release(struct stop *stop);
 
 /* True once stop_fail has been called. Any thread. */

@@ -9,8 +9,10 @@ struct gate {
     pthread_mutex_t lock;
     uint64_t begun;             /* some tower has begun all batches below this number */
     bool requested, has_mark, cancelled;
-    uint64_t mark, allowed;
-    pthread_cond_t changed;     /* allowed, requested or cancelled */
+    uint64_t mark;
+    uint64_t limit;             /* batches below this one are allowed */
+    uint64_t end;               /* batches from this one on do not begin */
+    pthread_cond_t changed;     /* limit, end, requested or cancelled */
 };
 
 int gate_open(struct gate **gate_out)
@@ -18,6 +20,7 @@ int gate_open(struct gate **gate_out)
     struct gate *gate = calloc(1, sizeof(*gate));
     if (gate == NULL)
         return -ENOMEM;
+    gate->end = UINT64_MAX;
     pthread_mutex_init(&gate->lock, NULL);
     pthread_cond_init(&gate->changed, NULL);
     *gate_out = gate;
@@ -36,7 +39,7 @@ void gate_close(struct gate *gate)
 bool gate_pass(struct gate *gate, uint64_t number)
 {
     pthread_mutex_lock(&gate->lock);
-    if (!gate->requested && number >= gate->begun)
+    if (!gate->requested && number >= gate->begun && number < gate->end)
         gate->begun = number + 1;
     const bool may_pass = number < gate->begun;
     pthread_mutex_unlock(&gate->lock);
@@ -59,6 +62,22 @@ void gate_mark(struct gate *gate)
     pthread_mutex_unlock(&gate->lock);
 }
 
+void gate_mark_batch(struct gate *gate, uint64_t number)
+{
+    pthread_mutex_lock(&gate->lock);
+    gate->mark = number;
+    gate->has_mark = true;
+    pthread_mutex_unlock(&gate->lock);
+}
+
+void gate_end_before(struct gate *gate, uint64_t number)
+{
+    pthread_mutex_lock(&gate->lock);
+    gate->end = number;
+    pthread_cond_broadcast(&gate->changed);
+    pthread_mutex_unlock(&gate->lock);
+}
+
 bool gate_is_marked(struct gate *gate, uint64_t number)
 {
     pthread_mutex_lock(&gate->lock);
@@ -67,10 +86,24 @@ bool gate_is_marked(struct gate *gate, uint64_t number)
     return is_marked;
 }
 
+/* Lock held. */
+static bool is_decided(const struct gate *gate, uint64_t number)
+{
+    return number < gate->limit || number >= gate->end || gate->requested || gate->cancelled;
+}
+
+bool gate_is_open(struct gate *gate, uint64_t number)
+{
+    pthread_mutex_lock(&gate->lock);
+    const bool is_open = is_decided(gate, number);
+    pthread_mutex_unlock(&gate->lock);
+    return is_open;
+}
+
 int gate_await(struct gate *gate, uint64_t number)
 {
     pthread_mutex_lock(&gate->lock);
-    while (gate->allowed < number && !gate->requested && !gate->cancelled)
+    while (!is_decided(gate, number))
         pthread_cond_wait(&gate->changed, &gate->lock);
     const int rc = gate->cancelled ? -ECANCELED : 0;
     pthread_mutex_unlock(&gate->lock);
@@ -80,7 +113,7 @@ int gate_await(struct gate *gate, uint64_t number)
 void gate_allow(struct gate *gate, uint64_t number)
 {
     pthread_mutex_lock(&gate->lock);
-    gate->allowed = number;
+    gate->limit = number + 1;
     pthread_cond_broadcast(&gate->changed);
     pthread_mutex_unlock(&gate->lock);
 }

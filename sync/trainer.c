@@ -55,7 +55,7 @@ struct trainer {
     struct step_clock *clock;
     struct inflight_steps inflight;
     struct snapshot_pool snapshots, shown;
-    bool waits_for_main;            /* the batch queued last ends an evaluation: main decides whether the run continues */
+    bool waits_for_main;            /* main decides whether the run continues after the batch queued last */
     uint64_t next;                  /* number of the batch after the one queued last */
     struct step_report *reports;    /* all there are, with room for their ids; allocated before the first step */
     uint64_t *ids;
@@ -368,14 +368,17 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
         return rc;
     trainer->inflight.queued++;
     trainer->next = slice->number + 1;
-    trainer->waits_for_main = trainer->spec.waits_for_main && slice->phase == PHASE_EVALUATE && slice->last_of_phase;
+    trainer->waits_for_main = trainer->spec.waits == WAITS_AFTER_EVALUATION && slice->phase == PHASE_EVALUATE &&
+                              slice->last_of_phase;
     return 0;
 }
 
-/* Main needs all reports of an evaluation to decide whether the run continues. */
+/* Main needs all reports of an evaluation, or of the batches before, to decide whether the run continues. */
 static int wait_for_main(struct trainer *trainer)
 {
-    if (!trainer->waits_for_main)
+    const bool waits = trainer->spec.waits == WAITS_BEFORE_BATCH ? !gate_is_open(trainer->spec.gate, trainer->next)
+                                                                 : trainer->waits_for_main;
+    if (!waits)
         return 0;
     const int rc = report_all_steps(trainer);
     return rc == 0 ? gate_await(trainer->spec.gate, trainer->next) : rc;

@@ -27,7 +27,8 @@ struct step_report {
     const char *broken;         /* a parameter with a number that is not finite; NULL: none was found. Checked after
                                  * the steps that inspect_every names, and where the loss is not finite, unless
                                  * the step was skipped */
-    uint64_t *ids;              /* slice.count, copied from the slot */
+    uint64_t *ids;              /* slice.count, copied from the slot; NULL: the tower is in another process, */
+    uint64_t order;             /* which gives this sum instead (account_order) */
     double gradient_norm;       /* of the mean gradients, with train.clip_norm after the steps that inspect_every
                                  * names; else NAN */
     struct snapshot *shown;     /* weights and gradients after the batch, complete, for observers; NULL: not due.
@@ -36,6 +37,9 @@ struct step_report {
     struct snapshot *snapshot;  /* the tower after the batch, complete; NULL: not due. Lent until the report is given
                                  * back, or, when this pointer was set to NULL before, until trainer_return */
 };
+
+/* When does a tower wait until main allows the next batch (gate_allow)? */
+enum trainer_waits { WAITS_NEVER, WAITS_AFTER_EVALUATION, WAITS_BEFORE_BATCH };
 
 struct trainer_spec {
     const char *name;
@@ -47,7 +51,7 @@ struct trainer_spec {
     struct snapshot_rule shown; /* for observers (SNAPSHOT_SHOWN), the same in all towers; only tower 0 makes them */
     uint64_t inspect_every;     /* weights are checked for NaN and Inf after every so many training steps of the run,
                                  * and after the last one of an epoch; 0: never */
-    bool waits_for_main;        /* after every evaluation the tower waits for gate_allow */
+    enum trainer_waits waits;
     uint32_t report_depth;      /* reports a tower may be ahead of main; more than the device's steps_ahead */
     uint32_t slice_max;         /* samples of a report at most */
     const uint32_t *cpus;       /* CPUs to bind to, NULL = none */

@@ -9,9 +9,12 @@ tools_libtools_a_SOURCES = \
 	%D%/doctor/libraries.c %D%/doctor/machine.c %D%/doctor/memory.c %D%/doctor/nvml.c \
 	%D%/run/about.c \
 	%D%/run/account.c \
+	%D%/run/conclusion.c \
 	%D%/run/device_plan.c \
+	%D%/run/far_towers.c \
 	%D%/run/feed.c \
 	%D%/run/launched.c \
+	%D%/run/meeting.c \
 	%D%/run/memory_plan.c \
 	%D%/run/pipeline.c \
 	%D%/run/progress_display.c \

@@ -13,6 +13,8 @@
 #include "stage/stop.h"
 #include "stage/text/decimal.h"
 #include "stage/text/output.h"
+#include "sync/ranks/launcher.h"
+#include "sync/ranks/ranks.h"
 #include "tools/compare/compare.h"
 #include "tools/config/config.h"
 #include "tools/config/option_help.h"
@@ -30,6 +32,7 @@
 #include "tools/predict/evaluate.h"
 #include "tools/predict/predict.h"
 #include "tools/run/launched.h"
+#include "tools/run/meeting.h"
 #include "tools/run/run.h"
 #include "tools/run/run_data.h"
 #include "tools/run/run_plan.h"
@@ -334,37 +337,81 @@ static int start_threads(void)
     return rc == 0 ? EXIT_CODE_OK : EXIT_CODE_MEMORY;
 }
 
-static int execute(struct settings *settings, const struct arguments *arguments, uint64_t process_start_ns)
+/* What this process needs to run alone. It may be restarted here. */
+static int prepare(struct settings *settings, const struct arguments *arguments, uint64_t process_start_ns)
 {
     signals_block();
     if (arguments->kind != RUN_CHECK && trial_can_read_again(arguments->config_path) &&
         (*settings->model.file == '\0' || trial_can_read_again(settings->model.file)) && run_plan_has_teams(settings))
         team_wait_shorten(arguments->argv, process_start_ns);
-    int code = arguments->quiet ? be_quiet(settings) : EXIT_CODE_OK;
-    if (code == EXIT_CODE_OK)
-        code = start_threads();
-    if (code != EXIT_CODE_OK)
+    const int code = arguments->quiet ? be_quiet(settings) : EXIT_CODE_OK;
+    return code == EXIT_CODE_OK ? start_threads() : code;
+}
+
+/* Join the other processes that the launcher started. All of them get here, and end together if one cannot start. */
+static int join_ranks(struct ranks **ranks_out, const struct launcher *launcher, const struct settings *settings, int code)
+{
+    char reason[LAUNCHER_REASON_BYTES];
+    const struct mpi_module *module;
+    if (launcher->library == MPI_LIBRARY_NONE)
         return code;
-    option_needs_warn(settings);
-    pixels_warn(settings);
-    code = run_execute(settings, arguments->kind, process_start_ns);
+    if (launcher_load(launcher, &module, reason) != 0) {
+        log_message(LOG_ERROR, "%s", reason);
+        return EXIT_CODE_USAGE;
+    }
+    const int opened = ranks_open(ranks_out, launcher, module, (uint32_t)settings->sync.deadline);
+    return opened != 0 ? opened : meeting_agree(*ranks_out, code, NULL);
+}
+
+/* Threads of the MPI library may hang, or use memory that is no longer there, after a rank has failed. */
+static void leave_ranks(struct ranks *ranks, int code)
+{
+    if (ranks_failed(ranks)) {
+        (void)output_end();
+        _exit(code);
+    }
+    ranks_close(ranks);
+}
+
+static int execute(struct settings *settings, const struct arguments *arguments, const struct launcher *launcher,
+                   uint64_t process_start_ns)
+{
+    struct ranks *ranks = NULL;
+    int code = read_settings(settings, arguments);
+    if (code == EXIT_CODE_OK)
+        code = prepare(settings, arguments, process_start_ns);
+    code = join_ranks(&ranks, launcher, settings, code);
+    if (code == EXIT_CODE_OK) {
+        option_needs_warn(settings);
+        pixels_warn(settings);
+        code = run_execute(settings, arguments->kind, process_start_ns, ranks);
+    }
     if (settings->result_out != NULL)
         (void)fclose(settings->result_out);     /* the report has written all of it, or reported a failure */
+    leave_ranks(ranks, code);
     return code;
 }
 
 static int run(const struct arguments *arguments, uint64_t process_start_ns)
 {
+    struct launcher launcher;
+    char reason[LAUNCHER_REASON_BYTES];
     if (arguments->config_path == NULL) {
         log_message(LOG_ERROR, "no configuration: use pipetrain -c run.conf (see --help)");
+        return EXIT_CODE_USAGE;
+    }
+    if (launcher_find(&launcher, reason) != 0) {
+        log_message(LOG_ERROR, "%s", reason);
         return EXIT_CODE_USAGE;
     }
     struct settings settings;
     if (settings_init(&settings) != 0)
         return out_of_memory("the settings");
-    int code = read_settings(&settings, arguments);
-    if (code == EXIT_CODE_OK)
-        code = execute(&settings, arguments, process_start_ns);
+    settings.rank = launcher.rank;
+    settings.ranks = launcher.size;
+    settings.local_rank = launcher.local_rank;
+    settings.local_ranks = launcher.local_size;
+    const int code = execute(&settings, arguments, &launcher, process_start_ns);
     settings_release(&settings);
     return code;
 }

@@ -200,7 +200,7 @@ static void the_absent_reduction_never_waits(void **state)
     reduce->ops->close(reduce);
 }
 
-static void towers_of_other_processes_are_refused(void **state)
+static void sums_between_processes_have_their_own_reduction(void **state)
 {
     (void)state;
     const uint32_t index[] = { 0, 1 };
@@ -212,10 +212,14 @@ static void towers_of_other_processes_are_refused(void **state)
     assert_ptr_equal(chosen, &reduce_host_ops);
     towers.run = 5;
     towers.here.first = 2;
+    assert_int_equal(reduce_choose("host", &towers, &chosen, &reason), 0);
+    assert_ptr_equal(chosen, &reduce_ranks_ops);
     chosen = NULL;
-    assert_int_equal(reduce_choose("host", &towers, &chosen, &reason), -EINVAL);
-    assert_non_null(strstr(reason.why, "3 of the 5 towers are in other processes"));
+    assert_int_equal(reduce_choose("nccl", &towers, &chosen, &reason), -EINVAL);
+    assert_non_null(strstr(reason.why, "nccl does not sum over several processes: use auto or host"));
     assert_string_equal(reason.what, "reduce");
+    towers.has_owners = true;
+    assert_int_equal(reduce_choose(NULL, &towers, &chosen, &reason), -EINVAL);
     assert_null(chosen);
 }
 
@@ -241,7 +245,7 @@ int main(void)
     };
     const struct CMUnitTest plain_tests[] = {
         cmocka_unit_test(the_absent_reduction_never_waits),
-        cmocka_unit_test(towers_of_other_processes_are_refused),
+        cmocka_unit_test(sums_between_processes_have_their_own_reduction),
         cmocka_unit_test(reductions_are_found_by_name),
     };
     alarm(300);

@@ -328,7 +328,7 @@ TEST(towers_wait_for_a_word_behind_every_evaluation)
     fixture_make(&fixture, &schedule, SYNC_REPLICATED);
     for (uint32_t d = 0; d < 2; d++) {
         struct trainer_spec spec = fixture_trainer(&fixture, d);
-        spec.waits_for_main = true;
+        spec.waits = WAITS_AFTER_EVALUATION;
         fixture_start(&fixture, d, &spec);
     }
     assert_int_equal(fixture_ready_all(&fixture), 0);

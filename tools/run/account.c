@@ -99,12 +99,16 @@ static struct tally batch_tally(struct step_report *const *reports, uint32_t tow
 }
 
 /* A sum does not depend on which process and which tower sees a sample. */
-static void add_order(struct account *account, const struct step_report *report)
+uint64_t account_order(const struct step_report *report)
 {
+    uint64_t order = 0;
+    if (report->ids == NULL)
+        return report->order;
     for (uint32_t i = 0; i < report->slice.count; i++) {
         const uint64_t seen[] = { report->slice.epoch, report->slice.first_position + i, report->ids[i] };
-        account->state.order_hash += XXH3_64bits(seen, sizeof(seen));
+        order += XXH3_64bits(seen, sizeof(seen));
     }
+    return order;
 }
 
 /* The size of a batch that is not partial. */
@@ -151,7 +155,7 @@ static void add_training(struct account *account, struct step_report *const *rep
         account_recent_reset(account);
     account->step = reports[0]->slice.step + 1;
     for (uint32_t d = 0; d < towers; d++) {
-        add_order(account, reports[d]);
+        account->state.order_hash += account_order(reports[d]);
         if (reports[d]->result.skipped_steps > account->skipped_steps)
             account->skipped_steps = reports[d]->result.skipped_steps;
         add_staleness(&account->staleness, reports[d]->staleness);

@@ -66,8 +66,10 @@ void account_close(struct account *account);
 void account_resume(struct account *account, const struct account_state *state);
 /* The first step begins. */
 void account_begin(struct account *account, uint64_t now_ns);
-/* One global batch: the report of every tower of this process, in tower order; `towers` of them. */
+/* One global batch: the report of every tower of the run, in tower order; `towers` of them. */
 void account_add(struct account *account, struct step_report *const *reports, uint32_t towers);
+/* What the report of a training batch adds to order_hash. */
+uint64_t account_order(const struct step_report *report);
 void account_interval_reset(struct account *account);
 void account_recent_reset(struct account *account);
 

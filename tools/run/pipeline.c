@@ -8,6 +8,7 @@
 #include "stage/clock.h"
 #include "stage/trace/range.h"
 #include "stage/watchdog.h"
+#include "tools/run/far_towers.h"
 #include "tools/run/memory_plan.h"
 #include "tools/run/observe/observers.h"
 #include "tools/run/report.h"
@@ -26,9 +27,10 @@ struct pipeline {
     struct ring **rings;
     struct reduce *reduce;
     struct gate *gate;
+    struct far_towers *far;             /* NULL: all towers are here */
     struct loader *loader;
     struct run_trace *trace;            /* NULL: none */
-    struct step_report **reports;       /* [tower], of the current batch */
+    struct step_report **reports;       /* [tower of the run], of the current batch; those here come first */
     uint64_t waited_ns;                 /* by main, for reports */
 };
 
@@ -118,9 +120,25 @@ static int open_reduction(struct pipeline *pipeline)
     const struct reduce_spec spec = {
         .towers = pipeline->parts.plan->schedule.towers,
         .here = pipeline->parts.plan->devices.towers,
+        .ranks = pipeline->parts.ranks,
     };
     const int rc = ops->open(&pipeline->reduce, &spec);
     return rc != 0 ? rc : stop_on_failure(pipeline->parts.stop, reduce_cancel, pipeline->reduce);
+}
+
+static int open_far(struct pipeline *pipeline)
+{
+    const struct pipeline_parts *const parts = &pipeline->parts;
+    const struct far_spec spec = { .ranks = parts->ranks, .schedule = &parts->plan->schedule, .net = parts->net,
+                                   .gate = pipeline->gate, .waits_for_main = parts->waits_for_main };
+    return parts->ranks == NULL ? 0 : far_open(&pipeline->far, &spec);
+}
+
+static enum trainer_waits waits_of(const struct pipeline *pipeline)
+{
+    if (pipeline->far != NULL)
+        return WAITS_BEFORE_BATCH;
+    return pipeline->parts.waits_for_main ? WAITS_AFTER_EVALUATION : WAITS_NEVER;
 }
 
 static int start_trainer(struct pipeline *pipeline, uint32_t d)
@@ -154,7 +172,7 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
         .stop = pipeline->parts.stop,
         .snapshots = pipeline->parts.snapshots,
         .inspect_every = report_interval_steps(settings, &plan->schedule),
-        .shown = observers_rule(settings, plan), .waits_for_main = pipeline->parts.waits_for_main,
+        .shown = observers_rule(settings, plan), .waits = waits_of(pipeline),
         .report_depth = REPORT_DEPTH + (uint32_t)settings->sync.max_staleness,
         .slice_max = plan->layout.capacity,
         .cpus = tower->cpus,
@@ -234,7 +252,7 @@ static int allocate_towers(struct pipeline *pipeline)
     const uint32_t towers = pipeline->tower_count;
     pipeline->towers = calloc(towers, sizeof(*pipeline->towers));
     pipeline->rings = calloc(towers, sizeof(*pipeline->rings));
-    pipeline->reports = calloc(towers, sizeof(*pipeline->reports));
+    pipeline->reports = calloc(pipeline->parts.plan->schedule.towers, sizeof(*pipeline->reports));
     return pipeline->towers != NULL && pipeline->rings != NULL && pipeline->reports != NULL ? 0 : -ENOMEM;
 }
 
@@ -251,6 +269,8 @@ static int plan(struct pipeline *pipeline)
         rc = open_reduction(pipeline);
     if (rc == 0)
         rc = gate_open(&pipeline->gate);
+    if (rc == 0)
+        rc = open_far(pipeline);
     for (uint32_t d = 0; d < towers && rc == 0; d++)
         rc = start_trainer(pipeline, d);
     for (uint32_t d = 0; d < towers && rc == 0; d++)
@@ -363,8 +383,20 @@ int pipeline_allocate(struct pipeline *pipeline)
 
 void pipeline_go(struct pipeline *pipeline)
 {
+    if (pipeline->far != NULL)
+        far_go(pipeline->far);
     for (uint32_t d = 0; d < pipeline->tower_count; d++)
         trainer_go(pipeline->towers[d].trainer);
+}
+
+/* Reports of towers here are sent to rank 0, or those of the others received. */
+static int exchange_reports(struct pipeline *pipeline)
+{
+    if (pipeline->far == NULL)
+        return 0;
+    if (ranks_rank(pipeline->parts.ranks) > 0)
+        return far_send(pipeline->far, pipeline->reports);
+    return far_receive(pipeline->far, pipeline->reports[0]->slice.number, pipeline->reports);
 }
 
 /* At the end of the run every tower returns -ENODATA. */
@@ -379,6 +411,8 @@ int pipeline_step(struct pipeline *pipeline, struct step_report ***reports_out)
         if (rc == 0)
             rc = reported;
     }
+    if (rc == 0)
+        rc = exchange_reports(pipeline);
     range_end();
     pipeline->waited_ns += clock_now_ns() - begun_ns;
     if (rc == 0)
@@ -409,7 +443,10 @@ void pipeline_return(struct pipeline *pipeline, uint32_t tower, struct snapshot 
 
 void pipeline_request_snapshot(struct pipeline *pipeline)
 {
-    gate_mark(pipeline->gate);
+    if (pipeline->far != NULL)
+        far_mark(pipeline->far);
+    else
+        gate_mark(pipeline->gate);
 }
 
 bool pipeline_is_requested(struct pipeline *pipeline, uint64_t number)
@@ -419,7 +456,10 @@ bool pipeline_is_requested(struct pipeline *pipeline, uint64_t number)
 
 void pipeline_allow(struct pipeline *pipeline, uint64_t number)
 {
-    gate_allow(pipeline->gate, number);
+    if (pipeline->far != NULL)
+        far_allow(pipeline->far, number);
+    else
+        gate_allow(pipeline->gate, number);
 }
 
 void pipeline_count_loader(const struct pipeline *pipeline, struct loader_counts *counts_out)
@@ -432,7 +472,10 @@ void pipeline_count_loader(const struct pipeline *pipeline, struct loader_counts
 void pipeline_request_stop(void *arg)
 {
     struct pipeline *const pipeline = arg;
-    gate_request(pipeline->gate);
+    if (pipeline->far != NULL)
+        far_request_stop(pipeline->far);
+    else
+        gate_request(pipeline->gate);
 }
 
 struct tower *pipeline_tower(struct pipeline *pipeline, uint32_t tower)
@@ -490,6 +533,7 @@ void pipeline_close(struct pipeline *pipeline, struct pipeline_counts *counts_ou
         return;
     struct pipeline_counts counts = { .main_waited_ns = pipeline->waited_ns };
     pipeline->closes = true;
+    far_close(pipeline->far);
     if (pipeline->towers != NULL) {
         join_threads(pipeline, &counts);
         stop_forget(pipeline->parts.stop);

@@ -22,6 +22,7 @@ struct pipeline_parts {                 /* all lent until pipeline_close */
     bool waits_for_main;                /* after every evaluation towers wait for pipeline_allow */
     struct damage_sink damage_sink;     /* gets damaged records that are skipped, after pipeline_allocate */
     struct stop *stop;
+    struct ranks *ranks;                /* NULL: all towers are in this process */
 };
 
 /* Counts of the stages at the end. */
@@ -47,8 +48,8 @@ const struct trainer_needs *pipeline_needs(const struct pipeline *pipeline, uint
 int pipeline_allocate(struct pipeline *pipeline);
 /* Let the towers begin their steps. */
 void pipeline_go(struct pipeline *pipeline);
-/* Wait for the reports of all towers of this process for the next global batch, in tower order. 0, -ENODATA after the
- * last batch, -ECANCELED. */
+/* Wait for the reports of all towers for the next global batch, in tower order: in rank 0 of all towers of the run, else
+ * of those of this process, which rank 0 gets. 0, -ENODATA after the last batch, -ECANCELED. */
 int pipeline_step(struct pipeline *pipeline, struct step_report ***reports_out);
 /* Give the reports back, with the snapshots that are still in them (trainer.h). */
 void pipeline_give_back(struct pipeline *pipeline);

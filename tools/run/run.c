@@ -18,6 +18,8 @@
 #include "tools/results/results.h"
 #include "tools/run/about.h"
 #include "tools/run/account.h"
+#include "tools/run/conclusion.h"
+#include "tools/run/meeting.h"
 #include "tools/run/pipeline.h"
 #include "tools/run/report.h"
 #include "tools/run/run_data.h"
@@ -34,6 +36,7 @@
 
 struct run {
     struct settings *settings;
+    struct ranks *ranks;                        /* NULL: no other process */
     enum run_kind kind;
     uint64_t process_start_ns;
     struct net *net;
@@ -71,6 +74,12 @@ static const struct dataset *const *datasets_of(const struct run *run)
     return (const struct dataset *const *)run->datasets;
 }
 
+/* Does this process decide, print and write? */
+static bool leads(const struct run *run)
+{
+    return ranks_rank(run->ranks) == 0;
+}
+
 /* Does the run compute, with real labels? Else evaluations mean nothing. */
 static bool has_accuracy(const struct run *run)
 {
@@ -80,7 +89,7 @@ static bool has_accuracy(const struct run *run)
 static int choose_devices(struct run *run, struct problems *problems)
 {
     const int rc = device_plan_init(&run->plan.devices, run->settings, problems);
-    if (rc == 0 && !has_accuracy(run))
+    if (rc == 0 && leads(run) && !has_accuracy(run))
         stop_rule_warn_unused(run->settings);
     return rc == 0 ? 0 : print_problems(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
 }
@@ -99,8 +108,14 @@ static void compare_classes(const struct run *run)
                     "weights of other classes (model.skip starts it from scratch)", model->weights, weights, data);
 }
 
-/* Settings -> net, data, devices, plan: all that can fail before anything is started. */
-static int prepare(struct run *run)
+/* The end of each part of the start: every rank has come so far, or all end with the same exit code. */
+static int meet(const struct run *run, int code)
+{
+    return meeting_agree(run->ranks, code == 0 ? signals_exit_code() : code, NULL);
+}
+
+/* Settings -> net, data, devices, plan, of this process alone. */
+static int prepare_here(struct run *run)
 {
     struct problems problems;
     problems_init(&problems);
@@ -121,6 +136,14 @@ static int prepare(struct run *run)
     if (code == 0 && run_plan_init(&run->plan, run->settings, run->net, datasets_of(run), &problems) != 0)
         code = print_problems(&problems,
                               run->plan.schedule.records[PHASE_TRAIN] == 0 ? EXIT_CODE_DATA : EXIT_CODE_USAGE);
+    problems_release(&problems);
+    return code;
+}
+
+/* The same in all ranks: all that can fail before anything is started. */
+static int prepare(struct run *run)
+{
+    int code = meet(run, prepare_here(run));
     if (code == 0 && run->kind != RUN_DRY)
         code = run_state_find(&run->state, run->settings, &run->plan, datasets_of(run));
     run->state.progress.rate_last = (uint64_t)llround(run->plan.learning_rate.last);
@@ -130,8 +153,7 @@ static int prepare(struct run *run)
         code = run_weights_open(&run->initial_weights, run->settings, run->net);
     if (code == 0)
         compare_classes(run);
-    problems_release(&problems);
-    return code == 0 ? signals_exit_code() : code;
+    return meet(run, code);
 }
 
 static void print_start(const struct run *run, FILE *out)
@@ -176,24 +198,35 @@ static int open_results(struct run *run)
                                   : results_open(&run->results, run->settings, saved, past, room, run->stop);
 }
 
-static int open_outputs(struct run *run)
+static int open_files(struct run *run)
 {
     const int code = open_results(run);
     if (code != 0)
         return code;
-    int rc = named_classes_save(run->results.weights, run->datasets[PHASE_TRAIN]);
-    if (rc != 0) {
+    const int rc = named_classes_save(run->results.weights, run->datasets[PHASE_TRAIN]);
+    if (rc != 0)
         log_message(LOG_ERROR, "class names of the data set: %s", exit_cause(rc));
-        return (int)exit_code_of(rc, EXIT_CODE_DATA);
-    }
-    rc = account_open(&run->account, &run->plan.schedule);
-    if (rc == 0)
-        rc = open_report(run);
+    return rc == 0 ? 0 : (int)exit_code_of(rc, EXIT_CODE_DATA);
+}
+
+static int open_reports(struct run *run)
+{
+    const int rc = open_report(run);
     run->stop_rule = (struct stop_rule){ .train = &run->settings->train, .progress = &run->state.progress,
                                          .account = run->account, .process_start_ns = run->process_start_ns,
                                          .classes = run->net->classes, .uses_evaluations = has_accuracy(run) };
-    if (rc == 0)
-        rc = report_damage_init(&run->quarantine, run->results.directory);
+    return rc == 0 ? report_damage_init(&run->quarantine, run->results.directory) : rc;
+}
+
+/* Other ranks have no files, and no reports but those that they send. */
+static int open_outputs(struct run *run)
+{
+    const int code = leads(run) ? open_files(run) : 0;
+    if (code != 0)
+        return code;
+    int rc = account_open(&run->account, &run->plan.schedule);
+    if (rc == 0 && leads(run))
+        rc = open_reports(run);
     if (rc == 0)
         rc = run_state_open(&run->state, run->settings, &run->plan, run->pipeline, run->account, &run->results);
     if (rc != 0)
@@ -213,9 +246,12 @@ static int open_pipeline(struct run *run)
         .waits_for_main = stop_rule_needs_evaluations(&run->settings->train),
         .damage_sink = { report_damage_add, &run->quarantine },
         .stop = run->stop,
+        .ranks = run->ranks,
     };
-    memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, weights_bytes(saved_weights(run)));
-    memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, observers_bytes(run->settings, run->net));
+    if (leads(run)) {
+        memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, weights_bytes(saved_weights(run)));
+        memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, observers_bytes(run->settings, run->net));
+    }
     run_state_plan(&run->state, run->settings, &run->plan, run->net);
     const int rc = pipeline_open(&run->pipeline, &parts);
     return rc == 0 ? pipeline_check_memory(run->pipeline) : (int)stop_code(run->stop);
@@ -238,7 +274,7 @@ static void add_batch(struct run *run, struct step_report *const *reports)
     nonfinite_check(run->stop, reports, &run->plan, &run->settings->train, &run->state.progress);
     if (stop_failed(run->stop) || results_begin(&run->results) != 0)
         return;
-    account_add(run->account, reports, run->plan.devices.towers.count);
+    account_add(run->account, reports, run->plan.schedule.towers);
     nonfinite_check_evaluation(run->stop, run->account, slice);
     decide(run, slice);
     report_step(&run->report, reports[0]);
@@ -251,25 +287,65 @@ static void add_batch(struct run *run, struct step_report *const *reports)
     }
     if (slice->last_of_phase && (slice->phase == PHASE_EVALUATE || !evaluates))
         report_epoch(&run->report, slice);
-    phase_enter(slice->phase == PHASE_EVALUATE || (slice->last_of_phase && evaluates) ? RUN_PHASE_EVALUATING
-                                                                                 : RUN_PHASE_TRAINING);
-    run->next = slice->number + 1;
-    if (!stop_failed(run->stop))
-        run_state_follow(&run->state, reports);
     if (run->kind == RUN_DRY)
         pipeline_request_stop(run->pipeline);
 }
 
+static void enter_phase(const struct run *run, const struct batch_slice *slice)
+{
+    const bool evaluates = run->plan.schedule.records[PHASE_EVALUATE] > 0;
+    const bool is_evaluating = slice->phase == PHASE_EVALUATE || (slice->last_of_phase && evaluates);
+    const enum run_phase phase = is_evaluating ? RUN_PHASE_EVALUATING : RUN_PHASE_TRAINING;
+    phase_enter(phase);
+    ranks_at_phase(run->ranks, phase_name(phase));
+}
+
+static void follow_batch(struct run *run, struct step_report *const *reports)
+{
+    const struct batch_slice *const slice = &reports[0]->slice;
+    if (leads(run))
+        add_batch(run, reports);
+    if (stop_failed(run->stop))
+        return;
+    enter_phase(run, slice);
+    run->next = slice->number + 1;
+    run_state_follow(&run->state, reports);
+}
+
+/* The run has failed because of a number that is not finite: the other ranks end it in an orderly way, for they may be
+ * needed again (train.on_nan = rollback). */
+static void end_together(struct run *run)
+{
+    struct step_report **reports;
+    pipeline_request_stop(run->pipeline);
+    while (pipeline_step(run->pipeline, &reports) == 0)
+        pipeline_give_back(run->pipeline);
+}
+
 static void run_steps(struct run *run)
 {
+    struct step_report **reports;
     phase_enter(RUN_PHASE_FIRST_STEP);
+    ranks_at_phase(run->ranks, phase_name(RUN_PHASE_FIRST_STEP));
     account_begin(run->account, clock_now_ns());
     pipeline_go(run->pipeline);
-    struct step_report **reports;
     while (pipeline_step(run->pipeline, &reports) == 0) {
-        add_batch(run, reports);
+        if (run->ranks != NULL)
+            stop_hold(run->stop);
+        follow_batch(run, reports);
         pipeline_give_back(run->pipeline);
+        if (run->ranks == NULL)
+            continue;
+        if (stop_code(run->stop) == EXIT_CODE_NONFINITE)
+            end_together(run);
+        stop_release(run->stop);
     }
+}
+
+/* Was a batch done? */
+static bool has_begun(const struct run *run)
+{
+    return leads(run) ? run->results.have_begun : run->next > run->plan.schedule.first;
 }
 
 /* Save the weights and take the last checkpoint, which is written after the reports. */
@@ -277,11 +353,11 @@ static int save(struct run *run)
 {
     int code = 0;
     phase_enter(RUN_PHASE_SAVING);
-    if (!stop_failed(run->stop))
+    ranks_at_phase(run->ranks, phase_name(RUN_PHASE_SAVING));
+    if (!stop_failed(run->stop) && leads(run))
         code = results_save(&run->results, pipeline_tower(run->pipeline, 0), run->account->step,
                             run->settings->train.learning_rate);
-    const struct run_last last = { run->next, !stop_failed(run->stop) && run->results.have_begun,
-                                   signals_exit_code() != 0 };
+    const struct run_last last = { run->next, !stop_failed(run->stop) && has_begun(run), signals_exit_code() != 0 };
     run_state_finish(&run->state, run->settings, &last);
     return code;
 }
@@ -379,20 +455,25 @@ static void close_pipeline(struct run *run, struct pipeline_counts *counts_out)
     run->pipeline = NULL;
 }
 
+/* As meet, with the weights that this process starts with. */
+static int meet_with_weights(const struct run *run, int code)
+{
+    return meet(run, code);
+}
+
 /* All checks come before the first output and the first large allocation. */
 static int begin(struct run *run)
 {
-    int code = open_pipeline(run);
-    if (code == 0)
-        code = signals_exit_code();
+    int code = meet(run, open_pipeline(run));
     if (code == 0)
         code = open_outputs(run);
     if (code == 0 && limits_check_files(FILES_AT_ONCE) != 0)
         code = EXIT_CODE_MEMORY;
+    code = meet(run, code);
     if (code != 0)
         return code;
     run->began_ns = clock_now_ns();
-    return start_pipeline(run);
+    return meet_with_weights(run, start_pipeline(run));
 }
 
 /* Files, and what to do next. */
@@ -424,16 +505,27 @@ static int finish_failed(struct run *run)
     return stop_code(run->stop);
 }
 
+/* What a rank does at the end that is not rank 0. */
+static int end_here(struct run *run, int code)
+{
+    close_pipeline(run, NULL);
+    return stop_failed(run->stop) ? (int)stop_code(run->stop) : code;
+}
+
 static int train(struct run *run)
 {
     int code = begin(run);
     if (code != 0)
         return code;
     print_plan(run);
+    if (ranks_watch(run->ranks, run->stop) != 0)
+        return out_of_memory("the ranks");
     run_steps(run);
     run->end.loader_end_ns = clock_now_ns();
     run->end.loader_wall_ns = run->end.loader_end_ns - run->began_ns;
     code = save(run);
+    if (!leads(run))
+        return end_here(run, code);
     const int asked_code = signals_exit_code();
     close_pipeline(run, &run->end.counts);
     if (stop_failed(run->stop))
@@ -452,14 +544,13 @@ static int train(struct run *run)
  * weights and the data. */
 static int check(struct run *run)
 {
-    int code = open_pipeline(run);
-    if (code == 0)
-        code = signals_exit_code();
-    if (code == 0)
+    int code = meet(run, open_pipeline(run));
+    if (code == 0 && leads(run))
         code = open_results(run);
     if (code == 0 && run->initial_weights != NULL)
         code = run_weights_check(run->initial_weights);
-    if (code != 0)
+    code = meet(run, code);
+    if (code != 0 || !leads(run))
         return code;
     print_start(run, stdout);
     fflush(stdout);
@@ -475,6 +566,7 @@ static void release(struct run *run)
 {
     run_state_finish(&run->state, run->settings, &(struct run_last){ .next = 0 });
     close_pipeline(run, NULL);
+    (void)ranks_watch(run->ranks, NULL);
     free(run->end.counts.damage);
     report_release(&run->report);
     report_damage_release(&run->quarantine);
@@ -489,10 +581,11 @@ static void release(struct run *run)
 }
 
 /* *back: the checkpoint to start from; afterwards, when a number was not finite, the one to roll back to. */
-static int execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns, struct run_back *back)
+static int execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns, struct ranks *ranks,
+                   struct run_back *back)
 {
-    struct run run = { .settings = settings, .kind = kind, .process_start_ns = process_start_ns,
-                       .state = { .back = back } };
+    struct run run = { .settings = settings, .ranks = ranks, .kind = kind, .process_start_ns = process_start_ns,
+                       .state = { .back = back, .ranks = ranks } };
     int code = stop_open(&run.stop) == 0 ? prepare(&run) : out_of_memory("the run");
     if (code == 0 && !run.state.is_over)
         code = kind == RUN_CHECK ? check(&run) : train(&run);
@@ -500,19 +593,20 @@ static int execute(struct settings *settings, enum run_kind kind, uint64_t proce
     struct run_back next = { .folder = "" };
     if (is_broken && kind == RUN_TRAIN && !run_state_go_back(&run.state, &next))
         next.folder[0] = '\0';
+    const bool has_failed = run.stop != NULL && stop_failed(run.stop);
     release(&run);
     *back = next;
-    return code;
+    return conclusion_reach(ranks, code, has_failed, back);
 }
 
-int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns)
+int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns, struct ranks *ranks)
 {
     struct run_back back = { .folder = "" };
     int code;
     if (kind == RUN_DRY)
         settings->train.steps = 1;
     do
-        code = execute(settings, kind, process_start_ns, &back);
+        code = execute(settings, kind, process_start_ns, ranks, &back);
     while (back.folder[0] != '\0');
     return code;
 }

@@ -13,7 +13,10 @@ enum run_kind {
     RUN_TRAIN
 };
 
-/* The program's exit code. Messages go to stderr, results to stdout. */
-int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns);
+struct ranks;
+
+/* The program's exit code. Messages go to stderr, results to stdout. `ranks` is lent; NULL: there is no other process.
+ */
+int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns, struct ranks *ranks);
 
 #endif

@@ -111,7 +111,7 @@ static int play_run(int argc, char **argv)
     output_start();
     signals_start();
     write_pid(argv[2]);
-    const int code = run_execute(&settings, strcmp(argv[3], "--check") == 0 ? RUN_CHECK : RUN_TRAIN, began_ns);
+    const int code = run_execute(&settings, strcmp(argv[3], "--check") == 0 ? RUN_CHECK : RUN_TRAIN, began_ns, NULL);
     snprintf(summary, sizeof(summary), "%s/summary.json", run_dir(argc, argv));
     output_end();
     settings_release(&settings);

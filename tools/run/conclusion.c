@@ -1,0 +1,61 @@
+/* The end of a run of several ranks. */
+#include "tools/run/conclusion.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct conclusion { int32_t code; struct run_back back; };
+
+/* Codes that say how the run as a whole ended. */
+static bool is_common(int code)
+{
+    return code == EXIT_CODE_OK || code == EXIT_CODE_STALL || code == EXIT_CODE_NONFINITE ||
+           code == EXIT_CODE_UNLEARNT || code == EXIT_CODE_STOPPED || code == EXIT_CODE_INTERRUPTED;
+}
+
+/* All others are here, but for those that are silent. */
+static void await_others(struct ranks *ranks)
+{
+    for (uint32_t rank = 1; rank < ranks_size(ranks); rank++) {
+        struct mail *mail = NULL;
+        if (ranks_receive(ranks, rank, MAIL_MEETING, &mail) == 0)
+            free(mail);
+    }
+}
+
+static int lead(struct ranks *ranks, int code, const struct run_back *back)
+{
+    struct conclusion conclusion;
+    memset(&conclusion, 0, sizeof(conclusion));
+    conclusion.code = code;
+    conclusion.back = *back;
+    await_others(ranks);
+    (void)ranks_send_all(ranks, MAIL_MEETING, &conclusion, sizeof(conclusion));
+    (void)ranks_flush(ranks);
+    return code;
+}
+
+static int follow(struct ranks *ranks, int code, bool has_failed, struct run_back *back)
+{
+    struct conclusion conclusion;
+    struct mail *mail;
+    (void)ranks_send(ranks, 0, MAIL_MEETING, &code, sizeof(code));
+    if (ranks_receive(ranks, 0, MAIL_MEETING, &mail) != 0)
+        return code != 0 ? code : EXIT_CODE_RANK;
+    assert(mail->bytes == sizeof(conclusion));
+    memcpy(&conclusion, mail->data, sizeof(conclusion));
+    free(mail);
+    *back = conclusion.back;
+    if (has_failed)
+        return code;
+    return is_common(conclusion.code) ? conclusion.code : EXIT_CODE_RANK;
+}
+
+int conclusion_reach(struct ranks *ranks, int code, bool has_failed, struct run_back *back)
+{
+    if (ranks == NULL)
+        return code;
+    ranks_at_phase(ranks, "ending");
+    return ranks_rank(ranks) == 0 ? lead(ranks, code, back) : follow(ranks, code, has_failed, back);
+}

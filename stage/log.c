@@ -167,11 +167,12 @@ char *log_take_held(uint32_t *dropped_out)
     return text;
 }
 
-void log_release(void)
+bool log_release(void)
 {
     pthread_mutex_lock(&held.lock);
     const char *const end = held.text + held.bytes;
     const uint32_t dropped = held.dropped;
+    const bool was_on = held.is_on;
     held.dropped = 0;
     held.bytes = 0;
     held.is_on = false;
@@ -183,6 +184,7 @@ void log_release(void)
     }
     if (dropped > 0)
         log_message(LOG_ERROR, "%u more messages", dropped);
+    return was_on;
 }
 
 void log_name(const char *name)

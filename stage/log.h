@@ -2,6 +2,7 @@
 #ifndef PIPETRAIN_LOG_H
 #define PIPETRAIN_LOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,8 +40,8 @@ void log_hold(void);
  * nothing is taken. Free it. */
 #define LOG_HELD_BYTES ((size_t)64 << 10)
 char *log_take_held(uint32_t *dropped_out);
-/* Print what is held, and all messages from now on directly. Does nothing where none are held. Any thread. */
-void log_release(void);
+/* Print what is held, and all messages from now on directly. Were messages held? Any thread. */
+bool log_release(void);
 
 /* Copy `bytes` of untrusted text to out (capacity out_size, always terminated); quotes, backslashes and what log_plain
  * escapes become \xHH. */

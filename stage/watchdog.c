@@ -167,6 +167,7 @@ static _Noreturn void end_process(const struct heartbeat *stuck, enum exit_code 
     char text[TEXT_BYTES / 4];
     describe(stuck, text, sizeof(text));
     log_message(LOG_ERROR, "%s still hangs%s; the process ends here", stuck->name, text);
+    (void)log_release();
     output_flush(LAST_WORDS_MS);
     _exit(code);
 }

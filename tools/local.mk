@@ -14,7 +14,7 @@ tools_libtools_a_SOURCES = \
 	%D%/run/far_towers.c \
 	%D%/run/feed.c \
 	%D%/run/launched.c \
-	%D%/run/meeting.c \
+	%D%/run/meeting.c %D%/run/meeting_facts.c %D%/run/meeting_report.c \
 	%D%/run/memory_plan.c \
 	%D%/run/pipeline.c \
 	%D%/run/progress_display.c \

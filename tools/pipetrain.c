@@ -349,7 +349,8 @@ static int prepare(struct settings *settings, const struct arguments *arguments,
 }
 
 /* Join the other processes that the launcher started. All of them get here, and end together if one cannot start. */
-static int join_ranks(struct ranks **ranks_out, const struct launcher *launcher, const struct settings *settings, int code)
+static int join_ranks(struct ranks **ranks_out, const struct launcher *launcher, const struct settings *settings,
+                      enum run_kind kind, int code)
 {
     char reason[LAUNCHER_REASON_BYTES];
     const struct mpi_module *module;
@@ -360,12 +361,14 @@ static int join_ranks(struct ranks **ranks_out, const struct launcher *launcher,
         return EXIT_CODE_USAGE;
     }
     const int opened = ranks_open(ranks_out, launcher, module, (uint32_t)settings->sync.deadline);
-    return opened != 0 ? opened : meeting_agree(*ranks_out, code, NULL);
+    const struct meeting_facts facts = { .kind = kind, .settings = settings };
+    return opened != 0 ? opened : meeting_agree_on(*ranks_out, code, &facts);
 }
 
 /* Threads of the MPI library may hang, or use memory that is no longer there, after a rank has failed. */
 static void leave_ranks(struct ranks *ranks, int code)
 {
+    meeting_end(ranks);
     if (ranks_failed(ranks)) {
         (void)output_end();
         _exit(code);
@@ -377,10 +380,12 @@ static int execute(struct settings *settings, const struct arguments *arguments,
                    uint64_t process_start_ns)
 {
     struct ranks *ranks = NULL;
-    int code = read_settings(settings, arguments);
+    int code = launcher->library == MPI_LIBRARY_NONE ? EXIT_CODE_OK : meeting_begin(launcher->rank);
+    if (code == EXIT_CODE_OK)
+        code = read_settings(settings, arguments);
     if (code == EXIT_CODE_OK)
         code = prepare(settings, arguments, process_start_ns);
-    code = join_ranks(&ranks, launcher, settings, code);
+    code = join_ranks(&ranks, launcher, settings, arguments->kind, code);
     if (code == EXIT_CODE_OK) {
         option_needs_warn(settings);
         pixels_warn(settings);

@@ -233,6 +233,7 @@ static void end_stalled(struct ranks *ranks)
     pthread_mutex_unlock(&ranks->lock);
     if (!is_late)
         return;
+    (void)log_release();
     output_flush(FLUSH_MS);
     _exit(EXIT_CODE_STALL);
 }

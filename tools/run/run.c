@@ -114,6 +114,14 @@ static int meet(const struct run *run, int code)
     return meeting_agree(run->ranks, code == 0 ? signals_exit_code() : code, NULL);
 }
 
+/* The same, if all ranks have the same settings, model and data. */
+static int meet_with_facts(const struct run *run, int code)
+{
+    const struct meeting_facts facts = { .kind = run->kind, .settings = run->settings, .net = run->net,
+                                         .datasets = datasets_of(run), .plan = &run->plan.devices };
+    return meeting_agree_on(run->ranks, code == 0 ? signals_exit_code() : code, &facts);
+}
+
 /* Settings -> net, data, devices, plan, of this process alone. */
 static int prepare_here(struct run *run)
 {
@@ -143,7 +151,7 @@ static int prepare_here(struct run *run)
 /* The same in all ranks: all that can fail before anything is started. */
 static int prepare(struct run *run)
 {
-    int code = meet(run, prepare_here(run));
+    int code = meet_with_facts(run, prepare_here(run));
     if (code == 0 && run->kind != RUN_DRY)
         code = run_state_find(&run->state, run->settings, &run->plan, datasets_of(run));
     run->state.progress.rate_last = (uint64_t)llround(run->plan.learning_rate.last);
@@ -518,6 +526,10 @@ static int train(struct run *run)
     if (code != 0)
         return code;
     print_plan(run);
+    code = meeting_agree(run->ranks, 0, NULL);  /* on the warnings of the plan */
+    meeting_end(run->ranks);
+    if (code != 0)
+        return code;
     if (ranks_watch(run->ranks, run->stop) != 0)
         return out_of_memory("the ranks");
     run_steps(run);

@@ -335,14 +335,17 @@ void decode_warnings_release(struct decode_warnings *warnings)
     record_marks_release(&warnings->known);
 }
 
-void decode_warnings_add(struct decode_warnings *warnings, enum phase phase, uint64_t id,
+bool decode_warnings_add(struct decode_warnings *warnings, enum phase phase, uint64_t id,
                          const struct record_problem *warning)
 {
-    if (!record_marks_set(&warnings->known, phase, id) || atomic_fetch_add(&warnings->count, 1) > 0)
-        return;
+    if (!record_marks_set(&warnings->known, phase, id))
+        return false;
+    if (atomic_fetch_add(&warnings->count, 1) > 0)
+        return true;
     char text[DAMAGE_TEXT_BYTES];
     record_describe(warnings->datasets[phase], id, warning, text, sizeof(text));
     log_message(LOG_RUN, "%s: the part that could be decoded is used; further such images are only counted", text);
+    return true;
 }
 
 uint64_t decode_warnings_count(const struct decode_warnings *warnings)

@@ -49,6 +49,22 @@ struct damage_sink {
     void *arg;
 };
 
+/* A record that was found to be damaged, or whose image was decoded with a warning. Plain data: it may go to another
+ * process of the run. */
+struct found_problem {
+    enum phase phase;
+    bool is_warning;
+    uint64_t id;
+    struct record_problem problem;
+};
+
+/* Gets each found problem of this process once, where another process counts and reports those of all. From any
+ * thread; it returns at once. */
+struct problem_relay {
+    void (*pass)(void *arg, const struct found_problem *found);         /* NULL: this process does */
+    void *arg;
+};
+
 struct damage {
     const struct dataset *datasets[PHASE_COUNT];
     struct record_marks known;
@@ -92,8 +108,8 @@ struct decode_warnings {
 int decode_warnings_init(struct decode_warnings *warnings, const struct dataset *const datasets[PHASE_COUNT]);
 /* Accepts a struct of zeros. */
 void decode_warnings_release(struct decode_warnings *warnings);
-/* Any thread. */
-void decode_warnings_add(struct decode_warnings *warnings, enum phase phase, uint64_t id,
+/* True if the record had no warning yet. Any thread. */
+bool decode_warnings_add(struct decode_warnings *warnings, enum phase phase, uint64_t id,
                          const struct record_problem *warning);
 uint64_t decode_warnings_count(const struct decode_warnings *warnings);
 

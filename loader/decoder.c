@@ -51,10 +51,18 @@ static int check_index_file(const struct loader *loader, enum phase phase, uint6
     return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "%s: " SHARD_INDEX_STALE_TEXT, dataset->paths[shard]);
 }
 
+static void pass_on(const struct loader *loader, const struct found_problem *found)
+{
+    if (loader->spec.relay.pass != NULL)
+        loader->spec.relay.pass(loader->spec.relay.arg, found);
+}
+
 /* Count a damaged record. -ECANCELED if there are too many. */
 static int count_damage(struct loader *loader, enum phase phase, uint64_t id, const struct record_problem *problem)
 {
     const bool is_new = damage_add(&loader->damage, phase, id, problem);
+    if (is_new)
+        pass_on(loader, &(struct found_problem){ phase, false, id, *problem });
     if (!is_new || damage_count(&loader->damage) <= loader->spec.corrupt_max)
         return 0;
     char first[DAMAGE_TEXT_BYTES];
@@ -67,8 +75,16 @@ static int count_damage(struct loader *loader, enum phase phase, uint64_t id, co
 
 static void note_warning(struct loader *loader, enum phase phase, uint64_t id, const struct record_problem *warning)
 {
-    if (warning->text[0] != '\0')
-        decode_warnings_add(&loader->warnings, phase, id, warning);
+    if (warning->text[0] != '\0' && decode_warnings_add(&loader->warnings, phase, id, warning))
+        pass_on(loader, &(struct found_problem){ phase, true, id, *warning });
+}
+
+void loader_add_problem(struct loader *loader, const struct found_problem *found)
+{
+    if (found->is_warning)
+        note_warning(loader, found->phase, found->id, &found->problem);
+    else
+        (void)count_damage(loader, found->phase, found->id, &found->problem);
 }
 
 /* Replace a damaged record by the next good one in file order, so that the choice depends on the data alone. */

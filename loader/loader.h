@@ -42,6 +42,7 @@ struct loader_spec {
     bool skip_corrupt;                  /* replace damaged records instead of failing */
     struct damage_sink damage_sink;     /* with skip_corrupt: receives every damaged record once */
     uint64_t corrupt_max;               /* fail if more different records than this are damaged */
+    struct problem_relay relay;         /* of a process that is not the first of its run */
 };
 
 struct loader;
@@ -86,6 +87,9 @@ void loader_close(struct loader *loader);
 void loader_end(void *loader);
 /* The counts so far. Any thread. */
 void loader_count(struct loader *loader, struct loader_counts *counts_out);
+/* Count and report what the relay of another process has passed, as if this one had found it. The run may fail by it. Any
+ * thread, until loader_take_damage. */
+void loader_add_problem(struct loader *loader, const struct found_problem *found);
 /* The list of damaged records, including those lost while indexing, which the caller frees; paths belong to the data
  * sets. NULL without skip_corrupt. Call after loader_join. */
 struct damage_list *loader_take_damage(struct loader *loader);

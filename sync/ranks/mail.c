@@ -296,6 +296,14 @@ int ranks_receive(struct ranks *ranks, uint32_t from, enum mail_kind kind, struc
     return mail != NULL ? 0 : -ECANCELED;
 }
 
+struct mail *ranks_try_receive(struct ranks *ranks, uint32_t from, enum mail_kind kind)
+{
+    pthread_mutex_lock(&ranks->lock);
+    struct mail *const mail = find_mail(&ranks->peers[from], kind);
+    pthread_mutex_unlock(&ranks->lock);
+    return mail;
+}
+
 void ranks_set_handler(struct ranks *ranks, void (*handle)(void *arg, const struct mail *mail), void *arg)
 {
     pthread_mutex_lock(&ranks->lock);

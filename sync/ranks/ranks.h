@@ -36,7 +36,7 @@ enum mail_kind {
     MAIL_REPORT,                /* to rank 0: the reports of a batch */
     MAIL_SNAPSHOT,              /* to the others: is the snapshot of this batch saved? */
     MAIL_STATE,                 /* to rank 0: a part of it */
-    MAIL_DAMAGE,                /* to rank 0: a damaged record */
+    MAIL_DAMAGE,                /* to rank 0: a damaged record, or one with a warning */
     MAIL_COUNTS,                /* to rank 0: what the pipeline counted, at the end */
     MAIL_COUNT
 };
@@ -86,6 +86,8 @@ int ranks_send_all(struct ranks *ranks, enum mail_kind kind, const void *data, s
 int ranks_flush(struct ranks *ranks);
 /* Wait for the next mail of this kind (MAIL_HANDLED or later) from that rank. 0, or -ECANCELED when a rank failed. */
 int ranks_receive(struct ranks *ranks, uint32_t from, enum mail_kind kind, struct mail **mail_out);
+/* The next one, if it is here already; else NULL. */
+struct mail *ranks_try_receive(struct ranks *ranks, uint32_t from, enum mail_kind kind);
 /* Call handle for each mail of a kind below MAIL_HANDLED, in the communication thread; NULL: such mail is dropped. It
  * returns when no handler runs any more. */
 void ranks_set_handler(struct ranks *ranks, void (*handle)(void *arg, const struct mail *mail), void *arg);

@@ -241,6 +241,66 @@ int far_receive(struct far_towers *far, uint64_t number, struct step_report **re
     return 0;
 }
 
+/* ---- damaged records, and what the loaders counted ---- */
+
+static void pass_problem(void *arg, const struct found_problem *found)
+{
+    struct far_towers *const far = arg;
+    (void)ranks_send(far->spec.ranks, 0, MAIL_DAMAGE, found, sizeof(*found));
+}
+
+struct problem_relay far_relay(struct far_towers *far)
+{
+    return (struct problem_relay){ .pass = is_lead(far) ? NULL : pass_problem, .arg = far };
+}
+
+static void add_problems_of(struct far_towers *far, uint32_t rank, struct loader *loader)
+{
+    struct mail *mail;
+    while ((mail = ranks_try_receive(far->spec.ranks, rank, MAIL_DAMAGE)) != NULL) {
+        assert(mail->bytes == sizeof(struct found_problem));
+        loader_add_problem(loader, (const struct found_problem *)(const void *)mail->data);
+        free(mail);
+    }
+}
+
+void far_add_problems(struct far_towers *far, struct loader *loader)
+{
+    for (uint32_t rank = 1; rank < ranks_size(far->spec.ranks) && loader != NULL; rank++)
+        add_problems_of(far, rank, loader);
+}
+
+/* Its mail about damage came before. False: a rank has failed. */
+static bool add_counts_of(struct far_towers *far, uint32_t rank, struct loader_counts *sum)
+{
+    struct mail *mail;
+    if (ranks_receive(far->spec.ranks, rank, MAIL_COUNTS, &mail) != 0)
+        return false;
+    const struct loader_counts *const counts = (const struct loader_counts *)(const void *)mail->data;
+    assert(mail->bytes == sizeof(*counts));
+    sum->records += counts->records;
+    sum->bytes += counts->bytes;
+    free(mail);
+    return true;
+}
+
+void far_end_loader(struct far_towers *far, struct loader *loader, struct loader_counts *counts)
+{
+    struct loader_counts now;
+    if (!is_lead(far)) {
+        (void)ranks_send(far->spec.ranks, 0, MAIL_COUNTS, counts, sizeof(*counts));
+        return;
+    }
+    for (uint32_t rank = 1; rank < ranks_size(far->spec.ranks) && add_counts_of(far, rank, counts); rank++)
+        continue;
+    if (loader == NULL)
+        return;
+    far_add_problems(far, loader);
+    loader_count(loader, &now);
+    counts->corrupt_records = now.corrupt_records;
+    counts->decoder_warnings = now.decoder_warnings;
+}
+
 /* ---- opening and closing ---- */
 
 void far_go(struct far_towers *far)

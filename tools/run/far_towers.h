@@ -4,6 +4,7 @@
 #define PIPETRAIN_FAR_TOWERS_H
 
 #include "compute/net.h"
+#include "loader/loader.h"
 #include "stage/schedule.h"
 #include "sync/gate.h"
 #include "sync/ranks/ranks.h"
@@ -32,6 +33,14 @@ void far_go(struct far_towers *far);
 int far_receive(struct far_towers *far, uint64_t number, struct step_report **reports);
 /* Main of another rank: send the reports of its own towers. 0 or a negative errno. */
 int far_send(struct far_towers *far, struct step_report *const *reports);
+
+/* For the loader of a rank that is not 0; what it passes, rank 0 adds to its own loader's (NULL: there is none) when
+ * it receives reports, and counts. */
+struct problem_relay far_relay(struct far_towers *far);
+void far_add_problems(struct far_towers *far, struct loader *loader);
+/* The loader of this process has ended, with these counts: rank 0 waits for those of the other ranks, and adds the
+ * records and bytes that they have read. */
+void far_end_loader(struct far_towers *far, struct loader *loader, struct loader_counts *counts);
 
 /* Rank 0, any thread but for far_allow: as the functions of the pipeline of these names. */
 void far_mark(struct far_towers *far);

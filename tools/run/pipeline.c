@@ -22,7 +22,7 @@ struct pipeline {
     struct pipeline_parts parts;
     uint32_t tower_count;               /* of this process */
     struct watchdog *watchdog;          /* NULL: none */
-    bool closes;
+    bool has_gone, closes;
     struct tower_pipeline *towers;
     struct ring **rings;
     struct reduce *reduce;
@@ -215,6 +215,8 @@ static int start_loader(struct pipeline *pipeline)
     struct loader_spec spec = run_plan_loader(parts->plan, parts->settings, parts->datasets);
     spec.rings = pipeline->rings;
     spec.damage_sink = parts->damage_sink;
+    if (pipeline->far != NULL)
+        spec.relay = far_relay(pipeline->far);
     spec.stop = parts->stop;
     spec.trace = run_trace_recorder(pipeline->trace);
     return loader_start(&pipeline->loader, &spec);
@@ -383,6 +385,7 @@ int pipeline_allocate(struct pipeline *pipeline)
 
 void pipeline_go(struct pipeline *pipeline)
 {
+    pipeline->has_gone = true;
     if (pipeline->far != NULL)
         far_go(pipeline->far);
     for (uint32_t d = 0; d < pipeline->tower_count; d++)
@@ -396,6 +399,7 @@ static int exchange_reports(struct pipeline *pipeline)
         return 0;
     if (ranks_rank(pipeline->parts.ranks) > 0)
         return far_send(pipeline->far, pipeline->reports);
+    far_add_problems(pipeline->far, pipeline->loader);
     return far_receive(pipeline->far, pipeline->reports[0]->slice.number, pipeline->reports);
 }
 
@@ -505,6 +509,8 @@ static void join_threads(struct pipeline *pipeline, struct pipeline_counts *coun
     if (pipeline->loader != NULL)
         loader_end(pipeline->loader);
     loader_join(pipeline->loader, &counts->loader);
+    if (pipeline->has_gone && pipeline->far != NULL)
+        far_end_loader(pipeline->far, pipeline->loader, &counts->loader);
     if (pipeline->loader != NULL)
         counts->damage = loader_take_damage(pipeline->loader);
     for (uint32_t d = 0; d < pipeline->tower_count; d++)
@@ -533,9 +539,9 @@ void pipeline_close(struct pipeline *pipeline, struct pipeline_counts *counts_ou
         return;
     struct pipeline_counts counts = { .main_waited_ns = pipeline->waited_ns };
     pipeline->closes = true;
-    far_close(pipeline->far);
     if (pipeline->towers != NULL) {
         join_threads(pipeline, &counts);
+        far_close(pipeline->far);
         stop_forget(pipeline->parts.stop);
         loader_close(pipeline->loader);
         if (pipeline->reduce != NULL)

@@ -33,6 +33,7 @@ left_out() {
 part check env PIPETRAIN_TEST_LONG=yes "$make" check
 part torture "$make" check-torture TORTURE=--all
 part kills "$make" check-kills
+part cluster "$make" check-cluster
 part fma "$make" check-fma
 part asan "$make" check-asan
 part tsan "$make" check-tsan

@@ -1,0 +1,125 @@
+#!/bin/sh
+# mpirun and srun with the MPI that fits start one run of all ranks. With any other, every process ends with code 2 as soon
+# as it was started, and says which command works.
+. "${0%/*}/cluster.sh"
+find_mpis
+make_tiny
+make_quick
+
+# The program in folders of its own, with the modules of a list of "MODULE" or "MODULE:NAME OF THE FILE".
+program_with() {
+    folder=$work/with
+    for module in "$@"; do
+        folder=$folder-$(echo "$module" | tr : -)
+    done
+    if [ ! -d "$folder" ]; then
+        mkdir "$folder"
+        cp "$pipetrain" "$folder/pipetrain"
+        for module in "$@"; do
+            cp "$(module "${module%:*}")" "$folder/pipetrain-${module#*:}.so"
+        done
+    fi
+    echo "$folder/pipetrain"
+}
+
+# starts RANKS COMMAND...: a check of the configuration, as one run of so many ranks; 1: without MPI.
+starts() {
+    ranks=$1
+    shift
+    run "$@" -c "$work/tiny.conf" --check
+    expect_code 0 "$*"
+    expect_out '^checked '
+    expect_equal "$(sed -n 's/^towers *\([0-9]*\) ranks .*/\1/p' "$work/out")" "$([ "$ranks" -eq 1 ] || echo "$ranks")" "ranks of $*"
+}
+
+# A command, and how long it took, in a file of each process, unless the launcher ends it first.
+cat >"$work/timed" <<END
+#!/bin/sh
+begun=\$(date +%s%N)
+"\$@"
+code=\$?
+echo \$(((\$(date +%s%N) - begun) / 1000000)) >"$work/took.\$\$"
+exit \$code
+END
+chmod +x "$work/timed"
+
+# refused WORDS PROGRAM LAUNCHER...: by every process, within two seconds.
+refused() {
+    words=$1 program=$2
+    shift 2
+    rm -f "$work"/took.*
+    run "$@" "$work/timed" "$program" -c "$work/tiny.conf" --check
+    expect_code 2 "$* $program"
+    expect_err "$words"
+    took=$(cat "$work"/took.* 2>/dev/null | sort -n | tail -n 1)
+    [ "${took:-9999}" -le 2000 ] || fail "refused after ${took:-?} ms: $* $program"
+}
+
+name_of() {
+    case $1 in
+        openmpi) echo 'Open MPI' ;;
+        mpich) echo MPICH ;;
+    esac
+}
+
+# ---- mpirun ----
+
+for mpi in $mpis; do
+    starts 1 mpi_run "$mpi" 1 "$pipetrain"
+    starts 2 mpi_run "$mpi" 2 "$pipetrain"
+    starts 3 mpi_run "$mpi" 3 "$(program_with "$mpi")"
+    missing="mpirun of $(name_of "$mpi") started 2 processes, but pipetrain was built without $(name_of "$mpi").*lib$mpi-dev"
+    refused "$missing" "$(program_with)" mpi_run "$mpi" 2
+    for other in $mpis; do
+        [ "$other" != "$mpi" ] || continue
+        refused "$missing.*or use mpirun of $(name_of "$other")" "$(program_with "$other")" mpi_run "$mpi" 2
+        # A library that does not know this launcher believes to be alone.
+        refused "mpirun of $(name_of "$mpi") started rank . of 2, but for the library it is rank 0 of 1" \
+            "$(program_with "$other:$mpi")" mpi_run "$mpi" 2
+    done
+    refused 'mpirun of Open MPI .OMPI_COMM_WORLD_SIZE. and of MPICH .MPI_LOCALNRANKS. are set' "$pipetrain" \
+        mpi_run "$mpi" 2 env OMPI_COMM_WORLD_SIZE=2 MPI_LOCALNRANKS=2 PMI_RANK=0
+    refused 'torchrun started 2 processes' "$pipetrain" mpi_run "$mpi" 2 env TORCHELASTIC_RUN_ID=x WORLD_SIZE=2
+done
+refused 'torchrun started 4 processes.*mpirun -n 4 ./pipetrain .*--set devices.towers=4' \
+    "$pipetrain" env TORCHELASTIC_RUN_ID=x WORLD_SIZE=4 RANK=0
+refused 'a launcher started 4 processes .MV2_COMM_WORLD_SIZE' "$pipetrain" env MV2_COMM_WORLD_SIZE=4 MV2_COMM_WORLD_RANK=0
+
+# A run without a launcher maps no MPI library, even where mpirun started it alone.
+for words in '' "mpi_run ${mpis##* } 1"; do
+    run $words env LD_DEBUG=files "$pipetrain" -c "$work/tiny.conf" --check
+    expect_code 0 'a check with its libraries listed'
+    expect_err 'file=libc\.so'
+    ! grep -qE 'file=[^ ]*(libmpi|pipetrain-)' "$work/err" || fail 'a run of one process maps MPI'
+done
+
+# ---- srun ----
+
+[ "$failures" -eq 0 ] || finish
+need_slurm
+slurm_start
+starts 1 srun -n 1 "$pipetrain"
+starts 1 srun -n 2 env -u SLURM_STEP_NUM_TASKS "$pipetrain"
+refused 'srun started 2 tasks with neither PMIx nor PMI2.*srun --mpi=pmix.*srun env -u SLURM_STEP_NUM_TASKS' \
+    "$pipetrain" srun -n 2
+for mpi in $mpis; do
+    pmi=$(pmi_of "$mpi")
+    starts 2 $(srun_command "$mpi" 2) "$pipetrain"
+    starts 1 $(srun_command "$mpi" 1) "$pipetrain"
+    starts 1 $(srun_command "$mpi" 2) env -u SLURM_STEP_NUM_TASKS "$pipetrain"
+    missing="srun --mpi=$pmi started 2 processes, but pipetrain was built without $(name_of "$mpi").*lib$mpi-dev"
+    refused "$missing" "$(program_with)" $(srun_command "$mpi" 2)
+    for other in $mpis; do
+        [ "$other" = "$mpi" ] || refused "$missing.*or use srun --mpi=$(pmi_of "$other")" \
+            "$(program_with "$other")" $(srun_command "$mpi" 2)
+    done
+    # MPICH under PMIx is rank 0 of 1 in every process.
+    case $mpi,$mpis in
+        openmpi,*mpich*) refused 'srun started rank . of 2, but for Open MPI it is rank 0 of 1.*use mpirun -n 2 ./pipetrain' \
+            "$(program_with mpich:openmpi)" $(srun_command openmpi 2) ;;
+    esac
+    # The script of a job is one process, in which mpirun starts as many as it likes.
+    starts 3 salloc -Q -n 2 $(mpi_command "$mpi" 3) "$pipetrain"
+done
+starts 1 salloc -Q -n 2 "$pipetrain"
+finish

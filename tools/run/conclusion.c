@@ -47,7 +47,7 @@ static int follow(struct ranks *ranks, int code, bool has_failed, struct run_bac
     memcpy(&conclusion, mail->data, sizeof(conclusion));
     free(mail);
     *back = conclusion.back;
-    if (has_failed)
+    if (has_failed || code == conclusion.code)
         return code;
     return is_common(conclusion.code) ? conclusion.code : EXIT_CODE_RANK;
 }

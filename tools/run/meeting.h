@@ -4,7 +4,7 @@
 #ifndef PIPETRAIN_MEETING_H
 #define PIPETRAIN_MEETING_H
 
-#include "compute/net.h"
+#include "compute/tower.h"
 #include "loader/dataset.h"
 #include "stage/schedule.h"
 #include "sync/ranks/ranks.h"
@@ -38,6 +38,10 @@ struct meeting_facts {
     const struct device_plan *plan;
 };
 int meeting_facts_write(const struct meeting_facts *facts, char **text_out);
+/* Another one, in `text`: the hash of a tower's weights as the run begins. 0, -ENOMEM, or a negative errno of the
+ * device. */
+#define MEETING_WEIGHTS_BYTES 64u
+int meeting_weights_fact(struct tower *tower, char text[MEETING_WEIGHTS_BYTES]);
 /* Agree on these facts. A rank with a code has none. */
 int meeting_agree_on(struct ranks *ranks, int code, const struct meeting_facts *facts);
 

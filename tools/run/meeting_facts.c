@@ -1,6 +1,7 @@
 /* What has to be the same in all ranks, as text. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <xxhash.h>
@@ -120,6 +121,35 @@ static void write_devices(const struct device_plan *plan, FILE *out)
     write_fact(out, "kind of devices", plan->ops->kind);
     write_fact(out, "backend", plan->backend->name);
     write_libraries(plan->backend->libraries, out);
+}
+
+/* ---- weights ---- */
+
+static size_t largest_parameter(const struct net *net)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < net->parameter_count; i++)
+        most = net->parameters[i].count > most ? net->parameters[i].count : most;
+    return most;
+}
+
+int meeting_weights_fact(struct tower *tower, char text[MEETING_WEIGHTS_BYTES])
+{
+    const struct net *const net = tower_spec(tower)->net;
+    float *const plain = malloc((largest_parameter(net) + 1) * sizeof(*plain));
+    if (plain == NULL)
+        return -ENOMEM;
+    uint64_t hash = 0;
+    int rc = 0;
+    for (uint32_t i = 0; i < net->parameter_count && rc == 0; i++) {
+        if (!net->parameters[i].is_trained)
+            continue;           /* a tower's own statistics */
+        rc = tower_read(tower, i, plain);
+        hash = XXH3_64bits_withSeed(plain, net->parameters[i].count * sizeof(*plain), hash);
+    }
+    free(plain);
+    snprintf(text, MEETING_WEIGHTS_BYTES, "hash of the first weights\t%016" PRIx64 "\n", hash);
+    return rc;
 }
 
 /* ---- all together ---- */

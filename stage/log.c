@@ -179,7 +179,9 @@ bool log_release(void)
     pthread_mutex_unlock(&held.lock);
     for (const char *at = held.text; at < end;) {       /* nobody writes there until log_hold */
         const char *const newline = memchr(at, '\n', (size_t)(end - at));
-        write_line((enum log_level)(*at - 'A'), at + 1, (size_t)(newline - at) - 1);
+        const enum log_level level = (enum log_level)(*at - 'A');
+        if (level != LOG_RUN || !only_errors)
+            write_line(level, at + 1, (size_t)(newline - at) - 1);
         at = newline + 1;
     }
     if (dropped > 0)

@@ -23,7 +23,7 @@ void log_line(const char *text);
  * one at a time. */
 void log_live(const char *text);
 
-/* Print no LOG_RUN messages from now on. */
+/* Print no LOG_RUN messages from now on, nor those that are held. */
 void log_only_errors(void);
 /* Name the sender at the start of all messages from now on, as in "rank 2 (node7): ..."; kept, not copied, and cut
  * after LOG_SENDER_MAX bytes. */

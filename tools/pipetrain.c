@@ -340,12 +340,18 @@ static int start_threads(void)
 /* What this process needs to run alone. It may be restarted here. */
 static int prepare(struct settings *settings, const struct arguments *arguments, uint64_t process_start_ns)
 {
-    signals_block();
     if (arguments->kind != RUN_CHECK && trial_can_read_again(arguments->config_path) &&
         (*settings->model.file == '\0' || trial_can_read_again(settings->model.file)) && run_plan_has_teams(settings))
         team_wait_shorten(arguments->argv, process_start_ns);
     const int code = arguments->quiet ? be_quiet(settings) : EXIT_CODE_OK;
     return code == EXIT_CODE_OK ? start_threads() : code;
+}
+
+/* Signals wait from now on, so that all processes of a launcher end with the code on which they agree. */
+static int begin_meeting(const struct launcher *launcher)
+{
+    signals_block();
+    return meeting_begin(launcher->rank);
 }
 
 /* Join the other processes that the launcher started. All of them get here, and end together if one cannot start. */
@@ -365,9 +371,12 @@ static int join_ranks(struct ranks **ranks_out, const struct launcher *launcher,
     return opened != 0 ? opened : meeting_agree_on(*ranks_out, code, &facts);
 }
 
-/* Threads of the MPI library may hang, or use memory that is no longer there, after a rank has failed. */
+/* Some launchers send SIGTERM as soon as one of the processes has ended. Threads of the MPI library may hang, or use
+ * memory that is no longer there, after a rank has failed. */
 static void leave_ranks(struct ranks *ranks, int code)
 {
+    if (ranks != NULL)
+        signals_ignore();
     meeting_end(ranks);
     if (ranks_failed(ranks)) {
         (void)output_end();
@@ -380,9 +389,10 @@ static int execute(struct settings *settings, const struct arguments *arguments,
                    uint64_t process_start_ns)
 {
     struct ranks *ranks = NULL;
-    int code = launcher->library == MPI_LIBRARY_NONE ? EXIT_CODE_OK : meeting_begin(launcher->rank);
+    int code = launcher->library == MPI_LIBRARY_NONE ? EXIT_CODE_OK : begin_meeting(launcher);
     if (code == EXIT_CODE_OK)
         code = read_settings(settings, arguments);
+    signals_block();
     if (code == EXIT_CODE_OK)
         code = prepare(settings, arguments, process_start_ns);
     code = join_ranks(&ranks, launcher, settings, arguments->kind, code);

@@ -29,6 +29,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* guards what follo
 static void (*callback)(void *arg);
 static void *callback_arg;
 static bool callback_saves;
+static bool is_ending;
 
 static const struct request_row *find_row(int number)
 {
@@ -129,7 +130,7 @@ static void report_first(int number)
 void signals_request(int number)
 {
     pthread_mutex_lock(&lock);
-    if (note(number)) {
+    if (!is_ending && note(number)) {
         report_first(number);
         atomic_store(&requested, true);
         if (callback != NULL)
@@ -164,6 +165,13 @@ void signals_set_callback(void (*request)(void *arg), void *arg, bool saves)
     callback_saves = saves;
     if (callback != NULL && atomic_load(&first) != NULL)
         callback(arg);
+    pthread_mutex_unlock(&lock);
+}
+
+void signals_ignore(void)
+{
+    pthread_mutex_lock(&lock);
+    is_ending = true;
     pthread_mutex_unlock(&lock);
 }
 

@@ -33,6 +33,10 @@ bool signals_are_handled(int number);
 /* As if that signal, one of the four, had come, but for ending the process at once as the second one. Any thread. */
 void signals_request(int number);
 
+/* The program is about to end anyway: a request is not reported any more, and changes nothing, but that a second one from
+ * somebody who waits still ends the process. */
+void signals_ignore(void);
+
 /* True once a request has come. Any thread. */
 const atomic_bool *signals_requested(void);
 /* The exit code that the first request asks for, and its signal; 0 while none has come. Any thread. */

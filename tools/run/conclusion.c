@@ -49,7 +49,7 @@ static int follow(struct ranks *ranks, int code, bool has_failed, struct run_bac
     *back = conclusion.back;
     if (has_failed || code == conclusion.code)
         return code;
-    return is_common(conclusion.code) ? conclusion.code : EXIT_CODE_RANK;
+    return conclusion.code == code || is_common(conclusion.code) ? conclusion.code : EXIT_CODE_RANK;
 }
 
 int conclusion_reach(struct ranks *ranks, int code, bool has_failed, struct run_back *back)

@@ -248,23 +248,24 @@ static bool begins_with(struct piece key, const char *word)
 }
 
 struct value_text { char text[VALUE_SHOWN + 4]; };
-static struct value_text value_text(struct piece value)
+static struct value_text value_text(struct piece value, const char *none)
 {
     const bool is_cut = value.bytes > VALUE_SHOWN;
     struct value_text shown;
     snprintf(shown.text, sizeof(shown.text), "%.*s%s", is_cut ? VALUE_SHOWN : (int)value.bytes,
-             value.bytes > 0 ? value.text : "", is_cut ? "..." : value.bytes == 0 ? "not set" : "");
+             value.bytes > 0 ? value.text : "", is_cut ? "..." : value.bytes == 0 ? none : "");
     return shown;
 }
 
 static void print_difference(const struct entries *entries, const struct entry *entry)
 {
-    const bool is_note = begins_with(entry->key, "note ");
-    const size_t skipped = is_note || begins_with(entry->key, "data ") ? 5 : 0;
+    const bool is_note = begins_with(entry->key, "note "), is_data = begins_with(entry->key, "data ");
+    const size_t skipped = is_note || is_data ? 5 : 0;
+    const char *const none = is_data ? "missing" : "not set";
     char line[RANKS_TEXT_BYTES];
     log_message(is_note ? LOG_RUN : LOG_ERROR, "%.*s is %s on %s, but %s on %s%s", (int)(entry->key.bytes - skipped),
-                entry->key.text + skipped, value_text(entry->ours).text, entries->parts[0].name,
-                value_text(entry->value).text, ranks_text(entries, entry, line),
+                entry->key.text + skipped, value_text(entry->ours, none).text, entries->parts[0].name,
+                value_text(entry->value, none).text, ranks_text(entries, entry, line),
                 is_note ? "" : ": all ranks need the same");
 }
 

@@ -1,10 +1,11 @@
-# Shared by the tests of several processes, which source it: launchers of both MPIs, and a Slurm of the test's own, which
-# ends with the test. They run one after the other (make check-cluster) and are no part of make check.
+# Shared by the tests of several processes, which source it: launchers of both MPIs, a Slurm of the test's own, and hosts
+# that are network namespaces. Everything that is started or set up here ends with the test. They run one after the other
+# (make check-cluster) and are no part of make check.
 
 . "${0%/*}/../e2e/e2e.sh"
 
-slurm_nodes=0
-trap 'slurm_stop; rm -rf "$work"' EXIT
+slurm_nodes=0 hosts=0
+trap 'slurm_stop; hosts_down; rm -rf "$work"' EXIT
 
 # need PROGRAM PACKAGE: skip the test without it.
 need() {
@@ -67,8 +68,7 @@ need_slurm() {
 slurm_start() {
     slurm_nodes=${1:-1}
     slurm=$work/slurm
-    port=$((20000 + $$ % 1000 * 10))
-    host=$(hostname -s)
+    slurm_port=$((20000 + $$ % 1000 * 10))
     mkdir -p "$slurm/munge" "$slurm/state"
     chmod 755 "$work"
     chmod 700 "$slurm/munge"
@@ -78,8 +78,8 @@ slurm_start() {
         --log-file="$slurm/munge/log" --seed-file="$slurm/munge/seed" 2>"$work/err" || { fail 'munged does not start'; finish; }
     cat >"$slurm/slurm.conf" <<END
 ClusterName=test
-SlurmctldHost=$host(127.0.0.1)
-SlurmctldPort=$port
+SlurmctldHost=$(hostname -s)(127.0.0.1)
+SlurmctldPort=$slurm_port
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
@@ -111,7 +111,7 @@ JobRequeue=1
 RequeueExit=75
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-NodeName=n[1-$slurm_nodes] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + slurm_nodes))] CPUs=4 State=UNKNOWN
+NodeName=n[1-$slurm_nodes] NodeHostname=$(hostname -s) NodeAddr=127.0.0.1 Port=[$((slurm_port + 1))-$((slurm_port + slurm_nodes))] CPUs=4 State=UNKNOWN
 PartitionName=low Nodes=ALL Default=YES State=UP PriorityTier=1 GraceTime=20
 PartitionName=high Nodes=ALL State=UP PriorityTier=2 PreemptMode=OFF
 END
@@ -166,4 +166,83 @@ pmi_of() {
 # srun_command MPI TASKS: the words that start a command as a step of so many tasks, which all end when one fails.
 srun_command() {
     echo "srun --mpi=$(pmi_of "$1") --kill-on-bad-exit=1 -n $2"
+}
+
+# ---- hosts ----
+
+# Skip the test where no network namespaces can be made.
+need_hosts() {
+    need ip iproute2
+    need tc iproute2
+    [ "$(id -u)" -eq 0 ] && unshare --net true 2>/dev/null || skip 'network namespaces are made by root'
+}
+
+# hosts_up COUNT [RATE]: hosts h1, h2, ... with the addresses 10.77.0.1, ..., on a switch. RATE, such as 1gbit, is the most
+# that each of them sends. "$work/on_host" NUMBER COMMAND... is a command there.
+hosts_up() {
+    hosts=$1
+    ip netns add "pt$$-switch"
+    ip -n "pt$$-switch" link add switch type bridge
+    ip -n "pt$$-switch" link set switch up
+    echo '127.0.0.1 localhost' >"$work/hosts"
+    for host in $(seq "$hosts"); do
+        host_up "$host" "${2-}"
+    done
+    cat >"$work/on_host" <<END
+#!/bin/sh
+host=h\$1
+shift
+exec ip netns exec "pt$$-\$host" unshare --uts sh -c 'hostname "\$0"; mount --bind "$work/hosts" /etc/hosts; exec "\$@"' "\$host" "\$@"
+END
+    # In place of ssh: mpirun calls it with the host and the words of a command of the shell.
+    cat >"$work/agent" <<END
+#!/bin/sh
+while :; do
+    case \$1 in
+        -o | -p | -l) shift 2 ;;
+        -*) shift ;;
+        *) break ;;
+    esac
+done
+host=\${1#h}
+shift
+exec "$work/on_host" "\$host" sh -c "\$*"
+END
+    chmod +x "$work/on_host" "$work/agent"
+}
+
+# host_up NUMBER RATE
+host_up() {
+    echo "10.77.0.$1 h$1" >>"$work/hosts"
+    ip netns add "pt$$-h$1"
+    ip -n "pt$$-switch" link add "h$1" type veth peer name eth0 netns "pt$$-h$1"
+    ip -n "pt$$-switch" link set "h$1" master switch up
+    ip -n "pt$$-h$1" addr add "10.77.0.$1/24" dev eth0
+    ip -n "pt$$-h$1" link set lo up
+    ip -n "pt$$-h$1" link set eth0 up
+    [ -z "$2" ] || ip netns exec "pt$$-h$1" tc qdisc add dev eth0 root tbf rate "$2" burst 256kb latency 100ms
+}
+
+hosts_down() {
+    [ "$hosts" -gt 0 ] || return 0
+    hosts=0
+    for space in $(ip netns list | sed -n "s/^\(pt$$-[^ ]*\).*/\1/p"); do
+        for process in $(ip netns pids "$space"); do
+            kill -KILL "$process" 2>/dev/null
+        done
+        ip netns del "$space"
+    done
+}
+
+# hosts_command MPI RANKS: the words that start a command as ranks on all hosts in turn, by the mpirun of the first. All hosts
+# have the memory of this machine, past whose network no rank may go.
+hosts_command() {
+    case $1 in
+        openmpi)
+            echo "$work/on_host 1 $(mpi_command openmpi "$2") --map-by node --mca plm_rsh_agent $work/agent" \
+                "--mca btl tcp,self --host $(seq -f "h%g:$2" -s , "$hosts")" ;;
+        mpich)
+            echo "$work/on_host 1 env UCX_TLS=tcp,self $(mpi_command mpich "$2") -launcher ssh -launcher-exec $work/agent" \
+                "-ppn 1 -hosts $(seq -f h%g -s , "$hosts")" ;;
+    esac
 }

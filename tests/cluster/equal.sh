@@ -1,0 +1,134 @@
+#!/bin/sh
+# Ranks leave what one process with as many towers leaves, to the byte: weights, checkpoints, metrics. 1 to 4 ranks of 1
+# and 2 towers, under both MPIs, in all modes that ranks have, with batch normalization, dropout, augmentation, and batches
+# that do not divide; and runs that are resumed by other ranks than those that saved the checkpoint.
+. "${0%/*}/cluster.sh"
+find_mpis
+make_tiny
+cat >"$work/equal.net" <<'END'
+model equal
+image 28x28x1
+classes 10
+conv2d conv1 filters 6 kernel 5 stride 2
+batch_norm bn1
+relu relu1
+max_pool pool1 kernel 2 stride 2
+dropout dropout1 rate 0.25
+dense fc1 units classes
+softmax_loss loss
+END
+cat >>"$work/tiny.conf" <<END
+[model]
+file = $work/equal.net
+[augment]
+flip = yes
+[checkpoint]
+every = 7
+keep = 100
+END
+# 13 batches of 44 records, and one of 28; the second epoch ends early.
+common='--set train.batch=44 --set train.epochs=2 --set train.steps=20'
+
+# one NAME TOWERS OPTION...: a single process.
+one() {
+    name=$1 towers=$2
+    shift 2
+    train "$name" $common --set devices.towers="$towers" "$@"
+}
+
+# ranked NAME MPI RANKS TOWERS OPTION...
+ranked() {
+    name=$1 mpi=$2 ranks=$3 towers=$4
+    shift 4
+    run mpi_run "$mpi" "$ranks" "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" $common \
+        --set devices.towers="$towers" "$@"
+    expect_code 0 "$name"
+    expect_summary "$name" towers $((ranks * towers))
+}
+
+# The numbers of every report and evaluation, without times.
+numbers_of() {
+    "$json_value" --lines "$work/runs/$1/metrics.jsonl" kind step loss accuracy
+}
+
+# Checksums of a checkpoint, without what depends on times: the sums of the account, lengths of files, and the hash of the
+# header. With "data", only of the data of its tensors.
+state_of() {
+    header=$(od -An -tu8 -N 8 "$1" | tr -d ' ')
+    tail -c +$((9 + header)) "$1" | cksum
+    [ "${2-}" = data ] || tail -c +9 "$1" | head -c "$header" |
+        sed -E 's/"pipetrain\.(sums|lines|xxh3)":"[^"]*"//g; s/ *$//' | cksum
+}
+
+# expect_equal_runs ONE OTHER [data]: "data" where another number of towers saves other metadata.
+expect_equal_runs() {
+    expect_same_file "$work/runs/$1/weights.safetensors" "$work/runs/$2/weights.safetensors" "weights of $2"
+    expect_equal "$(numbers_of "$2")" "$(numbers_of "$1")" "metrics of $2"
+    for key in steps images sample_order_hash validation.images validation.accuracy; do
+        expect_summary "$2" "$key" "$(summary "$1" "$key")"
+    done
+    expect_equal "$(ls "$work/runs/$2")" "$(ls "$work/runs/$1")" "files of $2"
+    for state in "$work/runs/$1"/checkpoint-* "$work/runs/$1"/best.safetensors; do
+        [ -e "$state" ] || continue
+        other=$work/runs/$2/${state##*/}
+        expect_equal "$(state_of "$other" "${3-}")" "$(state_of "$state" "${3-}")" "${state##*/} of $2"
+    done
+}
+
+# same WHAT "RANKSxTOWERS ..." OPTION...: these are equal to one process.
+same() {
+    what=$1 sizes=$2
+    shift 2
+    for size in $sizes; do
+        all=$((${size%x*} * ${size#*x}))
+        [ -d "$work/runs/$what-$all" ] || one "$what-$all" "$all" "$@"
+        for mpi in $mpis; do
+            ranked "$what-$mpi-$size" "$mpi" "${size%x*}" "${size#*x}" "$@"
+            expect_equal_runs "$what-$all" "$what-$mpi-$size"
+        done
+    done
+}
+
+every_size='1x2 2x1 2x2 3x1 3x2 4x1 4x2'
+same replicated "$every_size" --set train.optimizer=momentum --set checkpoint.keep_best=yes
+same averaging "$every_size" --set sync.mode=averaging --set sync.every=3 --set train.optimizer=adam
+same independent '2x1 2x2 3x1 4x2' --set sync.mode=independent --set train.ema=0.9
+
+# same_slices WHAT SLICES "RANKSxTOWERS ..." OPTION...: these are equal to one process with one tower.
+same_slices() {
+    what=$1 slices=$2 sizes=$3
+    shift 3
+    one "$what" 1 --set train.slices="$slices" "$@"
+    for size in $sizes; do
+        for mpi in $mpis; do
+            ranked "$what-$mpi-$size" "$mpi" "${size%x*}" "${size#*x}" --set train.slices="$slices" "$@"
+            expect_equal_runs "$what" "$what-$mpi-$size" data
+        done
+    done
+}
+
+same_slices slices 8 '1x2 2x1 2x2 4x1 4x2' --set train.optimizer=momentum --set train.clip_norm=1
+same_slices twelve 12 '3x1 3x2' --set train.optimizer=adam --set train.ema=0.9
+
+# resumed RUN MPI RANKS TOWERS OPTION...: the run goes on from its checkpoint of step 14 with these ranks.
+resumed() {
+    from=$1 mpi=$2 ranks=$3 towers=$4
+    shift 4
+    rm -rf "$work/runs/resumed"
+    mkdir "$work/runs/resumed"
+    cp "$work/runs/$from"/* "$work/runs/resumed"
+    rm "$work/runs/resumed/checkpoint-00000020.safetensors" "$work/runs/resumed/weights.safetensors"
+    ranked resumed "$mpi" "$ranks" "$towers" "$@"
+    expect_out 'resume    at step 14 of 20'
+}
+
+for mpi in $mpis; do
+    resumed "averaging-$mpi-2x2" "$mpi" 4 1 --set sync.mode=averaging --set sync.every=3 --set train.optimizer=adam
+    expect_equal_runs averaging-4 resumed
+    resumed averaging-4 "$mpi" 2 2 --set sync.mode=averaging --set sync.every=3 --set train.optimizer=adam
+    expect_equal_runs averaging-4 resumed
+    resumed "slices-$mpi-4x2" "$mpi" 2 1 --set train.slices=8 --set train.optimizer=momentum --set train.clip_norm=1
+    expect_equal_runs slices resumed data
+done
+
+finish

@@ -5,6 +5,7 @@
 find_mpis
 make_tiny
 make_quick
+printf "[run]\ndir = %s\n" "$work/runs/check" >>"$work/tiny.conf"
 
 # The program in folders of its own, with the modules of a list of "MODULE" or "MODULE:NAME OF THE FILE".
 program_with() {

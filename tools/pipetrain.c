@@ -53,6 +53,9 @@ struct arguments {
     bool help, version, describe, net, check, dry_run, quiet, doctor;
     enum doctor_form doctor_form;
     const char *help_name, *describe_name;      /* NULL: all */
+    bool is_wrong;                      /* a message has said why */
+    struct launcher launcher;
+    char launcher_problem[LAUNCHER_REASON_BYTES];       /* why this process cannot run under it; else "" */
 };
 
 static void print_usage(FILE *out)
@@ -347,13 +350,6 @@ static int prepare(struct settings *settings, const struct arguments *arguments,
     return code == EXIT_CODE_OK ? start_threads() : code;
 }
 
-/* Signals wait from now on, so that all processes of a launcher end with the code on which they agree. */
-static int begin_meeting(const struct launcher *launcher)
-{
-    signals_block();
-    return meeting_begin(launcher->rank);
-}
-
 /* Join the other processes that the launcher started. All of them get here, and end together if one cannot start. */
 static int join_ranks(struct ranks **ranks_out, const struct launcher *launcher, const struct settings *settings,
                       enum run_kind kind, int code)
@@ -385,17 +381,25 @@ static void leave_ranks(struct ranks *ranks, int code)
     ranks_close(ranks);
 }
 
-static int execute(struct settings *settings, const struct arguments *arguments, const struct launcher *launcher,
-                   uint64_t process_start_ns)
+/* The settings of a command line that can be run. 0, or an exit code after messages. */
+static int configure(struct settings *settings, const struct arguments *arguments)
+{
+    if (arguments->is_wrong)
+        return EXIT_CODE_USAGE;
+    if (arguments->config_path != NULL)
+        return read_settings(settings, arguments);
+    log_message(LOG_ERROR, "no configuration: use pipetrain -c run.conf (see --help)");
+    return EXIT_CODE_USAGE;
+}
+
+static int execute(struct settings *settings, const struct arguments *arguments, uint64_t process_start_ns)
 {
     struct ranks *ranks = NULL;
-    int code = launcher->library == MPI_LIBRARY_NONE ? EXIT_CODE_OK : begin_meeting(launcher);
-    if (code == EXIT_CODE_OK)
-        code = read_settings(settings, arguments);
+    int code = configure(settings, arguments);
     signals_block();
     if (code == EXIT_CODE_OK)
         code = prepare(settings, arguments, process_start_ns);
-    code = join_ranks(&ranks, launcher, settings, arguments->kind, code);
+    code = join_ranks(&ranks, &arguments->launcher, settings, arguments->kind, code);
     if (code == EXIT_CODE_OK) {
         option_needs_warn(settings);
         pixels_warn(settings);
@@ -409,32 +413,28 @@ static int execute(struct settings *settings, const struct arguments *arguments,
 
 static int run(const struct arguments *arguments, uint64_t process_start_ns)
 {
-    struct launcher launcher;
-    char reason[LAUNCHER_REASON_BYTES];
-    if (arguments->config_path == NULL) {
-        log_message(LOG_ERROR, "no configuration: use pipetrain -c run.conf (see --help)");
-        return EXIT_CODE_USAGE;
-    }
-    if (launcher_find(&launcher, reason) != 0) {
-        log_message(LOG_ERROR, "%s", reason);
-        return EXIT_CODE_USAGE;
-    }
+    const struct launcher *const launcher = &arguments->launcher;
     struct settings settings;
+    if (arguments->launcher_problem[0] != '\0') {
+        log_message(LOG_ERROR, "%s", arguments->launcher_problem);
+        return EXIT_CODE_USAGE;
+    }
     if (settings_init(&settings) != 0)
         return out_of_memory("the settings");
-    settings.rank = launcher.rank;
-    settings.ranks = launcher.size;
-    settings.local_rank = launcher.local_rank;
-    settings.local_ranks = launcher.local_size;
-    const int code = execute(&settings, arguments, &launcher, process_start_ns);
+    settings.rank = launcher->rank;
+    settings.ranks = launcher->size;
+    settings.local_rank = launcher->local_rank;
+    settings.local_ranks = launcher->local_size;
+    const int code = execute(&settings, arguments, process_start_ns);
     settings_release(&settings);
     return code;
 }
 
 static int dispatch(const struct arguments *arguments, uint64_t process_start_ns)
 {
-    if (!arguments->help && !arguments->version && !arguments->describe && !arguments->doctor)
+    if (arguments->is_wrong || (!arguments->help && !arguments->version && !arguments->describe && !arguments->doctor))
         return run(arguments, process_start_ns);
+    meeting_end(NULL);
     output_end_with_reader();
     (void)output_start();       /* without it writing is direct */
     if (arguments->help)
@@ -463,14 +463,32 @@ static const struct command *find_command(int argc, char **argv)
     return NULL;
 }
 
+/* Of several processes one prints, and signals wait, so that all of them end with the code on which they agree. */
+static int find_launcher(struct arguments *arguments)
+{
+    struct launcher *const launcher = &arguments->launcher;
+    *launcher = (struct launcher){ .size = 1, .local_size = 1 };
+    if (launcher_find(launcher, arguments->launcher_problem) != 0)
+        return EXIT_CODE_OK;            /* the command may not need it */
+    arguments->launcher_problem[0] = '\0';
+    if (launcher->library == MPI_LIBRARY_NONE)
+        return EXIT_CODE_OK;
+    signals_block();
+    return meeting_begin(launcher->rank);
+}
+
 static int train(int argc, char **argv, uint64_t process_start_ns)
 {
     struct arguments arguments = { .argv = argv, .assignments = calloc((size_t)argc + 1, sizeof(char *)) };
     if (arguments.assignments == NULL)
         return out_of_memory("the command line");
-    int code = EXIT_CODE_USAGE;
-    if (parse_arguments(&arguments, argc, argv) == 0)
-        code = dispatch(&arguments, process_start_ns);
+    int code = find_launcher(&arguments);
+    if (code == EXIT_CODE_OK) {
+        arguments.is_wrong = parse_arguments(&arguments, argc, argv) != 0;
+        code = arguments.is_wrong && arguments.launcher.size == 1 ? EXIT_CODE_USAGE
+                                                                  : dispatch(&arguments, process_start_ns);
+    }
+    meeting_end(NULL);
     free(arguments.assignments);
     return code;
 }

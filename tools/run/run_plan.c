@@ -390,7 +390,7 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
     text_init(&text, line, sizeof(line));
     text_add(&text, "towers    ");
     if (settings->ranks > 1)
-        text_add(&text, "%u ranks x ", settings->ranks);
+        text_add(&text, "%u ranks of ", settings->ranks);
     if (plan->devices.ops->host_memory)
         text_add(&text, "%u x %u thread%s on %u core%s, ", towers, plan->threads_per_tower,
                  plan->threads_per_tower == 1 ? "" : "s", plan->cores, plan->cores == 1 ? "" : "s");

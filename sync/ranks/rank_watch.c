@@ -13,6 +13,7 @@
 #include "sync/ranks/ranks_private.h"
 
 #define POLLS_PER_SECOND 4u
+#define BEATS_IN_DEADLINE 4u    /* at least: beats come once a second, or at every poll where that is too rare */
 #define GRACE_POLLS 7u          /* for a run to end by itself after a rank fell silent */
 #define FLUSH_MS 200u
 
@@ -256,8 +257,9 @@ void rank_watch_loop(void *arg)
     uint32_t still = 0;
     for (uint32_t poll = 0; await_poll(ranks); poll++) {
         const uint32_t deadline = atomic_load(&ranks->deadline_s) * POLLS_PER_SECOND;
+        const uint32_t period = deadline < BEATS_IN_DEADLINE * POLLS_PER_SECOND ? 1 : POLLS_PER_SECOND;
         look_at_communication(ranks, &turns, &still, deadline);
-        for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks) && poll % POLLS_PER_SECOND == 0; rank++)
+        for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks) && poll % period == 0; rank++)
             rank_watch_beat(ranks, rank);
         const uint32_t silent = find_silent(ranks, deadline);
         if (silent != UINT32_MAX)

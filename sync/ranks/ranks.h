@@ -3,8 +3,8 @@
  *
  * One thread of each process calls MPI, from its initialization to its end, and never blocks in it: it polls what is
  * in flight, and sleeps in between. A second thread watches that one and the other ranks, from before MPI is
- * initialized: once a second ranks tell rank 0, and it tells them, that they live and where they are. A rank that is
- * silent for longer than the deadline ends the run (EXIT_CODE_STALL).
+ * initialized: once a second, or more often, ranks tell rank 0, and it tells them, that they live and where they are.
+ * A rank that is silent for longer than the deadline ends the run (EXIT_CODE_STALL).
  *
  * Ranks send each other mail: messages of any size, between rank 0 and another one only. Mail of one kind from one rank
  * is received in the order in which it was sent. Sums do not go through rank 0; they are jobs (ranks_job). */

@@ -9,6 +9,7 @@
 
 #include "compute/floats.h"
 #include "stage/pairwise.h"
+#include "sync/ranks/ranks.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 
@@ -74,12 +75,15 @@ void bench_open(struct bench *bench, const struct bench_spec *spec)
                                                       .count = bucket_counts[b] };
         bench->floats += (bucket_counts[b] + 15) / 16 * 16;
     }
-    const struct reduce_spec reduce_spec = { .towers = spec->towers };
+    const uint32_t first = ranks_rank(spec->ranks) * spec->towers;
+    bench->run = ranks_size(spec->ranks) * spec->towers;
+    const struct reduce_spec reduce_spec = { .towers = bench->run, .here = { first, spec->towers },
+                                             .ranks = spec->ranks };
     assert_int_equal(spec->reduction->open(&bench->reduce, &reduce_spec), 0);
     for (uint32_t d = 0; d < spec->towers; d++) {
         struct bench_tower *tower = &bench->tower[d];
         tower->bench = bench;
-        tower->index = d;
+        tower->index = first + d;
         tower->steps = BENCH_STEPS;
         tower->track = trace_track_add(spec->trace, TRACE_REDUCTION, d);
         tower_open(tower, d % spec->devices);
@@ -140,14 +144,14 @@ static float sum_of(uint32_t first, uint32_t count, uint32_t step, size_t at, bo
 /* Rounded itself. */
 static bool is_bf16_sum(const struct bench *bench, uint32_t step, size_t at, uint16_t reduced)
 {
-    return reduced == bf16_from_float(sum_of(0, bench->towers, step, at, true));
+    return reduced == bf16_from_float(sum_of(0, bench->run, step, at, true));
 }
 
 static bool is_sum(const struct bench *bench, uint32_t step, size_t at, float reduced)
 {
-    const float sum = sum_of(0, bench->towers, step, at, false);
+    const float sum = sum_of(0, bench->run, step, at, false);
     float size = 0;
-    for (uint32_t d = 0; d < bench->towers; d++)
+    for (uint32_t d = 0; d < bench->run; d++)
         size += fabsf(gradient_at(d, step, at));
     if (!bench->exact)
         return fabsf(reduced - sum) <= size * 1e-6f;

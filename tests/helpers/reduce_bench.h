@@ -16,7 +16,7 @@ struct bench;
 
 struct bench_tower {
     struct bench *bench;
-    uint32_t index;
+    uint32_t index;                 /* in the run */
     struct device *device;
     struct stream *compute, *communication;
     float *arenas[REGION_COUNT];    /* of gradients and statistics */
@@ -44,6 +44,7 @@ struct bench {
     bool has_bf16_grads;
     struct watchdog *watchdog;
     uint32_t towers, depth;
+    uint32_t run;                   /* towers of the run; those here are numbered from tower[0].index */
     size_t floats;
     struct buckets buckets;
     struct bench_tower tower[BENCH_TOWERS_MAX];
@@ -54,6 +55,7 @@ struct bench_spec {
     const struct reduce_ops *reduction;
     uint32_t towers;
     uint32_t devices;               /* tower t is on device t % devices */
+    struct ranks *ranks;            /* each has so many towers; NULL: all are here */
     struct watchdog *watchdog;      /* tower d uses its heartbeat d; NULL: none */
     bool has_bf16_grads;            /* gradients are summed as bf16 */
     struct trace *trace;            /* of sums; NULL: none */

@@ -1,0 +1,27 @@
+/* A module of MPI (sync/ranks/mpi_module.h) for ranks that are all in this process, each with its own communication
+ * thread. Messages are copied, and pass after some tests, in an order that a seed decides. */
+#ifndef PIPETRAIN_FAKE_MPI_H
+#define PIPETRAIN_FAKE_MPI_H
+
+#include "stage/thread.h"
+#include "sync/ranks/ranks.h"
+
+enum { FAKE_RANKS_MAX = 8 };
+
+extern const struct mpi_module fake_mpi;
+
+/* Forget all messages and settings of a test before; every message needs up to `tests` tests to pass. */
+void fake_mpi_reset(uint32_t size, uint32_t tests, uint32_t seed);
+/* From now on nothing comes from this rank, and nothing gets to it. */
+void fake_mpi_cut(uint32_t rank);
+/* From now on calls of this rank's thread do not return. It never ends. */
+void fake_mpi_hang(uint32_t rank);
+/* From now on tests of messages of this rank fail. */
+void fake_mpi_break(uint32_t rank);
+
+/* Open all ranks, with their hosts' names "rank 1 (...)", as separate processes would. */
+void fake_ranks_open(struct ranks *ranks_out[], uint32_t size, uint32_t deadline_s);
+/* None has failed. */
+void fake_ranks_close(struct ranks *ranks[], uint32_t size);
+
+#endif

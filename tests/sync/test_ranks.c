@@ -1,0 +1,373 @@
+/* Tests of ranks that are all in this process (tests/helpers/fake_mpi.h): mail, failures, silence, and sums. */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "stage/clock.h"
+#include "sync/ranks/ranks.h"
+#include "tests/helpers/capture.h"
+#include "tests/helpers/fake_mpi.h"
+#include "tests/helpers/reduce_bench.h"
+#include "tests/helpers/test.h"
+
+enum { SIZE = 3, WAITS_MAX = 100000 };  /* of 0.1 ms each */
+
+static struct ranks *ranks[FAKE_RANKS_MAX];
+static struct stop *stops[FAKE_RANKS_MAX];
+static struct capture capture;
+static char captured[16384];
+
+static void open_ranks(uint32_t size, uint32_t tests, uint32_t deadline_s)
+{
+    fake_mpi_reset(size, tests, 1);
+    fake_ranks_open(ranks, size, deadline_s);
+}
+
+static void watch_all(void)
+{
+    for (uint32_t rank = 0; rank < SIZE; rank++) {
+        assert_int_equal(stop_open(&stops[rank]), 0);
+        assert_int_equal(ranks_watch(ranks[rank], stops[rank]), 0);
+    }
+}
+
+/* Ranks that have failed cannot be closed: their threads stay until the process ends, as in a run. */
+static void unwatch_all(void)
+{
+    for (uint32_t rank = 0; rank < SIZE; rank++) {
+        assert_int_equal(ranks_watch(ranks[rank], NULL), 0);
+        stop_close(stops[rank]);
+    }
+}
+
+static void await_failure(uint32_t rank)
+{
+    for (int waits = 0; waits < WAITS_MAX && !stop_failed(stops[rank]); waits++)
+        usleep(100);
+    assert_true(stop_failed(stops[rank]));
+}
+
+/* ---- who there is ---- */
+
+TEST(a_process_without_a_launcher_is_rank_0_of_1)
+{
+    assert_int_equal(ranks_rank(NULL), 0);
+    assert_int_equal(ranks_size(NULL), 1);
+    assert_int_equal(ranks_local_size(NULL), 1);
+    assert_false(ranks_failed(NULL));
+    ranks_at_step(NULL, 1);
+    ranks_close(NULL);
+}
+
+TEST(ranks_know_each_other_and_the_library)
+{
+    open_ranks(SIZE, 3, 60);
+    for (uint32_t rank = 0; rank < SIZE; rank++) {
+        assert_int_equal(ranks_rank(ranks[rank]), rank);
+        assert_int_equal(ranks_size(ranks[rank]), SIZE);
+        assert_string_equal(ranks_library(ranks[rank]), "fake MPI 1.0");
+    }
+    char host[64];
+    assert_int_equal(gethostname(host, sizeof(host)), 0);
+    assert_non_null(strstr(ranks_name(ranks[0], 2), "rank 2 ("));
+    assert_non_null(strstr(ranks_name(ranks[0], 2), host));
+    assert_non_null(strstr(ranks_name(ranks[1], 0), "rank 0 ("));
+    fake_ranks_close(ranks, SIZE);
+}
+
+/* ---- mail ---- */
+
+static unsigned char byte_of(size_t number, size_t at)
+{
+    return (unsigned char)(number * 37 + at * 11 + (at >> 8));
+}
+
+static void send_numbered(struct ranks *from, uint32_t to, enum mail_kind kind, size_t number, size_t bytes)
+{
+    unsigned char *const data = malloc(bytes + 1);
+    assert_non_null(data);
+    for (size_t i = 0; i < bytes; i++)
+        data[i] = byte_of(number, i);
+    assert_int_equal(ranks_send(from, to, kind, data, bytes), 0);
+    free(data);
+}
+
+static void receive_numbered(struct ranks *at, uint32_t from, enum mail_kind kind, size_t number, size_t bytes)
+{
+    struct mail *mail;
+    assert_int_equal(ranks_receive(at, from, kind, &mail), 0);
+    assert_int_equal(mail->from, from);
+    assert_int_equal(mail->kind, kind);
+    assert_int_equal(mail->bytes, bytes);
+    for (size_t i = 0; i < bytes; i++)
+        assert_int_equal(mail->data[i], byte_of(number, i));
+    free(mail);
+}
+
+/* Around the size from which data is a message of its own. */
+static const size_t mail_sizes[] = { 0, 1, 495, 496, 497, 100000, 7, 496, 3000 };
+enum { MAIL_SIZES = sizeof(mail_sizes) / sizeof(mail_sizes[0]) };
+
+TEST(mail_of_one_kind_comes_in_order_whatever_its_size)
+{
+    open_ranks(SIZE, 5, 60);
+    for (size_t i = 0; i < MAIL_SIZES; i++)
+        for (uint32_t rank = 1; rank < SIZE; rank++) {
+            send_numbered(ranks[rank], 0, i % 2 ? MAIL_REPORT : MAIL_STATE, i, mail_sizes[i]);
+            send_numbered(ranks[0], rank, MAIL_MEETING, i, mail_sizes[i]);
+        }
+    for (uint32_t rank = 1; rank < SIZE; rank++) {
+        for (size_t i = 1; i < MAIL_SIZES; i += 2)
+            receive_numbered(ranks[0], rank, MAIL_REPORT, i, mail_sizes[i]);
+        for (size_t i = 0; i < MAIL_SIZES; i += 2)
+            receive_numbered(ranks[0], rank, MAIL_STATE, i, mail_sizes[i]);
+        for (size_t i = 0; i < MAIL_SIZES; i++)
+            receive_numbered(ranks[rank], 0, MAIL_MEETING, i, mail_sizes[i]);
+        assert_null(ranks_try_receive(ranks[rank], 0, MAIL_MEETING));
+    }
+    assert_int_equal(ranks_flush(ranks[0]), 0);
+    fake_ranks_close(ranks, SIZE);
+}
+
+static atomic_uint handled;
+
+static void handle(void *arg, const struct mail *mail)
+{
+    uint64_t number;
+    assert_int_equal(mail->bytes, sizeof(number));
+    memcpy(&number, mail->data, sizeof(number));
+    assert_int_equal(number, *(const uint64_t *)arg);
+    assert_int_equal(mail->kind, MAIL_LIMIT);
+    atomic_fetch_add(&handled, 1);
+}
+
+TEST(a_handler_gets_mail_at_once_and_none_after_it_was_removed)
+{
+    uint64_t number = 12345;
+    open_ranks(SIZE, 2, 60);
+    for (uint32_t rank = 1; rank < SIZE; rank++)
+        ranks_set_handler(ranks[rank], handle, &number);
+    assert_int_equal(ranks_send_all(ranks[0], MAIL_LIMIT, &number, sizeof(number)), 0);
+    for (int waits = 0; waits < WAITS_MAX && atomic_load(&handled) < SIZE - 1; waits++)
+        usleep(100);
+    assert_int_equal(atomic_load(&handled), SIZE - 1);
+    for (uint32_t rank = 1; rank < SIZE; rank++)
+        ranks_set_handler(ranks[rank], NULL, NULL);
+    assert_int_equal(ranks_send_all(ranks[0], MAIL_LIMIT, &number, sizeof(number)), 0);
+    assert_int_equal(ranks_send_all(ranks[0], MAIL_MEETING, &number, sizeof(number)), 0);
+    for (uint32_t rank = 1; rank < SIZE; rank++) {
+        struct mail *mail;
+        assert_int_equal(ranks_receive(ranks[rank], 0, MAIL_MEETING, &mail), 0);
+        free(mail);
+    }
+    assert_int_equal(atomic_load(&handled), SIZE - 1);
+    fake_ranks_close(ranks, SIZE);
+}
+
+/* ---- sums ---- */
+
+static struct bench benches[FAKE_RANKS_MAX];
+
+static void open_benches(uint32_t size, uint32_t towers, bool has_bf16_grads)
+{
+    open_ranks(size, 6, 60);
+    for (uint32_t rank = 0; rank < size; rank++) {
+        const struct bench_spec spec = { .reduction = &reduce_ranks_ops, .towers = towers, .devices = 1,
+                                         .has_bf16_grads = has_bf16_grads, .ranks = ranks[rank] };
+        bench_open(&benches[rank], &spec);
+    }
+}
+
+static void check_sums(uint32_t size, uint32_t towers, bool has_bf16_grads)
+{
+    open_benches(size, towers, has_bf16_grads);
+    for (uint32_t rank = 0; rank < size; rank++)
+        bench_start(&benches[rank]);
+    for (uint32_t rank = 0; rank < size; rank++)
+        bench_join(&benches[rank]);
+    for (uint32_t rank = 0; rank < size; rank++)
+        for (uint32_t d = 0; d < towers; d++) {
+            const struct bench_tower *const tower = &benches[rank].tower[d];
+            assert_int_equal(tower->result, 0);
+            assert_int_equal(tower->done, BENCH_STEPS);
+            assert_int_equal(tower->wrong, 0);
+            assert_true(tower->bits == benches[0].tower[0].bits);
+        }
+    for (uint32_t rank = 0; rank < size; rank++)
+        bench_close(&benches[rank]);
+    fake_ranks_close(ranks, size);
+}
+
+/* Whole subtrees of the order of additions, and towers that are none. */
+static const uint32_t shapes[][2] = { { 2, 1 }, { 3, 1 }, { 5, 1 }, { 2, 2 }, { 2, 3 }, { 3, 2 }, { 4, 3 }, { 8, 1 } };
+
+TEST(sums_over_ranks_have_the_bits_of_one_process)
+{
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+        check_sums(shapes[i][0], shapes[i][1], false);
+}
+
+TEST(sums_of_bf16_over_ranks_are_rounded_once)
+{
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+        check_sums(shapes[i][0], shapes[i][1], true);
+}
+
+/* A tower that stays away keeps all ranks in their sums. */
+TEST(a_cancel_ends_the_sums_of_a_rank_at_any_time)
+{
+    for (uint32_t steps = 0; steps < 6; steps++) {
+        open_benches(SIZE, 2, false);
+        struct bench_tower *const away = &benches[steps % SIZE].tower[steps % 2];
+        away->steps = steps;
+        away->step_buckets = steps % 3;
+        for (uint32_t rank = 0; rank < SIZE; rank++)
+            bench_start(&benches[rank]);
+        for (int waits = 0; waits < WAITS_MAX && !atomic_load(&away->away); waits++)
+            usleep(100);
+        usleep(2000);
+        for (uint32_t rank = 0; rank < SIZE; rank++)
+            bench_cancel(&benches[rank]);
+        for (uint32_t rank = 0; rank < SIZE; rank++) {
+            bench_join(&benches[rank]);
+            for (uint32_t d = 0; d < 2; d++) {
+                const struct bench_tower *const tower = &benches[rank].tower[d];
+                assert_int_equal(tower->result, tower == away ? 0 : -ECANCELED);
+                assert_true(tower->done <= steps);
+                assert_int_equal(tower->wrong, 0);
+            }
+        }
+        for (uint32_t rank = 0; rank < SIZE; rank++)
+            bench_close(&benches[rank]);
+        fake_ranks_close(ranks, SIZE);
+    }
+}
+
+/* ---- failures ---- */
+
+/* These run in a process of their own, which the watch ends a little later. */
+static void fall_silent(void)
+{
+    open_ranks(SIZE, 2, 1);
+    watch_all();
+    ranks_at_phase(ranks[2], "training");
+    ranks_at_step(ranks[2], 41);
+    ranks_at_bucket(ranks[2], 3);
+    usleep(1500000);
+    assert_false(ranks_failed(ranks[0]));
+    capture_begin(&capture);
+    fake_mpi_cut(2);
+    const uint64_t cut_ns = clock_now_ns();
+    await_failure(0);
+    await_failure(1);
+    await_failure(2);
+    assert_true(clock_now_ns() - cut_ns < 3000000000u);
+    capture_end(&capture, captured, sizeof(captured));
+    for (uint32_t rank = 0; rank < SIZE; rank++)
+        assert_int_equal(stop_code(stops[rank]), EXIT_CODE_STALL);
+    assert_non_null(strstr(stop_message(stops[0]), "rank 2 ("));
+    assert_non_null(strstr(stop_message(stops[0]), "training, step 41, in the sum of bucket 3"));
+    assert_non_null(strstr(stop_message(stops[1]), "rank 2 ("));
+    assert_non_null(strstr(stop_message(stops[2]), "rank 0 ("));
+    struct mail *mail;
+    assert_int_equal(ranks_receive(ranks[0], 2, MAIL_MEETING, &mail), -ECANCELED);
+    unwatch_all();
+    _exit(0);
+}
+
+static void hang(void)
+{
+    open_ranks(SIZE, 2, 1);
+    watch_all();
+    capture_begin(&capture);
+    fake_mpi_hang(1);
+    await_failure(1);
+    capture_end(&capture, captured, sizeof(captured));
+    assert_int_equal(stop_code(stops[1]), EXIT_CODE_STALL);
+    assert_non_null(strstr(stop_message(stops[1]), "rank 1: the MPI library has not returned for 1 s (sync.deadline)"));
+    unwatch_all();
+    _exit(0);
+}
+
+static void check_in_child(void (*check)(void))
+{
+    int status;
+    const pid_t child = fork();
+    if (child == 0)
+        check();
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+TEST(a_silent_rank_ends_the_run_within_the_deadline_and_is_named)
+{
+    check_in_child(fall_silent);
+}
+
+TEST(a_library_that_hangs_ends_the_run)
+{
+    check_in_child(hang);
+}
+
+TEST(all_ranks_fail_when_one_does_and_say_which)
+{
+    for (uint32_t failing = 0; failing < SIZE; failing++) {
+        open_ranks(SIZE, 2, 60);
+        watch_all();
+        capture_begin(&capture);
+        stop_fail(stops[failing], EXIT_CODE_DATA, "shard 7 is damaged");
+        for (uint32_t rank = 0; rank < SIZE; rank++)
+            await_failure(rank);
+        capture_end(&capture, captured, sizeof(captured));
+        assert_non_null(strstr(captured, "shard 7 is damaged"));
+        assert_null(strstr(strstr(captured, "shard 7 is damaged") + 1, "shard 7 is damaged"));
+        for (uint32_t rank = 0; rank < SIZE; rank++) {
+            assert_int_equal(stop_code(stops[rank]), rank == failing ? EXIT_CODE_DATA : EXIT_CODE_RANK);
+            assert_non_null(strstr(stop_message(stops[rank]), "shard 7 is damaged"));
+            assert_true(ranks_failed(ranks[rank]));
+        }
+        struct mail *mail;
+        assert_int_equal(ranks_receive(ranks[0], 1, MAIL_REPORT, &mail), -ECANCELED);
+        send_numbered(ranks[1], 0, MAIL_MEETING, 3, 10);        /* they still meet */
+        receive_numbered(ranks[0], 1, MAIL_MEETING, 3, 10);
+        unwatch_all();
+    }
+}
+
+TEST(an_error_of_the_library_ends_the_run)
+{
+    open_ranks(SIZE, 2, 60);
+    watch_all();
+    capture_begin(&capture);
+    fake_mpi_break(1);
+    await_failure(1);
+    capture_end(&capture, captured, sizeof(captured));
+    assert_int_equal(stop_code(stops[1]), EXIT_CODE_RANK);
+    assert_non_null(strstr(captured, "the connection to rank 0 ("));
+    assert_non_null(strstr(captured, "error 77 of the fake"));
+    unwatch_all();
+}
+
+TEST(a_run_that_begins_after_a_failure_fails_at_once)
+{
+    struct stop *late;
+    open_ranks(SIZE, 2, 60);
+    watch_all();
+    capture_begin(&capture);
+    stop_fail(stops[1], EXIT_CODE_MEMORY, "no memory");
+    await_failure(0);
+    capture_end(&capture, captured, sizeof(captured));
+    unwatch_all();
+    assert_int_equal(stop_open(&late), 0);
+    assert_int_equal(ranks_watch(ranks[0], late), 0);
+    assert_int_equal(stop_code(late), EXIT_CODE_RANK);
+    assert_int_equal(ranks_watch(ranks[0], NULL), 0);
+    stop_close(late);
+}
+
+TESTS_MAIN(NULL, NULL)

@@ -223,6 +223,11 @@ host_up() {
     [ -z "$2" ] || ip netns exec "pt$$-h$1" tc qdisc add dev eth0 root tbf rate "$2" burst 256kb latency 100ms
 }
 
+# host_unplug NUMBER: the link of a host fails.
+host_unplug() {
+    ip -n "pt$$-switch" link set "h$1" down
+}
+
 hosts_down() {
     [ "$hosts" -gt 0 ] || return 0
     hosts=0

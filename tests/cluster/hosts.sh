@@ -1,6 +1,6 @@
 #!/bin/sh
 # Ranks on two hosts with a network of 1 Gb/s leave the weights, metrics and checkpoints of one process with as many towers,
-# with both MPIs, and what they tell each other goes through the network.
+# with both MPIs, and what they tell each other goes through the network. When that fails, both sides end.
 . "${0%/*}/cluster.sh"
 find_mpis
 need_hosts
@@ -40,5 +40,52 @@ for mpi in $mpis; do
     expect_code 2 'seeds that differ'
     expect_err 'seed'
     expect_err 'h2'
+done
+
+# ---- a link that fails ----
+
+# A command whose messages, exit code and end in milliseconds are in files of its host: the launcher no longer hears of them.
+cat >"$work/noted" <<END
+#!/bin/sh
+host=\$(hostname)
+"\$@" 2>"$work/err.\$host"
+echo "\$? \$((\$(date +%s%N) / 1000000))" >"$work/new.\$host"
+mv "$work/new.\$host" "$work/end.\$host"
+END
+chmod +x "$work/noted"
+deadline=2
+
+has_steps() {
+    [ "$(cat "$work/runs/$1/metrics.jsonl" 2>/dev/null | wc -l)" -ge 20 ]
+}
+
+both_ended() {
+    [ -e "$work/end.h1" ] && [ -e "$work/end.h2" ]
+}
+
+# expect_silence HOST WORDS: the process there has ended in time, and said so.
+expect_silence() {
+    read -r code ended <"$work/end.$1"
+    cp "$work/err.$1" "$work/err"
+    expect_code 70 "$command_line on $1"
+    expect_err "$2"
+    [ $((ended - cut)) -le $(((deadline + 2) * 1000)) ] || fail "$1 ended $((ended - cut)) ms after its link: $command_line"
+}
+
+for mpi in $mpis; do
+    rm -f "$work"/end.*
+    hosts_down
+    hosts_up 2 1gbit
+    command_line="ranks of $mpi on two hosts, whose link fails"
+    $(hosts_command "$mpi" 2) "$work/noted" "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$mpi-cut" \
+        --set train.epochs=100000 --set sync.deadline=$deadline >"$work/out" 2>"$work/err" &
+    await has_steps "$mpi-cut"
+    has_steps "$mpi-cut" || fail 'it never trains'
+    cut=$(($(date +%s%N) / 1000000))
+    host_unplug 2
+    await both_ended
+    both_ended || { fail 'it does not end'; finish; }
+    expect_silence h1 'rank 1 .h2. has been silent for 2 s .sync.deadline.: the last that was heard of it: .*here: .*, step [0-9]+'
+    expect_silence h2 'rank 0 .h1. has been silent for 2 s .sync.deadline.: the last that was heard of it: .*here: .*, step [0-9]+'
 done
 finish

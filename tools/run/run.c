@@ -122,7 +122,15 @@ static int meet_with_facts(const struct run *run, int code)
     return meeting_agree_on(run->ranks, code == 0 ? signals_exit_code() : code, &facts);
 }
 
-/* Settings -> net, data, devices, plan, of this process alone. */
+/* Each shard is indexed by one rank; all wait until they have index files. */
+static int share_indexing(const struct run *run, int code)
+{
+    if (run->ranks != NULL && code == 0 && run->settings->input.source != INPUT_SYNTHETIC)
+        run_data_share_indexing(run->settings);
+    return meet(run, code);
+}
+
+/* Settings -> net, data, devices, plan, of this process. */
 static int prepare_here(struct run *run)
 {
     struct problems problems;
@@ -130,6 +138,8 @@ static int prepare_here(struct run *run)
     memory_bound_images(run->settings);
     int code = settings_open_net(run->settings, &run->net) == 0 ? 0 : out_of_memory("the model");
     phase_enter(RUN_PHASE_INDEXING);
+    ranks_at_phase(run->ranks, phase_name(RUN_PHASE_INDEXING));
+    code = share_indexing(run, code);
     const int rc = code != 0 ? 0 : run_data_open(run->datasets, run->settings, run->net, run->kind == RUN_CHECK,
                                                  &problems);
     if (rc != 0)

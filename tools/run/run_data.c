@@ -12,6 +12,7 @@
 #include "loader/dataset.h"
 #include "loader/dataset_shards.h"
 #include "loader/dataset_survey.h"
+#include "loader/index_share.h"
 #include "loader/shard_counts.h"
 #include "stage/log.h"
 #include "stage/stop.h"
@@ -207,6 +208,18 @@ static struct dataset_options options_of_pass(const struct data_settings *data, 
     options.held_out = data->validation_split;
     options.pattern = phase == PHASE_TRAIN || is_shared ? data->train : data->validation;
     return options;
+}
+
+void run_data_share_indexing(const struct settings *settings)
+{
+    const struct data_settings *const data = &settings->data;
+    const struct index_share share = { .first = settings->rank, .step = settings->ranks,
+                                       .skip_damage = data->on_corrupt == ON_CORRUPT_SKIP,
+                                       .is_unwanted = signals_requested() };
+    const char *const patterns[] = { data->train, data->validation };
+    for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]) && data->index_cache; i++)
+        if (patterns[i][0] != '\0')
+            index_share_build(patterns[i], &share);
 }
 
 int run_data_open_validation(struct dataset **dataset_out, const struct settings *settings, const struct net *net,

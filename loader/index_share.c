@@ -1,0 +1,37 @@
+/* Indexing shards so that other processes find the index files. */
+#include "loader/index_share.h"
+
+#include "loader/dataset_shards.h"
+#include "loader/shards/shard_index.h"
+#include "loader/shards/text.h"
+
+#define PROBLEM_BYTES 1024u     /* of problems that nobody reads */
+
+static void build(const char *path, const struct index_share *share)
+{
+    const struct shard_index_options options = { .skip_damage = share->skip_damage, .use_cache = true,
+                                                 .is_unwanted = share->is_unwanted };
+    char problem[PROBLEM_BYTES];
+    struct shard_source *source;
+    struct shard_index index;
+    if (shard_source_open(&source, NULL, path) != 0)
+        return;
+    if (shard_index_open(&index, source, &options, problem, sizeof(problem)) == 0)
+        shard_index_release(&index);
+    shard_source_close(source);
+}
+
+void index_share_build(const char *patterns, const struct index_share *share)
+{
+    struct shard_counts counts = { 0 };
+    struct shard_list list;
+    struct text problems;
+    char text[PROBLEM_BYTES];
+    text_init(&problems, text, sizeof(text));
+    if (dataset_shards_find(&list, patterns, "set", &counts, &problems) == 0) {
+        for (uint32_t i = share->first; i < list.count && !atomic_load(share->is_unwanted); i += share->step)
+            build(list.paths[i], share);
+        shard_list_release(&list);
+    }
+    shard_counts_release(&counts);
+}

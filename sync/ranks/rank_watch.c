@@ -47,6 +47,7 @@ void rank_watch_take_beat(struct ranks *ranks, uint32_t from, const struct beat 
     if (!peer->is_known) {
         const size_t used = strlen(peer->name);
         snprintf(peer->name + used, sizeof(peer->name) - used, " (%s)", beat->host);
+        snprintf(peer->host, sizeof(peer->host), "%s", beat->host);
         peer->is_known = true;
         pthread_cond_broadcast(&ranks->changed);
     }

@@ -46,6 +46,11 @@ const char *ranks_name(const struct ranks *ranks, uint32_t rank)
     return ranks->peers[rank].name;
 }
 
+const char *ranks_host(const struct ranks *ranks, uint32_t rank)
+{
+    return rank == ranks->launcher.rank ? ranks->host : ranks->peers[rank].host;
+}
+
 const char *ranks_library(const struct ranks *ranks)
 {
     return ranks->library;

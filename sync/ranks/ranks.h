@@ -62,6 +62,8 @@ uint32_t ranks_local_rank(const struct ranks *ranks);
 uint32_t ranks_local_size(const struct ranks *ranks);
 /* "rank 2 (node7)"; valid until ranks_close. */
 const char *ranks_name(const struct ranks *ranks, uint32_t rank);
+/* Its host's name alone. */
+const char *ranks_host(const struct ranks *ranks, uint32_t rank);
 /* "Open MPI 4.1.4" */
 const char *ranks_library(const struct ranks *ranks);
 

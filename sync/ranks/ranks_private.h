@@ -40,7 +40,7 @@ struct outgoing {
 
 /* Another rank that this one exchanges mail with. */
 struct peer {
-    char name[RANK_HOST_BYTES + 32];    /* constant once is_known */
+    char name[RANK_HOST_BYTES + 32], host[RANK_HOST_BYTES];     /* constant once is_known */
     /* Of the communication thread: */
     struct envelope envelope;           /* of the mail that is received next */
     struct mpi_request request;

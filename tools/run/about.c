@@ -17,6 +17,8 @@
 #define COLUMNS 80u
 #define INDENT 10u              /* where the values of the first lines begin */
 #define LIBRARIES_MAX 16u
+#define HOSTS_NAMED 6u
+#define HOSTS_BYTES 512u
 #define VERSION_BYTES 32u
 
 struct libraries {
@@ -181,6 +183,67 @@ void about_print(const struct device_plan *plan, bool reads, FILE *out)
     print_devices(plan, out);
     if (libraries.count > 0)
         print_libraries(&libraries, out);
+}
+
+/* Ranks on the host of `rank`; 0 if a lower one is on it. */
+static uint32_t ranks_beside(const struct ranks *ranks, uint32_t rank)
+{
+    uint32_t beside = 0;
+    for (uint32_t other = 0; other < ranks_size(ranks); other++) {
+        const bool is_same = strcmp(ranks_host(ranks, other), ranks_host(ranks, rank)) == 0;
+        if (is_same && other < rank)
+            return 0;
+        beside += is_same;
+    }
+    return beside;
+}
+
+static uint32_t count_hosts(const struct ranks *ranks)
+{
+    uint32_t hosts = 0;
+    for (uint32_t rank = 0; rank < ranks_size(ranks); rank++)
+        hosts += ranks_beside(ranks, rank) > 0;
+    return hosts;
+}
+
+/* "node7 2, node8 2", the first few. */
+static void name_hosts(const struct ranks *ranks, char *text, size_t text_size)
+{
+    uint32_t named = 0;
+    size_t length = 0;
+    for (uint32_t rank = 0; rank < ranks_size(ranks) && length < text_size; rank++) {
+        const uint32_t beside = ranks_beside(ranks, rank);
+        if (beside == 0)
+            continue;
+        if (++named > HOSTS_NAMED) {
+            snprintf(text + length, text_size - length, ", ...");
+            return;
+        }
+        length += (size_t)snprintf(text + length, text_size - length, "%s%s %u", named > 1 ? ", " : "",
+                                   ranks_host(ranks, rank), beside);
+    }
+}
+
+static const char *reading_words(const struct run_plan *plan, const struct settings *settings)
+{
+    if (settings->input.source == INPUT_SYNTHETIC)
+        return "";
+    if (plan->memory.kept_bytes > 0)
+        return "; each reads all shards once and keeps them in memory";
+    if (settings->data.shuffle == SHUFFLE_BLOCK)
+        return "; each reads all records (data.shuffle = block mixes them in memory)";
+    return "; each reads the records of its own towers";
+}
+
+void about_ranks(const struct ranks *ranks, const struct run_plan *plan, const struct settings *settings, FILE *out)
+{
+    char hosts[HOSTS_BYTES];
+    if (ranks == NULL)
+        return;
+    const uint32_t host_count = count_hosts(ranks);
+    name_hosts(ranks, hosts, sizeof(hosts));
+    wrapped_print(out, "ranks     %u on %u host%s (%s), %s%s", ranks_size(ranks), host_count,
+                  host_count == 1 ? "" : "s", hosts, ranks_library(ranks), reading_words(plan, settings));
 }
 
 static void write_devices(const struct device_plan *plan, struct json *json)

@@ -14,9 +14,8 @@
 #include "sync/ranks/ranks_private.h"
 
 #define NAP_LEAST_NS 20000u
-#define NAP_MOST_NS 2000000u            /* with nothing to do but to listen */
-#define NAP_BUSY_NS 250000u             /* while something is in flight */
-#define NAP_SHARE 8u                    /* a nap is at most this part of the time that nothing has come */
+#define NAP_MOST_NS 2000000u
+#define NAP_SHARE 16u                   /* a nap is at most this part of the time that nothing has come */
 #define TIMER_SLACK_NS 1000ul           /* of naps; by default the kernel prolongs them by 50 us */
 
 /* ---- who there is ---- */
@@ -170,10 +169,8 @@ static bool advance_jobs(struct ranks *ranks, struct talk *talk)
 static void nap(struct ranks *ranks, const struct talk *talk)
 {
     const uint64_t now = clock_now_ns();
-    const bool is_busy = talk->jobs != NULL || talk->flying != NULL;
-    const uint64_t most = is_busy ? NAP_BUSY_NS : NAP_MOST_NS;
     uint64_t length = (now - talk->moved_ns) / NAP_SHARE;
-    length = length < NAP_LEAST_NS ? NAP_LEAST_NS : length > most ? most : length;
+    length = length < NAP_LEAST_NS ? NAP_LEAST_NS : length > NAP_MOST_NS ? NAP_MOST_NS : length;
     const uint64_t due = now + length;
     const struct timespec until = { .tv_sec = (time_t)(due / 1000000000u), .tv_nsec = (long)(due % 1000000000u) };
     pthread_mutex_lock(&ranks->lock);

@@ -111,10 +111,13 @@ void rank_watch_fail(struct ranks *ranks, int code, const char *format, ...)
     tell_peers(ranks, &failure, ranks->launcher.rank);
 }
 
-/* The run of this process has failed by itself, which its `stop` has printed. */
+/* The run of this process has failed by itself, which its `stop` has printed. Numbers that are not finite are no failure
+ * of a rank: the caller ends the run in an orderly way. */
 static void announce(void *arg)
 {
     struct ranks *const ranks = arg;
+    if (stop_code(ranks->stop) == EXIT_CODE_NONFINITE)
+        return;
     pthread_mutex_lock(&ranks->lock);
     const bool is_first = !ranks->has_failed;
     struct failure failure = { .code = EXIT_CODE_RANK };

@@ -97,7 +97,8 @@ void ranks_set_handler(struct ranks *ranks, void (*handle)(void *arg, const stru
 /* ---- failures ---- */
 
 /* From now on `stop` fails when a rank is silent (EXIT_CODE_STALL) or has failed (EXIT_CODE_RANK), and the others are
- * told when `stop` fails, whose code and message they get. NULL: no run, as long as nothing can fail. Main only. */
+ * told when `stop` fails, whose code and message they get. They are not told of EXIT_CODE_NONFINITE, after which main
+ * ends the run in an orderly way. NULL: no run, as long as nothing can fail. Main only. */
 int ranks_watch(struct ranks *ranks, struct stop *stop);
 /* Has any rank failed or gone silent? */
 bool ranks_failed(const struct ranks *ranks);

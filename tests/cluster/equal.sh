@@ -94,6 +94,12 @@ same replicated "$every_size" --set train.optimizer=momentum --set checkpoint.ke
 same averaging "$every_size" --set sync.mode=averaging --set sync.every=3 --set train.optimizer=adam
 same independent '2x1 2x2 3x1 4x2' --set sync.mode=independent --set train.ema=0.9
 
+# A rate that ruins the weights, back to a checkpoint with half the rate, and once more.
+same rollback '2x2 3x1' --set train.batch=16 --set train.epochs=3 --set train.steps=114 --set checkpoint.every=epoch \
+    --set train.optimizer=sgd --set train.learning_rate=0.05 --set train.weight_decay=20 --set train.on_nan=rollback \
+    --set train.schedule=piecewise --set train.boundaries=1 --set train.factors=8
+expect_summary rollback-4 rollbacks 2
+
 # same_slices WHAT SLICES "RANKSxTOWERS ..." OPTION...: these are equal to one process with one tower.
 same_slices() {
     what=$1 slices=$2 sizes=$3

@@ -185,15 +185,43 @@ TEST(a_failure_ends_all_waits)
 
 TEST(decisions_are_those_of_rank_0)
 {
+    struct state_mail *lead, *other;
     has_failed = false;
-    assert_int_equal(state_mail_decide(NULL, 7, true), 0);
-    assert_int_equal(state_mail_decide(NULL, 9, false), 0);
-    own_rank = 2;
-    assert_true(state_mail_await(NULL, 7));
-    assert_false(state_mail_await(NULL, 9));
+    assert_int_equal(state_mail_open(&lead, NULL, 1, 0), 0);
+    state_mail_decide(lead, 7, true);
+    state_mail_decide(lead, 9, false);
+    for (own_rank = 1; own_rank < RANKS; own_rank++) {
+        assert_int_equal(state_mail_open(&other, NULL, 1, 0), 0);
+        assert_true(state_mail_await(other, 7));
+        assert_false(state_mail_await(other, 9));
+        state_mail_close(other);
+    }
+    own_rank = 1;
+    assert_int_equal(state_mail_open(&other, NULL, 1, 0), 0);
     has_failed = true;
-    assert_false(state_mail_await(NULL, 11));
+    assert_false(state_mail_await(other, 11));
     own_rank = 0;
+    state_mail_close(other);
+    state_mail_close(lead);
+}
+
+/* One mail answers all questions that are still to come, and is received once. */
+TEST(nobody_waits_for_decisions_after_the_last_one)
+{
+    struct state_mail *lead, *other;
+    has_failed = false;
+    assert_int_equal(state_mail_open(&lead, NULL, 1, 0), 0);
+    state_mail_give_up(lead);
+    state_mail_give_up(lead);
+    state_mail_decide(lead, 5, true);
+    own_rank = 1;
+    assert_int_equal(state_mail_open(&other, NULL, 1, 0), 0);
+    assert_false(state_mail_await(other, 3));
+    assert_false(state_mail_await(other, 4));
+    assert_null(boxes[0][1][MAIL_SNAPSHOT]);
+    own_rank = 0;
+    state_mail_close(other);
+    state_mail_close(lead);
 }
 
 TESTS_MAIN(NULL, NULL)

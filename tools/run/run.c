@@ -336,6 +336,7 @@ static void follow_batch(struct run *run, struct step_report *const *reports)
 static void end_together(struct run *run)
 {
     struct step_report **reports;
+    run_state_give_up(&run->state);
     pipeline_request_stop(run->pipeline);
     while (pipeline_step(run->pipeline, &reports) == 0)
         pipeline_give_back(run->pipeline);
@@ -376,6 +377,8 @@ static int save(struct run *run)
     if (!stop_failed(run->stop) && leads(run))
         code = results_save(&run->results, pipeline_tower(run->pipeline, 0), run->account->step,
                             run->settings->train.learning_rate);
+    if (stop_code(run->stop) == EXIT_CODE_NONFINITE)
+        run_state_give_up(&run->state);
     const struct run_last last = { run->next, !stop_failed(run->stop) && has_begun(run), signals_exit_code() != 0 };
     run_state_finish(&run->state, run->settings, &last);
     return code;

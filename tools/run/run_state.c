@@ -361,15 +361,14 @@ static void follow_and_send(struct run_state *state, struct step_report *const *
     const uint64_t next = reports[0]->slice.number + 1;
     const struct checkpoint_mark none = { .files = 0 };
     state->has_begun = true;
-    if (reports[0]->snapshot != NULL && state->mail != NULL && state_mail_await(state->ranks, next))
+    if (reports[0]->snapshot != NULL && state->mail != NULL && state_mail_await(state->mail, next))
         put_snapshots(state, reports, &none);
 }
 
-/* That a decision cannot be sent means that the run has failed. */
 static void tell_decision(const struct run_state *state, uint64_t next, bool is_saved)
 {
     if (state->mail != NULL)
-        (void)state_mail_decide(state->ranks, next, is_saved);
+        state_mail_decide(state->mail, next, is_saved);
 }
 
 static void follow_and_write(struct run_state *state, struct step_report *const *reports)
@@ -400,6 +399,12 @@ void run_state_follow(struct run_state *state, struct step_report *const *report
         follow_and_write(state, reports);
     else
         follow_and_send(state, reports);
+}
+
+void run_state_give_up(struct run_state *state)
+{
+    if (state->mail != NULL)
+        state_mail_give_up(state->mail);
 }
 
 /* Writes the file under its temporary name. run_state_write_last gives it its name, or reports the error. */
@@ -449,7 +454,7 @@ static bool is_complete(const struct run_state *state, const struct settings *se
 static bool is_last_saved(const struct run_state *state, uint64_t next)
 {
     if (!writes(state))
-        return state->mail != NULL && state_mail_await(state->ranks, next);
+        return state->mail != NULL && state_mail_await(state->mail, next);
     tell_decision(state, next, !state->needs_none);
     return !state->needs_none;
 }

@@ -115,6 +115,9 @@ bool run_state_has_best(const struct run_state *state);
  * process: saves a checkpoint if the towers made snapshots. Other ranks send their reports to rank 0 before they call
  * it, and wait in it for rank 0's call. */
 void run_state_follow(struct run_state *state, struct step_report *const *reports);
+/* Rank 0 only: the run has failed in a way that other ranks are not told, because they end it in an orderly way. Nothing
+ * is saved any more, so they do not wait for rank 0's calls. */
+void run_state_give_up(struct run_state *state);
 /* The steps are done: wait until checkpoints are saved, and write that of the last step under a temporary name,
  * unless it cannot be had (the run failed, or did no step) or is not needed. The towers may lose their weights. To be
  * called before the pipeline is closed, also after a failure. Other ranks wait for rank 0's call, if it can be had. */

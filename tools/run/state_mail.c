@@ -6,31 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- decisions ---- */
-
+/* About the snapshots after the batch before `next`; NEVER_AGAIN: about these and all later ones. */
 struct decision { uint64_t next, is_saved; };
-
-int state_mail_decide(struct ranks *ranks, uint64_t next, bool is_saved)
-{
-    const struct decision decision = { next, is_saved };
-    return ranks_send_all(ranks, MAIL_SNAPSHOT, &decision, sizeof(decision));
-}
-
-bool state_mail_await(struct ranks *ranks, uint64_t next)
-{
-    struct mail *mail;
-    struct decision decision;
-    if (ranks_receive(ranks, 0, MAIL_SNAPSHOT, &mail) != 0)
-        return false;
-    assert(mail->bytes == sizeof(decision));
-    memcpy(&decision, mail->data, sizeof(decision));
-    free(mail);
-    assert(decision.next == next);
-    (void)next;
-    return decision.is_saved != 0;
-}
-
-/* ---- parts ---- */
+#define NEVER_AGAIN UINT64_MAX
 
 /* A part begins with it; tensors follow. */
 struct part_head { int64_t error; };    /* of a tensor in the part, 0: none */
@@ -38,6 +16,7 @@ struct part_head { int64_t error; };    /* of a tensor in the part, 0: none */
 struct state_mail {
     struct ranks *ranks;
     uint32_t towers;            /* of each rank */
+    bool is_over;               /* of main: nothing more is saved */
     struct mail *received;      /* rank 0: the current part; NULL: none */
     unsigned char *part;        /* other ranks: the next part, its head included */
     size_t used, room;          /* bytes of the part */
@@ -81,6 +60,38 @@ void state_mail_close(struct state_mail *mail)
     free(mail->part);
     free(mail);
 }
+
+/* ---- decisions ---- */
+
+void state_mail_decide(struct state_mail *mail, uint64_t next, bool is_saved)
+{
+    const struct decision decision = { next, is_saved };
+    if (!mail->is_over)
+        (void)ranks_send_all(mail->ranks, MAIL_SNAPSHOT, &decision, sizeof(decision));
+}
+
+void state_mail_give_up(struct state_mail *mail)
+{
+    state_mail_decide(mail, NEVER_AGAIN, false);
+    mail->is_over = true;
+}
+
+bool state_mail_await(struct state_mail *mail, uint64_t next)
+{
+    struct mail *received;
+    struct decision decision;
+    if (mail->is_over || ranks_receive(mail->ranks, 0, MAIL_SNAPSHOT, &received) != 0)
+        return false;
+    assert(received->bytes == sizeof(decision));
+    memcpy(&decision, received->data, sizeof(decision));
+    free(received);
+    mail->is_over = decision.next == NEVER_AGAIN;
+    assert(mail->is_over || decision.next == next);
+    (void)next;
+    return decision.is_saved != 0;
+}
+
+/* ---- parts ---- */
 
 static int ask(struct state_mail *mail, uint32_t rank)
 {

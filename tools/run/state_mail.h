@@ -17,25 +17,28 @@
 #include "tools/results/checkpoint_sender.h"
 #include "tools/results/checkpoint_writer.h"
 
-/* From main of rank 0: are the snapshots after the batch before `next` saved? 0 or a negative errno. */
-int state_mail_decide(struct ranks *ranks, uint64_t next, bool is_saved);
-/* Wait for that, from main of another rank, for each of the same batches. False also when a rank failed. */
-bool state_mail_await(struct ranks *ranks, uint64_t next);
-
-/* One end of the parts' way. */
+/* The mail of one rank. */
 struct state_mail;
+
+/* From main of rank 0: are the snapshots after the batch before `next` saved? That it cannot be sent means that the run
+ * has failed. */
+void state_mail_decide(struct state_mail *mail, uint64_t next, bool is_saved);
+/* From main of rank 0: none are from now on, and no other rank waits for a decision any more. */
+void state_mail_give_up(struct state_mail *mail);
+/* Wait for the decision, from main of another rank, for each of the same batches. False also when a rank failed. */
+bool state_mail_await(struct state_mail *mail, uint64_t next);
 
 #define STATE_MAIL_PART_BYTES ((size_t)16 << 20)        /* of a part, at most */
 
-/* An upper limit of the memory that an end needs, where no rank sends more than `total` bytes of a checkpoint. */
+/* An upper limit of the memory that a rank needs, where no rank sends more than `total` bytes of a checkpoint. */
 size_t state_mail_bytes(size_t total);
 /* Every rank has `towers` towers. 0 or -ENOMEM. */
 int state_mail_open(struct state_mail **mail_out, struct ranks *ranks, uint32_t towers, size_t total);
 /* Accepts NULL. */
 void state_mail_close(struct state_mail *mail);
-/* Rank 0's end; used by one thread at a time. */
+/* Where rank 0 takes parts from; by one thread at a time, which need not be main. */
 struct checkpoint_source state_mail_source(struct state_mail *mail);
-/* The end of another rank; used by one thread at a time. */
+/* Where another rank puts its parts; the same. */
 struct checkpoint_sink state_mail_sink(struct state_mail *mail);
 
 #endif

@@ -120,12 +120,14 @@ static void add_step(struct stop *stop, const struct batch_slice *slice, bool is
 void nonfinite_check(struct stop *stop, struct step_report *const *reports, const struct run_plan *plan,
                      const struct train_settings *train, struct run_progress *progress)
 {
-    const struct tower_range towers = plan->devices.towers;
-    const bool was_skipped = train->on_nan == ON_NAN_SKIP && is_skipped(reports, towers.count);
+    const uint32_t towers = plan->schedule.towers;
+    const bool was_skipped = train->on_nan == ON_NAN_SKIP && is_skipped(reports, towers);
     const bool may_overflow = was_skipped || (train->on_nan == ON_NAN_SKIP && reports[0]->slice.phase == PHASE_EVALUATE);
-    for (uint32_t d = 0; d < towers.count; d++)
-        if (reports[d]->broken != NULL || (!isfinite(reports[d]->result.loss_sum) && !may_overflow))
-            stop_for_nonfinite(stop, reports[d], towers.first + d, plan, train);
+    for (uint32_t d = 0; d < towers; d++)
+        if (reports[d]->broken != NULL || (!isfinite(reports[d]->result.loss_sum) && !may_overflow)) {
+            stop_for_nonfinite(stop, reports[d], d, plan, train);
+            return;
+        }
     if (train->on_nan == ON_NAN_SKIP && reports[0]->slice.phase == PHASE_TRAIN)
         add_step(stop, &reports[0]->slice, was_skipped, plan, progress);
 }

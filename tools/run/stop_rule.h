@@ -54,7 +54,7 @@ bool stop_rule_check(struct stop_rule *rule, const struct batch_slice *slice);
 
 #define NONFINITE_ROW_MAX 30u           /* steps in a row that may be skipped: fp16 may need that many at first */
 
-/* Check the reports of a batch, one of each tower of the plan, for NaN and Inf, before they are added to the account. A
+/* Check the reports of a batch, one of each tower of the run, for NaN and Inf, before they are added to the account. A
  * skipped step is added to the progress; the first one is reported. Stops the run (EXIT_CODE_NONFINITE) where a loss or
  * weights are not finite and no update was skipped for it, where too many steps in a row were skipped, or all of the
  * run. Weights are checked because a ReLU may hide their NaN from the loss. With train.on_nan = skip, losses of an

@@ -388,7 +388,7 @@ static void put_training(struct tensorboard *board, const struct observation *ob
 {
     const struct tally *const tally = observation->tally;
     const struct fractions share = tally_fractions(tally);
-    const double steps = (double)tally->steps, tower_steps = steps * board->run.plan->devices.towers.count;
+    const double steps = (double)tally->steps, tower_steps = steps * board->run.plan->schedule.towers;
     put_scalar(board, "lr", observation->learning_rate);
     put_known(board, "grad_norm", observation->gradient_norm);
     put_scalar(board, "epoch", observation->epoch);

@@ -117,7 +117,7 @@ static void module_explain(int error, char *text_out)
         snprintf(text, sizeof(text), "MPI error %d", error);
     for (char *end = text; (end = strchr(end, '\n')) != NULL; )
         *end = ' ';
-    snprintf(text_out, MPI_MODULE_TEXT_BYTES, "%s", text);
+    snprintf(text_out, MPI_MODULE_TEXT_BYTES, "%.*s", (int)MPI_MODULE_TEXT_BYTES - 1, text);
 }
 
 /* ---- the end ---- */

@@ -67,16 +67,17 @@ static uint64_t bound_by_evaluation(const struct far_towers *far, uint64_t limit
     return limit;
 }
 
-/* Allow batches below `limit`, if that are at least `least` more. */
+/* Allow batches below `limit`, if that are at least `least` more; those up to an evaluation that main has to decide on
+ * in any case. */
 static void raise_limit(struct far_towers *far, uint64_t limit, uint64_t least)
 {
     pthread_mutex_lock(&far->lock);
-    limit = bound_by_evaluation(far, limit);
-    const bool is_raised = !far->has_end && limit >= far->limit + least;
-    if (is_raised) {
-        far->limit = limit;
-        say(far, MAIL_LIMIT, limit);
-        gate_allow(far->spec.gate, limit - 1);
+    const uint64_t bound = bound_by_evaluation(far, limit);
+    const bool is_worth_it = bound >= far->limit + (bound < limit ? 1 : least);
+    if (!far->has_end && is_worth_it) {
+        far->limit = bound;
+        say(far, MAIL_LIMIT, bound);
+        gate_allow(far->spec.gate, bound - 1);
     }
     pthread_mutex_unlock(&far->lock);
 }

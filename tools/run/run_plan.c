@@ -375,7 +375,7 @@ static void warn_of_towers(const struct run_plan *plan, const struct settings *s
 static void warn_of_binding(const struct settings *settings)
 {
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    if (settings->ranks > 1 && usable_cores() == 1 && online / settings->local_ranks > 1)
+    if (settings->ranks > 1 && usable_cores() == 1 && online > 1)
         log_message(LOG_RUN, "cores: this process is bound to 1 of %ld cores, on which its towers, readers and decoders "
                     "take turns: use mpirun --bind-to none, or srun --cpu-bind=none", online);
 }

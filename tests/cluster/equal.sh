@@ -100,6 +100,10 @@ same rollback '2x2 3x1' --set train.batch=16 --set train.epochs=3 --set train.st
     --set train.schedule=piecewise --set train.boundaries=1 --set train.factors=8
 expect_summary rollback-4 rollbacks 2
 
+# Short steps, after each of which an evaluation decides whether the run goes on.
+same decided '2x1 3x2' --set data.limit=40 --set train.epochs=60 --set train.steps=0 --set train.stop_at=0.25
+expect_summary decided-2 ended stop_at
+
 # same_slices WHAT SLICES "RANKSxTOWERS ..." OPTION...: these are equal to one process with one tower.
 same_slices() {
     what=$1 slices=$2 sizes=$3

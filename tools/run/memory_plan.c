@@ -295,11 +295,12 @@ void memory_plan_print_images(const struct memory_plan *plan, const struct setti
                   limit_text);
 }
 
-void memory_plan_print(const struct memory_plan *plan, FILE *out)
+void memory_plan_print(const struct memory_plan *plan, const struct settings *settings, FILE *out)
 {
     const struct memory_share all = all_of(plan);
     const bool is_short = share_bytes(&all) >= MEMORY_PURPOSE_COUNT * SMALL_BYTES;
-    wrapped_print(out, "memory    %s: %s%s%s; %s", number_bytes(share_bytes(&all)).text,
+    wrapped_print(out, "memory    %s%s: %s%s%s; %s", number_bytes(share_bytes(&all)).text,
+                  settings->ranks > 1 ? " in rank 0" : "",
                   share_text(&all, plan->kept_bytes, is_short ? SMALL_BYTES : 0).text,
                   is_short ? " (parts under 1 MiB left out)" : "",
                   plan->device_count > 0 ? " (slots and towers on the devices)" : "",

@@ -103,7 +103,7 @@ int memory_plan_check(const struct memory_plan *plan, const struct settings *set
 /* The line "decoding": how large images may be, where there are encoded ones. */
 void memory_plan_print_images(const struct memory_plan *plan, const struct settings *settings, FILE *out);
 /* The line "memory". */
-void memory_plan_print(const struct memory_plan *plan, FILE *out);
+void memory_plan_print(const struct memory_plan *plan, const struct settings *settings, FILE *out);
 /* What tower `number` needs. */
 void memory_plan_print_tower(const struct trainer_needs *needs, uint32_t number, FILE *out);
 

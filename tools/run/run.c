@@ -584,6 +584,7 @@ static int check(struct run *run)
     if (code == 0 && run->initial_weights != NULL)
         code = run_weights_check(run->initial_weights);
     code = meet(run, code);
+    meeting_end(run->ranks);
     if (code != 0 || !leads(run))
         return code;
     print_start(run, stdout);

@@ -478,13 +478,14 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     print_training(plan, settings, out);
     if (settings->input.source != INPUT_SYNTHETIC)
         wrapped_print(
-                out, "feed      %u reader%s, %u decoder%s; queues for each tower: %lld batches on the host, "
+                out, "feed      %u reader%s, %u decoder%s%s; queues for each tower: %lld batches on the host, "
                      "%lld on the device%s",
                 plan->read_threads, plan->read_threads == 1 ? "" : "s", plan->decode_threads,
-                plan->decode_threads == 1 ? "" : "s", (long long)settings->input.prefetch_depth,
+                plan->decode_threads == 1 ? "" : "s", settings->ranks > 1 ? " in each rank" : "",
+                (long long)settings->input.prefetch_depth,
                 (long long)settings->input.staging_depth, plan->memory.kept_bytes > 0 ? ", shards kept in memory" : "");
     memory_plan_print_images(&plan->memory, settings, out);
-    memory_plan_print(&plan->memory, out);
+    memory_plan_print(&plan->memory, settings, out);
 }
 
 /* Of gradients, or of weights where those are summed. */

@@ -13,9 +13,9 @@
 #include "stage/log.h"
 #include "sync/ranks/ranks_private.h"
 
-#define NAP_LEAST_NS 20000u
-#define NAP_MOST_NS 2000000u
-#define NAP_SHARE 16u                   /* a nap is at most this part of the time that nothing has come */
+#define NAP_LEAST_NS 50000u
+#define NAP_MOST_NS 2000000u            /* and with nothing to do but to listen */
+#define NAP_SHARE 8u                    /* a nap is at most this part of the time that nothing has come */
 #define TIMER_SLACK_NS 1000ul           /* of naps; by default the kernel prolongs them by 50 us */
 
 /* ---- who there is ---- */
@@ -126,6 +126,8 @@ static void fail_by_library(struct ranks *ranks, uint32_t peer, int error)
 static void take_jobs(struct ranks *ranks, struct talk *talk)
 {
     pthread_mutex_lock(&ranks->lock);
+    if (ranks->job_first != NULL)
+        talk->moved_ns = clock_now_ns();
     *talk->jobs_end = ranks->job_first;
     while (*talk->jobs_end != NULL)
         talk->jobs_end = &(*talk->jobs_end)->next;
@@ -169,7 +171,8 @@ static bool advance_jobs(struct ranks *ranks, struct talk *talk)
 static void nap(struct ranks *ranks, const struct talk *talk)
 {
     const uint64_t now = clock_now_ns();
-    uint64_t length = (now - talk->moved_ns) / NAP_SHARE;
+    const bool is_busy = talk->jobs != NULL || talk->flying != NULL;
+    uint64_t length = is_busy ? (now - talk->moved_ns) / NAP_SHARE : NAP_MOST_NS;
     length = length < NAP_LEAST_NS ? NAP_LEAST_NS : length > NAP_MOST_NS ? NAP_MOST_NS : length;
     const uint64_t due = now + length;
     const struct timespec until = { .tv_sec = (time_t)(due / 1000000000u), .tv_nsec = (long)(due % 1000000000u) };

@@ -6,6 +6,7 @@ sync_libsync_a_SOURCES = \
 	%D%/modes.c \
 	%D%/ranks/launcher.c \
 	%D%/ranks/mail.c \
+	%D%/ranks/rank_memory.c \
 	%D%/ranks/rank_watch.c \
 	%D%/ranks/ranks.c \
 	%D%/ranks/reduce_ranks.c \

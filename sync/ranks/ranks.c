@@ -13,9 +13,10 @@
 #include "stage/log.h"
 #include "sync/ranks/ranks_private.h"
 
-#define NAP_LEAST_NS 50000u
-#define NAP_MOST_NS 2000000u            /* and with nothing to do but to listen */
-#define NAP_SHARE 8u                    /* a nap is at most this part of the time that nothing has come */
+#define NAP_LEAST_NS 80000u
+#define NAP_MOST_NS 2000000u
+#define NAP_LISTENING_NS 5000000u       /* at most, with nothing to do but to listen */
+#define NAP_SHARE 5u                    /* a nap is at most this part of the time that nothing has come */
 #define TIMER_SLACK_NS 1000ul           /* of naps; by default the kernel prolongs them by 50 us */
 
 /* ---- who there is ---- */
@@ -172,8 +173,9 @@ static void nap(struct ranks *ranks, const struct talk *talk)
 {
     const uint64_t now = clock_now_ns();
     const bool is_busy = talk->jobs != NULL || talk->flying != NULL;
-    uint64_t length = is_busy ? (now - talk->moved_ns) / NAP_SHARE : NAP_MOST_NS;
-    length = length < NAP_LEAST_NS ? NAP_LEAST_NS : length > NAP_MOST_NS ? NAP_MOST_NS : length;
+    const uint64_t most = is_busy ? NAP_MOST_NS : NAP_LISTENING_NS;
+    uint64_t length = (now - talk->moved_ns) / NAP_SHARE;
+    length = length < NAP_LEAST_NS ? NAP_LEAST_NS : length > most ? most : length;
     const uint64_t due = now + length;
     const struct timespec until = { .tv_sec = (time_t)(due / 1000000000u), .tv_nsec = (long)(due % 1000000000u) };
     pthread_mutex_lock(&ranks->lock);

@@ -1,8 +1,9 @@
 /* Sums over the towers of several processes. A process' own towers meet as usual (rendezvous.h) and leave in host memory
  * what they have for the sum over all: their gradients, or sums over as many neighbours as the order of additions
- * allows (stage/pairwise.h). Then the communication thread exchanges a bucket in two rounds, which move the bytes of a
- * ring: every rank gets its share of the bucket from all others, sums it in the order of the towers, and sends the
- * sums to all others. Every rank gets the same bits, those of one process with as many towers. */
+ * allows (stage/pairwise.h). Then the communication thread exchanges a bucket in two rounds: every rank gets its part
+ * of the bucket from all others, sums it in the order of the towers, and all others get the sums. Between hosts that
+ * are messages, with the bytes of a ring. Ranks on a host read each other's memory (rank_memory.h), and say by counters
+ * in it when it can be read. Every rank gets the same bits, those of one process with as many towers. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -12,12 +13,18 @@
 #include "stage/pairwise.h"
 #include "stage/trace/range.h"
 #include "sync/host_arena.h"
+#include "sync/ranks/rank_memory.h"
 #include "sync/ranks/ranks.h"
 #include "sync/rendezvous.h"
 
 #define SHARE_ALIGN 32u         /* floats: shares do not split a line of the sums in bf16 */
 #define BLOCK_FLOATS 1024u      /* summed in a buffer that stays in the first-level cache */
 #define ROUNDS 2u               /* messages of a bucket have a tag for each */
+#define LINK_TAG RANKS_TAG_FREE
+#define FIRST_TAG (LINK_TAG + 2)
+/* Ranks write the next exchange of a bucket to another copy: it begins when all others have read the sums of the one
+ * before it, so that nobody reads any more what was written two exchanges ago. */
+#define COPIES 2u
 
 /* Towers of one rank that are a subtree of the order of additions: their sum is a term of the sum over all. */
 struct term { uint32_t first, count, rank; };
@@ -38,9 +45,15 @@ struct exchange {
     uint32_t message_count;
     atomic_uint arrived;                /* towers of this process whose share is staged */
     uint64_t done;                      /* exchanges of this bucket so far; under the rendezvous' lock */
-    char *staged;                       /* the terms of this rank, one after the other; the sums replace the first */
-    char *received;                     /* this rank's part of the other ranks' terms */
+    uint64_t number;                    /* of the exchange that is in work or comes next, from 1 */
+    char *received;                     /* this rank's part of the terms of ranks that do not share their memory */
 };
+
+/* The beginning of a rank's memory; the copies of all buckets follow. */
+struct counters { atomic_uint_fast64_t staged, summed; };       /* [bucket]: the latest exchange of which that is done */
+
+/* The terms of a rank, which are neighbours. */
+struct rank_terms { uint32_t first, count; };
 
 struct ranks_reduce {
     struct rendezvous rendezvous;       /* of the towers of this process, numbered from 0 */
@@ -49,12 +62,16 @@ struct ranks_reduce {
     uint32_t run;                       /* towers of the run */
     struct host_arena *arenas;          /* [tower]; each opened by its tower before it joins */
     struct term *terms;                 /* of all ranks, in the order of additions */
-    uint32_t term_count, own_first, own_count;  /* those of this rank are neighbours */
+    uint32_t term_count;
+    struct rank_terms *of;              /* [rank] */
     bool has_bf16_grads;
+    size_t *before;                     /* [bucket]: floats of the buckets before it */
+    struct rank_memory *memory;
+    bool is_linked;                     /* of the communication thread */
     struct exchange *exchanges;         /* [bucket] */
     struct message *messages;           /* [bucket * messages_max] */
     uint32_t messages_max;
-    char *memory;                       /* of all exchanges */
+    char *received;                     /* of all exchanges */
     uint64_t *waited;                   /* [bucket * towers + tower]: exchanges it has waited for */
     atomic_bool is_abandoned;           /* an exchange did not end: messages may be on their way to its memory */
 };
@@ -84,14 +101,19 @@ static void find_terms(struct ranks_reduce *reduce, uint32_t first, uint32_t cou
     find_terms(reduce, first + left, count - left);
 }
 
-static void find_own_terms(struct ranks_reduce *reduce)
+static void find_all_terms(struct ranks_reduce *reduce)
 {
     find_terms(reduce, 0, reduce->run);
-    while (reduce->terms[reduce->own_first].rank != ranks_rank(reduce->ranks))
-        reduce->own_first++;
-    while (reduce->own_first + reduce->own_count < reduce->term_count &&
-           reduce->terms[reduce->own_first + reduce->own_count].rank == ranks_rank(reduce->ranks))
-        reduce->own_count++;
+    for (uint32_t i = 0; i < reduce->term_count; i++) {
+        struct rank_terms *const of = &reduce->of[reduce->terms[i].rank];
+        of->first = of->count == 0 ? i : of->first;
+        of->count++;
+    }
+}
+
+static struct rank_terms own_terms(const struct ranks_reduce *reduce)
+{
+    return reduce->of[ranks_rank(reduce->ranks)];
 }
 
 static struct part part_of(const struct ranks_reduce *reduce, const struct bucket *bucket, uint32_t rank)
@@ -123,22 +145,59 @@ static const struct bucket *bucket_of(const struct exchange *exchange)
     return &exchange->reduce->rendezvous.buckets.bucket[exchange->bucket];
 }
 
-/* A term of this rank where it is staged. */
-static char *staged_term(const struct exchange *exchange, const struct term *term)
+/* ---- where it all is ---- */
+
+/* Places of a bucket's size in a copy: a rank's terms, and with bf16 one for the sums, which are shorter than terms may
+ * be. Else they replace the first term. */
+static uint32_t places_of(const struct ranks_reduce *reduce, uint32_t rank)
 {
-    const struct ranks_reduce *const reduce = exchange->reduce;
-    char *at = exchange->staged;
-    for (const struct term *own = &reduce->terms[reduce->own_first]; own < term; own++)
-        at += bucket_of(exchange)->count * sizeof(float);
-    return at;
+    return reduce->of[rank].count + reduce->has_bf16_grads;
 }
 
-/* This rank's part of another rank's term. */
+static size_t counters_bytes(const struct ranks_reduce *reduce)
+{
+    return (reduce->rendezvous.buckets.count * sizeof(struct counters) + 63) / 64 * 64;
+}
+
+/* Does this rank read that one's memory? */
+static bool shares(const struct ranks_reduce *reduce, uint32_t rank)
+{
+    return rank_memory_of(reduce->memory, rank) != NULL;
+}
+
+static struct counters *counters_of(const struct exchange *exchange, uint32_t rank)
+{
+    return (struct counters *)rank_memory_of(exchange->reduce->memory, rank) + exchange->bucket;
+}
+
+/* Place `place` of exchange `number` in the memory of a rank. */
+static char *place_of(const struct exchange *exchange, uint32_t rank, uint32_t place, uint64_t number)
+{
+    const struct ranks_reduce *const reduce = exchange->reduce;
+    const size_t count = bucket_of(exchange)->count, places = places_of(reduce, rank);
+    const size_t floats = reduce->before[exchange->bucket] * places * COPIES + number % COPIES * places * count + place * count;
+    return (char *)rank_memory_of(reduce->memory, rank) + counters_bytes(reduce) + floats * sizeof(float);
+}
+
+static char *staged_term(const struct exchange *exchange, const struct term *term, uint64_t number)
+{
+    const uint32_t place = (uint32_t)(term - exchange->reduce->terms) - exchange->reduce->of[term->rank].first;
+    return place_of(exchange, term->rank, place, number);
+}
+
+static char *sums_of(const struct exchange *exchange, uint32_t rank)
+{
+    const struct ranks_reduce *const reduce = exchange->reduce;
+    const uint32_t place = are_bf16_grads(reduce, bucket_of(exchange)) ? reduce->of[rank].count : 0;
+    return place_of(exchange, rank, place, exchange->number);
+}
+
+/* This rank's part of a term that came as a message. */
 static char *received_term(const struct exchange *exchange, const struct term *term)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
-    const size_t place = (size_t)(term - reduce->terms) - (term->rank > ranks_rank(reduce->ranks) ? reduce->own_count : 0);
-    return exchange->received + place * part_of(reduce, bucket_of(exchange), ranks_rank(reduce->ranks)).count * sizeof(float);
+    const size_t part = part_of(reduce, bucket_of(exchange), ranks_rank(reduce->ranks)).count;
+    return exchange->received + (size_t)(term - reduce->terms) * part * sizeof(float);
 }
 
 /* ---- messages ---- */
@@ -155,7 +214,7 @@ static struct message *next_message(struct exchange *exchange)
 
 static int tag_of(const struct exchange *exchange)
 {
-    return RANKS_TAG_FREE + (int)(exchange->bucket * ROUNDS + (exchange->stage == SPREADS));
+    return FIRST_TAG + (int)(exchange->bucket * ROUNDS + (exchange->stage == SPREADS));
 }
 
 static int begin_send(struct exchange *exchange, const void *data, size_t bytes, uint32_t to)
@@ -175,22 +234,22 @@ static int begin_collecting(struct exchange *exchange)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
     const struct bucket *const bucket = bucket_of(exchange);
-    const uint32_t own = ranks_rank(reduce->ranks);
-    const struct part mine = part_of(reduce, bucket, own);
+    const struct rank_terms own = own_terms(reduce);
+    const struct part mine = part_of(reduce, bucket, ranks_rank(reduce->ranks));
     int rc = 0;
     for (uint32_t i = 0; i < reduce->term_count && rc == 0; i++) {
         const struct term *const term = &reduce->terms[i];
-        if (term->rank != own)
+        if (!shares(reduce, term->rank))
             rc = begin_receive(exchange, received_term(exchange, term), mine.count * term_size(reduce, bucket, term),
                                term->rank);
     }
-    for (uint32_t i = 0; i < reduce->own_count; i++) {
-        const struct term *const term = &reduce->terms[reduce->own_first + i];
-        const size_t size = term_size(reduce, bucket, term);
+    for (uint32_t i = own.first; i < own.first + own.count; i++) {
+        const char *const staged = staged_term(exchange, &reduce->terms[i], exchange->number);
+        const size_t size = term_size(reduce, bucket, &reduce->terms[i]);
         for (uint32_t rank = 0; rank < ranks_size(reduce->ranks) && rc == 0; rank++) {
             const struct part part = part_of(reduce, bucket, rank);
-            if (rank != own)
-                rc = begin_send(exchange, staged_term(exchange, term) + part.begin * size, part.count * size, rank);
+            if (!shares(reduce, rank))
+                rc = begin_send(exchange, staged + part.begin * size, part.count * size, rank);
         }
     }
     return rc;
@@ -200,22 +259,39 @@ static int begin_spreading(struct exchange *exchange)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
     const uint32_t own = ranks_rank(reduce->ranks);
+    char *const sums = sums_of(exchange, own);
     const size_t size = sum_size(reduce, bucket_of(exchange));
     const struct part mine = part_of(reduce, bucket_of(exchange), own);
     int rc = 0;
     for (uint32_t rank = 0; rank < ranks_size(reduce->ranks) && rc == 0; rank++) {
         const struct part part = part_of(reduce, bucket_of(exchange), rank);
-        if (rank == own)
+        if (shares(reduce, rank))
             continue;
-        rc = begin_receive(exchange, exchange->staged + part.begin * size, part.count * size, rank);
+        rc = begin_receive(exchange, sums + part.begin * size, part.count * size, rank);
         if (rc == 0)
-            rc = begin_send(exchange, exchange->staged + mine.begin * size, mine.count * size, rank);
+            rc = begin_send(exchange, sums + mine.begin * size, mine.count * size, rank);
     }
     return rc;
 }
 
-/* 1: all have passed; 0: not yet; or an error of the library, negative. */
-static int test_messages(struct exchange *exchange)
+/* Are those that share their memory as far as this rank? */
+static bool have_others_come(const struct exchange *exchange)
+{
+    const struct ranks_reduce *const reduce = exchange->reduce;
+    bool have_come = true;
+    for (uint32_t rank = 0; rank < ranks_size(reduce->ranks) && have_come; rank++) {
+        if (!shares(reduce, rank))
+            continue;
+        struct counters *const counters = counters_of(exchange, rank);
+        const uint64_t number = atomic_load_explicit(exchange->stage == COLLECTS ? &counters->staged : &counters->summed,
+                                                     memory_order_acquire);
+        have_come = number >= exchange->number;
+    }
+    return have_come;
+}
+
+/* 1: this stage has ended; 0: not yet; or an error of the library, negative. */
+static int test_stage(struct exchange *exchange)
 {
     const struct mpi_module *const module = ranks_module(exchange->reduce->ranks);
     struct message *const messages =
@@ -227,7 +303,7 @@ static int test_messages(struct exchange *exchange)
             return -rc;
         have_passed = have_passed && messages[i].has_passed;
     }
-    return have_passed;
+    return have_passed && have_others_come(exchange);
 }
 
 /* ---- the sum ---- */
@@ -236,10 +312,11 @@ static int test_messages(struct exchange *exchange)
 static void read_term(const struct exchange *exchange, const struct term *term, size_t at, size_t count, float *out)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
-    const bool is_own = term->rank == ranks_rank(reduce->ranks);
     const size_t size = term_size(reduce, bucket_of(exchange), term);
-    const size_t begin = is_own ? part_of(reduce, bucket_of(exchange), term->rank).begin : 0;
-    const char *const from = (is_own ? staged_term(exchange, term) : received_term(exchange, term)) + (begin + at) * size;
+    const size_t begin = part_of(reduce, bucket_of(exchange), ranks_rank(reduce->ranks)).begin;
+    const char *const from = shares(reduce, term->rank)
+                                 ? staged_term(exchange, term, exchange->number) + (begin + at) * size
+                                 : received_term(exchange, term) + at * size;
     if (size == sizeof(uint16_t))
         floats_from_bf16((const uint16_t *)(const void *)from, out, count);
     else
@@ -267,34 +344,39 @@ static void sum_subtree(const struct exchange *exchange, uint32_t towers, const 
     add(sum_out, more, count);
 }
 
-/* The sums of this rank's part replace its first term, and are not longer than it. */
 static void sum_part(struct exchange *exchange)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
     const struct part part = part_of(reduce, bucket_of(exchange), ranks_rank(reduce->ranks));
     const bool is_bf16 = are_bf16_grads(reduce, bucket_of(exchange));
+    void *const sums = sums_of(exchange, ranks_rank(reduce->ranks));
     float sum[BLOCK_FLOATS];
     for (size_t at = 0; at < part.count; at += BLOCK_FLOATS) {
         const size_t some = part.count - at < BLOCK_FLOATS ? part.count - at : BLOCK_FLOATS;
         const struct term *term = reduce->terms;
         sum_subtree(exchange, reduce->run, &term, at, some, sum);
         if (is_bf16)
-            floats_to_bf16(sum, (uint16_t *)(void *)exchange->staged + part.begin + at, some);
+            floats_to_bf16(sum, (uint16_t *)sums + part.begin + at, some);
         else
-            memcpy((float *)(void *)exchange->staged + part.begin + at, sum, some * sizeof(float));
+            memcpy((float *)sums + part.begin + at, sum, some * sizeof(float));
     }
 }
 
-/* To the arenas of all towers of this process. */
+/* Each part of the sums from where it is to the arenas of all towers of this process. */
 static void give_out(const struct exchange *exchange)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
     const struct bucket *const bucket = bucket_of(exchange);
     const size_t size = sum_size(reduce, bucket);
-    for (uint32_t d = 0; d < reduce->here.count; d++) {
-        const struct host_arena *const arena = &reduce->arenas[d];
-        char *const to = are_bf16_grads(reduce, bucket) ? (char *)arena->bf16_grads : (char *)arena->floats[bucket->region];
-        memcpy(to + bucket->offset * size, exchange->staged, bucket->count * size);
+    for (uint32_t rank = 0; rank < ranks_size(reduce->ranks); rank++) {
+        const struct part part = part_of(reduce, bucket, rank);
+        const char *const sums = sums_of(exchange, shares(reduce, rank) ? rank : ranks_rank(reduce->ranks));
+        for (uint32_t d = 0; d < reduce->here.count; d++) {
+            const struct host_arena *const arena = &reduce->arenas[d];
+            char *const to =
+                are_bf16_grads(reduce, bucket) ? (char *)arena->bf16_grads : (char *)arena->floats[bucket->region];
+            memcpy(to + (bucket->offset + part.begin) * size, sums + part.begin * size, part.count * size);
+        }
     }
 }
 
@@ -304,6 +386,7 @@ static void finish(struct exchange *exchange)
 {
     struct rendezvous *const rendezvous = &exchange->reduce->rendezvous;
     give_out(exchange);
+    exchange->number++;
     ranks_at_bucket(exchange->reduce->ranks, RANKS_NOWHERE);
     pthread_mutex_lock(&rendezvous->lock);
     exchange->done++;
@@ -313,45 +396,57 @@ static void finish(struct exchange *exchange)
 
 static int begin_stage(struct exchange *exchange)
 {
+    struct counters *const counters = counters_of(exchange, ranks_rank(exchange->reduce->ranks));
     exchange->is_begun = true;
     exchange->message_count = 0;
     ranks_at_bucket(exchange->reduce->ranks, exchange->bucket);
+    atomic_store_explicit(exchange->stage == COLLECTS ? &counters->staged : &counters->summed, exchange->number,
+                          memory_order_release);
     return exchange->stage == COLLECTS ? begin_collecting(exchange) : begin_spreading(exchange);
+}
+
+/* 1: it is known which ranks share their memory. */
+static int link_ranks(struct ranks_reduce *reduce)
+{
+    const int rc = reduce->is_linked ? 1 : rank_memory_link(reduce->memory, LINK_TAG);
+    reduce->is_linked = rc == 1;
+    return rc;
 }
 
 /* In the communication thread. */
 static int advance(struct ranks_job *job)
 {
     struct exchange *const exchange = (struct exchange *)job;
-    for (;;) {
-        int rc = exchange->is_begun ? 0 : -begin_stage(exchange);
+    int rc = link_ranks(exchange->reduce);
+    while (rc == 1) {
+        rc = exchange->is_begun ? 0 : -begin_stage(exchange);
         if (rc == 0)
-            rc = test_messages(exchange);
-        if (rc <= 0)
-            return rc;
+            rc = test_stage(exchange);
+        if (rc != 1)
+            break;
         exchange->is_begun = false;
         if (exchange->stage == SPREADS) {
             exchange->stage = COLLECTS;
             finish(exchange);
-            return 1;
+            break;
         }
         sum_part(exchange);
         exchange->stage = SPREADS;
     }
+    return rc;
 }
 
 /* ---- a tower's share: on its communication stream ---- */
 
-static void stage_term(const struct ranks_reduce *reduce, const struct share *share, const struct term *term)
+static void stage_term(const struct ranks_reduce *reduce, const struct share *share, const struct term *term,
+                       uint64_t number)
 {
-    const struct exchange *const exchange = &reduce->exchanges[share->bucket];
     const struct bucket *const bucket = share_bucket(share);
     const struct host_arena *const arenas = &reduce->arenas[term->first - reduce->here.first];
-    const size_t count = share->end - share->begin;
-    char *const to = staged_term(exchange, term);
+    char *const to = staged_term(&reduce->exchanges[share->bucket], term, number);
     if (term_size(reduce, bucket, term) == sizeof(uint16_t))
         memcpy((uint16_t *)(void *)to + (share->begin - bucket->offset), arenas->bf16_grads + share->begin,
-               count * sizeof(uint16_t));
+               (share->end - share->begin) * sizeof(uint16_t));
     else
         host_arenas_add(arenas, term->count, share->region, share->begin, share->end,
                         (float *)(void *)to + (share->begin - bucket->offset));
@@ -373,10 +468,11 @@ static void stage_share(void *arg)
     struct ranks_reduce *const reduce = ranks_reduce_of(share->rendezvous);
     struct exchange *const exchange = &reduce->exchanges[share->bucket];
     struct trace_track *const track = share->rendezvous->members[share->tower].track;
-    const uint64_t begun_ns = trace_now(track), batch = share_batch(share);
+    const uint64_t begun_ns = trace_now(track), batch = share_batch(share), number = share->summed_count;
+    const struct rank_terms own = own_terms(reduce);
     range_begin(TRACE_REDUCE, batch);
-    for (uint32_t i = 0; i < reduce->own_count && share->begin < share->end; i++)
-        stage_term(reduce, share, &reduce->terms[reduce->own_first + i]);
+    for (uint32_t i = own.first; i < own.first + own.count && share->begin < share->end; i++)
+        stage_term(reduce, share, &reduce->terms[i], number);
     if (atomic_fetch_add(&exchange->arrived, 1) + 1 == reduce->here.count) {
         atomic_store(&exchange->arrived, 0);
         submit(exchange);
@@ -429,52 +525,65 @@ static int queue_copy_out(struct rendezvous *rendezvous, const struct share *sha
 
 /* ---- memory: when the last tower joins ---- */
 
-static size_t staged_bytes(const struct ranks_reduce *reduce, const struct bucket *bucket)
+/* Of all buckets before this one; for the number of buckets: of all. */
+static size_t floats_before(const struct buckets *buckets, uint32_t bucket)
 {
-    return reduce->own_count * bucket->count * sizeof(float);
+    size_t floats = 0;
+    for (uint32_t b = 0; b < bucket; b++)
+        floats += buckets->bucket[b].count;
+    return floats;
 }
 
+/* Room for all terms as if no rank shared its memory; what is not written to takes no memory. */
 static size_t received_bytes(const struct ranks_reduce *reduce, const struct bucket *bucket)
 {
-    const struct part part = part_of(reduce, bucket, ranks_rank(reduce->ranks));
-    return (reduce->term_count - reduce->own_count) * part.count * sizeof(float);
+    return reduce->term_count * part_of(reduce, bucket, ranks_rank(reduce->ranks)).count * sizeof(float);
 }
 
 static void place_exchanges(struct ranks_reduce *reduce)
 {
     const struct buckets *const buckets = &reduce->rendezvous.buckets;
-    char *at = reduce->memory;
+    char *at = reduce->received;
     for (uint32_t b = 0; b < buckets->count; b++) {
+        reduce->before[b] = floats_before(buckets, b);
         struct exchange *const exchange = &reduce->exchanges[b];
         exchange->job.advance = advance;
         exchange->reduce = reduce;
         exchange->bucket = b;
-        exchange->staged = at;
-        exchange->received = at + staged_bytes(reduce, &buckets->bucket[b]);
-        at = exchange->received + received_bytes(reduce, &buckets->bucket[b]);
+        exchange->number = 1;
+        exchange->received = at;
+        at += received_bytes(reduce, &buckets->bucket[b]);
     }
+}
+
+static int open_memory(struct ranks_reduce *reduce)
+{
+    const struct buckets *const buckets = &reduce->rendezvous.buckets;
+    const size_t floats = floats_before(buckets, buckets->count) * places_of(reduce, ranks_rank(reduce->ranks)) * COPIES;
+    return rank_memory_open(&reduce->memory, reduce->ranks, counters_bytes(reduce) + floats * sizeof(float));
 }
 
 static int connect_exchanges(struct rendezvous *rendezvous)
 {
     struct ranks_reduce *const reduce = ranks_reduce_of(rendezvous);
     const struct buckets *const buckets = &rendezvous->buckets;
-    const uint32_t others = ranks_size(reduce->ranks) - 1;
-    size_t bytes = 0;
+    const uint32_t others = ranks_size(reduce->ranks) - 1, own = own_terms(reduce).count;
+    size_t bytes = 1;
     for (uint32_t b = 0; b < buckets->count; b++)
-        bytes += staged_bytes(reduce, &buckets->bucket[b]) + received_bytes(reduce, &buckets->bucket[b]);
-    const uint32_t collecting = reduce->term_count - reduce->own_count + reduce->own_count * others;
+        bytes += received_bytes(reduce, &buckets->bucket[b]);
+    const uint32_t collecting = reduce->term_count - own + own * others;
     reduce->messages_max = collecting > 2 * others ? collecting : 2 * others;
     reduce->has_bf16_grads = reduce->arenas[0].bf16_grads != NULL;
-    reduce->memory = malloc(bytes + 1);
+    reduce->before = calloc(buckets->count, sizeof(*reduce->before));
+    reduce->received = malloc(bytes);
     reduce->exchanges = calloc(buckets->count, sizeof(*reduce->exchanges));
     reduce->messages = calloc((size_t)buckets->count * reduce->messages_max, sizeof(*reduce->messages));
     reduce->waited = calloc((size_t)buckets->count * reduce->here.count, sizeof(*reduce->waited));
-    if (reduce->memory == NULL || reduce->exchanges == NULL || reduce->messages == NULL || reduce->waited == NULL)
+    if (reduce->before == NULL || reduce->received == NULL || reduce->exchanges == NULL || reduce->messages == NULL ||
+        reduce->waited == NULL)
         return -ENOMEM;
-    memset(reduce->memory, 0, bytes);   /* the kernel provides memory at the first write */
     place_exchanges(reduce);
-    return 0;
+    return open_memory(reduce);
 }
 
 static const struct rendezvous_ops in_place = { .connect = connect_exchanges, .sum = queue_sum };
@@ -492,7 +601,9 @@ static void release(struct ranks_reduce *reduce)
     free(reduce->waited);
     free(reduce->messages);
     free(reduce->exchanges);
-    free(reduce->memory);
+    free(reduce->received);
+    free(reduce->before);
+    free(reduce->of);
     free(reduce->terms);
     free(reduce->arenas);
     free(reduce);
@@ -509,14 +620,15 @@ static int ranks_open_reduce(struct reduce **reduce_out, const struct reduce_spe
     reduce->run = spec->towers;
     reduce->arenas = calloc(spec->here.count, sizeof(*reduce->arenas));
     reduce->terms = calloc(spec->towers, sizeof(*reduce->terms));
-    int rc = reduce->arenas == NULL || reduce->terms == NULL ? -ENOMEM : 0;
+    reduce->of = calloc(ranks_size(spec->ranks), sizeof(*reduce->of));
+    int rc = reduce->arenas == NULL || reduce->terms == NULL || reduce->of == NULL ? -ENOMEM : 0;
     if (rc == 0)
         rc = rendezvous_init(&reduce->rendezvous, &reduce_ranks_ops, &here);
     if (rc != 0) {
         release(reduce);
         return rc;
     }
-    find_own_terms(reduce);
+    find_all_terms(reduce);
     *reduce_out = &reduce->rendezvous.base;
     return 0;
 }
@@ -535,8 +647,10 @@ static void ranks_close_reduce(struct reduce *base)
         host_arena_close(&reduce->arenas[d]);
     rendezvous_release(&reduce->rendezvous);
     abandon_exchanges(reduce);
-    if (atomic_load(&reduce->is_abandoned))
-        reduce->memory = NULL;          /* stays until the process ends, which is soon */
+    const bool is_kept = atomic_load(&reduce->is_abandoned);    /* until the process ends, which is soon */
+    rank_memory_close(reduce->memory, is_kept);
+    if (is_kept)
+        reduce->received = NULL;
     release(reduce);
 }
 
@@ -580,8 +694,9 @@ static void ranks_leave(struct reduce *base, uint32_t tower)
 static size_t ranks_host_bytes(const struct reduce *base, size_t floats)
 {
     const struct ranks_reduce *const reduce = (const struct ranks_reduce *)base;
-    const size_t received = (reduce->term_count - reduce->own_count) * (floats / ranks_size(reduce->ranks) + SHARE_ALIGN);
-    return (reduce->own_count * floats + received) * sizeof(float) / reduce->here.count;
+    const uint32_t ranks = ranks_size(reduce->ranks), far = ranks - ranks_local_size(reduce->ranks);
+    const size_t received = reduce->term_count * (floats / ranks + SHARE_ALIGN) * far / ranks;
+    return (own_terms(reduce).count * COPIES * floats + received) * sizeof(float) / reduce->here.count;
 }
 
 static int ranks_supports(const struct reduce_towers *towers, struct unsupported_reason *reason)

@@ -171,6 +171,16 @@ TEST(a_handler_gets_mail_at_once_and_none_after_it_was_removed)
 
 static struct bench benches[FAKE_RANKS_MAX];
 
+/* How many ranks, of those that come first, can share their memory. */
+static atomic_int sharing;
+
+int __wrap_memfd_create(const char *name, unsigned flags);
+int __real_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags)
+{
+    return atomic_fetch_sub(&sharing, 1) > 0 ? __real_memfd_create(name, flags) : -1;
+}
+
 static void open_benches(uint32_t size, uint32_t towers, bool has_bf16_grads)
 {
     open_ranks(size, 6, 60);
@@ -204,22 +214,42 @@ static void check_sums(uint32_t size, uint32_t towers, bool has_bf16_grads)
 /* Whole subtrees of the order of additions, and towers that are none. */
 static const uint32_t shapes[][2] = { { 2, 1 }, { 3, 1 }, { 5, 1 }, { 2, 2 }, { 2, 3 }, { 3, 2 }, { 4, 3 }, { 8, 1 } };
 
-TEST(sums_over_ranks_have_the_bits_of_one_process)
+static void check_shapes(int sharing_ranks, bool has_bf16_grads)
 {
-    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
-        check_sums(shapes[i][0], shapes[i][1], false);
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        atomic_store(&sharing, sharing_ranks);
+        check_sums(shapes[i][0], shapes[i][1], has_bf16_grads);
+    }
+}
+
+TEST(sums_by_messages_have_the_bits_of_one_process)
+{
+    check_shapes(0, false);
+}
+
+TEST(sums_in_shared_memory_have_the_bits_of_one_process)
+{
+    check_shapes(FAKE_RANKS_MAX, false);
+}
+
+TEST(sums_over_ranks_of_which_some_share_memory_have_the_bits_of_one_process)
+{
+    check_shapes(2, false);
+    check_shapes(3, false);
 }
 
 TEST(sums_of_bf16_over_ranks_are_rounded_once)
 {
-    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
-        check_sums(shapes[i][0], shapes[i][1], true);
+    check_shapes(0, true);
+    check_shapes(2, true);
+    check_shapes(FAKE_RANKS_MAX, true);
 }
 
 /* A tower that stays away keeps all ranks in their sums. */
 TEST(a_cancel_ends_the_sums_of_a_rank_at_any_time)
 {
     for (uint32_t steps = 0; steps < 6; steps++) {
+        atomic_store(&sharing, steps % 2 ? SIZE : 0);
         open_benches(SIZE, 2, false);
         struct bench_tower *const away = &benches[steps % SIZE].tower[steps % 2];
         away->steps = steps;

@@ -1,0 +1,199 @@
+/* Memory that ranks on a host share. In two rounds: where mine is; could I map yours? */
+#include "sync/ranks/rank_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "stage/clock.h"
+
+/* What a rank says of its memory. The token is also behind the memory's end: a process of this number on another host
+ * is another one. */
+struct offer { uint64_t bytes, token; int32_t process, descriptor; };       /* bytes: with the token */
+
+enum round { OFFERS, ANSWERS, LINKED };
+
+struct neighbour {
+    struct offer offer;                 /* the other rank's */
+    uint32_t could_map, could_other_map;
+    void *memory;                       /* the other rank's, mapped; NULL: not */
+    struct mpi_request send, receive;
+    bool is_sent, is_received;
+};
+
+struct rank_memory {
+    struct ranks *ranks;
+    struct offer own;
+    int descriptor;                     /* -1: nobody else can map it */
+    void *memory;
+    enum round round;
+    bool is_begun;                      /* the messages of the round are */
+    struct neighbour *neighbours;       /* [rank] */
+};
+
+/* ---- this rank's memory ---- */
+
+static uint64_t *token_of(void *memory, size_t bytes)
+{
+    return (uint64_t *)(void *)((char *)memory + bytes - sizeof(uint64_t));
+}
+
+/* In a file if possible: all of it is there then. */
+static void *map_own(struct rank_memory *memory, size_t bytes)
+{
+    memory->descriptor = memfd_create("pipetrain", MFD_CLOEXEC);
+    if (memory->descriptor >= 0 && posix_fallocate(memory->descriptor, 0, (off_t)bytes) == 0)
+        return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory->descriptor, 0);
+    if (memory->descriptor >= 0)
+        close(memory->descriptor);
+    memory->descriptor = -1;
+    return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static bool is_rank(const struct rank_memory *memory, uint32_t rank)
+{
+    return rank == ranks_rank(memory->ranks);
+}
+
+int rank_memory_open(struct rank_memory **memory_out, struct ranks *ranks, size_t bytes)
+{
+    struct rank_memory *const memory = calloc(1, sizeof(*memory));
+    if (memory == NULL)
+        return -ENOMEM;
+    const size_t token_at = (bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
+    const size_t room = token_at + sizeof(uint64_t);
+    memory->ranks = ranks;
+    memory->neighbours = calloc(ranks_size(ranks), sizeof(*memory->neighbours));
+    memory->memory = map_own(memory, room);
+    if (memory->memory == MAP_FAILED || memory->neighbours == NULL) {
+        if (memory->memory != MAP_FAILED)
+            munmap(memory->memory, room);
+        if (memory->descriptor >= 0)
+            close(memory->descriptor);
+        free(memory->neighbours);
+        free(memory);
+        return -ENOMEM;
+    }
+    memory->own = (struct offer){ .bytes = room, .token = clock_now_ns() ^ (uint64_t)getpid() << 40,
+                                  .process = getpid(), .descriptor = memory->descriptor };
+    *token_of(memory->memory, room) = memory->own.token;
+    *memory_out = memory;
+    return 0;
+}
+
+void rank_memory_close(struct rank_memory *memory, bool is_kept)
+{
+    if (memory == NULL || is_kept)
+        return;
+    for (uint32_t rank = 0; rank < ranks_size(memory->ranks); rank++)
+        if (memory->neighbours[rank].memory != NULL)
+            munmap(memory->neighbours[rank].memory, memory->neighbours[rank].offer.bytes);
+    munmap(memory->memory, memory->own.bytes);
+    if (memory->descriptor >= 0)
+        close(memory->descriptor);
+    free(memory->neighbours);
+    free(memory);
+}
+
+void *rank_memory_of(const struct rank_memory *memory, uint32_t rank)
+{
+    return is_rank(memory, rank) ? memory->memory : memory->neighbours[rank].memory;
+}
+
+/* ---- linking ---- */
+
+/* NULL where it is not to be had, or is another process' memory. */
+static void *map_offer(const struct offer *offer)
+{
+    char path[64];
+    struct stat status;
+    if (offer->descriptor < 0)
+        return NULL;
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", offer->process, offer->descriptor);
+    const int descriptor = open(path, O_RDWR | O_CLOEXEC);
+    if (descriptor < 0)
+        return NULL;
+    void *const memory = fstat(descriptor, &status) == 0 && (uint64_t)status.st_size == offer->bytes && offer->bytes >= sizeof(uint64_t)
+                             ? mmap(NULL, offer->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0) : MAP_FAILED;
+    close(descriptor);
+    if (memory == MAP_FAILED)
+        return NULL;
+    if (*token_of(memory, offer->bytes) == offer->token)
+        return memory;
+    munmap(memory, offer->bytes);
+    return NULL;
+}
+
+static int begin_round(struct rank_memory *memory, int tag)
+{
+    const struct mpi_module *const module = ranks_module(memory->ranks);
+    const bool is_offer = memory->round == OFFERS;
+    int rc = 0;
+    for (uint32_t rank = 0; rank < ranks_size(memory->ranks) && rc == 0; rank++) {
+        struct neighbour *const other = &memory->neighbours[rank];
+        if (is_rank(memory, rank))
+            continue;
+        other->is_sent = other->is_received = false;
+        rc = is_offer ? module->receive(&other->offer, sizeof(other->offer), rank, tag, &other->receive)
+                      : module->receive(&other->could_other_map, sizeof(uint32_t), rank, tag + 1, &other->receive);
+        if (rc == 0)
+            rc = is_offer ? module->send(&memory->own, sizeof(memory->own), rank, tag, &other->send)
+                          : module->send(&other->could_map, sizeof(uint32_t), rank, tag + 1, &other->send);
+    }
+    return rc;
+}
+
+/* 1: all messages of the round have passed. */
+static int test_round(struct rank_memory *memory)
+{
+    const struct mpi_module *const module = ranks_module(memory->ranks);
+    bool have_passed = true;
+    for (uint32_t rank = 0; rank < ranks_size(memory->ranks); rank++) {
+        struct neighbour *const other = &memory->neighbours[rank];
+        if (is_rank(memory, rank))
+            continue;
+        int rc = other->is_sent ? 0 : module->test(&other->send, &other->is_sent);
+        if (rc == 0 && !other->is_received)
+            rc = module->test(&other->receive, &other->is_received);
+        if (rc != 0)
+            return -rc;
+        have_passed = have_passed && other->is_sent && other->is_received;
+    }
+    return have_passed;
+}
+
+static void end_round(struct rank_memory *memory)
+{
+    for (uint32_t rank = 0; rank < ranks_size(memory->ranks); rank++) {
+        struct neighbour *const other = &memory->neighbours[rank];
+        if (is_rank(memory, rank))
+            continue;
+        if (memory->round == OFFERS) {
+            other->memory = memory->descriptor >= 0 ? map_offer(&other->offer) : NULL;
+            other->could_map = other->memory != NULL;
+        } else if (other->memory != NULL && other->could_other_map == 0) {
+            munmap(other->memory, other->offer.bytes);
+            other->memory = NULL;
+        }
+    }
+    memory->round++;
+    memory->is_begun = false;
+}
+
+int rank_memory_link(struct rank_memory *memory, int tag)
+{
+    while (memory->round != LINKED) {
+        int rc = memory->is_begun ? 0 : -begin_round(memory, tag);
+        memory->is_begun = true;
+        if (rc == 0)
+            rc = test_round(memory);
+        if (rc <= 0)
+            return rc;
+        end_round(memory);
+    }
+    return 1;
+}

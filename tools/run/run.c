@@ -74,6 +74,12 @@ static const struct dataset *const *datasets_of(const struct run *run)
     return (const struct dataset *const *)run->datasets;
 }
 
+static void enter(const struct run *run, enum run_phase phase)
+{
+    phase_enter(phase);
+    ranks_at_phase(run->ranks, phase_name(phase));
+}
+
 /* Does this process decide, print and write? */
 static bool leads(const struct run *run)
 {
@@ -137,8 +143,7 @@ static int prepare_here(struct run *run)
     problems_init(&problems);
     memory_bound_images(run->settings);
     int code = settings_open_net(run->settings, &run->net) == 0 ? 0 : out_of_memory("the model");
-    phase_enter(RUN_PHASE_INDEXING);
-    ranks_at_phase(run->ranks, phase_name(RUN_PHASE_INDEXING));
+    enter(run, RUN_PHASE_INDEXING);
     code = share_indexing(run, code);
     const int rc = code != 0 ? 0 : run_data_open(run->datasets, run->settings, run->net, run->kind == RUN_CHECK,
                                                  &problems);
@@ -148,7 +153,7 @@ static int prepare_here(struct run *run)
         overfit_fit(run->settings, run->datasets[PHASE_TRAIN]->record_count);
     if (code == 0)
         code = signals_exit_code();
-    phase_enter(RUN_PHASE_PLANNING);
+    enter(run, RUN_PHASE_PLANNING);
     if (code == 0)
         code = choose_devices(run, &problems);
     if (code == 0 && run_plan_init(&run->plan, run->settings, run->net, datasets_of(run), &problems) != 0)
@@ -314,9 +319,7 @@ static void enter_phase(const struct run *run, const struct batch_slice *slice)
 {
     const bool evaluates = run->plan.schedule.records[PHASE_EVALUATE] > 0;
     const bool is_evaluating = slice->phase == PHASE_EVALUATE || (slice->last_of_phase && evaluates);
-    const enum run_phase phase = is_evaluating ? RUN_PHASE_EVALUATING : RUN_PHASE_TRAINING;
-    phase_enter(phase);
-    ranks_at_phase(run->ranks, phase_name(phase));
+    enter(run, is_evaluating ? RUN_PHASE_EVALUATING : RUN_PHASE_TRAINING);
 }
 
 static void follow_batch(struct run *run, struct step_report *const *reports)
@@ -345,8 +348,7 @@ static void end_together(struct run *run)
 static void run_steps(struct run *run)
 {
     struct step_report **reports;
-    phase_enter(RUN_PHASE_FIRST_STEP);
-    ranks_at_phase(run->ranks, phase_name(RUN_PHASE_FIRST_STEP));
+    enter(run, RUN_PHASE_FIRST_STEP);
     account_begin(run->account, clock_now_ns());
     pipeline_go(run->pipeline);
     while (pipeline_step(run->pipeline, &reports) == 0) {
@@ -372,8 +374,7 @@ static bool has_begun(const struct run *run)
 static int save(struct run *run)
 {
     int code = 0;
-    phase_enter(RUN_PHASE_SAVING);
-    ranks_at_phase(run->ranks, phase_name(RUN_PHASE_SAVING));
+    enter(run, RUN_PHASE_SAVING);
     if (!stop_failed(run->stop) && leads(run))
         code = results_save(&run->results, pipeline_tower(run->pipeline, 0), run->account->step,
                             run->settings->train.learning_rate);
@@ -460,7 +461,7 @@ static void print_plan(struct run *run)
 
 static int start_pipeline(struct run *run)
 {
-    phase_enter(RUN_PHASE_ALLOCATING);
+    enter(run, RUN_PHASE_ALLOCATING);
     signals_set_callback(pipeline_request_stop, run->pipeline, true);
     if (pipeline_allocate(run->pipeline) != 0)
         return stop_code(run->stop);
@@ -471,7 +472,7 @@ static int start_pipeline(struct run *run)
 
 static void close_pipeline(struct run *run, struct pipeline_counts *counts_out)
 {
-    phase_enter(RUN_PHASE_CLOSING);
+    enter(run, RUN_PHASE_CLOSING);
     signals_set_callback(NULL, NULL, false);
     pipeline_close(run->pipeline, counts_out);
     run->pipeline = NULL;

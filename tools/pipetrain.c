@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "compute/netfile/net_file.h"
@@ -367,15 +368,22 @@ static int join_ranks(struct ranks **ranks_out, const struct launcher *launcher,
     return opened != 0 ? opened : meeting_agree_on(*ranks_out, code, &facts);
 }
 
-/* Some launchers send SIGTERM as soon as one of the processes has ended. Threads of the MPI library may hang, or use
- * memory that is no longer there, after a rank has failed. */
+/* Some launchers send SIGTERM as soon as one of the processes has ended, whose exit code is then theirs: the one that
+ * failed by itself ends first. Threads of the MPI library may hang, or use memory that is no longer there, after a rank
+ * has failed. */
+#define LEAVE_LATER_NS 300000000
+
 static void leave_ranks(struct ranks *ranks, int code)
 {
     if (ranks != NULL)
         signals_ignore();
     meeting_end(ranks);
     if (ranks_failed(ranks)) {
+        (void)ranks_flush(ranks);       /* the others may wait to be told */
         (void)output_end();
+        if (code == EXIT_CODE_RANK)
+            nanosleep(&(struct timespec){ .tv_nsec = LEAVE_LATER_NS }, NULL);
+        ranks_close(ranks);
         _exit(code);
     }
     ranks_close(ranks);

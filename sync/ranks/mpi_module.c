@@ -123,6 +123,16 @@ static void module_explain(int error, char *text_out)
 /* ---- the end ---- */
 
 #ifdef MPICH_VERSION
+#define FINALIZE "cmd=finalize\n"
+#define LEAVE_MS 1000
+
+/* The descriptor on which the launcher is; 0: none. */
+static int find_launcher(void)
+{
+    const char *const text = getenv("PMI_FD");
+    return text != NULL ? atoi(text) : 0;
+}
+
 /* Write a command to the launcher and call MPI until its answer, a line that begins with these words. */
 static bool launcher_answers(int launcher, const char *command, const char *answer)
 {
@@ -151,15 +161,27 @@ static bool launcher_answers(int launcher, const char *command, const char *answ
  * the wire protocol PMI-1, in which libmpich and the launcher talk. */
 static bool end_without_finalize(void)
 {
-    const char *const text = getenv("PMI_FD");
-    const int launcher = text != NULL ? atoi(text) : 0;
+    const int launcher = find_launcher();
     return launcher > 0 && launcher_answers(launcher, "cmd=barrier_in\n", "cmd=barrier_out") &&
-           launcher_answers(launcher, "cmd=finalize\n", "cmd=finalize_ack");
+           launcher_answers(launcher, FINALIZE, "cmd=finalize_ack");
+}
+
+/* Any answer will do. */
+static void module_leave(void)
+{
+    const int launcher = find_launcher();
+    struct pollfd fd = { .fd = launcher, .events = POLLIN };
+    if (launcher > 0 && write(launcher, FINALIZE, strlen(FINALIZE)) > 0)
+        (void)poll(&fd, 1, LEAVE_MS);
 }
 #else
 static bool end_without_finalize(void)
 {
     return false;
+}
+
+static void module_leave(void)
+{
 }
 #endif
 
@@ -179,4 +201,5 @@ const struct mpi_module pipetrain_mpi = {
     .cancel = module_cancel,
     .explain = module_explain,
     .finalize = module_finalize,
+    .leave = module_leave,
 };

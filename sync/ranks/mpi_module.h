@@ -8,15 +8,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MPI_MODULE_VERSION 1u           /* of struct mpi_module */
+#define MPI_MODULE_VERSION 2u           /* of struct mpi_module */
 #define MPI_MODULE_SYMBOL "pipetrain_mpi"       /* the name of the table in a module */
 #define MPI_MODULE_TEXT_BYTES 256u
 #define MPI_MODULE_MESSAGE_MAX ((size_t)1 << 30)        /* bytes of one message */
 
 struct mpi_request { uint64_t handle; };        /* a message in flight; the handle is the library's */
 
-/* All functions are called by one thread, the one that called init. None blocks, but init and finalize. They return 0,
- * or an error of the library, for `explain`. */
+/* All functions but `leave` are called by one thread, the one that called init. None blocks, but init and finalize. They
+ * return 0, or an error of the library, for `explain`. */
 struct mpi_module {
     uint32_t version;
     /* MPI_Init, and a communicator of our own whose errors are returned. */
@@ -36,6 +36,9 @@ struct mpi_module {
     void (*explain)(int error, char *text_out);
     /* No request is left. Waits for the other ranks. */
     int (*finalize)(void);
+    /* Instead of finalize, before this process ends: the run has failed, and all ranks end by themselves. Without it some
+     * launchers kill the others as soon as one ends. Any thread. */
+    void (*leave)(void);
 };
 
 #endif

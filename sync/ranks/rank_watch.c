@@ -56,6 +56,13 @@ void rank_watch_take_beat(struct ranks *ranks, uint32_t from, const struct beat 
 
 /* ---- failures ---- */
 
+/* The code that the other ranks end with. mpirun of MPICH ends with the codes of all ranks or-ed, and 3 | 72 is 75, so
+ * with MPICH all have the same. */
+static int code_elsewhere(const struct ranks *ranks, int code)
+{
+    return code == EXIT_CODE_STALL || ranks->launcher.library == MPI_LIBRARY_MPICH ? code : EXIT_CODE_RANK;
+}
+
 /* End the run of this process. False: another failure was first. */
 static bool note_failure(struct ranks *ranks, const struct failure *failure)
 {
@@ -107,7 +114,7 @@ void rank_watch_fail(struct ranks *ranks, int code, const char *format, ...)
     if (!note_failure(ranks, &failure))
         return;
     log_message(LOG_ERROR, "%s", failure.text);
-    failure.code = code == EXIT_CODE_STALL ? EXIT_CODE_STALL : EXIT_CODE_RANK;
+    failure.code = code_elsewhere(ranks, code);
     tell_peers(ranks, &failure, ranks->launcher.rank);
 }
 
@@ -120,7 +127,7 @@ static void announce(void *arg)
         return;
     pthread_mutex_lock(&ranks->lock);
     const bool is_first = !ranks->has_failed;
-    struct failure failure = { .code = EXIT_CODE_RANK };
+    struct failure failure = { .code = code_elsewhere(ranks, stop_code(ranks->stop)) };
     snprintf(failure.text, sizeof(failure.text), "%s", stop_message(ranks->stop));
     if (is_first)
         ranks->failure = failure;
@@ -159,6 +166,11 @@ bool ranks_failed(const struct ranks *ranks)
     const bool has_failed = ranks->has_failed;
     pthread_mutex_unlock(&writable->lock);
     return has_failed;
+}
+
+int ranks_failure_code(const struct ranks *ranks)
+{
+    return ranks_failed(ranks) ? ranks->failure.code : EXIT_CODE_RANK;
 }
 
 /* ---- the watch ---- */
@@ -220,27 +232,27 @@ static void look_at_communication(struct ranks *ranks, uint64_t *turns, uint32_t
         return;
     const char *const call = atomic_load(&ranks->call);
     if (call != NULL && strcmp(call, "MPI_Init") == 0)
-        rank_watch_fail(ranks, EXIT_CODE_STALL, "rank %u: MPI_Init has not returned for %.0f s (sync.deadline): "
-                        "another rank did not start, or ended before it", ranks->launcher.rank,
-                        polls_in_seconds(deadline));
+        rank_watch_fail(ranks, EXIT_CODE_STALL, "MPI_Init has not returned for %.0f s (sync.deadline): another rank did "
+                        "not start, or ended before it", polls_in_seconds(deadline));
     else
-        rank_watch_fail(ranks, EXIT_CODE_STALL, "rank %u: the MPI library has not returned%s%s for %.0f s "
-                        "(sync.deadline)", ranks->launcher.rank, call != NULL ? " from " : "",
-                        call != NULL ? call : "", polls_in_seconds(deadline));
+        rank_watch_fail(ranks, EXIT_CODE_STALL, "the MPI library has not returned%s%s for %.0f s (sync.deadline)",
+                        call != NULL ? " from " : "", call != NULL ? call : "", polls_in_seconds(deadline));
 }
 
-/* A process that cannot end by itself, because a rank is silent, is ended. */
-static void end_stalled(struct ranks *ranks)
+/* A process that cannot end by itself, because a rank is silent or the MPI library hangs, is ended. */
+static void end_stalled(struct ranks *ranks, bool is_hanging)
 {
     pthread_mutex_lock(&ranks->lock);
-    const bool is_late = ranks->has_failed && ranks->failure.code == EXIT_CODE_STALL &&
-                         ++ranks->failed_polls > GRACE_POLLS;
+    const bool is_stalled = ranks->has_failed && (is_hanging || ranks->failure.code == EXIT_CODE_STALL);
+    const bool is_late = is_stalled && ++ranks->failed_polls > GRACE_POLLS;
     pthread_mutex_unlock(&ranks->lock);
     if (!is_late)
         return;
+    if (ranks->launcher.rank > 0)
+        log_sender(ranks_name(ranks, ranks->launcher.rank));
     (void)log_release();
     output_flush(FLUSH_MS);
-    _exit(EXIT_CODE_STALL);
+    _exit(ranks->failure.code);
 }
 
 /* False: the watch ends. */
@@ -268,6 +280,6 @@ void rank_watch_loop(void *arg)
         const uint32_t silent = find_silent(ranks, deadline);
         if (silent != UINT32_MAX)
             name_silent(ranks, silent, deadline);
-        end_stalled(ranks);
+        end_stalled(ranks, still >= deadline);
     }
 }

@@ -63,8 +63,10 @@ const struct mpi_module *ranks_module(const struct ranks *ranks)
 
 void ranks_at_phase(struct ranks *ranks, const char *phase)
 {
-    if (ranks != NULL)
-        atomic_store(&ranks->phase, phase);
+    if (ranks == NULL || atomic_exchange(&ranks->phase, phase) == phase)
+        return;
+    for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
+        rank_watch_beat(ranks, rank);
 }
 
 void ranks_at_step(struct ranks *ranks, uint64_t step)
@@ -120,7 +122,7 @@ static void fail_by_library(struct ranks *ranks, uint32_t peer, int error)
     if (peer < ranks->launcher.size)
         rank_watch_fail(ranks, EXIT_CODE_RANK, "the connection to %s failed: %s", ranks_name(ranks, peer), text);
     else
-        rank_watch_fail(ranks, EXIT_CODE_RANK, "rank %u: a sum over the ranks failed: %s", ranks->launcher.rank, text);
+        rank_watch_fail(ranks, EXIT_CODE_RANK, "a sum over the ranks failed: %s", text);
 }
 
 /* Take over the jobs that were submitted; forget all when they are abandoned. */
@@ -233,7 +235,7 @@ static int initialize(struct ranks *ranks)
     atomic_store(&ranks->call, NULL);
     if (rc != 0) {
         ranks->module->explain(rc, text);
-        log_message(LOG_ERROR, "rank %u: MPI_Init: %s", ranks->launcher.rank, text);
+        log_message(LOG_ERROR, "MPI_Init: %s", text);
         return EXIT_CODE_RANK;
     }
     ranks->module->name(ranks->library);
@@ -361,8 +363,13 @@ static void release(struct ranks *ranks)
 
 void ranks_close(struct ranks *ranks)
 {
-    if (ranks == NULL || ranks_failed(ranks))
+    if (ranks == NULL)
         return;
+    if (ranks_failed(ranks)) {
+        if (ranks->failure.code != EXIT_CODE_STALL)
+            ranks->module->leave();
+        return;
+    }
     set_flag(ranks, &ranks->is_closing);
     thread_join(ranks->communication);
     set_flag(ranks, &ranks->watch_ends);

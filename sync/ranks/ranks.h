@@ -47,8 +47,8 @@ enum mail_kind {
  * the silence that ends the run. 0, or an exit code after a message; then the process has to end by _exit. */
 int ranks_open(struct ranks **ranks_out, const struct launcher *launcher, const struct mpi_module *module,
                uint32_t deadline_s);
-/* All ranks call it, with nothing to send or receive any more. If no rank failed, MPI is finalized. Else it does
- * nothing, and the process has to end by _exit: threads of the MPI library may hang. Accepts NULL. */
+/* All ranks call it, with nothing to send or receive any more. If no rank failed, MPI is finalized. Else the launcher
+ * hears that this process ends, and it has to, by _exit: threads of the MPI library may hang. Accepts NULL. */
 void ranks_close(struct ranks *ranks);
 /* Change the deadline. */
 void ranks_set_deadline(struct ranks *ranks, uint32_t deadline_s);
@@ -102,6 +102,9 @@ void ranks_set_handler(struct ranks *ranks, void (*handle)(void *arg, const stru
 int ranks_watch(struct ranks *ranks, struct stop *stop);
 /* Has any rank failed or gone silent? */
 bool ranks_failed(const struct ranks *ranks);
+/* The exit code of a process that cannot go on because one has: EXIT_CODE_STALL or EXIT_CODE_RANK, or its own where it
+ * is this one. */
+int ranks_failure_code(const struct ranks *ranks);
 /* Where this process is, for the other ranks' messages: a phase (a constant, kept), a step, a bucket of a sum. */
 #define RANKS_NOWHERE UINT64_MAX
 void ranks_at_phase(struct ranks *ranks, const char *phase);

@@ -235,6 +235,10 @@ static void fake_explain(int error, char *text_out)
     snprintf(text_out, MPI_MODULE_TEXT_BYTES, "error %d of the fake", error);
 }
 
+static void fake_leave(void)
+{
+}
+
 static int fake_finalize(void)
 {
     return 0;
@@ -250,6 +254,7 @@ const struct mpi_module fake_mpi = {
     .cancel = fake_cancel,
     .explain = fake_explain,
     .finalize = fake_finalize,
+    .leave = fake_leave,
 };
 
 /* ---- ranks ---- */
@@ -274,7 +279,7 @@ void fake_ranks_open(struct ranks *ranks_out[], uint32_t size, uint32_t deadline
     struct opening openings[FAKE_RANKS_MAX];
     assert_int_equal(sem_init(&may_start, 0, 0), 0);
     for (uint32_t rank = 0; rank < size; rank++) {
-        openings[rank] = (struct opening){ .launcher = { .library = MPI_LIBRARY_MPICH, .rank = rank, .size = size,
+        openings[rank] = (struct opening){ .launcher = { .library = MPI_LIBRARY_OPENMPI, .rank = rank, .size = size,
                                                          .local_rank = rank, .local_size = size },
                                            .deadline_s = deadline_s };
         next_rank = rank;

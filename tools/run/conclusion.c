@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stage/text/output.h"
+
+#define FLUSH_MS 2000u          /* as long as output_end */
+
 struct conclusion { int32_t code; struct run_back back; };
 
 /* Codes that say how the run as a whole ended. */
@@ -33,7 +37,7 @@ static int lead(struct ranks *ranks, int code, const struct run_back *back)
     await_others(ranks);
     (void)ranks_send_all(ranks, MAIL_MEETING, &conclusion, sizeof(conclusion));
     (void)ranks_flush(ranks);
-    return code;
+    return code == 0 && ranks_failed(ranks) ? ranks_failure_code(ranks) : code;
 }
 
 static int follow(struct ranks *ranks, int code, bool has_failed, struct run_back *back)
@@ -42,7 +46,7 @@ static int follow(struct ranks *ranks, int code, bool has_failed, struct run_bac
     struct mail *mail;
     (void)ranks_send(ranks, 0, MAIL_MEETING, &code, sizeof(code));
     if (ranks_receive(ranks, 0, MAIL_MEETING, &mail) != 0)
-        return code != 0 ? code : EXIT_CODE_RANK;
+        return code != 0 ? code : ranks_failure_code(ranks);
     assert(mail->bytes == sizeof(conclusion));
     memcpy(&conclusion, mail->data, sizeof(conclusion));
     free(mail);
@@ -57,5 +61,6 @@ int conclusion_reach(struct ranks *ranks, int code, bool has_failed, struct run_
     if (ranks == NULL)
         return code;
     ranks_at_phase(ranks, "ending");
+    output_flush(FLUSH_MS);     /* launchers kill all others when the first process ends with a failure */
     return ranks_rank(ranks) == 0 ? lead(ranks, code, back) : follow(ranks, code, has_failed, back);
 }

@@ -149,7 +149,7 @@ int meeting_agree(struct ranks *ranks, int code, const char *facts)
     free(messages);
     if (rc == -ENOMEM)
         return out_of_memory();
-    return rc != 0 ? EXIT_CODE_RANK : agreed;
+    return rc != 0 ? ranks_failure_code(ranks) : agreed;
 }
 
 int meeting_agree_on(struct ranks *ranks, int code, const struct meeting_facts *facts)

@@ -18,7 +18,7 @@ int meeting_begin(uint32_t rank);
 
 /* Wait for all ranks, and return what all of them return. code: the exit code that this rank would end with; 0: it can
  * go on. facts: lines "key<TAB>value" (meeting_report.h); NULL: none. Rank 0 prints; those who held messages continue to.
- * EXIT_CODE_RANK when a rank failed meanwhile. */
+ * ranks_failure_code when a rank failed meanwhile. */
 int meeting_agree(struct ranks *ranks, int code, const char *facts);
 
 /* The start is over, well or not: print what is still held, and later messages directly. A rank other than 0 prints

@@ -183,7 +183,7 @@ int __wrap_memfd_create(const char *name, unsigned flags)
 
 static void open_benches(uint32_t size, uint32_t towers, bool has_bf16_grads)
 {
-    open_ranks(size, 6, 60);
+    open_ranks(size, 3, 60);
     for (uint32_t rank = 0; rank < size; rank++) {
         const struct bench_spec spec = { .reduction = &reduce_ranks_ops, .towers = towers, .devices = 1,
                                          .has_bf16_grads = has_bf16_grads, .ranks = ranks[rank] };
@@ -212,7 +212,7 @@ static void check_sums(uint32_t size, uint32_t towers, bool has_bf16_grads)
 }
 
 /* Whole subtrees of the order of additions, and towers that are none. */
-static const uint32_t shapes[][2] = { { 2, 1 }, { 3, 1 }, { 5, 1 }, { 2, 2 }, { 2, 3 }, { 3, 2 }, { 4, 3 }, { 8, 1 } };
+static const uint32_t shapes[][2] = { { 2, 1 }, { 3, 1 }, { 2, 3 }, { 3, 2 }, { 8, 1 } };
 
 static void check_shapes(int sharing_ranks, bool has_bf16_grads)
 {
@@ -235,13 +235,11 @@ TEST(sums_in_shared_memory_have_the_bits_of_one_process)
 TEST(sums_over_ranks_of_which_some_share_memory_have_the_bits_of_one_process)
 {
     check_shapes(2, false);
-    check_shapes(3, false);
 }
 
 TEST(sums_of_bf16_over_ranks_are_rounded_once)
 {
     check_shapes(0, true);
-    check_shapes(2, true);
     check_shapes(FAKE_RANKS_MAX, true);
 }
 

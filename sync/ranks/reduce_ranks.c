@@ -20,6 +20,9 @@
 #define SHARE_ALIGN 32u         /* floats: shares do not split a line of the sums in bf16 */
 #define BLOCK_FLOATS 1024u      /* summed in a buffer that stays in the first-level cache */
 #define ROUNDS 2u               /* messages of a bucket have a tag for each */
+/* MPI libraries send a short message at once, and a long one after the receiver's consent, which waits behind all data
+ * that is queued on the same connection: of two ranks that exchange long ones, one would send after the other. */
+#define MESSAGE_BYTES 16384u
 #define LINK_TAG RANKS_TAG_FREE
 #define FIRST_TAG (LINK_TAG + 2)
 /* Ranks write the next exchange of a bucket to another copy: it begins when all others have read the sums of the one
@@ -32,8 +35,6 @@ struct term { uint32_t first, count, rank; };
 /* What a rank sums of a bucket, floats from the bucket's begin. */
 struct part { size_t begin, count; };
 
-struct message { struct mpi_request request; bool has_passed; };
-
 enum stage { COLLECTS, SPREADS };
 
 struct exchange {
@@ -42,7 +43,7 @@ struct exchange {
     uint32_t bucket;
     enum stage stage;
     bool is_begun;                      /* the messages of the stage are */
-    uint32_t message_count;
+    size_t message_count, passed_count;     /* of the stage; messages are tested in their order */
     atomic_uint arrived;                /* towers of this process whose share is staged */
     uint64_t done;                      /* exchanges of this bucket so far; under the rendezvous' lock */
     uint64_t number;                    /* of the exchange that is in work or comes next, from 1 */
@@ -69,8 +70,8 @@ struct ranks_reduce {
     struct rank_memory *memory;
     bool is_linked;                     /* of the communication thread */
     struct exchange *exchanges;         /* [bucket] */
-    struct message *messages;           /* [bucket * messages_max] */
-    uint32_t messages_max;
+    struct mpi_request *messages;       /* [bucket * messages_max] */
+    size_t messages_max;
     char *received;                     /* of all exchanges */
     uint64_t *waited;                   /* [bucket * towers + tower]: exchanges it has waited for */
     atomic_bool is_abandoned;           /* an exchange did not end: messages may be on their way to its memory */
@@ -202,14 +203,15 @@ static char *received_term(const struct exchange *exchange, const struct term *t
 
 /* ---- messages ---- */
 
-static struct message *next_message(struct exchange *exchange)
+static struct mpi_request *messages_of(const struct exchange *exchange)
 {
-    struct ranks_reduce *const reduce = exchange->reduce;
-    assert(exchange->message_count < reduce->messages_max);
-    struct message *const message =
-        &reduce->messages[(size_t)exchange->bucket * reduce->messages_max + exchange->message_count++];
-    message->has_passed = false;
-    return message;
+    return &exchange->reduce->messages[exchange->bucket * exchange->reduce->messages_max];
+}
+
+static struct mpi_request *next_message(struct exchange *exchange)
+{
+    assert(exchange->message_count < exchange->reduce->messages_max);
+    return &messages_of(exchange)[exchange->message_count++];
 }
 
 static int tag_of(const struct exchange *exchange)
@@ -217,16 +219,26 @@ static int tag_of(const struct exchange *exchange)
     return FIRST_TAG + (int)(exchange->bucket * ROUNDS + (exchange->stage == SPREADS));
 }
 
-static int begin_send(struct exchange *exchange, const void *data, size_t bytes, uint32_t to)
+static int begin_send(struct exchange *exchange, const char *data, size_t bytes, uint32_t to)
 {
     const struct mpi_module *const module = ranks_module(exchange->reduce->ranks);
-    return bytes == 0 ? 0 : module->send(data, bytes, to, tag_of(exchange), &next_message(exchange)->request);
+    int rc = 0;
+    for (size_t at = 0; at < bytes && rc == 0; at += MESSAGE_BYTES) {
+        const size_t some = bytes - at < MESSAGE_BYTES ? bytes - at : MESSAGE_BYTES;
+        rc = module->send(data + at, some, to, tag_of(exchange), next_message(exchange));
+    }
+    return rc;
 }
 
-static int begin_receive(struct exchange *exchange, void *data, size_t bytes, uint32_t from)
+static int begin_receive(struct exchange *exchange, char *data, size_t bytes, uint32_t from)
 {
     const struct mpi_module *const module = ranks_module(exchange->reduce->ranks);
-    return bytes == 0 ? 0 : module->receive(data, bytes, from, tag_of(exchange), &next_message(exchange)->request);
+    int rc = 0;
+    for (size_t at = 0; at < bytes && rc == 0; at += MESSAGE_BYTES) {
+        const size_t some = bytes - at < MESSAGE_BYTES ? bytes - at : MESSAGE_BYTES;
+        rc = module->receive(data + at, some, from, tag_of(exchange), next_message(exchange));
+    }
+    return rc;
 }
 
 /* Every rank's part of this rank's terms goes to it, and this rank's part of theirs comes. */
@@ -290,20 +302,20 @@ static bool have_others_come(const struct exchange *exchange)
     return have_come;
 }
 
-/* 1: this stage has ended; 0: not yet; or an error of the library, negative. */
+/* 1: this stage has ended; 0: not yet; or an error of the library, negative. A test of one message moves all. */
 static int test_stage(struct exchange *exchange)
 {
     const struct mpi_module *const module = ranks_module(exchange->reduce->ranks);
-    struct message *const messages =
-        &exchange->reduce->messages[(size_t)exchange->bucket * exchange->reduce->messages_max];
-    bool have_passed = true;
-    for (uint32_t i = 0; i < exchange->message_count; i++) {
-        const int rc = messages[i].has_passed ? 0 : module->test(&messages[i].request, &messages[i].has_passed);
+    while (exchange->passed_count < exchange->message_count) {
+        bool has_passed = false;
+        const int rc = module->test(&messages_of(exchange)[exchange->passed_count], &has_passed);
         if (rc != 0)
             return -rc;
-        have_passed = have_passed && messages[i].has_passed;
+        if (!has_passed)
+            return 0;
+        exchange->passed_count++;
     }
-    return have_passed && have_others_come(exchange);
+    return have_others_come(exchange);
 }
 
 /* ---- the sum ---- */
@@ -398,7 +410,7 @@ static int begin_stage(struct exchange *exchange)
 {
     struct counters *const counters = counters_of(exchange, ranks_rank(exchange->reduce->ranks));
     exchange->is_begun = true;
-    exchange->message_count = 0;
+    exchange->message_count = exchange->passed_count = 0;
     ranks_at_bucket(exchange->reduce->ranks, exchange->bucket);
     atomic_store_explicit(exchange->stage == COLLECTS ? &counters->staged : &counters->summed, exchange->number,
                           memory_order_release);
@@ -563,21 +575,30 @@ static int open_memory(struct ranks_reduce *reduce)
     return rank_memory_open(&reduce->memory, reduce->ranks, counters_bytes(reduce) + floats * sizeof(float));
 }
 
+/* The most messages of a round of the bucket. */
+static size_t count_messages(const struct ranks_reduce *reduce, const struct bucket *bucket)
+{
+    const size_t others = ranks_size(reduce->ranks) - 1, own = own_terms(reduce).count;
+    const size_t collecting = reduce->term_count - own + own * others;
+    const size_t part_bytes = (bucket->count / ranks_size(reduce->ranks) + 2 * SHARE_ALIGN) * sizeof(float);
+    return (collecting > 2 * others ? collecting : 2 * others) * (part_bytes / MESSAGE_BYTES + 1);
+}
+
 static int connect_exchanges(struct rendezvous *rendezvous)
 {
     struct ranks_reduce *const reduce = ranks_reduce_of(rendezvous);
     const struct buckets *const buckets = &rendezvous->buckets;
-    const uint32_t others = ranks_size(reduce->ranks) - 1, own = own_terms(reduce).count;
     size_t bytes = 1;
-    for (uint32_t b = 0; b < buckets->count; b++)
+    for (uint32_t b = 0; b < buckets->count; b++) {
+        const size_t messages = count_messages(reduce, &buckets->bucket[b]);
+        reduce->messages_max = messages > reduce->messages_max ? messages : reduce->messages_max;
         bytes += received_bytes(reduce, &buckets->bucket[b]);
-    const uint32_t collecting = reduce->term_count - own + own * others;
-    reduce->messages_max = collecting > 2 * others ? collecting : 2 * others;
+    }
     reduce->has_bf16_grads = reduce->arenas[0].bf16_grads != NULL;
     reduce->before = calloc(buckets->count, sizeof(*reduce->before));
     reduce->received = malloc(bytes);
     reduce->exchanges = calloc(buckets->count, sizeof(*reduce->exchanges));
-    reduce->messages = calloc((size_t)buckets->count * reduce->messages_max, sizeof(*reduce->messages));
+    reduce->messages = calloc(buckets->count * reduce->messages_max, sizeof(*reduce->messages));
     reduce->waited = calloc((size_t)buckets->count * reduce->here.count, sizeof(*reduce->waited));
     if (reduce->before == NULL || reduce->received == NULL || reduce->exchanges == NULL || reduce->messages == NULL ||
         reduce->waited == NULL)

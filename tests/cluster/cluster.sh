@@ -178,7 +178,7 @@ need_hosts() {
 }
 
 # hosts_up COUNT [RATE]: hosts h1, h2, ... with the addresses 10.77.0.1, ..., on a switch. RATE, such as 1gbit, is the most
-# that each of them sends. "$work/on_host" NUMBER COMMAND... is a command there.
+# that each of them sends. Processes of a host see no others. "$work/on_host" NUMBER COMMAND... is a command there.
 hosts_up() {
     hosts=$1
     ip netns add "pt$$-switch"
@@ -192,7 +192,7 @@ hosts_up() {
 #!/bin/sh
 host=h\$1
 shift
-exec ip netns exec "pt$$-\$host" unshare --uts sh -c 'hostname "\$0"; mount --bind "$work/hosts" /etc/hosts; exec "\$@"' "\$host" "\$@"
+exec ip netns exec "pt$$-\$host" unshare --uts --pid --fork --mount-proc sh -c 'hostname "\$0"; mount --bind "$work/hosts" /etc/hosts; exec "\$@"' "\$host" "\$@"
 END
     # In place of ssh: mpirun calls it with the host and the words of a command of the shell.
     cat >"$work/agent" <<END

@@ -4,6 +4,7 @@
 #include "loader/dataset_shards.h"
 #include "loader/shards/shard_index.h"
 #include "loader/shards/text.h"
+#include "stage/log.h"
 
 #define PROBLEM_BYTES 1024u     /* of problems that nobody reads */
 
@@ -21,17 +22,19 @@ static void build(const char *path, const struct index_share *share)
     shard_source_close(source);
 }
 
-void index_share_build(const char *patterns, const struct index_share *share)
+void index_share_build(const char *patterns, const char *what, const struct index_share *share)
 {
     struct shard_counts counts = { 0 };
     struct shard_list list;
     struct text problems;
     char text[PROBLEM_BYTES];
     text_init(&problems, text, sizeof(text));
-    if (dataset_shards_find(&list, patterns, "set", &counts, &problems) == 0) {
+    log_mute(true);
+    if (dataset_shards_find(&list, patterns, what, &counts, &problems) == 0) {
         for (uint32_t i = share->first; i < list.count && !atomic_load(share->is_unwanted); i += share->step)
             build(list.paths[i], share);
         shard_list_release(&list);
     }
+    log_mute(false);
     shard_counts_release(&counts);
 }

@@ -14,7 +14,7 @@ struct index_share {
 
 /* Build the indexes of this process' shards of a set (dataset_shards_find), as far as they have no index file yet, and
  * write these. Other processes then find them, beside the shards or in the cache directory of a host; what they do not
- * find they build themselves. Reports no problem: whoever opens the set does. */
-void index_share_build(const char *patterns, const struct index_share *share);
+ * find they build themselves. `what`: "train" or "validation". Reports no problem: whoever opens the set does. */
+void index_share_build(const char *patterns, const char *what, const struct index_share *share);
 
 #endif

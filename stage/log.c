@@ -24,6 +24,7 @@ static const char cut_mark[] = "...";
 static const char *program = "pipetrain";
 static const char *_Atomic sender;      /* NULL: none */
 static atomic_bool only_errors;
+static _Thread_local bool thread_is_muted;
 static atomic_bool is_live;     /* log_live's line is open */
 
 /* Messages that are held, as log_take_held returns them. */
@@ -200,6 +201,11 @@ void log_only_errors(void)
     only_errors = true;
 }
 
+void log_mute(bool is_muted)
+{
+    thread_is_muted = is_muted;
+}
+
 void log_sender(const char *name)
 {
     sender = name;
@@ -208,7 +214,7 @@ void log_sender(const char *name)
 void log_message(enum log_level level, const char *format, ...)
 {
     const int saved_errno = errno;
-    if (level == LOG_RUN && only_errors)
+    if (thread_is_muted || (level == LOG_RUN && only_errors))
         return;
     char text[LOG_TEXT_BYTES];
     va_list arguments;

@@ -25,6 +25,8 @@ void log_live(const char *text);
 
 /* Print no LOG_RUN messages from now on, nor those that are held. */
 void log_only_errors(void);
+/* Print no messages of the calling thread: of work that is done again later, with its messages. */
+void log_mute(bool is_muted);
 /* Name the sender at the start of all messages from now on, as in "rank 2 (node7): ..."; kept, not copied, and cut
  * after LOG_SENDER_MAX bytes. */
 #define LOG_SENDER_MAX 127u

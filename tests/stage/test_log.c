@@ -178,6 +178,18 @@ TEST(held_messages_are_taken_once_and_their_rest_counted)
     assert_string_equal(captured, "");
 }
 
+TEST(a_muted_thread_prints_nothing)
+{
+    struct capture capture;
+    capture_begin(&capture);
+    log_mute(true);
+    log_message(LOG_ERROR, "one");
+    log_mute(false);
+    log_message(LOG_ERROR, "two");
+    capture_end(&capture, captured, sizeof(captured));
+    assert_string_equal(captured, "pipetrain: two\n");
+}
+
 TEST(a_sender_is_named_in_all_messages)
 {
     struct capture capture;

@@ -216,10 +216,11 @@ void run_data_share_indexing(const struct settings *settings)
     const struct index_share share = { .first = settings->rank, .step = settings->ranks,
                                        .skip_damage = data->on_corrupt == ON_CORRUPT_SKIP,
                                        .is_unwanted = signals_requested() };
-    const char *const patterns[] = { data->train, data->validation };
-    for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]) && data->index_cache; i++)
-        if (patterns[i][0] != '\0')
-            index_share_build(patterns[i], &share);
+    const struct { const char *patterns, *what; } sets[] = { { data->train, "train" },
+                                                             { data->validation, "validation" } };
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]) && data->index_cache; i++)
+        if (sets[i].patterns[0] != '\0')
+            index_share_build(sets[i].patterns, sets[i].what, &share);
 }
 
 int run_data_open_validation(struct dataset **dataset_out, const struct settings *settings, const struct net *net,

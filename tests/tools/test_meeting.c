@@ -111,6 +111,21 @@ TEST(data_that_differ_have_their_own_code_and_notes_have_none)
     assert_int_equal(report(parts, 2), EXIT_CODE_USAGE);
 }
 
+TEST(a_hash_of_data_is_named_only_where_nothing_else_differs)
+{
+    struct meeting_part parts[2];
+    make_parts(parts, 2);
+    parts[0].facts = "data hash of all train shards\t12\ndata train shard a\t100 bytes\n";
+    parts[1].facts = "data hash of all train shards\t13\n";
+    assert_int_equal(report(parts, 2), EXIT_CODE_DATA);
+    assert_string_equal(said, "pipetrain: train shard a is 100 bytes on rank 0 (node0), but missing on rank 1 (node0): "
+                              "all ranks need the same\n");
+    parts[1].facts = "data hash of all train shards\t13\ndata train shard a\t100 bytes\n";
+    assert_int_equal(report(parts, 2), EXIT_CODE_DATA);
+    assert_string_equal(said, "pipetrain: hash of all train shards is 12 on rank 0 (node0), but 13 on rank 1 (node0): "
+                              "all ranks need the same\n");
+}
+
 TEST(facts_of_a_rank_that_cannot_start_are_not_compared)
 {
     struct meeting_part parts[3];

@@ -11,6 +11,7 @@
 #include "stage/text/text_stream.h"
 #include "tools/config/options.h"
 #include "tools/run/meeting.h"
+#include "tools/text/number.h"
 #include "tools/version.h"
 
 #define VALUE_BYTES 8192u
@@ -83,17 +84,18 @@ static void write_shard(const struct dataset *dataset, uint32_t shard, const cha
 {
     char name[256];
     log_plain(shard_base_name(dataset->paths[shard]), name, sizeof(name));
-    fprintf(out, "data %s shard %" PRIu32 "\t%s, %" PRIu64 " bytes, %" PRIu64 " records\n", phase, shard + 1, name,
-            dataset->indexes[shard].bytes, dataset->indexes[shard].record_count);
+    fprintf(out, "data %s shard %s\t%s bytes, %s records\n", phase, name,
+            number_grouped(dataset->indexes[shard].bytes).text,
+            number_grouped(dataset->indexes[shard].record_count).text);
 }
 
 static void write_dataset(const struct dataset *dataset, const char *phase, FILE *out)
 {
-    fprintf(out, "data number of %s records\t%" PRIu64 "\n", phase, dataset->record_count);
-    fprintf(out, "data number of %s shards\t%" PRIu32 "\n", phase, dataset->shard_count);
+    fprintf(out, "data number of %s records\t%s\n", phase, number_grouped(dataset->record_count).text);
     for (uint32_t shard = 0; shard < dataset->shard_count; shard++)
         write_shard(dataset, shard, phase, out);
-    fprintf(out, "data hash of all %s shards\t%016" PRIx64 "\n", phase, dataset->contents);
+    fprintf(out, "data hash of all %s shards\t%016" PRIx64 "%016" PRIx64 "\n", phase, dataset->fingerprint,
+            dataset->contents);
 }
 
 static void write_data(const struct dataset *const *datasets, FILE *out)

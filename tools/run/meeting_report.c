@@ -269,21 +269,35 @@ static void print_difference(const struct entries *entries, const struct entry *
                 is_note ? "" : ": all ranks need the same");
 }
 
+/* A hash of all data differs wherever a part of the data does, and says less. */
+static bool is_implied(const struct entries *entries, struct piece key)
+{
+    if (!begins_with(key, "data hash "))
+        return false;
+    for (size_t i = 0; i < entries->count; i++)
+        if (begins_with(entries->entry[i].key, "data ") && !begins_with(entries->entry[i].key, "data hash "))
+            return true;
+    return false;
+}
+
 /* Returns the exit code that the differences need. */
 static int print_differences(const struct entries *entries)
 {
     int code = 0;
+    size_t count = 0;
     for (size_t i = 0; i < entries->count; i++) {
         const struct piece key = entries->entry[i].key;
-        if (i < DIFFERENCES_MAX)
+        if (is_implied(entries, key))
+            continue;
+        if (count++ < DIFFERENCES_MAX)
             print_difference(entries, &entries->entry[i]);
         if (begins_with(key, "data ") && code == 0)
             code = EXIT_CODE_DATA;
         else if (!begins_with(key, "data ") && !begins_with(key, "note "))
             code = EXIT_CODE_USAGE;
     }
-    if (entries->count > DIFFERENCES_MAX)
-        log_message(LOG_ERROR, "%zu more differences between ranks", entries->count - DIFFERENCES_MAX);
+    if (count > DIFFERENCES_MAX)
+        log_message(LOG_ERROR, "%zu more differences between ranks", count - DIFFERENCES_MAX);
     return code;
 }
 

@@ -15,9 +15,10 @@ struct meeting_part {
 
 /* Print the messages of ranks 0 ... count - 1, equal ones of several ranks once; those that rank 0 does not have with
  * the ranks that have them. Compare the facts of ranks without a code with those of rank 0, and print the differences.
- * Keys that begin with "data " are about input; those that begin with "note " may differ, which is only mentioned.
- * Returns the code of the lowest rank that has one, else EXIT_CODE_USAGE or, where only input differs, EXIT_CODE_DATA;
- * 0: all can start. Not while messages are held. */
+ * Keys that begin with "data " are about input, of which those with "data hash " are printed only where no other one
+ * differs; those that begin with "note " may differ, which is only mentioned. Returns the code of the lowest rank that
+ * has one, else EXIT_CODE_USAGE or, where only input differs, EXIT_CODE_DATA; 0: all can start. Not while messages are
+ * held. */
 int meeting_report(const struct meeting_part *parts, uint32_t count);
 
 #endif

@@ -22,7 +22,7 @@ cores=$(nproc)
 
 comparisons='torch128 keras128 torch1024 keras1024 torch_resnet20 primitives128 primitives1024
 synthetic input_wait resnet20_synthetic resnet20_input_wait resnet20_shared resnet20_resized
-resnet20_resized_shared resnet20_resized_wait replicated slices slices_resnet20 slices_towers ddp scaling ddp_scaling loader loader_read loader_block tfdata tfdata_stored
+resnet20_resized_shared resnet20_resized_wait replicated slices slices_resnet20 slices_towers ranks_openmpi ranks_mpich ranks_cpu_openmpi ranks_cpu_mpich ranks_reduction_one ranks_reduction ranks_ddp ranks_horovod ddp scaling ddp_scaling loader loader_read loader_block tfdata tfdata_stored
 startup memory'
 old_comparisons='old128 old1024 old_towers old_synthetic old_loader old_loader_stored old_loader_read old_startup old_memory'
 
@@ -208,6 +208,53 @@ run_ddp()
 {
     compare --name 'images/s: ours, 2 towers x 1 thread / DDP, 2 processes x 1 thread' --target '>= 1' \
         --a "$(ours $two_towers)" --b "$(ddp --batch 128 --steps 40 --repeats 0)"
+}
+# Two ranks of a tower each beside one process with two towers. OPENMPI_RUN and MPICH_RUN are the commands that start
+# two ranks of Open MPI and of MPICH.
+openmpi_run=${OPENMPI_RUN:-mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none -n 2}
+mpich_run=${MPICH_RUN:-mpirun.mpich -n 2}
+two_ranks='devices.threads_per_tower=1 train.batch_per_tower=128 train.steps=80'
+ranks() { launcher=$1; shift; echo "env 'OURS_LAUNCHER=$launcher' $(ours $two_ranks "$@")"; }
+run_ranks_openmpi()
+{
+    compare --name 'images/s, 2 x 1 thread: ranks of Open MPI / towers of one process' --target '>= 0.95' \
+        --a "$(ranks "$openmpi_run")" --b "$(ours $two_towers)"
+}
+run_ranks_mpich()
+{
+    compare --name 'images/s, 2 x 1 thread: ranks of MPICH / towers of one process' --target '>= 0.95' \
+        --a "$(ranks "$mpich_run")" --b "$(ours $two_towers)"
+}
+run_ranks_cpu_openmpi()
+{
+    compare --name 'processor time a step, 2 x 1 thread: ranks of Open MPI / towers of one process' --target '<= 1.05' \
+        --key-a cpu_ms_per_step --a "$(ranks "$openmpi_run" train.steps=300)" --b "$(ours $two_towers train.steps=300)"
+}
+run_ranks_cpu_mpich()
+{
+    compare --name 'processor time a step, 2 x 1 thread: ranks of MPICH / towers of one process' --target '<= 1.05' \
+        --key-a cpu_ms_per_step --a "$(ranks "$mpich_run" train.steps=300)" --b "$(ours $two_towers train.steps=300)"
+}
+run_ranks_reduction_one()
+{
+    compare --name 'exposed reduction, share of tower time, one process of 2 towers x 1 thread' \
+        --key-a fractions.exposed_reduction --a "$(ours $two_towers)"
+}
+run_ranks_reduction()
+{
+    compare --name 'exposed reduction, share of tower time, 2 ranks of Open MPI x 1 thread' \
+        --key-a fractions.exposed_reduction --a "$(ranks "$openmpi_run")"
+}
+run_ranks_ddp()
+{
+    compare --name 'images/s, 2 processes x 1 thread: ranks of Open MPI / DDP' --target '>= 1.5' \
+        --a "$(ranks "$openmpi_run")" --b "$(ddp --batch 128 --steps 40 --repeats 0)"
+}
+run_ranks_horovod()
+{
+    compare --name 'images/s, 2 processes x 1 thread: ranks of Open MPI / Horovod' --target '>= 3' \
+        --a "$(ranks "$openmpi_run")" \
+        --b "$openmpi_run '$torch' '$bench/peer_horovod.py' $mnist --batch 128 --steps 40"
 }
 run_scaling()
 {

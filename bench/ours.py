@@ -3,13 +3,16 @@
 
     ours.py PIPETRAIN [SECTION.KEY=VALUE]...
 
+OURS_LAUNCHER in the environment, such as "mpirun -n 2", is put before the program.
 Added: images_per_second_mean, images / seconds over the whole run. It includes the first steps,
 which images_per_second leaves out as warm-up. And memory.device_bytes: the planned memory of the parts that are
-on the devices of the towers.
+on the devices of the towers. And cpu_ms_per_step: processor time of all processes, their start included.
 """
 
 import json
 import os
+import resource
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -22,7 +25,7 @@ def main():
         raise SystemExit(__doc__)
     program, keys = sys.argv[1], sys.argv[2:]
     with tempfile.TemporaryDirectory() as folder:
-        command = [program, "-c", os.devnull, "--set", f"run.dir={folder}/run", "--set", "report.progress=none"]
+        command = shlex.split(os.environ.get("OURS_LAUNCHER", "")) + [program, "-c", os.devnull, "--set", f"run.dir={folder}/run", "--set", "report.progress=none"]
         for key in keys:
             command += ["--set", key]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -34,6 +37,8 @@ def main():
     summary["images_per_second_mean"] = summary["images"] / summary["seconds"] if summary["seconds"] > 0 else 0
     planned = summary.get("plan", {}).get("memory_bytes", {})
     summary["memory"]["device_bytes"] = sum(planned.get(part, 0) for part in ON_DEVICES)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    summary["cpu_ms_per_step"] = (used.ru_utime + used.ru_stime) * 1e3 / summary["steps"]
     print(json.dumps(summary))
 
 

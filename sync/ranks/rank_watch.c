@@ -205,21 +205,21 @@ static void name_silent(struct ranks *ranks, uint32_t rank, uint32_t deadline)
                         "of it: %s (here: %s)", ranks->peers[rank].name, polls_in_seconds(deadline), place, here);
 }
 
-/* The rank that has become silent now, or UINT32_MAX. */
-static uint32_t find_silent(struct ranks *ranks, uint32_t deadline)
+/* Once a poll. A rank that has become silent is named first: whoever waits for its mail, which ends then, finds the
+ * failure. */
+static void look_at_peer(struct ranks *ranks, uint32_t rank, uint32_t deadline)
 {
-    uint32_t found = UINT32_MAX;
+    struct peer *const peer = &ranks->peers[rank];
     pthread_mutex_lock(&ranks->lock);
-    for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++) {
-        struct peer *const peer = &ranks->peers[rank];
-        const bool was_silent = peer->is_silent;
-        peer->is_silent = was_silent || ++peer->age > deadline;
-        if (peer->is_silent && !was_silent && found == UINT32_MAX)
-            found = rank;
-    }
+    const bool is_late = !peer->is_silent && ++peer->age > deadline;
+    pthread_mutex_unlock(&ranks->lock);
+    if (!is_late)
+        return;
+    name_silent(ranks, rank, deadline);
+    pthread_mutex_lock(&ranks->lock);
+    peer->is_silent = true;
     pthread_cond_broadcast(&ranks->changed);
     pthread_mutex_unlock(&ranks->lock);
-    return found;
 }
 
 /* Does the communication thread go on? `*still` counts the polls since it last did. */
@@ -277,9 +277,8 @@ void rank_watch_loop(void *arg)
         look_at_communication(ranks, &turns, &still, deadline);
         for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks) && poll % period == 0; rank++)
             rank_watch_beat(ranks, rank);
-        const uint32_t silent = find_silent(ranks, deadline);
-        if (silent != UINT32_MAX)
-            name_silent(ranks, silent, deadline);
+        for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
+            look_at_peer(ranks, rank, deadline);
         end_stalled(ranks, still >= deadline);
     }
 }

@@ -74,6 +74,14 @@ static const struct reduce_ops *const reductions[] = {
 #endif
     &reduce_host_ops,
 };
+/* The same for sums in pairs: NCCL only moves the numbers then, which takes a round more than reading them. */
+static const struct reduce_ops *const pair_reductions[] = {
+#ifdef HAVE_CUDA
+    &reduce_peer_ops,
+    &reduce_nccl_ops,
+#endif
+    &reduce_host_ops,
+};
 enum { REDUCTIONS = sizeof(reductions) / sizeof(reductions[0]) };
 
 static bool is_named(const struct reduce_ops *ops, const char *name)
@@ -117,16 +125,17 @@ int reduce_choose(const char *name, const struct reduce_towers *towers, const st
     if (towers->here.count < towers->run)
         return choose_between_processes(name, towers, ops_out, reason);
     for (int i = 0; i < REDUCTIONS && rc != 0; i++) {
-        if (!is_named(reductions[i], name))
+        const struct reduce_ops *const ops = towers->in_pairs ? pair_reductions[i] : reductions[i];
+        if (!is_named(ops, name))
             continue;
-        if (towers->has_owners && !reductions[i]->knows_owners) {
+        if (towers->has_owners && !ops->knows_owners) {
             rc = unsupported_reason_set(reason, -EINVAL, "reduce", "%s cannot reduce to one owner, as a parameter server "
-                                        "needs: use auto, peer or host", reductions[i]->name);
+                                        "needs: use auto, peer or host", ops->name);
             continue;
         }
-        rc = reductions[i]->supports(towers, reason);
+        rc = ops->supports(towers, reason);
         if (rc == 0)
-            *ops_out = reductions[i];
+            *ops_out = ops;
     }
     return rc;
 }

@@ -48,6 +48,7 @@ struct reduce_towers {
 struct reduce_spec {
     uint32_t towers;            /* of the run; with numbers from 0 */
     struct tower_range here;    /* those that join: of this process */
+    bool in_pairs;              /* as in struct reduce_towers */
     struct ranks *ranks;        /* lent; NULL: all towers are here */
 };
 

@@ -1,5 +1,8 @@
 /* Reduction by NCCL, one rank per tower and device. Every NCCL call of a communicator is made by its tower's thread.
  *
+ * NCCL adds in an order of its own. Where additions have to be in pairs, it only moves numbers: every rank gets its part
+ * of a bucket from all others, adds it, and sends the sums to all others, which are the bytes of a ring.
+ *
  * Communicators do not block: a call that returns ncclInProgress is polled until it is done or the run is cancelled, so
  * no call blocks for long after a cancel (where NCCL itself hangs, stage/watchdog.h ends the run). The price: NCCL
  * starts a thread for every call, which takes memory and 30 to 80 us. A rank that saw an error or a cancel aborts its
@@ -18,7 +21,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "compute/cuda/kernels.h"
 #include "stage/clock.h"
+#include "stage/cuda/cuda_call.h"
 #include "stage/cuda/device_cuda.h"
 #include "stage/heartbeat.h"
 #include "stage/log.h"
@@ -57,10 +62,12 @@ struct nccl_rank;
 /* Shared by the ranks. */
 struct nccl_group {
     uint32_t towers;
+    bool in_pairs;
     struct nccl_rank **ranks;           /* [tower] */
     atomic_bool cancelled;              /* all waits end; also set by a rank that aborts */
 };
 
+#define PART_ALIGN 32u                  /* floats */
 #define YIELD_NS 200000u                /* waits longer than this can nap without being noticed */
 #define NAP_NS 100000
 
@@ -79,6 +86,7 @@ struct nccl_rank {
     struct buckets buckets;
     struct reduce_clock *clock;
     ncclComm_t comm;                    /* NULL: not open */
+    float *received;                    /* in pairs: room for this rank's part of all towers' buckets; device memory */
     void *registered[REGION_COUNT];     /* NCCL's handles of registered regions, NULL: not registered */
     int result;                         /* the first error, or 0 */
     struct inflight_collective *inflight;       /* collective n is inflight[n % inflight_count] */
@@ -193,6 +201,8 @@ static void nccl_rank_close(struct nccl_rank *rank)
         close_event(rank->inflight[i].queued);
         close_event(rank->inflight[i].reduced);
     }
+    if (rank->received != NULL)
+        rank->member.device->ops->free(rank->member.device, rank->received);
     reduce_clock_close(rank->clock);
     free(rank->inflight);
     free(rank->latest);
@@ -211,6 +221,38 @@ static int open_inflight(struct nccl_rank *rank)
         if (rc == 0)
             rc = device->ops->event_open(device, EVENT_ORDER, &rank->inflight[i].reduced);
     }
+    return rc;
+}
+
+/* ---- parts of a range: in whole lines, so that vectors of 4 floats fit ---- */
+
+struct part { size_t begin, count; };
+
+static struct part part_of(const struct nccl_rank *rank, size_t count, uint32_t tower)
+{
+    const size_t lines = (count + PART_ALIGN - 1) / PART_ALIGN, towers = rank->group->towers;
+    const size_t begin = lines * tower / towers * PART_ALIGN, end = lines * (tower + 1) / towers * PART_ALIGN;
+    return (struct part){ begin, (end < count ? end : count) - begin };
+}
+
+/* No part of a range is longer. */
+static size_t part_most(const struct nccl_rank *rank, size_t count)
+{
+    const size_t lines = (count + PART_ALIGN - 1) / PART_ALIGN, towers = rank->group->towers;
+    return (lines + towers - 1) / towers * PART_ALIGN;
+}
+
+static int open_received(struct nccl_rank *rank)
+{
+    struct device *const device = rank->member.device;
+    size_t most = 0;
+    void *memory = NULL;
+    for (uint32_t b = 0; b < rank->buckets.count; b++) {
+        const size_t part = part_most(rank, rank->buckets.bucket[b].count);
+        most = part > most ? part : most;
+    }
+    const int rc = device->ops->alloc(device, most * rank->group->towers * sizeof(float), &memory);
+    rank->received = memory;
     return rc;
 }
 
@@ -293,6 +335,8 @@ static int nccl_rank_connect(struct nccl_rank *rank, const struct reduce_member 
     int rc = open_inflight(rank);
     if (rc == 0)
         rc = cuda_enter(member->device);
+    if (rc == 0 && rank->group->in_pairs)
+        rc = open_received(rank);
     if (rc == 0)
         rc = open_comm(rank, id);
     if (rc == 0)
@@ -327,8 +371,57 @@ static struct reduce_region range_of(const struct nccl_rank *rank, const struct 
                                   bucket->count < member->zeros.count ? bucket->count : member->zeros.count };
 }
 
+/* In a round that collects, each rank gets its part of all others' ranges; else they all get its part of the sums. */
+static int queue_messages(struct nccl_rank *rank, const struct reduce_region *range, bool collects)
+{
+    const cudaStream_t stream = cuda_stream_of(rank->member.communication);
+    const struct part mine = part_of(rank, range->count, rank->tower);
+    int rc = keep_error(rank, NCCL_CALL(rank_name(rank), ncclGroupStart()));
+    if (rc != 0)
+        return rc;
+    for (uint32_t other = 0; other < rank->group->towers && rc == 0; other++) {
+        const struct part part = part_of(rank, range->count, other);
+        const struct part sent = collects ? part : mine, got = collects ? mine : part;
+        float *const to = collects ? rank->received + other * part_most(rank, range->count) : range->floats + part.begin;
+        if (other == rank->tower)
+            continue;
+        if (sent.count > 0)
+            rc = NCCL_CALL(rank_name(rank), ncclSend(range->floats + sent.begin, sent.count, ncclFloat32, (int)other,
+                                                     rank->comm, stream));
+        if (rc == 0 && got.count > 0)
+            rc = NCCL_CALL(rank_name(rank), ncclRecv(to, got.count, ncclFloat32, (int)other, rank->comm, stream));
+    }
+    const int ended = RANK_CALL(rank, ncclGroupEnd());
+    return keep_error(rank, rc != 0 ? rc : ended);
+}
+
+/* This rank's part, in place. */
+static int queue_addition(struct nccl_rank *rank, const struct reduce_region *range)
+{
+    const struct part mine = part_of(rank, range->count, rank->tower);
+    struct tower_arenas arenas = { .count = rank->group->towers };
+    for (uint32_t tower = 0; tower < arenas.count; tower++)
+        arenas.values[tower] = tower == rank->tower ? range->floats + mine.begin
+                                                    : rank->received + tower * part_most(rank, range->count);
+    if (mine.count == 0)
+        return 0;
+    return CUDA_CALL(rank_name(rank), kernel_sum_towers(cuda_stream_of(rank->member.communication), VALUE_FP32, &arenas,
+                                                        0, mine.count, rank->tower, 1));
+}
+
 /* The sum, not the mean: the update divides once, by the true number of samples, which may differ from batch to
- * batch. */
+ * batch. The stream holds a collective only once the call has finished. */
+static int queue_sum(struct nccl_rank *rank, const struct reduce_region *range)
+{
+    if (!rank->group->in_pairs)
+        return RANK_CALL(rank, ncclAllReduce(range->floats, range->floats, range->count, ncclFloat32, ncclSum,
+                                             rank->comm, cuda_stream_of(rank->member.communication)));
+    int rc = queue_messages(rank, range, true);
+    if (rc == 0)
+        rc = keep_error(rank, queue_addition(rank, range));
+    return rc == 0 ? queue_messages(rank, range, false) : rc;
+}
+
 static int queue_collective(struct nccl_rank *rank, const struct inflight_collective *entry)
 {
     const struct reduce_member *const member = &rank->member;
@@ -340,10 +433,8 @@ static int queue_collective(struct nccl_rank *rank, const struct inflight_collec
         rc = reduce_clock_begin(rank->clock, entry->bucket, entry->batch);
     if (rc == 0)
         rc = cuda_enter(member->device);
-    /* The stream holds the collective only once the call has finished. */
     if (rc == 0)
-        rc = RANK_CALL(rank, ncclAllReduce(range.floats, range.floats, range.count, ncclFloat32, ncclSum, rank->comm,
-                                           cuda_stream_of(member->communication)));
+        rc = queue_sum(rank, &range);
     if (rc == 0)
         rc = reduce_clock_end(rank->clock);
     return rc != 0 ? rc : stream_record(member->communication, entry->reduced);
@@ -503,6 +594,7 @@ static int nccl_open(struct reduce **reduce_out, const struct reduce_spec *spec)
         return -ENOMEM;
     reduce->base.ops = &reduce_nccl_ops;
     reduce->group.towers = spec->towers;
+    reduce->group.in_pairs = spec->in_pairs;
     atomic_init(&reduce->group.cancelled, false);
     pthread_mutex_init(&reduce->lock, NULL);
     pthread_cond_init(&reduce->changed, NULL);
@@ -674,10 +766,10 @@ static int nccl_supports(const struct reduce_towers *towers, struct unsupported_
         return unsupported_reason_set(reason, -EINVAL, "reduce",
                                       "NCCL would add bf16 numbers in bf16, and sync.wire = bf16 "
                                       "sums in fp32: use auto, peer or host");
-    if (towers->in_pairs)
+    if (towers->in_pairs && towers->here.count > KERNEL_TOWERS_MAX)
         return unsupported_reason_set(reason, -EINVAL, "reduce",
-                                      "NCCL adds in an order of its own, and train.slices needs sums in pairs: use "
-                                      "auto, peer or host");
+                                      "the sums in pairs of train.slices are of at most %u towers by nccl: use auto or "
+                                      "host", KERNEL_TOWERS_MAX);
     if (towers->here.count > towers->device_count)
         return unsupported_reason_set(reason, -ENODEV, "reduce",
                                       "NCCL takes one tower a device, and there are more towers than "

@@ -66,6 +66,13 @@ else
     expect_code 2 'no bf16'
     expect_err 'bf16'
 fi
+# NCCL only moves the numbers. Where there are several devices: it takes a tower on each.
+try nccl --set sync.reduce=nccl --set train.slices=4 --set devices.towers=2 --set train.steps=1
+if [ "$code" -eq 0 ]; then
+    same 4 '1 2' nccl --set sync.reduce=nccl --set train.optimizer=momentum
+else
+    expect_err 'nccl'
+fi
 # More slices than samples in the last batch, so that some are empty.
 same 16 '1 4 16' empty --set data.limit=97
 same 4 1 replicated --set train.optimizer=adam

@@ -67,7 +67,7 @@ void bench_open(struct bench *bench, const struct bench_spec *spec)
 {
     *bench = (struct bench){ .ops = test_device_ops(), .towers = spec->towers, .buckets.count = BUCKETS,
                              .has_bf16_grads = spec->has_bf16_grads, .watchdog = spec->watchdog };
-    bench->exact = strcmp(spec->reduction->name, "nccl") != 0;
+    bench->exact = spec->in_pairs || strcmp(spec->reduction->name, "nccl") != 0;
     bench->depth = bench->ops->steps_ahead + 1;
     assert_true(bench->depth <= BENCH_DEPTH_MAX);
     for (uint32_t b = 0; b < BUCKETS; b++) {
@@ -78,7 +78,7 @@ void bench_open(struct bench *bench, const struct bench_spec *spec)
     const uint32_t first = ranks_rank(spec->ranks) * spec->towers;
     bench->run = ranks_size(spec->ranks) * spec->towers;
     const struct reduce_spec reduce_spec = { .towers = bench->run, .here = { first, spec->towers },
-                                             .ranks = spec->ranks };
+                                             .in_pairs = spec->in_pairs, .ranks = spec->ranks };
     assert_int_equal(spec->reduction->open(&bench->reduce, &reduce_spec), 0);
     for (uint32_t d = 0; d < spec->towers; d++) {
         struct bench_tower *tower = &bench->tower[d];

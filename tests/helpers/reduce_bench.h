@@ -58,6 +58,7 @@ struct bench_spec {
     struct ranks *ranks;            /* each has so many towers; NULL: all are here */
     struct watchdog *watchdog;      /* tower d uses its heartbeat d; NULL: none */
     bool has_bf16_grads;            /* gradients are summed as bf16 */
+    bool in_pairs;                  /* asked for: as in struct reduce_spec */
     struct trace *trace;            /* of sums; NULL: none */
 };
 

@@ -1,5 +1,5 @@
-/* NCCL between threads of one process, on simulated streams: all-reduce of fp32 sums, with non-blocking communicators
- * only. Every call continues asynchronously (ncclInProgress): a collective is in its stream only after
+/* NCCL between threads of one process, on simulated streams: all-reduce of fp32 sums, and groups of sends and receives
+ * of fp32 numbers in which all ranks take part, with non-blocking communicators only. Every call continues asynchronously (ncclInProgress): a collective is in its stream only after
  * ncclCommGetAsyncError has returned success. As in a ring, every part of a sum starts with another rank.
  *
  * Mistakes of the program end the test: a communicator that is used by a second thread, while a call is in progress or
@@ -24,12 +24,17 @@
 
 enum activity { COMM_JOINING, COMM_READY, COMM_QUEUEING, COMM_FINALIZING, COMM_FINALIZED, COMM_GONE };
 
+/* A send or receive of a group. */
+struct piece { bool is_send; int peer; float *floats; size_t count; };
+
 struct transfer {
     struct ncclComm *comm;
     uint64_t number;                /* of the collective on its communicator */
     const float *from;
     float *to;
     size_t count;
+    int piece_count;                /* of a group; then from, to and count are not used */
+    struct piece pieces[2 * RANKS_MAX];
 };
 
 /* A collective that waits for its ranks. */
@@ -244,7 +249,8 @@ static void check_round(const struct clique *clique, const struct round *round)
 {
     for (int r = 1; r < clique->ranks; r++)
         if (round->transfers[r].count != round->transfers[0].count ||
-            round->transfers[r].number != round->transfers[0].number)
+            round->transfers[r].number != round->transfers[0].number ||
+            (round->transfers[r].piece_count > 0) != (round->transfers[0].piece_count > 0))
             sim_die("ncclAllReduce: ranks 0 and %d disagree about a collective", r);
 }
 
@@ -270,6 +276,31 @@ static void reduce_round(const struct clique *clique, const struct round *round)
     }
 }
 
+/* The receive in `transfer` that goes with the nth send of `from` to its rank. */
+static const struct piece *find_receive(const struct transfer *transfer, int from, int nth)
+{
+    for (int i = 0; i < transfer->piece_count; i++)
+        if (!transfer->pieces[i].is_send && transfer->pieces[i].peer == from && nth-- == 0)
+            return &transfer->pieces[i];
+    sim_die("ncclGroupEnd: rank %d does not receive what rank %d sends", transfer->comm->rank, from);
+    return NULL;
+}
+
+static void deliver(const struct round *round, int from)
+{
+    const struct transfer *const transfer = &round->transfers[from];
+    int sent[RANKS_MAX] = { 0 };
+    for (int i = 0; i < transfer->piece_count; i++) {
+        const struct piece *const send = &transfer->pieces[i];
+        if (!send->is_send)
+            continue;
+        const struct piece *const receive = find_receive(&round->transfers[send->peer], from, sent[send->peer]++);
+        if (receive->count != send->count)
+            sim_die("ncclGroupEnd: ranks %d and %d disagree about a size", from, send->peer);
+        memcpy(receive->floats, send->floats, send->count * sizeof(float));
+    }
+}
+
 static void complete_round(struct clique *clique, struct round *round)
 {
     check_round(clique, round);
@@ -278,14 +309,17 @@ static void complete_round(struct clique *clique, struct round *round)
         set_error(clique, ncclRemoteError);
         return;
     }
-    reduce_round(clique, round);
+    for (int r = 0; r < clique->ranks; r++)
+        deliver(round, r);
+    if (round->transfers[0].piece_count == 0)
+        reduce_round(clique, round);
     round->done++;
     pthread_cond_broadcast(&clique->changed);
 }
 
 /* Runs on the rank's stream. A collective that breaks, or that an aborted rank has left, blocks until its communicator
  * is aborted, and writes no memory any more. */
-static void run_all_reduce(void *arguments)
+static void run_collective(void *arguments)
 {
     const struct transfer *const transfer = arguments;
     struct ncclComm *const comm = transfer->comm;
@@ -301,6 +335,22 @@ static void run_all_reduce(void *arguments)
         pthread_cond_wait(&clique->changed, &clique->lock);
     pthread_mutex_unlock(&clique->lock);
     atomic_fetch_add_explicit(&comm->finished, 1, memory_order_relaxed);
+}
+
+/* It is in the stream once a query has returned success. */
+static ncclResult_t queue_transfer(ncclComm_t comm, const struct transfer *transfer, cudaStream_t stream, const char *who)
+{
+    pthread_mutex_lock(&lock);
+    if (comm->queued - atomic_load_explicit(&comm->finished, memory_order_relaxed) >= ROUNDS)
+        sim_die("%s: more than %d collectives are queued", who, ROUNDS);
+    comm->transfer = *transfer;
+    comm->transfer.comm = comm;
+    comm->transfer.number = comm->queued++;
+    comm->stream = stream;
+    comm->activity = COMM_QUEUEING;
+    comm->queries = 0;
+    pthread_mutex_unlock(&lock);
+    return ncclInProgress;
 }
 
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t operation,
@@ -319,16 +369,73 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
         return ncclSuccess;
     sim_check_memory(from, count * sizeof(float), comm->device, __func__);
     sim_check_memory(to, count * sizeof(float), comm->device, __func__);
-    pthread_mutex_lock(&lock);
-    if (comm->queued - atomic_load_explicit(&comm->finished, memory_order_relaxed) >= ROUNDS)
-        sim_die("ncclAllReduce: more than %d collectives are queued", ROUNDS);
-    comm->transfer = (struct transfer){ .comm = comm, .number = comm->queued++, .from = from, .to = to,
-                                        .count = count };
-    comm->stream = stream;
-    comm->activity = COMM_QUEUEING;
-    comm->queries = 0;
-    pthread_mutex_unlock(&lock);
-    return ncclInProgress;
+    return queue_transfer(comm, &(struct transfer){ .from = from, .to = to, .count = count }, stream, __func__);
+}
+
+/* ---- groups: of one communicator each ---- */
+
+/* nccl.h declares these without arguments, which is no prototype. */
+ncclResult_t ncclGroupStart(void);
+ncclResult_t ncclGroupEnd(void);
+
+static _Thread_local struct {
+    bool is_open;
+    struct ncclComm *comm;
+    cudaStream_t stream;
+    struct transfer transfer;
+} group;
+
+ncclResult_t ncclGroupStart(void)
+{
+    ENTER();
+    if (group.is_open)
+        sim_die("ncclGroupStart: groups in groups are not simulated");
+    memset(&group, 0, sizeof(group));
+    group.is_open = true;
+    return ncclSuccess;
+}
+
+static ncclResult_t add_piece(const struct piece *piece, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream,
+                              const char *who)
+{
+    check_comm_ready(comm, who);
+    if (!group.is_open || (group.comm != NULL && (group.comm != comm || group.stream != stream)))
+        sim_die("%s: only groups of one communicator on one stream are simulated", who);
+    if (type != ncclFloat32 || piece->peer < 0 || piece->peer >= comm->clique->ranks || piece->peer == comm->rank)
+        sim_die("%s: only fp32, and another rank of the communicator", who);
+    if (group.transfer.piece_count == 2 * RANKS_MAX)
+        sim_die("%s: more than %d in a group", who, 2 * RANKS_MAX);
+    sim_check_memory(piece->floats, piece->count * sizeof(float), comm->device, who);
+    group.comm = comm;
+    group.stream = stream;
+    group.transfer.pieces[group.transfer.piece_count++] = *piece;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream)
+{
+    ENTER();
+    return add_piece(&(struct piece){ true, peer, (float *)from, count }, type, comm, stream, __func__);
+}
+
+ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
+{
+    ENTER();
+    return add_piece(&(struct piece){ false, peer, to, count }, type, comm, stream, __func__);
+}
+
+ncclResult_t ncclGroupEnd(void)
+{
+    ENTER();
+    if (!group.is_open)
+        sim_die("ncclGroupEnd: no group is open");
+    group.is_open = false;
+    if (group.comm == NULL)
+        return ncclSuccess;
+    if (error_of(group.comm->clique) != ncclSuccess)
+        return error_of(group.comm->clique);
+    return queue_transfer(group.comm, &group.transfer, group.stream, __func__);
 }
 
 /* Without the lock. */
@@ -336,7 +443,7 @@ static void push_transfer(const struct ncclComm *comm)
 {
     const int current = sim_current_device();
     sim_set_current_device(comm->device);
-    sim_stream_push(comm->stream, run_all_reduce, &comm->transfer, sizeof(comm->transfer));
+    sim_stream_push(comm->stream, run_collective, &comm->transfer, sizeof(comm->transfer));
     sim_set_current_device(current);
 }
 

@@ -26,21 +26,21 @@ static uint32_t possible_towers(uint32_t wanted)
     return strcmp(reduction->name, "nccl") == 0 ? bench_devices(reduction, wanted) : wanted;
 }
 
-static void open_towers_with(uint32_t towers, bool has_bf16_grads)
+static void open_towers_with(uint32_t towers, bool has_bf16_grads, bool in_pairs)
 {
     bench_open(&bench, &(struct bench_spec){ .reduction = reduction, .towers = towers, .has_bf16_grads = has_bf16_grads,
-                                             .devices = bench_devices(reduction, towers) });
+                                             .in_pairs = in_pairs, .devices = bench_devices(reduction, towers) });
 }
 
 static void open_towers(uint32_t towers)
 {
-    open_towers_with(towers, false);
+    open_towers_with(towers, false, false);
 }
 
-static void check_sums(bool has_bf16_grads)
+static void check_sums(bool has_bf16_grads, bool in_pairs)
 {
     for (uint32_t towers = 1; towers <= 5 && towers == possible_towers(towers); towers++) {
-        open_towers_with(towers, has_bf16_grads);
+        open_towers_with(towers, has_bf16_grads, in_pairs);
         bench_start(&bench);
         bench_join(&bench);
         for (uint32_t d = 0; d < towers; d++) {
@@ -56,7 +56,14 @@ static void check_sums(bool has_bf16_grads)
 static void every_tower_gets_the_same_sums_in_every_step(void **state)
 {
     (void)state;
-    check_sums(false);
+    check_sums(false, false);
+}
+
+/* All but NCCL add in no other way. */
+static void every_tower_gets_sums_in_pairs_where_they_are_asked_for(void **state)
+{
+    (void)state;
+    check_sums(false, true);
 }
 
 /* NCCL is refused for them. */
@@ -65,7 +72,7 @@ static void sums_of_bf16_are_of_fp32_and_rounded_once(void **state)
     (void)state;
     if (strcmp(reduction->name, "nccl") == 0)
         skip();
-    check_sums(true);
+    check_sums(true, false);
 }
 
 enum { TRACED_TOWERS = 3, BUCKETS_MOST = 16 };
@@ -237,6 +244,7 @@ int main(void)
     static const char *const names[] = { "host", "peer", "nccl" };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_tower_gets_the_same_sums_in_every_step),
+        cmocka_unit_test(every_tower_gets_sums_in_pairs_where_they_are_asked_for),
         cmocka_unit_test(sums_of_bf16_are_of_fp32_and_rounded_once),
         cmocka_unit_test(every_sum_is_recorded_once_on_a_track),
         cmocka_unit_test(a_cancel_ends_the_waits_for_a_tower_that_stays_away),

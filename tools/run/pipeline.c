@@ -120,6 +120,7 @@ static int open_reduction(struct pipeline *pipeline)
     const struct reduce_spec spec = {
         .towers = pipeline->parts.plan->schedule.towers,
         .here = pipeline->parts.plan->devices.towers,
+        .in_pairs = pipeline->parts.plan->schedule.slices > 0,
         .ranks = pipeline->parts.ranks,
     };
     const int rc = ops->open(&pipeline->reduce, &spec);

@@ -70,11 +70,6 @@ int snapshot_pool_try_take(struct snapshot_pool *pool, struct snapshot **snapsho
     return take(queue_try_get, pool, snapshot_out);
 }
 
-bool snapshot_pool_has_last(const struct snapshot_pool *pool)
-{
-    return pool->rule.count > 0 && pool->rule.last;
-}
-
 void snapshot_pool_keep_last(struct snapshot_pool *pool, struct snapshot *last)
 {
     pool->last = last;

@@ -50,8 +50,6 @@ void snapshot_pool_release(struct snapshot_pool *pool);
 int snapshot_pool_take(struct snapshot_pool *pool, struct snapshot **snapshot_out);
 /* The same without waiting: -EAGAIN when none is idle. */
 int snapshot_pool_try_take(struct snapshot_pool *pool, struct snapshot **snapshot_out);
-/* Does the rule ask for one after the last batch? */
-bool snapshot_pool_has_last(const struct snapshot_pool *pool);
 /* The one after the last batch is complete. */
 void snapshot_pool_keep_last(struct snapshot_pool *pool, struct snapshot *last);
 /* That snapshot, lent; NULL when there is none. */

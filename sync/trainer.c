@@ -241,14 +241,19 @@ static int queue_snapshot(struct trainer *trainer, struct snapshot_pool *pool, s
     return rc == 0 ? snapshot_pool_take(pool, snapshot_out) : rc;
 }
 
-/* Tower 0 copies the weights and gradients that observers get (TensorBoard). It may block here until main has returned
- * the previous copy, for which all towers must have reported that batch: so the others report theirs, too. */
+/* Of what tower 0 alone copies, it may have to wait until main has returned the previous copy, for which all towers must
+ * have reported that batch: so the others report theirs. */
+static int queue_or_wait(struct trainer *trainer, struct snapshot_pool *pool, struct snapshot **snapshot_out)
+{
+    return pool->rule.count > 0 ? queue_snapshot(trainer, pool, snapshot_out) : report_all_steps(trainer);
+}
+
+/* The weights and gradients that observers get (TensorBoard). */
 static int queue_shown(struct trainer *trainer, struct step_report *report)
 {
     if (report->slice.phase != PHASE_TRAIN || !snapshot_due(&trainer->spec.shown, &report->slice))
         return 0;
-    return trainer->shown.rule.count > 0 ? queue_snapshot(trainer, &trainer->shown, &report->shown)
-                                         : report_all_steps(trainer);
+    return queue_or_wait(trainer, &trainer->shown, &report->shown);
 }
 
 /* The copies that are due after the batch just queued. */
@@ -261,7 +266,7 @@ static int queue_snapshots(struct trainer *trainer, struct step_report *report)
     if (rc != 0 || !snapshot_wanted(&spec->snapshots, spec->gate, &report->slice))
         return rc;
     rc = sync_before_snapshot(&trainer->sync, report->slice.number);
-    return rc == 0 ? queue_snapshot(trainer, &trainer->snapshots, &report->snapshot) : rc;
+    return rc == 0 ? queue_or_wait(trainer, &trainer->snapshots, &report->snapshot) : rc;
 }
 
 /* ---- the step ---- */
@@ -406,8 +411,9 @@ static int take_last_snapshot(struct trainer *trainer)
 {
     struct snapshot *last = NULL;
     int rc = sync_before_snapshot(&trainer->sync, trainer->next);
-    if (rc == 0)
-        rc = snapshot_pool_take(&trainer->snapshots, &last);
+    if (rc != 0 || trainer->snapshots.rule.count == 0)
+        return rc;
+    rc = snapshot_pool_take(&trainer->snapshots, &last);
     if (rc == 0)
         rc = wait_for_device(trainer, snapshot_end(last));
     if (rc == 0)
@@ -431,7 +437,7 @@ static void run_steps(struct trainer *trainer)
         rc = run_step(trainer);
     if (rc == -ENODATA)
         rc = report_all_steps(trainer);
-    if (rc == 0 && snapshot_pool_has_last(&trainer->snapshots))
+    if (rc == 0 && trainer->spec.snapshots.count > 0 && trainer->spec.snapshots.last)
         rc = take_last_snapshot(trainer);
     if (rc == 0)
         rc = finish_run(trainer);
@@ -572,11 +578,12 @@ int trainer_start(struct trainer **trainer_out, const struct trainer_spec *spec)
     pthread_mutex_init(&trainer->lock, NULL);
     pthread_cond_init(&trainer->changed, NULL);
     const struct snapshot_rule none = { .count = 0 };
+    const bool is_first = spec->tower.index == 0;
     int rc = open_reports(trainer, spec->report_depth, spec->slice_max);
     if (rc == 0)
-        rc = snapshot_pool_init(&trainer->snapshots, &spec->snapshots);
+        rc = snapshot_pool_init(&trainer->snapshots, is_first || !spec->shares_snapshots ? &spec->snapshots : &none);
     if (rc == 0)
-        rc = snapshot_pool_init(&trainer->shown, spec->tower.index == 0 ? &spec->shown : &none);
+        rc = snapshot_pool_init(&trainer->shown, is_first ? &spec->shown : &none);
     if (rc == 0)
         rc = thread_start(&trainer->thread, spec->name, trainer_loop, trainer);
     if (rc != 0) {
@@ -604,7 +611,7 @@ int trainer_planned(struct trainer *trainer, struct trainer_needs *needs_out)
     const struct sync_spec sync = complete_sync(trainer);
     *needs_out = (struct trainer_needs){
         .tower = tower_needs(trainer->tower),
-        .snapshots = trainer->spec.snapshots.count * snapshot_bytes(trainer->tower, trainer->spec.snapshots.kind) +
+        .snapshots = trainer->snapshots.rule.count * snapshot_bytes(trainer->tower, trainer->spec.snapshots.kind) +
                      trainer->shown.rule.count * snapshot_bytes(trainer->tower, SNAPSHOT_SHOWN),
         .reduction = sync_pinned_bytes(&sync),
         .samples = trainer->spec.tower.train_counts[0],

@@ -47,7 +47,8 @@ struct trainer_spec {
     struct sync_spec sync;
     struct gate *gate;
     struct stop *stop;
-    struct snapshot_rule snapshots;
+    struct snapshot_rule snapshots;     /* the same in all towers */
+    bool shares_snapshots;      /* tower 0 makes those of all: they have the same state (train.slices) */
     struct snapshot_rule shown; /* for observers (SNAPSHOT_SHOWN), the same in all towers; only tower 0 makes them */
     uint64_t inspect_every;     /* weights are checked for NaN and Inf after every so many training steps of the run,
                                  * and after the last one of an epoch; 0: never */

@@ -172,6 +172,7 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
         .gate = pipeline->gate,
         .stop = pipeline->parts.stop,
         .snapshots = pipeline->parts.snapshots,
+        .shares_snapshots = plan->schedule.slices > 0,
         .inspect_every = report_interval_steps(settings, &plan->schedule),
         .shown = observers_rule(settings, plan), .waits = waits_of(pipeline),
         .report_depth = REPORT_DEPTH + (uint32_t)settings->sync.max_staleness,

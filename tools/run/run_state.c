@@ -294,11 +294,12 @@ int run_state_open(struct run_state *state, const struct settings *settings, con
     state->pipeline = pipeline;
     state->account = account;
     state->snapshots = calloc(shape.here.count, sizeof(*state->snapshots));
+    state->snapshot_count = shape.is_same ? shape.here.first == 0 : shape.here.count;
     const int rc = state->snapshots == NULL ? -ENOMEM : open_taker(state, &shape, results);
     if (rc != 0 || saves_only_last(state, settings) || (state->writer == NULL && state->sender == NULL))
         return rc;
     const struct checkpoint_saver_spec spec = { .writer = state->writer, .sender = state->sender,
-                                                .directory = directory, .towers = shape.here.count,
+                                                .directory = directory, .towers = state->snapshot_count,
                                                 .keep = (uint32_t)settings->checkpoint.keep,
                                                 .give_back = give_back, .arg = pipeline };
     return checkpoint_saver_start(&state->saver, &spec);
@@ -349,7 +350,7 @@ static unsigned files_of(const struct run_state *state, const struct batch_slice
 static void put_snapshots(struct run_state *state, struct step_report *const *reports,
                           const struct checkpoint_mark *mark)
 {
-    for (uint32_t d = 0; d < state->plan->devices.towers.count; d++) {
+    for (uint32_t d = 0; d < state->snapshot_count; d++) {
         state->snapshots[d] = reports[d]->snapshot;
         reports[d]->snapshot = NULL;
     }
@@ -428,13 +429,12 @@ static void write_last(struct run_state *state, uint64_t next)
 /* An error is written by rank 0. */
 static void save_last(struct run_state *state, uint64_t next)
 {
-    const uint32_t towers = state->plan->devices.towers.count;
     uint32_t count = 0;
-    for (uint32_t d = 0; d < towers; d++) {
+    for (uint32_t d = 0; d < state->snapshot_count; d++) {
         state->snapshots[d] = pipeline_last(state->pipeline, d);
         count += state->snapshots[d] != NULL;
     }
-    assert(count == 0 || count == towers);
+    assert(count == 0 || count == state->snapshot_count);
     if (count > 0 && writes(state))
         write_last(state, next);
     else if (count > 0)

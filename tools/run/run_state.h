@@ -60,6 +60,7 @@ struct run_state {                      /* all 0 at first, except `back` and `ra
     uint64_t period_ns, saved_ns;       /* time between two checkpoints (0 = not by time), and of the last one */
     bool is_asked;                      /* snapshots have been requested that are not reported yet */
     struct snapshot **snapshots;        /* room for one of each tower of this process */
+    uint32_t snapshot_count;            /* of these towers: the first ones, which make them */
     struct pipeline *pipeline;          /* borrowed until run_state_finish */
     const struct run_plan *plan;        /* this and what follows is borrowed from run_state_open on */
     const struct account *account;

@@ -4,7 +4,8 @@
 #include <stddef.h>
 
 const struct program_option pipetrain_options[] = {
-    { .letter = 'c', .name = "config", .value = "FILE", .help = "configuration file (or pipe) of the training run" },
+    { .letter = 'c', .name = "config", .value = "FILE", .help = "configuration file (or pipe) of the training run, of one process or of several",
+      .example = "mpirun -n 2 pipetrain -c run.conf" },
     { .letter = WORD_SET, .name = "set", .value = "SECTION.KEY=VALUE",
       .help = "override a key for this run; may be repeated (SECTION. is optional if only one section has KEY)",
       .more = "the last one wins: --set batch=64" },

@@ -10,6 +10,7 @@ tools_libtools_a_SOURCES = \
 	%D%/run/about.c \
 	%D%/run/account.c \
 	%D%/run/conclusion.c \
+	%D%/run/core_share.c \
 	%D%/run/device_plan.c \
 	%D%/run/far_towers.c \
 	%D%/run/feed.c \

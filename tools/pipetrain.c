@@ -32,6 +32,7 @@
 #include "tools/phase.h"
 #include "tools/predict/evaluate.h"
 #include "tools/predict/predict.h"
+#include "tools/run/core_share.h"
 #include "tools/run/launched.h"
 #include "tools/run/meeting.h"
 #include "tools/run/run.h"
@@ -352,7 +353,7 @@ static int prepare(struct settings *settings, const struct arguments *arguments,
 }
 
 /* Join the other processes that the launcher started. All of them get here, and end together if one cannot start. */
-static int join_ranks(struct ranks **ranks_out, const struct launcher *launcher, const struct settings *settings,
+static int join_ranks(struct ranks **ranks_out, const struct launcher *launcher, struct settings *settings,
                       enum run_kind kind, int code)
 {
     char reason[LAUNCHER_REASON_BYTES];
@@ -365,7 +366,8 @@ static int join_ranks(struct ranks **ranks_out, const struct launcher *launcher,
     }
     const int opened = ranks_open(ranks_out, launcher, module, (uint32_t)settings->sync.deadline);
     const struct meeting_facts facts = { .kind = kind, .settings = settings };
-    return opened != 0 ? opened : meeting_agree_on(*ranks_out, code, &facts);
+    const int agreed = opened != 0 ? opened : meeting_agree_on(*ranks_out, code, &facts);
+    return agreed != 0 ? agreed : core_share_agree(*ranks_out, settings);
 }
 
 /* Some launchers send SIGTERM as soon as one of the processes has ended, whose exit code is then theirs: the one that
@@ -433,6 +435,8 @@ static int run(const struct arguments *arguments, uint64_t process_start_ns)
     settings.ranks = launcher->size;
     settings.local_rank = launcher->local_rank;
     settings.local_ranks = launcher->local_size;
+    settings.core_rank = launcher->local_rank;  /* until all ranks know more */
+    settings.core_ranks = launcher->local_size;
     const int code = execute(&settings, arguments, process_start_ns);
     settings_release(&settings);
     return code;

@@ -3,11 +3,11 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tests/helpers/test.h"
 #include "tools/config/config.h"
 #include "tools/config/training.h"
+#include "tools/run/core_share.h"
 #include "tools/run/device_plan.h"
 #include "tools/run/memory_plan.h"
 #include "tools/run/run_plan.h"
@@ -133,32 +133,47 @@ TEST(devices_are_dealt_to_the_ranks_of_a_host_in_turn)
     }
 }
 
-TEST(ranks_of_a_host_divide_its_cores_unless_they_are_bound)
+TEST(ranks_divide_the_cores_that_they_share)
 {
-    cpu_set_t all, one;
-    const uint32_t online = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    cpu_set_t all;
     assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
-    if (online < 2 || (uint32_t)CPU_COUNT(&all) < online)
-        skip();
+    const uint32_t count = (uint32_t)CPU_COUNT(&all);
     SETTINGS(2, "devices.threads_per_tower=0");
-    settings.local_ranks = 2;
-    assert_int_equal(run_plan_core_ranks(&settings), 2);
-    assert_int_equal(run_plan_cores(&settings), online / 2);
-    assert_int_equal(run_plan_threads(&settings, 1), online / 2);
-    const uint32_t first = run_plan_cpu(&settings, 0);
-    settings.local_rank = 1;
-    assert_int_not_equal(run_plan_cpu(&settings, 0), first);
-    settings.local_ranks = 2 * online;
+    assert_int_equal(run_plan_cores(&settings), count);
+    settings.core_ranks = count;
+    for (uint32_t rank = 0; rank < count; rank++) {
+        settings.core_rank = rank;
+        assert_int_equal(run_plan_cores(&settings), 1);
+        assert_int_equal(run_plan_threads(&settings, 1), 1);
+        const uint32_t cpu = run_plan_cpu(&settings, 0);
+        assert_true(CPU_ISSET(cpu, &all));
+        CPU_CLR(cpu, &all);
+    }
+    settings.core_ranks = 2 * count;
     assert_int_equal(run_plan_cores(&settings), 1);
-    CPU_ZERO(&one);
-    CPU_SET(first, &one);
-    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
-    const uint32_t sharing = run_plan_core_ranks(&settings), cores = run_plan_cores(&settings);
-    const uint32_t bound = run_plan_cpu(&settings, 3);
-    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
-    assert_int_equal(sharing, 1);
-    assert_int_equal(cores, 1);
-    assert_int_equal(bound, first);
+}
+
+static struct core_user user(const char *host, unsigned first, unsigned last)
+{
+    struct core_user made;
+    snprintf(made.host, sizeof(made.host), "%s", host);
+    CPU_ZERO(&made.cpus);
+    for (unsigned cpu = first; cpu <= last; cpu++)
+        CPU_SET(cpu, &made.cpus);
+    return made;
+}
+
+TEST(ranks_share_cores_on_one_host_only)
+{
+    const struct core_user users[] = { user("a", 0, 7), user("a", 8, 15), user("b", 0, 15), user("a", 0, 7),
+                                       user("b", 0, 15), user("a", 16, 16), user("a", 8, 15), user("a", 0, 7) };
+    static const struct core_share shares[] = { { 0, 3 }, { 0, 2 }, { 0, 2 }, { 1, 3 }, { 1, 2 }, { 0, 1 }, { 1, 2 },
+                                                { 2, 3 } };
+    for (uint32_t i = 0; i < sizeof(users) / sizeof(users[0]); i++) {
+        const struct core_share share = core_share_of(users, sizeof(users) / sizeof(users[0]), i);
+        assert_int_equal(share.rank, shares[i].rank);
+        assert_int_equal(share.ranks, shares[i].ranks);
+    }
 }
 
 TEST(ranks_of_a_host_divide_its_memory)

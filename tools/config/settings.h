@@ -211,6 +211,7 @@ struct settings {
     /* This process among those of the run, and among those of them on this host. settings_init: the only one; a program
      * that a launcher started sets them before settings_finish. */
     uint32_t rank, ranks, local_rank, local_ranks;
+    uint32_t core_rank, core_ranks;     /* the same among those that share its cores (core_share.h) */
     FILE *result_out;           /* where a quiet run prints its result; NULL = stdout */
     char *config_path;          /* "" = none */
     char *model_text;           /* contents of model.file, read by settings_finish; NULL = not read */

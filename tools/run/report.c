@@ -192,7 +192,7 @@ struct cores_use report_cores(const struct report *report)
 {
     const struct cores_seen now = cores_look();
     struct cores_use use = cores_use(&report->cores, &now);
-    const double other_ranks = use.own * (run_plan_core_ranks(report->settings) - 1);
+    const double other_ranks = use.own * (report->settings->core_ranks - 1);
     use.own += other_ranks;
     if (!isnan(use.others))
         use.others = fmax(use.others - other_ranks, 0);

@@ -36,15 +36,9 @@ static uint32_t usable_cores(void)
     return count > 0 ? (uint32_t)count : 1;
 }
 
-/* A launcher that binds ranks to cores leaves each of them a part of those that are online. */
-uint32_t run_plan_core_ranks(const struct settings *settings)
-{
-    return (long)usable_cores() < sysconf(_SC_NPROCESSORS_ONLN) ? 1 : settings->local_ranks;
-}
-
 uint32_t run_plan_cores(const struct settings *settings)
 {
-    const uint32_t share = usable_cores() / run_plan_core_ranks(settings);
+    const uint32_t share = usable_cores() / settings->core_ranks;
     return share > 0 ? share : 1;
 }
 
@@ -53,9 +47,7 @@ uint32_t run_plan_cpu(const struct settings *settings, uint32_t n)
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof(set), &set) != 0)
         return 0;
-    if (run_plan_core_ranks(settings) > 1)
-        n += settings->local_rank * run_plan_cores(settings);
-    n %= (uint32_t)CPU_COUNT(&set);
+    n = (settings->core_rank * run_plan_cores(settings) + n) % (uint32_t)CPU_COUNT(&set);
     uint32_t cpu = 0;
     while (!CPU_ISSET(cpu, &set) || n-- > 0)
         cpu++;

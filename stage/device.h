@@ -134,6 +134,11 @@ static inline int stream_wait(struct stream *stream, struct event *event)
 {
     return stream->device->ops->stream_wait(stream, event);
 }
+static inline void event_close(struct event *event)     /* accepts NULL */
+{
+    if (event != NULL)
+        event->device->ops->event_close(event);
+}
 static inline int event_wait(struct event *event)
 {
     return event->device->ops->event_wait(event);

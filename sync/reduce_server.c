@@ -133,12 +133,6 @@ static const struct rendezvous_ops at_the_server = {
     .sum = queue_serve,
 };
 
-static void event_close(struct event *event)
-{
-    if (event != NULL)
-        event->device->ops->event_close(event);
-}
-
 static void server_reduce_close(struct reduce *base)
 {
     struct server_reduce *const reduce = (struct server_reduce *)base;

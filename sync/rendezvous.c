@@ -26,12 +26,6 @@ int rendezvous_init(struct rendezvous *rendezvous, const struct reduce_ops *ops,
     return 0;
 }
 
-static void event_close(struct event *event)
-{
-    if (event != NULL)
-        event->device->ops->event_close(event);
-}
-
 static void close_shares(struct rendezvous *rendezvous)
 {
     if (rendezvous->shares == NULL)

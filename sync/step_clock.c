@@ -39,12 +39,6 @@ static int open_event(const struct step_clock *clock, struct event **event_out)
     return device->ops->event_open(device, EVENT_TIMED, event_out);
 }
 
-static void close_event(struct event *event)
-{
-    if (event != NULL)
-        event->device->ops->event_close(event);
-}
-
 static int open_dial(const struct step_clock *clock, struct dial *dial)
 {
     dial->marks = calloc(clock->mark_max, sizeof(*dial->marks));
@@ -57,7 +51,7 @@ static int open_dial(const struct step_clock *clock, struct dial *dial)
 static void close_dial(const struct step_clock *clock, const struct dial *dial)
 {
     for (uint32_t i = 0; dial->marks != NULL && i < clock->mark_max; i++)
-        close_event(dial->marks[i].event);
+        event_close(dial->marks[i].event);
     free(dial->marks);
 }
 
@@ -88,7 +82,7 @@ void step_clock_close(struct step_clock *clock)
         return;
     for (uint32_t i = 0; i < clock->dial_count; i++)
         close_dial(clock, &clock->dials[i]);
-    close_event(clock->origin);
+    event_close(clock->origin);
     free(clock->dials);
     free(clock);
 }

@@ -28,12 +28,6 @@ struct reduce_clock {
     uint64_t ended_ns;                  /* end of the last recorded reduction, or the origin */
 };
 
-static void clock_close_event(struct event *event)
-{
-    if (event != NULL)
-        event->device->ops->event_close(event);
-}
-
 static int open_events(struct reduce_clock *clock, struct device *device)
 {
     int rc = device->ops->event_open(device, EVENT_TIMED, &clock->origin);
@@ -86,10 +80,10 @@ void reduce_clock_close(struct reduce_clock *clock)
     if (clock == NULL)
         return;
     for (uint32_t i = 0; i < clock->depth; i++) {
-        clock_close_event(clock->sums[i].begun);
-        clock_close_event(clock->sums[i].ended);
+        event_close(clock->sums[i].begun);
+        event_close(clock->sums[i].ended);
     }
-    clock_close_event(clock->origin);
+    event_close(clock->origin);
     free(clock->sums);
     free(clock);
 }

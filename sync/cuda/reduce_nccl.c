@@ -186,20 +186,14 @@ static int nccl_rank_open(struct nccl_rank **rank_out, struct nccl_group *group,
     return 0;
 }
 
-static void close_event(struct event *event)
-{
-    if (event != NULL)
-        event->device->ops->event_close(event);
-}
-
 static void nccl_rank_close(struct nccl_rank *rank)
 {
     if (rank == NULL)
         return;
     assert(rank->comm == NULL);
     for (uint32_t i = 0; rank->inflight != NULL && i < rank->inflight_count; i++) {
-        close_event(rank->inflight[i].queued);
-        close_event(rank->inflight[i].reduced);
+        event_close(rank->inflight[i].queued);
+        event_close(rank->inflight[i].reduced);
     }
     if (rank->received != NULL)
         rank->member.device->ops->free(rank->member.device, rank->received);

@@ -125,16 +125,9 @@ static void announce(void *arg)
     struct ranks *const ranks = arg;
     if (stop_code(ranks->stop) == EXIT_CODE_NONFINITE)
         return;
-    pthread_mutex_lock(&ranks->lock);
-    const bool is_first = !ranks->has_failed;
     struct failure failure = { .code = code_elsewhere(ranks, stop_code(ranks->stop)) };
     snprintf(failure.text, sizeof(failure.text), "%s", stop_message(ranks->stop));
-    if (is_first)
-        ranks->failure = failure;
-    ranks->has_failed = true;
-    pthread_cond_broadcast(&ranks->changed);
-    pthread_mutex_unlock(&ranks->lock);
-    if (is_first)
+    if (note_failure(ranks, &failure))
         tell_peers(ranks, &failure, ranks->launcher.rank);
 }
 
@@ -192,12 +185,15 @@ static void describe_place(const struct beat *beat, char *text, size_t text_size
 
 static void name_silent(struct ranks *ranks, uint32_t rank, uint32_t deadline)
 {
-    char place[160];
-    const struct beat own = own_beat(ranks), *const last = &ranks->peers[rank].beat;
-    char here[160];
+    char place[160], here[160];
+    const struct beat own = own_beat(ranks);
+    pthread_mutex_lock(&ranks->lock);
+    const struct beat last = ranks->peers[rank].beat;
+    const bool is_known = ranks->peers[rank].is_known;
+    pthread_mutex_unlock(&ranks->lock);
     describe_place(&own, here, sizeof(here));
-    describe_place(last, place, sizeof(place));
-    if (!ranks->peers[rank].is_known)
+    describe_place(&last, place, sizeof(place));
+    if (!is_known)
         rank_watch_fail(ranks, EXIT_CODE_STALL, "%s has not been heard of for %.0f s (sync.deadline): did it start?",
                         ranks->peers[rank].name, polls_in_seconds(deadline));
     else

@@ -47,6 +47,12 @@ void floats_from_bf16(const uint16_t *restrict halves, float *restrict floats_ou
 }
 
 VECTOR_LOOPS
+void floats_add(const float *restrict floats, float *restrict sums, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        sums[i] += floats[i];
+}
+
 void floats_add_bf16(const uint16_t *restrict halves, float *restrict sums, size_t count)
 {
     for (size_t i = 0; i < count; i++)

@@ -67,18 +67,12 @@ static void read_arena(const struct host_arena *arena, enum region region, size_
         memcpy(floats_out, arena->floats[region] + at, count * sizeof(float));
 }
 
-static void add(float *restrict sum, const float *restrict floats, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        sum[i] += floats[i];
-}
-
 static void add_arena(const struct host_arena *arena, enum region region, size_t at, size_t count, float *sum)
 {
     if (is_bf16(arena, region))
         floats_add_bf16(arena->bf16_grads + at, sum, count);
     else
-        add(sum, arena->floats[region] + at, count);
+        floats_add(arena->floats[region] + at, sum, count);
 }
 
 /* The same of several towers, added in pairs. */
@@ -97,7 +91,7 @@ static void sum_arenas(const struct host_arena *arenas, uint32_t towers, enum re
         return;
     }
     sum_arenas(arenas + left, right, region, at, count, more);
-    add(sum_out, more, count);
+    floats_add(more, sum_out, count);
 }
 
 void host_arenas_sum(const struct host_arena *arenas, uint32_t towers, enum region region, size_t begin, size_t end,

@@ -335,12 +335,6 @@ static void read_term(const struct exchange *exchange, const struct term *term, 
         memcpy(out, from, count * sizeof(float));
 }
 
-static void add(float *restrict sum, const float *restrict floats, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        sum[i] += floats[i];
-}
-
 /* Sum a subtree of towers, whose terms begin with *term, which moves past them. */
 static void sum_subtree(const struct exchange *exchange, uint32_t towers, const struct term **term, size_t at,
                         size_t count, float *sum_out)
@@ -353,7 +347,7 @@ static void sum_subtree(const struct exchange *exchange, uint32_t towers, const 
     float more[BLOCK_FLOATS];
     sum_subtree(exchange, left, term, at, count, sum_out);
     sum_subtree(exchange, towers - left, term, at, count, more);
-    add(sum_out, more, count);
+    floats_add(more, sum_out, count);
 }
 
 static void sum_part(struct exchange *exchange)

@@ -92,6 +92,7 @@ same() {
 every_size='1x2 2x1 2x2 3x1 3x2 4x1 4x2'
 same replicated "$every_size" --set train.optimizer=momentum --set checkpoint.keep_best=yes
 same averaging "$every_size" --set sync.mode=averaging --set sync.every=3 --set train.optimizer=adam
+same relaxed '2x2 3x1' --set sync.consistency=relaxed --set train.optimizer=momentum
 same independent '2x1 2x2 3x1 4x2' --set sync.mode=independent --set train.ema=0.9
 
 # A rate that ruins the weights, back to a checkpoint with half the rate, and once more.

@@ -108,6 +108,8 @@ InactiveLimit=0
 KillWait=5
 CompleteWait=0
 JobRequeue=1
+# Open MPI names shared memory by host and job: jobs of two such Slurms on this machine need other numbers.
+FirstJobId=$$
 RequeueExit=75
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE

@@ -133,6 +133,17 @@ resumed() {
     expect_out 'resume    at step 14 of 20'
 }
 
+# A run that was made longer begins after an evaluation on which rank 0 had decided.
+patient='--set train.patience=9 --set train.optimizer=momentum'
+one patient 2 $patient --set train.steps=28
+for mpi in $mpis; do
+    ranked "patient-$mpi" "$mpi" 2 1 $patient --set train.steps=14
+    ranked "patient-$mpi" "$mpi" 2 1 $patient --set train.steps=28
+    expect_out 'resume    at step 14 of 28'
+    expect_same_file "$work/runs/patient/weights.safetensors" "$work/runs/patient-$mpi/weights.safetensors" 'made longer'
+    expect_equal "$(numbers_of "patient-$mpi")" "$(numbers_of patient)" 'metrics of a run that was made longer'
+done
+
 for mpi in $mpis; do
     resumed "averaging-$mpi-2x2" "$mpi" 4 1 --set sync.mode=averaging --set sync.every=3 --set train.optimizer=adam
     expect_equal_runs averaging-4 resumed

@@ -317,7 +317,7 @@ int far_open(struct far_towers **far_out, const struct far_spec *spec)
     if (far == NULL)
         return -ENOMEM;
     far->spec = *spec;
-    far->limit = spec->schedule->first;
+    far->limit = far->allowed = spec->schedule->first;      /* an evaluation before it was decided on */
     pthread_mutex_init(&far->lock, NULL);
     far->packed = calloc(here_of(far).count, sizeof(*far->packed));
     far->reports = calloc(spec->schedule->towers, sizeof(*far->reports));

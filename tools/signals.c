@@ -29,7 +29,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* guards what follo
 static void (*callback)(void *arg);
 static void *callback_arg;
 static bool callback_saves;
-static bool is_ending;
+static atomic_bool is_ending;                       /* nothing that comes changes anything */
 
 static const struct request_row *find_row(int number)
 {
@@ -64,7 +64,7 @@ static void set_handler(void (*handler)(int number), int flags)
 /* The second SIGINT or SIGTERM ends the process. */
 static void count_impatient(int number)
 {
-    if ((number == SIGINT || number == SIGTERM) && atomic_fetch_add(&impatient, 1) > 0)
+    if ((number == SIGINT || number == SIGTERM) && atomic_fetch_add(&impatient, 1) > 0 && !atomic_load(&is_ending))
         _exit(EXIT_CODE_INTERRUPTED);
 }
 
@@ -130,7 +130,7 @@ static void report_first(int number)
 void signals_request(int number)
 {
     pthread_mutex_lock(&lock);
-    if (!is_ending && note(number)) {
+    if (!atomic_load(&is_ending) && note(number)) {
         report_first(number);
         atomic_store(&requested, true);
         if (callback != NULL)
@@ -171,7 +171,7 @@ void signals_set_callback(void (*request)(void *arg), void *arg, bool saves)
 void signals_ignore(void)
 {
     pthread_mutex_lock(&lock);
-    is_ending = true;
+    atomic_store(&is_ending, true);
     pthread_mutex_unlock(&lock);
 }
 

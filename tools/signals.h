@@ -33,8 +33,8 @@ bool signals_are_handled(int number);
 /* As if that signal, one of the four, had come, but for ending the process at once as the second one. Any thread. */
 void signals_request(int number);
 
-/* The program is about to end anyway: a request is not reported any more, and changes nothing, but that a second one from
- * somebody who waits still ends the process. */
+/* The program is about to end anyway, within a time of its own: a request is not reported any more, and changes nothing, not
+ * even the second one. */
 void signals_ignore(void);
 
 /* True once a request has come. Any thread. */

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,7 +24,8 @@ static const struct request_row { int number, exit_code; const char *what; } req
 
 static const struct request_row *_Atomic first;     /* request that came */
 static atomic_bool requested;                       /* first != NULL, for code that does not know of signals */
-static atomic_uint impatient;                       /* SIGINT and SIGTERM that came */
+static atomic_uint impatient;                       /* requests of somebody who waits that came */
+static bool is_job_of_slurm;                        /* which sends SIGTERM twice at once, and SIGKILL after KillWait */
 static struct thread *thread;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* guards what follows */
 static void (*callback)(void *arg);
@@ -61,10 +63,15 @@ static void set_handler(void (*handler)(int number), int flags)
             sigaction(request_table[i].number, &action, NULL);
 }
 
-/* The second SIGINT or SIGTERM ends the process. */
+static bool is_somebody_waiting(int number)
+{
+    return number == SIGINT || (number == SIGTERM && !is_job_of_slurm);
+}
+
+/* The second request of somebody who waits ends the process. */
 static void count_impatient(int number)
 {
-    if ((number == SIGINT || number == SIGTERM) && atomic_fetch_add(&impatient, 1) > 0 && !atomic_load(&is_ending))
+    if (is_somebody_waiting(number) && atomic_fetch_add(&impatient, 1) > 0 && !atomic_load(&is_ending))
         _exit(EXIT_CODE_INTERRUPTED);
 }
 
@@ -105,6 +112,7 @@ static void end_in_handler(int number)
 void signals_catch(void)
 {
     const sigset_t handled = handled_signals();
+    is_job_of_slurm = getenv("SLURM_JOB_ID") != NULL;
     set_handler(end_in_handler, 0);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
@@ -121,8 +129,8 @@ void signals_block(void)
 static void report_first(int number)
 {
     const char *const doing = callback_saves ? "finishing this step and saving" : "ending";
-    const char *const again = number == SIGINT    ? "; Ctrl-C again quits"
-                              : number == SIGTERM ? "; a second SIGTERM quits" : "";
+    const char *const again = !is_somebody_waiting(number) ? ""
+                              : number == SIGINT ? "; Ctrl-C again quits" : "; a second SIGTERM quits";
     const char *const how = *again == '\0' ? "" : callback_saves ? " without saving" : " at once";
     log_message(LOG_RUN, "%s: %s%s%s", find_row(number)->what, doing, again, how);
 }

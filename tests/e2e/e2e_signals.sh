@@ -56,6 +56,18 @@ for towers in 1 3; do
     done
 done
 
+# Slurm sends SIGTERM twice when a job has to end.
+SLURM_JOB_ID=1
+export SLURM_JOB_ID
+slowly start_long job
+unset SLURM_JOB_ID
+kill -s TERM $pid
+sleep 0.01
+end_with TERM
+expect_code 75 'after two SIGTERM of Slurm'
+expect_err '^asked to stop: finishing this step and saving$'
+expect_out_joined 'next +run the same command again to resume after step [0-9]+'
+
 # As many steps, not interrupted, have the same weights: the state was a step's. This run takes as
 # long as the interrupted one did.
 steps=$(summary INT-1 steps)

@@ -62,7 +62,7 @@ need_slurm() {
     [ "$(id -u)" -eq 0 ] || skip 'Slurm is started as root'
 }
 
-# slurm_start [NODES]: a Slurm with so many nodes n1, n2, ... of 4 CPUs, all of them on this machine, and a munge of its own.
+# slurm_start [NODES]: a Slurm with so many nodes n1, n2, ... of 8 CPUs, all of them on this machine, and a munge of its own.
 # srun starts tasks without PMIx and PMI2 unless it is told to, as Debian's does. There are two partitions: jobs in "high"
 # preempt jobs in "low", the default, which have 20 s to end and are requeued when they exit with 75.
 slurm_start() {
@@ -109,11 +109,11 @@ KillWait=5
 CompleteWait=0
 JobRequeue=1
 # Open MPI names shared memory by host and job: jobs of two such Slurms on this machine need other numbers.
-FirstJobId=$$
+FirstJobId=$(($$ % 600000 * 100 + 1))
 RequeueExit=75
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-NodeName=n[1-$slurm_nodes] NodeHostname=$(hostname -s) NodeAddr=127.0.0.1 Port=[$((slurm_port + 1))-$((slurm_port + slurm_nodes))] CPUs=4 State=UNKNOWN
+NodeName=n[1-$slurm_nodes] NodeHostname=$(hostname -s) NodeAddr=127.0.0.1 Port=[$((slurm_port + 1))-$((slurm_port + slurm_nodes))] CPUs=8 State=UNKNOWN
 PartitionName=low Nodes=ALL Default=YES State=UP PriorityTier=1 GraceTime=20
 PartitionName=high Nodes=ALL State=UP PriorityTier=2 PreemptMode=OFF
 END

@@ -29,12 +29,25 @@ static struct outgoing *outgoing_new(uint32_t to, enum mail_kind kind, const voi
     return out;
 }
 
+/* Its receiver may wait for it, and the sender go on: without an end of the run both would wait for ever. */
+static void lose_mail(struct ranks *ranks, uint32_t to, enum mail_kind kind)
+{
+    if (kind == MAIL_BEAT)
+        return;
+    rank_watch_fail(ranks, EXIT_CODE_MEMORY, "mail to %s: %s", ranks_name(ranks, to), strerror(ENOMEM));
+    pthread_mutex_lock(&ranks->lock);
+    ranks->lacks_mail = true;
+    pthread_mutex_unlock(&ranks->lock);
+}
+
 int ranks_send(struct ranks *ranks, uint32_t to, enum mail_kind kind, const void *data, size_t bytes)
 {
     assert(bytes <= MPI_MODULE_MESSAGE_MAX && to >= peers_first(ranks) && to < peers_end(ranks));
     struct outgoing *const out = outgoing_new(to, kind, data, bytes);
-    if (out == NULL)
+    if (out == NULL) {
+        lose_mail(ranks, to, kind);
         return -ENOMEM;
+    }
     pthread_mutex_lock(&ranks->lock);
     const bool is_lost = ranks->peers[to].is_silent;
     if (!is_lost) {
@@ -228,7 +241,7 @@ static int take_message(struct ranks *ranks, uint32_t rank)
     struct mail *const mail = mail_new(rank, &peer->envelope);
     if (mail == NULL) {
         rank_watch_fail(ranks, EXIT_CODE_MEMORY, "mail of %s: %s", ranks_name(ranks, rank), strerror(ENOMEM));
-        return 0;       /* nothing more is received from it */
+        return 0;       /* the request has passed, so the next test tries again */
     }
     if (mail->bytes <= MAIL_SHORT_BYTES) {
         deliver(ranks, mail);

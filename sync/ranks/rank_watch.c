@@ -34,8 +34,11 @@ void rank_watch_beat(struct ranks *ranks, uint32_t to)
     const bool is_queued = ranks->peers[to].has_beat_queued;
     ranks->peers[to].has_beat_queued = true;
     pthread_mutex_unlock(&ranks->lock);
-    if (!is_queued)
-        (void)ranks_send(ranks, to, MAIL_BEAT, &beat, sizeof(beat));
+    if (is_queued || ranks_send(ranks, to, MAIL_BEAT, &beat, sizeof(beat)) == 0)
+        return;
+    pthread_mutex_lock(&ranks->lock);
+    ranks->peers[to].has_beat_queued = false;   /* the next one may be sent */
+    pthread_mutex_unlock(&ranks->lock);
 }
 
 void rank_watch_take_beat(struct ranks *ranks, uint32_t from, const struct beat *beat)
@@ -72,7 +75,7 @@ static bool note_failure(struct ranks *ranks, const struct failure *failure)
         ranks->failure = *failure;
     ranks->has_failed = true;
     struct stop *const stop = is_first ? ranks->stop : NULL;
-    ranks->is_failing = stop != NULL;
+    ranks->is_failing = ranks->is_failing || stop != NULL;
     pthread_cond_broadcast(&ranks->changed);
     pthread_mutex_unlock(&ranks->lock);
     if (stop == NULL)
@@ -235,11 +238,13 @@ static void look_at_communication(struct ranks *ranks, uint64_t *turns, uint32_t
                         call != NULL ? " from " : "", call != NULL ? call : "", polls_in_seconds(deadline));
 }
 
-/* A process that cannot end by itself, because a rank is silent or the MPI library hangs, is ended. */
+/* A process that cannot end by itself is ended: a rank is silent, the MPI library hangs, or mail was lost that others wait
+ * for. */
 static void end_stalled(struct ranks *ranks, bool is_hanging)
 {
     pthread_mutex_lock(&ranks->lock);
-    const bool is_stalled = ranks->has_failed && (is_hanging || ranks->failure.code == EXIT_CODE_STALL);
+    const bool is_stalled = ranks->has_failed &&
+                            (is_hanging || ranks->lacks_mail || ranks->failure.code == EXIT_CODE_STALL);
     const bool is_late = is_stalled && ++ranks->failed_polls > GRACE_POLLS;
     pthread_mutex_unlock(&ranks->lock);
     if (!is_late)
@@ -267,9 +272,9 @@ void rank_watch_loop(void *arg)
     struct ranks *const ranks = arg;
     uint64_t turns = 0;
     uint32_t still = 0;
+    const uint32_t deadline = ranks->deadline_s * POLLS_PER_SECOND;
+    const uint32_t period = deadline < BEATS_IN_DEADLINE * POLLS_PER_SECOND ? 1 : POLLS_PER_SECOND;
     for (uint32_t poll = 0; await_poll(ranks); poll++) {
-        const uint32_t deadline = atomic_load(&ranks->deadline_s) * POLLS_PER_SECOND;
-        const uint32_t period = deadline < BEATS_IN_DEADLINE * POLLS_PER_SECOND ? 1 : POLLS_PER_SECOND;
         look_at_communication(ranks, &turns, &still, deadline);
         for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks) && poll % period == 0; rank++)
             rank_watch_beat(ranks, rank);

@@ -31,11 +31,6 @@ uint32_t ranks_size(const struct ranks *ranks)
     return ranks == NULL ? 1 : ranks->launcher.size;
 }
 
-uint32_t ranks_local_rank(const struct ranks *ranks)
-{
-    return ranks == NULL ? 0 : ranks->launcher.local_rank;
-}
-
 uint32_t ranks_local_size(const struct ranks *ranks)
 {
     return ranks == NULL ? 1 : ranks->launcher.local_size;
@@ -97,14 +92,14 @@ void ranks_submit(struct ranks *ranks, struct ranks_job *job)
 bool ranks_abandon_jobs(struct ranks *ranks)
 {
     pthread_mutex_lock(&ranks->lock);
-    const bool has_some = ranks->job_count > 0;
-    ranks->are_jobs_abandoned = ranks->are_jobs_abandoned || has_some;
+    ranks->are_jobs_abandoned = ranks->are_jobs_abandoned || ranks->job_count > 0;
     while (ranks->are_jobs_abandoned) {
         pthread_cond_signal(&ranks->has_work);
         pthread_cond_wait(&ranks->changed, &ranks->lock);
     }
+    const bool was_abandoned = ranks->was_job_abandoned;
     pthread_mutex_unlock(&ranks->lock);
-    return has_some;
+    return was_abandoned;
 }
 
 /* ---- the communication thread ---- */
@@ -164,6 +159,7 @@ static bool advance_jobs(struct ranks *ranks, struct talk *talk)
         has_moved = true;
         pthread_mutex_lock(&ranks->lock);
         ranks->job_count--;
+        ranks->was_job_abandoned = ranks->was_job_abandoned || rc < 0;
         pthread_mutex_unlock(&ranks->lock);
     }
     talk->jobs_end = link;
@@ -274,7 +270,7 @@ static int init(struct ranks *ranks, const struct launcher *launcher, uint32_t d
     atomic_init(&ranks->phase, "starting");
     atomic_init(&ranks->step, RANKS_NOWHERE);
     atomic_init(&ranks->bucket, RANKS_NOWHERE);
-    atomic_init(&ranks->deadline_s, deadline_s);
+    ranks->deadline_s = deadline_s;
     if (gethostname(ranks->host, sizeof(ranks->host) - 1) != 0)
         snprintf(ranks->host, sizeof(ranks->host), "unknown host");
     pthread_condattr_t clock;
@@ -333,12 +329,6 @@ int ranks_open(struct ranks **ranks_out, const struct launcher *launcher, const 
     return await_all(ranks);
 }
 
-void ranks_set_deadline(struct ranks *ranks, uint32_t deadline_s)
-{
-    if (ranks != NULL)
-        atomic_store(&ranks->deadline_s, deadline_s);
-}
-
 static void set_flag(struct ranks *ranks, bool *flag)
 {
     pthread_mutex_lock(&ranks->lock);
@@ -354,6 +344,10 @@ static void release(struct ranks *ranks)
             next = mail->next;
             free(mail);
         }
+    for (struct outgoing *out = ranks->out_first, *next; out != NULL; out = next) {     /* beats */
+        next = out->next;
+        free(out);
+    }
     free(ranks->peers);
     pthread_cond_destroy(&ranks->has_work);
     pthread_cond_destroy(&ranks->changed);

@@ -50,15 +50,12 @@ int ranks_open(struct ranks **ranks_out, const struct launcher *launcher, const 
 /* All ranks call it, with nothing to send or receive any more. If no rank failed, MPI is finalized. Else the launcher
  * hears that this process ends, and it has to, by _exit: threads of the MPI library may hang. Accepts NULL. */
 void ranks_close(struct ranks *ranks);
-/* Change the deadline. */
-void ranks_set_deadline(struct ranks *ranks, uint32_t deadline_s);
 
 /* ---- who there is; any thread; NULL is a process without a launcher: rank 0 of 1 ---- */
 
 uint32_t ranks_rank(const struct ranks *ranks);
 uint32_t ranks_size(const struct ranks *ranks);
-/* Among the ranks on this host. */
-uint32_t ranks_local_rank(const struct ranks *ranks);
+/* Ranks on this host. */
 uint32_t ranks_local_size(const struct ranks *ranks);
 /* "rank 2 (node7)"; valid until ranks_close. */
 const char *ranks_name(const struct ranks *ranks, uint32_t rank);
@@ -78,15 +75,15 @@ struct mail {
     _Alignas(16) unsigned char data[];
 };
 
-/* Send a copy of the data to rank 0, or from rank 0 to another one. Never blocks. 0, -ENOMEM, or -ECANCELED when a rank
- * has failed. */
+/* Send a copy of the data to rank 0, or from rank 0 to another one. Never blocks. 0; -ENOMEM, which fails the run and ends
+ * this process soon; or -ECANCELED when the receiver is silent. */
 int ranks_send(struct ranks *ranks, uint32_t to, enum mail_kind kind, const void *data, size_t bytes);
 /* The same to all others. Rank 0 only. */
 int ranks_send_all(struct ranks *ranks, enum mail_kind kind, const void *data, size_t bytes);
-/* Wait until all that this process has sent is on its way, so that senders of much do not fill the memory. 0 or
- * -ECANCELED. */
+/* Wait until all mail of this process is sent; at most a second longer when a rank has failed. 0 or -ECANCELED. */
 int ranks_flush(struct ranks *ranks);
-/* Wait for the next mail of this kind (MAIL_HANDLED or later) from that rank. 0, or -ECANCELED when a rank failed. */
+/* Wait for the next mail of this kind (MAIL_HANDLED or later) from that rank. 0, or -ECANCELED when a rank has failed; but
+ * MAIL_MEETING, which is also sent after a failure, is waited for until its sender is silent. */
 int ranks_receive(struct ranks *ranks, uint32_t from, enum mail_kind kind, struct mail **mail_out);
 /* The next one, if it is here already; else NULL. */
 struct mail *ranks_try_receive(struct ranks *ranks, uint32_t from, enum mail_kind kind);
@@ -123,8 +120,9 @@ struct ranks_job {
 };
 /* Any thread; never blocks. Jobs begin in the order of their submission. */
 void ranks_submit(struct ranks *ranks, struct ranks_job *job);
-/* No job that was submitted is advanced any more afterwards. True: there were some, and messages that they began may be
- * in flight until the process ends, which then has to be by _exit. Any thread but the communication thread. */
+/* No job that was submitted is advanced any more afterwards. True: this or an earlier call found some, or one has failed,
+ * and messages that they began may be in flight until the process ends, which then has to be by _exit. Any thread but the
+ * communication thread. */
 bool ranks_abandon_jobs(struct ranks *ranks);
 const struct mpi_module *ranks_module(const struct ranks *ranks);
 

@@ -63,7 +63,7 @@ struct ranks {
     _Atomic(const char *) call;         /* the call of MPI it is in, if that may block; NULL */
     _Atomic(const char *) phase;
     atomic_uint_fast64_t step, bucket;
-    atomic_uint deadline_s;
+    uint32_t deadline_s;                /* constant */
     char host[RANK_HOST_BYTES];
     pthread_mutex_t lock;               /* of what follows, and of the peers */
     pthread_cond_t changed;             /* for waiting mains: mail, failure, opening, handled */
@@ -74,13 +74,15 @@ struct ranks {
     uint32_t out_count;                 /* queued or in flight */
     struct ranks_job *job_first, **job_end;     /* submitted */
     uint32_t job_count;                 /* submitted or in work */
-    bool are_jobs_abandoned, was_job_abandoned;
+    bool are_jobs_abandoned;
+    bool was_job_abandoned;             /* its messages may be in flight; so it stays */
     void (*handle)(void *arg, const struct mail *mail);
     void *handle_arg;
     bool is_handling;
     struct stop *stop;                  /* the run's; NULL: none. Written by main only */
     bool is_failing;                    /* a thread ends the run of `stop` */
     bool has_failed;
+    bool lacks_mail;                    /* there was no memory for mail that another rank may wait for */
     struct failure failure;
     uint32_t failed_polls;              /* of the watch since then */
 };

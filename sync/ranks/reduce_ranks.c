@@ -74,7 +74,6 @@ struct ranks_reduce {
     size_t messages_max;
     char *received;                     /* of all exchanges */
     uint64_t *waited;                   /* [bucket * towers + tower]: exchanges it has waited for */
-    atomic_bool is_abandoned;           /* an exchange did not end: messages may be on their way to its memory */
 };
 
 static struct ranks_reduce *ranks_reduce_of(struct rendezvous *rendezvous)
@@ -648,21 +647,13 @@ static int ranks_open_reduce(struct reduce **reduce_out, const struct reduce_spe
     return 0;
 }
 
-/* From now on the communication thread uses neither exchanges nor arenas. */
-static void abandon_exchanges(struct ranks_reduce *reduce)
-{
-    if (ranks_abandon_jobs(reduce->ranks))
-        atomic_store(&reduce->is_abandoned, true);
-}
-
 static void ranks_close_reduce(struct reduce *base)
 {
     struct ranks_reduce *const reduce = (struct ranks_reduce *)base;
+    const bool is_kept = ranks_abandon_jobs(reduce->ranks);     /* until the process ends, which is soon */
     for (uint32_t d = 0; d < reduce->here.count; d++)
         host_arena_close(&reduce->arenas[d]);
     rendezvous_release(&reduce->rendezvous);
-    abandon_exchanges(reduce);
-    const bool is_kept = atomic_load(&reduce->is_abandoned);    /* until the process ends, which is soon */
     rank_memory_close(reduce->memory, is_kept);
     if (is_kept)
         reduce->received = NULL;
@@ -702,7 +693,7 @@ static void ranks_leave(struct reduce *base, uint32_t tower)
     const bool is_cancelled = reduce->rendezvous.cancelled;
     pthread_mutex_unlock(&reduce->rendezvous.lock);
     if (is_cancelled)
-        abandon_exchanges(reduce);
+        (void)ranks_abandon_jobs(reduce->ranks);
 }
 
 /* What connect_exchanges allocates, shared among the towers of this process. */

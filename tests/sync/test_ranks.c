@@ -320,7 +320,37 @@ static void hang(void)
     _exit(0);
 }
 
-static void check_in_child(void (*check)(void))
+/* calloc fails once in this thread. */
+static _Thread_local bool is_short_of_memory;
+
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    const bool fails = is_short_of_memory;
+    is_short_of_memory = false;
+    return fails ? NULL : __real_calloc(count, bytes);
+}
+
+/* The main of this rank would go on, or wait for an answer; so the watch ends the process. */
+static void lose_mail(void)
+{
+    open_ranks(SIZE, 2, 60);
+    watch_all();
+    capture_begin(&capture);
+    is_short_of_memory = true;
+    assert_int_equal(ranks_send(ranks[1], 0, MAIL_REPORT, "lost", 4), -ENOMEM);
+    for (uint32_t rank = 0; rank < SIZE; rank++)
+        await_failure(rank);
+    capture_end(&capture, captured, sizeof(captured));
+    assert_non_null(strstr(captured, "mail to rank 0 ("));
+    for (uint32_t rank = 0; rank < SIZE; rank++)
+        assert_int_equal(stop_code(stops[rank]), rank == 1 ? EXIT_CODE_MEMORY : EXIT_CODE_RANK);
+    sleep(10);
+    _exit(0);
+}
+
+static void check_in_child(void (*check)(void), int code)
 {
     int status;
     const pid_t child = fork();
@@ -329,17 +359,57 @@ static void check_in_child(void (*check)(void))
     assert_true(child > 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(WEXITSTATUS(status), code);
 }
 
 TEST(a_silent_rank_ends_the_run_within_the_deadline_and_is_named)
 {
-    check_in_child(fall_silent);
+    check_in_child(fall_silent, 0);
 }
 
 TEST(a_library_that_hangs_ends_the_run)
 {
-    check_in_child(hang);
+    check_in_child(hang, 0);
+}
+
+TEST(mail_that_is_lost_for_lack_of_memory_ends_the_run)
+{
+    check_in_child(lose_mail, EXIT_CODE_MEMORY);
+}
+
+TEST(a_beat_that_is_lost_is_sent_later)
+{
+    open_ranks(SIZE, 2, 2);
+    is_short_of_memory = true;
+    ranks_at_phase(ranks[1], "planning");
+    assert_false(is_short_of_memory);
+    usleep(3000000);
+    for (uint32_t rank = 0; rank < SIZE; rank++)
+        assert_false(ranks_failed(ranks[rank]));
+    fake_ranks_close(ranks, SIZE);
+}
+
+static int advance_to_error(struct ranks_job *job)
+{
+    (void)job;
+    return -77;
+}
+
+/* Its messages may still be in flight. */
+TEST(a_job_that_fails_ends_the_run_and_counts_as_abandoned)
+{
+    struct ranks_job job = { .advance = advance_to_error };
+    open_ranks(SIZE, 2, 60);
+    watch_all();
+    assert_false(ranks_abandon_jobs(ranks[1]));
+    capture_begin(&capture);
+    ranks_submit(ranks[1], &job);
+    for (uint32_t rank = 0; rank < SIZE; rank++)
+        await_failure(rank);
+    capture_end(&capture, captured, sizeof(captured));
+    assert_non_null(strstr(captured, "a sum over the ranks failed: error 77 of the fake"));
+    assert_true(ranks_abandon_jobs(ranks[1]));
+    unwatch_all();
 }
 
 TEST(all_ranks_fail_when_one_does_and_say_which)

@@ -121,17 +121,20 @@ void rank_watch_fail(struct ranks *ranks, int code, const char *format, ...)
     tell_peers(ranks, &failure, ranks->launcher.rank);
 }
 
-/* The run of this process has failed by itself, which its `stop` has printed. Numbers that are not finite are no failure
- * of a rank: the caller ends the run in an orderly way. */
-static void announce(void *arg)
+void ranks_announce_failure(struct ranks *ranks)
 {
-    struct ranks *const ranks = arg;
-    if (stop_code(ranks->stop) == EXIT_CODE_NONFINITE)
-        return;
     struct failure failure = { .code = code_elsewhere(ranks, stop_code(ranks->stop)) };
     snprintf(failure.text, sizeof(failure.text), "%s", stop_message(ranks->stop));
     if (note_failure(ranks, &failure))
         tell_peers(ranks, &failure, ranks->launcher.rank);
+}
+
+/* The run of this process has failed by itself, which its `stop` has printed. */
+static void announce(void *arg)
+{
+    struct ranks *const ranks = arg;
+    if (stop_code(ranks->stop) != EXIT_CODE_NONFINITE)
+        ranks_announce_failure(ranks);
 }
 
 int ranks_watch(struct ranks *ranks, struct stop *stop)

@@ -97,6 +97,8 @@ void ranks_set_handler(struct ranks *ranks, void (*handle)(void *arg, const stru
  * told when `stop` fails, whose code and message they get. They are not told of EXIT_CODE_NONFINITE, after which main
  * ends the run in an orderly way. NULL: no run, as long as nothing can fail. Main only. */
 int ranks_watch(struct ranks *ranks, struct stop *stop);
+/* They are told of that code after all: the run of the `stop` that is watched cannot end in an orderly way. Main only. */
+void ranks_announce_failure(struct ranks *ranks);
 /* Has any rank failed or gone silent? */
 bool ranks_failed(const struct ranks *ranks);
 /* The exit code of a process that cannot go on because one has: EXIT_CODE_STALL or EXIT_CODE_RANK, or its own where it

@@ -28,16 +28,20 @@ static void await_others(struct ranks *ranks)
     }
 }
 
-static int lead(struct ranks *ranks, int code, const struct run_back *back)
+/* After a failure of a rank there is no way back. */
+static int lead(struct ranks *ranks, int code, struct run_back *back)
 {
     struct conclusion conclusion;
     memset(&conclusion, 0, sizeof(conclusion));
-    conclusion.code = code;
-    conclusion.back = *back;
     await_others(ranks);
+    const bool has_failed = ranks_failed(ranks);
+    if (has_failed)
+        back->folder[0] = '\0';
+    conclusion.code = code == 0 && has_failed ? ranks_failure_code(ranks) : code;
+    conclusion.back = *back;
     (void)ranks_send_all(ranks, MAIL_MEETING, &conclusion, sizeof(conclusion));
     (void)ranks_flush(ranks);
-    return code == 0 && ranks_failed(ranks) ? ranks_failure_code(ranks) : code;
+    return conclusion.code;
 }
 
 static int follow(struct ranks *ranks, int code, bool has_failed, struct run_back *back)
@@ -53,7 +57,7 @@ static int follow(struct ranks *ranks, int code, bool has_failed, struct run_bac
     *back = conclusion.back;
     if (has_failed || code == conclusion.code)
         return code;
-    return conclusion.code == code || is_common(conclusion.code) ? conclusion.code : EXIT_CODE_RANK;
+    return is_common(conclusion.code) ? conclusion.code : ranks_failure_code(ranks);
 }
 
 int conclusion_reach(struct ranks *ranks, int code, bool has_failed, struct run_back *back)

@@ -339,10 +339,13 @@ static void follow_batch(struct run *run, struct step_report *const *reports)
 static void end_together(struct run *run)
 {
     struct step_report **reports;
+    int rc;
     run_state_give_up(&run->state);
     pipeline_request_stop(run->pipeline);
-    while (pipeline_step(run->pipeline, &reports) == 0)
+    while ((rc = pipeline_step(run->pipeline, &reports)) == 0)
         pipeline_give_back(run->pipeline);
+    if (rc != -ENODATA)
+        ranks_announce_failure(run->ranks);     /* they may wait for sums with this one */
 }
 
 static void run_steps(struct run *run)
@@ -549,12 +552,11 @@ static int train(struct run *run)
     if (code != 0)
         return code;
     print_plan(run);
-    code = meeting_agree(run->ranks, 0, NULL);  /* on the warnings of the plan */
+    code = ranks_watch(run->ranks, run->stop) == 0 ? 0 : out_of_memory("the ranks");
+    code = meeting_agree(run->ranks, code, NULL);       /* on the warnings of the plan, too */
     meeting_end(run->ranks);
     if (code != 0)
         return code;
-    if (ranks_watch(run->ranks, run->stop) != 0)
-        return out_of_memory("the ranks");
     run_steps(run);
     run->end.loader_end_ns = clock_now_ns();
     run->end.loader_wall_ns = run->end.loader_end_ns - run->began_ns;

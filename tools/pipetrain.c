@@ -360,10 +360,8 @@ static int join_ranks(struct ranks **ranks_out, const struct launcher *launcher,
     const struct mpi_module *module;
     if (launcher->library == MPI_LIBRARY_NONE)
         return code;
-    if (launcher_load(launcher, &module, reason) != 0) {
-        log_message(LOG_ERROR, "%s", reason);
-        return EXIT_CODE_USAGE;
-    }
+    if (launcher_load(launcher, &module, reason) != 0)
+        return launched_refuse_all(launcher->local_rank == 0, reason);      /* other hosts may have the module */
     const int opened = ranks_open(ranks_out, launcher, module, (uint32_t)settings->sync.deadline);
     const struct meeting_facts facts = { .kind = kind, .settings = settings };
     const int agreed = opened != 0 ? opened : meeting_agree_on(*ranks_out, code, &facts);
@@ -425,10 +423,8 @@ static int run(const struct arguments *arguments, uint64_t process_start_ns)
 {
     const struct launcher *const launcher = &arguments->launcher;
     struct settings settings;
-    if (arguments->launcher_problem[0] != '\0') {
-        log_message(LOG_ERROR, "%s", arguments->launcher_problem);
-        return EXIT_CODE_USAGE;
-    }
+    if (arguments->launcher_problem[0] != '\0')
+        return launched_refuse_all(launcher_is_first(), arguments->launcher_problem);
     if (settings_init(&settings) != 0)
         return out_of_memory("the settings");
     settings.rank = launcher->rank;

@@ -235,6 +235,26 @@ int launcher_find(struct launcher *launcher_out, char reason[LAUNCHER_REASON_BYT
     return rc;
 }
 
+bool launcher_is_first(void)
+{
+    /* SLURM_PROCID is also set in the script of a job. */
+    static const struct { const char *rank, *launcher; } variables[] = {
+        { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" },
+        { "PMI_RANK", "PMI_RANK" },
+        { "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE" },
+        { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS" },
+        { "RANK", "TORCHELASTIC_RUN_ID" },
+    };
+    bool is_other = false;
+    for (size_t i = 0; i < sizeof(variables) / sizeof(*variables); i++) {
+        const char *const rank = is_set(variables[i].launcher) ? getenv(variables[i].rank) : NULL;
+        if (rank != NULL && strcmp(rank, "0") == 0)
+            return true;
+        is_other = is_other || rank != NULL;
+    }
+    return !is_other;
+}
+
 int launcher_check(const struct launcher *launcher, uint32_t mpi_rank, uint32_t mpi_size, char reason[LAUNCHER_REASON_BYTES])
 {
     if (mpi_rank == launcher->rank && mpi_size == launcher->size)

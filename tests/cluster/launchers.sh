@@ -33,9 +33,10 @@ starts() {
     expect_equal "$(sed -n 's/^towers *\([0-9]*\) ranks .*/\1/p' "$work/out")" "$([ "$ranks" -eq 1 ] || echo "$ranks")" "ranks of $*"
 }
 
-# A command, and how long it took, in a file of each process, unless the launcher ends it first.
+# A command, and how long it took, in a file of each process, unless the launcher kills it first.
 cat >"$work/timed" <<END
 #!/bin/sh
+trap : TERM
 begun=\$(date +%s%N)
 "\$@"
 code=\$?
@@ -44,8 +45,14 @@ exit \$code
 END
 chmod +x "$work/timed"
 
-# refused WORDS PROGRAM LAUNCHER...: by every process, within two seconds.
+# refused WORDS PROGRAM LAUNCHER...: by every process, within two seconds, and printed once.
 refused() {
+    refused_somewhere "$@"
+    expect_equal "$(grep -Ec "$words" "$work/err")" 1 "lines of stderr with $words"
+}
+
+# The same, printed by one process or more: where variables contradict each other, and where ranks differ.
+refused_somewhere() {
     words=$1 program=$2
     shift 2
     rm -f "$work"/took.*
@@ -75,10 +82,10 @@ for mpi in $mpis; do
         [ "$other" != "$mpi" ] || continue
         refused "$missing.*or use mpirun of $(name_of "$other")" "$(program_with "$other")" mpi_run "$mpi" 2
         # A library that does not know this launcher believes to be alone.
-        refused "mpirun of $(name_of "$mpi") started rank . of 2, but for the library it is rank 0 of 1" \
+        refused_somewhere "mpirun of $(name_of "$mpi") started rank . of 2, but for the library it is rank 0 of 1" \
             "$(program_with "$other:$mpi")" mpi_run "$mpi" 2
     done
-    refused 'mpirun of Open MPI .OMPI_COMM_WORLD_SIZE. and of MPICH .MPI_LOCALNRANKS. are set' "$pipetrain" \
+    refused_somewhere 'mpirun of Open MPI .OMPI_COMM_WORLD_SIZE. and of MPICH .MPI_LOCALNRANKS. are set' "$pipetrain" \
         mpi_run "$mpi" 2 env OMPI_COMM_WORLD_SIZE=2 MPI_LOCALNRANKS=2 PMI_RANK=0
     refused 'torchrun started 2 processes' "$pipetrain" mpi_run "$mpi" 2 env TORCHELASTIC_RUN_ID=x WORLD_SIZE=2
 done
@@ -116,7 +123,7 @@ for mpi in $mpis; do
     done
     # MPICH under PMIx is rank 0 of 1 in every process.
     case $mpi,$mpis in
-        openmpi,*mpich*) refused 'srun started rank . of 2, but for Open MPI it is rank 0 of 1.*use mpirun -n 2 ./pipetrain' \
+        openmpi,*mpich*) refused_somewhere 'srun started rank . of 2, but for Open MPI it is rank 0 of 1.*use mpirun -n 2 ./pipetrain' \
             "$(program_with mpich:openmpi)" $(srun_command openmpi 2) ;;
     esac
     # The script of a job is one process, in which mpirun starts as many as it likes.

@@ -203,6 +203,27 @@ TEST(numbers_are_digits_and_nothing_else)
     }
 }
 
+TEST(the_first_process_is_known_without_a_launcher_that_works)
+{
+    static const struct { struct row environment; bool is_first; } rows[] = {
+        { { .variables = { "HOME=/" } }, true },
+        { { .variables = { SRUN_OF("2", "0") } }, true },
+        { { .variables = { SRUN_OF("2", "1") } }, false },
+        { { .variables = { "SLURM_JOB_ID=7", "SLURM_PROCID=1" } }, true },
+        { { .variables = { OPENMPI_OF("2", "1") } }, false },
+        { { .variables = { OPENMPI_OF("2", "0"), SRUN_OF("2", "1") } }, true },
+        { { .variables = { OPENMPI_OF("3", "2"), SRUN_OF("2", "1") } }, false },
+        { { .variables = { MPICH_OF("2", "1"), "SLURM_JOB_ID=7", "SLURM_PROCID=0" } }, false },
+        { { .variables = { "TORCHELASTIC_RUN_ID=x", "WORLD_SIZE=2", "RANK=1" } }, false },
+        { { .variables = { "RANK=1" } }, true },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        set_environment(&rows[i].environment);
+        if (launcher_is_first() != rows[i].is_first)
+            fail_msg("row %zu", i);
+    }
+}
+
 TEST(mpi_has_to_agree_with_the_launcher)
 {
     char reason[LAUNCHER_REASON_BYTES];

@@ -58,7 +58,7 @@ struct reduce_ops {
     bool pins_regions;          /* sums copies in pinned host memory where devices have their own */
     bool knows_owners;          /* buckets may have any use; else only BUCKET_ALL_REDUCE */
     /* Host memory that it allocates for each tower, besides copies of regions, to sum so many floats. NULL: none. */
-    size_t (*host_bytes)(const struct reduce *reduce, size_t floats);
+    size_t (*host_bytes)(const struct reduce *reduce, size_t floats, bool has_bf16_grads);
     /* Called before any call of a device's library, when the reduction may be chosen later for so many towers of this
      * process. NULL: nothing to do. */
     void (*prepare)(uint32_t towers);

@@ -119,7 +119,8 @@ size_t sync_pinned_bytes(const struct sync_spec *spec)
             bytes += host_bytes(spec, region);
     for (int region = 0; region < REGION_COUNT; region++)
         if (spec->reduce->ops->host_bytes != NULL && is_summed(spec, region))
-            bytes += spec->reduce->ops->host_bytes(spec->reduce, region_of(spec->tower, region).count);
+            bytes += spec->reduce->ops->host_bytes(spec->reduce, region_of(spec->tower, region).count,
+                                                   tower_spec(spec->tower)->has_bf16_grads);
     if (spec->ops->serves != SERVES_NOBODY && spec->index == 0) {
         const struct server_rules rules = server_rules_of(spec);
         bytes += server_bytes(&rules);

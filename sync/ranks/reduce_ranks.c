@@ -42,7 +42,7 @@ struct exchange {
     struct ranks_reduce *reduce;
     uint32_t bucket;
     enum stage stage;
-    bool is_begun;                      /* the messages of the stage are */
+    bool is_begun;                      /* the stage's messages are on their way */
     size_t message_count, passed_count;     /* of the stage; messages are tested in their order */
     atomic_uint arrived;                /* towers of this process whose share is staged */
     uint64_t done;                      /* exchanges of this bucket so far; under the rendezvous' lock */
@@ -145,7 +145,7 @@ static const struct bucket *bucket_of(const struct exchange *exchange)
     return &exchange->reduce->rendezvous.buckets.bucket[exchange->bucket];
 }
 
-/* ---- where it all is ---- */
+/* ---- places in memory ---- */
 
 /* Places of a bucket's size in a copy: a rank's terms, and with bf16 one for the sums, which are shorter than terms may
  * be. Else they replace the first term. */
@@ -240,7 +240,7 @@ static int begin_receive(struct exchange *exchange, char *data, size_t bytes, ui
     return rc;
 }
 
-/* Every rank's part of this rank's terms goes to it, and this rank's part of theirs comes. */
+/* Send every rank its part of this rank's terms, and receive this rank's part of theirs. */
 static int begin_collecting(struct exchange *exchange)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
@@ -285,7 +285,7 @@ static int begin_spreading(struct exchange *exchange)
     return rc;
 }
 
-/* Are those that share their memory as far as this rank? */
+/* Have the ranks that share their memory with this one reached the same stage? */
 static bool have_others_come(const struct exchange *exchange)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
@@ -367,7 +367,7 @@ static void sum_part(struct exchange *exchange)
     }
 }
 
-/* Each part of the sums from where it is to the arenas of all towers of this process. */
+/* Copy all parts of the sums to the arenas of the towers of this process. */
 static void give_out(const struct exchange *exchange)
 {
     const struct ranks_reduce *const reduce = exchange->reduce;
@@ -697,12 +697,13 @@ static void ranks_leave(struct reduce *base, uint32_t tower)
 }
 
 /* What connect_exchanges allocates, shared among the towers of this process. */
-static size_t ranks_host_bytes(const struct reduce *base, size_t floats)
+static size_t ranks_host_bytes(const struct reduce *base, size_t floats, bool has_bf16_grads)
 {
     const struct ranks_reduce *const reduce = (const struct ranks_reduce *)base;
     const uint32_t ranks = ranks_size(reduce->ranks), far = ranks - ranks_local_size(reduce->ranks);
     const size_t received = reduce->term_count * (floats / ranks + SHARE_ALIGN) * far / ranks;
-    return (own_terms(reduce).count * COPIES * floats + received) * sizeof(float) / reduce->here.count;
+    const size_t places = own_terms(reduce).count + has_bf16_grads;     /* places_of, when that is known */
+    return (places * COPIES * floats + received) * sizeof(float) / reduce->here.count;
 }
 
 static int ranks_supports(const struct reduce_towers *towers, struct unsupported_reason *reason)

@@ -36,7 +36,6 @@ static struct {
     char text[LOG_HELD_BYTES];
 } held = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-
 /* Bytes of the character at the start of `text` that may be shown as it is; 0 where its first byte must be escaped: not
  * UTF-8, or a control character (utf8_is_control). */
 static size_t plain_bytes(const char *text, size_t bytes)

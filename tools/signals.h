@@ -31,11 +31,10 @@ void signals_set_callback(void (*request)(void *arg), void *arg, bool saves);
 /* One of the four: was it not ignored when the program started? */
 bool signals_are_handled(int number);
 
-/* As if that signal, one of the four, had come, but for ending the process at once as the second one. Any thread. */
+/* As if that signal, one of the four, had come; but a second one does not end the process at once. Any thread. */
 void signals_request(int number);
 
-/* The program is about to end anyway, within a time of its own: a request is not reported any more, and changes nothing, not
- * even the second one. */
+/* The program is about to end anyway, within a limited time: requests are ignored from now on, the second one too. */
 void signals_ignore(void);
 
 /* True once a request has come. Any thread. */

@@ -19,7 +19,7 @@
 #define NAP_SHARE 5u                    /* a nap is at most this part of the time that nothing has come */
 #define TIMER_SLACK_NS 1000ul           /* of naps; by default the kernel prolongs them by 50 us */
 
-/* ---- who there is ---- */
+/* ---- this rank and the others ---- */
 
 uint32_t ranks_rank(const struct ranks *ranks)
 {

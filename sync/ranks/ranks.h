@@ -1,10 +1,11 @@
-/* The processes of a run that a launcher started, "ranks", and what they tell each other. Each holds some of the run's
+/* Ranks: the processes of a run that a launcher started, and the messages between them. Each holds some of the run's
  * towers. Rank 0 leads: it decides, prints and writes.
  *
  * One thread of each process calls MPI, from its initialization to its end, and never blocks in it: it polls what is
  * in flight, and sleeps in between. A second thread watches that one and the other ranks, from before MPI is
- * initialized: once a second, or more often, ranks tell rank 0, and it tells them, that they live and where they are.
- * A rank that is silent for longer than the deadline ends the run (EXIT_CODE_STALL).
+ * initialized: once a second, or more often, every rank sends rank 0 a beat, and rank 0 sends one to every rank, which
+ * says that its sender is alive, and in which phase. A rank that is silent for longer than the deadline ends the run
+ * (EXIT_CODE_STALL).
  *
  * Ranks send each other mail: messages of any size, between rank 0 and another one only. Mail of one kind from one rank
  * is received in the order in which it was sent. Sums do not go through rank 0; they are jobs (ranks_job). */
@@ -23,9 +24,9 @@ struct ranks;
 
 /* What mail is about. The first kinds are the business of ranks.c. */
 enum mail_kind {
-    MAIL_BEAT,                  /* its sender lives, and is there */
+    MAIL_BEAT,                  /* the sender is alive; its phase, step and bucket */
     MAIL_FAILURE,               /* its sender's run has failed */
-    /* Handled in the communication thread when they come (ranks_set_handler): */
+    /* Handled in the communication thread when they arrive (ranks_set_handler): */
     MAIL_STOP,                  /* to rank 0: a signal has come, its number as int */
     MAIL_LIMIT,                 /* to the others: batches below this uint64_t may begin */
     MAIL_MARK,                  /* to the others: the batch after which all towers make a snapshot, uint64_t */
@@ -35,9 +36,9 @@ enum mail_kind {
     MAIL_MEETING = MAIL_HANDLED,        /* at the start and the end of a run */
     MAIL_REPORT,                /* to rank 0: the reports of a batch */
     MAIL_SNAPSHOT,              /* to the others: is the snapshot of this batch saved? */
-    MAIL_STATE,                 /* to rank 0: a part of it */
+    MAIL_STATE,                 /* to rank 0: a part of a checkpoint; from it, empty: send the next part */
     MAIL_DAMAGE,                /* to rank 0: a damaged record, or one with a warning */
-    MAIL_COUNTS,                /* to rank 0: what the pipeline counted, at the end */
+    MAIL_COUNTS,                /* to rank 0: what the loader counted, at the end */
     MAIL_COUNT
 };
 
@@ -51,15 +52,15 @@ int ranks_open(struct ranks **ranks_out, const struct launcher *launcher, const 
  * hears that this process ends, and it has to, by _exit: threads of the MPI library may hang. Accepts NULL. */
 void ranks_close(struct ranks *ranks);
 
-/* ---- who there is; any thread; NULL is a process without a launcher: rank 0 of 1 ---- */
+/* ---- this rank and the others; any thread; NULL is a process without a launcher: rank 0 of 1 ---- */
 
 uint32_t ranks_rank(const struct ranks *ranks);
 uint32_t ranks_size(const struct ranks *ranks);
 /* Ranks on this host. */
 uint32_t ranks_local_size(const struct ranks *ranks);
-/* "rank 2 (node7)"; valid until ranks_close. */
+/* "rank 2 (node7)"; valid until ranks_close. In a rank that is not 0, names of ranks but itself and 0 have no host. */
 const char *ranks_name(const struct ranks *ranks, uint32_t rank);
-/* Its host's name alone. */
+/* Its host's name alone, "" where the name has none. */
 const char *ranks_host(const struct ranks *ranks, uint32_t rank);
 /* "Open MPI 4.1.4" */
 const char *ranks_library(const struct ranks *ranks);
@@ -93,18 +94,19 @@ void ranks_set_handler(struct ranks *ranks, void (*handle)(void *arg, const stru
 
 /* ---- failures ---- */
 
-/* From now on `stop` fails when a rank is silent (EXIT_CODE_STALL) or has failed (EXIT_CODE_RANK), and the others are
- * told when `stop` fails, whose code and message they get. They are not told of EXIT_CODE_NONFINITE, after which main
- * ends the run in an orderly way. NULL: no run, as long as nothing can fail. Main only. */
+/* From now on `stop` fails when a rank is silent (EXIT_CODE_STALL) or has failed (EXIT_CODE_RANK; with MPICH, the code of
+ * that rank), and when `stop` fails, the other ranks fail with its message. EXIT_CODE_NONFINITE is not passed on: after it
+ * main ends the run in an orderly way. NULL: no run is watched any more. 0 or -ENOMEM. Main only. */
 int ranks_watch(struct ranks *ranks, struct stop *stop);
-/* They are told of that code after all: the run of the `stop` that is watched cannot end in an orderly way. Main only. */
+/* Pass that failure on after all: the run cannot end in an orderly way. Main only, while `stop` is watched. */
 void ranks_announce_failure(struct ranks *ranks);
 /* Has any rank failed or gone silent? */
 bool ranks_failed(const struct ranks *ranks);
 /* The exit code of a process that cannot go on because one has: EXIT_CODE_STALL or EXIT_CODE_RANK, or its own where it
  * is this one. */
 int ranks_failure_code(const struct ranks *ranks);
-/* Where this process is, for the other ranks' messages: a phase (a constant, kept), a step, a bucket of a sum. */
+/* What this process is doing, for beats: a phase (a constant, kept; the others hear of it at once), a step, the sum of a
+ * bucket. */
 #define RANKS_NOWHERE UINT64_MAX
 void ranks_at_phase(struct ranks *ranks, const char *phase);
 void ranks_at_step(struct ranks *ranks, uint64_t step);

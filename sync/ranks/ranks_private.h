@@ -1,4 +1,4 @@
-/* What the files of struct ranks share: ranks.c (who there is, the communication thread), mail.c, rank_watch.c. */
+/* What the files of struct ranks share: ranks.c (opening, the communication thread), mail.c, rank_watch.c. */
 #ifndef PIPETRAIN_RANKS_PRIVATE_H
 #define PIPETRAIN_RANKS_PRIVATE_H
 
@@ -12,7 +12,7 @@
 #define RANK_PHASE_BYTES 32u
 #define RANK_TEXT_BYTES 400u            /* of a failure */
 
-/* Where a rank is; mailed as it is. */
+/* What a rank is doing; mailed as it is. */
 struct beat {
     uint64_t step, bucket;              /* RANKS_NOWHERE: in none */
     char phase[RANK_PHASE_BYTES], host[RANK_HOST_BYTES];
@@ -109,7 +109,7 @@ void mail_end(struct ranks *ranks);
 /* ---- rank_watch.c ---- */
 
 void rank_watch_loop(void *ranks);
-/* Tell a peer where this process is, unless the last beat is still queued. Lock not held. */
+/* Send a beat to a peer, unless the last one is still queued. Lock not held. */
 void rank_watch_beat(struct ranks *ranks, uint32_t to);
 /* A beat has come. Lock not held. */
 void rank_watch_take_beat(struct ranks *ranks, uint32_t from, const struct beat *beat);

@@ -68,12 +68,6 @@ bool checkpoint_is_here(const struct checkpoint_shape *shape, uint32_t tower)
     return shape->here.count == 0 || (tower >= shape->here.first && tower - shape->here.first < shape->here.count);
 }
 
-size_t checkpoint_tensor_bytes(const struct checkpoint_shape *shape, struct checkpoint_place place)
-{
-    return place.part == CHECKPOINT_CARRIED ? shape->carried_bytes
-                                            : shape->net->parameters[place.parameter].count * sizeof(float);
-}
-
 bool checkpoint_has_others(const struct checkpoint_shape *shape)
 {
     bool has = checkpoint_has(shape, (struct checkpoint_place){ CHECKPOINT_CARRIED, 1, 0, 0 });
@@ -90,7 +84,8 @@ static void add_tensor(struct checkpoint_layout *layout, const struct checkpoint
     struct checkpoint_tensor *const tensor = &layout->tensors[layout->count++];
     tensor->place = place;
     tensor->offset = layout->bytes;
-    tensor->bytes = checkpoint_tensor_bytes(shape, place);
+    tensor->bytes = place.part == CHECKPOINT_CARRIED ? shape->carried_bytes
+                                                     : shape->net->parameters[place.parameter].count * sizeof(float);
     checkpoint_name(shape->net, place, tensor->name);
     layout->bytes += tensor->bytes;
 }

@@ -61,8 +61,6 @@ void checkpoint_name(const struct net *net, struct checkpoint_place place, char 
 bool checkpoint_has(const struct checkpoint_shape *shape, struct checkpoint_place place);
 /* Is this tower one of this process? */
 bool checkpoint_is_here(const struct checkpoint_shape *shape, uint32_t tower);
-/* The bytes of a tensor. */
-size_t checkpoint_tensor_bytes(const struct checkpoint_shape *shape, struct checkpoint_place place);
 /* Is a tensor saved of towers other than tower 0? If not, the other processes of a run have nothing to send. */
 bool checkpoint_has_others(const struct checkpoint_shape *shape);
 /* 0 or -ENOMEM. */

@@ -20,8 +20,8 @@ struct checkpoint_source {
 /* Upper limits of the memory that opening allocates, for the plan, and of the size of a file. */
 size_t checkpoint_writer_bytes(const struct checkpoint_shape *shape, const char *settings);
 size_t checkpoint_file_bytes(const struct checkpoint_shape *shape, const char *settings);
-/* `source` may be NULL if all towers are here; `settings` is the text by which a run recognizes its own checkpoints, `about` makes the weights usable without the
- * run; both are borrowed until the writer is closed. 0 or -ENOMEM. */
+/* `source` may be NULL if all towers are here; `settings` is the text by which a run recognizes its own checkpoints, `about`
+ * makes the weights usable without the run; both are borrowed until the writer is closed. 0 or -ENOMEM. */
 int checkpoint_writer_open(struct checkpoint_writer **writer_out, const struct checkpoint_shape *shape,
                            const struct checkpoint_source *source, const char *settings,
                            const struct weights_about *about);

@@ -136,10 +136,17 @@ slurm_is_up() {
 slurm_stop() {
     [ "$slurm_nodes" -gt 0 ] || return 0
     slurm_nodes=0
-    scancel -p low,high 2>/dev/null
+    scancel --full --signal=KILL --user=root 2>/dev/null
+    scancel --user=root 2>/dev/null
+    await has_no_jobs
     for file in "$slurm"/slurmd.*.pid "$slurm/slurmctld.pid" "$slurm/munge.pid"; do
         [ ! -s "$file" ] || end_daemon "$(cat "$file")"
     done
+}
+
+# Processes of jobs do not end with the daemons.
+has_no_jobs() {
+    [ -z "$(squeue -h 2>/dev/null)" ]
 }
 
 # The daemons write into $work until they have ended, which is removed then.

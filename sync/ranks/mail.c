@@ -29,12 +29,11 @@ static struct outgoing *outgoing_new(uint32_t to, enum mail_kind kind, const voi
     return out;
 }
 
-/* Its receiver may wait for it, and the sender go on: without an end of the run both would wait for ever. */
-static void lose_mail(struct ranks *ranks, uint32_t to, enum mail_kind kind)
+/* There is no memory for mail to or from a peer. Its receiver may wait for it, and the sender go on: without an end of the
+ * run both would wait for ever. */
+static void lose_mail(struct ranks *ranks, const char *preposition, uint32_t peer)
 {
-    if (kind == MAIL_BEAT)
-        return;
-    rank_watch_fail(ranks, EXIT_CODE_MEMORY, "mail to %s: %s", ranks_name(ranks, to), strerror(ENOMEM));
+    rank_watch_fail(ranks, EXIT_CODE_MEMORY, "mail %s %s: %s", preposition, ranks_name(ranks, peer), strerror(ENOMEM));
     pthread_mutex_lock(&ranks->lock);
     ranks->lacks_mail = true;
     pthread_mutex_unlock(&ranks->lock);
@@ -45,7 +44,8 @@ int ranks_send(struct ranks *ranks, uint32_t to, enum mail_kind kind, const void
     assert(bytes <= MPI_MODULE_MESSAGE_MAX && to >= peers_first(ranks) && to < peers_end(ranks));
     struct outgoing *const out = outgoing_new(to, kind, data, bytes);
     if (out == NULL) {
-        lose_mail(ranks, to, kind);
+        if (kind != MAIL_BEAT)
+            lose_mail(ranks, "to", to);
         return -ENOMEM;
     }
     pthread_mutex_lock(&ranks->lock);
@@ -240,7 +240,7 @@ static int take_message(struct ranks *ranks, uint32_t rank)
     }
     struct mail *const mail = mail_new(rank, &peer->envelope);
     if (mail == NULL) {
-        rank_watch_fail(ranks, EXIT_CODE_MEMORY, "mail of %s: %s", ranks_name(ranks, rank), strerror(ENOMEM));
+        lose_mail(ranks, "from", rank);
         return 0;       /* the request has passed, so the next test tries again */
     }
     if (mail->bytes <= MAIL_SHORT_BYTES) {

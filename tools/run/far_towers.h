@@ -1,5 +1,5 @@
-/* The towers of other ranks (sync/ranks/ranks.h). Rank 0 gets the report of every tower of the run, allows batches,
- * and says after which one towers make snapshots and after which one the run ends; the other ranks do as it says. */
+/* The towers of other ranks (sync/ranks/ranks.h). Rank 0 gets the report of every tower of the run, allows batches, and
+ * decides after which batch towers make snapshots and after which one the run ends; the other ranks follow. */
 #ifndef PIPETRAIN_FAR_TOWERS_H
 #define PIPETRAIN_FAR_TOWERS_H
 

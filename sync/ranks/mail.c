@@ -80,7 +80,7 @@ int ranks_flush(struct ranks *ranks)
     until.tv_sec += FLUSH_FAILED_S;
     int rc = 0;
     pthread_mutex_lock(&ranks->lock);
-    while (ranks->out_count > 0 && rc == 0)
+    while ((ranks->out_count > 0 || ranks->is_failing) && rc == 0)
         if (!ranks->has_failed)
             pthread_cond_wait(&ranks->changed, &ranks->lock);
         else

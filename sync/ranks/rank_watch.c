@@ -66,34 +66,34 @@ static int code_elsewhere(const struct ranks *ranks, int code)
     return code == EXIT_CODE_STALL || ranks->launcher.library == MPI_LIBRARY_MPICH ? code : EXIT_CODE_RANK;
 }
 
-/* End the run of this process. False: another failure was first. */
+/* Only the first failure counts. True: it is this one, and the caller has to call spread_failure. */
 static bool note_failure(struct ranks *ranks, const struct failure *failure)
 {
     pthread_mutex_lock(&ranks->lock);
     const bool is_first = !ranks->has_failed;
-    if (is_first)
+    if (is_first) {
         ranks->failure = *failure;
-    ranks->has_failed = true;
-    struct stop *const stop = is_first ? ranks->stop : NULL;
-    ranks->is_failing = ranks->is_failing || stop != NULL;
-    pthread_cond_broadcast(&ranks->changed);
-    pthread_mutex_unlock(&ranks->lock);
-    if (stop == NULL)
-        return is_first;
-    stop_fail_silently(stop, (enum exit_code)failure->code, failure->text);
-    pthread_mutex_lock(&ranks->lock);
-    ranks->is_failing = false;
-    pthread_cond_broadcast(&ranks->changed);
+        ranks->has_failed = ranks->is_failing = true;
+        pthread_cond_broadcast(&ranks->changed);
+    }
     pthread_mutex_unlock(&ranks->lock);
     return is_first;
 }
 
-/* All peers but one. */
-static void tell_peers(struct ranks *ranks, const struct failure *failure, uint32_t except)
+/* End the run of this process, and tell all peers but one. Until that is done main closes nothing, and does not leave. */
+static void spread_failure(struct ranks *ranks, const struct failure *failure, uint32_t except)
 {
+    struct failure told = *failure;
+    told.code = code_elsewhere(ranks, failure->code);
+    if (ranks->stop != NULL)
+        stop_fail_silently(ranks->stop, (enum exit_code)failure->code, failure->text);
     for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
         if (rank != except)
-            (void)ranks_send(ranks, rank, MAIL_FAILURE, failure, sizeof(*failure));
+            (void)ranks_send(ranks, rank, MAIL_FAILURE, &told, sizeof(told));
+    pthread_mutex_lock(&ranks->lock);
+    ranks->is_failing = false;
+    pthread_cond_broadcast(&ranks->changed);
+    pthread_mutex_unlock(&ranks->lock);
 }
 
 void rank_watch_take_failure(struct ranks *ranks, uint32_t from, const struct failure *failure)
@@ -104,7 +104,7 @@ void rank_watch_take_failure(struct ranks *ranks, uint32_t from, const struct fa
         snprintf(told.text + length, sizeof(told.text) - (size_t)length, "%s", failure->text);
     }
     if (note_failure(ranks, &told))
-        tell_peers(ranks, &told, from);
+        spread_failure(ranks, &told, from);
 }
 
 void rank_watch_fail(struct ranks *ranks, int code, const char *format, ...)
@@ -117,16 +117,15 @@ void rank_watch_fail(struct ranks *ranks, int code, const char *format, ...)
     if (!note_failure(ranks, &failure))
         return;
     log_message(LOG_ERROR, "%s", failure.text);
-    failure.code = code_elsewhere(ranks, code);
-    tell_peers(ranks, &failure, ranks->launcher.rank);
+    spread_failure(ranks, &failure, ranks->launcher.rank);
 }
 
 void ranks_announce_failure(struct ranks *ranks)
 {
-    struct failure failure = { .code = code_elsewhere(ranks, stop_code(ranks->stop)) };
+    struct failure failure = { .code = stop_code(ranks->stop) };
     snprintf(failure.text, sizeof(failure.text), "%s", stop_message(ranks->stop));
     if (note_failure(ranks, &failure))
-        tell_peers(ranks, &failure, ranks->launcher.rank);
+        spread_failure(ranks, &failure, ranks->launcher.rank);
 }
 
 /* The run of this process has failed by itself, which its `stop` has printed. */

@@ -81,7 +81,8 @@ struct mail {
 int ranks_send(struct ranks *ranks, uint32_t to, enum mail_kind kind, const void *data, size_t bytes);
 /* The same to all others. Rank 0 only. */
 int ranks_send_all(struct ranks *ranks, enum mail_kind kind, const void *data, size_t bytes);
-/* Wait until all mail of this process is sent; at most a second longer when a rank has failed. 0 or -ECANCELED. */
+/* Wait until all mail of this process is sent, of its failure, too; when a rank has failed, until a second after the call at
+ * most. 0 or -ECANCELED. */
 int ranks_flush(struct ranks *ranks);
 /* Wait for the next mail of this kind (MAIL_HANDLED or later) from that rank. 0, or -ECANCELED when a rank has failed; but
  * MAIL_MEETING, which is also sent after a failure, is waited for until its sender is silent. */

@@ -79,8 +79,8 @@ struct ranks {
     void (*handle)(void *arg, const struct mail *mail);
     void *handle_arg;
     bool is_handling;
-    struct stop *stop;                  /* the run's; NULL: none. Written by main only */
-    bool is_failing;                    /* a thread ends the run of `stop` */
+    struct stop *stop;                  /* the run's; NULL: none. Written by main only, not while is_failing */
+    bool is_failing;                    /* a thread reports the failure: to `stop`, to the log, to peers */
     bool has_failed;
     bool lacks_mail;                    /* there was no memory for mail that another rank may wait for */
     struct failure failure;

@@ -437,6 +437,27 @@ TEST(all_ranks_fail_when_one_does_and_say_which)
     }
 }
 
+/* Main ends such a run in an orderly way, unless it cannot. */
+TEST(numbers_that_are_not_finite_are_passed_on_only_when_asked_to)
+{
+    open_ranks(SIZE, 2, 60);
+    watch_all();
+    capture_begin(&capture);
+    stop_fail(stops[0], EXIT_CODE_NONFINITE, "the loss is not finite");
+    usleep(200000);
+    for (uint32_t rank = 0; rank < SIZE; rank++)
+        assert_false(ranks_failed(ranks[rank]));
+    ranks_announce_failure(ranks[0]);
+    for (uint32_t rank = 1; rank < SIZE; rank++) {
+        await_failure(rank);
+        assert_int_equal(stop_code(stops[rank]), EXIT_CODE_RANK);
+        assert_string_equal(stop_message(stops[rank]), "the loss is not finite");
+    }
+    capture_end(&capture, captured, sizeof(captured));
+    assert_int_equal(ranks_failure_code(ranks[0]), EXIT_CODE_NONFINITE);
+    unwatch_all();
+}
+
 TEST(an_error_of_the_library_ends_the_run)
 {
     open_ranks(SIZE, 2, 60);

@@ -74,6 +74,7 @@ struct ranks_reduce {
     size_t messages_max;
     char *received;                     /* of all exchanges */
     uint64_t *waited;                   /* [bucket * towers + tower]: exchanges it has waited for */
+    struct ranks_reduce *next_kept;
 };
 
 static struct ranks_reduce *ranks_reduce_of(struct rendezvous *rendezvous)
@@ -647,17 +648,23 @@ static int ranks_open_reduce(struct reduce **reduce_out, const struct reduce_spe
     return 0;
 }
 
+/* Those to whose memory messages may be on their way: until the process ends, which is soon. */
+static struct ranks_reduce *kept;
+
 static void ranks_close_reduce(struct reduce *base)
 {
     struct ranks_reduce *const reduce = (struct ranks_reduce *)base;
-    const bool is_kept = ranks_abandon_jobs(reduce->ranks);     /* until the process ends, which is soon */
+    const bool is_kept = ranks_abandon_jobs(reduce->ranks);
     for (uint32_t d = 0; d < reduce->here.count; d++)
         host_arena_close(&reduce->arenas[d]);
     rendezvous_release(&reduce->rendezvous);
     rank_memory_close(reduce->memory, is_kept);
-    if (is_kept)
-        reduce->received = NULL;
-    release(reduce);
+    if (is_kept) {
+        reduce->next_kept = kept;
+        kept = reduce;
+    } else {
+        release(reduce);
+    }
 }
 
 static int ranks_join(struct reduce *base, uint32_t tower, const struct reduce_member *member,

@@ -138,11 +138,11 @@ static void enter(void)
 
 static int fake_send(const void *data, size_t bytes, uint32_t to, int tag, struct mpi_request *request_out)
 {
+    enter();
     struct fake_message *const message = malloc(sizeof(*message) + bytes);
     assert_non_null(message);
     *message = (struct fake_message){ .from = own_rank, .to = to, .tag = tag, .bytes = bytes };
     memcpy(message->data, data, bytes);
-    enter();
     (void)new_request(request_out);
     append(message);
     pthread_mutex_unlock(&lock);

@@ -11,12 +11,14 @@
 
 #include "stage/clock.h"
 #include "stage/log.h"
+#include "stage/text/output.h"
 #include "sync/ranks/ranks_private.h"
 
 #define NAP_LEAST_NS 80000u
 #define NAP_MOST_NS 2000000u
 #define NAP_LISTENING_NS 5000000u       /* at most, with nothing to do but to listen */
 #define NAP_SHARE 5u                    /* a nap is at most this part of the time that nothing has come */
+#define FLUSH_MS 200u
 #define TIMER_SLACK_NS 1000ul           /* of naps; by default the kernel prolongs them by 50 us */
 
 /* ---- this rank and the others ---- */
@@ -366,6 +368,10 @@ void ranks_close(struct ranks *ranks)
     }
     set_flag(ranks, &ranks->is_closing);
     thread_join(ranks->communication);
+    if (ranks_failed(ranks)) {          /* meanwhile: MPI is not finalized */
+        output_flush(FLUSH_MS);
+        _exit(ranks->failure.code);
+    }
     set_flag(ranks, &ranks->watch_ends);
     thread_join(ranks->watch);
     release(ranks);

@@ -188,9 +188,10 @@ MACHINE_TEST(a_governor_that_keeps_frequencies_low_is_a_warning)
 /* Threads of a run on CPUs 0-3. */
 static void judge_run(uint32_t towers, int64_t threads, int64_t decoders)
 {
-    static struct settings settings = { .ranks = 1, .local_ranks = 1, .core_ranks = 1 };
+    static struct settings settings;
     static struct device_plan plan;
-    settings = (struct settings){ .devices = { .threads_per_tower = threads },
+    settings = (struct settings){ .ranks = 1, .local_ranks = 1, .core_ranks = 1,
+                                  .devices = { .threads_per_tower = threads },
                                   .input = { .decode_threads = decoders } };
     plan = (struct device_plan){ .ops = device_find("cpu"), .backend = backend_find("reference"),
                                  .towers = { .count = towers } };
@@ -503,7 +504,7 @@ MACHINE_TEST(reading_past_the_page_cache_ends_at_its_limit)
 static void look_at_data(char *train, uint64_t available_kib)
 {
     static char none[] = "";
-    static struct settings settings = { .ranks = 1, .local_ranks = 1, .core_ranks = 1 };
+    static struct settings settings;
     char text[64];
     settings = (struct settings){ .data = { .train = train, .validation = none } };
     machine.settings = &settings;

@@ -52,6 +52,8 @@ void fake_mpi_reset(uint32_t size, uint32_t tests, uint32_t seed)
         free(first);
         first = next;
     }
+    for (uint64_t i = 0; i < handles; i++)
+        free(requests[i].message);
     memset(requests, 0, sizeof(requests));
     handles = 0;
     test_number++;              /* threads of tests before stay where they are */
@@ -209,6 +211,7 @@ static bool try(struct fake_request *request)
     assert_true(message->bytes <= request->room);
     memcpy(request->data, message->data, message->bytes);
     free(message);
+    request->message = NULL;
     return true;
 }
 

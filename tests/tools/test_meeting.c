@@ -13,7 +13,7 @@
 #define RANKS_MAX 64u
 
 static char said[1 << 16];
-static char names[RANKS_MAX][32];
+static char names[RANKS_MAX][40];
 
 /* Ranks that can start, with no messages: two on a host. */
 static void make_parts(struct meeting_part *parts, uint32_t count)

@@ -384,7 +384,8 @@ static void leave_ranks(struct ranks *ranks, int code)
         if (code == EXIT_CODE_RANK)
             nanosleep(&(struct timespec){ .tv_nsec = LEAVE_LATER_NS }, NULL);
         ranks_close(ranks);
-        _exit(code);
+        /* 0: a rank fell silent after its last word. */
+        _exit(code != 0 ? code : ranks_failure_code(ranks));
     }
     ranks_close(ranks);
 }

@@ -26,6 +26,8 @@ def main():
     torch.manual_seed(hvd.rank())
     model = peer_torch.build().to(memory_format=torch.contiguous_format)
     optimizer = hvd.DistributedOptimizer(peer_torch.optimizer_for(model), named_parameters=model.named_parameters())
+    zero = optimizer.zero_grad
+    optimizer.zero_grad = lambda **_: zero()        # Horovod's has no set_to_none; since PyTorch 2.0 that is the default
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     data = [(images.contiguous(), labels) for images, labels in
             peer_torch.batches(arguments.mnist, arguments.batch, 16)]

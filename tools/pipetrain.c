@@ -358,7 +358,7 @@ static int join_ranks(struct ranks **ranks_out, const struct launcher *launcher,
 {
     char reason[LAUNCHER_REASON_BYTES];
     const struct mpi_module *module;
-    if (launcher->library == MPI_LIBRARY_NONE)
+    if (launcher->mpi == MPI_LIBRARY_NONE)
         return code;
     if (launcher_load(launcher, &module, reason) != 0)
         return launched_refuse_all(launcher->local_rank == 0, reason);      /* other hosts may have the module */
@@ -480,7 +480,7 @@ static int find_launcher(struct arguments *arguments)
     if (launcher_find(launcher, arguments->launcher_problem) != 0)
         return EXIT_CODE_OK;            /* the command may not need it */
     arguments->launcher_problem[0] = '\0';
-    if (launcher->library == MPI_LIBRARY_NONE)
+    if (launcher->mpi == MPI_LIBRARY_NONE)
         return EXIT_CODE_OK;
     signals_block();
     return meeting_begin(launcher->rank);

@@ -128,12 +128,12 @@ static int find_srun(struct launcher *found, char *reason)
     /* Those of the step in which this srun was called may be left. */
     const bool is_pmi2 = has_pmi2 && (!is_set("PMIX_RANK") || (type != NULL && strcmp(type, "pmi2") == 0));
     if (is_pmi2) {
-        found->library = MPI_LIBRARY_MPICH;
+        found->mpi = MPI_LIBRARY_MPICH;
         rc = check_number("PMI_SIZE", found->size, "SLURM_STEP_NUM_TASKS", reason);
         return rc != 0 ? rc : check_number("PMI_RANK", found->rank, "SLURM_PROCID", reason);
     }
     if (is_set("PMIX_RANK")) {
-        found->library = MPI_LIBRARY_OPENMPI;
+        found->mpi = MPI_LIBRARY_OPENMPI;
         return check_number("PMIX_RANK", found->rank, "SLURM_PROCID", reason);
     }
     if (found->size == 1)
@@ -149,7 +149,7 @@ static int find_srun(struct launcher *found, char *reason)
 static int find_openmpi(struct launcher *found, char *reason)
 {
     int rc;
-    found->library = MPI_LIBRARY_OPENMPI;
+    found->mpi = MPI_LIBRARY_OPENMPI;
     found->name = "mpirun of Open MPI";
     if ((rc = read_number("OMPI_COMM_WORLD_SIZE", 1, LAUNCHER_RANKS_MAX, &found->size, reason)) != 0 ||
         (rc = read_number("OMPI_COMM_WORLD_RANK", 0, found->size - 1, &found->rank, reason)) != 0 ||
@@ -162,7 +162,7 @@ static int find_openmpi(struct launcher *found, char *reason)
 static int find_mpich(struct launcher *found, char *reason)
 {
     int rc;
-    found->library = MPI_LIBRARY_MPICH;
+    found->mpi = MPI_LIBRARY_MPICH;
     found->name = "mpirun of MPICH";
     if (!is_set("PMI_RANK") && is_set("PMI_PORT"))
         return launcher_refuse(reason, "mpirun of MPICH does not say which rank this is: use it without -pmi-port");
@@ -225,7 +225,7 @@ static int find_any(struct launcher *found, char *reason)
 
 int launcher_find(struct launcher *launcher_out, char reason[LAUNCHER_REASON_BYTES])
 {
-    static const struct launcher alone = { .library = MPI_LIBRARY_NONE, .rank = 0, .size = 1, .local_rank = 0, .local_size = 1 };
+    static const struct launcher alone = { .mpi = MPI_LIBRARY_NONE, .rank = 0, .size = 1, .local_rank = 0, .local_size = 1 };
     struct launcher found = alone;
     int rc = refuse_torchrun(reason);
     if (rc == 0)
@@ -259,7 +259,7 @@ int launcher_check(const struct launcher *launcher, uint32_t mpi_rank, uint32_t 
 {
     if (mpi_rank == launcher->rank && mpi_size == launcher->size)
         return 0;
-    const char *const library = libraries[launcher->library].name;
+    const char *const library = libraries[launcher->mpi].name;
     if (launcher->name == srun_name)
         return launcher_refuse(reason, "srun started rank %u of %u, but for %s it is rank %u of %u: this %s does not speak to this "
                                "Slurm; use mpirun -n %u ./pipetrain ... in sbatch or salloc", launcher->rank, launcher->size,
@@ -294,12 +294,12 @@ static bool module_path(enum mpi_library library, char path[PATH_MAX])
 static int refuse_missing(const struct launcher *launcher, char *reason)
 {
     char path[PATH_MAX];
-    const enum mpi_library other = launcher->library == MPI_LIBRARY_OPENMPI ? MPI_LIBRARY_MPICH : MPI_LIBRARY_OPENMPI;
+    const enum mpi_library other = launcher->mpi == MPI_LIBRARY_OPENMPI ? MPI_LIBRARY_MPICH : MPI_LIBRARY_OPENMPI;
     const bool is_srun = launcher->name == srun_name;
-    const char *const started = is_srun ? libraries[launcher->library].srun : launcher->name;
+    const char *const started = is_srun ? libraries[launcher->mpi].srun : launcher->name;
     const int length = snprintf(reason, LAUNCHER_REASON_BYTES, "%s started %u processes, but pipetrain was built without %s: "
                                 "install it (Debian: %s), then ./configure and make again", started, launcher->size,
-                                libraries[launcher->library].name, libraries[launcher->library].package);
+                                libraries[launcher->mpi].name, libraries[launcher->mpi].package);
     if (module_path(other, path))
         snprintf(reason + length, LAUNCHER_REASON_BYTES - (size_t)length, "; or use %s%s", is_srun ? "" : "mpirun of ",
                  is_srun ? libraries[other].srun : libraries[other].name);
@@ -309,11 +309,11 @@ static int refuse_missing(const struct launcher *launcher, char *reason)
 int launcher_load(const struct launcher *launcher, const struct mpi_module **module_out, char reason[LAUNCHER_REASON_BYTES])
 {
     char path[PATH_MAX];
-    if (!module_path(launcher->library, path))
+    if (!module_path(launcher->mpi, path))
         return refuse_missing(launcher, reason);
     void *const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
-        return launcher_refuse(reason, "cannot load the module for %s: %.300s", libraries[launcher->library].name, dlerror());
+        return launcher_refuse(reason, "cannot load the module for %s: %.300s", libraries[launcher->mpi].name, dlerror());
     const struct mpi_module *const module = dlsym(library, MPI_MODULE_SYMBOL);
     if (module == NULL || module->version != MPI_MODULE_VERSION)
         return launcher_refuse(reason, "%.300s is of another version of pipetrain: run make, or make install, again", path);

@@ -16,7 +16,7 @@ enum mpi_library {
 };
 
 struct launcher {
-    enum mpi_library library;
+    enum mpi_library mpi;
     uint32_t rank, size;        /* of this process, of the run; 0 and 1 for MPI_LIBRARY_NONE */
     uint32_t local_rank, local_size;    /* the same among the processes on this host */
     const char *name;           /* in words: "mpirun of Open MPI", "srun"; NULL: none */

@@ -63,7 +63,7 @@ void rank_watch_take_beat(struct ranks *ranks, uint32_t from, const struct beat 
  * with MPICH all have the same. */
 static int code_elsewhere(const struct ranks *ranks, int code)
 {
-    return code == EXIT_CODE_STALL || ranks->launcher.library == MPI_LIBRARY_MPICH ? code : EXIT_CODE_RANK;
+    return code == EXIT_CODE_STALL || ranks->launcher.mpi == MPI_LIBRARY_MPICH ? code : EXIT_CODE_RANK;
 }
 
 /* Only the first failure counts. True: it is this one, and the caller has to call spread_failure. */

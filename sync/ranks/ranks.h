@@ -87,7 +87,7 @@ int ranks_flush(struct ranks *ranks);
 /* Wait for the next mail of this kind (MAIL_HANDLED or later) from that rank. 0, or -ECANCELED when a rank has failed; but
  * MAIL_MEETING, which is also sent after a failure, is waited for until its sender is silent. */
 int ranks_receive(struct ranks *ranks, uint32_t from, enum mail_kind kind, struct mail **mail_out);
-/* The next one, if it is here already; else NULL. */
+/* The same without waiting: NULL where no such mail has come yet. */
 struct mail *ranks_try_receive(struct ranks *ranks, uint32_t from, enum mail_kind kind);
 /* Call handle for each mail of a kind below MAIL_HANDLED, in the communication thread; NULL: such mail is dropped. It
  * returns when no handler runs any more. */

@@ -25,8 +25,8 @@
 #define MESSAGE_BYTES 16384u
 #define LINK_TAG RANKS_TAG_FREE
 #define FIRST_TAG (LINK_TAG + 2)
-/* Ranks write the next exchange of a bucket to another copy: it begins when all others have read the sums of the one
- * before it, so that nobody reads any more what was written two exchanges ago. */
+/* A rank has two copies of the memory in which others read a bucket, and uses them in turn. It writes to a copy again two
+ * exchanges later; by then all others have ended the exchange in which they read it. */
 #define COPIES 2u
 
 /* Towers of one rank that are a subtree of the order of additions: their sum is a term of the sum over all. */

@@ -282,7 +282,7 @@ void fake_ranks_open(struct ranks *ranks_out[], uint32_t size, uint32_t deadline
     struct opening openings[FAKE_RANKS_MAX];
     assert_int_equal(sem_init(&may_start, 0, 0), 0);
     for (uint32_t rank = 0; rank < size; rank++) {
-        openings[rank] = (struct opening){ .launcher = { .library = MPI_LIBRARY_OPENMPI, .rank = rank, .size = size,
+        openings[rank] = (struct opening){ .launcher = { .mpi = MPI_LIBRARY_OPENMPI, .rank = rank, .size = size,
                                                          .local_rank = rank, .local_size = size },
                                            .deadline_s = deadline_s };
         next_rank = rank;

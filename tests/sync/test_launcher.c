@@ -14,7 +14,7 @@ struct row {
     const char *reason;
 };
 
-#define ALONE { .library = MPI_LIBRARY_NONE, .rank = 0, .size = 1, .local_rank = 0, .local_size = 1 }
+#define ALONE { .mpi = MPI_LIBRARY_NONE, .rank = 0, .size = 1, .local_rank = 0, .local_size = 1 }
 #define OPENMPI_OF(size, rank) "OMPI_COMM_WORLD_SIZE=" size, "OMPI_COMM_WORLD_RANK=" rank, "PMIX_RANK=" rank
 #define OPENMPI_LOCAL(size, rank) "OMPI_COMM_WORLD_LOCAL_SIZE=" size, "OMPI_COMM_WORLD_LOCAL_RANK=" rank
 #define MPICH_OF(size, rank) "PMI_SIZE=" size, "PMI_RANK=" rank, "PMI_FD=6"
@@ -35,7 +35,7 @@ static void set_environment(const struct row *row)
 
 static void check_launcher(const struct launcher *found, const struct launcher *expected)
 {
-    assert_int_equal(found->library, expected->library);
+    assert_int_equal(found->mpi, expected->mpi);
     assert_int_equal(found->rank, expected->rank);
     assert_int_equal(found->size, expected->size);
     assert_int_equal(found->local_rank, expected->local_rank);

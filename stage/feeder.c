@@ -148,8 +148,11 @@ static int feed_from_ring(struct feeder *feeder)
     trace_count(track, TRACE_FULL_BATCHES, traced(feeder, &batch->slice), taken_ns, batch->full_found);
     rc = slots_empty(feeder->spec.slots, &slot);
     trace_span(track, TRACE_WAIT_SLOT, traced(feeder, &batch->slice), taken_ns, 0);
-    if (!rc)
+    if (!rc) {
         rc = feed_batch(feeder, batch, slot);
+        if (rc)         /* the copy may still read the batch: nobody may fill it again */
+            ring_cancel(feeder->spec.ring);
+    }
     ring_give_back(feeder->spec.ring, batch);
     feeder->counts.batches += rc == 0;
     return rc;

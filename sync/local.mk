@@ -4,6 +4,7 @@ sync_libsync_a_SOURCES = \
 	%D%/gate.c \
 	%D%/host_arena.c \
 	%D%/modes.c \
+	%D%/ranks/doorbells.c \
 	%D%/ranks/launcher.c \
 	%D%/ranks/mail.c \
 	%D%/ranks/rank_memory.c \

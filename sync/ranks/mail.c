@@ -10,7 +10,6 @@
 
 #define FLUSH_FAILED_S 1        /* a rank that has failed may take no mail any more */
 
-enum { MAIL_TAG = 1, MAIL_DATA_TAG = 2 };
 
 /* ---- sending ---- */
 
@@ -54,11 +53,12 @@ int ranks_send(struct ranks *ranks, uint32_t to, enum mail_kind kind, const void
         *ranks->out_end = out;
         ranks->out_end = &out->next;
         ranks->out_count++;
-        pthread_cond_signal(&ranks->has_work);
     }
     pthread_mutex_unlock(&ranks->lock);
     if (is_lost)
         free(out);
+    else
+        doorbells_ring(ranks->doorbells, ranks->launcher.rank);
     return is_lost ? -ECANCELED : 0;
 }
 
@@ -92,9 +92,12 @@ int ranks_flush(struct ranks *ranks)
 static int begin_outgoing(struct ranks *ranks, struct outgoing *out)
 {
     const struct mpi_module *const module = ranks->module;
+    out->envelope.is_announced = doorbells_reach(ranks->doorbells, out->to);
     int rc = module->send(&out->envelope, sizeof(out->envelope), out->to, MAIL_TAG, &out->requests[0]);
     if (rc == 0 && !out->has_passed[1])
         rc = module->send(out->data, out->envelope.bytes, out->to, MAIL_DATA_TAG, &out->requests[1]);
+    if (rc == 0 && out->envelope.is_announced)
+        doorbells_announce_mail(ranks->doorbells, out->to);
     return rc;
 }
 
@@ -230,23 +233,26 @@ int mail_begin(struct ranks *ranks, uint32_t *peer_out)
     return rc;
 }
 
+static int deliver_and_await(struct ranks *ranks, uint32_t rank, struct mail *mail)
+{
+    ranks->mail_taken += ranks->peers[rank].envelope.is_announced;
+    deliver(ranks, mail);
+    return await_envelope(ranks, rank);
+}
+
 /* The message that was awaited has come: deliver the mail, or begin to receive its data. */
 static int take_message(struct ranks *ranks, uint32_t rank)
 {
     struct peer *const peer = &ranks->peers[rank];
-    if (peer->incoming != NULL) {
-        deliver(ranks, peer->incoming);
-        return await_envelope(ranks, rank);
-    }
+    if (peer->incoming != NULL)
+        return deliver_and_await(ranks, rank, peer->incoming);
     struct mail *const mail = mail_new(rank, &peer->envelope);
     if (mail == NULL) {
         lose_mail(ranks, "from", rank);
         return 0;       /* the request has passed, so the next test tries again */
     }
-    if (mail->bytes <= MAIL_SHORT_BYTES) {
-        deliver(ranks, mail);
-        return await_envelope(ranks, rank);
-    }
+    if (mail->bytes <= MAIL_SHORT_BYTES)
+        return deliver_and_await(ranks, rank, mail);
     peer->incoming = mail;
     return ranks->module->receive(mail->data, mail->bytes, rank, MAIL_DATA_TAG, &peer->request);
 }

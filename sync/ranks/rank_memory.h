@@ -13,9 +13,10 @@ struct rank_memory;
 int rank_memory_open(struct rank_memory **memory_out, struct ranks *ranks, size_t bytes);
 /* is_kept: messages may still be on their way to or from it, so it stays until the process ends. Accepts NULL. */
 void rank_memory_close(struct rank_memory *memory, bool is_kept);
-/* In the communication thread, again and again from a job: 1 when it is known of all other ranks whether they share,
- * 0 as long as it is not, or an error of the library, negative. Uses the tags `tag` and `tag` + 1. */
-int rank_memory_link(struct rank_memory *memory, int tag);
+/* In the communication thread, again and again: 1 when it is known of all other ranks whether they share, 0 as long as it is
+ * not (*awaited_out is then a rank whose message has not come), or an error of the library, negative. Uses the tags `tag`
+ * and `tag` + 1. */
+int rank_memory_link(struct rank_memory *memory, int tag, uint32_t *awaited_out);
 /* This rank's memory, at once; that of another rank after linking, NULL where the two do not share: then neither has the
  * other's. */
 void *rank_memory_of(const struct rank_memory *memory, uint32_t rank);

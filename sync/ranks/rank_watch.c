@@ -240,6 +240,18 @@ static void look_at_communication(struct ranks *ranks, uint64_t *turns, uint32_t
                         call != NULL ? " from " : "", call != NULL ? call : "", polls_in_seconds(deadline));
 }
 
+/* At the start every rank hears of every other one. `*waited` counts the polls that this takes. */
+static void look_at_links(struct ranks *ranks, uint32_t *waited, uint32_t deadline)
+{
+    pthread_mutex_lock(&ranks->lock);
+    const bool waits = ranks->is_open && ranks->open_code == 0 && !ranks->are_linked;
+    pthread_mutex_unlock(&ranks->lock);
+    *waited = waits ? *waited + 1 : 0;
+    if (*waited == deadline)
+        rank_watch_fail(ranks, EXIT_CODE_STALL, "%s has not been heard of for %.0f s (sync.deadline): do the two use the "
+                        "same network?", ranks->peers[atomic_load(&ranks->unlinked)].name, polls_in_seconds(deadline));
+}
+
 /* A process that cannot end by itself is ended: a rank is silent, the MPI library hangs, or mail was lost that others wait
  * for. */
 static void end_stalled(struct ranks *ranks, bool is_hanging)
@@ -273,7 +285,7 @@ void rank_watch_loop(void *arg)
 {
     struct ranks *const ranks = arg;
     uint64_t turns = 0;
-    uint32_t still = 0;
+    uint32_t still = 0, unlinked = 0;
     const uint32_t deadline = ranks->deadline_s * POLLS_PER_SECOND;
     const uint32_t period = deadline < BEATS_IN_DEADLINE * POLLS_PER_SECOND ? 1 : POLLS_PER_SECOND;
     for (uint32_t poll = 0; await_poll(ranks); poll++) {
@@ -282,6 +294,7 @@ void rank_watch_loop(void *arg)
             rank_watch_beat(ranks, rank);
         for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
             look_at_peer(ranks, rank, deadline);
+        look_at_links(ranks, &unlinked, deadline);
         end_stalled(ranks, still >= deadline);
     }
 }

@@ -1,5 +1,6 @@
-/* The ranks of a run: opening and closing, and the thread that talks to MPI. It tests what is in flight again and
- * again, and sleeps longer in between the longer nothing has come. */
+/* The ranks of a run: opening and closing, and the thread that talks to MPI. Others wake it when there is something to do
+ * (doorbells.h). Messages that are in flight it has to test again and again; it sleeps longer in between the longer nothing
+ * has come. */
 #include "sync/ranks/ranks.h"
 
 #include <errno.h>
@@ -16,7 +17,8 @@
 
 #define NAP_LEAST_NS 80000u
 #define NAP_MOST_NS 2000000u
-#define NAP_LISTENING_NS 5000000u       /* at most, with nothing to do but to listen */
+#define NAP_LISTENING_NS 5000000u       /* at most, with nothing to do but to listen to other hosts */
+#define NAP_LONG_NS 20000000u           /* when whatever comes rings */
 #define NAP_SHARE 5u                    /* a nap is at most this part of the time that nothing has come */
 #define FLUSH_MS 200u
 #define TIMER_SLACK_NS 1000ul           /* of naps; by default the kernel prolongs them by 50 us */
@@ -87,8 +89,8 @@ void ranks_submit(struct ranks *ranks, struct ranks_job *job)
     *ranks->job_end = job;
     ranks->job_end = &job->next;
     ranks->job_count++;
-    pthread_cond_signal(&ranks->has_work);
     pthread_mutex_unlock(&ranks->lock);
+    doorbells_ring(ranks->doorbells, ranks->launcher.rank);
 }
 
 bool ranks_abandon_jobs(struct ranks *ranks)
@@ -96,12 +98,22 @@ bool ranks_abandon_jobs(struct ranks *ranks)
     pthread_mutex_lock(&ranks->lock);
     ranks->are_jobs_abandoned = ranks->are_jobs_abandoned || ranks->job_count > 0;
     while (ranks->are_jobs_abandoned) {
-        pthread_cond_signal(&ranks->has_work);
+        doorbells_ring(ranks->doorbells, ranks->launcher.rank);
         pthread_cond_wait(&ranks->changed, &ranks->lock);
     }
     const bool was_abandoned = ranks->was_job_abandoned;
     pthread_mutex_unlock(&ranks->lock);
     return was_abandoned;
+}
+
+bool ranks_reach(const struct ranks *ranks, uint32_t rank)
+{
+    return doorbells_reach(ranks->doorbells, rank);
+}
+
+void ranks_wake(struct ranks *ranks, uint32_t rank)
+{
+    doorbells_ring(ranks->doorbells, rank);
 }
 
 /* ---- the communication thread ---- */
@@ -119,7 +131,7 @@ static void fail_by_library(struct ranks *ranks, uint32_t peer, int error)
     if (peer < ranks->launcher.size)
         rank_watch_fail(ranks, EXIT_CODE_RANK, "the connection to %s failed: %s", ranks_name(ranks, peer), text);
     else
-        rank_watch_fail(ranks, EXIT_CODE_RANK, "a sum over the ranks failed: %s", text);
+        rank_watch_fail(ranks, EXIT_CODE_RANK, "a message between ranks failed: %s", text);
 }
 
 /* Take over the jobs that were submitted; forget all when they are abandoned. */
@@ -168,20 +180,52 @@ static bool advance_jobs(struct ranks *ranks, struct talk *talk)
     return has_moved;
 }
 
-/* Until something is submitted, at most as long as is due. */
-static void nap(struct ranks *ranks, const struct talk *talk)
+/* Is anything in flight that has to be tested? */
+static bool has_messages(const struct ranks *ranks, const struct talk *talk)
+{
+    bool has = talk->flying != NULL || !ranks->are_linked || doorbells_mail(ranks->doorbells) != ranks->mail_taken;
+    for (const struct ranks_job *job = talk->jobs; job != NULL && !has; job = job->next)
+        has = job->is_polled;
+    return has;
+}
+
+/* Does mail come from a rank that cannot ring? */
+static bool listens(const struct ranks *ranks)
+{
+    bool listens = false;
+    for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks) && !listens; rank++)
+        listens = !doorbells_reach(ranks->doorbells, rank);
+    return listens;
+}
+
+/* Until somebody rings who had not yet when `rung` was read, at most as long as is due. */
+static void nap(struct ranks *ranks, const struct talk *talk, uint32_t rung)
 {
     const uint64_t now = clock_now_ns();
-    const bool is_busy = talk->jobs != NULL || talk->flying != NULL;
-    const uint64_t most = is_busy ? NAP_MOST_NS : NAP_LISTENING_NS;
-    uint64_t length = (now - talk->moved_ns) / NAP_SHARE;
+    uint64_t length = (now - talk->moved_ns) / NAP_SHARE, most = NAP_LONG_NS;
+    if (has_messages(ranks, talk))
+        most = NAP_MOST_NS;
+    else if (listens(ranks))
+        most = NAP_LISTENING_NS;
+    else
+        length = NAP_LONG_NS;
     length = length < NAP_LEAST_NS ? NAP_LEAST_NS : length > most ? most : length;
-    const uint64_t due = now + length;
-    const struct timespec until = { .tv_sec = (time_t)(due / 1000000000u), .tv_nsec = (long)(due % 1000000000u) };
+    doorbells_sleep(ranks->doorbells, rung, now + length);
+}
+
+/* Again and again, until it is known which ranks can ring. 0 or an error of the library. */
+static int link_doorbells(struct ranks *ranks)
+{
+    uint32_t awaited = ranks->launcher.rank;
+    const int rc = doorbells_link(ranks->doorbells, DOORBELLS_TAG, &awaited);
+    if (rc < 0)
+        return -rc;
+    atomic_store(&ranks->unlinked, awaited);
     pthread_mutex_lock(&ranks->lock);
-    if (ranks->out_first == NULL && ranks->job_first == NULL && !ranks->are_jobs_abandoned && !ranks->is_closing)
-        pthread_cond_timedwait(&ranks->has_work, &ranks->lock, &until);
+    ranks->are_linked = rc == 1;
+    pthread_cond_broadcast(&ranks->changed);
     pthread_mutex_unlock(&ranks->lock);
+    return 0;
 }
 
 /* False: the ranks are closed, and all mail is sent. */
@@ -200,7 +244,12 @@ static void talk_until_closed(struct ranks *ranks)
     uint32_t peer = UINT32_MAX;
     int rc = mail_begin(ranks, &peer);
     while (goes_on(ranks)) {
+        const uint32_t rung = doorbells_count(ranks->doorbells);
         bool has_moved = false;
+        if (rc == 0 && !ranks->are_linked) {
+            peer = UINT32_MAX;
+            rc = link_doorbells(ranks);
+        }
         if (rc == 0)
             rc = mail_advance(ranks, &talk.flying, &has_moved, &peer);
         if (rc != 0)
@@ -211,7 +260,7 @@ static void talk_until_closed(struct ranks *ranks)
         if (has_moved)
             talk.moved_ns = clock_now_ns();
         else
-            nap(ranks, &talk);
+            nap(ranks, &talk, rung);
     }
 }
 
@@ -275,13 +324,8 @@ static int init(struct ranks *ranks, const struct launcher *launcher, uint32_t d
     ranks->deadline_s = deadline_s;
     if (gethostname(ranks->host, sizeof(ranks->host) - 1) != 0)
         snprintf(ranks->host, sizeof(ranks->host), "unknown host");
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_mutex_init(&ranks->lock, NULL);
     pthread_cond_init(&ranks->changed, NULL);
-    pthread_cond_init(&ranks->has_work, &clock);
-    pthread_condattr_destroy(&clock);
     ranks->peers = calloc(launcher->size, sizeof(*ranks->peers));
     if (ranks->peers == NULL)
         return -ENOMEM;
@@ -290,13 +334,13 @@ static int init(struct ranks *ranks, const struct launcher *launcher, uint32_t d
         peer->end = &peer->first;
         snprintf(peer->name, sizeof(peer->name), rank == launcher->rank ? "rank %u (%s)" : "rank %u", rank, ranks->host);
     }
-    return 0;
+    return doorbells_open(&ranks->doorbells, ranks);
 }
 
-/* Is MPI initialized, and has every peer said who it is? */
+/* Is MPI initialized, have all ranks linked their doorbells, and has every peer said who it is? */
 static bool have_all_come(const struct ranks *ranks)
 {
-    bool have_all = ranks->is_open;
+    bool have_all = ranks->is_open && ranks->are_linked;
     for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks); rank++)
         have_all = have_all && ranks->peers[rank].is_known;
     return have_all;
@@ -335,8 +379,8 @@ static void set_flag(struct ranks *ranks, bool *flag)
 {
     pthread_mutex_lock(&ranks->lock);
     *flag = true;
-    pthread_cond_signal(&ranks->has_work);
     pthread_mutex_unlock(&ranks->lock);
+    doorbells_ring(ranks->doorbells, ranks->launcher.rank);
 }
 
 static void release(struct ranks *ranks)
@@ -350,8 +394,8 @@ static void release(struct ranks *ranks)
         next = out->next;
         free(out);
     }
+    doorbells_close(ranks->doorbells);
     free(ranks->peers);
-    pthread_cond_destroy(&ranks->has_work);
     pthread_cond_destroy(&ranks->changed);
     pthread_mutex_destroy(&ranks->lock);
     free(ranks);

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "stage/thread.h"
+#include "sync/ranks/doorbells.h"
 #include "sync/ranks/ranks.h"
 
 #define RANK_HOST_BYTES 64u
@@ -19,12 +20,15 @@ struct beat {
 };
 struct failure { int32_t code; char text[RANK_TEXT_BYTES]; };
 
+/* Of messages; RANKS_TAG_FREE and more are of jobs. */
+enum { MAIL_TAG = 1, MAIL_DATA_TAG = 2, DOORBELLS_TAG = 3 };    /* and the one after it */
+
 #define MAIL_SHORT_BYTES 496u           /* longer mail is sent as two messages */
 
 /* A message of MAIL_TAG; if the mail is longer than it has room for, all data follows in a message of MAIL_DATA_TAG. */
 struct envelope {
     uint64_t bytes;
-    uint32_t kind, unused;
+    uint32_t kind, is_announced;        /* at the receiver's doorbell */
     unsigned char data[MAIL_SHORT_BYTES];
 };
 
@@ -58,8 +62,11 @@ struct ranks {
     const struct mpi_module *module;
     char library[MPI_MODULE_TEXT_BYTES];
     struct peer *peers;                 /* [rank]; of all but this one in rank 0, else of rank 0 only */
+    struct doorbells *doorbells;        /* the communication thread sleeps at its own */
+    uint32_t mail_taken;                /* of mail that was announced; of the communication thread */
     struct thread *communication, *watch;
     atomic_uint_fast64_t turns;         /* of the communication thread; the watch looks whether they go on */
+    atomic_uint unlinked;               /* a rank whose message is missing while doorbells are linked */
     _Atomic(const char *) call;         /* the call of MPI it is in, if that may block; NULL */
     _Atomic(const char *) phase;
     atomic_uint_fast64_t step, bucket;
@@ -67,8 +74,7 @@ struct ranks {
     char host[RANK_HOST_BYTES];
     pthread_mutex_t lock;               /* of what follows, and of the peers */
     pthread_cond_t changed;             /* for waiting mains: mail, failure, opening, handled */
-    pthread_cond_t has_work;            /* for the communication thread */
-    bool is_open, is_closing, watch_ends;
+    bool is_open, are_linked, is_closing, watch_ends;
     int open_code;                      /* why it could not be opened; 0: it could, or is not yet */
     struct outgoing *out_first, **out_end;      /* queued */
     uint32_t out_count;                 /* queued or in flight */

@@ -160,10 +160,10 @@ static size_t counters_bytes(const struct ranks_reduce *reduce)
     return (reduce->rendezvous.buckets.count * sizeof(struct counters) + 63) / 64 * 64;
 }
 
-/* Does this rank read that one's memory? */
+/* Does this rank read that one's memory? They wake each other when there is something to read. */
 static bool shares(const struct ranks_reduce *reduce, uint32_t rank)
 {
-    return rank_memory_of(reduce->memory, rank) != NULL;
+    return rank_memory_of(reduce->memory, rank) != NULL && ranks_reach(reduce->ranks, rank);
 }
 
 static struct counters *counters_of(const struct exchange *exchange, uint32_t rank)
@@ -400,21 +400,32 @@ static void finish(struct exchange *exchange)
     pthread_mutex_unlock(&rendezvous->lock);
 }
 
+/* Say to those who share that this rank has reached a stage of an exchange. */
+static void announce_stage(struct exchange *exchange)
+{
+    struct ranks *const ranks = exchange->reduce->ranks;
+    struct counters *const counters = counters_of(exchange, ranks_rank(ranks));
+    atomic_store_explicit(exchange->stage == COLLECTS ? &counters->staged : &counters->summed, exchange->number,
+                          memory_order_release);
+    for (uint32_t rank = 0; rank < ranks_size(ranks); rank++)
+        if (rank != ranks_rank(ranks) && shares(exchange->reduce, rank))
+            ranks_wake(ranks, rank);
+}
+
 static int begin_stage(struct exchange *exchange)
 {
-    struct counters *const counters = counters_of(exchange, ranks_rank(exchange->reduce->ranks));
     exchange->is_begun = true;
     exchange->message_count = exchange->passed_count = 0;
     ranks_at_bucket(exchange->reduce->ranks, exchange->bucket);
-    atomic_store_explicit(exchange->stage == COLLECTS ? &counters->staged : &counters->summed, exchange->number,
-                          memory_order_release);
+    announce_stage(exchange);
     return exchange->stage == COLLECTS ? begin_collecting(exchange) : begin_spreading(exchange);
 }
 
 /* 1: it is known which ranks share their memory. */
 static int link_ranks(struct ranks_reduce *reduce)
 {
-    const int rc = reduce->is_linked ? 1 : rank_memory_link(reduce->memory, LINK_TAG);
+    uint32_t awaited;
+    const int rc = reduce->is_linked ? 1 : rank_memory_link(reduce->memory, LINK_TAG, &awaited);
     reduce->is_linked = rc == 1;
     return rc;
 }
@@ -434,11 +445,12 @@ static int advance(struct ranks_job *job)
         if (exchange->stage == SPREADS) {
             exchange->stage = COLLECTS;
             finish(exchange);
-            break;
+            return 1;
         }
         sum_part(exchange);
         exchange->stage = SPREADS;
     }
+    job->is_polled = !exchange->reduce->is_linked || exchange->passed_count < exchange->message_count;
     return rc;
 }
 

@@ -14,6 +14,8 @@ extern const struct mpi_module fake_mpi;
 void fake_mpi_reset(uint32_t size, uint32_t tests, uint32_t seed);
 /* From now on nothing comes from this rank, and nothing gets to it. */
 void fake_mpi_cut(uint32_t rank);
+/* From now on nothing gets from one of these to the other. */
+void fake_mpi_part(uint32_t rank, uint32_t other);
 /* From now on calls of this rank's thread do not return. It never ends. */
 void fake_mpi_hang(uint32_t rank);
 /* From now on tests of messages of this rank fail. */
@@ -21,6 +23,8 @@ void fake_mpi_break(uint32_t rank);
 
 /* Open all ranks, with their hosts' names "rank 1 (...)", as separate processes would. */
 void fake_ranks_open(struct ranks *ranks_out[], uint32_t size, uint32_t deadline_s);
+/* The same with the codes of ranks_open. */
+void fake_ranks_try_open(struct ranks *ranks_out[], uint32_t size, uint32_t deadline_s, int codes_out[]);
 /* None has failed. */
 void fake_ranks_close(struct ranks *ranks[], uint32_t size);
 

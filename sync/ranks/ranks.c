@@ -166,6 +166,7 @@ static bool advance_jobs(struct ranks *ranks, struct talk *talk)
         if (rc < 0)
             fail_by_library(ranks, UINT32_MAX, -rc);
         if (rc == 0) {
+            has_moved = has_moved || job->has_moved;
             link = &job->next;
             continue;
         }

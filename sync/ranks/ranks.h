@@ -121,6 +121,7 @@ void ranks_at_bucket(struct ranks *ranks, uint64_t bucket);
 struct ranks_job {
     /* 1: done, it is forgotten; 0: again; negative: an error of the MPI library, which fails the run. */
     int (*advance)(struct ranks_job *job);
+    bool has_moved;             /* set by it: messages have passed */
     bool is_polled;             /* set by it: messages of the job are in flight; else it waits for ranks_wake */
     struct ranks_job *next;     /* of the communication thread */
 };

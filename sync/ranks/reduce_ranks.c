@@ -435,6 +435,7 @@ static int advance(struct ranks_job *job)
 {
     struct exchange *const exchange = (struct exchange *)job;
     int rc = link_ranks(exchange->reduce);
+    const size_t passed = exchange->passed_count;
     while (rc == 1) {
         rc = exchange->is_begun ? 0 : -begin_stage(exchange);
         if (rc == 0)
@@ -450,6 +451,7 @@ static int advance(struct ranks_job *job)
         sum_part(exchange);
         exchange->stage = SPREADS;
     }
+    job->has_moved = exchange->passed_count != passed;
     job->is_polled = !exchange->reduce->is_linked || exchange->passed_count < exchange->message_count;
     return rc;
 }

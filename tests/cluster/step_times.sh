@@ -48,10 +48,12 @@ time_compute() {
 }
 
 # The formula, from a list of layers (--describe). In the order of backward, their gradients fill buckets (sync.bucket = auto);
-# a bucket is summed when its gradients are there and the bucket before it is summed. Prints ms: a step, and bytes on the wire.
+# a bucket is summed when its gradients are there and the bucket before it is summed. Prints ms: a step, one of
+# which nothing is hidden, and bytes on the wire.
 cat >"$work/formula.awk" <<'END'
 function sum_bucket() {
     sum = 2 * (ranks - 1) / ranks * filled / rate * 1000 + 2 * message_ms
+    sums += sum
     summed = (summed > computed ? summed : computed) + sum
     filled = 0
 }
@@ -78,18 +80,18 @@ END {
     }
     if (filled > 0)
         sum_bucket()
-    printf "%.1f %.1f\n", compute_ms + summed - backward_ms, 2 * (ranks - 1) / ranks * all_bytes / rate * 1000
+    printf "%.1f %.1f %.1f\n", compute_ms + summed - backward_ms, compute_ms + sums, 2 * (ranks - 1) / ranks * all_bytes / rate * 1000
 }
 END
 
 print_row() {
     "$pipetrain" --describe "$model" | awk -v ranks="$ranks" -v bits="$bits" -v message_ms="$message_ms" \
         -v compute_ms="$compute_ms" -v backward_ms="$backward_ms" -f "$work/formula.awk" >"$work/predicted"
-    read -r predicted_ms wire_ms <"$work/predicted"
-    awk -v measured="$step_ms" -v predicted="$predicted_ms" -v wire="$wire_ms" -v compute="$compute_ms" \
+    read -r predicted_ms unhidden_ms wire_ms <"$work/predicted"
+    awk -v measured="$step_ms" -v predicted="$predicted_ms" -v unhidden="$unhidden_ms" -v wire="$wire_ms" -v compute="$compute_ms" \
         -v row="$model, $batch | $mpi | $ranks | $rate" 'BEGIN {
-            printf "| %s | %.1f | %.1f | %.1f | %.1f | %+.0f %% |\n", row, compute, wire, predicted, measured,
-                   100 * (predicted / measured - 1) }'
+            printf "| %s | %.1f | %.1f | %.1f | %.1f | %.1f | %+.0f %% | %+.0f %% |\n", row, compute, wire, predicted, unhidden,
+                   measured, 100 * (predicted / measured - 1), 100 * (unhidden / measured - 1) }'
 }
 
 # Half of what a step of a tiny network waits for two rounds of messages.
@@ -101,8 +103,8 @@ time_message() {
 }
 
 uptime
-echo '| network, batch | MPI | hosts | link | compute, ms | bytes on the wire, ms | step by the formula, ms | measured, ms | formula |'
-echo '|---|---|---:|---:|---:|---:|---:|---:|---:|'
+echo '| network, batch | MPI | hosts | link | compute, ms | bytes on the wire, ms | step by the formula, ms | nothing hidden, ms | measured, ms | formula | nothing hidden |'
+echo '|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|'
 for ranks in 2 4; do
     hosts_up $ranks
     for mpi in $mpis; do

@@ -9,8 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sync/ranks/rank_memory.h"
-
 /* In memory that other ranks share. */
 struct doorbell {
     atomic_uint count;                  /* the futex */
@@ -47,9 +45,9 @@ void doorbells_close(struct doorbells *doorbells)
     free(doorbells);
 }
 
-int doorbells_link(struct doorbells *doorbells, int tag, uint32_t *awaited_out)
+int doorbells_link(struct doorbells *doorbells, int tag, struct rank_wait *wait_out)
 {
-    const int rc = rank_memory_link(doorbells->memory, tag, awaited_out);
+    const int rc = rank_memory_link(doorbells->memory, tag, wait_out);
     doorbells->is_linked = rc == 1;
     return rc;
 }
@@ -70,16 +68,12 @@ bool doorbells_reach(const struct doorbells *doorbells, uint32_t rank)
 }
 
 /* Either the sleeper sees the new count, or this sees that it sleeps: both look after they have written. */
-static void ring(struct doorbell *doorbell)
+void doorbells_ring(struct doorbells *doorbells, uint32_t rank)
 {
+    struct doorbell *const doorbell = doorbell_of(doorbells, rank);
     atomic_fetch_add(&doorbell->count, 1);
     if (atomic_load(&doorbell->is_slept_at) != 0)
         (void)syscall(SYS_futex, &doorbell->count, FUTEX_WAKE, 1, NULL, NULL, 0);
-}
-
-void doorbells_ring(struct doorbells *doorbells, uint32_t rank)
-{
-    ring(doorbell_of(doorbells, rank));
 }
 
 uint32_t doorbells_count(const struct doorbells *doorbells)
@@ -98,9 +92,7 @@ void doorbells_sleep(struct doorbells *doorbells, uint32_t seen, uint64_t due_ns
 
 void doorbells_announce_mail(struct doorbells *doorbells, uint32_t rank)
 {
-    struct doorbell *const doorbell = doorbell_of(doorbells, rank);
-    atomic_fetch_add(&doorbell->mail, 1);
-    ring(doorbell);
+    atomic_fetch_add(&doorbell_of(doorbells, rank)->mail, 1);
 }
 
 uint32_t doorbells_mail(const struct doorbells *doorbells)

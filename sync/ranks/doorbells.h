@@ -4,7 +4,7 @@
 #ifndef PIPETRAIN_DOORBELLS_H
 #define PIPETRAIN_DOORBELLS_H
 
-#include "sync/ranks/ranks.h"
+#include "sync/ranks/rank_memory.h"
 
 struct doorbells;
 
@@ -12,14 +12,14 @@ struct doorbells;
 int doorbells_open(struct doorbells **doorbells_out, struct ranks *ranks);
 /* No thread of this process uses them any more. Accepts NULL. */
 void doorbells_close(struct doorbells *doorbells);
-/* As rank_memory_link; *awaited_out is the rank whose message is missing, if it returns 0. In the communication thread. */
-int doorbells_link(struct doorbells *doorbells, int tag, uint32_t *awaited_out);
+/* As rank_memory_link. In the communication thread. */
+int doorbells_link(struct doorbells *doorbells, int tag, struct rank_wait *wait_out);
 
-/* Can this rank ring that one's? Then that one can ring this one's. Its own, always; others' after linking. In the
- * communication thread. */
+/* Can this rank ring that one's? Then that one can ring this one's, once it has linked, too. Its own, always; others' after
+ * linking. In the communication thread. */
 bool doorbells_reach(const struct doorbells *doorbells, uint32_t rank);
 /* Wake the communication thread of a rank that is reached. Any thread for this rank's own, else the communication thread.
- * What was written before is seen by whoever was woken. */
+ * Writes before the ring are visible to the woken thread. */
 void doorbells_ring(struct doorbells *doorbells, uint32_t rank);
 
 /* How often this rank's own was rung. */
@@ -27,7 +27,7 @@ uint32_t doorbells_count(const struct doorbells *doorbells);
 /* Sleep until the count is not `seen` any more, or until due_ns (stage/clock.h). The communication thread only. */
 void doorbells_sleep(struct doorbells *doorbells, uint32_t seen, uint64_t due_ns);
 
-/* Mail has been sent to a rank that is reached: count it there, and ring. */
+/* Mail is about to be sent to a rank that is reached: count it there. Ring when it is sent. */
 void doorbells_announce_mail(struct doorbells *doorbells, uint32_t rank);
 /* How many mails were announced to this rank. */
 uint32_t doorbells_mail(const struct doorbells *doorbells);

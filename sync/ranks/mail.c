@@ -10,7 +10,6 @@
 
 #define FLUSH_FAILED_S 1        /* a rank that has failed may take no mail any more */
 
-
 /* ---- sending ---- */
 
 static struct outgoing *outgoing_new(uint32_t to, enum mail_kind kind, const void *data, size_t bytes)
@@ -93,11 +92,13 @@ static int begin_outgoing(struct ranks *ranks, struct outgoing *out)
 {
     const struct mpi_module *const module = ranks->module;
     out->envelope.is_announced = doorbells_reach(ranks->doorbells, out->to);
+    if (out->envelope.is_announced)
+        doorbells_announce_mail(ranks->doorbells, out->to);
     int rc = module->send(&out->envelope, sizeof(out->envelope), out->to, MAIL_TAG, &out->requests[0]);
     if (rc == 0 && !out->has_passed[1])
         rc = module->send(out->data, out->envelope.bytes, out->to, MAIL_DATA_TAG, &out->requests[1]);
     if (rc == 0 && out->envelope.is_announced)
-        doorbells_announce_mail(ranks->doorbells, out->to);
+        doorbells_ring(ranks->doorbells, out->to);
     return rc;
 }
 
@@ -112,7 +113,7 @@ static struct outgoing *take_queued(struct ranks *ranks)
     return first;
 }
 
-static int begin_queued(struct ranks *ranks, struct outgoing **flying, uint32_t *peer_out)
+static int begin_queued(struct ranks *ranks, struct outgoing **flying, bool *moved_out, uint32_t *peer_out)
 {
     struct outgoing *queued = take_queued(ranks), **end = flying;
     int rc = 0;
@@ -121,6 +122,7 @@ static int begin_queued(struct ranks *ranks, struct outgoing **flying, uint32_t 
     *end = queued;
     for (; queued != NULL && rc == 0; queued = queued->next) {
         *peer_out = queued->to;
+        *moved_out = true;
         rc = begin_outgoing(ranks, queued);
     }
     return rc;
@@ -259,7 +261,7 @@ static int take_message(struct ranks *ranks, uint32_t rank)
 
 int mail_advance(struct ranks *ranks, struct outgoing **flying, bool *moved_out, uint32_t *peer_out)
 {
-    int rc = begin_queued(ranks, flying, peer_out);
+    int rc = begin_queued(ranks, flying, moved_out, peer_out);
     if (rc == 0)
         rc = test_flying(ranks, flying, moved_out, peer_out);
     for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks) && rc == 0; rank++) {

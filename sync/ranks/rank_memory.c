@@ -148,7 +148,7 @@ static int begin_round(struct rank_memory *memory, int tag)
 }
 
 /* 1: all messages of the round have passed. */
-static int test_round(struct rank_memory *memory, uint32_t *awaited_out)
+static int test_round(struct rank_memory *memory, struct rank_wait *wait_out)
 {
     const struct mpi_module *const module = ranks_module(memory->ranks);
     bool have_passed = true;
@@ -164,7 +164,7 @@ static int test_round(struct rank_memory *memory, uint32_t *awaited_out)
         if (other->is_sent && other->is_received)
             continue;
         have_passed = false;
-        *awaited_out = rank;
+        *wait_out = (struct rank_wait){ rank, memory->round == ANSWERS };
     }
     return have_passed;
 }
@@ -187,13 +187,13 @@ static void end_round(struct rank_memory *memory)
     memory->is_begun = false;
 }
 
-int rank_memory_link(struct rank_memory *memory, int tag, uint32_t *awaited_out)
+int rank_memory_link(struct rank_memory *memory, int tag, struct rank_wait *wait_out)
 {
     while (memory->round != LINKED) {
         int rc = memory->is_begun ? 0 : -begin_round(memory, tag);
         memory->is_begun = true;
         if (rc == 0)
-            rc = test_round(memory, awaited_out);
+            rc = test_round(memory, wait_out);
         if (rc <= 0)
             return rc;
         end_round(memory);

@@ -240,16 +240,22 @@ static void look_at_communication(struct ranks *ranks, uint64_t *turns, uint32_t
                         call != NULL ? " from " : "", call != NULL ? call : "", polls_in_seconds(deadline));
 }
 
-/* At the start every rank hears of every other one. `*waited` counts the polls that this takes. */
+/* At the start every rank hears of every other one. `*waited` counts the polls that this takes. Where two do not hear of each
+ * other, the others lack their answers. One reports it, so the others wait some seconds longer; and all of them, for the
+ * peers to be looked at before. */
 static void look_at_links(struct ranks *ranks, uint32_t *waited, uint32_t deadline)
 {
+    char name[sizeof(ranks->peers->name)];
+    const uint32_t other = atomic_load(&ranks->unlinked);
+    const uint32_t more_s = atomic_load(&ranks->lacks_answer) ? 4 : other < ranks->launcher.rank ? 3 : 2;
     pthread_mutex_lock(&ranks->lock);
     const bool waits = ranks->is_open && ranks->open_code == 0 && !ranks->are_linked;
+    memcpy(name, ranks->peers[other].name, sizeof(name));
     pthread_mutex_unlock(&ranks->lock);
     *waited = waits ? *waited + 1 : 0;
-    if (*waited == deadline)
+    if (*waited > deadline + more_s * POLLS_PER_SECOND)
         rank_watch_fail(ranks, EXIT_CODE_STALL, "%s has not been heard of for %.0f s (sync.deadline): do the two use the "
-                        "same network?", ranks->peers[atomic_load(&ranks->unlinked)].name, polls_in_seconds(deadline));
+                        "same network?", name, polls_in_seconds(deadline));
 }
 
 /* A process that cannot end by itself is ended: a rank is silent, the MPI library hangs, or mail was lost that others wait

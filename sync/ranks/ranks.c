@@ -18,7 +18,7 @@
 #define NAP_LEAST_NS 80000u
 #define NAP_MOST_NS 2000000u
 #define NAP_LISTENING_NS 5000000u       /* at most, with nothing to do but to listen to other hosts */
-#define NAP_LONG_NS 20000000u           /* when whatever comes rings */
+#define NAP_LONG_NS 20000000u           /* when every rank can ring */
 #define NAP_SHARE 5u                    /* a nap is at most this part of the time that nothing has come */
 #define FLUSH_MS 200u
 #define TIMER_SLACK_NS 1000ul           /* of naps; by default the kernel prolongs them by 50 us */
@@ -121,7 +121,8 @@ void ranks_wake(struct ranks *ranks, uint32_t rank)
 struct talk {
     struct outgoing *flying;            /* mail that is being sent */
     struct ranks_job *jobs, **jobs_end; /* in work */
-    uint64_t moved_ns;                  /* when something last came or was sent */
+    uint64_t moved_ns;                  /* when something last came, was sent or was announced */
+    uint32_t announced;                 /* mail, by then */
 };
 
 static void fail_by_library(struct ranks *ranks, uint32_t peer, int error)
@@ -190,16 +191,16 @@ static bool has_messages(const struct ranks *ranks, const struct talk *talk)
     return has;
 }
 
-/* Does mail come from a rank that cannot ring? */
+/* Is there a rank that cannot ring? Messages of it may come, and those to it may move only while MPI is called. */
 static bool listens(const struct ranks *ranks)
 {
     bool listens = false;
-    for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks) && !listens; rank++)
+    for (uint32_t rank = 0; rank < ranks->launcher.size && !listens; rank++)
         listens = !doorbells_reach(ranks->doorbells, rank);
     return listens;
 }
 
-/* Until somebody rings who had not yet when `rung` was read, at most as long as is due. */
+/* Sleep until the count of rings is not `rung` any more, at most as long as is due. */
 static void nap(struct ranks *ranks, const struct talk *talk, uint32_t rung)
 {
     const uint64_t now = clock_now_ns();
@@ -217,11 +218,12 @@ static void nap(struct ranks *ranks, const struct talk *talk, uint32_t rung)
 /* Again and again, until it is known which ranks can ring. 0 or an error of the library. */
 static int link_doorbells(struct ranks *ranks)
 {
-    uint32_t awaited = ranks->launcher.rank;
-    const int rc = doorbells_link(ranks->doorbells, DOORBELLS_TAG, &awaited);
+    struct rank_wait wait = { .rank = ranks->launcher.rank };
+    const int rc = doorbells_link(ranks->doorbells, DOORBELLS_TAG, &wait);
     if (rc < 0)
         return -rc;
-    atomic_store(&ranks->unlinked, awaited);
+    atomic_store(&ranks->unlinked, wait.rank);
+    atomic_store(&ranks->lacks_answer, wait.for_answer);
     pthread_mutex_lock(&ranks->lock);
     ranks->are_linked = rc == 1;
     pthread_cond_broadcast(&ranks->changed);
@@ -255,6 +257,8 @@ static void talk_until_closed(struct ranks *ranks)
             rc = mail_advance(ranks, &talk.flying, &has_moved, &peer);
         if (rc != 0)
             fail_by_library(ranks, peer, rc);
+        has_moved = has_moved || doorbells_mail(ranks->doorbells) != talk.announced;
+        talk.announced = doorbells_mail(ranks->doorbells);
         take_jobs(ranks, &talk);
         has_moved = advance_jobs(ranks, &talk) || has_moved;
         atomic_fetch_add(&ranks->turns, 1);
@@ -338,7 +342,7 @@ static int init(struct ranks *ranks, const struct launcher *launcher, uint32_t d
     return doorbells_open(&ranks->doorbells, ranks);
 }
 
-/* Is MPI initialized, have all ranks linked their doorbells, and has every peer said who it is? */
+/* Is MPI initialized, is this rank's doorbell linked with all others, and has every peer said who it is? */
 static bool have_all_come(const struct ranks *ranks)
 {
     bool have_all = ranks->is_open && ranks->are_linked;

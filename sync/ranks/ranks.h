@@ -1,8 +1,8 @@
 /* Ranks: the processes of a run that a launcher started, and the messages between them. Each holds some of the run's
  * towers. Rank 0 leads: it decides, prints and writes.
  *
- * One thread of each process calls MPI, from its initialization to its end, and never blocks in it: it polls messages that
- * are in flight, and sleeps in between, or until another rank of its host wakes it. A second thread watches that one and the other ranks, from before MPI is
+ * One thread of each process calls MPI, from its initialization to its end, and never blocks in it. It polls while messages
+ * are in flight; otherwise it sleeps until another thread, or a rank of its host, wakes it. A second thread watches that one and the other ranks, from before MPI is
  * initialized: once a second, or more often, every rank sends rank 0 a beat, and rank 0 sends one to every rank, which
  * says that its sender is alive, and in which phase. A rank that is silent for longer than the deadline ends the run
  * (EXIT_CODE_STALL).
@@ -132,7 +132,7 @@ void ranks_submit(struct ranks *ranks, struct ranks_job *job);
  * communication thread. */
 bool ranks_abandon_jobs(struct ranks *ranks);
 const struct mpi_module *ranks_module(const struct ranks *ranks);
-/* For jobs. Can this rank's communication thread wake that of another one? Then that one can wake this one's. */
+/* For jobs. Can this rank's communication thread wake that of another one, and be woken by it? */
 bool ranks_reach(const struct ranks *ranks, uint32_t rank);
 /* Wake it, so that it advances its jobs. */
 void ranks_wake(struct ranks *ranks, uint32_t rank);

@@ -66,15 +66,17 @@ struct ranks {
     uint32_t mail_taken;                /* of mail that was announced; of the communication thread */
     struct thread *communication, *watch;
     atomic_uint_fast64_t turns;         /* of the communication thread; the watch looks whether they go on */
-    atomic_uint unlinked;               /* a rank whose message is missing while doorbells are linked */
+    atomic_uint unlinked;               /* while doorbells are linked: a rank whose message is missing; */
+    atomic_bool lacks_answer;           /* see struct rank_wait */
     _Atomic(const char *) call;         /* the call of MPI it is in, if that may block; NULL */
     _Atomic(const char *) phase;
     atomic_uint_fast64_t step, bucket;
     uint32_t deadline_s;                /* constant */
     char host[RANK_HOST_BYTES];
     pthread_mutex_t lock;               /* of what follows, and of the peers */
-    pthread_cond_t changed;             /* for waiting mains: mail, failure, opening, handled */
-    bool is_open, are_linked, is_closing, watch_ends;
+    pthread_cond_t changed;             /* for waiting mains: mail, failure, opening, linked, handled */
+    bool is_open, is_closing, watch_ends;
+    bool are_linked;                    /* the doorbells; read without the lock by the communication thread, which sets it */
     int open_code;                      /* why it could not be opened; 0: it could, or is not yet */
     struct outgoing *out_first, **out_end;      /* queued */
     uint32_t out_count;                 /* queued or in flight */
@@ -107,7 +109,7 @@ static inline uint32_t peers_end(const struct ranks *ranks)
 
 /* Begin to receive from all peers. 0 or an error of the library; *peer_out is then the rank. */
 int mail_begin(struct ranks *ranks, uint32_t *peer_out);
-/* Look after all mail in flight. *moved_out is set to true if any has passed. 0 or an error of the library. */
+/* Look after all mail in flight. *moved_out is set to true if any has passed or was begun. 0 or an error of the library. */
 int mail_advance(struct ranks *ranks, struct outgoing **flying, bool *moved_out, uint32_t *peer_out);
 /* Give up what is being received. */
 void mail_end(struct ranks *ranks);

@@ -314,6 +314,7 @@ static int test_stage(struct exchange *exchange)
         if (!has_passed)
             return 0;
         exchange->passed_count++;
+        exchange->job.has_moved = true;
     }
     return have_others_come(exchange);
 }
@@ -424,8 +425,8 @@ static int begin_stage(struct exchange *exchange)
 /* 1: it is known which ranks share their memory. */
 static int link_ranks(struct ranks_reduce *reduce)
 {
-    uint32_t awaited;
-    const int rc = reduce->is_linked ? 1 : rank_memory_link(reduce->memory, LINK_TAG, &awaited);
+    struct rank_wait wait;
+    const int rc = reduce->is_linked ? 1 : rank_memory_link(reduce->memory, LINK_TAG, &wait);
     reduce->is_linked = rc == 1;
     return rc;
 }
@@ -434,8 +435,8 @@ static int link_ranks(struct ranks_reduce *reduce)
 static int advance(struct ranks_job *job)
 {
     struct exchange *const exchange = (struct exchange *)job;
+    job->has_moved = false;
     int rc = link_ranks(exchange->reduce);
-    const size_t passed = exchange->passed_count;
     while (rc == 1) {
         rc = exchange->is_begun ? 0 : -begin_stage(exchange);
         if (rc == 0)
@@ -451,7 +452,6 @@ static int advance(struct ranks_job *job)
         sum_part(exchange);
         exchange->stage = SPREADS;
     }
-    job->has_moved = exchange->passed_count != passed;
     job->is_polled = !exchange->reduce->is_linked || exchange->passed_count < exchange->message_count;
     return rc;
 }

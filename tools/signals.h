@@ -4,8 +4,8 @@
  * The first request ends the program in an orderly way: a run finishes its step and saves its results. SIGINT and
  * SIGTERM mean that somebody is waiting: the second of these, in any order, ends the process at once. SIGHUP and
  * SIGUSR1 never do: a terminal that closes sends SIGHUP twice, and a scheduler sends SIGUSR1 as a warning before its
- * SIGTERM. Nor does SIGTERM in a run that is a job of Slurm (SLURM_JOB_ID), which sends it twice, one right after the
- * other, when the time of the job is over or another one preempts it, and kills it later. */
+ * SIGTERM. In a job of Slurm (SLURM_JOB_ID) SIGTERM never does either: when the time of the job is over, or another job
+ * preempts it, Slurm sends SIGTERM twice in a row, and SIGKILL later. */
 #ifndef PIPETRAIN_SIGNALS_H
 #define PIPETRAIN_SIGNALS_H
 

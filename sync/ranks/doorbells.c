@@ -11,15 +11,14 @@
 
 /* In memory that other ranks share. */
 struct doorbell {
-    atomic_uint count;                  /* the futex */
-    atomic_uint is_slept_at;
-    atomic_uint mail;
+    atomic_uint count;                  /* of rings; the futex */
+    atomic_uint is_slept_at;            /* 1: its owner sleeps until the count changes */
+    atomic_uint mail;                   /* announced */
 };
 
 struct doorbells {
     struct ranks *ranks;
     struct rank_memory *memory;         /* a doorbell */
-    bool is_linked;                     /* of the communication thread */
 };
 
 int doorbells_open(struct doorbells **doorbells_out, struct ranks *ranks)
@@ -47,9 +46,7 @@ void doorbells_close(struct doorbells *doorbells)
 
 int doorbells_link(struct doorbells *doorbells, int tag, struct rank_wait *wait_out)
 {
-    const int rc = rank_memory_link(doorbells->memory, tag, wait_out);
-    doorbells->is_linked = rc == 1;
-    return rc;
+    return rank_memory_link(doorbells->memory, tag, wait_out);
 }
 
 static struct doorbell *doorbell_of(const struct doorbells *doorbells, uint32_t rank)
@@ -64,7 +61,7 @@ static struct doorbell *own_doorbell(const struct doorbells *doorbells)
 
 bool doorbells_reach(const struct doorbells *doorbells, uint32_t rank)
 {
-    return rank == ranks_rank(doorbells->ranks) || (doorbells->is_linked && doorbell_of(doorbells, rank) != NULL);
+    return doorbell_of(doorbells, rank) != NULL;
 }
 
 /* Either the sleeper sees the new count, or this sees that it sleeps: both look after they have written. */

@@ -1,6 +1,6 @@
-/* Doorbells: every rank has one, and ranks on its host ring it to wake its communication thread, so that it does not have
- * to poll for what they write to memory that they share, or for mail that they have sent. Doorbells are in such memory
- * themselves (rank_memory.h) and slept at by a futex. */
+/* Doorbells wake the communication threads of ranks on the same host. Every rank has one, in memory that they share
+ * (rank_memory.h). A rank rings another one's after it has written to shared memory or sent mail, so that the other need
+ * not poll for it. The thread sleeps on its own doorbell by a futex. */
 #ifndef PIPETRAIN_DOORBELLS_H
 #define PIPETRAIN_DOORBELLS_H
 

@@ -25,8 +25,8 @@ struct launcher {
 /* Read the environment, strictly. 0, or -EINVAL where variables contradict each other, or name a launcher that this
  * program cannot run under; `reason` then says what, and with which command it would work. */
 int launcher_find(struct launcher *launcher_out, char reason[LAUNCHER_REASON_BYTES]);
-/* What is wrong for all processes of a launcher is printed by the first of them: is it this one, as far as the environment
- * tells? It always is in rank 0, and where nothing is known of a launcher; it may be in others. */
+/* When something is wrong for all processes of a launcher, only the first one should print it. Is it this one, as far as the
+ * environment tells? True in rank 0, and where the environment names no launcher; it may be true in other ranks, too. */
 bool launcher_is_first(void);
 /* After MPI_Init: does MPI agree with the launcher? 0, or -EINVAL with a reason. */
 int launcher_check(const struct launcher *launcher, uint32_t mpi_rank, uint32_t mpi_size,

@@ -27,8 +27,7 @@ static struct outgoing *outgoing_new(uint32_t to, enum mail_kind kind, const voi
     return out;
 }
 
-/* There is no memory for mail to or from a peer. Its receiver may wait for it, and the sender go on: without an end of the
- * run both would wait for ever. */
+/* There is no memory for mail to or from a peer. The receiver may wait for it without end, so the run has to end. */
 static void lose_mail(struct ranks *ranks, const char *preposition, uint32_t peer)
 {
     rank_watch_fail(ranks, EXIT_CODE_MEMORY, "mail %s %s: %s", preposition, ranks_name(ranks, peer), strerror(ENOMEM));

@@ -240,9 +240,9 @@ static void look_at_communication(struct ranks *ranks, uint64_t *turns, uint32_t
                         call != NULL ? " from " : "", call != NULL ? call : "", polls_in_seconds(deadline));
 }
 
-/* At the start every rank hears of every other one. `*waited` counts the polls that this takes. Where two do not hear of each
- * other, the others lack their answers. One reports it, so the others wait some seconds longer; and all of them, for the
- * peers to be looked at before. */
+/* At the start every rank gets a message of every other one (rank_memory_link). `*waited` counts the polls until it has all.
+ * Where two cannot reach each other, all ranks wait. Only the lower one of the two is to report it: the higher one waits a
+ * second longer, and ranks that lack only an answer two. A rank that nobody hears of is reported before, by look_at_peer. */
 static void look_at_links(struct ranks *ranks, uint32_t *waited, uint32_t deadline)
 {
     char name[sizeof(ranks->peers->name)];

@@ -1,6 +1,5 @@
-/* The ranks of a run: opening and closing, and the thread that talks to MPI. Others wake it when there is something to do
- * (doorbells.h). Messages that are in flight it has to test again and again; it sleeps longer in between the longer nothing
- * has come. */
+/* The ranks of a run: opening and closing, and the thread that talks to MPI. It sleeps until others wake it (doorbells.h).
+ * While messages are in flight it polls them, less and less often as long as none passes. */
 #include "sync/ranks/ranks.h"
 
 #include <errno.h>
@@ -204,14 +203,13 @@ static bool listens(const struct ranks *ranks)
 static void nap(struct ranks *ranks, const struct talk *talk, uint32_t rung)
 {
     const uint64_t now = clock_now_ns();
-    uint64_t length = (now - talk->moved_ns) / NAP_SHARE, most = NAP_LONG_NS;
-    if (has_messages(ranks, talk))
-        most = NAP_MOST_NS;
-    else if (listens(ranks))
-        most = NAP_LISTENING_NS;
-    else
-        length = NAP_LONG_NS;
-    length = length < NAP_LEAST_NS ? NAP_LEAST_NS : length > most ? most : length;
+    const bool is_busy = has_messages(ranks, talk);
+    uint64_t length = NAP_LONG_NS;
+    if (is_busy || listens(ranks)) {
+        const uint64_t most = is_busy ? NAP_MOST_NS : NAP_LISTENING_NS;
+        length = (now - talk->moved_ns) / NAP_SHARE;
+        length = length < NAP_LEAST_NS ? NAP_LEAST_NS : length > most ? most : length;
+    }
     doorbells_sleep(ranks->doorbells, rung, now + length);
 }
 
@@ -257,8 +255,9 @@ static void talk_until_closed(struct ranks *ranks)
             rc = mail_advance(ranks, &talk.flying, &has_moved, &peer);
         if (rc != 0)
             fail_by_library(ranks, peer, rc);
-        has_moved = has_moved || doorbells_mail(ranks->doorbells) != talk.announced;
-        talk.announced = doorbells_mail(ranks->doorbells);
+        const uint32_t announced = doorbells_mail(ranks->doorbells);
+        has_moved = has_moved || announced != talk.announced;
+        talk.announced = announced;
         take_jobs(ranks, &talk);
         has_moved = advance_jobs(ranks, &talk) || has_moved;
         atomic_fetch_add(&ranks->turns, 1);

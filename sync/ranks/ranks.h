@@ -2,10 +2,11 @@
  * towers. Rank 0 leads: it decides, prints and writes.
  *
  * One thread of each process calls MPI, from its initialization to its end, and never blocks in it. It polls while messages
- * are in flight; otherwise it sleeps until another thread, or a rank of its host, wakes it. A second thread watches that one and the other ranks, from before MPI is
- * initialized: once a second, or more often, every rank sends rank 0 a beat, and rank 0 sends one to every rank, which
- * says that its sender is alive, and in which phase. A rank that is silent for longer than the deadline ends the run
- * (EXIT_CODE_STALL).
+ * are in flight; otherwise it sleeps until another thread, or a rank of its host, wakes it.
+ *
+ * A second thread watches that thread and the other ranks, from before MPI is initialized. At least once a second every
+ * rank sends a beat to rank 0, and rank 0 to every rank. A beat says that its sender is alive, and what it is doing. A rank
+ * that is silent for longer than the deadline ends the run (EXIT_CODE_STALL).
  *
  * Ranks send each other mail: messages of any size, between rank 0 and another one only. Mail of one kind from one rank
  * is received in the order in which it was sent. Sums do not go through rank 0; they are jobs (ranks_job). */
@@ -76,13 +77,13 @@ struct mail {
     _Alignas(16) unsigned char data[];
 };
 
-/* Send a copy of the data to rank 0, or from rank 0 to another one. Never blocks. 0; -ENOMEM, which fails the run and ends
- * this process soon; or -ECANCELED when the receiver is silent. */
+/* Send a copy of the data to rank 0, or from rank 0 to another one. Never blocks. 0; -ECANCELED when the receiver is silent;
+ * or -ENOMEM: then the run fails, and this process ends soon. */
 int ranks_send(struct ranks *ranks, uint32_t to, enum mail_kind kind, const void *data, size_t bytes);
 /* The same to all others. Rank 0 only. */
 int ranks_send_all(struct ranks *ranks, enum mail_kind kind, const void *data, size_t bytes);
-/* Wait until all mail of this process is sent, of its failure, too; when a rank has failed, until a second after the call at
- * most. 0 or -ECANCELED. */
+/* Wait until all mail of this process is sent, including the mail that tells others of its failure. Once a rank has failed,
+ * it waits for one second at most. 0 or -ECANCELED. */
 int ranks_flush(struct ranks *ranks);
 /* Wait for the next mail of this kind (MAIL_HANDLED or later) from that rank. 0, or -ECANCELED when a rank has failed; but
  * MAIL_MEETING, which is also sent after a failure, is waited for until its sender is silent. */

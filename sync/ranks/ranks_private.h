@@ -13,7 +13,7 @@
 #define RANK_PHASE_BYTES 32u
 #define RANK_TEXT_BYTES 400u            /* of a failure */
 
-/* What a rank is doing; mailed as it is. */
+/* What a rank is doing: the data of MAIL_BEAT. */
 struct beat {
     uint64_t step, bucket;              /* RANKS_NOWHERE: in none */
     char phase[RANK_PHASE_BYTES], host[RANK_HOST_BYTES];
@@ -63,11 +63,11 @@ struct ranks {
     char library[MPI_MODULE_TEXT_BYTES];
     struct peer *peers;                 /* [rank]; of all but this one in rank 0, else of rank 0 only */
     struct doorbells *doorbells;        /* the communication thread sleeps at its own */
-    uint32_t mail_taken;                /* of mail that was announced; of the communication thread */
+    uint32_t mail_taken;                /* announced mail that was received; used by the communication thread only */
     struct thread *communication, *watch;
     atomic_uint_fast64_t turns;         /* of the communication thread; the watch looks whether they go on */
-    atomic_uint unlinked;               /* while doorbells are linked: a rank whose message is missing; */
-    atomic_bool lacks_answer;           /* see struct rank_wait */
+    atomic_uint unlinked;               /* struct rank_wait of the doorbells: the rank, and */
+    atomic_bool lacks_answer;           /* whether it is its answer that is missing */
     _Atomic(const char *) call;         /* the call of MPI it is in, if that may block; NULL */
     _Atomic(const char *) phase;
     atomic_uint_fast64_t step, bucket;
@@ -83,7 +83,7 @@ struct ranks {
     struct ranks_job *job_first, **job_end;     /* submitted */
     uint32_t job_count;                 /* submitted or in work */
     bool are_jobs_abandoned;
-    bool was_job_abandoned;             /* its messages may be in flight; so it stays */
+    bool was_job_abandoned;             /* for good: messages of the job may still be in flight */
     void (*handle)(void *arg, const struct mail *mail);
     void *handle_arg;
     bool is_handling;

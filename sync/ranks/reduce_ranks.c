@@ -68,7 +68,6 @@ struct ranks_reduce {
     bool has_bf16_grads;
     size_t *before;                     /* [bucket]: floats of the buckets before it */
     struct rank_memory *memory;
-    bool is_linked;                     /* of the communication thread */
     struct exchange *exchanges;         /* [bucket] */
     struct mpi_request *messages;       /* [bucket * messages_max] */
     size_t messages_max;
@@ -401,7 +400,7 @@ static void finish(struct exchange *exchange)
     pthread_mutex_unlock(&rendezvous->lock);
 }
 
-/* Say to those who share that this rank has reached a stage of an exchange. */
+/* Tell the ranks that share memory with this one that it has reached the exchange's stage. */
 static void announce_stage(struct exchange *exchange)
 {
     struct ranks *const ranks = exchange->reduce->ranks;
@@ -422,21 +421,13 @@ static int begin_stage(struct exchange *exchange)
     return exchange->stage == COLLECTS ? begin_collecting(exchange) : begin_spreading(exchange);
 }
 
-/* 1: it is known which ranks share their memory. */
-static int link_ranks(struct ranks_reduce *reduce)
-{
-    struct rank_wait wait;
-    const int rc = reduce->is_linked ? 1 : rank_memory_link(reduce->memory, LINK_TAG, &wait);
-    reduce->is_linked = rc == 1;
-    return rc;
-}
-
 /* In the communication thread. */
 static int advance(struct ranks_job *job)
 {
     struct exchange *const exchange = (struct exchange *)job;
+    int rc = rank_memory_link(exchange->reduce->memory, LINK_TAG, NULL);
+    const bool is_linked = rc == 1;
     job->has_moved = false;
-    int rc = link_ranks(exchange->reduce);
     while (rc == 1) {
         rc = exchange->is_begun ? 0 : -begin_stage(exchange);
         if (rc == 0)
@@ -452,7 +443,7 @@ static int advance(struct ranks_job *job)
         sum_part(exchange);
         exchange->stage = SPREADS;
     }
-    job->is_polled = !exchange->reduce->is_linked || exchange->passed_count < exchange->message_count;
+    job->is_polled = !is_linked || exchange->passed_count < exchange->message_count;
     return rc;
 }
 
@@ -662,7 +653,7 @@ static int ranks_open_reduce(struct reduce **reduce_out, const struct reduce_spe
     return 0;
 }
 
-/* Those to whose memory messages may be on their way: until the process ends, which is soon. */
+/* Those that were closed while messages to their memory may be in flight. They are never freed; the process ends soon. */
 static struct ranks_reduce *kept;
 
 static void ranks_close_reduce(struct reduce *base)

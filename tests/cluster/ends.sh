@@ -1,6 +1,6 @@
 #!/bin/sh
-# However one rank ends, all of them end soon, with codes and messages that say why, and the same command then goes on to
-# the same weights. Every wait has a limit, and no process is left behind. CLUSTER_SOAK=yes: every event in every phase
+# However one rank ends, all of them end soon, with codes and messages that say why, and the same command then resumes and
+# ends with the same weights. Every wait has a limit, and no process is left behind. CLUSTER_SOAK=yes: every event in every phase
 # with every launcher, more random instants, and limits for a machine that does nothing else.
 . "${0%/*}/cluster.sh"
 find_mpis
@@ -16,7 +16,7 @@ hang_ms=90000       # it does not end
 short=4             # a deadline in which MPI_Init returns
 
 # Each rank leaves its process and its phases in files. ENDS_FIRST="RANK COMMANDS": what one rank does first.
-# ENDS_CODES=yes: its exit code is left, too, also if the launcher asks what started it to end.
+# ENDS_CODES=yes: its exit code is in a file, too, even if the launcher sends this script SIGTERM first.
 cat >"$work/rank" <<'END'
 #!/bin/sh
 rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${PMIX_RANK:-0}}}

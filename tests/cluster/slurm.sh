@@ -1,6 +1,6 @@
 #!/bin/sh
-# Jobs of two ranks under Slurm, on one node and on two. However they are disturbed - cancelled, signalled, preempted,
-# requeued - they save, go on, and leave the weights of one process with two towers that nobody disturbed.
+# Jobs of two ranks under Slurm, on one node and on two. Each is cancelled, signalled, preempted or requeued. It has to
+# save, to resume, and to end with the weights of a run by one process with two towers that was not interrupted.
 . "${0%/*}/cluster.sh"
 find_mpis
 need_slurm

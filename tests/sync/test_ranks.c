@@ -20,10 +20,10 @@ static struct stop *stops[FAKE_RANKS_MAX];
 static struct capture capture;
 static char captured[16384];
 
-/* How many ranks, of those that come first, can share what they open next: doorbells, or the memory of sums. */
+/* How many of the ranks that next open a doorbell, or the memory of sums, can share it. */
 static atomic_int sharing;
 
-/* Of those that open_ranks opens. */
+/* How many can share the doorbells that open_ranks opens. */
 static int doorbells = FAKE_RANKS_MAX;
 
 int __wrap_memfd_create(const char *name, unsigned flags);
@@ -230,7 +230,7 @@ TEST(a_handler_gets_mail_at_once_and_none_after_it_was_removed)
 
 static struct bench benches[FAKE_RANKS_MAX];
 
-/* Ranks that can share, of those that come first. */
+/* How many ranks can share doorbells, and the memory of sums: the first ones that open them. */
 struct shares { int doorbells, memory; };
 
 static void open_benches(uint32_t size, uint32_t towers, bool has_bf16_grads, struct shares shares)

@@ -1,4 +1,4 @@
-/* Tests of the end of a run of several ranks, which are in this process (tests/helpers/fake_mpi.h). */
+/* Tests of how the ranks of a run agree on its end. All ranks are in this process (tests/helpers/fake_mpi.h). */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

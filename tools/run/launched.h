@@ -7,8 +7,8 @@
 /* For the command ("evaluate", "--tune"), once its command line was read. 0 for a process that was started alone;
  * EXIT_CODE_USAGE for one of several, of which the first has said how to run the command. */
 int launched_refuse(const char *command);
-/* Any command that cannot run, for a reason that other processes have, too: those that are first print it, and nothing that
- * the others held (log_hold) is printed. Returns EXIT_CODE_USAGE, with which this process has to end at once. */
+/* Refuse any command, for a reason that all processes of the launcher share. The first process prints it; the others print
+ * nothing, and drop what log_hold kept. Returns EXIT_CODE_USAGE, with which this process has to end at once. */
 int launched_refuse_all(bool is_first, const char *reason);
 
 #endif

@@ -48,6 +48,20 @@ TEST(the_rate_is_the_share_of_values_dropped)
     }
 }
 
+/* The threshold is the rate in 2^16ths, to the nearest one: what is dropped, not the rate, decides the scale. */
+TEST(rates_are_rounded_to_the_nearest_of_2_16)
+{
+    static const struct { float of_2_16; uint16_t threshold; } cases[] = {
+        { 0.4f, 0 }, { 0.6f, 1 }, { 19660.4f, 19660 }, { 19660.6f, 19661 }, { 65534.6f, 65535 }, { 65535.9f, 65535 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct dropout dropout;
+        dropout_init(&dropout, 1, 2, cases[i].of_2_16 / 0x1p16f);
+        assert_int_equal(dropout.threshold, cases[i].threshold);
+        assert_true(dropout.scale == 0x1p16f / (float)(65536 - cases[i].threshold));
+    }
+}
+
 TEST(rates_near_one_keep_a_finite_scale)
 {
     struct dropout dropout;

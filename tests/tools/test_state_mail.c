@@ -79,6 +79,7 @@ static const size_t sizes[TENSORS] = { 4, 2 * STATE_MAIL_PART_BYTES + 12, 100, S
 static const size_t total = 4 + 2 * STATE_MAIL_PART_BYTES + 12 + 100 + STATE_MAIL_PART_BYTES - 104;
 static unsigned char *tensor;   /* any of the longest; its numbers differ from byte to byte */
 static int error_of_rank_2;
+static uint32_t broken;         /* the tensor of rank 2 that has the error, in the first checkpoint */
 
 static void open_tensor(void)
 {
@@ -102,7 +103,7 @@ static void send_tensors(void *arg)
     int rc = 0;
     for (int checkpoint = 0; checkpoint < 2; checkpoint++)
         for (uint32_t i = 0; i < TENSORS && rc == 0; i++) {
-            const bool is_broken = own_rank == 2 && i == 2 && checkpoint == 0;
+            const bool is_broken = own_rank == 2 && i == broken && checkpoint == 0;
             rc = sink.put(sink.arg, data_of(own_rank, i), sizes[i], is_broken ? error_of_rank_2 : 0);
             if (rc == 0 && i >= TENSORS - 2)
                 rc = sink.flush(sink.arg);
@@ -111,9 +112,10 @@ static void send_tensors(void *arg)
     state_mail_close(mail);
 }
 
-/* Rank 0 takes all but the last tensor of each rank, and then these, as the layout has what is carried last. Returns
- * the first error. */
-static int take_all(const struct checkpoint_source *source, unsigned char *out)
+/* Rank 0 takes all but the last tensor of each rank, and then these, as the layout has what is carried last. The error
+ * is that of the broken tensor and of those that share a part with it: the second one begins in the first one's part.
+ * Returns the first error. */
+static int take_all(const struct checkpoint_source *source, unsigned char *out, int error)
 {
     int rc = 0;
     for (uint32_t i = 0; i < 2 * TENSORS; i++) {
@@ -122,6 +124,8 @@ static int take_all(const struct checkpoint_source *source, unsigned char *out)
         const int taken = source->take(source->arg, rank, out, sizes[which]);
         if (taken == 0)
             assert_memory_equal(out, data_of(rank, which), sizes[which]);
+        if (rank == 2 && (which == broken || (which == 1 && broken == 0)))
+            assert_int_equal(taken, error);
         rc = rc != 0 ? rc : taken;
     }
     return rc;
@@ -140,8 +144,8 @@ static void run(int error)
     const struct checkpoint_source source = state_mail_source(mail);
     for (uint32_t rank = 1; rank < RANKS; rank++)
         assert_int_equal(thread_start(&threads[rank], "rank", send_tensors, &numbers[rank]), 0);
-    assert_int_equal(take_all(&source, out), error);
-    assert_int_equal(take_all(&source, out), 0);
+    assert_int_equal(take_all(&source, out, error), error);
+    assert_int_equal(take_all(&source, out, 0), 0);
     for (uint32_t rank = 1; rank < RANKS; rank++)
         thread_join(threads[rank]);
     assert_true(longest <= STATE_MAIL_PART_BYTES + 64);
@@ -155,9 +159,10 @@ TEST(tensors_arrive_whole_whatever_their_size)
     run(0);
 }
 
-TEST(an_error_arrives_and_the_next_checkpoint_is_whole)
+TEST(an_error_of_any_tensor_arrives_and_the_next_checkpoint_is_whole)
 {
-    run(-EIO);
+    for (broken = 0; broken < TENSORS; broken++)
+        run(-EIO);
 }
 
 TEST(a_failure_ends_all_waits)

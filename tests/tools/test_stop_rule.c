@@ -85,6 +85,32 @@ TEST(durations_are_read_as_people_write_them)
         assert_int_equal(duration_seconds(cases[i].text), cases[i].seconds);
 }
 
+/* The number of skipped steps in a row after which a run of `steps` steps ends; 0: it does not. */
+static uint32_t skips_until_end(uint64_t steps)
+{
+    const struct train_settings train = { .on_nan = ON_NAN_SKIP };
+    const struct run_plan plan = { .schedule = { .records = { steps, 0 }, .batch = 1, .towers = 1, .epochs = 1 } };
+    struct run_progress progress = { .stale = 0 };
+    uint32_t skips = 0;
+    struct stop *stop;
+    assert_int_equal(stop_open(&stop), 0);
+    while (skips < steps && !stop_failed(stop)) {
+        struct step_report report = { .slice = { .phase = PHASE_TRAIN, .step = skips++ },
+                                      .result = { .is_skipped = 1 } }, *reports[] = { &report };
+        nonfinite_check(stop, reports, &plan, &train, &progress);
+    }
+    const bool has_ended = stop_code(stop) == EXIT_CODE_NONFINITE;
+    stop_close(stop);
+    return has_ended ? skips : 0;
+}
+
+TEST(a_run_ends_with_the_step_that_completes_the_row_of_skipped_ones)
+{
+    assert_int_equal(skips_until_end(1000), NONFINITE_ROW_MAX);
+    assert_int_equal(skips_until_end(NONFINITE_ROW_MAX), NONFINITE_ROW_MAX);
+    assert_int_equal(skips_until_end(7), 7);        /* all of the run */
+}
+
 /* Guessing among ten, 40 steps an epoch, behind a first loss of 2.3. */
 static bool warns(struct run_progress *progress, double loss, double accuracy)
 {

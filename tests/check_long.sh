@@ -37,9 +37,12 @@ part cluster "$make" check-cluster
 part fma "$make" check-fma
 part asan "$make" check-asan
 part tsan "$make" check-tsan
+part distcheck "$make" distcheck
 if command -v clang >/dev/null 2>&1; then
+    part clang "$make" check-clang
     part fuzz "$make" check-fuzz FUZZ_SECONDS="${FUZZ_SECONDS:-20}"
 else
+    left_out clang 'clang is missing'
     left_out fuzz 'clang is missing'
 fi
 if "${PYTHON:-python3}" -c 'import torch' 2>/dev/null; then

@@ -57,6 +57,7 @@ TEST_WITH(every_row_is_complete_and_stands_with_its_section, setup, teardown)
         assert_true(option->help[strlen(option->help) - 1] != '.');
         assert_non_null(option->initial);
         assert_true((option->type == OPTION_CHOICE) == (option->choices != NULL));
+        assert_in_range(option->effect, EFFECT_RUN, EFFECT_NONE);
     }
     assert_int_equal(section, SECTION_COUNT - 1);
 }

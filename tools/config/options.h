@@ -34,6 +34,13 @@ enum option_type {
     OPTION_CHOICE
 };
 
+/* What another value means where a run is resumed (doc/checkpoints.md). Every row names one: 0 is none of them. */
+enum option_effect {
+    EFFECT_RUN = 1,             /* decides what the run computes: with another value it is another run */
+    EFFECT_TOLD,                /* may change, which is reported: where and how long the run computes, what it accepts */
+    EFFECT_NONE                 /* results do not depend on it */
+};
+
 #define OPTIONS_DEPTH_MAX 1024  /* batches of input.prefetch_depth and input.staging_depth */
 #define OPTION_NAME_MAX 64      /* bytes */
 #define OPTION_STRING_MAX 32000 /* bytes; a quoted one fits into a line of a configuration file */
@@ -45,6 +52,7 @@ struct option_row {
     enum section section;
     const char *key;
     enum option_type type;
+    enum option_effect effect;
     const char *unit;           /* NULL = none */
     const char *initial;        /* the default, as in a configuration file */
     const char *initial_note;   /* meaning of the default; NULL: obvious */

@@ -363,7 +363,8 @@ TEST(only_an_index_without_damage_is_kept)
 }
 
 /* The unit of record 2 is damaged; run the whole loader. The damage of an LZ4 frame is noticed before the record, that
- * of a gzip member after it: then the record is in the index and its payload fails, which is not counted again. */
+ * of a gzip member after it: then the record is in the index and its payload fails, which is not counted again, and the
+ * message has its bytes. */
 static void run_with_damage(enum packed_way way, uint64_t indexed, const char *words)
 {
     enum { EPOCHS = 3 };
@@ -390,6 +391,8 @@ static void run_with_damage(enum packed_way way, uint64_t indexed, const char *w
     assert_int_equal(harness.damages[0].record, 2);
     assert_int_equal(harness.damages[0].offset, ends[1]);
     assert_non_null(strstr(harness.damages[0].problem.text, words));
+    const bool counts_bytes = strstr(harness.damages[0].problem.text, "no record was found in ") != NULL;
+    assert_int_equal(counts_bytes, indexed == RECORDS);
     for (uint64_t i = 0; i < EPOCHS * indexed; i++) {
         const struct delivery *const delivery = &harness.deliveries[i];
         const uint64_t id = delivery->id + (indexed < RECORDS && delivery->id >= 2);
@@ -406,6 +409,35 @@ TEST(a_run_skips_the_records_of_a_damaged_unit)
 {
     run_with_damage(PACKED_LZ4, RECORDS - 1, "the LZ4 data are damaged near compressed byte ");
     run_with_damage(PACKED_GZIP, RECORDS, "the gzip data are damaged near compressed byte ");
+}
+
+/* The header of record 1 is wrong in the data that the next, damaged frame follows: one loss, whose bytes are named. */
+TEST(bytes_before_a_damaged_unit_in_which_no_record_is_are_counted)
+{
+    const char *const path = fixture_path(folder, "both");
+    char words[64];
+    shard[ends[0]] ^= 1;
+    pack(PACKED_LZ4, 1);
+    shard[ends[0]] ^= 1;
+    packed[packed_bytes / 2] ^= 1;
+    fixture_write(path, packed, packed_bytes);
+    struct dataset_options options = fixture_options(path);
+    options.skip_damage = true;
+    struct dataset *const dataset = fixture_open(&options);
+    struct harness harness = {
+        .spec = { .datasets = { dataset }, .shuffle = SHUFFLE_NONE, .read_threads = 1, .decode_threads = 1,
+                  .skip_corrupt = true, .corrupt_max = 2 },
+        .schedule = { .batch = 1, .towers = 1, .epochs = 1 },
+        .depth = 1,
+    };
+    harness_run(&harness);
+    assert_int_equal(harness.damage_count, 1);
+    assert_int_equal(harness.damages[0].offset, ends[0]);
+    snprintf(words, sizeof(words), ": no record was found in %zu bytes", ends[1] - ends[0] + 1);
+    assert_non_null(strstr(harness.damages[0].problem.text, "the LZ4 data are damaged near compressed byte "));
+    assert_non_null(strstr(harness.damages[0].problem.text, words));
+    harness_release(&harness);
+    dataset_close(dataset);
 }
 
 /* Damage of a member with one record may be noticed in the record, after it, or in both. */

@@ -329,6 +329,11 @@ bool label_is_number_byte(const struct feature *feature)
     return is_bytes(feature) && feature->byte_count == 1 && !isprint(feature->bytes[0]);
 }
 
+bool label_is_name(const struct label_format *format)
+{
+    return format->ops != NULL && format->ops->read == read_text;
+}
+
 int label_settle(struct label_format *format, const char *key, const struct feature *feature, bool is_number,
                  const struct payload_problem *problem)
 {

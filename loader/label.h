@@ -59,6 +59,8 @@ int label_find_format(struct label_format *format, const char *key, const struct
 bool label_is_open(const struct label_format *format, const struct feature *feature);
 /* Whether the label is a byte that is not a character, so that labels are numbers. */
 bool label_is_number_byte(const struct feature *feature);
+/* Are labels stored as names of classes, so that the order of the names decides their numbers? */
+bool label_is_name(const struct label_format *format);
 /* Decide what an ambiguous first label is: a number if `is_number` (one of the other labels is a number byte), else
  * text. 0, or -EBADMSG if it is a text that is no label. */
 int label_settle(struct label_format *format, const char *key, const struct feature *feature, bool is_number,

@@ -120,6 +120,12 @@ refused 'which train.slices excludes' --set sync.mode=averaging --set devices.to
 refused 'which train.slices excludes' --set sync.mode=async --set devices.towers=3
 refused 'bf16 rounds the sums' --set sync.wire=bf16
 
+# The batch must not depend on the towers either; the size that is not used is not shown.
+try per_tower --set train.slices=2 --set train.batch_per_tower=16 --set train.steps=1
+expect_code 0 'slices of a batch of each tower'
+expect_err 'train.slices: weights depend on the batch \(here 16\), and with train.batch_per_tower .*: set train.batch = 16'
+! grep -q 'train.batch 0' "$work/out" || fail 'a batch that is not set is shown'
+
 # Fewer records than slices, which --overfit makes: still the same; and slices that are always empty are told.
 for count in 1 4; do
     train "overfit-$count" --set train.slices=8 --set train.batch=44 --set devices.towers=$count --overfit=4

@@ -142,7 +142,7 @@ const struct option_row option_table[] = {
     { SECTION_DATA, "label_key", OPTION_STRING, EFFECT_RUN, .initial = "",
       .initial_note = "detected from the first record",
       FIELD(data.label_key), .help = "feature that contains the label" },
-    { SECTION_DATA, "class_names", OPTION_STRING, EFFECT_RUN, .initial = "",
+    { SECTION_DATA, "class_names", OPTION_STRING, EFFECT_TOLD, .initial = "",
       .initial_note = "labels.txt next to the shards",
       FIELD(data.class_names), .help = "file with the class names, one a line; labels may be these names" },
     { SECTION_DATA, "image_layout", OPTION_CHOICE, EFFECT_RUN, .initial = "auto", .choices = image_layout_choices,

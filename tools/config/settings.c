@@ -246,20 +246,27 @@ static int fill_names(struct settings *settings)
     return rc;
 }
 
+/* The other size has been set closer to the user, and the plan does not show this one. */
+static void unset_size(int64_t *size, struct option_origin *origin)
+{
+    *size = 0;
+    origin->origin = ORIGIN_DEFAULT;
+}
+
 /* Choose between batch and batch_per_tower; the command line overrides the file. */
 static void check_batch(struct settings *settings, struct problems *problems)
 {
     struct train_settings *train = &settings->train;
     if (train->batch > 0 && train->batch_per_tower > 0) {
-        const enum origin batch = settings_origin(settings, SECTION_TRAIN, "batch")->origin;
-        const enum origin per_tower = settings_origin(settings, SECTION_TRAIN, "batch_per_tower")->origin;
-        if (batch == per_tower)
+        struct option_origin *const batch = settings_origin(settings, SECTION_TRAIN, "batch");
+        struct option_origin *const per_tower = settings_origin(settings, SECTION_TRAIN, "batch_per_tower");
+        if (batch->origin == per_tower->origin)
             settings_report(settings, problems, SECTION_TRAIN, "batch_per_tower",
                             "batch is set as well: set only one of them");
-        else if (batch > per_tower)
-            train->batch_per_tower = 0;
+        else if (batch->origin > per_tower->origin)
+            unset_size(&train->batch_per_tower, per_tower);
         else
-            train->batch = 0;
+            unset_size(&train->batch, batch);
     }
     if (train->batch == 0 && train->batch_per_tower == 0)
         train->batch = TRAIN_BATCH_DEFAULT;

@@ -355,6 +355,9 @@ static void warn_of_towers(const struct run_plan *plan, const struct settings *s
         log_message(LOG_RUN, "train.slices: weights depend on the threads of a tower (here %u), and the default changes "
                     "with the number of towers: set devices.threads_per_tower, to the same in all runs",
                     plan->threads_per_tower);
+    if (schedule->slices > 0 && settings->train.batch_per_tower > 0)
+        log_message(LOG_RUN, "train.slices: weights depend on the batch (here %u), and with train.batch_per_tower it "
+                    "changes with the number of towers: set train.batch = %u instead", schedule->batch, schedule->batch);
     if (schedule->slices > 0 && schedule->towers > 1 && settings->input.source == INPUT_SYNTHETIC)
         log_message(LOG_RUN, "train.slices: with input.source = synthetic every tower draws its own images, so weights "
                     "depend on the number of towers");

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
+#include "loader/label.h"
 #include "stage/log.h"
 #include "stage/text/text_stream.h"
 #include "tools/config/options.h"
@@ -25,31 +26,17 @@
 
 /* ---- the identity of a run ---- */
 
-/* Does a section decide what the run computes? `others` are the keys for which the opposite holds. */
-static const struct { enum section section; bool decides; const char *others; } rules[] = {
-    { SECTION_RUN, false, " seed " },
-    { SECTION_DATA, true, " train validation allow_overlap class_names index_cache on_corrupt max_corrupt " },
-    { SECTION_INPUT, false, " source " },
-    { SECTION_AUGMENT, true, "" },
-    { SECTION_MODEL, true, " file " },
-    { SECTION_TRAIN, true, " epochs steps batch batch_per_tower max_time stop_at patience on_nan " },
-    { SECTION_DEVICES, false, " precision " },
-    { SECTION_SYNC, false, " mode consistency wire every average max_staleness staleness_rate " },
-};
-
-static bool is_decisive(const struct option_row *option)
+/* Is `name` ("sync.every") among the words? */
+static bool has_name(const char *words, const struct option_row *option)
 {
-    char word[64];
-    snprintf(word, sizeof(word), " %s ", option->key);
-    for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
-        if (rules[i].section == option->section)
-            return (strstr(rules[i].others, word) == NULL) == rules[i].decides;
-    return false;
+    char word[96];
+    snprintf(word, sizeof(word), " %s.%s ", section_name(option->section), option->key);
+    return strstr(words, word) != NULL;
 }
 
 /* Keys of sync that have no effect with these settings. They are left out, as in checkpoints of versions that did not
  * have them. */
-static bool has_no_effect(const struct option_row *option, const struct settings *settings)
+static bool sync_has_no_effect(const struct option_row *option, const struct settings *settings)
 {
     const struct { const char *key; enum sync_mode of; } keys[] = {
         { "max_staleness", SYNC_ASYNC }, { "staleness_rate", SYNC_ASYNC },
@@ -59,16 +46,34 @@ static bool has_no_effect(const struct option_row *option, const struct settings
     const bool is_initial = settings->sync.consistency == CONSISTENCY_STRONG &&
                             settings->sync.average == AVERAGED_ALL && settings->sync.mode != SYNC_ASYNC;
     for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
-        if (option->section == SECTION_SYNC && strcmp(option->key, keys[i].key) == 0)
+        if (strcmp(option->key, keys[i].key) == 0)
             return is_initial || settings->sync.mode != keys[i].of;
-    return option->section == SECTION_SYNC && strcmp(option->key, "wire") == 0 && !settings_use_bf16_grads(settings);
+    return strcmp(option->key, "wire") == 0 && !settings_use_bf16_grads(settings);
 }
 
-static void write_options(const struct settings *settings, FILE *out)
+/* The same for all sections; and keys whose effect is in the line of another key, or of the data. */
+static bool has_no_effect(const struct option_row *option, const struct settings *settings)
+{
+    static const char elsewhere[] = " data.train data.validation input.ram_budget model.file train.batch_per_tower ";
+    static const char of_blocks[] = " data.shuffle_window input.read_block ";
+    static const char of_cores[] = " devices.threads_per_tower devices.convolution ";
+    if (option->section == SECTION_SYNC && sync_has_no_effect(option, settings))
+        return true;
+    return has_name(elsewhere, option) || (settings->data.shuffle != SHUFFLE_BLOCK && has_name(of_blocks, option)) ||
+           (settings->devices.kind != DEVICE_CHOICE_CPU && has_name(of_cores, option));
+}
+
+/* With train.slices the weights do not depend on the towers, but on the threads of each. */
+static enum option_effect effect_of(const struct option_row *option, const struct settings *settings)
+{
+    return settings->train.slices > 0 && has_name(" devices.threads_per_tower ", option) ? EFFECT_RUN : option->effect;
+}
+
+static void write_options(const struct settings *settings, enum option_effect effect, FILE *out)
 {
     struct option_text text;
     for (const struct option_row *option = option_table; option->key != NULL; option++)
-        if (is_decisive(option) && !has_no_effect(option, settings))
+        if (effect_of(option, settings) == effect && !has_no_effect(option, settings))
             fprintf(out, "%s.%s = %s\n", section_name(option->section), option->key,
                     option_format(option, settings, &text));
 }
@@ -86,26 +91,48 @@ static void write_data(const struct run_plan *plan, const struct dataset *const 
     }
 }
 
-/* The settings and data that decide what a run computes, by which it recognizes its checkpoints: lines "section.key =
- * value". Not where it computes, how it is fed, how long it trains or what it reports. 0 or -ENOMEM. */
-static int make_identity(char **identity_out, const struct settings *settings, const struct run_plan *plan,
-                      const struct dataset *const *datasets)
+/* The settings with what the plan has chosen for those that were left to it. The texts are borrowed. */
+static struct settings effective_settings(const struct settings *settings, const struct run_plan *plan,
+                                          const struct dataset *const *datasets)
 {
+    struct settings effective = *settings;
+    if (settings->input.source == INPUT_CACHED)
+        effective.input.source = INPUT_REAL;
+    if (datasets[PHASE_TRAIN] != NULL)
+        effective.data.shuffle_window = (int64_t)run_plan_loader(plan, settings, datasets).window_bytes;
+    effective.train.batch = plan->schedule.batch;
+    if (plan->devices.backend->computes)
+        effective.devices.kind = plan->devices.ops->host_memory ? DEVICE_CHOICE_CPU : DEVICE_CHOICE_CUDA;
+    effective.devices.towers = plan->schedule.towers;
+    effective.devices.threads_per_tower = plan->threads_per_tower;
+    return effective;
+}
+
+/* Two texts of lines "section.key = value": the settings and data that decide what a run computes, by which it
+ * recognizes its checkpoints, and then those that may change. 0 or -ENOMEM. */
+static int make_identity(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
+                         const struct dataset *const *datasets)
+{
+    const struct settings effective = effective_settings(settings, plan, datasets);
     char *text = NULL;
     size_t bytes = 0;
     FILE *const out = open_memstream(&text, &bytes);
     if (out == NULL)
         return -ENOMEM;
-    write_options(settings, out);
-    fprintf(out, "train.batch = %" PRIu32 "\n", plan->schedule.batch);
+    write_options(&effective, EFFECT_RUN, out);
     if (settings->model_text != NULL)
         fprintf(out, "model.file = %016" PRIx64 "\n",
                 (uint64_t)XXH3_64bits(settings->model_text, settings->model_bytes));
     write_data(plan, datasets, out);
+    const long decisive = ftell(out);
+    write_options(&effective, EFFECT_TOLD, out);
+    fprintf(out, "ranks = %" PRIu32 "\n", settings->ranks);
     const int rc = text_stream_end(out, &text);
-    if (rc == 0)
-        *identity_out = text;
-    return rc;
+    if (rc != 0)
+        return rc;
+    state->identity = text;
+    state->identity_bytes = (size_t)decisive;
+    return 0;
 }
 
 /* The value in the line that begins with the key of `line`; NULL: there is none. */
@@ -128,48 +155,94 @@ static struct shown shown_of(const char *value)
     return (struct shown){ bytes < VALUE_SHOWN ? (int)bytes : VALUE_SHOWN, value };
 }
 
-static void add_difference(const char *line, size_t key_bytes, const char *theirs, uint32_t count, char *words,
-                           size_t words_size)
+/* The first differences between two texts. */
+struct differences { uint32_t count, most; char words[700]; };
+
+static void add_difference(const char *line, size_t key_bytes, const char *theirs, struct differences *differences)
 {
-    const size_t used = strlen(words);
+    char *const words = differences->words;
+    const size_t used = strlen(words), words_size = sizeof(differences->words);
     const struct shown here = shown_of(line + key_bytes), there = shown_of(theirs);
-    if (count < SHOWN_MAX)
+    if (differences->count < differences->most)
         snprintf(words + used, words_size - used, "%s%.*s is %.*s, there %.*s", used == 0 ? "" : "; ",
                  (int)key_bytes - 3, line, here.bytes, here.text, there.bytes, there.text);
-    else if (count == SHOWN_MAX)
+    else if (differences->count == differences->most)
         snprintf(words + used, words_size - used, "; ...");
+    differences->count++;
 }
 
-/* The checkpoint lacks the key: would its value be the same, because it is the default? */
+static bool is_line(const char *line, size_t bytes, const char *text)
+{
+    return strlen(text) == bytes && strncmp(line, text, bytes) == 0;
+}
+
+/* The checkpoint lacks the key, as those of earlier versions do: would its value be the same, because it is the default,
+ * or is it unknown? */
 static bool may_be_initial(const char *line, size_t key_bytes, size_t value_bytes)
 {
+    static const char unknown[] = " input.source input.read_block devices.threads_per_tower ";
     if (strncmp(line, CONTENT_OF, sizeof(CONTENT_OF) - 1) == 0)
         return true;
     for (const struct option_row *row = option_table; row->key != NULL; row++) {
         char begin[96];
-        const int bytes = snprintf(begin, sizeof(begin), "%s.%s = ", section_name(row->section), row->key);
-        if ((size_t)bytes == key_bytes && strncmp(line, begin, key_bytes) == 0)
-            return strlen(row->initial) == value_bytes && strncmp(row->initial, line + key_bytes, value_bytes) == 0;
+        snprintf(begin, sizeof(begin), "%s.%s = ", section_name(row->section), row->key);
+        if (is_line(line, key_bytes, begin))
+            return has_name(unknown, row) || is_line(line + key_bytes, value_bytes, row->initial);
     }
     return false;
 }
 
-/* Is `theirs` the identity of another run? Then `words` has the first differences: "train.momentum is 0.8, there
- * 0.9". */
-static bool identity_differs(const char *ours, const char *theirs, char *words, size_t words_size)
+/* Earlier versions stored these two as they were set, which was `auto` and no difference to `real`. */
+static bool is_unclear(const char *line, const char *theirs)
 {
-    uint32_t count = 0;
-    *words = '\0';
-    for (const char *line = ours; *line != '\0'; line += strcspn(line, "\n") + 1) {
+    static const char *const unclear[][2] = { { "data.shuffle_window = ", "0\n" }, { "input.source = ", "cached\n" } };
+    for (size_t i = 0; i < sizeof(unclear) / sizeof(*unclear); i++)
+        if (strncmp(line, unclear[i][0], strlen(unclear[i][0])) == 0 &&
+            strncmp(theirs, unclear[i][1], strlen(unclear[i][1])) == 0)
+            return true;
+    return false;
+}
+
+static bool line_differs(const char *line, size_t key_bytes, const char *theirs)
+{
+    const size_t value_bytes = strcspn(line + key_bytes, "\n");
+    if (theirs == NULL)
+        return !may_be_initial(line, key_bytes, value_bytes);
+    return strncmp(theirs, line + key_bytes, value_bytes + 1) != 0 && !is_unclear(line, theirs);
+}
+
+/* Is `theirs` the identity of another run? Then the words are the first differences: "train.momentum is 0.8, there
+ * 0.9". */
+static bool identity_differs(const struct run_state *state, const char *theirs, struct differences *differences)
+{
+    *differences = (struct differences){ .most = SHOWN_MAX };
+    const char *const end = state->identity + state->identity_bytes;
+    for (const char *line = state->identity; line < end; line += strcspn(line, "\n") + 1) {
         const size_t key_bytes = (size_t)(strstr(line, " = ") - line) + 3;
-        const size_t value_bytes = strcspn(line + key_bytes, "\n");
         const char *const value = find_value(theirs, line, key_bytes);
-        const bool is_same = value != NULL ? strncmp(value, line + key_bytes, value_bytes + 1) == 0
-                                           : may_be_initial(line, key_bytes, value_bytes);
-        if (!is_same)
-            add_difference(line, key_bytes, value, count++, words, words_size);
+        if (line_differs(line, key_bytes, value))
+            add_difference(line, key_bytes, value, differences);
     }
-    return count > 0;
+    return differences->count > 0;
+}
+
+/* Report what has changed that may. Earlier versions did not store it, nor what the order of blocks depends on. */
+static void report_changes(const struct run_state *state)
+{
+    const char *const path = checkpoint_reader_path(state->reader);
+    const char *const theirs = checkpoint_reader_settings(state->reader);
+    struct differences differences = { .most = UINT32_MAX };
+    for (const char *line = state->identity + state->identity_bytes; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        const size_t key_bytes = (size_t)(strstr(line, " = ") - line) + 3;
+        const char *const value = find_value(theirs, line, key_bytes);
+        if (value != NULL && strncmp(value, line + key_bytes, strcspn(line + key_bytes, "\n") + 1) != 0)
+            add_difference(line, key_bytes, value, &differences);
+    }
+    if (differences.count > 0)
+        log_message(LOG_RUN, "%s was saved with other settings, which may change: %s", path, differences.words);
+    if (strstr(state->identity, "\ninput.read_block = ") != NULL && strstr(theirs, "\ninput.read_block = ") == NULL)
+        log_message(LOG_RUN, "%s is of a version that did not store the blocks of data.shuffle = block: the order of "
+                    "records only continues with the same input.read_block and window as before", path);
 }
 
 /* ---- checkpoints ---- */
@@ -234,7 +307,7 @@ static int fail_to_open(const char *path, int rc, const struct checkpoint_proble
 static int open_reader(struct run_state *state, const struct settings *settings)
 {
     const char *const resume = settings->run.resume;
-    char words[512];
+    struct differences differences;
     struct checkpoint_problem problem = { "" };
     const bool is_auto = strcmp(resume, "auto") == 0;
     int rc = find_own(state, settings, &problem);
@@ -242,8 +315,7 @@ static int open_reader(struct run_state *state, const struct settings *settings)
         return fail_to_look(state->folder, rc);
     if (is_auto)
         return rc == 0 || rc == -ENOENT ? rc : fail_to_open(state->folder, rc, &problem);
-    if (rc == 0 &&
-        !identity_differs(state->identity, checkpoint_reader_settings(state->reader), words, sizeof(words)))
+    if (rc == 0 && !identity_differs(state, checkpoint_reader_settings(state->reader), &differences))
         return 0;
     close_reader(state);
     rc = is_folder(resume) ? checkpoint_reader_find(&state->reader, resume, &problem)
@@ -291,12 +363,13 @@ static int reject_other(struct run_state *state, const struct settings *settings
 }
 
 /* Labels must mean what they meant when the checkpoint was saved. Not checked if the user names the classes
- * (data.class_names), and may have changed the names. 0 or an exit code. */
+ * (data.class_names), and may have changed the names, unless labels are stored as names. 0 or an exit code. */
 static int check_classes(const struct run_state *state, const struct settings *settings, const struct dataset *dataset)
 {
     char data[300], network[300];
     const char *const path = checkpoint_reader_path(state->reader);
-    if (dataset == NULL || *settings->data.class_names != '\0')
+    const bool are_named = dataset != NULL && label_is_name(&dataset->format.label);
+    if (dataset == NULL || (*settings->data.class_names != '\0' && !are_named))
         return 0;
     const int rc = dataset_names_differ(dataset, checkpoint_reader_text(state->reader, WEIGHTS_CLASS_NAMES), data,
                                         network, sizeof(data));
@@ -306,9 +379,10 @@ static int check_classes(const struct run_state *state, const struct settings *s
         log_message(LOG_ERROR, "%s: class names: %s", path, strerror(-rc));
         return exit_code_of(rc, EXIT_CODE_DATA);
     }
-    log_message(LOG_ERROR, "%s was trained on other classes: %s; those of %s are %s: restore the data, or name the "
-                "classes with data.class_names = FILE if they are the same, or start anew with --set run.resume=never",
-                path, network, dataset->options.pattern, data);
+    log_message(LOG_ERROR, "%s was trained on other classes: %s; those of %s are %s: restore the %s, or start anew with "
+                "--set run.resume=never", path, network, dataset->options.pattern, data,
+                are_named ? "list of names" : "data, or name the classes with data.class_names = FILE if they are the "
+                "same");
     return EXIT_CODE_DATA;
 }
 
@@ -420,6 +494,7 @@ static int seek(struct run_state *state, const struct settings *settings, struct
         end_or_start(state, settings, number == schedule_batch_count(&plan->schedule) ? STOP_REASON_NONE : reason);
         return 0;
     }
+    report_changes(state);
     report_rate(state, &plan->learning_rate, position.step);
     match_best(state);
     plan->schedule.first = number;
@@ -482,7 +557,7 @@ static int protect_configuration(const struct settings *settings)
 static int find_start(struct run_state *state, const struct settings *settings, struct run_plan *plan,
                       const struct dataset *const *datasets)
 {
-    char words[512];
+    struct differences differences;
     const struct checkpoint_settings *const checkpoint = &settings->checkpoint;
     const bool saves = checkpoint->steps > 0 || checkpoint->seconds > 0 || checkpoint->each_epoch ||
                        checkpoint->keep_best;
@@ -490,7 +565,7 @@ static int find_start(struct run_state *state, const struct settings *settings, 
     state->keeps_best = checkpoint->keep_best && computes;
     state->saves = (saves || checkpoint->on_stop) && computes;
     state->only_on_stop = state->saves && !saves;
-    if (make_identity(&state->identity, settings, plan, datasets) != 0) {
+    if (make_identity(state, settings, plan, datasets) != 0) {
         log_message(LOG_ERROR, "the run's settings: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
     }
@@ -508,8 +583,8 @@ static int find_start(struct run_state *state, const struct settings *settings, 
         return start_anew(settings);
     if (rc != 0)
         return exit_code_of(rc, EXIT_CODE_DATA);
-    if (identity_differs(state->identity, checkpoint_reader_settings(state->reader), words, sizeof(words)))
-        return reject_other(state, settings, words);
+    if (identity_differs(state, checkpoint_reader_settings(state->reader), &differences))
+        return reject_other(state, settings, differences.words);
     int code = check_classes(state, settings, datasets[PHASE_TRAIN]);
     if (code == 0)
         code = check_towers(state, plan);

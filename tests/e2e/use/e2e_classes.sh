@@ -93,4 +93,16 @@ run "$pipetrain" -c three.conf --set run.dir=named --set checkpoint.every=epoch 
     --set data.class_names=names
 expect_code 0 'names that are given by hand'
 cp kept.json set/dataset.json
+
+# Where labels are stored as names, another order of the names is other labels.
+printf 'class0\nclass1\nclass2\n' >in-order
+printf 'class2\nclass0\nclass1\n' >permuted
+by_name='--set data.label_key=image/class/text --set checkpoint.every=epoch'
+run "$pipetrain" -c three.conf --set run.dir=texts $by_name --set data.class_names=in-order
+expect_code 0 'labels that are names'
+run "$pipetrain" -c three.conf --set run.dir=texts $by_name --set data.class_names=permuted --set train.epochs=2
+expect_code 3 'names of labels in another order'
+expect_err 'was trained on other classes: class0, class1, class2; those of .* are class2, class0, class1: restore the list'
+run "$pipetrain" -c three.conf --set run.dir=texts $by_name --set data.class_names=in-order --set train.epochs=2
+expect_code 0 'names of labels in the same order'
 finish

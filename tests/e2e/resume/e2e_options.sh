@@ -1,0 +1,271 @@
+#!/bin/sh
+# Every option is changed between two halves of a run. Then the second half is refused, with both values; or it ends with
+# the bits of the whole run; or the change is reported, and what doc/checkpoints.md promises of it holds. The options are
+# those of the run.conf that a run writes: one that has no row here fails.
+. "$(dirname "$0")/../e2e.sh"
+make_tiny
+cd "$work" || exit 99
+
+# Without ReLU and maximum, where a rounding may turn a gradient aside.
+for kernel in 5 3; do
+    cat >smooth-$kernel.net <<END
+model smooth
+image 28x28x1
+classes 10
+conv2d conv1 filters 6 kernel $kernel stride 2
+average_pool pool1 kernel 2 stride 2
+dropout dropout1 rate 0.25
+dense fc1 units classes
+softmax_loss loss
+END
+done
+cat >>tiny.conf <<'END'
+[model]
+file = smooth-5.net
+[checkpoint]
+every = 6
+keep = 9
+END
+sed -i "s/^epochs = .*/epochs = 2/; s/^batch = .*/batch = 16\noptimizer = momentum\nlearning_rate = 0.01/
+        s/^\[train\]/limit = 96\n&/" tiny.conf
+i=0
+while [ $i -lt 10 ]; do
+    echo "digit $i"
+    i=$((i + 1))
+done >names.txt
+half=checkpoint-00000006.safetensors
+
+# options WORD... - "a.b=c" as --set options
+options() {
+    for word; do
+        printf -- '--set %s ' "$word"
+    done
+}
+
+# whole DIR WORD... - a run of two epochs; its first checkpoint is the half
+whole() {
+    dir=$1
+    shift
+    [ -e "$dir/summary.json" ] || run "$pipetrain" -c tiny.conf --set "run.dir=$dir" $(options "$@")
+    [ -e "$dir/$half" ] || fail "no run with $*"
+}
+
+# context WORD... - the first run of these words, in $base
+context() {
+    base=whole-$(echo "$*" | cksum | tr ' ' -)
+    whole "$base" "$@"
+}
+
+# expect_tensors DIR LIMIT
+expect_tensors() {
+    "$tensors_near" "$1/weights.safetensors" second/weights.safetensors "$2" >near 2>&1 ||
+        fail "$option = $value: weights of $1: $(cat near)"
+}
+
+expect_told() {
+    grep -Eq "^second/$half was saved with other settings, which may change: (.*; )?$option is [^;]*, there [^;]+" \
+        err || fail "$option = $value is not reported"
+}
+
+# expect_refused NAME
+expect_refused() {
+    name=$(echo ${1#inert})
+    grep -Eq "^pipetrain: second/$half is from a run with other settings: (.*; )?(the content of )?${name:-$option} is [^;]+, there [^;]+" \
+        err || fail "$option = $value: not refused with both values"
+}
+
+# Does the option do anything here? Else the row shows nothing.
+expect_effect() {
+    [ "$long" = yes ] || return 0
+    other=other-$(echo "$* $option=$value" | cksum | tr ' ' -)
+    whole "$other" "$@" "$option=$value"
+    ! cmp -s "$base/weights.safetensors" "$other/weights.safetensors" || fail "$option = $value changes nothing with $*"
+}
+
+# ---- rows: OPTION | VALUE | VERDICT | CONTEXT ----
+# same: the bits of the whole run, without a message. refused: exit code 2 with both values; refused NAME: of the line NAME;
+# inert: the same, but the option changes nothing on these data. bits: reported, and the bits of the whole run. near:
+# reported, and its weights but for rounding. length: reported, and the bits of the whole run with the new value. error:
+# not possible with these networks and devices.
+block='data.shuffle=block input.read_block=8KiB data.shuffle_window=32KiB'
+cat >rows <<END
+run.name            | other                     | same
+run.dir             | second                    | same
+run.resume          | WHOLE/$half               | same
+run.seed            | 2                         | refused
+data.train          | data/train-0000[01]*      | refused data.train
+data.validation     | data/train-00003*         | refused data.validation | data.train=data/train-0000[012]*
+data.validation_split | 0.3                     | refused   | data.validation= data.validation_split=0.2
+data.limit          | 90                        | refused
+data.allow_overlap  | yes                       | same
+data.classes        | 10                        | inert
+data.label_offset   | 1                         | refused   | data.classes=11 model.name=lenet model.file= model.divisor=255
+data.image_key      | image_raw                 | inert
+data.label_key      | label                     | inert
+data.class_names    | names.txt                 | bits
+data.image_layout   | hwc                       | inert
+data.image_range    | 0..255                    | inert
+data.shuffle        | none                      | refused
+data.shuffle_window | 16KiB                     | refused   | $block
+data.last_batch     | drop                      | refused   | train.batch=18
+data.on_corrupt     | skip                      | bits
+data.max_corrupt    | 0.5                       | bits      | data.on_corrupt=skip
+data.index_cache    | no                        | same
+input.source        | cached                    | same
+input.source        | synthetic                 | refused
+input.prefetch_depth | 1                        | same
+input.staging_depth | 3                         | same
+input.read_threads  | 3                         | same
+input.read_threads  | 3                         | same      | $block input.keep_shards=0
+input.decode_threads | 3                        | same
+input.read_block    | 16KiB                     | refused   | $block
+input.read_block    | 16KiB                     | refused   | $block input.keep_shards=0
+input.read_block    | 16KiB                     | same
+input.chunk         | 1                         | same
+input.chunk         | 1                         | same      | $block
+input.keep_shards   | 0                         | same
+input.keep_shards   | 0                         | same      | $block
+input.max_pixels    | 1000000                   | bits
+input.ram_budget    | 1GiB                      | same
+input.ram_budget    | 200MiB                    | refused data.shuffle_window | data.shuffle=block
+input.ram_budget    | 1GiB                      | same      | $block
+augment.crop        | shift                     | refused
+augment.flip        | yes                       | refused
+augment.colour      | yes                       | inert
+augment.mixup       | 0.2                       | refused
+augment.cutmix      | 1                         | refused
+augment.mixed       | 0.5                       | refused   | augment.mixup=0.2
+augment.pad         | 2                         | refused   | augment.crop=pad
+augment.shift       | 0.2                       | refused   | augment.crop=shift
+augment.evaluation  | none                      | inert
+augment.evaluation_scale | 2                    | inert     | augment.evaluation=central
+augment.evaluation_resize | 32                  | inert     | augment.evaluation=central
+augment.filter      | area                      | inert
+model.name          | mnist_cnn2                | inert     | model.name=mnist_cnn model.file=
+model.file          | smooth-3.net              | refused
+model.weights       | WHOLE/weights.safetensors | refused
+model.skip          | fc1.*                     | refused   | model.weights=$half
+model.freeze        | conv1.*                   | refused
+model.dropout       | no                        | refused
+model.auxiliary     | yes                       | error
+model.divisor       | 128                       | refused
+model.mean          | 0.5                       | refused
+model.deviation     | 0.5                       | refused
+train.epochs        | 3                         | length
+train.steps         | 9                         | length
+train.max_time      | 2 hours                   | bits
+train.stop_at       | 1                         | bits
+train.patience      | 5                         | bits
+train.on_nan        | skip                      | bits
+train.batch         | 32                        | refused
+train.batch_per_tower | 32                      | refused train.batch
+train.accumulate    | 2                         | refused train.batch
+train.slices        | 2                         | refused
+train.optimizer     | sgd                       | refused
+train.learning_rate | 0.02                      | refused
+train.momentum      | 0.8                       | refused
+train.rho           | 0.9                       | refused   | train.optimizer=adadelta
+train.betas         | 0.8 0.99                  | refused   | train.optimizer=adam
+train.epsilon       | 1e-06                     | refused   | train.optimizer=adam
+train.trust         | 0.002                     | refused   | train.optimizer=lars
+train.weight_decay  | 0.01                      | refused
+train.decay_scope   | weights                   | refused   | train.weight_decay=0.01
+train.clip_value    | 0.001                     | refused
+train.clip_norm     | 0.001                     | refused
+train.label_smoothing | 0.1                     | refused
+train.ema           | 0.5                       | refused
+train.rate_batch    | 32                        | refused
+train.warmup_epochs | 0.5                       | refused
+train.schedule      | inverse_time              | refused
+train.schedule_epochs | 3                       | refused   | train.schedule=cosine
+train.boundaries    | 1.5                       | refused   | train.schedule=piecewise train.boundaries=1 train.factors=0.1
+train.factors       | 0.5                       | refused   | train.schedule=piecewise train.boundaries=1 train.factors=0.1
+train.decay_factor  | 0.5                       | refused   | train.schedule=exponential train.decay_epochs=1
+train.decay_epochs  | 0.5                       | refused   | train.schedule=exponential train.decay_epochs=1
+train.staircase     | no                        | refused   | train.schedule=exponential train.decay_epochs=1
+train.rate_decay    | 0.1                       | refused   | train.schedule=inverse_time
+train.final_rate    | 0.001                     | refused   | train.schedule=cosine
+train.power         | 2                         | refused   | train.schedule=polynomial
+train.peak          | 0.5                       | refused   | train.schedule=one_cycle
+checkpoint.every    | 4                         | same
+checkpoint.keep     | 1                         | same
+checkpoint.keep_best | yes                      | same
+checkpoint.on_stop  | no                        | same
+devices.kind        | auto                      | same
+devices.list        | 0                         | error
+devices.towers      | 2                         | near
+devices.towers      | 2                         | bits      | train.slices=2
+devices.threads_per_tower | 2                   | near
+devices.threads_per_tower | 2                   | inert     | train.slices=2
+devices.precision   | bf16                      | error
+devices.graph       | off                       | bits
+devices.workspace   | 0                         | near
+devices.time_plans  | no                        | bits
+devices.plan_cache  | none                      | bits
+devices.layout      | nchw                      | near
+devices.convolution | direct                    | near
+devices.backend     | reference                 | near
+devices.bind        | yes                       | same
+devices.allow_ref   | yes                       | bits
+sync.mode           | independent               | refused   | devices.towers=2
+sync.consistency    | relaxed                   | refused   | devices.towers=2
+sync.wire           | bf16                      | refused   | devices.towers=2
+sync.every          | 2                         | refused   | devices.towers=2 sync.mode=averaging sync.every=4
+sync.average        | parameters                | refused   | devices.towers=2 sync.mode=averaging sync.every=4
+sync.server         | cpu                       | near      | devices.towers=2 sync.mode=parameter_server
+sync.max_staleness  | 0                         | inert     | devices.towers=2 sync.mode=async
+sync.staleness_rate | inverse                   | inert     | devices.towers=2 sync.mode=async
+sync.reduce         | host                      | near      | devices.towers=2
+sync.deadline       | 60                        | same
+sync.bucket         | 1KiB                      | near      | devices.towers=2
+report.progress     | line                      | same
+report.pace         | 1                         | same
+report.interval     | 5                         | same
+report.trace        | trace.json                | same
+report.trace_steps  | 3..4                      | same      | report.trace=trace.json
+report.prometheus   | run.prom                  | same
+report.tensorboard  | yes                       | same
+report.histograms   | 2 steps                   | same      | report.tensorboard=yes
+END
+
+context
+cp "$base/$half" .
+whole_run=$base
+sed -n 's/^\[\(.*\)\]$/\1/; t section; s/^\([a-z_]*\) =.*/\1/p; b; :section; s/$/./p' "$base/run.conf" |
+    awk '/[.]$/ { section = $0; next } { print section $0 }' >options
+[ "$(wc -l <options)" -gt 100 ] || fail 'the options of run.conf are not read'
+while read -r option; do
+    grep -q "^$option *|" rows || fail "$option has no row in $0"
+done <options
+sed 's/ *|.*//' rows | sort -u | grep -vxFf options >strangers && fail "no options: $(cat strangers)"
+
+IFS_WORDS=$IFS
+while IFS='|' read -r option value verdict words; do
+    IFS=$IFS_WORDS
+    option=$(echo $option) verdict=$(echo $verdict)
+    value=$(echo "$value" | sed "s#^ *##; s# *\$##; s#WHOLE#$whole_run#")
+    context $words
+    rm -rf second
+    mkdir second
+    cp "$base/$half" "$base/metrics.jsonl" "$base/run.conf" second
+    run "$pipetrain" -c tiny.conf --set run.dir=second $(options $words) --set "$option=$value"
+    case $verdict in
+    same | bits | near | length) expect_code 0 "$option = $value" ;;
+    *) expect_code 2 "$option = $value" ;;
+    esac
+    case $verdict in
+    same) ! grep -q 'was saved with other settings' err || fail "$option = $value is reported" ;;
+    bits | near | length) expect_told ;;
+    refused* | inert) expect_refused "${verdict#refused}" ;;
+    esac
+    case $verdict in
+    same | bits) expect_tensors "$base" 0 ;;
+    near) expect_tensors "$base" 1e-5 ;;
+    length)
+        whole "long-$option" $words "$option=$value"
+        expect_tensors "long-$option" 0
+        ;;
+    refused*) expect_effect $words ;;
+    esac
+done <rows
+finish

@@ -38,6 +38,49 @@ TEST(outputs_follow_no_links)
     assert_false(fixture_exists("target"));
 }
 
+/* As after cp -al: nothing is written into a file that may be anybody's. */
+TEST(a_lock_file_with_a_second_name_is_refused_and_stays_as_it_is)
+{
+    char problem[RUN_TEXT_BYTES];
+    assert_int_equal(mkdir("twice", 0777), 0);
+    fixture_write_text("victim", "precious");
+    assert_int_equal(link("victim", "twice/.lock"), 0);
+    assert_int_equal(run_fixture_refuse("twice", problem), -EMLINK);
+    assert_non_null(strstr(problem, "run directory twice: .lock has 2 hard links, as after cp -al: remove it"));
+    assert_true(run_fixture_holds(".", "victim", "precious"));
+    assert_int_equal(unlink("twice/.lock"), 0);
+    run_directory_close(run_fixture_open("twice", "twice"));
+    assert_true(run_fixture_holds(".", "victim", "precious"));
+}
+
+/* A resumed run appends to its lines: those of the other name stay. */
+TEST(lines_with_a_second_name_are_continued_in_a_file_of_their_own)
+{
+    static const char *const lines[] = { "1\n2\n", "1\n2\n3\n", "1\n2\nbroken" };
+    for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+        char dir[32], problem[RUN_TEXT_BYTES];
+        struct settings settings;
+        struct run_directory *directory;
+        snprintf(dir, sizeof(dir), "copied%zu", i);
+        const struct run_past past = { .path = dir, .lines_bytes = { 4, 0 } };
+        run_directory_close(run_fixture_begin(dir, dir));
+        fixture_write_text("metrics.other", lines[i]);
+        snprintf(problem, sizeof(problem), "%s/metrics.jsonl", dir);
+        assert_int_equal(unlink(problem), 0);
+        assert_int_equal(link("metrics.other", problem), 0);
+        run_fixture_settings(&settings, dir, dir);
+        assert_int_equal(run_directory_open(&directory, &settings, &past, problem, sizeof(problem)), 0);
+        settings_release(&settings);
+        assert_int_equal(run_directory_lines_bytes(directory, RUN_METRICS), 4);
+        assert_int_equal(run_directory_begin(directory), 0);
+        assert_int_equal(run_directory_look(directory), 0);
+        run_directory_close(directory);
+        assert_true(run_fixture_holds(dir, "metrics.jsonl", "1\n2\n"));
+        assert_true(run_fixture_holds(".", "metrics.other", lines[i]));
+        assert_int_equal(run_fixture_temporaries(dir), 0);
+    }
+}
+
 /* Nobody reads or writes the FIFO: opening it must not wait. */
 TEST(what_is_no_file_in_the_place_of_one_is_refused_at_once)
 {

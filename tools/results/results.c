@@ -38,6 +38,9 @@ static int open_results(struct results *results, const struct settings *settings
     int rc = run_directory_open(&results->directory, settings, past, problem, PROBLEM_BYTES);
     if (rc == 0)
         rc = run_directory_room(results->directory, bytes_of(saved.net, state_bytes), problem, PROBLEM_BYTES);
+    if (rc == 0)
+        rc = output_locks_open(&results->outputs, settings, run_directory_path(results->directory), false, problem,
+                               PROBLEM_BYTES);
     if (rc != 0 || saved.net == NULL)
         return rc;
     struct pixels_text pixels;
@@ -57,12 +60,22 @@ int results_open(struct results *results, const struct settings *settings, struc
     return code_of(open_results(results, settings, saved, past, state_bytes, problem), problem);
 }
 
+int results_lock(struct results *results, const struct settings *settings)
+{
+    char problem[PROBLEM_BYTES];
+    return code_of(output_locks_open(&results->outputs, settings, NULL, false, problem, sizeof(problem)), problem);
+}
+
 int results_check(const struct settings *settings, struct weights_spec saved, const struct run_past *past,
                   uint64_t state_bytes)
 {
     char problem[PROBLEM_BYTES];
     const uint64_t bytes = bytes_of(saved.net, state_bytes);
-    return code_of(run_directory_check(settings, past, bytes, problem, sizeof(problem)), problem);
+    struct output_locks outputs;
+    int rc = run_directory_check(settings, past, bytes, problem, sizeof(problem));
+    if (rc == 0)
+        rc = output_locks_open(&outputs, settings, settings->run.dir, true, problem, sizeof(problem));
+    return code_of(rc, problem);
 }
 
 int results_begin(struct results *results)
@@ -111,6 +124,7 @@ int results_save(struct results *results, struct tower *tower, uint64_t steps, d
 void results_close(struct results *results)
 {
     weights_close(results->weights);
+    output_locks_close(&results->outputs);
     run_directory_close(results->directory);
     *results = (struct results){ .directory = NULL };
 }

@@ -6,20 +6,24 @@
 #include <stdbool.h>
 
 #include "stage/stop.h"
+#include "tools/results/output_locks.h"
 #include "tools/results/run_directory.h"
 #include "tools/results/weights.h"
 
 struct results {
     struct run_directory *directory;    /* NULL: nothing is written */
     struct weights *weights;            /* NULL: no weights are saved */
+    struct output_locks outputs;        /* those outside the directory */
     bool have_begun;                    /* the results of an earlier run have been replaced */
     struct stop *stop;
 };
 
-/* Open the directory and allocate what saving needs; fails where the file system has no space for the weights and for
+/* Open the directory, lock what is written elsewhere, and allocate what saving needs; fails where the file system has no space for the weights and for
  * `state_bytes` of checkpoints. `past`: the run that is resumed, or NULL. 0, or an exit code after a message. */
 int results_open(struct results *results, const struct settings *settings, struct weights_spec saved,
                  const struct run_past *past, uint64_t state_bytes, struct stop *stop);
+/* Lock the outputs of a run without results. 0, or an exit code after a message. */
+int results_lock(struct results *results, const struct settings *settings);
 /* Would results_open succeed now? Creates nothing. 0, or an exit code after a message. */
 int results_check(const struct settings *settings, struct weights_spec saved, const struct run_past *past,
                   uint64_t state_bytes);

@@ -18,61 +18,9 @@
 #include "stage/log.h"
 #include "stage/text/text_stream.h"
 #include "tools/results/file_list.h"
+#include "tools/results/lock_file.h"
 #include "tools/results/run_names.h"
 #include "tools/text/number.h"
-
-/* ---- the lock file: one line, "process 4711 on HOST since 2026-11-24T20:42:15Z" ---- */
-
-#define HOST_BYTES 65u
-#define TEXT_BYTES 160u
-
-/* Host names have no other characters, and nothing else may get into messages. */
-#define HOST_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-
-static void find_host(char host[HOST_BYTES])
-{
-    if (gethostname(host, HOST_BYTES) != 0 || host[0] == '\0')
-        strcpy(host, "localhost");
-    host[HOST_BYTES - 1] = '\0';
-    host[strspn(host, HOST_CHARACTERS)] = '\0';
-}
-
-static void lock_holder_clear(int fd)
-{
-    if (ftruncate(fd, 0) == 0)
-        (void)lseek(fd, 0, SEEK_SET);
-}
-
-/* Write this process into the file, whose lock it holds. Errors are ignored: the lock holds all the same. */
-static void lock_holder_write(int fd)
-{
-    char host[HOST_BYTES], text[TEXT_BYTES];
-    const time_t now = time(NULL);
-    struct tm parts;
-    lock_holder_clear(fd);
-    if (gmtime_r(&now, &parts) == NULL)
-        return;
-    find_host(host);
-    int length = snprintf(text, sizeof(text), "process %ld on %s since ", (long)getpid(), host);
-    length += (int)strftime(text + length, sizeof(text) - (size_t)length, "%Y-%m-%dT%H:%M:%SZ\n", &parts);
-    if (file_write(fd, text, (size_t)length) != 0)
-        lock_holder_clear(fd);
-}
-
-/* What the holder wrote, for a message: "process 4711 on HOST since DATE TIME UTC"; "" when it is anything else. */
-static void lock_holder_read(int fd, char *words_out, size_t words_size)
-{
-    char text[TEXT_BYTES], host[HOST_BYTES], date[11], hour[9], end;
-    long process;
-    const ssize_t bytes = pread(fd, text, sizeof(text) - 1, 0);
-    words_out[0] = '\0';
-    if (bytes <= 0)
-        return;
-    text[bytes] = '\0';
-    if (sscanf(text, "process %19ld on %64[a-zA-Z0-9._-] since %10[0-9-]T%8[0-9:]Z%c", &process, host, date, hour,
-               &end) == 5 && end == '\n')
-        snprintf(words_out, words_size, "process %ld on %s since %s %s UTC", process, host, date, hour);
-}
 
 /* ---- the place of the directory ---- */
 
@@ -81,9 +29,10 @@ static void lock_holder_read(int fd, char *words_out, size_t words_size)
 struct run_place {
     char path[PATH_MAX];
     size_t made;                /* length of the shortest path that this run created a directory for, 0: none */
-    int fd, lock_fd;            /* -1: not entered */
+    int fd;                     /* -1: not entered */
+    struct lock_file lock;
     bool is_tried;              /* set by the caller to find out whether it can be entered: nothing is created */
-    bool is_locked, is_ours;    /* is_ours: no other process is in it, as far as locks tell */
+    bool is_ours;               /* no other process is in it, as far as locks tell */
     char obstacle[192];         /* what is in the way of a file, or who holds the lock; "" = nothing */
 };
 
@@ -136,31 +85,15 @@ static void remove_directories(struct run_place *place)
 
 static void run_place_leave(struct run_place *place)
 {
-    if (place->is_locked && !place->is_tried)
-        lock_holder_clear(place->lock_fd);
-    place->is_locked = false;
-    const int fds[] = { place->lock_fd, place->fd };
-    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
-    place->fd = place->lock_fd = -1;
-}
-
-static int check_kind(struct run_place *place, const char *file, mode_t mode)
-{
-    const char *const kind = file_kind(mode);
-    if (kind == NULL)
-        return 0;
-    snprintf(place->obstacle, sizeof(place->obstacle), "%s is %s, not a regular file", file, kind);
-    return S_ISLNK(mode) ? -ELOOP : -EINVAL;
+    lock_file_close(&place->lock, place->is_tried);
+    if (place->fd >= 0)
+        close(place->fd);
+    place->fd = -1;
 }
 
 static int check_file(struct run_place *place, const char *file)
 {
-    struct stat status;
-    if (fstatat(place->fd, file, &status, AT_SYMLINK_NOFOLLOW) == 0)
-        return check_kind(place, file, status.st_mode);
-    return errno == ENOENT ? 0 : -errno;
+    return lock_file_check_kind(place->fd, file, place->obstacle, sizeof(place->obstacle));
 }
 
 /* Files are created in this folder; the target of a symbolic link may be somebody else's. */
@@ -180,39 +113,6 @@ static int check_results(struct run_place *place)
     int rc = check_folder(place, RUN_EVENTS_FOLDER);
     for (size_t i = 0; i < RESULT_COUNT && rc == 0; i++)
         rc = check_file(place, result_names[i]);
-    return rc;
-}
-
-/* For the error message. */
-static void describe_holder(struct run_place *place)
-{
-    char holder[sizeof(place->obstacle) - 32];
-    lock_holder_read(place->lock_fd, holder, sizeof(holder));
-    if (holder[0] != '\0')
-        snprintf(place->obstacle, sizeof(place->obstacle), "another run is writing here: %s", holder);
-}
-
-/* -ESTALE: the run that held the lock has removed the file. */
-static int lock_place(struct run_place *place)
-{
-    const int makes = place->is_tried ? 0 : O_CREAT;
-    place->lock_fd = openat(place->fd, ".lock", O_RDWR | makes | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
-    struct stat status;
-    if (place->lock_fd < 0 && errno == ENOENT && place->is_tried)
-        return 0;
-    if (place->lock_fd < 0) {
-        const int why = errno == ENOENT ? -ESTALE : -errno;
-        const int rc = check_file(place, ".lock");
-        return rc != 0 ? rc : why;
-    }
-    int rc = fstat(place->lock_fd, &status) == 0 ? check_kind(place, ".lock", status.st_mode) : -errno;
-    if (rc == 0)
-        rc = file_lock(place->lock_fd);
-    place->is_locked = rc == 0;
-    if (rc == -EWOULDBLOCK)
-        describe_holder(place);
-    if (rc == 0 && fstat(place->lock_fd, &status) == 0 && status.st_nlink == 0)
-        rc = -ESTALE;
     return rc;
 }
 
@@ -242,7 +142,7 @@ static int try_to_enter(struct run_place *place, bool fresh)
         return errno == ENOENT ? -ESTALE : -errno;
     if (fresh && holds_a_run(place))
         return -EEXIST;
-    rc = lock_place(place);
+    rc = lock_file_open(&place->lock, place->fd, ".lock", place->is_tried, place->obstacle, sizeof(place->obstacle));
     if (rc == -EOPNOTSUPP)
         rc = go_without_lock(place, fresh);
     place->is_ours = rc == 0 && !place->is_tried;
@@ -250,8 +150,6 @@ static int try_to_enter(struct run_place *place, bool fresh)
         rc = -EEXIST;
     if (rc == 0 && place->is_tried && faccessat(place->fd, ".", W_OK | X_OK, AT_EACCESS) != 0)
         rc = -errno;
-    if (rc == 0 && place->is_locked && !place->is_tried)
-        lock_holder_write(place->lock_fd);
     return rc == 0 ? check_results(place) : rc;
 }
 
@@ -275,7 +173,7 @@ static int enter_place(struct run_place *place, bool fresh)
 
 static void run_place_init(struct run_place *place)
 {
-    *place = (struct run_place){ .fd = -1, .lock_fd = -1 };
+    *place = (struct run_place){ .fd = -1, .lock = { .fd = -1 } };
 }
 
 /* The same for the first of base, base-2, ... that holds no run and is not locked. -EEXIST: there is none. */
@@ -344,7 +242,7 @@ static bool is_leftover(const char *name)
 /* Remove temporary files of runs that died. Only with the lock, which proves that no run is writing them. */
 static void run_place_clear(const struct run_place *place)
 {
-    if (place->is_locked)
+    if (place->lock.is_locked)
         file_list_remove(place->fd, is_leftover);
 }
 
@@ -391,19 +289,39 @@ static uint64_t end_of_line(int fd, uint64_t bytes)
     return bytes;
 }
 
+/* A file with another name, as after cp -al, is another run's as well: it is continued as a new file with the same
+ * lines. Its name then appears as that of a new one does. */
+static int jsonl_file_part(struct jsonl_file *file, int directory_fd, uint64_t bytes)
+{
+    const int old_fd = file->fd;
+    char block[4096];
+    size_t done = 1;
+    int rc = jsonl_file_make(file, directory_fd);
+    for (uint64_t at = 0; rc == 0 && at < bytes && done > 0; at += done) {
+        rc = file_read_some(old_fd, at, block, bytes - at < sizeof(block) ? (size_t)(bytes - at) : sizeof(block), &done);
+        if (rc == 0)
+            rc = file_write(file->fd, block, done);
+    }
+    close(old_fd);
+    return rc;
+}
+
 /* Continue the file after its first `bytes`: what follows them is cut off. Without a file a new one is made. */
 static int jsonl_file_go_on(struct jsonl_file *file, int directory_fd, uint64_t bytes)
 {
+    struct stat status;
     file->fd = openat(directory_fd, file->name, O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file->fd < 0)
         return errno == ENOENT ? jsonl_file_make(file, directory_fd) : -errno;
-    file->goes_on = true;
     const uint64_t there = jsonl_file_bytes(file);
     if (there < bytes)
         log_message(LOG_RUN, "%s/%s is shorter than when the checkpoint was saved: some of its lines are lost",
                     file->folder, file->name);
-    const off_t whole = (off_t)end_of_line(file->fd, there < bytes ? there : bytes);
-    return ftruncate(file->fd, whole) == 0 ? 0 : -errno;
+    const uint64_t whole = end_of_line(file->fd, there < bytes ? there : bytes);
+    if (fstat(file->fd, &status) == 0 && status.st_nlink > 1)
+        return jsonl_file_part(file, directory_fd, whole);
+    file->goes_on = true;
+    return ftruncate(file->fd, (off_t)whole) == 0 ? 0 : -errno;
 }
 
 static void jsonl_file_close(struct jsonl_file *file)

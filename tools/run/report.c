@@ -164,7 +164,7 @@ int report_init(struct report *report)
     const struct observed_run run = {
         .settings = report->settings, .plan = report->plan, .net = report->net, .datasets = report->datasets,
         .directory = report->directory != NULL ? run_directory_path(report->directory) : NULL,
-        .saves = report->saves,
+        .account = report->account, .saves = report->saves,
     };
     report->observers = observers_open(&run);
     int rc = progress_display_init(&report->display, report->settings, report->plan, report->account);

@@ -213,7 +213,7 @@ static int open_report(struct run *run)
 static int open_results(struct run *run)
 {
     if (run->kind == RUN_DRY)
-        return 0;
+        return results_lock(&run->results, run->settings);
     const size_t bytes = run_state_file_bytes(&run->state, run->settings, &run->plan, run->net);
     const uint64_t room = run_state_room(&run->state, run->settings, bytes);
     const struct run_past *const past = run_state_past(&run->state);

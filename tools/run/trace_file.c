@@ -172,9 +172,20 @@ int trace_file_check(const char *path, const char **problem_out)
     return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0 ? 0 : -errno;
 }
 
+/* A trace with another name is replaced and not overwritten, since the other name may be that of another run. */
+static int leave_other_names(const char *path)
+{
+    struct stat status;
+    if (lstat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink == 1)
+        return 0;
+    return unlink(path) == 0 ? 0 : -errno;
+}
+
 int trace_file_begin(struct trace_file *file, const char *path, const char **problem_out)
 {
-    const int rc = check_there(path, problem_out);
+    int rc = check_there(path, problem_out);
+    if (rc == 0)
+        rc = leave_other_names(path);
     if (rc != 0)
         return rc;
     /* O_NONBLOCK: do not wait for a reader of a FIFO. */

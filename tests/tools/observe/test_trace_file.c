@@ -98,6 +98,20 @@ TEST_WITH(what_is_no_trace_stays, set_up, tear_down)
     }
 }
 
+/* As after cp -al: the trace of the other name is another run's. */
+TEST_WITH(a_trace_of_two_names_stays_under_the_other_one, set_up, tear_down)
+{
+    static const char earlier[] = "[\n{\"ph\":\"M\"},\n";
+    char other[PATH_MAX + 8];
+    const char *problem;
+    snprintf(other, sizeof(other), "%s-other", path);
+    write_text(earlier);
+    assert_int_equal(link(path, other), 0);
+    assert_int_equal(begin(&problem), 0);
+    assert_int_equal(rename(other, path), 0);
+    expect_text(earlier);
+}
+
 /* It may be a trace: what is said is that nobody knows. */
 TEST_WITH(what_cannot_be_read_stays_and_is_told_as_such, set_up, tear_down)
 {

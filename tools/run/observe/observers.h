@@ -20,6 +20,7 @@ struct observed_run {
     const struct net *net;
     const struct dataset *const *datasets;      /* of every phase; NULLs where there are none */
     const char *directory;      /* NULL: nothing is written */
+    const struct account *account;
     const struct checkpoint_counts *saves;      /* checkpoints saved so far */
 };
 

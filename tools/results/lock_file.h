@@ -1,0 +1,26 @@
+/* A lock file keeps other runs away from what lies beside it. Its one line names the process that holds the lock, which
+ * ends with the process. Used by main only. */
+#ifndef PIPETRAIN_LOCK_FILE_H
+#define PIPETRAIN_LOCK_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct lock_file {
+    int fd;                     /* -1: not open */
+    bool is_locked;
+};
+
+/* Open and lock the file `name` of the folder, and write this process into it. only_tries: nothing is created or
+ * written. 0, also if only_tries and there is no such file; -EWOULDBLOCK: another process has the lock; -ESTALE: its
+ * holder has removed the file, so try again; -EOPNOTSUPP: the file system has no locks; or another negative errno.
+ * After an error problem_out may say what is in the way. The caller closes the lock in any case. */
+int lock_file_open(struct lock_file *lock, int folder_fd, const char *name, bool only_tries, char *problem_out,
+                   size_t problem_size);
+/* Give the lock back. Accepts one that is not open. */
+void lock_file_close(struct lock_file *lock, bool only_tries);
+/* What cannot be written as a regular file, in problem_out: another kind of file (-ELOOP for a symbolic link, else
+ * -EINVAL). 0 for a regular file and for none. */
+int lock_file_check_kind(int folder_fd, const char *name, char *problem_out, size_t problem_size);
+
+#endif

@@ -1,6 +1,7 @@
 /* The forms of layers: which words their lines take, how the values of the words are read, and which layer is
  * appended. */
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "compute/netfile/net_text.h"
@@ -49,9 +50,18 @@ const char *const net_initializer_words[INITIALIZER_KIND_COUNT] = {
     [INITIALIZER_UNIFORM] = "uniform",
 };
 
+/* Keras' HeNormal: variance 2 / fan_in after truncation. */
+static struct initializer he_normal(uint64_t fan_in)
+{
+    struct initializer how = initializer_variance_scaling(fan_in);
+    how.value = (float)(how.value * sqrt(2));
+    return how;
+}
+
 const struct net_fan_rule net_fan_rules[NET_FAN_RULES] = {
     { "variance_scaling", initializer_variance_scaling, false },
-    { "he_normal", initializer_he_normal, true },
+    { "he_normal", he_normal, false },
+    { "he_normal_fan_out", initializer_he_normal, true },
 };
 
 bool net_fan_rule_use(const struct net_fan_rule *rule, const struct parameter *parameter,
@@ -190,7 +200,8 @@ static const char *read_initializer(struct value *value, struct net_init *init)
             return NULL;
         }
     if (!find_text(net_initializer_words, INITIALIZER_KIND_COUNT, word, &kind))
-        return "is none of: constant, glorot_uniform, truncated_normal, normal, uniform, variance_scaling, he_normal";
+        return "is none of: constant, glorot_uniform, truncated_normal, normal, uniform, variance_scaling, he_normal, "
+               "he_normal_fan_out";
     init->initializer = (struct initializer){ .kind = kind };
     if (kind == INITIALIZER_GLOROT_UNIFORM)
         return NULL;

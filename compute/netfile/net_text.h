@@ -77,7 +77,7 @@ struct net_fan_rule {
     bool of_fan_out;            /* else of fan-in */
 };
 
-#define NET_FAN_RULES 2u
+#define NET_FAN_RULES 3u
 extern const struct net_fan_rule net_fan_rules[NET_FAN_RULES];
 
 /* The initialiser of a parameter, where the line gives one. */

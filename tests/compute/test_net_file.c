@@ -1,5 +1,6 @@
 /* Tests of networks as texts: what is read, what is refused and in which words, and that every model comes back. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,6 +137,33 @@ TEST(every_layer_has_the_words_of_its_function)
     assert_comes_back(made);
     net_close(made);
     net_close(read);
+}
+
+/* The convolution has 27 numbers in and 72 out, the dense layer 8 and 4; 0.8796 is the std of a standard normal that is
+ * truncated at 2. */
+TEST(rules_of_fans_are_those_of_keras_and_one_of_torchvision)
+{
+    const struct { const char *word; enum initializer_kind kind; double conv, dense; } rows[] = {
+        { "variance_scaling", INITIALIZER_TRUNCATED_NORMAL, sqrt(1. / 27) / 0.87962566, sqrt(1. / 8) / 0.87962566 },
+        { "he_normal", INITIALIZER_TRUNCATED_NORMAL, sqrt(2. / 27) / 0.87962566, sqrt(2. / 8) / 0.87962566 },
+        { "he_normal_fan_out", INITIALIZER_NORMAL, sqrt(2. / 72), sqrt(2. / 4) },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        char text[512];
+        snprintf(text, sizeof(text), "model m\nimage 3x3x3\nclasses 4\nconv2d a filters 8 kernel 3 init weight %s\n"
+                 "dense b units 4 init weight %s\nsoftmax_loss loss\n", rows[i].word, rows[i].word);
+        struct net *const net = read_good(text);
+        const struct initializer conv = net->parameters[0].initializer, dense = net->parameters[2].initializer;
+        assert_int_equal(conv.kind, rows[i].kind);
+        assert_int_equal(dense.kind, rows[i].kind);
+        assert_true(fabs(conv.value - rows[i].conv) < 1e-6 && fabs(dense.value - rows[i].dense) < 1e-6);
+        char *const written = write_text(net);
+        snprintf(text, sizeof(text), " init weight %s\n", rows[i].word);
+        assert_non_null(strstr(written, text));
+        assert_comes_back(net);
+        free(written);
+        net_close(net);
+    }
 }
 
 static uint32_t count_lines(const char *text)

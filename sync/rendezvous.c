@@ -21,8 +21,12 @@ int rendezvous_init(struct rendezvous *rendezvous, const struct reduce_ops *ops,
     rendezvous->members = calloc(spec->towers, sizeof(*rendezvous->members));
     if (rendezvous->members == NULL)
         return -ENOMEM;
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_mutex_init(&rendezvous->lock, NULL);
-    pthread_cond_init(&rendezvous->changed, NULL);
+    pthread_cond_init(&rendezvous->changed, &clock);
+    pthread_condattr_destroy(&clock);
     return 0;
 }
 

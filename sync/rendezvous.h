@@ -57,7 +57,7 @@ struct rendezvous {
     struct share *shares;               /* [bucket * towers + tower] */
     struct turn *turns;                 /* [bucket] */
     pthread_mutex_t lock;               /* guards what follows, and every generation */
-    pthread_cond_t changed;
+    pthread_cond_t changed;             /* its clock is stage/clock.h's */
     uint32_t joined;
     bool connected, cancelled;
 };

@@ -122,7 +122,7 @@ script_programs += %D%/compute/onednn/few_graphs
 endif
 # Of several processes, which no other test may run beside: make check-cluster.
 cluster_tests = %D%/cluster/equal.sh %D%/cluster/start.sh %D%/cluster/launchers.sh %D%/cluster/hosts.sh \
-    %D%/cluster/slurm.sh %D%/cluster/ends.sh
+    %D%/cluster/devices.sh %D%/cluster/slurm.sh %D%/cluster/ends.sh
 # Of the sources, whatever they are built into.
 tree_tests = %D%/tree/format.sh %D%/tree/layers.sh
 script_tests = %D%/e2e/sim_batches.sh %D%/e2e/sim_gpu.sh %D%/e2e/sim_slices.sh %D%/e2e/sim_threads.sh %D%/e2e/sim_towers.sh %D%/e2e/e2e_accumulate.sh %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh \

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "compute/floats.h"
+#include "stage/clock.h"
+#include "stage/heartbeat.h"
 #include "stage/pairwise.h"
 #include "stage/trace/range.h"
 #include "sync/host_arena.h"
@@ -62,6 +64,7 @@ struct ranks_reduce {
     struct tower_range here;
     uint32_t run;                       /* towers of the run */
     struct host_arena *arenas;          /* [tower]; each opened by its tower before it joins */
+    struct heartbeat **heartbeats;      /* [tower]; of its thread */
     struct term *terms;                 /* of all ranks, in the order of additions */
     uint32_t term_count;
     struct rank_terms *of;              /* [rank] */
@@ -499,14 +502,26 @@ static int queue_sum(struct rendezvous *rendezvous, struct share *share)
     return communication->device->ops->call(communication, stage_share, share);
 }
 
-/* Wait until the exchange that this tower started last, and did not wait for yet, is done. */
+/* Sleep until the rendezvous changes, or it is time for the next excuse. Lock held. */
+static void await_change(struct rendezvous *rendezvous)
+{
+    const uint64_t due_ns = clock_now_ns() + HEARTBEAT_EXCUSE_NS;
+    const struct timespec due = { .tv_sec = (time_t)(due_ns / 1000000000u), .tv_nsec = (long)(due_ns % 1000000000u) };
+    (void)pthread_cond_timedwait(&rendezvous->changed, &rendezvous->lock, &due);
+}
+
+/* Wait until the exchange that this tower started last, and did not wait for yet, is done. All towers of this process have
+ * staged what they have for it: other ranks are late, which their watchdogs and the watch of ranks judge. The tower's
+ * device has what comes after it, but whatever its thread waits for or calls does not hang. */
 static int await_exchange(struct ranks_reduce *reduce, uint32_t tower, uint32_t bucket)
 {
     struct rendezvous *const rendezvous = &reduce->rendezvous;
     uint64_t *const waited = &reduce->waited[(size_t)bucket * reduce->here.count + tower];
     pthread_mutex_lock(&rendezvous->lock);
-    while (reduce->exchanges[bucket].done <= *waited && !rendezvous->cancelled)
-        pthread_cond_wait(&rendezvous->changed, &rendezvous->lock);
+    while (reduce->exchanges[bucket].done <= *waited && !rendezvous->cancelled) {
+        heartbeat_excuse(reduce->heartbeats[tower]);
+        await_change(rendezvous);
+    }
     const bool is_done = reduce->exchanges[bucket].done > *waited;
     pthread_mutex_unlock(&rendezvous->lock);
     ++*waited;
@@ -625,6 +640,7 @@ static void release(struct ranks_reduce *reduce)
     free(reduce->before);
     free(reduce->of);
     free(reduce->terms);
+    free(reduce->heartbeats);
     free(reduce->arenas);
     free(reduce);
 }
@@ -639,9 +655,11 @@ static int ranks_open_reduce(struct reduce **reduce_out, const struct reduce_spe
     reduce->here = spec->here;
     reduce->run = spec->towers;
     reduce->arenas = calloc(spec->here.count, sizeof(*reduce->arenas));
+    reduce->heartbeats = calloc(spec->here.count, sizeof(struct heartbeat *));
     reduce->terms = calloc(spec->towers, sizeof(*reduce->terms));
     reduce->of = calloc(ranks_size(spec->ranks), sizeof(*reduce->of));
-    int rc = reduce->arenas == NULL || reduce->terms == NULL || reduce->of == NULL ? -ENOMEM : 0;
+    int rc = reduce->arenas == NULL || reduce->heartbeats == NULL || reduce->terms == NULL || reduce->of == NULL ? -ENOMEM
+                                                                                                             : 0;
     if (rc == 0)
         rc = rendezvous_init(&reduce->rendezvous, &reduce_ranks_ops, &here);
     if (rc != 0) {
@@ -679,6 +697,7 @@ static int ranks_join(struct reduce *base, uint32_t tower, const struct reduce_m
     const uint32_t local = tower - reduce->here.first;
     const struct rendezvous_ops *const ops = member->device->ops->host_memory ? &in_place : &in_pinned_memory;
     const int rc = host_arena_open(&reduce->arenas[local], member);
+    reduce->heartbeats[local] = heartbeat_own;
     return rc != 0 ? rc : rendezvous_join(&reduce->rendezvous, ops, local, member, buckets);
 }
 

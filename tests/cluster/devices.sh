@@ -1,0 +1,48 @@
+#!/bin/sh
+# Ranks on GPUs, which are simulated: one that waits for another rank does not hang.
+. "${0%/*}/../e2e/sim.sh"
+. "${0%/*}/cluster.sh"
+find_mpis
+make_tiny
+make_quick
+
+# The program beside its modules.
+mkdir "$work/sim"
+cp "$pipetrain" "$work/sim/pipetrain"
+cp "$build"/pipetrain-*.so "$work/sim"
+program=$work/sim/pipetrain
+
+# COMMAND as rank 1 has it: with the words in FIRST_1 before it.
+cat >"$work/rank" <<'END'
+#!/bin/sh
+case ${OMPI_COMM_WORLD_RANK-$PMI_RANK} in
+    1) exec env "${FIRST_1-NOTHING=}" "$@" ;;
+    *) exec "$@" ;;
+esac
+END
+chmod +x "$work/rank"
+
+# ranks_train NAME OPTION...: two ranks.
+ranks_train() {
+    name=$1
+    shift
+    run timeout 100 $(mpi_command $mpi 2) "$work/rank" "$program" -c "$work/tiny.conf" --set "run.dir=$work/runs/$mpi-$name" "$@"
+}
+
+# ---- a rank whose input is later than the deadline ----
+deadline=2
+late() {
+    FIRST_1="PIPETRAIN_SLOW=read ${deadline}900000 2"
+    export FIRST_1
+    ranks_train "late-$1-$2" --set sync.deadline=$deadline --set train.steps=6 --set "sync.mode=$1" --set "devices.towers=$2"
+    unset FIRST_1
+    expect_code 0 "rank 1 reads slowly: sync.mode = $1 with $2 towers each, $mpi"
+}
+
+for mpi in $mpis; do
+    case $mpi in
+        openmpi) late replicated 1 ;;
+        mpich) late averaging 2 ;;
+    esac
+done
+finish

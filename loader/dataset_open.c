@@ -573,6 +573,8 @@ static int find_shards(struct opening *opening)
     int rc = dataset_shards_find(&list, pattern, dataset->options.what, opening->counts, &opening->problems);
     if (rc < 0)
         return rc;
+    if (dataset->options.what != NULL && strcmp(dataset->options.what, "train") == 0)
+        shard_list_report_other_split(&list);
     dataset->paths = list.paths;
     dataset->shard_count = list.count;
     dataset->left_out = list.left_out;

@@ -14,7 +14,7 @@ LDADD = $(FORMATS)
 formats_tests = %D%/formats/test_class_names %D%/formats/test_compress %D%/formats/test_crc32c %D%/formats/test_csv \
 	%D%/formats/test_example %D%/formats/test_example_conformance %D%/formats/test_idx \
 	%D%/formats/test_image_header %D%/formats/test_json %D%/formats/test_manifest %D%/formats/test_npy \
-	%D%/formats/test_protobuf %D%/formats/test_safetensors %D%/formats/test_tfevent \
+	%D%/formats/test_protobuf %D%/formats/test_safetensors %D%/formats/test_split_name %D%/formats/test_tfevent \
 	%D%/formats/test_tfrecord %D%/formats/test_unpacker
 $(formats_tests): LDADD = $(HELPERS) $(FORMATS)
 

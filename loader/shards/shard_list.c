@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "formats/manifest.h"
@@ -20,37 +19,10 @@
 
 /* ---- file names ---- */
 
-static const struct {
-    const char *word;
-    enum split split;
-} words[] = {
-    { "train", SPLIT_TRAIN },         { "training", SPLIT_TRAIN },     { "trainval", SPLIT_TRAIN },
-    { "validation", SPLIT_VALIDATION }, { "valid", SPLIT_VALIDATION }, { "val", SPLIT_VALIDATION },
-    { "dev", SPLIT_VALIDATION },      { "eval", SPLIT_VALIDATION },    { "evaluation", SPLIT_VALIDATION },
-    { "holdout", SPLIT_VALIDATION },  { "test", SPLIT_TEST },          { "testing", SPLIT_TEST },
-};
-
-static enum split split_of_word(const char *word, size_t bytes)
-{
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strlen(words[i].word) == bytes && strncasecmp(words[i].word, word, bytes) == 0)
-            return words[i].split;
-    return SPLIT_UNSAID;
-}
-
 enum split split_of_name(const char *name)
 {
-    enum split last = SPLIT_UNSAID;
-    while (*name != '\0') {
-        size_t bytes = 0;
-        while (isalpha((unsigned char)name[bytes]))
-            bytes++;
-        const enum split split = split_of_word(name, bytes);
-        if (split != SPLIT_UNSAID)
-            last = split;
-        name += bytes > 0 ? bytes : 1;
-    }
-    return last;
+    const enum split split = split_name_read(name, strlen(name)).split;
+    return split == SPLIT_UNLABELLED ? SPLIT_UNSAID : split;
 }
 
 /* Files beside shards that are no shards, and unfinished files. */
@@ -377,6 +349,39 @@ static void report_missing(const struct shard_list *list, const char *what)
     if (list->count < first_total)
         log_message(LOG_RUN, "%s: found only %" PRIu32 " of the %" PRIu32 " shards that the file names count", what,
                     list->count, first_total);
+}
+
+/* The split of a path: by its last name, or else by the name of its folder, if that says nothing else. */
+static enum split split_of_path(const char *path)
+{
+    const char *const name = shard_base_name(path);
+    const char *first = name > path ? name - 1 : path;
+    const enum split split = split_of_name(name);
+    if (split != SPLIT_UNSAID || first == path)
+        return split;
+    while (first > path && first[-1] != '/')
+        first--;
+    const struct split_name folder = split_name_read(first, (size_t)(name - 1 - first));
+    return folder.is_whole ? folder.split : SPLIT_UNSAID;
+}
+
+void shard_list_report_other_split(const struct shard_list *list)
+{
+    const char *first = NULL;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        const enum split split = split_of_path(list->paths[i]);
+        if (split == SPLIT_UNSAID || split == SPLIT_TRAIN)
+            continue;
+        first = count++ == 0 ? list->paths[i] : first;
+    }
+    if (count == 0)
+        return;
+    char path[1024];
+    log_escape(first, strlen(first), path, sizeof(path));
+    log_message(LOG_RUN, "train: %" PRIu32 " of the %" PRIu32 " shards, such as %s, %s called %s: training on %s",
+                count, list->count, path, count == 1 ? "is" : "are", split_text(split_of_path(first)),
+                count == 1 ? "it" : "them");
 }
 
 int shard_list_find(struct shard_list *list_out, const char *pattern, const char *what, struct text *problems)

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "formats/split_name.h"
 #include "loader/shards/text.h"
 
 struct shard_list {
@@ -41,11 +42,10 @@ static inline const char *shard_base_name(const char *path)
 /* Whether a file of this name in a directory is used as a shard. */
 bool shard_list_is_shard(const char *name);
 
-enum split { SPLIT_UNSAID, SPLIT_TRAIN, SPLIT_VALIDATION, SPLIT_TEST };
-
-/* The set that a file name tells: that of its last word, a sequence of letters, that names one. "mnist-train.tfrecord",
- * "train2017-1-of-9", "Val.tfrecord". */
+/* The set that the name of a shard, or of a split in a description, tells (split_name.h). */
 enum split split_of_name(const char *name);
+/* Report shards to train on whose names, or whose folder's name, say that they are for validation or testing. */
+void shard_list_report_other_split(const struct shard_list *list);
 
 /* pipetrain-convert leaves MANIFEST_COMMIT_FILE in a folder while it replaces a data set, so that an interrupted commit
  * is noticed: the folder contains shards of the old and the new set then. The message about it: */

@@ -33,6 +33,11 @@ TEST(the_last_word_for_a_split_in_a_name_decides)
         { "dev.tfrecord", SPLIT_VALIDATION },
         { "mnist-test.tfrecord", SPLIT_TEST },
         { "cifar10-test.tfrecord-00000-of-00001", SPLIT_TEST },
+        { "x_testset.tfrecord", SPLIT_TEST },
+        { "Test Data-00000-of-00001", SPLIT_TEST },
+        { "seg_train.tfrecord", SPLIT_TRAIN },
+        { "testament.tfrecord", SPLIT_UNSAID },
+        { "unlabelled.tfrecord", SPLIT_UNSAID },
         { "contest.tfrecord", SPLIT_UNSAID },
         { "constrained-1-of-2", SPLIT_UNSAID },
         { "values.tfrecord", SPLIT_UNSAID },
@@ -132,6 +137,26 @@ TEST(shards_of_a_folder_that_no_set_uses_are_named_once)
     snprintf(glob, sizeof(glob), "%s/*.tfrecord", place);
     tell_left_out(glob, 1, said, sizeof(said));
     assert_string_equal(said, "");
+}
+
+TEST(a_test_set_is_not_trained_on_without_a_word)
+{
+    static const struct { const char *path, *word; } cases[] = {
+        { "x_testset.tfrecord", "train: 1 of the 1 shards, such as x_testset.tfrecord, is called test" },
+        { "set/val2017-1-of-9", "set/val2017-1-of-9, is called validation" },
+        { "Test Data/00000.tfrecord", "is called test" },
+        { "test/train-0-of-1", "" }, { "train.tfrecord", "" }, { "test strips/0.tfrecord", "" }, { "a", "" },
+        { "/a", "" }, { "testament/a.tfrecord", "" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *path = (char *)(uintptr_t)cases[i].path, said[1024];
+        struct capture capture;
+        capture_begin(&capture);
+        shard_list_report_other_split(&(struct shard_list){ .paths = &path, .count = 1 });
+        capture_end(&capture, said, sizeof(said));
+        assert_int_equal(said[0] == '\0', cases[i].word[0] == '\0');
+        assert_non_null(strstr(said, cases[i].word));
+    }
 }
 
 /* By its name, a glob, a file and a split that its manifest describes. */

@@ -409,6 +409,8 @@ static int open_split(struct conversion *conversion, const char *input, const st
     struct shard_list list;
 
     int rc = strcmp(name, "test") == 0 ? find_tests(&list, input, stop) : find_shards(&list, input, name, stop);
+    if (rc == 0 && strcmp(name, "train") == 0)
+        shard_list_report_other_split(&list);
     if (rc == 0)
         rc = record_set_open(records, &list, options->interrupted, stop);
     if (rc == 0 && !options->keeps_order)

@@ -85,7 +85,7 @@ tools_tests = %D%/tools/compare/test_axes %D%/tools/compare/test_comparison %D%/
 	%D%/tools/test_options %D%/tools/test_step_stats %D%/tools/test_verdict %D%/tools/test_pixels %D%/tools/test_progress %D%/tools/test_report \
 	%D%/tools/report/test_report_input \
 	%D%/tools/test_resume %D%/tools/test_run_directory %D%/tools/test_run_files %D%/tools/test_scan \
-	%D%/tools/test_conclusion %D%/tools/test_far_towers %D%/tools/test_meeting %D%/tools/test_rank_share %D%/tools/test_recipes %D%/tools/test_set_commit %D%/tools/test_shards_statistics %D%/tools/test_splits %D%/tools/test_state_mail %D%/tools/test_training %D%/tools/trial/test_trial \
+	%D%/tools/test_conclusion %D%/tools/test_far_towers %D%/tools/test_meeting %D%/tools/test_rank_share %D%/tools/test_recipes %D%/tools/test_set_commit %D%/tools/test_shards_statistics %D%/tools/test_siblings %D%/tools/test_splits %D%/tools/test_state_mail %D%/tools/test_training %D%/tools/trial/test_trial \
 	%D%/tools/tune/test_config_edit %D%/tools/tune/test_tune_result \
 	%D%/tools/test_weights %D%/tools/results/test_checkpoint_sender %D%/tools/results/test_initial_weights %D%/tools/results/test_tensor_file %D%/tools/results/test_tensor_match
 $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)

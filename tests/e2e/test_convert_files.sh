@@ -249,6 +249,35 @@ says_that_no_set_is_made_of_a_split_without_classes() {
     done
 }
 
+names_the_classes_and_says_what_looks_like_another_split() {
+    expect 0 folder set -o named
+    grep -qx 'named: 3 classes: big bird, cat, dog' output || failed "no classes in: $(cat output)"
+    mkdir many
+    for i in $(seq 100 199); do mkdir many/class-$i; image $i >many/class-$i/a.png; image $i >many/class-$i/b.png; done
+    expect 0 folder many -o many-set
+    grep -q 'many-set: 100 classes: class-100, class-101, .* and 7. more$' output || failed "not shortened: $(cat output)"
+    for name in test "Test Data" my-val; do
+        cp -r set/val "$name"
+        mkdir -p outer/; cp -r set/val "outer/$name"
+        answers 0 "is called" folder "$name" -o other-set --force
+        [ "$name" = my-val ] && answers 0 "folder my-val is called validation" folder outer -o other-set --force
+        rm -rf "$name" outer
+    done
+    mkdir test-set
+    (cd set/train && for class in cat dog; do for i in 1 2 3; do echo "$class/$i.png,$class"; done; done) >set/train/test.csv
+    cp set/train/test.csv set/train/train.csv
+    answers 2 "name the training set first" csv set/train/test.csv set/train/train.csv -o out
+    answers 0 "set/train/test.csv: is called test" csv set/train/test.csv -o test-set
+    rm set/train/test.csv set/train/train.csv
+    absent out
+    mkdir -p kinds/test kinds/cat kinds/dog
+    for kind in test cat dog; do image $kind >kinds/$kind/1.png; done
+    answers 3 "--folders-are-classes" folder kinds -o out
+    expect 0 folder kinds -o kinds-set --folders-are-classes
+    grep -qx 'kinds-set: 3 classes: cat, dog, test' output || failed "not three classes: $(cat output)"
+    answers 2 "--folders-are-classes does not apply" csv x.csv -o out --folders-are-classes
+}
+
 # turned ORIENTATION - a JPEG of 3 x 2 pixels, all but its data, with EXIF data
 turned() {
     printf '\377\330\377\341\000\042Exif\000\000MM\000*\000\000\000\010\000\001\001\022\000\003\000\000\000\001\000%b\000\000' "\\00$1"
@@ -337,6 +366,7 @@ writes_nothing_into_its_input
 skips_what_is_hidden_and_counts_the_rest_by_kind
 counts_images_that_are_to_be_turned_and_names_those_cut_short
 takes_tables_as_others_write_them
+names_the_classes_and_says_what_looks_like_another_split
 says_that_no_set_is_made_of_a_split_without_classes
 refuses_images_too_large_to_train_with
 refuses_and_leaves_nothing

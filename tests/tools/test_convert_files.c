@@ -258,12 +258,74 @@ TEST_WITH(refuses_layouts_that_mean_nothing, fixture_folder_enter, fixture_folde
     expect_refused_both_ways(FILES("a/1.png A", "a/2.png B"), "only one class");
     expect_refused_both_ways(FILES("a/1.png A", "b/notes.txt", "b/"), "folder b has no training image");
     expect_refused_both_ways(FILES("train/a/1.png A", "train/b/2.png B", "extra/c/3.png C"),
-                             "neither validation nor test");
+                             "neither for training, validation nor test");
     expect_refused_both_ways(FILES("train/a/1.png A", "train/b/2.png B", "val/c/3.png C"),
                              "folder c is not a class");
     expect_refused_both_ways(FILES("val/a/1.png A", "val/b/2.png B"), "no folder train");
     expect_refused_both_ways(FILES("train/a/1.png A", "valid/a/2.png B", "val/a/3.png C"),
                              "second folder for the same split");
+}
+
+TEST_WITH(splits_may_wrap_their_classes_and_be_called_anything_that_means_them, fixture_folder_enter,
+          fixture_folder_leave)
+{
+    expect_samples_both_ways(FILES("seg_train/seg_train/a/1.png A", "seg_train/seg_train/b/2.png B",
+                                   "seg_test/seg_test/b/3.png C", "seg_pred/seg_pred/4.png D", "notes/x.txt"),
+                             "train 0 a 1.png A\ntrain 1 b 2.png B\nvalidation 1 b 3.png C\n");
+}
+
+TEST_WITH(a_test_set_without_classes_is_left_out, fixture_folder_enter, fixture_folder_leave)
+{
+    expect_samples_both_ways(FILES("Training_Data/images/a/1.png A", "Training_Data/images/b/2.png B",
+                                   "TestData/test/3.png C"),
+                             "train 0 a 1.png A\ntrain 1 b 2.png B\n");
+}
+
+TEST_WITH(vehicles_are_classes, fixture_folder_enter, fixture_folder_leave)
+{
+    expect_samples_both_ways(FILES("bus/1.png A", "car/2.png B", "train/3.png C"),
+                             "train 0 bus 1.png A\ntrain 1 car 2.png B\ntrain 2 train 3.png C\n");
+}
+
+TEST_WITH(refuses_splits_where_classes_should_be, fixture_folder_enter, fixture_folder_leave)
+{
+    expect_refused_both_ways(FILES("train/1.png A", "train/2.png B", "test1/3.png C"),
+                             "train contains 2 images and no folders of classes");
+    expect_refused_both_ways(FILES("a/train/1.png A", "b/train/2.png B", "a/val/3.png C", "b/val/4.png D"),
+                             "a/val/3.png is in a folder for validation inside its class");
+    expect_refused_both_ways(FILES("a/TestSet/1.png A", "a/2.png B", "b/3.png C"),
+                             "put the splits outside, as train/CLASS and test/CLASS; --folders-are-classes");
+    expect_refused_both_ways(FILES("train/train/a/1.png A", "train/train/b/1.png A", "train/val/a/1.png B"),
+                             "is a split inside the training set");
+    expect_refused_both_ways(FILES("a/1.png A", "b/2.png B", "test/3.png C"),
+                             "next to test, a split by its name, there is a");
+}
+
+TEST_WITH(refuses_shards_parts_and_records_as_classes, fixture_folder_enter, fixture_folder_leave)
+{
+    expect_refused_both_ways(FILES("000/1.png A", "000/1.cls", "001/2.png B", "001/2.cls"), "as in WebDataset");
+    expect_refused_both_ways(FILES("00000/a.png A", "00000/a.json", "00001/b.png B", "00001/b.json"),
+                             "the folders 00000, 00001, ... are no classes: numbers, with a file (.json, .txt)");
+    expect_refused_both_ways(FILES("00000/000.png A", "00000/001.png B", "00001/002.png C", "00001/003.png D"),
+                             "numbered on from folder to folder");
+    expect_refused_both_ways(FILES("part-1/x.png A", "part-1/y.png B", "part-2/z.png C", "part-2/w.png C"),
+                             "parts of a set by their names");
+    expect_refused_both_ways(FILES("id1/x.png A", "id2/x.png B", "id3/x.png C"), "with one image each");
+    expect_refused_both_ways(FILES("0a1b2c3d/x.png A", "ffee0011/x.png B", "12345678/x.png C"),
+                             "with one image each, as records are");
+}
+
+TEST_WITH(numbers_are_classes, fixture_folder_enter, fixture_folder_leave)
+{
+    expect_samples_both_ways(FILES("0/1.png A", "0/2.png B", "1/3.png C", "1/4.png D"),
+                             "train 0 0 1.png A\ntrain 0 0 2.png B\ntrain 1 1 3.png C\ntrain 1 1 4.png D\n");
+}
+
+TEST_WITH(padded_numbers_are_classes, fixture_folder_enter, fixture_folder_leave)
+{
+    expect_samples_both_ways(FILES("00000/00000_1.png A", "00000/00001_1.png B", "00001/00000_1.png C", "00001/2.json"),
+                             "train 0 00000 00000_1.png A\ntrain 0 00000 00001_1.png B\n"
+                             "train 1 00001 00000_1.png C\n");
 }
 
 TEST_WITH(refuses_images_that_are_none_all_at_once, fixture_folder_enter, fixture_folder_leave)
@@ -411,6 +473,37 @@ TEST_WITH(joins_archives_into_one_set, fixture_folder_enter, fixture_folder_leav
                    "train 0 a 1.png A\ntrain 1 b 2.png B\nvalidation 0 a 1.png C\n");
     expect_refused(&convert_archive, "train.tar.gz", "train.tar.gz", "the path train/a/1.png occurs twice");
     expect_refused(&convert_archive, "test.tar", NULL, "no folder train");
+}
+
+/* Write an archive of these members. */
+static void make_archive(const char *path, const char *const *files)
+{
+    static struct tar_fixture tar;
+
+    tar.byte_count = 0;
+    make_members(&tar, files);
+    fixture_write(path, tar.bytes, tar.byte_count);
+}
+
+TEST_WITH(archives_are_splits_by_their_names, fixture_folder_enter, fixture_folder_leave)
+{
+    static const char wanted[] = "train 0 a 1.png A\ntrain 1 b 2.png B\nvalidation 0 a 1.png C\n";
+    make_archive("photos-train.tar", FILES("a/1.png A", "b/2.png B"));
+    make_archive("photos-test.tar", FILES("a/1.png C"));
+    expect_samples(&convert_archive, "photos-train.tar", "photos-test.tar", wanted);
+    expect_samples(&convert_archive, "photos-test.tar", "photos-train.tar", wanted);
+    make_archive("Training Set.tar", FILES("set/a/1.png A", "set/b/2.png B"));
+    make_archive("val2017.tar", FILES("x/y/a/1.png C"));
+    expect_samples(&convert_archive, "Training Set.tar", "val2017.tar", wanted);
+    make_archive("1.tar", FILES("photos_train/a/1.png A", "photos_train/b/2.png B"));
+    make_archive("2.tar", FILES("photos_test/a/1.png C"));
+    expect_samples(&convert_archive, "1.tar", "2.tar", wanted);
+    make_archive("more.tar", FILES("a/3.png D"));
+    expect_samples(&convert_archive, "more.tar", "photos-train.tar",
+                   "train 0 a 1.png A\ntrain 0 a 3.png D\ntrain 1 b 2.png B\n");
+    make_archive("test.tar", FILES("a/4.png E"));
+    expect_refused(&convert_archive, "more.tar", "test.tar", "test.tar is a split by its name, and more.tar");
+    expect_refused(&convert_archive, "val2017.tar", "photos-test.tar", "is a split by its name, and no archive is for");
 }
 
 TEST_WITH(refuses_hostile_members, fixture_folder_enter, fixture_folder_leave)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "formats/split_name.h"
 #include "stage/log.h"
 #include "stage/text/decimal.h"
 #include "stage/text/names.h"
@@ -73,6 +74,8 @@ static const struct program_option option_rows[] = {
       .help = "tfrecord: feature that contains the image, if it has an unusual name" },
     { .name = "label-key", .value = "KEY", .store = STORE_TEXT, FIELD(options.label_key), .group = CONVERT_LABEL_KEY,
       .help = "tfrecord: feature that contains the label" },
+    { .name = "folders-are-classes", .store = STORE_FLAG, FIELD(options.folders_are_classes), .group = CONVERT_FOLDERS,
+      .help = "folder, tar: take every folder for a class, whatever its name or contents suggest" },
     { .name = "train", .value = "N", .store = STORE_NUMBER, .least = 1, .most = UINT32_MAX, FIELD(options.train),
       .group = CONVERT_TRAIN, .help = "digits: number of training images to draw (default 20000)" },
     { .name = "label", .value = "WHICH", .store = STORE_TEXT, FIELD(options.label), .group = CONVERT_LABEL,
@@ -312,6 +315,33 @@ static int commit(struct shard_set *set, const struct conversion *conversion, co
     return rc;
 }
 
+#define CLASSES_BYTES 300u      /* of the names that are printed */
+
+/* "3 classes: cat, dog, owl", or as many as fit. */
+static void report_classes(const struct conversion *conversion, const char *output)
+{
+    size_t length = 0;
+
+    if (conversion->classes == 0)
+        return;
+    printf("%s: %" PRIu32 " class%s: ", output, conversion->classes, conversion->classes == 1 ? "" : "es");
+    if (conversion->class_names == NULL) {
+        printf("labels 0 to %" PRIu32 "\n", conversion->classes - 1);
+        return;
+    }
+    for (uint32_t i = 0; i < conversion->classes; i++) {
+        char name[CLASSES_BYTES];
+        log_escape(conversion->class_names[i], strlen(conversion->class_names[i]), name, sizeof(name));
+        length += strlen(name) + 2;
+        if (i > 0 && length > CLASSES_BYTES) {
+            printf(" and %" PRIu32 " more", conversion->classes - i);
+            break;
+        }
+        printf("%s%s", i > 0 ? ", " : "", name);
+    }
+    printf("\n");
+}
+
 static void report(const struct conversion *conversion, const char *output)
 {
     printf("%s:", output);
@@ -321,6 +351,7 @@ static void report(const struct conversion *conversion, const char *output)
                source->shard_count, source->shard_count == 1 ? "" : "s");
     }
     printf("\n");
+    report_classes(conversion, output);
 }
 
 static int write_shards(const struct convert_options *options, const struct conversion *conversion, struct stop *stop)
@@ -358,6 +389,38 @@ static void set_image_keys(struct convert_options *options, struct conversion *c
         conversion->image_key = IMAGE_CHANGE_RAW_KEY;
 }
 
+/* What the last name of a path says; that of "x/test/" is test. */
+static enum split split_of_input(const char *path)
+{
+    size_t end = strlen(path);
+    while (end > 0 && path[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    return split_name_read(path + begin, end - begin).split;
+}
+
+/* The first input is the training set, except of archives, which are splits by their names. A validation or test set in
+ * its place is refused if the training set is behind it, else reported. */
+static int check_order(const struct converter *converter, const struct convert_options *options, struct stop *stop)
+{
+    const enum split first = options->input_count > 0 ? split_of_input(options->inputs[0]) : SPLIT_UNSAID;
+
+    if ((first != SPLIT_VALIDATION && first != SPLIT_TEST) || converter->has_named_inputs ||
+        (converter == &convert_archive && options->input_count > 1))
+        return 0;
+    for (size_t i = 1; i < options->input_count; i++) {
+        if (split_of_input(options->inputs[i]) == SPLIT_TRAIN)
+            return convert_fail(stop, EXIT_CODE_USAGE, -EINVAL, "%s is the training set by its place, %s by its name, "
+                                "and %s comes after it: name the training set first", options->inputs[0],
+                                split_text(first), options->inputs[i]);
+    }
+    if (converter != &convert_tfrecord)         /* it looks at the names of the shards */
+        log_message(LOG_RUN, "%s: is called %s: it becomes the training set", options->inputs[0], split_text(first));
+    return 0;
+}
+
 static int convert(struct convert_command *command, struct stop *stop)
 {
     struct convert_options *const options = &command->options;
@@ -365,7 +428,9 @@ static int convert(struct convert_command *command, struct stop *stop)
     struct conversion conversion = { .name = converter->name, .image_key = "image_raw", .label_key = "label" };
     struct hold_out hold_out = { 0 };
 
-    int rc = converter_prepare(converter, options, stop, &conversion);
+    int rc = check_order(converter, options, stop);
+    if (rc == 0)
+        rc = converter_prepare(converter, options, stop, &conversion);
     set_image_keys(options, &conversion);
     if (rc == 0)
         rc = set_description_check(&conversion, stop);

@@ -23,7 +23,8 @@ enum convert_option {
     CONVERT_IMAGES = CONVERT_RESIZE | CONVERT_RAW,
     CONVERT_QUALITY = 16,       /* --quality, for the same converters */
     CONVERT_IMAGE_KEY = 32, CONVERT_LABEL_KEY = 64,
-    CONVERT_KEYS = CONVERT_IMAGE_KEY | CONVERT_LABEL_KEY
+    CONVERT_KEYS = CONVERT_IMAGE_KEY | CONVERT_LABEL_KEY,
+    CONVERT_FOLDERS = 128       /* --folders-are-classes */
 };
 
 struct convert_options {
@@ -42,6 +43,7 @@ struct convert_options {
     enum packing packing;
     struct image_change change; /* of the images; image_key is filled in later */
     const char *image_key, *label_key;  /* features of the input; NULL: those in dataset.json, or the usual names */
+    bool folders_are_classes;   /* no folder or archive is a split, whatever its name */
     const char *label;          /* which of several labels; NULL: the default */
     bool may_replace;           /* replace an existing set */
     bool is_quiet;              /* do not print what was made */
@@ -69,6 +71,7 @@ struct converter {
     const char *inputs;         /* the arguments, for the usage */
     size_t input_count_least, input_count_most;
     unsigned takes;             /* bits of enum convert_option */
+    bool has_named_inputs;      /* the names of its files are given by its format */
     size_t state_bytes;         /* of conversion->state, which prepare gets as zeros */
     /* Read and check the inputs. 0, or a negative errno after stop_fail, or -ECANCELED when interrupted. */
     int (*prepare)(const struct convert_options *options, struct stop *stop, struct conversion *conversion_out);

@@ -4,14 +4,17 @@
  * the memory there is. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "stage/log.h"
 #include "tools/convert/archive_walk.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/image_set.h"
+#include "tools/convert/siblings.h"
 #include "tools/limits.h"
 
 #define ARCHIVES_MAX 64u
@@ -26,6 +29,8 @@ struct archive_set {
     uint8_t *store;
     size_t store_bytes, store_room, store_limit;
     uint64_t seen_bytes;            /* of the archive that is being read */
+    enum split splits[ARCHIVES_MAX];    /* that the names of the archives say; else all unsaid */
+    char path[ARCHIVE_PATH_MAX + 32];   /* of the current member, in the folder of its split */
 };
 
 /* The `input` of an image that is kept in memory; else it is the number of its archive. */
@@ -105,6 +110,16 @@ static int read_image(const struct image_set *images, const struct image_file *f
     return read_bytes(images->arg, file->input, file->place, out, file->bytes);
 }
 
+/* The path of a member: where its archive is a split by its name, inside a folder of that split. */
+static const char *path_of(struct archive_set *set, const struct archive_member *member)
+{
+    const enum split split = set->splits[set->archive_count - 1];
+    if (split == SPLIT_UNSAID)
+        return member->path;
+    snprintf(set->path, sizeof(set->path), "%s/%s", split_text(split), member->path);
+    return set->path;
+}
+
 static int add_file(struct archive_set *set, struct archive_walk *walk, const struct archive_member *member)
 {
     struct file_bytes bytes = { set, (uint16_t)(set->archive_count - 1), member->offset };
@@ -124,7 +139,7 @@ static int add_file(struct archive_set *set, struct archive_walk *walk, const st
     if (rc < 0 || !is_image)
         return rc < 0 ? archive_fail(set, rc) : 0;
     const struct image_file file = { .place = bytes.offset, .bytes = (uint32_t)member->bytes, .input = bytes.input };
-    rc = image_list_add(&set->images.list, member->path, &file);
+    rc = image_list_add(&set->images.list, path_of(set, member), &file);
     if (rc == 0 && bytes.input == INPUT_STORE)
         set->store_bytes += (size_t)member->bytes;
     return rc < 0 ? archive_fail(set, rc) : 0;
@@ -138,7 +153,7 @@ static int add_member(struct archive_set *set, struct archive_walk *walk, const 
         return 0;
     if (!member->is_folder)
         return add_file(set, walk, member);
-    const int rc = image_list_add(&set->images.list, member->path, &folder);
+    const int rc = image_list_add(&set->images.list, path_of(set, member), &folder);
     return rc < 0 ? archive_fail(set, rc) : 0;
 }
 
@@ -188,10 +203,55 @@ static int refuse_duplicates(struct archive_set *set)
     return 0;
 }
 
+static const char *name_of(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static int refuse_names(const struct archive_set *set, const struct sibling *archives,
+                        const struct siblings_reading *reading)
+{
+    const char *const named = archives[reading->named].name;
+    const bool has_train = reading->meaning != SIBLINGS_NO_TRAIN;
+
+    return convert_fail(set->images.stop, EXIT_CODE_USAGE, -EINVAL, "%s is a split by its name, and %s is %s: call the "
+                        "archives of a training set train*, or give --folders-are-classes to join all archives", named,
+                        has_train ? archives[reading->other].name : "no archive",
+                        has_train ? "none" : "for training");
+}
+
+/* Archives called train and test are splits, whatever folders they hold. Others are joined. */
+static int find_splits(struct archive_set *set)
+{
+    const struct convert_options *const options = set->options;
+    struct sibling archives[ARCHIVES_MAX];
+
+    if (options->input_count == 1 || options->folders_are_classes)
+        return 0;
+    for (size_t i = 0; i < options->input_count; i++) {
+        const char *const name = name_of(options->inputs[i]);
+        archives[i] = (struct sibling){ name, strlen(name), true, true };
+    }
+    const struct siblings_reading reading = siblings_read(archives, options->input_count);
+    if ((reading.splits & ~(1u << SPLIT_TRAIN)) == 0)
+        return 0;
+    if (reading.meaning == SIBLINGS_CLASSES)
+        log_message(LOG_RUN, "%s: may be for validation or testing by its name: all archives are for training",
+                    archives[reading.named].name);
+    if (reading.meaning == SIBLINGS_CLASSES)
+        return 0;
+    if (reading.meaning != SIBLINGS_SPLITS)
+        return refuse_names(set, archives, &reading);
+    for (size_t i = 0; i < options->input_count; i++)
+        set->splits[i] = split_name_read(archives[i].name, archives[i].bytes).split;
+    return 0;
+}
+
 static int find_images(struct archive_set *set)
 {
     struct image_set *images = &set->images;
-    int rc = 0;
+    int rc = find_splits(set);
 
     for (size_t i = 0; i < set->options->input_count && rc == 0; i++)
         rc = add_archive(set, set->options->inputs[i]);
@@ -223,6 +283,7 @@ static int archive_prepare(const struct convert_options *options, struct stop *s
     set->store_limit = memory_limit();
     set->images.input = options->input_count == 1 ? options->inputs[0] : "the archives";
     set->images.stop = stop;
+    set->images.folders_are_classes = options->folders_are_classes;
     image_choice_begin(&set->images.choice, IMAGE_CHOICE_STORED, 0);
     image_choice_count_bytes(&set->images.choice, count_bytes(options));
     set->images.read = read_image;
@@ -251,7 +312,7 @@ const struct converter convert_archive = {
     .inputs = "FILE...",
     .input_count_least = 1,
     .input_count_most = ARCHIVES_MAX,
-    .takes = CONVERT_IMAGES | CONVERT_QUALITY,
+    .takes = CONVERT_IMAGES | CONVERT_QUALITY | CONVERT_FOLDERS,
     .state_bytes = sizeof(struct archive_set),
     .prepare = archive_prepare,
     .release = archive_release,

@@ -108,6 +108,7 @@ static int folder_prepare(const struct convert_options *options, struct stop *st
     folder->options = options;
     folder->images.input = options->inputs[0];
     folder->images.stop = stop;
+    folder->images.folders_are_classes = options->folders_are_classes;
     image_choice_begin(&folder->images.choice, IMAGE_CHOICE_STORED, 0);
     folder->images.read = read_image;
     folder->images.arg = folder;
@@ -133,7 +134,7 @@ const struct converter convert_folder = {
     .inputs = "DIR",
     .input_count_least = 1,
     .input_count_most = 1,
-    .takes = CONVERT_IMAGES | CONVERT_QUALITY,
+    .takes = CONVERT_IMAGES | CONVERT_QUALITY | CONVERT_FOLDERS,
     .state_bytes = sizeof(struct folder),
     .prepare = folder_prepare,
     .release = folder_release,

@@ -239,6 +239,7 @@ const struct converter convert_mnist = {
     .inputs = "DIR",
     .input_count_least = 1,
     .input_count_most = 1,
+    .has_named_inputs = true,
     .state_bytes = sizeof(struct mnist),
     .prepare = mnist_prepare,
     .release = mnist_release,

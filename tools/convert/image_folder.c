@@ -28,6 +28,8 @@ static const char *const image_names[] = {
     ".ppm", ".pgm", ".pbm", ".pnm", ".pam",
 };
 static const char *const decoded_names[] = { ".jpg", ".jpeg", ".png" };
+static const char *const label_file_names[] = { ".cls" };
+static const char *const note_file_names[] = { ".json", ".txt" };
 
 static bool has_ending(const char *path, const char *const *ends, size_t count)
 {
@@ -77,6 +79,8 @@ static void leave_out(struct image_choice *choice, const char *path, const char 
     while (kind < choice->left_out + IMAGE_CHOICE_KINDS - 1 && kind->count > 0 && strcmp(kind->problem, problem) != 0)
         kind++;
     choice->left_out_count++;
+    choice->label_file_count += has_ending(path, label_file_names, 1);
+    choice->note_file_count += has_ending(path, note_file_names, 2);
     if (kind->count++ > 0 && strcmp(path, kind->first) >= 0)
         return;
     kind->problem = problem;

@@ -33,6 +33,8 @@ struct image_choice {
     size_t head_room;
     struct image_header common; /* the size of all images so far; height 0: they differ */
     uint64_t image_count, left_out_count, refused_count;
+    uint64_t label_file_count;  /* files left out that hold a label (.cls); that may describe an image (.json, .txt) */
+    uint64_t note_file_count;
     uint64_t turned_count;      /* images with an EXIF orientation other than upright */
     char turned[200];           /* the path of the first of them, in bytewise order */
     struct image_choice_kind {

@@ -40,11 +40,12 @@ struct image_set {
     int (*read)(const struct image_set *set, const struct image_file *file, uint8_t *out);
     void *arg;                      /* for `read` */
     const char *input;              /* for messages */
+    bool folders_are_classes;       /* none is a split, whatever its name */
     struct stop *stop;
     struct image_source sources[CONVERT_SOURCES_MAX];
 };
 
-/* Sort the list, find splits and classes, set label and name_at of every image. Folders are removed from the list, and
+/* Sort the list, find splits and classes, set label and name_at of every image (image_layout.c). Folders are removed from the list, and
  * so are images in no class, which is reported. 0, or a negative errno after stop_fail. */
 int image_set_find_layout(struct image_set *set);
 /* Handle the system's `error` for a path of the input: note that the file cannot be used or, if a resource of the

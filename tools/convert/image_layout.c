@@ -1,0 +1,664 @@
+/* Splits and classes of a set of encoded images, from their paths. Called by the main thread of the converter.
+ * Everything is done on the sorted list: the contents of a folder are consecutive, so a folder is a range. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "formats/split_name.h"
+#include "stage/log.h"
+#include "tools/convert/convert.h"
+#include "tools/convert/image_set.h"
+#include "tools/convert/siblings.h"
+
+#define FOLDERS_ADVICE "; --folders-are-classes takes every folder for a class"
+
+/* A folder: entries first ... end - 1 of the list, whose paths are equal up to and including the folder's name and
+ * "/". */
+struct range {
+    size_t first, end;
+    size_t begin;               /* offset in the paths of the names inside the folder */
+};
+
+/* Iterates over the folders in a folder. */
+struct folders {
+    const struct image_list *list;
+    struct range in;
+    size_t next;
+    /* the current folder */
+    struct range range;
+    const char *name;
+    size_t name_bytes;
+};
+
+#define SPLIT_KINDS ((size_t)SPLIT_UNLABELLED + 1)
+
+/* The top level of the data set. */
+struct top {
+    struct image_list *list;
+    const char *input;
+    const struct image_choice *choice;
+    bool folders_are_classes;   /* whatever their names and contents suggest */
+    struct stop *stop;
+    struct range whole;
+    struct range splits[SPLIT_KINDS];
+    size_t stray_count;         /* images in no class, and the first of them */
+    const char *first_stray;
+};
+
+static const char *path_of(const struct image_list *list, size_t i)
+{
+    return image_list_path(list, &list->files[i]);
+}
+
+/* Is the entry in a folder of this range, or is it one? */
+static bool is_in_folder(const struct image_list *list, size_t i, size_t begin)
+{
+    return list->files[i].is_folder || strchr(path_of(list, i) + begin, '/') != NULL;
+}
+
+/* The end of the entries with the same path component at `begin`. */
+static size_t same_component_end(const struct image_list *list, size_t first, size_t end, size_t begin, size_t bytes)
+{
+    const char *part = path_of(list, first) + begin;
+    size_t i = first + 1;
+
+    while (i < end && strncmp(path_of(list, i) + begin, part, bytes) == 0 &&
+           strchr("/", path_of(list, i)[begin + bytes]) != NULL)
+        i++;
+    return i;
+}
+
+/* Go to the next folder, skipping images next to the folders. */
+static bool next_folder(struct folders *folders)
+{
+    size_t i = folders->next;
+
+    while (i < folders->in.end && !is_in_folder(folders->list, i, folders->in.begin))
+        i++;
+    if (i >= folders->in.end)
+        return false;
+    folders->name = path_of(folders->list, i) + folders->in.begin;
+    folders->name_bytes = strcspn(folders->name, "/");
+    folders->range = (struct range){
+        i, same_component_end(folders->list, i, folders->in.end, folders->in.begin, folders->name_bytes),
+        folders->in.begin + folders->name_bytes + 1,
+    };
+    folders->next = folders->range.end;
+    return true;
+}
+
+static struct folders folders_in(const struct image_list *list, struct range range)
+{
+    return (struct folders){ .list = list, .in = range, .next = range.first };
+}
+
+/* Are there folders in the folder? Its own entry, the first of its range, has a shorter path. */
+static bool has_folders(const struct image_list *list, struct range range)
+{
+    for (size_t i = range.first; i < range.end; i++) {
+        const bool is_itself = strlen(path_of(list, i)) < range.begin;
+        if (!is_itself && is_in_folder(list, i, range.begin))
+            return true;
+    }
+    return false;
+}
+
+/* The contents of a folder, without its own entry. */
+static struct range inside(const struct image_list *list, struct range range)
+{
+    while (range.first < range.end && strlen(path_of(list, range.first)) < range.begin)
+        range.first++;
+    return range;
+}
+
+static bool is_image_in(const struct image_list *list, size_t i, struct range range)
+{
+    return !list->files[i].is_folder && strlen(path_of(list, i)) > range.begin;
+}
+
+static size_t count_images(const struct image_list *list, struct range range)
+{
+    size_t count = 0;
+    for (size_t i = range.first; i < range.end; i++)
+        count += is_image_in(list, i, range);
+    return count;
+}
+
+/* Are there images in folders of the folder? */
+static bool has_folders_of_images(const struct image_list *list, struct range range)
+{
+    for (size_t i = range.first; i < range.end; i++)
+        if (is_image_in(list, i, range) && strchr(path_of(list, i) + range.begin, '/') != NULL)
+            return true;
+    return false;
+}
+
+static struct split_name name_of(const struct folders *folder)
+{
+    return split_name_read(folder->name, folder->name_bytes);
+}
+
+/* Count the images of a range of files that lie beside the class folders instead of in one. */
+static void note_strays(struct top *top, struct range range)
+{
+    for (size_t i = range.first; i < range.end; i++) {
+        if (!is_in_folder(top->list, i, range.begin) && top->stray_count++ == 0)
+            top->first_stray = path_of(top->list, i);
+    }
+}
+
+/* A folder that is no set to train on by its name is descended into like any other. */
+static void report_other_split(const struct top *top, const struct folders *folder)
+{
+    const struct split_name name = name_of(folder);
+    if (name.split == SPLIT_VALIDATION || name.split == SPLIT_TEST)
+        log_message(LOG_RUN, "%s: folder %.*s is called %s: its images are for training", top->input,
+                    (int)folder->name_bytes, folder->name, split_text(name.split));
+}
+
+/* Descend through single folders that contain folders, unless they are splits. */
+static void unwrap(struct top *top)
+{
+    for (;;) {
+        struct folders folders = folders_in(top->list, top->whole);
+        if (!next_folder(&folders))
+            return;
+        const struct folders only = folders;
+        const bool is_split = name_of(&only).is_whole && !top->folders_are_classes;
+        if (is_split || next_folder(&folders) || !has_folders(top->list, only.range))
+            return;
+        report_other_split(top, &only);
+        note_strays(top, top->whole);
+        top->whole = inside(top->list, only.range);
+    }
+}
+
+static int layout_refuse(const struct top *top, const char *problem)
+{
+    return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: %s", top->input, problem);
+}
+
+static int layout_refuse_name(const struct top *top, const char *name, size_t bytes, const char *problem)
+{
+    return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: folder %.*s %s", top->input, (int)bytes, name,
+                        problem);
+}
+
+/* The folders of a range, as siblings. 0 or -ENOMEM after stop_fail; the caller frees them. */
+static int list_siblings(const struct top *top, struct range range, struct sibling **siblings_out, size_t *count_out)
+{
+    struct folders folders = folders_in(top->list, range);
+    struct sibling *siblings = NULL;
+    size_t count = 0;
+
+    while (next_folder(&folders)) {
+        struct sibling *const more = realloc(siblings, (count + 1) * sizeof(*siblings));
+        if (more == NULL) {
+            free(siblings);
+            return convert_fail(top->stop, EXIT_CODE_MEMORY, -ENOMEM, "%s: no memory for its folders", top->input);
+        }
+        siblings = more;
+        siblings[count++] = (struct sibling){ folders.name, folders.name_bytes,
+                                              count_images(top->list, folders.range) > 0,
+                                              has_folders_of_images(top->list, folders.range) };
+    }
+    *siblings_out = siblings;
+    *count_out = count;
+    return 0;
+}
+
+static int layout_refuse_siblings(const struct top *top, const struct sibling *siblings,
+                                  const struct siblings_reading *reading)
+{
+    const struct sibling *const named = &siblings[reading->named], *const other = &siblings[reading->other];
+
+    if (reading->meaning == SIBLINGS_NO_TRAIN)
+        return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: has validation or test images (%.*s), but no "
+                            "training images: no folder train" FOLDERS_ADVICE, top->input, (int)named->bytes,
+                            named->name);
+    if (reading->meaning == SIBLINGS_STRANGER)
+        return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: next to %.*s, a split by its name, there is %.*s, "
+                            "which is neither for training, validation nor test: move one of them away"
+                            FOLDERS_ADVICE, top->input, (int)named->bytes, named->name, (int)other->bytes,
+                            other->name);
+    return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: folders %.*s and %.*s may be splits or classes: call "
+                        "splits train, validation and test" FOLDERS_ADVICE, top->input, (int)named->bytes, named->name,
+                        (int)other->bytes, other->name);
+}
+
+/* Find the folder of each split. Folders without images belong to none. */
+static int find_splits(struct top *top)
+{
+    struct folders folders = folders_in(top->list, top->whole);
+
+    while (next_folder(&folders)) {
+        const enum split split = name_of(&folders).split;
+        if (split == SPLIT_UNSAID || count_images(top->list, folders.range) == 0)
+            continue;
+        if (top->splits[split].end > 0)
+            return layout_refuse_name(top, folders.name, folders.name_bytes, "is a second folder for the same split: "
+                                      "put both into one" FOLDERS_ADVICE);
+        top->splits[split] = inside(top->list, folders.range);
+    }
+    return 0;
+}
+
+/* Are the folders at the top splits or classes? */
+static int read_top(struct top *top, bool *are_splits_out)
+{
+    struct sibling *siblings;
+    size_t count;
+
+    int rc = list_siblings(top, top->whole, &siblings, &count);
+    if (rc < 0)
+        return rc;
+    const struct siblings_reading reading = siblings_read(siblings, count);
+    *are_splits_out = reading.meaning == SIBLINGS_SPLITS && !top->folders_are_classes;
+    if (count == 0)
+        rc = layout_refuse(top, "contains no folder with images");
+    else if (reading.meaning > SIBLINGS_SPLITS && !top->folders_are_classes)
+        rc = layout_refuse_siblings(top, siblings, &reading);
+    free(siblings);
+    return rc < 0 || !*are_splits_out ? rc : find_splits(top);
+}
+
+/* A training set whose folders are splits again, as of an archive called train. */
+static int check_nested(const struct top *top, struct range range)
+{
+    struct sibling *siblings;
+    size_t count;
+
+    const int rc = list_siblings(top, range, &siblings, &count);
+    if (rc < 0)
+        return rc;
+    const struct siblings_reading reading = siblings_read(siblings, count);
+    const bool has_several = __builtin_popcount(reading.splits) > 1;
+    const struct sibling first = count > 0 ? siblings[0] : (struct sibling){ 0 };
+    free(siblings);
+    if (reading.meaning != SIBLINGS_SPLITS || !has_several)
+        return 0;
+    return layout_refuse_name(top, first.name, first.bytes, "is a split inside the training set: give the folder or "
+                              "the archive that holds all splits");
+}
+
+static int layout_no_memory(const struct top *top)
+{
+    return convert_fail(top->stop, EXIT_CODE_MEMORY, -ENOMEM, "%s: no memory for class names", top->input);
+}
+
+static int add_class(const struct top *top, struct image_layout *layout, const struct folders *folder)
+{
+    char **names = realloc(layout->class_names, (layout->class_count + (size_t)1) * sizeof(*names));
+
+    if (names == NULL)
+        return layout_no_memory(top);
+    layout->class_names = names;
+    names[layout->class_count] = strndup(folder->name, folder->name_bytes);
+    if (names[layout->class_count] == NULL)
+        return layout_no_memory(top);
+    layout->class_count++;
+    return 0;
+}
+
+static int find_classes(const struct top *top, struct image_layout *layout, struct range range)
+{
+    struct folders folders = folders_in(top->list, range);
+
+    while (next_folder(&folders)) {
+        const int rc = add_class(top, layout, &folders);
+        if (rc < 0)
+            return rc;
+    }
+    if (layout->class_count > 1)
+        return 0;
+    if (layout->class_count == 1)
+        return layout_refuse(top, "contains only one class: give the folder that contains the classes");
+    return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: %.*s contains %zu images and no folders of classes: "
+                        "put the images into one folder for each class, or list them with their classes in a table "
+                        "(" CONVERT_PROGRAM " csv)", top->input, (int)(range.begin > 0 ? range.begin - 1 : 1),
+                        range.begin > 0 ? path_of(top->list, range.first) : ".", count_images(top->list, range));
+}
+
+static int compare_names(const void *name, const void *element)
+{
+    return strcmp(name, *(char *const *)element);
+}
+
+/* The class of a folder; -EBADMSG after stop_fail if the training set has no class of this name. */
+static int label_of(const struct top *top, const struct image_layout *layout, const struct folders *folder,
+                    uint32_t *label_out)
+{
+    char *name = strndup(folder->name, folder->name_bytes);
+
+    if (name == NULL)
+        return layout_no_memory(top);
+    char **found = bsearch(name, layout->class_names, layout->class_count, sizeof(*found), compare_names);
+    free(name);
+    if (found == NULL)
+        return layout_refuse_name(top, folder->name, folder->name_bytes,
+                           "is not a class of the training set");
+    *label_out = (uint32_t)(found - layout->class_names);
+    return 0;
+}
+
+/* CLASS/val/IMAGE: the folder of another split inside a class. */
+static bool is_in_other_split(const char *inside_class, struct split_name *name_out)
+{
+    for (const char *end = strchr(inside_class, '/'); end != NULL; end = strchr(inside_class, '/')) {
+        *name_out = split_name_read(inside_class, (size_t)(end - inside_class));
+        if (name_out->is_whole && (name_out->split == SPLIT_VALIDATION || name_out->split == SPLIT_TEST))
+            return true;
+        inside_class = end + 1;
+    }
+    return false;
+}
+
+/* A training set must not hold the validation images of its classes. */
+static int check_reversed(const struct top *top, const struct folders *folder)
+{
+    struct split_name name;
+
+    for (size_t i = folder->range.first; i < folder->range.end && !top->folders_are_classes; i++) {
+        const char *const path = path_of(top->list, i);
+        if (is_image_in(top->list, i, folder->range) && is_in_other_split(path + folder->range.begin, &name))
+            return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: %s is in a folder for %s inside its class: "
+                                "put the splits outside, as train/CLASS and %s/CLASS; --folders-are-classes takes all "
+                                "images of a class for training", top->input, path, split_text(name.split),
+                                split_text(name.split));
+    }
+    return 0;
+}
+
+/* Move the images of a class to the end of the split, over dropped entries. Returns their number. */
+static size_t move_images(struct top *top, struct image_split *split, const struct folders *folder, uint32_t label)
+{
+    const size_t before = split->count;
+
+    for (size_t i = folder->range.first; i < folder->range.end; i++) {
+        struct image_file file = top->list->files[i];
+        if (file.is_folder)
+            continue;
+        file.label = label;
+        file.name_at = (uint16_t)folder->range.begin;
+        top->list->files[split->first + split->count++] = file;
+    }
+    return split->count - before;
+}
+
+/* Images directly in the folder of a split have no class. */
+static void note_empty_split(const struct top *top, struct image_layout *layout, const char *name, struct range range)
+{
+    struct top flat = { .list = top->list };
+
+    note_strays(&flat, range);
+    if (flat.stray_count > 0)
+        snprintf(layout->remark, sizeof(layout->remark),
+                 "%s: %.*s contains %zu image%s and no class: no %s set is made: put %s into a folder for each class",
+                 top->input, (int)range.begin - 1, flat.first_stray,
+                 flat.stray_count, flat.stray_count == 1 ? "" : "s", name, flat.stray_count == 1 ? "it" : "them");
+}
+
+static int collect_split(struct top *top, struct image_layout *layout, const char *name, struct range range)
+{
+    struct image_split *split = &layout->splits[layout->split_count];
+    const bool is_train = layout->split_count == 0;
+    struct folders folders = folders_in(top->list, range);
+
+    *split = (struct image_split){ .name = name, .first = range.first };
+    note_strays(top, range);
+    while (next_folder(&folders)) {
+        uint32_t label = 0;
+        int rc = label_of(top, layout, &folders, &label);
+        if (rc == 0 && is_train)
+            rc = check_reversed(top, &folders);
+        if (rc < 0)
+            return rc;
+        if (move_images(top, split, &folders, label) == 0 && is_train)
+            return layout_refuse_name(top, folders.name, folders.name_bytes,
+                                      "has no training image: fill or remove it");
+    }
+    if (split->count == 0)
+        note_empty_split(top, layout, name, range);
+    layout->split_count += split->count > 0;
+    return 0;
+}
+
+/* ---- folders that are no classes ---- */
+
+#define RECORD_FOLDERS_LEAST 3u     /* fewer folders of one image each may be classes */
+#define PADDED_DIGITS_LEAST 3u      /* of the names of shards */
+
+/* What the names of the classes and of their images have in common. */
+struct class_habits {
+    bool have_one_image;        /* every class has exactly one */
+    bool are_numbered;          /* the names differ in numbers only, or are hexadecimal identifiers */
+    bool are_padded;            /* the names are numbers with leading zeros, all of the same length */
+    bool are_parts;             /* part1, part2; shard-00000; fold_3 */
+    bool are_running;           /* the images of each class are numbered on from those of the one before */
+};
+
+static size_t digits_of(const char *text)
+{
+    return strspn(text, "0123456789");
+}
+
+/* Are the names equal but for their digits? */
+static bool differ_in_digits(const char *a, const char *b)
+{
+    for (;;) {
+        const size_t digits_a = digits_of(a), digits_b = digits_of(b);
+        if ((digits_a > 0) != (digits_b > 0))
+            return false;
+        a += digits_a;
+        b += digits_b;
+        if (*a != *b || *a == '\0')
+            return *a == *b;
+        a++;
+        b++;
+    }
+}
+
+static bool is_identifier(const char *name)
+{
+    const size_t bytes = strlen(name);
+    return bytes >= 8 && strspn(name, "0123456789abcdefABCDEF-") == bytes && strpbrk(name, "0123456789") != NULL;
+}
+
+/* A word for a part of a set, and a number. */
+static bool is_part(const char *name)
+{
+    static const char *const words[] = { "part", "shard", "fold", "chunk", "batch", "block" };
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        const size_t bytes = strlen(words[i]);
+        if (strncasecmp(name, words[i], bytes) != 0)
+            continue;
+        const char *const number = name + bytes + strspn(name + bytes, "-_ .");
+        if (*number != '\0' && number[digits_of(number)] == '\0')
+            return true;
+    }
+    return false;
+}
+
+/* The number that an image is called, 00012.jpg; false if it has another name. */
+static bool read_number(const char *path, uint64_t *number_out)
+{
+    const char *const slash = strrchr(path, '/'), *const name = slash != NULL ? slash + 1 : path;
+    const size_t digits = digits_of(name);
+    *number_out = digits > 0 && digits < 19 ? strtoull(name, NULL, 10) : 0;
+    return digits > 0 && digits < 19 && name[digits] == '.';
+}
+
+/* Are all images numbered, and each class on from the one before? The split is in the order of its classes. */
+static bool are_running(const struct image_list *list, const struct image_split *split)
+{
+    uint64_t before = 0, most = 0;
+    for (size_t i = 0; i < split->count; i++) {
+        const struct image_file *const file = &list->files[split->first + i];
+        uint64_t number;
+        if (!read_number(image_list_path(list, file), &number))
+            return false;
+        if (i > 0 && file->label != file[-1].label)
+            before = most;
+        if (file->label > 0 && number <= before)
+            return false;
+        most = number > most ? number : most;
+    }
+    return true;
+}
+
+static bool have_one_image(const struct image_list *list, const struct image_split *split)
+{
+    for (size_t i = 1; i < split->count; i++)
+        if (list->files[split->first + i].label == list->files[split->first + i - 1].label)
+            return false;
+    return true;
+}
+
+static struct class_habits look_at_classes(const struct image_list *list, const struct image_layout *layout)
+{
+    char *const *const names = layout->class_names;
+    const size_t width = strlen(names[0]);
+    struct class_habits habits = { .are_numbered = true, .are_parts = true,
+                                   .are_padded = width >= PADDED_DIGITS_LEAST && names[0][0] == '0' };
+    for (uint32_t i = 0; i < layout->class_count; i++) {
+        habits.are_numbered &= is_identifier(names[i]) || differ_in_digits(names[0], names[i]);
+        habits.are_padded &= strlen(names[i]) == width && digits_of(names[i]) == width;
+        habits.are_parts &= is_part(names[i]);
+    }
+    habits.have_one_image = have_one_image(list, &layout->splits[0]);
+    habits.are_running = are_running(list, &layout->splits[0]);
+    return habits;
+}
+
+/* Why the folders are no classes; NULL if they may be. */
+static const char *no_classes_text(const struct class_habits *habits, const struct top *top, uint32_t classes)
+{
+    const struct image_choice *const choice = top->choice;
+    const uint64_t most = choice->image_count - choice->image_count / 10;
+
+    if (choice->label_file_count >= most)
+        return "labels of the images are in files beside them (.cls), as in WebDataset";
+    if (habits->are_padded && choice->note_file_count >= most)
+        return "numbers, with a file (.json, .txt) beside each image, as shards of WebDataset";
+    if (habits->are_padded && habits->are_running)
+        return "numbers, and their images are numbered on from folder to folder, as in shards";
+    if (habits->are_parts)
+        return "parts of a set by their names";
+    if (habits->have_one_image && habits->are_numbered && classes >= RECORD_FOLDERS_LEAST)
+        return "numbered, with one image each, as records are";
+    return NULL;
+}
+
+/* Folders that are shards, parts or records of a set say nothing about classes. */
+static int check_classes(const struct top *top, const struct image_layout *layout)
+{
+    if (top->folders_are_classes)
+        return 0;
+    const struct class_habits habits = look_at_classes(top->list, layout);
+    const char *const text = no_classes_text(&habits, top, layout->class_count);
+    if (text == NULL)
+        return 0;
+    return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: the folders %s, %s, ... are no classes: %s: put the "
+                        "images into one folder for each class, or list them with their classes in a table ("
+                        CONVERT_PROGRAM " csv)" FOLDERS_ADVICE, top->input, layout->class_names[0],
+                        layout->class_names[1], text);
+}
+
+/* ---- the layout ---- */
+
+/* Is there a training class of this name? */
+static bool is_class(const struct image_layout *layout, const struct folders *folder)
+{
+    for (uint32_t i = 0; i < layout->class_count; i++)
+        if (strlen(layout->class_names[i]) == folder->name_bytes &&
+            memcmp(layout->class_names[i], folder->name, folder->name_bytes) == 0)
+            return true;
+    return false;
+}
+
+/* Does the only folder of a split merely wrap it, as in seg_train/seg_train/CLASS, train/images/CLASS, test/test? */
+static bool is_wrapping(const struct top *top, const struct image_layout *layout, const struct folders *only)
+{
+    return !is_class(layout, only) &&
+           (has_folders_of_images(top->list, only->range) || name_of(only).split != SPLIT_UNSAID);
+}
+
+static struct range unwrap_split(struct top *top, const struct image_layout *layout, struct range range)
+{
+    for (;;) {
+        struct folders folders = folders_in(top->list, range);
+        if (!next_folder(&folders))
+            return range;
+        const struct folders only = folders;
+        if (next_folder(&folders) || !is_wrapping(top, layout, &only))
+            return range;
+        note_strays(top, range);
+        range = inside(top->list, only.range);
+    }
+}
+
+static int collect_other(struct top *top, struct image_layout *layout, const char *name, struct range range)
+{
+    return range.end > 0 ? collect_split(top, layout, name, unwrap_split(top, layout, range)) : 0;
+}
+
+static void report_unlabelled(const struct top *top)
+{
+    const struct range range = top->splits[SPLIT_UNLABELLED];
+    if (range.end > 0)
+        log_message(LOG_RUN, "%s: left out %zu images of %.*s, which have no classes by its name", top->input,
+                    count_images(top->list, range), (int)range.begin - 1, path_of(top->list, range.first));
+}
+
+static int collect_splits(struct top *top, struct image_layout *layout)
+{
+    const bool has_validation = top->splits[SPLIT_VALIDATION].end > 0;
+
+    note_strays(top, top->whole);
+    const struct range train = unwrap_split(top, layout, top->splits[SPLIT_TRAIN]);
+    int rc = check_nested(top, train);
+    if (rc == 0)
+        rc = find_classes(top, layout, train);
+    if (rc == 0)
+        rc = collect_split(top, layout, "train", train);
+    if (rc == 0)
+        rc = check_classes(top, layout);
+    if (rc == 0)
+        rc = collect_other(top, layout, "validation", top->splits[SPLIT_VALIDATION]);
+    if (rc == 0)
+        rc = collect_other(top, layout, has_validation ? "test" : "validation", top->splits[SPLIT_TEST]);
+    if (rc == 0)
+        report_unlabelled(top);
+    return rc;
+}
+
+static int collect_classes(struct top *top, struct image_layout *layout)
+{
+    int rc = find_classes(top, layout, top->whole);
+    if (rc == 0)
+        rc = collect_split(top, layout, "train", top->whole);
+    return rc < 0 ? rc : check_classes(top, layout);
+}
+
+int image_set_find_layout(struct image_set *set)
+{
+    struct image_layout *const layout = &set->layout;
+    struct top top = { .list = &set->list, .input = set->input, .choice = &set->choice,
+                       .folders_are_classes = set->folders_are_classes, .stop = set->stop,
+                       .whole = { 0, set->list.count, 0 } };
+    bool are_splits;
+
+    image_list_sort(top.list);
+    unwrap(&top);
+    int rc = read_top(&top, &are_splits);
+    if (rc == 0)
+        rc = are_splits ? collect_splits(&top, layout) : collect_classes(&top, layout);
+    if (rc == 0 && top.stray_count > 0)
+        log_message(LOG_RUN, "%s: left out %zu image%s in no class folder, the first %s", top.input, top.stray_count,
+                    top.stray_count == 1 ? "" : "s", top.first_stray);
+    return rc;
+}

@@ -1,0 +1,170 @@
+/* Splits or classes, from the names of folders beside each other. Pure; called by the main thread of the converter. */
+#include "tools/convert/siblings.h"
+
+#include <string.h>
+#include <strings.h>
+
+#define BIT(split) (1u << (split))
+
+/* What the siblings with images have in common. */
+struct census {
+    size_t count, named;        /* siblings with images; of these, with the name of a split */
+    unsigned splits;            /* of all names; */
+    unsigned whole;             /* of names that say nothing else; */
+    unsigned family;            /* of the largest group of names that say the same besides, as seg_train, seg_test */
+    size_t family_count;
+    bool is_whole, is_part;     /* all named ones say nothing else; all say something else */
+    bool has_folders;           /* all named ones contain folders */
+};
+
+static unsigned bits(unsigned set)
+{
+    return (unsigned)__builtin_popcount(set);
+}
+
+/* Words that are splits only beside a training set: {valid, invalid} are classes. */
+static bool is_weak(const struct sibling *sibling)
+{
+    static const char *const words[] = { "valid", "dev", "eval", "evaluation" };
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strlen(words[i]) == sibling->bytes && strncasecmp(words[i], sibling->name, sibling->bytes) == 0)
+            return true;
+    return false;
+}
+
+/* An unlabelled set beside splits is left out; alone its name says nothing. */
+static struct split_name name_of(const struct sibling *sibling, bool has_train)
+{
+    struct split_name name = split_name_read(sibling->name, sibling->bytes);
+    if (name.split == SPLIT_VALIDATION && !has_train && is_weak(sibling))
+        name.split = SPLIT_UNSAID;
+    return name;
+}
+
+static bool is_unlabelled(const struct sibling *sibling)
+{
+    return split_name_read(sibling->name, sibling->bytes).split == SPLIT_UNLABELLED;
+}
+
+static bool counts(const struct sibling *sibling)
+{
+    return sibling->has_images && !is_unlabelled(sibling);
+}
+
+static bool has_train(const struct sibling *siblings, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (counts(&siblings[i]) && split_name_read(siblings[i].name, siblings[i].bytes).split == SPLIT_TRAIN)
+            return true;
+    return false;
+}
+
+/* The splits of all names with this rest. */
+static unsigned family_of(const struct sibling *siblings, size_t count, const char *rest, bool trains,
+                          size_t *family_count)
+{
+    unsigned splits = 0;
+    *family_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct split_name name = name_of(&siblings[i], trains);
+        if (!counts(&siblings[i]) || name.split == SPLIT_UNSAID || strcmp(name.rest, rest) != 0)
+            continue;
+        splits |= BIT(name.split);
+        (*family_count)++;
+    }
+    return splits;
+}
+
+static void note_family(struct census *census, unsigned splits, size_t family_count)
+{
+    if (bits(splits) < bits(census->family) || (bits(splits) == bits(census->family) &&
+                                                family_count <= census->family_count))
+        return;
+    census->family = splits;
+    census->family_count = family_count;
+}
+
+static struct census take_census(const struct sibling *siblings, size_t count, bool trains)
+{
+    struct census census = { .is_whole = true, .is_part = true, .has_folders = true };
+    for (size_t i = 0; i < count; i++) {
+        const struct split_name name = name_of(&siblings[i], trains);
+        census.count += counts(&siblings[i]);
+        if (!counts(&siblings[i]) || name.split == SPLIT_UNSAID)
+            continue;
+        census.named++;
+        census.splits |= BIT(name.split);
+        census.whole |= name.is_whole ? BIT(name.split) : 0;
+        census.is_whole &= name.is_whole;
+        census.is_part &= !name.is_whole;
+        census.has_folders &= siblings[i].has_folders;
+        size_t family_count;
+        const unsigned family = family_of(siblings, count, name.rest, trains, &family_count);
+        note_family(&census, family, family_count);
+    }
+    return census;
+}
+
+/* All have the name of a split. */
+static enum siblings_meaning read_named(const struct census *census)
+{
+    const bool trains = (census->splits & BIT(SPLIT_TRAIN)) != 0;
+    const bool are_alike = census->is_whole || (census->count > 1 && census->has_folders) ||
+                           (bits(census->family) > 1 && census->family_count == census->named);
+    if (are_alike)
+        return trains ? SIBLINGS_SPLITS : SIBLINGS_NO_TRAIN;
+    const bool are_mixed = bits(census->splits) > 1 && (!census->is_part || bits(census->family) > 1);
+    return are_mixed ? SIBLINGS_UNCLEAR : SIBLINGS_CLASSES;
+}
+
+/* Is this name of a split among others no class? "train" is a vehicle, and "test" one of two things. */
+static bool is_certain(const struct sibling *sibling, const struct split_name *name, size_t strangers)
+{
+    if (!name->is_whole)
+        return false;
+    return sibling->has_folders || (strangers > 1 && !(name->split == SPLIT_TRAIN && name->is_bare));
+}
+
+static bool has_certain(const struct sibling *siblings, size_t count, size_t strangers, bool trains)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct split_name name = name_of(&siblings[i], trains);
+        if (counts(&siblings[i]) && name.split != SPLIT_UNSAID && is_certain(&siblings[i], &name, strangers))
+            return true;
+    }
+    return false;
+}
+
+/* The first sibling whose name says a split, or says none; with `rest` one that says something else besides. */
+static size_t find_first(const struct sibling *siblings, size_t count, bool is_named, const char *rest, bool trains)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct split_name name = name_of(&siblings[i], trains);
+        if (counts(&siblings[i]) && (name.split != SPLIT_UNSAID) == is_named &&
+            (rest == NULL || strcmp(rest, name.rest) != 0))
+            return i;
+    }
+    return 0;
+}
+
+struct siblings_reading siblings_read(const struct sibling *siblings, size_t count)
+{
+    const bool trains = has_train(siblings, count);
+    const struct census census = take_census(siblings, count, trains);
+    const size_t strangers = census.count - census.named;
+    struct siblings_reading reading = { .meaning = SIBLINGS_CLASSES, .splits = census.splits };
+
+    if (census.named == 0)
+        return reading;
+    reading.named = find_first(siblings, count, true, NULL, trains);
+    if (strangers > 0) {
+        reading.other = find_first(siblings, count, false, NULL, trains);
+        if (bits(census.family) > 1 || bits(census.whole) > 1 || has_certain(siblings, count, strangers, trains))
+            reading.meaning = SIBLINGS_STRANGER;
+        return reading;
+    }
+    const struct split_name name = name_of(&siblings[reading.named], trains);
+    reading.other = find_first(siblings, count, true, name.rest, trains);
+    reading.meaning = read_named(&census);
+    return reading;
+}

@@ -63,11 +63,19 @@ run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/taken" --check
 expect_code 0 'a check of a directory that is there'
 expect_equal "$(ls -A "$work/taken")" '' 'what a check leaves'
 
-# A directory that is left empty is the run's own, and no batch is the model's.
-run "$pipetrain" -c "$work/tiny.conf" --check --set run.dir= --set train.batch=0 --set model.name=cifar10_cnn \
+# A directory that is left empty is the run's own, and a batch that is left out is the model's; 0 is none.
+sed '/^batch = /d' "$work/tiny.conf" >"$work/no_batch.conf"
+run "$pipetrain" -c "$work/no_batch.conf" --check --set run.dir= --set model.name=cifar10_cnn \
     --set input.source=synthetic --set data.train= --set data.validation=
 expect_code 0 'keys that are left empty'
 expect_out '^steps +batch 32,'
+run "$pipetrain" -c "$work/tiny.conf" --check --set train.batch=0
+expect_code 2 'a batch of nothing'
+expect_err '^--set train.batch: 0 samples are no batch: use at least 1, or leave the key out'
+run "$pipetrain" -c "$work/tiny.conf" --check --set train.batch=0 --set train.batch_per_tower=8
+expect_code 0 'the batch of a tower instead'
+expect_out '^steps +batch 8,'
+! grep -q 'train.batch 0' "$work/out" || fail 'a batch of nothing is shown'
 mkdir "$work/own"
 (cd "$work/own" && "$pipetrain" -c ../tiny.conf --set run.dir= --set train.steps=1 &&
     "$pipetrain" -c ../tiny.conf --set run.dir= --set train.steps=2) >"$work/out" 2>"$work/err" || fail 'run.dir ='

@@ -55,6 +55,7 @@ host.machine
 host.name
 host.release
 host.system
+identity
 images
 images_per_second
 limit.gain
@@ -275,7 +276,7 @@ expect_code 3 'damage in the first batch of a new directory'
 mkdir "$dir-2"
 for last in --set=train.steps=2 --check; do
     for named in "$dir" "$dir//"; do
-        run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$named" $last
+        run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$named" --set run.seed=2 $last
         expect_code 2 "results in the directory, $last"
         expect_err "run directory $named holds the results of an earlier run, .*--set run.dir=$dir-3, .*--set run.resume=never"
     done
@@ -293,8 +294,10 @@ expect_summary first steps 2
 expect_equal "$(grep -c . "$dir/metrics.jsonl")" 4 'metrics begin again'
 expect_same_file "$dir/weights.previous.safetensors" "$work/before/weights.safetensors" 'the weights of the run before'
 cd "$work" || exit 99
+seed=0
 for expected in tiny tiny-2 tiny-3; do
-    run "$pipetrain" -c tiny.conf --set train.steps=1
+    seed=$((seed + 1))
+    run "$pipetrain" -c tiny.conf --set train.steps=1 --set run.seed=$seed
     expect_code 0 'a run in a directory of its own'
     expect_out "runs/$expected\$|runs/$expected[ ,]"
     [ -s "runs/$expected/summary.json" ] || fail "no runs/$expected"

@@ -246,7 +246,17 @@ static int fill_names(struct settings *settings)
     return rc;
 }
 
-/* The other size has been set closer to the user, and the plan does not show this one. */
+/* A run.conf has batch = 0 where batch_per_tower is set. Before the recipe sets it. */
+static void check_no_batch(struct settings *settings, struct problems *problems)
+{
+    const struct train_settings *const train = &settings->train;
+    if (train->batch == 0 && train->batch_per_tower == 0 &&
+        settings_origin(settings, SECTION_TRAIN, "batch")->origin > ORIGIN_MODEL)
+        settings_report(settings, problems, SECTION_TRAIN, "batch",
+                        "0 samples are no batch: use at least 1, or leave the key out for the batch of the model");
+}
+
+/* The other size is used, and the plan does not show this one. */
 static void unset_size(int64_t *size, struct option_origin *origin)
 {
     *size = 0;
@@ -268,6 +278,8 @@ static void check_batch(struct settings *settings, struct problems *problems)
         else
             unset_size(&train->batch, batch);
     }
+    if (train->batch == 0)
+        unset_size(&train->batch, settings_origin(settings, SECTION_TRAIN, "batch"));
     if (train->batch == 0 && train->batch_per_tower == 0)
         train->batch = TRAIN_BATCH_DEFAULT;
     const struct option_row *batch = option_find(SECTION_TRAIN, "batch");
@@ -366,6 +378,7 @@ int settings_finish(struct settings *settings, struct problems *problems)
     check_observers(settings, problems);
     if (settings_find_model(settings, problems) == -ENOMEM)
         return -ENOMEM;
+    check_no_batch(settings, problems);
     const int applied = recipe_apply(settings);
     if (applied != 0) {
         problems_add(problems, "pipetrain", "the model's recipe: %s", strerror(-applied));

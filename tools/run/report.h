@@ -29,6 +29,7 @@ struct report {
     const struct dataset *const *datasets;      /* of every pass; NULL where there is none */
     const struct run_progress *progress;
     const struct checkpoint_counts *saves;      /* until report_release */
+    const char *identity;               /* by which a later run recognizes this one (run_state.h); NULL: it does not */
     struct account *account;            /* its recent tally is reset */
     struct run_directory *directory;    /* NULL: nothing is written (--dry-run) */
     const struct pipeline *pipeline;    /* until the last report of a step */

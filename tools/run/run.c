@@ -204,6 +204,7 @@ static int open_report(struct run *run)
 {
     run->report = (struct report){ .settings = run->settings, .plan = &run->plan, .net = run->net,
                                   .datasets = datasets_of(run), .progress = &run->state.progress,
+                                  .identity = run_state_identity(&run->state, run->settings, &run->plan),
                                   .account = run->account, .directory = run->results.directory,
                                   .pipeline = run->pipeline,
                                   .saves = &run->state.counts, .process_start_ns = run->process_start_ns };
@@ -582,7 +583,7 @@ static int train(struct run *run)
 static int check(struct run *run)
 {
     int code = meet(run, open_pipeline(run));
-    if (code == 0 && leads(run))
+    if (code == 0 && leads(run) && !run->state.is_over)
         code = open_results(run);
     if (code == 0 && run->initial_weights != NULL)
         code = run_weights_check(run->initial_weights);
@@ -596,7 +597,8 @@ static int check(struct run *run)
     if (code == 0)
         code = run_plan_check_losses(&run->plan, run->settings, datasets_of(run), run->stop);
     if (code == 0)
-        printf("checked   this run can start: use the same command without --check\n");
+        wrapped_print(stdout, "checked   %s", run->state.is_over ? "this run has ended: the same command without --check "
+                      "does nothing" : "this run can start: use the same command without --check");
     return code;
 }
 
@@ -625,8 +627,10 @@ static int execute(struct settings *settings, enum run_kind kind, uint64_t proce
     struct run run = { .settings = settings, .ranks = ranks, .kind = kind, .process_start_ns = process_start_ns,
                        .state = { .back = back, .ranks = ranks } };
     int code = stop_open(&run.stop) == 0 ? prepare(&run) : out_of_memory("the run");
-    if (code == 0 && !run.state.is_over)
-        code = kind == RUN_CHECK ? check(&run) : train(&run);
+    if (code == 0 && kind == RUN_CHECK)
+        code = check(&run);
+    else if (code == 0 && !run.state.is_over)
+        code = train(&run);
     const bool is_broken = code == EXIT_CODE_NONFINITE && settings->train.on_nan == ON_NAN_ROLLBACK;
     struct run_back next = { .folder = "" };
     if (is_broken && kind == RUN_TRAIN && !run_state_go_back(&run.state, &next))

@@ -14,6 +14,7 @@
 #include "stage/text/text_stream.h"
 #include "tools/config/options.h"
 #include "tools/config/training.h"
+#include "tools/results/earlier_run.h"
 #include "tools/results/named_classes.h"
 #include "tools/results/run_names.h"
 #include "tools/run/run_state.h"
@@ -268,19 +269,33 @@ static bool means_none(const struct settings *settings, int rc)
            (rc == -EACCES && !run_name_was_given(settings));
 }
 
-/* The newest checkpoint in run.dir if the user set it, or in the last of runs/NAME, runs/NAME-2, ... that has one.
- * -ENOENT: there is none. Other errors are fatal: a new run might replace checkpoints that cannot be read. */
+static int find_in(struct run_state *state, const struct settings *settings, int number,
+                   struct checkpoint_problem *problem)
+{
+    const int rc = run_name_numbered(state->folder, sizeof(state->folder), settings->run.dir, number);
+    return rc == 0 ? checkpoint_reader_find(&state->reader, state->folder, problem) : -ENOENT;
+}
+
+/* The newest checkpoint in run.dir if the user set it, or in the last of runs/NAME, runs/NAME-2, ... that has one of
+ * this run, else the last that has any. -ENOENT: there is none. Other errors are fatal: a new run might replace
+ * checkpoints that cannot be read. */
 static int find_own(struct run_state *state, const struct settings *settings, struct checkpoint_problem *problem)
 {
-    const int count = run_name_was_given(settings) ? 1 : run_name_count(settings);
-    int rc = -ENOENT;
-    for (int number = count; number > 0 && means_none(settings, rc); number--)
-        if (run_name_numbered(state->folder, sizeof(state->folder), settings->run.dir, number) == 0)
-            rc = checkpoint_reader_find(&state->reader, state->folder, problem);
-    if (!means_none(settings, rc))
-        return rc;
+    const bool is_given = run_name_was_given(settings);
+    struct differences differences;
+    int other = 0;
+    for (int number = is_given ? 1 : run_name_count(settings); number > 0; number--) {
+        const int rc = find_in(state, settings, number, problem);
+        if (means_none(settings, rc) || (rc != 0 && other > 0))
+            continue;
+        if (rc != 0 || is_given ||
+            !identity_differs(state, checkpoint_reader_settings(state->reader), &differences))
+            return rc;
+        other = other > 0 ? other : number;
+        close_reader(state);
+    }
     state->folder[0] = '\0';
-    return -ENOENT;
+    return other > 0 ? find_in(state, settings, other, problem) : -ENOENT;
 }
 
 static int fail_to_look(const char *folder, int rc)
@@ -346,22 +361,6 @@ static int check_null_run(struct run_state *state, const struct settings *settin
     return has_checkpoints ? EXIT_CODE_USAGE : start_anew(settings);
 }
 
-/* The checkpoint is from a run with other settings: an error if the user chose the directory, else this run is new. */
-static int reject_other(struct run_state *state, const struct settings *settings, const char *words)
-{
-    const bool is_asked = strcmp(settings->run.resume, "auto") != 0;
-    if (!is_asked && !run_name_was_given(settings)) {
-        log_message(LOG_RUN, "%s is a run with other settings (%s): starting a new run", state->folder, words);
-        close_reader(state);
-        return 0;
-    }
-    log_message(LOG_ERROR, "%s is from a run with other settings: %s", checkpoint_reader_path(state->reader), words);
-    if (!is_asked)
-        log_message(LOG_ERROR, "restore the settings to resume it, or start a new run: elsewhere with --set "
-                               "run.dir=OTHER, or in its place with --set run.resume=never");
-    return EXIT_CODE_USAGE;
-}
-
 /* Labels must mean what they meant when the checkpoint was saved. Not checked if the user names the classes
  * (data.class_names), and may have changed the names, unless labels are stored as names. 0 or an exit code. */
 static int check_classes(const struct run_state *state, const struct settings *settings, const struct dataset *dataset)
@@ -386,23 +385,30 @@ static int check_classes(const struct run_state *state, const struct settings *s
     return EXIT_CODE_DATA;
 }
 
-/* The run has already ended. If the user chose its directory nothing is left to do, else this run is new. */
-static void end_or_start(struct run_state *state, const struct settings *settings, enum stop_reason reason)
+/* The run has already ended. Printed even if the run is quiet, because nothing else is. */
+static void end_here(struct run_state *state, enum stop_reason reason)
 {
     static const char *const more[STOP_REASON_COUNT] = {
         [STOP_REASON_NONE] = "to continue, set more train.epochs or train.steps",
         [STOP_REASON_STOP_AT] = "to continue, set a larger train.stop_at",
         [STOP_REASON_PATIENCE] = "to continue, set more train.patience",
     };
-    const char *const path = checkpoint_reader_path(state->reader);
-    state->is_over = state->folder[0] == '\0' || run_name_was_given(settings);
-    if (state->is_over)
-        log_message(LOG_RUN, "%s is from a run that has ended: nothing is left to do (%s, or --set run.resume=never to "
-                             "start anew)", path, more[reason]);
-    else
-        log_message(LOG_RUN, "%s is from a run that has ended: starting a new run (%s)", path, more[reason]);
+    log_message(LOG_PROBLEM, "%s is from a run that has ended: nothing is left to do (%s; to train again, set "
+                             "run.resume=never)", checkpoint_reader_path(state->reader), more[reason]);
+    state->is_over = true;
     state->progress = (struct run_progress){ .stale = 0 };
     close_reader(state);
+}
+
+/* What to write to train although `what` has done more than is asked for. A run without a checkpoint cannot continue. */
+static int refuse_shorter(const struct settings *settings, const char *what, uint64_t done, uint64_t asked)
+{
+    const bool is_given = run_name_was_given(settings);
+    log_message(LOG_ERROR, "%s is after step %s, but this run ends at step %s: %sto start anew, --set %s uses another "
+                "directory, --set run.resume=never %s", what, number_grouped(done).text, number_grouped(asked).text,
+                is_folder(what) ? "" : "to resume it set more train.steps or train.epochs; ",
+                is_given ? "run.dir=OTHER" : "run.name=OTHER", is_given ? "this one" : "the next free one");
+    return EXIT_CODE_USAGE;
 }
 
 static int read_progress(struct run_state *state)
@@ -477,21 +483,15 @@ static int seek(struct run_state *state, const struct settings *settings, struct
                     schedule_steps_per_epoch(&plan->schedule));
         return EXIT_CODE_DATA;
     }
-    if (!is_found) {
-        log_message(LOG_ERROR, "%s is after step %s, but this run ends at step %s: to resume it set more train.steps "
-                    "or train.epochs; to start anew, --set %s uses another directory, --set run.resume=never %s",
-                    checkpoint_reader_path(state->reader), number_grouped(position.step).text,
-                    number_grouped(schedule_step_count(&plan->schedule)).text,
-                    run_name_was_given(settings) ? "run.dir=OTHER" : "run.name=OTHER",
-                    run_name_was_given(settings) ? "this one" : "the next free one");
-        return EXIT_CODE_USAGE;
-    }
+    if (!is_found)
+        return refuse_shorter(settings, checkpoint_reader_path(state->reader), position.step,
+                              schedule_step_count(&plan->schedule));
     const int code = read_progress(state);
     if (code != 0)
         return code;
     const enum stop_reason reason = stop_reason_of_progress(&settings->train, &state->progress);
     if (number == schedule_batch_count(&plan->schedule) || reason != STOP_REASON_NONE) {
-        end_or_start(state, settings, number == schedule_batch_count(&plan->schedule) ? STOP_REASON_NONE : reason);
+        end_here(state, number == schedule_batch_count(&plan->schedule) ? STOP_REASON_NONE : reason);
         return 0;
     }
     report_changes(state);
@@ -554,6 +554,95 @@ static int protect_configuration(const struct settings *settings)
     return EXIT_CODE_USAGE;
 }
 
+/* ---- a run that has ended without a checkpoint ---- */
+
+/* Has the setting the value that it had in that run? */
+static bool is_still(const struct run_state *state, const struct earlier_run *run, const char *key)
+{
+    const char *const ours = find_value(state->identity, key, strlen(key));
+    const char *const theirs = find_value(run->identity, key, strlen(key));
+    return ours != NULL && theirs != NULL && strncmp(ours, theirs, strcspn(ours, "\n") + 1) == 0;
+}
+
+/* Would the same command end where that run did, after at most so many steps? */
+static bool ends_there(const struct run_state *state, const struct earlier_run *run, uint64_t steps)
+{
+    if (strcmp(run->ended, "finished") == 0)
+        return run->steps == steps;
+    const bool was_over = strcmp(run->ended, stop_reason_key(STOP_REASON_STOP_AT)) == 0 ||
+                          strcmp(run->ended, stop_reason_key(STOP_REASON_PATIENCE)) == 0;
+    return was_over && run->steps <= steps && is_still(state, run, "train.stop_at = ") &&
+           is_still(state, run, "train.patience = ");
+}
+
+struct ended_run { char directory[PATH_MAX]; uint64_t steps; bool is_same, is_exact; };
+
+static void look_at(struct ended_run *ended, const struct run_state *state, const char *directory, uint64_t steps)
+{
+    struct differences differences;
+    struct earlier_run run;
+    if (earlier_run_read(&run, directory) != 0)
+        return;
+    const bool is_same = strcmp(run.ended, "failed") != 0 && !identity_differs(state, run.identity, &differences);
+    const bool is_exact = is_same && ends_there(state, &run, steps);
+    if (is_exact || (is_same && !ended->is_same)) {
+        *ended = (struct ended_run){ .steps = run.steps, .is_same = true, .is_exact = is_exact };
+        snprintf(ended->directory, sizeof(ended->directory), "%s", directory);
+    }
+    earlier_run_release(&run);
+}
+
+/* Look for this run among those in run.dir, or in runs/NAME, runs/NAME-2, ... that have ended without a checkpoint: the
+ * newest one, unless another one has the length that is asked for. 0, or an exit code after a message. */
+static int find_ended(struct run_state *state, const struct settings *settings, const struct run_plan *plan)
+{
+    const int count = run_name_was_given(settings) ? 1 : run_name_count(settings);
+    const uint64_t steps = schedule_step_count(&plan->schedule);
+    struct ended_run ended = { .is_same = false };
+    char directory[PATH_MAX];
+    if (run_state_identity(state, settings, plan) == NULL)
+        return 0;
+    for (int number = count; number > 0 && !ended.is_exact; number--)
+        if (run_name_numbered(directory, sizeof(directory), settings->run.dir, number) == 0)
+            look_at(&ended, state, directory, steps);
+    state->is_over = ended.is_exact;
+    if (ended.is_exact)
+        log_message(LOG_PROBLEM, "%s is a run that has ended after step %s: nothing is left to do (to train again, set "
+                    "another run.dir or run.resume=never)", ended.directory, number_grouped(ended.steps).text);
+    else if (ended.is_same && steps < ended.steps)
+        return refuse_shorter(settings, ended.directory, ended.steps, steps);
+    else if (ended.is_same && !run_name_was_given(settings))
+        log_message(LOG_PROBLEM, "%s has ended after step %s without a checkpoint to continue from: starting a new run "
+                    "of %s steps", ended.directory, number_grouped(ended.steps).text, number_grouped(steps).text);
+    return 0;
+}
+
+/* The checkpoint is from a run with other settings: an error if the user chose the directory, else this run is new. */
+static int reject_other(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
+                        const char *words)
+{
+    const bool is_asked = strcmp(settings->run.resume, "auto") != 0;
+    if (!is_asked && !run_name_was_given(settings)) {
+        const int code = find_ended(state, settings, plan);
+        if (code == 0 && !state->is_over)
+            log_message(LOG_RUN, "%s is a run with other settings (%s): starting a new run", state->folder, words);
+        close_reader(state);
+        return code;
+    }
+    log_message(LOG_ERROR, "%s is from a run with other settings: %s", checkpoint_reader_path(state->reader), words);
+    if (!is_asked)
+        log_message(LOG_ERROR, "restore the settings to resume it, or start a new run: elsewhere with --set "
+                               "run.dir=OTHER, or in its place with --set run.resume=never");
+    return EXIT_CODE_USAGE;
+}
+
+/* No checkpoint is this run's. */
+static int start_without(struct run_state *state, const struct settings *settings, const struct run_plan *plan)
+{
+    const int code = find_ended(state, settings, plan);
+    return code != 0 || state->is_over ? code : start_anew(settings);
+}
+
 static int find_start(struct run_state *state, const struct settings *settings, struct run_plan *plan,
                       const struct dataset *const *datasets)
 {
@@ -580,11 +669,11 @@ static int find_start(struct run_state *state, const struct settings *settings, 
         return check_null_run(state, settings);
     const int rc = open_reader(state, settings);
     if (rc == -ENOENT && strcmp(settings->run.resume, "auto") == 0)
-        return start_anew(settings);
+        return start_without(state, settings, plan);
     if (rc != 0)
         return exit_code_of(rc, EXIT_CODE_DATA);
     if (identity_differs(state, checkpoint_reader_settings(state->reader), &differences))
-        return reject_other(state, settings, differences.words);
+        return reject_other(state, settings, plan, differences.words);
     int code = check_classes(state, settings, datasets[PHASE_TRAIN]);
     if (code == 0)
         code = check_towers(state, plan);
@@ -684,6 +773,14 @@ static int follow_start(struct run_state *state, struct run_plan *plan)
     state->progress = start.progress;
     plan->schedule.first = start.first;
     return start.path[0] != '\0' ? open_same(state, &start) : 0;
+}
+
+const char *run_state_identity(const struct run_state *state, const struct settings *settings,
+                               const struct run_plan *plan)
+{
+    const bool is_kept = plan->devices.backend->computes && settings->input.source != INPUT_SYNTHETIC &&
+                         settings->overfit == 0;
+    return is_kept ? state->identity : NULL;
 }
 
 int run_state_find(struct run_state *state, const struct settings *settings, struct run_plan *plan,

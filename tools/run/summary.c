@@ -275,6 +275,8 @@ static void summarize(struct report *report, struct json *json, const struct rep
     json_u64(json, "slices", report->plan->schedule.slices);
     json_quoted(json, "precision", precision_name(report->settings->devices.precision));
     json_u64(json, "seed", (uint64_t)report->settings->run.seed);
+    if (report->identity != NULL)
+        json_quoted(json, "identity", report->identity);
     summarize_training(report, json);
     summarize_plan(report->plan, report->settings, json);
     summarize_data(report, json);

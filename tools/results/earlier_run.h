@@ -1,0 +1,18 @@
+/* What an earlier run left in its directory about itself, in summary.json: needed where it has no checkpoint. */
+#ifndef PIPETRAIN_EARLIER_RUN_H
+#define PIPETRAIN_EARLIER_RUN_H
+
+#include <stdint.h>
+
+struct earlier_run {
+    char *identity;             /* as in the metadata of checkpoints; owned */
+    char ended[24];             /* "finished", "stop_at", ... */
+    uint64_t steps;
+};
+
+/* 0; -ENOENT: no run has ended there, or it did not train on data, or is of a version that stored no identity; or
+ * -ENOMEM. */
+int earlier_run_read(struct earlier_run *run_out, const char *directory);
+void earlier_run_release(struct earlier_run *run);
+
+#endif

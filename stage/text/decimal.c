@@ -72,25 +72,6 @@ bool decimal_u64(const char *text, uint64_t *number_out)
     return true;
 }
 
-int decimal_bytes(const char *text, uint64_t *bytes_out)
-{
-    static const struct { const char *name; int shift; } units[] = {
-        { "", 0 }, { "B", 0 }, { "KiB", 10 }, { "MiB", 20 }, { "GiB", 30 }, { "TiB", 40 },
-    };
-    const char *const digits_end = skip_digits(text), *const unit = digits_end + strspn(digits_end, " \t");
-    size_t i = 0;
-    while (i < sizeof(units) / sizeof(*units) && strcmp(units[i].name, unit) != 0)
-        i++;
-    if (digits_end == text || i == sizeof(units) / sizeof(*units))
-        return -EINVAL;
-    uint64_t number, bytes;
-    if (decimal_u64_start(text, &number) == NULL ||
-        __builtin_mul_overflow(number, UINT64_C(1) << units[i].shift, &bytes))
-        return -ERANGE;
-    *bytes_out = bytes;
-    return 0;
-}
-
 double decimal_read(const char *text)
 {
     const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);

@@ -12,9 +12,6 @@ bool decimal_u64(const char *text, uint64_t *number_out);
 /* The number of the digits at the start of `text`: returns their end. NULL where there are none, or where it does not
  * fit. */
 const char *decimal_u64_start(const char *text, uint64_t *number_out);
-/* A size: a whole number of bytes (B), KiB, MiB, GiB or TiB, with or without a blank before the unit. 0,
- * -EINVAL (not a size) or -ERANGE (it does not fit). */
-int decimal_bytes(const char *text, uint64_t *bytes_out);
 
 /* The end of a whole number at the start of `text`, or of a number with optional fraction and exponent; NULL where none
  * begins. A sign may stand in front. */

@@ -36,20 +36,4 @@ TEST(whole_numbers_at_the_start_of_a_text_end_at_the_first_other_character)
     }
 }
 
-TEST(sizes_have_a_unit_or_are_bytes)
-{
-    static const struct { const char *text; int rc; uint64_t bytes; } rows[] = {
-        { "0", 0, 0 }, { "5", 0, 5 }, { "5B", 0, 5 }, { "5 B", 0, 5 }, { "3KiB", 0, 3072 }, { "64 MiB", 0, 64u << 20 },
-        { "2\tGiB", 0, UINT64_C(2) << 30 }, { "16777215TiB", 0, UINT64_C(16777215) << 40 },
-        { "16777216TiB", -ERANGE, 0 }, { "18446744073709551616", -ERANGE, 0 },
-        { "", -EINVAL, 0 }, { "MiB", -EINVAL, 0 }, { "-1", -EINVAL, 0 }, { "1.5GiB", -EINVAL, 0 }, { "1 MB", -EINVAL, 0 },
-        { "1 MiB ", -EINVAL, 0 }, { "1mib", -EINVAL, 0 },
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        uint64_t bytes = 9;
-        assert_int_equal(decimal_bytes(rows[i].text, &bytes), rows[i].rc);
-        assert_true(bytes == (rows[i].rc == 0 ? rows[i].bytes : 9));
-    }
-}
-
 TESTS_MAIN(NULL, NULL)

@@ -147,8 +147,9 @@ TEST(bad_values_are_named_with_what_is_allowed)
     expect_only("[train]\noptimizer = lion\n",
                 "run.conf:2: optimizer: 'lion' is not one of: sgd, momentum, nesterov, adadelta, rmsprop, "
                 "rmsprop_keras, adam, adamw, lars");
-    expect_only("[sync]\nbucket = 1 MB\n",
-                "run.conf:2: bucket: '1 MB' is not a size (auto, or a whole number of bytes, KiB, MiB, GiB or TiB)");
+    expect_only("[sync]\nbucket = 1 Mbit\n",
+                "run.conf:2: bucket: '1 Mbit' is not a size (auto, bytes, or a number with a unit such as 64 KiB, 1.5 GiB or "
+                "64M; 500 MB is decimal)");
 }
 
 TEST(all_problems_are_reported_at_once_in_order)
@@ -414,11 +415,38 @@ TEST(keys_are_checked_against_each_other)
     expect_finish("[data]\ntrain = x\n[train]\nbatch = 1\n[augment]\nmixup = 0.2\n",
                   "run.conf:6: mixup: has nothing to mix with in batches of one sample: a larger train.batch has");
     expect_finish("[data]\ntrain = x\n[train]\nbatch = 1\naccumulate = 2\n[augment]\nmixup = 0.2\n", NULL);
-    expect_finish("[data]\ntrain = x\n[train]\nmax_time = 90\n",
-                  "run.conf:4: max_time: '90' is no time: a number of seconds, minutes or hours (90 minutes)");
+    expect_finish("[data]\ntrain = x\n[train]\nmax_time = 90 x\n",
+                  "run.conf:4: max_time: '90 x' is not a duration of whole seconds, at least one (seconds, or "
+                  "numbers with units such as 90 s, 15 min, 1.5 h or 1h30m)");
     expect_finish("[data]\ntrain = x\n[model]\nname = mnist_cnn\nfreeze = , ,,\n",
                   "run.conf:5: freeze: names no tensor: a pattern is missing, as in fc.*");
     expect_finish("[data]\ntrain = x\n[model]\nname = mnist_cnn\nfreeze =\n", NULL);
+}
+
+TEST(a_checkpoint_rule_is_steps_or_a_duration)
+{
+    static const struct { const char *text; uint64_t steps, seconds; } cases[] = {
+        { "500", 500, 0 }, { "500 steps", 500, 0 }, { "1 step", 1, 0 }, { "10 minutes", 0, 600 }, { "2h", 0, 7200 },
+        { "1h30m", 0, 5400 }, { "1.5 hours", 0, 5400 }, { "90s", 0, 90 }, { "1000000000", 1000000000, 0 },
+    };
+    static const char *const wrong[] = { "0", "0 s", "-5", "1.5", "1.5 s", "1e3", "nan", "10 epochs", "1000000001",
+                                        "9999999999999 hours", "steps" };
+    char text[96];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct trial trial;
+        trial_open(&trial);
+        snprintf(text, sizeof(text), "[data]\ntrain = x\n[checkpoint]\nevery = %s\n", cases[i].text);
+        trial_parse(&trial, text);
+        assert_int_equal(settings_finish(&trial.settings, &trial.problems), 0);
+        assert_int_equal(trial.settings.checkpoint.steps, cases[i].steps);
+        assert_int_equal(trial.settings.checkpoint.seconds, cases[i].seconds);
+        trial_close(&trial);
+    }
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        snprintf(text, sizeof(text), "[data]\ntrain = x\n[checkpoint]\nevery = %s\n", wrong[i]);
+        expect_finish(text, "run.conf:4: every: is not one of: never, epoch, a number of steps (500), a duration (10 "
+                            "minutes, 1h30m)");
+    }
 }
 
 static int64_t global_batch(const char *text, const char *assignment)

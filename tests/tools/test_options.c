@@ -69,6 +69,7 @@ static size_t field_bytes(const struct option_row *option)
     case OPTION_NAME:
         return sizeof(char *);
     case OPTION_INTEGER:
+    case OPTION_DURATION:
     case OPTION_SIZE:
         return sizeof(int64_t);
     case OPTION_NUMBER:
@@ -240,13 +241,13 @@ TEST_WITH(lists_of_numbers_take_blanks_and_commas, setup, teardown)
     assert_int_equal(parse(settings, "model", "deviation", "0.2 0"), -EINVAL);
 }
 
-TEST_WITH(sizes_take_binary_units_and_nothing_else, setup, teardown)
+TEST_WITH(sizes_take_binary_and_decimal_units, setup, teardown)
 {
     struct settings *settings = *state;
     static const struct { const char *text; int64_t bytes; const char *written; } right[] = {
         { "0", 0, "auto" }, { "auto", 0, "auto" }, { "1", 1, "1" }, { "4096", 4096, "4 KiB" },
         { "4KiB", 4096, "4 KiB" },
-        { "3 MiB", 3 << 20, "3 MiB" }, { "1000 B", 1000, "1000" },
+        { "3 MiB", 3 << 20, "3 MiB" }, { "3M", 3 << 20, "3 MiB" }, { "1 MB", 1000000, "1000000" }, { "1.5 mib", 3 << 19, "1536 KiB" }, { "1000 B", 1000, "1000" },
         { "2\tGiB", INT64_C(2) << 30, "2 GiB" }, { "1 TiB", INT64_C(1) << 40, "1 TiB" }, { "1025", 1025, "1025" } };
     for (size_t i = 0; i < sizeof(right) / sizeof(*right); i++) {
         assert_int_equal(parse(settings, "sync", "bucket", right[i].text), 0);
@@ -256,7 +257,7 @@ TEST_WITH(sizes_take_binary_units_and_nothing_else, setup, teardown)
         assert_string_equal(text, right[i].written);
     }
     settings->sync.bucket = 7;
-    static const char *const wrong[] = { "", "-1", "MiB", "1 MB", "1M", "1 mib", "1.5 MiB", "1 MiB x", "2 TiB",
+    static const char *const wrong[] = { "", "-1", "MiB", "1.5", "nan", "1 s", "1 MiB x", "2 TiB",
                                         "8388608 TiB", "9223372036854775807 KiB", "99999999999999999999", "1 KiB ",
                                         "0x10", "Auto", "auto MiB" };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
@@ -264,6 +265,31 @@ TEST_WITH(sizes_take_binary_units_and_nothing_else, setup, teardown)
         assert_int_equal(settings->sync.bucket, 7);
     }
     assert_int_equal(parse(settings, "input", "read_block", "auto"), -EINVAL);
+}
+
+/* The value is written as seconds, which older programs read. */
+TEST_WITH(durations_take_seconds_or_units, setup, teardown)
+{
+    struct settings *settings = *state;
+    static const struct { const char *text; int64_t seconds; const char *written; } right[] = {
+        { "1", 1, "1" }, { "5 seconds", 5, "5" }, { "2 minutes", 120, "120" }, { "2m", 120, "120" }, { "1.5 h", 5400, "5400" },
+        { "1h30m", 5400, "5400" }, { "1 day", 86400, "86400" } };
+    static const char *const keys[][2] = { { "sync", "deadline" }, { "report", "pace" } };
+    static const char *const wrong[] = { "", "-1", "s", "-5 s", "1.5", "250 ms", "2 days", "1e99 h", "nan", "5 steps" };
+    for (size_t k = 0; k < 2; k++) {
+        const int64_t *const field = k == 0 ? &settings->sync.deadline : &settings->report.pace;
+        for (size_t i = 0; i < sizeof(right) / sizeof(*right); i++) {
+            struct option_text room;
+            assert_int_equal(parse(settings, keys[k][0], keys[k][1], right[i].text), 0);
+            assert_int_equal(*field, right[i].seconds);
+            assert_string_equal(option_format(row(keys[k][0], keys[k][1]), settings, &room), right[i].written);
+        }
+        for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+            assert_int_equal(parse(settings, keys[k][0], keys[k][1], wrong[i]), -EINVAL);
+            assert_int_equal(*field, 86400);
+        }
+    }
+    assert_int_equal(parse(settings, "report", "pace", "0"), 0);
 }
 
 TEST_WITH(yes_no_and_choices_take_their_words_only, setup, teardown)

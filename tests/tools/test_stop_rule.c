@@ -71,20 +71,6 @@ TEST(time_is_over_when_it_has_passed)
     assert_int_equal(stop_reason_of_time(&any, UINT64_MAX), STOP_REASON_NONE);
 }
 
-TEST(durations_are_read_as_people_write_them)
-{
-    static const struct { const char *text; uint64_t seconds; } cases[] = {
-        { "90 minutes", 5400 }, { "1 minute", 60 },  { "2 hours", 7200 }, { "30 seconds", 30 }, { "", 0 },
-        { "0 hours", 0 },       { "-1 hours", 0 },   { "90", 0 },         { "90 steps", 0 },    { "1.5 hours", 0 },
-        { "2 hours ", 0 },      { "two hours", 0 },  { "9999999999999 hours", 0 },
-        { "99999999999999999999 hours", 0 },
-        { "10 min", 600 },      { "10min", 600 },    { "1s", 1 },         { "30 sec", 30 },     { "2h", 7200 },
-        { "2 h", 7200 },        { "2 ", 0 },         { "2  h", 0 },       { "2 m", 0 },         { "2 days", 0 },
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        assert_int_equal(duration_seconds(cases[i].text), cases[i].seconds);
-}
-
 /* The number of skipped steps in a row after which a run of `steps` steps ends; 0: it does not. */
 static uint32_t skips_until_end(uint64_t steps)
 {

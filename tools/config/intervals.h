@@ -1,4 +1,4 @@
-/* Parse durations ("90 minutes"), ranges ("100..299") and intervals of steps ("epoch", "500"). Pure functions, any
+/* Parse ranges ("100..299") and intervals of steps ("epoch", "500"). Pure functions, any
  * thread. */
 #ifndef PIPETRAIN_INTERVALS
 #define PIPETRAIN_INTERVALS
@@ -6,12 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DURATION_MAX_NUMBER INT64_C(1000000000)
-
-/* The unit after a number: its seconds (" minutes", " min", "h"); 0: steps ("", " steps"); -1: neither. */
-int64_t duration_unit(const char *text);
-/* "90 minutes", "1 hour", "30s" in seconds; 0: invalid. */
-uint64_t duration_seconds(const char *text);
 
 struct trace_steps { uint64_t first, last; };   /* counted from 1; both 0: the last steps of the run */
 

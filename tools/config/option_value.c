@@ -10,6 +10,7 @@
 #include "stage/text/decimal.h"
 #include "stage/text/names.h"
 #include "tools/text/number.h"
+#include "tools/text/quantity.h"
 
 #define PROBLEM(...) (snprintf(problem_out, problem_size, __VA_ARGS__), -EINVAL)
 
@@ -109,14 +110,26 @@ static int parse_size(const struct option_row *option, struct settings *settings
         return store_integer(option, settings, 0);
     uint64_t bytes;
     const bool is_negative = *value == '-';
-    const int rc = decimal_bytes(value + (is_negative || *value == '+'), &bytes);
+    const int rc = quantity_bytes(value + (is_negative || *value == '+'), &bytes);
     if (rc == -EINVAL)
-        return PROBLEM("'%.80s' is not a size (%sa whole number of bytes, KiB, MiB, GiB or TiB)", value,
-                       may_be_auto(option) ? "auto, or " : "");
+        return PROBLEM("'%.80s' is not a size (%s" QUANTITY_BYTES ")", value, may_be_auto(option) ? "auto, " : "");
     if (rc != 0 || bytes > INT64_MAX ||
         store_integer(option, settings, is_negative ? -(int64_t)bytes : (int64_t)bytes) != 0)
         return out_of_range(option, value, problem_out, problem_size);
     return 0;
+}
+
+static int parse_duration(const struct option_row *option, struct settings *settings, const char *value,
+                          char *problem_out, size_t problem_size)
+{
+    uint64_t seconds = 0;
+    const int rc = quantity_whole_seconds(value, &seconds);
+    if (rc == -EINVAL)
+        return PROBLEM("'%.80s' is not a duration (" QUANTITY_SECONDS ")", value);
+    if (rc == -EDOM)
+        return PROBLEM("'%.80s' is not a whole number of seconds", value);
+    return rc == 0 && store_integer(option, settings, (int64_t)seconds) == 0
+               ? 0 : out_of_range(option, value, problem_out, problem_size);
 }
 
 static int parse_yes_no(const struct option_row *option, struct settings *settings, const char *value,
@@ -185,6 +198,7 @@ int option_parse(const struct option_row *option, struct settings *settings, con
         [OPTION_NUMBER] = parse_number,
         [OPTION_NUMBERS] = parse_numbers,
         [OPTION_SIZE] = parse_size,
+        [OPTION_DURATION] = parse_duration,
         [OPTION_YES_NO] = parse_yes_no,
         [OPTION_CHOICE] = parse_choice,
     };
@@ -227,6 +241,7 @@ const char *option_format(const struct option_row *option, const struct settings
     case OPTION_YES_NO:
         return *(const bool *)value ? "yes" : "no";
     case OPTION_INTEGER:
+    case OPTION_DURATION:
         snprintf(text->text, sizeof(text->text), "%" PRId64, *(const int64_t *)value);
         break;
     case OPTION_SIZE:
@@ -281,6 +296,7 @@ void option_range(const struct option_row *option, char *text, size_t text_size)
 {
     switch (option->type) {
     case OPTION_INTEGER:
+    case OPTION_DURATION:
         integer_range(option, text, text_size);
         break;
     case OPTION_SIZE:

@@ -29,7 +29,8 @@ enum option_type {
     OPTION_INTEGER,
     OPTION_NUMBER,
     OPTION_NUMBERS,             /* separated by spaces or commas, 0 to OPTION_NUMBERS_MAX */
-    OPTION_SIZE,                /* bytes, with KiB, MiB, GiB, TiB; if the default is auto, auto is 0 */
+    OPTION_DURATION,            /* whole seconds, written as in quantity.h */
+    OPTION_SIZE,                /* bytes, written as in quantity.h; if the default is auto, auto is 0 */
     OPTION_YES_NO,
     OPTION_CHOICE
 };

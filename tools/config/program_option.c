@@ -10,6 +10,7 @@
 #include "stage/log.h"
 #include "stage/text/decimal.h"
 #include "stage/text/names.h"
+#include "tools/text/quantity.h"
 
 /* ---- checks before getopt_long ---- */
 
@@ -144,9 +145,9 @@ static int store_bytes(const struct program_command *command, const struct progr
                        uint64_t *field)
 {
     uint64_t bytes;
-    if (decimal_bytes(text, &bytes) != 0 || bytes < row->least)
-        return program_usage_error(command, "--%s: '%s' is not a size (a whole number of bytes, KiB, MiB, GiB or TiB, "
-                                   "at least %" PRIu64 " bytes)", row->name, text, row->least);
+    if (quantity_bytes(text, &bytes) != 0 || bytes < row->least)
+        return program_usage_error(command, "--%s: '%s' is not a size (" QUANTITY_BYTES ", at least %" PRIu64
+                                   " bytes)", row->name, text, row->least);
     *field = bytes;
     return 0;
 }

@@ -13,6 +13,9 @@
 #include "tools/config/recipes.h"
 #include "tools/config/settings_model.h"
 #include "tools/config/training.h"
+#include "tools/text/quantity.h"
+
+#define CHECKPOINT_STEPS_MAX UINT64_C(1000000000)
 
 /* ---- [train] ---- */
 
@@ -108,9 +111,10 @@ static void check_schedule(struct settings *settings, struct problems *problems)
 static void check_max_time(struct settings *settings, struct problems *problems)
 {
     struct train_settings *const train = &settings->train;
-    char message[128];
-    train->max_seconds = duration_seconds(train->max_time);
-    snprintf(message, sizeof(message), "'%.40s' is no time: a number of seconds, minutes or hours (90 minutes)",
+    char message[192];
+    train->max_seconds = 0;
+    (void)quantity_whole_seconds(train->max_time, &train->max_seconds);
+    snprintf(message, sizeof(message), "'%.40s' is not a duration of whole seconds, at least one (" QUANTITY_SECONDS ")",
              train->max_time);
     if (train->max_seconds == 0 && *train->max_time != '\0')
         report_train(settings, problems, "max_time", message);
@@ -304,25 +308,39 @@ static void check_mixing(struct settings *settings, struct problems *problems)
         settings_report(settings, problems, SECTION_AUGMENT, "cutmix", alone);
 }
 
+/* The steps of "500" and "500 steps"; 0: it is another text. */
+static uint64_t read_steps(const char *text)
+{
+    uint64_t steps;
+    const char *const end = decimal_u64_start(text, &steps);
+    if (end == NULL || steps > CHECKPOINT_STEPS_MAX)
+        return 0;
+    const char *const unit = end + strspn(end, " \t");
+    return *end == '\0' || strcmp(unit, "steps") == 0 || strcmp(unit, "step") == 0 ? steps : 0;
+}
+
+/* A bare number is one of steps, and not of seconds as elsewhere. */
+static uint64_t read_seconds(const char *text)
+{
+    uint64_t seconds;
+    const char *const end = decimal_end(text);
+    return end != NULL && *end != '\0' && quantity_whole_seconds(text, &seconds) == 0 ? seconds : 0;
+}
+
 /* "never", "epoch", "500", "500 steps", "10 minutes". */
 static void read_checkpoint_rule(struct settings *settings, struct problems *problems)
 {
     struct checkpoint_settings *const checkpoint = &settings->checkpoint;
     const char *const text = checkpoint->every;
-    const char *const end = decimal_integer_end(text);
-    const int64_t unit = end != NULL ? duration_unit(end) : -1;
     checkpoint->each_epoch = strcmp(text, "epoch") == 0;
     checkpoint->steps = checkpoint->seconds = 0;
     if (checkpoint->each_epoch || strcmp(text, "never") == 0)
         return;
-    const int64_t number = unit >= 0 ? strtoll(text, NULL, 10) : 0;
-    if (number <= 0 || number > DURATION_MAX_NUMBER)
+    checkpoint->steps = read_steps(text);
+    checkpoint->seconds = read_seconds(text);
+    if (checkpoint->steps == 0 && checkpoint->seconds == 0)
         settings_report(settings, problems, SECTION_CHECKPOINT, "every",
-                        "is not one of: never, epoch, a number of steps, seconds, minutes or hours (10 minutes)");
-    else if (unit == 0)
-        checkpoint->steps = (uint64_t)number;
-    else
-        checkpoint->seconds = (uint64_t)(number * unit);
+                        "is not one of: never, epoch, a number of steps (500), a duration (10 minutes, 1h30m)");
 }
 
 static void check_data(struct settings *settings, struct problems *problems)

@@ -41,7 +41,7 @@ struct numbers {
 };
 
 /* Field types by option type: OPTION_STRING and OPTION_NAME char * (owned, never
- * NULL), OPTION_INTEGER and OPTION_SIZE int64_t, OPTION_NUMBER double, OPTION_NUMBERS struct numbers,
+ * NULL), OPTION_INTEGER, OPTION_DURATION and OPTION_SIZE int64_t, OPTION_NUMBER double, OPTION_NUMBERS struct numbers,
  * OPTION_YES_NO bool, OPTION_CHOICE an enum. */
 struct run_settings {
     char *name;                 /* of the run; settings_finish: default from the name of the file */

@@ -9,12 +9,12 @@
 
 #include "stage/log.h"
 #include "stage/stop.h"
-#include "stage/text/decimal.h"
 #include "stage/text/output.h"
 #include "tools/config/config.h"
 #include "tools/config/program_option.h"
 #include "tools/run/launched.h"
 #include "tools/signals.h"
+#include "tools/text/quantity.h"
 
 #define SECONDS_MAX 86400.0
 
@@ -34,11 +34,11 @@ int trial_command_usage_error(const char *option, const char *value, const char 
 
 int trial_command_seconds(const char *option, const char *value, double least, double *seconds_out)
 {
-    char wants[64];
-    const char *const end = decimal_end(value);
-    const double seconds = end != NULL && *end == '\0' ? decimal_read(value) : 0;
+    char wants[160];
+    double seconds = 0;
+    (void)quantity_seconds(value, &seconds);
     if (!(seconds >= least) || seconds > SECONDS_MAX) {
-        snprintf(wants, sizeof(wants), "a number of seconds from %g to %g", least, SECONDS_MAX);
+        snprintf(wants, sizeof(wants), QUANTITY_SECONDS ": from %g to %g seconds", least, SECONDS_MAX);
         return trial_command_usage_error(option, value, wants);
     }
     *seconds_out = seconds;

@@ -12,6 +12,7 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/decimal.h"
+#include "tools/config/config.h"
 #include "tools/config/options.h"
 #include "tools/limits.h"
 #include "tools/run/verdict.h"
@@ -463,6 +464,59 @@ static void write_changes(struct tune *tune)
     tune->exit_code = EXIT_CODE_OUTPUT;
 }
 
+/* Does a key decide what is measured? A trial sets others itself, or they name and report a run. */
+static bool is_measured(const struct option_row *option)
+{
+    char key[64];
+    snprintf(key, sizeof(key), "%s.%s", section_name(option->section), option->key);
+    return option->section != SECTION_REPORT && option->section != SECTION_CHECKPOINT && !trial_overrides(key) &&
+           strcmp(key, "run.name") != 0;
+}
+
+/* The assignments of the command line that the file does not have, in words: "" for none. */
+static void find_foreign(const struct settings *file, const struct settings *all, char *words, size_t words_size)
+{
+    *words = '\0';
+    for (const struct option_row *option = option_table; option->key != NULL; option++) {
+        struct option_text of_file, of_all;
+        const size_t used = strlen(words);
+        const char *const value = option_format(option, all, &of_all);
+        if (is_measured(option) && strcmp(option_format(option, file, &of_file), value) != 0)
+            snprintf(words + used, words_size - used, "%s%s.%s = %s", used > 0 ? ", " : "",
+                     section_name(option->section), option->key, value);
+    }
+}
+
+/* Values that were measured with other settings than the file's would be wrong there. 0 or an exit code. */
+static int check_writing(const struct trial_spec *spec)
+{
+    struct settings file, all;
+    struct problems problems;
+    char words[1024] = "";
+    problems_init(&problems);
+    int rc = settings_init(&file);
+    rc = settings_init(&all) != 0 ? -ENOMEM : rc;
+    if (rc == 0)
+        rc = config_read(&file, spec->config_path, &problems);
+    if (rc == 0)
+        rc = config_read(&all, spec->config_path, &problems);
+    for (size_t i = 0; i < spec->assignment_count && rc == 0; i++)
+        rc = config_set(&all, spec->assignments[i], &problems);
+    if (rc == 0)
+        find_foreign(&file, &all, words, sizeof(words));
+    problems_print(&problems);
+    problems_release(&problems);
+    settings_release(&file);
+    settings_release(&all);
+    if (rc != 0)
+        return (int)exit_code_of(rc, EXIT_CODE_USAGE);
+    if (words[0] == '\0')
+        return EXIT_CODE_OK;
+    log_message(LOG_ERROR, "--tune-write: what is measured with --set %s is not true of %s, which does not say so: write it "
+                "there first, or leave out --tune-write to print the settings only", words, spec->config_path);
+    return EXIT_CODE_USAGE;
+}
+
 static int run_tune(void *arg, const struct trial_spec *spec)
 {
     struct tune *const tune = arg;
@@ -472,6 +526,9 @@ static int run_tune(void *arg, const struct trial_spec *spec)
                     "out --tune-write to print the settings only", spec->config_path);
         return EXIT_CODE_OUTPUT;
     }
+    const int code = tune->writes ? check_writing(spec) : EXIT_CODE_OK;
+    if (code != EXIT_CODE_OK)
+        return code;
     own.skips_evaluation = true;
     tune->spec = &own;
     tune->begun_ns = clock_now_ns();

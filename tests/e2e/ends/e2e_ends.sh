@@ -107,9 +107,9 @@ grep -q 'learning rate jumps' "$work/err" && fail 'a jump of a constant rate'
 
 # ---- what makes no sense ----
 
-resumed refused --set 'train.max_time=90' --set train.stop_at=1.5 --set train.patience=-1
+resumed refused --set 'train.max_time=90x' --set train.stop_at=1.5 --set train.patience=-1
 expect_code 2 'wrong values'
-expect_err 'max_time: .* is no time: a number of seconds, minutes or hours'
+expect_err 'max_time: .* is not a duration of whole seconds, at least one'
 expect_err_lines 3
 resumed refused --set data.validation= --set train.stop_at=0.9 --set train.patience=2
 expect_code 2 'no validation set'

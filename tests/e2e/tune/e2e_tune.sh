@@ -152,7 +152,7 @@ watch() {
 PIPETRAIN_SLOW='forward 100000'
 : >"$work/watching"
 watch &
-trials_of slow_decoder.conf 40 --tune-write --set input.ram_budget=1GiB
+trials_of slow_decoder.conf 40 --set input.ram_budget=1GiB
 rm "$work/watching"
 wait
 expect_code 0 'a slow tower'
@@ -175,9 +175,9 @@ refused() {
     expect_nothing_left "$2"
 }
 tune slow_decoder.conf --tune=5
-refused 2 'too little time' '^pipetrain: --tune=5: wants a number of seconds from 10 to 86400$'
+refused 2 'too little time' '^pipetrain: --tune=5: wants seconds, or numbers with units .*: from 10 to 86400 seconds$'
 tune slow_decoder.conf --tune=soon
-refused 2 'no time' '^pipetrain: --tune=soon: wants a number of seconds'
+refused 2 'no time' '^pipetrain: --tune=soon: wants seconds, or numbers with units'
 tune slow_decoder.conf --tune=10 -q --set input.source=synthetic
 refused 2 'no feed' '^--tune: input.source = synthetic: '
 PIPETRAIN_SLOW='forward 700000'
@@ -207,6 +207,17 @@ chmod 444 "$work/slow_decoder.conf"
 tune slow_decoder.conf --tune --tune-write
 refused 5 'a read-only file' 'slow_decoder.conf is read-only, so --tune-write cannot change it: make it writable '
 chmod 644 "$work/slow_decoder.conf"
+# Values that hold with other settings than the file's are not written; what names or reports a run is no such setting.
+for set in devices.towers=2 train.batch=16 input.read_threads=3 "data.train=$work/data/train-*0"; do
+    cp "$work/slow_decoder.conf" "$work/before.conf"
+    tune slow_decoder.conf --tune=10 --tune-write --set report.interval=5 --set "$set"
+    refused 2 "tuned with $set" "^pipetrain: --tune-write: what is measured with --set ${set%%=*} = .* is not true of .*slow_decoder.conf"
+    expect_same_file "$work/before.conf" "$work/slow_decoder.conf" 'a refused file'
+done
+tune slow_decoder.conf --tune=10 --tune-write --set train.batch=8 --set run.name=x --set report.pace=2s --set "data.train=$work/none-*"
+refused 2 'several keys' 'measured with --set data.train = [^ ]* is not true'
+tune slow_decoder.conf --tune=5s
+refused 2 'too short a time' '--tune=5s: wants seconds, or numbers with units such as 90 s, 15 min, 1.5 h or 1h30m: from 10 to 86400 seconds'
 run "$slow" --tune
 refused 2 'no configuration' '^pipetrain: no configuration given: pipetrain -c run.conf --tune$'
 run "$slow" --tune --help

@@ -80,6 +80,7 @@ static void put_hyperparameter(struct tfevent *event, const struct option_row *o
     snprintf(name, sizeof(name), "%s.%s", section_name(option->section), option->key);
     switch (option->type) {
     case OPTION_INTEGER:
+    case OPTION_DURATION:
     case OPTION_SIZE:
         tfevent_number(event, name, (double)*(const int64_t *)value);
         break;

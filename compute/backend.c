@@ -29,6 +29,15 @@ const struct backend_ops *backend_find(const char *name)
     return NULL;
 }
 
+const char *instructions_name(enum instructions set)
+{
+    static const char *const names[] = {
+        [INSTRUCTIONS_BASE] = "SSE",           [INSTRUCTIONS_AVX2] = "AVX2", [INSTRUCTIONS_AVX512] = "AVX-512",
+        [INSTRUCTIONS_BF16] = "AVX512-BF16", [INSTRUCTIONS_AMX] = "AMX",
+    };
+    return names[set];
+}
+
 uint32_t backend_fitting(const struct backend_needs *needs, uint32_t count, size_t there)
 {
     const size_t fixed = needs->workspace + needs->weights;

@@ -112,6 +112,7 @@ struct backend_memory { float *weights, *gradients, *statistics; };
 
 /* Instruction sets of CPUs; each includes those before it. */
 enum instructions { INSTRUCTIONS_BASE, INSTRUCTIONS_AVX2, INSTRUCTIONS_AVX512, INSTRUCTIONS_BF16, INSTRUCTIONS_AMX };
+const char *instructions_name(enum instructions set);       /* "AVX-512" */
 
 struct backend_ops {
     const char *name;           /* "reference", "onednn", "cuda" */

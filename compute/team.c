@@ -1,8 +1,9 @@
-/* Parallel loops of a tower. Called from the tower's thread. */
+/* Parallel loops of a tower. Called from the tower's thread; main tries and asks. */
 #include "compute/team.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 
 #include "stage/address_space.h"
@@ -19,6 +20,7 @@ void team_size(uint32_t threads)
 {
 #ifdef _OPENMP
     omp_set_dynamic(0);
+    omp_set_max_active_levels(1);
     omp_set_num_threads((int)threads);
 #else
     (void)threads;
@@ -49,23 +51,108 @@ static int try_threads(struct thread **threads, uint32_t count)
     return rc;
 }
 
-static void begin_member(void *arg, uint32_t member, size_t first, size_t end)
+/* Can the system have so many more threads? They are tried before OpenMP is called, because some versions abort in
+ * their first call. */
+static int check_room(uint32_t count)
 {
-    (void)arg, (void)member, (void)first, (void)end;
+    struct thread **const others = calloc((size_t)count + 1, sizeof(struct thread *));
+    const int rc = others == NULL ? -ENOMEM : count > 0 ? try_threads(others, count) : 0;
+    free(others);
+    return rc;
 }
 
-/* The threads are tried before OpenMP is called, because some versions abort in their first call. */
+/* Teams that are tried at the same time: each posts `counted`, and ends when it gets `hold`. */
+struct trial { pthread_mutex_t hold; sem_t counted; uint32_t threads; };
+struct trial_team { struct trial *trial; struct thread *thread; uint32_t found; };
+
+static void hold_team(struct trial *trial)
+{
+    sem_post(&trial->counted);
+    wait_for_lock(&trial->hold);
+}
+
+/* The threads of a team of the calling thread, where `threads` are asked for. `trial` may be NULL. */
+static uint32_t count_members(uint32_t threads, struct trial *trial)
+{
+    uint32_t count = threads;
+    team_size(threads);
+#ifdef _OPENMP
+#pragma omp parallel num_threads((int)threads)
+#pragma omp master
+#endif
+    {
+#ifdef _OPENMP
+        count = (uint32_t)omp_get_num_threads();
+#endif
+        if (trial != NULL)
+            hold_team(trial);
+    }
+    return count;
+}
+
 int team_start(uint32_t threads)
 {
-    struct thread **const others = calloc(threads, sizeof(struct thread *));
-    const int rc = others == NULL ? -ENOMEM : threads > 1 ? try_threads(others, threads - 1) : 0;
-    free(others);
+    const int rc = check_room(threads - 1);
     if (rc != 0)
         return rc;
-    team_size(threads);
-    if (threads > 1)
-        team_run(threads, threads, 1, begin_member, NULL);
-    return 0;
+    return count_members(threads, NULL) == threads ? 0 : -EAGAIN;
+}
+
+static void trial_team_run(void *arg)
+{
+    struct trial_team *const team = arg;
+    team->found = count_members(team->trial->threads, team->trial);
+}
+
+static uint32_t find_smallest(struct trial *trial, struct trial_team *teams, uint32_t team_count)
+{
+    uint32_t started = 0, smallest = trial->threads;
+    pthread_mutex_lock(&trial->hold);
+    for (uint32_t i = 0; i < team_count; i++) {
+        teams[i].trial = trial;
+        started += thread_start(&teams[i].thread, "team", trial_team_run, &teams[i]) == 0;
+    }
+    while (started > 0)
+        started -= sem_wait(&trial->counted) == 0;
+    pthread_mutex_unlock(&trial->hold);
+    for (uint32_t i = 0; i < team_count; i++) {
+        thread_join(teams[i].thread);
+        smallest = teams[i].found < smallest ? teams[i].found : smallest;
+    }
+    return smallest;
+}
+
+uint32_t team_try(uint32_t teams, uint32_t threads)
+{
+    struct trial_team *const all = calloc(teams, sizeof(*all));
+    struct trial trial = { .hold = PTHREAD_MUTEX_INITIALIZER, .threads = threads };
+    uint32_t found = 0;
+    if (all != NULL && check_room(teams * threads) == 0) {
+        sem_init(&trial.counted, 0, 0);
+        found = find_smallest(&trial, all, teams);
+        sem_destroy(&trial.counted);
+    }
+    free(all);
+    return found;
+}
+
+bool team_is_bound(cpu_set_t *cpus_out)
+{
+    CPU_ZERO(cpus_out);
+#ifdef _OPENMP
+    for (int place = 0; place < omp_get_num_places(); place++) {
+        const int count = omp_get_place_num_procs(place);
+        int *const ids = calloc((size_t)count + 1, sizeof(*ids));
+        if (ids == NULL)
+            break;
+        omp_get_place_proc_ids(place, ids);
+        for (int i = 0; i < count; i++)
+            if (ids[i] >= 0 && ids[i] < CPU_SETSIZE)
+                CPU_SET(ids[i], cpus_out);
+        free(ids);
+    }
+#endif
+    return CPU_COUNT(cpus_out) > 0;
 }
 
 int team_start_bound(struct device *device, const uint32_t *cpus, uint32_t cpu_count, uint32_t threads)

@@ -33,6 +33,7 @@
 #include "tools/predict/evaluate.h"
 #include "tools/predict/predict.h"
 #include "tools/run/core_share.h"
+#include "tools/run/environment.h"
 #include "tools/run/launched.h"
 #include "tools/run/meeting.h"
 #include "tools/run/run.h"
@@ -505,6 +506,7 @@ static int train(int argc, char **argv, uint64_t process_start_ns)
 int main(int argc, char **argv)
 {
     const uint64_t process_start_ns = team_wait_begin();
+    environment_unbind(argv, process_start_ns);
     signals_catch();
     phase_begin();
     output_fill_closed();

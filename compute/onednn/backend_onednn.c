@@ -37,6 +37,7 @@ static int engine_create(struct backend *backend)
     int rc = nn_jit_begin();
     if (rc != 0)
         return rc;
+    nn_ignore_environment();
     rc = NN_CHECK(dnnl_engine_create(&backend->engine, dnnl_cpu, 0));
     if (rc == 0)
         rc = NN_CHECK(dnnl_stream_create(&backend->stream, backend->engine, dnnl_stream_default_flags));

@@ -546,6 +546,14 @@ static bool cpu_has(unsigned isa)
     return ((unsigned)dnnl_get_effective_cpu_isa() & isa) == isa;
 }
 
+/* ONEDNN_DEFAULT_FPMATH_MODE lowers the precision of fp32, ONEDNN_CPU_ISA_HINTS changes the kernels. Hints can only be
+ * set before anything has read them: of several towers the first one sets them. */
+void nn_ignore_environment(void)
+{
+    (void)dnnl_set_default_fpmath_mode(dnnl_fpmath_mode_strict);
+    (void)dnnl_set_cpu_isa_hints(dnnl_cpu_isa_no_hints);
+}
+
 enum instructions nn_instructions(void)
 {
     static const unsigned needed[] = {

@@ -3,11 +3,11 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "stage/cpus.h"
 #include "tools/limits.h"
+#include "tools/run/environment.h"
 #include "tools/run/run_plan.h"
 
 #define TOPIC "cores"
@@ -60,7 +60,10 @@ static void add_usable(struct findings *findings, const struct machine *machine)
     }
     const uint32_t all = (uint32_t)CPU_COUNT(&online);
     findings_add(findings, TOPIC, "usable", "%u of %u CPU%s (%s)", usable, all, all == 1 ? "" : "s", list);
-    if (usable < all)
+    if (usable < all && *environment_of_cpus().text != '\0')
+        findings_judge(findings, JUDGEMENT_NOTE, "%s in the environment limits it: unset it to use all",
+                       environment_of_cpus().text);
+    else if (usable < all)
         findings_judge(findings, JUDGEMENT_NOTE, "the process may not use the others (CPU affinity or cpuset): to use "
                        "more, start it without taskset, or give the container or the job more CPUs");
 }
@@ -171,10 +174,14 @@ static void add_run(struct findings *findings, const struct machine *machine)
     const uint32_t decoders = run_plan_decoders(machine->settings);
     const bool decodes = machine->settings->input.source != INPUT_SYNTHETIC, computes = computes_on_cpu(machine);
     const uint32_t threads = computes ? towers * run_plan_threads(machine->settings, towers) : 0;
+    const uint32_t wanted = computes ? towers * run_plan_threads_wanted(machine->settings, towers) : 0;
     findings_add(findings, TOPIC, "run", "%u thread%s compute%s, %u decode%s, on %u CPU%s", threads,
                  threads == 1 ? "" : "s", threads == 1 ? "s" : "", decodes ? decoders : 0,
                  decodes && decoders == 1 ? "s" : "", cpus, cpus == 1 ? "" : "s");
-    if (threads > cpus && towers <= cpus)
+    if (threads < wanted)
+        findings_judge(findings, JUDGEMENT_WARN, "%s in the environment gives the towers %u of %u threads: unset it",
+                       environment_of_teams().text, threads, wanted);
+    else if (threads > cpus && towers <= cpus)
         findings_judge(findings, JUDGEMENT_WARN, "threads of a tower wait for each other, so all wait for the one "
                        "without a CPU: set devices.threads_per_tower = %u", cpus / towers);
     else if (threads > cpus)
@@ -197,13 +204,13 @@ void topic_cores(struct findings *findings, const struct machine *machine)
 /* ---- instructions ---- */
 
 static const struct {
-    const char *name, *flags[4];        /* of /proc/cpuinfo; all are needed */
+    const char *flags[4];               /* of /proc/cpuinfo; all are needed */
 } sets[] = {
-    [INSTRUCTIONS_BASE] = { "SSE", { NULL } },
-    [INSTRUCTIONS_AVX2] = { "AVX2", { "avx2", "fma", NULL } },
-    [INSTRUCTIONS_AVX512] = { "AVX-512", { "avx512f", "avx512bw", "avx512dq", "avx512vl" } },
-    [INSTRUCTIONS_BF16] = { "AVX512-BF16", { "avx512_vnni", "avx512_bf16", NULL } },
-    [INSTRUCTIONS_AMX] = { "AMX", { "amx_tile", "amx_int8", "amx_bf16", NULL } },
+    [INSTRUCTIONS_BASE] = { { NULL } },
+    [INSTRUCTIONS_AVX2] = { { "avx2", "fma", NULL } },
+    [INSTRUCTIONS_AVX512] = { { "avx512f", "avx512bw", "avx512dq", "avx512vl" } },
+    [INSTRUCTIONS_BF16] = { { "avx512_vnni", "avx512_bf16", NULL } },
+    [INSTRUCTIONS_AMX] = { { "amx_tile", "amx_int8", "amx_bf16", NULL } },
 };
 
 static bool has_flag(const char *flags, const char *flag)
@@ -232,16 +239,6 @@ static enum instructions newest_of(const char *flags)
     return newest;
 }
 
-/* The environment variable that limits oneDNN, which has two names for it; NULL: none. */
-static const char *limiting_variable(void)
-{
-    static const char *const names[] = { "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA" };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (getenv(names[i]) != NULL && *getenv(names[i]) != '\0')
-            return names[i];
-    return NULL;
-}
-
 void topic_instructions(struct findings *findings, const struct machine *machine, enum instructions used)
 {
     char model[128], flags[FLAGS_BYTES];
@@ -250,16 +247,16 @@ void topic_instructions(struct findings *findings, const struct machine *machine
     const enum instructions newest = newest_of(flags);
     if (!machine_row(machine, "proc/cpuinfo", "model name", model, sizeof(model)))
         snprintf(model, sizeof(model), "a CPU of unknown name");
-    findings_add(findings, TOPIC_CPU, "oneDNN", "computes with %s on %s", sets[used].name, model);
+    findings_add(findings, TOPIC_CPU, "oneDNN", "computes with %s on %s", instructions_name(used), model);
     if (used >= newest)
         return;
-    const char *const cause = limiting_variable();
+    const struct environment_text cause = environment_of_instructions();
     const bool is_for_bf16 = used >= INSTRUCTIONS_AVX512;
-    if (cause != NULL)
-        findings_judge(findings, JUDGEMENT_WARN, "%s in the environment keeps it from %s%s: unset it", cause,
-                       sets[newest].name, is_for_bf16 ? ", which makes bf16 faster" : "");
+    if (*cause.text != '\0')
+        findings_judge(findings, JUDGEMENT_WARN, "%s in the environment keeps it from %s%s: unset it", cause.text,
+                       instructions_name(newest), is_for_bf16 ? ", which makes bf16 faster" : "");
     else
         findings_judge(findings, JUDGEMENT_NOTE, "it does not use the CPU's %s%s: a newer oneDNN does, unless the "
-                       "system disables these instructions", sets[newest].name,
+                       "system disables these instructions", instructions_name(newest),
                        is_for_bf16 ? ", which makes devices.precision = bf16 faster" : "");
 }

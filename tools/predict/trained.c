@@ -381,7 +381,7 @@ void trained_print_device(const struct trained *trained, FILE *out)
     char more[64] = "";
     if (plan->devices.ops->host_memory)
         snprintf(more, sizeof(more), ", %u thread%s", threads, threads == 1 ? "" : "s");
-    wrapped_print(out, "device    %s, %s, %s%s, batches of %u", plan->devices.ops->kind, plan->devices.backend->name,
+    wrapped_print(out, "device    %s, %s, %s%s, batches of %u", plan->devices.ops->kind, run_plan_backend(plan).text,
                   precision_name(trained->settings->devices.precision), more, plan->schedule.batch);
 }
 

@@ -14,6 +14,7 @@
 #include "tools/config/recipes.h"
 #include "tools/config/training.h"
 #include "tools/limits.h"
+#include "tools/run/environment.h"
 #include "tools/run/run_data.h"
 #include "tools/run/run_trace.h"
 #include "tools/text/number.h"
@@ -116,12 +117,17 @@ static uint64_t corrupt_limit(double max_corrupt, uint64_t records)
     return (uint64_t)(max_corrupt < 1 ? ceil(max_corrupt * (double)records) : max_corrupt);
 }
 
-uint32_t run_plan_threads(const struct settings *settings, uint32_t towers)
+uint32_t run_plan_threads_wanted(const struct settings *settings, uint32_t towers)
 {
     const uint32_t share = run_plan_cores(settings) / towers;
     if (settings->devices.threads_per_tower > 0)
         return (uint32_t)settings->devices.threads_per_tower;
     return share > 0 ? share : 1;
+}
+
+uint32_t run_plan_threads(const struct settings *settings, uint32_t towers)
+{
+    return environment_threads(towers, run_plan_threads_wanted(settings, towers));
 }
 
 uint32_t run_plan_decoders(const struct settings *settings)
@@ -145,6 +151,7 @@ bool run_plan_has_teams(const struct settings *settings)
 static void init_threads(struct run_plan *plan, const struct settings *settings)
 {
     plan->cores = run_plan_cores(settings);
+    plan->threads_wanted = run_plan_threads_wanted(settings, plan->devices.towers.count);
     plan->threads_per_tower = run_plan_threads(settings, plan->devices.towers.count);
     plan->read_threads = settings->input.read_threads > 0 ? (uint32_t)settings->input.read_threads : 1;
     plan->decode_threads = run_plan_decoders(settings);
@@ -308,6 +315,20 @@ static void print_order(const struct run_plan *plan, const struct settings *sett
     run_data_warn(datasets[PHASE_TRAIN], &shape, spec.seed);
 }
 
+struct backend_text run_plan_backend(const struct run_plan *plan)
+{
+    const struct backend_ops *const backend = plan->devices.backend;
+    const struct environment_text limit = environment_of_instructions();
+    struct backend_text text;
+    if (backend->instructions == NULL)
+        snprintf(text.text, sizeof(text.text), "%s", backend->name);
+    else
+        snprintf(text.text, sizeof(text.text), "%s with %s%s%s%s", backend->name,
+                 instructions_name(backend->instructions()), *limit.text != '\0' ? " (" : "", limit.text,
+                 *limit.text != '\0' ? ")" : "");
+    return text;
+}
+
 static void print_devices(const struct run_plan *plan, const struct settings *settings, FILE *out)
 {
     const struct device_plan *const devices = &plan->devices;
@@ -321,7 +342,7 @@ static void print_devices(const struct run_plan *plan, const struct settings *se
     if (devices->idle > 0)
         text_add(&text, " (%u more: devices.towers = %u uses all)", devices->idle, devices->count + devices->idle);
     if (run_plan_uses_cores(plan))
-        text_add(&text, ", %s", devices->backend->name);
+        text_add(&text, ", %s", run_plan_backend(plan).text);
     if (devices->backend->computes)
         text_add(&text, ", %s", precision_name(settings->devices.precision));
     if (devices->note[0] != '\0')
@@ -370,7 +391,8 @@ static void warn_of_towers(const struct run_plan *plan, const struct settings *s
 static void warn_of_binding(const struct settings *settings)
 {
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    if (settings->ranks > 1 && usable_cores() == 1 && online > 1)
+    const bool is_limited = *environment_of_cpus().text != '\0';
+    if (settings->ranks > 1 && usable_cores() == 1 && online > 1 && !is_limited)
         log_message(LOG_RUN, "cores: this process is bound to 1 of %ld cores, on which its towers, readers and decoders "
                     "take turns: use mpirun --bind-to none, or srun --cpu-bind=none", online);
 }
@@ -469,6 +491,7 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     warn_of_threads(plan);
     warn_of_towers(plan, settings);
     warn_of_binding(settings);
+    environment_warn(plan);
     print_steps(&plan->schedule, settings, out);
     print_training(plan, settings, out);
     if (settings->input.source != INPUT_SYNTHETIC)

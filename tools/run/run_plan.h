@@ -27,7 +27,7 @@ struct run_plan {
     struct device_plan devices;
     uint64_t only_evaluated;            /* not 0: only evaluate so many samples, once; set before run_plan_init */
     size_t bucket_bytes;                /* of a bucket of gradients (buckets_add) */
-    uint32_t threads_per_tower;
+    uint32_t threads_per_tower, threads_wanted;         /* fewer than wanted where the environment limits teams */
     uint32_t read_threads, decode_threads;
     uint32_t cores;                     /* of this process: run_plan_cores */
     uint64_t corrupt_max;
@@ -52,8 +52,12 @@ struct tower_spec run_plan_tower(const struct run_plan *plan, const struct setti
 uint32_t run_plan_cores(const struct settings *settings);
 /* The CPU number of the n-th core of this process. After the last one that it may run on, they begin again. */
 uint32_t run_plan_cpu(const struct settings *settings, uint32_t n);
-/* Threads of each of `towers` towers on the CPU. */
+/* Threads of each of `towers` towers on the CPU: as configured, and as the environment lets OpenMP start. */
+uint32_t run_plan_threads_wanted(const struct settings *settings, uint32_t towers);
 uint32_t run_plan_threads(const struct settings *settings, uint32_t towers);
+/* "onednn with AVX-512", with the variables that limit the instructions. */
+struct backend_text { char text[256]; };
+struct backend_text run_plan_backend(const struct run_plan *plan);
 /* Decoder threads, where anything is read. */
 uint32_t run_plan_decoders(const struct settings *settings);
 /* The line "buckets"; nothing where the towers sum nothing. */

@@ -25,15 +25,12 @@
 /* The environment variable with the time of the first start. */
 #define BEGAN "PIPETRAIN_BEGAN_NS"
 
-static bool is_restarted;
-
 uint64_t team_wait_begin(void)
 {
     const uint64_t now_ns = clock_now_ns();
     const char *const text = getenv(BEGAN);
     if (text == NULL)
         return now_ns;
-    is_restarted = true;
     uint64_t began_ns = 0;
     (void)decimal_u64(text, &began_ns);
     unsetenv(BEGAN);
@@ -71,15 +68,19 @@ static bool cores_are_shared(void)
     return true;
 }
 
-void team_wait_shorten(char **argv, uint64_t process_start_ns)
+void program_restart(char **argv, uint64_t process_start_ns)
 {
-    if (is_restarted || !is_started_by_kernel())
-        return;
-    if (getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL)
-        return;
     char began[24];
     snprintf(began, sizeof(began), "%" PRIu64, process_start_ns);
-    if (setenv(BEGAN, began, 1) == 0 && setenv("GOMP_SPINCOUNT", cores_are_shared() ? NO_TURNS : SPIN_TURNS, 1) == 0)
+    if (is_started_by_kernel() && setenv(BEGAN, began, 1) == 0)
         execv("/proc/self/exe", argv);
     unsetenv(BEGAN);
+}
+
+void team_wait_shorten(char **argv, uint64_t process_start_ns)
+{
+    if (getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL)
+        return;
+    if (setenv("GOMP_SPINCOUNT", cores_are_shared() ? NO_TURNS : SPIN_TURNS, 1) == 0)
+        program_restart(argv, process_start_ns);
 }

@@ -4,9 +4,12 @@
 
 #include <stdint.h>
 
-/* First in main: when the process began, on clock_now_ns's clock. After team_wait_shorten has restarted the program,
- * the time of its first start; its name is restored. */
+/* First in main: when the process began, on clock_now_ns's clock. After a restart of the program, the time of its first
+ * start; its name is restored. */
 uint64_t team_wait_begin(void);
+/* Execute the program again, with the environment as it is now. Before files are open and threads run. Returns when that
+ * is impossible. */
+void program_restart(char **argv, uint64_t process_start_ns);
 
 /* Restart the program with a shorter spin of libgomp, which oneDNN and our own loops use. By default its threads spin
  * for milliseconds, which on a core shared with decoders or other processes is time lost for the thread that they wait

@@ -454,7 +454,7 @@ MACHINE_TEST(instructions_that_onednn_does_not_use_are_found_with_the_cause)
     setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
     topic_instructions(&findings, &machine, INSTRUCTIONS_AVX2);
     unsetenv("ONEDNN_MAX_CPU_ISA");
-    expect_finding("cpu", "oneDNN", JUDGEMENT_WARN, "AVX2", "ONEDNN_MAX_CPU_ISA in the environment");
+    expect_finding("cpu", "oneDNN", JUDGEMENT_WARN, "AVX2", "ONEDNN_MAX_CPU_ISA=AVX2 in the environment");
     forget_findings();
     machine_put("flags : avx2 fma " FLAGS_512 " avx512_vnni avx512_bf16 amx_tile amx_int8 amx_bf16\n", "proc/cpuinfo");
     topic_instructions(&findings, &machine, INSTRUCTIONS_BF16);

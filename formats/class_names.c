@@ -87,6 +87,41 @@ static int take_indexed(struct class_names *names, const struct lines *lines, ch
     return 0;
 }
 
+/* Read "K NAME" in line K. Returns the name, or NULL. */
+static char *skip_number(char *line, uint32_t number)
+{
+    char *end;
+    if (*line < '0' || *line > '9' || strtoul(line, &end, 10) != number || (*end != ' ' && *end != '\t'))
+        return NULL;
+    end += strspn(end, " \t");
+    return *end != '\0' ? end : NULL;
+}
+
+static int text_compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Leave out the numbers of lines "K NAME". They belong to the names, as in "0 people", "1 people", where names would be
+ * equal without them. */
+static int leave_out_numbers(struct lines *lines)
+{
+    char **const rests = calloc(2 * (size_t)lines->count, sizeof(*rests)), **const sorted = rests + lines->count;
+    uint32_t count = 0, different = 1;
+    if (rests == NULL)
+        return -ENOMEM;
+    while (count < lines->count && (rests[count] = skip_number(lines->at[count], count)) != NULL)
+        count++;
+    memcpy(sorted, rests, count * sizeof(*rests));
+    qsort(sorted, count, sizeof(*rests), text_compare);
+    while (different < count && strcmp(sorted[different], sorted[different - 1]) != 0)
+        different++;
+    if (count == lines->count && different == count)
+        memcpy(lines->at, rests, count * sizeof(*rests));
+    free(rests);
+    return 0;
+}
+
 static int take_lines(struct class_names *names, const struct lines *lines, char *problem, size_t problem_size)
 {
     const uint32_t indexed = count_indexes(lines);
@@ -126,6 +161,8 @@ static int read_lines(struct class_names *names, size_t bytes, char *problem, si
         rc = -EBADMSG;
     }
     if (rc == 0)
+        rc = leave_out_numbers(&lines);
+    if (rc == 0)
         rc = take_lines(names, &lines, problem, problem_size);
     free(lines.at);
     return rc;
@@ -146,6 +183,33 @@ int class_names_read(struct class_names *names_out, const char *text, size_t byt
     if (rc < 0) {
         class_names_release(&names);
         return rc;
+    }
+    sort(&names);
+    *names_out = names;
+    return 0;
+}
+
+int class_names_make(struct class_names *names_out, const char *const *list, uint32_t count, int32_t shift)
+{
+    struct class_names names = { 0 };
+    size_t bytes = 1;
+    const uint32_t dropped = shift < 0 ? 0 - (uint32_t)shift : 0, unnamed = shift > 0 ? (uint32_t)shift : 0;
+    const uint32_t first = dropped < count ? dropped : count;
+    for (uint32_t i = first; i < count; i++)
+        bytes += strlen(list[i]) + 1;
+    names.count = count > first ? unnamed + count - first : 0;
+    names.text = calloc(1, bytes);
+    names.names = calloc((size_t)names.count + 1, sizeof(*names.names));
+    names.by_name = calloc((size_t)names.count + 1, sizeof(*names.by_name));
+    if (names.text == NULL || names.names == NULL || names.by_name == NULL) {
+        class_names_release(&names);
+        return -ENOMEM;
+    }
+    char *at = names.text;
+    for (uint32_t c = 0; c < names.count; c++) {
+        const char *const name = c < unnamed ? "" : list[first + c - unnamed];
+        names.names[c] = c < unnamed ? names.text + bytes - 1 : at;
+        at = c < unnamed ? at : stpcpy(at, name) + 1;
     }
     sort(&names);
     *names_out = names;
@@ -189,6 +253,14 @@ int class_names_find(const struct class_names *names, const uint8_t *name, size_
         return -ENOTUNIQ;
     *class_out = names->by_name[place];
     return 0;
+}
+
+bool class_names_differ(const struct class_names *a, const struct class_names *b)
+{
+    for (uint32_t c = 0; c < a->count && c < b->count; c++)
+        if (*a->names[c] != '\0' && *b->names[c] != '\0' && strcmp(a->names[c], b->names[c]) != 0)
+            return true;
+    return false;
 }
 
 void class_names_release(struct class_names *names)

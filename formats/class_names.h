@@ -2,6 +2,7 @@
 #ifndef PIPETRAIN_CLASS_NAMES_H
 #define PIPETRAIN_CLASS_NAMES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,12 +17,18 @@ struct class_names {
 };
 
 /* Read a list of names, one a line: line k (from 0, empty lines not counted) names class k; or, if every line begins
- * with a number and a colon, INDEX:NAME. Lines end with \n or \r\n. Names may be equal. 0, -ENOMEM, or -EBADMSG with
- * what is wrong in problem_out. */
+ * with a number and a colon, INDEX:NAME. If line k begins with k and a blank, for all k, and the rests of the lines
+ * differ, the rests are the names. Lines end with \n or \r\n. Names may be equal. 0, -ENOMEM, or -EBADMSG with what is
+ * wrong in problem_out. */
 int class_names_read(struct class_names *names_out, const char *text, size_t bytes, char *problem_out,
                      size_t problem_size);
+/* Make a list of `count` names, where the first one names class `shift`; those of negative classes are left out. 0, or
+ * -ENOMEM. */
+int class_names_make(struct class_names *names_out, const char *const *names, uint32_t count, int32_t shift);
 /* Find the class with this name. 0, -ENOENT if none has it, -ENOTUNIQ if several have it. */
 int class_names_find(const struct class_names *names, const uint8_t *name, size_t bytes, uint32_t *class_out);
+/* Does a class have different names in two lists? Classes without a name in one of them do not count. */
+bool class_names_differ(const struct class_names *a, const struct class_names *b);
 /* Accepts a struct of zeros. */
 void class_names_release(struct class_names *names);
 

@@ -31,7 +31,6 @@ void dataset_close(struct dataset *dataset)
     free((char *)dataset->options.class_names);
     free(dataset->class_names_path);
     class_names_release(&dataset->class_names);
-    class_names_release(&dataset->described_names);
     free(dataset);
 }
 

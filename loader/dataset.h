@@ -32,7 +32,7 @@ struct dataset_options {
     bool is_any_label_taken;    /* accept labels out of range, because a label survey checks them */
     enum pixel_layout layout;   /* of raw images */
     enum image_range_choice range;      /* of raw images */
-    const char *class_names;    /* file with their names; NULL or "": one beside the shards, if there is one */
+    const char *class_names;    /* file with their names; NULL or "": those beside the shards, if there are any */
     enum dataset_part part;
     double held_out;            /* share of the records, in (0, 1), unless part is DATASET_ALL */
     uint64_t limit;             /* use at most this many records, spread evenly; 0: all */
@@ -57,9 +57,9 @@ struct dataset {
     const char *listed_in;      /* name of the file that describes the first folder, for messages */
     uint64_t lost_records;      /* shard_index_lost and missing_records of all shards */
     uint32_t payload_bytes_max;
-    struct class_names class_names;     /* empty if no list was found */
+    struct class_names class_names;     /* of each class of the network; empty if no list was found */
     char *class_names_path;
-    struct class_names described_names; /* without a list: those of dataset.json, for labels stored as text */
+    uint64_t stored_classes;    /* how many dataset.json or the list says, without label_offset; 0: neither does */
     struct sample_format format;
     size_t sample_bytes;        /* of options.shape */
     uint64_t fingerprint;       /* xxh3 over names, sizes and record counts */

@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "loader/dataset_shards.h"
+#include "loader/set_names.h"
 #include "stage/file/file.h"
 #include "stage/log.h"
 
@@ -343,8 +344,8 @@ static void number_records(struct dataset *dataset)
 
 /* ---- class names ---- */
 
-/* Read the names in a file. 0, or a negative errno with a text that follows "PATH: ". */
-static int read_names(struct dataset *dataset, const char *path, char *problem, size_t problem_size)
+/* Read data.class_names. 0, or a negative errno with a text that follows "PATH: ". */
+static int read_names(struct set_names *names, const char *path, char *problem, size_t problem_size)
 {
     char *text;
     size_t bytes;
@@ -353,102 +354,105 @@ static int read_names(struct dataset *dataset, const char *path, char *problem, 
         snprintf(problem, problem_size, "%s", file_load_problem(rc));
         return rc;
     }
-    rc = class_names_read(&dataset->class_names, text, bytes, problem, problem_size);
-    free(text);
-    if (rc < 0)
-        return rc;
-    dataset->class_names_path = strdup(path);
-    dataset->format.label.names = &dataset->class_names;
-    return dataset->class_names_path != NULL ? 0 : -ENOMEM;
-}
-
-/* Try a file of this name beside the first shard; problems are no errors, since nobody asked for it. True if no other
- * file has to be tried. */
-static bool read_names_beside(struct opening *opening, const char *name)
-{
-    const char *const shard = opening->dataset->paths[0], *const slash = strrchr(shard, '/');
-    char problem[NAMES_PROBLEM_BYTES] = "", *path;
-    if (asprintf(&path, "%.*s%s", slash != NULL ? (int)(slash - shard + 1) : 0, shard, name) < 0) {
-        opening_fail(opening, -ENOMEM);
-        return true;
-    }
-    const int rc = read_names(opening->dataset, path, problem, sizeof(problem));
-    if (rc < 0 && rc != -ENOENT && rc != -ENOMEM)
-        log_message(LOG_RUN, "%s: %s: not used as the list of class names", path, problem);
-    if (rc == -ENOMEM)
-        opening_fail(opening, rc);
-    free(path);
-    return rc == 0 || rc == -ENOMEM;
-}
-
-/* Lines INDEX:NAME, which the caller frees; NULL when out of memory. */
-static char *names_as_lines(const struct manifest *manifest, size_t *bytes_out)
-{
-    char *text = NULL;
-    FILE *const out = open_memstream(&text, bytes_out);
-    if (out == NULL)
-        return NULL;
-    for (uint64_t c = 0; c < manifest->class_count; c++)
-        if (strpbrk(manifest->class_names[c], "\r\n") == NULL)
-            fprintf(out, "%" PRIu64 ":%s\n", c, manifest->class_names[c]);
-    const bool is_whole = !ferror(out);
-    if (fclose(out) == 0 && is_whole)
-        return text;
-    free(text);
-    return NULL;
-}
-
-/* Names in dataset.json are used for labels stored as text; whoever prints names reads them there. */
-static int use_described_names(struct opening *opening)
-{
-    struct dataset *const dataset = opening->dataset;
-    const struct manifest *manifest;
-    char problem[NAMES_PROBLEM_BYTES];
-    size_t bytes;
-    int rc = shard_counts_of(opening->counts, dataset->paths[0], &manifest);
-    if (rc < 0 || manifest->class_count == 0)
-        return rc;
-    char *const text = names_as_lines(manifest, &bytes);
-    if (text == NULL)
-        return -ENOMEM;
-    rc = class_names_read(&dataset->described_names, text, bytes, problem, sizeof(problem));
+    rc = class_names_read(&names->names, text, bytes, problem, problem_size);
     free(text);
     if (rc == 0)
-        dataset->format.label.names = &dataset->described_names;
-    return rc == -ENOMEM ? rc : 0;
+        names->path = strdup(path);
+    return rc == 0 && names->path == NULL ? -ENOMEM : rc;
 }
 
-static void find_names(struct opening *opening)
+/* How many numbers are stored as labels, if each is a class. */
+static int64_t stored_classes(const struct dataset_options *options)
 {
-    const char *const label_key = opening->dataset->options.label_key;
-    char name[NAME_MAX + 1];
-    const int wanted = snprintf(name, sizeof(name), "%s.labels.txt", label_key != NULL ? label_key : "label");
-    if (wanted < (int)sizeof(name) && strchr(name, '/') == NULL && read_names_beside(opening, name))
-        return;
-    if (read_names_beside(opening, "labels.txt"))
-        return;
-    const int rc = use_described_names(opening);
-    if (rc < 0)
-        opening_fail(opening, rc);
+    return (int64_t)options->classes - options->label_offset;
 }
 
-/* Read the names of the classes: the configured file; else, beside the first shard, LABEL_KEY.labels.txt (TFDS) or
- * labels.txt (TF-Slim). */
-static void find_class_names(struct opening *opening)
+/* Whether a list counts classes from 1, as in 1:cat 2:dog, and the labels count from 0. */
+static bool counts_from_one(const struct set_names *names, const struct dataset_options *options)
+{
+    return names->names.count > 1 && *names->names.names[0] == '\0' &&
+           (int64_t)names->names.count == stored_classes(options) + 1;
+}
+
+static void describe_count(const struct dataset *dataset, const struct set_names *names, char *text, size_t text_size)
+{
+    if (counts_from_one(names, &dataset->options))
+        snprintf(text, text_size, "counts its classes from 1 to %" PRIu32 ", where %" PRIu32 " counted from 0 are "
+                 "wanted: count them from 0, or set data.label_offset = -1 if labels begin at 1",
+                 names->names.count - 1, dataset->options.classes);
+    else
+        snprintf(text, text_size, "names %" PRIu32 " class%s, the network has %" PRIu32, names->names.count,
+                 names->names.count == 1 ? "" : "es", dataset->options.classes);
+}
+
+/* Compare a list with the network, which has the classes of dataset.json unless another number is configured. */
+static void check_count(struct opening *opening, struct set_names *names)
 {
     const struct dataset *const dataset = opening->dataset;
-    const char *const configured = dataset->options.class_names;
-    char problem[NAMES_PROBLEM_BYTES] = "not enough memory";
-    if (configured == NULL) {
-        find_names(opening);
+    const struct dataset_options *const options = &dataset->options;
+    const int64_t count = names->names.count;
+    const bool is_configured = options->class_names != NULL, is_described = names->classes > 0 && !is_configured;
+    char text[OPENING_PROBLEM_BYTES];
+    if (count == 0 || count == options->classes || count == stored_classes(options) ||
+        (is_described && count == (int64_t)names->classes))
         return;
-    }
-    const int rc = read_names(opening->dataset, configured, problem, sizeof(problem));
+    describe_count(dataset, names, text, sizeof(text));
+    if (is_configured && counts_from_one(names, options))
+        opening_report_path(opening, -EINVAL, names->path, text);
+    else if (options->part != DATASET_HELD_OUT)
+        log_message(LOG_RUN, "%s: %s %s", options->what, names->path, text);
+    if (!is_configured && counts_from_one(names, options))
+        class_names_release(&names->names);
+}
+
+/* The classes of the network are the numbers that are stored, plus label_offset. A list has a name for each of the
+ * former, or for each of the latter. */
+static int set_names(struct dataset *dataset, struct set_names *names)
+{
+    const struct dataset_options *const options = &dataset->options;
+    const int64_t count = names->names.count;
+    const bool is_stored = options->label_offset != 0 && options->label_offset > -count &&
+                           options->label_offset <= DATASET_CLASSES_MAX && count != options->classes &&
+                           count == stored_classes(options);
+    dataset->stored_classes = names->classes > 0 ? names->classes : names->names.count;
+    dataset->class_names_path = names->path;
+    names->path = NULL;
+    const int rc = class_names_make(&dataset->class_names, names->names.names, names->names.count,
+                                    is_stored ? (int32_t)options->label_offset : 0);
+    if (rc == 0 && dataset->class_names.count > 0)
+        dataset->format.label.names = &dataset->class_names;
+    return rc;
+}
+
+/* Read the names in the folders of all shards. */
+static int find_beside(struct opening *opening, const struct set_names *configured, struct set_names *names)
+{
+    const struct dataset *const dataset = opening->dataset;
+    const struct set_names_request request = { .paths = dataset->paths, .count = dataset->shard_count,
+                                               .label_key = dataset->options.label_key, .what = dataset->options.what,
+                                               .configured = configured,
+                                               .advice = ", or name the classes of both with data.class_names = FILE",
+                                               .is_quiet = dataset->options.part == DATASET_HELD_OUT };
+    const int rc = set_names_find(names, opening->counts, &request, &opening->problems);
     if (rc < 0)
-        opening_report_path(opening, rc, configured, problem);
-    else if (dataset->class_names.count != dataset->options.classes)
-        log_message(LOG_RUN, "%s: %s names %" PRIu32 " classes, the network has %" PRIu32, dataset->options.what,
-                    configured, dataset->class_names.count, dataset->options.classes);
+        opening_fail(opening, rc);
+    return rc;
+}
+
+/* A configured list decides what labels mean, whatever is said beside the shards. */
+static int find_configured(struct opening *opening, struct set_names *names)
+{
+    char problem[NAMES_PROBLEM_BYTES] = "not enough memory";
+    const char *const path = opening->dataset->options.class_names;
+    struct set_names beside = { 0 };
+    int rc = read_names(names, path, problem, sizeof(problem));
+    if (rc < 0)
+        opening_report_path(opening, rc, path, problem);
+    else
+        rc = find_beside(opening, names, &beside);
+    names->classes = beside.classes;
+    set_names_release(&beside);
+    return rc;
 }
 
 /* ---- the set ---- */
@@ -497,8 +501,6 @@ static void open_set(struct opening *opening)
         report_no_records(opening);
     else if (set_fingerprint(dataset) < 0)
         opening_report(opening, -ENOMEM, "not enough memory");
-    else
-        find_class_names(opening);
     if (opening->result == 0)
         dataset_probe(opening);
 }
@@ -516,20 +518,19 @@ static int prepare_options(struct opening *opening, const struct dataset_options
 /* More classes than the network has are refused before the first step, because a label that is too large would end the
  * run only when it is read. Fewer are reported, because spare classes may be intended. A held-out part is reported with
  * the rest. */
-static void check_classes(struct opening *opening, const struct manifest *manifest)
+static void check_classes(struct opening *opening, uint64_t classes)
 {
     const struct dataset *const dataset = opening->dataset;
     const struct dataset_options *const options = &dataset->options;
-    const int64_t wanted = manifest->classes <= DATASET_CLASSES_MAX ? (int64_t)manifest->classes + options->label_offset
-                                                                    : INT64_MAX;
+    const int64_t wanted = classes <= DATASET_CLASSES_MAX ? (int64_t)classes + options->label_offset : INT64_MAX;
     char text[OPENING_PROBLEM_BYTES], shifted[64] = "";
-    if (manifest->classes == 0 || wanted == (int64_t)options->classes || options->part == DATASET_HELD_OUT)
+    if (classes == 0 || wanted == (int64_t)options->classes || options->part == DATASET_HELD_OUT)
         return;
     const bool is_possible = wanted > 0 && wanted <= DATASET_CLASSES_MAX;
     if (is_possible && options->label_offset != 0)
         snprintf(shifted, sizeof(shifted), " (%" PRId64 " with data.label_offset)", wanted);
     const int length = snprintf(text, sizeof(text), "%s says %" PRIu64 " classes%s, the %s %" PRIu32,
-                                dataset->listed_in, manifest->classes, shifted,
+                                dataset->listed_in, classes, shifted,
                                 options->classes_are_fixed ? "weights are of a network with" : "network has",
                                 options->classes);
     if (is_possible && !options->classes_are_fixed)
@@ -551,9 +552,6 @@ static int use_description(struct opening *opening)
     if (rc < 0)
         return rc;
     dataset->listed_in = manifest->count > 0 ? manifest->shards[0].listed_in : MANIFEST_FILE;
-    check_classes(opening, manifest);
-    if (opening->result < 0)
-        return opening->result;
     if (manifest->image_key == NULL)
         return 0;
     if (options->image_key == NULL)
@@ -563,6 +561,22 @@ static int use_description(struct opening *opening)
     dataset->format.keys[SAMPLE_IMAGE] = options->image_key;
     dataset->format.keys[SAMPLE_LABEL] = options->label_key;
     return options->image_key != NULL && options->label_key != NULL ? 0 : -ENOMEM;
+}
+
+/* The names of the classes, and their number. */
+static int find_classes(struct opening *opening)
+{
+    struct dataset *const dataset = opening->dataset;
+    struct set_names names = { 0 };
+    int rc = dataset->options.class_names != NULL ? find_configured(opening, &names)
+                                                : find_beside(opening, NULL, &names);
+    if (rc == 0) {
+        check_classes(opening, names.classes);
+        check_count(opening, &names);
+        rc = opening->result < 0 ? opening->result : set_names(dataset, &names);
+    }
+    set_names_release(&names);
+    return rc;
 }
 
 static int find_shards(struct opening *opening)
@@ -580,6 +594,8 @@ static int find_shards(struct opening *opening)
     dataset->left_out = list.left_out;
     dataset->left_out_count = list.left_out_count;
     rc = use_description(opening);
+    if (rc == 0)
+        rc = find_classes(opening);
     return rc < 0 ? rc : allocate_shards(dataset, list.count);
 }
 

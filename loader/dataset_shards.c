@@ -410,38 +410,19 @@ int left_out_report(const struct shard_list *lists, uint32_t list_count)
 
 /* ---- the description of a set ---- */
 
-static int keep_first(void *arg, const char *path)
-{
-    char *const first = arg;
-    snprintf(first, PATH_MAX, "%s", path);
-    return 1;
-}
+/* The largest number of classes that the descriptions of folders say. */
+struct class_search {
+    char folder[PATH_MAX];      /* the last one */
+    bool is_begun;              /* there is a last one */
+    uint64_t in_folder, most;
+};
 
-static int pass_unlisted(void *arg, const char *path, int error)
+static uint64_t read_classes(const char *folder)
 {
-    (void)arg, (void)path, (void)error;
-    return 0;
-}
-
-/* A path that matches the pattern, or the directory of DIRECTORY:SPLIT; "" if there is none. */
-static void find_first(const char *pattern, char first_out[PATH_MAX])
-{
-    const struct pattern_visitor visitor = { keep_first, pass_unlisted, first_out };
-    const char *const colon = strrchr(pattern, ':');
-    first_out[0] = '\0';
-    if (access(pattern, F_OK) == 0)
-        snprintf(first_out, PATH_MAX, "%s", pattern);
-    else
-        (void)pattern_expand(pattern, &visitor);
-    if (first_out[0] == '\0' && colon != NULL && colon - pattern < PATH_MAX)
-        snprintf(first_out, PATH_MAX, "%.*s", (int)(colon - pattern), pattern);
-}
-
-static uint64_t read_classes(const char *path)
-{
-    char problem[256], *text;
+    char problem[256], path[PATH_MAX + sizeof(MANIFEST_FILE)], *text;
     size_t bytes;
     struct manifest manifest = { 0 };
+    snprintf(path, sizeof(path), "%s" MANIFEST_FILE, folder);
     if (file_load(path, MANIFEST_BYTES_MAX, &text, &bytes) != 0)
         return 0;
     const int rc = manifest_read(&manifest, text, bytes, problem, sizeof(problem));
@@ -451,21 +432,72 @@ static uint64_t read_classes(const char *path)
     return classes;
 }
 
+static void search_folder(struct class_search *search, const char *folder, size_t bytes)
+{
+    const bool is_last = strlen(search->folder) == bytes && memcmp(search->folder, folder, bytes) == 0;
+    if ((search->is_begun && is_last) || bytes >= sizeof(search->folder))
+        return;
+    memcpy(search->folder, folder, bytes);
+    search->folder[bytes] = '\0';
+    search->is_begun = true;
+    search->in_folder = read_classes(search->folder);
+    if (search->in_folder > search->most)
+        search->most = search->in_folder;
+}
+
+/* Search the folder itself, or that of a file and, if it says nothing and the file is a link, that of the link's
+ * target. */
+static int search_path(void *arg, const char *path)
+{
+    struct class_search *const search = arg;
+    char folder[PATH_MAX];
+    struct stat status;
+    const int bytes = snprintf(folder, sizeof(folder), "%s/", path);
+    if (is_folder(path)) {
+        if (bytes < (int)sizeof(folder))
+            search_folder(search, folder, (size_t)bytes);
+        return 0;
+    }
+    search_folder(search, path, (size_t)(shard_base_name(path) - path));
+    if (search->in_folder == 0 && lstat(path, &status) == 0 && S_ISLNK(status.st_mode) &&
+        realpath(path, folder) != NULL)
+        search_folder(search, folder, (size_t)(shard_base_name(folder) - folder));
+    return 0;
+}
+
+static int pass_unlisted(void *arg, const char *path, int error)
+{
+    (void)arg, (void)path, (void)error;
+    return 0;
+}
+
+/* Search what a pattern matches, or the directory of DIRECTORY:SPLIT. */
+static void search_pattern(struct class_search *search, char *pattern)
+{
+    const struct pattern_visitor visitor = { search_path, pass_unlisted, search };
+    char *const colon = strrchr(pattern, ':');
+    if (access(pattern, F_OK) == 0) {
+        (void)search_path(search, pattern);
+        return;
+    }
+    (void)pattern_expand(pattern, &visitor);
+    if (colon != NULL)
+        *colon = '\0';
+    if (colon != NULL && is_folder(pattern))
+        (void)search_path(search, pattern);
+}
+
 uint64_t dataset_shards_classes(const char *patterns)
 {
-    char first[PATH_MAX], path[PATH_MAX + sizeof(MANIFEST_FILE) + 1];
-    struct stat status;
+    struct class_search search = { .most = 0 };
     char *const text = strdup(patterns), *rest = text;
-    const bool is_one = strchr(patterns, ',') == NULL || access(patterns, F_OK) == 0;
-    const char *const pattern = is_one ? patterns : text != NULL ? pattern_cut(&rest) : NULL;
-    find_first(pattern != NULL ? pattern : "", first);
-    free(text);
-    if (first[0] == '\0' || stat(first, &status) != 0)
+    if (text == NULL)
         return 0;
-    char *const slash = strrchr(first, '/');
-    if (S_ISDIR(status.st_mode))
-        snprintf(path, sizeof(path), "%s/%s", first, MANIFEST_FILE);
+    if (strchr(patterns, ',') == NULL || access(patterns, F_OK) == 0)
+        search_pattern(&search, text);
     else
-        snprintf(path, sizeof(path), "%.*s%s", slash != NULL ? (int)(slash + 1 - first) : 0, first, MANIFEST_FILE);
-    return read_classes(path);
+        for (char *pattern = pattern_cut(&rest); pattern != NULL; pattern = pattern_cut(&rest))
+            search_pattern(&search, pattern);
+    free(text);
+    return search.most;
 }

@@ -11,8 +11,8 @@
  * every pattern that cannot be used, and for files that are named twice, under whatever names. */
 int dataset_shards_find(struct shard_list *list_out, const char *patterns, const char *what,
                         struct shard_counts *counts, struct text *problems);
-/* The number of classes in the description (dataset.json in the folder of the first matching file); 0 if it has none or
- * cannot be read. Prints nothing: dataset_open reports problems. */
+/* The largest number of classes in the descriptions (dataset.json in the folders of all matching files); 0 if none has one
+ * that can be read. Prints nothing: dataset_open reports problems. */
 uint64_t dataset_shards_classes(const char *patterns);
 /* Report on stderr, in one line, the shards that lists leave out and that no list uses, each file once, under whatever
  * names. 0 or -ENOMEM. */

@@ -153,8 +153,8 @@ static bool read_text(const struct label_format *format, const struct feature *f
     if (!is_bytes(feature) || format->names == NULL ||
         class_names_find(format->names, feature->bytes, feature->byte_count, &class) != 0)
         return false;
-    *stored_out = class;
-    return true;
+    const int64_t label = class;
+    return !__builtin_sub_overflow(label, format->offset, stored_out);
 }
 
 /* A decimal number as Python's str() writes it: an optional minus sign and digits. */

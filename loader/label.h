@@ -40,7 +40,7 @@ struct label_format {
     uint32_t classes;
     bool classes_are_fixed;             /* by the weights of the network: messages advise no other number */
     int64_t offset;                     /* added to the stored number */
-    const struct class_names *names;    /* may be NULL; must stay valid */
+    const struct class_names *names;    /* of classes, that is after the offset; may be NULL; must stay valid */
     bool accepts_any;                   /* read numbers out of range as 0: the caller checks labels itself */
     const struct label_ops *ops;        /* set by label_find_format */
 };

@@ -58,7 +58,7 @@ tools_libtools_a_SOURCES = \
 	%D%/report/page.c %D%/report/report_input.c \
 	%D%/shards/command_check.c %D%/shards/command_extract.c %D%/shards/command_head.c %D%/shards/command_index.c \
 	%D%/shards/command_list.c %D%/shards/command_stats.c %D%/shards/dali_index.c %D%/shards/found_sample.c \
-	%D%/shards/image_check.c %D%/shards/label_names.c %D%/shards/result_file.c %D%/shards/scan.c \
+	%D%/shards/image_check.c %D%/shards/result_file.c %D%/shards/scan.c \
 	%D%/shards/shard_walk.c %D%/shards/shards_command.c %D%/shards/shards_statistics.c
 
 bin_PROGRAMS = pipetrain pipetrain-convert pipetrain-report pipetrain-shards

@@ -46,6 +46,65 @@ TEST(numbered_lines_name_the_classes_of_their_numbers)
     expect_names("3:three\n1:one\n", 4, gap);
 }
 
+TEST(a_blank_may_be_the_colon_where_only_names_are_left)
+{
+    static const char *const three[] = { "roses", "a daisy", "tulips" };
+    expect_names("0 roses\n1 a daisy\n2 tulips\n", 3, three);
+    expect_names("0\troses\r\n\n1\t a daisy\n2  tulips", 3, three);
+    expect_names("00 roses\n01 a daisy\n02 tulips", 3, three);
+    static const struct { const char *text, *names[3]; } kept[] = {
+        { "0 people\n1 people\n2 people\n", { "0 people", "1 people", "2 people" } },
+        { "1 cent\n2 cents\n5 cents\n", { "1 cent", "2 cents", "5 cents" } },
+        { "1 cat\n2 dog\n3 owl\n", { "1 cat", "2 dog", "3 owl" } },
+        { "0 cat\n1 dog\nowl\n", { "0 cat", "1 dog", "owl" } },
+        { "0 cat\n1\n2 dog\n", { "0 cat", "1", "2 dog" } },
+        { "0cat\n1dog\n2owl\n", { "0cat", "1dog", "2owl" } },
+    };
+    for (size_t i = 0; i < sizeof(kept) / sizeof(*kept); i++)
+        expect_names(kept[i].text, 3, kept[i].names);
+}
+
+TEST(a_list_may_begin_at_another_class)
+{
+    static const char *const list[] = { "background", "tench", "goldfish" };
+    static const struct { int32_t shift; uint32_t count; const char *names[5]; } cases[] = {
+        { 0, 3, { "background", "tench", "goldfish" } }, { -1, 2, { "tench", "goldfish" } },
+        { -3, 0, { NULL } }, { -9, 0, { NULL } }, { 2, 5, { "", "", "background", "tench", "goldfish" } },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct class_names names;
+        uint32_t class;
+        assert_int_equal(class_names_make(&names, list, 3, cases[i].shift), 0);
+        assert_int_equal(names.count, cases[i].count);
+        for (uint32_t c = 0; c < names.count; c++)
+            assert_string_equal(names.names[c], cases[i].names[c]);
+        if (names.count > 0) {
+            assert_int_equal(class_names_find(&names, (const uint8_t *)"tench", 5, &class), 0);
+            assert_int_equal(class, 1 + cases[i].shift);
+        }
+        class_names_release(&names);
+    }
+}
+
+TEST(names_of_one_class_are_compared)
+{
+    static const struct { const char *one, *other; bool differ; } cases[] = {
+        { "cat\ndog\n", "cat\ndog\n", false }, { "cat\ndog\n", "dog\ncat\n", true },
+        { "cat\ndog\n", "cat\ndog\nowl\n", false }, { "cat\ndog\n", "cat\nowl\n", true },
+        { "1:dog\n", "cat\ndog\n", false }, { "1:dog\n", "cat\nowl\n", true },
+        { "cat\ndog\n", "Cat\ndog\n", true }, { "ant\ncat\ndog\n", "cat\ndog\n", true },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct class_names one, other;
+        assert_int_equal(read_bytes(&one, cases[i].one, strlen(cases[i].one)), 0);
+        assert_int_equal(read_bytes(&other, cases[i].other, strlen(cases[i].other)), 0);
+        assert_int_equal(class_names_differ(&one, &other), cases[i].differ);
+        assert_int_equal(class_names_differ(&other, &one), cases[i].differ);
+        class_names_release(&one);
+        class_names_release(&other);
+    }
+}
+
 TEST(names_are_looked_up_bytewise)
 {
     struct class_names names;

@@ -161,7 +161,8 @@ TEST(finds_the_names_of_classes_beside_the_shards)
     struct dataset *dataset = fixture_open(&options);
     uint8_t pixels[FIXTURE_SAMPLE_BYTES];
     int32_t label;
-    assert_int_equal(dataset->class_names.count, 0);
+    assert_int_equal(dataset->class_names.count, 2);
+    assert_non_null(strstr(dataset->class_names_path, MANIFEST_FILE));
     assert_string_equal(dataset->format.label.ops->name, "names of classes");
     fixture_load(dataset, 0, pixels, &label);
     assert_int_equal(label, 1);

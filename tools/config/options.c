@@ -143,7 +143,7 @@ const struct option_row option_table[] = {
       .initial_note = "detected from the first record",
       FIELD(data.label_key), .help = "feature that contains the label" },
     { SECTION_DATA, "class_names", OPTION_STRING, EFFECT_TOLD, .initial = "",
-      .initial_note = "labels.txt next to the shards",
+      .initial_note = "dataset.json or labels.txt next to the shards",
       FIELD(data.class_names), .help = "file with the class names, one a line; labels may be these names" },
     { SECTION_DATA, "image_layout", OPTION_CHOICE, EFFECT_RUN, .initial = "auto", .choices = image_layout_choices,
       FIELD(data.image_layout), .help = "layout of raw pixels: height x width x channels, or channels first" },

@@ -12,13 +12,14 @@
 #include "formats/manifest.h"
 #include "formats/tfrecord.h"
 #include "loader/dataset_shards.h"
+#include "loader/set_names.h"
+#include "loader/shard_counts.h"
 #include "loader/shards/shard_index.h"
 #include "loader/shards/shard_list.h"
 #include "loader/shards/shard_source.h"
 #include "loader/shards/text.h"
 #include "stage/log.h"
 #include "tools/convert/convert.h"
-#include "tools/shards/label_names.h"
 #include "tools/text/progress.h"
 
 /* ---- the records of all shards as one list ---- */
@@ -335,7 +336,10 @@ static const char *const split_names[SPLITS] = { "train", "validation", "test" }
 
 struct tfrecord_set {
     struct record_set splits[SPLITS];
-    struct manifest manifest;   /* next to the training shards; empty: none */
+    struct shard_counts counts; /* the descriptions of their folders */
+    struct set_names names;     /* of the classes of all splits */
+    const char **class_names;   /* of each class; NULL: none has a name */
+    bool is_described;          /* the first training shard is listed in dataset.json */
 };
 
 static int find_shards(struct shard_list *list, const char *input, const char *split, struct stop *stop)
@@ -427,21 +431,80 @@ static int open_split(struct conversion *conversion, const char *input, const st
     return 0;
 }
 
-/* Copy the class names and the keys of features, unless options set them, from the manifest of the input, if that lists
- * its first shard. */
-static int copy_manifest(struct conversion *conversion, const struct convert_options *options, struct stop *stop)
+static int report_memory(struct stop *stop)
+{
+    return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory");
+}
+
+/* Copy the keys of features, unless options set them, from the manifest of the input, if that lists its first shard. */
+static int copy_keys(struct conversion *conversion, const struct convert_options *options, struct stop *stop)
 {
     struct tfrecord_set *const set = conversion->state;
     const char *const shard = set->splits[0].list.paths[0];
+    const struct manifest *manifest;
 
-    if (manifest_read_beside(&set->manifest, shard) == -ENOMEM)
-        return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory");
-    if (manifest_find(&set->manifest, shard_base_name(shard)) == NULL)
-        manifest_release(&set->manifest);
-    conversion->image_key = options->image_key != NULL ? options->image_key : set->manifest.image_key;
-    conversion->label_key = options->label_key != NULL ? options->label_key : set->manifest.label_key;
-    conversion->class_names = (const char *const *)set->manifest.class_names;
-    conversion->classes = (uint32_t)set->manifest.class_count;
+    if (shard_counts_of(&set->counts, shard, &manifest) < 0)
+        return report_memory(stop);
+    set->is_described = manifest_find(manifest, shard_base_name(shard)) != NULL;
+    conversion->image_key = options->image_key;
+    conversion->label_key = options->label_key;
+    if (set->is_described && conversion->image_key == NULL)
+        conversion->image_key = manifest->image_key;
+    if (set->is_described && conversion->label_key == NULL)
+        conversion->label_key = manifest->label_key;
+    return 0;
+}
+
+/* The paths of all splits, to be freed; NULL without memory. */
+static char **all_paths(const struct tfrecord_set *set, uint32_t *count_out)
+{
+    uint32_t count = 0, at = 0;
+
+    for (size_t i = 0; i < SPLITS; i++)
+        count += set->splits[i].list.count;
+    char **const paths = calloc((size_t)count + 1, sizeof(*paths));
+    for (size_t i = 0; i < SPLITS && paths != NULL; i++)
+        for (uint32_t k = 0; k < set->splits[i].list.count; k++)
+            paths[at++] = set->splits[i].list.paths[k];
+    *count_out = count;
+    return paths;
+}
+
+/* Find what the folders of all shards say about classes; they have to agree. */
+static int find_names(struct tfrecord_set *set, const char *label_key, struct stop *stop)
+{
+    char problem[2048];
+    struct text text;
+    struct set_names_request request = { .label_key = label_key, .what = "tfrecord", .advice = "",
+                                         .is_strict = true };
+    char **const paths = all_paths(set, &request.count);
+
+    request.paths = paths;
+    text_init(&text, problem, sizeof(problem));
+    const int rc = paths != NULL ? set_names_find(&set->names, &set->counts, &request, &text) : -ENOMEM;
+    free(paths);
+    return rc == -EINVAL ? convert_fail(stop, EXIT_CODE_DATA, rc, "%s", problem) : rc < 0 ? report_memory(stop) : 0;
+}
+
+static int copy_names(struct conversion *conversion, struct stop *stop)
+{
+    struct tfrecord_set *const set = conversion->state;
+    const struct class_names *const names = &set->names.names;
+    const int rc = find_names(set, conversion->label_key, stop);
+
+    if (rc < 0)
+        return rc;
+    conversion->classes = set->names.classes <= CLASS_NAMES_MAX ? (uint32_t)set->names.classes : 0;
+    if (conversion->classes < names->count)
+        conversion->classes = names->count;
+    if (names->count == 0)
+        return 0;
+    set->class_names = calloc(conversion->classes, sizeof(*set->class_names));
+    if (set->class_names == NULL)
+        return report_memory(stop);
+    for (uint32_t c = 0; c < conversion->classes; c++)
+        set->class_names[c] = c < names->count ? names->names[c] : "";
+    conversion->class_names = set->class_names;
     return 0;
 }
 
@@ -455,7 +518,7 @@ static int check_folders(const struct conversion *conversion, const char *output
         lists[i] = set->splits[i].list;
     const int rc = left_out_report(lists, SPLITS);
     return rc < 0 ? convert_fail(stop, EXIT_CODE_MEMORY, rc, "no memory")
-                  : in_place_check(lists, SPLITS, output, set->manifest.count > 0, stop);
+                  : in_place_check(lists, SPLITS, output, set->is_described, stop);
 }
 
 /* Finish a commit that was interrupted in a folder of the input: until then it has shards of two sets. */
@@ -479,12 +542,14 @@ static int tfrecord_prepare(const struct convert_options *options, struct stop *
 
     conversion->origin = "TFRecord shards";
     rc = open_split(conversion, options->inputs[0], options, stop);
-    if (rc == 0)
-        rc = copy_manifest(conversion, options, stop);
     if (rc == 0 && named != 0)
         rc = open_split(conversion, last, options, stop);
     if (rc == 0 && named == (validation | test))
         rc = open_split(conversion, last, options, stop);
+    if (rc == 0)
+        rc = copy_keys(conversion, options, stop);
+    if (rc == 0)
+        rc = copy_names(conversion, stop);
     return rc < 0 ? rc : check_folders(conversion, options->output, stop);
 }
 
@@ -494,7 +559,9 @@ static void tfrecord_release(struct conversion *conversion)
 
     for (size_t i = 0; i < SPLITS; i++)
         record_set_close(&set->splits[i]);
-    manifest_release(&set->manifest);
+    shard_counts_release(&set->counts);
+    set_names_release(&set->names);
+    free(set->class_names);
 }
 
 const struct converter convert_tfrecord = {

@@ -2,18 +2,17 @@
 #ifndef PIPETRAIN_KNOWN_NAMES_H
 #define PIPETRAIN_KNOWN_NAMES_H
 
+#include "formats/class_names.h"
 #include "tools/predict/trained.h"
-#include "tools/shards/label_names.h"
 
 /* Zero it first. */
 struct known_names {
     const char **names;         /* of every class, "" for one without a name; NULL: no class has a name */
-    struct class_names listed;
-    struct label_names of_data;
+    struct class_names listed;  /* unless they are the data set's */
 };
 
-/* Take the names from the first of these that has any: the file data.class_names; a file next to the shards of the data
- * set, if there is one; the weights. Without data.class_names, it is an error if data set and weights have different
+/* Take the names from the first of these that has any: the file data.class_names; the files next to the shards of the
+ * data set, if there is one; the weights. Without data.class_names, it is an error if data set and weights have different
  * names for a class. Borrows the data set and the network. 0, or an exit code after a message; call known_names_release
  * in both cases. */
 int known_names_find(struct known_names *names, const struct trained *trained);

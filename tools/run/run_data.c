@@ -145,22 +145,15 @@ static int check_overlap(struct dataset *const datasets[PHASE_COUNT], struct pro
     return rc;
 }
 
-/* The same label must be the same class in both sets, if they have class names. 0, or -ENOMEM; a difference is added to
- * the problems. */
-static int check_classes(struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
+/* The same label must be the same class in both sets, as far as their names and numbers of classes show. */
+static void check_classes(struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
     char train[NAME_TEXT_BYTES], validation[NAME_TEXT_BYTES];
-    if (datasets[PHASE_TRAIN] == NULL || datasets[PHASE_EVALUATE] == NULL)
-        return 0;
-    const int rc = datasets_name_differently(datasets[PHASE_TRAIN], datasets[PHASE_EVALUATE], train, validation,
-                                             NAME_TEXT_BYTES);
-    if (rc < 0)
-        problems_add(problems, "pipetrain", "the names of the classes, beside the data: %s", strerror(-rc));
-    if (rc <= 0)
-        return rc;
+    if (datasets[PHASE_TRAIN] == NULL || datasets[PHASE_EVALUATE] == NULL ||
+        !datasets_name_differently(datasets[PHASE_TRAIN], datasets[PHASE_EVALUATE], train, validation, NAME_TEXT_BYTES))
+        return;
     problems_add(problems, "pipetrain", "validation: its classes are not those of train: %s; train has %s: convert "
                  "both sets together, or name the classes of both with data.class_names = FILE", validation, train);
-    return 0;
 }
 
 /* Pixels of one type must be read alike in both sets. */
@@ -250,7 +243,7 @@ int run_data_open(struct dataset *datasets[PHASE_COUNT], const struct settings *
     if (!data->allow_overlap && !is_shared && rc != -ENOMEM)
         rc = check_overlap(datasets, problems);
     if (problems->count == 0 && !is_shared)
-        rc = check_classes(datasets, problems);
+        check_classes(datasets, problems);
     if (problems->count == 0)
         check_formats(datasets, problems);
     if (problems->count == 0)

@@ -6,9 +6,10 @@
 
 #include "formats/json.h"
 #include "loader/label.h"
+#include "loader/set_names.h"
+#include "loader/shard_counts.h"
 #include "stage/log.h"
 #include "stage/stop.h"
-#include "tools/shards/label_names.h"
 #include "tools/shards/scan.h"
 #include "tools/shards/shards_command.h"
 #include "tools/shards/shards_statistics.h"
@@ -25,8 +26,8 @@ struct gatherer {
 struct gathering {
     struct sample_names names;
     struct gatherer *gatherers;         /* one for each thread */
-    struct label_names label_names;     /* of the data set of the first shard */
-    uint64_t shards, damages;
+    struct set_names known;             /* the names of the labels */
+    uint64_t shards, damages;           /* damages: also names that differ */
 };
 
 static bool visit(void *arg, uint32_t worker, uint32_t shard, const struct chunk_record *record,
@@ -135,9 +136,17 @@ static void print_offset(int64_t least, int64_t most, uint64_t classes)
         printf("%s; %s\n", LABEL_MINUS_ONE, LABEL_COUNTED_FROM_MINUS_ONE);
 }
 
-static void print_label(const struct label_names *names, const struct tally_entry *entry)
+/* NULL: none is known. */
+static const char *label_name(const struct set_names *known, int64_t label)
 {
-    const char *const name = label_names_find(names, entry->first);
+    const uint64_t class = (uint64_t)label;
+    const char *const name = class < known->names.count ? known->names.names[class] : "";
+    return *name != '\0' ? name : NULL;
+}
+
+static void print_label(const struct set_names *known, const struct tally_entry *entry)
+{
+    const char *const name = label_name(known, entry->first);
     char shown[256] = "";
     if (name != NULL)
         log_plain(name, shown, sizeof(shown));
@@ -156,14 +165,14 @@ static void print_labels(const struct gathering *gathering, const struct shards_
     const int64_t least = labels->entries[0].first, most = labels->entries[labels->count - 1].first;
     printf("labels: %zu different ones, %" PRId64 " to %" PRId64 "\n", labels->count, least, most);
     for (size_t i = 0; i < labels->count; i++)
-        print_label(&gathering->label_names, &labels->entries[i]);
+        print_label(&gathering->known, &labels->entries[i]);
     if (statistics->unlabelled > 0)
         printf("%12" PRIu64 "  records without an integer as label\n", statistics->unlabelled);
     print_offset(least, most, classes);
 }
 
 /* Counts and names of the labels. */
-static void json_labels(struct json *json, const struct tally *labels, const struct label_names *names)
+static void json_labels(struct json *json, const struct tally *labels, const struct set_names *known)
 {
     char key[24];
     json_open_object(json, "labels");
@@ -174,7 +183,7 @@ static void json_labels(struct json *json, const struct tally *labels, const str
     json_close_object(json);
     json_open_object(json, "names");
     for (size_t i = 0; i < labels->count; i++) {
-        const char *const name = label_names_find(names, labels->entries[i].first);
+        const char *const name = label_name(known, labels->entries[i].first);
         snprintf(key, sizeof(key), "%" PRId64, labels->entries[i].first);
         if (name != NULL)
             json_quoted(json, key, name);
@@ -223,7 +232,7 @@ static int print_json(const struct gathering *gathering, const struct shards_sta
     json_u64(&json, "turned", statistics->turned);
     json_payloads(&json, statistics);
     json_images(&json, &statistics->images);
-    json_labels(&json, &statistics->labels, &gathering->label_names);
+    json_labels(&json, &statistics->labels, &gathering->known);
     json_close_object(&json);
     const char *const text = json_text(&json);
     const int rc = text != NULL ? 0 : -ENOMEM;
@@ -250,6 +259,24 @@ static int print(const struct gathering *gathering, const struct shards_request 
     return 0;
 }
 
+/* Shards whose folders name the labels differently are counted without names. */
+static int find_names(struct gathering *gathering, const struct shards_request *request, const struct shard_list *list)
+{
+    char problem[1024];
+    struct text text;
+    struct shard_counts counts = { 0 };
+    const struct set_names_request wanted = { .paths = list->paths, .count = list->count,
+                                              .label_key = request->label_key, .what = "stats", .advice = "" };
+    text_init(&text, problem, sizeof(problem));
+    const int rc = set_names_find(&gathering->known, &counts, &wanted, &text);
+    shard_counts_release(&counts);
+    if (rc != -EINVAL)
+        return rc;
+    log_message(LOG_ERROR, "%s", problem);
+    gathering->damages++;
+    return 0;
+}
+
 static int gather_and_print(struct gathering *gathering, const struct shards_request *request,
                            const struct shard_list *list)
 {
@@ -258,10 +285,10 @@ static int gather_and_print(struct gathering *gathering, const struct shards_req
     if (rc == 0)
         rc = merge(gathering, request->jobs, &statistics);
     if (rc == 0)
-        rc = label_names_read(&gathering->label_names, list->paths[0]);
+        rc = find_names(gathering, request, list);
     if (rc == 0)
         rc = print(gathering, request, &statistics);
-    label_names_release(&gathering->label_names);
+    set_names_release(&gathering->known);
     shards_statistics_release(&statistics);
     return rc;
 }

@@ -72,6 +72,82 @@ run "$pipetrain" -c three.conf --set input.source=synthetic --set train.steps=2 
 expect_code 0 'synthetic images'
 expect_equal "$(outputs drawn/weights.safetensors)" 3 'outputs of a run beside which real input is compared'
 
+# All folders of a list are looked at, wherever the list is.
+shards=$build/pipetrain-shards
+# renamed SET SED: a copy of the set with other names
+renamed() {
+    rm -rf "$1" && cp -r set "$1" && sed "$2" set/dataset.json >"$1/dataset.json"
+}
+renamed swapped 's/class0/classX/; s/class1/class0/; s/classX/class1/'
+renamed longer 's/"class2"/"class2", "class3"/; s/"classes": 3/"classes": 4/'
+renamed fewer '/"class2"/d; s/"class1",/"class1"/; s/"classes": 3/"classes": 2/'
+renamed other 's/class1/other/'
+tr -d '\n' <set/dataset.json | sed 's/"class_names": *\[[^]]*\],//' >unnamed.json
+renamed unnamed '' && cp unnamed.json unnamed/dataset.json
+renamed fewer_unnamed '' && sed 's/"classes": 3/"classes": 2/' unnamed.json >fewer_unnamed/dataset.json
+renamed listed '' && rm listed/dataset.json && printf 'class0\nother\nclass2\n' >listed/labels.txt
+mkdir linked && for shard in other/*; do ln -s "../$shard" "linked/o-${shard##*/}"; done
+bare() { # no description at all: nothing is compared
+    rm -rf bare && mkdir bare && cp set/train-* set/validation-* bare
+}
+bare
+for pair in swapped:3 other:3 linked:3 listed:3 fewer_unnamed:3 longer:0 fewer:0 unnamed:0 bare:0; do
+    second=${pair%:*} wanted=${pair#*:} glob='train-*'
+    [ "$second" = linked ] && glob='o-train-*'
+    for list in "set/train-*, $second/$glob" "$second/$glob, set/train-*" "set/train-*, bare/train-*, $second/$glob"; do
+        case $list in "set/train-*, bare/train-*, bare/train-*") continue ;; esac
+        run "$pipetrain" -c three.conf --check --set "data.train=$list" --set data.validation=
+        expect_code "$wanted" "train on $list"
+        [ "$wanted" = 0 ] || expect_err 'classes are not those of .*(class0|2 classes without names)'
+    done
+    run "$pipetrain" -c three.conf --check --set "data.validation=$second/$(echo "$glob" | sed s/train/validation/)"
+    expect_code "$wanted" "validation on $second"
+    [ "$wanted" = 0 ] || expect_err 'validation: its classes are not those of train: '
+    [ "$second" = longer ] ||           # which has a class more than the weights
+        expect_end "$wanted" "evaluate on $second" run "$pipetrain" evaluate -w taken/weights.safetensors \
+            --set "data.validation=set/train-*, $second/$glob"
+    expect_end "$wanted" "convert $second" run "$convert" tfrecord set/train-00000-of-* "$second/$glob" -o both.set --force
+    rm -rf both.set
+    run "$shards" stats set/train-* "$second"
+    expect_code "$wanted" "statistics of $second"
+done
+run "$pipetrain" -c three.conf --describe --set 'data.train=set/train-*, longer/train-*' --net
+expect_out '^classes 4$'
+printf 'class0\nother\nclass2\n' >list
+expect_end 0 'names by hand' run "$pipetrain" -c three.conf --check --set 'data.train=set/train-*, other/train-*' \
+    --set data.class_names=list
+expect_err 'set/dataset.json has other class names than list, which are used: class0, other, class2; there class0, class1'
+expect_end 0 'names and numbers go with converted shards' run "$convert" tfrecord listed -o listed.out
+tr -d ' \n' <listed.out/dataset.json | grep -qF '"class_names":["class0","other","class2"]' || fail 'names of a list are lost'
+expect_end 0 'a number without names' run "$convert" tfrecord unnamed -o unnamed.out
+grep -q '"classes": 3' unnamed.out/dataset.json || fail 'the number of classes is lost'
+
+# A list beside dataset.json, and one that is alone.
+renamed beside ''
+for list in 'class1\nclass0\nclass2\n' 'class0\n' '1:class0\n2:class1\n3:class2\n' 'class0\nclass1\nclass2\nclass3\n'; do
+    printf "$list" >beside/labels.txt
+    run "$pipetrain" -c three.conf --check --set 'data.train=beside/train-*' --set data.validation=
+    expect_code 0 "a list beside dataset.json: $list"
+    expect_err 'beside/labels.txt has other class names than beside/dataset.json, which are used: class0, class1, class2'
+done
+for list in 'class0\nclass1\nclass2\n' '0:class0\n1:class1\n2:class2\n' '0 class0\n1 class1\n2 class2\n'; do
+    printf "$list" >beside/labels.txt
+    run "$pipetrain" -c three.conf --check --set 'data.train=beside/train-*' --set data.validation=
+    expect_err_lines 0
+done
+printf '1:a\n2:b\n3:c\n' >listed/labels.txt
+run "$pipetrain" -c three.conf --check --set 'data.train=listed/train-*' --set data.validation= --set data.classes=3
+expect_err 'labels.txt counts its classes from 1 to 3, where 3 counted from 0 are wanted'
+run "$pipetrain" -c three.conf --check --set data.class_names=listed/labels.txt
+expect_code 3 'a list that counts from 1'
+expect_end 0 'a list of the numbers that are stored' run "$pipetrain" -c three.conf --set run.dir=shifted \
+    --set data.label_offset=1 --set data.classes=4 --set data.validation=
+grep -ao '0:[a-z0-9]*.n1:class0' shifted/weights.safetensors && fail 'class 0 has no name'
+grep -aq '1:class0.n2:class1' shifted/weights.safetensors || fail 'names are not moved by label_offset'
+printf 'only\n' >listed/labels.txt
+run "$pipetrain" -c three.conf --check --set 'data.train=listed/train-*' --set data.validation= --set data.classes=3
+expect_err 'listed/labels.txt names 1 class, the network has 3'
+
 # The same records and numbers, and other names.
 expect_end 0 'a run that saves' run "$pipetrain" -c three.conf --set run.dir=named --set checkpoint.every=epoch
 cp set/dataset.json kept.json

@@ -21,7 +21,7 @@
 #include "stage/file/folders.h"
 
 #define INDEX_MAGIC "PTINDEX"
-#define INDEX_VERSION 3u
+#define INDEX_VERSION 4u
 #define INDEX_BYTE_ORDER 0x01020304u
 
 struct index_header {
@@ -32,6 +32,7 @@ struct index_header {
     struct shard_stamp stamp;   /* of the shard */
     uint64_t stream_bytes;
     uint64_t contents;
+    uint64_t sample;
     uint64_t record_count;
     uint64_t damage_count;
 };
@@ -173,6 +174,8 @@ static int image_unpack(const struct image *image, const struct index_header *he
     int rc = 0;
     index->bytes = header->stream_bytes;
     index->contents = header->contents;
+    index->sample = header->sample;
+    index->stamp.ctime_ns = header->stamp.ctime_ns;
     while (rc == 0 && (length < lengths_end || next < end)) {
         struct index_damage damage = { .before_record = UINT64_MAX };
         if (next < end)
@@ -206,15 +209,29 @@ static int index_load(struct shard_index *index, const char *file, const struct 
     return rc;
 }
 
+static bool has_time_of(const struct shard_index *index, const struct shard_source *shard)
+{
+    return index->stamp.ctime_ns == shard->stamp.ctime_ns;
+}
+
 int index_file_read(struct shard_index *index, const struct shard_source *shard)
 {
     char file[PATH_MAX];
+    struct shard_index other = *index;
     int rc = -ENOENT;
     if (path_beside(shard->path, file, sizeof(file)))
         rc = index_load(index, file, shard);
-    if (rc < 0 && path_in_cache(shard->path, file, sizeof(file)))
-        rc = index_load(index, file, shard);
-    return rc;
+    if ((rc == 0 && has_time_of(index, shard)) || !path_in_cache(shard->path, file, sizeof(file)) ||
+        index_load(&other, file, shard) < 0)
+        return rc;
+    if (rc == 0 && !has_time_of(&other, shard)) {
+        shard_index_release(&other);
+        return 0;
+    }
+    if (rc == 0)
+        shard_index_release(index);
+    *index = other;
+    return 0;
 }
 
 /* ---- writing ---- */
@@ -229,6 +246,7 @@ static int image_pack(struct image *image, const struct shard_index *index)
     struct index_header header = {
         .magic = INDEX_MAGIC, .version = INDEX_VERSION, .byte_order = INDEX_BYTE_ORDER,
         .stamp = index->stamp, .stream_bytes = index->bytes, .contents = index->contents,
+        .sample = index->sample,
         .record_count = index->record_count, .damage_count = index->damage_count,
     };
     uint8_t *at = image->data + sizeof(header);

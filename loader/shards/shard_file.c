@@ -263,6 +263,7 @@ static struct shard_stamp stamp_of(const struct stat *status)
         .bytes = (uint64_t)status->st_size,
         .mtime_ns = (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec,
         .inode = status->st_ino,
+        .ctime_ns = (int64_t)status->st_ctim.tv_sec * 1000000000 + status->st_ctim.tv_nsec,
     };
 }
 

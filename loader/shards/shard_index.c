@@ -428,6 +428,49 @@ static bool is_usable(const struct shard_index *index, struct shard_source *sour
            (count == 0 || (is_as_said(source, &index->records[0]) && is_as_said(source, &index->records[count - 1])));
 }
 
+/* xxh3 of the stored payload checksums of some records, spread over a plain shard; from the beginning of a compressed
+ * one, which can only be read from there. */
+static int sample_checksums(const struct shard_index *index, struct shard_source *source, uint64_t *sample_out)
+{
+    const uint64_t count = index->record_count < SHARD_INDEX_SAMPLE ? index->record_count : SHARD_INDEX_SAMPLE;
+    uint8_t footers[SHARD_INDEX_SAMPLE][TFRECORD_FOOTER_BYTES];
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t number = source->ops->is_plain ? (uint64_t)((__uint128_t)index->record_count * i / count) : i;
+        const struct shard_record *const record = &index->records[number];
+        const uint64_t at = record->offset + TFRECORD_HEADER_BYTES + record->payload_bytes;
+        const ssize_t got = shard_source_read(source, footers[i], TFRECORD_FOOTER_BYTES, at);
+        if (got != (ssize_t)TFRECORD_FOOTER_BYTES)
+            return got < 0 ? (int)got : -ESTALE;
+    }
+    *sample_out = XXH3_64bits(footers, count * TFRECORD_FOOTER_BYTES);
+    return 0;
+}
+
+static int take_sample(struct shard_index *index, struct shard_source *source, char *problem, size_t problem_size)
+{
+    char path[PATH_TEXT_BYTES];
+    const int rc = sample_checksums(index, source, &index->sample);
+    if (rc == 0)
+        return 0;
+    log_escape(source->path, strlen(source->path), path, sizeof(path));
+    snprintf(problem, problem_size, "%s: cannot be read: %s", path, strerror(-rc));
+    return rc;
+}
+
+/* The shard may have been written in place if its time of change is another one, as it is after chmod. If it was not,
+ * the index gets that time. */
+static bool is_unchanged(struct shard_index *index, struct shard_source *source)
+{
+    uint64_t sample = 0;
+    if (index->stamp.ctime_ns == source->stamp.ctime_ns)
+        return true;
+    if (sample_checksums(index, source, &sample) < 0 || sample != index->sample)
+        return false;
+    index->stamp = source->stamp;
+    index_file_write(index, source->path);
+    return true;
+}
+
 int shard_index_prove(struct shard_index *index, struct shard_source *source)
 {
     if (!atomic_exchange(&index->is_unproved, false))
@@ -447,14 +490,17 @@ int shard_index_open(struct shard_index *index_out, struct shard_source *source,
 {
     struct shard_index index = { .stamp = source->stamp };
     if (options->use_cache && index_file_read(&index, source) == 0) {
-        if (is_usable(&index, source)) {
+        if (is_usable(&index, source) && is_unchanged(&index, source)) {
             *index_out = index;
             atomic_store(&index_out->is_unproved, true);
             return 0;
         }
         shard_index_release(&index);
+        index = (struct shard_index){ .stamp = source->stamp };
     }
-    const int rc = index_build(&index, source, options, problem_out, problem_size);
+    int rc = index_build(&index, source, options, problem_out, problem_size);
+    if (rc == 0 && index.damage_count == 0)
+        rc = take_sample(&index, source, problem_out, problem_size);
     if (rc < 0) {
         shard_index_release(&index);
         return rc;

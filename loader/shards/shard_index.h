@@ -1,6 +1,7 @@
 /* The index of a shard: where each record is in the stream that the shard's source reads. It is built by walking along
  * the headers when the shard is first used, and kept in a file beside the shard, or in the user's cache directory if
- * that is not writable. It is built again if the shard's stamp or the index's own checksum differs. */
+ * that is not writable. It is built again if the shard's stamp or the index's own checksum differs; if only the stamp's
+ * time of change differs, a sample of the stored checksums decides. */
 #ifndef PIPETRAIN_SHARD_INDEX_H
 #define PIPETRAIN_SHARD_INDEX_H
 
@@ -30,12 +31,15 @@ struct shard_damage {
     uint64_t bad_offset;        /* of the record before it, if that one is damaged; else `offset` */
 };
 
+#define SHARD_INDEX_SAMPLE 64u  /* records that show whether a shard was written in place */
+
 /* Until records are left out, records and damages in the order of their offsets cover the stream without gaps. */
 struct shard_index {
     struct shard_stamp stamp;   /* of the shard it was built from */
     uint64_t bytes;             /* of the stream */
     uint64_t contents;          /* a hash of the stored payload checksums of all records, also of those left out:
                                  * differs if a payload differs */
+    uint64_t sample;            /* the same of up to SHARD_INDEX_SAMPLE records; 0 if there are damages */
     uint64_t record_count;
     struct shard_record *records;
     uint64_t left_out;          /* records of the shard that are not part of the set (dataset_open.c) */
@@ -88,8 +92,9 @@ void frame_problem_describe(enum tfrecord_check check, const struct tfrecord_pro
 #define INDEX_FILE_SUFFIX ".pipetrain-index"
 
 /* Read the index of an open shard from the file beside it, else from the user's cache directory. All offsets and
- * lengths are inside the stream then, whoever wrote the file. 0, or a negative errno if no file goes with the shard as
- * it is; the index is unchanged then. */
+ * lengths are inside the stream then, whoever wrote the file. The stamp has the ctime_ns of the file, and a file with
+ * that of the shard is preferred. 0, or a negative errno if no file goes with the shard as it is; the index is unchanged
+ * then. */
 int index_file_read(struct shard_index *index, const struct shard_source *shard);
 /* Write the index beside the shard, else to the user's cache directory, else nowhere. */
 void index_file_write(const struct shard_index *index, const char *path);

@@ -8,11 +8,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The state of a stored shard. If it is equal, the shard has not changed. */
+/* The state of a stored shard. */
 struct shard_stamp {
     uint64_t bytes; /* as stored, possibly compressed */
     int64_t mtime_ns;
     uint64_t inode;
+    int64_t ctime_ns; /* another one also after chmod, or when a link is made */
 };
 
 struct shard_source;
@@ -74,6 +75,7 @@ uint64_t shard_source_break_begin(struct shard_source *source, uint64_t offset);
 /* Whether the file of that name was changed, replaced or removed since it was opened. */
 bool shard_source_changed(const struct shard_source *source);
 
+/* Whether all but ctime_ns is equal: then only a shard that was written in place, with its time set back, has changed. */
 bool shard_stamp_equal(const struct shard_stamp *a, const struct shard_stamp *b);
 
 #endif

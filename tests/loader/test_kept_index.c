@@ -112,6 +112,137 @@ TEST(a_stale_index_is_built_again)
     shard_index_release(&index);
 }
 
+static bool is_same_time(const struct timespec *one, const struct timespec *other)
+{
+    return one->tv_sec == other->tv_sec && one->tv_nsec == other->tv_nsec;
+}
+
+/* Write bytes of a shard in place, and give it the time it had; until the clock of the file system has ticked. */
+static void write_in_place(const char *path, uint64_t offset, const void *bytes, size_t count)
+{
+    struct stat before, after;
+    const int fd = open(path, O_WRONLY);
+    assert_true(fd >= 0);
+    assert_int_equal(fstat(fd, &before), 0);
+    const struct timespec times[2] = { before.st_atim, before.st_mtim };
+    do {
+        assert_int_equal(pwrite(fd, bytes, count, (off_t)offset), (ssize_t)count);
+        assert_int_equal(futimens(fd, times), 0);
+        assert_int_equal(fstat(fd, &after), 0);
+    } while (is_same_time(&after.st_ctim, &before.st_ctim));
+    assert_true(is_same_time(&after.st_mtim, &before.st_mtim));
+    close(fd);
+}
+
+/* How many of `count` records, which are written one by one with other checksums, change the contents. */
+static uint32_t count_noticed(const char *path, uint32_t count)
+{
+    struct shard_index before, after;
+    uint32_t noticed = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        fixture_assert_index_opens(&before, path, false, true);
+        const struct shard_record *const record = &before.records[i];
+        const uint32_t other = 0x1234567 + i;
+        write_in_place(path, record->offset + TFRECORD_HEADER_BYTES + record->payload_bytes, &other, sizeof(other));
+        fixture_assert_index_opens(&after, path, false, true);
+        noticed += after.contents != before.contents;
+        assert_same_records(&before, &after);
+        shard_index_release(&before);
+        shard_index_release(&after);
+    }
+    return noticed;
+}
+
+TEST(a_shard_written_in_place_at_the_same_time_is_noticed)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s", fixture_path(folder, "in_place"));
+    fixture_write_shard(path, 0, 1);
+    assert_int_equal(count_noticed(path, 1), 1);
+    fixture_write_shard(path, 0, SHARD_INDEX_SAMPLE);
+    assert_int_equal(count_noticed(path, SHARD_INDEX_SAMPLE), SHARD_INDEX_SAMPLE);
+    fixture_write_shard(path, 0, 4 * SHARD_INDEX_SAMPLE);
+    assert_int_equal(count_noticed(path, 4 * SHARD_INDEX_SAMPLE), SHARD_INDEX_SAMPLE);
+}
+
+/* Until a change of the file would have another time than its last one. */
+static void wait_for_tick(const char *path)
+{
+    struct stat status, other;
+    const char *const probe = fixture_path(folder, "probe");
+    assert_int_equal(stat(path, &status), 0);
+    fixture_write(probe, "", 0);
+    do {
+        assert_int_equal(chmod(probe, 0600), 0);
+        assert_int_equal(stat(probe, &other), 0);
+    } while (is_same_time(&status.st_ctim, &other.st_ctim));
+}
+
+static ino_t inode_of(const char *path)
+{
+    struct stat status;
+    assert_int_equal(stat(path, &status), 0);
+    return status.st_ino;
+}
+
+/* The new index file is a new one, so its inode shows that it was written. */
+TEST(another_time_of_change_alone_is_kept)
+{
+    char path[512], kept[512], link_path[512];
+    struct shard_index index;
+    snprintf(path, sizeof(path), "%s", fixture_path(folder, "touched"));
+    snprintf(link_path, sizeof(link_path), "%s", fixture_path(folder, "touched_link"));
+    snprintf(kept, sizeof(kept), "%s", index_beside("touched"));
+    fixture_write_shard(path, 0, 100);
+    fixture_assert_index_opens(&index, path, false, true);
+    const uint64_t contents = index.contents;
+    shard_index_release(&index);
+    for (int i = 0; i < 3; i++) {
+        const int held = open(kept, O_RDONLY);          /* so that its inode is not used again */
+        const ino_t before = inode_of(kept);
+        wait_for_tick(path);
+        assert_int_equal(i == 0 ? chmod(path, 0600) : i == 1 ? link(path, link_path) : unlink(link_path), 0);
+        fixture_assert_index_opens(&index, path, false, true);
+        assert_true(index.contents == contents && index.record_count == 100);
+        shard_index_release(&index);
+        const ino_t first = inode_of(kept);
+        assert_true(first != before);
+        fixture_assert_index_opens(&index, path, false, true);
+        shard_index_release(&index);
+        assert_true(inode_of(kept) == first);           /* it has the new time */
+        close(held);
+    }
+}
+
+/* An index that cannot be replaced has the old time for ever: the one in the cache has the new one. */
+TEST(a_read_only_folder_keeps_the_time_of_change_in_the_cache)
+{
+    char path[512], kept[512];
+    struct shard_index index;
+    assert_int_equal(mkdir(fixture_path(folder, "locked"), 0700), 0);
+    snprintf(path, sizeof(path), "%s", fixture_path(folder, "locked/shard"));
+    snprintf(kept, sizeof(kept), "%s", fixture_path(folder, "locked/.shard" INDEX_FILE_SUFFIX));
+    fixture_write_shard(path, 0, 100);
+    fixture_assert_index_opens(&index, path, false, true);
+    shard_index_release(&index);
+    wait_for_tick(path);
+    assert_int_equal(chmod(path, 0400), 0);
+    snprintf(kept + strlen(kept), sizeof(kept) - strlen(kept), ".tmp");
+    assert_int_equal(mkdir(kept, 0700), 0);             /* in the way of writing, even for root */
+    for (int i = 0; i < 2; i++) {
+        struct shard_source *source;
+        fixture_assert_index_opens(&index, path, false, true);
+        assert_int_equal(shard_source_open(&source, NULL, path), 0);
+        struct shard_index read = { .stamp = source->stamp };
+        assert_int_equal(index_file_read(&read, source), 0);
+        assert_true(read.stamp.ctime_ns == source->stamp.ctime_ns);
+        assert_same_records(&index, &read);
+        shard_source_close(source);
+        shard_index_release(&read);
+        shard_index_release(&index);
+    }
+}
+
 /* Flip every byte, cut at every byte: the resulting index is right. */
 TEST(a_damaged_index_is_built_again)
 {
@@ -277,7 +408,7 @@ struct made_index {
     uint32_t version, byte_order;
     uint64_t checksum;
     struct shard_stamp stamp;
-    uint64_t stream_bytes, contents, record_count, damage_count;
+    uint64_t stream_bytes, contents, sample, record_count, damage_count;
     uint32_t lengths[2];
     uint64_t damages[4];        /* in front of which record, bytes; twice */
 };

@@ -409,7 +409,7 @@ make_cifar10() {
     for i in 1 2 3 4 5; do
         { printf "\\00$((i - 1))"; planes 00$i 02$i 04$i; } >"$1/data_batch_$i.bin"
     done
-    { printf '\007'; planes 101 102 103; } >"$1/test_batch.bin"
+    { printf '\003'; planes 101 102 103; } >"$1/test_batch.bin"
     printf 'plane\ncar\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n' >"$1/batches.meta.txt"
 }
 
@@ -421,7 +421,7 @@ makes_shards_of_cifar10() {
         echo "$((i - 1)): $i $((16 + i)) $((32 + i))"
     done >wanted
     cmp -s found wanted || failed "planes were not turned into pixels: $(cat found)"
-    [ "$(list_pixels out10/validation-00000-of-00001)" = "7: 65 66 67" ] || failed "validation differs"
+    [ "$(list_pixels out10/validation-00000-of-00001)" = "3: 65 66 67" ] || failed "validation differs"
     tr -d ' \n' <out10/dataset.json | grep -qF '"class_names":["plane","car","bird"' || failed "no class names"
     expect 0 cifar10 cifar/cifar-10-batches-bin -o out10b --shards 1 --jobs 1
     diff -r out10 out10b >&2 || failed "the inner folder gives other bytes"
@@ -478,7 +478,7 @@ makes_shards_of_cifar10() {
 makes_shards_of_cifar100_by_either_label() {
     mkdir cifar100
     { printf '\021\143'; planes 001 002 003; } >cifar100/train.bin
-    { printf '\000\001'; planes 004 005 006; } >cifar100/test.bin
+    { printf '\021\143'; planes 004 005 006; } >cifar100/test.bin
     expect 0 cifar100 cifar100 -o fine
     [ "$(list_pixels fine/train-00000-of-00001)" = "99: 1 2 3" ] || failed "not the fine label"
     grep -q '"classes": 100,' fine/dataset.json || failed "not 100 classes"
@@ -499,7 +499,7 @@ makes_shards_of_numpys_arrays() {
     { printf '\223NUMPY\001\000\073\000'
       printf "{'descr': '|u1', 'fortran_order': False, 'shape': (2,1,2)} "; printf 'abcd'; } >x.npy
     { printf '\223NUMPY\001\000\073\000'
-      printf "{'descr': '<u2', 'fortran_order': False, 'shape': (2, ), } "; printf '\003\000\005\000'; } >y.npy
+      printf "{'descr': '<u2', 'fortran_order': False, 'shape': (2, ), } "; printf '\005\000\005\000'; } >y.npy
     expect 0 npy x.npy y.npy -o arrays --validation 0.5
     grep -q '"classes": 6,' arrays/dataset.json || failed "not 6 classes"
     cat arrays/train-00000-of-00001 arrays/validation-00000-of-00001 >both
@@ -584,11 +584,13 @@ shares_out_shards_anew() {
     cmp mixed_gzip/train-00000-of-00001 other/train-00000-of-00001 || failed "gzip gives another order"
     cmp mixed_lz4/train-00000-of-00001 other/train-00000-of-00001 || failed "lz4 gives another order"
     [ $(wc -c <other/train-00000-of-00001) -eq $(wc -c <found) ] || failed "records are missing"
-    expect 0 tfrecord 'plain/train-*' -o held --validation 0.4 --shuffle none --shards 1
-    list_records plain/train-* >found
+    expect 0 digits -o forty --train 40 --validation 1
+    expect 0 tfrecord 'forty/train-*' -o held --validation 0.25 --shuffle none --shards 1
+    list_records forty/train-* >found
     { list_records held/train-*; list_records held/validation-*; } | sort >found2
     sort found | cmp - found2 >&2 || failed "records are missing when some are held out"
-    [ $(list_records held/validation-* | wc -l) -eq 4 ] || failed "not 4 of 11 records are held out"
+    [ $(list_records held/validation-* | wc -l) -eq 10 ] || failed "not 10 of 40 records are held out"
+    [ $(list_records held/validation-* | cut -d: -f1 | sort -u | wc -l) -eq 10 ] || failed "not one record of each class"
 }
 
 keeps_what_is_known_of_shards() {

@@ -61,6 +61,10 @@ holds_out_validation_images() {
     expect 0 folder set/train -o split --validation=0.25
     grep -q '16 train records.* 5 validation records' output || failed "not 16 and 5: $(cat output)"
     [ "$(cat split/*-of-* | grep -ao IHDR | wc -l)" -eq 21 ] || failed "not every image once"
+    for class in 0 1 2; do
+        "$(dirname "$program")/pipetrain-shards" stats split/validation-* | grep -q "  $class  " ||
+            failed "no validation image of class $class"
+    done
     expect 2 folder set -o split2 --validation=0.25
     absent split2
 }
@@ -88,6 +92,16 @@ takes_tables() {
     expect 0 csv pixels.csv pixels.csv -o pixels
     grep -aoq image_raw pixels/validation-00000-of-00001 || failed "no raw images"
     grep -q '"height": 2' pixels/dataset.json || failed "not 2x2"
+}
+
+refuses_a_class_that_only_validation_has() {
+    { echo label,a,b,c,d; echo 1,0,255,3,4; echo 0,9,8,7,6; echo 2,9,8,7,6; } >more.csv
+    answers 3 "label 2 is not a class of the training set: 1 validation sample" csv pixels.csv more.csv -o out
+    expect 0 csv more.csv -o more-set --shards=1
+    rm more-set/dataset.json pixels/dataset.json    # which say 3 and 2 classes
+    answers 3 "is not a class of the training set: 1 validation sample" tfrecord 'pixels/train-*' 'more-set/train-*' -o out
+    expect 0 tfrecord more-set 'pixels/validation-*' -o fewer-set
+    absent out
 }
 
 # grey - a whole PNG of 2 x 2 grey pixels: 16, 48, 80 and 112, or so
@@ -357,6 +371,7 @@ gives_the_same_bytes_for_any_wrapping_and_number_of_jobs
 holds_out_validation_images
 keeps_all_splits_of_shards
 takes_tables
+refuses_a_class_that_only_validation_has
 changes_images_the_same_way_for_any_number_of_jobs
 makes_what_the_example_trains_on
 refuses_to_change_what_it_cannot_read

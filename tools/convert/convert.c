@@ -434,6 +434,8 @@ static int convert(struct convert_command *command, struct stop *stop)
     set_image_keys(options, &conversion);
     if (rc == 0)
         rc = set_description_check(&conversion, stop);
+    if (rc == 0)
+        rc = splits_check_classes(&conversion, options, stop);
     if (rc == 0 && (converter->takes & CONVERT_TRAIN) == 0)
         rc = splits_hold_out(&hold_out, &conversion, options, stop);
     if (rc == 0)

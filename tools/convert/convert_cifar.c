@@ -308,19 +308,33 @@ static int load(struct cifar *cifar, const char *input, struct stop *stop)
     return rc;
 }
 
+static const uint8_t *find_record(const struct cifar_split *split, uint64_t index)
+{
+    const struct cifar_kind *const kind = split->cifar->kind;
+    const struct cifar_file *file = split->files;
+
+    for (; index >= count_records(file, kind); file++)
+        index -= count_records(file, kind);
+    return file->bytes + index * record_bytes(kind);
+}
+
+static int cifar_label(void *arg, uint64_t index, void *scratch, int64_t *label_out)
+{
+    const struct cifar_split *const split = arg;
+
+    (void)scratch;
+    *label_out = find_record(split, index)[split->cifar->label->offset];
+    return 0;
+}
+
 /* Interleave the planes: shards contain rows of pixels. */
 static int cifar_sample(void *arg, uint64_t index, void *scratch, struct example_value values_out[SAMPLE_VALUES_MAX],
                         size_t *count_out)
 {
     const struct cifar_split *const split = arg;
-    const struct cifar_kind *const kind = split->cifar->kind;
-    const struct cifar_file *file = split->files;
+    const uint8_t *const record = find_record(split, index), *const planes = record + split->cifar->kind->label_count;
     uint8_t *const pixels = scratch;
 
-    for (; index >= count_records(file, kind); file++)
-        index -= count_records(file, kind);
-    const uint8_t *const record = file->bytes + index * record_bytes(kind);
-    const uint8_t *const planes = record + kind->label_count;
     for (size_t i = 0; i < PLANE; i++)
         for (size_t c = 0; c < DEPTH; c++)
             pixels[i * DEPTH + c] = planes[c * PLANE + i];
@@ -338,7 +352,7 @@ static void add_source(struct conversion *conversion, struct cifar_split *split,
         split->record_count += count_records(&cifar->files[first + i], cifar->kind);
     conversion->sources[conversion->source_count++] = (struct sample_source){
         .split = name, .record_count = split->record_count, .scratch_bytes = IMAGE, .sample = cifar_sample,
-        .arg = split,
+        .label = cifar_label, .arg = split,
     };
 }
 

@@ -225,6 +225,15 @@ static int pixel_sample(void *arg, uint64_t index, void *scratch, struct example
     return 0;
 }
 
+static int pixel_label(void *arg, uint64_t index, void *scratch, int64_t *label_out)
+{
+    const struct pixel_source *const source = arg;
+
+    (void)scratch;
+    *label_out = source->table->rows[index].class;
+    return 0;
+}
+
 static int describe_pixels(struct csv_set *set, struct conversion *conversion)
 {
     const struct image_layout *classes = &set->images.layout;
@@ -238,7 +247,7 @@ static int describe_pixels(struct csv_set *set, struct conversion *conversion)
         set->sources[t] = (struct pixel_source){ conversion, &set->tables[t] };
         conversion->sources[t] = (struct sample_source){
             .split = split_names[t], .record_count = set->tables[t].row_count,
-            .sample = pixel_sample, .arg = &set->sources[t],
+            .sample = pixel_sample, .label = pixel_label, .arg = &set->sources[t],
         };
     }
     conversion->source_count = set->table_count;

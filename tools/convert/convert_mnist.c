@@ -181,10 +181,20 @@ static int mnist_sample(void *arg, uint64_t index, void *scratch, struct example
     return 0;
 }
 
+static int mnist_label(void *arg, uint64_t index, void *scratch, int64_t *label_out)
+{
+    const struct mnist_split *const split = arg;
+
+    (void)scratch;
+    *label_out = split->labels->data[index];
+    return 0;
+}
+
 static struct sample_source make_source(struct mnist_split *split, const char *name)
 {
     return (struct sample_source){
-        .split = name, .record_count = split->images->dims[0], .sample = mnist_sample, .arg = split,
+        .split = name, .record_count = split->images->dims[0], .sample = mnist_sample,
+        .label = mnist_label, .arg = split,
     };
 }
 

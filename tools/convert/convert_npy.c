@@ -653,6 +653,15 @@ static int npy_sample(void *arg, uint64_t index, void *scratch, struct example_v
     return rc;
 }
 
+static int npy_label(void *arg, uint64_t index, void *scratch, int64_t *label_out)
+{
+    const struct npy_split *const split = arg;
+
+    (void)scratch;
+    *label_out = split->labels[index];
+    return 0;
+}
+
 static void describe(struct npy_set *set, uint32_t classes, struct conversion *conversion)
 {
     conversion->origin = "NumPy arrays";
@@ -668,7 +677,7 @@ static void describe(struct npy_set *set, uint32_t classes, struct conversion *c
         conversion->sources[conversion->source_count++] = (struct sample_source){
             .split = validates ? "validation" : split_names[i], .record_count = set->splits[i].count,
             .scratch_bytes = image_array_scratch(set->splits[i].images, &set->shape) + image_numbers(&set->shape),
-            .sample = npy_sample, .arg = &set->splits[i],
+            .sample = npy_sample, .label = npy_label, .arg = &set->splits[i],
         };
     }
 }

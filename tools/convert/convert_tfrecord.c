@@ -9,9 +9,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <xxhash.h>
+
 #include "formats/manifest.h"
 #include "formats/tfrecord.h"
 #include "loader/dataset_shards.h"
+#include "loader/sample.h"
 #include "loader/set_names.h"
 #include "loader/shard_counts.h"
 #include "loader/shards/shard_index.h"
@@ -39,6 +42,7 @@ struct record_set {
     uint64_t record_count;
     uint64_t bytes;             /* of all frames */
     uint32_t payload_bytes_max;
+    const char *label_key;      /* NULL: one of the usual names */
     const atomic_bool *interrupted;
     struct stop *stop;
 };
@@ -220,6 +224,36 @@ static int record_set_read(void *arg, uint64_t number, void *frame, const uint8_
     }
     *payload_out = at + TFRECORD_HEADER_BYTES;
     *bytes_out = (size_t)payload_bytes;
+    return 0;
+}
+
+/* A number for the class of a label that may be anything. */
+static int64_t class_of(const struct feature *feature)
+{
+    if (feature->kind == FEATURE_INT64S && feature->value_count == 1)
+        return feature->int64;
+    if (feature->kind == FEATURE_BYTES && feature->value_count == 1)
+        return (int64_t)XXH3_64bits(feature->bytes, feature->byte_count);
+    return feature->kind == FEATURE_MISSING ? INT64_MIN
+                                            : (int64_t)XXH3_64bits(feature->entry, feature->entry_bytes);
+}
+
+static int record_set_label(void *arg, uint64_t number, void *scratch, int64_t *label_out)
+{
+    const struct record_set *const set = arg;
+    const char *const only[] = { set->label_key, NULL };
+    const char *const *const names = set->label_key != NULL ? only : sample_key_names[SAMPLE_LABEL];
+    struct feature feature = { .kind = FEATURE_MISSING };
+    const uint8_t *payload;
+    const char *name;
+    size_t bytes, bad_offset;
+
+    const int rc = record_set_read(arg, number, scratch, &payload, &bytes);
+    if (rc < 0)
+        return rc;
+    if (sample_key_find(names, payload, bytes, &name, &feature, &bad_offset) < 0 || name == NULL)
+        feature.kind = FEATURE_MISSING;         /* readers report it */
+    *label_out = class_of(&feature);
     return 0;
 }
 
@@ -426,7 +460,7 @@ static int open_split(struct conversion *conversion, const char *input, const st
     conversion->sources[conversion->source_count++] = (struct sample_source){
         .split = name, .record_count = records->record_count, .bytes = records->bytes,
         .scratch_bytes = (size_t)records->payload_bytes_max + TFRECORD_FRAME_BYTES, .payload = record_set_read,
-        .name = record_set_name, .arg = records,
+        .label = record_set_label, .name = record_set_name, .arg = records,
     };
     return 0;
 }
@@ -550,6 +584,8 @@ static int tfrecord_prepare(const struct convert_options *options, struct stop *
         rc = copy_keys(conversion, options, stop);
     if (rc == 0)
         rc = copy_names(conversion, stop);
+    for (size_t i = 0; i < SPLITS; i++)
+        ((struct tfrecord_set *)conversion->state)->splits[i].label_key = conversion->label_key;
     return rc < 0 ? rc : check_folders(conversion, options->output, stop);
 }
 

@@ -75,6 +75,15 @@ static int image_sample(void *arg, uint64_t index, void *scratch, struct example
     return 0;
 }
 
+static int image_label(void *arg, uint64_t index, void *scratch, int64_t *label_out)
+{
+    const struct image_source *const source = arg;
+
+    (void)scratch;
+    *label_out = source->set->list.files[source->split->first + index].label;
+    return 0;
+}
+
 static void image_name(void *arg, uint64_t index, char *text, size_t text_size)
 {
     const struct image_source *const source = arg;
@@ -88,7 +97,8 @@ static struct sample_source make_source(struct image_source *image_source)
 {
     const struct image_split *split = image_source->split;
     struct sample_source source = {
-        .split = split->name, .record_count = split->count, .sample = image_sample, .name = image_name,
+        .split = split->name, .record_count = split->count, .sample = image_sample, .label = image_label,
+        .name = image_name,
         .arg = image_source,
     };
 

@@ -74,6 +74,9 @@ struct sample_source {
                   size_t *count_out);
     /* Instead of `sample`, for existing records: the payload of record `index`, which may be in scratch. */
     int (*payload)(void *arg, uint64_t index, void *scratch, const uint8_t **payload_out, size_t *bytes_out);
+    /* What tells the class of record `index` from other classes: its label, or another number for a label that is none.
+     * One thread. 0, or a negative errno after stop_fail. NULL: not known. */
+    int (*label)(void *arg, uint64_t index, void *scratch, int64_t *label_out);
     /* The name of record `index` in messages, for example its file. Any thread. NULL: no name. */
     void (*name)(void *arg, uint64_t index, char *text, size_t text_size);
     void *arg;

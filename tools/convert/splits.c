@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/tfrecord.h"
+#include "stage/log.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/record_maker.h"
 
@@ -39,6 +41,169 @@ uint64_t *sample_order_stored(uint64_t count)
     for (uint64_t i = 0; order != NULL && i < count; i++)
         order[i] = i;
     return order;
+}
+
+/* ---- the classes of samples ---- */
+
+/* A sample of a split; label is what tells its class from others. */
+struct labelled { int64_t label; uint64_t index; };
+
+/* The samples of one class are items first ... first + count - 1. */
+struct class_group {
+    size_t first, count, held_out;
+    uint64_t lot;               /* a random number, to choose between classes with equal rights */
+};
+
+/* The samples of a source by their classes. */
+struct class_table {
+    struct labelled *items;     /* by label, then index; NULL: classes are not known */
+    size_t count;
+    struct class_group *groups;
+    size_t group_count;
+};
+
+static int labelled_compare(const void *a, const void *b)
+{
+    const struct labelled *const left = a, *const right = b;
+    if (left->label != right->label)
+        return left->label < right->label ? -1 : 1;
+    return (left->index > right->index) - (left->index < right->index);
+}
+
+static int splits_no_memory(struct stop *stop, uint64_t count)
+{
+    return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory for the classes of %" PRIu64 " samples", count);
+}
+
+static int read_labels(struct class_table *table, const struct sample_source *source,
+                       const struct convert_options *options, struct stop *stop)
+{
+    void *const scratch = malloc(source->scratch_bytes + 1);
+    int rc = scratch != NULL ? 0 : splits_no_memory(stop, source->record_count);
+
+    for (uint64_t i = 0; i < source->record_count && rc == 0; i++) {
+        table->items[i].index = i;
+        rc = source->label(source->arg, i, scratch, &table->items[i].label);
+        if (rc == 0 && options->interrupted != NULL && atomic_load(options->interrupted))
+            rc = -ECANCELED;
+    }
+    free(scratch);
+    return rc;
+}
+
+static void find_groups(struct class_table *table)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        if (i == 0 || table->items[i].label != table->items[i - 1].label)
+            table->groups[table->group_count++] = (struct class_group){ .first = i };
+        table->groups[table->group_count - 1].count++;
+    }
+}
+
+static void class_table_release(struct class_table *table)
+{
+    free(table->items);
+    free(table->groups);
+    *table = (struct class_table){ 0 };
+}
+
+/* 0, or a negative errno after stop_fail; class_table_release in both cases. */
+static int class_table_make(struct class_table *table, const struct sample_source *source,
+                            const struct convert_options *options, struct stop *stop)
+{
+    *table = (struct class_table){ .count = (size_t)source->record_count };
+    if (source->label == NULL || source->record_count == 0)
+        return 0;
+    table->items = calloc(table->count, sizeof(*table->items));
+    table->groups = calloc(table->count, sizeof(*table->groups));
+    if (table->items == NULL || table->groups == NULL)
+        return splits_no_memory(stop, source->record_count);
+    const int rc = read_labels(table, source, options, stop);
+    if (rc < 0)
+        return rc;
+    qsort(table->items, table->count, sizeof(*table->items), labelled_compare);
+    find_groups(table);
+    return 0;
+}
+
+static bool has_class(const struct class_table *table, int64_t label)
+{
+    size_t low = 0, high = table->group_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (table->items[table->groups[middle].first].label < label)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < table->group_count && table->items[table->groups[low].first].label == label;
+}
+
+#define CLASS_TEXT_BYTES 300u
+
+static void name_sample(const struct sample_source *source, uint64_t index, char text[CLASS_TEXT_BYTES])
+{
+    char name[CLASS_TEXT_BYTES - 16];
+
+    snprintf(name, sizeof(name), "sample %" PRIu64, index);
+    if (source->name != NULL)
+        source->name(source->arg, index, name, sizeof(name));
+    snprintf(text, CLASS_TEXT_BYTES, "the class of %s", name);
+}
+
+/* "cat", "label 3", or "the class of" one of its samples. */
+static void class_text(const struct conversion *conversion, const struct sample_source *source,
+                       const struct labelled *item, char text[CLASS_TEXT_BYTES])
+{
+    const int64_t label = item->label;
+    const bool is_number = label >= 0 && label < UINT32_MAX;
+
+    if (is_number && conversion->class_names != NULL && label < (int64_t)conversion->classes)
+        snprintf(text, CLASS_TEXT_BYTES, "%s", conversion->class_names[label]);
+    else if (is_number)
+        snprintf(text, CLASS_TEXT_BYTES, "label %" PRIi64, label);
+    else
+        name_sample(source, item->index, text);
+}
+
+static int check_split(const struct conversion *conversion, const struct class_table *train,
+                       const struct sample_source *source, const struct convert_options *options, struct stop *stop)
+{
+    struct class_table table;
+    const struct labelled *first = NULL;
+    size_t classes = 0, samples = 0;
+
+    const int rc = class_table_make(&table, source, options, stop);
+    for (size_t i = 0; rc == 0 && i < table.group_count; i++) {
+        const struct labelled *const item = &table.items[table.groups[i].first];
+        if (item->label == INT64_MIN || has_class(train, item->label))
+            continue;
+        first = classes++ == 0 ? item : first;
+        samples += table.groups[i].count;
+    }
+    char text[CLASS_TEXT_BYTES] = "";
+    if (classes > 0)
+        class_text(conversion, source, first, text);
+    class_table_release(&table);
+    if (rc < 0 || classes == 0)
+        return rc;
+    return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s is not a class of the training set: %zu %s sample%s of %zu "
+                        "class%s cannot be learned: remove %s, or add training samples of the class%s", text, samples,
+                        source->split, samples == 1 ? "" : "s", classes, classes == 1 ? "" : "es",
+                        samples == 1 ? "it" : "them", classes == 1 ? "" : "es");
+}
+
+int splits_check_classes(const struct conversion *conversion, const struct convert_options *options, struct stop *stop)
+{
+    struct class_table train;
+
+    if (conversion->source_count < 2 || conversion->sources[0].label == NULL)
+        return 0;
+    int rc = class_table_make(&train, &conversion->sources[0], options, stop);
+    for (size_t i = 1; i < conversion->source_count && rc == 0; i++)
+        rc = check_split(conversion, &train, &conversion->sources[i], options, stop);
+    class_table_release(&train);
+    return rc;
 }
 
 /* ---- splits ---- */
@@ -86,6 +251,7 @@ static struct sample_source make_subset(struct sample_subset *subset, const stru
     source.sample = subset_sample;
     source.payload = whole->payload != NULL ? subset_payload : NULL;
     source.name = whole->name != NULL ? subset_name : NULL;
+    source.label = NULL;
     source.arg = subset;
     return source;
 }
@@ -114,6 +280,138 @@ static bool has_validation(const struct conversion *conversion)
     return false;
 }
 
+/* ---- drawing from each class ---- */
+
+/* A class that may give one more sample, by the fraction of it that it still owes. */
+struct share { double owed; uint64_t lot; struct class_group *group; };
+
+static int share_compare(const void *a, const void *b)
+{
+    const struct share *const left = a, *const right = b;
+    if (left->owed != right->owed)
+        return left->owed > right->owed ? -1 : 1;
+    return (left->lot > right->lot) - (left->lot < right->lot);
+}
+
+/* Give each class its share of `wanted` samples, rounded so that they are as many, but leave one of each for training.
+ * Returns how many there are. */
+static uint64_t share_out(struct class_table *table, uint64_t wanted, struct random_key key, struct share *shares)
+{
+    uint64_t given = 0;
+
+    for (size_t i = 0; i < table->group_count; i++) {
+        struct class_group *const group = &table->groups[i];
+        const double exact = (double)wanted * (double)group->count / (double)table->count;
+        group->held_out = exact < (double)group->count - 1 ? (size_t)exact : group->count - 1;
+        given += group->held_out;
+        shares[i] = (struct share){ exact - (double)group->held_out, random_u64(key, i), group };
+    }
+    qsort(shares, table->group_count, sizeof(*shares), share_compare);
+    for (bool has_room = true; has_room && given < wanted;) {
+        has_room = false;
+        for (size_t i = 0; i < table->group_count && given < wanted; i++) {
+            struct class_group *const group = shares[i].group;
+            const bool gives = group->held_out + 1 < group->count;
+            group->held_out += gives;
+            given += gives;
+            has_room |= gives;
+        }
+    }
+    return given;
+}
+
+/* Move the first samples of each class, in this random order, as many as it gives, to the front. 0 or -ENOMEM. */
+static int draw(const struct class_table *table, uint64_t *order)
+{
+    uint32_t *const groups = calloc(table->count, sizeof(*groups));
+    uint64_t *const rest = calloc(table->count, sizeof(*rest));
+    size_t *const left = calloc(table->group_count, sizeof(*left));
+    size_t drawn = 0, kept = 0;
+
+    if (groups == NULL || rest == NULL || left == NULL) {
+        free(groups);
+        free(rest);
+        free(left);
+        return -ENOMEM;
+    }
+    for (size_t g = 0; g < table->group_count; g++) {
+        left[g] = table->groups[g].held_out;
+        for (size_t i = 0; i < table->groups[g].count; i++)
+            groups[table->items[table->groups[g].first + i].index] = (uint32_t)g;
+    }
+    for (size_t i = 0; i < table->count; i++) {
+        size_t *const more = &left[groups[order[i]]];
+        if (*more > 0)
+            order[drawn++] = order[i];
+        else
+            rest[kept++] = order[i];
+        *more -= *more > 0;
+    }
+    memcpy(order + drawn, rest, kept * sizeof(*rest));
+    free(groups);
+    free(rest);
+    free(left);
+    return 0;
+}
+
+/* Classes of one or two samples, and classes without a sample for validation. */
+static void report_few(const struct conversion *conversion, const struct class_table *table)
+{
+    const struct sample_source *const source = &conversion->sources[0];
+    const struct class_group *few = NULL, *none = NULL;
+    size_t one_count = 0, two_count = 0, none_count = 0;
+    char text[CLASS_TEXT_BYTES];
+
+    for (size_t i = 0; i < table->group_count; i++) {
+        const struct class_group *const group = &table->groups[i];
+        one_count += group->count == 1;
+        two_count += group->count == 2;
+        few = few == NULL && group->count <= 2 ? group : few;
+        none = none == NULL && group->held_out == 0 ? group : none;
+        none_count += group->held_out == 0;
+    }
+    if (few != NULL) {
+        class_text(conversion, source, &table->items[few->first], text);
+        log_message(LOG_RUN, "--validation: of %zu classes %zu ha%s one sample and %zu two, such as %s", table->group_count,
+                    one_count, one_count == 1 ? "s" : "ve", two_count, text);
+    }
+    if (none == NULL)
+        return;
+    class_text(conversion, source, &table->items[none->first], text);
+    log_message(LOG_RUN, "--validation: %zu of %zu classes have no validation sample, such as %s", none_count,
+                table->group_count, text);
+}
+
+/* Choose the samples to hold out, *held_out at most, and put them first in the order. */
+static int choose_by_class(struct hold_out *hold_out, const struct conversion *conversion, uint64_t *held_out,
+                           const struct convert_options *options, struct stop *stop)
+{
+    const struct random_key lots = random_key(options->seed, RANDOM_HOLD_OUT, 1);
+    struct class_table table;
+    int rc = class_table_make(&table, &conversion->sources[0], options, stop);
+
+    struct share *const shares = rc == 0 ? calloc(table.group_count + 1, sizeof(*shares)) : NULL;
+    if (rc == 0 && shares == NULL)
+        rc = splits_no_memory(stop, table.count);
+    if (rc == 0 && table.items != NULL && *held_out > 0) {
+        const uint64_t given = share_out(&table, *held_out, lots, shares);
+        if (given == 0)
+            rc = convert_fail(stop, EXIT_CODE_USAGE, -EINVAL, "--validation: every class has one sample only, which is "
+                              "for training");
+        else if (draw(&table, hold_out->order) < 0)
+            rc = splits_no_memory(stop, table.count);
+        if (rc == 0 && given < *held_out)
+            log_message(LOG_RUN, "--validation: holding out %" PRIu64 " samples instead of %" PRIu64 ": each of the "
+                        "%zu classes keeps one for training", given, *held_out, table.group_count);
+        if (rc == 0)
+            report_few(conversion, &table);
+        *held_out = given;
+    }
+    free(shares);
+    class_table_release(&table);
+    return rc;
+}
+
 int splits_hold_out(struct hold_out *hold_out, struct conversion *conversion, const struct convert_options *options,
                     struct stop *stop)
 {
@@ -125,13 +423,15 @@ int splits_hold_out(struct hold_out *hold_out, struct conversion *conversion, co
     if (has_validation(conversion))
         return convert_fail(stop, EXIT_CODE_USAGE, -EINVAL, "--validation: %s has a validation set already",
                             conversion->name);
-    const int rc = held_out_count(options, whole.record_count, stop, &held_out);
+    int rc = held_out_count(options, whole.record_count, stop, &held_out);
     if (rc < 0)
         return rc;
     hold_out->order = sample_order(whole.record_count, random_key(options->seed, RANDOM_HOLD_OUT, 0));
     if (hold_out->order == NULL)
-        return convert_fail(stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory to choose from %" PRIu64 " samples",
-                            whole.record_count);
+        return splits_no_memory(stop, whole.record_count);
+    rc = choose_by_class(hold_out, conversion, &held_out, options, stop);
+    if (rc < 0)
+        return rc;
     conversion->sources[0] = make_subset(&hold_out->subsets[0], &whole, "train", hold_out->order + held_out,
                                        whole.record_count - held_out);
     conversion->sources[conversion->source_count++] =

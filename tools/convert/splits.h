@@ -23,7 +23,11 @@ struct hold_out {
     struct sample_subset subsets[2];        /* training, validation */
 };
 
-/* With --validation, split the training samples; the seed chooses those for validation. The sources then refer to
+/* Every class of another split must be one of the training set. 0, or a negative errno after stop_fail. */
+int splits_check_classes(const struct conversion *conversion, const struct convert_options *options, struct stop *stop);
+
+/* With --validation, split the training samples; the seed chooses those for validation, from each class its share: the
+ * classes keep at least one sample to train on, and those with few samples are reported. The sources then refer to
  * *hold_out, until it is released. 0, or a negative errno after stop_fail, for example because there is a validation
  * split already, or no sample would be left. */
 int splits_hold_out(struct hold_out *hold_out, struct conversion *conversion, const struct convert_options *options,

@@ -11,6 +11,7 @@ sync_libsync_a_SOURCES = \
 	%D%/ranks/rank_watch.c \
 	%D%/ranks/ranks.c \
 	%D%/ranks/reduce_ranks.c \
+	%D%/ranks/refusal.c \
 	%D%/reduce.c \
 	%D%/reduce_host.c \
 	%D%/reduce_server.c \

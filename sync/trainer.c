@@ -177,11 +177,10 @@ static void read_result(const struct trainer *trainer, const struct step_result 
     report->broken = health_of_step(trainer->tower, health, report->result.loss_sum);
 }
 
-/* For the watchdog's message. Steps count from 1 there. */
+/* For the watchdog's message. Steps, and the batches of an evaluation, count from 1 there. */
 static void note_step(const struct batch_slice *slice)
 {
-    heartbeat_at(slice->phase == PHASE_TRAIN ? "step" : "evaluation after step",
-                 slice->phase == PHASE_TRAIN ? slice->step + 1 : slice->step);
+    heartbeat_at(slice->phase == PHASE_TRAIN ? "step" : "evaluation batch", slice->step + 1);
 }
 
 /* Wait for an event of the tower's device, polling a reduction that can fail on its own: 0, why that failed, or

@@ -362,8 +362,12 @@ static int join_ranks(struct ranks **ranks_out, const struct launcher *launcher,
     if (launcher->mpi == MPI_LIBRARY_NONE)
         return code;
     if (launcher_load(launcher, &module, reason) != 0)
-        return launched_refuse_all(launcher->local_rank == 0, reason);      /* other hosts may have the module */
+        return launched_refuse_all(reason);         /* others may have the module */
     const int opened = ranks_open(ranks_out, launcher, module, (uint32_t)settings->sync.deadline);
+    if (opened != 0 && !ranks_failed(*ranks_out)) {
+        meeting_end(*ranks_out);
+        return launched_end_all(opened);
+    }
     const struct meeting_facts facts = { .kind = kind, .settings = settings };
     const int agreed = opened != 0 ? opened : meeting_agree_on(*ranks_out, code, &facts);
     return agreed != 0 ? agreed : core_share_agree(*ranks_out, settings);
@@ -426,7 +430,7 @@ static int run(const struct arguments *arguments, uint64_t process_start_ns)
     const struct launcher *const launcher = &arguments->launcher;
     struct settings settings;
     if (arguments->launcher_problem[0] != '\0')
-        return launched_refuse_all(launcher_is_first(), arguments->launcher_problem);
+        return launched_refuse_all(arguments->launcher_problem);
     if (settings_init(&settings) != 0)
         return out_of_memory("the settings");
     settings.rank = launcher->rank;

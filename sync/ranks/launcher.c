@@ -4,11 +4,14 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "stage/text/decimal.h"
@@ -21,6 +24,8 @@ static const struct {
     [MPI_LIBRARY_OPENMPI] = { "Open MPI", "pipetrain-openmpi.so", "libopenmpi-dev", "srun --mpi=pmix" },
     [MPI_LIBRARY_MPICH] = { "MPICH", "pipetrain-mpich.so", "libmpich-dev", "srun --mpi=pmi2" },
 };
+
+#define ABORTED_MS 1000         /* at most, for it to end this process */
 
 static const char srun_name[] = "srun";
 
@@ -235,24 +240,66 @@ int launcher_find(struct launcher *launcher_out, char reason[LAUNCHER_REASON_BYT
     return rc;
 }
 
-bool launcher_is_first(void)
+/* What launchers call the number of a process, and how many there are. SLURM_PROCID is also set in the script of a job. */
+static const struct { const char *rank, *size, *launcher; } numbers[] = {
+    { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE" },
+    { "PMI_RANK", "PMI_SIZE", "PMI_RANK" },
+    { "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE" },
+    { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_TASKS" },
+    { "RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID" },
+};
+enum { LAUNCHERS = sizeof(numbers) / sizeof(*numbers) };
+
+/* Where launchers contradict each other, a process that is the first of one counts as the first. */
+int64_t launcher_rank(void)
 {
-    /* SLURM_PROCID is also set in the script of a job. */
-    static const struct { const char *rank, *launcher; } variables[] = {
-        { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" },
-        { "PMI_RANK", "PMI_RANK" },
-        { "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE" },
-        { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS" },
-        { "RANK", "TORCHELASTIC_RUN_ID" },
-    };
-    bool is_other = false;
-    for (size_t i = 0; i < sizeof(variables) / sizeof(*variables); i++) {
-        const char *const rank = is_set(variables[i].launcher) ? getenv(variables[i].rank) : NULL;
-        if (rank != NULL && strcmp(rank, "0") == 0)
-            return true;
-        is_other = is_other || rank != NULL;
+    int64_t found = -1;
+    for (size_t i = 0; i < LAUNCHERS && found != 0; i++) {
+        const char *const text = is_set(numbers[i].launcher) ? getenv(numbers[i].rank) : NULL;
+        uint64_t number;
+        if (text != NULL && decimal_u64(text, &number) && number <= UINT32_MAX && (found < 0 || number == 0))
+            found = (int64_t)number;
     }
-    return !is_other;
+    return found;
+}
+
+uint32_t launcher_processes(void)
+{
+    uint32_t found = 0;
+    for (size_t i = 0; i < LAUNCHERS && found == 0; i++)
+        found = is_set(numbers[i].launcher) ? processes_named(numbers[i].size) : 0;
+    return found;
+}
+
+/* The descriptor at whose other end mpirun of MPICH is, and the process there; 0: it is not. */
+static int find_mpich_launcher(int *descriptor_out)
+{
+    const char *const text = getenv("PMI_FD");
+    struct ucred other;
+    socklen_t bytes = sizeof(other);
+    const int descriptor = text != NULL && is_set("MPI_LOCALNRANKS") ? atoi(text) : 0;
+    if (descriptor <= 0 || getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &other, &bytes) != 0)
+        return 0;
+    *descriptor_out = descriptor;
+    return other.pid;
+}
+
+int launcher_mpich_process(void)
+{
+    int descriptor;
+    return find_mpich_launcher(&descriptor);
+}
+
+/* A message in the wire protocol PMI-1. */
+void launcher_abort(int code)
+{
+    int descriptor;
+    char command[32];
+    if (find_mpich_launcher(&descriptor) == 0)
+        return;
+    snprintf(command, sizeof(command), "cmd=abort exitcode=%d\n", code);
+    if (send(descriptor, command, strlen(command), MSG_NOSIGNAL) > 0)
+        (void)poll(NULL, 0, ABORTED_MS);
 }
 
 int launcher_check(const struct launcher *launcher, uint32_t mpi_rank, uint32_t mpi_size, char reason[LAUNCHER_REASON_BYTES])
@@ -271,13 +318,21 @@ int launcher_check(const struct launcher *launcher, uint32_t mpi_rank, uint32_t 
 
 /* ---- modules ---- */
 
+/* Without /proc: the path by which the program was started, whose links lead to the same file. */
+static bool find_program(char path[PATH_MAX])
+{
+    const ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    if (length > 0)
+        path[length] = '\0';
+    const char *const started_by = (const char *)getauxval(AT_EXECFN);
+    return length > 0 || (started_by != NULL && realpath(started_by, path) != NULL);
+}
+
 /* The module's file in the folder of the program. False if the path is too long. */
 static bool path_beside_program(const char *file, char path[PATH_MAX])
 {
-    const ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
-    if (length <= 0)
+    if (!find_program(path))
         return false;
-    path[length] = '\0';
     char *const name = strrchr(path, '/') + 1;
     const size_t room = (size_t)(path + PATH_MAX - name);
     return (size_t)snprintf(name, room, "%s", file) < room;

@@ -25,9 +25,15 @@ struct launcher {
 /* Read the environment, strictly. 0, or -EINVAL where variables contradict each other, or name a launcher that this
  * program cannot run under; `reason` then says what, and with which command it would work. */
 int launcher_find(struct launcher *launcher_out, char reason[LAUNCHER_REASON_BYTES]);
-/* When something is wrong for all processes of a launcher, only the first one should print it. Is it this one, as far as the
- * environment tells? True in rank 0, and where the environment names no launcher; it may be true in other ranks, too. */
-bool launcher_is_first(void);
+/* For processes whose environment is refused, too, and as far as it tells: the number of this process, -1 where it names no
+ * launcher, and how many there are, 0 where that is not plain. */
+int64_t launcher_rank(void);
+uint32_t launcher_processes(void);
+/* The process of mpirun of MPICH on this host, of which all its ranks here are children; 0: it did not start this one. */
+int launcher_mpich_process(void);
+/* Have that mpirun end all ranks on all hosts, with this code: it would let them wait in MPI_Init for one that ends before
+ * that, and end with 1 where one ends in it. This one is killed, or goes on where another launcher started it. */
+void launcher_abort(int code);
 /* After MPI_Init: does MPI agree with the launcher? 0, or -EINVAL with a reason. */
 int launcher_check(const struct launcher *launcher, uint32_t mpi_rank, uint32_t mpi_size,
                    char reason[LAUNCHER_REASON_BYTES]);

@@ -11,6 +11,7 @@
 #include "stage/log.h"
 #include "stage/text/output.h"
 #include "sync/ranks/ranks_private.h"
+#include "sync/ranks/refusal.h"
 
 #define POLLS_PER_SECOND 4u
 #define BEATS_IN_DEADLINE 4u    /* at least: beats come once a second, or at every poll where that is too rare */
@@ -240,6 +241,22 @@ static void look_at_communication(struct ranks *ranks, uint64_t *turns, uint32_t
                         call != NULL ? " from " : "", call != NULL ? call : "", polls_in_seconds(deadline));
 }
 
+/* While MPI_Init waits for all ranks: one on this host may have refused to start. It has said why. */
+static void look_at_refusals(struct ranks *ranks)
+{
+    pthread_mutex_lock(&ranks->lock);
+    const bool waits = !ranks->is_open && !ranks->has_failed;
+    pthread_mutex_unlock(&ranks->lock);
+    const int code = waits ? refusal_heard() : 0;
+    if (code == 0)
+        return;
+    pthread_mutex_lock(&ranks->lock);
+    ranks->failure.code = code;
+    ranks->has_failed = true;
+    pthread_cond_broadcast(&ranks->changed);
+    pthread_mutex_unlock(&ranks->lock);
+}
+
 /* At the start every rank gets a message of every other one (rank_memory_link). `*waited` counts the polls until it has all.
  * Where two cannot reach each other, all ranks wait. Only the lower one of the two is to report it: the higher one waits a
  * second longer, and ranks that lack only an answer two. A rank that nobody hears of is reported before, by look_at_peer. */
@@ -295,6 +312,7 @@ void rank_watch_loop(void *arg)
     const uint32_t deadline = ranks->deadline_s * POLLS_PER_SECOND;
     const uint32_t period = deadline < BEATS_IN_DEADLINE * POLLS_PER_SECOND ? 1 : POLLS_PER_SECOND;
     for (uint32_t poll = 0; await_poll(ranks); poll++) {
+        look_at_refusals(ranks);
         look_at_communication(ranks, &turns, &still, deadline);
         for (uint32_t rank = peers_first(ranks); rank < peers_end(ranks) && poll % period == 0; rank++)
             rank_watch_beat(ranks, rank);

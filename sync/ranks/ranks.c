@@ -13,6 +13,7 @@
 #include "stage/log.h"
 #include "stage/text/output.h"
 #include "sync/ranks/ranks_private.h"
+#include "sync/ranks/refusal.h"
 
 #define NAP_LEAST_NS 80000u
 #define NAP_MOST_NS 2000000u
@@ -367,6 +368,7 @@ int ranks_open(struct ranks **ranks_out, const struct launcher *launcher, const 
     int rc = ranks == NULL ? -ENOMEM : init(ranks, launcher, deadline_s);
     if (rc == 0) {
         ranks->module = module;
+        refusal_prepare();
         rc = thread_start(&ranks->watch, "rank watch", rank_watch_loop, ranks);
     }
     if (rc == 0)
@@ -410,7 +412,9 @@ void ranks_close(struct ranks *ranks)
     if (ranks == NULL)
         return;
     if (ranks_failed(ranks)) {
-        if (ranks->failure.code != EXIT_CODE_STALL)
+        if (!ranks->is_open)
+            launcher_abort(ranks->failure.code);
+        else if (ranks->failure.code != EXIT_CODE_STALL)
             ranks->module->leave();
         return;
     }

@@ -42,6 +42,16 @@ for mpi in $mpis; do
     expect_err 'h2'
 done
 
+# So is one of a host that cannot use MPI.
+mkdir "$work/without"
+cp "$pipetrain" "$work/without"
+for mpi in $mpis; do
+    run timeout 60 $(hosts_command "$mpi" 2) sh -c '[ "$(hostname)" = h1 ] || set -- "$4" "$2" "$3"; exec "$1" -c "$2" --set "run.dir=$3"' \
+        sh "$pipetrain" "$work/tiny.conf" "$work/runs/$mpi-without" "$work/without/pipetrain"
+    expect_code 2 "a host without the module of $mpi"
+    expect_err '^pipetrain: rank 1 .h2.: mpirun of .* started 2 processes, but pipetrain was built without'
+done
+
 # ---- a link that fails ----
 
 # A command whose messages, exit code and end in milliseconds are in files of its host: the launcher no longer hears of them.

@@ -93,6 +93,58 @@ refused 'torchrun started 4 processes.*mpirun -n 4 ./pipetrain .*--set devices.t
     "$pipetrain" env TORCHELASTIC_RUN_ID=x WORLD_SIZE=4 RANK=0
 refused 'a launcher started 4 processes .MV2_COMM_WORLD_SIZE' "$pipetrain" env MV2_COMM_WORLD_SIZE=4 MV2_COMM_WORLD_RANK=0
 
+# ---- what one rank alone is refused for ----
+
+# Rank 1 runs another program, or with words before it; rank 0 waits for it in MPI_Init.
+cat >"$work/odd" <<END
+#!/bin/sh
+case \${OMPI_COMM_WORLD_RANK-\${PMI_RANK-\$SLURM_PROCID}} in
+    1) exec \$ODD "\$@" ;;
+    *) exec '$pipetrain' "\$@" ;;
+esac
+END
+chmod +x "$work/odd"
+
+# odd_refused WORDS COMMAND LAUNCHER...: rank 1, by COMMAND in place of the program. All end with its code, and once is said why.
+odd_refused() {
+    words=$1 ODD=$2
+    export ODD
+    shift 2
+    run timeout 60 "$@" "$work/odd" -c "$work/tiny.conf" --set sync.deadline=50 --check
+    unset ODD
+    expect_code 2 "$*: rank 1: $words"
+    expect_equal "$(grep -Ec "^pipetrain: rank 1 \\($(hostname)\\): .*$words" "$work/err")" 1 "lines of stderr with $words"
+    expect_equal "$(grep -c ^pipetrain: "$work/err")" 1 'messages of a refusal of rank 1'
+}
+
+echo text >"$work/no-module"
+mkdir "$work/unloadable"
+cp "$pipetrain" "$work/unloadable/pipetrain"
+for mpi in openmpi mpich; do
+    cp "$work/no-module" "$work/unloadable/pipetrain-$mpi.so"
+done
+
+odd_refused_all() {
+    odd_refused 'started 2 processes, but pipetrain was built without' "$(program_with)" "$@"
+    odd_refused 'cannot load the module' "$work/unloadable/pipetrain" "$@"
+    odd_refused '(LOCAL_?RANK(ID)?|LOCALID) is "77"' "env OMPI_COMM_WORLD_LOCAL_RANK=77 MPI_LOCALRANKID=77 SLURM_LOCALID=77 $pipetrain" "$@"
+}
+
+for mpi in $mpis; do
+    odd_refused_all $(mpi_command "$mpi" 2)
+    # All have a word to say.
+    run timeout 60 env ODD="$(program_with)" $(mpi_command "$mpi" 2) "$work/odd" -c "$work/tiny.conf" --set train.batchx=3
+    expect_code 2 "two ranks that are refused, $mpi"
+    expect_err '^pipetrain: rank 1 .*was built without'
+    expect_err "unknown key 'batchx'"
+done
+
+# Without /proc the modules are found by the path of the command. The MPI may need it, too.
+if unshare --mount mount -t tmpfs none /proc 2>/dev/null; then
+    run mpi_run "$mpi" 2 unshare --mount sh -c 'mount -t tmpfs none /proc; exec "$@"' sh "$(program_with "$mpi")" -c "$work/tiny.conf" --check
+    ! grep -q 'built without' "$work/err" || fail 'modules are not found without /proc'
+fi
+
 # A run without a launcher maps no MPI library, even where mpirun started it alone.
 for words in '' "mpi_run ${mpis##* } 1"; do
     run $words env LD_DEBUG=files "$pipetrain" -c "$work/tiny.conf" --check
@@ -126,6 +178,8 @@ for mpi in $mpis; do
         openmpi,*mpich*) refused_somewhere 'srun started rank . of 2, but for Open MPI it is rank 0 of 1.*use mpirun -n 2 ./pipetrain' \
             "$(program_with mpich:openmpi)" $(srun_command openmpi 2) ;;
     esac
+    odd_refused_all $(srun_command "$mpi" 2)
+    odd_refused_all srun --mpi="$pmi" -n 2
     # The script of a job is one process, in which mpirun starts as many as it likes.
     starts 3 salloc -Q -n 2 $(mpi_command "$mpi" 3) "$pipetrain"
 done

@@ -1,6 +1,8 @@
 /* Tests of what launchers leave in the environment. */
 #include <errno.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "sync/ranks/launcher.h"
 #include "tests/helpers/test.h"
@@ -203,25 +205,47 @@ TEST(numbers_are_digits_and_nothing_else)
     }
 }
 
-TEST(the_first_process_is_known_without_a_launcher_that_works)
+TEST(the_rank_and_the_processes_are_known_without_a_launcher_that_works)
 {
-    static const struct { struct row environment; bool is_first; } rows[] = {
-        { { .variables = { "HOME=/" } }, true },
-        { { .variables = { SRUN_OF("2", "0") } }, true },
-        { { .variables = { SRUN_OF("2", "1") } }, false },
-        { { .variables = { "SLURM_JOB_ID=7", "SLURM_PROCID=1" } }, true },
-        { { .variables = { OPENMPI_OF("2", "1") } }, false },
-        { { .variables = { OPENMPI_OF("2", "0"), SRUN_OF("2", "1") } }, true },
-        { { .variables = { OPENMPI_OF("3", "2"), SRUN_OF("2", "1") } }, false },
-        { { .variables = { MPICH_OF("2", "1"), "SLURM_JOB_ID=7", "SLURM_PROCID=0" } }, false },
-        { { .variables = { "TORCHELASTIC_RUN_ID=x", "WORLD_SIZE=2", "RANK=1" } }, false },
-        { { .variables = { "RANK=1" } }, true },
+    static const struct { struct row environment; int64_t rank; uint32_t processes; } rows[] = {
+        { { .variables = { "HOME=/" } }, -1, 0 },
+        { { .variables = { SRUN_OF("2", "0") } }, 0, 2 },
+        { { .variables = { SRUN_OF("2", "1") } }, 1, 2 },
+        { { .variables = { "SLURM_JOB_ID=7", "SLURM_PROCID=1" } }, -1, 0 },
+        { { .variables = { OPENMPI_OF("2", "1") } }, 1, 2 },
+        { { .variables = { OPENMPI_OF("2", "0"), SRUN_OF("2", "1") } }, 0, 2 },
+        { { .variables = { OPENMPI_OF("3", "2"), SRUN_OF("2", "1") } }, 2, 3 },
+        { { .variables = { OPENMPI_OF("3", "x"), "PMI_RANK=1" } }, 1, 3 },
+        { { .variables = { MPICH_OF("2", "1"), "SLURM_JOB_ID=7", "SLURM_PROCID=0" } }, 1, 2 },
+        { { .variables = { "PMI_RANK=1", "PMI_SIZE=many" } }, 1, 0 },
+        { { .variables = { "TORCHELASTIC_RUN_ID=x", "WORLD_SIZE=2", "RANK=1" } }, 1, 2 },
+        { { .variables = { "RANK=1" } }, -1, 0 },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         set_environment(&rows[i].environment);
-        if (launcher_is_first() != rows[i].is_first)
-            fail_msg("row %zu", i);
+        if (launcher_rank() != rows[i].rank || launcher_processes() != rows[i].processes)
+            fail_msg("row %zu: rank %d of %u", i, (int)launcher_rank(), launcher_processes());
     }
+}
+
+TEST(the_mpirun_of_mpich_is_known_by_its_end_of_a_socket)
+{
+    int ends[2];
+    char number[16];
+    const struct row row = { .variables = { MPICH_LOCAL("2", "0") } };
+    set_environment(&row);
+    assert_int_equal(launcher_mpich_process(), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    for (int i = 0; i < 3; i++) {
+        snprintf(number, sizeof(number), "%d", i < 2 ? ends[0] : STDOUT_FILENO);
+        assert_int_equal(setenv("PMI_FD", number, 1), 0);
+        if (i == 1)
+            assert_int_equal(unsetenv("MPI_LOCALNRANKS"), 0);       /* srun --mpi=pmi2 speaks another language */
+        assert_int_equal(launcher_mpich_process(), i == 0 ? getpid() : 0);
+    }
+    launcher_abort(2);
+    close(ends[0]);
+    close(ends[1]);
 }
 
 TEST(mpi_has_to_agree_with_the_launcher)

@@ -182,12 +182,19 @@ static void unpack(const struct far_towers *far, const struct far_report *packed
     report->broken = packed->broken >= 0 ? net->parameters[packed->broken].name : NULL;
 }
 
+/* The step of training; in an evaluation, the one before it. */
+static void note_step(const struct far_towers *far, const struct batch_slice *slice)
+{
+    if (slice->phase == PHASE_TRAIN)
+        ranks_at_step(far->spec.ranks, slice->step + 1);
+}
+
 int far_send(struct far_towers *far, struct step_report *const *reports)
 {
     const uint32_t towers = here_of(far).count;
     for (uint32_t d = 0; d < towers; d++)
         far->packed[d] = pack(far, reports[d]);
-    ranks_at_step(far->spec.ranks, reports[0]->slice.step + 1);
+    note_step(far, &reports[0]->slice);
     return ranks_send(far->spec.ranks, 0, MAIL_REPORT, far->packed, towers * sizeof(*far->packed));
 }
 
@@ -237,7 +244,7 @@ int far_receive(struct far_towers *far, uint64_t number, struct step_report **re
         return rc;
     for (uint32_t d = here; d < far->spec.schedule->towers; d++)
         reports[d] = &far->reports[d - here];
-    ranks_at_step(far->spec.ranks, far->reports[0].slice.step + 1);
+    note_step(far, &far->reports[0].slice);
     follow(far, number + 1);
     return 0;
 }

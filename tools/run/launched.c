@@ -5,30 +5,67 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "sync/ranks/launcher.h"
+#include "sync/ranks/refusal.h"
 #include "tools/signals.h"
 
-/* The launcher may end all processes as soon as one of them has ended: the one that prints ends first. */
-static void let_the_first_end(void)
-{
-    const struct timespec a_while = { .tv_nsec = 500000000 };
-    uint32_t dropped;
-    free(log_take_held(&dropped));
-    nanosleep(&a_while, NULL);
-}
+#define FIRST_RANK_NS 300000000
 
-int launched_refuse_all(bool is_first, const char *reason)
+static void end_in_time(void)
 {
     signals_block();
     signals_ignore();
-    if (is_first)
+}
+
+static void drop_held(void)
+{
+    uint32_t dropped;
+    free(log_take_held(&dropped));
+}
+
+/* The launcher may end all processes as soon as one has ended, and by chance rank 0 is not the first to come here. */
+static void let_rank_0_print(int64_t rank)
+{
+    const struct timespec a_while = { .tv_nsec = FIRST_RANK_NS };
+    if (rank > 0)
+        nanosleep(&a_while, NULL);
+}
+
+static void name_sender(int64_t rank)
+{
+    static char name[LOG_SENDER_MAX + 1];       /* log_sender keeps it */
+    char host[64] = "unknown host";
+    (void)gethostname(host, sizeof(host) - 1);
+    if (rank <= 0)
+        return;
+    snprintf(name, sizeof(name), "rank %lld (%s)", (long long)rank, host);
+    log_sender(name);
+}
+
+int launched_refuse_all(const char *reason)
+{
+    const int64_t rank = launcher_rank();
+    end_in_time();
+    drop_held();
+    refusal_prepare();
+    let_rank_0_print(rank);
+    if (refusal_is_first(reason)) {
+        name_sender(rank);
         log_message(LOG_ERROR, "%s", reason);
-    else
-        let_the_first_end();
-    return EXIT_CODE_USAGE;
+        (void)log_release();
+    }
+    return rank < 0 ? EXIT_CODE_USAGE : launched_end_all(EXIT_CODE_USAGE);
+}
+
+int launched_end_all(int code)
+{
+    end_in_time();
+    refusal_tell(code, launcher_processes());
+    return code;
 }
 
 int launched_refuse(const char *command)
@@ -42,5 +79,5 @@ int launched_refuse(const char *command)
                  "launcher, or with -n 1", command, launcher.name, launcher.size);
     else
         return 0;
-    return launched_refuse_all(launcher_is_first(), text);
+    return launched_refuse_all(text);
 }

@@ -2,13 +2,15 @@
 #ifndef PIPETRAIN_LAUNCHED_H
 #define PIPETRAIN_LAUNCHED_H
 
-#include <stdbool.h>
-
 /* For the command ("evaluate", "--tune"), once its command line was read. 0 for a process that was started alone;
- * EXIT_CODE_USAGE for one of several, of which the first has said how to run the command. */
+ * EXIT_CODE_USAGE for one of several, of which one has said how to run the command. */
 int launched_refuse(const char *command);
-/* Refuse any command, for a reason that all processes of the launcher share. The first process prints it; the others print
- * nothing, and drop what log_hold kept. Returns EXIT_CODE_USAGE, with which this process has to end at once. */
-int launched_refuse_all(bool is_first, const char *reason);
+/* Refuse any command, for a reason that other processes of the launcher may share, or not know of. The first of those on this
+ * host that have it prints it, with its rank and host if it is not rank 0; the others, and what log_hold kept, are not
+ * printed. Returns EXIT_CODE_USAGE, with which this process has to end at once. */
+int launched_refuse_all(const char *reason);
+/* This process will end with this code, which it has given a message for, and the others wait for it in MPI_Init: they end,
+ * too. Returns the code. */
+int launched_end_all(int code);
 
 #endif

@@ -1,0 +1,145 @@
+/* Names of sockets as flags: who has bound one has raised it, and who connects to it sees that. */
+#include "sync/ranks/refusal.h"
+
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "stage/clock.h"
+#include "sync/ranks/launcher.h"
+
+#define TELL_NS 1000000000u
+#define ANSWER_MS 1000
+#define LOOK_MS 20
+#define KEY_BYTES 512u
+
+/* ---- the run ---- */
+
+static const char *value_of(const char *variable)
+{
+    const char *const text = getenv(variable);
+    return text != NULL ? text : "";
+}
+
+/* A hash of what processes of one start have in common, and those of no other one; without a launcher that says so, a
+ * parent. */
+static uint64_t run_hash;
+
+void refusal_prepare(void)
+{
+    char key[KEY_BYTES];
+    const int mpich = launcher_mpich_process();
+    const char *const pmix = value_of("PMIX_NAMESPACE"), *const step = value_of("SLURM_STEP_ID");
+    const char *const torch = value_of("TORCHELASTIC_RUN_ID");
+    const bool is_known = *pmix != '\0' || mpich != 0 || *step != '\0' || *torch != '\0';
+    snprintf(key, sizeof(key), "%s/%d/%s.%s/%s/%d/%d", pmix, mpich, value_of("SLURM_JOB_ID"), step, torch,
+             is_known ? 0 : (int)getppid(), (int)geteuid());
+    run_hash = XXH3_64bits(key, strlen(key));
+}
+
+/* ---- flags ---- */
+
+/* The name of the run's flag: of a reason, or for NULL of any. */
+static socklen_t name_flag(const char *reason, struct sockaddr_un *address)
+{
+    const uint64_t flag = reason == NULL ? 0 : XXH3_64bits(reason, strlen(reason));
+    *address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    const int length = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "pipetrain-refusal-%016llx-%016llx",
+                                (unsigned long long)run_hash, (unsigned long long)flag);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+static int open_socket(int flags)
+{
+    return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+}
+
+/* The socket of a flag that is up until this process ends, or -1: it was before. */
+static int raise_flag(const char *reason)
+{
+    struct sockaddr_un address;
+    const socklen_t length = name_flag(reason, &address);
+    const int flag = open_socket(SOCK_NONBLOCK);
+    if (flag >= 0 && bind(flag, (struct sockaddr *)&address, length) == 0 && listen(flag, SOMAXCONN) == 0)
+        return flag;
+    if (flag >= 0)
+        close(flag);
+    return -1;
+}
+
+/* A connection to the process of this user that has raised the flag, or -1. */
+static int find_flag(const char *reason)
+{
+    struct sockaddr_un address;
+    struct ucred other;
+    socklen_t bytes = sizeof(other);
+    const socklen_t length = name_flag(reason, &address);
+    const int flag = open_socket(0);
+    if (flag >= 0 && connect(flag, (struct sockaddr *)&address, length) == 0 &&
+        getsockopt(flag, SOL_SOCKET, SO_PEERCRED, &other, &bytes) == 0 && other.uid == geteuid())
+        return flag;
+    if (flag >= 0)
+        close(flag);
+    return -1;
+}
+
+bool refusal_is_first(const char *reason)
+{
+    if (raise_flag(reason) >= 0)
+        return true;
+    const int other = find_flag(reason);
+    if (other >= 0)
+        close(other);
+    return other < 0;
+}
+
+/* ---- telling ---- */
+
+/* Answer all that ask now; returns how many. Their connections last until this process ends. */
+static uint32_t answer(int flag, int code)
+{
+    const unsigned char byte = (unsigned char)code;
+    uint32_t count = 0;
+    for (int other; flag >= 0 && (other = accept4(flag, NULL, NULL, SOCK_CLOEXEC)) >= 0; count++)
+        (void)send(other, &byte, 1, MSG_NOSIGNAL);
+    return count;
+}
+
+static bool has_ended(int other)
+{
+    unsigned char code;
+    return other >= 0 && recv(other, &code, 1, MSG_DONTWAIT) == 0;
+}
+
+/* The first one counts the others, and all end when it does. */
+void refusal_tell(int code, uint32_t processes)
+{
+    const uint64_t end_ns = clock_now_ns() + TELL_NS;
+    const int flag = raise_flag(NULL), first = flag < 0 ? find_flag(NULL) : -1;
+    uint32_t told = 1;
+    while (clock_now_ns() < end_ns && told != processes && !has_ended(first)) {
+        (void)poll(NULL, 0, LOOK_MS);
+        told += answer(flag, code);
+    }
+    if (flag >= 0 && told < processes)
+        launcher_abort(code);
+}
+
+int refusal_heard(void)
+{
+    unsigned char code = 0;
+    const int flag = find_flag(NULL);
+    if (flag < 0)
+        return 0;
+    struct pollfd answered = { .fd = flag, .events = POLLIN };
+    const bool has_code = poll(&answered, 1, ANSWER_MS) > 0 && recv(flag, &code, 1, MSG_DONTWAIT) == 1;
+    close(flag);
+    return has_code ? code : 0;
+}

@@ -67,7 +67,7 @@ static struct part find_part(void *decoder, const struct file *file, const struc
     bool is_read = picture_jpeg_ops.begin(decoder, file->bytes, file->count, &height, &width, &problem) == 0;
     if (is_read) {
         augment_view(&augment, request, height, width, &view);
-        const struct picture_request wish = { &view, &request->shape };
+        const struct picture_request wish = { .view = &view, .shape = &request->shape };
         is_read = picture_jpeg_ops.read(decoder, &wish, &part.picture, &part.eighths, &problem) == 0;
     }
     if (!is_read) {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
+#include <zlib.h>
 
 #define SIDE_MAX 0x7fffffffu    /* PNG's own limit */
 #define UPRIGHT 1u
@@ -227,6 +228,24 @@ static bool png_is_cut(const uint8_t *data, size_t bytes)
         at += chunk;
     }
     return true;
+}
+
+bool image_png_is_intact(const uint8_t *data, size_t bytes)
+{
+    size_t at = sizeof(png_signature);
+
+    while (bytes - at >= 12) {
+        const uint64_t chunk = (uint64_t)get_be32(data + at) + 12;
+        if (chunk > bytes - at)
+            return false;
+        const uint8_t *const kind = data + at + 4, *const crc = data + at + chunk - 4;
+        if (crc32_z(0, kind, (size_t)(crc - kind)) != get_be32(crc))
+            return false;
+        if (memcmp(kind, "IEND", 4) == 0)
+            return true;
+        at += chunk;
+    }
+    return false;
 }
 
 bool image_is_cut(const uint8_t *data, size_t bytes, enum image_format format)

@@ -22,5 +22,7 @@ int image_header_read(const uint8_t *data, size_t bytes, struct image_header *he
 /* Whether a whole file, whose header was read, has no end: the marker EOI of a JPEG after its first scan, the chunk
  * IEND of a PNG. */
 bool image_is_cut(const uint8_t *data, size_t bytes, enum image_format format);
+/* Whether the checksum of every chunk of a whole PNG file up to IEND is right. Decoders skip some chunks. */
+bool image_png_is_intact(const uint8_t *data, size_t bytes);
 
 #endif

@@ -126,7 +126,7 @@ static int decode_format(struct encoded *encoded, int format, const struct store
     if (rc < 0)
         return rc;
     augment_view(request->augment, request, height, width, &view);
-    const struct picture_request part = { &view, &request->shape };
+    const struct picture_request part = { &view, &request->shape, request->to_end };
     rc = read_sample(encoded, format, &part, pixels_out, reason);
     formats[format]->end(encoded->decoders[format]);
     if (rc == 0)

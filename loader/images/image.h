@@ -27,6 +27,7 @@ struct image_request {
     uint32_t epoch;             /* from 0 */
     uint64_t position;          /* of the sample in the pass */
     struct image_shape shape;   /* of the sample */
+    bool to_end;                /* look for flaws in what follows the pixels, too */
 };
 
 #define IMAGE_SIZE_UNSAID INT64_MIN

@@ -314,6 +314,17 @@ static void read_part(struct jpeg *jpeg)
     jpeg->picture.row_bytes = row_bytes;
 }
 
+/* Read what follows the last row up to the end of the image. */
+static void read_end(struct jpeg *jpeg)
+{
+    (void)jpeg_finish_decompress(&jpeg->library);
+}
+
+static bool has_all_rows(const struct jpeg *jpeg)
+{
+    return jpeg->library.output_scanline == jpeg->library.output_height;
+}
+
 static int read_jpeg(void *decoder, const struct picture_request *request, struct picture *picture_out,
                      uint32_t *eighths_out, struct text *problem)
 {
@@ -322,7 +333,9 @@ static int read_jpeg(void *decoder, const struct picture_request *request, struc
     const int rc = jpeg_try(jpeg, read_part, problem);
     if (rc < 0)
         return rc;
-    if (jpeg->errors.num_warnings > 0)
+    if (request->to_end && has_all_rows(jpeg) && jpeg_try(jpeg, read_end, problem) < 0)
+        text_add(problem, " (after the last row)");
+    else if (jpeg->errors.num_warnings > 0)
         text_add(problem, "%s", jpeg->warning);
     *picture_out = jpeg->picture;
     *eighths_out = jpeg->eighths;

@@ -34,6 +34,7 @@ static inline struct pixel_range pixel_range_touched(double from, double length,
 struct picture_request {
     const struct augment_view *view;    /* in pixels of the stored image */
     const struct image_shape *shape;    /* of the sample */
+    bool to_end;                        /* look for flaws in what follows the pixels, too */
 };
 
 /* A format of encoded images. Each thread opens a decoder of its own. Functions that fail write the reason to

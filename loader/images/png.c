@@ -5,6 +5,7 @@
 
 #include <spng.h>
 
+#include "formats/image_header.h"
 #include "loader/images/image_memory.h"
 #include "loader/images/picture.h"
 #include "loader/images/scratch.h"
@@ -15,7 +16,9 @@
 #define ROW_PIXEL_BYTES 8u      /* of four channels of 16 bits */
 
 struct png {
-    spng_ctx *library;          /* of the current image */
+    const uint8_t *bytes;       /* of the current image */
+    size_t byte_count;
+    spng_ctx *library;
     struct spng_ihdr header;
     struct scratch pixels;
     size_t reserved;            /* bytes of image_memory, until the image ends */
@@ -57,6 +60,8 @@ static int begin_png(void *decoder, const uint8_t *bytes, size_t byte_count, uin
                      struct text *problem)
 {
     struct png *const png = decoder;
+    png->bytes = bytes;
+    png->byte_count = byte_count;
     spng_ctx_free(png->library);
     png->library = spng_ctx_new(0);
     const int rc = png->library != NULL ? read_header(png, bytes, byte_count) : SPNG_EMEM;
@@ -120,11 +125,14 @@ static void end_png(void *decoder)
 static int read_png(void *decoder, const struct picture_request *request, struct picture *picture_out,
                     uint32_t *eighths_out, struct text *problem)
 {
-    (void)request;
     struct png *const png = decoder;
     const int rc = read_pixels(png, problem);
     if (rc != 0)
         return rc;
+    if (request->to_end && !image_png_is_intact(png->bytes, png->byte_count)) {
+        text_add(problem, "the checksum of a chunk is wrong");
+        return -EBADMSG;
+    }
     const uint32_t channels = choose_format(&png->header) == SPNG_FMT_G8 ? 1 : 3;
     *picture_out = (struct picture){
         .pixels = png->pixels.memory,

@@ -4,9 +4,10 @@
 examples=$(cd "$(dirname "$0")/../../examples" && pwd)
 . "$(dirname "$0")/convert.sh"
 
-# image TEXT - the header of a PNG of 3 x 2 pixels, and the text
+# image TEXT - a PNG of 3 x 2 pixels, and the text after its end
 image() {
-    printf '\211PNG\r\n\032\n\000\000\000\rIHDR\000\000\000\003\000\000\000\002\010\002\000\000\000%s' "$1"
+    printf '\211PNG\015\012\032\012\000\000\000\015IHDR\000\000\000\003\000\000\000\002\010\002\000\000\000\022\026\361M'
+    printf '\000\000\000\020IDATx\234c\020P0\200\040\0068\013\000\025\324\002A4\204m\012\000\000\000\000IEND\256B\140\202%s' "$1"
 }
 
 make_set() {
@@ -31,7 +32,7 @@ same_shards() {
 stores_every_image_as_it_is_once() {
     expect 0 folder set -o plain
     find set -type f | while read -r file; do
-        grep -qaF "$(tail -c +30 "$file")" plain/*-of-* || echo "$file"
+        grep -qaF "$(tail -c +74 "$file")" plain/*-of-* || echo "$file"
     done >missing
     [ ! -s missing ] || failed "not in any shard: $(cat missing)"
     [ "$(cat plain/*-of-* | grep -ao IHDR | wc -l)" -eq 24 ] || failed "images were stored twice"
@@ -156,8 +157,11 @@ makes_what_the_example_trains_on() {
 }
 
 refuses_to_change_what_it_cannot_read() {
-    answers 3 "image/encoded" folder set -o out --raw
-    says "set: train/"
+    cp -r set broken
+    grey | head -c 50 >broken/train/cat/8.png
+    answers 3 "image/encoded" folder broken -o out --raw
+    says "broken: train/cat/8.png: "
+    rm -r broken
     expect 2 folder grey -o out --quality=80
     expect 2 folder grey -o out --quality=80 --resize-short=1 --raw
     expect 2 digits -o out --resize-short=8
@@ -309,23 +313,68 @@ counts_images_that_are_to_be_turned_and_names_those_cut_short() {
     tar cf phone.tar -C phone a b
     for input in "folder phone" "tar phone.tar"; do
         rm -rf out
-        expect 0 $input -o out
+        expect 0 $input -o out --no-decode
         says ": 2 images have an EXIF orientation (the first a/3.jpg), which training and prediction ignore"
-        says ": b/cut.jpg is cut short: the end of the JPEG is missing"
-        says ": b/cut.png is cut short: the end of the PNG is missing"
-        [ "$(grep -c . messages)" -eq 3 ] || failed "$input: not 3 lines: $(cat messages)"
+        says ": b/cut.jpg: is cut short: the end of the JPEG is missing"
+        says ": b/cut.png: is cut short: the end of the PNG is missing"
+        says "2 damaged images are stored: training decodes them as far as possible"
+        [ "$(grep -c . messages)" -eq 4 ] || failed "$input: not 4 lines: $(cat messages)"
     done
     "$(dirname "$program")/pipetrain-shards" stats out >output
     grep -q '^  *2  are rotated by their EXIF orientation' output || failed "stats: $(cat output)"
     rm -rf grey/cut
     mkdir grey/cut
     grey | head -c 50 >grey/cut/1.png
-    expect 0 folder grey -o cut-set
+    answers 3 "grey: cut/1.png: holds a PNG image that cannot be decoded" folder grey -o cut-set
+    absent cut-set
+    expect 0 folder grey -o cut-set --no-decode
     "$(dirname "$program")/pipetrain-shards" check --decode cut-set >output
     [ $? -eq 3 ] || failed "an image that is cut short is no damage"
     grep -q ': 1.png: feature .image/encoded. holds a PNG image' output || failed "not named: $(cat output)"
     grep -q ': 1 damage in 1 shard$' output || failed "more than one is damaged: $(cat output)"
     rm -r out grey/cut
+}
+
+# flip FILE BIT - with one bit changed
+flip() {
+    at=$(($2 / 8))
+    old=$(od -An -tu1 -j $at -N 1 "$1" | tr -d ' ')
+    new=$(printf %03o $(((old & ~(1 << $2 % 8)) | (~old & (1 << $2 % 8)))))
+    printf "\\$new" | dd of="$1" bs=1 seek=$at conv=notrunc 2>/dev/null
+}
+
+decodes_what_it_stores_and_names_all_that_is_damaged() {
+    mkdir -p flips/a flips/b
+    grey >flips/a/whole.png
+    bytes=$(wc -c <flips/a/whole.png)
+    bit=3 count=0
+    while [ $bit -lt $((8 * bytes)) ]; do
+        grey >flips/b/$bit.png
+        flip flips/b/$bit.png $bit
+        bit=$((bit + 13)) count=$((count + 1))
+    done
+    (cd flips && for i in b/*.png; do echo "$i,b"; done && echo a/whole.png,a) >flips/list.csv
+    tar cf flips.tar -C flips a b
+    for input in "folder flips" "tar flips.tar" "csv flips/list.csv"; do
+        answers 3 ": $count files cannot be used: remove or replace them" $input -o out --jobs=2
+        absent out
+        [ "$(grep -c ': b/[0-9]*\.png: ' messages)" -eq $count ] || failed "$input: not all $count are named: $(cat messages)"
+        grep -q whole messages && failed "$input: $(cat messages)"
+    done
+    rm flips/b/*.png
+    for where in 30 45 50; do
+        grey >flips/b/$where.png
+        flip flips/b/$where.png $((8 * where))
+    done
+    rm -f flips/list.csv
+    expect 0 folder flips -o unseen --no-decode
+    answers 3 "3 images cannot be decoded: nothing was written: replace or remove them" tfrecord unseen -o out
+    absent out
+    expect 0 tfrecord unseen -o out --no-decode
+    expect 2 tfrecord unseen -o out2 --no-decode --raw
+    expect 3 tfrecord unseen -o out2 --raw
+    [ "$(grep -c cannot.be.decoded: messages)" -eq 4 ] || failed "not all three: $(cat messages)"
+    rm -r out flips unseen
 }
 
 # sized BYTES - the header of a PNG with so many bytes for width and height
@@ -337,7 +386,7 @@ refuses_images_too_large_to_train_with() {
     mkdir -p large/a large/b
     sized '\000\000\040\000\000\000\040\000' >large/a/8192.png
     image x >large/b/1.png
-    expect 0 folder large -o large-set
+    expect 0 folder large -o large-set --no-decode
     sized '\000\001\206\240\000\001\206\240' >large/b/100000.png
     sized '\000\000\040\001\000\000\040\000' >large/b/8193.png
     (cd large && printf 'file,label\nb/100000.png,a\na/8192.png,b\n') >large/list.csv
@@ -346,6 +395,8 @@ refuses_images_too_large_to_train_with() {
         answers 3 "b/100000.png: has more than 64 Mi pixels by its header, which training refuses" $input -o out
         absent out
     done
+    rm large/a/8192.png
+    image x >large/a/1.png
     answers 3 "2 files cannot be used" folder large -o out
 }
 
@@ -383,6 +434,7 @@ counts_images_that_are_to_be_turned_and_names_those_cut_short
 takes_tables_as_others_write_them
 names_the_classes_and_says_what_looks_like_another_split
 says_that_no_set_is_made_of_a_split_without_classes
+decodes_what_it_stores_and_names_all_that_is_damaged
 refuses_images_too_large_to_train_with
 refuses_and_leaves_nothing
 [ $failures -eq 0 ]

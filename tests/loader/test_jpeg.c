@@ -144,7 +144,7 @@ static void try_part(void *decoder, const struct file *file, const uint8_t *whol
     uint32_t height, width, eighths;
     text_init(&problem, text, sizeof(text));
     const struct image_shape shape = { (uint32_t)view->height, (uint32_t)view->width, 3 };
-    const struct picture_request wish = { view, &shape };
+    const struct picture_request wish = { .view = view, .shape = &shape };
     assert_int_equal(picture_jpeg_ops.begin(decoder, file->bytes, file->count, &height, &width, &problem), 0);
     assert_int_equal(height, HEIGHT);
     assert_int_equal(width, WIDTH);
@@ -194,7 +194,7 @@ TEST(a_large_image_is_decoded_as_small_as_it_is_wanted)
         text_init(&problem, text, sizeof(text));
         const struct augment_view view = { .width = WIDTH, .height = WIDTH };
         const struct image_shape shape = { rows[i].side, rows[i].side, 3 };
-        const struct picture_request wish = { &view, &shape };
+        const struct picture_request wish = { .view = &view, .shape = &shape };
         assert_int_equal(picture_jpeg_ops.begin(decoder, file.bytes, file.count, &height, &width, &problem), 0);
         assert_int_equal(picture_jpeg_ops.read(decoder, &wish, &picture, &eighths, &problem), 0);
         assert_int_equal(eighths, rows[i].eighths);

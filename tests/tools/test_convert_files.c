@@ -333,7 +333,7 @@ TEST_WITH(refuses_images_that_are_none_all_at_once, fixture_folder_enter, fixtur
     expect_refused_both_ways(FILES("a/1.png A", "b/2.png", "c/3.JPEG", "b/4.png B"), "2 files cannot be used");
     expect_refused_both_ways(FILES("a/1.png A", "b/2.png", "b/4.png B"), "b/2.png: is no image");
     expect_refused_both_ways(FILES("a/1.png A", "b/1.png", "b/2.png", "b/3.png", "b/4.png", "b/5.png", "b/6.png",
-                                   "b/7.png"), "; and 2 more");
+                                   "b/7.png"), "7 files cannot be used: remove or replace them");
 }
 
 TEST_WITH(follows_links_but_not_in_circles, fixture_folder_enter, fixture_folder_leave)

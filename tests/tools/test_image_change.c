@@ -90,7 +90,7 @@ static struct changed change_record(const struct image_change *change, size_t by
     return changed;
 }
 
-static void expect_refused(const struct image_change *change, size_t bytes, const char *words)
+static void expect_refused(const struct image_change *change, size_t bytes, int rc, const char *words)
 {
     struct image_changer *changer;
     const uint8_t *out;
@@ -99,7 +99,7 @@ static void expect_refused(const struct image_change *change, size_t bytes, cons
 
     assert_int_equal(image_changer_open(&changer, change), 0);
     assert_int_equal(image_changer_apply(changer, payload, bytes, &out, &out_bytes, problem, sizeof(problem)),
-                     -EBADMSG);
+                     rc);
     if (strstr(problem, words) == NULL)
         fail_msg("'%s' is not in '%s'", words, problem);
     image_changer_close(changer);
@@ -120,7 +120,7 @@ TEST(a_larger_image_becomes_a_jpeg_with_this_shorter_side)
     struct image_header header;
     const char *problem;
     for (uint32_t channels = 1; channels <= 3; channels += 2) {
-        const struct changed changed = change_record(&(struct image_change){ 11, 90, false, NULL },
+        const struct changed changed = change_record(&(struct image_change){ .short_side = 11, .quality = 90 },
                                                      make_record(channels));
         const struct feature image = find(&changed, "image/encoded");
         assert_int_equal(image_header_read(image.bytes, image.byte_count, &header, &problem), 0);
@@ -134,7 +134,7 @@ TEST(a_larger_image_becomes_a_jpeg_with_this_shorter_side)
 
 TEST(features_that_say_its_size_are_set_and_others_stay)
 {
-    const struct changed changed = change_record(&(struct image_change){ 16, 90, false, NULL }, make_record(3));
+    const struct changed changed = change_record(&(struct image_change){ .short_side = 16, .quality = 90 }, make_record(3));
     assert_int_equal(find(&changed, "image/height").int64, 16);
     assert_int_equal(find(&changed, "image/width").int64, 24);
     assert_int_equal(find(&changed, "image/channels").int64, 3);
@@ -150,7 +150,7 @@ TEST(an_image_that_is_small_enough_stays_byte_for_byte)
 {
     const size_t bytes = make_record(3);
     for (uint64_t side = HEIGHT; side < HEIGHT + 2; side++) {
-        const struct changed changed = change_record(&(struct image_change){ side, 1, false, NULL }, bytes);
+        const struct changed changed = change_record(&(struct image_change){ .short_side = side, .quality = 1 }, bytes);
         assert_ptr_equal(changed.payload, payload);
         assert_int_equal(changed.bytes, bytes);
         image_changer_close(changed.changer);
@@ -200,21 +200,23 @@ TEST(raw_images_are_made_smaller_as_raw_images_only)
     const struct changed same = change_record(&(struct image_change){ .short_side = 32, .is_raw = true }, bytes);
     assert_ptr_equal(same.payload, payload);
     image_changer_close(same.changer);
-    expect_refused(&(struct image_change){ 8, 90, false, NULL }, bytes, "together with --raw");
+    expect_refused(&(struct image_change){ .short_side = 8, .quality = 90 }, bytes, -ENOTSUP, "together with --raw");
 }
 
 TEST(what_cannot_be_decoded_is_refused_with_its_reason)
 {
-    const struct image_change change = { 8, 90, false, NULL };
+    const struct image_change change = { .short_side = 8, .quality = 90 };
     const uint8_t head[] = { 0x89, 'P', 'N', 'G', 13, 10, 26, 10, 0, 0, 0, 13, 'I', 'H', 'D', 'R', 0, 0, 0, 99, 0, 0, 0,
                              99, 8, 2, 0, 0, 0, 0, 0, 0, 0 };
     memset(payload, 0xff, 100);
-    expect_refused(&change, 100, "is not a tf.train.Example");
-    expect_refused(&change, 0, "has no feature known as image");
-    expect_refused(&change, example_fixture("image", FEATURE_BYTES, head, sizeof(head), payload),
+    expect_refused(&change, 100, -EBADMSG, "is not a tf.train.Example");
+    expect_refused(&change, 0, -EBADMSG, "has no feature known as image");
+    expect_refused(&change, example_fixture("image", FEATURE_BYTES, head, sizeof(head), payload), -EBADMSG,
                    "holds a PNG image that cannot be decoded");
-    expect_refused(&change, example_fixture("image", FEATURE_BYTES, "text", 4, payload), "neither JPEG nor PNG");
-    expect_refused(&(struct image_change){ 8, 90, false, "picture" }, make_record(3), "no feature known as image");
+    expect_refused(&change, example_fixture("image", FEATURE_BYTES, "text", 4, payload), -EBADMSG,
+                   "neither JPEG nor PNG");
+    expect_refused(&(struct image_change){ .short_side = 8, .quality = 90, .image_key = "picture" }, make_record(3), -EBADMSG,
+                   "no feature known as image");
 }
 
 TEST(flaws_that_are_passed_over_are_told)
@@ -229,15 +231,65 @@ TEST(flaws_that_are_passed_over_are_told)
     assert_in_range(image.byte_count, 500, EXAMPLE_FIXTURE_MAX - 100);
     memcpy(cut, image.bytes, image.byte_count);
     const size_t bytes = example_fixture("image", FEATURE_BYTES, cut, image.byte_count - 100, payload);
-    assert_int_equal(image_changer_open(&changer, &(struct image_change){ 8, 90, false, NULL }), 0);
+    assert_int_equal(image_changer_open(&changer, &(struct image_change){ .short_side = 8, .quality = 90 }), 0);
     assert_int_equal(image_changer_apply(changer, payload, bytes, &out, &out_bytes, problem, sizeof(problem)), 0);
     assert_non_null(strstr(problem, "has flaws: Premature end of JPEG file"));
     image_changer_close(changer);
 }
 
+/* A PNG of 2 x 2 grey pixels with a text. */
+static const uint8_t small_png[] = {
+    137, 80, 78, 71, 13, 10, 26, 10, 0, 0, 0, 13, 73, 72, 68, 82, 0, 0, 0, 2, 0, 0, 0, 2,
+    8, 0, 0, 0, 0, 87, 221, 82, 248, 0, 0, 0, 14, 73, 68, 65, 84, 120, 156, 99, 16, 48, 96, 8,
+    40, 0, 0, 2, 38, 1, 1, 202, 1, 114, 107, 0, 0, 0, 9, 116, 69, 88, 116, 84, 105, 116, 108, 101,
+    0, 99, 97, 116, 87, 224, 123, 135, 0, 0, 0, 0, 73, 69, 78, 68, 174, 66, 96, 130,
+};
+
+static int check_record(struct image_changer *changer, size_t bytes)
+{
+    const uint8_t *out;
+    size_t out_bytes;
+    char problem[512] = "";
+    const int rc = image_changer_apply(changer, payload, bytes, &out, &out_bytes, problem, sizeof(problem));
+    assert_ptr_equal(out, payload);
+    assert_int_equal(out_bytes, bytes);
+    assert_int_equal(problem[0] != '\0', rc != 0);
+    return rc;
+}
+
+TEST(any_changed_bit_of_a_png_is_found_by_a_check)
+{
+    struct image_changer *changer;
+    uint8_t png[sizeof(small_png)];
+    assert_int_equal(image_changer_open(&changer, &(struct image_change){ .is_checked = true }), 0);
+    memcpy(png, small_png, sizeof(png));
+    assert_int_equal(check_record(changer, example_fixture("image", FEATURE_BYTES, png, sizeof(png), payload)), 0);
+    for (size_t bit = 0; bit < 8 * sizeof(png); bit++) {
+        png[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        const int rc = check_record(changer, example_fixture("image", FEATURE_BYTES, png, sizeof(png), payload));
+        if (rc != (bit < 64 ? -ENOMSG : -EBADMSG))
+            fail_msg("bit %zu: %d", bit, rc);
+        png[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    image_changer_close(changer);
+}
+
+TEST(a_check_lets_records_pass_that_hold_no_encoded_image)
+{
+    struct image_changer *changer;
+    assert_int_equal(image_changer_open(&changer, &(struct image_change){ .is_checked = true }), 0);
+    memset(payload, 0xff, 100);
+    assert_int_equal(check_record(changer, 100), 0);
+    assert_int_equal(check_record(changer, 0), 0);
+    assert_int_equal(check_record(changer, make_raw_record()), 0);
+    assert_int_equal(check_record(changer, make_record(3)), 0);
+    assert_int_equal(check_record(changer, example_fixture("image", FEATURE_BYTES, "text", 4, payload)), -ENOMSG);
+    image_changer_close(changer);
+}
+
 TEST(the_same_bytes_come_out_whatever_came_before)
 {
-    const struct image_change change = { 12, 75, false, NULL };
+    const struct image_change change = { .short_side = 12, .quality = 75 };
     const size_t grey_bytes = make_record(1);
     struct changed used = change_record(&change, grey_bytes);
     const size_t bytes = make_record(3);

@@ -31,6 +31,7 @@ struct convert_command {
     const struct converter *converter;  /* NULL: help or the version is wanted */
     struct convert_options options;     /* strings belong to argv */
     unsigned given;                     /* bits of enum convert_option that were given */
+    bool stores_unseen;                 /* --no-decode */
     bool wants_help, wants_version;
 };
 
@@ -70,6 +71,9 @@ static const struct program_option option_rows[] = {
       .group = CONVERT_QUALITY, .help = "JPEG quality of shrunk images, 1 to 100 (default 90)" },
     { .name = "raw", .store = STORE_FLAG, FIELD(options.change.is_raw), .group = CONVERT_RAW,
       .help = "folder, tar, csv, tfrecord: store decoded pixels (uint8, grey or RGB)" },
+    { .name = "no-decode", .store = STORE_FLAG, FIELD(stores_unseen), .group = CONVERT_NO_DECODE,
+      .help = "folder, tar, csv, tfrecord: do not decode the images that are stored as they are; damaged ones are then "
+              "not found (default: all are decoded, and one that cannot be is refused)" },
     { .name = "image-key", .value = "KEY", .store = STORE_TEXT, FIELD(options.image_key), .group = CONVERT_IMAGE_KEY,
       .help = "tfrecord: feature that contains the image, if it has an unusual name" },
     { .name = "label-key", .value = "KEY", .store = STORE_TEXT, FIELD(options.label_key), .group = CONVERT_LABEL_KEY,
@@ -247,6 +251,8 @@ static int check_options(const struct convert_command *command)
     }
     if ((command->given & CONVERT_QUALITY) != 0 && (options->change.short_side == 0 || options->change.is_raw))
         return usage_error("--quality is for images that become JPEG: give --resize-short, and not --raw");
+    if (command->stores_unseen && options->change.is_raw)
+        return usage_error("--no-decode has no effect with --raw, which decodes all images");
     if ((converter->takes & CONVERT_TRAIN) != 0 && options->validation_share > 0)
         return usage_error("%s: --validation must be a whole number of samples to draw", converter->name);
     return 0;
@@ -268,6 +274,8 @@ static int convert_command_parse(struct convert_command *command, int argc, char
     if (rc < 0 || command->wants_help || command->wants_version)
         return rc;
     rc = parse_words(command, argc, argv);
+    command->options.change.is_checked = rc == 0 && (command->converter->takes & CONVERT_NO_DECODE) != 0 &&
+                                         !command->stores_unseen;
     return rc < 0 ? rc : check_options(command);
 }
 

@@ -19,12 +19,11 @@
 enum convert_option {
     CONVERT_TRAIN = 1,          /* --train, and --validation as a number of samples to draw */
     CONVERT_LABEL = 2,          /* --label */
-    CONVERT_RESIZE = 4, CONVERT_RAW = 8,
-    CONVERT_IMAGES = CONVERT_RESIZE | CONVERT_RAW,
-    CONVERT_QUALITY = 16,       /* --quality, for the same converters */
-    CONVERT_IMAGE_KEY = 32, CONVERT_LABEL_KEY = 64,
+    CONVERT_RESIZE = 4, CONVERT_RAW = 8, CONVERT_QUALITY = 16, CONVERT_NO_DECODE = 32,
+    CONVERT_IMAGES = CONVERT_RESIZE | CONVERT_RAW | CONVERT_QUALITY | CONVERT_NO_DECODE,
+    CONVERT_IMAGE_KEY = 64, CONVERT_LABEL_KEY = 128,
     CONVERT_KEYS = CONVERT_IMAGE_KEY | CONVERT_LABEL_KEY,
-    CONVERT_FOLDERS = 128       /* --folders-are-classes */
+    CONVERT_FOLDERS = 256       /* --folders-are-classes */
 };
 
 struct convert_options {

@@ -256,7 +256,7 @@ static int find_images(struct archive_set *set)
     for (size_t i = 0; i < set->options->input_count && rc == 0; i++)
         rc = add_archive(set, set->options->inputs[i]);
     if (rc == 0)
-        rc = image_choice_end(&images->choice, images->input, images->stop);
+        rc = image_set_end_choice(images, set->options);
     if (rc == 0)
         rc = refuse_duplicates(set);
     if (rc == 0)
@@ -312,7 +312,7 @@ const struct converter convert_archive = {
     .inputs = "FILE...",
     .input_count_least = 1,
     .input_count_most = ARCHIVES_MAX,
-    .takes = CONVERT_IMAGES | CONVERT_QUALITY | CONVERT_FOLDERS,
+    .takes = CONVERT_IMAGES | CONVERT_FOLDERS,
     .state_bytes = sizeof(struct archive_set),
     .prepare = archive_prepare,
     .release = archive_release,

@@ -172,7 +172,7 @@ static int end_choice(struct csv_set *set)
         free(folder);
     }
     set->images.choice.refused_hint = hint[0] != '\0' ? hint : NULL;
-    const int rc = image_choice_end(&set->images.choice, set->images.input, set->images.stop);
+    const int rc = image_set_end_choice(&set->images, set->options);
     set->images.choice.refused_hint = NULL;
     return rc;
 }
@@ -360,7 +360,7 @@ const struct converter convert_csv = {
     .inputs = "TRAIN [VALIDATION]",
     .input_count_least = 1,
     .input_count_most = TABLES_MAX,
-    .takes = CONVERT_IMAGES | CONVERT_QUALITY,
+    .takes = CONVERT_IMAGES,
     .state_bytes = sizeof(struct csv_set),
     .prepare = csv_prepare,
     .release = csv_release,

@@ -94,7 +94,7 @@ static int find_images(struct folder *folder)
                             "folder outside", folder->options->output, images->input);
     int rc = walk(folder);
     if (rc == 0)
-        rc = image_choice_end(&images->choice, images->input, images->stop);
+        rc = image_set_end_choice(images, folder->options);
     if (rc == 0)
         rc = image_set_find_layout(images);
     return rc;
@@ -134,7 +134,7 @@ const struct converter convert_folder = {
     .inputs = "DIR",
     .input_count_least = 1,
     .input_count_most = 1,
-    .takes = CONVERT_IMAGES | CONVERT_QUALITY | CONVERT_FOLDERS,
+    .takes = CONVERT_IMAGES | CONVERT_FOLDERS,
     .state_bytes = sizeof(struct folder),
     .prepare = folder_prepare,
     .release = folder_release,

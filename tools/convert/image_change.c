@@ -1,5 +1,5 @@
-/* Resize or decode the images of records with the decoders and the scaler of training. Called by the writing threads.
- * */
+/* Resize, decode or check the images of records with the decoders and the scaler of training. Called by the writing
+ * threads. */
 #include "tools/convert/image_change.h"
 
 #include <errno.h>
@@ -9,21 +9,25 @@
 #include <string.h>
 
 #include "formats/example.h"
+#include "formats/image_header.h"
 #include "loader/images/image.h"
 #include "loader/images/image_memory.h"
 #include "loader/images/scratch.h"
+#include "loader/shards/shard_kind.h"
 #include "tools/convert/jpeg_write.h"
 #include "tools/shards/found_sample.h"
 
 #define PIXEL_BYTES_MAX ((uint64_t)63 << 20)    /* keeps the record below 64 MiB */
 #define CHANGES_MAX 12u
 
+#define UNKNOWN_TEXT "its image is neither JPEG nor PNG, nor pixels of the size in the other features"
+
 /* Why an image of this kind is not decoded; NULL: it is. The range of float pixels is not known from one image. */
 static const char *const no_image_texts[FOUND_KIND_COUNT] = {
     [FOUND_NOTHING] = "has no feature known as image: name one with --image-key",
     [FOUND_FLOATS] = "its image is a list of floats, which cannot be changed: omit --resize-short and --raw",
     [FOUND_INTEGERS] = "its image is a list of integers, which cannot be changed: omit --resize-short and --raw",
-    [FOUND_UNKNOWN] = "its image is neither JPEG nor PNG, nor pixels of the size in the other features",
+    [FOUND_UNKNOWN] = UNKNOWN_TEXT,
 };
 
 struct image_changer {
@@ -90,10 +94,10 @@ void image_changer_close(struct image_changer *changer)
     free(changer);
 }
 
-static int problem_set(char *problem, size_t problem_size, const char *text)
+static int problem_set(char *problem, size_t problem_size, int rc, const char *text)
 {
     snprintf(problem, problem_size, "%s", text);
-    return -EBADMSG;
+    return rc;
 }
 
 /* Rounded to the nearest, halves up; arguments and result are at most 2^32 - 1. */
@@ -128,12 +132,12 @@ static int check_image(const struct image_change *change, const struct found_sam
     const uint64_t pixels = (uint64_t)shape->height * shape->width;
 
     if (is_pixels && !change->is_raw)
-        return problem_set(problem, problem_size,
+        return problem_set(problem, problem_size, -ENOTSUP,
                            "its image is raw pixels, which can only be resized together with --raw");
     if (is_pixels && sample->channels != 1 && sample->channels != 3)
-        return problem_set(problem, problem_size, "its pixels have neither 1 nor 3 channels");
+        return problem_set(problem, problem_size, -ENOTSUP, "its pixels have neither 1 nor 3 channels");
     if ((uint64_t)sample->height * sample->width > IMAGE_PIXELS_MAX)
-        return problem_set(problem, problem_size, "its image has more than 64 Mi pixels");
+        return problem_set(problem, problem_size, -EBADMSG, "its image has more than 64 Mi pixels");
     if (change->is_raw && pixels * shape->channels > PIXEL_BYTES_MAX) {
         snprintf(problem, problem_size, "its pixels are %" PRIu64 " MiB, over 63: make the image smaller with "
                  "--resize-short",
@@ -237,6 +241,48 @@ static bool is_unchanged(const struct image_change *change, const struct found_s
     return is_stored_so && has_size(shape, sample);
 }
 
+/* ---- checks ---- */
+
+/* Images are decoded to this size for a check: all data are read, and little is written. */
+#define CHECKED_SIDE 32u
+#define CHECKED_CHANNELS 3u
+
+/* Whether it begins like a JPEG or PNG; then its header is damaged. */
+static bool begins_encoded(const struct found_sample *sample)
+{
+    const char *const kind = shard_kind_image(sample->bytes, sample->byte_count);
+    return kind != NULL && (strcmp(kind, "JPEG") == 0 || strcmp(kind, "PNG") == 0);
+}
+
+static int check_encoded(struct image_changer *changer, const struct found_sample *sample, char *problem,
+                         size_t problem_size)
+{
+    static const struct image_shape shape = { CHECKED_SIDE, CHECKED_SIDE, CHECKED_CHANNELS };
+    struct found_sample file = *sample;
+
+    file.key = NULL;            /* the messages are about the image's file */
+    const int rc = decode(changer, &file, &shape, problem, problem_size);
+    if (rc < 0)
+        return rc;
+    if (sample->image == FOUND_JPEG && image_is_cut(sample->bytes, sample->byte_count, IMAGE_FORMAT_JPEG))
+        problem_set(problem, problem_size, 0, "is cut short: the end of the JPEG is missing");
+    return 0;
+}
+
+/* Records of other programs may hold anything else. */
+static int check_image_of(struct image_changer *changer, const struct found_sample *sample, char *problem,
+                          size_t problem_size)
+{
+    if (sample->image == FOUND_JPEG || sample->image == FOUND_PNG)
+        return check_encoded(changer, sample, problem, problem_size);
+    if (sample->image == FOUND_UNKNOWN)
+        return problem_set(problem, problem_size, begins_encoded(sample) ? -EBADMSG : -ENOMSG,
+                           begins_encoded(sample) ? "its image has a damaged header" : UNKNOWN_TEXT);
+    return 0;
+}
+
+/* ---- records ---- */
+
 int image_changer_apply(struct image_changer *changer, const uint8_t *payload, size_t bytes,
                         const uint8_t **payload_out, size_t *bytes_out, char *problem_out, size_t problem_size)
 {
@@ -244,18 +290,22 @@ int image_changer_apply(struct image_changer *changer, const uint8_t *payload, s
     struct found_sample sample;
     size_t bad_offset;
 
-    if (found_sample_read(&names, payload, bytes, &sample, &bad_offset) < 0)
-        return problem_set(problem_out, problem_size, "is not a tf.train.Example");
+    const bool is_example = found_sample_read(&names, payload, bytes, &sample, &bad_offset) == 0;
+    *payload_out = payload;
+    *bytes_out = bytes;
+    if (!image_change_is_any(&changer->change))
+        return is_example ? check_image_of(changer, &sample, problem_out, problem_size) : 0;
+    if (!is_example)
+        return problem_set(problem_out, problem_size, -EBADMSG, "is not a tf.train.Example");
     if (no_image_texts[sample.image] != NULL)
-        return problem_set(problem_out, problem_size, no_image_texts[sample.image]);
+        return problem_set(problem_out, problem_size, found_image_is_raw(sample.image) ? -ENOTSUP : -EBADMSG,
+                           no_image_texts[sample.image]);
     struct new_image image = {
         .old_key = sample.key, .key = changer->change.is_raw ? IMAGE_CHANGE_RAW_KEY : sample.key,
         .shape = wanted_shape(&changer->change, &sample),
     };
-    *payload_out = payload;
-    *bytes_out = bytes;
     if (is_unchanged(&changer->change, &sample, &image.shape))
-        return 0;
+        return changer->change.is_checked ? check_image_of(changer, &sample, problem_out, problem_size) : 0;
     const int rc = make_image(changer, &sample, &image, problem_out, problem_size);
     return rc < 0 ? rc : write_payload(changer, &image, payload, bytes, payload_out, bytes_out);
 }

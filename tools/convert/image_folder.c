@@ -21,7 +21,7 @@
 /* ---- which files are images ---- */
 
 #define HEAD_BYTES 4096u        /* enough for nearly every header */
-#define REFUSED_LISTED 5u       /* further ones are only counted */
+#define REFUSED_INLINE 5u       /* more refused files than these have a line each */
 
 static const char *const image_names[] = {
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".avif", ".heic", ".jp2",
@@ -60,16 +60,10 @@ bool image_choice_is_hidden(const char *path)
 
 void image_choice_refuse(struct image_choice *choice, const char *path, const char *problem)
 {
-    const size_t length = strlen(choice->refused), room = sizeof(choice->refused) - length;
-
     choice->refused_count++;
-    if (choice->refused_listed < choice->refused_count - 1 || choice->refused_listed == REFUSED_LISTED)
-        return;
-    const int added = snprintf(choice->refused + length, room, "%s%s: %s", length > 0 ? "; " : "", path, problem);
-    if (added >= 0 && ((size_t)added < room || length == 0))
+    if (choice->refused_listed < IMAGE_CHOICE_LISTED &&
+        asprintf(&choice->refused[choice->refused_listed], "%s: %s", path, problem) >= 0)
         choice->refused_listed++;
-    else
-        choice->refused[length] = '\0';
 }
 
 static void leave_out(struct image_choice *choice, const char *path, const char *problem)
@@ -230,18 +224,46 @@ int image_choice_take(struct image_choice *choice, const char *path, uint64_t by
     return 0;
 }
 
-static int fail_refused(const struct image_choice *choice, const char *input, struct stop *stop)
+static int compare_texts(const void *a, const void *b)
 {
-    const uint64_t more = choice->refused_count - choice->refused_listed;
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* "a: is empty; b: is a BMP"; false if that is too long. */
+static bool join_refused(const struct image_choice *choice, char *text, size_t text_size)
+{
+    size_t length = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < choice->refused_listed && length < text_size; i++)
+        length += (size_t)snprintf(text + length, text_size - length, "%s%s", i > 0 ? "; " : "", choice->refused[i]);
+    return length < text_size && choice->refused_count <= REFUSED_INLINE &&
+           choice->refused_listed == choice->refused_count;
+}
+
+const char *image_choice_list_refused(struct image_choice *choice, const char *input, char *text, size_t text_size)
+{
+    qsort(choice->refused, choice->refused_listed, sizeof(choice->refused[0]), compare_texts);
+    if (join_refused(choice, text, text_size))
+        return text;
+    for (size_t i = 0; i < choice->refused_listed; i++)
+        log_message(LOG_PROBLEM, "%s: %s", input, choice->refused[i]);
+    if (choice->refused_count > choice->refused_listed)
+        log_message(LOG_PROBLEM, "%s: and %" PRIu64 " more", input, choice->refused_count - choice->refused_listed);
+    text[0] = '\0';
+    return text;
+}
+
+static int fail_refused(struct image_choice *choice, const char *input, struct stop *stop)
+{
     const bool is_one = choice->refused_count == 1;
     const char *const hint = choice->refused_hint;
-    char rest[64] = "";
+    char text[1500];
 
-    if (more > 0)
-        snprintf(rest, sizeof(rest), "; and %" PRIu64 " more", more);
-    stop_fail(stop, EXIT_CODE_DATA, "%s: %" PRIu64 " file%s cannot be used: remove or replace %s%s%s%s: %s%s", input,
+    image_choice_list_refused(choice, input, text, sizeof(text));
+    stop_fail(stop, EXIT_CODE_DATA, "%s: %" PRIu64 " file%s cannot be used: remove or replace %s%s%s%s%s%s", input,
               choice->refused_count, is_one ? "" : "s", is_one ? "it" : "them", hint != NULL ? " (" : "",
-              hint != NULL ? hint : "", hint != NULL ? ")" : "", choice->refused, rest);
+              hint != NULL ? hint : "", hint != NULL ? ")" : "", text[0] != '\0' ? ": " : "", text);
     return -EBADMSG;
 }
 
@@ -295,6 +317,8 @@ void image_choice_release(struct image_choice *choice)
 {
     progress_end(&choice->progress);
     free(choice->head);
+    for (size_t i = 0; i < choice->refused_listed; i++)
+        free(choice->refused[i]);
     *choice = (struct image_choice){ 0 };
 }
 

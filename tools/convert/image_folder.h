@@ -18,6 +18,7 @@
 #define IMAGE_BYTES_MAX ((uint64_t)63 << 20)    /* so that its record is not over 64 MiB */
 
 #define IMAGE_CHOICE_KINDS 16u
+#define IMAGE_CHOICE_LISTED 100u        /* refused files; further ones are only counted */
 
 enum image_choice_rule {
     IMAGE_CHOICE_STORED,        /* refuse files named like an image of any kind that are no JPEG or PNG */
@@ -43,8 +44,8 @@ struct image_choice {
         char first[200];        /* the first path in bytewise order */
     } left_out[IMAGE_CHOICE_KINDS];
     const char *refused_hint;   /* a possible cause, for the message; NULL: none */
-    uint64_t refused_listed;
-    char refused[1500];         /* the first refused files, with the reasons */
+    size_t refused_listed;
+    char *refused[IMAGE_CHOICE_LISTED]; /* the first refused files, with the reasons; owned */
 };
 
 /* Reads the first `bytes` bytes of a file. 0, or a negative errno. */
@@ -71,7 +72,10 @@ bool image_choice_is_hidden(const char *path);
 void image_choice_refuse(struct image_choice *choice, const char *path, const char *problem);
 /* Report how many files of each kind were left out, and how many images are not upright. */
 void image_choice_report(struct image_choice *choice, const char *input);
-/* The same; then 0, or -EBADMSG after stop_fail if a file was refused. */
+/* The refused files as one text; where there are more than fit into a line, print a line for each and return "". In the
+ * order of their paths. */
+const char *image_choice_list_refused(struct image_choice *choice, const char *input, char *text, size_t text_size);
+/* Report both. 0, or -EBADMSG after stop_fail if a file was refused. */
 int image_choice_end(struct image_choice *choice, const char *input, struct stop *stop);
 /* Accepts a struct of zeros. */
 void image_choice_release(struct image_choice *choice);

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "stage/file/file.h"
+#include "tools/convert/image_flaws.h"
+#include "tools/convert/shard_writer.h"
 
 #define FEATURES_BYTES 300u     /* approximate size of a record without its image */
 
@@ -109,6 +111,52 @@ static struct sample_source make_source(struct image_source *image_source)
             source.scratch_bytes = bytes + 1;
     }
     return source;
+}
+
+static void drop_folders(struct image_list *list)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < list->count; i++) {
+        if (!list->files[i].is_folder)
+            list->files[kept++] = list->files[i];
+    }
+    list->count = kept;
+}
+
+/* Refuse the images that cannot be decoded; the set is not used after that. */
+static int refuse_undecodable(struct image_set *set, const struct convert_options *options, struct image_flaws *flaws)
+{
+    const struct shard_writer_options check = { .jobs = (uint32_t)options->jobs, .keeps_order = true,
+                                                .change = { .is_checked = true }, .interrupted = options->interrupted };
+    struct image_split all = { .name = "train" };
+    struct image_source images = { set, &all };
+
+    drop_folders(&set->list);
+    all.count = set->list.count;
+    if (all.count == 0)
+        return 0;
+    const struct sample_source source = make_source(&images);
+    const int rc = images_check(&source, &check, flaws, set->stop);
+    for (size_t i = 0; rc == 0 && i < flaws->kinds[FLAW_UNDECODABLE].listed; i++) {
+        const struct image_flaw *const flaw = &flaws->kinds[FLAW_UNDECODABLE].first[i];
+        image_choice_refuse(&set->choice, image_list_path(&set->list, &set->list.files[flaw->index]), flaw->text);
+    }
+    set->choice.refused_count += flaws->kinds[FLAW_UNDECODABLE].count - flaws->kinds[FLAW_UNDECODABLE].listed;
+    return rc;
+}
+
+int image_set_end_choice(struct image_set *set, const struct convert_options *options)
+{
+    struct image_choice *const choice = &set->choice;
+    const bool is_checked = options->change.is_checked && choice->refused_count > 0 &&
+                            choice->refused_count < IMAGE_CHOICE_LISTED;
+    struct image_flaws *const flaws = is_checked ? image_flaws_open() : NULL;
+
+    progress_end(&choice->progress);
+    const int rc = flaws != NULL ? refuse_undecodable(set, options, flaws) : 0;
+    image_flaws_close(flaws);
+    return rc < 0 ? rc : image_choice_end(choice, set->input, set->stop);
 }
 
 int image_set_refuse(struct image_set *set, const char *path, int error)

@@ -2,11 +2,8 @@
 #include "tools/convert/record_maker.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "stage/log.h"
 #include "tools/convert/convert.h"
 
 static int out_of_memory(const struct record_maker *maker)
@@ -30,7 +27,8 @@ int record_maker_open(struct record_maker *maker, const struct sample_source *so
 {
     *maker = (struct record_maker){ .stop = stop, .scratch = malloc(scratch_bytes(sources, count)) };
     const bool is_open = maker->scratch != NULL &&
-                         (!image_change_is_any(change) || image_changer_open(&maker->changer, change) == 0);
+                         ((!image_change_is_any(change) && !change->is_checked) ||
+                          image_changer_open(&maker->changer, change) == 0);
     return is_open ? 0 : out_of_memory(maker);
 }
 
@@ -59,28 +57,28 @@ static int make_example(struct record_maker *maker, const struct sample_source *
     return 0;
 }
 
-static void name_sample(const struct sample_source *source, uint64_t index, char *name, size_t name_size)
+static void note_flaw(const struct record_maker *maker, enum flaw_kind kind, const struct sample_source *source,
+                      uint64_t index, const char *problem)
 {
-    snprintf(name, name_size, "%s sample %" PRIu64, source->split, index);
-    if (source->name != NULL)
-        source->name(source->arg, index, name, name_size);
+    if (maker->flaws != NULL && problem[0] != '\0')
+        image_flaws_add(maker->flaws, kind, source, index, problem);
 }
 
-static int change_images(struct record_maker *maker, const struct sample_source *source, uint64_t index,
-                         const uint8_t **payload, size_t *bytes)
+static int change_image(struct record_maker *maker, const struct sample_source *source, uint64_t index,
+                        const uint8_t **payload, size_t *bytes)
 {
-    char name[1024], problem[512] = "";
+    char name[1024], problem[FLAW_TEXT_BYTES] = "";
 
     const int rc = image_changer_apply(maker->changer, *payload, *bytes, payload, bytes, problem, sizeof(problem));
     if (rc == -ENOMEM)
         return out_of_memory(maker);
-    if (rc == 0 && (problem[0] == '\0' || maker->is_silent))
-        return 0;
-    name_sample(source, index, name, sizeof(name));
-    if (rc == 0)
-        log_message(LOG_RUN, "%s: %s", name, problem);
-    else
-        stop_fail(maker->stop, EXIT_CODE_DATA, "%s: %s", name, problem);
+    if (rc == 0 || rc == -ENOMSG || rc == -EBADMSG) {
+        note_flaw(maker, rc == 0 ? FLAW_IGNORED : rc == -ENOMSG ? FLAW_UNKNOWN : FLAW_UNDECODABLE, source, index,
+                  problem);
+        return rc == -EBADMSG;
+    }
+    image_flaws_name(source, index, name, sizeof(name));
+    stop_fail(maker->stop, EXIT_CODE_DATA, "%s: %s", name, problem);
     return rc;
 }
 
@@ -90,16 +88,5 @@ int record_maker_payload(struct record_maker *maker, const struct sample_source 
     const int rc = source->payload != NULL
                        ? source->payload(source->arg, index, maker->scratch, payload_out, bytes_out)
                        : make_example(maker, source, index, payload_out, bytes_out);
-    return rc < 0 || maker->changer == NULL ? rc : change_images(maker, source, index, payload_out, bytes_out);
-}
-
-void record_maker_warn(const struct record_maker *maker, const struct sample_source *source, uint64_t index,
-                       const char *flaw)
-{
-    char name[1024];
-
-    if (maker->is_silent)
-        return;
-    name_sample(source, index, name, sizeof(name));
-    log_message(LOG_RUN, "%s %s", name, flaw);
+    return rc < 0 || maker->changer == NULL ? rc : change_image(maker, source, index, payload_out, bytes_out);
 }

@@ -1,9 +1,10 @@
-/* Makes the payloads of records: gets samples from a source, and changes their images if requested. */
+/* Makes the payloads of records: gets samples from a source, and changes or checks their images if requested. */
 #ifndef PIPETRAIN_RECORD_MAKER_H
 #define PIPETRAIN_RECORD_MAKER_H
 
 #include "tools/convert/block.h"
 #include "tools/convert/image_change.h"
+#include "tools/convert/image_flaws.h"
 #include "tools/convert/shard_set.h"
 
 /* Belongs to one thread. */
@@ -11,8 +12,8 @@ struct record_maker {
     struct stop *stop;
     void *scratch;              /* memory for sources */
     struct block example;
-    struct image_changer *changer;      /* NULL: images stay as they are */
-    bool is_silent;             /* do not report flawed images */
+    struct image_changer *changer;      /* NULL: images stay as they are, unseen */
+    struct image_flaws *flaws;  /* damaged images are noted here; NULL: nowhere */
 };
 
 /* For records of `count` sources. 0, or -ENOMEM after stop_fail; record_maker_close in both cases. */
@@ -20,12 +21,9 @@ int record_maker_open(struct record_maker *maker, const struct sample_source *so
                       const struct image_change *change, struct stop *stop);
 /* Accepts a struct of zeros. */
 void record_maker_close(struct record_maker *maker);
-/* The payload of record `index`, valid until the next call. 0, or a negative errno after stop_fail. In the thread that
- * opened the maker. */
+/* The payload of record `index`, valid until the next call. 0; 1 if its image cannot be decoded, which has been noted;
+ * or a negative errno after stop_fail. In the thread that opened the maker. */
 int record_maker_payload(struct record_maker *maker, const struct sample_source *source, uint64_t index,
                          const uint8_t **payload_out, size_t *bytes_out);
-/* Report what is wrong with the image of a record that is written all the same. */
-void record_maker_warn(const struct record_maker *maker, const struct sample_source *source, uint64_t index,
-                       const char *flaw);
 
 #endif

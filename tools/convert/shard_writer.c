@@ -252,6 +252,8 @@ struct writing {
     struct shard_set *set;
     const struct shard_writer_options *options;
     uint64_t **orders;          /* per source: the sample at each position */
+    struct image_flaws *flaws;
+    bool only_checks;           /* nothing is written from the beginning */
     struct progress progress;   /* counts each record twice: when it is written, and when it is read back */
     struct chunk_board board;
     atomic_size_t next_file, next_line;
@@ -265,6 +267,12 @@ struct writer {
     struct shard_sink sink;
 };
 
+/* Whether images are only checked, because the set will not be written. */
+static bool only_checks(const struct writer *writer)
+{
+    return writer->writing->only_checks || image_flaws_refuse(writer->writing->flaws);
+}
+
 static int add_frame(struct writer *writer, struct board_chunk *chunk, uint64_t index)
 {
     const struct shard_set *const set = writer->writing->set;
@@ -272,8 +280,8 @@ static int add_frame(struct writer *writer, struct board_chunk *chunk, uint64_t 
     size_t bytes;
 
     const int rc = record_maker_payload(&writer->maker, chunk->line->file->source, index, &payload, &bytes);
-    if (rc < 0)
-        return rc;
+    if (rc != 0)
+        return rc < 0 ? rc : 0;     /* without a damaged image, in a set that is not written any more */
     if (block_reserve(&chunk->frames, chunk->bytes + bytes + TFRECORD_FRAME_BYTES) < 0)
         return convert_fail(set->stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory to make records");
     uint8_t *const frame = chunk->frames.bytes + chunk->bytes, *const body = frame + TFRECORD_HEADER_BYTES;
@@ -282,8 +290,8 @@ static int add_frame(struct writer *writer, struct board_chunk *chunk, uint64_t 
     tfrecord_write_header(bytes, frame);
     tfrecord_write_footer(body, bytes, body + bytes);
     const char *const flaw = image_tally_add(&chunk->images, set->spec.image_key, body, bytes);
-    if (flaw != NULL)
-        record_maker_warn(&writer->maker, chunk->line->file->source, index, flaw);
+    if (flaw != NULL && !writer->writing->options->change.is_checked)
+        image_flaws_add(writer->writing->flaws, FLAW_IGNORED, chunk->line->file->source, index, flaw);
     chunk->bytes += bytes + TFRECORD_FRAME_BYTES;
     return 0;
 }
@@ -307,7 +315,7 @@ static int put_chunk(struct writer *writer, struct board_chunk *chunk)
     size_t at = 0;
     int rc = 0;
 
-    while (at < chunk->bytes && rc == 0) {
+    while (at < chunk->bytes && rc == 0 && !only_checks(writer)) {
         const uint8_t *const frame = chunk->frames.bytes + at;
         const size_t bytes = (size_t)tfrecord_payload_bytes(frame) + TFRECORD_FRAME_BYTES;
         rc = shard_sink_put(&writer->sink, frame, bytes);
@@ -347,14 +355,15 @@ static int write_records(struct writer *writer, struct shard_file *file)
 
 static int write_file(struct writer *writer, struct shard_file *file)
 {
+    if (only_checks(writer))
+        return write_records(writer, file);
     int rc = shard_sink_open(&writer->sink, file);
-
     if (rc == 0)
         rc = write_records(writer, file);
     if (rc == 0)
         rc = shard_sink_finish(&writer->sink);
     shard_sink_abandon(&writer->sink);
-    if (rc < 0)
+    if (rc < 0 || only_checks(writer))
         return rc;
     return read_back(writer->writing->set, file, writer->writing->options->interrupted, &writer->writing->progress);
 }
@@ -371,6 +380,7 @@ static int writer_init(struct writer *writer, struct writing *writing)
     if (rc == 0)
         rc = record_maker_open(&writer->maker, spec->sources, spec->source_count, &writing->options->change,
                                writing->set->stop);
+    writer->maker.flaws = writing->flaws;
     return rc;
 }
 
@@ -457,22 +467,58 @@ static void run_threads(struct writing *writing, uint32_t wanted)
         thread_join(threads[i]);
 }
 
-int shards_write(struct shard_set *set, const struct shard_writer_options *options)
+/* Whether the set has JPEG or PNG images. */
+static bool has_encoded(const struct shard_set *set)
 {
-    struct writing writing = { .set = set, .options = options };
-    const uint32_t threads = wanted_threads(&writing);
-    int rc = chunk_board_init(&writing.board, threads, set->stop, options->interrupted);
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < set->file_count; i++)
+        count += set->files[i].images.counts[FOUND_JPEG] + set->files[i].images.counts[FOUND_PNG];
+    return count > 0;
+}
+
+/* 0, -ECANCELED, or a negative errno after stop_fail. Flaws are only noted. */
+static int run_writing(struct writing *writing, const char *title, uint32_t steps)
+{
+    struct shard_set *const set = writing->set;
+    const uint32_t threads = wanted_threads(writing);
+    int rc = chunk_board_init(&writing->board, threads, set->stop, writing->options->interrupted);
 
     if (rc == 0)
-        rc = make_orders(&writing);
-    progress_begin_steps(&writing.progress, "writing and reading back", "records", count_records(set), 2);
+        rc = make_orders(writing);
+    progress_begin_steps(&writing->progress, title, "records", count_records(set), steps);
     if (rc == 0)
-        run_threads(&writing, threads);
+        run_threads(writing, threads);
     else
         stop_fail(set->stop, EXIT_CODE_MEMORY, "no memory for the record order");
-    progress_end(&writing.progress);
-    free_orders(&writing);
-    const bool is_over = chunk_board_is_over(&writing.board);
-    chunk_board_release(&writing.board);
-    return rc == 0 && is_over ? -ECANCELED : rc;
+    progress_end(&writing->progress);
+    free_orders(writing);
+    if (rc == 0 && chunk_board_is_over(&writing->board))
+        rc = -ECANCELED;
+    chunk_board_release(&writing->board);
+    return rc;
+}
+
+int shards_write(struct shard_set *set, const struct shard_writer_options *options)
+{
+    struct writing writing = { .set = set, .options = options, .flaws = image_flaws_open() };
+
+    if (writing.flaws == NULL)
+        return convert_fail(set->stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory for the list of damaged images");
+    int rc = run_writing(&writing, "writing and reading back", 2);
+    if (rc == 0)
+        rc = image_flaws_report(writing.flaws, has_encoded(set), !image_change_is_any(&options->change), set->stop);
+    image_flaws_close(writing.flaws);
+    return rc;
+}
+
+int images_check(const struct sample_source *source, const struct shard_writer_options *options,
+                 struct image_flaws *flaws, struct stop *stop)
+{
+    struct shard_file file = { .source = source, .record_count = source->record_count };
+    struct shard_set set = { .spec = { .sources = source, .source_count = 1 }, .files = &file, .file_count = 1,
+                             .stop = stop };
+    struct writing writing = { .set = &set, .options = options, .flaws = flaws, .only_checks = true };
+
+    return run_writing(&writing, "checking the other images", 1);
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "tools/convert/image_change.h"
+#include "tools/convert/image_flaws.h"
 #include "tools/convert/shard_set.h"
 
 struct shard_writer_options {
@@ -18,8 +19,13 @@ struct shard_writer_options {
 };
 
 /* Write and sync all files of the set under their temporary names, then read each back: both checksums, the number of
- * records and the hash of all payloads must be right. 0, -ECANCELED when interrupted, or a negative errno after
+ * records and the hash of all payloads must be right. Damaged images are printed; after one that cannot be decoded the
+ * others are only checked, so that all are found. 0, -ECANCELED when interrupted, or a negative errno after
  * stop_fail. */
 int shards_write(struct shard_set *set, const struct shard_writer_options *options);
+/* Only note the damaged images of a source, as of its order. 0, -ECANCELED when interrupted, or a negative errno after
+ * stop_fail. */
+int images_check(const struct sample_source *source, const struct shard_writer_options *options,
+                 struct image_flaws *flaws, struct stop *stop);
 
 #endif

@@ -463,7 +463,7 @@ static int measure_records(const struct sample_source *source, uint64_t count, s
         const int rc = record_maker_payload(maker, source, index, &payload, &bytes);
         if (rc < 0)
             return rc;
-        sum += bytes + TFRECORD_FRAME_BYTES;
+        sum += rc == 0 ? bytes + TFRECORD_FRAME_BYTES : 0;
     }
     *mean_out = (double)sum / (double)count;
     return 0;
@@ -480,7 +480,6 @@ static int find_bytes(struct sample_source *source, const struct image_change *c
     if ((source->bytes > 0 && !is_changed) || source->record_count == 0)
         return 0;
     int rc = record_maker_open(&maker, source, 1, change, stop);
-    maker.is_silent = true;
     if (rc == 0)
         rc = measure_records(source, is_changed ? smaller(source->record_count, CHANGED_MEASURED) : 1, &maker, &mean);
     record_maker_close(&maker);

@@ -90,10 +90,13 @@ static int add_files(struct image_words *words, const char *folder, struct image
 /* Report the files that are not images by kind, and unreadable files one by one, as far as there is room. */
 static void report_others(struct image_words *words, const char *folder, struct image_choice *choice)
 {
+    char text[1500];
     image_choice_report(choice, folder);
-    if (choice->refused_count > 0)
-        log_message(LOG_ERROR, "%s: %" PRIu64 " cannot be read: %s%s", folder, choice->refused_count, choice->refused,
-                    choice->refused_count > choice->refused_listed ? "; and more" : "");
+    if (choice->refused_count > 0) {
+        image_choice_list_refused(choice, folder, text, sizeof(text));
+        log_message(LOG_ERROR, "%s: %" PRIu64 " cannot be read%s%s", folder, choice->refused_count,
+                    text[0] != '\0' ? ": " : "", text);
+    }
     words->unread += choice->refused_count;
     if (choice->image_count > 0)
         return;

@@ -261,7 +261,7 @@ int found_decoder_decode(struct found_decoder *decoder, const struct found_sampl
                          const struct image_shape *shape, uint8_t *pixels_out, char *problem_out, size_t problem_size)
 {
     struct stored_image image;
-    const struct image_request request = { .shape = *shape };
+    const struct image_request request = { .shape = *shape, .to_end = true };
     const struct image_ops *const ops = find_decoder(sample, &image);
     size_t i = 0;
     while (decoder->codecs[i].ops != NULL && decoder->codecs[i].ops != ops)

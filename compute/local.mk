@@ -2,7 +2,7 @@
 compute_libcompute_a_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 compute_libcompute_a_CPPFLAGS = $(AM_CPPFLAGS)
 compute_libcompute_a_SOURCES = \
-	%D%/net.c \
+	%D%/net.c %D%/net_difference.c \
 	%D%/netfile/net_form.c %D%/netfile/net_read.c %D%/netfile/net_text.c %D%/netfile/net_write.c \
 	%D%/models/model_table.c %D%/models/builder.c %D%/models/models_small.c \
 	%D%/models/model_densenet_cifar.c %D%/models/model_resnet_cifar.c \

@@ -33,6 +33,8 @@ static struct initializer truncated_linear(uint64_t fan_in, uint64_t fan_out)
     return (struct initializer){ INITIALIZER_TRUNCATED_NORMAL, sqrtf(1.0f / (float)fan_in) };
 }
 
+const float torchvision_mean[] = { 0.485f, 0.456f, 0.406f }, torchvision_std[] = { 0.229f, 0.224f, 0.225f };
+
 static const float ones[] = { 1, 1, 1 };
 
 const struct style style_benchmarks = {

@@ -22,6 +22,8 @@ extern const struct style style_benchmarks;
 /* Its other normalisation (decay 0.999, epsilon 1e-3): before the blocks of v2 residual networks, and everywhere in
  * Inception. */
 extern const struct batch_norm norm_without_gamma;
+/* Of the pixels of ImageNet, as torchvision has them; of pixels in [0, 1]. */
+extern const float torchvision_mean[3], torchvision_std[3];
 /* Keras: pixels in [0, 1]; all weights Glorot uniform; decay 0.99, epsilon 1e-3. */
 extern const struct style style_keras;
 

@@ -1,6 +1,6 @@
 /* Networks for ImageNet without branches (doc/models.md): convolutions and pools, two wide dense layers, the classes.
  * AlexNet (Krizhevsky 2014), OverFeat (Sermanet et al. 2013) and VGG (Simonyan, Zisserman 2014) as tf_cnn_benchmarks
- * has them. Names are torchvision's. */
+ * has them, and torchvision's VGG, which has another input and other initial weights. Names are torchvision's. */
 #include "compute/models/builder.h"
 #include "compute/models/models.h"
 
@@ -79,10 +79,11 @@ void model_build_overfeat(struct net *net, const struct model_options *options, 
 enum { GROUPS = 5 };
 
 /* Five groups of `lengths` convolutions, with a pool after each. */
-static void build_vgg(struct net *net, const struct model_options *options, const uint32_t lengths[GROUPS])
+static void build_groups(struct net *net, const struct model_options *options, const struct style *style,
+                         const uint32_t lengths[GROUPS])
 {
     static const uint32_t filters[GROUPS] = { 64, 128, 256, 512, 512 };
-    const struct builder builder = builder_of(net, options, &style_benchmarks);
+    const struct builder builder = builder_of(net, options, style);
     struct sequential features = { .builder = builder_within(&builder, "features.") };
     uint32_t at = NET_INPUT;
     for (uint32_t group = 0; group < GROUPS; group++) {
@@ -93,14 +94,44 @@ static void build_vgg(struct net *net, const struct model_options *options, cons
     classify(&builder, at, 4096, 4096);
 }
 
-void model_build_vgg_imagenet(struct net *net, const struct model_options *options, uint32_t layers)
+static void build_vgg(struct net *net, const struct model_options *options, const struct style *style, uint32_t layers)
 {
     static const struct { uint32_t layers, lengths[GROUPS]; } rows[] = {
         { 11, { 1, 1, 2, 2, 2 } },
+        { 13, { 2, 2, 2, 2, 2 } },
         { 16, { 2, 2, 3, 3, 3 } },
         { 19, { 2, 2, 4, 4, 4 } },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i].layers == layers)
-            build_vgg(net, options, rows[i].lengths);
+            build_groups(net, options, style, rows[i].lengths);
+}
+
+void model_build_vgg_imagenet(struct net *net, const struct model_options *options, uint32_t layers)
+{
+    build_vgg(net, options, &style_benchmarks, layers);
+}
+
+/* ---- torchvision's ---- */
+
+static struct initializer he_normal(uint64_t fan_in, uint64_t fan_out)
+{
+    (void)fan_in;
+    return initializer_he_normal(fan_out);
+}
+
+static struct initializer normal_001(uint64_t fan_in, uint64_t fan_out)
+{
+    (void)fan_in, (void)fan_out;
+    return (struct initializer){ INITIALIZER_NORMAL, 0.01f };
+}
+
+static const struct style torchvision = {
+    .divisor = 255, .mean = torchvision_mean, .std = torchvision_std,
+    .conv = he_normal, .hidden = normal_001, .classes = normal_001,
+};
+
+void model_build_vgg_torchvision(struct net *net, const struct model_options *options, uint32_t layers)
+{
+    build_vgg(net, options, &torchvision, layers);
 }

@@ -151,10 +151,8 @@ static struct initializer uniform(uint64_t fan_in, uint64_t fan_out)
     return (struct initializer){ INITIALIZER_UNIFORM, 1.0f / sqrtf((float)fan_in) };
 }
 
-static const float mean[] = { 0.485f, 0.456f, 0.406f }, std[] = { 0.229f, 0.224f, 0.225f };
-
 static const struct style torchvision = {
-    .divisor = 255, .mean = mean, .std = std,
+    .divisor = 255, .mean = torchvision_mean, .std = torchvision_std,
     .conv = he_normal, .hidden = uniform, .classes = uniform,
     .norm = { .decay = 0.9, .epsilon = 1e-5f, .with_gamma = true },
 };

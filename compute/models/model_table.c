@@ -101,6 +101,13 @@ const struct model model_table[] = {
       IMAGENET, 1000, model_build_resnet_torchvision, 101 },
     { "torchvision_resnet152", NULL, "as torchvision_resnet50 with 152 layers",
       IMAGENET, 1000, model_build_resnet_torchvision, 152 },
+    { "torchvision_vgg11", NULL, "torchvision's VGG of 11 layers", IMAGENET, 1000, model_build_vgg_torchvision, 11 },
+    { "torchvision_vgg13", NULL, "as torchvision_vgg11 with 13 layers",
+      IMAGENET, 1000, model_build_vgg_torchvision, 13 },
+    { "torchvision_vgg16", NULL, "as torchvision_vgg11 with 16 layers",
+      IMAGENET, 1000, model_build_vgg_torchvision, 16 },
+    { "torchvision_vgg19", NULL, "as torchvision_vgg11 with 19 layers",
+      IMAGENET, 1000, model_build_vgg_torchvision, 19 },
     { .name = NULL },
 };
 

@@ -37,6 +37,7 @@ void model_build_resnet_imagenet_v1(struct net *net, const struct model_options 
 void model_build_resnet_imagenet_v1_5(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_resnet_imagenet_v2(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_vgg_imagenet(struct net *net, const struct model_options *options, uint32_t variant);
+void model_build_vgg_torchvision(struct net *net, const struct model_options *options, uint32_t variant);
 void model_build_resnet_torchvision(struct net *net, const struct model_options *options, uint32_t variant);
 
 #endif

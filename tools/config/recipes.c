@@ -66,12 +66,13 @@ static const struct recipe_value plain_512[] = { PLAIN("512"), IMAGENET_IMAGES, 
 static const struct recipe_value imagenet_resnet_64[] = { IMAGENET_RESNET("64") };
 static const struct recipe_value imagenet_resnet_32[] = { IMAGENET_RESNET("32") };
 /* The references of torchvision, except the batch size of 8 GPUs. */
-static const struct recipe_value torchvision_resnet[] = {
-    { "batch", "64" }, { "optimizer", "momentum" }, { "learning_rate", "0.1" }, { "rate_batch", "256" },
-    { "momentum", "0.9" }, { "weight_decay", "0.0001" }, { "decay_scope", "all" },
-    { "schedule", "exponential" }, { "decay_factor", "0.1" }, { "decay_epochs", "30" }, TORCHVISION_IMAGES,
+#define TORCHVISION(rate)                                                                                            \
+    { "batch", "64" }, { "optimizer", "momentum" }, { "learning_rate", rate }, { "rate_batch", "256" },              \
+    { "momentum", "0.9" }, { "weight_decay", "0.0001" }, { "decay_scope", "all" },                                   \
+    { "schedule", "exponential" }, { "decay_factor", "0.1" }, { "decay_epochs", "30" }, TORCHVISION_IMAGES,          \
     { NULL, NULL }
-};
+static const struct recipe_value torchvision_resnet[] = { TORCHVISION("0.1") };
+static const struct recipe_value torchvision_vgg[] = { TORCHVISION("0.01") };
 
 static const struct { const char *model; const struct recipe_value *values; } recipes[] = {
     { "mnist_cnn", keras_mnist }, { "mnist_cnn2", keras_mnist }, { "multigpu_mnist", keras_mnist },
@@ -95,6 +96,8 @@ static const struct { const char *model; const struct recipe_value *values; } re
     { "torchvision_resnet18", torchvision_resnet }, { "torchvision_resnet34", torchvision_resnet },
     { "torchvision_resnet50", torchvision_resnet }, { "torchvision_resnet101", torchvision_resnet },
     { "torchvision_resnet152", torchvision_resnet },
+    { "torchvision_vgg11", torchvision_vgg }, { "torchvision_vgg13", torchvision_vgg },
+    { "torchvision_vgg16", torchvision_vgg }, { "torchvision_vgg19", torchvision_vgg },
 };
 
 const struct recipe_value *recipe_find(const char *model)

@@ -54,7 +54,7 @@ compute_tests = %D%/compute/test_arena %D%/compute/test_average %D%/compute/test
 	%D%/compute/test_evaluation %D%/compute/test_frozen \
 	%D%/compute/test_fusion %D%/compute/test_graph %D%/compute/test_health %D%/compute/test_init %D%/compute/test_layer_values \
 	%D%/compute/test_layers %D%/compute/test_learning_rate %D%/compute/test_models \
-	%D%/compute/test_net %D%/compute/test_net_file \
+	%D%/compute/test_net %D%/compute/test_net_difference %D%/compute/test_net_file \
 	%D%/compute/test_optimizer %D%/compute/test_precisions \
 	%D%/compute/test_skip %D%/compute/loss/test_mixing %D%/compute/loss/test_smoothing %D%/compute/test_snapshot \
 	%D%/compute/test_squares %D%/compute/test_team %D%/compute/test_tower \
@@ -167,7 +167,8 @@ long_programs = %D%/compute/test_winograd %D%/compute/test_update_sim %D%/fuzz/f
 sanitized_tests = $(filter-out $(long_programs),$(program_tests)) %D%/e2e/sim_gpu.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh \
 	%D%/e2e/e2e_outputs.sh %D%/e2e/resume/e2e_states.sh \
 	%D%/e2e/observe/e2e_tensorboard.sh %D%/e2e/trace/e2e_trace.sh \
-	%D%/e2e/use/e2e_fine_tune.sh %D%/e2e/use/e2e_predict.sh %D%/e2e/use/e2e_report.sh \
+	%D%/e2e/use/e2e_fine_tune.sh %D%/e2e/use/e2e_predict.sh %D%/e2e/use/e2e_weights_agree.sh \
+	%D%/e2e/use/e2e_report.sh \
 	%D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/e2e/test_shards.sh
 check-local: check-TESTS
 	@$(SHELL) $(top_srcdir)/%D%/slowest.sh $(TEST_LOGS:.log=.trs)

@@ -40,6 +40,7 @@ tools_libtools_a_SOURCES = \
 	%D%/results/checkpoint_format.c %D%/results/checkpoint_reader.c %D%/results/checkpoint_sender.c %D%/results/checkpoint_writer.c \
 	%D%/results/earlier_run.c %D%/results/file_list.c %D%/results/initial_weights.c %D%/results/named_classes.c %D%/results/results.c \
 	%D%/results/lock_file.c %D%/results/output_locks.c %D%/results/run_directory.c %D%/results/run_names.c %D%/results/tensor_file.c %D%/results/tensor_match.c \
+	%D%/results/weights_agree.c \
 	%D%/results/weights.c \
 	%D%/predict/confusion.c %D%/predict/evaluate.c %D%/predict/evaluation_report.c %D%/predict/inference.c \
 	%D%/predict/known_names.c %D%/predict/predict.c %D%/predict/predict_images.c %D%/predict/prediction.c \

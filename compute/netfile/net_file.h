@@ -3,6 +3,7 @@
 #ifndef PIPETRAIN_NET_FILE_H
 #define PIPETRAIN_NET_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,6 +25,8 @@ struct net_file_sink {
  * problem once, without those that follow from another problem. */
 int net_file_read(struct net **net_out, const char *text, size_t bytes, const struct model_options *options,
                   const struct net_file_sink *sink);
+/* Does a text have the line that sets the transform of pixels? */
+bool net_file_has_transform(const char *text, size_t bytes);
 /* Write a finished net as a text that reads back as the same net. Layers that repeat except for a number that counts
  * become a repeat. 0; -EINVAL when the net or a layer has a name that a text cannot contain; -EIO when writing to
  * `out` fails; or -ENOMEM. */

@@ -827,3 +827,20 @@ int net_file_read(struct net **net_out, const char *text, size_t bytes, const st
     report_release(&report);
     return reported != 0 ? reported : rc;
 }
+
+bool net_file_has_transform(const char *text, size_t bytes)
+{
+    static const char word[] = "transform";
+    const char *const end = text + bytes;
+    bool is_found = false;
+    for (const char *line = text; line < end && !is_found; line++) {
+        while (line < end && (*line == ' ' || *line == '\t'))
+            line++;
+        const size_t left = (size_t)(end - line);
+        is_found = left > sizeof(word) - 1 && memcmp(line, word, sizeof(word) - 1) == 0 &&
+                   (line[sizeof(word) - 1] == ' ' || line[sizeof(word) - 1] == '\t');
+        while (line < end && *line != '\n')
+            line++;
+    }
+    return is_found;
+}

@@ -228,6 +228,8 @@ const struct option_row option_table[] = {
       FIELD(model.weights), .help = "initial weights: a safetensors file of pipetrain or PyTorch" },
     { SECTION_MODEL, "skip", OPTION_STRING, EFFECT_RUN, .initial = "", .initial_note = "loads all weights",
       FIELD(model.skip), .help = "tensors not to load from weights, but to initialise randomly: fc.*" },
+    { SECTION_MODEL, "weights_differ", OPTION_YES_NO, EFFECT_NONE, .initial = "no",
+      FIELD(model.weights_differ), .help = "load weights whose input, network or classes are others, not refuse them" },
     { SECTION_MODEL, "freeze", OPTION_STRING, EFFECT_RUN, .initial = "", .initial_note = "trains all parameters",
       FIELD(model.freeze), .help = "parameters not to train: conv1.* layer1.*" },
     { SECTION_MODEL, "dropout", OPTION_YES_NO, EFFECT_RUN, .initial = "yes",

@@ -15,7 +15,14 @@
 #define IMAGES_INDENT 21u       /* of the lines on images */
 
 const char *const pixels_settings[PIXELS_SETTINGS] = { "augment.evaluation", "augment.evaluation_scale",
-                                                       "augment.evaluation_resize", "augment.filter" };
+                                                       "augment.evaluation_resize", "augment.filter",
+                                                       "data.label_offset" };
+
+const struct option_row *pixels_option(size_t setting)
+{
+    return option_find(setting < PIXELS_SCALING ? SECTION_AUGMENT : SECTION_DATA,
+                       strchr(pixels_settings[setting], '.') + 1);
+}
 
 void pixels_choose_scaling(struct settings *settings)
 {
@@ -135,8 +142,8 @@ void pixels_describe(const struct settings *settings, const struct net *net, str
         augment_describe(&augment, phase, text_out->images[phase], sizeof(text_out->images[phase]));
     for (size_t i = 0; i < PIXELS_SETTINGS; i++) {
         struct option_text room;
-        const struct option_row *const option = option_find(SECTION_AUGMENT, strchr(pixels_settings[i], '.') + 1);
-        snprintf(text_out->settings[i], sizeof(text_out->settings[i]), "%s", option_format(option, settings, &room));
+        snprintf(text_out->settings[i], sizeof(text_out->settings[i]), "%s",
+                 option_format(pixels_option(i), settings, &room));
     }
 }
 

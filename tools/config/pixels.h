@@ -8,11 +8,15 @@
 
 #include "compute/net.h"
 #include "loader/augment/augment.h"
+#include "tools/config/options.h"
 #include "tools/config/settings.h"
 
-/* "SECTION.KEY" of the settings that scale validation images. */
-#define PIXELS_SETTINGS 4u
+/* "SECTION.KEY" of the settings that weights keep: those that scale validation images, and the label offset. */
+#define PIXELS_SCALING 4u
+#define PIXELS_LABEL_OFFSET PIXELS_SCALING
+#define PIXELS_SETTINGS (PIXELS_SCALING + 1)
 extern const char *const pixels_settings[PIXELS_SETTINGS];
+const struct option_row *pixels_option(size_t setting);
 
 /* The input of the network is (pixel / divisor - mean) / deviation. Mean and deviation have one number for all
  * channels, or one for each, separated by spaces. */

@@ -99,6 +99,7 @@ struct model_settings {
     char *weights;              /* safetensors file with initial weights; "" = initialise */
     char *skip, *freeze;        /* patterns (stage/text/names.h) of tensors that are not loaded, and of
                                  * parameters that are not trained */
+    bool weights_differ;        /* go on where the weights and the configuration contradict each other */
     bool dropout, auxiliary;
     /* The transform of pixels; if none of these is set, that of the model. Divisor 0 = 255. One number for all
      * channels, or one for each; no number = mean 0, deviation 1. */

@@ -58,14 +58,17 @@ static int check_weights(const struct trained *trained)
     char here[LIST_BYTES], there[LIST_BYTES];
     if (dataset == NULL || *trained->settings->data.class_names != '\0')
         return 0;
+    const bool may_differ = trained->settings->model.weights_differ;
     const int rc = dataset_names_differ(dataset, text, here, there, LIST_BYTES);
     if (rc == -EBADMSG)
         log_message(LOG_ERROR, "%s: its names of classes are no list of names", trained->weights_path);
     if (rc == 1)
-        log_message(LOG_ERROR, "%s was trained with other classes: %s; those of %s are %s: convert the data "
-                    "together with the training set, or name the classes of both with data.class_names = FILE",
-                    trained->weights_path, there, dataset->options.pattern, here);
-    return rc == 0 || rc == -ENOMEM ? rc : -ENODATA;
+        log_message(may_differ ? LOG_RUN : LOG_ERROR, "%s was trained with other classes: %s; those of %s are %s%s",
+                    trained->weights_path, there, dataset->options.pattern, here,
+                    may_differ ? " (model.weights_differ = yes)"
+                               : ": convert the data together with the training set, name the classes of both with "
+                                 "data.class_names = FILE, or set model.weights_differ = yes");
+    return rc == 1 && may_differ ? 0 : rc == 0 || rc == -ENOMEM ? rc : -ENODATA;
 }
 
 int known_names_find(struct known_names *names, const struct trained *trained)

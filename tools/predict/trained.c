@@ -23,6 +23,7 @@
 #include "tools/results/run_names.h"
 #include "tools/results/tensor_file.h"
 #include "tools/results/weights.h"
+#include "tools/results/weights_agree.h"
 #include "tools/run/launched.h"
 #include "tools/run/run_data.h"
 #include "tools/run/run_plan.h"
@@ -110,28 +111,6 @@ int found_weights(const struct settings *settings, char path_out[PATH_MAX])
 
 /* ---- settings from the metadata of weights ---- */
 
-/* Read how images were scaled, as settings of the model, which the command line overrides. Weights of other programs
- * do not contain it. */
-static int read_scaling(struct settings *settings, const struct safetensors_index *index, bool *is_known_out,
-                        struct problems *problems)
-{
-    int rc = 0;
-    for (size_t i = 0; i < PIXELS_SETTINGS && rc == 0; i++) {
-        char key[96], *assignment;
-        snprintf(key, sizeof(key), WEIGHTS_SETTING "%s", pixels_settings[i]);
-        const char *const value = safetensors_index_text(index, key);
-        if (value == NULL)
-            continue;
-        if (asprintf(&assignment, "%s=%s", pixels_settings[i], value) < 0)
-            return -ENOMEM;
-        rc = config_set(settings, assignment, problems);
-        free(assignment);
-        settings_origin(settings, SECTION_AUGMENT, strchr(pixels_settings[i], '.') + 1)->origin = ORIGIN_MODEL;
-        *is_known_out = true;
-    }
-    return rc;
-}
-
 /* Read the model from its text, which is untrusted. */
 static int read_model_text(struct settings *settings, const char *text, const char *path, struct problems *problems)
 {
@@ -151,7 +130,7 @@ static int read_model_text(struct settings *settings, const char *text, const ch
 }
 
 static int read_model(struct settings *settings, const struct network_words *words,
-                      const struct safetensors_index *index, bool is_scaling_known, struct problems *problems)
+                      const struct safetensors_index *index, struct problems *problems)
 {
     const char *const text = safetensors_index_text(index, WEIGHTS_NET);
     pixels_choose_scaling(settings);
@@ -165,7 +144,7 @@ static int read_model(struct settings *settings, const struct network_words *wor
     int rc = settings_choose_model(settings, "--model", words->model, problems);
     if (rc == 0)
         rc = settings_find_model(settings, problems);
-    return rc == 0 && !is_scaling_known ? recipe_apply_evaluation(settings) : rc;
+    return rc == 0 ? recipe_apply_evaluation(settings) : rc;
 }
 
 static int read_weights_settings(struct settings *settings, const struct network_words *words,
@@ -178,12 +157,10 @@ static int read_weights_settings(struct settings *settings, const struct network
         problems_add(problems, words->weights, "%s", problem[0] != '\0' ? problem : strerror(-rc));
         return rc;
     }
-    bool is_scaling_known = false;
-    rc = read_scaling(settings, &file.index, &is_scaling_known, problems);
     for (int i = 0; i < words->assignment_count && (rc == 0 || rc == -EINVAL); i++)
         rc = config_set(settings, words->assignments[i], problems);
     if (rc == 0 && problems->count == 0)
-        rc = read_model(settings, words, &file.index, is_scaling_known, problems);
+        rc = read_model(settings, words, &file.index, problems);
     tensor_file_close(&file);
     return rc;
 }
@@ -274,7 +251,9 @@ int trained_open(struct trained *trained, struct settings *settings, const char 
     if (stop_open(&trained->stop) != 0 || settings_open_net(settings, &trained->net) != 0)
         return network_no_memory("the model");
     problems_init(&problems);
-    const int rc = initial_weights_open(&trained->weights, weights_path, trained->net, NULL, &problems);
+    int rc = initial_weights_open(&trained->weights, weights_path, trained->net, NULL, &problems);
+    if (rc == 0)
+        rc = weights_agree(trained->weights, weights_path, settings, trained->net, WEIGHTS_EVALUATED, &problems);
     const int code = rc == 0 ? 0 : problems_end(&problems, rc == -EINVAL ? EXIT_CODE_USAGE
                                                                    : (int)exit_code_of(rc, EXIT_CODE_DATA));
     problems_release(&problems);

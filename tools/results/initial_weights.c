@@ -252,6 +252,62 @@ static void report_models(const struct initial_weights *weights, struct problems
         problems_add(problems, weights->path, "its tensors are those of %s", models);
 }
 
+/* ---- other classes ---- */
+
+/* The layers that have outputs for other classes in the file. */
+struct heads { uint64_t classes; uint32_t tensors; struct names patterns; };
+
+/* Do a tensor of the file and the parameter differ in the number of classes alone? */
+static bool has_other_classes(const struct safetensors_tensor *tensor, const struct parameter *parameter,
+                              uint32_t classes)
+{
+    struct parameter other = *parameter;
+    if (tensor == NULL || parameter->dims[0] != classes || tensor->rank == 0 || tensor->dims[0] == classes ||
+        tensor->dims[0] > UINT32_MAX)
+        return false;
+    other.dims[0] = (uint32_t)tensor->dims[0];
+    return tensor_has_shape(tensor, &other);
+}
+
+static void find_heads(const struct initial_weights *weights, struct heads *heads)
+{
+    const struct net *const net = weights->net;
+    uint32_t layer = UINT32_MAX;
+    for (uint32_t i = 0; i < net->parameter_count; i++) {
+        const struct parameter *const parameter = &net->parameters[i];
+        char pattern[64];
+        if (!has_other_classes(weights->tensors[i], parameter, net->classes))
+            continue;
+        snprintf(pattern, sizeof(pattern), "%s.*", net->layers[parameter->layer].name);
+        if (parameter->layer != layer)
+            add_name(&heads->patterns, pattern);
+        layer = parameter->layer;
+        heads->classes = weights->tensors[i]->dims[0];
+        heads->tensors++;
+    }
+}
+
+/* Report that the file has other classes than the network. False if it has other differences. */
+static bool report_classes(const struct initial_weights *weights, const struct names differences[DIFFERENCE_COUNT],
+                           bool may_skip, struct problems *problems)
+{
+    struct heads heads = { .classes = 0 };
+    find_heads(weights, &heads);
+    if (heads.tensors == 0 || heads.tensors != differences[DIFFERENCE_SHAPE].count ||
+        differences[DIFFERENCE_MISSING].count + differences[DIFFERENCE_UNKNOWN].count > 0)
+        return false;
+    if (may_skip)
+        problems_add(problems, weights->path, "has %" PRIu64 " classes, and the network has %u (of data.classes, "
+                     "dataset.json or the model): set model.skip = %s to start with a new last layer, or data.classes = %"
+                     PRIu64 " for a network with as many", heads.classes, weights->net->classes, heads.patterns.list,
+                     heads.classes);
+    else
+        problems_add(problems, weights->path, "has %" PRIu64 " classes, and the network has %u (of data.classes, "
+                     "dataset.json or the model): set data.classes = %" PRIu64, heads.classes, weights->net->classes,
+                     heads.classes);
+    return true;
+}
+
 static int report_differences(const struct initial_weights *weights,
                               const struct names differences[DIFFERENCE_COUNT], bool may_skip,
                               struct problems *problems)
@@ -260,6 +316,8 @@ static int report_differences(const struct initial_weights *weights,
     if (differences[DIFFERENCE_MISSING].count + differences[DIFFERENCE_UNKNOWN].count +
         differences[DIFFERENCE_SHAPE].count == 0)
         return 0;
+    if (report_classes(weights, differences, may_skip, problems))
+        return -EINVAL;
     problems_add(problems, weights->path, "these are not weights of '%s', which has %u tensors:",
                  weights->net->model, weights->net->parameter_count);
     for (enum difference which = 0; which < DIFFERENCE_COUNT; which++)
@@ -365,6 +423,24 @@ int initial_weights_open(struct initial_weights **weights_out, const char *path,
 const char *initial_weights_text(const struct initial_weights *weights, const char *key)
 {
     return safetensors_index_text(&weights->file.index, key);
+}
+
+bool initial_weights_loads(const struct initial_weights *weights, uint32_t parameter)
+{
+    return weights->tensors[parameter] != NULL;
+}
+
+const char *initial_weights_head(const struct initial_weights *weights)
+{
+    const struct layer *const head = tensor_match_head(weights->net);
+    const bool is_loaded = layer_has(head, PARAMETER_WEIGHT) &&
+                           initial_weights_loads(weights, head->parameters[PARAMETER_WEIGHT]);
+    return is_loaded ? head->name : NULL;
+}
+
+const struct safetensors_index *initial_weights_index(const struct initial_weights *weights)
+{
+    return &weights->file.index;
 }
 
 /* Buffers for the largest tensor, as in the file and as floats. */

@@ -3,9 +3,12 @@
 #ifndef PIPETRAIN_INITIAL_WEIGHTS_H
 #define PIPETRAIN_INITIAL_WEIGHTS_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "compute/tower.h"
+#include "formats/safetensors.h"
 #include "tools/config/problems.h"
 
 struct initial_weights;
@@ -20,6 +23,12 @@ int initial_weights_open(struct initial_weights **weights_out, const char *path,
                          const char *skip, struct problems *problems);
 /* The text of a key of the file's metadata, which is untrusted; valid as long as the weights. NULL: there is none. */
 const char *initial_weights_text(const struct initial_weights *weights, const char *key);
+/* Is the parameter of the net loaded from the file, not skipped? */
+bool initial_weights_loads(const struct initial_weights *weights, uint32_t parameter);
+/* The name of the network's last layer; NULL: its weights are skipped. */
+const char *initial_weights_head(const struct initial_weights *weights);
+/* The tensors of the file, without the prefix that was removed from their names. */
+const struct safetensors_index *initial_weights_index(const struct initial_weights *weights);
 /* Read and check all tensors that initial_weights_write would load. Returns 0, or a negative errno after a message, as
  * initial_weights_write does. */
 int initial_weights_check(const struct initial_weights *weights);

@@ -36,10 +36,18 @@ static bool has_all_tensors(const struct safetensors_index *index, size_t count,
     return net->parameter_count == count;
 }
 
+const struct layer *tensor_match_head(const struct net *net)
+{
+    const struct layer *layer = &net->layers[net->layer_count - 1];
+    while (!layer_has(layer, PARAMETER_WEIGHT) && layer->inputs[0] != NET_INPUT)
+        layer = &net->layers[layer->inputs[0]];
+    return layer;
+}
+
 /* The number of classes, from the weights of the last layer; 0: the file does not have them. */
 static uint32_t find_classes(const struct safetensors_index *index, const struct net *net)
 {
-    const struct layer *const loss = &net->layers[net->layer_count - 1], *const last = &net->layers[loss->inputs[0]];
+    const struct layer *const last = tensor_match_head(net);
     if (!layer_has(last, PARAMETER_WEIGHT))
         return 0;
     const struct safetensors_tensor *const tensor =
@@ -66,6 +74,29 @@ static bool is_model(const struct safetensors_index *index, size_t count, const 
     const bool is_this = has_all_tensors(index, count, net);
     net_close(net);
     return is_this;
+}
+
+static bool has_body(const struct safetensors_index *index, const struct net *net)
+{
+    const struct layer *const head = tensor_match_head(net);
+    for (uint32_t i = 0; i < net->parameter_count; i++) {
+        const struct safetensors_tensor *const tensor = tensor_find(index, net->parameters[i].name);
+        if (&net->layers[net->parameters[i].layer] != head && (tensor == NULL || !tensor_has_shape(tensor, &net->parameters[i])))
+            return false;
+    }
+    return true;
+}
+
+struct net *tensor_match_open(const struct safetensors_index *index, const struct model *model)
+{
+    const struct model_options options = { .classes = tensor_match_classes(index, model), .dropout = true };
+    struct net *net;
+    if (model_open(&net, model->name, &options) != 0)
+        return NULL;
+    if (has_body(index, net))
+        return net;
+    net_close(net);
+    return NULL;
 }
 
 static void add_model(const struct model *model, const struct model_options *options, char text[TENSOR_MATCH_SIZE])

@@ -14,8 +14,13 @@
 const struct safetensors_tensor *tensor_find(const struct safetensors_index *index, const char *name);
 /* Does the tensor have a type that can be read, and the parameter's shape? */
 bool tensor_has_shape(const struct safetensors_tensor *tensor, const struct parameter *parameter);
+/* The layer that has an output for each class: the last one with weights on the way to the loss. */
+const struct layer *tensor_match_head(const struct net *net);
 /* The number of classes of the file, by the shape of the model's last layer; 0: the file has no such tensor. */
 uint32_t tensor_match_classes(const struct safetensors_index *index, const struct model *model);
+/* The net of a model, with as many classes as the file has, if the file has all its tensors except those of the last
+ * layer, which may be missing; else NULL. */
+struct net *tensor_match_open(const struct safetensors_index *index, const struct model *model);
 /* The models whose parameters are exactly the file's `count` relevant tensors, for a message: "'resnet50_v1' with
  * data.classes = 10", separated by commas; "" when there is none. */
 void tensor_match_models(const struct safetensors_index *index, size_t count, char text_out[TENSOR_MATCH_SIZE]);

@@ -16,6 +16,7 @@
 #include "tools/phase.h"
 #include "tools/results/named_classes.h"
 #include "tools/results/results.h"
+#include "tools/results/weights_agree.h"
 #include "tools/run/about.h"
 #include "tools/run/account.h"
 #include "tools/run/conclusion.h"
@@ -100,18 +101,39 @@ static int choose_devices(struct run *run, struct problems *problems)
     return rc == 0 ? 0 : print_problems(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
 }
 
-/* Fine-tuning may replace the classes without model.skip, so a difference is only a warning. */
-static void compare_classes(const struct run *run)
+/* The classes of the data are those of the weights, unless the last layer is not loaded. Returns an exit code. */
+static int compare_classes(const struct run *run)
 {
     char data[300], weights[300];
     const struct model_settings *const model = &run->settings->model;
     const struct dataset *const dataset = run->datasets[PHASE_TRAIN];
-    if (run->initial_weights == NULL || dataset == NULL || *model->skip != '\0')
-        return;
-    if (dataset_names_differ(dataset, initial_weights_text(run->initial_weights, WEIGHTS_CLASS_NAMES), data, weights,
-                             sizeof(data)) == 1)
-        log_message(LOG_RUN, "%s was trained on other classes: %s; the data has %s: the last layer starts with the "
-                    "weights of other classes (model.skip starts it from scratch)", model->weights, weights, data);
+    const char *const head = run->initial_weights != NULL ? initial_weights_head(run->initial_weights) : NULL;
+    if (head == NULL || dataset == NULL ||
+        dataset_names_differ(dataset, initial_weights_text(run->initial_weights, WEIGHTS_CLASS_NAMES), data, weights,
+                             sizeof(data)) != 1)
+        return 0;
+    if (model->weights_differ)
+        log_message(LOG_RUN, "%s: trained on other classes: %s; the data has %s (model.weights_differ = yes)",
+                    model->weights, weights, data);
+    else
+        log_message(LOG_PROBLEM, "%s: trained on other classes: %s; the data has %s: set model.skip = %s.* to start with "
+                    "a new last layer, or model.weights_differ = yes to load this one all the same", model->weights,
+                    weights, data, head);
+    return model->weights_differ ? 0 : EXIT_CODE_USAGE;
+}
+
+/* What the settings leave open is as the weights were trained: those of model.weights, or of the checkpoint of a run
+ * that began with such weights, whose file may be gone. */
+static int open_weights(struct run *run)
+{
+    const struct checkpoint_reader *const reader = run->state.reader;
+    if (*run->settings->model.weights == '\0' || run->state.is_over)
+        return 0;
+    if (reader != NULL)
+        return weights_use_transform(checkpoint_reader_text(reader, WEIGHTS_NET), run->settings, run->net) == 0
+                   ? 0 : out_of_memory("the model");
+    const int code = run_weights_open(&run->initial_weights, run->settings, run->net);
+    return code != 0 ? code : compare_classes(run);
 }
 
 /* The end of each part of the start: every rank has come so far, or all end with the same exit code. */
@@ -171,11 +193,8 @@ static int prepare(struct run *run)
         code = run_state_find(&run->state, run->settings, &run->plan, datasets_of(run));
     run->state.progress.rate_last = (uint64_t)llround(run->plan.learning_rate.last);
     learning_rate_halve(&run->plan.learning_rate, run->state.progress.rollbacks);
-    /* A resumed run has its own weights: the file may be gone. */
-    if (code == 0 && run->state.reader == NULL && !run->state.is_over)
-        code = run_weights_open(&run->initial_weights, run->settings, run->net);
     if (code == 0)
-        compare_classes(run);
+        code = open_weights(run);
     return meet(run, code);
 }
 

@@ -2,7 +2,6 @@
 #include "tools/run/run_data.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +19,7 @@
 #include "tools/config/problems.h"
 #include "tools/config/settings_model.h"
 #include "tools/results/named_classes.h"
-#include "tools/results/tensor_file.h"
-#include "tools/results/tensor_match.h"
+#include "tools/results/weights_agree.h"
 #include "tools/signals.h"
 #include "tools/text/number.h"
 #include "tools/text/wrapped.h"
@@ -43,32 +41,27 @@ static const struct model *named_model(struct settings *settings)
     return *settings->model.file != '\0' && name <= file ? NULL : model_find(settings->model.name);
 }
 
-/* The classes of model.weights, where its last layer is loaded, too; 0: unknown. Errors are reported when the file is
- * opened for loading. */
-static uint32_t classes_of_weights(const struct model_settings *settings, const struct model *model)
+/* Labels are shifted as for the weights that the run starts with, unless the configuration says how. */
+static void take_label_offset(struct settings *settings)
 {
-    char problem[256];
-    struct tensor_file file;
-    if (*settings->weights == '\0' || *settings->skip != '\0' ||
-        tensor_file_open(&file, AT_FDCWD, settings->weights, problem, sizeof(problem)) != 0)
-        return 0;
-    const uint32_t classes = tensor_match_classes(&file.index, model);
-    tensor_file_close(&file);
-    return classes;
+    struct option_origin *const origin = settings_origin(settings, SECTION_DATA, "label_offset");
+    int64_t offset;
+    if (origin->origin > ORIGIN_MODEL || !weights_label_offset(settings, &offset))
+        return;
+    settings->data.label_offset = offset;
+    origin->origin = ORIGIN_DATA;
 }
 
 void run_data_take_classes(struct settings *settings)
 {
     const struct model *const model = named_model(settings);
     struct option_origin *const origin = settings_origin(settings, SECTION_DATA, "classes");
+    take_label_offset(settings);
     if (model == NULL || origin->origin > ORIGIN_MODEL)
         return;
     const uint64_t said = dataset_shards_classes(settings->data.train);
     const int64_t classes = said <= DATASET_CLASSES_MAX ? (int64_t)said + settings->data.label_offset : 0;
     if (said == 0 || classes < 2 || classes > DATASET_CLASSES_MAX || classes == model->classes)
-        return;
-    const uint32_t fixed = classes_of_weights(&settings->model, model);
-    if (fixed != 0 && fixed != classes)
         return;
     settings->data.classes = classes;
     origin->origin = ORIGIN_DATA;

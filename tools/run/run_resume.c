@@ -17,6 +17,7 @@
 #include "tools/results/earlier_run.h"
 #include "tools/results/named_classes.h"
 #include "tools/results/run_names.h"
+#include "tools/results/weights_agree.h"
 #include "tools/run/run_state.h"
 #include "tools/run/stop_rule.h"
 #include "tools/text/number.h"
@@ -794,14 +795,16 @@ int run_state_find(struct run_state *state, const struct settings *settings, str
 
 /* ---- initial weights ---- */
 
-int run_weights_open(struct initial_weights **weights_out, const struct settings *settings, const struct net *net)
+int run_weights_open(struct initial_weights **weights_out, struct settings *settings, struct net *net)
 {
     const struct model_settings *const model = &settings->model;
     struct problems problems;
     if (*model->weights == '\0')
         return 0;
     problems_init(&problems);
-    const int rc = initial_weights_open(weights_out, model->weights, net, model->skip, &problems);
+    int rc = initial_weights_open(weights_out, model->weights, net, model->skip, &problems);
+    if (rc == 0)
+        rc = weights_agree(*weights_out, model->weights, settings, net, WEIGHTS_TRAINED_ON, &problems);
     const int code = rc == -EINVAL ? EXIT_CODE_USAGE : (int)exit_code_of(rc, EXIT_CODE_DATA);
     problems_print(&problems);
     const int wrong = problems_code(&problems, code);

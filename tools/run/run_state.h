@@ -90,9 +90,10 @@ int run_state_restore(struct run_state *state, const struct run_plan *plan, stru
  * last time. Otherwise the reason is printed. */
 bool run_state_go_back(const struct run_state *state, struct run_back *back_out);
 
-/* Open model.weights, and check that it fits the network; both arguments are borrowed. *weights_out is unchanged if the
- * key is empty. 0, or an exit code after all messages. */
-int run_weights_open(struct initial_weights **weights_out, const struct settings *settings, const struct net *net);
+/* Open model.weights, and check that it fits the network; both arguments are borrowed, and get what the weights say and
+ * the configuration does not (tools/results/weights_agree.h). *weights_out is unchanged if the key is empty. 0, or an
+ * exit code after all messages. */
+int run_weights_open(struct initial_weights **weights_out, struct settings *settings, struct net *net);
 /* Read all of them, as run_weights_write would. 0, or an exit code after a message. */
 int run_weights_check(const struct initial_weights *weights);
 /* Load them into all towers. 0, or an exit code after a message. */

@@ -61,8 +61,9 @@ expect_end 0 'the classes of the model' run "$pipetrain" -c three.conf --set run
 expect_equal "$(outputs own/weights.safetensors)" 10 "the model's own outputs"
 expect_err 'dataset.json says 3 classes, the network has 10'
 run "$pipetrain" -c three.conf --set run.dir=first --set model.weights=ten/weights.safetensors
-expect_code 0 'weights of ten classes'
-expect_equal "$(outputs first/weights.safetensors)" 10 'outputs of the weights'
+expect_code 2 'weights of ten classes'
+expect_err_lines 1
+expect_err '^ten/weights.safetensors: has 10 classes, and the network has 3 .*: set model.skip = fc2.\* to start with a new'
 run "$pipetrain" -c three.conf --set run.dir=head --set model.weights=ten/weights.safetensors --set 'model.skip=fc2.*'
 expect_code 0 'a head of its own'
 expect_equal "$(outputs head/weights.safetensors)" 3 'outputs of a new head'
@@ -159,8 +160,13 @@ expect_err 'was trained on other classes: class0, class1, class2; those of set/t
 run "$pipetrain" -c three.conf --set run.dir=named --set checkpoint.every=epoch --set train.epochs=2 --check
 expect_code 3 'a check of a state of other names'
 run "$pipetrain" -c three.conf --set run.dir=begun --set model.weights=taken/weights.safetensors
-expect_code 0 'weights of other names'
-expect_err 'taken/weights.safetensors was trained on other classes: class0, class1, class2; the data has class0, other, '
+expect_code 2 'weights of other names'
+expect_err '^taken/weights.safetensors: trained on other classes: class0, class1, class2; the data has class0, other, .*: set '
+expect_err 'model.skip = fc2.\* to start with a new last layer, or model.weights_differ = yes to load this one'
+run "$pipetrain" -c three.conf --set run.dir=begun --set model.weights=taken/weights.safetensors \
+    --set model.weights_differ=yes
+expect_code 0 'weights of other names that are accepted'
+expect_err 'trained on other classes: class0, class1, class2; the data has class0, other, '
 run "$pipetrain" -c three.conf --set run.dir=headless --set model.weights=taken/weights.safetensors \
     --set 'model.skip=fc2.*'
 expect_err_lines 0

@@ -179,8 +179,10 @@ expect_err_lines 1
 expect_err 'no run has weights in .*runs/nothing: train the network with pipetrain -c .*tiny.conf, or name other weights with --weights FILE'
 expect_end 3 'a text in place of weights' evaluate raw --weights tiny.conf
 expect_err '^tiny.conf: is not a safetensors file$'
-expect_end 2 'weights of another network' evaluate raw --set data.classes=11
+expect_end 2 'weights of another network' evaluate raw --set model.name=lenet
 expect_err 'these are not weights of'
+expect_end 2 'weights of other classes' evaluate raw --set data.classes=11
+expect_err 'has 10 classes, and the network has 11 .*: set data.classes = 10$'
 expect_end 2 'nothing to evaluate on' evaluate raw --set data.validation=
 expect_err 'set data.validation'
 expect_end 3 'data that are not there' evaluate raw --set data.validation=nothing

@@ -44,11 +44,12 @@ expect_equal "$right" "$("$json_value" result.json top1.correct)" 'right, by pre
 [ "$right" -gt 30 ] || fail "only $right of 90 are right: the network learned nothing"
 
 # Resized to a number of pixels: the same in both, other pixels than before, and never less than the network's.
-run "$pipetrain" evaluate -c tiny.conf --set augment.evaluation=central --set augment.evaluation_resize=36 \
+resized='--set augment.evaluation=central --set augment.evaluation_resize=36 --set model.weights_differ=yes'
+run "$pipetrain" evaluate -c tiny.conf $resized \
     --set 'data.validation=shards/train-*' --json
 expect_code 0 'evaluate, resized'
 cp out resized.json
-predict --top 1 --tsv --set augment.evaluation=central --set augment.evaluation_resize=36 others
+predict --top 1 --tsv $resized others
 expect_code 0 'predict, resized'
 expect_equal "$(awk -F '\t' 'NR > 1 { split($1, parts, "/"); right += parts[2] == $4 } END { print right }' out)" \
     "$("$json_value" resized.json top1.correct)" 'right of resized images, by predict and by evaluate'

@@ -1,0 +1,142 @@
+#!/bin/sh
+# Weights know what they were trained with: pixels, labels and network. What the configuration does not set is as in the
+# weights; what it sets otherwise is refused with both values. Weights without metadata are known by their tensors.
+. "$(dirname "$0")/../e2e.sh"
+make_tiny
+cd "$work" || exit 99
+
+cat >small.net <<'END_OF_NET'
+model small
+image 28x28x1
+classes 10
+conv2d c1 filters 4 kernel 3 stride 2 padding same
+batch_norm b1
+relu r1
+max_pool p1 kernel 2
+conv2d c2 filters 4 kernel 3 padding same
+relu r2
+dense fc units classes
+softmax_loss loss
+END_OF_NET
+set_model='--set model.name= --set model.file='
+small="${set_model}small.net --set train.optimizer=adam --set train.learning_rate=0.01"
+validation="--set=data.validation=$work/data/validation-*"
+
+# accuracy ARGUMENT...: right answers of an evaluation
+accuracy() {
+    run "$pipetrain" evaluate --json --set devices.kind="$kind" "$@"
+    [ "$code" -eq 0 ] || { fail "evaluate $*"; return; }
+    cp out result.json
+    "$json_value" result.json top1.correct
+}
+evaluate() {
+    run "$pipetrain" evaluate --set devices.kind="$kind" "$@"
+}
+
+# ---- the transform of pixels ----
+
+pixels='--set model.divisor=127.5 --set model.mean=1'
+train base $small $pixels --set train.epochs=3
+base=runs/base/weights.safetensors
+right=$(accuracy -w $base "$validation")
+[ "$right" -gt 50 ] || fail "only $right of 150 are right: the network learned nothing"
+expect_equal "$(accuracy -c tiny.conf $small -w $base)" "$right" 'a configuration without a transform'
+expect_equal "$(accuracy -c tiny.conf $small $pixels --set model.deviation=1 -w $base)" "$right" 'the same transform'
+for other in '--set model.divisor=255' '--set model.mean=0.5' '--set model.deviation=2' "$pixels --set model.deviation=3"; do
+    expect_end 2 "$other" evaluate -c tiny.conf $small $other -w $base
+    expect_err "^$base: trained with pixels of divisor 127.5, mean 1, deviation 1; the configuration sets divisor "
+    expect_err "^$base: model.weights_differ = yes loads them all the same$"
+    expect_end 2 "$other, weights alone" evaluate -w $base "$validation" $other
+    expect_end 2 "$other, training" run "$pipetrain" -c tiny.conf $small $other --set model.weights=$base \
+        --set run.dir=runs/refused
+done
+[ ! -e runs/refused ] || fail 'what is refused starts a run'
+sed 's/^classes/transform divisor 255\nclasses/' small.net >given.net
+expect_end 2 'the transform of a model file' evaluate -c tiny.conf ${set_model}given.net -w $base
+expect_end 0 'differences that are accepted' evaluate -c tiny.conf $small --set model.divisor=255 -w $base \
+    --set model.weights_differ=yes
+expect_err 'the configuration sets divisor 255, .*model.weights_differ = yes'
+
+# Training takes the transform over, saves it, and resumes with it without the file.
+cp $base given.safetensors
+go_on="$small --set model.weights=given.safetensors --set checkpoint.every=2"
+train whole $go_on --set train.steps=6
+expect_out '^input     .*/ 127.5 - mean'
+train parts $go_on --set train.steps=4
+rm given.safetensors
+train parts $go_on --set train.steps=6
+expect_out '^resume    at step 4 of '
+expect_same_file runs/whole/weights.safetensors runs/parts/weights.safetensors 'weights of a run that went on'
+expect_equal "$(accuracy -c runs/whole/run.conf)" "$(accuracy -w runs/whole/weights.safetensors "$validation")" \
+    'right, by the configuration that a run keeps and by its weights'
+
+# ---- the scaling of validation images ----
+
+train scaled --set model.name=mnist_cnn --set augment.evaluation=central --set augment.evaluation_resize=40 \
+    --set train.steps=2
+scaled=runs/scaled/weights.safetensors
+expect_equal "$(accuracy -c tiny.conf -w $scaled)" "$(accuracy -w $scaled "$validation")" 'scaling is that of the weights'
+for other in '--set augment.evaluation=none' '--set augment.evaluation_resize=36' '--set augment.evaluation_scale=1.2' \
+    '--set augment.filter=area'; do
+    expect_end 2 "$other" evaluate -c tiny.conf $other -w $scaled
+    expect_err "its validation images were central crop.*40|its validation images were .*40 pixels"
+done
+
+# ---- the network ----
+
+# expect_network 'SED' CODE WHAT: the network of another text, with the weights of base
+expect_network() {
+    sed "$1" small.net >other.net
+    cmp -s small.net other.net && fail "$1 changes nothing"
+    expect_end "$2" "$3" evaluate -c tiny.conf ${set_model}other.net -w $base
+    [ "$2" -eq 0 ] || expect_err "^$base: its network 'small' computes otherwise than '[a-z]*': '"
+}
+expect_network 's/c1 filters 4 kernel 3 stride 2 padding same/c1 filters 4 kernel 3 stride 2 padding 1/' 2 'another padding'
+expect_network 's/^batch_norm b1/& epsilon 0.001/' 2 'another epsilon'
+expect_network 's/^max_pool/average_pool/' 2 'another pool'
+expect_network '/^relu r2/d' 2 'no ReLU'
+expect_network 's/^relu r2/&\ndropout d rate 0.3/' 0 'dropout'
+expect_network 's/^model small/model renamed/; s/relu r1/relu another/' 0 'other names'
+
+# ---- labels and classes ----
+
+"$build/tests/e2e/use/jpeg_maker" photos 3 8 && "$convert" folder photos -o set --validation=0.25 >/dev/null 2>&1 ||
+    fail 'no set'
+rm -f set/dataset.json set/labels.txt
+three='--set data.train=set/train-* --set data.validation=set/validation-* --set train.batch=8 --set train.epochs=1'
+train shifted $three --set data.classes=4 --set data.label_offset=1
+shifted=runs/shifted/weights.safetensors
+expect_equal "$(accuracy -w $shifted --set 'data.validation=set/validation-*')" \
+    "$(accuracy -c runs/shifted/run.conf)" 'the label offset is that of the weights'
+expect_end 2 'another label offset' evaluate -w $shifted --set 'data.validation=set/validation-*' --set data.label_offset=0
+expect_err 'trained with data.label_offset = 1; the configuration has 0'
+train shifted-2 $three --set data.classes=4 --set model.weights=$shifted --set train.steps=1
+expect_equal "$(grep '^label_offset' runs/shifted-2/run.conf)" 'label_offset = 1' 'the offset that training takes over'
+train unshifted $three --set data.classes=3 --set model.weights=$shifted --set 'model.skip=fc2.*' --set train.steps=1
+expect_equal "$(grep '^label_offset' runs/unshifted/run.conf)" 'label_offset = 0' 'the offset of a new last layer'
+try wrong $three --set data.classes=5 --set model.weights=$shifted
+expect_code 2 'another number of classes'
+expect_err_lines 1
+expect_err "^$shifted: has 4 classes, and the network has 5 .*: set model.skip = fc2.\\* to start with a new last layer, or"
+run "$pipetrain" evaluate -c tiny.conf $three --set data.classes=5 -w $shifted
+expect_code 2 'an evaluation of another number of classes'
+expect_err "^$shifted: has 4 classes, and the network has 5 .*: set data.classes = 4$"
+
+# ---- weights without metadata ----
+
+# foreign FILE OUT: weights as another program writes them
+foreign() {
+    LC_ALL=C sed 's/"pipetrain[.]net"/"elsewhere.net"/; s/"pipetrain[.]learned"/"elsewhere.learned"/' "$1" >"$2"
+}
+train r18 --set model.name=torchvision_resnet18 --set input.source=synthetic --set data.classes=2 --set train.batch=1 \
+    --set train.steps=1 --set data.train= --set data.validation=
+foreign runs/r18/weights.safetensors r18.safetensors
+"$pipetrain" --describe=torchvision_resnet18 --set data.classes=2 --net |
+    sed 's/^model .*/model mine/; s/padding 1$/padding 0,1,0,1/; /^transform/d' >mine.net
+expect_end 0 'its own network' run "$pipetrain" predict -w r18.safetensors -m torchvision_resnet18 --set data.classes=2 \
+    --set devices.kind="$kind" photos
+expect_err_lines 0
+expect_end 0 'another network' run "$pipetrain" predict -w r18.safetensors -m mine.net --set devices.kind="$kind" photos
+expect_err "its tensors are those of 'torchvision_resnet18', too: .* otherwise than 'mine': .*; pixels of divisor 255, mean 0, "
+expect_err_lines 1
+finish

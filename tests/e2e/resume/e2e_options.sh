@@ -145,6 +145,7 @@ model.name          | mnist_cnn2                | inert     | model.name=mnist_c
 model.file          | smooth-3.net              | refused
 model.weights       | WHOLE/weights.safetensors | refused
 model.skip          | fc1.*                     | refused   | model.weights=$half
+model.weights_differ | yes                      | same
 model.freeze        | conv1.*                   | refused
 model.dropout       | no                        | refused
 model.auxiliary     | yes                       | error

@@ -9,11 +9,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
 #include "stage/clock.h"
 
-/* What a rank says of its memory. The token is also behind the memory's end: a process of this number on another host
- * is another one. */
-struct offer { uint64_t bytes, token; int32_t process, descriptor; };       /* bytes: with the token */
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)       /* of the file: its size is constant */
+
+/* What a rank says of its memory. Process and descriptor are numbers of `place`: a host, since its last boot, and there a
+ * name space of processes; 0: not known. The token is also behind the memory's end. */
+struct offer { uint64_t bytes, token, place; int32_t process, descriptor; };        /* bytes: with the token */
 
 enum round { OFFERS, ANSWERS, LINKED };
 
@@ -42,11 +46,25 @@ static uint64_t *token_of(void *memory, size_t bytes)
     return (uint64_t *)(void *)((char *)memory + bytes - sizeof(uint64_t));
 }
 
+static uint64_t find_place(void)
+{
+    char text[256] = "";
+    struct stat processes;
+    const int boot = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    const ssize_t bytes = boot >= 0 ? read(boot, text, 64) : -1;
+    if (boot >= 0)
+        close(boot);
+    if (bytes <= 0 || stat("/proc/self/ns/pid", &processes) != 0 || gethostname(text + 64, sizeof(text) - 65) != 0)
+        return 0;
+    return XXH3_64bits_withSeed(text, sizeof(text), (uint64_t)processes.st_ino);
+}
+
 /* In a file if possible: all of it is there then. */
 static void *map_own(struct rank_memory *memory, size_t bytes)
 {
-    memory->descriptor = memfd_create("pipetrain", MFD_CLOEXEC);
-    if (memory->descriptor >= 0 && posix_fallocate(memory->descriptor, 0, (off_t)bytes) == 0)
+    memory->descriptor = memfd_create("pipetrain", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (memory->descriptor >= 0 && posix_fallocate(memory->descriptor, 0, (off_t)bytes) == 0 &&
+        fcntl(memory->descriptor, F_ADD_SEALS, SEALS) == 0)
         return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory->descriptor, 0);
     if (memory->descriptor >= 0)
         close(memory->descriptor);
@@ -79,7 +97,7 @@ int rank_memory_open(struct rank_memory **memory_out, struct ranks *ranks, size_
         return -ENOMEM;
     }
     memory->own = (struct offer){ .bytes = room, .token = clock_now_ns() ^ (uint64_t)getpid() << 40,
-                                  .process = getpid(), .descriptor = memory->descriptor };
+                                  .place = find_place(), .process = getpid(), .descriptor = memory->descriptor };
     *token_of(memory->memory, room) = memory->own.token;
     *memory_out = memory;
     return 0;
@@ -108,25 +126,48 @@ void *rank_memory_of(const struct rank_memory *memory, uint32_t rank)
 
 /* ---- linking ---- */
 
-/* NULL where it is not to be had, or is another process' memory. */
-static void *map_offer(const struct offer *offer)
+/* A file in memory of this size that cannot change? A descriptor of another number space may be anything, such as a device
+ * that acts when it is opened: so this is asked before that. */
+static bool is_such_file(int path, uint64_t bytes)
 {
-    char path[64];
     struct stat status;
-    if (offer->descriptor < 0)
-        return NULL;
-    snprintf(path, sizeof(path), "/proc/%d/fd/%d", offer->process, offer->descriptor);
-    const int descriptor = open(path, O_RDWR | O_CLOEXEC);
+    return fstat(path, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 0 && (uint64_t)status.st_size == bytes;
+}
+
+/* The file of an offer, or -1. */
+static int open_offer(const struct offer *offer)
+{
+    char name[64];
+    int descriptor = -1;
+    snprintf(name, sizeof(name), "/proc/%d/fd/%d", offer->process, offer->descriptor);
+    const int path = open(name, O_PATH | O_CLOEXEC);
+    if (path < 0)
+        return -1;
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", path);
+    if (is_such_file(path, offer->bytes))
+        descriptor = open(name, O_RDWR | O_CLOEXEC);
+    close(path);
+    if (descriptor >= 0 && fcntl(descriptor, F_GET_SEALS) == SEALS)
+        return descriptor;
+    if (descriptor >= 0)
+        close(descriptor);
+    return -1;
+}
+
+/* NULL where it is not to be had, or is another process' memory. */
+static void *map_offer(const struct rank_memory *memory, const struct offer *offer)
+{
+    const bool is_here = offer->descriptor >= 0 && offer->place != 0 && offer->place == memory->own.place;
+    const int descriptor = is_here && offer->bytes >= sizeof(uint64_t) ? open_offer(offer) : -1;
     if (descriptor < 0)
         return NULL;
-    void *const memory = fstat(descriptor, &status) == 0 && (uint64_t)status.st_size == offer->bytes && offer->bytes >= sizeof(uint64_t)
-                             ? mmap(NULL, offer->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0) : MAP_FAILED;
+    void *const mapped = mmap(NULL, offer->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     close(descriptor);
-    if (memory == MAP_FAILED)
+    if (mapped == MAP_FAILED)
         return NULL;
-    if (*token_of(memory, offer->bytes) == offer->token)
-        return memory;
-    munmap(memory, offer->bytes);
+    if (*token_of(mapped, offer->bytes) == offer->token)
+        return mapped;
+    munmap(mapped, offer->bytes);
     return NULL;
 }
 
@@ -179,7 +220,7 @@ static void end_round(struct rank_memory *memory)
         if (is_rank(memory, rank))
             continue;
         if (memory->round == OFFERS) {
-            other->memory = memory->descriptor >= 0 ? map_offer(&other->offer) : NULL;
+            other->memory = memory->descriptor >= 0 ? map_offer(memory, &other->offer) : NULL;
             other->could_map = other->memory != NULL;
         } else if (other->memory != NULL && other->could_other_map == 0) {
             munmap(other->memory, other->offer.bytes);

@@ -1,8 +1,12 @@
 /* Tests of ranks that are all in this process (tests/helpers/fake_mpi.h): mail, failures, silence, and sums. */
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +35,31 @@ int __real_memfd_create(const char *name, unsigned flags);
 int __wrap_memfd_create(const char *name, unsigned flags)
 {
     return atomic_fetch_sub(&sharing, 1) > 0 ? __real_memfd_create(name, flags) : -1;
+}
+
+/* Every call gives another name: no two ranks are on one host. */
+static atomic_bool are_apart;
+static atomic_int hosts;
+
+int __wrap_gethostname(char *name, size_t bytes);
+int __real_gethostname(char *name, size_t bytes);
+int __wrap_gethostname(char *name, size_t bytes)
+{
+    if (!atomic_load(&are_apart))
+        return __real_gethostname(name, bytes);
+    snprintf(name, bytes, "host%d", atomic_fetch_add(&hosts, 1));
+    return 0;
+}
+
+/* A process that has something else under the numbers of our descriptors; 0: there is none. */
+static atomic_int impostor;
+
+pid_t __wrap_getpid(void);
+pid_t __real_getpid(void);
+pid_t __wrap_getpid(void)
+{
+    const pid_t other = atomic_load(&impostor);
+    return other != 0 ? other : __real_getpid();
 }
 
 static void open_ranks(uint32_t size, uint32_t tests, uint32_t deadline_s)
@@ -90,6 +119,89 @@ TEST(ranks_know_each_other_and_the_library)
     assert_non_null(strstr(ranks_name(ranks[0], 2), host));
     assert_non_null(strstr(ranks_name(ranks[1], 0), "rank 0 ("));
     fake_ranks_close(ranks, SIZE);
+}
+
+/* ---- shared memory ---- */
+
+static bool two_ranks_share(void)
+{
+    open_ranks(2, 1, 60);
+    const bool share = ranks_reach(ranks[0], 1);
+    assert_true(ranks_reach(ranks[1], 0) == share);
+    fake_ranks_close(ranks, 2);
+    return share;
+}
+
+TEST(ranks_share_memory_on_one_host_only)
+{
+    assert_true(two_ranks_share());
+    atomic_store(&are_apart, true);
+    assert_false(two_ranks_share());
+    atomic_store(&are_apart, false);
+}
+
+/* As the memory of a doorbell with its token. */
+enum { DOORBELL_BYTES = 24, DESCRIPTORS = 64 };
+
+static int sealed_file(int seals)
+{
+    const int file = __real_memfd_create("test", MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(file, DOORBELL_BYTES), 0);
+    assert_int_equal(fcntl(file, F_ADD_SEALS, seals), 0);
+    return file;
+}
+
+static int named_file(void)
+{
+    char name[] = "/tmp/pipetrain-ranks.XXXXXX";
+    const int file = mkstemp(name);
+    assert_int_equal(ftruncate(file, DOORBELL_BYTES), 0);
+    assert_int_equal(unlink(name), 0);
+    return file;
+}
+
+static void start_impostor(int file)
+{
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    const pid_t process = fork();
+    if (process == 0) {
+        const int end = fcntl(ready[1], F_DUPFD, DESCRIPTORS);
+        for (int number = 3; number < DESCRIPTORS; number++)
+            if (number != file)
+                (void)dup2(file, number);
+        (void)!write(end, "r", 1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    atomic_store(&impostor, process);
+}
+
+static void end_impostor(void)
+{
+    const pid_t process = atomic_exchange(&impostor, 0);
+    assert_int_equal(kill(process, SIGKILL), 0);
+    assert_int_equal(waitpid(process, NULL, 0), process);
+}
+
+TEST(ranks_map_nothing_but_the_memory_of_a_rank)
+{
+    int pipes[2];
+    assert_int_equal(pipe(pipes), 0);
+    const int files[] = { pipes[0], open("/dev/zero", O_RDWR), open("/", O_RDONLY), named_file(), sealed_file(F_SEAL_SHRINK),
+                          sealed_file(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), socket(AF_UNIX, SOCK_STREAM, 0) };
+    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+        start_impostor(files[i]);
+        if (two_ranks_share())
+            fail_msg("case %zu", i);
+        end_impostor();
+        close(files[i]);
+    }
+    close(pipes[1]);
 }
 
 /* ---- doorbells ---- */

@@ -70,15 +70,28 @@ static uint32_t count_indexes(const struct lines *lines)
     return count;
 }
 
+/* Names that are written with their numbers may have ends of lines, as \x0a and \x0d. */
+static void unescape(char *name)
+{
+    char *out = name;
+    for (const char *at = name; *at != '\0'; out++) {
+        const bool is_escape = strncmp(at, "\\x0a", 4) == 0 || strncmp(at, "\\x0d", 4) == 0;
+        *out = is_escape ? at[3] == 'a' ? '\n' : '\r' : *at;
+        at += is_escape ? 4 : 1;
+    }
+    *out = '\0';
+}
+
 static int take_indexed(struct class_names *names, const struct lines *lines, char *problem, size_t problem_size)
 {
     for (uint32_t i = 0; i < lines->count; i++) {
         uint32_t index = 0;
-        const char *const name = read_index(lines->at[i], &index);
+        char *const name = lines->at[i] + (read_index(lines->at[i], &index) - lines->at[i]);
         if (names->names[index] != NULL) {
             snprintf(problem, problem_size, "names class %" PRIu32 " twice", index);
             return -EBADMSG;
         }
+        unescape(name);
         names->names[index] = name;
     }
     for (uint32_t i = 0; i < names->count; i++)

@@ -210,6 +210,18 @@ void log_sender(const char *name)
     sender = name;
 }
 
+/* Drop what a cut has left of the last character. */
+static void drop_half_character(char *text)
+{
+    const size_t bytes = strlen(text);
+    size_t begin = bytes;
+    while (begin > 0 && bytes - begin < 3 && ((unsigned char)text[begin - 1] & 0xc0) == 0x80)
+        begin--;
+    if (begin > 0 && (unsigned char)text[begin - 1] >= 0xc0 &&
+        utf8_character_bytes(text + begin - 1, bytes - begin + 1) == 0)
+        text[begin - 1] = '\0';
+}
+
 void log_message(enum log_level level, const char *format, ...)
 {
     const int saved_errno = errno;
@@ -220,6 +232,8 @@ void log_message(enum log_level level, const char *format, ...)
     va_start(arguments, format);
     const int wanted = vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
+    if (wanted >= (int)sizeof(text))
+        drop_half_character(text);
     if (wanted >= 0) {
         char plain[PLAIN_BYTES];
         size_t bytes = log_plain(text, plain, 4 * LOG_TEXT_BYTES);

@@ -77,7 +77,7 @@ $(sync_tests): LDADD = $(HELPERS) $(SYNC) $(CUPTI_LIBS)
 tools_fuzz = %D%/fuzz/fuzz_archive %D%/fuzz/fuzz_cifar %D%/fuzz/fuzz_config %D%/fuzz/fuzz_shards
 tools_tests = %D%/tools/compare/test_axes %D%/tools/compare/test_comparison %D%/tools/test_about %D%/tools/test_account %D%/tools/test_archive_walk %D%/tools/test_cgroup %D%/tools/test_checkpoint \
 	%D%/tools/test_chunk_board \
-	%D%/tools/test_config %D%/tools/test_confusion %D%/tools/test_convert_files %D%/tools/test_convert_npy %D%/tools/test_dali_index \
+	%D%/tools/test_columns %D%/tools/test_config %D%/tools/test_confusion %D%/tools/test_convert_files %D%/tools/test_convert_npy %D%/tools/test_dali_index \
 	%D%/tools/observe/test_event_file %D%/tools/observe/test_histogram %D%/tools/observe/test_trace_file \
 	%D%/tools/doctor/test_doctor \
 	%D%/tools/test_device_plan %D%/tools/test_found_sample %D%/tools/test_glyph %D%/tools/test_stop_rule %D%/tools/test_image_change \

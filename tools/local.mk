@@ -48,7 +48,7 @@ tools_libtools_a_SOURCES = \
 	%D%/compare/axes.c %D%/compare/compare.c %D%/compare/compare_report.c %D%/compare/comparison.c \
 	%D%/trial/trial.c %D%/trial/trial_command.c %D%/trial/trial_process.c \
 	%D%/tune/config_edit.c %D%/tune/tune.c %D%/tune/tune_report.c %D%/tune/tune_result.c \
-	%D%/text/number.c %D%/text/progress.c %D%/text/progress_line.c %D%/text/quantity.c %D%/text/terminal.c %D%/text/wrapped.c \
+	%D%/text/columns.c %D%/text/number.c %D%/text/progress.c %D%/text/progress_line.c %D%/text/quantity.c %D%/text/terminal.c %D%/text/wrapped.c \
 	%D%/convert/archive_walk.c %D%/convert/chunk_board.c %D%/convert/conversion.c \
 	%D%/convert/convert_archive.c %D%/convert/convert_cifar.c %D%/convert/convert_csv.c \
 	%D%/convert/convert_digits.c %D%/convert/convert_folder.c %D%/convert/convert_mnist.c %D%/convert/convert_npy.c \

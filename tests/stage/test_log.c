@@ -97,6 +97,22 @@ TEST(a_long_message_is_cut_and_says_so)
     assert_memory_equal(second + strlen(second) - 8, "\\x0a...\n", 8);
 }
 
+/* Of a character of three bytes, whatever stands before it. */
+TEST(a_long_message_is_cut_between_characters)
+{
+    static char text[20000];
+    for (size_t before = 0; before < 3; before++) {
+        struct capture capture;
+        for (size_t i = 0; i < sizeof(text) - 1; i++)
+            text[i] = i < before ? 'x' : "\xe7\x8c\xab"[(i - before) % 3];
+        capture_begin(&capture);
+        log_message(LOG_RUN, "%s", text);
+        capture_end(&capture, captured, sizeof(captured));
+        assert_null(strstr(captured, "\\x"));
+        assert_non_null(strstr(captured, "\xe7\x8c\xab...\n"));
+    }
+}
+
 TEST(a_message_keeps_errno)
 {
     struct capture capture;

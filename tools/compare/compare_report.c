@@ -9,6 +9,7 @@
 #include "formats/json.h"
 #include "stage/log.h"
 #include "stage/text/decimal.h"
+#include "tools/text/columns.h"
 #include "tools/text/number.h"
 #include "tools/text/wrapped.h"
 #include "tools/version.h"
@@ -89,7 +90,7 @@ static int axis_width(const struct comparison *comparison, size_t axis)
     char shown[NAME_BYTES];
     size_t width = strlen(comparison->axes->axes[axis].name);
     for (uint32_t v = 0; v < comparison->variants; v++) {
-        const size_t length = strlen(shown_value(comparison, v, axis, shown));
+        const size_t length = columns_count(shown_value(comparison, v, axis, shown));
         width = length > width ? length : width;
     }
     return (int)width;
@@ -121,9 +122,11 @@ static void print_row(const struct comparison *comparison, uint32_t variant, con
 {
     char shown[NAME_BYTES], name[NAME_BYTES];
     if (has_room(comparison)) {
-        for (size_t i = 0; i < comparison->axes->count; i++)
-            fprintf(out, "%s%-*s", i > 0 ? "  " : "", axis_width(comparison, i),
-                    shown_value(comparison, variant, i, shown));
+        for (size_t i = 0; i < comparison->axes->count; i++) {
+            const size_t width = (size_t)axis_width(comparison, i);
+            fputs(i > 0 ? "  " : "", out);
+            columns_print(out, shown_value(comparison, variant, i, shown), width, width);
+        }
     } else {
         axes_name(comparison->axes, variant, name, sizeof(name));
         log_plain(name, shown, sizeof(shown));

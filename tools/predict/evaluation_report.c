@@ -8,11 +8,14 @@
 
 #include "formats/json.h"
 #include "stage/log.h"
+#include "tools/text/columns.h"
 #include "tools/text/number.h"
 #include "tools/text/wrapped.h"
 
 #define FIVE 5u
 #define NAME_COLUMNS 20u
+#define MOSTLY_COLUMNS 15u
+#define PAIR_COLUMNS 30u
 #define CLASSES_LISTED 100u     /* with more classes, only the worst are printed */
 #define WORST_LISTED 20u
 #define PAIRS_LISTED 20u
@@ -78,13 +81,15 @@ static int compare_accuracy(const void *left, const void *right, void *confusion
 static void print_class(const struct evaluation_report *report, uint32_t class, FILE *out)
 {
     const struct class_score score = confusion_class(report->confusion, class);
-    char mostly[96] = "";
-    if (score.mostly != NULL)
-        snprintf(mostly, sizeof(mostly), "  %.15s (%s)", show_class(report, score.mostly->predicted).text,
-                 number_grouped(score.mostly->samples).text);
-    fprintf(out, "%-*.*s %9s %9s %8.2f %%%s\n", (int)NAME_COLUMNS, (int)NAME_COLUMNS, show_class(report, class).text,
-            number_grouped(score.samples).text, number_grouped(score.correct).text,
-            percent(score.correct, score.samples), mostly);
+    columns_print(out, show_class(report, class).text, NAME_COLUMNS, NAME_COLUMNS);
+    fprintf(out, " %9s %9s %8.2f %%", number_grouped(score.samples).text, number_grouped(score.correct).text,
+            percent(score.correct, score.samples));
+    if (score.mostly != NULL) {
+        fputs("  ", out);
+        columns_print(out, show_class(report, score.mostly->predicted).text, 0, MOSTLY_COLUMNS);
+        fprintf(out, " (%s)", number_grouped(score.mostly->samples).text);
+    }
+    fputc('\n', out);
 }
 
 /* The classes with samples, in order, or, if there are too many, the worst first. The caller frees the list. */
@@ -142,7 +147,7 @@ static void print_matrix(const struct evaluation_report *report, uint32_t width,
     fputc('\n', out);
     for (uint32_t label = 0; label < confusion->classes; label++) {
         const struct class_score score = confusion_class(confusion, label);
-        fprintf(out, "%-*.*s", (int)NAME_COLUMNS, (int)NAME_COLUMNS, show_class(report, label).text);
+        columns_print(out, show_class(report, label).text, NAME_COLUMNS, NAME_COLUMNS);
         for (uint32_t c = 0; c < confusion->classes; c++)
             fprintf(out, "%*" PRIu64, (int)width, samples_at(&score, c));
         fputc('\n', out);
@@ -178,11 +183,14 @@ static void print_pairs(const struct evaluation_report *report, FILE *out)
     const struct confusion_cell **const pairs = list_pairs(report->confusion, &count);
     if (count > 0)
         fprintf(out, "\nconfused most (--csv writes the whole matrix)\n%9s  %-*s predicted as\n", "samples",
-                (int)NAME_COLUMNS + 10, "class");
-    for (size_t i = 0; i < count && i < PAIRS_LISTED; i++)
-        fprintf(out, "%9s  %-*.*s %.*s\n", number_grouped(pairs[i]->samples).text, (int)NAME_COLUMNS + 10,
-                (int)NAME_COLUMNS + 10, show_class(report, pairs[i]->label).text, (int)NAME_COLUMNS + 10,
-                show_class(report, pairs[i]->predicted).text);
+                (int)PAIR_COLUMNS, "class");
+    for (size_t i = 0; i < count && i < PAIRS_LISTED; i++) {
+        fprintf(out, "%9s  ", number_grouped(pairs[i]->samples).text);
+        columns_print(out, show_class(report, pairs[i]->label).text, PAIR_COLUMNS, PAIR_COLUMNS);
+        fputc(' ', out);
+        columns_print(out, show_class(report, pairs[i]->predicted).text, 0, PAIR_COLUMNS);
+        fputc('\n', out);
+    }
     free((void *)pairs);
 }
 

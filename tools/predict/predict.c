@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include "tools/run/run_data.h"
 #include "tools/run/team_wait.h"
 #include "tools/signals.h"
+#include "tools/text/columns.h"
 
 #define NAME_BYTES 4200u        /* "SHARD:RECORD" */
 
@@ -84,15 +86,24 @@ static void set_batch(struct prediction_run *run)
     run->settings->input.source = run->trained.dataset != NULL ? INPUT_REAL : INPUT_SYNTHETIC;
 }
 
+static size_t shown_columns(const char *path)
+{
+    char shown[PATH_MAX];
+    log_plain(path, shown, sizeof(shown));
+    return columns_count(shown);
+}
+
 static uint32_t longest_path(const struct prediction_run *run)
 {
     size_t longest = 0;
-    for (uint64_t i = 0; i < run->words->count; i++)
-        if (strlen(run->words->paths[i]) > longest)
-            longest = strlen(run->words->paths[i]);
-    for (uint32_t i = 0; run->trained.dataset != NULL && i < run->trained.dataset->shard_count; i++)
-        if (strlen(run->trained.dataset->paths[i]) + 8 > longest)
-            longest = strlen(run->trained.dataset->paths[i]) + 8;
+    for (uint64_t i = 0; i < run->words->count; i++) {
+        const size_t columns = shown_columns(run->words->paths[i]);
+        longest = columns > longest ? columns : longest;
+    }
+    for (uint32_t i = 0; run->trained.dataset != NULL && i < run->trained.dataset->shard_count; i++) {
+        const size_t columns = shown_columns(run->trained.dataset->paths[i]) + 8;
+        longest = columns > longest ? columns : longest;
+    }
     return longest < UINT32_MAX ? (uint32_t)longest : UINT32_MAX;
 }
 

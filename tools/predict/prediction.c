@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "stage/log.h"
+#include "tools/text/columns.h"
 
 #define PATH_BYTES 4096u
 #define NAME_BYTES 256u
@@ -51,17 +52,20 @@ static void head_of_table(struct prediction_printer *printer)
 /* A path that is too long gets its own line. */
 static void print_table(struct prediction_printer *printer, const char *path)
 {
-    const int columns = (int)columns_of_paths(printer);
+    const uint32_t columns = columns_of_paths(printer);
     char shown[PATH_BYTES], name[NAME_BYTES], class[NAME_BYTES + 16];
-    const bool is_above = log_plain(path, shown, sizeof(shown)) > (size_t)columns;
+    log_plain(path, shown, sizeof(shown));
+    const bool is_above = columns_count(shown) > columns;
     if (is_above)
         fprintf(printer->out, "%s\n", shown);
     for (uint32_t i = 0; i < printer->top; i++) {
         const struct ranked *const ranked = &printer->ranked[i];
         log_plain(name_of(printer, ranked->class), name, sizeof(name));
         snprintf(class, sizeof(class), "%" PRIu32 "%s%s", ranked->class, name[0] != '\0' ? " " : "", name);
-        fprintf(printer->out, "%-*s  %-*.*s %9.2f %%\n", columns, i == 0 && !is_above ? shown : "", (int)NAME_COLUMNS,
-                (int)NAME_COLUMNS, class, 100 * ranked->probability);
+        columns_print(printer->out, i == 0 && !is_above ? shown : "", columns, columns);
+        fputs("  ", printer->out);
+        columns_print(printer->out, class, NAME_COLUMNS, NAME_COLUMNS);
+        fprintf(printer->out, " %9.2f %%\n", 100 * ranked->probability);
     }
 }
 

@@ -15,7 +15,7 @@ struct prediction_printer {
     FILE *out;                  /* this and the next: borrowed */
     const char **names;         /* of all classes, "" for one without a name; NULL: no class has a name */
     uint32_t classes, top;      /* top <= classes */
-    uint32_t path_columns;      /* of the table: at most the length of the longest path */
+    uint32_t path_columns;      /* of the table: at most the width of the widest path */
     struct ranked *ranked;      /* room for top */
     struct json line;
 };

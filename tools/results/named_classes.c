@@ -41,15 +41,27 @@ int dataset_names_differ(const struct dataset *dataset, const char *text, char *
     return differ;
 }
 
+/* A name of one line, with the ends of lines in it as formats/class_names.h reads them. */
+static void write_name(const char *name, FILE *out)
+{
+    for (; *name != '\0'; name++)
+        if (*name == '\n' || *name == '\r')
+            fputs(*name == '\n' ? "\\x0a" : "\\x0d", out);
+        else
+            fputc(*name, out);
+    fputc('\n', out);
+}
+
 static bool write_names(const struct dataset *dataset, FILE *out)
 {
     const struct class_names *const names = &dataset->class_names;
     bool has_any = false;
     for (uint32_t c = 0; c < names->count && c < dataset->options.classes; c++) {
         const char *const name = names->names[c];
-        if (*name == '\0' || strpbrk(name, "\r\n") != NULL)
+        if (*name == '\0')
             continue;
-        fprintf(out, "%" PRIu32 ":%s\n", c, name);
+        fprintf(out, "%" PRIu32 ":", c);
+        write_name(name, out);
         has_any = true;
     }
     return has_any;

@@ -172,9 +172,10 @@ static enum stop_reason find_reason(const struct stop_rule *rule, bool is_evalua
     return reason;
 }
 
+/* An evaluation without any finite loss is reported by nonfinite_check_evaluation. */
 static void warn_of_infinite_losses(const struct tally *evaluation)
 {
-    if (evaluation->lossless > 0)
+    if (evaluation->lossless > 0 && evaluation->lossless < evaluation->images)
         log_message(LOG_RUN, "the loss of batches with %" PRIu64 " of the %" PRIu64 " samples of this evaluation is "
                     "not finite: the loss is the mean of the others", evaluation->lossless, evaluation->images);
 }

@@ -12,10 +12,12 @@
 #include "stage/text/utf8.h"
 #include "tools/shards/shard_walk.h"
 #include "tools/shards/shards_command.h"
+#include "tools/text/columns.h"
 
 /* ---- a feature as a line ---- */
 
 #define VALUES_SHOWN 8u         /* numbers, or bytes of a value that is neither text nor image */
+#define NAME_COLUMNS 24u        /* of a feature; longer names take more */
 #define TEXT_SHOWN 72u          /* bytes of a text */
 #define TEXT_MAX 4096u          /* longer values are not printed as text */
 
@@ -106,7 +108,9 @@ void feature_line_print(FILE *out, const char *name, size_t name_bytes, const st
     struct values values = { .out = out };
     const struct value_visitor visitor = { add_bytes, add_floats, add_int64, &values };
     log_escape(name, name_bytes, shown, sizeof(shown));
-    fprintf(out, "    %-24s %-7s %8" PRIu64, shown, kind_texts[feature->kind], feature->value_count);
+    fputs("    ", out);
+    columns_print(out, shown, NAME_COLUMNS, sizeof(shown));
+    fprintf(out, " %-7s %8" PRIu64, kind_texts[feature->kind], feature->value_count);
     if (feature->kind != FEATURE_MISSING && feature->value_count > 0) {
         fprintf(out, " ");
         feature_visit(feature, &visitor);

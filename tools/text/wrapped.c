@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "stage/log.h"
+#include "tools/text/columns.h"
 
 static bool begins_command(const char *text)
 {
@@ -24,15 +25,15 @@ static bool divides_command(const char *text, size_t at, bool in_command)
     return in_command && strchr(",;)", text[at - 1]) == NULL && text[at + 1] != '(';
 }
 
-/* The number of bytes of `text` for a line of `room` bytes; more if the first word or command is longer. */
+/* The number of bytes of `text` for a line of `room` columns; more if the first word or command is longer. */
 static size_t fitting(const char *text, size_t room)
 {
-    const size_t bytes = strlen(text);
+    const size_t bytes = strlen(text), fits = columns_fitting(text, room);
     size_t blank = 0, stop = 0, outer_stop = 0, depth = 0;
     bool in_command = begins_command(text);
-    if (bytes <= room)
+    if (bytes == fits)
         return bytes;
-    for (size_t i = 0; i < bytes && (i <= room || blank == 0); i++) {
+    for (size_t i = 0; i < bytes && (i <= fits || blank == 0); i++) {
         depth += text[i] == '(';
         depth -= text[i] == ')' && depth > 0;
         if (text[i] != ' ' || i == 0 || divides_command(text, i, in_command))

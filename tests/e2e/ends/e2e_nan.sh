@@ -166,6 +166,7 @@ dark all_late --set "model.file=$work/line.net" --set train.on_nan=skip --set "d
     --set "data.validation=$work/late/validation-*" --set train.batch=64
 expect_code 73 'an evaluation without a finite loss'
 expect_err 'no loss in the evaluation after epoch 1 is finite'
+grep -q 'the loss is the mean of the others' "$work/err" && fail 'others of which there are none'
 try never --set train.on_nan=skip --set train.epochs=9 --set train.batch=16 --set model.divisor=1e-37
 expect_code 73 'never a good step'
 expect_err 'gradients of 30 steps in a row are not finite'

@@ -46,6 +46,41 @@ for pattern in set set:train "$(echo set/train-00000-of-*)" 'set/train-*,set/non
     expect_out '^classes 3$'
 done
 
+# Names of every script, wider or shorter than their bytes, with characters that combine and with an end of line: a table
+# has whole characters, and its columns are straight on a terminal (as wc -L measures it).
+mkdir named
+set -- $(ls photos)
+line=$(printf 'n\nl') cat=$(printf '\347\214\253\343\201\256\345\206\231\347\234\237\360\237\220\261\343\201\214\343\201\237\343\201\217\343\201\225\343\202\223')
+cp -r "photos/$1" named/"$line" && cp -r "photos/$2" named/"$cat" &&
+    cp -r "photos/$3" named/"$(printf 'U\314\210bergro\314\210\303\237e \303\244\303\266\303\274')" || fail 'no folders'
+expect_end 0 'folders with odd names' run "$convert" folder named -o named.set --validation=0.25
+straight() {
+    if printf '\303\244\n' | LC_ALL=C.UTF-8 wc -L | grep -qx 1; then
+        grep ' %' "$work/out" | grep -v '^result' | sed 's/%.*/%/' | while IFS= read -r row; do
+            printf '%s\n' "$row" | LC_ALL=C.UTF-8 wc -L
+        done | sort -u >"$work/widths"
+        expect_equal "$(wc -l <"$work/widths")" 1 "widths of rows of $1"
+    fi
+    if command -v iconv >/dev/null; then
+        iconv -f UTF-8 -t UTF-8 "$work/out" >/dev/null 2>&1 || fail "$1: half a character"
+    fi
+}
+expect_end 0 'odd names are learnt' run "$pipetrain" -c three.conf --set run.dir=odd --set 'data.train=named.set/train-*' \
+    --set 'data.validation=named.set/validation-*'
+expect_end 0 'odd names are evaluated' run "$pipetrain" evaluate -c three.conf --set 'data.validation=named.set/validation-*' \
+    --set 'data.train=named.set/train-*' -w odd/weights.safetensors
+straight evaluate
+expect_out 'n\\x0al'
+cp "$(find photos -name '*.jp*g' | head -n 1)" "$(printf '\344\275\240\345\245\275')".jpg 2>/dev/null
+cp "$(find photos -name '*.jp*g' | head -n 1)" "$cat.jpg" && cp "$cat.jpg" b.jpg
+expect_end 0 'odd names are predicted' run "$pipetrain" predict -w odd/weights.safetensors --top 3 b.jpg "$cat.jpg"
+straight predict
+expect_out 'n\\x0al'
+grep -q "$cat" "$work/out" || fail 'predict: a name that fits is whole'
+run "$pipetrain" -c three.conf --set run.dir=odd --set 'data.train=named.set/train-*' --set train.epochs=2 \
+    --set 'data.validation=named.set/validation-*' --set "model.weights=odd/weights.safetensors" --set run.dir=odd2 --check
+expect_code 0 'names with ends of lines are those of the weights'
+
 # Labels that are counted from elsewhere, and a list that is not of these classes.
 expect_end 0 'classes and an offset' run "$pipetrain" -c three.conf --check --set data.label_offset=1
 expect_out_joined ', 4 classes: dataset.json says 3, data.label_offset is 1'

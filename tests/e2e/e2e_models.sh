@@ -87,10 +87,15 @@ cmp small.last on.last || fail 'the weights are others'
 run "$pipetrain" $on_small --set run.dir=drawn --set run.seed=7 --set train.learning_rate=0
 tail -c 600 drawn/weights.safetensors | cmp -s - on.last && fail 'weights to begin with change nothing'
 run "$pipetrain" $on_small --set model.weights=$weights --set data.classes=11 --check
+expect_code 2 'weights of other classes'
+expect_err_lines 1
+expect_err "^$weights: has 10 classes, and the network has 11 .*: set model.skip = fc.\* to start with a new last layer, or"
+sed 's/^conv2d stem filters 16 kernel 3/conv2d stem filters 16 kernel 5/' runs/small/run.net >wide.net
+run "$pipetrain" $on_small --set model.file=wide.net --set model.weights=$weights --check
 expect_code 2 'weights of another network'
 expect_err_lines 3
 expect_err "^$weights: these are not weights of 'small', which has 37 tensors:$"
-expect_err "^$weights: 2 with another shape or type: fc.weight \(F32 10x16, not F32 11x16\), fc.bias \(F32 10, not F32 11\)$"
+expect_err "^$weights: 1 with another shape or type: stem.weight \(F32 16x3x3x3, not F32 16x3x5x5\)$"
 run "$pipetrain" -c small.conf --set model.file= --set model.name=resnet20 --set model.weights=$weights
 expect_code 2 'weights of quite another network'
 expect_err ' 95 missing in the file: conv1.weight, bn1.weight, bn1.bias, bn1.running_mean and 91 more$'

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "compute/init.h"
+#include "stage/heartbeat.h"
 
 #define PLANS_MAX (2 * TOWER_COUNTS)    /* training and evaluation */
 #define ZERO_FLOATS 16384u
@@ -52,6 +53,20 @@ struct tower {
 static size_t updated_count(const struct tower *tower)
 {
     return tower->arenas.trained.updated;
+}
+
+/* For the watchdog: on host memory the thread itself computes. */
+static void begin_work(const struct tower *tower, const char *what)
+{
+    if (tower->spec.backend->host_memory)
+        heartbeat_begin_work(what, NULL, 0);
+}
+
+static int end_work(const struct tower *tower, int rc)
+{
+    if (tower->spec.backend->host_memory)
+        heartbeat_end();
+    return rc;
 }
 
 static bool keeps_average(const struct tower *tower)
@@ -486,7 +501,8 @@ static int run_forward(struct tower *tower, const struct slot *slot, const struc
         .mixes = training && slot->mixes != NULL ? slot->mixes + part->first : NULL,
         .first_position = slot->slice.first_position + part->first, .epoch = slot->slice.epoch,
     };
-    int rc = tower->spec.backend->input(plan, &input);
+    begin_work(tower, "converting its input");
+    int rc = end_work(tower, tower->spec.backend->input(plan, &input));
     if (rc == 0 && is_last)
         rc = stream_record(tower->spec.compute, slot->free);
     if (rc == 0)
@@ -658,8 +674,11 @@ int tower_update(struct tower *tower, size_t offset, size_t count, const struct 
     rc = clip_gradients(tower, offset, count, step);
     if (rc == 0 && groups->squares_count > 0)
         rc = backend->squares(tower->backend, groups->squares, groups->squares_count);
-    return rc != 0 ? rc : backend->update(tower->backend, &tower->spec.optimizer, step, groups->ranges,
-                                          groups->range_count);
+    if (rc != 0)
+        return rc;
+    begin_work(tower, "updating weights");
+    return end_work(tower, backend->update(tower->backend, &tower->spec.optimizer, step, groups->ranges,
+                                           groups->range_count));
 }
 
 int tower_defer(struct tower *tower)

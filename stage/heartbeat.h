@@ -1,7 +1,7 @@
 /* What a thread is doing on a device, for the watchdog (watchdog.h), which ends a run when a device call or wait does
  * not end. A thread that drives a device has its own heartbeat and marks the begin and end of every call of the
- * device's libraries and of every wait for the device. Between marks nothing is watched: computing on the CPU, and
- * waiting for input, for main or for other towers, may take any time. So towers on a CPU are never watched.
+ * device's libraries and of every wait for the device. A tower on a CPU marks each layer that it computes, and its
+ * updates. Between marks nothing is watched: waiting for input, for main or for other towers may take any time.
  *
  * A mark costs a few stores to the heartbeat: no lock, no allocation. In a thread without a heartbeat it does
  * nothing. */
@@ -22,7 +22,10 @@ struct heartbeat {
     _Atomic(const char *) call;         /* a mark within it; NULL: none */
     _Atomic(const char *) phase;        /* "step", "planning" */
     atomic_uint_fast64_t number;        /* of the step or batch; HEARTBEAT_NO_NUMBER: the phase has none */
+    atomic_uint_fast64_t least_ms;      /* that the outermost mark may take in any case */
     uint32_t depth;                     /* of nested marks; only the thread uses it */
+    uint32_t factor;                    /* a mark may take so many times as long as the longest before; 0: only the
+                                         * deadline counts. Set before the thread adopts the heartbeat */
     bool ignores_waits;                 /* only calls are watched, because the device may wait for other towers' input;
                                          * set before the thread adopts the heartbeat */
     char name[79];                      /* "tower 1 (cuda0)"; constant */
@@ -92,7 +95,18 @@ static inline void heartbeat_end(void)
     heartbeat_beat();
 }
 
-/* The same around a loop that polls the device. */
+/* The thread itself computes `part` of its work `what`, for which it may need least_ms. The texts stay valid until the
+ * end of the run. */
+static inline void heartbeat_begin_work(const char *what, const char *part, uint64_t least_ms)
+{
+    if (heartbeat_own == NULL)
+        return;
+    atomic_store_explicit(&heartbeat_own->least_ms, least_ms, memory_order_relaxed);
+    heartbeat_begin(what);
+    atomic_store_explicit(&heartbeat_own->call, part, memory_order_relaxed);
+}
+
+/* heartbeat_begin around a loop that polls the device. */
 static inline void heartbeat_begin_wait(const char *what)
 {
     if (heartbeat_own != NULL && !heartbeat_own->ignores_waits)

@@ -35,6 +35,7 @@ struct heartbeat *heartbeat_adopt(struct heartbeat *heartbeat)
 struct watch {
     uint64_t beats;             /* at the last look */
     uint32_t looks;             /* since then the thread has been in the same mark */
+    uint32_t longest;           /* mark so far, in looks, rounded up; 0: none lasted from one look to the next */
 };
 
 struct watchdog {
@@ -55,7 +56,7 @@ struct watchdog {
 /* A snapshot of a heartbeat. */
 struct snapshot {
     const char *guarded, *call, *phase;
-    uint64_t beats, number;
+    uint64_t beats, number, least_ms;
 };
 
 static struct snapshot heartbeat_read(const struct heartbeat *heartbeat)
@@ -66,6 +67,7 @@ static struct snapshot heartbeat_read(const struct heartbeat *heartbeat)
         .call = atomic_load_explicit(&heartbeat->call, memory_order_relaxed),
         .phase = atomic_load_explicit(&heartbeat->phase, memory_order_relaxed),
         .number = atomic_load_explicit(&heartbeat->number, memory_order_relaxed),
+        .least_ms = atomic_load_explicit(&heartbeat->least_ms, memory_order_relaxed),
     };
 }
 
@@ -74,19 +76,37 @@ static void poll_heartbeats(struct watchdog *watchdog)
     for (uint32_t i = 0; i <= watchdog->count; i++) {
         struct watch *const watch = &watchdog->watches[i];
         const struct snapshot snapshot = heartbeat_read(&watchdog->heartbeats[i]);
+        const bool is_over = snapshot.beats != watch->beats && watch->looks >= watch->longest && watch->looks > 0;
+        watch->longest = is_over ? watch->looks + 1 : watch->longest;
         watch->looks = snapshot.guarded != NULL && snapshot.beats == watch->beats ? watch->looks + 1 : 0;
         watch->beats = snapshot.beats;
     }
 }
 
-/* The thread that has been in its mark for the most looks, the first of several; NULL when that is less than `due`. */
+/* The looks after which the thread hangs, where `due` are those of any thread. */
+static uint64_t looks_due(const struct watchdog *watchdog, uint32_t i, uint32_t due)
+{
+    const struct heartbeat *const heartbeat = &watchdog->heartbeats[i];
+    const uint64_t growing = (uint64_t)heartbeat->factor * watchdog->watches[i].longest;
+    const uint64_t least = heartbeat_read(heartbeat).least_ms / watchdog->period_ms;
+    const uint64_t more = growing > least ? growing : least;
+    return more > due ? more : due;
+}
+
+static bool is_stuck(const struct watchdog *watchdog, uint32_t i, uint32_t due)
+{
+    return watchdog->watches[i].looks >= looks_due(watchdog, i, due);
+}
+
+/* Of the threads that hang, the one that has been in its mark for the most looks, the first of several; NULL: none. */
 static const struct heartbeat *find_stuck(const struct watchdog *watchdog, uint32_t due)
 {
-    uint32_t found = 0;
-    for (uint32_t i = 1; i <= watchdog->count; i++)
-        if (watchdog->watches[i].looks > watchdog->watches[found].looks)
+    uint32_t found = UINT32_MAX;
+    for (uint32_t i = 0; i <= watchdog->count; i++)
+        if (is_stuck(watchdog, i, due) &&
+            (found == UINT32_MAX || watchdog->watches[i].looks > watchdog->watches[found].looks))
             found = i;
-    return watchdog->watches[found].looks >= due ? &watchdog->heartbeats[found] : NULL;
+    return found < UINT32_MAX ? &watchdog->heartbeats[found] : NULL;
 }
 
 /* Messages. */
@@ -122,7 +142,7 @@ static void add_others(const struct watchdog *watchdog, const struct heartbeat *
     text[0] = '\0';
     for (uint32_t i = 0; i < watchdog->count && used < text_size; i++) {
         const struct heartbeat *const heartbeat = &watchdog->heartbeats[i];
-        if (heartbeat == first || watchdog->watches[i].looks + 1 < watchdog->looks_due)
+        if (heartbeat == first || watchdog->watches[i].looks + 1 < looks_due(watchdog, i, watchdog->looks_due))
             continue;
         describe(heartbeat, other, sizeof(other));
         used += (size_t)snprintf(text + used, text_size - used, "; also %s%s", heartbeat->name, other);
@@ -156,8 +176,12 @@ static void fail_run(struct watchdog *watchdog, const struct heartbeat *stuck)
         return;
     describe(stuck, text, sizeof(text));
     add_others(watchdog, stuck, others, sizeof(others));
-    stop_fail(watchdog->stop, EXIT_CODE_STALL, "%s: no progress for %g s (sync.deadline)%s%s; the run ends",
-              stuck->name, watchdog->deadline_ms / 1000.0, text, others);
+    const uint32_t i = (uint32_t)(stuck - watchdog->heartbeats);
+    const bool is_later = looks_due(watchdog, i, watchdog->looks_due) > watchdog->looks_due;
+    const uint64_t looks = watchdog->watches[i].looks;
+    stop_fail(watchdog->stop, EXIT_CODE_STALL, "%s: no progress for %g s (%s)%s%s; the run ends", stuck->name,
+              (is_later ? (double)(looks * watchdog->period_ms) : watchdog->deadline_ms) / 1000.0,
+              is_later ? "sync.deadline, and much longer than ever before" : "sync.deadline", text, others);
     end_failing(watchdog);
 }
 

@@ -114,7 +114,7 @@ script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/model_steps %D
 %C%_e2e_limits_pipetrain_slow_LDADD = $(TOOLS)
 %C%_e2e_limits_pipetrain_slow_LDFLAGS = $(slow_ldflags)
 slow_ldflags = $(AM_LDFLAGS) $(wrap)read_batch_run $(wrap)sample_read $(wrap)host_call \
-	$(wrap)host_copy $(wrap)tower_forward $(wrap)tower_backward $(wrap)tower_update $(wrap)report_interval $(wrap)fsync
+	$(wrap)team_run $(wrap)host_copy $(wrap)tower_forward $(wrap)tower_backward $(wrap)tower_update $(wrap)report_interval $(wrap)fsync
 %C%_e2e_model_steps_LDADD = $(HELPERS) $(COMPUTE)
 if HAVE_ONEDNN
 script_programs += %D%/compute/onednn/few_graphs
@@ -130,7 +130,7 @@ script_tests = %D%/e2e/sim_batches.sh %D%/e2e/sim_gpu.sh %D%/e2e/sim_slices.sh %
 	%D%/e2e/e2e_mixing.sh %D%/e2e/e2e_models.sh %D%/e2e/e2e_outputs.sh \
 	%D%/e2e/e2e_phases.sh %D%/e2e/resume/e2e_options.sh %D%/e2e/resume/e2e_other_towers.sh %D%/e2e/resume/e2e_resume.sh %D%/e2e/resume/e2e_states.sh %D%/e2e/e2e_signals.sh %D%/e2e/sync/e2e_sync.sh \
 	%D%/e2e/e2e_slices.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_unread.sh %D%/e2e/hardening.sh \
-	%D%/e2e/compare/e2e_compare.sh %D%/e2e/tune/e2e_tune.sh %D%/e2e/limits/e2e_images.sh %D%/e2e/limits/e2e_limits.sh %D%/e2e/ends/e2e_best.sh %D%/e2e/ends/e2e_ends.sh %D%/e2e/ends/e2e_lengths.sh %D%/e2e/ends/e2e_moved.sh %D%/e2e/ends/e2e_nan.sh %D%/e2e/ends/e2e_overfit.sh %D%/e2e/ends/e2e_stop.sh \
+	%D%/e2e/compare/e2e_compare.sh %D%/e2e/tune/e2e_tune.sh %D%/e2e/limits/e2e_images.sh %D%/e2e/limits/e2e_limits.sh %D%/e2e/ends/e2e_best.sh %D%/e2e/ends/e2e_ends.sh %D%/e2e/ends/e2e_lengths.sh %D%/e2e/ends/e2e_moved.sh %D%/e2e/ends/e2e_nan.sh %D%/e2e/ends/e2e_overfit.sh %D%/e2e/ends/e2e_stall.sh %D%/e2e/ends/e2e_stop.sh \
 	%D%/e2e/observe/e2e_histograms.sh %D%/e2e/observe/sim_histograms.sh %D%/e2e/observe/e2e_prometheus.sh \
 	%D%/e2e/observe/e2e_tensorboard.sh %D%/e2e/trace/e2e_trace.sh %D%/e2e/trace/sim_trace.sh \
 	%D%/e2e/use/e2e_add_model.sh %D%/e2e/use/e2e_classes.sh %D%/e2e/use/e2e_evaluate.sh %D%/e2e/use/e2e_fine_tune.sh \

@@ -5,6 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/backend.h"
+#include "stage/heartbeat.h"
+
+#define OPERATIONS_PER_MS 10000u       /* of a tower that is slower than any */
+#define OPERATIONS_OF_VALUE 20u         /* of normalising, pooling and the like */
+
 static struct plan *plan_of(struct plan_base *base)
 {
     return (struct plan *)base;
@@ -156,16 +162,42 @@ static int poison(struct plan_base *base, uint32_t time)
     return rc;
 }
 
+/* Does the calling thread compute itself, instead of queueing work on a device? */
+static bool is_watched(const struct plan_base *base)
+{
+    return ((const struct backend_base *)base->backend)->ops->host_memory;
+}
+
+/* For the watchdog. How long a layer takes is unknown until it has ended once: then the slowest tower that still makes
+ * progress decides. */
+static void begin_layer(const struct plan_base *base, uint32_t head)
+{
+    const struct layer *const layer = &base->net->layers[head];
+    const uint64_t operations = layer->macs + (uint64_t)OPERATIONS_OF_VALUE * shape_count(layer->out);
+    if (is_watched(base))
+        heartbeat_begin_work("computing a layer", layer->name,
+                             base->has_run ? 0 : base->count * operations / OPERATIONS_PER_MS);
+}
+
+static int end_layer(const struct plan_base *base, int rc)
+{
+    if (is_watched(base))
+        heartbeat_end();
+    return rc;
+}
+
 int plan_base_forward(struct plan_base *base)
 {
     int rc = 0;
     for (uint32_t i = 0; i < base->net->layer_count && rc == 0; i++) {
         if (!fusion_is_head(&base->fusion, i))
             continue;
-        rc = row_of(base, i)->forward(plan_of(base), i);
+        begin_layer(base, i);
+        rc = end_layer(base, row_of(base, i)->forward(plan_of(base), i));
         if (rc == 0)
             rc = poison(base, time_forward(i));
     }
+    base->has_run = base->has_run || !base->training;
     return rc;
 }
 
@@ -185,15 +217,16 @@ int plan_base_backward_one(struct plan_base *base, uint32_t head, void (*layer_d
                            void *arg)
 {
     const struct layer_ops *const row = row_of(base, head);
-    int rc = row->backward_parameters != NULL ? row->backward_parameters(plan_of(base), head) : 0;
+    begin_layer(base, head);
+    int rc = end_layer(base, row->backward_parameters != NULL ? row->backward_parameters(plan_of(base), head) : 0);
     if (rc == 0)
         rc = poison(base, time_parameters(&base->values, head));
     if (rc == 0 && layer_done != NULL && layer_is_trained(&base->net->layers[head]))
         layer_done(arg, head);
+    begin_layer(base, head);
     if (rc == 0 && row->backward_inputs != NULL && plan_has_inputs(base, head))
         rc = row->backward_inputs(plan_of(base), head);
-    if (rc == 0)
-        rc = add_sums(base, head);
+    rc = end_layer(base, rc == 0 ? add_sums(base, head) : rc);
     return rc == 0 ? poison(base, time_inputs(&base->values, head)) : rc;
 }
 
@@ -203,5 +236,6 @@ int plan_base_backward(struct plan_base *base, void (*layer_done)(void *arg, uin
     for (uint32_t i = base->net->layer_count; i-- > 0 && rc == 0;)
         if (value_plan_needs_grad(&base->values, i))
             rc = plan_base_backward_one(base, i, layer_done, arg);
+    base->has_run = true;
     return rc;
 }

@@ -62,6 +62,7 @@ struct plan_base {
     struct fusion fusion;
     struct value_plan values;
     void **states;              /* [head]: the row's, from plan to release; NULL: none */
+    bool has_run;               /* forward, or in training backward, has ended once */
     void *poisoned;             /* the values' block, when unused memory is poisoned after each group; else NULL */
 };
 

@@ -166,6 +166,57 @@ TEST(questions_within_a_wait_are_no_progress)
     assert_said("tower 0 (gpu0): no progress for 0.2 s (sync.deadline) while planning: waiting for an event");
 }
 
+static void compute(uint64_t ms, uint64_t least_ms)
+{
+    heartbeat_begin_work("computing a layer", "conv1", least_ms);
+    usleep((useconds_t)ms * 1000);
+    heartbeat_end();
+}
+
+TEST_WITH(a_layer_may_take_many_times_as_long_as_the_longest_before, open_run, close_run)
+{
+    first->factor = 20;
+    heartbeat_adopt(first);
+    compute(DEADLINE_MS * 3 / 4, 0);
+    compute(DEADLINE_MS * 4, 0);
+    assert_false(stop_failed(stop));
+}
+
+TEST_WITH(a_layer_may_take_what_it_needs_at_first, open_run, close_run)
+{
+    first->factor = 20;
+    heartbeat_adopt(first);
+    compute(DEADLINE_MS * 4, DEADLINE_MS * 8);
+    assert_false(stop_failed(stop));
+}
+
+TEST_WITH(many_layers_of_a_step_may_take_longer_than_the_deadline, open_run, close_run)
+{
+    first->factor = 20;
+    heartbeat_adopt(first);
+    for (uint32_t i = 0; i < 12; i++)
+        compute(DEADLINE_MS / 4, 0);
+    assert_false(stop_failed(stop));
+}
+
+static void compute_for_ever(void)
+{
+    first->factor = 20;
+    heartbeat_adopt(first);
+    heartbeat_at("step", 5);
+    compute(1, 0);
+    heartbeat_begin_work("computing a layer", "conv1", 0);
+    await_failure();
+    heartbeat_end();
+}
+
+TEST(a_layer_that_never_ends_fails_the_run)
+{
+    assert_int_equal(run_apart(compute_for_ever), EXIT_CODE_STALL);
+    assert_said("tower 0 (gpu0): no progress for 0.2 s (sync.deadline) in step 5: computing a layer (conv1); the run "
+                "ends\n");
+}
+
 static void hang(void)
 {
     heartbeat_adopt(first);

@@ -37,10 +37,12 @@ struct pipeline {
 /* The heartbeats of each tower. */
 enum { BEAT_TRAINER, BEAT_FEEDER, BEAT_MAIN, BEAT_COUNT };
 
-/* Of tower d of this process. NULL: there is no watchdog. */
+/* Of tower d of this process. NULL: nothing is watched. On a CPU only computing is, by the trainer: every wait there is
+ * one for another thread. */
 static struct heartbeat *heartbeat_of(const struct pipeline *pipeline, uint32_t d, int of)
 {
-    if (pipeline->watchdog == NULL)
+    const bool is_cpu = pipeline->parts.plan->devices.ops->host_memory;
+    if (pipeline->watchdog == NULL || (is_cpu && of != BEAT_TRAINER))
         return NULL;
     return watchdog_heartbeat(pipeline->watchdog, d * BEAT_COUNT + (uint32_t)of);
 }
@@ -51,6 +53,8 @@ static void act_for(const struct pipeline *pipeline, uint32_t d)
     heartbeat_adopt(heartbeat_of(pipeline, d, BEAT_MAIN));
     heartbeat_at(pipeline->closes ? "closing" : "setting up", HEARTBEAT_NO_NUMBER);
 }
+
+#define LONGER 20u      /* than any layer before takes a layer that never ends */
 
 /* A feeder waits for its tower's steps, and these may wait for the input of another tower, so only its calls are
  * watched. The trainer knows when it waits for another tower (reduce.h). */
@@ -66,16 +70,23 @@ static void name_heartbeats(const struct pipeline *pipeline, uint32_t d)
     heartbeat_of(pipeline, d, BEAT_FEEDER)->ignores_waits = true;
 }
 
-/* The CPU cannot hang. */
+static void name_heartbeat_of_cpu(const struct pipeline *pipeline, uint32_t d)
+{
+    struct heartbeat *const heartbeat = heartbeat_of(pipeline, d, BEAT_TRAINER);
+    watchdog_name(pipeline->watchdog, d * BEAT_COUNT, "tower %u (%s)",
+                  pipeline->parts.plan->devices.towers.first + d, pipeline->parts.plan->devices.ops->kind);
+    heartbeat->ignores_waits = true;
+    heartbeat->factor = LONGER;
+}
+
 static int open_watchdog(struct pipeline *pipeline)
 {
-    if (pipeline->parts.plan->devices.ops->host_memory)
-        return 0;
+    const bool is_cpu = pipeline->parts.plan->devices.ops->host_memory;
     const uint32_t deadline_ms = (uint32_t)pipeline->parts.settings->sync.deadline * 1000;
     const int rc = watchdog_open(&pipeline->watchdog, pipeline->parts.stop, deadline_ms,
                                  pipeline->tower_count * BEAT_COUNT);
     for (uint32_t d = 0; d < pipeline->tower_count && rc == 0; d++)
-        name_heartbeats(pipeline, d);
+        is_cpu ? name_heartbeat_of_cpu(pipeline, d) : name_heartbeats(pipeline, d);
     return rc;
 }
 

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "compute/team.h"
 #include "compute/tower.h"
 #include "loader/sample.h"
 #include "loader/shards/read_batch.h"
@@ -117,6 +118,14 @@ int __wrap_host_copy(struct stream *stream, void *to, const void *from, size_t b
     if (direction == COPY_TO_DEVICE && is_slow("copy", &us))
         (void)__real_host_call(stream, slow_stream, &us);
     return __real_host_copy(stream, to, from, bytes, direction);
+}
+
+void __real_team_run(uint32_t threads, size_t count, size_t grain, team_work function, void *arg);
+void __wrap_team_run(uint32_t threads, size_t count, size_t grain, team_work function, void *arg);
+void __wrap_team_run(uint32_t threads, size_t count, size_t grain, team_work function, void *arg)
+{
+    delay("loop");
+    __real_team_run(threads, count, grain, function, arg);
 }
 
 int __real_tower_forward(struct tower *tower, struct slot *slot, uint32_t piece, bool training);

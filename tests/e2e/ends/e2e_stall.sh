@@ -1,0 +1,47 @@
+#!/bin/sh
+# A tower on a CPU that computes for ever ends the run with exit code 70 and one message that names the tower, the step and
+# what it computed. A long step, a slow one, and a process that was stopped are no stalls.
+. "$(dirname "$0")/../e2e.sh"
+[ "$kind" = cpu ] || skip 'GPUs: e2e_hang.sh'
+[ "$sanitizer" = no ] || skip 'everything takes longer'
+make_tiny
+make_quick
+"$pipetrain" -c "$work/tiny.conf" --check | grep -q '^devices .*onednn' || skip 'only oneDNN computes in teams'
+deadline=1
+
+# slowly WHAT NAME OPTION...: with PIPETRAIN_SLOW=WHAT.
+slowly() {
+    slowed=$1 name=$2
+    shift 2
+    run env "PIPETRAIN_SLOW=$slowed" timeout 100 "$slow" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" \
+        --set sync.deadline=$deadline --set train.steps=6 --set data.validation= "$@"
+    command_line="PIPETRAIN_SLOW='$slowed' $command_line"
+}
+
+for more in '' '--set devices.towers=2' '--set train.accumulate=2'; do
+    slowly 'loop 900000000 40' hang $more
+    expect_code 70 "a tower that computes for ever $more"
+    expect_err "^pipetrain: tower [01] \\(cpu\\): no progress for [0-9.]+ s \\(sync\\.deadline\\) in step [1-6]: (computing a layer \\([a-z0-9]+\\)|updating weights|converting its input)"
+    expect_equal "$(grep -c 'no progress' "$work/err")" 1 'messages of a hang'
+done
+
+# The whole step takes three deadlines and more, the first one included, and each part of it less than one.
+slowly 'loop 500000' long --set train.steps=1
+expect_code 0 'a long step'
+
+# Waiting is no computing: for input, for the other tower, for main.
+slowly 'decode 2500000 40' input --set devices.towers=2 --set input.decode_threads=1 --set train.batch=40
+expect_code 0 'slow input'
+
+# A process that was stopped for longer than the deadline.
+env "PIPETRAIN_SLOW=loop 300000 10" "$slow" -c "$work/tiny.conf" --set "run.dir=$work/runs/stopped" --set data.validation= \
+    --set sync.deadline=$deadline --set train.steps=6 >"$work/out" 2>"$work/err" &
+pid=$!
+await test -d "$work/runs/stopped"
+kill -STOP $pid
+sleep 2.5
+kill -CONT $pid
+wait $pid
+code=$?
+expect_code 0 'a process that was stopped'
+finish

@@ -233,6 +233,57 @@ static void open_shards(struct opening *opening)
     opening_report_more(opening);
 }
 
+static int contents_compare(const void *left, const void *right, void *arg)
+{
+    const struct dataset *const dataset = arg;
+    const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    const struct shard_index *const one = &dataset->indexes[a], *const other = &dataset->indexes[b];
+    if (one->contents != other->contents)
+        return one->contents < other->contents ? -1 : 1;
+    return one->record_count != other->record_count ? (one->record_count < other->record_count ? -1 : 1)
+                                                    : (a > b) - (a < b);
+}
+
+/* Copies of a shard under another name are told. They may be intended, to weight their records. */
+static int report_copies(const struct dataset *dataset)
+{
+    uint32_t *const order = calloc(dataset->shard_count, sizeof(*order));
+    char first[1024], copy[1024];
+    uint32_t copies = 0;
+    if (order == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < dataset->shard_count; i++)
+        order[i] = i;
+    qsort_r(order, dataset->shard_count, sizeof(*order), contents_compare, (void *)(uintptr_t)dataset);
+    for (uint32_t i = 1; i < dataset->shard_count; i++) {
+        const struct shard_index *const one = &dataset->indexes[order[i - 1]], *const other = &dataset->indexes[order[i]];
+        if (one->record_count == 0 || one->record_count != other->record_count || one->contents != other->contents)
+            continue;
+        if (copies++ > 0)
+            continue;
+        log_escape(dataset->paths[order[i - 1]], strlen(dataset->paths[order[i - 1]]), first, sizeof(first));
+        log_escape(dataset->paths[order[i]], strlen(dataset->paths[order[i]]), copy, sizeof(copy));
+    }
+    if (copies > 0)
+        log_message(LOG_RUN, "%s: %" PRIu32 " shard%s the same records as another one, such as %s and %s: they are used "
+                    "twice", dataset->options.what, copies, copies == 1 ? " holds" : "s hold", first, copy);
+    free(order);
+    return 0;
+}
+
+/* What else is in the folders of the shards. A held-out part has the same shards. */
+static void report_others(struct opening *opening)
+{
+    const struct dataset *const dataset = opening->dataset;
+    if (dataset->options.part == DATASET_HELD_OUT)
+        return;
+    int rc = shard_counts_report_others(opening->counts, dataset->paths, dataset->shard_count, dataset->options.what);
+    if (rc == 0)
+        rc = report_copies(dataset);
+    if (rc < 0)
+        opening_report(opening, rc, "not enough memory");
+}
+
 static void hash_add(XXH3_state_t *hash, const char *path, const struct shard_index *index)
 {
     const char *const name = shard_base_name(path);
@@ -490,6 +541,8 @@ static void open_set(struct opening *opening)
     open_shards(opening);
     if (opening->result == 0 && dataset_is_unwanted(dataset))
         opening->result = -ECANCELED;
+    if (opening->result == 0)
+        report_others(opening);
     if (opening->result < 0)
         return;
     if (dataset->options.part != DATASET_ALL)

@@ -264,17 +264,6 @@ static int add_folder(struct search *search, const struct folder *folder, struct
     return rc;
 }
 
-/* How many of the paths, from the first on, are in its folder. */
-static uint32_t folder_length(char *const *paths, uint32_t count)
-{
-    const size_t bytes = (size_t)(shard_base_name(paths[0]) - paths[0]);
-    uint32_t i = 1;
-    while (i < count && (size_t)(shard_base_name(paths[i]) - paths[i]) == bytes &&
-           memcmp(paths[i], paths[0], bytes) == 0)
-        i++;
-    return i;
-}
-
 int set_names_find(struct set_names *names_out, struct shard_counts *counts, const struct set_names_request *request,
                    struct text *problems)
 {
@@ -283,7 +272,7 @@ int set_names_find(struct set_names *names_out, struct shard_counts *counts, con
     int rc = 0;
     for (uint32_t i = 0, length; i < request->count && rc == 0; i += length) {
         char *const *const paths = request->paths + i;
-        length = folder_length(paths, request->count - i);
+        length = shard_list_folder_length(paths, request->count - i);
         const struct folder folder = { .path = paths[0], .paths = paths, .count = length };
         rc = add_folder(&search, &folder, &all);
     }

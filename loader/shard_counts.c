@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "formats/manifest.h"
 #include "loader/shards/shard_list.h"
@@ -179,6 +181,85 @@ int shard_counts_add_absent(struct shard_counts *counts, struct shard_list *list
     bool *const is_found = find_splits(&folder->manifest, list);
     rc = is_found != NULL ? add_absent(folder, is_found, list) : -ENOMEM;
     free(is_found);
+    return rc;
+}
+
+/* ---- files beside what a manifest lists ---- */
+
+static void report_unlisted(const struct shard_folder *folder, const char *first, uint32_t count, const char *what)
+{
+    const struct manifest *const manifest = &folder->manifest;
+    char path[1024], more[64] = "";
+    log_escape(first, strlen(first), path, sizeof(path));
+    if (count > 1)
+        snprintf(more, sizeof(more), " and %" PRIu32 " more are", count - 1);
+    log_message(LOG_RUN, "%s: %s%s not among the %zu shards that %s lists: remove what is of another set, or name the "
+                "right files by a glob", what, path, count > 1 ? more : " is", manifest->count,
+                manifest->shards[0].listed_in);
+}
+
+/* Whether a listed file that was not found should be there, and is not. */
+static bool is_missing(const struct shard_folder *folder, const struct manifest_shard *listed)
+{
+    char path[PATH_MAX];
+    const int bytes = snprintf(path, sizeof(path), "%s%s", folder->name, listed->file);
+    return listed->records > 0 && bytes < (int)sizeof(path) && strchr(listed->file, '/') == NULL &&
+           access(path, F_OK) != 0;
+}
+
+static void report_missing(const struct shard_folder *folder, const bool *is_found, const bool *is_split_found,
+                           const char *what)
+{
+    const struct manifest *const manifest = &folder->manifest;
+    const struct manifest_shard *first = NULL;
+    uint32_t count = 0;
+    for (size_t i = 0; i < manifest->count; i++) {
+        if (is_found[i] || !is_split_found[manifest->shards[i].split] || !is_missing(folder, &manifest->shards[i]))
+            continue;
+        first = count++ == 0 ? &manifest->shards[i] : first;
+    }
+    char name[NAME_MAX + 1];
+    if (count == 0)
+        return;
+    log_escape(first->file, strlen(first->file), name, sizeof(name));
+    log_message(LOG_RUN, "%s: %s%s lists %" PRIu32 " shard%s that %s missing, such as %s", what, folder->name,
+                first->listed_in, count, count == 1 ? "" : "s", count == 1 ? "is" : "are", name);
+}
+
+/* The same for files of one folder. */
+static int report_folder(const struct shard_folder *folder, char *const *paths, uint32_t count, const char *what)
+{
+    const struct manifest *const manifest = &folder->manifest;
+    bool *const is_found = calloc(manifest->count + manifest->split_count + 1, sizeof(*is_found));
+    bool *const is_split_found = is_found + manifest->count;
+    const char *first = NULL;
+    uint32_t unlisted = 0;
+    if (is_found == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct manifest_shard *const listed = manifest_find(manifest, shard_base_name(paths[i]));
+        if (listed != NULL)
+            is_found[listed - manifest->shards] = is_split_found[listed->split] = true;
+        else if (unlisted++ == 0)
+            first = paths[i];
+    }
+    if (unlisted > 0)
+        report_unlisted(folder, first, unlisted, what);
+    report_missing(folder, is_found, is_split_found, what);
+    free(is_found);
+    return 0;
+}
+
+int shard_counts_report_others(struct shard_counts *counts, char *const *paths, uint32_t count, const char *what)
+{
+    int rc = 0;
+    for (uint32_t i = 0, length; i < count && rc == 0; i += length) {
+        const struct manifest *manifest;
+        length = shard_list_folder_length(paths + i, count - i);
+        rc = shard_counts_of(counts, paths[i], &manifest);
+        if (rc == 0 && manifest->count > 0)
+            rc = report_folder(&counts->folders[counts->last], paths + i, length, what);
+    }
     return rc;
 }
 

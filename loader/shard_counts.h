@@ -30,6 +30,9 @@ int shard_counts_of(struct shard_counts *counts, const char *path, const struct 
 /* Add missing shards to those of a directory: listed with some records in the same split as one of them, and named for
  * the same set. 0 or -ENOMEM. */
 int shard_counts_add_absent(struct shard_counts *counts, struct shard_list *list);
+/* Report on stderr, for the folders of these files: files that the manifest does not list, and listed ones of the same
+ * splits that are not among them and do not exist. 0 or -ENOMEM. */
+int shard_counts_report_others(struct shard_counts *counts, char *const *paths, uint32_t count, const char *what);
 void shard_counts_release(struct shard_counts *counts);
 
 /* Whether a shard is as the manifest says; if not, a text that follows "PATH: ". */

@@ -264,6 +264,16 @@ int shard_list_folder(struct shard_list *list, const char *folder)
     return rc;
 }
 
+uint32_t shard_list_folder_length(char *const *paths, uint32_t count)
+{
+    const size_t bytes = (size_t)(shard_base_name(paths[0]) - paths[0]);
+    uint32_t i = 1;
+    while (i < count && (size_t)(shard_base_name(paths[i]) - paths[i]) == bytes &&
+           memcmp(paths[i], paths[0], bytes) == 0)
+        i++;
+    return i;
+}
+
 static int find_in_folder(struct shard_list *list, const char *folder, const char *what, struct text *problems)
 {
     if (begun_set_is_in(folder))
@@ -325,30 +335,124 @@ static int find_by_pattern(struct shard_list *list, const char *pattern, const c
     return rc;
 }
 
-/* The two numbers at the end of NAME-NNNNN-of-NNNNN. */
-static bool read_numbers(const char *path, uint32_t *number_out, uint32_t *total_out)
+/* ---- shards that are numbered ---- */
+
+/* A file NAME-NNNNN-of-NNNNN, or with other separators. */
+struct numbered {
+    const char *path;
+    size_t stem_bytes;          /* of the folder and NAME, without separators and .tfrecord at its end */
+    uint64_t number, total;
+};
+
+/* The separator between the two numbers; NULL if there is none. */
+static const char *find_of(const char *name)
 {
-    const char *name = shard_base_name(path), *of = strstr(name, "-of-");
-    int used = 0;
-    if (of == NULL || of - name < 6)
+    for (const char *of = strstr(name, "of"); of != NULL; of = strstr(of + 1, "of"))
+        if (of > name + 1 && (of[-1] == '-' || of[-1] == '_') && of[2] == of[-1] && isdigit((unsigned char)of[-2]) &&
+            isdigit((unsigned char)of[3]))
+            return of - 1;
+    return NULL;
+}
+
+/* The length of a stem without what differs where files of one set are called in another way. */
+static size_t stem_length(const char *path, size_t bytes)
+{
+    static const char *const endings[] = { "-", "_", ".", ".tfrecord", ".tfrecords", ".tfrec" };
+    const size_t least = (size_t)(shard_base_name(path) - path);
+    for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
+        const size_t ending = strlen(endings[i]);
+        if (bytes >= least + ending && memcmp(path + bytes - ending, endings[i], ending) == 0)
+            return stem_length(path, bytes - ending);
+    }
+    return bytes;
+}
+
+static bool read_numbers(const char *path, struct numbered *numbered_out)
+{
+    const char *const name = shard_base_name(path), *const of = find_of(name), *first = of;
+    if (of == NULL)
         return false;
-    if (sscanf(of - 5, "%5" SCNu32 "-of-%5" SCNu32 "%n", number_out, total_out, &used) != 2)
-        return false;
-    return of[used - 5] == '\0' && *total_out > 0;
+    while (first > name && isdigit((unsigned char)first[-1]))
+        first--;
+    *numbered_out = (struct numbered){ .path = path, .stem_bytes = stem_length(path, (size_t)(first - path)),
+                                       .number = strtoull(first, NULL, 10), .total = strtoull(of + 4, NULL, 10) };
+    return numbered_out->total > 0;
+}
+
+static int stem_compare(const struct numbered *a, const struct numbered *b)
+{
+    const size_t shorter = a->stem_bytes < b->stem_bytes ? a->stem_bytes : b->stem_bytes;
+    const int order = memcmp(a->path, b->path, shorter);
+    return order != 0 ? order : (a->stem_bytes > b->stem_bytes) - (a->stem_bytes < b->stem_bytes);
+}
+
+static int numbered_compare(const void *left, const void *right)
+{
+    const struct numbered *const a = left, *const b = right;
+    const int order = stem_compare(a, b);
+    if (order != 0)
+        return order;
+    if (a->total != b->total)
+        return a->total < b->total ? -1 : 1;
+    return a->number != b->number ? (a->number < b->number ? -1 : 1) : strcmp(a->path, b->path);
+}
+
+/* The numbered files of a list, sorted; to be freed. NULL without memory. */
+static struct numbered *sort_numbered(const struct shard_list *list, uint32_t *count_out)
+{
+    struct numbered *const files = calloc((size_t)list->count + 1, sizeof(*files));
+    *count_out = 0;
+    for (uint32_t i = 0; i < list->count && files != NULL; i++)
+        *count_out += read_numbers(list->paths[i], &files[*count_out]);
+    if (files != NULL)
+        qsort(files, *count_out, sizeof(*files), numbered_compare);
+    return files;
 }
 
 /* The user may want to leave shards of an -of-N set out, so missing ones are reported but are no error. */
-static void report_missing(const struct shard_list *list, const char *what)
+static void report_missing(const struct numbered *files, uint32_t count, bool is_all, const char *what)
 {
-    uint32_t number, total = 0, first_total = 0;
-    for (uint32_t i = 0; i < list->count; i++) {
-        if (!read_numbers(list->paths[i], &number, &total) || (i > 0 && total != first_total))
-            return;
-        first_total = total;
+    char shown[1024] = "";
+    if (count >= files->total)
+        return;
+    if (!is_all)
+        log_escape(files->path, strlen(files->path), shown, sizeof(shown));
+    log_message(LOG_RUN, "%s: found only %" PRIu32 " of the %" PRIu64 " shards that the file names count%s%s", what,
+                count, files->total, is_all ? "" : ": ", shown);
+}
+
+/* Two sets in one folder: files of one name count different numbers of shards, or two have the same number. */
+static int report_mixed(const struct numbered *one, const struct numbered *other, const char *what,
+                        struct text *problems)
+{
+    const char *const name = shard_base_name(other->path), *const total = find_of(name) + 4;
+    text_line(problems);
+    text_add(problems, "%s: ", what);
+    text_add_escaped(problems, one->path);
+    text_add(problems, ": is of another conversion than ");
+    text_add_escaped(problems, name);
+    text_add(problems, " beside it, so records may be there twice: remove the shards of one");
+    if (one->total != other->total)
+        text_add(problems, ", or name those of the other by a glob: *-of-%.*s*",
+                 (int)strspn(total, "0123456789"), total);
+    return -EINVAL;
+}
+
+int shard_list_check_numbers(const struct shard_list *list, const char *what, bool wants_all, struct text *problems)
+{
+    uint32_t count, begin = 0;
+    struct numbered *const files = sort_numbered(list, &count);
+    int rc = files != NULL ? 0 : -ENOMEM;
+    for (uint32_t i = 1; rc == 0 && i <= count; i++) {
+        const bool is_same = i < count && stem_compare(&files[i], &files[begin]) == 0;
+        if (is_same && (files[i].total != files[begin].total || files[i].number == files[i - 1].number))
+            rc = report_mixed(&files[files[i].total != files[begin].total ? begin : i - 1], &files[i], what, problems);
+        else if (!is_same && wants_all)
+            report_missing(&files[begin], i - begin, i - begin == list->count, what);
+        begin = is_same ? begin : i;
     }
-    if (list->count < first_total)
-        log_message(LOG_RUN, "%s: found only %" PRIu32 " of the %" PRIu32 " shards that the file names count", what,
-                    list->count, first_total);
+    free(files);
+    return rc;
 }
 
 /* The split of a path: by its last name, or else by the name of its folder, if that says nothing else. */
@@ -399,11 +503,12 @@ int shard_list_find(struct shard_list *list_out, const char *pattern, const char
     const char *const begun = rc == 0 ? begun_set_find(&list) : NULL;
     if (begun != NULL)
         rc = report_path(problems, what, begun, BEGUN_SET_TEXT, -EBADMSG);
+    if (rc == 0)
+        rc = shard_list_check_numbers(&list, what, true, problems);
     if (rc < 0) {
         shard_list_release(&list);
         return rc;
     }
-    report_missing(&list, what);
     *list_out = list;
     return 0;
 }

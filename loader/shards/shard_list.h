@@ -29,6 +29,10 @@ int shard_list_folder(struct shard_list *list, const char *folder);
 int shard_list_append(struct shard_list *list, const char *folder, const char *name);
 /* Move the files of another list, including left_out, to the end of this one. 0; or -ENOMEM, with nothing moved. */
 int shard_list_join(struct shard_list *list, struct shard_list *other);
+/* Refuse shards NAME-NNNNN-of-NNNNN of two conversions in one folder: of one NAME, with different totals or with a number
+ * twice. With `wants_all` missing ones are reported on stderr. 0; -EINVAL with a line in `problems` that begins with
+ * `what`; or -ENOMEM. */
+int shard_list_check_numbers(const struct shard_list *list, const char *what, bool wants_all, struct text *problems);
 void shard_list_sort(struct shard_list *list);
 void shard_list_release(struct shard_list *list);
 
@@ -39,6 +43,8 @@ static inline const char *shard_base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
+/* How many of the paths, at least one, from the first on are in its folder. */
+uint32_t shard_list_folder_length(char *const *paths, uint32_t count);
 /* Whether a file of this name in a directory is used as a shard. */
 bool shard_list_is_shard(const char *name);
 

@@ -122,6 +122,13 @@ expect_out ': 1 damage in 1 shard$'
 # A shard that is whole to itself, but holds less than its manifest says.
 run "$convert" digits --train 40 --validation 10 --shards 2 -o "$work/digits"
 shards 0 'checking what was converted' check "$work/digits"
+cp "$work/digits/train-00001-of-00002" "$work/digits/train.tfrecord.bak"
+shards 0 'checking a set with a shard that it does not list' check "$work/digits"
+expect_err 'train.tfrecord.bak is not among the [0-9]* shards that dataset.json lists'
+mv "$work/digits/train.tfrecord.bak" "$work/digits/train-00000-of-00099"
+shards 3 'checking shards of two conversions' check "$work/digits"
+expect_err 'is of another conversion than train-00000-of-00099 beside it'
+rm "$work/digits/train-00000-of-00099"
 run "$shards" index "$work/digits/train-00000-of-00002" -o "$work/digits.idx"
 truncate -s "$(sed -n '15s/ .*//p' "$work/digits.idx")" "$work/digits/train-00000-of-00002"
 shards 3 'checking a shard that lost whole records' check "$work/digits"

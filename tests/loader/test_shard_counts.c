@@ -206,13 +206,56 @@ TEST_WITH(a_shard_of_another_set_is_refused_or_reported, make_set, fixture_folde
     assert_refused("train-00000-of-00003: is ", "bytes long, dataset.json says ");
 }
 
-TEST_WITH(shards_that_no_manifest_lists_are_used, make_set, fixture_folder_remove)
+/* What is said while the set is opened. */
+static void open_and_tell(const char *pattern, uint64_t records, char *text, size_t text_size)
 {
-    fixture_write_shard(fixture_path(set, "train-extra.tfrecord"), 0, 7);
-    const struct dataset_options options = fixture_options(set);
+    struct capture capture;
+    const struct dataset_options options = fixture_options(pattern);
+    capture_begin(&capture);
     struct dataset *const dataset = fixture_open(&options);
-    assert_int_equal(dataset->record_count, SHARDS * SHARD_RECORDS + 7);
+    capture_end(&capture, text, text_size);
+    assert_int_equal(dataset->record_count, records);
     dataset_close(dataset);
+}
+
+TEST_WITH(shards_that_no_manifest_lists_are_used_and_named, make_set, fixture_folder_remove)
+{
+    char text[2048], pattern[400];
+    open_and_tell(set, SHARDS * SHARD_RECORDS, text, sizeof(text));
+    assert_string_equal(text, "");
+    fixture_write_shard(fixture_path(set, "train-extra.tfrecord"), 1000, 7);
+    open_and_tell(set, SHARDS * SHARD_RECORDS + 7, text, sizeof(text));
+    assert_non_null(strstr(text, "train-extra.tfrecord is not among the 3 shards that dataset.json lists"));
+    fixture_write_shard(fixture_path(set, "train.tfrecord.bak"), 2000, 5);
+    snprintf(pattern, sizeof(pattern), "%s/train*", set);
+    open_and_tell(pattern, SHARDS * SHARD_RECORDS + 12, text, sizeof(text));
+    assert_non_null(strstr(text, "train-extra.tfrecord and 1 more are not among the 3 shards"));
+    assert_null(strstr(text, "the same records"));
+}
+
+TEST_WITH(listed_shards_that_no_glob_finds_are_named, make_set, fixture_folder_remove)
+{
+    char text[2048], pattern[400];
+    snprintf(pattern, sizeof(pattern), "%s/train-0000[02]-*", set);
+    open_and_tell(pattern, 2 * SHARD_RECORDS, text, sizeof(text));
+    assert_null(strstr(text, "missing"));       /* it is there and was not asked for */
+    assert_int_equal(unlink(shard_path(1)), 0);
+    open_and_tell(pattern, 2 * SHARD_RECORDS, text, sizeof(text));
+    assert_non_null(strstr(text, "dataset.json lists 1 shard that is missing, such as train-00001-of-00003"));
+}
+
+TEST_WITH(a_copy_of_a_shard_is_told, make_set, fixture_folder_remove)
+{
+    char text[2048], pattern[600];
+    size_t bytes;
+    uint8_t *const data = fixture_read(shard_path(2), &bytes);
+    fixture_write(fixture_path(folder, "copy.tfrecord"), data, bytes);
+    free(data);
+    snprintf(pattern, sizeof(pattern), "%s, %s", set, fixture_path(folder, "copy.tfrecord"));
+    open_and_tell(pattern, (SHARDS + 1) * SHARD_RECORDS, text, sizeof(text));
+    assert_non_null(strstr(text, "train: 1 shard holds the same records as another one, such as "));
+    assert_non_null(strstr(text, "train-00002-of-00003 and "));
+    assert_non_null(strstr(text, "copy.tfrecord: they are used twice"));
 }
 
 TEST_WITH(a_listed_shard_missing_from_a_directory_is_named_or_its_records_count, make_set, fixture_folder_remove)

@@ -233,6 +233,61 @@ TEST(a_failing_search_reports_the_cause)
     assert_names_the_cause(place, lose_rights, "hidden: Permission denied");
 }
 
+/* Files that are listed together: two in one folder, of one conversion or of two. */
+TEST(shards_of_two_conversions_are_refused)
+{
+    static const struct { const char *one, *other; bool is_mixed; } cases[] = {
+        { "a/train-00000-of-00004", "a/train-00000-of-00008", true },
+        { "a/train-00003-of-00004", "a/train-00007-of-00008", true },
+        { "a/train-00000-of-00004", "a/train-00000-of-00004.gz", true },
+        { "a/train-0-of-4", "a/train-00000-of-00004", true },
+        { "a/train_0_of_4.tfrecord", "a/train_1_of_5.tfrecord", true },
+        { "a/train_0_of_4.tfrecord", "a/train-1-of-5", true },
+        { "a/train.tfrecord-00000-of-00004", "a/train-00000-of-00008", true },
+        { "a/x-train.tfrecord-00000-of-00004", "a/x-train.tfrecord-00000-of-00008", true },
+        { "a/train-00000-of-00004.tfrecord", "a/train-00001-of-00008.tfrecord.gz", true },
+        { "00000-of-00004", "00000-of-00008", true },
+        { "a/one-of-many-0-of-4", "a/one-of-many-0-of-8", true },
+        { "a/train-00000-of-00004", "a/train-00001-of-00004", false },
+        { "a/train-00000-of-00004.gz", "a/train-00001-of-00004", false },
+        { "a/train-00000-of-00004", "b/train-00000-of-00008", false },
+        { "a/train-00000-of-00004", "a/validation-00000-of-00001", false },
+        { "a/mnist-train-00000-of-00004", "a/kmnist-train-00000-of-00008", false },
+        { "a/train-2017-00000-of-00004", "a/train-2019-00000-of-00008", false },
+        { "a/one-of-4.tfrecord", "a/one-of-8.tfrecord", false },
+        { "a/train.tfrecord", "a/train-00000-of-00008", false },
+        { "a/out-of-8", "a/out-of-4", false },
+    };
+    for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(*cases); i++) {
+        char buffer[1024] = "";
+        struct text problems;
+        const bool is_turned = i % 2 == 1;
+        char *paths[] = { (char *)(uintptr_t)(is_turned ? cases[i / 2].other : cases[i / 2].one),
+                          (char *)(uintptr_t)(is_turned ? cases[i / 2].one : cases[i / 2].other) };
+        const struct shard_list list = { .paths = paths, .count = 2 };
+        text_init(&problems, buffer, sizeof(buffer));
+        if (shard_list_check_numbers(&list, "train", false, &problems) != (cases[i / 2].is_mixed ? -EINVAL : 0))
+            fail_msg("%s, %s: %s", paths[0], paths[1], buffer);
+        assert_true((strstr(buffer, "is of another conversion than") != NULL) == cases[i / 2].is_mixed);
+    }
+}
+
+TEST(missing_numbers_are_counted_for_each_name)
+{
+    char *paths[] = { "a/x-0-of-3", "a/x-2-of-3", "a/y-0-of-2", "a/y-1-of-2", "b/x-0-of-9" };
+    const struct shard_list list = { .paths = paths, .count = 5 };
+    char buffer[1024] = "", text[1024];
+    struct text problems;
+    struct capture capture;
+    text_init(&problems, buffer, sizeof(buffer));
+    capture_begin(&capture);
+    const int rc = shard_list_check_numbers(&list, "train", true, &problems);
+    capture_end(&capture, text, sizeof(text));
+    assert_int_equal(rc, 0);
+    assert_string_equal(text, "train: found only 2 of the 3 shards that the file names count: a/x-0-of-3\n"
+                              "train: found only 1 of the 9 shards that the file names count: b/x-0-of-9\n");
+}
+
 static struct dataset_overlap overlap_of(const char *pattern, const char *other_pattern)
 {
     const struct dataset_options options = fixture_options(pattern), other_options = fixture_options(other_pattern);

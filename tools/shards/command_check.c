@@ -255,10 +255,27 @@ static int add_all_missing(struct check *check, const struct shards_request *req
     return rc;
 }
 
+/* Report files of other sets among the shards. Two numberings in one folder are damage. */
+static int check_others(struct check *check, const struct shard_list *list)
+{
+    char problem[2048];
+    struct text text;
+    text_init(&text, problem, sizeof(problem));
+    const int rc = shard_list_check_numbers(list, "check", false, &text);
+    if (rc == -EINVAL) {
+        log_message(LOG_ERROR, "%s", problem);
+        check->damages++;
+        check->damaged_shards++;
+    }
+    return rc == -ENOMEM ? rc : shard_counts_report_others(&check->counts, list->paths, list->count, "check");
+}
+
 static int run(const struct shards_request *request, struct shard_list *list)
 {
     struct check check = { .compares_hashes = request->compares_hashes };
-    const int rc = add_all_missing(&check, request, list);
+    int rc = check_others(&check, list);
+    if (rc == 0)
+        rc = add_all_missing(&check, request, list);
     const int code = rc < 0            ? end_check(&check, rc)
                      : request->is_json ? check_as_json(&check, request, list)
                                         : end_check(&check, check_shards(&check, request, list));
@@ -278,10 +295,11 @@ const struct shards_command command_check = {
             "again past the page cache, and the line says whether the disk or memory is at\n"
             "fault. If there is a dataset.json next to a shard, the number of records and\n"
             "the size of the shard must match it, with --hashes the contents as well, and\n"
-            "of a directory all listed shards must exist. With --decode, every image is\n"
-            "decoded: one that cannot be decoded or has flaws (a truncated JPEG) is a\n"
-            "damage, named by its file if the record has image/filename. Pixels whose size\n"
-            "no feature says are counted, and not decoded. Exit status 3 if there is damage.\n\n"
+            "of a directory all listed shards must exist; others are named, and -of-00004\n"
+            "beside -of-00008 is damage. With --decode, every image is decoded: one that\n"
+            "cannot be decoded or has flaws (a truncated JPEG) is a damage, named by its\n"
+            "file if the record has image/filename. Pixels whose size no feature says are\n"
+            "counted, and not decoded. Exit status 3 if there is damage.\n\n"
             "  " SHARDS_PROGRAM " check data/digits\n"
             "  " SHARDS_PROGRAM " check 'imagenet/train-*' imagenet/validation-00000-of-00128\n"
             "  " SHARDS_PROGRAM " check --decode 'imagenet/*'\n"

@@ -2,9 +2,11 @@
 #include "tools/report/page.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "tools/config/options.h"
 #include "tools/report/report_input.h"
 #include "tools/version.h"
 
@@ -28,6 +30,31 @@ static int write_escaped(const char *text, size_t bytes, void *out)
     return 0;
 }
 
+/* Does the value of an option that nobody sets, "" or 0, mean that something else decides? A weight decay of 0 is one that
+ * is used. */
+static bool means_unset(const struct option_row *option)
+{
+    return (*option->initial == '\0' || strcmp(option->initial, "0") == 0) && option->initial_note != NULL &&
+           !(option->section == SECTION_TRAIN && strcmp(option->key, "weight_decay") == 0);
+}
+
+/* Of every such option its value in run.conf, and who decides. NULL: out of memory. */
+static json_t *unset_values(void)
+{
+    json_t *const unset = json_object();
+    int failed = 0;
+    for (const struct option_row *option = option_table; option->key != NULL; option++) {
+        char name[64];
+        snprintf(name, sizeof(name), "%s.%s", section_name(option->section), option->key);
+        if (means_unset(option))
+            failed |= json_object_set_new(unset, name, json_pack("[s, s]", option->initial, option->initial_note));
+    }
+    if (failed == 0)
+        return unset;
+    json_decref(unset);
+    return NULL;
+}
+
 static int write_data(FILE *out, json_t *runs)
 {
     char made[64] = "";
@@ -35,8 +62,9 @@ static int write_data(FILE *out, json_t *runs)
     struct tm parts;
     if (gmtime_r(&now, &parts) != NULL)
         strftime(made, sizeof(made), "%Y-%m-%d %H:%M:%S UTC", &parts);
-    json_t *const data = json_pack("{s:s, s:s, s:i, s:O}", "version", PIPETRAIN_VERSION, "made", made,
-                                   "damage_shown_max", (int)REPORT_DAMAGE_SHOWN_MAX, "runs", runs);
+    json_t *const data = json_pack("{s:s, s:s, s:i, s:o, s:O}", "version", PIPETRAIN_VERSION, "made", made,
+                                   "damage_shown_max", (int)REPORT_DAMAGE_SHOWN_MAX, "unset", unset_values(), "runs",
+                                   runs);
     const int rc = data == NULL ? -ENOMEM
                    : json_dump_callback(data, write_escaped, out, JSON_COMPACT | JSON_ENSURE_ASCII |
                                         JSON_REAL_PRECISION(9)) != 0 ? -ENOMEM : 0;

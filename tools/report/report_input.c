@@ -424,6 +424,26 @@ static json_t *fractions_of(const struct table *table, double seconds)
     return fractions;
 }
 
+/* The first of the best evaluations, as summary.json has it. NULL: out of memory. */
+static json_t *best_of(const struct table *validation)
+{
+    json_t *const best = json_object();
+    size_t found = validation->count;
+    for (size_t i = 0; i < validation->count; i++)
+        if (isfinite(validation->values[COLUMN_ACCURACY][i]) &&
+            (found == validation->count ||
+             validation->values[COLUMN_ACCURACY][i] > validation->values[COLUMN_ACCURACY][found]))
+            found = i;
+    if (found == validation->count)
+        return best;
+    int failed = set_number(best, "accuracy", validation->values[COLUMN_ACCURACY][found]);
+    failed |= set_number(best, "step", validation->values[COLUMN_STEP][found]);
+    if (failed == 0)
+        return best;
+    json_decref(best);
+    return NULL;
+}
+
 /* The names of summary.json, as far as the rows tell them. NULL: out of memory. */
 static json_t *summary_of_rows(const struct input *input)
 {
@@ -434,6 +454,7 @@ static json_t *summary_of_rows(const struct input *input)
     failed |= set_number(result, "images", last_of(validation, COLUMN_IMAGES));
     failed |= set_number(result, "accuracy", last_of(validation, COLUMN_ACCURACY));
     failed |= set_number(result, "loss", last_of(validation, COLUMN_LOSS));
+    failed |= json_object_set_new(summary, "best", best_of(validation));
     failed |= json_object_set_new(summary, "ended", json_string(input->has_summary ? "its summary cannot be read"
                                                                 : "running or killed: no summary yet"));
     failed |= set_number(summary, "steps", last_of(train, COLUMN_STEP));

@@ -82,7 +82,8 @@ run "$report" "$work/runs/one/" "$work/runs/two" -o "$page"
 expect_code 0 'the page of two runs'
 expect_page 'two runs' $((curves + 3))
 for text in '<h1>2 runs</h1>' '<th scope="row">train.learning_rate</th><td>1</td><td>0.5</td>' 'Step times of run 2' \
-    '<tr class="differs"><th scope="row">towers</th><td>1</td><td>2</td></tr>' 'Damaged records' '>1</text>' '>2</text>' \
+    '<tr class="differs"><th scope="row">towers</th><td>1</td><td>2</td></tr>' 'Damaged records' 'validation accuracy, last' \
+    'validation accuracy, best' '>1</text>' '>2</text>' \
     'payload checksum differs'; do
     expect_has "$text"
 done
@@ -136,6 +137,34 @@ expect_err_lines 0
 expect_page 'a run that continues' $((curves + 1))
 expect_has 'running or killed: no summary yet'
 expect_has '<tr><th scope="row">steps</th><td>5</td></tr>'
+
+# The best evaluation of a run that continues; labels of a rate that hardly changes are no longer than their place, whatever
+# its size; a setting that decides nothing is not a number.
+mkdir "$work/runs/flat"
+for rates in '0.01 0.0099999' '0.01 0.00999995' '0.00001 0.0000099999' '0.5 0.5' '1e-7 1.0000001e-7' '123456 123456.1' \
+    '12.5 12.500001' '0.0000125 0.0000122'; do
+    awk -v rates="$rates" 'BEGIN { split(rates, rate, " "); split("0.5 0.8125 0.8125 0.75", accuracy, " ")
+        for (i = 1; i <= 4; i++) {
+            printf "{\"kind\":\"train\",\"step\":%d,\"epoch\":%d,\"learning_rate\":%s,\"loss\":0.5,\"accuracy\":0.5}\n", i * 10, i, rate[1 + i % 2]
+            printf "{\"kind\":\"validation\",\"step\":%d,\"epoch\":%d,\"loss\":0.5,\"accuracy\":%s}\n", i * 10, i, accuracy[i]
+        } }' >"$work/runs/flat/metrics.jsonl"
+    sed 's/^classes = .*/classes = 20/' "$work/runs/two/run.conf" >"$work/runs/flat/run.conf"
+    run "$report" "$work/runs/flat" -o "$page"
+    expect_code 0 "rates of $rates"
+    expect_page "rates of $rates" 3
+    [ -z "$node" ] || expect_equal "$(sed -n 's/^.*<text class="last"[^>]*>\([^<]*\)<.*/\1/p; s/ %$//' "$drawn" |
+        awk '{ sub(/ %$/, "") } length($0) > 8')" '' "labels of the rates $rates"
+    expect_has '<tr><th scope="row">validation accuracy, last</th><td>75.00 %</td></tr>'
+    expect_has '<tr><th scope="row">validation accuracy, best</th><td>81.25 %</td></tr>'
+    expect_has '<tr><th scope="row">best at step</th><td>20</td></tr>'
+    expect_has '<b>81.25 %</b><span>validation accuracy, best</span>'
+done
+cp -r "$work/runs/flat" "$work/runs/unset"
+sed -i 's/^classes = .*/classes = 0/; s/^weight_decay = .*/weight_decay = 0.5/' "$work/runs/unset/run.conf"
+run "$report" "$work/runs/flat" "$work/runs/unset" -o "$page"
+expect_page 'settings that are not set' 3
+expect_has "<th scope=\"row\">data.classes</th><td>20</td><td>not set (from dataset.json, or the model's)</td>"
+expect_has '<th scope="row">train.weight_decay</th><td>0</td><td>0.5</td>'
 
 # Damage is said here and there, and the page is written.
 printf '\n<script>alert(1)</script>\n[]\n' >>"$work/runs/one/metrics.jsonl"

@@ -166,6 +166,23 @@ TEST(rules_of_fans_are_those_of_keras_and_one_of_torchvision)
     }
 }
 
+TEST(a_transform_is_set_by_its_own_line_alone)
+{
+    const struct { const char *text; bool is_set; } rows[] = {
+        { HEAD TAIL, false },
+        { HEAD "transform divisor 255\n" TAIL, true },
+        { HEAD " \ttransform\tmean 1\r\n" TAIL, true },
+        { "transform mean 1\n" HEAD TAIL, true },
+        { HEAD "# transform mean 1\n" TAIL, false },
+        { "model transform\nimage 8x8x3\nclasses 4\n" TAIL, false },
+        { HEAD "relu transform1\n" TAIL, false },
+        { "", false },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        if (net_file_has_transform(rows[i].text, strlen(rows[i].text)) != rows[i].is_set)
+            fail_msg("%s", rows[i].text);
+}
+
 static uint32_t count_lines(const char *text)
 {
     uint32_t lines = 0;

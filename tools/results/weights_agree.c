@@ -21,6 +21,8 @@
 #include "tools/results/tensor_match.h"
 #include "tools/results/weights.h"
 
+#define TRANSFORM_SIZE 480u
+
 struct agreement {
     const struct initial_weights *weights;
     const char *path;
@@ -74,23 +76,27 @@ static int read_net(const char *text, struct net **net_out)
     return rc == -ENOMEM ? rc : 0;
 }
 
-static void mark_loaded(const struct agreement *agreement, bool *is_loaded)
+/* How the layers that are loaded differ from those of another net: their number, or -ENOMEM. */
+static int compare_layers(const struct agreement *agreement, const struct net *other, char *text, size_t text_size)
 {
+    bool is_loaded[NET_PARAMETERS_MAX];
+    char first[NET_DIFFERENCE_SIZE], more[48] = "";
     for (uint32_t i = 0; i < agreement->net->parameter_count; i++)
         is_loaded[i] = initial_weights_loads(agreement->weights, i);
+    const int count = net_layers_differ(agreement->net, other, is_loaded, first);
+    if (count > 1)
+        snprintf(more, sizeof(more), "; %d layers differ in all", count);
+    snprintf(text, text_size, "%s%s", first, more);
+    return count;
 }
 
 static int compare_networks(struct agreement *agreement)
 {
-    static bool is_loaded[NET_PARAMETERS_MAX];
-    char text[NET_DIFFERENCE_SIZE], more[48] = "";
-    mark_loaded(agreement, is_loaded);
-    const int count = net_layers_differ(agreement->net, agreement->trained, is_loaded, text);
-    if (count > 1)
-        snprintf(more, sizeof(more), "; %d layers differ in all", count);
+    char text[NET_DIFFERENCE_SIZE + 48];
+    const int count = compare_layers(agreement, agreement->trained, text, sizeof(text));
     if (count > 0)
-        add_difference(agreement, "its network '%s' computes otherwise than '%s': %s%s", agreement->trained->model,
-                       agreement->net->model, text, more);
+        add_difference(agreement, "its network '%s' computes otherwise than '%s': %s", agreement->trained->model,
+                       agreement->net->model, text);
     return count < 0 ? count : 0;
 }
 
@@ -112,40 +118,38 @@ static bool is_transform_set(const struct settings *settings)
             net_file_has_transform(settings->model_text, settings->model_bytes));
 }
 
-static void describe_transform(const struct settings *settings, const struct net *net, char *text, size_t text_size)
+static void describe_transform(const struct settings *settings, const struct net *net, char text[TRANSFORM_SIZE])
 {
     struct pixels_text pixels;
     pixels_describe(settings, net, &pixels);
-    snprintf(text, text_size, "divisor %.24s, mean %.200s, deviation %.200s", pixels.divisor, pixels.mean,
+    snprintf(text, TRANSFORM_SIZE, "divisor %.24s, mean %.200s, deviation %.200s", pixels.divisor, pixels.mean,
              pixels.deviation);
 }
 
 static void compare_transforms(struct agreement *agreement)
 {
     struct net *const net = agreement->net;
-    char here[480], there[480];
+    char here[TRANSFORM_SIZE], there[TRANSFORM_SIZE];
     if (net->input.channels != agreement->trained->input.channels || is_same_transform(net, agreement->trained))
         return;
     if (!is_transform_set(agreement->settings)) {
         net_use_transform(net, &agreement->trained->transform);
         return;
     }
-    describe_transform(agreement->settings, net, here, sizeof(here));
-    describe_transform(agreement->settings, agreement->trained, there, sizeof(there));
+    describe_transform(agreement->settings, net, here);
+    describe_transform(agreement->settings, agreement->trained, there);
     add_difference(agreement, "trained with pixels of %s; the configuration sets %s (without model.divisor, .mean and "
                    ".deviation those of the weights are used)", there, here);
 }
 
 int weights_use_transform(const char *net_text, const struct settings *settings, struct net *net)
 {
-    struct net *trained;
+    struct net *trained = NULL;
     const int rc = is_transform_set(settings) ? 0 : read_net(net_text, &trained);
-    if (rc != 0 || is_transform_set(settings) || trained == NULL)
-        return rc;
-    if (trained->input.channels == net->input.channels)
+    if (trained != NULL && trained->input.channels == net->input.channels)
         net_use_transform(net, &trained->transform);
     net_close(trained);
-    return 0;
+    return rc;
 }
 
 /* ---- settings ---- */
@@ -274,21 +278,15 @@ static bool is_published(const struct model *model)
 /* How the network computes otherwise than a model by name; "" where it does not. */
 static int describe_other(const struct agreement *agreement, const struct net *other, char *text, size_t text_size)
 {
-    static bool is_loaded[NET_PARAMETERS_MAX];
-    char layers[NET_DIFFERENCE_SIZE], more[48] = "", here[480], there[480];
-    mark_loaded(agreement, is_loaded);
-    const int count = net_layers_differ(agreement->net, other, is_loaded, layers);
-    text[0] = '\0';
-    if (count > 1)
-        snprintf(more, sizeof(more), "; %d layers differ in all", count);
-    if (count > 0)
-        snprintf(text, text_size, ": %s%s", layers, more);
-    describe_transform(agreement->settings, agreement->net, here, sizeof(here));
-    describe_transform(agreement->settings, other, there, sizeof(there));
-    if (count >= 0 && strcmp(here, there) != 0) {
-        const size_t used = strlen(text);
-        snprintf(text + used, text_size - used, "%s pixels of %s, there %s", count > 0 ? ";" : ":", here, there);
-    }
+    char layers[NET_DIFFERENCE_SIZE + 48], here[TRANSFORM_SIZE], there[TRANSFORM_SIZE];
+    const int count = compare_layers(agreement, other, layers, sizeof(layers));
+    const bool is_same = is_same_transform(agreement->net, other);
+    describe_transform(agreement->settings, agreement->net, here);
+    describe_transform(agreement->settings, other, there);
+    snprintf(text, text_size, "%s%s", count > 0 ? ": " : "", layers);
+    if (!is_same)
+        snprintf(text + strlen(text), text_size - strlen(text), "%spixels of %s, there %s", count > 0 ? "; " : ": ",
+                 here, there);
     return count < 0 ? count : 0;
 }
 

@@ -76,6 +76,36 @@ TEST(an_auxiliary_head_is_named)
     check_model("inception3", &(const struct model_options){ .auxiliary = true }, " with model.auxiliary = yes");
 }
 
+static void check_body(const struct safetensors_index *index, const char *name, uint32_t classes)
+{
+    struct net *const net = tensor_match_open(index, model_find(name));
+    assert_int_equal(net != NULL ? net->classes : 0, classes);
+    net_close(net);
+}
+
+TEST(a_model_is_opened_by_the_tensors_before_its_last_layer)
+{
+    const struct { const char *file, *model; } rows[] = {
+        { "resnet50_v1", "torchvision_resnet50" }, { "vgg11", "torchvision_vgg11" },
+        { "torchvision_resnet152", "torchvision_resnet152" },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct net *net;
+        assert_int_equal(model_open(&net, rows[i].file, &(const struct model_options){ .classes = CLASSES }), 0);
+        struct safetensors_index index = index_of(net), rest = index;
+        check_body(&index, rows[i].model, CLASSES);
+        index.count -= 2;
+        check_body(&index, rows[i].model, 1000);
+        index.count--;
+        check_body(&index, rows[i].model, 0);
+        rest.count--;
+        rest.tensors++;
+        check_body(&rest, rows[i].model, 0);
+        free(index.tensors);
+        net_close(net);
+    }
+}
+
 TEST(a_file_without_tensors_is_of_no_model)
 {
     char text[TENSOR_MATCH_SIZE];

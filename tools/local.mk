@@ -52,7 +52,7 @@ tools_libtools_a_SOURCES = \
 	%D%/convert/archive_walk.c %D%/convert/chunk_board.c %D%/convert/conversion.c \
 	%D%/convert/convert_archive.c %D%/convert/convert_cifar.c %D%/convert/convert_csv.c \
 	%D%/convert/convert_digits.c %D%/convert/convert_folder.c %D%/convert/convert_mnist.c %D%/convert/convert_npy.c \
-	%D%/convert/convert_tfrecord.c %D%/convert/csv_table.c %D%/convert/glyph.c %D%/convert/image_change.c \
+	%D%/convert/convert_tfrecord.c %D%/convert/csv_columns.c %D%/convert/csv_table.c %D%/convert/glyph.c %D%/convert/image_change.c \
 	%D%/convert/image_flaws.c %D%/convert/image_folder.c %D%/convert/image_layout.c %D%/convert/image_set.c %D%/convert/image_tally.c %D%/convert/jpeg_write.c \
 	%D%/convert/record_maker.c %D%/convert/set_description.c %D%/convert/shard_set.c %D%/convert/shard_writer.c \
 	%D%/convert/siblings.c %D%/convert/splits.c \

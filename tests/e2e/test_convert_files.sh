@@ -89,14 +89,39 @@ takes_tables() {
     expect 0 csv set/train/all.csv -o table
     grep -q '6 train records' output || failed "not 6 records: $(cat output)"
     rm set/train/all.csv
-    { echo label,a,b,c,d; echo 1,0,255,3,4; echo 0,9,8,7,6; } >pixels.csv
+    { echo label,pixel0,pixel1,pixel2,pixel3; echo 1,0,255,3,4; echo 0,9,8,7,6; } >pixels.csv
     expect 0 csv pixels.csv pixels.csv -o pixels
     grep -aoq image_raw pixels/validation-00000-of-00001 || failed "no raw images"
     grep -q '"height": 2' pixels/dataset.json || failed "not 2x2"
 }
 
+lets_options_choose_columns() {
+    { echo label,a,b,c,d; echo 1,0,255,3,4; echo 0,9,8,7,6; } >letters.csv
+    answers 2 "--pixels-column" csv letters.csv -o out
+    for how in "--label-column=label --pixels-column=a" "--label-column=1 --pixels-column=2"; do
+        expect 0 csv letters.csv -o letters --force $how
+        for file in pixels/train-*; do cmp "$file" "letters/${file#pixels/}" >&2 || failed "$how: other records"; done
+    done
+    answers 2 "--label-column=breed: the first row has no such name, and the table has 5 columns" \
+        csv letters.csv -o out --label-column=breed
+    answers 2 "not both" csv letters.csv -o out --path-column=1 --pixels-column=2
+    answers 2 "--split-column does not apply" folder set -o out --split-column=x
+    (cd set/train && echo path,label,split && for class in cat dog; do for i in 1 2 3; do
+        echo "$class/$i.png,$class,$([ $i = 3 ] && echo test || echo train)"; done; done) >set/train/all.csv
+    answers 0 "the file is column 1, the label column 2, the split column 3, with a header row" \
+        csv set/train/all.csv -o followed
+    says "4 rows are for training, 0 for validation, 2 for testing (used for validation)"
+    grep -q '4 train records.* 2 validation records' output || failed "not 4 and 2: $(cat output)"
+    answers 0 "not used: split" csv set/train/all.csv -o followed --force --split-column=none
+    grep -q '6 train records' output || failed "not 6: $(cat output)"
+    answers 2 "is for test by its column of splits, but the table is the train set" \
+        csv set/train/all.csv set/train/all.csv -o out
+    rm set/train/all.csv
+    absent out
+}
+
 refuses_a_class_that_only_validation_has() {
-    { echo label,a,b,c,d; echo 1,0,255,3,4; echo 0,9,8,7,6; echo 2,9,8,7,6; } >more.csv
+    { echo label,pixel0,pixel1,pixel2,pixel3; echo 1,0,255,3,4; echo 0,9,8,7,6; echo 2,9,8,7,6; } >more.csv
     answers 3 "label 2 is not a class of the training set: 1 validation sample" csv pixels.csv more.csv -o out
     expect 0 csv more.csv -o more-set --shards=1
     rm more-set/dataset.json pixels/dataset.json    # which say 3 and 2 classes
@@ -422,6 +447,7 @@ gives_the_same_bytes_for_any_wrapping_and_number_of_jobs
 holds_out_validation_images
 keeps_all_splits_of_shards
 takes_tables
+lets_options_choose_columns
 refuses_a_class_that_only_validation_has
 changes_images_the_same_way_for_any_number_of_jobs
 makes_what_the_example_trains_on

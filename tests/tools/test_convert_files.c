@@ -426,7 +426,7 @@ TEST_WITH(gives_up_when_interrupted, fixture_folder_enter, fixture_folder_leave)
     atomic_store(&interrupted, false);
     assert_int_equal(outcome.rc, -ECANCELED);
     assert_string_equal(outcome.message, "");
-    fixture_write_text("x.csv", "1,0,0,0,0\n0,0,0,0,0\n");
+    fixture_write_text("x.csv", "label,1x1,1x2,2x1,2x2\n1,0,0,0,0\n0,0,0,0,0\n");
     atomic_store(&interrupted, true);
     run(&convert_csv, "x.csv", NULL, &outcome);
     atomic_store(&interrupted, false);
@@ -605,26 +605,127 @@ TEST_WITH(paths_begin_at_the_table, fixture_folder_enter, fixture_folder_leave)
 TEST_WITH(takes_tables_of_pixels, fixture_folder_enter, fixture_folder_leave)
 {
     static const char wanted[] = "train 3 0 1 2 255\ntrain 0 0 7 7 7\n";
+    static const char table[] = "label,1x1,1x2,2x1,2x2\n3,0,1,2,255\n0,0,7,7,7\n";
     struct outcome outcome;
 
-    fixture_write_text("x.csv", "3,0,1,2,255\n0,0,7,7,7\n");
+    fixture_write_text("x.csv", table);
     expect_samples(&convert_csv, "x.csv", NULL, wanted);
     run(&convert_csv, "x.csv", NULL, &outcome);
     assert_int_equal(outcome.classes, 4);
     assert_int_equal(outcome.height, 2);
     assert_int_equal(outcome.width, 2);
     assert_int_equal(outcome.depth, 1);
-    fixture_write_text("x.csv", "label,1x1,1x2,2x1,2x2\n3,0,1,2,255\n0,0,7,7,7\n");
+    fixture_write_text("x.csv", "pixel0,pixel1,pixel2,pixel3,class\n0,1,2,255,3\n0,7,7,7,0\n");
     expect_samples(&convert_csv, "x.csv", NULL, wanted);
-    fixture_write_text("x.csv", "p0,p1,p2,p3,class\n0,1,2,255,3\n0,7,7,7,0\n");
+    fixture_write_text("x.csv", "id,px_0_0,px_0_1,digit,px_1_0,px_1_1\n9,0,1,3,2,255\n8,0,7,0,7,7\n");
     expect_samples(&convert_csv, "x.csv", NULL, wanted);
-    fixture_write_text("x.csv", "0,1,2,255,3\n0,7,7,7,0\n");      /* a corner is always 0 */
-    expect_samples(&convert_csv, "x.csv", NULL, wanted);
-    fixture_write_text("x.csv", "0,1,2,255,three\n0,7,7,7,one\n");
+    fixture_write_text("x.csv", "pixel0,pixel1,pixel2,pixel3,name\n0,1,2,255,three\n0,7,7,7,one\n");
     expect_samples(&convert_csv, "x.csv", NULL, "train 1 0 1 2 255\ntrain 0 0 7 7 7\n");
-    write_gzip("x.csv.gz", "3,0,1,2,255\n0,0,7,7,7\n", 22);
+    write_gzip("x.csv.gz", table, sizeof(table) - 1);
     expect_samples(&convert_csv, "x.csv.gz", "x.csv.gz",
                    "train 3 0 1 2 255\ntrain 0 0 7 7 7\nvalidation 3 0 1 2 255\nvalidation 0 0 7 7 7\n");
+}
+
+/* A table of 8 x 8 pixels without names: two rows whose pixels begin with 0, and their labels. */
+static void write_wide(const char *first, const char *second, bool is_last)
+{
+    char text[1024];
+    int length = 0;
+
+    for (int row = 0; row < 2; row++) {
+        const char *const label = row == 0 ? first : second;
+        length += snprintf(text + length, sizeof(text) - (size_t)length, "%s%s", is_last ? "" : label,
+                           is_last ? "" : ",");
+        for (int i = 0; i < 64; i++)
+            length += snprintf(text + length, sizeof(text) - (size_t)length, "%s%d", i > 0 ? "," : "", i * (row + 1));
+        length += snprintf(text + length, sizeof(text) - (size_t)length, "%s%s\n", is_last ? "," : "",
+                           is_last ? label : "");
+    }
+    fixture_write_text("x.csv", text);
+}
+
+TEST_WITH(takes_wide_tables_without_names, fixture_folder_enter, fixture_folder_leave)
+{
+    write_wide("3", "0", false);
+    expect_samples(&convert_csv, "x.csv", NULL, "train 3 0 1 2 3\ntrain 0 0 2 4 6\n");
+    write_wide("3", "0", true);                 /* a corner is always 0 */
+    expect_samples(&convert_csv, "x.csv", NULL, "train 3 0 1 2 3\ntrain 0 0 2 4 6\n");
+    write_wide("three", "one", true);
+    expect_samples(&convert_csv, "x.csv", NULL, "train 1 0 1 2 3\ntrain 0 0 2 4 6\n");
+}
+
+/* Faces of a contest: all pixels are in one column, and the split is in another one. */
+TEST_WITH(takes_pixels_in_one_column_and_follows_the_column_of_splits, fixture_folder_enter, fixture_folder_leave)
+{
+    static const char wanted[] = "train 1 0 1 2 3\ntrain 0 4 5 6 7\nvalidation 0 9 8 7 6\ntest 1 5 5 5 5\n";
+
+    fixture_write_text("x.csv", "emotion,pixels,Usage\n1,0 1 2 3 0 0 0 0 0,Training\n1,5 5 5 5 0 0 0 0 0,PrivateTest\n"
+                                "0,9 8 7 6 0 0 0 0 0,PublicTest\n0,4 5 6 7 0 0 0 0 0,Training\n");
+    expect_samples(&convert_csv, "x.csv", NULL, wanted);
+    fixture_write_text("x.csv", "Usage;label;image\ntrain;1;[0, 1, 2, 3, 0, 0, 0, 0, 0]\n"
+                                "train;0;[4, 5, 6, 7, 0, 0, 0, 0, 0]\nval;0;[9, 8, 7, 6, 0, 0, 0, 0, 0]\n"
+                                "test;1;[5, 5, 5, 5, 0, 0, 0, 0, 0]\n");
+    expect_samples(&convert_csv, "x.csv", NULL, wanted);
+}
+
+TEST_WITH(columns_of_splits_are_followed, fixture_folder_enter, fixture_folder_leave)
+{
+    static const struct { const char *name, *words[4]; bool has_test; } cases[] = {
+        { "split", { "train", "train", "val", "test" }, true }, { "Set", { "Train", "TRAIN", "Valid", "Test" }, true },
+        { "usage", { "Training", "Training", "PublicTest", "PrivateTest" }, true },
+        { "subset", { "train_set", "training set", "dev", "testing" }, true },
+        { "is_valid", { "0", "0", "1", "1" }, false },      { "is_valid", { "False", "False", "True", "True" }, false },
+        { "isTest", { "0", "0", "1", "1" }, false },        { "is_train", { "TRUE", "TRUE", "FALSE", "FALSE" }, false },
+        { "partition", { "train", "train", "test", "test" }, false }, { "phase", { "train", "train", "val", "val" }, false },
+        { "fold", { "training", "training", "validation", "validation" }, false },
+        { "anything", { "train", "train", "holdout", "holdout" }, false },
+    };
+
+    make_files(FILES("1.png A", "2.png B", "3.png C", "4.png D"));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[512];
+        const char *const *const words = cases[i].words;
+        snprintf(text, sizeof(text), "path,label,%s\n3.png,a,%s\n1.png,a,%s\n4.png,b,%s\n2.png,b,%s\n", cases[i].name,
+                 words[2], words[0], words[3], words[1]);
+        fixture_write_text("x.csv", text);
+        expect_samples(&convert_csv, "x.csv", NULL, cases[i].has_test
+                       ? "train 0 a 1.png A\ntrain 1 b 2.png B\nvalidation 0 a 3.png C\ntest 1 b 4.png D\n"
+                       : "train 0 a 1.png A\ntrain 1 b 2.png B\nvalidation 0 a 3.png C\nvalidation 1 b 4.png D\n");
+    }
+}
+
+TEST_WITH(labels_that_are_words_for_splits_are_labels, fixture_folder_enter, fixture_folder_leave)
+{
+    make_files(FILES("1.png A", "2.png B"));
+    fixture_write_text("x.csv", "path,label\n1.png,train\n2.png,test\n");
+    expect_samples(&convert_csv, "x.csv", NULL, "train 1 train 1.png A\ntrain 0 test 2.png B\n");
+    fixture_write_text("x.csv", "1.png,train\n2.png,bus\n");
+    expect_samples(&convert_csv, "x.csv", NULL, "train 1 train 1.png A\ntrain 0 bus 2.png B\n");
+}
+
+TEST_WITH(numbers_of_several_meanings_are_not_guessed, fixture_folder_enter, fixture_folder_leave)
+{
+    static const struct { const char *table, *words; } cases[] = {
+        { "3,10,20,30,40\n0,10,20,30,40\n", "may be pixels, one-hot classes, coordinates or others" },
+        { "label,x1,y1,x2,y2\n3,10,20,30,40\n0,10,20,30,40\n", "--pixels-column" },
+        { "a,b,c,d,e\n3,10,20,30,40\n0,10,20,30,40\n", "may be pixels" },
+        { "image,cat,dog\n1.png,1,0\n1.png,0,1\n", "may be one-hot classes" },
+        { "pixel0,pixel1,pixel2,pixel3\n0,1,2,3\n3,2,1,0\n", "has no column of classes" },
+        { "path,label\n1.png,\"1,0\"\n1.png,\"2,0\"\n", "decimal commas" },
+        { "path,id\n1.png,7\n1.png,8\n", "has no column of classes" },
+        { "path,label\n1.png,0\n1.png,1\n1.png,2\n1.png,3\n1.png,4\n1.png,5\n1.png,6\n1.png,7\n1.png,8\n1.png,9\n",
+          "another label in each row" },
+        { "path,class,target\n1.png,a,x\n1.png,a,y\n1.png,b,x\n", "class and target may both be the class" },
+        { "path,label,split\n1.png,a,1\n1.png,b,2\n", "a value that is no split, such as '1'" },
+        { "path,label,split\n1.png,a,test\n1.png,b,test\n", "has no row to train on" },
+        { "path,label,is_train,is_test\n1.png,a,1,0\n1.png,b,0,1\n", "2 columns say splits" },
+    };
+
+    make_files(FILES("1.png A"));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        fixture_write_text("x.csv", cases[i].table);
+        expect_refused(&convert_csv, "x.csv", NULL, cases[i].words);
+    }
 }
 
 TEST_WITH(refuses_tables_that_are_wrong, fixture_folder_enter, fixture_folder_leave)
@@ -633,9 +734,9 @@ TEST_WITH(refuses_tables_that_are_wrong, fixture_folder_enter, fixture_folder_le
         { "", "x.csv: line 1: the table is empty" },
         { "a\nb\n", "one column" },
         { "path,label\n", "has no rows except its header" },
-        { "a.png,x,1\nb.png,y,2\n", "name that of the files 'path'" },
-        { "filename,breed,weight\nb.png,y,2\n", "cannot tell which column has the classes: name it 'label'" },
-        { "picture,class,weight\nb.png,y,2\n", "cannot tell which column has the files: name it 'path'" },
+        { "a.png,x,1\nb.png,y,2\n", "name it 'label' in the first row" },
+        { "filename,tone,hue\nb.png,y,2\n", "cannot tell which column has the classes: name it 'label'" },
+        { "thing,class,weight\nb,y,2\n", "cannot tell which column has the files: name it 'path'" },
         { "1.png,a\n1.png\n", "line 2: fewer fields" },
         { "1.png,a\n\n1.png,b,c\n", "line 3: more fields" },
         { "1.png,a\n1.png,\n", "line 2: has no class" },
@@ -646,11 +747,11 @@ TEST_WITH(refuses_tables_that_are_wrong, fixture_folder_enter, fixture_folder_le
         { "1.png,a\nmissing.png,b\n", "missing.png: No such file" },
         { "1.png,a\nx.csv,b\n", "x.csv: is no image" },
         { "1.png,a\n.,b\n", ".: is not a regular file" },
-        { "1,0,0,0,0\n2,0,0,256,0\n", "line 2: a pixel is not a whole number" },
-        { "1,0,0,0,0\n2,0,0,-1,0\n", "line 2: a pixel" },
-        { "1,0,0,0,0\n2,0,0,0.5,0\n", "line 2: a pixel" },
-        { "1,0,0,0,0\n2,0,0,0,0,0\n", "line 2: more fields" },
-        { "1,0,0,0,0,0\n2,0,0,0,0,0\n", "are not a square image" },
+        { "label,1x1,1x2,2x1,2x2\n1,0,0,0,0\n2,0,0,256,0\n", "line 3: a pixel is not a whole number" },
+        { "label,1x1,1x2,2x1,2x2\n1,0,0,0,0\n2,0,0,-1,0\n", "line 3: a pixel" },
+        { "label,1x1,1x2,2x1,2x2\n1,0,0,0,0\n2,0,0,0.5,0\n", "line 3: a pixel" },
+        { "label,1x1,1x2,2x1,2x2\n1,0,0,0,0\n2,0,0,0,0,0\n", "line 3: more fields" },
+        { "label,1x1,1x2,1x3,1x4,1x5\n1,0,0,0,0,0\n2,0,0,0,0,0\n", "are not a square image" },
     };
 
     make_files(FILES("1.png A"));
@@ -662,7 +763,7 @@ TEST_WITH(refuses_tables_that_are_wrong, fixture_folder_enter, fixture_folder_le
     fixture_write_text("x.csv", "1.png,a\n1.png,b\n");
     fixture_write_text("y.csv", "1.png,c\n1.png,b\n");
     expect_refused(&convert_csv, "x.csv", "y.csv", "y.csv: line 1: label 'c' is not a class of the training table");
-    fixture_write_text("y.csv", "1,0,0,0,0\n2,0,0,0,0\n");
+    fixture_write_text("y.csv", "label,1x1,1x2,2x1,2x2\n1,0,0,0,0\n2,0,0,0,0\n");
     expect_refused(&convert_csv, "x.csv", "y.csv", "different columns");
 }
 

@@ -1,5 +1,5 @@
 /* The converter of tables: a row for each image, with its class and either its pixels or the path of its file. The
- * first table is the training set, the second one the validation set. Tables are read into memory; image files are
+ * first table is the training set, the second one the validation set, unless a column says the split. Tables are read into memory; image files are
  * read twice: their headers in the beginning, all of them when their records are written. */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,9 +16,11 @@
 #include "tools/convert/image_set.h"
 
 #define TABLES_MAX 2u
+#define PARTS_MAX 3u
 #define PATH_BYTES 4096u
+#define IDS_LEAST 10u           /* fewer rows may each have a class of its own */
 
-static const char *const split_names[TABLES_MAX] = { "train", "validation" };
+static const char *const split_names[PARTS_MAX] = { "train", "validation", "test" };
 
 /* The samples of a table with pixels. */
 struct pixel_source {
@@ -30,11 +32,14 @@ struct csv_set {
     const struct convert_options *options;
     struct csv_table tables[TABLES_MAX];
     size_t table_count;
+    struct csv_table parts[PARTS_MAX];      /* the rows of each split; they borrow from the tables */
+    size_t part_tables[PARTS_MAX];          /* the number of the table */
+    size_t part_count;
     struct image_set images;                /* of tables with paths; classes are used by both kinds */
     int folders[TABLES_MAX];                /* of the tables: paths are relative to them */
     bool is_missed[TABLES_MAX];             /* a file of the table does not exist */
     uint64_t ended[TABLES_MAX];             /* paths that were completed by an extension */
-    struct pixel_source sources[TABLES_MAX];
+    struct pixel_source sources[PARTS_MAX];
 };
 
 static int refuse(const struct csv_set *set, const struct csv_table *table, const char *problem)
@@ -137,16 +142,16 @@ static int add_file(struct csv_set *set, size_t t, const struct csv_row *row)
     return rc;
 }
 
-static int add_files(struct csv_set *set, size_t t)
+static int add_files(struct csv_set *set, size_t part)
 {
-    struct image_split *split = &set->images.layout.splits[t];
-    const size_t before = set->images.list.count;
+    struct image_split *split = &set->images.layout.splits[part];
+    const size_t before = set->images.list.count, t = set->part_tables[part];
 
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < set->tables[t].row_count; i++)
-        rc = add_file(set, t, &set->tables[t].rows[i]);
-    *split = (struct image_split){ split_names[t], before, set->images.list.count - before };
-    if (set->ended[t] > 0)
+    for (size_t i = 0; rc == 0 && i < set->parts[part].row_count; i++)
+        rc = add_file(set, t, &set->parts[part].rows[i]);
+    *split = (struct image_split){ split_names[part], before, set->images.list.count - before };
+    if (set->ended[t] > 0 && part + 1 == set->part_count)
         log_message(LOG_RUN, "%s: %" PRIu64 " path%s no extension: using the files with one, such as %s",
                     set->tables[t].input, set->ended[t], set->ended[t] == 1 ? " has" : "s have",
                     image_list_path(&set->images.list, &set->images.list.files[before]));
@@ -182,14 +187,14 @@ static int describe_files(struct csv_set *set, struct conversion *conversion)
     uint64_t rows = 0;
     int rc = 0;
 
-    for (size_t t = 0; t < set->table_count; t++)
-        rows += set->tables[t].row_count;
+    for (size_t part = 0; part < set->part_count; part++)
+        rows += set->parts[part].row_count;
     image_choice_begin(&set->images.choice, IMAGE_CHOICE_ALL, rows);
-    for (size_t t = 0; t < set->table_count && rc == 0; t++)
-        rc = add_files(set, t);
+    for (size_t part = 0; part < set->part_count && rc == 0; part++)
+        rc = add_files(set, part);
     if (rc == 0)
         rc = end_choice(set);
-    set->images.layout.split_count = set->table_count;
+    set->images.layout.split_count = set->part_count;
     if (rc == 0)
         image_set_describe(&set->images, conversion);
     return rc;
@@ -220,7 +225,8 @@ static int pixel_sample(void *arg, uint64_t index, void *scratch, struct example
     const struct csv_table *table = source->table;
 
     (void)scratch;
-    *count_out = convert_raw_image(source->conversion, table->pixels + index * (table->columns.count - 1),
+    *count_out = convert_raw_image(source->conversion,
+                                   table->pixels + table->rows[index].pixel_row * table->columns.pixel_count,
                                    table->rows[index].class, values_out);
     return 0;
 }
@@ -239,34 +245,39 @@ static int describe_pixels(struct csv_set *set, struct conversion *conversion)
     const struct image_layout *classes = &set->images.layout;
     const struct csv_table *first = &set->tables[0];
 
-    if (!find_shape(first->columns.count - 1, conversion))
+    if (!find_shape(first->columns.pixel_count, conversion))
         return refuse(set, first, "the pixels of a row are not a square image, neither grey nor RGB");
     conversion->classes = classes->class_count;
     conversion->class_names = (const char *const *)classes->class_names;
-    for (size_t t = 0; t < set->table_count; t++) {
-        set->sources[t] = (struct pixel_source){ conversion, &set->tables[t] };
-        conversion->sources[t] = (struct sample_source){
-            .split = split_names[t], .record_count = set->tables[t].row_count,
-            .sample = pixel_sample, .label = pixel_label, .arg = &set->sources[t],
+    for (size_t part = 0; part < set->part_count; part++) {
+        set->sources[part] = (struct pixel_source){ conversion, &set->parts[part] };
+        conversion->sources[part] = (struct sample_source){
+            .split = split_names[part], .record_count = set->parts[part].row_count,
+            .sample = pixel_sample, .label = pixel_label, .arg = &set->sources[part],
         };
     }
-    conversion->source_count = set->table_count;
+    conversion->source_count = set->part_count;
     return 0;
 }
 
 static void report_columns(const struct csv_table *table)
 {
-    const struct csv_columns *columns = &table->columns;
+    const struct csv_columns *const columns = &table->columns;
+    const char *const rows = table->row_count == 1 ? "row" : "rows";
+    char splits[64] = "", unused[256] = "";
 
-    const char *rows = table->row_count == 1 ? "row" : "rows";
-    const char *header = columns->has_header ? ", with a header row" : "";
-
-    if (columns->has_pixels)
-        log_message(LOG_RUN, "%s: %zu %s of %zu pixels, the label is column %zu%s", table->input,
-                    table->row_count, rows, columns->count - 1, columns->label + 1, header);
+    if (columns->places[CSV_SPLIT] != CSV_NO_COLUMN)
+        snprintf(splits, sizeof(splits), ", the split column %zu", columns->places[CSV_SPLIT] + 1);
+    if (columns->unused[0] != '\0')
+        snprintf(unused, sizeof(unused), "; not used: %s", columns->unused);
+    const char *const header = columns->has_header ? ", with a header row" : "";
+    if (columns->pixel_count > 0)
+        log_message(LOG_RUN, "%s: %zu %s of %zu pixels, the label is column %zu%s%s%s", table->input, table->row_count,
+                    rows, columns->pixel_count, columns->places[CSV_LABEL] + 1, splits, header, unused);
     else
-        log_message(LOG_RUN, "%s: %zu %s, the file is column %zu, the label column %zu%s", table->input,
-                    table->row_count, rows, columns->path + 1, columns->label + 1, header);
+        log_message(LOG_RUN, "%s: %zu %s, the file is column %zu, the label column %zu%s%s%s", table->input,
+                    table->row_count, rows, columns->places[CSV_PATH] + 1, columns->places[CSV_LABEL] + 1, splits,
+                    header, unused);
 }
 
 static bool names_file(const struct csv_set *set, size_t t, const struct csv_row *row)
@@ -277,6 +288,17 @@ static bool names_file(const struct csv_set *set, size_t t, const struct csv_row
     if (fd >= 0)
         close(fd);
     return fd >= 0;
+}
+
+/* The table whose columns are looked for. */
+struct table_files { const struct csv_set *set; size_t table; };
+
+static bool value_names_file(void *arg, struct csv_text value)
+{
+    const struct table_files *const files = arg;
+    const struct csv_row row = { .path = value };
+
+    return files->set->folders[files->table] >= 0 && value.bytes > 0 && names_file(files->set, files->table, &row);
 }
 
 /* Drop a header row with unknown names ("id,breed"): its file does not exist, and that of the next row does. */
@@ -290,25 +312,134 @@ static void drop_header(const struct csv_set *set, size_t t, struct csv_table *t
     table->columns.has_header = true;
 }
 
+static int read_table(struct csv_set *set, size_t t)
+{
+    const struct convert_options *const options = set->options;
+    struct table_files files = { set, t };
+    const struct csv_choice choice = {
+        .label = options->label_column, .path = options->path_column, .split = options->split_column,
+        .pixels = options->pixels_column, .names_file = value_names_file, .arg = &files,
+    };
+    struct csv_table *const table = &set->tables[set->table_count++];
+    char *const folder = folder_of(options->inputs[t]);
+
+    if (folder != NULL)
+        set->folders[t] = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(folder);
+    int rc = csv_table_read(table, options->inputs[t], &choice, options->interrupted, set->images.stop);
+    if (rc == 0 && table->columns.pixel_count == 0 && set->folders[t] < 0)
+        rc = open_folder(set, t);
+    if (rc < 0)
+        return rc;
+    if (table->columns.pixel_count == 0)
+        drop_header(set, t, table);
+    report_columns(table);
+    return 0;
+}
+
 static int read_tables(struct csv_set *set)
 {
-    const struct csv_columns *first = &set->tables[0].columns;
-
     for (size_t t = 0; t < set->options->input_count; t++) {
-        struct csv_table *table = &set->tables[set->table_count++];
-        int rc = csv_table_read(table, set->options->inputs[t], set->options->interrupted, set->images.stop);
-        if (rc == 0 && !table->columns.has_pixels)
-            rc = open_folder(set, t);
+        const int rc = read_table(set, t);
         if (rc < 0)
             return rc;
-        if (!table->columns.has_pixels)
-            drop_header(set, t, table);
-        report_columns(table);
-        if (table->columns.has_pixels != first->has_pixels ||
-            (first->has_pixels && table->columns.count != first->count))
-            return refuse(set, table, "has different columns than the first table");
+        if (set->tables[t].columns.pixel_count != set->tables[0].columns.pixel_count)
+            return refuse(set, &set->tables[t], "has different columns than the first table");
     }
     return 0;
+}
+
+/* ---- splits ---- */
+
+static void add_part(struct csv_set *set, size_t t, size_t first, size_t count)
+{
+    struct csv_table *const part = &set->parts[set->part_count];
+
+    set->part_tables[set->part_count++] = t;
+    *part = set->tables[t];
+    part->rows += first;
+    part->row_count = count;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    const struct csv_row *const one = a, *const other = b;
+    if (one->split != other->split)
+        return one->split < other->split ? -1 : 1;
+    return (one->pixel_row > other->pixel_row) - (one->pixel_row < other->pixel_row);
+}
+
+/* The rows of each split, one after the other: training, validation, test. Without validation rows the test rows are
+ * for validation; unlabelled rows are left out. */
+static int part_table(struct csv_set *set)
+{
+    struct csv_table *const table = &set->tables[0];
+    size_t counts[SPLIT_UNLABELLED + 1] = { 0 }, first = 0;
+
+    qsort(table->rows, table->row_count, sizeof(*table->rows), compare_rows);
+    for (size_t i = 0; i < table->row_count; i++)
+        counts[table->rows[i].split]++;
+    if (counts[SPLIT_TRAIN] == 0)
+        return refuse(set, table, "its column of splits has no row to train on; --split-column=none takes all rows");
+    for (int split = SPLIT_TRAIN; split <= SPLIT_TEST; split++) {
+        if (counts[split] > 0)
+            add_part(set, 0, first, counts[split]);
+        first += counts[split];
+    }
+    log_message(LOG_RUN, "%s: %zu rows are for training, %zu for validation, %zu for testing%s, %zu without a class",
+                table->input, counts[SPLIT_TRAIN], counts[SPLIT_VALIDATION], counts[SPLIT_TEST],
+                counts[SPLIT_VALIDATION] == 0 && counts[SPLIT_TEST] > 0 ? " (used for validation)" : "",
+                counts[SPLIT_UNLABELLED]);
+    return 0;
+}
+
+/* With two tables, their columns must say the same. */
+static int check_splits(const struct csv_set *set, size_t t)
+{
+    const struct csv_table *const table = &set->tables[t];
+    const bool has_splits = table->columns.places[CSV_SPLIT] != CSV_NO_COLUMN;
+
+    for (size_t i = 0; i < table->row_count && has_splits; i++)
+        if ((table->rows[i].split == SPLIT_TRAIN) != (t == 0) || table->rows[i].split == SPLIT_UNLABELLED)
+            return convert_fail(set->images.stop, EXIT_CODE_USAGE, -EINVAL, "%s: line %" PRIu64 ": is for %s by its "
+                                "column of splits, but the table is the %s set: give one table, or "
+                                "--split-column=none", table->input, table->rows[i].line,
+                                split_text(table->rows[i].split), split_names[t]);
+    return 0;
+}
+
+static int find_parts(struct csv_set *set)
+{
+    if (set->table_count == 1 && set->tables[0].columns.places[CSV_SPLIT] != CSV_NO_COLUMN)
+        return part_table(set);
+    for (size_t t = 0; t < set->table_count; t++) {
+        const int rc = check_splits(set, t);
+        if (rc < 0)
+            return rc;
+        add_part(set, t, 0, set->tables[t].row_count);
+    }
+    return 0;
+}
+
+/* Labels that are another number or name in each row are no classes. */
+static int check_ids(struct csv_set *set, uint32_t class_count)
+{
+    const struct csv_table *const train = &set->parts[0];
+    bool *const is_there = calloc((size_t)class_count + 1, sizeof(*is_there));
+    size_t distinct = 0;
+
+    if (is_there == NULL)
+        return convert_fail(set->images.stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory for the classes");
+    for (size_t i = 0; i < train->row_count; i++) {
+        distinct += !is_there[train->rows[i].class];
+        is_there[train->rows[i].class] = true;
+    }
+    free(is_there);
+    if (distinct < train->row_count || distinct < IDS_LEAST || set->options->label_column != NULL)
+        return 0;
+    return convert_fail(set->images.stop, EXIT_CODE_USAGE, -EINVAL, "%s: column %zu has another label in each row, as an "
+                        "id has: choose the column of the classes with --label-column", train->input,
+                        train->columns.places[CSV_LABEL] + 1);
 }
 
 static int describe(struct csv_set *set, struct conversion *conversion)
@@ -317,13 +448,17 @@ static int describe(struct csv_set *set, struct conversion *conversion)
 
     int rc = read_tables(set);
     if (rc == 0)
-        rc = csv_classes_find(set->tables, set->table_count, set->options->interrupted, set->images.stop,
+        rc = find_parts(set);
+    if (rc == 0)
+        rc = csv_classes_find(set->parts, set->part_count, set->options->interrupted, set->images.stop,
                               &classes->class_names, &classes->class_count);
+    if (rc == 0)
+        rc = check_ids(set, classes->class_count);
     if (rc < 0)
         return rc;
     if (classes->class_count < 2)
         return refuse(set, &set->tables[0], "all rows have the same class");
-    return set->tables[0].columns.has_pixels ? describe_pixels(set, conversion) : describe_files(set, conversion);
+    return set->tables[0].columns.pixel_count > 0 ? describe_pixels(set, conversion) : describe_files(set, conversion);
 }
 
 static int csv_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
@@ -355,12 +490,12 @@ static void csv_release(struct conversion *conversion)
 const struct converter convert_csv = {
     .name = "csv",
     .summary = "a table of images: each row has the class and either the path of a JPEG or PNG, relative to the table, "
-               "or all pixels; a header row names the columns (path, file, filename, image, ...; label, class, "
-               "category, ...), but is optional for two columns",
+               "or all pixels; columns are found by their names in the first row and their values (path, file, image, "
+               "...; label, class, category, ...; split, usage, ...)",
     .inputs = "TRAIN [VALIDATION]",
     .input_count_least = 1,
     .input_count_most = TABLES_MAX,
-    .takes = CONVERT_IMAGES,
+    .takes = CONVERT_IMAGES | CONVERT_COLUMNS,
     .state_bytes = sizeof(struct csv_set),
     .prepare = csv_prepare,
     .release = csv_release,

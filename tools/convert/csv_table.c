@@ -7,31 +7,12 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "formats/csv.h"
 #include "formats/html.h"
 #include "stage/log.h"
 #include "tools/convert/archive_walk.h"
 #include "tools/convert/convert.h"
-#include "tools/convert/image_folder.h"
-
-/* ---- columns ---- */
-
-#define PIXEL_COLUMNS_MIN 5u    /* fewer numbers in a row are no image */
-#define NOT_FOUND SIZE_MAX
-
-static const char *const path_names[] = {
-    "path", "file", "filename", "file_name", "filepath", "file_path", "image", "image_path", "image_file", "image_name",
-    "img", "img_path",
-};
-static const char *const label_names[] = { "label", "labels", "class", "class_name", "category", "target", "y" };
-
-/* The first two rows; if there is only one, `second` is the first again. */
-struct sample_rows {
-    struct csv_text *first, *second;
-    size_t count;
-};
 
 static bool csv_is_number(struct csv_text value)
 {
@@ -40,211 +21,6 @@ static bool csv_is_number(struct csv_text value)
     while (i < value.bytes && value.text[i] >= '0' && value.text[i] <= '9')
         i++;
     return value.bytes > 0 && value.bytes <= 9 && i == value.bytes;
-}
-
-static struct csv_text csv_trimmed(const char *text, size_t bytes)
-{
-    while (bytes > 0 && (text[0] == ' ' || text[0] == '\t')) {
-        text++;
-        bytes--;
-    }
-    while (bytes > 0 && (text[bytes - 1] == ' ' || text[bytes - 1] == '\t'))
-        bytes--;
-    return (struct csv_text){ text, bytes };
-}
-
-static bool is_one_of(struct csv_text value, const char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strlen(names[i]) == value.bytes && strncasecmp(names[i], value.text, value.bytes) == 0)
-            return true;
-    }
-    return false;
-}
-
-static size_t find_name(const struct sample_rows *rows, const char *const *names, size_t count)
-{
-    size_t i = 0;
-
-    while (i < rows->count && !is_one_of(rows->first[i], names, count))
-        i++;
-    return i < rows->count ? i : NOT_FOUND;
-}
-
-static size_t find_path_name(const struct sample_rows *rows)
-{
-    return find_name(rows, path_names, sizeof(path_names) / sizeof(path_names[0]));
-}
-
-static size_t find_label_name(const struct sample_rows *rows)
-{
-    return find_name(rows, label_names, sizeof(label_names) / sizeof(label_names[0]));
-}
-
-static size_t count_numbers(const struct csv_text *row, size_t count)
-{
-    size_t numbers = 0;
-
-    for (size_t i = 0; i < count; i++)
-        numbers += csv_is_number(row[i]);
-    return numbers;
-}
-
-/* Make room for one more value. The room doubles, so it is full when the count is a power of two. */
-static int reserve_value(struct csv_text **values, size_t count)
-{
-    if ((count & (count - 1)) != 0)
-        return 0;
-    struct csv_text *const more = realloc(*values, (count > 0 ? 2 * count : 1) * sizeof(*more));
-    if (more == NULL)
-        return -ENOMEM;
-    *values = more;
-    return 0;
-}
-
-/* Append the values of the next row to *values. 0 or a negative errno. */
-static int read_values(struct csv *csv, struct csv_text **values, size_t *count, const char **problem_out)
-{
-    struct csv_field field = { .ends_row = false };
-
-    while (!field.ends_row) {
-        int rc = csv_next(csv, &field, problem_out);
-        if (rc == 0)
-            rc = reserve_value(values, *count);
-        if (rc < 0)
-            return rc;
-        (*values)[(*count)++] = csv_trimmed(field.text, field.bytes);
-    }
-    return 0;
-}
-
-/* Does the column have the same value in every row after the header? */
-static int is_constant(const struct csv *from, size_t column, bool *is_constant_out, const char **problem_out)
-{
-    struct csv csv = *from;
-    struct csv_field field, before = { .text = NULL };
-    size_t i = 0;
-    int rc;
-
-    *is_constant_out = true;
-    while (*is_constant_out && (rc = csv_next(&csv, &field, problem_out)) == 0) {
-        if (i == column && before.text != NULL)
-            *is_constant_out = field.bytes == before.bytes && memcmp(field.text, before.text, field.bytes) == 0;
-        if (i == column)
-            before = field;
-        i = field.ends_row ? 0 : i + 1;
-    }
-    return *is_constant_out && rc != -ENODATA ? rc : 0;
-}
-
-/* The label is the column that is no number; else the first column, unless that is constant, like a corner pixel, and
- * the last one is not. */
-static int find_label_of_pixels(struct csv_columns *columns, const struct sample_rows *rows, const struct csv *from,
-                                const char **problem_out)
-{
-    bool first_is_constant, last_is_constant;
-
-    columns->label = columns->has_header ? find_label_name(rows) : NOT_FOUND;
-    for (size_t i = 0; i < rows->count && columns->label == NOT_FOUND; i++) {
-        if (!csv_is_number(rows->second[i]) && (columns->has_header || !csv_is_number(rows->first[i])))
-            columns->label = i;
-    }
-    if (columns->label != NOT_FOUND)
-        return 0;
-    int rc = is_constant(from, 0, &first_is_constant, problem_out);
-    if (rc == 0 && first_is_constant)
-        rc = is_constant(from, rows->count - 1, &last_is_constant, problem_out);
-    if (rc == 0)
-        columns->label = first_is_constant && !last_is_constant ? rows->count - 1 : 0;
-    return rc;
-}
-
-static bool has_image_name(struct csv_text value)
-{
-    char end[16] = "";
-    const size_t bytes = value.bytes < sizeof(end) ? value.bytes : sizeof(end) - 1;
-
-    memcpy(end, value.text + value.bytes - bytes, bytes);
-    return image_choice_name(end);
-}
-
-/* Not the name of a file: a row with such a word in the path column is a header. */
-static bool is_plain_word(struct csv_text value)
-{
-    return memchr(value.text, '.', value.bytes) == NULL && memchr(value.text, '/', value.bytes) == NULL;
-}
-
-/* What to report if one or both columns are not known. */
-static const char *missing_name(size_t path, size_t label)
-{
-    if (path != NOT_FOUND)
-        return "cannot tell which column has the classes: name it 'label' in the first row";
-    if (label != NOT_FOUND)
-        return "cannot tell which column has the files: name it 'path' in the first row";
-    return "cannot tell the columns apart: name that of the files 'path' and that of the classes 'label' in the first "
-           "row";
-}
-
-static int find_paths(struct csv_columns *columns, const struct sample_rows *rows, const char **problem_out)
-{
-    size_t path = find_path_name(rows), label = find_label_name(rows);
-
-    columns->has_header = path != NOT_FOUND || label != NOT_FOUND;
-    if (rows->count != 2 && (path == NOT_FOUND || label == NOT_FOUND)) {
-        *problem_out = missing_name(path, label);
-        return -EBADMSG;
-    }
-    if (!columns->has_header) {
-        path = has_image_name(rows->second[1]) ? 1 : 0;
-        columns->has_header = has_image_name(rows->second[path]) && is_plain_word(rows->first[path]);
-    }
-    columns->path = path != NOT_FOUND ? path : 1 - label;
-    columns->label = label != NOT_FOUND ? label : 1 - columns->path;
-    return 0;
-}
-
-static int find_columns(struct csv_columns *columns, const struct sample_rows *rows, const struct csv *begin,
-                        const struct csv *after_first, const char **problem_out)
-{
-    columns->count = rows->count;
-    columns->has_pixels =
-        rows->count >= PIXEL_COLUMNS_MIN && count_numbers(rows->second, rows->count) + 1 >= rows->count;
-    if (!columns->has_pixels)
-        return find_paths(columns, rows, problem_out);
-    columns->has_header = count_numbers(rows->first, rows->count) + 1 < rows->count;
-    return find_label_of_pixels(columns, rows, columns->has_header ? after_first : begin, problem_out);
-}
-
-static int csv_columns_find(struct csv_columns *columns, const char *text, size_t bytes, const char **problem_out,
-                     uint64_t *line_out)
-{
-    struct csv begin, csv, after_first;
-    struct csv_text *values = NULL;
-    size_t count = 0;
-
-    csv_begin(&begin, text, bytes);
-    csv = begin;
-    *columns = (struct csv_columns){ 0 };
-    *problem_out = "the table is empty";
-    int rc = read_values(&csv, &values, &count, problem_out);
-    const size_t first_count = count;
-    after_first = csv;
-    if (rc == 0 && first_count < 2) {
-        csv.line = 1;
-        *problem_out = "the table has one column: it needs a class and a file or pixels";
-        rc = -EBADMSG;
-    }
-    if (rc == 0)
-        rc = read_values(&csv, &values, &count, problem_out);
-    const bool has_second = rc == 0 && count == 2 * first_count;
-    if (rc == 0 || (rc == -ENODATA && first_count > 0)) {
-        const struct sample_rows rows = { values, has_second ? values + first_count : values, first_count };
-        rc = find_columns(columns, &rows, &begin, &after_first, problem_out);
-        csv.line = 1;
-    }
-    free(values);
-    *line_out = csv.line;
-    return rc == -ENODATA ? -EBADMSG : rc;
 }
 
 /* ---- rows ---- */
@@ -281,7 +57,7 @@ static int load_text(struct csv_table *table, struct stop *stop)
 
 static int reserve_row(struct csv_table *table)
 {
-    const size_t pixels = table->columns.count - 1;
+    const size_t pixels = table->columns.pixel_count;
     size_t pixel_bytes = 0;
 
     if (table->row_count < table->row_room)
@@ -291,7 +67,7 @@ static int reserve_row(struct csv_table *table)
     if (rows == NULL)
         return -ENOMEM;
     table->rows = rows;
-    if (table->columns.has_pixels) {
+    if (pixels > 0) {
         if (__builtin_mul_overflow(room, pixels, &pixel_bytes))
             return -ENOMEM;
         uint8_t *bytes = realloc(table->pixels, pixel_bytes);
@@ -322,50 +98,77 @@ static bool read_pixel(struct csv_text value, uint8_t *pixel_out)
     return pixel <= 255;
 }
 
-/* The pixel of a column in the current row. */
-static uint8_t *pixel_at(const struct csv_table *table, size_t column)
+/* Read all pixels of a row from one text. */
+static const char *store_pixels(struct csv_text text, uint8_t *pixels_out, size_t count)
 {
-    const size_t pixel = column - (column > table->columns.label);
-    return table->pixels + table->row_count * (table->columns.count - 1) + pixel;
+    unsigned pixel = 0;
+    size_t i = 0;
+
+    for (; csv_next_pixel(&text, &pixel); i++) {
+        if (pixel > 255)
+            return "a pixel is not a whole number from 0 to 255";
+        if (i == count)
+            return "more pixels than in the first row";
+        pixels_out[i] = (uint8_t)pixel;
+    }
+    return i < count ? "fewer pixels than in the first row" : NULL;
 }
 
-static const char *store_field(struct csv_table *table, struct csv_row *row, size_t column,
-                              const struct csv_field *field)
+static const char *store_split(const struct csv_table *table, struct csv_row *row, struct csv_text value)
 {
-    const struct csv_columns *columns = &table->columns;
-    const struct csv_text value = value_of(field);
+    row->split = csv_split_of(table->columns.split_kind, value);
+    return row->split == SPLIT_UNSAID ? "a value in the column of splits is none (train, validation, test): correct it, or "
+                                        "give --split-column=none" : NULL;
+}
+
+/* Store the value of a column; *pixel is the number of the row's next pixel. */
+static const char *store_field(struct csv_table *table, struct csv_row *row, size_t column, size_t *pixel,
+                               const struct csv_field *field)
+{
+    const struct csv_columns *const columns = &table->columns;
+    uint8_t *const pixels = table->pixels + table->row_count * columns->pixel_count;
 
     if (column >= columns->count)
         return "more fields than in the first row";
-    if (column == columns->label)
+    const struct csv_text value = value_of(field);
+    switch ((enum csv_role)columns->roles[column]) {
+    case CSV_LABEL:
         row->label = value;
-    else if (columns->has_pixels && !read_pixel(value, pixel_at(table, column)))
-        return "a pixel is not a whole number from 0 to 255";
-    else if (!columns->has_pixels && column == columns->path)
+        return NULL;
+    case CSV_PATH:
         row->path = value;
-    return NULL;
+        return NULL;
+    case CSV_SPLIT:
+        return store_split(table, row, value);
+    case CSV_PIXELS:
+        return store_pixels(value, pixels, columns->pixel_count);
+    case CSV_PIXEL:
+        return read_pixel(value, &pixels[(*pixel)++]) ? NULL : "a pixel is not a whole number from 0 to 255";
+    default:
+        return NULL;
+    }
 }
 
 static const char *row_problem(const struct csv_table *table, const struct csv_row *row, size_t fields)
 {
     if (fields < table->columns.count)
         return "fewer fields than in the first row";
-    if (row->label.bytes == 0)
+    if (row->label.bytes == 0 && row->split != SPLIT_UNLABELLED)
         return "has no class";
-    return row->path.bytes == 0 && !table->columns.has_pixels ? "has no file" : NULL;
+    return row->path.bytes == 0 && table->columns.pixel_count == 0 ? "has no file" : NULL;
 }
 
 /* -ENODATA after the last row; -EBADMSG with a problem. */
 static int read_row(struct csv_table *table, struct csv *csv, struct csv_row *row, const char **problem_out)
 {
     struct csv_field field = { .ends_row = false };
-    size_t column = 0;
+    size_t column = 0, pixel = 0;
 
     for (; !field.ends_row; column++) {
         const int rc = csv_next(csv, &field, problem_out);
         if (rc < 0)
             return rc;
-        *problem_out = store_field(table, row, column, &field);
+        *problem_out = store_field(table, row, column, &pixel, &field);
         if (*problem_out != NULL)
             return -EBADMSG;
     }
@@ -392,7 +195,7 @@ static int read_rows(struct csv_table *table, const atomic_bool *interrupted, st
     if (table->columns.has_header && skip_row(&csv) < 0)
         return table_fail(table, stop, -EBADMSG, "has no rows");
     for (;;) {
-        struct csv_row row = { .line = csv.line };
+        struct csv_row row = { .line = csv.line, .pixel_row = table->row_count };
         const char *problem;
         if (atomic_load(interrupted))
             return -ECANCELED;
@@ -409,9 +212,10 @@ static int read_rows(struct csv_table *table, const atomic_bool *interrupted, st
     return table->row_count > 0 ? 0 : table_fail(table, stop, -EBADMSG, "has no rows except its header");
 }
 
-int csv_table_read(struct csv_table *table, const char *input, const atomic_bool *interrupted, struct stop *stop)
+int csv_table_read(struct csv_table *table, const char *input, const struct csv_choice *choice,
+                   const atomic_bool *interrupted, struct stop *stop)
 {
-    const char *problem;
+    char problem[512];
     uint64_t line;
 
     *table = (struct csv_table){ .input = input };
@@ -420,9 +224,11 @@ int csv_table_read(struct csv_table *table, const char *input, const atomic_bool
         return rc;
     if (html_begins(table->text, table->bytes))
         return table_fail(table, stop, -EBADMSG, "is HTML, not a table: download it again");
-    rc = csv_columns_find(&table->columns, table->text, table->bytes, &problem, &line);
+    rc = csv_columns_find(&table->columns, table->text, table->bytes, choice, problem, sizeof(problem), &line);
     if (rc == -ENOMEM)
         return table_no_memory(table, stop);
+    if (rc == -EINVAL)
+        return convert_fail(stop, EXIT_CODE_USAGE, rc, "%s: %s", table->input, problem);
     return rc < 0 ? table_fail_at(table, stop, line, problem) : read_rows(table, interrupted, stop);
 }
 
@@ -431,6 +237,7 @@ void csv_table_release(struct csv_table *table)
     free(table->text);
     free(table->rows);
     free(table->pixels);
+    csv_columns_release(&table->columns);
     *table = (struct csv_table){ 0 };
 }
 

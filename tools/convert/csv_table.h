@@ -8,23 +8,15 @@
 #include <stdint.h>
 
 #include "stage/stop.h"
-
-/* A value in the table's text, without surrounding blanks; not terminated. */
-struct csv_text { const char *text; size_t bytes; };
-
-struct csv_columns {
-    size_t count;
-    size_t label;
-    size_t path;                /* if the table has paths */
-    bool has_pixels;
-    bool has_header;
-};
+#include "tools/convert/csv_columns.h"
 
 struct csv_row {
     struct csv_text label;
     struct csv_text path;       /* empty if the table has pixels */
     uint64_t line;
+    uint64_t pixel_row;         /* the number of its pixels in the table's */
     uint32_t class;             /* set by csv_classes_find */
+    enum split split;           /* if the table has a column of splits */
 };
 
 struct csv_table {
@@ -34,12 +26,13 @@ struct csv_table {
     struct csv_columns columns;
     struct csv_row *rows;
     size_t row_count, row_room;
-    uint8_t *pixels;            /* columns.count - 1 of each row */
+    uint8_t *pixels;            /* columns.pixel_count of each row */
 };
 
 /* Read a table of at most 2 GiB, compressed or not (unpacked_file_read). 0, -ECANCELED when interrupted, or a negative
  * errno after stop_fail. csv_table_release in all cases. */
-int csv_table_read(struct csv_table *table, const char *input, const atomic_bool *interrupted, struct stop *stop);
+int csv_table_read(struct csv_table *table, const char *input, const struct csv_choice *choice,
+                   const atomic_bool *interrupted, struct stop *stop);
 /* Accepts a struct of zeros. */
 void csv_table_release(struct csv_table *table);
 

@@ -189,7 +189,7 @@ static int read_engine(struct engine_plan *plan, const char *name)
 /* Finalizes a plan whose other attributes are set. */
 static int plan_finish(struct engine_plan *plan, const char *name, struct cudnn_refusal *refusal)
 {
-    int rc = descriptor_finalize(plan->plan, name, refusal);
+    int rc = descriptor_finalize_plan(plan->plan, name, refusal);
     if (rc == 0)
         rc = read_workspace(plan, name);
     if (rc == 0)

@@ -61,13 +61,18 @@ static bool is_refusal(cudnnStatus_t status)
            (rc == -EIO && CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_INTERNAL_ERROR);
 }
 
+static void refuse(cudnnStatus_t status, struct cudnn_refusal *refusal)
+{
+    char text[sizeof(refusal->text)];
+    last_error(text, sizeof(text));
+    snprintf(refusal->text, sizeof(refusal->text), "%s", *text ? text : cudnnGetErrorString(status));
+}
+
 int cudnn_try(cudnnStatus_t status, const char *name, const char *call, struct cudnn_refusal *refusal)
 {
     if (!is_refusal(status))
         return cudnn_check(status, name, call);
-    char text[sizeof(refusal->text)];
-    last_error(text, sizeof(text));
-    snprintf(refusal->text, sizeof(refusal->text), "%s", *text ? text : cudnnGetErrorString(status));
+    refuse(status, refusal);
     return -ENOTSUP;
 }
 
@@ -111,6 +116,21 @@ int descriptor_finalize(cudnnBackendDescriptor_t descriptor, const char *name, s
 {
     return cudnn_try(HEARTBEAT_CALL("cudnnBackendFinalize", cudnnBackendFinalize(descriptor)), name,
                      "cudnnBackendFinalize", refusal);
+}
+
+/* Nothing is executed yet: an engine that is compiled for the device has been loaded by the driver, and could not. */
+static bool is_load_failure(cudnnStatus_t status)
+{
+    return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_EXECUTION_FAILED;
+}
+
+int descriptor_finalize_plan(cudnnBackendDescriptor_t descriptor, const char *name, struct cudnn_refusal *refusal)
+{
+    const cudnnStatus_t status = HEARTBEAT_CALL("cudnnBackendFinalize", cudnnBackendFinalize(descriptor));
+    if (!is_load_failure(status))
+        return cudnn_try(status, name, "cudnnBackendFinalize", refusal);
+    refuse(status, refusal);
+    return -ENOTSUP;
 }
 
 int pointers_bind(cudnnBackendDescriptor_t *pack_out, const char *name, int64_t count, const void *const *pointers,

@@ -32,6 +32,9 @@ int descriptor_get(cudnnBackendDescriptor_t descriptor, const char *name, cudnnB
 /* As cudnn_try. */
 int descriptor_finalize(cudnnBackendDescriptor_t descriptor, const char *name, struct cudnn_refusal *refusal);
 
+/* The same for the plan of an engine: that the driver cannot load what the engine is compiled to is -ENOTSUP, too. */
+int descriptor_finalize_plan(cudnnBackendDescriptor_t descriptor, const char *name, struct cudnn_refusal *refusal);
+
 /* Binds device pointers to the unique ids 1, 2, 3, ... `count` for execution. */
 int pointers_bind(cudnnBackendDescriptor_t *pack_out, const char *name, int64_t count, const void *const *pointers,
                   void *workspace);

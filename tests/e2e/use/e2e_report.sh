@@ -153,7 +153,7 @@ for rates in '0.01 0.0099999' '0.01 0.00999995' '0.00001 0.0000099999' '0.5 0.5'
     expect_code 0 "rates of $rates"
     expect_page "rates of $rates" 3
     [ -z "$node" ] || expect_equal "$(sed -n 's/^.*<text class="last"[^>]*>\([^<]*\)<.*/\1/p; s/ %$//' "$drawn" |
-        awk '{ sub(/ %$/, "") } length($0) > 8')" '' "labels of the rates $rates"
+        awk '{ sub(/ %$/, "") } length($0) > 7')" '' "labels of the rates $rates"
     expect_has '<tr><th scope="row">validation accuracy, last</th><td>75.00 %</td></tr>'
     expect_has '<tr><th scope="row">validation accuracy, best</th><td>81.25 %</td></tr>'
     expect_has '<tr><th scope="row">best at step</th><td>20</td></tr>'

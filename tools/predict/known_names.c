@@ -2,6 +2,7 @@
 #include "tools/predict/known_names.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,35 @@ static int check_weights(const struct trained *trained)
     return rc == 1 && may_differ ? 0 : rc == 0 || rc == -ENOMEM ? rc : -ENODATA;
 }
 
+/* data.class_names may have better names, but no name of a class that the weights have for another one. 0, -EINVAL after
+ * a message, -ENODATA or -ENOMEM. */
+static int check_order(const struct class_names *known, const struct trained *trained)
+{
+    const char *const path = trained->settings->data.class_names;
+    const char *const text = initial_weights_text(trained->weights, WEIGHTS_CLASS_NAMES);
+    struct class_names learnt = { .count = 0 };
+    uint32_t other = 0, c = 0;
+    if (text == NULL || *path == '\0')
+        return 0;
+    const int rc = read_list(&learnt, text, strlen(text), trained->weights_path);
+    while (rc == 0 && c < known->count && c < learnt.count &&
+           (strcmp(known->names[c], learnt.names[c]) == 0 || *known->names[c] == '\0' ||
+            class_names_find(&learnt, (const uint8_t *)known->names[c], strlen(known->names[c]), &other) != 0))
+        c++;
+    const bool differ = rc == 0 && c < known->count && c < learnt.count;
+    const bool may_differ = trained->settings->model.weights_differ;
+    char name[LIST_BYTES];
+    if (differ)
+        log_escape(known->names[c], strlen(known->names[c]), name, sizeof(name));
+    if (differ)
+        log_message(may_differ ? LOG_RUN : LOG_PROBLEM, "%s: class %" PRIu32 " is '%s', which is class %" PRIu32
+                    " of %s%s", path, c, name, other, trained->weights_path,
+                    may_differ ? " (model.weights_differ = yes)"
+                               : ": name the classes in the order of the weights, or set model.weights_differ = yes");
+    class_names_release(&learnt);
+    return differ && !may_differ ? -EINVAL : rc;
+}
+
 int known_names_find(struct known_names *names, const struct trained *trained)
 {
     const uint32_t classes = trained->net->classes;
@@ -80,13 +110,15 @@ int known_names_find(struct known_names *names, const struct trained *trained)
         rc = check_weights(trained);
     const struct class_names *const known =
         names->listed.count > 0 || trained->dataset == NULL ? &names->listed : &trained->dataset->class_names;
+    if (rc == 0)
+        rc = check_order(known, trained);
     const char **const all = rc == 0 ? calloc(classes, sizeof(*all)) : NULL;
     if (rc == -ENOMEM || (rc == 0 && all == NULL)) {
         log_message(LOG_ERROR, "class names: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
     }
     if (rc != 0)
-        return EXIT_CODE_DATA;
+        return rc == -EINVAL ? EXIT_CODE_USAGE : EXIT_CODE_DATA;
     for (uint32_t c = 0; c < classes; c++) {
         all[c] = c < known->count ? known->names[c] : "";
         has_any |= all[c][0] != '\0';

@@ -102,6 +102,13 @@ expect_network 's/^model small/model renamed/; s/relu r1/relu another/' 0 'other
 
 "$build/tests/e2e/use/jpeg_maker" photos 3 8 && "$convert" folder photos -o set --validation=0.25 >/dev/null 2>&1 ||
     fail 'no set'
+train named --set data.train=set/train-* --set data.validation= --set train.batch=8
+for list in 'class0 class2 class1 2' 'cat dog owl 0' 'class0 other class2 0' 'class1 dog owl 2'; do
+    echo "$list" | tr ' ' '\n' | sed 4d >list.txt
+    expect_end "${list##* }" "names $list" run "$pipetrain" predict -w runs/named/weights.safetensors photos --top 1 \
+        --set data.class_names=list.txt --set devices.kind="$kind"
+    [ "$code" -eq 0 ] || expect_err "^list.txt: class [01] is 'class[12]', which is class [12] of runs/named/weights"
+done
 rm -f set/dataset.json set/labels.txt
 three='--set data.train=set/train-* --set data.validation=set/validation-* --set train.batch=8 --set train.epochs=1'
 train shifted $three --set data.classes=4 --set data.label_offset=1

@@ -126,7 +126,7 @@ cluster_tests = %D%/cluster/equal.sh %D%/cluster/start.sh %D%/cluster/launchers.
 # Of the sources, whatever they are built into.
 tree_tests = %D%/tree/format.sh %D%/tree/layers.sh
 script_tests = %D%/e2e/sim_batches.sh %D%/e2e/sim_gpu.sh %D%/e2e/sim_slices.sh %D%/e2e/sim_threads.sh %D%/e2e/sim_towers.sh %D%/e2e/e2e_accumulate.sh %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh \
-	%D%/e2e/e2e_cli.sh %D%/e2e/e2e_ema.sh %D%/e2e/e2e_environment.sh %D%/e2e/e2e_hang.sh %D%/e2e/e2e_many_shards.sh %D%/e2e/e2e_memory.sh \
+	%D%/e2e/e2e_cli.sh %D%/e2e/e2e_doubts.sh %D%/e2e/e2e_ema.sh %D%/e2e/e2e_environment.sh %D%/e2e/e2e_hang.sh %D%/e2e/e2e_many_shards.sh %D%/e2e/e2e_memory.sh \
 	%D%/e2e/e2e_mixing.sh %D%/e2e/e2e_models.sh %D%/e2e/e2e_outputs.sh \
 	%D%/e2e/e2e_phases.sh %D%/e2e/resume/e2e_options.sh %D%/e2e/resume/e2e_other_towers.sh %D%/e2e/resume/e2e_resume.sh %D%/e2e/resume/e2e_states.sh %D%/e2e/e2e_signals.sh %D%/e2e/sync/e2e_sync.sh \
 	%D%/e2e/e2e_slices.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_unread.sh %D%/e2e/hardening.sh \

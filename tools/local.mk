@@ -28,6 +28,7 @@ tools_libtools_a_SOURCES = \
 	%D%/run/run_resume.c \
 	%D%/run/run_state.c \
 	%D%/run/run_trace.c \
+	%D%/run/plan_doubts.c \
 	%D%/run/step_stats.c \
 	%D%/run/stop_rule.c \
 	%D%/run/summary.c \

@@ -44,6 +44,7 @@ const struct option_need option_needs[] = {
     { SECTION_AUGMENT, "evaluation_scale", SECTION_AUGMENT, "evaluation", "auto central" },
     { SECTION_AUGMENT, "evaluation_scale", SECTION_AUGMENT, "evaluation_resize", "0" },
     { SECTION_AUGMENT, "evaluation_resize", SECTION_AUGMENT, "evaluation", "auto central" },
+    { SECTION_REPORT, "histograms", SECTION_REPORT, "tensorboard", NULL },
     { SECTION_MODEL, "skip", SECTION_MODEL, "weights", NULL },
     KIND("list", "auto cuda"),
     KIND("graph", "auto cuda"),
@@ -110,7 +111,7 @@ static void warn(const struct option_need *need, const struct settings *settings
                 users);
 }
 
-static bool all_are_set_by_file(const struct settings *settings)
+bool options_are_all_set(const struct settings *settings)
 {
     for (const struct option_row *row = option_table; row->key != NULL; row++)
         if (settings->origins[option_index(row)].origin < ORIGIN_FILE)
@@ -121,7 +122,7 @@ static bool all_are_set_by_file(const struct settings *settings)
 void option_needs_warn(const struct settings *settings)
 {
     struct settings defaults;
-    if (all_are_set_by_file(settings) || settings_init(&defaults) != 0)
+    if (options_are_all_set(settings) || settings_init(&defaults) != 0)
         return;
     for (const struct option_need *need = option_needs; need->key != NULL; need++) {
         const struct option_row *const row = option_find(need->section, need->key);

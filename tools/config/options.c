@@ -246,10 +246,11 @@ const struct option_row option_table[] = {
       .initial_note = "the model's; 1 if divisor or mean is set", .low = 1e-6, .high = 1e6,
       FIELD(model.deviation), .help = "normalisation: one number per channel, or one for all" },
 
-    { SECTION_TRAIN, "epochs", OPTION_INTEGER, EFFECT_TOLD, .initial = "10", RANGE(1, 1000000),
+    { SECTION_TRAIN, "epochs", OPTION_INTEGER, EFFECT_TOLD, .initial = "10",
+      .initial_note = "10, or what steps needs", RANGE(1, 1000000),
       FIELD(train.epochs), .help = "passes over the training records" },
     { SECTION_TRAIN, "steps", OPTION_INTEGER, EFFECT_TOLD, .initial = "0", .initial_note = "epochs decides",
-      AT_LEAST(0), FIELD(train.steps), .help = "stop training after this many steps" },
+      AT_LEAST(0), FIELD(train.steps), .help = "stop training after this many steps, or after epochs if that is set and sooner" },
     { SECTION_TRAIN, "max_time", OPTION_STRING, EFFECT_TOLD, .initial = "", .initial_note = "no limit",
       FIELD(train.max_time), .help = "stop after this time since the start of the program: 90 minutes, 1h30m" },
     { SECTION_TRAIN, "stop_at", OPTION_NUMBER, EFFECT_TOLD, .initial = "0", .initial_note = "no limit", .high = 1,

@@ -92,6 +92,13 @@ static void check_piecewise(struct settings *settings, struct problems *problems
         }
 }
 
+/* Does train.steps alone say how long the run is? Then its epochs depend on the data. */
+static bool is_by_steps(struct settings *settings)
+{
+    return settings->train.steps > 0 && settings->train.schedule_epochs == 0 &&
+           settings_origin(settings, SECTION_TRAIN, "epochs")->origin <= ORIGIN_MODEL;
+}
+
 static void check_schedule(struct settings *settings, struct problems *problems)
 {
     const struct train_settings *const train = &settings->train;
@@ -103,7 +110,7 @@ static void check_schedule(struct settings *settings, struct problems *problems)
     if (train->schedule == RATE_ONE_CYCLE && train->warmup_epochs > 0)
         report_train(settings, problems, "warmup_epochs",
                      "one_cycle has a warm-up of its own: set its length with train.peak");
-    if (ends && train->warmup_epochs > 0 && train->warmup_epochs >= epochs)
+    if (ends && train->warmup_epochs > 0 && train->warmup_epochs >= epochs && !is_by_steps(settings))
         report_train(settings, problems, "warmup_epochs",
                      "leaves no epoch for the schedule, which begins after the warm-up");
 }

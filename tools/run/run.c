@@ -22,6 +22,7 @@
 #include "tools/run/conclusion.h"
 #include "tools/run/meeting.h"
 #include "tools/run/pipeline.h"
+#include "tools/run/plan_doubts.h"
 #include "tools/run/report.h"
 #include "tools/run/run_data.h"
 #include "tools/run/run_plan.h"
@@ -178,7 +179,10 @@ static int prepare_here(struct run *run)
     enter(run, RUN_PHASE_PLANNING);
     if (code == 0)
         code = choose_devices(run, &problems);
-    if (code == 0 && run_plan_init(&run->plan, run->settings, run->net, datasets_of(run), &problems) != 0)
+    if (code == 0 && run->kind != RUN_DRY)
+        run_plan_fit_epochs(run->settings, datasets_of(run));
+    if (code == 0 && (run_plan_init(&run->plan, run->settings, run->net, datasets_of(run), &problems) != 0 ||
+                      plan_doubts_check(&run->plan, run->settings, run->net, &problems) != 0))
         code = print_problems(&problems,
                               run->plan.schedule.records[PHASE_TRAIN] == 0 ? EXIT_CODE_DATA : EXIT_CODE_USAGE);
     problems_release(&problems);
@@ -210,6 +214,13 @@ static void print_start(const struct run *run, FILE *out)
     if (run->initial_weights != NULL)
         initial_weights_print(run->initial_weights, out);
     run_state_print(&run->state, &run->plan, out);
+}
+
+/* A dry run has one step, which is no reason to doubt its settings. */
+static void print_doubts(const struct run *run)
+{
+    if (run->kind != RUN_DRY && leads(run))
+        plan_doubts_print(&run->plan, run->settings, run->net);
 }
 
 /* The weights that the run will save. */
@@ -571,6 +582,7 @@ static int train(struct run *run)
     int code = begin(run);
     if (code != 0)
         return code;
+    print_doubts(run);
     print_plan(run);
     code = ranks_watch(run->ranks, run->stop) == 0 ? 0 : out_of_memory("the ranks");
     code = meeting_agree(run->ranks, code, NULL);       /* on the warnings of the plan, too */
@@ -610,6 +622,7 @@ static int check(struct run *run)
     meeting_end(run->ranks);
     if (code != 0 || !leads(run))
         return code;
+    print_doubts(run);
     print_start(run, stdout);
     fflush(stdout);
     code = run_data_check(datasets_of(run), stdout);

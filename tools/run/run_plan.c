@@ -10,6 +10,7 @@
 #include "loader/order.h"
 #include "loader/shards/text.h"
 #include "stage/log.h"
+#include "tools/config/options.h"
 #include "tools/config/pixels.h"
 #include "tools/config/recipes.h"
 #include "tools/config/training.h"
@@ -62,6 +63,24 @@ static bool is_mixed(const struct run_plan *plan, const struct settings *setting
     return is_on && plan->only_evaluated == 0 && settings->input.source != INPUT_SYNTHETIC;
 }
 
+static uint64_t train_records(const struct dataset *const datasets[PHASE_COUNT])
+{
+    return datasets[PHASE_TRAIN] != NULL ? datasets[PHASE_TRAIN]->record_count : SYNTHETIC_RECORDS;
+}
+
+void run_plan_fit_epochs(struct settings *settings, const struct dataset *const datasets[PHASE_COUNT])
+{
+    const struct option_row *const epochs = option_find(SECTION_TRAIN, "epochs");
+    const struct schedule schedule = { .records[PHASE_TRAIN] = train_records(datasets),
+                                       .batch = (uint32_t)settings_global_batch(settings),
+                                       .drop_last = settings->data.last_batch == LAST_BATCH_DROP };
+    const int64_t per_epoch = (int64_t)schedule_steps_per_epoch(&schedule);
+    if (settings->train.steps == 0 || per_epoch == 0 || settings->origins[option_index(epochs)].origin > ORIGIN_MODEL)
+        return;
+    const int64_t needed = (settings->train.steps - 1) / per_epoch + 1;
+    settings->train.epochs = needed < epochs->most ? needed : epochs->most;
+}
+
 static void init_schedule(struct run_plan *plan, const struct settings *settings,
                           const struct dataset *const datasets[PHASE_COUNT])
 {
@@ -76,8 +95,7 @@ static void init_schedule(struct run_plan *plan, const struct settings *settings
     schedule->slices = plan->only_evaluated > 0 ? 0 : (uint32_t)settings->train.slices;
     for (int phase = 0; phase < PHASE_COUNT; phase++)
         schedule->records[phase] = datasets[phase] != NULL ? datasets[phase]->record_count : 0;
-    if (datasets[PHASE_TRAIN] == NULL)
-        schedule->records[PHASE_TRAIN] = SYNTHETIC_RECORDS;
+    schedule->records[PHASE_TRAIN] = train_records(datasets);
     if (plan->only_evaluated == 0)
         return;
     schedule->records[PHASE_TRAIN] = 0;

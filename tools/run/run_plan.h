@@ -41,6 +41,9 @@ struct run_plan {
  * training, no validation). 0, or -EINVAL with one message per problem in `problems`. */
 int run_plan_init(struct run_plan *plan, const struct settings *settings, const struct net *net,
                   const struct dataset *const datasets[PHASE_COUNT], struct problems *problems);
+/* Where train.epochs is not set train.steps decides alone: as many epochs as it needs. Before run_plan_init, and after the
+ * data is opened. */
+void run_plan_fit_epochs(struct settings *settings, const struct dataset *const datasets[PHASE_COUNT]);
 /* Do towers compute on cores, for which the loader competes? */
 bool run_plan_uses_cores(const struct run_plan *plan);
 /* The spec of the loader, without rings and stop. */

@@ -221,7 +221,7 @@ refused report.trace "$work/shared/trace.json"
 refused report.trace "$work/link.json"
 refused report.tensorboard "$work/other name/board/"
 train beside --set "report.prometheus=$work/shared/other.prom" --set report.trace=/dev/null --set train.steps=1 \
-    --set "report.tensorboard=$work/shared/other" --set train.epochs=1
+    --set "report.tensorboard=$work/shared/other"
 expect_err_lines 0
 kill -KILL $pid
 { wait $pid; } 2>/dev/null

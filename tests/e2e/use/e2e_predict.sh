@@ -57,11 +57,15 @@ expect_equal "$(cmp -s out by_file; echo $?)" 1 'resized images against others'
 expect_end 2 'resized to less than the network takes' predict --set augment.evaluation_resize=20 others
 expect_err 'smaller than the network'
 
-# Of the shards the same, in their order; and for any batch.
+# Of the shards the same, in their order and but for rounding, which depends on the place in a batch; and for any batch.
+rounded() {
+    awk -F '\t' 'NR > 1 { printf "%s %.3f\n", $3, $5 }' "$1" | sort
+}
 expect_end 0 'shards' predict --top 1 --tsv shards
 expect_err_lines 0
 cut -f 3,5 out | sort >by_record
-cut -f 3,5 by_file | sort | cmp - by_record || fail 'images and records are taken for other classes'
+rounded out >rounded_record
+rounded by_file | cmp - rounded_record || fail 'images and records are taken for other classes'
 expect_out '^shards/train-00001-of-00002:0	1	'
 mv shards 'sh,ards'
 expect_end 3 'shards that are named twice' predict --top 1 --tsv 'sh,ards' 'sh,ards/train-*'

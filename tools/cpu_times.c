@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "stage/clock.h"
+#include "tools/limits.h"
 
 #define SECONDS_LEAST 0.5       /* of all CPUs: the kernel counts in hundredths of a second */
 
@@ -51,6 +52,10 @@ struct cores_seen cores_look(void)
         seen.cpus = cpu_times_read("", &cpus);
         seen.count = (uint32_t)CPU_COUNT(&cpus);
     }
+    const struct cgroup_cpu group = cgroup_cpu("");
+    seen.quota = group.cpus;
+    seen.periods = group.periods;
+    seen.throttled = group.throttled;
     if (getrusage(RUSAGE_SELF, &usage) == 0)
         seen.own_seconds = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
                            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
@@ -59,15 +64,19 @@ struct cores_seen cores_look(void)
 
 struct cores_use cores_use(const struct cores_seen *before, const struct cores_seen *after)
 {
-    const double all = (double)(after->at_ns - before->at_ns) / 1e9 * after->count;     /* seconds */
-    struct cores_use use = { NAN, NAN, NAN };
+    const double granted = fmin(after->count, after->quota);
+    const double all = (double)(after->at_ns - before->at_ns) / 1e9 * granted;          /* seconds */
+    struct cores_use use = { NAN, NAN, NAN, 0 };
+    if (after->periods > before->periods)
+        use.throttled = (double)(after->throttled - before->throttled) / (double)(after->periods - before->periods);
     if (!(all > SECONDS_LEAST))
         return use;
     use.own = fmin((after->own_seconds - before->own_seconds) / all, 1);
     if (after->cpus.all <= before->cpus.all)
         return use;
     const double per_tick = 1 / ((double)sysconf(_SC_CLK_TCK) * all);
-    use.others = fmax(((double)after->cpus.busy - (double)before->cpus.busy) * per_tick - use.own, 0);
+    const double beyond = (after->count - granted) / granted;      /* CPUs that others may use without loss for us */
+    use.others = fmax(((double)after->cpus.busy - (double)before->cpus.busy) * per_tick - use.own - beyond, 0);
     use.stolen = fmax(((double)after->cpus.stolen - (double)before->cpus.stolen) * per_tick, 0);
     return use;
 }

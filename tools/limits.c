@@ -9,11 +9,13 @@
 #include <malloc.h>
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "stage/log.h"
@@ -340,6 +342,10 @@ static void see_cpu(void *arg, const char *folder, bool is_version_2)
     const double cpus = (double)quota / (double)period;
     if (cpus >= cpu->cpus)
         return;
+    struct stat status;
+    const size_t bytes = strlen(folder), kept = bytes < GROUP_NAME_BYTES ? bytes : GROUP_NAME_BYTES - 1;
+    snprintf(cpu->name, sizeof(cpu->name), "%s", folder + bytes - kept);
+    cpu->id = stat(folder, &status) == 0 ? status.st_ino : 0;
     cpu->cpus = cpus;
     cpu->periods = read_rows(folder, "cpu.stat", periods);
     cpu->throttled = read_rows(folder, "cpu.stat", throttled);
@@ -350,4 +356,17 @@ struct cgroup_cpu cgroup_cpu(const char *root)
     struct cgroup_cpu cpu = { .cpus = INFINITY };
     walk_groups(&(struct walk){ root, "cpu", see_cpu, &cpu });
     return cpu;
+}
+
+uint32_t cgroup_cores(double quota, uint32_t cpus)
+{
+    const double busy = fmin(ceil(quota), cpus);
+    return busy > 1 ? (uint32_t)busy : 1;
+}
+
+uint32_t limits_cores(void)
+{
+    cpu_set_t set;
+    const int count = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+    return cgroup_cores(cgroup_cpu("").cpus, (uint32_t)count);
 }

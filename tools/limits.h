@@ -36,10 +36,18 @@ size_t limits_thread_bytes(void);
 size_t cgroup_memory_left(const char *root);
 
 /* The tightest limit of CPU time among the groups of the process. */
+#define GROUP_NAME_BYTES 96
 struct cgroup_cpu {
     double cpus;                /* CPU time per wall time; INFINITY: no limit */
     uint64_t periods, throttled;        /* of that group since it was created: all, and those that hit the limit */
+    uint64_t id;                /* of the group, the same for all processes of the machine; 0: none */
+    char name[GROUP_NAME_BYTES];        /* its folder, cut in front */
 };
 struct cgroup_cpu cgroup_cpu(const char *root);
+/* How many of `cpus` CPUs can be busy in the time that a group permits: a part of a CPU counts as one, because a thread
+ * more still computes faster than one fewer, and the group stops all of them together. At least 1. */
+uint32_t cgroup_cores(double quota, uint32_t cpus);
+/* The CPUs of the process' affinity, or fewer where a group limits their time. */
+uint32_t limits_cores(void);
 
 #endif

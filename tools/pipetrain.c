@@ -438,7 +438,7 @@ static int run(const struct arguments *arguments, uint64_t process_start_ns)
     settings.local_rank = launcher->local_rank;
     settings.local_ranks = launcher->local_size;
     settings.core_rank = launcher->local_rank;  /* until all ranks know more */
-    settings.core_ranks = launcher->local_size;
+    settings.core_ranks = settings.quota_ranks = launcher->local_size;
     const int code = execute(&settings, arguments, process_start_ns);
     settings_release(&settings);
     return code;

@@ -137,6 +137,28 @@ if [ "${cores:-1}" -gt 1 ]; then
     run env 'OMP_PLACES={0}' "$pipetrain" --doctor
     expect_out_joined 'usable: 1 of [0-9]+ CPUs \(0\) -> OMP_PLACES=\{0\} in the environment'
 fi
+
+# The CPU quota of a control group: threads for as many CPUs, a part of one counted as one.
+at_mount=/sys/fs/cgroup/cpu group=pipetrain-test-$$
+[ -e $at_mount/cpu.cfs_quota_us ] || at_mount=/sys/fs/cgroup
+limit_cpu() {
+    mkdir "$at_mount/$group" 2>/dev/null || return 1
+    { echo 100000 >"$at_mount/$group/cpu.cfs_quota_us" || echo '100000 100000' >"$at_mount/$group/cpu.max"; } 2>/dev/null
+}
+if [ "${cores:-1}" -gt 1 ] && limit_cpu; then
+    in_group='echo $$ >'$at_mount/$group'/cgroup.procs; exec "$@"'
+    run sh -c "$in_group" sh "$pipetrain" -c "$work/tiny.conf" --check --set devices.threads_per_tower=0
+    expect_code 0 'a CPU quota'
+    expect_out '^towers +1 x 1 thread on 1 core,'
+    expect_err "cores: the control group .*$group permits the time of 1 CPU: 1 of $cores cores are used"
+    run sh -c "$in_group" sh "$pipetrain" -c "$work/tiny.conf" --check --set devices.threads_per_tower=2
+    expect_out '^towers +1 x 2 threads on 1 core,'
+    expect_err 'devices.threads_per_tower: 2 threads of a tower share 1 core'
+    run sh -c "$in_group" sh "$pipetrain" --doctor
+    expect_out_joined "note +quota: the time of 1 CPU, by the control group .*$group.* -> a run starts threads for 1 of"
+fi
+rmdir "$at_mount/$group" 2>/dev/null
+
 run env OMP_THREAD_LIMIT=1 "$pipetrain" --doctor -c "$work/tiny.conf" --set devices.threads_per_tower=2
 [ "$kind" != cpu ] || expect_out_joined 'warn +run: 1 thread computes, .* -> OMP_THREAD_LIMIT=1 in the environment'
 finish

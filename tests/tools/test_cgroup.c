@@ -121,8 +121,20 @@ TEST_WITH(the_tightest_quota_is_the_limit_of_processor_time, fixture_folder_make
     put("sys/fs/cgroup/outer/cpu.stat", "usage_usec 9\nnr_periods 200\nnr_throttled 50\nthrottled_usec 7\n");
     const struct cgroup_cpu cpu = cgroup_cpu(folder);
     assert_true(cpu.cpus == 1.5);
+    assert_true(cpu.id != 0);
+    assert_string_equal(cpu.name + strlen(cpu.name) - strlen("/outer"), "/outer");
     assert_int_equal(cpu.periods, 200);
     assert_int_equal(cpu.throttled, 50);
+}
+
+TEST(a_part_of_a_cpu_is_worth_a_thread)
+{
+    static const struct { double quota; uint32_t cpus, cores; } rows[] = {
+        { INFINITY, 4, 4 }, { 8, 4, 4 }, { 4, 4, 4 }, { 3.5, 4, 4 }, { 2.5, 4, 3 }, { 2, 4, 2 }, { 1.01, 4, 2 },
+        { 1, 4, 1 }, { 0.5, 4, 1 }, { 0.01, 4, 1 }, { 0.5, 0, 1 }, { INFINITY, 0, 1 },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(cgroup_cores(rows[i].quota, rows[i].cpus), rows[i].cores);
 }
 
 TEST_WITH(version_1_has_quotas_too, fixture_folder_make, fixture_folder_remove)

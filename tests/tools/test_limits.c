@@ -23,7 +23,7 @@ TEST(without_limits_everything_is_left)
 TEST(the_time_of_the_cores_is_divided_among_all_who_use_them)
 {
     struct cores_seen before = { .cpus = { .busy = 1000, .stolen = 100, .all = 5000 }, .own_seconds = 1, .at_ns = 7,
-                                 .count = 2 };
+                                 .count = 2, .quota = INFINITY };
     struct cores_seen after = before;
     const uint64_t per_second = (uint64_t)sysconf(_SC_CLK_TCK);
     after.at_ns += UINT64_C(10000000000);       /* 20 s of two cores: 8 ours, 6 of others, 2 stolen, 4 idle */
@@ -32,6 +32,13 @@ TEST(the_time_of_the_cores_is_divided_among_all_who_use_them)
                                      .all = 5000 + 20 * per_second };
     struct cores_use use = cores_use(&before, &after);
     assert_true(fabs(use.own - 0.4) < 1e-9 && fabs(use.others - 0.3) < 1e-9 && fabs(use.stolen - 0.1) < 1e-9);
+    after.quota = before.quota = 1;             /* 10 s: 8 ours; others had the other core, and 2 s are idle */
+    after.cpus.busy = before.cpus.busy + 18 * per_second;
+    after.periods = 100;
+    after.throttled = 40;
+    use = cores_use(&before, &after);
+    assert_true(fabs(use.own - 0.8) < 1e-9 && fabs(use.others) < 1e-9 && fabs(use.throttled - 0.4) < 1e-9);
+    after.quota = before.quota = INFINITY;
     before.cpus = after.cpus = (struct cpu_times){ 0 };         /* there is no /proc/stat */
     use = cores_use(&before, &after);
     assert_true(fabs(use.own - 0.4) < 1e-9 && isnan(use.others) && isnan(use.stolen));

@@ -155,7 +155,7 @@ TEST(ranks_divide_the_cores_that_they_share)
 
 static struct core_user user(const char *host, unsigned first, unsigned last)
 {
-    struct core_user made;
+    struct core_user made = { .group = 0 };
     snprintf(made.host, sizeof(made.host), "%s", host);
     CPU_ZERO(&made.cpus);
     for (unsigned cpu = first; cpu <= last; cpu++)
@@ -167,13 +167,24 @@ TEST(ranks_share_cores_on_one_host_only)
 {
     const struct core_user users[] = { user("a", 0, 7), user("a", 8, 15), user("b", 0, 15), user("a", 0, 7),
                                        user("b", 0, 15), user("a", 16, 16), user("a", 8, 15), user("a", 0, 7) };
-    static const struct core_share shares[] = { { 0, 3 }, { 0, 2 }, { 0, 2 }, { 1, 3 }, { 1, 2 }, { 0, 1 }, { 1, 2 },
-                                                { 2, 3 } };
+    static const struct core_share shares[] = { { 0, 3, 1 }, { 0, 2, 1 }, { 0, 2, 1 }, { 1, 3, 1 }, { 1, 2, 1 },
+                                                { 0, 1, 1 }, { 1, 2, 1 }, { 2, 3, 1 } };
     for (uint32_t i = 0; i < sizeof(users) / sizeof(users[0]); i++) {
         const struct core_share share = core_share_of(users, sizeof(users) / sizeof(users[0]), i);
         assert_int_equal(share.rank, shares[i].rank);
         assert_int_equal(share.ranks, shares[i].ranks);
     }
+}
+
+TEST(ranks_of_a_control_group_share_its_time)
+{
+    struct core_user users[] = { user("a", 0, 0), user("a", 1, 1), user("a", 2, 2), user("b", 0, 0), user("a", 3, 3) };
+    static const uint64_t groups[] = { 7, 7, 0, 7, 9 };
+    static const uint32_t ranks[] = { 2, 2, 1, 1, 1 };
+    for (uint32_t i = 0; i < sizeof(users) / sizeof(users[0]); i++)
+        users[i].group = groups[i];
+    for (uint32_t i = 0; i < sizeof(users) / sizeof(users[0]); i++)
+        assert_int_equal(core_share_of(users, sizeof(users) / sizeof(users[0]), i).quota_ranks, ranks[i]);
 }
 
 TEST(ranks_of_a_host_divide_its_memory)

@@ -119,6 +119,15 @@ TEST(cores_that_others_have_are_told)
     assert_null(strstr(find(&trial).text, "other programs"));
 }
 
+TEST(a_quota_that_was_used_up_is_told)
+{
+    struct trial trial = trial_of();
+    assert_null(strstr(find(&trial).text, "quota"));
+    trial.facts.cores.throttled = 0.41;
+    assert_non_null(strstr(find(&trial).text, "; the CPU quota of the control group was used up in 41 % of its periods: "
+                           "raise it"));
+}
+
 /* Two towers of two threads on four cores. */
 TEST(towers_that_share_their_cores_do_not_call_it_computing)
 {

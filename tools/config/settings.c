@@ -162,7 +162,7 @@ static bool is_text(const struct option_row *option)
 int settings_init(struct settings *settings)
 {
     *settings = (struct settings){ .config_path = strdup(""), .ranks = 1, .local_ranks = 1,
-                                    .core_ranks = 1 };
+                                    .core_ranks = 1, .quota_ranks = 1 };
     int rc = settings->config_path == NULL ? -ENOMEM : 0;
     for (const struct option_row *option = option_table; option->key != NULL && rc == 0; option++) {
         char problem[256];

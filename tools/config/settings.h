@@ -213,6 +213,7 @@ struct settings {
      * that a launcher started sets them before settings_finish. */
     uint32_t rank, ranks, local_rank, local_ranks;
     uint32_t core_rank, core_ranks;     /* the same among those that share its cores (core_share.h) */
+    uint32_t quota_ranks;               /* those of its control group, which share the CPU time that it permits */
     FILE *result_out;           /* where a quiet run prints its result; NULL = stdout */
     char *config_path;          /* "" = none */
     char *model_text;           /* contents of model.file, read by settings_finish; NULL = not read */

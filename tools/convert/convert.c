@@ -20,6 +20,7 @@
 #include "tools/convert/set_description.h"
 #include "tools/convert/shard_writer.h"
 #include "tools/convert/splits.h"
+#include "tools/limits.h"
 #include "tools/phase.h"
 #include "tools/signals.h"
 #include "tools/text/progress.h"
@@ -268,8 +269,8 @@ static int check_options(const struct convert_command *command)
 
 static uint64_t processor_count(void)
 {
-    const long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count < 1 ? 1 : count > JOBS_MAX ? JOBS_MAX : (uint64_t)count;
+    const uint32_t count = limits_cores();
+    return count > JOBS_MAX ? JOBS_MAX : count;
 }
 
 static int convert_command_parse(struct convert_command *command, int argc, char **argv)

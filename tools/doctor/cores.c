@@ -68,7 +68,12 @@ static void add_usable(struct findings *findings, const struct machine *machine)
                        "more, start it without taskset, or give the container or the job more CPUs");
 }
 
-/* The number of threads is derived from the affinity, not from the quota. */
+/* CPUs from which a run derives the number of its threads. */
+static uint32_t granted_count(const struct machine *machine)
+{
+    return cgroup_cores(cgroup_cpu(machine->root).cpus, usable_count(machine));
+}
+
 static void add_quota(struct findings *findings, const struct machine *machine)
 {
     const struct cgroup_cpu quota = cgroup_cpu(machine->root);
@@ -80,18 +85,11 @@ static void add_quota(struct findings *findings, const struct machine *machine)
     if (quota.throttled > 0)
         snprintf(past, sizeof(past), "; it was used up in %llu of %llu periods", (unsigned long long)quota.throttled,
                  (unsigned long long)quota.periods);
-    findings_add(findings, TOPIC, "quota", "the time of %g CPU%s, by a control group%s", quota.cpus,
-                 quota.cpus == 1 ? "" : "s", past);
-    if (quota.cpus >= usable_count(machine))
-        return;
-    char how[96];
-    if (quota.cpus < 2)
-        snprintf(how, sizeof(how), "to 1 each");
-    else
-        snprintf(how, sizeof(how), "so that their sum is %.0f", floor(quota.cpus));
-    findings_judge(findings, JUDGEMENT_WARN, "a run starts threads for %u CPUs, and all of them stop for the rest of a "
-                   "period once the quota is used up: set devices.threads_per_tower and input.decode_threads %s, or "
-                   "raise the quota (cpu.max, docker --cpus)", usable_count(machine), how);
+    findings_add(findings, TOPIC, "quota", "the time of %g CPU%s, by the control group %s%s", quota.cpus,
+                 quota.cpus == 1 ? "" : "s", quota.name, past);
+    if (quota.cpus < usable_count(machine))
+        findings_judge(findings, JUDGEMENT_NOTE, "a run starts threads for %u of %u CPUs: to use more, raise the quota "
+                       "(cpu.max, docker --cpus)", granted_count(machine), usable_count(machine));
 }
 
 /* Physical cores of the process' CPUs; 0: unknown. */
@@ -170,7 +168,7 @@ static void add_run(struct findings *findings, const struct machine *machine)
 {
     if (machine->settings == NULL || machine->plan == NULL)
         return;
-    const uint32_t towers = machine->plan->towers.count, cpus = usable_count(machine);
+    const uint32_t towers = machine->plan->towers.count, cpus = granted_count(machine);
     const uint32_t decoders = run_plan_decoders(machine->settings);
     const bool decodes = machine->settings->input.source != INPUT_SYNTHETIC, computes = computes_on_cpu(machine);
     const uint32_t threads = computes ? towers * run_plan_threads(machine->settings, towers) : 0;

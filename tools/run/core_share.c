@@ -9,6 +9,7 @@
 
 #include "stage/log.h"
 #include "stage/stop.h"
+#include "tools/limits.h"
 
 static bool share_cores(const struct core_user *a, const struct core_user *b)
 {
@@ -17,20 +18,27 @@ static bool share_cores(const struct core_user *a, const struct core_user *b)
     return CPU_COUNT(&both) > 0 && strcmp(a->host, b->host) == 0;
 }
 
+static bool share_quota(const struct core_user *a, const struct core_user *b)
+{
+    return a->group != 0 && a->group == b->group && strcmp(a->host, b->host) == 0;
+}
+
 struct core_share core_share_of(const struct core_user *users, uint32_t count, uint32_t index)
 {
-    struct core_share share = { .ranks = 1 };
-    for (uint32_t other = 0; other < count; other++)
+    struct core_share share = { .ranks = 1, .quota_ranks = 1 };
+    for (uint32_t other = 0; other < count; other++) {
+        share.quota_ranks += other != index && share_quota(&users[other], &users[index]);
         if (other != index && share_cores(&users[other], &users[index])) {
             share.ranks++;
             share.rank += other < index;
         }
+    }
     return share;
 }
 
 static struct core_user this_user(void)
 {
-    struct core_user user = { .host = "" };
+    struct core_user user = { .host = "", .group = cgroup_cpu("").id };
     (void)gethostname(user.host, sizeof(user.host) - 1);
     if (sched_getaffinity(0, sizeof(user.cpus), &user.cpus) != 0)
         CPU_ZERO(&user.cpus);
@@ -90,6 +98,7 @@ int core_share_agree(struct ranks *ranks, struct settings *settings)
     if (rc == 0) {
         settings->core_rank = share.rank;
         settings->core_ranks = share.ranks;
+        settings->quota_ranks = share.quota_ranks;
         return 0;
     }
     if (rc != -ENOMEM)

@@ -15,14 +15,15 @@
 struct core_user {
     char host[HOST_NAME_BYTES];
     cpu_set_t cpus;
+    uint64_t group;             /* the control group that limits its CPU time (limits.h); 0: none */
 };
 
-/* A rank among those that share some of its cores. */
-struct core_share { uint32_t rank, ranks; };
+/* A rank among those that share some of its cores, and how many share its control group's time. */
+struct core_share { uint32_t rank, ranks, quota_ranks; };
 
 /* The share of user `index` of `count`. */
 struct core_share core_share_of(const struct core_user *users, uint32_t count, uint32_t index);
-/* All ranks together: set core_rank and core_ranks of the settings. Waits for all ranks. 0, or an exit code after a
+/* All ranks together: set core_rank, core_ranks and quota_ranks of the settings. Waits for all ranks. 0, or an exit code after a
  * message, or when a rank has failed. Does nothing where `ranks` is NULL. */
 int core_share_agree(struct ranks *ranks, struct settings *settings);
 

@@ -41,7 +41,7 @@ static uint32_t usable_cores(void)
 uint32_t run_plan_cores(const struct settings *settings)
 {
     const uint32_t share = usable_cores() / settings->core_ranks;
-    return share > 0 ? share : 1;
+    return cgroup_cores(cgroup_cpu("").cpus / settings->quota_ranks, share);
 }
 
 uint32_t run_plan_cpu(const struct settings *settings, uint32_t n)
@@ -415,6 +415,15 @@ static void warn_of_binding(const struct settings *settings)
                     "take turns: use mpirun --bind-to none, or srun --cpu-bind=none", online);
 }
 
+static void warn_of_quota(const struct run_plan *plan, const struct settings *settings)
+{
+    const struct cgroup_cpu group = cgroup_cpu("");
+    if (plan->cores < usable_cores() / settings->core_ranks)
+        log_message(LOG_RUN, "cores: the control group %s permits the time of %g CPU%s: %u of %u cores are used%s",
+                    group.name, group.cpus, group.cpus == 1 ? "" : "s", plan->cores,
+                    usable_cores() / settings->core_ranks, settings->quota_ranks > 1 ? " by each rank" : "");
+}
+
 static void print_towers(const struct run_plan *plan, const struct settings *settings, FILE *out)
 {
     const uint32_t towers = plan->devices.towers.count;
@@ -509,6 +518,7 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     warn_of_threads(plan);
     warn_of_towers(plan, settings);
     warn_of_binding(settings);
+    warn_of_quota(plan, settings);
     environment_warn(plan);
     print_steps(&plan->schedule, settings, out);
     print_training(plan, settings, out);

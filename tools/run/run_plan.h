@@ -51,7 +51,7 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
                                    const struct dataset *const datasets[PHASE_COUNT]);
 /* The spec of tower `tower` of the run, without net, device and compute stream. */
 struct tower_spec run_plan_tower(const struct run_plan *plan, const struct settings *settings, uint32_t tower);
-/* This process' share of the cores that it may run on, at least 1. */
+/* This process' share of the cores that it may run on and of the time that its control group permits, at least 1. */
 uint32_t run_plan_cores(const struct settings *settings);
 /* The CPU number of the n-th core of this process. After the last one that it may run on, they begin again. */
 uint32_t run_plan_cpu(const struct settings *settings, uint32_t n);

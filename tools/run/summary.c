@@ -46,6 +46,7 @@ static void summarize_plan(const struct run_plan *plan, const struct settings *s
     json_u64(json, "steps", schedule_step_count(&plan->schedule));
     json_u64(json, "threads_per_tower", plan->threads_per_tower);
     json_u64(json, "cores", plan->cores);
+    json_quoted(json, "backend", run_plan_backend(plan).text);
     json_u64(json, "read_threads", plan->read_threads);
     json_u64(json, "decode_threads", plan->decode_threads);
     json_u64(json, "prefetch_depth", (uint64_t)settings->input.prefetch_depth);
@@ -159,6 +160,7 @@ static void summarize_cores(const struct report *report, struct json *json)
     json_double(json, "own", use.own);
     json_double(json, "others", use.others);
     json_double(json, "stolen", use.stolen);
+    json_double(json, "throttled", use.throttled);
     json_close_object(json);
 }
 

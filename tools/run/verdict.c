@@ -17,6 +17,8 @@
 #define CORES_BUSY 0.9
 /* Other programs slow a run only if they use more than this share of the cores, and no core is idle. */
 #define OTHERS_BUSY 0.1
+/* A quota slows a run if it is used up in this share of the periods. */
+#define THROTTLED 0.1
 
 static const char *const names[LIMIT_COUNT] = {
     [LIMIT_UNKNOWN] = "unknown",     [LIMIT_READING] = "reading",     [LIMIT_DECODING] = "decoding",
@@ -135,11 +137,14 @@ static struct others_text others_words(const struct verdict_facts *facts, const 
 {
     const double others = plan->cores * facts->cores.others, stolen = plan->cores * facts->cores.stolen;
     struct others_text words;
+    char cores[24] = "core";
+    if (plan->cores > 1)
+        snprintf(cores, sizeof(cores), "%u cores", plan->cores);
     if (stolen < 0.05)
-        snprintf(words.text, sizeof(words.text), "%.1f of the %u cores", others, plan->cores);
+        snprintf(words.text, sizeof(words.text), "%.1f of the %s", others, cores);
     else
-        snprintf(words.text, sizeof(words.text), "%.1f of the %u cores, the virtual machine's host %.1f more", others,
-                 plan->cores, stolen);
+        snprintf(words.text, sizeof(words.text), "%.1f of the %s, the virtual machine's host %.1f more", others, cores,
+                 stolen);
     return words;
 }
 
@@ -150,6 +155,15 @@ static void add_others(struct verdict *verdict, const struct verdict_facts *fact
     if (is_crowded(facts) && verdict->limit != LIMIT_OTHERS)
         snprintf(verdict->text + at, sizeof(verdict->text) - at, "; other programs used %s: repeat the run when they "
                  "have ended", others_words(facts, plan).text);
+}
+
+/* A quota that is used up now and then costs little: the threads that stand still are those that would wait. */
+static void add_quota(struct verdict *verdict, const struct verdict_facts *facts)
+{
+    const size_t at = strlen(verdict->text);
+    if (facts->cores.throttled > THROTTLED)
+        snprintf(verdict->text + at, sizeof(verdict->text) - at, "; the CPU quota of the control group was used up in "
+                 "%.0f %% of its periods: raise it (cpu.max, docker --cpus)", 100 * facts->cores.throttled);
 }
 
 /* The gain in speed if the towers lose this share of their time no longer. */
@@ -207,9 +221,11 @@ static void advise_less_work(struct verdict *verdict, const struct verdict_facts
         snprintf(fix, sizeof(fix), ": store smaller or raw images: pipetrain-convert tfrecord SHARDS -o DIR "
                  "--resize-short=N or --raw");
     }
-    write_text(verdict, "%s limits (towers waited %.1f %% of their time) and all %u cores are busy, so more threads "
-               "would not help%s%s", names[verdict->limit], 100 * verdict->share, plan->cores, fix,
-        gain_words(verdict->gain).text);
+    char cores[32] = "the core is";
+    if (plan->cores > 1)
+        snprintf(cores, sizeof(cores), "all %u cores are", plan->cores);
+    write_text(verdict, "%s limits (towers waited %.1f %% of their time) and %s busy, so more threads would not help%s%s",
+               names[verdict->limit], 100 * verdict->share, cores, fix, gain_words(verdict->gain).text);
 }
 
 static void advise_on_loader(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan)
@@ -392,6 +408,7 @@ void verdict_find(const struct verdict_facts *facts, const struct run_plan *plan
         advise(verdict_out, facts, plan, settings);
     }
     add_others(verdict_out, facts, plan);
+    add_quota(verdict_out, facts);
 }
 
 void verdict_write(const struct verdict *verdict, struct json *json)

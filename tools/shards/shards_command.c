@@ -14,6 +14,7 @@
 #include "stage/log.h"
 #include "stage/text/names.h"
 #include "tools/config/program_option.h"
+#include "tools/limits.h"
 
 #define JOBS_MAX 1024u
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
@@ -86,8 +87,8 @@ static const struct shards_command *find_command(const char *name)
 
 static uint64_t processor_count(void)
 {
-    const long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count < 1 ? 1 : count > (long)JOBS_MAX ? JOBS_MAX : (uint64_t)count;
+    const uint32_t count = limits_cores();
+    return count > JOBS_MAX ? JOBS_MAX : count;
 }
 
 static int check_words(const struct shards_request *request)

@@ -171,9 +171,9 @@ static void print_reason(const struct tune_result *result, FILE *out)
 static void print_other_load(const struct tune_result *result, FILE *out)
 {
     if (result->other_load > OTHERS_NOTED)
-        wrapped_print(out, "note      other programs used %.1f of the %.0f cores meanwhile: the result is for the "
-                           "cores they left; tune again when they have ended", result->other_load * result->space.cores,
-                      result->space.cores);
+        wrapped_print(out, "note      other programs used %.1f of the %.0f core%s meanwhile: the result is for what "
+                           "they left; tune again when they have ended", result->other_load * result->space.cores,
+                      result->space.cores, result->space.cores > 1 ? "s" : "");
 }
 
 static void print_changes(const struct tune_result *result, FILE *out)

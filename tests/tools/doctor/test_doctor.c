@@ -131,7 +131,7 @@ MACHINE_TEST(cpus_that_may_not_be_used_are_noted)
     expect_finding("cores", "usable", JUDGEMENT_NOTE, "2 of 4 CPUs (1-2)", "taskset");
 }
 
-MACHINE_TEST(a_quota_below_the_cpus_is_a_warning)
+MACHINE_TEST(a_quota_below_the_cpus_is_noted)
 {
     machine_put("0::/job\n", "proc/self/cgroup");
     machine_put("400000 100000\n", "sys/fs/cgroup/job/cpu.max");
@@ -141,12 +141,12 @@ MACHINE_TEST(a_quota_below_the_cpus_is_a_warning)
     machine_put("250000 100000\n", "sys/fs/cgroup/job/cpu.max");
     machine_put("nr_periods 100\nnr_throttled 40\n", "sys/fs/cgroup/job/cpu.stat");
     topic_cores(&findings, &machine);
-    expect_finding("cores", "quota", JUDGEMENT_WARN, "2.5 CPUs, by a control group; it was used up in 40 of 100",
-                   "so that their sum is 2");
+    expect_finding("cores", "quota", JUDGEMENT_NOTE, "sys/fs/cgroup/job; it was used up in 40 of 100",
+                   "starts threads for 3 of 4 CPUs");
     forget_findings();
     machine_put("50000 100000\n", "sys/fs/cgroup/job/cpu.max");
     topic_cores(&findings, &machine);
-    expect_finding("cores", "quota", JUDGEMENT_WARN, "the time of 0.5 CPUs", "to 1 each");
+    expect_finding("cores", "quota", JUDGEMENT_NOTE, "the time of 0.5 CPUs", "for 1 of 4 CPUs: to use more, raise");
 }
 
 MACHINE_TEST(two_threads_of_a_core_are_noted_where_the_cpu_computes)
@@ -190,7 +190,7 @@ static void judge_run(uint32_t towers, int64_t threads, int64_t decoders)
 {
     static struct settings settings;
     static struct device_plan plan;
-    settings = (struct settings){ .ranks = 1, .local_ranks = 1, .core_ranks = 1,
+    settings = (struct settings){ .ranks = 1, .local_ranks = 1, .core_ranks = 1, .quota_ranks = 1,
                                   .devices = { .threads_per_tower = threads },
                                   .input = { .decode_threads = decoders } };
     plan = (struct device_plan){ .ops = device_find("cpu"), .backend = backend_find("reference"),

@@ -134,7 +134,7 @@ script_tests = %D%/e2e/sim_batches.sh %D%/e2e/sim_gpu.sh %D%/e2e/sim_slices.sh %
 	%D%/e2e/observe/e2e_histograms.sh %D%/e2e/observe/sim_histograms.sh %D%/e2e/observe/e2e_prometheus.sh \
 	%D%/e2e/observe/e2e_tensorboard.sh %D%/e2e/trace/e2e_trace.sh %D%/e2e/trace/sim_trace.sh \
 	%D%/e2e/use/e2e_add_model.sh %D%/e2e/use/e2e_classes.sh %D%/e2e/use/e2e_evaluate.sh %D%/e2e/use/e2e_fine_tune.sh \
-	%D%/e2e/use/e2e_predict.sh \
+	%D%/e2e/use/e2e_predict.sh %D%/e2e/use/e2e_weights_agree.sh \
 	%D%/e2e/use/e2e_report.sh %D%/e2e/use/e2e_report_browser.sh \
 	%D%/gpu/test_first_light.sh %D%/e2e/use/e2e_doctor.sh %D%/e2e/use/e2e_manual.sh %D%/e2e/use/e2e_terminal.sh \
 	%D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/peers/test_pytorch.sh %D%/e2e/test_real_images.sh \
@@ -167,8 +167,7 @@ long_programs = %D%/compute/test_winograd %D%/compute/test_update_sim %D%/fuzz/f
 sanitized_tests = $(filter-out $(long_programs),$(program_tests)) %D%/e2e/sim_gpu.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh \
 	%D%/e2e/e2e_outputs.sh %D%/e2e/resume/e2e_states.sh \
 	%D%/e2e/observe/e2e_tensorboard.sh %D%/e2e/trace/e2e_trace.sh \
-	%D%/e2e/use/e2e_fine_tune.sh %D%/e2e/use/e2e_predict.sh %D%/e2e/use/e2e_weights_agree.sh \
-	%D%/e2e/use/e2e_report.sh \
+	%D%/e2e/use/e2e_fine_tune.sh %D%/e2e/use/e2e_predict.sh %D%/e2e/use/e2e_report.sh \
 	%D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/e2e/test_shards.sh
 check-local: check-TESTS
 	@$(SHELL) $(top_srcdir)/%D%/slowest.sh $(TEST_LOGS:.log=.trs)

@@ -173,6 +173,21 @@ static const char *text_of(const struct agreement *agreement, size_t setting)
     return initial_weights_text(agreement->weights, key);
 }
 
+/* Weights of versions that did not have one of the keys were scaled as its default says. */
+static const char *scaling_of(const struct agreement *agreement, size_t setting)
+{
+    const char *const text = text_of(agreement, setting);
+    return text != NULL ? text : pixels_option(setting)->initial;
+}
+
+static bool has_scaling(const struct agreement *agreement)
+{
+    size_t i = 0;
+    while (i < PIXELS_SCALING && text_of(agreement, i) == NULL)
+        i++;
+    return i < PIXELS_SCALING;
+}
+
 static void describe_scaling(const struct settings *settings, char *text, size_t text_size)
 {
     const struct augment augment = pixels_augment(settings);
@@ -185,7 +200,7 @@ static void use_scaling(struct agreement *agreement)
     struct settings *const settings = agreement->settings;
     for (size_t i = 0; i < PIXELS_SCALING; i++) {
         const struct option_row *const option = pixels_option(i);
-        if (!is_given(settings, option) && use_text(settings, option, text_of(agreement, i)))
+        if (!is_given(settings, option) && use_text(settings, option, scaling_of(agreement, i)))
             settings_origin(settings, option->section, option->key)->origin = ORIGIN_MODEL;
     }
     pixels_choose_scaling(settings);
@@ -198,10 +213,11 @@ static void compare_scaling(struct agreement *agreement, struct settings *theirs
 {
     const struct net *const net = agreement->net, *const trained = agreement->trained;
     char here[256], there[256];
-    if (net->input.height != trained->input.height || net->input.width != trained->input.width)
+    if (net->input.height != trained->input.height || net->input.width != trained->input.width ||
+        !has_scaling(agreement))
         return;
     for (size_t i = 0; i < PIXELS_SCALING; i++)
-        if (!use_text(theirs, pixels_option(i), text_of(agreement, i)))
+        if (!use_text(theirs, pixels_option(i), scaling_of(agreement, i)))
             return;
     if (agreement->use == WEIGHTS_EVALUATED)
         use_scaling(agreement);

@@ -82,6 +82,11 @@ for other in '--set augment.evaluation=none' '--set augment.evaluation_resize=36
     expect_err "its validation images were central crop.*40|its validation images were .*40 pixels"
 done
 
+# Weights of versions without evaluation_resize were scaled without it.
+LC_ALL=C sed 's/setting[.]augment[.]evaluation_resize/setting.augment.evaluation_nosize/' $scaled >older.safetensors
+expect_end 0 'older weights' evaluate -w older.safetensors "$validation"
+expect_end 2 'older weights, resized' evaluate -w older.safetensors "$validation" --set augment.evaluation_resize=40
+
 # ---- the network ----
 
 # expect_network 'SED' CODE WHAT: the network of another text, with the weights of base

@@ -40,6 +40,8 @@ static void copy_from(const struct share *share, uint32_t owner)
 static void share_sum(void *arg)
 {
     struct share *const share = arg;
+    if (rendezvous_is_cancelled(share->rendezvous))
+        return;
     const struct bucket *const bucket = share_bucket(share);
     struct trace_track *const track = share->rendezvous->members[share->tower].track;
     const uint64_t begun_ns = trace_now(track), batch = share_batch(share);
@@ -118,7 +120,8 @@ static void host_close(struct reduce *base)
         return;
     for (uint32_t d = 0; d < reduce->rendezvous.towers; d++)
         host_arena_close(&reduce->arenas[d]);
-    rendezvous_release(&reduce->rendezvous);
+    if (!rendezvous_close(&reduce->rendezvous, false))
+        return;
     free(reduce->arenas);
     free(reduce);
 }

@@ -71,6 +71,8 @@ static void fetch(struct server_reduce *reduce, uint32_t tower, enum region regi
 static void share_serve(void *arg)
 {
     struct share *const share = arg;
+    if (rendezvous_is_cancelled(share->rendezvous))
+        return;
     struct server_reduce *const reduce = server_reduce_of(share->rendezvous);
     struct trace_track *const track = share->rendezvous->members[share->tower].track;
     const uint64_t begun_ns = trace_now(track), batch = share_batch(share);
@@ -138,15 +140,19 @@ static void server_reduce_close(struct reduce *base)
     struct server_reduce *const reduce = (struct server_reduce *)base;
     if (reduce == NULL)
         return;
-    for (uint32_t d = 0; d < reduce->rendezvous.towers && reduce->clients != NULL && reduce->arenas != NULL; d++) {
+    const uint32_t towers = reduce->clients != NULL && reduce->arenas != NULL ? reduce->rendezvous.towers : 0;
+    for (uint32_t d = 0; d < towers; d++) {
         host_arena_close(&reduce->arenas[d]);
         event_close(reduce->clients[d].queued);
         event_close(reduce->clients[d].fetched);
+    }
+    if (!rendezvous_close(&reduce->rendezvous, false))
+        return;
+    for (uint32_t d = 0; d < towers; d++) {
         free(reduce->clients[d].pushes);
         free(reduce->clients[d].widened);
     }
     server_close(reduce->server);
-    rendezvous_release(&reduce->rendezvous);
     pthread_cond_destroy(&reduce->changed);
     pthread_mutex_destroy(&reduce->lock);
     free(reduce->next);
@@ -413,6 +419,8 @@ static void push_update(void *arg)
 {
     const struct push *const push = arg;
     struct server_reduce *const reduce = push->reduce;
+    if (rendezvous_is_cancelled(&reduce->rendezvous))
+        return;
     struct trace_track *const track = reduce->rendezvous.members[push->tower].track;
     const uint64_t begun_ns = trace_now(track);
     range_begin(TRACE_REDUCE, push->batch);

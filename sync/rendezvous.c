@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "stage/heartbeat.h"
+
 #define SHARE_ALIGN 16u         /* floats: shares begin on cache lines */
 
 static struct share *share_at(struct rendezvous *rendezvous, uint32_t tower, uint32_t bucket)
@@ -43,14 +45,30 @@ static void close_shares(struct rendezvous *rendezvous)
     }
 }
 
-void rendezvous_release(struct rendezvous *rendezvous)
+static struct rendezvous *kept;
+
+bool rendezvous_close(struct rendezvous *rendezvous, bool is_used)
 {
     close_shares(rendezvous);
+    if (is_used || atomic_load(&heartbeat_abandoned_work)) {
+        rendezvous->next_kept = kept;
+        kept = rendezvous;
+        return false;
+    }
     pthread_cond_destroy(&rendezvous->changed);
     pthread_mutex_destroy(&rendezvous->lock);
     free(rendezvous->shares);
     free(rendezvous->turns);
     free(rendezvous->members);
+    return true;
+}
+
+bool rendezvous_is_cancelled(struct rendezvous *rendezvous)
+{
+    pthread_mutex_lock(&rendezvous->lock);
+    const bool is_cancelled = rendezvous->cancelled;
+    pthread_mutex_unlock(&rendezvous->lock);
+    return is_cancelled;
 }
 
 /* Joining. */

@@ -60,11 +60,17 @@ struct rendezvous {
     pthread_cond_t changed;             /* its clock is stage/clock.h's */
     uint32_t joined;
     bool connected, cancelled;
+    struct rendezvous *next_kept;       /* after rendezvous_close */
 };
 
 /* 0 or -ENOMEM. */
 int rendezvous_init(struct rendezvous *rendezvous, const struct reduce_ops *ops, const struct reduce_spec *spec);
-void rendezvous_release(struct rendezvous *rendezvous);
+/* True: it is released, and what it is part of can be freed. False: nothing of that may be freed until the process ends, and it
+ * stays reachable: a stream that was left behind may call functions with its shares, or `is_used`: something else uses it.
+ * After the communication streams are closed. */
+bool rendezvous_close(struct rendezvous *rendezvous, bool is_used);
+/* For functions that streams call: the run has failed, and what they would use may be gone, such as traces. */
+bool rendezvous_is_cancelled(struct rendezvous *rendezvous);
 /* reduce_ops.join; `ops` are the same for all towers. */
 int rendezvous_join(struct rendezvous *rendezvous, const struct rendezvous_ops *ops, uint32_t tower,
                     const struct reduce_member *member, const struct buckets *buckets);

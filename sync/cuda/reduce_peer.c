@@ -312,8 +312,8 @@ static void peer_close(struct reduce *base)
         return;
     for (uint32_t d = 0; d < KERNEL_TOWERS_MAX; d++)
         reduce_clock_close(reduce->clocks[d]);
-    rendezvous_release(&reduce->rendezvous);
-    free(reduce);
+    if (rendezvous_close(&reduce->rendezvous, false))
+        free(reduce);
 }
 
 static int peer_join(struct reduce *base, uint32_t tower, const struct reduce_member *member,

@@ -76,7 +76,6 @@ struct ranks_reduce {
     size_t messages_max;
     char *received;                     /* of all exchanges */
     uint64_t *waited;                   /* [bucket * towers + tower]: exchanges it has waited for */
-    struct ranks_reduce *next_kept;
 };
 
 static struct ranks_reduce *ranks_reduce_of(struct rendezvous *rendezvous)
@@ -479,6 +478,8 @@ static void submit(struct exchange *exchange)
 static void stage_share(void *arg)
 {
     struct share *const share = arg;
+    if (rendezvous_is_cancelled(share->rendezvous))
+        return;
     struct ranks_reduce *const reduce = ranks_reduce_of(share->rendezvous);
     struct exchange *const exchange = &reduce->exchanges[share->bucket];
     struct trace_track *const track = share->rendezvous->members[share->tower].track;
@@ -671,23 +672,17 @@ static int ranks_open_reduce(struct reduce **reduce_out, const struct reduce_spe
     return 0;
 }
 
-/* Those that were closed while messages to their memory may be in flight. They are never freed; the process ends soon. */
-static struct ranks_reduce *kept;
-
+/* Messages to its memory may be in flight. */
 static void ranks_close_reduce(struct reduce *base)
 {
     struct ranks_reduce *const reduce = (struct ranks_reduce *)base;
-    const bool is_kept = ranks_abandon_jobs(reduce->ranks);
+    const bool is_used = ranks_abandon_jobs(reduce->ranks);
     for (uint32_t d = 0; d < reduce->here.count; d++)
         host_arena_close(&reduce->arenas[d]);
-    rendezvous_release(&reduce->rendezvous);
-    rank_memory_close(reduce->memory, is_kept);
-    if (is_kept) {
-        reduce->next_kept = kept;
-        kept = reduce;
-    } else {
+    const bool is_released = rendezvous_close(&reduce->rendezvous, is_used);
+    rank_memory_close(reduce->memory, !is_released);
+    if (is_released)
         release(reduce);
-    }
 }
 
 static int ranks_join(struct reduce *base, uint32_t tower, const struct reduce_member *member,
@@ -720,10 +715,7 @@ static void ranks_leave(struct reduce *base, uint32_t tower)
 {
     (void)tower;
     struct ranks_reduce *const reduce = (struct ranks_reduce *)base;
-    pthread_mutex_lock(&reduce->rendezvous.lock);
-    const bool is_cancelled = reduce->rendezvous.cancelled;
-    pthread_mutex_unlock(&reduce->rendezvous.lock);
-    if (is_cancelled)
+    if (rendezvous_is_cancelled(&reduce->rendezvous))
         (void)ranks_abandon_jobs(reduce->ranks);
 }
 

@@ -1,6 +1,7 @@
 /* Tests of the reductions between GPUs on the simulated CUDA: refusals; and a missing tower, a failing call and a
  * hanging abort all end the run. */
 #include <errno.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -521,6 +522,27 @@ TEST(only_the_hanging_tower_is_named)
 {
     assert_int_equal(run_in_child(block_a_collective), EXIT_CODE_STALL);
     assert_message("no progress for 0.6 s (sync.deadline): ncclAllReduce; the run ends\n");
+}
+
+/* A blocked copy goes on after all is closed, and with it what its stream has to do behind it. Freed memory is overwritten. */
+static void close_with_work_left(void)
+{
+    (void)mallopt(M_PERTURB, 0x55);
+    sim_block("upload", 20);
+    open_towers(&reduce_host_ops, 2, 2);
+    bench_start(&bench);
+    usleep(SHORT_MS * 1000);
+    bench_cancel(&bench);
+    bench_join(&bench);
+    bench_close(&bench);
+    sim_block_clear();
+    usleep(SHORT_MS * 1000);
+}
+
+TEST(work_that_is_left_behind_finds_what_it_uses)
+{
+    assert_int_equal(run_in_child(close_with_work_left), 0);
+    assert_message("does not end: it is left behind");
 }
 
 int main(void)

@@ -27,6 +27,7 @@ results() {
     limited "$pipetrain" evaluate -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" $options "$@"
     expect_code 0 "evaluate with $variables$limits"
     grep '^result' "$work/out" >>"$work/$name.results"
+    cat "$work/err" >>"$work/$name.evaluated"
     limited "$pipetrain" predict -w "$work/runs/$name/weights.safetensors" $options "$@" "$work/data/validation-00000-of-00001"
     expect_code 0 "predict with $variables$limits"
     cksum <"$work/out" >>"$work/$name.results"
@@ -36,13 +37,16 @@ results() {
 row() {
     threads=$1 variables=$2 limits=${3:-:} said=${4:-}
     checks_all=no
+    rm -f "$work/row.evaluated"
     [ -z "$said" ] || checks_all=yes
     results row
     grep -Eq "^towers +1 x $threads threads? on" "$work/row.plan" || fail "$variables $limits: the plan has not $threads threads"
     [ "$checks_all" = yes ] || [ "$long" = yes ] || sed -i 3,\$d "$work/row.results"
     head -n "$(wc -l <"$work/row.results")" "$work/threads$threads.results" | cmp -s - "$work/row.results" ||
         fail "$variables $limits: other results than those of $threads threads"
-    [ -z "$said" ] || grep -Eq "$said" "$work/row.said" || fail "$variables is not named: $(cat "$work/row.said")"
+    for said_by in said evaluated; do
+        [ -z "$said" ] || grep -Eq "$said" "$work/row.$said_by" || fail "$variables is not named: $(cat "$work/row.said")"
+    done
 }
 
 variables= limits=: checks_all=yes

@@ -24,6 +24,7 @@
 #include "tools/results/tensor_file.h"
 #include "tools/results/weights.h"
 #include "tools/results/weights_agree.h"
+#include "tools/run/environment.h"
 #include "tools/run/launched.h"
 #include "tools/run/run_data.h"
 #include "tools/run/run_plan.h"
@@ -312,6 +313,8 @@ int trained_plan(struct trained *trained, uint64_t samples)
     int code = choose_device(trained, &problems);
     if (code == 0)
         code = plan_samples(trained, samples, &problems);
+    if (code == 0)
+        environment_warn(&trained->plan);
     problems_release(&problems);
     const struct inference_spec parts = {
         .settings = trained->settings,

@@ -132,12 +132,13 @@ static void compare_transforms(struct agreement *agreement)
     char here[TRANSFORM_SIZE], there[TRANSFORM_SIZE];
     if (net->input.channels != agreement->trained->input.channels || is_same_transform(net, agreement->trained))
         return;
-    if (!is_transform_set(agreement->settings)) {
-        net_use_transform(net, &agreement->trained->transform);
-        return;
-    }
     describe_transform(agreement->settings, net, here);
     describe_transform(agreement->settings, agreement->trained, there);
+    if (!is_transform_set(agreement->settings)) {
+        net_use_transform(net, &agreement->trained->transform);
+        log_message(LOG_RUN, "%s: pixels of %s, as it was trained", agreement->path, there);
+        return;
+    }
     add_difference(agreement, "trained with pixels of %s; the configuration sets %s (without model.divisor, .mean and "
                    ".deviation those of the weights are used)", there, here);
 }
@@ -244,8 +245,11 @@ static void compare_label_offsets(struct agreement *agreement, struct settings *
         add_difference(agreement, "trained with data.label_offset = %" PRId64 "; the configuration has %" PRId64
                        " (without it that of the weights is used)",
                        theirs->data.label_offset, settings->data.label_offset);
-    else
+    else {
         settings->data.label_offset = theirs->data.label_offset;
+        log_message(LOG_RUN, "%s: data.label_offset = %" PRId64 ", as it was trained", agreement->path,
+                    theirs->data.label_offset);
+    }
 }
 
 static int compare_settings(struct agreement *agreement)

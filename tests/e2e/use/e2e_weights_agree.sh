@@ -57,6 +57,9 @@ expect_end 0 'differences that are accepted' evaluate -c tiny.conf $small --set 
     --set model.weights_differ=yes
 expect_err 'the configuration sets divisor 255, .*model.weights_differ = yes'
 
+evaluate -c tiny.conf $small -w $base
+expect_err "^$base: pixels of divisor 127.5, mean 1, deviation 1, as it was trained$"
+
 # Training takes the transform over, saves it, and resumes with it without the file.
 cp $base given.safetensors
 go_on="$small --set model.weights=given.safetensors --set checkpoint.every=2"

@@ -71,7 +71,7 @@ done
 # As nohup and a shell's background job start a program.
 for signal in HUP INT TERM USR1; do
     at_options="-i $signal"
-    slowly at training $signal,$signal --set train.epochs=10 --set train.steps=$steps --set train.batch=16 \
+    slowly at training $signal,$signal --set train.steps=$steps --set train.batch=16 \
         --set data.validation=
     expect_code 0 "SIG$signal is ignored"
     expect_summary at steps $steps

@@ -111,7 +111,7 @@ static int add_conv(struct plan *plan, const struct conv_shape *shape, struct co
     struct backend *const backend = plan->base.backend;
     int rc = make_room(backend);
     if (rc == 0)
-        rc = cuda_measuring_begin(plan);
+        rc = cuda_measuring_begin(plan, shape);
     if (rc == 0)
         rc = conv_plan_open(conv_out, &plan->planner, shape, false);
     if (rc == 0)

@@ -9,6 +9,7 @@
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network/network.h"
 #include "tests/helpers/test.h"
+#include "tests/sim/sim_cudnn.h"
 
 /* The thread sanitizer is at least ten times slower and checks no numbers. */
 #ifdef __SANITIZE_THREAD__
@@ -280,6 +281,34 @@ TEST(evaluation_folds_normalisations_as_the_reference_computes_them)
         compare_run(&cuda, &reference, (enum precision)precision, SAMPLES, false);
         compare_run(&cuda, &reference, (enum precision)precision, 3, false);
         close_pair(&cuda, &reference);
+    }
+    net_close(net);
+}
+
+/* How many inputs are only zeros, and how many convolutions run, until a network is planned and has had its first run. */
+static uint32_t count_zero_inputs(struct net *net, enum precision precision, bool time_plans, uint64_t *runs_out)
+{
+    struct network network;
+    struct backend_spec spec = cuda_fixture_spec(net, precision);
+    spec.time_plans = time_plans;
+    spec.workspace_max = 1 << 20;
+    const uint64_t runs_before = sim_calls("cudnnBackendExecute");
+    const uint32_t zeros_before = sim_cudnn_zero_inputs();
+    cuda_fixture_open_with(&network, "cuda", &spec, false);
+    network_plan(&network, SAMPLES, true);
+    cuda_fixture_close(&network);
+    *runs_out = sim_calls("cudnnBackendExecute") - runs_before;
+    return sim_cudnn_zero_inputs() - zeros_before;
+}
+
+TEST(convolutions_are_measured_with_numbers)
+{
+    struct net *net = small_net(0);
+    for (int precision = 0; precision < PRECISION_COUNT; precision++) {
+        uint64_t runs, measured_runs;
+        const uint32_t zeros = count_zero_inputs(net, (enum precision)precision, false, &runs);
+        assert_int_equal(count_zero_inputs(net, (enum precision)precision, true, &measured_runs), zeros);
+        assert_true(measured_runs > runs);
     }
     net_close(net);
 }

@@ -35,4 +35,7 @@ enum sim_cudnn_engine {
 /* Number of descriptors and handles that are not destroyed yet. */
 uint32_t sim_cudnn_live(void);
 
+/* Number of inputs of convolutions so far that were zeros only. */
+uint32_t sim_cudnn_zero_inputs(void);
+
 #endif

@@ -212,6 +212,24 @@ static void write_values(const struct job *job, const struct values *values)
                           place_of(&job->result, channels_last, a, b, c), step);
 }
 
+static atomic_uint zero_inputs;
+
+uint32_t sim_cudnn_zero_inputs(void)
+{
+    return atomic_load(&zero_inputs);
+}
+
+static void look_at_input(const struct values *values)
+{
+    size_t count = values->at != NULL ? values->row : 0, zeros = 0;
+    for (int i = 0; i < 3; i++)
+        count *= (size_t)values->dims[i];
+    while (zeros < count && values->at[zeros] == 0)
+        zeros++;
+    if (values->at != NULL && zeros == count)
+        atomic_fetch_add(&zero_inputs, 1);
+}
+
 static void compute(const struct job *job)
 {
     const struct sim_operation *const convolution = &job->convolution;
@@ -224,6 +242,9 @@ static void compute(const struct job *job)
         w = read_values(&convolution->w, job->w, job->y == NULL ? filters_last : filters_first, tf32);
     if (job->y != NULL)
         y = read_values(&convolution->y, job->y, channels_last, tf32);
+    look_at_input(&x);
+    look_at_input(&w);
+    look_at_input(&y);
     if (job->w == NULL)
         weight_gradient(job, &x, &y, &result);
     else

@@ -29,7 +29,7 @@ loader_fuzz = %D%/fuzz/fuzz_class_names %D%/fuzz/fuzz_csv %D%/fuzz/fuzz_example 
 	%D%/fuzz/fuzz_image_header %D%/fuzz/fuzz_manifest %D%/fuzz/fuzz_npy %D%/fuzz/fuzz_packed \
 	%D%/fuzz/fuzz_safetensors %D%/fuzz/fuzz_shard_index %D%/fuzz/fuzz_tfrecord
 loader_tests = %D%/loader/test_augment %D%/loader/test_corruption %D%/loader/test_cursor %D%/loader/test_dataset \
-	%D%/loader/test_dataset_features %D%/loader/test_dataset_survey %D%/loader/test_dataset_shards %D%/loader/test_decode_context \
+	%D%/loader/test_dataset_features %D%/loader/test_dataset_survey %D%/loader/test_dataset_shards %D%/loader/test_decode_context %D%/loader/test_duplicates \
 	%D%/loader/test_encoded %D%/loader/test_integer_image %D%/loader/test_jpeg %D%/loader/test_numbers \
 	%D%/loader/test_pixel_survey \
 	%D%/loader/test_kept_index %D%/loader/test_label \

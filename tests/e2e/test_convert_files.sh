@@ -174,7 +174,8 @@ makes_what_the_example_trains_on() {
         "$(dirname "$program")/pipetrain" -c "$examples/cifar10.conf" --check >output 2>messages ||
             failed "the example does not take the shards: $(cat messages)"
         for words in 'resnet20_v1, 269,722 parameters' '4 pixels of zero padding' 'JPEG or PNG files' 'train      10 of 10 records' \
-            'validation 10 of 10 records'; do
+            'validation 10 of 10 records' \
+            '10 of 10 images are among 10 of train,'; do
             grep -qF "$words" output || failed "no '$words' in: $(cat output)"
         done
     done

@@ -11,6 +11,7 @@
 #include "loader/dataset.h"
 #include "loader/dataset_shards.h"
 #include "loader/dataset_survey.h"
+#include "loader/duplicates.h"
 #include "loader/index_share.h"
 #include "loader/shard_counts.h"
 #include "stage/log.h"
@@ -535,6 +536,40 @@ static int check_set(const struct dataset *dataset, FILE *out, struct problems *
     return rc == 0 ? check_images(dataset, out, problems) : rc;
 }
 
+/* "record 3 of val-00000-of-00001" */
+static void name_record(const struct dataset *dataset, uint64_t id, char *text, size_t text_size)
+{
+    char name[NAME_TEXT_BYTES];
+    const struct dataset_place place = dataset_find(dataset, id);
+    escape_name(dataset->paths[place.shard], name);
+    snprintf(text, text_size, "record %" PRIu64 " of %s", dataset_number(dataset, &place), name);
+}
+
+/* How many validation records are in the training set, too. */
+static int check_duplicates(const struct dataset *train, const struct dataset *validation, FILE *out,
+                            struct problems *problems)
+{
+    struct duplicates found;
+    char first[NAME_TEXT_BYTES + 64], other[NAME_TEXT_BYTES + 64];
+    const int rc = duplicates_find(&found, validation, train, DUPLICATES_READ_MAX);
+    if (rc == -ENOMEM)
+        problems_add(problems, "pipetrain", "not enough memory to look for validation records in train");
+    if (rc < 0 || found.looked_at == 0)
+        return rc;
+    const char *const kind = found.are_images ? "images" : "records, byte for byte,";
+    const struct number looked_at = number_grouped(found.looked_at), among = number_grouped(found.among);
+    if (found.count == 0) {
+        wrapped_print(out, "copies    %-10s none of %s %s is among %s of train", "validation", looked_at.text, kind,
+                      among.text);
+        return 0;
+    }
+    name_record(validation, found.first, first, sizeof(first));
+    name_record(train, found.other, other, sizeof(other));
+    wrapped_print(out, "copies    %-10s %s of %s %s are among %s of train, too: %s is %s", "validation",
+                  number_grouped(found.count).text, looked_at.text, kind, among.text, first, other);
+    return 0;
+}
+
 /* 0, -EINVAL with problems, -ENOMEM, or -ECANCELED soon after a signal. */
 static int check_all(const struct dataset *const datasets[PHASE_COUNT], FILE *out, struct problems *problems)
 {
@@ -543,6 +578,8 @@ static int check_all(const struct dataset *const datasets[PHASE_COUNT], FILE *ou
         const int result = datasets[phase] != NULL ? check_set(datasets[phase], out, problems) : 0;
         rc = result != 0 ? result : rc;
     }
+    if (rc == 0 && datasets[PHASE_TRAIN] != NULL && datasets[PHASE_EVALUATE] != NULL)
+        rc = check_duplicates(datasets[PHASE_TRAIN], datasets[PHASE_EVALUATE], out, problems);
     fflush(out);
     return rc;
 }

@@ -1,0 +1,205 @@
+/* Records of one set in another one, by hashes of their images or by their lengths and stored checksums. Called from
+ * main's thread. */
+#include "loader/duplicates.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "loader/record.h"
+
+#define SAMPLE_MAX UINT64_C(10000)      /* records of a large set that are looked for */
+#define CHECKSUMS_MAX UINT64_C(500000)  /* records of the other one whose checksums are read, each with a small read */
+#define COMPARED_MAX 100u       /* further records of equal length and checksum are taken for equal */
+
+/* What tells a record from others. */
+struct mark { uint64_t high, low, id; };
+
+struct marks { struct mark *items; uint64_t count; };
+
+struct search {
+    const struct dataset *sets[2];      /* the one, the other */
+    struct decode_context *contexts[2];
+    bool are_images;
+    uint32_t compared;
+};
+
+static int mark_compare(const void *a, const void *b)
+{
+    const struct mark *const left = a, *const right = b;
+    if (left->high != right->high)
+        return left->high < right->high ? -1 : 1;
+    return (left->low > right->low) - (left->low < right->low);
+}
+
+/* The bytes of the record's image, wherever they are in it; false if it cannot be read. */
+static bool mark_image(struct search *search, int set, uint64_t id, struct mark *mark_out)
+{
+    const struct dataset *const dataset = search->sets[set];
+    const char *const names[] = { dataset->format.keys[SAMPLE_IMAGE], NULL };
+    struct record_problem problem;
+    struct feature feature;
+    const char *name;
+    uint64_t bytes;
+    size_t bad_offset;
+    const uint8_t *const payload = record_payload(search->contexts[set], id, &bytes, &problem);
+    if (payload == NULL || sample_key_find(names, payload, bytes, &name, &feature, &bad_offset) < 0 || name == NULL)
+        return false;
+    const bool is_bytes = feature.kind == FEATURE_BYTES;
+    const XXH128_hash_t hash = XXH3_128bits(is_bytes ? feature.bytes : feature.entry,
+                                            is_bytes ? feature.byte_count : feature.entry_bytes);
+    *mark_out = (struct mark){ hash.high64, hash.low64, id };
+    return true;
+}
+
+/* The length and the stored checksum of a record. */
+static bool mark_checksum(struct search *search, int set, uint64_t id, struct mark *mark_out)
+{
+    const struct dataset *const dataset = search->sets[set];
+    const struct dataset_place place = dataset_find(dataset, id);
+    uint8_t crc[4];
+    const uint64_t at = place.offset + TFRECORD_HEADER_BYTES + place.payload_bytes;
+    if (dataset->sources[place.shard] == NULL ||
+        shard_source_read(dataset->sources[place.shard], crc, sizeof(crc), at) != (ssize_t)sizeof(crc))
+        return false;
+    *mark_out = (struct mark){ place.payload_bytes,
+                               (uint64_t)crc[0] | (uint64_t)crc[1] << 8 | (uint64_t)crc[2] << 16 | (uint64_t)crc[3] << 24,
+                               id };
+    return true;
+}
+
+static bool make_mark(struct search *search, int set, uint64_t id, struct mark *mark_out)
+{
+    return search->are_images ? mark_image(search, set, id, mark_out) : mark_checksum(search, set, id, mark_out);
+}
+
+/* Mark the records of the one set, or a sample of them, and sort the marks. */
+static int mark_all(struct search *search, struct marks *marks)
+{
+    const uint64_t records = search->sets[0]->record_count;
+    const uint64_t count = search->are_images || records < SAMPLE_MAX ? records : SAMPLE_MAX;
+    marks->items = calloc(count + 1, sizeof(*marks->items));
+    if (marks->items == NULL)
+        return -ENOMEM;
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t id = (uint64_t)((__uint128_t)records * i / count);
+        if (dataset_is_unwanted(search->sets[0]))
+            return -ECANCELED;
+        marks->count += make_mark(search, 0, id, &marks->items[marks->count]);
+    }
+    qsort(marks->items, marks->count, sizeof(*marks->items), mark_compare);
+    return 0;
+}
+
+/* The first mark that is not before this one. */
+static uint64_t find_mark(const struct marks *marks, const struct mark *mark)
+{
+    uint64_t low = 0, high = marks->count;
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (mark_compare(&marks->items[middle], mark) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool has_length(const struct marks *marks, uint64_t bytes)
+{
+    const uint64_t at = find_mark(marks, &(struct mark){ .high = bytes });
+    return at < marks->count && marks->items[at].high == bytes;
+}
+
+/* Equal checksums are likely equal records: the first ones are compared. */
+static bool are_equal(struct search *search, uint64_t id, uint64_t other_id)
+{
+    struct record_problem problem;
+    uint64_t bytes, other_bytes;
+    if (search->are_images || search->compared++ >= COMPARED_MAX)
+        return true;
+    const uint8_t *const payload = record_payload(search->contexts[0], id, &bytes, &problem);
+    const uint8_t *const other = record_payload(search->contexts[1], other_id, &other_bytes, &problem);
+    return payload != NULL && other != NULL && bytes == other_bytes && memcmp(payload, other, bytes) == 0;
+}
+
+/* Count the records that are like this one of the other set, and remove their marks, so that each counts once. */
+static void count_likes(struct search *search, struct marks *marks, bool *is_counted, const struct mark *mark,
+                        struct duplicates *duplicates)
+{
+    for (uint64_t at = find_mark(marks, mark); at < marks->count; at++) {
+        const struct mark *const own = &marks->items[at];
+        if (mark_compare(own, mark) != 0)
+            return;
+        if (is_counted[at] || !are_equal(search, own->id, mark->id))
+            continue;
+        is_counted[at] = true;
+        if (duplicates->count++ > 0 && own->id > duplicates->first)
+            continue;
+        duplicates->first = own->id;
+        duplicates->other = mark->id;
+    }
+}
+
+static int look_at_other(struct search *search, struct marks *marks, struct duplicates *duplicates)
+{
+    const struct dataset *const other = search->sets[1];
+    bool *const is_counted = calloc(marks->count + 1, sizeof(*is_counted));
+    uint64_t reads = 0;
+    int rc = is_counted != NULL ? 0 : -ENOMEM;
+    for (uint64_t id = 0; id < other->record_count && rc == 0; id++) {
+        struct mark mark;
+        if (dataset_is_unwanted(other))
+            rc = -ECANCELED;
+        if (!search->are_images && reads == CHECKSUMS_MAX)
+            break;
+        duplicates->among++;
+        if (!search->are_images && !has_length(marks, dataset_find(other, id).payload_bytes))
+            continue;
+        reads++;
+        if (make_mark(search, 1, id, &mark))
+            count_likes(search, marks, is_counted, &mark, duplicates);
+    }
+    free(is_counted);
+    return rc;
+}
+
+static uint64_t stream_bytes(const struct dataset *dataset)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < dataset->shard_count; i++)
+        bytes += dataset->indexes[i].bytes;
+    return bytes;
+}
+
+static int look(struct search *search, struct duplicates *duplicates)
+{
+    struct marks marks = { NULL, 0 };
+    int rc = decode_context_open(&search->contexts[0], search->sets[0]);
+    if (rc == 0)
+        rc = decode_context_open(&search->contexts[1], search->sets[1]);
+    if (rc == 0)
+        rc = mark_all(search, &marks);
+    duplicates->looked_at = marks.count;
+    if (rc == 0)
+        rc = look_at_other(search, &marks, duplicates);
+    free(marks.items);
+    decode_context_close(search->contexts[0]);
+    decode_context_close(search->contexts[1]);
+    return rc;
+}
+
+int duplicates_find(struct duplicates *duplicates_out, const struct dataset *dataset, const struct dataset *other,
+                    uint64_t read_max)
+{
+    struct search search = { .sets = { dataset, other } };
+    *duplicates_out = (struct duplicates){ 0 };
+    search.are_images = stream_bytes(dataset) + stream_bytes(other) <= read_max &&
+                        dataset->format.keys[SAMPLE_IMAGE] != NULL && other->format.keys[SAMPLE_IMAGE] != NULL;
+    duplicates_out->are_images = search.are_images;
+    if (!search.are_images && (!dataset_is_plain(dataset) || !dataset_is_plain(other)))
+        return 0;
+    return look(&search, duplicates_out);
+}

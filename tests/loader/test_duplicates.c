@@ -1,0 +1,67 @@
+/* Records of a validation set that are in the training set, too. */
+#include <string.h>
+
+#include "loader/duplicates.h"
+#include "tests/helpers/test.h"
+#include "tests/helpers/tfrecord_fixture.h"
+
+#define READ_ALL UINT64_MAX
+
+/* A set of one shard with these records of the fixture; `moved` puts the label under another name, which makes other
+ * records of the same images. */
+static struct dataset *open_records(const char *name, const uint64_t *ids, size_t count, bool moved)
+{
+    uint8_t data[32 * FIXTURE_FRAME_MAX];
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint8_t pixels[FIXTURE_SAMPLE_BYTES];
+        fixture_pixels(ids[i], pixels);
+        bytes += fixture_example("image_raw", pixels, sizeof(pixels), moved ? "image/class/label" : "label", 1,
+                                 data + bytes);
+    }
+    fixture_write(fixture_path(folder, name), data, bytes);
+    const struct dataset_options options = fixture_options(fixture_path(folder, name));
+    return fixture_open(&options);
+}
+
+static const uint64_t train_ids[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+
+static struct duplicates find(const uint64_t *ids, size_t count, bool moved, uint64_t read_max)
+{
+    struct duplicates found;
+    struct dataset *const train = open_records("train.tfrecord", train_ids, 8, false);
+    struct dataset *const validation = open_records("val.tfrecord", ids, count, moved);
+    assert_int_equal(duplicates_find(&found, validation, train, read_max), 0);
+    dataset_close(train);
+    dataset_close(validation);
+    return found;
+}
+
+TEST_WITH(records_of_both_sets_are_counted_once, fixture_folder_make, fixture_folder_remove)
+{
+    static const struct { uint64_t ids[6]; size_t count, copies, first, other; } cases[] = {
+        { { 20, 21, 22 }, 3, 0, 0, 0 },          { { 20, 3, 22, 5 }, 4, 2, 1, 2 },
+        { { 8, 8, 8 }, 3, 3, 0, 7 },             { { 1, 2, 3, 4, 5, 6 }, 6, 6, 0, 0 },
+        { { 30, 31, 32, 33, 34, 7 }, 6, 1, 5, 6 },
+    };
+    static const uint64_t limits[] = { READ_ALL, 0 };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        for (size_t k = 0; k < 2; k++) {
+            const struct duplicates found = find(cases[i].ids, cases[i].count, false, limits[k]);
+            assert_int_equal(found.are_images, k == 0);
+            assert_int_equal(found.looked_at, cases[i].count);
+            assert_int_equal(found.among, 8);
+            assert_int_equal(found.count, cases[i].copies);
+            assert_int_equal(found.first, cases[i].first);
+            assert_int_equal(found.other, cases[i].other);
+        }
+}
+
+TEST_WITH(images_of_small_sets_are_found_in_other_records, fixture_folder_make, fixture_folder_remove)
+{
+    static const uint64_t ids[] = { 20, 3, 5 };
+    assert_int_equal(find(ids, 3, true, READ_ALL).count, 2);
+    assert_int_equal(find(ids, 3, true, 0).count, 0);
+}
+
+TESTS_MAIN(NULL, NULL)

@@ -94,7 +94,7 @@ row 3 'MALLOC_CHECK_=3 MALLOC_TOP_PAD_=0 LD_BIND_NOW=1 TZ=Asia/Kathmandu'
 row 3 'LC_ALL=de_DE.UTF-8 LC_NUMERIC=de_DE.UTF-8 LANG=tr_TR.UTF-8 LANGUAGE=de'
 row 3 '' 'umask 0'
 row 3 '' 'umask 077'
-row 3 '' 'ulimit -s 256'
+[ "$sanitizer" != no ] || row 3 '' 'ulimit -s 256'
 row 3 '' 'ulimit -s unlimited 2>/dev/null || :'
 row 3 '' 'ulimit -n 64'
 row 3 '' 'ulimit -c 0'
@@ -111,7 +111,7 @@ if [ "$long" = yes ]; then
     row 3 GOMP_CPU_AFFINITY=0-1
     row 3 GLIBC_TUNABLES=glibc.malloc.perturb=165
     row 3 GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-FMA
-    row 3 '' 'ulimit -v 8388608'
+    [ "$sanitizer" != no ] || row 3 '' 'ulimit -v 8388608'
     row 3 '' 'ulimit -u 4096'
 fi
 
@@ -127,8 +127,11 @@ for limit in 2 1; do
 done
 
 # A process that OpenMP binds to a core uses all that it was given, and not those that it was not.
-cores=$(taskset -c 0-1 true 2>/dev/null && nproc)
-if [ "${cores:-1}" -gt 1 ]; then
+run "$pipetrain" -c "$work/tiny.conf" --check --set devices.threads_per_tower=0
+cores=$(sed -n 's/^towers .* on \([0-9]*\) cores.*/\1/p' "$work/out")
+allowed=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)
+[ "$kind" = cpu ] && [ "$allowed" = "0-$((${cores:-1} - 1))" ] || cores=1
+if [ "$cores" -gt 1 ]; then
     for variables in OMP_PROC_BIND=true OMP_PLACES=cores GOMP_CPU_AFFINITY=0-$((cores - 1)); do
         run env "$variables" "$pipetrain" -c "$work/tiny.conf" --check --set devices.threads_per_tower=0
         expect_out "^towers +1 x $cores threads on $cores cores"
@@ -149,7 +152,7 @@ limit_cpu() {
     mkdir "$at_mount/$group" 2>/dev/null || return 1
     { echo 100000 >"$at_mount/$group/cpu.cfs_quota_us" || echo '100000 100000' >"$at_mount/$group/cpu.max"; } 2>/dev/null
 }
-if [ "${cores:-1}" -gt 1 ] && limit_cpu; then
+if [ "$cores" -gt 1 ] && limit_cpu; then
     in_group='echo $$ >'$at_mount/$group'/cgroup.procs; exec "$@"'
     run sh -c "$in_group" sh "$pipetrain" -c "$work/tiny.conf" --check --set devices.threads_per_tower=0
     expect_code 0 'a CPU quota'

@@ -12,6 +12,9 @@ static const struct sample_limits label_sample = { 256, 4096, (uint64_t)64 << 20
 
 /* A survey ends after so many unreadable labels in succession, since each takes its time if a disk fails. */
 #define UNREADABLE_LABELS_MAX 4u
+/* Records whose texts are compared; none of them after so many without a known name. */
+#define TEXTS_MAX 64u
+#define TEXTS_EXPECTED 16u
 #define PAIRS 64u
 #define UNREADABLE_PAIRS_MAX 4u
 /* An excess of equal pairs is reported if it is this many standard deviations and this share of the pairs. */
@@ -194,6 +197,52 @@ bool label_survey_offset(const struct label_survey *survey, uint32_t classes, in
         return false;
     *offset_out = from_lowest > 0 ? from_lowest : from_highest < 0 ? from_highest : 0;
     return *offset_out >= -LABEL_OFFSET_MAX && *offset_out <= LABEL_OFFSET_MAX;
+}
+
+/* ---- names of classes ---- */
+
+/* In compressed shards, where all earlier data have to be decompressed, records near the beginnings. */
+static uint64_t text_id(const struct dataset *dataset, uint64_t i, uint64_t count)
+{
+    if (dataset_is_plain(dataset))
+        return spread_id(dataset, i, count);
+    const uint32_t shard = (uint32_t)(i % dataset->shard_count);
+    const uint64_t id = dataset->first_ids[shard] + i / dataset->shard_count;
+    return id < dataset->first_ids[shard + 1] ? id : dataset->first_ids[shard];
+}
+
+static void compare_text(struct class_text_tally *tally, const struct class_texts *texts,
+                         struct decode_context *context, uint64_t id)
+{
+    const struct dataset *const dataset = context->dataset;
+    struct record_problem problem;
+    struct sample_label label;
+    uint64_t bytes;
+    const uint8_t *const payload = record_payload(context, id, &bytes, &problem);
+    if (payload != NULL && sample_read_label(&dataset->format, payload, bytes, &label, problem.text,
+                                             sizeof(problem.text)) == 0)
+        class_texts_compare(texts, id, label.stored + dataset->options.label_offset, payload, bytes, tally);
+}
+
+int class_text_survey_make(struct class_text_tally *tally_out, const struct class_texts *texts,
+                           const struct dataset *dataset)
+{
+    const uint64_t count = dataset->record_count < TEXTS_MAX ? dataset->record_count : TEXTS_MAX;
+    struct class_text_tally tally = { .right = 0 };
+    struct decode_context *context;
+    const int rc = decode_context_open(&context, dataset);
+    if (rc < 0)
+        return rc;
+    for (uint64_t i = 0; i < count && !dataset_is_unwanted(dataset); i++) {
+        const uint64_t id = text_id(dataset, i, count);
+        if (id < dataset->record_count)
+            compare_text(&tally, texts, context, id);
+        if (tally.right + tally.wrong == 0 && i + 1 >= TEXTS_EXPECTED)
+            break;              /* records have no texts, or others than names */
+    }
+    decode_context_close(context);
+    *tally_out = tally;
+    return dataset_is_unwanted(dataset) ? -ECANCELED : 0;
 }
 
 /* ---- the order of labels ---- */

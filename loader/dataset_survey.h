@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "loader/class_text.h"
 #include "loader/dataset.h"
 #include "loader/order.h"
 #include "loader/record.h"
@@ -49,6 +50,13 @@ bool label_survey_fits(const struct label_survey *survey, int64_t offset, uint32
 /* The label_offset nearest to 0 for which they are. False if no allowed one is. */
 #define LABEL_OFFSET_MAX (1 << 20)
 bool label_survey_offset(const struct label_survey *survey, uint32_t classes, int64_t *offset_out);
+
+/* ---- names of classes ---- */
+
+/* Compare the texts of some records that are spread over the set (of compressed shards, at their beginnings) with a list
+ * by class. Records without a text, or that cannot be read, do not count. */
+int class_text_survey_make(struct class_text_tally *tally_out, const struct class_texts *texts,
+                           const struct dataset *dataset);
 
 /* ---- the order of labels: if a set is stored class by class and not mixed enough, successive labels are equal ---- */
 

@@ -324,6 +324,11 @@ static int commit(struct shard_set *set, const struct conversion *conversion, co
                   struct stop *stop)
 {
     phase_enter(RUN_PHASE_SAVING);
+    if (conversion->finish != NULL) {
+        const int rc = conversion->finish(conversion, stop);
+        if (rc < 0)
+            return rc;
+    }
     char *const text = set_description(conversion, set, options);
     if (text == NULL)
         stop_fail(stop, EXIT_CODE_MEMORY, "no memory for " MANIFEST_FILE);

@@ -63,6 +63,8 @@ struct conversion {
     uint32_t height, width, depth;      /* of every image; 0: they differ */
     struct sample_source sources[CONVERT_SOURCES_MAX];  /* the training set first */
     size_t source_count;
+    /* Called when all samples have been read; NULL: nothing. 0, or a negative errno after stop_fail. */
+    int (*finish)(const struct conversion *conversion, struct stop *stop);
     const char *remark;         /* printed at the end; NULL or "": nothing */
     void *state;                /* the converter's own; NULL: there was no memory for it */
 };

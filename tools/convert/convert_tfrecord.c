@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 #include "formats/manifest.h"
 #include "formats/tfrecord.h"
+#include "loader/class_text.h"
 #include "loader/dataset_shards.h"
 #include "loader/sample.h"
 #include "loader/set_names.h"
@@ -36,6 +38,13 @@ struct record_shard {
     uint8_t *stream;            /* the decompressed shard if it is kept in memory, else NULL */
 };
 
+/* The texts of all records beside the names of their classes. */
+struct text_check {
+    pthread_mutex_t lock;       /* of the tally */
+    struct class_text_tally tally;
+    struct class_texts texts;   /* constant while records are read */
+};
+
 struct record_set {
     struct shard_list list;
     struct record_shard *shards;    /* one for every path of the list */
@@ -45,6 +54,8 @@ struct record_set {
     const char *label_key;      /* NULL: one of the usual names */
     const atomic_bool *interrupted;
     struct stop *stop;
+    struct text_check *check;
+    uint64_t first_number;      /* of its records, among those of all splits */
 };
 
 #define CHUNK_BYTES ((uint64_t)16 << 20)
@@ -238,22 +249,51 @@ static int64_t class_of(const struct feature *feature)
                                             : (int64_t)XXH3_64bits(feature->entry, feature->entry_bytes);
 }
 
-static int record_set_label(void *arg, uint64_t number, void *scratch, int64_t *label_out)
+/* MISSING: readers report it. */
+static struct feature find_label(const struct record_set *set, const uint8_t *payload, size_t bytes)
 {
-    const struct record_set *const set = arg;
     const char *const only[] = { set->label_key, NULL };
     const char *const *const names = set->label_key != NULL ? only : sample_key_names[SAMPLE_LABEL];
     struct feature feature = { .kind = FEATURE_MISSING };
-    const uint8_t *payload;
     const char *name;
-    size_t bytes, bad_offset;
+    size_t bad_offset;
+
+    if (sample_key_find(names, payload, bytes, &name, &feature, &bad_offset) < 0 || name == NULL)
+        feature.kind = FEATURE_MISSING;
+    return feature;
+}
+
+static int record_set_label(void *arg, uint64_t number, void *scratch, int64_t *label_out)
+{
+    const struct record_set *const set = arg;
+    const uint8_t *payload;
+    size_t bytes;
 
     const int rc = record_set_read(arg, number, scratch, &payload, &bytes);
     if (rc < 0)
         return rc;
-    if (sample_key_find(names, payload, bytes, &name, &feature, &bad_offset) < 0 || name == NULL)
-        feature.kind = FEATURE_MISSING;         /* readers report it */
+    const struct feature feature = find_label(set, payload, bytes);
     *label_out = class_of(&feature);
+    return 0;
+}
+
+/* Read a record, and compare its text with the name of its class. */
+static int record_set_payload(void *arg, uint64_t number, void *frame, const uint8_t **payload_out, size_t *bytes_out)
+{
+    const struct record_set *const set = arg;
+    struct text_check *const check = set->check;
+    struct class_text_tally tally = { .wrong = 0 };
+
+    const int rc = record_set_read(arg, number, frame, payload_out, bytes_out);
+    if (rc < 0 || check->texts.folded.count == 0)
+        return rc;
+    const struct feature label = find_label(set, *payload_out, *bytes_out);
+    if (label.kind != FEATURE_INT64S || label.value_count != 1)
+        return 0;
+    class_texts_compare(&check->texts, set->first_number + number, label.int64, *payload_out, *bytes_out, &tally);
+    pthread_mutex_lock(&check->lock);
+    class_text_tally_join(&check->tally, &tally);
+    pthread_mutex_unlock(&check->lock);
     return 0;
 }
 
@@ -373,6 +413,7 @@ struct tfrecord_set {
     struct shard_counts counts; /* the descriptions of their folders */
     struct set_names names;     /* of the classes of all splits */
     const char **class_names;   /* of each class; NULL: none has a name */
+    struct text_check check;
     bool is_described;          /* the first training shard is listed in dataset.json */
 };
 
@@ -451,6 +492,7 @@ static int open_split(struct conversion *conversion, const char *input, const st
         shard_list_report_other_split(&list);
     if (rc == 0)
         rc = record_set_open(records, &list, options->interrupted, stop);
+    records->check = &set->check;
     if (rc == 0 && !options->keeps_order)
         rc = keep_streams(records, input);
     if (rc == 0 && records->record_count == 0)
@@ -459,7 +501,7 @@ static int open_split(struct conversion *conversion, const char *input, const st
         return rc;
     conversion->sources[conversion->source_count++] = (struct sample_source){
         .split = name, .record_count = records->record_count, .bytes = records->bytes,
-        .scratch_bytes = (size_t)records->payload_bytes_max + TFRECORD_FRAME_BYTES, .payload = record_set_read,
+        .scratch_bytes = (size_t)records->payload_bytes_max + TFRECORD_FRAME_BYTES, .payload = record_set_payload,
         .label = record_set_label, .name = record_set_name, .arg = records,
     };
     return 0;
@@ -542,6 +584,36 @@ static int copy_names(struct conversion *conversion, struct stop *stop)
     return 0;
 }
 
+/* Compare all records with the names from now on. */
+static int begin_text_check(struct conversion *conversion, struct stop *stop)
+{
+    struct tfrecord_set *const set = conversion->state;
+
+    for (size_t i = 1; i < SPLITS; i++)
+        set->splits[i].first_number = set->splits[i - 1].first_number + set->splits[i - 1].record_count;
+    return class_texts_open(&set->check.texts, &set->names.names) < 0 ? report_memory(stop) : 0;
+}
+
+/* Refuse names that most records contradict. */
+static int end_text_check(const struct conversion *conversion, struct stop *stop)
+{
+    const struct tfrecord_set *const set = conversion->state;
+    const struct class_text_tally *const tally = &set->check.tally;
+    const struct record_set *records = &set->splits[SPLITS - 1];
+    char where[4096], text[2 * sizeof(where)];
+
+    if (tally->wrong == 0)
+        return 0;
+    while (records > set->splits && (records->record_count == 0 || records->first_number > tally->record))
+        records--;
+    record_set_name((void *)(uintptr_t)records, tally->record - records->first_number, where, sizeof(where));
+    class_text_tally_describe(tally, &set->check.texts, tally->label, set->names.path, where, text, sizeof(text));
+    if (class_text_tally_contradicts(tally))
+        return convert_fail(stop, EXIT_CODE_DATA, -EBADMSG, "%s: correct the names", text);
+    log_message(LOG_RUN, "%s", text);
+    return 0;
+}
+
 /* Check the other files in the folders of the input and the output. */
 static int check_folders(const struct conversion *conversion, const char *output, struct stop *stop)
 {
@@ -574,6 +646,8 @@ static int tfrecord_prepare(const struct convert_options *options, struct stop *
     const char *const last = options->inputs[options->input_count - 1];
     const unsigned named = options->input_count == 1 ? named_splits(last) & (validation | test) : validation;
 
+    struct tfrecord_set *const set = conversion->state;
+    pthread_mutex_init(&set->check.lock, NULL);
     conversion->origin = "TFRecord shards";
     rc = open_split(conversion, options->inputs[0], options, stop);
     if (rc == 0 && named != 0)
@@ -585,7 +659,10 @@ static int tfrecord_prepare(const struct convert_options *options, struct stop *
     if (rc == 0)
         rc = copy_names(conversion, stop);
     for (size_t i = 0; i < SPLITS; i++)
-        ((struct tfrecord_set *)conversion->state)->splits[i].label_key = conversion->label_key;
+        set->splits[i].label_key = conversion->label_key;
+    if (rc == 0)
+        rc = begin_text_check(conversion, stop);
+    conversion->finish = end_text_check;
     return rc < 0 ? rc : check_folders(conversion, options->output, stop);
 }
 
@@ -595,6 +672,8 @@ static void tfrecord_release(struct conversion *conversion)
 
     for (size_t i = 0; i < SPLITS; i++)
         record_set_close(&set->splits[i]);
+    pthread_mutex_destroy(&set->check.lock);
+    class_texts_close(&set->check.texts);
     shard_counts_release(&set->counts);
     set_names_release(&set->names);
     free(set->class_names);

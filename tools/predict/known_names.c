@@ -11,6 +11,7 @@
 #include "stage/log.h"
 #include "tools/results/named_classes.h"
 #include "tools/results/weights.h"
+#include "tools/run/run_data.h"
 
 #define LIST_BYTES 300          /* of names in a message */
 
@@ -101,6 +102,22 @@ static int check_order(const struct class_names *known, const struct trained *tr
     return differ && !may_differ ? -EINVAL : rc;
 }
 
+/* What the records say about their classes must agree with the names, wherever these are from. 0 or as above. */
+static int check_texts(const struct trained *trained, const struct class_names *known)
+{
+    struct problems problems;
+    const struct dataset *const dataset = trained->dataset;
+    if (dataset == NULL)
+        return 0;
+    problems_init(&problems);
+    const char *const path = known == &dataset->class_names ? dataset->class_names_path : trained->weights_path;
+    const int rc = run_data_check_texts(dataset, known, path, &problems);
+    const bool is_right = problems.count == 0;
+    problems_print(&problems);
+    problems_release(&problems);
+    return rc == -ENOMEM ? rc : is_right ? 0 : -ENODATA;
+}
+
 int known_names_find(struct known_names *names, const struct trained *trained)
 {
     const uint32_t classes = trained->net->classes;
@@ -112,6 +129,8 @@ int known_names_find(struct known_names *names, const struct trained *trained)
         names->listed.count > 0 || trained->dataset == NULL ? &names->listed : &trained->dataset->class_names;
     if (rc == 0)
         rc = check_order(known, trained);
+    if (rc == 0)
+        rc = check_texts(trained, known);
     const char **const all = rc == 0 ? calloc(classes, sizeof(*all)) : NULL;
     if (rc == -ENOMEM || (rc == 0 && all == NULL)) {
         log_message(LOG_ERROR, "class names: %s", strerror(ENOMEM));

@@ -150,6 +150,53 @@ static void check_classes(struct dataset *const datasets[PHASE_COUNT], struct pr
                  "both sets together, or name the classes of both with data.class_names = FILE", validation, train);
 }
 
+static void report_texts(const struct dataset *dataset, const struct class_texts *texts, const char *path,
+                         const struct class_text_tally *tally, struct problems *problems)
+{
+    char text[NAME_TEXT_BYTES], where[NAME_TEXT_BYTES / 2], shown[NAME_TEXT_BYTES / 4];
+    const struct dataset_place place = dataset_find(dataset, tally->record);
+    const char *const shard = dataset->paths[place.shard], *const what_set = dataset->options.what;
+    log_escape(shard, strlen(shard), shown, sizeof(shown));
+    snprintf(where, sizeof(where), "%s: record %" PRIu64, shown, dataset_number(dataset, &place));
+    class_text_tally_describe(tally, texts, (int64_t)tally->label - dataset->options.label_offset, path, where, text,
+                              sizeof(text));
+    if (class_text_tally_contradicts(tally))
+        problems_add(problems, "pipetrain", "%s: %s: the names are in another order or of another set, or "
+                     "data.label_offset is wrong: correct them", what_set, text);
+    else
+        log_message(LOG_RUN, "%s: %s", what_set, text);
+}
+
+int run_data_check_texts(const struct dataset *dataset, const struct class_names *names, const char *path,
+                         struct problems *problems)
+{
+    struct class_texts texts = { .names = NULL };
+    struct class_text_tally tally = { .wrong = 0 };
+    if (dataset == NULL || names->count == 0)
+        return 0;
+    int rc = class_texts_open(&texts, names);
+    if (rc == 0)
+        rc = class_text_survey_make(&tally, &texts, dataset);
+    if (rc == 0 && tally.wrong > 0)
+        report_texts(dataset, &texts, path, &tally, problems);
+    if (rc == -ENOMEM)
+        problems_add(problems, "pipetrain", "not enough memory to compare the names of classes");
+    class_texts_close(&texts);
+    return rc;
+}
+
+/* A set without names has those of the training set. */
+static int check_texts(struct dataset *const datasets[PHASE_COUNT], bool is_shared, struct problems *problems)
+{
+    const struct dataset *const train = datasets[PHASE_TRAIN], *const validation = datasets[PHASE_EVALUATE];
+    const bool has_own = validation != NULL && (validation->class_names.count > 0 || train == NULL);
+    const struct dataset *const named = has_own ? validation : train;
+    int rc = train != NULL ? run_data_check_texts(train, &train->class_names, train->class_names_path, problems) : 0;
+    if (rc == 0 && validation != NULL && !is_shared)
+        rc = run_data_check_texts(validation, &named->class_names, named->class_names_path, problems);
+    return rc;
+}
+
 /* Pixels of one type must be read alike in both sets. */
 static void check_formats(struct dataset *const datasets[PHASE_COUNT], struct problems *problems)
 {
@@ -240,6 +287,8 @@ int run_data_open(struct dataset *datasets[PHASE_COUNT], const struct settings *
         check_classes(datasets, problems);
     if (problems->count == 0)
         check_formats(datasets, problems);
+    if (problems->count == 0)
+        rc = check_texts(datasets, is_shared, problems);
     if (problems->count == 0)
         rc = warn_of_left_out(datasets, problems);
     return problems->count == 0 ? 0 : rc == -ENOMEM ? -ENOMEM : -EINVAL;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "compute/net.h"
+#include "formats/class_names.h"
 #include "loader/dataset.h"
 #include "loader/order.h"
 #include "stage/schedule.h"
@@ -27,6 +28,10 @@ int run_data_open(struct dataset *datasets[PHASE_COUNT], const struct settings *
  * problem where any label is accepted. */
 int run_data_open_validation(struct dataset **dataset_out, const struct settings *settings, const struct net *net,
                              bool is_any_label_taken, struct problems *problems);
+/* Compare the texts of some records (image/class/text) with the names of their classes; `path` names the list in messages.
+ * Most name another class: a problem; some do: a warning. 0, -ENOMEM or -ECANCELED. */
+int run_data_check_texts(const struct dataset *dataset, const struct class_names *names, const char *path,
+                         struct problems *problems);
 /* The lines "data": records, shards, their names, and how samples are stored. */
 void run_data_print(const struct dataset *const datasets[PHASE_COUNT], FILE *out);
 /* Warn where an order of the training set leaves records of one class together. Reads some records. */

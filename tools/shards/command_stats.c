@@ -3,8 +3,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "formats/json.h"
+#include "loader/class_text.h"
 #include "loader/label.h"
 #include "loader/set_names.h"
 #include "loader/shard_counts.h"
@@ -20,6 +22,7 @@
 /* The statistics of one thread of the scan. */
 struct gatherer {
     struct shards_statistics statistics;
+    struct class_text_tally texts;
     bool is_short_of_memory;
 };
 
@@ -27,6 +30,7 @@ struct gathering {
     struct sample_names names;
     struct gatherer *gatherers;         /* one for each thread */
     struct set_names known;             /* the names of the labels */
+    struct class_texts texts;           /* the same, to compare records with */
     uint64_t shards, damages;           /* damages: also names that differ */
 };
 
@@ -37,7 +41,6 @@ static bool visit(void *arg, uint32_t worker, uint32_t shard, const struct chunk
     struct gatherer *const gatherer = &gathering->gatherers[worker];
     struct found_sample sample;
     size_t bad_offset;
-    (void)shard;
     if (found_sample_read(&gathering->names, record->payload, record->payload_bytes, &sample, &bad_offset) < 0) {
         problem_out->has_crcs = false;
         snprintf(problem_out->text, sizeof(problem_out->text), "is not a tf.train.Example (byte %zu of its payload)",
@@ -46,6 +49,9 @@ static bool visit(void *arg, uint32_t worker, uint32_t shard, const struct chunk
     }
     if (shards_statistics_add(&gatherer->statistics, &sample, record->payload_bytes) < 0)
         gatherer->is_short_of_memory = true;
+    if (sample.has_label)
+        class_texts_compare(&gathering->texts, (uint64_t)shard << 32 | (uint32_t)record->record, sample.label,
+                            record->payload, record->payload_bytes, &gatherer->texts);
     return true;
 }
 
@@ -277,17 +283,40 @@ static int find_names(struct gathering *gathering, const struct shards_request *
     return 0;
 }
 
+/* Say where records name another class than the list does. */
+static void report_texts(struct gathering *gathering, const struct shards_request *request,
+                         const struct shard_list *list)
+{
+    struct class_text_tally all = { .wrong = 0 };
+    char text[2048], where[1024], path[512];
+    for (uint64_t i = 0; i < request->jobs; i++)
+        class_text_tally_join(&all, &gathering->gatherers[i].texts);
+    if (all.wrong == 0)
+        return;
+    const char *const shard = list->paths[all.record >> 32];
+    log_escape(shard, strlen(shard), path, sizeof(path));
+    snprintf(where, sizeof(where), "%s: record %" PRIu32, path, (uint32_t)all.record);
+    class_text_tally_describe(&all, &gathering->texts, all.label, gathering->known.path, where, text, sizeof(text));
+    log_message(class_text_tally_contradicts(&all) ? LOG_ERROR : LOG_RUN, "stats: %s", text);
+    gathering->damages += class_text_tally_contradicts(&all);
+}
+
 static int gather_and_print(struct gathering *gathering, const struct shards_request *request,
                            const struct shard_list *list)
 {
     struct shards_statistics statistics = { 0 };
-    int rc = gather(gathering, request, list);
+    int rc = find_names(gathering, request, list);
+    if (rc == 0)
+        rc = class_texts_open(&gathering->texts, &gathering->known.names);
+    if (rc == 0)
+        rc = gather(gathering, request, list);
     if (rc == 0)
         rc = merge(gathering, request->jobs, &statistics);
-    if (rc == 0)
-        rc = find_names(gathering, request, list);
-    if (rc == 0)
+    if (rc == 0) {
+        report_texts(gathering, request, list);
         rc = print(gathering, request, &statistics);
+    }
+    class_texts_close(&gathering->texts);
     set_names_release(&gathering->known);
     shards_statistics_release(&statistics);
     return rc;

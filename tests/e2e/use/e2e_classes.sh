@@ -158,6 +158,35 @@ tr -d ' \n' <listed.out/dataset.json | grep -qF '"class_names":["class0","other"
 expect_end 0 'a number without names' run "$convert" tfrecord unnamed -o unnamed.out
 grep -q '"classes": 3' unnamed.out/dataset.json || fail 'the number of classes is lost'
 
+# Records say the name of their class, too.
+# permuted FOLDER LIST...: a copy of the set with this list alone
+permuted() {
+    rm -rf "$1" && cp -r set "$1" && rm "$1/dataset.json" && printf '%s\n' $2 >"$1/labels.txt"
+}
+for list in 'class1 class2 class0:3' 'class2 class1 class0:3' 'CLASS1 Class2,two x:3' 'class0 class1 class2:0' 'ant cat owl:0' \
+    'CLASS0 class1,b class2:0' 'class0 class2 class5:0'; do
+    wanted=${list#*:}
+    permuted texts.set "${list%:*}"
+    run "$pipetrain" -c three.conf --check --set 'data.train=texts.set/train-*' --set 'data.validation=' --set data.classes=3
+    expect_code "$wanted" "train with the names $list"
+    [ "$wanted" = 0 ] ||
+        expect_err 'train: label [012] is .* in texts.set/labels.txt, but class[012] in .*: record [0-9]* .[0-9]* of [0-9]* records name'
+    run "$pipetrain" -c three.conf --set data.class_names=texts.set/labels.txt --set run.dir=unused --check
+    expect_code "$wanted" "configured names $list"
+    run "$shards" stats texts.set
+    expect_code "$wanted" "statistics with the names $list"
+    run "$convert" tfrecord texts.set -o texts.out --force
+    expect_code "$wanted" "convert with the names $list"
+done
+permuted texts.set 'class1 class2 class0'
+run "$pipetrain" evaluate -w taken/weights.safetensors --set 'data.validation=texts.set/validation-*' \
+    --set data.class_names=texts.set/labels.txt
+expect_code 2 'evaluate with names in another order than those of the weights'
+run "$pipetrain" evaluate -w taken/weights.safetensors --set 'data.validation=texts.set/validation-*' \
+    --set data.class_names=texts.set/labels.txt --set model.weights_differ=yes
+expect_code 3 'evaluate with names that records contradict'
+rm -rf texts.set texts.out
+
 # A list beside dataset.json, and one that is alone.
 renamed beside ''
 for list in 'class1\nclass0\nclass2\n' 'class0\n' '1:class0\n2:class1\n3:class2\n' 'class0\nclass1\nclass2\nclass3\n'; do

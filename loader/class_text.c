@@ -1,0 +1,131 @@
+/* Compares the names of classes in records with a list. Called while a set is opened, and by tools for all records. */
+#include "loader/class_text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/example.h"
+#include "stage/log.h"
+
+/* Texts in the records of ImageNet, of which a list may have either. */
+static const char *const text_keys[] = { "image/class/text", "image/class/synset" };
+#define TEXT_KEYS (sizeof(text_keys) / sizeof(*text_keys))
+
+static char fold_char(char c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return (char)(c - 'A' + 'a');
+    return c == '_' || c == '-' ? ' ' : c;
+}
+
+/* Write the first synonym in lower case. Returns its length. */
+static size_t fold(const char *text, size_t bytes, char *out)
+{
+    size_t length = 0;
+    for (size_t i = 0; i < bytes && text[i] != ',' && text[i] != '\0'; i++)
+        out[length++] = fold_char(text[i]);
+    while (length > 0 && (out[length - 1] == ' ' || out[length - 1] == '\n' || out[length - 1] == '\r'))
+        length--;
+    out[length] = '\0';
+    return length;
+}
+
+int class_texts_open(struct class_texts *texts_out, const struct class_names *names)
+{
+    size_t bytes = 0;
+    for (uint32_t c = 0; c < names->count; c++)
+        bytes += strlen(names->names[c]) + 1;
+    char *const text = malloc(bytes + 1);
+    const char **const folded = calloc((size_t)names->count + 1, sizeof(*folded));
+    struct class_texts texts = { .names = names };
+    int rc = text != NULL && folded != NULL ? 0 : -ENOMEM;
+    for (uint32_t c = 0, at = 0; c < names->count && rc == 0; c++) {
+        folded[c] = text + at;
+        at += (uint32_t)fold(names->names[c], strlen(names->names[c]), text + at) + 1;
+    }
+    if (rc == 0)
+        rc = class_names_make(&texts.folded, folded, names->count, 0);
+    free(text);
+    free(folded);
+    if (rc == 0)
+        *texts_out = texts;
+    return rc;
+}
+
+void class_texts_close(struct class_texts *texts)
+{
+    class_names_release(&texts->folded);
+    *texts = (struct class_texts){ .names = NULL };
+}
+
+/* 1: the name of the class; -1: of another class; 0: of none. */
+static int judge(const struct class_texts *texts, uint32_t label, const struct feature *feature)
+{
+    char text[256];
+    uint32_t other;
+    if (feature->kind != FEATURE_BYTES || feature->value_count != 1 || feature->byte_count >= sizeof(text))
+        return 0;
+    const size_t bytes = fold((const char *)feature->bytes, feature->byte_count, text);
+    const char *const own = texts->folded.names[label];
+    if (bytes == 0 || *own == '\0')
+        return 0;
+    if (strstr(text, own) != NULL || strstr(own, text) != NULL)
+        return 1;
+    return class_names_find(&texts->folded, (const uint8_t *)text, bytes, &other) == 0 ? -1 : 0;
+}
+
+static void note_wrong(struct class_text_tally *tally, uint64_t record, uint32_t label, const struct feature *feature)
+{
+    if (tally->wrong++ > 0 && tally->record <= record)
+        return;
+    tally->record = record;
+    tally->label = label;
+    log_escape((const char *)feature->bytes, feature->byte_count, tally->text, sizeof(tally->text));
+}
+
+void class_texts_compare(const struct class_texts *texts, uint64_t record, int64_t number, const uint8_t *payload,
+                         size_t bytes, struct class_text_tally *tally)
+{
+    const size_t name_bytes[TEXT_KEYS] = { strlen(text_keys[0]), strlen(text_keys[1]) };
+    const struct example_query query = { text_keys, name_bytes, TEXT_KEYS };
+    struct feature features[TEXT_KEYS];
+    const struct feature *wrong = NULL;
+    size_t bad_offset;
+    if (number < 0 || number >= texts->folded.count || example_find(payload, bytes, &query, features, &bad_offset) < 0)
+        return;
+    const uint32_t label = (uint32_t)number;
+    for (size_t i = 0; i < TEXT_KEYS; i++) {
+        const int verdict = judge(texts, label, &features[i]);
+        if (verdict > 0) {
+            tally->right++;
+            return;
+        }
+        if (verdict < 0 && wrong == NULL)
+            wrong = &features[i];
+    }
+    if (wrong != NULL)
+        note_wrong(tally, record, label, wrong);
+}
+
+void class_text_tally_join(struct class_text_tally *tally, const struct class_text_tally *other)
+{
+    const uint64_t right = tally->right + other->right, wrong = tally->wrong + other->wrong;
+    if (other->wrong > 0 && (tally->wrong == 0 || other->record < tally->record))
+        *tally = *other;
+    tally->right = right;
+    tally->wrong = wrong;
+}
+
+void class_text_tally_describe(const struct class_text_tally *tally, const struct class_texts *texts, int64_t stored,
+                               const char *path, const char *where, char *text_out, size_t text_size)
+{
+    const char *const name = texts->names->names[tally->label];
+    char shown[CLASS_TEXT_BYTES];
+    log_escape(name, strlen(name), shown, sizeof(shown));
+    snprintf(text_out, text_size, "label %" PRId64 " is %s in %s, but %s in %s (%" PRIu64 " of %" PRIu64 " records name "
+             "another class than their label)", stored, shown, path, tally->text, where, tally->wrong,
+             tally->wrong + tally->right);
+}

@@ -1,0 +1,46 @@
+/* What records say about the name of their class (image/class/text), compared with a list of names. Any thread may
+ * compare; a tally belongs to one. */
+#ifndef PIPETRAIN_CLASS_TEXT_H
+#define PIPETRAIN_CLASS_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "formats/class_names.h"
+
+#define CLASS_TEXT_BYTES 64u    /* of a text in a message */
+
+struct class_texts {
+    const struct class_names *names;    /* borrowed */
+    struct class_names folded;          /* their first synonyms, in lower case */
+};
+
+/* The comparisons of several records. */
+struct class_text_tally {
+    uint64_t right, wrong;
+    uint64_t record;            /* the lowest one that is wrong */
+    uint32_t label;             /* its class, and the text: */
+    char text[CLASS_TEXT_BYTES];
+};
+
+/* 0 or -ENOMEM. */
+int class_texts_open(struct class_texts *texts_out, const struct class_names *names);
+void class_texts_close(struct class_texts *texts);
+/* Compare a record of class `number` with the name of its class; `record` only orders records. It is right if a text of the record
+ * contains the name or is a part of it, and wrong if it is the name of another class; a text that is no known name, such
+ * as a synonym, does not count. Case, and what follows a comma, are not compared; "_" and "-" are blanks. */
+void class_texts_compare(const struct class_texts *texts, uint64_t record, int64_t number, const uint8_t *payload,
+                         size_t bytes, struct class_text_tally *tally);
+void class_text_tally_join(struct class_text_tally *tally, const struct class_text_tally *other);
+/* Whether the list is wrong, rather than some labels. */
+static inline bool class_text_tally_contradicts(const struct class_text_tally *tally)
+{
+    return tally->wrong > tally->right;
+}
+/* "label 0 is ant in names.txt, but zebra in WHERE (3 of 12 records name another class ...)". The label is
+ * shown as it is stored. */
+void class_text_tally_describe(const struct class_text_tally *tally, const struct class_texts *texts, int64_t stored,
+                               const char *path, const char *where, char *text_out, size_t text_size);
+
+#endif

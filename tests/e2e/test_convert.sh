@@ -320,7 +320,7 @@ shares_out_by_bytes() {
     [ "$(ls sized/validation-* | wc -l)" -eq 2 ] || failed "validation in shards of 20 KiB: $(ls -l sized)"
     expect 2 digits -o out --shards 2 --shard-size 20KiB
     expect 2 digits -o out --shard-size 0
-    expect 2 digits -o out --shard-size 20Kb
+    expect 2 digits -o out --shard-size 20Kx
     expect 2 digits -o out --shard-size 20000000TiB
     answers 2 "larger --shard-size" digits -o out --shard-size 1 --train 200000
     expect 0 digits -o single --shard-size 1 --train 11 --validation 0

@@ -304,6 +304,7 @@ TEST_WITH(refuses_splits_where_classes_should_be, fixture_folder_enter, fixture_
 TEST_WITH(refuses_shards_parts_and_records_as_classes, fixture_folder_enter, fixture_folder_leave)
 {
     expect_refused_both_ways(FILES("000/1.png A", "000/1.cls", "001/2.png B", "001/2.cls"), "as in WebDataset");
+    expect_refused_both_ways(FILES("1.png A", "1.cls", "2.png B", "2.cls"), "labels of WebDataset samples");
     expect_refused_both_ways(FILES("00000/a.png A", "00000/a.json", "00001/b.png B", "00001/b.json"),
                              "the folders 00000, 00001, ... are no classes: numbers, with a file (.json, .txt)");
     expect_refused_both_ways(FILES("00000/000.png A", "00000/001.png B", "00001/002.png C", "00001/003.png D"),

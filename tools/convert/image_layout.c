@@ -259,7 +259,10 @@ static int read_top(struct top *top, bool *are_splits_out)
     const struct siblings_reading reading = siblings_read(siblings, count);
     *are_splits_out = reading.meaning == SIBLINGS_SPLITS && !top->folders_are_classes;
     if (count == 0)
-        rc = layout_refuse(top, "contains no folder with images");
+        rc = layout_refuse(top, top->choice->label_file_count == 0
+                                ? "contains no folder with images"
+                                : "contains no folder with images; its .cls files are labels of WebDataset samples, "
+                                  "which are not read: put the images into one folder for each class");
     else if (reading.meaning > SIBLINGS_SPLITS && !top->folders_are_classes)
         rc = layout_refuse_siblings(top, siblings, &reading);
     free(siblings);
@@ -430,6 +433,7 @@ static int collect_split(struct top *top, struct image_layout *layout, const cha
 /* ---- folders that are no classes ---- */
 
 #define RECORD_FOLDERS_LEAST 3u     /* fewer folders of one image each may be classes */
+#define DOUBTFUL_CLASSES 20u        /* so many with one image each are reported, whatever their names */
 #define PADDED_DIGITS_LEAST 3u      /* of the names of shards */
 
 /* What the names of the classes and of their images have in common. */
@@ -560,6 +564,9 @@ static int check_classes(const struct top *top, const struct image_layout *layou
         return 0;
     const struct class_habits habits = look_at_classes(top->list, layout);
     const char *const text = no_classes_text(&habits, top, layout->class_count);
+    if (text == NULL && habits.have_one_image && layout->class_count >= DOUBTFUL_CLASSES)
+        log_message(LOG_RUN, "%s: each of the %" PRIu32 " folders contains one image: are they classes?", top->input,
+                    layout->class_count);
     if (text == NULL)
         return 0;
     return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: the folders %s, %s, ... are no classes: %s: put the "
@@ -609,9 +616,11 @@ static int collect_other(struct top *top, struct image_layout *layout, const cha
 static void report_unlabelled(const struct top *top)
 {
     const struct range range = top->splits[SPLIT_UNLABELLED];
-    if (range.end > 0)
-        log_message(LOG_RUN, "%s: left out %zu images of %.*s, which have no classes by its name", top->input,
-                    count_images(top->list, range), (int)range.begin - 1, path_of(top->list, range.first));
+    if (range.end == 0)
+        return;
+    const size_t count = count_images(top->list, range);
+    log_message(LOG_RUN, "%s: left out %zu image%s of %.*s, which ha%s no classes by its name", top->input, count,
+                count == 1 ? "" : "s", (int)range.begin - 1, path_of(top->list, range.first), count == 1 ? "s" : "ve");
 }
 
 static int collect_splits(struct top *top, struct image_layout *layout)

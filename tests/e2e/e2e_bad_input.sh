@@ -135,7 +135,7 @@ expect_err 'cut.tfrecord.*record 100.*byte '
 for place in 3 9 500; do        # length, its checksum, payload of record 70
     cp "$first" "$work/flip$place.tfrecord"
     flip "$work/flip$place.tfrecord" $((record_bytes * 70 + place))
-    try flip $quick --set "data.train=$work/flip$place.tfrecord" --set train.batch=150
+    try flip $quick --set "data.train=$work/flip$place.tfrecord" --set train.batch=150 --set train.steps=1
     expect_code 3 "a flipped bit at byte $place of a record"
     expect_err "flip$place.tfrecord.*record 70.*byte $((record_bytes * 70))"
     expect_err_lines 1

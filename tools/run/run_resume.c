@@ -93,6 +93,14 @@ static void write_data(const struct run_plan *plan, const struct dataset *const 
     }
 }
 
+/* Results depend on it as on the device: "backend = onednn with AVX2". */
+static void write_backend(const struct backend_ops *backend, FILE *out)
+{
+    const bool is_known = backend->instructions != NULL;
+    fprintf(out, "backend = %s%s%s\n", backend->name, is_known ? " with " : "",
+            is_known ? instructions_name(backend->instructions()) : "");
+}
+
 /* The settings with what the plan has chosen for those that were left to it. The texts are borrowed. */
 static struct settings effective_settings(const struct settings *settings, const struct run_plan *plan,
                                           const struct dataset *const *datasets)
@@ -129,6 +137,7 @@ static int make_identity(struct run_state *state, const struct settings *setting
     const long decisive = ftell(out);
     write_options(&effective, EFFECT_TOLD, out);
     fprintf(out, "ranks = %" PRIu32 "\n", settings->ranks);
+    write_backend(plan->devices.backend, out);
     const int rc = text_stream_end(out, &text);
     if (rc != 0)
         return rc;

@@ -269,4 +269,14 @@ while IFS='|' read -r option value verdict words; do
     refused*) expect_effect $words ;;
     esac
 done <rows
+
+# What is no option: another instruction set, as on another machine.
+context
+rm -rf second
+mkdir second
+cp "$base/$half" "$base/metrics.jsonl" "$base/run.conf" second
+option=backend value='SSE 4.1'
+run env ONEDNN_MAX_CPU_ISA=SSE41 "$pipetrain" -c tiny.conf --set run.dir=second
+expect_code 0 'another instruction set'
+! grep -q 'onednn with SSE' out || { expect_told; expect_tensors "$base" 1e-5; }
 finish

@@ -45,6 +45,15 @@ size_t utf8_valid_bytes(const char *text, size_t bytes)
     return valid;
 }
 
+int utf8_cut(const char *text, size_t most)
+{
+    size_t bytes = strnlen(text, most);
+    const size_t longest = 4, all = bytes;
+    while (text[bytes] != '\0' && bytes > 0 && all - bytes < longest && ((uint8_t)text[bytes] & 0xc0) == 0x80)
+        bytes--;
+    return (int)bytes;
+}
+
 /* Control characters outside ASCII: the first and last of each range. */
 struct range { const char *first, *last; };
 static const struct range controls[] = {

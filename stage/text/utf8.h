@@ -9,6 +9,8 @@
 size_t utf8_character_bytes(const char *text, size_t bytes);
 /* Bytes of `text` that are well-formed UTF-8 from the start: `bytes` when all are. */
 size_t utf8_valid_bytes(const char *text, size_t bytes);
+/* Bytes of a text, `most` or a few less, with which no character is cut: for "%.*s". */
+int utf8_cut(const char *text, size_t most);
 /* Whether a well-formed character of so many bytes affects the text around it instead of being shown: a control
  * character (C0, DEL, C1), a line separator (U+2028, U+2029), or a directional one (U+061C, U+200E, U+200F, U+202A
  * to U+202E, U+2066 to U+2069). */

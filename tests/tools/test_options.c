@@ -8,6 +8,7 @@
 
 #include "stage/text/decimal.h"
 #include "stage/text/names.h"
+#include "stage/text/utf8.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
 #include "tools/config/config.h"
@@ -303,6 +304,21 @@ TEST_WITH(yes_no_and_choices_take_their_words_only, setup, teardown)
     char problem[256];
     assert_int_equal(option_parse(row("data", "shuffle"), settings, "ful", problem, sizeof(problem)), -EINVAL);
     assert_non_null(strstr(problem, "full, block, none"));
+}
+
+/* A value that is longer than a message shows. */
+TEST_WITH(a_value_is_cut_between_characters, setup, teardown)
+{
+    for (size_t before = 0; before < 4; before++) {
+        char value[200] = "", problem[512];
+        for (size_t i = 0; i < before; i++)
+            strcat(value, "x");
+        while (strlen(value) < 150)
+            strcat(value, "\xe7\x8c\xab");
+        assert_int_equal(option_parse(row("train", "batch"), *state, value, problem, sizeof(problem)), -EINVAL);
+        assert_int_equal(utf8_valid_bytes(problem, strlen(problem)), strlen(problem));
+        assert_non_null(strstr(problem, "\xe7\x8c\xab' is not a whole number"));
+    }
 }
 
 TEST_WITH(run_names_cannot_leave_their_folder, setup, teardown)

@@ -9,8 +9,12 @@
 
 #include "stage/text/decimal.h"
 #include "stage/text/names.h"
+#include "stage/text/utf8.h"
 #include "tools/text/number.h"
 #include "tools/text/quantity.h"
+
+/* A value in a message, with its bytes. */
+#define SHOWN(value) utf8_cut(value, 80), value
 
 #define PROBLEM(...) (snprintf(problem_out, problem_size, __VA_ARGS__), -EINVAL)
 
@@ -28,7 +32,7 @@ static int out_of_range(const struct option_row *option, const char *value, char
 {
     char range[256];
     option_range(option, range, sizeof(range));
-    return PROBLEM("%.80s is out of range (%s)", value, range);
+    return PROBLEM("%.*s is out of range (%s)", SHOWN(value), range);
 }
 
 static int parse_integer(const struct option_row *option, struct settings *settings, const char *value,
@@ -36,7 +40,7 @@ static int parse_integer(const struct option_row *option, struct settings *setti
 {
     const char *end = decimal_integer_end(value);
     if (end == NULL || *end != '\0')
-        return PROBLEM("'%.80s' is not a whole number", value);
+        return PROBLEM("'%.*s' is not a whole number", SHOWN(value));
     errno = 0;
     const long long number = strtoll(value, NULL, 10);
     if (errno != 0 || store_integer(option, settings, number) != 0)
@@ -62,7 +66,7 @@ static int parse_number(const struct option_row *option, struct settings *settin
 {
     const char *end = decimal_end(value);
     if (end == NULL || *end != '\0')
-        return PROBLEM("'%.80s' is not a number", value);
+        return PROBLEM("'%.*s' is not a number", SHOWN(value));
     if (read_number(option, value, option_field(option, settings)) != 0)
         return out_of_range(option, value, problem_out, problem_size);
     return 0;
@@ -87,9 +91,9 @@ static int parse_numbers(const struct option_row *option, struct settings *setti
         const char *const end = decimal_end(text);
         const char *const next = end == NULL ? NULL : next_number(end);
         if (next == NULL)
-            return PROBLEM("'%.80s' is not a list of numbers", value);
+            return PROBLEM("'%.*s' is not a list of numbers", SHOWN(value));
         if (numbers.count == OPTION_NUMBERS_MAX)
-            return PROBLEM("'%.80s' has more than %u numbers", value, OPTION_NUMBERS_MAX);
+            return PROBLEM("'%.*s' has more than %u numbers", SHOWN(value), OPTION_NUMBERS_MAX);
         if (read_number(option, text, &numbers.value[numbers.count++]) != 0)
             return out_of_range(option, text, problem_out, problem_size);
         text = next;
@@ -112,7 +116,8 @@ static int parse_size(const struct option_row *option, struct settings *settings
     const bool is_negative = *value == '-';
     const int rc = quantity_bytes(value + (is_negative || *value == '+'), &bytes);
     if (rc == -EINVAL)
-        return PROBLEM("'%.80s' is not a size (%s" QUANTITY_BYTES ")", value, may_be_auto(option) ? "auto, " : "");
+        return PROBLEM("'%.*s' is not a size (%s" QUANTITY_BYTES ")", SHOWN(value),
+                       may_be_auto(option) ? "auto, " : "");
     if (rc != 0 || bytes > INT64_MAX ||
         store_integer(option, settings, is_negative ? -(int64_t)bytes : (int64_t)bytes) != 0)
         return out_of_range(option, value, problem_out, problem_size);
@@ -125,9 +130,9 @@ static int parse_duration(const struct option_row *option, struct settings *sett
     uint64_t seconds = 0;
     const int rc = quantity_whole_seconds(value, &seconds);
     if (rc == -EINVAL)
-        return PROBLEM("'%.80s' is not a duration (" QUANTITY_SECONDS ")", value);
+        return PROBLEM("'%.*s' is not a duration (" QUANTITY_SECONDS ")", SHOWN(value));
     if (rc == -EDOM)
-        return PROBLEM("'%.80s' is not a whole number of seconds", value);
+        return PROBLEM("'%.*s' is not a whole number of seconds", SHOWN(value));
     return rc == 0 && store_integer(option, settings, (int64_t)seconds) == 0
                ? 0 : out_of_range(option, value, problem_out, problem_size);
 }
@@ -137,7 +142,7 @@ static int parse_yes_no(const struct option_row *option, struct settings *settin
 {
     const bool is_yes = strcmp(value, "yes") == 0;
     if (!is_yes && strcmp(value, "no") != 0)
-        return PROBLEM("'%.80s' is neither yes nor no", value);
+        return PROBLEM("'%.*s' is neither yes nor no", SHOWN(value));
     *(bool *)option_field(option, settings) = is_yes;
     return 0;
 }
@@ -157,7 +162,7 @@ static int parse_choice(const struct option_row *option, struct settings *settin
     option_range(option, range, sizeof(range));
     if (nearest.best != NULL)
         snprintf(hint, sizeof(hint), " (did you mean '%s'?)", (const char *)nearest.best);
-    return PROBLEM("'%.80s' is not one of: %s%s", value, range, hint);
+    return PROBLEM("'%.*s' is not one of: %s%s", SHOWN(value), range, hint);
 }
 
 static int parse_string(const struct option_row *option, struct settings *settings, const char *value,
@@ -184,7 +189,8 @@ static int parse_name(const struct option_row *option, struct settings *settings
     const size_t length = strlen(value);
     if (length > OPTION_NAME_MAX || strspn(value, allowed) != length || strcmp(value, ".") == 0 ||
         strcmp(value, "..") == 0)
-        return PROBLEM("'%.80s' is not a name (1 to %d of A-Z a-z 0-9 . _ -, not . or ..)", value, OPTION_NAME_MAX);
+        return PROBLEM("'%.*s' is not a name (1 to %d of A-Z a-z 0-9 . _ -, not . or ..)", SHOWN(value),
+                       OPTION_NAME_MAX);
     return parse_string(option, settings, value, problem_out, problem_size);
 }
 

@@ -12,6 +12,7 @@ tools_libtools_a_SOURCES = \
 	%D%/run/conclusion.c \
 	%D%/run/core_share.c \
 	%D%/run/device_plan.c \
+	%D%/run/device_share.c \
 	%D%/run/environment.c \
 	%D%/run/far_towers.c \
 	%D%/run/feed.c \

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Ranks on GPUs, which are simulated: one that waits for another rank does not hang.
+# Ranks on GPUs, which are simulated: one that waits for another rank does not hang, and those on one GPU share its memory.
 . "${0%/*}/../e2e/sim.sh"
 . "${0%/*}/cluster.sh"
 find_mpis
@@ -44,5 +44,24 @@ for mpi in $mpis; do
         openmpi) late replicated 1 ;;
         mpich) late averaging 2 ;;
     esac
+done
+
+# ---- two ranks that see one GPU, which has no memory for both ----
+shares_a_gpu() {
+    SIM_DEVICES=1 SIM_MEMORY=$1
+    export SIM_DEVICES SIM_MEMORY
+    ranks_train "shared-$1" --set model.file= --set model.name=mnist_cnn --set train.steps=1 --set data.validation=
+    unset SIM_DEVICES SIM_MEMORY
+}
+
+for mpi in $mpis; do
+    shares_a_gpu 100000000
+    expect_code 0 "two ranks on one GPU with $mpi"
+    expect_equal "$(grep -c '2 ranks of this host use the same GPU: each plans with 1/2 of its free memory' "$work/err")" 1 'GPUs that are shared'
+    shares_a_gpu 30000000
+    expect_code 4 "two ranks on a GPU that has memory for one, with $mpi"
+    expect_err 'memory: the run needs .* of cuda0 .*, free are 14\.3 MiB'
+    ranks_train apart --set train.steps=1 --set data.validation=
+    ! grep -q 'use the same GPU' "$work/err" || fail 'ranks on GPUs of their own share one'
 done
 finish

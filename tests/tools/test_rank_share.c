@@ -9,6 +9,7 @@
 #include "tools/config/training.h"
 #include "tools/run/core_share.h"
 #include "tools/run/device_plan.h"
+#include "tools/run/device_share.h"
 #include "tools/run/memory_plan.h"
 #include "tools/run/run_plan.h"
 
@@ -204,6 +205,19 @@ static int release(void **state)
     (void)state;
     settings_release(&settings);
     return 0;
+}
+
+TEST(ranks_that_see_one_gpu_share_it)
+{
+    static struct device_user users[] = {
+        { "node1", 1, { "0000:1b:00.0" } }, { "node1", 1, { "0000:1b:00.0" } }, { "node2", 1, { "0000:1b:00.0" } },
+        { "node1", 2, { "0000:1c:00.0", "0000:1b:00.0" } }, { "node1", 1, { "" } }, { "node1", 1, { "" } },
+        { "node2", 1, { "0000:1c:00.0" } },
+    };
+    static const uint32_t shares[] = { 3, 3, 1, 3, 1, 1, 1 };
+    enum { USERS = sizeof(users) / sizeof(*users) };
+    for (uint32_t i = 0; i < USERS; i++)
+        assert_int_equal(device_share_of(users, USERS, i), shares[i]);
 }
 
 TESTS_MAIN(NULL, release)

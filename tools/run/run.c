@@ -20,6 +20,7 @@
 #include "tools/run/about.h"
 #include "tools/run/account.h"
 #include "tools/run/conclusion.h"
+#include "tools/run/device_share.h"
 #include "tools/run/meeting.h"
 #include "tools/run/pipeline.h"
 #include "tools/run/plan_doubts.h"
@@ -193,6 +194,8 @@ static int prepare_here(struct run *run)
 static int prepare(struct run *run)
 {
     int code = meet_with_facts(run, prepare_here(run));
+    if (code == 0)
+        code = device_share_agree(run->ranks, &run->plan.devices);
     if (code == 0 && run->kind != RUN_DRY)
         code = run_state_find(&run->state, run->settings, &run->plan, datasets_of(run));
     run->state.progress.rate_last = (uint64_t)llround(run->plan.learning_rate.last);

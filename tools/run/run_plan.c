@@ -664,7 +664,7 @@ struct tower_spec run_plan_tower(const struct run_plan *plan, const struct setti
                          .allow_ref = settings->devices.allow_ref,
                          .precision = settings->devices.precision,
                          .graph = settings->devices.graph,
-                         .device_towers = (devices->towers.count + devices->count - 1) / devices->count,
+                         .device_towers = (devices->towers.count + devices->count - 1) / devices->count * devices->sharing,
                          .workspace_max = (size_t)settings->devices.workspace,
                          .time_plans = measures_plans(plan, settings),
                          .plan_cache = devices->plan_cache[0] != '\0' ? devices->plan_cache : NULL },

@@ -47,7 +47,13 @@ static bool is_number(struct csv_text value)
 
 static bool is_byte(struct csv_text value)
 {
-    return is_number(value) && strtoul(value.text, NULL, 10) <= 255;
+    unsigned long number = 0;
+
+    if (!is_number(value))
+        return false;
+    for (size_t i = 0; i < value.bytes; i++)
+        number = number * 10 + (unsigned long)(value.text[i] - '0');
+    return number <= 255;
 }
 
 static bool is_bit(struct csv_text value)

@@ -140,13 +140,14 @@ static const char *open_problem(int error)
 
 /* If damage is skipped, an unreadable shard is lost as a whole, provided that the set's description lists it, so that
  * it is a shard and the number of lost records is known. A file of another kind is not damage. */
-static int open_index(const struct dataset *dataset, uint32_t shard, const struct manifest_shard *listed, char *line,
-                      size_t line_size)
+static int open_index(const struct dataset *dataset, uint32_t shard, const struct manifest_shard *listed, bool rebuild,
+                      char *line, size_t line_size)
 {
     struct shard_source *const source = dataset->sources[shard];
     const struct shard_index_options options = {
         .skip_damage = dataset->options.skip_damage,
         .use_cache = dataset->options.use_index_cache,
+        .rebuild = rebuild,
         .what = dataset->options.what,
         .is_unwanted = dataset->options.is_unwanted,
     };
@@ -186,6 +187,14 @@ static void check_counts(struct opening *opening, uint32_t shard, const struct m
         log_message(LOG_RUN, "%s: %s", dataset->paths[shard], text);
 }
 
+/* Whether an index from a file contradicts the description of the set. The file may be forged, so the shard decides. */
+static bool is_doubtful(const struct dataset *dataset, uint32_t shard, const struct manifest_shard *listed)
+{
+    const struct shard_index *const index = &dataset->indexes[shard];
+    char text[OPENING_PROBLEM_BYTES];
+    return atomic_load(&index->is_unproved) && find_difference(index, listed, text, sizeof(text));
+}
+
 /* A shard is missing that the description lists. */
 static void handle_absent(struct opening *opening, uint32_t shard, const struct manifest_shard *listed)
 {
@@ -216,7 +225,11 @@ static void open_shard(struct opening *opening, uint32_t shard)
         opening_report_path(opening, rc, path, open_problem(-rc));
         return;
     }
-    rc = open_index(dataset, shard, listed, line, sizeof(line));
+    rc = open_index(dataset, shard, listed, opening->rebuilds_indexes, line, sizeof(line));
+    if (rc == 0 && is_doubtful(dataset, shard, listed)) {
+        shard_index_release(&dataset->indexes[shard]);
+        rc = open_index(dataset, shard, listed, true, line, sizeof(line));
+    }
     if (rc == -ECANCELED)
         opening_fail(opening, rc);
     else if (rc < 0)
@@ -652,13 +665,15 @@ static int find_shards(struct opening *opening)
     return rc < 0 ? rc : allocate_shards(dataset, list.count);
 }
 
-int dataset_open(struct dataset **dataset_out, const struct dataset_options *options,
-                 char *problem_out, size_t problem_size)
+/* dataset_open once. -ESTALE: an index file was wrong. */
+static int open_once(struct dataset **dataset_out, const struct dataset_options *options, bool rebuilds_indexes,
+                     char *problem_out, size_t problem_size)
 {
     struct shard_counts own = { 0 };
     struct opening opening = {
         .dataset = calloc(1, sizeof(*opening.dataset)),
         .counts = options->counts != NULL ? options->counts : &own,
+        .rebuilds_indexes = rebuilds_indexes,
     };
     text_init(&opening.problems, problem_out, problem_size);
     if (opening.dataset == NULL)
@@ -676,4 +691,11 @@ int dataset_open(struct dataset **dataset_out, const struct dataset_options *opt
     }
     *dataset_out = opening.dataset;
     return 0;
+}
+
+int dataset_open(struct dataset **dataset_out, const struct dataset_options *options,
+                 char *problem_out, size_t problem_size)
+{
+    const int rc = open_once(dataset_out, options, false, problem_out, problem_size);
+    return rc == -ESTALE ? open_once(dataset_out, options, true, problem_out, problem_size) : rc;
 }

@@ -16,7 +16,8 @@ struct opening {
     struct shard_counts *counts;
     struct text problems;
     uint32_t problem_count;
-    int result;                 /* of the first problem */
+    int result;                 /* of the first problem; -ESTALE: an index file was wrong */
+    bool rebuilds_indexes;      /* index files are not read */
 };
 
 /* A problem without a message. */

@@ -195,7 +195,7 @@ static void try_record(struct opening *opening, struct decode_context *context, 
     const uint32_t shard = dataset_find(opening->dataset, id).shard;
     if (problem.is_damage &&
         shard_index_prove(&opening->dataset->indexes[shard], opening->dataset->sources[shard]) != 0) {
-        opening_report_path(opening, -EBADMSG, opening->dataset->paths[shard], SHARD_INDEX_STALE_TEXT);
+        opening_fail(opening, -ESTALE);
         return;
     }
     record_describe(opening->dataset, id, &problem, line, sizeof(line));

@@ -489,7 +489,7 @@ int shard_index_open(struct shard_index *index_out, struct shard_source *source,
                      const struct shard_index_options *options, char *problem_out, size_t problem_size)
 {
     struct shard_index index = { .stamp = source->stamp };
-    if (options->use_cache && index_file_read(&index, source) == 0) {
+    if (options->use_cache && !options->rebuild && index_file_read(&index, source) == 0) {
         if (is_usable(&index, source) && is_unchanged(&index, source)) {
             *index_out = index;
             atomic_store(&index_out->is_unproved, true);

@@ -51,6 +51,7 @@ struct shard_index {
 struct shard_index_options {
     bool skip_damage;           /* resynchronise after a bad length instead of failing */
     bool use_cache;             /* read and write index files */
+    bool rebuild;               /* do not read them */
     const char *what;           /* name of the set, for messages; NULL: print none */
     const atomic_bool *is_unwanted;     /* NULL, or set by another thread to end indexing */
 };

@@ -372,6 +372,57 @@ TEST(a_forged_index_is_dropped)
     shard_index_release(&right);
 }
 
+/* The kept index of a shard of 9 records that takes `count` records from `first` on for one, with a right checksum. */
+static void forge_union(const char *name, uint32_t first, uint32_t count)
+{
+    size_t bytes;
+    uint8_t *const data = fixture_read(index_beside(name), &bytes);
+    const size_t header = bytes - 9 * sizeof(uint32_t);
+    uint8_t *const at = data + header + first * sizeof(uint32_t);
+    uint32_t sum = (count - 1) * (uint32_t)TFRECORD_FRAME_BYTES;
+    uint64_t records;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t length;
+        memcpy(&length, at + i * sizeof(length), sizeof(length));
+        sum += length;
+    }
+    memcpy(at, &sum, sizeof(sum));
+    memmove(at + sizeof(sum), at + count * sizeof(sum), (9 - first - count) * sizeof(sum));
+    memcpy(&records, data + header - 2 * sizeof(records), sizeof(records));
+    assert_int_equal(records, 9);
+    records -= count - 1;
+    memcpy(data + header - 2 * sizeof(records), &records, sizeof(records));
+    bytes -= (count - 1) * sizeof(sum);
+    sum_again(data, bytes);
+    fixture_write(index_beside(name), data, bytes);
+    free(data);
+}
+
+/* The set opens whatever a file beside its shard says, also where the description contradicts the index. */
+TEST(no_forged_index_keeps_a_set_from_opening)
+{
+    static const char manifest[] = "{\"splits\": {\"train\": {\"shards\": [{\"file\": \"whole.tfrecord\", "
+                                   "\"records\": 9}]}}}";
+    char path[512];
+    snprintf(path, sizeof(path), "%s", fixture_path(folder, "whole.tfrecord"));
+    struct dataset_options options = fixture_options(path);
+    options.use_index_cache = true;
+    fixture_write_shard(path, 0, 9);
+    for (int has_manifest = 0; has_manifest < 2; has_manifest++) {
+        if (has_manifest)
+            fixture_write(fixture_path(folder, "dataset.json"), manifest, sizeof(manifest) - 1);
+        for (uint32_t first = 1; first < 7; first++) {
+            dataset_close(fixture_open(&options));
+            forge_union("whole.tfrecord", first, has_manifest ? 2 : 1 + first % 2);
+            struct dataset *const dataset = fixture_open(&options);
+            assert_true(!has_manifest || dataset->record_count == 9);
+            dataset_close(dataset);
+            assert_int_equal(unlink(index_beside("whole.tfrecord")), 0);
+        }
+    }
+    assert_int_equal(unlink(fixture_path(folder, "dataset.json")), 0);
+}
+
 TEST(damages_in_a_forged_index_lose_nothing)
 {
     char path[512];

@@ -16,9 +16,10 @@ static const struct sample_limits label_sample = { 256, 4096, (uint64_t)64 << 20
 #define TEXTS_MAX 64u
 #define TEXTS_EXPECTED 16u
 #define PAIRS 64u
+#define PAIRS_MIN 32u           /* fewer say nothing about the order */
 #define UNREADABLE_PAIRS_MAX 4u
 /* An excess of equal pairs is reported if it is this many standard deviations and this share of the pairs. */
-#define STDS_MIN 4.0
+#define STDS_MIN 4.5
 #define EXCESS_MIN 0.15
 
 static uint64_t choose_count(const struct dataset *dataset, const struct sample_limits *limits)
@@ -270,12 +271,13 @@ static bool read_label(struct label_pairs *pairs, uint64_t position, int64_t *la
     return true;
 }
 
+/* Pairs without a common record, spread over the set. */
 static int read_pairs(struct label_pairs *pairs)
 {
-    const uint64_t places = pairs->order.shape.count - 1;
+    const uint64_t places = pairs->order.shape.count / 2, count = places < PAIRS ? places : PAIRS;
     uint32_t unreadable = 0;
-    for (uint64_t i = 0; i < PAIRS && unreadable < UNREADABLE_PAIRS_MAX; i++) {
-        const uint64_t position = (uint64_t)((__uint128_t)places * i / PAIRS);
+    for (uint64_t i = 0; i < count && unreadable < UNREADABLE_PAIRS_MAX; i++) {
+        const uint64_t position = 2 * (uint64_t)((__uint128_t)places * i / count);
         int64_t *const labels = pairs->labels + pairs->count;
         if (dataset_is_unwanted(pairs->context->dataset))
             return -ECANCELED;
@@ -324,5 +326,5 @@ bool label_order_is_sorted(const struct label_order *look)
 {
     const double std = sqrt(look->expected * (1 - look->expected / (look->pairs > 0 ? look->pairs : 1)));
     const double excess = look->equal - look->expected;
-    return excess > STDS_MIN * std && excess > EXCESS_MIN * look->pairs;
+    return look->pairs >= PAIRS_MIN && excess > STDS_MIN * std && excess > EXCESS_MIN * look->pairs;
 }

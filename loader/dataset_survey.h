@@ -72,7 +72,7 @@ struct label_order {
 /* Read the labels of some pairs in the first epoch's order of this seed. */
 int label_order_look(struct label_order *look_out, const struct dataset *dataset, const struct order_shape *shape,
                      uint64_t seed);
-/* Whether there are far more equal pairs than chance explains. */
+/* Whether there are far more equal pairs than chance explains; false for a set of less than 64 records. */
 bool label_order_is_sorted(const struct label_order *look);
 
 #endif

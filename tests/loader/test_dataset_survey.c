@@ -177,17 +177,24 @@ static int64_t one_class(uint32_t i) { return (void)i, 3; }
 static int64_t mixed(uint32_t i) { return (int64_t)(random_u64(random_key(1, RANDOM_DRAW, 0), i) % FIXTURE_CLASSES); }
 static int64_t mostly_one(uint32_t i) { return mixed(i) < 9 ? 0 : mixed(i); }
 
-static struct dataset *make_set(const char *name, int64_t (*label)(uint32_t i))
+static int64_t in_blocks(uint32_t i) { return i / 16; }
+
+static struct dataset *make_set_of(uint32_t records, const char *name, int64_t (*label)(uint32_t i))
 {
-    uint8_t *const shard = malloc((size_t)RECORDS * FIXTURE_FRAME_MAX), pixels[FIXTURE_SAMPLE_BYTES] = { 0 };
+    uint8_t *const shard = malloc((size_t)records * FIXTURE_FRAME_MAX), pixels[FIXTURE_SAMPLE_BYTES] = { 0 };
     size_t bytes = 0;
     assert_non_null(shard);
-    for (uint32_t i = 0; i < RECORDS; i++)
+    for (uint32_t i = 0; i < records; i++)
         bytes += fixture_example("image_raw", pixels, sizeof(pixels), "label", label(i), shard + bytes);
     fixture_write(fixture_path(folder, name), shard, bytes);
     free(shard);
     const struct dataset_options options = fixture_options(fixture_path(folder, name));
     return fixture_open(&options);
+}
+
+static struct dataset *make_set(const char *name, int64_t (*label)(uint32_t i))
+{
+    return make_set_of(RECORDS, name, label);
 }
 
 static struct label_order look_at(const struct dataset *dataset, struct order_shape shape)
@@ -239,6 +246,19 @@ TEST_WITH(other_sets_are_not_reported, fixture_folder_make, fixture_folder_remov
         const struct label_order look = look_at(dataset, stored);
         assert_int_equal(look.is_one_label, sets[i].label == one_class);
         assert_true(!look.is_one_label || look.label == 3);
+        dataset_close(dataset);
+    }
+}
+
+TEST_WITH(no_pair_of_a_small_set_is_counted_twice, fixture_folder_make, fixture_folder_remove)
+{
+    for (uint32_t records = 1; records < 140; records += records < 10 ? 1 : 43) {
+        char name[32];
+        snprintf(name, sizeof(name), "small-%u.tfrecord", records);
+        struct dataset *const dataset = make_set_of(records, name, in_blocks);
+        const struct label_order look = look_at(dataset, stored);
+        assert_int_equal(look.pairs, records / 2 < 64 ? records / 2 : 64);
+        assert_sorted(dataset, stored, records >= 64);
         dataset_close(dataset);
     }
 }

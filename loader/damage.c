@@ -9,10 +9,13 @@
 #include <string.h>
 
 #include "formats/tfrecord.h"
+#include "loader/shards/text.h"
 #include "stage/log.h"
 
 /* Further damaged records are counted without a message. */
 #define REPORTED_MAX 10u
+/* Shards with damage that the end of a run lists. */
+#define SHARDS_LISTED 20u
 
 /* ---- a bit for every record ---- */
 
@@ -94,7 +97,10 @@ void damaged_record_describe(const struct damaged_record *record, char *text, si
 
 size_t damage_bytes(const struct dataset *const datasets[PHASE_COUNT])
 {
-    return sizeof(struct damage_list) + record_marks_bytes(datasets);
+    size_t bytes = sizeof(struct damage_list) + record_marks_bytes(datasets);
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        bytes += datasets[phase] != NULL ? datasets[phase]->shard_count * sizeof(uint64_t) : 0;
+    return bytes;
 }
 
 /* Under the lock, so that no message follows damage_silence. */
@@ -118,6 +124,8 @@ static void add_record(struct damage *damage, const struct damaged_record *recor
     pthread_mutex_lock(&damage->lock);
     report_locked(damage, record);
     damage_list_add(damage->list, record);
+    damage->in_shards[record->phase][record->shard] += record->count;
+    damage->last = *record;
     if (damage->sink.add != NULL)
         damage->sink.add(damage->sink.arg, record);
     pthread_mutex_unlock(&damage->lock);
@@ -239,9 +247,13 @@ int damage_init(struct damage *damage, const struct dataset *const datasets[PHAS
                 const struct damage_sink *sink)
 {
     *damage = (struct damage){ .list = calloc(1, sizeof(*damage->list)), .sink = *sink };
-    for (int phase = 0; phase < PHASE_COUNT; phase++)
+    int rc = damage->list != NULL ? record_marks_init(&damage->known, datasets) : -ENOMEM;
+    for (int phase = 0; phase < PHASE_COUNT && rc == 0; phase++) {
         damage->datasets[phase] = datasets[phase];
-    const int rc = damage->list != NULL ? record_marks_init(&damage->known, datasets) : -ENOMEM;
+        damage->in_shards[phase] = calloc(datasets[phase] != NULL ? datasets[phase]->shard_count + 1 : 1,
+                                          sizeof(*damage->in_shards[phase]));
+        rc = damage->in_shards[phase] != NULL ? 0 : -ENOMEM;
+    }
     if (rc < 0) {
         damage_release(damage);
         return rc;
@@ -259,6 +271,8 @@ void damage_release(struct damage *damage)
         pthread_mutex_destroy(&damage->lock);
     free(damage->list);
     record_marks_release(&damage->known);
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        free(damage->in_shards[phase]);
     *damage = (struct damage){ 0 };
 }
 
@@ -295,12 +309,47 @@ void damage_silence(struct damage *damage)
     pthread_mutex_unlock(&damage->lock);
 }
 
+static bool is_same_record(const struct damaged_record *a, const struct damaged_record *b)
+{
+    return a->phase == b->phase && a->shard == b->shard && a->offset == b->offset;
+}
+
+/* "; in each file: a.tfrecord 3 of 100, b.tfrecord 1 of 80" */
+static void list_shards(const struct damage *damage, struct text *text)
+{
+    uint32_t listed = 0, more = 0;
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        const struct dataset *const dataset = damage->datasets[phase];
+        for (uint32_t shard = 0; dataset != NULL && shard < dataset->shard_count; shard++) {
+            const struct shard_index *const index = &dataset->indexes[shard];
+            const uint64_t lost = damage->in_shards[phase][shard];
+            char path[DAMAGE_TEXT_BYTES];
+            if (lost == 0 || (listed == SHARDS_LISTED && ++more > 0))
+                continue;
+            log_escape(dataset->paths[shard], strlen(dataset->paths[shard]), path, sizeof(path));
+            text_add(text, "%s%s %" PRIu64 " of %" PRIu64, listed++ == 0 ? "; in each file: " : ", ", path, lost,
+                     index->record_count + index->left_out + shard_index_lost(index) + dataset->missing_records[shard]);
+        }
+    }
+    if (more > 0)
+        text_add(text, " and %" PRIu32 " more files", more);
+}
+
 void damage_end(struct damage *damage, char *text, size_t text_size)
 {
+    char record[DAMAGE_TEXT_BYTES];
+    struct text summary;
+    text_init(&summary, text, text_size);
     pthread_mutex_lock(&damage->lock);
     assert(damage->list->count > 0);
     damage->is_silent = true;
-    damaged_record_describe(&damage->list->records[0], text, text_size);
+    damaged_record_describe(&damage->list->records[0], record, sizeof(record));
+    text_add(&summary, "the first: %s", record);
+    if (!is_same_record(&damage->last, &damage->list->records[0])) {
+        damaged_record_describe(&damage->last, record, sizeof(record));
+        text_add(&summary, "; the last: %s", record);
+    }
+    list_shards(damage, &summary);
     pthread_mutex_unlock(&damage->lock);
 }
 

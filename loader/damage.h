@@ -15,6 +15,7 @@
 
 #define DAMAGE_LISTED_MAX 256u
 #define DAMAGE_TEXT_BYTES 1024u
+#define DAMAGE_SUMMARY_BYTES 3072u
 
 /* A bit for every record of the data sets. */
 struct record_marks {
@@ -75,6 +76,8 @@ struct damage {
     uint64_t reported;                      /* messages so far, including suppressed ones */
     struct damage_sink sink;
     struct damage_list *list;
+    uint64_t *in_shards[PHASE_COUNT];       /* records lost in each shard */
+    struct damaged_record last;             /* the one added last */
 };
 
 size_t damage_bytes(const struct dataset *const datasets[PHASE_COUNT]);
@@ -88,8 +91,8 @@ void damage_release(struct damage *damage);
 bool damage_add(struct damage *damage, enum phase phase, uint64_t id, const struct record_problem *problem);
 /* Report no more, because the message that ends the run comes next. Accepts a struct of zeros. Any thread. */
 void damage_silence(struct damage *damage);
-/* Likewise if damage is what ends the run: writes the first damaged record, in the order of the data, to `text`. There
- * has to be one. Any thread. */
+/* Likewise if damage is what ends the run: writes the first damaged record, in the order of the data, the one found last
+ * and the number of each shard, as far as there is room in DAMAGE_SUMMARY_BYTES. There has to be one. Any thread. */
 void damage_end(struct damage *damage, char *text, size_t text_size);
 /* Records of the data sets, lost ones included. */
 uint64_t damage_record_count(const struct damage *damage);

@@ -65,12 +65,12 @@ static int count_damage(struct loader *loader, enum phase phase, uint64_t id, co
         pass_on(loader, &(struct found_problem){ phase, false, id, *problem });
     if (!is_new || damage_count(&loader->damage) <= loader->spec.corrupt_max)
         return 0;
-    char first[DAMAGE_TEXT_BYTES];
-    damage_end(&loader->damage, first, sizeof(first));
+    char summary[DAMAGE_SUMMARY_BYTES];
+    damage_end(&loader->damage, summary, sizeof(summary));
     return stop_fail(loader->spec.stop, EXIT_CODE_DATA,
-                     "more than %" PRIu64 " of %" PRIu64 " records are damaged, the limit set by data.max_corrupt; the "
-                     "first: %s",
-                     loader->spec.corrupt_max, damage_record_count(&loader->damage), first);
+                     "more than %" PRIu64 " of %" PRIu64 " records are damaged, the limit set by data.max_corrupt; "
+                     "%s",
+                     loader->spec.corrupt_max, damage_record_count(&loader->damage), summary);
 }
 
 static void note_warning(struct loader *loader, enum phase phase, uint64_t id, const struct record_problem *warning)
@@ -110,11 +110,11 @@ static int replace_record(struct worker *decoder, const struct place_target *tar
         if (stop_failed(loader->spec.stop))
             return -ECANCELED;
     }
-    char first[DAMAGE_TEXT_BYTES];
-    damage_end(&loader->damage, first, sizeof(first));
+    char summary[DAMAGE_SUMMARY_BYTES];
+    damage_end(&loader->damage, summary, sizeof(summary));
     return stop_fail(loader->spec.stop, EXIT_CODE_DATA,
-                     "%s: no readable record is left, all %" PRIu64 " are damaged; the first: %s",
-                     dataset->options.what, dataset->record_count + dataset->lost_records, first);
+                     "%s: no readable record is left, all %" PRIu64 " are damaged; %s",
+                     dataset->options.what, dataset->record_count + dataset->lost_records, summary);
 }
 
 /* In evaluation every readable record counts once, so a damaged one is not replaced. */

@@ -280,13 +280,13 @@ static int open_damage(struct loader *loader)
     const int rc = damage_init(&loader->damage, loader->spec.datasets, &loader->spec.damage_sink);
     if (rc < 0 || damage_count(&loader->damage) <= loader->spec.corrupt_max)
         return rc;
-    char first[DAMAGE_TEXT_BYTES];
-    damage_end(&loader->damage, first, sizeof(first));
+    char summary[DAMAGE_SUMMARY_BYTES];
+    damage_end(&loader->damage, summary, sizeof(summary));
     return stop_fail(loader->spec.stop, EXIT_CODE_DATA,
                      "%" PRIu64 " of %" PRIu64 " records are damaged, more than the %" PRIu64 " that data.max_corrupt "
-                     "accepts; the first: %s",
+                     "accepts; %s",
                      damage_count(&loader->damage), damage_record_count(&loader->damage), loader->spec.corrupt_max,
-                     first);
+                     summary);
 }
 
 int loader_check(const struct loader_spec *spec)

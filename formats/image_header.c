@@ -14,24 +14,51 @@
 
 /* Signatures of other kinds of files that people have among their images. */
 static const struct {
-    const char *begin;
+    size_t offset;
+    const char *magic;
     size_t bytes;
     const char *problem;
 } others[] = {
-    { MARK("GIF8"), "is a GIF" },
-    { MARK("BM"), "is a BMP" },
-    { MARK("II*\0"), "is a TIFF" },
-    { MARK("MM\0*"), "is a TIFF" },
-    { MARK("RIFF"), "is a WebP, or another RIFF file" },
-    { MARK("\0\0\0\x0cjP  "), "is a JPEG 2000" },
-    { MARK("\xff\x0a"), "is a JPEG XL" },
-    { MARK("\0\0\0 ftyp"), "is a HEIF, AVIF or video" },
-    { MARK("\0\0\0\x1c" "ftyp"), "is a HEIF, AVIF or video" },
-    { MARK("<"), "is HTML, SVG or XML text" },
-    { MARK("%PDF"), "is a PDF" },
-    { MARK("version https://git-lfs"), "is only a Git LFS pointer to the image" },
-    { MARK("\x1f\x8b"), "is compressed" },
-    { MARK("PK\x03\x04"), "is a ZIP archive" },
+    { 0, MARK("GIF8"), "is a GIF" },
+    { 0, MARK("BM"), "is a BMP" },
+    { 0, MARK("II*\0"), "is a TIFF" },
+    { 0, MARK("MM\0*"), "is a TIFF" },
+    { 0, MARK("II+\0"), "is a TIFF" },
+    { 0, MARK("MM\0+"), "is a TIFF" },
+    { 8, MARK("WEBP"), "is a WebP" },
+    { 0, MARK("RIFF"), "is a WebP, or another RIFF file" },
+    { 0, MARK("\0\0\0\x0cjP  "), "is a JPEG 2000" },
+    { 0, MARK("\xff\x4f\xff\x51"), "is a JPEG 2000" },
+    { 0, MARK("\xff\x0a"), "is a JPEG XL" },
+    { 0, MARK("\0\0\0\x0cJXL "), "is a JPEG XL" },
+    { 4, MARK("ftyphei"), "is a HEIC, as telephones save photos" },
+    { 4, MARK("ftyphev"), "is a HEIC, as telephones save photos" },
+    { 4, MARK("ftypmif"), "is a HEIC or AVIF" },
+    { 4, MARK("ftypmsf"), "is a HEIC or AVIF" },
+    { 4, MARK("ftypavi"), "is an AVIF" },
+    { 4, MARK("ftypcrx"), "is a raw photo of a camera" },
+    { 4, MARK("ftyp"), "is a video" },
+    { 0, MARK("8BPS"), "is a Photoshop file" },
+    { 0, MARK("v/1\x01"), "is an OpenEXR" },
+    { 0, MARK("#?RADIANCE"), "is a Radiance HDR" },
+    { 0, MARK("DDS "), "is a DDS" },
+    { 0, MARK("qoif"), "is a QOI" },
+    { 0, MARK("\0\0\1\0"), "is an ICO" },
+    { 128, MARK("DICM"), "is a DICOM" },
+    { 0, MARK("FUJIFILMCCD-RAW"), "is a raw photo of a camera" },
+    { 0, MARK("<"), "is HTML, SVG or XML text" },
+    { 0, MARK("%PDF"), "is a PDF" },
+    { 0, MARK("version https://git-lfs"), "is only a Git LFS pointer to the image: fetch it with git lfs pull" },
+    { 0, MARK("\x1f\x8b"), "is compressed with gzip" },
+    { 0, MARK("\xfd" "7zXZ"), "is compressed with xz" },
+    { 0, MARK("\x28\xb5\x2f\xfd"), "is compressed with Zstandard" },
+    { 0, MARK("BZh"), "is compressed with bzip2" },
+    { 0, MARK("PK\x03\x04"), "is a ZIP archive" },
+    { 0, MARK("7z\xbc\xaf\x27\x1c"), "is a 7z archive" },
+    { 0, MARK("Rar!"), "is a RAR archive" },
+    { 257, MARK("ustar"), "is a tar archive" },
+    { 0, MARK("\x93NUMPY"), "is a NumPy array" },
+    { 0, MARK("\x89HDF\r\n\x1a\n"), "is an HDF5 file" },
 };
 
 static const uint8_t png_signature[8] = { 0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n' };
@@ -176,15 +203,22 @@ static int read_jpeg(const uint8_t *data, size_t bytes, struct image_header *hea
     return -EAGAIN;
 }
 
-static const char *what_else(const uint8_t *data, size_t bytes)
+const char *image_other_kind(const uint8_t *data, size_t bytes)
 {
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        if (bytes >= others[i].bytes && memcmp(data, others[i].begin, others[i].bytes) == 0)
+        if (bytes >= others[i].offset + others[i].bytes &&
+            memcmp(data + others[i].offset, others[i].magic, others[i].bytes) == 0)
             return others[i].problem;
     }
     if (bytes >= 3 && data[0] == 'P' && data[1] >= '1' && data[1] <= '7' && isspace(data[2]))
         return "is a PNM";
-    return "is no image";
+    return NULL;
+}
+
+static const char *what_else(const uint8_t *data, size_t bytes)
+{
+    const char *const kind = image_other_kind(data, bytes);
+    return kind != NULL ? kind : "is no image";
 }
 
 int image_header_read(const uint8_t *data, size_t bytes, struct image_header *header_out, const char **problem_out)

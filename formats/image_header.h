@@ -19,6 +19,8 @@ struct image_header {
 /* Read the header from the first `bytes` bytes of an image. 0; -EAGAIN when more bytes are needed (a whole file is cut
  * short); or -EBADMSG with what is wrong, to be printed after the file's name: "is a GIF", "is no image". */
 int image_header_read(const uint8_t *data, size_t bytes, struct image_header *header_out, const char **problem_out);
+/* What a file that begins with these bytes is, "is a HEIC image"; NULL: not known. */
+const char *image_other_kind(const uint8_t *data, size_t bytes);
 /* Whether a whole file, whose header was read, has no end: the marker EOI of a JPEG after its first scan, the chunk
  * IEND of a PNG. */
 bool image_is_cut(const uint8_t *data, size_t bytes, enum image_format format);

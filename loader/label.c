@@ -239,6 +239,18 @@ static int report_text(const struct label_format *format, const char *key, const
     return -EBADMSG;
 }
 
+static bool is_one_hot_bytes(const struct feature *feature)
+{
+    size_t ones = 0, zeros = 0;
+    if (!is_bytes(feature))
+        return false;
+    for (size_t i = 0; i < feature->byte_count; i++) {
+        ones += feature->bytes[i] == 1;
+        zeros += feature->bytes[i] == 0;
+    }
+    return feature->byte_count > 1 && ones == 1 && ones + zeros == feature->byte_count;
+}
+
 /* The feature holds no label of the kind that was found, or of any kind. */
 static int report_kind(const struct label_format *format, const char *key, const struct feature *feature,
                      const struct payload_problem *problem)
@@ -259,6 +271,10 @@ static int report_kind(const struct label_format *format, const char *key, const
     else if (feature->kind != FEATURE_BYTES && is_row(format, feature) && !is_one_hot(feature))
         snprintf(problem->text, problem->text_size,
                  "feature '%s' holds %s, as many as classes, but not one 1 and zeros", key, holds);
+    else if (is_one_hot_bytes(feature))
+        snprintf(problem->text, problem->text_size,
+                 "feature '%s' holds %s, one of them 1 and the others 0: a one-hot label as bytes: write it as a list of "
+                 "%zu integers, or as one integer", key, holds, feature->byte_count);
     else if (format->ops == NULL || format->ops->read == read_integer)
         snprintf(problem->text, problem->text_size, "feature '%s' holds %s, one integer label is needed", key, holds);
     else

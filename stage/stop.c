@@ -39,7 +39,8 @@ static const struct {
 } shortages[] = {
     { -ENOMEM, NULL },
     { -EOVERFLOW, "more memory than there are addresses for" },
-    { -EAGAIN, "a thread could not be started: Resource temporarily unavailable (see ulimit -u and -v)" },
+    { -EAGAIN, "a thread could not be started: Resource temporarily unavailable (see ulimit -u and -v, and "
+               "pids.max of the control group, which containers and systemd set)" },
     { -EMFILE, "Too many open files (see ulimit -n)" },
     { -ENFILE, "Too many open files in system (see sysctl fs.file-max)" },
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/image_header.h"
 #include "loader/images/image.h"
 #include "loader/images/picture.h"
 #include "loader/images/scale.h"
@@ -61,8 +62,11 @@ static void add_subject(struct text *problem, const struct stored_image *image)
 static void report_file(const struct stored_image *image, const char *name, const struct image_shape *shape,
                         struct text *problem)
 {
+    const char *const other = image_other_kind(image->bytes, image->byte_count);
     if (shape->channels != 1 && shape->channels != 3)
         text_add(problem, "JPEG and PNG images have 1 or 3 channels; the network wants %" PRIu32, shape->channels);
+    else if (other != NULL)
+        text_add(problem, "%s: JPEG and PNG can be read", other);
     else if (name != NULL)
         text_add(problem, "holds a %s image: JPEG and PNG can be read", name);
     else
@@ -84,6 +88,9 @@ static void report_kind(const struct stored_image *image, const char *name, cons
     else if (image_shape_bytes(shape, &bytes) && image->byte_count == bytes)
         text_add(problem, "feature '%s' holds raw pixels, but the first record of the set an encoded image: all "
                  "records have to be of one kind", image->key);
+    else if (image_other_kind(image->bytes, image->byte_count) != NULL)
+        text_add(problem, "feature '%s' is neither a JPEG nor a PNG: it %s", image->key,
+                 image_other_kind(image->bytes, image->byte_count));
     else
         text_add(problem, "feature '%s' is neither a JPEG nor a PNG (%zu byte%s)", image->key, image->byte_count,
                  image->byte_count == 1 ? "" : "s");

@@ -7,8 +7,10 @@
 #include <fnmatch.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* path[0, length) is the expansion of the parts before `rest`; it ends with a slash unless it is empty. */
 struct search {
@@ -130,7 +132,7 @@ char *pattern_cut(char **rest)
     return trim(pattern);
 }
 
-const char *pattern_hint(const char *pattern)
+static const char *find_hint(const char *pattern)
 {
     static const struct { const char *text, *hint; bool is_at_begin; } rows[] = {
         { "~", "; ~ is not expanded: write the path of the home directory", true },
@@ -139,11 +141,63 @@ const char *pattern_hint(const char *pattern)
         { "{", "; {a,b} and {1..3} are not expanded: use *, [1-3], or several patterns with commas", false },
         { "}", "; {a,b} is not expanded: use *, [ab], or several patterns with commas", false },
         { "**", "; ** matches within one directory, as * does: write a * for each level", false },
+        { "%]", "; slices as in TensorFlow Datasets are not read: use data.validation_split or data.limit", false },
+        { "[:", "; slices as in TensorFlow Datasets are not read: use data.validation_split or data.limit", false },
+        { ":]", "; slices as in TensorFlow Datasets are not read: use data.validation_split or data.limit", false },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         const char *const found = strstr(pattern, rows[i].text);
         if (found != NULL && (!rows[i].is_at_begin || found == pattern))
             return rows[i].hint;
     }
-    return "";
+    return NULL;
+}
+
+/* The first part of the pattern with a special character that is the name of a file or folder itself; its end in the
+ * pattern, or 0. */
+static size_t find_literal(const char *pattern)
+{
+    char path[PATH_MAX];
+    struct stat status;
+    for (size_t end = 0; pattern[end] != '\0' && end < sizeof(path) - 1;) {
+        const size_t begin = end + (pattern[end] == '/');
+        end = begin + strcspn(pattern + begin, "/");
+        if (end >= sizeof(path))
+            return 0;
+        memcpy(path, pattern, end);
+        path[end] = '\0';
+        if (has_wildcard(pattern + begin, end - begin) && stat(path, &status) == 0)
+            return end;
+    }
+    return 0;
+}
+
+/* "; [ is special in a pattern: for this name write set \[v2]/train-*" */
+static bool explain_literal(const char *pattern, char *text, size_t text_size)
+{
+    const size_t end = find_literal(pattern);
+    size_t length = (size_t)snprintf(text, text_size, "; * ? [ and \\ are special in a pattern: for the name itself write ");
+    if (end == 0)
+        return false;
+    for (size_t i = 0; pattern[i] != '\0' && length + 3 < text_size; i++) {
+        if (i < end && strchr("*?[]\\", pattern[i]) != NULL)
+            text[length++] = '\\';
+        text[length++] = pattern[i];
+    }
+    text[length] = '\0';
+    return true;
+}
+
+void pattern_explain(const char *pattern, char *text_out, size_t text_size)
+{
+    char folder[PATH_MAX];
+    const char *const hint = find_hint(pattern);
+    if (explain_literal(pattern, text_out, text_size))
+        return;
+    if (hint != NULL)
+        snprintf(text_out, text_size, "%s", hint);
+    else if (pattern[0] != '/' && getcwd(folder, sizeof(folder)) != NULL)
+        snprintf(text_out, text_size, " in the current folder, %s, to which paths are relative", folder);
+    else
+        *text_out = '\0';
 }

@@ -142,8 +142,10 @@ static int report_path(struct text *problems, const char *what, const char *path
 /* Report that nothing has this name, and a possible reason. */
 static int report_nothing(struct text *problems, const char *what, const char *pattern, const char *text, int error)
 {
-    char line[256];
-    snprintf(line, sizeof(line), "%s%s", text, error == ENOENT ? pattern_hint(pattern) : "");
+    char line[2 * PATH_MAX + 256], hint[2 * PATH_MAX] = "";
+    if (error == ENOENT)
+        pattern_explain(pattern, hint, sizeof(hint));
+    snprintf(line, sizeof(line), "%s%s", text, hint);
     return report_path(problems, what, pattern, line, -error);
 }
 
@@ -274,6 +276,54 @@ uint32_t shard_list_folder_length(char *const *paths, uint32_t count)
     return i;
 }
 
+#define FOLDERS_NAMED 5u
+
+/* Whether the path, which is freed, is a folder, and whether it has shards. */
+static bool is_subfolder(char *path, bool *has_shards_out)
+{
+    struct shard_list inside = { 0 };
+    struct stat status;
+    const bool is_folder = path != NULL && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    *has_shards_out = is_folder && shard_list_folder(&inside, path) == 0 && inside.count > 0;
+    shard_list_release(&inside);
+    free(path);
+    return is_folder;
+}
+
+/* "; its folders test, train have shards: give one of them"; "": it has no folders. */
+static void describe_folders(const char *folder, char *text, size_t text_size)
+{
+    DIR *const entries = opendir(folder);
+    char names[2][PATH_MAX] = { "", "" };
+    unsigned counts[2] = { 0, 0 };
+    const struct dirent *entry;
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
+        bool has_shards;
+        if (entry->d_name[0] == '.' || !is_subfolder(path_join(folder, entry->d_name), &has_shards))
+            continue;
+        const size_t length = strlen(names[has_shards]);
+        if (counts[has_shards]++ < FOLDERS_NAMED)
+            snprintf(names[has_shards] + length, PATH_MAX - length, "%s%s", length > 0 ? ", " : "", entry->d_name);
+    }
+    if (entries != NULL)
+        closedir(entries);
+    const bool has_shards = counts[1] > 0;
+    const unsigned count = counts[has_shards];
+    if (count > 0)
+        snprintf(text, text_size, "; its folder%s %s%s %s %s", count == 1 ? "" : "s", names[has_shards],
+                 count > FOLDERS_NAMED ? ", ..." : "", count == 1 ? "has" : "have",
+                 has_shards ? "shards: give that path" : "none either");
+}
+
+static int report_empty(const char *folder, const char *what, struct text *problems)
+{
+    char line[PATH_MAX + 256], folders[PATH_MAX] = "";
+    describe_folders(folder, folders, sizeof(folders));
+    snprintf(line, sizeof(line), "no shards in this directory (files named *.tfrecord* or NAME-NNNNN-of-NNNNN)%s; "
+             "pipetrain-convert makes them", folders);
+    return report_path(problems, what, folder, line, -ENOENT);
+}
+
 static int find_in_folder(struct shard_list *list, const char *folder, const char *what, struct text *problems)
 {
     if (begun_set_is_in(folder))
@@ -283,9 +333,7 @@ static int find_in_folder(struct shard_list *list, const char *folder, const cha
     if (rc < 0)
         return report_path(problems, what, folder, strerror(-rc), rc);
     if (list->count == 0)
-        return report_path(problems, what, folder,
-                      "no shards in this directory (files named *.tfrecord* or NAME-NNNNN-of-NNNNN); "
-                      "pipetrain-convert makes them", -ENOENT);
+        return report_empty(folder, what, problems);
     return choose_split(list, folder, what, problems);
 }
 

@@ -403,6 +403,47 @@ decodes_what_it_stores_and_names_all_that_is_damaged() {
     rm -r out flips unseen
 }
 
+says_what_was_meant() {
+    for name in zip 7z archive ZIP; do answers 2 "use 'tar'" $name x.zip -o out; done
+    answers 2 "use 'folder'" images x -o out
+    answers 2 "use 'csv'" tsv x -o out
+    : >x.tar.gz
+    answers 3 "x.tar.gz: is a file, not a folder: convert it with 'tar' if it is an archive" folder x.tar.gz -o out
+    : >all.csv
+    answers 3 "all.csv: is a file, not a folder: convert it with 'csv'" folder all.csv -o out
+    nfc=$(printf 'caf\303\251') nfd=$(printf 'cafe\314\201')
+    for class in tea "$nfc"; do mkdir -p "accents/train/$class"; image x >"accents/train/$class/1.png"; done
+    mkdir -p "accents/val/$nfd"
+    image y >"accents/val/$nfd/1.png"
+    answers 3 "'$nfc' there looks the same" folder accents -o out
+    mv "accents/val/$nfd" "accents/val/tea "
+    answers 3 "folder 'tea ' is not a class of the training set (did you mean 'tea'?); its classes are '$nfc', 'tea'" folder accents -o out
+    absent out
+    rm -r accents
+}
+
+# The commands in messages run as they are printed.
+prints_commands_that_can_be_pasted() {
+    path=$(dirname "$program"):$PATH
+    mkdir -p "it's a/train" "it's a/val"
+    for i in 1 2; do image $i >"it's a/train/$i.png"; image $i >"it's a/val/$i.png"; done
+    for split in train val; do printf 'file,class\n1.png,cat\n2.png,dog\n' >"it's a/$split/meta.csv"; done
+    expect 3 folder "it's a" -o out
+    command=$(sed -n 's/.*(\(pipetrain-convert csv .*\)).*/\1/p' messages)
+    [ -n "$command" ] || failed "no command: $(cat messages)"
+    (PATH=$path && eval "$command -o pasted") >output 2>&1 || failed "cannot be pasted: $command: $(cat output)"
+    grep -q '2 train records in 2 shards, 2 validation' output || failed "$command: $(cat output)"
+    mkdir "it's a/my photos"
+    for i in 1 2; do image $i >"it's a/my photos/t$i.png"; done
+    printf 'file,class\nt1.png,cat\nt2.png,dog\n' >"it's a/all.csv"
+    expect 3 csv "it's a/all.csv" -o out
+    option=$(sed -n 's/.*: add \(--images=.*\)): t1.png.*/\1/p' messages)
+    (PATH=$path && eval "pipetrain-convert csv \"it's a/all.csv\" -o pasted --force $option") >output 2>&1 ||
+        failed "cannot be pasted: $option: $(cat output messages)"
+    absent out
+    rm -r "it's a" pasted
+}
+
 # sized BYTES - the header of a PNG with so many bytes for width and height
 sized() {
     printf '\211PNG\r\n\032\n\000\000\000\rIHDR%b\010\002\000\000\000pixels' "$1"
@@ -462,6 +503,8 @@ takes_tables_as_others_write_them
 names_the_classes_and_says_what_looks_like_another_split
 says_that_no_set_is_made_of_a_split_without_classes
 decodes_what_it_stores_and_names_all_that_is_damaged
+says_what_was_meant
+prints_commands_that_can_be_pasted
 refuses_images_too_large_to_train_with
 refuses_and_leaves_nothing
 [ $failures -eq 0 ]

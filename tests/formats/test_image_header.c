@@ -188,6 +188,17 @@ TEST(says_what_other_files_are)
     expect_problem("GIF89a", 6, "is a GIF");
     expect_problem("BM", 2, "is a BMP");
     expect_problem("RIFF....WEBP", 12, "WebP");
+    for (unsigned box = 8; box < 64; box += 4) {
+        char heif[12] = { 0, 0, 0, (char)box, 'f', 't', 'y', 'p' };
+        static const char *const brands[][2] = { { "heic", "HEIC" }, { "heix", "HEIC" }, { "hevc", "HEIC" },
+                                                 { "mif1", "HEIC or AVIF" }, { "avif", "AVIF" }, { "isom", "video" } };
+        for (size_t i = 0; i < sizeof(brands) / sizeof(brands[0]); i++) {
+            memcpy(heif + 8, brands[i][0], 4);
+            expect_problem(heif, sizeof(heif), brands[i][1]);
+        }
+    }
+    expect_problem("\0\0\0\x0cJXL \r\n", 10, "JPEG XL");
+    expect_problem("PK\3\4....", 8, "is a ZIP archive");
     expect_problem("<html>", 6, "HTML");
     expect_problem("version https://git-lfs.github.com", 34, "Git LFS");
     expect_problem("P5\n2 2\n255\n....", 14, "is a PNM");

@@ -134,6 +134,14 @@ TEST(names_that_are_too_long_are_an_error)
     assert_int_equal(pattern_expand(pattern, &visitor), -ENAMETOOLONG);
 }
 
+static void assert_explained(const char *pattern, const char *part)
+{
+    char text[1024];
+    pattern_explain(pattern, text, sizeof(text));
+    if (strstr(text, part) == NULL || (*part == '\0' && *text != '\0'))
+        fail_msg("%s: '%s' is not in '%s'", pattern, part, text);
+}
+
 TEST(hints_at_what_shells_expand)
 {
     static const struct { const char *pattern, *part; } cases[] = {
@@ -148,10 +156,33 @@ TEST(hints_at_what_shells_expand)
         { "data/**/train*", "; ** matches within one directory" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
-        assert_non_null(strstr(pattern_hint(cases[i].pattern), cases[i].part));
+        assert_explained(cases[i].pattern, cases[i].part);
     static const char *const plain[] = { "", "data/train-*", "data/a~b", "backup~", "c:/x", "train-?[0-9]" };
     for (size_t i = 0; i < sizeof(plain) / sizeof(*plain); i++)
-        assert_string_equal(pattern_hint(plain[i]), "");
+        assert_explained(plain[i], " in the current folder, /");
+    assert_explained("/nowhere/train-*", "");
+    static const char *const slices[] = { "s:train[:80%]", "train[80%:]", "/set:train[:100]", "train[100:]" };
+    for (size_t i = 0; i < sizeof(slices) / sizeof(*slices); i++)
+        assert_explained(slices[i], "data.validation_split");
+}
+
+TEST(names_with_special_characters_are_shown_as_they_are_written)
+{
+    char place[] = "/tmp/pipetrain-test-XXXXXX", path[128], wanted[256];
+    assert_non_null(mkdtemp(place));
+    static const char *const names[][2] = {
+        { "set [v2]", "set \\[v2\\]" }, { "what?", "what\\?" }, { "a*b", "a\\*b" }, { "[ab]", "\\[ab\\]" },
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        snprintf(path, sizeof(path), "%s/%s", place, names[i][0]);
+        assert_int_equal(mkdir(path, 0777), 0);
+        snprintf(path, sizeof(path), "%s/%s/train-*", place, names[i][0]);
+        snprintf(wanted, sizeof(wanted), "write %s/%s/train-*", place, names[i][1]);
+        assert_explained(path, wanted);
+        snprintf(path, sizeof(path), "%s/%s", place, names[i][0]);
+        assert_int_equal(rmdir(path), 0);
+    }
+    assert_int_equal(rmdir(place), 0);
 }
 
 TESTS_MAIN(make_places, fixture_folder_leave)

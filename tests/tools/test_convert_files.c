@@ -256,11 +256,11 @@ TEST_WITH(refuses_layouts_that_mean_nothing, fixture_folder_enter, fixture_folde
 {
     expect_refused_both_ways(FILES("1.png A", "2.png B"), "no folder with images");
     expect_refused_both_ways(FILES("a/1.png A", "a/2.png B"), "only one class");
-    expect_refused_both_ways(FILES("a/1.png A", "b/notes.txt", "b/"), "folder b has no training image");
+    expect_refused_both_ways(FILES("a/1.png A", "b/notes.txt", "b/"), "folder 'b' has no training image");
     expect_refused_both_ways(FILES("train/a/1.png A", "train/b/2.png B", "extra/c/3.png C"),
                              "neither for training, validation nor test");
     expect_refused_both_ways(FILES("train/a/1.png A", "train/b/2.png B", "val/c/3.png C"),
-                             "folder c is not a class");
+                             "folder 'c' is not a class of the training set; its classes are 'a', 'b'");
     expect_refused_both_ways(FILES("val/a/1.png A", "val/b/2.png B"), "no folder train");
     expect_refused_both_ways(FILES("train/a/1.png A", "valid/a/2.png B", "val/a/3.png C"),
                              "second folder for the same split");
@@ -589,7 +589,8 @@ TEST_WITH(says_where_files_were_looked_for, fixture_folder_enter, fixture_folder
     expect_refused(&convert_csv, "set/x.csv", NULL,
                    "replace it (paths are relative to the table's folder, set/): set/1.png: No such file");
     fixture_write_text("x.csv", "set/1.png,a\n1.png,b\n");
-    expect_refused(&convert_csv, "x.csv", NULL, "folder, the current directory): 1.png: No such file");
+    expect_refused(&convert_csv, "x.csv", NULL, "folder, the current directory; there are such files in set: "
+                   "add --images=set): 1.png: No such file");
     fixture_write_text("x.csv", "set/1.png,a\n/nowhere/1.png,b\n");
     expect_refused(&convert_csv, "x.csv", NULL, "replace it: /nowhere/1.png: No such file");
 }

@@ -352,7 +352,8 @@ static void read_checkpoint_rule(struct settings *settings, struct problems *pro
 
 static void check_data(struct settings *settings, struct problems *problems)
 {
-    if (*settings->data.train == '\0' && settings->input.source != INPUT_SYNTHETIC)
+    const bool needs_train = !settings->only_classifies || settings->data.validation_split > 0;
+    if (*settings->data.train == '\0' && settings->input.source != INPUT_SYNTHETIC && needs_train)
         settings_report(settings, problems, SECTION_DATA, "train",
                         "is missing: set it in [data], or source = synthetic in [input]");
     if (settings->data.validation_split > 0 && *settings->data.validation != '\0')

@@ -216,6 +216,7 @@ struct settings {
     uint32_t quota_ranks;               /* those of its control group, which share the CPU time that it permits */
     FILE *result_out;           /* where a quiet run prints its result; NULL = stdout */
     char *config_path;          /* "" = none */
+    bool only_classifies;       /* for evaluate and predict: no training set is needed */
     char *model_text;           /* contents of model.file, read by settings_finish; NULL = not read */
     size_t model_bytes;
     struct option_origin origins[OPTIONS_MAX];  /* by row of option_table */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "formats/split_name.h"
@@ -81,6 +82,9 @@ static const struct program_option option_rows[] = {
       .help = "tfrecord: feature that contains the label" },
     { .name = "folders-are-classes", .store = STORE_FLAG, FIELD(options.folders_are_classes), .group = CONVERT_FOLDERS,
       .help = "folder, tar: take every folder for a class, whatever its name or contents suggest" },
+    { .name = "images", .value = "DIR", .store = STORE_TEXT, FIELD(options.images_folder),
+      .group = CONVERT_IMAGES_FOLDER,
+      .help = "csv: folder that the paths in the table are relative to (default: the folder of the table)" },
     { .name = "label-column", .value = "COLUMN", .store = STORE_TEXT, FIELD(options.label_column),
       .group = CONVERT_LABEL_COLUMN, .help = "csv: name or number of the column with the classes" },
     { .name = "path-column", .value = "COLUMN", .store = STORE_TEXT, FIELD(options.path_column),
@@ -212,11 +216,35 @@ static const char *list_converters(char *text, size_t text_size)
     return text;
 }
 
+/* What people call the inputs of a converter. */
+static const struct { const char *name, *converter; } other_names[] = {
+    { "zip", "tar" }, { "7z", "tar" }, { "archive", "tar" }, { "archives", "tar" }, { "tgz", "tar" },
+    { "tar.gz", "tar" }, { "webdataset", "tar" }, { "images", "folder" }, { "image", "folder" },
+    { "directory", "folder" }, { "dir", "folder" }, { "imagefolder", "folder" }, { "photos", "folder" },
+    { "jpeg", "folder" }, { "jpg", "folder" }, { "png", "folder" }, { "imagenet", "folder" }, { "table", "csv" },
+    { "tsv", "csv" }, { "txt", "csv" }, { "numpy", "npy" }, { "npz", "npy" }, { "array", "npy" },
+    { "arrays", "npy" }, { "shards", "tfrecord" }, { "records", "tfrecord" }, { "tfrecords", "tfrecord" },
+    { "tfds", "tfrecord" }, { "idx", "mnist" }, { "fashion-mnist", "mnist" }, { "fashion_mnist", "mnist" },
+    { "kmnist", "mnist" }, { "cifar", "cifar10" },
+};
+
+static const char *find_other_name(const char *name)
+{
+    for (size_t i = 0; i < sizeof(other_names) / sizeof(other_names[0]); i++) {
+        if (strcasecmp(other_names[i].name, name) == 0)
+            return other_names[i].converter;
+    }
+    return NULL;
+}
+
 static int unknown_converter(const char *name)
 {
+    const char *const meant = find_other_name(name);
     struct nearest nearest = { .name = name };
     char names[256];
 
+    if (meant != NULL)
+        return usage_error("'%s' is no converter: use '%s', %s", name, meant, find_converter(meant)->summary);
     for (size_t i = 0; i < CONVERTER_COUNT; i++)
         nearest_offer(&nearest, converters[i]->name, converters[i]->name);
     if (nearest.best != NULL)

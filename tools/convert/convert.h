@@ -25,7 +25,8 @@ enum convert_option {
     CONVERT_KEYS = CONVERT_IMAGE_KEY | CONVERT_LABEL_KEY,
     CONVERT_FOLDERS = 256,      /* --folders-are-classes */
     CONVERT_LABEL_COLUMN = 512, CONVERT_PATH_COLUMN = 1024, CONVERT_PIXELS_COLUMN = 2048, CONVERT_SPLIT_COLUMN = 4096,
-    CONVERT_COLUMNS = CONVERT_LABEL_COLUMN | CONVERT_PATH_COLUMN | CONVERT_PIXELS_COLUMN | CONVERT_SPLIT_COLUMN
+    CONVERT_IMAGES_FOLDER = 8192,
+    CONVERT_COLUMNS = CONVERT_IMAGES_FOLDER | CONVERT_LABEL_COLUMN | CONVERT_PATH_COLUMN | CONVERT_PIXELS_COLUMN | CONVERT_SPLIT_COLUMN
 };
 
 struct convert_options {
@@ -45,6 +46,7 @@ struct convert_options {
     struct image_change change; /* of the images; image_key is filled in later */
     const char *image_key, *label_key;  /* features of the input; NULL: those in dataset.json, or the usual names */
     bool folders_are_classes;   /* no folder or archive is a split, whatever its name */
+    const char *images_folder;  /* the folder that the paths of tables are relative to; NULL: that of the table */
     const char *label_column, *path_column, *pixels_column, *split_column;   /* NULL: found by names and values */
     const char *label;          /* which of several labels; NULL: the default */
     bool may_replace;           /* replace an existing set */

@@ -1,9 +1,11 @@
 /* The converter of tables: a row for each image, with its class and either its pixels or the path of its file. The
  * first table is the training set, the second one the validation set, unless a column says the split. Tables are read into memory; image files are
  * read twice: their headers in the beginning, all of them when their records are written. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,7 @@
 #include <unistd.h>
 
 #include "stage/log.h"
+#include "stage/text/shell_word.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/csv_table.h"
 #include "tools/convert/image_set.h"
@@ -18,6 +21,7 @@
 #define TABLES_MAX 2u
 #define PARTS_MAX 3u
 #define PATH_BYTES 4096u
+#define PATH_SHOWN 1000          /* bytes of a path in a hint */
 #define IDS_LEAST 10u           /* fewer rows may each have a class of its own */
 
 static const char *const split_names[PARTS_MAX] = { "train", "validation", "test" };
@@ -37,7 +41,8 @@ struct csv_set {
     size_t part_count;
     struct image_set images;                /* of tables with paths; classes are used by both kinds */
     int folders[TABLES_MAX];                /* of the tables: paths are relative to them */
-    bool is_missed[TABLES_MAX];             /* a file of the table does not exist */
+    bool is_missed[TABLES_MAX];             /* a file of the table does not exist; */
+    char beside[TABLES_MAX][NAME_MAX + 1];  /* the first such is in this folder beside the table; "": in none */
     uint64_t ended[TABLES_MAX];             /* paths that were completed by an extension */
     struct pixel_source sources[PARTS_MAX];
 };
@@ -54,10 +59,17 @@ static char *folder_of(const char *input)
     return end == NULL ? strdup(".") : strndup(input, (size_t)(end - input) + 1);
 }
 
+/* The folder that the paths of a table are relative to, to be freed; NULL without memory. */
+static char *images_folder_of(const struct csv_set *set, const char *input)
+{
+    return set->options->images_folder != NULL ? strdup(set->options->images_folder) : folder_of(input);
+}
+
 static int open_folder(struct csv_set *set, size_t t)
 {
     const char *const input = set->tables[t].input;
-    char *const path = folder_of(input);
+    const char *const images = set->options->images_folder;
+    char *const path = images_folder_of(set, input);
 
     if (path != NULL)
         set->folders[t] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -65,8 +77,8 @@ static int open_folder(struct csv_set *set, size_t t)
     free(path);
     if (set->folders[t] >= 0)
         return 0;
-    return convert_fail(set->images.stop, EXIT_CODE_DATA, -error, "%s: cannot open its folder: %s", input,
-                        exit_cause(-error));
+    return convert_fail(set->images.stop, EXIT_CODE_DATA, -error, "%s: cannot open the folder of its images%s%s: %s", input,
+                        images != NULL ? ", " : "", images != NULL ? images : "", exit_cause(-error));
 }
 
 /* Add an image file. */
@@ -118,6 +130,28 @@ static int open_file(int folder, char path[PATH_BYTES])
     return fd;
 }
 
+/* The first folder beside the table that has the file: "train_images"; false: none. */
+static bool find_beside(int table_folder, const char *path, char *name_out, size_t name_size)
+{
+    const int own = openat(table_folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *const entries = own < 0 ? NULL : fdopendir(own);
+    const struct dirent *entry;
+    bool is_found = false;
+
+    while (entries != NULL && !is_found && (entry = readdir(entries)) != NULL) {
+        char inside[2 * PATH_BYTES];
+        snprintf(inside, sizeof(inside), "%s/%s", entry->d_name, path);
+        is_found = entry->d_name[0] != '.' && faccessat(table_folder, inside, F_OK, 0) == 0;
+        if (is_found)
+            snprintf(name_out, name_size, "%s", entry->d_name);
+    }
+    if (entries != NULL)
+        closedir(entries);
+    else if (own >= 0)
+        close(own);
+    return is_found;
+}
+
 static int add_file(struct csv_set *set, size_t t, const struct csv_row *row)
 {
     struct image_file file = { .label = row->class, .input = (uint16_t)t };
@@ -132,8 +166,11 @@ static int add_file(struct csv_set *set, size_t t, const struct csv_row *row)
     const int fd = open_file(set->folders[t], path);
     set->ended[t] += fd >= 0 && strlen(path) > row->path.bytes;
     if (fd < 0) {
-        set->is_missed[t] = set->is_missed[t] || (errno == ENOENT && path[0] != '/');
-        return image_set_refuse(&set->images, path, errno);
+        const int error = errno;
+        if (error == ENOENT && path[0] != '/' && !set->is_missed[t])
+            find_beside(set->folders[t], path, set->beside[t], sizeof(set->beside[t]));
+        set->is_missed[t] = set->is_missed[t] || (error == ENOENT && path[0] != '/');
+        return image_set_refuse(&set->images, path, error);
     }
     const int rc = add_open_file(set, path, fd, &file);
     close(fd);
@@ -164,16 +201,32 @@ static int read_image(const struct image_set *images, const struct image_file *f
     return image_set_read_file(images, file, set->folders[file->input], out);
 }
 
+/* Say which folder the paths of a table are relative to, and which one may be meant. */
+static void describe_missed(const struct csv_set *set, size_t t, const char *folder, char *text, size_t text_size)
+{
+    const bool is_current = strcmp(folder, ".") == 0;
+    char found[2 * PATH_BYTES], quoted[PATH_BYTES / 2];
+    const int length = snprintf(text, text_size, "paths are relative to %s, %s",
+                                set->options->images_folder != NULL ? "--images" : "the table's folder",
+                                is_current ? "the current directory" : folder);
+
+    if (set->beside[t][0] == '\0' || length < 0 || (size_t)length >= text_size)
+        return;
+    snprintf(found, sizeof(found), "%s%s%s", is_current ? "" : folder,
+             is_current || folder[strlen(folder) - 1] == '/' ? "" : "/", set->beside[t]);
+    snprintf(text + length, text_size - (size_t)length, "; there are such files in %.*s: add --images=%s", PATH_SHOWN,
+             found, shell_word(found, quoted, sizeof(quoted)));
+}
+
 /* 0, or a negative errno after stop_fail, whose message says to which folder paths are relative. */
 static int end_choice(struct csv_set *set)
 {
     char hint[PATH_BYTES] = "";
 
     for (size_t t = set->table_count; t-- > 0;) {
-        char *const folder = set->is_missed[t] ? folder_of(set->tables[t].input) : NULL;
+        char *const folder = set->is_missed[t] ? images_folder_of(set, set->tables[t].input) : NULL;
         if (folder != NULL)
-            snprintf(hint, sizeof(hint), "paths are relative to the table's folder, %s",
-                     strcmp(folder, ".") == 0 ? "the current directory" : folder);
+            describe_missed(set, t, folder, hint, sizeof(hint));
         free(folder);
     }
     set->images.choice.refused_hint = hint[0] != '\0' ? hint : NULL;
@@ -321,7 +374,7 @@ static int read_table(struct csv_set *set, size_t t)
         .pixels = options->pixels_column, .names_file = value_names_file, .arg = &files,
     };
     struct csv_table *const table = &set->tables[set->table_count++];
-    char *const folder = folder_of(options->inputs[t]);
+    char *const folder = images_folder_of(set, options->inputs[t]);
 
     if (folder != NULL)
         set->folders[t] = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

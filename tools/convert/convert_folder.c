@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -79,16 +80,39 @@ static int walk(struct folder *folder)
     return rc;
 }
 
+/* The converter of a file of this name, which was given for a folder. */
+static const char *converter_of(const char *name)
+{
+    static const struct { const char *ending, *converter; } rows[] = {
+        { ".csv", "csv" }, { ".tsv", "csv" }, { ".npy", "npy" }, { ".npz", "npy" }, { ".tfrecord", "tfrecord" },
+        { ".tfrecords", "tfrecord" },
+    };
+    const char *const end = strrchr(name, '.');
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && end != NULL; i++) {
+        if (strcasecmp(end, rows[i].ending) == 0)
+            return rows[i].converter;
+    }
+    return "tar";
+}
+
+static int fail_open(const struct image_set *images, int rc)
+{
+    if (rc == -ENOTDIR && access(images->input, F_OK) == 0)
+        return convert_fail(images->stop, EXIT_CODE_DATA, rc, "%s: is a file, not a folder: convert it with '%s'%s",
+                            images->input, converter_of(images->input),
+                            strcmp(converter_of(images->input), "tar") == 0 ? " if it is an archive" : "");
+    return convert_fail(images->stop, EXIT_CODE_DATA, rc, "%s: cannot open the folder: %s", images->input,
+                        exit_cause(rc));
+}
+
 static int find_images(struct folder *folder)
 {
     struct image_set *images = &folder->images;
 
     folder->fd = open(images->input, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder->fd < 0) {
-        const int rc = -errno;
-        return convert_fail(images->stop, EXIT_CODE_DATA, rc, "%s: cannot open the folder: %s", images->input,
-                            exit_cause(rc));
-    }
+    if (folder->fd < 0)
+        return fail_open(images, -errno);
     if (holds_output(folder, folder->options->output))
         return convert_fail(images->stop, EXIT_CODE_USAGE, -EINVAL, "%s: is inside %s, which is converted: choose a "
                             "folder outside", folder->options->output, images->input);

@@ -24,7 +24,8 @@
 #define REFUSED_INLINE 5u       /* more refused files than these have a line each */
 
 static const char *const image_names[] = {
-    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".avif", ".heic", ".jp2",
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".avif", ".heic", ".heif",
+    ".hif", ".jp2", ".jxl",
     ".ppm", ".pgm", ".pbm", ".pnm", ".pam",
 };
 static const char *const decoded_names[] = { ".jpg", ".jpeg", ".png" };
@@ -66,6 +67,22 @@ void image_choice_refuse(struct image_choice *choice, const char *path, const ch
         choice->refused_listed++;
 }
 
+/* Keep the first tables, which may name the classes of the images. */
+static void note_table(struct image_choice *choice, const char *path)
+{
+    static const char *const table_names[] = { ".csv", ".tsv" };
+    size_t at = IMAGE_CHOICE_TABLES;
+
+    if (!has_ending(path, table_names, 2) || strlen(path) >= sizeof(choice->tables[0]))
+        return;
+    while (at > 0 && (choice->tables[at - 1][0] == '\0' || strcmp(path, choice->tables[at - 1]) < 0))
+        at--;
+    if (at == IMAGE_CHOICE_TABLES)
+        return;
+    memmove(choice->tables[at + 1], choice->tables[at], (IMAGE_CHOICE_TABLES - 1 - at) * sizeof(choice->tables[0]));
+    strcpy(choice->tables[at], path);
+}
+
 static void leave_out(struct image_choice *choice, const char *path, const char *problem)
 {
     struct image_choice_kind *kind = choice->left_out;
@@ -73,6 +90,7 @@ static void leave_out(struct image_choice *choice, const char *path, const char 
     while (kind < choice->left_out + IMAGE_CHOICE_KINDS - 1 && kind->count > 0 && strcmp(kind->problem, problem) != 0)
         kind++;
     choice->left_out_count++;
+    note_table(choice, path);
     choice->label_file_count += has_ending(path, label_file_names, 1);
     choice->note_file_count += has_ending(path, note_file_names, 2);
     if (kind->count++ > 0 && strcmp(path, kind->first) >= 0)

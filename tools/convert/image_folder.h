@@ -18,6 +18,7 @@
 #define IMAGE_BYTES_MAX ((uint64_t)63 << 20)    /* so that its record is not over 64 MiB */
 
 #define IMAGE_CHOICE_KINDS 16u
+#define IMAGE_CHOICE_TABLES 3u
 #define IMAGE_CHOICE_LISTED 100u        /* refused files; further ones are only counted */
 
 enum image_choice_rule {
@@ -43,6 +44,7 @@ struct image_choice {
         uint64_t count;
         char first[200];        /* the first path in bytewise order */
     } left_out[IMAGE_CHOICE_KINDS];
+    char tables[IMAGE_CHOICE_TABLES][200];  /* the first tables among the files left out, in bytewise order */
     const char *refused_hint;   /* a possible cause, for the message; NULL: none */
     size_t refused_listed;
     char *refused[IMAGE_CHOICE_LISTED]; /* the first refused files, with the reasons; owned */

@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "formats/split_name.h"
 #include "stage/log.h"
+#include "stage/text/names.h"
+#include "stage/text/shell_word.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/image_set.h"
 #include "tools/convert/siblings.h"
@@ -184,7 +187,7 @@ static int layout_refuse(const struct top *top, const char *problem)
 
 static int layout_refuse_name(const struct top *top, const char *name, size_t bytes, const char *problem)
 {
-    return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: folder %.*s %s", top->input, (int)bytes, name,
+    return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: folder '%.*s' %s", top->input, (int)bytes, name,
                         problem);
 }
 
@@ -307,8 +310,28 @@ static int add_class(const struct top *top, struct image_layout *layout, const s
     return 0;
 }
 
+/* Add the tables in the folder, that of the training set first, as words of a command: " 'my set/train/metadata.csv'". */
+static const char *list_tables(const struct top *top, char *text, size_t text_size)
+{
+    size_t length = 0;
+
+    text[0] = '\0';
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < IMAGE_CHOICE_TABLES && top->choice->tables[i][0] != '\0'; i++) {
+            const char *const table = top->choice->tables[i];
+            char path[4096], quoted[4096];
+            snprintf(path, sizeof(path), "%s/%s", top->input, table);
+            if ((strstr(table, "train") != NULL) == (pass == 0) && access(path, F_OK) == 0 && length < text_size)
+                length += (size_t)snprintf(text + length, text_size - length, " %s",
+                                           shell_word(path, quoted, sizeof(quoted)));
+        }
+    }
+    return text;
+}
+
 static int find_classes(const struct top *top, struct image_layout *layout, struct range range)
 {
+    char tables[4096];
     struct folders folders = folders_in(top->list, range);
 
     while (next_folder(&folders)) {
@@ -322,13 +345,96 @@ static int find_classes(const struct top *top, struct image_layout *layout, stru
         return layout_refuse(top, "contains only one class: give the folder that contains the classes");
     return convert_fail(top->stop, EXIT_CODE_DATA, -EBADMSG, "%s: %.*s contains %zu images and no folders of classes: "
                         "put the images into one folder for each class, or list them with their classes in a table "
-                        "(" CONVERT_PROGRAM " csv)", top->input, (int)(range.begin > 0 ? range.begin - 1 : 1),
-                        range.begin > 0 ? path_of(top->list, range.first) : ".", count_images(top->list, range));
+                        "(" CONVERT_PROGRAM " csv%s)", top->input, (int)(range.begin > 0 ? range.begin - 1 : 1),
+                        range.begin > 0 ? path_of(top->list, range.first) : ".", count_images(top->list, range),
+                        list_tables(top, tables, sizeof(tables)));
 }
 
 static int compare_names(const void *name, const void *element)
 {
     return strcmp(name, *(char *const *)element);
+}
+
+/* ---- a class that the training set does not have ---- */
+
+#define CLASSES_LISTED 10u
+
+/* The next character of a text in UTF-8, which is skipped; a wrong byte is one. */
+static uint32_t next_character(const char **text)
+{
+    const unsigned char *const at = (const unsigned char *)*text;
+    const size_t bytes = at[0] < 0xc0 ? 1 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
+    uint32_t character = 0;
+
+    for (size_t i = 0; i < bytes && at[i] != '\0'; i++, (*text)++)
+        character = character << 8 | at[i];
+    return character;
+}
+
+/* Accents and voice marks that follow the letter they belong to, as bytes of UTF-8: U+0300 ... U+036F, U+3099, U+309A. */
+static bool is_mark(uint32_t character)
+{
+    return (character >= 0xcc80 && character <= 0xcdaf) || character == 0xe38299 || character == 0xe3829a;
+}
+
+/* Whether `composed` may look the same as `apart`, in which accents are characters of their own. */
+static bool looks_same(const char *composed, const char *apart)
+{
+    bool has_mark = false;
+
+    while (*composed != '\0' && *apart != '\0') {
+        const uint32_t one = next_character(&composed), other = next_character(&apart);
+        const char *after = apart;
+        bool is_marked = false;
+        while (*apart != '\0' && is_mark(next_character(&after))) {
+            apart = after;
+            is_marked = true;
+        }
+        if (is_marked ? one < 0x80 : one != other)
+            return false;
+        has_mark |= is_marked;
+    }
+    return has_mark && *composed == *apart;
+}
+
+/* "; its classes are cat, dog" */
+static void list_classes(const struct image_layout *layout, char *text, size_t text_size)
+{
+    size_t length = (size_t)snprintf(text, text_size, "; its classes are");
+
+    for (uint32_t i = 0; i < layout->class_count && i < CLASSES_LISTED && length < text_size; i++)
+        length += (size_t)snprintf(text + length, text_size - length, "%s '%s'", i > 0 ? "," : "",
+                                   layout->class_names[i]);
+    if (layout->class_count > CLASSES_LISTED && length < text_size)
+        snprintf(text + length, text_size - length, " and %" PRIu32 " more", layout->class_count - CLASSES_LISTED);
+}
+
+static int refuse_class(const struct top *top, const struct image_layout *layout, const struct folders *folder)
+{
+    char *const name = strndup(folder->name, folder->name_bytes);
+    struct nearest nearest = { .name = name };
+    const char *same = NULL;
+    char classes[1024], problem[2048];
+
+    if (name == NULL)
+        return layout_no_memory(top);
+    for (uint32_t i = 0; i < layout->class_count; i++) {
+        const char *const class = layout->class_names[i];
+        same = looks_same(class, name) || looks_same(name, class) ? class : same;
+        nearest_offer(&nearest, class, class);
+    }
+    list_classes(layout, classes, sizeof(classes));
+    if (same != NULL)
+        snprintf(problem, sizeof(problem), "is not a class of the training set: '%s' there looks the same, but its accents "
+                 "are encoded in another way (NFC or NFD of Unicode, as macOS and Linux write them): give both one name%s",
+                 same, classes);
+    else if (nearest.best != NULL)
+        snprintf(problem, sizeof(problem), "is not a class of the training set (did you mean '%s'?)%s",
+                 (const char *)nearest.best, classes);
+    else
+        snprintf(problem, sizeof(problem), "is not a class of the training set%s", classes);
+    free(name);
+    return layout_refuse_name(top, folder->name, folder->name_bytes, problem);
 }
 
 /* The class of a folder; -EBADMSG after stop_fail if the training set has no class of this name. */
@@ -342,8 +448,7 @@ static int label_of(const struct top *top, const struct image_layout *layout, co
     char **found = bsearch(name, layout->class_names, layout->class_count, sizeof(*found), compare_names);
     free(name);
     if (found == NULL)
-        return layout_refuse_name(top, folder->name, folder->name_bytes,
-                           "is not a class of the training set");
+        return refuse_class(top, layout, folder);
     *label_out = (uint32_t)(found - layout->class_names);
     return 0;
 }

@@ -260,7 +260,8 @@ static void write_report(const struct evaluation_report *report, struct json *js
     json_u64(json, "unreadable", report->unreadable);
     json_double(json, "loss", report->loss);
     write_share(json, "top1", confusion->correct, confusion->samples);
-    write_share(json, "top5", confusion->among_five, confusion->samples);
+    if (confusion->classes > FIVE)
+        write_share(json, "top5", confusion->among_five, confusion->samples);
     json_double(json, "seconds", report->seconds);
     json_double(json, "images_per_second", speed(report));
     write_classes(report, json);

@@ -212,6 +212,7 @@ static int collect(struct settings *settings, const struct network_words *words,
     for (int i = 0; i < words->assignment_count && rc != -ENOMEM; i++)
         rc = config_set(settings, words->assignments[i], problems);
     run_data_take_classes(settings);
+    settings->only_classifies = true;
     return rc == -ENOMEM || is_unread ? rc : settings_finish(settings, problems);
 }
 

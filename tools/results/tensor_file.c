@@ -33,12 +33,84 @@ static int read_header(struct tensor_file *file, uint64_t file_bytes, char *prob
     return rc;
 }
 
-/* torch.save writes a zip archive. */
-static bool is_pickle(const struct tensor_file *file)
+/* ---- files of other kinds ---- */
+
+#define FRONT_BYTES 4096u
+
+#define MARK(text) text, sizeof(text) - 1
+
+static const struct { size_t offset; const char *magic; size_t bytes; const char *kind; } other_kinds[] = {
+    { 0, MARK("\x89HDF\r\n\x1a\n"), "an HDF5 file, such as weights of Keras (.h5): save its arrays with "
+                                    "safetensors.numpy.save_file" },
+    { 0, MARK("GGUF"), "a GGUF file, which holds language models" },
+    { 4, MARK("TFL3"), "a model of TensorFlow Lite" },
+    { 0, MARK("\x08"), "a model in ONNX's format, or another protobuf: save its initializers with "
+                       "safetensors.numpy.save_file" },
+    { 0, MARK("\x80\x02"), "a pickle, as older torch.save writes: convert it with safetensors.torch.save_file" },
+    { 0, MARK("\x80"), "a pickle of Python: convert it with safetensors.numpy.save_file" },
+    { 0, MARK("version https://git-lfs"), "a Git LFS pointer: fetch the file itself with git lfs pull" },
+    { 0, MARK("\x93NUMPY"), "a NumPy array: save it with safetensors.numpy.save_file" },
+    { 0, MARK("<"), "HTML or XML text, perhaps the error page of a download" },
+    { 0, MARK("\x1f\x8b"), "compressed with gzip" },
+    { 0, MARK("\xfd" "7zXZ"), "compressed with xz" },
+    { 0, MARK("\x28\xb5\x2f\xfd"), "compressed with Zstandard" },
+    { 0, MARK("BZh"), "compressed with bzip2" },
+    { 257, MARK("ustar"), "a tar archive" },
+};
+
+/* Members of zip archives, whose names are stored as they are. */
+static const struct { const char *member; size_t bytes; const char *kind; } zip_kinds[] = {
+    { MARK("data.pkl"), "one of torch.save: convert it with safetensors.torch.save_file" },
+    { MARK("model.weights.h5"), "a model of Keras (.keras): save its arrays with safetensors.numpy.save_file" },
+    { MARK("metadata.json"), "a model of Keras (.keras): save its arrays with safetensors.numpy.save_file" },
+    { MARK("config.json"), "a model of Keras (.keras): save its arrays with safetensors.numpy.save_file" },
+    { MARK(".npy"), "a file of numpy.savez: save its arrays with safetensors.numpy.save_file" },
+};
+
+static const char *zip_kind(const uint8_t *front, size_t bytes)
 {
-    char front[4];
-    return file_read_at(file->fd, 0, front, sizeof(front)) == 0 && memcmp(front, "PK\3\4", sizeof(front)) == 0;
+    for (size_t i = 0; i < sizeof(zip_kinds) / sizeof(zip_kinds[0]); i++)
+        if (memmem(front, bytes, zip_kinds[i].member, zip_kinds[i].bytes) != NULL)
+            return zip_kinds[i].kind;
+    return "a ZIP archive: unpack it";
 }
+
+/* What a file is that is none of safetensors; NULL: not known. */
+static const char *other_kind(const struct tensor_file *file)
+{
+    uint8_t front[FRONT_BYTES];
+    const ssize_t got = pread(file->fd, front, sizeof(front), 0);
+    const size_t bytes = got > 0 ? (size_t)got : 0;
+    if (bytes >= 4 && memcmp(front, "PK\3\4", 4) == 0)
+        return zip_kind(front, bytes);
+    for (size_t i = 0; i < sizeof(other_kinds) / sizeof(other_kinds[0]); i++)
+        if (bytes >= other_kinds[i].offset + other_kinds[i].bytes &&
+            memcmp(front + other_kinds[i].offset, other_kinds[i].magic, other_kinds[i].bytes) == 0)
+            return other_kinds[i].kind;
+    return NULL;
+}
+
+/* The index of a checkpoint of TensorFlow is a table of LevelDB, whose magic is at its end. */
+static bool is_tensorflow(const struct tensor_file *file, uint64_t bytes)
+{
+    static const uint8_t magic[8] = { 0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb };
+    uint8_t end[sizeof(magic)];
+    return bytes >= sizeof(end) && file_read_at(file->fd, bytes - sizeof(end), end, sizeof(end)) == 0 &&
+           memcmp(end, magic, sizeof(end)) == 0;
+}
+
+static void describe_other(const struct tensor_file *file, const struct stat *status, char *problem,
+                           size_t problem_size)
+{
+    const char *const kind = !S_ISREG(status->st_mode) ? S_ISDIR(status->st_mode) ? "a folder" : NULL
+                             : is_tensorflow(file, (uint64_t)status->st_size)
+                                 ? "a checkpoint of TensorFlow: save its variables with safetensors.numpy.save_file"
+                                 : other_kind(file);
+    snprintf(problem, problem_size, "is not a safetensors file%s%s", kind != NULL ? ", but " : "",
+             kind != NULL ? kind : status->st_size == 0 ? ": it is empty" : "");
+}
+
+/* ---- the index ---- */
 
 static int read_index(struct tensor_file *file, char *problem, size_t problem_size)
 {
@@ -50,8 +122,7 @@ static int read_index(struct tensor_file *file, char *problem, size_t problem_si
     const int rc = S_ISREG(status.st_mode) ? read_header(file, (uint64_t)status.st_size, problem, problem_size)
                                            : -EBADMSG;
     if (rc == -EBADMSG && *problem == '\0')
-        snprintf(problem, problem_size, "is not a safetensors file%s",
-                 is_pickle(file) ? ", but one of torch.save: convert it with safetensors.torch.save_file" : "");
+        describe_other(file, &status, problem, problem_size);
     else if (rc != 0 && *problem == '\0')
         snprintf(problem, problem_size, "cannot be read: %s", strerror(-rc));
     return rc == 0 || rc == -EBADMSG || rc == -ENOMEM ? rc : -ENODATA;

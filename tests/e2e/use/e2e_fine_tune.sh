@@ -98,7 +98,7 @@ expect_err '^runs/base/weights.safetensors: model.skip=PATTERN skips tensors: th
 [ ! -e runs/wrong ] || fail 'what is wrong starts a run'
 
 # Weights of torch.save are refused as such; NaN is reported with its tensor.
-printf 'PK\003\004and more' >pickle.pth
+printf 'PK\003\004and more of archive/data.pkl' >pickle.pth
 try wrong --set model.weights=pickle.pth
 expect_code 3 'a file of torch.save'
 expect_err '^pickle.pth: is not a safetensors file, but one of torch.save: '

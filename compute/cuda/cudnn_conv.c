@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -420,8 +422,32 @@ static int choose_plan(struct conv_engine *engine, const struct conv_planner *pl
 }
 
 /* Towers are opened in parallel, but only one measures at a time: so nothing else runs on a shared device, and the
- * others find its choice in the cache. */
+ * others find its choice in the cache. Other processes with that cache, such as ranks, take turns by a lock of its folder, which
+ * ends with its process. One that holds it for very long is not waited for. */
 static pthread_mutex_t measuring = PTHREAD_MUTEX_INITIALIZER;
+#define TURN_LOOK_NS 10000000
+#define TURN_LOOKS_MAX 3000u
+
+/* The locked folder, or -1: there is none, or no lock. */
+static int begin_measuring(const char *cache)
+{
+    const struct timespec nap = { .tv_nsec = TURN_LOOK_NS };
+    pthread_mutex_lock(&measuring);
+    const int folder = cache != NULL ? open(cache, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    for (uint32_t looks = 0; folder >= 0 && looks < TURN_LOOKS_MAX; looks++) {
+        if (flock(folder, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+            break;
+        nanosleep(&nap, NULL);
+    }
+    return folder;
+}
+
+static void end_measuring(int folder)
+{
+    if (folder >= 0)
+        close(folder);
+    pthread_mutex_unlock(&measuring);
+}
 
 /* Bias and ReLU become kernels of ours when cuDNN has no engine that fuses them. */
 static int choose_or_split(struct conv_engine *engine, const struct conv_planner *planner,
@@ -463,11 +489,10 @@ static int conv_engine_open(struct conv_engine **engine_out, const struct conv_p
     engine->shape = *shape;
     engine->fused = with_even_padding(shape);
     const bool measures = planner->scratch != NULL;
-    if (measures)
-        pthread_mutex_lock(&measuring);
+    const int turn = measures ? begin_measuring(planner->cache) : -1;
     const int rc = choose_or_split(engine, planner, &refusal);
     if (measures)
-        pthread_mutex_unlock(&measuring);
+        end_measuring(turn);
     if (rc == -ENOTSUP && !quiet) {
         char text[256];
         shape_print(shape, text, sizeof(text));

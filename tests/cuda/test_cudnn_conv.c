@@ -2,12 +2,17 @@
  * cache, timing. Most inputs have few bits, so that sums are exact in any order and results can be compared bit by
  * bit. */
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "stage/clock.h"
 #include "tests/cuda/cudnn_conv_fixture.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
@@ -361,6 +366,47 @@ BENCH_TEST(a_candidate_that_does_not_run_is_not_chosen)
     assert_computes(bench, &planner, &shape, false, fallen);
     sim_fail("cudnnBackendExecute", 0, CUDNN_STATUS_NOT_SUPPORTED);
     assert_int_equal(conv_plan_open(&plan, &planner, &shape, true), -ENOTSUP);
+}
+
+/* Another process, which ends without a word after a while. */
+static pid_t hold_the_turn(const char *cache, uint32_t hold_us)
+{
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    const pid_t process = fork();
+    if (process == 0) {
+        const int locked = flock(open(cache, O_RDONLY | O_DIRECTORY), LOCK_EX);
+        (void)!write(ready[1], "r", 1);
+        usleep(hold_us);
+        _exit(locked);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    return process;
+}
+
+BENCH_TEST(processes_with_one_cache_measure_in_turn)
+{
+    enum { HOLD_US = 200000 };
+    struct bench *bench = *state;
+    struct conv_planner planner = timing_planner(bench);
+    const struct conv_shape shape = fused_shape(PRECISION_FP32);
+    struct conv_plan *plan = NULL;
+    char text[128];
+    planner.cache = folder;
+    for (int run = 0; run < 2; run++) {
+        const pid_t other = hold_the_turn(folder, HOLD_US);
+        const uint64_t begun_ns = clock_now_ns();
+        assert_int_equal(conv_plan_open(&plan, &planner, &shape, false), 0);
+        assert_true(clock_now_ns() - begun_ns > HOLD_US * 1000ull / 2);
+        conv_plan_describe(plan, text, sizeof(text));
+        assert_int_equal(strstr(text, ", measured") != NULL, run == 0);
+        conv_plan_close(plan);
+        assert_int_equal(waitpid(other, NULL, 0), other);
+    }
+    fixture_each_file(folder, unlink);
 }
 
 TESTS_MAIN(NULL, NULL)

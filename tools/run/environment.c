@@ -18,10 +18,12 @@
 #define LIMITED_CPUS "PIPETRAIN_LIMITED_CPUS"
 
 static const char *const binding[NAMES_MAX] = { "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY" };
-static const char *const stacks[NAMES_MAX] = { "OMP_STACKSIZE", "GOMP_STACKSIZE", "KMP_STACKSIZE" };
+/* Stacks of another size than the program needs, and limits of all threads of the process, with which LLVM's library
+ * ends a process of several towers. */
+static const char *const unusable[NAMES_MAX] = { "OMP_STACKSIZE", "GOMP_STACKSIZE", "KMP_STACKSIZE", "KMP_ALL_THREADS",
+                                                 "KMP_DEVICE_THREAD_LIMIT", "KMP_MAX_THREADS" };
 static const char *const teams_of_libraries[NAMES_MAX] = {
-    "OMP_THREAD_LIMIT", "OMP_DYNAMIC", "OMP_MAX_ACTIVE_LEVELS", "OMP_NESTED", "KMP_ALL_THREADS",
-    "KMP_DEVICE_THREAD_LIMIT", "KMP_MAX_THREADS", "KMP_LIBRARY",
+    "OMP_THREAD_LIMIT", "OMP_DYNAMIC", "OMP_MAX_ACTIVE_LEVELS", "OMP_NESTED", "KMP_LIBRARY", "KMP_TEAMS_THREAD_LIMIT",
 };
 static const char *const instructions[NAMES_MAX] = { "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA" };
 static const char *const arithmetic[NAMES_MAX] = { "ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE",
@@ -56,7 +58,8 @@ static void unset_all(const char *const names[NAMES_MAX])
  * functions of .preinit_array are called earlier. Not even the library of a sanitizer is ready then. */
 static cpu_set_t given_cpus;
 
-__attribute__((no_sanitize_address, no_sanitize_thread, no_sanitize_undefined)) static void note_given_cpus(void)
+__attribute__((no_sanitize("address"), no_sanitize("thread"), no_sanitize("undefined")))
+static void note_given_cpus(void)
 {
     (void)syscall(SYS_sched_getaffinity, 0, sizeof(given_cpus), &given_cpus);
 }
@@ -78,12 +81,12 @@ void environment_unbind(char **argv, uint64_t process_start_ns)
 {
     const struct environment_text bound = list_set(binding);
     const bool is_bound = *bound.text != '\0';
-    if (!is_bound && *list_set(stacks).text == '\0')
+    if (!is_bound && *list_set(unusable).text == '\0')
         return;
     if (is_bound)
         use_given_cpus();
     unset_all(binding);
-    unset_all(stacks);
+    unset_all(unusable);
     program_restart(argv, process_start_ns);
     if (is_bound)
         log_message(LOG_RUN, "%s in the environment binds the threads of towers, which may make them slow: unset it",

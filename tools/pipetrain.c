@@ -429,6 +429,8 @@ static int run(const struct arguments *arguments, uint64_t process_start_ns)
 {
     const struct launcher *const launcher = &arguments->launcher;
     struct settings settings;
+    if (arguments->kind == RUN_CHECK)
+        output_end_with_reader();       /* --check | head: nothing is lost but text */
     if (arguments->launcher_problem[0] != '\0')
         return launched_refuse_all(arguments->launcher_problem);
     if (settings_init(&settings) != 0)

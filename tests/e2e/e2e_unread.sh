@@ -38,6 +38,11 @@ for case in 'broken:Broken pipe' 'unread:nobody reads'; do
     expect_err "standard output: .*${case#*:}"
 done
 
+# A check whose reader has seen enough ends by the signal, without a message.
+{ "$pipetrain" -c "$work/tiny.conf" $told --check 2>"$work/check.err"; echo $? >"$work/check.code"; } | true
+case $(cat "$work/check.code") in 0 | 141) ;; *) fail "--check | true: $(cat "$work/check.code")" ;; esac
+! grep -q 'standard output' "$work/check.err" || fail "--check | true: $(cat "$work/check.err")"
+
 at_options='-o unread'
 at_command never none "$pipetrain" --describe
 expect_code 5 'models that nobody reads'

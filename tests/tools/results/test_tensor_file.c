@@ -119,4 +119,32 @@ TEST_WITH(ten_thousand_tensors_in_one_place_are_refused_without_memory, fixture_
     free(header);
 }
 
+TEST_WITH(files_of_other_kinds_are_named, fixture_folder_make, fixture_folder_remove)
+{
+    static const struct { const char *front; size_t bytes; const char *kind; } kinds[] = {
+#define FRONT(text) text, sizeof(text) - 1
+        { FRONT("PK\3\4..............archive/data.pkl"), "one of torch.save" },
+        { FRONT("PK\3\4..............metadata.json{}"), "a model of Keras" },
+        { FRONT("PK\3\4..............arr_0.npy"), "numpy.savez" },
+        { FRONT("PK\3\4..............x.txt"), "a ZIP archive" },
+        { FRONT("\x89HDF\r\n\x1a\n........"), "an HDF5 file" },
+        { FRONT("GGUF\3\0\0\0........"), "a GGUF file" },
+        { FRONT("\x1c\0\0\0TFL3........"), "TensorFlow Lite" },
+        { FRONT("\x08\7\x12\7pytorch......."), "ONNX" },
+        { FRONT("\x80\2}q\0........"), "a pickle" },
+        { FRONT("version https://git-lfs.github.com/spec/v1\n"), "a Git LFS pointer" },
+        { FRONT("............\x57\xfb\x80\x8b\x24\x75\x47\xdb"), "a checkpoint of TensorFlow" },
+        { FRONT("<!doctype html>........"), "HTML" },
+    };
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        const char *const path = fixture_path(folder, "file");
+        struct tensor_file file;
+        char problem[256];
+        fixture_write(path, kinds[i].front, kinds[i].bytes);
+        assert_int_equal(tensor_file_open(&file, AT_FDCWD, path, problem, sizeof(problem)), -EBADMSG);
+        if (strstr(problem, kinds[i].kind) == NULL)
+            fail_msg("'%s' is not in '%s'", kinds[i].kind, problem);
+    }
+}
+
 TESTS_MAIN(NULL, NULL)

@@ -719,6 +719,7 @@ TEST_WITH(numbers_of_several_meanings_are_not_guessed, fixture_folder_enter, fix
           "another label in each row" },
         { "path,class,target\n1.png,a,x\n1.png,a,y\n1.png,b,x\n", "class and target may both be the class" },
         { "path,label,split\n1.png,a,1\n1.png,b,2\n", "a value that is no split, such as '1'" },
+        { "path,label,split\n1.png,a,train\n1.png,b,extra\n", "a value that is no split, such as 'extra'" },
         { "path,label,split\n1.png,a,test\n1.png,b,test\n", "has no row to train on" },
         { "path,label,is_train,is_test\n1.png,a,1,0\n1.png,b,0,1\n", "2 columns say splits" },
     };

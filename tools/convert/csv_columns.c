@@ -460,6 +460,15 @@ static void take_split(struct sample *sample)
     sample->columns->split_kind = is_mark && (!is_chosen || all_are(sample, place, is_truth)) ? kind : CSV_SPLIT_WORDS;
 }
 
+/* The first value of a column that is not as `is` asks; the first of all without one. */
+static struct csv_text find_stranger(const struct sample *sample, size_t column, bool (*is)(struct csv_text))
+{
+    for (size_t row = sample->begin; row < sample->rows; row++)
+        if (!is(value_at(sample, row, column)))
+            return value_at(sample, row, column);
+    return value_at(sample, sample->begin, column);
+}
+
 /* A column called split, or of marks, must say splits. */
 static int check_splits(const struct sample *sample)
 {
@@ -471,10 +480,12 @@ static int check_splits(const struct sample *sample)
         const struct csv_text name = value_at(sample, 0, i);
         const bool is_mark = find_mark(name, &kind);
         count += is_mark;
-        if (is_free(sample, i) && (is_word(name, "split") || (is_mark && count < 2)))
+        if (is_free(sample, i) && (is_word(name, "split") || (is_mark && count < 2))) {
+            const struct csv_text value = find_stranger(sample, i, is_mark ? is_truth : is_split_word);
             return refuse(sample, "column %s has a value that is no split, such as '%.*s': write train, validation and "
-                          "test, or give --split-column=none", column_text(sample, i, text),
-                          (int)value_at(sample, sample->begin, i).bytes, value_at(sample, sample->begin, i).text);
+                          "test, or give --split-column=none", column_text(sample, i, text), (int)value.bytes,
+                          value.text);
+        }
     }
     if (count > 1)
         return refuse(sample, "%zu columns say splits: choose one with --split-column, or write a column split with "

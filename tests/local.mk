@@ -99,7 +99,8 @@ wrap = -Wl,--wrap=
 %C%_tools_test_run_directory_LDFLAGS = $(AM_LDFLAGS) $(wrap)flock $(wrap)calloc $(wrap)fstatvfs \
 	$(wrap)renameat $(wrap)unlinkat
 %C%_tools_observe_test_trace_file_LDFLAGS = $(AM_LDFLAGS) $(wrap)file_read_some
-%C%_sync_test_ranks_LDFLAGS = $(AM_LDFLAGS) $(wrap)calloc $(wrap)gethostname $(wrap)getpid $(wrap)memfd_create
+%C%_sync_test_ranks_LDFLAGS = $(AM_LDFLAGS) $(wrap)calloc $(wrap)gethostname $(wrap)getpid $(wrap)memfd_create \
+	$(wrap)munmap $(wrap)pthread_cond_wait
 %C%_tools_test_set_commit_LDFLAGS = $(AM_LDFLAGS) $(wrap)fsync $(wrap)renameat $(wrap)unlinkat
 %C%_tools_test_state_mail_LDFLAGS = $(AM_LDFLAGS) $(wrap)ranks_rank $(wrap)ranks_receive $(wrap)ranks_send \
 	$(wrap)ranks_send_all

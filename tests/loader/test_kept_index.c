@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -328,16 +329,15 @@ static void sum_again(uint8_t *data, size_t bytes)
 
 /* The kept index of a shard of 9 records, with the border between records `first` and the next moved, and a right
  * checksum. */
-static void forge_lengths(const char *name, uint32_t first)
+static void forge_lengths(const char *name, uint32_t first, int32_t move)
 {
     size_t bytes;
     uint32_t lengths[2];
     uint8_t *const data = fixture_read(index_beside(name), &bytes);
     uint8_t *const at = data + bytes - (9 - first) * sizeof(uint32_t);
     memcpy(lengths, at, sizeof(lengths));
-    const uint32_t step = lengths[1] > 0 ? 1 : (uint32_t)-1;
-    lengths[0] += step;
-    lengths[1] -= step;
+    lengths[0] += (uint32_t)move;
+    lengths[1] -= (uint32_t)move;
     memcpy(at, lengths, sizeof(lengths));
     sum_again(data, bytes);
     fixture_write(index_beside(name), data, bytes);
@@ -348,14 +348,16 @@ static void forge_lengths(const char *name, uint32_t first)
  * record does not verify. */
 TEST(a_forged_index_is_dropped)
 {
+    static const int32_t moves[] = { 1, -1, 5, -5 };
     char path[512];
     snprintf(path, sizeof(path), "%s", fixture_path(folder, "forged"));
     struct shard_index right, index;
     struct shard_source *source;
     fixture_write_shard(path, 0, 9);
     fixture_assert_index_opens(&right, path, false, true);
-    for (uint32_t first = 0; first < 8; first++) {
-        forge_lengths("forged", first);
+    for (uint32_t i = 0; i < 8 * 4; i++) {
+        const uint32_t first = i % 8;
+        forge_lengths("forged", first, moves[i / 8]);
         fixture_assert_index_opens(&index, path, false, true);
         if (first > 0 && first < 7) {
             assert_int_equal(shard_source_open(&source, NULL, path), 0);
@@ -519,6 +521,32 @@ TEST(an_index_that_leads_out_of_the_shard_is_built_again)
         shard_index_release(&index);
     }
     shard_index_release(&right);
+}
+
+/* A right checksum, and records that are all as it says: but it ends before the shard does. */
+TEST(an_index_of_the_first_records_is_built_again)
+{
+    char path[512], kept[512];
+    struct shard_index right, index;
+    size_t bytes;
+    snprintf(path, sizeof(path), "%s", fixture_path(folder, "begun"));
+    snprintf(kept, sizeof(kept), "%s", index_beside("begun"));
+    fixture_write_shard(path, 0, 9);
+    fixture_assert_index_opens(&right, path, false, true);
+    uint8_t *const data = fixture_read(kept, &bytes);
+    for (uint64_t count = 0; count < 9; count++) {
+        memcpy(data + offsetof(struct made_index, stream_bytes), &right.records[count].offset, sizeof(uint64_t));
+        memcpy(data + offsetof(struct made_index, record_count), &count, sizeof(count));
+        bytes = offsetof(struct made_index, lengths) + (size_t)count * sizeof(uint32_t);
+        sum_again(data, bytes);
+        (void)unlink(kept);
+        fixture_write(kept, data, bytes);
+        fixture_assert_index_opens(&index, path, false, true);
+        assert_same_records(&right, &index);
+        shard_index_release(&index);
+    }
+    shard_index_release(&right);
+    free(data);
 }
 
 TEST(a_large_file_in_place_of_an_index_is_not_read)

@@ -1,6 +1,8 @@
 /* Tests of ranks that are all in this process (tests/helpers/fake_mpi.h): mail, failures, silence, and sums. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -11,6 +13,7 @@
 #include <unistd.h>
 
 #include "stage/clock.h"
+#include "sync/ranks/rank_memory.h"
 #include "sync/ranks/ranks.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/fake_mpi.h"
@@ -60,6 +63,30 @@ pid_t __wrap_getpid(void)
 {
     const pid_t other = atomic_load(&impostor);
     return other != 0 ? other : __real_getpid();
+}
+
+/* How often something was unmapped that is nowhere. */
+static atomic_int unmapped_nothing;
+
+int __wrap_munmap(void *address, size_t bytes);
+int __real_munmap(void *address, size_t bytes);
+int __wrap_munmap(void *address, size_t bytes)
+{
+    atomic_fetch_add(&unmapped_nothing, address == NULL);
+    return __real_munmap(address, bytes);
+}
+
+/* A thread that abandons jobs says when it waits for the communication thread. */
+static _Thread_local bool is_abandoning;
+static sem_t abandoning, advancing;
+
+int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock);
+int __real_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock);
+int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock)
+{
+    if (is_abandoning)
+        sem_post(&abandoning);
+    return __real_pthread_cond_wait(condition, lock);
 }
 
 static void open_ranks(uint32_t size, uint32_t tests, uint32_t deadline_s)
@@ -202,6 +229,63 @@ TEST(ranks_map_nothing_but_the_memory_of_a_rank)
         close(files[i]);
     }
     close(pipes[1]);
+}
+
+/* Links a rank's memory, in its communication thread. */
+struct linking {
+    struct ranks_job job;
+    struct rank_memory *memory;
+    atomic_int rc;
+};
+
+static int advance_linking(struct ranks_job *job)
+{
+    struct linking *const linking = (struct linking *)(void *)job;
+    const int rc = rank_memory_link(linking->memory, RANKS_TAG_FREE, NULL);
+    job->is_polled = rc == 0;
+    atomic_store(&linking->rc, rc);
+    return rc;
+}
+
+/* `is_hidden`: no other rank finds the memory of this one. */
+static void open_memory(struct linking linkings[2], const bool is_hidden[2])
+{
+    enum { BYTES = 100, NO_PROCESS = INT32_MAX };
+    open_ranks(2, 3, 60);
+    atomic_store(&sharing, 2);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        linkings[rank] = (struct linking){ .job = { .advance = advance_linking } };
+        atomic_store(&impostor, is_hidden[rank] ? NO_PROCESS : 0);
+        assert_int_equal(rank_memory_open(&linkings[rank].memory, ranks[rank], BYTES), 0);
+    }
+    atomic_store(&impostor, 0);
+    for (uint32_t rank = 0; rank < 2; rank++)
+        ranks_submit(ranks[rank], &linkings[rank].job);
+    for (uint32_t rank = 0; rank < 2; rank++)
+        for (int waits = 0; waits < WAITS_MAX && atomic_load(&linkings[rank].rc) == 0; waits++)
+            usleep(100);
+}
+
+TEST(two_ranks_have_each_others_memory_or_neither_has)
+{
+    static const bool cases[][2] = { { false, false }, { false, true }, { true, false }, { true, true } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        const bool is_shared = !cases[i][0] && !cases[i][1];
+        struct linking linkings[2];
+        open_memory(linkings, cases[i]);
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            uint32_t *const own = rank_memory_of(linkings[rank].memory, rank);
+            const uint32_t *const seen = rank_memory_of(linkings[1 - rank].memory, rank);
+            assert_int_equal(atomic_load(&linkings[rank].rc), 1);
+            *own = 7 + rank;
+            assert_true((seen != NULL) == is_shared);
+            assert_true(seen == NULL || *seen == 7 + rank);
+        }
+        for (uint32_t rank = 0; rank < 2; rank++)
+            rank_memory_close(linkings[rank].memory, false);
+        fake_ranks_close(ranks, 2);
+    }
+    assert_int_equal(atomic_load(&unmapped_nothing), 0);
 }
 
 /* ---- doorbells ---- */
@@ -629,6 +713,30 @@ TEST(a_job_that_fails_ends_the_run_and_counts_as_abandoned)
     assert_non_null(strstr(captured, "a message between ranks failed: error 77 of the fake"));
     assert_true(ranks_abandon_jobs(ranks[1]));
     unwatch_all();
+}
+
+static int advance_until_abandoned(struct ranks_job *job)
+{
+    (void)job;
+    sem_post(&advancing);
+    sem_wait(&abandoning);
+    return 1;
+}
+
+/* The job ends between the call and the communication thread's next look at its jobs: no message of it is in flight. */
+TEST(a_job_that_ends_in_time_is_not_abandoned)
+{
+    struct ranks_job job = { .advance = advance_until_abandoned };
+    assert_int_equal(sem_init(&abandoning, 0, 0), 0);
+    assert_int_equal(sem_init(&advancing, 0, 0), 0);
+    open_ranks(SIZE, 2, 60);
+    ranks_submit(ranks[1], &job);
+    sem_wait(&advancing);
+    is_abandoning = true;
+    const bool was_abandoned = ranks_abandon_jobs(ranks[1]);
+    is_abandoning = false;
+    assert_false(was_abandoned);
+    fake_ranks_close(ranks, SIZE);
 }
 
 TEST(all_ranks_fail_when_one_does_and_say_which)

@@ -93,6 +93,8 @@ run.name            | other                     | same
 run.dir             | second                    | same
 run.resume          | WHOLE/$half               | same
 run.seed            | 2                         | refused
+run.seed            | 12                        | refused   | run.seed=1
+run.seed            | 1                         | refused   | run.seed=12
 data.train          | data/train-0000[01]*      | refused data.train
 data.validation     | data/train-00003*         | inert data.validation | data.train=data/train-0000[012]*
 data.validation_split | 0.3                     | refused   | data.validation= data.validation_split=0.2
@@ -157,6 +159,8 @@ train.steps         | 9                         | length
 train.max_time      | 2 hours                   | bits
 train.stop_at       | 1                         | bits
 train.patience      | 5                         | bits
+train.patience      | 50                        | bits      | train.patience=5
+train.patience      | 5                         | bits      | train.patience=50
 train.on_nan        | skip                      | bits
 train.batch         | 32                        | refused
 train.batch_per_tower | 32                      | refused train.batch

@@ -21,7 +21,7 @@ $(formats_tests): LDADD = $(HELPERS) $(FORMATS)
 stage_tests = %D%/stage/test_address_space %D%/stage/test_cpus %D%/stage/test_decimal %D%/stage/test_device \
 	%D%/stage/test_device_events %D%/stage/test_file %D%/stage/test_folders %D%/stage/test_log %D%/stage/test_output \
 	%D%/stage/test_queue %D%/stage/test_random %D%/stage/test_ring %D%/stage/test_schedule %D%/stage/test_slots \
-	%D%/stage/test_stop %D%/stage/test_thread %D%/stage/test_trace %D%/stage/test_watchdog
+	%D%/stage/test_stop %D%/stage/test_thread %D%/stage/test_trace %D%/stage/test_utf8 %D%/stage/test_watchdog
 $(stage_tests): LDADD = $(HELPERS) $(STAGE)
 
 loader_fuzz = %D%/fuzz/fuzz_class_names %D%/fuzz/fuzz_csv %D%/fuzz/fuzz_example \

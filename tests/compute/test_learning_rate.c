@@ -93,6 +93,15 @@ TEST(schedules_that_end_stay_at_their_end)
     assert_near(learning_rate_at(&cycle, 4000), 0.5 / 25 / 1e4);
 }
 
+TEST(a_cycle_too_short_to_rise_falls_from_its_top)
+{
+    for (double last = 2; last < 4; last++) {
+        const struct learning_rate cycle = { .schedule = RATE_ONE_CYCLE, .base = 0.5, .last = last, .peak = 0.25 };
+        assert_near(learning_rate_at(&cycle, 0), 0.5);
+        assert_near(learning_rate_at(&cycle, (uint64_t)last - 1), 0.5 / 25 / 1e4);
+    }
+}
+
 TEST(runs_of_few_steps_have_finite_rates)
 {
     for (int schedule = 0; schedule < RATE_SCHEDULE_COUNT; schedule++)

@@ -111,6 +111,21 @@ TEST(what_does_not_change_results_of_loaded_layers_is_none)
     }
 }
 
+/* As opposed to those of a sum: the layers behind see other channels. */
+TEST(the_order_of_what_is_concatenated_is_a_difference)
+{
+    static const char begin[] = "model m\nimage 8x8x3\nclasses 4\nconv2d a filters 4 kernel 1\n"
+                                "conv2d b filters 4 kernel 1 from image\n";
+    static const char end[] = "conv2d c filters 4 kernel 1\nglobal_average g\ndense fc units classes\nsoftmax_loss loss\n";
+    static const char *const orders[] = { "a,b", "b,a" };
+    for (size_t i = 0; i < 4; i++) {
+        char ours[512], theirs[512], text[NET_DIFFERENCE_SIZE];
+        snprintf(ours, sizeof(ours), "%sconcat k from %s\n%s", begin, orders[i / 2], end);
+        snprintf(theirs, sizeof(theirs), "%sconcat k from %s\n%s", begin, orders[i % 2], end);
+        assert_int_equal(compare(read_net(ours), read_net(theirs), "", text), i / 2 != i % 2);
+    }
+}
+
 TEST(networks_by_name_equal_themselves_and_differ_from_their_relatives)
 {
     const struct { const char *ours, *theirs, *words; } rows[] = {

@@ -119,6 +119,22 @@ TEST(reads_the_orientation_of_cameras)
             }
 }
 
+/* XMP is in a segment of the same kind. */
+TEST(the_orientation_is_found_before_and_behind_other_segments)
+{
+    static const uint8_t other[] = { 0xff, 0xe1, 0, 9, 'h', 't', 't', 'p', ':', '/', '/' };
+    uint8_t file[256], with_other[256 + sizeof(other)];
+    const size_t bytes = with_orientation(file, true, 1, 6), end = 4 + ((size_t)file[4] << 8 | file[5]);
+    const size_t places[] = { 2, end };
+    for (size_t i = 0; i < 2; i++) {
+        const size_t at = places[i];
+        memcpy(with_other, file, at);
+        memcpy(with_other + at, other, sizeof(other));
+        memcpy(with_other + at + sizeof(other), file + at, bytes - at);
+        assert_int_equal(read_orientation(with_other, bytes + sizeof(other)), 6);
+    }
+}
+
 TEST(the_orientation_of_a_png_is_not_read)
 {
     static const uint8_t file[] = {

@@ -34,6 +34,7 @@ TEST(words_that_only_contain_one_say_nothing)
         "testament", "trainers", "valley", "contest", "latest", "constrained", "values", "valves", "device", "developer",
         "strain", "restraint", "attest", "protest", "trainee", "Testarossa", "entrainement", "invalid",
         "\xc3\xa9train", "", "000", "cat", "evalu", "predator", "of", "set", "xtrainer",
+        "oftrain", "trainof", "gztest", "vtest", "testv",
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (split_name_read(names[i], strlen(names[i])).split != SPLIT_UNSAID)

@@ -98,6 +98,14 @@ TEST(rows_that_are_not_one_hot_are_refused)
                    "holds 3 integers, one 1 and zeros: a one-hot label of a network with data.classes = 3");
 }
 
+/* Else a regression target of 1 would be class 0. */
+TEST(a_single_float_is_no_row)
+{
+    static const float one = 1;
+    struct label_format format = { .classes = 1 };
+    expect_refused(&format, FEATURE_FLOATS, &one, sizeof(one), "holds 1 float, one integer label is needed");
+}
+
 TEST(names_are_their_classes)
 {
     struct class_names names;

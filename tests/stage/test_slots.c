@@ -112,6 +112,27 @@ TEST(a_finished_staging_area_is_drained)
     device->ops->close(device);
 }
 
+static void cancel(struct slots *slots)
+{
+    slots_cancel(slots);
+}
+
+TEST(no_slot_is_given_out_after_the_end_even_if_one_is_empty)
+{
+    static const struct { void (*end)(struct slots *slots); int result; } ends[] = {
+        { slots_end, -ENODATA }, { cancel, -ECANCELED },
+    };
+    for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+        struct device *const device = device_make(test_device_ops());
+        struct slots *const slots = slots_make(device, 2);
+        struct slot *slot;
+        ends[i].end(slots);
+        assert_int_equal(slots_empty(slots, &slot), ends[i].result);
+        slots_close(slots);
+        device->ops->close(device);
+    }
+}
+
 struct waiting {
     struct slots *slots;
     struct slot *slot;
@@ -128,11 +149,6 @@ static void take_loop(void *arg)
 {
     struct waiting *waiting = arg;
     waiting->result = slots_take(waiting->slots, &waiting->slot);
-}
-
-static void cancel(struct slots *slots)
-{
-    slots_cancel(slots);
 }
 
 /* Returns how long the wait took: 0 when the end came first. */

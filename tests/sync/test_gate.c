@@ -46,6 +46,31 @@ TEST(a_request_before_the_first_batch_lets_none_pass)
     gate_close(gate);
 }
 
+TEST(a_run_that_ends_before_a_batch_does_not_begin_it)
+{
+    struct gate *gate;
+    assert_int_equal(gate_open(&gate), 0);
+    gate_end_before(gate, 2);
+    assert_true(gate_pass(gate, 0) && gate_pass(gate, 1));
+    assert_false(gate_pass(gate, 2) || gate_pass(gate, 3));
+    assert_false(gate_is_open(gate, 1));
+    assert_true(gate_is_open(gate, 2) && gate_is_open(gate, 3));        /* nobody waits for what does not come */
+    assert_true(gate_pass(gate, 1));
+    gate_close(gate);
+}
+
+TEST(the_batch_that_is_named_is_marked)
+{
+    struct gate *gate;
+    assert_int_equal(gate_open(&gate), 0);
+    gate_mark_batch(gate, 0);
+    assert_true(gate_pass(gate, 0) && gate_is_marked(gate, 0));
+    gate_mark_batch(gate, 2);
+    for (uint64_t number = 1; number < 4; number++)
+        assert_true(gate_pass(gate, number) && gate_is_marked(gate, number) == (number == 2));
+    gate_close(gate);
+}
+
 TEST(the_next_batch_that_no_tower_has_begun_is_marked)
 {
     struct gate *gate;

@@ -215,6 +215,7 @@ TEST(the_rank_and_the_processes_are_known_without_a_launcher_that_works)
         { { .variables = { OPENMPI_OF("2", "1") } }, 1, 2 },
         { { .variables = { OPENMPI_OF("2", "0"), SRUN_OF("2", "1") } }, 0, 2 },
         { { .variables = { OPENMPI_OF("3", "2"), SRUN_OF("2", "1") } }, 2, 3 },
+        { { .variables = { OPENMPI_OF("3", "2"), SRUN_OF("2", "0") } }, 0, 3 },
         { { .variables = { OPENMPI_OF("3", "x"), "PMI_RANK=1" } }, 1, 3 },
         { { .variables = { MPICH_OF("2", "1"), "SLURM_JOB_ID=7", "SLURM_PROCID=0" } }, 1, 2 },
         { { .variables = { "PMI_RANK=1", "PMI_SIZE=many" } }, 1, 0 },

@@ -148,4 +148,76 @@ TEST(marks_of_a_step_that_never_came_are_not_told)
     step_clock_close(NULL);
 }
 
+static uint64_t apart_ns;
+
+static int apart_as_said(struct event *from, struct event *to, uint64_t *elapsed_ns_out)
+{
+    (void)from;
+    (void)to;
+    *elapsed_ns_out = apart_ns;
+    return 0;
+}
+
+/* Events are as far apart as apart_ns says. */
+static void rig_open_apart(struct rig *rig, struct device_ops *ops)
+{
+    rig_open(rig);
+    *ops = device_host_ops;
+    ops->event_elapsed = apart_as_said;
+    rig->device->ops = ops;
+}
+
+TEST(waits_of_two_microseconds_are_waits)
+{
+    struct rig rig;
+    struct device_ops ops;
+    rig_open_apart(&rig, &ops);
+    for (apart_ns = 1998; apart_ns <= 2001; apart_ns++) {
+        struct step_times times;
+        uint64_t ended_ns;
+        assert_int_equal(step_clock_end(rig.clock, SPENT_EXPOSED_COPY), 0);
+        assert_int_equal(step_clock_read(rig.clock, &times, &ended_ns), 0);
+        assert_int_equal(times.exposed_copy, apart_ns >= 2000 ? apart_ns : 0);
+        assert_int_equal(times.exposed_copy + times.other, apart_ns);
+    }
+    rig_close(&rig);
+}
+
+TEST(entries_of_a_trace_follow_each_other)
+{
+    enum { STEPS = 3, EACH = 3 };
+    static const enum trace_name names[EACH] = { TRACE_FORWARD, TRACE_BACKWARD, TRACE_STEP };
+    const struct trace_spec spec = { .tracks = 1, .entries = STEPS * EACH, .end = STEPS };
+    struct rig rig;
+    struct device_ops ops;
+    struct trace *trace;
+    struct trace_look look;
+    uint64_t ended_ns[STEPS];
+    rig_open_apart(&rig, &ops);
+    assert_int_equal(trace_open(&trace, &spec), 0);
+    struct trace_track *const track = trace_track_add(trace, TRACE_TOWER, 0);
+    apart_ns = 5000;
+    for (uint64_t step = 0; step < STEPS; step++) {
+        const struct batch_slice slice = { .number = step, .phase = PHASE_TRAIN, .count = 7 };
+        struct step_times times;
+        assert_int_equal(step_clock_mark(rig.clock, SPENT_FORWARD), 0);
+        assert_int_equal(step_clock_end(rig.clock, SPENT_BACKWARD), 0);
+        assert_int_equal(step_clock_read(rig.clock, &times, &ended_ns[step]), 0);
+        step_clock_record(rig.clock, track, &slice, 2);
+    }
+    assert_true(trace_look(trace, 0, &look));
+    assert_int_equal(look.count, STEPS * EACH);
+    for (uint64_t i = 0; i < STEPS * EACH; i++) {
+        const struct trace_entry *const entry = trace_entry_at(trace, 0, &look, i);
+        const uint64_t begun_ns = ended_ns[i / EACH] - 2 * apart_ns;
+        assert_int_equal(entry->name, names[i % EACH]);
+        assert_int_equal(entry->begin_ns, i % EACH == 1 ? begun_ns + apart_ns : begun_ns);
+        assert_int_equal(entry->end_ns, i % EACH == 0 ? begun_ns + apart_ns : begun_ns + 2 * apart_ns);
+        assert_int_equal(entry->batch, i / EACH);
+        assert_true(entry->argument == 7 && entry->tower == 2);
+    }
+    trace_close(trace);
+    rig_close(&rig);
+}
+
 TESTS_MAIN(NULL, NULL)

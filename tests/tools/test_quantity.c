@@ -36,7 +36,7 @@ TEST(sizes_that_are_none_or_do_not_fit_leave_the_value)
         { "0", 0, 0 }, { "5", 0, 5 }, { "18446744073709551615", 0, UINT64_MAX }, { "1e3", 0, 1000 },
         { "16777215TiB", 0, UINT64_C(16777215) << 40 }, { "0.5 KiB", 0, 512 }, { "1.1 KiB", 0, 1126 },
         { "16777216TiB", -ERANGE, 0 }, { "18446744073709551616", -ERANGE, 0 }, { "1e99 GB", -ERANGE, 0 },
-        { "1e999", -ERANGE, 0 }, { "16777216.5 TiB", -ERANGE, 0 },
+        { "1e999", -ERANGE, 0 }, { "16777216.5 TiB", -ERANGE, 0 }, { "16777216.0 TiB", -ERANGE, 0 },
         { "", -EINVAL, 0 }, { "MiB", -EINVAL, 0 }, { "-1", -EINVAL, 0 }, { "+1", -EINVAL, 0 }, { "1,5 GB", -EINVAL, 0 },
         { "1 MiB ", -EINVAL, 0 }, { "1 ", -EINVAL, 0 }, { " 1", -EINVAL, 0 }, { "1.5", -EINVAL, 0 },
         { "0x10", -EINVAL, 0 }, { "nan", -EINVAL, 0 }, { "inf", -EINVAL, 0 }, { "1 MiB 2 KiB", -EINVAL, 0 },

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "tests/helpers/capture.h"
 #include "tests/helpers/test.h"
 #include "tools/config/intervals.h"
 #include "tools/run/stop_rule.h"
@@ -95,6 +96,27 @@ TEST(a_run_ends_with_the_step_that_completes_the_row_of_skipped_ones)
     assert_int_equal(skips_until_end(1000), NONFINITE_ROW_MAX);
     assert_int_equal(skips_until_end(NONFINITE_ROW_MAX), NONFINITE_ROW_MAX);
     assert_int_equal(skips_until_end(7), 7);        /* all of the run */
+}
+
+TEST(losses_that_are_not_finite_are_told_if_there_are_some_and_others)
+{
+    static const struct { uint64_t lossless; const char *words; } cases[] = {
+        { 0, "" }, { 1, "with 1 of the 8 samples" }, { 7, "with 7 of the 8 samples" }, { 8, "" },
+    };
+    const struct train_settings train = { .epochs = 1 };
+    const struct batch_slice slice = { .phase = PHASE_EVALUATE, .last_of_phase = true };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct run_progress progress = { .stale = 0 };
+        const struct account account = { .state = { .passes = {
+            [PHASE_EVALUATE] = { .images = 8, .lossless = cases[i].lossless } } } };
+        struct stop_rule rule = { .train = &train, .progress = &progress, .account = &account, .uses_evaluations = true };
+        struct capture capture;
+        char messages[1024];
+        capture_begin(&capture);
+        assert_false(stop_rule_check(&rule, &slice));
+        capture_end(&capture, messages, sizeof(messages));
+        assert_true(*cases[i].words == '\0' ? *messages == '\0' : strstr(messages, cases[i].words) != NULL);
+    }
 }
 
 /* Guessing among ten, 40 steps an epoch, behind a first loss of 2.3. */

@@ -138,4 +138,29 @@ TEST(backward_makes_ever_longer_prefixes_ready)
     for_each_net(check_prefixes);
 }
 
+/* Of the prefixes that layers make ready every third, and nothing of the others. */
+static void check_segments(const struct arenas *arenas, const struct net *net, const size_t *counts)
+{
+    const struct arena *const arena = &arenas->trained;
+    size_t ends[LAYERS_MAX + 2];
+    bool is_end[LAYERS_MAX + 2] = { false }, is_expected[LAYERS_MAX + 2] = { false };
+    uint32_t trained = 0, count = 0;
+    (void)counts;
+    for (uint32_t layer = net->layer_count; layer-- > 0;) {
+        if (!layer_is_trained(&net->layers[layer]))
+            continue;
+        is_expected[layer] = trained++ % 3 == 0;
+        if (is_expected[layer])
+            ends[count++] = arena_ready(arena, net, layer);
+    }
+    arena_segment_ends(arena, net, ends, count, is_end);
+    for (uint32_t layer = 0; layer < net->layer_count; layer++)
+        assert_int_equal(is_end[layer], is_expected[layer]);
+}
+
+TEST(a_segment_ends_with_the_layer_that_completes_its_prefix)
+{
+    for_each_net(check_segments);
+}
+
 TESTS_MAIN(NULL, NULL)

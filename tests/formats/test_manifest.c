@@ -35,6 +35,24 @@ static void expect_problems(int (*read)(struct manifest *manifest, const char *t
     }
 }
 
+TEST(a_hash_is_sixteen_digits_in_small_letters)
+{
+    static const struct { const char *text; bool is_hash; } rows[] = {
+        { "00000000000000ff", true }, { "fedcba9876543210", true }, { "", false }, { "00000000000000f", false },
+        { "00000000000000ff0", false }, { "00000000000000ffg", false }, { "00000000000000ff ", false },
+        { "00000000000000FF", false }, { "0x000000000000ff", false },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct manifest manifest;
+        char text[256];
+        snprintf(text, sizeof(text), "{\"splits\": {\"train\": {\"shards\": [{\"file\": \"a\", \"records\": 1, "
+                 "\"xxh3\": \"%s\"}]}}}", rows[i].text);
+        assert_int_equal(read_text(&manifest, text), 0);
+        assert_int_equal(manifest_find(&manifest, "a")->has_hash, rows[i].is_hash);
+        manifest_release(&manifest);
+    }
+}
+
 TEST(finds_every_shard_of_every_split)
 {
     struct manifest manifest;

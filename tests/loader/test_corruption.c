@@ -394,6 +394,33 @@ TEST(no_damage_is_reported_after_the_message_that_ends_the_run)
     dataset_close(dataset);
 }
 
+TEST(ten_damaged_records_are_reported_and_that_there_are_more)
+{
+    const struct record_problem problem = { .text = "is bad" };
+    make_shard(20);
+    struct dataset *dataset = open_shard(write_shard("many"), true);
+    const struct dataset *const datasets[PHASE_COUNT] = { dataset, NULL };
+    for (uint64_t count = 9; count <= 13; count++) {
+        struct damage damage;
+        struct capture capture;
+        char said[8192];
+        uint64_t lines = 0;
+        assert_int_equal(damage_init(&damage, datasets, &(struct damage_sink){ NULL, NULL }), 0);
+        capture_begin(&capture);
+        for (uint64_t id = 0; id < count; id++)
+            assert_true(damage_add(&damage, PHASE_TRAIN, id, &problem));
+        capture_end(&capture, said, sizeof(said));
+        for (const char *line = said; (line = strstr(line, "many: record ")) != NULL; line++)
+            lines++;
+        assert_int_equal(lines, count < 10 ? count : 10);
+        const char *const more = strstr(said, "from here on they are only counted");
+        assert_true((more != NULL) == (count > 10));
+        assert_true(more == NULL || strstr(more + 1, "skipped: ") == NULL);
+        damage_release(&damage);
+    }
+    dataset_close(dataset);
+}
+
 /* 31 is prime to the number of records, so every order below is another one. */
 TEST(the_list_keeps_the_first_records_in_any_order_of_arrival)
 {
@@ -401,17 +428,21 @@ TEST(the_list_keeps_the_first_records_in_any_order_of_arrival)
     for (uint32_t turn = 1; turn < COUNT; turn += 310) {
         struct damage_list *const list = calloc(1, sizeof(*list));
         assert_non_null(list);
+        uint64_t lost = 0, listed = 0;
         for (uint32_t i = 0; i < COUNT; i++) {
             const uint32_t number = turn == 1 ? i : turn == 311 ? COUNT - 1 - i : i * 31 * turn % COUNT;
             const struct damaged_record record = {
                 .phase = number >= 900, .shard = number / 100 % 9, .path = "x", .record = 1, .offset = number,
-                .count = 1 };
+                .count = 1 + number % 7 };
+            lost += record.count;
             damage_list_add(list, &record);
         }
         assert_int_equal(list->count, DAMAGE_LISTED_MAX);
-        assert_int_equal(list->unlisted, COUNT - DAMAGE_LISTED_MAX);
-        for (uint32_t i = 0; i < DAMAGE_LISTED_MAX; i++)
+        for (uint32_t i = 0; i < DAMAGE_LISTED_MAX; i++) {
             assert_int_equal(list->records[i].offset, i);
+            listed += list->records[i].count;
+        }
+        assert_int_equal(list->unlisted, lost - listed);
         free(list);
     }
 }

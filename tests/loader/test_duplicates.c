@@ -57,6 +57,21 @@ TEST_WITH(records_of_both_sets_are_counted_once, fixture_folder_make, fixture_fo
         }
 }
 
+TEST_WITH(a_record_that_the_other_set_has_twice_is_counted_once, fixture_folder_make, fixture_folder_remove)
+{
+    static const uint64_t once[] = { 1, 9 }, twice[] = { 2, 1, 1 };
+    for (size_t k = 0; k < 2; k++) {
+        struct duplicates found;
+        struct dataset *const train = open_records("twice.tfrecord", twice, 3, false);
+        struct dataset *const validation = open_records("once.tfrecord", once, 2, false);
+        assert_int_equal(duplicates_find(&found, validation, train, k == 0 ? READ_ALL : 0), 0);
+        assert_int_equal(found.count, 1);
+        assert_true(found.first == 0 && found.other == 1);
+        dataset_close(train);
+        dataset_close(validation);
+    }
+}
+
 TEST_WITH(images_of_small_sets_are_found_in_other_records, fixture_folder_make, fixture_folder_remove)
 {
     static const uint64_t ids[] = { 20, 3, 5 };

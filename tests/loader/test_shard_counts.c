@@ -123,7 +123,9 @@ TEST_WITH(a_shard_of_no_bytes_loses_all_records, make_set, fixture_folder_remove
 {
     fixture_write(shard_path(1), "", 0);
     assert_refused("train-00001-of-00003: holds 0 records", "says 20");
-    free(assert_lost(2 * SHARD_RECORDS, SHARD_RECORDS));
+    struct damage_list *const list = assert_lost(2 * SHARD_RECORDS, SHARD_RECORDS);
+    assert_string_equal(list->records[0].problem.text, "20 records are missing from here on: dataset.json says 20");
+    free(list);
 }
 
 TEST_WITH(a_shard_that_is_listed_as_empty_is_accepted, make_set, fixture_folder_remove)

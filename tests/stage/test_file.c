@@ -93,6 +93,19 @@ TEST(whole_files_are_loaded_with_a_zero_at_their_end)
     }
 }
 
+/* One that has changed since its size was asked for is not read in part. */
+TEST(a_whole_file_has_the_size_that_is_expected)
+{
+    char read[12];
+    fixture_write("file", (const uint8_t *)given, 10);
+    const int fd = open("file", O_RDONLY);
+    for (size_t bytes = 9; bytes <= 11; bytes++)
+        assert_int_equal(file_read_whole(fd, read, bytes), bytes == 10 ? 0 : -EBADMSG);
+    for (uint64_t offset = 0; offset <= 2; offset++)
+        assert_int_equal(file_read_at(fd, offset, read, 9), offset <= 1 ? 0 : -EBADMSG);
+    close(fd);
+}
+
 TEST(what_cannot_be_loaded_is_told_apart)
 {
     char *loaded = NULL;

@@ -53,6 +53,17 @@ TEST(a_rule_may_name_the_last_batch_of_every_evaluation)
     assert_int_equal(named, 3);
 }
 
+/* Else the pool would wait for ever for what was never lent. */
+TEST(without_a_last_snapshot_none_is_lent)
+{
+    struct snapshot_pool pool;
+    assert_int_equal(snapshot_pool_init(&pool, &(struct snapshot_rule){ .count = 0 }), 0);
+    assert_null(snapshot_pool_last(&pool));
+    assert_int_equal(atomic_load(&pool.lent), 0);
+    snapshot_pool_close(&pool);
+    snapshot_pool_release(&pool);
+}
+
 TEST(without_snapshots_no_step_is_named)
 {
     const struct snapshot_rule none = { .every = 1, .each_epoch = true }, never = { .count = 1 };

@@ -281,6 +281,7 @@ TEST(a_lock_that_names_nobody_is_refused_without_a_name)
     static const char *const texts[] = {
         "", "process", "process 12 on host since 2026-11-24T20:42:15Z", "process 12 on host since 2026",
         "process 12 on ho\033[31mst since 2026-11-24T20:42:15Z\n", "process x on host since 2026-11-24T20:42:15Z\n",
+        "process 12 on host since 2026-11-24T20:42:15Zx", "process 12 on host since 2026-11-24T20:42:15Z or so\n",
     };
     char problem[RUN_TEXT_BYTES];
     struct run_directory *directory = run_fixture_begin("nameless", "nameless");

@@ -14,6 +14,7 @@
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/test.h"
 #include "tools/config/config.h"
+#include "tools/results/tensor_match.h"
 #include "tools/results/weights.h"
 
 /* No call of the program (--wrap) gets memory while this is set. */
@@ -380,6 +381,20 @@ TEST(opening_without_memory_fails)
     no_memory = false;
     assert_int_equal(rc, -ENOMEM);
     assert_null(weights);
+}
+
+TEST(a_shape_is_the_same_in_rank_and_every_size)
+{
+    static const struct { uint32_t rank; uint64_t dims[5]; bool is_same; } rows[] = {
+        { 2, { 10, 20 }, true }, { 2, { 20, 10 }, false }, { 2, { 10, 21 }, false }, { 1, { 10 }, false },
+        { 1, { 200 }, false }, { 3, { 10, 20, 1 }, false }, { 4, { 10, 20, 3, 3 }, false },
+    };
+    const struct parameter parameter = { .rank = 2, .dims = { 10, 20 } };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct safetensors_tensor tensor = { .dtype = "F32", .rank = rows[i].rank };
+        memcpy(tensor.dims, rows[i].dims, sizeof(rows[i].dims));
+        assert_int_equal(tensor_has_shape(&tensor, &parameter), rows[i].is_same);
+    }
 }
 
 int main(void)

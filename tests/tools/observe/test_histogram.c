@@ -108,4 +108,20 @@ TEST(steps_are_read_as_they_are_written)
         assert_int_equal(histogram_steps_read(wrong[i], &steps), -EINVAL);
 }
 
+TEST(a_range_of_steps_of_a_trace_begins_at_1)
+{
+    static const struct { const char *text; uint64_t first, last; } right[] = {
+        { "", 0, 0 }, { "1..1", 1, 1 }, { "3..4", 3, 4 }, { "1..999999999999999999", 1, 999999999999999999 },
+    };
+    static const char *const wrong[] = { "0..4", "4..3", "3", "3..", "..4", "3.4", "3...4", "3..4 ", " 3..4", "-1..4",
+                                         "1..1000000000000000000", "1..99999999999999999999", "a..b" };
+    struct trace_steps steps;
+    for (size_t i = 0; i < sizeof(right) / sizeof(*right); i++) {
+        assert_int_equal(trace_steps_read(right[i].text, &steps), 0);
+        assert_true(steps.first == right[i].first && steps.last == right[i].last);
+    }
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
+        assert_int_equal(trace_steps_read(wrong[i], &steps), -EINVAL);
+}
+
 TESTS_MAIN(NULL, NULL)

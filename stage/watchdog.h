@@ -1,8 +1,9 @@
 /* A thread that ends a run when a device hangs. About once a second it polls the heartbeats (heartbeat.h) of all
  * threads of the run that drive devices. If one stays in the same call or wait for longer than the deadline (computing
- * on a CPU also for longer than `factor` times the longest mark so far, and than that mark needs), the run fails with EXIT_CODE_STALL and one message that names the thread, the step and the call. If a call still hangs after
- * the same time again (at most 20 s), so that the process cannot exit, the watchdog ends the process. It also does so
- * when a run that failed for another reason cannot exit; the exit code is that of the first failure.
+ * on a CPU also for longer than `factor` times the longest mark so far, and than that mark needs), the run fails with
+ * EXIT_CODE_STALL and one message that names the thread, the step and the call. If a call still hangs after the same
+ * time again (at most 20 s), so that the process cannot exit, the watchdog ends the process. It also does so when a run
+ * that failed for another reason cannot exit; the exit code is that of the first failure.
  *
  * Time is counted in polls, not by a clock: a process that was paused, or a machine that slept, is not late. */
 #ifndef PIPETRAIN_WATCHDOG_H

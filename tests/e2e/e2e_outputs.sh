@@ -23,6 +23,7 @@ copy.seconds
 cores.others
 cores.own
 cores.stolen
+cores.throttled
 corrupt_records
 damage.records
 damage.unlisted
@@ -71,6 +72,7 @@ memory.planned_bytes
 model
 optimizer
 parameters
+plan.backend
 plan.cores
 plan.decode_threads
 plan.memory_bytes.activations

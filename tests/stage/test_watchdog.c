@@ -177,7 +177,8 @@ TEST_WITH(a_layer_may_take_many_times_as_long_as_the_longest_before, open_run, c
 {
     first->factor = 20;
     heartbeat_adopt(first);
-    compute(DEADLINE_MS * 3 / 4, 0);
+    for (int i = 0; i < 5; i++)             /* a watchdog on a busy machine may miss one */
+        compute(DEADLINE_MS * 3 / 4, 0);
     compute(DEADLINE_MS * 4, 0);
     assert_false(stop_failed(stop));
 }

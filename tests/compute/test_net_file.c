@@ -360,6 +360,9 @@ TEST(every_mistake_in_a_line_has_its_words)
           "from: 'image' names more layers than a layer can read" },
         { "relu b kernel 3", "relu has no 'kernel'" },
         { "max_pool b kernal 3", "max_pool has no 'kernal' (did you mean 'kernel'?)" },
+        { "batch_norm b momentum 0.1", "batch_norm has no 'momentum': decay is the share of the average that stays: "
+          "1 - momentum of PyTorch (its 0.1 is decay 0.9), momentum of Keras (its 0.99 is decay 0.99)" },
+        { "relu b momentum 0.1", "relu has no 'momentum'" },
         { "max_pool b kernel 3x", "kernel: '3x' is neither a whole number above 0 nor HEIGHTxWIDTH" },
         { "max_pool b kernel", "kernel: the value is missing" },
         { "max_pool b kernel 3 padding 1,1", "padding: '1,1' is none of: valid, same, PIXELS, TOP,BOTTOM,LEFT,RIGHT" },

@@ -182,6 +182,7 @@ skip50="--set data.train=$work/short --set data.on_corrupt=skip --set data.max_c
 try bad $quick $skip50=49
 expect_code 3 'more missing records than max_corrupt'
 expect_err '50 of 750 records are damaged, more than the 49 that data.max_corrupt accepts; the first: .*record 100 at '
+expect_err '; in each file: .*/short/train-00002-of-00004 50 of 150$'
 try bad $quick $skip50=49 --check
 expect_code 3 'a check of what would be refused'
 expect_out_joined ' data train 550 records in 4 shards, 50 lost \('
@@ -192,6 +193,15 @@ expect_summary short damage.records.0.count 50
 expect_summary short damage.unlisted 0
 expect_out '^damage +50 damaged records skipped:'
 expect_out '50 records are missing from here on: dataset.json says 150$'
+mkdir "$work/cuts"
+for file in a b c; do
+    cp "$first" "$work/cuts/$file.tfrecord"
+done
+truncate -s $((record_bytes * 147)) "$work/cuts/a.tfrecord"
+truncate -s -1 "$work/cuts/a.tfrecord" "$work/cuts/c.tfrecord"
+try cuts $quick --set "data.train=$work/cuts" --set data.on_corrupt=skip --set data.max_corrupt=1
+expect_code 3 'files with damage in two places'
+expect_err '; in each file: [^ ]*/cuts/a.tfrecord 1 of 147, [^ ]*/cuts/c.tfrecord 1 of 150$'
 mkdir "$work/hollow"
 cp "$first" "$work/hollow/a.tfrecord"
 : >"$work/hollow/b.tfrecord"

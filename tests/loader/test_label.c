@@ -96,6 +96,10 @@ TEST(rows_that_are_not_one_hot_are_refused)
     expect_refused(&format, FEATURE_INT64S, two, CLASSES - 1, "holds 9 integers, one integer label");
     expect_refused(&format, FEATURE_INT64S, "\0\1\0", 3,
                    "holds 3 integers, one 1 and zeros: a one-hot label of a network with data.classes = 3");
+    expect_refused(&format, FEATURE_BYTES, "\0\0\1", 3,
+                   "holds 3 bytes, one of them 1 and the others 0: a one-hot label as bytes: write it as a list of 3 "
+                   "integers, or as one integer");
+    expect_refused(&format, FEATURE_BYTES, "\0\1\1", 3, "holds 3 bytes, one integer label is needed");
 }
 
 /* Else a regression target of 1 would be class 0. */

@@ -32,6 +32,7 @@ TEST(what_the_system_has_no_more_of_has_a_code_of_its_own)
     assert_int_equal(exit_code_of(-EMFILE, EXIT_CODE_DATA), EXIT_CODE_MEMORY);
     assert_int_equal(exit_code_of(-EIO, EXIT_CODE_DEVICE), EXIT_CODE_DEVICE);
     assert_non_null(strstr(exit_cause(-EAGAIN), "a thread could not be started: "));
+    assert_non_null(strstr(exit_cause(-EAGAIN), "pids.max"));
     assert_string_equal(exit_cause(-EMFILE), "Too many open files (see ulimit -n)");
     assert_string_equal(exit_cause(-EIO), strerror(EIO));
 }

@@ -145,4 +145,20 @@ TEST(a_csv_has_a_line_for_each_class_and_doubled_quotes)
     free(text);
 }
 
+static void write_json(const struct evaluation_report *report, FILE *out)
+{
+    assert_int_equal(evaluation_write_json(report, out), 0);
+}
+
+/* Among five classes or fewer, every answer is one of the first five. */
+TEST(top5_is_given_for_more_than_five_classes_only)
+{
+    for (uint32_t classes = 1; classes <= 7; classes++) {
+        char *const text = report_of(classes, write_json);
+        assert_non_null(strstr(text, "\"top1\""));
+        assert_int_equal(strstr(text, "\"top5\"") != NULL, classes > 5);
+        free(text);
+    }
+}
+
 TESTS_MAIN(NULL, NULL)

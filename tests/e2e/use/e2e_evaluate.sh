@@ -49,6 +49,12 @@ done
 state_of runs/raw >after
 expect_same_file before after 'the run directory'
 
+# No training set is needed.
+grep -v '^train *=' "$work/tiny.conf" >untrained.conf
+expect_end 0 'an evaluation without data.train' run "$pipetrain" evaluate -c untrained.conf -w runs/raw/weights.safetensors --json
+cp out result.json
+expect_same_counts raw 'without data.train'
+
 # Part of the training set, and by default the file of the run's own configuration.
 train split --set data.validation= --set data.validation_split=0.3
 expect_end 0 'the evaluation of what was held out' run "$pipetrain" evaluate -c runs/split/run.conf --json

@@ -12,7 +12,7 @@ enum output { OUTPUT_RESULTS, OUTPUT_MESSAGES, OUTPUT_COUNT };  /* stdout, stder
 
 /* Open /dev/null for standard streams that are closed, so that no other file gets their descriptor. First of all. */
 void output_fill_closed(void);
-/* End the process by SIGPIPE when its output is no longer read, as filters do. Before output_start. */
+/* From now on the process ends by SIGPIPE when its output is no longer read, as filters do. */
 void output_end_with_reader(void);
 /* From now on neither output_write nor stdio functions on stdout block; stdout is line-buffered. Before this call,
  * writing is direct. If both streams are the same file, their texts stay in order. 0, or a negative errno: then

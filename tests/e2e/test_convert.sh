@@ -356,6 +356,20 @@ ends_with_5_when_it_cannot_write() {
     absent limited
 }
 
+# What nobody reads is no error of a set that is complete; what cannot be written is one.
+ends_with_the_reader_of_its_last_lines() {
+    for what in "digits -o unread --train 200" --help; do
+        { "$program" $what 2>messages; echo $? >status; } | true
+        case $(cat status) in 0 | 141) ;; *) failed "exit $(cat status): $what | true" ;; esac
+        ! grep -q "standard output" messages || failed "$what | true: $(cat messages)"
+    done
+    "$shards" check unread >output 2>messages || failed "the set is not complete: $(cat messages)"
+    "$program" digits -o full --train 200 >/dev/full 2>messages
+    status=$?
+    [ $status -eq 5 ] || failed "exit $status on a full device"
+    says "standard output: not all could be written"
+}
+
 # A second converter in the same directory is refused and leaves what the first one has begun.
 leaves_anothers_set_alone() {
     "$program" digits -o shared --train 3000000 >/dev/null 2>&1 &
@@ -667,6 +681,7 @@ makes_directories_and_takes_them_back
 shares_out_by_bytes
 leaves_others_files_alone
 ends_with_5_when_it_cannot_write
+ends_with_the_reader_of_its_last_lines
 leaves_anothers_set_alone
 leaves_nothing_when_stopped
 makes_shards_of_cifar10

@@ -366,6 +366,7 @@ static int commit(struct shard_set *set, const struct conversion *conversion, co
 }
 
 #define CLASSES_BYTES 300u      /* of the names that are printed */
+#define MESSAGES_MS 1000u       /* to write messages before the last lines */
 
 /* "3 classes: cat, dog, owl", or as many as fit. */
 static void report_classes(const struct conversion *conversion, const char *output)
@@ -404,6 +405,15 @@ static void report(const struct conversion *conversion, const char *output)
     report_classes(conversion, output);
 }
 
+/* The set is complete: if nobody reads what is said of it, only text is lost, and the signal ends the program. Messages
+ * are written first. */
+static void report_whole(const struct conversion *conversion, const char *output)
+{
+    output_flush(MESSAGES_MS);
+    output_end_with_reader();
+    report(conversion, output);
+}
+
 static int write_shards(const struct convert_options *options, const struct conversion *conversion, struct stop *stop)
 {
     const struct shard_set_spec spec = {
@@ -424,10 +434,10 @@ static int write_shards(const struct convert_options *options, const struct conv
     if (rc == 0)
         set_description_warn(&set, options->output);
     shard_set_close(&set);
-    if (rc == 0 && !options->is_quiet)
-        report(conversion, options->output);
     if (rc == 0 && conversion->remark != NULL && *conversion->remark != '\0')
         log_message(LOG_RUN, "%s", conversion->remark);
+    if (rc == 0 && !options->is_quiet)
+        report_whole(conversion, options->output);
     return rc;
 }
 
@@ -528,6 +538,7 @@ static int dispatch(struct convert_command *command)
 {
     if (!command->wants_help && !command->wants_version)
         return run(command);
+    output_end_with_reader();
     (void)output_start();       /* if it fails, output is written directly */
     if (command->wants_help)
         convert_command_help();

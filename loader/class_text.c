@@ -61,7 +61,17 @@ void class_texts_close(struct class_texts *texts)
     *texts = (struct class_texts){ .names = NULL };
 }
 
-/* 1: the name of the class; -1: of another class; 0: of none. */
+/* Whether a name is the text with a number, as lists of ImageNet have "crane" and "crane2" where records say "crane" in
+ * both. A number behind a number is another name: "class11" is not "class1". */
+static bool is_numbered(const char *name, const char *text, size_t bytes)
+{
+    const char last = text[bytes - 1];
+    return strncmp(name, text, bytes) == 0 && (last < '0' || last > '9') &&
+           strspn(name + bytes, "0123456789") == strlen(name + bytes);
+}
+
+/* 1: the name of the class; -1: of another class; 0: of none. The whole name of another class counts more than a part of
+ * a name: "male" is a part of "female". */
 static int judge(const struct class_texts *texts, uint32_t label, const struct feature *feature)
 {
     char text[256];
@@ -72,9 +82,9 @@ static int judge(const struct class_texts *texts, uint32_t label, const struct f
     const char *const own = texts->folded.names[label];
     if (bytes == 0 || *own == '\0')
         return 0;
-    if (strstr(text, own) != NULL || strstr(own, text) != NULL)
-        return 1;
-    return class_names_find(&texts->folded, (const uint8_t *)text, bytes, &other) == 0 ? -1 : 0;
+    if (class_names_find(&texts->folded, (const uint8_t *)text, bytes, &other) == 0 && other != label)
+        return is_numbered(own, text, bytes) ? 0 : -1;
+    return strstr(text, own) != NULL || strstr(own, text) != NULL;
 }
 
 static void note_wrong(struct class_text_tally *tally, uint64_t record, uint32_t label, const struct feature *feature)

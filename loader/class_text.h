@@ -27,9 +27,9 @@ struct class_text_tally {
 /* 0 or -ENOMEM. */
 int class_texts_open(struct class_texts *texts_out, const struct class_names *names);
 void class_texts_close(struct class_texts *texts);
-/* Compare a record of class `number` with the name of its class; `record` only orders records. It is right if a text of the record
- * contains the name or is a part of it, and wrong if it is the name of another class; a text that is no known name, such
- * as a synonym, does not count. Case, and what follows a comma, are not compared; "_" and "-" are blanks. */
+/* Compare a record of class `number` with the name of its class; `record` only orders records. It is wrong if a text of the record
+ * is the name of another class, and otherwise right if the text contains the name or is a part of it; a text that is no
+ * known name, such as a synonym, does not count. Case, and what follows a comma, are not compared; "_" and "-" are blanks. */
 void class_texts_compare(const struct class_texts *texts, uint64_t record, int64_t number, const uint8_t *payload,
                          size_t bytes, struct class_text_tally *tally);
 void class_text_tally_join(struct class_text_tally *tally, const struct class_text_tally *other);

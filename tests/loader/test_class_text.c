@@ -28,6 +28,7 @@ static void open_texts(struct class_texts *texts, struct class_names *names, con
 }
 
 static const char animals[] = "ant\nSea_lion\nkit fox, Vulpes macrotis\nmaillot\nmaillot, tank suit\ncrane\ncrane2\n\n";
+static const char nested[] = "female\nmale\nPNEUMONIA\nNO_PNEUMONIA\n1\n11\ncat\ncaterpillar\n";
 static const char synsets[] = "n01440764\nn01443537\nn01484850\n";
 
 TEST(only_the_name_of_another_class_is_wrong)
@@ -46,7 +47,20 @@ TEST(only_the_name_of_another_class_is_wrong)
         { animals, 3, NULL, "maillot, tank suit", 1 },
         { animals, 4, NULL, "maillot", 1 },
         { animals, 0, NULL, "maillot", 0 },             /* two classes have it */
-        { animals, 6, NULL, "crane", 1 },               /* as another class, too */
+        { animals, 6, NULL, "crane", 0 },               /* records of both classes say it */
+        { animals, 5, NULL, "crane", 1 },
+        { animals, 5, NULL, "crane2", -1 },
+        { nested, 0, NULL, "female", 1 },
+        { nested, 1, NULL, "male", 1 },
+        { nested, 0, NULL, "male", -1 },
+        { nested, 1, NULL, "Female", -1 },
+        { nested, 1, NULL, "male adult", 1 },
+        { nested, 2, NULL, "NO PNEUMONIA", -1 },
+        { nested, 3, NULL, "pneumonia", -1 },
+        { nested, 4, NULL, "11", -1 },
+        { nested, 5, NULL, "1", -1 },
+        { nested, 6, NULL, "caterpillar", -1 },
+        { nested, 7, NULL, "cat, tabby", -1 },
         { animals, 0, NULL, "", 0 },
         { animals, 0, NULL, NULL, 0 },
         { animals, 7, NULL, "ant", 0 },                 /* not in the list */

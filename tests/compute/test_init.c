@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compute/init.h"
+#include "stage/random.h"
 #include "tests/helpers/network/network.h"
 #include "tests/helpers/test.h"
 
@@ -218,6 +219,24 @@ TEST(the_normal_of_he_has_a_variance_of_2_over_the_fan_out)
     const struct initializer initializer = initializer_he_normal(9 * 64);
     assert_int_equal(initializer.kind, INITIALIZER_NORMAL);
     assert_true(fabs(initializer.value - sqrt(2.0 / 576)) < 1e-8);
+}
+
+/* So that no two elements of a parameter of any size share a number. */
+TEST(a_normal_in_the_tails_is_drawn_again_2_to_the_40th_further)
+{
+    struct net *const net = net_initialized(16, (struct initializer){ INITIALIZER_TRUNCATED_NORMAL, 1 });
+    const struct random_key key = random_key(3, RANDOM_WEIGHTS, 0);
+    float *const values = values_make(net, 0, 3);
+    uint32_t again = 0;
+    for (uint64_t i = 0; i < net->parameters[0].count; i++) {
+        uint64_t at = i;
+        for (; fabsf(random_normal(key, at)) > 2; at += UINT64_C(1) << 40)
+            again++;
+        assert_true(values[i] == random_normal(key, at));
+    }
+    assert_true(again > 0);
+    free(values);
+    net_close(net);
 }
 
 TEST(a_truncated_normal_depends_on_seed_and_element_alone)

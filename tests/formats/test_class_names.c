@@ -46,6 +46,18 @@ TEST(numbered_lines_name_the_classes_of_their_numbers)
     expect_names("3:three\n1:one\n", 4, gap);
 }
 
+TEST(a_number_that_no_class_has_belongs_to_the_name)
+{
+    static const char *const numbers[] = { "1048576:x", "4294967296:x", "99999999999999999999:x" };
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        expect_names(numbers[i], 1, &numbers[i]);
+    struct class_names names;
+    assert_int_equal(read_bytes(&names, "1048575:last", 12), 0);
+    assert_int_equal(names.count, CLASS_NAMES_MAX);
+    assert_string_equal(names.names[CLASS_NAMES_MAX - 1], "last");
+    class_names_release(&names);
+}
+
 TEST(a_blank_may_be_the_colon_where_only_names_are_left)
 {
     static const char *const three[] = { "roses", "a daisy", "tulips" };

@@ -107,6 +107,8 @@ TEST(uses_shards_and_skips_their_companions)
         assert_true(shard_list_is_shard(shards[i]));
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
         assert_false(shard_list_is_shard(others[i]));
+    static const char within[] = "x-1-of-2";
+    assert_false(shard_list_is_shard(within + 2));      /* "1-of-2", whatever is in front of it in memory */
 }
 
 TEST(shards_are_sorted_bytewise)

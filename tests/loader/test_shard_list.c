@@ -159,6 +159,23 @@ TEST(a_test_set_is_not_trained_on_without_a_word)
     }
 }
 
+TEST(a_set_being_put_in_place_is_found_behind_the_files_of_a_folder_in_it)
+{
+    char place[320], inner[400];
+    fixture_subfolder(place, sizeof(place), "outer");
+    snprintf(inner, sizeof(inner), "%s/a", place);
+    assert_int_equal(mkdir(inner, 0700), 0);
+    fixture_write_text(fixture_path(place, MANIFEST_COMMIT_FILE), "");
+    char names[3][500], *paths[3];
+    static const char *const files[] = { "a/x.tfrecord", "b.tfrecord", "c.tfrecord" };
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(names[i], sizeof(names[i]), "%s/%s", place, files[i]);
+        paths[i] = names[i];
+    }
+    assert_null(begun_set_find(&(struct shard_list){ .paths = paths, .count = 1 }));
+    assert_ptr_equal(begun_set_find(&(struct shard_list){ .paths = paths, .count = 3 }), paths[1]);
+}
+
 /* By its name, a glob, a file and a split that its manifest describes. */
 TEST(a_folder_in_which_a_set_is_being_put_in_place_is_refused)
 {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -60,6 +61,26 @@ TEST_WITH(leaves_nothing_where_it_fails, fixture_folder_enter, leave)
     close(fd);
     assert_int_equal(folders_make("file/a", &topmost), -ENOTDIR);
     assert_int_equal(unlink("file"), 0);
+}
+
+/* A relative path would be another folder wherever the program is started. */
+TEST(the_cache_is_in_a_folder_with_an_absolute_path)
+{
+    static const struct { const char *cache, *home, *path; } rows[] = {
+        { "/c", "/h", "/c/pipetrain" }, { NULL, "/h", "/h/.cache/pipetrain" }, { "", "/h", "/h/.cache/pipetrain" },
+        { "c", "/h", "/h/.cache/pipetrain" }, { "./c", "h", NULL }, { NULL, NULL, NULL }, { NULL, "", NULL },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        char path[64] = "";
+        assert_int_equal(rows[i].cache != NULL ? setenv("XDG_CACHE_HOME", rows[i].cache, 1) : unsetenv("XDG_CACHE_HOME"), 0);
+        assert_int_equal(rows[i].home != NULL ? setenv("HOME", rows[i].home, 1) : unsetenv("HOME"), 0);
+        assert_int_equal(cache_folder_find(path, sizeof(path)), rows[i].path != NULL);
+        if (rows[i].path == NULL)
+            continue;
+        assert_string_equal(path, rows[i].path);
+        assert_true(cache_folder_find(path, strlen(rows[i].path) + 1));
+        assert_false(cache_folder_find(path, strlen(rows[i].path)));
+    }
 }
 
 TESTS_MAIN(NULL, NULL)

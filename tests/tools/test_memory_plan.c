@@ -51,6 +51,7 @@ TEST_WITH(towers_on_the_host_add_up_there, begin, end)
     memory_plan_add_tower(&plan, 0, &needs);
     memory_plan_add_tower(&plan, 1, &needs);
     assert_int_equal(memory_plan_bytes(&plan), MIB + 2 * 124 * MIB);
+    assert_int_equal(plan.samples, 100);
     there.host = memory_plan_bytes(&plan);
     assert_int_equal(check(), 0);
     there.host--;
@@ -187,6 +188,11 @@ TEST_WITH(images_take_what_the_rest_leaves, begin, end)
     memory_plan_fit_images(&plan, &settings, &there);
     assert_int_equal(plan.host.bytes[MEMORY_IMAGES], 16 * MIB);
     assert_int_equal(check(), -ENOMEM);
+    settings.input.ram_budget = 9 * MIB;        /* less than the rest */
+    plan.host.bytes[MEMORY_IMAGES] = all;
+    memory_plan_fit_images(&plan, &settings, &there);
+    assert_int_equal(plan.host.bytes[MEMORY_IMAGES], 16 * MIB);
+    settings.input.ram_budget = 11 * MIB;
     plan.host.bytes[MEMORY_IMAGES] = 0;
     settings.input.max_pixels = 8 << 20;
     memory_plan_add_images(&plan, &settings);

@@ -179,9 +179,10 @@ TEST(ranks_share_cores_on_one_host_only)
 
 TEST(ranks_of_a_control_group_share_its_time)
 {
-    struct core_user users[] = { user("a", 0, 0), user("a", 1, 1), user("a", 2, 2), user("b", 0, 0), user("a", 3, 3) };
-    static const uint64_t groups[] = { 7, 7, 0, 7, 9 };
-    static const uint32_t ranks[] = { 2, 2, 1, 1, 1 };
+    struct core_user users[] = { user("a", 0, 0), user("a", 1, 1), user("a", 2, 2), user("b", 0, 0), user("a", 3, 3),
+                                 user("a", 4, 4) };
+    static const uint64_t groups[] = { 7, 7, 0, 7, 9, 0 };      /* 0: not known */
+    static const uint32_t ranks[] = { 2, 2, 1, 1, 1, 1 };
     for (uint32_t i = 0; i < sizeof(users) / sizeof(users[0]); i++)
         users[i].group = groups[i];
     for (uint32_t i = 0; i < sizeof(users) / sizeof(users[0]); i++)

@@ -34,7 +34,7 @@ TEST(parts_together_are_the_whole)
     struct shards_statistics whole = { 0 }, parts[2] = { { 0 }, { 0 } }, merged = { 0 };
     for (size_t i = 0; i < 1000; i++) {
         const struct found_sample sample = { .image = FOUND_ROWS, .height = (uint32_t)i % 7 + 1, .width = 65535,
-                                            .channels = 3, .has_label = i % 5 != 0, .label = (int64_t)i % 11 - 3 };
+                                            .channels = 3, .has_label = i % 5 != 0, .label = (int64_t)i % 11 - 3, .is_turned = i % 4 == 0 };
         assert_int_equal(shards_statistics_add(&whole, &sample, i), 0);
         assert_int_equal(shards_statistics_add(&parts[i % 3 == 0], &sample, i), 0);
     }
@@ -42,6 +42,7 @@ TEST(parts_together_are_the_whole)
         assert_int_equal(shards_statistics_merge(&merged, &parts[i]), 0);
     assert_int_equal(merged.records, 1000);
     assert_int_equal(merged.unlabelled, 200);
+    assert_int_equal(merged.turned, 250);
     assert_int_equal(merged.payload_bytes, whole.payload_bytes);
     assert_int_equal(merged.images.count, 7);
     tally_sort(&merged.payloads, tally_by_key);
@@ -68,6 +69,8 @@ TEST(the_offset_puts_labels_in_range)
     assert_true(shards_statistics_offset(3, 5, 10, &offset) && offset == 0);
     assert_false(shards_statistics_offset(0, 10, 10, &offset));
     assert_false(shards_statistics_offset(INT64_MIN, INT64_MAX, UINT64_MAX, &offset));
+    assert_false(shards_statistics_offset(INT64_MIN, INT64_MIN + 3, 10, &offset));      /* no number brings it to 0 */
+    assert_true(shards_statistics_offset(-INT64_MAX, -INT64_MAX, 1, &offset) && offset == INT64_MAX);
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -14,12 +14,18 @@ static const struct {
     { "files     a line that has exactly as many bytes as fit into one of the eighty columns",
       "files     a line that has exactly as many bytes as fit into one of the eighty\n"
       "          columns\n" },
+    { "files     a line that has exactly as many characters as there is room for in it more",
+      "files     a line that has exactly as many characters as there is room for in it\n"
+      "          more\n" },
     { "result    the line breaks after a comma, and not at a space that is farther to the right",
       "result    the line breaks after a comma,\n"
       "          and not at a space that is farther to the right\n" },
     { "result    outside of brackets, if it can (where commas do not count, as here, or there, or there)",
       "result    outside of brackets,\n"
       "          if it can (where commas do not count, as here, or there, or there)\n" },
+    { "result    a) is no bracket, so the line breaks after a comma, (as here, or there) and goes on",
+      "result    a) is no bracket, so the line breaks after a comma,\n"
+      "          (as here, or there) and goes on\n" },
     { "files     " PATH PATH " is long", "files     " PATH PATH "\n          is long\n" },
     /* A command that fits into a line gets one; a longer one is still not cut. */
     { "          to evaluate the weights: pipetrain evaluate -c a/run.conf --weights a/weights.safetensors",

@@ -656,6 +656,27 @@ TEST_WITH(takes_wide_tables_without_names, fixture_folder_enter, fixture_folder_
     expect_samples(&convert_csv, "x.csv", NULL, "train 1 0 1 2 3\ntrain 0 0 2 4 6\n");
 }
 
+TEST_WITH(a_y_beside_an_x_is_a_coordinate_and_no_label, fixture_folder_enter, fixture_folder_leave)
+{
+    static const char *const tables[] = {
+        "image,x,y,w,h,diagnosis\n1.png,0,0,9,9,cat\n2.png,1,1,9,9,dog\n",
+        "image,x,y,label\n1.png,0,0,cat\n2.png,1,1,dog\n",
+        "patientId,X,Y,width,height,Target\n1.png,,,,,cat\n2.png,1.5,-2e1,3.0,4.0,dog\n",
+        "label,y,x,image\ncat,0.5,0.25,1.png\ndog,1,1,2.png\n",
+        "x,y\n1.png,cat\n2.png,dog\n",
+    };
+
+    make_files(FILES("1.png A", "2.png B"));
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        fixture_write_text("x.csv", tables[i]);
+        expect_samples(&convert_csv, "x.csv", NULL, "train 0 cat 1.png A\ntrain 1 dog 2.png B\n");
+    }
+    fixture_write_text("x.csv", "x,y\n1.png,0\n2.png,1\n");
+    expect_samples(&convert_csv, "x.csv", NULL, "train 0 - 1.png A\ntrain 1 - 2.png B\n");
+    fixture_write_text("x.csv", "image,x,y\n1.png,0,0\n2.png,1,1\n");
+    expect_refused(&convert_csv, "x.csv", NULL, "has no column of classes");
+}
+
 /* Faces of a contest: all pixels are in one column, and the split is in another one. */
 TEST_WITH(takes_pixels_in_one_column_and_follows_the_column_of_splits, fixture_folder_enter, fixture_folder_leave)
 {

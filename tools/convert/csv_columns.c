@@ -307,11 +307,34 @@ static bool is_named(const struct sample *sample, size_t column, const char *con
     return sample->begin > 0 && is_one_of(value_at(sample, 0, column), names);
 }
 
+/* "-1.5e2", also a value that is missing */
+static bool is_measure(struct csv_text value)
+{
+    size_t i = 0;
+
+    while (i < value.bytes && (is_digit(value.text[i]) || strchr("+-.eE", value.text[i]) != NULL))
+        i++;
+    return i == value.bytes || is_word(value, "nan");
+}
+
+/* Is the column the y of points, beside a column x, and not the label of images that are called x? */
+static bool is_coordinate(const struct sample *sample, size_t column)
+{
+    static const char *const x[] = { "x", NULL }, *const y[] = { "y", NULL };
+
+    if (!is_named(sample, column, y) || !all_are(sample, column, is_measure))
+        return false;
+    for (size_t i = 0; i < sample->count; i++)
+        if (is_named(sample, i, x) && all_are(sample, i, is_measure))
+            return true;
+    return false;
+}
+
 static bool is_other(const struct sample *sample, size_t column)
 {
     const struct csv_text name = value_at(sample, 0, column);
-    return is_named(sample, column, other_names) || (sample->begin > 0 && name.bytes > 7 &&
-                                                     strncasecmp(name.text, "unnamed", 7) == 0);
+    return is_named(sample, column, other_names) || is_coordinate(sample, column) ||
+           (sample->begin > 0 && name.bytes > 7 && strncasecmp(name.text, "unnamed", 7) == 0);
 }
 
 static bool find_mark(struct csv_text text, enum csv_split_kind *kind_out)
@@ -514,7 +537,8 @@ static int take_named_label(struct sample *sample)
     char one[64], other[64];
 
     for (size_t i = 0; i < sample->count && !has(sample, CSV_LABEL); i++) {
-        if (!is_free(sample, i) || !is_named(sample, i, label_names) || all_are(sample, i, is_pixels))
+        if (!is_free(sample, i) || !is_named(sample, i, label_names) || is_coordinate(sample, i) ||
+            all_are(sample, i, is_pixels))
             continue;
         if (found != CSV_NO_COLUMN && !are_one_to_one(sample, found, i))
             return refuse(sample, "%s and %s may both be the class: choose one with --label-column",

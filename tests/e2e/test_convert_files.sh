@@ -277,7 +277,10 @@ takes_tables_as_others_write_them() {
     printf 'path,label\n0a1b.png,1.0\n2c3d.png,nan\n4e5f.png,10.5\n' >ids/labels.csv
     expect 0 csv ids/labels.csv -o named
     says "line 3: label 'nan' is not a whole number: all labels are names, numbered in bytewise order"
-    rm -r ids ids-set floats named
+    printf 'path,label,split\n0a1b.png,a,train\n2c3d.png,b,train\n0a1b.png,a,train\n2c3d.png,b,test\n' >ids/labels.csv
+    answers 0 "1 row repeats an image and class that another row has, such as lines 2 and 4" csv ids/labels.csv -o again
+    says "1 image is in two sets, such as 2c3d.png for train (ids/labels.csv, line 3) and validation"
+    rm -r ids ids-set floats named again
 }
 
 says_that_no_set_is_made_of_a_split_without_classes() {

@@ -628,6 +628,30 @@ TEST_WITH(takes_tables_of_pixels, fixture_folder_enter, fixture_folder_leave)
                    "train 3 0 1 2 255\ntrain 0 0 7 7 7\nvalidation 3 0 1 2 255\nvalidation 0 0 7 7 7\n");
 }
 
+TEST_WITH(an_image_has_one_class_however_often_it_is_in_tables, fixture_folder_enter, fixture_folder_leave)
+{
+    static const struct { const char *first, *second, *words; } cases[] = {
+        { "path,label\n1.png,a\n2.png,b\n1.png,b\n", NULL, "line 2: 1.png has the class 'a', but 'b' in line 4" },
+        { "path,label\n1.png,3\n./1.png,4\n", NULL, "line 2: 1.png has the class '3', but '4' in line 3" },
+        { "path,label,split\n1.png,a,train\n2.png,b,train\n1.png,b,test\n", NULL, "but 'b' in line 4" },
+        { "path,label\n1.png,a\n2.png,b\n", "path,label\n2.png,a\n", "but 'a' in line 2 of y.csv" },
+        { "path,label\n1.png,a\n2.png,b\n1.png,a\n2.png,b\n1.png,a\n1.png,b\n", NULL, "but 'b' in line 7" },
+    };
+
+    make_files(FILES("1.png A", "2.png B", "set/1.png C"));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        fixture_write_text("x.csv", cases[i].first);
+        if (cases[i].second != NULL)
+            fixture_write_text("y.csv", cases[i].second);
+        expect_refused(&convert_csv, "x.csv", cases[i].second != NULL ? "y.csv" : NULL, cases[i].words);
+    }
+    fixture_write_text("x.csv", "1.png,a\n2.png,b\n1.png,a\n");
+    expect_samples(&convert_csv, "x.csv", NULL, "train 0 a 1.png A\ntrain 1 b 2.png B\ntrain 0 a 1.png A\n");
+    fixture_write_text("set/y.csv", "1.png,b\n");          /* another file of that name */
+    expect_samples(&convert_csv, "x.csv", "set/y.csv",
+                   "train 0 a 1.png A\ntrain 1 b 2.png B\ntrain 0 a 1.png A\nvalidation 1 b 1.png C\n");
+}
+
 /* A table of 8 x 8 pixels without names: two rows whose pixels begin with 0, and their labels. */
 static void write_wide(const char *first, const char *second, bool is_last)
 {

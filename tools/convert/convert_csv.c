@@ -495,6 +495,138 @@ static int check_ids(struct csv_set *set, uint32_t class_count)
                         train->columns.places[CSV_LABEL] + 1);
 }
 
+/* ---- repeated images ---- */
+
+struct mention {
+    const struct csv_row *row;
+    struct csv_text path;       /* without "./" before it */
+    size_t part;
+    int folder;                 /* the number of the first table in the same folder */
+};
+
+/* What the rows with the same path as another one say. */
+struct repeats {
+    size_t same_set, two_sets;
+    const struct mention *same_first, *same_second, *two_first, *two_second;
+};
+
+static int compare_paths(const struct mention *one, const struct mention *other)
+{
+    const size_t bytes = one->path.bytes < other->path.bytes ? one->path.bytes : other->path.bytes;
+    const int order = memcmp(one->path.text, other->path.text, bytes);
+
+    if (one->folder != other->folder)
+        return one->folder - other->folder;
+    return order != 0 ? order : (one->path.bytes > other->path.bytes) - (one->path.bytes < other->path.bytes);
+}
+
+static int compare_mentions(const void *a, const void *b)
+{
+    const struct mention *const one = a, *const other = b;
+    const int order = compare_paths(one, other);
+
+    if (order != 0 || one->part != other->part)
+        return order != 0 ? order : (one->part > other->part) - (one->part < other->part);
+    return (one->row->line > other->row->line) - (one->row->line < other->row->line);
+}
+
+static int folder_number(const struct csv_set *set, size_t t)
+{
+    struct stat own, first;
+    const bool is_first = t > 0 && fstat(set->folders[t], &own) == 0 && fstat(set->folders[0], &first) == 0 &&
+                          own.st_dev == first.st_dev && own.st_ino == first.st_ino;
+    return is_first ? 0 : (int)t;
+}
+
+static struct csv_text plain_path(struct csv_text path)
+{
+    while (path.bytes > 2 && path.text[0] == '.' && path.text[1] == '/')
+        path = (struct csv_text){ path.text + 2, path.bytes - 2 };
+    return path;
+}
+
+static size_t list_mentions(const struct csv_set *set, struct mention *mentions)
+{
+    size_t count = 0;
+
+    for (size_t part = 0; part < set->part_count; part++) {
+        const struct csv_table *const table = &set->parts[part];
+        const int folder = folder_number(set, set->part_tables[part]);
+        for (size_t i = 0; i < table->row_count; i++)
+            mentions[count++] = (struct mention){ &table->rows[i], plain_path(table->rows[i].path), part, folder };
+    }
+    qsort(mentions, count, sizeof(*mentions), compare_mentions);
+    return count;
+}
+
+static int refuse_two_classes(const struct csv_set *set, const struct mention *one, const struct mention *other)
+{
+    const struct csv_row *const a = one->row, *const b = other->row;
+
+    return convert_fail(set->images.stop, EXIT_CODE_DATA, -EBADMSG, "%s: line %" PRIu64 ": %.*s has the class "
+                        "'%.*s', but '%.*s' in line %" PRIu64 " of %s: an image has one class, keep one row of it",
+                        set->parts[one->part].input, a->line, (int)(a->path.bytes < 1000 ? a->path.bytes : 1000),
+                        a->path.text, (int)(a->label.bytes < 200 ? a->label.bytes : 200), a->label.text,
+                        (int)(b->label.bytes < 200 ? b->label.bytes : 200), b->label.text, b->line,
+                        set->parts[other->part].input);
+}
+
+static void count_repeat(struct repeats *repeats, const struct mention *before, const struct mention *mention)
+{
+    if (before->part != mention->part) {
+        repeats->two_first = repeats->two_sets++ == 0 ? before : repeats->two_first;
+        repeats->two_second = repeats->two_sets == 1 ? mention : repeats->two_second;
+    } else {
+        repeats->same_first = repeats->same_set++ == 0 ? before : repeats->same_first;
+        repeats->same_second = repeats->same_set == 1 ? mention : repeats->same_second;
+    }
+}
+
+static void say_repeats(const struct csv_set *set, const struct repeats *repeats)
+{
+    const struct mention *one = repeats->same_first, *other = repeats->same_second;
+
+    if (repeats->same_set > 0)
+        log_message(LOG_RUN, "%s: %zu row%s an image and class that another row has, such as lines %" PRIu64
+                    " and %" PRIu64 ": it counts as often as it is there", set->parts[one->part].input, repeats->same_set,
+                    repeats->same_set == 1 ? " repeats" : "s repeat", one->row->line, other->row->line);
+    one = repeats->two_first;
+    other = repeats->two_second;
+    if (repeats->two_sets > 0)
+        log_message(LOG_RUN, "%zu image%s in two sets, such as %.*s for %s (%s, line %" PRIu64 ") and %s (%s, "
+                    "line %" PRIu64 "): what is trained on cannot test", repeats->two_sets, repeats->two_sets == 1 ? " is" : "s are",
+                    (int)(one->path.bytes < 1000 ? one->path.bytes : 1000), one->path.text, split_names[one->part],
+                    set->parts[one->part].input, one->row->line, split_names[other->part],
+                    set->parts[other->part].input, other->row->line);
+}
+
+/* A path that is there more than once has one class; repeats are said. */
+static int check_repeats(const struct csv_set *set)
+{
+    size_t count = 0;
+
+    for (size_t part = 0; part < set->part_count; part++)
+        count += set->parts[part].row_count;
+    struct mention *const mentions = calloc(count + 1, sizeof(*mentions));
+    if (mentions == NULL)
+        return convert_fail(set->images.stop, EXIT_CODE_MEMORY, -ENOMEM, "no memory for the paths");
+    struct repeats repeats = { 0 };
+    int rc = 0;
+    count = list_mentions(set, mentions);
+    for (size_t i = 1; i < count && rc == 0; i++) {
+        if (compare_paths(&mentions[i - 1], &mentions[i]) != 0)
+            continue;
+        if (mentions[i - 1].row->class != mentions[i].row->class)
+            rc = refuse_two_classes(set, &mentions[i - 1], &mentions[i]);
+        else
+            count_repeat(&repeats, &mentions[i - 1], &mentions[i]);
+    }
+    if (rc == 0)
+        say_repeats(set, &repeats);
+    free(mentions);
+    return rc;
+}
+
 static int describe(struct csv_set *set, struct conversion *conversion)
 {
     struct image_layout *classes = &set->images.layout;
@@ -511,7 +643,10 @@ static int describe(struct csv_set *set, struct conversion *conversion)
         return rc;
     if (classes->class_count < 2)
         return refuse(set, &set->tables[0], "all rows have the same class");
-    return set->tables[0].columns.pixel_count > 0 ? describe_pixels(set, conversion) : describe_files(set, conversion);
+    if (set->tables[0].columns.pixel_count > 0)
+        return describe_pixels(set, conversion);
+    rc = check_repeats(set);
+    return rc < 0 ? rc : describe_files(set, conversion);
 }
 
 static int csv_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)

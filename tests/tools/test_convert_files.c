@@ -723,6 +723,9 @@ TEST_WITH(columns_of_splits_are_followed, fixture_folder_enter, fixture_folder_l
         { "subset", { "train_set", "training set", "dev", "testing" }, true },
         { "is_valid", { "0", "0", "1", "1" }, false },      { "is_valid", { "False", "False", "True", "True" }, false },
         { "isTest", { "0", "0", "1", "1" }, false },        { "is_train", { "TRUE", "TRUE", "FALSE", "FALSE" }, false },
+        { "is_training_img", { "1", "1", "0", "0" }, false }, { "IsTestSet", { "no", "no", "yes", "yes" }, false },
+        { "train", { "True", "True", "False", "False" }, false }, { "Test", { "0", "0", "1", "1" }, false },
+        { "validation", { "f", "f", "t", "t" }, false },
         { "partition", { "train", "train", "test", "test" }, false }, { "phase", { "train", "train", "val", "val" }, false },
         { "fold", { "training", "training", "validation", "validation" }, false },
         { "anything", { "train", "train", "holdout", "holdout" }, false },
@@ -738,6 +741,22 @@ TEST_WITH(columns_of_splits_are_followed, fixture_folder_enter, fixture_folder_l
         expect_samples(&convert_csv, "x.csv", NULL, cases[i].has_test
                        ? "train 0 a 1.png A\ntrain 1 b 2.png B\nvalidation 0 a 3.png C\ntest 1 b 4.png D\n"
                        : "train 0 a 1.png A\ntrain 1 b 2.png B\nvalidation 0 a 3.png C\nvalidation 1 b 4.png D\n");
+    }
+}
+
+TEST_WITH(columns_that_may_be_splits_and_are_not_are_left_out, fixture_folder_enter, fixture_folder_leave)
+{
+    static const char *const columns[][3] = {
+        { "fold", "1", "2" }, { "stage", "T1", "T2" }, { "dataset", "north", "south" }, { "valid", "1", "0" },
+        { "island", "1", "0" }, { "mode", "day", "night" },
+    };
+
+    make_files(FILES("1.png A", "2.png B"));
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+        char text[256];
+        snprintf(text, sizeof(text), "path,label,%s\n1.png,a,%s\n2.png,b,%s\n", columns[i][0], columns[i][1], columns[i][2]);
+        fixture_write_text("x.csv", text);
+        expect_samples(&convert_csv, "x.csv", NULL, "train 0 a 1.png A\ntrain 1 b 2.png B\n");
     }
 }
 
@@ -765,6 +784,12 @@ TEST_WITH(numbers_of_several_meanings_are_not_guessed, fixture_folder_enter, fix
         { "path,class,target\n1.png,a,x\n1.png,a,y\n1.png,b,x\n", "class and target may both be the class" },
         { "path,label,split\n1.png,a,1\n1.png,b,2\n", "a value that is no split, such as '1'" },
         { "path,label,split\n1.png,a,train\n1.png,b,extra\n", "a value that is no split, such as 'extra'" },
+        { "path,label,partition\n1.png,a,0\n1.png,b,1\n", "column partition has a value that is no split, such as '0'" },
+        { "path,label,Subset\n1.png,a,train\n1.png,b,2\n", "column Subset has a value that is no split, such as '2'" },
+        { "path,label,phase\n1.png,a,train\n1.png,b,extra\n", "column phase has a value that is no split" },
+        { "path,label,test\n1.png,a,1\n1.png,b,2\n", "column test has a value that is no split, such as '2'" },
+        { "path,label,is_test_set\n1.png,a,0\n1.png,b,?\n", "column is_test_set has a value" },
+        { "path,train,bus\n1.png,1,0\n1.png,0,1\n", "may be one-hot classes" },
         { "path,label,split\n1.png,a,test\n1.png,b,test\n", "has no row to train on" },
         { "path,label,is_train,is_test\n1.png,a,1,0\n1.png,b,0,1\n", "2 columns say splits" },
     };

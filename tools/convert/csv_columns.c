@@ -262,12 +262,13 @@ static const char *const split_names[] = {
     "split", "datasplit", "splitname", "set", "subset", "usage", "partition", "phase", "fold", "dataset", "mode",
     "stage", "purpose", NULL
 };
-static const struct { const char *name; enum csv_split_kind kind; } split_marks[] = {
-    { "istrain", CSV_SPLIT_IS_TRAIN },      { "istraining", CSV_SPLIT_IS_TRAIN },
-    { "istrainingimage", CSV_SPLIT_IS_TRAIN },
-    { "isvalid", CSV_SPLIT_IS_VALIDATION }, { "isval", CSV_SPLIT_IS_VALIDATION },
-    { "isvalidation", CSV_SPLIT_IS_VALIDATION },
-    { "istest", CSV_SPLIT_IS_TEST },        { "istesting", CSV_SPLIT_IS_TEST },
+/* Those that are nothing else: their values have to be splits. */
+static const char *const split_names_only[] = {
+    "split", "datasplit", "splitname", "set", "subset", "usage", "partition", NULL
+};
+/* A mark by this name alone; "valid" may be a flag of images that are any good. */
+static const char *const bare_marks[] = {
+    "train", "training", "val", "validation", "test", "testing", NULL
 };
 /* Never labels or pixels, unless an option says so. */
 static const char *const other_names[] = {
@@ -337,17 +338,40 @@ static bool is_other(const struct sample *sample, size_t column)
            (sample->begin > 0 && name.bytes > 7 && strncasecmp(name.text, "unnamed", 7) == 0);
 }
 
+/* What the 1 of a mark means, from "train" or "training_img". */
+static bool find_kind(struct csv_text text, enum csv_split_kind *kind_out)
+{
+    const struct split_name name = split_name_read(text.text, text.bytes);
+
+    *kind_out = name.split == SPLIT_TRAIN        ? CSV_SPLIT_IS_TRAIN
+                : name.split == SPLIT_VALIDATION ? CSV_SPLIT_IS_VALIDATION
+                                                 : CSV_SPLIT_IS_TEST;
+    return name.is_whole && name.split != SPLIT_UNSAID && name.split != SPLIT_UNLABELLED;
+}
+
+/* "is_train", "IsTestSet" */
 static bool find_mark(struct csv_text text, enum csv_split_kind *kind_out)
 {
-    char name[NAME_BYTES];
+    return text.bytes > 2 && strncasecmp(text.text, "is", 2) == 0 &&
+           find_kind((struct csv_text){ text.text + 2, text.bytes - 2 }, kind_out);
+}
 
-    plain_name(text, name);
-    for (size_t i = 0; i < sizeof(split_marks) / sizeof(split_marks[0]); i++) {
-        *kind_out = split_marks[i].kind;
-        if (strcmp(split_marks[i].name, name) == 0)
-            return true;
-    }
-    return false;
+/* Does an option or a name say where the classes are? */
+static bool has_named_label(const struct sample *sample)
+{
+    bool is_there = sample->choice->label != NULL;
+
+    for (size_t i = 0; i < sample->count; i++)
+        is_there = is_there || is_named(sample, i, label_names);
+    return is_there;
+}
+
+/* A column of marks; called "train" or "test" alone only where it cannot be one of one-hot classes. */
+static bool is_mark_column(const struct sample *sample, size_t column, enum csv_split_kind *kind_out)
+{
+    const struct csv_text name = value_at(sample, 0, column);
+    return sample->begin > 0 && (find_mark(name, kind_out) || (is_named(sample, column, bare_marks) &&
+                                                               has_named_label(sample) && find_kind(name, kind_out)));
 }
 
 /* "name", or "column 3" of a table without names. */
@@ -471,7 +495,7 @@ static void take_split(struct sample *sample)
     for (size_t i = 0; i < sample->count && !has(sample, CSV_SPLIT) && sample->choice->split == NULL; i++) {
         if (!is_free(sample, i) || sample->begin == 0)
             continue;
-        const bool is_mark = find_mark(value_at(sample, 0, i), &kind);
+        const bool is_mark = is_mark_column(sample, i, &kind);
         if ((is_mark && all_are(sample, i, is_truth)) ||
             (is_named(sample, i, split_names) && all_are(sample, i, is_split_word)))
             assign(sample, i, CSV_SPLIT);
@@ -479,7 +503,7 @@ static void take_split(struct sample *sample)
     if (!has(sample, CSV_SPLIT))
         return;
     const size_t place = sample->columns->places[CSV_SPLIT];
-    const bool is_mark = sample->begin > 0 && find_mark(value_at(sample, 0, place), &kind);
+    const bool is_mark = is_mark_column(sample, place, &kind);
     sample->columns->split_kind = is_mark && (!is_chosen || all_are(sample, place, is_truth)) ? kind : CSV_SPLIT_WORDS;
 }
 
@@ -492,6 +516,16 @@ static struct csv_text find_stranger(const struct sample *sample, size_t column,
     return value_at(sample, sample->begin, column);
 }
 
+/* Has the column a name of splits, and is it nothing else by its values? */
+static bool must_be_split(const struct sample *sample, size_t column)
+{
+    bool has_word = is_named(sample, column, split_names_only);
+
+    for (size_t row = sample->begin; row < sample->rows && is_named(sample, column, split_names); row++)
+        has_word = has_word || is_split_word(value_at(sample, row, column));
+    return has_word;
+}
+
 /* A column called split, or of marks, must say splits. */
 static int check_splits(const struct sample *sample)
 {
@@ -500,10 +534,10 @@ static int check_splits(const struct sample *sample)
     size_t count = 0;
 
     for (size_t i = 0; i < sample->count && sample->choice->split == NULL && sample->begin > 0; i++) {
-        const struct csv_text name = value_at(sample, 0, i);
-        const bool is_mark = find_mark(name, &kind);
+        const bool is_free_or_split = is_free(sample, i) || sample->columns->roles[i] == CSV_SPLIT;
+        const bool is_mark = is_free_or_split && is_mark_column(sample, i, &kind);
         count += is_mark;
-        if (is_free(sample, i) && (is_word(name, "split") || (is_mark && count < 2))) {
+        if (is_free(sample, i) && (must_be_split(sample, i) || (is_mark && count < 2))) {
             const struct csv_text value = find_stranger(sample, i, is_mark ? is_truth : is_split_word);
             return refuse(sample, "column %s has a value that is no split, such as '%.*s': write train, validation and "
                           "test, or give --split-column=none", column_text(sample, i, text), (int)value.bytes,

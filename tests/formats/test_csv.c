@@ -1,6 +1,7 @@
 /* Tests of walking tables of text: quotes, ends of lines, separators. */
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,28 @@ static void expect_problem(const char *text, size_t bytes, uint64_t line, const 
     assert_int_equal(read_all(text, bytes, found, &csv, &problem), -EBADMSG);
     assert_non_null(strstr(problem, words));
     assert_int_equal(csv.line, line);
+}
+
+/* What is in memory behind it is not part of it. */
+TEST(a_table_ends_with_its_last_byte)
+{
+    static const char *const behind[] = { "\"", "\"\"", "\n", ",", "x" };
+    static const char *const tables[] = { "a,\"b\"", "a,b", "a,\"\"", "a,b\r" };
+    for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++)
+        for (size_t j = 0; j < sizeof(behind) / sizeof(*behind); j++) {
+            char text[32], value[8];
+            struct csv csv;
+            struct csv_field field;
+            const char *problem;
+            snprintf(text, sizeof(text), "%s%s", tables[i], behind[j]);
+            csv_begin(&csv, text, strlen(tables[i]));
+            assert_int_equal(csv_next(&csv, &field, &problem), 0);
+            assert_false(field.ends_row);
+            assert_int_equal(csv_next(&csv, &field, &problem), 0);
+            assert_true(field.ends_row);
+            assert_int_equal(csv_value(&field, value), i == 2 ? 0 : i == 3 ? 2 : 1);
+            assert_int_equal(csv_next(&csv, &field, &problem), -ENODATA);
+        }
 }
 
 TEST(reads_rows_whatever_ends_their_lines)

@@ -71,6 +71,15 @@ TEST(takes_tables_for_no_frame)
     EXPECT_IMAGE(file, IMAGE_FORMAT_JPEG, 3, 2, 1);
 }
 
+/* The comment ends with what begins a frame anywhere else. */
+TEST(takes_nothing_in_a_segment_for_a_marker)
+{
+    static const uint8_t file[] = { 0xff, 0xd8, 0xff, 0xfe, 0, 6, 'a', 'b', 0xff, 0xc0,
+                                    0xff, 0xc0, 0, 11, 8, 0, 2, 0, 3, 1, 1, 0x11, 0 };
+
+    EXPECT_IMAGE(file, IMAGE_FORMAT_JPEG, 3, 2, 1);
+}
+
 /* A JPEG with EXIF data in front of its frame: a TIFF in this order of bytes with `entries`, of which the last says
  * the orientation. Returns its bytes. */
 static size_t with_orientation(uint8_t *out, bool is_little, uint8_t entries, uint8_t orientation)

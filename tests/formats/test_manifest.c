@@ -53,6 +53,21 @@ TEST(a_hash_is_sixteen_digits_in_small_letters)
     }
 }
 
+TEST(a_shard_has_up_to_2_to_the_40th_records)
+{
+    static const struct { const char *records; bool is_count; } rows[] = {
+        { "0", true }, { "1099511627776", true }, { "1099511627777", false }, { "-1", false }, { "1.5", false },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct manifest manifest;
+        char text[256];
+        snprintf(text, sizeof(text), "{\"splits\": {\"train\": {\"shards\": [{\"file\": \"a\", \"records\": %s}]}}}",
+                 rows[i].records);
+        assert_int_equal(read_text(&manifest, text), rows[i].is_count ? 0 : -EBADMSG);
+        manifest_release(&manifest);
+    }
+}
+
 TEST(finds_every_shard_of_every_split)
 {
     struct manifest manifest;

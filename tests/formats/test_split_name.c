@@ -41,6 +41,18 @@ TEST(words_that_only_contain_one_say_nothing)
             fail_msg("%s", names[i]);
 }
 
+/* As those of folders in a path do. */
+TEST(names_end_before_other_letters)
+{
+    static const struct { const char *text; size_t bytes; enum split split; } cases[] = {
+        { "TESTs", 4, SPLIT_TEST }, { "testament", 4, SPLIT_TEST }, { "trainers", 5, SPLIT_TRAIN }, { "RGBTrain", 8, SPLIT_TRAIN },
+        { "train", 4, SPLIT_UNSAID }, { "hold-out", 6, SPLIT_UNSAID },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        if (split_name_read(cases[i].text, cases[i].bytes).split != cases[i].split)
+            fail_msg("%.*s", (int)cases[i].bytes, cases[i].text);
+}
+
 TEST(the_other_words_are_told)
 {
     static const struct { const char *name, *rest; } cases[] = {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "loader/augment/augment.h"
+#include "stage/random.h"
 #include "tests/helpers/loader_harness.h"
 #include "tests/helpers/test.h"
 #include "tests/helpers/tfrecord_fixture.h"
@@ -28,6 +29,20 @@ static void draw_shares(double number, float *shares)
         shares[i] = mix.share;
     }
     qsort(shares, DRAWS, sizeof(*shares), compare_floats);
+}
+
+/* So that runs stay the same, bit by bit: the highest bit of the second random word of a place. */
+TEST(the_choice_between_both_is_a_bit_of_the_place)
+{
+    const struct augment augment = { .seed = 7, .mixup = 1, .cutmix = 1, .mixed = 1 };
+    const struct random_key key = random_key(7, RANDOM_AUGMENT, 3);
+    for (uint64_t position = 0; position < 1000; position++) {
+        uint32_t word[4] = { (uint32_t)position, 0, 0, 1 };
+        random_mix(key, word);
+        const struct mix mix = mixing_draw(&augment, 3, position, 32, 32);
+        const bool is_box = mix.bottom > 0 || mix.right > 0;
+        assert_true(word[1] >> 31 != 0 ? is_box || mix.share == 1 : !is_box);
+    }
 }
 
 static double moment(const float *numbers, int power)

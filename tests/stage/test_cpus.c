@@ -14,7 +14,8 @@ TEST(lists_of_cpus_are_read_as_the_kernel_writes_them)
     assert_true(CPU_ISSET(3, &cpus) && CPU_ISSET(8, &cpus) && CPU_ISSET(11, &cpus) && !CPU_ISSET(9, &cpus));
     assert_true(cpu_list_parse("5", &cpus));
     assert_int_equal(CPU_COUNT(&cpus), 1);
-    static const char *const wrong[] = { "", "\n", "3-1", "1-", "-1", "1,", "1,,2", "1 2", "x", "1-2-3", "0-99999" };
+    static const char *const wrong[] = { "", "\n", "3-1", "1-", "-1", "1,", "1,,2", "1 2", "x", "1-2-3", "0-99999", "0-1024",
+                                         "1024" };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         assert_false(cpu_list_parse(wrong[i], &cpus));
     assert_int_equal(CPU_COUNT(&cpus), 1);

@@ -41,6 +41,17 @@ TEST(whole_numbers_at_the_start_of_a_text_end_at_the_first_other_character)
     }
 }
 
+TEST(a_number_has_a_digit_and_ends_where_it_ends)
+{
+    static const struct { const char *text; size_t bytes; } rows[] = {
+        { "7", 1 }, { "1.5", 3 }, { "1.", 2 }, { ".5", 2 }, { "-2.5e-3x", 7 }, { "+1E5 m", 4 }, { "1.2.3", 3 }, { "12,7", 2 },
+        { "", 0 }, { ".", 0 }, { "+", 0 }, { "-.", 0 }, { "e5", 0 }, { ".e5", 0 }, { "1e", 0 }, { "1e+", 0 }, { " 1", 0 },
+        { "x", 0 }, { "--1", 0 },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        assert_ptr_equal(decimal_end(rows[i].text), rows[i].bytes > 0 ? rows[i].text + rows[i].bytes : NULL);
+}
+
 /* Whole numbers aside: with one digit less it would be another number. */
 static void assert_shortest(double value)
 {

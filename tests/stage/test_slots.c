@@ -193,6 +193,39 @@ TEST(every_wait_ends_from_either_side)
     check_ends(take_loop, false, cancel, -ECANCELED);
 }
 
+/* Give back a slot that is taken while a thread waits for an empty one. Returns how long it waited. */
+static uint64_t check_give_back(useconds_t delay_us)
+{
+    struct device *device = device_make(test_device_ops());
+    struct waiting waiting = { slots_make(device, 1), NULL, 1 };
+    struct slots_counts counts;
+    struct slot *slot;
+    struct thread *thread;
+    assert_int_equal(slots_empty(waiting.slots, &slot), 0);
+    slots_publish(waiting.slots, slot);
+    assert_int_equal(slots_take(waiting.slots, &slot), 0);
+    assert_int_equal(thread_start(&thread, "waiting", empty_loop, &waiting), 0);
+    usleep(delay_us);
+    slots_give_back(waiting.slots, slot);
+    thread_join(thread);
+    assert_int_equal(waiting.result, 0);
+    assert_ptr_equal(waiting.slot, slot);
+    slots_count(waiting.slots, &counts);
+    slots_close(waiting.slots);
+    device->ops->close(device);
+    return counts.empty_waited_ns;
+}
+
+/* Until the thread really was waiting, which a busy machine may put off. */
+TEST(a_slot_is_not_empty_until_the_tower_gives_it_back)
+{
+    useconds_t delay_us = 1000;
+    while (check_give_back(delay_us) == 0) {
+        assert_true(delay_us < 1000000);
+        delay_us *= 4;
+    }
+}
+
 /* A whole tower without a network: loader (one thread), ring, feeder, slots. */
 
 struct lane {

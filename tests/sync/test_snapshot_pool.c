@@ -53,6 +53,18 @@ TEST(a_rule_may_name_the_last_batch_of_every_evaluation)
     assert_int_equal(named, 3);
 }
 
+TEST(without_snapshots_a_marked_batch_gets_none)
+{
+    struct gate *gate;
+    const struct batch_slice slice = { .number = 0, .phase = PHASE_TRAIN };
+    assert_int_equal(gate_open(&gate), 0);
+    gate_mark_batch(gate, 0);
+    assert_true(gate_pass(gate, 0));
+    assert_true(snapshot_wanted(&(struct snapshot_rule){ .count = 1 }, gate, &slice));
+    assert_false(snapshot_wanted(&(struct snapshot_rule){ .count = 0 }, gate, &slice));
+    gate_close(gate);
+}
+
 /* Else the pool would wait for ever for what was never lent. */
 TEST(without_a_last_snapshot_none_is_lent)
 {

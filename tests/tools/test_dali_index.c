@@ -46,6 +46,7 @@ TEST(every_other_index_is_told)
     assert_false(agrees("0 34\n34 57\n91 16\n", &two, "more lines"));
     assert_false(agrees("34 57\n0 34\n", &two, "line 1: begins at byte 34, not 0"));
     assert_false(agrees("0 34\n91 16\n", &three, "line 2: begins at byte 91, not 34"));
+    assert_false(agrees("0 34\n35 57\n", &two, "line 2: begins at byte 35, not 34"));
     assert_false(agrees("0 34\n34 15\n", &two, "line 2: 15 bytes are too few"));
     assert_false(agrees("0 30\n30 57\n", &two, "line 1: says 30 bytes at byte 0, but the shard has 34"));
     assert_false(agrees("0 34\n34 x\n", &two, "line 2: is not"));

@@ -98,6 +98,26 @@ TEST(a_run_ends_with_the_step_that_completes_the_row_of_skipped_ones)
     assert_int_equal(skips_until_end(7), 7);        /* all of the run */
 }
 
+TEST(a_run_of_which_one_step_was_learned_from_ends_as_others_do)
+{
+    enum { STEPS = 7 };
+    const struct train_settings train = { .on_nan = ON_NAN_SKIP };
+    const struct run_plan plan = { .schedule = { .records = { STEPS, 0 }, .batch = 1, .towers = 1, .epochs = 1 } };
+    for (uint64_t finite = 0; finite < STEPS; finite++) {
+        struct run_progress progress = { .stale = 0 };
+        struct stop *stop;
+        assert_int_equal(stop_open(&stop), 0);
+        for (uint64_t step = 0; step < STEPS; step++) {
+            struct step_report report = { .slice = { .phase = PHASE_TRAIN, .step = step },
+                                          .result = { .is_skipped = step != finite } }, *reports[] = { &report };
+            nonfinite_check(stop, reports, &plan, &train, &progress);
+            assert_false(stop_failed(stop));
+        }
+        assert_int_equal(progress.skipped, STEPS - 1);
+        stop_close(stop);
+    }
+}
+
 TEST(losses_that_are_not_finite_are_told_if_there_are_some_and_others)
 {
     static const struct { uint64_t lossless; const char *words; } cases[] = {

@@ -628,6 +628,36 @@ TEST_WITH(takes_tables_of_pixels, fixture_folder_enter, fixture_folder_leave)
                    "train 3 0 1 2 255\ntrain 0 0 7 7 7\nvalidation 3 0 1 2 255\nvalidation 0 0 7 7 7\n");
 }
 
+TEST_WITH(numbers_at_both_ends_that_may_be_classes_are_not_guessed, fixture_folder_enter, fixture_folder_leave)
+{
+    static const struct { int first[4], last[4]; size_t label; } cases[] = {
+        { { 0, 1, 2, 3 }, { 0, 7, 200, 0 }, 1 },    { { 7, 2, 9, 4 }, { 255, 254, 13, 0 }, 1 },
+        { { 200, 9, 16, 0 }, { 3, 1, 2, 1 }, 65 },  { { 0, 0, 0, 0 }, { 3, 1, 2, 1 }, 65 },
+        { { 10, 11, 12, 8 }, { 0, 0, 0, 0 }, 0 },   { { 3, 1, 2, 1 }, { 0, 0, 1, 5 }, 0 },
+        { { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, 0 },      { { 0, 0, 0, 0 }, { 0, 7, 200, 0 }, 0 },
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct outcome outcome;
+        char text[2048];
+        size_t length = 0;
+        for (int row = 0; row < 4; row++) {
+            length += (size_t)snprintf(text + length, sizeof(text) - length, "%d,", cases[i].first[row]);
+            for (int k = 0; k < 63; k++)
+                length += (size_t)snprintf(text + length, sizeof(text) - length, "%d,", k * row);
+            length += (size_t)snprintf(text + length, sizeof(text) - length, "%d\n", cases[i].last[row]);
+        }
+        fixture_write_text("x.csv", text);
+        run(&convert_csv, "x.csv", NULL, &outcome);
+        assert_int_equal(outcome.rc, cases[i].label == 0 ? -EINVAL : 0);
+        if (cases[i].label == 0)
+            assert_non_null(strstr(outcome.message, "give --label-column=1 or --label-column=65"));
+        else
+            assert_int_equal(atoi(outcome.samples + strlen("train ")),
+                             cases[i].label == 1 ? cases[i].first[0] : cases[i].last[0]);
+    }
+}
+
 TEST_WITH(an_image_has_one_class_however_often_it_is_in_tables, fixture_folder_enter, fixture_folder_leave)
 {
     static const struct { const char *first, *second, *words; } cases[] = {

@@ -732,13 +732,24 @@ static void take_named_pixels(const struct sample *sample)
         assign_pixels(sample, 0, &name);
 }
 
-/* Does the column have the same value in all rows of the sample? */
-static bool is_constant(const struct sample *sample, size_t column)
+/* Are the numbers of a column, which are below 256, as classes are: at least two, and nearly all of those up to the
+ * greatest, or below ten? */
+static bool is_like_classes(const struct sample *sample, size_t column)
 {
-    for (size_t row = sample->begin + 1; row < sample->rows; row++)
-        if (!is_equal(value_at(sample, row, column), value_at(sample, row - 1, column)))
-            return false;
-    return true;
+    bool is_there[256] = { false };
+    size_t distinct = 0, most = 0;
+
+    if (!all_are(sample, column, is_byte))
+        return false;
+    for (size_t row = sample->begin; row < sample->rows; row++) {
+        struct csv_text value = value_at(sample, row, column);
+        unsigned number = 0;
+        csv_next_pixel(&value, &number);
+        distinct += !is_there[number & 255];
+        is_there[number & 255] = true;
+        most = number > most ? number : most;
+    }
+    return distinct > 1 && (most < 10 || most < 2 * distinct);
 }
 
 static bool is_no_number(struct csv_text value)
@@ -746,11 +757,23 @@ static bool is_no_number(struct csv_text value)
     return !is_number(value);
 }
 
-/* Without names, the label is the column without any number; else the first column, unless that is constant, like a
- * corner pixel, and the last one is not. */
-static void take_unnamed_pixels(const struct sample *sample)
+/* Where all columns are numbers, the label is the first or the last, whichever has numbers as classes are. */
+static int take_number_label(const struct sample *sample, size_t first, size_t last)
+{
+    const bool is_first = is_like_classes(sample, first), is_last = is_like_classes(sample, last);
+
+    if (is_first == is_last)
+        return refuse(sample, "cannot tell whether the first or the last column has the classes: give "
+                      "--label-column=%zu or --label-column=%zu", first + 1, last + 1);
+    assign(sample, is_last ? last : first, CSV_LABEL);
+    return 0;
+}
+
+/* Without names, the label is the column without any number, if there is one. */
+static int take_unnamed_pixels(const struct sample *sample)
 {
     size_t bytes = 0, words = 0, word = CSV_NO_COLUMN, first = CSV_NO_COLUMN, last = 0;
+    int rc = 0;
 
     for (size_t i = 0; i < sample->count; i++) {
         if (!is_free(sample, i))
@@ -763,12 +786,14 @@ static void take_unnamed_pixels(const struct sample *sample)
         last = i;
     }
     if (bytes < WIDE_PIXELS_LEAST || words + has(sample, CSV_LABEL) > 1)
-        return;
-    if (!has(sample, CSV_LABEL)) {
-        const bool is_last = is_constant(sample, first) && !is_constant(sample, last);
-        assign(sample, word != CSV_NO_COLUMN ? word : is_last ? last : first, CSV_LABEL);
-    }
-    assign_pixels(sample, 0, NULL);
+        return 0;
+    if (word != CSV_NO_COLUMN)
+        assign(sample, word, CSV_LABEL);
+    else if (!has(sample, CSV_LABEL))
+        rc = take_number_label(sample, first, last);
+    if (rc == 0)
+        assign_pixels(sample, 0, NULL);
+    return rc;
 }
 
 static int take_pixels(struct sample *sample)
@@ -785,10 +810,9 @@ static int take_pixels(struct sample *sample)
     const int rc = take_pixel_text(sample);
     if (rc < 0 || has(sample, CSV_PIXELS))
         return rc;
-    if (sample->begin > 0)
-        take_named_pixels(sample);
-    else
-        take_unnamed_pixels(sample);
+    if (sample->begin == 0)
+        return take_unnamed_pixels(sample);
+    take_named_pixels(sample);
     return 0;
 }
 

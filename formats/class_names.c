@@ -162,6 +162,12 @@ static void sort(struct class_names *names)
     qsort_r(names->by_name, names->count, sizeof(*names->by_name), class_compare, names);
 }
 
+/* Leave out the byte order mark that some editors write. */
+static size_t skip_mark(const char *text, size_t bytes)
+{
+    return bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
 static int read_lines(struct class_names *names, size_t bytes, char *problem, size_t problem_size)
 {
     struct lines lines = { NULL, 0 };
@@ -191,8 +197,9 @@ int class_names_read(struct class_names *names_out, const char *text, size_t byt
     struct class_names names = { .text = malloc(bytes + 1) };
     if (names.text == NULL)
         return -ENOMEM;
-    memcpy(names.text, text, bytes);
-    const int rc = read_lines(&names, bytes, problem_out, problem_size);
+    const size_t mark = skip_mark(text, bytes);
+    memcpy(names.text, text + mark, bytes - mark);
+    const int rc = read_lines(&names, bytes - mark, problem_out, problem_size);
     if (rc < 0) {
         class_names_release(&names);
         return rc;

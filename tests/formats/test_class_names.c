@@ -38,6 +38,18 @@ TEST(lines_name_classes_in_their_order)
     expect_names("a:b\n0:x\n", 2, colons);
 }
 
+TEST(a_byte_order_mark_is_no_part_of_a_name)
+{
+    static const char *const two[] = { "roses", "a daisy" };
+    expect_names("\xef\xbb\xbfroses\na daisy\n", 2, two);
+    expect_names("\xef\xbb\xbf" "1:a daisy\r\n0:roses\r\n", 2, two);
+    expect_names("\xef\xbb\xbf" "0 roses\n1 a daisy\n", 2, two);
+    static const char *const odd[] = { "\xef\xbb", "a\xef\xbb\xbf" };
+    expect_names("\xef\xbb\na\xef\xbb\xbf\n", 2, odd);
+    struct class_names names;
+    assert_int_equal(read_bytes(&names, "\xef\xbb\xbf", 3), -EBADMSG);
+}
+
 TEST(numbered_lines_name_the_classes_of_their_numbers)
 {
     static const char *const three[] = { "roses", "a: daisy", "" };
